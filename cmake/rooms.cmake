@@ -1,0 +1,68 @@
+# Two kinds of room, one function each; tests and fuzz targets lie beside the file they prove.
+
+add_library(headgate_warnings INTERFACE)
+target_compile_options(headgate_warnings INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion)
+if(HEADGATE_SANITIZE)
+  target_compile_options(headgate_warnings INTERFACE -fsanitize=${HEADGATE_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(headgate_warnings INTERFACE -fsanitize=${HEADGATE_SANITIZE})
+endif()
+
+# Guest code runs inside other people's processes: one flag set, no C++ runtime. Host programs link the same archives.
+set(HEADGATE_GUEST_FLAGS
+  -fno-exceptions -fno-rtti -fno-threadsafe-statics -fvisibility=hidden -fvisibility-inlines-hidden
+  -fno-stack-protector -U_FORTIFY_SOURCE)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|amd64|AMD64")
+  list(APPEND HEADGATE_GUEST_FLAGS -mcx16)
+endif()
+
+# headgate_guest_room(NAME SRC a.cpp... [DEPS room...]): static archive headgate_NAME with the guest's flags.
+function(headgate_guest_room name)
+  cmake_parse_arguments(ARG "" "" "SRC;DEPS" ${ARGN})
+  add_library(headgate_${name} STATIC ${ARG_SRC})
+  target_include_directories(headgate_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  target_compile_options(headgate_${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${HEADGATE_GUEST_FLAGS}>)
+  list(TRANSFORM ARG_DEPS PREPEND headgate_)
+  target_link_libraries(headgate_${name} PUBLIC ${ARG_DEPS} PRIVATE headgate_warnings)
+endfunction()
+
+# headgate_room(NAME SRC a.cpp... [DEPS room...] [LIBS target...]): static archive headgate_NAME of host code.
+function(headgate_room name)
+  cmake_parse_arguments(ARG "" "" "SRC;DEPS;LIBS" ${ARGN})
+  add_library(headgate_${name} STATIC ${ARG_SRC})
+  target_include_directories(headgate_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  list(TRANSFORM ARG_DEPS PREPEND headgate_)
+  target_link_libraries(headgate_${name} PUBLIC ${ARG_DEPS} ${ARG_LIBS} PRIVATE headgate_warnings)
+endfunction()
+
+# headgate_test(NAME SRC x_test.cpp... [DEPS room...] [LIBS target...]): a GoogleTest program, one ctest entry.
+function(headgate_test name)
+  if(NOT HEADGATE_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SRC;DEPS;LIBS" ${ARGN})
+  add_executable(${name} ${ARG_SRC})
+  list(TRANSFORM ARG_DEPS PREPEND headgate_)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} ${ARG_LIBS} headgate_warnings GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME ${name} COMMAND ${name})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+endfunction()
+
+# headgate_fuzz(NAME SRC x_fuzz.cpp [DEPS room...]): a libFuzzer program in build/fuzz/ (clang only, dev/fuzz).
+function(headgate_fuzz name)
+  if(NOT HEADGATE_FUZZ)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SRC;DEPS;LIBS" ${ARGN})
+  add_executable(${name} ${ARG_SRC})
+  list(TRANSFORM ARG_DEPS PREPEND headgate_)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_compile_options(${name} PRIVATE -fsanitize=fuzzer,address,undefined)
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer,address,undefined)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} ${ARG_LIBS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
+endfunction()

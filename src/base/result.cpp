@@ -1,0 +1,27 @@
+#include "base/result.hpp"
+
+#include <cerrno>
+#include <cstring>
+
+namespace headgate {
+
+std::unexpected<Error> fail_errno(std::string what, int error_number, std::string hint) {
+  auto code = ErrorCode::failed;
+  if (error_number == EACCES || error_number == EPERM) code = ErrorCode::denied;
+  if (error_number == ENOSPC || error_number == EDQUOT || error_number == ENOMEM) code = ErrorCode::no_capacity;
+  return fail(code, std::move(what) + ": " + std::strerror(error_number), std::move(hint));
+}
+
+int exit_status(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::failed: return 1;
+    case ErrorCode::usage: return 2;
+    case ErrorCode::unreachable: return 3;
+    case ErrorCode::no_capacity: return 4;
+    case ErrorCode::denied: return 5;
+    case ErrorCode::unsupported: return 6;
+  }
+  return 1;
+}
+
+}  // namespace headgate

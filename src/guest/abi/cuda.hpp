@@ -1,0 +1,306 @@
+// Our own declarations of the CUDA driver API: the types and enumerators that headgate uses, and no more.
+//
+// Every fact is from CUDA 13.0's cuda.h; cuda_abi_check.cpp compares sizes, offsets, enumerators and signatures with the
+// real header where one is installed. Types keep the driver's names, inside namespace headgate::abi.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace headgate::abi {
+
+struct CUctx_st;
+struct CUmod_st;
+struct CUfunc_st;
+struct CUstream_st;
+struct CUevent_st;
+struct CUlib_st;
+struct CUgreenCtx_st;
+struct CUarray_st;
+struct CUmipmappedArray_st;
+struct CUmemPool_st;
+struct CUextMem_st;
+struct CUextSemaphore_st;
+struct CUgraph_st;
+struct CUgraphExec_st;
+struct CUgraphNode_st;
+struct CUgraphicsResource_st;
+struct CUlinkState_st;
+struct CUdevResourceDesc_st;
+
+using CUdevice = int;
+using CUdeviceptr = unsigned long long;
+using CUdeviceptr_v1 = unsigned;
+using CUcontext = CUctx_st*;
+using CUmodule = CUmod_st*;
+using CUfunction = CUfunc_st*;
+using CUstream = CUstream_st*;
+using CUevent = CUevent_st*;
+using CUlibrary = CUlib_st*;
+using CUgreenCtx = CUgreenCtx_st*;
+using CUarray = CUarray_st*;
+using CUmipmappedArray = CUmipmappedArray_st*;
+using CUmemoryPool = CUmemPool_st*;
+using CUexternalMemory = CUextMem_st*;
+using CUexternalSemaphore = CUextSemaphore_st*;
+using CUgraph = CUgraph_st*;
+using CUgraphExec = CUgraphExec_st*;
+using CUgraphNode = CUgraphNode_st*;
+using CUgraphicsResource = CUgraphicsResource_st*;
+using CUlinkState = CUlinkState_st*;
+using CUdevResourceDesc = CUdevResourceDesc_st*;
+using CUmemGenericAllocationHandle = unsigned long long;
+using cuuint32_t = std::uint32_t;
+using cuuint64_t = std::uint64_t;
+
+struct CUuuid {
+  char bytes[16];
+};
+struct CUipcMemHandle {
+  char reserved[64];
+};
+
+enum CUresult : unsigned {
+  CUDA_SUCCESS = 0,
+  CUDA_ERROR_INVALID_VALUE = 1,
+  CUDA_ERROR_OUT_OF_MEMORY = 2,
+  CUDA_ERROR_NOT_INITIALIZED = 3,
+  CUDA_ERROR_DEINITIALIZED = 4,
+  CUDA_ERROR_STUB_LIBRARY = 34,
+  CUDA_ERROR_DEVICE_UNAVAILABLE = 46,
+  CUDA_ERROR_NO_DEVICE = 100,
+  CUDA_ERROR_INVALID_DEVICE = 101,
+  CUDA_ERROR_INVALID_IMAGE = 200,
+  CUDA_ERROR_INVALID_CONTEXT = 201,
+  CUDA_ERROR_MAP_FAILED = 205,
+  CUDA_ERROR_UNSUPPORTED_LIMIT = 215,
+  CUDA_ERROR_INVALID_PTX = 218,
+  CUDA_ERROR_FILE_NOT_FOUND = 301,
+  CUDA_ERROR_OPERATING_SYSTEM = 304,
+  CUDA_ERROR_INVALID_HANDLE = 400,
+  CUDA_ERROR_ILLEGAL_STATE = 401,
+  CUDA_ERROR_NOT_FOUND = 500,
+  CUDA_ERROR_NOT_READY = 600,
+  CUDA_ERROR_ILLEGAL_ADDRESS = 700,
+  CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701,
+  CUDA_ERROR_LAUNCH_TIMEOUT = 702,
+  CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE = 708,
+  CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
+  CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED = 712,
+  CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED = 713,
+  CUDA_ERROR_LAUNCH_FAILED = 719,
+  CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE = 720,
+  CUDA_ERROR_NOT_PERMITTED = 800,
+  CUDA_ERROR_NOT_SUPPORTED = 801,
+  CUDA_ERROR_SYSTEM_NOT_READY = 802,
+  CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
+  CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
+  CUDA_ERROR_STREAM_CAPTURE_UNMATCHED = 903,
+  CUDA_ERROR_STREAM_CAPTURE_UNJOINED = 904,
+  CUDA_ERROR_STREAM_CAPTURE_ISOLATION = 905,
+  CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906,
+  CUDA_ERROR_CAPTURED_EVENT = 907,
+  CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908,
+  CUDA_ERROR_TIMEOUT = 909,
+  CUDA_ERROR_UNKNOWN = 999,
+};
+
+enum CUdevice_attribute : unsigned {
+  CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 1,
+  CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X = 2,
+  CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y = 3,
+  CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z = 4,
+  CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X = 5,
+  CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y = 6,
+  CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z = 7,
+  CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK = 8,
+  CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY = 9,
+  CU_DEVICE_ATTRIBUTE_WARP_SIZE = 10,
+  CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK = 12,
+  CU_DEVICE_ATTRIBUTE_CLOCK_RATE = 13,
+  CU_DEVICE_ATTRIBUTE_GPU_OVERLAP = 15,
+  CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+  CU_DEVICE_ATTRIBUTE_INTEGRATED = 18,
+  CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY = 19,
+  CU_DEVICE_ATTRIBUTE_COMPUTE_MODE = 20,
+  CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS = 31,
+  CU_DEVICE_ATTRIBUTE_ECC_ENABLED = 32,
+  CU_DEVICE_ATTRIBUTE_PCI_BUS_ID = 33,
+  CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID = 34,
+  CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE = 36,
+  CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH = 37,
+  CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE = 38,
+  CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR = 39,
+  CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT = 40,
+  CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING = 41,
+  CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID = 50,
+  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
+  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+  CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR = 81,
+  CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY = 83,
+  CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED = 90,
+  CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH = 95,
+  CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
+  CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR = 106,
+  CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED = 115,
+};
+
+enum CUlimit : unsigned {
+  CU_LIMIT_STACK_SIZE = 0,
+  CU_LIMIT_PRINTF_FIFO_SIZE = 1,
+  CU_LIMIT_MALLOC_HEAP_SIZE = 2,
+};
+
+enum CUfunction_attribute : unsigned {
+  CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0,
+  CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1,
+  CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES = 3,
+  CU_FUNC_ATTRIBUTE_NUM_REGS = 4,
+  CU_FUNC_ATTRIBUTE_PTX_VERSION = 5,
+  CU_FUNC_ATTRIBUTE_BINARY_VERSION = 6,
+};
+
+enum CUpointer_attribute : unsigned {
+  CU_POINTER_ATTRIBUTE_CONTEXT = 1,
+  CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
+  CU_POINTER_ATTRIBUTE_DEVICE_POINTER = 3,
+  CU_POINTER_ATTRIBUTE_HOST_POINTER = 4,
+  CU_POINTER_ATTRIBUTE_IS_MANAGED = 8,
+  CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,
+};
+
+enum CUstreamCaptureMode : unsigned {
+  CU_STREAM_CAPTURE_MODE_GLOBAL = 0,
+  CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
+  CU_STREAM_CAPTURE_MODE_RELAXED = 2,
+};
+
+enum CUstreamCaptureStatus : unsigned {
+  CU_STREAM_CAPTURE_STATUS_NONE = 0,
+  CU_STREAM_CAPTURE_STATUS_ACTIVE = 1,
+  CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2,
+};
+
+enum CUlaunchAttributeID : unsigned {
+  CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
+  CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
+  CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT = 7,
+  CU_LAUNCH_ATTRIBUTE_PRIORITY = 8,
+};
+
+enum CUdriverProcAddressQueryResult : unsigned {
+  CU_GET_PROC_ADDRESS_SUCCESS = 0,
+  CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND = 1,
+  CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT = 2,
+};
+inline constexpr cuuint64_t CU_GET_PROC_ADDRESS_DEFAULT = 0;
+inline constexpr cuuint64_t CU_GET_PROC_ADDRESS_LEGACY_STREAM = 1;
+inline constexpr cuuint64_t CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM = 2;
+
+enum CUmemAllocationHandleType : unsigned {};
+enum CUmemAllocationGranularity_flags : unsigned {};
+enum CUmemPool_attribute : unsigned {};
+enum CUmem_advise : unsigned {};
+enum CUgraphMem_attribute : unsigned {};
+enum CUfunc_cache : unsigned {};
+enum CUsharedconfig : unsigned {};
+enum CUfunctionLoadingState : unsigned {};
+enum CUmoduleLoadingMode : unsigned {};
+enum CUprocessState : unsigned {};
+enum CUjit_option : unsigned {};
+enum CUlibraryOption : unsigned {};
+
+struct CUmemLocation {
+  unsigned type;  // CUmemLocationType: 1 = device
+  int id;
+};
+
+struct CUdevprop {
+  int maxThreadsPerBlock;
+  int maxThreadsDim[3];
+  int maxGridSize[3];
+  int sharedMemPerBlock;
+  int totalConstantMemory;
+  int SIMDWidth;
+  int memPitch;
+  int regsPerBlock;
+  int clockRate;
+  int textureAlign;
+};
+
+struct CUlaunchAttribute {
+  CUlaunchAttributeID id;
+  char pad[4];
+  union {
+    char bytes[64];
+    int cooperative;
+    int programmaticStreamSerializationAllowed;
+    int priority;
+    struct {
+      CUevent event;
+      int flags;
+      int triggerAtBlockStart;
+    } programmaticEvent;
+  } value;
+};
+
+struct CUlaunchConfig {
+  unsigned gridDimX, gridDimY, gridDimZ;
+  unsigned blockDimX, blockDimY, blockDimZ;
+  unsigned sharedMemBytes;
+  CUstream hStream;
+  CUlaunchAttribute* attrs;
+  unsigned numAttrs;
+};
+
+// Pseudo handles: cuda.h's CU_STREAM_LEGACY and CU_STREAM_PER_THREAD.
+inline CUstream stream_legacy() { return reinterpret_cast<CUstream>(0x1); }
+inline CUstream stream_per_thread() { return reinterpret_cast<CUstream>(0x2); }
+
+inline constexpr unsigned CU_STREAM_NON_BLOCKING = 1;
+inline constexpr unsigned CU_EVENT_BLOCKING_SYNC = 1;
+inline constexpr unsigned CU_EVENT_DISABLE_TIMING = 2;
+inline constexpr unsigned CU_EVENT_INTERPROCESS = 4;
+
+using CUhostFn = void (*)(void* userData);
+using CUstreamCallback = void (*)(CUstream stream, CUresult status, void* userData);
+
+// Passed by pointer only; their layout is not our business.
+struct CUDA_ARRAY_DESCRIPTOR;
+struct CUDA_ARRAY_DESCRIPTOR_v1;
+struct CUDA_ARRAY3D_DESCRIPTOR;
+struct CUDA_ARRAY3D_DESCRIPTOR_v1;
+struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC;
+struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC;
+struct CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC;
+struct CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS;
+struct CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS;
+struct CUDA_LAUNCH_PARAMS;
+struct CUDA_MEMCPY2D;
+struct CUDA_MEMCPY2D_v1;
+struct CUDA_MEMCPY3D;
+struct CUDA_MEMCPY3D_v1;
+struct CUDA_MEMCPY3D_BATCH_OP;
+struct CUDA_MEMCPY3D_PEER;
+struct CUDA_MEM_ALLOC_NODE_PARAMS;
+struct CUarrayMapInfo;
+struct CUcheckpointCheckpointArgs;
+struct CUcheckpointLockArgs;
+struct CUcheckpointRestoreArgs;
+struct CUcheckpointUnlockArgs;
+struct CUctxCreateParams;
+struct CUexecAffinityParam;
+struct CUgraphEdgeData;
+struct CUmemAllocationProp;
+struct CUmemDecompressParams;
+struct CUmemPoolProps;
+struct CUmemPoolPtrExportData;
+struct CUmemcpyAttributes;
+struct CUmulticastObjectProp;
+struct CUstreamBatchMemOpParams;
+
+// Function types: cuMemAlloc_v2_t and so on, one for each CU_FN of the table.
+#define CU_FN(name, kind, parameters, arguments) using name##_t = CUresult parameters;
+#include "guest/abi/cuda_table.def"
+
+}  // namespace headgate::abi

@@ -1,0 +1,101 @@
+// Our own declarations of NVML: the types and enumerators that headgate uses, and no more.
+// Every fact is from NVML 11.8's nvml.h (layouts unchanged since for the functions named in nvml_table.def);
+// nvml_abi_check.cpp compares with the real header where one is installed.
+#pragma once
+
+namespace headgate::abi {
+
+struct nvmlDevice_st;
+using nvmlDevice_t = nvmlDevice_st*;
+
+enum nvmlReturn_t : unsigned {
+  NVML_SUCCESS = 0,
+  NVML_ERROR_UNINITIALIZED = 1,
+  NVML_ERROR_INVALID_ARGUMENT = 2,
+  NVML_ERROR_NOT_SUPPORTED = 3,
+  NVML_ERROR_NO_PERMISSION = 4,
+  NVML_ERROR_ALREADY_INITIALIZED = 5,
+  NVML_ERROR_NOT_FOUND = 6,
+  NVML_ERROR_INSUFFICIENT_SIZE = 7,
+  NVML_ERROR_DRIVER_NOT_LOADED = 9,
+  NVML_ERROR_TIMEOUT = 10,
+  NVML_ERROR_LIBRARY_NOT_FOUND = 12,
+  NVML_ERROR_FUNCTION_NOT_FOUND = 13,
+  NVML_ERROR_GPU_IS_LOST = 15,
+  NVML_ERROR_OPERATING_SYSTEM = 17,
+  NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
+  NVML_ERROR_UNKNOWN = 999,
+};
+
+enum nvmlEnableState_t : unsigned { NVML_FEATURE_DISABLED = 0, NVML_FEATURE_ENABLED = 1 };
+enum nvmlBrandType_t : unsigned { NVML_BRAND_UNKNOWN = 0, NVML_BRAND_TESLA = 2, NVML_BRAND_NVIDIA = 14 };
+enum nvmlClockType_t : unsigned { NVML_CLOCK_GRAPHICS = 0, NVML_CLOCK_SM = 1, NVML_CLOCK_MEM = 2, NVML_CLOCK_VIDEO = 3 };
+enum nvmlComputeMode_t : unsigned { NVML_COMPUTEMODE_DEFAULT = 0 };
+enum nvmlPstates_t : unsigned { NVML_PSTATE_0 = 0, NVML_PSTATE_8 = 8, NVML_PSTATE_UNKNOWN = 32 };
+enum nvmlTemperatureSensors_t : unsigned { NVML_TEMPERATURE_GPU = 0 };
+enum nvmlGpuVirtualizationMode_t : unsigned { NVML_GPU_VIRTUALIZATION_MODE_NONE = 0 };
+using nvmlDeviceArchitecture_t = unsigned;
+
+struct nvmlMemory_t {
+  unsigned long long total;
+  unsigned long long free;
+  unsigned long long used;
+};
+
+struct nvmlMemory_v2_t {
+  unsigned version;  // sizeof(nvmlMemory_v2_t) | 2 << 24
+  unsigned long long total;
+  unsigned long long reserved;
+  unsigned long long free;
+  unsigned long long used;
+};
+
+struct nvmlBAR1Memory_t {
+  unsigned long long bar1Total;
+  unsigned long long bar1Free;
+  unsigned long long bar1Used;
+};
+
+struct nvmlProcessInfo_v1_t {
+  unsigned pid;
+  unsigned long long usedGpuMemory;
+};
+
+struct nvmlProcessInfo_v2_t {
+  unsigned pid;
+  unsigned long long usedGpuMemory;
+  unsigned gpuInstanceId;
+  unsigned computeInstanceId;
+};
+using nvmlProcessInfo_t = nvmlProcessInfo_v2_t;
+
+struct nvmlUtilization_t {
+  unsigned gpu;     // percent
+  unsigned memory;  // percent
+};
+
+struct nvmlProcessUtilizationSample_t {
+  unsigned pid;
+  unsigned long long timeStamp;  // us since the epoch
+  unsigned smUtil, memUtil, encUtil, decUtil;
+};
+
+struct nvmlPciInfo_v1_t {
+  char busId[16];
+  unsigned domain, bus, device, pciDeviceId;
+  unsigned pciSubSystemId;
+  unsigned reserved[4];
+};
+
+struct nvmlPciInfo_t {
+  char busIdLegacy[16];
+  unsigned domain, bus, device, pciDeviceId;
+  unsigned pciSubSystemId;
+  char busId[32];
+};
+
+// Function types: nvmlInit_v2_t and so on, one for each NVML_FN of the table.
+#define NVML_FN(name, kind, parameters, arguments) using name##_t = nvmlReturn_t parameters;
+#include "guest/abi/nvml_table.def"
+
+}  // namespace headgate::abi

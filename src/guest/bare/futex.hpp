@@ -1,0 +1,16 @@
+// Shared (never private) futex waits: the words live in pages of several processes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace headgate::bare {
+
+// Sleeps while *word == expected, at most timeout_ns nanoseconds. Returns at once if it differs; may wake spuriously.
+// Never fails: an error is a spurious wake. Restores errno.
+void futex_wait(const std::atomic<std::uint32_t>* word, std::uint32_t expected, std::int64_t timeout_ns);
+
+// Wakes everybody who waits on word. Restores errno.
+void futex_wake_all(const std::atomic<std::uint32_t>* word);
+
+}  // namespace headgate::bare

@@ -1,0 +1,152 @@
+// The pages of one share: what limiter, command and daemon have in common.
+//
+//   policy page   what the share may use.   Written by the share's owner, mapped read-only by tenants.
+//   usage page    what the share uses.      Written by the share's tenants, one slot a process.
+//
+// Rules: fixed-width types only; every offset and size is asserted below; times are CLOCK_MONOTONIC nanoseconds of the
+// host or durations, never deadlines; the other side may be hostile, so a value is copied out before it is believed.
+// A page whose magic, version or size differs from ours is refused by name, in both directions.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace headgate::ledger {
+
+inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint64_t kPolicyMagic = 0x4847'706f'6c69'6379;  // "HGpolicy"
+inline constexpr std::uint64_t kUsageMagic = 0x4847'2075'7361'6765;   // "HG usage"
+inline constexpr std::uint32_t kMaxDevices = 16;
+inline constexpr std::uint32_t kMaxSlots = 256;
+inline constexpr std::uint32_t kNameBytes = 64;   // share name with its NUL
+inline constexpr std::uint32_t kUuidBytes = 48;   // "GPU-xxxxxxxx-..." with its NUL
+inline constexpr std::uint64_t kNoMemoryLimit = ~0ull;
+inline constexpr std::uint32_t kWholeGpu = 1'000'000;  // parts per million of a GPU's time; a ceiling of this is no limit
+
+struct PageHeader {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t bytes;  // of the whole page
+};
+
+// Who promises what, from weak to strong; every view says it.
+enum class Level : std::uint32_t { observe = 0, hook = 1, hook_container = 2, mps = 3, mig = 4 };
+
+// What a limiter does when it cannot measure: let work run, or keep the gate shut.
+enum class FailPolicy : std::uint32_t { open = 0, closed = 1 };
+
+// Words from the share's owner to its limiters; a limiter acts when `command_epoch` has moved.
+enum class Command : std::uint32_t { run = 0, pause = 1, drain = 2 };
+
+struct alignas(64) DevicePolicy {
+  char uuid[kUuidBytes];
+  std::atomic<std::uint64_t> memory_limit_bytes;    // kNoMemoryLimit: none
+  std::atomic<std::uint32_t> compute_ceiling_ppm;   // 1..kWholeGpu
+  std::atomic<std::uint32_t> compute_guarantee_ppm; // 0..kWholeGpu; the arbiter's
+  std::atomic<std::uint32_t> weight;                // 1..1000; the arbiter's
+  std::atomic<std::uint32_t> priority_class;        // 0 best effort, 1 normal, 2 latency; the arbiter's
+  // The arbiter's lease: a futex word (0 open, 1 shut) and its bookkeeping, kept here so that a new daemon starts fair.
+  std::atomic<std::uint32_t> gate;
+  std::atomic<std::uint32_t> gate_epoch;   // moves at every change of gate or ceiling; the launch path's only look
+  std::atomic<std::int64_t> virtual_time_ns;
+  std::atomic<std::int64_t> debt_ns;
+  std::uint8_t reserved[24];
+};
+static_assert(sizeof(DevicePolicy) == 128);
+
+struct alignas(64) PolicyPage {
+  PageHeader header;
+  char share[kNameBytes];
+  std::uint32_t device_count;  // 1..kMaxDevices
+  Level level;
+  FailPolicy fail_policy;
+  std::uint32_t owner_uid;
+  std::uint64_t generation;  // random at creation: tells a re-made share from the one that was mapped
+  std::atomic<std::uint32_t> command_epoch;
+  std::atomic<Command> command;
+  std::atomic<std::uint32_t> log_level;
+  std::atomic<std::uint32_t> arbitrated;   // 1 while a daemon beats
+  std::atomic<std::uint64_t> heartbeat;    // counts while a gate is shut
+  std::uint8_t reserved[64];
+  DevicePolicy devices[kMaxDevices];
+};
+
+// One 16-byte word: the last memory operation applied to an account (see account.hpp).
+struct alignas(16) AccountWord {
+  std::uint64_t used_bytes;
+  std::uint32_t slot;      // kNoSlot before the first operation
+  std::uint32_t sequence;  // of that slot
+};
+inline constexpr std::uint32_t kNoSlot = ~0u;
+
+struct alignas(64) MemoryAccount {
+  AccountWord word;
+  std::atomic<std::uint64_t> peak_bytes;
+  std::atomic<std::uint64_t> orphaned_bytes;   // exported by processes that died
+  std::atomic<std::uint64_t> refusals;
+  std::atomic<std::uint64_t> last_refusal_bytes;  // what was asked
+  std::atomic<std::uint64_t> last_refusal_used;   // what was in use then
+  std::atomic<std::uint64_t> last_refusal_ns;     // CLOCK_REALTIME
+  std::atomic<std::uint32_t> last_refusal_pid;
+  std::uint8_t reserved[60];
+};
+static_assert(sizeof(MemoryAccount) == 128);
+
+// Compute use of the share on one device (see compute_account.hpp for its rules).
+struct alignas(64) ComputeAccount {
+  std::atomic<std::int64_t> paid_until_ns;    // host time at which all work charged so far is paid for at the ceiling
+  std::atomic<std::uint64_t> held_ns;         // GPU time held: the union over the share's processes
+  std::atomic<std::uint64_t> estimated_ns;    // the part of held_ns that was estimated, not measured
+  std::atomic<std::uint64_t> copy_ns;         // copy engines, an account of their own
+  std::atomic<std::uint64_t> throttled_ns;    // summed waiting of launching threads
+  std::atomic<std::uint64_t> throttled_launches;
+  std::atomic<std::uint64_t> passed_in_debt;  // launches let through by the 20 ms rule
+  std::atomic<std::uint64_t> last_throttle_ns;  // CLOCK_REALTIME
+  std::uint64_t reserved[8];
+  // Which microseconds of the recent past are already charged; see compute_account.hpp.
+  std::atomic<std::uint64_t> coverage[2048];
+};
+
+enum class SlotKind : std::uint32_t { free = 0, claiming = 1, live = 2, dead = 3 };
+
+// Per device, written by the slot's owner only (and by reapers through `done`); see account.hpp.
+struct alignas(64) SlotDevice {
+  std::atomic<std::int64_t> delta_bytes;
+  std::atomic<std::uint32_t> sequence;
+  std::atomic<std::uint32_t> settled;
+  std::atomic<std::uint64_t> held_bytes[2];
+  std::atomic<std::uint32_t> done;
+  std::uint32_t reserved0;
+  std::atomic<std::uint64_t> exported_bytes;  // part of held that other processes may keep alive
+  std::atomic<std::uint64_t> residual_bytes;  // contexts, code, local memory: measured, not reserved
+  std::atomic<std::uint64_t> launches;
+};
+
+struct alignas(64) Slot {
+  std::atomic<std::uint64_t> state;  // kind in the low 32 bits, generation in the high
+  std::uint32_t pid;                 // in the namespace below
+  std::uint32_t pidns_inode;
+  std::uint64_t start_time;          // clock ticks since boot, /proc/PID/stat field 22; 0 where /proc is missing
+  char command[16];                  // comm, for people
+  std::uint8_t reserved[24];
+  SlotDevice devices[kMaxDevices];
+};
+
+struct alignas(64) UsagePage {
+  PageHeader header;
+  std::uint32_t slot_count;    // kMaxSlots
+  std::uint32_t device_count;  // as in the policy page
+  std::uint64_t generation;    // as in the policy page
+  std::uint8_t reserved[96];
+  MemoryAccount memory[kMaxDevices];
+  ComputeAccount compute[kMaxDevices];
+  Slot slots[kMaxSlots];
+};
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+static_assert(sizeof(SlotDevice) == 64);
+static_assert(offsetof(PolicyPage, devices) % 64 == 0);
+static_assert(offsetof(UsagePage, memory) % 64 == 0);
+
+}  // namespace headgate::ledger

@@ -1,0 +1,2 @@
+// Proves that layout.hpp stands alone.
+#include "guest/ledger/layout.hpp"

@@ -1,0 +1,44 @@
+// One process's membership in its share: opened at the first successful driver or NVML call, never before.
+#pragma once
+
+#include <cstdint>
+
+#include "guest/abi/cuda.hpp"
+#include "guest/ledger/layout.hpp"
+
+namespace headgate::limiter {
+
+enum class Membership : std::uint32_t {
+  unopened,  // no driver call has succeeded yet
+  none,      // no grant concerns this process: everything passes through, unmetered
+  member,    // pages mapped, slot claimed
+  refused,   // a grant was asked for and cannot be kept: cuInit and nvmlInit fail, loudly, once
+};
+
+struct Session {
+  std::atomic<Membership> membership;
+  const ledger::PolicyPage* policy;  // read-only mapping
+  ledger::UsagePage* usage;
+  std::uint32_t slot;                // of this process
+  std::uint32_t slot_generation;
+  // CUDA ordinal -> index into the pages' device arrays; kNoDevice for a GPU outside the share.
+  std::uint32_t device_index[64];
+  std::uint32_t device_count;        // CUDA ordinals known
+};
+inline constexpr std::uint32_t kNoDevice = ~0u;
+
+extern Session session;
+
+// Opens the membership after the driver's own cuInit succeeded (idempotent, thread-safe). In a forked child it starts
+// clean. Returns what cuInit must answer: CUDA_SUCCESS, or CUDA_ERROR_NOT_PERMITTED when refused.
+abi::CUresult open_session();
+
+// The page index of the calling thread's current context's device, or kNoDevice.
+std::uint32_t current_device_index();
+
+// One line on stderr at level error, warn, info or debug if HEADGATE_LOG allows; never allocates. printf-like subset:
+// %s %u %d %lu %lx.
+enum class LogLevel : std::uint32_t { off, error, warn, info, debug };
+__attribute__((format(printf, 2, 3))) void log_line(LogLevel level, const char* format, ...);
+
+}  // namespace headgate::limiter
