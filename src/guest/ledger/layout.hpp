@@ -72,24 +72,24 @@ struct alignas(64) PolicyPage {
   DevicePolicy devices[kMaxDevices];
 };
 
-// One 16-byte word: the last memory operation applied to an account (see account.hpp).
+// One 16-byte word: the last memory operation applied to an account (see account.hpp). Zeroes are a valid start: they
+// name operation 0 of slot 0, which never was.
 struct alignas(16) AccountWord {
   std::uint64_t used_bytes;
-  std::uint32_t slot;      // kNoSlot before the first operation
-  std::uint32_t sequence;  // of that slot
+  std::uint64_t operation;  // slot in the high 16 bits, that slot's sequence in the low 48: 300 days at 100 ns each
 };
 inline constexpr std::uint32_t kNoSlot = ~0u;
+inline constexpr std::uint32_t kSequenceBits = 48;
 
 struct alignas(64) MemoryAccount {
   AccountWord word;
   std::atomic<std::uint64_t> peak_bytes;
-  std::atomic<std::uint64_t> orphaned_bytes;   // exported by processes that died
   std::atomic<std::uint64_t> refusals;
   std::atomic<std::uint64_t> last_refusal_bytes;  // what was asked
   std::atomic<std::uint64_t> last_refusal_used;   // what was in use then
   std::atomic<std::uint64_t> last_refusal_ns;     // CLOCK_REALTIME
   std::atomic<std::uint32_t> last_refusal_pid;
-  std::uint8_t reserved[60];
+  std::uint8_t reserved[68];
 };
 static_assert(sizeof(MemoryAccount) == 128);
 
@@ -108,28 +108,30 @@ struct alignas(64) ComputeAccount {
   std::atomic<std::uint64_t> coverage[2048];
 };
 
-enum class SlotKind : std::uint32_t { free = 0, claiming = 1, live = 2, dead = 3 };
+// free -> claiming -> live -> dead -> free; or dead -> orphan -> free where exported memory outlives its process.
+enum class SlotKind : std::uint32_t { free = 0, claiming = 1, live = 2, dead = 3, orphan = 4 };
 
-// Per device, written by the slot's owner only (and by reapers through `done`); see account.hpp.
+// Per device, written by the slot's owner only (others raise `done`); see account.hpp. Two cache lines, so that helpers
+// do not slow the owner's own stores.
 struct alignas(64) SlotDevice {
   std::atomic<std::int64_t> delta_bytes;
-  std::atomic<std::uint32_t> sequence;
-  std::atomic<std::uint32_t> settled;
+  std::atomic<std::uint64_t> sequence;
+  std::atomic<std::uint64_t> settled;
   std::atomic<std::uint64_t> held_bytes[2];
-  std::atomic<std::uint32_t> done;
-  std::uint32_t reserved0;
   std::atomic<std::uint64_t> exported_bytes;  // part of held that other processes may keep alive
   std::atomic<std::uint64_t> residual_bytes;  // contexts, code, local memory: measured, not reserved
   std::atomic<std::uint64_t> launches;
+  std::atomic<std::uint64_t> done;
+  std::uint8_t reserved[56];
 };
 
+// `life` and `who` change together, by one 16-byte compare-and-swap, when a slot is claimed: a process killed at its
+// very first store is known by name already. Read them with view() in slot.hpp.
 struct alignas(64) Slot {
-  std::atomic<std::uint64_t> state;  // kind in the low 32 bits, generation in the high
-  std::uint32_t pid;                 // in the namespace below
-  std::uint32_t pidns_inode;
-  std::uint64_t start_time;          // clock ticks since boot, /proc/PID/stat field 22; 0 where /proc is missing
-  char command[16];                  // comm, for people
-  std::uint8_t reserved[24];
+  std::atomic<std::uint64_t> life;  // kind in bits 0..3, generation in 4..31, pid in the high 32
+  std::atomic<std::uint64_t> who;   // pid namespace's inode in the high 32 bits, start time (ticks, mod 2^32) in the low
+  char command[16];                 // comm, for people
+  std::uint8_t reserved[32];
   SlotDevice devices[kMaxDevices];
 };
 
@@ -145,7 +147,9 @@ struct alignas(64) UsagePage {
 };
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
-static_assert(sizeof(SlotDevice) == 64);
+static_assert(sizeof(SlotDevice) == 128);
+static_assert(offsetof(SlotDevice, done) == 64);
+static_assert(offsetof(Slot, who) == 8);
 static_assert(offsetof(PolicyPage, devices) % 64 == 0);
 static_assert(offsetof(UsagePage, memory) % 64 == 0);
 

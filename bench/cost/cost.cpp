@@ -1,0 +1,232 @@
+// One cold process that times calls of the driver it finds; the bench runs it with and without a preloaded library.
+//
+//   headgate-bench-cost launch|alloc|refuse|syscalls [bytes]      one line of JSON on stdout
+//
+// Launches come in batches of 256 with a pause after each: the queue is never full and a limit of 90 % never binds. A batch's
+// time over 256 is one sample of "a launch"; the wait that ends the batch (where a meter closes its bracket) is timed apart
+// and belongs to the mean. Single launches are timed in batches of their own, for the tail.
+#include <dlfcn.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <string_view>
+#include <vector>
+
+#include "cli/load/driver.hpp"
+#include "cli/load/histogram.hpp"
+#include "cli/load/kernels.hpp"
+#include "cost/markers.hpp"
+
+namespace headgate::bench {
+namespace {
+
+using namespace load;
+
+constexpr int kBatch = 256;
+constexpr int kBatches = 2000;
+constexpr int kPairs = 64;
+
+std::int64_t now_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
+
+void pause() {
+  const timespec length{0, 200'000};
+  ::nanosleep(&length, nullptr);
+}
+
+struct Samples {
+  std::vector<double> ns;
+
+  [[nodiscard]] double percentile(double part) {
+    std::ranges::sort(ns);
+    return ns[std::min(ns.size() - 1, static_cast<std::size_t>(part * static_cast<double>(ns.size())))];
+  }
+  [[nodiscard]] double mean() const {
+    double sum = 0;
+    for (const double each : ns) sum += each;
+    return sum / static_cast<double>(ns.size());
+  }
+};
+
+struct Counts {
+  std::uint64_t other = 0, launches = 0;
+};
+
+// Zeros over a driver that does not count (the simulator, a card).
+Counts driver_counts(const Driver& driver) {
+  using count_fn = std::uint64_t();
+  const auto other = reinterpret_cast<count_fn*>(::dlsym(driver.library, "headgate_nop_other_calls"));
+  const auto launches = reinterpret_cast<count_fn*>(::dlsym(driver.library, "headgate_nop_launches"));
+  return other == nullptr || launches == nullptr ? Counts{} : Counts{other(), launches()};
+}
+
+struct Ready {
+  Driver driver;
+  BusyKernel kernel;
+  CUstream stream = nullptr;
+  std::int64_t start_ns = 0;  // cuInit and the first context
+};
+
+Result<Ready> start() {
+  Ready ready;
+  ready.driver = TRY(open_driver());
+  const std::int64_t before = now_ns();
+  TRY(check("cuInit", ready.driver.cuInit(0)));
+  CUcontext context = nullptr;
+  TRY(check("cuDevicePrimaryCtxRetain", ready.driver.cuDevicePrimaryCtxRetain(&context, 0)));
+  TRY(check("cuCtxSetCurrent", ready.driver.cuCtxSetCurrent(context)));
+  ready.start_ns = now_ns() - before;
+  ready.kernel = TRY(load_busy_kernel(ready.driver));
+  TRY(check("cuStreamCreate", ready.driver.cuStreamCreate(&ready.stream, CU_STREAM_NON_BLOCKING)));
+  return ready;
+}
+
+Result<Done> launch_batch(const Ready& ready, double us) {
+  for (int i = 0; i < kBatch; ++i) {
+    TRY(check("cuLaunchKernel", launch_busy(ready.driver, ready.kernel, us, ready.stream)));
+  }
+  return Done{};
+}
+
+Result<Done> warm_up(const Ready& ready) {
+  for (int i = 0; i < 50; ++i) {
+    TRY(launch_batch(ready, 1));
+    TRY(check("cuStreamSynchronize", ready.driver.cuStreamSynchronize(ready.stream)));
+    pause();
+  }
+  return Done{};
+}
+
+// TSC ticks per ns, against the clock, over 20 ms.
+double ticks_per_ns() {
+  const std::int64_t from_ns = now_ns();
+  const std::uint64_t from = __rdtsc();
+  while (now_ns() - from_ns < 20'000'000) {
+  }
+  return static_cast<double>(__rdtsc() - from) / static_cast<double>(now_ns() - from_ns);
+}
+
+Result<Done> measure_launches() {
+  const Ready ready = TRY(start());
+  TRY(warm_up(ready));
+  const double ticks = ticks_per_ns();
+  Samples launch, with_wait;
+  const Counts before = driver_counts(ready.driver);
+  for (int batch = 0; batch < kBatches; ++batch) {
+    const std::int64_t t0 = now_ns();
+    TRY(launch_batch(ready, 1));
+    const std::int64_t t1 = now_ns();
+    TRY(check("cuStreamSynchronize", ready.driver.cuStreamSynchronize(ready.stream)));
+    const std::int64_t t2 = now_ns();
+    launch.ns.push_back(static_cast<double>(t1 - t0) / kBatch);
+    with_wait.ns.push_back(static_cast<double>(t2 - t0) / kBatch);
+    pause();
+  }
+  const Counts after = driver_counts(ready.driver);
+  Histogram single;
+  for (int batch = 0; batch < kBatches / 4; ++batch) {
+    for (int i = 0; i < kBatch; ++i) {
+      const std::uint64_t from = __rdtsc();
+      TRY(check("cuLaunchKernel", launch_busy(ready.driver, ready.kernel, 1, ready.stream)));
+      single.add(static_cast<std::uint64_t>(static_cast<double>(__rdtsc() - from) / ticks));
+    }
+    TRY(check("cuStreamSynchronize", ready.driver.cuStreamSynchronize(ready.stream)));
+    pause();
+  }
+  // The loop's own synchronise is one call a batch, in every configuration.
+  const double launches = static_cast<double>(after.launches - before.launches);
+  const double extra = static_cast<double>(after.other - before.other) - kBatches;
+  std::printf("{\"start_ns\":%ld,\"launch_p50_ns\":%.3f,\"launch_mean_ns\":%.3f,\"with_wait_mean_ns\":%.3f,\"single_p99_ns\":%lu,\"single_max_ns\":%lu,\"driver_calls_per_launch\":%.6f}\n",
+              ready.start_ns, launch.percentile(0.5), launch.mean(), with_wait.mean(), single.percentile_ns(0.99), single.max_ns(),
+              launches > 0 ? extra / launches : -1.0);
+  return Done{};
+}
+
+Result<Done> measure_allocations() {
+  const Ready ready = TRY(start());
+  Samples pairs;
+  for (int round = 0; round < 2000; ++round) {
+    const std::int64_t from = now_ns();
+    for (int i = 0; i < kPairs; ++i) {
+      CUdeviceptr address = 0;
+      TRY(check("cuMemAlloc", ready.driver.cuMemAlloc(&address, 1u << 20)));
+      TRY(check("cuMemFree", ready.driver.cuMemFree(address)));
+    }
+    pairs.ns.push_back(static_cast<double>(now_ns() - from) / kPairs);
+  }
+  std::printf("{\"pair_p50_ns\":%.3f,\"pair_mean_ns\":%.3f,\"pair_p99_ns\":%.3f}\n", pairs.percentile(0.5), pairs.mean(), pairs.percentile(0.99));
+  return Done{};
+}
+
+// `bytes` must be more than the limit that the caller has set.
+Result<Done> measure_refusals(std::uint64_t bytes) {
+  const Ready ready = TRY(start());
+  Samples refusals;
+  std::uint64_t refused = 0, asked = 0;
+  const Counts before = driver_counts(ready.driver);
+  for (int round = 0; round < 2000; ++round) {
+    const std::int64_t from = now_ns();
+    for (int i = 0; i < kPairs; ++i, ++asked) {
+      CUdeviceptr address = 0;
+      const CUresult result = ready.driver.cuMemAlloc(&address, bytes);
+      if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        ++refused;
+      } else if (result == CUDA_SUCCESS) {
+        TRY(check("cuMemFree", ready.driver.cuMemFree(address)));
+      } else {
+        TRY(check("cuMemAlloc", result));
+      }
+    }
+    refusals.ns.push_back(static_cast<double>(now_ns() - from) / kPairs);
+  }
+  const Counts after = driver_counts(ready.driver);
+  std::printf("{\"refusal_p50_ns\":%.3f,\"refusal_mean_ns\":%.3f,\"refusal_p99_ns\":%.3f,\"refused\":%lu,\"asked\":%lu,\"driver_calls_per_refusal\":%.6f}\n",
+              refusals.percentile(0.5), refusals.mean(), refusals.percentile(0.99), refused, asked,
+              static_cast<double>(after.other - before.other) / static_cast<double>(asked));
+  return Done{};
+}
+
+// For a tracer: marks stand round each batch and its wait, so that the tracer counts what happens in between.
+Result<Done> launch_between_marks() {
+  const Ready ready = TRY(start());
+  TRY(warm_up(ready));
+  for (int batch = 0; batch < 100; ++batch) {
+    ::syscall(kMarkBegin);
+    TRY(launch_batch(ready, 1));
+    TRY(check("cuStreamSynchronize", ready.driver.cuStreamSynchronize(ready.stream)));
+    ::syscall(kMarkEnd);
+    pause();
+  }
+  std::printf("{\"launches\":%d}\n", 100 * kBatch);
+  return Done{};
+}
+
+Result<Done> run(std::string_view what, std::uint64_t bytes) {
+  ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+  if (what == "launch") return measure_launches();
+  if (what == "alloc") return measure_allocations();
+  if (what == "refuse") return measure_refusals(bytes);
+  if (what == "syscalls") return launch_between_marks();
+  return fail(ErrorCode::usage, "'" + std::string(what) + "' is not a measurement", "launch, alloc, refuse BYTES or syscalls");
+}
+
+}  // namespace
+}  // namespace headgate::bench
+
+int main(int argc, char** argv) {
+  const auto done = headgate::bench::run(argc > 1 ? argv[1] : "", argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 0);
+  if (!done) {
+    std::fprintf(stderr, "headgate-bench-cost: %s\n", done.error().message.c_str());
+    return headgate::exit_status(done.error().code);
+  }
+  return 0;
+}

@@ -1,0 +1,246 @@
+#include "cli/command_line.hpp"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include "guest/grant/text.hpp"
+
+namespace headgate::cli {
+namespace {
+
+// What the options write into, before it becomes an Invocation.
+struct Raw {
+  Invocation out;
+  std::string profile, output = "table", interval = "1s";
+  bool simulated = false, json = false, no_colour = false, ascii = false;
+  std::vector<std::string> symbols;
+};
+
+void say_how(CLI::App& app, Raw& raw) {
+  auto* group = app.add_option_group("Output");
+  group->add_option("-o,--output", raw.output, "table or json")->check(CLI::IsMember({"table", "json"}))->type_name("FORM");
+  group->add_flag("--json", raw.json, "the same as --output json");
+  group->add_flag("--no-color,--no-colour", raw.no_colour, "no colours (also: NO_COLOR)");
+  group->add_flag("--ascii", raw.ascii, "nothing beyond ASCII");
+  group->add_flag("-q,--quiet", raw.out.voice.quiet, "no remarks on stderr");
+  group->add_flag("-v,--verbose", raw.out.voice.verbose, "remarks on stderr even when it is not a terminal");
+  group->add_option("--config", raw.out.config_path, "configuration file instead of /etc/headgate/config.toml")->type_name("FILE");
+}
+
+void say_where(CLI::App& app, Raw& raw) {
+  // The profile is only taken as --sim=PROFILE (see split_profiles): a word after --sim belongs to the command line.
+  app.add_flag("--sim", raw.simulated, "a simulated node instead of this machine's GPUs; --sim=PROFILE picks one: h200, l40s-x2, tiny or a .toml file");
+  app.add_option("--sim-profile", raw.profile)->group("");
+}
+
+CLI::App* word(CLI::App& parent, Raw& raw, const std::string& name, const std::string& summary) {
+  CLI::App* app = parent.add_subcommand(name, summary);
+  say_how(*app, raw);
+  return app;
+}
+
+void describe_run(CLI::App& app, Raw& raw) {
+  RunOptions& run = raw.out.run;
+  CLI::App* word_run = word(app, raw, "run", "run a program inside a share");
+  say_where(*word_run, raw);
+  word_run->add_option("-i,--gpu", run.gpu, "which GPUs: 0, 0,2-3, GPU-9c2f, 0000:1b:00.0, all, auto")->type_name("GPUS");
+  word_run->add_option("-m,--mem", run.memory, "memory limit on each GPU: 8GiB, 8GB, 50%")->type_name("SIZE");
+  word_run->add_option("-c,--compute", run.compute, "share of each GPU's time: 50%, 0.5, 500m")->type_name("PART");
+  word_run->add_option("--name", run.name, "the share's name; programs under one name draw on one account")->type_name("NAME");
+  word_run->add_option("--burst", [&run](const CLI::results_t&) { return run.burst = true; }, "use more while nobody else wants it (needs the daemon)")->type_name("PART");
+  word_run->add_option("--weight", [&run](const CLI::results_t&) { return run.weight = true; }, "share of what is left over (needs the daemon)")->type_name("N");
+  word_run->add_flag("--allow-unheld", run.allow_unheld, "start programs that the limiter cannot be loaded into, unheld");
+  word_run->usage("headgate run [OPTIONS] -- COMMAND [ARGUMENTS...]");
+  word_run->prefix_command();
+}
+
+void describe_views(CLI::App& app, Raw& raw) {
+  CLI::App* status = word(app, raw, "status", "one line per GPU and one per share (also: headgate without a word)");
+  say_where(*status, raw);
+  status->add_option("--interval", raw.interval, "time between the two looks that GPU % comes from")->type_name("TIME");
+  CLI::App* ps = word(app, raw, "ps", "which processes use what");
+  say_where(*ps, raw);
+  ps->add_option("--interval", raw.interval, "time between the two looks that GPU % comes from")->type_name("TIME");
+  CLI::App* free = word(app, raw, "free", "what is left on each GPU, and where something would fit");
+  say_where(*free, raw);
+  free->add_option("--fit", raw.out.fit, "memory and compute that must fit: 10GiB,30%")->type_name("SIZE,PART");
+  CLI::App* why = word(app, raw, "why", "explains a share's last refusals and waits");
+  say_where(*why, raw);
+  why->add_option("share", raw.out.share, "the share's name; all shares without one")->type_name("SHARE");
+  CLI::App* doctor = word(app, raw, "doctor", "checks what headgate needs, and says how to repair it");
+  say_where(*doctor, raw);
+  doctor->add_option("--symbols", raw.symbols, "compares a driver library's functions with the table headgate knows")->type_name("LIBRARY...")->expected(1, -1);
+}
+
+void describe_plumbing(CLI::App& app, Raw& raw) {
+  CLI::App* sim = app.add_subcommand("sim", "the simulated node");
+  sim->require_subcommand(1);
+  for (const auto& [name, summary] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"list", "profiles, and the nodes that exist"},
+           {"truth", "what really happened on the node: time held, memory"},
+           {"reset", "forgets totals and the dead"},
+           {"path", "the node's directory"}}) {
+    CLI::App* inner = word(*sim, raw, name, summary);
+    say_where(*inner, raw);
+  }
+  CLI::App* config = app.add_subcommand("config", "the configuration");
+  config->require_subcommand(1);
+  word(*config, raw, "check", "reads the configuration and names what is wrong in it");
+  word(*config, raw, "show", "every key with its value")->add_flag("--origin", raw.out.origin, "where each value comes from");
+  CLI::App* completion = word(app, raw, "completion", "prints a completion script for a shell");
+  completion->add_option("shell", raw.out.shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}))->type_name("SHELL");
+  word(app, raw, "version", "headgate's version");
+}
+
+void describe_proofs(CLI::App& app, Raw& raw) {
+  for (const auto& [name, summary] : {std::pair{"demo", "two programs held, a third refused, on a simulated GPU, in about 15 s"},
+                                      std::pair{"bench", "proves the limits on your own card in about 20 s"}}) {
+    CLI::App* app_word = app.add_subcommand(name, summary);
+    app_word->prefix_command();
+    app_word->set_help_flag();
+  }
+  (void)raw;
+}
+
+// "--sim=tiny" becomes "--sim --sim-profile=tiny", up to a "--" or the word that run starts.
+std::vector<std::string> split_profiles(int argc, const char* const* argv) {
+  std::vector<std::string> words;
+  bool ours = true;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view text = argv[i];
+    if (text == "--") ours = false;
+    if (ours && text.starts_with("--sim=")) {
+      words.emplace_back("--sim");
+      words.push_back("--sim-profile=" + std::string(text.substr(6)));
+    } else {
+      words.emplace_back(text);
+    }
+  }
+  return words;
+}
+
+std::unique_ptr<CLI::App> describe_all(Raw& raw) {
+  auto app = std::make_unique<CLI::App>("headgate meters NVIDIA GPUs: shares of memory and compute.", "headgate");
+  app->require_subcommand(0, 1);
+  app->set_help_flag("-h,--help", "prints this help");
+  // With headgate bare, the status view's options are taken too.
+  say_how(*app, raw);
+  say_where(*app, raw);
+  describe_run(*app, raw);
+  describe_views(*app, raw);
+  describe_proofs(*app, raw);
+  describe_plumbing(*app, raw);
+  app->add_flag_callback("--version", [&raw] { raw.out.word = "version"; }, "prints the version");
+  return app;
+}
+
+// The deepest word that was given, and its names joined: "sim truth".
+const CLI::App* chosen(const CLI::App& app, std::string& name) {
+  const CLI::App* at = &app;
+  for (auto inner = at->get_subcommands(); !inner.empty(); inner = at->get_subcommands()) {
+    at = inner.front();
+    name += (name.empty() ? "" : " ") + at->get_name();
+  }
+  return at;
+}
+
+bool set(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
+
+Voice voice_of(const Raw& raw) {
+  Voice voice = raw.out.voice;
+  voice.format = raw.json || raw.output == "json" ? Format::json : Format::table;
+  const char* term = std::getenv("TERM");
+  const bool dumb = term == nullptr || *term == '\0' || std::string_view(term) == "dumb";
+  voice.colour = ::isatty(STDOUT_FILENO) == 1 && !raw.no_colour && !set("NO_COLOR") && !dumb;
+  voice.ascii = raw.ascii;
+  voice.talk = !voice.quiet && (voice.verbose || ::isatty(STDERR_FILENO) == 1);
+  return voice;
+}
+
+Result<std::uint64_t> milliseconds(std::string_view text) {
+  std::size_t digits = 0;
+  while (digits < text.size() && grant::is_digit(text[digits])) ++digits;
+  std::uint64_t number = 0;
+  const std::string_view unit = text.substr(digits);
+  const std::uint64_t scale = unit == "ms" ? 1 : unit == "s" ? 1000 : 0;
+  if (scale == 0 || !grant::whole_number(text.substr(0, digits), 100'000, number) || number * scale < 10 || number * scale > 60'000) {
+    return fail(ErrorCode::usage, "--interval '" + std::string(text) + "' is not understood", "accepted: 10ms to 60s, such as 500ms or 1s");
+  }
+  return number * scale;
+}
+
+Result<void> take_command(const CLI::App& app, Invocation& out) {
+  out.run.command = app.remaining();
+  if (!out.run.command.empty() && out.run.command.front() == "--") out.run.command.erase(out.run.command.begin());
+  else if (!out.run.command.empty() && out.run.command.front().starts_with("-")) {
+    return fail(ErrorCode::usage, "run has no option '" + out.run.command.front() + "'", "see 'headgate run --help'; write '--' before the command");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Invocation> parse(int argc, const char* const* argv) {
+  Raw raw;
+  const auto app = describe_all(raw);
+  auto words = split_profiles(argc, argv);
+  std::ranges::reverse(words);  // CLI11 takes them from the back
+  std::string name;
+  try {
+    app->parse(words);
+  } catch (const CLI::CallForHelp&) {
+    raw.out.word = "help";
+    raw.out.help = chosen(*app, name)->help("", name.empty() ? CLI::AppFormatMode::Normal : CLI::AppFormatMode::Normal);
+    return raw.out;
+  } catch (const CLI::ParseError& error) {
+    chosen(*app, name);
+    return fail(ErrorCode::usage, (name.empty() ? "" : name + ": ") + error.what(), "see 'headgate " + (name.empty() ? "" : name + " ") + "--help'");
+  }
+  const CLI::App* at = chosen(*app, name);
+  if (raw.out.word.empty()) raw.out.word = name.empty() ? "status" : name;
+  raw.out.voice = voice_of(raw);
+  if (raw.simulated) raw.out.simulate = raw.profile;
+  raw.out.interval_ms = TRY(milliseconds(raw.interval));
+  raw.out.libraries = raw.symbols;
+  if (name == "run") TRY(take_command(*at, raw.out).transform([] { return 0; }));
+  if (name == "demo" || name == "bench") raw.out.rest = at->remaining();
+  return raw.out;
+}
+
+namespace {
+
+WordTree tree_of(const CLI::App& app) {
+  WordTree tree{app.get_name(), app.get_description(), {}, {}};
+  const auto collect = [&tree](const CLI::App& from) {
+    for (const CLI::Option* option : from.get_options()) {
+      if (option->get_group().empty()) continue;
+      for (const auto& text : option->get_snames()) tree.options.push_back("-" + text);
+      for (const auto& text : option->get_lnames()) tree.options.push_back("--" + text);
+    }
+  };
+  collect(app);
+  for (const CLI::App* inner : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (inner->get_name().empty()) collect(*inner);  // an option group
+    else tree.words.push_back(tree_of(*inner));
+  }
+  std::ranges::sort(tree.options);
+  tree.options.erase(std::ranges::unique(tree.options).begin(), tree.options.end());
+  return tree;
+}
+
+}  // namespace
+
+WordTree word_tree() {
+  Raw raw;
+  const auto app = describe_all(raw);
+  return tree_of(*app);
+}
+
+}  // namespace headgate::cli

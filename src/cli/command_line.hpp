@@ -1,0 +1,50 @@
+// The grammar of the command: argv in, one Invocation out. The only file that knows CLI11.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "cli/output.hpp"
+
+namespace headgate::cli {
+
+struct RunOptions {
+  std::optional<std::string> gpu, memory, compute, name;  // as written; null where not given
+  bool burst = false;    // need the daemon
+  bool weight = false;
+  bool allow_unheld = false;
+  std::vector<std::string> command;
+};
+
+// What was asked, for whichever word; fields of other words keep their defaults.
+struct Invocation {
+  std::string word;  // "status", "run", "sim truth", ...
+  Voice voice;
+  std::optional<std::string> help;      // print this on stdout and stop
+  std::optional<std::string> simulate;  // --sim[=PROFILE]; "" without a profile
+  std::string config_path;              // --config; "" for the usual place
+  std::string share;                    // why
+  std::string fit;                      // free
+  std::string shell;                    // completion
+  std::vector<std::string> libraries;   // doctor --symbols
+  std::vector<std::string> rest;        // demo and bench: their own words
+  std::uint64_t interval_ms = 1000;     // status, ps: between the two looks
+  bool origin = false;                  // config show
+  RunOptions run;
+};
+
+// Errors: usage, with what was written and what is accepted.
+[[nodiscard]] Result<Invocation> parse(int argc, const char* const* argv);
+
+// One node of the tree of words, for completions and the manual's check.
+struct WordTree {
+  std::string name, summary;
+  std::vector<std::string> options;  // "--mem", "-o", ...
+  std::vector<WordTree> words;
+};
+[[nodiscard]] WordTree word_tree();
+
+}  // namespace headgate::cli

@@ -1,0 +1,29 @@
+// The kernels of the load generator, as PTX text that a real driver compiles and the simulator times.
+#pragma once
+
+#include <string_view>
+
+#include "base/result.hpp"
+#include "cli/load/driver.hpp"
+
+namespace headgate::load {
+
+// Entry "headgate_busy(.param .f64 microseconds)": one thread reads %globaltimer until so much time has passed. On the
+// simulator the pragma names the same parameter. NUL-terminated, as cuModuleLoadData wants it.
+[[nodiscard]] const char* kernels_ptx();
+
+// One loaded kernel. Handles belong to the context that was current.
+struct BusyKernel {
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+};
+
+[[nodiscard]] Result<BusyKernel> load_busy_kernel(const Driver& driver);
+
+// Launches it: one block of one thread, `microseconds` long. The caller looks at the result.
+[[nodiscard]] inline CUresult launch_busy(const Driver& driver, const BusyKernel& kernel, double microseconds, CUstream stream) {
+  void* parameters[] = {&microseconds};
+  return driver.cuLaunchKernel(kernel.function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr);
+}
+
+}  // namespace headgate::load

@@ -1,0 +1,43 @@
+// What a load is: parsed from the words behind `headgate-load`.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "cli/load/mix.hpp"
+
+namespace headgate::load {
+
+// When a thread waits for the GPU. `full` never waits: the queue or the gate blocks the launch, so demand is always there.
+enum class SyncStyle { full, each, batch, depth };
+
+struct Options {
+  Mix mix;
+  unsigned processes = 1;           // 1..64
+  unsigned threads = 1;             // of each process, 1..128
+  unsigned streams = 1;             // of each thread, 1..128; used in turn
+  SyncStyle sync = SyncStyle::full;
+  unsigned sync_launches = 1;       // batch and depth: how many launches
+  double gap_us = 0;                // the host sleeps so long after each launch (after each wait, for batch)
+  double duration_us = 1e6;
+  std::uint64_t most_launches = 0;  // of each thread; 0: no bound
+  unsigned graph_kernels = 0;       // > 0: launches graphs of so many kernels instead
+  int device = 0;
+  std::uint64_t memory_bytes = 0;   // of each process, taken before the start and kept
+  std::uint64_t attempt_bytes = 0;  // of each process, taken next; a refusal is reported, not an error
+  bool quiet_idle = false;          // leave the list of idle buckets out of the report
+  bool help = false;
+
+  friend bool operator==(const Options&, const Options&) = default;
+};
+
+// Errors (usage) name the option, the value and what is accepted.
+[[nodiscard]] Result<Options> parse_options(std::span<const std::string_view> words);
+
+[[nodiscard]] std::string_view usage();
+
+}  // namespace headgate::load

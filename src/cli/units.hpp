@@ -1,0 +1,18 @@
+// Quantities as people read them. Always binary units, one decimal, no locale.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace headgate::cli {
+
+// "35.3 GiB", "512 MiB", "17 bytes".
+[[nodiscard]] std::string bytes_text(std::uint64_t bytes);
+// "25 %", "12.5 %", "0.05 %" of 1,000,000.
+[[nodiscard]] std::string percent_text(std::uint64_t ppm);
+// "1.2 s", "350 ms", "3 min 20 s", "2 h 5 min".
+[[nodiscard]] std::string duration_text(std::uint64_t ns);
+// "14:02:11" of CLOCK_REALTIME nanoseconds in the local time zone (UTC where there is none).
+[[nodiscard]] std::string clock_text(std::uint64_t realtime_ns);
+
+}  // namespace headgate::cli

@@ -1,0 +1,39 @@
+// Text into a buffer of the caller's: no locale, no allocation, no C++ runtime.
+#pragma once
+
+#include <cstdarg>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace headgate::bare {
+
+// Always NUL-terminated; what does not fit is cut.
+class Text {
+ public:
+  explicit Text(std::span<char> buffer) : buffer_(buffer) {
+    if (!buffer_.empty()) buffer_[0] = 0;
+  }
+
+  Text& add(std::string_view text);
+  Text& add(char c);
+  Text& add_decimal(std::uint64_t value);
+  Text& add_signed(std::int64_t value);
+  Text& add_hex(std::uint64_t value);
+
+  // The subset %s %c %d %u %x %ld %lu %lx %lld %llu %llx %zu %% of printf; an unknown conversion is copied as written.
+  Text& add_format(const char* format, va_list arguments);
+
+  [[nodiscard]] std::string_view view() const { return {buffer_.data(), size_}; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  // Whether something was cut.
+  [[nodiscard]] bool full() const { return full_; }
+
+ private:
+  std::span<char> buffer_;
+  std::size_t size_ = 0;
+  bool full_ = false;
+};
+
+}  // namespace headgate::bare

@@ -1,0 +1,372 @@
+#include "guest/grant/environment.hpp"
+
+#include "guest/grant/device_map.hpp"
+#include "guest/grant/text.hpp"
+
+namespace headgate::grant {
+namespace {
+
+constexpr std::uint32_t kNoIndex = ~0u;
+constexpr std::uint32_t kUnset = ~0u;
+
+// One NAME=VALUE that a row of the table knows.
+struct Setting {
+  const Variable* row = nullptr;
+  std::uint32_t index = kNoIndex;  // of the suffix
+  std::string_view name;           // as written, with suffix
+  std::string_view value;
+};
+
+const Variable* row_named(std::string_view name) {
+  for (const Variable& row : variables()) {
+    if (row.name == name) return &row;
+  }
+  return nullptr;
+}
+
+// NAME, or NAME_<digits> where the row takes an index.
+Setting known(std::string_view name, std::string_view value) {
+  Setting setting{.name = name, .value = value};
+  if (const Variable* row = row_named(name)) {
+    if (row->meaning != Meaning::uuid_at) setting.row = row;
+    return setting;
+  }
+  std::size_t digits = name.size();
+  while (digits > 0 && is_digit(name[digits - 1])) --digits;
+  std::uint64_t index = 0;
+  if (digits < 2 || name[digits - 1] != '_' || !whole_number(from(name, digits), kNoIndex, index)) return setting;
+  const Variable* row = row_named(first(name, digits - 1));
+  if (row == nullptr || !row->indexed) return setting;
+  setting.row = row;
+  setting.index = static_cast<std::uint32_t>(index);
+  return setting;
+}
+
+bool parse_flag(std::string_view text, bool& flag) {
+  if (text == "1" || same_ignoring_case(text, "true")) return flag = true, true;
+  if (text == "0" || same_ignoring_case(text, "false")) return flag = false, true;
+  return false;
+}
+
+bool is_uuid(std::string_view text) {
+  if (!starts_ignoring_case(text, "GPU-") || text.size() < 5 || text.size() > 47) return false;
+  for (const char c : from(text, 4)) {
+    if (!is_digit(c) && c != '-' && (lower(c) < 'a' || lower(c) > 'z')) return false;
+  }
+  return true;
+}
+
+// Millionths; ratios of 1 to 1000.
+Parsed<std::uint32_t> parse_ratio(std::string_view text) {
+  if (trimmed(text).empty()) return {.fault = Fault::empty};
+  std::uint64_t whole = 0, millionths = 0, place = 100'000;
+  std::size_t i = 0;
+  if (text[0] == '-') return {.fault = Fault::negative};
+  for (; i < text.size() && is_digit(text[i]); ++i) {
+    whole = whole * 10 + static_cast<std::uint64_t>(text[i] - '0');
+    if (whole > 1000) return {.fault = Fault::overflow};
+  }
+  if (i == 0) return {.fault = Fault::junk};
+  if (i < text.size() && text[i] == '.') {
+    for (++i; i < text.size() && is_digit(text[i]); ++i, place /= 10) millionths += static_cast<std::uint64_t>(text[i] - '0') * place;
+  }
+  if (i != text.size()) return {.fault = Fault::junk};
+  const std::uint64_t ppm = whole * kWholePpm + millionths;
+  if (ppm == 0) return {.fault = Fault::zero};
+  if (ppm < kWholePpm || ppm > 1000ull * kWholePpm) return {.fault = Fault::junk};
+  return {static_cast<std::uint32_t>(ppm)};
+}
+
+class Reader {
+ public:
+  explicit Reader(std::span<const std::string_view> visible) : visible_(visible) {
+    reading_.grant.device_count = static_cast<std::uint32_t>(visible.size() < kMaxDevices ? visible.size() : kMaxDevices);
+    for (auto& ranks : rank_) {
+      for (auto& rank : ranks) rank = kUnset;
+    }
+  }
+
+  Reading read(const char* const* envp) {
+    each(envp, &Reader::note_uuids);
+    each(envp, &Reader::apply);
+    for (auto& device : reading_.grant.devices) {
+      if (device.soft_ppm <= device.ceiling_ppm) device.soft_ppm = 0;
+    }
+    return reading_;
+  }
+
+ private:
+  enum Field { kMemory, kCeiling, kSoft, kOversubscribe, kFields };
+
+  template <typename Visit>
+  void each(const char* const* envp, Visit visit) {
+    for (; envp != nullptr && *envp != nullptr && !reading_.refusal; ++envp) {
+      const std::string_view entry(*envp);
+      const std::size_t equals = position(entry, '=');
+      if (equals == entry.size()) continue;
+      const Setting setting = known(first(entry, equals), from(entry, equals + 1));
+      if (setting.row != nullptr) (this->*visit)(setting);
+    }
+  }
+
+  void refuse(const Setting& setting, Fault fault) {
+    if (reading_.refusal) return;
+    reading_.refusal = {fault, setting.name, setting.value, accepted(setting.row->syntax)};
+  }
+
+  // First pass: what index suffixes count in.
+  void note_uuids(const Setting& setting) {
+    if (setting.row->meaning == Meaning::uuid_at) {
+      if (!is_uuid(trimmed(setting.value))) return refuse(setting, trimmed(setting.value).empty() ? Fault::empty : Fault::junk);
+      if (setting.index < kMaxDevices) {
+        listed_[setting.index] = trimmed(setting.value);
+        pinned_[setting.index] = true;
+        has_list_ = true;
+      }
+    }
+    if (setting.row->meaning != Meaning::uuid_list) return;
+    const bool wins = rank_of(setting) < list_rank_;
+    std::string_view rest = setting.value;
+    if (trimmed(rest).empty()) return refuse(setting, Fault::empty);
+    for (std::uint32_t i = 0; wins && i < kMaxDevices; ++i) {
+      if (!pinned_[i]) listed_[i] = {};
+    }
+    for (std::uint32_t i = 0;; ++i) {
+      const std::size_t comma = position(rest, ',');
+      const std::string_view uuid = trimmed(first(rest, comma));
+      if (!is_uuid(uuid)) return refuse(setting, uuid.empty() ? Fault::empty : Fault::junk);
+      if (i >= kMaxDevices) return refuse(setting, Fault::overflow);
+      if (wins && !pinned_[i]) listed_[i] = uuid;
+      if (comma == rest.size()) break;
+      rest = from(rest, comma + 1);
+    }
+    if (!wins) return;
+    list_rank_ = rank_of(setting);
+    has_list_ = true;
+    reading_.grant.uuid_list = setting.value;
+  }
+
+  // The place in the table and the kind of name, as one number: the smaller wins.
+  std::uint32_t rank_of(const Setting& setting) const {
+    const auto place = static_cast<std::uint32_t>(setting.row - variables().data());
+    const std::uint32_t group = (setting.row->ours ? 0 : 2) + (setting.index == kNoIndex ? 1 : 0);
+    return group * 1000 + place;
+  }
+
+  std::uint32_t visible_position(std::string_view uuid) const {
+    for (std::uint32_t i = 0; i < reading_.grant.device_count; ++i) {
+      if (same_ignoring_case(visible_[i], uuid)) return i;
+    }
+    return kNoIndex;
+  }
+
+  // The visible device an index suffix means, or kNoIndex for one this process cannot see.
+  std::uint32_t device_at(std::uint32_t index) const {
+    if (!has_list_) return index < reading_.grant.device_count ? index : kNoIndex;
+    return index < kMaxDevices && !listed_[index].empty() ? visible_position(listed_[index]) : kNoIndex;
+  }
+
+  template <typename Value>
+  void put(std::uint32_t device, Field field, std::uint32_t rank, Value DeviceGrant::*member, Value value) {
+    if (rank >= rank_[device][field]) return;
+    rank_[device][field] = rank;
+    reading_.grant.devices[device].*member = value;
+  }
+
+  // One value for the device of the suffix, or for all visible devices.
+  template <typename Value>
+  void grant(const Setting& setting, Field field, Value DeviceGrant::*member, Parsed<Value> parsed) {
+    if (!parsed) return refuse(setting, parsed.fault);
+    if (field != kOversubscribe) reading_.grant.asks = true;
+    const std::uint32_t rank = rank_of(setting);
+    if (setting.index != kNoIndex) {
+      const std::uint32_t device = device_at(setting.index);
+      if (device != kNoIndex) put(device, field, rank, member, parsed.value);
+      return;
+    }
+    for (std::uint32_t i = 0; i < reading_.grant.device_count; ++i) put(i, field, rank, member, parsed.value);
+  }
+
+  void grant_memory(const Setting& setting) {
+    if (setting.row->syntax == Syntax::memory_map) return grant_map(setting);
+    const auto dialect = setting.row->syntax == Syntax::memory ? Dialect::headgate : Dialect::bare_bytes;
+    grant(setting, kMemory, &DeviceGrant::memory, parse_memory(setting.value, dialect));
+  }
+
+  void grant_compute(const Setting& setting, Field field, std::uint32_t DeviceGrant::*member) {
+    if (setting.row->syntax == Syntax::percent_map) return grant_map(setting);
+    const auto dialect = setting.row->syntax == Syntax::compute ? Dialect::headgate : Dialect::bare_percent;
+    grant(setting, field, member, parse_compute(setting.value, dialect));
+  }
+
+  void grant_map(const Setting& setting) {
+    DeviceMap map(setting.value);
+    DeviceMap::Entry entry;
+    bool any = false;
+    if (trimmed(setting.value).empty()) return refuse(setting, Fault::empty);
+    for (;;) {
+      const auto step = map.next(entry);
+      if (step == DeviceMap::Step::malformed) return refuse(setting, Fault::junk);
+      if (step == DeviceMap::Step::end) break;
+      any = true;
+      if (!grant_map_entry(setting, entry)) return;
+    }
+    if (!any) refuse(setting, Fault::empty);
+  }
+
+  bool grant_map_entry(const Setting& setting, const DeviceMap::Entry& entry) {
+    std::uint64_t index = 0;
+    std::uint32_t device = kNoIndex;
+    if (whole_number(entry.key, kNoIndex, index)) device = device_at(static_cast<std::uint32_t>(index));
+    else if (is_uuid(entry.key)) device = visible_position(entry.key);
+    else return refuse(setting, Fault::junk), false;
+    const std::uint32_t rank = rank_of(Setting{setting.row, 0, setting.name, setting.value});
+    reading_.grant.asks = true;
+    if (setting.row->syntax == Syntax::memory_map) {
+      const auto memory = parse_memory(entry.value, Dialect::bare_bytes);
+      if (!memory) return refuse(setting, memory.fault), false;
+      if (device != kNoIndex) put(device, kMemory, rank, &DeviceGrant::memory, memory.value);
+      return true;
+    }
+    const auto ceiling = parse_compute(entry.value, Dialect::bare_percent);
+    if (!ceiling) return refuse(setting, ceiling.fault), false;
+    if (device != kNoIndex) put(device, kCeiling, rank, &DeviceGrant::ceiling_ppm, ceiling.value);
+    return true;
+  }
+
+  void grant_oversubscription(const Setting& setting) {
+    bool flag = false;
+    Parsed<std::uint32_t> ppm{.fault = setting.value.empty() ? Fault::empty : Fault::junk};
+    if (setting.row->syntax != Syntax::ratio && parse_flag(setting.value, flag)) ppm = {flag ? kWholePpm : 0};
+    else if (setting.row->syntax != Syntax::flag) ppm = parse_ratio(setting.value);
+    grant(setting, kOversubscribe, &DeviceGrant::oversubscribe_ppm, ppm);
+  }
+
+  void set_log(const Setting& setting) {
+    static constexpr std::string_view kWords[] = {"off", "error", "warn", "info", "debug"};
+    // Each level of the other limiters prints what the levels below it print; their "fatal" adds nothing here.
+    static constexpr LogLevel kSeed[] = {LogLevel::error, LogLevel::error, LogLevel::warn, LogLevel::warn, LogLevel::info, LogLevel::debug};
+    static constexpr LogLevel kHami[] = {LogLevel::error, LogLevel::error, LogLevel::warn, LogLevel::info, LogLevel::debug};
+    std::uint64_t number = 0;
+    std::uint32_t level = kUnset;
+    if (setting.row->syntax == Syntax::log_word) {
+      for (std::uint32_t i = 0; i < 5; ++i) {
+        if (same_ignoring_case(setting.value, kWords[i])) level = i;
+      }
+    } else if (setting.row->syntax == Syntax::log_seed) {
+      if (whole_number(setting.value, 6, number)) level = static_cast<std::uint32_t>(kSeed[number]);
+    } else if (whole_number(setting.value, 5, number)) {
+      level = static_cast<std::uint32_t>(kHami[number]);
+    }
+    if (level == kUnset) return refuse(setting, setting.value.empty() ? Fault::empty : Fault::junk);
+    if (rank_of(setting) >= log_rank_) return;
+    log_rank_ = rank_of(setting);
+    reading_.grant.log = static_cast<LogLevel>(level);
+    reading_.grant.log_said = true;
+  }
+
+  void set_text(const Setting& setting, std::string_view Grant::*member) {
+    if (setting.value.empty()) return refuse(setting, Fault::empty);
+    if (setting.row->syntax == Syntax::share_name && !is_share_name(setting.value)) return refuse(setting, Fault::junk);
+    if ((reading_.grant.*member).empty()) reading_.grant.*member = setting.value;
+  }
+
+  void set_identity(const Setting& setting) {
+    auto& grant = reading_.grant;
+    if (setting.name == "VGPU_POD_NAME") grant.pod_name = setting.value;
+    else if (setting.name == "VGPU_POD_NAMESPACE") grant.pod_namespace = setting.value;
+    else if (setting.name == "VGPU_POD_UID") grant.pod_uid = setting.value;
+    else grant.container_name = setting.value;
+  }
+
+  void set_flag(const Setting& setting, bool* flag) {
+    bool value = false;
+    if (!parse_flag(setting.value, value)) return refuse(setting, setting.value.empty() ? Fault::empty : Fault::junk);
+    if (flag != nullptr && value) *flag = true;
+  }
+
+  // A word of a short list; answers its place, or refuses.
+  void set_word(const Setting& setting, std::span<const std::string_view> words, bool& flag, std::size_t true_word) {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (same_ignoring_case(setting.value, words[i])) {
+        flag = i == true_word;
+        return;
+      }
+    }
+    refuse(setting, setting.value.empty() ? Fault::empty : Fault::junk);
+  }
+
+  void apply(const Setting& setting) {
+    static constexpr std::string_view kFail[] = {"open", "closed"};
+    static constexpr std::string_view kPriority[] = {"0", "1"};
+    static constexpr std::string_view kPolicy[] = {"default", "force", "disable"};
+    Grant& grant = reading_.grant;
+    switch (setting.row->meaning) {
+      case Meaning::memory: return grant_memory(setting);
+      case Meaning::ceiling: return grant_compute(setting, kCeiling, &DeviceGrant::ceiling_ppm);
+      case Meaning::soft: return grant_compute(setting, kSoft, &DeviceGrant::soft_ppm);
+      case Meaning::oversubscribe: return grant_oversubscription(setting);
+      case Meaning::gpu: return grant.asks = true, set_text(setting, &Grant::gpu);
+      case Meaning::share: return grant.asks = true, set_text(setting, &Grant::share);
+      case Meaning::socket: return set_text(setting, &Grant::socket);
+      case Meaning::runtime_dir: return set_text(setting, &Grant::runtime_dir);
+      case Meaning::log: return set_log(setting);
+      case Meaning::fail_policy: return set_word(setting, kFail, grant.fail_closed, 1);
+      case Meaning::priority: return set_word(setting, kPriority, grant.low_priority, 1);
+      case Meaning::compute_policy: return set_word(setting, kPolicy, grant.compute_off, 2);
+      case Meaning::opt_out: return set_flag(setting, &grant.opted_out);
+      case Meaning::identity: return set_identity(setting);
+      case Meaning::ignored: return setting.row->syntax == Syntax::flag ? set_flag(setting, nullptr) : void();
+      case Meaning::uuid_list:
+      case Meaning::uuid_at: return;  // read in the first pass
+    }
+  }
+
+  std::span<const std::string_view> visible_;
+  Reading reading_;
+  std::uint32_t rank_[kMaxDevices][kFields];
+  std::uint32_t log_rank_ = kUnset;
+  std::uint32_t list_rank_ = kUnset;
+  std::string_view listed_[kMaxDevices];
+  bool pinned_[kMaxDevices] = {};  // named by MANAGER_VISIBLE_DEVICE_<i>, which beats the lists
+  bool has_list_ = false;
+};
+
+void append(std::span<char> out, std::size_t& length, std::string_view text) {
+  for (const char c : text) {
+    if (length + 1 >= out.size()) return;
+    out[length++] = static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  }
+}
+
+}  // namespace
+
+Reading read_environment(const char* const* envp, std::span<const std::string_view> visible_uuids) {
+  return Reader(visible_uuids).read(envp);
+}
+
+std::size_t describe(const Refusal& refusal, std::span<char> out) {
+  if (out.empty()) return 0;
+  std::size_t length = 0;
+  constexpr std::size_t kShown = 80;
+  append(out, length, refusal.variable);
+  append(out, length, "='");
+  append(out, length, first(refusal.value, kShown));
+  append(out, length, refusal.value.size() > kShown ? "...' " : "' ");
+  append(out, length, in_words(refusal.fault));
+  append(out, length, "; accepted: ");
+  append(out, length, refusal.accepted);
+  out[length] = '\0';
+  return length;
+}
+
+bool is_share_name(std::string_view text) {
+  if (text.empty() || text.size() > 63 || text[0] == '.' || text[0] == '-') return false;
+  for (const char c : text) {
+    const bool letter = lower(c) >= 'a' && lower(c) <= 'z';
+    if (!letter && !is_digit(c) && c != '-' && c != '_' && c != '.') return false;
+  }
+  return true;
+}
+
+}  // namespace headgate::grant

@@ -1,0 +1,206 @@
+#include "guest/grant/environment.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace headgate::grant {
+namespace {
+
+constexpr std::uint64_t kGi = 1ull << 30;
+const std::string_view kNode[] = {"GPU-aaaa-0", "GPU-bbbb-1"};
+
+// The texts a Reading points into must outlive it.
+class Env {
+ public:
+  Env(std::vector<std::string> entries) : entries_(std::move(entries)) {
+    for (const auto& entry : entries_) pointers_.push_back(entry.c_str());
+    pointers_.push_back(nullptr);
+  }
+  Reading read() const { return read_environment(pointers_.data(), kNode); }
+
+ private:
+  std::vector<std::string> entries_;
+  std::vector<const char*> pointers_;
+};
+
+Grant good(std::vector<std::string> entries) {
+  static std::vector<Env> kept;
+  kept.reserve(1000);
+  const Reading reading = kept.emplace_back(std::move(entries)).read();
+  char line[512];
+  describe(reading.refusal, line);
+  EXPECT_FALSE(reading.refusal) << line;
+  return reading.grant;
+}
+
+TEST(Environment, AProgramWithoutOurNamesIsNotConcerned) {
+  const Grant grant = good({"PATH=/bin", "CUDA_VISIBLE_DEVICES=0", "HEADGATE_LOG=debug", "CUDA_MEM_LIMITS=1", "NOEQUALS"});
+  EXPECT_FALSE(grant.asks);
+  EXPECT_EQ(grant.log, LogLevel::debug);
+}
+
+TEST(Environment, OurGlobalNameHoldsEveryVisibleDevice) {
+  const Grant grant = good({"HEADGATE_MEM=8GiB", "HEADGATE_COMPUTE=25%"});
+  EXPECT_TRUE(grant.asks);
+  ASSERT_EQ(grant.device_count, 2u);
+  for (int i : {0, 1}) {
+    EXPECT_EQ(grant.devices[i].memory.bytes, 8 * kGi);
+    EXPECT_EQ(grant.devices[i].ceiling_ppm, 250'000u);
+  }
+  EXPECT_FALSE(grant.devices[2].memory.said());
+}
+
+TEST(Environment, OursWinsOverForeignAndPerDeviceOverGlobalInWhateverOrderTheyStand) {
+  const std::vector<std::string> entries = {"CUDA_MEM_LIMIT=1g", "CUDA_MEM_LIMIT_1=2g", "CUDA_DEVICE_MEMORY_LIMIT=3g",
+                                            "CUDA_DEVICE_MEMORY_LIMIT_1=4g", "GPU_MEMORY_LIMIT=5g"};
+  std::vector<std::string> backwards(entries.rbegin(), entries.rend());
+  for (const auto& order : {entries, backwards}) {
+    const Grant grant = good(order);
+    EXPECT_EQ(grant.devices[0].memory.bytes, 1 * kGi);
+    EXPECT_EQ(grant.devices[1].memory.bytes, 2 * kGi);
+  }
+  auto with_ours = entries;
+  with_ours.push_back("HEADGATE_MEM=6G");
+  EXPECT_EQ(good(with_ours).devices[1].memory.bytes, 6 * kGi) << "our global name wins over a foreign per-device one";
+  with_ours.insert(with_ours.begin(), "HEADGATE_MEM_1=7G");
+  EXPECT_EQ(good(with_ours).devices[0].memory.bytes, 6 * kGi);
+  EXPECT_EQ(good(with_ours).devices[1].memory.bytes, 7 * kGi);
+}
+
+TEST(Environment, IndexSuffixesCountInTheUuidListWhereOneIsGiven) {
+  const Grant grant = good({"CUDA_MEM_LIMIT_0=1g", "CUDA_MEM_LIMIT_1=2g", "GPU_DEVICES_UUID=GPU-BBBB-1,GPU-aaaa-0"});
+  EXPECT_EQ(grant.devices[0].memory.bytes, 2 * kGi);
+  EXPECT_EQ(grant.devices[1].memory.bytes, 1 * kGi);
+  const Grant elsewhere = good({"CUDA_MEM_LIMIT_0=1g", "CUDA_MEM_LIMIT=3g", "GPU_DEVICES_UUID=GPU-other,GPU-aaaa-0"});
+  EXPECT_EQ(elsewhere.devices[0].memory.bytes, 3 * kGi) << "an unseen card's limit must not land on a seen one";
+  const Grant pinned = good({"MANAGER_VISIBLE_DEVICE_0=GPU-bbbb-1", "CUDA_CORE_LIMIT_0=30"});
+  EXPECT_EQ(pinned.devices[0].ceiling_ppm, 0u);
+  EXPECT_EQ(pinned.devices[1].ceiling_ppm, 300'000u);
+}
+
+TEST(Environment, SoftLimitsCountOnlyAboveTheHardOne) {
+  EXPECT_EQ(good({"CUDA_CORE_LIMIT=30", "CUDA_CORE_SOFT_LIMIT=80"}).devices[0].soft_ppm, 800'000u);
+  EXPECT_EQ(good({"CUDA_CORE_LIMIT=30", "CUDA_CORE_SOFT_LIMIT=20"}).devices[0].soft_ppm, 0u);
+}
+
+TEST(Environment, JsonMapsNameCardsByUuidInAnyCaseOrByIndex) {
+  const Grant grant = good({R"(TENSOR_FUSION_CUDA_MEM_LIMIT={"gpu-BBBB-1": 8589934592, "0" : "3g"})",
+                            R"(TENSOR_FUSION_CUDA_UP_LIMIT={ "1":50 })"});
+  EXPECT_EQ(grant.devices[0].memory.bytes, 3 * kGi);
+  EXPECT_EQ(grant.devices[1].memory.bytes, 8 * kGi);
+  EXPECT_EQ(grant.devices[0].ceiling_ppm, 0u);
+  EXPECT_EQ(grant.devices[1].ceiling_ppm, 500'000u);
+}
+
+TEST(Environment, ReadsTheOtherWordsOfExistingSpecs) {
+  const Grant grant = good({"HEADGATE_SHARE=train", "HEADGATE_GPU=auto", "HEADGATE_FAIL_POLICY=closed", "CUDA_TASK_PRIORITY=1",
+                            "GPU_CORE_UTILIZATION_POLICY=FORCE", "CUDA_OVERSUBSCRIBE=true", "ACTIVE_OOM_KILLER=0",
+                            "CUDA_REDIRECT=/x", "VGPU_POD_NAME=pod-1", "LOGGER_LEVEL=5"});
+  EXPECT_EQ(grant.share, "train");
+  EXPECT_EQ(grant.gpu, "auto");
+  EXPECT_TRUE(grant.fail_closed);
+  EXPECT_TRUE(grant.low_priority);
+  EXPECT_FALSE(grant.compute_off);
+  EXPECT_EQ(grant.devices[0].oversubscribe_ppm, kWholePpm);
+  EXPECT_EQ(grant.pod_name, "pod-1");
+  EXPECT_EQ(grant.log, LogLevel::debug);
+  EXPECT_EQ(good({"CUDA_MEMORY_RATIO=1.5"}).devices[0].oversubscribe_ppm, 1'500'000u);
+  EXPECT_EQ(good({"LIBCUDA_LOG_LEVEL=4", "HEADGATE_LOG=off"}).log, LogLevel::off);
+  EXPECT_TRUE(good({"CUDA_DISABLE_CONTROL=TRUE"}).opted_out);
+  EXPECT_TRUE(good({"GPU_CORE_UTILIZATION_POLICY=disable"}).compute_off);
+}
+
+// The bad values of each syntax; every row of the table must refuse every one of them.
+std::vector<std::string> bad_values(Syntax syntax) {
+  switch (syntax) {
+    case Syntax::memory: return {"", "0", "0m", "abc", "-1", "8000", "1e9GiB", "99999999999999999999G", "101%"};
+    case Syntax::foreign_memory: return {"", "0", "0m", "abc", "-1", "1e9", "99999999999999999999", "50%", "3 4"};
+    case Syntax::compute: return {"", "0", "0%", "abc", "-1", "101%", "50", "5e1%"};
+    case Syntax::percent: return {"", "0", "abc", "-1", "101", "0.00000001", "99999999999999999999"};
+    case Syntax::memory_map:
+      return {"", "{}", "[]", "8g", "{", R"({"0")", R"({"0":0})", R"({"0":"abc"})", R"({"0":-1})", R"({"x":1})", R"({"0":1} x)", R"({"0":1,})"};
+    case Syntax::percent_map:
+      return {"", "{}", "50", R"({"0":0})", R"({"0":101})", R"({"0":"abc"})", R"({"0":{}})", R"({"GPU-":5})", R"({"0":5 "1":6})"};
+    case Syntax::ratio: return {"", "0", "abc", "-1", "0.5", "1001", "1.5x", "true"};
+    case Syntax::ratio_or_flag: return {"", "abc", "-1", "0.5", "1001", "yes"};
+    case Syntax::flag: return {"", "2", "yes", "on", "-1"};
+    case Syntax::log_word: return {"", "loud", "3", "-1"};
+    case Syntax::log_seed: return {"", "6", "-1", "info", "1.5"};
+    case Syntax::log_hami: return {"", "5", "-1", "info"};
+    case Syntax::fail_word: return {"", "shut", "0"};
+    case Syntax::priority: return {"", "2", "-1", "high"};
+    case Syntax::policy_word: return {"", "always", "0"};
+    case Syntax::uuids: return {"", ",", "0,1", "GPU-a,", "GPU-a b", "all"};
+    case Syntax::uuid: return {"", "0", "GPU-"};
+    case Syntax::share_name: return {"", ".", "../x", "a/b", "a b", std::string(64, 'a'), "-x"};
+    case Syntax::text: return {""};
+    case Syntax::anything: return {};
+  }
+  return {};
+}
+
+TEST(Environment, EveryNameWithEveryBadValueIsAnErrorThatNamesVariableValueAndWhatIsAccepted) {
+  int checked = 0;
+  for (const Variable& row : variables()) {
+    std::vector<std::string> names;
+    if (row.meaning != Meaning::uuid_at) names.emplace_back(row.name);
+    if (row.indexed) names.push_back(std::string(row.name) + "_1");
+    for (const auto& name : names) {
+      for (const auto& value : bad_values(row.syntax)) {
+        // A good value that wins must not hide the bad one.
+        const Env env({"HEADGATE_MEM=1G", "HEADGATE_COMPUTE=1%", name + "=" + value});
+        const Reading reading = env.read();
+        ASSERT_TRUE(reading.refusal) << name << "=" << value;
+        EXPECT_EQ(reading.refusal.variable, name);
+        EXPECT_EQ(reading.refusal.value, value);
+        EXPECT_EQ(reading.refusal.accepted, accepted(row.syntax));
+        char line[512];
+        const std::size_t length = describe(reading.refusal, line);
+        const std::string said(line, length);
+        EXPECT_NE(said.find(name + "='"), std::string::npos) << said;
+        EXPECT_NE(said.find("accepted: " + std::string(accepted(row.syntax))), std::string::npos) << said;
+        ++checked;
+      }
+    }
+  }
+  EXPECT_GT(checked, 250);
+}
+
+TEST(Environment, ARefusalCannotWriteIntoTheTerminalOrPastItsLine) {
+  const Env env({"HEADGATE_MEM=\x1b[2J\n" + std::string(5000, 'x')});
+  const Reading reading = env.read();
+  char line[256];
+  const std::size_t length = describe(reading.refusal, line);
+  EXPECT_LT(length, sizeof line);
+  const std::string said(line, length);
+  EXPECT_EQ(said.find('\x1b'), std::string::npos);
+  EXPECT_EQ(said.find('\n'), std::string::npos);
+  EXPECT_NE(said.find("..."), std::string::npos);
+}
+
+TEST(Environment, TheExactSentence) {
+  const Env env({"CUDA_MEM_LIMIT_0=0m"});
+  const Reading reading = env.read();
+  char line[256];
+  describe(reading.refusal, line);
+  EXPECT_STREQ(line, "CUDA_MEM_LIMIT_0='0m' is zero; accepted: bytes, or a number with k, m, g or t (binary), such as 3g, 1.5G or 1000m");
+}
+
+RC_GTEST_PROP(Environment, WhatOneWritesPerDeviceIsWhatThatDeviceGets, ()) {
+  const auto bytes0 = *rc::gen::inRange<std::uint64_t>(1, ~0ull);
+  const auto bytes1 = *rc::gen::inRange<std::uint64_t>(1, ~0ull);
+  const auto percent = *rc::gen::inRange(1, 101);
+  const Env env({"CUDA_MEM_LIMIT_1=" + std::to_string(bytes1), "CUDA_CORE_LIMIT=" + std::to_string(percent),
+                 "CUDA_MEM_LIMIT_0=" + std::to_string(bytes0)});
+  const Reading reading = env.read();
+  RC_ASSERT(!reading.refusal);
+  RC_ASSERT(reading.grant.devices[0].memory.bytes == bytes0);
+  RC_ASSERT(reading.grant.devices[1].memory.bytes == bytes1);
+  RC_ASSERT(reading.grant.devices[1].ceiling_ppm == static_cast<std::uint32_t>(percent) * 10'000);
+}
+
+}  // namespace
+}  // namespace headgate::grant

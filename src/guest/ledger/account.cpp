@@ -1,0 +1,168 @@
+// An operation of slot p, with sequence k, on one device's account word W = {used, (slot, sequence)}:
+//
+//   delta = n; sequence = k                  the intent, before anybody can see it done
+//   done of W's operation = its sequence     help: nobody overwrites W without leaving word of what was in it
+//   W: {used, x} -> {used + n, (p, k)}       the one step that counts
+//   held[k & 1] = held[(k - 1) & 1] + n; settled = k
+//
+// So an operation that was ever in W is in W, or its slot's `done` has reached it; and whoever finds the owner dead
+// between any two stores can tell whether the bytes were taken. Two `held` words, because the one in force must stay
+// whole while the next is written.
+#include "guest/ledger/account.hpp"
+
+#include <time.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "guest/ledger/process_lock.hpp"
+#include "guest/ledger/words.hpp"
+
+namespace headgate::ledger {
+namespace {
+
+bool is_ours(const UsagePage& page, SlotRef ref) {
+  if (ref.slot >= kMaxSlots) return false;
+  const Life life = unpack_life(page.slots[ref.slot].life.load(std::memory_order_acquire));
+  return life.kind == SlotKind::live && life.generation == ref.generation;
+}
+
+// Whether used + bytes stays within limit, without wrapping.
+bool fits(std::uint64_t used, std::uint64_t bytes, std::uint64_t limit) {
+  return used <= limit && bytes <= limit - used;
+}
+
+std::uint64_t held_now(const SlotDevice& books) {
+  const std::uint64_t settled = books.settled.load(std::memory_order_acquire);
+  return books.held_bytes[settled & 1].load(std::memory_order_acquire);
+}
+
+std::uint64_t shifted(std::uint64_t value, std::int64_t delta) {
+  if (delta >= 0) return value + static_cast<std::uint64_t>(delta);
+  const std::uint64_t less = static_cast<std::uint64_t>(-delta);
+  return value > less ? value - less : 0;
+}
+
+// Under the process's lock for the device. Only growth is checked against the limit.
+Reservation apply(UsagePage& page, std::uint32_t device, std::uint32_t slot, std::int64_t delta, std::uint64_t limit) {
+  SlotDevice& books = page.slots[slot].devices[device];
+  MemoryAccount& account = page.memory[device];
+  const std::uint64_t settled = books.settled.load(std::memory_order_relaxed);
+  const std::uint64_t sequence = settled + 1;
+  put(books.delta_bytes, delta, "apply: delta");
+  put(books.sequence, sequence, "apply: sequence");
+  std::uint64_t used;
+  for (;;) {
+    const std::uint64_t last = load_half(account.word.operation);
+    used = load_half(account.word.used_bytes);
+    if (delta > 0 && !fits(used, static_cast<std::uint64_t>(delta), limit)) return {false, used};
+    raise(account.peak_bytes, used, "apply: peak");
+    // Our own previous operation needs no help: W names a later one of ours from here on.
+    if (const Operation other = unpack_operation(last); other.slot != slot) help(page, device, other);
+    if (swap16(&account.word, used, last, shifted(used, delta), pack(Operation{slot, sequence}), "apply: swap")) break;
+  }
+  put(books.held_bytes[sequence & 1], shifted(books.held_bytes[settled & 1].load(std::memory_order_relaxed), delta),
+      "apply: held");
+  put(books.settled, sequence, "apply: settled");
+  step("apply: end");
+  return {true, shifted(used, delta)};
+}
+
+Reservation take(UsagePage& page, std::uint32_t device, SlotRef ref, std::uint64_t bytes, std::uint64_t limit) {
+  if (device >= kMaxDevices) return {false, 0};
+  const std::uint64_t used = used_bytes(page, device);
+  if (!fits(used, bytes, limit) || bytes > static_cast<std::uint64_t>(INT64_MAX)) return {false, used};
+  const ProcessLock lock(device);
+  if (!is_ours(page, ref)) return {false, used};
+  return apply(page, device, ref.slot, static_cast<std::int64_t>(bytes), limit);
+}
+
+}  // namespace
+
+Reservation reserve(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes,
+                    std::uint64_t limit_bytes) {
+  return take(page, device, slot, bytes, limit_bytes);
+}
+
+bool charge(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes) {
+  return take(page, device, slot, bytes, kNoMemoryLimit).ok;
+}
+
+std::uint64_t give_back(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes) {
+  if (device >= kMaxDevices) return 0;
+  const ProcessLock lock(device);
+  if (!is_ours(page, slot)) return 0;
+  const std::uint64_t held = std::min<std::uint64_t>(held_now(page.slots[slot.slot].devices[device]), INT64_MAX);
+  const std::uint64_t less = std::min(bytes, held);
+  if (less != 0) apply(page, device, slot.slot, -static_cast<std::int64_t>(less), kNoMemoryLimit);
+  return less;
+}
+
+std::uint64_t used_bytes(const UsagePage& page, std::uint32_t device) {
+  return device < kMaxDevices ? load_half(page.memory[device].word.used_bytes) : 0;
+}
+
+std::uint64_t peak_bytes(const UsagePage& page, std::uint32_t device) {
+  if (device >= kMaxDevices) return 0;
+  // The newest value may not be in peak_bytes yet: an operation books the value that it replaces.
+  const std::uint64_t used = used_bytes(page, device);
+  return std::max(used, page.memory[device].peak_bytes.load(std::memory_order_acquire));
+}
+
+std::uint64_t held_bytes(const UsagePage& page, std::uint32_t device, std::uint32_t slot) {
+  if (device >= kMaxDevices || slot >= kMaxSlots) return 0;
+  switch (unpack_life(page.slots[slot].life.load(std::memory_order_acquire)).kind) {
+    case SlotKind::live:
+    case SlotKind::dead: return held_now(page.slots[slot].devices[device]);
+    case SlotKind::orphan: return page.slots[slot].devices[device].exported_bytes.load(std::memory_order_acquire);
+    default: return 0;
+  }
+}
+
+std::uint64_t orphaned_bytes(const UsagePage& page, std::uint32_t device) {
+  if (device >= kMaxDevices) return 0;
+  std::uint64_t sum = 0;
+  const std::uint32_t end = std::min(page.slots_seen.load(std::memory_order_acquire), kMaxSlots);
+  for (std::uint32_t i = 0; i < end; ++i) {
+    if (unpack_life(page.slots[i].life.load(std::memory_order_acquire)).kind == SlotKind::orphan)
+      sum += page.slots[i].devices[device].exported_bytes.load(std::memory_order_acquire);
+  }
+  return sum;
+}
+
+void note_refusal(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t asked_bytes,
+                  std::uint64_t used_bytes) {
+  if (device >= kMaxDevices) return;
+  MemoryAccount& account = page.memory[device];
+  const std::uint32_t pid =
+      slot.slot < kMaxSlots ? unpack_life(page.slots[slot.slot].life.load(std::memory_order_acquire)).pid : 0;
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  account.last_refusal_bytes.store(asked_bytes, std::memory_order_relaxed);
+  account.last_refusal_used.store(used_bytes, std::memory_order_relaxed);
+  account.last_refusal_pid.store(pid, std::memory_order_relaxed);
+  account.last_refusal_ns.store(static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + now.tv_nsec,
+                                std::memory_order_relaxed);
+  account.refusals.fetch_add(1, std::memory_order_release);
+}
+
+void add_exported(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes) {
+  if (device >= kMaxDevices) return;
+  const ProcessLock lock(device);
+  if (!is_ours(page, slot)) return;
+  SlotDevice& books = page.slots[slot.slot].devices[device];
+  const std::uint64_t held = held_now(books);
+  const std::uint64_t now = std::min(books.exported_bytes.load(std::memory_order_relaxed), held);
+  put(books.exported_bytes, now + std::min(bytes, held - now), "exported: add");
+}
+
+void sub_exported(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes) {
+  if (device >= kMaxDevices) return;
+  const ProcessLock lock(device);
+  if (!is_ours(page, slot)) return;
+  SlotDevice& books = page.slots[slot.slot].devices[device];
+  const std::uint64_t now = books.exported_bytes.load(std::memory_order_relaxed);
+  put(books.exported_bytes, now - std::min(bytes, now), "exported: sub");
+}
+
+}  // namespace headgate::ledger

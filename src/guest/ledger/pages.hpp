@@ -1,0 +1,103 @@
+// A share's pages in a directory: BASE/shares/NAME/{policy,usage}. Made, joined, checked, changed, removed.
+//
+// Directories are 0700 and files 0600, of the caller's effective uid; symbolic links and files of anybody else are
+// refused. Both pages appear at once (a directory is filled aside and renamed), so nobody ever sees half a share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "guest/ledger/layout.hpp"
+#include "guest/ledger/slot.hpp"
+
+namespace headgate::ledger {
+
+struct DeviceGrant {
+  char uuid[kUuidBytes] = {};                              // "GPU-...", terminated
+  std::uint64_t memory_limit_bytes = kNoMemoryLimit;       // 1.., kNoMemoryLimit: none
+  std::uint32_t compute_ceiling_ppm = kWholeGpu;           // 1..kWholeGpu
+  std::uint32_t compute_guarantee_ppm = 0;                 // 0..ceiling
+  std::uint32_t weight = 100;                              // 1..1000
+  std::uint32_t priority_class = 1;                        // 0 best effort, 1 normal, 2 latency
+};
+
+struct ShareGrant {
+  char name[kNameBytes] = {};  // [A-Za-z0-9_.-], not starting with a dot, terminated
+  std::uint32_t device_count = 0;
+  Level level = Level::hook;
+  FailPolicy fail_policy = FailPolicy::open;
+  DeviceGrant devices[kMaxDevices] = {};
+};
+
+enum class PageError : std::uint32_t {
+  none,
+  // the grant
+  bad_name, bad_device_count, bad_uuid, duplicate_uuid, bad_memory_limit, bad_ceiling, bad_guarantee, bad_weight,
+  bad_class, bad_level, bad_fail_policy,
+  // the directory
+  path_too_long, no_directory, foreign_owner, open_permissions, symbolic_link, not_a_file, read_only, no_space,
+  no_permission, os_error,
+  // the pages
+  not_found, truncated, wrong_size, wrong_magic, pages_newer, pages_older, wrong_name, unterminated, pages_disagree,
+  bad_slot_count,
+  // joining
+  already_exists, different_values, slots_full, busy,
+};
+
+// What was wrong, without a word allocated: explain() makes the sentence.
+struct PageFault {
+  PageError error = PageError::none;
+  int os_errno = 0;
+  std::uint32_t device = kMaxDevices;  // of the pages, where one is meant
+  std::uint64_t found = 0;             // the offending value
+  std::uint64_t wanted = 0;            // what was accepted, or the other side's value
+  char what[80] = {};                  // the offending name, path or field; terminated
+  explicit operator bool() const { return error != PageError::none; }
+};
+
+// Writes one sentence (what, value, accepted, what to do) into `buffer`, always terminated; returns its length.
+std::size_t explain(const PageFault& fault, char* buffer, std::size_t size);
+
+enum class Access : std::uint32_t { tenant, owner };
+
+struct SharePages {
+  const PolicyPage* policy = nullptr;
+  PolicyPage* writable_policy = nullptr;  // the same page; null for a tenant
+  UsagePage* usage = nullptr;
+};
+
+// Where shares live: HEADGATE_RUNTIME_DIR, else $XDG_RUNTIME_DIR/headgate, else /tmp/headgate-UID. False if it does not
+// fit `size`. Arguments are the values of those variables, null where unset (guest code asks the environment itself).
+bool runtime_directory(const char* headgate_runtime_dir, const char* xdg_runtime_dir, char* buffer, std::size_t size);
+
+// Each fills `out` on success; close_pages() unmaps. `base` is the runtime directory; missing directories are made.
+PageFault create_share(const char* base, const ShareGrant& grant, Access access, SharePages& out);
+PageFault open_share(const char* base, const char* name, Access access, SharePages& out);
+// Makes the share, or joins it if it exists with the same values. Device order does not have to agree.
+PageFault create_or_join_share(const char* base, const ShareGrant& grant, Access access, SharePages& out);
+void close_pages(SharePages& pages);
+
+// Opens, makes or joins, and claims a slot, going round again when the share was just being removed.
+// With `grant` null: joins the share `name` as it is.
+PageFault enter_share(const char* base, const char* name, const ShareGrant* grant, SharePages& out, SlotRef& slot);
+
+// Checks both pages as a hostile writer's: true where every field the guest follows is in range.
+PageFault check_pages(const PolicyPage* policy, std::size_t policy_bytes, const UsagePage* usage,
+                      std::size_t usage_bytes);
+// The grant's own values.
+PageFault check_grant(const ShareGrant& grant);
+
+// Owner only: new values for one device, effective at the tenants' next look (the gate epoch moves).
+PageFault set_limits(PolicyPage& policy, std::uint32_t device, const DeviceGrant& grant);
+
+// Copies the pages' grant out.
+ShareGrant grant_of(const PolicyPage& policy);
+
+// Index of a device in the pages, kMaxDevices if it is not in the share. Case-sensitive.
+std::uint32_t find_device(const PolicyPage& policy, const char* uuid);
+
+// Reaps the dead; if no process sits in the share any more, removes its directory. Safe against processes that join at
+// the same time: they find either the whole share or none. `removed` tells which.
+PageFault remove_if_empty(const char* base, const char* name, bool& removed);
+
+}  // namespace headgate::ledger

@@ -1,0 +1,34 @@
+// Orders the threads of one process on one device's account. Lives in the process, never in a page: a stopped or killed
+// process can hold up nobody but itself.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "guest/ledger/layout.hpp"
+
+namespace headgate::ledger {
+
+// Process-wide: free, held, or held with sleepers.
+extern std::atomic<std::uint32_t> process_locks[kMaxDevices];
+
+void process_lock_slow(std::atomic<std::uint32_t>& word);
+void process_unlock_slow(std::atomic<std::uint32_t>& word);
+
+class ProcessLock {
+ public:
+  explicit ProcessLock(std::uint32_t device) : word_(process_locks[device]) {
+    std::uint32_t free = 0;
+    if (!word_.compare_exchange_strong(free, 1, std::memory_order_acquire)) process_lock_slow(word_);
+  }
+  ~ProcessLock() {
+    if (word_.exchange(0, std::memory_order_release) == 2) process_unlock_slow(word_);
+  }
+  ProcessLock(const ProcessLock&) = delete;
+  ProcessLock& operator=(const ProcessLock&) = delete;
+
+ private:
+  std::atomic<std::uint32_t>& word_;
+};
+
+}  // namespace headgate::ledger

@@ -1,0 +1,63 @@
+// Slots: which processes sit in a share, and how their bytes come back when they die.
+//
+// A slot is keyed by pid namespace, pid and start time, never by pid alone. Anybody who maps the page may mark and reap;
+// any number at once, each of them killed at any store, leave the account exact.
+#pragma once
+
+#include <cstdint>
+
+#include "guest/ledger/account.hpp"
+#include "guest/ledger/layout.hpp"
+
+namespace headgate::ledger {
+
+struct Identity {
+  std::uint32_t pid;          // in the namespace below
+  std::uint32_t pidns_inode;  // 0 where /proc is missing
+  std::uint32_t start_time;   // /proc/PID/stat field 22 (clock ticks since boot), low 32 bits; 0 where /proc is missing
+};
+// Of the calling process. Opens /proc/self/stat and ns/pid; restores errno.
+Identity own_identity();
+
+enum class ClaimResult : std::uint32_t {
+  claimed,
+  full,     // every slot is taken by a living process
+  closing,  // the share is being removed: open or make it anew
+};
+// Takes a free slot. First reaps what an earlier program of the same process (before exec) left behind; if no slot is
+// free, reaps the dead. `command` is cut to 15 bytes.
+ClaimResult claim(UsagePage& page, const Identity& identity, const char* command, SlotRef& out);
+
+// Orderly leave: waits for this process's own operations on the page, gives everything back, frees the slot. Calls with
+// this slot afterwards are refused. Does nothing if the slot is not `slot`'s any more.
+void release(UsagePage& page, SlotRef slot);
+
+struct SlotView {
+  SlotKind kind;
+  std::uint32_t generation;
+  Identity identity;
+  char command[16];  // always terminated
+};
+// A consistent copy; kind free for an index out of range.
+SlotView view(const UsagePage& page, std::uint32_t slot);
+
+// live or claiming -> dead. The caller knows that the process has made its last store. False if the slot has moved on.
+bool mark_dead(UsagePage& page, SlotRef slot);
+
+// Gives back what a dead slot held and frees it; does nothing in any other state. Exported bytes stay, as an orphan.
+void reap(UsagePage& page, std::uint32_t slot);
+
+// Gives an orphan's bytes back, once the driver shows that they are gone, and frees the slot.
+void release_orphan(UsagePage& page, SlotRef slot);
+
+// Whether the process still may store into the page. Processes of another pid namespace are taken for alive.
+bool is_alive(const Identity& identity, std::uint32_t own_pidns_inode);
+
+// Reaps every slot whose process is gone, in our pid namespace. Returns how many. Some system calls a slot: for slow
+// paths (claim, a refusal, a view), never for a launch.
+std::uint32_t reap_dead(UsagePage& page);
+
+// Slots that are live or being claimed.
+std::uint32_t live_slots(const UsagePage& page);
+
+}  // namespace headgate::ledger

@@ -1,0 +1,89 @@
+// How the ledger's words are packed and stored. For the ledger's own sources only.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "guest/ledger/layout.hpp"
+#include "guest/ledger/step.hpp"
+
+namespace headgate::ledger {
+
+// One slot's operation, as an account word names it.
+struct Operation {
+  std::uint32_t slot;
+  std::uint64_t sequence;
+};
+inline constexpr std::uint64_t kSequenceMask = (1ull << kSequenceBits) - 1;
+
+inline std::uint64_t pack(Operation operation) {
+  return std::uint64_t{operation.slot} << kSequenceBits | (operation.sequence & kSequenceMask);
+}
+inline Operation unpack_operation(std::uint64_t word) {
+  return {static_cast<std::uint32_t>(word >> kSequenceBits), word & kSequenceMask};
+}
+
+inline constexpr std::uint32_t kGenerationMask = (1u << 28) - 1;
+
+struct Life {
+  SlotKind kind;
+  std::uint32_t generation;
+  std::uint32_t pid;
+};
+inline std::uint64_t pack(Life life) {
+  return std::uint64_t{life.pid} << 32 | std::uint64_t{life.generation & kGenerationMask} << 4 |
+         static_cast<std::uint32_t>(life.kind);
+}
+inline Life unpack_life(std::uint64_t word) {
+  return {static_cast<SlotKind>(word & 0xf), static_cast<std::uint32_t>(word >> 4) & kGenerationMask,
+          static_cast<std::uint32_t>(word >> 32)};
+}
+
+// Every store into a shared page goes through one of these: release order, so that what a kill leaves behind is always
+// a prefix of the program, and a step before it.
+template <typename T>
+void put(std::atomic<T>& word, T value, const char* name) {
+  step(name);
+  word.store(value, std::memory_order_release);
+}
+template <typename T>
+bool swap(std::atomic<T>& word, T expected, T desired, const char* name) {
+  step(name);
+  return word.compare_exchange_strong(expected, desired, std::memory_order_seq_cst);
+}
+template <typename T>
+void raise(std::atomic<T>& word, T value, const char* name) {
+  T now = word.load(std::memory_order_acquire);
+  while (now < value) {
+    step(name);
+    if (word.compare_exchange_weak(now, value, std::memory_order_acq_rel, std::memory_order_acquire)) return;
+  }
+}
+
+// The 16-byte compare-and-swap; inlined (-mcx16), never through libatomic. `word` is 16-byte aligned.
+inline bool swap16(void* word, std::uint64_t expected_low, std::uint64_t expected_high, std::uint64_t low,
+                   std::uint64_t high, const char* name) {
+  step(name);
+  using Wide = unsigned __int128;
+  return __sync_bool_compare_and_swap(static_cast<Wide*>(word), Wide{expected_high} << 64 | expected_low,
+                                      Wide{high} << 64 | low);
+}
+
+// An account word is never read as one: its halves are, and the swap above fails if they were not of one moment.
+inline std::uint64_t load_half(const std::uint64_t& half) { return __atomic_load_n(&half, __ATOMIC_ACQUIRE); }
+
+// Names the operation that `operation` was as done, before it is overwritten.
+inline void help(UsagePage& page, std::uint32_t device, Operation operation) {
+  if (operation.slot >= kMaxSlots) return;
+  raise(page.slots[operation.slot].devices[device].done, operation.sequence, "help: done");
+}
+
+// Whether `slot`'s operation `sequence` was applied to the account. The account word is read before `done`: whoever
+// replaces the word has raised `done` first.
+inline bool applied(const UsagePage& page, std::uint32_t device, std::uint32_t slot, std::uint64_t sequence) {
+  const Operation last = unpack_operation(load_half(page.memory[device].word.operation));
+  if (last.slot == slot && last.sequence >= sequence) return true;
+  return page.slots[slot].devices[device].done.load(std::memory_order_acquire) >= sequence;
+}
+
+}  // namespace headgate::ledger

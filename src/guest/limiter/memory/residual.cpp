@@ -1,0 +1,94 @@
+#include "guest/limiter/memory/residual.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+
+#include "guest/ledger/slot.hpp"
+#include "guest/limiter/route/forward.hpp"
+#include "guest/limiter/session/membership.hpp"
+
+namespace headgate::limiter {
+namespace {
+
+constexpr std::int64_t kFresh = 50'000'000;
+constexpr unsigned kMaxListed = 1024;
+
+enum class NvmlState : std::uint32_t { untried, ready, failed };
+
+std::atomic<NvmlState> nvml_state{NvmlState::untried};
+std::atomic<std::uint64_t> summed[ledger::kMaxDevices];
+std::atomic<std::int64_t> summed_at[ledger::kMaxDevices];
+
+// A reference of our own, kept: the program may shut its own down while we still look.
+bool nvml_ready() {
+  const NvmlState state = nvml_state.load(std::memory_order_acquire);
+  if (state != NvmlState::untried) return state == NvmlState::ready;
+  const bool ready = load_nvml() && forward(nvml.nvmlInit_v2) == abi::NVML_SUCCESS;
+  nvml_state.store(ready ? NvmlState::ready : NvmlState::failed, std::memory_order_release);
+  return ready;
+}
+
+// Both lists name a process that computes and draws; its figure is the same in both, so the larger one counts.
+template <typename List, typename Entry>
+std::uint64_t listed_bytes(List* const& list, abi::nvmlDevice_t device, unsigned pid, Entry (&entries)[kMaxListed]) {
+  unsigned count = kMaxListed;
+  if (forward(list, device, &count, entries) != abi::NVML_SUCCESS) return 0;
+  for (unsigned i = 0; i < count && i < kMaxListed; ++i) {
+    if (entries[i].pid == pid && entries[i].usedGpuMemory != ~0ull) return entries[i].usedGpuMemory;
+  }
+  return 0;
+}
+
+std::uint64_t nvml_bytes_of(const char* uuid, unsigned pid) {
+  abi::nvmlDevice_t device = nullptr;
+  if (forward(nvml.nvmlDeviceGetHandleByUUID, uuid, &device) != abi::NVML_SUCCESS) return 0;
+  // 24 KiB: rare, and on the stack of a call that the driver itself uses more for.
+  abi::nvmlProcessInfo_v2_t entries[kMaxListed];
+  std::uint64_t compute = 0, graphics = 0;
+  if (nvml.nvmlDeviceGetComputeRunningProcesses_v3 != nullptr) {
+    compute = listed_bytes(nvml.nvmlDeviceGetComputeRunningProcesses_v3, device, pid, entries);
+    graphics = listed_bytes(nvml.nvmlDeviceGetGraphicsRunningProcesses_v3, device, pid, entries);
+  } else {
+    compute = listed_bytes(nvml.nvmlDeviceGetComputeRunningProcesses_v2, device, pid, entries);
+    graphics = listed_bytes(nvml.nvmlDeviceGetGraphicsRunningProcesses_v2, device, pid, entries);
+  }
+  return compute > graphics ? compute : graphics;
+}
+
+}  // namespace
+
+void refresh_residual(std::uint32_t device_index) {
+  if (!seated() || device_index >= ledger::kMaxDevices || !nvml_ready()) return;
+  const std::uint64_t shown = nvml_bytes_of(session.policy->devices[device_index].uuid, static_cast<unsigned>(::getpid()));
+  const std::uint64_t held = ledger::held_bytes(*session.usage, device_index, session.slot);
+  const std::uint64_t residual = shown > held ? shown - held : 0;
+  session.usage->slots[session.slot].devices[device_index].residual_bytes.store(residual, std::memory_order_relaxed);
+  share_residual_now(device_index);
+}
+
+std::uint64_t share_residual_now(std::uint32_t device_index) {
+  std::uint64_t sum = 0;
+  for (const ledger::Slot& slot : session.usage->slots) {
+    const auto kind = static_cast<ledger::SlotKind>(slot.life.load(std::memory_order_acquire) & 0xf);
+    if (kind != ledger::SlotKind::live) continue;
+    const std::uint64_t bytes = slot.devices[device_index].residual_bytes.load(std::memory_order_relaxed);
+    if (__builtin_add_overflow(sum, bytes, &sum)) sum = ~0ull;
+  }
+  summed[device_index].store(sum, std::memory_order_relaxed);
+  summed_at[device_index].store(coarse_now_ns(), std::memory_order_relaxed);
+  return sum;
+}
+
+std::uint64_t share_residual(std::uint32_t device_index) {
+  const std::int64_t age = coarse_now_ns() - summed_at[device_index].load(std::memory_order_relaxed);
+  if (age >= 0 && age < kFresh) [[likely]] return summed[device_index].load(std::memory_order_relaxed);
+  return share_residual_now(device_index);
+}
+
+void residual_reset_after_fork() {
+  nvml_state.store(NvmlState::untried, std::memory_order_relaxed);
+  for (auto& when : summed_at) when.store(-kFresh, std::memory_order_relaxed);
+}
+
+}  // namespace headgate::limiter

@@ -1,0 +1,21 @@
+// The residual: device memory of this process that no call reveals (contexts, code loaded lazily, local memory, slabs).
+// Measured as NVML's figure for this process minus what the ledger holds for it; 0 where NVML does not show us, as in a
+// container whose process numbers are not the host's.
+#pragma once
+
+#include <cstdint>
+
+namespace headgate::limiter {
+
+// Measures this process's residual on a device of the pages and stores it in our slot. Calls NVML: for rare calls only.
+void refresh_residual(std::uint32_t device_index);
+
+// Of all live processes of the share; at most 50 ms old, this process's own part current.
+std::uint64_t share_residual(std::uint32_t device_index);
+
+// The same, summed now.
+std::uint64_t share_residual_now(std::uint32_t device_index);
+
+void residual_reset_after_fork();
+
+}  // namespace headgate::limiter

@@ -1,0 +1,106 @@
+// dlsym and dlvsym: who asks for a governed function gets our hook, exactly where he would have got the driver's.
+// The exported entry points are assembly (dlsym_ARCH.S): what we do not answer leaves by a tail jump, because the real
+// functions look at their caller.
+#include <dlfcn.h>
+
+#include "guest/bare/elf.hpp"
+#include "guest/limiter/route/governed.hpp"
+#include "guest/limiter/route/library.hpp"
+#include "guest/limiter/route/real_dl.hpp"
+
+namespace headgate::limiter {
+namespace {
+
+__thread bool inside __attribute__((tls_model("initial-exec")));
+
+struct Question {
+  void* handle;
+  const char* name;
+  const char* version;  // nullptr for dlsym
+  const void* caller;
+};
+
+void* ask(const Question& question, void* handle) {
+  return question.version == nullptr ? real_dl().dlsym(handle, question.name)
+                                     : real_dl().dlvsym(handle, question.name, question.version);
+}
+
+bool is_drivers(const Governed& governed, const void* address) {
+  if (governed.is_nvml) return nvml_is_loaded() && nvml_owns(address);
+  return driver_is_loaded() && driver_owns(address);
+}
+
+// As if asked with a handle of the library that the caller's code lies in: its own dependencies.
+void* ask_in_callers_scope(const Question& question) {
+  bare::Object object;
+  if (!bare::object_at(question.caller, object) || object.path[0] == 0) return nullptr;
+  void* handle = open_library(object.path, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle == nullptr) return nullptr;
+  void* found = ask(question, handle);
+  close_library(handle);
+  return found;
+}
+
+// The first definition in an object loaded after the caller's.
+void* definition_after_caller(const Question& question) {
+  struct Walk {
+    const Question* question;
+    bool passed;
+    void* found;
+  } walk{&question, false, nullptr};
+  bare::each_object(
+      [](const bare::Object& object, void* raw) {
+        auto* at = static_cast<Walk*>(raw);
+        if (at->passed) at->found = bare::symbol_in(object, at->question->name);
+        else at->passed = bare::covers(object, at->question->caller);
+        return at->found != nullptr;
+      },
+      &walk);
+  return walk.found;
+}
+
+// True: `answer` is what the caller gets. False: let the real function answer him.
+bool answer_next(const Governed& governed, const Question& question, void*& answer) {
+  void* next = definition_after_caller(question);
+  if (next == nullptr || !is_drivers(governed, next)) return false;
+  if (ask(question, RTLD_NEXT) != next && ask_in_callers_scope(question) != next) return false;
+  answer = governed.hook;
+  return true;
+}
+
+bool answer_handle(const Governed& governed, const Question& question, void*& answer) {
+  void* found = ask(question, question.handle);
+  if (found == governed.hook) {  // the search began at the program, so it met us first: what lies behind us?
+    found = ask(question, RTLD_NEXT);
+    if (found == nullptr && question.handle == RTLD_DEFAULT) {
+      found = ask_in_callers_scope(question);
+      if (found == governed.hook) found = nullptr;
+      if (found == nullptr) ask(question, RTLD_NEXT);  // again, for dlerror()
+    }
+  }
+  answer = found != nullptr && is_drivers(governed, found) ? governed.hook : found;
+  return true;
+}
+
+}  // namespace
+
+// For dlsym_ARCH.S: the real function to jump to, or nullptr with *answer set.
+extern "C" __attribute__((visibility("hidden"))) void* headgate_decide_dlsym(void* handle, const char* name,
+                                                                            const char* version, const void* caller,
+                                                                            void** answer) {
+  const RealDl& real = real_dl();
+  *answer = nullptr;
+  void* go_on = version == nullptr ? reinterpret_cast<void*>(real.dlsym) : reinterpret_cast<void*>(real.dlvsym);
+  if (go_on == nullptr || inside || name == nullptr) return go_on;
+  if (name[0] != 'c' && name[0] != 'n') return go_on;
+  const Governed* governed = find_governed(name);
+  if (governed == nullptr) return go_on;
+  inside = true;
+  const Question question{handle, name, version, caller};
+  const bool answered = handle == RTLD_NEXT ? answer_next(*governed, question, *answer)
+                                            : answer_handle(*governed, question, *answer);
+  inside = false;
+  return answered ? nullptr : go_on;
+}
+
+}  // namespace headgate::limiter

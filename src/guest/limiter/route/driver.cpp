@@ -1,0 +1,78 @@
+#include "guest/limiter/route/driver.hpp"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "guest/bare/elf.hpp"
+#include "guest/limiter/route/library.hpp"
+#include "guest/limiter/route/real_dl.hpp"
+
+namespace headgate::limiter {
+
+Driver driver;
+Nvml nvml;
+
+namespace {
+
+struct Library {
+  const char* soname;
+  void (*fill)(void* handle);
+  std::atomic<bool> filled{false};
+  bare::Object object{};
+};
+
+template <typename Function>
+void fill_slot(Function*& slot, void* handle, const char* name) {
+  __atomic_store_n(&slot, reinterpret_cast<Function*>(real_dl().dlsym(handle, name)), __ATOMIC_RELEASE);
+}
+
+void fill_driver(void* handle) {
+#define CU_FN(name, kind, parameters, arguments) fill_slot(driver.name, handle, #name);
+#include "guest/abi/cuda_table.def"
+}
+
+void fill_nvml(void* handle) {
+#define NVML_FN(name, kind, parameters, arguments) fill_slot(nvml.name, handle, #name);
+#include "guest/abi/nvml_table.def"
+}
+
+Library cuda_library{"libcuda.so.1", &fill_driver};
+Library nvml_library{"libnvidia-ml.so.1", &fill_nvml};
+
+// No lock: the dynamic linker's own lock is held by others while they wait for us (a constructor of the driver that
+// looks a name up), so ours would close a circle. Racing threads store the same values.
+bool ensure(Library& library, int mode) {
+  if (library.filled.load(std::memory_order_acquire)) return true;
+  if (real_dl().dlsym == nullptr) return false;
+  const int saved = errno;
+  bool done = false;
+  if (void* handle = open_library(library.soname, mode); handle != nullptr) {
+    bare::Object object;
+    if (bare::object_named(library.soname, object)) {
+      library.object = object;
+      library.fill(handle);
+      library.filled.store(true, std::memory_order_release);
+      done = true;
+    }
+    // The reference is kept: the functions that were found must stay.
+  }
+  errno = saved;
+  return done;
+}
+
+bool owns(const Library& library, const void* address) {
+  return library.filled.load(std::memory_order_acquire) && bare::covers(library.object, address);
+}
+
+}  // namespace
+
+bool load_driver() { return ensure(cuda_library, RTLD_LAZY | RTLD_LOCAL); }
+bool load_nvml() { return ensure(nvml_library, RTLD_LAZY | RTLD_LOCAL); }
+bool driver_is_loaded() { return ensure(cuda_library, RTLD_LAZY | RTLD_NOLOAD); }
+bool nvml_is_loaded() { return ensure(nvml_library, RTLD_LAZY | RTLD_NOLOAD); }
+bool driver_owns(const void* address) { return owns(cuda_library, address); }
+bool nvml_owns(const void* address) { return owns(nvml_library, address); }
+
+}  // namespace headgate::limiter

@@ -1,0 +1,10 @@
+// X-table selectors: HEADGATE_GOVERNED_<kind>(text) is the text for the kinds that we stand in for, nothing for pass.
+#pragma once
+
+#define HEADGATE_GOVERNED_alloc(...) __VA_ARGS__
+#define HEADGATE_GOVERNED_free(...) __VA_ARGS__
+#define HEADGATE_GOVERNED_launch(...) __VA_ARGS__
+#define HEADGATE_GOVERNED_order(...) __VA_ARGS__
+#define HEADGATE_GOVERNED_view(...) __VA_ARGS__
+#define HEADGATE_GOVERNED_lifecycle(...) __VA_ARGS__
+#define HEADGATE_GOVERNED_pass(...)

@@ -1,0 +1,26 @@
+// A hook for every governed function of the tables, which only forwards. Weak: a room that has something to do at a
+// function defines it again and wins.
+#include "guest/limiter/route/forward.hpp"
+#include "guest/limiter/route/kinds.hpp"
+
+using namespace headgate::abi;
+using headgate::limiter::driver;
+using headgate::limiter::kMissing;
+using headgate::limiter::nvml;
+using headgate::limiter::real;
+
+#define HEADGATE_WEAK_HOOK extern "C" __attribute__((weak, visibility("default")))
+
+#define CU_FN(name, kind, parameters, arguments)            \
+  HEADGATE_GOVERNED_##kind(HEADGATE_WEAK_HOOK CUresult name parameters { \
+    name##_t* function = real(driver.name);                 \
+    return function == nullptr ? kMissing<CUresult> : function arguments; \
+  })
+#include "guest/abi/cuda_table.def"
+
+#define NVML_FN(name, kind, parameters, arguments)          \
+  HEADGATE_GOVERNED_##kind(HEADGATE_WEAK_HOOK nvmlReturn_t name parameters { \
+    name##_t* function = real(nvml.name);                   \
+    return function == nullptr ? kMissing<nvmlReturn_t> : function arguments; \
+  })
+#include "guest/abi/nvml_table.def"

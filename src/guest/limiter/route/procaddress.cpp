@@ -1,0 +1,162 @@
+// By identity first: an address that is one governed function's ELF symbol is that function, whatever it was asked by.
+// Entry points without an ELF symbol, or that several names share, are told apart by name: the variant that was current
+// at the version asked for, if the driver answers the same pointer when asked at the version that introduced it (a newer
+// variant than we know must never be given an older one's hook).
+#include "guest/limiter/route/procaddress.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <string_view>
+
+#include "guest/abi/names.hpp"
+#include "guest/limiter/route/forward.hpp"
+#include "guest/limiter/route/governed.hpp"
+
+namespace headgate::limiter {
+namespace {
+
+struct Variant {
+  std::string_view base;
+  int version;
+  std::string_view name;
+};
+
+constexpr Variant kVariants[] = {
+#define CU_VARIANT(base, version, name) {#base, version, #name},
+#include "guest/limiter/route/variants.def"
+};
+
+struct Seat {
+  std::atomic<void*> address;
+  std::atomic<const Governed*> governed;  // nullptr: several names share the address
+};
+constexpr std::size_t kSeats = 2048;
+Seat seats[kSeats];
+std::atomic<bool> seated{false};
+
+std::size_t start_of(const void* address) {
+  const auto value = reinterpret_cast<std::uintptr_t>(address);
+  return static_cast<std::size_t>((value >> 4) * 0x9e37'79b9'7f4a'7c15ull >> 32) % kSeats;
+}
+
+Seat* seat_of(const void* address) {
+  for (std::size_t i = start_of(address);; i = (i + 1) % kSeats) {
+    void* held = seats[i].address.load(std::memory_order_acquire);
+    if (held == address) return &seats[i];
+    if (held == nullptr) return nullptr;
+  }
+}
+
+void seat(void* address, const Governed& governed) {
+  for (std::size_t i = start_of(address);; i = (i + 1) % kSeats) {
+    void* held = nullptr;
+    if (seats[i].address.compare_exchange_strong(held, address)) {
+      seats[i].governed.store(&governed, std::memory_order_release);
+      return;
+    }
+    if (held != address) continue;
+    if (seats[i].governed.load() != &governed) seats[i].governed.store(nullptr, std::memory_order_release);
+    return;
+  }
+}
+
+// Racing threads seat the same things: an address that two names share ends as shared whoever comes last, because the
+// second name of either thread finds the first.
+void seat_all() {
+  if (seated.load(std::memory_order_acquire)) return;
+  for (const Governed& governed : governed_cuda()) {
+    if (void* address = __atomic_load_n(governed.real, __ATOMIC_ACQUIRE); address != nullptr) seat(address, governed);
+  }
+  seated.store(true, std::memory_order_release);
+}
+
+constexpr std::string_view kPerThreadSuffixes[] = {"_ptsz", "_ptds"};
+
+bool is_variant_of(std::string_view name, std::string_view base) {
+  for (const std::string_view suffix : kPerThreadSuffixes) {
+    if (name.ends_with(suffix)) name.remove_suffix(suffix.size());
+  }
+  if (name == base) return true;
+  return name.size() == base.size() + 3 && name.starts_with(base) && name[base.size()] == '_' &&
+         name[base.size() + 1] == 'v';
+}
+
+void* ask(const char* symbol, int version, std::uint64_t flags) {
+  void* found = nullptr;
+  abi::CUdriverProcAddressQueryResult status{};
+  if (auto* newer = real(driver.cuGetProcAddress_v2); newer != nullptr) {
+    if (newer(symbol, &found, version, flags, &status) != abi::CUDA_SUCCESS) return nullptr;
+  } else if (auto* older = real(driver.cuGetProcAddress); older != nullptr) {
+    if (older(symbol, &found, version, flags) != abi::CUDA_SUCCESS) return nullptr;
+  }
+  return found;
+}
+
+// The per-thread twin where the flag asks for it and there is one, else the variant itself.
+const Governed* twin(const Variant& variant, std::uint64_t flags) {
+  if ((flags & abi::CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0) {
+    char name[96];
+    for (const std::string_view suffix : kPerThreadSuffixes) {
+      std::size_t size = 0;
+      if (variant.name.size() + suffix.size() > sizeof name) continue;
+      for (const char c : variant.name) name[size++] = c;
+      for (const char c : suffix) name[size++] = c;
+      if (const Governed* found = find_governed({name, size}); found != nullptr) return found;
+    }
+  }
+  return find_governed(variant.name);
+}
+
+void* by_name(void* answered, const char* symbol, int version, std::uint64_t flags) {
+  const Variant* current = nullptr;
+  for (const Variant& variant : kVariants) {
+    if (variant.base == symbol && variant.version <= version) current = &variant;
+  }
+  // Per-thread variants of old functions came with CUDA 7.0; below that the driver answers the legacy ones.
+  if (current == nullptr) return answered;
+  int introduced = current->version;
+  if ((flags & abi::CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0 && introduced < 7000) introduced = 7000;
+  if (introduced > version) introduced = version;
+  if (ask(symbol, introduced, flags) != answered) return answered;
+  const Governed* governed = twin(*current, flags);
+  return governed == nullptr ? answered : governed->hook;
+}
+
+}  // namespace
+
+void* swap_pointer(void* answered, const char* symbol, int version, std::uint64_t flags) {
+  if (answered == nullptr || symbol == nullptr) return answered;
+  load_driver();
+  seat_all();
+  const std::string_view asked(symbol);
+  const Seat* found = seat_of(answered);
+  const Governed* governed = found == nullptr ? nullptr : found->governed.load(std::memory_order_acquire);
+  if (governed != nullptr && is_variant_of(governed->name, asked)) return governed->hook;
+  // A name that we know to pass keeps its own pointer, also where it shares an implementation with a governed one.
+  if (governed != nullptr && abi::find_cuda(asked) == nullptr) return governed->hook;
+  return by_name(answered, symbol, version, flags);
+}
+
+}  // namespace headgate::limiter
+
+using namespace headgate::abi;
+using headgate::limiter::driver;
+using headgate::limiter::real;
+using headgate::limiter::swap_pointer;
+
+HEADGATE_HOOK CUresult cuGetProcAddress(const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags) {
+  auto* function = real(driver.cuGetProcAddress);
+  if (function == nullptr) return CUDA_ERROR_NOT_FOUND;
+  const CUresult result = function(symbol, pfn, cudaVersion, flags);
+  if (result == CUDA_SUCCESS && pfn != nullptr) *pfn = swap_pointer(*pfn, symbol, cudaVersion, flags);
+  return result;
+}
+
+HEADGATE_HOOK CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags,
+                                           CUdriverProcAddressQueryResult* symbolStatus) {
+  auto* function = real(driver.cuGetProcAddress_v2);
+  if (function == nullptr) return CUDA_ERROR_NOT_FOUND;
+  const CUresult result = function(symbol, pfn, cudaVersion, flags, symbolStatus);
+  if (result == CUDA_SUCCESS && pfn != nullptr) *pfn = swap_pointer(*pfn, symbol, cudaVersion, flags);
+  return result;
+}

@@ -1,0 +1,136 @@
+// Where a membership begins: cuInit and nvmlInit; and where contexts come and go.
+#include <cerrno>
+
+#include "guest/limiter/compute/compute.hpp"
+#include "guest/limiter/memory/residual.hpp"
+#include "guest/limiter/route/forward.hpp"
+#include "guest/limiter/session/membership.hpp"
+
+using namespace headgate::abi;
+using namespace headgate::limiter;
+
+namespace {
+
+// A context exists now on this device: the meter can start, and the context's own memory can be measured.
+CUresult after_creation(CUresult result, CUdevice device) {
+  if (result != CUDA_SUCCESS) return result;
+  const Place place = place_of(device);
+  if (place.standing != Standing::held) return result;
+  const int saved = errno;
+  refresh_residual(place.device_index);
+  compute_start();
+  errno = saved;
+  return result;
+}
+
+// A share that this process may not use keeps it from the GPU at the door, whichever call it knocks with.
+bool shut_out(CUdevice device) { return place_of(device).standing == Standing::outside &&
+                                        session.membership.load() == Membership::refused; }
+
+void forget(CUcontext context) {
+  if (seated()) compute_forget_context(context);
+}
+
+void forget_primary(CUdevice device) {
+  if (!seated()) return;
+  unsigned flags = 0;
+  int active = 0;
+  if (forward(driver.cuDevicePrimaryCtxGetState, device, &flags, &active) != CUDA_SUCCESS || active == 0) return;
+  CUcontext context = nullptr;
+  if (forward(driver.cuDevicePrimaryCtxRetain, &context, device) != CUDA_SUCCESS) return;
+  compute_forget_context(context);
+  forward(driver.cuDevicePrimaryCtxRelease_v2, device);
+}
+
+}  // namespace
+
+HEADGATE_HOOK CUresult cuInit(unsigned Flags) {
+  const CUresult result = forward(driver.cuInit, Flags);
+  return result == CUDA_SUCCESS ? open_session() : result;
+}
+
+HEADGATE_HOOK CUresult cuCtxCreate(CUcontext* pctx, unsigned flags, CUdevice dev) {
+  if (shut_out(dev)) return CUDA_ERROR_NOT_PERMITTED;
+  return after_creation(forward(driver.cuCtxCreate, pctx, flags, dev), dev);
+}
+
+HEADGATE_HOOK CUresult cuCtxCreate_v2(CUcontext* pctx, unsigned flags, CUdevice dev) {
+  if (shut_out(dev)) return CUDA_ERROR_NOT_PERMITTED;
+  return after_creation(forward(driver.cuCtxCreate_v2, pctx, flags, dev), dev);
+}
+
+HEADGATE_HOOK CUresult cuCtxCreate_v3(CUcontext* pctx, CUexecAffinityParam* paramsArray, int numParams, unsigned flags,
+                                      CUdevice dev) {
+  if (shut_out(dev)) return CUDA_ERROR_NOT_PERMITTED;
+  return after_creation(forward(driver.cuCtxCreate_v3, pctx, paramsArray, numParams, flags, dev), dev);
+}
+
+HEADGATE_HOOK CUresult cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* ctxCreateParams, unsigned flags,
+                                      CUdevice dev) {
+  if (shut_out(dev)) return CUDA_ERROR_NOT_PERMITTED;
+  return after_creation(forward(driver.cuCtxCreate_v4, pctx, ctxCreateParams, flags, dev), dev);
+}
+
+HEADGATE_HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
+  if (shut_out(dev)) return CUDA_ERROR_NOT_PERMITTED;
+  return after_creation(forward(driver.cuDevicePrimaryCtxRetain, pctx, dev), dev);
+}
+
+HEADGATE_HOOK CUresult cuGreenCtxCreate(CUgreenCtx* phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned flags) {
+  if (shut_out(dev)) return CUDA_ERROR_NOT_PERMITTED;
+  return after_creation(forward(driver.cuGreenCtxCreate, phCtx, desc, dev, flags), dev);
+}
+
+// The meter's events die with their context, so it lets go of them first.
+HEADGATE_HOOK CUresult cuCtxDestroy(CUcontext ctx) {
+  forget(ctx);
+  return forward(driver.cuCtxDestroy, ctx);
+}
+
+HEADGATE_HOOK CUresult cuCtxDestroy_v2(CUcontext ctx) {
+  forget(ctx);
+  return forward(driver.cuCtxDestroy_v2, ctx);
+}
+
+HEADGATE_HOOK CUresult cuCtxDetach(CUcontext ctx) {
+  forget(ctx);
+  return forward(driver.cuCtxDetach, ctx);
+}
+
+HEADGATE_HOOK CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
+  forget_primary(dev);
+  return forward(driver.cuDevicePrimaryCtxRelease, dev);
+}
+
+HEADGATE_HOOK CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
+  forget_primary(dev);
+  return forward(driver.cuDevicePrimaryCtxRelease_v2, dev);
+}
+
+HEADGATE_HOOK CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
+  forget_primary(dev);
+  return forward(driver.cuDevicePrimaryCtxReset, dev);
+}
+
+HEADGATE_HOOK CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) {
+  forget_primary(dev);
+  return forward(driver.cuDevicePrimaryCtxReset_v2, dev);
+}
+
+namespace {
+
+// nvmlInit counts its callers, so an init that we refuse is taken back.
+nvmlReturn_t after_nvml_init(nvmlReturn_t result) {
+  if (result != NVML_SUCCESS) return result;
+  const nvmlReturn_t answer = open_session_for_views();
+  if (answer != NVML_SUCCESS) forward(nvml.nvmlShutdown);
+  return answer;
+}
+
+}  // namespace
+
+HEADGATE_HOOK nvmlReturn_t nvmlInit() { return after_nvml_init(forward(nvml.nvmlInit)); }
+HEADGATE_HOOK nvmlReturn_t nvmlInit_v2() { return after_nvml_init(forward(nvml.nvmlInit_v2)); }
+HEADGATE_HOOK nvmlReturn_t nvmlInitWithFlags(unsigned flags) {
+  return after_nvml_init(forward(nvml.nvmlInitWithFlags, flags));
+}

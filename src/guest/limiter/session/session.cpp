@@ -1,0 +1,222 @@
+#include "guest/limiter/session/session.hpp"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "guest/bare/futex.hpp"
+#include "guest/ledger/pages.hpp"
+#include "guest/limiter/compute/compute.hpp"
+#include "guest/limiter/memory/memory.hpp"
+#include "guest/limiter/route/forward.hpp"
+#include "guest/limiter/session/devices.hpp"
+#include "guest/limiter/session/membership.hpp"
+#include "guest/limiter/session/wish.hpp"
+
+// glibc's pthread_atfork() is a small static function round this one; we link no static part of libc.
+extern "C" int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* dso_handle);
+extern "C" void* __dso_handle;
+
+namespace headgate::limiter {
+
+Session session{};
+
+namespace {
+
+constexpr abi::CUresult kRefused = abi::CUDA_ERROR_NOT_PERMITTED;
+
+std::atomic<bool> has_slot{false};
+std::atomic<std::uint32_t> opening{0};  // 1 while a thread opens the session; the others wait for it
+std::atomic<bool> fork_watched{false};
+__thread bool opening_here __attribute__((tls_model("initial-exec")));
+
+// In a forked child: the parent's slot, pages and threads are not ours. Only stores; the child may be the copy of a
+// thread that held anything.
+void start_clean_in_child() {
+  has_slot.store(false, std::memory_order_relaxed);
+  opening.store(0, std::memory_order_relaxed);
+  opening_here = false;
+  session.membership.store(Membership::unopened, std::memory_order_relaxed);
+  session.slot = ledger::kNoSlot;
+  session.slot_generation = 0;
+  session.device_count = 0;
+  for (std::uint32_t& index : session.device_index) index = kNoDevice;
+  session.policy = nullptr;
+  session.usage = nullptr;
+  ledger::reset_locks_after_fork();
+  memory_reset_after_fork();
+  compute_reset_after_fork();
+}
+
+void watch_forks() {
+  if (!fork_watched.exchange(true)) __register_atfork(nullptr, nullptr, &start_clean_in_child, __dso_handle);
+}
+
+// One opener at a time, and none inside another: the driver's own calls may come back through our hooks.
+class Opening {
+ public:
+  Opening() {
+    std::uint32_t idle = 0;
+    while (!opening.compare_exchange_weak(idle, 1, std::memory_order_acquire)) {
+      bare::futex_wait(&opening, 1, 10'000'000);
+      idle = 0;
+    }
+    opening_here = true;
+  }
+  ~Opening() {
+    opening_here = false;
+    opening.store(0, std::memory_order_release);
+    bare::futex_wake_all(&opening);
+  }
+  Opening(const Opening&) = delete;
+  Opening& operator=(const Opening&) = delete;
+};
+
+Membership refuse(const char* why) {
+  log_line(LogLevel::error, "this process is not let onto the GPU: %s", why);
+  session.membership.store(Membership::refused, std::memory_order_release);
+  return Membership::refused;
+}
+
+// Makes or joins the share that the environment asks for; with_slot: and takes a seat in it.
+Membership join(const SeenDevices& devices, bool with_slot) {
+  Wanted wanted;
+  read_wish(devices, wanted);
+  if (wanted.wish == Wish::nothing) {
+    session.membership.store(Membership::none, std::memory_order_release);
+    return Membership::none;
+  }
+  if (wanted.wish == Wish::unreadable) return refuse(wanted.message);
+  char base[256];
+  if (!ledger::runtime_directory(variable("HEADGATE_RUNTIME_DIR"), variable("XDG_RUNTIME_DIR"), base, sizeof base)) {
+    return refuse("the runtime directory's path is too long; set HEADGATE_RUNTIME_DIR to one of at most 200 bytes");
+  }
+  ledger::SharePages pages;
+  ledger::SlotRef slot;
+  ledger::PageFault fault;
+  const ledger::ShareGrant* grant = wanted.wish == Wish::values ? &wanted.grant : nullptr;
+  const char* name = wanted.grant.name;
+  if (with_slot) fault = ledger::enter_share(base, name, grant, pages, slot);
+  else if (grant != nullptr) fault = ledger::create_or_join_share(base, *grant, ledger::Access::tenant, pages);
+  else fault = ledger::open_share(base, name, ledger::Access::tenant, pages);
+  if (fault) {
+    char why[512];
+    ledger::explain(fault, why, sizeof why);
+    return refuse(why);
+  }
+  watch_forks();
+  session.policy = pages.policy;
+  session.usage = pages.usage;
+  session.slot = slot.slot;
+  session.slot_generation = slot.generation;
+  if (!with_slot) session.membership.store(Membership::member, std::memory_order_release);
+  return Membership::member;
+}
+
+void map_ordinals(const SeenDevices& devices) {
+  for (std::uint32_t& index : session.device_index) index = kNoDevice;
+  for (std::uint32_t i = 0; i < devices.count; ++i) {
+    const std::uint32_t found = ledger::find_device(*session.policy, devices.list[i].uuid);
+    session.device_index[i] = found == ledger::kMaxDevices ? kNoDevice : found;
+  }
+  session.device_count = devices.count;
+}
+
+abi::CUresult open_with_slot() {
+  if (has_slot.load(std::memory_order_acquire)) return abi::CUDA_SUCCESS;
+  Membership membership = session.membership.load(std::memory_order_acquire);
+  if (membership == Membership::refused) return kRefused;
+  if (membership == Membership::none) return abi::CUDA_SUCCESS;
+  SeenDevices devices;
+  abi::CUresult error = abi::CUDA_SUCCESS;
+  if (!devices_by_cuda(devices, error)) return abi::CUDA_SUCCESS;  // nothing can be taken; asked again at the next call
+  membership = join(devices, true);
+  if (membership == Membership::refused) return kRefused;
+  if (membership == Membership::none) return abi::CUDA_SUCCESS;
+  map_ordinals(devices);
+  session.membership.store(Membership::member, std::memory_order_release);
+  has_slot.store(true, std::memory_order_release);
+  log_line(LogLevel::info, "share %s, slot %u, %u GPU(s)", session.policy->share, session.slot, session.device_count);
+  return abi::CUDA_SUCCESS;
+}
+
+}  // namespace
+
+bool seated() { return has_slot.load(std::memory_order_acquire); }
+
+ledger::SlotRef own_slot() { return {session.slot, session.slot_generation}; }
+
+abi::CUresult open_session() {
+  if (seated() || opening_here) return abi::CUDA_SUCCESS;
+  const int saved = errno;
+  abi::CUresult result;
+  {
+    const Opening one_at_a_time;
+    result = open_with_slot();
+  }
+  errno = saved;
+  return result;
+}
+
+abi::nvmlReturn_t open_session_for_views() {
+  if (opening_here) return abi::NVML_SUCCESS;
+  if (session.membership.load(std::memory_order_acquire) == Membership::unopened) {
+    const int saved = errno;
+    {
+      const Opening one_at_a_time;
+      SeenDevices devices;
+      if (session.membership.load(std::memory_order_acquire) == Membership::unopened &&
+          devices_by_nvml(variable("CUDA_VISIBLE_DEVICES"), devices)) {
+        join(devices, false);
+      }
+    }
+    errno = saved;
+  }
+  return session.membership.load(std::memory_order_acquire) == Membership::refused ? abi::NVML_ERROR_NO_PERMISSION
+                                                                                   : abi::NVML_SUCCESS;
+}
+
+Place place_of(abi::CUdevice device) {
+  Place place;
+  place.device = device;
+  if (!seated()) {
+    const Membership membership = session.membership.load(std::memory_order_acquire);
+    if (membership == Membership::none) return place;
+    if (membership == Membership::refused || open_session() != abi::CUDA_SUCCESS) {
+      place.standing = Standing::outside;
+      return place;
+    }
+    if (!seated()) return place;
+  }
+  const auto ordinal = static_cast<std::uint32_t>(device);
+  const std::uint32_t index = ordinal < session.device_count ? session.device_index[ordinal] : kNoDevice;
+  place.standing = index == kNoDevice ? Standing::outside : Standing::held;
+  place.device_index = index;
+  return place;
+}
+
+Place current_place() {
+  if (session.membership.load(std::memory_order_acquire) == Membership::none) return {};
+  abi::CUdevice device = 0;
+  // Without a current context the driver answers every request with its own error.
+  if (forward(driver.cuCtxGetDevice, &device) != abi::CUDA_SUCCESS) return {};
+  return place_of(device);
+}
+
+std::uint32_t current_device_index() {
+  const Place place = current_place();
+  return place.standing == Standing::held ? place.device_index : kNoDevice;
+}
+
+std::uint32_t nvml_device_index(abi::nvmlDevice_t device) {
+  if (session.membership.load(std::memory_order_acquire) != Membership::member) return kNoDevice;
+  char uuid[ledger::kUuidBytes];
+  if (forward(nvml.nvmlDeviceGetUUID, device, uuid, static_cast<unsigned>(sizeof uuid)) != abi::NVML_SUCCESS) {
+    return kNoDevice;
+  }
+  const std::uint32_t found = ledger::find_device(*session.policy, uuid);
+  return found == ledger::kMaxDevices ? kNoDevice : found;
+}
+
+}  // namespace headgate::limiter

@@ -1,0 +1,92 @@
+#include "guest/limiter/session/wish.hpp"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "guest/bare/text.hpp"
+#include "guest/grant/select.hpp"
+#include "guest/limiter/session/log_level.hpp"
+
+namespace headgate::limiter {
+namespace {
+
+constexpr char kDefaultShare[] = "default";
+
+void copy_name(std::string_view from, char (&to)[ledger::kNameBytes]) {
+  bare::Text text(to);
+  text.add(from);
+}
+
+// Which of the visible devices the share covers: HEADGATE_GPU's, else all. False with out.message set.
+bool choose(std::string_view selector, const SeenDevices& devices, grant::Selection& chosen, Wanted& out) {
+  if (selector.empty()) {
+    chosen.count = devices.count;
+    for (std::uint32_t i = 0; i < devices.count; ++i) chosen.index[i] = static_cast<std::uint8_t>(i);
+    return true;
+  }
+  grant::Candidate candidates[ledger::kMaxDevices];
+  for (std::uint32_t i = 0; i < devices.count; ++i) {
+    candidates[i].uuid = devices.list[i].uuid;
+    candidates[i].free_bytes = devices.list[i].total_bytes;
+  }
+  chosen = grant::select(selector, {candidates, devices.count});
+  if (chosen) return true;
+  bare::Text(out.message)
+      .add("HEADGATE_GPU='").add(selector).add("': '").add(chosen.token).add("' ")
+      .add(grant::in_words(chosen.fault)).add("; accepted: ").add(grant::accepted_selectors());
+  return false;
+}
+
+bool says_values(const grant::Grant& grant, const grant::Selection& chosen) {
+  if (!grant.gpu.empty()) return true;
+  for (std::uint32_t i = 0; i < chosen.count; ++i) {
+    const grant::DeviceGrant& device = grant.devices[chosen.index[i]];
+    if (device.memory.said() || device.ceiling_ppm != 0) return true;
+  }
+  return false;
+}
+
+void fill_device(const grant::DeviceGrant& wanted, bool compute_off, const SeenDevice& seen, ledger::DeviceGrant& out) {
+  memcpy(out.uuid, seen.uuid, sizeof out.uuid);
+  if (wanted.memory.said()) out.memory_limit_bytes = wanted.memory.on(seen.total_bytes);
+  if (wanted.ceiling_ppm != 0 && !compute_off) out.compute_ceiling_ppm = wanted.ceiling_ppm;
+}
+
+}  // namespace
+
+const char* variable(const char* name) { return ::getauxval(AT_SECURE) != 0 ? nullptr : ::getenv(name); }
+
+void read_wish(const SeenDevices& devices, Wanted& out) {
+  out.wish = Wish::nothing;
+  if (::getauxval(AT_SECURE) != 0 || environ == nullptr) return;
+  std::string_view uuids[ledger::kMaxDevices];
+  for (std::uint32_t i = 0; i < devices.count; ++i) uuids[i] = devices.list[i].uuid;
+  const grant::Reading reading = grant::read_environment(environ, {uuids, devices.count});
+  const grant::Grant& grant = reading.grant;
+  if (reading.refusal) {
+    out.wish = Wish::unreadable;
+    grant::describe(reading.refusal, out.message);
+    return;
+  }
+  if (grant.log_said) set_log_level(static_cast<LogLevel>(grant.log));
+  if (!grant.asks || grant.opted_out) return;
+  grant::Selection chosen;
+  out.wish = Wish::unreadable;
+  if (!choose(grant.gpu, devices, chosen, out)) return;
+  copy_name(grant.share.empty() ? std::string_view(kDefaultShare) : grant.share, out.grant.name);
+  out.grant.device_count = chosen.count;
+  out.grant.level = ledger::Level::hook;
+  out.grant.fail_policy = grant.fail_closed ? ledger::FailPolicy::closed : ledger::FailPolicy::open;
+  for (std::uint32_t i = 0; i < chosen.count; ++i) {
+    fill_device(grant.devices[chosen.index[i]], grant.compute_off, devices.list[chosen.index[i]], out.grant.devices[i]);
+    if (out.grant.devices[i].memory_limit_bytes == 0) {
+      bare::Text(out.message).add("a memory limit in percent rounds to 0 bytes on ").add(out.grant.devices[i].uuid);
+      return;
+    }
+  }
+  out.wish = says_values(grant, chosen) ? Wish::values : Wish::join;
+}
+
+}  // namespace headgate::limiter

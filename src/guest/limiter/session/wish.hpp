@@ -1,0 +1,30 @@
+// What the environment asks for, as a grant for the pages.
+#pragma once
+
+#include "guest/grant/environment.hpp"
+#include "guest/ledger/pages.hpp"
+#include "guest/limiter/session/devices.hpp"
+
+namespace headgate::limiter {
+
+enum class Wish : std::uint32_t {
+  nothing,     // no name of ours or of another limiter is set, or the process opted out
+  join,        // a share is named, no values: take them from its pages
+  values,      // `grant` holds the share's values
+  unreadable,  // `message` says which value, and what is accepted
+};
+
+struct Wanted {
+  Wish wish = Wish::nothing;
+  ledger::ShareGrant grant;
+  char message[640] = {};
+};
+
+// Reads the environment; sets the log level. A program that runs with raised privileges (AT_SECURE) asks for nothing.
+// Without a grant of its own no file, descriptor or thread results.
+void read_wish(const SeenDevices& devices, Wanted& out);
+
+// The value of an environment variable, or nullptr; always nullptr under AT_SECURE.
+const char* variable(const char* name);
+
+}  // namespace headgate::limiter

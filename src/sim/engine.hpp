@@ -1,0 +1,164 @@
+// The simulated GPUs' law of motion, pure: no clock, no I/O, no lock. Time is an argument, in ns of node time.
+//
+// advance(a) then advance(b) gives the same as advance(b), as long as the same commands were pushed. A command starts no
+// earlier than its submit time plus the profile's submit_ns, and never before the engine's present when it is first seen.
+//
+// Virtual time: `auto state = make_state(profile); Engine engine(*state);` then open_process, create_context,
+// create_stream, push, advance. No function allocates. Not thread-safe; push, record and the reading of events may run
+// beside one engine in another process as state.hpp says.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "sim/engine/journal.hpp"
+#include "sim/engine/state.hpp"
+
+namespace headgate::sim {
+
+struct StateDeleter {
+  void operator()(State* state) const;
+};
+using StatePointer = std::unique_ptr<State, StateDeleter>;
+
+// An empty node of this profile, in private sparse memory (about 300 MB of addresses, few pages). Null when there is no memory.
+[[nodiscard]] StatePointer make_state(const Profile& profile, std::uint64_t now_ns = 0);
+// The same in memory that the caller has zeroed.
+void initialise(State& state, const Profile& profile, std::uint64_t now_ns);
+
+struct ProcessIdentity {
+  std::int32_t pid = 0;
+  std::uint64_t pid_namespace = 0;
+  std::uint64_t start_time = 0;
+  std::string_view comm;  // cut to 15 bytes
+};
+
+struct EventReading {
+  bool recorded = false;  // a record was ever asked for
+  bool complete = false;  // the last record has been executed; true when none was asked for
+  std::uint64_t node_ns = 0;  // when
+  std::uint64_t gpu_ns = 0;   // the same on the GPU's clock: offset, drift and step applied
+};
+
+class Engine {
+ public:
+  explicit Engine(State& state, Journal* journal = nullptr) : state_(&state), journal_(journal) {}
+
+  [[nodiscard]] const State& state() const { return *state_; }
+  [[nodiscard]] std::uint64_t now_ns() const { return state_->now_ns; }
+
+  // Slots; kNone where all are taken.
+  [[nodiscard]] std::uint32_t open_process(const ProcessIdentity& identity);
+  // Death or goodbye: contexts, streams, events, bytes go; the accounts stay listed as dead.
+  void close_process(std::uint32_t process);
+  // The process's account on a device, made at first use. kNone when all are taken by living processes.
+  [[nodiscard]] std::uint32_t account(std::uint32_t process, std::uint32_t device);
+
+  // A context, its legacy stream included. Its bytes are not charged here: see reserve_context_bytes.
+  [[nodiscard]] std::uint32_t create_context(std::uint32_t process, std::uint32_t device);
+  void destroy_context(std::uint32_t context);
+  [[nodiscard]] std::uint32_t create_stream(std::uint32_t context, StreamKind kind);
+  // What is queued still runs; the slot is free afterwards.
+  void destroy_stream(std::uint32_t stream);
+  [[nodiscard]] std::uint32_t legacy_stream(std::uint32_t context) const { return state_->contexts[context].legacy; }
+  [[nodiscard]] std::uint32_t create_event(std::uint32_t process, std::uint32_t device);
+  void destroy_event(std::uint32_t event);
+  // The flag of this number (process kNone) or address; made with value 0 at first use. kNone when all are taken.
+  [[nodiscard]] std::uint32_t flag(std::uint32_t process, std::uint64_t key);
+  void write_flag(std::uint32_t flag, std::uint32_t value);
+
+  // Everything that happens up to now_ns, in order. Earlier than the present: nothing.
+  void advance(std::uint64_t now_ns);
+  // When the next thing happens by itself, given what is queued; kNever when nothing will.
+  [[nodiscard]] std::uint64_t next_change_ns() const;
+
+  [[nodiscard]] std::uint64_t completed(std::uint32_t stream) const { return state_->streams[stream].head; }
+  // A time before which command `number` (from 1) of the stream cannot be complete, given the queues: the finish itself
+  // when nothing else wants the device. kNever: it waits for something that no queue promises (a flag, a host function).
+  [[nodiscard]] std::uint64_t earliest_finish_ns(std::uint32_t stream, std::uint64_t number) const;
+
+  // A host function at the head of its stream has been reached / has returned.
+  [[nodiscard]] bool host_reached(std::uint32_t stream, std::uint64_t number) const;
+  void host_done(std::uint32_t stream);
+
+  // False, and nothing changed, when the device has not so much left.
+  [[nodiscard]] bool reserve(std::uint32_t account, std::uint64_t bytes);
+  void release(std::uint32_t account, std::uint64_t bytes);
+  [[nodiscard]] bool reserve_context_bytes(std::uint32_t account, std::uint64_t bytes);
+  void release_context_bytes(std::uint32_t account, std::uint64_t bytes);
+  [[nodiscard]] std::uint64_t capacity_bytes() const;  // of one device: memory minus reserved
+  [[nodiscard]] std::uint64_t free_bytes(std::uint32_t device) const;
+
+  void set_lost(std::uint32_t device, bool lost);
+
+ private:
+  template <typename T>
+  T& change(const T& what) {
+    if (journal_) journal_->save(&what, sizeof(T));
+    return const_cast<T&>(what);
+  }
+  void commit() {
+    if (journal_) journal_->commit();
+  }
+
+  // advance.cpp
+  void account_until(std::uint32_t device, std::uint64_t now_ns);
+  void add_history(const History& history, std::uint64_t from_ns, std::uint64_t to_ns);
+  [[nodiscard]] std::uint64_t next_change_of(std::uint32_t device) const;
+  // schedule.cpp, start.cpp
+  void settle_all();
+  bool settle(std::uint32_t device);
+  bool finish_due(std::uint32_t device);
+  bool finish_copies(std::uint32_t device);
+  void choose_context(std::uint32_t device);
+  void give_slice(std::uint32_t device, std::uint32_t context);
+  bool start_ready(std::uint32_t device);
+  bool start_kernel(std::uint32_t context);
+  bool fits(const Context& context, const Command& command, std::uint32_t* sms) const;
+  bool step_instant(std::uint32_t stream, const Command& command);
+  bool start_copy(std::uint32_t stream, const Command& command);
+  void execute_record(const Command& command);
+  void complete(std::uint32_t stream);
+  void finish_kernel(std::uint32_t stream);
+  [[nodiscard]] bool runnable(std::uint32_t context) const;
+  [[nodiscard]] bool in_order(std::uint32_t stream, const Command& command) const;
+  [[nodiscard]] bool event_satisfied(const Command& command) const;
+  [[nodiscard]] const Command* head_command(std::uint32_t stream) const;
+  [[nodiscard]] std::uint64_t ready_ns(std::uint32_t stream, const Command& command) const;
+  [[nodiscard]] std::uint32_t next_runnable(std::uint32_t device, std::uint32_t not_this) const;
+  [[nodiscard]] bool startable(std::uint32_t stream) const;
+  // life.cpp
+  void free_stream(std::uint32_t stream);
+  void free_event(std::uint32_t event);
+  void bury_account(std::uint32_t account);
+  // predict.cpp
+  [[nodiscard]] std::uint64_t earliest(std::uint32_t stream, std::uint64_t number, int depth) const;
+  [[nodiscard]] std::uint64_t earliest_turn_ns(std::uint32_t context) const;
+
+  State* state_;
+  Journal* journal_;
+};
+
+// Owner's side: no engine needed, one caller per stream at a time.
+//
+// Appends; returns the command's number in the stream, from 1, or 0 when the queue holds kRingCommands.
+[[nodiscard]] std::uint64_t push(State& state, std::uint32_t stream, const Command& command);
+[[nodiscard]] std::uint64_t pushed(const State& state, std::uint32_t stream);
+// The command that records (awaits) an event; event_record also counts the request. Push it, in the same critical section.
+[[nodiscard]] Command event_record(State& state, std::uint32_t event, std::uint32_t stream, std::uint64_t submit_ns);
+[[nodiscard]] Command event_wait(const State& state, std::uint32_t event, std::uint64_t submit_ns);
+// True only for what has been executed by the engine's present.
+[[nodiscard]] EventReading read_event(const State& state, std::uint32_t event);
+
+// How long a copy takes by the profile; at least 1 us for a non-empty one.
+[[nodiscard]] std::uint64_t copy_ns(const Profile& profile, CommandKind kind, std::uint64_t bytes);
+// GPU clock of a node time, without the step.
+[[nodiscard]] std::uint64_t gpu_clock_ns(const Profile& profile, std::uint64_t node_ns);
+// Waves of blocks over the SMs, each block_ns long.
+[[nodiscard]] std::uint64_t wave_ns(const Profile& profile, std::uint64_t blocks, std::uint32_t threads_per_block);
+// SMs that a grid occupies: min(blocks, SMs).
+[[nodiscard]] std::uint32_t sms_needed(const Profile& profile, std::uint64_t blocks);
+// Exact within the last kHistoryBuckets buckets: time held in node-time bucket `index`.
+[[nodiscard]] std::uint32_t held_in_bucket(const History& history, std::uint64_t index);
+
+}  // namespace headgate::sim

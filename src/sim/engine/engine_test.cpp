@@ -1,0 +1,335 @@
+#include "sim/engine.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace headgate::sim {
+namespace {
+
+constexpr std::uint64_t kUs = 1'000, kMs = 1'000'000, kStart = 10'000'000'000;
+
+struct World {
+  World() : World(*find_profile("h200")) {}
+  explicit World(const Profile& profile) : state(make_state(profile, kStart)), engine(*state) {}
+
+  std::uint32_t context(std::int32_t pid, std::uint32_t device = 0) {
+    const std::uint32_t process = engine.open_process({.pid = pid, .pid_namespace = 0, .start_time = 0, .comm = "test"});
+    return engine.create_context(process, device);
+  }
+  std::uint64_t launch(std::uint32_t stream, std::uint64_t duration_ns, std::uint64_t at_ns, std::uint32_t sms = 132) {
+    Command command;
+    command.submit_ns = at_ns;
+    command.order = ++order;
+    command.amount = duration_ns;
+    command.sms = sms;
+    return push(*state, stream, command);
+  }
+  void record(std::uint32_t event, std::uint32_t stream, std::uint64_t at_ns) {
+    Command command = event_record(*state, event, stream, at_ns);
+    command.order = ++order;
+    ASSERT_NE(push(*state, stream, command), 0u);
+  }
+  const Account& account_of(std::uint32_t context) { return state->accounts[state->contexts[context].account]; }
+
+  StatePointer state;
+  Engine engine;
+  std::uint64_t order = 0;
+};
+
+std::uint64_t submit_of(const World& world) { return world.state->profile.submit_ns; }
+
+TEST(Engine, a_kernel_ends_after_its_duration_whoever_looks_and_when) {
+  World world;
+  const auto context = world.context(1);
+  const auto stream = world.engine.create_stream(context, StreamKind::blocking);
+  world.launch(stream, 100 * kUs, kStart);
+  world.engine.advance(kStart + submit_of(world) + 100 * kUs - 1);
+  EXPECT_EQ(world.engine.completed(stream), 0u);
+  world.engine.advance(kStart + submit_of(world) + 100 * kUs);
+  EXPECT_EQ(world.engine.completed(stream), 1u);
+  EXPECT_EQ(world.account_of(context).held_ns, 100 * kUs);
+  EXPECT_EQ(world.account_of(context).sm_ns_sms, 132 * 100 * kUs);
+}
+
+TEST(Engine, looking_more_often_changes_nothing) {
+  World seldom, often;
+  std::uint32_t streams[2][4];
+  for (World* world : {&seldom, &often}) {
+    for (int c = 0; c < 4; ++c) {
+      const auto context = world->context(c + 1);
+      auto& stream = streams[world == &often][c];
+      stream = world->engine.create_stream(context, StreamKind::blocking);
+      for (int k = 0; k < 200; ++k) ASSERT_NE(world->launch(stream, (20 + 37 * c) * kUs, kStart + k * 90 * kUs + c), 0u);
+    }
+  }
+  for (std::uint64_t t = 0; t <= 60 * kMs; t += 7'919) often.engine.advance(kStart + t);
+  often.engine.advance(kStart + 60 * kMs);
+  seldom.engine.advance(kStart + 60 * kMs);
+  for (std::uint32_t a = 0; a < 4; ++a) {
+    EXPECT_EQ(seldom.state->accounts[a].held_ns, often.state->accounts[a].held_ns);
+    EXPECT_EQ(seldom.state->accounts[a].kernels, often.state->accounts[a].kernels);
+    EXPECT_EQ(seldom.state->streams[streams[0][a]].free_ns, often.state->streams[streams[1][a]].free_ns);
+  }
+}
+
+TEST(Engine, an_event_recorded_on_an_idle_stream_fires_before_a_late_kernel) {
+  World world;
+  const auto context = world.context(1);
+  const auto stream = world.engine.create_stream(context, StreamKind::blocking);
+  const auto start = world.engine.create_event(0, 0), end = world.engine.create_event(0, 0);
+  world.record(start, stream, kStart);
+  world.launch(stream, 3 * kUs, kStart + 40 * kUs);
+  world.record(end, stream, kStart + 41 * kUs);
+  world.engine.advance(kStart + kMs);
+  const auto s = read_event(*world.state, start), e = read_event(*world.state, end);
+  ASSERT_TRUE(s.complete && e.complete);
+  EXPECT_EQ(s.node_ns, kStart + submit_of(world));
+  EXPECT_EQ(e.node_ns, kStart + submit_of(world) + 43 * kUs);
+}
+
+TEST(Engine, event_times_have_the_gpu_clocks_offset_drift_and_step) {
+  World world;
+  const Profile& profile = world.state->profile;
+  EXPECT_NE(profile.clock_drift_ppb, 0);
+  const auto context = world.context(1);
+  const auto stream = world.engine.create_stream(context, StreamKind::blocking);
+  const auto event = world.engine.create_event(0, 0);
+  std::uint64_t last = 0, first = 0;
+  for (int i = 0; i < 2; ++i) {
+    world.record(event, stream, kStart + i * 4'000 * kMs + 123);
+    world.engine.advance(kStart + i * 4'000 * kMs + kMs);
+    last = read_event(*world.state, event).gpu_ns;
+    EXPECT_EQ(last % profile.event_step_ns, 0u);
+    if (i == 0) first = last;
+  }
+  const double drift = 4e9 * static_cast<double>(profile.clock_drift_ppb) / 1e9;
+  EXPECT_NEAR(static_cast<double>(last - first), 4e9 + drift, static_cast<double>(profile.event_step_ns) + 1);
+}
+
+TEST(Engine, two_busy_processes_get_half_each_and_events_include_the_neighbours_slices) {
+  World world;
+  std::uint32_t contexts[2], streams[2];
+  for (int i = 0; i < 2; ++i) {
+    contexts[i] = world.context(i + 1);
+    streams[i] = world.engine.create_stream(contexts[i], StreamKind::blocking);
+    for (int k = 0; k < 1000; ++k) ASSERT_NE(world.launch(streams[i], 100 * kUs, kStart), 0u);
+  }
+  world.engine.advance(kStart + submit_of(world) + 100 * kMs);
+  const auto a = world.account_of(contexts[0]).held_ns, b = world.account_of(contexts[1]).held_ns;
+  EXPECT_EQ(a + b, 100 * kMs);
+  EXPECT_NEAR(static_cast<double>(a), 50e6, 2e6);
+}
+
+TEST(Engine, a_context_that_runs_dry_gives_the_device_away_at_once) {
+  World world;
+  const auto busy = world.context(1), thin = world.context(2);
+  const auto busy_stream = world.engine.create_stream(busy, StreamKind::blocking);
+  const auto thin_stream = world.engine.create_stream(thin, StreamKind::blocking);
+  world.launch(thin_stream, 10 * kUs, kStart);
+  world.launch(busy_stream, 10 * kMs, kStart + 1);
+  world.engine.advance(kStart + submit_of(world) + 5 * kMs);
+  EXPECT_EQ(world.account_of(thin).held_ns, 10 * kUs);
+  EXPECT_EQ(world.account_of(busy).held_ns, 5 * kMs - 10 * kUs);
+}
+
+TEST(Engine, small_kernels_of_different_streams_overlap_and_held_time_is_their_union) {
+  World world;
+  const auto context = world.context(1);
+  for (int i = 0; i < 4; ++i) {
+    world.launch(world.engine.create_stream(context, StreamKind::blocking), 1 * kMs, kStart, 33);
+  }
+  world.engine.advance(kStart + 10 * kMs);
+  EXPECT_EQ(world.account_of(context).held_ns, 1 * kMs);
+  EXPECT_EQ(world.account_of(context).sm_ns_sms, 132 * kMs);
+  EXPECT_EQ(world.account_of(context).kernels, 4u);
+}
+
+TEST(Engine, kernels_that_need_the_whole_card_follow_each_other) {
+  World world;
+  const auto context = world.context(1);
+  for (int i = 0; i < 4; ++i) world.launch(world.engine.create_stream(context, StreamKind::blocking), 1 * kMs, kStart);
+  world.engine.advance(kStart + 10 * kMs);
+  EXPECT_EQ(world.account_of(context).held_ns, 4 * kMs);
+}
+
+TEST(Engine, the_legacy_stream_waits_for_blocking_streams_and_they_for_it) {
+  World world;
+  const auto context = world.context(1);
+  const auto blocking = world.engine.create_stream(context, StreamKind::blocking);
+  const auto free = world.engine.create_stream(context, StreamKind::non_blocking);
+  const auto legacy = world.engine.legacy_stream(context);
+  world.launch(blocking, 1 * kMs, kStart, 1);
+  world.launch(legacy, 1 * kMs, kStart, 1);
+  world.launch(blocking, 1 * kMs, kStart, 1);
+  world.launch(free, 1 * kMs, kStart, 1);
+  world.engine.advance(kStart + submit_of(world) + 1 * kMs);
+  EXPECT_EQ(world.engine.completed(blocking), 1u);
+  EXPECT_EQ(world.engine.completed(legacy), 0u);
+  EXPECT_EQ(world.engine.completed(free), 1u);
+  world.engine.advance(kStart + submit_of(world) + 3 * kMs);
+  EXPECT_EQ(world.engine.completed(legacy), 1u);
+  EXPECT_EQ(world.engine.completed(blocking), 2u);
+  EXPECT_EQ(world.account_of(context).held_ns, 3 * kMs);
+}
+
+TEST(Engine, a_stream_waits_for_the_record_that_was_asked_for_before_the_wait) {
+  World world;
+  const auto context = world.context(1);
+  const auto first = world.engine.create_stream(context, StreamKind::non_blocking);
+  const auto second = world.engine.create_stream(context, StreamKind::non_blocking);
+  const auto event = world.engine.create_event(0, 0);
+  world.launch(first, 5 * kMs, kStart, 1);
+  world.record(event, first, kStart);
+  Command wait = event_wait(*world.state, event, kStart);
+  wait.order = ++world.order;
+  ASSERT_NE(push(*world.state, second, wait), 0u);
+  const auto number = world.launch(second, 1 * kMs, kStart, 1);
+  world.engine.advance(kStart + submit_of(world));
+  EXPECT_EQ(world.engine.earliest_finish_ns(second, number), kStart + submit_of(world) + 6 * kMs);
+  world.engine.advance(kStart + submit_of(world) + 6 * kMs - 1);
+  EXPECT_EQ(world.engine.completed(second), 1u);
+  world.engine.advance(kStart + submit_of(world) + 6 * kMs);
+  EXPECT_EQ(world.engine.completed(second), 2u);
+}
+
+std::uint64_t launch_flag(World& world, std::uint32_t stream, std::uint32_t wait, std::uint32_t set, std::uint32_t sms = 1) {
+  Command command;
+  command.submit_ns = world.engine.now_ns();
+  command.order = ++world.order;
+  command.wait_flag = wait;
+  command.set_flag = set;
+  command.sms = sms;
+  return push(*world.state, stream, command);
+}
+
+TEST(Engine, mutual_spin_finishes_across_streams_processes_and_devices) {
+  Profile profile = *find_profile("h200");
+  profile.count = 2;
+  for (const int other_device : {0, 0, 1}) {
+    World world(profile);
+    const auto a = world.context(1), b = world.context(2, static_cast<std::uint32_t>(other_device));
+    const auto sa = world.engine.create_stream(a, StreamKind::non_blocking);
+    const auto sb = world.engine.create_stream(b, StreamKind::non_blocking);
+    const auto ping = world.engine.flag(kNone, 1), pong = world.engine.flag(kNone, 2);
+    launch_flag(world, sa, ping, pong, 132);
+    world.engine.advance(kStart + 10 * kMs);
+    EXPECT_EQ(world.engine.earliest_finish_ns(sa, 1), kNever);
+    launch_flag(world, sb, kNone, ping, 132);
+    launch_flag(world, sb, pong, kNone, 132);
+    world.engine.advance(kStart + 30 * kMs);
+    EXPECT_EQ(world.engine.completed(sa), 1u);
+    EXPECT_EQ(world.engine.completed(sb), 2u);
+  }
+}
+
+TEST(Engine, a_large_kernel_runs_beside_one_that_spins_for_it) {
+  World world;
+  const auto context = world.context(1);
+  const auto spinner = world.engine.create_stream(context, StreamKind::non_blocking);
+  const auto setter = world.engine.create_stream(context, StreamKind::non_blocking);
+  const auto flag = world.engine.flag(kNone, 7);
+  launch_flag(world, spinner, flag, kNone, 1);
+  launch_flag(world, setter, kNone, flag, 132);
+  world.engine.advance(kStart + kMs);
+  EXPECT_EQ(world.engine.completed(spinner), 1u);
+}
+
+TEST(Engine, copies_run_beside_kernels_and_cost_no_held_time) {
+  World world;
+  const auto context = world.context(1);
+  const auto kernels = world.engine.create_stream(context, StreamKind::non_blocking);
+  const auto copies = world.engine.create_stream(context, StreamKind::non_blocking);
+  world.launch(kernels, 1 * kMs, kStart);
+  Command copy;
+  copy.kind = CommandKind::copy_to_device;
+  copy.submit_ns = kStart;
+  copy.order = ++world.order;
+  copy.amount = 10'000'000;
+  ASSERT_NE(push(*world.state, copies, copy), 0u);
+  world.engine.advance(kStart + 100 * kMs);
+  EXPECT_EQ(world.account_of(context).held_ns, 1 * kMs);
+  EXPECT_EQ(world.account_of(context).copy_ns, copy_ns(world.state->profile, copy.kind, copy.amount));
+}
+
+TEST(Engine, a_queue_holds_1024_commands_and_then_refuses) {
+  World world;
+  const auto context = world.context(1);
+  const auto stream = world.engine.create_stream(context, StreamKind::blocking);
+  for (std::uint32_t i = 0; i < kRingCommands; ++i) ASSERT_EQ(world.launch(stream, kUs, kStart), i + 1);
+  EXPECT_EQ(world.launch(stream, kUs, kStart), 0u);
+  world.engine.advance(kStart + submit_of(world) + kUs);
+  EXPECT_EQ(world.launch(stream, kUs, kStart), kRingCommands + 1u);
+}
+
+TEST(Engine, the_death_of_a_process_frees_its_bytes_contexts_and_slice_and_keeps_its_account) {
+  World world;
+  const auto dying = world.context(1), living = world.context(2);
+  const std::uint32_t process = world.state->contexts[dying].process;
+  const auto stream = world.engine.create_stream(dying, StreamKind::blocking);
+  const auto other = world.engine.create_stream(living, StreamKind::blocking);
+  const auto account = world.state->contexts[dying].account;
+  ASSERT_TRUE(world.engine.reserve(account, 1 << 20));
+  world.launch(stream, 1'000 * kMs, kStart);
+  world.launch(other, 1 * kMs, kStart);
+  world.engine.advance(kStart + submit_of(world) + 500 * kUs);
+  world.engine.close_process(process);
+  world.engine.advance(kStart + submit_of(world) + 1'500 * kUs);
+  EXPECT_EQ(world.engine.completed(other), 1u);
+  EXPECT_EQ(world.state->devices[0].bytes, 0u);
+  EXPECT_EQ(world.state->accounts[account].held_ns, 500 * kUs);
+  EXPECT_EQ(world.state->accounts[account].used, 2u);
+  EXPECT_EQ(world.state->accounts[account].peak_bytes, 1u << 20);
+}
+
+TEST(Engine, memory_is_refused_when_the_card_is_full_to_the_byte) {
+  World world;
+  const auto account = world.state->contexts[world.context(1)].account;
+  const std::uint64_t all = world.engine.free_bytes(0);
+  EXPECT_FALSE(world.engine.reserve(account, all + 1));
+  EXPECT_TRUE(world.engine.reserve(account, all));
+  EXPECT_FALSE(world.engine.reserve(account, 1));
+  world.engine.release(account, all);
+  EXPECT_EQ(world.engine.free_bytes(0), all);
+}
+
+TEST(Engine, histories_add_up_to_held_time_in_every_window) {
+  World world;
+  const auto context = world.context(1);
+  const auto stream = world.engine.create_stream(context, StreamKind::blocking);
+  for (int k = 0; k < 100; ++k) world.launch(stream, 3 * kMs, kStart + k * 7 * kMs);
+  world.engine.advance(kStart + 1'000 * kMs);
+  const auto& history = world.state->history[world.state->contexts[context].account];
+  std::uint64_t sum = 0;
+  for (std::uint64_t i = kStart / kBucketNs; i < (kStart + 1'000 * kMs) / kBucketNs; ++i) sum += held_in_bucket(history, i);
+  EXPECT_EQ(sum, world.account_of(context).held_ns);
+  EXPECT_EQ(sum, 300 * kMs);
+}
+
+TEST(Engine, a_prediction_is_exact_for_a_stream_that_is_alone_and_never_late_for_others) {
+  World world;
+  std::uint32_t streams[3];
+  for (int i = 0; i < 3; ++i) {
+    streams[i] = world.engine.create_stream(world.context(i + 1), StreamKind::blocking);
+    for (int k = 0; k < 40; ++k) world.launch(streams[i], (100 + 150 * static_cast<std::uint64_t>(i)) * kUs, kStart + k * 10);
+    if (i == 0) {
+      world.engine.advance(kStart);
+      EXPECT_EQ(world.engine.earliest_finish_ns(streams[0], 40), kStart + submit_of(world) + 4 * kMs);
+    }
+  }
+  std::uint64_t looks = 0;
+  for (const auto stream : streams) {
+    while (world.engine.completed(stream) < 40) {
+      const std::uint64_t at = world.engine.earliest_finish_ns(stream, 40);
+      ASSERT_GT(at, world.engine.now_ns());
+      world.engine.advance(at - 1);
+      ASSERT_LT(world.engine.completed(stream), 40u);
+      world.engine.advance(at);
+      ++looks;
+    }
+  }
+  EXPECT_LT(looks, 60u);
+}
+
+}  // namespace
+}  // namespace headgate::sim

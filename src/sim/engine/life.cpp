@@ -1,0 +1,242 @@
+// Birth and death of what a node holds: processes, accounts, contexts, streams, events, flags, bytes.
+#include <algorithm>
+#include <cstring>
+
+#include "sim/engine.hpp"
+
+namespace headgate::sim {
+
+std::uint32_t Engine::open_process(const ProcessIdentity& identity) {
+  for (std::uint32_t p = 0; p < kMostProcesses; ++p) {
+    if (state_->processes[p].used) continue;
+    Process& process = change(state_->processes[p]);
+    const std::uint32_t generation = process.generation + 1;
+    process = {.used = 1, .generation = generation, .pid = identity.pid, .padding = 0,
+               .pid_namespace = identity.pid_namespace, .start_time = identity.start_time, .comm = {}};
+    identity.comm.copy(process.comm, sizeof process.comm - 1);
+    commit();
+    return p;
+  }
+  return kNone;
+}
+
+void Engine::close_process(std::uint32_t p) {
+  if (!state_->processes[p].used) return;
+  for (std::uint32_t c = 0; c < state_->context_limit; ++c) {
+    if (state_->contexts[c].used && state_->contexts[c].process == p) destroy_context(c);
+  }
+  for (std::uint32_t e = 0; e < kMostEvents && e < state_->event_limit; ++e) {
+    if (state_->events[e].used && state_->events[e].process == p) free_event(e);
+  }
+  commit();
+  for (std::uint32_t f = 0; f < kMostFlags; ++f) {
+    if (state_->flags[f].used && state_->flags[f].process == p) change(state_->flags[f]) = {};
+  }
+  for (std::uint32_t a = 0; a < kMostAccounts; ++a) {
+    if (state_->accounts[a].used == 1 && state_->accounts[a].process == p) bury_account(a);
+  }
+  change(state_->processes[p]).used = 0;
+  ++change(state_->changes);
+  commit();
+}
+
+void Engine::bury_account(std::uint32_t a) {
+  Account& account = change(state_->accounts[a]);
+  change(state_->devices[account.device]).bytes -= account.bytes + account.context_bytes;
+  account.used = 2;
+  account.death_ns = state_->now_ns;
+  account.bytes = account.context_bytes = 0;
+  account.contexts = 0;
+}
+
+std::uint32_t Engine::account(std::uint32_t p, std::uint32_t device) {
+  std::uint32_t place = kNone;
+  for (std::uint32_t a = 0; a < kMostAccounts; ++a) {
+    const Account& account = state_->accounts[a];
+    if (account.used == 1 && account.process == p && account.device == device) return a;
+    if (account.used == 1) continue;
+    // A place never used, or else that of the longest dead.
+    const Account* best = place == kNone ? nullptr : &state_->accounts[place];
+    if (!best || (best->used && (!account.used || account.death_ns < best->death_ns))) place = a;
+  }
+  if (place == kNone) return kNone;
+  const Process& process = state_->processes[p];
+  Account& account = change(state_->accounts[place]);
+  account = {};
+  account.used = 1;
+  account.process = p;
+  account.device = device;
+  account.pid = process.pid;
+  account.pid_namespace = process.pid_namespace;
+  account.start_time = process.start_time;
+  std::memcpy(account.comm, process.comm, sizeof account.comm);
+  account.birth_ns = state_->now_ns;
+  Counters& counters = state_->counters[place];
+  for (auto* counter : {&counters.launches, &counters.records, &counters.event_queries, &counters.stream_queries,
+                        &counters.synchronisations, &counters.elapsed_times, &counters.copies, &counters.allocations}) {
+    counter->store(0, std::memory_order_relaxed);
+  }
+  // A dead predecessor's history: nobody reads a free account's, so a kill in the middle of this harms nothing.
+  std::memset(&state_->history[place], 0, sizeof(History));
+  commit();
+  return place;
+}
+
+std::uint32_t Engine::create_context(std::uint32_t p, std::uint32_t device) {
+  const std::uint32_t a = account(p, device);
+  if (a == kNone) return kNone;
+  std::uint32_t c = 0;
+  while (c < kMostContexts && state_->contexts[c].used) ++c;
+  if (c == kMostContexts) return kNone;
+  account_until(device, state_->now_ns);
+  Context& context = change(state_->contexts[c]);
+  context = {};
+  context.used = 1;
+  context.process = p;
+  context.device = device;
+  context.account = a;
+  context.first_stream = kNone;
+  if (c >= state_->context_limit) change(state_->context_limit) = c + 1;
+  ++change(state_->devices[device]).contexts;
+  ++change(state_->accounts[a]).contexts;
+  context.legacy = create_stream(c, StreamKind::legacy);
+  if (context.legacy == kNone) destroy_context(c);
+  commit();
+  return state_->contexts[c].used ? c : kNone;
+}
+
+void Engine::destroy_context(std::uint32_t c) {
+  const Context& context = state_->contexts[c];
+  if (!context.used) return;
+  account_until(context.device, state_->now_ns);
+  const Device& device = state_->devices[context.device];
+  while (context.first_stream != kNone) free_stream(context.first_stream);
+  if (device.active == c) change(device).active = kNone;
+  --change(device).contexts;
+  const Account& account = state_->accounts[context.account];
+  --change(account).contexts;
+  change(context).used = 0;
+  commit();
+}
+
+std::uint32_t Engine::create_stream(std::uint32_t c, StreamKind kind) {
+  std::uint32_t s = 0;
+  while (s < kMostStreams && state_->streams[s].kind != StreamKind::unused) ++s;
+  if (s == kMostStreams) return kNone;
+  state_->rings[s].tail.store(0, std::memory_order_release);
+  Stream& stream = change(state_->streams[s]);
+  stream = {};
+  stream.kind = kind;
+  stream.context = c;
+  stream.free_ns = state_->now_ns;
+  const Context& context = state_->contexts[c];
+  StreamLink& link = change(state_->links[s]);
+  link = {context.first_stream, kNone};
+  if (context.first_stream != kNone) change(state_->links[context.first_stream]).previous = s;
+  Context& changed = change(context);
+  changed.first_stream = s;
+  ++changed.stream_count;
+  if (kind != StreamKind::legacy) commit();  // a legacy stream is part of its context's birth
+  return s;
+}
+
+void Engine::destroy_stream(std::uint32_t s) {
+  if (head_command(s)) change(state_->streams[s]).closing = 1;
+  else free_stream(s);
+  commit();
+}
+
+void Engine::free_stream(std::uint32_t s) {
+  Stream& stream = change(state_->streams[s]);
+  Context& context = change(state_->contexts[stream.context]);
+  if (stream.phase == Phase::kernel) {
+    --context.resident;
+    context.sms_used -= stream.sms;
+    if (stream.end_ns == kNever) --context.spinning;
+  }
+  if (stream.phase == Phase::copy) {
+    change(state_->devices[context.device].copying[stream.engine]) = kNone;
+    change(state_->accounts[context.account]).copy_ns += std::min(stream.end_ns, state_->now_ns) - stream.phase_ns;
+  }
+  const StreamLink link = state_->links[s];
+  if (link.previous != kNone) change(state_->links[link.previous]).next = link.next;
+  else context.first_stream = link.next;
+  if (link.next != kNone) change(state_->links[link.next]).previous = link.previous;
+  --context.stream_count;
+  stream = {};
+}
+
+std::uint32_t Engine::create_event(std::uint32_t p, std::uint32_t device) {
+  for (std::uint32_t tried = 0; tried < kMostEvents; ++tried) {
+    const std::uint32_t e = (state_->hint_event + tried) % kMostEvents;
+    const EventCell& cell = state_->events[e];
+    if (cell.used) continue;
+    change(state_->hint_event) = (e + 1) % kMostEvents;
+    if (e >= state_->event_limit) change(state_->event_limit) = e + 1;
+    // Nobody holds a free cell: its owner's words need no journal.
+    EventCell& fresh = const_cast<EventCell&>(cell);
+    fresh.requested.store(0, std::memory_order_relaxed);
+    fresh.done.store(0, std::memory_order_relaxed);
+    fresh.done_ns.store(0, std::memory_order_relaxed);
+    fresh.producer.store(kNone, std::memory_order_relaxed);
+    change(cell.process) = p;
+    change(cell.device) = device;
+    change(cell.closing) = 0;
+    change(cell.generation) = cell.generation + 1;
+    change(cell.used) = 1;
+    commit();
+    return e;
+  }
+  return kNone;
+}
+
+void Engine::destroy_event(std::uint32_t e) {
+  const EventCell& cell = state_->events[e];
+  if (cell.requested.load(std::memory_order_relaxed) > cell.done.load(std::memory_order_relaxed)) change(cell.closing) = 1;
+  else free_event(e);
+  commit();
+}
+
+// Commands that still name it find another generation, and count as satisfied.
+void Engine::free_event(std::uint32_t e) {
+  const EventCell& cell = state_->events[e];
+  change(cell.generation) = cell.generation + 1;
+  change(cell.used) = 0;
+}
+
+std::uint32_t Engine::flag(std::uint32_t p, std::uint64_t key) {
+  const auto start = static_cast<std::uint32_t>((key * 0x9e3779b97f4a7c15ull + p) >> 40);
+  std::uint32_t place = kNone;
+  for (std::uint32_t tried = 0; tried < kMostFlags; ++tried) {
+    const std::uint32_t f = (start + tried) % kMostFlags;
+    const Flag& flag = state_->flags[f];
+    if (flag.used && flag.process == p && flag.key == key) return f;
+    if (!flag.used && place == kNone) place = f;
+  }
+  if (place == kNone) return kNone;
+  change(state_->flags[place]) = {.used = 1, .process = p, .key = key, .value = 0, .spare = 0, .set_ns = 0};
+  commit();
+  return place;
+}
+
+void Engine::host_done(std::uint32_t s) {
+  if (state_->streams[s].phase != Phase::host) return;
+  complete(s);
+  ++change(state_->changes);
+  commit();
+}
+
+bool Engine::host_reached(std::uint32_t s, std::uint64_t number) const {
+  const Stream& stream = state_->streams[s];
+  return stream.phase == Phase::host && stream.head + 1 == number;
+}
+
+void Engine::set_lost(std::uint32_t device, bool lost) {
+  account_until(device, state_->now_ns);
+  if (lost && state_->devices[device].active != kNone) give_slice(device, kNone);
+  change(state_->devices[device]).lost = lost;
+  ++change(state_->changes);
+  commit();
+}
+
+}  // namespace headgate::sim

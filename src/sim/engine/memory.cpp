@@ -1,0 +1,51 @@
+// Device memory is a number: so much per process, so much per card.
+#include <algorithm>
+
+#include "sim/engine.hpp"
+
+namespace headgate::sim {
+
+std::uint64_t Engine::capacity_bytes() const {
+  const Profile& profile = state_->profile;
+  return profile.memory_bytes - std::min(profile.memory_bytes, profile.reserved_bytes);
+}
+
+std::uint64_t Engine::free_bytes(std::uint32_t device) const {
+  return capacity_bytes() - std::min(capacity_bytes(), state_->devices[device].bytes);
+}
+
+bool Engine::reserve(std::uint32_t a, std::uint64_t bytes) {
+  const Account& account = state_->accounts[a];
+  if (bytes > free_bytes(account.device)) return false;
+  Account& changed = change(account);
+  changed.bytes += bytes;
+  changed.peak_bytes = std::max(changed.peak_bytes, changed.bytes);
+  change(state_->devices[account.device]).bytes += bytes;
+  commit();
+  return true;
+}
+
+void Engine::release(std::uint32_t a, std::uint64_t bytes) {
+  Account& account = change(state_->accounts[a]);
+  account.bytes -= bytes;
+  change(state_->devices[account.device]).bytes -= bytes;
+  commit();
+}
+
+bool Engine::reserve_context_bytes(std::uint32_t a, std::uint64_t bytes) {
+  const Account& account = state_->accounts[a];
+  if (bytes > free_bytes(account.device)) return false;
+  change(account).context_bytes += bytes;
+  change(state_->devices[account.device]).bytes += bytes;
+  commit();
+  return true;
+}
+
+void Engine::release_context_bytes(std::uint32_t a, std::uint64_t bytes) {
+  Account& account = change(state_->accounts[a]);
+  account.context_bytes -= bytes;
+  change(state_->devices[account.device]).bytes -= bytes;
+  commit();
+}
+
+}  // namespace headgate::sim

@@ -1,0 +1,147 @@
+// Who has the device: kernels that end, slices that pass from context to context.
+#include <algorithm>
+
+#include "sim/engine.hpp"
+
+namespace headgate::sim {
+
+void Engine::settle_all() {
+  bool again = true;
+  // A flag that one device sets may end a spin on another, at the same instant.
+  while (again) {
+    const std::uint64_t changes = state_->changes;
+    for (std::uint32_t d = 0; d < state_->device_count; ++d) {
+      if (state_->devices[d].contexts != 0) settle(d);
+    }
+    again = state_->changes != changes;
+  }
+}
+
+bool Engine::settle(std::uint32_t device) {
+  bool any = false;
+  while (true) {
+    const bool finished = finish_due(device);
+    choose_context(device);
+    const bool started = start_ready(device);
+    commit();
+    if (!finished && !started) return any;
+    any = true;
+  }
+}
+
+bool Engine::finish_copies(std::uint32_t device) {
+  bool any = false;
+  for (const std::uint32_t& copying : state_->devices[device].copying) {
+    if (copying == kNone) continue;
+    const std::uint32_t s = copying;
+    const Stream& stream = state_->streams[s];
+    if (stream.end_ns > state_->now_ns) continue;
+    change(state_->accounts[state_->contexts[stream.context].account]).copy_ns += stream.end_ns - stream.phase_ns;
+    change(copying) = kNone;
+    complete(s);
+    any = true;
+  }
+  return any;
+}
+
+bool Engine::finish_due(std::uint32_t device) {
+  bool any = finish_copies(device);
+  const std::uint32_t active = state_->devices[device].active;
+  if (active == kNone) return any;
+  const Context& context = state_->contexts[active];
+  std::uint32_t next = kNone;
+  for (std::uint32_t s = context.first_stream; s != kNone && context.resident > 0; s = next) {
+    next = state_->links[s].next;
+    const Stream& stream = state_->streams[s];
+    if (stream.phase != Phase::kernel) continue;
+    if (stream.end_ns == kNever) {
+      const Command& command = *head_command(s);
+      if (state_->flags[command.wait_flag].value == 0) continue;
+      change(stream).end_ns = state_->now_ns + command.amount;
+      --change(context).spinning;
+      any = true;
+    }
+    if (stream.end_ns <= state_->now_ns) {
+      finish_kernel(s);
+      any = true;
+    }
+  }
+  return any;
+}
+
+void Engine::finish_kernel(std::uint32_t s) {
+  const Stream& stream = state_->streams[s];
+  const Command command = *head_command(s);
+  Context& context = change(state_->contexts[stream.context]);
+  --context.resident;
+  context.sms_used -= stream.sms;
+  ++change(state_->accounts[context.account].kernels);
+  complete(s);
+  if (command.set_flag != kNone) write_flag(command.set_flag, 1);
+}
+
+void Engine::complete(std::uint32_t s) {
+  Stream& stream = change(state_->streams[s]);
+  ++stream.head;
+  stream.phase = Phase::idle;
+  stream.sms = 0;
+  stream.free_ns = state_->now_ns;
+  if (stream.closing && !head_command(s)) free_stream(s);
+}
+
+void Engine::write_flag(std::uint32_t f, std::uint32_t value) {
+  Flag& flag = change(state_->flags[f]);
+  flag.value = value;
+  flag.set_ns = state_->now_ns;
+  ++change(state_->changes);
+}
+
+std::uint32_t Engine::next_runnable(std::uint32_t device, std::uint32_t not_this) const {
+  std::uint32_t best = kNone;
+  for (std::uint32_t c = 0; c < state_->context_limit; ++c) {
+    const Context& context = state_->contexts[c];
+    if (!context.used || context.device != device || c == not_this) continue;
+    if (best != kNone && context.last_active >= state_->contexts[best].last_active) continue;
+    if (runnable(c)) best = c;
+  }
+  return best;
+}
+
+// Renewal of a lone context's slice is by whole slices, so that it does not matter when anybody looked.
+void Engine::choose_context(std::uint32_t device) {
+  const Device& d = state_->devices[device];
+  if (d.lost) return;
+  const std::uint64_t now_ns = state_->now_ns;
+  if (d.active != kNone && runnable(d.active)) {
+    if (now_ns < d.slice_end_ns) return;
+    const std::uint32_t other = now_ns == d.slice_end_ns && d.contexts > 1 ? next_runnable(device, d.active) : kNone;
+    if (other != kNone) return give_slice(device, other);
+    const std::uint64_t slice_ns = std::max<std::uint64_t>(state_->profile.slice_ns, 1);
+    change(d).slice_end_ns += ((now_ns - d.slice_end_ns) / slice_ns + 1) * slice_ns;
+    return;
+  }
+  const std::uint32_t other = next_runnable(device, kNone);
+  if (other != d.active) give_slice(device, other);
+}
+
+void Engine::give_slice(std::uint32_t device, std::uint32_t to) {
+  Device& d = change(state_->devices[device]);
+  const std::uint64_t now_ns = state_->now_ns;
+  if (d.active != kNone) {
+    for (std::uint32_t s = state_->contexts[d.active].first_stream; s != kNone; s = state_->links[s].next) {
+      const Stream& stream = state_->streams[s];
+      if (stream.phase == Phase::kernel && stream.end_ns != kNever) change(stream).end_ns -= now_ns;
+    }
+  }
+  d.active = to;
+  if (to == kNone) return;
+  d.slice_end_ns = now_ns + std::max<std::uint64_t>(state_->profile.slice_ns, 1);
+  const Context& context = state_->contexts[to];
+  change(context).last_active = ++d.turn;
+  for (std::uint32_t s = context.first_stream; s != kNone; s = state_->links[s].next) {
+    const Stream& stream = state_->streams[s];
+    if (stream.phase == Phase::kernel && stream.end_ns != kNever) change(stream).end_ns += now_ns;
+  }
+}
+
+}  // namespace headgate::sim

@@ -1,0 +1,174 @@
+// What a context may start: commands at the heads of its streams, in the order in which they became ready.
+#include <algorithm>
+
+#include "sim/engine.hpp"
+
+namespace headgate::sim {
+namespace {
+
+constexpr std::uint32_t kMostResident = 128;  // kernels that run at once on one device
+
+std::uint32_t engine_of(CommandKind kind) {
+  return kind == CommandKind::copy_to_device ? 0 : kind == CommandKind::copy_to_host ? 1 : 2;
+}
+
+bool is_copy(CommandKind kind) {
+  return kind == CommandKind::copy_to_device || kind == CommandKind::copy_to_host || kind == CommandKind::copy_on_device;
+}
+
+}  // namespace
+
+const Command* Engine::head_command(std::uint32_t stream) const {
+  const Ring& ring = state_->rings[stream];
+  const std::uint64_t head = state_->streams[stream].head;
+  return head < ring.tail.load(std::memory_order_acquire) ? &ring.commands[head % kRingPlaces] : nullptr;
+}
+
+std::uint64_t Engine::ready_ns(std::uint32_t stream, const Command& command) const {
+  return std::max(state_->streams[stream].free_ns, command.submit_ns + state_->profile.submit_ns);
+}
+
+// The legacy default stream and the blocking streams of its context wait for each other's older commands.
+bool Engine::in_order(std::uint32_t s, const Command& command) const {
+  const Stream& stream = state_->streams[s];
+  const Context& context = state_->contexts[stream.context];
+  if (stream.kind == StreamKind::blocking) {
+    const Command* older = head_command(context.legacy);
+    return !older || older->order > command.order;
+  }
+  if (stream.kind != StreamKind::legacy) return true;
+  for (std::uint32_t other = context.first_stream; other != kNone; other = state_->links[other].next) {
+    if (state_->streams[other].kind != StreamKind::blocking) continue;
+    const Command* older = head_command(other);
+    if (older && older->order < command.order) return false;
+  }
+  return true;
+}
+
+bool Engine::event_satisfied(const Command& command) const {
+  const EventCell& cell = state_->events[command.event];
+  return cell.generation != command.event_generation || cell.done.load(std::memory_order_relaxed) >= command.amount;
+}
+
+bool Engine::startable(std::uint32_t s) const {
+  const Stream& stream = state_->streams[s];
+  if (stream.phase != Phase::idle) return false;
+  const Command* command = head_command(s);
+  if (!command || ready_ns(s, *command) > state_->now_ns || !in_order(s, *command)) return false;
+  switch (command->kind) {
+    case CommandKind::wait_event: return event_satisfied(*command);
+    case CommandKind::wait_flag: return state_->flags[command->wait_flag].value != 0;
+    case CommandKind::copy_to_device:
+    case CommandKind::copy_to_host:
+    case CommandKind::copy_on_device:
+      return state_->devices[state_->contexts[stream.context].device].copying[engine_of(command->kind)] == kNone;
+    default: return true;
+  }
+}
+
+bool Engine::runnable(std::uint32_t c) const {
+  const Context& context = state_->contexts[c];
+  if (context.resident > 0) return true;
+  for (std::uint32_t s = context.first_stream; s != kNone; s = state_->links[s].next) {
+    if (startable(s)) return true;
+  }
+  return false;
+}
+
+void Engine::execute_record(const Command& command) {
+  const EventCell& cell = state_->events[command.event];
+  if (cell.generation != command.event_generation || cell.done.load(std::memory_order_relaxed) >= command.amount) return;
+  // Readers look at `done` without the lock: the time must be there first.
+  change(cell.done_ns).store(state_->now_ns, std::memory_order_release);
+  change(cell.done).store(command.amount, std::memory_order_release);
+  if (cell.closing && cell.requested.load(std::memory_order_relaxed) <= command.amount) free_event(command.event);
+}
+
+bool Engine::start_copy(std::uint32_t s, const Command& command) {
+  Stream& stream = change(state_->streams[s]);
+  const std::uint32_t engine = engine_of(command.kind);
+  change(state_->devices[state_->contexts[stream.context].device].copying[engine]) = s;
+  stream.phase = Phase::copy;
+  stream.engine = engine;
+  stream.phase_ns = state_->now_ns;
+  stream.end_ns = state_->now_ns + copy_ns(state_->profile, command.kind, command.amount);
+  return true;
+}
+
+bool Engine::step_instant(std::uint32_t s, const Command& command) {
+  if (is_copy(command.kind)) return start_copy(s, command);
+  switch (command.kind) {
+    case CommandKind::record: execute_record(command); break;
+    case CommandKind::set_flag: write_flag(command.set_flag, static_cast<std::uint32_t>(command.amount)); break;
+    case CommandKind::host_function: {
+      Stream& stream = change(state_->streams[s]);
+      stream.phase = Phase::host;
+      stream.phase_ns = state_->now_ns;
+      ++change(state_->changes);
+      return true;
+    }
+    default: break;  // a wait that is over
+  }
+  complete(s);
+  return true;
+}
+
+bool Engine::fits(const Context& context, const Command& command, std::uint32_t* sms) const {
+  const std::uint32_t total = state_->profile.sm_count;
+  const std::uint32_t free = total - context.sms_used;
+  *sms = std::clamp(command.sms, 1u, total);
+  if (context.resident >= kMostResident || free == 0) return false;
+  // Whoever sets the flag must be able to run beside those that wait for it, if only in more waves.
+  if (*sms > free && context.spinning == context.resident) *sms = free;
+  return *sms <= free;
+}
+
+// The oldest ready kernel of the context, if the SMs suffice; a younger one does not overtake it.
+bool Engine::start_kernel(std::uint32_t c) {
+  const Context& context = state_->contexts[c];
+  std::uint32_t oldest = kNone;
+  std::uint64_t oldest_ready = kNever, oldest_order = kNever;
+  for (std::uint32_t s = context.first_stream; s != kNone; s = state_->links[s].next) {
+    if (state_->streams[s].phase != Phase::idle) continue;
+    const Command* command = head_command(s);
+    if (!command || command->kind != CommandKind::kernel || !startable(s)) continue;
+    const std::uint64_t ready = ready_ns(s, *command);
+    if (ready > oldest_ready || (ready == oldest_ready && command->order > oldest_order)) continue;
+    oldest = s;
+    oldest_ready = ready;
+    oldest_order = command->order;
+  }
+  if (oldest == kNone) return false;
+  const Command& command = *head_command(oldest);
+  std::uint32_t sms = 0;
+  if (!fits(context, command, &sms)) return false;
+  const bool spins = command.wait_flag != kNone && state_->flags[command.wait_flag].value == 0;
+  Stream& stream = change(state_->streams[oldest]);
+  stream.phase = Phase::kernel;
+  stream.phase_ns = state_->now_ns;
+  stream.sms = sms;
+  stream.end_ns = spins ? kNever : state_->now_ns + command.amount;
+  Context& changed = change(context);
+  ++changed.resident;
+  changed.sms_used += sms;
+  if (spins) ++changed.spinning;
+  return true;
+}
+
+bool Engine::start_ready(std::uint32_t device) {
+  const Device& d = state_->devices[device];
+  if (d.active == kNone || d.lost) return false;
+  const std::uint32_t active = d.active;
+  bool any = false;
+  std::uint32_t next = kNone;
+  for (std::uint32_t s = state_->contexts[active].first_stream; s != kNone; s = next) {
+    next = state_->links[s].next;
+    if (!startable(s)) continue;
+    const Command command = *head_command(s);
+    if (command.kind != CommandKind::kernel) any |= step_instant(s, command);
+  }
+  while (start_kernel(active)) any = true;
+  return any;
+}
+
+}  // namespace headgate::sim

@@ -1,0 +1,106 @@
+#include "sim/fault_rules.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "guest/abi/names.hpp"
+#include "sim/profile.hpp"
+#include "sim/words.hpp"
+
+namespace headgate::sim {
+namespace {
+
+constexpr std::string_view kGrammar =
+    "FUNCTION:ACTION[:ACTION]... or deviceN:lost, separated by commas; actions fail=CODE, delay_us=N, slow_us=N, after=N, count=N";
+
+std::unexpected<Error> refuse(std::string_view rule, std::string reason) {
+  return fail(ErrorCode::usage, words("fault rule '", rule.substr(0, 120), "': ", reason), std::string(kGrammar));
+}
+
+std::string_view cut(std::string_view& rest, char at) {
+  const std::size_t end = rest.find(at);
+  const std::string_view head = rest.substr(0, end);
+  rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+  return head;
+}
+
+std::optional<std::uint64_t> whole(std::string_view digits, std::uint64_t least, std::uint64_t most) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (digits.empty() || error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
+  return value >= least && value <= most ? std::optional(value) : std::nullopt;
+}
+
+bool known(std::string_view name, bool prefix) {
+  const auto fits = [&](const abi::Name& one) { return prefix ? one.name.starts_with(name) : one.name == name; };
+  return std::ranges::any_of(abi::cuda_names(), fits) || std::ranges::any_of(abi::nvml_names(), fits);
+}
+
+struct Action {
+  std::string_view key;
+  std::uint64_t least, most;
+  void (*set)(FaultRule& rule, std::uint64_t value);
+};
+
+constexpr Action kActions[] = {
+    {"fail", 1, 999, [](FaultRule& rule, std::uint64_t value) { rule.fail_code = static_cast<std::uint32_t>(value); }},
+    {"delay_us", 0, 60'000'000, [](FaultRule& rule, std::uint64_t value) { rule.delay_us = value; }},
+    {"slow_us", 0, 10'000, [](FaultRule& rule, std::uint64_t value) { rule.slow_us = value; }},
+    {"after", 0, UINT64_MAX, [](FaultRule& rule, std::uint64_t value) { rule.after = value; }},
+    {"count", 1, UINT64_MAX, [](FaultRule& rule, std::uint64_t value) { rule.count = value; }},
+};
+
+Result<bool> apply_action(std::string_view text, std::string_view whole_rule, FaultRule& rule, std::uint32_t& seen) {
+  std::string_view value = text;
+  const std::string_view key = cut(value, '=');
+  const auto* action = std::ranges::find(kActions, key, &Action::key);
+  if (action == std::end(kActions)) return refuse(whole_rule, words("'", text, "' is no action"));
+  const auto bit = 1U << (action - kActions);
+  if ((seen & bit) != 0) return refuse(whole_rule, words(key, " stands twice"));
+  seen |= bit;
+  const auto number = whole(value, action->least, action->most);
+  if (!number) return refuse(whole_rule, words(key, " is '", value, "', not a whole number from ", action->least, " to ", action->most));
+  action->set(rule, *number);
+  return true;
+}
+
+Result<bool> parse_rule(std::string_view text, FaultRules& into) {
+  std::string_view rest = text;
+  std::string_view target = cut(rest, ':');
+  if (target.starts_with("device")) {
+    const auto index = whole(target.substr(6), 0, kMostDevices - 1);
+    if (!index) return refuse(text, words("'", target, "' is not device0 to device", kMostDevices - 1));
+    if (rest != "lost") return refuse(text, words("'", rest, "' is nothing that can befall a device; lost is"));
+    into.lost_devices |= 1U << *index;
+    return true;
+  }
+  FaultRule rule;
+  rule.prefix = target.ends_with('*');
+  if (rule.prefix) target.remove_suffix(1);
+  rule.function = target;
+  if (target.empty() && !rule.prefix) return refuse(text, "no function is named");
+  if (!known(target, rule.prefix)) return refuse(text, words("neither the driver nor NVML has '", target, rule.prefix ? "*'" : "'"));
+  std::uint32_t seen = 0;
+  while (!rest.empty()) TRY(apply_action(cut(rest, ':'), text, rule, seen));
+  if (rule.fail_code == 0 && rule.delay_us == 0 && rule.slow_us == 0) return refuse(text, "it does nothing: fail, delay_us or slow_us is missing");
+  into.rules.push_back(std::move(rule));
+  return true;
+}
+
+}  // namespace
+
+Result<FaultRules> parse_faults(std::string_view text) {
+  FaultRules made;
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
+  if (text.empty()) return made;
+  if (text.back() == ',') return refuse(text, "it ends in a comma");
+  while (!text.empty()) {
+    const std::string_view rule = cut(text, ',');
+    if (rule.empty()) return refuse(rule, "it is empty");
+    TRY(parse_rule(rule, made));
+  }
+  return made;
+}
+
+}  // namespace headgate::sim

@@ -1,0 +1,46 @@
+// The grammar of faults on demand, pure.
+//
+//   RULES  = RULE { "," RULE }
+//   RULE   = FUNCTION ":" ACTION { ":" ACTION } | "device" INDEX ":lost"
+//   FUNCTION = a name of the driver or of NVML, a prefix and "*", or "*" for all
+//   ACTION = fail=CODE      answer CODE (1..999) instead of doing the work
+//          | delay_us=N     sleep before the work (0..60000000)
+//          | slow_us=N      spend so much CPU time before the work, as a slow driver does (0..10000)
+//          | after=N        leave the first N calls of this process alone
+//          | count=N        act on N calls of this process, then no more
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace headgate::sim {
+
+struct FaultRule {
+  std::string function;  // without the star
+  bool prefix = false;   // FUNCTION ended in a star
+  std::uint32_t fail_code = 0;
+  std::uint64_t delay_us = 0;
+  std::uint64_t slow_us = 0;
+  std::uint64_t after = 0;
+  std::uint64_t count = UINT64_MAX;
+
+  [[nodiscard]] bool matches(std::string_view called) const { return prefix ? called.starts_with(function) : called == function; }
+  friend bool operator==(const FaultRule&, const FaultRule&) = default;
+};
+
+struct FaultRules {
+  std::vector<FaultRule> rules;
+  std::uint32_t lost_devices = 0;  // bit i: device i is lost
+
+  [[nodiscard]] bool empty() const { return rules.empty() && lost_devices == 0; }
+  friend bool operator==(const FaultRules&, const FaultRules&) = default;
+};
+
+// Empty text is no faults. Errors (usage) name the rule, the value and what is accepted.
+[[nodiscard]] Result<FaultRules> parse_faults(std::string_view text);
+
+}  // namespace headgate::sim

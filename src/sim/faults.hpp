@@ -1,0 +1,47 @@
+// Faults on demand, at any function of the simulated driver and NVML: the grammar is in fault_rules.hpp.
+//
+// They come from the environment (HEADGATE_SIM_FAULT, read when the node is opened) and from the page NODE/faults, which can be
+// rewritten while processes run; the page's rules replace the environment's for as long as it holds any. Thread-safe throughout.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+
+namespace headgate::sim {
+
+inline constexpr const char* kFaultVariable = "HEADGATE_SIM_FAULT";
+
+namespace faults_detail {
+inline constexpr std::uint32_t kArmed = ~std::uint32_t{0};
+extern std::atomic<const std::atomic<std::uint32_t>*> page_epoch;  // never null; counts rewrites of the page, odd while one is under way
+extern std::atomic<std::uint32_t> quiet_epoch;                     // the epoch at which there was nothing to do; kArmed while there are rules
+std::uint32_t act(const char* function);
+bool lost(std::uint32_t device);
+inline bool quiet() { return page_epoch.load(std::memory_order_relaxed)->load(std::memory_order_relaxed) == quiet_epoch.load(std::memory_order_relaxed); }
+}  // namespace faults_detail
+
+// Call it first in each function of the driver and NVML, with its exact exported name. It sleeps or spends time as the rules say, and
+// returns the status to answer with at once, or 0 to go on. With no rules it costs loads of three words that nobody writes.
+inline std::uint32_t fault(const char* function) {
+  if (faults_detail::quiet()) [[likely]] return 0;
+  return faults_detail::act(function);
+}
+
+// Whether a rule says that device `index` (the node's numbering) is lost.
+inline bool device_lost(std::uint32_t index) {
+  if (faults_detail::quiet()) [[likely]] return false;
+  return faults_detail::lost(index);
+}
+
+// Reads the environment and maps NODE/faults, making it where the directory allows. Call it when the node is opened; again is harmless.
+// Errors (usage): HEADGATE_SIM_FAULT holds what parse_faults refuses. A page that cannot be had is no error: then the environment counts alone.
+[[nodiscard]] Result<bool> open_faults(const std::string& node_directory);
+
+// For tests and tools: checks `rules`, then writes them into NODE/faults; running processes act on them at their next call. "" clears.
+[[nodiscard]] Result<bool> write_faults(const std::string& node_directory, std::string_view rules);
+
+}  // namespace headgate::sim

@@ -1,0 +1,131 @@
+#include "sim/faults.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "sim/fault_rules.hpp"
+
+namespace headgate::sim {
+namespace {
+
+class Faults : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "headgate-faults-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    directory_ = pattern;
+  }
+  void TearDown() override {
+    ::unsetenv(kFaultVariable);
+    ASSERT_TRUE(write_faults(directory_, ""));
+    ASSERT_TRUE(open_faults(directory_));
+    std::filesystem::remove_all(directory_);
+  }
+  void environment(const char* rules) {
+    ::setenv(kFaultVariable, rules, 1);
+    ASSERT_TRUE(open_faults(directory_));
+  }
+  std::string directory_;
+};
+
+TEST_F(Faults, ADriverThatNobodyAskedToFailNeverFails) {
+  environment("");
+  EXPECT_TRUE(faults_detail::quiet());
+  EXPECT_EQ(fault("cuMemAlloc_v2"), 0U);
+  EXPECT_FALSE(device_lost(0));
+}
+
+TEST_F(Faults, AnAllocationFailsExactlyAsOftenAndAsLateAsAsked) {
+  environment("cuMemAlloc_v2:fail=2:after=2:count=1");
+  EXPECT_EQ(fault("cuMemAlloc_v2"), 0U);
+  EXPECT_EQ(fault("cuMemFree_v2"), 0U);
+  EXPECT_EQ(fault("cuMemAlloc_v2"), 0U);
+  EXPECT_EQ(fault("cuMemAlloc_v2"), 2U);
+  EXPECT_EQ(fault("cuMemAlloc_v2"), 0U);
+}
+
+TEST_F(Faults, APrefixHitsEveryVersionAndTheFirstFailureIsTheAnswer) {
+  environment("cuMemAlloc*:fail=2,*:fail=999:after=1");
+  EXPECT_EQ(fault("cuMemAllocPitch_v2"), 2U);
+  EXPECT_EQ(fault("cuMemAlloc"), 2U);
+  EXPECT_EQ(fault("nvmlInit_v2"), 999U);
+}
+
+TEST_F(Faults, ASlowDriverTakesAtLeastTheTimeAsked) {
+  environment("cuEventRecord:delay_us=3000,cuEventQuery:slow_us=3000");
+  for (const char* function : {"cuEventRecord", "cuEventQuery"}) {
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(fault(function), 0U);
+    EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::microseconds(3000)) << function;
+  }
+}
+
+TEST_F(Faults, ARunningProcessIsHitThroughThePageAndHealedAgain) {
+  environment("");
+  ASSERT_TRUE(write_faults(directory_, "device1:lost,cuLaunchKernel:fail=719\n"));
+  EXPECT_FALSE(device_lost(0));
+  EXPECT_TRUE(device_lost(1));
+  EXPECT_EQ(fault("cuLaunchKernel"), 719U);
+  ASSERT_TRUE(write_faults(directory_, ""));
+  EXPECT_EQ(fault("cuLaunchKernel"), 0U);
+  EXPECT_FALSE(device_lost(1));
+  EXPECT_TRUE(faults_detail::quiet()) << "after healing, a call must be cheap again";
+}
+
+TEST_F(Faults, ThePageStandsInForTheEnvironmentWhileItHoldsRules) {
+  environment("cuInit:fail=100");
+  ASSERT_TRUE(write_faults(directory_, "cuInit:fail=999"));
+  EXPECT_EQ(fault("cuInit"), 999U);
+  ASSERT_TRUE(write_faults(directory_, ""));
+  EXPECT_EQ(fault("cuInit"), 100U);
+}
+
+TEST_F(Faults, ADirectoryThatCannotBeWrittenLeavesTheEnvironmentsFaults) {
+  ::setenv(kFaultVariable, "cuInit:fail=100", 1);
+  ASSERT_TRUE(open_faults("/proc/no/such"));
+  EXPECT_EQ(fault("cuInit"), 100U);
+}
+
+TEST_F(Faults, ABadVariableIsAnErrorThatNamesIt) {
+  ::setenv(kFaultVariable, "cuInit:explode", 1);
+  const auto opened = open_faults(directory_);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().message, "HEADGATE_SIM_FAULT: fault rule 'cuInit:explode': 'explode' is no action");
+}
+
+struct Bad {
+  std::string text, message;
+};
+class BadFaults : public testing::TestWithParam<Bad> {};
+
+TEST_P(BadFaults, AreRefusedByNameAndValue) {
+  const auto parsed = parse_faults(GetParam().text);
+  ASSERT_FALSE(parsed);
+  EXPECT_EQ(parsed.error().code, ErrorCode::usage);
+  EXPECT_EQ(parsed.error().message, GetParam().message);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, BadFaults,
+    testing::Values(Bad{",", "fault rule ',': it ends in a comma"}, Bad{"cuInit:fail=1,,cuInit:fail=2", "fault rule '': it is empty"},
+                    Bad{":fail=2", "fault rule ':fail=2': no function is named"},
+                    Bad{"cuInit", "fault rule 'cuInit': it does nothing: fail, delay_us or slow_us is missing"},
+                    Bad{"cuInit:count=3", "fault rule 'cuInit:count=3': it does nothing: fail, delay_us or slow_us is missing"},
+                    Bad{"cuNope:fail=2", "fault rule 'cuNope:fail=2': neither the driver nor NVML has 'cuNope'"},
+                    Bad{"cuNope*:fail=2", "fault rule 'cuNope*:fail=2': neither the driver nor NVML has 'cuNope*'"},
+                    Bad{"cuInit:fail", "fault rule 'cuInit:fail': fail is '', not a whole number from 1 to 999"},
+                    Bad{"cuInit:fail=0", "fault rule 'cuInit:fail=0': fail is '0', not a whole number from 1 to 999"},
+                    Bad{"cuInit:fail=-2", "fault rule 'cuInit:fail=-2': fail is '-2', not a whole number from 1 to 999"},
+                    Bad{"cuInit:fail=2:fail=3", "fault rule 'cuInit:fail=2:fail=3': fail stands twice"},
+                    Bad{"cuInit:slow_us=10001", "fault rule 'cuInit:slow_us=10001': slow_us is '10001', not a whole number from 0 to 10000"},
+                    Bad{"cuInit:fail=2:count=0", "fault rule 'cuInit:fail=2:count=0': count is '0', not a whole number from 1 to 18446744073709551615"},
+                    Bad{"device16:lost", "fault rule 'device16:lost': 'device16' is not device0 to device15"},
+                    Bad{"deviceX:lost", "fault rule 'deviceX:lost': 'deviceX' is not device0 to device15"},
+                    Bad{"device0:fail=2", "fault rule 'device0:fail=2': 'fail=2' is nothing that can befall a device; lost is"}));
+
+}  // namespace
+}  // namespace headgate::sim

@@ -1,0 +1,100 @@
+// A node directory: one file of shared memory that every process of the node maps, under one robust lock.
+//
+//   DIR/node        the state (sparse), created by whoever comes first; h200 unless a profile was compiled into it
+//   DIR/clients/N   process N holds a POSIX record lock on it while it lives: its death shows without /proc and in any
+//                   pid namespace, and a forked child does not inherit it
+//
+// Nobody serves the node: whoever looks advances it to now. A kill -9 anywhere leaves a sound node.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.hpp"
+#include "sim/engine.hpp"
+
+namespace headgate::sim {
+
+struct NodeFile;
+
+// CLOCK_MONOTONIC in ns: the node's time.
+[[nodiscard]] std::uint64_t clock_ns();
+
+// HEADGATE_SIM_DIR, or an error that says to set it.
+[[nodiscard]] Result<std::string> node_directory();
+
+// Makes the directory (parents not) and the node of this profile. Error `failed` where a node of another profile is.
+[[nodiscard]] Result<void> create_node(const std::string& directory, const Profile& profile);
+// Empties the node whatever is in it; refused (no_capacity) while a process uses it.
+[[nodiscard]] Result<void> recreate_node(const std::string& directory, const Profile& profile);
+
+class Node {
+ public:
+  // Opens what is there; creates an h200 (HEADGATE_SIM_PROFILE names another built-in one) in an existing or new directory.
+  [[nodiscard]] static Result<std::unique_ptr<Node>> open(const std::string& directory);
+  // Opens only what is there: unreachable otherwise.
+  [[nodiscard]] static Result<std::unique_ptr<Node>> open_existing(const std::string& directory);
+  ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  [[nodiscard]] const Profile& profile() const;
+  [[nodiscard]] State& state() { return *state_; }
+  [[nodiscard]] const std::string& directory() const { return directory_; }
+
+  // Registers the calling process. no_capacity when the node holds kMostProcesses.
+  [[nodiscard]] Result<std::uint32_t> attach();
+  void detach();
+  [[nodiscard]] std::uint32_t process() const { return process_; }
+  // In a forked child: the parent's slot is not ours.
+  void forget_after_fork();
+
+  // The lock, held: dead owners' half steps undone, the node advanced to now on request.
+  class Locked {
+   public:
+    explicit Locked(Node& node);
+    ~Locked();
+    Locked(const Locked&) = delete;
+    Locked& operator=(const Locked&) = delete;
+    Engine* operator->() { return &engine_; }
+    Engine& engine() { return engine_; }
+    void advance() { engine_.advance(clock_ns()); }
+    // Ends the present step: what was changed stays.
+    void commit();
+
+   private:
+    Node& node_;
+    Engine engine_;
+  };
+
+  // Advances to now if the lock is free; false when somebody else holds it (and so advances it himself).
+  bool try_advance();
+  // Sleeps until `number` commands of the stream are complete, or for at most timeout_ns. True when complete.
+  bool wait_completed(std::uint32_t stream, std::uint64_t number, std::uint64_t timeout_ns = kNever);
+  // After a push: wakes those who wait for what no queue promised. One load when nobody does.
+  void pushed();
+  // Sleeps until something unpredictable happens (a flag, a host function, a death), at most timeout_ns.
+  void wait_change(std::uint64_t seen_changes, std::uint64_t timeout_ns);
+  // Looks for dead processes now (otherwise every 25 ms, by whoever holds the lock).
+  void reap();
+  // Disk space behind a stream's queue or an account's history: false when the directory's file system is full.
+  [[nodiscard]] bool back_stream(std::uint32_t stream);
+  [[nodiscard]] bool back_account(std::uint32_t account);
+
+ private:
+  friend class Locked;
+  Node() = default;
+  static Result<std::unique_ptr<Node>> map(const std::string& directory, int fd);
+  void lock();
+  void unlock();
+  void reap_locked(Engine& engine);
+
+  std::string directory_;
+  NodeFile* file_ = nullptr;
+  State* state_ = nullptr;
+  int fd_ = -1;
+  int client_fd_ = -1;
+  std::uint32_t process_ = kNone;
+};
+
+}  // namespace headgate::sim

@@ -1,0 +1,93 @@
+// What a simulated node is made of: one model of GPU, so many times. Plain bytes, so that it can lie in the node's page.
+// Nothing here reads text: src/config turns TOML into it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+namespace headgate::sim {
+
+inline constexpr std::uint32_t kMostDevices = 16;
+
+struct Profile {
+  // Identity
+  char name[32];            // "h200"
+  char model[64];           // what NVML and the driver call it: "NVIDIA H200"
+  char driver_version[32];  // "570.124.06"
+  char vbios_version[32];
+  std::int32_t cuda_version;  // 1000 * major + 10 * minor
+  std::uint32_t count;        // GPUs, 1..kMostDevices
+  std::uint64_t node_seed;    // UUIDs and serial numbers derive from it
+  std::uint32_t pci_device_id;     // device << 16 | vendor, as NVML shows it
+  std::uint32_t pci_subsystem_id;
+  std::uint32_t pci_domain;
+  std::uint32_t pci_first_bus;     // GPU i lies at bus pci_first_bus + i * pci_bus_step
+  std::uint32_t pci_bus_step;
+  std::uint32_t nvml_architecture;  // NVML_DEVICE_ARCH_*: Ada 8, Hopper 9
+  std::uint32_t nvml_brand;         // NVML_BRAND_*
+
+  // Compute
+  std::uint32_t capability_major, capability_minor;
+  std::uint32_t sm_count;
+  std::uint32_t cores_per_sm;
+  std::uint32_t max_threads_per_sm;
+  std::uint32_t max_blocks_per_sm;
+  std::uint32_t max_threads_per_block;
+  std::uint32_t registers_per_block;
+  std::uint32_t shared_bytes_per_block;        // without opting in
+  std::uint32_t shared_bytes_per_block_optin;
+  std::uint32_t shared_bytes_per_sm;
+  std::uint32_t copy_engines;
+
+  // Memory
+  std::uint64_t memory_bytes;    // what NVML calls total
+  std::uint64_t reserved_bytes;  // taken by firmware and driver, part of total
+  std::uint64_t context_bytes;   // taken by a process's first context on a GPU, and by each further one
+  std::uint64_t bar1_bytes;
+  std::uint32_t memory_bus_bits;
+  std::uint32_t l2_bytes;
+
+  // Clocks, power, heat
+  std::uint32_t sm_clock_idle_mhz, sm_clock_max_mhz;
+  std::uint32_t memory_clock_idle_mhz, memory_clock_max_mhz;
+  std::uint32_t power_idle_mw;
+  std::uint32_t power_min_mw, power_default_mw, power_max_mw;  // what a power limit may be set to, and is
+  std::uint32_t temperature_idle_c, temperature_full_c;        // at idle and at full power
+
+  // Time
+  std::uint64_t slice_ns;           // of one context, while several have work
+  std::uint64_t block_ns;           // one wave of blocks of a kernel that says nothing about its time
+  std::uint64_t submit_ns;          // from a call of the driver to the earliest start of its command
+  std::uint64_t host_launch_ns;     // host time that one launch, record or query costs; 0 = what the code takes
+  std::uint64_t event_step_ns;      // event times are multiples of it
+  std::int64_t clock_offset_ns;     // GPU clock minus host clock at the node's making
+  std::int64_t clock_drift_ppb;     // the GPU clock's gain per billion
+  std::uint64_t host_copy_bytes_per_s;    // each way over PCIe
+  std::uint64_t device_copy_bytes_per_s;  // inside the GPU's memory
+  std::uint32_t launch_queue_depth;       // commands of one context before a launch blocks
+
+  friend bool operator==(const Profile&, const Profile&) = default;
+};
+static_assert(std::is_trivially_copyable_v<Profile> && std::is_standard_layout_v<Profile>);
+
+// h200 (the default), l40s-x2, tiny.
+[[nodiscard]] std::span<const Profile> built_in_profiles();
+// nullptr when there is none of that name.
+[[nodiscard]] const Profile* find_profile(std::string_view name);
+
+// 16 bytes of GPU `index`'s UUID, from the node's seed alone (version 4, RFC 4122 variant): the same node has the same UUIDs for ever.
+[[nodiscard]] std::array<std::uint8_t, 16> uuid_bytes(const Profile& profile, std::uint32_t index);
+// "GPU-8-4-4-4-12" in lower-case hexadecimal, NUL terminated.
+[[nodiscard]] std::array<char, 41> uuid_text(const Profile& profile, std::uint32_t index);
+// "00000000:17:00.0" as NVML's busId, and "0000:17:00.0" as the driver's and NVML's legacy form; NUL terminated.
+[[nodiscard]] std::array<char, 17> pci_bus_id(const Profile& profile, std::uint32_t index);
+[[nodiscard]] std::array<char, 13> pci_bus_id_legacy(const Profile& profile, std::uint32_t index);
+// 13 decimal digits.
+[[nodiscard]] std::array<char, 14> serial_number(const Profile& profile, std::uint32_t index);
+[[nodiscard]] std::uint32_t pci_bus(const Profile& profile, std::uint32_t index);
+
+}  // namespace headgate::sim

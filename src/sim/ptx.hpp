@@ -1,0 +1,102 @@
+// Reads PTX text far enough to launch its entries: names, parameters, sizes, and what the simulator is told to make of them.
+//
+// Grammar facts: PTX ISA 8.x (directives .version .target .entry .func .param .pragma .reqntid .maxntid .shared .local .global .const).
+// Instructions are skipped: the simulated GPU does not execute them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace headgate::sim::ptx {
+
+enum class ImageKind { ptx, elf, fatbin, fatbin_wrapper, empty, unknown };
+
+// What `image` points at, from its first bytes; reads no byte after the first that cannot match, so a C string of any length is safe.
+[[nodiscard]] ImageKind image_kind(const void* image);
+// "a cubin (ELF)" and so on, for a message.
+[[nodiscard]] std::string_view words_for(ImageKind kind);
+
+enum class Scalar : std::uint8_t { unsigned_integer, signed_integer, floating, opaque };
+
+struct Parameter {
+  std::string name;
+  Scalar scalar = Scalar::opaque;
+  std::uint32_t offset_bytes = 0;
+  std::uint32_t size_bytes = 0;
+  std::uint32_t alignment_bytes = 1;
+
+  friend bool operator==(const Parameter&, const Parameter&) = default;
+};
+
+// What the entry's headgate.sim pragmas ask for. A kernel with no duration takes waves of blocks over the profile's SMs.
+struct Behaviour {
+  std::optional<std::uint64_t> duration_ns;          // "headgate.sim.us N", N in microseconds with at most three decimals
+  std::optional<std::uint32_t> duration_parameter;   // "headgate.sim.us paramK": parameter K holds microseconds
+  std::optional<std::uint32_t> wait_parameter;       // "headgate.sim.wait paramK": spins until the 32-bit word at address paramK is not 0
+  std::optional<std::uint32_t> set_parameter;        // "headgate.sim.set paramK": when it ends, stores 1 in that word
+
+  friend bool operator==(const Behaviour&, const Behaviour&) = default;
+};
+
+struct Entry {
+  std::string name;
+  std::vector<Parameter> parameters;
+  std::uint32_t parameter_bytes = 0;
+  std::vector<std::string> pragmas;  // every string, ours or not, in order
+  Behaviour behaviour;
+  std::array<std::uint32_t, 3> required_block{};  // .reqntid; zeros when absent
+  std::array<std::uint32_t, 3> maximum_block{};   // .maxntid; zeros when absent
+  std::uint32_t shared_bytes = 0;                 // static .shared of the body
+  std::uint32_t local_bytes = 0;                  // .local, per thread
+
+  friend bool operator==(const Entry&, const Entry&) = default;
+};
+
+struct Global {
+  std::string name;
+  std::uint64_t size_bytes = 0;
+  std::uint32_t alignment_bytes = 1;
+  bool constant = false;   // .const instead of .global
+  bool external = false;   // .extern: defined by another module
+
+  friend bool operator==(const Global&, const Global&) = default;
+};
+
+struct Module {
+  unsigned version_major = 0, version_minor = 0;
+  std::string target;  // "sm_90"
+  unsigned address_bits = 64;
+  std::vector<Entry> entries;
+  std::vector<Global> globals;
+
+  [[nodiscard]] const Entry* find_entry(std::string_view name) const;
+  [[nodiscard]] const Global* find_global(std::string_view name) const;
+  friend bool operator==(const Module&, const Module&) = default;
+};
+
+// Errors (usage): "line N: reason". Never reads past the view, never recurses.
+[[nodiscard]] Result<Module> parse(std::string_view text);
+
+// The same for what cuModuleLoadData is given. An image that is not PTX is an error of code unsupported that names what it is.
+[[nodiscard]] Result<Module> parse_image(const void* image);
+
+// Duration of one launch by the entry's pragmas, in ns; nothing when they do not say. `parameters` is the packed parameter block.
+// Negative and NaN values count as 0; more than kLongestKernelNs is cut to it.
+[[nodiscard]] std::optional<std::uint64_t> duration_ns(const Entry& entry, std::span<const std::byte> parameters);
+
+// The address that parameter `index` holds; nothing when the block is too short for it.
+[[nodiscard]] std::optional<std::uint64_t> address_parameter(const Entry& entry, std::uint32_t index,
+                                                             std::span<const std::byte> parameters);
+
+inline constexpr std::uint64_t kLongestKernelNs = 3'600'000'000'000;  // an hour
+inline constexpr std::uint32_t kMostParameterBytes = 32764;           // PTX ISA: kernel parameters since 8.1
+
+}  // namespace headgate::sim::ptx

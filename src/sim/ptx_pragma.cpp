@@ -1,0 +1,130 @@
+#include "sim/ptx_pragma.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <cstring>
+
+#include "sim/ptx_lexer.hpp"
+#include "sim/words.hpp"
+
+namespace headgate::sim::ptx {
+namespace {
+
+constexpr std::string_view kAccepted =
+    "accepted: \"headgate.sim.us N\", \"headgate.sim.us paramK\", \"headgate.sim.wait paramK\", \"headgate.sim.set paramK\"";
+
+std::unexpected<Error> refuse(unsigned line, const Entry& entry, std::string_view pragma, std::string_view reason) {
+  return fail_at(line, words("entry ", entry.name, ": pragma \"", pragma.substr(0, 80), "\": ", reason, "; ", kAccepted));
+}
+
+std::optional<std::uint64_t> whole(std::string_view digits) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (digits.empty() || error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
+  return value;
+}
+
+// Microseconds with at most three decimals, as ns.
+std::optional<std::uint64_t> microseconds(std::string_view text) {
+  const std::size_t dot = text.find('.');
+  const auto units = whole(text.substr(0, dot));
+  if (!units || *units > kLongestKernelNs / 1000) return std::nullopt;
+  std::uint64_t nanoseconds = 0;
+  if (dot != std::string_view::npos) {
+    const std::string_view decimals = text.substr(dot + 1);
+    const auto fraction = whole(decimals);
+    if (!fraction || decimals.size() > 3) return std::nullopt;
+    nanoseconds = *fraction;
+    for (std::size_t i = decimals.size(); i < 3; ++i) nanoseconds *= 10;
+  }
+  const std::uint64_t total = *units * 1000 + nanoseconds;
+  return total <= kLongestKernelNs ? std::optional(total) : std::nullopt;
+}
+
+struct Target {
+  std::optional<std::uint32_t> parameter;
+  std::string reason;
+};
+
+Target parameter_of(std::string_view value, const Entry& entry, bool address) {
+  if (!value.starts_with("param")) return {{}, "it names no parameter"};
+  const auto index = whole(value.substr(5));
+  if (!index) return {{}, words("'", value, "' is not paramK")};
+  if (*index >= entry.parameters.size()) return {{}, words("the entry has ", entry.parameters.size(), " parameters, counted from 0")};
+  const Parameter& parameter = entry.parameters[*index];
+  if (parameter.scalar == Scalar::opaque || parameter.size_bytes < 4) return {{}, "that parameter is not a number of 4 or 8 bytes"};
+  if (address && (parameter.size_bytes != 8 || parameter.scalar == Scalar::floating)) return {{}, "that parameter is not a 64-bit address"};
+  return {static_cast<std::uint32_t>(*index), {}};
+}
+
+template <typename T>
+T load(std::span<const std::byte> bytes, std::size_t offset) {
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof value);
+  return value;
+}
+
+std::uint64_t from_microseconds(double us) {
+  if (!(us > 0)) return 0;
+  const double ns = std::round(us * 1000.0);
+  return ns >= static_cast<double>(kLongestKernelNs) ? kLongestKernelNs : static_cast<std::uint64_t>(ns);
+}
+
+}  // namespace
+
+Result<bool> apply_pragma(std::string_view pragma, const Entry& entry, Behaviour& behaviour, unsigned line) {
+  if (!pragma.starts_with("headgate.")) return true;
+  const std::size_t blank = pragma.find(' ');
+  const std::string_view verb = pragma.substr(0, blank);
+  const std::string_view value = blank == std::string_view::npos ? std::string_view{} : pragma.substr(blank + 1);
+  if (verb == "headgate.sim.us" && !value.starts_with("param")) {
+    behaviour.duration_ns = microseconds(value);
+    behaviour.duration_parameter.reset();
+    if (!behaviour.duration_ns) return refuse(line, entry, pragma, "the microseconds are not a number from 0 to 3600000000 with at most three decimals");
+    return true;
+  }
+  std::optional<std::uint32_t>* slot = nullptr;
+  if (verb == "headgate.sim.us") slot = &behaviour.duration_parameter;
+  if (verb == "headgate.sim.wait") slot = &behaviour.wait_parameter;
+  if (verb == "headgate.sim.set") slot = &behaviour.set_parameter;
+  if (slot == nullptr) return refuse(line, entry, pragma, "no such pragma");
+  const Target target = parameter_of(value, entry, verb != "headgate.sim.us");
+  if (!target.parameter) return refuse(line, entry, pragma, target.reason);
+  *slot = target.parameter;
+  if (slot == &behaviour.duration_parameter) behaviour.duration_ns.reset();
+  return true;
+}
+
+void inherit_behaviour(const Behaviour& outer, Behaviour& behaviour) {
+  if (!behaviour.duration_ns && !behaviour.duration_parameter) {
+    behaviour.duration_ns = outer.duration_ns;
+    behaviour.duration_parameter = outer.duration_parameter;
+  }
+  if (!behaviour.wait_parameter) behaviour.wait_parameter = outer.wait_parameter;
+  if (!behaviour.set_parameter) behaviour.set_parameter = outer.set_parameter;
+}
+
+std::optional<std::uint64_t> duration_ns(const Entry& entry, std::span<const std::byte> parameters) {
+  if (entry.behaviour.duration_ns) return entry.behaviour.duration_ns;
+  if (!entry.behaviour.duration_parameter) return std::nullopt;
+  const Parameter& from = entry.parameters[*entry.behaviour.duration_parameter];
+  if (parameters.size() < from.offset_bytes + from.size_bytes) return std::nullopt;
+  const bool wide = from.size_bytes == 8;
+  const std::size_t at = from.offset_bytes;
+  if (from.scalar == Scalar::floating) return from_microseconds(wide ? load<double>(parameters, at) : static_cast<double>(load<float>(parameters, at)));
+  std::uint64_t us = wide ? load<std::uint64_t>(parameters, at) : load<std::uint32_t>(parameters, at);
+  if (from.scalar == Scalar::signed_integer) {
+    const std::int64_t value = wide ? load<std::int64_t>(parameters, at) : load<std::int32_t>(parameters, at);
+    us = value > 0 ? static_cast<std::uint64_t>(value) : 0;
+  }
+  return us >= kLongestKernelNs / 1000 ? kLongestKernelNs : us * 1000;
+}
+
+std::optional<std::uint64_t> address_parameter(const Entry& entry, std::uint32_t index, std::span<const std::byte> parameters) {
+  if (index >= entry.parameters.size()) return std::nullopt;
+  const Parameter& from = entry.parameters[index];
+  if (from.size_bytes != 8 || parameters.size() < from.offset_bytes + from.size_bytes) return std::nullopt;
+  return load<std::uint64_t>(parameters, from.offset_bytes);
+}
+
+}  // namespace headgate::sim::ptx

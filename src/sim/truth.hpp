@@ -1,0 +1,68 @@
+// What really happened on a simulated node, to the nanosecond and the byte: for tests, benches and `headgate sim`.
+// Limiter and daemon never read it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace headgate::sim {
+
+inline constexpr std::uint64_t kTruthBucketNs = 10'000'000;
+
+// GPU time held, by fixed buckets of node time (10 ms each): held_ns[i] belongs to bucket first_bucket + i, that is to
+// node time [(first_bucket + i) * 10 ms, + 10 ms). Exact whenever anybody looked. At least the last 60 s.
+struct HeldHistory {
+  std::uint64_t first_bucket = 0;
+  std::vector<std::uint32_t> held_ns;
+
+  // Held time in [from_bucket, to_bucket); buckets outside what is kept count as 0.
+  [[nodiscard]] std::uint64_t between(std::uint64_t from_bucket, std::uint64_t to_bucket) const;
+};
+
+struct ProcessTruth {
+  std::int32_t pid = 0;
+  std::uint64_t start_time = 0;  // /proc/PID/stat's; 0 where unknown
+  std::string comm;
+  bool alive = false;
+  std::uint64_t birth_ns = 0, death_ns = 0;  // node time of its first context on this device, and of its end (0 while alive)
+  std::uint32_t contexts = 0;
+  std::uint64_t bytes = 0, peak_bytes = 0;  // what cuMemAlloc and its kin hold
+  std::uint64_t context_bytes = 0;          // what its contexts take besides; NVML shows the sum
+  std::uint64_t held_ns = 0;   // union of the time in which it had a kernel running
+  double sm_ns = 0;            // the same weighted by the part of the SMs that ran
+  std::uint64_t copy_ns = 0;
+  std::uint64_t kernels = 0;   // completed
+  std::uint64_t spin_ns = 0;   // part of held in which only spinning kernels ran
+  // Calls that reached the driver
+  std::uint64_t launches = 0, records = 0, event_queries = 0, stream_queries = 0, synchronisations = 0, elapsed_times = 0;
+  std::uint64_t copies = 0, allocations = 0;
+  HeldHistory history;
+};
+
+struct DeviceTruth {
+  std::uint32_t index = 0;
+  std::string model, uuid;
+  std::uint32_t sm_count = 0;
+  std::uint64_t memory_bytes = 0, reserved_bytes = 0, used_bytes = 0;  // used: allocations and contexts
+  bool lost = false;
+  std::uint64_t busy_ns = 0;
+  HeldHistory history;
+  std::vector<ProcessTruth> processes;  // by birth; the dead stay until reset
+};
+
+struct Truth {
+  std::string profile;
+  std::uint64_t now_ns = 0;  // node time of this reading: CLOCK_MONOTONIC
+  std::vector<DeviceTruth> devices;
+};
+
+// Advances the node to now and reads it. Errors: unreachable (no node there), failed (not a node, another version).
+[[nodiscard]] Result<Truth> read_truth(const std::string& directory);
+
+// Forgets the dead and all totals and histories; the living keep their bytes and contexts. Node-wide flags go to 0.
+[[nodiscard]] Result<void> reset_truth(const std::string& directory);
+
+}  // namespace headgate::sim
