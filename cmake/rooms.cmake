@@ -6,6 +6,11 @@ if(HEADGATE_SANITIZE)
   target_compile_options(headgate_warnings INTERFACE -fsanitize=${HEADGATE_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(headgate_warnings INTERFACE -fsanitize=${HEADGATE_SANITIZE})
 endif()
+if(HEADGATE_FUZZ)
+  # The fuzzer steers by coverage of the rooms, not only of the target's own file.
+  target_compile_options(headgate_warnings INTERFACE -fsanitize=fuzzer-no-link,address,undefined)
+  target_link_options(headgate_warnings INTERFACE -fsanitize=address,undefined)
+endif()
 
 # Guest code runs inside other people's processes: one flag set, no C++ runtime. Host programs link the same archives.
 set(HEADGATE_GUEST_FLAGS
@@ -34,7 +39,8 @@ function(headgate_room name)
   target_link_libraries(headgate_${name} PUBLIC ${ARG_DEPS} ${ARG_LIBS} PRIVATE headgate_warnings)
 endfunction()
 
-# headgate_test(NAME SRC x_test.cpp... [DEPS room...] [LIBS target...]): a GoogleTest program, one ctest entry.
+# headgate_test(NAME SRC x_test.cpp... [DEPS room...] [LIBS target...] [TIMEOUT seconds]): a GoogleTest program, one ctest
+# entry, labelled with its folder under src/ (dev/sanitize picks by label).
 function(headgate_test name)
   if(NOT HEADGATE_TESTS)
     return()
@@ -49,7 +55,8 @@ function(headgate_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  file(RELATIVE_PATH label ${PROJECT_SOURCE_DIR}/src ${CMAKE_CURRENT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${label}")
 endfunction()
 
 # headgate_fuzz(NAME SRC x_fuzz.cpp [DEPS room...]): a libFuzzer program in build/fuzz/ (clang only, dev/fuzz).

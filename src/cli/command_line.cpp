@@ -54,7 +54,7 @@ void describe_run(CLI::App& app, Raw& raw) {
   word_run->add_option("--burst", [&run](const CLI::results_t&) { return run.burst = true; }, "use more while nobody else wants it (needs the daemon)")->type_name("PART");
   word_run->add_option("--weight", [&run](const CLI::results_t&) { return run.weight = true; }, "share of what is left over (needs the daemon)")->type_name("N");
   word_run->add_flag("--allow-unheld", run.allow_unheld, "start programs that the limiter cannot be loaded into, unheld");
-  word_run->usage("headgate run [OPTIONS] -- COMMAND [ARGUMENTS...]");
+  word_run->footer("Write the command after '--': headgate run --mem 8GiB --compute 50% -- python train.py");
   word_run->prefix_command();
 }
 
@@ -96,31 +96,36 @@ void describe_plumbing(CLI::App& app, Raw& raw) {
   word(app, raw, "version", "headgate's version");
 }
 
+// Their own words are read by them.
 void describe_proofs(CLI::App& app, Raw& raw) {
-  for (const auto& [name, summary] : {std::pair{"demo", "two programs held, a third refused, on a simulated GPU, in about 15 s"},
-                                      std::pair{"bench", "proves the limits on your own card in about 20 s"}}) {
-    CLI::App* app_word = app.add_subcommand(name, summary);
-    app_word->prefix_command();
-    app_word->set_help_flag();
-  }
-  (void)raw;
+  word(app, raw, "demo", "two programs held, a third refused, on a simulated GPU, in about 15 s")->allow_extras();
+  CLI::App* bench = word(app, raw, "bench", "proves the limits on your own card in about 20 s");
+  say_where(*bench, raw);
+  bench->allow_extras();
 }
 
-// "--sim=tiny" becomes "--sim --sim-profile=tiny", up to a "--" or the word that run starts.
-std::vector<std::string> split_profiles(int argc, const char* const* argv) {
-  std::vector<std::string> words;
-  bool ours = true;
+// argv up to the first "--", and what stands behind it. "--sim=tiny" becomes "--sim --sim-profile=tiny".
+struct Split {
+  std::vector<std::string> ours, behind;
+  bool marked = false;
+};
+
+Split split(int argc, const char* const* argv) {
+  Split out;
   for (int i = 1; i < argc; ++i) {
     const std::string_view text = argv[i];
-    if (text == "--") ours = false;
-    if (ours && text.starts_with("--sim=")) {
-      words.emplace_back("--sim");
-      words.push_back("--sim-profile=" + std::string(text.substr(6)));
+    if (out.marked) {
+      out.behind.emplace_back(text);
+    } else if (text == "--") {
+      out.marked = true;
+    } else if (text.starts_with("--sim=")) {
+      out.ours.emplace_back("--sim");
+      out.ours.push_back("--sim-profile=" + std::string(text.substr(6)));
     } else {
-      words.emplace_back(text);
+      out.ours.emplace_back(text);
     }
   }
-  return words;
+  return out;
 }
 
 std::unique_ptr<CLI::App> describe_all(Raw& raw) {
@@ -176,13 +181,41 @@ Result<std::uint64_t> milliseconds(std::string_view text) {
   return number * scale;
 }
 
-Result<void> take_command(const CLI::App& app, Invocation& out) {
+// The program's words: behind "--", or everything from the first word that is no option of ours, as it was written.
+Result<void> take_command(const CLI::App& app, const Split& written, Invocation& out) {
   out.run.command = app.remaining();
-  if (!out.run.command.empty() && out.run.command.front() == "--") out.run.command.erase(out.run.command.begin());
-  else if (!out.run.command.empty() && out.run.command.front().starts_with("-")) {
-    return fail(ErrorCode::usage, "run has no option '" + out.run.command.front() + "'", "see 'headgate run --help'; write '--' before the command");
+  if (!out.run.command.empty() && (written.marked || out.run.command.front().starts_with("-"))) {
+    const bool option = out.run.command.front().starts_with("-");
+    return fail(ErrorCode::usage, std::string("run has no ") + (option ? "option '" : "word '") + harmless(out.run.command.front()) + "'", "see 'headgate run --help'; write '--' before the command");
+  }
+  if (written.marked) out.run.command = written.behind;
+  for (std::size_t i = 0; i + 1 < out.run.command.size(); ++i) {
+    if (!written.marked && out.run.command[i] == "--sim" && out.run.command[i + 1].starts_with("--sim-profile=")) {
+      out.run.command[i] = "--sim=" + out.run.command[i + 1].substr(14);
+      out.run.command.erase(out.run.command.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    }
   }
   return {};
+}
+
+std::string words_of(const CLI::App& app) {
+  std::string all;
+  for (const CLI::App* inner : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!inner->get_name().empty()) all += (all.empty() ? "" : ", ") + inner->get_name();
+  }
+  return all;
+}
+
+std::unexpected<Error> unknown_word(const CLI::App& app) {
+  std::string name;
+  const CLI::App* at = chosen(app, name);
+  const auto left = app.remaining(true);
+  const std::string text = left.empty() ? "" : harmless(left.front());
+  const std::string owner = name.empty() ? "headgate" : name;
+  const std::string see = "see 'headgate " + (name.empty() ? "" : name + " ") + "--help'";
+  if (text.starts_with("-")) return fail(ErrorCode::usage, owner + " has no option '" + text + "'", see);
+  const std::string words = words_of(*at);
+  return fail(ErrorCode::usage, owner + (words.empty() ? " takes no word '" : " has no word '") + text + "'", words.empty() ? see : "accepted: " + words);
 }
 
 }  // namespace
@@ -190,17 +223,24 @@ Result<void> take_command(const CLI::App& app, Invocation& out) {
 Result<Invocation> parse(int argc, const char* const* argv) {
   Raw raw;
   const auto app = describe_all(raw);
-  auto words = split_profiles(argc, argv);
-  std::ranges::reverse(words);  // CLI11 takes them from the back
+  const Split written = split(argc, argv);
+  std::vector<std::string> words(written.ours.rbegin(), written.ours.rend());  // CLI11 takes them from the back
   std::string name;
   try {
     app->parse(words);
   } catch (const CLI::CallForHelp&) {
     raw.out.word = "help";
-    raw.out.help = chosen(*app, name)->help("", name.empty() ? CLI::AppFormatMode::Normal : CLI::AppFormatMode::Normal);
-    return raw.out;
-  } catch (const CLI::ParseError& error) {
+    std::string help = app->help();
     chosen(*app, name);
+    const std::string usage = "Usage: headgate run [OPTIONS]";
+    if (name == "run") help.replace(help.find(usage), usage.size(), usage + " -- COMMAND [ARGUMENTS...]");
+    raw.out.help = help;
+    return raw.out;
+  } catch (const CLI::ExtrasError&) {
+    return unknown_word(*app);
+  } catch (const CLI::ParseError& error) {
+    const CLI::App* at = chosen(*app, name);
+    if (name == "sim" || name == "config") return fail(ErrorCode::usage, name + " needs a word", "accepted: " + words_of(*at));
     return fail(ErrorCode::usage, (name.empty() ? "" : name + ": ") + error.what(), "see 'headgate " + (name.empty() ? "" : name + " ") + "--help'");
   }
   const CLI::App* at = chosen(*app, name);
@@ -209,7 +249,10 @@ Result<Invocation> parse(int argc, const char* const* argv) {
   if (raw.simulated) raw.out.simulate = raw.profile;
   raw.out.interval_ms = TRY(milliseconds(raw.interval));
   raw.out.libraries = raw.symbols;
-  if (name == "run") TRY(take_command(*at, raw.out).transform([] { return 0; }));
+  if (name == "run") {
+    if (auto taken = take_command(*at, written, raw.out); !taken) return std::unexpected(taken.error());
+  }
+  if (written.marked && name != "run") return fail(ErrorCode::usage, "'--' and a command stand only behind 'run'", "such as: headgate run --mem 8GiB -- python train.py");
   if (name == "demo" || name == "bench") raw.out.rest = at->remaining();
   return raw.out;
 }

@@ -87,7 +87,8 @@ Result<Gpu> read_gpu(const Nvml& nvml, std::uint32_t index) {
   if (const auto result = nvml.nvmlDeviceGetHandleByIndex_v2(index, &device); result != NVML_SUCCESS) {
     return fail(ErrorCode::unreachable, "GPU " + std::to_string(index) + " does not answer: " + why(result));
   }
-  Gpu gpu{.index = index};
+  Gpu gpu;
+  gpu.index = index;
   std::array<char, 96> text{};
   if (nvml.nvmlDeviceGetUUID(device, text.data(), text.size()) == NVML_SUCCESS) gpu.uuid = text.data();
   if (nvml.nvmlDeviceGetName(device, text.data(), text.size()) == NVML_SUCCESS) gpu.model = text.data();

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/unique_fd.hpp"
+#include "cli/elf.hpp"
 #include "cli/output.hpp"
 
 namespace headgate::cli {
@@ -30,10 +31,10 @@ sigset_t governed_signals() {
 }
 
 // Only async-signal-safe calls: between fork and exec.
-[[noreturn]] void become(const char* path, char* const* arguments, char* const* environment, const sigset_t& mask, int report) {
+[[noreturn]] void become(const char* path, char* const* arguments, char* const* environment, const sigset_t& mask, bool binary, int report) {
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
   ::execve(path, arguments, environment);
-  if (errno == ENOEXEC) {
+  if (errno == ENOEXEC && !binary) {
     // A script without "#!": what execvp would do.
     std::size_t count = 0;
     while (arguments[count] != nullptr) ++count;
@@ -46,6 +47,13 @@ sigset_t governed_signals() {
   const int error = errno;
   [[maybe_unused]] const auto written = ::write(report, &error, sizeof error);
   ::_exit(127);
+}
+
+// Programs of another machine or broken ones are not handed to a shell.
+bool is_binary(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string bytes(4, '\0');
+  return fd && ::read(fd.get(), bytes.data(), bytes.size()) == 4 && is_elf(bytes);
 }
 
 bool has_terminal() {
@@ -105,6 +113,8 @@ Result<int> run_and_wait(const Launch& launch) {
   UniqueFd reading(ends[0]), writing(ends[1]);
   const auto arguments = pointers(launch.arguments);
   const auto environment = pointers(launch.environment);
+  const bool binary = is_binary(launch.path);
+  ::signal(SIGCHLD, SIG_DFL);  // ignored by whoever started us, it would take the child's status
   const sigset_t signals = governed_signals();
   sigset_t before;
   ::sigprocmask(SIG_BLOCK, &signals, &before);
@@ -114,7 +124,7 @@ Result<int> run_and_wait(const Launch& launch) {
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
     return fail_errno("cannot start a process", error);
   }
-  if (pid == 0) become(launch.path.c_str(), arguments.data(), environment.data(), before, writing.get());
+  if (pid == 0) become(launch.path.c_str(), arguments.data(), environment.data(), before, binary, writing.get());
   writing.reset();
   int error = 0;
   ssize_t got = 0;

@@ -55,7 +55,7 @@ Result<std::string> limiter_library() { return beside("the limiter", "libheadgat
 Result<std::string> private_program(const std::string& name) { return beside("the program " + name, name); }
 
 Result<std::string> simulator_libraries() {
-  return parent(TRY(beside("the simulator", "sim/libcuda.so.1")));
+  return parent(TRY(beside("the simulator", "sim/libnvidia-ml.so.1")));
 }
 
 std::string environment(const char* name) {

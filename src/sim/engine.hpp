@@ -58,6 +58,9 @@ class Engine {
   [[nodiscard]] std::uint32_t create_context(std::uint32_t process, std::uint32_t device);
   void destroy_context(std::uint32_t context);
   [[nodiscard]] std::uint32_t create_stream(std::uint32_t context, StreamKind kind);
+  // The slots that the next create_stream and account will take, so that the disk behind them can be had first.
+  [[nodiscard]] std::uint32_t next_stream_slot() const;
+  [[nodiscard]] std::uint32_t next_account_slot(std::uint32_t process, std::uint32_t device) const;
   // What is queued still runs; the slot is free afterwards.
   void destroy_stream(std::uint32_t stream);
   [[nodiscard]] std::uint32_t legacy_stream(std::uint32_t context) const { return state_->contexts[context].legacy; }
@@ -90,6 +93,8 @@ class Engine {
   [[nodiscard]] std::uint64_t free_bytes(std::uint32_t device) const;
 
   void set_lost(std::uint32_t device, bool lost);
+  // The dead go, totals and histories start again at 0, node-wide flags too; the living keep what they hold.
+  void reset_accounts();
 
  private:
   template <typename T>
@@ -105,6 +110,7 @@ class Engine {
   void account_until(std::uint32_t device, std::uint64_t now_ns);
   void add_history(const History& history, std::uint64_t from_ns, std::uint64_t to_ns);
   [[nodiscard]] std::uint64_t next_change_of(std::uint32_t device) const;
+  [[nodiscard]] std::uint64_t step_end_ns() const;
   // schedule.cpp, start.cpp
   void settle_all();
   bool settle(std::uint32_t device);
@@ -131,6 +137,7 @@ class Engine {
   void free_stream(std::uint32_t stream);
   void free_event(std::uint32_t event);
   void bury_account(std::uint32_t account);
+  void zero_history(const History& history);
   // predict.cpp
   [[nodiscard]] std::uint64_t earliest(std::uint32_t stream, std::uint64_t number, int depth) const;
   [[nodiscard]] std::uint64_t earliest_turn_ns(std::uint32_t context) const;

@@ -1,6 +1,8 @@
 #include "sim/faults.hpp"
 
 #include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -95,6 +97,31 @@ TEST_F(Faults, ABadVariableIsAnErrorThatNamesIt) {
   const auto opened = open_faults(directory_);
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().message, "HEADGATE_SIM_FAULT: fault rule 'cuInit:explode': 'explode' is no action");
+}
+
+RC_GTEST_PROP(FaultRulesProperty, WhatIsWrittenIsReadBack, ()) {
+  FaultRules expected;
+  std::string text;
+  const auto rules = *rc::gen::inRange<int>(1, 6);
+  for (int i = 0; i < rules; ++i) {
+    FaultRule rule;
+    rule.function = *rc::gen::element<std::string>("cuInit", "cuMemAlloc_v2", "cuMem", "nvmlInit_v2", "");
+    rule.prefix = rule.function.empty() || rule.function == "cuMem";
+    rule.fail_code = *rc::gen::inRange<std::uint32_t>(1, 1000);
+    rule.delay_us = *rc::gen::inRange<std::uint64_t>(0, 60'000'001);
+    rule.slow_us = *rc::gen::inRange<std::uint64_t>(0, 10'001);
+    rule.after = *rc::gen::arbitrary<std::uint64_t>();
+    rule.count = *rc::gen::suchThat(rc::gen::arbitrary<std::uint64_t>(), [](std::uint64_t n) { return n > 0; });
+    text += (i == 0 ? "" : ",") + rule.function + (rule.prefix ? "*" : "") + ":count=" + std::to_string(rule.count) + ":fail=" + std::to_string(rule.fail_code) +
+            ":after=" + std::to_string(rule.after) + ":delay_us=" + std::to_string(rule.delay_us) + ":slow_us=" + std::to_string(rule.slow_us);
+    expected.rules.push_back(rule);
+  }
+  const auto lost = *rc::gen::inRange<std::uint32_t>(0, 16);
+  text += ",device" + std::to_string(lost) + ":lost";
+  expected.lost_devices = 1U << lost;
+  const auto parsed = parse_faults(text);
+  RC_ASSERT(parsed.has_value());
+  RC_ASSERT(*parsed == expected);
 }
 
 struct Bad {

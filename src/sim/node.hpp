@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "base/unique_fd.hpp"
 #include "sim/engine.hpp"
 
 namespace headgate::sim {
@@ -58,23 +59,24 @@ class Node {
     Locked& operator=(const Locked&) = delete;
     Engine* operator->() { return &engine_; }
     Engine& engine() { return engine_; }
-    void advance() { engine_.advance(clock_ns()); }
-    // Ends the present step: what was changed stays.
-    void commit();
+    void advance() { node_.advance_locked(engine_); }
 
    private:
     Node& node_;
     Engine engine_;
+    std::uint64_t changes_;
   };
 
-  // Advances to now if the lock is free; false when somebody else holds it (and so advances it himself).
-  bool try_advance();
+  // Advances to now.
+  void advance();
   // Sleeps until `number` commands of the stream are complete, or for at most timeout_ns. True when complete.
   bool wait_completed(std::uint32_t stream, std::uint64_t number, std::uint64_t timeout_ns = kNever);
   // After a push: wakes those who wait for what no queue promised. One load when nobody does.
   void pushed();
-  // Sleeps until something unpredictable happens (a flag, a host function, a death), at most timeout_ns.
-  void wait_change(std::uint64_t seen_changes, std::uint64_t timeout_ns);
+  // Sleeps until that time (25 ms at most) or until something unpredictable happens.
+  void sleep_until(std::uint64_t until_ns);
+  // Wakes every sleeper of the node.
+  void wake();
   // Looks for dead processes now (otherwise every 25 ms, by whoever holds the lock).
   void reap();
   // Disk space behind a stream's queue or an account's history: false when the directory's file system is full.
@@ -84,16 +86,20 @@ class Node {
  private:
   friend class Locked;
   Node() = default;
-  static Result<std::unique_ptr<Node>> map(const std::string& directory, int fd);
+  static Result<std::unique_ptr<Node>> open(const std::string& directory, const Profile* create);
   void lock();
   void unlock();
+  void advance_locked(Engine& engine);
   void reap_locked(Engine& engine);
+  bool gone(std::uint32_t process) const;
+  [[nodiscard]] bool back(const void* what, std::size_t bytes);
+  void sleep(std::uint32_t word, std::uint64_t until_ns);
 
   std::string directory_;
   NodeFile* file_ = nullptr;
   State* state_ = nullptr;
-  int fd_ = -1;
-  int client_fd_ = -1;
+  std::unique_ptr<Journal, void (*)(Journal*)> journal_{nullptr, nullptr};
+  UniqueFd fd_, client_fd_;
   std::uint32_t process_ = kNone;
 };
 

@@ -18,12 +18,12 @@ constexpr Profile common(std::string_view name, std::string_view model) {
   Profile made{};
   copy_text(made.name, name);
   copy_text(made.model, model);
-  copy_text(made.driver_version, "570.124.06");
-  made.cuda_version = 12080;
+  copy_text(made.driver_version, "535.261.03");
+  made.cuda_version = 12020;
   made.count = 1;
   made.node_seed = 0x6865616467617465;
   made.pci_first_bus = 0x17;
-  made.pci_bus_step = 0x10;
+  made.pci_bus_step = 8;
   made.cores_per_sm = 128;
   made.max_threads_per_block = 1024;
   made.registers_per_block = 65536;

@@ -17,7 +17,7 @@ struct Profile {
   // Identity
   char name[32];            // "h200"
   char model[64];           // what NVML and the driver call it: "NVIDIA H200"
-  char driver_version[32];  // "570.124.06"
+  char driver_version[32];  // "535.261.03"
   char vbios_version[32];
   std::int32_t cuda_version;  // 1000 * major + 10 * minor
   std::uint32_t count;        // GPUs, 1..kMostDevices

@@ -52,6 +52,9 @@ const char* name_of(CUresult result) {
 }  // namespace
 
 std::string words_for(const char* call, CUresult result) {
+  if (result == CUDA_SUCCESS) {
+    return std::string(call) + ": ok";
+  }
   const std::string number = std::to_string(static_cast<unsigned>(result));
   const char* name = name_of(result);
   if (name == nullptr) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "cli/load/done.hpp"
 #include "guest/abi/cuda.hpp"
 
 namespace headgate::load {
@@ -75,9 +76,6 @@ struct Driver {
 
 // "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)" for results we have words for, "cuMemAlloc: 123" for the rest.
 [[nodiscard]] std::string words_for(const char* call, CUresult result);
-
-// What a call that only succeeds returns, so that TRY has a value to take.
-struct Done {};
 
 // Done for CUDA_SUCCESS; else words_for(), of code denied for CUDA_ERROR_NOT_PERMITTED and failed for the rest.
 [[nodiscard]] Result<Done> check(const char* call, CUresult result);

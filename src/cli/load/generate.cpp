@@ -93,6 +93,9 @@ class Thread {
 
   Result<Done> run() {
     const std::int64_t end = shared_.asking.started_ns() + static_cast<std::int64_t>(options_.duration_us * 1e3);
+    while (options_.no_launches && now_ns() < end && !shared_.stop.load(std::memory_order_relaxed)) {
+      sleep_ns(10'000'000);
+    }
     std::uint64_t rounds = 0;
     std::int64_t now = now_ns();
     while (now < end && !shared_.stop.load(std::memory_order_relaxed) && (options_.most_launches == 0 || rounds < options_.most_launches)) {
@@ -206,6 +209,14 @@ Result<Done> take_memory(const Options& options, const Driver& driver, ProcessRe
   TRY(check("cuMemGetInfo", driver.cuMemGetInfo(&free_bytes, &total_bytes)));
   report.free_bytes = free_bytes;
   report.total_bytes = total_bytes;
+  if (options.edge) {
+    CUdeviceptr edge = 0;
+    report.edge_over_result = driver.cuMemAlloc(&edge, free_bytes + 1);
+    if (report.edge_over_result == CUDA_SUCCESS) {
+      TRY(check("cuMemFree", driver.cuMemFree(edge)));
+    }
+    report.edge_exact_result = driver.cuMemAlloc(&edge, free_bytes);
+  }
   return Done{};
 }
 

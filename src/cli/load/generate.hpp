@@ -20,6 +20,7 @@ struct ProcessReport {
   std::uint32_t attempt_result = 0; // CUresult of --attempt
   std::uint64_t attempt_ns = 0;
   std::uint64_t free_bytes = 0, total_bytes = 0;  // what cuMemGetInfo said after the allocations
+  std::uint32_t edge_over_result = 0, edge_exact_result = 0;  // CUresult of --edge: one byte too much, and all that is free
   char device_name[96] = {};
   char error[256] = {};             // empty: all went well
   int error_code = 0;               // ErrorCode of it

@@ -21,6 +21,8 @@ constexpr std::string_view kUsage =
   --device=N         the driver's index                                                   (0)
   --mem=SIZE         memory each process takes before the start and keeps
   --attempt=SIZE     memory each process then asks for; a refusal is part of the report
+  --edge             asks for one byte more than is free, then for exactly what is free
+  --no-launches      only take memory and stay for the duration
   --no-idle-list     leave the list of idle times out of the report
 )";
 
@@ -98,6 +100,14 @@ Result<Options> parse_options(std::span<const std::string_view> words) {
   for (const std::string_view word : words) {
     if (word == "--help" || word == "-h") {
       options.help = true;
+      continue;
+    }
+    if (word == "--edge") {
+      options.edge = true;
+      continue;
+    }
+    if (word == "--no-launches") {
+      options.no_launches = true;
       continue;
     }
     if (word == "--no-idle-list") {

@@ -29,6 +29,8 @@ struct Options {
   int device = 0;
   std::uint64_t memory_bytes = 0;   // of each process, taken before the start and kept
   std::uint64_t attempt_bytes = 0;  // of each process, taken next; a refusal is reported, not an error
+  bool edge = false;                // then looks for the limit's last byte: takes all that is free and one byte more, in two tries
+  bool no_launches = false;         // takes its memory and stays for the duration
   bool quiet_idle = false;          // leave the list of idle buckets out of the report
   bool help = false;
 

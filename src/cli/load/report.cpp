@@ -1,8 +1,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/load/asking.hpp"
-#include "cli/load/generate.hpp"
 #include "cli/load/driver.hpp"
+#include "cli/load/generate.hpp"
 
 namespace headgate::load {
 
@@ -41,6 +41,13 @@ std::string to_json(const Options& options, const Report& report) {
                        {"refused_bytes", refused},
                        {"result", words_for("cuMemAlloc", static_cast<CUresult>(first.attempt_result))},
                        {"slowest_ns", attempt_ns}};
+  }
+  if (options.edge) {
+    json["edge"] = {{"free_bytes", first.free_bytes},
+                    {"one_byte_over", words_for("cuMemAlloc", static_cast<CUresult>(first.edge_over_result))},
+                    {"one_byte_over_refused", first.edge_over_result == CUDA_ERROR_OUT_OF_MEMORY},
+                    {"all_free", words_for("cuMemAlloc", static_cast<CUresult>(first.edge_exact_result))},
+                    {"all_free_given", first.edge_exact_result == CUDA_SUCCESS}};
   }
   if (!options.quiet_idle) {
     json["not_asking"] = {{"bucket_ns", kIdleBucketNs}, {"idle_ns", report.idle_ns}};

@@ -140,7 +140,9 @@ struct alignas(64) UsagePage {
   std::uint32_t slot_count;    // kMaxSlots
   std::uint32_t device_count;  // as in the policy page
   std::uint64_t generation;    // as in the policy page
-  std::uint8_t reserved[96];
+  std::atomic<std::uint64_t> closing;     // 0 open, 1 closed for good, else somebody looks whether it is empty
+  std::atomic<std::uint32_t> slots_seen;  // no slot at or above this was ever claimed: spares views the empty rest
+  std::uint8_t reserved[84];
   MemoryAccount memory[kMaxDevices];
   ComputeAccount compute[kMaxDevices];
   Slot slots[kMaxSlots];

@@ -15,20 +15,24 @@ extern std::atomic<std::uint32_t> process_locks[kMaxDevices];
 void process_lock_slow(std::atomic<std::uint32_t>& word);
 void process_unlock_slow(std::atomic<std::uint32_t>& word);
 
+inline void lock_process(std::uint32_t device) {
+  std::uint32_t free = 0;
+  if (!process_locks[device].compare_exchange_strong(free, 1, std::memory_order_acquire))
+    process_lock_slow(process_locks[device]);
+}
+inline void unlock_process(std::uint32_t device) {
+  if (process_locks[device].exchange(0, std::memory_order_release) == 2) process_unlock_slow(process_locks[device]);
+}
+
 class ProcessLock {
  public:
-  explicit ProcessLock(std::uint32_t device) : word_(process_locks[device]) {
-    std::uint32_t free = 0;
-    if (!word_.compare_exchange_strong(free, 1, std::memory_order_acquire)) process_lock_slow(word_);
-  }
-  ~ProcessLock() {
-    if (word_.exchange(0, std::memory_order_release) == 2) process_unlock_slow(word_);
-  }
+  explicit ProcessLock(std::uint32_t device) : device_(device) { lock_process(device_); }
+  ~ProcessLock() { unlock_process(device_); }
   ProcessLock(const ProcessLock&) = delete;
   ProcessLock& operator=(const ProcessLock&) = delete;
 
  private:
-  std::atomic<std::uint32_t>& word_;
+  std::uint32_t device_;
 };
 
 }  // namespace headgate::ledger

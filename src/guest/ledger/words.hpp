@@ -86,4 +86,7 @@ inline bool applied(const UsagePage& page, std::uint32_t device, std::uint32_t s
   return page.slots[slot].devices[device].done.load(std::memory_order_acquire) >= sequence;
 }
 
+// Takes `bytes` off the account as operation `operation`, unless that was done already (slot.cpp).
+void take_off(UsagePage& page, std::uint32_t device, Operation operation, std::uint64_t bytes);
+
 }  // namespace headgate::ledger

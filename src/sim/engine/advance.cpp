@@ -70,10 +70,19 @@ std::uint64_t Engine::next_change_ns() const {
   return next;
 }
 
+// While a kernel runs, in steps of a second: what one step writes must fit the journal.
+std::uint64_t Engine::step_end_ns() const {
+  for (std::uint32_t d = 0; d < state_->device_count; ++d) {
+    const std::uint32_t active = state_->devices[d].active;
+    if (active != kNone && state_->contexts[active].resident > 0) return state_->now_ns + 1'000'000'000;
+  }
+  return kNever;
+}
+
 void Engine::advance(std::uint64_t now_ns) {
   settle_all();  // what was pushed since the last look
   while (true) {
-    const std::uint64_t next = std::min(next_change_ns(), now_ns);
+    const std::uint64_t next = std::min({next_change_ns(), now_ns, step_end_ns()});
     if (next <= state_->now_ns) return;
     for (std::uint32_t d = 0; d < state_->device_count; ++d) {
       if (state_->devices[d].contexts != 0) account_until(d, next);

@@ -25,8 +25,10 @@ void Engine::close_process(std::uint32_t p) {
   for (std::uint32_t c = 0; c < state_->context_limit; ++c) {
     if (state_->contexts[c].used && state_->contexts[c].process == p) destroy_context(c);
   }
-  for (std::uint32_t e = 0; e < kMostEvents && e < state_->event_limit; ++e) {
-    if (state_->events[e].used && state_->events[e].process == p) free_event(e);
+  for (std::uint32_t e = 0; e < state_->event_limit; ++e) {
+    if (!state_->events[e].used || state_->events[e].process != p) continue;
+    free_event(e);
+    if (e % 1024 == 0) commit();  // half a funeral is sound: the process stays until its last line below
   }
   commit();
   for (std::uint32_t f = 0; f < kMostFlags; ++f) {
@@ -49,17 +51,22 @@ void Engine::bury_account(std::uint32_t a) {
   account.contexts = 0;
 }
 
-std::uint32_t Engine::account(std::uint32_t p, std::uint32_t device) {
+// The process's own; else a place never used; else that of the longest dead.
+std::uint32_t Engine::next_account_slot(std::uint32_t p, std::uint32_t device) const {
   std::uint32_t place = kNone;
   for (std::uint32_t a = 0; a < kMostAccounts; ++a) {
     const Account& account = state_->accounts[a];
     if (account.used == 1 && account.process == p && account.device == device) return a;
     if (account.used == 1) continue;
-    // A place never used, or else that of the longest dead.
     const Account* best = place == kNone ? nullptr : &state_->accounts[place];
     if (!best || (best->used && (!account.used || account.death_ns < best->death_ns))) place = a;
   }
-  if (place == kNone) return kNone;
+  return place;
+}
+
+std::uint32_t Engine::account(std::uint32_t p, std::uint32_t device) {
+  const std::uint32_t place = next_account_slot(p, device);
+  if (place == kNone || state_->accounts[place].used == 1) return place;
   const Process& process = state_->processes[p];
   Account& account = change(state_->accounts[place]);
   account = {};
@@ -77,7 +84,7 @@ std::uint32_t Engine::account(std::uint32_t p, std::uint32_t device) {
     counter->store(0, std::memory_order_relaxed);
   }
   // A dead predecessor's history: nobody reads a free account's, so a kill in the middle of this harms nothing.
-  std::memset(&state_->history[place], 0, sizeof(History));
+  zero_history(state_->history[place]);
   commit();
   return place;
 }
@@ -119,10 +126,15 @@ void Engine::destroy_context(std::uint32_t c) {
   commit();
 }
 
-std::uint32_t Engine::create_stream(std::uint32_t c, StreamKind kind) {
+std::uint32_t Engine::next_stream_slot() const {
   std::uint32_t s = 0;
   while (s < kMostStreams && state_->streams[s].kind != StreamKind::unused) ++s;
-  if (s == kMostStreams) return kNone;
+  return s < kMostStreams ? s : kNone;
+}
+
+std::uint32_t Engine::create_stream(std::uint32_t c, StreamKind kind) {
+  const std::uint32_t s = next_stream_slot();
+  if (s == kNone) return kNone;
   state_->rings[s].tail.store(0, std::memory_order_release);
   Stream& stream = change(state_->streams[s]);
   stream = {};

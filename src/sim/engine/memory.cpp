@@ -48,4 +48,31 @@ void Engine::release_context_bytes(std::uint32_t a, std::uint64_t bytes) {
   commit();
 }
 
+void Engine::reset_accounts() {
+  for (std::uint32_t a = 0; a < kMostAccounts; ++a) {
+    if (!state_->accounts[a].used) continue;
+    Account& account = change(state_->accounts[a]);
+    if (account.used == 2) account.used = 0;
+    account.held_ns = account.sm_ns_sms = account.copy_ns = account.kernels = account.spin_ns = 0;
+    account.peak_bytes = account.bytes;
+    zero_history(state_->history[a]);
+    commit();
+  }
+  for (std::uint32_t d = 0; d < state_->device_count; ++d) {
+    change(state_->devices[d]).busy_ns = 0;
+    zero_history(state_->device_history[d]);
+  }
+  for (Flag& flag : state_->flags) {
+    if (flag.used && flag.process == kNone) change(flag).value = 0;
+  }
+  commit();
+}
+
+// Histories are large and only tell the past: half a reset is no harm, so they bypass the journal.
+void Engine::zero_history(const History& history) {
+  for (const Bucket& bucket : history.buckets) {
+    if (bucket.held_ns != 0) const_cast<Bucket&>(bucket) = {};
+  }
+}
+
 }  // namespace headgate::sim

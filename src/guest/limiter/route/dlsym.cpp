@@ -41,30 +41,51 @@ void* ask_in_callers_scope(const Question& question) {
   return found;
 }
 
-// The first definition in an object loaded after the caller's.
-void* definition_after_caller(const Question& question) {
+// The first definition in an object loaded after the caller's, other than ours.
+struct Next {
+  void* found = nullptr;
+  bool caller_precedes_us = false;  // then the real function, asked for the next, would find us
+};
+
+Next definition_after_caller(const Question& question) {
   struct Walk {
     const Question* question;
     bool passed;
-    void* found;
-  } walk{&question, false, nullptr};
+    Next next;
+  } walk{&question, false, {}};
   bare::each_object(
       [](const bare::Object& object, void* raw) {
         auto* at = static_cast<Walk*>(raw);
-        if (at->passed) at->found = bare::symbol_in(object, at->question->name);
-        else at->passed = bare::covers(object, at->question->caller);
-        return at->found != nullptr;
+        if (!at->passed) {
+          at->passed = bare::covers(object, at->question->caller);
+        } else if (bare::covers(object, reinterpret_cast<const void*>(&real_dl))) {
+          at->next.caller_precedes_us = true;
+        } else {
+          at->next.found = bare::symbol_in(object, at->question->name);
+        }
+        return at->next.found != nullptr;
       },
       &walk);
-  return walk.found;
+  return walk.next;
+}
+
+// Whether a search that the caller starts can reach the driver at all: it may be loaded for somebody else only
+// (RTLD_LOCAL). Asked by a name that the driver alone defines.
+bool driver_is_in_scope(const Governed& governed, const Question& question) {
+  Question probe = question;
+  probe.name = governed.is_nvml ? "nvmlInit_v2" : "cuInit";
+  return is_drivers(governed, ask(probe, RTLD_NEXT)) || is_drivers(governed, ask_in_callers_scope(probe));
 }
 
 // True: `answer` is what the caller gets. False: let the real function answer him.
 bool answer_next(const Governed& governed, const Question& question, void*& answer) {
-  void* next = definition_after_caller(question);
-  if (next == nullptr || !is_drivers(governed, next)) return false;
-  if (ask(question, RTLD_NEXT) != next && ask_in_callers_scope(question) != next) return false;
-  answer = governed.hook;
+  const Next next = definition_after_caller(question);
+  if (next.found != nullptr && is_drivers(governed, next.found) && driver_is_in_scope(governed, question)) {
+    answer = governed.hook;
+    return true;
+  }
+  if (!next.caller_precedes_us) return false;
+  answer = ask(question, RTLD_NEXT);  // next after us: for a caller before us, that is what he would have got
   return true;
 }
 

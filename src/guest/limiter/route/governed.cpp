@@ -31,7 +31,7 @@ const Governed* find(std::span<const Governed> list, std::string_view name) {
   std::size_t low = 0, high = list.size();
   while (low < high) {
     const std::size_t middle = low + (high - low) / 2;
-    if (list[middle].name < name) low = middle + 1;
+    if (std::string_view(list[middle].name) < name) low = middle + 1;
     else high = middle;
   }
   return low < list.size() && list[low].name == name ? &list[low] : nullptr;

@@ -8,7 +8,7 @@
 namespace headgate::limiter {
 
 struct Governed {
-  std::string_view name;
+  const char* name;
   void* hook;          // ours
   void* const* real;   // where driver.hpp keeps the loaded library's own
   bool is_nvml;

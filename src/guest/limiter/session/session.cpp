@@ -2,10 +2,9 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <string.h>
-#include <sys/prctl.h>
 
 #include "guest/bare/futex.hpp"
+#include "guest/bare/text.hpp"
 #include "guest/ledger/pages.hpp"
 #include "guest/limiter/compute/compute.hpp"
 #include "guest/limiter/memory/memory.hpp"
@@ -20,7 +19,7 @@ extern "C" void* __dso_handle;
 
 namespace headgate::limiter {
 
-Session session{};
+constinit Session session{};
 
 namespace {
 
@@ -101,8 +100,10 @@ Membership join(const SeenDevices& devices, bool with_slot) {
   else if (grant != nullptr) fault = ledger::create_or_join_share(base, *grant, ledger::Access::tenant, pages);
   else fault = ledger::open_share(base, name, ledger::Access::tenant, pages);
   if (fault) {
-    char why[512];
-    ledger::explain(fault, why, sizeof why);
+    char why[640];
+    bare::Text text(why);
+    text.add("share ").add(name).add(": ");
+    ledger::explain(fault, why + text.size(), sizeof why - text.size());
     return refuse(why);
   }
   watch_forks();

@@ -1,0 +1,21 @@
+// Counts system calls from outside, by ptrace: nothing is preloaded, nothing is filtered, every call of every thread is seen.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "base/result.hpp"
+#include "cli/load/child.hpp"
+
+namespace headgate::bench {
+
+struct SystemCalls {
+  std::uint64_t of_marking_thread = 0;  // between its marks (cost/markers.hpp)
+  std::uint64_t of_other_threads = 0;   // while the marking thread was between marks
+  std::map<long, std::uint64_t> by_number;  // of the marking thread, between marks
+};
+
+// Runs the child of `spec` to its end under the tracer. Errors: ptrace is not allowed, or the child failed.
+[[nodiscard]] Result<SystemCalls> count_system_calls(const load::ChildSpec& spec);
+
+}  // namespace headgate::bench

@@ -1,0 +1,64 @@
+#include "base/result.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace headgate {
+namespace {
+
+Result<int> half(int number) {
+  if (number % 2 != 0) return fail(ErrorCode::usage, std::to_string(number) + " is odd", "give an even number");
+  return number / 2;
+}
+
+Result<int> quarter(int number) {
+  const int once = TRY(half(number));
+  return TRY(half(once));
+}
+
+Result<std::unique_ptr<int>> boxed(int number) { return std::make_unique<int>(TRY(half(number))); }
+
+TEST(Result, AnErrorLeavesTheCallerAtOnceWithItsWordsAndItsHint) {
+  const auto result = quarter(6);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error(), (Error{ErrorCode::usage, "3 is odd", "give an even number"}));
+}
+
+TEST(Result, AValuePassesThroughTry) { EXPECT_EQ(quarter(12).value(), 3); }
+
+TEST(Result, TryMovesValuesThatCannotBeCopied) {
+  auto take = []() -> Result<int> { return *TRY(boxed(8)); };
+  EXPECT_EQ(take().value(), 4);
+}
+
+TEST(Result, ASystemErrorSaysWhatFailedAndWhy) {
+  const auto error = fail_errno("open /no/such", ENOENT, "create it").error();
+  EXPECT_EQ(error.message, "open /no/such: No such file or directory");
+  EXPECT_EQ(error.hint, "create it");
+  EXPECT_EQ(error.code, ErrorCode::failed);
+}
+
+TEST(Result, MissingPermissionAndAFullDiskAreToldApartByExitStatus) {
+  EXPECT_EQ(fail_errno("x", EACCES, "").error().code, ErrorCode::denied);
+  EXPECT_EQ(fail_errno("x", EPERM, "").error().code, ErrorCode::denied);
+  for (const int full : {ENOSPC, EDQUOT, ENOMEM})
+    EXPECT_EQ(fail_errno("x", full, "").error().code, ErrorCode::no_capacity);
+}
+
+TEST(Result, ScriptsCanRelyOnTheExitStatusOfEachKindOfError) {
+  const std::array<std::pair<ErrorCode, int>, 6> documented{{{ErrorCode::failed, 1},
+                                                             {ErrorCode::usage, 2},
+                                                             {ErrorCode::unreachable, 3},
+                                                             {ErrorCode::no_capacity, 4},
+                                                             {ErrorCode::denied, 5},
+                                                             {ErrorCode::unsupported, 6}}};
+  for (const auto& [code, status] : documented) EXPECT_EQ(exit_status(code), status);
+}
+
+}  // namespace
+}  // namespace headgate

@@ -1,0 +1,155 @@
+#include "cli/command_line.hpp"
+
+#include <gtest/gtest.h>
+
+#include "cli/completion.hpp"
+#include "cli/wish.hpp"
+
+namespace headgate::cli {
+namespace {
+
+Result<Invocation> words(std::vector<const char*> argv) {
+  argv.insert(argv.begin(), "headgate");
+  return parse(static_cast<int>(argv.size()), argv.data());
+}
+
+TEST(CommandLine, BareMeansStatus) {
+  EXPECT_EQ(words({})->word, "status");
+  EXPECT_EQ(words({"--json"})->voice.format, Format::json);
+  EXPECT_EQ(words({"-o", "json", "--sim"})->simulate, "");
+}
+
+TEST(CommandLine, RunLeavesTheProgramsOwnOptionsAlone) {
+  const auto run = words({"run", "--mem", "8GiB", "--compute=25%", "--sim", "--", "python", "--mem", "1", "--", "-x"});
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->word, "run");
+  EXPECT_EQ(run->run.memory, "8GiB");
+  EXPECT_EQ(run->run.compute, "25%");
+  EXPECT_EQ(run->simulate, "");
+  EXPECT_EQ(run->run.command, (std::vector<std::string>{"python", "--mem", "1", "--", "-x"}));
+  const auto bare = words({"run", "-m", "8G", "train", "--sim=tiny", "--json"});
+  ASSERT_TRUE(bare);
+  EXPECT_EQ(bare->run.command.front(), "train");
+  EXPECT_FALSE(bare->simulate) << "--sim=tiny belongs to the program";
+}
+
+TEST(CommandLine, SimTakesAProfileOnlyAfterAnEqualsSign) {
+  EXPECT_EQ(words({"run", "--sim=l40s-x2", "--", "x"})->simulate, "l40s-x2");
+  EXPECT_EQ(words({"sim", "truth", "--sim=tiny"})->simulate, "tiny");
+  EXPECT_EQ(words({"run", "--sim", "l40s-x2"})->run.command.front(), "l40s-x2");
+}
+
+TEST(CommandLine, WhatIsNotUnderstoodIsNamed) {
+  const struct {
+    std::vector<const char*> argv;
+    std::string_view named;
+  } table[] = {
+      {{"stauts"}, "stauts"},
+      {{"status", "--jsno"}, "--jsno"},
+      {{"run", "--mme", "8G", "--", "x"}, "--mme"},
+      {{"completion", "tcsh"}, "tcsh"},
+      {{"-o", "xml"}, "xml"},
+      {{"status", "--interval", "5"}, "5"},
+      {{"sim"}, "sim"},
+  };
+  for (const auto& row : table) {
+    const auto parsed = words(row.argv);
+    ASSERT_FALSE(parsed) << row.named;
+    EXPECT_EQ(parsed.error().code, ErrorCode::usage);
+    EXPECT_NE(parsed.error().message.find(row.named), std::string::npos) << parsed.error().message;
+    EXPECT_FALSE(parsed.error().hint.empty()) << row.named;
+  }
+}
+
+TEST(CommandLine, HelpIsAnAnswerNotAnError) {
+  const auto help = words({"run", "--help"});
+  ASSERT_TRUE(help);
+  ASSERT_TRUE(help->help);
+  EXPECT_NE(help->help->find("--mem"), std::string::npos);
+}
+
+TEST(CommandLine, EachBadLimitHasItsExactSentence) {
+  const struct {
+    const char* text;
+    const char* message;
+    const char* hint;
+  } memory[] = {
+      {"0m", "--mem '0m' is zero", "accepted: 8GiB, 8G, 1.5GiB, 800MiB, 8GB (decimal) or 50% of the card"},
+      {"abc", "--mem 'abc' is not understood", "accepted: 8GiB, 8G, 1.5GiB, 800MiB, 8GB (decimal) or 50% of the card"},
+      {"-1", "--mem '-1' is negative", "accepted: 8GiB, 8G, 1.5GiB, 800MiB, 8GB (decimal) or 50% of the card"},
+      {"1e9GiB", "--mem '1e9GiB' is not understood", "accepted: 8GiB, 8G, 1.5GiB, 800MiB, 8GB (decimal) or 50% of the card"},
+      {"8000", "--mem '8000' has no unit", "did you mean 8000MiB? accepted: 8GiB, 8G, 1.5GiB, 800MiB, 8GB (decimal) or 50% of the card"},
+      {"99999999999999G", "--mem '99999999999999G' is too large", "accepted: 8GiB, 8G, 1.5GiB, 800MiB, 8GB (decimal) or 50% of the card"},
+  };
+  for (const auto& row : memory) {
+    const auto parsed = memory_option("--mem", row.text);
+    ASSERT_FALSE(parsed);
+    EXPECT_EQ(parsed.error(), (Error{ErrorCode::usage, row.message, row.hint}));
+  }
+  EXPECT_EQ(compute_option("--compute", "0").error(), (Error{ErrorCode::usage, "--compute '0' is zero", "accepted: 50%, 0.5 or 500m: more than 0, at most one GPU"}));
+  EXPECT_EQ(compute_option("--compute", "101%").error(),
+            (Error{ErrorCode::usage, "--compute '101%' is more than a whole GPU", "accepted: 50%, 0.5 or 500m: more than 0, at most one GPU"}));
+  EXPECT_EQ(compute_option("--compute", "50").error().hint, "did you mean 50%? accepted: 50%, 0.5 or 500m: more than 0, at most one GPU");
+}
+
+Gpus one_card() {
+  Gpu gpu;
+  gpu.uuid = "GPU-9c2f0000-1111";
+  gpu.model = "NVIDIA H200";
+  gpu.memory_total_bytes = gpu.memory_free_bytes = 141ull << 30;
+  return {{gpu}, "570", "", true};
+}
+
+TEST(Wish, MoreMemoryThanTheCardIsRefusedNamingBoth) {
+  Wish wish;
+  wish.memory = grant::Memory{.bytes = 200ull << 30};
+  wish.memory_text = "--mem 200GiB";
+  const char* const none[] = {nullptr};
+  const auto grant = make_grant(wish, one_card(), {0}, none, std::nullopt);
+  ASSERT_FALSE(grant);
+  EXPECT_EQ(grant.error(), (Error{ErrorCode::no_capacity, "--mem 200GiB is more than GPU 0 (H200) has: 141.0 GiB", "ask for at most 141.0 GiB, or choose another GPU with --gpu"}));
+}
+
+TEST(Wish, AnOptionWinsOverTheEnvironmentAndThatOverTheConfiguration) {
+  const char* const environment[] = {"CUDA_MEM_LIMIT_0=1g", "CUDA_CORE_LIMIT=30", nullptr};
+  Wish wish;
+  wish.memory = grant::Memory{.bytes = 5};
+  wish.compute_ppm = 7;
+  auto grant = make_grant(wish, one_card(), {0}, environment, std::nullopt);
+  EXPECT_EQ(grant->devices[0].memory_limit_bytes, 5u);
+  EXPECT_EQ(grant->devices[0].compute_ceiling_ppm, 7u);
+  wish.memory_is_default = wish.compute_is_default = true;
+  grant = make_grant(wish, one_card(), {0}, environment, std::nullopt);
+  EXPECT_EQ(grant->devices[0].memory_limit_bytes, 1ull << 30);
+  EXPECT_EQ(grant->devices[0].compute_ceiling_ppm, 300'000u);
+}
+
+TEST(Wish, AnUnreadableEnvironmentIsAnErrorNotNoLimit) {
+  const char* const environment[] = {"CUDA_MEM_LIMIT=0", nullptr};
+  const auto grant = make_grant({}, one_card(), {0}, environment, std::nullopt);
+  ASSERT_FALSE(grant);
+  EXPECT_EQ(grant.error().message, "the environment variable CUDA_MEM_LIMIT='0' is zero; accepted: bytes, or a number with k, m, g or t (binary), such as 3g, 1.5G or 1000m");
+}
+
+TEST(Wish, AnUnknownGpuIsNamedWithThoseThatAreThere) {
+  const auto chosen = choose_gpus("--gpu", "0,3", one_card());
+  ASSERT_FALSE(chosen);
+  EXPECT_EQ(chosen.error().code, ErrorCode::usage);
+  EXPECT_EQ(chosen.error().message, "--gpu '0,3': '3' is not a GPU of this node");
+  EXPECT_NE(chosen.error().hint.find("GPUs here: 0 (GPU-9c2f0000)"), std::string::npos) << chosen.error().hint;
+  EXPECT_EQ(choose_gpus("--gpu", "MIG-1", one_card()).error().code, ErrorCode::unsupported);
+}
+
+TEST(Completion, KnowsEveryWordInEveryShell) {
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const auto script = completion_script(shell, word_tree());
+    ASSERT_TRUE(script);
+    for (const char* word : {"run", "status", "ps", "free", "why", "doctor", "sim", "truth", "config", "completion", "version", "demo", "bench"}) {
+      EXPECT_NE(script->find(word), std::string::npos) << shell << " " << word;
+    }
+  }
+  EXPECT_FALSE(completion_script("tcsh", word_tree()));
+}
+
+}  // namespace
+}  // namespace headgate::cli

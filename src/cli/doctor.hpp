@@ -1,0 +1,39 @@
+// headgate doctor: checks what headgate needs, and says how to repair it. Changes nothing.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/command_line.hpp"
+#include "config/config.hpp"
+
+namespace headgate::cli {
+
+enum class Health { ok, warn, fail };
+
+struct Finding {
+  Health health = Health::ok;
+  std::string what;
+  std::string repair;  // empty where nothing is to be done
+};
+
+[[nodiscard]] std::string findings_text(const std::vector<Finding>& findings, const Voice& voice);
+[[nodiscard]] std::string findings_json(const std::vector<Finding>& findings);
+[[nodiscard]] std::vector<Finding> examine(const Invocation& invocation, const config::Config& config);
+
+// A driver library against the table of names.
+struct SymbolReport {
+  std::string library;
+  std::string api;                    // "CUDA" or "NVML", by what it exports
+  std::size_t exported = 0;           // functions of that API in the library
+  std::vector<std::string> unknown;   // exported, not in the table: they pass the limiter unseen
+  std::vector<std::string> missing;   // in the table, not exported: another driver version's
+};
+[[nodiscard]] Result<SymbolReport> compare_symbols(const std::string& library);
+[[nodiscard]] std::string symbols_text(const std::vector<SymbolReport>& reports, const Voice& voice);
+[[nodiscard]] std::string symbols_json(const std::vector<SymbolReport>& reports);
+
+}  // namespace headgate::cli

@@ -1,0 +1,277 @@
+#include "cli/run.hpp"
+
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "cli/devices.hpp"
+#include "cli/launch.hpp"
+#include "cli/paths.hpp"
+#include "cli/program.hpp"
+#include "cli/shares.hpp"
+#include "cli/source.hpp"
+#include "cli/units.hpp"
+#include "cli/wish.hpp"
+#include "guest/grant/text.hpp"
+
+namespace headgate::cli {
+namespace {
+
+// The command's own seat in the share: while it waits, nobody takes the share for abandoned.
+class Seat {
+ public:
+  Seat() = default;
+  Seat(const Seat&) = delete;
+  ~Seat() { leave(); }
+
+  void leave() {
+    if (pages.usage != nullptr) ledger::release(*pages.usage, slot);
+    ledger::close_pages(pages);
+    pages = {};
+  }
+
+  ledger::SharePages pages;
+  ledger::SlotRef slot;
+};
+
+struct Plan {
+  Source source;
+  Gpus gpus;
+  std::vector<std::size_t> chosen;
+  std::string base, name;
+  bool named = false;
+  ledger::ShareGrant grant;
+};
+
+Result<void> refuse_what_needs_the_daemon(const RunOptions& run) {
+  if (!run.burst && !run.weight) return {};
+  return fail(ErrorCode::unsupported, std::string(run.burst ? "--burst" : "--weight") + " needs the daemon (headgated), which decides between shares; it is not running here",
+              "without it a share has a ceiling only: --compute");
+}
+
+Result<void> refuse_nesting() {
+  if (environment("HEADGATE_SHARE").empty() || !environment("LD_PRELOAD").contains("libheadgate.so")) return {};
+  return fail(ErrorCode::unsupported, "this program runs inside the share '" + environment("HEADGATE_SHARE") + "' already", "start it outside, or start the command directly: it is held as well");
+}
+
+Result<void> refuse_unheld(const Program& program, const RunOptions& run) {
+  if (!program.unheld) return {};
+  if (run.allow_unheld) {
+    say("NOT HELD: " + *program.unheld);
+    return {};
+  }
+  return fail(ErrorCode::unsupported, "cannot hold it: " + *program.unheld, "--allow-unheld starts it without limits; a container with its own GPU, MPS or MIG can hold it");
+}
+
+std::string random_name() {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::random_device random;
+  std::string name = "run-";
+  for (int i = 0; i < 4; ++i) name += kDigits[random() % 16];
+  return name;
+}
+
+std::optional<ledger::ShareGrant> existing(const std::string& base, const std::string& name) {
+  ledger::SharePages pages;
+  if (ledger::open_share(base.c_str(), name.c_str(), ledger::Access::owner, pages)) return std::nullopt;
+  const ledger::ShareGrant grant = ledger::grant_of(*pages.policy);
+  ledger::close_pages(pages);
+  return grant;
+}
+
+// The GPUs of an existing share, where no others were asked for.
+Result<std::vector<std::size_t>> gpus_of(const ledger::ShareGrant& held, const Gpus& gpus) {
+  std::vector<std::size_t> chosen;
+  for (std::uint32_t i = 0; i < held.device_count; ++i) {
+    const auto found = std::ranges::find(gpus.list, held.devices[i].uuid, &Gpu::uuid);
+    if (found == gpus.list.end()) {
+      return fail(ErrorCode::unreachable, std::string("the share '") + held.name + "' is on " + held.devices[i].uuid + ", which is not a GPU of this node",
+                  "choose another --name, or look at the node the share was made on (--sim)");
+    }
+    chosen.push_back(static_cast<std::size_t>(found - gpus.list.begin()));
+  }
+  return chosen;
+}
+
+Result<Plan> make_plan(const Invocation& invocation, const config::Config& config) {
+  Wish wish = TRY(read_wish(invocation.run, config));
+  Plan plan;
+  plan.source = TRY(source_for(invocation.simulate, config["sim.profile"].value));
+  plan.gpus = TRY(read_gpus(plan.source));
+  if (plan.gpus.list.empty()) return fail(ErrorCode::unreachable, "the NVIDIA driver knows no GPU here", "'headgate run --sim ...' uses a simulated GPU");
+  plan.base = TRY(runtime_dir());
+  if (!wish.name && !environment("HEADGATE_SHARE").empty()) wish.name = environment("HEADGATE_SHARE");
+  plan.named = wish.name.has_value();
+  plan.name = wish.name.value_or("");
+  if (plan.named && !grant::is_share_name(plan.name)) {
+    return fail(ErrorCode::usage, "HEADGATE_SHARE '" + harmless(plan.name) + "' cannot name a share", "accepted: " + std::string(grant::accepted(grant::Syntax::share_name)));
+  }
+  const auto held = plan.named ? existing(plan.base, plan.name) : std::nullopt;
+  const std::string from_environment = environment("HEADGATE_GPU");
+  if (wish.gpu) plan.chosen = TRY(choose_gpus("--gpu", *wish.gpu, plan.gpus));
+  else if (!from_environment.empty()) plan.chosen = TRY(choose_gpus("HEADGATE_GPU", from_environment, plan.gpus));
+  else if (held) plan.chosen = TRY(gpus_of(*held, plan.gpus));
+  else if (const auto visible = environment("CUDA_VISIBLE_DEVICES"); !visible.empty()) plan.chosen = TRY(choose_gpus("CUDA_VISIBLE_DEVICES", visible, plan.gpus));
+  else plan.chosen = TRY(choose_gpus("--gpu", "auto", plan.gpus));
+  plan.grant = TRY(make_grant(wish, plan.gpus, plan.chosen, ::environ, held));
+  return plan;
+}
+
+std::string values_text(const ledger::DeviceGrant& device) {
+  const bool limited = device.memory_limit_bytes != ledger::kNoMemoryLimit;
+  return (limited ? bytes_text(device.memory_limit_bytes) : "no memory limit") + ", " +
+         (device.compute_ceiling_ppm == ledger::kWholeGpu ? "no compute limit" : percent_text(device.compute_ceiling_ppm));
+}
+
+Error differs(const Plan& plan) {
+  Error error{ErrorCode::usage, "the share '" + plan.name + "' is in use with other values", "use the same values, leave them out to join it as it is, or choose another --name"};
+  if (const auto held = existing(plan.base, plan.name); held && held->device_count > 0) {
+    error.message += ": it has " + values_text(held->devices[0]) + " on " + held->devices[0].uuid + ", asked was " + values_text(plan.grant.devices[0]) + " on " + plan.grant.devices[0].uuid;
+  }
+  return error;
+}
+
+Result<void> enter(Plan& plan, Seat& seat) {
+  if (auto made = make_private_directory(plan.base); !made) return made;
+  for (int attempt = 0;; ++attempt) {
+    if (!plan.named) plan.name = random_name();
+    std::memset(plan.grant.name, 0, sizeof plan.grant.name);
+    std::strncpy(plan.grant.name, plan.name.c_str(), sizeof plan.grant.name - 1);
+    if (!plan.named && existing(plan.base, plan.name)) continue;
+    const auto fault = ledger::enter_share(plan.base.c_str(), plan.name.c_str(), &plan.grant, seat.pages, seat.slot);
+    if (!fault) return {};
+    if (fault.error != ledger::PageError::different_values) {
+      Error error = share_error(fault);
+      if (fault.error == ledger::PageError::read_only || fault.error == ledger::PageError::no_space || fault.error == ledger::PageError::no_permission) {
+        error.hint = "set HEADGATE_RUNTIME_DIR or XDG_RUNTIME_DIR to a directory with room that you may write";
+      }
+      return std::unexpected(error);
+    }
+    // Nobody sits in it any more: its values are nobody's, and it is made anew.
+    bool removed = false;
+    if (attempt > 0 || ledger::remove_if_empty(plan.base.c_str(), plan.name.c_str(), removed) || !removed) return std::unexpected(differs(plan));
+  }
+}
+
+std::size_t neighbours(const Plan& plan) {
+  const Shares shares = read_shares(plan.base);
+  return static_cast<std::size_t>(std::ranges::count_if(shares.list, [&](const Share& share) {
+    if (share.name == plan.name || share.processes.empty()) return false;
+    return std::ranges::any_of(share.devices, [&](const ShareDevice& device) {
+      return std::ranges::any_of(plan.chosen, [&](std::size_t index) { return plan.gpus.list[index].uuid == device.uuid; });
+    });
+  }));
+}
+
+void announce(const Plan& plan) {
+  std::string where;
+  for (const std::size_t index : plan.chosen) {
+    where += (where.empty() ? "GPU " : ", GPU ") + std::to_string(plan.gpus.list[index].index) + " (" + short_model(plan.gpus.list[index].model) + ")";
+  }
+  const std::size_t others = neighbours(plan);
+  say("share " + plan.name + " on " + where + ": " + (plan.chosen.size() > 1 ? "each " : "") + values_text(plan.grant.devices[0]) + ", level " +
+      level_text(plan.grant.level) + (plan.gpus.simulated ? ", SIMULATED" : "") +
+      (others == 0 ? "" : "; compute is approximate: " + std::to_string(others) + (others == 1 ? " other share" : " other shares") + " on the card and no daemon"));
+}
+
+// Names that carry limits or choices of GPUs: the share's pages say these now, and a second voice would be refused.
+bool is_replaced(std::string_view name) {
+  using grant::Meaning;
+  for (const std::string_view plain : {"LD_PRELOAD", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "HEADGATE_SIM_DIR", "HEADGATE_RUNTIME_DIR"}) {
+    if (name == plain) return true;
+  }
+  for (const auto& row : grant::variables()) {
+    switch (row.meaning) {
+      case Meaning::memory: case Meaning::ceiling: case Meaning::soft: case Meaning::gpu: case Meaning::share: case Meaning::fail_policy:
+      case Meaning::uuid_list: case Meaning::uuid_at: case Meaning::oversubscribe: case Meaning::opt_out: case Meaning::compute_policy: break;
+      default: continue;
+    }
+    if (name == row.name) return true;
+    std::uint64_t index = 0;
+    if (row.indexed && name.size() > row.name.size() + 1 && name.starts_with(row.name) && name[row.name.size()] == '_' &&
+        grant::whole_number(name.substr(row.name.size() + 1), 1u << 30, index)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Result<std::vector<std::string>> child_environment(const Plan& plan, const config::Config& config) {
+  std::vector<std::string> all;
+  for (char** entry = ::environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    if (!is_replaced(text.substr(0, text.find('=')))) all.emplace_back(text);
+  }
+  const std::string library = TRY(limiter_library());
+  if (library.find_first_of(" :") != std::string::npos) {
+    return fail(ErrorCode::failed, "the limiter lies at '" + library + "': the loader takes no path with a space or a colon", "install headgate elsewhere");
+  }
+  const std::string preload = environment("LD_PRELOAD");
+  all.push_back("LD_PRELOAD=" + (preload.empty() ? "" : preload + ":") + library);
+  std::string uuids;
+  for (const std::size_t index : plan.chosen) uuids += (uuids.empty() ? "" : ",") + plan.gpus.list[index].uuid;
+  all.push_back("CUDA_VISIBLE_DEVICES=" + uuids);
+  all.push_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
+  all.push_back("HEADGATE_SHARE=" + plan.name);
+  all.push_back("HEADGATE_RUNTIME_DIR=" + plan.base);
+  std::string library_path = environment("LD_LIBRARY_PATH");
+  if (!plan.source.simulated_directory.empty()) {
+    all.push_back("HEADGATE_SIM_DIR=" + plan.source.simulated_directory);
+    library_path = TRY(simulator_libraries()) + (library_path.empty() ? "" : ":" + library_path);
+  } else if (const std::string given = environment("HEADGATE_SIM_DIR"); !given.empty()) {
+    all.push_back("HEADGATE_SIM_DIR=" + given);
+  }
+  if (!library_path.empty()) all.push_back("LD_LIBRARY_PATH=" + library_path);
+  const auto& log = config["defaults.log"];
+  if (log.origin != "default" && environment("HEADGATE_LOG").empty()) all.push_back("HEADGATE_LOG=" + log.value);
+  return all;
+}
+
+Result<int> start(const Invocation& invocation, const config::Config& config, const Program& program) {
+  Plan plan = TRY(make_plan(invocation, config));
+  TRY(limiter_library());
+  ::prctl(PR_SET_NAME, kWaiterName);
+  Seat seat;
+  if (auto entered = enter(plan, seat); !entered) return std::unexpected(entered.error());
+  if (invocation.voice.talk) announce(plan);
+  auto environment = child_environment(plan, config);
+  auto status = environment ? run_and_wait({program.path, invocation.run.command, std::move(*environment)}) : std::unexpected(environment.error());
+  seat.leave();
+  // A named share stays, with its account and history, for the next run under its name.
+  bool removed = false;
+  if (!plan.named) (void)ledger::remove_if_empty(plan.base.c_str(), plan.name.c_str(), removed);
+  return status;
+}
+
+Result<void> check(const Invocation& invocation) {
+  if (invocation.run.command.empty()) return fail(ErrorCode::usage, "run: no command was given", "write it after '--', such as: headgate run --mem 8GiB -- python train.py");
+  if (auto ok = refuse_what_needs_the_daemon(invocation.run); !ok) return ok;
+  return refuse_nesting();
+}
+
+int give_up(const Error& error, const Voice& voice) {
+  complain(error, voice);
+  return error.code == ErrorCode::failed ? 125 : exit_status(error.code);
+}
+
+}  // namespace
+
+int run(const Invocation& invocation, const config::Config& config) {
+  const Voice& voice = invocation.voice;
+  if (auto ok = check(invocation); !ok) return give_up(ok.error(), voice);
+  const auto program = find_program(invocation.run.command.front());
+  if (!program) {
+    complain(program.error().error, voice);
+    return program.error().status;
+  }
+  // Values first: a mistyped limit is worth more words than the program's nature.
+  if (auto wish = read_wish(invocation.run, config); !wish) return give_up(wish.error(), voice);
+  if (auto ok = refuse_unheld(*program, invocation.run); !ok) return give_up(ok.error(), voice);
+  const auto status = start(invocation, config, *program);
+  return status ? *status : give_up(status.error(), voice);
+}
+
+}  // namespace headgate::cli

@@ -1,0 +1,58 @@
+#include "cli/source.hpp"
+
+#include <sys/stat.h>
+
+#include "cli/paths.hpp"
+#include "config/profile_toml.hpp"
+#include "sim/node.hpp"
+#include "sim/profile.hpp"
+
+namespace headgate::cli {
+namespace {
+
+Result<sim::Profile> profile_named(const std::string& name) {
+  if (const sim::Profile* found = sim::find_profile(name)) return *found;
+  if (name.contains('/') || name.ends_with(".toml")) return config::load_profile(name);
+  return fail(ErrorCode::usage, "--sim=" + name + " names no profile", "accepted: " + accepted_profiles() + ", or the path of a .toml file");
+}
+
+bool has_node(const std::string& directory) {
+  struct stat facts {};
+  return ::stat((directory + "/node").c_str(), &facts) == 0;
+}
+
+Result<Source> simulated_source(const std::string& directory) {
+  return Source{TRY(simulator_libraries()) + "/libnvidia-ml.so.1", directory};
+}
+
+}  // namespace
+
+std::string accepted_profiles() {
+  std::string all;
+  for (const auto& profile : sim::built_in_profiles()) all += (all.empty() ? "" : ", ") + std::string(profile.name);
+  return all;
+}
+
+Result<std::string> simulated_node(const std::string& profile, const std::string& usual_profile) {
+  const std::string directory = TRY(sim_directory(profile));
+  if (profile.empty() && has_node(directory)) return directory;
+  const sim::Profile wanted = TRY(profile_named(profile.empty() ? usual_profile : profile));
+  if (auto made = make_private_directory(directory); !made) return std::unexpected(made.error());
+  if (auto made = sim::create_node(directory, wanted); !made) return std::unexpected(made.error());
+  return directory;
+}
+
+Result<Source> source_for(const std::optional<std::string>& simulate, const std::string& usual_profile) {
+  if (!simulate) return Source{};
+  return simulated_source(TRY(simulated_node(*simulate, usual_profile)));
+}
+
+Result<Gpus> gpus_to_view(const std::optional<std::string>& simulate, const std::string& usual_profile) {
+  auto gpus = read_gpus(TRY(source_for(simulate, usual_profile)));
+  if (gpus || simulate) return gpus;
+  const auto directory = sim_directory("");
+  if (!directory || !has_node(*directory)) return gpus;
+  return read_gpus(TRY(simulated_source(*directory)));
+}
+
+}  // namespace headgate::cli

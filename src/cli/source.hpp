@@ -1,0 +1,25 @@
+// Which GPUs a word of the command looks at: this machine's, or a simulated node's (made on first use).
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
+#include "cli/devices.hpp"
+
+namespace headgate::cli {
+
+// The profiles a --sim=PROFILE may name, for messages.
+[[nodiscard]] std::string accepted_profiles();
+
+// The node's directory with a node in it. `profile`: what stood behind --sim=, may be empty; `usual_profile`: of the
+// configuration, used only where a new node is made.
+[[nodiscard]] Result<std::string> simulated_node(const std::string& profile, const std::string& usual_profile);
+
+// For a word that needs GPUs: the simulated node if asked for, else the machine's driver.
+[[nodiscard]] Result<Source> source_for(const std::optional<std::string>& simulate, const std::string& usual_profile);
+
+// For a view: as above; without --sim, where no driver answers, the default simulated node if one exists.
+[[nodiscard]] Result<Gpus> gpus_to_view(const std::optional<std::string>& simulate, const std::string& usual_profile);
+
+}  // namespace headgate::cli

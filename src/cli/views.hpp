@@ -1,0 +1,57 @@
+// The views: a picture of the node in, text or JSON out. Pure, so that each has its golden text.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "cli/devices.hpp"
+#include "cli/output.hpp"
+#include "cli/shares.hpp"
+
+namespace headgate::cli {
+
+struct Picture {
+  std::optional<Gpus> gpus;  // null where no driver answers
+  std::string no_gpus;       // then: why
+  Shares shares;
+};
+
+[[nodiscard]] std::string status_text(const Picture& picture, const Voice& voice);
+[[nodiscard]] std::string status_json(const Picture& picture);
+
+[[nodiscard]] std::string ps_text(const Picture& picture, const Voice& voice);
+[[nodiscard]] std::string ps_json(const Picture& picture);
+
+// What is left on one GPU. "Unsold": not promised to any share, where every share has a limit.
+struct Room {
+  std::uint32_t index = 0;
+  std::string uuid, model;
+  std::uint64_t memory_total_bytes = 0, memory_free_bytes = 0, memory_unsold_bytes = 0;
+  std::uint32_t compute_unsold_ppm = 0;
+  std::uint32_t shares = 0, unlimited_shares = 0;  // with no memory limit
+  bool fits = false;
+};
+struct Fit {
+  std::uint64_t memory_bytes = 0;  // 0: any
+  std::uint32_t memory_ppm = 0;    // of each card, instead of bytes
+  std::uint32_t compute_ppm = 0;   // 0: any
+};
+// "10GiB,30%", "10GiB" or "30%,30%": memory first. Errors: usage.
+[[nodiscard]] Result<Fit> parse_fit(const std::string& text);
+[[nodiscard]] std::vector<Room> rooms(const Picture& picture, const std::optional<Fit>& fit);
+[[nodiscard]] std::string free_text(const Picture& picture, const std::vector<Room>& rooms, const std::optional<Fit>& fit, const Voice& voice);
+[[nodiscard]] std::string free_json(const Picture& picture, const std::vector<Room>& rooms, const std::optional<Fit>& fit);
+
+// `shares`: those to explain.
+[[nodiscard]] std::string why_text(const Picture& picture, const std::vector<Share>& shares, const Voice& voice);
+[[nodiscard]] std::string why_json(const Picture& picture, const std::vector<Share>& shares);
+
+// What all views say about a share in one word: ok, throttled, refused, idle, paused, empty.
+[[nodiscard]] std::string state_of(const Share& share);
+// "GPU 0", or the UUID where this node does not have it.
+[[nodiscard]] std::string gpu_name(const Picture& picture, const std::string& uuid);
+
+}  // namespace headgate::cli

@@ -1,0 +1,139 @@
+#include "cli/views.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+namespace headgate::cli {
+namespace {
+
+constexpr std::uint64_t kGi = 1ull << 30;
+
+Picture picture() {
+  Gpu gpu;
+  gpu.index = 0;
+  gpu.uuid = "GPU-9c2f0000-1111";
+  gpu.model = "NVIDIA H200";
+  gpu.pci_bus_id = "00000000:1B:00.0";
+  gpu.memory_total_bytes = 141 * kGi;
+  gpu.memory_used_bytes = 36 * kGi;
+  gpu.memory_free_bytes = 104 * kGi;
+  gpu.memory_reserved_bytes = 1 * kGi;
+  gpu.busy_percent = 75;
+  gpu.pids = {101, 999};
+
+  ShareDevice device;
+  device.uuid = gpu.uuid;
+  device.memory_limit_bytes = 36 * kGi;
+  device.compute_ceiling_ppm = 250'000;
+  device.memory_used_bytes = 35 * kGi;
+  device.memory_peak_bytes = 36 * kGi;
+  device.refusals = 3;
+  device.last_refusal_bytes = 2 * kGi;
+  device.last_refusal_used_bytes = 35 * kGi;
+  device.last_refusal_ns = 50'531'000'000'000;
+  device.last_refusal_pid = 101;
+  device.held_ns = 2'500'000'000;
+  device.throttled_ns = 7'000'000'000;
+  device.throttled_launches = 40;
+  device.passed_in_debt = 2;
+  device.last_throttle_ns = 50'531'000'000'000;
+  device.held_ppm = 249'900;
+  device.throttled_ppm = 731'000;
+  device.launches = 1000;
+
+  Share share;
+  share.name = "train";
+  share.devices = {device};
+  share.processes = {{101, "python", {35 * kGi}, {1000}}};
+
+  Picture all;
+  all.gpus = Gpus{{gpu}, "570.124.06", "/x/sim/libnvidia-ml.so.1", true};
+  all.shares.list = {share};
+  return all;
+}
+
+TEST(Views, StatusShowsLimitsUseLevelAndThatItIsSimulated) {
+  EXPECT_EQ(status_text(picture(), {}),
+            "driver 570.124.06, 1 GPU, level hook, no daemon, SIMULATED\n"
+            "GPU 0  H200  36.0 GiB of 141.0 GiB used  busy 75 %\n"
+            "  train  35.0 GiB of 36.0 GiB  GPU 24.9 % of 25 %  waited 73.1 %  1 process  hook  throttled\n");
+}
+
+TEST(Views, StatusWithoutADriverStillShowsTheShares) {
+  Picture blind = picture();
+  blind.gpus.reset();
+  blind.no_gpus = "no NVIDIA driver here";
+  const std::string text = status_text(blind, {});
+  EXPECT_TRUE(text.starts_with("no NVIDIA driver here\nGPU-9c2f0000-1111  not a GPU of this node")) << text;
+  EXPECT_NE(text.find("train"), std::string::npos);
+}
+
+TEST(Views, PsNamesProcessesInsideAndOutsideAShare) {
+  EXPECT_EQ(ps_text(picture(), {}),
+            "SIMULATED\n"
+            "SHARE  GPU    PID  COMMAND       MEM  LAUNCHES  LEVEL    STATE\n"
+            "train  GPU 0  101  python   35.0 GiB      1000  hook     throttled\n"
+            "-      GPU 0  999  -               -         -  observe  no share\n");
+}
+
+TEST(Views, FreeCountsWhatIsPromisedAndWhatIsReallyFree) {
+  const auto fit = parse_fit("100GiB,30%");
+  ASSERT_TRUE(fit);
+  const auto all = rooms(picture(), *fit);
+  EXPECT_EQ(free_text(picture(), all, *fit, {}),
+            "SIMULATED\n"
+            "GPU  MODEL   FREE NOW  NOT PROMISED  TIME NOT PROMISED  SHARES  FITS\n"
+            "0    H200   104.0 GiB     104.0 GiB               75 %       1  yes\n");
+  EXPECT_FALSE(rooms(picture(), Fit{.memory_bytes = 105 * kGi}).front().fits);
+  EXPECT_FALSE(rooms(picture(), Fit{.compute_ppm = 760'000}).front().fits);
+  EXPECT_FALSE(rooms(picture(), Fit{.memory_ppm = 750'000}).front().fits);
+}
+
+TEST(Views, WhyExplainsARefusalAndTheWaitsInWordsAndNumbers) {
+  ::setenv("TZ", "UTC0", 1);
+  EXPECT_EQ(why_text(picture(), picture().shares.list, {}),
+            "share train on GPU 0, level hook, SIMULATED\n"
+            "  memory: refused 3 times, last at 14:02:11: process 101 asked for 2.0 GiB\n"
+            "    reason: the share's limit of 36.0 GiB; 35.0 GiB were in use, so 1.0 GiB were left\n"
+            "    not caused by neighbours: the card has 104.0 GiB free now\n"
+            "    what helps: a smaller batch, or a share of at least 37.0 GiB\n"
+            "  compute: limit 25 %; the GPU was held for 2.5 s\n"
+            "    40 launches waited 7.0 s in all, the last at 14:02:11\n"
+            "    reason: the share had used its 25 % of the GPU's time; not caused by neighbours\n"
+            "    2 of them went after 20 ms although the share was in debt, because its earlier work was unfinished\n");
+}
+
+TEST(Views, EveryJsonHasItsSchemaBaseUnitsAndSaysThatItIsSimulated) {
+  const Picture now = picture();
+  for (const auto& [text, schema] : {std::pair{status_json(now), "headgate.status/v1"}, std::pair{ps_json(now), "headgate.ps/v1"},
+                                     std::pair{free_json(now, rooms(now, {}), {}), "headgate.free/v1"}, std::pair{why_json(now, now.shares.list), "headgate.why/v1"}}) {
+    const auto json = nlohmann::json::parse(text);
+    EXPECT_EQ(json.at("schema"), schema);
+    EXPECT_EQ(json.at("simulated"), true);
+  }
+  const auto status = nlohmann::json::parse(status_json(now));
+  EXPECT_EQ(status.at("shares").at(0).at("devices").at(0).at("memory_limit_bytes"), 36 * kGi);
+  EXPECT_EQ(status.at("shares").at(0).at("devices").at(0).at("compute_ceiling_ratio"), 0.25);
+}
+
+TEST(Views, ASharesNameOrCommandCannotDriveTheTerminal) {
+  Voice voice;
+  EXPECT_EQ(harmless("a\x1b[2Jb\n"), "a?[2Jb?");
+}
+
+TEST(Views, StateIsTheWorstThingToSay) {
+  Share share = picture().shares.list.front();
+  EXPECT_EQ(state_of(share), "throttled");
+  share.devices[0].memory_used_bytes = 36 * kGi;
+  EXPECT_EQ(state_of(share), "full");
+  share.paused = true;
+  EXPECT_EQ(state_of(share), "paused");
+  share.paused = false;
+  share.processes.clear();
+  EXPECT_EQ(state_of(share), "empty");
+}
+
+}  // namespace
+}  // namespace headgate::cli

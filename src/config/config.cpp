@@ -1,0 +1,129 @@
+#include "config/config.hpp"
+
+#include "config/toml.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "guest/grant/size.hpp"
+
+namespace headgate::config {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_one_of(std::string_view value, std::initializer_list<std::string_view> words) { return std::ranges::find(words, value) != words.end(); }
+
+// Why a value cannot stand for a key; empty where it can.
+std::string_view objection(std::string_view key, std::string_view value) {
+  if (key == "defaults.mem") {
+    const auto memory = grant::parse_memory(value);
+    return memory ? "" : grant::in_words(memory.fault);
+  }
+  if (key == "defaults.compute") {
+    const auto compute = grant::parse_compute(value);
+    return compute ? "" : grant::in_words(compute.fault);
+  }
+  if (key == "defaults.fail_policy") return is_one_of(value, {"open", "closed"}) ? "" : "is not understood";
+  if (key == "defaults.log") return is_one_of(value, {"off", "error", "warn", "info", "debug"}) ? "" : "is not understood";
+  return value.empty() ? "is empty" : "";
+}
+
+std::string at(const std::string& name, const toml::source_region& source) { return name + ":" + std::to_string(source.begin.line); }
+
+std::string as_text(const toml::node& node) {
+  std::ostringstream out;
+  node.visit([&out](const auto& value) { out << value; });
+  return std::move(out).str();
+}
+
+void take(const std::string& key, const toml::node& node, const std::string& name, Reading& reading) {
+  const auto known = std::ranges::find(keys(), key, &Key::name);
+  if (known == keys().end()) {
+    std::string all;
+    for (const Key& one : keys()) all += (all.empty() ? "" : ", ") + std::string(one.name);
+    reading.errors.push_back({ErrorCode::usage, at(name, node.source()) + ": unknown key '" + key + "'", "known keys: " + all});
+    return;
+  }
+  const auto* text = node.as_string();
+  const std::string_view problem = text == nullptr ? "is not a text in quotes" : objection(key, text->get());
+  if (!problem.empty()) {
+    reading.errors.push_back({ErrorCode::usage, at(name, node.source()) + ": " + key + " = " + as_text(node) + " " + std::string(problem),
+                              "accepted: " + std::string(known->accepted)});
+    return;
+  }
+  Setting& setting = reading.config.settings[static_cast<std::size_t>(known - keys().begin())];
+  setting.value = text->get();
+  setting.origin = at(name, node.source());
+}
+
+void walk(const toml::table& table, const std::string& prefix, const std::string& name, Reading& reading) {
+  for (const auto& [part, node] : table) {
+    const std::string key = prefix + std::string(part.str());
+    if (const auto* inner = node.as_table()) walk(*inner, key + ".", name, reading);
+    else take(key, node, name, reading);
+  }
+}
+
+void read_file(const std::string& path, Reading& reading) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  if (!in || !(text << in.rdbuf() || in.peek() == std::ifstream::traits_type::eof())) {
+    reading.errors.push_back({ErrorCode::denied, "cannot read " + path, "the file must be readable for you"});
+    return;
+  }
+  read_text(text.view(), path, reading);
+}
+
+}  // namespace
+
+const std::vector<Key>& keys() {
+  static const std::vector<Key> table = {
+      {"defaults.mem", "", grant::accepted_memory(grant::Dialect::headgate), "memory limit of a share whose run names none"},
+      {"defaults.compute", "", grant::accepted_compute(grant::Dialect::headgate), "share of the GPU's time where a run names none"},
+      {"defaults.fail_policy", "open", "open or closed", "what happens to launches that cannot be measured"},
+      {"defaults.log", "error", "off, error, warn, info or debug", "what the limiter says on stderr"},
+      {"sim.profile", "h200", "h200, l40s-x2, tiny, or the path of a profile", "the simulated node that --sim makes"},
+  };
+  return table;
+}
+
+const Setting& Config::operator[](std::string_view key) const {
+  static const Setting none;
+  const auto found = std::ranges::find(settings, key, &Setting::key);
+  return found == settings.end() ? none : *found;
+}
+
+Reading defaults() {
+  Reading reading;
+  for (const Key& key : keys()) reading.config.settings.push_back({std::string(key.name), std::string(key.fallback), "default"});
+  return reading;
+}
+
+void read_text(std::string_view text, const std::string& name, Reading& reading) {
+  reading.config.files.push_back(name);
+  const toml::parse_result result = toml::parse(text, name);
+  if (!result) {
+    reading.errors.push_back({ErrorCode::usage, at(name, result.error().source()) + ": " + std::string(result.error().description()), "accepted: TOML"});
+    return;
+  }
+  walk(result.table(), "", name, reading);
+}
+
+Reading read(const std::string& file, bool must_exist) {
+  Reading reading = defaults();
+  std::error_code error;
+  if (fs::exists(file, error)) read_file(file, reading);
+  else if (must_exist) reading.errors.push_back({ErrorCode::usage, "there is no configuration file " + file, "write the path of a TOML file"});
+  std::vector<std::string> drop_ins;
+  for (fs::directory_iterator at_entry(fs::path(file).parent_path() / "conf.d", error), end; !error && at_entry != end; at_entry.increment(error)) {
+    if (at_entry->path().extension() == ".toml") drop_ins.push_back(at_entry->path().string());
+  }
+  std::ranges::sort(drop_ins);
+  for (const auto& path : drop_ins) read_file(path, reading);
+  return reading;
+}
+
+}  // namespace headgate::config

@@ -1,0 +1,51 @@
+// /etc/headgate/config.toml and conf.d/*.toml: every key has a default, an empty file is valid. A later drop-in (in the
+// order of names) overrides an earlier one and the file.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace headgate::config {
+
+struct Setting {
+  std::string key;     // "defaults.mem"
+  std::string value;   // as text; empty: none
+  std::string origin;  // "default" or "/etc/headgate/config.toml:3"
+
+  friend bool operator==(const Setting&, const Setting&) = default;
+};
+
+struct Config {
+  std::vector<Setting> settings;  // all keys, in the order of the table
+  std::vector<std::string> files;  // that were read
+
+  // The value of a key of the table; empty where none is set.
+  [[nodiscard]] const Setting& operator[](std::string_view key) const;
+};
+
+struct Key {
+  std::string_view name;
+  std::string_view fallback;  // the default
+  std::string_view accepted;
+  std::string_view meaning;
+};
+[[nodiscard]] const std::vector<Key>& keys();
+
+struct Reading {
+  Config config;              // what could be read
+  std::vector<Error> errors;  // "file:line: key = value ...", with what is accepted
+};
+
+inline constexpr const char* kUsualFile = "/etc/headgate/config.toml";
+
+// `file` and, beside it, conf.d/*.toml. A missing file is an empty one, unless `must_exist`.
+[[nodiscard]] Reading read(const std::string& file, bool must_exist);
+
+// The same from text, for tests and fuzzing: adds to `reading` as one more file of that name.
+void read_text(std::string_view text, const std::string& name, Reading& reading);
+[[nodiscard]] Reading defaults();
+
+}  // namespace headgate::config

@@ -1,0 +1,71 @@
+#include "config/config.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace headgate::config {
+namespace {
+
+Reading of(std::string_view text) {
+  Reading reading = defaults();
+  read_text(text, "config.toml", reading);
+  return reading;
+}
+
+TEST(Config, AnEmptyFileIsValidAndEveryKeyHasADefault) {
+  const Reading reading = of("");
+  EXPECT_TRUE(reading.errors.empty());
+  EXPECT_EQ(reading.config["defaults.fail_policy"], (Setting{"defaults.fail_policy", "open", "default"}));
+  EXPECT_EQ(reading.config["sim.profile"].value, "h200");
+  EXPECT_EQ(reading.config["defaults.mem"].value, "");
+}
+
+TEST(Config, EachValueSaysWhichLineItComesFrom) {
+  const Reading reading = of("[defaults]\nmem = '8GiB'\n\n[sim]\nprofile = \"tiny\"\n");
+  EXPECT_TRUE(reading.errors.empty());
+  EXPECT_EQ(reading.config["defaults.mem"], (Setting{"defaults.mem", "8GiB", "config.toml:2"}));
+  EXPECT_EQ(reading.config["sim.profile"].origin, "config.toml:5");
+}
+
+TEST(Config, EachMistakeIsNamedWithFileLineKeyValueAndWhatIsAccepted) {
+  const Reading reading = of("[defaults]\nmem = '0m'\ncompute = 50\nlog = 'loud'\nmemory = '8G'\n");
+  ASSERT_EQ(reading.errors.size(), 4u);
+  std::vector<std::string> messages;
+  for (const Error& error : reading.errors) messages.push_back(error.message);
+  const auto said = [&](std::string_view text) { return std::ranges::find(messages, text) != messages.end(); };
+  EXPECT_TRUE(said("config.toml:2: defaults.mem = '0m' is zero"));
+  EXPECT_TRUE(said("config.toml:3: defaults.compute = 50 is not a text in quotes"));
+  EXPECT_TRUE(said("config.toml:4: defaults.log = 'loud' is not understood"));
+  EXPECT_TRUE(said("config.toml:5: unknown key 'defaults.memory'"));
+  for (const Error& error : reading.errors) EXPECT_FALSE(error.hint.empty()) << error.message;
+}
+
+TEST(Config, TextThatIsNoTomlIsNamedWithItsLine) {
+  const Reading reading = of("[defaults]\nmem = \n");
+  ASSERT_EQ(reading.errors.size(), 1u);
+  EXPECT_TRUE(reading.errors[0].message.starts_with("config.toml:2: ")) << reading.errors[0].message;
+}
+
+TEST(Config, DropInsOverrideTheFileInTheOrderOfTheirNames) {
+  namespace fs = std::filesystem;
+  std::string directory = (fs::temp_directory_path() / "headgate-config-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(directory.data()), nullptr);
+  fs::create_directory(directory + "/conf.d");
+  std::ofstream(directory + "/config.toml") << "[defaults]\nmem='1G'\nlog='warn'\n";
+  std::ofstream(directory + "/conf.d/20-b.toml") << "defaults.mem='3G'\n";
+  std::ofstream(directory + "/conf.d/10-a.toml") << "defaults.mem='2G'\n";
+  std::ofstream(directory + "/conf.d/99-no.conf") << "nonsense";
+  const Reading reading = read(directory + "/config.toml", true);
+  EXPECT_TRUE(reading.errors.empty());
+  EXPECT_EQ(reading.config["defaults.mem"], (Setting{"defaults.mem", "3G", directory + "/conf.d/20-b.toml:1"}));
+  EXPECT_EQ(reading.config["defaults.log"].value, "warn");
+  EXPECT_EQ(read(directory + "/missing.toml", true).errors.size(), 1u);
+  fs::remove_all(directory);
+}
+
+}  // namespace
+}  // namespace headgate::config

@@ -1,0 +1,35 @@
+// A simulated node's profile from TOML. Host side only: the simulator itself reads no text.
+//
+//   base = "h200"        # a built-in profile to start from (default h200); every other key overrides one of its values
+//   name = "lab"
+//   count = 4
+//   model = "NVIDIA H100 80GB HBM3"
+//   sms = 132
+//   memory = "80GiB"     # sizes carry a unit: B, KiB, MiB, GiB
+//   power_max_w = 700
+//
+// profile_keys() lists every key with what it accepts.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "sim/profile.hpp"
+
+namespace headgate::config {
+
+struct ProfileKey {
+  std::string_view name;
+  std::string accepted;  // "a whole number from 1 to 16"
+};
+[[nodiscard]] std::span<const ProfileKey> profile_keys();
+
+// Errors (usage): "FILE:LINE: key = value: what is wrong", and what is accepted as the hint.
+[[nodiscard]] Result<sim::Profile> parse_profile(std::string_view text, std::string_view file);
+
+// A built-in profile's name, or the path of a TOML file (recognised by a slash or ".toml").
+[[nodiscard]] Result<sim::Profile> load_profile(const std::string& name_or_path);
+
+}  // namespace headgate::config

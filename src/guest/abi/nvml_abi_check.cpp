@@ -1,0 +1,85 @@
+// Compares our declarations of NVML with the real nvml.h. Built only where one is installed; it has no code.
+#define NVML_NO_UNVERSIONED_FUNC_DEFS  // else nvml.h renames functions to their newest variants by macros
+#include <nvml.h>
+
+#include <cstddef>
+#include <type_traits>
+
+#include "guest/abi/nvml.hpp"
+
+namespace ours = headgate::abi;
+
+namespace {
+
+template <typename Real, typename Ours>
+constexpr bool alike() {
+  if constexpr (std::is_pointer_v<Real> || std::is_pointer_v<Ours>) {
+    return std::is_pointer_v<Real> && std::is_pointer_v<Ours>;
+  } else {
+    return sizeof(Real) == sizeof(Ours) && std::is_floating_point_v<Real> == std::is_floating_point_v<Ours>;
+  }
+}
+
+template <typename Real, typename Ours>
+struct Compare : std::false_type {};
+template <typename R, typename... A, typename S, typename... B>
+  requires(sizeof...(A) == sizeof...(B))
+struct Compare<R(A...), S(B...)> : std::bool_constant<alike<R, S>() && (alike<A, B>() && ...)> {};
+
+#define NVML_FN(name, kind, parameters, arguments) \
+  static_assert(Compare<decltype(::name), ours::name##_t>::value, #name " differs from nvml.h");
+#include "guest/abi/nvml_table.def"
+
+#define SAME_VALUE(name) static_assert(static_cast<long long>(::name) == static_cast<long long>(ours::name))
+SAME_VALUE(NVML_SUCCESS);
+SAME_VALUE(NVML_ERROR_UNINITIALIZED);
+SAME_VALUE(NVML_ERROR_INVALID_ARGUMENT);
+SAME_VALUE(NVML_ERROR_NOT_SUPPORTED);
+SAME_VALUE(NVML_ERROR_NO_PERMISSION);
+SAME_VALUE(NVML_ERROR_ALREADY_INITIALIZED);
+SAME_VALUE(NVML_ERROR_NOT_FOUND);
+SAME_VALUE(NVML_ERROR_INSUFFICIENT_SIZE);
+SAME_VALUE(NVML_ERROR_DRIVER_NOT_LOADED);
+SAME_VALUE(NVML_ERROR_TIMEOUT);
+SAME_VALUE(NVML_ERROR_LIBRARY_NOT_FOUND);
+SAME_VALUE(NVML_ERROR_FUNCTION_NOT_FOUND);
+SAME_VALUE(NVML_ERROR_GPU_IS_LOST);
+SAME_VALUE(NVML_ERROR_OPERATING_SYSTEM);
+SAME_VALUE(NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+SAME_VALUE(NVML_ERROR_UNKNOWN);
+SAME_VALUE(NVML_FEATURE_DISABLED);
+SAME_VALUE(NVML_FEATURE_ENABLED);
+SAME_VALUE(NVML_BRAND_UNKNOWN);
+SAME_VALUE(NVML_BRAND_TESLA);
+SAME_VALUE(NVML_BRAND_NVIDIA);
+SAME_VALUE(NVML_CLOCK_GRAPHICS);
+SAME_VALUE(NVML_CLOCK_SM);
+SAME_VALUE(NVML_CLOCK_MEM);
+SAME_VALUE(NVML_CLOCK_VIDEO);
+SAME_VALUE(NVML_COMPUTEMODE_DEFAULT);
+SAME_VALUE(NVML_PSTATE_0);
+SAME_VALUE(NVML_PSTATE_8);
+SAME_VALUE(NVML_PSTATE_UNKNOWN);
+SAME_VALUE(NVML_TEMPERATURE_GPU);
+SAME_VALUE(NVML_GPU_VIRTUALIZATION_MODE_NONE);
+
+#define SAME_SIZE(name) static_assert(sizeof(::name) == sizeof(ours::name) && alignof(::name) == alignof(ours::name))
+#define SAME_PLACE(name, member) static_assert(offsetof(::name, member) == offsetof(ours::name, member))
+SAME_SIZE(nvmlMemory_t);
+SAME_PLACE(nvmlMemory_t, used);
+SAME_SIZE(nvmlMemory_v2_t);
+SAME_PLACE(nvmlMemory_v2_t, used);
+SAME_SIZE(nvmlBAR1Memory_t);
+SAME_PLACE(nvmlBAR1Memory_t, bar1Used);
+SAME_SIZE(nvmlProcessInfo_v1_t);
+SAME_PLACE(nvmlProcessInfo_v1_t, usedGpuMemory);
+SAME_SIZE(nvmlProcessInfo_v2_t);
+SAME_PLACE(nvmlProcessInfo_v2_t, computeInstanceId);
+SAME_SIZE(nvmlUtilization_t);
+SAME_PLACE(nvmlUtilization_t, memory);
+SAME_SIZE(nvmlProcessUtilizationSample_t);
+SAME_PLACE(nvmlProcessUtilizationSample_t, decUtil);
+SAME_SIZE(nvmlPciInfo_t);
+SAME_PLACE(nvmlPciInfo_t, busId);
+
+}  // namespace

@@ -1,0 +1,256 @@
+#include "guest/ledger/account.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <barrier>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "guest/ledger/test_page.hpp"
+
+namespace headgate::ledger {
+namespace {
+
+constexpr std::uint64_t kGiB = 1ull << 30;
+
+TEST(Account, TheLastByteCanBeHadAndNotOneMore) {
+  const SharedPage page = make_shared_page();
+  const SlotRef me = seat(*page, made_up(10));
+  EXPECT_TRUE(reserve(*page, 0, me, kGiB - 1, kGiB).ok);
+  EXPECT_TRUE(reserve(*page, 0, me, 1, kGiB).ok);
+  const Reservation refused = reserve(*page, 0, me, 1, kGiB);
+  EXPECT_FALSE(refused.ok);
+  EXPECT_EQ(refused.used_bytes, kGiB);
+  EXPECT_EQ(used_bytes(*page, 0), kGiB);
+  EXPECT_EQ(give_back(*page, 0, me, kGiB), kGiB);
+  EXPECT_EQ(used_bytes(*page, 0), 0u);
+  EXPECT_EQ(peak_bytes(*page, 0), kGiB);
+}
+
+TEST(Account, AHugeRequestIsRefusedAndNotWrappedRound) {
+  const SharedPage page = make_shared_page();
+  const SlotRef me = seat(*page, made_up(10));
+  ASSERT_TRUE(reserve(*page, 0, me, 100, kGiB).ok);
+  for (const std::uint64_t bytes : {~0ull, ~0ull - 50, 1ull << 63, (1ull << 63) - 1})
+    EXPECT_FALSE(reserve(*page, 0, me, bytes, kGiB).ok) << bytes;
+  EXPECT_FALSE(reserve(*page, 0, me, ~0ull, kNoMemoryLimit).ok);
+  EXPECT_EQ(used_bytes(*page, 0), 100u);
+}
+
+TEST(Account, NobodyGivesBackMoreThanItHolds) {
+  const SharedPage page = make_shared_page();
+  const SlotRef me = seat(*page, made_up(10));
+  const SlotRef other = seat(*page, made_up(11));
+  ASSERT_TRUE(reserve(*page, 0, me, 100, kGiB).ok);
+  ASSERT_TRUE(reserve(*page, 0, other, 50, kGiB).ok);
+  EXPECT_EQ(give_back(*page, 0, me, 120), 100u);
+  EXPECT_EQ(give_back(*page, 0, me, 1), 0u);
+  EXPECT_EQ(used_bytes(*page, 0), 50u);
+}
+
+TEST(Account, AfterLeavingASeatItsOldNumberOpensNothing) {
+  const SharedPage page = make_shared_page();
+  const SlotRef gone = seat(*page, made_up(10));
+  release(*page, gone);
+  const SlotRef next = seat(*page, made_up(11));
+  ASSERT_EQ(next.slot, gone.slot);
+  EXPECT_FALSE(reserve(*page, 0, gone, 1, kGiB).ok);
+  EXPECT_FALSE(charge(*page, 0, gone, 1));
+  ASSERT_TRUE(reserve(*page, 0, next, 5, kGiB).ok);
+  EXPECT_EQ(give_back(*page, 0, gone, 5), 0u);
+  release(*page, gone);
+  EXPECT_EQ(held_bytes(*page, 0, next.slot), 5u);
+}
+
+TEST(Account, WhatExistsAlreadyIsChargedOverTheLimitAndThenAllIsRefused) {
+  const SharedPage page = make_shared_page();
+  const SlotRef me = seat(*page, made_up(10));
+  ASSERT_TRUE(charge(*page, 0, me, 2 * kGiB));
+  EXPECT_FALSE(reserve(*page, 0, me, 1, kGiB).ok);
+  EXPECT_EQ(give_back(*page, 0, me, 2 * kGiB), 2 * kGiB);
+  EXPECT_TRUE(reserve(*page, 0, me, 1, kGiB).ok);
+}
+
+TEST(Account, ARefusalIsOnRecordForTheOneWhoAsksWhy) {
+  const SharedPage page = make_shared_page();
+  const SlotRef me = seat(*page, made_up(4711));
+  note_refusal(*page, 0, me, 3 * kGiB, kGiB);
+  const MemoryAccount& account = page->memory[0];
+  EXPECT_EQ(account.refusals, 1u);
+  EXPECT_EQ(account.last_refusal_bytes, 3 * kGiB);
+  EXPECT_EQ(account.last_refusal_used, kGiB);
+  EXPECT_EQ(account.last_refusal_pid, 4711u);
+  EXPECT_NE(account.last_refusal_ns, 0u);
+}
+
+TEST(Account, ExportedBytesOutliveTheirProcessUntilTheyAreReleased) {
+  const SharedPage page = make_shared_page(2);
+  const SlotRef me = seat(*page, made_up(10));
+  ASSERT_TRUE(reserve(*page, 0, me, 100, kGiB).ok);
+  ASSERT_TRUE(reserve(*page, 1, me, 40, kGiB).ok);
+  add_exported(*page, 0, me, 70);
+  sub_exported(*page, 0, me, 10);
+  release(*page, me);
+  EXPECT_EQ(used_bytes(*page, 0), 60u);
+  EXPECT_EQ(orphaned_bytes(*page, 0), 60u);
+  EXPECT_EQ(used_bytes(*page, 1), 0u);
+  EXPECT_EQ(view(*page, me.slot).kind, SlotKind::orphan);
+  reap(*page, me.slot);
+  EXPECT_EQ(used_bytes(*page, 0), 60u) << "an orphan is not reaped twice";
+  release_orphan(*page, me);
+  release_orphan(*page, me);
+  EXPECT_EQ(used_bytes(*page, 0), 0u);
+  EXPECT_EQ(orphaned_bytes(*page, 0), 0u);
+  EXPECT_EQ(view(*page, me.slot).kind, SlotKind::free);
+}
+
+// What the racers of one round did; each round both ask for the last gigabyte at the same moment.
+TEST(Account, OfTwoRacersForTheLastGigabyteExactlyOneWinsEachRound) {
+  const SharedPage page = make_shared_page();
+  const SlotRef seats[2] = {seat(*page, made_up(10)), seat(*page, made_up(11))};
+  constexpr int kRounds = 20'000;
+  std::atomic<int> wins{0};
+  int wrong = 0;
+  std::barrier start(2);
+  std::barrier end(2, [&]() noexcept { wrong += wins.exchange(0) != 1; });
+  // Two accounts of two seats, but one process: racing threads use different devices' locks only between processes, so
+  // the second racer is a thread whose page is another mapping's view of the same account.
+  auto racer = [&](int i) {
+    for (int round = 0; round < kRounds; ++round) {
+      start.arrive_and_wait();
+      const bool won = reserve(*page, 0, seats[i], kGiB, kGiB).ok;
+      wins += won;
+      end.arrive_and_wait();
+      if (won) give_back(*page, 0, seats[i], kGiB);
+    }
+  };
+  std::thread other(racer, 1);
+  racer(0);
+  other.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(used_bytes(*page, 0), 0u);
+}
+
+struct Race {
+  std::atomic<std::uint32_t> arrived;
+  std::atomic<std::uint32_t> asked;
+  std::atomic<std::uint32_t> wins;
+  std::atomic<std::uint32_t> wrong;
+};
+
+// The same between processes: nothing but the account orders them.
+TEST(Account, OfTwoProcessesRacingForTheLastGigabyteExactlyOneWinsEachRound) {
+  const SharedPage page = make_shared_page();
+  void* at = ::mmap(nullptr, sizeof(Race), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  Race& race = *static_cast<Race*>(at);
+  constexpr std::uint32_t kRounds = 3'000;
+  const auto meet = [](std::atomic<std::uint32_t>& counter, std::uint32_t target) {
+    counter.fetch_add(1);
+    for (int spins = 0; counter.load() < target; ++spins)
+      if (spins > 200) ::sched_yield();
+  };
+  const auto racer = [&](std::uint32_t pid) {
+    const SlotRef me = seat(*page, made_up(pid));
+    for (std::uint32_t round = 1; round <= kRounds; ++round) {
+      meet(race.arrived, 2 * round);
+      const bool won = reserve(*page, 0, me, kGiB, kGiB).ok;
+      if (won) race.wins.fetch_add(1);
+      meet(race.asked, 2 * round);
+      if (race.wins.load() != round) race.wrong.fetch_add(1);
+      if (won) give_back(*page, 0, me, kGiB);
+    }
+  };
+  const pid_t child = ::fork();
+  if (child == 0) {
+    racer(11);
+    ::_exit(0);
+  }
+  racer(10);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(race.wrong, 0u);
+  EXPECT_EQ(race.wins, kRounds);
+  EXPECT_EQ(used_bytes(*page, 0), 0u);
+  ::munmap(at, sizeof(Race));
+}
+
+struct Crowd {
+  std::atomic<std::uint64_t> truth;  // bytes granted and not yet given back: what a driver would hold
+  std::atomic<std::uint64_t> over;   // times truth was beyond the limit
+  std::atomic<std::uint64_t> wrongly_refused;
+  std::atomic<std::uint64_t> rounds;
+};
+
+// Refused is right only if the request really did not fit; `truth` moves after the account on the way up and before it
+// on the way down, so it never exceeds what the account says.
+void crowd_thread(UsagePage& page, SlotRef me, Crowd& crowd, std::uint64_t seed, int rounds, std::uint64_t limit) {
+  std::mt19937_64 random(seed);
+  std::vector<std::uint64_t> mine;
+  for (int i = 0; i < rounds; ++i) {
+    if (mine.empty() || random() % 2 == 0) {
+      const std::uint64_t bytes = 1 + random() % (4 << 20);
+      const Reservation got = reserve(page, 0, me, bytes, limit);
+      if (got.ok) {
+        mine.push_back(bytes);
+        if (crowd.truth.fetch_add(bytes) + bytes > limit) crowd.over.fetch_add(1);
+        if (got.used_bytes > limit) crowd.over.fetch_add(1);
+      } else if (got.used_bytes + bytes <= limit) {
+        crowd.wrongly_refused.fetch_add(1);
+      }
+    } else {
+      crowd.truth.fetch_sub(mine.back());
+      give_back(page, 0, me, mine.back());
+      mine.pop_back();
+    }
+    crowd.rounds.fetch_add(1, std::memory_order_relaxed);
+  }
+  for (const std::uint64_t bytes : mine) {
+    crowd.truth.fetch_sub(bytes);
+    give_back(page, 0, me, bytes);
+  }
+}
+
+TEST(Account, SixteenProcessesOfEightThreadsAMillionRoundsAndNotOneByteOver) {
+  const SharedPage page = make_shared_page();
+  void* at = ::mmap(nullptr, sizeof(Crowd), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  Crowd& crowd = *static_cast<Crowd*>(at);
+  constexpr int kProcesses = 16;
+  constexpr int kThreads = 8;
+  constexpr int kRounds = 1'000'000 / (kProcesses * kThreads) + 1;
+  constexpr std::uint64_t kLimit = 512ull << 20;
+  std::vector<pid_t> children;
+  for (int p = 0; p < kProcesses; ++p) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const SlotRef me = seat(*page, made_up(static_cast<std::uint32_t>(100 + p)));
+      std::vector<std::thread> threads;
+      for (int t = 0; t < kThreads; ++t)
+        threads.emplace_back([&, t] { crowd_thread(*page, me, crowd, p * 100 + t, kRounds, kLimit); });
+      for (auto& thread : threads) thread.join();
+      ::_exit(held_bytes(*page, 0, me.slot) == 0 ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_GE(crowd.rounds, 1'000'000u);
+  EXPECT_EQ(crowd.over, 0u);
+  EXPECT_EQ(crowd.wrongly_refused, 0u);
+  EXPECT_EQ(used_bytes(*page, 0), 0u);
+  EXPECT_EQ(sum_of_held(*page), 0u);
+  // Usable: the crowd's own high mark reached the limit to within a thousandth.
+  EXPECT_LE(peak_bytes(*page, 0), kLimit);
+  EXPECT_GE(peak_bytes(*page, 0) * 1000, kLimit * 999);
+  ::munmap(at, sizeof(Crowd));
+}
+
+}  // namespace
+}  // namespace headgate::ledger

@@ -1,0 +1,173 @@
+// What a grant may say, and what a page must say before any of it is believed.
+#include "guest/ledger/check.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace headgate::ledger {
+namespace {
+
+bool is_plain(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+}
+
+PageFault check_device(const DeviceGrant& device, std::uint32_t index) {
+  if (!is_terminated(device.uuid)) return fault(PageError::unterminated, "uuid", index, 0, index);
+  const std::string_view uuid = text_of(device.uuid);
+  for (const char c : uuid)
+    if (!is_plain(c)) return fault(PageError::bad_uuid, uuid, index, 0, index);
+  if (uuid.empty()) return fault(PageError::bad_uuid, uuid, index, 0, index);
+  if (device.memory_limit_bytes == 0) return fault(PageError::bad_memory_limit, uuid, 0, 0, index);
+  if (device.compute_ceiling_ppm == 0 || device.compute_ceiling_ppm > kWholeGpu)
+    return fault(PageError::bad_ceiling, uuid, device.compute_ceiling_ppm, kWholeGpu, index);
+  if (device.compute_guarantee_ppm > device.compute_ceiling_ppm)
+    return fault(PageError::bad_guarantee, uuid, device.compute_guarantee_ppm, device.compute_ceiling_ppm, index);
+  if (device.weight == 0 || device.weight > 1000) return fault(PageError::bad_weight, uuid, device.weight, 1000, index);
+  if (device.priority_class > 2) return fault(PageError::bad_class, uuid, device.priority_class, 2, index);
+  return {};
+}
+
+PageFault check_header(const PageHeader& header, std::uint64_t magic, std::size_t file_bytes, std::size_t page_bytes,
+                       const char* which) {
+  if (header.magic != magic) return fault(PageError::wrong_magic, which, header.magic, magic);
+  if (header.version > kVersion) return fault(PageError::pages_newer, which, header.version, kVersion);
+  if (header.version < kVersion) return fault(PageError::pages_older, which, header.version, kVersion);
+  if (header.bytes != page_bytes || file_bytes != page_bytes)
+    return fault(PageError::wrong_size, which, header.bytes != page_bytes ? header.bytes : file_bytes, page_bytes);
+  return {};
+}
+
+// Too short for its header is one thing, too short for its version another: a page of a newer version may well be
+// longer or shorter than ours, so the header is asked first.
+PageFault check_page(const void* page, std::size_t bytes, std::uint64_t magic, std::size_t page_bytes,
+                     const char* which) {
+  if (page == nullptr || bytes < sizeof(PageHeader)) return fault(PageError::truncated, which, bytes, page_bytes);
+  PageHeader header;
+  std::memcpy(&header, page, sizeof header);
+  const PageFault bad = check_header(header, magic, bytes, page_bytes, which);
+  const bool cut = bad.error == PageError::wrong_size && header.bytes == page_bytes && bytes < page_bytes;
+  return cut ? fault(PageError::truncated, which, bytes, page_bytes) : bad;
+}
+
+PageFault differs(const char* field, const DeviceGrant& device, std::uint32_t index, std::uint64_t is,
+                  std::uint64_t wanted) {
+  PageFault out = fault(PageError::different_values, field, is, wanted, index);
+  std::size_t at = std::strlen(out.what);
+  for (const char* part : {" of ", device.uuid})
+    for (; *part != '\0' && at + 1 < sizeof out.what; ++part) out.what[at++] = *part;
+  out.what[at] = '\0';
+  return out;
+}
+
+PageFault compare_device(const DeviceGrant& is, const DeviceGrant& wanted, std::uint32_t index) {
+  if (is.memory_limit_bytes != wanted.memory_limit_bytes)
+    return differs("memory limit", is, index, is.memory_limit_bytes, wanted.memory_limit_bytes);
+  if (is.compute_ceiling_ppm != wanted.compute_ceiling_ppm)
+    return differs("compute ceiling", is, index, is.compute_ceiling_ppm, wanted.compute_ceiling_ppm);
+  if (is.compute_guarantee_ppm != wanted.compute_guarantee_ppm)
+    return differs("compute guarantee", is, index, is.compute_guarantee_ppm, wanted.compute_guarantee_ppm);
+  if (is.weight != wanted.weight) return differs("weight", is, index, is.weight, wanted.weight);
+  if (is.priority_class != wanted.priority_class)
+    return differs("class", is, index, is.priority_class, wanted.priority_class);
+  return {};
+}
+
+}  // namespace
+
+bool is_share_name(std::string_view name) {
+  if (name.empty() || name.size() >= kNameBytes || name[0] == '.') return false;
+  return std::all_of(name.begin(), name.end(), [](char c) { return is_plain(c) || c == '.'; });
+}
+
+PageFault check_grant(const ShareGrant& grant) {
+  if (!is_terminated(grant.name)) return fault(PageError::unterminated, "name");
+  if (!is_share_name(text_of(grant.name))) return fault(PageError::bad_name, text_of(grant.name));
+  if (grant.device_count == 0 || grant.device_count > kMaxDevices)
+    return fault(PageError::bad_device_count, text_of(grant.name), grant.device_count, kMaxDevices);
+  if (grant.level > Level::mig)
+    return fault(PageError::bad_level, text_of(grant.name), static_cast<std::uint32_t>(grant.level), 4);
+  if (grant.fail_policy > FailPolicy::closed)
+    return fault(PageError::bad_fail_policy, text_of(grant.name), static_cast<std::uint32_t>(grant.fail_policy), 1);
+  for (std::uint32_t i = 0; i < grant.device_count; ++i) {
+    if (const PageFault bad = check_device(grant.devices[i], i)) return bad;
+    for (std::uint32_t j = 0; j < i; ++j)
+      if (text_of(grant.devices[i].uuid) == text_of(grant.devices[j].uuid))
+        return fault(PageError::duplicate_uuid, text_of(grant.devices[i].uuid), i, j, i);
+  }
+  return {};
+}
+
+ShareGrant grant_of(const PolicyPage& policy) {
+  ShareGrant out;
+  std::memcpy(out.name, policy.share, sizeof out.name);
+  out.device_count = policy.device_count;
+  out.level = policy.level;
+  out.fail_policy = policy.fail_policy;
+  for (std::uint32_t i = 0; i < std::min(out.device_count, kMaxDevices); ++i) {
+    const DevicePolicy& from = policy.devices[i];
+    DeviceGrant& to = out.devices[i];
+    std::memcpy(to.uuid, from.uuid, sizeof to.uuid);
+    to.memory_limit_bytes = from.memory_limit_bytes.load(std::memory_order_relaxed);
+    to.compute_ceiling_ppm = from.compute_ceiling_ppm.load(std::memory_order_relaxed);
+    to.compute_guarantee_ppm = from.compute_guarantee_ppm.load(std::memory_order_relaxed);
+    to.weight = from.weight.load(std::memory_order_relaxed);
+    to.priority_class = from.priority_class.load(std::memory_order_relaxed);
+  }
+  return out;
+}
+
+PageFault check_pages(const PolicyPage* policy, std::size_t policy_bytes, const UsagePage* usage,
+                      std::size_t usage_bytes) {
+  if (const PageFault bad = check_page(policy, policy_bytes, kPolicyMagic, sizeof(PolicyPage), "policy")) return bad;
+  if (const PageFault bad = check_page(usage, usage_bytes, kUsageMagic, sizeof(UsagePage), "usage")) return bad;
+  if (const PageFault bad = check_grant(grant_of(*policy))) return bad;
+  if (usage->slot_count != kMaxSlots) return fault(PageError::bad_slot_count, "usage", usage->slot_count, kMaxSlots);
+  if (usage->device_count != policy->device_count)
+    return fault(PageError::pages_disagree, "device count", usage->device_count, policy->device_count);
+  if (usage->generation != policy->generation)
+    return fault(PageError::pages_disagree, "generation", usage->generation, policy->generation);
+  return {};
+}
+
+PageFault compare(const ShareGrant& is, const ShareGrant& wanted) {
+  if (is.device_count != wanted.device_count)
+    return fault(PageError::different_values, "number of GPUs", is.device_count, wanted.device_count);
+  if (is.level != wanted.level)
+    return fault(PageError::different_values, "level", static_cast<std::uint32_t>(is.level),
+                 static_cast<std::uint32_t>(wanted.level));
+  if (is.fail_policy != wanted.fail_policy)
+    return fault(PageError::different_values, "fail policy", static_cast<std::uint32_t>(is.fail_policy),
+                 static_cast<std::uint32_t>(wanted.fail_policy));
+  for (std::uint32_t i = 0; i < std::min(wanted.device_count, kMaxDevices); ++i) {
+    const DeviceGrant* match = nullptr;
+    std::uint32_t index = 0;
+    for (std::uint32_t j = 0; j < std::min(is.device_count, kMaxDevices); ++j)
+      if (text_of(is.devices[j].uuid) == text_of(wanted.devices[i].uuid)) match = &is.devices[index = j];
+    if (match == nullptr) return fault(PageError::different_values, text_of(wanted.devices[i].uuid), 0, 1, i);
+    if (const PageFault bad = compare_device(*match, wanted.devices[i], index)) return bad;
+  }
+  return {};
+}
+
+std::uint32_t find_device(const PolicyPage& policy, const char* uuid) {
+  for (std::uint32_t i = 0; i < std::min(policy.device_count, kMaxDevices); ++i)
+    if (text_of(policy.devices[i].uuid) == std::string_view(uuid)) return i;
+  return kMaxDevices;
+}
+
+PageFault set_limits(PolicyPage& policy, std::uint32_t device, const DeviceGrant& grant) {
+  if (device >= std::min(policy.device_count, kMaxDevices))
+    return fault(PageError::bad_device_count, text_of(policy.share), device, policy.device_count, device);
+  if (const PageFault bad = check_device(grant, device)) return bad;
+  DevicePolicy& to = policy.devices[device];
+  to.memory_limit_bytes.store(grant.memory_limit_bytes, std::memory_order_relaxed);
+  to.compute_guarantee_ppm.store(grant.compute_guarantee_ppm, std::memory_order_relaxed);
+  to.weight.store(grant.weight, std::memory_order_relaxed);
+  to.priority_class.store(grant.priority_class, std::memory_order_relaxed);
+  to.compute_ceiling_ppm.store(grant.compute_ceiling_ppm, std::memory_order_release);
+  // Last: who sees the new epoch sees the new values.
+  to.gate_epoch.fetch_add(1, std::memory_order_release);
+  return {};
+}
+
+}  // namespace headgate::ledger

@@ -1,0 +1,43 @@
+// How checks speak of what they found. For the ledger's own sources only.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "guest/ledger/pages.hpp"
+
+namespace headgate::ledger {
+
+inline PageFault fault(PageError error, std::string_view what, std::uint64_t found = 0, std::uint64_t wanted = 0,
+                       std::uint32_t device = kMaxDevices) {
+  PageFault out;
+  out.error = error;
+  out.found = found;
+  out.wanted = wanted;
+  out.device = device;
+  std::size_t length = 0;
+  for (; length < what.size() && length + 1 < sizeof out.what && what[length] != '\0'; ++length)
+    out.what[length] = what[length];
+  out.what[length] = '\0';
+  return out;
+}
+
+// The text in a fixed field; as long as the field itself where it is not terminated.
+template <std::size_t kSize>
+std::string_view text_of(const char (&field)[kSize]) {
+  std::size_t length = 0;
+  while (length < kSize && field[length] != '\0') ++length;
+  return {field, length};
+}
+template <std::size_t kSize>
+bool is_terminated(const char (&field)[kSize]) {
+  return text_of(field).size() < kSize;
+}
+
+// [A-Za-z0-9_.-], not empty, not starting with a dot: also a directory's name.
+bool is_share_name(std::string_view name);
+
+// What differs between the share as it is and as the caller wants it, in the order of the fields.
+PageFault compare(const ShareGrant& is, const ShareGrant& wanted);
+
+}  // namespace headgate::ledger

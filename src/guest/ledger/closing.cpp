@@ -1,0 +1,37 @@
+#include "guest/ledger/closing.hpp"
+
+#include <time.h>
+#include <unistd.h>
+
+#include "guest/ledger/slot.hpp"
+#include "guest/ledger/words.hpp"
+
+namespace headgate::ledger {
+namespace {
+
+// Differs from every other attempt's, and from open and closed.
+std::uint64_t fresh_mark() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::uint64_t{static_cast<std::uint32_t>(::getpid())} << 32 |
+         (static_cast<std::uint32_t>(now.tv_sec * 1'000'000'000ll + now.tv_nsec) | 2u);
+}
+
+}  // namespace
+
+bool close_if_empty(UsagePage& page) {
+  reap_dead(page);
+  std::uint64_t mark = page.closing.load(std::memory_order_seq_cst);
+  if (mark == kShareClosed) return true;
+  if (mark == kShareOpen) {
+    if (live_slots(page) != 0) return false;
+    mark = fresh_mark();
+    if (!swap(page.closing, kShareOpen, mark, "close: mark")) return false;
+  }
+  // `mark` may be a killed closer's: its question is answered here in its place.
+  const bool empty = live_slots(page) == 0;
+  swap(page.closing, mark, empty ? kShareClosed : kShareOpen, "close: answer");
+  return page.closing.load(std::memory_order_seq_cst) == kShareClosed;
+}
+
+}  // namespace headgate::ledger

@@ -1,0 +1,68 @@
+#include "guest/ledger/compute_account.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace headgate::ledger {
+namespace {
+
+constexpr std::uint64_t kBits = (1ull << kCoverageBits) - 1;
+
+// Marks `bits` in a word that belongs to turn `epoch` of the ring; returns how many were new.
+int mark(std::atomic<std::uint64_t>& word, std::uint16_t epoch, std::uint64_t bits) {
+  std::uint64_t seen = word.load(std::memory_order_relaxed);
+  while (true) {
+    const auto seen_epoch = static_cast<std::uint16_t>(seen >> kCoverageBits);
+    const auto ahead = static_cast<std::int16_t>(static_cast<std::uint16_t>(seen_epoch - epoch));
+    if (ahead > 0) return std::popcount(bits);  // the ring has gone on: nobody can tell any more
+    const std::uint64_t old_bits = ahead == 0 ? seen & kBits : 0;
+    const std::uint64_t wanted = static_cast<std::uint64_t>(epoch) << kCoverageBits | old_bits | bits;
+    if (wanted == seen) return 0;
+    if (word.compare_exchange_weak(seen, wanted, std::memory_order_relaxed)) return std::popcount(bits & ~old_bits);
+  }
+}
+
+}  // namespace
+
+std::int64_t cover(ComputeAccount& account, std::int64_t from_ns, std::int64_t to_ns) {
+  std::int64_t tick = (from_ns + kCoverageNs / 2) / kCoverageNs;
+  const std::int64_t end = (to_ns + kCoverageNs / 2) / kCoverageNs;
+  std::int64_t fresh = 0;
+  if (end - tick > kCoverageBits * kCoverageWords) {
+    fresh = end - tick - kCoverageBits * kCoverageWords;
+    tick += fresh;
+  }
+  while (tick < end) {
+    const std::int64_t word = tick / kCoverageBits;
+    const std::int64_t first = tick % kCoverageBits;
+    const std::int64_t count = std::min(kCoverageBits - first, end - tick);
+    const std::uint64_t bits = (count == kCoverageBits ? kBits : (1ull << count) - 1) << first;
+    fresh += mark(account.coverage[word % kCoverageWords], static_cast<std::uint16_t>(word / kCoverageWords), bits);
+    tick += count;
+  }
+  return fresh * kCoverageNs;
+}
+
+std::int64_t try_charge(ComputeAccount& account, std::int64_t now_ns, std::int64_t gpu_ns, std::uint32_t ceiling_ppm,
+                        std::int64_t catch_up_ns) {
+  std::int64_t paid = account.paid_until_ns.load(std::memory_order_relaxed);
+  while (true) {
+    if (paid > now_ns) return paid - now_ns;
+    const std::int64_t next = std::max(paid, now_ns - catch_up_ns) + price_ns(gpu_ns, ceiling_ppm);
+    if (account.paid_until_ns.compare_exchange_weak(paid, next, std::memory_order_relaxed)) return 0;
+  }
+}
+
+void charge_debt(ComputeAccount& account, std::int64_t now_ns, std::int64_t gpu_ns, std::uint32_t ceiling_ppm,
+                 std::int64_t catch_up_ns) {
+  std::int64_t paid = account.paid_until_ns.load(std::memory_order_relaxed);
+  while (!account.paid_until_ns.compare_exchange_weak(
+      paid, std::max(paid, now_ns - catch_up_ns) + price_ns(gpu_ns, ceiling_ppm), std::memory_order_relaxed)) {
+  }
+}
+
+void correct(ComputeAccount& account, std::int64_t gpu_ns, std::uint32_t ceiling_ppm) {
+  account.paid_until_ns.fetch_add(price_ns(gpu_ns, ceiling_ppm), std::memory_order_relaxed);
+}
+
+}  // namespace headgate::ledger

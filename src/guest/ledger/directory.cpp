@@ -1,0 +1,167 @@
+#include "guest/ledger/directory.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "guest/ledger/check.hpp"
+
+namespace headgate::ledger {
+namespace {
+
+constexpr const char* kScratchPrefixes[] = {".new-", ".gone-"};
+constexpr std::int64_t kScratchAgeSeconds = 60;
+
+bool stat_fd(int fd, struct stat& out) { return ::syscall(SYS_fstat, fd, &out) == 0; }
+bool stat_entry(int directory, const char* name, struct stat& out) {
+  return ::syscall(SYS_newfstatat, directory, name, &out, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+// open() answers one ENOTDIR or ELOOP for several things; the entry itself says which.
+PageFault open_fault(int directory, const char* name, int error) {
+  struct stat entry{};
+  if ((error == ENOTDIR || error == ELOOP) && stat_entry(directory, name, entry)) {
+    if (S_ISLNK(entry.st_mode)) return fault(PageError::symbolic_link, name);
+    return fault(PageError::not_a_file, name);
+  }
+  return system_fault(name, error);
+}
+
+// `forbidden`: permission bits that nobody but the owner may have.
+PageFault check_owned(int fd, const char* name, mode_t kind, mode_t forbidden) {
+  struct stat status{};
+  if (!stat_fd(fd, status)) return system_fault(name, errno);
+  if ((status.st_mode & S_IFMT) != kind) return fault(PageError::not_a_file, name);
+  if (status.st_uid != ::geteuid()) return fault(PageError::foreign_owner, name, status.st_uid, ::geteuid());
+  if ((status.st_mode & forbidden) != 0)
+    return fault(PageError::open_permissions, name, status.st_mode & 07777, kind == S_IFDIR ? 0700 : 0600);
+  return {};
+}
+
+PageFault open_directory(int parent, const char* name, mode_t forbidden, bool make, Descriptor& out) {
+  if (make && ::mkdirat(parent, name, 0700) != 0 && errno != EEXIST) {
+    const int error = errno;
+    return error == ENOENT ? fault(PageError::no_directory, name) : system_fault(name, error);
+  }
+  out.reset(::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!out.valid()) return open_fault(parent, name, errno);
+  return check_owned(out.get(), name, S_IFDIR, forbidden);
+}
+
+}  // namespace
+
+void Descriptor::reset(int fd) {
+  if (fd_ >= 0) {
+    const int saved = errno;
+    ::close(fd_);
+    errno = saved;
+  }
+  fd_ = fd;
+}
+
+PageFault system_fault(const char* what, int os_errno) {
+  PageError error = PageError::os_error;
+  switch (os_errno) {
+    case ENOENT: error = PageError::not_found; break;
+    case ENOSPC:
+    case EDQUOT: error = PageError::no_space; break;
+    case EROFS: error = PageError::read_only; break;
+    case EACCES:
+    case EPERM: error = PageError::no_permission; break;
+    case ENAMETOOLONG: error = PageError::path_too_long; break;
+    case ELOOP: error = PageError::symbolic_link; break;
+    default: break;
+  }
+  PageFault out = fault(error, what);
+  out.os_errno = os_errno;
+  return out;
+}
+
+PageFault open_shares(const char* base, bool make, Descriptor& out) {
+  Descriptor root;
+  // The base may be a directory that the user chose: others may look into it, but not write.
+  if (const PageFault bad = open_directory(AT_FDCWD, base, S_IWGRP | S_IWOTH, make, root)) return bad;
+  return open_directory(root.get(), "shares", 077, make, out);
+}
+
+PageFault open_share_directory(int shares, const char* name, Descriptor& out) {
+  if (!is_share_name(name)) return fault(PageError::bad_name, name);
+  return open_directory(shares, name, 077, false, out);
+}
+
+PageFault open_page_file(int directory, const char* name, bool writable, Descriptor& out, std::size_t& bytes) {
+  // O_NONBLOCK: a named pipe put here must not hold us up before its kind is known.
+  out.reset(::openat(directory, name, (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  if (!out.valid()) return open_fault(directory, name, errno);
+  if (const PageFault bad = check_owned(out.get(), name, S_IFREG, 077)) return bad;
+  struct stat status{};
+  if (!stat_fd(out.get(), status)) return system_fault(name, errno);
+  bytes = static_cast<std::size_t>(status.st_size);
+  return {};
+}
+
+PageFault make_page_file(int directory, const char* name, std::size_t bytes, Descriptor& out) {
+  out.reset(::openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!out.valid()) return system_fault(name, errno);
+  if (::fchmod(out.get(), 0600) != 0) return system_fault(name, errno);  // whatever the umask took away
+  int error;
+  do error = ::posix_fallocate(out.get(), 0, static_cast<off_t>(bytes));
+  while (error == EINTR);
+  return error != 0 ? system_fault(name, error) : PageFault{};
+}
+
+std::uint64_t random_word() {
+  std::uint64_t word = 0;
+  if (::syscall(SYS_getrandom, &word, sizeof word, 1 /* GRND_NONBLOCK */) == sizeof word) return word;
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  word = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + now.tv_nsec;
+  word = (word ^ static_cast<std::uint64_t>(::getpid()) << 40) * 0x9e37'79b9'7f4a'7c15u;
+  return word ^ word >> 29;
+}
+
+void scratch_name(const char* prefix, char (&out)[48]) {
+  std::size_t at = std::strlen(prefix);
+  std::memcpy(out, prefix, at);
+  std::uint64_t word = random_word();
+  for (int i = 0; i < 16; ++i, word >>= 4) out[at++] = "0123456789abcdef"[word & 15];
+  out[at] = '\0';
+}
+
+void remove_directory_tree(int shares, const char* name) {
+  const Descriptor directory(::openat(shares, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (directory.valid()) {
+    ::unlinkat(directory.get(), "policy", 0);
+    ::unlinkat(directory.get(), "usage", 0);
+  }
+  ::unlinkat(shares, name, AT_REMOVEDIR);
+}
+
+void sweep_scratch(int shares) {
+  const Descriptor list(::openat(shares, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  alignas(8) char buffer[2048];
+  for (;;) {
+    const long length = ::syscall(SYS_getdents64, list.get(), buffer, sizeof buffer);
+    if (length <= 0) return;
+    for (long at = 0; at < length;) {
+      // struct linux_dirent64: inode 8, offset 8, record length 2, type 1, name.
+      std::uint16_t record;
+      std::memcpy(&record, buffer + at + 16, sizeof record);
+      const char* name = buffer + at + 19;
+      at += record;
+      struct stat status{};
+      bool scratch = false;
+      for (const char* prefix : kScratchPrefixes) scratch |= std::strncmp(name, prefix, std::strlen(prefix)) == 0;
+      if (scratch && stat_entry(shares, name, status) && now.tv_sec - status.st_mtim.tv_sec > kScratchAgeSeconds)
+        remove_directory_tree(shares, name);
+    }
+  }
+}
+
+}  // namespace headgate::ledger

@@ -1,0 +1,54 @@
+// Directories and files of shares, opened without trust: owner, kind and permissions are those of the opened file, never
+// of a path looked at before. Guest code: only GLIBC <= 2.17, so the stat family goes by system call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "guest/ledger/pages.hpp"
+
+namespace headgate::ledger {
+
+// A descriptor that closes itself.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() { reset(-1); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  void reset(int fd);
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+// The fault that errno says, about `what`.
+PageFault system_fault(const char* what, int os_errno);
+
+// BASE/shares; made where missing if `make`, else not_found.
+PageFault open_shares(const char* base, bool make, Descriptor& out);
+
+// A share's directory in `shares`; not_found where there is none.
+PageFault open_share_directory(int shares, const char* name, Descriptor& out);
+
+// A regular file of ours, readable by us alone; `bytes` is its length.
+PageFault open_page_file(int directory, const char* name, bool writable, Descriptor& out, std::size_t& bytes);
+
+// Makes `name` in `directory` with all its `bytes` of space really there, so that a full disk is an error here and not a
+// SIGBUS later.
+PageFault make_page_file(int directory, const char* name, std::size_t bytes, Descriptor& out);
+
+// A name for something not yet or no longer a share: PREFIX-PID-RANDOM, starting with a dot.
+void scratch_name(const char* prefix, char (&out)[48]);
+std::uint64_t random_word();
+
+// Removes the two pages and the directory `name` in `shares`.
+void remove_directory_tree(int shares, const char* name);
+
+// Removes what killed makers and removers left in `shares` more than a minute ago.
+void sweep_scratch(int shares);
+
+}  // namespace headgate::ledger

@@ -1,0 +1,130 @@
+// Whether a process still may store into a page: a pidfd says it best; /proc and kill() where there is none.
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "guest/ledger/slot.hpp"
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434  // Linux 5.3; one number on every architecture
+#endif
+
+namespace headgate::ledger {
+namespace {
+
+struct ProcessStat {
+  bool known = false;
+  char state = '?';
+  std::uint64_t threads = 0;
+  std::uint32_t start_time = 0;
+};
+
+// Field 3 (state), 20 (threads) and 22 (start time) of /proc/PID/stat. The name in field 2 may hold anything, so fields
+// are counted from the last ')'.
+ProcessStat parse_stat(const char* text, std::size_t length) {
+  ProcessStat out;
+  std::size_t at = length;
+  while (at > 0 && text[at - 1] != ')') --at;
+  if (at == 0) return out;
+  std::uint32_t field = 2;
+  while (at < length) {
+    while (at < length && text[at] == ' ') ++at;
+    ++field;
+    std::uint64_t number = 0;
+    if (field == 3 && at < length) out.state = text[at];
+    for (; at < length && text[at] != ' '; ++at)
+      if (text[at] >= '0' && text[at] <= '9') number = number * 10 + static_cast<std::uint64_t>(text[at] - '0');
+    if (field == 20) out.threads = number;
+    if (field == 22) {
+      out.start_time = static_cast<std::uint32_t>(number);
+      out.known = true;
+      break;
+    }
+  }
+  return out;
+}
+
+// "/proc/" + decimal pid (0: self) + tail.
+void proc_path(std::uint32_t pid, const char* tail, char (&path)[40]) {
+  char digits[12];
+  std::size_t count = 0;
+  do digits[count++] = static_cast<char>('0' + pid % 10);
+  while ((pid /= 10) != 0);
+  std::memcpy(path, "/proc/", 6);
+  std::size_t at = 6;
+  while (count > 0) path[at++] = digits[--count];
+  std::memcpy(path + at, tail, std::strlen(tail) + 1);
+}
+
+ProcessStat read_stat(std::uint32_t pid) {
+  char path[40];
+  proc_path(pid, "/stat", path);
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return {};
+  char text[512];
+  const ssize_t length = ::read(fd, text, sizeof text);
+  ::close(fd);
+  return length > 0 ? parse_stat(text, static_cast<std::size_t>(length)) : ProcessStat{};
+}
+
+std::uint32_t pid_namespace() {
+  char link[32];
+  const ssize_t length = ::readlink("/proc/self/ns/pid", link, sizeof link);  // pid:[4026531836]
+  std::uint64_t inode = 0;
+  for (ssize_t i = 0; i < length; ++i)
+    if (link[i] >= '0' && link[i] <= '9') inode = inode * 10 + static_cast<std::uint64_t>(link[i] - '0');
+  return static_cast<std::uint32_t>(inode);
+}
+
+enum class Answer { dead, alive, unknown };
+
+// A pidfd becomes readable when the whole thread group has exited; a zombie leader with live threads does not make it so.
+Answer ask_pidfd(std::uint32_t pid) {
+  const long fd = ::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0u);
+  if (fd < 0) return errno == ESRCH ? Answer::dead : Answer::unknown;
+  pollfd poll_fd{static_cast<int>(fd), POLLIN, 0};
+  const int ready = ::poll(&poll_fd, 1, 0);
+  ::close(static_cast<int>(fd));
+  return ready < 0 ? Answer::unknown : ready == 0 ? Answer::alive : Answer::dead;
+}
+
+Answer ask_kill(std::uint32_t pid) {
+  return ::kill(static_cast<pid_t>(pid), 0) == 0 || errno != ESRCH ? Answer::alive : Answer::dead;
+}
+
+bool judge(const Identity& identity) {
+  Answer answer = ask_pidfd(identity.pid);
+  const bool certain = answer != Answer::unknown;
+  if (!certain) answer = ask_kill(identity.pid);
+  if (answer == Answer::dead) return false;
+  const ProcessStat stat = read_stat(identity.pid);
+  if (!stat.known) return true;
+  if (identity.start_time != 0 && stat.start_time != identity.start_time) return false;  // the pid was given anew
+  const bool zombie = stat.state == 'Z' || stat.state == 'X';
+  return certain || !zombie || stat.threads > 1;
+}
+
+}  // namespace
+
+Identity own_identity() {
+  const int saved = errno;
+  const std::uint32_t pid = static_cast<std::uint32_t>(::getpid());
+  const Identity identity{pid, pid_namespace(), read_stat(pid).start_time};
+  errno = saved;
+  return identity;
+}
+
+bool is_alive(const Identity& identity, std::uint32_t own_pidns_inode) {
+  if (identity.pidns_inode != own_pidns_inode) return true;
+  if (identity.pid == 0 || identity.pid > 0x7fff'ffffu) return false;  // no process has such a number
+  const int saved = errno;
+  const bool alive = judge(identity);
+  errno = saved;
+  return alive;
+}
+
+}  // namespace headgate::ledger

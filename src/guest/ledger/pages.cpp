@@ -1,0 +1,285 @@
+#include "guest/ledger/pages.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "guest/ledger/check.hpp"
+#include "guest/ledger/closing.hpp"
+#include "guest/ledger/directory.hpp"
+
+namespace headgate::ledger {
+namespace {
+
+constexpr std::int64_t kPatienceNs = 5'000'000'000;
+
+std::int64_t monotonic_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000'000ll + now.tv_nsec;
+}
+void nap() {
+  const timespec millisecond{0, 1'000'000};
+  ::nanosleep(&millisecond, nullptr);
+}
+
+void* map(int fd, std::size_t bytes, bool writable) {
+  void* at = ::mmap(nullptr, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
+  return at == MAP_FAILED ? nullptr : at;
+}
+
+void fill(PolicyPage& page, const ShareGrant& grant, std::uint64_t generation) {
+  page.header = {kPolicyMagic, kVersion, sizeof(PolicyPage)};
+  std::memcpy(page.share, grant.name, sizeof page.share);
+  page.device_count = grant.device_count;
+  page.level = grant.level;
+  page.fail_policy = grant.fail_policy;
+  page.owner_uid = ::geteuid();
+  page.generation = generation;
+  for (std::uint32_t i = 0; i < grant.device_count; ++i) {
+    DevicePolicy& to = page.devices[i];
+    const DeviceGrant& from = grant.devices[i];
+    std::memcpy(to.uuid, from.uuid, sizeof to.uuid);
+    to.memory_limit_bytes.store(from.memory_limit_bytes, std::memory_order_relaxed);
+    to.compute_ceiling_ppm.store(from.compute_ceiling_ppm, std::memory_order_relaxed);
+    to.compute_guarantee_ppm.store(from.compute_guarantee_ppm, std::memory_order_relaxed);
+    to.weight.store(from.weight, std::memory_order_relaxed);
+    to.priority_class.store(from.priority_class, std::memory_order_relaxed);
+  }
+}
+
+void fill(UsagePage& page, const ShareGrant& grant, std::uint64_t generation) {
+  page.header = {kUsageMagic, kVersion, sizeof(UsagePage)};
+  page.slot_count = kMaxSlots;
+  page.device_count = grant.device_count;
+  page.generation = generation;
+}
+
+template <typename Page>
+PageFault make_page(int directory, const char* name, const ShareGrant& grant, std::uint64_t generation) {
+  Descriptor file;
+  if (const PageFault bad = make_page_file(directory, name, sizeof(Page), file)) return bad;
+  void* at = map(file.get(), sizeof(Page), true);
+  if (at == nullptr) return system_fault(name, errno);
+  fill(*static_cast<Page*>(at), grant, generation);
+  ::munmap(at, sizeof(Page));
+  return {};
+}
+
+PageFault make_share(int shares, const ShareGrant& grant) {
+  char scratch[48];
+  scratch_name(".new-", scratch);
+  if (::mkdirat(shares, scratch, 0700) != 0) return system_fault(grant.name, errno);
+  const std::uint64_t generation = random_word();
+  PageFault bad;
+  {
+    const Descriptor directory(::openat(shares, scratch, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!directory.valid() || ::fchmod(directory.get(), 0700) != 0) bad = system_fault(grant.name, errno);
+    if (!bad) bad = make_page<PolicyPage>(directory.get(), "policy", grant, generation);
+    if (!bad) bad = make_page<UsagePage>(directory.get(), "usage", grant, generation);
+  }
+  // A directory replaces only an empty one: of two makers, one gets the name with both pages in it.
+  if (!bad && ::renameat(shares, scratch, shares, grant.name) != 0) {
+    const int error = errno;
+    bad = error == EEXIST || error == ENOTEMPTY || error == ENOTDIR ? fault(PageError::already_exists, grant.name)
+                                                                    : system_fault(grant.name, error);
+  }
+  if (bad) remove_directory_tree(shares, scratch);
+  return bad;
+}
+
+PageFault map_share(int directory, const char* name, Access access, SharePages& out) {
+  Descriptor policy_file;
+  Descriptor usage_file;
+  std::size_t policy_bytes = 0;
+  std::size_t usage_bytes = 0;
+  const bool owner = access == Access::owner;
+  if (const PageFault bad = open_page_file(directory, "policy", owner, policy_file, policy_bytes)) return bad;
+  if (const PageFault bad = open_page_file(directory, "usage", true, usage_file, usage_bytes)) return bad;
+  // Mapped only as far as the file goes: a load past its end would be a SIGBUS in somebody's program.
+  if (policy_bytes < sizeof(PageHeader)) return fault(PageError::truncated, "policy", policy_bytes, sizeof(PolicyPage));
+  if (usage_bytes < sizeof(PageHeader)) return fault(PageError::truncated, "usage", usage_bytes, sizeof(UsagePage));
+  void* policy = map(policy_file.get(), policy_bytes, owner);
+  if (policy == nullptr) return system_fault("policy", errno);
+  void* usage = map(usage_file.get(), usage_bytes, true);
+  if (usage == nullptr) {
+    const PageFault bad = system_fault("usage", errno);
+    ::munmap(policy, policy_bytes);
+    return bad;
+  }
+  PageFault bad = check_pages(static_cast<PolicyPage*>(policy), policy_bytes, static_cast<UsagePage*>(usage),
+                              usage_bytes);
+  if (!bad && text_of(static_cast<PolicyPage*>(policy)->share) != name)
+    bad = fault(PageError::wrong_name, text_of(static_cast<PolicyPage*>(policy)->share));
+  if (bad) {
+    ::munmap(policy, policy_bytes);
+    ::munmap(usage, usage_bytes);
+    return bad;
+  }
+  out = {static_cast<PolicyPage*>(policy), owner ? static_cast<PolicyPage*>(policy) : nullptr,
+         static_cast<UsagePage*>(usage)};
+  return {};
+}
+
+// Removers of one base stand in line, by a lock that dies with its process and that fork() does not copy. Only removal
+// needs it: between seeing that NAME is the closed share and renaming it, NAME must not become another.
+PageFault lock_removal(int shares, Descriptor& out) {
+  out.reset(::openat(shares, ".lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!out.valid()) return system_fault(".lock", errno);
+  struct flock whole{};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  const std::int64_t deadline = monotonic_ns() + kPatienceNs;
+  while (::syscall(SYS_fcntl, out.get(), F_SETLK, &whole) != 0) {
+    if (errno != EAGAIN && errno != EACCES && errno != EINTR) return system_fault(".lock", errno);
+    if (monotonic_ns() > deadline) return fault(PageError::busy, ".lock");
+    nap();
+  }
+  return {};
+}
+
+// Takes the directory of a closed share away, if NAME still is that share.
+PageFault remove_closed(const char* base, const char* name, std::uint64_t generation) {
+  Descriptor shares;
+  if (const PageFault bad = open_shares(base, false, shares)) return bad;
+  Descriptor lock;
+  if (const PageFault bad = lock_removal(shares.get(), lock)) return bad;
+  SharePages now;
+  {
+    Descriptor directory;
+    if (const PageFault bad = open_share_directory(shares.get(), name, directory))
+      return bad.error == PageError::not_found ? PageFault{} : bad;
+    if (const PageFault bad = map_share(directory.get(), name, Access::tenant, now)) return bad;
+  }
+  const bool same = now.usage->generation == generation && now.usage->closing.load() == kShareClosed;
+  close_pages(now);
+  if (!same) return {};
+  char scratch[48];
+  scratch_name(".gone-", scratch);
+  if (::renameat(shares.get(), name, shares.get(), scratch) != 0) return system_fault(name, errno);
+  remove_directory_tree(shares.get(), scratch);
+  sweep_scratch(shares.get());
+  return {};
+}
+
+// Whether the open share `pages` was empty and has been taken away.
+PageFault close_and_remove(const char* base, const char* name, SharePages& pages, bool& removed) {
+  removed = close_if_empty(*pages.usage);
+  const std::uint64_t generation = pages.usage->generation;
+  close_pages(pages);
+  return removed ? remove_closed(base, name, generation) : PageFault{};
+}
+
+PageFault open_in(int shares, const char* name, Access access, SharePages& out) {
+  Descriptor directory;
+  if (const PageFault bad = open_share_directory(shares, name, directory)) return bad;
+  return map_share(directory.get(), name, access, out);
+}
+
+bool append(char* buffer, std::size_t size, std::size_t& at, const char* text) {
+  for (; *text != '\0'; ++text) {
+    if (at + 1 >= size) return false;
+    buffer[at++] = *text;
+  }
+  buffer[at] = '\0';
+  return true;
+}
+
+}  // namespace
+
+bool runtime_directory(const char* headgate_runtime_dir, const char* xdg_runtime_dir, char* buffer, std::size_t size) {
+  std::size_t at = 0;
+  if (size == 0) return false;
+  buffer[0] = '\0';
+  if (headgate_runtime_dir != nullptr && *headgate_runtime_dir != '\0')
+    return append(buffer, size, at, headgate_runtime_dir);
+  if (xdg_runtime_dir != nullptr && *xdg_runtime_dir != '\0')
+    return append(buffer, size, at, xdg_runtime_dir) && append(buffer, size, at, "/headgate");
+  char digits[12] = {};
+  std::uint32_t uid = ::geteuid();
+  std::size_t first = sizeof digits - 1;
+  do digits[--first] = static_cast<char>('0' + uid % 10);
+  while ((uid /= 10) != 0);
+  return append(buffer, size, at, "/tmp/headgate-") && append(buffer, size, at, digits + first);
+}
+
+void close_pages(SharePages& pages) {
+  if (pages.policy != nullptr) ::munmap(const_cast<PolicyPage*>(pages.policy), sizeof(PolicyPage));
+  if (pages.usage != nullptr) ::munmap(pages.usage, sizeof(UsagePage));
+  pages = {};
+}
+
+PageFault open_share(const char* base, const char* name, Access access, SharePages& out) {
+  Descriptor shares;
+  if (const PageFault bad = open_shares(base, false, shares)) return bad;
+  return open_in(shares.get(), name, access, out);
+}
+
+PageFault create_share(const char* base, const ShareGrant& grant, Access access, SharePages& out) {
+  if (const PageFault bad = check_grant(grant)) return bad;
+  Descriptor shares;
+  if (const PageFault bad = open_shares(base, true, shares)) return bad;
+  if (const PageFault bad = make_share(shares.get(), grant)) return bad;
+  return open_in(shares.get(), grant.name, access, out);
+}
+
+PageFault create_or_join_share(const char* base, const ShareGrant& grant, Access access, SharePages& out) {
+  if (const PageFault bad = check_grant(grant)) return bad;
+  const std::int64_t deadline = monotonic_ns() + kPatienceNs;
+  while (monotonic_ns() < deadline) {
+    Descriptor shares;
+    if (const PageFault bad = open_shares(base, true, shares)) return bad;
+    PageFault bad = open_in(shares.get(), grant.name, access, out);
+    if (bad.error == PageError::not_found) {
+      bad = make_share(shares.get(), grant);
+      if (!bad) bad = open_in(shares.get(), grant.name, access, out);
+      // Lost a race to another maker, or to a remover: look again.
+      if (bad.error == PageError::already_exists || bad.error == PageError::not_found) continue;
+    }
+    if (bad) return bad;
+    const bool closed = out.usage->closing.load(std::memory_order_seq_cst) == kShareClosed;
+    const PageFault different = compare(grant_of(*out.policy), grant);
+    if (!closed && !different) return {};
+    // Other values bind only while somebody is there to be bound by them: a killed run's share is nobody's.
+    bool removed = false;
+    if (const PageFault stuck = close_and_remove(base, grant.name, out, removed)) return stuck;
+    if (!removed) return different;
+  }
+  return fault(PageError::busy, grant.name);
+}
+
+PageFault enter_share(const char* base, const char* name, const ShareGrant* grant, SharePages& out, SlotRef& slot) {
+  const std::int64_t deadline = monotonic_ns() + kPatienceNs;
+  char command[16] = {};
+  ::prctl(PR_GET_NAME, command);
+  const Identity identity = own_identity();
+  while (monotonic_ns() < deadline) {
+    const PageFault bad = grant != nullptr ? create_or_join_share(base, *grant, Access::tenant, out)
+                                           : open_share(base, name, Access::tenant, out);
+    if (bad) return bad;
+    const ClaimResult claimed = claim(*out.usage, identity, command, slot);
+    if (claimed == ClaimResult::claimed) return {};
+    if (claimed == ClaimResult::full) {
+      close_pages(out);
+      return fault(PageError::slots_full, name, kMaxSlots, kMaxSlots);
+    }
+    bool removed = false;
+    if (const PageFault stuck = close_and_remove(base, name, out, removed)) return stuck;
+  }
+  return fault(PageError::busy, name);
+}
+
+PageFault remove_if_empty(const char* base, const char* name, bool& removed) {
+  removed = false;
+  SharePages pages;
+  if (const PageFault bad = open_share(base, name, Access::tenant, pages)) return bad;
+  return close_and_remove(base, name, pages, removed);
+}
+
+}  // namespace headgate::ledger

@@ -1,0 +1,241 @@
+#include "guest/ledger/slot.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "guest/ledger/closing.hpp"
+#include "guest/ledger/process_lock.hpp"
+#include "guest/ledger/words.hpp"
+
+namespace headgate::ledger {
+namespace {
+
+std::uint64_t who_of(const Identity& identity) {
+  return std::uint64_t{identity.pidns_inode} << 32 | identity.start_time;
+}
+
+std::uint32_t slots_end(const UsagePage& page) {
+  return std::min(page.slots_seen.load(std::memory_order_acquire), kMaxSlots);
+}
+
+// The books of a slot that nobody else may touch any more. Sequences never restart, so that a reaper of the previous
+// owner which slept through all this finds its step long done. `settled` before `sequence`: the other way round, a kill
+// between them would show the previous owner's last intent as ours.
+void open_books(UsagePage& page, std::uint32_t device, std::uint32_t slot) {
+  SlotDevice& books = page.slots[slot].devices[device];
+  const Operation last = unpack_operation(load_half(page.memory[device].word.operation));
+  std::uint64_t sequence = std::max({books.sequence.load(std::memory_order_acquire),
+                                     books.settled.load(std::memory_order_acquire),
+                                     books.done.load(std::memory_order_acquire)});
+  if (last.slot == slot) sequence = std::max(sequence, last.sequence);
+  put(books.exported_bytes, std::uint64_t{0}, "claim: exported");
+  put(books.residual_bytes, std::uint64_t{0}, "claim: residual");
+  put(books.launches, std::uint64_t{0}, "claim: launches");
+  put(books.held_bytes[0], std::uint64_t{0}, "claim: held 0");
+  put(books.held_bytes[1], std::uint64_t{0}, "claim: held 1");
+  put(books.settled, sequence, "claim: settled");
+  put(books.sequence, sequence, "claim: sequence");
+}
+
+void set_command(Slot& slot, const char* command) {
+  step("claim: command");
+  std::size_t length = 0;
+  while (command != nullptr && length + 1 < sizeof slot.command && command[length] != '\0') ++length;
+  char cut[sizeof slot.command] = {};
+  if (length != 0) std::memcpy(cut, command, length);
+  for (std::size_t i = 0; i < sizeof cut; ++i) __atomic_store_n(&slot.command[i], cut[i], __ATOMIC_RELEASE);
+}
+
+// Fills the slot from claiming to live. False if we were taken for dead meanwhile, or the share is closing.
+ClaimResult take_seat(UsagePage& page, std::uint32_t index, std::uint32_t generation, const Identity& identity,
+                      const char* command, SlotRef& out) {
+  Slot& slot = page.slots[index];
+  const std::uint32_t devices = std::min(page.device_count, kMaxDevices);
+  for (std::uint32_t device = 0; device < devices; ++device) open_books(page, device, index);
+  set_command(slot, command);
+  // After the swap that made the slot `claiming`: whoever closes the share sees that slot, or we see his mark.
+  const bool closing = page.closing.load(std::memory_order_seq_cst) != kShareOpen;
+  const std::uint64_t claiming = pack(Life{SlotKind::claiming, generation, identity.pid});
+  const Life next{closing ? SlotKind::dead : SlotKind::live, generation, identity.pid};
+  if (!swap(slot.life, claiming, pack(next), "claim: live")) return ClaimResult::full;
+  if (closing) {
+    reap(page, index);
+    return ClaimResult::closing;
+  }
+  out = {index, generation};
+  return ClaimResult::claimed;
+}
+
+ClaimResult take_free_slot(UsagePage& page, const Identity& identity, const char* command, SlotRef& out) {
+  for (std::uint32_t i = 0; i < kMaxSlots; ++i) {
+    Slot& slot = page.slots[i];
+    const std::uint64_t life = slot.life.load(std::memory_order_acquire);
+    const Life now = unpack_life(life);
+    if (now.kind != SlotKind::free) continue;
+    raise(page.slots_seen, i + 1, "claim: seen");
+    const std::uint32_t generation = (now.generation + 1) & kGenerationMask;
+    const std::uint64_t who = slot.who.load(std::memory_order_acquire);
+    const Life claiming{SlotKind::claiming, generation, identity.pid};
+    if (!swap16(&slot, life, who, pack(claiming), who_of(identity), "claim: take")) continue;
+    const ClaimResult result = take_seat(page, i, generation, identity, command, out);
+    if (result != ClaimResult::full) return result;
+  }
+  return ClaimResult::full;
+}
+
+// exec() keeps pid and start time, and ends every device descriptor: what the earlier program held is gone.
+void reap_own_past(UsagePage& page, const Identity& identity) {
+  const std::uint32_t end = slots_end(page);
+  for (std::uint32_t i = 0; i < end; ++i) {
+    const SlotView seat = view(page, i);
+    const bool ours = seat.identity.pid == identity.pid && seat.identity.pidns_inode == identity.pidns_inode &&
+                      seat.identity.start_time == identity.start_time;
+    if (!ours || (seat.kind != SlotKind::live && seat.kind != SlotKind::claiming)) continue;
+    if (mark_dead(page, {i, seat.generation})) reap(page, i);
+  }
+}
+
+// Takes what slot `index` held on one device off the account. Any number at once may do this, each killed anywhere: all
+// compute the same from books that no longer change, and only the first swap of operation `sequence` counts.
+// False if the slot was no longer dead when its books had been read.
+bool reap_device(UsagePage& page, std::uint32_t device, std::uint32_t index, std::uint64_t dead, bool& orphan) {
+  const SlotDevice& books = page.slots[index].devices[device];
+  const std::uint64_t intent = books.sequence.load(std::memory_order_acquire);
+  const std::uint64_t settled = books.settled.load(std::memory_order_acquire);
+  std::uint64_t held = books.held_bytes[settled & 1].load(std::memory_order_acquire);
+  const std::int64_t delta = books.delta_bytes.load(std::memory_order_acquire);
+  const std::uint64_t exported = books.exported_bytes.load(std::memory_order_acquire);
+  // What we read is the dead owner's only if the slot has not been given to another since.
+  if (page.slots[index].life.load(std::memory_order_acquire) != dead) return false;
+  if (intent == settled + 1 && applied(page, device, index, intent)) {
+    held = delta >= 0 ? held + static_cast<std::uint64_t>(delta)
+                      : held - std::min(held, static_cast<std::uint64_t>(0) - static_cast<std::uint64_t>(delta));
+  }
+  const std::uint64_t sequence = std::max(intent, settled) + 1;
+  const std::uint64_t kept = std::min(exported, held);
+  take_off(page, device, {index, sequence}, held - kept);
+  // A slot that died while being claimed still shows the previous owner's exports, long released.
+  orphan = orphan || (kept != 0 && !applied(page, device, index, sequence + 1));
+  return true;
+}
+
+}  // namespace
+
+void take_off(UsagePage& page, std::uint32_t device, Operation operation, std::uint64_t bytes) {
+  MemoryAccount& account = page.memory[device];
+  for (;;) {
+    const std::uint64_t last = load_half(account.word.operation);
+    const std::uint64_t used = load_half(account.word.used_bytes);
+    if (applied(page, device, operation.slot, operation.sequence)) return;
+    raise(account.peak_bytes, used, "reap: peak");
+    if (const Operation other = unpack_operation(last); other.slot != operation.slot) help(page, device, other);
+    if (swap16(&account.word, used, last, used - std::min(used, bytes), pack(operation), "reap: swap")) return;
+  }
+}
+
+ClaimResult claim(UsagePage& page, const Identity& identity, const char* command, SlotRef& out) {
+  reap_own_past(page, identity);
+  const ClaimResult first = take_free_slot(page, identity, command, out);
+  if (first != ClaimResult::full || reap_dead(page) == 0) return first;
+  return take_free_slot(page, identity, command, out);
+}
+
+void release(UsagePage& page, SlotRef ref) {
+  if (ref.slot >= kMaxSlots) return;
+  // All our locks, in order: no thread of ours is inside an operation when the slot dies, and none begins one after.
+  for (std::uint32_t device = 0; device < kMaxDevices; ++device) lock_process(device);
+  const bool dead = mark_dead(page, ref);
+  for (std::uint32_t device = kMaxDevices; device-- > 0;) unlock_process(device);
+  if (dead) reap(page, ref.slot);
+}
+
+SlotView view(const UsagePage& page, std::uint32_t index) {
+  SlotView out{};
+  if (index >= kMaxSlots) return out;
+  const Slot& slot = page.slots[index];
+  for (int tries = 0; tries < 100; ++tries) {
+    const std::uint64_t before = slot.life.load(std::memory_order_acquire);
+    const std::uint64_t who = slot.who.load(std::memory_order_acquire);
+    char command[sizeof slot.command];
+    for (std::size_t i = 0; i < sizeof command; ++i) command[i] = __atomic_load_n(&slot.command[i], __ATOMIC_ACQUIRE);
+    if (slot.life.load(std::memory_order_acquire) != before) continue;
+    const Life life = unpack_life(before);
+    out.kind = life.kind;
+    out.generation = life.generation;
+    out.identity = {life.pid, static_cast<std::uint32_t>(who >> 32), static_cast<std::uint32_t>(who)};
+    std::memcpy(out.command, command, sizeof command - 1);
+    break;
+  }
+  return out;
+}
+
+bool mark_dead(UsagePage& page, SlotRef ref) {
+  if (ref.slot >= kMaxSlots) return false;
+  std::atomic<std::uint64_t>& life = page.slots[ref.slot].life;
+  const std::uint64_t word = life.load(std::memory_order_acquire);
+  Life now = unpack_life(word);
+  if (now.generation != ref.generation || (now.kind != SlotKind::live && now.kind != SlotKind::claiming)) return false;
+  now.kind = SlotKind::dead;
+  return swap(life, word, pack(now), "mark: dead");
+}
+
+void reap(UsagePage& page, std::uint32_t index) {
+  if (index >= kMaxSlots) return;
+  std::atomic<std::uint64_t>& life = page.slots[index].life;
+  const std::uint64_t dead = life.load(std::memory_order_acquire);
+  Life now = unpack_life(dead);
+  if (now.kind != SlotKind::dead) return;
+  const std::uint32_t devices = std::min(page.device_count, kMaxDevices);
+  bool orphan = false;
+  for (std::uint32_t device = 0; device < devices; ++device)
+    if (!reap_device(page, device, index, dead, orphan)) return;
+  now.kind = orphan ? SlotKind::orphan : SlotKind::free;
+  swap(life, dead, pack(now), "reap: free");
+  step("reap: end");
+}
+
+void release_orphan(UsagePage& page, SlotRef ref) {
+  if (ref.slot >= kMaxSlots) return;
+  std::atomic<std::uint64_t>& life = page.slots[ref.slot].life;
+  const std::uint64_t orphan = life.load(std::memory_order_acquire);
+  Life now = unpack_life(orphan);
+  if (now.kind != SlotKind::orphan || now.generation != ref.generation) return;
+  const std::uint32_t devices = std::min(page.device_count, kMaxDevices);
+  for (std::uint32_t device = 0; device < devices; ++device) {
+    const SlotDevice& books = page.slots[ref.slot].devices[device];
+    const std::uint64_t last = std::max(books.sequence.load(std::memory_order_acquire),
+                                        books.settled.load(std::memory_order_acquire));
+    const std::uint64_t bytes = books.exported_bytes.load(std::memory_order_acquire);
+    if (life.load(std::memory_order_acquire) != orphan) return;
+    take_off(page, device, {ref.slot, last + 2}, bytes);  // last + 1 was the reaper's
+  }
+  now.kind = SlotKind::free;
+  swap(life, orphan, pack(now), "orphan: free");
+}
+
+std::uint32_t reap_dead(UsagePage& page) {
+  const std::uint32_t here = own_identity().pidns_inode;
+  const std::uint32_t end = slots_end(page);
+  std::uint32_t reaped = 0;
+  for (std::uint32_t i = 0; i < end; ++i) {
+    const SlotView seat = view(page, i);
+    const bool seated = seat.kind == SlotKind::live || seat.kind == SlotKind::claiming;
+    if (seated && !is_alive(seat.identity, here)) mark_dead(page, {i, seat.generation});
+    else if (seat.kind != SlotKind::dead) continue;
+    reap(page, i);
+    ++reaped;
+  }
+  return reaped;
+}
+
+std::uint32_t live_slots(const UsagePage& page) {
+  const std::uint32_t end = slots_end(page);
+  std::uint32_t live = 0;
+  for (std::uint32_t i = 0; i < end; ++i) {
+    const SlotKind kind = unpack_life(page.slots[i].life.load(std::memory_order_acquire)).kind;
+    live += kind == SlotKind::live || kind == SlotKind::claiming;
+  }
+  return live;
+}
+
+}  // namespace headgate::ledger

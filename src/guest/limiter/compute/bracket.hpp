@@ -1,0 +1,87 @@
+// One stretch of a stream between two events of ours, and what the meter keeps for a stream and a context.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "guest/abi/cuda.hpp"
+#include "guest/ledger/layout.hpp"
+#include "guest/limiter/compute/clock_map.hpp"
+#include "guest/limiter/compute/pacer.hpp"
+
+namespace headgate::limiter {
+
+// Short, never held over a wait of ours; a blocked driver call under it blocks only launches that the driver blocks too.
+class ShortLock {
+ public:
+  bool try_lock() { return !held_.exchange(true, std::memory_order_acquire); }
+  void lock(void (*pause)()) {
+    while (!try_lock()) pause();
+  }
+  void unlock() { held_.store(false, std::memory_order_release); }
+  void reset() { held_.store(false, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> held_{false};
+};
+
+struct Bracket {
+  static constexpr std::uint32_t kFunctions = 4;
+  abi::CUevent start = nullptr, end = nullptr;
+  std::int64_t opened_ns = 0;   // host time when the start event had been submitted
+  std::int64_t first_ns = 0;    // host time when the first launch had been submitted
+  std::int64_t closed_ns = 0;   // host time when the end event had been submitted
+  std::int64_t charged_ns = 0;  // GPU time the account has been charged for it so far
+  std::int64_t expected_ns = 0; // what its launches were estimated at
+  std::int64_t fresh_ns = 0;    // what it has covered while it still ran
+  std::int64_t covered_until_ns = 0;
+  std::uint32_t launches = 0;
+  std::uint32_t function_count = 0;
+  std::array<std::uint64_t, kFunctions> functions{};
+};
+
+struct ContextMeter {
+  abi::CUcontext handle = nullptr;  // null: free
+  std::uint32_t device = 0;         // index into the pages
+  std::atomic<bool> failed{false};  // an internal call failed: not metered any more
+  ledger::ComputeAccount* account = nullptr;
+  Pace* pace = nullptr;
+  ClockMap clock;
+  abi::CUevent anchor = nullptr;    // the event that times are counted from; gpu_base_ns is its own
+  std::int64_t gpu_base_ns = 0;
+  static constexpr std::uint32_t kPool = 512;
+  ShortLock pool_lock;
+  std::uint32_t pooled = 0;
+  std::array<abi::CUevent, kPool> pool{};
+};
+
+struct alignas(64) StreamMeter {
+  static constexpr std::uint32_t kClosed = 16;  // unsettled brackets; with all in use the open one goes on
+  // The launch path's own line.
+  std::atomic<std::int64_t> credit_ns{0};       // of the open bracket; below 0 only in a PDL chain
+  std::atomic<std::uint32_t> launches{0};       // of the open bracket
+  std::atomic<std::uint64_t> function{0};       // of the last launch
+  std::atomic<bool> open{false};
+  std::atomic<bool> used{false};
+  // Under `lock`.
+  alignas(64) ShortLock lock;
+  abi::CUstream handle = nullptr;
+  unsigned long long id = 0;
+  ContextMeter* context = nullptr;
+  bool legacy = false;
+  Bracket bracket;
+  std::int64_t quantum_ns = 1'000'000;
+  std::int64_t last_open_ns = 0;
+  std::uint32_t thin_brackets = 0;   // in a row; now and then one launch is measured alone
+  std::array<Bracket, kClosed> closed{};
+  std::atomic<std::uint32_t> head{0}, tail{0};
+  // The settler's.
+  std::int64_t last_end_ns = 0;      // GPU time of the last settled end
+  std::int64_t next_look_ns = 0;
+  std::int64_t looks = 0;
+  std::uint32_t seen_launches = 0;
+  std::int64_t seen_ns = 0;
+};
+
+}  // namespace headgate::limiter

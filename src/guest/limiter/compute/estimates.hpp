@@ -1,0 +1,59 @@
+// How much GPU time a launch of each kernel is likely to add. A small table that all threads read and write without
+// order: a torn or lost update costs a slightly wrong estimate, and what was measured corrects every account later.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace headgate::limiter {
+
+inline constexpr std::int64_t kUnknownCommandNs = 200'000;
+
+class Estimates {
+ public:
+  static constexpr std::uint32_t kEntries = 1024;
+
+  static std::uint32_t slot_of(std::uint64_t key) {
+    return static_cast<std::uint32_t>(key * 0x9e37'79b9'7f4a'7c15ull >> 54);
+  }
+
+  // 0 where nothing is known about this kernel.
+  std::int64_t known_ns(std::uint64_t key) const {
+    const Entry& entry = entries_[slot_of(key)];
+    return entry.key.load(std::memory_order_relaxed) == key ? entry.mean_ns.load(std::memory_order_relaxed) : 0;
+  }
+  std::int64_t guess_ns(std::uint64_t key) const {
+    const std::int64_t known = known_ns(key);
+    return known == 0 ? kUnknownCommandNs : known;
+  }
+
+  // One command alone in its bracket.
+  void learn(std::uint64_t key, std::int64_t measured_ns) {
+    const std::int64_t mean = known_ns(key);
+    if (mean == 0) set(key, measured_ns);
+    else set(key, mean + (measured_ns - mean) / 8);
+  }
+  // Several kernels shared a bracket that held `measured` of `expected`: each is as wrong as their sum.
+  void scale(std::uint64_t key, std::int64_t measured_ns, std::int64_t expected_ns) {
+    const std::int64_t mean = known_ns(key);
+    if (mean == 0 || expected_ns <= 0) return;
+    const double ratio = std::clamp(static_cast<double>(measured_ns) / static_cast<double>(expected_ns), 0.25, 4.0);
+    set(key, mean + static_cast<std::int64_t>(static_cast<double>(mean) * (ratio - 1.0) / 8.0));
+  }
+
+ private:
+  struct Entry {
+    std::atomic<std::uint64_t> key;
+    std::atomic<std::int64_t> mean_ns;
+  };
+  void set(std::uint64_t key, std::int64_t mean_ns) {
+    Entry& entry = entries_[slot_of(key)];
+    entry.mean_ns.store(std::clamp<std::int64_t>(mean_ns, 500, 10'000'000'000), std::memory_order_relaxed);
+    entry.key.store(key, std::memory_order_relaxed);
+  }
+  std::array<Entry, kEntries> entries_{};
+};
+
+}  // namespace headgate::limiter

@@ -1,0 +1,375 @@
+// The meter: brackets are opened and closed by the application's own threads, and settled by one thread that only asks.
+// Pure: Port is the driver and the clock, a real one in the shell, a modelled one in the tests.
+//
+//   struct Port {
+//     std::int64_t now_ns();                                     // host time
+//     abi::CUresult create(abi::CUevent*);                       // in the calling thread's context
+//     abi::CUresult record(abi::CUevent, abi::CUstream);
+//     abi::CUresult query(abi::CUevent);                         // SUCCESS, NOT_READY, or a failure
+//     abi::CUresult elapsed(float* ms, abi::CUevent, abi::CUevent);
+//     abi::CUresult idle(abi::CUstream, ContextMeter&);          // cuStreamQuery where a capture forbids nothing, else NOT_READY
+//     void failed(ContextMeter&, abi::CUresult, const char* call);
+//   };
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "guest/limiter/compute/bracket.hpp"
+#include "guest/limiter/compute/estimates.hpp"
+
+namespace headgate::limiter {
+
+inline constexpr std::int64_t kNothingOpen = std::numeric_limits<std::int64_t>::max();
+inline constexpr std::int64_t kAloneNs = 200'000;       // commands this long get a bracket each
+inline constexpr std::int64_t kQuantumNs = 1'000'000;
+inline constexpr std::int64_t kMostQuantumNs = 10'000'000;
+inline constexpr std::int64_t kLookNs = 50'000;
+inline constexpr std::int64_t kIdleNs = 200'000;
+inline constexpr std::int64_t kThinTailNs = 20'000;
+inline constexpr std::int64_t kAnchorNs = 4'000'000'000;
+inline constexpr std::uint32_t kProbeEvery = 8;         // thin brackets between two that hold one launch
+
+template <typename Port>
+class Meter {
+ public:
+  Meter(Port& port, Estimates& estimates) : port_(port), estimates_(estimates) {}
+
+  // --- launching threads, under the stream's lock ---
+
+  // Before the first launch of a bracket: records the start event. `admission` has been charged.
+  void open(StreamMeter& stream, const Admission& admission) {
+    ContextMeter& context = *stream.context;
+    Bracket& bracket = stream.bracket;
+    bracket = {};
+    bracket.charged_ns = admission.credit_ns;
+    stream.launches.store(0, std::memory_order_relaxed);
+    stream.function.store(0, std::memory_order_relaxed);
+    stream.credit_ns.store(admission.credit_ns, std::memory_order_relaxed);
+    if (!take_event(context, bracket.start) || !take_event(context, bracket.end)) return;
+    const std::int64_t before_ns = port_.now_ns();
+    if (!good(context, port_.record(bracket.start, stream.handle), "cuEventRecord")) return;
+    bracket.opened_ns = port_.now_ns();
+    // Two records a bracket: where they take more than 2 % of the thread's time, brackets get longer.
+    const std::int64_t cost_ns = 2 * (bracket.opened_ns - before_ns);
+    if (stream.last_open_ns != 0 && cost_ns * 50 > bracket.opened_ns - stream.last_open_ns)
+      stream.quantum_ns = std::min(stream.quantum_ns * 2, kMostQuantumNs);
+    stream.last_open_ns = bracket.opened_ns;
+    stream.open.store(true, std::memory_order_release);
+    if (context.pace->oldest_ns.load(std::memory_order_relaxed) == 0)
+      context.pace->oldest_ns.store(bracket.opened_ns, std::memory_order_relaxed);
+  }
+
+  // The open bracket goes on with more credit.
+  void extend(StreamMeter& stream, const Admission& admission) {
+    stream.bracket.charged_ns += admission.credit_ns;
+    stream.credit_ns.store(stream.credit_ns.load(std::memory_order_relaxed) + admission.credit_ns,
+                           std::memory_order_relaxed);
+  }
+
+  // Accounts one launch of `function` to the open bracket; before the launch itself.
+  void count(StreamMeter& stream, std::uint64_t function, std::int64_t est_ns) {
+    stream.credit_ns.store(stream.credit_ns.load(std::memory_order_relaxed) - est_ns, std::memory_order_relaxed);
+    stream.launches.store(stream.launches.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    if (stream.function.load(std::memory_order_relaxed) == function) return;
+    stream.function.store(function, std::memory_order_relaxed);
+    Bracket& bracket = stream.bracket;
+    for (std::uint32_t i = 0; i < bracket.function_count; ++i)
+      if (bracket.functions[i] == function) return;
+    if (bracket.function_count < Bracket::kFunctions) bracket.functions[bracket.function_count++] = function;
+  }
+
+  // After the launch returned.
+  void launched(StreamMeter& stream, bool alone) {
+    if (!stream.open.load(std::memory_order_relaxed)) return;
+    if (stream.bracket.first_ns == 0) stream.bracket.first_ns = port_.now_ns();
+    const bool probe = stream.thin_brackets != 0 && stream.thin_brackets % kProbeEvery == 0;
+    if (alone || probe || stream.bracket.function_count == Bracket::kFunctions) close(stream);
+  }
+
+  // What the launches of the open bracket are estimated at.
+  std::int64_t expected_ns(const StreamMeter& stream) const {
+    return stream.bracket.charged_ns - stream.credit_ns.load(std::memory_order_relaxed);
+  }
+  bool full(const StreamMeter& stream, bool chained) const {
+    return expected_ns(stream) >= (chained ? 4 : 1) * stream.quantum_ns;
+  }
+
+  // Records the end event and hands the bracket to the settler; what it did not use is given back.
+  void close(StreamMeter& stream) {
+    if (!stream.open.load(std::memory_order_relaxed)) return;
+    ContextMeter& context = *stream.context;
+    Bracket& bracket = stream.bracket;
+    const std::uint32_t tail = stream.tail.load(std::memory_order_relaxed);
+    if (tail - stream.head.load(std::memory_order_acquire) == StreamMeter::kClosed) return;
+    if (!good(context, port_.record(bracket.end, stream.handle), "cuEventRecord")) return;
+    bracket.closed_ns = port_.now_ns();
+    if (bracket.first_ns == 0) bracket.first_ns = bracket.closed_ns;
+    refund(stream);
+    stream.closed[tail % StreamMeter::kClosed] = bracket;
+    stream.open.store(false, std::memory_order_relaxed);
+    stream.tail.store(tail + 1, std::memory_order_release);
+  }
+
+  // The stream dies or its context does: nothing may be asked of its events any more.
+  void forget(StreamMeter& stream) {
+    if (stream.open.load(std::memory_order_relaxed)) {
+      refund(stream);
+      stream.open.store(false, std::memory_order_relaxed);
+    }
+    stream.head.store(stream.tail.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    stream.used.store(false, std::memory_order_release);
+  }
+
+  // --- the settler ---
+
+  // Settles what is finished on these streams. Returns when to look again; kNothingOpen: when a bracket is closed.
+  std::int64_t settle(std::span<StreamMeter> streams, std::int64_t now_ns, void (*pause)()) {
+    std::int64_t next = kNothingOpen;
+    for (Oldest& oldest : oldest_) oldest = {};
+    for (StreamMeter& stream : streams) {
+      if (!stream.used.load(std::memory_order_acquire) || stream.context->failed.load()) continue;
+      next = std::min(next, settle_stream(stream, now_ns, pause));
+      note_oldest(stream);
+    }
+    for (const Oldest& oldest : oldest_) {
+      if (oldest.pace == nullptr) continue;
+      oldest.pace->oldest_ns.store(oldest.ns == kNothingOpen ? 0 : oldest.ns, std::memory_order_relaxed);
+      if (oldest.ns == kNothingOpen) lower(oldest.pace->busy_until_ns, now_ns);
+    }
+    return next;
+  }
+
+  std::int64_t settle_stream(StreamMeter& stream, std::int64_t now_ns, void (*pause)()) {
+    while (true) {
+      const std::uint32_t head = stream.head.load(std::memory_order_relaxed);
+      if (head == stream.tail.load(std::memory_order_acquire)) return look_at_open(stream, now_ns, pause);
+      Bracket& bracket = stream.closed[head % StreamMeter::kClosed];
+      if (stream.looks == 0) {
+        stream.looks = 1;
+        stream.next_look_ns = std::max(bracket.opened_ns + bracket.expected_ns, bracket.closed_ns) + 10'000;
+      }
+      if (now_ns < stream.next_look_ns) return stream.next_look_ns;
+      const abi::CUresult answer = port_.query(bracket.end);
+      if (answer == abi::CUDA_ERROR_NOT_READY) {
+        charge_running(stream, bracket, now_ns);
+        // A stuck kernel is not asked after 20,000 times a second.
+        const std::int64_t pace = stream.looks < 40 ? kLookNs : stream.looks < 200 ? 5 * kLookNs : 20 * kLookNs;
+        ++stream.looks;
+        return stream.next_look_ns = now_ns + pace;
+      }
+      if (!good(*stream.context, answer, "cuEventQuery")) return kNothingOpen;
+      if (!settle_bracket(stream, bracket)) return kNothingOpen;
+      stream.looks = 0;
+      stream.head.store(head + 1, std::memory_order_release);
+    }
+  }
+
+  void give_event(ContextMeter& context, abi::CUevent event) {
+    if (!context.pool_lock.try_lock()) return lost_event(event);
+    const bool room = context.pooled < ContextMeter::kPool;
+    if (room) context.pool[context.pooled++] = event;
+    context.pool_lock.unlock();
+    if (!room) lost_event(event);
+  }
+
+ private:
+  struct Oldest {
+    Pace* pace = nullptr;
+    std::int64_t ns = kNothingOpen;
+  };
+
+  void note_oldest(StreamMeter& stream) {
+    Oldest* mine = nullptr;
+    for (Oldest& oldest : oldest_) {
+      if (oldest.pace != nullptr && oldest.pace != stream.context->pace) continue;
+      mine = &oldest;
+      break;
+    }
+    if (mine == nullptr) return;
+    mine->pace = stream.context->pace;
+    const std::uint32_t head = stream.head.load(std::memory_order_relaxed);
+    if (head != stream.tail.load(std::memory_order_acquire))
+      mine->ns = std::min(mine->ns, stream.closed[head % StreamMeter::kClosed].opened_ns);
+    else if (stream.open.load(std::memory_order_acquire))
+      mine->ns = std::min(mine->ns, stream.last_open_ns);
+  }
+
+  static void lower(std::atomic<std::int64_t>& word, std::int64_t to) {
+    std::int64_t seen = word.load(std::memory_order_relaxed);
+    while (seen > to && !word.compare_exchange_weak(seen, to, std::memory_order_relaxed)) {
+    }
+  }
+
+  // An internal call must succeed; else the gate is open for this context from now on.
+  bool good(ContextMeter& context, abi::CUresult result, const char* call) {
+    if (result == abi::CUDA_SUCCESS) return true;
+    if (!context.failed.exchange(true)) port_.failed(context, result, call);
+    return false;
+  }
+
+  bool take_event(ContextMeter& context, abi::CUevent& event) {
+    if (context.pool_lock.try_lock()) {
+      if (context.pooled != 0) event = context.pool[--context.pooled];
+      context.pool_lock.unlock();
+    }
+    return event != nullptr || good(context, port_.create(&event), "cuEventCreate");
+  }
+  void lost_event(abi::CUevent) {}
+
+  void refund(StreamMeter& stream) {
+    Bracket& bracket = stream.bracket;
+    const std::int64_t left = stream.credit_ns.exchange(0, std::memory_order_relaxed);
+    bracket.launches = stream.launches.load(std::memory_order_relaxed);
+    bracket.charged_ns -= left;
+    bracket.expected_ns = bracket.charged_ns;
+    ContextMeter& context = *stream.context;
+    ledger::correct(*context.account, -left, port_.ceiling_ppm(context));
+    give_room(*context.pace, left);
+  }
+
+  // Event time in ns since the context's first anchor.
+  bool gpu_ns(ContextMeter& context, abi::CUevent event, std::int64_t& ns) {
+    if (context.anchor == nullptr) {
+      ns = context.gpu_base_ns;
+      return true;
+    }
+    float ms = 0;
+    if (!good(context, port_.elapsed(&ms, context.anchor, event), "cuEventElapsedTime")) return false;
+    ns = context.gpu_base_ns + static_cast<std::int64_t>(static_cast<double>(ms) * 1e6 + 0.5);
+    return true;
+  }
+
+  bool settle_bracket(StreamMeter& stream, Bracket& bracket) {
+    ContextMeter& context = *stream.context;
+    std::int64_t start = 0;
+    float length_ms = 0;
+    if (!gpu_ns(context, bracket.start, start)) return false;
+    if (!good(context, port_.elapsed(&length_ms, bracket.start, bracket.end), "cuEventElapsedTime")) return false;
+    std::int64_t length = static_cast<std::int64_t>(static_cast<double>(length_ms) * 1e6 + 0.5);
+    const std::int64_t end = start + length;
+    context.clock.observe(start, bracket.opened_ns);
+    // On an idle stream the start event fired before its kernel was even submitted.
+    if (start - stream.last_end_ns > 1'000 || stream.last_end_ns == 0) {
+      const std::int64_t late = std::min(bracket.first_ns - bracket.opened_ns, length);
+      start += late;
+      length -= late;
+    }
+    stream.last_end_ns = end;
+    const std::int64_t host_end = context.clock.host_ns(end);
+    const std::int64_t launching = bracket.closed_ns - bracket.opened_ns;
+    const bool tail_waited = host_end - bracket.closed_ns < kThinTailNs;
+    const bool thin = bracket.launches > 1 && tail_waited && 2 * launching > length;
+    settle_span(stream, bracket, context.clock.host_ns(start), length, thin);
+    take_anchor(context, bracket, end - length, start);
+    return true;
+  }
+
+  void settle_span(StreamMeter& stream, Bracket& bracket, std::int64_t from, std::int64_t length, bool thin) {
+    ContextMeter& context = *stream.context;
+    std::int64_t charged_length = length;
+    if (thin) {
+      charged_length = std::min(length, bracket.expected_ns);
+      ++stream.thin_brackets;
+    } else if (bracket.launches > 1) {
+      stream.thin_brackets = 0;
+    } else if (stream.thin_brackets != 0) {
+      ++stream.thin_brackets;
+    }
+    std::int64_t fresh = ledger::cover(*context.account, from, from + charged_length);
+    book(context, fresh, thin);
+    fresh += bracket.fresh_ns;
+    ledger::correct(*context.account, fresh - bracket.charged_ns, port_.ceiling_ppm(context));
+    give_room(*context.pace, bracket.expected_ns - std::min(fresh, 4 * bracket.expected_ns));
+    if (thin) return;
+    if (bracket.launches == 1) estimates_.learn(bracket.functions[0], fresh);
+    else
+      for (std::uint32_t i = 0; i < bracket.function_count; ++i)
+        if (estimates_.known_ns(bracket.functions[i]) == 0)
+          estimates_.learn(bracket.functions[i], fresh / std::max(1u, bracket.launches));
+        else estimates_.scale(bracket.functions[i], fresh, bracket.expected_ns);
+  }
+
+  static void book(ContextMeter& context, std::int64_t fresh, bool estimated) {
+    context.account->held_ns.fetch_add(static_cast<std::uint64_t>(fresh), std::memory_order_relaxed);
+    if (estimated) context.account->estimated_ns.fetch_add(static_cast<std::uint64_t>(fresh), std::memory_order_relaxed);
+  }
+
+  // Times are counted from an event at most 4 s old: ElapsedTime answers a float of milliseconds.
+  void take_anchor(ContextMeter& context, Bracket& bracket, std::int64_t, std::int64_t) {
+    give_event(context, bracket.end);
+    std::int64_t at = 0;
+    if (context.anchor == nullptr) {
+      context.anchor = bracket.start;
+      return;
+    }
+    if (gpu_ns(context, bracket.start, at) && at - context.gpu_base_ns > kAnchorNs) {
+      give_event(context, context.anchor);
+      context.anchor = bracket.start;
+      context.gpu_base_ns = at;
+      return;
+    }
+    give_event(context, bracket.start);
+  }
+
+  // A command that outruns its estimate is charged while it runs.
+  void charge_running(StreamMeter& stream, Bracket& bracket, std::int64_t now_ns) {
+    ContextMeter& context = *stream.context;
+    const std::int64_t settled_to = now_ns - kLookNs;
+    if (settled_to < bracket.opened_ns + bracket.expected_ns + kQuantumNs) return;
+    if (settled_to < bracket.covered_until_ns + kQuantumNs || context.anchor == nullptr) return;
+    const abi::CUresult started = port_.query(bracket.start);
+    if (started == abi::CUDA_ERROR_NOT_READY) return;
+    std::int64_t start = 0;
+    if (!good(context, started, "cuEventQuery") || !gpu_ns(context, bracket.start, start)) return;
+    const std::int64_t from = std::max(context.clock.host_ns(start), bracket.first_ns);
+    const std::int64_t fresh = ledger::cover(*context.account, std::max(from, bracket.covered_until_ns), settled_to);
+    bracket.covered_until_ns = settled_to;
+    bracket.fresh_ns += fresh;
+    book(context, fresh, false);
+    const std::int64_t extra = std::max<std::int64_t>(0, bracket.fresh_ns - bracket.charged_ns);
+    ledger::correct(*context.account, extra, port_.ceiling_ppm(context));
+    bracket.charged_ns += extra;
+  }
+
+  // A bracket that nobody closes: the host's look at an idle stream ends it, as an estimate.
+  std::int64_t look_at_open(StreamMeter& stream, std::int64_t now_ns, void (*)()) {
+    if (!stream.open.load(std::memory_order_acquire)) return kNothingOpen;
+    const std::uint32_t launches = stream.launches.load(std::memory_order_relaxed);
+    if (launches != stream.seen_launches || stream.seen_ns == 0) {
+      stream.seen_launches = launches;
+      stream.seen_ns = now_ns;
+      return now_ns + kIdleNs;
+    }
+    if (now_ns - stream.seen_ns < kIdleNs) return stream.seen_ns + kIdleNs;
+    if (!stream.lock.try_lock()) return now_ns + kIdleNs;
+    const abi::CUresult answer = stream.open.load() ? port_.idle(stream.handle, *stream.context)
+                                                    : abi::CUDA_ERROR_NOT_READY;
+    if (answer == abi::CUDA_SUCCESS) {
+      ContextMeter& context = *stream.context;
+      Bracket& bracket = stream.bracket;
+      refund(stream);
+      const std::int64_t from = bracket.first_ns;
+      const std::int64_t length = std::clamp<std::int64_t>(now_ns - from, 0, bracket.expected_ns);
+      const std::int64_t fresh = ledger::cover(*context.account, from, from + length);
+      book(context, fresh, true);
+      ledger::correct(*context.account, fresh - bracket.charged_ns, port_.ceiling_ppm(context));
+      give_event(context, bracket.start);
+      give_event(context, bracket.end);
+      stream.open.store(false, std::memory_order_release);
+    } else if (answer != abi::CUDA_ERROR_NOT_READY) {
+      good(*stream.context, answer, "cuStreamQuery");
+    }
+    stream.lock.unlock();
+    stream.seen_ns = now_ns;
+    return stream.open.load() ? now_ns + kIdleNs : kNothingOpen;
+  }
+
+  Port& port_;
+  Estimates& estimates_;
+  std::array<Oldest, ledger::kMaxDevices> oldest_{};
+};
+
+}  // namespace headgate::limiter

@@ -1,0 +1,82 @@
+// When a launch may pass: pure, all time an argument. The account (shared by the share's processes) opens by time alone;
+// the process keeps the work that it has sent ahead of the GPU small.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#include "guest/ledger/compute_account.hpp"
+
+namespace headgate::limiter {
+
+inline constexpr std::int64_t kInFlightNs = 1'000'000;   // 1 % of the 100 ms window
+inline constexpr std::int64_t kLeadNs = 300'000;         // sent ahead so that a late wake-up does not idle the GPU
+inline constexpr std::int64_t kBatchNs = 300'000;        // a waiter sleeps so much longer, to pass several launches at once
+inline constexpr std::int64_t kCatchUpNs = 6'000'000;    // lateness that is made up for; see docs/decisions/catch-up-window.md
+inline constexpr std::int64_t kPatienceNs = 20'000'000;  // the longest wait behind unfinished work
+inline constexpr std::int64_t kLongestSleepNs = 10'000'000;
+
+// One process's work on one device, by the estimates.
+struct Pace {
+  std::atomic<std::int64_t> busy_until_ns{0};   // when what was sent should be done
+  std::atomic<std::int64_t> oldest_ns{0};       // when the oldest unfinished bracket was opened; 0: none is
+  std::atomic<std::int64_t> last_debt_ns{0};    // when the last launch passed as debt
+};
+
+struct Admission {
+  std::int64_t wait_ns = 0;    // 0: it may pass
+  std::int64_t credit_ns = 0;  // GPU time charged in advance, the command's own included
+  bool debt = false;           // passed by the patience rule
+};
+
+// Takes room for est_ns..credit of work; 0 where there is none yet.
+inline std::int64_t take_room(Pace& pace, std::int64_t now_ns, std::int64_t est_ns, std::int64_t wanted_ns) {
+  std::int64_t busy = pace.busy_until_ns.load(std::memory_order_relaxed);
+  while (true) {
+    const std::int64_t ahead = std::max<std::int64_t>(0, busy - now_ns);
+    if (ahead > kLeadNs && ahead + est_ns > kInFlightNs) return 0;
+    const std::int64_t credit = std::max(est_ns, std::min(wanted_ns, kInFlightNs - ahead));
+    if (pace.busy_until_ns.compare_exchange_weak(busy, std::max(busy, now_ns) + credit, std::memory_order_relaxed))
+      return credit;
+  }
+}
+
+inline void give_room(Pace& pace, std::int64_t unused_ns) {
+  pace.busy_until_ns.fetch_sub(unused_ns, std::memory_order_relaxed);
+}
+
+inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_t ceiling_ppm, std::int64_t now_ns,
+                       std::int64_t asked_ns, std::int64_t est_ns) {
+  const std::int64_t lag = now_ns - account.paid_until_ns.load(std::memory_order_relaxed);
+  Admission admission;
+  if (lag >= 0) {
+    const std::int64_t affordable = std::min(lag, kCatchUpNs) * ceiling_ppm / ledger::kWholeGpu;
+    const std::int64_t credit = take_room(pace, now_ns, est_ns, affordable);
+    if (credit == 0) {
+      const std::int64_t ahead = pace.busy_until_ns.load(std::memory_order_relaxed) - now_ns;
+      admission.wait_ns = std::max<std::int64_t>(20'000, ahead - std::max(kLeadNs, kInFlightNs - est_ns));
+    } else {
+      admission.wait_ns = ledger::try_charge(account, now_ns, credit, ceiling_ppm, kCatchUpNs);
+      admission.credit_ns = credit;
+      if (admission.wait_ns == 0) return admission;
+      give_room(pace, credit);
+      admission.credit_ns = 0;
+    }
+  } else {
+    admission.wait_ns = -lag + kBatchNs;
+  }
+  const std::int64_t oldest = pace.oldest_ns.load(std::memory_order_relaxed);
+  std::int64_t last = pace.last_debt_ns.load(std::memory_order_relaxed);
+  const bool stuck = oldest != 0 && now_ns - oldest >= kPatienceNs && now_ns - asked_ns >= kPatienceNs;
+  if (stuck && now_ns - last >= kPatienceNs &&
+      pace.last_debt_ns.compare_exchange_strong(last, now_ns, std::memory_order_relaxed)) {
+    ledger::charge_debt(account, now_ns, est_ns, ceiling_ppm, kCatchUpNs);
+    pace.busy_until_ns.fetch_add(est_ns, std::memory_order_relaxed);
+    return {.wait_ns = 0, .credit_ns = est_ns, .debt = true};
+  }
+  admission.wait_ns = std::min(admission.wait_ns, kLongestSleepNs);
+  return admission;
+}
+
+}  // namespace headgate::limiter

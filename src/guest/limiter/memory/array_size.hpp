@@ -1,0 +1,38 @@
+// How much device memory an array takes, as well as a descriptor tells: the driver reveals no true size, so the rest
+// (tiling, padding) shows in the residual. Layouts and format numbers: CUDA 13.0's cuda.h, compared by cuda_abi_check.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace headgate::limiter {
+
+struct ArrayShape {  // CUDA_ARRAY_DESCRIPTOR_v2
+  std::size_t width, height;
+  unsigned format, channels;
+};
+struct ArrayShape_v1 {  // CUDA_ARRAY_DESCRIPTOR_v1
+  unsigned width, height, format, channels;
+};
+struct ArrayShape3d {  // CUDA_ARRAY3D_DESCRIPTOR_v2
+  std::size_t width, height, depth;
+  unsigned format, channels, flags;
+};
+struct ArrayShape3d_v1 {  // CUDA_ARRAY3D_DESCRIPTOR_v1
+  unsigned width, height, depth, format, channels, flags;
+};
+
+inline constexpr unsigned kDeferredMapping = 0x80;  // CUDA_ARRAY3D_DEFERRED_MAPPING: memory is mapped into it later
+inline constexpr unsigned kSparse = 0x40;           // CUDA_ARRAY3D_SPARSE: the same
+
+// 0 where the descriptor is one that the driver rejects, or takes no memory of its own. Saturates at 2^64 - 1.
+std::uint64_t array_bytes(const ArrayShape3d& shape);
+
+// Of a mipmap of `levels` levels, the first of that shape.
+std::uint64_t mipmap_bytes(ArrayShape3d shape, unsigned levels);
+
+ArrayShape3d widened(const ArrayShape& shape);
+ArrayShape3d widened(const ArrayShape_v1& shape);
+ArrayShape3d widened(const ArrayShape3d_v1& shape);
+
+}  // namespace headgate::limiter

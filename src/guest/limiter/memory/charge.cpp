@@ -1,0 +1,99 @@
+#include "guest/limiter/memory/charge.hpp"
+
+#include <cerrno>
+
+#include "guest/ledger/account.hpp"
+#include "guest/limiter/memory/memory.hpp"
+#include "guest/limiter/memory/mapped.hpp"
+#include "guest/limiter/memory/residual.hpp"
+
+namespace headgate::limiter {
+
+constinit Holdings pointers;
+constinit Holdings arrays;
+
+namespace {
+
+// Events of may_say(): refusals at 0.., GPUs outside the share at kMaxDevices...
+constexpr std::uint32_t kOutsideEvent = ledger::kMaxDevices;
+
+std::atomic<std::int64_t> reaped_at;
+
+// The dead of this share give their bytes back before anybody is refused; at most once a clock tick (1 to 4 ms), since a
+// program may hammer a full share and each look costs system calls.
+bool reap_now_and_then() {
+  const std::int64_t now = coarse_now_ns();
+  std::int64_t last = reaped_at.load(std::memory_order_relaxed);
+  if (last == now || !reaped_at.compare_exchange_strong(last, now, std::memory_order_relaxed)) return false;
+  const int saved = errno;
+  const std::uint32_t reaped = ledger::reap_dead(*session.usage);
+  errno = saved;
+  return reaped != 0;
+}
+
+std::uint64_t less(std::uint64_t limit, std::uint64_t residual) {
+  if (limit == ledger::kNoMemoryLimit) return limit;
+  return limit > residual ? limit - residual : 0;
+}
+
+bool fits(std::uint64_t used, std::uint64_t bytes, std::uint64_t limit) {
+  return limit == ledger::kNoMemoryLimit || (used <= limit && bytes <= limit - used);
+}
+
+void say_refused(std::uint32_t device, std::uint64_t bytes, std::uint64_t used, std::uint64_t limit) {
+  if (!may_say(device)) return;
+  log_line(LogLevel::warn, "share %s: %lu bytes refused on GPU %u: %lu of %lu bytes are in use", session.policy->share,
+           static_cast<unsigned long>(bytes), device, static_cast<unsigned long>(used), static_cast<unsigned long>(limit));
+}
+
+}  // namespace
+
+std::uint64_t reservable_limit(std::uint32_t device) {
+  const std::uint64_t limit = session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
+  return limit == ledger::kNoMemoryLimit ? limit : less(limit, share_residual(device));
+}
+
+Verdict reserve_at(const Place& place, std::uint64_t bytes) {
+  if (place.standing == Standing::free) return Verdict::forward;
+  if (place.standing == Standing::outside) {
+    if (may_say(kOutsideEvent + static_cast<std::uint32_t>(place.device) % ledger::kMaxDevices)) {
+      log_line(LogLevel::error, "GPU %d is not in this process's share: memory is refused there", place.device);
+    }
+    return Verdict::refused;
+  }
+  const std::uint32_t device = place.device_index;
+  ledger::UsagePage& usage = *session.usage;
+  std::uint64_t limit = reservable_limit(device);
+  std::uint64_t used = ledger::used_bytes(usage, device);
+  bool room = fits(used, bytes, limit);
+  if (!room && reap_now_and_then()) {
+    limit = less(session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed),
+                 share_residual_now(device));
+    room = true;
+  }
+  if (room) {
+    const ledger::Reservation reservation = ledger::reserve(usage, device, own_slot(), bytes, limit);
+    if (reservation.ok) return Verdict::reserved;
+    used = reservation.used_bytes;
+  }
+  ledger::note_refusal(usage, device, own_slot(), bytes, used);
+  say_refused(device, bytes, used, limit);
+  return Verdict::refused;
+}
+
+void hand_back(std::uint32_t device, std::uint64_t bytes) {
+  if (bytes != 0) ledger::give_back(*session.usage, device, own_slot(), bytes);
+}
+
+bool grow_reservation(std::uint32_t device, std::uint64_t bytes) {
+  return bytes == 0 || ledger::reserve(*session.usage, device, own_slot(), bytes, reservable_limit(device)).ok;
+}
+
+void memory_reset_after_fork() {
+  pointers.forget_after_fork();
+  arrays.forget_after_fork();
+  mapped_reset_after_fork();
+  residual_reset_after_fork();
+}
+
+}  // namespace headgate::limiter

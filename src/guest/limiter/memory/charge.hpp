@@ -1,0 +1,62 @@
+// Reserve, call the driver, keep or give back: the one order in which every allocation goes.
+#pragma once
+
+#include <cstdint>
+
+#include "guest/limiter/memory/holdings.hpp"
+#include "guest/limiter/session/membership.hpp"
+
+namespace headgate::limiter {
+
+enum class Verdict : std::uint32_t {
+  forward,   // not ours to charge: call the driver, keep no books
+  reserved,  // call the driver, then keep() or hand_back()
+  refused,   // CUDA_ERROR_OUT_OF_MEMORY without a driver call
+};
+
+// Asks the share for `bytes` on that place. Refusals are recorded for `headgate why` and said once a minute.
+Verdict reserve_at(const Place& place, std::uint64_t bytes);
+
+// Of the current context's device; `place` is filled.
+inline Verdict reserve_here(std::uint64_t bytes, Place& place) {
+  place = current_place();
+  return place.standing == Standing::free ? Verdict::forward : reserve_at(place, bytes);
+}
+
+void hand_back(std::uint32_t device_index, std::uint64_t bytes);
+
+// Adds to a reservation after the driver has shown the true size; false: it does not fit any more.
+bool grow_reservation(std::uint32_t device_index, std::uint64_t bytes);
+
+// The limit that reservations are held to now: the share's, less its residual. ledger::kNoMemoryLimit: none.
+std::uint64_t reservable_limit(std::uint32_t device_index);
+
+// Device memory by pointer, and arrays by handle.
+extern Holdings pointers;
+extern Holdings arrays;
+
+// allocate(): the driver call. key(): of what it made, valid after success.
+template <typename Allocate, typename Key>
+abi::CUresult charged(std::uint64_t bytes, Holdings& holdings, Allocate allocate, Key key) {
+  Place place;
+  const Verdict verdict = reserve_here(bytes, place);
+  if (verdict == Verdict::forward) return allocate();
+  if (verdict == Verdict::refused) return abi::CUDA_ERROR_OUT_OF_MEMORY;
+  const abi::CUresult result = allocate();
+  if (result == abi::CUDA_SUCCESS) holdings.put(key(), {bytes, place.device_index});
+  else hand_back(place.device_index, bytes);
+  return result;
+}
+
+// The entry leaves the books before the driver frees: another thread may be given the same address at once.
+template <typename Free>
+abi::CUresult released(Holdings& holdings, std::uint64_t key, Free free) {
+  Holding holding;
+  if (!seated() || !holdings.take(key, holding)) return free();
+  const abi::CUresult result = free();
+  if (result == abi::CUDA_SUCCESS) hand_back(holding.device_index, holding.bytes);
+  else holdings.put(key, holding);
+  return result;
+}
+
+}  // namespace headgate::limiter

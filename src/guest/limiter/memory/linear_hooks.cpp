@@ -1,0 +1,129 @@
+// Linear device memory: cuMemAlloc, Pitch, Managed, from pools, and their frees.
+#include "guest/limiter/memory/charge.hpp"
+#include "guest/limiter/route/forward.hpp"
+
+using namespace headgate::abi;
+using namespace headgate::limiter;
+
+namespace {
+
+// Requests that the driver rejects by itself, with a code of its own.
+bool is_drivers_error(const void* out, std::uint64_t bytes) { return out == nullptr || bytes == 0; }
+
+// Every known GPU pads rows to a multiple of 512 bytes or less.
+constexpr std::uint64_t kWidestPadding = 512;
+
+// Saturates: a product that does not fit 64 bits fits no limit either, and no driver.
+std::uint64_t padded(std::uint64_t width, std::uint64_t height) {
+  std::uint64_t row = 0, bytes = 0;
+  if (__builtin_add_overflow(width, kWidestPadding - 1, &row)) return ~0ull;
+  row -= row % kWidestPadding;
+  return __builtin_mul_overflow(row, height, &bytes) ? ~0ull : bytes;
+}
+
+// The pitch is known only after the call: an upper bound is reserved before, and corrected after.
+template <typename Allocate, typename Pointer, typename Pitch>
+CUresult pitched(Pointer* pointer, Pitch* pitch, std::uint64_t width, std::uint64_t height, Allocate allocate,
+                 CUresult (*undo)(Pointer)) {
+  if (is_drivers_error(pointer, width) || pitch == nullptr || height == 0) return allocate();
+  const std::uint64_t bound = padded(width, height);
+  Place place;
+  const Verdict verdict = reserve_here(bound, place);
+  if (verdict == Verdict::forward) return allocate();
+  if (verdict == Verdict::refused) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result = allocate();
+  if (result != CUDA_SUCCESS) {
+    hand_back(place.device_index, bound);
+    return result;
+  }
+  const std::uint64_t bytes = std::uint64_t{*pitch} * height;
+  if (bytes > bound && !grow_reservation(place.device_index, bytes - bound)) {
+    undo(*pointer);
+    hand_back(place.device_index, bound);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  if (bytes < bound) hand_back(place.device_index, bound - bytes);
+  pointers.put(*pointer, {bytes, place.device_index});
+  return result;
+}
+
+}  // namespace
+
+HEADGATE_HOOK CUresult cuMemAlloc(CUdeviceptr_v1* dptr, unsigned bytesize) {
+  const auto allocate = [=] { return forward(driver.cuMemAlloc, dptr, bytesize); };
+  if (is_drivers_error(dptr, bytesize)) return allocate();
+  return charged(bytesize, pointers, allocate, [=] { return std::uint64_t{*dptr}; });
+}
+
+HEADGATE_HOOK CUresult cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
+  const auto allocate = [=] { return forward(driver.cuMemAlloc_v2, dptr, bytesize); };
+  if (is_drivers_error(dptr, bytesize)) return allocate();
+  return charged(bytesize, pointers, allocate, [=] { return *dptr; });
+}
+
+HEADGATE_HOOK CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned flags) {
+  const auto allocate = [=] { return forward(driver.cuMemAllocManaged, dptr, bytesize, flags); };
+  if (is_drivers_error(dptr, bytesize)) return allocate();
+  return charged(bytesize, pointers, allocate, [=] { return *dptr; });
+}
+
+HEADGATE_HOOK CUresult cuMemAllocPitch(CUdeviceptr_v1* dptr, unsigned* pPitch, unsigned WidthInBytes, unsigned Height,
+                                       unsigned ElementSizeBytes) {
+  const auto allocate = [=] {
+    return forward(driver.cuMemAllocPitch, dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+  };
+  return pitched(dptr, pPitch, WidthInBytes, Height, allocate,
+                 +[](CUdeviceptr_v1 made) { return forward(driver.cuMemFree, made); });
+}
+
+HEADGATE_HOOK CUresult cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInBytes, size_t Height,
+                                          unsigned ElementSizeBytes) {
+  const auto allocate = [=] {
+    return forward(driver.cuMemAllocPitch_v2, dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+  };
+  return pitched(dptr, pPitch, WidthInBytes, Height, allocate,
+                 +[](CUdeviceptr made) { return forward(driver.cuMemFree_v2, made); });
+}
+
+HEADGATE_HOOK CUresult cuMemFree(CUdeviceptr_v1 dptr) {
+  return released(pointers, dptr, [=] { return forward(driver.cuMemFree, dptr); });
+}
+
+HEADGATE_HOOK CUresult cuMemFree_v2(CUdeviceptr dptr) {
+  return released(pointers, dptr, [=] { return forward(driver.cuMemFree_v2, dptr); });
+}
+
+// Pools, by the requested size: what the pool keeps for itself shows in the residual.
+HEADGATE_HOOK CUresult cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
+  const auto allocate = [=] { return forward(driver.cuMemAllocAsync, dptr, bytesize, hStream); };
+  if (is_drivers_error(dptr, bytesize)) return allocate();
+  return charged(bytesize, pointers, allocate, [=] { return *dptr; });
+}
+
+HEADGATE_HOOK CUresult cuMemAllocAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
+  const auto allocate = [=] { return forward(driver.cuMemAllocAsync_ptsz, dptr, bytesize, hStream); };
+  if (is_drivers_error(dptr, bytesize)) return allocate();
+  return charged(bytesize, pointers, allocate, [=] { return *dptr; });
+}
+
+HEADGATE_HOOK CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool,
+                                               CUstream hStream) {
+  const auto allocate = [=] { return forward(driver.cuMemAllocFromPoolAsync, dptr, bytesize, pool, hStream); };
+  if (is_drivers_error(dptr, bytesize)) return allocate();
+  return charged(bytesize, pointers, allocate, [=] { return *dptr; });
+}
+
+HEADGATE_HOOK CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool,
+                                                    CUstream hStream) {
+  const auto allocate = [=] { return forward(driver.cuMemAllocFromPoolAsync_ptsz, dptr, bytesize, pool, hStream); };
+  if (is_drivers_error(dptr, bytesize)) return allocate();
+  return charged(bytesize, pointers, allocate, [=] { return *dptr; });
+}
+
+HEADGATE_HOOK CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
+  return released(pointers, dptr, [=] { return forward(driver.cuMemFreeAsync, dptr, hStream); });
+}
+
+HEADGATE_HOOK CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) {
+  return released(pointers, dptr, [=] { return forward(driver.cuMemFreeAsync_ptsz, dptr, hStream); });
+}

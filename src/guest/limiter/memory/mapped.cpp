@@ -1,0 +1,130 @@
+#include "guest/limiter/memory/mapped.hpp"
+
+#include <sched.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+
+namespace headgate::limiter {
+namespace {
+
+struct Object {
+  std::uint64_t bytes;
+  std::uint32_t device_index;
+  std::uint32_t references;  // handles
+  std::uint32_t mappings;
+  std::uint32_t next_free;  // index + 1 of the next free object
+};
+
+// Of one process; NCCL and PyTorch's expandable segments make some thousands. What finds no place stays charged.
+constexpr std::uint32_t kMaxObjects = 1 << 18;
+
+Object* objects;
+std::uint32_t object_count;
+std::uint32_t first_free;  // index + 1
+std::atomic<std::uint32_t> locked;
+
+constinit Holdings objects_by_handle;   // bytes: the object's index
+constinit Holdings objects_by_address;  // the same
+constinit Holdings sizes_by_address;    // bytes: of the mapping
+
+class Guard {
+ public:
+  Guard() {
+    while (locked.exchange(1, std::memory_order_acquire) != 0) ::sched_yield();
+  }
+  ~Guard() { locked.store(0, std::memory_order_release); }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+};
+
+bool have_room() {
+  if (objects != nullptr) return first_free != 0 || object_count < kMaxObjects;
+  const int saved = errno;
+  void* memory = ::mmap(nullptr, kMaxObjects * sizeof(Object), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  errno = saved;
+  if (memory == MAP_FAILED) return false;
+  objects = static_cast<Object*>(memory);
+  return true;
+}
+
+std::uint32_t new_object() {
+  if (first_free == 0) return object_count++;
+  const std::uint32_t index = first_free - 1;
+  first_free = objects[index].next_free;
+  return index;
+}
+
+// Under the lock: what the object held, if nothing refers to it any more.
+Holding let_go_if_unused(std::uint32_t index) {
+  Object& object = objects[index];
+  if (object.references != 0 || object.mappings != 0) return {};
+  object.next_free = first_free;
+  first_free = index + 1;
+  return {object.bytes, object.device_index};
+}
+
+}  // namespace
+
+void mapped_created(std::uint64_t handle, Holding holding) {
+  const Guard guard;
+  if (!have_room()) return;
+  const std::uint32_t index = new_object();
+  objects[index] = {holding.bytes, holding.device_index, 1, 0, 0};
+  objects_by_handle.put(handle, {index, 0});
+}
+
+void mapped_retained(std::uint64_t handle, std::uint64_t address) {
+  const Guard guard;
+  Holding found;
+  if (!objects_by_address.look(address, found) && !objects_by_handle.look(handle, found)) return;
+  ++objects[found.bytes].references;
+  objects_by_handle.put(handle, found);
+}
+
+void mapped_at(std::uint64_t address, std::uint64_t size, std::uint64_t handle) {
+  const Guard guard;
+  Holding found;
+  if (!objects_by_handle.look(handle, found)) return;
+  ++objects[found.bytes].mappings;
+  objects_by_address.put(address, found);
+  sizes_by_address.put(address, {size, 0});
+}
+
+Holding mapped_released(std::uint64_t handle) {
+  const Guard guard;
+  Holding found;
+  if (!objects_by_handle.look(handle, found)) return {};
+  const auto index = static_cast<std::uint32_t>(found.bytes);
+  if (objects[index].references != 0) --objects[index].references;
+  if (objects[index].references == 0) objects_by_handle.take(handle, found);
+  return let_go_if_unused(index);
+}
+
+Holding mapped_unmapped(std::uint64_t address) {
+  const Guard guard;
+  Holding found, size;
+  if (!objects_by_address.take(address, found)) return {};
+  sizes_by_address.take(address, size);
+  const auto index = static_cast<std::uint32_t>(found.bytes);
+  if (objects[index].mappings != 0) --objects[index].mappings;
+  return let_go_if_unused(index);
+}
+
+std::uint64_t mapped_size(std::uint64_t address) {
+  Holding size;
+  return sizes_by_address.look(address, size) ? size.bytes : 0;
+}
+
+void mapped_reset_after_fork() {
+  locked.store(0, std::memory_order_relaxed);
+  objects = nullptr;
+  object_count = 0;
+  first_free = 0;
+  objects_by_handle.forget_after_fork();
+  objects_by_address.forget_after_fork();
+  sizes_by_address.forget_after_fork();
+}
+
+}  // namespace headgate::limiter

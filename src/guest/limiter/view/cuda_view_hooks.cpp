@@ -1,0 +1,61 @@
+// cuMemGetInfo and cuDeviceTotalMem: the share instead of the card. The driver is asked first, with the caller's own
+// arguments, so that its errors and its treatment of null pointers stay.
+#include <cerrno>
+
+#include "guest/limiter/route/forward.hpp"
+#include "guest/limiter/session/membership.hpp"
+#include "guest/limiter/view/share_view.hpp"
+
+using namespace headgate::abi;
+using namespace headgate::limiter;
+
+namespace {
+
+unsigned in_32_bits(std::uint64_t bytes) { return bytes > ~0u ? ~0u : static_cast<unsigned>(bytes); }
+
+bool current_view(MemoryView& view) {
+  const Place place = current_place();
+  if (place.standing != Standing::held) return false;
+  std::size_t free = 0, total = 0;
+  if (forward(driver.cuMemGetInfo_v2, &free, &total) != CUDA_SUCCESS) return false;
+  const int saved = errno;
+  view = share_memory(place.device_index, total, free);
+  errno = saved;
+  return true;
+}
+
+}  // namespace
+
+HEADGATE_HOOK CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
+  const CUresult result = forward(driver.cuMemGetInfo_v2, free, total);
+  MemoryView view;
+  if (result != CUDA_SUCCESS || !current_view(view)) return result;
+  if (free != nullptr) *free = view.free_bytes;
+  if (total != nullptr) *total = view.total_bytes;
+  return result;
+}
+
+HEADGATE_HOOK CUresult cuMemGetInfo(unsigned* free, unsigned* total) {
+  const CUresult result = forward(driver.cuMemGetInfo, free, total);
+  MemoryView view;
+  if (result != CUDA_SUCCESS || !current_view(view)) return result;
+  if (free != nullptr) *free = in_32_bits(view.free_bytes);
+  if (total != nullptr) *total = in_32_bits(view.total_bytes);
+  return result;
+}
+
+HEADGATE_HOOK CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice dev) {
+  const CUresult result = forward(driver.cuDeviceTotalMem_v2, bytes, dev);
+  if (result != CUDA_SUCCESS || bytes == nullptr) return result;
+  const Place place = place_of(dev);
+  if (place.standing == Standing::held) *bytes = share_total(place.device_index, *bytes);
+  return result;
+}
+
+HEADGATE_HOOK CUresult cuDeviceTotalMem(unsigned* bytes, CUdevice dev) {
+  const CUresult result = forward(driver.cuDeviceTotalMem, bytes, dev);
+  if (result != CUDA_SUCCESS || bytes == nullptr) return result;
+  const Place place = place_of(dev);
+  if (place.standing == Standing::held) *bytes = in_32_bits(share_total(place.device_index, *bytes));
+  return result;
+}

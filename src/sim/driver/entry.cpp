@@ -1,0 +1,69 @@
+// The ways to the functions by name, and the words for errors.
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "sim/driver/proc_address.hpp"
+
+// Declared as functions of no known type: only their addresses are used here. Each is defined in this library, if only as a stub.
+namespace entries {
+#define CU_NAME(name, kind) extern "C" void name();
+#define CU_FN(name, kind, parameters, arguments) extern "C" void name();
+#include "guest/abi/cuda_table.def"
+}  // namespace entries
+
+namespace {
+
+struct Entry {
+  std::string_view name;
+  void (*address)();
+};
+
+// Sorted by name, as the table is.
+const Entry kEntries[] = {
+#define CU_NAME(name, kind) {#name, entries::name},
+#define CU_FN(name, kind, parameters, arguments) {#name, entries::name},
+#include "guest/abi/cuda_table.def"
+};
+
+struct Versioned {
+  std::string_view name;
+  int since;
+  bool per_thread;
+  std::string_view entry;
+};
+
+const Versioned kVersioned[] = {
+#define PROC(name, since, per_thread, entry) {#name, since, per_thread != 0, #entry},
+#include "sim/driver/proc_versions.def"
+};
+
+}  // namespace
+
+namespace headgate::sim::driver {
+
+const void* entry_address(std::string_view name) {
+  const auto* found = std::ranges::lower_bound(kEntries, name, {}, &Entry::name);
+  return found != std::end(kEntries) && found->name == name ? reinterpret_cast<const void*>(found->address) : nullptr;
+}
+
+// The newest form that both the caller and this driver's CUDA version know.
+ProcAddress find_proc_address(std::string_view name, int version, bool per_thread, int driver_version) {
+  const Versioned* best = nullptr;
+  bool known = false, has_per_thread = false;
+  const auto [first, last] = std::ranges::equal_range(kVersioned, name, {}, &Versioned::name);
+  for (const auto* row = first; row != last; ++row) has_per_thread |= row->per_thread && row->since <= driver_version;
+  for (const auto* row = first; row != last; ++row) {
+    if (row->since > driver_version || row->per_thread != (per_thread && has_per_thread)) continue;
+    known = true;
+    if (row->since <= version && (!best || row->since > best->since)) best = row;
+  }
+  using namespace abi;
+  if (best) return {entry_address(best->entry), CU_GET_PROC_ADDRESS_SUCCESS};
+  if (known) return {nullptr, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT};
+  // Names without a version history: exactly as exported.
+  const void* exact = first == last ? entry_address(name) : nullptr;
+  return {exact, exact ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND};
+}
+
+}  // namespace headgate::sim::driver

@@ -1,0 +1,212 @@
+// Events.
+#include "sim/driver/library.hpp"
+
+#include <algorithm>
+
+#include "sim/driver/payload.hpp"
+
+namespace headgate::sim::driver {
+
+Pool<Event>& event_objects() {
+  static Pool<Event>& forever = *new Pool<Event>;
+  return forever;
+}
+
+CUresult event_of(CUevent handle, Event** out) {
+  Event* event = object<Event>(handle, kEventWord);
+  if (!event) return CUDA_ERROR_INVALID_HANDLE;
+  if (lost(event->context)) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  *out = event;
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+struct Alive {
+  std::mutex lock;
+  std::vector<Event*> events;  // swap-erased: each knows no place, so a destroy looks for it from the end
+};
+Alive& alive() {
+  static Alive& forever = *new Alive;
+  return forever;
+}
+
+void destroy_in_node(Event* event) {
+  Node::Locked locked(*library().node);
+  locked.advance();
+  locked->destroy_event(event->index);
+}
+
+}  // namespace
+
+void forget_events(Context* context) {
+  const std::lock_guard guard(alive().lock);
+  std::erase_if(alive().events, [context](Event* event) {
+    if (event->context != context) return false;
+    destroy_in_node(event);
+    event_objects().give(event);
+    return true;
+  });
+}
+
+namespace {
+
+CUresult destroy(CUevent handle) {
+  Event* event = object<Event>(handle, kEventWord);
+  if (!event) return CUDA_ERROR_INVALID_HANDLE;
+  {
+    const std::lock_guard guard(alive().lock);
+    auto& events = alive().events;
+    const auto found = std::find(events.rbegin(), events.rend(), event);
+    if (found == events.rend()) return CUDA_ERROR_INVALID_HANDLE;
+    *found = events.back();
+    events.pop_back();
+  }
+  destroy_in_node(event);
+  event_objects().give(event);
+  return CUDA_SUCCESS;
+}
+
+CUresult record(CUevent handle, CUstream stream_handle, bool per_thread) {
+  Event* event = nullptr;
+  Stream* stream = nullptr;
+  SIM_TRY(event_of(handle, &event));
+  SIM_TRY(stream_of(stream_handle, per_thread, &stream));
+  if (event->context != stream->context) return CUDA_ERROR_INVALID_HANDLE;
+  count(counters(stream->context).records);
+  const std::lock_guard guard(stream->context->lock);
+  Command command = event_record(library().state(), event->index, stream->index, 0);
+  std::uint64_t number = 0;
+  return submit_locked(stream, command, &number);
+}
+
+CUresult wait(CUstream stream_handle, CUevent handle, unsigned flags, bool per_thread) {
+  if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
+  Event* event = nullptr;
+  Stream* stream = nullptr;
+  SIM_TRY(event_of(handle, &event));
+  SIM_TRY(stream_of(stream_handle, per_thread, &stream));
+  Command command = event_wait(library().state(), event->index, 0);
+  if (command.amount == 0) return CUDA_SUCCESS;  // never recorded
+  std::uint64_t number = 0;
+  return submit(stream, command, &number);
+}
+
+// Complete as of the engine's present; if not, as of now.
+EventReading read_now(const Event* event) {
+  EventReading reading = read_event(library().state(), event->index);
+  if (reading.complete) return reading;
+  library().node->advance();
+  return read_event(library().state(), event->index);
+}
+
+CUresult elapsed(float* milliseconds, CUevent start, CUevent end) {
+  if (!milliseconds) return CUDA_ERROR_INVALID_VALUE;
+  Event *from = nullptr, *to = nullptr;
+  SIM_TRY(event_of(start, &from));
+  SIM_TRY(event_of(end, &to));
+  if (from->context != to->context || ((from->flags | to->flags) & CU_EVENT_DISABLE_TIMING)) return CUDA_ERROR_INVALID_HANDLE;
+  count(counters(from->context).elapsed_times);
+  const EventReading a = read_now(from), b = read_now(to);
+  if (!a.recorded || !b.recorded) return CUDA_ERROR_INVALID_HANDLE;
+  if (!a.complete || !b.complete) return CUDA_ERROR_NOT_READY;
+  *milliseconds = static_cast<float>(static_cast<double>(static_cast<std::int64_t>(b.gpu_ns - a.gpu_ns)) * 1e-6);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+SIM_API CUresult cuEventCreate(CUevent* out, unsigned flags) {
+  SIM_ENTER(cuEventCreate);
+  if (!out || flags > 7 || ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING))) return CUDA_ERROR_INVALID_VALUE;
+  if (flags & CU_EVENT_INTERPROCESS) return CUDA_ERROR_NOT_SUPPORTED;
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  Event* event = event_objects().take();
+  {
+    Node::Locked locked(*library().node);
+    event->index = locked->create_event(library().node->process(), context->node_device);
+  }
+  if (event->index == kNone) {
+    event_objects().give(event);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  event->context = context;
+  event->flags = flags;
+  {
+    const std::lock_guard guard(alive().lock);
+    alive().events.push_back(event);
+  }
+  event->word.store(kEventWord, std::memory_order_release);
+  *out = reinterpret_cast<CUevent>(event);
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuEventDestroy(CUevent event) {
+  SIM_ENTER(cuEventDestroy);
+  return destroy(event);
+}
+SIM_API CUresult cuEventDestroy_v2(CUevent event) {
+  SIM_ENTER(cuEventDestroy_v2);
+  return destroy(event);
+}
+SIM_API CUresult cuEventRecord(CUevent event, CUstream stream) {
+  SIM_ENTER(cuEventRecord);
+  return record(event, stream, false);
+}
+SIM_API CUresult cuEventRecord_ptsz(CUevent event, CUstream stream) {
+  SIM_ENTER(cuEventRecord_ptsz);
+  return record(event, stream, true);
+}
+SIM_API CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
+  SIM_ENTER(cuEventRecordWithFlags);
+  if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
+  return record(event, stream, false);
+}
+SIM_API CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned flags) {
+  SIM_ENTER(cuEventRecordWithFlags_ptsz);
+  if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
+  return record(event, stream, true);
+}
+SIM_API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
+  SIM_ENTER(cuStreamWaitEvent);
+  return wait(stream, event, flags, false);
+}
+SIM_API CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned flags) {
+  SIM_ENTER(cuStreamWaitEvent_ptsz);
+  return wait(stream, event, flags, true);
+}
+SIM_API CUresult cuEventQuery(CUevent handle) {
+  SIM_ENTER(cuEventQuery);
+  Event* event = nullptr;
+  SIM_TRY(event_of(handle, &event));
+  count(counters(event->context).event_queries);
+  if (!read_now(event).complete) return CUDA_ERROR_NOT_READY;
+  run_due_payloads();
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuEventSynchronize(CUevent handle) {
+  SIM_ENTER(cuEventSynchronize);
+  Event* event = nullptr;
+  SIM_TRY(event_of(handle, &event));
+  count(counters(event->context).synchronisations);
+  const EventCell& cell = library().state().events[event->index];
+  while (!read_now(event).complete) {
+    const std::uint32_t stream = cell.producer.load(std::memory_order_relaxed);
+    const std::uint64_t number = cell.producer_number.load(std::memory_order_relaxed);
+    library().node->wait_completed(stream, number, memory_flags_in_use() ? 1'000'000 : 25'000'000);
+    if (lost(event->context)) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+    run_due_payloads();
+  }
+  run_due_payloads();
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
+  SIM_ENTER(cuEventElapsedTime);
+  return elapsed(milliseconds, start, end);
+}
+SIM_API CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start, CUevent end) {
+  SIM_ENTER(cuEventElapsedTime_v2);
+  return elapsed(milliseconds, start, end);
+}
+
+}  // namespace headgate::sim::driver

@@ -1,0 +1,198 @@
+// Launches, host functions, callbacks.
+#include <algorithm>
+#include <cstring>
+
+#include "sim/driver/memory.hpp"
+#include "sim/driver/module.hpp"
+#include "sim/driver/payload.hpp"
+
+namespace headgate::sim::driver {
+
+namespace {
+
+struct Shape {
+  unsigned grid[3], block[3], shared;
+};
+
+// cuda.h: CU_LAUNCH_PARAM_END, _BUFFER_POINTER, _BUFFER_SIZE of `extra`.
+bool packed_parameters(void** extra, const std::byte** data, std::size_t* bytes) {
+  for (; extra && extra[0]; extra += 2) {
+    if (extra[0] == reinterpret_cast<void*>(1)) *data = static_cast<const std::byte*>(extra[1]);
+    else if (extra[0] == reinterpret_cast<void*>(2)) *bytes = *static_cast<std::size_t*>(extra[1]);
+    else return false;
+  }
+  return *data != nullptr;
+}
+
+// The parameter block as the GPU would see it; only for entries whose pragmas look at parameters.
+CUresult parameter_block(const ptx::Entry& entry, void** parameters, void** extra, std::vector<std::byte>* block) {
+  block->assign(entry.parameter_bytes, std::byte{0});
+  if (parameters) {
+    for (std::size_t i = 0; i < entry.parameters.size(); ++i) {
+      if (!parameters[i]) return CUDA_ERROR_INVALID_VALUE;
+      std::memcpy(block->data() + entry.parameters[i].offset_bytes, parameters[i], entry.parameters[i].size_bytes);
+    }
+    return CUDA_SUCCESS;
+  }
+  const std::byte* data = nullptr;
+  std::size_t bytes = 0;
+  if (!packed_parameters(extra, &data, &bytes)) return CUDA_ERROR_INVALID_VALUE;
+  std::memcpy(block->data(), data, std::min(bytes, block->size()));
+  return CUDA_SUCCESS;
+}
+
+CUresult shape_fits(const Shape& shape, const Function& function, const Profile& profile) {
+  for (int i = 0; i < 3; ++i) {
+    if (shape.grid[i] == 0 || shape.block[i] == 0) return CUDA_ERROR_INVALID_VALUE;
+  }
+  const std::uint64_t threads = std::uint64_t{shape.block[0]} * shape.block[1] * shape.block[2];
+  if (shape.grid[0] > 2147483647u || shape.grid[1] > 65535 || shape.grid[2] > 65535) return CUDA_ERROR_INVALID_VALUE;
+  if (shape.block[0] > 1024 || shape.block[1] > 1024 || shape.block[2] > 64 || threads > profile.max_threads_per_block) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const std::uint64_t shared = std::max<std::uint64_t>(profile.shared_bytes_per_block, static_cast<unsigned>(function.dynamic_shared_limit));
+  if (shape.shared > shared) return CUDA_ERROR_INVALID_VALUE;
+  return CUDA_SUCCESS;
+}
+
+// Spin and flag kernels. `word`: the device address that the kernel sets when it ends, or 0.
+CUresult flags_of(const ptx::Entry& entry, std::span<const std::byte> block, Command* command, std::uint64_t* word) {
+  bool in_memory = false;
+  if (entry.behaviour.wait_parameter) {
+    const auto address = ptx::address_parameter(entry, *entry.behaviour.wait_parameter, block);
+    if (!address) return CUDA_ERROR_INVALID_VALUE;
+    command->wait_flag = flag_of(*address, &in_memory);
+    if (command->wait_flag == kNone) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  }
+  if (entry.behaviour.set_parameter) {
+    const auto address = ptx::address_parameter(entry, *entry.behaviour.set_parameter, block);
+    if (!address) return CUDA_ERROR_INVALID_VALUE;
+    command->set_flag = flag_of(*address, &in_memory);
+    if (command->set_flag == kNone) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+    if (in_memory && !is_device_address(*address, 4)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (in_memory) *word = *address;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, bool per_thread, void** parameters, void** extra) {
+  Function* function = nullptr;
+  Stream* stream = nullptr;
+  SIM_TRY(function_of(handle, &function));
+  SIM_TRY(stream_of(stream_handle, per_thread, &stream));
+  if (function->module->context != stream->context) return CUDA_ERROR_INVALID_HANDLE;
+  const Profile& profile = library().profile();
+  SIM_TRY(shape_fits(shape, *function, profile));
+  const ptx::Entry& entry = *function->entry;
+  if (!entry.parameters.empty() && !parameters && !extra) return CUDA_ERROR_INVALID_VALUE;
+  const ptx::Behaviour& behaviour = entry.behaviour;
+  const std::uint64_t blocks = std::uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
+
+  Command command;
+  command.sms = sms_needed(profile, blocks);
+  std::uint64_t word = 0;
+  if (behaviour.duration_ns) command.amount = *behaviour.duration_ns;
+  if (behaviour.duration_parameter || behaviour.wait_parameter || behaviour.set_parameter) {
+    std::vector<std::byte> block;
+    SIM_TRY(parameter_block(entry, parameters, extra, &block));
+    SIM_TRY(flags_of(entry, block, &command, &word));
+    if (behaviour.duration_parameter) command.amount = ptx::duration_ns(entry, block).value_or(0);
+  } else if (!behaviour.duration_ns) {
+    command.amount = wave_ns(profile, blocks, shape.block[0] * shape.block[1] * shape.block[2]);
+  }
+  count(counters(stream->context).launches);
+  const std::lock_guard guard(stream->context->lock);
+  std::uint64_t number = 0;
+  SIM_TRY(submit_locked(stream, command, &number));
+  if (word != 0) {
+    add_payload(stream, number, [word] {
+      const std::uint32_t one = 1;
+      std::memcpy(reinterpret_cast<void*>(word), &one, sizeof one);
+    });
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult launch_ex(const CUlaunchConfig* config, CUfunction function, bool per_thread, void** parameters, void** extra) {
+  if (!config || (config->numAttrs && !config->attrs)) return CUDA_ERROR_INVALID_VALUE;
+  const Shape shape{{config->gridDimX, config->gridDimY, config->gridDimZ},
+                    {config->blockDimX, config->blockDimY, config->blockDimZ},
+                    config->sharedMemBytes};
+  return launch(function, shape, config->hStream, per_thread, parameters, extra);
+}
+
+CUresult cooperative(CUfunction handle, const Shape& shape, CUstream stream, bool per_thread, void** parameters) {
+  const Profile& p = library().profile();
+  const std::uint64_t threads = std::max<std::uint64_t>(1, std::uint64_t{shape.block[0]} * shape.block[1] * shape.block[2]);
+  const std::uint64_t blocks = std::uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
+  if (blocks > p.sm_count * std::min<std::uint64_t>(p.max_blocks_per_sm, p.max_threads_per_sm / threads)) {
+    return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+  }
+  return launch(handle, shape, stream, per_thread, parameters, nullptr);
+}
+
+CUresult host_function(CUstream handle, bool per_thread, CUhostFn function, void* data) {
+  if (!function) return CUDA_ERROR_INVALID_VALUE;
+  Stream* stream = nullptr;
+  SIM_TRY(stream_of(handle, per_thread, &stream));
+  return submit_host_function(stream, [function, data] { function(data); });
+}
+
+CUresult callback(CUstream handle, bool per_thread, CUstreamCallback function, void* data, unsigned flags) {
+  if (!function || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  Stream* stream = nullptr;
+  SIM_TRY(stream_of(handle, per_thread, &stream));
+  return submit_host_function(stream, [function, data, handle] { function(handle, CUDA_SUCCESS, data); });
+}
+
+}  // namespace
+
+#define SIM_LAUNCH_PARAMETERS                                                                                      \
+  (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, \
+   CUstream stream, void** parameters, void** extra)
+#define SIM_COOPERATIVE_PARAMETERS                                                                                 \
+  (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, \
+   CUstream stream, void** parameters)
+
+SIM_API CUresult cuLaunchKernel SIM_LAUNCH_PARAMETERS {
+  SIM_ENTER(cuLaunchKernel);
+  return launch(f, {{gx, gy, gz}, {bx, by, bz}, shared}, stream, false, parameters, extra);
+}
+SIM_API CUresult cuLaunchKernel_ptsz SIM_LAUNCH_PARAMETERS {
+  SIM_ENTER(cuLaunchKernel_ptsz);
+  return launch(f, {{gx, gy, gz}, {bx, by, bz}, shared}, stream, true, parameters, extra);
+}
+SIM_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** parameters, void** extra) {
+  SIM_ENTER(cuLaunchKernelEx);
+  return launch_ex(config, f, false, parameters, extra);
+}
+SIM_API CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void** parameters, void** extra) {
+  SIM_ENTER(cuLaunchKernelEx_ptsz);
+  return launch_ex(config, f, true, parameters, extra);
+}
+SIM_API CUresult cuLaunchCooperativeKernel SIM_COOPERATIVE_PARAMETERS {
+  SIM_ENTER(cuLaunchCooperativeKernel);
+  return cooperative(f, {{gx, gy, gz}, {bx, by, bz}, shared}, stream, false, parameters);
+}
+SIM_API CUresult cuLaunchCooperativeKernel_ptsz SIM_COOPERATIVE_PARAMETERS {
+  SIM_ENTER(cuLaunchCooperativeKernel_ptsz);
+  return cooperative(f, {{gx, gy, gz}, {bx, by, bz}, shared}, stream, true, parameters);
+}
+SIM_API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
+  SIM_ENTER(cuLaunchHostFunc);
+  return host_function(stream, false, function, data);
+}
+SIM_API CUresult cuLaunchHostFunc_ptsz(CUstream stream, CUhostFn function, void* data) {
+  SIM_ENTER(cuLaunchHostFunc_ptsz);
+  return host_function(stream, true, function, data);
+}
+SIM_API CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback function, void* data, unsigned flags) {
+  SIM_ENTER(cuStreamAddCallback);
+  return callback(stream, false, function, data, flags);
+}
+SIM_API CUresult cuStreamAddCallback_ptsz(CUstream stream, CUstreamCallback function, void* data, unsigned flags) {
+  SIM_ENTER(cuStreamAddCallback_ptsz);
+  return callback(stream, true, function, data, flags);
+}
+
+}  // namespace headgate::sim::driver

@@ -1,0 +1,137 @@
+// cuInit, fork and exit.
+#include "sim/driver/library.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <pthread.h>
+#include <string_view>
+
+namespace headgate::sim::driver {
+
+std::atomic<Life> life{Life::fresh};
+// Never destroyed: threads of the program may still be inside a call while it exits.
+
+Library& library() {
+  static Library& forever = *new Library;
+  return forever;
+}
+
+namespace {
+
+std::mutex init_lock;
+
+bool same_uuid(std::string_view asked, std::string_view uuid) {
+  if (!asked.starts_with("GPU-") || asked.size() > uuid.size()) return false;
+  for (std::size_t i = 4; i < asked.size(); ++i) {
+    const char c = asked[i] >= 'A' && asked[i] <= 'F' ? static_cast<char>(asked[i] - 'A' + 'a') : asked[i];
+    if (c != uuid[i]) return false;
+  }
+  return true;
+}
+
+std::uint32_t device_named(const Profile& profile, std::string_view name) {
+  while (name.starts_with(' ')) name.remove_prefix(1);
+  while (name.ends_with(' ')) name.remove_suffix(1);
+  std::uint32_t found = kNone;
+  if (name.starts_with("GPU-")) {
+    for (std::uint32_t d = 0; d < profile.count; ++d) {
+      if (!same_uuid(name, uuid_text(profile, d).data())) continue;
+      if (found != kNone) return kNone;  // a prefix of two
+      found = d;
+    }
+    return found;
+  }
+  if (name.empty() || name.size() > 4 || name.find_first_not_of("0123456789") != std::string_view::npos) return kNone;
+  const auto number = static_cast<std::uint32_t>(std::strtoul(std::string(name).c_str(), nullptr, 10));
+  return number < profile.count ? number : kNone;
+}
+
+// As the driver reads CUDA_VISIBLE_DEVICES: up to the first name that is none, or comes twice.
+std::vector<std::uint32_t> visible_devices(const Profile& profile) {
+  std::vector<std::uint32_t> visible;
+  const char* text = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (!text) {
+    for (std::uint32_t d = 0; d < profile.count; ++d) visible.push_back(d);
+    return visible;
+  }
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::size_t comma = rest.find(',');
+    const std::uint32_t device = device_named(profile, rest.substr(0, comma));
+    if (device == kNone) return visible;
+    for (const std::uint32_t seen : visible) {
+      if (seen == device) return {};
+    }
+    visible.push_back(device);
+    if (comma == std::string_view::npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+  return visible;
+}
+
+Result<std::unique_ptr<Node>> open_node() {
+  const std::string directory = TRY(node_directory());
+  auto node = TRY(Node::open(directory));
+  TRY(open_faults(directory));
+  TRY(node->attach());
+  return node;
+}
+
+void at_exit() {
+  if (life.exchange(Life::ended) == Life::ready) library().node->detach();
+}
+
+void in_child() {
+  const Life before = life.load();
+  if (before == Life::ready) library().node->forget_after_fork();
+  if (before != Life::fresh) life.store(Life::forked);
+}
+
+CUresult initialise() {
+  auto node = open_node();
+  if (!node) {
+    const Error& error = node.error();
+    std::fprintf(stderr, "headgate simulator: %s%s%s\n", error.message.c_str(), error.hint.empty() ? "" : ": ", error.hint.c_str());
+    return error.code == ErrorCode::no_capacity ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_OPERATING_SYSTEM;
+  }
+  Library& lib = library();
+  lib.visible = visible_devices((*node)->profile());
+  if (lib.visible.empty()) return CUDA_ERROR_NO_DEVICE;
+  lib.node = std::move(*node);
+  lib.primary.assign(lib.visible.size(), nullptr);
+  lib.primary_uses.assign(lib.visible.size(), 0);
+  lib.primary_flags.assign(lib.visible.size(), 0);
+  static bool registered = false;
+  if (!registered) {
+    std::atexit(at_exit);
+    pthread_atfork(nullptr, nullptr, in_child);
+    registered = true;
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+SIM_API CUresult cuInit(unsigned flags) {
+  if (const auto injected = static_cast<CUresult>(fault("cuInit")); injected != CUDA_SUCCESS) return injected;
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard guard(init_lock);
+  switch (life.load()) {
+    case Life::ready: return CUDA_SUCCESS;
+    case Life::forked: return CUDA_ERROR_NOT_INITIALIZED;
+    case Life::ended: return CUDA_ERROR_DEINITIALIZED;
+    case Life::fresh: break;
+  }
+  const CUresult result = initialise();
+  if (result == CUDA_SUCCESS) life.store(Life::ready, std::memory_order_release);
+  return result;
+}
+
+SIM_API CUresult cuDriverGetVersion(int* version) {
+  if (!version) return CUDA_ERROR_INVALID_VALUE;
+  // Answered before cuInit, as the driver does; then by the built-in profile's value.
+  *version = life.load() == Life::ready ? library().profile().cuda_version : find_profile("h200")->cuda_version;
+  return static_cast<CUresult>(fault("cuDriverGetVersion"));
+}
+
+}  // namespace headgate::sim::driver

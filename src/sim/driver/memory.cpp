@@ -1,0 +1,322 @@
+// Allocation of device and host memory, and what the driver tells about addresses.
+#include "sim/driver/memory.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <shared_mutex>
+
+#include "sim/driver/arena.hpp"
+#include "sim/driver/payload.hpp"
+
+namespace headgate::sim::driver {
+namespace {
+
+struct Memory {
+  std::shared_mutex lock;
+  std::map<std::uint64_t, Allocation> allocations;  // by base
+};
+Memory& memory() {
+  static Memory& forever = *new Memory;
+  return forever;
+}
+
+void insert(const Allocation& allocation) {
+  const std::unique_lock guard(memory().lock);
+  memory().allocations[allocation.base] = allocation;
+}
+
+bool reserve(const Context* context, std::uint64_t bytes) {
+  Node::Locked locked(*library().node);
+  return locked->reserve(context->account, bytes);
+}
+
+void give_back(const Allocation& allocation) {
+  {
+    Node::Locked locked(*library().node);
+    locked->release(allocation.context->account, allocation.bytes);
+  }
+  arena_give(allocation.base, allocation.bytes);
+}
+
+}  // namespace
+
+bool find_allocation(std::uint64_t address, Allocation* out) {
+  const std::shared_lock guard(memory().lock);
+  auto it = memory().allocations.upper_bound(address);
+  if (it == memory().allocations.begin()) return false;
+  --it;
+  if (address - it->second.base >= std::max<std::uint64_t>(it->second.bytes, 1)) return false;
+  if (out) *out = it->second;
+  return true;
+}
+
+bool is_device_address(std::uint64_t address, std::uint64_t bytes) {
+  Allocation found;
+  return find_allocation(address, &found) && bytes <= found.base + found.bytes - address;
+}
+
+bool is_pinned(std::uint64_t address, std::uint64_t bytes) {
+  Allocation found;
+  return find_allocation(address, &found) && found.type == MemoryType::host && bytes <= found.base + found.bytes - address;
+}
+
+CUresult allocate_device(Context* context, std::uint64_t bytes, bool managed, bool global, std::uint64_t* address) {
+  count(counters(context).allocations);
+  if (!reserve(context, bytes)) {
+    library().node->reap();  // the dead may have held it
+    if (!reserve(context, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  const std::uint64_t base = arena_take(bytes);
+  if (base == 0) {
+    Node::Locked locked(*library().node);
+    locked->release(context->account, bytes);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  insert({.base = base, .bytes = bytes, .context = context, .type = MemoryType::device, .managed = managed, .registered = false,
+          .global = global, .flags = 0});
+  *address = base;
+  return CUDA_SUCCESS;
+}
+
+namespace {
+CUresult free_one(std::uint64_t address, bool global) {
+  Allocation found;
+  {
+    const std::unique_lock guard(memory().lock);
+    const auto it = memory().allocations.find(address);
+    if (it == memory().allocations.end() || it->second.type != MemoryType::device ||
+        it->second.global != global) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    found = it->second;
+    memory().allocations.erase(it);
+  }
+  if (payloads_pending()) SIM_TRY(wait_context(found.context));
+  give_back(found);
+  return CUDA_SUCCESS;
+}
+}  // namespace
+
+CUresult free_device(std::uint64_t address) { return free_one(address, false); }
+void free_global(std::uint64_t address) { (void)free_one(address, true); }
+
+void free_memory_of(Context* context) {
+  std::vector<Allocation> gone;
+  {
+    const std::unique_lock guard(memory().lock);
+    std::erase_if(memory().allocations, [&](const auto& entry) {
+      const Allocation& allocation = entry.second;
+      if (allocation.context != context || allocation.type != MemoryType::device) return false;
+      gone.push_back(allocation);
+      return true;
+    });
+  }
+  for (const Allocation& allocation : gone) give_back(allocation);
+}
+
+namespace {
+
+CUresult allocate(CUdeviceptr* out, std::size_t bytes, bool managed) {
+  if (!out || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  std::uint64_t address = 0;
+  SIM_TRY(allocate_device(context, bytes, managed, false, &address));
+  *out = address;
+  return CUDA_SUCCESS;
+}
+
+CUresult free_any(CUdeviceptr address) {
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  return address == 0 ? CUDA_SUCCESS : free_device(address);
+}
+
+CUresult host_allocate(void** out, std::size_t bytes, unsigned flags) {
+  if (!out || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  void* at = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
+  std::memset(at, 0, bytes);
+  insert({.base = reinterpret_cast<std::uint64_t>(at), .bytes = bytes, .context = context, .type = MemoryType::host, .managed = false,
+          .registered = false, .global = false, .flags = flags});
+  *out = at;
+  return CUDA_SUCCESS;
+}
+
+CUresult host_remove(void* address, bool registered, CUresult unknown) {
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  if (payloads_pending()) SIM_TRY(wait_context(context));
+  const std::unique_lock guard(memory().lock);
+  const auto it = memory().allocations.find(reinterpret_cast<std::uint64_t>(address));
+  if (it == memory().allocations.end() || it->second.type != MemoryType::host || it->second.registered != registered) return unknown;
+  if (!registered) std::free(address);
+  memory().allocations.erase(it);
+  return CUDA_SUCCESS;
+}
+
+CUresult host_register(void* address, std::size_t bytes, unsigned flags) {
+  if (!address || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  if (find_allocation(reinterpret_cast<std::uint64_t>(address), nullptr)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  insert({.base = reinterpret_cast<std::uint64_t>(address), .bytes = bytes, .context = context, .type = MemoryType::host,
+          .managed = false, .registered = true, .global = false, .flags = flags});
+  return CUDA_SUCCESS;
+}
+
+CUresult pitch(CUdeviceptr* out, std::size_t* pitch_out, std::size_t width, std::size_t height, unsigned element) {
+  if (!out || !pitch_out || width == 0 || height == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (element != 4 && element != 8 && element != 16) return CUDA_ERROR_INVALID_VALUE;
+  const std::size_t row = (width + kAlignment - 1) / kAlignment * kAlignment;
+  if (height > ~std::size_t{0} / row) return CUDA_ERROR_OUT_OF_MEMORY;
+  SIM_TRY(allocate(out, row * height, false));
+  *pitch_out = row;
+  return CUDA_SUCCESS;
+}
+
+CUresult info(std::size_t* free_out, std::size_t* total_out) {
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  Node::Locked locked(*library().node);
+  locked.advance();
+  if (free_out) *free_out = locked->free_bytes(context->node_device);
+  if (total_out) *total_out = locked->capacity_bytes();
+  return CUDA_SUCCESS;
+}
+
+CUresult range(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr address) {
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  Allocation found;
+  if (!find_allocation(address, &found)) return CUDA_ERROR_INVALID_VALUE;
+  if (base) *base = found.base;
+  if (bytes) *bytes = found.bytes;
+  return CUDA_SUCCESS;
+}
+
+template <typename T>
+CUresult put(void* data, T value) {
+  std::memcpy(data, &value, sizeof value);
+  return CUDA_SUCCESS;
+}
+
+CUresult pointer_attribute(void* data, CUpointer_attribute which, CUdeviceptr address) {
+  if (!data) return CUDA_ERROR_INVALID_VALUE;
+  Allocation found;
+  if (!find_allocation(address, &found)) return CUDA_ERROR_INVALID_VALUE;
+  switch (which) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT: return put(data, reinterpret_cast<CUcontext>(found.context));
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: return put(data, static_cast<unsigned>(found.type));
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return put(data, address);
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+      if (found.type != MemoryType::host && !found.managed) return CUDA_ERROR_INVALID_VALUE;
+      return put(data, address);
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED: return put(data, static_cast<unsigned>(found.managed));
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return put(data, found.context->device);
+    default: break;
+  }
+  switch (static_cast<unsigned>(which)) {
+    case 7: return put(data, static_cast<unsigned long long>(found.base));       // BUFFER_ID
+    case 11: return put(data, static_cast<CUdeviceptr>(found.base));             // RANGE_START_ADDR
+    case 12: return put(data, static_cast<std::size_t>(found.bytes));            // RANGE_SIZE
+    case 13: return put(data, 1);                                                // MAPPED
+    default: return CUDA_ERROR_NOT_SUPPORTED;
+  }
+}
+
+// What an address that nobody allocated answers in the plural call.
+void pointer_attribute_or_nothing(void* data, CUpointer_attribute which, CUdeviceptr address) {
+  if (pointer_attribute(data, which, address) == CUDA_SUCCESS) return;
+  if (which == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) put(data, -2);
+  else if (which == CU_POINTER_ATTRIBUTE_MEMORY_TYPE || which == CU_POINTER_ATTRIBUTE_IS_MANAGED) put(data, 0u);
+  else put(data, std::uint64_t{0});
+}
+
+}  // namespace
+
+SIM_API CUresult cuMemAlloc_v2(CUdeviceptr* out, std::size_t bytes) {
+  SIM_ENTER(cuMemAlloc_v2);
+  return allocate(out, bytes, false);
+}
+SIM_API CUresult cuMemAllocManaged(CUdeviceptr* out, std::size_t bytes, unsigned flags) {
+  SIM_ENTER(cuMemAllocManaged);
+  if (flags != 1 && flags != 2) return CUDA_ERROR_INVALID_VALUE;
+  return allocate(out, bytes, true);
+}
+SIM_API CUresult cuMemAllocPitch_v2(CUdeviceptr* out, std::size_t* row, std::size_t width, std::size_t height, unsigned element) {
+  SIM_ENTER(cuMemAllocPitch_v2);
+  return pitch(out, row, width, height, element);
+}
+SIM_API CUresult cuMemFree_v2(CUdeviceptr address) {
+  SIM_ENTER(cuMemFree_v2);
+  return free_any(address);
+}
+SIM_API CUresult cuMemGetInfo_v2(std::size_t* free_out, std::size_t* total_out) {
+  SIM_ENTER(cuMemGetInfo_v2);
+  return info(free_out, total_out);
+}
+SIM_API CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr address) {
+  SIM_ENTER(cuMemGetAddressRange_v2);
+  return range(base, bytes, address);
+}
+SIM_API CUresult cuMemAllocHost_v2(void** out, std::size_t bytes) {
+  SIM_ENTER(cuMemAllocHost_v2);
+  return host_allocate(out, bytes, 0);
+}
+SIM_API CUresult cuMemAllocHost(void** out, unsigned bytes) {
+  SIM_ENTER(cuMemAllocHost);
+  return host_allocate(out, bytes, 0);
+}
+SIM_API CUresult cuMemHostAlloc(void** out, std::size_t bytes, unsigned flags) {
+  SIM_ENTER(cuMemHostAlloc);
+  if (flags > 7) return CUDA_ERROR_INVALID_VALUE;
+  return host_allocate(out, bytes, flags);
+}
+SIM_API CUresult cuMemFreeHost(void* address) {
+  SIM_ENTER(cuMemFreeHost);
+  return address ? host_remove(address, false, CUDA_ERROR_INVALID_VALUE) : CUDA_ERROR_INVALID_VALUE;
+}
+SIM_API CUresult cuMemHostRegister(void* address, std::size_t bytes, unsigned flags) {
+  SIM_ENTER(cuMemHostRegister);
+  return host_register(address, bytes, flags);
+}
+SIM_API CUresult cuMemHostRegister_v2(void* address, std::size_t bytes, unsigned flags) {
+  SIM_ENTER(cuMemHostRegister_v2);
+  return host_register(address, bytes, flags);
+}
+SIM_API CUresult cuMemHostUnregister(void* address) {
+  SIM_ENTER(cuMemHostUnregister);
+  return host_remove(address, true, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+}
+SIM_API CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* address, unsigned flags) {
+  SIM_ENTER(cuMemHostGetDevicePointer_v2);
+  if (!out || flags != 0 || !is_pinned(reinterpret_cast<std::uint64_t>(address), 1)) return CUDA_ERROR_INVALID_VALUE;
+  *out = reinterpret_cast<CUdeviceptr>(address);
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuMemHostGetFlags(unsigned* flags, void* address) {
+  SIM_ENTER(cuMemHostGetFlags);
+  Allocation found;
+  if (!flags || !find_allocation(reinterpret_cast<std::uint64_t>(address), &found) || found.type != MemoryType::host) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *flags = found.flags;
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuPointerGetAttribute(void* data, CUpointer_attribute which, CUdeviceptr address) {
+  SIM_ENTER(cuPointerGetAttribute);
+  return pointer_attribute(data, which, address);
+}
+SIM_API CUresult cuPointerGetAttributes(unsigned count_in, CUpointer_attribute* which, void** data, CUdeviceptr address) {
+  SIM_ENTER(cuPointerGetAttributes);
+  if (!which || !data || count_in == 0) return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < count_in; ++i) pointer_attribute_or_nothing(data[i], which[i], address);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace headgate::sim::driver

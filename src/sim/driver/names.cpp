@@ -1,0 +1,93 @@
+// cuGetProcAddress, cuGetExportTable, cuGetErrorName and cuGetErrorString.
+#include <cstring>
+#include <string_view>
+
+#include "sim/driver/library.hpp"
+#include "sim/driver/proc_address.hpp"
+
+namespace headgate::sim::driver {
+namespace {
+
+struct ErrorName {
+  unsigned value;
+  const char* name;
+};
+
+constexpr ErrorName kErrors[] = {
+#define ERROR_NAME(value, name) {value, #name},
+#include "sim/driver/error_names.def"
+};
+
+const char* error_name(CUresult error) {
+  for (const ErrorName& known : kErrors) {
+    if (known.value == error) return known.name;
+  }
+  return nullptr;
+}
+
+// "CUDA_ERROR_OUT_OF_MEMORY" said in words: "out of memory".
+const char* error_words(CUresult error) {
+  struct Words {
+    char text[64];
+  };
+  static const auto& all = *[] {
+    auto* made = new std::vector<Words>;
+    for (const ErrorName& known : kErrors) {
+      std::string_view name = known.name;
+      name.remove_prefix(name.starts_with("CUDA_ERROR_") ? 11 : 5);
+      Words words{};
+      for (std::size_t i = 0; i < name.size() && i + 1 < sizeof words.text; ++i) {
+        words.text[i] = name[i] == '_' ? ' ' : static_cast<char>(name[i] >= 'A' && name[i] <= 'Z' ? name[i] - 'A' + 'a' : name[i]);
+      }
+      made->push_back(words);
+    }
+    return made;
+  }();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (kErrors[i].value == error) return error == CUDA_SUCCESS ? "no error" : all[i].text;
+  }
+  return nullptr;
+}
+
+CUresult proc_address(const char* symbol, void** out, int version, cuuint64_t flags, CUdriverProcAddressQueryResult* status) {
+  if (!symbol || !out || flags > (CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const Profile& profile = life.load(std::memory_order_acquire) == Life::ready ? library().profile() : *find_profile("h200");
+  const bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
+  const ProcAddress found = find_proc_address(symbol, version, per_thread, profile.cuda_version);
+  *out = const_cast<void*>(found.entry);
+  if (status) *status = found.status;
+  return found.entry ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+}  // namespace
+
+SIM_API CUresult cuGetProcAddress(const char* symbol, void** out, int version, cuuint64_t flags) {
+  SIM_TRY(static_cast<CUresult>(fault("cuGetProcAddress")));
+  return proc_address(symbol, out, version, flags, nullptr);
+}
+SIM_API CUresult cuGetProcAddress_v2(const char* symbol, void** out, int version, cuuint64_t flags,
+                                     CUdriverProcAddressQueryResult* status) {
+  SIM_TRY(static_cast<CUresult>(fault("cuGetProcAddress_v2")));
+  return proc_address(symbol, out, version, flags, status);
+}
+SIM_API CUresult cuGetErrorName(CUresult error, const char** text) {
+  if (!text) return CUDA_ERROR_INVALID_VALUE;
+  *text = error_name(error);
+  return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+SIM_API CUresult cuGetErrorString(CUresult error, const char** text) {
+  if (!text) return CUDA_ERROR_INVALID_VALUE;
+  *text = error_words(error);
+  return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+// The tables that the CUDA runtime asks for are undocumented: none is served.
+SIM_API CUresult cuGetExportTable(const void** out, const CUuuid* id) {
+  SIM_TRY(static_cast<CUresult>(fault("cuGetExportTable")));
+  if (!out || !id) return CUDA_ERROR_INVALID_VALUE;
+  *out = nullptr;
+  return CUDA_ERROR_NOT_FOUND;
+}
+
+}  // namespace headgate::sim::driver

@@ -1,0 +1,195 @@
+#include "sim/driver/payload.hpp"
+
+#include <condition_variable>
+#include <csignal>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <pthread.h>
+#include <thread>
+
+#include "sim/driver/memory.hpp"
+
+namespace headgate::sim::driver {
+namespace {
+
+struct Payload {
+  std::uint32_t stream;
+  std::uint64_t number;
+  std::function<void()> act;
+};
+
+struct Payloads {
+  std::mutex running;  // one thread at a time moves data, so that the order holds
+  std::mutex lock;
+  std::deque<Payload> waiting;
+  std::atomic<std::size_t> count{0};
+};
+Payloads& payloads() {
+  static Payloads& forever = *new Payloads;
+  return forever;
+}
+
+struct HostFunctions {
+  std::mutex lock;
+  std::condition_variable arrived;
+  std::deque<Payload> waiting;
+  bool started = false;
+};
+HostFunctions& host_functions() {
+  static HostFunctions& forever = *new HostFunctions;
+  return forever;
+}
+
+struct Flags {
+  std::mutex lock;
+  std::map<std::uint64_t, std::uint32_t> numbers, words;  // value or address -> the node's flag
+  std::atomic<std::size_t> word_count{0};
+};
+Flags& flags() {
+  static Flags& forever = *new Flags;
+  return forever;
+}
+
+// The first of the waiting whose command has been reached; else sleeps until one may be.
+bool take_reached(Payload* out) {
+  HostFunctions& functions = host_functions();
+  std::deque<std::pair<std::uint32_t, std::uint64_t>> candidates;
+  {
+    std::unique_lock guard(functions.lock);
+    functions.arrived.wait(guard, [&] { return !functions.waiting.empty(); });
+    for (const Payload& payload : functions.waiting) candidates.emplace_back(payload.stream, payload.number);
+  }
+  std::uint64_t until = kNever;
+  std::pair<std::uint32_t, std::uint64_t> reached{kNone, 0};
+  {
+    Node::Locked locked(*library().node);
+    locked.advance();
+    for (const auto& [stream, number] : candidates) {
+      if (locked->host_reached(stream, number)) {
+        reached = {stream, number};
+        break;
+      }
+      until = std::min(until, locked->earliest_finish_ns(stream, number - 1));
+    }
+  }
+  if (reached.first == kNone) {
+    library().node->sleep_until(until);
+    return false;
+  }
+  const std::lock_guard guard(functions.lock);
+  for (auto it = functions.waiting.begin(); it != functions.waiting.end(); ++it) {
+    if (it->stream != reached.first || it->number != reached.second) continue;
+    *out = std::move(*it);
+    functions.waiting.erase(it);
+    return true;
+  }
+  return false;
+}
+
+void host_thread() {
+  while (life.load(std::memory_order_acquire) == Life::ready) {
+    Payload payload;
+    if (!take_reached(&payload)) continue;
+    run_due_payloads();
+    payload.act();
+    Node::Locked locked(*library().node);
+    locked.advance();
+    locked->host_done(payload.stream);
+  }
+}
+
+// The program's signals are not for this thread.
+void start_host_thread() {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread(host_thread).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+}  // namespace
+
+void add_payload(Stream* stream, std::uint64_t number, std::function<void()> act) {
+  Payloads& all = payloads();
+  const std::lock_guard guard(all.lock);
+  all.waiting.push_back({stream->index, number, std::move(act)});
+  all.count.store(all.waiting.size(), std::memory_order_release);
+}
+
+bool payloads_pending() { return payloads().count.load(std::memory_order_acquire) > 0; }
+
+void run_due_payloads() {
+  if (!payloads_pending()) return;
+  Payloads& all = payloads();
+  const std::lock_guard one_at_a_time(all.running);
+  std::vector<Payload> due;
+  {
+    const State& state = library().state();
+    const std::lock_guard guard(all.lock);
+    std::deque<Payload> later;
+    for (Payload& payload : all.waiting) {
+      const auto& head = state.streams[payload.stream].head;
+      const bool complete = std::atomic_ref(const_cast<std::uint64_t&>(head)).load(std::memory_order_acquire) >= payload.number;
+      if (complete) due.push_back(std::move(payload));
+      else later.push_back(std::move(payload));
+    }
+    all.waiting.swap(later);
+  }
+  for (const Payload& payload : due) payload.act();
+  const std::lock_guard guard(all.lock);
+  all.count.store(all.waiting.size(), std::memory_order_release);
+}
+
+CUresult submit_host_function(Stream* stream, std::function<void()> act) {
+  HostFunctions& functions = host_functions();
+  const std::lock_guard in_order(stream->context->lock);
+  Command command;
+  command.kind = CommandKind::host_function;
+  std::uint64_t number = 0;
+  SIM_TRY(submit_locked(stream, command, &number));
+  const std::lock_guard guard(functions.lock);
+  functions.waiting.push_back({stream->index, number, std::move(act)});
+  if (!functions.started) start_host_thread();
+  functions.started = true;
+  functions.arrived.notify_one();
+  return CUDA_SUCCESS;
+}
+
+std::uint32_t flag_of(std::uint64_t value, bool* word_in_memory) {
+  Flags& all = flags();
+  *word_in_memory = value > 0xffffffffu || is_device_address(value, sizeof(std::uint32_t));
+  const std::lock_guard guard(all.lock);
+  auto& known = *word_in_memory ? all.words : all.numbers;
+  if (const auto found = known.find(value); found != known.end()) return found->second;
+  Node::Locked locked(*library().node);
+  locked.advance();
+  const std::uint32_t flag = locked->flag(*word_in_memory ? library().node->process() : kNone, value);
+  if (flag == kNone) return kNone;
+  known[value] = flag;
+  if (!*word_in_memory) return flag;
+  all.word_count.store(all.words.size(), std::memory_order_release);
+  std::uint32_t word = 0;
+  if (is_device_address(value, sizeof word)) std::memcpy(&word, reinterpret_cast<const void*>(value), sizeof word);
+  if (word != 0) locked->write_flag(flag, word);
+  return flag;
+}
+
+bool memory_flags_in_use() { return flags().word_count.load(std::memory_order_acquire) > 0; }
+
+void refresh_flags(std::uint64_t address, std::uint64_t bytes) {
+  if (!memory_flags_in_use()) return;
+  Flags& all = flags();
+  const std::lock_guard guard(all.lock);
+  auto it = all.words.lower_bound(address >= 3 ? address - 3 : 0);
+  if (it == all.words.end() || it->first >= address + bytes) return;
+  Node::Locked locked(*library().node);
+  locked.advance();
+  for (; it != all.words.end() && it->first < address + bytes; ++it) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, reinterpret_cast<const void*>(it->first), sizeof word);
+    locked->write_flag(it->second, word);
+  }
+}
+
+}  // namespace headgate::sim::driver

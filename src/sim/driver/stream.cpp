@@ -1,0 +1,319 @@
+// Streams: handles, the way into their queues, waiting for them.
+#include "sim/driver/library.hpp"
+
+#include <algorithm>
+#include <sched.h>
+
+#include "sim/driver/payload.hpp"
+
+namespace headgate::sim::driver {
+
+Pool<Stream>& stream_objects() {
+  static Pool<Stream>& forever = *new Pool<Stream>;
+  return forever;
+}
+
+namespace {
+
+// Each thread's own default streams, by context id.
+struct PerThread {
+  std::uint64_t context_id;
+  Stream* stream;
+};
+thread_local std::vector<PerThread> per_thread_streams;
+
+CUresult per_thread_stream(Context* context, Stream** out) {
+  for (const PerThread& known : per_thread_streams) {
+    if (known.context_id == context->id) {
+      *out = known.stream;
+      return CUDA_SUCCESS;
+    }
+  }
+  SIM_TRY(make_stream(context, StreamKind::blocking, 0, 0, out));
+  per_thread_streams.push_back({context->id, *out});
+  return CUDA_SUCCESS;
+}
+
+// A launch into a full queue sleeps, holding the context's lock; by batches, so that 50 launches a ms are not 50 wake-ups.
+CUresult wait_for_room(Stream* stream) {
+  constexpr std::uint64_t kBatch = 64, kLongestNs = 1'000'000;
+  const std::uint64_t tail = pushed_to(stream);
+  const std::uint64_t one = tail - kRingCommands + 1;
+  while (true) {
+    if (library().node->wait_completed(stream->index, one, 25'000'000)) break;
+    if (lost(stream->context)) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+    run_due_payloads();
+  }
+  library().node->wait_completed(stream->index, one + kBatch - 1, kLongestNs);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+std::uint64_t pushed_to(const Stream* stream) { return sim::pushed(library().state(), stream->index); }
+
+CUresult make_stream(Context* context, StreamKind kind, unsigned flags, int priority, Stream** out) {
+  Library& lib = library();
+  Stream* stream = stream_objects().take();
+  {
+    Node::Locked locked(*lib.node);
+    locked.advance();
+    const std::uint32_t slot = locked->next_stream_slot();
+    stream->index = slot == kNone || !lib.node->back_stream(slot) ? kNone : locked->create_stream(context->index, kind);
+  }
+  if (stream->index == kNone) {
+    stream_objects().give(stream);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  stream->context = context;
+  stream->kind = kind;
+  stream->flags = flags;
+  stream->priority = std::clamp(priority, -5, 0);
+  stream->id = lib.next_id.fetch_add(1);
+  stream->word.store(kStreamWord, std::memory_order_release);
+  const std::lock_guard guard(context->lock);
+  context->streams.push_back(stream);
+  *out = stream;
+  return CUDA_SUCCESS;
+}
+
+CUresult stream_of(CUstream handle, bool per_thread, Stream** out) {
+  const auto value = reinterpret_cast<std::uintptr_t>(handle);
+  if (value > 2) {
+    Stream* stream = object<Stream>(handle, kStreamWord);
+    if (!stream || stream->context->word.load(std::memory_order_relaxed) != kContextWord) return CUDA_ERROR_INVALID_HANDLE;
+    if (lost(stream->context)) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+    *out = stream;
+    return CUDA_SUCCESS;
+  }
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  if (value == 2 || (value == 0 && per_thread)) return per_thread_stream(context, out);
+  *out = context->legacy;
+  return CUDA_SUCCESS;
+}
+
+CUresult submit_locked(Stream* stream, Command& command, std::uint64_t* number) {
+  State& state = library().state();
+  command.order = ++stream->context->order;
+  command.submit_ns = clock_ns();
+  while ((*number = sim::push(state, stream->index, command)) == 0) {
+    SIM_TRY(wait_for_room(stream));
+    command.submit_ns = clock_ns();
+  }
+  library().node->pushed();
+  return CUDA_SUCCESS;
+}
+
+CUresult submit(Stream* stream, Command& command, std::uint64_t* number) {
+  const std::lock_guard guard(stream->context->lock);
+  return submit_locked(stream, command, number);
+}
+
+CUresult wait_for(Stream* stream, std::uint64_t number) {
+  Node& node = *library().node;
+  // Words in memory that kernels spin for change when we move data: then look often.
+  while (!node.wait_completed(stream->index, number, memory_flags_in_use() ? 1'000'000 : 25'000'000)) {
+    if (lost(stream->context)) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+    run_due_payloads();
+  }
+  run_due_payloads();
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+struct Target {
+  Stream* stream;
+  std::uint64_t number;
+};
+
+std::vector<Target> targets(Context* context, bool (*chosen)(const Stream*)) {
+  std::vector<Target> found;
+  const std::lock_guard guard(context->lock);
+  for (Stream* stream : context->streams) {
+    if (chosen(stream)) found.push_back({stream, pushed_to(stream)});
+  }
+  return found;
+}
+
+bool of_legacy(const Stream* stream) { return stream->kind != StreamKind::non_blocking; }
+bool any(const Stream*) { return true; }
+
+CUresult wait_targets(const std::vector<Target>& all) {
+  for (const Target& target : all) SIM_TRY(wait_for(target.stream, target.number));
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult wait_stream(Stream* stream) {
+  if (stream->kind == StreamKind::legacy) return wait_targets(targets(stream->context, of_legacy));
+  return wait_for(stream, pushed_to(stream));
+}
+
+CUresult wait_context(Context* context) { return wait_targets(targets(context, any)); }
+
+bool stream_idle(Stream* stream) {
+  library().node->advance();
+  const State& state = library().state();
+  const auto idle = [&state](const Stream* one) {
+    return std::atomic_ref(const_cast<std::uint64_t&>(state.streams[one->index].head)).load(std::memory_order_acquire) >= pushed_to(one);
+  };
+  if (stream->kind != StreamKind::legacy) return idle(stream);
+  const std::lock_guard guard(stream->context->lock);
+  return std::ranges::all_of(stream->context->streams, [&](const Stream* one) { return !of_legacy(one) || idle(one); });
+}
+
+namespace {
+
+CUresult create(CUstream* out, unsigned flags, int priority) {
+  if (!out || flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  Stream* stream = nullptr;
+  const StreamKind kind = flags == CU_STREAM_NON_BLOCKING ? StreamKind::non_blocking : StreamKind::blocking;
+  SIM_TRY(make_stream(context, kind, flags, priority, &stream));
+  *out = reinterpret_cast<CUstream>(stream);
+  return CUDA_SUCCESS;
+}
+
+// The queue drains after the call; data that is still to be moved is waited for.
+CUresult destroy(CUstream handle) {
+  Stream* stream = object<Stream>(handle, kStreamWord);
+  if (!stream || stream->context->word.load(std::memory_order_relaxed) != kContextWord) return CUDA_ERROR_INVALID_HANDLE;
+  if (payloads_pending()) SIM_TRY(wait_for(stream, pushed_to(stream)));
+  {
+    const std::lock_guard guard(stream->context->lock);
+    std::erase(stream->context->streams, stream);
+    stream->word.store(0, std::memory_order_release);
+  }
+  {
+    Node::Locked locked(*library().node);
+    locked.advance();
+    locked->destroy_stream(stream->index);
+  }
+  stream_objects().give(stream);
+  return CUDA_SUCCESS;
+}
+
+CUresult query(CUstream handle, bool per_thread) {
+  Stream* stream = nullptr;
+  SIM_TRY(stream_of(handle, per_thread, &stream));
+  count(counters(stream->context).stream_queries);
+  if (!stream_idle(stream)) return CUDA_ERROR_NOT_READY;
+  run_due_payloads();
+  return CUDA_SUCCESS;
+}
+
+CUresult synchronize(CUstream handle, bool per_thread) {
+  Stream* stream = nullptr;
+  SIM_TRY(stream_of(handle, per_thread, &stream));
+  count(counters(stream->context).synchronisations);
+  return wait_stream(stream);
+}
+
+template <typename T, typename Read>
+CUresult tell(CUstream handle, bool per_thread, T* out, Read read) {
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  Stream* stream = nullptr;
+  SIM_TRY(stream_of(handle, per_thread, &stream));
+  *out = read(stream);
+  return CUDA_SUCCESS;
+}
+
+CUresult capturing(CUstream handle, bool per_thread, CUstreamCaptureStatus* status) {
+  return tell(handle, per_thread, status, [](Stream*) { return CU_STREAM_CAPTURE_STATUS_NONE; });
+}
+
+CUresult capture_info(CUstream handle, bool per_thread, CUstreamCaptureStatus* status, cuuint64_t* id) {
+  if (id) *id = 0;
+  return capturing(handle, per_thread, status);
+}
+
+CUcontext context_handle(Stream* stream) { return reinterpret_cast<CUcontext>(stream->context); }
+
+CUresult get_context_v2(CUstream handle, bool per_thread, CUcontext* out, CUgreenCtx* green) {
+  if (green) *green = nullptr;
+  return tell(handle, per_thread, out, context_handle);
+}
+
+// Managed memory is reachable from everywhere here: attaching it changes nothing.
+CUresult attach(CUstream handle, bool per_thread) {
+  Stream* stream = nullptr;
+  return stream_of(handle, per_thread, &stream);
+}
+
+thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+}  // namespace
+
+SIM_API CUresult cuStreamCreate(CUstream* out, unsigned flags) {
+  SIM_ENTER(cuStreamCreate);
+  return create(out, flags, 0);
+}
+SIM_API CUresult cuStreamCreateWithPriority(CUstream* out, unsigned flags, int priority) {
+  SIM_ENTER(cuStreamCreateWithPriority);
+  return create(out, flags, priority);
+}
+SIM_API CUresult cuStreamDestroy(CUstream stream) {
+  SIM_ENTER(cuStreamDestroy);
+  return destroy(stream);
+}
+SIM_API CUresult cuStreamDestroy_v2(CUstream stream) {
+  SIM_ENTER(cuStreamDestroy_v2);
+  return destroy(stream);
+}
+
+// One function in its two default-stream forms.
+#define SIM_BOTH(name, parameters, call, call_ptsz)     \
+  SIM_API CUresult name parameters {                    \
+    SIM_ENTER(name);                                    \
+    return call;                                        \
+  }                                                     \
+  SIM_API CUresult name##_ptsz parameters {             \
+    SIM_ENTER(name##_ptsz);                             \
+    return call_ptsz;                                   \
+  }
+
+SIM_BOTH(cuStreamQuery, (CUstream stream), query(stream, false), query(stream, true))
+SIM_BOTH(cuStreamSynchronize, (CUstream stream), synchronize(stream, false), synchronize(stream, true))
+SIM_BOTH(cuStreamGetFlags, (CUstream stream, unsigned* flags),
+         tell(stream, false, flags, [](Stream* s) { return s->flags; }), tell(stream, true, flags, [](Stream* s) { return s->flags; }))
+SIM_BOTH(cuStreamGetPriority, (CUstream stream, int* priority),
+         tell(stream, false, priority, [](Stream* s) { return s->priority; }),
+         tell(stream, true, priority, [](Stream* s) { return s->priority; }))
+SIM_BOTH(cuStreamGetId, (CUstream stream, unsigned long long* id), tell(stream, false, id, [](Stream* s) { return s->id; }),
+         tell(stream, true, id, [](Stream* s) { return s->id; }))
+SIM_BOTH(cuStreamGetDevice, (CUstream stream, CUdevice* device),
+         tell(stream, false, device, [](Stream* s) { return s->context->device; }),
+         tell(stream, true, device, [](Stream* s) { return s->context->device; }))
+SIM_BOTH(cuStreamGetCtx, (CUstream stream, CUcontext* context), tell(stream, false, context, context_handle),
+         tell(stream, true, context, context_handle))
+SIM_BOTH(cuStreamGetCtx_v2, (CUstream stream, CUcontext* context, CUgreenCtx* green),
+         get_context_v2(stream, false, context, green), get_context_v2(stream, true, context, green))
+SIM_BOTH(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus* status), capturing(stream, false, status),
+         capturing(stream, true, status))
+
+SIM_API CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id) {
+  SIM_ENTER(cuStreamGetCaptureInfo);
+  return capture_info(stream, false, status, id);
+}
+SIM_API CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
+                                           const CUgraphNode** dependencies, std::size_t* count_out) {
+  SIM_ENTER(cuStreamGetCaptureInfo_v2);
+  if (graph) *graph = nullptr;
+  if (dependencies) *dependencies = nullptr;
+  if (count_out) *count_out = 0;
+  return capture_info(stream, false, status, id);
+}
+SIM_API CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  SIM_ENTER(cuThreadExchangeStreamCaptureMode);
+  if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
+  std::swap(*mode, capture_mode);
+  return CUDA_SUCCESS;
+}
+SIM_BOTH(cuStreamAttachMemAsync, (CUstream stream, CUdeviceptr, std::size_t, unsigned), attach(stream, false),
+         attach(stream, true))
+
+}  // namespace headgate::sim::driver

@@ -1,0 +1,217 @@
+#include "sim/node.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sim/node_file.hpp"
+#include "sim/process_identity.hpp"
+#include "sim/words.hpp"
+
+namespace headgate::sim {
+namespace {
+
+constexpr std::uint64_t kReapNs = 25'000'000;
+
+long futex(std::atomic<std::uint32_t>* word, int operation, std::uint32_t value, const timespec* timeout) {
+  return ::syscall(SYS_futex, word, operation, value, timeout, nullptr, FUTEX_BITSET_MATCH_ANY);
+}
+
+// The default slack of 50 us belongs to the program's thread; it would make every wait late.
+class TightTimer {
+ public:
+  TightTimer() : slack_(::prctl(PR_GET_TIMERSLACK)) { ::prctl(PR_SET_TIMERSLACK, 1); }
+  ~TightTimer() {
+    if (slack_ > 0) ::prctl(PR_SET_TIMERSLACK, slack_);
+  }
+
+ private:
+  int slack_;
+};
+
+}  // namespace
+
+std::uint64_t clock_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+Node::~Node() {
+  detach();
+  if (file_) ::munmap(file_, sizeof(NodeFile));
+}
+
+const Profile& Node::profile() const { return state_->profile; }
+
+void Node::lock() {
+  const int error = pthread_mutex_lock(&file_->mutex);
+  if (error == EOWNERDEAD) {
+    static_cast<FileJournal&>(*journal_).undo();
+    file_->reaped_ns = 0;  // somebody died: look who
+    pthread_mutex_consistent(&file_->mutex);
+  }
+}
+
+void Node::unlock() { pthread_mutex_unlock(&file_->mutex); }
+
+Node::Locked::Locked(Node& node)
+    : node_((node.lock(), node)), engine_(*node.state_, node.journal_.get()), changes_(node.state_->changes) {}
+
+Node::Locked::~Locked() {
+  const bool changed = node_.state_->changes != changes_;
+  node_.unlock();
+  if (changed) node_.wake();
+}
+
+void Node::wake() {
+  file_->word.fetch_add(1, std::memory_order_release);
+  futex(&file_->word, FUTEX_WAKE, INT32_MAX, nullptr);
+}
+
+// The dead are found within 25 ms of anybody's look; what they had queued runs no longer than that.
+void Node::advance_locked(Engine& engine) {
+  const std::uint64_t now = clock_ns();
+  if (now - std::min(now, file_->reaped_ns) >= kReapNs) {
+    engine.advance(std::min(now, engine.now_ns() + kReapNs));
+    reap_locked(engine);
+    file_->reaped_ns = now;
+  }
+  engine.advance(now);
+}
+
+void Node::advance() {
+  Locked locked(*this);
+  locked.advance();
+}
+
+// Its record lock shows whether it lives. Opening a file that we hold ourselves would drop our own lock on closing it.
+bool Node::gone(std::uint32_t p) const {
+  const Process& process = state_->processes[p];
+  if (p == process_ || (process.pid == ::getpid() && process.pid_namespace == own_pid_namespace())) return false;
+  UniqueFd fd(::open(words(directory_, "/clients/", p).c_str(), O_RDWR | O_CLOEXEC));
+  if (!fd) return errno == ENOENT;
+  struct flock probe {};
+  probe.l_type = F_WRLCK;
+  probe.l_whence = SEEK_SET;
+  probe.l_len = 1;
+  return ::fcntl(fd.get(), F_GETLK, &probe) == 0 && probe.l_type == F_UNLCK;
+}
+
+void Node::reap_locked(Engine& engine) {
+  for (std::uint32_t p = 0; p < kMostProcesses; ++p) {
+    if (state_->processes[p].used && gone(p)) engine.close_process(p);
+  }
+}
+
+void Node::reap() {
+  Locked locked(*this);
+  locked.advance();
+  reap_locked(locked.engine());
+}
+
+Result<std::uint32_t> Node::attach() {
+  const OwnIdentity identity = own_identity();
+  Locked locked(*this);
+  locked.advance();
+  std::uint32_t p = locked->open_process(identity.view());
+  if (p == kNone) {
+    reap_locked(locked.engine());
+    p = locked->open_process(identity.view());
+  }
+  if (p == kNone) return fail(ErrorCode::no_capacity, words("the simulated node holds ", kMostProcesses, " processes already"));
+  const std::string path = words(directory_, "/clients/", p);
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  struct flock claim {};
+  claim.l_type = F_WRLCK;
+  claim.l_whence = SEEK_SET;
+  claim.l_len = 1;
+  if (!fd || ::fcntl(fd.get(), F_SETLK, &claim) != 0) {
+    const int error = errno;
+    locked->close_process(p);
+    return fail_errno(words("cannot lock ", path), error, "the node's directory must be writable");
+  }
+  client_fd_ = std::move(fd);
+  process_ = p;
+  return p;
+}
+
+void Node::detach() {
+  if (process_ == kNone) return;
+  {
+    Locked locked(*this);
+    locked.advance();
+    locked->close_process(process_);
+  }
+  process_ = kNone;
+  client_fd_.reset();
+}
+
+void Node::forget_after_fork() {
+  process_ = kNone;
+  client_fd_.reset();
+}
+
+void Node::sleep(std::uint32_t word, std::uint64_t until_ns) {
+  const timespec until{static_cast<time_t>(until_ns / 1'000'000'000), static_cast<long>(until_ns % 1'000'000'000)};
+  const int saved = errno;
+  futex(&file_->word, FUTEX_WAIT_BITSET, word, &until);  // absolute, CLOCK_MONOTONIC
+  errno = saved;
+}
+
+bool Node::wait_completed(std::uint32_t stream, std::uint64_t number, std::uint64_t timeout_ns) {
+  const std::uint64_t begin = clock_ns();
+  const std::uint64_t give_up = timeout_ns > kNever - begin ? kNever : begin + timeout_ns;
+  std::unique_ptr<TightTimer> timer;
+  while (true) {
+    std::uint32_t word;
+    std::uint64_t until;
+    {
+      Locked locked(*this);
+      locked.advance();
+      if (locked->completed(stream) >= number) return true;
+      if (state_->devices[state_->contexts[state_->streams[stream].context].device].lost) return false;
+      word = file_->word.load(std::memory_order_acquire);
+      until = locked->earliest_finish_ns(stream, number);
+      if (until == kNever || until <= locked->now_ns()) {
+        file_->sleepers.store(1, std::memory_order_relaxed);
+        until = locked->next_change_ns();
+      }
+      until = std::min(until, locked->now_ns() + kReapNs);
+    }
+    if (clock_ns() >= give_up) return false;
+    if (!timer) timer = std::make_unique<TightTimer>();
+    sleep(word, std::min(until, give_up));
+  }
+}
+
+void Node::sleep_until(std::uint64_t until_ns) {
+  const std::uint32_t word = file_->word.load(std::memory_order_acquire);
+  file_->sleepers.store(1, std::memory_order_relaxed);
+  const TightTimer timer;
+  sleep(word, std::min(until_ns, clock_ns() + kReapNs));
+}
+
+void Node::pushed() {
+  if (file_->sleepers.load(std::memory_order_relaxed) == 0) return;
+  if (file_->sleepers.exchange(0, std::memory_order_relaxed) != 0) wake();
+}
+
+bool Node::back(const void* what, std::size_t bytes) {
+  const auto offset = static_cast<off_t>(static_cast<const std::byte*>(what) - reinterpret_cast<const std::byte*>(file_));
+  return ::posix_fallocate(fd_.get(), offset, static_cast<off_t>(bytes)) == 0;
+}
+
+bool Node::back_stream(std::uint32_t stream) { return back(&state_->rings[stream], sizeof(Ring)); }
+bool Node::back_account(std::uint32_t account) { return back(&state_->history[account], sizeof(History)); }
+
+}  // namespace headgate::sim

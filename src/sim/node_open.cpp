@@ -1,0 +1,190 @@
+// Finding, making and mapping a node directory. A flock on the directory lets one process at a time make or replace a node.
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "sim/node.hpp"
+#include "sim/node_file.hpp"
+#include "sim/words.hpp"
+
+namespace headgate::sim {
+namespace {
+
+const char kHint[] = "name a directory you may write to in HEADGATE_SIM_DIR";
+
+Result<UniqueFd> open_directory(const std::string& directory, bool create) {
+  if (create && ::mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST) {
+    return fail_errno(words("cannot make the simulated node ", directory), errno, kHint);
+  }
+  UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd && errno == ENOENT) return fail(ErrorCode::unreachable, words("no simulated node at ", directory), kHint);
+  if (!fd) return fail_errno(words("cannot open the simulated node ", directory), errno, kHint);
+  while (::flock(fd.get(), LOCK_EX) != 0) {
+    if (errno != EINTR) return fail_errno(words("cannot lock the simulated node ", directory), errno, kHint);
+  }
+  return fd;
+}
+
+Result<NodeFile*> map_file(int fd, const std::string& path) {
+  void* memory = ::mmap(nullptr, sizeof(NodeFile), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) return fail_errno(words("cannot map ", path), errno);
+  return static_cast<NodeFile*>(memory);
+}
+
+Result<void> make_mutex(pthread_mutex_t& mutex) {
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  const int error = pthread_mutex_init(&mutex, &attributes);
+  pthread_mutexattr_destroy(&attributes);
+  if (error != 0) return fail_errno("cannot make the node's lock", error);
+  return {};
+}
+
+// Everything but queues and histories gets its disk space now: a full file system is an error here, never a SIGBUS later.
+Result<void> write_node(const std::string& directory, int directory_fd, const Profile& profile) {
+  const std::string fresh = directory + "/node.new";
+  UniqueFd fd(::openat(directory_fd, "node.new", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!fd) return fail_errno(words("cannot write ", fresh), errno, kHint);
+  if (::ftruncate(fd.get(), sizeof(NodeFile)) != 0) return fail_errno(words("cannot size ", fresh), errno, kHint);
+  const std::uint64_t base = offsetof(NodeFile, state);
+  int error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(base + offsetof(State, device_history)));
+  const std::uint32_t devices = std::min(profile.count, kMostDevices);
+  if (error == 0) {
+    error = ::posix_fallocate(fd.get(), static_cast<off_t>(base + offsetof(State, device_history)),
+                              static_cast<off_t>(devices * sizeof(History)));
+  }
+  if (error != 0) {
+    ::unlinkat(directory_fd, "node.new", 0);
+    return fail_errno(words("no room for the simulated node in ", directory), error, "it takes 6 MiB to begin with");
+  }
+  NodeFile* file = TRY(map_file(fd.get(), fresh));
+  file->magic = kNodeMagic;
+  file->version = kNodeVersion;
+  file->size_bytes = sizeof(NodeFile);
+  initialise(file->state, profile, clock_ns());
+  const auto made = make_mutex(file->mutex);
+  ::munmap(file, sizeof(NodeFile));
+  if (!made) return made;
+  if (::mkdirat(directory_fd, "clients", 0777) != 0 && errno != EEXIST) {
+    return fail_errno(words("cannot make ", directory, "/clients"), errno, kHint);
+  }
+  if (::renameat(directory_fd, "node.new", directory_fd, "node") != 0) {
+    return fail_errno(words("cannot put ", directory, "/node in place"), errno, kHint);
+  }
+  return {};
+}
+
+// Null: there is none, or one of an earlier boot, whose clock counts for nothing.
+Result<NodeFile*> map_existing(const std::string& directory, int directory_fd, UniqueFd* kept) {
+  const std::string path = directory + "/node";
+  UniqueFd fd(::openat(directory_fd, "node", O_RDWR | O_CLOEXEC));
+  if (!fd && errno == ENOENT) return nullptr;
+  if (!fd) return fail_errno(words("cannot open ", path), errno, kHint);
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) return fail_errno(words("cannot look at ", path), errno);
+  std::uint64_t head[3] = {};
+  if (::pread(fd.get(), head, sizeof head, 0) != static_cast<ssize_t>(sizeof head) || head[0] != kNodeMagic) {
+    return fail(ErrorCode::failed, words(path, " is not a simulated node"), "remove it, or choose another directory");
+  }
+  std::uint32_t version = 0;
+  std::memcpy(&version, &head[1], sizeof version);
+  if (version != kNodeVersion || head[2] != sizeof(NodeFile) || static_cast<std::uint64_t>(status.st_size) != sizeof(NodeFile)) {
+    return fail(ErrorCode::failed,
+                words(path, " is of layout ", version, " with ", status.st_size, " bytes; this headgate knows layout ",
+                      kNodeVersion, " with ", sizeof(NodeFile), " bytes"),
+                "use the headgate that made it, or choose another directory");
+  }
+  NodeFile* file = TRY(map_file(fd.get(), path));
+  if (file->state.now_ns > clock_ns() + 1'000'000'000) {
+    ::munmap(file, sizeof(NodeFile));
+    return nullptr;
+  }
+  *kept = std::move(fd);
+  return file;
+}
+
+Result<const Profile*> default_profile() {
+  const char* name = std::getenv("HEADGATE_SIM_PROFILE");
+  if (!name || !*name) name = "h200";
+  const Profile* profile = find_profile(name);
+  if (!profile) {
+    std::string known;
+    for (const Profile& p : built_in_profiles()) known += (known.empty() ? "" : ", ") + std::string(p.name);
+    return fail(ErrorCode::usage, words("HEADGATE_SIM_PROFILE=", name, " names no profile"), "accepted: " + known);
+  }
+  return profile;
+}
+
+}  // namespace
+
+Result<std::string> node_directory() {
+  const char* directory = std::getenv("HEADGATE_SIM_DIR");
+  if (!directory || !*directory) {
+    return fail(ErrorCode::usage, "HEADGATE_SIM_DIR is not set: which simulated node?", "export HEADGATE_SIM_DIR=DIRECTORY");
+  }
+  return std::string(directory);
+}
+
+Result<std::unique_ptr<Node>> Node::open(const std::string& directory, const Profile* create) {
+  const UniqueFd directory_fd = TRY(open_directory(directory, create != nullptr));
+  UniqueFd fd;
+  NodeFile* file = TRY(map_existing(directory, directory_fd.get(), &fd));
+  if (!file) {
+    if (!create) return fail(ErrorCode::unreachable, words("no simulated node at ", directory), kHint);
+    if (auto made = write_node(directory, directory_fd.get(), *create); !made) return std::unexpected(made.error());
+    file = TRY(map_existing(directory, directory_fd.get(), &fd));
+    if (!file) return fail(ErrorCode::failed, words("the simulated node ", directory, " vanished"));
+  }
+  std::unique_ptr<Node> node(new Node);
+  node->directory_ = directory;
+  node->file_ = file;
+  node->state_ = &file->state;
+  node->fd_ = std::move(fd);
+  node->journal_ = {new FileJournal(file->journal, file->state),
+                    [](Journal* journal) { delete static_cast<FileJournal*>(journal); }};
+  if (const char* step = std::getenv("HEADGATE_SIM_KILL_STEP")) kill_at_step(std::strtoull(step, nullptr, 10));
+  return node;
+}
+
+Result<std::unique_ptr<Node>> Node::open(const std::string& directory) {
+  return open(directory, TRY(default_profile()));
+}
+
+Result<std::unique_ptr<Node>> Node::open_existing(const std::string& directory) { return open(directory, nullptr); }
+
+Result<void> create_node(const std::string& directory, const Profile& profile) {
+  const UniqueFd directory_fd = TRY(open_directory(directory, true));
+  UniqueFd fd;
+  NodeFile* file = TRY(map_existing(directory, directory_fd.get(), &fd));
+  if (!file) return write_node(directory, directory_fd.get(), profile);
+  const Profile there = file->state.profile;
+  ::munmap(file, sizeof(NodeFile));
+  if (there == profile) return {};
+  return fail(ErrorCode::failed, words(directory, " is already a node of profile ", there.name, ", not ", profile.name),
+              "choose another directory, or empty this one");
+}
+
+Result<void> recreate_node(const std::string& directory, const Profile& profile) {
+  {
+    auto node = Node::open_existing(directory);
+    if (node) {
+      (*node)->reap();
+      for (const Process& process : (*node)->state().processes) {
+        if (process.used) {
+          return fail(ErrorCode::no_capacity, words("process ", process.pid, " (", process.comm, ") uses the node ", directory),
+                      "end it first");
+        }
+      }
+    }
+  }
+  const UniqueFd directory_fd = TRY(open_directory(directory, true));
+  return write_node(directory, directory_fd.get(), profile);
+}
+
+}  // namespace headgate::sim

@@ -1,0 +1,130 @@
+#include "sim/nvml/library.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+namespace headgate::sim::nvml {
+namespace {
+
+constexpr std::uint64_t kSecondNs = 1'000'000'000;
+
+char handles[kMostDevices];
+
+// One line on stderr, once: NVML's own status says too little to act on.
+void say_once(const Error& error) {
+  static std::atomic<bool> said{false};
+  if (said.exchange(true)) return;
+  const std::string line = "headgate-sim: NVML: " + error.message + (error.hint.empty() ? "" : "; " + error.hint) + "\n";
+  static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));
+}
+
+abi::nvmlReturn_t open_node(Library& into) {
+  auto directory = node_directory();
+  if (!directory) return say_once(directory.error()), abi::NVML_ERROR_DRIVER_NOT_LOADED;
+  if (auto opened = open_faults(*directory); !opened) return say_once(opened.error()), abi::NVML_ERROR_UNKNOWN;
+  auto node = Node::open(*directory);
+  if (!node) {
+    say_once(node.error());
+    return node.error().code == ErrorCode::denied ? abi::NVML_ERROR_NO_PERMISSION : abi::NVML_ERROR_DRIVER_NOT_LOADED;
+  }
+  into.node = std::move(*node);
+  return abi::NVML_SUCCESS;
+}
+
+abi::nvmlReturn_t initialise_library(const char* function) {
+  Library& open = library();
+  const std::lock_guard lock(open.mutex);
+  if (open.users == 0) {
+    if (const auto result = open_node(open); result != abi::NVML_SUCCESS) return result;
+  }
+  if (const std::uint32_t code = fault(function)) {
+    if (open.users == 0) open.node.reset();
+    return static_cast<abi::nvmlReturn_t>(code);
+  }
+  ++open.users;
+  return abi::NVML_SUCCESS;
+}
+
+}  // namespace
+
+// Never destroyed: other libraries' exit handlers may still call NVML.
+Library& library() {
+  static Library& only = *new Library;
+  return only;
+}
+
+abi::nvmlDevice_t handle_of(std::uint32_t index) { return reinterpret_cast<abi::nvmlDevice_t>(&handles[index]); }
+
+bool index_of(const Profile& profile, abi::nvmlDevice_t handle, std::uint32_t& index) {
+  const auto offset = reinterpret_cast<std::uintptr_t>(handle) - reinterpret_cast<std::uintptr_t>(&handles[0]);
+  index = static_cast<std::uint32_t>(offset);
+  return offset < profile.count;
+}
+
+unsigned DeviceView::busy_percent(const History& history, std::uint64_t from_ns) const {
+  const std::uint64_t now = node_.state().now_ns;
+  const std::uint64_t end = now / kBucketNs;
+  const std::uint64_t begin = std::max(from_ns, now > kSecondNs ? now - kSecondNs : 0) / kBucketNs;
+  if (begin >= end) return 0;
+  std::uint64_t held = 0;
+  for (std::uint64_t bucket = begin; bucket < end; ++bucket) held += held_in_bucket(history, bucket);
+  const std::uint64_t span = (end - begin) * kBucketNs;
+  return static_cast<unsigned>(std::min<std::uint64_t>((held * 100 + span / 2) / span, 100));
+}
+
+abi::nvmlReturn_t give_text(std::string_view text, char* out, unsigned length) {
+  if (out == nullptr) return abi::NVML_ERROR_INVALID_ARGUMENT;
+  if (length <= text.size()) return abi::NVML_ERROR_INSUFFICIENT_SIZE;
+  std::memcpy(out, text.data(), text.size());
+  out[text.size()] = 0;
+  return abi::NVML_SUCCESS;
+}
+
+}  // namespace headgate::sim::nvml
+
+namespace headgate::abi {
+namespace nvml = sim::nvml;
+
+extern "C" {
+
+nvmlReturn_t nvmlInit() { return nvml::initialise_library("nvmlInit"); }
+nvmlReturn_t nvmlInit_v2() { return nvml::initialise_library("nvmlInit_v2"); }
+nvmlReturn_t nvmlInitWithFlags(unsigned) { return nvml::initialise_library("nvmlInitWithFlags"); }
+
+nvmlReturn_t nvmlShutdown() {
+  if (const std::uint32_t code = sim::fault("nvmlShutdown")) return static_cast<nvmlReturn_t>(code);
+  nvml::Library& open = nvml::library();
+  const std::lock_guard lock(open.mutex);
+  if (open.users == 0) return NVML_ERROR_UNINITIALIZED;
+  if (--open.users == 0) open.node.reset();
+  return NVML_SUCCESS;
+}
+
+const char* nvmlErrorString(nvmlReturn_t result) {
+  switch (result) {
+    case NVML_SUCCESS: return "Success";
+    case NVML_ERROR_UNINITIALIZED: return "Uninitialized";
+    case NVML_ERROR_INVALID_ARGUMENT: return "Invalid Argument";
+    case NVML_ERROR_NOT_SUPPORTED: return "Not Supported";
+    case NVML_ERROR_NO_PERMISSION: return "Insufficient Permissions";
+    case NVML_ERROR_ALREADY_INITIALIZED: return "Already Initialized";
+    case NVML_ERROR_NOT_FOUND: return "Not Found";
+    case NVML_ERROR_INSUFFICIENT_SIZE: return "Insufficient Size";
+    case NVML_ERROR_DRIVER_NOT_LOADED: return "Driver Not Loaded";
+    case NVML_ERROR_TIMEOUT: return "Timeout";
+    case NVML_ERROR_LIBRARY_NOT_FOUND: return "NVML Shared Library Not Found";
+    case NVML_ERROR_FUNCTION_NOT_FOUND: return "Function Not Found";
+    case NVML_ERROR_GPU_IS_LOST: return "GPU is lost";
+    case NVML_ERROR_OPERATING_SYSTEM: return "GPU access blocked by the operating system";
+    case NVML_ERROR_ARGUMENT_VERSION_MISMATCH: return "Argument version mismatch";
+    case NVML_ERROR_UNKNOWN: break;
+  }
+  return "Unknown Error";
+}
+
+}  // extern "C"
+}  // namespace headgate::abi

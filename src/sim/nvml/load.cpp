@@ -1,0 +1,160 @@
+// What follows load: utilisation, clocks, power, heat. All of it from the node's busy history over the last second, as the real
+// counters are about a second old too.
+#include <time.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "sim/nvml/library.hpp"
+
+namespace headgate::sim::nvml {
+namespace {
+
+using abi::nvmlReturn_t;
+
+constexpr unsigned kSamplingPeriodUs = 167'000;
+
+// Between what an idle GPU draws and its limit, in proportion to the busy time.
+std::uint64_t power_mw(const DeviceView& view) {
+  const Profile& profile = view.profile();
+  return profile.power_idle_mw + std::uint64_t{profile.power_default_mw - profile.power_idle_mw} * view.busy_percent() / 100;
+}
+
+unsigned temperature_c(const DeviceView& view) {
+  const Profile& profile = view.profile();
+  const std::uint64_t range_mw = std::max<std::uint64_t>(profile.power_max_mw - profile.power_idle_mw, 1);
+  return static_cast<unsigned>(profile.temperature_idle_c + (profile.temperature_full_c - profile.temperature_idle_c) * (power_mw(view) - profile.power_idle_mw) / range_mw);
+}
+
+nvmlReturn_t clock_of(const DeviceView& view, abi::nvmlClockType_t type, bool most, unsigned* out) {
+  if (out == nullptr || type > abi::NVML_CLOCK_VIDEO) return abi::NVML_ERROR_INVALID_ARGUMENT;
+  const Profile& profile = view.profile();
+  const bool busy = most || view.busy_percent() > 0;
+  if (type == abi::NVML_CLOCK_MEM) *out = busy ? profile.memory_clock_max_mhz : profile.memory_clock_idle_mhz;
+  else *out = busy ? profile.sm_clock_max_mhz : profile.sm_clock_idle_mhz;
+  return abi::NVML_SUCCESS;
+}
+
+std::uint64_t realtime_us() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 + static_cast<std::uint64_t>(now.tv_nsec) / 1000;
+}
+
+// Processes that held the GPU since `last_seen_us` (at most the last second), one sample each, stamped now.
+std::vector<abi::nvmlProcessUtilizationSample_t> samples_since(const DeviceView& view, std::uint64_t last_seen_us) {
+  const std::uint64_t now_us = realtime_us(), now_ns = view.state().now_ns;
+  const std::uint64_t ago_ns = last_seen_us >= now_us ? 0 : std::min<std::uint64_t>(now_us - last_seen_us, 1'000'000) * 1000;
+  const std::uint64_t from_ns = now_ns > ago_ns ? now_ns - ago_ns : 0;
+  std::vector<abi::nvmlProcessUtilizationSample_t> samples;
+  for (std::uint32_t i = 0; i < kMostAccounts; ++i) {
+    const Account& account = view.state().accounts[i];
+    if (account.used != 1 || account.device != view.index()) continue;
+    const unsigned busy = view.busy_percent(view.state().history[i], from_ns);
+    if (busy > 0) samples.push_back({.pid = static_cast<unsigned>(account.pid), .timeStamp = now_us, .smUtil = busy, .memUtil = 0, .encUtil = 0, .decUtil = 0});
+  }
+  return samples;
+}
+
+nvmlReturn_t idle_engine(const char* function, abi::nvmlDevice_t device, unsigned* utilization, unsigned* period_us) {
+  return on_device(function, device, [&](const DeviceView&) {
+    if (utilization == nullptr || period_us == nullptr) return abi::NVML_ERROR_INVALID_ARGUMENT;
+    *utilization = 0;
+    *period_us = kSamplingPeriodUs;
+    return abi::NVML_SUCCESS;
+  });
+}
+
+}  // namespace
+}  // namespace headgate::sim::nvml
+
+namespace headgate::abi {
+namespace nvml = sim::nvml;
+using nvml::DeviceView;
+
+extern "C" {
+
+// Memory utilisation is 0: simulated kernels touch no memory.
+nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t* utilization) {
+  return nvml::on_device("nvmlDeviceGetUtilizationRates", device, [&](const DeviceView& view) {
+    if (utilization == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+    *utilization = {.gpu = view.busy_percent(), .memory = 0};
+    return NVML_SUCCESS;
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetEncoderUtilization(nvmlDevice_t device, unsigned* utilization, unsigned* samplingPeriodUs) {
+  return nvml::idle_engine("nvmlDeviceGetEncoderUtilization", device, utilization, samplingPeriodUs);
+}
+nvmlReturn_t nvmlDeviceGetDecoderUtilization(nvmlDevice_t device, unsigned* utilization, unsigned* samplingPeriodUs) {
+  return nvml::idle_engine("nvmlDeviceGetDecoderUtilization", device, utilization, samplingPeriodUs);
+}
+
+// Without a buffer: how many samples there may be. With one: those there are, or NOT_FOUND.
+nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationSample_t* utilization, unsigned* processSamplesCount,
+                                             unsigned long long lastSeenTimeStamp) {
+  return nvml::on_device("nvmlDeviceGetProcessUtilization", device, [&](const DeviceView& view) {
+    if (processSamplesCount == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+    const auto samples = nvml::samples_since(view, lastSeenTimeStamp);
+    const auto room = *processSamplesCount;
+    *processSamplesCount = static_cast<unsigned>(samples.size());
+    if (samples.empty()) return NVML_ERROR_NOT_FOUND;
+    if (utilization == nullptr || room < samples.size()) return NVML_ERROR_INSUFFICIENT_SIZE;
+    std::ranges::copy(samples, utilization);
+    return NVML_SUCCESS;
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, nvmlClockType_t type, unsigned* clock) {
+  return nvml::on_device("nvmlDeviceGetClockInfo", device, [&](const DeviceView& view) { return nvml::clock_of(view, type, false, clock); });
+}
+nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, nvmlClockType_t type, unsigned* clock) {
+  return nvml::on_device("nvmlDeviceGetMaxClockInfo", device, [&](const DeviceView& view) { return nvml::clock_of(view, type, true, clock); });
+}
+
+// Cards for servers stay in P0 whatever they do.
+nvmlReturn_t nvmlDeviceGetPerformanceState(nvmlDevice_t device, nvmlPstates_t* pState) {
+  return nvml::value_of("nvmlDeviceGetPerformanceState", device, pState, [](const DeviceView&) { return NVML_PSTATE_0; });
+}
+
+nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned* power) {
+  return nvml::value_of("nvmlDeviceGetPowerUsage", device, power, [](const DeviceView& view) { return nvml::power_mw(view); });
+}
+
+// Since the machine's start: the node counts its time from there.
+nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned long long* energy) {
+  return nvml::value_of("nvmlDeviceGetTotalEnergyConsumption", device, energy, [](const DeviceView& view) {
+    const sim::Profile& profile = view.profile();
+    const std::uint64_t busy_us = view.device().busy_ns / 1000, up_us = view.state().now_ns / 1000;
+    return up_us / 1000 * profile.power_idle_mw / 1000 + busy_us / 1000 * (profile.power_default_mw - profile.power_idle_mw) / 1000;
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, nvmlTemperatureSensors_t sensorType, unsigned* temp) {
+  return nvml::on_device("nvmlDeviceGetTemperature", device, [&](const DeviceView& view) {
+    if (temp == nullptr || sensorType != NVML_TEMPERATURE_GPU) return NVML_ERROR_INVALID_ARGUMENT;
+    *temp = nvml::temperature_c(view);
+    return NVML_SUCCESS;
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetPowerManagementLimit(nvmlDevice_t device, unsigned* limit) {
+  return nvml::value_of("nvmlDeviceGetPowerManagementLimit", device, limit, [](const DeviceView& view) { return view.profile().power_default_mw; });
+}
+nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t device, unsigned* limit) {
+  return nvml::value_of("nvmlDeviceGetEnforcedPowerLimit", device, limit, [](const DeviceView& view) { return view.profile().power_default_mw; });
+}
+nvmlReturn_t nvmlDeviceGetPowerManagementDefaultLimit(nvmlDevice_t device, unsigned* defaultLimit) {
+  return nvml::value_of("nvmlDeviceGetPowerManagementDefaultLimit", device, defaultLimit, [](const DeviceView& view) { return view.profile().power_default_mw; });
+}
+nvmlReturn_t nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t device, unsigned* minLimit, unsigned* maxLimit) {
+  return nvml::on_device("nvmlDeviceGetPowerManagementLimitConstraints", device, [&](const DeviceView& view) {
+    if (minLimit == nullptr || maxLimit == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+    *minLimit = view.profile().power_min_mw;
+    *maxLimit = view.profile().power_max_mw;
+    return NVML_SUCCESS;
+  });
+}
+
+}  // extern "C"
+}  // namespace headgate::abi

@@ -1,0 +1,54 @@
+#include "sim/process_identity.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/unique_fd.hpp"
+
+namespace headgate::sim {
+namespace {
+
+// Field 22 of /proc/self/stat, counted after the last ')': comm may hold spaces and parentheses.
+std::uint64_t own_start_time() {
+  UniqueFd fd(::open("/proc/self/stat", O_RDONLY | O_CLOEXEC));
+  char text[1024] = {};
+  if (!fd || ::read(fd.get(), text, sizeof text - 1) <= 0) return 0;
+  const char* at = std::strrchr(text, ')');
+  for (int field = 2; at && field < 22; ++field) at = std::strchr(at + 1, ' ');
+  return at ? std::strtoull(at + 1, nullptr, 10) : 0;
+}
+
+}  // namespace
+
+std::uint64_t own_pid_namespace() {
+  struct stat status {};
+  return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+ProcessIdentity OwnIdentity::view() const {
+  ProcessIdentity with_comm = identity;
+  with_comm.comm = comm.data();
+  return with_comm;
+}
+
+OwnIdentity own_identity() {
+  OwnIdentity own;
+  own.identity = {.pid = ::getpid(), .pid_namespace = own_pid_namespace(), .start_time = own_start_time(), .comm = {}};
+  // The thread's name may have changed; the program's is the leader's.
+  UniqueFd fd(::open("/proc/self/comm", O_RDONLY | O_CLOEXEC));
+  if (fd) {
+    const ssize_t length = ::read(fd.get(), own.comm.data(), own.comm.size() - 1);
+    if (length > 0 && own.comm[length - 1] == '\n') own.comm[length - 1] = 0;
+  } else {
+    ::prctl(PR_GET_NAME, own.comm.data());
+    own.comm.back() = 0;
+  }
+  return own;
+}
+
+}  // namespace headgate::sim

@@ -1,0 +1,21 @@
+// Who the calling process is, as far as /proc tells; a bare root may have none.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "sim/engine.hpp"
+
+namespace headgate::sim {
+
+struct OwnIdentity {
+  ProcessIdentity identity;
+  std::array<char, 16> comm{};
+  [[nodiscard]] ProcessIdentity view() const;
+};
+
+[[nodiscard]] OwnIdentity own_identity();
+// Inode of the pid namespace; 0 where unknown.
+[[nodiscard]] std::uint64_t own_pid_namespace();
+
+}  // namespace headgate::sim

@@ -1,0 +1,96 @@
+// headgate run: what a program under it sees, and what its caller gets back.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli_program.hpp"
+
+namespace headgate::e2e {
+namespace {
+
+using nlohmann::json;
+
+TEST(CliRun, TheProgramsOutputAndStatusAreItsOwn) {
+  const Cli cli;
+  const Said said = cli.shell("$H run --sim --mem 1GiB -- sh -c 'echo out; echo err >&2; exit 7'");
+  EXPECT_EQ(said.status, 7);
+  EXPECT_EQ(said.out, "out\n");
+  EXPECT_EQ(said.err, "err\n") << "not a terminal, so nothing of ours";
+  EXPECT_EQ(cli.shell("$H run --sim -- sh -c 'kill -KILL $$'").status, 137);
+}
+
+TEST(CliRun, TheFirstLineSaysShareCardLimitsLevelAndThatItIsSimulated) {
+  const Cli cli;
+  const Said said = cli.shell("$H run -v --sim --mem 25% --compute 25% --name train -- true");
+  EXPECT_EQ(said.err, "headgate: share train on GPU 0 (H200): 35.3 GiB, 25 %, level hook, SIMULATED\n");
+  EXPECT_EQ(cli.shell("$H run -v -q --sim -- true").err, "");
+}
+
+TEST(CliRun, TheProgramSeesOneVoiceOnly) {
+  const Cli cli;
+  const Said said = cli.shell(
+      "CUDA_MEM_LIMIT_0=2g HEADGATE_COMPUTE=30% CUDA_DISABLE_CONTROL=true LD_PRELOAD=libc.so.6 LD_LIBRARY_PATH=/opt/x $H run --sim --name a -- env");
+  EXPECT_EQ(said.status, 0) << said.err;
+  for (const char* gone : {"CUDA_MEM_LIMIT_0=", "HEADGATE_COMPUTE=", "CUDA_DISABLE_CONTROL="}) EXPECT_EQ(said.out.find(gone), std::string::npos) << gone;
+  EXPECT_NE(said.out.find("LD_PRELOAD=libc.so.6:/"), std::string::npos) << said.out;
+  EXPECT_NE(said.out.find("/lib/sim:/opt/x\n"), std::string::npos) << said.out;
+  EXPECT_NE(said.out.find("CUDA_VISIBLE_DEVICES=GPU-"), std::string::npos);
+  EXPECT_NE(said.out.find("HEADGATE_SHARE=a\n"), std::string::npos);
+  const json share = json::parse(cli.shell("$H status --sim --json").out).at("shares").at(0);
+  EXPECT_EQ(share.at("devices").at(0).at("memory_limit_bytes"), 2ull << 30) << "the environment's limit became the share's";
+  EXPECT_EQ(share.at("devices").at(0).at("compute_ceiling_ratio"), 0.3);
+}
+
+TEST(CliRun, AnUnnamedShareGoesWithItsProgramAndANamedOneStays) {
+  const Cli cli;
+  EXPECT_EQ(cli.shell("$H run --sim --mem 1GiB -- true").status, 0);
+  EXPECT_EQ(cli.shell("ls $HEADGATE_RUNTIME_DIR/shares").out, "");
+  EXPECT_EQ(cli.shell("$H run --sim --mem 1GiB --name kept -- true").status, 0);
+  EXPECT_EQ(cli.shell("ls $HEADGATE_RUNTIME_DIR/shares").out, "kept\n");
+  EXPECT_EQ(cli.shell("$H run -v --sim --name kept -- true").err, "headgate: share kept on GPU 0 (H200): 1.0 GiB, no compute limit, level hook, SIMULATED\n");
+}
+
+TEST(CliRun, OtherValuesForAShareInUseAreRefusedAndForAnAbandonedOneMadeAnew) {
+  const Cli cli;
+  const Said said = cli.shell(
+      "mkfifo $D/up $D/end; $H run --sim --name a --mem 1GiB -- sh -c 'echo > $D/up; read x < $D/end' & read x < $D/up; "
+      "$H run --sim --name a --mem 2GiB -- true; echo status $?; $H run --sim --name a --mem 1GiB -- echo joined; $H run --sim --name a -- echo joined too; "
+      "echo > $D/end; wait $!; $H run -v --sim --name a --mem 2GiB -- echo anew");
+  EXPECT_EQ(said.out, "status 2\njoined\njoined too\nanew\n") << said.err;
+  EXPECT_NE(said.err.find("headgate: the share 'a' is in use with other values: it has 1.0 GiB, no compute limit on GPU-"), std::string::npos) << said.err;
+  EXPECT_NE(said.err.find("share a on GPU 0 (H200): 2.0 GiB"), std::string::npos) << said.err;
+}
+
+TEST(CliRun, SignalsGoThroughToTheProgram) {
+  const Cli cli;
+  EXPECT_EQ(cli.shell("$H run --sim -- sh -c 'trap \"exit 42\" TERM; kill -TERM $PPID; while :; do sleep 0.01; done'").status, 42);
+  EXPECT_EQ(cli.shell("$H run --sim -- sh -c 'kill -INT $PPID; while :; do sleep 0.01; done'").status, 130);
+}
+
+TEST(CliRun, AStoppedRunStopsItsProgramAndContinuesIt) {
+  const Cli cli;
+  // Waits, with a deadline, until the program is stopped (state T); then lets it go on.
+  const Said said = cli.shell(
+      "mkfifo $D/up; $H run --sim -- sh -c 'echo $$ > $D/up; while [ ! -e $D/end ]; do sleep 0.01; done; exit 5' & run=$!; read pid < $D/up; "
+      "state() { sed 's/.*) //' /proc/$pid/stat | cut -c1; }; kill -TSTP $run; n=0; until [ \"$(state)\" = T ] || [ $n = 1000 ]; do sleep 0.01; n=$((n+1)); done; state; "
+      "touch $D/end; kill -CONT $run; wait $run; echo $?");
+  EXPECT_EQ(said.out, "T\n5\n") << said.err;
+}
+
+TEST(CliRun, WhatCannotBeHeldIsNotStartedUnlessOneInsists) {
+  if (::getuid() != 0) GTEST_SKIP() << "only root can make a file of somebody else";
+  const Cli cli;
+  const std::string make = "cp /bin/echo $D/p && chown 65534 $D/p && chmod 4755 $D/p; ";
+  const Said refused = cli.shell(make + "$H run --sim --mem 1GiB -- $D/p hello");
+  EXPECT_EQ(refused.status, 6);
+  EXPECT_EQ(refused.out, "");
+  EXPECT_EQ(refused.err, "headgate: cannot hold it: " + cli.directory() + "/p is setuid: the loader ignores preloaded libraries in it\n" +
+                             "          --allow-unheld starts it without limits; a container with its own GPU, MPS or MIG can hold it\n");
+  const Said insisted = cli.shell(make + "$H run --sim --allow-unheld --mem 1GiB -- $D/p hello 2>&1");
+  EXPECT_NE(insisted.out.find("hello\n"), std::string::npos) << insisted.out;
+  EXPECT_TRUE(insisted.out.starts_with("headgate: NOT HELD: ")) << insisted.out;
+}
+
+}  // namespace
+}  // namespace headgate::e2e

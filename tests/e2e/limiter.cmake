@@ -1,0 +1,25 @@
+# The built limiter in real processes, over the driver that does nothing.
+set(limiter_dir ${CMAKE_CURRENT_LIST_DIR})
+
+add_library(limiter_probe_helper SHARED ${limiter_dir}/limiter_probe_helper.cpp)
+set_target_properties(limiter_probe_helper PROPERTIES PREFIX "" OUTPUT_NAME libprobe-helper
+  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+
+function(limiter_probe name)
+  add_executable(${name} ${limiter_dir}/limiter_probe.cpp)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${name} PRIVATE -Wl,--no-as-needed limiter_probe_helper ${CMAKE_DL_LIBS} ${ARGN})
+  set_target_properties(${name} PROPERTIES ENABLE_EXPORTS ON SKIP_BUILD_RPATH ON
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+endfunction()
+limiter_probe(limiter_probe)
+limiter_probe(limiter_probe_linked quiet_driver)
+target_compile_definitions(limiter_probe_linked PRIVATE LINKED)
+
+headgate_test(limiter_e2e_test
+  SRC ${limiter_dir}/limiter_run.cpp ${limiter_dir}/limiter_route_test.cpp ${limiter_dir}/limiter_memory_test.cpp
+  DEPS ledger)
+target_compile_definitions(limiter_e2e_test PRIVATE
+  LIMITER_TESTS_DIR="${CMAKE_BINARY_DIR}/tests" LIMITER_LIBRARY="$<TARGET_FILE:headgate_preload>")
+add_dependencies(limiter_e2e_test limiter_probe limiter_probe_linked quiet_driver quiet_driver_old quiet_nvml
+  headgate_preload)

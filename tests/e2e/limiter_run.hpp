@@ -1,0 +1,57 @@
+// Runs limiter_probe as a tenant would be run, with exactly the environment that a test names.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace headgate::e2e {
+
+using Environment = std::map<std::string, std::string>;
+
+struct Outcome {
+  int status = -1;  // exit status; 128 + signal
+  std::string out;
+  std::string err;
+};
+
+enum class Driver { quiet, quiet_old };
+
+struct Tenant {
+  Environment environment;          // on top of LD_LIBRARY_PATH, LD_PRELOAD and HEADGATE_RUNTIME_DIR
+  bool limited = true;              // with LD_PRELOAD
+  bool linked = false;              // the probe that is linked with the driver
+  Driver driver = Driver::quiet;
+};
+
+// A runtime directory of its own for each test, removed at the end.
+class Runtime {
+ public:
+  Runtime();
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+  [[nodiscard]] Outcome run(const Tenant& tenant, const std::vector<std::string>& arguments) const;
+
+  // A tenant that runs until finish(); next_line() waits for what it prints.
+  class Running {
+   public:
+    std::string next_line();
+    Outcome finish();       // closes its standard input and waits
+    void kill_and_wait();   // SIGKILL
+    [[nodiscard]] int pid() const { return pid_; }
+
+   private:
+    friend class Runtime;
+    int pid_ = -1, in_ = -1, out_ = -1;
+    std::string err_path_;
+  };
+  [[nodiscard]] Running start(const Tenant& tenant, const std::vector<std::string>& arguments) const;
+
+ private:
+  std::string path_;
+};
+
+}  // namespace headgate::e2e

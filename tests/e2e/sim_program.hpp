@@ -1,0 +1,54 @@
+// A child process under test: its words, environment, streams, and an end by a deadline. Ended when it goes out of scope.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace headgate::e2e {
+
+inline constexpr std::chrono::seconds kPatience{60};
+
+class Program {
+ public:
+  // `extra` is added to this process's environment. The program gets a pipe as stdin, open until close_stdin.
+  Program(const std::vector<std::string>& words, const std::map<std::string, std::string>& extra);
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  // One line of stdout without its newline; empty when the program ended, or nothing came in time.
+  std::string line();
+  void close_stdin();
+  void kill_now();
+  // The exit status, or 128 + signal; -1 when it had to be killed because it did not end in time.
+  int wait();
+  // Everything it wrote to stderr; after wait().
+  [[nodiscard]] std::string errors();
+
+ private:
+  pid_t pid_ = -1;
+  int in_ = -1, out_ = -1, err_ = -1;
+  int status_ = 0;
+  bool waited_ = false;
+  std::string pending_;
+};
+
+// A new empty directory, removed with everything in it at the end.
+class Directory {
+ public:
+  Directory();
+  ~Directory();
+  Directory(const Directory&) = delete;
+  Directory& operator=(const Directory&) = delete;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace headgate::e2e
