@@ -77,7 +77,7 @@ class CostBench {
     }
     add_launch_rows(section);
     add_other_rows(section);
-    add_system_call_row(section);
+    add_system_call_rows(section);
     return section;
   }
 
@@ -168,7 +168,8 @@ class CostBench {
         continue;
       }
       const std::vector<double> rounds = added(figures_[key], column.name, "native");
-      row.values.push_back("+" + as(median(rounds)));
+      const double value = median(rounds);
+      row.values.push_back((value < 0 ? "" : "+") + as(value));
       row.details[column.name] = rounds;
       for (const Goal& goal : goals) {
         if (goal.column == column.name && median(rounds) > goal.most && row.verdict == Verdict::reached) {
@@ -222,8 +223,9 @@ class CostBench {
     section.rows.push_back(added_row("cuInit and the first context", "+1000 us", "start_ns", {{"ours, no limit", 1e6}, {"ours, limit", 1e6}}, us));
   }
 
-  void add_system_call_row(Section& section) {
-    Row row{.what = "system calls a launch (with its wait)", .reach = "0", .values = {}, .verdict = Verdict::reached, .details = nullptr};
+  void add_system_call_rows(Section& section) {
+    Row row{.what = "system calls a launch", .reach = "0", .values = {}, .verdict = Verdict::reached, .details = nullptr};
+    Row waits{.what = "system calls of the wait after 256", .reach = "", .values = {}, .verdict = Verdict::told, .details = nullptr};
     for (const Column& column : columns_) {
       const auto name = make_case(setting_);
       const auto calls = name ? count_system_calls(child_of(setting_, *column.candidate, setting_.nop_driver_dir, *name, column.limits, {setting_.cost_program, "syscalls"}))
@@ -231,21 +233,24 @@ class CostBench {
       if (!calls) {
         progress(column.name + ": " + calls.error().message);
         row.values.emplace_back("-");
+        waits.values.emplace_back("-");
         row.verdict = Verdict::unmeasured;
         continue;
       }
       remove_case(setting_, *name);
       constexpr double kLaunches = 100.0 * 256;
-      row.values.push_back(printed("%.4f", static_cast<double>(calls->of_marking_thread) / kLaunches));
-      row.details[column.name] = {{"launching_thread", calls->of_marking_thread}, {"other_threads", calls->of_other_threads}, {"launches", kLaunches}};
+      row.values.push_back(printed("%.4f", static_cast<double>(calls->of_launches) / kLaunches));
+      waits.values.push_back(printed("%.2f", static_cast<double>(calls->of_waits) / 100));
+      row.details[column.name] = {{"in_launches", calls->of_launches}, {"in_waits", calls->of_waits}, {"other_threads", calls->of_other_threads}, {"launches", kLaunches}};
       for (const auto& [number, count] : calls->by_number) {
         row.details[column.name]["by_number"][std::to_string(number)] = count;
       }
-      if (column.candidate == &setting_.ours && calls->of_marking_thread > 0 && row.verdict == Verdict::reached) {
+      if (column.candidate == &setting_.ours && calls->of_launches > 0 && row.verdict == Verdict::reached) {
         row.verdict = Verdict::missed;
       }
     }
     section.rows.push_back(row);
+    section.rows.push_back(waits);
   }
 
   const Setting& setting_;

@@ -66,15 +66,15 @@ long entering(pid_t thread) {
 class Tracer {
  public:
   void enters(pid_t thread, long number) {
-    if (number == kMarkBegin) {
+    if (number == kMarkBegin || number == kMarkWait || number == kMarkEnd) {
       marking_ = thread;
-      between_ = true;
-    } else if (number == kMarkEnd) {
-      between_ = false;
-    } else if (between_ && thread == marking_) {
-      ++calls.of_marking_thread;
+      phase_ = number;
+    } else if (phase_ == kMarkEnd) {
+      return;
+    } else if (thread == marking_) {
+      ++(phase_ == kMarkBegin ? calls.of_launches : calls.of_waits);
       ++calls.by_number[number];
-    } else if (between_) {
+    } else {
       ++calls.of_other_threads;
     }
   }
@@ -83,7 +83,7 @@ class Tracer {
 
  private:
   pid_t marking_ = -1;
-  bool between_ = false;
+  long phase_ = kMarkEnd;
 };
 
 }  // namespace

@@ -10,9 +10,10 @@
 namespace headgate::bench {
 
 struct SystemCalls {
-  std::uint64_t of_marking_thread = 0;  // between its marks (cost/markers.hpp)
-  std::uint64_t of_other_threads = 0;   // while the marking thread was between marks
-  std::map<long, std::uint64_t> by_number;  // of the marking thread, between marks
+  std::uint64_t of_launches = 0;        // of the marking thread, between its marks (cost/markers.hpp)
+  std::uint64_t of_waits = 0;
+  std::uint64_t of_other_threads = 0;   // meanwhile
+  std::map<long, std::uint64_t> by_number;  // of launches and waits
 };
 
 // Runs the child of `spec` to its end under the tracer. Errors: ptrace is not allowed, or the child failed.

@@ -202,6 +202,7 @@ Result<Done> launch_between_marks() {
   for (int batch = 0; batch < 100; ++batch) {
     ::syscall(kMarkBegin);
     TRY(launch_batch(ready, 1));
+    ::syscall(kMarkWait);
     TRY(check("cuStreamSynchronize", ready.driver.cuStreamSynchronize(ready.stream)));
     ::syscall(kMarkEnd);
     pause();

@@ -3,7 +3,8 @@
 
 namespace headgate::bench {
 
-inline constexpr long kMarkBegin = 1'900'001;
+inline constexpr long kMarkBegin = 1'900'001;  // launches follow
+inline constexpr long kMarkWait = 1'900'003;   // the wait for them follows
 inline constexpr long kMarkEnd = 1'900'002;
 
 }  // namespace headgate::bench

@@ -63,6 +63,7 @@ class Bench {
       std::this_thread::sleep_for(milliseconds(20));
     }
     if (Interruptions::seen() != 0) {
+      child.end(milliseconds(2000));
       return fail(ErrorCode::failed, "interrupted");
     }
     if (child.running()) {

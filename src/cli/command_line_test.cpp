@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "cli/completion.hpp"
 #include "cli/wish.hpp"
 
@@ -138,6 +140,25 @@ TEST(Wish, AnUnknownGpuIsNamedWithThoseThatAreThere) {
   EXPECT_EQ(chosen.error().message, "--gpu '0,3': '3' is not a GPU of this node");
   EXPECT_NE(chosen.error().hint.find("GPUs here: 0 (GPU-9c2f0000)"), std::string::npos) << chosen.error().hint;
   EXPECT_EQ(choose_gpus("--gpu", "MIG-1", one_card()).error().code, ErrorCode::unsupported);
+}
+
+void collect(const WordTree& tree, std::vector<std::string>& all) {
+  all.insert(all.end(), tree.options.begin(), tree.options.end());
+  for (const auto& word : tree.words) {
+    all.push_back(word.name);
+    collect(word, all);
+  }
+}
+
+TEST(Manual, NamesEveryWordAndEveryOption) {
+  std::ifstream in(HEADGATE_MANUAL);
+  std::string page((std::istreambuf_iterator<char>(in)), {});
+  ASSERT_FALSE(page.empty());
+  std::erase(page, '\\');  // "\-\-mem" is --mem
+  std::vector<std::string> all;
+  collect(word_tree(), all);
+  EXPECT_GT(all.size(), 40u);
+  for (const auto& text : all) EXPECT_NE(page.find(text), std::string::npos) << text;
 }
 
 TEST(Completion, KnowsEveryWordInEveryShell) {

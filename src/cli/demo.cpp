@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <csignal>
+#include <cmath>
 #include <cstdio>
-#include <ctime>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -27,6 +27,7 @@ using std::chrono::milliseconds;
 
 constexpr std::uint64_t kGiB = 1ull << 30;
 constexpr double kAllowedPoints = 1.0;
+constexpr auto kPatience = milliseconds(2000);  // with a tenant that is asked to end
 constexpr auto kFramePause = milliseconds(200);
 
 struct Tenant {
@@ -40,12 +41,6 @@ struct Tenant {
   std::uint64_t refusals = 0;
   std::optional<LoadReport> report;
 };
-
-std::int64_t monotonic_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
-}
 
 std::string seconds_word(const char* option, double seconds) { return std::string(option) + std::to_string(static_cast<long>(seconds * 1000)) + "ms"; }
 
@@ -91,6 +86,9 @@ class Demo {
     for (;;) {
       state_.elapsed_s = std::chrono::duration<double>(Clock::now() - begin).count();
       if (Interruptions::seen() != 0) {
+        for (Tenant& each : tenants_) {
+          if (each.child) each.child->end(kPatience);
+        }
         return false;
       }
       if (Clock::now() > deadline) {

@@ -36,7 +36,7 @@ std::vector<Room> rooms(const Picture& picture, const std::optional<Fit>& fit) {
     Room room{.index = gpu.index, .uuid = gpu.uuid, .model = gpu.model, .memory_total_bytes = gpu.memory_total_bytes, .memory_free_bytes = gpu.memory_free_bytes};
     std::uint64_t sold = gpu.memory_reserved_bytes, ppm = 0;
     for (const Share& share : picture.shares.list) {
-      if (share.processes.empty()) continue;  // nobody uses it; its limits return with its next process
+      if (!share.attended) continue;  // nobody uses it; its limits return with its next process
       for (const ShareDevice& device : share.devices) {
         if (device.uuid != gpu.uuid) continue;
         ++room.shares;

@@ -159,7 +159,7 @@ Result<void> enter(Plan& plan, Seat& seat) {
 std::size_t neighbours(const Plan& plan) {
   const Shares shares = read_shares(plan.base);
   return static_cast<std::size_t>(std::ranges::count_if(shares.list, [&](const Share& share) {
-    if (share.name == plan.name || share.processes.empty()) return false;
+    if (share.name == plan.name || !share.attended) return false;
     return std::ranges::any_of(share.devices, [&](const ShareDevice& device) {
       return std::ranges::any_of(plan.chosen, [&](std::size_t index) { return plan.gpus.list[index].uuid == device.uuid; });
     });

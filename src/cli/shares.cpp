@@ -57,11 +57,16 @@ ShareDevice read_device(const ledger::PolicyPage& policy, const ledger::UsagePag
 void read_processes(const ledger::UsagePage& usage, std::uint32_t device_count, Share& share) {
   for (std::uint32_t slot = 0; slot < ledger::kMaxSlots; ++slot) {
     const auto seat = ledger::view(usage, slot);
-    if (seat.kind != ledger::SlotKind::live || std::string_view(seat.command) == kWaiterName) continue;
+    if (seat.kind != ledger::SlotKind::live) continue;
+    share.attended = true;
+    if (std::string_view(seat.command) == kWaiterName) continue;
     ShareProcess process{.pid = seat.identity.pid, .command = harmless(seat.command), .held_bytes = {}, .launches = {}};
     for (std::uint32_t device = 0; device < device_count; ++device) {
       const auto launches = usage.slots[slot].devices[device].launches.load(kRelaxed);
-      process.held_bytes.push_back(ledger::held_bytes(usage, device, slot));
+      const auto residual = usage.slots[slot].devices[device].residual_bytes.load(kRelaxed);
+      process.held_bytes.push_back(ledger::held_bytes(usage, device, slot) + residual);
+      share.devices[device].memory_residual_bytes += residual;
+      share.devices[device].memory_used_bytes += residual;
       process.launches.push_back(launches);
       share.devices[device].launches += launches;
     }
@@ -118,7 +123,7 @@ Shares read_shares(const std::string& base) {
     ledger::reap_dead(*opened.pages.usage);
     const auto& policy = *opened.pages.policy;
     Share share{.name = name, .generation = policy.generation, .level = policy.level, .fail_policy = policy.fail_policy, .owner_uid = policy.owner_uid,
-                .paused = policy.command.load(kRelaxed) == ledger::Command::pause, .devices = {}, .processes = {}};
+                .paused = policy.command.load(kRelaxed) == ledger::Command::pause, .attended = false, .devices = {}, .processes = {}};
     const std::uint32_t count = std::min(policy.device_count, ledger::kMaxDevices);
     for (std::uint32_t i = 0; i < count; ++i) share.devices.push_back(read_device(policy, *opened.pages.usage, i));
     read_processes(*opened.pages.usage, count, share);

@@ -16,6 +16,7 @@ struct ShareDevice {
   std::string uuid;
   std::optional<std::uint64_t> memory_limit_bytes;  // null: none
   std::uint32_t compute_ceiling_ppm = ledger::kWholeGpu;
+  std::uint64_t memory_residual_bytes = 0;  // part of used: contexts and code, measured
   std::uint64_t memory_used_bytes = 0, memory_peak_bytes = 0, memory_orphaned_bytes = 0;
   std::uint64_t refusals = 0, last_refusal_bytes = 0, last_refusal_used_bytes = 0, last_refusal_ns = 0;  // CLOCK_REALTIME
   std::uint32_t last_refusal_pid = 0;
@@ -41,6 +42,7 @@ struct Share {
   ledger::FailPolicy fail_policy = ledger::FailPolicy::open;
   std::uint32_t owner_uid = 0;
   bool paused = false;
+  bool attended = false;  // some process, if only a waiting `headgate run`, sits in it
   std::vector<ShareDevice> devices;
   std::vector<ShareProcess> processes;  // without the `headgate run` that waits for them
 };

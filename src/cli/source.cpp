@@ -35,8 +35,16 @@ std::string accepted_profiles() {
 
 Result<std::string> simulated_node(const std::string& profile, const std::string& usual_profile) {
   const std::string directory = TRY(sim_directory(profile));
-  if (profile.empty() && has_node(directory)) return directory;
+  if (profile.empty() && has_node(directory)) {
+    // A node of another headgate version in our own default place is made anew; one that the user named is left alone.
+    const bool named = directory == environment("HEADGATE_SIM_DIR");
+    if (named || sim::Node::open_existing(directory)) return directory;
+  }
   const sim::Profile wanted = TRY(profile_named(profile.empty() ? usual_profile : profile));
+  if (profile.empty() && has_node(directory)) {
+    if (auto made = sim::recreate_node(directory, wanted); !made) return std::unexpected(made.error());
+    return directory;
+  }
   if (auto made = make_private_directory(directory); !made) return std::unexpected(made.error());
   if (auto made = sim::create_node(directory, wanted); !made) return std::unexpected(made.error());
   return directory;

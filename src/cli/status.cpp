@@ -103,6 +103,7 @@ std::string status_json(const Picture& picture) {
       Json d = {{"uuid", device.uuid}};
       d["memory_limit_bytes"] = device.memory_limit_bytes ? Json(*device.memory_limit_bytes) : Json();
       d["memory_used_bytes"] = device.memory_used_bytes;
+      d["memory_residual_bytes"] = device.memory_residual_bytes;
       d["memory_peak_bytes"] = device.memory_peak_bytes;
       d["memory_orphaned_bytes"] = device.memory_orphaned_bytes;
       d["allocation_refusals"] = device.refusals;

@@ -45,6 +45,7 @@ Picture picture() {
 
   Share share;
   share.name = "train";
+  share.attended = true;
   share.devices = {device};
   share.processes = {{101, "python", {35 * kGi}, {1000}}};
 
@@ -132,6 +133,8 @@ TEST(Views, StateIsTheWorstThingToSay) {
   EXPECT_EQ(state_of(share), "paused");
   share.paused = false;
   share.processes.clear();
+  EXPECT_EQ(state_of(share), "idle");
+  share.attended = false;
   EXPECT_EQ(state_of(share), "empty");
 }
 

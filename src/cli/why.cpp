@@ -23,8 +23,15 @@ std::string refusal_text(const Picture& picture, const ShareDevice& device) {
   const std::uint64_t limit = device.memory_limit_bytes.value_or(0);
   std::string text = "  memory: refused " + times(device.refusals) + ", last at " + clock_text(device.last_refusal_ns) + ": process " + std::to_string(device.last_refusal_pid) + " asked for " +
                      bytes_text(device.last_refusal_bytes) + "\n";
+  const std::uint64_t room = limit > device.last_refusal_used_bytes ? limit - device.last_refusal_used_bytes : 0;
+  if (room >= device.last_refusal_bytes) {
+    // The allocations alone left room: what was missing is measured, not allocated.
+    text += "    reason: the share's limit of " + bytes_text(limit) + "; " + bytes_text(device.last_refusal_used_bytes) + " were allocated, and contexts and code of its processes held more than " +
+            bytes_text(room - device.last_refusal_bytes) + "\n    what helps: a smaller batch, fewer processes, or a larger share\n";
+    return text;
+  }
   text += "    reason: the share's limit of " + bytes_text(limit) + "; " + bytes_text(device.last_refusal_used_bytes) + " were in use, so " +
-          bytes_text(limit > device.last_refusal_used_bytes ? limit - device.last_refusal_used_bytes : 0) + " were left\n";
+          bytes_text(room) + " were left\n";
   if (const Gpu* gpu = gpu_of(picture, device.uuid)) text += "    not caused by neighbours: the card has " + bytes_text(gpu->memory_free_bytes) + " free now\n";
   const std::uint64_t needed = device.last_refusal_used_bytes + device.last_refusal_bytes;
   text += "    what helps: a smaller batch, or a share of at least " + bytes_text(needed) + "\n";

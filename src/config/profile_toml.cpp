@@ -34,7 +34,8 @@ std::string words(const Parts&... parts) {
 }
 
 std::string in_binary_units(std::uint64_t bytes) {
-  for (const auto& [unit, name] : {std::pair{kGiB, "GiB"}, std::pair{kMiB, "MiB"}, std::pair{std::uint64_t{1024}, "KiB"}}) {
+  for (const auto& [unit, name] :
+       {std::pair{kGiB, "GiB"}, std::pair{kMiB, "MiB"}, std::pair{std::uint64_t{1024}, "KiB"}}) {
     if (bytes != 0 && bytes % unit == 0) return words(bytes / unit, name);
   }
   return words(bytes, "B");
@@ -43,7 +44,8 @@ std::string in_binary_units(std::uint64_t bytes) {
 // "45GiB", "1.5GiB", "512 MiB"; the unit is obligatory and the result a whole number of bytes.
 std::optional<std::uint64_t> size_of(std::string_view text) {
   std::uint64_t unit = 0;
-  for (const auto& [name, factor] : {std::pair{"KiB", std::uint64_t{1024}}, std::pair{"MiB", kMiB}, std::pair{"GiB", kGiB}, std::pair{"B", std::uint64_t{1}}}) {
+  for (const auto& [name, factor] : {std::pair{"KiB", std::uint64_t{1024}}, std::pair{"MiB", kMiB},
+                                     std::pair{"GiB", kGiB}, std::pair{"B", std::uint64_t{1}}}) {
     if (unit != 0 || !text.ends_with(name)) continue;
     unit = factor;
     text.remove_suffix(std::strlen(name));
@@ -79,14 +81,24 @@ struct Text {
   char* (*field)(Profile& profile);
 };
 
-#define WHOLE(key, least, most, field, scale) \
-  Whole { key, least, most, [](Profile& p, std::int64_t value) { p.field = static_cast<decltype(p.field)>(value * (scale)); } }
-#define SIZE(key, least, most, field) \
-  Size { key, least, most, [](Profile& p, std::uint64_t bytes) { p.field = static_cast<decltype(p.field)>(bytes); } }
-#define DECIMAL(key, least, most, field, scale) \
-  Decimal { key, least, most, [](Profile& p, double value) { p.field = static_cast<decltype(p.field)>(std::llround(value * (scale))); } }
-#define TEXT(key, field) \
-  Text { key, sizeof(Profile::field), [](Profile& p) -> char* { return p.field; } }
+#define WHOLE(key, least, most, field, scale)                                                             \
+  Whole {                                                                                                 \
+    key, least, most,                                                                                     \
+        [](Profile& p, std::int64_t value) { p.field = static_cast<decltype(p.field)>(value * (scale)); } \
+  }
+#define SIZE(key, least, most, field)                                                                          \
+  Size {                                                                                                       \
+    key, least, most, [](Profile& p, std::uint64_t bytes) { p.field = static_cast<decltype(p.field)>(bytes); } \
+  }
+#define DECIMAL(key, least, most, field, scale)                                                                   \
+  Decimal {                                                                                                       \
+    key, least, most,                                                                                             \
+        [](Profile& p, double value) { p.field = static_cast<decltype(p.field)>(std::llround(value * (scale))); } \
+  }
+#define TEXT(key, field)                                                     \
+  Text {                                                                     \
+    key, sizeof(Profile::field), [](Profile& p) -> char* { return p.field; } \
+  }
 
 constexpr Text kTexts[] = {
     TEXT("name", name),
@@ -154,12 +166,16 @@ constexpr Decimal kDecimals[] = {
 
 std::string accepted(const Text& key) { return words("a text of 1 to ", key.room - 1, " printable ASCII characters"); }
 std::string accepted(const Whole& key) { return words("a whole number from ", key.least, " to ", key.most); }
-std::string accepted(const Size& key) { return words("a size from ", in_binary_units(key.least), " to ", in_binary_units(key.most), " with its unit, such as \"512MiB\""); }
+std::string accepted(const Size& key) {
+  return words("a size from ", in_binary_units(key.least), " to ", in_binary_units(key.most),
+               " with its unit, such as \"512MiB\"");
+}
 std::string accepted(const Decimal& key) { return words("a number from ", key.least, " to ", key.most); }
 
 std::string accepted_base() {
   std::string names;
-  for (const Profile& profile : sim::built_in_profiles()) names += (names.empty() ? "one of " : ", ") + std::string(profile.name);
+  for (const Profile& profile : sim::built_in_profiles())
+    names += (names.empty() ? "one of " : ", ") + std::string(profile.name);
   return names;
 }
 
@@ -216,7 +232,8 @@ bool assign(const Decimal& key, const toml::node& node, Profile& profile) {
 
 // True when `keys` holds `name`; then its value has been taken over, or `error` is set.
 template <typename Key, std::size_t N>
-bool try_keys(const Key (&keys)[N], std::string_view name, const toml::node& node, const Place& place, Profile& profile, std::optional<Error>& error) {
+bool try_keys(const Key (&keys)[N], std::string_view name, const toml::node& node, const Place& place, Profile& profile,
+              std::optional<Error>& error) {
   const auto* key = std::ranges::find(keys, name, &Key::key);
   if (key == std::end(keys)) return false;
   if (!assign(*key, node, profile)) {
@@ -227,20 +244,25 @@ bool try_keys(const Key (&keys)[N], std::string_view name, const toml::node& nod
 
 Result<bool> take(std::string_view name, const toml::node& node, const Place& place, Profile& profile) {
   std::optional<Error> error;
-  const bool known = try_keys(kTexts, name, node, place, profile, error) || try_keys(kWholes, name, node, place, profile, error) ||
-                     try_keys(kSizes, name, node, place, profile, error) || try_keys(kDecimals, name, node, place, profile, error);
+  const bool known =
+      try_keys(kTexts, name, node, place, profile, error) || try_keys(kWholes, name, node, place, profile, error) ||
+      try_keys(kSizes, name, node, place, profile, error) || try_keys(kDecimals, name, node, place, profile, error);
   if (error) return std::unexpected(std::move(*error));
   if (known) return true;
   std::string names = "base";
   for (const ProfileKey& key : profile_keys()) names += words(", ", key.name);
-  return place.at(node.source(), words(name.substr(0, 80), " = ", shown(node), ": a profile has no such key"), words("accepted keys: ", names));
+  return place.at(node.source(), words(name.substr(0, 80), " = ", shown(node), ": a profile has no such key"),
+                  words("accepted keys: ", names));
 }
 
 Result<Profile> starting_point(const toml::table& table, const Place& place) {
   const toml::node* base = table.get("base");
   const auto* name = base == nullptr ? nullptr : base->as_string();
-  const Profile* found = base == nullptr ? sim::find_profile("h200") : name == nullptr ? nullptr : sim::find_profile(name->get());
-  if (found == nullptr) return place.at(base->source(), words("base = ", shown(*base)), words("accepted: ", accepted_base()));
+  const Profile* found = base == nullptr   ? sim::find_profile("h200")
+                         : name == nullptr ? nullptr
+                                           : sim::find_profile(name->get());
+  if (found == nullptr)
+    return place.at(base->source(), words("base = ", shown(*base)), words("accepted: ", accepted_base()));
   return *found;
 }
 
@@ -250,10 +272,10 @@ struct Pair {
   std::uint64_t (*smaller_of)(const Profile& profile);
   std::uint64_t (*larger_of)(const Profile& profile);
 };
-#define ORDERED(smaller, smaller_field, larger, larger_field)                             \
-  Pair {                                                                                  \
-    smaller, larger, [](const Profile& p) -> std::uint64_t { return p.smaller_field; },   \
-        [](const Profile& p) -> std::uint64_t { return p.larger_field; }                  \
+#define ORDERED(smaller, smaller_field, larger, larger_field)                           \
+  Pair {                                                                                \
+    smaller, larger, [](const Profile& p) -> std::uint64_t { return p.smaller_field; }, \
+        [](const Profile& p) -> std::uint64_t { return p.larger_field; }                \
   }
 
 constexpr Pair kOrdered[] = {
@@ -276,14 +298,16 @@ Result<bool> check_pairs(const toml::table& table, const Place& place, const Pro
     const toml::source_region source = named == nullptr ? table.source() : named->source();
     const std::string_view key = table.get(pair.smaller) != nullptr ? pair.smaller : pair.larger;
     const std::string value = named == nullptr ? std::string("the base's") : shown(*named);
-    return place.at(source, words(key, " = ", value, ": ", pair.smaller, " does not fit within ", pair.larger), words("accepted: ", pair.smaller, " at most ", pair.larger));
+    return place.at(source, words(key, " = ", value, ": ", pair.smaller, " does not fit within ", pair.larger),
+                    words("accepted: ", pair.smaller, " at most ", pair.larger));
   }
   // 256 buses in a domain, and two GPUs never on one.
   if (profile.pci_first_bus + std::uint64_t{profile.count - 1} * profile.pci_bus_step > 255) {
     const toml::node* named = table.get("pci_bus_step") != nullptr ? table.get("pci_bus_step") : table.get("count");
     if (named == nullptr) named = table.get("pci_first_bus");
     return place.at(named == nullptr ? table.source() : named->source(),
-                    words("count = ", profile.count, ", pci_first_bus = ", profile.pci_first_bus, ", pci_bus_step = ", profile.pci_bus_step, ": the last GPU's bus is past 255"),
+                    words("count = ", profile.count, ", pci_first_bus = ", profile.pci_first_bus,
+                          ", pci_bus_step = ", profile.pci_bus_step, ": the last GPU's bus is past 255"),
                     "accepted: pci_first_bus + (count - 1) * pci_bus_step at most 255");
   }
   return true;
@@ -294,7 +318,9 @@ Result<bool> check_ascii(std::string_view text, std::string_view file) {
   const auto beyond = std::ranges::find_if(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
   if (beyond == text.end()) return true;
   const auto line = 1 + std::count(text.begin(), beyond, '\n');
-  return fail(ErrorCode::usage, words(file, ":", line, ": byte 0x", std::hex, static_cast<unsigned>(static_cast<unsigned char>(*beyond))), "accepted: ASCII, in comments too");
+  return fail(ErrorCode::usage,
+              words(file, ":", line, ": byte 0x", std::hex, static_cast<unsigned>(static_cast<unsigned char>(*beyond))),
+              "accepted: ASCII, in comments too");
 }
 
 }  // namespace
@@ -313,10 +339,14 @@ std::span<const ProfileKey> profile_keys() {
 
 Result<Profile> parse_profile(std::string_view text, std::string_view file) {
   const Place place{file};
-  if (text.size() > kMostBytesOfText) return fail(ErrorCode::usage, words(file, ": ", text.size(), " bytes are no profile"), words("at most ", kMostBytesOfText, " bytes"));
+  if (text.size() > kMostBytesOfText)
+    return fail(ErrorCode::usage, words(file, ": ", text.size(), " bytes are no profile"),
+                words("at most ", kMostBytesOfText, " bytes"));
   TRY(check_ascii(text, file));
   const toml::parse_result parsed = toml::parse(text, file);
-  if (!parsed) return place.at(parsed.error().source(), words("not TOML: ", parsed.error().description()), "lines such as: count = 2");
+  if (!parsed)
+    return place.at(parsed.error().source(), words("not TOML: ", parsed.error().description()),
+                    "lines such as: count = 2");
   const toml::table& table = parsed.table();
   Profile profile = TRY(starting_point(table, place));
   for (const auto& [key, node] : table) {
@@ -329,7 +359,8 @@ Result<Profile> parse_profile(std::string_view text, std::string_view file) {
 Result<Profile> load_profile(const std::string& name_or_path) {
   if (const Profile* found = sim::find_profile(name_or_path)) return *found;
   if (name_or_path.find('/') == std::string::npos && !name_or_path.ends_with(".toml")) {
-    return fail(ErrorCode::usage, words("there is no profile '", name_or_path.substr(0, 120), "'"), words("accepted: ", accepted_base(), ", or the path of a .toml file"));
+    return fail(ErrorCode::usage, words("there is no profile '", name_or_path.substr(0, 120), "'"),
+                words("accepted: ", accepted_base(), ", or the path of a .toml file"));
   }
   std::ifstream in(name_or_path, std::ios::binary);
   if (!in) return fail_errno(words("cannot read the profile ", name_or_path), errno);

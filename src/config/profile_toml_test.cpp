@@ -76,7 +76,8 @@ host_launch_us = 1.25
 clock_drift_ppm = -20
 host_copy_gb_per_s = 1
 device_copy_gb_per_s = 2
-)", "lab.toml");
+)",
+                                     "lab.toml");
   ASSERT_TRUE(profile) << profile.error().message;
   const sim::Profile& p = *profile;
   EXPECT_STREQ(p.name, "lab");
@@ -146,8 +147,10 @@ RC_GTEST_PROP(ProfileTomlProperty, SizesAndTimesAreKeptExactly, ()) {
   const auto memory_mib = *rc::gen::inRange<std::uint64_t>(2048, 1024 * 1024 + 1);
   const auto slice_us = *rc::gen::inRange<std::uint64_t>(10, 1'000'001);
   const auto drift_ppb = *rc::gen::inRange<std::int64_t>(-1'000'000, 1'000'001);
-  const auto profile = parse_profile("memory = \"" + std::to_string(memory_mib) + "MiB\"\nslice_us = " + std::to_string(slice_us) +
-                                         "\nclock_drift_ppm = " + std::to_string(static_cast<double>(drift_ppb) / 1000), "x.toml");
+  const auto profile =
+      parse_profile("memory = \"" + std::to_string(memory_mib) + "MiB\"\nslice_us = " + std::to_string(slice_us) +
+                        "\nclock_drift_ppm = " + std::to_string(static_cast<double>(drift_ppb) / 1000),
+                    "x.toml");
   RC_ASSERT(profile.has_value());
   RC_ASSERT(profile->memory_bytes == memory_mib << 20);
   RC_ASSERT(profile->slice_ns == slice_us * 1000);
@@ -179,22 +182,33 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"sms = -4", "lab.toml:1: sms = -4", "accepted: a whole number from 1 to 1024"},
         Bad{"base = \"h100\"", "lab.toml:1: base = \"h100\"", "accepted: one of h200, l40s-x2, tiny"},
         Bad{"base = 7", "lab.toml:1: base = 7", "accepted: one of h200, l40s-x2, tiny"},
-        Bad{"memory = 1024", "lab.toml:1: memory = 1024", kMemory}, Bad{"memory = \"1024\"", "lab.toml:1: memory = \"1024\"", kMemory},
-        Bad{"memory = \"1e9GiB\"", "lab.toml:1: memory = \"1e9GiB\"", kMemory}, Bad{"memory = \"-1GiB\"", "lab.toml:1: memory = \"-1GiB\"", kMemory},
-        Bad{"memory = \"nanGiB\"", "lab.toml:1: memory = \"nanGiB\"", kMemory}, Bad{"memory = \"GiB\"", "lab.toml:1: memory = \"GiB\"", kMemory},
+        Bad{"memory = 1024", "lab.toml:1: memory = 1024", kMemory},
+        Bad{"memory = \"1024\"", "lab.toml:1: memory = \"1024\"", kMemory},
+        Bad{"memory = \"1e9GiB\"", "lab.toml:1: memory = \"1e9GiB\"", kMemory},
+        Bad{"memory = \"-1GiB\"", "lab.toml:1: memory = \"-1GiB\"", kMemory},
+        Bad{"memory = \"nanGiB\"", "lab.toml:1: memory = \"nanGiB\"", kMemory},
+        Bad{"memory = \"GiB\"", "lab.toml:1: memory = \"GiB\"", kMemory},
         Bad{"memory = \"0.3B\"", "lab.toml:1: memory = \"0.3B\"", kMemory},
         Bad{"model = \"\"", "lab.toml:1: model = \"\"", "accepted: a text of 1 to 63 printable ASCII characters"},
-        Bad{"model = \"a\\nb\"", "lab.toml:1: model = \"a\nb\"", "accepted: a text of 1 to 63 printable ASCII characters"},
-        Bad{"name = \"12345678901234567890123456789012\"", "lab.toml:1: name = \"12345678901234567890123456789012\"", "accepted: a text of 1 to 31"},
+        Bad{"model = \"a\\nb\"", "lab.toml:1: model = \"a\nb\"",
+            "accepted: a text of 1 to 63 printable ASCII characters"},
+        Bad{"name = \"12345678901234567890123456789012\"", "lab.toml:1: name = \"12345678901234567890123456789012\"",
+            "accepted: a text of 1 to 31"},
         Bad{"slice_us = nan", "lab.toml:1: slice_us = nan", "accepted: a number from 10 to 1e+06"},
         Bad{"slice_us = true", "lab.toml:1: slice_us = true", "accepted: a number from 10 to 1e+06"},
         Bad{"count = 2\n# \xc3\xa4", "lab.toml:2: byte 0xc3", "accepted: ASCII, in comments too"},
         Bad{"colour = 3", "lab.toml:1: colour = 3: a profile has no such key", "accepted keys: base, name, model"},
         Bad{"[gpu]\ncount = 2", "lab.toml:1: gpu = a table: a profile has no such key", "accepted keys: base"},
-        Bad{"power_min_w = 900", "lab.toml:1: power_min_w = 900: power_min_w does not fit within power_default_w", "accepted: power_min_w at most power_default_w"},
-        Bad{"memory = \"512MiB\"", "lab.toml:1: memory = \"512MiB\": reserved does not fit within memory", "accepted: reserved at most memory"},
-        Bad{"sm_clock_max_mhz = 100", "lab.toml:1: sm_clock_max_mhz = 100: sm_clock_idle_mhz does not fit within sm_clock_max_mhz", "accepted: sm_clock_idle_mhz at most"},
-        Bad{"count = 16\npci_bus_step = 40", "lab.toml:2: count = 16, pci_first_bus = 23, pci_bus_step = 40: the last GPU's bus is past 255", "accepted: pci_first_bus"}));
+        Bad{"power_min_w = 900", "lab.toml:1: power_min_w = 900: power_min_w does not fit within power_default_w",
+            "accepted: power_min_w at most power_default_w"},
+        Bad{"memory = \"512MiB\"", "lab.toml:1: memory = \"512MiB\": reserved does not fit within memory",
+            "accepted: reserved at most memory"},
+        Bad{"sm_clock_max_mhz = 100",
+            "lab.toml:1: sm_clock_max_mhz = 100: sm_clock_idle_mhz does not fit within sm_clock_max_mhz",
+            "accepted: sm_clock_idle_mhz at most"},
+        Bad{"count = 16\npci_bus_step = 40",
+            "lab.toml:2: count = 16, pci_first_bus = 23, pci_bus_step = 40: the last GPU's bus is past 255",
+            "accepted: pci_first_bus"}));
 
 TEST(ProfileToml, WhatIsNotTomlIsRefusedWithItsLine) {
   const auto profile = parse_profile("count = 2\nsms = = 3", "lab.toml");

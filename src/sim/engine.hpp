@@ -31,6 +31,7 @@ struct ProcessIdentity {
   std::uint64_t pid_namespace = 0;
   std::uint64_t start_time = 0;
   std::string_view comm;  // cut to 15 bytes
+  std::uint32_t image = 0;
 };
 
 struct EventReading {
@@ -127,10 +128,10 @@ class Engine {
   void complete(std::uint32_t stream);
   void finish_kernel(std::uint32_t stream);
   [[nodiscard]] bool runnable(std::uint32_t context) const;
-  [[nodiscard]] bool in_order(std::uint32_t stream, const Command& command) const;
+  [[nodiscard]] bool in_order(std::uint32_t stream, std::uint64_t order) const;
   [[nodiscard]] bool event_satisfied(const Command& command) const;
   [[nodiscard]] const Command* head_command(std::uint32_t stream) const;
-  [[nodiscard]] std::uint64_t ready_ns(std::uint32_t stream, const Command& command) const;
+  [[nodiscard]] const Ready* head_facts(std::uint32_t stream) const;
   [[nodiscard]] std::uint32_t next_runnable(std::uint32_t device, std::uint32_t not_this) const;
   [[nodiscard]] bool startable(std::uint32_t stream) const;
   // life.cpp

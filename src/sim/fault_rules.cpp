@@ -12,7 +12,8 @@ namespace headgate::sim {
 namespace {
 
 constexpr std::string_view kGrammar =
-    "FUNCTION:ACTION[:ACTION]... or deviceN:lost, separated by commas; actions fail=CODE, delay_us=N, slow_us=N, after=N, count=N";
+    "FUNCTION:ACTION[:ACTION]... or deviceN:lost, separated by commas; actions fail=CODE, delay_us=N, slow_us=N, "
+    "after=N, count=N";
 
 std::unexpected<Error> refuse(std::string_view rule, std::string reason) {
   return fail(ErrorCode::usage, words("fault rule '", rule.substr(0, 120), "': ", reason), std::string(kGrammar));
@@ -60,7 +61,9 @@ Result<bool> apply_action(std::string_view text, std::string_view whole_rule, Fa
   if ((seen & bit) != 0) return refuse(whole_rule, words(key, " stands twice"));
   seen |= bit;
   const auto number = whole(value, action->least, action->most);
-  if (!number) return refuse(whole_rule, words(key, " is '", value, "', not a whole number from ", action->least, " to ", action->most));
+  if (!number)
+    return refuse(whole_rule,
+                  words(key, " is '", value, "', not a whole number from ", action->least, " to ", action->most));
   action->set(rule, *number);
   return true;
 }
@@ -80,10 +83,12 @@ Result<bool> parse_rule(std::string_view text, FaultRules& into) {
   if (rule.prefix) target.remove_suffix(1);
   rule.function = target;
   if (target.empty() && !rule.prefix) return refuse(text, "no function is named");
-  if (!known(target, rule.prefix)) return refuse(text, words("neither the driver nor NVML has '", target, rule.prefix ? "*'" : "'"));
+  if (!known(target, rule.prefix))
+    return refuse(text, words("neither the driver nor NVML has '", target, rule.prefix ? "*'" : "'"));
   std::uint32_t seen = 0;
   while (!rest.empty()) TRY(apply_action(cut(rest, ':'), text, rule, seen));
-  if (rule.fail_code == 0 && rule.delay_us == 0 && rule.slow_us == 0) return refuse(text, "it does nothing: fail, delay_us or slow_us is missing");
+  if (rule.fail_code == 0 && rule.delay_us == 0 && rule.slow_us == 0)
+    return refuse(text, "it does nothing: fail, delay_us or slow_us is missing");
   into.rules.push_back(std::move(rule));
   return true;
 }

@@ -28,7 +28,9 @@ struct FaultRule {
   std::uint64_t after = 0;
   std::uint64_t count = UINT64_MAX;
 
-  [[nodiscard]] bool matches(std::string_view called) const { return prefix ? called.starts_with(function) : called == function; }
+  [[nodiscard]] bool matches(std::string_view called) const {
+    return prefix ? called.starts_with(function) : called == function;
+  }
   friend bool operator==(const FaultRule&, const FaultRule&) = default;
 };
 

@@ -75,7 +75,8 @@ const Armed* rules_in_force() {
   const auto* epoch_word = faults_detail::page_epoch.load(std::memory_order_acquire);
   if (epoch_word->load(std::memory_order_acquire) != current_epoch.load(std::memory_order_acquire)) {
     const std::lock_guard lock(reading);
-    if (epoch_word->load(std::memory_order_acquire) != current_epoch.load(std::memory_order_acquire)) reread(epoch_word);
+    if (epoch_word->load(std::memory_order_acquire) != current_epoch.load(std::memory_order_acquire))
+      reread(epoch_word);
   }
   return current.load(std::memory_order_acquire);
 }
@@ -101,9 +102,10 @@ void spend_us(std::uint64_t us) {
 FaultPage* map_page(const std::string& directory) {
   const std::string path = directory + "/faults";
   const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  struct stat about {};
+  struct stat about{};
   if (!fd || ::fstat(fd.get(), &about) != 0) return nullptr;
-  if (about.st_size < static_cast<off_t>(sizeof(FaultPage)) && ::ftruncate(fd.get(), sizeof(FaultPage)) != 0) return nullptr;
+  if (about.st_size < static_cast<off_t>(sizeof(FaultPage)) && ::ftruncate(fd.get(), sizeof(FaultPage)) != 0)
+    return nullptr;
   void* at = ::mmap(nullptr, sizeof(FaultPage), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   return at == MAP_FAILED ? nullptr : static_cast<FaultPage*>(at);
 }
@@ -145,7 +147,8 @@ Result<bool> open_faults(const std::string& node_directory) {
   const std::lock_guard lock(reading);
   from_environment = std::move(*rules);
   // A mapping stays for the life of the process: a call in another thread may be looking at it.
-  if (const FaultPage* page = map_page(node_directory)) faults_detail::page_epoch.store(&page->epoch, std::memory_order_release);
+  if (const FaultPage* page = map_page(node_directory))
+    faults_detail::page_epoch.store(&page->epoch, std::memory_order_release);
   install(from_environment, 0);
   reread(faults_detail::page_epoch.load(std::memory_order_acquire));
   return true;
@@ -161,7 +164,9 @@ Result<bool> write_faults(const std::string& node_directory, std::string_view ru
   if (page == nullptr) return fail_errno("cannot map " + path, errno);
   const auto unmap = [](FaultPage* at) { ::munmap(at, sizeof *at); };
   const std::unique_ptr<FaultPage, decltype(unmap)> owner(page, unmap);
-  if (rules.size() > page->text.size()) return fail(ErrorCode::usage, words("the fault rules are ", rules.size(), " bytes long"), words("at most ", page->text.size()));
+  if (rules.size() > page->text.size())
+    return fail(ErrorCode::usage, words("the fault rules are ", rules.size(), " bytes long"),
+                words("at most ", page->text.size()));
   const std::uint32_t before = page->epoch.load(std::memory_order_relaxed) & ~1U;
   page->epoch.store(before + 1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);

@@ -17,23 +17,30 @@ inline constexpr const char* kFaultVariable = "HEADGATE_SIM_FAULT";
 
 namespace faults_detail {
 inline constexpr std::uint32_t kArmed = ~std::uint32_t{0};
-extern std::atomic<const std::atomic<std::uint32_t>*> page_epoch;  // never null; counts rewrites of the page, odd while one is under way
-extern std::atomic<std::uint32_t> quiet_epoch;                     // the epoch at which there was nothing to do; kArmed while there are rules
+extern std::atomic<const std::atomic<std::uint32_t>*>
+    page_epoch;  // never null; counts rewrites of the page, odd while one is under way
+extern std::atomic<std::uint32_t>
+    quiet_epoch;  // the epoch at which there was nothing to do; kArmed while there are rules
 std::uint32_t act(const char* function);
 bool lost(std::uint32_t device);
-inline bool quiet() { return page_epoch.load(std::memory_order_relaxed)->load(std::memory_order_relaxed) == quiet_epoch.load(std::memory_order_relaxed); }
+inline bool quiet() {
+  return page_epoch.load(std::memory_order_relaxed)->load(std::memory_order_relaxed) ==
+         quiet_epoch.load(std::memory_order_relaxed);
+}
 }  // namespace faults_detail
 
 // Call it first in each function of the driver and NVML, with its exact exported name. It sleeps or spends time as the rules say, and
 // returns the status to answer with at once, or 0 to go on. With no rules it costs loads of three words that nobody writes.
 inline std::uint32_t fault(const char* function) {
-  if (faults_detail::quiet()) [[likely]] return 0;
+  if (faults_detail::quiet()) [[likely]]
+    return 0;
   return faults_detail::act(function);
 }
 
 // Whether a rule says that device `index` (the node's numbering) is lost.
 inline bool device_lost(std::uint32_t index) {
-  if (faults_detail::quiet()) [[likely]] return false;
+  if (faults_detail::quiet()) [[likely]]
+    return false;
   return faults_detail::lost(index);
 }
 

@@ -112,8 +112,9 @@ RC_GTEST_PROP(FaultRulesProperty, WhatIsWrittenIsReadBack, ()) {
     rule.slow_us = *rc::gen::inRange<std::uint64_t>(0, 10'001);
     rule.after = *rc::gen::arbitrary<std::uint64_t>();
     rule.count = *rc::gen::suchThat(rc::gen::arbitrary<std::uint64_t>(), [](std::uint64_t n) { return n > 0; });
-    text += (i == 0 ? "" : ",") + rule.function + (rule.prefix ? "*" : "") + ":count=" + std::to_string(rule.count) + ":fail=" + std::to_string(rule.fail_code) +
-            ":after=" + std::to_string(rule.after) + ":delay_us=" + std::to_string(rule.delay_us) + ":slow_us=" + std::to_string(rule.slow_us);
+    text += (i == 0 ? "" : ",") + rule.function + (rule.prefix ? "*" : "") + ":count=" + std::to_string(rule.count) +
+            ":fail=" + std::to_string(rule.fail_code) + ":after=" + std::to_string(rule.after) +
+            ":delay_us=" + std::to_string(rule.delay_us) + ":slow_us=" + std::to_string(rule.slow_us);
     expected.rules.push_back(rule);
   }
   const auto lost = *rc::gen::inRange<std::uint32_t>(0, 16);
@@ -138,21 +139,25 @@ TEST_P(BadFaults, AreRefusedByNameAndValue) {
 
 INSTANTIATE_TEST_SUITE_P(
     Table, BadFaults,
-    testing::Values(Bad{",", "fault rule ',': it ends in a comma"}, Bad{"cuInit:fail=1,,cuInit:fail=2", "fault rule '': it is empty"},
-                    Bad{":fail=2", "fault rule ':fail=2': no function is named"},
-                    Bad{"cuInit", "fault rule 'cuInit': it does nothing: fail, delay_us or slow_us is missing"},
-                    Bad{"cuInit:count=3", "fault rule 'cuInit:count=3': it does nothing: fail, delay_us or slow_us is missing"},
-                    Bad{"cuNope:fail=2", "fault rule 'cuNope:fail=2': neither the driver nor NVML has 'cuNope'"},
-                    Bad{"cuNope*:fail=2", "fault rule 'cuNope*:fail=2': neither the driver nor NVML has 'cuNope*'"},
-                    Bad{"cuInit:fail", "fault rule 'cuInit:fail': fail is '', not a whole number from 1 to 999"},
-                    Bad{"cuInit:fail=0", "fault rule 'cuInit:fail=0': fail is '0', not a whole number from 1 to 999"},
-                    Bad{"cuInit:fail=-2", "fault rule 'cuInit:fail=-2': fail is '-2', not a whole number from 1 to 999"},
-                    Bad{"cuInit:fail=2:fail=3", "fault rule 'cuInit:fail=2:fail=3': fail stands twice"},
-                    Bad{"cuInit:slow_us=10001", "fault rule 'cuInit:slow_us=10001': slow_us is '10001', not a whole number from 0 to 10000"},
-                    Bad{"cuInit:fail=2:count=0", "fault rule 'cuInit:fail=2:count=0': count is '0', not a whole number from 1 to 18446744073709551615"},
-                    Bad{"device16:lost", "fault rule 'device16:lost': 'device16' is not device0 to device15"},
-                    Bad{"deviceX:lost", "fault rule 'deviceX:lost': 'deviceX' is not device0 to device15"},
-                    Bad{"device0:fail=2", "fault rule 'device0:fail=2': 'fail=2' is nothing that can befall a device; lost is"}));
+    testing::Values(
+        Bad{",", "fault rule ',': it ends in a comma"},
+        Bad{"cuInit:fail=1,,cuInit:fail=2", "fault rule '': it is empty"},
+        Bad{":fail=2", "fault rule ':fail=2': no function is named"},
+        Bad{"cuInit", "fault rule 'cuInit': it does nothing: fail, delay_us or slow_us is missing"},
+        Bad{"cuInit:count=3", "fault rule 'cuInit:count=3': it does nothing: fail, delay_us or slow_us is missing"},
+        Bad{"cuNope:fail=2", "fault rule 'cuNope:fail=2': neither the driver nor NVML has 'cuNope'"},
+        Bad{"cuNope*:fail=2", "fault rule 'cuNope*:fail=2': neither the driver nor NVML has 'cuNope*'"},
+        Bad{"cuInit:fail", "fault rule 'cuInit:fail': fail is '', not a whole number from 1 to 999"},
+        Bad{"cuInit:fail=0", "fault rule 'cuInit:fail=0': fail is '0', not a whole number from 1 to 999"},
+        Bad{"cuInit:fail=-2", "fault rule 'cuInit:fail=-2': fail is '-2', not a whole number from 1 to 999"},
+        Bad{"cuInit:fail=2:fail=3", "fault rule 'cuInit:fail=2:fail=3': fail stands twice"},
+        Bad{"cuInit:slow_us=10001",
+            "fault rule 'cuInit:slow_us=10001': slow_us is '10001', not a whole number from 0 to 10000"},
+        Bad{"cuInit:fail=2:count=0",
+            "fault rule 'cuInit:fail=2:count=0': count is '0', not a whole number from 1 to 18446744073709551615"},
+        Bad{"device16:lost", "fault rule 'device16:lost': 'device16' is not device0 to device15"},
+        Bad{"deviceX:lost", "fault rule 'deviceX:lost': 'deviceX' is not device0 to device15"},
+        Bad{"device0:fail=2", "fault rule 'device0:fail=2': 'fail=2' is nothing that can befall a device; lost is"}));
 
 }  // namespace
 }  // namespace headgate::sim

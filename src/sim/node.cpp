@@ -57,6 +57,7 @@ void Node::lock() {
   const int error = pthread_mutex_lock(&file_->mutex);
   if (error == EOWNERDEAD) {
     static_cast<FileJournal&>(*journal_).undo();
+    for (Ready& known : state_->ready) known.number = 0;
     file_->reaped_ns = 0;  // somebody died: look who
     pthread_mutex_consistent(&file_->mutex);
   }
@@ -97,7 +98,8 @@ void Node::advance() {
 // Its record lock shows whether it lives. Opening a file that we hold ourselves would drop our own lock on closing it.
 bool Node::gone(std::uint32_t p) const {
   const Process& process = state_->processes[p];
-  if (p == process_ || (process.pid == ::getpid() && process.pid_namespace == own_pid_namespace())) return false;
+  const bool ours = process.pid == ::getpid() && process.image == own_image() && process.pid_namespace == own_pid_namespace();
+  if (p == process_ || ours) return false;
   UniqueFd fd(::open(words(directory_, "/clients/", p).c_str(), O_RDWR | O_CLOEXEC));
   if (!fd) return errno == ENOENT;
   struct flock probe {};

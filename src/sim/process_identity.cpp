@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,6 +31,12 @@ std::uint64_t own_pid_namespace() {
   return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
+std::uint32_t own_image() {
+  std::uint32_t image = 0;
+  if (const unsigned long bytes = ::getauxval(AT_RANDOM)) std::memcpy(&image, reinterpret_cast<const void*>(bytes), sizeof image);
+  return image;
+}
+
 ProcessIdentity OwnIdentity::view() const {
   ProcessIdentity with_comm = identity;
   with_comm.comm = comm.data();
@@ -38,7 +45,8 @@ ProcessIdentity OwnIdentity::view() const {
 
 OwnIdentity own_identity() {
   OwnIdentity own;
-  own.identity = {.pid = ::getpid(), .pid_namespace = own_pid_namespace(), .start_time = own_start_time(), .comm = {}};
+  own.identity = {.pid = ::getpid(), .pid_namespace = own_pid_namespace(), .start_time = own_start_time(), .comm = {},
+                  .image = own_image()};
   // The thread's name may have changed; the program's is the leader's.
   UniqueFd fd(::open("/proc/self/comm", O_RDONLY | O_CLOEXEC));
   if (fd) {

@@ -15,6 +15,8 @@ struct OwnIdentity {
 };
 
 [[nodiscard]] OwnIdentity own_identity();
+// Random per exec, the same for every library of the process.
+[[nodiscard]] std::uint32_t own_image();
 // Inode of the pid namespace; 0 where unknown.
 [[nodiscard]] std::uint64_t own_pid_namespace();
 

@@ -19,13 +19,13 @@ struct Profile {
   char model[64];           // what NVML and the driver call it: "NVIDIA H200"
   char driver_version[32];  // "535.261.03"
   char vbios_version[32];
-  std::int32_t cuda_version;  // 1000 * major + 10 * minor
-  std::uint32_t count;        // GPUs, 1..kMostDevices
-  std::uint64_t node_seed;    // UUIDs and serial numbers derive from it
-  std::uint32_t pci_device_id;     // device << 16 | vendor, as NVML shows it
+  std::int32_t cuda_version;    // 1000 * major + 10 * minor
+  std::uint32_t count;          // GPUs, 1..kMostDevices
+  std::uint64_t node_seed;      // UUIDs and serial numbers derive from it
+  std::uint32_t pci_device_id;  // device << 16 | vendor, as NVML shows it
   std::uint32_t pci_subsystem_id;
   std::uint32_t pci_domain;
-  std::uint32_t pci_first_bus;     // GPU i lies at bus pci_first_bus + i * pci_bus_step
+  std::uint32_t pci_first_bus;  // GPU i lies at bus pci_first_bus + i * pci_bus_step
   std::uint32_t pci_bus_step;
   std::uint32_t nvml_architecture;  // NVML_DEVICE_ARCH_*: Ada 8, Hopper 9
   std::uint32_t nvml_brand;         // NVML_BRAND_*
@@ -38,7 +38,7 @@ struct Profile {
   std::uint32_t max_blocks_per_sm;
   std::uint32_t max_threads_per_block;
   std::uint32_t registers_per_block;
-  std::uint32_t shared_bytes_per_block;        // without opting in
+  std::uint32_t shared_bytes_per_block;  // without opting in
   std::uint32_t shared_bytes_per_block_optin;
   std::uint32_t shared_bytes_per_sm;
   std::uint32_t copy_engines;
@@ -59,13 +59,13 @@ struct Profile {
   std::uint32_t temperature_idle_c, temperature_full_c;        // at idle and at full power
 
   // Time
-  std::uint64_t slice_ns;           // of one context, while several have work
-  std::uint64_t block_ns;           // one wave of blocks of a kernel that says nothing about its time
-  std::uint64_t submit_ns;          // from a call of the driver to the earliest start of its command
-  std::uint64_t host_launch_ns;     // host time that one launch, record or query costs; 0 = what the code takes
-  std::uint64_t event_step_ns;      // event times are multiples of it
-  std::int64_t clock_offset_ns;     // GPU clock minus host clock at the node's making
-  std::int64_t clock_drift_ppb;     // the GPU clock's gain per billion
+  std::uint64_t slice_ns;                 // of one context, while several have work
+  std::uint64_t block_ns;                 // one wave of blocks of a kernel that says nothing about its time
+  std::uint64_t submit_ns;                // from a call of the driver to the earliest start of its command
+  std::uint64_t host_launch_ns;           // host time that one launch, record or query costs; 0 = what the code takes
+  std::uint64_t event_step_ns;            // event times are multiples of it
+  std::int64_t clock_offset_ns;           // GPU clock minus host clock at the node's making
+  std::int64_t clock_drift_ppb;           // the GPU clock's gain per billion
   std::uint64_t host_copy_bytes_per_s;    // each way over PCIe
   std::uint64_t device_copy_bytes_per_s;  // inside the GPU's memory
   std::uint32_t launch_queue_depth;       // commands of one context before a launch blocks

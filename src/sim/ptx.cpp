@@ -19,14 +19,29 @@ struct Type {
 };
 
 constexpr Type kTypes[] = {
-    {".b8", Scalar::opaque, 1},           {".u8", Scalar::unsigned_integer, 1},  {".s8", Scalar::signed_integer, 1},
-    {".b16", Scalar::unsigned_integer, 2}, {".u16", Scalar::unsigned_integer, 2}, {".s16", Scalar::signed_integer, 2},
-    {".f16", Scalar::opaque, 2},          {".bf16", Scalar::opaque, 2},          {".f16x2", Scalar::opaque, 4},
-    {".bf16x2", Scalar::opaque, 4},       {".b32", Scalar::unsigned_integer, 4}, {".u32", Scalar::unsigned_integer, 4},
-    {".s32", Scalar::signed_integer, 4},  {".f32", Scalar::floating, 4},         {".tf32", Scalar::opaque, 4},
-    {".b64", Scalar::unsigned_integer, 8}, {".u64", Scalar::unsigned_integer, 8}, {".s64", Scalar::signed_integer, 8},
-    {".f64", Scalar::floating, 8},        {".b128", Scalar::opaque, 16},         {".texref", Scalar::opaque, 8},
-    {".samplerref", Scalar::opaque, 8},   {".surfref", Scalar::opaque, 8},
+    {".b8", Scalar::opaque, 1},
+    {".u8", Scalar::unsigned_integer, 1},
+    {".s8", Scalar::signed_integer, 1},
+    {".b16", Scalar::unsigned_integer, 2},
+    {".u16", Scalar::unsigned_integer, 2},
+    {".s16", Scalar::signed_integer, 2},
+    {".f16", Scalar::opaque, 2},
+    {".bf16", Scalar::opaque, 2},
+    {".f16x2", Scalar::opaque, 4},
+    {".bf16x2", Scalar::opaque, 4},
+    {".b32", Scalar::unsigned_integer, 4},
+    {".u32", Scalar::unsigned_integer, 4},
+    {".s32", Scalar::signed_integer, 4},
+    {".f32", Scalar::floating, 4},
+    {".tf32", Scalar::opaque, 4},
+    {".b64", Scalar::unsigned_integer, 8},
+    {".u64", Scalar::unsigned_integer, 8},
+    {".s64", Scalar::signed_integer, 8},
+    {".f64", Scalar::floating, 8},
+    {".b128", Scalar::opaque, 16},
+    {".texref", Scalar::opaque, 8},
+    {".samplerref", Scalar::opaque, 8},
+    {".surfref", Scalar::opaque, 8},
 };
 
 constexpr std::uint64_t kLargestVariable = std::uint64_t{1} << 48;
@@ -66,7 +81,8 @@ class Parser {
     return true;
   }
   [[nodiscard]] std::unexpected<Error> expected(std::string_view what) const {
-    if (token_.kind == TokenKind::end) return fail_at(token_.line, words("expected ", what, ", found the end of the text"));
+    if (token_.kind == TokenKind::end)
+      return fail_at(token_.line, words("expected ", what, ", found the end of the text"));
     return fail_at(token_.line, words("expected ", what, ", found '", token_.text.substr(0, 60), "'"));
   }
   Result<bool> expect(std::string_view mark) {
@@ -88,7 +104,8 @@ class Parser {
     std::uint64_t value = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
     if (error != std::errc{} || end != digits.data() + digits.size() || value > most) {
-      return fail_at(token_.line, words(what, " is '", token_.text.substr(0, 60), "', not a whole number from 0 to ", most));
+      return fail_at(token_.line,
+                     words(what, " is '", token_.text.substr(0, 60), "', not a whole number from 0 to ", most));
     }
     TRY(advance());
     return value;
@@ -118,19 +135,23 @@ class Parser {
     if (!token_.is(".address_size")) return true;
     TRY(advance());
     module_.address_bits = static_cast<unsigned>(TRY(number("the address size", 64)));
-    if (module_.address_bits != 64) return fail_at(token_.line, words(".address_size ", module_.address_bits, " is not served, 64 is"));
+    if (module_.address_bits != 64)
+      return fail_at(token_.line, words(".address_size ", module_.address_bits, " is not served, 64 is"));
     return true;
   }
 
   Result<bool> top_level() {
-    const auto linking = [&] { return token_.is(".visible") || token_.is(".extern") || token_.is(".weak") || token_.is(".common"); };
+    const auto linking = [&] {
+      return token_.is(".visible") || token_.is(".extern") || token_.is(".weak") || token_.is(".common");
+    };
     bool external = false;
     for (; linking(); TRY(advance())) external = external || token_.is(".extern");
     if (token_.is(".entry")) return entry();
     if (token_.is(".func")) return skip_function();
     if (token_.is(".global")) return globals(false, external);
     if (token_.is(".const")) return globals(true, external);
-    if (token_.is(".shared") || token_.is(".local") || token_.is(".tex") || token_.is(".alias")) return skip_to_semicolon();
+    if (token_.is(".shared") || token_.is(".local") || token_.is(".tex") || token_.is(".alias"))
+      return skip_to_semicolon();
     if (token_.is(".pragma")) return pragmas(module_pragmas_);
     if (token_.is(".file")) return skip_file();
     if (token_.is(".section")) return skip_section();
@@ -230,7 +251,8 @@ class Parser {
         TRY(advance());
         // After .ptr it speaks of what is pointed at, not of the parameter.
         const auto wanted = static_cast<std::uint32_t>(TRY(number(".align", 1U << 20)));
-        if (!std::has_single_bit(wanted)) return fail_at(token_.line, words(".align ", wanted, " is not a power of two"));
+        if (!std::has_single_bit(wanted))
+          return fail_at(token_.line, words(".align ", wanted, " is not a power of two"));
         if (!(parameter && type != nullptr)) alignment = wanted;
         continue;
       }
@@ -249,7 +271,8 @@ class Parser {
 
   // The name, its dimensions and its initialiser, of the type read last.
   Result<Variable> named_variable() {
-    Variable made{.name = TRY(word("a variable's name")), .scalar = type_.scalar, .bytes = type_.bytes, .alignment = alignment_};
+    Variable made{
+        .name = TRY(word("a variable's name")), .scalar = type_.scalar, .bytes = type_.bytes, .alignment = alignment_};
     if (token_.is("<")) TRY(register_range(made));
     bool array = false;
     while (token_.is("[")) {
@@ -339,7 +362,8 @@ class Parser {
       statement = token_.is("{") || token_.is("}") || token_.is(";") || token_.is(":");
       TRY(advance());
     } while (depth > 0);
-    if (std::max(shared, local) > UINT32_MAX) return fail_at(opened, words(made.name, " wants more shared or local memory than there is"));
+    if (std::max(shared, local) > UINT32_MAX)
+      return fail_at(opened, words(made.name, " wants more shared or local memory than there is"));
     made.shared_bytes = static_cast<std::uint32_t>(shared);
     made.local_bytes = static_cast<std::uint32_t>(local);
     return true;
@@ -464,7 +488,8 @@ Result<Module> parse(std::string_view text) { return Parser(text).module(); }
 Result<Module> parse_image(const void* image) {
   const ImageKind kind = image_kind(image);
   if (kind == ImageKind::ptx) return parse(static_cast<const char*>(image));
-  const ErrorCode code = kind == ImageKind::empty || kind == ImageKind::unknown ? ErrorCode::usage : ErrorCode::unsupported;
+  const ErrorCode code =
+      kind == ImageKind::empty || kind == ImageKind::unknown ? ErrorCode::usage : ErrorCode::unsupported;
   return fail(code, words("the module image is ", words_for(kind)),
               "the simulated GPU loads PTX text: compile with nvcc -ptx, or -gencode arch=compute_90,code=compute_90");
 }

@@ -38,10 +38,11 @@ struct Parameter {
 
 // What the entry's headgate.sim pragmas ask for. A kernel with no duration takes waves of blocks over the profile's SMs.
 struct Behaviour {
-  std::optional<std::uint64_t> duration_ns;          // "headgate.sim.us N", N in microseconds with at most three decimals
-  std::optional<std::uint32_t> duration_parameter;   // "headgate.sim.us paramK": parameter K holds microseconds
-  std::optional<std::uint32_t> wait_parameter;       // "headgate.sim.wait paramK": spins until the 32-bit word at address paramK is not 0
-  std::optional<std::uint32_t> set_parameter;        // "headgate.sim.set paramK": when it ends, stores 1 in that word
+  std::optional<std::uint64_t> duration_ns;  // "headgate.sim.us N", N in microseconds with at most three decimals
+  std::optional<std::uint32_t> duration_parameter;  // "headgate.sim.us paramK": parameter K holds microseconds
+  std::optional<std::uint32_t>
+      wait_parameter;  // "headgate.sim.wait paramK": spins until the 32-bit word at address paramK is not 0
+  std::optional<std::uint32_t> set_parameter;  // "headgate.sim.set paramK": when it ends, stores 1 in that word
 
   friend bool operator==(const Behaviour&, const Behaviour&) = default;
 };
@@ -64,8 +65,8 @@ struct Global {
   std::string name;
   std::uint64_t size_bytes = 0;
   std::uint32_t alignment_bytes = 1;
-  bool constant = false;   // .const instead of .global
-  bool external = false;   // .extern: defined by another module
+  bool constant = false;  // .const instead of .global
+  bool external = false;  // .extern: defined by another module
 
   friend bool operator==(const Global&, const Global&) = default;
 };

@@ -24,8 +24,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::vector<std::byte> block(entry.parameter_bytes);
     static_cast<void>(ptx::duration_ns(entry, block));
     static_cast<void>(ptx::duration_ns(entry, {}));
-    if (entry.behaviour.wait_parameter && !ptx::address_parameter(entry, *entry.behaviour.wait_parameter, block)) std::abort();
-    if (entry.behaviour.set_parameter && !ptx::address_parameter(entry, *entry.behaviour.set_parameter, block)) std::abort();
+    if (entry.behaviour.wait_parameter && !ptx::address_parameter(entry, *entry.behaviour.wait_parameter, block))
+      std::abort();
+    if (entry.behaviour.set_parameter && !ptx::address_parameter(entry, *entry.behaviour.set_parameter, block))
+      std::abort();
   }
   return 0;
 }

@@ -1,7 +1,6 @@
 #include "sim/ptx_lexer.hpp"
 #include "sim/words.hpp"
 
-
 namespace headgate::sim::ptx {
 namespace {
 
@@ -67,7 +66,8 @@ Result<Token> Lexer::next() {
     return take(TokenKind::directive, 1 + run_of(text_, at_ + 1, word_part));
   }
   if (c > ' ' && c < 0x7f) return take(TokenKind::mark, 1);
-  return fail_at(line_, words("byte 0x", std::hex, static_cast<unsigned>(static_cast<unsigned char>(c)), " does not belong in PTX"));
+  return fail_at(line_, words("byte 0x", std::hex, static_cast<unsigned>(static_cast<unsigned char>(c)),
+                              " does not belong in PTX"));
 }
 
 }  // namespace headgate::sim::ptx

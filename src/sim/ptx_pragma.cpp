@@ -11,10 +11,12 @@ namespace headgate::sim::ptx {
 namespace {
 
 constexpr std::string_view kAccepted =
-    "accepted: \"headgate.sim.us N\", \"headgate.sim.us paramK\", \"headgate.sim.wait paramK\", \"headgate.sim.set paramK\"";
+    "accepted: \"headgate.sim.us N\", \"headgate.sim.us paramK\", \"headgate.sim.wait paramK\", \"headgate.sim.set "
+    "paramK\"";
 
 std::unexpected<Error> refuse(unsigned line, const Entry& entry, std::string_view pragma, std::string_view reason) {
-  return fail_at(line, words("entry ", entry.name, ": pragma \"", pragma.substr(0, 80), "\": ", reason, "; ", kAccepted));
+  return fail_at(line,
+                 words("entry ", entry.name, ": pragma \"", pragma.substr(0, 80), "\": ", reason, "; ", kAccepted));
 }
 
 std::optional<std::uint64_t> whole(std::string_view digits) {
@@ -50,10 +52,13 @@ Target parameter_of(std::string_view value, const Entry& entry, bool address) {
   if (!value.starts_with("param")) return {{}, "it names no parameter"};
   const auto index = whole(value.substr(5));
   if (!index) return {{}, words("'", value, "' is not paramK")};
-  if (*index >= entry.parameters.size()) return {{}, words("the entry has ", entry.parameters.size(), " parameters, counted from 0")};
+  if (*index >= entry.parameters.size())
+    return {{}, words("the entry has ", entry.parameters.size(), " parameters, counted from 0")};
   const Parameter& parameter = entry.parameters[*index];
-  if (parameter.scalar == Scalar::opaque || parameter.size_bytes < 4) return {{}, "that parameter is not a number of 4 or 8 bytes"};
-  if (address && (parameter.size_bytes != 8 || parameter.scalar == Scalar::floating)) return {{}, "that parameter is not a 64-bit address"};
+  if (parameter.scalar == Scalar::opaque || parameter.size_bytes < 4)
+    return {{}, "that parameter is not a number of 4 or 8 bytes"};
+  if (address && (parameter.size_bytes != 8 || parameter.scalar == Scalar::floating))
+    return {{}, "that parameter is not a 64-bit address"};
   return {static_cast<std::uint32_t>(*index), {}};
 }
 
@@ -80,7 +85,9 @@ Result<bool> apply_pragma(std::string_view pragma, const Entry& entry, Behaviour
   if (verb == "headgate.sim.us" && !value.starts_with("param")) {
     behaviour.duration_ns = microseconds(value);
     behaviour.duration_parameter.reset();
-    if (!behaviour.duration_ns) return refuse(line, entry, pragma, "the microseconds are not a number from 0 to 3600000000 with at most three decimals");
+    if (!behaviour.duration_ns)
+      return refuse(line, entry, pragma,
+                    "the microseconds are not a number from 0 to 3600000000 with at most three decimals");
     return true;
   }
   std::optional<std::uint32_t>* slot = nullptr;
@@ -111,7 +118,8 @@ std::optional<std::uint64_t> duration_ns(const Entry& entry, std::span<const std
   if (parameters.size() < from.offset_bytes + from.size_bytes) return std::nullopt;
   const bool wide = from.size_bytes == 8;
   const std::size_t at = from.offset_bytes;
-  if (from.scalar == Scalar::floating) return from_microseconds(wide ? load<double>(parameters, at) : static_cast<double>(load<float>(parameters, at)));
+  if (from.scalar == Scalar::floating)
+    return from_microseconds(wide ? load<double>(parameters, at) : static_cast<double>(load<float>(parameters, at)));
   std::uint64_t us = wide ? load<std::uint64_t>(parameters, at) : load<std::uint32_t>(parameters, at);
   if (from.scalar == Scalar::signed_integer) {
     const std::int64_t value = wide ? load<std::int64_t>(parameters, at) : load<std::int32_t>(parameters, at);
@@ -120,7 +128,8 @@ std::optional<std::uint64_t> duration_ns(const Entry& entry, std::span<const std
   return us >= kLongestKernelNs / 1000 ? kLongestKernelNs : us * 1000;
 }
 
-std::optional<std::uint64_t> address_parameter(const Entry& entry, std::uint32_t index, std::span<const std::byte> parameters) {
+std::optional<std::uint64_t> address_parameter(const Entry& entry, std::uint32_t index,
+                                               std::span<const std::byte> parameters) {
   if (index >= entry.parameters.size()) return std::nullopt;
   const Parameter& from = entry.parameters[index];
   if (from.size_bytes != 8 || parameters.size() < from.offset_bytes + from.size_bytes) return std::nullopt;

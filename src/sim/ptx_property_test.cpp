@@ -19,8 +19,10 @@ struct Shape {
 constexpr Shape kShapes[] = {{".u8", 1}, {".b16", 2}, {".s32", 4}, {".f32", 4}, {".u64", 8}, {".f64", 8}};
 
 RC_GTEST_PROP(PtxProperty, EveryParameterLiesWhereCPutsIt, ()) {
-  const auto chosen = *rc::gen::container<std::vector<std::size_t>>(rc::gen::inRange<std::size_t>(0, std::size(kShapes)));
-  const auto counts = *rc::gen::container<std::vector<std::uint32_t>>(chosen.size(), rc::gen::inRange<std::uint32_t>(0, 9));
+  const auto chosen =
+      *rc::gen::container<std::vector<std::size_t>>(rc::gen::inRange<std::size_t>(0, std::size(kShapes)));
+  const auto counts =
+      *rc::gen::container<std::vector<std::uint32_t>>(chosen.size(), rc::gen::inRange<std::uint32_t>(0, 9));
   std::string text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(";
   std::uint32_t offset = 0;
   std::vector<Parameter> expected;
@@ -30,7 +32,11 @@ RC_GTEST_PROP(PtxProperty, EveryParameterLiesWhereCPutsIt, ()) {
     const std::uint32_t size = shape.bytes * (array ? counts[i] : 1);
     offset = (offset + shape.bytes - 1) / shape.bytes * shape.bytes;
     text += words(i == 0 ? "" : ", ", ".param ", shape.type, " p", i, array ? words("[", counts[i], "]") : "");
-    expected.push_back({.name = words("p", i), .scalar = Scalar::opaque, .offset_bytes = offset, .size_bytes = size, .alignment_bytes = shape.bytes});
+    expected.push_back({.name = words("p", i),
+                        .scalar = Scalar::opaque,
+                        .offset_bytes = offset,
+                        .size_bytes = size,
+                        .alignment_bytes = shape.bytes});
     offset += size;
   }
   const auto module = parse(text + ")\n{ ret; }\n");
@@ -47,13 +53,16 @@ RC_GTEST_PROP(PtxProperty, EveryParameterLiesWhereCPutsIt, ()) {
 RC_GTEST_PROP(PtxProperty, MicrosecondsAreKeptToTheNanosecond, ()) {
   const auto ns = *rc::gen::inRange<std::uint64_t>(0, kLongestKernelNs + 1);
   std::string decimals = std::to_string(1000 + ns % 1000).substr(1);
-  const auto module = parse(words(".version 8.0\n.target sm_90\n.entry k() { .pragma \"headgate.sim.us ", ns / 1000, ".", decimals, "\"; ret; }"));
+  const auto module = parse(words(".version 8.0\n.target sm_90\n.entry k() { .pragma \"headgate.sim.us ", ns / 1000,
+                                  ".", decimals, "\"; ret; }"));
   RC_ASSERT(module.has_value());
   RC_ASSERT(duration_ns(module->entries[0], {}) == ns);
 }
 
 RC_GTEST_PROP(PtxProperty, TextCutAnywhereIsAnErrorOrAWholeModuleNeverACrash, ()) {
-  const std::string whole = ".version 8.0\n.target sm_90\n.global .u32 g[4] = {1,2,3,4};\n.entry k(.param .u64 a) .maxntid 32 { .pragma \"headgate.sim.wait param0\"; .shared .b8 s[16]; ret; }\n";
+  const std::string whole =
+      ".version 8.0\n.target sm_90\n.global .u32 g[4] = {1,2,3,4};\n.entry k(.param .u64 a) .maxntid 32 { .pragma "
+      "\"headgate.sim.wait param0\"; .shared .b8 s[16]; ret; }\n";
   const auto cut = *rc::gen::inRange<std::size_t>(0, whole.size() + 1);
   const auto module = parse(whole.substr(0, cut));
   if (!module) RC_ASSERT(module.error().message.starts_with("line "));

@@ -61,7 +61,8 @@ $L__BB0_2:
 )";
 
 std::string with(std::string_view parameters, std::string_view body) {
-  return std::string(kHeader) + ".visible .entry k(" + std::string(parameters) + ")\n{\n" + std::string(body) + "\nret;\n}\n";
+  return std::string(kHeader) + ".visible .entry k(" + std::string(parameters) + ")\n{\n" + std::string(body) +
+         "\nret;\n}\n";
 }
 
 TEST(Ptx, EverythingALaunchNeedsIsReadFromACompilersText) {
@@ -128,7 +129,8 @@ TEST(Ptx, FloatingMicrosecondsAreServedAndNonsenseOnesTakeNoTime) {
 }
 
 TEST(Ptx, WaitAndSetNameTheAddressesOfASpinPair) {
-  const auto module = parse(with(".param .u64 mine, .param .u64 theirs", ".pragma \"headgate.sim.set param0\", \"headgate.sim.wait param1\";"));
+  const auto module = parse(with(".param .u64 mine, .param .u64 theirs",
+                                 ".pragma \"headgate.sim.set param0\", \"headgate.sim.wait param1\";"));
   ASSERT_TRUE(module) << module.error().message;
   const Entry& entry = module->entries[0];
   EXPECT_EQ(entry.behaviour.set_parameter, 0U);
@@ -139,21 +141,26 @@ TEST(Ptx, WaitAndSetNameTheAddressesOfASpinPair) {
 }
 
 TEST(Ptx, APragmaBeforeAnEntryHoldsForItUnlessItSaysItsOwn) {
-  const auto module = parse(std::string(kHeader) +
-                            ".pragma \"headgate.sim.us 5\";\n.entry a() .pragma \"headgate.sim.us 7\"; { ret; }\n.entry b() { ret; }\n");
+  const auto module = parse(
+      std::string(kHeader) +
+      ".pragma \"headgate.sim.us 5\";\n.entry a() .pragma \"headgate.sim.us 7\"; { ret; }\n.entry b() { ret; }\n");
   ASSERT_TRUE(module) << module.error().message;
   EXPECT_EQ(module->find_entry("a")->behaviour.duration_ns, 7'000U);
   EXPECT_EQ(module->find_entry("b")->behaviour.duration_ns, 5'000U);
 }
 
 TEST(Ptx, OtherPeoplesPragmasAndUnknownDirectivesDoNotStopALoad) {
-  const auto module = parse(std::string(kHeader) + ".visible .entry k() .reqntid 64 .futureknob 3, 4 { .pragma \"used_bytes_mask 0xfff\"; ret; }");
+  const auto module =
+      parse(std::string(kHeader) +
+            ".visible .entry k() .reqntid 64 .futureknob 3, 4 { .pragma \"used_bytes_mask 0xfff\"; ret; }");
   ASSERT_TRUE(module) << module.error().message;
   EXPECT_EQ(module->entries[0].required_block, (std::array<std::uint32_t, 3>{64, 1, 1}));
 }
 
 TEST(Ptx, AVariableWithoutASizeTakesItFromItsInitialiser) {
-  const auto module = parse(std::string(kHeader) + ".global .u32 x[] = {1, {2}, generic(y), 4};\n.extern .global .u32 far[];\n.global .u64 one = 7, two[2];");
+  const auto module =
+      parse(std::string(kHeader) +
+            ".global .u32 x[] = {1, {2}, generic(y), 4};\n.extern .global .u32 far[];\n.global .u64 one = 7, two[2];");
   ASSERT_TRUE(module) << module.error().message;
   EXPECT_EQ(module->find_global("x")->size_bytes, 16U);
   EXPECT_TRUE(module->find_global("far")->external);
@@ -211,19 +218,26 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{with("", ".pragma \"headgate.sim.us 99999999999\";"), "the microseconds are not a number"},
         Bad{with("", ".pragma \"headgate.sim.us param0\";"), "the entry has 0 parameters, counted from 0"},
         Bad{with(".param .u32 a", ".pragma \"headgate.sim.us paramX\";"), "'paramX' is not paramK"},
-        Bad{with(".param .b8 a[8]", ".pragma \"headgate.sim.us param0\";"), "that parameter is not a number of 4 or 8 bytes"},
+        Bad{with(".param .b8 a[8]", ".pragma \"headgate.sim.us param0\";"),
+            "that parameter is not a number of 4 or 8 bytes"},
         Bad{with(".param .u32 a", ".pragma \"headgate.sim.wait param0\";"), "that parameter is not a 64-bit address"},
         Bad{with(".param .u64 a", ".pragma \"headgate.sim.wait 3\";"), "it names no parameter"},
         Bad{with("", ".pragma \"headgate.sim.sleep 3\";"), "no such pragma; accepted: \"headgate.sim.us N\""}));
 
 TEST(PtxImage, BinariesAreRecognisedAndNamedNotReadAsText) {
   const auto message = [](const char* bytes) { return parse_image(bytes).error().message; };
-  EXPECT_EQ(message("\x7f" "ELF\2\1\1"), "the module image is a cubin (ELF)");
+  EXPECT_EQ(message("\x7f"
+                    "ELF\2\1\1"),
+            "the module image is a cubin (ELF)");
   EXPECT_EQ(message("\x50\xed\x55\xba\1"), "the module image is a fat binary");
   EXPECT_EQ(message("\xb1\x43\x62\x46\1"), "the module image is a fat binary's wrapper");
   EXPECT_EQ(message(""), "the module image is empty");
   EXPECT_EQ(message("\x7f"), "the module image is neither PTX text nor a binary that we know");
-  EXPECT_EQ(parse_image("\x7f" "ELF").error().code, ErrorCode::unsupported);
+  EXPECT_EQ(parse_image("\x7f"
+                        "ELF")
+                .error()
+                .code,
+            ErrorCode::unsupported);
   EXPECT_EQ(image_kind(nullptr), ImageKind::empty);
   EXPECT_TRUE(parse_image(kAxpy.data()));
 }

@@ -62,6 +62,16 @@ TEST(CliRun, OtherValuesForAShareInUseAreRefusedAndForAnAbandonedOneMadeAnew) {
   EXPECT_NE(said.err.find("share a on GPU 0 (H200): 2.0 GiB"), std::string::npos) << said.err;
 }
 
+TEST(CliRun, ASecondShareOnTheCardIsToldThatComputeIsApproximate) {
+  const Cli cli;
+  const Said said = cli.shell(
+      "mkfifo $D/up $D/end; $H run --sim --name a --mem 1GiB --compute 25% -- sh -c 'echo > $D/up; read x < $D/end' & read x < $D/up; "
+      "$H run -v --sim --name b --mem 1GiB --compute 50% -- true; $H free --sim --fit 1GiB,75% --json; $H free --sim --fit 1GiB,76%; echo $?; echo > $D/end; wait");
+  EXPECT_EQ(said.err, "headgate: share b on GPU 0 (H200): 1.0 GiB, 50 %, level hook, SIMULATED; compute is approximate: 1 other share on the card and no daemon\n");
+  EXPECT_NE(said.out.find("\"compute_unsold_ratio\": 0.75"), std::string::npos) << said.out;
+  EXPECT_TRUE(said.out.ends_with("\n4\n")) << said.out;
+}
+
 TEST(CliRun, SignalsGoThroughToTheProgram) {
   const Cli cli;
   EXPECT_EQ(cli.shell("$H run --sim -- sh -c 'trap \"exit 42\" TERM; kill -TERM $PPID; while :; do sleep 0.01; done'").status, 42);

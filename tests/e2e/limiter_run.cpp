@@ -22,10 +22,12 @@ std::string probe(const Tenant& tenant) {
 
 std::vector<std::string> environment_of(const Tenant& tenant, const std::string& runtime) {
   const std::string tests = LIMITER_TESTS_DIR;
-  const std::string driver = tests + (tenant.driver == Driver::quiet ? "/quiet" : "/quiet-old");
+  const std::string driver = tenant.driver == Driver::simulated ? std::string(LIMITER_SIMULATOR)
+                                                                : tests + (tenant.driver == Driver::quiet ? "/quiet" : "/quiet-old");
   Environment all = tenant.environment;
   all["LD_LIBRARY_PATH"] = driver + ":" + tests;
   all.emplace("HEADGATE_RUNTIME_DIR", runtime);
+  if (tenant.driver == Driver::simulated) all.emplace("HEADGATE_SIM_DIR", runtime + "-node");
   if (tenant.limited) all["LD_PRELOAD"] = LIMITER_LIBRARY;
   std::vector<std::string> lines;
   for (const auto& [name, value] : all) lines.push_back(name + "=" + value);
@@ -52,6 +54,7 @@ Runtime::Runtime() {
   char name[] = "/tmp/headgate-limiter-XXXXXX";
   if (mkdtemp(name) == nullptr) std::abort();
   path_ = name;
+  std::filesystem::create_directory(path_ + "/run-node");
 }
 
 Runtime::~Runtime() {

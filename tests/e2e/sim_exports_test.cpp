@@ -13,7 +13,8 @@ namespace headgate::sim {
 namespace {
 
 struct Library {
-  explicit Library(const char* file) : handle(::dlopen((std::string(HEADGATE_SIM_LIBRARIES "/") + file).c_str(), RTLD_NOW | RTLD_LOCAL)) {}
+  explicit Library(const char* file)
+      : handle(::dlopen((std::string(HEADGATE_SIM_LIBRARIES "/") + file).c_str(), RTLD_NOW | RTLD_LOCAL)) {}
   void* handle;
 };
 
@@ -59,7 +60,8 @@ void expect_clean(const Dynamic& library, const char* soname, const char* prefix
   EXPECT_EQ(library.soname, soname);
   for (const std::string& name : library.defined) EXPECT_TRUE(name.starts_with(prefix)) << name;
   for (const std::string& needed : library.needed) {
-    EXPECT_FALSE(needed.starts_with("libstdc++") || needed.starts_with("libgcc_s")) << "a program with another C++ run time would meet ours: " << needed;
+    EXPECT_FALSE(needed.starts_with("libstdc++") || needed.starts_with("libgcc_s"))
+        << "a program with another C++ run time would meet ours: " << needed;
   }
 }
 
@@ -76,14 +78,16 @@ TEST(Exports, TheDriverHasEveryNameThatARealOneHas) {
 TEST(Exports, NvmlHasEveryNameThatARealOneHas) {
   const Library nvml("libnvidia-ml.so.1");
   ASSERT_NE(nvml.handle, nullptr) << ::dlerror();
-  for (const abi::Name& name : abi::nvml_names()) EXPECT_NE(::dlsym(nvml.handle, name.name.data()), nullptr) << name.name;
+  for (const abi::Name& name : abi::nvml_names())
+    EXPECT_NE(::dlsym(nvml.handle, name.name.data()), nullptr) << name.name;
   expect_clean(read_dynamic(nvml.handle), "libnvidia-ml.so.1", "nvml");
 }
 
 TEST(Exports, AFunctionThatTheSimulatorDoesNotServeSaysSo) {
   const Library driver("libcuda.so.1");
   ASSERT_NE(driver.handle, nullptr) << ::dlerror();
-  auto* unserved = reinterpret_cast<unsigned (*)(void*, void*)>(::dlsym(driver.handle, "cuEGLStreamConsumerDisconnect"));
+  auto* unserved =
+      reinterpret_cast<unsigned (*)(void*, void*)>(::dlsym(driver.handle, "cuEGLStreamConsumerDisconnect"));
   ASSERT_NE(unserved, nullptr);
   EXPECT_EQ(unserved(nullptr, nullptr), 801U);
 }

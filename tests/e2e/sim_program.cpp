@@ -46,14 +46,16 @@ int milliseconds_until(Clock::time_point deadline) {
 
 Program::Program(const std::vector<std::string>& words, const std::map<std::string, std::string>& extra) {
   int in[2], out[2], err[2];
-  if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
+  if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0)
+    throw std::runtime_error("no pipe");
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, in[0], 0);
   ::posix_spawn_file_actions_adddup2(&actions, out[1], 1);
   ::posix_spawn_file_actions_adddup2(&actions, err[1], 2);
   std::vector<std::string> arguments = words, variables = environment_with(extra);
-  const int failed = ::posix_spawn(&pid_, words[0].c_str(), &actions, nullptr, pointers(arguments).data(), pointers(variables).data());
+  const int failed =
+      ::posix_spawn(&pid_, words[0].c_str(), &actions, nullptr, pointers(arguments).data(), pointers(variables).data());
   ::posix_spawn_file_actions_destroy(&actions);
   ::close(in[0]), ::close(out[1]), ::close(err[1]);
   in_ = in[1], out_ = out[0], err_ = err[0];
@@ -111,7 +113,8 @@ int Program::wait() {
 std::string Program::errors() {
   std::string made;
   char bytes[4096];
-  for (ssize_t got = 0; (got = ::read(err_, bytes, sizeof bytes)) > 0;) made.append(bytes, static_cast<std::size_t>(got));
+  for (ssize_t got = 0; (got = ::read(err_, bytes, sizeof bytes)) > 0;)
+    made.append(bytes, static_cast<std::size_t>(got));
   return made;
 }
 

@@ -86,9 +86,11 @@ TEST_F(SimulatedNode, MemoryIsGivenUntilItIsGoneAndTheDriversFiguresAgree) {
   ASSERT_EQ(said["ok"], true) << said.dump();
   EXPECT_EQ(said["allocations"][0]["result"], "CUDA_SUCCESS");
   EXPECT_EQ(said["allocations"][1]["result"], "CUDA_SUCCESS");
-  EXPECT_EQ(said["allocations"][2]["result"], "CUDA_ERROR_OUT_OF_MEMORY") << "2 GiB less what is reserved and the context";
+  EXPECT_EQ(said["allocations"][2]["result"], "CUDA_ERROR_OUT_OF_MEMORY")
+      << "2 GiB less what is reserved and the context";
   EXPECT_EQ(said["allocations"][3]["result"], "CUDA_SUCCESS");
-  EXPECT_EQ(said["free_before"].get<std::uint64_t>() - said["free_after"].get<std::uint64_t>(), (1024 + 512 + 100) * kMiB);
+  EXPECT_EQ(said["free_before"].get<std::uint64_t>() - said["free_after"].get<std::uint64_t>(),
+            (1024 + 512 + 100) * kMiB);
   EXPECT_EQ(said["status"], 0);
 }
 
@@ -110,10 +112,12 @@ TEST_F(SimulatedNode, ATenantsBytesAreSeenByOthersAndReturnWhenItIsKilled) {
 // NVML in this process, which is no tenant: what nvidia-smi would show.
 class Nvml {
  public:
-  explicit Nvml(const std::string& node) : library_(::dlopen(HEADGATE_SIM_LIBRARIES "/libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
+  explicit Nvml(const std::string& node)
+      : library_(::dlopen(HEADGATE_SIM_LIBRARIES "/libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
     ::setenv("HEADGATE_SIM_DIR", node.c_str(), 1);
     EXPECT_EQ(call<abi::nvmlInit_v2_t>("nvmlInit_v2"), abi::NVML_SUCCESS);
-    EXPECT_EQ(call<abi::nvmlDeviceGetHandleByIndex_v2_t>("nvmlDeviceGetHandleByIndex_v2", 0U, &device_), abi::NVML_SUCCESS);
+    EXPECT_EQ(call<abi::nvmlDeviceGetHandleByIndex_v2_t>("nvmlDeviceGetHandleByIndex_v2", 0U, &device_),
+              abi::NVML_SUCCESS);
   }
   ~Nvml() {
     EXPECT_EQ(call<abi::nvmlShutdown_t>("nvmlShutdown"), abi::NVML_SUCCESS);
@@ -122,7 +126,9 @@ class Nvml {
   std::map<pid_t, std::uint64_t> processes() {
     abi::nvmlProcessInfo_t infos[64];
     unsigned count = 64;
-    EXPECT_EQ(call<abi::nvmlDeviceGetComputeRunningProcesses_v3_t>("nvmlDeviceGetComputeRunningProcesses_v3", device_, &count, infos), abi::NVML_SUCCESS);
+    EXPECT_EQ(call<abi::nvmlDeviceGetComputeRunningProcesses_v3_t>("nvmlDeviceGetComputeRunningProcesses_v3", device_,
+                                                                   &count, infos),
+              abi::NVML_SUCCESS);
     std::map<pid_t, std::uint64_t> made;
     for (unsigned i = 0; i < count; ++i) made[static_cast<pid_t>(infos[i].pid)] = infos[i].usedGpuMemory;
     return made;
@@ -142,14 +148,17 @@ TEST_F(SimulatedNode, NvmlListsEachTenantWithItsBytesAndForgetsTheDead) {
   const std::uint64_t context = sim::find_profile("tiny")->context_bytes;
   Nvml nvml(node_.path());
   EXPECT_TRUE(nvml.processes().empty());
-  Program first(tenant("tenant-memory", {"--hold", "10MiB"}), environment()), second(tenant("tenant-memory", {"--hold", "20MiB"}), environment());
+  Program first(tenant("tenant-memory", {"--hold", "10MiB"}), environment()),
+      second(tenant("tenant-memory", {"--hold", "20MiB"}), environment());
   ASSERT_FALSE(first.line().empty());
   ASSERT_FALSE(second.line().empty());
-  EXPECT_EQ(nvml.processes(), (std::map<pid_t, std::uint64_t>{{first.pid(), 10 * kMiB + context}, {second.pid(), 20 * kMiB + context}}));
+  EXPECT_EQ(nvml.processes(),
+            (std::map<pid_t, std::uint64_t>{{first.pid(), 10 * kMiB + context}, {second.pid(), 20 * kMiB + context}}));
   first.kill_now();
   first.wait();
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (nvml.processes().contains(first.pid()) && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  while (nvml.processes().contains(first.pid()) && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(nvml.processes(), (std::map<pid_t, std::uint64_t>{{second.pid(), 20 * kMiB + context}}));
   EXPECT_EQ(second.wait(), 0);
   EXPECT_TRUE(nvml.processes().empty());
@@ -195,14 +204,17 @@ TEST_P(SpinPair, MeetsWhetherItWaitsOrSetsFirst) {
   EXPECT_EQ(said["status"], 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Pairs, SpinPair, testing::Combine(testing::Values("streams", "threads", "processes", "gpus"), testing::Bool()));
+INSTANTIATE_TEST_SUITE_P(Pairs, SpinPair,
+                         testing::Combine(testing::Values("streams", "threads", "processes", "gpus"), testing::Bool()));
 
 TEST_F(SimulatedNode, AFailingAllocationIsMetAtTheCallThatWasAsked) {
   make("tiny");
-  const json said = run("tenant-memory", {"--repeat", "4", "1MiB"}, {{"HEADGATE_SIM_FAULT", "cuMemAlloc_v2:fail=2:after=1:count=2"}});
+  const json said =
+      run("tenant-memory", {"--repeat", "4", "1MiB"}, {{"HEADGATE_SIM_FAULT", "cuMemAlloc_v2:fail=2:after=1:count=2"}});
   ASSERT_EQ(said["allocations"].size(), 4U) << said.dump();
   std::string answers;
-  for (const json& one : said["allocations"]) answers += one["result"] == "CUDA_SUCCESS" ? 's' : one["result"] == "CUDA_ERROR_OUT_OF_MEMORY" ? 'o' : '?';
+  for (const json& one : said["allocations"])
+    answers += one["result"] == "CUDA_SUCCESS" ? 's' : one["result"] == "CUDA_ERROR_OUT_OF_MEMORY" ? 'o' : '?';
   EXPECT_EQ(answers, "soos");
 }
 
@@ -219,7 +231,9 @@ TEST_F(SimulatedNode, ABadFaultVariableIsNamedInOneLineNotIgnored) {
 TEST_F(SimulatedNode, ADeviceLostWhileATenantRunsIsReportedToItAndTheOtherDeviceGoesOn) {
   make("l40s-x2");
   Program running(tenant("tenant-launch", {"--us", "100", "--ms", "60000", "--depth", "4"}), environment());
-  ASSERT_TRUE(eventually([](const sim::Truth& now) { return !now.devices[0].processes.empty() && now.devices[0].processes[0].kernels > 10; }));
+  ASSERT_TRUE(eventually([](const sim::Truth& now) {
+    return !now.devices[0].processes.empty() && now.devices[0].processes[0].kernels > 10;
+  }));
   ASSERT_TRUE(sim::write_faults(node_.path(), "device0:lost"));
   const json said = json::parse(running.line(), nullptr, false);
   EXPECT_EQ(running.wait(), 1);

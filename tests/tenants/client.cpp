@@ -99,14 +99,16 @@ Client start(const Options& options, int device_offset, bool with_module) {
   const Driver& driver = client.driver;
   if (!went_well(client, "cuInit", driver.cuInit(0))) return client;
   if (!went_well(client, "cuDeviceGet", driver.cuDeviceGet(&client.device, ordinal))) return client;
-  if (!went_well(client, "cuDevicePrimaryCtxRetain", driver.cuDevicePrimaryCtxRetain(&client.context, client.device))) return client;
+  if (!went_well(client, "cuDevicePrimaryCtxRetain", driver.cuDevicePrimaryCtxRetain(&client.context, client.device)))
+    return client;
   if (!went_well(client, "cuCtxSetCurrent", driver.cuCtxSetCurrent(client.context))) return client;
   if (with_module) load_kernels(client);
   return client;
 }
 
 int report_failure(const Client& client) {
-  std::printf("{\"ok\":false,\"call\":\"%s\",\"result\":\"%s\"}\n", client.failed_call.c_str(), result_name(client.result).c_str());
+  std::printf("{\"ok\":false,\"call\":\"%s\",\"result\":\"%s\"}\n", client.failed_call.c_str(),
+              result_name(client.result).c_str());
   return 1;
 }
 

@@ -21,7 +21,8 @@ struct Client {
   abi::CUcontext context = nullptr;
   abi::CUmodule module = nullptr;
   abi::CUfunction busy = nullptr, set = nullptr, wait = nullptr;
-  std::string failed_call;  // the first call that did not answer CUDA_SUCCESS while starting, with its result in `result`
+  std::string
+      failed_call;  // the first call that did not answer CUDA_SUCCESS while starting, with its result in `result`
   abi::CUresult result = abi::CUDA_SUCCESS;
 
   [[nodiscard]] bool ok() const { return result == abi::CUDA_SUCCESS; }

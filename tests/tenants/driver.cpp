@@ -77,7 +77,8 @@ Driver by_get_proc_address() {
   return fill("proc", [get](const char* name) -> void* {
     void* found = nullptr;
     auto status = abi::CU_GET_PROC_ADDRESS_SUCCESS;
-    const abi::CUresult result = get(base_name(name).c_str(), &found, kCudaVersion, abi::CU_GET_PROC_ADDRESS_DEFAULT, &status);
+    const abi::CUresult result =
+        get(base_name(name).c_str(), &found, kCudaVersion, abi::CU_GET_PROC_ADDRESS_DEFAULT, &status);
     return result == abi::CUDA_SUCCESS && status == abi::CU_GET_PROC_ADDRESS_SUCCESS ? found : nullptr;
   });
 }
@@ -101,7 +102,8 @@ Driver reach_driver(const std::string& road) {
 
 std::string result_name(abi::CUresult result) {
   switch (result) {
-#define NAMED(name) case abi::name: return #name;
+#define NAMED(name) \
+  case abi::name: return #name;
     NAMED(CUDA_SUCCESS)
     NAMED(CUDA_ERROR_INVALID_VALUE)
     NAMED(CUDA_ERROR_OUT_OF_MEMORY)

@@ -22,7 +22,8 @@ bool whole(std::string_view text, std::uint64_t& out) {
 }  // namespace
 
 Options::Options(int argc, char** argv, const char* about, std::vector<Option> known) {
-  known.push_back({"--road", "ROAD", "how the driver is reached: dlopen (default), global, proc; linked in tenant-*-linked"});
+  known.push_back(
+      {"--road", "ROAD", "how the driver is reached: dlopen (default), global, proc; linked in tenant-*-linked"});
   known.push_back({"--device", "N", "device (default 0)"});
   known.push_back({"--help", nullptr, "this text"});
   for (int i = 1; i < argc; ++i) {
@@ -39,7 +40,8 @@ Options::Options(int argc, char** argv, const char* about, std::vector<Option> k
   if (!flag("--help")) return;
   std::printf("%s\nOptions:\n", about);
   for (const Option& one : known) {
-    std::printf("  %-24s %s\n", (std::string(one.name) + (one.value == nullptr ? "" : std::string(" ") + one.value)).c_str(), one.text);
+    std::printf("  %-24s %s\n",
+                (std::string(one.name) + (one.value == nullptr ? "" : std::string(" ") + one.value)).c_str(), one.text);
   }
   std::printf("Exit status: 0 all as expected, 1 something was not, 2 bad usage, 3 the driver cannot be reached.\n");
   std::exit(0);
@@ -53,18 +55,21 @@ std::string Options::text(const std::string& name, const std::string& otherwise)
 std::uint64_t Options::number(const std::string& name, std::uint64_t otherwise, std::uint64_t most) const {
   if (!flag(name)) return otherwise;
   std::uint64_t value = 0;
-  if (!whole(values_.at(name), value) || value > most) refuse(name + " is '" + values_.at(name) + "', not a whole number from 0 to " + std::to_string(most));
+  if (!whole(values_.at(name), value) || value > most)
+    refuse(name + " is '" + values_.at(name) + "', not a whole number from 0 to " + std::to_string(most));
   return value;
 }
 
 std::uint64_t parse_bytes(const std::string& text) {
   std::string_view digits = text;
   std::uint64_t unit = 1, value = 0;
-  for (const auto& [suffix, factor] : {std::pair{"KiB", 1ULL << 10}, std::pair{"MiB", 1ULL << 20}, std::pair{"GiB", 1ULL << 30}}) {
+  for (const auto& [suffix, factor] :
+       {std::pair{"KiB", 1ULL << 10}, std::pair{"MiB", 1ULL << 20}, std::pair{"GiB", 1ULL << 30}}) {
     if (digits.ends_with(suffix)) unit = factor, digits.remove_suffix(3);
     if (unit != 1) break;
   }
-  if (!whole(digits, value) || value > UINT64_MAX / unit) refuse("'" + text + "' is not a number of bytes, KiB, MiB or GiB");
+  if (!whole(digits, value) || value > UINT64_MAX / unit)
+    refuse("'" + text + "' is not a number of bytes, KiB, MiB or GiB");
   return value * unit;
 }
 

@@ -9,7 +9,8 @@ namespace headgate::tenant {
 namespace {
 
 constexpr const char* kAbout =
-    "tenant-copy [SIZE...]: for each SIZE (default 1, 4095, 1MiB) copies a pattern in, launches a kernel, copies it within the device\n"
+    "tenant-copy [SIZE...]: for each SIZE (default 1, 4095, 1MiB) copies a pattern in, launches a kernel, copies it "
+    "within the device\n"
     "and back, sets a part to 0x5a, and compares every byte. Prints one line of JSON:\n"
     "  {\"ok\":true,\"compared\":BYTES,\"wrong\":0,\"mark\":1}\n"
     "mark is what the kernel stored: 1 on a real driver; a simulated GPU does not execute instructions.\n";
@@ -21,15 +22,18 @@ struct Tally {
 };
 
 // Each byte depends on its place and on the round, so that a shifted or stale copy shows.
-unsigned char pattern(std::size_t i, std::size_t round) { return static_cast<unsigned char>((i * 131) ^ (i >> 8) ^ (round * 59 + 7)); }
+unsigned char pattern(std::size_t i, std::size_t round) {
+  return static_cast<unsigned char>((i * 131) ^ (i >> 8) ^ (round * 59 + 7));
+}
 
-#define STEP(name, ...)                                                                 \
-  do {                                                                                  \
-    tally.result = client.driver.name(__VA_ARGS__);                                     \
+#define STEP(name, ...)                                                                  \
+  do {                                                                                   \
+    tally.result = client.driver.name(__VA_ARGS__);                                      \
     if (tally.result != abi::CUDA_SUCCESS) return static_cast<void>(tally.call = #name); \
   } while (false)
 
-void round_trip(const Client& client, std::size_t bytes, std::size_t round, bool async, abi::CUdeviceptr mark, Tally& tally) {
+void round_trip(const Client& client, std::size_t bytes, std::size_t round, bool async, abi::CUdeviceptr mark,
+                Tally& tally) {
   abi::CUdeviceptr first = 0, second = 0;
   abi::CUstream stream = nullptr;
   std::vector<unsigned char> out(bytes), back(bytes, 0xee);
@@ -92,5 +96,6 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   using headgate::tenant::Options;
-  return headgate::tenant::run(Options(argc, argv, headgate::tenant::kAbout, {{"--async", nullptr, "the Async copies on a stream"}}));
+  return headgate::tenant::run(
+      Options(argc, argv, headgate::tenant::kAbout, {{"--async", nullptr, "the Async copies on a stream"}}));
 }

@@ -11,7 +11,8 @@ namespace headgate::tenant {
 namespace {
 
 constexpr const char* kAbout =
-    "tenant-launch: launches kernels of --us microseconds, --depth of them before each synchronise, from --threads threads on --streams\n"
+    "tenant-launch: launches kernels of --us microseconds, --depth of them before each synchronise, from --threads "
+    "threads on --streams\n"
     "streams each, until --ms have passed or --kernels were launched. Prints one line of JSON:\n"
     "  {\"ok\":true,\"kernels\":N,\"elapsed_ns\":NS,\"kernel_ns\":NS}\n"
     "kernel_ns is kernels times their length: on one stream what the GPU worked for this program.\n";
@@ -43,7 +44,8 @@ void work(const Client& client, const Plan& plan, abi::CUdeviceptr mark, Outcome
   while (now_ns() < plan.deadline_ns && outcome.result == 0) {
     std::uint64_t mine = 0;
     for (std::uint64_t i = 0; i < plan.depth && outcome.launched.fetch_add(1) < plan.kernels; ++i) {
-      if (!ok(client.launch(client.busy, streams[i % streams.size()], arguments, static_cast<unsigned>(plan.blocks)))) return;
+      if (!ok(client.launch(client.busy, streams[i % streams.size()], arguments, static_cast<unsigned>(plan.blocks))))
+        return;
       ++mine;
     }
     for (abi::CUstream stream : streams) {
@@ -68,7 +70,8 @@ int run(const Options& options) {
                   .depth = options.number("--depth", 16, 1'000'000),
                   .streams = options.number("--streams", 1, 1024),
                   .blocks = options.number("--blocks", 1, 1'000'000)};
-  if (plan.streams == 0 || plan.depth == 0 || plan.blocks == 0) return std::fprintf(stderr, "--streams, --depth and --blocks are at least 1\n"), 2;
+  if (plan.streams == 0 || plan.depth == 0 || plan.blocks == 0)
+    return std::fprintf(stderr, "--streams, --depth and --blocks are at least 1\n"), 2;
   std::vector<std::thread> threads;
   for (std::uint64_t i = options.number("--threads", 1, 256); i > 0 && outcome.result == 0; --i) {
     threads.emplace_back([&] { work(client, plan, mark, outcome); });
@@ -80,7 +83,8 @@ int run(const Options& options) {
                 result_name(static_cast<abi::CUresult>(outcome.result.load())).c_str(), kernels);
     return 1;
   }
-  std::printf("{\"ok\":true,\"kernels\":%" PRIu64 ",\"elapsed_ns\":%" PRIu64 ",\"kernel_ns\":%" PRIu64 "}\n", kernels, elapsed, kernels * plan.us * 1000);
+  std::printf("{\"ok\":true,\"kernels\":%" PRIu64 ",\"elapsed_ns\":%" PRIu64 ",\"kernel_ns\":%" PRIu64 "}\n", kernels,
+              elapsed, kernels * plan.us * 1000);
   return 0;
 }
 

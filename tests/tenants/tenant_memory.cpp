@@ -10,8 +10,11 @@ namespace {
 
 constexpr const char* kAbout =
     "tenant-memory [SIZE...]: allocates each SIZE (bytes, KiB, MiB, GiB) in turn and prints one line of JSON:\n"
-    "  {\"ok\":true,\"total\":B,\"free_before\":B,\"free_after\":B,\"allocations\":[{\"bytes\":B,\"result\":\"CUDA_SUCCESS\"},...]}\n"
-    "free_after is read while everything is held. ok is about start and freeing; a refused allocation is an answer, not a failure.\n";
+    "  "
+    "{\"ok\":true,\"total\":B,\"free_before\":B,\"free_after\":B,\"allocations\":[{\"bytes\":B,\"result\":\"CUDA_"
+    "SUCCESS\"},...]}\n"
+    "free_after is read while everything is held. ok is about start and freeing; a refused allocation is an answer, "
+    "not a failure.\n";
 
 struct Allocation {
   std::uint64_t bytes;
@@ -38,13 +41,16 @@ int run(const Options& options) {
   for (std::uint64_t repeat = options.number("--repeat", 1, 1'000'000); repeat > 0; --repeat) {
     for (const std::string& size : options.rest()) {
       Allocation made{.bytes = parse_bytes(size)};
-      made.result = options.flag("--managed") ? driver.cuMemAllocManaged(&made.pointer, made.bytes, 1) : driver.cuMemAlloc_v2(&made.pointer, made.bytes);
-      if (made.result == abi::CUDA_SUCCESS && options.flag("--touch")) made.result = driver.cuMemsetD8_v2(made.pointer, 0xa5, made.bytes);
+      made.result = options.flag("--managed") ? driver.cuMemAllocManaged(&made.pointer, made.bytes, 1)
+                                              : driver.cuMemAlloc_v2(&made.pointer, made.bytes);
+      if (made.result == abi::CUDA_SUCCESS && options.flag("--touch"))
+        made.result = driver.cuMemsetD8_v2(made.pointer, 0xa5, made.bytes);
       allocations.push_back(made);
     }
   }
   const Sizes after = sizes(driver);
-  std::printf("{\"ok\":true,\"total\":%zu,\"free_before\":%zu,\"free_after\":%zu,\"allocations\":[", before.total, before.free, after.free);
+  std::printf("{\"ok\":true,\"total\":%zu,\"free_before\":%zu,\"free_after\":%zu,\"allocations\":[", before.total,
+              before.free, after.free);
   const char* comma = "";
   for (const Allocation& made : allocations) {
     std::printf("%s{\"bytes\":%" PRIu64 ",\"result\":\"%s\"}", comma, made.bytes, result_name(made.result).c_str());

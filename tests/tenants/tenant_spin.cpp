@@ -17,11 +17,14 @@ namespace headgate::tenant {
 namespace {
 
 constexpr const char* kAbout =
-    "tenant-spin: a pair that spins for each other, --rounds times, as two streams, threads, processes or GPUs (--pair).\n"
-    "Round r: side A queues set(a[r]), wait(b[r]); side B queues set(b[r]), wait(a[r]); with --wait-first side B waits before it sets.\n"
+    "tenant-spin: a pair that spins for each other, --rounds times, as two streams, threads, processes or GPUs "
+    "(--pair).\n"
+    "Round r: side A queues set(a[r]), wait(b[r]); side B queues set(b[r]), wait(a[r]); with --wait-first side B waits "
+    "before it sets.\n"
     "Prints one line of JSON: {\"ok\":true,\"pair\":\"streams\",\"rounds\":N,\"elapsed_ns\":NS}\n"
     "A pair that has not met after --timeout-ms prints ok false and exits 1.\n"
-    "Processes share flags through CUDA IPC; where the driver has none (the simulator), through node-wide flag numbers below 2^32.\n";
+    "Processes share flags through CUDA IPC; where the driver has none (the simulator), through node-wide flag numbers "
+    "below 2^32.\n";
 
 // What both sides must know: 4 bytes a flag, two flags a round.
 struct Meeting {
@@ -30,22 +33,27 @@ struct Meeting {
   bool wait_first = false;
   std::uint64_t deadline_ns = 0;
 
-  [[nodiscard]] abi::CUdeviceptr flag(std::uint64_t round, int side) const { return flags + 4 * (2 * round + static_cast<std::uint64_t>(side)); }
+  [[nodiscard]] abi::CUdeviceptr flag(std::uint64_t round, int side) const {
+    return flags + 4 * (2 * round + static_cast<std::uint64_t>(side));
+  }
 };
 
 // One side's queue, then the wait for it. The driver's own wait has no time limit, so ask.
 abi::CUresult play(const Client& client, const Meeting& meeting, int side) {
   abi::CUstream stream = nullptr;
   if (auto result = client.driver.cuCtxSetCurrent(client.context); result != abi::CUDA_SUCCESS) return result;
-  if (auto result = client.driver.cuStreamCreate(&stream, abi::CU_STREAM_NON_BLOCKING); result != abi::CUDA_SUCCESS) return result;
+  if (auto result = client.driver.cuStreamCreate(&stream, abi::CU_STREAM_NON_BLOCKING); result != abi::CUDA_SUCCESS)
+    return result;
   for (std::uint64_t round = 0; round < meeting.rounds; ++round) {
     abi::CUdeviceptr mine = meeting.flag(round, side), theirs = meeting.flag(round, 1 - side);
     void* set_arguments[] = {&mine};
     void* wait_arguments[] = {&theirs};
     const bool wait_first = meeting.wait_first && side == 1;
-    const abi::CUresult first = client.launch(wait_first ? client.wait : client.set, stream, wait_first ? wait_arguments : set_arguments);
+    const abi::CUresult first =
+        client.launch(wait_first ? client.wait : client.set, stream, wait_first ? wait_arguments : set_arguments);
     if (first != abi::CUDA_SUCCESS) return first;
-    const abi::CUresult second = client.launch(wait_first ? client.set : client.wait, stream, wait_first ? set_arguments : wait_arguments);
+    const abi::CUresult second =
+        client.launch(wait_first ? client.set : client.wait, stream, wait_first ? set_arguments : wait_arguments);
     if (second != abi::CUDA_SUCCESS) return second;
   }
   for (;;) {
@@ -57,8 +65,10 @@ abi::CUresult play(const Client& client, const Meeting& meeting, int side) {
 }
 
 int report(const std::string& pair, const Meeting& meeting, std::uint64_t begin, abi::CUresult result) {
-  std::printf("{\"ok\":%s,\"pair\":\"%s\",\"rounds\":%llu,\"elapsed_ns\":%llu,\"result\":\"%s\"}\n", result == abi::CUDA_SUCCESS ? "true" : "false",
-              pair.c_str(), static_cast<unsigned long long>(meeting.rounds), static_cast<unsigned long long>(now_ns() - begin), result_name(result).c_str());
+  std::printf("{\"ok\":%s,\"pair\":\"%s\",\"rounds\":%llu,\"elapsed_ns\":%llu,\"result\":\"%s\"}\n",
+              result == abi::CUDA_SUCCESS ? "true" : "false", pair.c_str(),
+              static_cast<unsigned long long>(meeting.rounds), static_cast<unsigned long long>(now_ns() - begin),
+              result_name(result).c_str());
   std::fflush(stdout);
   // A stuck kernel would also keep the driver's own teardown from ending.
   std::_Exit(result == abi::CUDA_SUCCESS ? 0 : 1);
@@ -70,7 +80,8 @@ abi::CUresult first_failure(abi::CUresult a, abi::CUresult b) { return a != abi:
 abi::CUresult play_streams(const Client& client, const Meeting& meeting) {
   abi::CUstream streams[2] = {};
   for (abi::CUstream& stream : streams) {
-    if (auto result = client.driver.cuStreamCreate(&stream, abi::CU_STREAM_NON_BLOCKING); result != abi::CUDA_SUCCESS) return result;
+    if (auto result = client.driver.cuStreamCreate(&stream, abi::CU_STREAM_NON_BLOCKING); result != abi::CUDA_SUCCESS)
+      return result;
   }
   for (int side = 0; side < 2; ++side) {
     for (std::uint64_t round = 0; round < meeting.rounds; ++round) {
@@ -78,7 +89,9 @@ abi::CUresult play_streams(const Client& client, const Meeting& meeting) {
       const bool wait_first = meeting.wait_first && side == 1;
       for (const bool wait : {wait_first, !wait_first}) {
         void* arguments[] = {wait ? &theirs : &mine};
-        if (auto result = client.launch(wait ? client.wait : client.set, streams[side], arguments); result != abi::CUDA_SUCCESS) return result;
+        if (auto result = client.launch(wait ? client.wait : client.set, streams[side], arguments);
+            result != abi::CUDA_SUCCESS)
+          return result;
       }
     }
   }
@@ -131,7 +144,8 @@ int run_process(const Options& options, int fd, int side, Meeting meeting) {
   abi::CUresult result = abi::CUDA_SUCCESS;
   if (side == 0) {
     result = make_flags(client, meeting, false);
-    if (result == abi::CUDA_SUCCESS && client.driver.cuIpcGetMemHandle(&invitation.handle, meeting.flags) != abi::CUDA_SUCCESS) {
+    if (result == abi::CUDA_SUCCESS &&
+        client.driver.cuIpcGetMemHandle(&invitation.handle, meeting.flags) != abi::CUDA_SUCCESS) {
       invitation.by_number = 1;
       invitation.first_number = static_cast<std::uint64_t>(::getpid()) * 4096 % 0x7fff0000;
       meeting.flags = invitation.first_number;
@@ -200,9 +214,10 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   using headgate::tenant::Options;
-  return headgate::tenant::run(Options(argc, argv, headgate::tenant::kAbout,
-                                       {{"--pair", "KIND", "streams (default), threads, processes, gpus (device N and N+1)"},
-                                        {"--rounds", "N", "meetings (default 10, at most 400)"},
-                                        {"--wait-first", nullptr, "side B waits before it sets"},
-                                        {"--timeout-ms", "N", "give up after so long (default 30000)"}}));
+  return headgate::tenant::run(
+      Options(argc, argv, headgate::tenant::kAbout,
+              {{"--pair", "KIND", "streams (default), threads, processes, gpus (device N and N+1)"},
+               {"--rounds", "N", "meetings (default 10, at most 400)"},
+               {"--wait-first", nullptr, "side B waits before it sets"},
+               {"--timeout-ms", "N", "give up after so long (default 30000)"}}));
 }

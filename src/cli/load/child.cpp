@@ -123,6 +123,11 @@ void Child::signal(int number) const {
   }
 }
 
+void Child::end(std::chrono::milliseconds patience) {
+  signal(SIGTERM);
+  (void)wait(std::chrono::steady_clock::now() + patience);
+}
+
 void Child::take_in() {
   take_from(out_.get(), end_.out);
   take_from(err_.get(), end_.err);

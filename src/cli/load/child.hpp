@@ -37,6 +37,8 @@ class Child {
   [[nodiscard]] pid_t pid() const { return pid_; }
   // To the child's whole group; nothing when it has been waited for.
   void signal(int number) const;
+  // Asks it to end (SIGTERM), and kills it when it has not after `patience`.
+  void end(std::chrono::milliseconds patience);
   // Takes in what it has written and says whether it still runs; never blocks.
   [[nodiscard]] bool running();
   // Until it ends or the deadline passes; then it is killed.

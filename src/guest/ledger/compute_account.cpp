@@ -1,12 +1,19 @@
 #include "guest/ledger/compute_account.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace headgate::ledger {
 namespace {
 
 constexpr std::uint64_t kBits = (1ull << kCoverageBits) - 1;
+
+// std::popcount would call libgcc, which guests do not link.
+constexpr int ones(std::uint64_t bits) {
+  bits -= bits >> 1 & 0x5555'5555'5555'5555;
+  bits = (bits & 0x3333'3333'3333'3333) + (bits >> 2 & 0x3333'3333'3333'3333);
+  bits = (bits + (bits >> 4)) & 0x0f0f'0f0f'0f0f'0f0f;
+  return static_cast<int>(bits * 0x0101'0101'0101'0101 >> 56);
+}
 
 // Marks `bits` in a word that belongs to turn `epoch` of the ring; returns how many were new.
 int mark(std::atomic<std::uint64_t>& word, std::uint16_t epoch, std::uint64_t bits) {
@@ -14,11 +21,11 @@ int mark(std::atomic<std::uint64_t>& word, std::uint16_t epoch, std::uint64_t bi
   while (true) {
     const auto seen_epoch = static_cast<std::uint16_t>(seen >> kCoverageBits);
     const auto ahead = static_cast<std::int16_t>(static_cast<std::uint16_t>(seen_epoch - epoch));
-    if (ahead > 0) return std::popcount(bits);  // the ring has gone on: nobody can tell any more
+    if (ahead > 0) return ones(bits);  // the ring has gone on: nobody can tell any more
     const std::uint64_t old_bits = ahead == 0 ? seen & kBits : 0;
     const std::uint64_t wanted = static_cast<std::uint64_t>(epoch) << kCoverageBits | old_bits | bits;
     if (wanted == seen) return 0;
-    if (word.compare_exchange_weak(seen, wanted, std::memory_order_relaxed)) return std::popcount(bits & ~old_bits);
+    if (word.compare_exchange_weak(seen, wanted, std::memory_order_relaxed)) return ones(bits & ~old_bits);
   }
 }
 
@@ -43,12 +50,22 @@ std::int64_t cover(ComputeAccount& account, std::int64_t from_ns, std::int64_t t
   return fresh * kCoverageNs;
 }
 
+namespace {
+
+// Where a charge begins. Lateness is made up for; whoever was away longer than any lateness begins now.
+std::int64_t base(std::int64_t paid_ns, std::int64_t now_ns, std::int64_t catch_up_ns) {
+  if (now_ns - paid_ns > 4 * catch_up_ns) return now_ns;
+  return std::max(paid_ns, now_ns - catch_up_ns);
+}
+
+}  // namespace
+
 std::int64_t try_charge(ComputeAccount& account, std::int64_t now_ns, std::int64_t gpu_ns, std::uint32_t ceiling_ppm,
                         std::int64_t catch_up_ns) {
   std::int64_t paid = account.paid_until_ns.load(std::memory_order_relaxed);
   while (true) {
     if (paid > now_ns) return paid - now_ns;
-    const std::int64_t next = std::max(paid, now_ns - catch_up_ns) + price_ns(gpu_ns, ceiling_ppm);
+    const std::int64_t next = base(paid, now_ns, catch_up_ns) + price_ns(gpu_ns, ceiling_ppm);
     if (account.paid_until_ns.compare_exchange_weak(paid, next, std::memory_order_relaxed)) return 0;
   }
 }
@@ -57,7 +74,7 @@ void charge_debt(ComputeAccount& account, std::int64_t now_ns, std::int64_t gpu_
                  std::int64_t catch_up_ns) {
   std::int64_t paid = account.paid_until_ns.load(std::memory_order_relaxed);
   while (!account.paid_until_ns.compare_exchange_weak(
-      paid, std::max(paid, now_ns - catch_up_ns) + price_ns(gpu_ns, ceiling_ppm), std::memory_order_relaxed)) {
+      paid, base(paid, now_ns, catch_up_ns) + price_ns(gpu_ns, ceiling_ppm), std::memory_order_relaxed)) {
   }
 }
 

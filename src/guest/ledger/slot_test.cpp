@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -109,8 +110,9 @@ TEST(Slot, AProcessWhoseFirstThreadHasEndedIsStillAlive) {
       (void)!::write(pipe_fds[1], "x", 1);
       ::pause();
     }).detach();
-    ::pthread_exit(nullptr);
+    ::syscall(SYS_exit, 0);  // this thread alone
   }
+  ::close(pipe_fds[1]);
   char ready;
   ASSERT_EQ(::read(pipe_fds[0], &ready, 1), 1);
   EXPECT_EQ(reap_dead(*page), 0u);
@@ -119,7 +121,6 @@ TEST(Slot, AProcessWhoseFirstThreadHasEndedIsStillAlive) {
   ::waitpid(child, nullptr, 0);
   EXPECT_EQ(reap_dead(*page), 1u);
   ::close(pipe_fds[0]);
-  ::close(pipe_fds[1]);
 }
 
 TEST(Slot, APidGivenAnewDoesNotKeepADeadProcessesSeat) {

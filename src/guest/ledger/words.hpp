@@ -7,6 +7,11 @@
 #include "guest/ledger/layout.hpp"
 #include "guest/ledger/step.hpp"
 
+#if defined(__SANITIZE_THREAD__)
+extern "C" void __tsan_acquire(void* address);
+extern "C" void __tsan_release(void* address);
+#endif
+
 namespace headgate::ledger {
 
 // One slot's operation, as an account word names it.
@@ -64,9 +69,22 @@ void raise(std::atomic<T>& word, T value, const char* name) {
 inline bool swap16(void* word, std::uint64_t expected_low, std::uint64_t expected_high, std::uint64_t low,
                    std::uint64_t high, const char* name) {
   step(name);
+#if defined(__SANITIZE_THREAD__) && defined(__x86_64__)
+  // ThreadSanitizer stands in for this builtin with a lock of its own process, which orders nothing between processes:
+  // the instruction itself, and what the builtin would have told the sanitizer.
+  __tsan_release(word);
+  bool done;
+  asm volatile("lock cmpxchg16b %1"
+               : "=@ccz"(done), "+m"(*static_cast<unsigned __int128*>(word)), "+a"(expected_low), "+d"(expected_high)
+               : "b"(low), "c"(high)
+               : "memory");
+  __tsan_acquire(word);
+  return done;
+#else
   using Wide = unsigned __int128;
   return __sync_bool_compare_and_swap(static_cast<Wide*>(word), Wide{expected_high} << 64 | expected_low,
                                       Wide{high} << 64 | low);
+#endif
 }
 
 // An account word is never read as one: its halves are, and the swap above fails if they were not of one moment.

@@ -52,7 +52,11 @@ CUresult make_context(int device, unsigned flags, bool primary, Context** out) {
   context->id = lib.next_id.fetch_add(1);
   context->order = 0;
   context->legacy = legacy;
-  const CUresult made = make_in_node(context);
+  CUresult made = make_in_node(context);
+  if (made == CUDA_ERROR_OUT_OF_MEMORY) {
+    lib.node->reap();  // the dead may have held what is missing
+    made = make_in_node(context);
+  }
   if (made != CUDA_SUCCESS) {
     stream_objects().give(legacy);
     context_objects().give(context);

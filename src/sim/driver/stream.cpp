@@ -93,8 +93,20 @@ CUresult stream_of(CUstream handle, bool per_thread, Stream** out) {
   return CUDA_SUCCESS;
 }
 
+namespace {
+
+// A driver's launch, record or copy takes processor time: as much as the profile says, if it says any.
+void spend_host_time(std::uint64_t span_ns) {
+  const std::uint64_t until = clock_ns() + span_ns;
+  while (clock_ns() < until) {
+  }
+}
+
+}  // namespace
+
 CUresult submit_locked(Stream* stream, Command& command, std::uint64_t* number) {
   State& state = library().state();
+  if (const std::uint64_t cost_ns = library().profile().host_launch_ns; cost_ns != 0) spend_host_time(cost_ns);
   command.order = ++stream->context->order;
   command.submit_ns = clock_ns();
   while ((*number = sim::push(state, stream->index, command)) == 0) {

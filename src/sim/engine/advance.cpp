@@ -51,10 +51,8 @@ std::uint64_t Engine::next_change_of(std::uint32_t device) const {
       const Stream& stream = state_->streams[s];
       if (stream.phase == Phase::kernel && c == d.active) next = std::min(next, stream.end_ns);
       if (stream.phase != Phase::idle) continue;
-      const Command* command = head_command(s);
-      if (!command) continue;
-      const std::uint64_t ready = ready_ns(s, *command);
-      if (ready > state_->now_ns) next = std::min(next, ready);
+      const Ready* head = head_facts(s);
+      if (head && head->ready_ns > state_->now_ns) next = std::min(next, head->ready_ns);
     }
   }
   if (d.active != kNone && d.contexts > 1 && d.slice_end_ns > state_->now_ns && d.slice_end_ns < next &&

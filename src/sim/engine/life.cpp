@@ -11,7 +11,7 @@ std::uint32_t Engine::open_process(const ProcessIdentity& identity) {
     if (state_->processes[p].used) continue;
     Process& process = change(state_->processes[p]);
     const std::uint32_t generation = process.generation + 1;
-    process = {.used = 1, .generation = generation, .pid = identity.pid, .padding = 0,
+    process = {.used = 1, .generation = generation, .pid = identity.pid, .image = identity.image,
                .pid_namespace = identity.pid_namespace, .start_time = identity.start_time, .comm = {}};
     identity.comm.copy(process.comm, sizeof process.comm - 1);
     commit();
@@ -136,6 +136,7 @@ std::uint32_t Engine::create_stream(std::uint32_t c, StreamKind kind) {
   const std::uint32_t s = next_stream_slot();
   if (s == kNone) return kNone;
   state_->rings[s].tail.store(0, std::memory_order_release);
+  state_->ready[s].number = 0;
   Stream& stream = change(state_->streams[s]);
   stream = {};
   stream.kind = kind;

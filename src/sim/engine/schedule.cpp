@@ -49,11 +49,12 @@ bool Engine::finish_due(std::uint32_t device) {
   const std::uint32_t active = state_->devices[device].active;
   if (active == kNone) return any;
   const Context& context = state_->contexts[active];
-  std::uint32_t next = kNone;
-  for (std::uint32_t s = context.first_stream; s != kNone && context.resident > 0; s = next) {
+  std::uint32_t next = kNone, unseen = context.resident;
+  for (std::uint32_t s = context.first_stream; s != kNone && unseen > 0; s = next) {
     next = state_->links[s].next;
     const Stream& stream = state_->streams[s];
     if (stream.phase != Phase::kernel) continue;
+    --unseen;
     if (stream.end_ns == kNever) {
       const Command& command = *head_command(s);
       if (state_->flags[command.wait_flag].value == 0) continue;

@@ -24,23 +24,34 @@ const Command* Engine::head_command(std::uint32_t stream) const {
   return head < ring.tail.load(std::memory_order_acquire) ? &ring.commands[head % kRingPlaces] : nullptr;
 }
 
-std::uint64_t Engine::ready_ns(std::uint32_t stream, const Command& command) const {
-  return std::max(state_->streams[stream].free_ns, command.submit_ns + state_->profile.submit_ns);
+const Ready* Engine::head_facts(std::uint32_t s) const {
+  Ready& known = state_->ready[s];
+  const Stream& stream = state_->streams[s];
+  if (known.number == stream.head + 1) return &known;
+  const Command* command = head_command(s);
+  if (!command) return nullptr;
+  known.number = 0;
+  known.ready_ns = std::max(stream.free_ns, command->submit_ns + state_->profile.submit_ns);
+  known.order = command->order;
+  known.kind = command->kind;
+  std::atomic_signal_fence(std::memory_order_release);
+  known.number = stream.head + 1;
+  return &known;
 }
 
 // The legacy default stream and the blocking streams of its context wait for each other's older commands.
-bool Engine::in_order(std::uint32_t s, const Command& command) const {
+bool Engine::in_order(std::uint32_t s, std::uint64_t order) const {
   const Stream& stream = state_->streams[s];
   const Context& context = state_->contexts[stream.context];
   if (stream.kind == StreamKind::blocking) {
-    const Command* older = head_command(context.legacy);
-    return !older || older->order > command.order;
+    const Ready* older = head_facts(context.legacy);
+    return !older || older->order > order;
   }
   if (stream.kind != StreamKind::legacy) return true;
   for (std::uint32_t other = context.first_stream; other != kNone; other = state_->links[other].next) {
     if (state_->streams[other].kind != StreamKind::blocking) continue;
-    const Command* older = head_command(other);
-    if (older && older->order < command.order) return false;
+    const Ready* older = head_facts(other);
+    if (older && older->order < order) return false;
   }
   return true;
 }
@@ -53,15 +64,15 @@ bool Engine::event_satisfied(const Command& command) const {
 bool Engine::startable(std::uint32_t s) const {
   const Stream& stream = state_->streams[s];
   if (stream.phase != Phase::idle) return false;
-  const Command* command = head_command(s);
-  if (!command || ready_ns(s, *command) > state_->now_ns || !in_order(s, *command)) return false;
-  switch (command->kind) {
-    case CommandKind::wait_event: return event_satisfied(*command);
-    case CommandKind::wait_flag: return state_->flags[command->wait_flag].value != 0;
+  const Ready* head = head_facts(s);
+  if (!head || head->ready_ns > state_->now_ns || !in_order(s, head->order)) return false;
+  switch (head->kind) {
+    case CommandKind::wait_event: return event_satisfied(*head_command(s));
+    case CommandKind::wait_flag: return state_->flags[head_command(s)->wait_flag].value != 0;
     case CommandKind::copy_to_device:
     case CommandKind::copy_to_host:
     case CommandKind::copy_on_device:
-      return state_->devices[state_->contexts[stream.context].device].copying[engine_of(command->kind)] == kNone;
+      return state_->devices[state_->contexts[stream.context].device].copying[engine_of(head->kind)] == kNone;
     default: return true;
   }
 }
@@ -126,17 +137,18 @@ bool Engine::fits(const Context& context, const Command& command, std::uint32_t*
 // The oldest ready kernel of the context, if the SMs suffice; a younger one does not overtake it.
 bool Engine::start_kernel(std::uint32_t c) {
   const Context& context = state_->contexts[c];
+  if (context.sms_used >= state_->profile.sm_count) return false;
   std::uint32_t oldest = kNone;
   std::uint64_t oldest_ready = kNever, oldest_order = kNever;
   for (std::uint32_t s = context.first_stream; s != kNone; s = state_->links[s].next) {
     if (state_->streams[s].phase != Phase::idle) continue;
-    const Command* command = head_command(s);
-    if (!command || command->kind != CommandKind::kernel || !startable(s)) continue;
-    const std::uint64_t ready = ready_ns(s, *command);
-    if (ready > oldest_ready || (ready == oldest_ready && command->order > oldest_order)) continue;
+    const Ready* head = head_facts(s);
+    if (!head || head->kind != CommandKind::kernel) continue;
+    if (head->ready_ns > oldest_ready || (head->ready_ns == oldest_ready && head->order > oldest_order)) continue;
+    if (!startable(s)) continue;
     oldest = s;
-    oldest_ready = ready;
-    oldest_order = command->order;
+    oldest_ready = head->ready_ns;
+    oldest_order = head->order;
   }
   if (oldest == kNone) return false;
   const Command& command = *head_command(oldest);
@@ -163,9 +175,11 @@ bool Engine::start_ready(std::uint32_t device) {
   std::uint32_t next = kNone;
   for (std::uint32_t s = state_->contexts[active].first_stream; s != kNone; s = next) {
     next = state_->links[s].next;
-    if (!startable(s)) continue;
+    if (state_->streams[s].phase != Phase::idle) continue;
+    const Ready* head = head_facts(s);
+    if (!head || head->kind == CommandKind::kernel || !startable(s)) continue;
     const Command command = *head_command(s);
-    if (command.kind != CommandKind::kernel) any |= step_instant(s, command);
+    any |= step_instant(s, command);
   }
   while (start_kernel(active)) any = true;
   return any;

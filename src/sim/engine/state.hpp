@@ -93,6 +93,16 @@ struct Context {
   std::uint32_t stream_count;
 };
 
+// What the engine knows of the command at a stream's head, so that it need not look into the queue each time. A memory aid
+// outside the journal: right while number is head + 1, and forgotten when a half step is undone.
+struct Ready {
+  std::uint64_t number;
+  std::uint64_t ready_ns;  // the time before which it may not start
+  std::uint64_t order;
+  CommandKind kind;
+  std::uint32_t spare;
+};
+
 struct StreamLink {
   std::uint32_t next, previous;
 };
@@ -115,7 +125,7 @@ struct Process {
   std::uint32_t used;
   std::uint32_t generation;  // raised at each birth in this slot
   std::int32_t pid;
-  std::uint32_t padding;
+  std::uint32_t image;       // tells what exec made of a pid from what it was before
   std::uint64_t pid_namespace;  // inode; 0 where unknown
   std::uint64_t start_time;     // field 22 of /proc/PID/stat; 0 where unknown
   char comm[16];
@@ -189,6 +199,7 @@ struct State {
   Account accounts[kMostAccounts];
   Context contexts[kMostContexts];
   StreamLink links[kMostStreams];
+  Ready ready[kMostStreams];
   Flag flags[kMostFlags];
   Stream streams[kMostStreams];
   Counters counters[kMostAccounts];

@@ -92,21 +92,31 @@ extern "C" {
 
 nvmlReturn_t nvmlDeviceGetCount(unsigned* deviceCount) { return nvml::count("nvmlDeviceGetCount", deviceCount); }
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned* deviceCount) { return nvml::count("nvmlDeviceGetCount_v2", deviceCount); }
-nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t* device) { return nvml::by_index("nvmlDeviceGetHandleByIndex", index, device); }
-nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t* device) { return nvml::by_index("nvmlDeviceGetHandleByIndex_v2", index, device); }
-nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char* pciBusId, nvmlDevice_t* device) { return nvml::by_pci("nvmlDeviceGetHandleByPciBusId", pciBusId, device); }
-nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char* pciBusId, nvmlDevice_t* device) { return nvml::by_pci("nvmlDeviceGetHandleByPciBusId_v2", pciBusId, device); }
+nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t* device) {
+  return nvml::by_index("nvmlDeviceGetHandleByIndex", index, device);
+}
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t* device) {
+  return nvml::by_index("nvmlDeviceGetHandleByIndex_v2", index, device);
+}
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char* pciBusId, nvmlDevice_t* device) {
+  return nvml::by_pci("nvmlDeviceGetHandleByPciBusId", pciBusId, device);
+}
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char* pciBusId, nvmlDevice_t* device) {
+  return nvml::by_pci("nvmlDeviceGetHandleByPciBusId_v2", pciBusId, device);
+}
 
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* device) {
-  return nvml::find_device("nvmlDeviceGetHandleByUUID", uuid, device, [&](const sim::Profile& profile, std::uint32_t i) {
-    return std::strcmp(uuid, sim::uuid_text(profile, i).data()) == 0;
-  });
+  return nvml::find_device("nvmlDeviceGetHandleByUUID", uuid, device,
+                           [&](const sim::Profile& profile, std::uint32_t i) {
+                             return std::strcmp(uuid, sim::uuid_text(profile, i).data()) == 0;
+                           });
 }
 
 nvmlReturn_t nvmlDeviceGetHandleBySerial(const char* serial, nvmlDevice_t* device) {
-  return nvml::find_device("nvmlDeviceGetHandleBySerial", serial, device, [&](const sim::Profile& profile, std::uint32_t i) {
-    return std::strcmp(serial, sim::serial_number(profile, i).data()) == 0;
-  });
+  return nvml::find_device("nvmlDeviceGetHandleBySerial", serial, device,
+                           [&](const sim::Profile& profile, std::uint32_t i) {
+                             return std::strcmp(serial, sim::serial_number(profile, i).data()) == 0;
+                           });
 }
 
 nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned* index) {
@@ -114,11 +124,13 @@ nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned* index) {
 }
 
 nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned* minorNumber) {
-  return nvml::value_of("nvmlDeviceGetMinorNumber", device, minorNumber, [](const DeviceView& view) { return view.index(); });
+  return nvml::value_of("nvmlDeviceGetMinorNumber", device, minorNumber,
+                        [](const DeviceView& view) { return view.index(); });
 }
 
 nvmlReturn_t nvmlDeviceGetBoardId(nvmlDevice_t device, unsigned* boardId) {
-  return nvml::value_of("nvmlDeviceGetBoardId", device, boardId, [](const DeviceView& view) { return pci_bus(view.profile(), view.index()) << 8; });
+  return nvml::value_of("nvmlDeviceGetBoardId", device, boardId,
+                        [](const DeviceView& view) { return pci_bus(view.profile(), view.index()) << 8; });
 }
 
 nvmlReturn_t nvmlDeviceGetMultiGpuBoard(nvmlDevice_t device, unsigned* multiGpuBool) {
@@ -126,23 +138,34 @@ nvmlReturn_t nvmlDeviceGetMultiGpuBoard(nvmlDevice_t device, unsigned* multiGpuB
 }
 
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char* name, unsigned length) {
-  return nvml::on_device("nvmlDeviceGetName", device, [&](const DeviceView& view) { return nvml::give_text(view.profile().model, name, length); });
+  return nvml::on_device("nvmlDeviceGetName", device,
+                         [&](const DeviceView& view) { return nvml::give_text(view.profile().model, name, length); });
 }
 
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char* uuid, unsigned length) {
-  return nvml::on_device("nvmlDeviceGetUUID", device, [&](const DeviceView& view) { return nvml::give_text(uuid_text(view.profile(), view.index()).data(), uuid, length); });
+  return nvml::on_device("nvmlDeviceGetUUID", device, [&](const DeviceView& view) {
+    return nvml::give_text(uuid_text(view.profile(), view.index()).data(), uuid, length);
+  });
 }
 
 nvmlReturn_t nvmlDeviceGetSerial(nvmlDevice_t device, char* serial, unsigned length) {
-  return nvml::on_device("nvmlDeviceGetSerial", device, [&](const DeviceView& view) { return nvml::give_text(serial_number(view.profile(), view.index()).data(), serial, length); });
+  return nvml::on_device("nvmlDeviceGetSerial", device, [&](const DeviceView& view) {
+    return nvml::give_text(serial_number(view.profile(), view.index()).data(), serial, length);
+  });
 }
 
 nvmlReturn_t nvmlDeviceGetVbiosVersion(nvmlDevice_t device, char* version, unsigned length) {
-  return nvml::on_device("nvmlDeviceGetVbiosVersion", device, [&](const DeviceView& view) { return nvml::give_text(view.profile().vbios_version, version, length); });
+  return nvml::on_device("nvmlDeviceGetVbiosVersion", device, [&](const DeviceView& view) {
+    return nvml::give_text(view.profile().vbios_version, version, length);
+  });
 }
 
-nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_v1_t* pci) { return nvml::pci_v1("nvmlDeviceGetPciInfo", device, pci); }
-nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, nvmlPciInfo_v1_t* pci) { return nvml::pci_v1("nvmlDeviceGetPciInfo_v2", device, pci); }
+nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_v1_t* pci) {
+  return nvml::pci_v1("nvmlDeviceGetPciInfo", device, pci);
+}
+nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, nvmlPciInfo_v1_t* pci) {
+  return nvml::pci_v1("nvmlDeviceGetPciInfo_v2", device, pci);
+}
 
 nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t* pci) {
   return nvml::on_device("nvmlDeviceGetPciInfo_v3", device, [&](const DeviceView& view) {
@@ -157,11 +180,13 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t* pci) {
 }
 
 nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t device, nvmlDeviceArchitecture_t* arch) {
-  return nvml::value_of("nvmlDeviceGetArchitecture", device, arch, [](const DeviceView& view) { return view.profile().nvml_architecture; });
+  return nvml::value_of("nvmlDeviceGetArchitecture", device, arch,
+                        [](const DeviceView& view) { return view.profile().nvml_architecture; });
 }
 
 nvmlReturn_t nvmlDeviceGetBrand(nvmlDevice_t device, nvmlBrandType_t* type) {
-  return nvml::value_of("nvmlDeviceGetBrand", device, type, [](const DeviceView& view) { return view.profile().nvml_brand; });
+  return nvml::value_of("nvmlDeviceGetBrand", device, type,
+                        [](const DeviceView& view) { return view.profile().nvml_brand; });
 }
 
 nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int* major, int* minor) {
@@ -174,24 +199,32 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int* major,
 }
 
 nvmlReturn_t nvmlDeviceGetNumGpuCores(nvmlDevice_t device, unsigned* numCores) {
-  return nvml::value_of("nvmlDeviceGetNumGpuCores", device, numCores, [](const DeviceView& view) { return view.profile().sm_count * view.profile().cores_per_sm; });
+  return nvml::value_of("nvmlDeviceGetNumGpuCores", device, numCores,
+                        [](const DeviceView& view) { return view.profile().sm_count * view.profile().cores_per_sm; });
 }
 
 nvmlReturn_t nvmlDeviceGetMemoryBusWidth(nvmlDevice_t device, unsigned* busWidth) {
-  return nvml::value_of("nvmlDeviceGetMemoryBusWidth", device, busWidth, [](const DeviceView& view) { return view.profile().memory_bus_bits; });
+  return nvml::value_of("nvmlDeviceGetMemoryBusWidth", device, busWidth,
+                        [](const DeviceView& view) { return view.profile().memory_bus_bits; });
 }
 
-nvmlReturn_t nvmlSystemGetCudaDriverVersion(int* cudaDriverVersion) { return nvml::cuda_version("nvmlSystemGetCudaDriverVersion", cudaDriverVersion); }
-nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int* cudaDriverVersion) { return nvml::cuda_version("nvmlSystemGetCudaDriverVersion_v2", cudaDriverVersion); }
+nvmlReturn_t nvmlSystemGetCudaDriverVersion(int* cudaDriverVersion) {
+  return nvml::cuda_version("nvmlSystemGetCudaDriverVersion", cudaDriverVersion);
+}
+nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int* cudaDriverVersion) {
+  return nvml::cuda_version("nvmlSystemGetCudaDriverVersion_v2", cudaDriverVersion);
+}
 
 nvmlReturn_t nvmlSystemGetDriverVersion(char* version, unsigned length) {
-  return nvml::answer("nvmlSystemGetDriverVersion", [&](sim::Node& node) { return nvml::give_text(node.profile().driver_version, version, length); });
+  return nvml::answer("nvmlSystemGetDriverVersion",
+                      [&](sim::Node& node) { return nvml::give_text(node.profile().driver_version, version, length); });
 }
 
 // CUDA's major version, then the driver's.
 nvmlReturn_t nvmlSystemGetNVMLVersion(char* version, unsigned length) {
   return nvml::answer("nvmlSystemGetNVMLVersion", [&](sim::Node& node) {
-    return nvml::give_text(std::to_string(node.profile().cuda_version / 1000) + "." + node.profile().driver_version, version, length);
+    return nvml::give_text(std::to_string(node.profile().cuda_version / 1000) + "." + node.profile().driver_version,
+                           version, length);
   });
 }
 

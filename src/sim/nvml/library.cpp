@@ -18,7 +18,8 @@ char handles[kMostDevices];
 void say_once(const Error& error) {
   static std::atomic<bool> said{false};
   if (said.exchange(true)) return;
-  const std::string line = "headgate-sim: NVML: " + error.message + (error.hint.empty() ? "" : "; " + error.hint) + "\n";
+  const std::string line =
+      "headgate-sim: NVML: " + error.message + (error.hint.empty() ? "" : "; " + error.hint) + "\n";
   static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));
 }
 

@@ -17,13 +17,15 @@ constexpr unsigned kSamplingPeriodUs = 167'000;
 // Between what an idle GPU draws and its limit, in proportion to the busy time.
 std::uint64_t power_mw(const DeviceView& view) {
   const Profile& profile = view.profile();
-  return profile.power_idle_mw + std::uint64_t{profile.power_default_mw - profile.power_idle_mw} * view.busy_percent() / 100;
+  return profile.power_idle_mw +
+         std::uint64_t{profile.power_default_mw - profile.power_idle_mw} * view.busy_percent() / 100;
 }
 
 unsigned temperature_c(const DeviceView& view) {
   const Profile& profile = view.profile();
   const std::uint64_t range_mw = std::max<std::uint64_t>(profile.power_max_mw - profile.power_idle_mw, 1);
-  return static_cast<unsigned>(profile.temperature_idle_c + (profile.temperature_full_c - profile.temperature_idle_c) * (power_mw(view) - profile.power_idle_mw) / range_mw);
+  return static_cast<unsigned>(profile.temperature_idle_c + (profile.temperature_full_c - profile.temperature_idle_c) *
+                                                                (power_mw(view) - profile.power_idle_mw) / range_mw);
 }
 
 nvmlReturn_t clock_of(const DeviceView& view, abi::nvmlClockType_t type, bool most, unsigned* out) {
@@ -44,14 +46,21 @@ std::uint64_t realtime_us() {
 // Processes that held the GPU since `last_seen_us` (at most the last second), one sample each, stamped now.
 std::vector<abi::nvmlProcessUtilizationSample_t> samples_since(const DeviceView& view, std::uint64_t last_seen_us) {
   const std::uint64_t now_us = realtime_us(), now_ns = view.state().now_ns;
-  const std::uint64_t ago_ns = last_seen_us >= now_us ? 0 : std::min<std::uint64_t>(now_us - last_seen_us, 1'000'000) * 1000;
+  const std::uint64_t ago_ns =
+      last_seen_us >= now_us ? 0 : std::min<std::uint64_t>(now_us - last_seen_us, 1'000'000) * 1000;
   const std::uint64_t from_ns = now_ns > ago_ns ? now_ns - ago_ns : 0;
   std::vector<abi::nvmlProcessUtilizationSample_t> samples;
   for (std::uint32_t i = 0; i < kMostAccounts; ++i) {
     const Account& account = view.state().accounts[i];
     if (account.used != 1 || account.device != view.index()) continue;
     const unsigned busy = view.busy_percent(view.state().history[i], from_ns);
-    if (busy > 0) samples.push_back({.pid = static_cast<unsigned>(account.pid), .timeStamp = now_us, .smUtil = busy, .memUtil = 0, .encUtil = 0, .decUtil = 0});
+    if (busy > 0)
+      samples.push_back({.pid = static_cast<unsigned>(account.pid),
+                         .timeStamp = now_us,
+                         .smUtil = busy,
+                         .memUtil = 0,
+                         .encUtil = 0,
+                         .decUtil = 0});
   }
   return samples;
 }
@@ -91,8 +100,8 @@ nvmlReturn_t nvmlDeviceGetDecoderUtilization(nvmlDevice_t device, unsigned* util
 }
 
 // Without a buffer: how many samples there may be. With one: those there are, or NOT_FOUND.
-nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationSample_t* utilization, unsigned* processSamplesCount,
-                                             unsigned long long lastSeenTimeStamp) {
+nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationSample_t* utilization,
+                                             unsigned* processSamplesCount, unsigned long long lastSeenTimeStamp) {
   return nvml::on_device("nvmlDeviceGetProcessUtilization", device, [&](const DeviceView& view) {
     if (processSamplesCount == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
     const auto samples = nvml::samples_since(view, lastSeenTimeStamp);
@@ -106,19 +115,23 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUti
 }
 
 nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, nvmlClockType_t type, unsigned* clock) {
-  return nvml::on_device("nvmlDeviceGetClockInfo", device, [&](const DeviceView& view) { return nvml::clock_of(view, type, false, clock); });
+  return nvml::on_device("nvmlDeviceGetClockInfo", device,
+                         [&](const DeviceView& view) { return nvml::clock_of(view, type, false, clock); });
 }
 nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, nvmlClockType_t type, unsigned* clock) {
-  return nvml::on_device("nvmlDeviceGetMaxClockInfo", device, [&](const DeviceView& view) { return nvml::clock_of(view, type, true, clock); });
+  return nvml::on_device("nvmlDeviceGetMaxClockInfo", device,
+                         [&](const DeviceView& view) { return nvml::clock_of(view, type, true, clock); });
 }
 
 // Cards for servers stay in P0 whatever they do.
 nvmlReturn_t nvmlDeviceGetPerformanceState(nvmlDevice_t device, nvmlPstates_t* pState) {
-  return nvml::value_of("nvmlDeviceGetPerformanceState", device, pState, [](const DeviceView&) { return NVML_PSTATE_0; });
+  return nvml::value_of("nvmlDeviceGetPerformanceState", device, pState,
+                        [](const DeviceView&) { return NVML_PSTATE_0; });
 }
 
 nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned* power) {
-  return nvml::value_of("nvmlDeviceGetPowerUsage", device, power, [](const DeviceView& view) { return nvml::power_mw(view); });
+  return nvml::value_of("nvmlDeviceGetPowerUsage", device, power,
+                        [](const DeviceView& view) { return nvml::power_mw(view); });
 }
 
 // Since the machine's start: the node counts its time from there.
@@ -126,7 +139,8 @@ nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned l
   return nvml::value_of("nvmlDeviceGetTotalEnergyConsumption", device, energy, [](const DeviceView& view) {
     const sim::Profile& profile = view.profile();
     const std::uint64_t busy_us = view.device().busy_ns / 1000, up_us = view.state().now_ns / 1000;
-    return up_us / 1000 * profile.power_idle_mw / 1000 + busy_us / 1000 * (profile.power_default_mw - profile.power_idle_mw) / 1000;
+    return up_us / 1000 * profile.power_idle_mw / 1000 +
+           busy_us / 1000 * (profile.power_default_mw - profile.power_idle_mw) / 1000;
   });
 }
 
@@ -139,13 +153,16 @@ nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, nvmlTemperatureSensor
 }
 
 nvmlReturn_t nvmlDeviceGetPowerManagementLimit(nvmlDevice_t device, unsigned* limit) {
-  return nvml::value_of("nvmlDeviceGetPowerManagementLimit", device, limit, [](const DeviceView& view) { return view.profile().power_default_mw; });
+  return nvml::value_of("nvmlDeviceGetPowerManagementLimit", device, limit,
+                        [](const DeviceView& view) { return view.profile().power_default_mw; });
 }
 nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t device, unsigned* limit) {
-  return nvml::value_of("nvmlDeviceGetEnforcedPowerLimit", device, limit, [](const DeviceView& view) { return view.profile().power_default_mw; });
+  return nvml::value_of("nvmlDeviceGetEnforcedPowerLimit", device, limit,
+                        [](const DeviceView& view) { return view.profile().power_default_mw; });
 }
 nvmlReturn_t nvmlDeviceGetPowerManagementDefaultLimit(nvmlDevice_t device, unsigned* defaultLimit) {
-  return nvml::value_of("nvmlDeviceGetPowerManagementDefaultLimit", device, defaultLimit, [](const DeviceView& view) { return view.profile().power_default_mw; });
+  return nvml::value_of("nvmlDeviceGetPowerManagementDefaultLimit", device, defaultLimit,
+                        [](const DeviceView& view) { return view.profile().power_default_mw; });
 }
 nvmlReturn_t nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t device, unsigned* minLimit, unsigned* maxLimit) {
   return nvml::on_device("nvmlDeviceGetPowerManagementLimitConstraints", device, [&](const DeviceView& view) {

@@ -15,7 +15,9 @@ using abi::nvmlReturn_t;
 constexpr unsigned kNoInstance = ~0U;  // GPU and compute instance where there is no MIG
 constexpr unsigned kMemoryVersion2 = sizeof(abi::nvmlMemory_v2_t) | 2U << 24;
 
-bool listed(const Account& account, std::uint32_t device) { return account.used == 1 && account.device == device && account.contexts > 0; }
+bool listed(const Account& account, std::uint32_t device) {
+  return account.used == 1 && account.device == device && account.contexts > 0;
+}
 
 void describe(const Account& account, abi::nvmlProcessInfo_v1_t& out) {
   out = {};
@@ -106,31 +108,40 @@ nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t* 
   });
 }
 
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned* infoCount, nvmlProcessInfo_v1_t* infos) {
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned* infoCount,
+                                                  nvmlProcessInfo_v1_t* infos) {
   return nvml::compute_processes("nvmlDeviceGetComputeRunningProcesses", device, infoCount, infos);
 }
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned* infoCount, nvmlProcessInfo_v2_t* infos) {
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned* infoCount,
+                                                     nvmlProcessInfo_v2_t* infos) {
   return nvml::compute_processes("nvmlDeviceGetComputeRunningProcesses_v2", device, infoCount, infos);
 }
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* infoCount, nvmlProcessInfo_t* infos) {
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* infoCount,
+                                                     nvmlProcessInfo_t* infos) {
   return nvml::compute_processes("nvmlDeviceGetComputeRunningProcesses_v3", device, infoCount, infos);
 }
-nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device, unsigned* infoCount, nvmlProcessInfo_v1_t* infos) {
+nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device, unsigned* infoCount,
+                                                   nvmlProcessInfo_v1_t* infos) {
   return nvml::no_processes("nvmlDeviceGetGraphicsRunningProcesses", device, infoCount, infos);
 }
-nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t device, unsigned* infoCount, nvmlProcessInfo_v2_t* infos) {
+nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t device, unsigned* infoCount,
+                                                      nvmlProcessInfo_v2_t* infos) {
   return nvml::no_processes("nvmlDeviceGetGraphicsRunningProcesses_v2", device, infoCount, infos);
 }
-nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned* infoCount, nvmlProcessInfo_t* infos) {
+nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned* infoCount,
+                                                      nvmlProcessInfo_t* infos) {
   return nvml::no_processes("nvmlDeviceGetGraphicsRunningProcesses_v3", device, infoCount, infos);
 }
-nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses(nvmlDevice_t device, unsigned* infoCount, nvmlProcessInfo_v1_t* infos) {
+nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses(nvmlDevice_t device, unsigned* infoCount,
+                                                     nvmlProcessInfo_v1_t* infos) {
   return nvml::no_processes("nvmlDeviceGetMPSComputeRunningProcesses", device, infoCount, infos);
 }
-nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v2(nvmlDevice_t device, unsigned* infoCount, nvmlProcessInfo_v2_t* infos) {
+nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v2(nvmlDevice_t device, unsigned* infoCount,
+                                                        nvmlProcessInfo_v2_t* infos) {
   return nvml::no_processes("nvmlDeviceGetMPSComputeRunningProcesses_v2", device, infoCount, infos);
 }
-nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* infoCount, nvmlProcessInfo_t* infos) {
+nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* infoCount,
+                                                        nvmlProcessInfo_t* infos) {
   return nvml::no_processes("nvmlDeviceGetMPSComputeRunningProcesses_v3", device, infoCount, infos);
 }
 

@@ -23,18 +23,32 @@ nvmlReturn_t always(const char* function, nvmlDevice_t device, Mode* out, Mode m
 }
 
 // A100 (8.0) and Hopper have MIG; a card without it answers NOT_SUPPORTED.
-bool has_mig(const sim::Profile& profile) { return profile.capability_major >= 9 || (profile.capability_major == 8 && profile.capability_minor == 0); }
+bool has_mig(const sim::Profile& profile) {
+  return profile.capability_major >= 9 || (profile.capability_major == 8 && profile.capability_minor == 0);
+}
 
 }  // namespace
 
 extern "C" {
 
-nvmlReturn_t nvmlDeviceGetAccountingMode(nvmlDevice_t device, nvmlEnableState_t* mode) { return always("nvmlDeviceGetAccountingMode", device, mode, NVML_FEATURE_DISABLED); }
-nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, nvmlComputeMode_t* mode) { return always("nvmlDeviceGetComputeMode", device, mode, NVML_COMPUTEMODE_DEFAULT); }
-nvmlReturn_t nvmlDeviceGetDisplayActive(nvmlDevice_t device, nvmlEnableState_t* isActive) { return always("nvmlDeviceGetDisplayActive", device, isActive, NVML_FEATURE_DISABLED); }
-nvmlReturn_t nvmlDeviceGetDisplayMode(nvmlDevice_t device, nvmlEnableState_t* display) { return always("nvmlDeviceGetDisplayMode", device, display, NVML_FEATURE_DISABLED); }
-nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device, nvmlEnableState_t* mode) { return always("nvmlDeviceGetPersistenceMode", device, mode, NVML_FEATURE_ENABLED); }
-nvmlReturn_t nvmlDeviceGetPowerManagementMode(nvmlDevice_t device, nvmlEnableState_t* mode) { return always("nvmlDeviceGetPowerManagementMode", device, mode, NVML_FEATURE_ENABLED); }
+nvmlReturn_t nvmlDeviceGetAccountingMode(nvmlDevice_t device, nvmlEnableState_t* mode) {
+  return always("nvmlDeviceGetAccountingMode", device, mode, NVML_FEATURE_DISABLED);
+}
+nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, nvmlComputeMode_t* mode) {
+  return always("nvmlDeviceGetComputeMode", device, mode, NVML_COMPUTEMODE_DEFAULT);
+}
+nvmlReturn_t nvmlDeviceGetDisplayActive(nvmlDevice_t device, nvmlEnableState_t* isActive) {
+  return always("nvmlDeviceGetDisplayActive", device, isActive, NVML_FEATURE_DISABLED);
+}
+nvmlReturn_t nvmlDeviceGetDisplayMode(nvmlDevice_t device, nvmlEnableState_t* display) {
+  return always("nvmlDeviceGetDisplayMode", device, display, NVML_FEATURE_DISABLED);
+}
+nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device, nvmlEnableState_t* mode) {
+  return always("nvmlDeviceGetPersistenceMode", device, mode, NVML_FEATURE_ENABLED);
+}
+nvmlReturn_t nvmlDeviceGetPowerManagementMode(nvmlDevice_t device, nvmlEnableState_t* mode) {
+  return always("nvmlDeviceGetPowerManagementMode", device, mode, NVML_FEATURE_ENABLED);
+}
 
 nvmlReturn_t nvmlDeviceGetVirtualizationMode(nvmlDevice_t device, nvmlGpuVirtualizationMode_t* pVirtualMode) {
   return always("nvmlDeviceGetVirtualizationMode", device, pVirtualMode, NVML_GPU_VIRTUALIZATION_MODE_NONE);
@@ -55,7 +69,9 @@ nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned* currentMode, un
 
 // Cooled by the server's fans, not its own.
 nvmlReturn_t nvmlDeviceGetFanSpeed(nvmlDevice_t device, unsigned* speed) {
-  return nvml::on_device("nvmlDeviceGetFanSpeed", device, [&](const DeviceView&) { return speed == nullptr ? NVML_ERROR_INVALID_ARGUMENT : NVML_ERROR_NOT_SUPPORTED; });
+  return nvml::on_device("nvmlDeviceGetFanSpeed", device, [&](const DeviceView&) {
+    return speed == nullptr ? NVML_ERROR_INVALID_ARGUMENT : NVML_ERROR_NOT_SUPPORTED;
+  });
 }
 
 }  // extern "C"

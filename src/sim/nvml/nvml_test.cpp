@@ -111,7 +111,8 @@ TEST_F(Nvml, ADeviceIsTheSameByIndexUuidSerialAndPciAddress) {
   EXPECT_EQ(found, device(1));
   EXPECT_EQ(NVML(nvmlDeviceGetHandleBySerial)(serial, &found), NVML_SUCCESS);
   EXPECT_EQ(found, device(1));
-  for (const char* address : {static_cast<const char*>(pci.busId), static_cast<const char*>(pci.busIdLegacy), "1f:00.0"}) {
+  for (const char* address :
+       {static_cast<const char*>(pci.busId), static_cast<const char*>(pci.busIdLegacy), "1f:00.0"}) {
     found = nullptr;
     EXPECT_EQ(NVML(nvmlDeviceGetHandleByPciBusId_v2)(address, &found), NVML_SUCCESS) << address;
     EXPECT_EQ(found, device(1));
@@ -177,7 +178,8 @@ TEST_F(Nvml, EachVersionOfTheProcessListFillsItsOwnLayout) {
     EXPECT_EQ(v2[0].gpuInstanceId, ~0U);
     EXPECT_EQ(v2[1].pid, 0x77777777U);
   }
-  EXPECT_EQ(NVML(nvmlDeviceGetComputeRunningProcesses_v3)(device(0), &(count = 0), nullptr), NVML_SUCCESS) << "it has no context there";
+  EXPECT_EQ(NVML(nvmlDeviceGetComputeRunningProcesses_v3)(device(0), &(count = 0), nullptr), NVML_SUCCESS)
+      << "it has no context there";
   EXPECT_EQ(NVML(nvmlDeviceGetGraphicsRunningProcesses_v3)(device(1), &(count = 2), v2), NVML_SUCCESS);
   EXPECT_EQ(count, 0U);
 }
@@ -232,7 +234,8 @@ TEST_F(Nvml, LoadShowsInUtilisationPowerAndTheProcessesSamples) {
   EXPECT_EQ(sample.pid, static_cast<unsigned>(::getpid()));
   EXPECT_GE(sample.smUtil, 2U);
   EXPECT_LE(sample.smUtil, 100U);
-  EXPECT_EQ(NVML(nvmlDeviceGetProcessUtilization)(device(), &sample, &count, ~0ULL), NVML_ERROR_NOT_FOUND) << "nothing is newer than the future";
+  EXPECT_EQ(NVML(nvmlDeviceGetProcessUtilization)(device(), &sample, &count, ~0ULL), NVML_ERROR_NOT_FOUND)
+      << "nothing is newer than the future";
 }
 
 TEST_F(Nvml, MigIsAnsweredByACardThatHasItAndRefusedByOneThatHasNot) {
@@ -270,7 +273,10 @@ TEST_F(Nvml, EveryFunctionWhoseSignatureWeKnowIsServedNotStubbed) {
     if (!name.has_signature) continue;
     Dl_info where{};
     ElfW(Sym)* symbol = nullptr;
-    ASSERT_NE(::dladdr1(::dlsym(nvml_library(), name.name.data()), &where, reinterpret_cast<void**>(&symbol), RTLD_DL_SYMENT), 0) << name.name;
+    ASSERT_NE(
+        ::dladdr1(::dlsym(nvml_library(), name.name.data()), &where, reinterpret_cast<void**>(&symbol), RTLD_DL_SYMENT),
+        0)
+        << name.name;
     ASSERT_NE(symbol, nullptr) << name.name;
     EXPECT_EQ(ELF64_ST_BIND(symbol->st_info), STB_GLOBAL) << name.name << " is only the weak stub";
   }

@@ -4,6 +4,8 @@
 // A caller passes the arguments of the real signature; the calling conventions we build for (System V x86-64, AAPCS64) let the callee ignore them.
 #include "guest/abi/cuda.hpp"
 
-#define CU_NAME(name, kind) \
-  extern "C" __attribute__((weak, visibility("default"))) headgate::abi::CUresult name() { return headgate::abi::CUDA_ERROR_NOT_SUPPORTED; }
+#define CU_NAME(name, kind)                                                                \
+  extern "C" __attribute__((weak, visibility("default"))) headgate::abi::CUresult name() { \
+    return headgate::abi::CUDA_ERROR_NOT_SUPPORTED;                                        \
+  }
 #include "guest/abi/cuda_table.def"

@@ -59,7 +59,7 @@ struct ContextMeter {
 struct alignas(64) StreamMeter {
   static constexpr std::uint32_t kClosed = 16;  // unsettled brackets; with all in use the open one goes on
   // The launch path's own line.
-  std::atomic<std::int64_t> credit_ns{0};       // of the open bracket; below 0 only in a PDL chain
+  std::atomic<std::int64_t> spent_ns{0};        // by the launches of the open bracket, at their estimates
   std::atomic<std::uint32_t> launches{0};       // of the open bracket
   std::atomic<std::uint64_t> function{0};       // of the last launch
   std::atomic<bool> open{false};

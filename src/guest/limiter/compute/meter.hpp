@@ -8,6 +8,8 @@
 //     abi::CUresult query(abi::CUevent);                         // SUCCESS, NOT_READY, or a failure
 //     abi::CUresult elapsed(float* ms, abi::CUevent, abi::CUevent);
 //     abi::CUresult idle(abi::CUstream, ContextMeter&);          // cuStreamQuery where a capture forbids nothing, else NOT_READY
+//     void enter(ContextMeter&);                                // the settler is about to ask about this context
+//     std::uint32_t ceiling_ppm(const ContextMeter&);
 //     void failed(ContextMeter&, abi::CUresult, const char* call);
 //   };
 #pragma once
@@ -35,19 +37,18 @@ inline constexpr std::uint32_t kProbeEvery = 8;         // thin brackets between
 template <typename Port>
 class Meter {
  public:
-  Meter(Port& port, Estimates& estimates) : port_(port), estimates_(estimates) {}
+  constexpr Meter(Port& port, Estimates& estimates) : port_(port), estimates_(estimates) {}
 
   // --- launching threads, under the stream's lock ---
 
-  // Before the first launch of a bracket: records the start event. `admission` has been charged.
-  void open(StreamMeter& stream, const Admission& admission) {
+  // Before the first launch of a bracket: records the start event.
+  void open(StreamMeter& stream) {
     ContextMeter& context = *stream.context;
     Bracket& bracket = stream.bracket;
     bracket = {};
-    bracket.charged_ns = admission.credit_ns;
     stream.launches.store(0, std::memory_order_relaxed);
     stream.function.store(0, std::memory_order_relaxed);
-    stream.credit_ns.store(admission.credit_ns, std::memory_order_relaxed);
+    stream.spent_ns.store(0, std::memory_order_relaxed);
     if (!take_event(context, bracket.start) || !take_event(context, bracket.end)) return;
     const std::int64_t before_ns = port_.now_ns();
     if (!good(context, port_.record(bracket.start, stream.handle), "cuEventRecord")) return;
@@ -57,21 +58,16 @@ class Meter {
     if (stream.last_open_ns != 0 && cost_ns * 50 > bracket.opened_ns - stream.last_open_ns)
       stream.quantum_ns = std::min(stream.quantum_ns * 2, kMostQuantumNs);
     stream.last_open_ns = bracket.opened_ns;
+    context.pace->open.fetch_add(1, std::memory_order_relaxed);
+    context.pace->unsettled.fetch_add(1, std::memory_order_relaxed);
     stream.open.store(true, std::memory_order_release);
     if (context.pace->oldest_ns.load(std::memory_order_relaxed) == 0)
       context.pace->oldest_ns.store(bracket.opened_ns, std::memory_order_relaxed);
   }
 
-  // The open bracket goes on with more credit.
-  void extend(StreamMeter& stream, const Admission& admission) {
-    stream.bracket.charged_ns += admission.credit_ns;
-    stream.credit_ns.store(stream.credit_ns.load(std::memory_order_relaxed) + admission.credit_ns,
-                           std::memory_order_relaxed);
-  }
-
   // Accounts one launch of `function` to the open bracket; before the launch itself.
   void count(StreamMeter& stream, std::uint64_t function, std::int64_t est_ns) {
-    stream.credit_ns.store(stream.credit_ns.load(std::memory_order_relaxed) - est_ns, std::memory_order_relaxed);
+    stream.spent_ns.store(stream.spent_ns.load(std::memory_order_relaxed) + est_ns, std::memory_order_relaxed);
     stream.launches.store(stream.launches.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     if (stream.function.load(std::memory_order_relaxed) == function) return;
     stream.function.store(function, std::memory_order_relaxed);
@@ -89,9 +85,30 @@ class Meter {
     if (alone || probe || stream.bracket.function_count == Bracket::kFunctions) close(stream);
   }
 
+  // One launch past the gate. 0: it is paid for, counted, and a bracket is open unless the context failed. Else how long to
+  // wait before asking again; nothing of the stream is open then.
+  std::int64_t pass(StreamMeter& stream, std::uint64_t function, std::int64_t est_ns, bool alone, bool chained,
+                    std::int64_t asked_ns) {
+    ContextMeter& context = *stream.context;
+    if (alone || full(stream, chained)) close(stream);
+    if (!take_credit(*context.pace, est_ns)) {
+      const Admission admission = admit(*context.account, *context.pace, port_.ceiling_ppm(context), port_.now_ns(),
+                                        asked_ns, est_ns);
+      if (admission.wait_ns != 0) {
+        close(stream);
+        return admission.wait_ns;
+      }
+      if (admission.debt) context.account->passed_in_debt.fetch_add(1, std::memory_order_relaxed);
+      context.pace->credit_ns.fetch_add(admission.credit_ns - est_ns, std::memory_order_relaxed);
+    }
+    if (!stream.open.load()) open(stream);
+    count(stream, function, est_ns);
+    return 0;
+  }
+
   // What the launches of the open bracket are estimated at.
   std::int64_t expected_ns(const StreamMeter& stream) const {
-    return stream.bracket.charged_ns - stream.credit_ns.load(std::memory_order_relaxed);
+    return stream.open.load(std::memory_order_relaxed) ? stream.spent_ns.load(std::memory_order_relaxed) : 0;
   }
   bool full(const StreamMeter& stream, bool chained) const {
     return expected_ns(stream) >= (chained ? 4 : 1) * stream.quantum_ns;
@@ -107,18 +124,34 @@ class Meter {
     if (!good(context, port_.record(bracket.end, stream.handle), "cuEventRecord")) return;
     bracket.closed_ns = port_.now_ns();
     if (bracket.first_ns == 0) bracket.first_ns = bracket.closed_ns;
-    refund(stream);
+    finish(stream);
     stream.closed[tail % StreamMeter::kClosed] = bracket;
     stream.open.store(false, std::memory_order_relaxed);
     stream.tail.store(tail + 1, std::memory_order_release);
   }
 
+  // Before a thread waits: what it left open on other streams would stay open all that time.
+  template <typename Pause>
+  void close_all(std::span<StreamMeter> streams, const ContextMeter& context, const StreamMeter& but, Pause pause) {
+    for (StreamMeter& stream : streams) {
+      if (&stream == &but || !stream.open.load(std::memory_order_acquire) || stream.context != &context) continue;
+      // The per-thread stream's handle would name the caller's own.
+      if (stream.handle == abi::stream_per_thread()) continue;
+      stream.lock.lock(pause);
+      close(stream);
+      stream.lock.unlock();
+    }
+  }
+
   // The stream dies or its context does: nothing may be asked of its events any more.
   void forget(StreamMeter& stream) {
     if (stream.open.load(std::memory_order_relaxed)) {
-      refund(stream);
+      finish(stream);
       stream.open.store(false, std::memory_order_relaxed);
+      stream.context->pace->unsettled.fetch_sub(1, std::memory_order_relaxed);
     }
+    stream.context->pace->unsettled.fetch_sub(
+        static_cast<std::int32_t>(stream.tail.load() - stream.head.load()), std::memory_order_relaxed);
     stream.head.store(stream.tail.load(std::memory_order_relaxed), std::memory_order_relaxed);
     stream.used.store(false, std::memory_order_release);
   }
@@ -129,8 +162,10 @@ class Meter {
   std::int64_t settle(std::span<StreamMeter> streams, std::int64_t now_ns, void (*pause)()) {
     std::int64_t next = kNothingOpen;
     for (Oldest& oldest : oldest_) oldest = {};
+    entered_ = nullptr;
     for (StreamMeter& stream : streams) {
       if (!stream.used.load(std::memory_order_acquire) || stream.context->failed.load()) continue;
+      if (entered_ != stream.context) port_.enter(*(entered_ = stream.context));
       next = std::min(next, settle_stream(stream, now_ns, pause));
       note_oldest(stream);
     }
@@ -161,7 +196,7 @@ class Meter {
         return stream.next_look_ns = now_ns + pace;
       }
       if (!good(*stream.context, answer, "cuEventQuery")) return kNothingOpen;
-      if (!settle_bracket(stream, bracket)) return kNothingOpen;
+      if (!settle_bracket(stream, bracket, now_ns)) return kNothingOpen;
       stream.looks = 0;
       stream.head.store(head + 1, std::memory_order_release);
     }
@@ -219,13 +254,14 @@ class Meter {
   }
   void lost_event(abi::CUevent) {}
 
-  void refund(StreamMeter& stream) {
+  // The bracket is over; with the last one of the process, what was charged and not used goes back.
+  void finish(StreamMeter& stream) {
     Bracket& bracket = stream.bracket;
-    const std::int64_t left = stream.credit_ns.exchange(0, std::memory_order_relaxed);
     bracket.launches = stream.launches.load(std::memory_order_relaxed);
-    bracket.charged_ns -= left;
-    bracket.expected_ns = bracket.charged_ns;
+    bracket.charged_ns = bracket.expected_ns = stream.spent_ns.load(std::memory_order_relaxed);
     ContextMeter& context = *stream.context;
+    if (context.pace->open.fetch_sub(1, std::memory_order_relaxed) != 1) return;
+    const std::int64_t left = context.pace->credit_ns.exchange(0, std::memory_order_relaxed);
     ledger::correct(*context.account, -left, port_.ceiling_ppm(context));
     give_room(*context.pace, left);
   }
@@ -242,7 +278,7 @@ class Meter {
     return true;
   }
 
-  bool settle_bracket(StreamMeter& stream, Bracket& bracket) {
+  bool settle_bracket(StreamMeter& stream, Bracket& bracket, std::int64_t seen_ns) {
     ContextMeter& context = *stream.context;
     std::int64_t start = 0;
     float length_ms = 0;
@@ -251,9 +287,12 @@ class Meter {
     std::int64_t length = static_cast<std::int64_t>(static_cast<double>(length_ms) * 1e6 + 0.5);
     const std::int64_t end = start + length;
     context.clock.observe(start, bracket.opened_ns);
+    context.clock.bound(end, seen_ns);
     // On an idle stream the start event fired before its kernel was even submitted.
     if (start - stream.last_end_ns > 1'000 || stream.last_end_ns == 0) {
-      const std::int64_t late = std::min(bracket.first_ns - bracket.opened_ns, length);
+      // Where other work kept the GPU, it fired later than that and its kernel was there already.
+      const std::int64_t late = std::clamp<std::int64_t>(bracket.first_ns - context.clock.host_ns(start), 0,
+                                                         std::min(bracket.first_ns - bracket.opened_ns, length));
       start += late;
       length -= late;
     }
@@ -283,13 +322,16 @@ class Meter {
     fresh += bracket.fresh_ns;
     ledger::correct(*context.account, fresh - bracket.charged_ns, port_.ceiling_ppm(context));
     give_room(*context.pace, bracket.expected_ns - std::min(fresh, 4 * bracket.expected_ns));
+    const std::int32_t beside = std::max(1, context.pace->unsettled.fetch_sub(1, std::memory_order_relaxed));
     if (thin) return;
-    if (bracket.launches == 1) estimates_.learn(bracket.functions[0], fresh);
+    // Whoever settles first pays for a stretch that several held: the estimate is a fair part of it.
+    const std::int64_t part = std::max(std::min(fresh, length), length / beside);
+    if (bracket.launches == 1) estimates_.learn(bracket.functions[0], part);
     else
       for (std::uint32_t i = 0; i < bracket.function_count; ++i)
         if (estimates_.known_ns(bracket.functions[i]) == 0)
-          estimates_.learn(bracket.functions[i], fresh / std::max(1u, bracket.launches));
-        else estimates_.scale(bracket.functions[i], fresh, bracket.expected_ns);
+          estimates_.learn(bracket.functions[i], part / std::max(1u, bracket.launches));
+        else estimates_.scale(bracket.functions[i], part, bracket.expected_ns);
   }
 
   static void book(ContextMeter& context, std::int64_t fresh, bool estimated) {
@@ -350,7 +392,7 @@ class Meter {
     if (answer == abi::CUDA_SUCCESS) {
       ContextMeter& context = *stream.context;
       Bracket& bracket = stream.bracket;
-      refund(stream);
+      finish(stream);
       const std::int64_t from = bracket.first_ns;
       const std::int64_t length = std::clamp<std::int64_t>(now_ns - from, 0, bracket.expected_ns);
       const std::int64_t fresh = ledger::cover(*context.account, from, from + length);
@@ -359,6 +401,7 @@ class Meter {
       give_event(context, bracket.start);
       give_event(context, bracket.end);
       stream.open.store(false, std::memory_order_release);
+      context.pace->unsettled.fetch_sub(1, std::memory_order_relaxed);
     } else if (answer != abi::CUDA_ERROR_NOT_READY) {
       good(*stream.context, answer, "cuStreamQuery");
     }
@@ -367,6 +410,7 @@ class Meter {
     return stream.open.load() ? now_ns + kIdleNs : kNothingOpen;
   }
 
+  ContextMeter* entered_ = nullptr;  // the context that the settler has made current
   Port& port_;
   Estimates& estimates_;
   std::array<Oldest, ledger::kMaxDevices> oldest_{};

@@ -20,6 +20,9 @@ inline constexpr std::int64_t kLongestSleepNs = 10'000'000;
 // One process's work on one device, by the estimates.
 struct Pace {
   std::atomic<std::int64_t> busy_until_ns{0};   // when what was sent should be done
+  std::atomic<std::int64_t> credit_ns{0};       // charged and not yet used by a launch: one pocket for all threads
+  std::atomic<std::int32_t> open{0};            // brackets
+  std::atomic<std::int32_t> unsettled{0};       // brackets, the open ones included
   std::atomic<std::int64_t> oldest_ns{0};       // when the oldest unfinished bracket was opened; 0: none is
   std::atomic<std::int64_t> last_debt_ns{0};    // when the last launch passed as debt
 };
@@ -29,6 +32,12 @@ struct Admission {
   std::int64_t credit_ns = 0;  // GPU time charged in advance, the command's own included
   bool debt = false;           // passed by the patience rule
 };
+
+inline bool take_credit(Pace& pace, std::int64_t est_ns) {
+  if (pace.credit_ns.fetch_sub(est_ns, std::memory_order_relaxed) >= est_ns) return true;
+  pace.credit_ns.fetch_add(est_ns, std::memory_order_relaxed);
+  return false;
+}
 
 // Takes room for est_ns..credit of work; 0 where there is none yet.
 inline std::int64_t take_room(Pace& pace, std::int64_t now_ns, std::int64_t est_ns, std::int64_t wanted_ns) {
@@ -55,7 +64,7 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
     const std::int64_t credit = take_room(pace, now_ns, est_ns, affordable);
     if (credit == 0) {
       const std::int64_t ahead = pace.busy_until_ns.load(std::memory_order_relaxed) - now_ns;
-      admission.wait_ns = std::max<std::int64_t>(20'000, ahead - std::max(kLeadNs, kInFlightNs - est_ns));
+      admission.wait_ns = std::max<std::int64_t>(20'000, ahead - std::max(kLeadNs, (kInFlightNs - est_ns) / 2));
     } else {
       admission.wait_ns = ledger::try_charge(account, now_ns, credit, ceiling_ppm, kCatchUpNs);
       admission.credit_ns = credit;

@@ -6,6 +6,7 @@
 #include "guest/limiter/memory/memory.hpp"
 #include "guest/limiter/memory/mapped.hpp"
 #include "guest/limiter/memory/residual.hpp"
+#include "guest/limiter/route/forward.hpp"
 
 namespace headgate::limiter {
 
@@ -29,6 +30,28 @@ bool reap_now_and_then() {
   const std::uint32_t reaped = ledger::reap_dead(*session.usage);
   errno = saved;
   return reaped != 0;
+}
+
+std::atomic<bool> uses_pools{false};
+std::atomic<std::int64_t> remeasured_at;
+constexpr std::int64_t kRemeasureEvery = 100'000'000;
+
+// What stands against the limit besides the ledger may be old, or freed memory that a pool keeps: trimmed and measured
+// anew before anybody is refused for it, at most ten times a second.
+bool remeasure_now_and_then(const Place& place) {
+  if (own_residual(place.device_index) == 0) return false;
+  const std::int64_t now = coarse_now_ns();
+  std::int64_t last = remeasured_at.load(std::memory_order_relaxed);
+  if (now - last < kRemeasureEvery || !remeasured_at.compare_exchange_strong(last, now)) return false;
+  const int saved = errno;
+  abi::CUmemoryPool pool = nullptr;
+  if (uses_pools.load(std::memory_order_relaxed) &&
+      forward(driver.cuDeviceGetDefaultMemPool, &pool, place.device) == abi::CUDA_SUCCESS) {
+    forward(driver.cuMemPoolTrimTo, pool, std::size_t{0});
+  }
+  refresh_residual(place.device_index);
+  errno = saved;
+  return true;
 }
 
 std::uint64_t less(std::uint64_t limit, std::uint64_t residual) {
@@ -66,7 +89,7 @@ Verdict reserve_at(const Place& place, std::uint64_t bytes) {
   std::uint64_t limit = reservable_limit(device);
   std::uint64_t used = ledger::used_bytes(usage, device);
   bool room = fits(used, bytes, limit);
-  if (!room && reap_now_and_then()) {
+  if (!room && (int{reap_now_and_then()} | int{remeasure_now_and_then(place)}) != 0) {
     limit = less(session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed),
                  share_residual_now(device));
     room = true;
@@ -80,6 +103,8 @@ Verdict reserve_at(const Place& place, std::uint64_t bytes) {
   say_refused(device, bytes, used, limit);
   return Verdict::refused;
 }
+
+void note_pool_use() { uses_pools.store(true, std::memory_order_relaxed); }
 
 void hand_back(std::uint32_t device, std::uint64_t bytes) {
   if (bytes != 0) ledger::give_back(*session.usage, device, own_slot(), bytes);

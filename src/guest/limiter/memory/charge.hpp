@@ -31,6 +31,9 @@ bool grow_reservation(std::uint32_t device_index, std::uint64_t bytes);
 // The limit that reservations are held to now: the share's, less its residual. ledger::kNoMemoryLimit: none.
 std::uint64_t reservable_limit(std::uint32_t device_index);
 
+// This process uses the driver's pools, which keep freed memory: it is given up before a request is refused.
+void note_pool_use();
+
 // Device memory by pointer, and arrays by handle.
 extern Holdings pointers;
 extern Holdings arrays;

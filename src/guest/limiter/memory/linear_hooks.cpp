@@ -96,12 +96,14 @@ HEADGATE_HOOK CUresult cuMemFree_v2(CUdeviceptr dptr) {
 // Pools, by the requested size: what the pool keeps for itself shows in the residual.
 HEADGATE_HOOK CUresult cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
   const auto allocate = [=] { return forward(driver.cuMemAllocAsync, dptr, bytesize, hStream); };
+  note_pool_use();
   if (is_drivers_error(dptr, bytesize)) return allocate();
   return charged(bytesize, pointers, allocate, [=] { return *dptr; });
 }
 
 HEADGATE_HOOK CUresult cuMemAllocAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
   const auto allocate = [=] { return forward(driver.cuMemAllocAsync_ptsz, dptr, bytesize, hStream); };
+  note_pool_use();
   if (is_drivers_error(dptr, bytesize)) return allocate();
   return charged(bytesize, pointers, allocate, [=] { return *dptr; });
 }
@@ -109,6 +111,7 @@ HEADGATE_HOOK CUresult cuMemAllocAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, 
 HEADGATE_HOOK CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool,
                                                CUstream hStream) {
   const auto allocate = [=] { return forward(driver.cuMemAllocFromPoolAsync, dptr, bytesize, pool, hStream); };
+  note_pool_use();
   if (is_drivers_error(dptr, bytesize)) return allocate();
   return charged(bytesize, pointers, allocate, [=] { return *dptr; });
 }
@@ -116,6 +119,7 @@ HEADGATE_HOOK CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesiz
 HEADGATE_HOOK CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool,
                                                     CUstream hStream) {
   const auto allocate = [=] { return forward(driver.cuMemAllocFromPoolAsync_ptsz, dptr, bytesize, pool, hStream); };
+  note_pool_use();
   if (is_drivers_error(dptr, bytesize)) return allocate();
   return charged(bytesize, pointers, allocate, [=] { return *dptr; });
 }

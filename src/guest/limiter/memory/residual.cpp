@@ -60,8 +60,12 @@ std::uint64_t nvml_bytes_of(const char* uuid, unsigned pid) {
 
 void refresh_residual(std::uint32_t device_index) {
   if (!seated() || device_index >= ledger::kMaxDevices || !nvml_ready()) return;
+  // Threads allocate and free meanwhile. The ledger holds what NVML shows if it is read on both sides of it: bytes are
+  // reserved before the driver has them and given back after, so the larger reading never counts them as residual.
+  const std::uint64_t before = ledger::held_bytes(*session.usage, device_index, session.slot);
   const std::uint64_t shown = nvml_bytes_of(session.policy->devices[device_index].uuid, static_cast<unsigned>(::getpid()));
-  const std::uint64_t held = ledger::held_bytes(*session.usage, device_index, session.slot);
+  const std::uint64_t after = ledger::held_bytes(*session.usage, device_index, session.slot);
+  const std::uint64_t held = before > after ? before : after;
   const std::uint64_t residual = shown > held ? shown - held : 0;
   session.usage->slots[session.slot].devices[device_index].residual_bytes.store(residual, std::memory_order_relaxed);
   share_residual_now(device_index);
@@ -84,6 +88,10 @@ std::uint64_t share_residual(std::uint32_t device_index) {
   const std::int64_t age = coarse_now_ns() - summed_at[device_index].load(std::memory_order_relaxed);
   if (age >= 0 && age < kFresh) [[likely]] return summed[device_index].load(std::memory_order_relaxed);
   return share_residual_now(device_index);
+}
+
+std::uint64_t own_residual(std::uint32_t device_index) {
+  return session.usage->slots[session.slot].devices[device_index].residual_bytes.load(std::memory_order_relaxed);
 }
 
 void residual_reset_after_fork() {

@@ -16,6 +16,9 @@ std::uint64_t share_residual(std::uint32_t device_index);
 // The same, summed now.
 std::uint64_t share_residual_now(std::uint32_t device_index);
 
+// This process's own part, as last measured.
+std::uint64_t own_residual(std::uint32_t device_index);
+
 void residual_reset_after_fork();
 
 }  // namespace headgate::limiter

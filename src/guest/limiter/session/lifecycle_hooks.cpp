@@ -24,8 +24,9 @@ CUresult after_creation(CUresult result, CUdevice device) {
 }
 
 // A share that this process may not use keeps it from the GPU at the door, whichever call it knocks with.
-bool shut_out(CUdevice device) { return place_of(device).standing == Standing::outside &&
-                                        session.membership.load() == Membership::refused; }
+bool shut_out(CUdevice device) {
+  return place_of(device).standing == Standing::outside && session.membership.load() == Membership::refused;
+}
 
 void forget(CUcontext context) {
   if (seated()) compute_forget_context(context);
@@ -39,7 +40,9 @@ void forget_primary(CUdevice device) {
   CUcontext context = nullptr;
   if (forward(driver.cuDevicePrimaryCtxRetain, &context, device) != CUDA_SUCCESS) return;
   compute_forget_context(context);
-  forward(driver.cuDevicePrimaryCtxRelease_v2, device);
+  if (forward(driver.cuDevicePrimaryCtxRelease_v2, device) == CUDA_ERROR_NOT_FOUND) {
+    forward(driver.cuDevicePrimaryCtxRelease, device);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,160 @@
+// Every way to put work on the GPU passes the gate here.
+#include <time.h>
+
+#include "guest/limiter/compute/process.hpp"
+#include "guest/limiter/route/forward.hpp"
+
+using namespace headgate::abi;
+using namespace headgate::limiter;
+namespace ledger = headgate::ledger;
+
+namespace {
+
+struct Launch {
+  std::uint64_t function;  // what the estimate is kept by: a kernel or a graph
+  CUstream stream;
+  bool chained = false;    // carries the programmatic-dependent-launch attribute
+  bool graph = false;
+};
+
+CUstream per_thread(CUstream stream) { return stream == nullptr ? stream_per_thread() : stream; }
+
+bool capturing(CUstream stream) {
+  if (metered.captures.load(std::memory_order_acquire) == 0 || driver.cuStreamIsCapturing == nullptr) return false;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return driver.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+// Holds the stream's lock on return: the launch is paid for, a bracket is open.
+bool pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns, bool alone) {
+  ContextMeter& context = *stream.context;
+  const std::int64_t asked_ns = port.now_ns();
+  bool waited = false;
+  while (true) {
+    stream.lock.lock(pause_thread);
+    if (!stream.used.load() || context.failed.load()) return false;
+    const std::int64_t wait_ns = meter.pass(stream, launch.function, est_ns, alone, launch.chained, asked_ns);
+    if (wait_ns == 0) break;
+    stream.lock.unlock();
+    meter.close_all({metered.streams.data(), metered.stream_limit.load()}, context, stream, pause_thread);
+    wake_settler();
+    waited = true;
+    wait_at_gate(context.device, wait_ns);
+    if (!concerned()) {
+      stream.lock.lock(pause_thread);
+      break;
+    }
+  }
+  if (waited) {
+    ledger::ComputeAccount& account = *context.account;
+    account.throttled_ns.fetch_add(static_cast<std::uint64_t>(port.now_ns() - asked_ns), std::memory_order_relaxed);
+    account.throttled_launches.fetch_add(1, std::memory_order_relaxed);
+    timespec now;
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    account.last_throttle_ns.store(static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
+                                   static_cast<std::uint64_t>(now.tv_nsec), std::memory_order_relaxed);
+  }
+  return true;
+}
+
+template <typename Call>
+[[gnu::noinline]] CUresult slow(const Launch& launch, const Call& call) {
+  if (capturing(launch.stream)) return call();
+  StreamMeter* stream = find_stream(launch.stream);
+  if (stream == nullptr) return call();
+  if (stream->context->failed.load())
+    return session.policy->fail_policy == ledger::FailPolicy::closed ? CUDA_ERROR_NOT_PERMITTED : call();
+  if (metered.legacy_open_elsewhere(*stream)) close_legacy();
+  const std::int64_t known_ns = metered.estimates.known_ns(launch.function);
+  const std::int64_t est_ns = metered.estimates.guess_ns(launch.function);
+  const bool alone = !launch.chained && (known_ns == 0 || est_ns >= kAloneNs || launch.graph);
+  if (!pass_gate(*stream, launch, est_ns, alone)) {
+    stream->lock.unlock();
+    return call();
+  }
+  if (stream->legacy) metered.legacy_open.store(1);
+  const CUresult result = call();
+  meter.launched(*stream, alone);
+  stream->lock.unlock();
+  wake_settler();
+  return result;
+}
+
+// No lock, system call, clock, query or allocation while credit lasts.
+template <typename Call>
+inline CUresult governed(const Launch& launch, const Call& call) {
+  if (!concerned()) return call();
+  if (metered.captures.load(std::memory_order_relaxed) == 0) [[likely]] {
+    StreamMeter* stream = find_stream(launch.stream);
+    if (stream != nullptr && stream->open.load(std::memory_order_relaxed) &&
+        stream->function.load(std::memory_order_relaxed) == launch.function && !metered.legacy_open_elsewhere(*stream)) {
+      const std::int64_t est_ns = metered.estimates.known_ns(launch.function);
+      if (est_ns != 0 && est_ns < kAloneNs && !meter.full(*stream, launch.chained) && take_credit(*stream->context->pace, est_ns)) {
+        stream->spent_ns.store(stream->spent_ns.load(std::memory_order_relaxed) + est_ns, std::memory_order_relaxed);
+        stream->launches.store(stream->launches.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        return call();
+      }
+    }
+  }
+  return slow(launch, call);
+}
+
+std::uint64_t key(const void* function) { return reinterpret_cast<std::uintptr_t>(function); }
+
+bool carries_pdl(const CUlaunchConfig* config) {
+  if (config == nullptr || config->attrs == nullptr) return false;
+  for (unsigned i = 0; i < config->numAttrs; ++i)
+    if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION &&
+        config->attrs[i].value.programmaticStreamSerializationAllowed != 0)
+      return true;
+  return false;
+}
+
+}  // namespace
+
+#define HEADGATE_LAUNCH(name, launch, ...) \
+  { return governed(launch, [&]() __attribute__((always_inline)) { return forward(driver.name, __VA_ARGS__); }); }
+
+HEADGATE_HOOK CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                                      unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra)
+HEADGATE_LAUNCH(cuLaunchKernel, (Launch{key(f), stream}), f, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra)
+
+HEADGATE_HOOK CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                                           unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra)
+HEADGATE_LAUNCH(cuLaunchKernel_ptsz, (Launch{key(f), per_thread(stream)}), f, gx, gy, gz, bx, by, bz, shared, stream,
+                parameters, extra)
+
+HEADGATE_HOOK CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** parameters, void** extra)
+HEADGATE_LAUNCH(cuLaunchKernelEx, (Launch{key(f), config != nullptr ? config->hStream : nullptr, carries_pdl(config)}),
+                config, f, parameters, extra)
+
+HEADGATE_HOOK CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void** parameters, void** extra)
+HEADGATE_LAUNCH(cuLaunchKernelEx_ptsz,
+                (Launch{key(f), per_thread(config != nullptr ? config->hStream : nullptr), carries_pdl(config)}), config, f,
+                parameters, extra)
+
+HEADGATE_HOOK CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                                 unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                                                 void** parameters)
+HEADGATE_LAUNCH(cuLaunchCooperativeKernel, (Launch{key(f), stream}), f, gx, gy, gz, bx, by, bz, shared, stream, parameters)
+
+HEADGATE_HOOK CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                                      unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                                                      void** parameters)
+HEADGATE_LAUNCH(cuLaunchCooperativeKernel_ptsz, (Launch{key(f), per_thread(stream)}), f, gx, gy, gz, bx, by, bz, shared,
+                stream, parameters)
+
+HEADGATE_HOOK CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream)
+HEADGATE_LAUNCH(cuGraphLaunch, (Launch{key(graph), stream, false, true}), graph, stream)
+
+HEADGATE_HOOK CUresult cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream)
+HEADGATE_LAUNCH(cuGraphLaunch_ptsz, (Launch{key(graph), per_thread(stream), false, true}), graph, stream)
+
+HEADGATE_HOOK CUresult cuLaunch(CUfunction f)
+HEADGATE_LAUNCH(cuLaunch, (Launch{key(f), nullptr}), f)
+
+HEADGATE_HOOK CUresult cuLaunchGrid(CUfunction f, int width, int height)
+HEADGATE_LAUNCH(cuLaunchGrid, (Launch{key(f), nullptr}), f, width, height)
+
+HEADGATE_HOOK CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream stream)
+HEADGATE_LAUNCH(cuLaunchGridAsync, (Launch{key(f), stream}), f, width, height, stream)

@@ -1,0 +1,215 @@
+#include "guest/limiter/compute/model.hpp"
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+namespace headgate::limiter::model {
+namespace {
+
+template <typename Handle>
+Handle handle(std::uint32_t number) {
+  return reinterpret_cast<Handle>(static_cast<std::uintptr_t>(number) + 16);
+}
+template <typename Handle>
+std::uint32_t number(Handle h) {
+  return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(h) - 16);
+}
+
+constexpr std::int64_t kLateness[] = {
+#include "guest/limiter/compute/lateness.inc"
+};
+
+constexpr std::int64_t kStalling[] = {
+#include "guest/limiter/compute/lateness_loaded.inc"
+};
+
+}  // namespace
+
+std::span<const std::int64_t> recorded_lateness() { return kLateness; }
+
+std::span<const std::int64_t> stalling_lateness() { return kStalling; }
+
+KernelMix constant(std::int64_t duration_ns) {
+  return [duration_ns](std::mt19937_64&) { return Kernel{1, duration_ns}; };
+}
+
+KernelMix lognormal() {
+  return [](std::mt19937_64& random) {
+    const double gauss = std::normal_distribution<double>()(random);
+    const auto ns = static_cast<std::int64_t>(100'000 * std::exp(gauss));
+    return Kernel{1 + random() % 4, std::clamp<std::int64_t>(ns, 5'000, 2'000'000)};
+  };
+}
+
+std::int64_t ModelPort::now_ns() { return machine->clock_ns; }
+
+abi::CUresult ModelPort::create(abi::CUevent* event) {
+  const std::uint32_t made = machine->engine.create_event(process, 0);
+  if (made == sim::kNone) return abi::CUDA_ERROR_OUT_OF_MEMORY;
+  *event = handle<abi::CUevent>(made);
+  return abi::CUDA_SUCCESS;
+}
+
+abi::CUresult ModelPort::record(abi::CUevent event, abi::CUstream stream) {
+  machine->clock_ns += Machine::kRecordCostNs;  // the doorbell rings at the end of a call
+  sim::Command command = sim::event_record(*machine->state, number(event), number(stream),
+                                           static_cast<std::uint64_t>(machine->clock_ns));
+  command.order = static_cast<std::uint64_t>(machine->clock_ns);
+  if (sim::push(*machine->state, number(stream), command) == 0) return abi::CUDA_ERROR_UNKNOWN;
+  ++machine->counts.records;
+  if (settling) ++machine->counts.settler_enqueues;
+  return abi::CUDA_SUCCESS;
+}
+
+abi::CUresult ModelPort::query(abi::CUevent event) {
+  machine->engine.advance(static_cast<std::uint64_t>(machine->step_ns));
+  ++machine->counts.queries;
+  machine->clock_ns += Machine::kQueryCostNs;
+  return sim::read_event(*machine->state, number(event)).complete ? abi::CUDA_SUCCESS : abi::CUDA_ERROR_NOT_READY;
+}
+
+abi::CUresult ModelPort::elapsed(float* ms, abi::CUevent start, abi::CUevent end) {
+  const auto from = sim::read_event(*machine->state, number(start)), to = sim::read_event(*machine->state, number(end));
+  if (!from.complete || !to.complete) return abi::CUDA_ERROR_NOT_READY;
+  *ms = static_cast<float>(static_cast<double>(static_cast<std::int64_t>(to.gpu_ns - from.gpu_ns)) / 1e6);
+  return abi::CUDA_SUCCESS;
+}
+
+abi::CUresult ModelPort::idle(abi::CUstream stream, ContextMeter&) {
+  machine->engine.advance(static_cast<std::uint64_t>(machine->step_ns));
+  return machine->engine.completed(number(stream)) == sim::pushed(*machine->state, number(stream))
+             ? abi::CUDA_SUCCESS : abi::CUDA_ERROR_NOT_READY;
+}
+
+void ModelPort::failed(ContextMeter&, abi::CUresult result, const char* call) {
+  std::fprintf(stderr, "the model's %s answered %u\n", call, static_cast<unsigned>(result));
+  std::abort();
+}
+
+std::uint32_t ModelPort::ceiling_ppm(const ContextMeter&) const { return machine->ceiling_ppm; }
+
+Machine::Machine(const Setup& setup)
+    : ceiling_ppm(setup.ceiling_ppm),
+      state(sim::make_state(*sim::find_profile("h200"), kStartNs)),
+      engine(*state),
+      setup_(setup),
+      random_(setup.seed) {
+  for (int p = 0; p < setup.processes; ++p) {
+    auto& process = *processes_.emplace_back(std::make_unique<Process>());
+    process.port = {this, engine.open_process({.pid = p + 1, .pid_namespace = 0, .start_time = 0, .comm = "model"})};
+    process.port.context = engine.create_context(process.port.process, 0);
+    process.meter = std::make_unique<Meter<ModelPort>>(process.port, process.estimates);
+    process.context.handle = handle<abi::CUcontext>(process.port.context);
+    process.context.account = &account;
+    process.context.pace = &process.pace;
+    process.streams = std::vector<StreamMeter>(static_cast<std::size_t>(setup.streams));
+    for (StreamMeter& stream : process.streams) {
+      stream.handle = handle<abi::CUstream>(engine.create_stream(process.port.context, sim::StreamKind::non_blocking));
+      stream.context = &process.context;
+      stream.used.store(true);
+    }
+    settler_of_.push_back(actors_.size());
+    actors_.push_back({.process = p, .settler = true, .streams = {}, .kernel = {}});
+    for (int t = 0; t < setup.threads; ++t) {
+      Actor actor{.process = p, .streams = {}, .kernel = {}};
+      for (int s = t % setup.streams; s < setup.streams; s += setup.threads)
+        actor.streams.push_back(static_cast<std::uint32_t>(s));
+      turn(actors_.size(), kStartNs + static_cast<std::int64_t>(random_() % 100'000));
+      actors_.push_back(actor);
+    }
+  }
+}
+
+void Machine::turn(std::size_t actor, std::int64_t at_ns) { turns_.push({at_ns, ++turn_number_, actor}); }
+
+std::int64_t Machine::late() { return setup_.lateness[random_() % setup_.lateness.size()]; }
+
+void Machine::run(std::int64_t until_ns) {
+  while (!turns_.empty() && turns_.top().at_ns < kStartNs + until_ns) {
+    const Turn next = turns_.top();
+    turns_.pop();
+    step_ns = clock_ns = next.at_ns;
+    Actor& actor = actors_[next.actor];
+    if (actor.settler) settler(actor, next.actor);
+    else client(actor, next.actor);
+  }
+  engine.advance(static_cast<std::uint64_t>(kStartNs + until_ns));
+}
+
+void Machine::wake_settler(int p) {
+  if (!processes_[p]->settler_idle) return;
+  processes_[p]->settler_idle = false;
+  turn(settler_of_[p], clock_ns + late());
+}
+
+void Machine::settler(Actor& actor, std::size_t index) {
+  Process& process = *processes_[actor.process];
+  process.port.settling = true;
+  const std::int64_t next = process.meter->settle(process.streams, clock_ns, nullptr);
+  process.port.settling = false;
+  if (next == kNothingOpen) {
+    process.settler_idle = true;
+    return;
+  }
+  turn(index, clock_ns + std::clamp<std::int64_t>(next - clock_ns, 10'000, 500'000) + late());
+}
+
+// What launch_hooks.cpp does round Meter::pass.
+void Machine::client(Actor& actor, std::size_t index) {
+  Process& process = *processes_[actor.process];
+  if (!actor.has_kernel) {
+    actor.kernel = setup_.mix(random_);
+    actor.has_kernel = true;
+    actor.asked_ns = clock_ns;
+  }
+  StreamMeter& stream = process.streams[actor.streams[actor.next_stream]];
+  // The launch queue is full: a driver blocks here.
+  if (sim::pushed(*state, number(stream.handle)) - engine.completed(number(stream.handle)) > 1'000) {
+    engine.advance(static_cast<std::uint64_t>(step_ns));
+    if (sim::pushed(*state, number(stream.handle)) - engine.completed(number(stream.handle)) > 1'000)
+      return turn(index, clock_ns + 50'000);
+  }
+  const std::int64_t known = process.estimates.known_ns(actor.kernel.function);
+  const std::int64_t est = process.estimates.guess_ns(actor.kernel.function);
+  const bool alone = known == 0 || est >= kAloneNs;
+  const std::int64_t wait = process.meter->pass(stream, actor.kernel.function, est, alone, false, actor.asked_ns);
+  if (wait != 0) {
+    ++counts.waits;
+    process.meter->close_all(process.streams, process.context, stream, [] {});
+    wake_settler(actor.process);
+    return turn(index, clock_ns + wait + late());
+  }
+  most_ahead_ns = std::max(most_ahead_ns, process.pace.busy_until_ns.load() - clock_ns - std::max(est, kInFlightNs));
+  clock_ns += kLaunchCostNs;
+  sim::Command command;
+  command.submit_ns = static_cast<std::uint64_t>(clock_ns);
+  command.order = command.submit_ns;
+  command.amount = static_cast<std::uint64_t>(actor.kernel.duration_ns);
+  command.sms = setup_.sms;
+  if (sim::push(*state, number(stream.handle), command) == 0) std::abort();
+  ++counts.launches;
+  process.meter->launched(stream, alone);
+  wake_settler(actor.process);
+  actor.has_kernel = false;
+  actor.next_stream = (actor.next_stream + 1) % actor.streams.size();
+  turn(index, std::max(clock_ns, step_ns + setup_.launch_every_ns));
+}
+
+double Machine::held_percent(std::int64_t from_ns, std::int64_t to_ns) const {
+  std::uint64_t held = 0;
+  for (std::int64_t at = kStartNs + from_ns; at < kStartNs + to_ns; at += static_cast<std::int64_t>(sim::kBucketNs))
+    held += sim::held_in_bucket(state->device_history[0], static_cast<std::uint64_t>(at) / sim::kBucketNs);
+  return 100.0 * static_cast<double>(held) / static_cast<double>(to_ns - from_ns);
+}
+
+double Machine::charged_percent() const {
+  return 100.0 * static_cast<double>(account.held_ns.load()) / static_cast<double>(state->now_ns - kStartNs);
+}
+
+double Machine::estimated_part() const {
+  const auto held = static_cast<double>(account.held_ns.load());
+  return held == 0 ? 0 : static_cast<double>(account.estimated_ns.load()) / held;
+}
+
+}  // namespace headgate::limiter::model

@@ -1,0 +1,128 @@
+// A modelled machine for the exactness tests: clients and settlers that the real Meter serves, on the simulator's engine, in
+// virtual time. Wake-ups are late by recorded amounts; every launch, record and query costs its thread time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <queue>
+#include <random>
+#include <vector>
+
+#include "guest/limiter/compute/meter.hpp"
+#include "sim/engine.hpp"
+
+namespace headgate::limiter::model {
+
+// Nanoseconds, sorted, one a two-hundredth of the wake-ups of a 2-core virtual machine, timer slack 1 ns.
+std::span<const std::int64_t> recorded_lateness();
+// The same machine with eight compilers at work: one wake-up in 100 is 1 to 4 ms late.
+std::span<const std::int64_t> stalling_lateness();
+
+struct Kernel {
+  std::uint64_t function = 1;
+  std::int64_t duration_ns = 0;
+};
+using KernelMix = std::function<Kernel(std::mt19937_64&)>;
+KernelMix constant(std::int64_t duration_ns);
+// Four kernels; durations lognormal round 100 us, at most 2 ms.
+KernelMix lognormal();
+
+struct Setup {
+  std::uint32_t ceiling_ppm = 500'000;
+  KernelMix mix;
+  int processes = 1;
+  int threads = 1;              // of each process
+  int streams = 1;              // of each process, dealt out to its threads in turn
+  std::int64_t launch_every_ns = 0;  // host time between two launches of one thread; 0: only what a launch costs
+  std::uint32_t sms = 132;
+  std::span<const std::int64_t> lateness = recorded_lateness();
+  std::uint64_t seed = 1;
+};
+
+struct Counts {
+  std::uint64_t launches = 0, records = 0, queries = 0, settler_enqueues = 0, waits = 0;
+};
+
+class Machine;
+
+// Meter's Port: this machine's clock and GPU as one process sees them.
+struct ModelPort {
+  Machine* machine = nullptr;
+  std::uint32_t process = 0, context = 0;
+  bool settling = false;
+  std::int64_t now_ns();
+  abi::CUresult create(abi::CUevent* event);
+  abi::CUresult record(abi::CUevent event, abi::CUstream stream);
+  abi::CUresult query(abi::CUevent event);
+  abi::CUresult elapsed(float* ms, abi::CUevent start, abi::CUevent end);
+  abi::CUresult idle(abi::CUstream stream, ContextMeter& context);
+  void enter(ContextMeter&) {}
+  void failed(ContextMeter&, abi::CUresult, const char*);
+  std::uint32_t ceiling_ppm(const ContextMeter&) const;
+};
+
+struct Process {
+  ModelPort port;
+  Estimates estimates;
+  Pace pace;
+  ContextMeter context;
+  std::vector<StreamMeter> streams;
+  std::vector<std::uint32_t> engine_streams;
+  std::unique_ptr<Meter<ModelPort>> meter;
+  std::uint64_t order = 0;
+  bool settler_idle = true;
+};
+
+class Machine {
+ public:
+  explicit Machine(const Setup& setup);
+  // Runs on until `until_ns` after the start.
+  void run(std::int64_t until_ns);
+  // Truth: GPU time held by anybody in [from, to) after the start, both multiples of 10 ms, as percent of it.
+  double held_percent(std::int64_t from_ns, std::int64_t to_ns) const;
+  double charged_percent() const;
+  double estimated_part() const;
+
+  std::uint32_t ceiling_ppm;
+  Counts counts;
+  ledger::ComputeAccount account{};
+  std::int64_t clock_ns = 0;  // of the thread whose turn it is
+  std::int64_t step_ns = 0;   // when its turn began
+  sim::StatePointer state;
+  sim::Engine engine;
+  std::int64_t most_ahead_ns = 0;  // the largest estimated work in flight of one process, less its newest command
+  static constexpr std::int64_t kStartNs = 10'000'000'000;
+  static constexpr std::int64_t kLaunchCostNs = 1'500, kRecordCostNs = 500, kQueryCostNs = 400;
+
+ private:
+  struct Actor {
+    int process = 0;
+    bool settler = false;
+    std::vector<std::uint32_t> streams;
+    std::size_t next_stream = 0;
+    std::int64_t asked_ns = 0;
+    bool has_kernel = false;
+    Kernel kernel;
+  };
+  struct Turn {
+    std::int64_t at_ns;
+    std::uint64_t number;
+    std::size_t actor;
+    bool operator>(const Turn& other) const { return std::tie(at_ns, number) > std::tie(other.at_ns, other.number); }
+  };
+  void turn(std::size_t actor, std::int64_t at_ns);
+  std::int64_t late();
+  void client(Actor& actor, std::size_t index);
+  void settler(Actor& actor, std::size_t index);
+  void wake_settler(int process);
+
+  Setup setup_;
+  std::mt19937_64 random_;
+  std::vector<std::unique_ptr<Process>> processes_;
+  std::vector<Actor> actors_;
+  std::vector<std::size_t> settler_of_;
+  std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns_;
+  std::uint64_t turn_number_ = 0;
+};
+
+}  // namespace headgate::limiter::model

@@ -1,0 +1,89 @@
+// Calls that order, observe or copy: what is open on their stream (or in their context) is closed first, so that idle
+// time after them is nobody's.
+#include <string_view>
+
+#include "guest/limiter/compute/process.hpp"
+#include "guest/limiter/route/forward.hpp"
+
+using namespace headgate::abi;
+using namespace headgate::limiter;
+
+namespace {
+
+enum class Role { order, begin_capture, end_capture, destroy };
+
+constexpr Role role_of(std::string_view name) {
+  if (name.starts_with("cuStreamBeginCapture")) return Role::begin_capture;
+  if (name.starts_with("cuStreamEndCapture")) return Role::end_capture;
+  if (name.starts_with("cuStreamDestroy")) return Role::destroy;
+  return Role::order;
+}
+constexpr bool per_thread_default(std::string_view name) { return name.ends_with("_ptsz") || name.ends_with("_ptds"); }
+
+template <typename Function>
+struct OrderCall;
+
+template <typename... Arguments>
+struct OrderCall<CUresult(Arguments...)> {
+  using Function = CUresult(Arguments...);
+  Function* const& slot;
+  Role role;
+  bool per_thread;
+
+  static constexpr bool has_stream = (std::is_same_v<Arguments, CUstream> || ...);
+
+  CUresult operator()(Arguments... arguments) const {
+    if (role == Role::begin_capture || role == Role::end_capture) return capture(arguments...);
+    if (concerned()) close(arguments...);
+    return forward(slot, arguments...);
+  }
+
+ private:
+  void close([[maybe_unused]] Arguments... arguments) const {
+    if constexpr (has_stream) {
+      CUstream stream = nullptr;
+      ((stream = pick(stream, arguments)), ...);
+      if (stream == nullptr && per_thread) stream = stream_per_thread();
+      close_stream(stream, role == Role::destroy);
+      if (metered.legacy_open.load(std::memory_order_relaxed) != 0) close_legacy();
+    } else {
+      close_context();
+    }
+  }
+  // The count is up before the driver starts a capture and down only after it has ended.
+  CUresult capture(Arguments... arguments) const {
+    if (role == Role::begin_capture) {
+      if (concerned()) close(arguments...);
+      metered.captures.fetch_add(1);
+    }
+    const CUresult result = forward(slot, arguments...);
+    const bool ended = role == Role::end_capture ? result != CUDA_ERROR_ILLEGAL_STATE && result != CUDA_ERROR_INVALID_VALUE &&
+                                                       result != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD
+                                                 : result != CUDA_SUCCESS;
+    if (ended && metered.captures.load() != 0) metered.captures.fetch_sub(1);
+    return result;
+  }
+
+  template <typename Argument>
+  static CUstream pick(CUstream found, Argument argument) {
+    if constexpr (std::is_same_v<Argument, CUstream>) return argument;
+    else return found;
+  }
+};
+
+}  // namespace
+
+#define HEADGATE_ORDER_order(...) __VA_ARGS__
+#define HEADGATE_ORDER_alloc(...)
+#define HEADGATE_ORDER_free(...)
+#define HEADGATE_ORDER_launch(...)
+#define HEADGATE_ORDER_view(...)
+#define HEADGATE_ORDER_lifecycle(...)
+#define HEADGATE_ORDER_pass(...)
+
+#define CU_FN(name, kind, parameters, arguments)                                        \
+  HEADGATE_ORDER_##kind(HEADGATE_HOOK CUresult name parameters {                        \
+    constexpr Role role = role_of(#name);                                               \
+    return OrderCall<name##_t>{driver.name, role, per_thread_default(#name)} arguments; \
+  })
+#include "guest/abi/cuda_table.def"

@@ -1,0 +1,267 @@
+#include "guest/limiter/compute/process.hpp"
+
+#include <errno.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "guest/bare/futex.hpp"
+#include "guest/limiter/compute/compute.hpp"
+
+namespace headgate::limiter {
+
+constinit Metered metered{};
+constinit DriverPort port{};
+constinit Meter<DriverPort> meter{port, metered.estimates};
+
+namespace {
+
+struct Remembered {
+  abi::CUstream handle;
+  StreamMeter* stream;
+};
+constexpr std::uint32_t kRemembered = 32;
+struct Memory {
+  std::uint32_t epoch;
+  Remembered streams[kRemembered];
+};
+__thread Memory memory __attribute__((tls_model("initial-exec")));
+
+bool is_pseudo(abi::CUstream handle) { return reinterpret_cast<std::uintptr_t>(handle) <= 2; }
+
+abi::CUcontext context_of(abi::CUstream handle) {
+  abi::CUcontext context = nullptr;
+  if (!is_pseudo(handle) && driver.cuStreamGetCtx != nullptr &&
+      driver.cuStreamGetCtx(handle, &context) == abi::CUDA_SUCCESS) {
+    return context;
+  }
+  if (driver.cuCtxGetCurrent != nullptr) driver.cuCtxGetCurrent(&context);
+  return context;
+}
+
+ContextMeter* context_meter(abi::CUcontext handle) {
+  ContextMeter* free = nullptr;
+  for (ContextMeter& context : metered.contexts) {
+    if (context.handle == handle) return &context;
+    if (context.handle == nullptr && free == nullptr) free = &context;
+  }
+  if (free == nullptr) return nullptr;
+  const std::uint32_t device = current_device_index();
+  if (device == kNoDevice) return nullptr;
+  free->device = device;
+  free->account = &session.usage->compute[device];
+  free->pace = &metered.paces[device];
+  free->clock = {};
+  free->anchor = nullptr;
+  free->gpu_base_ns = 0;
+  free->pooled = 0;
+  free->failed.store(false);
+  free->handle = handle;
+  metered.contexts_seen.fetch_add(1);
+  return free;
+}
+
+StreamMeter* add_stream(abi::CUstream handle, unsigned long long id, ContextMeter& context) {
+  for (std::uint32_t i = 0; i < kMostStreams; ++i) {
+    StreamMeter& stream = metered.streams[i];
+    const bool settled = stream.head.load() == stream.tail.load() && !stream.open.load();
+    if (stream.used.load() && !(stream.handle == nullptr && stream.id == ~0ull && settled)) continue;
+    stream.used.store(false);
+    stream.handle = handle;
+    stream.id = id;
+    stream.context = &context;
+    stream.legacy = reinterpret_cast<std::uintptr_t>(handle) <= 1;
+    stream.quantum_ns = kQuantumNs;
+    stream.last_open_ns = stream.last_end_ns = stream.seen_ns = stream.looks = 0;
+    stream.thin_brackets = 0;
+    stream.head.store(stream.tail.load());
+    if (metered.stream_limit.load() <= i) metered.stream_limit.store(i + 1);
+    stream.used.store(true, std::memory_order_release);
+    return &stream;
+  }
+  return nullptr;
+}
+
+StreamMeter* look_up(abi::CUstream handle) {
+  const abi::CUcontext owner = context_of(handle);
+  if (owner == nullptr) return nullptr;
+  unsigned long long id = reinterpret_cast<std::uintptr_t>(handle);
+  if (reinterpret_cast<std::uintptr_t>(handle) <= 1) id = 1ull << 63;
+  else if (driver.cuStreamGetId != nullptr) driver.cuStreamGetId(handle, &id);
+  metered.table_lock.lock(pause_thread);
+  StreamMeter* found = nullptr;
+  if (ContextMeter* context = context_meter(owner); context != nullptr) {
+    for (std::uint32_t i = 0; i < metered.stream_limit.load() && found == nullptr; ++i) {
+      StreamMeter& stream = metered.streams[i];
+      if (stream.used.load() && stream.id == id && stream.context == context) found = &stream;
+    }
+    if (found == nullptr) found = add_stream(handle, id, *context);
+  }
+  metered.table_lock.unlock();
+  return found;
+}
+
+void read_policy() {
+  bool limited = false;
+  for (std::uint32_t d = 0; d < metered.device_count; ++d) {
+    const ledger::DevicePolicy& policy = session.policy->devices[d];
+    metered.seen_gate_epoch[d].store(policy.gate_epoch.load(std::memory_order_acquire), std::memory_order_relaxed);
+    limited |= policy.compute_ceiling_ppm.load(std::memory_order_relaxed) < ledger::kWholeGpu;
+  }
+  metered.limited.store(limited, std::memory_order_release);
+}
+
+}  // namespace
+
+bool concerned() {
+  if (!metered.active.load(std::memory_order_acquire)) return false;
+  for (std::uint32_t d = 0; d < metered.device_count; ++d) {
+    if (session.policy->devices[d].gate_epoch.load(std::memory_order_relaxed) !=
+        metered.seen_gate_epoch[d].load(std::memory_order_relaxed)) [[unlikely]] {
+      read_policy();
+      break;
+    }
+  }
+  return metered.limited.load(std::memory_order_relaxed);
+}
+
+StreamMeter* find_stream(abi::CUstream handle) {
+  const std::uint32_t epoch = metered.epoch.load(std::memory_order_acquire);
+  if (memory.epoch != epoch) {
+    memory = {};
+    memory.epoch = epoch;
+  }
+  const auto bits = reinterpret_cast<std::uintptr_t>(handle);
+  Remembered& place = memory.streams[(bits ^ bits >> 6 ^ bits >> 12) % kRemembered];
+  // A pseudo handle means the current context's stream: with one context there is no doubt which.
+  const bool sure = !is_pseudo(handle) || metered.contexts_seen.load(std::memory_order_relaxed) == 1;
+  if (place.stream != nullptr && place.handle == handle && sure) [[likely]] return place.stream;
+  place = {handle, look_up(handle)};
+  return place.stream;
+}
+
+void close_stream(abi::CUstream handle, bool dies) {
+  StreamMeter* stream = find_stream(handle);
+  if (stream == nullptr) return;
+  if (!stream->open.load(std::memory_order_acquire) && !dies) return;
+  stream->lock.lock(pause_thread);
+  if (!stream->context->failed.load()) meter.close(*stream);
+  if (dies) {
+    if (stream->open.load()) meter.forget(*stream);
+    stream->handle = nullptr;
+    stream->id = ~0ull;
+    metered.epoch.fetch_add(1, std::memory_order_release);
+  }
+  stream->lock.unlock();
+  wake_settler();
+}
+
+namespace {
+
+// Closes what is open in the current context; true where something was.
+bool close_current(bool only_legacy) {
+  abi::CUcontext current = nullptr;
+  if (driver.cuCtxGetCurrent == nullptr || driver.cuCtxGetCurrent(&current) != abi::CUDA_SUCCESS) return false;
+  bool any = false;
+  for (std::uint32_t i = 0; i < metered.stream_limit.load(std::memory_order_acquire); ++i) {
+    StreamMeter& stream = metered.streams[i];
+    if (!stream.used.load(std::memory_order_acquire) || !stream.open.load(std::memory_order_acquire)) continue;
+    if (stream.context->handle != current || stream.context->failed.load()) continue;
+    if (only_legacy && !stream.legacy) continue;
+    // The per-thread stream's handle names the caller's own; another thread's closes in its own calls.
+    if (stream.handle == abi::stream_per_thread() && find_stream(stream.handle) != &stream) continue;
+    stream.lock.lock(pause_thread);
+    meter.close(stream);
+    stream.lock.unlock();
+    any = true;
+  }
+  return any;
+}
+
+}  // namespace
+
+void close_context() {
+  if (close_current(false)) wake_settler();
+}
+
+void close_legacy() {
+  metered.legacy_open.store(0);
+  if (close_current(true)) wake_settler();
+}
+
+void pause_thread() {
+  const timespec shortly{0, 20'000};
+  ::nanosleep(&shortly, nullptr);
+}
+
+void wake_settler() {
+  metered.work.fetch_add(1);
+  if (metered.settler.load(std::memory_order_acquire) == 0) start_settler();
+  if (metered.settler_idle.load()) bare::futex_wake_all(&metered.work);
+}
+
+void wait_at_gate(std::uint32_t device, std::int64_t wait_ns) {
+  const int saved = errno;
+  const int slack = ::prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+  if (slack > 1) ::prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+  const std::atomic<std::uint32_t>& word = session.policy->devices[device].gate_epoch;
+  bare::futex_wait(&word, metered.seen_gate_epoch[device].load(std::memory_order_relaxed), wait_ns);
+  if (slack > 1) ::prctl(PR_SET_TIMERSLACK, slack, 0, 0, 0);
+  errno = saved;
+}
+
+void compute_start() {
+  if (session.membership.load(std::memory_order_acquire) != Membership::member || session.usage == nullptr) return;
+  if (metered.active.load(std::memory_order_acquire)) return;
+  const std::uint32_t count = session.policy->device_count;
+  metered.device_count = count < ledger::kMaxDevices ? count : ledger::kMaxDevices;
+  read_policy();
+  metered.active.store(true, std::memory_order_release);
+}
+
+void compute_forget_context(abi::CUcontext handle) {
+  if (!metered.active.load(std::memory_order_acquire)) return;
+  metered.settler_lock.lock(pause_thread);
+  metered.table_lock.lock(pause_thread);
+  for (ContextMeter& context : metered.contexts) {
+    if (context.handle != handle) continue;
+    for (StreamMeter& stream : metered.streams)
+      if (stream.used.load() && stream.context == &context) meter.forget(stream);
+    context.pooled = 0;
+    context.anchor = nullptr;
+    context.handle = nullptr;
+    metered.contexts_seen.fetch_sub(1);
+  }
+  metered.epoch.fetch_add(1, std::memory_order_release);
+  metered.table_lock.unlock();
+  metered.settler_lock.unlock();
+}
+
+void compute_reset_after_fork() {
+  metered.active.store(false);
+  metered.limited.store(false);
+  metered.captures.store(0);
+  metered.settler.store(0);
+  metered.settler_idle.store(false);
+  metered.table_lock.reset();
+  metered.settler_lock.reset();
+  metered.stream_limit.store(0);
+  metered.contexts_seen.store(0);
+  for (StreamMeter& stream : metered.streams) {
+    if (!stream.used.load()) continue;
+    stream.lock.reset();
+    stream.open.store(false);
+    stream.head.store(stream.tail.load());
+    stream.used.store(false);
+  }
+  for (ContextMeter& context : metered.contexts) context.handle = nullptr;
+  for (Pace& pace : metered.paces) {
+    pace.busy_until_ns.store(0);
+    pace.credit_ns.store(0);
+    pace.open.store(0);
+    pace.unsettled.store(0);
+    pace.oldest_ns.store(0);
+  }
+  metered.epoch.fetch_add(1);
+}
+
+}  // namespace headgate::limiter

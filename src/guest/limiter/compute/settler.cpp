@@ -1,0 +1,129 @@
+// The real driver behind the meter, and the one thread that asks it.
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "guest/bare/futex.hpp"
+#include "guest/limiter/compute/process.hpp"
+
+extern "C" int __cxa_atexit(void (*function)(void*), void* argument, void* dso_handle);
+extern "C" void* __dso_handle;
+
+namespace headgate::limiter {
+
+std::int64_t DriverPort::now_ns() {
+  timespec now;
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+
+abi::CUresult DriverPort::create(abi::CUevent* event) {
+  return driver.cuEventCreate != nullptr ? driver.cuEventCreate(event, 0) : abi::CUDA_ERROR_NOT_FOUND;
+}
+abi::CUresult DriverPort::record(abi::CUevent event, abi::CUstream stream) {
+  return driver.cuEventRecord != nullptr ? driver.cuEventRecord(event, stream) : abi::CUDA_ERROR_NOT_FOUND;
+}
+abi::CUresult DriverPort::query(abi::CUevent event) {
+  return driver.cuEventQuery != nullptr ? driver.cuEventQuery(event) : abi::CUDA_ERROR_NOT_FOUND;
+}
+abi::CUresult DriverPort::elapsed(float* ms, abi::CUevent start, abi::CUevent end) {
+  return driver.cuEventElapsedTime != nullptr ? driver.cuEventElapsedTime(ms, start, end) : abi::CUDA_ERROR_NOT_FOUND;
+}
+
+// In RELAXED mode a query of a stream that does not capture breaks no capture; while one is under way we ask nothing.
+abi::CUresult DriverPort::idle(abi::CUstream stream, ContextMeter&) {
+  if (metered.captures.load() != 0 || driver.cuStreamQuery == nullptr) return abi::CUDA_ERROR_NOT_READY;
+  // The per-thread stream's handle would name the settler's own.
+  if (stream == abi::stream_per_thread()) return abi::CUDA_ERROR_NOT_READY;
+  return driver.cuStreamQuery(stream);
+}
+
+void DriverPort::enter(ContextMeter& context) {
+  if (driver.cuCtxSetCurrent != nullptr) driver.cuCtxSetCurrent(context.handle);
+}
+
+void DriverPort::failed(ContextMeter& context, abi::CUresult result, const char* call) {
+  log_line(LogLevel::error, "%s answered %u: GPU time of this context is no longer measured (device %u of the share); %s",
+           call, static_cast<unsigned>(result), context.device,
+           session.policy->fail_policy == ledger::FailPolicy::open ? "its launches run unlimited from now on"
+                                                                   : "its launches are refused from now on");
+}
+
+std::uint32_t DriverPort::ceiling_ppm(const ContextMeter& context) {
+  const std::uint32_t ppm = session.policy->devices[context.device].compute_ceiling_ppm.load(std::memory_order_relaxed);
+  return ppm == 0 || ppm > ledger::kWholeGpu ? ledger::kWholeGpu : ppm;
+}
+
+namespace {
+
+constexpr std::int64_t kForeverNs = 3'600'000'000'000;
+
+void sleep_ns(std::int64_t ns) {
+  const timespec time{ns / 1'000'000'000, ns % 1'000'000'000};
+  ::nanosleep(&time, nullptr);
+}
+
+void* settle_all(void*) {
+  ::prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+  if (driver.cuThreadExchangeStreamCaptureMode != nullptr) {
+    abi::CUstreamCaptureMode mode = abi::CU_STREAM_CAPTURE_MODE_RELAXED;
+    driver.cuThreadExchangeStreamCaptureMode(&mode);
+  }
+  while (metered.settler.load(std::memory_order_acquire) == 1) {
+    const std::uint32_t work = metered.work.load();
+    metered.settler_lock.lock(pause_thread);
+    std::int64_t next = kNothingOpen;
+    if (metered.settler.load() == 1) {
+      next = meter.settle({metered.streams.data(), metered.stream_limit.load()}, port.now_ns(), pause_thread);
+    }
+    metered.settler_lock.unlock();
+    if (next != kNothingOpen) {
+      const std::int64_t left = next - port.now_ns();
+      sleep_ns(left < 10'000 ? 10'000 : left > 500'000 ? 500'000 : left);
+      continue;
+    }
+    metered.settler_idle.store(true);
+    if (metered.work.load() == work) bare::futex_wait(&metered.work, work, kForeverNs);
+    metered.settler_idle.store(false);
+  }
+  return nullptr;
+}
+
+// Registered after the driver's own cuInit, so it runs before the driver takes itself down.
+void stop_settler(void*) {
+  if (metered.settler.exchange(2) != 1) return;
+  metered.active.store(false);
+  bare::futex_wake_all(&metered.work);
+  for (int tries = 0; tries < 5'000; ++tries) {
+    if (metered.settler_lock.try_lock()) {
+      metered.settler_lock.unlock();
+      return;
+    }
+    pause_thread();
+  }
+}
+
+}  // namespace
+
+void start_settler() {
+  std::uint32_t none = 0;
+  if (!metered.settler.compare_exchange_strong(none, 1)) return;
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  const int error = ::pthread_create(&thread, nullptr, &settle_all, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error != 0) {
+    metered.settler.store(2);
+    metered.active.store(false);
+    log_line(LogLevel::error, "no thread for measuring GPU time (error %d): compute is not limited in this process", error);
+    return;
+  }
+  ::pthread_detach(thread);
+  __cxa_atexit(&stop_settler, nullptr, __dso_handle);
+}
+
+}  // namespace headgate::limiter

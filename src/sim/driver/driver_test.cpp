@@ -1,0 +1,484 @@
+// Programs on the simulated driver, as a program reaches it: dlopen, in processes of their own.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstring>
+#include <dlfcn.h>
+#include <filesystem>
+#include <functional>
+#include <numeric>
+#include <stdexcept>
+#include <sys/wait.h>
+#include <thread>
+#include <time.h>
+#include <unistd.h>
+
+#include "guest/abi/cuda.hpp"
+#include "sim/node.hpp"
+#include "sim/truth.hpp"
+#include "sim/words.hpp"
+
+namespace headgate::sim {
+namespace {
+
+using namespace headgate::abi;
+
+struct Api {
+#define CU_FN(name, kind, parameters, arguments) abi::name##_t* name = nullptr;
+#include "guest/abi/cuda_table.def"
+};
+
+Api load() {
+  Api api;
+  void* library = ::dlopen(HEADGATE_SIM_CUDA, RTLD_NOW);
+  if (!library) throw std::runtime_error(::dlerror());
+#define CU_FN(name, kind, parameters, arguments) api.name = reinterpret_cast<abi::name##_t*>(::dlsym(library, #name));
+#include "guest/abi/cuda_table.def"
+  return api;
+}
+
+constexpr char kPtx[] = R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry us(.param .u32 us_0) { .pragma "headgate.sim.us param0"; ret; }
+.visible .entry spin(.param .u64 spin_0) { .pragma "headgate.sim.wait param0"; ret; }
+.visible .entry raise(.param .u64 raise_0) { .pragma "headgate.sim.set param0"; ret; }
+)";
+
+void must(bool condition, const std::string& what) {
+  if (!condition) throw std::runtime_error(what);
+}
+void ok(CUresult result, const char* what) { must(result == CUDA_SUCCESS, words(what, " answered ", static_cast<unsigned>(result))); }
+#define OK(call) ok(call, #call)
+
+// A program with a current context and the kernels above.
+struct Program {
+  Api cu = load();
+  CUcontext context = nullptr;
+  CUmodule module = nullptr;
+  CUfunction us = nullptr, spin = nullptr, raise = nullptr;
+
+  explicit Program(CUdevice device = 0) {
+    OK(cu.cuInit(0));
+    OK(cu.cuCtxCreate_v2(&context, 0, device));
+    OK(cu.cuModuleLoadData(&module, kPtx));
+    OK(cu.cuModuleGetFunction(&us, module, "us"));
+    OK(cu.cuModuleGetFunction(&spin, module, "spin"));
+    OK(cu.cuModuleGetFunction(&raise, module, "raise"));
+  }
+  CUstream stream(unsigned flags = CU_STREAM_NON_BLOCKING) {
+    CUstream made = nullptr;
+    OK(cu.cuStreamCreate(&made, flags));
+    return made;
+  }
+  void run_us(unsigned microseconds, CUstream where, unsigned blocks = 1) {
+    void* parameters[] = {&microseconds};
+    OK(cu.cuLaunchKernel(us, blocks, 1, 1, 32, 1, 1, 0, where, parameters, nullptr));
+  }
+  void run_flag(CUfunction which, std::uint64_t flag, CUstream where) {
+    void* parameters[] = {&flag};
+    OK(cu.cuLaunchKernel(which, 1, 1, 1, 32, 1, 1, 0, where, parameters, nullptr));
+  }
+};
+
+class Driver : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "headgate-driver-XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    directory_ = pattern;
+    ::setenv("HEADGATE_SIM_DIR", directory_.c_str(), 1);
+    ::unsetenv("CUDA_VISIBLE_DEVICES");
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  // A process of its own; its exit runs the driver's own atexit.
+  static pid_t start(const std::function<void()>& program) {
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    ::alarm(60);
+    try {
+      program();
+      std::exit(0);
+    } catch (const std::exception& failed) {
+      std::fprintf(stderr, "child: %s\n", failed.what());
+      ::_exit(1);
+    }
+  }
+  static int finish(pid_t child) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return status;
+  }
+  static int run(const std::function<void()>& program) { return finish(start(program)); }
+
+  DeviceTruth truth(std::uint32_t device = 0) {
+    auto read = read_truth(directory_);
+    EXPECT_TRUE(read) << read.error().message;
+    return read ? read->devices.at(device) : DeviceTruth{};
+  }
+  std::string directory_;
+};
+
+TEST_F(Driver, before_cuInit_and_in_a_forked_child_every_call_says_not_initialized) {
+  EXPECT_EQ(run([] {
+    Api cu = load();
+    int count = 0;
+    CUdeviceptr pointer = 0;
+    must(cu.cuDeviceGetCount(&count) == CUDA_ERROR_NOT_INITIALIZED, "cuDeviceGetCount before cuInit");
+    must(cu.cuMemAlloc_v2(&pointer, 1) == CUDA_ERROR_NOT_INITIALIZED, "cuMemAlloc before cuInit");
+    OK(cu.cuInit(0));
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const bool right = cu.cuDeviceGetCount(&count) == CUDA_ERROR_NOT_INITIALIZED && cu.cuInit(0) == CUDA_ERROR_NOT_INITIALIZED;
+      ::_exit(right ? 0 : 1);
+    }
+    must(finish(child) == 0, "the forked child");
+    OK(cu.cuDeviceGetCount(&count));
+  }), 0);
+}
+
+TEST_F(Driver, copies_and_fills_move_the_bytes) {
+  EXPECT_EQ(run([] {
+    Program p;
+    std::vector<unsigned> out(300'000), in(300'000);
+    std::iota(out.begin(), out.end(), 7u);
+    CUdeviceptr a = 0, b = 0;
+    const std::size_t bytes = out.size() * sizeof(unsigned);
+    OK(p.cu.cuMemAlloc_v2(&a, bytes));
+    OK(p.cu.cuMemAlloc_v2(&b, bytes));
+    const CUstream stream = p.stream();
+    OK(p.cu.cuMemcpyHtoDAsync_v2(a, out.data(), bytes, stream));
+    std::vector<unsigned> kept = out;
+    std::ranges::fill(out, 0u);  // pageable memory was staged at the call
+    OK(p.cu.cuMemcpyDtoDAsync_v2(b, a, bytes, stream));
+    OK(p.cu.cuMemsetD32Async(b, 5, 10, stream));
+    OK(p.cu.cuMemcpyDtoHAsync_v2(in.data(), b, bytes, stream));
+    OK(p.cu.cuStreamSynchronize(stream));
+    std::fill_n(kept.begin(), 10, 5u);
+    must(in == kept, "the bytes differ");
+    must(p.cu.cuMemcpyDtoH_v2(in.data(), b, bytes + 1) == CUDA_ERROR_INVALID_VALUE, "a copy past the end");
+    OK(p.cu.cuMemFree_v2(a));
+    must(p.cu.cuMemFree_v2(a) == CUDA_ERROR_INVALID_VALUE, "a second free");
+  }), 0);
+}
+
+TEST_F(Driver, a_wait_for_the_gpu_costs_no_cpu_time) {
+  EXPECT_EQ(run([] {
+    Program p;
+    const CUstream stream = p.stream();
+    p.run_us(400'000, stream);
+    timespec before{}, after{};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+    OK(p.cu.cuStreamSynchronize(stream));
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+    const double used_ms =
+        static_cast<double>(after.tv_sec - before.tv_sec) * 1e3 + static_cast<double>(after.tv_nsec - before.tv_nsec) / 1e6;
+    must(used_ms < 40, words("400 ms of GPU time took ", used_ms, " ms of CPU"));
+  }), 0);
+  EXPECT_EQ(truth().processes.at(0).held_ns, 400'000'000u);
+}
+
+TEST_F(Driver, two_processes_share_the_device_and_the_truth_knows_what_each_had) {
+  const auto program = [] {
+    Program p;
+    const CUstream stream = p.stream();
+    for (int i = 0; i < 50; ++i) p.run_us(1000, stream, 132);
+    OK(p.cu.cuStreamSynchronize(stream));
+  };
+  const pid_t a = start(program), b = start(program);
+  EXPECT_EQ(finish(a), 0);
+  EXPECT_EQ(finish(b), 0);
+  const DeviceTruth device = truth();
+  ASSERT_EQ(device.processes.size(), 2u);
+  for (const ProcessTruth& process : device.processes) {
+    EXPECT_EQ(process.held_ns, 50'000'000u);
+    EXPECT_EQ(process.sm_ns, 50e6);
+    EXPECT_EQ(process.kernels, 50u);
+    EXPECT_EQ(process.launches, 50u);
+    EXPECT_EQ(process.history.between(0, ~0ull), 50'000'000u);
+  }
+  EXPECT_EQ(device.busy_ns, 100'000'000u);
+  EXPECT_EQ(device.used_bytes, 0u);
+}
+
+TEST_F(Driver, small_kernels_of_several_streams_overlap) {
+  EXPECT_EQ(run([] {
+    Program p;
+    const CUstream gate = p.stream();
+    CUevent open = nullptr;
+    OK(p.cu.cuEventCreate(&open, CU_EVENT_DISABLE_TIMING));
+    p.run_flag(p.spin, 3, gate);  // until all are queued
+    OK(p.cu.cuEventRecord(open, gate));
+    for (int i = 0; i < 4; ++i) {
+      const CUstream stream = p.stream();
+      OK(p.cu.cuStreamWaitEvent(stream, open, 0));
+      p.run_us(20'000, stream, 8);
+    }
+    p.run_flag(p.raise, 3, p.stream());
+    OK(p.cu.cuCtxSynchronize());
+  }), 0);
+  const ProcessTruth process = truth().processes.at(0);
+  EXPECT_EQ(process.held_ns - process.spin_ns, 20'000'000u);
+  EXPECT_EQ(process.kernels, 6u);
+}
+
+TEST_F(Driver, a_full_queue_blocks_the_launch_until_the_gpu_moves_on) {
+  EXPECT_EQ(run([] {
+    Program p;
+    const CUstream stream = p.stream();
+    std::atomic<int> launched{0};
+    p.run_flag(p.spin, 1, stream);
+    std::jthread launcher([&] {
+      p.cu.cuCtxSetCurrent(p.context);
+      for (int i = 0; i < 3000; ++i) {
+        p.run_us(1, stream);
+        ++launched;
+      }
+    });
+    while (launched < 1023) ::usleep(100);
+    must(launched == 1023, "the queue took more than it holds");
+    // The blocked launch holds its context's lock, as a driver's does: the flag comes from another context.
+    CUcontext second = nullptr;
+    CUmodule module = nullptr;
+    CUfunction raise = nullptr;
+    OK(p.cu.cuCtxCreate_v2(&second, 0, 0));
+    OK(p.cu.cuModuleLoadData(&module, kPtx));
+    OK(p.cu.cuModuleGetFunction(&raise, module, "raise"));
+    p.run_flag(raise, 1, nullptr);
+    launcher.join();
+    OK(p.cu.cuStreamSynchronize(stream));
+  }), 0);
+  EXPECT_EQ(truth().processes.at(0).kernels, 3002u);
+}
+
+TEST_F(Driver, kernels_that_spin_for_each_other_finish_across_processes) {
+  const pid_t a = start([] {
+    Program p;
+    const CUstream stream = p.stream();
+    p.run_flag(p.spin, 10, stream);
+    p.run_flag(p.raise, 11, stream);
+    OK(p.cu.cuStreamSynchronize(stream));
+  });
+  const pid_t b = start([] {
+    Program p;
+    const CUstream stream = p.stream();
+    p.run_flag(p.raise, 10, stream);
+    p.run_flag(p.spin, 11, stream);
+    OK(p.cu.cuStreamSynchronize(stream));
+  });
+  EXPECT_EQ(finish(a), 0);
+  EXPECT_EQ(finish(b), 0);
+}
+
+TEST_F(Driver, a_word_in_device_memory_is_a_flag_for_kernels_and_copies_alike) {
+  EXPECT_EQ(run([] {
+    Program p;
+    CUdeviceptr word = 0;
+    OK(p.cu.cuMemAlloc_v2(&word, 4));
+    OK(p.cu.cuMemsetD32_v2(word, 0, 1));
+    OK(p.cu.cuCtxSynchronize());
+    const CUstream waits = p.stream(), sets = p.stream();
+    p.run_flag(p.spin, word, waits);
+    must(p.cu.cuStreamQuery(waits) == CUDA_ERROR_NOT_READY, "nobody has set the word");
+    p.run_flag(p.raise, word, sets);
+    OK(p.cu.cuStreamSynchronize(waits));
+    unsigned value = 0;
+    OK(p.cu.cuMemcpyDtoH_v2(&value, word, 4));
+    must(value == 1, "the word was not written");
+    OK(p.cu.cuMemsetD32_v2(word, 0, 1));
+    OK(p.cu.cuCtxSynchronize());
+    p.run_flag(p.spin, word, waits);
+    must(p.cu.cuStreamQuery(waits) == CUDA_ERROR_NOT_READY, "the word was cleared");
+    value = 9;
+    OK(p.cu.cuMemcpyHtoDAsync_v2(word, &value, 4, sets));
+    OK(p.cu.cuStreamSynchronize(waits));
+  }), 0);
+}
+
+TEST_F(Driver, events_time_the_gpu_and_belong_to_their_context) {
+  EXPECT_EQ(run([] {
+    Program p;
+    const CUstream stream = p.stream();
+    CUevent start = nullptr, end = nullptr, untimed = nullptr;
+    OK(p.cu.cuEventCreate(&start, 0));
+    OK(p.cu.cuEventCreate(&end, 0));
+    OK(p.cu.cuEventCreate(&untimed, CU_EVENT_DISABLE_TIMING));
+    p.run_flag(p.spin, 1, stream);  // the queue is loaded, so the pair sees no host latency
+    OK(p.cu.cuEventRecord(start, stream));
+    p.run_us(10'000, stream);
+    OK(p.cu.cuEventRecord(end, stream));
+    p.run_flag(p.raise, 1, p.stream());
+    float ms = 0;
+    must(p.cu.cuEventElapsedTime(&ms, start, untimed) == CUDA_ERROR_INVALID_HANDLE, "an untimed event has no time");
+    OK(p.cu.cuEventSynchronize(end));
+    OK(p.cu.cuEventElapsedTime(&ms, start, end));
+    must(ms > 9.999f && ms < 10.001f, words("10 ms took ", ms));
+    CUcontext second = nullptr;
+    CUstream foreign = nullptr;
+    OK(p.cu.cuCtxCreate_v2(&second, 0, 0));
+    OK(p.cu.cuStreamCreate(&foreign, 0));
+    must(p.cu.cuEventRecord(start, foreign) == CUDA_ERROR_INVALID_HANDLE, "an event of another context");
+    must(p.cu.cuLaunchKernel(p.spin, 1, 1, 1, 1, 1, 1, 0, foreign, nullptr, nullptr) == CUDA_ERROR_INVALID_HANDLE,
+         "a kernel of another context");
+    OK(p.cu.cuEventDestroy_v2(end));
+    must(p.cu.cuEventQuery(end) == CUDA_ERROR_INVALID_HANDLE, "a destroyed event");
+    OK(p.cu.cuCtxDestroy_v2(second));
+    must(p.cu.cuStreamQuery(foreign) == CUDA_ERROR_INVALID_HANDLE, "a stream of a dead context");
+  }), 0);
+}
+
+TEST_F(Driver, a_host_function_runs_after_what_was_queued_before_it_and_before_what_follows) {
+  EXPECT_EQ(run([] {
+    Program p;
+    const CUstream stream = p.stream();
+    CUdeviceptr word = 0;
+    void* host = nullptr;
+    OK(p.cu.cuMemAlloc_v2(&word, 4));
+    OK(p.cu.cuMemHostAlloc(&host, 8, 0));
+    OK(p.cu.cuMemsetD32Async(word, 77, 1, stream));
+    OK(p.cu.cuMemcpyDtoHAsync_v2(host, word, 4, stream));
+    OK(p.cu.cuLaunchHostFunc(stream, [](void* at) { static_cast<unsigned*>(at)[1] = static_cast<unsigned*>(at)[0] + 1; }, host));
+    OK(p.cu.cuStreamSynchronize(stream));
+    must(static_cast<unsigned*>(host)[1] == 78, "the host function saw old bytes");
+  }), 0);
+}
+
+TEST_F(Driver, a_full_card_refuses_and_the_death_of_its_holder_frees_it) {
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t holder = start([&] {
+    Program p;
+    std::size_t free = 0, total = 0;
+    OK(p.cu.cuMemGetInfo_v2(&free, &total));
+    CUdeviceptr all = 0;
+    must(p.cu.cuMemAlloc_v2(&all, free + 1) == CUDA_ERROR_OUT_OF_MEMORY, "one byte too many");
+    OK(p.cu.cuMemAlloc_v2(&all, free));
+    must(::write(ready[1], "x", 1) == 1, "pipe");
+    while (true) ::pause();
+  });
+  ::close(ready[1]);
+  char byte;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  ::close(ready[0]);
+  EXPECT_EQ(run([] {
+    Api cu = load();
+    OK(cu.cuInit(0));
+    CUcontext context = nullptr;
+    must(cu.cuCtxCreate_v2(&context, 0, 0) == CUDA_ERROR_OUT_OF_MEMORY, "a context on a full card");
+  }), 0);
+  ::kill(holder, SIGKILL);
+  finish(holder);
+  EXPECT_EQ(run([] { Program p; }), 0);
+  EXPECT_EQ(truth().used_bytes, 0u);
+}
+
+TEST_F(Driver, a_storm_of_kills_leaves_no_bytes_no_contexts_and_a_node_that_works) {
+  const auto program = [] {
+    Program p;
+    while (true) {
+      const CUstream stream = p.stream();
+      CUdeviceptr memory = 0;
+      OK(p.cu.cuMemAlloc_v2(&memory, 1 << 20));
+      OK(p.cu.cuMemsetD8Async(memory, 1, 1 << 20, stream));
+      for (int i = 0; i < 40; ++i) p.run_us(20, stream, 132);
+      OK(p.cu.cuStreamSynchronize(stream));
+      OK(p.cu.cuMemFree_v2(memory));
+      OK(p.cu.cuStreamDestroy_v2(stream));
+    }
+  };
+  unsigned seed = 12345;
+  for (int round = 0; round < 25; ++round) {
+    pid_t children[4];
+    for (pid_t& child : children) child = start(program);
+    for (const pid_t child : children) {
+      ::usleep((seed = seed * 1664525u + 1013904223u) % 6000);
+      ::kill(child, SIGKILL);
+    }
+    for (const pid_t child : children) ASSERT_TRUE(WIFSIGNALED(finish(child)));
+  }
+  EXPECT_EQ(run([] {
+    Program p;
+    p.run_us(100, nullptr);
+    OK(p.cu.cuCtxSynchronize());
+  }), 0);
+  const DeviceTruth device = truth();
+  EXPECT_EQ(device.used_bytes, 0u);
+  for (const ProcessTruth& process : device.processes) {
+    EXPECT_FALSE(process.alive);
+    EXPECT_EQ(process.contexts, 0u);
+  }
+}
+
+TEST_F(Driver, a_directory_that_cannot_hold_a_node_is_one_line_and_an_error) {
+  int lines[2];
+  ASSERT_EQ(::pipe(lines), 0);
+  const std::string bad = directory_ + "/file";
+  std::fclose(std::fopen(bad.c_str(), "w"));
+  const pid_t child = start([&] {
+    ::dup2(lines[1], 2);
+    ::setenv("HEADGATE_SIM_DIR", bad.c_str(), 1);
+    must(load().cuInit(0) == CUDA_ERROR_OPERATING_SYSTEM, "cuInit");
+  });
+  EXPECT_EQ(finish(child), 0);
+  ::close(lines[1]);
+  char text[1000] = {};
+  EXPECT_GT(::read(lines[0], text, sizeof text - 1), 0);
+  ::close(lines[0]);
+  EXPECT_EQ(std::count(text, text + std::strlen(text), '\n'), 1) << text;
+  EXPECT_NE(std::strstr(text, bad.c_str()), nullptr) << text;
+}
+
+TEST_F(Driver, proc_addresses_follow_the_version_and_the_default_stream) {
+  EXPECT_EQ(run([] {
+    Api cu = load();
+    void* found = nullptr;
+    CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    const auto is = [&](const char* name, int version, cuuint64_t flags, auto* expected) {
+      OK(cu.cuGetProcAddress_v2(name, &found, version, flags, &status));
+      must(found == reinterpret_cast<void*>(expected), words(name, " at ", version));
+      must(status == CU_GET_PROC_ADDRESS_SUCCESS, name);
+    };
+    constexpr auto kPerThread = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    is("cuMemAlloc", 12000, 0, cu.cuMemAlloc_v2);
+    is("cuMemAlloc", 2000, 0, cu.cuMemAlloc);
+    is("cuLaunchKernel", 12000, 0, cu.cuLaunchKernel);
+    is("cuLaunchKernel", 12000, kPerThread, cu.cuLaunchKernel_ptsz);
+    is("cuMemAlloc", 12000, kPerThread, cu.cuMemAlloc_v2);
+    is("cuMemcpyHtoD", 12000, kPerThread, cu.cuMemcpyHtoD_v2_ptds);
+    must(cu.cuGetProcAddress_v2("cuNoSuchThing", &found, 12000, 0, &status) == CUDA_ERROR_NOT_FOUND && !found, "an unknown name");
+    must(status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, "its status");
+    must(cu.cuGetProcAddress_v2("cuLaunchKernelEx", &found, 11000, 0, &status) == CUDA_ERROR_NOT_FOUND, "a name too new");
+    must(status == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT, "its status");
+  }), 0);
+}
+
+TEST_F(Driver, CUDA_VISIBLE_DEVICES_chooses_by_number_and_uuid) {
+  const Profile& two = *find_profile("l40s-x2");
+  ASSERT_TRUE(create_node(directory_, two));
+  const auto counts = [&](const std::string& value, int expected, std::uint32_t first) {
+    return run([&] {
+      ::setenv("CUDA_VISIBLE_DEVICES", value.c_str(), 1);
+      Api cu = load();
+      const CUresult result = cu.cuInit(0);
+      if (expected == 0) return must(result == CUDA_ERROR_NO_DEVICE, "cuInit with nothing visible");
+      int count = 0;
+      CUuuid uuid;
+      OK(result);
+      OK(cu.cuDeviceGetCount(&count));
+      OK(cu.cuDeviceGetUuid_v2(&uuid, 0));
+      must(count == expected, words(value, " shows ", count));
+      must(std::memcmp(uuid.bytes, uuid_bytes(two, first).data(), 16) == 0, "another device comes first");
+    });
+  };
+  EXPECT_EQ(counts("1", 1, 1), 0);
+  EXPECT_EQ(counts("1,0", 2, 1), 0);
+  EXPECT_EQ(counts(uuid_text(two, 1).data(), 1, 1), 0);
+  EXPECT_EQ(counts("0,nonsense,1", 1, 0), 0);
+  EXPECT_EQ(counts("", 0, 0), 0);
+}
+
+}  // namespace
+}  // namespace headgate::sim

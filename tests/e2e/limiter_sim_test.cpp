@@ -1,0 +1,57 @@
+// The limiter over the simulated GPU: what only a driver with contexts, slabs and NVML shows.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "limiter_run.hpp"
+
+namespace {
+
+using namespace headgate::e2e;
+
+Tenant simulated(Environment environment) {
+  Tenant tenant;
+  tenant.driver = Driver::simulated;
+  tenant.environment = std::move(environment);
+  return tenant;
+}
+
+TEST(OverTheSimulator, MemoryThatNoCallRevealsCountsAgainstTheShare) {
+  const Runtime runtime;
+  const Outcome outcome = runtime.run(simulated({{"HEADGATE_MEM", "8GiB"}}), {"alloc", "1073741824", "8589934592"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("alloc 1073741824: 0\nalloc 8589934592: 2\n"), std::string::npos) << outcome.out;
+  unsigned long long free = 0, total = 0;
+  const std::size_t line = outcome.out.find("free ");
+  ASSERT_NE(line, std::string::npos);
+  ASSERT_EQ(std::sscanf(outcome.out.c_str() + line, "free %llu total %llu", &free, &total), 2);
+  EXPECT_EQ(total, 8ull << 30);
+  EXPECT_LT(free, 7ull << 30);  // the context itself is not free of charge
+  EXPECT_GT(free, 6ull << 30);
+}
+
+TEST(OverTheSimulator, AMemberSeesTheDriversOwnErrors) {
+  const Runtime runtime;
+  Tenant tenant = simulated({{"HEADGATE_MEM", "8GiB"}});
+  tenant.limited = false;
+  const Outcome without = runtime.run(tenant, {"errors"});
+  ASSERT_EQ(without.status, 0) << without.err;
+  tenant.limited = true;
+  EXPECT_EQ(runtime.run(tenant, {"errors"}).out, without.out);
+}
+
+TEST(OverTheSimulator, AForkedChildGetsTheDriversErrorAndItsParentKeepsItsMemory) {
+  const Runtime runtime;
+  const Outcome outcome = runtime.run(simulated({{"HEADGATE_MEM", "8GiB"}}), {"fork"});
+  EXPECT_EQ(outcome.out, "parent ready 0, alloc 0\nchild ready 3, alloc 3\nchild ended 0, parent frees 0\n");
+}
+
+TEST(OverTheSimulator, NvmlShowsWhatADeadProcessLeftAsFree) {
+  const Runtime runtime;
+  const Tenant tenant = simulated({{"HEADGATE_MEM", "8GiB"}});
+  ASSERT_EQ(runtime.run(tenant, {"alloc", "1073741824"}).status, 0);
+  const Outcome outcome = runtime.run(tenant, {"nvml"});
+  EXPECT_NE(outcome.out.find("total 8589934592 free 8589934592 used 0\n"), std::string::npos) << outcome.out;
+}
+
+}  // namespace
