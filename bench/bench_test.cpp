@@ -18,7 +18,8 @@ TEST(Split, an_exact_share_has_no_error) {
 }
 
 TEST(Split, a_surplus_is_always_the_gates_fault) {
-  const Accuracy result = accuracy(constant(100, {.held_ns = 3'000'000, .idle_ns = 10'000'000, .late_ns = 10'000'000}), kBucket, 10, 0.25);
+  const Accuracy result =
+      accuracy(constant(100, {.held_ns = 3'000'000, .idle_ns = 10'000'000, .late_ns = 10'000'000}), kBucket, 10, 0.25);
   EXPECT_NEAR(result.wrong_bias, 5, 1e-9);
   EXPECT_NEAR(result.wrong_rms, 5, 1e-9);
 }

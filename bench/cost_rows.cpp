@@ -86,7 +86,9 @@ class CostBench {
     const std::string name = TRY(make_case(setting_));
     std::vector<std::string> argv{setting_.cost_program};
     argv.insert(argv.end(), words.begin(), words.end());
-    const auto end = load::run_child(child_of(setting_, *column.candidate, setting_.nop_driver_dir, name, column.limits, argv), milliseconds(120'000));
+    const auto end =
+        load::run_child(child_of(setting_, *column.candidate, setting_.nop_driver_dir, name, column.limits, argv),
+                        milliseconds(120'000));
     remove_case(setting_, name);
     if (!end) {
       return fail(ErrorCode::failed, column.name + ": " + end.error().message);
@@ -100,7 +102,8 @@ class CostBench {
 
   // A failing library is shown in its column, not hidden by stopping the bench; only native has to work.
   Result<load::Done> run_all(const Column& column) {
-    for (const auto& words : std::vector<std::vector<std::string>>{{"launch"}, {"alloc"}, {"refuse", std::to_string(kTooMany)}}) {
+    for (const auto& words :
+         std::vector<std::vector<std::string>>{{"launch"}, {"alloc"}, {"refuse", std::to_string(kTooMany)}}) {
       if (words[0] == "refuse" && column.limits.bytes == 0) {
         continue;
       }
@@ -126,12 +129,14 @@ class CostBench {
     std::map<std::string, std::vector<double>> times;
     for (int i = 0; i < (setting_.quick ? 25 : 100); ++i) {
       for (const Column& column : columns_) {
-        const auto spec = child_of(setting_, *column.candidate, setting_.nop_driver_dir, name, column.limits, {setting_.true_program});
+        const auto spec = child_of(setting_, *column.candidate, setting_.nop_driver_dir, name, column.limits,
+                                   {setting_.true_program});
         const auto before = std::chrono::steady_clock::now();
         if (const auto end = load::run_child(spec, milliseconds(10'000)); !end) {
           return std::unexpected(end.error());
         }
-        times[column.name].push_back(std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - before).count());
+        times[column.name].push_back(
+            std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - before).count());
       }
     }
     remove_case(setting_, name);
@@ -143,7 +148,8 @@ class CostBench {
 
   [[nodiscard]] bool has(const std::string& key, const std::string& column) const {
     const auto figure = figures_.find(key);
-    return figure != figures_.end() && figure->second.contains(column) && figure->second.contains("native") && !figure->second.at(column).empty();
+    return figure != figures_.end() && figure->second.contains(column) && figure->second.contains("native") &&
+           !figure->second.at(column).empty();
   }
 
   struct Goal {
@@ -152,8 +158,13 @@ class CostBench {
   };
 
   // Native's own figure, and what each library adds to it. `as` writes a figure.
-  Row added_row(const std::string& what, const std::string& reach, const std::string& key, std::vector<Goal> goals, const std::function<std::string(double)>& as) {
-    Row row{.what = what, .reach = reach, .values = {}, .verdict = goals.empty() ? Verdict::told : Verdict::reached, .details = nullptr};
+  Row added_row(const std::string& what, const std::string& reach, const std::string& key, std::vector<Goal> goals,
+                const std::function<std::string(double)>& as) {
+    Row row{.what = what,
+            .reach = reach,
+            .values = {},
+            .verdict = goals.empty() ? Verdict::told : Verdict::reached,
+            .details = nullptr};
     for (const Column& column : columns_) {
       if (!has(key, column.name)) {
         row.values.push_back(failures_.contains(column.name) ? "failed" : "-");
@@ -181,12 +192,19 @@ class CostBench {
   }
 
   // The same for figures that stand for themselves.
-  Row plain_row(const std::string& what, const std::string& reach, const std::string& key, std::vector<Goal> goals, const std::function<std::string(double)>& as) {
-    Row row{.what = what, .reach = reach, .values = {}, .verdict = goals.empty() ? Verdict::told : Verdict::reached, .details = nullptr};
+  Row plain_row(const std::string& what, const std::string& reach, const std::string& key, std::vector<Goal> goals,
+                const std::function<std::string(double)>& as) {
+    Row row{.what = what,
+            .reach = reach,
+            .values = {},
+            .verdict = goals.empty() ? Verdict::told : Verdict::reached,
+            .details = nullptr};
     for (const Column& column : columns_) {
       const auto figure = figures_.find(key);
       const bool there = figure != figures_.end() && figure->second.contains(column.name);
-      row.values.push_back(there ? as(median(figure->second.at(column.name))) : failures_.contains(column.name) ? "failed" : "-");
+      row.values.push_back(there                             ? as(median(figure->second.at(column.name)))
+                           : failures_.contains(column.name) ? "failed"
+                                                             : "-");
       if (there) {
         row.details[column.name] = figure->second.at(column.name);
       }
@@ -205,10 +223,13 @@ class CostBench {
   void add_launch_rows(Section& section) {
     const auto ns = [](double value) { return printed("%.1f ns", value); };
     const auto calls = [](double value) { return printed("%.4f", value); };
-    section.rows.push_back(added_row("launch, p50 of batches of 256", "no limit +10 ns, limit +15 ns", "launch_p50_ns", {{"ours, no limit", 10}, {"ours, limit", 15}}, ns));
-    section.rows.push_back(added_row("launch with its share of the wait, mean", "limit +25 ns", "with_wait_mean_ns", {{"ours, limit", 25}}, ns));
+    section.rows.push_back(added_row("launch, p50 of batches of 256", "no limit +10 ns, limit +15 ns", "launch_p50_ns",
+                                     {{"ours, no limit", 10}, {"ours, limit", 15}}, ns));
+    section.rows.push_back(added_row("launch with its share of the wait, mean", "limit +25 ns", "with_wait_mean_ns",
+                                     {{"ours, limit", 25}}, ns));
     section.rows.push_back(added_row("single launch, p99", "", "single_p99_ns", {}, ns));
-    section.rows.push_back(plain_row("driver calls of our own a launch", "0.05", "driver_calls_per_launch", {{"ours, no limit", 0.05}, {"ours, limit", 0.05}}, calls));
+    section.rows.push_back(plain_row("driver calls of our own a launch", "0.05", "driver_calls_per_launch",
+                                     {{"ours, no limit", 0.05}, {"ours, limit", 0.05}}, calls));
   }
 
   void add_other_rows(Section& section) {
@@ -217,18 +238,28 @@ class CostBench {
     const auto calls = [](double value) { return printed("%.4f", value); };
     section.rows.push_back(added_row("alloc + free pair, p50", "+200 ns", "pair_p50_ns", {{"ours, limit", 200}}, ns));
     section.rows.push_back(plain_row("refusal, p50", "100 ns", "refusal_p50_ns", {{"ours, limit", 100}}, ns));
-    section.rows.push_back(plain_row("refusals of 128000 asked", "", "refused", {}, [](double value) { return printed("%.0f", value); }));
-    section.rows.push_back(plain_row("driver calls a refusal", "0", "driver_calls_per_refusal", {{"ours, limit", 0}}, calls));
-    section.rows.push_back(added_row("/bin/true, start to end", "+300 us", "true_ns", {{"ours, no limit", 300e3}, {"ours, limit", 300e3}}, us));
-    section.rows.push_back(added_row("cuInit and the first context", "+1000 us", "start_ns", {{"ours, no limit", 1e6}, {"ours, limit", 1e6}}, us));
+    section.rows.push_back(
+        plain_row("refusals of 128000 asked", "", "refused", {}, [](double value) { return printed("%.0f", value); }));
+    section.rows.push_back(
+        plain_row("driver calls a refusal", "0", "driver_calls_per_refusal", {{"ours, limit", 0}}, calls));
+    section.rows.push_back(added_row("/bin/true, start to end", "+300 us", "true_ns",
+                                     {{"ours, no limit", 300e3}, {"ours, limit", 300e3}}, us));
+    section.rows.push_back(added_row("cuInit and the first context", "+1000 us", "start_ns",
+                                     {{"ours, no limit", 1e6}, {"ours, limit", 1e6}}, us));
   }
 
   void add_system_call_rows(Section& section) {
-    Row row{.what = "system calls a launch", .reach = "0", .values = {}, .verdict = Verdict::reached, .details = nullptr};
-    Row waits{.what = "system calls of the wait after 256", .reach = "", .values = {}, .verdict = Verdict::told, .details = nullptr};
+    Row row{
+        .what = "system calls a launch", .reach = "0", .values = {}, .verdict = Verdict::reached, .details = nullptr};
+    Row waits{.what = "system calls of the wait after 256",
+              .reach = "",
+              .values = {},
+              .verdict = Verdict::told,
+              .details = nullptr};
     for (const Column& column : columns_) {
       const auto name = make_case(setting_);
-      const auto calls = name ? count_system_calls(child_of(setting_, *column.candidate, setting_.nop_driver_dir, *name, column.limits, {setting_.cost_program, "syscalls"}))
+      const auto calls = name ? count_system_calls(child_of(setting_, *column.candidate, setting_.nop_driver_dir, *name,
+                                                            column.limits, {setting_.cost_program, "syscalls"}))
                               : Result<SystemCalls>(std::unexpected(name.error()));
       if (!calls) {
         progress(column.name + ": " + calls.error().message);
@@ -241,7 +272,10 @@ class CostBench {
       constexpr double kLaunches = 100.0 * 256;
       row.values.push_back(printed("%.4f", static_cast<double>(calls->of_launches) / kLaunches));
       waits.values.push_back(printed("%.2f", static_cast<double>(calls->of_waits) / 100));
-      row.details[column.name] = {{"in_launches", calls->of_launches}, {"in_waits", calls->of_waits}, {"other_threads", calls->of_other_threads}, {"launches", kLaunches}};
+      row.details[column.name] = {{"in_launches", calls->of_launches},
+                                  {"in_waits", calls->of_waits},
+                                  {"other_threads", calls->of_other_threads},
+                                  {"launches", kLaunches}};
       for (const auto& [number, count] : calls->by_number) {
         row.details[column.name]["by_number"][std::to_string(number)] = count;
       }

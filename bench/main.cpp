@@ -39,7 +39,9 @@ struct Arguments {
   std::string json_file, build;
   bool help = false;
 
-  [[nodiscard]] bool wants(const std::string& section) const { return sections.empty() || std::ranges::find(sections, section) != sections.end(); }
+  [[nodiscard]] bool wants(const std::string& section) const {
+    return sections.empty() || std::ranges::find(sections, section) != sections.end();
+  }
 };
 
 std::string own_build_folder() {
@@ -76,7 +78,8 @@ Result<Arguments> read_arguments(const std::vector<std::string>& words) {
       arguments.build = value;
     } else if (name == "--rounds") {
       const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), arguments.setting.rounds);
-      if (error != std::errc{} || end != value.data() + value.size() || arguments.setting.rounds < 1 || arguments.setting.rounds > 100) {
+      if (error != std::errc{} || end != value.data() + value.size() || arguments.setting.rounds < 1 ||
+          arguments.setting.rounds > 100) {
         return fail(ErrorCode::usage, "--rounds '" + value + "' is not accepted", "a whole number from 1 to 100");
       }
     } else {
@@ -93,8 +96,11 @@ Result<load::Done> find_parts(Arguments& arguments) {
   setting.load_program = build + "/lib/headgate-load";
   setting.nop_driver_dir = build + "/bench/nop";
   setting.simulator_dir = build + "/lib/sim";
-  setting.ours = {.name = "ours", .library = build + "/lib/libheadgate.so", .environment = {{"HEADGATE_COMPUTE", "{percent}%"}, {"HEADGATE_MEM", "{bytes}B"}}};
-  for (const std::string& part : {setting.cost_program, setting.load_program, setting.nop_driver_dir + "/libcuda.so.1", setting.simulator_dir + "/libcuda.so.1", setting.ours.library}) {
+  setting.ours = {.name = "ours",
+                  .library = build + "/lib/libheadgate.so",
+                  .environment = {{"HEADGATE_COMPUTE", "{percent}%"}, {"HEADGATE_MEM", "{bytes}B"}}};
+  for (const std::string& part : {setting.cost_program, setting.load_program, setting.nop_driver_dir + "/libcuda.so.1",
+                                  setting.simulator_dir + "/libcuda.so.1", setting.ours.library}) {
     if (::access(part.c_str(), R_OK) != 0) {
       return fail_errno("a part of the build, " + part, errno, "build everything first: dev/bench does");
     }

@@ -13,9 +13,9 @@
 namespace headgate::bench {
 
 struct Noise {
-  load::Histogram lateness_ns;      // how long after its time a thread asleep until a given moment ran (each millisecond)
-  double steal_percent = -1;        // of all CPU time, /proc/stat; -1 where it cannot be read
-  double busy_percent = -1;         // not idle, ours included
+  load::Histogram lateness_ns;  // how long after its time a thread asleep until a given moment ran (each millisecond)
+  double steal_percent = -1;    // of all CPU time, /proc/stat; -1 where it cannot be read
+  double busy_percent = -1;     // not idle, ours included
   std::int64_t longest_gap_ns = 0;  // the longest time a spinning thread was not running, in one second
   unsigned cpus = 0;
 };

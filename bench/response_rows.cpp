@@ -73,8 +73,9 @@ Result<Section> response_section(const Setting& setting) {
   progress(printed("response: %d changes of the limit", changes));
   const std::string name = TRY(make_case(setting));
   const long duration_ms = (changes + 5) * kStepBuckets * 10 + 1000;
-  auto spec = child_of(setting, setting.ours, setting.simulator_dir, name, {.percent = 20, .bytes = 64ull << 30},
-                       {setting.load_program, "--kernels=200us", "--duration=" + std::to_string(duration_ms) + "ms", "--no-idle-list"});
+  auto spec = child_of(
+      setting, setting.ours, setting.simulator_dir, name, {.percent = 20, .bytes = 64ull << 30},
+      {setting.load_program, "--kernels=200us", "--duration=" + std::to_string(duration_ms) + "ms", "--no-idle-list"});
   spec.environment.emplace_back("HEADGATE_SHARE", kShare);
   load::Child load = TRY(load::Child::start(spec));
   Pages share;
@@ -103,12 +104,19 @@ Result<Section> response_section(const Setting& setting) {
     return fail(ErrorCode::failed, "the load ended with status " + std::to_string(end.status) + ": " + end.err);
   }
 
-  Section section{.title = "LIMIT changed 20 -> 80 -> 20 %, 200 us kernels", .columns = {"to 80 %", "to 20 %", "mean |error|", "worst"}, .rows = {}};
-  Row row{.what = printed("error in the 100 ms after the first 20 ms, %d changes", changes), .reach = "mean 1 point", .values = {}, .verdict = Verdict::told, .details = nullptr};
+  Section section{.title = "LIMIT changed 20 -> 80 -> 20 %, 200 us kernels",
+                  .columns = {"to 80 %", "to 20 %", "mean |error|", "worst"},
+                  .rows = {}};
+  Row row{.what = printed("error in the 100 ms after the first 20 ms, %d changes", changes),
+          .reach = "mean 1 point",
+          .values = {},
+          .verdict = Verdict::told,
+          .details = nullptr};
   double up = 0, down = 0, absolute = 0, worst = 0;
   for (const Change& change : log) {
     const auto from = static_cast<std::uint64_t>(change.bucket + kSkipBuckets);
-    const double got = static_cast<double>(truth.devices[0].history.between(from, from + kWindowBuckets)) / static_cast<double>(kWindowBuckets * kBucketNs);
+    const double got = static_cast<double>(truth.devices[0].history.between(from, from + kWindowBuckets)) /
+                       static_cast<double>(kWindowBuckets * kBucketNs);
     const double error = 100 * (got - change.limit);
     (change.limit > 0.5 ? up : down) += error;
     absolute += std::abs(error);

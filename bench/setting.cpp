@@ -24,7 +24,8 @@ bool concerns(const std::string& value, const char* what) { return value.find(wh
 
 Result<Candidate> parse_candidate(const std::string& text) {
   const auto bad = [&text] {
-    return fail(ErrorCode::usage, "'" + text + "' is not a library to measure", "write NAME=LIB.so[,VAR=VALUE...]; {percent} and {bytes} stand for the limits");
+    return fail(ErrorCode::usage, "'" + text + "' is not a library to measure",
+                "write NAME=LIB.so[,VAR=VALUE...]; {percent} and {bytes} stand for the limits");
   };
   std::vector<std::string> parts{""};
   for (const char c : text) {
@@ -50,7 +51,7 @@ Result<Candidate> parse_candidate(const std::string& text) {
       candidate.library = value;
     }
   }
-  struct stat facts {};
+  struct stat facts{};
   if (::stat(candidate.library.c_str(), &facts) != 0) {
     return fail_errno("the library " + candidate.library, errno);
   }
@@ -59,8 +60,8 @@ Result<Candidate> parse_candidate(const std::string& text) {
   return candidate;
 }
 
-load::ChildSpec child_of(const Setting& setting, const Candidate& candidate, const std::string& driver_dir, const std::string& case_name, Limits limits,
-                         std::vector<std::string> argv) {
+load::ChildSpec child_of(const Setting& setting, const Candidate& candidate, const std::string& driver_dir,
+                         const std::string& case_name, Limits limits, std::vector<std::string> argv) {
   load::ChildSpec spec{.argv = std::move(argv)};
   spec.without = {"HEADGATE_*", "CUDA_*", "TENSOR_FUSION*", "LD_PRELOAD", "LIBCUDA_LOG_LEVEL", "LOGGER_LEVEL"};
   spec.environment.emplace_back("LD_LIBRARY_PATH", driver_dir);
@@ -74,13 +75,18 @@ load::ChildSpec child_of(const Setting& setting, const Candidate& candidate, con
     if ((concerns(value, "{percent}") && limits.percent == 0) || (concerns(value, "{bytes}") && limits.bytes == 0)) {
       continue;
     }
-    spec.environment.emplace_back(name, replaced(replaced(value, "{percent}", std::to_string(limits.percent)), "{bytes}", std::to_string(limits.bytes)));
+    spec.environment.emplace_back(name, replaced(replaced(value, "{percent}", std::to_string(limits.percent)),
+                                                 "{bytes}", std::to_string(limits.bytes)));
   }
   return spec;
 }
 
-std::string node_of(const Setting& setting, const std::string& case_name) { return setting.directory + "/" + case_name + "/node"; }
-std::string runtime_of(const Setting& setting, const std::string& case_name) { return setting.directory + "/" + case_name + "/run"; }
+std::string node_of(const Setting& setting, const std::string& case_name) {
+  return setting.directory + "/" + case_name + "/node";
+}
+std::string runtime_of(const Setting& setting, const std::string& case_name) {
+  return setting.directory + "/" + case_name + "/run";
+}
 
 Result<std::string> make_case(const Setting& setting) {
   static std::atomic<unsigned> next{0};

@@ -43,8 +43,9 @@ struct Limits {
 
 // The child of a case: `candidate` preloaded over the driver in `driver_dir`, in a clean environment, with a runtime directory
 // and a node of its own under setting.directory/CASE. Without limits only the library is preloaded.
-[[nodiscard]] load::ChildSpec child_of(const Setting& setting, const Candidate& candidate, const std::string& driver_dir, const std::string& case_name,
-                                       Limits limits, std::vector<std::string> argv);
+[[nodiscard]] load::ChildSpec child_of(const Setting& setting, const Candidate& candidate,
+                                       const std::string& driver_dir, const std::string& case_name, Limits limits,
+                                       std::vector<std::string> argv);
 
 // Directories of a case, made by child_of's caller through make_case().
 [[nodiscard]] std::string node_of(const Setting& setting, const std::string& case_name);

@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 
 constexpr auto kBucketNs = static_cast<std::int64_t>(sim::kTruthBucketNs);
 static_assert(kBucketNs == load::kIdleBucketNs);
-constexpr std::size_t kSecond = 100;   // buckets
+constexpr std::size_t kSecond = 100;  // buckets
 constexpr std::size_t kTenth = 10;
 
 struct Case {
@@ -30,8 +30,10 @@ std::vector<Case> cases(bool quick) {
   struct Kernels {
     const char *name, *words;
   };
-  constexpr Kernels kKernels[] = {
-      {"20 us", "--kernels=20us"}, {"200 us", "--kernels=200us"}, {"1 ms", "--kernels=1ms"}, {"mixed, median 200 us", "--kernels=lognormal:200us,1.0,seed=7"}};
+  constexpr Kernels kKernels[] = {{"20 us", "--kernels=20us"},
+                                  {"200 us", "--kernels=200us"},
+                                  {"1 ms", "--kernels=1ms"},
+                                  {"mixed, median 200 us", "--kernels=lognormal:200us,1.0,seed=7"}};
   std::vector<Case> result;
   for (const unsigned percent : quick ? std::vector<unsigned>{25} : std::vector<unsigned>{5, 10, 25, 50, 75, 95}) {
     for (const Kernels& kernels : kKernels) {
@@ -43,8 +45,11 @@ std::vector<Case> cases(bool quick) {
     std::vector<std::string> words;
   };
   const std::vector<Shape> shapes = quick ? std::vector<Shape>{{"8 processes", {"--processes=8"}}}
-                                          : std::vector<Shape>{{"4 streams", {"--streams=4"}}, {"32 streams", {"--streams=32"}}, {"2 processes", {"--processes=2"}},
-                                                               {"8 processes", {"--processes=8"}}, {"64 threads", {"--threads=64"}}};
+                                          : std::vector<Shape>{{"4 streams", {"--streams=4"}},
+                                                               {"32 streams", {"--streams=32"}},
+                                                               {"2 processes", {"--processes=2"}},
+                                                               {"8 processes", {"--processes=8"}},
+                                                               {"64 threads", {"--threads=64"}}};
   for (const Shape& shape : shapes) {
     for (const unsigned percent : quick ? std::vector<unsigned>{25} : std::vector<unsigned>{25, 50}) {
       std::vector<std::string> words = shape.words;
@@ -73,12 +78,14 @@ class ShareBench {
 
   Result<Section> measure() {
     const std::vector<Case> all = cases(setting_.quick);
-    std::vector<std::vector<std::vector<Bucket>>> gathered(candidates_.size(), std::vector<std::vector<Bucket>>(all.size()));
+    std::vector<std::vector<std::vector<Bucket>>> gathered(candidates_.size(),
+                                                           std::vector<std::vector<Bucket>>(all.size()));
     std::vector<std::vector<json>> reports(candidates_.size(), std::vector<json>(all.size(), json::array()));
     const unsigned rounds = setting_.quick ? 1 : std::min(setting_.rounds, 2u);
     for (unsigned round = 0; round < rounds; ++round) {
       for (std::size_t i = 0; i < all.size(); ++i) {
-        progress(printed("share, round %u of %u, case %zu of %zu: %s at %u %%", round + 1, rounds, i + 1, all.size(), all[i].name.c_str(), all[i].percent));
+        progress(printed("share, round %u of %u, case %zu of %zu: %s at %u %%", round + 1, rounds, i + 1, all.size(),
+                         all[i].name.c_str(), all[i].percent));
         for (std::size_t c = 0; c < candidates_.size(); ++c) {
           const auto run = run_case(*candidates_[c], all[i]);
           if (!run) {
@@ -91,7 +98,9 @@ class ShareBench {
         }
       }
     }
-    Section section{.title = "SHARE held, points of the GPU", .columns = {"bias", "rms 1 s", "rms 100 ms", "wrong: bias", "rms 1 s", "rms 100 ms", "worst"}, .rows = {}};
+    Section section{.title = "SHARE held, points of the GPU",
+                    .columns = {"bias", "rms 1 s", "rms 100 ms", "wrong: bias", "rms 1 s", "rms 100 ms", "worst"},
+                    .rows = {}};
     for (std::size_t i = 0; i < all.size(); ++i) {
       for (std::size_t c = 0; c < candidates_.size(); ++c) {
         section.rows.push_back(row_of(all[i], *candidates_[c], gathered[c][i], reports[c][i], c == 0));
@@ -107,7 +116,8 @@ class ShareBench {
     const unsigned duration_ms = (setting_.quick ? 4000 : 8000) + 40;
     std::vector<std::string> argv{setting_.load_program, "--duration=" + std::to_string(duration_ms) + "ms"};
     argv.insert(argv.end(), each.load_words.begin(), each.load_words.end());
-    const auto spec = child_of(setting_, candidate, setting_.simulator_dir, name, {.percent = each.percent, .bytes = 64ull << 30}, argv);
+    const auto spec = child_of(setting_, candidate, setting_.simulator_dir, name,
+                               {.percent = each.percent, .bytes = 64ull << 30}, argv);
     const auto end = TRY(load::run_child(spec, milliseconds(180'000)));
     const auto truth = TRY(sim::read_truth(node_of(setting_, name)));
     remove_case(setting_, name);
@@ -129,14 +139,21 @@ class ShareBench {
     const std::int64_t whole = (last - first) / static_cast<std::int64_t>(kSecond) * static_cast<std::int64_t>(kSecond);
     for (std::int64_t bucket = first; bucket < first + whole; ++bucket) {
       const auto in_log = static_cast<std::size_t>(bucket - started / kBucketNs);
-      run.buckets.push_back({.held_ns = static_cast<std::int64_t>(history.between(static_cast<std::uint64_t>(bucket), static_cast<std::uint64_t>(bucket) + 1)),
+      run.buckets.push_back({.held_ns = static_cast<std::int64_t>(history.between(
+                                 static_cast<std::uint64_t>(bucket), static_cast<std::uint64_t>(bucket) + 1)),
                              .idle_ns = in_log < idle.size() ? idle[in_log].get<std::int64_t>() : 0,
                              .late_ns = late.at(bucket)});
     }
   }
 
-  static Row row_of(const Case& each, const Candidate& candidate, const std::vector<Bucket>& buckets, const json& reports, bool judged) {
-    Row row{.what = printed("%2u %%  %s%s%s", each.percent, each.name.c_str(), judged ? "" : "  ", judged ? "" : candidate.name.c_str()), .reach = "", .values = {}, .verdict = Verdict::told, .details = nullptr};
+  static Row row_of(const Case& each, const Candidate& candidate, const std::vector<Bucket>& buckets,
+                    const json& reports, bool judged) {
+    Row row{.what = printed("%2u %%  %s%s%s", each.percent, each.name.c_str(), judged ? "" : "  ",
+                            judged ? "" : candidate.name.c_str()),
+            .reach = "",
+            .values = {},
+            .verdict = Verdict::told,
+            .details = nullptr};
     if (judged) {
       row.reach = each.launch_bound ? "2 points" : "wrong: 0.1; 0.2; 1";
       row.verdict = Verdict::unmeasured;
@@ -149,15 +166,23 @@ class ShareBench {
     const double limit = each.percent / 100.0;
     const Accuracy second = accuracy(buckets, kBucketNs, kSecond, limit);
     const Accuracy tenth = accuracy(buckets, kBucketNs, kTenth, limit);
-    row.values = {printed("%+.3f", second.bias), printed("%.3f", second.rms), printed("%.3f", tenth.rms), printed("%+.3f", second.wrong_bias), printed("%.3f", second.wrong_rms),
-                  printed("%.3f", tenth.wrong_rms), printed("%.3f", tenth.wrong_worst)};
+    row.values = {printed("%+.3f", second.bias),     printed("%.3f", second.rms),
+                  printed("%.3f", tenth.rms),        printed("%+.3f", second.wrong_bias),
+                  printed("%.3f", second.wrong_rms), printed("%.3f", tenth.wrong_rms),
+                  printed("%.3f", tenth.wrong_worst)};
     for (const auto& [key, windows] : {std::pair{"1s", second}, std::pair{"100ms", tenth}}) {
-      row.details[key] = {{"windows", windows.windows},       {"bias_points", windows.bias},       {"rms_points", windows.rms},       {"worst_points", windows.worst},
-                          {"wrong_bias_points", windows.wrong_bias}, {"wrong_rms_points", windows.wrong_rms}, {"wrong_worst_points", windows.wrong_worst}};
+      row.details[key] = {{"windows", windows.windows},
+                          {"bias_points", windows.bias},
+                          {"rms_points", windows.rms},
+                          {"worst_points", windows.worst},
+                          {"wrong_bias_points", windows.wrong_bias},
+                          {"wrong_rms_points", windows.wrong_rms},
+                          {"wrong_worst_points", windows.wrong_worst}};
     }
     if (judged) {
-      const bool reached = each.launch_bound ? std::abs(second.wrong_bias) <= 2
-                                             : std::abs(second.wrong_bias) <= 0.1 && second.wrong_rms <= 0.2 && tenth.wrong_rms <= 1;
+      const bool reached = each.launch_bound
+                               ? std::abs(second.wrong_bias) <= 2
+                               : std::abs(second.wrong_bias) <= 0.1 && second.wrong_rms <= 0.2 && tenth.wrong_rms <= 1;
       row.verdict = reached ? Verdict::reached : Verdict::missed;
     }
     return row;
@@ -170,6 +195,8 @@ class ShareBench {
 
 }  // namespace
 
-Result<Section> share_section(const Setting& setting, const NoiseSampler& noise) { return ShareBench(setting, noise).measure(); }
+Result<Section> share_section(const Setting& setting, const NoiseSampler& noise) {
+  return ShareBench(setting, noise).measure();
+}
 
 }  // namespace headgate::bench

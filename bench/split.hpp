@@ -27,15 +27,16 @@ struct Bucket {
 // All in points (percent of the GPU).
 struct Accuracy {
   std::size_t windows = 0;
-  double bias = 0;         // mean of got - asked over all windows
-  double rms = 0;          // of got - asked
-  double worst = 0;        // largest |got - asked|
-  double wrong_bias = 0;   // the same three of the judged part
+  double bias = 0;        // mean of got - asked over all windows
+  double rms = 0;         // of got - asked
+  double worst = 0;       // largest |got - asked|
+  double wrong_bias = 0;  // the same three of the judged part
   double wrong_rms = 0;
   double wrong_worst = 0;
 };
 
 // `limit` is a ratio; windows are `per_window` buckets long and do not overlap; an incomplete last one is dropped.
-[[nodiscard]] Accuracy accuracy(const std::vector<Bucket>& buckets, std::int64_t bucket_ns, std::size_t per_window, double limit);
+[[nodiscard]] Accuracy accuracy(const std::vector<Bucket>& buckets, std::int64_t bucket_ns, std::size_t per_window,
+                                double limit);
 
 }  // namespace headgate::bench

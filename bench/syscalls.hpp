@@ -10,9 +10,9 @@
 namespace headgate::bench {
 
 struct SystemCalls {
-  std::uint64_t of_launches = 0;        // of the marking thread, between its marks (cost/markers.hpp)
+  std::uint64_t of_launches = 0;  // of the marking thread, between its marks (cost/markers.hpp)
   std::uint64_t of_waits = 0;
-  std::uint64_t of_other_threads = 0;   // meanwhile
+  std::uint64_t of_other_threads = 0;       // meanwhile
   std::map<long, std::uint64_t> by_number;  // of launches and waits
 };
 

@@ -52,10 +52,14 @@ std::string printed(const char* format, ...) {
 
 std::string to_text(const Tables& tables) {
   const Noise& noise = tables.noise;
-  std::string text = printed("noise: %u CPUs; a sleeper's wake-up late by p50 %.1f us, p99 %.1f us, max %.1f us; longest gap of a spinning thread %.2f ms; steal ",
-                             noise.cpus, static_cast<double>(noise.lateness_ns.percentile_ns(0.5)) * 1e-3, static_cast<double>(noise.lateness_ns.percentile_ns(0.99)) * 1e-3,
-                             static_cast<double>(noise.lateness_ns.max_ns()) * 1e-3, static_cast<double>(noise.longest_gap_ns) * 1e-6);
-  text += noise.steal_percent < 0 ? "unknown" : printed("%.2f %%, CPUs busy %.0f %%", noise.steal_percent, noise.busy_percent);
+  std::string text = printed(
+      "noise: %u CPUs; a sleeper's wake-up late by p50 %.1f us, p99 %.1f us, max %.1f us; longest gap of a spinning "
+      "thread %.2f ms; steal ",
+      noise.cpus, static_cast<double>(noise.lateness_ns.percentile_ns(0.5)) * 1e-3,
+      static_cast<double>(noise.lateness_ns.percentile_ns(0.99)) * 1e-3,
+      static_cast<double>(noise.lateness_ns.max_ns()) * 1e-3, static_cast<double>(noise.longest_gap_ns) * 1e-6);
+  text += noise.steal_percent < 0 ? "unknown"
+                                  : printed("%.2f %%, CPUs busy %.0f %%", noise.steal_percent, noise.busy_percent);
   text += "\n";
   for (const Section& section : tables.sections) {
     std::vector<std::vector<std::string>> lines;
@@ -90,7 +94,11 @@ std::string to_json(const Tables& tables) {
   for (const Section& section : tables.sections) {
     nlohmann::ordered_json rows = nlohmann::ordered_json::array();
     for (const Row& row : section.rows) {
-      rows.push_back({{"what", row.what}, {"reach", row.reach}, {"verdict", word_for(row.verdict)}, {"shown", row.values}, {"figures", row.details}});
+      rows.push_back({{"what", row.what},
+                      {"reach", row.reach},
+                      {"verdict", word_for(row.verdict)},
+                      {"shown", row.values},
+                      {"figures", row.details}});
     }
     json["sections"].push_back({{"title", section.title}, {"columns", section.columns}, {"rows", rows}});
   }

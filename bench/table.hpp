@@ -16,7 +16,7 @@ struct Row {
   std::string reach;                // the goal in words; empty where there is none
   std::vector<std::string> values;  // by column
   Verdict verdict = Verdict::told;
-  nlohmann::ordered_json details;   // base units
+  nlohmann::ordered_json details;  // base units
 };
 
 struct Section {

@@ -151,16 +151,9 @@ proctype owner(byte me) {
 }
 
 proctype killer() {
-  byte p;
   do
-  :: kills < KILLS ->
-     atomic {
-       if
-       :: kind[0] == LIVE && !victim[0] -> p = 0
-       :: kind[1] == LIVE && !victim[1] -> p = 1
-       fi;
-       victim[p] = 1; truth[p] = 0; kills++; p = 0
-     }
+  :: atomic { kills < KILLS && kind[0] == LIVE && !victim[0] -> victim[0] = 1; truth[0] = 0; kills++ }
+  :: atomic { kills < KILLS && kind[1] == LIVE && !victim[1] -> victim[1] = 1; truth[1] = 0; kills++ }
   :: break
   od
 }

@@ -145,9 +145,11 @@ Result<Done> measure_launches() {
   // The loop's own synchronise is one call a batch, in every configuration.
   const double launches = static_cast<double>(after.launches - before.launches);
   const double extra = static_cast<double>(after.other - before.other) - kBatches;
-  std::printf("{\"start_ns\":%ld,\"launch_p50_ns\":%.3f,\"launch_mean_ns\":%.3f,\"with_wait_mean_ns\":%.3f,\"single_p99_ns\":%lu,\"single_max_ns\":%lu,\"driver_calls_per_launch\":%.6f}\n",
-              ready.start_ns, launch.percentile(0.5), launch.mean(), with_wait.mean(), single.percentile_ns(0.99), single.max_ns(),
-              launches > 0 ? extra / launches : -1.0);
+  std::printf(
+      "{\"start_ns\":%ld,\"launch_p50_ns\":%.3f,\"launch_mean_ns\":%.3f,\"with_wait_mean_ns\":%.3f,\"single_p99_ns\":%"
+      "lu,\"single_max_ns\":%lu,\"driver_calls_per_launch\":%.6f}\n",
+      ready.start_ns, launch.percentile(0.5), launch.mean(), with_wait.mean(), single.percentile_ns(0.99),
+      single.max_ns(), launches > 0 ? extra / launches : -1.0);
   return Done{};
 }
 
@@ -163,7 +165,8 @@ Result<Done> measure_allocations() {
     }
     pairs.ns.push_back(static_cast<double>(now_ns() - from) / kPairs);
   }
-  std::printf("{\"pair_p50_ns\":%.3f,\"pair_mean_ns\":%.3f,\"pair_p99_ns\":%.3f}\n", pairs.percentile(0.5), pairs.mean(), pairs.percentile(0.99));
+  std::printf("{\"pair_p50_ns\":%.3f,\"pair_mean_ns\":%.3f,\"pair_p99_ns\":%.3f}\n", pairs.percentile(0.5),
+              pairs.mean(), pairs.percentile(0.99));
   return Done{};
 }
 
@@ -189,9 +192,11 @@ Result<Done> measure_refusals(std::uint64_t bytes) {
     refusals.ns.push_back(static_cast<double>(now_ns() - from) / kPairs);
   }
   const Counts after = driver_counts(ready.driver);
-  std::printf("{\"refusal_p50_ns\":%.3f,\"refusal_mean_ns\":%.3f,\"refusal_p99_ns\":%.3f,\"refused\":%lu,\"asked\":%lu,\"driver_calls_per_refusal\":%.6f}\n",
-              refusals.percentile(0.5), refusals.mean(), refusals.percentile(0.99), refused, asked,
-              static_cast<double>(after.other - before.other) / static_cast<double>(asked));
+  std::printf(
+      "{\"refusal_p50_ns\":%.3f,\"refusal_mean_ns\":%.3f,\"refusal_p99_ns\":%.3f,\"refused\":%lu,\"asked\":%lu,"
+      "\"driver_calls_per_refusal\":%.6f}\n",
+      refusals.percentile(0.5), refusals.mean(), refusals.percentile(0.99), refused, asked,
+      static_cast<double>(after.other - before.other) / static_cast<double>(asked));
   return Done{};
 }
 
@@ -217,7 +222,8 @@ Result<Done> run(std::string_view what, std::uint64_t bytes) {
   if (what == "alloc") return measure_allocations();
   if (what == "refuse") return measure_refusals(bytes);
   if (what == "syscalls") return launch_between_marks();
-  return fail(ErrorCode::usage, "'" + std::string(what) + "' is not a measurement", "launch, alloc, refuse BYTES or syscalls");
+  return fail(ErrorCode::usage, "'" + std::string(what) + "' is not a measurement",
+              "launch, alloc, refuse BYTES or syscalls");
 }
 
 }  // namespace

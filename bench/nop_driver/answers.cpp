@@ -45,7 +45,8 @@ CUcontext primary() { return reinterpret_cast<CUcontext>(0x1000); }
 
 }  // namespace
 
-NOP_ANSWER CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**, void**) {
+NOP_ANSWER CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                                   CUstream, void**, void**) {
   count_launch();
   return CUDA_SUCCESS;
 }
@@ -92,7 +93,9 @@ NOP_ANSWER CUresult cuDeviceTotalMem_v2(std::size_t* bytes, CUdevice) {
 }
 NOP_ANSWER CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
   count_call();
-  *value = attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 132 : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9 : 1;
+  *value = attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT       ? 132
+           : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9
+                                                                       : 1;
   return CUDA_SUCCESS;
 }
 NOP_ANSWER CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
@@ -191,13 +194,18 @@ NOP_ANSWER CUresult cuEventRecord(CUevent event, CUstream) {
 }
 NOP_ANSWER CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
   count_call();
-  *milliseconds = static_cast<float>(static_cast<double>(reinterpret_cast<Event*>(end)->recorded_ns - reinterpret_cast<Event*>(start)->recorded_ns) * 1e-6);
+  *milliseconds = static_cast<float>(
+      static_cast<double>(reinterpret_cast<Event*>(end)->recorded_ns - reinterpret_cast<Event*>(start)->recorded_ns) *
+      1e-6);
   return CUDA_SUCCESS;
 }
-NOP_ANSWER CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start, CUevent end) { return cuEventElapsedTime(milliseconds, start, end); }
+NOP_ANSWER CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start, CUevent end) {
+  return cuEventElapsedTime(milliseconds, start, end);
+}
 
 // The newest entry of the name: what cuda.h of CUDA 13 would bind for these functions.
-NOP_ANSWER CUresult cuGetProcAddress_v2(const char* symbol, void** function, int, cuuint64_t, CUdriverProcAddressQueryResult* status) {
+NOP_ANSWER CUresult cuGetProcAddress_v2(const char* symbol, void** function, int, cuuint64_t,
+                                        CUdriverProcAddressQueryResult* status) {
   count_call();
   *function = nullptr;
   for (const char* suffix : {"_v3", "_v2", ""}) {

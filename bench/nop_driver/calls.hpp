@@ -12,6 +12,8 @@ inline std::atomic<std::uint64_t> g_other_calls{0};
 inline std::atomic<std::uint64_t> g_launches{0};
 
 inline void count_call() { g_other_calls.fetch_add(1, std::memory_order_relaxed); }
-inline void count_launch() { g_launches.store(g_launches.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+inline void count_launch() {
+  g_launches.store(g_launches.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
 
 }  // namespace headgate::bench::nop

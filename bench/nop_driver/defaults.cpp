@@ -13,10 +13,10 @@ namespace headgate::abi {
     bench::nop::count_call();                    \
     return CUDA_SUCCESS;                         \
   }
-#define CU_NAME(name, kind)      \
-  NOP_EXPORT CUresult name() {   \
-    bench::nop::count_call();    \
-    return CUDA_SUCCESS;         \
+#define CU_NAME(name, kind)    \
+  NOP_EXPORT CUresult name() { \
+    bench::nop::count_call();  \
+    return CUDA_SUCCESS;       \
   }
 #include "guest/abi/cuda_table.def"
 #pragma GCC diagnostic pop

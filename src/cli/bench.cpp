@@ -73,7 +73,8 @@ class Bench {
     if (end.status != 0) {
       // The tenant's own words carry the cause (no driver, no permission); they say whose they are.
       return fail(end.status == 3 ? ErrorCode::unreachable : ErrorCode::failed,
-                  "'" + step + "' ended with status " + std::to_string(end.status) + ": " + end.err.substr(0, end.err.find_last_not_of('\n') + 1));
+                  "'" + step + "' ended with status " + std::to_string(end.status) + ": " +
+                      end.err.substr(0, end.err.find_last_not_of('\n') + 1));
     }
     LoadReport report = TRY(read_load_report(end.out));
     device_ = report.device;
@@ -81,19 +82,40 @@ class Bench {
   }
 
   Result<std::vector<Line>> memory() {
-    const TenantSpec spec{.share = "bench-memory",
-                          .run_words = {"--mem=" + std::to_string(kMemoryLimitBytes >> 30) + "GiB"},
-                          .load_words = {"--mem=512MiB", "--attempt=3GiB", "--edge", "--no-launches", "--duration=100ms"}};
+    const TenantSpec spec{
+        .share = "bench-memory",
+        .run_words = {"--mem=" + std::to_string(kMemoryLimitBytes >> 30) + "GiB"},
+        .load_words = {"--mem=512MiB", "--attempt=3GiB", "--edge", "--no-launches", "--duration=100ms"}};
     const LoadReport report = TRY(run("memory: a limit, a refusal, the last byte", spec));
     std::vector<Line> lines;
-    lines.push_back({.what = "the program sees its share as the card", .asked = bytes_text(kMemoryLimitBytes), .got = bytes_text(report.seen_total_bytes), .witness = "cuMemGetInfo",
-                     .kept = report.seen_total_bytes == kMemoryLimitBytes, .asked_value = static_cast<double>(kMemoryLimitBytes), .got_value = static_cast<double>(report.seen_total_bytes)});
-    lines.push_back({.what = "3.0 GiB at once, over the limit", .asked = "refused", .got = report.attempt_given_bytes == 0 ? "refused" : "given", .witness = "cuMemAlloc",
-                     .kept = report.attempt_given_bytes == 0, .asked_value = 0, .got_value = static_cast<double>(report.attempt_given_bytes)});
-    lines.push_back({.what = "one byte more than is free", .asked = "refused", .got = report.edge_over_refused ? "refused" : "given", .witness = "cuMemAlloc", .kept = report.edge_over_refused,
-                     .asked_value = 0, .got_value = report.edge_over_refused ? 0.0 : 1.0});
-    lines.push_back({.what = "all that is free, " + bytes_text(report.edge_free_bytes), .asked = "given", .got = report.edge_all_given ? "given" : "refused", .witness = "cuMemAlloc",
-                     .kept = report.edge_all_given, .asked_value = 1, .got_value = report.edge_all_given ? 1.0 : 0.0});
+    lines.push_back({.what = "the program sees its share as the card",
+                     .asked = bytes_text(kMemoryLimitBytes),
+                     .got = bytes_text(report.seen_total_bytes),
+                     .witness = "cuMemGetInfo",
+                     .kept = report.seen_total_bytes == kMemoryLimitBytes,
+                     .asked_value = static_cast<double>(kMemoryLimitBytes),
+                     .got_value = static_cast<double>(report.seen_total_bytes)});
+    lines.push_back({.what = "3.0 GiB at once, over the limit",
+                     .asked = "refused",
+                     .got = report.attempt_given_bytes == 0 ? "refused" : "given",
+                     .witness = "cuMemAlloc",
+                     .kept = report.attempt_given_bytes == 0,
+                     .asked_value = 0,
+                     .got_value = static_cast<double>(report.attempt_given_bytes)});
+    lines.push_back({.what = "one byte more than is free",
+                     .asked = "refused",
+                     .got = report.edge_over_refused ? "refused" : "given",
+                     .witness = "cuMemAlloc",
+                     .kept = report.edge_over_refused,
+                     .asked_value = 0,
+                     .got_value = report.edge_over_refused ? 0.0 : 1.0});
+    lines.push_back({.what = "all that is free, " + bytes_text(report.edge_free_bytes),
+                     .asked = "given",
+                     .got = report.edge_all_given ? "given" : "refused",
+                     .witness = "cuMemAlloc",
+                     .kept = report.edge_all_given,
+                     .asked_value = 1,
+                     .got_value = report.edge_all_given ? 1.0 : 0.0});
     return lines;
   }
 
@@ -122,9 +144,13 @@ class Bench {
     char text[32];
     std::snprintf(text, sizeof text, "%.2f %%", got);
     const double allowed = simulate_ ? kAllowedSimulated : kAllowedByWork;
-    return Line{.what = "GPU time of 200 us kernels", .asked = std::to_string(percent) + ".00 %", .got = text,
-                .witness = simulate_ ? "the simulator's truth" : "completed work", .kept = std::abs(got - percent) <= allowed,
-                .asked_value = percent / 100.0, .got_value = got / 100};
+    return Line{.what = "GPU time of 200 us kernels",
+                .asked = std::to_string(percent) + ".00 %",
+                .got = text,
+                .witness = simulate_ ? "the simulator's truth" : "completed work",
+                .kept = std::abs(got - percent) <= allowed,
+                .asked_value = percent / 100.0,
+                .got_value = got / 100};
   }
 
   // Nobody else is on this node: what the device held, this share held.
@@ -133,7 +159,8 @@ class Bench {
     constexpr auto kBucket = static_cast<std::int64_t>(sim::kTruthBucketNs);
     const auto first = static_cast<std::uint64_t>((report.started_ns + kBucket - 1) / kBucket);
     const auto end = static_cast<std::uint64_t>(report.ended_ns / kBucket);
-    return 100.0 * static_cast<double>(truth.devices.at(0).history.between(first, end)) / static_cast<double>((end - first) * sim::kTruthBucketNs);
+    return 100.0 * static_cast<double>(truth.devices.at(0).history.between(first, end)) /
+           static_cast<double>((end - first) * sim::kTruthBucketNs);
   }
 
   PrivateNode node_;
@@ -150,16 +177,23 @@ std::string report_text(const std::vector<Line>& lines, const std::string& devic
   }
   text += table(rows, voice);
   if (!simulated) {
-    text += "Compute is judged by completed work: kernels done under the limit over kernels done without one, within 2 points.\n"
-            "Other programs on this GPU change that figure.\n";
+    text +=
+        "Compute is judged by completed work: kernels done under the limit over kernels done without one, within 2 "
+        "points.\n"
+        "Other programs on this GPU change that figure.\n";
   }
   return text;
 }
 
 std::string report_json(const std::vector<Line>& lines, const std::string& device, bool simulated, bool kept) {
-  nlohmann::ordered_json json{{"schema", "headgate.bench/v1"}, {"simulated", simulated}, {"device", device}, {"kept", kept}};
+  nlohmann::ordered_json json{
+      {"schema", "headgate.bench/v1"}, {"simulated", simulated}, {"device", device}, {"kept", kept}};
   for (const Line& line : lines) {
-    json["checks"].push_back({{"what", line.what}, {"asked", line.asked_value}, {"got", line.got_value}, {"witness", line.witness}, {"kept", line.kept}});
+    json["checks"].push_back({{"what", line.what},
+                              {"asked", line.asked_value},
+                              {"got", line.got_value},
+                              {"witness", line.witness},
+                              {"kept", line.kept}});
   }
   return json.dump() + "\n";
 }
@@ -170,7 +204,8 @@ int bench(const Voice& voice, const std::optional<std::string>& simulate, std::s
   const Interruptions interruptions;
   const auto run = [&]() -> Result<int> {
     if (!words.empty()) {
-      return fail(ErrorCode::usage, "headgate bench does not know '" + words[0] + "'", "it accepts --sim[=PROFILE] and the output options");
+      return fail(ErrorCode::usage, "headgate bench does not know '" + words[0] + "'",
+                  "it accepts --sim[=PROFILE] and the output options");
     }
     Bench measured(TRY(PrivateNode::make()), simulate, voice);
     const std::vector<Line> lines = TRY(measured.measure());

@@ -1,5 +1,6 @@
 #include "cli/command_line.hpp"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -15,30 +16,37 @@ namespace {
 // What the options write into, before it becomes an Invocation.
 struct Raw {
   Invocation out;
-  std::string profile, output = "table", interval = "1s";
+  std::string profile, output = "table", interval = "100ms";
   bool simulated = false, json = false, no_colour = false, ascii = false;
   std::vector<std::string> symbols;
 };
 
+// Headings in --help.
+constexpr const char* kOutput = "Output";
+constexpr const char* kWords = "Words";
+
 void say_how(CLI::App& app, Raw& raw) {
-  auto* group = app.add_option_group("Output");
-  group->add_option("-o,--output", raw.output, "table or json")->check(CLI::IsMember({"table", "json"}))->type_name("FORM");
-  group->add_flag("--json", raw.json, "the same as --output json");
-  group->add_flag("--no-color,--no-colour", raw.no_colour, "no colours (also: NO_COLOR)");
-  group->add_flag("--ascii", raw.ascii, "nothing beyond ASCII");
-  group->add_flag("-q,--quiet", raw.out.voice.quiet, "no remarks on stderr");
-  group->add_flag("-v,--verbose", raw.out.voice.verbose, "remarks on stderr even when it is not a terminal");
-  group->add_option("--config", raw.out.config_path, "configuration file instead of /etc/headgate/config.toml")->type_name("FILE");
+  app.add_option("-o,--output", raw.output, "the form of the answer")->check(CLI::IsMember({"table", "json"}))->type_name("FORM")->group(kOutput);
+  app.add_flag("--json", raw.json, "the same as --output json")->group(kOutput);
+  app.add_flag("--no-color,--no-colour", raw.no_colour, "no colours (also: NO_COLOR)")->group(kOutput);
+  app.add_flag("--ascii", raw.ascii, "nothing beyond ASCII")->group(kOutput);
+  app.add_flag("-q,--quiet", raw.out.voice.quiet, "no remarks on stderr")->group(kOutput);
+  app.add_flag("-v,--verbose", raw.out.voice.verbose, "remarks on stderr even when it is not a terminal")->group(kOutput);
+  app.add_option("--config", raw.out.config_path, "configuration file instead of /etc/headgate/config.toml")->type_name("FILE")->group(kOutput);
+}
+
+void say_how_long(CLI::App& app, Raw& raw) {
+  app.add_option("--interval", raw.interval, "time between the two looks that rates come from (100ms)")->type_name("TIME");
 }
 
 void say_where(CLI::App& app, Raw& raw) {
   // The profile is only taken as --sim=PROFILE (see split_profiles): a word after --sim belongs to the command line.
-  app.add_flag("--sim", raw.simulated, "a simulated node instead of this machine's GPUs; --sim=PROFILE picks one: h200, l40s-x2, tiny or a .toml file");
+  app.add_flag("--sim", raw.simulated, "a simulated GPU; --sim=PROFILE: h200, l40s-x2, tiny or a .toml file");
   app.add_option("--sim-profile", raw.profile)->group("");
 }
 
 CLI::App* word(CLI::App& parent, Raw& raw, const std::string& name, const std::string& summary) {
-  CLI::App* app = parent.add_subcommand(name, summary);
+  CLI::App* app = parent.add_subcommand(name, summary)->group(kWords);
   say_how(*app, raw);
   return app;
 }
@@ -61,10 +69,10 @@ void describe_run(CLI::App& app, Raw& raw) {
 void describe_views(CLI::App& app, Raw& raw) {
   CLI::App* status = word(app, raw, "status", "one line per GPU and one per share (also: headgate without a word)");
   say_where(*status, raw);
-  status->add_option("--interval", raw.interval, "time between the two looks that GPU % comes from")->type_name("TIME");
+  say_how_long(*status, raw);
   CLI::App* ps = word(app, raw, "ps", "which processes use what");
   say_where(*ps, raw);
-  ps->add_option("--interval", raw.interval, "time between the two looks that GPU % comes from")->type_name("TIME");
+  say_how_long(*ps, raw);
   CLI::App* free = word(app, raw, "free", "what is left on each GPU, and where something would fit");
   say_where(*free, raw);
   free->add_option("--fit", raw.out.fit, "memory and compute that must fit: 10GiB,30%")->type_name("SIZE,PART");
@@ -77,7 +85,7 @@ void describe_views(CLI::App& app, Raw& raw) {
 }
 
 void describe_plumbing(CLI::App& app, Raw& raw) {
-  CLI::App* sim = app.add_subcommand("sim", "the simulated node");
+  CLI::App* sim = app.add_subcommand("sim", "the simulated node")->group(kWords);
   sim->require_subcommand(1);
   for (const auto& [name, summary] : std::initializer_list<std::pair<const char*, const char*>>{
            {"list", "profiles, and the nodes that exist"},
@@ -87,7 +95,10 @@ void describe_plumbing(CLI::App& app, Raw& raw) {
     CLI::App* inner = word(*sim, raw, name, summary);
     say_where(*inner, raw);
   }
-  CLI::App* config = app.add_subcommand("config", "the configuration");
+  CLI::App* fault = word(*sim, raw, "fault", "makes the node's driver and NVML fail, wait or lose a GPU");
+  say_where(*fault, raw);
+  fault->add_option("rules", raw.out.rules, "cuMemAlloc_v2:fail=2:after=3,nvml*:delay_us=100,device0:lost ...; 'clear' ends all faults")->required()->type_name("RULES");
+  CLI::App* config = app.add_subcommand("config", "the configuration")->group(kWords);
   config->require_subcommand(1);
   word(*config, raw, "check", "reads the configuration and names what is wrong in it");
   word(*config, raw, "show", "every key with its value")->add_flag("--origin", raw.out.origin, "where each value comes from");
@@ -132,9 +143,11 @@ std::unique_ptr<CLI::App> describe_all(Raw& raw) {
   auto app = std::make_unique<CLI::App>("headgate meters NVIDIA GPUs: shares of memory and compute.", "headgate");
   app->require_subcommand(0, 1);
   app->set_help_flag("-h,--help", "prints this help");
+  app->get_formatter()->label("SUBCOMMAND", "WORD");
   // With headgate bare, the status view's options are taken too.
   say_how(*app, raw);
   say_where(*app, raw);
+  say_how_long(*app, raw);
   describe_run(*app, raw);
   describe_views(*app, raw);
   describe_proofs(*app, raw);
@@ -165,6 +178,8 @@ Voice voice_of(const Raw& raw) {
   const bool dumb = term == nullptr || *term == '\0' || std::string_view(term) == "dumb";
   voice.colour = ::isatty(STDOUT_FILENO) == 1 && !raw.no_colour && !set("NO_COLOR") && !dumb;
   voice.ascii = raw.ascii;
+  winsize size{};
+  if (::isatty(STDOUT_FILENO) == 1 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) voice.columns = size.ws_col;
   voice.talk = !voice.quiet && (voice.verbose || ::isatty(STDERR_FILENO) == 1);
   return voice;
 }
@@ -260,12 +275,15 @@ Result<Invocation> parse(int argc, const char* const* argv) {
 namespace {
 
 WordTree tree_of(const CLI::App& app) {
-  WordTree tree{app.get_name(), app.get_description(), {}, {}};
+  WordTree tree{.name = app.get_name(), .summary = app.get_description(), .options = {}, .valued = {}, .words = {}};
   const auto collect = [&tree](const CLI::App& from) {
     for (const CLI::Option* option : from.get_options()) {
       if (option->get_group().empty()) continue;
       for (const auto& text : option->get_snames()) tree.options.push_back("-" + text);
       for (const auto& text : option->get_lnames()) tree.options.push_back("--" + text);
+      if (option->get_items_expected_min() == 0 || option->get_positional()) continue;
+      for (const auto& text : option->get_snames()) tree.valued.push_back("-" + text);
+      for (const auto& text : option->get_lnames()) tree.valued.push_back("--" + text);
     }
   };
   collect(app);

@@ -29,9 +29,10 @@ struct Invocation {
   std::string share;                    // why
   std::string fit;                      // free
   std::string shell;                    // completion
+  std::string rules;                    // sim fault
   std::vector<std::string> libraries;   // doctor --symbols
   std::vector<std::string> rest;        // demo and bench: their own words
-  std::uint64_t interval_ms = 1000;     // status, ps: between the two looks
+  std::uint64_t interval_ms = 100;     // status, ps: between the two looks
   bool origin = false;                  // config show
   RunOptions run;
 };
@@ -43,6 +44,7 @@ struct Invocation {
 struct WordTree {
   std::string name, summary;
   std::vector<std::string> options;  // "--mem", "-o", ...
+  std::vector<std::string> valued;   // those of the options that take a value
   std::vector<WordTree> words;
 };
 [[nodiscard]] WordTree word_tree();

@@ -1,5 +1,7 @@
 #include "cli/completion.hpp"
 
+#include <set>
+
 namespace headgate::cli {
 namespace {
 
@@ -25,15 +27,37 @@ void bash_branches(const WordTree& tree, const std::string& path, std::string& o
   }
 }
 
+// "-i | --gpu | ...": every option of any word that takes a value.
+void gather_valued(const WordTree& tree, std::set<std::string>& out) {
+  out.insert(tree.valued.begin(), tree.valued.end());
+  for (const auto& word : tree.words) gather_valued(word, out);
+}
+
+std::string valued_pattern(const WordTree& tree) {
+  std::set<std::string> all;
+  gather_valued(tree, all);
+  std::string pattern;
+  for (const auto& option : all) pattern += (pattern.empty() ? "" : " | ") + option;
+  return pattern;
+}
+
 std::string bash(const WordTree& tree) {
   std::string branches;
   bash_branches(tree, "", branches);
   return R"(# bash completion for headgate
 _headgate() {
-  local current=${COMP_WORDS[COMP_CWORD]} path="" words i inner=""
+  local current=${COMP_WORDS[COMP_CWORD]} path="" words i inner="" option=""
+  # Bash makes three words of --option=value.
+  [[ $current == = ]] && current=""
   for ((i = 1; i < COMP_CWORD; i++)); do
+    option=""
     case ${COMP_WORDS[i]} in
       --) COMPREPLY=($(compgen -A command -A file -- "$current")); return ;;
+      =) option=${COMP_WORDS[i - 1]}; i=$((i + 1)) ;;
+      )" + valued_pattern(tree) + R"()
+        option=${COMP_WORDS[i]}
+        [[ ${COMP_WORDS[i + 1]} == = ]] && i=$((i + 1))
+        i=$((i + 1)) ;;
       -*) ;;
       *)
         case "$path" in
@@ -42,15 +66,27 @@ _headgate() {
           *) inner=1 ;;
         esac ;;
     esac
+    ((i >= COMP_CWORD)) || option=""
   done
+  [[ ${COMP_WORDS[COMP_CWORD]} == = ]] && option=${COMP_WORDS[COMP_CWORD - 1]}
+  case "$option" in
+    "") ;;
+    -o | --output) COMPREPLY=($(compgen -W "table json" -- "$current")); return ;;
+    --sim) COMPREPLY=($(compgen -W "h200 l40s-x2 tiny" -A file -- "$current")); return ;;
+    --config | --symbols) COMPREPLY=($(compgen -A file -- "$current")); return ;;
+    *) return ;;
+  esac
   if [[ $path == run && -n $inner ]]; then
-    COMPREPLY=($(compgen -A command -A file -- "$current"))
+    COMPREPLY=($(compgen -A file -- "$current"))
     return
   fi
   case "$path" in
     "") words=")" + candidates(tree) + "\" ;;\n" + branches + R"(    *) words="" ;;
   esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
+  if [[ $path == run && $current != -* ]]; then
+    COMPREPLY+=($(compgen -A command -- "$current"))
+  fi
 }
 complete -o default -F _headgate headgate
 )";

@@ -42,16 +42,21 @@ struct Tenant {
   std::optional<LoadReport> report;
 };
 
-std::string seconds_word(const char* option, double seconds) { return std::string(option) + std::to_string(static_cast<long>(seconds * 1000)) + "ms"; }
+std::string seconds_word(const char* option, double seconds) {
+  return std::string(option) + std::to_string(static_cast<long>(seconds * 1000)) + "ms";
+}
 
-Tenant tenant(const char* name, const char* work, unsigned percent, unsigned limit_gib, unsigned takes_gib, double starts_at_s, double lasts_s) {
+Tenant tenant(const char* name, const char* work, unsigned percent, unsigned limit_gib, unsigned takes_gib,
+              double starts_at_s, double lasts_s) {
   Tenant result;
   result.shown = {.name = name, .work = work, .asked_ppm = percent * 10'000, .memory_limit_bytes = limit_gib * kGiB};
   result.takes_bytes = takes_gib * kGiB;
   result.starts_at_s = starts_at_s;
   result.spec.share = name;
-  result.spec.run_words = {"--gpu=0", "--mem=" + std::to_string(limit_gib) + "GiB", "--compute=" + std::to_string(percent) + "%"};
-  result.spec.load_words = {"--mem=" + std::to_string(takes_gib) + "GiB", seconds_word("--duration=", lasts_s), "--no-idle-list"};
+  result.spec.run_words = {"--gpu=0", "--mem=" + std::to_string(limit_gib) + "GiB",
+                           "--compute=" + std::to_string(percent) + "%"};
+  result.spec.load_words = {"--mem=" + std::to_string(takes_gib) + "GiB", seconds_word("--duration=", lasts_s),
+                            "--no-idle-list"};
   return result;
 }
 
@@ -92,7 +97,8 @@ class Demo {
         return false;
       }
       if (Clock::now() > deadline) {
-        return std::unexpected(Error{ErrorCode::failed, "the demo's tenants did not end in time", "the machine may be too busy; try again"});
+        return std::unexpected(Error{ErrorCode::failed, "the demo's tenants did not end in time",
+                                     "the machine may be too busy; try again"});
       }
       if (auto stepped = step(); !stepped) {
         return std::unexpected(stepped.error());
@@ -125,13 +131,15 @@ class Demo {
       verdict.memory_asked_bytes = each.takes_bytes + each.attempts_bytes;
       verdict.memory_got_bytes = peak_bytes(truth, each.pids);
       // To the byte: what it may have it got, and of what goes beyond nothing.
-      verdict.kept = verdict.memory_got_bytes == each.takes_bytes && each.report->attempt_given_bytes == 0 && (each.attempts_bytes == 0 || each.refusals > 0);
+      verdict.kept = verdict.memory_got_bytes == each.takes_bytes && each.report->attempt_given_bytes == 0 &&
+                     (each.attempts_bytes == 0 || each.refusals > 0);
       if (each.judged) {
         const HeldSpan held = held_by(truth, each.pids, from_ns, to_ns);
         measured_s_ = static_cast<double>(held.span_ns) * 1e-9;
         verdict.compute_judged = true;
         verdict.asked_percent = each.shown.asked_ppm * 1e-4;
-        verdict.got_percent = held.span_ns == 0 ? 0 : 100.0 * static_cast<double>(held.held_ns) / static_cast<double>(held.span_ns);
+        verdict.got_percent =
+            held.span_ns == 0 ? 0 : 100.0 * static_cast<double>(held.held_ns) / static_cast<double>(held.span_ns);
         verdict.kept = verdict.kept && std::abs(verdict.got_percent - verdict.asked_percent) <= kAllowedPoints;
       }
       verdicts.push_back(verdict);
@@ -146,13 +154,16 @@ class Demo {
     for (Tenant& each : tenants_) {
       if (!each.child && !each.report && state_.elapsed_s >= each.starts_at_s) {
         each.child.emplace(TRY(start_tenant(node_, each.spec, "")));
-        event(each.shown.name + " starts: " + std::to_string(each.shown.asked_ppm / 10'000) + " %, " + bytes_text(each.shown.memory_limit_bytes));
+        event(each.shown.name + " starts: " + std::to_string(each.shown.asked_ppm / 10'000) + " %, " +
+              bytes_text(each.shown.memory_limit_bytes));
       }
       if (each.child && !each.child->running()) {
         const load::ChildEnd end = each.child->so_far();
         each.child.reset();
         if (end.status != 0) {
-          return std::unexpected(Error{ErrorCode::failed, "tenant " + each.shown.name + " ended with status " + std::to_string(end.status) + ": " + end.err, ""});
+          return std::unexpected(Error{
+              ErrorCode::failed,
+              "tenant " + each.shown.name + " ended with status " + std::to_string(end.status) + ": " + end.err, ""});
         }
         each.report = TRY(read_load_report(end.out));
         each.shown.running = false;
@@ -179,8 +190,9 @@ class Demo {
       each.shown.memory_used_bytes = device.memory_used_bytes;
       if (device.refusals > each.refusals) {
         each.refusals = device.refusals;
-        event(each.shown.name + " asked for " + bytes_text(device.last_refusal_bytes) + " more: refused (" + bytes_text(device.last_refusal_used_bytes) + " of " +
-              bytes_text(each.shown.memory_limit_bytes) + " in use)");
+        event(each.shown.name + " asked for " + bytes_text(device.last_refusal_bytes) + " more: refused (" +
+              bytes_text(device.last_refusal_used_bytes) + " of " + bytes_text(each.shown.memory_limit_bytes) +
+              " in use)");
       }
     }
   }
@@ -197,7 +209,10 @@ class Demo {
     state_.shares.clear();
     for (Tenant& each : tenants_) {
       const HeldSpan held = held_by(*truth, each.pids, now - 1'000'000'000, now);
-      each.shown.got_ppm = held.span_ns == 0 ? 0 : static_cast<std::uint32_t>(1e6 * static_cast<double>(held.held_ns) / static_cast<double>(held.span_ns));
+      each.shown.got_ppm =
+          held.span_ns == 0
+              ? 0
+              : static_cast<std::uint32_t>(1e6 * static_cast<double>(held.held_ns) / static_cast<double>(held.span_ns));
       state_.shares.push_back(each.shown);
     }
     return true;
@@ -230,11 +245,13 @@ Result<double> read_words(std::span<const std::string> words) {
   double seconds = 15;
   for (const std::string& word : words) {
     constexpr std::string_view kSeconds = "--seconds=";
-    const std::string_view value = word.starts_with(kSeconds) ? std::string_view(word).substr(kSeconds.size()) : std::string_view();
+    const std::string_view value =
+        word.starts_with(kSeconds) ? std::string_view(word).substr(kSeconds.size()) : std::string_view();
     unsigned whole = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), whole);
     if (value.empty() || error != std::errc{} || end != value.data() + value.size() || whole < 5 || whole > 55) {
-      return fail(ErrorCode::usage, "headgate demo does not know '" + word + "'", "it accepts --seconds=N, N from 5 to 55, and the output options");
+      return fail(ErrorCode::usage, "headgate demo does not know '" + word + "'",
+                  "it accepts --seconds=N, N from 5 to 55, and the output options");
     }
     seconds = whole;
   }
@@ -242,7 +259,8 @@ Result<double> read_words(std::span<const std::string> words) {
 }
 
 std::string to_json(const std::vector<DemoVerdict>& verdicts, double measured_s, bool kept) {
-  nlohmann::ordered_json json{{"schema", "headgate.demo/v1"}, {"simulated", true}, {"measured_seconds", measured_s}, {"kept", kept}};
+  nlohmann::ordered_json json{
+      {"schema", "headgate.demo/v1"}, {"simulated", true}, {"measured_seconds", measured_s}, {"kept", kept}};
   for (const DemoVerdict& verdict : verdicts) {
     nlohmann::ordered_json share{{"share", verdict.share}, {"kept", verdict.kept}};
     if (verdict.compute_judged) {
@@ -268,7 +286,8 @@ int demo(const Voice& voice, std::span<const std::string> words) {
     }
     const std::vector<DemoVerdict> verdicts = TRY(play.judge());
     const bool kept = std::ranges::all_of(verdicts, &DemoVerdict::kept);
-    print(voice.format == Format::json ? to_json(verdicts, play.measured_s(), kept) : render_verdict(verdicts, play.measured_s()));
+    print(voice.format == Format::json ? to_json(verdicts, play.measured_s(), kept)
+                                       : render_verdict(verdicts, play.measured_s()));
     return kept ? 0 : 1;
   };
   const auto status = run();

@@ -27,13 +27,12 @@ struct Ink {
   std::string_view full, empty, mark;
 };
 
-Ink ink(FrameStyle style) {
-  return style.ascii ? Ink{"#", ".", "|"} : Ink{"\u2588", "\u2591", "\u2502"};
-}
+Ink ink(FrameStyle style) { return style.ascii ? Ink{"#", ".", "|"} : Ink{"\u2588", "\u2591", "\u2502"}; }
 
 // Cells that a UTF-8 text takes, none of ours being wide.
 unsigned cells(std::string_view text) {
-  return static_cast<unsigned>(std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+  return static_cast<unsigned>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
 std::string fitted(std::string_view text, unsigned width) {
@@ -59,7 +58,9 @@ constexpr const char* kShareColours[] = {"36", "35", "33", "32"};
 // `part` of the bar is full; the cell of `mark` shows where the limit is. A negative mark: none.
 std::string bar(double part, double mark, unsigned width, const char* colour, FrameStyle style) {
   const Ink with = ink(style);
-  const auto cell_of = [width](double ratio) { return static_cast<int>(std::lround(std::clamp(ratio, 0.0, 1.0) * width)); };
+  const auto cell_of = [width](double ratio) {
+    return static_cast<int>(std::lround(std::clamp(ratio, 0.0, 1.0) * width));
+  };
   const int full = cell_of(part);
   const int mark_cell = mark < 0 ? -1 : std::min(cell_of(mark), static_cast<int>(width) - 1);
   std::string filled, rest;
@@ -69,7 +70,9 @@ std::string bar(double part, double mark, unsigned width, const char* colour, Fr
   return coloured(filled, colour, style) + coloured(rest, "90", style);
 }
 
-double ratio(std::uint64_t part, std::uint64_t whole) { return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole); }
+double ratio(std::uint64_t part, std::uint64_t whole) {
+  return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+}
 
 std::string percent(std::uint32_t ppm) { return printed("%.1f %%", ppm * 1e-4); }
 
@@ -79,9 +82,13 @@ class Frame {
 
   // Cut to the frame; a text with colours has to fit by itself.
   void line(std::string_view text) { lines_.push_back(fitted(text, std::min(cells(text), size_.columns))); }
-  void bold(std::string_view text) { lines_.push_back(coloured(fitted(text, std::min(cells(text), size_.columns)), "1", style_)); }
+  void bold(std::string_view text) {
+    lines_.push_back(coloured(fitted(text, std::min(cells(text), size_.columns)), "1", style_));
+  }
   void drawn(std::string text) { lines_.push_back(std::move(text)); }
-  [[nodiscard]] unsigned rows_left() const { return size_.rows > lines_.size() ? size_.rows - static_cast<unsigned>(lines_.size()) : 0; }
+  [[nodiscard]] unsigned rows_left() const {
+    return size_.rows > lines_.size() ? size_.rows - static_cast<unsigned>(lines_.size()) : 0;
+  }
 
   [[nodiscard]] std::string text() const {
     std::string result;
@@ -102,7 +109,8 @@ void draw_time(Frame& frame, const DemoState& state, FrameSize size, FrameStyle 
   const unsigned fixed = 1 + kNameCells + 1 + kWorkCells + 1 + 1 + 7 + 1 + 8;
   const unsigned width = size.columns - fixed;
   frame.bold(" " + fitted("SHARE", kNameCells) + " " + fitted("WORK", kWorkCells) + " " +
-             fitted(width >= 32 ? "GPU TIME, last second (mark: limit)" : "GPU TIME, last second", width) + printed(" %7s %8s", "asked", "got"));
+             fitted(width >= 32 ? "GPU TIME, last second (mark: limit)" : "GPU TIME, last second", width) +
+             printed(" %7s %8s", "asked", "got"));
   std::uint32_t busy = 0;
   for (std::size_t i = 0; i < state.shares.size(); ++i) {
     const DemoShare& share = state.shares[i];
@@ -111,8 +119,8 @@ void draw_time(Frame& frame, const DemoState& state, FrameSize size, FrameStyle 
                 bar(share.got_ppm * 1e-6, share.asked_ppm * 1e-6, width, kShareColours[i % 4], style) +
                 printed(" %5.0f %% %8s", share.asked_ppm * 1e-4, share.running ? percent(share.got_ppm).c_str() : "-"));
   }
-  frame.drawn(" " + fitted("whole GPU", kNameCells) + " " + fitted("", kWorkCells) + " " + bar(busy * 1e-6, -1, width, "37", style) +
-              printed(" %7s %8s", "", percent(busy).c_str()));
+  frame.drawn(" " + fitted("whole GPU", kNameCells) + " " + fitted("", kWorkCells) + " " +
+              bar(busy * 1e-6, -1, width, "37", style) + printed(" %7s %8s", "", percent(busy).c_str()));
 }
 
 void draw_memory(Frame& frame, const DemoState& state, FrameSize size, FrameStyle style) {
@@ -121,9 +129,10 @@ void draw_memory(Frame& frame, const DemoState& state, FrameSize size, FrameStyl
   frame.bold(" " + fitted("SHARE", kNameCells) + " " + fitted("MEMORY", width) + " " + printed("%24s", "used / limit"));
   for (std::size_t i = 0; i < state.shares.size(); ++i) {
     const DemoShare& share = state.shares[i];
-    frame.drawn(" " + fitted(share.name, kNameCells) + " " +
-                bar(ratio(share.memory_used_bytes, share.memory_limit_bytes), -1, width, kShareColours[i % 4], style) + " " +
-                printed("%24s", (bytes_text(share.memory_used_bytes) + " / " + bytes_text(share.memory_limit_bytes)).c_str()));
+    frame.drawn(
+        " " + fitted(share.name, kNameCells) + " " +
+        bar(ratio(share.memory_used_bytes, share.memory_limit_bytes), -1, width, kShareColours[i % 4], style) + " " +
+        printed("%24s", (bytes_text(share.memory_used_bytes) + " / " + bytes_text(share.memory_limit_bytes)).c_str()));
   }
 }
 
@@ -158,7 +167,8 @@ std::string render(const DemoState& state, FrameSize size, FrameStyle style) {
 std::string render_line(const DemoState& state) {
   std::string line = printed("SIMULATED %3.0f s", std::floor(state.elapsed_s));
   for (const DemoShare& share : state.shares) {
-    line += printed("   %s %s of %.0f %%, %s of %s", share.name.c_str(), share.running ? percent(share.got_ppm).c_str() : "-", share.asked_ppm * 1e-4,
+    line += printed("   %s %s of %.0f %%, %s of %s", share.name.c_str(),
+                    share.running ? percent(share.got_ppm).c_str() : "-", share.asked_ppm * 1e-4,
                     bytes_text(share.memory_used_bytes).c_str(), bytes_text(share.memory_limit_bytes).c_str());
   }
   return line;
@@ -170,16 +180,21 @@ std::string render_verdict(const std::vector<DemoVerdict>& verdicts, double meas
   bool all_kept = true;
   for (const DemoVerdict& verdict : verdicts) {
     all_kept = all_kept && verdict.kept;
-    const std::string memory = bytes_text(verdict.memory_got_bytes) + " / " + bytes_text(verdict.memory_limit_bytes) +
-                               (verdict.memory_asked_bytes > verdict.memory_limit_bytes ? ", asked " + bytes_text(verdict.memory_asked_bytes) : "");
+    const std::string memory =
+        bytes_text(verdict.memory_got_bytes) + " / " + bytes_text(verdict.memory_limit_bytes) +
+        (verdict.memory_asked_bytes > verdict.memory_limit_bytes ? ", asked " + bytes_text(verdict.memory_asked_bytes)
+                                                                 : "");
     if (verdict.compute_judged) {
-      text += printed("%-9s  %6.2f %%  %6.2f %%  %+7.2f   %-37s  %s\n", verdict.share.c_str(), verdict.asked_percent, verdict.got_percent,
-                      verdict.got_percent - verdict.asked_percent, memory.c_str(), verdict.kept ? "kept" : "NOT KEPT");
+      text += printed("%-9s  %6.2f %%  %6.2f %%  %+7.2f   %-37s  %s\n", verdict.share.c_str(), verdict.asked_percent,
+                      verdict.got_percent, verdict.got_percent - verdict.asked_percent, memory.c_str(),
+                      verdict.kept ? "kept" : "NOT KEPT");
     } else {
-      text += printed("%-9s  %8s  %8s  %7s   %-37s  %s\n", verdict.share.c_str(), "-", "-", "-", memory.c_str(), verdict.kept ? "refused, kept" : "NOT KEPT");
+      text += printed("%-9s  %8s  %8s  %7s   %-37s  %s\n", verdict.share.c_str(), "-", "-", "-", memory.c_str(),
+                      verdict.kept ? "refused, kept" : "NOT KEPT");
     }
   }
-  text += all_kept ? "Every limit was kept: compute within 1 point, memory to the byte.\n" : "A limit was not kept (compute is allowed 1 point, memory no byte).\n";
+  text += all_kept ? "Every limit was kept: compute within 1 point, memory to the byte.\n"
+                   : "A limit was not kept (compute is allowed 1 point, memory no byte).\n";
   return text;
 }
 

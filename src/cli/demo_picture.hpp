@@ -9,20 +9,20 @@ namespace headgate::cli {
 
 struct DemoShare {
   std::string name;
-  std::string work;                  // "200 us kernels"
-  std::uint32_t asked_ppm = 0;       // of the GPU's time
-  std::uint32_t got_ppm = 0;         // over the last second
+  std::string work;             // "200 us kernels"
+  std::uint32_t asked_ppm = 0;  // of the GPU's time
+  std::uint32_t got_ppm = 0;    // over the last second
   std::uint64_t memory_used_bytes = 0;
   std::uint64_t memory_limit_bytes = 0;
   bool running = false;
 };
 
 struct DemoState {
-  std::string gpu;                   // "NVIDIA H200, 141.0 GiB"
+  std::string gpu;  // "NVIDIA H200, 141.0 GiB"
   double elapsed_s = 0;
   double total_s = 0;
   std::vector<DemoShare> shares;
-  std::vector<std::string> events;   // oldest first; the newest that fit are shown
+  std::vector<std::string> events;  // oldest first; the newest that fit are shown
 };
 
 struct FrameSize {
@@ -48,7 +48,7 @@ struct DemoVerdict {
   std::string share;
   double asked_percent = 0, got_percent = 0;
   std::uint64_t memory_limit_bytes = 0, memory_asked_bytes = 0, memory_got_bytes = 0;  // truth's peak
-  bool compute_judged = false;  // it had work all the time
+  bool compute_judged = false;                                                         // it had work all the time
   bool kept = true;
 };
 

@@ -14,7 +14,8 @@ DemoState mid_play() {
           .shares = {{"trainer", "200 us kernels", 250'000, 249'000, 4 * kGiB, 16 * kGiB, true},
                      {"server", "20 us to 2 ms", 500'000, 503'000, 20 * kGiB, 32 * kGiB, true},
                      {"greedy", "wants 10 GiB", 100'000, 0, 6 * kGiB, 8 * kGiB, false}},
-          .events = {"+0.0 s  trainer starts: 25 %, 16.0 GiB", "+4.6 s  greedy asked for 4.0 GiB more: refused (6.0 GiB of 8.0 GiB in use)"}};
+          .events = {"+0.0 s  trainer starts: 25 %, 16.0 GiB",
+                     "+4.6 s  greedy asked for 4.0 GiB more: refused (6.0 GiB of 8.0 GiB in use)"}};
 }
 
 std::vector<std::string> lines_of(const std::string& frame) {
@@ -81,7 +82,9 @@ TEST(DemoPicture, no_frame_is_wider_or_higher_than_its_terminal) {
       DemoState state = mid_play();
       state.gpu = "NVIDIA GPU with a name that is far too long for any terminal that people use these days";
       for (int i = 0; i < 60; ++i) {
-        state.events.push_back("an event that goes on and on, longer than one line could ever hold, and then some more words, and a few more, until the end");
+        state.events.push_back(
+            "an event that goes on and on, longer than one line could ever hold, and then some more words, and a few "
+            "more, until the end");
       }
       const auto lines = lines_of(render(state, {columns, rows}, {.colour = false, .ascii = true}));
       EXPECT_EQ(lines.size(), rows);
@@ -130,7 +133,9 @@ TEST(DemoPicture, the_verdict_names_the_limit_that_was_not_kept) {
 }
 
 TEST(DemoPicture, the_verdict_says_so_when_all_is_well) {
-  EXPECT_NE(render_verdict({{"trainer", 25, 24.97, 16 * kGiB, 4 * kGiB, 4 * kGiB, true, true}}, 12.3).find("Every limit was kept"), std::string::npos);
+  EXPECT_NE(render_verdict({{"trainer", 25, 24.97, 16 * kGiB, 4 * kGiB, 4 * kGiB, true, true}}, 12.3)
+                .find("Every limit was kept"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ std::string free_json(const Picture& picture, const std::vector<Room>& all, cons
     json["gpus"].push_back(one);
     if (fit && room.fits) json["fits"].push_back(one);
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace headgate::cli

@@ -1,6 +1,8 @@
 #include "cli/output.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -23,26 +25,68 @@ std::size_t width(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
-}  // namespace
+// The bytes of the character at the front, 0 where it must not reach a terminal: control characters (those of Latin 1
+// and the ones that turn the direction of writing included) and what is no UTF-8.
+std::size_t printable_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const unsigned first = byte(0);
+  if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
+  const std::size_t length = first >= 0xf0 && first < 0xf5 ? 4 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xc2 && first < 0xe0 ? 2 : 0;
+  if (length == 0) return 0;
+  std::uint32_t point = first & (0xffu >> (length + 1));
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+    point = point << 6 | (byte(i) & 0x3f);
+  }
+  constexpr std::array<std::uint32_t, 5> kSmallest = {0, 0, 0x80, 0x800, 0x10000};
+  if (point < kSmallest[length] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000) || point < 0xa0) return 0;
+  const bool turns = (point >= 0x200b && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) || (point >= 0x2060 && point <= 0x206f) || point == 0xfeff;
+  return turns ? 0 : length;
+}
 
-void say(std::string_view text) {
-  std::string line = "headgate: ";
-  line += text;
-  line += '\n';
+std::string for_table(std::string_view cell, const Voice& voice) {
+  std::string text = harmless(cell);
+  if (voice.ascii) std::ranges::replace_if(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
+  return text;
+}
+
+// The first column, of names, gives way where the terminal is narrow.
+void narrow(std::vector<std::size_t>& widths, const Voice& voice) {
+  if (voice.columns == 0 || widths.empty()) return;
+  std::size_t all = 2 * (widths.size() - 1);
+  for (const std::size_t one : widths) all += one;
+  constexpr std::size_t kLeast = 12;
+  if (all > voice.columns && widths[0] > kLeast) widths[0] = std::max(kLeast, widths[0] - std::min(widths[0], all - voice.columns));
+}
+
+std::string cut(const std::string& text, std::size_t columns) {
+  if (width(text) <= columns) return text;
+  std::size_t end = 0;
+  for (std::size_t seen = 0; end < text.size(); ++end) {
+    if ((static_cast<unsigned char>(text[end]) & 0xC0) != 0x80 && ++seen > columns - 3) break;
+  }
+  return text.substr(0, end) + "...";
+}
+
+void write_line(const std::string& line) {
   // One write, so that lines of several processes do not mix. Nothing can be done where stderr is gone.
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
+
+}  // namespace
+
+void say(std::string_view text) { write_line("headgate: " + harmless(text) + "\n"); }
 
 void complain(const Error& error, const Voice& voice) {
   if (voice.format == Format::json) {
     const nlohmann::ordered_json object = {
         {"schema", "headgate.error/v1"},
         {"error", {{"code", code_name(error.code)}, {"message", error.message}, {"hint", error.hint}}}};
-    const std::string text = object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    const std::string text = object.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
     std::fwrite(text.data(), 1, text.size(), stderr);
     return;
   }
-  say(error.message + (error.hint.empty() ? "" : "\n          " + error.hint));
+  write_line("headgate: " + harmless(error.message) + "\n" + (error.hint.empty() ? "" : "          " + harmless(error.hint) + "\n"));
 }
 
 bool print(std::string_view text) {
@@ -51,16 +95,17 @@ bool print(std::string_view text) {
 
 std::string table(const std::vector<std::vector<std::string>>& rows, const Voice& voice) {
   std::vector<std::size_t> widths;
-  const auto shown = [](const std::string& cell) { return cell.starts_with('\t') ? std::string_view(cell).substr(1) : std::string_view(cell); };
+  const auto shown = [&voice](const std::string& cell) { return for_table(cell.starts_with('\t') ? std::string_view(cell).substr(1) : std::string_view(cell), voice); };
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(shown(row[i])));
   }
+  narrow(widths, voice);
   std::string text;
   for (std::size_t r = 0; r < rows.size(); ++r) {
     std::string line;
     for (std::size_t i = 0; i < rows[r].size(); ++i) {
-      const std::string_view cell = shown(rows[r][i]);
+      const std::string cell = i == 0 ? cut(shown(rows[r][i]), widths[0]) : shown(rows[r][i]);
       const std::string padding(widths[i] - width(cell), ' ');
       if (i > 0) line += "  ";
       if (rows[r][i].starts_with('\t')) line += padding;
@@ -82,9 +127,12 @@ std::string warning(std::string_view text, const Voice& voice) {
 }
 
 std::string harmless(std::string_view text) {
-  std::string clean(text);
-  for (char& c : clean) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  std::string clean;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = printable_length(text.substr(at));
+    if (length == 0) clean += '?';
+    else clean += text.substr(at, length);
+    at += std::max<std::size_t>(length, 1);
   }
   return clean;
 }

@@ -24,12 +24,12 @@ std::vector<std::uint32_t> strangers(const Picture& picture, const Gpu& gpu) {
 }  // namespace
 
 std::string ps_text(const Picture& picture, const Voice& voice) {
-  std::vector<std::vector<std::string>> rows = {{"SHARE", "GPU", "\tPID", "COMMAND", "\tMEM", "\tLAUNCHES", "LEVEL", "STATE"}};
+  std::vector<std::vector<std::string>> rows = {{"SHARE", "GPU", "\tPID", "COMMAND", "\tMEM", "\tSHARE'S GPU", "LEVEL", "STATE"}};
   for (const Share& share : picture.shares.list) {
     for (const ShareProcess& process : share.processes) {
       for (std::size_t i = 0; i < share.devices.size(); ++i) {
         rows.push_back({share.name, gpu_name(picture, share.devices[i].uuid), "\t" + std::to_string(process.pid), process.command, "\t" + bytes_text(process.held_bytes[i]),
-                        "\t" + std::to_string(process.launches[i]), level_text(share.level), state_of(share)});
+                        "\t" + (share.devices[i].held_ppm ? rate_text(*share.devices[i].held_ppm) : "-"), level_text(share.level), state_of(share)});
       }
     }
   }
@@ -49,7 +49,9 @@ std::string ps_json(const Picture& picture) {
     for (const ShareProcess& process : share.processes) {
       Json one = {{"share", share.name}, {"pid", process.pid}, {"command", process.command}, {"level", level_text(share.level)}, {"devices", Json::array()}};
       for (std::size_t i = 0; i < share.devices.size(); ++i) {
-        one["devices"].push_back({{"uuid", share.devices[i].uuid}, {"memory_used_bytes", process.held_bytes[i]}, {"launches", process.launches[i]}});
+        Json device = {{"uuid", share.devices[i].uuid}, {"memory_used_bytes", process.held_bytes[i]}};
+        device["share_held_ratio"] = share.devices[i].held_ppm ? Json(*share.devices[i].held_ppm / 1e6) : Json();
+        one["devices"].push_back(device);
       }
       json["processes"].push_back(one);
     }
@@ -61,7 +63,7 @@ std::string ps_json(const Picture& picture) {
       }
     }
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace headgate::cli

@@ -107,7 +107,7 @@ Result<Plan> make_plan(const Invocation& invocation, const config::Config& confi
   plan.named = wish.name.has_value();
   plan.name = wish.name.value_or("");
   if (plan.named && !grant::is_share_name(plan.name)) {
-    return fail(ErrorCode::usage, "HEADGATE_SHARE '" + harmless(plan.name) + "' cannot name a share", "accepted: " + std::string(grant::accepted(grant::Syntax::share_name)));
+    return fail(ErrorCode::usage, "the environment variable HEADGATE_SHARE='" + harmless(plan.name) + "' cannot name a share", "accepted: " + std::string(grant::accepted(grant::Syntax::share_name)));
   }
   const auto held = plan.named ? existing(plan.base, plan.name) : std::nullopt;
   const std::string from_environment = environment("HEADGATE_GPU");
@@ -144,7 +144,7 @@ Result<void> enter(Plan& plan, Seat& seat) {
     const auto fault = ledger::enter_share(plan.base.c_str(), plan.name.c_str(), &plan.grant, seat.pages, seat.slot);
     if (!fault) return {};
     if (fault.error != ledger::PageError::different_values) {
-      Error error = share_error(fault);
+      Error error = share_error(fault, plan.base, plan.name);
       if (fault.error == ledger::PageError::read_only || fault.error == ledger::PageError::no_space || fault.error == ledger::PageError::no_permission) {
         error.hint = "set HEADGATE_RUNTIME_DIR or XDG_RUNTIME_DIR to a directory with room that you may write";
       }

@@ -43,7 +43,8 @@ FrameSize terminal_size() {
 bool can_draw() {
   const std::string term = environment("TERM");
   const FrameSize size = terminal_size();
-  return ::isatty(STDOUT_FILENO) == 1 && !term.empty() && term != "dumb" && size.columns >= kSmallestFrame.columns && size.rows >= kSmallestFrame.rows;
+  return ::isatty(STDOUT_FILENO) == 1 && !term.empty() && term != "dumb" && size.columns >= kSmallestFrame.columns &&
+         size.rows >= kSmallestFrame.rows;
 }
 
 Screen::Screen() { write_all("\x1b[?1049h\x1b[?25l\x1b[2J"); }
@@ -62,7 +63,7 @@ bool Screen::show(const std::string& frame) {
 
 Interruptions::Interruptions() {
   g_signal = 0;
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = remember;
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
     ::sigaction(kSignals[i], &action, &g_former[i]);

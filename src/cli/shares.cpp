@@ -37,7 +37,7 @@ ShareDevice read_device(const ledger::PolicyPage& policy, const ledger::UsagePag
   if (const auto limit = rule.memory_limit_bytes.load(kRelaxed); limit != ledger::kNoMemoryLimit) device.memory_limit_bytes = limit;
   device.compute_ceiling_ppm = rule.compute_ceiling_ppm.load(kRelaxed);
   device.memory_used_bytes = ledger::used_bytes(usage, index);
-  device.memory_peak_bytes = memory.peak_bytes.load(kRelaxed);
+  device.memory_peak_bytes = ledger::peak_bytes(usage, index);
   device.memory_orphaned_bytes = ledger::orphaned_bytes(usage, index);
   device.refusals = memory.refusals.load(kRelaxed);
   device.last_refusal_bytes = memory.last_refusal_bytes.load(kRelaxed);
@@ -60,15 +60,12 @@ void read_processes(const ledger::UsagePage& usage, std::uint32_t device_count, 
     if (seat.kind != ledger::SlotKind::live) continue;
     share.attended = true;
     if (std::string_view(seat.command) == kWaiterName) continue;
-    ShareProcess process{.pid = seat.identity.pid, .command = harmless(seat.command), .held_bytes = {}, .launches = {}};
+    ShareProcess process{.pid = seat.identity.pid, .command = harmless(seat.command), .held_bytes = {}};
     for (std::uint32_t device = 0; device < device_count; ++device) {
-      const auto launches = usage.slots[slot].devices[device].launches.load(kRelaxed);
       const auto residual = usage.slots[slot].devices[device].residual_bytes.load(kRelaxed);
       process.held_bytes.push_back(ledger::held_bytes(usage, device, slot) + residual);
       share.devices[device].memory_residual_bytes += residual;
       share.devices[device].memory_used_bytes += residual;
-      process.launches.push_back(launches);
-      share.devices[device].launches += launches;
     }
     share.processes.push_back(std::move(process));
   }
@@ -93,7 +90,7 @@ std::string level_text(ledger::Level level) {
   return "unknown";
 }
 
-Error share_error(const ledger::PageFault& fault) {
+Error share_error(const ledger::PageFault& fault, const std::string& base, const std::string& name) {
   using enum ledger::PageError;
   std::array<char, 512> text{};
   ledger::explain(fault, text.data(), text.size());
@@ -105,7 +102,10 @@ Error share_error(const ledger::PageFault& fault) {
     case pages_newer: case pages_older: code = ErrorCode::unsupported; break;
     default: break;
   }
-  return {code, text.data(), {}};
+  // Whoever could not even make the share has no directory to look at.
+  const std::string directory = base + "/shares/" + name;
+  std::error_code ignored;
+  return {code, "the share '" + harmless(name) + "': " + text.data(), fs::exists(directory, ignored) ? "it lies in " + directory : ""};
 }
 
 Shares read_shares(const std::string& base) {
@@ -117,7 +117,7 @@ Shares read_shares(const std::string& base) {
     Opened opened;
     if (const auto fault = ledger::open_share(base.c_str(), name.c_str(), ledger::Access::owner, opened.pages)) {
       // A share that was removed while we looked is none.
-      if (fault.error != ledger::PageError::not_found) shares.unreadable.push_back(share_error(fault));
+      if (fault.error != ledger::PageError::not_found) shares.unreadable.push_back({harmless(name), share_error(fault, base, name)});
       continue;
     }
     ledger::reap_dead(*opened.pages.usage);

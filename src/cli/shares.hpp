@@ -17,12 +17,11 @@ struct ShareDevice {
   std::optional<std::uint64_t> memory_limit_bytes;  // null: none
   std::uint32_t compute_ceiling_ppm = ledger::kWholeGpu;
   std::uint64_t memory_residual_bytes = 0;  // part of used: contexts and code, measured
-  std::uint64_t memory_used_bytes = 0, memory_peak_bytes = 0, memory_orphaned_bytes = 0;
+  std::uint64_t memory_used_bytes = 0, memory_peak_bytes = 0 /* allocated */, memory_orphaned_bytes = 0;
   std::uint64_t refusals = 0, last_refusal_bytes = 0, last_refusal_used_bytes = 0, last_refusal_ns = 0;  // CLOCK_REALTIME
   std::uint32_t last_refusal_pid = 0;
   std::uint64_t held_ns = 0, estimated_ns = 0, copy_ns = 0, throttled_ns = 0, throttled_launches = 0, passed_in_debt = 0;
   std::uint64_t last_throttle_ns = 0;  // CLOCK_REALTIME
-  std::uint64_t launches = 0;          // of the processes that live
   // Over the time between two looks; null after one.
   std::optional<std::uint32_t> held_ppm;
   std::optional<std::uint32_t> throttled_ppm;  // of one thread's time; several waiting threads can pass 100 %
@@ -32,7 +31,6 @@ struct ShareProcess {
   std::uint32_t pid = 0;
   std::string command;
   std::vector<std::uint64_t> held_bytes;  // by device of the share
-  std::vector<std::uint64_t> launches;
 };
 
 struct Share {
@@ -47,9 +45,14 @@ struct Share {
   std::vector<ShareProcess> processes;  // without the `headgate run` that waits for them
 };
 
+struct UnreadableShare {
+  std::string name;
+  Error error;
+};
+
 struct Shares {
   std::vector<Share> list;          // by name
-  std::vector<Error> unreadable;    // a share each
+  std::vector<UnreadableShare> unreadable;
   std::uint64_t taken_ns = 0;       // CLOCK_MONOTONIC
 };
 
@@ -57,7 +60,8 @@ struct Shares {
 inline constexpr const char* kWaiterName = "headgate run";
 
 [[nodiscard]] std::string level_text(ledger::Level level);
-[[nodiscard]] Error share_error(const ledger::PageFault& fault);
+// Names the share, and for pages that nobody can use any more, the directory to remove.
+[[nodiscard]] Error share_error(const ledger::PageFault& fault, const std::string& base, const std::string& name);
 
 // Reaps the dead first. No shares where the directory does not exist.
 [[nodiscard]] Shares read_shares(const std::string& base);

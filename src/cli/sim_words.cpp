@@ -7,6 +7,7 @@
 #include "cli/paths.hpp"
 #include "cli/source.hpp"
 #include "cli/units.hpp"
+#include "sim/faults.hpp"
 #include "sim/profile.hpp"
 #include "sim/truth.hpp"
 
@@ -92,6 +93,14 @@ Result<std::string> sim_truth(const Invocation& invocation, const config::Config
 Result<std::string> sim_reset(const Invocation& invocation, const config::Config& config) {
   const std::string directory = TRY(directory_of(invocation, config));
   if (auto done = sim::reset_truth(directory); !done) return std::unexpected(done.error());
+  return std::string();
+}
+
+Result<std::string> sim_fault(const Invocation& invocation, const config::Config& config) {
+  const std::string directory = TRY(directory_of(invocation, config));
+  const std::string rules = invocation.rules == "clear" ? "" : invocation.rules;
+  if (auto done = sim::write_faults(directory, rules); !done) return std::unexpected(done.error());
+  if (invocation.voice.format == Format::json) return dumped({{"schema", "headgate.sim_fault/v1"}, {"simulated", true}, {"directory", directory}, {"rules", rules}});
   return std::string();
 }
 

@@ -1,4 +1,4 @@
-// headgate sim list|truth|reset|path.
+// headgate sim list|truth|reset|path|fault.
 #pragma once
 
 #include "base/result.hpp"
@@ -11,6 +11,8 @@ namespace headgate::cli {
 [[nodiscard]] Result<std::string> sim_list(const Invocation& invocation);
 [[nodiscard]] Result<std::string> sim_truth(const Invocation& invocation, const config::Config& config);
 [[nodiscard]] Result<std::string> sim_reset(const Invocation& invocation, const config::Config& config);
+// Errors (usage): rules that cannot be read, by rule and value.
+[[nodiscard]] Result<std::string> sim_fault(const Invocation& invocation, const config::Config& config);
 [[nodiscard]] Result<std::string> sim_path(const Invocation& invocation, const config::Config& config);
 
 }  // namespace headgate::cli

@@ -9,10 +9,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Percent with one decimal of millionths, for rates: 24.9 %.
-std::string rate_text(std::uint32_t ppm) { return std::to_string(ppm / 10'000) + "." + std::to_string(ppm % 10'000 / 1'000) + " %"; }
-
-std::string limit_text(const ShareDevice& device) { return device.memory_limit_bytes ? bytes_text(*device.memory_limit_bytes) : "no limit"; }
+// "15.1/16.0 GiB" where the units are one, "512 MiB/16.0 GiB" where not.
+std::string memory_text(const ShareDevice& device) {
+  std::string used = bytes_text(device.memory_used_bytes);
+  if (!device.memory_limit_bytes) return used + ", no limit";
+  const std::string limit = bytes_text(*device.memory_limit_bytes);
+  if (used.substr(used.rfind(' ')) == limit.substr(limit.rfind(' '))) used.resize(used.rfind(' '));
+  return used + "/" + limit;
+}
 
 std::string ceiling_text(const ShareDevice& device) { return device.compute_ceiling_ppm == ledger::kWholeGpu ? "no limit" : percent_text(device.compute_ceiling_ppm); }
 
@@ -26,12 +30,11 @@ std::string gpu_line(const Gpu& gpu, const Voice& voice) {
 
 std::vector<std::string> share_row(const Share& share, const ShareDevice& device) {
   return {"  " + share.name,
-          "\t" + bytes_text(device.memory_used_bytes) + " of " + limit_text(device),
+          "\t" + memory_text(device),
           "\tGPU " + (device.held_ppm ? rate_text(*device.held_ppm) : "-") + " of " + ceiling_text(device),
           "\twaited " + (device.throttled_ppm ? rate_text(*device.throttled_ppm) : duration_text(device.throttled_ns)),
-          "\t" + std::to_string(share.processes.size()) + (share.processes.size() == 1 ? " process" : " processes"),
-          level_text(share.level),
-          state_of(share)};
+          "\t" + std::to_string(share.processes.size()) + (share.processes.size() == 1 ? " proc" : " procs"),
+          state_of(share) + (share.level == ledger::Level::hook ? "" : ", level " + level_text(share.level))};
 }
 
 std::string shares_on(const Picture& picture, const std::string& uuid, const Voice& voice) {
@@ -118,7 +121,7 @@ std::string status_json(const Picture& picture) {
     }
     json["shares"].push_back(one);
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace headgate::cli

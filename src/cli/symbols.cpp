@@ -49,7 +49,7 @@ std::string symbols_json(const std::vector<SymbolReport>& reports) {
   for (const auto& report : reports) {
     json["libraries"].push_back({{"library", report.library}, {"api", report.api}, {"exported", report.exported}, {"unknown", report.unknown}, {"missing", report.missing}});
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace headgate::cli

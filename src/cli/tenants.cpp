@@ -65,7 +65,8 @@ Result<LoadReport> read_load_report(const std::string& line) {
   return report;
 }
 
-Result<load::Child> start_tenant(const PrivateNode& node, const TenantSpec& spec, const std::optional<std::string>& simulated) {
+Result<load::Child> start_tenant(const PrivateNode& node, const TenantSpec& spec,
+                                 const std::optional<std::string>& simulated) {
   load::ChildSpec child;
   child.argv = {own_executable(), "run", "--name=" + spec.share};
   child.argv.insert(child.argv.end(), spec.run_words.begin(), spec.run_words.end());
@@ -82,14 +83,16 @@ Result<load::Child> start_tenant(const PrivateNode& node, const TenantSpec& spec
   child.argv.insert(child.argv.end(), spec.load_words.begin(), spec.load_words.end());
   child.environment.emplace_back("HEADGATE_RUNTIME_DIR", node.runtime());
   // Limits of whoever calls us are not limits of our tenants, neither ours nor foreign ones.
-  child.without = {"HEADGATE_*", "CUDA_MEM*", "CUDA_CORE*", "CUDA_DEVICE_MEMORY*", "CUDA_DEVICE_SM*", "TENSOR_FUSION*", "LD_PRELOAD", "LD_LIBRARY_PATH"};
+  child.without = {"HEADGATE_*",      "CUDA_MEM*",      "CUDA_CORE*", "CUDA_DEVICE_MEMORY*",
+                   "CUDA_DEVICE_SM*", "TENSOR_FUSION*", "LD_PRELOAD", "LD_LIBRARY_PATH"};
   if (!simulated) {
     child.without.pop_back();  // a real driver may be found through it
   }
   return load::Child::start(child);
 }
 
-HeldSpan held_by(const sim::Truth& truth, const std::set<std::uint32_t>& pids, std::int64_t from_ns, std::int64_t to_ns) {
+HeldSpan held_by(const sim::Truth& truth, const std::set<std::uint32_t>& pids, std::int64_t from_ns,
+                 std::int64_t to_ns) {
   constexpr auto kBucket = sim::kTruthBucketNs;
   const std::uint64_t first = (static_cast<std::uint64_t>(std::max<std::int64_t>(from_ns, 0)) + kBucket - 1) / kBucket;
   const std::uint64_t end = static_cast<std::uint64_t>(std::max<std::int64_t>(to_ns, 0)) / kBucket;

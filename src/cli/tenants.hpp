@@ -24,8 +24,8 @@ class PrivateNode {
   ~PrivateNode();
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] std::string node() const { return path_ + "/node"; }       // HEADGATE_SIM_DIR
-  [[nodiscard]] std::string runtime() const { return path_ + "/run"; }     // HEADGATE_RUNTIME_DIR
+  [[nodiscard]] std::string node() const { return path_ + "/node"; }    // HEADGATE_SIM_DIR
+  [[nodiscard]] std::string runtime() const { return path_ + "/run"; }  // HEADGATE_RUNTIME_DIR
 
  private:
   PrivateNode() = default;
@@ -55,14 +55,16 @@ struct LoadReport {
 [[nodiscard]] Result<LoadReport> read_load_report(const std::string& line);
 
 // Starts `headgate run ... -- headgate-load ...`. `simulated` adds --sim over the node's directory.
-[[nodiscard]] Result<load::Child> start_tenant(const PrivateNode& node, const TenantSpec& spec, const std::optional<std::string>& simulated);
+[[nodiscard]] Result<load::Child> start_tenant(const PrivateNode& node, const TenantSpec& spec,
+                                               const std::optional<std::string>& simulated);
 
 // GPU time that these processes held in [from_ns, to_ns) of CLOCK_MONOTONIC, whole truth buckets only; and the buckets' span.
 struct HeldSpan {
   std::uint64_t held_ns = 0;
   std::uint64_t span_ns = 0;
 };
-[[nodiscard]] HeldSpan held_by(const sim::Truth& truth, const std::set<std::uint32_t>& pids, std::int64_t from_ns, std::int64_t to_ns);
+[[nodiscard]] HeldSpan held_by(const sim::Truth& truth, const std::set<std::uint32_t>& pids, std::int64_t from_ns,
+                               std::int64_t to_ns);
 
 // The most bytes that truth ever saw these processes hold in allocations, contexts left out.
 [[nodiscard]] std::uint64_t peak_bytes(const sim::Truth& truth, const std::set<std::uint32_t>& pids);

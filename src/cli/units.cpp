@@ -27,6 +27,15 @@ std::string bytes_text(std::uint64_t bytes) {
   return number + " " + kUnits[power];
 }
 
+std::string exact_bytes_text(std::uint64_t bytes) {
+  constexpr std::uint64_t kMiB = 1ull << 20, kGiB = 1ull << 30;
+  if (bytes < 1024 || (bytes < kGiB && bytes % kMiB == 0) || bytes % kGiB == 0) return bytes_text(bytes);
+  if (bytes % kMiB == 0) return std::to_string(bytes / kMiB) + " MiB";
+  return bytes_text(bytes) + " (" + std::to_string(bytes) + " bytes)";
+}
+
+std::string rate_text(std::uint32_t ppm) { return std::to_string(ppm / 10'000) + "." + std::to_string(ppm % 10'000 / 1'000) + " %"; }
+
 std::string percent_text(std::uint64_t ppm) {
   std::string text = std::to_string(ppm / 10'000);
   std::uint64_t rest = ppm % 10'000;
@@ -41,6 +50,7 @@ std::string percent_text(std::uint64_t ppm) {
 
 std::string duration_text(std::uint64_t ns) {
   constexpr std::uint64_t kSecond = 1'000'000'000, kMinute = 60 * kSecond, kHour = 60 * kMinute;
+  if (ns == 0) return "0 s";
   if (ns < 1'000'000) return tenths(ns, 1000) + " us";
   if (ns < kSecond) return tenths(ns, 1'000'000) + " ms";
   if (ns < kMinute) return tenths(ns, kSecond) + " s";

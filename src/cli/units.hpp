@@ -10,6 +10,10 @@ namespace headgate::cli {
 [[nodiscard]] std::string bytes_text(std::uint64_t bytes);
 // "25 %", "12.5 %", "0.05 %" of 1,000,000.
 [[nodiscard]] std::string percent_text(std::uint64_t ppm);
+// As bytes_text, and exact: "2.0 GiB", "2049 MiB", "2.0 GiB (2147483649 bytes)".
+[[nodiscard]] std::string exact_bytes_text(std::uint64_t bytes);
+// "24.9 %" of millionths: a rate that was measured, cut to one decimal.
+[[nodiscard]] std::string rate_text(std::uint32_t ppm);
 // "1.2 s", "350 ms", "3 min 20 s", "2 h 5 min".
 [[nodiscard]] std::string duration_text(std::uint64_t ns);
 // "14:02:11" of CLOCK_REALTIME nanoseconds in the local time zone (UTC where there is none).

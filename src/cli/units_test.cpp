@@ -16,6 +16,13 @@ TEST(Units, BytesAreBinaryWithOneDecimal) {
   EXPECT_EQ(bytes_text((1ull << 30) - 1), "1024.0 MiB");
 }
 
+TEST(Units, ExactBytesNeverRoundARefusalAway) {
+  EXPECT_EQ(exact_bytes_text(2ull << 30), "2.0 GiB");
+  EXPECT_EQ(exact_bytes_text(2049ull << 20), "2049 MiB");
+  EXPECT_EQ(exact_bytes_text((2ull << 30) + 1), "2.0 GiB (2147483649 bytes)");
+  EXPECT_EQ(exact_bytes_text(65ull << 20), "65 MiB");
+}
+
 TEST(Units, PercentShowsJustTheDigitsThatCount) {
   EXPECT_EQ(percent_text(250'000), "25 %");
   EXPECT_EQ(percent_text(125'000), "12.5 %");

@@ -41,13 +41,12 @@ Picture picture() {
   device.last_throttle_ns = 50'531'000'000'000;
   device.held_ppm = 249'900;
   device.throttled_ppm = 731'000;
-  device.launches = 1000;
 
   Share share;
   share.name = "train";
   share.attended = true;
   share.devices = {device};
-  share.processes = {{101, "python", {35 * kGi}, {1000}}};
+  share.processes = {{101, "python", {35 * kGi}}};
 
   Picture all;
   all.gpus = Gpus{{gpu}, "570.124.06", "/x/sim/libnvidia-ml.so.1", true};
@@ -59,7 +58,7 @@ TEST(Views, StatusShowsLimitsUseLevelAndThatItIsSimulated) {
   EXPECT_EQ(status_text(picture(), {}),
             "driver 570.124.06, 1 GPU, level hook, no daemon, SIMULATED\n"
             "GPU 0  H200  36.0 GiB of 141.0 GiB used  busy 75 %\n"
-            "  train  35.0 GiB of 36.0 GiB  GPU 24.9 % of 25 %  waited 73.1 %  1 process  hook  throttled\n");
+            "  train  35.0/36.0 GiB  GPU 24.9 % of 25 %  waited 73.1 %  1 proc  throttled\n");
 }
 
 TEST(Views, StatusWithoutADriverStillShowsTheShares) {
@@ -74,9 +73,9 @@ TEST(Views, StatusWithoutADriverStillShowsTheShares) {
 TEST(Views, PsNamesProcessesInsideAndOutsideAShare) {
   EXPECT_EQ(ps_text(picture(), {}),
             "SIMULATED\n"
-            "SHARE  GPU    PID  COMMAND       MEM  LAUNCHES  LEVEL    STATE\n"
-            "train  GPU 0  101  python   35.0 GiB      1000  hook     throttled\n"
-            "-      GPU 0  999  -               -         -  observe  no share\n");
+            "SHARE  GPU    PID  COMMAND       MEM  SHARE'S GPU  LEVEL    STATE\n"
+            "train  GPU 0  101  python   35.0 GiB       24.9 %  hook     throttled\n"
+            "-      GPU 0  999  -               -            -  observe  no share\n");
 }
 
 TEST(Views, FreeCountsWhatIsPromisedAndWhatIsReallyFree) {
@@ -97,13 +96,13 @@ TEST(Views, WhyExplainsARefusalAndTheWaitsInWordsAndNumbers) {
   EXPECT_EQ(why_text(picture(), picture().shares.list, {}),
             "share train on GPU 0, level hook, SIMULATED\n"
             "  memory: refused 3 times, last at 14:02:11: process 101 asked for 2.0 GiB\n"
-            "    reason: the share's limit of 36.0 GiB; 35.0 GiB were in use, so 1.0 GiB were left\n"
+            "    reason: the share's limit of 36.0 GiB: 35.0 GiB in use, 1.0 GiB left\n"
             "    not caused by neighbours: the card has 104.0 GiB free now\n"
             "    what helps: a smaller batch, or a share of at least 37.0 GiB\n"
             "  compute: limit 25 %; the GPU was held for 2.5 s\n"
             "    40 launches waited 7.0 s in all, the last at 14:02:11\n"
-            "    reason: the share had used its 25 % of the GPU's time; not caused by neighbours\n"
-            "    2 of them went after 20 ms although the share was in debt, because its earlier work was unfinished\n");
+            "    reason: the share had used its 25 %; not caused by neighbours\n"
+            "    2 of them went on after 20 ms all the same: earlier work was unfinished\n");
 }
 
 TEST(Views, EveryJsonHasItsSchemaBaseUnitsAndSaysThatItIsSimulated) {
@@ -120,8 +119,12 @@ TEST(Views, EveryJsonHasItsSchemaBaseUnitsAndSaysThatItIsSimulated) {
 }
 
 TEST(Views, ASharesNameOrCommandCannotDriveTheTerminal) {
-  Voice voice;
   EXPECT_EQ(harmless("a\x1b[2Jb\n"), "a?[2Jb?");
+  EXPECT_EQ(harmless("\xc2\x9b" "2J"), "??2J") << "the C1 spelling of ESC [";
+  EXPECT_EQ(harmless("\xe2\x80\xae" "gpj"), "???gpj") << "right to left override";
+  EXPECT_EQ(harmless("\xff\xc0\x80\xe2\x80"), "?????") << "no UTF-8";
+  EXPECT_EQ(harmless("K\xc3\xb6ln \xf0\x9f\x98\x80"), "K\xc3\xb6ln \xf0\x9f\x98\x80");
+  EXPECT_EQ(table({{"K\xc3\xb6ln", "\tb\rc"}}, {.ascii = true}), "K??ln  b?c\n");
 }
 
 TEST(Views, StateIsTheWorstThingToSay) {

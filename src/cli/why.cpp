@@ -18,23 +18,23 @@ const Gpu* gpu_of(const Picture& picture, const std::string& uuid) {
 std::string times(std::uint64_t count) { return count == 1 ? "once" : std::to_string(count) + " times"; }
 
 std::string refusal_text(const Picture& picture, const ShareDevice& device) {
-  if (device.refusals == 0) return "  memory: nothing was refused; " + bytes_text(device.memory_used_bytes) + " in use, at most " + bytes_text(device.memory_peak_bytes) + " so far" +
+  if (device.refusals == 0) return "  memory: nothing was refused; " + bytes_text(device.memory_used_bytes) + " in use" +
+                                   (device.memory_residual_bytes > 0 ? ", " + bytes_text(device.memory_residual_bytes) + " of it contexts and code" : "") + "\n    allocated at most " +
+                                   bytes_text(device.memory_peak_bytes) +
                                    (device.memory_limit_bytes ? ", limit " + bytes_text(*device.memory_limit_bytes) : ", no limit") + "\n";
   const std::uint64_t limit = device.memory_limit_bytes.value_or(0);
   std::string text = "  memory: refused " + times(device.refusals) + ", last at " + clock_text(device.last_refusal_ns) + ": process " + std::to_string(device.last_refusal_pid) + " asked for " +
-                     bytes_text(device.last_refusal_bytes) + "\n";
+                     exact_bytes_text(device.last_refusal_bytes) + "\n";
   const std::uint64_t room = limit > device.last_refusal_used_bytes ? limit - device.last_refusal_used_bytes : 0;
   if (room >= device.last_refusal_bytes) {
     // The allocations alone left room: what was missing is measured, not allocated.
-    text += "    reason: the share's limit of " + bytes_text(limit) + "; " + bytes_text(device.last_refusal_used_bytes) + " were allocated, and contexts and code of its processes held more than " +
-            bytes_text(room - device.last_refusal_bytes) + "\n    what helps: a smaller batch, fewer processes, or a larger share\n";
+    text += "    reason: the share's limit of " + bytes_text(limit) + "; " + bytes_text(device.last_refusal_used_bytes) + " were allocated,\n    and contexts and code of its processes held more than " + bytes_text(room - device.last_refusal_bytes) + "\n    what helps: a smaller batch, fewer processes, or a larger share\n";
     return text;
   }
-  text += "    reason: the share's limit of " + bytes_text(limit) + "; " + bytes_text(device.last_refusal_used_bytes) + " were in use, so " +
-          bytes_text(room) + " were left\n";
+  text += "    reason: the share's limit of " + bytes_text(limit) + ": " + bytes_text(device.last_refusal_used_bytes) + " in use, " + bytes_text(room) + " left\n";
   if (const Gpu* gpu = gpu_of(picture, device.uuid)) text += "    not caused by neighbours: the card has " + bytes_text(gpu->memory_free_bytes) + " free now\n";
   const std::uint64_t needed = device.last_refusal_used_bytes + device.last_refusal_bytes;
-  text += "    what helps: a smaller batch, or a share of at least " + bytes_text(needed) + "\n";
+  text += "    what helps: a smaller batch, or a share of at least " + exact_bytes_text(needed) + "\n";
   return text;
 }
 
@@ -45,9 +45,9 @@ std::string throttle_text(const ShareDevice& device) {
   if (device.throttled_launches == 0) return text + "; no launch had to wait\n";
   text += "\n    " + std::to_string(device.throttled_launches) + (device.throttled_launches == 1 ? " launch" : " launches") + " waited " + duration_text(device.throttled_ns) + " in all, the last at " +
           clock_text(device.last_throttle_ns) + "\n";
-  text += "    reason: the share had used its " + percent_text(device.compute_ceiling_ppm) + " of the GPU's time; not caused by neighbours\n";
+  text += "    reason: the share had used its " + percent_text(device.compute_ceiling_ppm) + "; not caused by neighbours\n";
   if (device.passed_in_debt > 0) {
-    text += "    " + std::to_string(device.passed_in_debt) + " of them went after 20 ms although the share was in debt, because its earlier work was unfinished\n";
+    text += "    " + std::to_string(device.passed_in_debt) + " of them went on after 20 ms all the same: earlier work was unfinished\n";
   }
   return text;
 }
@@ -88,7 +88,7 @@ std::string why_json(const Picture& picture, const std::vector<Share>& shares) {
     }
     json["shares"].push_back(one);
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace headgate::cli

@@ -51,7 +51,7 @@ Result<Picture> look(const Invocation& invocation, const config::Config& config,
   if (gpus) picture.gpus = std::move(*gpus);
   else if (invocation.simulate) return std::unexpected(gpus.error());
   else picture.no_gpus = gpus.error().message;
-  for (const Error& error : picture.shares.unreadable) complain(error, invocation.voice);
+  for (const auto& [name, error] : picture.shares.unreadable) complain(error, invocation.voice);
   return picture;
 }
 
@@ -66,7 +66,7 @@ int status(const Invocation& invocation, const config::Config& config) {
 }
 
 int ps(const Invocation& invocation, const config::Config& config) {
-  const auto picture = look(invocation, config, false);
+  const auto picture = look(invocation, config, true);
   if (!picture) return refuse(picture.error(), invocation.voice);
   return show(json(invocation) ? ps_json(*picture) : ps_text(*picture, invocation.voice), invocation.voice);
 }
@@ -96,6 +96,8 @@ int why(const Invocation& invocation, const config::Config& config) {
     if (invocation.share.empty() || share.name == invocation.share) chosen.push_back(share);
     names += (names.empty() ? "" : ", ") + share.name;
   }
+  const bool unreadable = std::ranges::find(picture->shares.unreadable, invocation.share, &UnreadableShare::name) != picture->shares.unreadable.end();
+  if (unreadable) return 1;  // look() has said why
   if (chosen.empty() && !invocation.share.empty()) {
     return refuse({ErrorCode::usage, "there is no share '" + harmless(invocation.share) + "'", names.empty() ? "there are no shares" : "shares here: " + names}, invocation.voice);
   }
@@ -123,7 +125,7 @@ int doctor(const Invocation& invocation, const config::Config& config) {
 int config_check(const Invocation& invocation, const config::Reading& reading) {
   for (const Error& error : reading.errors) complain(error, invocation.voice);
   if (!reading.errors.empty()) return exit_status(ErrorCode::usage);
-  if (json(invocation)) return show(Json{{"schema", "headgate.config_check/v1"}, {"files", reading.config.files}}.dump(2) + "\n", invocation.voice);
+  if (json(invocation)) return show(Json{{"schema", "headgate.config_check/v1"}, {"files", reading.config.files}}.dump(2, ' ', true, Json::error_handler_t::replace) + "\n", invocation.voice);
   const std::size_t count = reading.config.files.size();
   return show(count == 0 ? "no configuration file; the defaults hold\n" : "ok: " + std::to_string(count) + (count == 1 ? " file\n" : " files\n"), invocation.voice);
 }
@@ -132,7 +134,7 @@ int config_show(const Invocation& invocation, const config::Config& config) {
   if (json(invocation)) {
     Json object = {{"schema", "headgate.config/v1"}, {"settings", Json::array()}};
     for (const auto& setting : config.settings) object["settings"].push_back({{"key", setting.key}, {"value", setting.value.empty() ? Json() : Json(setting.value)}, {"origin", setting.origin}});
-    return show(object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n", invocation.voice);
+    return show(object.dump(2, ' ', true, Json::error_handler_t::replace) + "\n", invocation.voice);
   }
   std::vector<std::vector<std::string>> rows = {{"KEY", "VALUE"}};
   if (invocation.origin) rows[0].emplace_back("ORIGIN");
@@ -175,6 +177,7 @@ int perform(const Invocation& invocation) {
   if (word == "sim list") return show(sim_list(invocation), voice);
   if (word == "sim truth") return show(sim_truth(invocation, config), voice);
   if (word == "sim reset") return show(sim_reset(invocation, config), voice);
+  if (word == "sim fault") return show(sim_fault(invocation, config), voice);
   if (word == "sim path") return show(sim_path(invocation, config), voice);
   return refuse({ErrorCode::usage, "unknown word '" + word + "'", "see 'headgate --help'"}, voice);
 }

@@ -69,7 +69,7 @@ class Engine {
   void destroy_event(std::uint32_t event);
   // The flag of this number (process kNone) or address; made with value 0 at first use. kNone when all are taken.
   [[nodiscard]] std::uint32_t flag(std::uint32_t process, std::uint64_t key);
-  void write_flag(std::uint32_t flag, std::uint32_t value);
+  void write_flag(std::uint32_t flag, std::uint64_t value);
 
   // Everything that happens up to now_ns, in order. Earlier than the present: nothing.
   void advance(std::uint64_t now_ns);
@@ -130,6 +130,7 @@ class Engine {
   [[nodiscard]] bool runnable(std::uint32_t context) const;
   [[nodiscard]] bool in_order(std::uint32_t stream, std::uint64_t order) const;
   [[nodiscard]] bool event_satisfied(const Command& command) const;
+  [[nodiscard]] bool flag_satisfied(const Command& command) const;
   [[nodiscard]] const Command* head_command(std::uint32_t stream) const;
   [[nodiscard]] const Ready* head_facts(std::uint32_t stream) const;
   [[nodiscard]] std::uint32_t next_runnable(std::uint32_t device, std::uint32_t not_this) const;
@@ -149,7 +150,9 @@ class Engine {
 
 // Owner's side: no engine needed, one caller per stream at a time.
 //
-// Appends; returns the command's number in the stream, from 1, or 0 when the queue holds kRingCommands.
+// Commands that a stream's queue holds: the profile's launch_queue_depth, at most kRingCommands.
+[[nodiscard]] std::uint32_t queue_depth(const Profile& profile);
+// Appends; returns the command's number in the stream, from 1, or 0 when the queue holds queue_depth.
 [[nodiscard]] std::uint64_t push(State& state, std::uint32_t stream, const Command& command);
 [[nodiscard]] std::uint64_t pushed(const State& state, std::uint32_t stream);
 // The command that records (awaits) an event; event_record also counts the request. Push it, in the same critical section.

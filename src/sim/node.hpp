@@ -24,7 +24,8 @@ struct NodeFile;
 // HEADGATE_SIM_DIR, or an error that says to set it.
 [[nodiscard]] Result<std::string> node_directory();
 
-// Makes the directory (parents not) and the node of this profile. Error `failed` where a node of another profile is.
+// Makes the directory (parents not) and the node of this profile; where its node_seed is 0, with a seed of the directory's own.
+// Error `failed` where a node of another profile is.
 [[nodiscard]] Result<void> create_node(const std::string& directory, const Profile& profile);
 // Empties the node whatever is in it; refused (no_capacity) while a process uses it.
 [[nodiscard]] Result<void> recreate_node(const std::string& directory, const Profile& profile);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 
 #include "sim/node.hpp"
@@ -46,8 +47,34 @@ Result<void> make_mutex(pthread_mutex_t& mutex) {
   return {};
 }
 
+// A profile without a seed takes that of the node which it replaces in this directory, else a random one: no two directories
+// show the same GPUs, and one directory shows the same ones for ever.
+Result<Profile> seeded(const Profile& profile, int directory_fd) {
+  Profile made = profile;
+  if (made.node_seed != 0) return made;
+  const UniqueFd old(::openat(directory_fd, "node", O_RDONLY | O_CLOEXEC));
+  struct {
+    std::uint64_t magic;
+    std::uint32_t version, reserved;
+    std::uint64_t size_bytes;
+  } head{};
+  constexpr auto kSeedAt = static_cast<off_t>(offsetof(NodeFile, state) + offsetof(State, profile) + offsetof(Profile, node_seed));
+  const bool replaces = old && ::pread(old.get(), &head, sizeof head, 0) == static_cast<ssize_t>(sizeof head) && head.magic == kNodeMagic &&
+                        head.version == kNodeVersion && head.size_bytes == sizeof(NodeFile);
+  if (replaces && ::pread(old.get(), &made.node_seed, sizeof made.node_seed, kSeedAt) == sizeof made.node_seed && made.node_seed != 0) {
+    return made;
+  }
+  while (made.node_seed == 0) {
+    if (::getrandom(&made.node_seed, sizeof made.node_seed, 0) != sizeof made.node_seed && errno != EINTR) {
+      return fail_errno("cannot draw a random number for the simulated node", errno);
+    }
+  }
+  return made;
+}
+
 // Everything but queues and histories gets its disk space now: a full file system is an error here, never a SIGBUS later.
-Result<void> write_node(const std::string& directory, int directory_fd, const Profile& profile) {
+Result<void> write_node(const std::string& directory, int directory_fd, const Profile& asked) {
+  const Profile profile = TRY(seeded(asked, directory_fd));
   const std::string fresh = directory + "/node.new";
   UniqueFd fd(::openat(directory_fd, "node.new", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (!fd) return fail_errno(words("cannot write ", fresh), errno, kHint);
@@ -165,7 +192,9 @@ Result<void> create_node(const std::string& directory, const Profile& profile) {
   if (!file) return write_node(directory, directory_fd.get(), profile);
   const Profile there = file->state.profile;
   ::munmap(file, sizeof(NodeFile));
-  if (there == profile) return {};
+  Profile asked = profile;
+  if (asked.node_seed == 0) asked.node_seed = there.node_seed;
+  if (there == asked) return {};
   return fail(ErrorCode::failed, words(directory, " is already a node of profile ", there.name, ", not ", profile.name),
               "choose another directory, or empty this one");
 }

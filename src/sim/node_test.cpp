@@ -149,7 +149,7 @@ TEST_F(NodeDirectory, a_kill_at_any_step_of_a_clients_life_leaves_nothing_behind
   }
   EXPECT_GT(killed, 100);
   const auto truth = read_truth(directory_);
-  ASSERT_TRUE(truth);
+  ASSERT_TRUE(truth) << truth.error().message;
   EXPECT_EQ(truth->devices[0].used_bytes, 0u);
 }
 
@@ -231,6 +231,28 @@ TEST_F(NodeDirectory, a_node_keeps_its_profile_and_another_is_refused) {
   EXPECT_NE(other.error().message.find("profile tiny, not h200"), std::string::npos);
   EXPECT_TRUE(recreate_node(directory_, *find_profile("h200")));
   EXPECT_EQ(read_truth(directory_)->profile, "h200");
+}
+
+TEST_F(NodeDirectory, two_directories_show_different_gpus_and_one_shows_the_same_for_ever) {
+  const Profile& tiny = *find_profile("tiny");
+  const auto uuid = [](const std::string& directory) { return read_truth(directory)->devices.at(0).uuid; };
+  const std::string a = directory_ + "/a", b = directory_ + "/b", c = directory_ + "/c";
+  ASSERT_TRUE(create_node(a, tiny));
+  ASSERT_TRUE(create_node(b, tiny));
+  EXPECT_NE(uuid(a), uuid(b)) << "a share's processes on one would be listed on the other";
+  const std::string before = uuid(a);
+  ASSERT_TRUE(create_node(a, tiny));
+  EXPECT_EQ(uuid(a), before);
+  ASSERT_TRUE(recreate_node(a, tiny));
+  EXPECT_EQ(uuid(a), before);
+  ASSERT_TRUE(recreate_node(a, *find_profile("h200")));
+  EXPECT_NE(uuid(a), before) << "another model is another card";
+  Profile seeded = tiny;
+  seeded.node_seed = 77;
+  ASSERT_TRUE(create_node(c, seeded));
+  EXPECT_EQ(uuid(c), uuid_text(seeded, 0).data());
+  seeded.node_seed = 78;
+  EXPECT_FALSE(create_node(c, seeded));
 }
 
 TEST_F(NodeDirectory, a_directory_without_room_is_an_error_and_leaves_no_half_node) {

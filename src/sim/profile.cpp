@@ -21,7 +21,6 @@ constexpr Profile common(std::string_view name, std::string_view model) {
   copy_text(made.driver_version, "535.261.03");
   made.cuda_version = 12020;
   made.count = 1;
-  made.node_seed = 0x6865616467617465;
   made.pci_first_bus = 0x17;
   made.pci_bus_step = 8;
   made.cores_per_sm = 128;
@@ -144,6 +143,13 @@ std::uint64_t spread(std::uint64_t value) {
   return value ^ (value >> 31);
 }
 
+// The seed of one node of one model: two models never share identities, whatever the seed.
+std::uint64_t identity_seed(const Profile& profile) {
+  std::uint64_t mixed = spread(profile.node_seed);
+  for (const char* c = profile.name; *c != 0; ++c) mixed = spread(mixed ^ static_cast<unsigned char>(*c));
+  return mixed;
+}
+
 }  // namespace
 
 std::span<const Profile> built_in_profiles() { return kBuiltIn; }
@@ -157,7 +163,7 @@ const Profile* find_profile(std::string_view name) {
 
 std::array<std::uint8_t, 16> uuid_bytes(const Profile& profile, std::uint32_t index) {
   std::array<std::uint8_t, 16> made{};
-  const std::uint64_t node = spread(profile.node_seed);
+  const std::uint64_t node = identity_seed(profile);
   const std::uint64_t halves[] = {spread(node + 2 * index), spread(node + 2 * index + 1)};
   for (std::size_t i = 0; i < made.size(); ++i) made[i] = static_cast<std::uint8_t>(halves[i / 8] >> (8 * (i % 8)));
   made[6] = static_cast<std::uint8_t>((made[6] & 0x0f) | 0x40);
@@ -196,7 +202,7 @@ std::array<char, 13> pci_bus_id_legacy(const Profile& profile, std::uint32_t ind
 
 std::array<char, 14> serial_number(const Profile& profile, std::uint32_t index) {
   std::array<char, 14> text{};
-  const std::uint64_t digits = 1'000'000'000'000 + spread(spread(~profile.node_seed) + index) % 9'000'000'000'000;
+  const std::uint64_t digits = 1'000'000'000'000 + spread(spread(~identity_seed(profile)) + index) % 9'000'000'000'000;
   std::snprintf(text.data(), text.size(), "%013llu", static_cast<unsigned long long>(digits));
   return text;
 }

@@ -21,7 +21,7 @@ struct Profile {
   char vbios_version[32];
   std::int32_t cuda_version;    // 1000 * major + 10 * minor
   std::uint32_t count;          // GPUs, 1..kMostDevices
-  std::uint64_t node_seed;      // UUIDs and serial numbers derive from it
+  std::uint64_t node_seed;      // UUIDs and serial numbers derive from it and the name; 0: each new node draws its own
   std::uint32_t pci_device_id;  // device << 16 | vendor, as NVML shows it
   std::uint32_t pci_subsystem_id;
   std::uint32_t pci_domain;
@@ -68,7 +68,7 @@ struct Profile {
   std::int64_t clock_drift_ppb;           // the GPU clock's gain per billion
   std::uint64_t host_copy_bytes_per_s;    // each way over PCIe
   std::uint64_t device_copy_bytes_per_s;  // inside the GPU's memory
-  std::uint32_t launch_queue_depth;       // commands of one context before a launch blocks
+  std::uint32_t launch_queue_depth;       // commands of one stream before a launch blocks; 1024 at most
 
   friend bool operator==(const Profile&, const Profile&) = default;
 };
@@ -79,7 +79,7 @@ static_assert(std::is_trivially_copyable_v<Profile> && std::is_standard_layout_v
 // nullptr when there is none of that name.
 [[nodiscard]] const Profile* find_profile(std::string_view name);
 
-// 16 bytes of GPU `index`'s UUID, from the node's seed alone (version 4, RFC 4122 variant): the same node has the same UUIDs for ever.
+// 16 bytes of GPU `index`'s UUID, from seed and name alone (version 4, RFC 4122 variant): the same node has the same UUIDs for ever.
 [[nodiscard]] std::array<std::uint8_t, 16> uuid_bytes(const Profile& profile, std::uint32_t index);
 // "GPU-8-4-4-4-12" in lower-case hexadecimal, NUL terminated.
 [[nodiscard]] std::array<char, 41> uuid_text(const Profile& profile, std::uint32_t index);

@@ -44,6 +44,15 @@ TEST(Profile, EveryUuidHasTheFormToolsAcceptAndNoTwoAreEqual) {
   EXPECT_EQ(buses.size(), kMostDevices);
 }
 
+TEST(Profile, TwoModelsNeverShareAGpuEvenWithOneSeed) {
+  std::set<std::string> seen, serials;
+  for (Profile profile : built_in_profiles()) {
+    profile.node_seed = 7;
+    EXPECT_TRUE(seen.insert(uuid_text(profile, 0).data()).second) << profile.name;
+    EXPECT_TRUE(serials.insert(serial_number(profile, 0).data()).second) << profile.name;
+  }
+}
+
 TEST(Profile, ANodeKeepsItsUuidsForEver) {
   EXPECT_EQ(uuid_text(*find_profile("h200"), 0), uuid_text(*find_profile("h200"), 0));
   EXPECT_STREQ(pci_bus_id(*find_profile("h200"), 0).data(), "00000000:17:00.0");

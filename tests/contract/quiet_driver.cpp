@@ -27,8 +27,10 @@ std::atomic<bool> initialized{false};
 std::atomic<std::uint64_t> next_address{0x7000'0000'0000};
 std::atomic<std::uint64_t> real_allocations{0};
 std::atomic<std::uint64_t> taken{0};
+std::atomic<void (*)()> during_release{nullptr};
+std::atomic<CUmemGenericAllocationHandle> freed_handle{0};
 thread_local CUcontext current = nullptr;
-char contexts[2];
+std::uint64_t contexts[2];
 
 CUcontext context_of(CUdevice device) { return reinterpret_cast<CUcontext>(&contexts[device]); }
 
@@ -49,6 +51,8 @@ CUresult allocate(CUdeviceptr* out, std::size_t bytes) {
 
 // For tests: how many allocation calls came through, and memory taken by somebody else.
 QUIET std::uint64_t quiet_allocations() { return real_allocations; }
+// What another thread does the moment the next handle is free, before its release has returned.
+QUIET void quiet_during_release(void (*meanwhile)()) { during_release = meanwhile; }
 QUIET void quiet_take(std::uint64_t bytes) { taken = bytes; }
 
 QUIET CUresult cuInit(unsigned flags) {
@@ -142,7 +146,18 @@ QUIET CUresult cuArrayCreate_v2(CUarray* out, const CUDA_ARRAY_DESCRIPTOR* descr
 QUIET CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t size, const CUmemAllocationProp* prop,
                            unsigned long long) {
   if (prop == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (freed_handle != 0) {
+    *handle = freed_handle.exchange(0);
+    return CUDA_SUCCESS;
+  }
   return allocate(handle, size);
+}
+QUIET CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+  if (auto* meanwhile = during_release.exchange(nullptr); meanwhile != nullptr) {
+    freed_handle = handle;
+    meanwhile();
+  }
+  return CUDA_SUCCESS;
 }
 
 #ifndef QUIET_DRIVER_OLD

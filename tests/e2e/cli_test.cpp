@@ -26,6 +26,7 @@ TEST(Cli, EveryBadValueIsAnErrorThatNamesItAndSaysWhatIsAccepted) {
       {"$H run --sim --compute 0 -- true", 2, "headgate: --compute '0' is zero" + compute},
       {"$H run --sim --compute 101% -- true", 2, "headgate: --compute '101%' is more than a whole GPU" + compute},
       {"$H run --sim --mem 200GiB -- true", 4, "headgate: --mem 200GiB is more than GPU 0 (H200) has: 141.0 GiB\n          ask for at most 141.0 GiB, or choose another GPU with --gpu\n"},
+      {"HEADGATE_SHARE=../x $H run --sim -- true", 2, "headgate: the environment variable HEADGATE_SHARE='../x' cannot name a share\n          accepted: 1 to 63 letters, digits, '-', '_' or '.', not beginning with '.' or '-'\n"},
       {"$H run --sim --name ../x -- true", 2, "headgate: --name '../x' cannot name a share\n          accepted: 1 to 63 letters, digits, '-', '_' or '.', not beginning with '.' or '-'\n"},
       {"$H run --sim=nonsense -- true", 2, "headgate: --sim=nonsense names no profile\n          accepted: h200, l40s-x2, tiny, or the path of a .toml file\n"},
       {"$H run --sim -- no-such-command", 127, "headgate: cannot run 'no-such-command': No such file or directory\n          write the path of an existing program, or the name of one in PATH\n"},
@@ -109,9 +110,30 @@ TEST(Cli, TheConfigurationIsCheckedByFileAndLine) {
 TEST(Cli, CompletionScriptsAreReadByTheirShells) {
   const Cli cli;
   EXPECT_EQ(cli.shell("$H completion bash > $D/c && bash -n $D/c").status, 0);
-  EXPECT_EQ(cli.shell("$H completion bash > $D/c; bash -c '. $D/c; COMP_WORDS=(headgate si); COMP_CWORD=1; _headgate; echo ${COMPREPLY[*]}'").out, "sim\n");
-  EXPECT_EQ(cli.shell("$H completion bash > $D/c; bash -c '. $D/c; COMP_WORDS=(headgate sim tr); COMP_CWORD=2; _headgate; echo ${COMPREPLY[*]}'").out, "truth\n");
-  EXPECT_EQ(cli.shell("$H completion bash > $D/c; bash -c '. $D/c; COMP_WORDS=(headgate run --me); COMP_CWORD=2; _headgate; echo ${COMPREPLY[*]}'").out, "--mem\n");
+  // Bash makes three words of --option=value.
+  const struct {
+    const char* words;
+    const char* completed;
+  } table[] = {
+      {"si", "sim"},
+      {"sim tr", "truth"},
+      {"--sim st", "status"},
+      {"run --me", "--mem"},
+      {"run --name x --al", "--allow-unheld"},
+      {"run --mem = 8GiB --com", "--compute"},
+      {"run --name x --gpu ''", ""},
+      {"run -- compge", "compgen"},
+      {"run compge", "compgen"},
+      {"ps -o j", "json"},
+      {"ps --output = t", "table"},
+      {"run --sim = ti", "tiny"},
+      {"completion f", "fish"},
+      {"nonsense --j", ""},
+  };
+  for (const auto& row : table) {
+    const Said said = cli.shell("$H completion bash > $D/c; cd $D; bash -c '. $D/c; COMP_WORDS=(headgate '\"" + std::string(row.words) + "\"'); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _headgate; echo ${COMPREPLY[*]}'");
+    EXPECT_EQ(said.out, std::string(row.completed) + "\n") << row.words << said.err;
+  }
   EXPECT_EQ(cli.shell("$H completion tcsh").status, 2);
 }
 

@@ -304,6 +304,14 @@ int timing() {
   return 0;
 }
 
+int only_ready() {
+  Cuda cuda;
+  const CUresult result = cuda.ready();
+  const bool loaded = dlopen("libnvidia-ml.so.1", RTLD_NOLOAD | RTLD_NOW) != nullptr;
+  std::printf("ready: %u, NVML loaded: %s\n", result, loaded ? "yes" : "no");
+  return 0;
+}
+
 int stay_out() {
   pretend_secure = true;
   return allocate(0, nullptr);
@@ -322,7 +330,8 @@ int main(int argc, char** argv) {
   if (what == "nvml") return nvml_view();
   if (what == "storm") return storm(std::atoi(argv[2]), std::strtoull(argv[3], nullptr, 10));
   if (what == "timing") return timing();
+  if (what == "ready") return only_ready();
   if (what == "secure") return stay_out();
-  std::fprintf(stderr, "limiter_probe roads|procaddress|errors|alloc SIZE...|copied|fork|nvml|storm N MOST|timing|secure\n");
+  std::fprintf(stderr, "limiter_probe roads|procaddress|errors|alloc SIZE...|copied|fork|nvml|storm N MOST|timing|ready|secure\n");
   return 2;
 }

@@ -17,6 +17,7 @@ namespace {
 constexpr int kDeadlineMs = 20'000;
 
 std::string probe(const Tenant& tenant) {
+  if (!tenant.program.empty()) return std::string(LIMITER_TESTS_DIR) + "/" + tenant.program;
   return std::string(LIMITER_TESTS_DIR) + (tenant.linked ? "/limiter_probe_linked" : "/limiter_probe");
 }
 
@@ -98,6 +99,10 @@ std::string Runtime::Running::next_line() {
     if (c == '\n') return line;
     line += c;
   }
+}
+
+void Runtime::Running::say(const std::string& line) {
+  [[maybe_unused]] const ssize_t written = write(in_, line.data(), line.size());
 }
 
 Outcome Runtime::Running::finish() {

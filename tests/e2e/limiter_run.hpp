@@ -22,6 +22,7 @@ struct Tenant {
   bool limited = true;              // with LD_PRELOAD
   bool linked = false;              // the probe that is linked with the driver
   Driver driver = Driver::quiet;
+  std::string program;              // of the tests' folder, instead of the probe
 };
 
 // A runtime directory of its own for each test, removed at the end.
@@ -39,6 +40,7 @@ class Runtime {
   class Running {
    public:
     std::string next_line();
+    void say(const std::string& line);  // to its standard input
     Outcome finish();       // closes its standard input and waits
     void kill_and_wait();   // SIGKILL
     [[nodiscard]] int pid() const { return pid_; }

@@ -3,11 +3,13 @@
 
 #include <cstdio>
 
+#include "guest/ledger/pages.hpp"
 #include "limiter_run.hpp"
 
 namespace {
 
 using namespace headgate::e2e;
+namespace ledger = headgate::ledger;
 
 Tenant simulated(Environment environment) {
   Tenant tenant;
@@ -52,6 +54,34 @@ TEST(OverTheSimulator, NvmlShowsWhatADeadProcessLeftAsFree) {
   ASSERT_EQ(runtime.run(tenant, {"alloc", "1073741824"}).status, 0);
   const Outcome outcome = runtime.run(tenant, {"nvml"});
   EXPECT_NE(outcome.out.find("total 8589934592 free 8589934592 used 0\n"), std::string::npos) << outcome.out;
+}
+
+TEST(OverTheSimulator, TheFirstAllocationAlreadyIsHeldToWhatTheContextLeaves) {
+  const Runtime runtime;
+  const Outcome outcome = runtime.run(simulated({{"HEADGATE_MEM", "8GiB"}}), {"alloc", "8589934592"});
+  EXPECT_NE(outcome.out.find("alloc 8589934592: 2\n"), std::string::npos) << outcome.out;
+}
+
+TEST(OverTheSimulator, AProgramThatAllocatesNothingIsSparedTheWaitForNvml) {
+  const Runtime runtime;
+  EXPECT_EQ(runtime.run(simulated({{"HEADGATE_MEM", "8GiB"}}), {"ready"}).out, "ready: 0, NVML loaded: no\n");
+}
+
+TEST(OverTheSimulator, ARefusalIsBookedOnceWithAllThatStoodAgainstIt) {
+  const Runtime runtime;
+  auto tenant = runtime.start(simulated({{"HEADGATE_MEM", "8GiB"}, {"HEADGATE_SHARE", "why"}, {"PROBE_WAIT", "1"}}),
+                              {"alloc", "1073741824", "7516192768"});  // 1 and 7 GiB: only the context is in the way
+  tenant.next_line();
+  tenant.next_line();
+  EXPECT_EQ(tenant.next_line(), "alloc 7516192768: 2");
+  ledger::SharePages pages;
+  ASSERT_FALSE(ledger::open_share((runtime.path() + "/run").c_str(), "why", ledger::Access::owner, pages));
+  const ledger::MemoryAccount& account = pages.usage->memory[0];
+  EXPECT_EQ(account.refusals.load(), 1u);
+  EXPECT_EQ(account.last_refusal_bytes.load(), 7ull << 30);
+  EXPECT_GT(account.last_refusal_used.load(), 1ull << 30);
+  ledger::close_pages(pages);
+  tenant.finish();
 }
 
 }  // namespace

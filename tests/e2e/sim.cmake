@@ -11,3 +11,15 @@ foreach(test sim_exports_test sim_tenants_test)
   add_dependencies(${test} headgate_sim_cuda headgate_sim_nvml)
 endforeach()
 add_dependencies(sim_tenants_test tenant-memory tenant-copy tenant-copy-linked tenant-launch tenant-spin)
+# The limiter over a driver that misbehaves.
+if(TARGET headgate_preload AND TARGET headgate)
+  add_executable(sim-faults-probe ${CMAKE_CURRENT_LIST_DIR}/sim_faults_probe.cpp)
+  target_include_directories(sim-faults-probe PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(sim-faults-probe PRIVATE ${CMAKE_DL_LIBS} headgate_warnings)
+  set_target_properties(sim-faults-probe PROPERTIES SKIP_BUILD_RPATH TRUE RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  headgate_test(sim_faults_limiter_test SRC ${CMAKE_CURRENT_LIST_DIR}/sim_faults_limiter_test.cpp ${CMAKE_CURRENT_LIST_DIR}/sim_program.cpp
+    DEPS ledger sim_faults TIMEOUT 300)
+  target_compile_definitions(sim_faults_limiter_test PRIVATE HEADGATE_SIM_LIBRARIES="${CMAKE_BINARY_DIR}/lib/sim"
+    HEADGATE_TENANTS="${CMAKE_BINARY_DIR}/tests" HEADGATE_LIMITER="$<TARGET_FILE:headgate_preload>" HEADGATE_COMMAND="$<TARGET_FILE:headgate>")
+  add_dependencies(sim_faults_limiter_test sim-faults-probe headgate_preload headgate headgate_sim_cuda headgate_sim_nvml)
+endif()

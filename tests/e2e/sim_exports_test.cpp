@@ -65,6 +65,43 @@ void expect_clean(const Dynamic& library, const char* soname, const char* prefix
   }
 }
 
+// The names of the library's own that its relocations look up by name, so that a preloaded library of the same names answers.
+std::vector<std::string> interposable(void* handle) {
+  link_map* map = nullptr;
+  std::vector<std::string> made;
+  if (::dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0) return {"no link map"};
+  const ElfW(Sym)* symbols = nullptr;
+  const char* strings = nullptr;
+  ElfW(Addr) tables[2] = {};
+  std::size_t bytes[2] = {};
+  for (const ElfW(Dyn)* entry = map->l_ld; entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const ElfW(Sym)*>(entry->d_un.d_ptr);
+    if (entry->d_tag == DT_STRTAB) strings = reinterpret_cast<const char*>(entry->d_un.d_ptr);
+    if (entry->d_tag == DT_RELA) tables[0] = entry->d_un.d_ptr;
+    if (entry->d_tag == DT_RELASZ) bytes[0] = entry->d_un.d_val;
+    if (entry->d_tag == DT_JMPREL) tables[1] = entry->d_un.d_ptr;
+    if (entry->d_tag == DT_PLTRELSZ) bytes[1] = entry->d_un.d_val;
+  }
+  std::size_t seen = 0;
+  for (int i = 0; i < 2; ++i) {
+    const auto* relocations = reinterpret_cast<const ElfW(Rela)*>(tables[i]);
+    for (std::size_t r = 0; r < bytes[i] / sizeof(ElfW(Rela)); ++r, ++seen) {
+      const std::size_t index = ELF64_R_SYM(relocations[r].r_info);
+      if (index != 0 && symbols[index].st_shndx != SHN_UNDEF) made.emplace_back(strings + symbols[index].st_name);
+    }
+  }
+  if (seen < 10) made.emplace_back("the relocations could not be read");
+  return made;
+}
+
+TEST(Exports, WhatTheSimulatorCallsOfItselfNeverReachesAPreloadedLimiter) {
+  for (const char* file : {"libcuda.so.1", "libnvidia-ml.so.1"}) {
+    const Library library(file);
+    ASSERT_NE(library.handle, nullptr) << ::dlerror();
+    EXPECT_EQ(interposable(library.handle), std::vector<std::string>{}) << file;
+  }
+}
+
 TEST(Exports, TheDriverHasEveryNameThatARealOneHas) {
   const Library driver("libcuda.so.1");
   ASSERT_NE(driver.handle, nullptr) << ::dlerror();

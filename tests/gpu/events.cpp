@@ -72,7 +72,9 @@ Result<Moment> best_moment(const Card& card, const Events& events) {
 
 Result<Json> event_costs(const Card& card) {
   const Events events = TRY(Events::make(card.driver, kSamples));
-  const auto record = [&](int i) { return card.driver.cuEventRecord(events.all[static_cast<std::size_t>(i)], card.stream); };
+  const auto record = [&](int i) {
+    return card.driver.cuEventRecord(events.all[static_cast<std::size_t>(i)], card.stream);
+  };
   const auto query = [&](int i) { return card.driver.cuEventQuery(events.all[static_cast<std::size_t>(i)]); };
   Json json;
   TRY(check("cuStreamSynchronize", card.driver.cuStreamSynchronize(card.stream)));
@@ -81,9 +83,11 @@ Result<Json> event_costs(const Card& card) {
   json["query_idle_ns"] = TRY(cost(kSamples, query));
   float milliseconds = 0;
   json["elapsed_time_ns"] = TRY(cost(kSamples - 1, [&](int i) {
-    return card.driver.cuEventElapsedTime(&milliseconds, events.all[static_cast<std::size_t>(i)], events.all[static_cast<std::size_t>(i) + 1]);
+    return card.driver.cuEventElapsedTime(&milliseconds, events.all[static_cast<std::size_t>(i)],
+                                          events.all[static_cast<std::size_t>(i) + 1]);
   }));
-  json["launch_idle_ns"] = TRY(cost(kSamples, [&](int) { return launch_busy(card.driver, card.kernel, 1, card.stream); }));
+  json["launch_idle_ns"] =
+      TRY(cost(kSamples, [&](int) { return launch_busy(card.driver, card.kernel, 1, card.stream); }));
   TRY(check("cuStreamSynchronize", card.driver.cuStreamSynchronize(card.stream)));
   // Half of a queue of about 1024 filled: records and queries behind it, none of them blocked by a full queue.
   for (int i = 0; i < 500; ++i) {
@@ -91,7 +95,8 @@ Result<Json> event_costs(const Card& card) {
   }
   json["record_behind_500_launches_ns"] = TRY(cost(kSamples, record));
   json["query_behind_500_launches_ns"] = TRY(cost(kSamples, query));
-  json["launch_behind_500_launches_ns"] = TRY(cost(kSamples, [&](int) { return launch_busy(card.driver, card.kernel, 1, card.stream); }));
+  json["launch_behind_500_launches_ns"] =
+      TRY(cost(kSamples, [&](int) { return launch_busy(card.driver, card.kernel, 1, card.stream); }));
   TRY(check("cuStreamSynchronize", card.driver.cuStreamSynchronize(card.stream)));
   return json;
 }
@@ -139,7 +144,9 @@ Result<Json> time_slice(const Card& card) {
   double since = 0;
   for (int i = 0; i < kKernels; ++i) {
     float milliseconds = 0;
-    TRY(check("cuEventElapsedTime", card.driver.cuEventElapsedTime(&milliseconds, events.all[static_cast<std::size_t>(i)], events.all[static_cast<std::size_t>(i) + 1])));
+    TRY(check("cuEventElapsedTime",
+              card.driver.cuEventElapsedTime(&milliseconds, events.all[static_cast<std::size_t>(i)],
+                                             events.all[static_cast<std::size_t>(i) + 1])));
     const double us = static_cast<double>(milliseconds) * 1e3;
     if (us > 3 * kKernelUs) {
       away.push_back(us - kKernelUs);
@@ -149,7 +156,9 @@ Result<Json> time_slice(const Card& card) {
       since += us;
     }
   }
-  return Json{{"gaps", away.size()}, {"away_median_us", away.empty() ? 0 : median(away)}, {"stayed_median_us", stayed.empty() ? 0 : median(stayed)}};
+  return Json{{"gaps", away.size()},
+              {"away_median_us", away.empty() ? 0 : median(away)},
+              {"stayed_median_us", stayed.empty() ? 0 : median(stayed)}};
 }
 
 }  // namespace headgate::gpu_facts

@@ -24,9 +24,12 @@ struct Fact {
 };
 
 constexpr Fact kFacts[] = {
-    {"event_costs", event_costs},   {"clock_drift", clock_drift},
-    {"queue_depth", queue_depth},   {"programmatic_launch", programmatic_launch},
-    {"slab_size", slab_size},       {"pool_growth", pool_growth},
+    {"event_costs", event_costs},
+    {"clock_drift", clock_drift},
+    {"queue_depth", queue_depth},
+    {"programmatic_launch", programmatic_launch},
+    {"slab_size", slab_size},
+    {"pool_growth", pool_growth},
     {"symbol_aliases", symbol_aliases},
     {"query_beside_capture", query_beside_capture},  // last: a driver may keep an invalidated capture's error
 };
@@ -37,16 +40,21 @@ struct ForkingFact {
 };
 
 // Before this process opens the card: a driver does not survive fork.
-constexpr ForkingFact kForkingFacts[] = {
-    {"context_bytes", context_bytes}, {"memory_after_kill", memory_after_kill}, {"time_slice_between_processes", time_slice_between_processes}};
+constexpr ForkingFact kForkingFacts[] = {{"context_bytes", context_bytes},
+                                         {"memory_after_kill", memory_after_kill},
+                                         {"time_slice_between_processes", time_slice_between_processes}};
 
-Json value_of(const Result<Json>& measured) { return measured ? *measured : Json{{"unmeasured", measured.error().message}}; }
+Json value_of(const Result<Json>& measured) {
+  return measured ? *measured : Json{{"unmeasured", measured.error().message}};
+}
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::vector<std::string_view> wanted(argv + 1, argv + argc);
-  const auto wants = [&wanted](std::string_view name) { return wanted.empty() || std::ranges::find(wanted, name) != wanted.end(); };
+  const auto wants = [&wanted](std::string_view name) {
+    return wanted.empty() || std::ranges::find(wanted, name) != wanted.end();
+  };
   Json facts{{"schema", "headgate.gpu-facts/v1"}};
   const auto note = [&facts](const char* name, const Result<Json>& measured) {
     facts["facts"][name] = value_of(measured);

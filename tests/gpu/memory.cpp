@@ -52,14 +52,19 @@ Result<Json> slab_size(const Card& card) {
   for (const CUdeviceptr piece : pieces) {
     TRY(check("cuMemFree", card.driver.cuMemFree(piece)));
   }
-  return Json{{"free_fell_by_bytes", steps}, {"at_allocation", at}, {"bytes_each", 512}, {"free_after_freeing_bytes", TRY(free_bytes(card))}};
+  return Json{{"free_fell_by_bytes", steps},
+              {"at_allocation", at},
+              {"bytes_each", 512},
+              {"free_after_freeing_bytes", TRY(free_bytes(card))}};
 }
 
 Result<Json> pool_growth(const Card& card) {
-  const auto default_pool = reinterpret_cast<cuDeviceGetDefaultMemPool_t*>(::dlsym(card.driver.library, "cuDeviceGetDefaultMemPool"));
+  const auto default_pool =
+      reinterpret_cast<cuDeviceGetDefaultMemPool_t*>(::dlsym(card.driver.library, "cuDeviceGetDefaultMemPool"));
   const auto alloc = reinterpret_cast<cuMemAllocAsync_t*>(::dlsym(card.driver.library, "cuMemAllocAsync"));
   const auto free = reinterpret_cast<cuMemFreeAsync_t*>(::dlsym(card.driver.library, "cuMemFreeAsync"));
-  const auto attribute = reinterpret_cast<pool_get_attribute_fn*>(::dlsym(card.driver.library, "cuMemPoolGetAttribute"));
+  const auto attribute =
+      reinterpret_cast<pool_get_attribute_fn*>(::dlsym(card.driver.library, "cuMemPoolGetAttribute"));
   if (default_pool == nullptr || alloc == nullptr || free == nullptr || attribute == nullptr) {
     return fail(ErrorCode::unsupported, "the driver has no memory pools");
   }
@@ -67,7 +72,8 @@ Result<Json> pool_growth(const Card& card) {
   TRY(check("cuDeviceGetDefaultMemPool", default_pool(&pool, 0)));
   Json growth = Json::array();
   std::vector<double> attribute_ns;
-  for (const std::size_t bytes : {std::size_t{512}, std::size_t{1} << 20, std::size_t{33} << 20, std::size_t{100} << 20}) {
+  for (const std::size_t bytes :
+       {std::size_t{512}, std::size_t{1} << 20, std::size_t{33} << 20, std::size_t{100} << 20}) {
     cuuint64_t before = 0, after = 0;
     CUdeviceptr piece = 0;
     TRY(check("cuMemPoolGetAttribute", attribute(pool, kReservedCurrent, &before)));
@@ -100,7 +106,8 @@ Result<Json> symbol_aliases(const Card& card) {
     }
     void* asked = nullptr;
     CUdriverProcAddressQueryResult status{};
-    const CUresult result = card.driver.cuGetProcAddress(unversioned(name).c_str(), &asked, kVersion, CU_GET_PROC_ADDRESS_DEFAULT, &status);
+    const CUresult result =
+        card.driver.cuGetProcAddress(unversioned(name).c_str(), &asked, kVersion, CU_GET_PROC_ADDRESS_DEFAULT, &status);
     if (result != CUDA_SUCCESS || asked == nullptr) {
       without_answer.push_back(name);
       continue;

@@ -71,7 +71,9 @@ Result<double> pair_us(const Card& card, CUfunction function, bool record_betwee
   return static_cast<double>(milliseconds) * 1e3;
 }
 
-const char* mode_name(CUstreamCaptureMode mode) { return mode == CU_STREAM_CAPTURE_MODE_RELAXED ? "relaxed" : "global"; }
+const char* mode_name(CUstreamCaptureMode mode) {
+  return mode == CU_STREAM_CAPTURE_MODE_RELAXED ? "relaxed" : "global";
+}
 
 // Another thread queries an event that was recorded before, in `mode`, while this thread captures in global mode.
 Result<Json> query_while_capturing(const Card& card, CUstreamCaptureMode mode) {
@@ -117,11 +119,15 @@ Result<Json> programmatic_launch(const Card& card) {
   (void)TRY(pair_us(card, function, false));  // loads the code
   const double together = TRY(pair_us(card, function, false));
   const double apart = TRY(pair_us(card, function, true));
-  return Json{{"kernel_us", kPairUs}, {"pair_us", together}, {"pair_with_record_between_us", apart}, {"record_ends_the_overlap", apart > together + kPairUs / 2}};
+  return Json{{"kernel_us", kPairUs},
+              {"pair_us", together},
+              {"pair_with_record_between_us", apart},
+              {"record_ends_the_overlap", apart > together + kPairUs / 2}};
 }
 
 Result<Json> query_beside_capture(const Card& card) {
-  if (card.driver.cuStreamBeginCapture == nullptr || card.driver.cuStreamEndCapture == nullptr || card.driver.cuThreadExchangeStreamCaptureMode == nullptr) {
+  if (card.driver.cuStreamBeginCapture == nullptr || card.driver.cuStreamEndCapture == nullptr ||
+      card.driver.cuThreadExchangeStreamCaptureMode == nullptr) {
     return fail(ErrorCode::unsupported, "the driver has no stream capture");
   }
   Json json = Json::array();

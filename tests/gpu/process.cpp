@@ -23,7 +23,8 @@ class Witness {
       return fail(ErrorCode::unreachable, "libnvidia-ml.so.1 did not load");
     }
     const auto init = reinterpret_cast<abi::nvmlInit_v2_t*>(::dlsym(library, "nvmlInit_v2"));
-    const auto handle = reinterpret_cast<abi::nvmlDeviceGetHandleByIndex_v2_t*>(::dlsym(library, "nvmlDeviceGetHandleByIndex_v2"));
+    const auto handle =
+        reinterpret_cast<abi::nvmlDeviceGetHandleByIndex_v2_t*>(::dlsym(library, "nvmlDeviceGetHandleByIndex_v2"));
     Witness witness;
     witness.info_ = reinterpret_cast<abi::nvmlDeviceGetMemoryInfo_t*>(::dlsym(library, "nvmlDeviceGetMemoryInfo"));
     if (init == nullptr || handle == nullptr || witness.info_ == nullptr) {
@@ -33,7 +34,8 @@ class Witness {
       return fail(ErrorCode::unreachable, "nvmlInit: " + std::to_string(static_cast<unsigned>(result)));
     }
     if (const auto result = handle(0, &witness.device_); result != abi::NVML_SUCCESS) {
-      return fail(ErrorCode::unreachable, "nvmlDeviceGetHandleByIndex: " + std::to_string(static_cast<unsigned>(result)));
+      return fail(ErrorCode::unreachable,
+                  "nvmlDeviceGetHandleByIndex: " + std::to_string(static_cast<unsigned>(result)));
     }
     return witness;
   }
@@ -146,7 +148,10 @@ Result<Json> release_after_kill(const Witness& witness, bool with_grandchild) {
   const double after_kill = witness.until(gone, with_grandchild ? 1500 : 10'000);
   resident.end_grandchild();
   const double after_end = witness.until(gone, 10'000);
-  return Json{{"forked_child_lives_on", with_grandchild}, {"held_bytes", held}, {"gone_ms_after_kill", after_kill}, {"gone_ms_after_the_forked_childs_end", after_end}};
+  return Json{{"forked_child_lives_on", with_grandchild},
+              {"held_bytes", held},
+              {"gone_ms_after_kill", after_kill},
+              {"gone_ms_after_the_forked_childs_end", after_end}};
 }
 
 }  // namespace
@@ -161,7 +166,8 @@ Result<Json> context_bytes() {
   if (!first.ready() || !second.ready()) {
     return fail(ErrorCode::failed, "the child processes did not reach the GPU");
   }
-  return Json{{"first_process_bytes", one - before}, {"second_process_bytes", two - one}, {"used_before_bytes", before}};
+  return Json{
+      {"first_process_bytes", one - before}, {"second_process_bytes", two - one}, {"used_before_bytes", before}};
 }
 
 Result<Json> memory_after_kill() {
@@ -207,7 +213,8 @@ Result<Json> time_slice_between_processes() {
   ::waitpid(child, nullptr, 0);
   Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded() || json.contains("error")) {
-    return fail(ErrorCode::failed, "measured process: " + (json.is_discarded() ? "no answer" : json["error"].get<std::string>()));
+    return fail(ErrorCode::failed,
+                "measured process: " + (json.is_discarded() ? "no answer" : json["error"].get<std::string>()));
   }
   return json;
 }

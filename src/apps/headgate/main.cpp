@@ -1,12 +1,27 @@
 // headgate: the command. Reads its words, does what they say, answers with a status a script can use.
+#include <string_view>
+
 #include "cli/command_line.hpp"
 #include "cli/words.hpp"
+
+namespace {
+
+// Words that could not be read may still say how to complain about them.
+headgate::cli::Voice voice_of_words(int argc, char** argv) {
+  headgate::cli::Voice voice;
+  for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
+    if (std::string_view(argv[i]) == "--json") voice.format = headgate::cli::Format::json;
+  }
+  return voice;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace headgate;
   const auto invocation = cli::parse(argc, argv);
   if (!invocation) {
-    cli::complain(invocation.error(), {});
+    cli::complain(invocation.error(), voice_of_words(argc, argv));
     return exit_status(invocation.error().code);
   }
   return cli::perform(*invocation);

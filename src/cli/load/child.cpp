@@ -94,7 +94,8 @@ Result<Child> Child::start(const ChildSpec& spec) {
 
   const std::vector<std::string> environment = environment_of(spec);
   Child child;
-  const int error = ::posix_spawnp(&child.pid_, spec.argv[0].c_str(), &files, &attributes, pointers(spec.argv).data(), pointers(environment).data());
+  const int error = ::posix_spawnp(&child.pid_, spec.argv[0].c_str(), &files, &attributes, pointers(spec.argv).data(),
+                                   pointers(environment).data());
   ::posix_spawn_file_actions_destroy(&files);
   ::posix_spawnattr_destroy(&attributes);
   if (error != 0) {
@@ -107,7 +108,10 @@ Result<Child> Child::start(const ChildSpec& spec) {
 }
 
 Child::Child(Child&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)), out_(std::move(other.out_)), err_(std::move(other.err_)), end_(std::move(other.end_)) {}
+    : pid_(std::exchange(other.pid_, -1)),
+      out_(std::move(other.out_)),
+      err_(std::move(other.err_)),
+      end_(std::move(other.end_)) {}
 
 Child::~Child() {
   if (pid_ > 0) {
@@ -169,7 +173,8 @@ Result<ChildEnd> run_child(const ChildSpec& spec, std::chrono::milliseconds at_m
   ChildEnd end = child.wait(std::chrono::steady_clock::now() + at_most);
   const std::string said = end.err.empty() ? "" : ": " + end.err.substr(0, end.err.find_last_not_of('\n') + 1);
   if (end.timed_out) {
-    return fail(ErrorCode::failed, spec.argv[0] + " did not end within " + std::to_string(at_most.count()) + " ms" + said);
+    return fail(ErrorCode::failed,
+                spec.argv[0] + " did not end within " + std::to_string(at_most.count()) + " ms" + said);
   }
   if (end.status != 0) {
     return fail(ErrorCode::failed, spec.argv[0] + " ended with status " + std::to_string(end.status) + said);

@@ -14,13 +14,13 @@
 namespace headgate::load {
 
 struct ChildSpec {
-  std::vector<std::string> argv{};                               // argv[0] is a path or a name in PATH
+  std::vector<std::string> argv{};                                 // argv[0] is a path or a name in PATH
   std::vector<std::pair<std::string, std::string>> environment{};  // added to ours, replacing
-  std::vector<std::string> without{};                            // taken out of ours; a trailing '*' takes a whole prefix
+  std::vector<std::string> without{};  // taken out of ours; a trailing '*' takes a whole prefix
 };
 
 struct ChildEnd {
-  int status = 0;       // exit status, or 128 + signal
+  int status = 0;          // exit status, or 128 + signal
   bool timed_out = false;  // it had to be killed
   std::string out, err;
 };

@@ -9,13 +9,15 @@ Result<Driver> open_driver() {
   driver.library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
   if (driver.library == nullptr) {
     const char* why = ::dlerror();
-    return fail(ErrorCode::unreachable, std::string("no CUDA driver: ") + (why == nullptr ? "libcuda.so.1 did not load" : why),
+    return fail(ErrorCode::unreachable,
+                std::string("no CUDA driver: ") + (why == nullptr ? "libcuda.so.1 did not load" : why),
                 "install an NVIDIA driver, or start this under 'headgate run --sim'");
   }
-#define X(member, name, type)                                                                              \
-  driver.member = reinterpret_cast<type*>(::dlsym(driver.library, name));                                  \
-  if (driver.member == nullptr) {                                                                          \
-    return fail(ErrorCode::unreachable, "the CUDA driver has no function " name, "a driver of CUDA 11.4 or newer is needed"); \
+#define X(member, name, type)                                                    \
+  driver.member = reinterpret_cast<type*>(::dlsym(driver.library, name));        \
+  if (driver.member == nullptr) {                                                \
+    return fail(ErrorCode::unreachable, "the CUDA driver has no function " name, \
+                "a driver of CUDA 11.4 or newer is needed");                     \
   }
   HEADGATE_LOAD_DRIVER(X)
 #undef X

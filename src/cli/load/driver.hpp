@@ -15,46 +15,46 @@ namespace headgate::load {
 using namespace abi;
 
 // One X per function: the member is named as the driver's function without its "_vN".
-#define HEADGATE_LOAD_DRIVER(X)                                        \
-  X(cuInit, "cuInit", cuInit_t)                                        \
-  X(cuDeviceGet, "cuDeviceGet", cuDeviceGet_t)                         \
-  X(cuDeviceGetCount, "cuDeviceGetCount", cuDeviceGetCount_t)          \
-  X(cuDeviceGetName, "cuDeviceGetName", cuDeviceGetName_t)             \
-  X(cuDeviceTotalMem, "cuDeviceTotalMem_v2", cuDeviceTotalMem_v2_t)    \
-  X(cuDeviceGetAttribute, "cuDeviceGetAttribute", cuDeviceGetAttribute_t) \
-  X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", cuDevicePrimaryCtxRetain_t) \
+#define HEADGATE_LOAD_DRIVER(X)                                                                \
+  X(cuInit, "cuInit", cuInit_t)                                                                \
+  X(cuDeviceGet, "cuDeviceGet", cuDeviceGet_t)                                                 \
+  X(cuDeviceGetCount, "cuDeviceGetCount", cuDeviceGetCount_t)                                  \
+  X(cuDeviceGetName, "cuDeviceGetName", cuDeviceGetName_t)                                     \
+  X(cuDeviceTotalMem, "cuDeviceTotalMem_v2", cuDeviceTotalMem_v2_t)                            \
+  X(cuDeviceGetAttribute, "cuDeviceGetAttribute", cuDeviceGetAttribute_t)                      \
+  X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", cuDevicePrimaryCtxRetain_t)          \
   X(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", cuDevicePrimaryCtxRelease_v2_t) \
-  X(cuCtxSetCurrent, "cuCtxSetCurrent", cuCtxSetCurrent_t)             \
-  X(cuCtxSynchronize, "cuCtxSynchronize", cuCtxSynchronize_t)          \
-  X(cuModuleLoadData, "cuModuleLoadData", cuModuleLoadData_t)          \
-  X(cuModuleGetFunction, "cuModuleGetFunction", cuModuleGetFunction_t) \
-  X(cuModuleUnload, "cuModuleUnload", cuModuleUnload_t)                \
-  X(cuMemAlloc, "cuMemAlloc_v2", cuMemAlloc_v2_t)                      \
-  X(cuMemFree, "cuMemFree_v2", cuMemFree_v2_t)                         \
-  X(cuMemGetInfo, "cuMemGetInfo_v2", cuMemGetInfo_v2_t)                \
-  X(cuStreamCreate, "cuStreamCreate", cuStreamCreate_t)                \
-  X(cuStreamDestroy, "cuStreamDestroy_v2", cuStreamDestroy_v2_t)       \
-  X(cuStreamSynchronize, "cuStreamSynchronize", cuStreamSynchronize_t) \
-  X(cuStreamQuery, "cuStreamQuery", cuStreamQuery_t)                   \
-  X(cuEventCreate, "cuEventCreate", cuEventCreate_t)                   \
-  X(cuEventDestroy, "cuEventDestroy_v2", cuEventDestroy_v2_t)          \
-  X(cuEventRecord, "cuEventRecord", cuEventRecord_t)                   \
-  X(cuEventQuery, "cuEventQuery", cuEventQuery_t)                      \
-  X(cuEventSynchronize, "cuEventSynchronize", cuEventSynchronize_t)    \
-  X(cuEventElapsedTime, "cuEventElapsedTime", cuEventElapsedTime_t)    \
+  X(cuCtxSetCurrent, "cuCtxSetCurrent", cuCtxSetCurrent_t)                                     \
+  X(cuCtxSynchronize, "cuCtxSynchronize", cuCtxSynchronize_t)                                  \
+  X(cuModuleLoadData, "cuModuleLoadData", cuModuleLoadData_t)                                  \
+  X(cuModuleGetFunction, "cuModuleGetFunction", cuModuleGetFunction_t)                         \
+  X(cuModuleUnload, "cuModuleUnload", cuModuleUnload_t)                                        \
+  X(cuMemAlloc, "cuMemAlloc_v2", cuMemAlloc_v2_t)                                              \
+  X(cuMemFree, "cuMemFree_v2", cuMemFree_v2_t)                                                 \
+  X(cuMemGetInfo, "cuMemGetInfo_v2", cuMemGetInfo_v2_t)                                        \
+  X(cuStreamCreate, "cuStreamCreate", cuStreamCreate_t)                                        \
+  X(cuStreamDestroy, "cuStreamDestroy_v2", cuStreamDestroy_v2_t)                               \
+  X(cuStreamSynchronize, "cuStreamSynchronize", cuStreamSynchronize_t)                         \
+  X(cuStreamQuery, "cuStreamQuery", cuStreamQuery_t)                                           \
+  X(cuEventCreate, "cuEventCreate", cuEventCreate_t)                                           \
+  X(cuEventDestroy, "cuEventDestroy_v2", cuEventDestroy_v2_t)                                  \
+  X(cuEventRecord, "cuEventRecord", cuEventRecord_t)                                           \
+  X(cuEventQuery, "cuEventQuery", cuEventQuery_t)                                              \
+  X(cuEventSynchronize, "cuEventSynchronize", cuEventSynchronize_t)                            \
+  X(cuEventElapsedTime, "cuEventElapsedTime", cuEventElapsedTime_t)                            \
   X(cuLaunchKernel, "cuLaunchKernel", cuLaunchKernel_t)
 
 // Functions that an older or a simulated driver may lack; the member is null then.
-#define HEADGATE_LOAD_DRIVER_OPTIONAL(X)                                                              \
-  X(cuLaunchKernelEx, "cuLaunchKernelEx", cuLaunchKernelEx_t)                                         \
-  X(cuStreamBeginCapture, "cuStreamBeginCapture_v2", cuStreamBeginCapture_v2_t)                       \
-  X(cuStreamEndCapture, "cuStreamEndCapture", cuStreamEndCapture_t)                                   \
+#define HEADGATE_LOAD_DRIVER_OPTIONAL(X)                                                                         \
+  X(cuLaunchKernelEx, "cuLaunchKernelEx", cuLaunchKernelEx_t)                                                    \
+  X(cuStreamBeginCapture, "cuStreamBeginCapture_v2", cuStreamBeginCapture_v2_t)                                  \
+  X(cuStreamEndCapture, "cuStreamEndCapture", cuStreamEndCapture_t)                                              \
   X(cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", cuThreadExchangeStreamCaptureMode_t) \
-  X(cuGraphInstantiate, "cuGraphInstantiateWithFlags", graph_instantiate_fn)                          \
-  X(cuGraphLaunch, "cuGraphLaunch", cuGraphLaunch_t)                                                  \
-  X(cuGraphExecDestroy, "cuGraphExecDestroy", graph_exec_destroy_fn)                                  \
-  X(cuGraphDestroy, "cuGraphDestroy", graph_destroy_fn)                                               \
-  X(cuGetProcAddress, "cuGetProcAddress_v2", cuGetProcAddress_v2_t)                                   \
+  X(cuGraphInstantiate, "cuGraphInstantiateWithFlags", graph_instantiate_fn)                                     \
+  X(cuGraphLaunch, "cuGraphLaunch", cuGraphLaunch_t)                                                             \
+  X(cuGraphExecDestroy, "cuGraphExecDestroy", graph_exec_destroy_fn)                                             \
+  X(cuGraphDestroy, "cuGraphDestroy", graph_destroy_fn)                                                          \
+  X(cuGetProcAddress, "cuGetProcAddress_v2", cuGetProcAddress_v2_t)                                              \
   X(cuDriverGetVersion, "cuDriverGetVersion", driver_version_fn)
 
 // Signatures of CUDA 13.0's cuda.h that the table knows by name only.

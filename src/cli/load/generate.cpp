@@ -71,8 +71,14 @@ struct Lane {
 
 class Thread {
  public:
-  Thread(const Options& options, Shared& shared, const Driver& driver, CUcontext context, const BusyKernel& kernel, std::uint64_t salt)
-      : options_(options), shared_(shared), driver_(driver), context_(context), kernel_(kernel), mix_(options.mix, salt) {}
+  Thread(const Options& options, Shared& shared, const Driver& driver, CUcontext context, const BusyKernel& kernel,
+         std::uint64_t salt)
+      : options_(options),
+        shared_(shared),
+        driver_(driver),
+        context_(context),
+        kernel_(kernel),
+        mix_(options.mix, salt) {}
 
   Result<Done> prepare() {
     TRY(check("cuCtxSetCurrent", driver_.cuCtxSetCurrent(context_)));
@@ -98,14 +104,16 @@ class Thread {
     }
     std::uint64_t rounds = 0;
     std::int64_t now = now_ns();
-    while (now < end && !shared_.stop.load(std::memory_order_relaxed) && (options_.most_launches == 0 || rounds < options_.most_launches)) {
+    while (now < end && !shared_.stop.load(std::memory_order_relaxed) &&
+           (options_.most_launches == 0 || rounds < options_.most_launches)) {
       Lane& lane = lanes_[rounds % lanes_.size()];
       shared_.asking.begin(now);
       const std::int64_t called = now_ns();
       const CUresult result = launch(lane);
       now = now_ns();
       launch_ns.add(static_cast<std::uint64_t>(now - called));
-      Result<bool> waited = result == CUDA_SUCCESS ? wait(lane, ++rounds) : Result<bool>(std::unexpected(check("launch", result).error()));
+      Result<bool> waited = result == CUDA_SUCCESS ? wait(lane, ++rounds)
+                                                   : Result<bool>(std::unexpected(check("launch", result).error()));
       now = waited && *waited ? now_ns() : now;
       shared_.asking.end(now);
       if (!waited) {
@@ -165,7 +173,8 @@ class Thread {
   }
 
   Result<Done> capture_graph() {
-    if (driver_.cuStreamBeginCapture == nullptr || driver_.cuGraphInstantiate == nullptr || driver_.cuGraphLaunch == nullptr) {
+    if (driver_.cuStreamBeginCapture == nullptr || driver_.cuGraphInstantiate == nullptr ||
+        driver_.cuGraphLaunch == nullptr) {
       return fail(ErrorCode::unsupported, "this driver has no CUDA graphs", "leave --graph out");
     }
     const CUstream stream = lanes_[0].stream;
@@ -321,7 +330,8 @@ Result<Done> run_forked(const Options& options, Shared& shared) {
     }
     if (WIFSIGNALED(status)) {
       shared.stop.store(true);
-      std::snprintf(shared.reports[i].error, sizeof shared.reports[i].error, "process %u died of signal %d", i, WTERMSIG(status));
+      std::snprintf(shared.reports[i].error, sizeof shared.reports[i].error, "process %u died of signal %d", i,
+                    WTERMSIG(status));
       shared.reports[i].error_code = 1;
     }
   }
@@ -338,7 +348,7 @@ Result<Report> generate(const Options& options) {
   }
   Shared& shared = *new (memory) Shared;
   g_shared.store(&shared);
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = stop_on_signal;
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
@@ -359,7 +369,8 @@ Result<Report> generate(const Options& options) {
   report.started_ns = shared.start_ns.load();
   report.ended_ns = shared.ended_ns.load();
   report.drained_ns = shared.drained_ns.load();
-  const auto buckets = static_cast<std::size_t>(report.ended_ns / kIdleBucketNs - report.started_ns / kIdleBucketNs + 1);
+  const auto buckets =
+      static_cast<std::size_t>(report.ended_ns / kIdleBucketNs - report.started_ns / kIdleBucketNs + 1);
   for (std::size_t i = 0; i < std::min(buckets, kIdleBuckets); ++i) {
     report.idle_ns.push_back(shared.asking.idle_ns(i));
   }

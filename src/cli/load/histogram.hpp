@@ -27,7 +27,9 @@ class Histogram {
 
   [[nodiscard]] std::uint64_t count() const { return count_; }
   [[nodiscard]] std::uint64_t max_ns() const { return max_; }
-  [[nodiscard]] double mean_ns() const { return count_ == 0 ? 0.0 : static_cast<double>(sum_) / static_cast<double>(count_); }
+  [[nodiscard]] double mean_ns() const {
+    return count_ == 0 ? 0.0 : static_cast<double>(sum_) / static_cast<double>(count_);
+  }
 
   // The smallest bucket bound that at least `part` (0..1) of the times do not exceed; 0 when empty.
   [[nodiscard]] std::uint64_t percentile_ns(double part) const {

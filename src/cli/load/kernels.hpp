@@ -21,7 +21,8 @@ struct BusyKernel {
 [[nodiscard]] Result<BusyKernel> load_busy_kernel(const Driver& driver);
 
 // Launches it: one block of one thread, `microseconds` long. The caller looks at the result.
-[[nodiscard]] inline CUresult launch_busy(const Driver& driver, const BusyKernel& kernel, double microseconds, CUstream stream) {
+[[nodiscard]] inline CUresult launch_busy(const Driver& driver, const BusyKernel& kernel, double microseconds,
+                                          CUstream stream) {
   void* parameters[] = {&microseconds};
   return driver.cuLaunchKernel(kernel.function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr);
 }

@@ -31,7 +31,8 @@ TEST(Mix, every_form_is_read_and_a_wrong_one_is_named) {
   ASSERT_TRUE(mix);
   EXPECT_EQ(mix->seed, 9u);
   EXPECT_DOUBLE_EQ(mix->sigma, 0.5);
-  for (const char* bad : {"", "weibull:1us", "lognormal:100us", "lognormal:100us,9", "lognormal:100us,1,sed=1", "list:", "list:20us,,1ms"}) {
+  for (const char* bad : {"", "weibull:1us", "lognormal:100us", "lognormal:100us,9", "lognormal:100us,1,sed=1",
+                          "list:", "list:20us,,1ms"}) {
     EXPECT_FALSE(parse_mix(bad)) << bad;
   }
 }
@@ -84,7 +85,8 @@ TEST(Options, a_wrong_option_is_named_with_its_value) {
   EXPECT_EQ(parsed("--threads=64")->threads, 64u);
   EXPECT_EQ(parsed("--sync=batch:32")->sync_launches, 32u);
   EXPECT_EQ(parsed("--mem=2MiB")->memory_bytes, 2u << 20);
-  for (const std::string_view bad : {"--threads=0", "--threads=abc", "--threads", "threads=1", "--nothing=1", "--sync=batch:0", "--sync=never", "--mem=12", "--mem=10%"}) {
+  for (const std::string_view bad : {"--threads=0", "--threads=abc", "--threads", "threads=1", "--nothing=1",
+                                     "--sync=batch:0", "--sync=never", "--mem=12", "--mem=10%"}) {
     const auto result = parsed(bad);
     ASSERT_FALSE(result) << bad;
     EXPECT_EQ(result.error().code, ErrorCode::usage);
@@ -97,10 +99,10 @@ TEST(Asking, time_counts_as_idle_only_while_nobody_at_all_asks) {
   log->begin(1'000'000'000);
   log->begin(1'001'000'000);
   log->end(1'002'000'000);
-  log->end(1'005'000'000);             // idle from here
-  log->begin(1'013'000'000);           // to here: 5 ms in the first bucket, 3 ms in the second
+  log->end(1'005'000'000);    // idle from here
+  log->begin(1'013'000'000);  // to here: 5 ms in the first bucket, 3 ms in the second
   log->end(1'014'000'000);
-  log->begin(1'014'010'000);           // 10 us is the loop itself
+  log->begin(1'014'010'000);  // 10 us is the loop itself
   log->end(1'016'000'000);
   log->finish(1'017'000'000);
   EXPECT_EQ(log->idle_ns(0), 5'000'000);

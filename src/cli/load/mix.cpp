@@ -98,7 +98,8 @@ Result<double> parse_time_us(std::string_view text) {
     }
     return us;
   }
-  return fail(ErrorCode::usage, "time '" + std::string(text) + "' cannot be read", "write a number with ns, us, ms or s, such as 200us");
+  return fail(ErrorCode::usage, "time '" + std::string(text) + "' cannot be read",
+              "write a number with ns, us, ms or s, such as 200us");
 }
 
 Result<Mix> parse_mix(std::string_view text) {

@@ -57,7 +57,8 @@ Result<void> set_sync(Options& options, std::string_view text) {
     options.sync_launches = static_cast<unsigned>(TRY(whole("--sync", text.substr(colon + 1), 1, 1024)));
     return {};
   }
-  return fail(ErrorCode::usage, "--sync '" + std::string(text) + "' is not accepted", "full, each, batch:N or depth:N, N from 1 to 1024");
+  return fail(ErrorCode::usage, "--sync '" + std::string(text) + "' is not accepted",
+              "full, each, batch:N or depth:N, N from 1 to 1024");
 }
 
 Result<void> set_option(Options& options, std::string_view name, std::string_view value) {
@@ -86,7 +87,8 @@ Result<void> set_option(Options& options, std::string_view name, std::string_vie
   } else if (name == "--attempt") {
     options.attempt_bytes = TRY(bytes(name, value));
   } else {
-    return fail(ErrorCode::usage, "there is no option '" + std::string(name) + "' with a value", "see headgate-load --help");
+    return fail(ErrorCode::usage, "there is no option '" + std::string(name) + "' with a value",
+                "see headgate-load --help");
   }
   return {};
 }
@@ -116,7 +118,8 @@ Result<Options> parse_options(std::span<const std::string_view> words) {
     }
     const auto equals = word.find('=');
     if (!word.starts_with("--") || equals == std::string_view::npos) {
-      return fail(ErrorCode::usage, "'" + std::string(word) + "' is not an option with a value", "write --name=value; see headgate-load --help");
+      return fail(ErrorCode::usage, "'" + std::string(word) + "' is not an option with a value",
+                  "write --name=value; see headgate-load --help");
     }
     if (const auto set = set_option(options, word.substr(0, equals), word.substr(equals + 1)); !set) {
       return std::unexpected(set.error());

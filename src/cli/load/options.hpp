@@ -17,21 +17,21 @@ enum class SyncStyle { full, each, batch, depth };
 
 struct Options {
   Mix mix;
-  unsigned processes = 1;           // 1..64
-  unsigned threads = 1;             // of each process, 1..128
-  unsigned streams = 1;             // of each thread, 1..128; used in turn
+  unsigned processes = 1;  // 1..64
+  unsigned threads = 1;    // of each process, 1..128
+  unsigned streams = 1;    // of each thread, 1..128; used in turn
   SyncStyle sync = SyncStyle::full;
-  unsigned sync_launches = 1;       // batch and depth: how many launches
-  double gap_us = 0;                // the host sleeps so long after each launch (after each wait, for batch)
+  unsigned sync_launches = 1;  // batch and depth: how many launches
+  double gap_us = 0;           // the host sleeps so long after each launch (after each wait, for batch)
   double duration_us = 1e6;
   std::uint64_t most_launches = 0;  // of each thread; 0: no bound
   unsigned graph_kernels = 0;       // > 0: launches graphs of so many kernels instead
   int device = 0;
   std::uint64_t memory_bytes = 0;   // of each process, taken before the start and kept
   std::uint64_t attempt_bytes = 0;  // of each process, taken next; a refusal is reported, not an error
-  bool edge = false;                // then looks for the limit's last byte: takes all that is free and one byte more, in two tries
-  bool no_launches = false;         // takes its memory and stays for the duration
-  bool quiet_idle = false;          // leave the list of idle buckets out of the report
+  bool edge = false;  // then looks for the limit's last byte: takes all that is free and one byte more, in two tries
+  bool no_launches = false;  // takes its memory and stays for the duration
+  bool quiet_idle = false;   // leave the list of idle buckets out of the report
   bool help = false;
 
   friend bool operator==(const Options&, const Options&) = default;

@@ -31,7 +31,10 @@ std::string to_json(const Options& options, const Report& report) {
       {"launches", launches},
       {"kernel_us", kernel_us},
       {"launch_ns",
-       {{"p50", launch_ns.percentile_ns(0.5)}, {"p99", launch_ns.percentile_ns(0.99)}, {"max", launch_ns.max_ns()}, {"mean", launch_ns.mean_ns()}}},
+       {{"p50", launch_ns.percentile_ns(0.5)},
+        {"p99", launch_ns.percentile_ns(0.99)},
+        {"max", launch_ns.max_ns()},
+        {"mean", launch_ns.mean_ns()}}},
       {"memory", {{"taken_bytes", memory_bytes}, {"free_bytes", first.free_bytes}, {"total_bytes", first.total_bytes}}},
       {"not_asking_ns", idle},
   };

@@ -143,7 +143,7 @@ PageFault compare(const ShareGrant& is, const ShareGrant& wanted) {
     std::uint32_t index = 0;
     for (std::uint32_t j = 0; j < std::min(is.device_count, kMaxDevices); ++j)
       if (text_of(is.devices[j].uuid) == text_of(wanted.devices[i].uuid)) match = &is.devices[index = j];
-    if (match == nullptr) return fault(PageError::different_values, text_of(wanted.devices[i].uuid), 0, 1, i);
+    if (match == nullptr) return fault(PageError::other_devices, text_of(wanted.devices[i].uuid), 0, 0, i);
     if (const PageFault bad = compare_device(*match, wanted.devices[i], index)) return bad;
   }
   return {};

@@ -15,14 +15,17 @@ constexpr int ones(std::uint64_t bits) {
   return static_cast<int>(bits * 0x0101'0101'0101'0101 >> 56);
 }
 
+constexpr std::int16_t kMostTurnsAhead = 16;  // 1.6 s: no settlement is so late, see charge_running
+
 // Marks `bits` in a word that belongs to turn `epoch` of the ring; returns how many were new.
 int mark(std::atomic<std::uint64_t>& word, std::uint16_t epoch, std::uint64_t bits) {
   std::uint64_t seen = word.load(std::memory_order_relaxed);
   while (true) {
     const auto seen_epoch = static_cast<std::uint16_t>(seen >> kCoverageBits);
     const auto ahead = static_cast<std::int16_t>(static_cast<std::uint16_t>(seen_epoch - epoch));
-    if (ahead > 0) return ones(bits);  // the ring has gone on: nobody can tell any more
-    const std::uint64_t old_bits = ahead == 0 ? seen & kBits : 0;
+    // The ring has gone on: nobody can tell any more. Further ahead than that is a word left over from long ago.
+    if (ahead > 0 && ahead <= kMostTurnsAhead) return ones(bits);
+    const std::uint64_t old_bits = seen_epoch == epoch ? seen & kBits : 0;
     const std::uint64_t wanted = static_cast<std::uint64_t>(epoch) << kCoverageBits | old_bits | bits;
     if (wanted == seen) return 0;
     if (word.compare_exchange_weak(seen, wanted, std::memory_order_relaxed)) return ones(bits & ~old_bits);

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -84,8 +85,9 @@ PageFault system_fault(const char* what, int os_errno) {
 PageFault open_shares(const char* base, bool make, Descriptor& out) {
   Descriptor root;
   // The base may be a directory that the user chose: others may look into it, but not write.
-  if (const PageFault bad = open_directory(AT_FDCWD, base, S_IWGRP | S_IWOTH, make, root)) return bad;
-  return open_directory(root.get(), "shares", 077, make, out);
+  PageFault bad = open_directory(AT_FDCWD, base, S_IWGRP | S_IWOTH, make, root);
+  if (!bad) bad = open_directory(root.get(), "shares", 077, make, out);
+  return bad.error == PageError::not_found ? fault(PageError::no_runtime_directory, base) : bad;
 }
 
 PageFault open_share_directory(int shares, const char* name, Descriptor& out) {
@@ -105,6 +107,10 @@ PageFault open_page_file(int directory, const char* name, bool writable, Descrip
 }
 
 PageFault make_page_file(int directory, const char* name, std::size_t bytes, Descriptor& out) {
+  // Asked before, because going over it is not only an error but a signal that ends the program.
+  rlimit most{};
+  if (::syscall(SYS_getrlimit, RLIMIT_FSIZE, &most) == 0 && most.rlim_cur < bytes)
+    return fault(PageError::file_size_limit, name, most.rlim_cur, bytes);
   out.reset(::openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!out.valid()) return system_fault(name, errno);
   if (::fchmod(out.get(), 0600) != 0) return system_fault(name, errno);  // whatever the umask took away

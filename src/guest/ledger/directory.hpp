@@ -28,7 +28,7 @@ class Descriptor {
 // The fault that errno says, about `what`.
 PageFault system_fault(const char* what, int os_errno);
 
-// BASE/shares; made where missing if `make`, else not_found.
+// BASE/shares; made where missing if `make`, else no_runtime_directory.
 PageFault open_shares(const char* base, bool make, Descriptor& out);
 
 // A share's directory in `shares`; not_found where there is none.

@@ -108,6 +108,10 @@ void explain_directory(const PageFault& fault, Writer& out) {
     case PageError::no_directory:
       out.text(" cannot be made: the directory above it does not exist; make it, or set HEADGATE_RUNTIME_DIR");
       break;
+    case PageError::no_runtime_directory:
+      out.text(" does not exist, so it holds no share: headgate run makes both; if shares were made elsewhere, set "
+               "HEADGATE_RUNTIME_DIR to that place");
+      break;
     case PageError::foreign_owner:
       out.text(" belongs to uid ").number(fault.found).text(", accepted is only your own, ").number(fault.wanted).text(
           kElsewhere);
@@ -121,6 +125,10 @@ void explain_directory(const PageFault& fault, Writer& out) {
     case PageError::read_only: out.text(" lies on a read-only file system").text(kElsewhere); break;
     case PageError::no_space: out.text(" cannot be made: no space left on its file system; free some, or").text(
         kElsewhere + 1); break;
+    case PageError::file_size_limit:
+      out.text(" needs ").number(fault.wanted).text(" bytes, but your file size limit (ulimit -f) is ").number(
+          fault.found).text("; raise the limit");
+      break;
     case PageError::no_permission: out.text(" may not be opened or made by you").text(kElsewhere); break;
     default: out.text(" cannot be opened or made (errno ").number(fault.os_errno).text(")").text(kElsewhere); break;
   }
@@ -141,7 +149,12 @@ void explain_pages(const PageFault& fault, Writer& out) {
       return;
     default: break;
   }
-  out.text("the share's page ").name(fault.what);
+  if (fault.error == PageError::pages_disagree) {
+    out.text("the share's pages disagree about the ").text(fault.what).text(" (usage: ").number(fault.found).text(
+        ", policy: ").number(fault.wanted).text(")");
+  } else {
+    out.text("the share's page ").name(fault.what);
+  }
   switch (fault.error) {
     case PageError::truncated:
       out.text(" is cut short: ").number(fault.found).text(" bytes of ").number(fault.wanted);
@@ -152,9 +165,7 @@ void explain_pages(const PageFault& fault, Writer& out) {
     case PageError::wrong_magic: out.text(" is not a page of headgate (it begins 0x").number(fault.found, 16).text(")"); break;
     case PageError::wrong_name: out.text(" is of another share than its directory says"); break;
     case PageError::unterminated: out.text(" holds a name without an end"); break;
-    case PageError::pages_disagree:
-      out.text(": policy and usage disagree (").number(fault.found).text(" against ").number(fault.wanted).text(")");
-      break;
+    case PageError::pages_disagree: break;
     default: out.text(" has ").number(fault.found).text(" slots, expected ").number(fault.wanted); break;
   }
   out.text("; end the share's processes, remove its directory and start again");
@@ -183,11 +194,15 @@ std::size_t explain(const PageFault& fault, char* buffer, std::size_t size) {
   if (fault.error == PageError::different_values) explain_difference(fault, out);
   else if (fault.error == PageError::already_exists)
     out.text("share ").name(fault.what).text(" exists already: join it with the same values, or choose another name");
+  else if (fault.error == PageError::other_devices)
+    out.text("the share exists with other GPUs: ").name(fault.what).text(
+        " is not among them; ask for the same GPUs or use another name");
   else if (fault.error == PageError::slots_full)
     out.text("share ").name(fault.what).text(" has ").number(fault.found).text(
         " processes, which is the most: end one, or use another share");
   else if (fault.error == PageError::busy)
-    out.text(fault.what).text(" is held by another process for more than 5 s: it may be stopped; continue or end it");
+    out.name(fault.what).text(
+        " has been kept busy by another process for more than 5 s: it may be stopped; continue or end it");
   else if (fault.error <= PageError::bad_fail_policy) explain_grant(fault, out);
   else if (fault.error <= PageError::os_error) explain_directory(fault, out);
   else explain_pages(fault, out);

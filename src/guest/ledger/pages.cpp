@@ -147,7 +147,8 @@ PageFault lock_removal(int shares, Descriptor& out) {
 // Takes the directory of a closed share away, if NAME still is that share.
 PageFault remove_closed(const char* base, const char* name, std::uint64_t generation) {
   Descriptor shares;
-  if (const PageFault bad = open_shares(base, false, shares)) return bad;
+  if (const PageFault bad = open_shares(base, false, shares))
+    return bad.error == PageError::no_runtime_directory ? PageFault{} : bad;
   Descriptor lock;
   if (const PageFault bad = lock_removal(shares.get(), lock)) return bad;
   SharePages now;
@@ -255,6 +256,10 @@ PageFault create_or_join_share(const char* base, const ShareGrant& grant, Access
 }
 
 PageFault enter_share(const char* base, const char* name, const ShareGrant* grant, SharePages& out, SlotRef& slot) {
+  if (grant != nullptr) {
+    if (const PageFault bad = check_grant(*grant)) return bad;
+    name = grant->name;
+  }
   const std::int64_t deadline = monotonic_ns() + kPatienceNs;
   char command[16] = {};
   ::prctl(PR_GET_NAME, command);

@@ -35,13 +35,13 @@ enum class PageError : std::uint32_t {
   bad_name, bad_device_count, bad_uuid, duplicate_uuid, bad_memory_limit, bad_ceiling, bad_guarantee, bad_weight,
   bad_class, bad_level, bad_fail_policy,
   // the directory
-  path_too_long, no_directory, foreign_owner, open_permissions, symbolic_link, not_a_file, read_only, no_space,
-  no_permission, os_error,
+  path_too_long, no_directory, no_runtime_directory, foreign_owner, open_permissions, symbolic_link, not_a_file,
+  read_only, no_space, file_size_limit, no_permission, os_error,
   // the pages
   not_found, truncated, wrong_size, wrong_magic, pages_newer, pages_older, wrong_name, unterminated, pages_disagree,
   bad_slot_count,
   // joining
-  already_exists, different_values, slots_full, busy,
+  already_exists, different_values, other_devices, slots_full, busy,
 };
 
 // What was wrong, without a word allocated: explain() makes the sentence.
@@ -78,7 +78,7 @@ PageFault create_or_join_share(const char* base, const ShareGrant& grant, Access
 void close_pages(SharePages& pages);
 
 // Opens, makes or joins, and claims a slot, going round again when the share was just being removed.
-// With `grant` null: joins the share `name` as it is.
+// With `grant` null: joins the share `name` as it is; else `name` is not looked at.
 PageFault enter_share(const char* base, const char* name, const ShareGrant* grant, SharePages& out, SlotRef& slot);
 
 // Checks both pages as a hostile writer's: true where every field the guest follows is in range.

@@ -39,8 +39,10 @@ inline std::uint64_t pack(Life life) {
   return std::uint64_t{life.pid} << 32 | std::uint64_t{life.generation & kGenerationMask} << 4 |
          static_cast<std::uint32_t>(life.kind);
 }
+// A kind that we never write is taken for dead: reaping makes a scribbled slot usable again.
 inline Life unpack_life(std::uint64_t word) {
-  return {static_cast<SlotKind>(word & 0xf), static_cast<std::uint32_t>(word >> 4) & kGenerationMask,
+  const auto kind = static_cast<SlotKind>(word & 0xf);
+  return {kind > SlotKind::orphan ? SlotKind::dead : kind, static_cast<std::uint32_t>(word >> 4) & kGenerationMask,
           static_cast<std::uint32_t>(word >> 32)};
 }
 

@@ -455,8 +455,111 @@ TEST_F(Driver, proc_addresses_follow_the_version_and_the_default_stream) {
   }), 0);
 }
 
+TEST_F(Driver, streams_wait_for_words_that_other_streams_write) {
+  EXPECT_EQ(run([] {
+    Program p;
+    CUdeviceptr words_at = 0;
+    OK(p.cu.cuMemAlloc_v2(&words_at, 4096));
+    OK(p.cu.cuMemsetD8_v2(words_at, 0, 4096));
+    const CUstream waiter = p.stream(), writer = p.stream();
+    OK(p.cu.cuStreamWaitValue32_v2(waiter, words_at, 3, 1));
+    p.run_us(10, waiter);
+    OK(p.cu.cuStreamWriteValue32_v2(writer, words_at, 2, 0));
+    OK(p.cu.cuStreamSynchronize(writer));
+    must(p.cu.cuStreamQuery(waiter) == CUDA_ERROR_NOT_READY, "2 is not 3");
+    OK(p.cu.cuStreamWriteValue32(writer, words_at, 3, 0));
+    OK(p.cu.cuStreamSynchronize(waiter));
+    // 64 bits, by the other names; the upper half counts, and memory holds what was written.
+    constexpr cuuint64_t kWide = 0x500000000;
+    OK(p.cu.cuStreamWaitValue64_ptsz(waiter, words_at + 8, kWide, 0));
+    OK(p.cu.cuStreamWriteValue64(writer, words_at + 8, 9, 0));
+    OK(p.cu.cuStreamSynchronize(writer));
+    must(p.cu.cuStreamQuery(waiter) == CUDA_ERROR_NOT_READY, "9 is less");
+    OK(p.cu.cuStreamWriteValue64_v2_ptsz(writer, words_at + 8, kWide, 0));
+    OK(p.cu.cuStreamSynchronize(waiter));
+    cuuint64_t read[2] = {};
+    OK(p.cu.cuMemcpyDtoH_v2(read, words_at, sizeof read));
+    must(read[0] == 3 && read[1] == kWide, words("memory holds ", read[0], " and ", read[1]));
+    // The upper half alone, written by another name, is seen by a wait on the whole; and a copy is seen too.
+    OK(p.cu.cuStreamWaitValue64(waiter, words_at + 8, 0x700000000, 1));
+    OK(p.cu.cuStreamWriteValue64(writer, words_at + 8, 0, 0));
+    OK(p.cu.cuStreamWriteValue32(writer, words_at + 12, 7, 0));
+    OK(p.cu.cuStreamSynchronize(waiter));
+    OK(p.cu.cuStreamWaitValue32(waiter, words_at + 64, 0x8000, 2));
+    const unsigned mask = 0x8001;
+    OK(p.cu.cuMemcpyHtoD_v2(words_at + 64, &mask, sizeof mask));
+    OK(p.cu.cuStreamSynchronize(waiter));
+    must(p.cu.cuStreamWaitValue32(waiter, words_at + 2, 0, 0) == CUDA_ERROR_INVALID_VALUE, "an odd address");
+    must(p.cu.cuStreamWaitValue32(waiter, 8, 0, 0) == CUDA_ERROR_INVALID_VALUE, "no memory");
+    must(p.cu.cuStreamWaitValue64(waiter, words_at, 0, 9) == CUDA_ERROR_INVALID_VALUE, "no such comparison");
+    must(p.cu.cuStreamWaitValue32(waiter, words_at, 0, 1u << 30) == CUDA_ERROR_NOT_SUPPORTED, "flush");
+  }), 0);
+}
+
+TEST_F(Driver, a_queue_as_short_as_the_profile_says_blocks_the_launch) {
+  Profile profile = *find_profile("tiny");
+  profile.launch_queue_depth = 4;
+  ASSERT_TRUE(create_node(directory_, profile));
+  EXPECT_EQ(run([] {
+    Program p;
+    const CUstream stream = p.stream(), other = p.stream();
+    std::atomic<int> launched{0};
+    p.run_flag(p.spin, 1, stream);
+    p.run_us(1, other);
+    std::jthread launcher([&] {
+      p.cu.cuCtxSetCurrent(p.context);
+      for (int i = 0; i < 20; ++i) {
+        p.run_us(1, stream);
+        ++launched;
+      }
+    });
+    while (launched < 3) ::usleep(100);
+    CUcontext second = nullptr;
+    CUmodule module = nullptr;
+    CUfunction raise = nullptr;
+    OK(p.cu.cuCtxCreate_v2(&second, 0, 0));
+    OK(p.cu.cuModuleLoadData(&module, kPtx));
+    OK(p.cu.cuModuleGetFunction(&raise, module, "raise"));
+    must(launched == 3, "the queue took more than it holds");
+    p.run_flag(raise, 1, nullptr);
+    launcher.join();
+    OK(p.cu.cuStreamSynchronize(stream));
+  }), 0);
+  EXPECT_EQ(truth().processes.at(0).kernels, 23u);
+}
+
+TEST_F(Driver, a_program_of_the_CUDA_runtime_is_told_once_why_it_cannot_start_and_never_on_stdout) {
+  const auto said = [](const char* level) {
+    int out[2];
+    must(::pipe(out) == 0, "no pipe");
+    const pid_t child = start([&] {
+      if (level) ::setenv("HEADGATE_LOG", level, 1);
+      else ::unsetenv("HEADGATE_LOG");
+      ::dup2(out[1], STDERR_FILENO);
+      Api cu = load();
+      const CUuuid id{};
+      const void* table = &id;
+      must(cu.cuGetExportTable(&table, &id) == CUDA_ERROR_NOT_FOUND && !table, "a table is found");
+      must(cu.cuGetExportTable(&table, &id) == CUDA_ERROR_NOT_FOUND, "the second time");
+    });
+    ::close(out[1]);
+    std::string text;
+    char bytes[512];
+    for (ssize_t got = 0; (got = ::read(out[0], bytes, sizeof bytes)) > 0;) text.append(bytes, static_cast<std::size_t>(got));
+    ::close(out[0]);
+    EXPECT_EQ(finish(child), 0);
+    return text;
+  };
+  const std::string text = said(nullptr);
+  EXPECT_NE(text.find("CUDA runtime"), std::string::npos) << text;
+  EXPECT_NE(text.find("driver API"), std::string::npos) << "it must say what to do instead: " << text;
+  EXPECT_EQ(std::ranges::count(text, '\n'), 1) << text;
+  EXPECT_EQ(said("off"), "");
+}
+
 TEST_F(Driver, CUDA_VISIBLE_DEVICES_chooses_by_number_and_uuid) {
-  const Profile& two = *find_profile("l40s-x2");
+  Profile two = *find_profile("l40s-x2");
+  two.node_seed = 77;
   ASSERT_TRUE(create_node(directory_, two));
   const auto counts = [&](const std::string& value, int expected, std::uint32_t first) {
     return run([&] {

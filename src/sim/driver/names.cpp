@@ -1,4 +1,7 @@
 // cuGetProcAddress, cuGetExportTable, cuGetErrorName and cuGetErrorString.
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 
@@ -49,6 +52,11 @@ const char* error_words(CUresult error) {
   return nullptr;
 }
 
+bool quiet_wished() {
+  const char* level = std::getenv("HEADGATE_LOG");
+  return level && std::string_view(level) == "off";
+}
+
 CUresult proc_address(const char* symbol, void** out, int version, cuuint64_t flags, CUdriverProcAddressQueryResult* status) {
   if (!symbol || !out || flags > (CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -82,11 +90,16 @@ SIM_API CUresult cuGetErrorString(CUresult error, const char** text) {
   *text = error_words(error);
   return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
-// The tables that the CUDA runtime asks for are undocumented: none is served.
+// The tables that the CUDA runtime asks for are undocumented: none is served, and the runtime's own message would not say why.
 SIM_API CUresult cuGetExportTable(const void** out, const CUuuid* id) {
   SIM_TRY(static_cast<CUresult>(fault("cuGetExportTable")));
   if (!out || !id) return CUDA_ERROR_INVALID_VALUE;
   *out = nullptr;
+  static std::atomic<bool> said{false};
+  if (!said.exchange(true) && !quiet_wished()) {
+    std::fputs("headgate simulator: this program uses the CUDA runtime (cuGetExportTable), which the simulator does not serve: "
+               "use the driver API (cuInit, cuLaunchKernel, ...) here, or a real GPU\n", stderr);
+  }
   return CUDA_ERROR_NOT_FOUND;
 }
 

@@ -156,6 +156,18 @@ CUresult submit_host_function(Stream* stream, std::function<void()> act) {
   return CUDA_SUCCESS;
 }
 
+namespace {
+
+// What memory holds there, as a flag sees it; 0 where there is none.
+std::uint64_t word_at(std::uint64_t address) {
+  std::uint64_t word = 0;
+  const std::size_t bytes = is_device_address(address, 8) ? 8 : is_device_address(address, 4) ? 4 : 0;
+  std::memcpy(&word, reinterpret_cast<const void*>(address), bytes);
+  return word;
+}
+
+}  // namespace
+
 std::uint32_t flag_of(std::uint64_t value, bool* word_in_memory) {
   Flags& all = flags();
   *word_in_memory = value > 0xffffffffu || is_device_address(value, sizeof(std::uint32_t));
@@ -169,26 +181,23 @@ std::uint32_t flag_of(std::uint64_t value, bool* word_in_memory) {
   known[value] = flag;
   if (!*word_in_memory) return flag;
   all.word_count.store(all.words.size(), std::memory_order_release);
-  std::uint32_t word = 0;
-  if (is_device_address(value, sizeof word)) std::memcpy(&word, reinterpret_cast<const void*>(value), sizeof word);
+  const std::uint64_t word = word_at(value);
   if (word != 0) locked->write_flag(flag, word);
   return flag;
 }
 
 bool memory_flags_in_use() { return flags().word_count.load(std::memory_order_acquire) > 0; }
 
-void refresh_flags(std::uint64_t address, std::uint64_t bytes) {
+void refresh_flags(std::uint64_t address, std::uint64_t bytes, std::uint64_t except) {
   if (!memory_flags_in_use()) return;
   Flags& all = flags();
   const std::lock_guard guard(all.lock);
-  auto it = all.words.lower_bound(address >= 3 ? address - 3 : 0);
+  auto it = all.words.lower_bound(address >= 7 ? address - 7 : 0);
   if (it == all.words.end() || it->first >= address + bytes) return;
   Node::Locked locked(*library().node);
   locked.advance();
   for (; it != all.words.end() && it->first < address + bytes; ++it) {
-    std::uint32_t word = 0;
-    std::memcpy(&word, reinterpret_cast<const void*>(it->first), sizeof word);
-    locked->write_flag(it->second, word);
+    if (it->first != except) locked->write_flag(it->second, word_at(it->first));
   }
 }
 

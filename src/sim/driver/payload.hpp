@@ -18,10 +18,10 @@ void run_due_payloads();
 CUresult submit_host_function(Stream* stream, std::function<void()> act);
 
 // The node's flag for the value of a wait or set parameter: a number below 2^32 that is no device address of ours is a
-// node-wide flag; else it is the 32-bit word at that address, which is kept in step with the flag. kNone: no room.
+// node-wide flag; else it is the word at that address, of 64 bits where memory holds so many, which is kept in step with the flag. kNone: no room.
 [[nodiscard]] std::uint32_t flag_of(std::uint64_t value, bool* word_in_memory);
-// After memory was written: flags that lie in it take the words' values.
-void refresh_flags(std::uint64_t address, std::uint64_t bytes);
+// After memory was written: flags that lie in it take the words' values; but the one of address `except`, whose value the engine set.
+void refresh_flags(std::uint64_t address, std::uint64_t bytes, std::uint64_t except = 0);
 [[nodiscard]] bool memory_flags_in_use();
 
 }  // namespace headgate::sim::driver

@@ -38,13 +38,13 @@ CUresult per_thread_stream(Context* context, Stream** out) {
 CUresult wait_for_room(Stream* stream) {
   constexpr std::uint64_t kBatch = 64, kLongestNs = 1'000'000;
   const std::uint64_t tail = pushed_to(stream);
-  const std::uint64_t one = tail - kRingCommands + 1;
+  const std::uint64_t one = tail - queue_depth(library().profile()) + 1;
   while (true) {
     if (library().node->wait_completed(stream->index, one, 25'000'000)) break;
     if (lost(stream->context)) return CUDA_ERROR_DEVICE_UNAVAILABLE;
     run_due_payloads();
   }
-  library().node->wait_completed(stream->index, one + kBatch - 1, kLongestNs);
+  library().node->wait_completed(stream->index, std::min(one + kBatch - 1, tail), kLongestNs);
   return CUDA_SUCCESS;
 }
 

@@ -252,6 +252,52 @@ TEST(Engine, copies_run_beside_kernels_and_cost_no_held_time) {
   EXPECT_EQ(world.account_of(context).copy_ns, copy_ns(world.state->profile, copy.kind, copy.amount));
 }
 
+TEST(Engine, a_queue_holds_what_its_profile_says_and_never_more_than_1024) {
+  for (const std::uint32_t asked : {4u, 1024u, 5000u}) {
+    Profile profile = *find_profile("h200");
+    profile.launch_queue_depth = asked;
+    World world(profile);
+    const auto stream = world.engine.create_stream(world.context(1), StreamKind::blocking);
+    std::uint32_t taken = 0;
+    while (world.launch(stream, kUs, kStart) != 0) ++taken;
+    EXPECT_EQ(taken, std::min(asked, kRingCommands));
+  }
+}
+
+TEST(Engine, a_stream_waits_for_a_word_by_each_comparison_and_width) {
+  struct Case {
+    std::uint64_t detail, value, not_yet, enough;
+  };
+  const Case cases[] = {{kFlagAtLeast, 5, 4, 6},
+                        {kFlagAtLeast, 2, 0xfffffffe, 3},  // cyclic: -2 is less than 2
+                        {kFlagEqual, 7, 8, 7},
+                        {kFlagEqual, 7, 6, 0x100000007},   // only 32 bits count
+                        {kFlagEqual | kFlagWide, 0x100000007, 7, 0x100000007},
+                        {kFlagAtLeast | kFlagWide, 0x100000000, 0xffffffff, 0x100000001},
+                        {kFlagAnd, 6, 8, 2},
+                        {kFlagNor, 0x0fffffff, 0xf0000000, 0x70000000}};
+  for (const Case& one : cases) {
+    World world;
+    const auto stream = world.engine.create_stream(world.context(1), StreamKind::non_blocking);
+    const auto flag = world.engine.flag(kNone, 3);
+    world.engine.write_flag(flag, one.not_yet);
+    Command wait;
+    wait.kind = CommandKind::wait_flag;
+    wait.submit_ns = kStart;
+    wait.order = ++world.order;
+    wait.wait_flag = flag;
+    wait.amount = one.value;
+    wait.detail = one.detail;
+    ASSERT_EQ(push(*world.state, stream, wait), 1u);
+    world.engine.advance(kStart + kMs);
+    EXPECT_EQ(world.engine.completed(stream), 0u) << one.detail << " " << one.value << " " << one.not_yet;
+    EXPECT_EQ(world.engine.earliest_finish_ns(stream, 1), kNever);
+    world.engine.write_flag(flag, one.enough);
+    world.engine.advance(kStart + 2 * kMs);
+    EXPECT_EQ(world.engine.completed(stream), 1u) << one.detail << " " << one.value << " " << one.enough;
+  }
+}
+
 TEST(Engine, a_queue_holds_1024_commands_and_then_refuses) {
   World world;
   const auto context = world.context(1);

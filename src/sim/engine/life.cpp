@@ -227,7 +227,7 @@ std::uint32_t Engine::flag(std::uint32_t p, std::uint64_t key) {
     if (!flag.used && place == kNone) place = f;
   }
   if (place == kNone) return kNone;
-  change(state_->flags[place]) = {.used = 1, .process = p, .key = key, .value = 0, .spare = 0, .set_ns = 0};
+  change(state_->flags[place]) = {.used = 1, .process = p, .key = key, .value = 0, .set_ns = 0};
   commit();
   return place;
 }

@@ -32,12 +32,16 @@ std::uint64_t pushed(const State& state, std::uint32_t stream) {
   return state.rings[stream].tail.load(std::memory_order_acquire);
 }
 
+std::uint32_t queue_depth(const Profile& profile) {
+  return profile.launch_queue_depth == 0 ? kRingCommands : std::min(profile.launch_queue_depth, kRingCommands);
+}
+
 std::uint64_t push(State& state, std::uint32_t stream, const Command& command) {
   Ring& ring = state.rings[stream];
   const std::uint64_t tail = ring.tail.load(std::memory_order_relaxed);
   // The engine may move the head meanwhile, and only forward: a stale head errs on the full side.
   const std::uint64_t head = std::atomic_ref(state.streams[stream].head).load(std::memory_order_relaxed);
-  if (tail - head >= kRingCommands) return 0;
+  if (tail - head >= queue_depth(state.profile)) return 0;
   ring.commands[tail % kRingPlaces] = command;
   ring.tail.store(tail + 1, std::memory_order_release);
   return tail + 1;

@@ -45,7 +45,7 @@ std::uint64_t Engine::earliest(std::uint32_t s, std::uint64_t number, int depth)
     switch (command.kind) {
       case CommandKind::kernel:
         if (under_way ? stream.end_ns == kNever
-                      : command.wait_flag != kNone && state_->flags[command.wait_flag].value == 0) {
+                      : command.wait_flag != kNone && !state_->flags[command.wait_flag].set()) {
           return kNever;
         }
         t = !under_way ? t + command.amount : active ? std::max(t, stream.end_ns) : t + stream.end_ns;
@@ -66,7 +66,7 @@ std::uint64_t Engine::earliest(std::uint32_t s, std::uint64_t number, int depth)
         break;
       }
       case CommandKind::wait_flag:
-        if (state_->flags[command.wait_flag].value == 0) return kNever;
+        if (!flag_satisfied(command)) return kNever;
         break;
       case CommandKind::host_function: return kNever;
       case CommandKind::record:

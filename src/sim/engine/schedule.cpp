@@ -57,7 +57,7 @@ bool Engine::finish_due(std::uint32_t device) {
     --unseen;
     if (stream.end_ns == kNever) {
       const Command& command = *head_command(s);
-      if (state_->flags[command.wait_flag].value == 0) continue;
+      if (!state_->flags[command.wait_flag].set()) continue;
       change(stream).end_ns = state_->now_ns + command.amount;
       --change(context).spinning;
       any = true;
@@ -78,7 +78,7 @@ void Engine::finish_kernel(std::uint32_t s) {
   context.sms_used -= stream.sms;
   ++change(state_->accounts[context.account].kernels);
   complete(s);
-  if (command.set_flag != kNone) write_flag(command.set_flag, 1);
+  if (command.set_flag != kNone) write_flag(command.set_flag, (state_->flags[command.set_flag].value & ~0xffffffffull) | 1);
 }
 
 void Engine::complete(std::uint32_t s) {
@@ -90,7 +90,7 @@ void Engine::complete(std::uint32_t s) {
   if (stream.closing && !head_command(s)) free_stream(s);
 }
 
-void Engine::write_flag(std::uint32_t f, std::uint32_t value) {
+void Engine::write_flag(std::uint32_t f, std::uint64_t value) {
   Flag& flag = change(state_->flags[f]);
   flag.value = value;
   flag.set_ns = state_->now_ns;

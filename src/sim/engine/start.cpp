@@ -61,6 +61,19 @@ bool Engine::event_satisfied(const Command& command) const {
   return cell.generation != command.event_generation || cell.done.load(std::memory_order_relaxed) >= command.amount;
 }
 
+bool Engine::flag_satisfied(const Command& command) const {
+  const bool wide = (command.detail & kFlagWide) != 0;
+  const std::uint64_t mask = wide ? ~0ull : 0xffffffffull;
+  const std::uint64_t flag = state_->flags[command.wait_flag].value & mask, value = command.amount & mask;
+  switch (command.detail & kFlagComparison) {
+    case kFlagEqual: return flag == value;
+    case kFlagAnd: return (flag & value) != 0;
+    case kFlagNor: return (~(flag | value) & mask) != 0;
+    default:  // cyclic, as counters that wrap need it
+      return wide ? static_cast<std::int64_t>(flag - value) >= 0 : static_cast<std::int32_t>(static_cast<std::uint32_t>(flag - value)) >= 0;
+  }
+}
+
 bool Engine::startable(std::uint32_t s) const {
   const Stream& stream = state_->streams[s];
   if (stream.phase != Phase::idle) return false;
@@ -68,7 +81,7 @@ bool Engine::startable(std::uint32_t s) const {
   if (!head || head->ready_ns > state_->now_ns || !in_order(s, head->order)) return false;
   switch (head->kind) {
     case CommandKind::wait_event: return event_satisfied(*head_command(s));
-    case CommandKind::wait_flag: return state_->flags[head_command(s)->wait_flag].value != 0;
+    case CommandKind::wait_flag: return flag_satisfied(*head_command(s));
     case CommandKind::copy_to_device:
     case CommandKind::copy_to_host:
     case CommandKind::copy_on_device:
@@ -110,7 +123,11 @@ bool Engine::step_instant(std::uint32_t s, const Command& command) {
   if (is_copy(command.kind)) return start_copy(s, command);
   switch (command.kind) {
     case CommandKind::record: execute_record(command); break;
-    case CommandKind::set_flag: write_flag(command.set_flag, static_cast<std::uint32_t>(command.amount)); break;
+    case CommandKind::set_flag: {
+      const std::uint64_t kept = command.detail & kFlagWide ? 0 : state_->flags[command.set_flag].value & ~0xffffffffull;
+      write_flag(command.set_flag, kept | (command.detail & kFlagWide ? command.amount : static_cast<std::uint32_t>(command.amount)));
+      break;
+    }
     case CommandKind::host_function: {
       Stream& stream = change(state_->streams[s]);
       stream.phase = Phase::host;
@@ -154,7 +171,7 @@ bool Engine::start_kernel(std::uint32_t c) {
   const Command& command = *head_command(oldest);
   std::uint32_t sms = 0;
   if (!fits(context, command, &sms)) return false;
-  const bool spins = command.wait_flag != kNone && state_->flags[command.wait_flag].value == 0;
+  const bool spins = command.wait_flag != kNone && !state_->flags[command.wait_flag].set();
   Stream& stream = change(state_->streams[oldest]);
   stream.phase = Phase::kernel;
   stream.phase_ns = state_->now_ns;

@@ -35,9 +35,13 @@ enum class CommandKind : std::uint32_t {
   record,
   wait_event,
   host_function,  // holds the stream until Engine::host_done
-  set_flag,       // cuStreamWriteValue
-  wait_flag,      // cuStreamWaitValue: holds the stream, occupies nothing
+  set_flag,       // cuStreamWriteValue: writes `amount`, `detail` says how wide
+  wait_flag,      // cuStreamWaitValue: holds the stream, occupies nothing; compares the flag with `amount` as `detail` says
 };
+
+// `detail` of set_flag and wait_flag: all 64 bits count, else the lower 32; and the comparison (cuda.h: CU_STREAM_WAIT_VALUE_*).
+inline constexpr std::uint64_t kFlagWide = 1 << 8;
+inline constexpr std::uint64_t kFlagAtLeast = 0, kFlagEqual = 1, kFlagAnd = 2, kFlagNor = 3, kFlagComparison = 7;
 
 // One entry of a stream's queue.
 struct alignas(64) Command {
@@ -50,7 +54,7 @@ struct alignas(64) Command {
   std::uint32_t event_generation = 0;
   std::uint32_t wait_flag = kNone;  // kernel: spins until this flag is not 0
   std::uint32_t set_flag = kNone;   // kernel: sets this flag when it ends
-  std::uint64_t spare = 0;
+  std::uint64_t detail = 0;
 };
 static_assert(sizeof(Command) == 64);
 
@@ -177,14 +181,17 @@ struct EventCell {
   std::uint32_t closing;                 // destroyed while a record is under way
 };
 
-// A word that spin kernels wait for: node-wide (process kNone, key < 2^32) or a device address of one process.
+// A word that kernels and streams wait for: node-wide (process kNone, key < 2^32) or a device address of one process. Kernels
+// look at its lower 32 bits.
 struct Flag {
   std::uint32_t used;
   std::uint32_t process;
   std::uint64_t key;
-  std::uint32_t value;
-  std::uint32_t spare;
+  std::uint64_t value;
   std::uint64_t set_ns;
+
+  // What ends a kernel's spin.
+  [[nodiscard]] bool set() const { return static_cast<std::uint32_t>(value) != 0; }
 };
 
 struct State {

@@ -36,9 +36,11 @@ struct Bracket {
   std::int64_t expected_ns = 0; // what its launches were estimated at
   std::int64_t fresh_ns = 0;    // what it has covered while it still ran
   std::int64_t covered_until_ns = 0;
+  std::int32_t beside = 1;      // streams of the process that had work when it closed, its own included
   std::uint32_t launches = 0;
   std::uint32_t function_count = 0;
   std::array<std::uint64_t, kFunctions> functions{};
+  std::array<std::int64_t, kFunctions> estimates_ns{};  // as they were
 };
 
 struct ContextMeter {
@@ -64,6 +66,7 @@ struct alignas(64) StreamMeter {
   std::atomic<std::uint64_t> function{0};       // of the last launch
   std::atomic<bool> open{false};
   std::atomic<bool> used{false};
+  std::atomic<std::int32_t> unsettled{0};       // brackets, the open one included
   // Under `lock`.
   alignas(64) ShortLock lock;
   abi::CUstream handle = nullptr;

@@ -29,18 +29,11 @@ class Estimates {
     return known == 0 ? kUnknownCommandNs : known;
   }
 
-  // One command alone in its bracket.
+  // One more measurement of it.
   void learn(std::uint64_t key, std::int64_t measured_ns) {
     const std::int64_t mean = known_ns(key);
     if (mean == 0) set(key, measured_ns);
     else set(key, mean + (measured_ns - mean) / 8);
-  }
-  // Several kernels shared a bracket that held `measured` of `expected`: each is as wrong as their sum.
-  void scale(std::uint64_t key, std::int64_t measured_ns, std::int64_t expected_ns) {
-    const std::int64_t mean = known_ns(key);
-    if (mean == 0 || expected_ns <= 0) return;
-    const double ratio = std::clamp(static_cast<double>(measured_ns) / static_cast<double>(expected_ns), 0.25, 4.0);
-    set(key, mean + static_cast<std::int64_t>(static_cast<double>(mean) * (ratio - 1.0) / 8.0));
   }
 
  private:

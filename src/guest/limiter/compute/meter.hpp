@@ -30,6 +30,8 @@ inline constexpr std::int64_t kQuantumNs = 1'000'000;
 inline constexpr std::int64_t kMostQuantumNs = 10'000'000;
 inline constexpr std::int64_t kLookNs = 50'000;
 inline constexpr std::int64_t kIdleNs = 200'000;
+inline constexpr std::int64_t kBackToBackNs = 250;       // less than one step of the GPU's event clock
+inline constexpr std::int64_t kPromptNs = 5'000;         // a start event that fired so soon found its stream and the GPU idle
 inline constexpr std::int64_t kThinTailNs = 20'000;
 inline constexpr std::int64_t kAnchorNs = 4'000'000'000;
 inline constexpr std::uint32_t kProbeEvery = 8;         // thin brackets between two that hold one launch
@@ -59,7 +61,7 @@ class Meter {
       stream.quantum_ns = std::min(stream.quantum_ns * 2, kMostQuantumNs);
     stream.last_open_ns = bracket.opened_ns;
     context.pace->open.fetch_add(1, std::memory_order_relaxed);
-    context.pace->unsettled.fetch_add(1, std::memory_order_relaxed);
+    if (stream.unsettled.fetch_add(1, std::memory_order_relaxed) == 0) context.pace->busy_streams.fetch_add(1, std::memory_order_relaxed);
     stream.open.store(true, std::memory_order_release);
     if (context.pace->oldest_ns.load(std::memory_order_relaxed) == 0)
       context.pace->oldest_ns.store(bracket.opened_ns, std::memory_order_relaxed);
@@ -74,7 +76,10 @@ class Meter {
     Bracket& bracket = stream.bracket;
     for (std::uint32_t i = 0; i < bracket.function_count; ++i)
       if (bracket.functions[i] == function) return;
-    if (bracket.function_count < Bracket::kFunctions) bracket.functions[bracket.function_count++] = function;
+    if (bracket.function_count < Bracket::kFunctions) {
+      bracket.estimates_ns[bracket.function_count] = est_ns;
+      bracket.functions[bracket.function_count++] = function;
+    }
   }
 
   // After the launch returned.
@@ -124,6 +129,7 @@ class Meter {
     if (!good(context, port_.record(bracket.end, stream.handle), "cuEventRecord")) return;
     bracket.closed_ns = port_.now_ns();
     if (bracket.first_ns == 0) bracket.first_ns = bracket.closed_ns;
+    bracket.beside = context.pace->busy_streams.load(std::memory_order_relaxed);
     finish(stream);
     stream.closed[tail % StreamMeter::kClosed] = bracket;
     stream.open.store(false, std::memory_order_relaxed);
@@ -148,10 +154,8 @@ class Meter {
     if (stream.open.load(std::memory_order_relaxed)) {
       finish(stream);
       stream.open.store(false, std::memory_order_relaxed);
-      stream.context->pace->unsettled.fetch_sub(1, std::memory_order_relaxed);
     }
-    stream.context->pace->unsettled.fetch_sub(
-        static_cast<std::int32_t>(stream.tail.load() - stream.head.load()), std::memory_order_relaxed);
+    if (stream.unsettled.exchange(0) > 0) stream.context->pace->busy_streams.fetch_sub(1, std::memory_order_relaxed);
     stream.head.store(stream.tail.load(std::memory_order_relaxed), std::memory_order_relaxed);
     stream.used.store(false, std::memory_order_release);
   }
@@ -289,10 +293,11 @@ class Meter {
     context.clock.observe(start, bracket.opened_ns);
     context.clock.bound(end, seen_ns);
     // On an idle stream the start event fired before its kernel was even submitted.
-    if (start - stream.last_end_ns > 1'000 || stream.last_end_ns == 0) {
-      // Where other work kept the GPU, it fired later than that and its kernel was there already.
-      const std::int64_t late = std::clamp<std::int64_t>(bracket.first_ns - context.clock.host_ns(start), 0,
-                                                         std::min(bracket.first_ns - bracket.opened_ns, length));
+    if (start - stream.last_end_ns > kBackToBackNs || stream.last_end_ns == 0) {
+      // Where other work kept the GPU, it fired later than that and its kernel may have been there already.
+      const std::int64_t waited = context.clock.host_ns(start) - bracket.opened_ns;
+      const std::int64_t gap = bracket.first_ns - bracket.opened_ns;
+      const std::int64_t late = std::clamp<std::int64_t>(waited < kPromptNs ? gap : gap - waited, 0, length);
       start += late;
       length -= late;
     }
@@ -321,17 +326,25 @@ class Meter {
     book(context, fresh, thin);
     fresh += bracket.fresh_ns;
     ledger::correct(*context.account, fresh - bracket.charged_ns, port_.ceiling_ppm(context));
-    give_room(*context.pace, bracket.expected_ns - std::min(fresh, 4 * bracket.expected_ns));
-    const std::int32_t beside = std::max(1, context.pace->unsettled.fetch_sub(1, std::memory_order_relaxed));
+    give_room(*context.pace, bracket.expected_ns - fresh);
+    const std::int32_t beside = std::max(bracket.beside, context.pace->busy_streams.load(std::memory_order_relaxed));
+    settled_one(stream);
     if (thin) return;
     // Whoever settles first pays for a stretch that several held: the estimate is a fair part of it.
-    const std::int64_t part = std::max(std::min(fresh, length), length / beside);
-    if (bracket.launches == 1) estimates_.learn(bracket.functions[0], part);
-    else
-      for (std::uint32_t i = 0; i < bracket.function_count; ++i)
-        if (estimates_.known_ns(bracket.functions[i]) == 0)
-          estimates_.learn(bracket.functions[i], part / std::max(1u, bracket.launches));
-        else estimates_.scale(bracket.functions[i], part, bracket.expected_ns);
+    const std::int64_t part = beside > 1 ? length / beside : (fresh + length) / 2;
+    // Each kernel was as wrong as their sum, against the estimates of that time: corrections that overlap do not add up.
+    for (std::uint32_t i = 0; i < bracket.function_count; ++i) {
+      const double ratio = static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(1, bracket.expected_ns));
+      const std::int64_t measured = bracket.function_count == 1
+                                        ? part / std::max(1u, bracket.launches)
+                                        : static_cast<std::int64_t>(static_cast<double>(bracket.estimates_ns[i]) * ratio);
+      estimates_.learn(bracket.functions[i], measured);
+    }
+  }
+
+  static void settled_one(StreamMeter& stream) {
+    if (stream.unsettled.fetch_sub(1, std::memory_order_relaxed) == 1)
+      stream.context->pace->busy_streams.fetch_sub(1, std::memory_order_relaxed);
   }
 
   static void book(ContextMeter& context, std::int64_t fresh, bool estimated) {
@@ -401,7 +414,7 @@ class Meter {
       give_event(context, bracket.start);
       give_event(context, bracket.end);
       stream.open.store(false, std::memory_order_release);
-      context.pace->unsettled.fetch_sub(1, std::memory_order_relaxed);
+      settled_one(stream);
     } else if (answer != abi::CUDA_ERROR_NOT_READY) {
       good(*stream.context, answer, "cuStreamQuery");
     }

@@ -113,6 +113,7 @@ Machine::Machine(const Setup& setup)
     actors_.push_back({.process = p, .settler = true, .streams = {}, .kernel = {}});
     for (int t = 0; t < setup.threads; ++t) {
       Actor actor{.process = p, .streams = {}, .kernel = {}};
+      actor.thread = t;
       for (int s = t % setup.streams; s < setup.streams; s += setup.threads)
         actor.streams.push_back(static_cast<std::uint32_t>(s));
       turn(actors_.size(), kStartNs + static_cast<std::int64_t>(random_() % 100'000));
@@ -135,6 +136,7 @@ void Machine::run(std::int64_t until_ns) {
     else client(actor, next.actor);
   }
   engine.advance(static_cast<std::uint64_t>(kStartNs + until_ns));
+  if (setup_.spin) met = state->flags[engine.flag(sim::kNone, 7)].value != 0;
 }
 
 void Machine::wake_settler(int p) {
@@ -187,7 +189,13 @@ void Machine::client(Actor& actor, std::size_t index) {
   command.order = command.submit_ns;
   command.amount = static_cast<std::uint64_t>(actor.kernel.duration_ns);
   command.sms = setup_.sms;
+  if (setup_.spin && actor.process == 0) {
+    const std::uint32_t flag = engine.flag(sim::kNone, 7);
+    if (actor.thread == 0 && actor.launched == 0) command.wait_flag = flag;
+    if (actor.thread == 1 && actor.launched == 3) command.set_flag = flag;
+  }
   if (sim::push(*state, number(stream.handle), command) == 0) std::abort();
+  ++actor.launched;
   ++counts.launches;
   process.meter->launched(stream, alone);
   wake_settler(actor.process);

@@ -36,6 +36,8 @@ struct Setup {
   std::int64_t launch_every_ns = 0;  // host time between two launches of one thread; 0: only what a launch costs
   std::uint32_t sms = 132;
   std::span<const std::int64_t> lateness = recorded_lateness();
+  // The first thread's first kernel spins until the second thread's fourth kernel ends.
+  bool spin = false;
   std::uint64_t seed = 1;
 };
 
@@ -82,6 +84,7 @@ class Machine {
   double held_percent(std::int64_t from_ns, std::int64_t to_ns) const;
   double charged_percent() const;
   double estimated_part() const;
+  Process& process(std::size_t index) { return *processes_[index]; }
 
   std::uint32_t ceiling_ppm;
   Counts counts;
@@ -90,6 +93,7 @@ class Machine {
   std::int64_t step_ns = 0;   // when its turn began
   sim::StatePointer state;
   sim::Engine engine;
+  bool met = false;          // the spin of Setup::spin is over
   std::int64_t most_ahead_ns = 0;  // the largest estimated work in flight of one process, less its newest command
   static constexpr std::int64_t kStartNs = 10'000'000'000;
   static constexpr std::int64_t kLaunchCostNs = 1'500, kRecordCostNs = 500, kQueryCostNs = 400;
@@ -102,6 +106,8 @@ class Machine {
     std::size_t next_stream = 0;
     std::int64_t asked_ns = 0;
     bool has_kernel = false;
+    int thread = 0;
+    int launched = 0;
     Kernel kernel;
   };
   struct Turn {

@@ -13,7 +13,7 @@ namespace headgate::limiter {
 inline constexpr std::int64_t kInFlightNs = 1'000'000;   // 1 % of the 100 ms window
 inline constexpr std::int64_t kLeadNs = 300'000;         // sent ahead so that a late wake-up does not idle the GPU
 inline constexpr std::int64_t kBatchNs = 300'000;        // a waiter sleeps so much longer, to pass several launches at once
-inline constexpr std::int64_t kCatchUpNs = 6'000'000;    // lateness that is made up for; see docs/decisions/catch-up-window.md
+inline constexpr std::int64_t kCatchUpNs = 12'000'000;    // lateness that is made up for; see docs/decisions/catch-up-window.md
 inline constexpr std::int64_t kPatienceNs = 20'000'000;  // the longest wait behind unfinished work
 inline constexpr std::int64_t kLongestSleepNs = 10'000'000;
 
@@ -22,7 +22,7 @@ struct Pace {
   std::atomic<std::int64_t> busy_until_ns{0};   // when what was sent should be done
   std::atomic<std::int64_t> credit_ns{0};       // charged and not yet used by a launch: one pocket for all threads
   std::atomic<std::int32_t> open{0};            // brackets
-  std::atomic<std::int32_t> unsettled{0};       // brackets, the open ones included
+  std::atomic<std::int32_t> busy_streams{0};    // with a bracket that is not settled
   std::atomic<std::int64_t> oldest_ns{0};       // when the oldest unfinished bracket was opened; 0: none is
   std::atomic<std::int64_t> last_debt_ns{0};    // when the last launch passed as debt
 };
@@ -64,7 +64,7 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
     const std::int64_t credit = take_room(pace, now_ns, est_ns, affordable);
     if (credit == 0) {
       const std::int64_t ahead = pace.busy_until_ns.load(std::memory_order_relaxed) - now_ns;
-      admission.wait_ns = std::max<std::int64_t>(20'000, ahead - std::max(kLeadNs, (kInFlightNs - est_ns) / 2));
+      admission.wait_ns = std::clamp<std::int64_t>(ahead - std::max(kLeadNs, (kInFlightNs - est_ns) / 2), 20'000, 700'000);
     } else {
       admission.wait_ns = ledger::try_charge(account, now_ns, credit, ceiling_ppm, kCatchUpNs);
       admission.credit_ns = credit;
@@ -83,6 +83,11 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
     ledger::charge_debt(account, now_ns, est_ns, ceiling_ppm, kCatchUpNs);
     pace.busy_until_ns.fetch_add(est_ns, std::memory_order_relaxed);
     return {.wait_ns = 0, .credit_ns = est_ns, .debt = true};
+  }
+  // All that wait look again at the instant when one may pass, so that none is always first.
+  if (oldest != 0) {
+    const std::int64_t turn = std::max({oldest, asked_ns, pace.last_debt_ns.load(std::memory_order_relaxed)}) + kPatienceNs;
+    admission.wait_ns = std::min(admission.wait_ns, std::max<std::int64_t>(20'000, turn - now_ns));
   }
   admission.wait_ns = std::min(admission.wait_ns, kLongestSleepNs);
   return admission;

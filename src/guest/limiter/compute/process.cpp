@@ -250,6 +250,7 @@ void compute_reset_after_fork() {
     if (!stream.used.load()) continue;
     stream.lock.reset();
     stream.open.store(false);
+    stream.unsettled.store(0);
     stream.head.store(stream.tail.load());
     stream.used.store(false);
   }
@@ -258,7 +259,7 @@ void compute_reset_after_fork() {
     pace.busy_until_ns.store(0);
     pace.credit_ns.store(0);
     pace.open.store(0);
-    pace.unsettled.store(0);
+    pace.busy_streams.store(0);
     pace.oldest_ns.store(0);
   }
   metered.epoch.fetch_add(1);

@@ -22,8 +22,7 @@ std::atomic<std::int64_t> reaped_at;
 
 // The dead of this share give their bytes back before anybody is refused; at most once a clock tick (1 to 4 ms), since a
 // program may hammer a full share and each look costs system calls.
-bool reap_now_and_then() {
-  const std::int64_t now = coarse_now_ns();
+bool reap_now_and_then(std::int64_t now) {
   std::int64_t last = reaped_at.load(std::memory_order_relaxed);
   if (last == now || !reaped_at.compare_exchange_strong(last, now, std::memory_order_relaxed)) return false;
   const int saved = errno;
@@ -38,9 +37,8 @@ constexpr std::int64_t kRemeasureEvery = 100'000'000;
 
 // What stands against the limit besides the ledger may be old, or freed memory that a pool keeps: trimmed and measured
 // anew before anybody is refused for it, at most ten times a second.
-bool remeasure_now_and_then(const Place& place) {
+bool remeasure_now_and_then(const Place& place, std::int64_t now) {
   if (own_residual(place.device_index) == 0) return false;
-  const std::int64_t now = coarse_now_ns();
   std::int64_t last = remeasured_at.load(std::memory_order_relaxed);
   if (now - last < kRemeasureEvery || !remeasured_at.compare_exchange_strong(last, now)) return false;
   const int saved = errno;
@@ -63,17 +61,23 @@ bool fits(std::uint64_t used, std::uint64_t bytes, std::uint64_t limit) {
   return limit == ledger::kNoMemoryLimit || (used <= limit && bytes <= limit - used);
 }
 
+// `used` and `limit` as the owner counts: residual included.
 void say_refused(std::uint32_t device, std::uint64_t bytes, std::uint64_t used, std::uint64_t limit) {
-  if (!may_say(device)) return;
+  if (!log_wanted(LogLevel::warn) || !may_say(device)) return;
   log_line(LogLevel::warn, "share %s: %lu bytes refused on GPU %u: %lu of %lu bytes are in use", session.policy->share,
            static_cast<unsigned long>(bytes), device, static_cast<unsigned long>(used), static_cast<unsigned long>(limit));
+}
+
+std::uint64_t plus(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? ~0ull : sum;
 }
 
 }  // namespace
 
 std::uint64_t reservable_limit(std::uint32_t device) {
   const std::uint64_t limit = session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
-  return limit == ledger::kNoMemoryLimit ? limit : less(limit, share_residual(device));
+  return limit == ledger::kNoMemoryLimit ? limit : less(limit, share_residual(device, coarse_now_ns()));
 }
 
 Verdict reserve_at(const Place& place, std::uint64_t bytes) {
@@ -86,25 +90,48 @@ Verdict reserve_at(const Place& place, std::uint64_t bytes) {
   }
   const std::uint32_t device = place.device_index;
   ledger::UsagePage& usage = *session.usage;
-  std::uint64_t limit = reservable_limit(device);
+  measure_residual_if_due(device);
+  const std::int64_t now = coarse_now_ns();
+  const std::uint64_t granted = session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
+  std::uint64_t residual = share_residual(device, now);
   std::uint64_t used = ledger::used_bytes(usage, device);
-  bool room = fits(used, bytes, limit);
-  if (!room && (int{reap_now_and_then()} | int{remeasure_now_and_then(place)}) != 0) {
-    limit = less(session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed),
-                 share_residual_now(device));
+  bool room = fits(used, bytes, less(granted, residual));
+  if (!room && (int{reap_now_and_then(now)} | int{remeasure_now_and_then(place, now)}) != 0) {
+    residual = share_residual_now(device);
     room = true;
   }
   if (room) {
-    const ledger::Reservation reservation = ledger::reserve(usage, device, own_slot(), bytes, limit);
+    const ledger::Reservation reservation = ledger::reserve(usage, device, own_slot(), bytes, less(granted, residual));
     if (reservation.ok) return Verdict::reserved;
     used = reservation.used_bytes;
   }
+  used = plus(used, residual);
   ledger::note_refusal(usage, device, own_slot(), bytes, used);
-  say_refused(device, bytes, used, limit);
+  say_refused(device, bytes, used, granted);
   return Verdict::refused;
 }
 
 void note_pool_use() { uses_pools.store(true, std::memory_order_relaxed); }
+
+std::uint64_t owner_here() {
+  abi::CUcontext context = nullptr;
+  if (forward(driver.cuCtxGetCurrent, &context) != abi::CUDA_SUCCESS) return 0;
+  return reinterpret_cast<std::uintptr_t>(context);
+}
+
+void context_may_go(std::uint64_t context) {
+  if (context == 0 || !seated()) return;
+  pointers.mark_owned(context);
+  arrays.mark_owned(context);
+}
+
+void context_gone(std::uint64_t context) {
+  if (context == 0 || !seated()) return;
+  std::uint64_t bytes[ledger::kMaxDevices] = {};
+  pointers.sweep_marked(context, bytes);
+  arrays.sweep_marked(context, bytes);
+  for (std::uint32_t device = 0; device < ledger::kMaxDevices; ++device) hand_back(device, bytes[device]);
+}
 
 void hand_back(std::uint32_t device, std::uint64_t bytes) {
   if (bytes != 0) ledger::give_back(*session.usage, device, own_slot(), bytes);

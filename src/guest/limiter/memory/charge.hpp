@@ -38,15 +38,22 @@ void note_pool_use();
 extern Holdings pointers;
 extern Holdings arrays;
 
-// allocate(): the driver call. key(): of what it made, valid after success.
+// Who takes an allocation of the calling thread along: its current context. 0 where there is none.
+std::uint64_t owner_here();
+
+// The contexts' memory goes with them: before the driver destroys a context, and after it has.
+void context_may_go(std::uint64_t context);
+void context_gone(std::uint64_t context);
+
+// allocate(): the driver call. key(): of what it made, valid after success. of_context: it dies with the context.
 template <typename Allocate, typename Key>
-abi::CUresult charged(std::uint64_t bytes, Holdings& holdings, Allocate allocate, Key key) {
+abi::CUresult charged(std::uint64_t bytes, Holdings& holdings, Allocate allocate, Key key, bool of_context = true) {
   Place place;
   const Verdict verdict = reserve_here(bytes, place);
   if (verdict == Verdict::forward) return allocate();
   if (verdict == Verdict::refused) return abi::CUDA_ERROR_OUT_OF_MEMORY;
   const abi::CUresult result = allocate();
-  if (result == abi::CUDA_SUCCESS) holdings.put(key(), {bytes, place.device_index});
+  if (result == abi::CUDA_SUCCESS) holdings.put(key(), {bytes, place.device_index, of_context ? owner_here() : 0});
   else hand_back(place.device_index, bytes);
   return result;
 }

@@ -1,20 +1,20 @@
 #include "guest/limiter/memory/holdings.hpp"
 
-#include <sched.h>
 #include <sys/mman.h>
 
 #include <cerrno>
+
+#include "guest/limiter/memory/patience.hpp"
 
 namespace headgate::limiter {
 namespace {
 
 constexpr std::size_t kFirstCapacity = 256;
 constexpr int kDeviceShift = 56;
+constexpr std::uint64_t kMark = 1;
 
-void pause_briefly() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
+Holding unpack(std::uint64_t packed, std::uint64_t owner) {
+  return {packed & ((1ull << kDeviceShift) - 1), static_cast<std::uint32_t>(packed >> kDeviceShift), owner & ~kMark};
 }
 
 }  // namespace
@@ -22,10 +22,7 @@ void pause_briefly() {
 class Holdings::Guard {
  public:
   explicit Guard(Shard& shard) : shard_(shard) {
-    for (int tries = 0; shard_.locked.exchange(1, std::memory_order_acquire) != 0; ++tries) {
-      if (tries < 64) pause_briefly();
-      else ::sched_yield();
-    }
+    for (Patience patience; shard_.locked.exchange(1, std::memory_order_acquire) != 0;) patience.wait();
   }
   ~Guard() { shard_.locked.store(0, std::memory_order_release); }
   Guard(const Guard&) = delete;
@@ -100,7 +97,8 @@ bool Holdings::put(std::uint64_t key, Holding holding) {
   Shard& shard = shards_[hash % kShards];
   const Guard guard(shard);
   if ((shard.count + 1) * 4 > shard.capacity * 3 && !grow(shard) && shard.count + 1 >= shard.capacity) return false;
-  insert(shard, {key + 1, holding.bytes | std::uint64_t{holding.device_index} << kDeviceShift}, hash);
+  insert(shard, {key + 1, holding.bytes | std::uint64_t{holding.device_index} << kDeviceShift, holding.owner & ~kMark},
+         hash);
   return true;
 }
 
@@ -110,8 +108,7 @@ bool Holdings::look(std::uint64_t key, Holding& holding) {
   const Guard guard(shard);
   const Entry* entry = find(shard, key, hash);
   if (entry == nullptr) return false;
-  holding.bytes = entry->packed & ((1ull << kDeviceShift) - 1);
-  holding.device_index = static_cast<std::uint32_t>(entry->packed >> kDeviceShift);
+  holding = unpack(entry->packed, entry->owner);
   return true;
 }
 
@@ -121,10 +118,35 @@ bool Holdings::take(std::uint64_t key, Holding& holding) {
   const Guard guard(shard);
   Entry* entry = find(shard, key, hash);
   if (entry == nullptr) return false;
-  holding.bytes = entry->packed & ((1ull << kDeviceShift) - 1);
-  holding.device_index = static_cast<std::uint32_t>(entry->packed >> kDeviceShift);
+  holding = unpack(entry->packed, entry->owner);
   remove(shard, entry);
   return true;
+}
+
+void Holdings::mark_owned(std::uint64_t owner) {
+  for (Shard& shard : shards_) {
+    const Guard guard(shard);
+    for (std::size_t i = 0; i < shard.capacity; ++i) {
+      Entry& entry = shard.entries[i];
+      if (entry.key_plus_one != 0 && entry.owner == owner) entry.owner |= kMark;
+    }
+  }
+}
+
+void Holdings::sweep_marked(std::uint64_t owner, std::span<std::uint64_t> bytes) {
+  for (Shard& shard : shards_) {
+    const Guard guard(shard);
+    for (std::size_t i = 0; i < shard.capacity;) {
+      Entry& entry = shard.entries[i];
+      if (entry.key_plus_one == 0 || entry.owner != (owner | kMark)) {
+        ++i;
+        continue;
+      }
+      const Holding holding = unpack(entry.packed, entry.owner);
+      if (holding.device_index < bytes.size()) bytes[holding.device_index] += holding.bytes;
+      remove(shard, &entry);  // may move a later entry here: looked at next
+    }
+  }
 }
 
 void Holdings::forget_after_fork() {

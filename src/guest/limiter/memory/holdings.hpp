@@ -8,12 +8,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace headgate::limiter {
 
 struct Holding {
   std::uint64_t bytes = 0;         // below 2^56
   std::uint32_t device_index = 0;  // below 256
+  std::uint64_t owner = 0;         // whoever takes it along when he goes (a context); even; 0: nobody
 };
 
 class Holdings {
@@ -29,6 +31,11 @@ class Holdings {
   // Sees without taking.
   bool look(std::uint64_t key, Holding& holding);
 
+  // An owner goes: mark_owned() before the driver call, sweep_marked() after its success. What is put between the two,
+  // even under the same owner and key, is another's and stays. The bytes taken out are added to `bytes` by device index.
+  void mark_owned(std::uint64_t owner);
+  void sweep_marked(std::uint64_t owner, std::span<std::uint64_t> bytes);
+
   // Forgets all without unmapping; for a forked child, where any lock may have been held by a thread that is gone.
   void forget_after_fork();
 
@@ -36,6 +43,7 @@ class Holdings {
   struct Entry {
     std::uint64_t key_plus_one;  // 0: free
     std::uint64_t packed;        // device index in the high 8 bits
+    std::uint64_t owner;         // bit 0: marked
   };
   struct alignas(64) Shard {
     std::atomic<std::uint32_t> locked{0};

@@ -90,4 +90,22 @@ TEST(Holdings, AForkedChildKnowsNothingOfItsParentsPointers) {
   EXPECT_TRUE(books->put(4096, {2, 0}));
 }
 
+TEST(Holdings, WhatAContextTakesAlongIsGivenBackAndNothingElse) {
+  auto books = std::make_unique<Holdings>();
+  constexpr std::uint64_t kMine = 0x1000, kOther = 0x2000;
+  for (std::uint64_t i = 0; i < 3000; ++i) books->put(i * 512, {1, 0, i % 2 == 0 ? kMine : kOther});
+  books->mark_owned(kMine);
+  Holding found;
+  ASSERT_TRUE(books->take(0, found));  // freed, and the address given out anew, while the driver destroys
+  books->put(0, {7, 0, kMine});
+  std::uint64_t gone[2] = {};
+  books->sweep_marked(kMine, gone);
+  EXPECT_EQ(gone[0], 1499u);
+  ASSERT_TRUE(books->look(0, found));
+  EXPECT_EQ(found.bytes, 7u);
+  EXPECT_EQ(found.owner, kMine);
+  EXPECT_FALSE(books->look(2 * 512, found));
+  EXPECT_TRUE(books->look(512, found));
+}
+
 }  // namespace

@@ -43,7 +43,7 @@ CUresult pitched(Pointer* pointer, Pitch* pitch, std::uint64_t width, std::uint6
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   if (bytes < bound) hand_back(place.device_index, bound - bytes);
-  pointers.put(*pointer, {bytes, place.device_index});
+  pointers.put(*pointer, {bytes, place.device_index, owner_here()});
   return result;
 }
 
@@ -93,19 +93,20 @@ HEADGATE_HOOK CUresult cuMemFree_v2(CUdeviceptr dptr) {
   return released(pointers, dptr, [=] { return forward(driver.cuMemFree_v2, dptr); });
 }
 
-// Pools, by the requested size: what the pool keeps for itself shows in the residual.
+// Pools, by the requested size: what the pool keeps for itself shows in the residual. A pool is its GPU's, not a
+// context's: it does not go with one.
 HEADGATE_HOOK CUresult cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
   const auto allocate = [=] { return forward(driver.cuMemAllocAsync, dptr, bytesize, hStream); };
   note_pool_use();
   if (is_drivers_error(dptr, bytesize)) return allocate();
-  return charged(bytesize, pointers, allocate, [=] { return *dptr; });
+  return charged(bytesize, pointers, allocate, [=] { return *dptr; }, false);
 }
 
 HEADGATE_HOOK CUresult cuMemAllocAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
   const auto allocate = [=] { return forward(driver.cuMemAllocAsync_ptsz, dptr, bytesize, hStream); };
   note_pool_use();
   if (is_drivers_error(dptr, bytesize)) return allocate();
-  return charged(bytesize, pointers, allocate, [=] { return *dptr; });
+  return charged(bytesize, pointers, allocate, [=] { return *dptr; }, false);
 }
 
 HEADGATE_HOOK CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool,
@@ -113,7 +114,7 @@ HEADGATE_HOOK CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesiz
   const auto allocate = [=] { return forward(driver.cuMemAllocFromPoolAsync, dptr, bytesize, pool, hStream); };
   note_pool_use();
   if (is_drivers_error(dptr, bytesize)) return allocate();
-  return charged(bytesize, pointers, allocate, [=] { return *dptr; });
+  return charged(bytesize, pointers, allocate, [=] { return *dptr; }, false);
 }
 
 HEADGATE_HOOK CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool,
@@ -121,7 +122,7 @@ HEADGATE_HOOK CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* dptr, size_t by
   const auto allocate = [=] { return forward(driver.cuMemAllocFromPoolAsync_ptsz, dptr, bytesize, pool, hStream); };
   note_pool_use();
   if (is_drivers_error(dptr, bytesize)) return allocate();
-  return charged(bytesize, pointers, allocate, [=] { return *dptr; });
+  return charged(bytesize, pointers, allocate, [=] { return *dptr; }, false);
 }
 
 HEADGATE_HOOK CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {

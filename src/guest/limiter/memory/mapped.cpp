@@ -1,9 +1,10 @@
 #include "guest/limiter/memory/mapped.hpp"
 
-#include <sched.h>
 #include <sys/mman.h>
 
 #include <cerrno>
+
+#include "guest/limiter/memory/patience.hpp"
 
 namespace headgate::limiter {
 namespace {
@@ -12,7 +13,7 @@ struct Object {
   std::uint64_t bytes;
   std::uint32_t device_index;
   std::uint32_t references;  // handles
-  std::uint32_t mappings;
+  std::uint32_t mappings;   // and releases under way
   std::uint32_t next_free;  // index + 1 of the next free object
 };
 
@@ -31,7 +32,7 @@ constinit Holdings sizes_by_address;    // bytes: of the mapping
 class Guard {
  public:
   Guard() {
-    while (locked.exchange(1, std::memory_order_acquire) != 0) ::sched_yield();
+    for (Patience patience; locked.exchange(1, std::memory_order_acquire) != 0;) patience.wait();
   }
   ~Guard() { locked.store(0, std::memory_order_release); }
   Guard(const Guard&) = delete;
@@ -85,28 +86,40 @@ void mapped_retained(std::uint64_t handle, std::uint64_t address) {
 
 void mapped_at(std::uint64_t address, std::uint64_t size, std::uint64_t handle) {
   const Guard guard;
+  sizes_by_address.put(address, {size, 0});
   Holding found;
   if (!objects_by_handle.look(handle, found)) return;
   ++objects[found.bytes].mappings;
   objects_by_address.put(address, found);
-  sizes_by_address.put(address, {size, 0});
 }
 
-Holding mapped_released(std::uint64_t handle) {
+HandleRelease::HandleRelease(std::uint64_t handle) : handle_(handle), object_(0) {
   const Guard guard;
   Holding found;
-  if (!objects_by_handle.look(handle, found)) return {};
-  const auto index = static_cast<std::uint32_t>(found.bytes);
-  if (objects[index].references != 0) --objects[index].references;
-  if (objects[index].references == 0) objects_by_handle.take(handle, found);
-  return let_go_if_unused(index);
+  if (!objects_by_handle.look(handle, found)) return;
+  object_ = static_cast<std::uint32_t>(found.bytes);
+  known_ = true;
+  Object& object = objects[object_];
+  ++object.mappings;  // keeps the object until it is settled
+  if (--object.references == 0) objects_by_handle.take(handle, found);
+}
+
+Holding HandleRelease::settle(bool succeeded) {
+  if (!known_) return {};
+  const Guard guard;
+  Object& object = objects[object_];
+  --object.mappings;
+  if (succeeded) return let_go_if_unused(object_);
+  ++object.references;
+  objects_by_handle.put(handle_, {object_, 0});
+  return {};
 }
 
 Holding mapped_unmapped(std::uint64_t address) {
   const Guard guard;
   Holding found, size;
-  if (!objects_by_address.take(address, found)) return {};
   sizes_by_address.take(address, size);
+  if (!objects_by_address.take(address, found)) return {};
   const auto index = static_cast<std::uint32_t>(found.bytes);
   if (objects[index].mappings != 0) --objects[index].mappings;
   return let_go_if_unused(index);

@@ -14,10 +14,23 @@ void mapped_created(std::uint64_t handle, Holding holding);
 // One more reference to the object that `address` is mapped to (or that the handle names); nothing where it is unknown.
 void mapped_retained(std::uint64_t handle, std::uint64_t address);
 
+// Notes the mapping's size also where the handle is not ours (an import), so that unmapping a range steps over it.
 void mapped_at(std::uint64_t address, std::uint64_t size, std::uint64_t handle);
 
-// Before the driver releases or unmaps: what to give back if it then succeeds is in `holding` (0 bytes: nothing).
-Holding mapped_released(std::uint64_t handle);
+// Around the driver's release of a handle: the reference leaves the books first, because another thread may be given the
+// same handle the moment the driver has it back. settle(): what to give back (0 bytes: nothing), or undoes after failure.
+class HandleRelease {
+ public:
+  explicit HandleRelease(std::uint64_t handle);
+  Holding settle(bool succeeded);
+
+ private:
+  std::uint64_t handle_;
+  std::uint32_t object_;
+  bool known_ = false;
+};
+
+// After the driver unmapped: what to give back.
 Holding mapped_unmapped(std::uint64_t address);
 // Size of the mapping that starts there; 0 where there is none of ours.
 std::uint64_t mapped_size(std::uint64_t address);

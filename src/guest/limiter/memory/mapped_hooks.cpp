@@ -36,17 +36,17 @@ HEADGATE_HOOK CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUm
   return result;
 }
 
-// The books follow the driver here: a handle or an address is not reused before this thread's call has returned to a
-// program that uses them correctly, and giving back late is the safe side.
 HEADGATE_HOOK CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+  if (!seated()) return forward(driver.cuMemRelease, handle);
+  HandleRelease release(handle);
   const CUresult result = forward(driver.cuMemRelease, handle);
-  if (result == CUDA_SUCCESS && seated()) {
-    const Holding holding = mapped_released(handle);
-    hand_back(holding.device_index, holding.bytes);
-  }
+  const Holding holding = release.settle(result == CUDA_SUCCESS);
+  hand_back(holding.device_index, holding.bytes);
   return result;
 }
 
+// The books follow the driver here: addresses are the program's own to give, and it maps nothing there before the call
+// has returned.
 // One call may unmap several neighbouring mappings.
 HEADGATE_HOOK CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
   const CUresult result = forward(driver.cuMemUnmap, ptr, size);

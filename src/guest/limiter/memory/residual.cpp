@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 
+#include "guest/bare/scratch.hpp"
 #include "guest/ledger/slot.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/membership.hpp"
@@ -13,12 +15,14 @@ namespace {
 
 constexpr std::int64_t kFresh = 50'000'000;
 constexpr unsigned kMaxListed = 1024;
+using Entries = abi::nvmlProcessInfo_v2_t[kMaxListed];
 
 enum class NvmlState : std::uint32_t { untried, ready, failed };
 
 std::atomic<NvmlState> nvml_state{NvmlState::untried};
 std::atomic<std::uint64_t> summed[ledger::kMaxDevices];
 std::atomic<std::int64_t> summed_at[ledger::kMaxDevices];
+std::atomic<bool> due[ledger::kMaxDevices];
 
 // A reference of our own, kept: the program may shut its own down while we still look.
 bool nvml_ready() {
@@ -30,8 +34,8 @@ bool nvml_ready() {
 }
 
 // Both lists name a process that computes and draws; its figure is the same in both, so the larger one counts.
-template <typename List, typename Entry>
-std::uint64_t listed_bytes(List* const& list, abi::nvmlDevice_t device, unsigned pid, Entry (&entries)[kMaxListed]) {
+template <typename List>
+std::uint64_t listed_bytes(List* const& list, abi::nvmlDevice_t device, unsigned pid, Entries& entries) {
   unsigned count = kMaxListed;
   if (forward(list, device, &count, entries) != abi::NVML_SUCCESS) return 0;
   for (unsigned i = 0; i < count && i < kMaxListed; ++i) {
@@ -43,8 +47,10 @@ std::uint64_t listed_bytes(List* const& list, abi::nvmlDevice_t device, unsigned
 std::uint64_t nvml_bytes_of(const char* uuid, unsigned pid) {
   abi::nvmlDevice_t device = nullptr;
   if (forward(nvml.nvmlDeviceGetHandleByUUID, uuid, &device) != abi::NVML_SUCCESS) return 0;
-  // 24 KiB: rare, and on the stack of a call that the driver itself uses more for.
-  abi::nvmlProcessInfo_v2_t entries[kMaxListed];
+  // 24 KiB, more than the whole stack that some threads have.
+  const bare::Scratch<Entries> scratch;
+  if (!scratch) return 0;
+  Entries& entries = *scratch;
   std::uint64_t compute = 0, graphics = 0;
   if (nvml.nvmlDeviceGetComputeRunningProcesses_v3 != nullptr) {
     compute = listed_bytes(nvml.nvmlDeviceGetComputeRunningProcesses_v3, device, pid, entries);
@@ -59,6 +65,7 @@ std::uint64_t nvml_bytes_of(const char* uuid, unsigned pid) {
 }  // namespace
 
 void refresh_residual(std::uint32_t device_index) {
+  if (device_index < ledger::kMaxDevices) due[device_index].store(false, std::memory_order_relaxed);
   if (!seated() || device_index >= ledger::kMaxDevices || !nvml_ready()) return;
   // Threads allocate and free meanwhile. The ledger holds what NVML shows if it is read on both sides of it: bytes are
   // reserved before the driver has them and given back after, so the larger reading never counts them as residual.
@@ -84,8 +91,20 @@ std::uint64_t share_residual_now(std::uint32_t device_index) {
   return sum;
 }
 
-std::uint64_t share_residual(std::uint32_t device_index) {
-  const std::int64_t age = coarse_now_ns() - summed_at[device_index].load(std::memory_order_relaxed);
+void residual_is_due(std::uint32_t device_index) {
+  if (device_index < ledger::kMaxDevices) due[device_index].store(true, std::memory_order_relaxed);
+}
+
+void measure_residual_if_due(std::uint32_t device_index) {
+  if (!due[device_index].load(std::memory_order_relaxed)) [[likely]] return;
+  if (!due[device_index].exchange(false)) return;
+  const int saved = errno;
+  refresh_residual(device_index);
+  errno = saved;
+}
+
+std::uint64_t share_residual(std::uint32_t device_index, std::int64_t now_ns) {
+  const std::int64_t age = now_ns - summed_at[device_index].load(std::memory_order_relaxed);
   if (age >= 0 && age < kFresh) [[likely]] return summed[device_index].load(std::memory_order_relaxed);
   return share_residual_now(device_index);
 }
@@ -97,6 +116,7 @@ std::uint64_t own_residual(std::uint32_t device_index) {
 void residual_reset_after_fork() {
   nvml_state.store(NvmlState::untried, std::memory_order_relaxed);
   for (auto& when : summed_at) when.store(-kFresh, std::memory_order_relaxed);
+  for (auto& device : due) device.store(false, std::memory_order_relaxed);
 }
 
 }  // namespace headgate::limiter

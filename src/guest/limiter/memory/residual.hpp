@@ -10,8 +10,15 @@ namespace headgate::limiter {
 // Measures this process's residual on a device of the pages and stores it in our slot. Calls NVML: for rare calls only.
 void refresh_residual(std::uint32_t device_index);
 
-// Of all live processes of the share; at most 50 ms old, this process's own part current.
-std::uint64_t share_residual(std::uint32_t device_index);
+// A context came: its memory is measured before the next allocation on that device, not at once, since asking NVML for
+// the first time takes a process milliseconds that a program without allocations need not spend.
+void residual_is_due(std::uint32_t device_index);
+
+// Where it is due; else one relaxed load.
+void measure_residual_if_due(std::uint32_t device_index);
+
+// Of all live processes of the share; at most 50 ms old, this process's own part current. now_ns: coarse_now_ns().
+std::uint64_t share_residual(std::uint32_t device_index, std::int64_t now_ns);
 
 // The same, summed now.
 std::uint64_t share_residual_now(std::uint32_t device_index);

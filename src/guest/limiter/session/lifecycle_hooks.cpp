@@ -2,6 +2,7 @@
 #include <cerrno>
 
 #include "guest/limiter/compute/compute.hpp"
+#include "guest/limiter/memory/charge.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/membership.hpp"
@@ -11,13 +12,13 @@ using namespace headgate::limiter;
 
 namespace {
 
-// A context exists now on this device: the meter can start, and the context's own memory can be measured.
+// A context exists now on this device: the meter can start, and the context's own memory is to be measured.
 CUresult after_creation(CUresult result, CUdevice device) {
   if (result != CUDA_SUCCESS) return result;
   const Place place = place_of(device);
   if (place.standing != Standing::held) return result;
   const int saved = errno;
-  refresh_residual(place.device_index);
+  residual_is_due(place.device_index);
   compute_start();
   errno = saved;
   return result;
@@ -28,21 +29,47 @@ bool shut_out(CUdevice device) {
   return place_of(device).standing == Standing::outside && session.membership.load() == Membership::refused;
 }
 
-void forget(CUcontext context) {
-  if (seated()) compute_forget_context(context);
+std::uint64_t owner(CUcontext context) { return reinterpret_cast<std::uintptr_t>(context); }
+
+// Null means the current context to none of the calls below, so nothing of ours goes with it.
+template <typename Destroy>
+CUresult destroyed(CUcontext context, Destroy destroy) {
+  if (!seated() || context == nullptr) return destroy();
+  // The meter's events die with their context, so it lets go of them first.
+  compute_forget_context(context);
+  context_may_go(owner(context));
+  const CUresult result = destroy();
+  if (result == CUDA_SUCCESS) context_gone(owner(context));
+  return result;
 }
 
-void forget_primary(CUdevice device) {
-  if (!seated()) return;
+bool primary_is_active(CUdevice device) {
   unsigned flags = 0;
   int active = 0;
-  if (forward(driver.cuDevicePrimaryCtxGetState, device, &flags, &active) != CUDA_SUCCESS || active == 0) return;
+  return forward(driver.cuDevicePrimaryCtxGetState, device, &flags, &active) == CUDA_SUCCESS && active != 0;
+}
+
+// The primary context where there is one; its handle shows only by retaining it.
+CUcontext primary_of(CUdevice device) {
+  if (!primary_is_active(device)) return nullptr;
   CUcontext context = nullptr;
-  if (forward(driver.cuDevicePrimaryCtxRetain, &context, device) != CUDA_SUCCESS) return;
-  compute_forget_context(context);
+  if (forward(driver.cuDevicePrimaryCtxRetain, &context, device) != CUDA_SUCCESS) return nullptr;
   if (forward(driver.cuDevicePrimaryCtxRelease_v2, device) == CUDA_ERROR_NOT_FOUND) {
     forward(driver.cuDevicePrimaryCtxRelease, device);
   }
+  return context;
+}
+
+// A reset destroys it, a release only if it was the last; which it was shows afterwards.
+template <typename Destroy>
+CUresult primary_destroyed(CUdevice device, bool surely, Destroy destroy) {
+  const CUcontext context = seated() ? primary_of(device) : nullptr;
+  if (context == nullptr) return destroy();
+  compute_forget_context(context);
+  context_may_go(owner(context));
+  const CUresult result = destroy();
+  if (result == CUDA_SUCCESS && (surely || !primary_is_active(device))) context_gone(owner(context));
+  return result;
 }
 
 }  // namespace
@@ -84,40 +111,34 @@ HEADGATE_HOOK CUresult cuGreenCtxCreate(CUgreenCtx* phCtx, CUdevResourceDesc des
   return after_creation(forward(driver.cuGreenCtxCreate, phCtx, desc, dev, flags), dev);
 }
 
-// The meter's events die with their context, so it lets go of them first.
 HEADGATE_HOOK CUresult cuCtxDestroy(CUcontext ctx) {
-  forget(ctx);
-  return forward(driver.cuCtxDestroy, ctx);
+  return destroyed(ctx, [=] { return forward(driver.cuCtxDestroy, ctx); });
 }
 
 HEADGATE_HOOK CUresult cuCtxDestroy_v2(CUcontext ctx) {
-  forget(ctx);
-  return forward(driver.cuCtxDestroy_v2, ctx);
+  return destroyed(ctx, [=] { return forward(driver.cuCtxDestroy_v2, ctx); });
 }
 
+// Whether this was the last user does not show, so the books keep what it held: too much rather than too little.
 HEADGATE_HOOK CUresult cuCtxDetach(CUcontext ctx) {
-  forget(ctx);
+  if (seated()) compute_forget_context(ctx);
   return forward(driver.cuCtxDetach, ctx);
 }
 
 HEADGATE_HOOK CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
-  forget_primary(dev);
-  return forward(driver.cuDevicePrimaryCtxRelease, dev);
+  return primary_destroyed(dev, false, [=] { return forward(driver.cuDevicePrimaryCtxRelease, dev); });
 }
 
 HEADGATE_HOOK CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
-  forget_primary(dev);
-  return forward(driver.cuDevicePrimaryCtxRelease_v2, dev);
+  return primary_destroyed(dev, false, [=] { return forward(driver.cuDevicePrimaryCtxRelease_v2, dev); });
 }
 
 HEADGATE_HOOK CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
-  forget_primary(dev);
-  return forward(driver.cuDevicePrimaryCtxReset, dev);
+  return primary_destroyed(dev, true, [=] { return forward(driver.cuDevicePrimaryCtxReset, dev); });
 }
 
 HEADGATE_HOOK CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) {
-  forget_primary(dev);
-  return forward(driver.cuDevicePrimaryCtxReset_v2, dev);
+  return primary_destroyed(dev, true, [=] { return forward(driver.cuDevicePrimaryCtxReset_v2, dev); });
 }
 
 namespace {

@@ -28,8 +28,10 @@ const char* name_of(LogLevel level) {
 
 void set_log_level(LogLevel level) { highest.store(level, std::memory_order_relaxed); }
 
+bool log_wanted(LogLevel level) { return level != LogLevel::off && level <= highest.load(std::memory_order_relaxed); }
+
 void log_line(LogLevel level, const char* format, ...) {
-  if (level == LogLevel::off || level > highest.load(std::memory_order_relaxed)) return;
+  if (!log_wanted(level)) return;
   const int saved = errno;
   char buffer[1024];
   bare::Text text(buffer);

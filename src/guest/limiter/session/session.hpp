@@ -39,6 +39,7 @@ std::uint32_t current_device_index();
 // One line on stderr at level error, warn, info or debug if HEADGATE_LOG allows; never allocates. printf-like subset:
 // %s %u %d %lu %lx.
 enum class LogLevel : std::uint32_t { off, error, warn, info, debug };
+bool log_wanted(LogLevel level);
 __attribute__((format(printf, 2, 3))) void log_line(LogLevel level, const char* format, ...);
 
 }  // namespace headgate::limiter

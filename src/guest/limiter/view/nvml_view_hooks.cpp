@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include "guest/bare/scratch.hpp"
 #include "guest/ledger/slot.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/membership.hpp"
@@ -13,6 +14,7 @@ using namespace headgate::limiter;
 
 namespace {
 
+namespace bare = headgate::bare;
 namespace ledger = headgate::ledger;
 
 constexpr unsigned kMaxListed = 512;
@@ -30,7 +32,9 @@ bool in_share(unsigned pid) {
 template <typename Entry, typename List>
 nvmlReturn_t share_processes(List* const& list, nvmlDevice_t device, unsigned* count, Entry* entries) {
   if (count == nullptr || nvml_device_index(device) == kNoDevice) return forward(list, device, count, entries);
-  Entry all[kMaxListed];
+  const bare::Scratch<Entry[kMaxListed]> scratch;
+  if (!scratch) return NVML_ERROR_OPERATING_SYSTEM;
+  Entry(&all)[kMaxListed] = *scratch;
   unsigned listed = kMaxListed;
   const nvmlReturn_t result = forward(list, device, &listed, all);
   if (result != NVML_SUCCESS) return forward(list, device, count, entries);

@@ -1,0 +1,84 @@
+#include "guest/ledger/compute_account.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <vector>
+
+namespace headgate::ledger {
+namespace {
+
+struct Span {
+  std::int64_t from, to;
+};
+
+std::int64_t union_us(const std::vector<Span>& spans, std::int64_t base, std::int64_t length_us) {
+  std::vector<bool> held(static_cast<std::size_t>(length_us));
+  for (const Span& span : spans)
+    for (std::int64_t us = (span.from - base + 500) / 1'000; us < (span.to - base + 500) / 1'000; ++us)
+      held[static_cast<std::size_t>(us)] = true;
+  return std::count(held.begin(), held.end(), true);
+}
+
+TEST(Coverage, time_that_several_processes_held_is_charged_once_in_whatever_order_they_settle) {
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 200; ++round) {
+    const auto account = std::make_unique<ComputeAccount>();
+    const auto base = static_cast<std::int64_t>(random() % 1'000'000'000) * 1'000'000;
+    std::vector<Span> spans;
+    std::int64_t charged = 0;
+    for (int i = 0; i < 40; ++i) {
+      const auto from = base + static_cast<std::int64_t>(random() % 40'000'000);
+      spans.push_back({from, from + static_cast<std::int64_t>(random() % 5'000'000)});
+    }
+    for (const Span& span : spans) charged += cover(*account, span.from, span.to);
+    EXPECT_EQ(charged, 1'000 * union_us(spans, base / 1'000 * 1'000, 50'000));
+  }
+}
+
+TEST(Coverage, rounding_to_microseconds_leaves_no_bias) {
+  std::mt19937_64 random(11);
+  std::int64_t held = 0, charged = 0;
+  const auto account = std::make_unique<ComputeAccount>();
+  std::int64_t at = 5'000'000'000;
+  for (int i = 0; i < 200'000; ++i) {
+    const auto length = 2'000 + static_cast<std::int64_t>(random() % 3'000);
+    at += 6'000 + static_cast<std::int64_t>(random() % 20'000);  // longer than any interval
+    held += length;
+    charged += cover(*account, at, at + length);
+  }
+  EXPECT_NEAR(static_cast<double>(charged) / static_cast<double>(held), 1.0, 0.001);
+}
+
+TEST(Coverage, a_ring_that_has_come_round_starts_afresh) {
+  const auto account = std::make_unique<ComputeAccount>();
+  EXPECT_EQ(cover(*account, 1'000'000, 2'000'000), 1'000'000);
+  EXPECT_EQ(cover(*account, 1'000'000, 2'000'000), 0);
+  EXPECT_EQ(cover(*account, 1'000'000 + kCoverageSpanNs, 2'000'000 + kCoverageSpanNs), 1'000'000);
+}
+
+TEST(Gate, a_share_that_slept_cannot_run_ahead_of_its_ceiling) {
+  ComputeAccount account{};
+  constexpr std::int64_t kNow = 10'000'000'000, kCatchUp = 6'000'000;
+  std::int64_t passed = 0;
+  while (try_charge(account, kNow, 100'000, 500'000, kCatchUp) == 0) passed += 100'000;
+  EXPECT_EQ(passed, 100'000);
+}
+
+TEST(Gate, a_waiter_that_woke_late_loses_nothing) {
+  ComputeAccount account{};
+  constexpr std::int64_t kCatchUp = 6'000'000;
+  std::int64_t now = 10'000'000'000, passed = 0;
+  const std::int64_t start = now;
+  while (now < start + 1'000'000'000) {
+    const std::int64_t wait = try_charge(account, now, 100'000, 500'000, kCatchUp);
+    if (wait == 0) passed += 100'000;
+    else now += wait + 700'000;  // each wake-up is 0.7 ms late
+  }
+  EXPECT_NEAR(static_cast<double>(passed), 0.5e9, 1e6);
+}
+
+}  // namespace
+}  // namespace headgate::ledger

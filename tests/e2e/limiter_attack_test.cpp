@@ -1,0 +1,175 @@
+// Programs that break careless books: what the limiter owes them, and the share, afterwards.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "guest/ledger/account.hpp"
+#include "guest/ledger/pages.hpp"
+#include "guest/ledger/slot.hpp"
+#include "limiter_race.hpp"
+#include "limiter_run.hpp"
+
+namespace {
+
+using namespace headgate;
+using namespace headgate::e2e;
+
+Tenant attacker(const char* memory, Driver driver = Driver::quiet) {
+  Tenant tenant;
+  tenant.driver = driver;
+  tenant.program = "limiter_attack";
+  tenant.environment = {{"HEADGATE_MEM", memory}, {"HEADGATE_SHARE", "attacked"}};
+  return tenant;
+}
+Tenant witness(const char* memory, Driver driver = Driver::quiet) {
+  Tenant tenant = attacker(memory, driver);
+  tenant.program.clear();
+  tenant.environment["PROBE_WAIT"] = "1";
+  return tenant;
+}
+
+std::uint64_t used_by_share(const Runtime& runtime, std::uint32_t* slots = nullptr) {
+  ledger::SharePages pages;
+  const std::string base = runtime.path() + "/run";
+  if (ledger::open_share(base.c_str(), "attacked", ledger::Access::owner, pages)) return ~0ull;
+  ledger::reap_dead(*pages.usage);
+  const std::uint64_t used = ledger::used_bytes(*pages.usage, 0);
+  if (slots != nullptr) *slots = ledger::live_slots(*pages.usage);
+  ledger::close_pages(pages);
+  return used;
+}
+
+TEST(Mapped, PhysicalMemoryIsFreeWhenTheLastHandleAndTheLastMappingAreGoneAndNotBefore) {
+  const Runtime runtime;
+  EXPECT_EQ(runtime.run(attacker("1000B"), {"mapped"}).out,
+            "create 0\ncreate more 2\nreleased, mapped twice: room no\nmapped once: room no\nretained, unmapped: room no\n"
+            "released: room yes\nall of it: room yes, and one more: no\n");
+}
+
+TEST(Mapped, AHandleThatAnotherThreadIsGivenDuringTheReleaseKeepsItsBytesCharged) {
+  const Runtime runtime;
+  EXPECT_EQ(runtime.run(attacker("1000B"), {"handle-reuse"}).out, "room for 400: yes, for 401: no\n");
+}
+
+TEST(Contexts, MemoryThatADestroyedContextTookAlongIsThereAgain) {
+  const Runtime runtime;
+  const Outcome outcome = runtime.run(attacker("1000B"), {"destroyed", "destroy", "700", "300"});
+  EXPECT_EQ(outcome.out, "took it, again: no\ndestroy 0\nafterwards: yes\nthe other's free: 0\n") << outcome.err;
+}
+
+TEST(Contexts, MemoryThatAResetOrTheLastReleaseOfThePrimaryTookAlongIsThereAgain) {
+  const Runtime runtime;
+  Tenant tenant = attacker("8GiB", Driver::simulated);
+  EXPECT_EQ(runtime.run(tenant, {"destroyed", "reset", "4294967296", "1073741824"}).out,
+            "took it, again: no\nreset 0\nafterwards: yes\nthe other's free: 0\n");
+  EXPECT_EQ(runtime.run(tenant, {"destroyed", "release", "4294967296", "1073741824"}).out,
+            "took it, again: no\nrelease 0, room: no\nrelease 0\nafterwards: yes\nthe other's free: 0\n");
+}
+
+TEST(Threads, AThreadWithTheSmallestStackSurvivesEveryHook) {
+  const Runtime runtime;
+  const Outcome outcome = runtime.run(attacker("1MiB"), {"small-stack"});
+  EXPECT_EQ(outcome.out, "lived\n") << outcome.status << outcome.err;
+}
+
+TEST(Threads, ThatInitialiseAllAtOnceShareOneSlotAndOneLimit) {
+  const Runtime runtime;
+  auto running = runtime.start(attacker("1000B"), {"init-at-once"});
+  EXPECT_EQ(running.next_line(), "16 ready, 10 of 16 took 100 of 1000");
+  std::uint32_t slots = 0;
+  EXPECT_EQ(used_by_share(runtime, &slots), 1000u);
+  EXPECT_EQ(slots, 1u);
+  running.finish();
+}
+
+TEST(Threads, ThatFreeEachOthersPointersTwiceAndStrangersLeaveNothingCharged) {
+  const Runtime runtime;
+  EXPECT_EQ(runtime.run(attacker("1000B"), {"churn"}).out, "all of it: room yes\n");
+}
+
+TEST(Threads, ThatAllocateWhileTheProgramExitsNeitherCrashItNorLeaveBytesCharged) {
+  const Runtime runtime;
+  auto stays = runtime.start(witness("1000B"), {"alloc", "1"});
+  EXPECT_EQ(stays.next_line(), "ready: 0");
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(runtime.run(attacker("1000B"), {"churn-until-exit"}).status, 0);
+  EXPECT_EQ(stays.next_line(), "alloc 1: 0");
+  EXPECT_EQ(used_by_share(runtime), 1u);
+  stays.finish();
+}
+
+TEST(Sizes, NearTheEndOfTheNumbersAreRefusedAndTakeNothing) {
+  const Runtime runtime;
+  EXPECT_EQ(runtime.run(attacker("1000B"), {"huge"}).out, "2 2 2 2 2 2 room yes\n");
+}
+
+TEST(Exec, TheNextProgramOfAProcessDoesNotInheritItsCharges) {
+  const Runtime runtime;
+  auto stays = runtime.start(witness("1001B"), {"alloc", "1"});
+  EXPECT_EQ(stays.next_line(), "ready: 0");
+  EXPECT_EQ(stays.next_line(), "alloc 1: 0");
+  EXPECT_EQ(runtime.run(attacker("1001B"), {"exec"}).out, "room yes\n");
+  stays.finish();
+}
+
+TEST(Pages, ThatAreDeletedUnderALivingProcessHoldItAsBefore) {
+  const Runtime runtime;
+  auto running = runtime.start(attacker("1000B"), {"on-command"});
+  EXPECT_EQ(running.next_line(), "room yes, refused no, info 0");
+  std::filesystem::remove_all(runtime.path() + "/run");
+  running.say("\n");
+  EXPECT_EQ(running.next_line(), "room yes, refused no, info 0");
+  EXPECT_EQ(running.finish().status, 0);
+}
+
+TEST(Kills, InTheMiddleOfAllocationsLeaveTheAccountRight) {
+  const Runtime runtime;
+  auto stays = runtime.start(witness("1000B"), {"alloc", "1"});
+  EXPECT_EQ(stays.next_line(), "ready: 0");
+  EXPECT_EQ(stays.next_line(), "alloc 1: 0");
+  for (int i = 0; i < 20; ++i) {
+    auto victim = runtime.start(attacker("1000B"), {"churn-forever"});
+    EXPECT_EQ(victim.next_line(), "churning");
+    victim.kill_and_wait();
+  }
+  std::uint32_t slots = 0;
+  EXPECT_EQ(used_by_share(runtime, &slots), 1u);
+  EXPECT_EQ(slots, 1u);
+  stays.finish();
+}
+
+// In every round exactly one of the two gets the bytes that only one can have.
+void expect_one_winner(const Runtime& runtime, const Tenant& tenant, const std::string& bytes) {
+  const std::string path = runtime.path() + "/race";
+  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_EQ(ftruncate(file, sizeof(Race)), 0);
+  const auto* race = static_cast<Race*>(mmap(nullptr, sizeof(Race), PROT_READ, MAP_SHARED, file, 0));
+  ASSERT_NE(race, MAP_FAILED);
+  auto first = runtime.start(tenant, {"race", path, "0", bytes});
+  auto second = runtime.start(tenant, {"race", path, "1", bytes});
+  EXPECT_EQ(first.finish().status, 0);
+  EXPECT_EQ(second.finish().status, 0);
+  for (unsigned round = 0; round < kRaceRounds; ++round) {
+    EXPECT_EQ(race->result[0][round] + race->result[1][round], 2u) << "round " << round;  // 0 and OUT_OF_MEMORY
+  }
+  munmap(const_cast<Race*>(race), sizeof(Race));
+  close(file);
+}
+
+TEST(Race, OfTwoProcessesForTheLastByteHasOneWinner) {
+  const Runtime runtime;
+  auto holder = runtime.start(witness("1000B"), {"alloc", "999"});
+  EXPECT_EQ(holder.next_line(), "ready: 0");
+  EXPECT_EQ(holder.next_line(), "alloc 999: 0");
+  expect_one_winner(runtime, attacker("1000B"), "1");
+  holder.finish();
+}
+
+TEST(Race, OfTwoProcessesOverTheSimulatorForTheSameGibibytesHasOneWinner) {
+  const Runtime runtime;
+  expect_one_winner(runtime, attacker("8GiB", Driver::simulated), "5368709120");
+}
+
+}  // namespace

@@ -1,0 +1,24 @@
+// What two racing processes and the test share: a meeting point and each one's results.
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace headgate::e2e {
+
+inline constexpr unsigned kRaceRounds = 200;
+
+struct Race {
+  std::atomic<std::uint32_t> arrived;
+  std::atomic<std::uint32_t> result[2][kRaceRounds];
+
+  // Both have come to their n-th meeting.
+  void meet(std::uint32_t n) {
+    arrived.fetch_add(1);
+    while (arrived.load() < (n + 1) * 2) sched_yield();
+  }
+};
+
+}  // namespace headgate::e2e
