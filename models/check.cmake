@@ -2,7 +2,7 @@
 # Verifies a spin model exhaustively. `sound`: no state violates an assertion; `broken`: one does, and it is an assertion.
 find_program(SPIN spin)
 if(NOT SPIN)
-  message("SKIPPED: spin is not installed (apt-get install spin)")
+  message("skipped: spin is not installed (dev/setup ci)")
   return()
 endif()
 file(REMOVE_RECURSE ${WORK})

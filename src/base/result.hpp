@@ -41,11 +41,11 @@ using Result = std::expected<T, Error>;
 }  // namespace headgate
 
 // TRY(expr): the value of expr, or return its Error from the enclosing function. Not inside coroutine awaits.
-#define TRY(expr)                                                  \
-  ({                                                               \
-    auto headgate_try_result = (expr);                             \
-    if (!headgate_try_result) {                                    \
+#define TRY(expr)                                                     \
+  ({                                                                  \
+    auto headgate_try_result = (expr);                                \
+    if (!headgate_try_result) {                                       \
       return std::unexpected(std::move(headgate_try_result).error()); \
-    }                                                              \
-    std::move(*headgate_try_result);                               \
+    }                                                                 \
+    std::move(*headgate_try_result);                                  \
   })

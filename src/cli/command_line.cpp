@@ -26,17 +26,24 @@ constexpr const char* kOutput = "Output";
 constexpr const char* kWords = "Words";
 
 void say_how(CLI::App& app, Raw& raw) {
-  app.add_option("-o,--output", raw.output, "the form of the answer")->check(CLI::IsMember({"table", "json"}))->type_name("FORM")->group(kOutput);
+  app.add_option("-o,--output", raw.output, "the form of the answer")
+      ->check(CLI::IsMember({"table", "json"}))
+      ->type_name("FORM")
+      ->group(kOutput);
   app.add_flag("--json", raw.json, "the same as --output json")->group(kOutput);
   app.add_flag("--no-color,--no-colour", raw.no_colour, "no colours (also: NO_COLOR)")->group(kOutput);
   app.add_flag("--ascii", raw.ascii, "nothing beyond ASCII")->group(kOutput);
   app.add_flag("-q,--quiet", raw.out.voice.quiet, "no remarks on stderr")->group(kOutput);
-  app.add_flag("-v,--verbose", raw.out.voice.verbose, "remarks on stderr even when it is not a terminal")->group(kOutput);
-  app.add_option("--config", raw.out.config_path, "configuration file instead of /etc/headgate/config.toml")->type_name("FILE")->group(kOutput);
+  app.add_flag("-v,--verbose", raw.out.voice.verbose, "remarks on stderr even when it is not a terminal")
+      ->group(kOutput);
+  app.add_option("--config", raw.out.config_path, "configuration file instead of /etc/headgate/config.toml")
+      ->type_name("FILE")
+      ->group(kOutput);
 }
 
 void say_how_long(CLI::App& app, Raw& raw) {
-  app.add_option("--interval", raw.interval, "time between the two looks that rates come from (100ms)")->type_name("TIME");
+  app.add_option("--interval", raw.interval, "time between the two looks that rates come from (100ms)")
+      ->type_name("TIME");
 }
 
 void say_where(CLI::App& app, Raw& raw) {
@@ -55,13 +62,24 @@ void describe_run(CLI::App& app, Raw& raw) {
   RunOptions& run = raw.out.run;
   CLI::App* word_run = word(app, raw, "run", "run a program inside a share");
   say_where(*word_run, raw);
-  word_run->add_option("-i,--gpu", run.gpu, "which GPUs: 0, 0,2-3, GPU-9c2f, 0000:1b:00.0, all, auto")->type_name("GPUS");
+  word_run->add_option("-i,--gpu", run.gpu, "which GPUs: 0, 0,2-3, GPU-9c2f, 0000:1b:00.0, all, auto")
+      ->type_name("GPUS");
   word_run->add_option("-m,--mem", run.memory, "memory limit on each GPU: 8GiB, 8GB, 50%")->type_name("SIZE");
   word_run->add_option("-c,--compute", run.compute, "share of each GPU's time: 50%, 0.5, 500m")->type_name("PART");
-  word_run->add_option("--name", run.name, "the share's name; programs under one name draw on one account")->type_name("NAME");
-  word_run->add_option("--burst", [&run](const CLI::results_t&) { return run.burst = true; }, "use more while nobody else wants it (needs the daemon)")->type_name("PART");
-  word_run->add_option("--weight", [&run](const CLI::results_t&) { return run.weight = true; }, "share of what is left over (needs the daemon)")->type_name("N");
-  word_run->add_flag("--allow-unheld", run.allow_unheld, "start programs that the limiter cannot be loaded into, unheld");
+  word_run->add_option("--name", run.name, "the share's name; programs under one name draw on one account")
+      ->type_name("NAME");
+  word_run
+      ->add_option(
+          "--burst", [&run](const CLI::results_t&) { return run.burst = true; },
+          "use more while nobody else wants it (needs the daemon)")
+      ->type_name("PART");
+  word_run
+      ->add_option(
+          "--weight", [&run](const CLI::results_t&) { return run.weight = true; },
+          "share of what is left over (needs the daemon)")
+      ->type_name("N");
+  word_run->add_flag("--allow-unheld", run.allow_unheld,
+                     "start programs that the limiter cannot be loaded into, unheld");
   word_run->footer("Write the command after '--': headgate run --mem 8GiB --compute 50% -- python train.py");
   word_run->prefix_command();
 }
@@ -81,7 +99,9 @@ void describe_views(CLI::App& app, Raw& raw) {
   why->add_option("share", raw.out.share, "the share's name; all shares without one")->type_name("SHARE");
   CLI::App* doctor = word(app, raw, "doctor", "checks what headgate needs, and says how to repair it");
   say_where(*doctor, raw);
-  doctor->add_option("--symbols", raw.symbols, "compares a driver library's functions with the table headgate knows")->type_name("LIBRARY...")->expected(1, -1);
+  doctor->add_option("--symbols", raw.symbols, "compares a driver library's functions with the table headgate knows")
+      ->type_name("LIBRARY...")
+      ->expected(1, -1);
 }
 
 void describe_plumbing(CLI::App& app, Raw& raw) {
@@ -97,13 +117,21 @@ void describe_plumbing(CLI::App& app, Raw& raw) {
   }
   CLI::App* fault = word(*sim, raw, "fault", "makes the node's driver and NVML fail, wait or lose a GPU");
   say_where(*fault, raw);
-  fault->add_option("rules", raw.out.rules, "cuMemAlloc_v2:fail=2:after=3,nvml*:delay_us=100,device0:lost ...; 'clear' ends all faults")->required()->type_name("RULES");
+  fault
+      ->add_option("rules", raw.out.rules,
+                   "cuMemAlloc_v2:fail=2:after=3,nvml*:delay_us=100,device0:lost ...; 'clear' ends all faults")
+      ->required()
+      ->type_name("RULES");
   CLI::App* config = app.add_subcommand("config", "the configuration")->group(kWords);
   config->require_subcommand(1);
   word(*config, raw, "check", "reads the configuration and names what is wrong in it");
-  word(*config, raw, "show", "every key with its value")->add_flag("--origin", raw.out.origin, "where each value comes from");
+  word(*config, raw, "show", "every key with its value")
+      ->add_flag("--origin", raw.out.origin, "where each value comes from");
   CLI::App* completion = word(app, raw, "completion", "prints a completion script for a shell");
-  completion->add_option("shell", raw.out.shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}))->type_name("SHELL");
+  completion->add_option("shell", raw.out.shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}))
+      ->type_name("SHELL");
   word(app, raw, "version", "headgate's version");
 }
 
@@ -190,8 +218,10 @@ Result<std::uint64_t> milliseconds(std::string_view text) {
   std::uint64_t number = 0;
   const std::string_view unit = text.substr(digits);
   const std::uint64_t scale = unit == "ms" ? 1 : unit == "s" ? 1000 : 0;
-  if (scale == 0 || !grant::whole_number(text.substr(0, digits), 100'000, number) || number * scale < 10 || number * scale > 60'000) {
-    return fail(ErrorCode::usage, "--interval '" + std::string(text) + "' is not understood", "accepted: 10ms to 60s, such as 500ms or 1s");
+  if (scale == 0 || !grant::whole_number(text.substr(0, digits), 100'000, number) || number * scale < 10 ||
+      number * scale > 60'000) {
+    return fail(ErrorCode::usage, "--interval '" + std::string(text) + "' is not understood",
+                "accepted: 10ms to 60s, such as 500ms or 1s");
   }
   return number * scale;
 }
@@ -201,7 +231,9 @@ Result<void> take_command(const CLI::App& app, const Split& written, Invocation&
   out.run.command = app.remaining();
   if (!out.run.command.empty() && (written.marked || out.run.command.front().starts_with("-"))) {
     const bool option = out.run.command.front().starts_with("-");
-    return fail(ErrorCode::usage, std::string("run has no ") + (option ? "option '" : "word '") + harmless(out.run.command.front()) + "'", "see 'headgate run --help'; write '--' before the command");
+    return fail(ErrorCode::usage,
+                std::string("run has no ") + (option ? "option '" : "word '") + harmless(out.run.command.front()) + "'",
+                "see 'headgate run --help'; write '--' before the command");
   }
   if (written.marked) out.run.command = written.behind;
   for (std::size_t i = 0; i + 1 < out.run.command.size(); ++i) {
@@ -230,7 +262,8 @@ std::unexpected<Error> unknown_word(const CLI::App& app) {
   const std::string see = "see 'headgate " + (name.empty() ? "" : name + " ") + "--help'";
   if (text.starts_with("-")) return fail(ErrorCode::usage, owner + " has no option '" + text + "'", see);
   const std::string words = words_of(*at);
-  return fail(ErrorCode::usage, owner + (words.empty() ? " takes no word '" : " has no word '") + text + "'", words.empty() ? see : "accepted: " + words);
+  return fail(ErrorCode::usage, owner + (words.empty() ? " takes no word '" : " has no word '") + text + "'",
+              words.empty() ? see : "accepted: " + words);
 }
 
 }  // namespace
@@ -255,8 +288,10 @@ Result<Invocation> parse(int argc, const char* const* argv) {
     return unknown_word(*app);
   } catch (const CLI::ParseError& error) {
     const CLI::App* at = chosen(*app, name);
-    if (name == "sim" || name == "config") return fail(ErrorCode::usage, name + " needs a word", "accepted: " + words_of(*at));
-    return fail(ErrorCode::usage, (name.empty() ? "" : name + ": ") + error.what(), "see 'headgate " + (name.empty() ? "" : name + " ") + "--help'");
+    if (name == "sim" || name == "config")
+      return fail(ErrorCode::usage, name + " needs a word", "accepted: " + words_of(*at));
+    return fail(ErrorCode::usage, (name.empty() ? "" : name + ": ") + error.what(),
+                "see 'headgate " + (name.empty() ? "" : name + " ") + "--help'");
   }
   const CLI::App* at = chosen(*app, name);
   if (raw.out.word.empty()) raw.out.word = name.empty() ? "status" : name;
@@ -267,7 +302,9 @@ Result<Invocation> parse(int argc, const char* const* argv) {
   if (name == "run") {
     if (auto taken = take_command(*at, written, raw.out); !taken) return std::unexpected(taken.error());
   }
-  if (written.marked && name != "run") return fail(ErrorCode::usage, "'--' and a command stand only behind 'run'", "such as: headgate run --mem 8GiB -- python train.py");
+  if (written.marked && name != "run")
+    return fail(ErrorCode::usage, "'--' and a command stand only behind 'run'",
+                "such as: headgate run --mem 8GiB -- python train.py");
   if (name == "demo" || name == "bench") raw.out.rest = at->remaining();
   return raw.out;
 }

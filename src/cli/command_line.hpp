@@ -13,7 +13,7 @@ namespace headgate::cli {
 
 struct RunOptions {
   std::optional<std::string> gpu, memory, compute, name;  // as written; null where not given
-  bool burst = false;    // need the daemon
+  bool burst = false;                                     // need the daemon
   bool weight = false;
   bool allow_unheld = false;
   std::vector<std::string> command;
@@ -32,7 +32,7 @@ struct Invocation {
   std::string rules;                    // sim fault
   std::vector<std::string> libraries;   // doctor --symbols
   std::vector<std::string> rest;        // demo and bench: their own words
-  std::uint64_t interval_ms = 100;     // status, ps: between the two looks
+  std::uint64_t interval_ms = 100;      // status, ps: between the two looks
   bool origin = false;                  // config show
   RunOptions run;
 };

@@ -79,19 +79,26 @@ TEST(CommandLine, EachBadLimitHasItsExactSentence) {
       {"0m", "--mem '0m' is zero", "accepted: 8GiB, 8G, 1.5GiB, 800MiB, 8GB (decimal) or 50% of the card"},
       {"abc", "--mem 'abc' is not understood", "accepted: 8GiB, 8G, 1.5GiB, 800MiB, 8GB (decimal) or 50% of the card"},
       {"-1", "--mem '-1' is negative", "accepted: 8GiB, 8G, 1.5GiB, 800MiB, 8GB (decimal) or 50% of the card"},
-      {"1e9GiB", "--mem '1e9GiB' is not understood", "accepted: 8GiB, 8G, 1.5GiB, 800MiB, 8GB (decimal) or 50% of the card"},
-      {"8000", "--mem '8000' has no unit", "did you mean 8000MiB? accepted: 8GiB, 8G, 1.5GiB, 800MiB, 8GB (decimal) or 50% of the card"},
-      {"99999999999999G", "--mem '99999999999999G' is too large", "accepted: 8GiB, 8G, 1.5GiB, 800MiB, 8GB (decimal) or 50% of the card"},
+      {"1e9GiB", "--mem '1e9GiB' is not understood",
+       "accepted: 8GiB, 8G, 1.5GiB, 800MiB, 8GB (decimal) or 50% of the card"},
+      {"8000", "--mem '8000' has no unit",
+       "did you mean 8000MiB? accepted: 8GiB, 8G, 1.5GiB, 800MiB, 8GB (decimal) or 50% of the card"},
+      {"99999999999999G", "--mem '99999999999999G' is too large",
+       "accepted: 8GiB, 8G, 1.5GiB, 800MiB, 8GB (decimal) or 50% of the card"},
   };
   for (const auto& row : memory) {
     const auto parsed = memory_option("--mem", row.text);
     ASSERT_FALSE(parsed);
     EXPECT_EQ(parsed.error(), (Error{ErrorCode::usage, row.message, row.hint}));
   }
-  EXPECT_EQ(compute_option("--compute", "0").error(), (Error{ErrorCode::usage, "--compute '0' is zero", "accepted: 50%, 0.5 or 500m: more than 0, at most one GPU"}));
+  EXPECT_EQ(
+      compute_option("--compute", "0").error(),
+      (Error{ErrorCode::usage, "--compute '0' is zero", "accepted: 50%, 0.5 or 500m: more than 0, at most one GPU"}));
   EXPECT_EQ(compute_option("--compute", "101%").error(),
-            (Error{ErrorCode::usage, "--compute '101%' is more than a whole GPU", "accepted: 50%, 0.5 or 500m: more than 0, at most one GPU"}));
-  EXPECT_EQ(compute_option("--compute", "50").error().hint, "did you mean 50%? accepted: 50%, 0.5 or 500m: more than 0, at most one GPU");
+            (Error{ErrorCode::usage, "--compute '101%' is more than a whole GPU",
+                   "accepted: 50%, 0.5 or 500m: more than 0, at most one GPU"}));
+  EXPECT_EQ(compute_option("--compute", "50").error().hint,
+            "did you mean 50%? accepted: 50%, 0.5 or 500m: more than 0, at most one GPU");
 }
 
 Gpus one_card() {
@@ -109,7 +116,8 @@ TEST(Wish, MoreMemoryThanTheCardIsRefusedNamingBoth) {
   const char* const none[] = {nullptr};
   const auto grant = make_grant(wish, one_card(), {0}, none, std::nullopt);
   ASSERT_FALSE(grant);
-  EXPECT_EQ(grant.error(), (Error{ErrorCode::no_capacity, "--mem 200GiB is more than GPU 0 (H200) has: 141.0 GiB", "ask for at most 141.0 GiB, or choose another GPU with --gpu"}));
+  EXPECT_EQ(grant.error(), (Error{ErrorCode::no_capacity, "--mem 200GiB is more than GPU 0 (H200) has: 141.0 GiB",
+                                  "ask for at most 141.0 GiB, or choose another GPU with --gpu"}));
 }
 
 TEST(Wish, AnOptionWinsOverTheEnvironmentAndThatOverTheConfiguration) {
@@ -130,7 +138,9 @@ TEST(Wish, AnUnreadableEnvironmentIsAnErrorNotNoLimit) {
   const char* const environment[] = {"CUDA_MEM_LIMIT=0", nullptr};
   const auto grant = make_grant({}, one_card(), {0}, environment, std::nullopt);
   ASSERT_FALSE(grant);
-  EXPECT_EQ(grant.error().message, "the environment variable CUDA_MEM_LIMIT='0' is zero; accepted: bytes, or a number with k, m, g or t (binary), such as 3g, 1.5G or 1000m");
+  EXPECT_EQ(grant.error().message,
+            "the environment variable CUDA_MEM_LIMIT='0' is zero; accepted: bytes, or a number with k, m, g or t "
+            "(binary), such as 3g, 1.5G or 1000m");
 }
 
 TEST(Wish, AnUnknownGpuIsNamedWithThoseThatAreThere) {
@@ -165,7 +175,8 @@ TEST(Completion, KnowsEveryWordInEveryShell) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const auto script = completion_script(shell, word_tree());
     ASSERT_TRUE(script);
-    for (const char* word : {"run", "status", "ps", "free", "why", "doctor", "sim", "truth", "config", "completion", "version", "demo", "bench"}) {
+    for (const char* word : {"run", "status", "ps", "free", "why", "doctor", "sim", "truth", "config", "completion",
+                             "version", "demo", "bench"}) {
       EXPECT_NE(script->find(word), std::string::npos) << shell << " " << word;
     }
   }

@@ -54,7 +54,8 @@ _headgate() {
     case ${COMP_WORDS[i]} in
       --) COMPREPLY=($(compgen -A command -A file -- "$current")); return ;;
       =) option=${COMP_WORDS[i - 1]}; i=$((i + 1)) ;;
-      )" + valued_pattern(tree) + R"()
+      )" +
+         valued_pattern(tree) + R"()
         option=${COMP_WORDS[i]}
         [[ ${COMP_WORDS[i + 1]} == = ]] && i=$((i + 1))
         i=$((i + 1)) ;;
@@ -81,7 +82,8 @@ _headgate() {
     return
   fi
   case "$path" in
-    "") words=")" + candidates(tree) + "\" ;;\n" + branches + R"(    *) words="" ;;
+    "") words=")" +
+         candidates(tree) + "\" ;;\n" + branches + R"(    *) words="" ;;
   esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
   if [[ $path == run && $current != -* ]]; then
@@ -108,7 +110,8 @@ std::string zsh(const WordTree& tree) {
 _headgate() {
   local -a words_of_headgate
   words_of_headgate=(
-)" + words + R"(  )
+)" + words +
+         R"(  )
   if (( CURRENT == 2 )); then
     _describe 'word' words_of_headgate
     return
@@ -120,7 +123,8 @@ _headgate() {
     return
   fi
   case ${words[2]} in
-)" + branches + R"(  esac
+)" + branches +
+         R"(  esac
 }
 _headgate "$@"
 )";
@@ -129,7 +133,8 @@ _headgate "$@"
 void fish_lines(const WordTree& tree, const std::string& condition, std::string& out) {
   for (const auto& option : tree.options) {
     const bool is_long = option.starts_with("--");
-    out += "complete -c headgate -n " + quoted(condition) + (is_long ? " -l " + option.substr(2) : " -s " + option.substr(1)) + "\n";
+    out += "complete -c headgate -n " + quoted(condition) +
+           (is_long ? " -l " + option.substr(2) : " -s " + option.substr(1)) + "\n";
   }
 }
 
@@ -138,7 +143,9 @@ std::string fish(const WordTree& tree) {
   for (const auto& word : tree.words) {
     out += "complete -c headgate -n __fish_use_subcommand -a " + word.name + " -d " + quoted(word.summary) + "\n";
     const std::string condition = "__fish_seen_subcommand_from " + word.name;
-    for (const auto& inner : word.words) out += "complete -c headgate -n " + quoted(condition) + " -a " + inner.name + " -d " + quoted(inner.summary) + "\n";
+    for (const auto& inner : word.words)
+      out +=
+          "complete -c headgate -n " + quoted(condition) + " -a " + inner.name + " -d " + quoted(inner.summary) + "\n";
     if (word.name == "completion") out += "complete -c headgate -n " + quoted(condition) + " -a 'bash zsh fish'\n";
     if (word.name == "run") out += "complete -c headgate -n " + quoted(condition) + " -F\n";
     fish_lines(word, condition, out);
@@ -152,7 +159,8 @@ Result<std::string> completion_script(std::string_view shell, const WordTree& tr
   if (shell == "bash") return bash(tree);
   if (shell == "zsh") return zsh(tree);
   if (shell == "fish") return fish(tree);
-  return fail(ErrorCode::usage, "completion: no script for the shell '" + std::string(shell) + "'", "accepted: bash, zsh or fish");
+  return fail(ErrorCode::usage, "completion: no script for the shell '" + std::string(shell) + "'",
+              "accepted: bash, zsh or fish");
 }
 
 }  // namespace headgate::cli

@@ -13,7 +13,8 @@ namespace {
 
 using namespace abi;
 
-constexpr std::string_view kNoDriverHint = "no NVIDIA driver is needed to try it: 'headgate run --sim ...' uses a simulated GPU";
+constexpr std::string_view kNoDriverHint =
+    "no NVIDIA driver is needed to try it: 'headgate run --sim ...' uses a simulated GPU";
 
 struct Nvml {
   void* library = nullptr;
@@ -37,13 +38,18 @@ Result<Nvml> load(const std::string& file) {
   nvml.library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (nvml.library == nullptr) {
     const char* error = ::dlerror();
-    return fail(ErrorCode::unreachable, std::string("no NVIDIA driver here: ") + (error != nullptr ? error : file.c_str()), std::string(kNoDriverHint));
+    return fail(ErrorCode::unreachable,
+                std::string("no NVIDIA driver here: ") + (error != nullptr ? error : file.c_str()),
+                std::string(kNoDriverHint));
   }
-#define NVML_FN(name, kind, parameters, arguments) nvml.name = reinterpret_cast<name##_t*>(::dlsym(nvml.library, #name));
+#define NVML_FN(name, kind, parameters, arguments) \
+  nvml.name = reinterpret_cast<name##_t*>(::dlsym(nvml.library, #name));
 #include "guest/abi/nvml_table.def"
-  if (nvml.nvmlInit_v2 == nullptr || nvml.nvmlDeviceGetCount_v2 == nullptr || nvml.nvmlDeviceGetHandleByIndex_v2 == nullptr ||
-      nvml.nvmlDeviceGetUUID == nullptr || nvml.nvmlDeviceGetName == nullptr || nvml.nvmlDeviceGetMemoryInfo == nullptr) {
-    return fail(ErrorCode::unreachable, file + " lacks functions that every NVML since 2013 has", "headgate doctor --symbols " + file + " lists them");
+  if (nvml.nvmlInit_v2 == nullptr || nvml.nvmlDeviceGetCount_v2 == nullptr ||
+      nvml.nvmlDeviceGetHandleByIndex_v2 == nullptr || nvml.nvmlDeviceGetUUID == nullptr ||
+      nvml.nvmlDeviceGetName == nullptr || nvml.nvmlDeviceGetMemoryInfo == nullptr) {
+    return fail(ErrorCode::unreachable, file + " lacks functions that every NVML since 2013 has",
+                "headgate doctor --symbols " + file + " lists them");
   }
   return nvml;
 }
@@ -75,11 +81,18 @@ void read_pids(const Nvml& nvml, nvmlDevice_t device, Gpu& gpu) {
 
 void read_state(const Nvml& nvml, nvmlDevice_t device, Gpu& gpu) {
   nvmlUtilization_t utilization{};
-  if (nvml.nvmlDeviceGetUtilizationRates != nullptr && nvml.nvmlDeviceGetUtilizationRates(device, &utilization) == NVML_SUCCESS) gpu.busy_percent = utilization.gpu;
+  if (nvml.nvmlDeviceGetUtilizationRates != nullptr &&
+      nvml.nvmlDeviceGetUtilizationRates(device, &utilization) == NVML_SUCCESS)
+    gpu.busy_percent = utilization.gpu;
   unsigned value = 0;
-  if (nvml.nvmlDeviceGetTemperature != nullptr && nvml.nvmlDeviceGetTemperature(device, NVML_TEMPERATURE_GPU, &value) == NVML_SUCCESS) gpu.temperature_c = value;
-  if (nvml.nvmlDeviceGetPowerUsage != nullptr && nvml.nvmlDeviceGetPowerUsage(device, &value) == NVML_SUCCESS) gpu.power_mw = value;
-  if (nvml.nvmlDeviceGetEnforcedPowerLimit != nullptr && nvml.nvmlDeviceGetEnforcedPowerLimit(device, &value) == NVML_SUCCESS) gpu.power_limit_mw = value;
+  if (nvml.nvmlDeviceGetTemperature != nullptr &&
+      nvml.nvmlDeviceGetTemperature(device, NVML_TEMPERATURE_GPU, &value) == NVML_SUCCESS)
+    gpu.temperature_c = value;
+  if (nvml.nvmlDeviceGetPowerUsage != nullptr && nvml.nvmlDeviceGetPowerUsage(device, &value) == NVML_SUCCESS)
+    gpu.power_mw = value;
+  if (nvml.nvmlDeviceGetEnforcedPowerLimit != nullptr &&
+      nvml.nvmlDeviceGetEnforcedPowerLimit(device, &value) == NVML_SUCCESS)
+    gpu.power_limit_mw = value;
 }
 
 Result<Gpu> read_gpu(const Nvml& nvml, std::uint32_t index) {
@@ -93,7 +106,8 @@ Result<Gpu> read_gpu(const Nvml& nvml, std::uint32_t index) {
   if (nvml.nvmlDeviceGetUUID(device, text.data(), text.size()) == NVML_SUCCESS) gpu.uuid = text.data();
   if (nvml.nvmlDeviceGetName(device, text.data(), text.size()) == NVML_SUCCESS) gpu.model = text.data();
   nvmlPciInfo_t pci{};
-  if (nvml.nvmlDeviceGetPciInfo_v3 != nullptr && nvml.nvmlDeviceGetPciInfo_v3(device, &pci) == NVML_SUCCESS) gpu.pci_bus_id = pci.busId;
+  if (nvml.nvmlDeviceGetPciInfo_v3 != nullptr && nvml.nvmlDeviceGetPciInfo_v3(device, &pci) == NVML_SUCCESS)
+    gpu.pci_bus_id = pci.busId;
   read_memory(nvml, device, gpu);
   read_state(nvml, device, gpu);
   read_pids(nvml, device, gpu);
@@ -118,13 +132,16 @@ Result<Gpus> read_gpus(const Source& source) {
   if (!source.simulated_directory.empty()) ::setenv("HEADGATE_SIM_DIR", source.simulated_directory.c_str(), 1);
   const Nvml nvml = TRY(load(source.library));
   if (const auto result = nvml.nvmlInit_v2(); result != NVML_SUCCESS) {
-    return fail(ErrorCode::unreachable, "the NVIDIA driver does not answer: " + why(result), std::string(kNoDriverHint));
+    return fail(ErrorCode::unreachable, "the NVIDIA driver does not answer: " + why(result),
+                std::string(kNoDriverHint));
   }
   Gpus gpus;
   gpus.library = file_of(nvml.library);
   gpus.simulated = !source.simulated_directory.empty() || gpus.library.ends_with("/sim/libnvidia-ml.so.1");
   std::array<char, 96> version{};
-  if (nvml.nvmlSystemGetDriverVersion != nullptr && nvml.nvmlSystemGetDriverVersion(version.data(), version.size()) == NVML_SUCCESS) gpus.driver_version = version.data();
+  if (nvml.nvmlSystemGetDriverVersion != nullptr &&
+      nvml.nvmlSystemGetDriverVersion(version.data(), version.size()) == NVML_SUCCESS)
+    gpus.driver_version = version.data();
   unsigned count = 0;
   if (const auto result = nvml.nvmlDeviceGetCount_v2(&count); result != NVML_SUCCESS) {
     return fail(ErrorCode::unreachable, "the NVIDIA driver does not count its GPUs: " + why(result));

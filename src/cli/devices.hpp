@@ -21,7 +21,7 @@ struct Gpu {
 struct Gpus {
   std::vector<Gpu> list;
   std::string driver_version;
-  std::string library;     // the file that answered
+  std::string library;  // the file that answered
   bool simulated = false;
 };
 

@@ -22,12 +22,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Findings = std::vector<Finding>;
 
-std::string health_word(Health health) { return health == Health::ok ? "ok" : health == Health::warn ? "warn" : "fail"; }
+std::string health_word(Health health) {
+  return health == Health::ok ? "ok" : health == Health::warn ? "warn" : "fail";
+}
 
 Finding failed(const Error& error) { return {Health::fail, error.message, error.hint}; }
 
 bool exists(const char* path) {
-  struct stat facts {};
+  struct stat facts{};
   return ::stat(path, &facts) == 0;
 }
 
@@ -37,10 +39,12 @@ void examine_driver(const Result<Gpus>& gpus, Findings& out) {
     return;
   }
   out.push_back({gpus->list.empty() ? Health::warn : Health::ok,
-                 "driver " + gpus->driver_version + (gpus->simulated ? " (SIMULATED)" : "") + ", NVML answers, " + std::to_string(gpus->list.size()) + (gpus->list.size() == 1 ? " GPU" : " GPUs"),
+                 "driver " + gpus->driver_version + (gpus->simulated ? " (SIMULATED)" : "") + ", NVML answers, " +
+                     std::to_string(gpus->list.size()) + (gpus->list.size() == 1 ? " GPU" : " GPUs"),
                  gpus->list.empty() ? "check the card and nvidia-smi" : ""});
   if (!gpus->simulated && ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) == nullptr) {
-    out.push_back({Health::fail, "NVML is there, but libcuda.so.1 does not load", "install the driver's CUDA library (Debian: libcuda1)"});
+    out.push_back({Health::fail, "NVML is there, but libcuda.so.1 does not load",
+                   "install the driver's CUDA library (Debian: libcuda1)"});
   }
 }
 
@@ -48,18 +52,26 @@ void examine_driver(const Result<Gpus>& gpus, Findings& out) {
 void examine_limit(bool simulated, Findings& out) {
   constexpr std::uint64_t kAsked = 65ull << 20;
   const std::string title = "self-test: a program held to 64 MiB";
-  const auto unknown = [&](const Error& error) { out.push_back({Health::fail, title + " could not be tried: " + error.message, error.hint}); };
+  const auto unknown = [&](const Error& error) {
+    out.push_back({Health::fail, title + " could not be tried: " + error.message, error.hint});
+  };
   const auto node = PrivateNode::make();
   if (!node) return unknown(node.error());
-  auto tenant = start_tenant(*node, {"self-test", {"--mem=64MiB"}, {"--attempt=65MiB", "--no-launches", "--duration=1ms", "--no-idle-list"}},
-                             simulated ? std::optional<std::string>("") : std::nullopt);
+  auto tenant = start_tenant(
+      *node, {"self-test", {"--mem=64MiB"}, {"--attempt=65MiB", "--no-launches", "--duration=1ms", "--no-idle-list"}},
+      simulated ? std::optional<std::string>("") : std::nullopt);
   if (!tenant) return unknown(tenant.error());
   const load::ChildEnd end = tenant->wait(std::chrono::steady_clock::now() + std::chrono::seconds(60));
-  const auto report = end.status == 0 ? read_load_report(end.out) : fail(ErrorCode::failed, end.timed_out ? "it did not end within 60 s" : end.err.substr(0, end.err.find('\n')));
+  const auto report = end.status == 0 ? read_load_report(end.out)
+                                      : fail(ErrorCode::failed, end.timed_out ? "it did not end within 60 s"
+                                                                              : end.err.substr(0, end.err.find('\n')));
   if (!report) return unknown(report.error());
   if (report->attempted_bytes != kAsked || report->attempt_given_bytes != 0) {
-    return out.push_back({Health::fail, title + " asked for 65 MiB and got " + bytes_text(report->attempt_given_bytes) + ": the limit does not hold",
-                          "do not rely on shares here; look whether /etc/ld.so.preload or another limiter takes the driver's functions"});
+    return out.push_back(
+        {Health::fail,
+         title + " asked for 65 MiB and got " + bytes_text(report->attempt_given_bytes) + ": the limit does not hold",
+         "do not rely on shares here; look whether /etc/ld.so.preload or another limiter takes the driver's "
+         "functions"});
   }
   out.push_back({Health::ok, title + " was refused 65 MiB, as it should be" + (simulated ? " (SIMULATED)" : ""), ""});
 }
@@ -74,10 +86,13 @@ void examine_limiter(Findings& out) {
   const auto library = limiter_library();
   if (!library) return out.push_back(failed(library.error()));
   const auto program = find_program("true");
-  if (!program || program->unheld) return out.push_back({Health::warn, "no dynamically linked 'true' to try the limiter with", ""});
+  if (!program || program->unheld)
+    return out.push_back({Health::warn, "no dynamically linked 'true' to try the limiter with", ""});
   const auto status = run_and_wait({program->path, {"true"}, {"LD_PRELOAD=" + *library, "LD_BIND_NOW=1"}});
   if (!status || *status != 0) {
-    return out.push_back({Health::fail, "a program with the limiter preloaded does not start" + (status ? " (exit " + std::to_string(*status) + ")" : ": " + status.error().message),
+    return out.push_back({Health::fail,
+                          "a program with the limiter preloaded does not start" +
+                              (status ? " (exit " + std::to_string(*status) + ")" : ": " + status.error().message),
                           "run LD_PRELOAD=" + *library + " true, and see what the loader says"});
   }
   out.push_back({Health::ok, "the limiter loads into programs: " + *library, ""});
@@ -87,24 +102,40 @@ void examine_runtime_dir(Findings& out) {
   const auto base = runtime_dir();
   if (!base) return out.push_back(failed(base.error()));
   if (auto made = make_private_directory(*base); !made) return out.push_back(failed(made.error()));
-  struct stat facts {};
+  struct stat facts{};
   ::stat(base->c_str(), &facts);
-  if (facts.st_uid != ::geteuid()) return out.push_back({Health::fail, *base + " belongs to uid " + std::to_string(facts.st_uid), "remove it, or set HEADGATE_RUNTIME_DIR"});
-  if ((facts.st_mode & 0077) != 0) return out.push_back({Health::fail, *base + " is open to others", "chmod 700 " + *base});
-  if (::access(base->c_str(), W_OK) != 0) return out.push_back({Health::fail, *base + " cannot be written", "set HEADGATE_RUNTIME_DIR to a directory that you may write"});
+  if (facts.st_uid != ::geteuid())
+    return out.push_back({Health::fail, *base + " belongs to uid " + std::to_string(facts.st_uid),
+                          "remove it, or set HEADGATE_RUNTIME_DIR"});
+  if ((facts.st_mode & 0077) != 0)
+    return out.push_back({Health::fail, *base + " is open to others", "chmod 700 " + *base});
+  if (::access(base->c_str(), W_OK) != 0)
+    return out.push_back(
+        {Health::fail, *base + " cannot be written", "set HEADGATE_RUNTIME_DIR to a directory that you may write"});
   const Shares shares = read_shares(*base);
   out.push_back({Health::ok, "shares lie in " + *base + " (" + std::to_string(shares.list.size()) + ")", ""});
-  for (const auto& [name, error] : shares.unreadable) out.push_back({Health::fail, error.message, error.hint + "; where it is nobody's any more: rm -r " + *base + "/shares/" + name});
+  for (const auto& [name, error] : shares.unreadable)
+    out.push_back({Health::fail, error.message,
+                   error.hint + "; where it is nobody's any more: rm -r " + *base + "/shares/" + name});
   for (const Share& share : shares.list) {
-    if (!share.attended) out.push_back({Health::ok, "the share " + share.name + " is empty; its limits hold again with its next program", "rm -r " + *base + "/shares/" + share.name + "   (only to forget its limits and history)"});
+    if (!share.attended)
+      out.push_back({Health::ok, "the share " + share.name + " is empty; its limits hold again with its next program",
+                     "rm -r " + *base + "/shares/" + share.name + "   (only to forget its limits and history)"});
   }
 }
 
 void examine_machine(Findings& out) {
-  if (!exists("/proc/self/stat")) out.push_back({Health::warn, "/proc is not mounted: a process is known by its number only", "mount -t proc proc /proc"});
-  if (!exists("/dev/tty") && !exists("/dev/null")) out.push_back({Health::warn, "/dev is empty", "mount -t devtmpfs dev /dev"});
-  if (exists("/etc/ld.so.preload")) out.push_back({Health::warn, "/etc/ld.so.preload exists: libraries are loaded into every program", "look whether another limiter is named in it"});
-  if (!simulator_libraries()) out.push_back({Health::warn, "the simulator is not installed: --sim does not work", "install headgate whole (cmake --install)"});
+  if (!exists("/proc/self/stat"))
+    out.push_back(
+        {Health::warn, "/proc is not mounted: a process is known by its number only", "mount -t proc proc /proc"});
+  if (!exists("/dev/tty") && !exists("/dev/null"))
+    out.push_back({Health::warn, "/dev is empty", "mount -t devtmpfs dev /dev"});
+  if (exists("/etc/ld.so.preload"))
+    out.push_back({Health::warn, "/etc/ld.so.preload exists: libraries are loaded into every program",
+                   "look whether another limiter is named in it"});
+  if (!simulator_libraries())
+    out.push_back({Health::warn, "the simulator is not installed: --sim does not work",
+                   "install headgate whole (cmake --install)"});
 }
 
 void examine_environment(Findings& out) {
@@ -112,7 +143,8 @@ void examine_environment(Findings& out) {
   if (!reading.refusal) return;
   char line[512];
   grant::describe(reading.refusal, line);
-  out.push_back({Health::fail, std::string("environment: ") + line, "correct it, or unset it: programs under the limiter are refused the GPU"});
+  out.push_back({Health::fail, std::string("environment: ") + line,
+                 "correct it, or unset it: programs under the limiter are refused the GPU"});
 }
 
 }  // namespace
@@ -127,7 +159,8 @@ std::vector<Finding> examine(const Invocation& invocation, const config::Config&
   examine_runtime_dir(out);
   examine_machine(out);
   examine_environment(out);
-  out.push_back({Health::ok, "level hook: a program that avoids its loader (static, setuid, own system calls) is not held", ""});
+  out.push_back(
+      {Health::ok, "level hook: a program that avoids its loader (static, setuid, own system calls) is not held", ""});
   return out;
 }
 
@@ -137,14 +170,18 @@ std::string findings_text(const std::vector<Finding>& findings, const Voice& voi
     std::string word = health_word(finding.health);
     word.resize(6, ' ');
     text += (finding.health == Health::ok ? word : warning(word, voice)) + harmless(finding.what) + "\n";
-    if (!finding.repair.empty()) text += "      " + std::string(finding.health == Health::ok ? "to change it: " : "repair: ") + harmless(finding.repair) + "\n";
+    if (!finding.repair.empty())
+      text += "      " + std::string(finding.health == Health::ok ? "to change it: " : "repair: ") +
+              harmless(finding.repair) + "\n";
   }
   return text;
 }
 
 std::string findings_json(const std::vector<Finding>& findings) {
   Json json = {{"schema", "headgate.doctor/v1"}, {"findings", Json::array()}};
-  for (const Finding& finding : findings) json["findings"].push_back({{"health", health_word(finding.health)}, {"what", finding.what}, {"repair", finding.repair}});
+  for (const Finding& finding : findings)
+    json["findings"].push_back(
+        {{"health", health_word(finding.health)}, {"what", finding.what}, {"repair", finding.repair}});
   return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 

@@ -27,10 +27,10 @@ struct Finding {
 // A driver library against the table of names.
 struct SymbolReport {
   std::string library;
-  std::string api;                    // "CUDA" or "NVML", by what it exports
-  std::size_t exported = 0;           // functions of that API in the library
-  std::vector<std::string> unknown;   // exported, not in the table: they pass the limiter unseen
-  std::vector<std::string> missing;   // in the table, not exported: another driver version's
+  std::string api;                   // "CUDA" or "NVML", by what it exports
+  std::size_t exported = 0;          // functions of that API in the library
+  std::vector<std::string> unknown;  // exported, not in the table: they pass the limiter unseen
+  std::vector<std::string> missing;  // in the table, not exported: another driver version's
 };
 [[nodiscard]] Result<SymbolReport> compare_symbols(const std::string& library);
 [[nodiscard]] std::string symbols_text(const std::vector<SymbolReport>& reports, const Voice& voice);

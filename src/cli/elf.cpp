@@ -32,9 +32,10 @@ class Mapping {
 Result<Mapping> map_file(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return fail_errno("cannot read " + path, errno);
-  struct stat facts {};
+  struct stat facts{};
   if (::fstat(fd.get(), &facts) != 0) return fail_errno("cannot read " + path, errno);
-  if (!S_ISREG(facts.st_mode) || facts.st_size < static_cast<off_t>(sizeof(Elf64_Ehdr))) return fail(ErrorCode::failed, path + " is no ELF file");
+  if (!S_ISREG(facts.st_mode) || facts.st_size < static_cast<off_t>(sizeof(Elf64_Ehdr)))
+    return fail(ErrorCode::failed, path + " is no ELF file");
   const auto size = static_cast<std::size_t>(facts.st_size);
   void* at = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
   if (at == MAP_FAILED) return fail_errno("cannot read " + path, errno);
@@ -79,7 +80,9 @@ void read_functions(std::span<const std::byte> bytes, const Elf64_Ehdr& header, 
 
 }  // namespace
 
-bool is_elf(const std::string& bytes) { return bytes.size() >= SELFMAG && std::memcmp(bytes.data(), ELFMAG, SELFMAG) == 0; }
+bool is_elf(const std::string& bytes) {
+  return bytes.size() >= SELFMAG && std::memcmp(bytes.data(), ELFMAG, SELFMAG) == 0;
+}
 
 std::uint16_t own_machine() {
 #if defined(__x86_64__)
@@ -95,12 +98,17 @@ Result<ElfFile> read_elf(const std::string& path, bool with_functions) {
   const Mapping mapping = TRY(map_file(path));
   const auto bytes = mapping.bytes();
   Elf64_Ehdr header{};
-  if (!copy_at(bytes, 0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return fail(ErrorCode::failed, path + " is no ELF file");
-  ElfFile file{.is_64_bit = header.e_ident[EI_CLASS] == ELFCLASS64, .machine = header.e_machine, .interpreter = {}, .functions = {}};
+  if (!copy_at(bytes, 0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+    return fail(ErrorCode::failed, path + " is no ELF file");
+  ElfFile file{.is_64_bit = header.e_ident[EI_CLASS] == ELFCLASS64,
+               .machine = header.e_machine,
+               .interpreter = {},
+               .functions = {}};
   if (!file.is_64_bit || header.e_ident[EI_DATA] != ELFDATA2LSB) return file;
   for (std::uint32_t i = 0; i < header.e_phnum; ++i) {
     Elf64_Phdr segment{};
-    if (!copy_at(bytes, header.e_phoff + std::uint64_t{i} * header.e_phentsize, segment)) return fail(ErrorCode::failed, path + " is a broken ELF file: its program headers end early");
+    if (!copy_at(bytes, header.e_phoff + std::uint64_t{i} * header.e_phentsize, segment))
+      return fail(ErrorCode::failed, path + " is a broken ELF file: its program headers end early");
     if (segment.p_type == PT_INTERP) file.interpreter = text_at(bytes, segment.p_offset, segment.p_filesz);
   }
   if (with_functions) read_functions(bytes, header, file);

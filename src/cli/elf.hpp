@@ -12,8 +12,8 @@ namespace headgate::cli {
 
 struct ElfFile {
   bool is_64_bit = false;
-  std::uint16_t machine = 0;     // EM_*
-  std::string interpreter;       // PT_INTERP; empty: static, or a library
+  std::uint16_t machine = 0;           // EM_*
+  std::string interpreter;             // PT_INTERP; empty: static, or a library
   std::vector<std::string> functions;  // defined global or weak functions of the dynamic symbol table, sorted
 };
 

@@ -13,8 +13,10 @@ using Json = nlohmann::ordered_json;
 std::uint64_t less(std::uint64_t from, std::uint64_t part) { return from > part ? from - part : 0; }
 
 bool fits(const Room& room, const Fit& fit) {
-  const std::uint64_t memory = fit.memory_ppm != 0 ? grant::Memory{.ppm = fit.memory_ppm}.on(room.memory_total_bytes) : fit.memory_bytes;
-  return memory <= std::min(room.memory_free_bytes, room.memory_unsold_bytes) && fit.compute_ppm <= room.compute_unsold_ppm;
+  const std::uint64_t memory =
+      fit.memory_ppm != 0 ? grant::Memory{.ppm = fit.memory_ppm}.on(room.memory_total_bytes) : fit.memory_bytes;
+  return memory <= std::min(room.memory_free_bytes, room.memory_unsold_bytes) &&
+         fit.compute_ppm <= room.compute_unsold_ppm;
 }
 
 }  // namespace
@@ -33,7 +35,11 @@ std::vector<Room> rooms(const Picture& picture, const std::optional<Fit>& fit) {
   std::vector<Room> all;
   if (!picture.gpus) return all;
   for (const Gpu& gpu : picture.gpus->list) {
-    Room room{.index = gpu.index, .uuid = gpu.uuid, .model = gpu.model, .memory_total_bytes = gpu.memory_total_bytes, .memory_free_bytes = gpu.memory_free_bytes};
+    Room room{.index = gpu.index,
+              .uuid = gpu.uuid,
+              .model = gpu.model,
+              .memory_total_bytes = gpu.memory_total_bytes,
+              .memory_free_bytes = gpu.memory_free_bytes};
     std::uint64_t sold = gpu.memory_reserved_bytes, ppm = 0;
     for (const Share& share : picture.shares.list) {
       if (!share.attended) continue;  // nobody uses it; its limits return with its next process
@@ -54,30 +60,43 @@ std::vector<Room> rooms(const Picture& picture, const std::optional<Fit>& fit) {
   return all;
 }
 
-std::string free_text(const Picture& picture, const std::vector<Room>& all, const std::optional<Fit>& fit, const Voice& voice) {
+std::string free_text(const Picture& picture, const std::vector<Room>& all, const std::optional<Fit>& fit,
+                      const Voice& voice) {
   if (!picture.gpus) return picture.no_gpus + "\n";
-  std::vector<std::vector<std::string>> rows = {{"GPU", "MODEL", "\tFREE NOW", "\tNOT PROMISED", "\tTIME NOT PROMISED", "\tSHARES"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"GPU", "MODEL", "\tFREE NOW", "\tNOT PROMISED", "\tTIME NOT PROMISED", "\tSHARES"}};
   if (fit) rows[0].emplace_back("FITS");
   for (const Room& room : all) {
-    rows.push_back({std::to_string(room.index), short_model(room.model), "\t" + bytes_text(room.memory_free_bytes), "\t" + bytes_text(room.memory_unsold_bytes),
-                    "\t" + percent_text(room.compute_unsold_ppm), "\t" + std::to_string(room.shares)});
+    rows.push_back({std::to_string(room.index), short_model(room.model), "\t" + bytes_text(room.memory_free_bytes),
+                    "\t" + bytes_text(room.memory_unsold_bytes), "\t" + percent_text(room.compute_unsold_ppm),
+                    "\t" + std::to_string(room.shares)});
     if (fit) rows.back().emplace_back(room.fits ? "yes" : "no");
   }
   std::string text = (picture.gpus->simulated ? warning("SIMULATED", voice) + "\n" : "") + table(rows, voice);
   for (const Room& room : all) {
     if (room.unlimited_shares > 0) {
-      text += "GPU " + std::to_string(room.index) + ": " + std::to_string(room.unlimited_shares) + (room.unlimited_shares == 1 ? " share has" : " shares have") + " no memory limit; counted is what is used now\n";
+      text += "GPU " + std::to_string(room.index) + ": " + std::to_string(room.unlimited_shares) +
+              (room.unlimited_shares == 1 ? " share has" : " shares have") +
+              " no memory limit; counted is what is used now\n";
     }
   }
   return text;
 }
 
 std::string free_json(const Picture& picture, const std::vector<Room>& all, const std::optional<Fit>& fit) {
-  Json json = {{"schema", "headgate.free/v1"}, {"simulated", picture.gpus && picture.gpus->simulated}, {"level", "hook"}, {"gpus", Json::array()}};
+  Json json = {{"schema", "headgate.free/v1"},
+               {"simulated", picture.gpus && picture.gpus->simulated},
+               {"level", "hook"},
+               {"gpus", Json::array()}};
   if (fit) json["fits"] = Json::array();
   for (const Room& room : all) {
-    const Json one = {{"uuid", room.uuid}, {"index", room.index}, {"memory_total_bytes", room.memory_total_bytes}, {"memory_free_bytes", room.memory_free_bytes},
-                      {"memory_unsold_bytes", room.memory_unsold_bytes}, {"compute_unsold_ratio", room.compute_unsold_ppm / 1e6}, {"shares", room.shares}};
+    const Json one = {{"uuid", room.uuid},
+                      {"index", room.index},
+                      {"memory_total_bytes", room.memory_total_bytes},
+                      {"memory_free_bytes", room.memory_free_bytes},
+                      {"memory_unsold_bytes", room.memory_unsold_bytes},
+                      {"compute_unsold_ratio", room.compute_unsold_ppm / 1e6},
+                      {"shares", room.shares}};
     json["gpus"].push_back(one);
     if (fit && room.fits) json["fits"].push_back(one);
   }

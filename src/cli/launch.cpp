@@ -31,7 +31,8 @@ sigset_t governed_signals() {
 }
 
 // Only async-signal-safe calls: between fork and exec.
-[[noreturn]] void become(const char* path, char* const* arguments, char* const* environment, const sigset_t& mask, bool binary, int report) {
+[[noreturn]] void become(const char* path, char* const* arguments, char* const* environment, const sigset_t& mask,
+                         bool binary, int report) {
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
   ::execve(path, arguments, environment);
   if (errno == ENOEXEC && !binary) {

@@ -22,7 +22,8 @@ std::string_view code_name(ErrorCode code) {
 }
 
 std::size_t width(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 // The bytes of the character at the front, 0 where it must not reach a terminal: control characters (those of Latin 1
@@ -31,7 +32,10 @@ std::size_t printable_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
   const unsigned first = byte(0);
   if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
-  const std::size_t length = first >= 0xf0 && first < 0xf5 ? 4 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xc2 && first < 0xe0 ? 2 : 0;
+  const std::size_t length = first >= 0xf0 && first < 0xf5   ? 4
+                             : first >= 0xe0 && first < 0xf0 ? 3
+                             : first >= 0xc2 && first < 0xe0 ? 2
+                                                             : 0;
   if (length == 0) return 0;
   std::uint32_t point = first & (0xffu >> (length + 1));
   for (std::size_t i = 1; i < length; ++i) {
@@ -40,7 +44,8 @@ std::size_t printable_length(std::string_view text) {
   }
   constexpr std::array<std::uint32_t, 5> kSmallest = {0, 0, 0x80, 0x800, 0x10000};
   if (point < kSmallest[length] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000) || point < 0xa0) return 0;
-  const bool turns = (point >= 0x200b && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) || (point >= 0x2060 && point <= 0x206f) || point == 0xfeff;
+  const bool turns = (point >= 0x200b && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) ||
+                     (point >= 0x2060 && point <= 0x206f) || point == 0xfeff;
   return turns ? 0 : length;
 }
 
@@ -56,7 +61,8 @@ void narrow(std::vector<std::size_t>& widths, const Voice& voice) {
   std::size_t all = 2 * (widths.size() - 1);
   for (const std::size_t one : widths) all += one;
   constexpr std::size_t kLeast = 12;
-  if (all > voice.columns && widths[0] > kLeast) widths[0] = std::max(kLeast, widths[0] - std::min(widths[0], all - voice.columns));
+  if (all > voice.columns && widths[0] > kLeast)
+    widths[0] = std::max(kLeast, widths[0] - std::min(widths[0], all - voice.columns));
 }
 
 std::string cut(const std::string& text, std::size_t columns) {
@@ -86,7 +92,8 @@ void complain(const Error& error, const Voice& voice) {
     std::fwrite(text.data(), 1, text.size(), stderr);
     return;
   }
-  write_line("headgate: " + harmless(error.message) + "\n" + (error.hint.empty() ? "" : "          " + harmless(error.hint) + "\n"));
+  write_line("headgate: " + harmless(error.message) + "\n" +
+             (error.hint.empty() ? "" : "          " + harmless(error.hint) + "\n"));
 }
 
 bool print(std::string_view text) {
@@ -95,7 +102,9 @@ bool print(std::string_view text) {
 
 std::string table(const std::vector<std::vector<std::string>>& rows, const Voice& voice) {
   std::vector<std::size_t> widths;
-  const auto shown = [&voice](const std::string& cell) { return for_table(cell.starts_with('\t') ? std::string_view(cell).substr(1) : std::string_view(cell), voice); };
+  const auto shown = [&voice](const std::string& cell) {
+    return for_table(cell.starts_with('\t') ? std::string_view(cell).substr(1) : std::string_view(cell), voice);
+  };
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(shown(row[i])));

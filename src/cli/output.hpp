@@ -20,7 +20,7 @@ struct Voice {
   std::size_t columns = 0;  // of the terminal on stdout; 0 where it is none
   bool quiet = false;
   bool verbose = false;
-  bool talk = false;        // stderr is a terminal, or -v: remarks are wanted
+  bool talk = false;  // stderr is a terminal, or -v: remarks are wanted
 };
 
 // "headgate: TEXT" on stderr, harmless as every line of these two.

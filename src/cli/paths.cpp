@@ -21,7 +21,7 @@ std::string parent(const std::string& path) {
 }
 
 bool exists(const std::string& path) {
-  struct stat facts {};
+  struct stat facts{};
   return ::stat(path.c_str(), &facts) == 0;
 }
 
@@ -54,9 +54,7 @@ std::string own_executable() {
 Result<std::string> limiter_library() { return beside("the limiter", "libheadgate.so"); }
 Result<std::string> private_program(const std::string& name) { return beside("the program " + name, name); }
 
-Result<std::string> simulator_libraries() {
-  return parent(TRY(beside("the simulator", "sim/libnvidia-ml.so.1")));
-}
+Result<std::string> simulator_libraries() { return parent(TRY(beside("the simulator", "sim/libnvidia-ml.so.1"))); }
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -65,8 +63,10 @@ std::string environment(const char* name) {
 
 Result<std::string> runtime_dir() {
   std::array<char, PATH_MAX> buffer{};
-  if (!ledger::runtime_directory(std::getenv("HEADGATE_RUNTIME_DIR"), std::getenv("XDG_RUNTIME_DIR"), buffer.data(), buffer.size())) {
-    return fail(ErrorCode::usage, "the runtime directory's path is too long", "set HEADGATE_RUNTIME_DIR to a shorter one");
+  if (!ledger::runtime_directory(std::getenv("HEADGATE_RUNTIME_DIR"), std::getenv("XDG_RUNTIME_DIR"), buffer.data(),
+                                 buffer.size())) {
+    return fail(ErrorCode::usage, "the runtime directory's path is too long",
+                "set HEADGATE_RUNTIME_DIR to a shorter one");
   }
   return std::string(buffer.data());
 }
@@ -83,7 +83,8 @@ Result<void> make_private_directory(const std::string& path) {
   for (std::size_t at = path.find('/', 1);; at = path.find('/', at + 1)) {
     const std::string part = path.substr(0, at);
     if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) {
-      return fail_errno("cannot make the directory " + part, errno, "set HEADGATE_RUNTIME_DIR or XDG_RUNTIME_DIR to a directory that you may write");
+      return fail_errno("cannot make the directory " + part, errno,
+                        "set HEADGATE_RUNTIME_DIR or XDG_RUNTIME_DIR to a directory that you may write");
     }
     if (at == std::string::npos) return {};
   }

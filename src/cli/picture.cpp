@@ -9,9 +9,11 @@ std::string state_of(const Share& share) {
   if (share.paused) return "paused";
   if (share.processes.empty()) return share.attended ? "idle" : "empty";
   const auto any = [&](auto&& test) { return std::ranges::any_of(share.devices, test); };
-  if (any([](const ShareDevice& d) { return d.memory_limit_bytes && d.memory_used_bytes >= *d.memory_limit_bytes; })) return "full";
+  if (any([](const ShareDevice& d) { return d.memory_limit_bytes && d.memory_used_bytes >= *d.memory_limit_bytes; }))
+    return "full";
   if (any([](const ShareDevice& d) { return d.throttled_ppm.value_or(0) > 10'000; })) return "throttled";
-  if (std::ranges::all_of(share.devices, [](const ShareDevice& d) { return d.held_ppm && *d.held_ppm == 0; })) return "idle";
+  if (std::ranges::all_of(share.devices, [](const ShareDevice& d) { return d.held_ppm && *d.held_ppm == 0; }))
+    return "idle";
   return "ok";
 }
 

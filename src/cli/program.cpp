@@ -19,14 +19,15 @@ namespace {
 
 ProgramError cannot(const std::string& command, int error_number) {
   const bool missing = error_number == ENOENT || error_number == ENOTDIR;
-  return {missing ? 127 : 126,
-          {missing ? ErrorCode::failed : ErrorCode::denied, "cannot run '" + command + "': " + std::strerror(error_number),
-           missing ? "write the path of an existing program, or the name of one in PATH" : "an executable file is needed"}};
+  return {
+      missing ? 127 : 126,
+      {missing ? ErrorCode::failed : ErrorCode::denied, "cannot run '" + command + "': " + std::strerror(error_number),
+       missing ? "write the path of an existing program, or the name of one in PATH" : "an executable file is needed"}};
 }
 
 // 0, or why the file cannot be executed.
 int executable(const std::string& path) {
-  struct stat facts {};
+  struct stat facts{};
   if (::stat(path.c_str(), &facts) != 0) return errno;
   if (S_ISDIR(facts.st_mode)) return EISDIR;
   if (!S_ISREG(facts.st_mode)) return EACCES;
@@ -56,9 +57,10 @@ std::expected<std::string, ProgramError> look_up(const std::string& command) {
 
 // The kernel makes such a program AT_SECURE, and the loader then ignores LD_PRELOAD.
 std::optional<std::string> changes_identity(const std::string& path) {
-  struct stat facts {};
+  struct stat facts{};
   if (::stat(path.c_str(), &facts) != 0) return std::nullopt;
-  if ((facts.st_mode & S_ISUID) != 0 && facts.st_uid != ::getuid()) return path + " is setuid: the loader ignores preloaded libraries in it";
+  if ((facts.st_mode & S_ISUID) != 0 && facts.st_uid != ::getuid())
+    return path + " is setuid: the loader ignores preloaded libraries in it";
   if ((facts.st_mode & S_ISGID) != 0 && (facts.st_mode & S_IXGRP) != 0 && facts.st_gid != ::getgid()) {
     return path + " is setgid: the loader ignores preloaded libraries in it";
   }
@@ -88,7 +90,8 @@ std::string interpreter_of(const std::string& bytes) {
 std::optional<std::string> why_elf_unheld(const std::string& path) {
   const auto file = read_elf(path, false);
   if (!file) return file.error().message;
-  if (!file->is_64_bit || file->machine != own_machine()) return path + " is built for another architecture than the limiter";
+  if (!file->is_64_bit || file->machine != own_machine())
+    return path + " is built for another architecture than the limiter";
   if (file->interpreter.empty()) return path + " is statically linked: no library can be preloaded into it";
   if (file->interpreter.contains("musl")) return path + " uses the musl C library: the limiter needs glibc";
   return std::nullopt;

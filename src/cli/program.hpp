@@ -9,7 +9,7 @@
 namespace headgate::cli {
 
 struct Program {
-  std::string path;                 // what will be executed
+  std::string path;                   // what will be executed
   std::optional<std::string> unheld;  // why the limiter cannot be loaded into it; null: it can
 };
 

@@ -31,7 +31,10 @@ class Directory {
 
 // The header of an ELF program without an interpreter, for machine and class.
 std::string elf(char elf_class, char machine) {
-  std::string bytes("\x7f" "ELF", 4);
+  std::string bytes(
+      "\x7f"
+      "ELF",
+      4);
   bytes += elf_class;
   bytes += std::string("\x01\x01", 2) + std::string(9, '\0');
   bytes += std::string("\x02\x00", 2) + machine + std::string(1, '\0');
@@ -50,7 +53,8 @@ TEST(Program, WhatIsNotThereOrNotExecutableHasTheShellsStatus) {
   const Directory directory;
   EXPECT_EQ(find_program("no-such-command-here").error().status, 127);
   EXPECT_EQ(find_program("/no/such/file").error().status, 127);
-  EXPECT_EQ(find_program("/no/such/file").error().error.message, "cannot run '/no/such/file': No such file or directory");
+  EXPECT_EQ(find_program("/no/such/file").error().error.message,
+            "cannot run '/no/such/file': No such file or directory");
   EXPECT_EQ(find_program("").error().status, 127);
   EXPECT_EQ(find_program(directory.path()).error().status, 126);
   EXPECT_EQ(find_program(directory.file("data", "x", 0644)).error().status, 126);
@@ -58,7 +62,9 @@ TEST(Program, WhatIsNotThereOrNotExecutableHasTheShellsStatus) {
 
 TEST(Program, WhatTheLimiterCannotEnterIsNamedNotHeld) {
   const Directory directory;
-  const auto why = [&](const std::string& path) { return find_program(path).value_or(Program{}).unheld.value_or("held"); };
+  const auto why = [&](const std::string& path) {
+    return find_program(path).value_or(Program{}).unheld.value_or("held");
+  };
   const std::string still = directory.file("static", elf(2, 62), 0755);
   EXPECT_EQ(why(still), still + " is statically linked: no library can be preloaded into it");
   const std::string old = directory.file("i386", elf(1, 3), 0755);
@@ -66,7 +72,8 @@ TEST(Program, WhatTheLimiterCannotEnterIsNamedNotHeld) {
   const std::string arm = directory.file("arm", elf(2, static_cast<char>(183)), 0755);
   EXPECT_EQ(why(arm), arm + " is built for another architecture than the limiter");
   const std::string script = directory.file("script", "#! " + still + " -x\n", 0755);
-  EXPECT_EQ(why(script), script + " is a script: " + still + " is statically linked: no library can be preloaded into it");
+  EXPECT_EQ(why(script),
+            script + " is a script: " + still + " is statically linked: no library can be preloaded into it");
   EXPECT_EQ(why(directory.file("good", "#!/bin/sh\n", 0755)), "held");
   EXPECT_EQ(why(directory.file("plain", "echo hello\n", 0755)), "held");
   const std::string loop = directory.path() + "/loop";
@@ -85,7 +92,9 @@ TEST(Program, SetuidForSomebodyElseIsNamedNotHeld) {
   EXPECT_EQ(find_program(path)->unheld, path + " is setuid: the loader ignores preloaded libraries in it");
 }
 
-Result<int> shell(const std::string& script) { return run_and_wait({"/bin/sh", {"sh", "-c", script}, {"PATH=/usr/bin:/bin"}}); }
+Result<int> shell(const std::string& script) {
+  return run_and_wait({"/bin/sh", {"sh", "-c", script}, {"PATH=/usr/bin:/bin"}});
+}
 
 TEST(Launch, TheChildsStatusIsPassedOn) {
   EXPECT_EQ(shell("exit 0"), 0);

@@ -48,13 +48,17 @@ struct Plan {
 
 Result<void> refuse_what_needs_the_daemon(const RunOptions& run) {
   if (!run.burst && !run.weight) return {};
-  return fail(ErrorCode::unsupported, std::string(run.burst ? "--burst" : "--weight") + " needs the daemon (headgated), which decides between shares; it is not running here",
+  return fail(ErrorCode::unsupported,
+              std::string(run.burst ? "--burst" : "--weight") +
+                  " needs the daemon (headgated), which decides between shares; it is not running here",
               "without it a share has a ceiling only: --compute");
 }
 
 Result<void> refuse_nesting() {
   if (environment("HEADGATE_SHARE").empty() || !environment("LD_PRELOAD").contains("libheadgate.so")) return {};
-  return fail(ErrorCode::unsupported, "this program runs inside the share '" + environment("HEADGATE_SHARE") + "' already", "start it outside, or start the command directly: it is held as well");
+  return fail(ErrorCode::unsupported,
+              "this program runs inside the share '" + environment("HEADGATE_SHARE") + "' already",
+              "start it outside, or start the command directly: it is held as well");
 }
 
 Result<void> refuse_unheld(const Program& program, const RunOptions& run) {
@@ -63,7 +67,8 @@ Result<void> refuse_unheld(const Program& program, const RunOptions& run) {
     say("NOT HELD: " + *program.unheld);
     return {};
   }
-  return fail(ErrorCode::unsupported, "cannot hold it: " + *program.unheld, "--allow-unheld starts it without limits; a container with its own GPU, MPS or MIG can hold it");
+  return fail(ErrorCode::unsupported, "cannot hold it: " + *program.unheld,
+              "--allow-unheld starts it without limits; a container with its own GPU, MPS or MIG can hold it");
 }
 
 std::string random_name() {
@@ -88,7 +93,9 @@ Result<std::vector<std::size_t>> gpus_of(const ledger::ShareGrant& held, const G
   for (std::uint32_t i = 0; i < held.device_count; ++i) {
     const auto found = std::ranges::find(gpus.list, held.devices[i].uuid, &Gpu::uuid);
     if (found == gpus.list.end()) {
-      return fail(ErrorCode::unreachable, std::string("the share '") + held.name + "' is on " + held.devices[i].uuid + ", which is not a GPU of this node",
+      return fail(ErrorCode::unreachable,
+                  std::string("the share '") + held.name + "' is on " + held.devices[i].uuid +
+                      ", which is not a GPU of this node",
                   "choose another --name, or look at the node the share was made on (--sim)");
     }
     chosen.push_back(static_cast<std::size_t>(found - gpus.list.begin()));
@@ -101,20 +108,25 @@ Result<Plan> make_plan(const Invocation& invocation, const config::Config& confi
   Plan plan;
   plan.source = TRY(source_for(invocation.simulate, config["sim.profile"].value));
   plan.gpus = TRY(read_gpus(plan.source));
-  if (plan.gpus.list.empty()) return fail(ErrorCode::unreachable, "the NVIDIA driver knows no GPU here", "'headgate run --sim ...' uses a simulated GPU");
+  if (plan.gpus.list.empty())
+    return fail(ErrorCode::unreachable, "the NVIDIA driver knows no GPU here",
+                "'headgate run --sim ...' uses a simulated GPU");
   plan.base = TRY(runtime_dir());
   if (!wish.name && !environment("HEADGATE_SHARE").empty()) wish.name = environment("HEADGATE_SHARE");
   plan.named = wish.name.has_value();
   plan.name = wish.name.value_or("");
   if (plan.named && !grant::is_share_name(plan.name)) {
-    return fail(ErrorCode::usage, "the environment variable HEADGATE_SHARE='" + harmless(plan.name) + "' cannot name a share", "accepted: " + std::string(grant::accepted(grant::Syntax::share_name)));
+    return fail(ErrorCode::usage,
+                "the environment variable HEADGATE_SHARE='" + harmless(plan.name) + "' cannot name a share",
+                "accepted: " + std::string(grant::accepted(grant::Syntax::share_name)));
   }
   const auto held = plan.named ? existing(plan.base, plan.name) : std::nullopt;
   const std::string from_environment = environment("HEADGATE_GPU");
   if (wish.gpu) plan.chosen = TRY(choose_gpus("--gpu", *wish.gpu, plan.gpus));
   else if (!from_environment.empty()) plan.chosen = TRY(choose_gpus("HEADGATE_GPU", from_environment, plan.gpus));
   else if (held) plan.chosen = TRY(gpus_of(*held, plan.gpus));
-  else if (const auto visible = environment("CUDA_VISIBLE_DEVICES"); !visible.empty()) plan.chosen = TRY(choose_gpus("CUDA_VISIBLE_DEVICES", visible, plan.gpus));
+  else if (const auto visible = environment("CUDA_VISIBLE_DEVICES"); !visible.empty())
+    plan.chosen = TRY(choose_gpus("CUDA_VISIBLE_DEVICES", visible, plan.gpus));
   else plan.chosen = TRY(choose_gpus("--gpu", "auto", plan.gpus));
   plan.grant = TRY(make_grant(wish, plan.gpus, plan.chosen, ::environ, held));
   return plan;
@@ -123,13 +135,16 @@ Result<Plan> make_plan(const Invocation& invocation, const config::Config& confi
 std::string values_text(const ledger::DeviceGrant& device) {
   const bool limited = device.memory_limit_bytes != ledger::kNoMemoryLimit;
   return (limited ? bytes_text(device.memory_limit_bytes) : "no memory limit") + ", " +
-         (device.compute_ceiling_ppm == ledger::kWholeGpu ? "no compute limit" : percent_text(device.compute_ceiling_ppm));
+         (device.compute_ceiling_ppm == ledger::kWholeGpu ? "no compute limit"
+                                                          : percent_text(device.compute_ceiling_ppm));
 }
 
 Error differs(const Plan& plan) {
-  Error error{ErrorCode::usage, "the share '" + plan.name + "' is in use with other values", "use the same values, leave them out to join it as it is, or choose another --name"};
+  Error error{ErrorCode::usage, "the share '" + plan.name + "' is in use with other values",
+              "use the same values, leave them out to join it as it is, or choose another --name"};
   if (const auto held = existing(plan.base, plan.name); held && held->device_count > 0) {
-    error.message += ": it has " + values_text(held->devices[0]) + " on " + held->devices[0].uuid + ", asked was " + values_text(plan.grant.devices[0]) + " on " + plan.grant.devices[0].uuid;
+    error.message += ": it has " + values_text(held->devices[0]) + " on " + held->devices[0].uuid + ", asked was " +
+                     values_text(plan.grant.devices[0]) + " on " + plan.grant.devices[0].uuid;
   }
   return error;
 }
@@ -145,14 +160,16 @@ Result<void> enter(Plan& plan, Seat& seat) {
     if (!fault) return {};
     if (fault.error != ledger::PageError::different_values) {
       Error error = share_error(fault, plan.base, plan.name);
-      if (fault.error == ledger::PageError::read_only || fault.error == ledger::PageError::no_space || fault.error == ledger::PageError::no_permission) {
+      if (fault.error == ledger::PageError::read_only || fault.error == ledger::PageError::no_space ||
+          fault.error == ledger::PageError::no_permission) {
         error.hint = "set HEADGATE_RUNTIME_DIR or XDG_RUNTIME_DIR to a directory with room that you may write";
       }
       return std::unexpected(error);
     }
     // Nobody sits in it any more: its values are nobody's, and it is made anew.
     bool removed = false;
-    if (attempt > 0 || ledger::remove_if_empty(plan.base.c_str(), plan.name.c_str(), removed) || !removed) return std::unexpected(differs(plan));
+    if (attempt > 0 || ledger::remove_if_empty(plan.base.c_str(), plan.name.c_str(), removed) || !removed)
+      return std::unexpected(differs(plan));
   }
 }
 
@@ -161,7 +178,8 @@ std::size_t neighbours(const Plan& plan) {
   return static_cast<std::size_t>(std::ranges::count_if(shares.list, [&](const Share& share) {
     if (share.name == plan.name || !share.attended) return false;
     return std::ranges::any_of(share.devices, [&](const ShareDevice& device) {
-      return std::ranges::any_of(plan.chosen, [&](std::size_t index) { return plan.gpus.list[index].uuid == device.uuid; });
+      return std::ranges::any_of(plan.chosen,
+                                 [&](std::size_t index) { return plan.gpus.list[index].uuid == device.uuid; });
     });
   }));
 }
@@ -169,30 +187,44 @@ std::size_t neighbours(const Plan& plan) {
 void announce(const Plan& plan) {
   std::string where;
   for (const std::size_t index : plan.chosen) {
-    where += (where.empty() ? "GPU " : ", GPU ") + std::to_string(plan.gpus.list[index].index) + " (" + short_model(plan.gpus.list[index].model) + ")";
+    where += (where.empty() ? "GPU " : ", GPU ") + std::to_string(plan.gpus.list[index].index) + " (" +
+             short_model(plan.gpus.list[index].model) + ")";
   }
   const std::size_t others = neighbours(plan);
-  say("share " + plan.name + " on " + where + ": " + (plan.chosen.size() > 1 ? "each " : "") + values_text(plan.grant.devices[0]) + ", level " +
-      level_text(plan.grant.level) + (plan.gpus.simulated ? ", SIMULATED" : "") +
-      (others == 0 ? "" : "; compute is approximate: " + std::to_string(others) + (others == 1 ? " other share" : " other shares") + " on the card and no daemon"));
+  say("share " + plan.name + " on " + where + ": " + (plan.chosen.size() > 1 ? "each " : "") +
+      values_text(plan.grant.devices[0]) + ", level " + level_text(plan.grant.level) +
+      (plan.gpus.simulated ? ", SIMULATED" : "") +
+      (others == 0 ? ""
+                   : "; compute is approximate: " + std::to_string(others) +
+                         (others == 1 ? " other share" : " other shares") + " on the card and no daemon"));
 }
 
 // Names that carry limits or choices of GPUs: the share's pages say these now, and a second voice would be refused.
 bool is_replaced(std::string_view name) {
   using grant::Meaning;
-  for (const std::string_view plain : {"LD_PRELOAD", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "HEADGATE_SIM_DIR", "HEADGATE_RUNTIME_DIR"}) {
+  for (const std::string_view plain : {"LD_PRELOAD", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
+                                       "HEADGATE_SIM_DIR", "HEADGATE_RUNTIME_DIR"}) {
     if (name == plain) return true;
   }
   for (const auto& row : grant::variables()) {
     switch (row.meaning) {
-      case Meaning::memory: case Meaning::ceiling: case Meaning::soft: case Meaning::gpu: case Meaning::share: case Meaning::fail_policy:
-      case Meaning::uuid_list: case Meaning::uuid_at: case Meaning::oversubscribe: case Meaning::opt_out: case Meaning::compute_policy: break;
+      case Meaning::memory:
+      case Meaning::ceiling:
+      case Meaning::soft:
+      case Meaning::gpu:
+      case Meaning::share:
+      case Meaning::fail_policy:
+      case Meaning::uuid_list:
+      case Meaning::uuid_at:
+      case Meaning::oversubscribe:
+      case Meaning::opt_out:
+      case Meaning::compute_policy: break;
       default: continue;
     }
     if (name == row.name) return true;
     std::uint64_t index = 0;
-    if (row.indexed && name.size() > row.name.size() + 1 && name.starts_with(row.name) && name[row.name.size()] == '_' &&
-        grant::whole_number(name.substr(row.name.size() + 1), 1u << 30, index)) {
+    if (row.indexed && name.size() > row.name.size() + 1 && name.starts_with(row.name) &&
+        name[row.name.size()] == '_' && grant::whole_number(name.substr(row.name.size() + 1), 1u << 30, index)) {
       return true;
     }
   }
@@ -207,7 +239,9 @@ Result<std::vector<std::string>> child_environment(const Plan& plan, const confi
   }
   const std::string library = TRY(limiter_library());
   if (library.find_first_of(" :") != std::string::npos) {
-    return fail(ErrorCode::failed, "the limiter lies at '" + library + "': the loader takes no path with a space or a colon", "install headgate elsewhere");
+    return fail(ErrorCode::failed,
+                "the limiter lies at '" + library + "': the loader takes no path with a space or a colon",
+                "install headgate elsewhere");
   }
   const std::string preload = environment("LD_PRELOAD");
   all.push_back("LD_PRELOAD=" + (preload.empty() ? "" : preload + ":") + library);
@@ -238,7 +272,8 @@ Result<int> start(const Invocation& invocation, const config::Config& config, co
   if (auto entered = enter(plan, seat); !entered) return std::unexpected(entered.error());
   if (invocation.voice.talk) announce(plan);
   auto environment = child_environment(plan, config);
-  auto status = environment ? run_and_wait({program.path, invocation.run.command, std::move(*environment)}) : std::unexpected(environment.error());
+  auto status = environment ? run_and_wait({program.path, invocation.run.command, std::move(*environment)})
+                            : std::unexpected(environment.error());
   seat.leave();
   // A named share stays, with its account and history, for the next run under its name.
   bool removed = false;
@@ -247,7 +282,9 @@ Result<int> start(const Invocation& invocation, const config::Config& config, co
 }
 
 Result<void> check(const Invocation& invocation) {
-  if (invocation.run.command.empty()) return fail(ErrorCode::usage, "run: no command was given", "write it after '--', such as: headgate run --mem 8GiB -- python train.py");
+  if (invocation.run.command.empty())
+    return fail(ErrorCode::usage, "run: no command was given",
+                "write it after '--', such as: headgate run --mem 8GiB -- python train.py");
   if (auto ok = refuse_what_needs_the_daemon(invocation.run); !ok) return ok;
   return refuse_nesting();
 }

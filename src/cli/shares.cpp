@@ -34,7 +34,8 @@ ShareDevice read_device(const ledger::PolicyPage& policy, const ledger::UsagePag
   const auto& compute = usage.compute[index];
   ShareDevice device;
   device.uuid = harmless(std::string(rule.uuid, ::strnlen(rule.uuid, sizeof rule.uuid)));
-  if (const auto limit = rule.memory_limit_bytes.load(kRelaxed); limit != ledger::kNoMemoryLimit) device.memory_limit_bytes = limit;
+  if (const auto limit = rule.memory_limit_bytes.load(kRelaxed); limit != ledger::kNoMemoryLimit)
+    device.memory_limit_bytes = limit;
   device.compute_ceiling_ppm = rule.compute_ceiling_ppm.load(kRelaxed);
   device.memory_used_bytes = ledger::used_bytes(usage, index);
   device.memory_peak_bytes = ledger::peak_bytes(usage, index);
@@ -96,16 +97,25 @@ Error share_error(const ledger::PageFault& fault, const std::string& base, const
   ledger::explain(fault, text.data(), text.size());
   auto code = ErrorCode::failed;
   switch (fault.error) {
-    case no_permission: case foreign_owner: case open_permissions: case symbolic_link: code = ErrorCode::denied; break;
-    case no_space: case slots_full: code = ErrorCode::no_capacity; break;
-    case different_values: case bad_name: case bad_memory_limit: case bad_ceiling: code = ErrorCode::usage; break;
-    case pages_newer: case pages_older: code = ErrorCode::unsupported; break;
+    case no_permission:
+    case foreign_owner:
+    case open_permissions:
+    case symbolic_link: code = ErrorCode::denied; break;
+    case no_space:
+    case slots_full: code = ErrorCode::no_capacity; break;
+    case different_values:
+    case bad_name:
+    case bad_memory_limit:
+    case bad_ceiling: code = ErrorCode::usage; break;
+    case pages_newer:
+    case pages_older: code = ErrorCode::unsupported; break;
     default: break;
   }
   // Whoever could not even make the share has no directory to look at.
   const std::string directory = base + "/shares/" + name;
   std::error_code ignored;
-  return {code, "the share '" + harmless(name) + "': " + text.data(), fs::exists(directory, ignored) ? "it lies in " + directory : ""};
+  return {code, "the share '" + harmless(name) + "': " + text.data(),
+          fs::exists(directory, ignored) ? "it lies in " + directory : ""};
 }
 
 Shares read_shares(const std::string& base) {
@@ -117,13 +127,21 @@ Shares read_shares(const std::string& base) {
     Opened opened;
     if (const auto fault = ledger::open_share(base.c_str(), name.c_str(), ledger::Access::owner, opened.pages)) {
       // A share that was removed while we looked is none.
-      if (fault.error != ledger::PageError::not_found) shares.unreadable.push_back({harmless(name), share_error(fault, base, name)});
+      if (fault.error != ledger::PageError::not_found)
+        shares.unreadable.push_back({harmless(name), share_error(fault, base, name)});
       continue;
     }
     ledger::reap_dead(*opened.pages.usage);
     const auto& policy = *opened.pages.policy;
-    Share share{.name = name, .generation = policy.generation, .level = policy.level, .fail_policy = policy.fail_policy, .owner_uid = policy.owner_uid,
-                .paused = policy.command.load(kRelaxed) == ledger::Command::pause, .attended = false, .devices = {}, .processes = {}};
+    Share share{.name = name,
+                .generation = policy.generation,
+                .level = policy.level,
+                .fail_policy = policy.fail_policy,
+                .owner_uid = policy.owner_uid,
+                .paused = policy.command.load(kRelaxed) == ledger::Command::pause,
+                .attended = false,
+                .devices = {},
+                .processes = {}};
     const std::uint32_t count = std::min(policy.device_count, ledger::kMaxDevices);
     for (std::uint32_t i = 0; i < count; ++i) share.devices.push_back(read_device(policy, *opened.pages.usage, i));
     read_processes(*opened.pages.usage, count, share);
@@ -137,7 +155,8 @@ Shares read_shares(const std::string& base) {
 Shares with_rates(const Shares& earlier, Shares later) {
   const std::uint64_t elapsed = later.taken_ns - earlier.taken_ns;
   for (Share& share : later.list) {
-    const auto before = std::ranges::find_if(earlier.list, [&](const Share& old) { return old.name == share.name && old.generation == share.generation; });
+    const auto before = std::ranges::find_if(
+        earlier.list, [&](const Share& old) { return old.name == share.name && old.generation == share.generation; });
     if (before == earlier.list.end()) continue;
     for (std::size_t i = 0; i < share.devices.size() && i < before->devices.size(); ++i) {
       ShareDevice& now = share.devices[i];

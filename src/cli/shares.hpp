@@ -18,9 +18,11 @@ struct ShareDevice {
   std::uint32_t compute_ceiling_ppm = ledger::kWholeGpu;
   std::uint64_t memory_residual_bytes = 0;  // part of used: contexts and code, measured
   std::uint64_t memory_used_bytes = 0, memory_peak_bytes = 0 /* allocated */, memory_orphaned_bytes = 0;
-  std::uint64_t refusals = 0, last_refusal_bytes = 0, last_refusal_used_bytes = 0, last_refusal_ns = 0;  // CLOCK_REALTIME
+  std::uint64_t refusals = 0, last_refusal_bytes = 0, last_refusal_used_bytes = 0,
+                last_refusal_ns = 0;  // CLOCK_REALTIME
   std::uint32_t last_refusal_pid = 0;
-  std::uint64_t held_ns = 0, estimated_ns = 0, copy_ns = 0, throttled_ns = 0, throttled_launches = 0, passed_in_debt = 0;
+  std::uint64_t held_ns = 0, estimated_ns = 0, copy_ns = 0, throttled_ns = 0, throttled_launches = 0,
+                passed_in_debt = 0;
   std::uint64_t last_throttle_ns = 0;  // CLOCK_REALTIME
   // Over the time between two looks; null after one.
   std::optional<std::uint32_t> held_ppm;
@@ -51,9 +53,9 @@ struct UnreadableShare {
 };
 
 struct Shares {
-  std::vector<Share> list;          // by name
+  std::vector<Share> list;  // by name
   std::vector<UnreadableShare> unreadable;
-  std::uint64_t taken_ns = 0;       // CLOCK_MONOTONIC
+  std::uint64_t taken_ns = 0;  // CLOCK_MONOTONIC
 };
 
 // What a waiting `headgate run` calls itself in its slot.

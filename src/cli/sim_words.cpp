@@ -35,10 +35,24 @@ Result<std::string> directory_of(const Invocation& invocation, const config::Con
 }
 
 Json json_of(const sim::ProcessTruth& process) {
-  return {{"pid", process.pid}, {"command", process.comm}, {"alive", process.alive}, {"memory_bytes", process.bytes}, {"memory_peak_bytes", process.peak_bytes},
-          {"context_bytes", process.context_bytes}, {"held_ns", process.held_ns}, {"sm_ns", process.sm_ns}, {"copy_ns", process.copy_ns}, {"spin_ns", process.spin_ns},
-          {"kernels", process.kernels}, {"launches", process.launches}, {"event_records", process.records}, {"event_queries", process.event_queries},
-          {"stream_queries", process.stream_queries}, {"synchronisations", process.synchronisations}, {"copies", process.copies}, {"allocations", process.allocations}};
+  return {{"pid", process.pid},
+          {"command", process.comm},
+          {"alive", process.alive},
+          {"memory_bytes", process.bytes},
+          {"memory_peak_bytes", process.peak_bytes},
+          {"context_bytes", process.context_bytes},
+          {"held_ns", process.held_ns},
+          {"sm_ns", process.sm_ns},
+          {"copy_ns", process.copy_ns},
+          {"spin_ns", process.spin_ns},
+          {"kernels", process.kernels},
+          {"launches", process.launches},
+          {"event_records", process.records},
+          {"event_queries", process.event_queries},
+          {"stream_queries", process.stream_queries},
+          {"synchronisations", process.synchronisations},
+          {"copies", process.copies},
+          {"allocations", process.allocations}};
 }
 
 }  // namespace
@@ -46,15 +60,21 @@ Json json_of(const sim::ProcessTruth& process) {
 Result<std::string> sim_list(const Invocation& invocation) {
   const auto nodes = existing_nodes();
   if (invocation.voice.format == Format::json) {
-    Json json = {{"schema", "headgate.sim_list/v1"}, {"simulated", true}, {"profiles", Json::array()}, {"nodes", nodes}};
+    Json json = {
+        {"schema", "headgate.sim_list/v1"}, {"simulated", true}, {"profiles", Json::array()}, {"nodes", nodes}};
     for (const auto& profile : sim::built_in_profiles()) {
-      json["profiles"].push_back({{"name", profile.name}, {"model", profile.model}, {"gpus", profile.count}, {"memory_total_bytes", profile.memory_bytes}, {"sm_count", profile.sm_count}});
+      json["profiles"].push_back({{"name", profile.name},
+                                  {"model", profile.model},
+                                  {"gpus", profile.count},
+                                  {"memory_total_bytes", profile.memory_bytes},
+                                  {"sm_count", profile.sm_count}});
     }
     return dumped(json);
   }
   std::vector<std::vector<std::string>> rows = {{"PROFILE", "\tGPUS", "MODEL", "\tMEMORY", "\tSMS"}};
   for (const auto& profile : sim::built_in_profiles()) {
-    rows.push_back({profile.name, "\t" + std::to_string(profile.count), profile.model, "\t" + bytes_text(profile.memory_bytes), "\t" + std::to_string(profile.sm_count)});
+    rows.push_back({profile.name, "\t" + std::to_string(profile.count), profile.model,
+                    "\t" + bytes_text(profile.memory_bytes), "\t" + std::to_string(profile.sm_count)});
   }
   std::string text = table(rows, invocation.voice);
   for (const auto& node : nodes) text += "node  " + node + "\n";
@@ -65,10 +85,17 @@ Result<std::string> sim_truth(const Invocation& invocation, const config::Config
   const std::string directory = TRY(directory_of(invocation, config));
   const sim::Truth truth = TRY(sim::read_truth(directory));
   if (invocation.voice.format == Format::json) {
-    Json json = {{"schema", "headgate.sim_truth/v1"}, {"simulated", true}, {"directory", directory}, {"profile", truth.profile}, {"now_ns", truth.now_ns}, {"gpus", Json::array()}};
+    Json json = {{"schema", "headgate.sim_truth/v1"}, {"simulated", true},      {"directory", directory},
+                 {"profile", truth.profile},          {"now_ns", truth.now_ns}, {"gpus", Json::array()}};
     for (const auto& device : truth.devices) {
-      Json one = {{"index", device.index}, {"uuid", device.uuid}, {"model", device.model}, {"memory_total_bytes", device.memory_bytes}, {"memory_used_bytes", device.used_bytes},
-                  {"busy_ns", device.busy_ns}, {"lost", device.lost}, {"processes", Json::array()}};
+      Json one = {{"index", device.index},
+                  {"uuid", device.uuid},
+                  {"model", device.model},
+                  {"memory_total_bytes", device.memory_bytes},
+                  {"memory_used_bytes", device.used_bytes},
+                  {"busy_ns", device.busy_ns},
+                  {"lost", device.lost},
+                  {"processes", Json::array()}};
       for (const auto& process : device.processes) one["processes"].push_back(json_of(process));
       json["gpus"].push_back(one);
     }
@@ -76,12 +103,18 @@ Result<std::string> sim_truth(const Invocation& invocation, const config::Config
   }
   std::string text = "SIMULATED node " + directory + ", profile " + truth.profile + "\n";
   for (const auto& device : truth.devices) {
-    text += bold("GPU " + std::to_string(device.index) + "  " + device.model + "  " + bytes_text(device.used_bytes) + " of " + bytes_text(device.memory_bytes) + "  busy for " +
-                     duration_text(device.busy_ns) + (device.lost ? "  LOST" : ""), invocation.voice) + "\n";
-    std::vector<std::vector<std::string>> rows = {{"  PID", "COMMAND", "\tMEM", "\tPEAK", "\tHELD", "\tCOPIES", "\tKERNELS", "STATE"}};
+    text += bold("GPU " + std::to_string(device.index) + "  " + device.model + "  " + bytes_text(device.used_bytes) +
+                     " of " + bytes_text(device.memory_bytes) + "  busy for " + duration_text(device.busy_ns) +
+                     (device.lost ? "  LOST" : ""),
+                 invocation.voice) +
+            "\n";
+    std::vector<std::vector<std::string>> rows = {
+        {"  PID", "COMMAND", "\tMEM", "\tPEAK", "\tHELD", "\tCOPIES", "\tKERNELS", "STATE"}};
     for (const auto& process : device.processes) {
-      rows.push_back({"  " + std::to_string(process.pid), harmless(process.comm), "\t" + bytes_text(process.bytes), "\t" + bytes_text(process.peak_bytes), "\t" + duration_text(process.held_ns),
-                      "\t" + duration_text(process.copy_ns), "\t" + std::to_string(process.kernels), process.alive ? "alive" : "ended"});
+      rows.push_back({"  " + std::to_string(process.pid), harmless(process.comm), "\t" + bytes_text(process.bytes),
+                      "\t" + bytes_text(process.peak_bytes), "\t" + duration_text(process.held_ns),
+                      "\t" + duration_text(process.copy_ns), "\t" + std::to_string(process.kernels),
+                      process.alive ? "alive" : "ended"});
     }
     Voice plain = invocation.voice;
     plain.colour = false;
@@ -100,13 +133,16 @@ Result<std::string> sim_fault(const Invocation& invocation, const config::Config
   const std::string directory = TRY(directory_of(invocation, config));
   const std::string rules = invocation.rules == "clear" ? "" : invocation.rules;
   if (auto done = sim::write_faults(directory, rules); !done) return std::unexpected(done.error());
-  if (invocation.voice.format == Format::json) return dumped({{"schema", "headgate.sim_fault/v1"}, {"simulated", true}, {"directory", directory}, {"rules", rules}});
+  if (invocation.voice.format == Format::json)
+    return dumped(
+        {{"schema", "headgate.sim_fault/v1"}, {"simulated", true}, {"directory", directory}, {"rules", rules}});
   return std::string();
 }
 
 Result<std::string> sim_path(const Invocation& invocation, const config::Config& config) {
   const std::string directory = TRY(directory_of(invocation, config));
-  if (invocation.voice.format == Format::json) return dumped({{"schema", "headgate.sim_path/v1"}, {"simulated", true}, {"directory", directory}});
+  if (invocation.voice.format == Format::json)
+    return dumped({{"schema", "headgate.sim_path/v1"}, {"simulated", true}, {"directory", directory}});
   return directory + "\n";
 }
 

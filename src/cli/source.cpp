@@ -13,11 +13,12 @@ namespace {
 Result<sim::Profile> profile_named(const std::string& name) {
   if (const sim::Profile* found = sim::find_profile(name)) return *found;
   if (name.contains('/') || name.ends_with(".toml")) return config::load_profile(name);
-  return fail(ErrorCode::usage, "--sim=" + name + " names no profile", "accepted: " + accepted_profiles() + ", or the path of a .toml file");
+  return fail(ErrorCode::usage, "--sim=" + name + " names no profile",
+              "accepted: " + accepted_profiles() + ", or the path of a .toml file");
 }
 
 bool has_node(const std::string& directory) {
-  struct stat facts {};
+  struct stat facts{};
   return ::stat((directory + "/node").c_str(), &facts) == 0;
 }
 

@@ -18,10 +18,13 @@ std::string memory_text(const ShareDevice& device) {
   return used + "/" + limit;
 }
 
-std::string ceiling_text(const ShareDevice& device) { return device.compute_ceiling_ppm == ledger::kWholeGpu ? "no limit" : percent_text(device.compute_ceiling_ppm); }
+std::string ceiling_text(const ShareDevice& device) {
+  return device.compute_ceiling_ppm == ledger::kWholeGpu ? "no limit" : percent_text(device.compute_ceiling_ppm);
+}
 
 std::string gpu_line(const Gpu& gpu, const Voice& voice) {
-  std::string line = "GPU " + std::to_string(gpu.index) + "  " + short_model(gpu.model) + "  " + bytes_text(gpu.memory_used_bytes) + " of " + bytes_text(gpu.memory_total_bytes) + " used";
+  std::string line = "GPU " + std::to_string(gpu.index) + "  " + short_model(gpu.model) + "  " +
+                     bytes_text(gpu.memory_used_bytes) + " of " + bytes_text(gpu.memory_total_bytes) + " used";
   if (gpu.busy_percent) line += "  busy " + std::to_string(*gpu.busy_percent) + " %";
   if (gpu.temperature_c) line += "  " + std::to_string(*gpu.temperature_c) + " C";
   if (gpu.power_mw) line += "  " + std::to_string(*gpu.power_mw / 1000) + " W";
@@ -52,7 +55,8 @@ std::string shares_on(const Picture& picture, const std::string& uuid, const Voi
 std::string heading(const Picture& picture, const Voice& voice) {
   if (!picture.gpus) return picture.no_gpus + "\n";
   const Gpus& gpus = *picture.gpus;
-  std::string line = "driver " + gpus.driver_version + ", " + std::to_string(gpus.list.size()) + (gpus.list.size() == 1 ? " GPU" : " GPUs") + ", level hook, no daemon";
+  std::string line = "driver " + gpus.driver_version + ", " + std::to_string(gpus.list.size()) +
+                     (gpus.list.size() == 1 ? " GPU" : " GPUs") + ", level hook, no daemon";
   return line + (gpus.simulated ? ", " + warning("SIMULATED", voice) : "") + "\n";
 }
 
@@ -61,12 +65,15 @@ std::string elsewhere(const Picture& picture, const Voice& voice) {
   std::vector<std::string> uuids;
   for (const Share& share : picture.shares.list) {
     for (const ShareDevice& device : share.devices) {
-      const bool here = picture.gpus && std::ranges::find(picture.gpus->list, device.uuid, &Gpu::uuid) != picture.gpus->list.end();
+      const bool here =
+          picture.gpus && std::ranges::find(picture.gpus->list, device.uuid, &Gpu::uuid) != picture.gpus->list.end();
       if (!here && std::ranges::find(uuids, device.uuid) == uuids.end()) uuids.push_back(device.uuid);
     }
   }
   std::string text;
-  for (const auto& uuid : uuids) text += bold(uuid + "  not a GPU of this node (simulated ones: --sim)", voice) + "\n" + shares_on(picture, uuid, voice);
+  for (const auto& uuid : uuids)
+    text +=
+        bold(uuid + "  not a GPU of this node (simulated ones: --sim)", voice) + "\n" + shares_on(picture, uuid, voice);
   return text;
 }
 
@@ -85,13 +92,22 @@ std::string status_text(const Picture& picture, const Voice& voice) {
 }
 
 std::string status_json(const Picture& picture) {
-  Json json = {{"schema", "headgate.status/v1"}, {"simulated", picture.gpus && picture.gpus->simulated}, {"level", "hook"}, {"daemon", false}};
+  Json json = {{"schema", "headgate.status/v1"},
+               {"simulated", picture.gpus && picture.gpus->simulated},
+               {"level", "hook"},
+               {"daemon", false}};
   json["driver_version"] = picture.gpus ? Json(picture.gpus->driver_version) : Json();
   json["gpus"] = Json::array();
   if (picture.gpus) {
     for (const Gpu& gpu : picture.gpus->list) {
-      Json one = {{"index", gpu.index}, {"uuid", gpu.uuid}, {"model", gpu.model}, {"pci_bus_id", gpu.pci_bus_id}, {"memory_total_bytes", gpu.memory_total_bytes},
-                  {"memory_used_bytes", gpu.memory_used_bytes}, {"memory_free_bytes", gpu.memory_free_bytes}, {"memory_reserved_bytes", gpu.memory_reserved_bytes}};
+      Json one = {{"index", gpu.index},
+                  {"uuid", gpu.uuid},
+                  {"model", gpu.model},
+                  {"pci_bus_id", gpu.pci_bus_id},
+                  {"memory_total_bytes", gpu.memory_total_bytes},
+                  {"memory_used_bytes", gpu.memory_used_bytes},
+                  {"memory_free_bytes", gpu.memory_free_bytes},
+                  {"memory_reserved_bytes", gpu.memory_reserved_bytes}};
       if (gpu.busy_percent) one["busy_ratio"] = *gpu.busy_percent / 100.0;
       if (gpu.temperature_c) one["temperature_celsius"] = *gpu.temperature_c;
       if (gpu.power_mw) one["power_mw"] = *gpu.power_mw;
@@ -101,7 +117,8 @@ std::string status_json(const Picture& picture) {
   }
   json["shares"] = Json::array();
   for (const Share& share : picture.shares.list) {
-    Json one = {{"name", share.name}, {"level", level_text(share.level)}, {"state", state_of(share)}, {"owner_uid", share.owner_uid}, {"processes", share.processes.size()}, {"devices", Json::array()}};
+    Json one = {{"name", share.name},           {"level", level_text(share.level)},    {"state", state_of(share)},
+                {"owner_uid", share.owner_uid}, {"processes", share.processes.size()}, {"devices", Json::array()}};
     for (const ShareDevice& device : share.devices) {
       Json d = {{"uuid", device.uuid}};
       d["memory_limit_bytes"] = device.memory_limit_bytes ? Json(*device.memory_limit_bytes) : Json();

@@ -34,7 +34,9 @@ std::string exact_bytes_text(std::uint64_t bytes) {
   return bytes_text(bytes) + " (" + std::to_string(bytes) + " bytes)";
 }
 
-std::string rate_text(std::uint32_t ppm) { return std::to_string(ppm / 10'000) + "." + std::to_string(ppm % 10'000 / 1'000) + " %"; }
+std::string rate_text(std::uint32_t ppm) {
+  return std::to_string(ppm / 10'000) + "." + std::to_string(ppm % 10'000 / 1'000) + " %";
+}
 
 std::string percent_text(std::uint64_t ppm) {
   std::string text = std::to_string(ppm / 10'000);

@@ -42,8 +42,10 @@ struct Fit {
 // "10GiB,30%", "10GiB" or "30%,30%": memory first. Errors: usage.
 [[nodiscard]] Result<Fit> parse_fit(const std::string& text);
 [[nodiscard]] std::vector<Room> rooms(const Picture& picture, const std::optional<Fit>& fit);
-[[nodiscard]] std::string free_text(const Picture& picture, const std::vector<Room>& rooms, const std::optional<Fit>& fit, const Voice& voice);
-[[nodiscard]] std::string free_json(const Picture& picture, const std::vector<Room>& rooms, const std::optional<Fit>& fit);
+[[nodiscard]] std::string free_text(const Picture& picture, const std::vector<Room>& rooms,
+                                    const std::optional<Fit>& fit, const Voice& voice);
+[[nodiscard]] std::string free_json(const Picture& picture, const std::vector<Room>& rooms,
+                                    const std::optional<Fit>& fit);
 
 // `shares`: those to explain.
 [[nodiscard]] std::string why_text(const Picture& picture, const std::vector<Share>& shares, const Voice& voice);

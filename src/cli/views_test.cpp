@@ -107,8 +107,10 @@ TEST(Views, WhyExplainsARefusalAndTheWaitsInWordsAndNumbers) {
 
 TEST(Views, EveryJsonHasItsSchemaBaseUnitsAndSaysThatItIsSimulated) {
   const Picture now = picture();
-  for (const auto& [text, schema] : {std::pair{status_json(now), "headgate.status/v1"}, std::pair{ps_json(now), "headgate.ps/v1"},
-                                     std::pair{free_json(now, rooms(now, {}), {}), "headgate.free/v1"}, std::pair{why_json(now, now.shares.list), "headgate.why/v1"}}) {
+  for (const auto& [text, schema] :
+       {std::pair{status_json(now), "headgate.status/v1"}, std::pair{ps_json(now), "headgate.ps/v1"},
+        std::pair{free_json(now, rooms(now, {}), {}), "headgate.free/v1"},
+        std::pair{why_json(now, now.shares.list), "headgate.why/v1"}}) {
     const auto json = nlohmann::json::parse(text);
     EXPECT_EQ(json.at("schema"), schema);
     EXPECT_EQ(json.at("simulated"), true);
@@ -120,8 +122,14 @@ TEST(Views, EveryJsonHasItsSchemaBaseUnitsAndSaysThatItIsSimulated) {
 
 TEST(Views, ASharesNameOrCommandCannotDriveTheTerminal) {
   EXPECT_EQ(harmless("a\x1b[2Jb\n"), "a?[2Jb?");
-  EXPECT_EQ(harmless("\xc2\x9b" "2J"), "??2J") << "the C1 spelling of ESC [";
-  EXPECT_EQ(harmless("\xe2\x80\xae" "gpj"), "???gpj") << "right to left override";
+  EXPECT_EQ(harmless("\xc2\x9b"
+                     "2J"),
+            "??2J")
+      << "the C1 spelling of ESC [";
+  EXPECT_EQ(harmless("\xe2\x80\xae"
+                     "gpj"),
+            "???gpj")
+      << "right to left override";
   EXPECT_EQ(harmless("\xff\xc0\x80\xe2\x80"), "?????") << "no UTF-8";
   EXPECT_EQ(harmless("K\xc3\xb6ln \xf0\x9f\x98\x80"), "K\xc3\xb6ln \xf0\x9f\x98\x80");
   EXPECT_EQ(table({{"K\xc3\xb6ln", "\tb\rc"}}, {.ascii = true}), "K??ln  b?c\n");

@@ -41,20 +41,27 @@ const ledger::DeviceGrant* device_of(const std::optional<ledger::ShareGrant>& he
 }
 
 // The first that was said: option, environment, the existing share, configuration.
-Result<std::uint64_t> memory_for(const Wish& wish, const grant::DeviceGrant& env, const ledger::DeviceGrant* held, const Gpu& gpu) {
+Result<std::uint64_t> memory_for(const Wish& wish, const grant::DeviceGrant& env, const ledger::DeviceGrant* held,
+                                 const Gpu& gpu) {
   std::optional<grant::Memory> memory;
   std::string said_by = wish.memory_text;
   if (wish.memory && !wish.memory_is_default) memory = wish.memory;
-  else if (env.memory.said()) memory = env.memory, said_by = "the environment's memory limit of " + bytes_text(env.memory.on(gpu.memory_total_bytes));
+  else if (env.memory.said())
+    memory = env.memory,
+    said_by = "the environment's memory limit of " + bytes_text(env.memory.on(gpu.memory_total_bytes));
   else if (held != nullptr) return held->memory_limit_bytes;
   else if (wish.memory) memory = wish.memory;
   if (!memory) return ledger::kNoMemoryLimit;
   const std::uint64_t bytes = memory->on(gpu.memory_total_bytes);
   if (bytes > gpu.memory_total_bytes) {
-    return fail(ErrorCode::no_capacity, said_by + " is more than GPU " + std::to_string(gpu.index) + " (" + short_model(gpu.model) + ") has: " + bytes_text(gpu.memory_total_bytes),
+    return fail(ErrorCode::no_capacity,
+                said_by + " is more than GPU " + std::to_string(gpu.index) + " (" + short_model(gpu.model) +
+                    ") has: " + bytes_text(gpu.memory_total_bytes),
                 "ask for at most " + bytes_text(gpu.memory_total_bytes) + ", or choose another GPU with --gpu");
   }
-  if (bytes == 0) return fail(ErrorCode::usage, said_by + " is less than one byte of GPU " + std::to_string(gpu.index), accepted(grant::accepted_memory(grant::Dialect::headgate)));
+  if (bytes == 0)
+    return fail(ErrorCode::usage, said_by + " is less than one byte of GPU " + std::to_string(gpu.index),
+                accepted(grant::accepted_memory(grant::Dialect::headgate)));
   return bytes;
 }
 
@@ -71,14 +78,16 @@ Result<grant::Memory> memory_option(const std::string& option, const std::string
   const auto memory = grant::parse_memory(text);
   if (memory) return memory.value;
   const std::string hint = memory.fault == grant::Fault::bare_number ? "did you mean " + harmless(text) + "MiB? " : "";
-  return fail(ErrorCode::usage, quoted(option, text) + " " + std::string(grant::in_words(memory.fault)), hint + accepted(grant::accepted_memory(grant::Dialect::headgate)));
+  return fail(ErrorCode::usage, quoted(option, text) + " " + std::string(grant::in_words(memory.fault)),
+              hint + accepted(grant::accepted_memory(grant::Dialect::headgate)));
 }
 
 Result<std::uint32_t> compute_option(const std::string& option, const std::string& text) {
   const auto compute = grant::parse_compute(text);
   if (compute) return compute.value;
   const std::string hint = compute.fault == grant::Fault::bare_number ? "did you mean " + harmless(text) + "%? " : "";
-  return fail(ErrorCode::usage, quoted(option, text) + " " + std::string(grant::in_words(compute.fault)), hint + accepted(grant::accepted_compute(grant::Dialect::headgate)));
+  return fail(ErrorCode::usage, quoted(option, text) + " " + std::string(grant::in_words(compute.fault)),
+              hint + accepted(grant::accepted_compute(grant::Dialect::headgate)));
 }
 
 Result<Wish> read_wish(const RunOptions& run, const config::Config& config) {
@@ -87,16 +96,19 @@ Result<Wish> read_wish(const RunOptions& run, const config::Config& config) {
   wish.name = run.name;
   const auto& default_memory = config["defaults.mem"];
   const auto& default_compute = config["defaults.compute"];
-  if (run.memory) wish.memory = TRY(memory_option("--mem", *run.memory)), wish.memory_text = "--mem " + harmless(*run.memory);
+  if (run.memory)
+    wish.memory = TRY(memory_option("--mem", *run.memory)), wish.memory_text = "--mem " + harmless(*run.memory);
   else if (!default_memory.value.empty()) {
     wish.memory = TRY(memory_option("defaults.mem", default_memory.value));
     wish.memory_text = "defaults.mem = " + default_memory.value + " (" + default_memory.origin + ")";
     wish.memory_is_default = true;
   }
   if (run.compute) wish.compute_ppm = TRY(compute_option("--compute", *run.compute));
-  else if (!default_compute.value.empty()) wish.compute_ppm = TRY(compute_option("defaults.compute", default_compute.value)), wish.compute_is_default = true;
+  else if (!default_compute.value.empty())
+    wish.compute_ppm = TRY(compute_option("defaults.compute", default_compute.value)), wish.compute_is_default = true;
   if (run.name && !grant::is_share_name(*run.name)) {
-    return fail(ErrorCode::usage, quoted("--name", *run.name) + " cannot name a share", accepted(grant::accepted(grant::Syntax::share_name)));
+    return fail(ErrorCode::usage, quoted("--name", *run.name) + " cannot name a share",
+                accepted(grant::accepted(grant::Syntax::share_name)));
   }
   wish.fail_closed = config["defaults.fail_policy"].value == "closed";
   return wish;
@@ -110,13 +122,14 @@ Result<std::vector<std::size_t>> choose_gpus(const std::string& option, const st
   message += token.empty() || token == selector ? " " : ": '" + harmless(token) + "' ";
   message += grant::in_words(selection.fault);
   std::string known;
-  for (const Gpu& gpu : gpus.list) known += (known.empty() ? "" : ", ") + std::to_string(gpu.index) + " (" + gpu.uuid.substr(0, 12) + ")";
+  for (const Gpu& gpu : gpus.list)
+    known += (known.empty() ? "" : ", ") + std::to_string(gpu.index) + " (" + gpu.uuid.substr(0, 12) + ")";
   return fail(selection.fault == grant::SelectFault::mig ? ErrorCode::unsupported : ErrorCode::usage, message,
               accepted(grant::accepted_selectors()) + "; GPUs here: " + (known.empty() ? "none" : known));
 }
 
-Result<ledger::ShareGrant> make_grant(const Wish& wish, const Gpus& gpus, const std::vector<std::size_t>& chosen, const char* const* environment,
-                                      const std::optional<ledger::ShareGrant>& held) {
+Result<ledger::ShareGrant> make_grant(const Wish& wish, const Gpus& gpus, const std::vector<std::size_t>& chosen,
+                                      const char* const* environment, const std::optional<ledger::ShareGrant>& held) {
   const grant::Grant env = TRY(environment_grant(environment, gpus));
   ledger::ShareGrant grant;
   grant.level = ledger::Level::hook;

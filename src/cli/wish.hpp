@@ -17,11 +17,11 @@
 namespace headgate::cli {
 
 struct Wish {
-  std::optional<grant::Memory> memory;       // of an option, else of the configuration; the environment's are per device
+  std::optional<grant::Memory> memory;  // of an option, else of the configuration; the environment's are per device
   std::optional<std::uint32_t> compute_ppm;
-  std::optional<std::string> gpu;            // a selector
+  std::optional<std::string> gpu;  // a selector
   std::optional<std::string> name;
-  std::string memory_text, compute_text;     // as written, for messages
+  std::string memory_text, compute_text;                       // as written, for messages
   bool memory_is_default = false, compute_is_default = false;  // from the configuration: weaker than the environment
   bool fail_closed = false;
 };
@@ -32,11 +32,14 @@ struct Wish {
 [[nodiscard]] Result<Wish> read_wish(const RunOptions& run, const config::Config& config);
 
 // Indices into gpus.list. Errors: usage for a selector that names none.
-[[nodiscard]] Result<std::vector<std::size_t>> choose_gpus(const std::string& option, const std::string& selector, const Gpus& gpus);
+[[nodiscard]] Result<std::vector<std::size_t>> choose_gpus(const std::string& option, const std::string& selector,
+                                                           const Gpus& gpus);
 
 // The grant for those GPUs. `held`: the values of an existing share of that name, which stand where nothing was said.
 // Errors: no_capacity where a memory limit is more than a card has; usage for an unreadable environment.
-[[nodiscard]] Result<ledger::ShareGrant> make_grant(const Wish& wish, const Gpus& gpus, const std::vector<std::size_t>& chosen,
-                                                    const char* const* environment, const std::optional<ledger::ShareGrant>& held);
+[[nodiscard]] Result<ledger::ShareGrant> make_grant(const Wish& wish, const Gpus& gpus,
+                                                    const std::vector<std::size_t>& chosen,
+                                                    const char* const* environment,
+                                                    const std::optional<ledger::ShareGrant>& held);
 
 }  // namespace headgate::cli

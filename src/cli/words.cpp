@@ -30,13 +30,16 @@ int show(const std::string& text, const Voice& voice) {
   return print(text) ? 0 : refuse({ErrorCode::failed, "cannot write to standard output", {}}, voice);
 }
 
-int show(const Result<std::string>& text, const Voice& voice) { return text ? show(*text, voice) : refuse(text.error(), voice); }
+int show(const Result<std::string>& text, const Voice& voice) {
+  return text ? show(*text, voice) : refuse(text.error(), voice);
+}
 
 bool json(const Invocation& invocation) { return invocation.voice.format == Format::json; }
 
 void pause_ms(std::uint64_t milliseconds) {
   timespec rest{static_cast<time_t>(milliseconds / 1000), static_cast<long>(milliseconds % 1000 * 1'000'000)};
-  while (::nanosleep(&rest, &rest) != 0 && errno == EINTR) {}
+  while (::nanosleep(&rest, &rest) != 0 && errno == EINTR) {
+  }
 }
 
 // One look, or two where rates are wanted and something runs.
@@ -59,9 +62,13 @@ int status(const Invocation& invocation, const config::Config& config) {
   const auto picture = look(invocation, config, true);
   if (!picture) return refuse(picture.error(), invocation.voice);
   const bool nothing = !picture->gpus && picture->shares.list.empty();
-  if (nothing) complain({ErrorCode::unreachable, picture->no_gpus, "'headgate status --sim' looks at a simulated GPU, 'headgate demo' shows one at work"}, invocation.voice);
+  if (nothing)
+    complain({ErrorCode::unreachable, picture->no_gpus,
+              "'headgate status --sim' looks at a simulated GPU, 'headgate demo' shows one at work"},
+             invocation.voice);
   if (nothing && !json(invocation)) return exit_status(ErrorCode::unreachable);
-  const int shown = show(json(invocation) ? status_json(*picture) : status_text(*picture, invocation.voice), invocation.voice);
+  const int shown =
+      show(json(invocation) ? status_json(*picture) : status_text(*picture, invocation.voice), invocation.voice);
   return shown == 0 && nothing ? exit_status(ErrorCode::unreachable) : shown;
 }
 
@@ -80,9 +87,13 @@ int free_words(const Invocation& invocation, const config::Config& config) {
   }
   const auto picture = look(invocation, config, false);
   if (!picture) return refuse(picture.error(), invocation.voice);
-  if (!picture->gpus) return refuse({ErrorCode::unreachable, picture->no_gpus, "'headgate free --sim' looks at a simulated node"}, invocation.voice);
+  if (!picture->gpus)
+    return refuse({ErrorCode::unreachable, picture->no_gpus, "'headgate free --sim' looks at a simulated node"},
+                  invocation.voice);
   const auto all = rooms(*picture, fit);
-  const int shown = show(json(invocation) ? free_json(*picture, all, fit) : free_text(*picture, all, fit, invocation.voice), invocation.voice);
+  const int shown =
+      show(json(invocation) ? free_json(*picture, all, fit) : free_text(*picture, all, fit, invocation.voice),
+           invocation.voice);
   const bool nowhere = fit && std::ranges::none_of(all, &Room::fits);
   return shown == 0 && nowhere ? exit_status(ErrorCode::no_capacity) : shown;
 }
@@ -96,12 +107,16 @@ int why(const Invocation& invocation, const config::Config& config) {
     if (invocation.share.empty() || share.name == invocation.share) chosen.push_back(share);
     names += (names.empty() ? "" : ", ") + share.name;
   }
-  const bool unreadable = std::ranges::find(picture->shares.unreadable, invocation.share, &UnreadableShare::name) != picture->shares.unreadable.end();
+  const bool unreadable = std::ranges::find(picture->shares.unreadable, invocation.share, &UnreadableShare::name) !=
+                          picture->shares.unreadable.end();
   if (unreadable) return 1;  // look() has said why
   if (chosen.empty() && !invocation.share.empty()) {
-    return refuse({ErrorCode::usage, "there is no share '" + harmless(invocation.share) + "'", names.empty() ? "there are no shares" : "shares here: " + names}, invocation.voice);
+    return refuse({ErrorCode::usage, "there is no share '" + harmless(invocation.share) + "'",
+                   names.empty() ? "there are no shares" : "shares here: " + names},
+                  invocation.voice);
   }
-  return show(json(invocation) ? why_json(*picture, chosen) : why_text(*picture, chosen, invocation.voice), invocation.voice);
+  return show(json(invocation) ? why_json(*picture, chosen) : why_text(*picture, chosen, invocation.voice),
+              invocation.voice);
 }
 
 Result<std::vector<SymbolReport>> compared(const std::vector<std::string>& libraries) {
@@ -114,26 +129,43 @@ int doctor(const Invocation& invocation, const config::Config& config) {
   if (!invocation.libraries.empty()) {
     const auto reports = compared(invocation.libraries);
     if (!reports) return refuse(reports.error(), invocation.voice);
-    const int shown = show(json(invocation) ? symbols_json(*reports) : symbols_text(*reports, invocation.voice), invocation.voice);
-    return shown == 0 && std::ranges::any_of(*reports, [](const SymbolReport& report) { return !report.unknown.empty(); }) ? exit_status(ErrorCode::unsupported) : shown;
+    const int shown =
+        show(json(invocation) ? symbols_json(*reports) : symbols_text(*reports, invocation.voice), invocation.voice);
+    return shown == 0 &&
+                   std::ranges::any_of(*reports, [](const SymbolReport& report) { return !report.unknown.empty(); })
+               ? exit_status(ErrorCode::unsupported)
+               : shown;
   }
   const auto findings = examine(invocation, config);
-  const int shown = show(json(invocation) ? findings_json(findings) : findings_text(findings, invocation.voice), invocation.voice);
-  return shown == 0 && std::ranges::any_of(findings, [](const Finding& finding) { return finding.health == Health::fail; }) ? 1 : shown;
+  const int shown =
+      show(json(invocation) ? findings_json(findings) : findings_text(findings, invocation.voice), invocation.voice);
+  return shown == 0 &&
+                 std::ranges::any_of(findings, [](const Finding& finding) { return finding.health == Health::fail; })
+             ? 1
+             : shown;
 }
 
 int config_check(const Invocation& invocation, const config::Reading& reading) {
   for (const Error& error : reading.errors) complain(error, invocation.voice);
   if (!reading.errors.empty()) return exit_status(ErrorCode::usage);
-  if (json(invocation)) return show(Json{{"schema", "headgate.config_check/v1"}, {"files", reading.config.files}}.dump(2, ' ', true, Json::error_handler_t::replace) + "\n", invocation.voice);
+  if (json(invocation))
+    return show(Json{{"schema", "headgate.config_check/v1"}, {"files", reading.config.files}}.dump(
+                    2, ' ', true, Json::error_handler_t::replace) +
+                    "\n",
+                invocation.voice);
   const std::size_t count = reading.config.files.size();
-  return show(count == 0 ? "no configuration file; the defaults hold\n" : "ok: " + std::to_string(count) + (count == 1 ? " file\n" : " files\n"), invocation.voice);
+  return show(count == 0 ? "no configuration file; the defaults hold\n"
+                         : "ok: " + std::to_string(count) + (count == 1 ? " file\n" : " files\n"),
+              invocation.voice);
 }
 
 int config_show(const Invocation& invocation, const config::Config& config) {
   if (json(invocation)) {
     Json object = {{"schema", "headgate.config/v1"}, {"settings", Json::array()}};
-    for (const auto& setting : config.settings) object["settings"].push_back({{"key", setting.key}, {"value", setting.value.empty() ? Json() : Json(setting.value)}, {"origin", setting.origin}});
+    for (const auto& setting : config.settings)
+      object["settings"].push_back({{"key", setting.key},
+                                    {"value", setting.value.empty() ? Json() : Json(setting.value)},
+                                    {"origin", setting.origin}});
     return show(object.dump(2, ' ', true, Json::error_handler_t::replace) + "\n", invocation.voice);
   }
   std::vector<std::vector<std::string>> rows = {{"KEY", "VALUE"}};
@@ -146,7 +178,9 @@ int config_show(const Invocation& invocation, const config::Config& config) {
 }
 
 int version(const Invocation& invocation) {
-  if (json(invocation)) return show(Json{{"schema", "headgate.version/v1"}, {"version", HEADGATE_VERSION}}.dump(2) + "\n", invocation.voice);
+  if (json(invocation))
+    return show(Json{{"schema", "headgate.version/v1"}, {"version", HEADGATE_VERSION}}.dump(2) + "\n",
+                invocation.voice);
   return show(std::string("headgate " HEADGATE_VERSION "\n"), invocation.voice);
 }
 

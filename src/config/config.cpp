@@ -14,7 +14,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_one_of(std::string_view value, std::initializer_list<std::string_view> words) { return std::ranges::find(words, value) != words.end(); }
+bool is_one_of(std::string_view value, std::initializer_list<std::string_view> words) {
+  return std::ranges::find(words, value) != words.end();
+}
 
 // Why a value cannot stand for a key; empty where it can.
 std::string_view objection(std::string_view key, std::string_view value) {
@@ -27,11 +29,14 @@ std::string_view objection(std::string_view key, std::string_view value) {
     return compute ? "" : grant::in_words(compute.fault);
   }
   if (key == "defaults.fail_policy") return is_one_of(value, {"open", "closed"}) ? "" : "is not understood";
-  if (key == "defaults.log") return is_one_of(value, {"off", "error", "warn", "info", "debug"}) ? "" : "is not understood";
+  if (key == "defaults.log")
+    return is_one_of(value, {"off", "error", "warn", "info", "debug"}) ? "" : "is not understood";
   return value.empty() ? "is empty" : "";
 }
 
-std::string at(const std::string& name, const toml::source_region& source) { return name + ":" + std::to_string(source.begin.line); }
+std::string at(const std::string& name, const toml::source_region& source) {
+  return name + ":" + std::to_string(source.begin.line);
+}
 
 std::string as_text(const toml::node& node) {
   std::ostringstream out;
@@ -44,13 +49,15 @@ void take(const std::string& key, const toml::node& node, const std::string& nam
   if (known == keys().end()) {
     std::string all;
     for (const Key& one : keys()) all += (all.empty() ? "" : ", ") + std::string(one.name);
-    reading.errors.push_back({ErrorCode::usage, at(name, node.source()) + ": unknown key '" + key + "'", "known keys: " + all});
+    reading.errors.push_back(
+        {ErrorCode::usage, at(name, node.source()) + ": unknown key '" + key + "'", "known keys: " + all});
     return;
   }
   const auto* text = node.as_string();
   const std::string_view problem = text == nullptr ? "is not a text in quotes" : objection(key, text->get());
   if (!problem.empty()) {
-    reading.errors.push_back({ErrorCode::usage, at(name, node.source()) + ": " + key + " = " + as_text(node) + " " + std::string(problem),
+    reading.errors.push_back({ErrorCode::usage,
+                              at(name, node.source()) + ": " + key + " = " + as_text(node) + " " + std::string(problem),
                               "accepted: " + std::string(known->accepted)});
     return;
   }
@@ -81,8 +88,10 @@ void read_file(const std::string& path, Reading& reading) {
 
 const std::vector<Key>& keys() {
   static const std::vector<Key> table = {
-      {"defaults.mem", "", grant::accepted_memory(grant::Dialect::headgate), "memory limit of a share whose run names none"},
-      {"defaults.compute", "", grant::accepted_compute(grant::Dialect::headgate), "share of the GPU's time where a run names none"},
+      {"defaults.mem", "", grant::accepted_memory(grant::Dialect::headgate),
+       "memory limit of a share whose run names none"},
+      {"defaults.compute", "", grant::accepted_compute(grant::Dialect::headgate),
+       "share of the GPU's time where a run names none"},
       {"defaults.fail_policy", "open", "open or closed", "what happens to launches that cannot be measured"},
       {"defaults.log", "error", "off, error, warn, info or debug", "what the limiter says on stderr"},
       {"sim.profile", "h200", "h200, l40s-x2, tiny, or the path of a profile", "the simulated node that --sim makes"},
@@ -98,7 +107,8 @@ const Setting& Config::operator[](std::string_view key) const {
 
 Reading defaults() {
   Reading reading;
-  for (const Key& key : keys()) reading.config.settings.push_back({std::string(key.name), std::string(key.fallback), "default"});
+  for (const Key& key : keys())
+    reading.config.settings.push_back({std::string(key.name), std::string(key.fallback), "default"});
   return reading;
 }
 
@@ -106,7 +116,9 @@ void read_text(std::string_view text, const std::string& name, Reading& reading)
   reading.config.files.push_back(name);
   const toml::parse_result result = toml::parse(text, name);
   if (!result) {
-    reading.errors.push_back({ErrorCode::usage, at(name, result.error().source()) + ": " + std::string(result.error().description()), "accepted: TOML"});
+    reading.errors.push_back({ErrorCode::usage,
+                              at(name, result.error().source()) + ": " + std::string(result.error().description()),
+                              "accepted: TOML"});
     return;
   }
   walk(result.table(), "", name, reading);
@@ -116,9 +128,12 @@ Reading read(const std::string& file, bool must_exist) {
   Reading reading = defaults();
   std::error_code error;
   if (fs::exists(file, error)) read_file(file, reading);
-  else if (must_exist) reading.errors.push_back({ErrorCode::usage, "there is no configuration file " + file, "write the path of a TOML file"});
+  else if (must_exist)
+    reading.errors.push_back(
+        {ErrorCode::usage, "there is no configuration file " + file, "write the path of a TOML file"});
   std::vector<std::string> drop_ins;
-  for (fs::directory_iterator at_entry(fs::path(file).parent_path() / "conf.d", error), end; !error && at_entry != end; at_entry.increment(error)) {
+  for (fs::directory_iterator at_entry(fs::path(file).parent_path() / "conf.d", error), end; !error && at_entry != end;
+       at_entry.increment(error)) {
     if (at_entry->path().extension() == ".toml") drop_ins.push_back(at_entry->path().string());
   }
   std::ranges::sort(drop_ins);

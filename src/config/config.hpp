@@ -19,7 +19,7 @@ struct Setting {
 };
 
 struct Config {
-  std::vector<Setting> settings;  // all keys, in the order of the table
+  std::vector<Setting> settings;   // all keys, in the order of the table
   std::vector<std::string> files;  // that were read
 
   // The value of a key of the table; empty where none is set.

@@ -35,8 +35,8 @@ struct ProcessIdentity {
 };
 
 struct EventReading {
-  bool recorded = false;  // a record was ever asked for
-  bool complete = false;  // the last record has been executed; true when none was asked for
+  bool recorded = false;      // a record was ever asked for
+  bool complete = false;      // the last record has been executed; true when none was asked for
   std::uint64_t node_ns = 0;  // when
   std::uint64_t gpu_ns = 0;   // the same on the GPU's clock: offset, drift and step applied
 };

@@ -1,9 +1,5 @@
 #include "sim/node.hpp"
 
-#include <algorithm>
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
@@ -12,6 +8,10 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 
 #include "sim/node_file.hpp"
 #include "sim/process_identity.hpp"
@@ -98,11 +98,12 @@ void Node::advance() {
 // Its record lock shows whether it lives. Opening a file that we hold ourselves would drop our own lock on closing it.
 bool Node::gone(std::uint32_t p) const {
   const Process& process = state_->processes[p];
-  const bool ours = process.pid == ::getpid() && process.image == own_image() && process.pid_namespace == own_pid_namespace();
+  const bool ours =
+      process.pid == ::getpid() && process.image == own_image() && process.pid_namespace == own_pid_namespace();
   if (p == process_ || ours) return false;
   UniqueFd fd(::open(words(directory_, "/clients/", p).c_str(), O_RDWR | O_CLOEXEC));
   if (!fd) return errno == ENOENT;
-  struct flock probe {};
+  struct flock probe{};
   probe.l_type = F_WRLCK;
   probe.l_whence = SEEK_SET;
   probe.l_len = 1;
@@ -130,10 +131,11 @@ Result<std::uint32_t> Node::attach() {
     reap_locked(locked.engine());
     p = locked->open_process(identity.view());
   }
-  if (p == kNone) return fail(ErrorCode::no_capacity, words("the simulated node holds ", kMostProcesses, " processes already"));
+  if (p == kNone)
+    return fail(ErrorCode::no_capacity, words("the simulated node holds ", kMostProcesses, " processes already"));
   const std::string path = words(directory_, "/clients/", p);
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  struct flock claim {};
+  struct flock claim{};
   claim.l_type = F_WRLCK;
   claim.l_whence = SEEK_SET;
   claim.l_len = 1;
@@ -209,7 +211,8 @@ void Node::pushed() {
 }
 
 bool Node::back(const void* what, std::size_t bytes) {
-  const auto offset = static_cast<off_t>(static_cast<const std::byte*>(what) - reinterpret_cast<const std::byte*>(file_));
+  const auto offset =
+      static_cast<off_t>(static_cast<const std::byte*>(what) - reinterpret_cast<const std::byte*>(file_));
   return ::posix_fallocate(fd_.get(), offset, static_cast<off_t>(bytes)) == 0;
 }
 

@@ -1,9 +1,9 @@
 // DIR/node: its head, the journal and the state, in this order. Version and size are in the head; another one is refused.
 #pragma once
 
+#include <pthread.h>
 #include <atomic>
 #include <cstdint>
-#include <pthread.h>
 
 #include "sim/engine.hpp"
 
@@ -24,10 +24,10 @@ struct NodeFile {
   std::uint32_t version;
   std::uint32_t reserved;
   std::uint64_t size_bytes;
-  pthread_mutex_t mutex;              // robust, shared between processes
-  std::atomic<std::uint32_t> word;    // futex: grows when sleepers should look again
+  pthread_mutex_t mutex;                // robust, shared between processes
+  std::atomic<std::uint32_t> word;      // futex: grows when sleepers should look again
   std::atomic<std::uint32_t> sleepers;  // somebody waits for what no queue promises
-  std::uint64_t reaped_ns;            // under the mutex
+  std::uint64_t reaped_ns;              // under the mutex
   JournalPage journal;
   alignas(4096) State state;
 };

@@ -1,6 +1,6 @@
+#include <unistd.h>
 #include <csignal>
 #include <cstring>
-#include <unistd.h>
 
 #include "sim/node_file.hpp"
 

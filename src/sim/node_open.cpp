@@ -1,12 +1,12 @@
 // Finding, making and mapping a node directory. A flock on the directory lets one process at a time make or replace a node.
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 
 #include "sim/node.hpp"
 #include "sim/node_file.hpp"
@@ -58,10 +58,12 @@ Result<Profile> seeded(const Profile& profile, int directory_fd) {
     std::uint32_t version, reserved;
     std::uint64_t size_bytes;
   } head{};
-  constexpr auto kSeedAt = static_cast<off_t>(offsetof(NodeFile, state) + offsetof(State, profile) + offsetof(Profile, node_seed));
-  const bool replaces = old && ::pread(old.get(), &head, sizeof head, 0) == static_cast<ssize_t>(sizeof head) && head.magic == kNodeMagic &&
-                        head.version == kNodeVersion && head.size_bytes == sizeof(NodeFile);
-  if (replaces && ::pread(old.get(), &made.node_seed, sizeof made.node_seed, kSeedAt) == sizeof made.node_seed && made.node_seed != 0) {
+  constexpr auto kSeedAt =
+      static_cast<off_t>(offsetof(NodeFile, state) + offsetof(State, profile) + offsetof(Profile, node_seed));
+  const bool replaces = old && ::pread(old.get(), &head, sizeof head, 0) == static_cast<ssize_t>(sizeof head) &&
+                        head.magic == kNodeMagic && head.version == kNodeVersion && head.size_bytes == sizeof(NodeFile);
+  if (replaces && ::pread(old.get(), &made.node_seed, sizeof made.node_seed, kSeedAt) == sizeof made.node_seed &&
+      made.node_seed != 0) {
     return made;
   }
   while (made.node_seed == 0) {
@@ -113,7 +115,7 @@ Result<NodeFile*> map_existing(const std::string& directory, int directory_fd, U
   UniqueFd fd(::openat(directory_fd, "node", O_RDWR | O_CLOEXEC));
   if (!fd && errno == ENOENT) return nullptr;
   if (!fd) return fail_errno(words("cannot open ", path), errno, kHint);
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd.get(), &status) != 0) return fail_errno(words("cannot look at ", path), errno);
   std::uint64_t head[3] = {};
   if (::pread(fd.get(), head, sizeof head, 0) != static_cast<ssize_t>(sizeof head) || head[0] != kNodeMagic) {
@@ -121,7 +123,8 @@ Result<NodeFile*> map_existing(const std::string& directory, int directory_fd, U
   }
   std::uint32_t version = 0;
   std::memcpy(&version, &head[1], sizeof version);
-  if (version != kNodeVersion || head[2] != sizeof(NodeFile) || static_cast<std::uint64_t>(status.st_size) != sizeof(NodeFile)) {
+  if (version != kNodeVersion || head[2] != sizeof(NodeFile) ||
+      static_cast<std::uint64_t>(status.st_size) != sizeof(NodeFile)) {
     return fail(ErrorCode::failed,
                 words(path, " is of layout ", version, " with ", status.st_size, " bytes; this headgate knows layout ",
                       kNodeVersion, " with ", sizeof(NodeFile), " bytes"),
@@ -153,7 +156,8 @@ Result<const Profile*> default_profile() {
 Result<std::string> node_directory() {
   const char* directory = std::getenv("HEADGATE_SIM_DIR");
   if (!directory || !*directory) {
-    return fail(ErrorCode::usage, "HEADGATE_SIM_DIR is not set: which simulated node?", "export HEADGATE_SIM_DIR=DIRECTORY");
+    return fail(ErrorCode::usage, "HEADGATE_SIM_DIR is not set: which simulated node?",
+                "export HEADGATE_SIM_DIR=DIRECTORY");
   }
   return std::string(directory);
 }
@@ -206,7 +210,8 @@ Result<void> recreate_node(const std::string& directory, const Profile& profile)
       (*node)->reap();
       for (const Process& process : (*node)->state().processes) {
         if (process.used) {
-          return fail(ErrorCode::no_capacity, words("process ", process.pid, " (", process.comm, ") uses the node ", directory),
+          return fail(ErrorCode::no_capacity,
+                      words("process ", process.pid, " (", process.comm, ") uses the node ", directory),
                       "end it first");
         }
       }

@@ -2,14 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "sim/node_file.hpp"
 #include "sim/truth.hpp"
@@ -51,15 +51,18 @@ std::string unsound(const State& state) {
       previous = s;
       ++streams;
       if (stream.phase == Phase::kernel) ++resident, sms += stream.sms, spinning += stream.end_ns == kNever;
-      if (stream.phase == Phase::copy && state.devices[context.device].copying[stream.engine] != s) return "a copy has no engine";
+      if (stream.phase == Phase::copy && state.devices[context.device].copying[stream.engine] != s)
+        return "a copy has no engine";
     }
-    if (streams != context.stream_count || resident != context.resident || sms != context.sms_used || spinning != context.spinning) {
+    if (streams != context.stream_count || resident != context.resident || sms != context.sms_used ||
+        spinning != context.spinning) {
       return words("context ", c, " counts wrong");
     }
   }
   for (std::uint32_t d = 0; d < state.device_count; ++d) {
     const Device& device = state.devices[d];
-    if (device.bytes != bytes[d]) return words("device ", d, " holds ", device.bytes, " bytes, its processes ", bytes[d]);
+    if (device.bytes != bytes[d])
+      return words("device ", d, " holds ", device.bytes, " bytes, its processes ", bytes[d]);
     if (device.contexts != contexts_of_device[d]) return "a device counts contexts wrong";
     if (device.active != kNone && !state.contexts[device.active].used) return "a dead context has the device";
     for (const std::uint32_t s : device.copying) {
@@ -67,7 +70,8 @@ std::string unsound(const State& state) {
     }
   }
   for (std::uint32_t a = 0; a < kMostAccounts; ++a) {
-    if (state.accounts[a].used == 1 && state.accounts[a].contexts != contexts_of_account[a]) return "an account counts contexts wrong";
+    if (state.accounts[a].used == 1 && state.accounts[a].contexts != contexts_of_account[a])
+      return "an account counts contexts wrong";
   }
   return {};
 }

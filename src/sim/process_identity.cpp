@@ -1,13 +1,13 @@
 #include "sim/process_identity.hpp"
 
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
 #include "base/unique_fd.hpp"
 
@@ -27,13 +27,14 @@ std::uint64_t own_start_time() {
 }  // namespace
 
 std::uint64_t own_pid_namespace() {
-  struct stat status {};
+  struct stat status{};
   return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
 std::uint32_t own_image() {
   std::uint32_t image = 0;
-  if (const unsigned long bytes = ::getauxval(AT_RANDOM)) std::memcpy(&image, reinterpret_cast<const void*>(bytes), sizeof image);
+  if (const unsigned long bytes = ::getauxval(AT_RANDOM))
+    std::memcpy(&image, reinterpret_cast<const void*>(bytes), sizeof image);
   return image;
 }
 
@@ -45,7 +46,10 @@ ProcessIdentity OwnIdentity::view() const {
 
 OwnIdentity own_identity() {
   OwnIdentity own;
-  own.identity = {.pid = ::getpid(), .pid_namespace = own_pid_namespace(), .start_time = own_start_time(), .comm = {},
+  own.identity = {.pid = ::getpid(),
+                  .pid_namespace = own_pid_namespace(),
+                  .start_time = own_start_time(),
+                  .comm = {},
                   .image = own_image()};
   // The thread's name may have changed; the program's is the leader's.
   UniqueFd fd(::open("/proc/self/comm", O_RDONLY | O_CLOEXEC));

@@ -27,17 +27,19 @@ struct ProcessTruth {
   std::uint64_t start_time = 0;  // /proc/PID/stat's; 0 where unknown
   std::string comm;
   bool alive = false;
-  std::uint64_t birth_ns = 0, death_ns = 0;  // node time of its first context on this device, and of its end (0 while alive)
+  std::uint64_t birth_ns = 0,
+                death_ns = 0;  // node time of its first context on this device, and of its end (0 while alive)
   std::uint32_t contexts = 0;
   std::uint64_t bytes = 0, peak_bytes = 0;  // what cuMemAlloc and its kin hold
   std::uint64_t context_bytes = 0;          // what its contexts take besides; NVML shows the sum
-  std::uint64_t held_ns = 0;   // union of the time in which it had a kernel running
-  double sm_ns = 0;            // the same weighted by the part of the SMs that ran
+  std::uint64_t held_ns = 0;                // union of the time in which it had a kernel running
+  double sm_ns = 0;                         // the same weighted by the part of the SMs that ran
   std::uint64_t copy_ns = 0;
-  std::uint64_t kernels = 0;   // completed
-  std::uint64_t spin_ns = 0;   // part of held in which only spinning kernels ran
+  std::uint64_t kernels = 0;  // completed
+  std::uint64_t spin_ns = 0;  // part of held in which only spinning kernels ran
   // Calls that reached the driver
-  std::uint64_t launches = 0, records = 0, event_queries = 0, stream_queries = 0, synchronisations = 0, elapsed_times = 0;
+  std::uint64_t launches = 0, records = 0, event_queries = 0, stream_queries = 0, synchronisations = 0,
+                elapsed_times = 0;
   std::uint64_t copies = 0, allocations = 0;
   HeldHistory history;
 };

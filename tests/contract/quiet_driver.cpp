@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 
 #include "guest/abi/cuda.hpp"
@@ -77,6 +78,7 @@ QUIET CUresult cuDeviceGet(CUdevice* device, int ordinal) {
   return CUDA_SUCCESS;
 }
 QUIET CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
+  if (std::getenv("QUIET_NAMELESS") != nullptr) return CUDA_ERROR_NOT_FOUND;
   std::memset(uuid->bytes, 0x10 + device, sizeof uuid->bytes);
   return CUDA_SUCCESS;
 }

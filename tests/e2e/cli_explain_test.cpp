@@ -12,16 +12,22 @@ using nlohmann::json;
 
 // Starts a program that asks for all of the GPU in a share of 25 %, and waits until its first launches waited.
 const std::string kBusy =
-    "$H run --sim --mem 2GiB --compute 25% --name busy -- ${SIM%/sim}/headgate-load --mem=512MiB --duration=60s --no-idle-list > $D/load & run=$!; "
-    "n=0; until $H why busy --sim --json 2>/dev/null | grep -q '\"throttled_launches\": [1-9]' || [ $n = 600 ]; do sleep 0.05; n=$((n+1)); done; ";
+    "$H run --sim --mem 2GiB --compute 25% --name busy -- ${SIM%/sim}/headgate-load --mem=512MiB --duration=60s "
+    "--no-idle-list > $D/load & run=$!; "
+    "n=0; until $H why busy --sim --json 2>/dev/null | grep -q '\"throttled_launches\": [1-9]' || [ $n = 600 ]; do "
+    "sleep 0.05; n=$((n+1)); done; ";
 const std::string kEnd = "; kill -TERM $run; wait $run";
 
 TEST(CliExplain, WhyNamesTheRefusalTheAskerTheLimitAndWhatHelps) {
   const Cli cli;
-  const Said said = cli.shell("$H run --sim --mem 1GiB --name small -- ${SIM%/sim}/headgate-load --attempt=1025MiB --no-launches --duration=1ms --no-idle-list > /dev/null; $H why small --sim");
+  const Said said = cli.shell(
+      "$H run --sim --mem 1GiB --name small -- ${SIM%/sim}/headgate-load --attempt=1025MiB --no-launches "
+      "--duration=1ms --no-idle-list > /dev/null; $H why small --sim");
   EXPECT_EQ(said.status, 0) << said.err;
-  EXPECT_TRUE(said.out.starts_with("share small on GPU 0, level hook, SIMULATED\n  memory: refused once, last at ")) << said.out;
-  EXPECT_NE(said.out.find(" asked for 1025 MiB\n    reason: the share's limit of 1.0 GiB: "), std::string::npos) << said.out;
+  EXPECT_TRUE(said.out.starts_with("share small on GPU 0, level hook, SIMULATED\n  memory: refused once, last at "))
+      << said.out;
+  EXPECT_NE(said.out.find(" asked for 1025 MiB\n    reason: the share's limit of 1.0 GiB: "), std::string::npos)
+      << said.out;
   EXPECT_NE(said.out.find("not caused by neighbours"), std::string::npos) << said.out;
   EXPECT_NE(said.out.find("a share of at least 1"), std::string::npos) << said.out;
   EXPECT_NE(said.out.find("compute: no limit; the GPU was held for 0 s"), std::string::npos) << said.out;
@@ -30,15 +36,21 @@ TEST(CliExplain, WhyNamesTheRefusalTheAskerTheLimitAndWhatHelps) {
 TEST(CliExplain, WhyNamesTheWaitsOfAThrottledShare) {
   const Cli cli;
   const Said said = cli.shell(kBusy + "$H why busy --sim" + kEnd);
-  EXPECT_NE(said.out.find("share busy on GPU 0, level hook, SIMULATED\n  memory: nothing was refused; "), std::string::npos) << said.out << said.err;
+  EXPECT_NE(said.out.find("share busy on GPU 0, level hook, SIMULATED\n  memory: nothing was refused; "),
+            std::string::npos)
+      << said.out << said.err;
   EXPECT_NE(said.out.find(" allocated at most 512 MiB, limit 2.0 GiB\n"), std::string::npos) << said.out;
   EXPECT_NE(said.out.find("  compute: limit 25 %; the GPU was held for "), std::string::npos) << said.out;
-  EXPECT_NE(said.out.find("reason: the share had used its 25 %; not caused by neighbours"), std::string::npos) << said.out;
+  EXPECT_NE(said.out.find("reason: the share had used its 25 %; not caused by neighbours"), std::string::npos)
+      << said.out;
 }
 
 TEST(CliExplain, StatusAndPsMeasureRatesOverTheIntervalThatWasAsked) {
   const Cli cli;
-  const Said said = cli.shell(kBusy + "$H status --sim --interval 500ms --json > $D/status; $H ps --sim --interval 300ms --json > $D/ps; $H ps --sim > $D/table; cat $D/table" + kEnd);
+  const Said said = cli.shell(kBusy +
+                              "$H status --sim --interval 500ms --json > $D/status; $H ps --sim --interval 300ms "
+                              "--json > $D/ps; $H ps --sim > $D/table; cat $D/table" +
+                              kEnd);
   const json status = json::parse(cli.shell("cat $D/status").out).at("shares").at(0);
   const json& device = status.at("devices").at(0);
   ASSERT_TRUE(device.at("held_ratio").is_number()) << status;
@@ -54,8 +66,13 @@ TEST(CliExplain, StatusAndPsMeasureRatesOverTheIntervalThatWasAsked) {
 
 TEST(CliExplain, DoctorTriesTheLimitAndLeavesNothingBehind) {
   const Cli cli;
-  const Said said = cli.shell("export TMPDIR=$D/tmp; mkdir $TMPDIR; $H doctor --sim; echo $?; ls $TMPDIR; ls $HEADGATE_RUNTIME_DIR/shares 2>/dev/null");
-  EXPECT_NE(said.out.find("\nok    self-test: a program held to 64 MiB was refused 65 MiB, as it should be (SIMULATED)\n"), std::string::npos) << said.out;
+  const Said said = cli.shell(
+      "export TMPDIR=$D/tmp; mkdir $TMPDIR; $H doctor --sim; echo $?; ls $TMPDIR; ls $HEADGATE_RUNTIME_DIR/shares "
+      "2>/dev/null");
+  EXPECT_NE(
+      said.out.find("\nok    self-test: a program held to 64 MiB was refused 65 MiB, as it should be (SIMULATED)\n"),
+      std::string::npos)
+      << said.out;
   EXPECT_TRUE(said.out.ends_with("\n0\n")) << said.out;
 }
 
@@ -63,17 +80,23 @@ TEST(CliExplain, DoctorFailsWhereTheLimitDoesNotHold) {
   const Cli cli;
   // A whole installation whose limiter is another library: programs start, nobody holds them.
   const Said said = cli.shell(
-      "mkdir -p $D/p/bin $D/p/lib/sim; cp $H $D/p/bin/headgate; cp ${SIM%/sim}/headgate-load $D/p/lib/; cp $SIM/* $D/p/lib/sim/; "
-      "for l in /lib/x86_64-linux-gnu/libm.so.6 /lib/*/libm.so.6 /lib64/libm.so.6; do [ -e $l ] && cp $l $D/p/lib/libheadgate.so && break; done; $D/p/bin/headgate doctor --sim");
+      "mkdir -p $D/p/bin $D/p/lib/sim; cp $H $D/p/bin/headgate; cp ${SIM%/sim}/headgate-load $D/p/lib/; cp $SIM/* "
+      "$D/p/lib/sim/; "
+      "for l in /lib/x86_64-linux-gnu/libm.so.6 /lib/*/libm.so.6 /lib64/libm.so.6; do [ -e $l ] && cp $l "
+      "$D/p/lib/libheadgate.so && break; done; $D/p/bin/headgate doctor --sim");
   EXPECT_EQ(said.status, 1);
-  EXPECT_NE(said.out.find("fail  self-test: a program held to 64 MiB asked for 65 MiB and got 65 MiB: the limit does not hold\n"), std::string::npos) << said.out;
+  EXPECT_NE(said.out.find(
+                "fail  self-test: a program held to 64 MiB asked for 65 MiB and got 65 MiB: the limit does not hold\n"),
+            std::string::npos)
+      << said.out;
 }
 
 TEST(CliExplain, DoctorNamesAnEnvironmentThatProgramsWouldBeRefusedFor) {
   const Cli cli;
   const Said said = cli.shell("CUDA_MEM_LIMIT=0 $H doctor --sim");
   EXPECT_EQ(said.status, 1);
-  EXPECT_NE(said.out.find("fail  environment: CUDA_MEM_LIMIT='0' is zero; accepted: bytes"), std::string::npos) << said.out;
+  EXPECT_NE(said.out.find("fail  environment: CUDA_MEM_LIMIT='0' is zero; accepted: bytes"), std::string::npos)
+      << said.out;
 }
 
 TEST(CliExplain, ErrorsOfWordsAreJsonToo) {

@@ -48,7 +48,12 @@ Said Cli::shell(const std::string& line) const {
     redirect(err, STDERR_FILENO);
     const char* argv[] = {"sh", "-c", line.c_str(), nullptr};
     const std::string directory = "D=" + directory_;
-    const char* envp[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "H=" HEADGATE_COMMAND, "SIM=" SIMULATOR_DIR, runtime.c_str(), directory.c_str(), nullptr};
+    const char* envp[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                          "H=" HEADGATE_COMMAND,
+                          "SIM=" SIMULATOR_DIR,
+                          runtime.c_str(),
+                          directory.c_str(),
+                          nullptr};
     ::execve("/bin/sh", const_cast<char* const*>(argv), const_cast<char* const*>(envp));
     ::_exit(99);
   }

@@ -30,15 +30,18 @@ TEST(CliRun, TheFirstLineSaysShareCardLimitsLevelAndThatItIsSimulated) {
 TEST(CliRun, TheProgramSeesOneVoiceOnly) {
   const Cli cli;
   const Said said = cli.shell(
-      "CUDA_MEM_LIMIT_0=2g HEADGATE_COMPUTE=30% CUDA_DISABLE_CONTROL=true LD_PRELOAD=libc.so.6 LD_LIBRARY_PATH=/opt/x $H run --sim --name a -- env");
+      "CUDA_MEM_LIMIT_0=2g HEADGATE_COMPUTE=30% CUDA_DISABLE_CONTROL=true LD_PRELOAD=libc.so.6 LD_LIBRARY_PATH=/opt/x "
+      "$H run --sim --name a -- env");
   EXPECT_EQ(said.status, 0) << said.err;
-  for (const char* gone : {"CUDA_MEM_LIMIT_0=", "HEADGATE_COMPUTE=", "CUDA_DISABLE_CONTROL="}) EXPECT_EQ(said.out.find(gone), std::string::npos) << gone;
+  for (const char* gone : {"CUDA_MEM_LIMIT_0=", "HEADGATE_COMPUTE=", "CUDA_DISABLE_CONTROL="})
+    EXPECT_EQ(said.out.find(gone), std::string::npos) << gone;
   EXPECT_NE(said.out.find("LD_PRELOAD=libc.so.6:/"), std::string::npos) << said.out;
   EXPECT_NE(said.out.find("/lib/sim:/opt/x\n"), std::string::npos) << said.out;
   EXPECT_NE(said.out.find("CUDA_VISIBLE_DEVICES=GPU-"), std::string::npos);
   EXPECT_NE(said.out.find("HEADGATE_SHARE=a\n"), std::string::npos);
   const json share = json::parse(cli.shell("$H status --sim --json").out).at("shares").at(0);
-  EXPECT_EQ(share.at("devices").at(0).at("memory_limit_bytes"), 2ull << 30) << "the environment's limit became the share's";
+  EXPECT_EQ(share.at("devices").at(0).at("memory_limit_bytes"), 2ull << 30)
+      << "the environment's limit became the share's";
   EXPECT_EQ(share.at("devices").at(0).at("compute_ceiling_ratio"), 0.3);
 }
 
@@ -48,33 +51,45 @@ TEST(CliRun, AnUnnamedShareGoesWithItsProgramAndANamedOneStays) {
   EXPECT_EQ(cli.shell("ls $HEADGATE_RUNTIME_DIR/shares").out, "");
   EXPECT_EQ(cli.shell("$H run --sim --mem 1GiB --name kept -- true").status, 0);
   EXPECT_EQ(cli.shell("ls $HEADGATE_RUNTIME_DIR/shares").out, "kept\n");
-  EXPECT_EQ(cli.shell("$H run -v --sim --name kept -- true").err, "headgate: share kept on GPU 0 (H200): 1.0 GiB, no compute limit, level hook, SIMULATED\n");
+  EXPECT_EQ(cli.shell("$H run -v --sim --name kept -- true").err,
+            "headgate: share kept on GPU 0 (H200): 1.0 GiB, no compute limit, level hook, SIMULATED\n");
 }
 
 TEST(CliRun, OtherValuesForAShareInUseAreRefusedAndForAnAbandonedOneMadeAnew) {
   const Cli cli;
   const Said said = cli.shell(
-      "mkfifo $D/up $D/end; $H run --sim --name a --mem 1GiB -- sh -c 'echo > $D/up; read x < $D/end' & read x < $D/up; "
-      "$H run --sim --name a --mem 2GiB -- true; echo status $?; $H run --sim --name a --mem 1GiB -- echo joined; $H run --sim --name a -- echo joined too; "
+      "mkfifo $D/up $D/end; $H run --sim --name a --mem 1GiB -- sh -c 'echo > $D/up; read x < $D/end' & read x < "
+      "$D/up; "
+      "$H run --sim --name a --mem 2GiB -- true; echo status $?; $H run --sim --name a --mem 1GiB -- echo joined; $H "
+      "run --sim --name a -- echo joined too; "
       "echo > $D/end; wait $!; $H run -v --sim --name a --mem 2GiB -- echo anew");
   EXPECT_EQ(said.out, "status 2\njoined\njoined too\nanew\n") << said.err;
-  EXPECT_NE(said.err.find("headgate: the share 'a' is in use with other values: it has 1.0 GiB, no compute limit on GPU-"), std::string::npos) << said.err;
+  EXPECT_NE(
+      said.err.find("headgate: the share 'a' is in use with other values: it has 1.0 GiB, no compute limit on GPU-"),
+      std::string::npos)
+      << said.err;
   EXPECT_NE(said.err.find("share a on GPU 0 (H200): 2.0 GiB"), std::string::npos) << said.err;
 }
 
 TEST(CliRun, ASecondShareOnTheCardIsToldThatComputeIsApproximate) {
   const Cli cli;
   const Said said = cli.shell(
-      "mkfifo $D/up $D/end; $H run --sim --name a --mem 1GiB --compute 25% -- sh -c 'echo > $D/up; read x < $D/end' & read x < $D/up; "
-      "$H run -v --sim --name b --mem 1GiB --compute 50% -- true; $H free --sim --fit 1GiB,75% --json; $H free --sim --fit 1GiB,76%; echo $?; echo > $D/end; wait");
-  EXPECT_EQ(said.err, "headgate: share b on GPU 0 (H200): 1.0 GiB, 50 %, level hook, SIMULATED; compute is approximate: 1 other share on the card and no daemon\n");
+      "mkfifo $D/up $D/end; $H run --sim --name a --mem 1GiB --compute 25% -- sh -c 'echo > $D/up; read x < $D/end' & "
+      "read x < $D/up; "
+      "$H run -v --sim --name b --mem 1GiB --compute 50% -- true; $H free --sim --fit 1GiB,75% --json; $H free --sim "
+      "--fit 1GiB,76%; echo $?; echo > $D/end; wait");
+  EXPECT_EQ(said.err,
+            "headgate: share b on GPU 0 (H200): 1.0 GiB, 50 %, level hook, SIMULATED; compute is approximate: 1 other "
+            "share on the card and no daemon\n");
   EXPECT_NE(said.out.find("\"compute_unsold_ratio\": 0.75"), std::string::npos) << said.out;
   EXPECT_TRUE(said.out.ends_with("\n4\n")) << said.out;
 }
 
 TEST(CliRun, SignalsGoThroughToTheProgram) {
   const Cli cli;
-  EXPECT_EQ(cli.shell("$H run --sim -- sh -c 'trap \"exit 42\" TERM; kill -TERM $PPID; while :; do sleep 0.01; done'").status, 42);
+  EXPECT_EQ(
+      cli.shell("$H run --sim -- sh -c 'trap \"exit 42\" TERM; kill -TERM $PPID; while :; do sleep 0.01; done'").status,
+      42);
   EXPECT_EQ(cli.shell("$H run --sim -- sh -c 'kill -INT $PPID; while :; do sleep 0.01; done'").status, 130);
 }
 
@@ -82,8 +97,10 @@ TEST(CliRun, AStoppedRunStopsItsProgramAndContinuesIt) {
   const Cli cli;
   // Waits, with a deadline, until the program is stopped (state T); then lets it go on.
   const Said said = cli.shell(
-      "mkfifo $D/up; $H run --sim -- sh -c 'echo $$ > $D/up; while [ ! -e $D/end ]; do sleep 0.01; done; exit 5' & run=$!; read pid < $D/up; "
-      "state() { sed 's/.*) //' /proc/$pid/stat | cut -c1; }; kill -TSTP $run; n=0; until [ \"$(state)\" = T ] || [ $n = 1000 ]; do sleep 0.01; n=$((n+1)); done; state; "
+      "mkfifo $D/up; $H run --sim -- sh -c 'echo $$ > $D/up; while [ ! -e $D/end ]; do sleep 0.01; done; exit 5' & "
+      "run=$!; read pid < $D/up; "
+      "state() { sed 's/.*) //' /proc/$pid/stat | cut -c1; }; kill -TSTP $run; n=0; until [ \"$(state)\" = T ] || [ $n "
+      "= 1000 ]; do sleep 0.01; n=$((n+1)); done; state; "
       "touch $D/end; kill -CONT $run; wait $run; echo $?");
   EXPECT_EQ(said.out, "T\n5\n") << said.err;
 }
@@ -95,8 +112,10 @@ TEST(CliRun, WhatCannotBeHeldIsNotStartedUnlessOneInsists) {
   const Said refused = cli.shell(make + "$H run --sim --mem 1GiB -- $D/p hello");
   EXPECT_EQ(refused.status, 6);
   EXPECT_EQ(refused.out, "");
-  EXPECT_EQ(refused.err, "headgate: cannot hold it: " + cli.directory() + "/p is setuid: the loader ignores preloaded libraries in it\n" +
-                             "          --allow-unheld starts it without limits; a container with its own GPU, MPS or MIG can hold it\n");
+  EXPECT_EQ(
+      refused.err,
+      "headgate: cannot hold it: " + cli.directory() + "/p is setuid: the loader ignores preloaded libraries in it\n" +
+          "          --allow-unheld starts it without limits; a container with its own GPU, MPS or MIG can hold it\n");
   const Said insisted = cli.shell(make + "$H run --sim --allow-unheld --mem 1GiB -- $D/p hello 2>&1");
   EXPECT_NE(insisted.out.find("hello\n"), std::string::npos) << insisted.out;
   EXPECT_TRUE(insisted.out.starts_with("headgate: NOT HELD: ")) << insisted.out;

@@ -23,7 +23,14 @@ class Terminal {
     pid_ = ::forkpty(&fd_, nullptr, nullptr, &size);
     if (pid_ == 0) {
       const char* argv[] = {"bash", "--norc", "--noprofile", "--noediting", "-i", nullptr};
-      const char* envp[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "H=" HEADGATE_COMMAND, "SIM=" SIMULATOR_DIR, "PS1=", "TERM=xterm", runtime.c_str(), directory.c_str(), nullptr};
+      const char* envp[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                            "H=" HEADGATE_COMMAND,
+                            "SIM=" SIMULATOR_DIR,
+                            "PS1=",
+                            "TERM=xterm",
+                            runtime.c_str(),
+                            directory.c_str(),
+                            nullptr};
       ::execve("/bin/bash", const_cast<char* const*>(argv), const_cast<char* const*>(envp));
       ::_exit(99);
     }
@@ -35,7 +42,9 @@ class Terminal {
   }
   Terminal(const Terminal&) = delete;
 
-  void type(const std::string& text) const { ASSERT_EQ(::write(fd_, text.data(), text.size()), static_cast<ssize_t>(text.size())); }
+  void type(const std::string& text) const {
+    ASSERT_EQ(::write(fd_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  }
 
   // Whether the text appears within a minute, behind what was awaited before.
   bool await(const std::string& text) {
@@ -45,7 +54,8 @@ class Terminal {
         from_ = at + text.size();
         return true;
       }
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
       pollfd wanted{fd_, POLLIN, 0};
       if (left <= 0 || ::poll(&wanted, 1, static_cast<int>(left)) <= 0) return false;
       char bytes[4096];
@@ -69,7 +79,9 @@ constexpr winsize kSmall = {24, 80, 0, 0};
 TEST(CliTerminal, CtrlCReachesTheProgramOnce) {
   const Cli cli;
   Terminal terminal(cli, kSmall);
-  terminal.type("$H run --sim -- bash -c 'n=0; trap \"n=\\$((n+1))\" INT; echo rea\"\"dy; while [ $n = 0 ]; do sleep 0.02; done; for i in 1 2 3 4 5 6 7 8 9; do sleep 0.02; done; echo cou\"\"nt=$n; exit 9'; echo sta\"\"tus=$?\n");
+  terminal.type(
+      "$H run --sim -- bash -c 'n=0; trap \"n=\\$((n+1))\" INT; echo rea\"\"dy; while [ $n = 0 ]; do sleep 0.02; done; "
+      "for i in 1 2 3 4 5 6 7 8 9; do sleep 0.02; done; echo cou\"\"nt=$n; exit 9'; echo sta\"\"tus=$?\n");
   ASSERT_TRUE(terminal.await("ready")) << terminal.seen();
   terminal.type("\x03");
   EXPECT_TRUE(terminal.await("count=1\r\n")) << terminal.seen();

@@ -25,18 +25,36 @@ TEST(Cli, EveryBadValueIsAnErrorThatNamesItAndSaysWhatIsAccepted) {
       {"$H run --sim --mem 1e9GiB -- true", 2, "headgate: --mem '1e9GiB' is not understood" + memory},
       {"$H run --sim --compute 0 -- true", 2, "headgate: --compute '0' is zero" + compute},
       {"$H run --sim --compute 101% -- true", 2, "headgate: --compute '101%' is more than a whole GPU" + compute},
-      {"$H run --sim --mem 200GiB -- true", 4, "headgate: --mem 200GiB is more than GPU 0 (H200) has: 141.0 GiB\n          ask for at most 141.0 GiB, or choose another GPU with --gpu\n"},
-      {"HEADGATE_SHARE=../x $H run --sim -- true", 2, "headgate: the environment variable HEADGATE_SHARE='../x' cannot name a share\n          accepted: 1 to 63 letters, digits, '-', '_' or '.', not beginning with '.' or '-'\n"},
-      {"$H run --sim --name ../x -- true", 2, "headgate: --name '../x' cannot name a share\n          accepted: 1 to 63 letters, digits, '-', '_' or '.', not beginning with '.' or '-'\n"},
-      {"$H run --sim=nonsense -- true", 2, "headgate: --sim=nonsense names no profile\n          accepted: h200, l40s-x2, tiny, or the path of a .toml file\n"},
-      {"$H run --sim -- no-such-command", 127, "headgate: cannot run 'no-such-command': No such file or directory\n          write the path of an existing program, or the name of one in PATH\n"},
-      {"$H run --sim -- /etc/passwd", 126, "headgate: cannot run '/etc/passwd': Permission denied\n          an executable file is needed\n"},
-      {"$H run --sim --burst 80% -- true", 6, "headgate: --burst needs the daemon (headgated), which decides between shares; it is not running here\n          without it a share has a ceiling only: --compute\n"},
-      {"$H run --sim --weight 2 -- true", 6, "headgate: --weight needs the daemon (headgated), which decides between shares; it is not running here\n          without it a share has a ceiling only: --compute\n"},
-      {"$H run --sim", 2, "headgate: run: no command was given\n          write it after '--', such as: headgate run --mem 8GiB -- python train.py\n"},
+      {"$H run --sim --mem 200GiB -- true", 4,
+       "headgate: --mem 200GiB is more than GPU 0 (H200) has: 141.0 GiB\n          ask for at most 141.0 GiB, or "
+       "choose another GPU with --gpu\n"},
+      {"HEADGATE_SHARE=../x $H run --sim -- true", 2,
+       "headgate: the environment variable HEADGATE_SHARE='../x' cannot name a share\n          accepted: 1 to 63 "
+       "letters, digits, '-', '_' or '.', not beginning with '.' or '-'\n"},
+      {"$H run --sim --name ../x -- true", 2,
+       "headgate: --name '../x' cannot name a share\n          accepted: 1 to 63 letters, digits, '-', '_' or '.', not "
+       "beginning with '.' or '-'\n"},
+      {"$H run --sim=nonsense -- true", 2,
+       "headgate: --sim=nonsense names no profile\n          accepted: h200, l40s-x2, tiny, or the path of a .toml "
+       "file\n"},
+      {"$H run --sim -- no-such-command", 127,
+       "headgate: cannot run 'no-such-command': No such file or directory\n          write the path of an existing "
+       "program, or the name of one in PATH\n"},
+      {"$H run --sim -- /etc/passwd", 126,
+       "headgate: cannot run '/etc/passwd': Permission denied\n          an executable file is needed\n"},
+      {"$H run --sim --burst 80% -- true", 6,
+       "headgate: --burst needs the daemon (headgated), which decides between shares; it is not running here\n         "
+       " without it a share has a ceiling only: --compute\n"},
+      {"$H run --sim --weight 2 -- true", 6,
+       "headgate: --weight needs the daemon (headgated), which decides between shares; it is not running here\n        "
+       "  without it a share has a ceiling only: --compute\n"},
+      {"$H run --sim", 2,
+       "headgate: run: no command was given\n          write it after '--', such as: headgate run --mem 8GiB -- python "
+       "train.py\n"},
       {"$H why nobody", 2, "headgate: there is no share 'nobody'\n          there are no shares\n"},
       {"CUDA_MEM_LIMIT=0 $H run --sim -- true", 2,
-       "headgate: the environment variable CUDA_MEM_LIMIT='0' is zero; accepted: bytes, or a number with k, m, g or t (binary), such as 3g, 1.5G or 1000m\n          correct it, or unset it\n"},
+       "headgate: the environment variable CUDA_MEM_LIMIT='0' is zero; accepted: bytes, or a number with k, m, g or t "
+       "(binary), such as 3g, 1.5G or 1000m\n          correct it, or unset it\n"},
   };
   for (const auto& row : table) {
     const Said said = cli.shell(row.line);
@@ -50,7 +68,9 @@ TEST(Cli, AnUnknownGpuIsNamedBesideThoseThatAreThere) {
   const Cli cli;
   const Said said = cli.shell("$H run --sim=l40s-x2 --gpu 0,7 -- true");
   EXPECT_EQ(said.status, 2);
-  EXPECT_TRUE(said.err.starts_with("headgate: --gpu '0,7': '7' is not a GPU of this node\n          accepted: an index (0)")) << said.err;
+  EXPECT_TRUE(
+      said.err.starts_with("headgate: --gpu '0,7': '7' is not a GPU of this node\n          accepted: an index (0)"))
+      << said.err;
   EXPECT_NE(said.err.find("GPUs here: 0 (GPU-"), std::string::npos);
   EXPECT_EQ(cli.shell("$H run --sim --gpu MIG-1-2 -- true").status, 6);
 }
@@ -97,13 +117,19 @@ TEST(Cli, FreeAnswersWithItsStatusWhetherSomethingFits) {
 
 TEST(Cli, TheConfigurationIsCheckedByFileAndLine) {
   const Cli cli;
-  EXPECT_EQ(cli.shell("printf '[defaults]\\nmem = \"4GiB\"\\n' > $D/config.toml; $H config show --origin --config $D/config.toml | grep defaults.mem").out,
+  EXPECT_EQ(cli.shell("printf '[defaults]\\nmem = \"4GiB\"\\n' > $D/config.toml; $H config show --origin --config "
+                      "$D/config.toml | grep defaults.mem")
+                .out,
             "defaults.mem          4GiB   " + cli.directory() + "/config.toml:2\n");
   EXPECT_EQ(cli.shell("$H run -v --sim --config $D/config.toml -- true 2>&1 | grep -o '4.0 GiB'").out, "4.0 GiB\n");
-  const Said bad = cli.shell("printf '[defaults]\\nmem = \"0\"\\n' > $D/config.toml; $H config check --config $D/config.toml");
+  const Said bad =
+      cli.shell("printf '[defaults]\\nmem = \"0\"\\n' > $D/config.toml; $H config check --config $D/config.toml");
   EXPECT_EQ(bad.status, 2);
-  EXPECT_EQ(bad.err, "headgate: " + cli.directory() + "/config.toml:2: defaults.mem = '0' is zero\n          accepted: 8GiB, 8G, 1.5GiB, 800MiB, 8GB (decimal) or 50% of the card\n");
-  EXPECT_EQ(cli.shell("$H run --sim --config $D/config.toml -- true").status, 2) << "a bad default must not become no limit";
+  EXPECT_EQ(bad.err, "headgate: " + cli.directory() +
+                         "/config.toml:2: defaults.mem = '0' is zero\n          accepted: 8GiB, 8G, 1.5GiB, 800MiB, "
+                         "8GB (decimal) or 50% of the card\n");
+  EXPECT_EQ(cli.shell("$H run --sim --config $D/config.toml -- true").status, 2)
+      << "a bad default must not become no limit";
   EXPECT_EQ(cli.shell("$H config check --config $D/none.toml").status, 2);
 }
 
@@ -131,7 +157,9 @@ TEST(Cli, CompletionScriptsAreReadByTheirShells) {
       {"nonsense --j", ""},
   };
   for (const auto& row : table) {
-    const Said said = cli.shell("$H completion bash > $D/c; cd $D; bash -c '. $D/c; COMP_WORDS=(headgate '\"" + std::string(row.words) + "\"'); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _headgate; echo ${COMPREPLY[*]}'");
+    const Said said = cli.shell("$H completion bash > $D/c; cd $D; bash -c '. $D/c; COMP_WORDS=(headgate '\"" +
+                                std::string(row.words) +
+                                "\"'); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _headgate; echo ${COMPREPLY[*]}'");
     EXPECT_EQ(said.out, std::string(row.completed) + "\n") << row.words << said.err;
   }
   EXPECT_EQ(cli.shell("$H completion tcsh").status, 2);
@@ -152,7 +180,10 @@ TEST(Cli, LivesWithoutHomeTerminalLocaleProcOrShm) {
   const Cli cli;
   EXPECT_EQ(cli.shell("env -i HEADGATE_RUNTIME_DIR=$HEADGATE_RUNTIME_DIR $H run --sim --mem 1GiB -- true").status, 0);
   if (!may_mount()) GTEST_SKIP() << "no mount namespaces here";
-  EXPECT_EQ(cli.shell("unshare -m sh -c 'mount -t tmpfs none /proc && mount -t tmpfs none /dev/shm; $H run --sim --mem 1GiB -- true && $H status --sim'").status, 0)
+  EXPECT_EQ(cli.shell("unshare -m sh -c 'mount -t tmpfs none /proc && mount -t tmpfs none /dev/shm; $H run --sim --mem "
+                      "1GiB -- true && $H status --sim'")
+                .status,
+            0)
       << cli.shell("unshare -m sh -c 'mount -t tmpfs none /proc; $H run --sim --mem 1GiB -- true'").err;
 }
 
@@ -160,14 +191,18 @@ TEST(Cli, AFullOrReadOnlyRuntimeDirectoryIsASentence) {
   const Cli cli;
   const Said file = cli.shell("HEADGATE_RUNTIME_DIR=/dev/null/x $H run --sim -- true");
   EXPECT_EQ(file.status, 125);
-  EXPECT_EQ(file.err, "headgate: cannot make the directory /dev/null/x: Not a directory\n          set HEADGATE_RUNTIME_DIR or XDG_RUNTIME_DIR to a directory that you may write\n");
+  EXPECT_EQ(file.err,
+            "headgate: cannot make the directory /dev/null/x: Not a directory\n          set HEADGATE_RUNTIME_DIR or "
+            "XDG_RUNTIME_DIR to a directory that you may write\n");
   if (!may_mount()) GTEST_SKIP() << "no mount namespaces here";
   // The node lies elsewhere, so that it is the share that finds no room.
   const std::string node = "mkdir -p $D/node $D/small; export HEADGATE_SIM_DIR=$D/node HEADGATE_RUNTIME_DIR=$D/small; ";
-  const Said full = cli.shell(node + "unshare -m sh -c 'mount -t tmpfs -o size=16k,mode=700 none $D/small && $H run --sim -- true'");
+  const Said full =
+      cli.shell(node + "unshare -m sh -c 'mount -t tmpfs -o size=16k,mode=700 none $D/small && $H run --sim -- true'");
   EXPECT_EQ(full.status, 4) << full.err;
   EXPECT_NE(full.err.find("set HEADGATE_RUNTIME_DIR"), std::string::npos) << full.err;
-  const Said locked = cli.shell(node + "unshare -m sh -c 'mount -t tmpfs -o ro,mode=700 none $D/small && $H run --sim -- true'");
+  const Said locked =
+      cli.shell(node + "unshare -m sh -c 'mount -t tmpfs -o ro,mode=700 none $D/small && $H run --sim -- true'");
   EXPECT_EQ(locked.status, 125) << locked.err;
   EXPECT_NE(locked.err.find("set HEADGATE_RUNTIME_DIR"), std::string::npos) << locked.err;
 }

@@ -10,7 +10,8 @@ namespace {
 
 // A program under plain preloading, over a simulated node, that asks the driver for one GiB.
 const std::string kPreloaded =
-    " HEADGATE_SIM_DIR=$($H sim path --sim) LD_LIBRARY_PATH=$SIM LD_PRELOAD=${SIM%/sim}/libheadgate.so ${SIM%/sim}/headgate-load --attempt=1GiB --no-launches --duration=1ms --no-idle-list";
+    " HEADGATE_SIM_DIR=$($H sim path --sim) LD_LIBRARY_PATH=$SIM LD_PRELOAD=${SIM%/sim}/libheadgate.so "
+    "${SIM%/sim}/headgate-load --attempt=1GiB --no-launches --duration=1ms --no-idle-list";
 
 struct Bad {
   const char* name;
@@ -66,7 +67,8 @@ constexpr Bad kBad[] = {
 TEST(CliValues, RunRefusesEveryUnreadableNameInItsEnvironmentBeforeTheProgramStarts) {
   const Cli cli;
   for (const Bad& bad : kBad) {
-    const Said said = cli.shell("env '" + std::string(bad.name) + "=" + bad.value + "' $H run --sim --mem 1GiB -- echo started");
+    const Said said =
+        cli.shell("env '" + std::string(bad.name) + "=" + bad.value + "' $H run --sim --mem 1GiB -- echo started");
     EXPECT_EQ(said.status, 2) << bad.name << " " << said.err;
     EXPECT_EQ(said.out, "") << bad.name;
     EXPECT_NE(said.err.find(std::string(bad.name) + "='" + bad.value + "'"), std::string::npos) << said.err;
@@ -79,7 +81,8 @@ TEST(CliValues, APreloadedProgramWithAnUnreadableNameGetsNoGpuInsteadOfAllOfIt) 
   for (const Bad& bad : kBad) {
     const Said said = cli.shell("env '" + std::string(bad.name) + "=" + bad.value + "'" + kPreloaded);
     EXPECT_NE(said.status, 0) << bad.name << " " << said.out;
-    EXPECT_NE(said.err.find(std::string(bad.name) + "='" + bad.value + "'"), std::string::npos) << bad.name << " " << said.err;
+    EXPECT_NE(said.err.find(std::string(bad.name) + "='" + bad.value + "'"), std::string::npos)
+        << bad.name << " " << said.err;
     EXPECT_NE(said.err.find(bad.accepted), std::string::npos) << bad.name << " " << said.err;
     EXPECT_NE(said.err.find("CUDA_ERROR_NOT_PERMITTED"), std::string::npos) << bad.name << " " << said.err;
   }
@@ -88,23 +91,35 @@ TEST(CliValues, APreloadedProgramWithAnUnreadableNameGetsNoGpuInsteadOfAllOfIt) 
 TEST(CliValues, NamesOfOtherLimitersHoldAPreloadedProgram) {
   const Cli cli;
   int number = 0;
-  for (const std::string name : {"HEADGATE_MEM=1023MiB", "CUDA_MEM_LIMIT=1023m", "CUDA_MEM_LIMIT_0=1023m", "CUDA_DEVICE_MEMORY_LIMIT=1023m", "CUDA_DEVICE_MEMORY_LIMIT_0=1072693248",
+  for (const std::string name : {"HEADGATE_MEM=1023MiB", "CUDA_MEM_LIMIT=1023m", "CUDA_MEM_LIMIT_0=1023m",
+                                 "CUDA_DEVICE_MEMORY_LIMIT=1023m", "CUDA_DEVICE_MEMORY_LIMIT_0=1072693248",
                                  "GPU_MEMORY_LIMIT=1023m", "TENSOR_FUSION_CUDA_MEM_LIMIT={\"0\":1072693248}"}) {
     const Said said = cli.shell("env '" + name + "' HEADGATE_SHARE=s" + std::to_string(number++) + kPreloaded);
     EXPECT_EQ(said.status, 0) << name << said.err;
-    EXPECT_NE(said.out.find("\"refused_bytes\":1073741824,\"result\":\"cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)\""), std::string::npos) << name << said.out;
+    EXPECT_NE(said.out.find("\"refused_bytes\":1073741824,\"result\":\"cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)\""),
+              std::string::npos)
+        << name << said.out;
     EXPECT_NE(said.out.find("\"total_bytes\":1072693248"), std::string::npos) << name << said.out;
   }
 }
 
 TEST(CliValues, TheOptionWinsOverTheEnvironmentAndOursOverForeignNames) {
   const Cli cli;
-  const auto limit = [&](const std::string& line) { return cli.shell(line + " 2>&1 | grep -o '[0-9.]* [GM]iB, [^,]*'").out; };
-  EXPECT_EQ(limit("CUDA_MEM_LIMIT=2g CUDA_CORE_LIMIT=10 $H run -v --sim --mem 1GiB --compute 25% -- true"), "1.0 GiB, 25 %\n");
-  EXPECT_EQ(limit("CUDA_MEM_LIMIT=2g CUDA_CORE_LIMIT=10 HEADGATE_MEM=3GiB HEADGATE_COMPUTE=30% $H run -v --sim -- true"), "3.0 GiB, 30 %\n");
-  EXPECT_EQ(limit("CUDA_MEM_LIMIT=2g CUDA_DEVICE_MEMORY_LIMIT=4g CUDA_DEVICE_SM_LIMIT=40 $H run -v --sim -- true"), "2.0 GiB, 40 %\n");
-  const Said disabled = cli.shell("CUDA_DISABLE_CONTROL=true HEADGATE_DISABLE=1 $H run --sim --mem 1023MiB -- ${SIM%/sim}/headgate-load --attempt=1GiB --no-launches --duration=1ms --no-idle-list");
-  EXPECT_NE(disabled.out.find("CUDA_ERROR_OUT_OF_MEMORY"), std::string::npos) << "run asked for a limit, so the switch does not lift it: " << disabled.out << disabled.err;
+  const auto limit = [&](const std::string& line) {
+    return cli.shell(line + " 2>&1 | grep -o '[0-9.]* [GM]iB, [^,]*'").out;
+  };
+  EXPECT_EQ(limit("CUDA_MEM_LIMIT=2g CUDA_CORE_LIMIT=10 $H run -v --sim --mem 1GiB --compute 25% -- true"),
+            "1.0 GiB, 25 %\n");
+  EXPECT_EQ(
+      limit("CUDA_MEM_LIMIT=2g CUDA_CORE_LIMIT=10 HEADGATE_MEM=3GiB HEADGATE_COMPUTE=30% $H run -v --sim -- true"),
+      "3.0 GiB, 30 %\n");
+  EXPECT_EQ(limit("CUDA_MEM_LIMIT=2g CUDA_DEVICE_MEMORY_LIMIT=4g CUDA_DEVICE_SM_LIMIT=40 $H run -v --sim -- true"),
+            "2.0 GiB, 40 %\n");
+  const Said disabled = cli.shell(
+      "CUDA_DISABLE_CONTROL=true HEADGATE_DISABLE=1 $H run --sim --mem 1023MiB -- ${SIM%/sim}/headgate-load "
+      "--attempt=1GiB --no-launches --duration=1ms --no-idle-list");
+  EXPECT_NE(disabled.out.find("CUDA_ERROR_OUT_OF_MEMORY"), std::string::npos)
+      << "run asked for a limit, so the switch does not lift it: " << disabled.out << disabled.err;
   EXPECT_EQ(cli.shell("CUDA_MEM_LIMIT=900g $H run --sim -- true").status, 4) << "more than the card";
 }
 
@@ -124,7 +139,10 @@ TEST(CliValues, BrokenPagesAreNamedAndNobodyRunsOnThem) {
       {"rm policy && ln -s /etc/passwd policy", 5, "policy"},
   };
   for (const auto& row : table) {
-    const std::string make = "rm -rf $HEADGATE_RUNTIME_DIR/shares/a; $H run --sim --mem 1GiB --name a -- true; (cd $HEADGATE_RUNTIME_DIR/shares/a && " + std::string(row.damage) + "); ";
+    const std::string make =
+        "rm -rf $HEADGATE_RUNTIME_DIR/shares/a; $H run --sim --mem 1GiB --name a -- true; (cd "
+        "$HEADGATE_RUNTIME_DIR/shares/a && " +
+        std::string(row.damage) + "); ";
     const Said run = cli.shell(make + "$H run --sim --mem 1GiB --name a -- echo started");
     EXPECT_EQ(run.status, row.status) << row.damage << run.err;
     EXPECT_EQ(run.out, "") << row.damage;
@@ -143,10 +161,15 @@ TEST(CliValues, BrokenPagesAreNamedAndNobodyRunsOnThem) {
 TEST(CliValues, ControlCharactersOfOthersNeverReachTheTerminal) {
   const Cli cli;
   const std::string make = "B=$(printf '\\033[2J\\302\\233x\\377'); ";
-  for (const char* line : {"$H run --sim --mem \"$B\" -- true", "$H run --sim --name \"$B\" -- true", "$H run --sim --gpu \"$B\" -- true", "$H run \"--sim=$B\" -- true", "$H \"$B\"", "$H run \"--$B\" -- true",
-                           "$H run --sim -- \"$B\"", "$H why \"$B\"", "$H free --sim --fit \"$B\"", "$H status --interval \"$B\"", "$H completion \"$B\"", "$H config check --config \"$B\"",
-                           "env \"CUDA_MEM_LIMIT=$B\" $H run --sim -- true", "env \"HEADGATE_SHARE=$B\" $H run --sim -- true", "env \"HEADGATE_RUNTIME_DIR=/dev/null/$B\" $H run --sim -- true",
-                           "env \"HEADGATE_SIM_DIR=/dev/null/$B\" $H run --sim -- true", "$H doctor --symbols \"$B\"", "mkdir -p \"$HEADGATE_RUNTIME_DIR/shares/$B\"; $H status --sim"}) {
+  for (const char* line :
+       {"$H run --sim --mem \"$B\" -- true", "$H run --sim --name \"$B\" -- true", "$H run --sim --gpu \"$B\" -- true",
+        "$H run \"--sim=$B\" -- true", "$H \"$B\"", "$H run \"--$B\" -- true", "$H run --sim -- \"$B\"",
+        "$H why \"$B\"", "$H free --sim --fit \"$B\"", "$H status --interval \"$B\"", "$H completion \"$B\"",
+        "$H config check --config \"$B\"", "env \"CUDA_MEM_LIMIT=$B\" $H run --sim -- true",
+        "env \"HEADGATE_SHARE=$B\" $H run --sim -- true",
+        "env \"HEADGATE_RUNTIME_DIR=/dev/null/$B\" $H run --sim -- true",
+        "env \"HEADGATE_SIM_DIR=/dev/null/$B\" $H run --sim -- true", "$H doctor --symbols \"$B\"",
+        "mkdir -p \"$HEADGATE_RUNTIME_DIR/shares/$B\"; $H status --sim"}) {
     const Said said = cli.shell(make + line);
     for (const std::string* text : {&said.out, &said.err}) {
       EXPECT_EQ(text->find('\033'), std::string::npos) << line << *text;
@@ -159,11 +182,14 @@ TEST(CliValues, ControlCharactersOfOthersNeverReachTheTerminal) {
 TEST(CliValues, AProgramsNameCannotDriveTheTerminalOfWhoLooksAtIt) {
   const Cli cli;
   const Said said = cli.shell(
-      "P=\"$D/$(printf 'x\\033[2J\\302\\233\\377')\"; cp ${SIM%/sim}/headgate-load \"$P\"; $H run --sim --name c -- \"$P\" --mem=1MiB --no-launches --duration=60s --no-idle-list >/dev/null 2>&1 & run=$!; "
-      "n=0; until $H ps --sim | grep -q '^c '|| [ $n = 300 ]; do sleep 0.05; n=$((n+1)); done; for w in ps status why; do $H $w --sim; $H $w --sim --json; done; $H sim truth --sim; kill -TERM $run; wait $run");
+      "P=\"$D/$(printf 'x\\033[2J\\302\\233\\377')\"; cp ${SIM%/sim}/headgate-load \"$P\"; $H run --sim --name c -- "
+      "\"$P\" --mem=1MiB --no-launches --duration=60s --no-idle-list >/dev/null 2>&1 & run=$!; "
+      "n=0; until $H ps --sim | grep -q '^c '|| [ $n = 300 ]; do sleep 0.05; n=$((n+1)); done; for w in ps status why; "
+      "do $H $w --sim; $H $w --sim --json; done; $H sim truth --sim; kill -TERM $run; wait $run");
   EXPECT_NE(said.out.find("\nc      GPU 0"), std::string::npos) << said.out;
   EXPECT_NE(said.out.find("  x?[2J"), std::string::npos) << said.out;
-  for (const char* raw : {"\033", "\xc2\x9b", "\xff"}) EXPECT_EQ((said.out + said.err).find(raw), std::string::npos) << said.out;
+  for (const char* raw : {"\033", "\xc2\x9b", "\xff"})
+    EXPECT_EQ((said.out + said.err).find(raw), std::string::npos) << said.out;
 }
 
 TEST(CliValues, AProfileThatMakesNoSenseIsRefusedByFileAndLine) {

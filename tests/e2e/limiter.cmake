@@ -21,6 +21,10 @@ target_include_directories(limiter_attack PRIVATE ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(limiter_attack PRIVATE ${CMAKE_DL_LIBS} Threads::Threads)
 set_target_properties(limiter_attack PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
+add_executable(limiter_early ${limiter_dir}/limiter_early.cpp)
+target_link_libraries(limiter_early PRIVATE ${CMAKE_DL_LIBS})
+set_target_properties(limiter_early PROPERTIES ENABLE_EXPORTS ON RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+
 headgate_test(limiter_e2e_test
   SRC ${limiter_dir}/limiter_run.cpp ${limiter_dir}/limiter_route_test.cpp ${limiter_dir}/limiter_memory_test.cpp
       ${limiter_dir}/limiter_sim_test.cpp ${limiter_dir}/limiter_attack_test.cpp
@@ -28,5 +32,5 @@ headgate_test(limiter_e2e_test
 target_compile_definitions(limiter_e2e_test PRIVATE
   LIMITER_TESTS_DIR="${CMAKE_BINARY_DIR}/tests" LIMITER_LIBRARY="$<TARGET_FILE:headgate_preload>"
   LIMITER_SIMULATOR="$<TARGET_FILE_DIR:headgate_sim_cuda>")
-add_dependencies(limiter_e2e_test limiter_attack limiter_probe limiter_probe_linked quiet_driver quiet_driver_old quiet_nvml
+add_dependencies(limiter_e2e_test limiter_attack limiter_early limiter_probe limiter_probe_linked quiet_driver quiet_driver_old quiet_nvml
   headgate_preload headgate_sim_cuda headgate_sim_nvml)

@@ -38,15 +38,15 @@ Function* found(void* handle, const char* name) {
 struct Cuda {
   void* handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 #define USE(name) name##_t* name = found<name##_t>(handle, #name);
-  USE(cuInit) USE(cuCtxCreate_v2) USE(cuCtxDestroy_v2) USE(cuCtxSetCurrent) USE(cuDevicePrimaryCtxRetain)
-  USE(cuDevicePrimaryCtxRelease_v2) USE(cuDevicePrimaryCtxReset_v2) USE(cuMemAlloc_v2) USE(cuMemFree_v2)
-  USE(cuMemGetInfo_v2) USE(cuMemCreate) USE(cuMemRelease) USE(cuMemMap) USE(cuMemUnmap) USE(cuMemRetainAllocationHandle)
+  USE(cuInit)
+  USE(cuCtxCreate_v2) USE(cuCtxDestroy_v2) USE(cuCtxSetCurrent) USE(cuDevicePrimaryCtxRetain)
+      USE(cuDevicePrimaryCtxRelease_v2) USE(cuDevicePrimaryCtxReset_v2) USE(cuMemAlloc_v2) USE(cuMemFree_v2)
+          USE(cuMemGetInfo_v2) USE(cuMemCreate) USE(cuMemRelease) USE(cuMemMap) USE(cuMemUnmap)
+              USE(cuMemRetainAllocationHandle)
 #undef USE
-  CUcontext context = nullptr;
+                  CUcontext context = nullptr;
 
-  bool ready() {
-    return cuInit(0) == CUDA_SUCCESS && cuCtxCreate_v2(&context, 0, 0) == CUDA_SUCCESS;
-  }
+  bool ready() { return cuInit(0) == CUDA_SUCCESS && cuCtxCreate_v2(&context, 0, 0) == CUDA_SUCCESS; }
   CUdeviceptr take(std::size_t bytes) {
     CUdeviceptr address = 0;
     return cuMemAlloc_v2(&address, bytes) == CUDA_SUCCESS ? address : 0;
@@ -154,7 +154,8 @@ void* on_a_small_stack(void* raw) {
   nvmlDevice_t device = nullptr;
   found<nvmlDeviceGetHandleByIndex_v2_t>(nvml, "nvmlDeviceGetHandleByIndex_v2")(0, &device);
   unsigned count = 0;
-  found<nvmlDeviceGetComputeRunningProcesses_v3_t>(nvml, "nvmlDeviceGetComputeRunningProcesses_v3")(device, &count, nullptr);
+  found<nvmlDeviceGetComputeRunningProcesses_v3_t>(nvml, "nvmlDeviceGetComputeRunningProcesses_v3")(device, &count,
+                                                                                                    nullptr);
   return nullptr;
 }
 
@@ -298,7 +299,8 @@ int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   if (what == "mapped") return mapped();
   if (what == "handle-reuse") return handle_reuse();
-  if (what == "destroyed") return destroyed(argv[2], std::strtoull(argv[3], nullptr, 10), std::strtoull(argv[4], nullptr, 10));
+  if (what == "destroyed")
+    return destroyed(argv[2], std::strtoull(argv[3], nullptr, 10), std::strtoull(argv[4], nullptr, 10));
   if (what == "small-stack") return small_stack();
   if (what == "init-at-once") return init_at_once();
   if (what == "churn") return churn(Until::done);
@@ -308,7 +310,8 @@ int main(int argc, char** argv) {
   if (what == "exec") return exec_with_memory(argv);
   if (what == "after-exec") return after_exec();
   if (what == "on-command") return on_command();
-  if (what == "race") return race(argv[2], static_cast<unsigned>(std::atoi(argv[3])), std::strtoull(argv[4], nullptr, 10));
+  if (what == "race")
+    return race(argv[2], static_cast<unsigned>(std::atoi(argv[3])), std::strtoull(argv[4], nullptr, 10));
   std::fprintf(stderr, "limiter_attack: what?\n");
   return 2;
 }

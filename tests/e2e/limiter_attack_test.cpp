@@ -44,9 +44,10 @@ std::uint64_t used_by_share(const Runtime& runtime, std::uint32_t* slots = nullp
 
 TEST(Mapped, PhysicalMemoryIsFreeWhenTheLastHandleAndTheLastMappingAreGoneAndNotBefore) {
   const Runtime runtime;
-  EXPECT_EQ(runtime.run(attacker("1000B"), {"mapped"}).out,
-            "create 0\ncreate more 2\nreleased, mapped twice: room no\nmapped once: room no\nretained, unmapped: room no\n"
-            "released: room yes\nall of it: room yes, and one more: no\n");
+  EXPECT_EQ(
+      runtime.run(attacker("1000B"), {"mapped"}).out,
+      "create 0\ncreate more 2\nreleased, mapped twice: room no\nmapped once: room no\nretained, unmapped: room no\n"
+      "released: room yes\nall of it: room yes, and one more: no\n");
 }
 
 TEST(Mapped, AHandleThatAnotherThreadIsGivenDuringTheReleaseKeepsItsBytesCharged) {
@@ -98,6 +99,24 @@ TEST(Threads, ThatAllocateWhileTheProgramExitsNeitherCrashItNorLeaveBytesCharged
   EXPECT_EQ(stays.next_line(), "alloc 1: 0");
   EXPECT_EQ(used_by_share(runtime), 1u);
   stays.finish();
+}
+
+TEST(Startup, OnADriverThatDoesNotNameItsGpusAProgramThatIsToBeHeldDoesNotRunUnheld) {
+  const Runtime runtime;
+  Tenant tenant;
+  tenant.environment = {{"HEADGATE_MEM", "1000B"}, {"QUIET_NAMELESS", "1"}};
+  const Outcome outcome = runtime.run(tenant, {"alloc", "5000"});
+  EXPECT_EQ(outcome.out, "ready: 800\n");
+  EXPECT_NE(outcome.err.find("does not name its GPUs: error 500"), std::string::npos) << outcome.err;
+  tenant.environment.erase("HEADGATE_MEM");
+  EXPECT_NE(runtime.run(tenant, {"alloc", "5000"}).out.find("alloc 5000: 0"), std::string::npos);
+}
+
+TEST(Startup, AProgramThatLooksNamesUpBeforeLibcIsUsableStarts) {
+  const Runtime runtime;
+  Tenant tenant = attacker("1000B");
+  tenant.program = "limiter_early";
+  EXPECT_EQ(runtime.run(tenant, {}).out, "found\n");
 }
 
 TEST(Sizes, NearTheEndOfTheNumbersAreRefusedAndTakeNothing) {

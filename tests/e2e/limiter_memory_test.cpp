@@ -94,8 +94,8 @@ TEST(Memory, BytesOfAKilledProcessAreThereForTheNext) {
 TEST(Memory, AStormOfProcessesEndsWithEveryByteBack) {
   const Runtime runtime;
   const Tenant tenant = with({{"HEADGATE_MEM", "1MiB"}, {"HEADGATE_SHARE", "storm"}});
-  auto keeper = runtime.start(with({{"HEADGATE_MEM", "1MiB"}, {"HEADGATE_SHARE", "storm"}, {"PROBE_WAIT", "1"}}),
-                              {"alloc", "1"});
+  auto keeper =
+      runtime.start(with({{"HEADGATE_MEM", "1MiB"}, {"HEADGATE_SHARE", "storm"}, {"PROBE_WAIT", "1"}}), {"alloc", "1"});
   EXPECT_EQ(keeper.next_line(), "ready: 0");
   EXPECT_EQ(keeper.next_line(), "alloc 1: 0");
   std::vector<Runtime::Running> storm;
@@ -149,8 +149,8 @@ TEST(Memory, ACopiedPointerIsHeldLikeAnyOther) {
 
 TEST(Fork, AChildClaimsNothingUntilItUsesTheDriverAndNeverTouchesItsParentsSlot) {
   const Runtime runtime;
-  auto parent = runtime.start(with({{"HEADGATE_MEM", "1MiB"}, {"HEADGATE_SHARE", "family"}, {"PROBE_CHILD_QUIET", "1"}}),
-                              {"fork"});
+  auto parent = runtime.start(
+      with({{"HEADGATE_MEM", "1MiB"}, {"HEADGATE_SHARE", "family"}, {"PROBE_CHILD_QUIET", "1"}}), {"fork"});
   EXPECT_EQ(parent.next_line(), "parent ready 0, alloc 0");
   Owner owner(runtime, "family");
   ASSERT_FALSE(owner.fault);
@@ -174,8 +174,7 @@ TEST(Fork, AChildThatUsesTheDriverHasASlotOfItsOwn) {
 TEST(Views, NvmlShowsTheShareAndNoStrangers) {
   const Runtime runtime;
   const Outcome outcome = runtime.run(with({{"HEADGATE_MEM", "1MiB"}}), {"nvml"});
-  EXPECT_EQ(outcome.out,
-            "init 0\ntotal 1048576 free 1048576 used 0\nasked with no room: 0\nlist 0\ncuda loaded: no\n");
+  EXPECT_EQ(outcome.out, "init 0\ntotal 1048576 free 1048576 used 0\nasked with no room: 0\nlist 0\ncuda loaded: no\n");
 }
 
 TEST(Views, WithoutAGrantNvmlShowsTheCard) {

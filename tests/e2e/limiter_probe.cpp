@@ -75,19 +75,21 @@ Function* found(void* handle, const char* name) {
 struct Cuda {
   void* handle = library("libcuda.so.1");
 #define USE(name) name##_t* name = found<name##_t>(handle, #name);
-  USE(cuInit) USE(cuCtxCreate_v2) USE(cuCtxSetCurrent) USE(cuMemAlloc_v2) USE(cuMemFree_v2) USE(cuMemAllocManaged)
-  USE(cuMemAllocPitch_v2) USE(cuMemGetInfo_v2) USE(cuDeviceTotalMem_v2) USE(cuArrayCreate_v2)
+  USE(cuInit)
+  USE(cuCtxCreate_v2) USE(cuCtxSetCurrent) USE(cuMemAlloc_v2) USE(cuMemFree_v2) USE(cuMemAllocManaged)
+      USE(cuMemAllocPitch_v2) USE(cuMemGetInfo_v2) USE(cuDeviceTotalMem_v2) USE(cuArrayCreate_v2)
 #undef USE
 
-  CUresult ready(CUdevice device = 0) {
+          CUresult ready(CUdevice device = 0) {
     if (const CUresult result = cuInit(0); result != CUDA_SUCCESS) return result;
     CUcontext context = nullptr;
     return cuCtxCreate_v2(&context, 0, device);
   }
 };
 
-constexpr const char* kNames[] = {"cuInit",   "cuMemAlloc_v2", "cuMemAllocAsync", "cuCtxGetDevice", "cuStreamSynchronize",
-                                  "cuNoSuch", "cudaMalloc",    "getenv"};
+constexpr const char* kNames[] = {
+    "cuInit",   "cuMemAlloc_v2", "cuMemAllocAsync", "cuCtxGetDevice", "cuStreamSynchronize",
+    "cuNoSuch", "cudaMalloc",    "getenv"};
 
 int roads() {
   for (const char* name : kNames) {
@@ -123,10 +125,10 @@ int proc_address() {
     int version;
     cuuint64_t flags;
   };
-  const Row rows[] = {{"cuInit", 12000, 0},          {"cuMemAlloc", 12000, 0},     {"cuMemAlloc", 12000, 1},
-                      {"cuMemAlloc", 12000, 2},      {"cuMemAlloc", 2000, 0},      {"cuMemFree", 12000, 0},
+  const Row rows[] = {{"cuInit", 12000, 0},          {"cuMemAlloc", 12000, 0},      {"cuMemAlloc", 12000, 1},
+                      {"cuMemAlloc", 12000, 2},      {"cuMemAlloc", 2000, 0},       {"cuMemFree", 12000, 0},
                       {"cuMemFree", 14000, 0},       {"cuMemAllocAsync", 11010, 0}, {"cuMemAllocAsync", 12000, 0},
-                      {"cuCtxGetDevice", 12000, 0},  {"cuNoSuch", 12000, 0},       {"cuLaunchKernel", 12000, 2},
+                      {"cuCtxGetDevice", 12000, 0},  {"cuNoSuch", 12000, 0},        {"cuLaunchKernel", 12000, 2},
                       {"cuGetProcAddress", 12000, 0}};
   for (const Row& row : rows) {
     void* address = nullptr;
@@ -134,8 +136,11 @@ int proc_address() {
     const CUresult result = ask(row.name, &address, row.version, row.flags, &status);
     Dl_info info{};
     const bool known = address != nullptr && dladdr(address, &info) != 0;
-    std::printf("%s %d %d: result %u status %u %s\n", row.name, row.version, static_cast<int>(row.flags), result, status,
-                address == nullptr ? "null" : known ? file_of(info.dli_fname) : "unknown");
+    std::printf("%s %d %d: result %u status %u %s\n", row.name, row.version, static_cast<int>(row.flags), result,
+                status,
+                address == nullptr ? "null"
+                : known            ? file_of(info.dli_fname)
+                                   : "unknown");
     if (known && std::strcmp(file_of(info.dli_fname), "libheadgate.so") == 0) {
       std::printf("  %s\n", info.dli_sname == nullptr ? "?" : info.dli_sname);
     }
@@ -332,6 +337,8 @@ int main(int argc, char** argv) {
   if (what == "timing") return timing();
   if (what == "ready") return only_ready();
   if (what == "secure") return stay_out();
-  std::fprintf(stderr, "limiter_probe roads|procaddress|errors|alloc SIZE...|copied|fork|nvml|storm N MOST|timing|ready|secure\n");
+  std::fprintf(
+      stderr,
+      "limiter_probe roads|procaddress|errors|alloc SIZE...|copied|fork|nvml|storm N MOST|timing|ready|secure\n");
   return 2;
 }

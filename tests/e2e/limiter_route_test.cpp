@@ -71,7 +71,8 @@ TEST(ProcAddress, TheAnsweredPointerIsReplacedByTheHookOfTheSameVersionAndStatus
 TEST(ProcAddress, AnEntryPointWithoutASymbolIsGovernedByName) {
   const Runtime runtime;
   const Outcome outcome = runtime.run({}, {"procaddress"});
-  EXPECT_NE(outcome.out.find("cuMemFree 12000 0: result 0 status 0 libheadgate.so\n  cuMemFree_v2\n"), std::string::npos)
+  EXPECT_NE(outcome.out.find("cuMemFree 12000 0: result 0 status 0 libheadgate.so\n  cuMemFree_v2\n"),
+            std::string::npos)
       << outcome.out;
 }
 

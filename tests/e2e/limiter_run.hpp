@@ -18,11 +18,11 @@ struct Outcome {
 enum class Driver { quiet, quiet_old, simulated };
 
 struct Tenant {
-  Environment environment;          // on top of LD_LIBRARY_PATH, LD_PRELOAD and HEADGATE_RUNTIME_DIR
-  bool limited = true;              // with LD_PRELOAD
-  bool linked = false;              // the probe that is linked with the driver
+  Environment environment;  // on top of LD_LIBRARY_PATH, LD_PRELOAD and HEADGATE_RUNTIME_DIR
+  bool limited = true;      // with LD_PRELOAD
+  bool linked = false;      // the probe that is linked with the driver
   Driver driver = Driver::quiet;
-  std::string program;              // of the tests' folder, instead of the probe
+  std::string program;  // of the tests' folder, instead of the probe
 };
 
 // A runtime directory of its own for each test, removed at the end.
@@ -41,8 +41,8 @@ class Runtime {
    public:
     std::string next_line();
     void say(const std::string& line);  // to its standard input
-    Outcome finish();       // closes its standard input and waits
-    void kill_and_wait();   // SIGKILL
+    Outcome finish();                   // closes its standard input and waits
+    void kill_and_wait();               // SIGKILL
     [[nodiscard]] int pid() const { return pid_; }
 
    private:

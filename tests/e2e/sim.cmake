@@ -21,5 +21,10 @@ if(TARGET headgate_preload AND TARGET headgate)
     DEPS ledger sim_faults TIMEOUT 300)
   target_compile_definitions(sim_faults_limiter_test PRIVATE HEADGATE_SIM_LIBRARIES="${CMAKE_BINARY_DIR}/lib/sim"
     HEADGATE_TENANTS="${CMAKE_BINARY_DIR}/tests" HEADGATE_LIMITER="$<TARGET_FILE:headgate_preload>" HEADGATE_COMMAND="$<TARGET_FILE:headgate>")
+  headgate_test(compute_gang_test SRC ${CMAKE_CURRENT_LIST_DIR}/compute_gang_test.cpp ${CMAKE_CURRENT_LIST_DIR}/sim_program.cpp
+    DEPS ledger TIMEOUT 300)
+  target_compile_definitions(compute_gang_test PRIVATE HEADGATE_SIM_LIBRARIES="${CMAKE_BINARY_DIR}/lib/sim"
+    HEADGATE_TENANTS="${CMAKE_BINARY_DIR}/tests" HEADGATE_LIMITER="$<TARGET_FILE:headgate_preload>")
+  add_dependencies(compute_gang_test tenant-spin headgate_preload headgate_sim_cuda headgate_sim_nvml)
   add_dependencies(sim_faults_limiter_test sim-faults-probe headgate_preload headgate headgate_sim_cuda headgate_sim_nvml)
 endif()

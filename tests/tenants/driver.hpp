@@ -17,7 +17,8 @@ using cuIpcGetMemHandle_t = abi::CUresult(abi::CUipcMemHandle* handle, abi::CUde
 
 #define TENANT_CALLS(CALL)                                                                                           \
   CALL(cuInit)                                                                                                       \
-  CALL(cuDriverGetVersion) CALL(cuDeviceGetCount) CALL(cuDeviceGet) CALL(cuDeviceGetName) CALL(cuDeviceTotalMem_v2)  \
+  CALL(cuDriverGetVersion)                                                                                           \
+  CALL(cuDeviceGetCount) CALL(cuDeviceGet) CALL(cuDeviceGetName) CALL(cuDeviceTotalMem_v2)                           \
       CALL(cuDevicePrimaryCtxRetain) CALL(cuDevicePrimaryCtxRelease_v2) CALL(cuCtxSetCurrent) CALL(cuCtxSynchronize) \
           CALL(cuGetErrorName) CALL(cuMemGetInfo_v2) CALL(cuMemAlloc_v2) CALL(cuMemFree_v2) CALL(cuMemAllocManaged)  \
               CALL(cuMemHostAlloc) CALL(cuMemHostGetDevicePointer_v2) CALL(cuMemFreeHost) CALL(cuMemcpyHtoD_v2)      \

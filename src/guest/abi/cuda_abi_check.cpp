@@ -39,7 +39,6 @@ struct Compare<R(A...), S(B...)> : std::bool_constant<alike<R, S>() && (alike<A,
   static_assert(Compare<decltype(::name), ours::name##_t>::value, #name " differs from cuda.h");
 #include "guest/abi/cuda_table.def"
 
-
 #define SAME_VALUE(name) static_assert(static_cast<long long>(::name) == static_cast<long long>(ours::name))
 SAME_VALUE(CUDA_SUCCESS);
 SAME_VALUE(CUDA_ERROR_INVALID_VALUE);

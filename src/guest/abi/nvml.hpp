@@ -29,7 +29,12 @@ enum nvmlReturn_t : unsigned {
 
 enum nvmlEnableState_t : unsigned { NVML_FEATURE_DISABLED = 0, NVML_FEATURE_ENABLED = 1 };
 enum nvmlBrandType_t : unsigned { NVML_BRAND_UNKNOWN = 0, NVML_BRAND_TESLA = 2, NVML_BRAND_NVIDIA = 14 };
-enum nvmlClockType_t : unsigned { NVML_CLOCK_GRAPHICS = 0, NVML_CLOCK_SM = 1, NVML_CLOCK_MEM = 2, NVML_CLOCK_VIDEO = 3 };
+enum nvmlClockType_t : unsigned {
+  NVML_CLOCK_GRAPHICS = 0,
+  NVML_CLOCK_SM = 1,
+  NVML_CLOCK_MEM = 2,
+  NVML_CLOCK_VIDEO = 3
+};
 enum nvmlComputeMode_t : unsigned { NVML_COMPUTEMODE_DEFAULT = 0 };
 enum nvmlPstates_t : unsigned { NVML_PSTATE_0 = 0, NVML_PSTATE_8 = 8, NVML_PSTATE_UNKNOWN = 32 };
 enum nvmlTemperatureSensors_t : unsigned { NVML_TEMPERATURE_GPU = 0 };

@@ -1,16 +1,24 @@
 #include "guest/bare/elf.hpp"
 
 #include <elf.h>
-#include <string.h>
+
+// The dynamic linker's; weak, since we are not linked with it.
+#pragma weak _r_debug
 
 namespace headgate::bare {
 namespace {
 
+// Not strcmp: see early_object_named().
+bool same(const char* a, const char* b) {
+  while (*a != 0 && *a == *b) ++a, ++b;
+  return *a == *b;
+}
+
 struct Dynamic {
-  const ElfW(Sym)* symbols = nullptr;
+  const ElfW(Sym) * symbols = nullptr;
   const char* strings = nullptr;
   const std::uint32_t* gnu_hash = nullptr;
-  const ElfW(Word)* sysv_hash = nullptr;
+  const ElfW(Word) * sysv_hash = nullptr;
   std::size_t soname = 0;
   bool has_soname = false;
 };
@@ -25,7 +33,7 @@ const T* located(const Object& object, ElfW(Addr) value) {
 
 Dynamic dynamic_of(const Object& object) {
   Dynamic found;
-  const ElfW(Dyn)* entry = nullptr;
+  const ElfW(Dyn)* entry = object.dynamic;
   for (std::size_t i = 0; i < object.header_count; ++i) {
     if (object.headers[i].p_type == PT_DYNAMIC) {
       entry = reinterpret_cast<const ElfW(Dyn)*>(object.base + object.headers[i].p_vaddr);
@@ -51,7 +59,7 @@ bool is_definition(const Dynamic& dynamic, const ElfW(Sym) & symbol, const char*
   if (symbol.st_shndx == SHN_UNDEF || symbol.st_value == 0) return false;
   const unsigned type = symbol.st_info & 0xf;
   if (type != STT_FUNC && type != STT_OBJECT && type != STT_NOTYPE) return false;
-  return strcmp(dynamic.strings + symbol.st_name, name) == 0;
+  return same(dynamic.strings + symbol.st_name, name);
 }
 
 // Table format: Drepper and Roland McGrath's DT_GNU_HASH: counts, a Bloom filter, buckets, then one hash a symbol whose
@@ -70,7 +78,8 @@ const ElfW(Sym) * find_gnu(const Dynamic& dynamic, const char* name) {
   if (index < first_symbol) return nullptr;
   for (;; ++index) {
     const std::uint32_t entry = chain[index - first_symbol];
-    if ((entry | 1) == (hash | 1) && is_definition(dynamic, dynamic.symbols[index], name)) return &dynamic.symbols[index];
+    if ((entry | 1) == (hash | 1) && is_definition(dynamic, dynamic.symbols[index], name))
+      return &dynamic.symbols[index];
     if ((entry & 1) != 0) return nullptr;
   }
 }
@@ -99,7 +108,8 @@ struct Walk {
 
 int step(dl_phdr_info* info, std::size_t, void* raw) {
   const auto* walk = static_cast<const Walk*>(raw);
-  const Object object{info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum, info->dlpi_name == nullptr ? "" : info->dlpi_name};
+  const Object object{info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum,
+                      info->dlpi_name == nullptr ? "" : info->dlpi_name};
   return walk->visit(object, walk->context) ? 1 : 0;
 }
 
@@ -159,11 +169,23 @@ bool object_named(const char* soname, Object& out) {
       [](const Object& object, void* raw) {
         const auto* wanted = static_cast<const Search*>(raw);
         const char* name = soname_of(object);
-        if (name == nullptr || strcmp(name, wanted->soname) != 0) return false;
+        if (name == nullptr || !same(name, wanted->soname)) return false;
         *wanted->out = object;
         return true;
       },
       &search);
+}
+
+bool early_object_named(const char* soname, Object& out) {
+  if (&_r_debug == nullptr) return false;
+  for (const link_map* map = _r_debug.r_map; map != nullptr; map = map->l_next) {
+    const Object object{map->l_addr, nullptr, 0, map->l_name, map->l_ld};
+    const char* name = object.dynamic == nullptr ? nullptr : soname_of(object);
+    if (name == nullptr || !same(name, soname)) continue;
+    out = object;
+    return true;
+  }
+  return false;
 }
 
 }  // namespace headgate::bare

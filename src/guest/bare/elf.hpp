@@ -12,9 +12,10 @@ namespace headgate::bare {
 // A loaded object as dl_iterate_phdr shows it. Valid as long as the object stays loaded.
 struct Object {
   std::uintptr_t base = 0;
-  const ElfW(Phdr)* headers = nullptr;
+  const ElfW(Phdr) * headers = nullptr;
   std::size_t header_count = 0;
-  const char* path = nullptr;  // "" for the program itself
+  const char* path = nullptr;           // "" for the program itself
+  const ElfW(Dyn) * dynamic = nullptr;  // where it is known without the headers
 };
 
 // Its DT_SONAME, or nullptr.
@@ -36,5 +37,10 @@ bool object_at(const void* address, Object& out);
 
 // The first object of that DT_SONAME; false where none is loaded.
 bool object_named(const char* soname, Object& out);
+
+// The same by the dynamic linker's own list, without a call into libc: a sanitizer's run-time library looks names up while
+// the functions of libc that it stands in for lead nowhere yet. Only symbol_in() and soname_of() work on the result. For
+// libraries that are there from the start and stay: the list is not locked.
+bool early_object_named(const char* soname, Object& out);
 
 }  // namespace headgate::bare

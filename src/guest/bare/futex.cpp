@@ -1,11 +1,11 @@
 #include "guest/bare/futex.hpp"
 
-#include <cerrno>
-#include <climits>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#include <cerrno>
+#include <climits>
 
 namespace headgate::bare {
 

@@ -34,7 +34,9 @@ TEST(Text, MessagesReadAsLibcWouldWriteThem) {
   EXPECT_EQ(formatted("%d %d", INT_MIN, 0), by_libc("%d %d", INT_MIN, 0));
 }
 
-TEST(Text, AMissingStringDoesNotCrashTheProgram) { EXPECT_EQ(formatted("%s.", static_cast<const char*>(nullptr)), "(null)."); }
+TEST(Text, AMissingStringDoesNotCrashTheProgram) {
+  EXPECT_EQ(formatted("%s.", static_cast<const char*>(nullptr)), "(null).");
+}
 
 TEST(Text, AnUnknownConversionIsShownNotSwallowed) { EXPECT_EQ(formatted("a%qb%"), "a%qb%"); }
 

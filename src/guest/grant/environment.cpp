@@ -68,7 +68,8 @@ Parsed<std::uint32_t> parse_ratio(std::string_view text) {
   }
   if (i == 0) return {.fault = Fault::junk};
   if (i < text.size() && text[i] == '.') {
-    for (++i; i < text.size() && is_digit(text[i]); ++i, place /= 10) millionths += static_cast<std::uint64_t>(text[i] - '0') * place;
+    for (++i; i < text.size() && is_digit(text[i]); ++i, place /= 10)
+      millionths += static_cast<std::uint64_t>(text[i] - '0') * place;
   }
   if (i != text.size()) return {.fault = Fault::junk};
   const std::uint64_t ppm = whole * kWholePpm + millionths;
@@ -80,7 +81,8 @@ Parsed<std::uint32_t> parse_ratio(std::string_view text) {
 class Reader {
  public:
   explicit Reader(std::span<const std::string_view> visible) : visible_(visible) {
-    reading_.grant.device_count = static_cast<std::uint32_t>(visible.size() < kMaxDevices ? visible.size() : kMaxDevices);
+    reading_.grant.device_count =
+        static_cast<std::uint32_t>(visible.size() < kMaxDevices ? visible.size() : kMaxDevices);
     for (auto& ranks : rank_) {
       for (auto& rank : ranks) rank = kUnset;
     }
@@ -117,7 +119,8 @@ class Reader {
   // First pass: what index suffixes count in.
   void note_uuids(const Setting& setting) {
     if (setting.row->meaning == Meaning::uuid_at) {
-      if (!is_uuid(trimmed(setting.value))) return refuse(setting, trimmed(setting.value).empty() ? Fault::empty : Fault::junk);
+      if (!is_uuid(trimmed(setting.value)))
+        return refuse(setting, trimmed(setting.value).empty() ? Fault::empty : Fault::junk);
       if (setting.index < kMaxDevices) {
         listed_[setting.index] = trimmed(setting.value);
         pinned_[setting.index] = true;
@@ -167,7 +170,7 @@ class Reader {
   }
 
   template <typename Value>
-  void put(std::uint32_t device, Field field, std::uint32_t rank, Value DeviceGrant::*member, Value value) {
+  void put(std::uint32_t device, Field field, std::uint32_t rank, Value DeviceGrant::* member, Value value) {
     if (rank >= rank_[device][field]) return;
     rank_[device][field] = rank;
     reading_.grant.devices[device].*member = value;
@@ -175,7 +178,7 @@ class Reader {
 
   // One value for the device of the suffix, or for all visible devices.
   template <typename Value>
-  void grant(const Setting& setting, Field field, Value DeviceGrant::*member, Parsed<Value> parsed) {
+  void grant(const Setting& setting, Field field, Value DeviceGrant::* member, Parsed<Value> parsed) {
     if (!parsed) return refuse(setting, parsed.fault);
     if (field != kOversubscribe) reading_.grant.asks = true;
     const std::uint32_t rank = rank_of(setting);
@@ -193,7 +196,7 @@ class Reader {
     grant(setting, kMemory, &DeviceGrant::memory, parse_memory(setting.value, dialect));
   }
 
-  void grant_compute(const Setting& setting, Field field, std::uint32_t DeviceGrant::*member) {
+  void grant_compute(const Setting& setting, Field field, std::uint32_t DeviceGrant::* member) {
     if (setting.row->syntax == Syntax::percent_map) return grant_map(setting);
     const auto dialect = setting.row->syntax == Syntax::compute ? Dialect::headgate : Dialect::bare_percent;
     grant(setting, field, member, parse_compute(setting.value, dialect));
@@ -245,8 +248,10 @@ class Reader {
   void set_log(const Setting& setting) {
     static constexpr std::string_view kWords[] = {"off", "error", "warn", "info", "debug"};
     // Each level of the other limiters prints what the levels below it print; their "fatal" adds nothing here.
-    static constexpr LogLevel kSeed[] = {LogLevel::error, LogLevel::error, LogLevel::warn, LogLevel::warn, LogLevel::info, LogLevel::debug};
-    static constexpr LogLevel kHami[] = {LogLevel::error, LogLevel::error, LogLevel::warn, LogLevel::info, LogLevel::debug};
+    static constexpr LogLevel kSeed[] = {LogLevel::error, LogLevel::error, LogLevel::warn,
+                                         LogLevel::warn,  LogLevel::info,  LogLevel::debug};
+    static constexpr LogLevel kHami[] = {LogLevel::error, LogLevel::error, LogLevel::warn, LogLevel::info,
+                                         LogLevel::debug};
     std::uint64_t number = 0;
     std::uint32_t level = kUnset;
     if (setting.row->syntax == Syntax::log_word) {
@@ -265,7 +270,7 @@ class Reader {
     reading_.grant.log_said = true;
   }
 
-  void set_text(const Setting& setting, std::string_view Grant::*member) {
+  void set_text(const Setting& setting, std::string_view Grant::* member) {
     if (setting.value.empty()) return refuse(setting, Fault::empty);
     if (setting.row->syntax == Syntax::share_name && !is_share_name(setting.value)) return refuse(setting, Fault::junk);
     if ((reading_.grant.*member).empty()) reading_.grant.*member = setting.value;

@@ -22,46 +22,46 @@ inline constexpr std::uint32_t kMaxDevices = 16;
 
 // What a variable says.
 enum class Meaning : std::uint8_t {
-  memory,         // memory limit
-  ceiling,        // compute ceiling
-  soft,           // burst above the ceiling; counts only above it
-  gpu,            // which GPUs the share covers: a selector of select.hpp
-  share,          // the share's name
-  log,            // how much the limiter prints
-  fail_policy,    // what happens when the limiter cannot measure: open or closed
-  socket,         // the daemon's tenant socket
-  runtime_dir,    // where share pages lie without a daemon
-  uuid_list,      // UUIDs; gives index suffixes their meaning
-  uuid_at,        // the UUID at one index
-  oversubscribe,  // memory beyond the card
-  priority,       // 0 high, 1 low
-  compute_policy, // default, force, disable
-  opt_out,        // the limiter is to stay out of the way
-  identity,       // pod and container names, for views
-  ignored,        // accepted so that existing specs start; changes nothing here
+  memory,          // memory limit
+  ceiling,         // compute ceiling
+  soft,            // burst above the ceiling; counts only above it
+  gpu,             // which GPUs the share covers: a selector of select.hpp
+  share,           // the share's name
+  log,             // how much the limiter prints
+  fail_policy,     // what happens when the limiter cannot measure: open or closed
+  socket,          // the daemon's tenant socket
+  runtime_dir,     // where share pages lie without a daemon
+  uuid_list,       // UUIDs; gives index suffixes their meaning
+  uuid_at,         // the UUID at one index
+  oversubscribe,   // memory beyond the card
+  priority,        // 0 high, 1 low
+  compute_policy,  // default, force, disable
+  opt_out,         // the limiter is to stay out of the way
+  identity,        // pod and container names, for views
+  ignored,         // accepted so that existing specs start; changes nothing here
 };
 
 // How its value is written.
 enum class Syntax : std::uint8_t {
-  memory,         // parse_memory, Dialect::headgate
-  foreign_memory, // parse_memory, Dialect::bare_bytes
-  compute,        // parse_compute, Dialect::headgate
-  percent,        // parse_compute, Dialect::bare_percent
-  memory_map,     // {"GPU-...": 8589934592, "1": "3g"}
-  percent_map,    // {"GPU-...": 50, "1": 25}
-  ratio,          // a number of 1 or more
-  ratio_or_flag,  // the same, or true or false
-  flag,           // true, false, 1, 0 in any case
-  log_word,       // off, error, warn, info, debug
-  log_seed,       // 0 info, 1 error, 2 warning, 3 fatal, 4 verbose, 5 detail
-  log_hami,       // 0 and 1 errors, 2 warnings, 3 info, 4 debug
-  fail_word,      // open, closed
-  priority,       // 0, 1
-  policy_word,    // default, force, disable
-  uuids,          // GPU-... separated by commas
-  uuid,           // GPU-...
-  share_name,     // letters, digits, '-', '_' and '.', at most 63, not beginning with '.'
-  text,           // anything but nothing
+  memory,          // parse_memory, Dialect::headgate
+  foreign_memory,  // parse_memory, Dialect::bare_bytes
+  compute,         // parse_compute, Dialect::headgate
+  percent,         // parse_compute, Dialect::bare_percent
+  memory_map,      // {"GPU-...": 8589934592, "1": "3g"}
+  percent_map,     // {"GPU-...": 50, "1": 25}
+  ratio,           // a number of 1 or more
+  ratio_or_flag,   // the same, or true or false
+  flag,            // true, false, 1, 0 in any case
+  log_word,        // off, error, warn, info, debug
+  log_seed,        // 0 info, 1 error, 2 warning, 3 fatal, 4 verbose, 5 detail
+  log_hami,        // 0 and 1 errors, 2 warnings, 3 info, 4 debug
+  fail_word,       // open, closed
+  priority,        // 0, 1
+  policy_word,     // default, force, disable
+  uuids,           // GPU-... separated by commas
+  uuid,            // GPU-...
+  share_name,      // letters, digits, '-', '_' and '.', at most 63, not beginning with '.'
+  text,            // anything but nothing
   anything,
 };
 

@@ -10,7 +10,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace headgate::grant;
   const std::string bytes(reinterpret_cast<const char*>(data), size);
   std::vector<const char*> envp;
-  for (std::size_t at = 0; at < size; at = bytes.find('\0', at) == std::string::npos ? size : bytes.find('\0', at) + 1) envp.push_back(bytes.data() + at);
+  for (std::size_t at = 0; at < size; at = bytes.find('\0', at) == std::string::npos ? size : bytes.find('\0', at) + 1)
+    envp.push_back(bytes.data() + at);
   envp.push_back(nullptr);
   const std::string_view node[] = {"GPU-aaaa-0", "GPU-bbbb-1"};
   const Reading reading = read_environment(envp.data(), node);

@@ -37,7 +37,8 @@ Grant good(std::vector<std::string> entries) {
 }
 
 TEST(Environment, AProgramWithoutOurNamesIsNotConcerned) {
-  const Grant grant = good({"PATH=/bin", "CUDA_VISIBLE_DEVICES=0", "HEADGATE_LOG=debug", "CUDA_MEM_LIMITS=1", "NOEQUALS"});
+  const Grant grant =
+      good({"PATH=/bin", "CUDA_VISIBLE_DEVICES=0", "HEADGATE_LOG=debug", "CUDA_MEM_LIMITS=1", "NOEQUALS"});
   EXPECT_FALSE(grant.asks);
   EXPECT_EQ(grant.log, LogLevel::debug);
 }
@@ -96,9 +97,9 @@ TEST(Environment, JsonMapsNameCardsByUuidInAnyCaseOrByIndex) {
 }
 
 TEST(Environment, ReadsTheOtherWordsOfExistingSpecs) {
-  const Grant grant = good({"HEADGATE_SHARE=train", "HEADGATE_GPU=auto", "HEADGATE_FAIL_POLICY=closed", "CUDA_TASK_PRIORITY=1",
-                            "GPU_CORE_UTILIZATION_POLICY=FORCE", "CUDA_OVERSUBSCRIBE=true", "ACTIVE_OOM_KILLER=0",
-                            "CUDA_REDIRECT=/x", "VGPU_POD_NAME=pod-1", "LOGGER_LEVEL=5"});
+  const Grant grant = good({"HEADGATE_SHARE=train", "HEADGATE_GPU=auto", "HEADGATE_FAIL_POLICY=closed",
+                            "CUDA_TASK_PRIORITY=1", "GPU_CORE_UTILIZATION_POLICY=FORCE", "CUDA_OVERSUBSCRIBE=true",
+                            "ACTIVE_OOM_KILLER=0", "CUDA_REDIRECT=/x", "VGPU_POD_NAME=pod-1", "LOGGER_LEVEL=5"});
   EXPECT_EQ(grant.share, "train");
   EXPECT_EQ(grant.gpu, "auto");
   EXPECT_TRUE(grant.fail_closed);
@@ -121,9 +122,28 @@ std::vector<std::string> bad_values(Syntax syntax) {
     case Syntax::compute: return {"", "0", "0%", "abc", "-1", "101%", "50", "5e1%"};
     case Syntax::percent: return {"", "0", "abc", "-1", "101", "0.00000001", "99999999999999999999"};
     case Syntax::memory_map:
-      return {"", "{}", "[]", "8g", "{", R"({"0")", R"({"0":0})", R"({"0":"abc"})", R"({"0":-1})", R"({"x":1})", R"({"0":1} x)", R"({"0":1,})"};
+      return {"",
+              "{}",
+              "[]",
+              "8g",
+              "{",
+              R"({"0")",
+              R"({"0":0})",
+              R"({"0":"abc"})",
+              R"({"0":-1})",
+              R"({"x":1})",
+              R"({"0":1} x)",
+              R"({"0":1,})"};
     case Syntax::percent_map:
-      return {"", "{}", "50", R"({"0":0})", R"({"0":101})", R"({"0":"abc"})", R"({"0":{}})", R"({"GPU-":5})", R"({"0":5 "1":6})"};
+      return {"",
+              "{}",
+              "50",
+              R"({"0":0})",
+              R"({"0":101})",
+              R"({"0":"abc"})",
+              R"({"0":{}})",
+              R"({"GPU-":5})",
+              R"({"0":5 "1":6})"};
     case Syntax::ratio: return {"", "0", "abc", "-1", "0.5", "1001", "1.5x", "true"};
     case Syntax::ratio_or_flag: return {"", "abc", "-1", "0.5", "1001", "yes"};
     case Syntax::flag: return {"", "2", "yes", "on", "-1"};
@@ -186,7 +206,9 @@ TEST(Environment, TheExactSentence) {
   const Reading reading = env.read();
   char line[256];
   describe(reading.refusal, line);
-  EXPECT_STREQ(line, "CUDA_MEM_LIMIT_0='0m' is zero; accepted: bytes, or a number with k, m, g or t (binary), such as 3g, 1.5G or 1000m");
+  EXPECT_STREQ(line,
+               "CUDA_MEM_LIMIT_0='0m' is zero; accepted: bytes, or a number with k, m, g or t (binary), such as 3g, "
+               "1.5G or 1000m");
 }
 
 RC_GTEST_PROP(Environment, WhatOneWritesPerDeviceIsWhatThatDeviceGets, ()) {

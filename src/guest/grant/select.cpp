@@ -41,7 +41,8 @@ bool is_mig(std::string_view token) {
   if (starts_ignoring_case(token, "MIG-")) return true;
   std::uint64_t gpu = 0, slice = 0;
   const std::size_t colon = position(token, ':');
-  return colon < token.size() && whole_number(first(token, colon), 1000, gpu) && whole_number(from(token, colon + 1), 1000, slice);
+  return colon < token.size() && whole_number(first(token, colon), 1000, gpu) &&
+         whole_number(from(token, colon + 1), 1000, slice);
 }
 
 struct Picker {
@@ -102,7 +103,8 @@ struct Picker {
     std::uint64_t low = 0, high = 0;
     if (!whole_number(first(token, dash), 1u << 20, low)) return refuse(SelectFault::junk, token);
     high = low;
-    if (dash < token.size() && !whole_number(from(token, dash + 1), 1u << 20, high)) return refuse(SelectFault::junk, token);
+    if (dash < token.size() && !whole_number(from(token, dash + 1), 1u << 20, high))
+      return refuse(SelectFault::junk, token);
     if (high < low) return refuse(SelectFault::backwards, token);
     if (high >= gpus.size()) return refuse(SelectFault::unknown, token);
     for (std::uint64_t i = low; i <= high; ++i) {
@@ -138,7 +140,8 @@ Selection select(std::string_view text, std::span<const Candidate> gpus) {
 }
 
 std::string_view accepted_selectors() {
-  return "an index (0), a list or range (0,2-3), a UUID or its beginning (GPU-9c2f), a PCI address (0000:1b:00.0), all, or auto (most free memory)";
+  return "an index (0), a list or range (0,2-3), a UUID or its beginning (GPU-9c2f), a PCI address (0000:1b:00.0), "
+         "all, or auto (most free memory)";
 }
 
 std::string_view in_words(SelectFault fault) {

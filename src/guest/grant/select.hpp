@@ -11,9 +11,9 @@ namespace headgate::grant {
 inline constexpr std::uint32_t kMaxSelected = 16;
 
 struct Candidate {
-  std::string_view uuid;        // "GPU-..."
-  std::string_view pci_bus_id;  // "00000000:1B:00.0" or "0000:1b:00.0"; may be empty where it is not known
-  std::uint64_t free_bytes = 0; // for `auto`
+  std::string_view uuid;         // "GPU-..."
+  std::string_view pci_bus_id;   // "00000000:1B:00.0" or "0000:1b:00.0"; may be empty where it is not known
+  std::uint64_t free_bytes = 0;  // for `auto`
 };
 
 enum class SelectFault : std::uint8_t {

@@ -67,7 +67,8 @@ TEST(Select, RefusesWhatNamesNoCardOrTheWrongOneByName) {
 }
 
 TEST(Select, NothingIsFoundOnANodeWithoutGpus) {
-  for (const auto* text : {"0", "all", "auto", "GPU-1"}) EXPECT_EQ(select(text, {}).fault, SelectFault::unknown) << text;
+  for (const auto* text : {"0", "all", "auto", "GPU-1"})
+    EXPECT_EQ(select(text, {}).fault, SelectFault::unknown) << text;
 }
 
 }  // namespace

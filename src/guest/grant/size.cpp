@@ -16,7 +16,8 @@ Parsed<Decimal> split(std::string_view text) {
   text = trimmed(text);
   if (text.empty()) return {.fault = Fault::empty};
   std::size_t i = 0;
-  if (text[0] == '-') return {.fault = text.size() > 1 && (is_digit(text[1]) || text[1] == '.') ? Fault::negative : Fault::junk};
+  if (text[0] == '-')
+    return {.fault = text.size() > 1 && (is_digit(text[1]) || text[1] == '.') ? Fault::negative : Fault::junk};
   while (i < text.size() && is_digit(text[i])) ++i;
   Decimal decimal;
   decimal.whole = first(text, i);

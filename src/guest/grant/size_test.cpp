@@ -93,13 +93,14 @@ TEST(Size, RefusesEachBadMemoryWithItsOwnReason) {
       {"0x1ffffffffffffffff", Dialect::bare_bytes, Fault::overflow},
       {"3x", Dialect::bare_bytes, Fault::junk},
   };
-  for (const Bad& row : table) EXPECT_EQ(parse_memory(row.text, row.dialect).fault, row.fault) << '"' << row.text << '"';
+  for (const Bad& row : table)
+    EXPECT_EQ(parse_memory(row.text, row.dialect).fault, row.fault) << '"' << row.text << '"';
 }
 
 TEST(Size, ReadsComputeAsAPercentageARatioOrMilliGpus) {
   const std::pair<std::string_view, std::uint32_t> table[] = {
-      {"50%", 500'000}, {"0.5", 500'000}, {"500m", 500'000}, {"1", 1'000'000}, {"1.0", 1'000'000}, {"100%", 1'000'000},
-      {"1000m", 1'000'000}, {"0.0001%", 1}, {"12.5 %", 125'000}, {"0.05", 50'000},
+      {"50%", 500'000},    {"0.5", 500'000},     {"500m", 500'000}, {"1", 1'000'000},    {"1.0", 1'000'000},
+      {"100%", 1'000'000}, {"1000m", 1'000'000}, {"0.0001%", 1},    {"12.5 %", 125'000}, {"0.05", 50'000},
   };
   for (const auto& [text, ppm] : table) EXPECT_EQ(parse_compute(text).value, ppm) << text;
   EXPECT_EQ(parse_compute("50", Dialect::bare_percent).value, 500'000u);
@@ -108,18 +109,28 @@ TEST(Size, ReadsComputeAsAPercentageARatioOrMilliGpus) {
 
 TEST(Size, RefusesEachBadComputeWithItsOwnReason) {
   const Bad table[] = {
-      {"", Dialect::headgate, Fault::empty},        {"0", Dialect::headgate, Fault::zero},
-      {"0%", Dialect::headgate, Fault::zero},       {"0.00001%", Dialect::headgate, Fault::zero},
-      {"101%", Dialect::headgate, Fault::out_of_range}, {"100.0001%", Dialect::headgate, Fault::out_of_range},
-      {"1001m", Dialect::headgate, Fault::out_of_range}, {"1.5", Dialect::headgate, Fault::bare_number},
-      {"50", Dialect::headgate, Fault::bare_number}, {"500", Dialect::headgate, Fault::out_of_range},
-      {"-5%", Dialect::headgate, Fault::negative},  {"abc", Dialect::headgate, Fault::junk},
-      {"50%%", Dialect::headgate, Fault::junk},     {"5e1%", Dialect::headgate, Fault::junk},
+      {"", Dialect::headgate, Fault::empty},
+      {"0", Dialect::headgate, Fault::zero},
+      {"0%", Dialect::headgate, Fault::zero},
+      {"0.00001%", Dialect::headgate, Fault::zero},
+      {"101%", Dialect::headgate, Fault::out_of_range},
+      {"100.0001%", Dialect::headgate, Fault::out_of_range},
+      {"1001m", Dialect::headgate, Fault::out_of_range},
+      {"1.5", Dialect::headgate, Fault::bare_number},
+      {"50", Dialect::headgate, Fault::bare_number},
+      {"500", Dialect::headgate, Fault::out_of_range},
+      {"-5%", Dialect::headgate, Fault::negative},
+      {"abc", Dialect::headgate, Fault::junk},
+      {"50%%", Dialect::headgate, Fault::junk},
+      {"5e1%", Dialect::headgate, Fault::junk},
       {"99999999999999999999%", Dialect::headgate, Fault::out_of_range},
-      {"0", Dialect::bare_percent, Fault::zero},    {"101", Dialect::bare_percent, Fault::out_of_range},
-      {"500m", Dialect::bare_percent, Fault::junk}, {"-1", Dialect::bare_percent, Fault::negative},
+      {"0", Dialect::bare_percent, Fault::zero},
+      {"101", Dialect::bare_percent, Fault::out_of_range},
+      {"500m", Dialect::bare_percent, Fault::junk},
+      {"-1", Dialect::bare_percent, Fault::negative},
   };
-  for (const Bad& row : table) EXPECT_EQ(parse_compute(row.text, row.dialect).fault, row.fault) << '"' << row.text << '"';
+  for (const Bad& row : table)
+    EXPECT_EQ(parse_compute(row.text, row.dialect).fault, row.fault) << '"' << row.text << '"';
 }
 
 TEST(Size, APartOfACardIsNeverMoreThanThatPart) {
@@ -142,7 +153,8 @@ RC_GTEST_PROP(Size, WholeBytesSurviveEachBinaryUnit, ()) {
 RC_GTEST_PROP(Size, FractionsAreTheExactFloor, ()) {
   const auto thousandths = *rc::gen::inRange<std::uint64_t>(1, 100'000'000);
   const std::string digits = std::to_string(thousandths % 1000);
-  const std::string text = std::to_string(thousandths / 1000) + "." + std::string(3 - digits.size(), '0') + digits + "GiB";
+  const std::string text =
+      std::to_string(thousandths / 1000) + "." + std::string(3 - digits.size(), '0') + digits + "GiB";
   const unsigned __int128 exact = static_cast<unsigned __int128>(thousandths) * kGi / 1000;
   RC_ASSERT(parse_memory(text).value.bytes == static_cast<std::uint64_t>(exact));
 }

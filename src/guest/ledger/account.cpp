@@ -94,6 +94,9 @@ std::uint64_t give_back(UsagePage& page, std::uint32_t device, SlotRef slot, std
   if (!is_ours(page, slot)) return 0;
   const std::uint64_t held = std::min<std::uint64_t>(held_now(page.slots[slot.slot].devices[device]), INT64_MAX);
   const std::uint64_t less = std::min(bytes, held);
+  // What is gone is nobody's import: were more exported than held, a reaper would keep bytes that are not there.
+  std::atomic<std::uint64_t>& exported = page.slots[slot.slot].devices[device].exported_bytes;
+  if (exported.load(std::memory_order_relaxed) > held - less) put(exported, held - less, "give back: exported");
   if (less != 0) apply(page, device, slot.slot, -static_cast<std::int64_t>(less), kNoMemoryLimit);
   return less;
 }

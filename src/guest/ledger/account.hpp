@@ -52,7 +52,7 @@ std::uint64_t held_bytes(const UsagePage& page, std::uint32_t device, std::uint3
 std::uint64_t orphaned_bytes(const UsagePage& page, std::uint32_t device);
 
 // States that `bytes` of what the slot holds may be kept alive by importers in other processes: should the process die,
-// they stay charged until release_orphan(). Raise after reserve, lower before give_back.
+// they stay charged until release_orphan(). Raise after reserve, lower before give_back; never more than is held.
 void add_exported(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes);
 void sub_exported(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes);
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "guest/bare/futex.hpp"
+
 namespace headgate::ledger {
 namespace {
 
@@ -167,6 +169,8 @@ PageFault set_limits(PolicyPage& policy, std::uint32_t device, const DeviceGrant
   to.compute_ceiling_ppm.store(grant.compute_ceiling_ppm, std::memory_order_release);
   // Last: who sees the new epoch sees the new values.
   to.gate_epoch.fetch_add(1, std::memory_order_release);
+  // Who waits at the gate waits by the old values.
+  bare::futex_wake_all(&to.gate_epoch);
   return {};
 }
 

@@ -53,6 +53,17 @@ std::int64_t cover(ComputeAccount& account, std::int64_t from_ns, std::int64_t t
   return fresh * kCoverageNs;
 }
 
+bool held_throughout(const ComputeAccount& account, std::int64_t from_ns, std::int64_t to_ns) {
+  const std::int64_t first = from_ns / (kCoverageNs * kCoverageBits) + 1, end = to_ns / (kCoverageNs * kCoverageBits);
+  if (first >= end || end - first >= kCoverageWords) return false;
+  for (std::int64_t word = first; word < end; ++word) {
+    const std::uint64_t wanted =
+        static_cast<std::uint64_t>(static_cast<std::uint16_t>(word / kCoverageWords)) << kCoverageBits | kBits;
+    if (account.coverage[word % kCoverageWords].load(std::memory_order_relaxed) != wanted) return false;
+  }
+  return true;
+}
+
 namespace {
 
 // Where a charge begins. Lateness is made up for; whoever was away longer than any lateness begins now.

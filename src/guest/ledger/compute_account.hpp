@@ -29,6 +29,9 @@ constexpr std::int64_t price_ns(std::int64_t gpu_ns, std::uint32_t ceiling_ppm) 
 // the nearest microsecond, which leaves no bias and lets abutting intervals abut. Time older than the ring counts as new.
 std::int64_t cover(ComputeAccount& account, std::int64_t from_ns, std::int64_t to_ns);
 
+// Whether all of [from_ns, to_ns) is marked. False where it reaches back further than the ring.
+bool held_throughout(const ComputeAccount& account, std::int64_t from_ns, std::int64_t to_ns);
+
 // The gate and its charge in one step. 0: open, and gpu_ns is charged. Else: the ns until it opens; nothing is charged.
 std::int64_t try_charge(ComputeAccount& account, std::int64_t now_ns, std::int64_t gpu_ns, std::uint32_t ceiling_ppm,
                         std::int64_t catch_up_ns);

@@ -21,8 +21,9 @@ namespace {
 struct Shared {
   std::atomic<std::uint64_t> driver[64];  // what the driver holds for each worker; gone when it dies
   std::atomic<std::uint32_t> stop;
-  std::atomic<std::uint32_t> working;  // the sibling is in its loop
-  char last_step[64];  // of the victim
+  std::atomic<std::uint32_t> working;    // the sibling is in its loop
+  std::atomic<std::uint32_t> releasing;  // the victim has begun to release an orphan
+  char last_step[64];                    // of the victim
 };
 
 // In the victim: dies before step number `fatal_step`, counted from arming.
@@ -81,13 +82,26 @@ class Crash : public ::testing::Test {
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
   }
 
-  void kill_at_every_step(const std::function<void(UsagePage&, long)>& operation, std::size_t least_steps) {
+  // Gives back what the dead had exported; nothing else may be left. A release that was killed may have given the bytes
+  // back already, and left only the slot to be freed.
+  void release_orphans() {
+    const std::uint64_t used = used_bytes(*page_, 0);
+    const bool released = shared->releasing.load() != 0 && used == 0;
+    ASSERT_TRUE(released || used == orphaned_bytes(*page_, 0)) << used << ", killed before: " << shared->last_step;
+    for (std::uint32_t i = 0; i < kMaxSlots; ++i)
+      if (const SlotView seat = view(*page_, i); seat.kind == SlotKind::orphan)
+        release_orphan(*page_, {i, seat.generation});
+  }
+
+  void kill_at_every_step(const std::function<void(UsagePage&, long)>& operation, std::size_t least_steps,
+                          bool orphans = false) {
     std::map<std::string, int> histogram;
     constexpr int kRepeats = 10;  // each against another moment of the sibling
     for (int repeat = 0; repeat < kRepeats; ++repeat) {
       for (long fatal = 0;; ++fatal) {
         shared->stop = 0;
         shared->working = 0;
+        shared->releasing = 0;
         const pid_t sibling = start_sibling();
         while (shared->working.load() == 0) ::sched_yield();
         const bool killed = run_victim(fatal, operation);
@@ -97,6 +111,7 @@ class Crash : public ::testing::Test {
         ::waitpid(sibling, &status, 0);
         ASSERT_EQ(status, 0);
         reap_dead(*page_);
+        if (orphans) release_orphans();
         ASSERT_EQ(used_bytes(*page_, 0), 0u) << "killed before: " << shared->last_step << ", step " << fatal;
         ASSERT_EQ(used_bytes(*page_, 1), 0u) << "killed before: " << shared->last_step << ", step " << fatal;
         for (std::uint32_t i = 0; i < kMaxSlots; ++i) ASSERT_EQ(view(*page_, i).kind, SlotKind::free) << i;
@@ -180,6 +195,34 @@ TEST_F(Crash, AReaperKilledAnywhereIsFinishedByTheNext) {
         reap_dead(page);
       },
       4);
+}
+
+TEST_F(Crash, AnExporterKilledAnywhereLeavesWhatItHadExportedAndNotAByteElse) {
+  kill_at_every_step(
+      [](UsagePage& page, long fatal) {
+        const SlotRef me = seat(page, own_identity());
+        reserve(page, 0, me, 100, kLimit);
+        arm(fatal);
+        add_exported(page, 0, me, 90);
+        give_back(page, 0, me, 20);
+        sub_exported(page, 0, me, 30);
+        reserve(page, 0, me, 50, kLimit);
+      },
+      9, true);
+}
+
+TEST_F(Crash, WhoeverIsKilledWhileReleasingAnOrphanTheNextReleasesTheRestOnce) {
+  kill_at_every_step(
+      [](UsagePage& page, long fatal) {
+        const SlotRef gone = seat(page, Identity{0, own_identity().pidns_inode, 1});
+        reserve(page, 0, gone, 100, kLimit);
+        add_exported(page, 0, gone, 60);
+        arm(fatal);
+        reap_dead(page);
+        shared->releasing = 1;
+        release_orphan(page, gone);
+      },
+      6, true);
 }
 
 // Every worker does everything: claim, many reservations and give-backs, sometimes leave; a killer ends one thousand.

@@ -59,12 +59,17 @@ class Writer {
 void explain_grant(const PageFault& fault, Writer& out) {
   switch (fault.error) {
     case PageError::bad_name:
-      out.text("share name ").name(fault.what).text(
-          " is not usable: accepted are 1 to 63 of A-Z a-z 0-9 _ - . and no dot in front; choose another name");
+      out.text("share name ")
+          .name(fault.what)
+          .text(" is not usable: accepted are 1 to 63 of A-Z a-z 0-9 _ - . and no dot in front; choose another name");
       break;
     case PageError::bad_device_count:
-      out.text("share ").name(fault.what).text(" names ").number(fault.found).text(
-          " GPUs: accepted are 1 to ").number(fault.wanted);
+      out.text("share ")
+          .name(fault.what)
+          .text(" names ")
+          .number(fault.found)
+          .text(" GPUs: accepted are 1 to ")
+          .number(fault.wanted);
       break;
     case PageError::bad_uuid:
       out.text("GPU id ").name(fault.what).text(" is not one: accepted are GPU-... and MIG-... as nvidia-smi -L shows");
@@ -73,29 +78,44 @@ void explain_grant(const PageFault& fault, Writer& out) {
       out.text("GPU ").name(fault.what).text(" is named twice in one share: name it once");
       break;
     case PageError::bad_memory_limit:
-      out.text("memory limit 0 on ").name(fault.what).text(": accepted is 1 byte or more; leave the limit out for none");
+      out.text("memory limit 0 on ")
+          .name(fault.what)
+          .text(": accepted is 1 byte or more; leave the limit out for none");
       break;
     case PageError::bad_ceiling:
-      out.text("compute ceiling ").percent(fault.found).text(" on ").name(fault.what).text(
-          ": accepted is more than 0 % and at most 100 %");
+      out.text("compute ceiling ")
+          .percent(fault.found)
+          .text(" on ")
+          .name(fault.what)
+          .text(": accepted is more than 0 % and at most 100 %");
       break;
     case PageError::bad_guarantee:
-      out.text("compute guarantee ").percent(fault.found).text(" on ").name(fault.what).text(
-          ": accepted is at most the ceiling, ").percent(fault.wanted);
+      out.text("compute guarantee ")
+          .percent(fault.found)
+          .text(" on ")
+          .name(fault.what)
+          .text(": accepted is at most the ceiling, ")
+          .percent(fault.wanted);
       break;
     case PageError::bad_weight:
       out.text("weight ").number(fault.found).text(" on ").name(fault.what).text(": accepted are 1 to 1000");
       break;
     case PageError::bad_class:
-      out.text("class ").number(fault.found).text(" on ").name(fault.what).text(
-          ": accepted are 0 (best effort), 1 (normal), 2 (latency)");
+      out.text("class ")
+          .number(fault.found)
+          .text(" on ")
+          .name(fault.what)
+          .text(": accepted are 0 (best effort), 1 (normal), 2 (latency)");
       break;
     case PageError::bad_level:
       out.text("level ").number(fault.found).text(" of share ").name(fault.what).text(": accepted are 0 to 4");
       break;
     default:
-      out.text("fail policy ").number(fault.found).text(" of share ").name(fault.what).text(
-          ": accepted are 0 (open) and 1 (closed)");
+      out.text("fail policy ")
+          .number(fault.found)
+          .text(" of share ")
+          .name(fault.what)
+          .text(": accepted are 0 (open) and 1 (closed)");
       break;
   }
 }
@@ -109,25 +129,36 @@ void explain_directory(const PageFault& fault, Writer& out) {
       out.text(" cannot be made: the directory above it does not exist; make it, or set HEADGATE_RUNTIME_DIR");
       break;
     case PageError::no_runtime_directory:
-      out.text(" does not exist, so it holds no share: headgate run makes both; if shares were made elsewhere, set "
-               "HEADGATE_RUNTIME_DIR to that place");
+      out.text(
+          " does not exist, so it holds no share: headgate run makes both; if shares were made elsewhere, set "
+          "HEADGATE_RUNTIME_DIR to that place");
       break;
     case PageError::foreign_owner:
-      out.text(" belongs to uid ").number(fault.found).text(", accepted is only your own, ").number(fault.wanted).text(
-          kElsewhere);
+      out.text(" belongs to uid ")
+          .number(fault.found)
+          .text(", accepted is only your own, ")
+          .number(fault.wanted)
+          .text(kElsewhere);
       break;
     case PageError::open_permissions:
-      out.text(" has mode 0").number(fault.found, 8).text(", so others could change it; accepted is 0").number(
-          fault.wanted, 8).text(": use chmod");
+      out.text(" has mode 0")
+          .number(fault.found, 8)
+          .text(", so others could change it; accepted is 0")
+          .number(fault.wanted, 8)
+          .text(": use chmod");
       break;
     case PageError::symbolic_link: out.text(" is a symbolic link, which is refused: remove it"); break;
     case PageError::not_a_file: out.text(" is of another kind than expected (file or directory): remove it"); break;
     case PageError::read_only: out.text(" lies on a read-only file system").text(kElsewhere); break;
-    case PageError::no_space: out.text(" cannot be made: no space left on its file system; free some, or").text(
-        kElsewhere + 1); break;
+    case PageError::no_space:
+      out.text(" cannot be made: no space left on its file system; free some, or").text(kElsewhere + 1);
+      break;
     case PageError::file_size_limit:
-      out.text(" needs ").number(fault.wanted).text(" bytes, but your file size limit (ulimit -f) is ").number(
-          fault.found).text("; raise the limit");
+      out.text(" needs ")
+          .number(fault.wanted)
+          .text(" bytes, but your file size limit (ulimit -f) is ")
+          .number(fault.found)
+          .text("; raise the limit");
       break;
     case PageError::no_permission: out.text(" may not be opened or made by you").text(kElsewhere); break;
     default: out.text(" cannot be opened or made (errno ").number(fault.os_errno).text(")").text(kElsewhere); break;
@@ -140,18 +171,30 @@ void explain_pages(const PageFault& fault, Writer& out) {
       out.text("there is no share ").name(fault.what).text(": headgate run --name NAME makes one");
       return;
     case PageError::pages_newer:
-      out.text("pages are version ").number(fault.found).text(", this limiter knows ").number(fault.wanted).text(
-          ": update libheadgate.so");
+      out.text("pages are version ")
+          .number(fault.found)
+          .text(", this limiter knows ")
+          .number(fault.wanted)
+          .text(": update libheadgate.so");
       return;
     case PageError::pages_older:
-      out.text("pages are version ").number(fault.found).text(", this limiter knows only ").number(fault.wanted).text(
-          ": end the share's processes and start them with this headgate, or use the libheadgate.so that made it");
+      out.text("pages are version ")
+          .number(fault.found)
+          .text(", this limiter knows only ")
+          .number(fault.wanted)
+          .text(
+              ": end the share's processes and start them with this headgate, or use the libheadgate.so that made it");
       return;
     default: break;
   }
   if (fault.error == PageError::pages_disagree) {
-    out.text("the share's pages disagree about the ").text(fault.what).text(" (usage: ").number(fault.found).text(
-        ", policy: ").number(fault.wanted).text(")");
+    out.text("the share's pages disagree about the ")
+        .text(fault.what)
+        .text(" (usage: ")
+        .number(fault.found)
+        .text(", policy: ")
+        .number(fault.wanted)
+        .text(")");
   } else {
     out.text("the share's page ").name(fault.what);
   }
@@ -162,7 +205,9 @@ void explain_pages(const PageFault& fault, Writer& out) {
     case PageError::wrong_size:
       out.text(" has ").number(fault.found).text(" bytes, expected ").number(fault.wanted);
       break;
-    case PageError::wrong_magic: out.text(" is not a page of headgate (it begins 0x").number(fault.found, 16).text(")"); break;
+    case PageError::wrong_magic:
+      out.text(" is not a page of headgate (it begins 0x").number(fault.found, 16).text(")");
+      break;
     case PageError::wrong_name: out.text(" is of another share than its directory says"); break;
     case PageError::unterminated: out.text(" holds a name without an end"); break;
     case PageError::pages_disagree: break;
@@ -195,14 +240,18 @@ std::size_t explain(const PageFault& fault, char* buffer, std::size_t size) {
   else if (fault.error == PageError::already_exists)
     out.text("share ").name(fault.what).text(" exists already: join it with the same values, or choose another name");
   else if (fault.error == PageError::other_devices)
-    out.text("the share exists with other GPUs: ").name(fault.what).text(
-        " is not among them; ask for the same GPUs or use another name");
+    out.text("the share exists with other GPUs: ")
+        .name(fault.what)
+        .text(" is not among them; ask for the same GPUs or use another name");
   else if (fault.error == PageError::slots_full)
-    out.text("share ").name(fault.what).text(" has ").number(fault.found).text(
-        " processes, which is the most: end one, or use another share");
+    out.text("share ")
+        .name(fault.what)
+        .text(" has ")
+        .number(fault.found)
+        .text(" processes, which is the most: end one, or use another share");
   else if (fault.error == PageError::busy)
-    out.name(fault.what).text(
-        " has been kept busy by another process for more than 5 s: it may be stopped; continue or end it");
+    out.name(fault.what)
+        .text(" has been kept busy by another process for more than 5 s: it may be stopped; continue or end it");
   else if (fault.error <= PageError::bad_fail_policy) explain_grant(fault, out);
   else if (fault.error <= PageError::os_error) explain_directory(fault, out);
   else explain_pages(fault, out);

@@ -43,8 +43,7 @@ const struct {
     {fault(PageError::bad_level, "x", 9, 4), "level 9 of share \"x\": accepted are 0 to 4"},
     {fault(PageError::bad_fail_policy, "x", 2, 1),
      "fail policy 2 of share \"x\": accepted are 0 (open) and 1 (closed)"},
-    {with_errno(ENAMETOOLONG),
-     "\"usage\" is too long a path; set HEADGATE_RUNTIME_DIR to a directory of your own"},
+    {with_errno(ENAMETOOLONG), "\"usage\" is too long a path; set HEADGATE_RUNTIME_DIR to a directory of your own"},
     {fault(PageError::no_directory, "/no/such"),
      "\"/no/such\" cannot be made: the directory above it does not exist; make it, or set HEADGATE_RUNTIME_DIR"},
     {fault(PageError::no_runtime_directory, "/run/user/1000/headgate"),
@@ -71,10 +70,12 @@ const struct {
      "\"usage\" cannot be opened or made (errno 5); set HEADGATE_RUNTIME_DIR to a directory of your own"},
     {fault(PageError::not_found, "x"), "there is no share \"x\": headgate run --name NAME makes one"},
     {fault(PageError::truncated, "usage", 100, 807'040),
-     "the share's page \"usage\" is cut short: 100 bytes of 807040; end the share's processes, remove its directory and "
+     "the share's page \"usage\" is cut short: 100 bytes of 807040; end the share's processes, remove its directory "
+     "and "
      "start again"},
     {fault(PageError::wrong_size, "usage", 900'000, 807'040),
-     "the share's page \"usage\" has 900000 bytes, expected 807040; end the share's processes, remove its directory and "
+     "the share's page \"usage\" has 900000 bytes, expected 807040; end the share's processes, remove its directory "
+     "and "
      "start again"},
     {fault(PageError::wrong_magic, "policy", 0xabc, kPolicyMagic),
      "the share's page \"policy\" is not a page of headgate (it begins 0xabc); end the share's processes, remove its "
@@ -93,7 +94,8 @@ const struct {
      "the share's pages disagree about the device count (usage: 3, policy: 2); end the share's processes, remove its "
      "directory and start again"},
     {fault(PageError::bad_slot_count, "usage", 255, 256),
-     "the share's page \"usage\" has 255 slots, expected 256; end the share's processes, remove its directory and start "
+     "the share's page \"usage\" has 255 slots, expected 256; end the share's processes, remove its directory and "
+     "start "
      "again"},
     {fault(PageError::already_exists, "x"),
      "share \"x\" exists already: join it with the same values, or choose another name"},
@@ -134,7 +136,8 @@ TEST(Explain, AShortBufferGetsTheBeginningAndAnEnd) {
 }
 
 TEST(Explain, NamesFromAScribbledPageDoNotReachTheTerminalRaw) {
-  EXPECT_EQ(words(fault(PageError::wrong_name, "a\x1b[2J\nb\xff")).substr(0, 33), "the share's page \"a?[2J?b?\" is of");
+  EXPECT_EQ(words(fault(PageError::wrong_name, "a\x1b[2J\nb\xff")).substr(0, 33),
+            "the share's page \"a?[2J?b?\" is of");
 }
 
 }  // namespace

@@ -19,10 +19,11 @@ inline constexpr std::uint64_t kPolicyMagic = 0x4847'706f'6c69'6379;  // "HGpoli
 inline constexpr std::uint64_t kUsageMagic = 0x4847'2075'7361'6765;   // "HG usage"
 inline constexpr std::uint32_t kMaxDevices = 16;
 inline constexpr std::uint32_t kMaxSlots = 256;
-inline constexpr std::uint32_t kNameBytes = 64;   // share name with its NUL
-inline constexpr std::uint32_t kUuidBytes = 48;   // "GPU-xxxxxxxx-..." with its NUL
+inline constexpr std::uint32_t kNameBytes = 64;  // share name with its NUL
+inline constexpr std::uint32_t kUuidBytes = 48;  // "GPU-xxxxxxxx-..." with its NUL
 inline constexpr std::uint64_t kNoMemoryLimit = ~0ull;
-inline constexpr std::uint32_t kWholeGpu = 1'000'000;  // parts per million of a GPU's time; a ceiling of this is no limit
+inline constexpr std::uint32_t kWholeGpu =
+    1'000'000;  // parts per million of a GPU's time; a ceiling of this is no limit
 
 struct PageHeader {
   std::uint64_t magic;
@@ -41,14 +42,14 @@ enum class Command : std::uint32_t { run = 0, pause = 1, drain = 2 };
 
 struct alignas(64) DevicePolicy {
   char uuid[kUuidBytes];
-  std::atomic<std::uint64_t> memory_limit_bytes;    // kNoMemoryLimit: none
-  std::atomic<std::uint32_t> compute_ceiling_ppm;   // 1..kWholeGpu
-  std::atomic<std::uint32_t> compute_guarantee_ppm; // 0..kWholeGpu; the arbiter's
-  std::atomic<std::uint32_t> weight;                // 1..1000; the arbiter's
-  std::atomic<std::uint32_t> priority_class;        // 0 best effort, 1 normal, 2 latency; the arbiter's
+  std::atomic<std::uint64_t> memory_limit_bytes;     // kNoMemoryLimit: none
+  std::atomic<std::uint32_t> compute_ceiling_ppm;    // 1..kWholeGpu
+  std::atomic<std::uint32_t> compute_guarantee_ppm;  // 0..kWholeGpu; the arbiter's
+  std::atomic<std::uint32_t> weight;                 // 1..1000; the arbiter's
+  std::atomic<std::uint32_t> priority_class;         // 0 best effort, 1 normal, 2 latency; the arbiter's
   // The arbiter's lease: a futex word (0 open, 1 shut) and its bookkeeping, kept here so that a new daemon starts fair.
   std::atomic<std::uint32_t> gate;
-  std::atomic<std::uint32_t> gate_epoch;   // moves at every change of gate or ceiling; the launch path's only look
+  std::atomic<std::uint32_t> gate_epoch;  // moves at every change of gate or ceiling; the launch path's only look
   std::atomic<std::int64_t> virtual_time_ns;
   std::atomic<std::int64_t> debt_ns;
   std::uint8_t reserved[24];
@@ -66,8 +67,8 @@ struct alignas(64) PolicyPage {
   std::atomic<std::uint32_t> command_epoch;
   std::atomic<Command> command;
   std::atomic<std::uint32_t> log_level;
-  std::atomic<std::uint32_t> arbitrated;   // 1 while a daemon beats
-  std::atomic<std::uint64_t> heartbeat;    // counts while a gate is shut
+  std::atomic<std::uint32_t> arbitrated;  // 1 while a daemon beats
+  std::atomic<std::uint64_t> heartbeat;   // counts while a gate is shut
   std::uint8_t reserved[64];
   DevicePolicy devices[kMaxDevices];
 };
@@ -95,13 +96,13 @@ static_assert(sizeof(MemoryAccount) == 128);
 
 // Compute use of the share on one device (see compute_account.hpp for its rules).
 struct alignas(64) ComputeAccount {
-  std::atomic<std::int64_t> paid_until_ns;    // host time at which all work charged so far is paid for at the ceiling
-  std::atomic<std::uint64_t> held_ns;         // GPU time held: the union over the share's processes
-  std::atomic<std::uint64_t> estimated_ns;    // the part of held_ns that was estimated, not measured
-  std::atomic<std::uint64_t> copy_ns;         // copy engines, an account of their own
-  std::atomic<std::uint64_t> throttled_ns;    // summed waiting of launching threads
+  std::atomic<std::int64_t> paid_until_ns;  // host time at which all work charged so far is paid for at the ceiling
+  std::atomic<std::uint64_t> held_ns;       // GPU time held: the union over the share's processes
+  std::atomic<std::uint64_t> estimated_ns;  // the part of held_ns that was estimated, not measured
+  std::atomic<std::uint64_t> copy_ns;       // copy engines, an account of their own
+  std::atomic<std::uint64_t> throttled_ns;  // summed waiting of launching threads
   std::atomic<std::uint64_t> throttled_launches;
-  std::atomic<std::uint64_t> passed_in_debt;  // launches let through by the 20 ms rule
+  std::atomic<std::uint64_t> passed_in_debt;    // launches let through by the 20 ms rule
   std::atomic<std::uint64_t> last_throttle_ns;  // CLOCK_REALTIME
   std::uint64_t reserved[8];
   // Which microseconds of the recent past are already charged; see compute_account.hpp.
@@ -129,17 +130,17 @@ struct alignas(64) SlotDevice {
 // very first store is known by name already. Read them with view() in slot.hpp.
 struct alignas(64) Slot {
   std::atomic<std::uint64_t> life;  // kind in bits 0..3, generation in 4..31, pid in the high 32
-  std::atomic<std::uint64_t> who;   // pid namespace's inode in the high 32 bits, start time (ticks, mod 2^32) in the low
-  char command[16];                 // comm, for people
+  std::atomic<std::uint64_t> who;  // pid namespace's inode in the high 32 bits, start time (ticks, mod 2^32) in the low
+  char command[16];                // comm, for people
   std::uint8_t reserved[32];
   SlotDevice devices[kMaxDevices];
 };
 
 struct alignas(64) UsagePage {
   PageHeader header;
-  std::uint32_t slot_count;    // kMaxSlots
-  std::uint32_t device_count;  // as in the policy page
-  std::uint64_t generation;    // as in the policy page
+  std::uint32_t slot_count;               // kMaxSlots
+  std::uint32_t device_count;             // as in the policy page
+  std::uint64_t generation;               // as in the policy page
   std::atomic<std::uint64_t> closing;     // 0 open, 1 closed for good, else somebody looks whether it is empty
   std::atomic<std::uint32_t> slots_seen;  // no slot at or above this was ever claimed: spares views the empty rest
   std::uint8_t reserved[84];

@@ -1,11 +1,13 @@
 // Whether a process still may store into a page: a pidfd says it best; /proc and kill() where there is none.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "guest/ledger/slot.hpp"
 
@@ -71,9 +73,23 @@ ProcessStat read_stat(std::uint32_t pid) {
   return length > 0 ? parse_stat(text, static_cast<std::size_t>(length)) : ProcessStat{};
 }
 
+// Without /proc: a pidfd of our own leads to the namespace, since Linux 6.11.
+std::uint32_t pid_namespace_by_pidfd() {
+  const long self = ::syscall(SYS_pidfd_open, ::getpid(), 0u);
+  if (self < 0) return 0;
+  const int space = ::ioctl(static_cast<int>(self), 0xff05 /* PIDFD_GET_PID_NAMESPACE, linux/pidfd.h */, 0);
+  ::close(static_cast<int>(self));
+  if (space < 0) return 0;
+  struct stat status{};
+  const bool known = ::syscall(SYS_fstat, space, &status) == 0;
+  ::close(space);
+  return known ? static_cast<std::uint32_t>(status.st_ino) : 0;
+}
+
 std::uint32_t pid_namespace() {
   char link[32];
   const ssize_t length = ::readlink("/proc/self/ns/pid", link, sizeof link);  // pid:[4026531836]
+  if (length <= 0) return pid_namespace_by_pidfd();
   std::uint64_t inode = 0;
   for (ssize_t i = 0; i < length; ++i)
     if (link[i] >= '0' && link[i] <= '9') inode = inode * 10 + static_cast<std::uint64_t>(link[i] - '0');

@@ -1,7 +1,5 @@
 #include "guest/ledger/pages.hpp"
 
-#include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -9,6 +7,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#include <cerrno>
+#include <cstring>
 
 #include "guest/ledger/check.hpp"
 #include "guest/ledger/closing.hpp"
@@ -113,8 +113,8 @@ PageFault map_share(int directory, const char* name, Access access, SharePages& 
     ::munmap(policy, policy_bytes);
     return bad;
   }
-  PageFault bad = check_pages(static_cast<PolicyPage*>(policy), policy_bytes, static_cast<UsagePage*>(usage),
-                              usage_bytes);
+  PageFault bad =
+      check_pages(static_cast<PolicyPage*>(policy), policy_bytes, static_cast<UsagePage*>(usage), usage_bytes);
   if (!bad && text_of(static_cast<PolicyPage*>(policy)->share) != name)
     bad = fault(PageError::wrong_name, text_of(static_cast<PolicyPage*>(policy)->share));
   if (bad) {

@@ -13,12 +13,12 @@
 namespace headgate::ledger {
 
 struct DeviceGrant {
-  char uuid[kUuidBytes] = {};                              // "GPU-...", terminated
-  std::uint64_t memory_limit_bytes = kNoMemoryLimit;       // 1.., kNoMemoryLimit: none
-  std::uint32_t compute_ceiling_ppm = kWholeGpu;           // 1..kWholeGpu
-  std::uint32_t compute_guarantee_ppm = 0;                 // 0..ceiling
-  std::uint32_t weight = 100;                              // 1..1000
-  std::uint32_t priority_class = 1;                        // 0 best effort, 1 normal, 2 latency
+  char uuid[kUuidBytes] = {};                         // "GPU-...", terminated
+  std::uint64_t memory_limit_bytes = kNoMemoryLimit;  // 1.., kNoMemoryLimit: none
+  std::uint32_t compute_ceiling_ppm = kWholeGpu;      // 1..kWholeGpu
+  std::uint32_t compute_guarantee_ppm = 0;            // 0..ceiling
+  std::uint32_t weight = 100;                         // 1..1000
+  std::uint32_t priority_class = 1;                   // 0 best effort, 1 normal, 2 latency
 };
 
 struct ShareGrant {
@@ -32,16 +32,47 @@ struct ShareGrant {
 enum class PageError : std::uint32_t {
   none,
   // the grant
-  bad_name, bad_device_count, bad_uuid, duplicate_uuid, bad_memory_limit, bad_ceiling, bad_guarantee, bad_weight,
-  bad_class, bad_level, bad_fail_policy,
+  bad_name,
+  bad_device_count,
+  bad_uuid,
+  duplicate_uuid,
+  bad_memory_limit,
+  bad_ceiling,
+  bad_guarantee,
+  bad_weight,
+  bad_class,
+  bad_level,
+  bad_fail_policy,
   // the directory
-  path_too_long, no_directory, no_runtime_directory, foreign_owner, open_permissions, symbolic_link, not_a_file,
-  read_only, no_space, file_size_limit, no_permission, os_error,
+  path_too_long,
+  no_directory,
+  no_runtime_directory,
+  foreign_owner,
+  open_permissions,
+  symbolic_link,
+  not_a_file,
+  read_only,
+  no_space,
+  file_size_limit,
+  no_permission,
+  os_error,
   // the pages
-  not_found, truncated, wrong_size, wrong_magic, pages_newer, pages_older, wrong_name, unterminated, pages_disagree,
+  not_found,
+  truncated,
+  wrong_size,
+  wrong_magic,
+  pages_newer,
+  pages_older,
+  wrong_name,
+  unterminated,
+  pages_disagree,
   bad_slot_count,
   // joining
-  already_exists, different_values, other_devices, slots_full, busy,
+  already_exists,
+  different_values,
+  other_devices,
+  slots_full,
+  busy,
 };
 
 // What was wrong, without a word allocated: explain() makes the sentence.

@@ -281,8 +281,8 @@ TEST_F(Pages, BadNamesAndPlacesAreErrorsThatSaySo) {
   SharePages pages;
   for (const char* name : {"", ".", "..", ".hidden", "a/b", "a b", "a\n"}) {
     EXPECT_EQ(create_share(base_.c_str(), grant(name), Access::owner, pages).error, PageError::bad_name) << name;
-    EXPECT_EQ(open_share(base_.c_str(), name, Access::owner, pages).error,
-              PageError::no_runtime_directory) << "no base yet";
+    EXPECT_EQ(open_share(base_.c_str(), name, Access::owner, pages).error, PageError::no_runtime_directory)
+        << "no base yet";
   }
   EXPECT_EQ(create_share((root_ + "/no/such").c_str(), grant(), Access::owner, pages).error, PageError::no_directory);
   std::ofstream(root_ + "/plain") << "x";

@@ -24,9 +24,9 @@ std::uint32_t slots_end(const UsagePage& page) {
 void open_books(UsagePage& page, std::uint32_t device, std::uint32_t slot) {
   SlotDevice& books = page.slots[slot].devices[device];
   const Operation last = unpack_operation(load_half(page.memory[device].word.operation));
-  std::uint64_t sequence = std::max({books.sequence.load(std::memory_order_acquire),
-                                     books.settled.load(std::memory_order_acquire),
-                                     books.done.load(std::memory_order_acquire)});
+  std::uint64_t sequence =
+      std::max({books.sequence.load(std::memory_order_acquire), books.settled.load(std::memory_order_acquire),
+                books.done.load(std::memory_order_acquire)});
   if (last.slot == slot) sequence = std::max(sequence, last.sequence);
   put(books.exported_bytes, std::uint64_t{0}, "claim: exported");
   put(books.residual_bytes, std::uint64_t{0}, "claim: residual");
@@ -203,8 +203,8 @@ void release_orphan(UsagePage& page, SlotRef ref) {
   const std::uint32_t devices = std::min(page.device_count, kMaxDevices);
   for (std::uint32_t device = 0; device < devices; ++device) {
     const SlotDevice& books = page.slots[ref.slot].devices[device];
-    const std::uint64_t last = std::max(books.sequence.load(std::memory_order_acquire),
-                                        books.settled.load(std::memory_order_acquire));
+    const std::uint64_t last =
+        std::max(books.sequence.load(std::memory_order_acquire), books.settled.load(std::memory_order_acquire));
     const std::uint64_t bytes = books.exported_bytes.load(std::memory_order_acquire);
     if (life.load(std::memory_order_acquire) != orphan) return;
     take_off(page, device, {ref.slot, last + 2}, bytes);  // last + 1 was the reaper's

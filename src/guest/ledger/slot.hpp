@@ -13,7 +13,7 @@ namespace headgate::ledger {
 
 struct Identity {
   std::uint32_t pid;          // in the namespace below
-  std::uint32_t pidns_inode;  // 0 where /proc is missing
+  std::uint32_t pidns_inode;  // 0 where /proc is missing and Linux is older than 6.11
   std::uint32_t start_time;   // /proc/PID/stat field 22 (clock ticks since boot), low 32 bits; 0 where /proc is missing
 };
 // Of the calling process. Opens /proc/self/stat and ns/pid; restores errno.

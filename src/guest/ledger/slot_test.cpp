@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -135,6 +136,39 @@ TEST(Slot, AProcessOfAnotherPidNamespaceIsNeverTakenForDead) {
   const Identity me = own_identity();
   EXPECT_TRUE(is_alive(Identity{0x7fff'fff0, me.pidns_inode + 1, 1}, me.pidns_inode));
   EXPECT_FALSE(is_alive(Identity{0x7fff'fff0, me.pidns_inode, 1}, me.pidns_inode));
+}
+
+// A chroot into an empty folder has no /proc.
+TEST(Slot, WithoutProcThePidNamespaceIsStillKnown) {
+  const Identity me = own_identity();
+  char empty[] = "/tmp/headgate-noproc-XXXXXX";
+  ASSERT_NE(::mkdtemp(empty), nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::chroot(empty) != 0 || ::chdir("/") != 0) ::_exit(77);
+    const int own = static_cast<int>(::syscall(434 /* pidfd_open */, ::getpid(), 0u));
+    if (own < 0 || ::ioctl(own, 0xff05 /* PIDFD_GET_PID_NAMESPACE */, 0) < 0) ::_exit(78);
+    const Identity here = own_identity();
+    if (here.pidns_inode != me.pidns_inode || here.start_time != 0) ::_exit(1);
+    ::_exit(is_alive(here, me.pidns_inode) ? 0 : 2);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  ::rmdir(empty);
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "chroot is not allowed here";
+  if (WEXITSTATUS(status) == 78) GTEST_SKIP() << "this kernel does not tell a pid namespace by pidfd (Linux 6.11)";
+  EXPECT_EQ(status, 0);
+}
+
+TEST(Slot, ASlotOfAKindThatNobodyWritesIsReapedAndUsableAgain) {
+  const SharedPage page = make_shared_page();
+  const SlotRef me = seat(*page, made_up(10));
+  ASSERT_TRUE(reserve(*page, 0, me, 100, 1000).ok);
+  page->slots[me.slot].life |= 0xf;
+  EXPECT_EQ(view(*page, me.slot).kind, SlotKind::dead);
+  reap_dead(*page);
+  EXPECT_EQ(view(*page, me.slot).kind, SlotKind::free);
+  EXPECT_EQ(used_bytes(*page, 0), 0u);
 }
 
 TEST(Slot, AnyNumberOfReapersGiveBackOnce) {

@@ -1,9 +1,9 @@
 #include "sim/driver/arena.hpp"
 
+#include <sys/mman.h>
 #include <algorithm>
 #include <bit>
 #include <mutex>
-#include <sys/mman.h>
 #include <vector>
 
 namespace headgate::sim::driver {

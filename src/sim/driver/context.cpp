@@ -195,7 +195,8 @@ SIM_API CUresult cuCtxCreate_v2(CUcontext* out, unsigned flags, CUdevice device)
   SIM_ENTER(cuCtxCreate_v2);
   return create(out, flags, device);
 }
-SIM_API CUresult cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam* affinity, int count, unsigned flags, CUdevice device) {
+SIM_API CUresult cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam* affinity, int count, unsigned flags,
+                                CUdevice device) {
   SIM_ENTER(cuCtxCreate_v3);
   if (affinity || count) return CUDA_ERROR_NOT_SUPPORTED;
   return create(out, flags, device);

@@ -49,7 +49,8 @@ std::function<void()> moving(const Rows& rows, bool stage) {
   if (!stage) return [rows] { move_rows(rows); };
   auto staged = std::make_shared<std::vector<std::byte>>(rows.width * rows.height);
   for (std::size_t row = 0; row < rows.height; ++row) {
-    std::memcpy(staged->data() + row * rows.width, reinterpret_cast<const void*>(rows.from + row * rows.from_pitch), rows.width);
+    std::memcpy(staged->data() + row * rows.width, reinterpret_cast<const void*>(rows.from + row * rows.from_pitch),
+                rows.width);
   }
   return [rows, staged] {
     Rows from_stage = rows;
@@ -136,14 +137,16 @@ void fill_rows(std::uint64_t to, std::size_t row_bytes, T value, std::size_t wid
   for (std::size_t row = 0; row < height; ++row) {
     auto* at = reinterpret_cast<std::byte*>(to + row * row_bytes);
     if constexpr (sizeof(T) == 1) std::memset(at, value, width);
-    else for (std::size_t i = 0; i < width; ++i) std::memcpy(at + i * sizeof(T), &value, sizeof(T));
+    else
+      for (std::size_t i = 0; i < width; ++i) std::memcpy(at + i * sizeof(T), &value, sizeof(T));
   }
   refresh_flags(to, (height - 1) * row_bytes + width * sizeof(T));
 }
 
 // A fill is asynchronous to the host even in its plain form.
 template <typename T>
-CUresult fill(CUdeviceptr to, std::size_t row_bytes, T value, std::size_t width, std::size_t height, CUstream handle, bool own) {
+CUresult fill(CUdeviceptr to, std::size_t row_bytes, T value, std::size_t width, std::size_t height, CUstream handle,
+              bool own) {
   Stream* stream = nullptr;
   SIM_TRY(stream_of(handle, own, &stream));
   if (width == 0 || height == 0) return CUDA_SUCCESS;
@@ -159,44 +162,50 @@ CUcontext no_context = nullptr;
 }  // namespace
 
 // The four forms of a copy: plain, per-thread default stream, and both asynchronous.
-#define SIM_COPY(plain, plain_ptds, later, later_ptsz, parameters, async_parameters, expression)    \
-  SIM_API CUresult plain parameters {                                                               \
-    SIM_ENTER(plain);                                                                               \
-    [[maybe_unused]] CUstream stream = nullptr;                                                     \
-    constexpr Mode mode = Mode::wait;                                                               \
-    return expression;                                                                              \
-  }                                                                                                 \
-  SIM_API CUresult plain_ptds parameters {                                                          \
-    SIM_ENTER(plain_ptds);                                                                          \
-    [[maybe_unused]] CUstream stream = nullptr;                                                     \
-    constexpr Mode mode = Mode::wait_per_thread;                                                    \
-    return expression;                                                                              \
-  }                                                                                                 \
-  SIM_API CUresult later async_parameters {                                                         \
-    SIM_ENTER(later);                                                                               \
-    constexpr Mode mode = Mode::async;                                                              \
-    return expression;                                                                              \
-  }                                                                                                 \
-  SIM_API CUresult later_ptsz async_parameters {                                                    \
-    SIM_ENTER(later_ptsz);                                                                          \
-    constexpr Mode mode = Mode::async_per_thread;                                                   \
-    return expression;                                                                              \
+#define SIM_COPY(plain, plain_ptds, later, later_ptsz, parameters, async_parameters, expression) \
+  SIM_API CUresult plain parameters {                                                            \
+    SIM_ENTER(plain);                                                                            \
+    [[maybe_unused]] CUstream stream = nullptr;                                                  \
+    constexpr Mode mode = Mode::wait;                                                            \
+    return expression;                                                                           \
+  }                                                                                              \
+  SIM_API CUresult plain_ptds parameters {                                                       \
+    SIM_ENTER(plain_ptds);                                                                       \
+    [[maybe_unused]] CUstream stream = nullptr;                                                  \
+    constexpr Mode mode = Mode::wait_per_thread;                                                 \
+    return expression;                                                                           \
+  }                                                                                              \
+  SIM_API CUresult later async_parameters {                                                      \
+    SIM_ENTER(later);                                                                            \
+    constexpr Mode mode = Mode::async;                                                           \
+    return expression;                                                                           \
+  }                                                                                              \
+  SIM_API CUresult later_ptsz async_parameters {                                                 \
+    SIM_ENTER(later_ptsz);                                                                       \
+    constexpr Mode mode = Mode::async_per_thread;                                                \
+    return expression;                                                                           \
   }
 
 SIM_COPY(cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds, cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz,
-         (CUdeviceptr to, const void* from, std::size_t bytes), (CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream),
+         (CUdeviceptr to, const void* from, std::size_t bytes),
+         (CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream),
          copy(to, address(from), bytes, CommandKind::copy_to_device, stream, mode))
 SIM_COPY(cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds, cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz,
-         (void* to, CUdeviceptr from, std::size_t bytes), (void* to, CUdeviceptr from, std::size_t bytes, CUstream stream),
+         (void* to, CUdeviceptr from, std::size_t bytes),
+         (void* to, CUdeviceptr from, std::size_t bytes, CUstream stream),
          copy(address(to), from, bytes, CommandKind::copy_to_host, stream, mode))
 SIM_COPY(cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds, cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz,
-         (CUdeviceptr to, CUdeviceptr from, std::size_t bytes), (CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream),
+         (CUdeviceptr to, CUdeviceptr from, std::size_t bytes),
+         (CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream),
          copy(to, from, bytes, CommandKind::copy_on_device, stream, mode))
-SIM_COPY(cuMemcpy, cuMemcpy_ptds, cuMemcpyAsync, cuMemcpyAsync_ptsz, (CUdeviceptr to, CUdeviceptr from, std::size_t bytes),
-         (CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream), copy_any(to, from, bytes, stream, mode))
+SIM_COPY(cuMemcpy, cuMemcpy_ptds, cuMemcpyAsync, cuMemcpyAsync_ptsz,
+         (CUdeviceptr to, CUdeviceptr from, std::size_t bytes),
+         (CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream),
+         copy_any(to, from, bytes, stream, mode))
 SIM_COPY(cuMemcpyPeer, cuMemcpyPeer_ptds, cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz,
          (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, std::size_t bytes),
-         (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, std::size_t bytes, CUstream stream),
+         (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, std::size_t bytes,
+          CUstream stream),
          to_context == no_context || from_context == no_context
              ? CUDA_ERROR_INVALID_CONTEXT
              : copy(to, from, bytes, CommandKind::copy_on_device, stream, mode))
@@ -211,41 +220,41 @@ SIM_API CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D* what) {
   return copy_2d(what, nullptr, Mode::wait_per_thread);
 }
 
-#define SIM_FILL(bits, type)                                                                                             \
-  SIM_API CUresult cuMemsetD##bits##_v2(CUdeviceptr to, type value, std::size_t count_in) {                              \
-    SIM_ENTER(cuMemsetD##bits##_v2);                                                                                     \
-    return fill<type>(to, 0, value, count_in, 1, nullptr, false);                                                        \
-  }                                                                                                                      \
-  SIM_API CUresult cuMemsetD##bits##_v2_ptds(CUdeviceptr to, type value, std::size_t count_in) {                         \
-    SIM_ENTER(cuMemsetD##bits##_v2_ptds);                                                                                \
-    return fill<type>(to, 0, value, count_in, 1, nullptr, true);                                                         \
-  }                                                                                                                      \
-  SIM_API CUresult cuMemsetD##bits##Async(CUdeviceptr to, type value, std::size_t count_in, CUstream stream) {           \
-    SIM_ENTER(cuMemsetD##bits##Async);                                                                                   \
-    return fill<type>(to, 0, value, count_in, 1, stream, false);                                                         \
-  }                                                                                                                      \
-  SIM_API CUresult cuMemsetD##bits##Async_ptsz(CUdeviceptr to, type value, std::size_t count_in, CUstream stream) {      \
-    SIM_ENTER(cuMemsetD##bits##Async_ptsz);                                                                              \
-    return fill<type>(to, 0, value, count_in, 1, stream, true);                                                          \
-  }                                                                                                                      \
-  SIM_API CUresult cuMemsetD2D##bits##_v2(CUdeviceptr to, std::size_t row, type value, std::size_t w, std::size_t h) {   \
-    SIM_ENTER(cuMemsetD2D##bits##_v2);                                                                                   \
-    return fill<type>(to, row, value, w, h, nullptr, false);                                                             \
-  }                                                                                                                      \
-  SIM_API CUresult cuMemsetD2D##bits##_v2_ptds(CUdeviceptr to, std::size_t row, type value, std::size_t w,               \
-                                               std::size_t h) {                                                          \
-    SIM_ENTER(cuMemsetD2D##bits##_v2_ptds);                                                                              \
-    return fill<type>(to, row, value, w, h, nullptr, true);                                                              \
-  }                                                                                                                      \
-  SIM_API CUresult cuMemsetD2D##bits##Async(CUdeviceptr to, std::size_t row, type value, std::size_t w, std::size_t h,   \
-                                            CUstream stream) {                                                           \
-    SIM_ENTER(cuMemsetD2D##bits##Async);                                                                                 \
-    return fill<type>(to, row, value, w, h, stream, false);                                                              \
-  }                                                                                                                      \
-  SIM_API CUresult cuMemsetD2D##bits##Async_ptsz(CUdeviceptr to, std::size_t row, type value, std::size_t w,             \
-                                                 std::size_t h, CUstream stream) {                                       \
-    SIM_ENTER(cuMemsetD2D##bits##Async_ptsz);                                                                            \
-    return fill<type>(to, row, value, w, h, stream, true);                                                               \
+#define SIM_FILL(bits, type)                                                                                           \
+  SIM_API CUresult cuMemsetD##bits##_v2(CUdeviceptr to, type value, std::size_t count_in) {                            \
+    SIM_ENTER(cuMemsetD##bits##_v2);                                                                                   \
+    return fill<type>(to, 0, value, count_in, 1, nullptr, false);                                                      \
+  }                                                                                                                    \
+  SIM_API CUresult cuMemsetD##bits##_v2_ptds(CUdeviceptr to, type value, std::size_t count_in) {                       \
+    SIM_ENTER(cuMemsetD##bits##_v2_ptds);                                                                              \
+    return fill<type>(to, 0, value, count_in, 1, nullptr, true);                                                       \
+  }                                                                                                                    \
+  SIM_API CUresult cuMemsetD##bits##Async(CUdeviceptr to, type value, std::size_t count_in, CUstream stream) {         \
+    SIM_ENTER(cuMemsetD##bits##Async);                                                                                 \
+    return fill<type>(to, 0, value, count_in, 1, stream, false);                                                       \
+  }                                                                                                                    \
+  SIM_API CUresult cuMemsetD##bits##Async_ptsz(CUdeviceptr to, type value, std::size_t count_in, CUstream stream) {    \
+    SIM_ENTER(cuMemsetD##bits##Async_ptsz);                                                                            \
+    return fill<type>(to, 0, value, count_in, 1, stream, true);                                                        \
+  }                                                                                                                    \
+  SIM_API CUresult cuMemsetD2D##bits##_v2(CUdeviceptr to, std::size_t row, type value, std::size_t w, std::size_t h) { \
+    SIM_ENTER(cuMemsetD2D##bits##_v2);                                                                                 \
+    return fill<type>(to, row, value, w, h, nullptr, false);                                                           \
+  }                                                                                                                    \
+  SIM_API CUresult cuMemsetD2D##bits##_v2_ptds(CUdeviceptr to, std::size_t row, type value, std::size_t w,             \
+                                               std::size_t h) {                                                        \
+    SIM_ENTER(cuMemsetD2D##bits##_v2_ptds);                                                                            \
+    return fill<type>(to, row, value, w, h, nullptr, true);                                                            \
+  }                                                                                                                    \
+  SIM_API CUresult cuMemsetD2D##bits##Async(CUdeviceptr to, std::size_t row, type value, std::size_t w, std::size_t h, \
+                                            CUstream stream) {                                                         \
+    SIM_ENTER(cuMemsetD2D##bits##Async);                                                                               \
+    return fill<type>(to, row, value, w, h, stream, false);                                                            \
+  }                                                                                                                    \
+  SIM_API CUresult cuMemsetD2D##bits##Async_ptsz(CUdeviceptr to, std::size_t row, type value, std::size_t w,           \
+                                                 std::size_t h, CUstream stream) {                                     \
+    SIM_ENTER(cuMemsetD2D##bits##Async_ptsz);                                                                          \
+    return fill<type>(to, row, value, w, h, stream, true);                                                             \
   }
 
 SIM_FILL(8, unsigned char)

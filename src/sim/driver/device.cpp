@@ -49,7 +49,10 @@ int attribute(const Profile& p, int which, std::uint32_t node_device) {
     case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH: return 1;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: return static_cast<int>(p.shared_bytes_per_block_optin);
     case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR: return static_cast<int>(p.max_blocks_per_sm);
-    case 93: case 94: case 122: case 123: return 1;  // 64-bit words and NOR in cuStreamWaitValue, in both its versions
+    case 93:
+    case 94:
+    case 122:
+    case 123: return 1;  // 64-bit words and NOR in cuStreamWaitValue, in both its versions
     default: return 0;
   }
 }

@@ -1,19 +1,19 @@
 // Programs on the simulated driver, as a program reaches it: dlopen, in processes of their own.
 #include <gtest/gtest.h>
 
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 #include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstring>
-#include <dlfcn.h>
 #include <filesystem>
 #include <functional>
 #include <numeric>
 #include <stdexcept>
-#include <sys/wait.h>
 #include <thread>
-#include <time.h>
-#include <unistd.h>
 
 #include "guest/abi/cuda.hpp"
 #include "sim/node.hpp"
@@ -50,7 +50,9 @@ constexpr char kPtx[] = R"(.version 8.0
 void must(bool condition, const std::string& what) {
   if (!condition) throw std::runtime_error(what);
 }
-void ok(CUresult result, const char* what) { must(result == CUDA_SUCCESS, words(what, " answered ", static_cast<unsigned>(result))); }
+void ok(CUresult result, const char* what) {
+  must(result == CUDA_SUCCESS, words(what, " answered ", static_cast<unsigned>(result)));
+}
 #define OK(call) ok(call, #call)
 
 // A program with a current context and the kernels above.
@@ -124,60 +126,64 @@ class Driver : public testing::Test {
 
 TEST_F(Driver, before_cuInit_and_in_a_forked_child_every_call_says_not_initialized) {
   EXPECT_EQ(run([] {
-    Api cu = load();
-    int count = 0;
-    CUdeviceptr pointer = 0;
-    must(cu.cuDeviceGetCount(&count) == CUDA_ERROR_NOT_INITIALIZED, "cuDeviceGetCount before cuInit");
-    must(cu.cuMemAlloc_v2(&pointer, 1) == CUDA_ERROR_NOT_INITIALIZED, "cuMemAlloc before cuInit");
-    OK(cu.cuInit(0));
-    const pid_t child = ::fork();
-    if (child == 0) {
-      const bool right = cu.cuDeviceGetCount(&count) == CUDA_ERROR_NOT_INITIALIZED && cu.cuInit(0) == CUDA_ERROR_NOT_INITIALIZED;
-      ::_exit(right ? 0 : 1);
-    }
-    must(finish(child) == 0, "the forked child");
-    OK(cu.cuDeviceGetCount(&count));
-  }), 0);
+              Api cu = load();
+              int count = 0;
+              CUdeviceptr pointer = 0;
+              must(cu.cuDeviceGetCount(&count) == CUDA_ERROR_NOT_INITIALIZED, "cuDeviceGetCount before cuInit");
+              must(cu.cuMemAlloc_v2(&pointer, 1) == CUDA_ERROR_NOT_INITIALIZED, "cuMemAlloc before cuInit");
+              OK(cu.cuInit(0));
+              const pid_t child = ::fork();
+              if (child == 0) {
+                const bool right = cu.cuDeviceGetCount(&count) == CUDA_ERROR_NOT_INITIALIZED &&
+                                   cu.cuInit(0) == CUDA_ERROR_NOT_INITIALIZED;
+                ::_exit(right ? 0 : 1);
+              }
+              must(finish(child) == 0, "the forked child");
+              OK(cu.cuDeviceGetCount(&count));
+            }),
+            0);
 }
 
 TEST_F(Driver, copies_and_fills_move_the_bytes) {
   EXPECT_EQ(run([] {
-    Program p;
-    std::vector<unsigned> out(300'000), in(300'000);
-    std::iota(out.begin(), out.end(), 7u);
-    CUdeviceptr a = 0, b = 0;
-    const std::size_t bytes = out.size() * sizeof(unsigned);
-    OK(p.cu.cuMemAlloc_v2(&a, bytes));
-    OK(p.cu.cuMemAlloc_v2(&b, bytes));
-    const CUstream stream = p.stream();
-    OK(p.cu.cuMemcpyHtoDAsync_v2(a, out.data(), bytes, stream));
-    std::vector<unsigned> kept = out;
-    std::ranges::fill(out, 0u);  // pageable memory was staged at the call
-    OK(p.cu.cuMemcpyDtoDAsync_v2(b, a, bytes, stream));
-    OK(p.cu.cuMemsetD32Async(b, 5, 10, stream));
-    OK(p.cu.cuMemcpyDtoHAsync_v2(in.data(), b, bytes, stream));
-    OK(p.cu.cuStreamSynchronize(stream));
-    std::fill_n(kept.begin(), 10, 5u);
-    must(in == kept, "the bytes differ");
-    must(p.cu.cuMemcpyDtoH_v2(in.data(), b, bytes + 1) == CUDA_ERROR_INVALID_VALUE, "a copy past the end");
-    OK(p.cu.cuMemFree_v2(a));
-    must(p.cu.cuMemFree_v2(a) == CUDA_ERROR_INVALID_VALUE, "a second free");
-  }), 0);
+              Program p;
+              std::vector<unsigned> out(300'000), in(300'000);
+              std::iota(out.begin(), out.end(), 7u);
+              CUdeviceptr a = 0, b = 0;
+              const std::size_t bytes = out.size() * sizeof(unsigned);
+              OK(p.cu.cuMemAlloc_v2(&a, bytes));
+              OK(p.cu.cuMemAlloc_v2(&b, bytes));
+              const CUstream stream = p.stream();
+              OK(p.cu.cuMemcpyHtoDAsync_v2(a, out.data(), bytes, stream));
+              std::vector<unsigned> kept = out;
+              std::ranges::fill(out, 0u);  // pageable memory was staged at the call
+              OK(p.cu.cuMemcpyDtoDAsync_v2(b, a, bytes, stream));
+              OK(p.cu.cuMemsetD32Async(b, 5, 10, stream));
+              OK(p.cu.cuMemcpyDtoHAsync_v2(in.data(), b, bytes, stream));
+              OK(p.cu.cuStreamSynchronize(stream));
+              std::fill_n(kept.begin(), 10, 5u);
+              must(in == kept, "the bytes differ");
+              must(p.cu.cuMemcpyDtoH_v2(in.data(), b, bytes + 1) == CUDA_ERROR_INVALID_VALUE, "a copy past the end");
+              OK(p.cu.cuMemFree_v2(a));
+              must(p.cu.cuMemFree_v2(a) == CUDA_ERROR_INVALID_VALUE, "a second free");
+            }),
+            0);
 }
 
 TEST_F(Driver, a_wait_for_the_gpu_costs_no_cpu_time) {
   EXPECT_EQ(run([] {
-    Program p;
-    const CUstream stream = p.stream();
-    p.run_us(400'000, stream);
-    timespec before{}, after{};
-    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
-    OK(p.cu.cuStreamSynchronize(stream));
-    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
-    const double used_ms =
-        static_cast<double>(after.tv_sec - before.tv_sec) * 1e3 + static_cast<double>(after.tv_nsec - before.tv_nsec) / 1e6;
-    must(used_ms < 40, words("400 ms of GPU time took ", used_ms, " ms of CPU"));
-  }), 0);
+              Program p;
+              const CUstream stream = p.stream();
+              p.run_us(400'000, stream);
+              timespec before{}, after{};
+              ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+              OK(p.cu.cuStreamSynchronize(stream));
+              ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+              const double used_ms = static_cast<double>(after.tv_sec - before.tv_sec) * 1e3 +
+                                     static_cast<double>(after.tv_nsec - before.tv_nsec) / 1e6;
+              must(used_ms < 40, words("400 ms of GPU time took ", used_ms, " ms of CPU"));
+            }),
+            0);
   EXPECT_EQ(truth().processes.at(0).held_ns, 400'000'000u);
 }
 
@@ -206,20 +212,21 @@ TEST_F(Driver, two_processes_share_the_device_and_the_truth_knows_what_each_had)
 
 TEST_F(Driver, small_kernels_of_several_streams_overlap) {
   EXPECT_EQ(run([] {
-    Program p;
-    const CUstream gate = p.stream();
-    CUevent open = nullptr;
-    OK(p.cu.cuEventCreate(&open, CU_EVENT_DISABLE_TIMING));
-    p.run_flag(p.spin, 3, gate);  // until all are queued
-    OK(p.cu.cuEventRecord(open, gate));
-    for (int i = 0; i < 4; ++i) {
-      const CUstream stream = p.stream();
-      OK(p.cu.cuStreamWaitEvent(stream, open, 0));
-      p.run_us(20'000, stream, 8);
-    }
-    p.run_flag(p.raise, 3, p.stream());
-    OK(p.cu.cuCtxSynchronize());
-  }), 0);
+              Program p;
+              const CUstream gate = p.stream();
+              CUevent open = nullptr;
+              OK(p.cu.cuEventCreate(&open, CU_EVENT_DISABLE_TIMING));
+              p.run_flag(p.spin, 3, gate);  // until all are queued
+              OK(p.cu.cuEventRecord(open, gate));
+              for (int i = 0; i < 4; ++i) {
+                const CUstream stream = p.stream();
+                OK(p.cu.cuStreamWaitEvent(stream, open, 0));
+                p.run_us(20'000, stream, 8);
+              }
+              p.run_flag(p.raise, 3, p.stream());
+              OK(p.cu.cuCtxSynchronize());
+            }),
+            0);
   const ProcessTruth process = truth().processes.at(0);
   EXPECT_EQ(process.held_ns - process.spin_ns, 20'000'000u);
   EXPECT_EQ(process.kernels, 6u);
@@ -227,30 +234,31 @@ TEST_F(Driver, small_kernels_of_several_streams_overlap) {
 
 TEST_F(Driver, a_full_queue_blocks_the_launch_until_the_gpu_moves_on) {
   EXPECT_EQ(run([] {
-    Program p;
-    const CUstream stream = p.stream();
-    std::atomic<int> launched{0};
-    p.run_flag(p.spin, 1, stream);
-    std::jthread launcher([&] {
-      p.cu.cuCtxSetCurrent(p.context);
-      for (int i = 0; i < 3000; ++i) {
-        p.run_us(1, stream);
-        ++launched;
-      }
-    });
-    while (launched < 1023) ::usleep(100);
-    must(launched == 1023, "the queue took more than it holds");
-    // The blocked launch holds its context's lock, as a driver's does: the flag comes from another context.
-    CUcontext second = nullptr;
-    CUmodule module = nullptr;
-    CUfunction raise = nullptr;
-    OK(p.cu.cuCtxCreate_v2(&second, 0, 0));
-    OK(p.cu.cuModuleLoadData(&module, kPtx));
-    OK(p.cu.cuModuleGetFunction(&raise, module, "raise"));
-    p.run_flag(raise, 1, nullptr);
-    launcher.join();
-    OK(p.cu.cuStreamSynchronize(stream));
-  }), 0);
+              Program p;
+              const CUstream stream = p.stream();
+              std::atomic<int> launched{0};
+              p.run_flag(p.spin, 1, stream);
+              std::jthread launcher([&] {
+                p.cu.cuCtxSetCurrent(p.context);
+                for (int i = 0; i < 3000; ++i) {
+                  p.run_us(1, stream);
+                  ++launched;
+                }
+              });
+              while (launched < 1023) ::usleep(100);
+              must(launched == 1023, "the queue took more than it holds");
+              // The blocked launch holds its context's lock, as a driver's does: the flag comes from another context.
+              CUcontext second = nullptr;
+              CUmodule module = nullptr;
+              CUfunction raise = nullptr;
+              OK(p.cu.cuCtxCreate_v2(&second, 0, 0));
+              OK(p.cu.cuModuleLoadData(&module, kPtx));
+              OK(p.cu.cuModuleGetFunction(&raise, module, "raise"));
+              p.run_flag(raise, 1, nullptr);
+              launcher.join();
+              OK(p.cu.cuStreamSynchronize(stream));
+            }),
+            0);
   EXPECT_EQ(truth().processes.at(0).kernels, 3002u);
 }
 
@@ -275,75 +283,80 @@ TEST_F(Driver, kernels_that_spin_for_each_other_finish_across_processes) {
 
 TEST_F(Driver, a_word_in_device_memory_is_a_flag_for_kernels_and_copies_alike) {
   EXPECT_EQ(run([] {
-    Program p;
-    CUdeviceptr word = 0;
-    OK(p.cu.cuMemAlloc_v2(&word, 4));
-    OK(p.cu.cuMemsetD32_v2(word, 0, 1));
-    OK(p.cu.cuCtxSynchronize());
-    const CUstream waits = p.stream(), sets = p.stream();
-    p.run_flag(p.spin, word, waits);
-    must(p.cu.cuStreamQuery(waits) == CUDA_ERROR_NOT_READY, "nobody has set the word");
-    p.run_flag(p.raise, word, sets);
-    OK(p.cu.cuStreamSynchronize(waits));
-    unsigned value = 0;
-    OK(p.cu.cuMemcpyDtoH_v2(&value, word, 4));
-    must(value == 1, "the word was not written");
-    OK(p.cu.cuMemsetD32_v2(word, 0, 1));
-    OK(p.cu.cuCtxSynchronize());
-    p.run_flag(p.spin, word, waits);
-    must(p.cu.cuStreamQuery(waits) == CUDA_ERROR_NOT_READY, "the word was cleared");
-    value = 9;
-    OK(p.cu.cuMemcpyHtoDAsync_v2(word, &value, 4, sets));
-    OK(p.cu.cuStreamSynchronize(waits));
-  }), 0);
+              Program p;
+              CUdeviceptr word = 0;
+              OK(p.cu.cuMemAlloc_v2(&word, 4));
+              OK(p.cu.cuMemsetD32_v2(word, 0, 1));
+              OK(p.cu.cuCtxSynchronize());
+              const CUstream waits = p.stream(), sets = p.stream();
+              p.run_flag(p.spin, word, waits);
+              must(p.cu.cuStreamQuery(waits) == CUDA_ERROR_NOT_READY, "nobody has set the word");
+              p.run_flag(p.raise, word, sets);
+              OK(p.cu.cuStreamSynchronize(waits));
+              unsigned value = 0;
+              OK(p.cu.cuMemcpyDtoH_v2(&value, word, 4));
+              must(value == 1, "the word was not written");
+              OK(p.cu.cuMemsetD32_v2(word, 0, 1));
+              OK(p.cu.cuCtxSynchronize());
+              p.run_flag(p.spin, word, waits);
+              must(p.cu.cuStreamQuery(waits) == CUDA_ERROR_NOT_READY, "the word was cleared");
+              value = 9;
+              OK(p.cu.cuMemcpyHtoDAsync_v2(word, &value, 4, sets));
+              OK(p.cu.cuStreamSynchronize(waits));
+            }),
+            0);
 }
 
 TEST_F(Driver, events_time_the_gpu_and_belong_to_their_context) {
-  EXPECT_EQ(run([] {
-    Program p;
-    const CUstream stream = p.stream();
-    CUevent start = nullptr, end = nullptr, untimed = nullptr;
-    OK(p.cu.cuEventCreate(&start, 0));
-    OK(p.cu.cuEventCreate(&end, 0));
-    OK(p.cu.cuEventCreate(&untimed, CU_EVENT_DISABLE_TIMING));
-    p.run_flag(p.spin, 1, stream);  // the queue is loaded, so the pair sees no host latency
-    OK(p.cu.cuEventRecord(start, stream));
-    p.run_us(10'000, stream);
-    OK(p.cu.cuEventRecord(end, stream));
-    p.run_flag(p.raise, 1, p.stream());
-    float ms = 0;
-    must(p.cu.cuEventElapsedTime(&ms, start, untimed) == CUDA_ERROR_INVALID_HANDLE, "an untimed event has no time");
-    OK(p.cu.cuEventSynchronize(end));
-    OK(p.cu.cuEventElapsedTime(&ms, start, end));
-    must(ms > 9.999f && ms < 10.001f, words("10 ms took ", ms));
-    CUcontext second = nullptr;
-    CUstream foreign = nullptr;
-    OK(p.cu.cuCtxCreate_v2(&second, 0, 0));
-    OK(p.cu.cuStreamCreate(&foreign, 0));
-    must(p.cu.cuEventRecord(start, foreign) == CUDA_ERROR_INVALID_HANDLE, "an event of another context");
-    must(p.cu.cuLaunchKernel(p.spin, 1, 1, 1, 1, 1, 1, 0, foreign, nullptr, nullptr) == CUDA_ERROR_INVALID_HANDLE,
-         "a kernel of another context");
-    OK(p.cu.cuEventDestroy_v2(end));
-    must(p.cu.cuEventQuery(end) == CUDA_ERROR_INVALID_HANDLE, "a destroyed event");
-    OK(p.cu.cuCtxDestroy_v2(second));
-    must(p.cu.cuStreamQuery(foreign) == CUDA_ERROR_INVALID_HANDLE, "a stream of a dead context");
-  }), 0);
+  EXPECT_EQ(
+      run([] {
+        Program p;
+        const CUstream stream = p.stream();
+        CUevent start = nullptr, end = nullptr, untimed = nullptr;
+        OK(p.cu.cuEventCreate(&start, 0));
+        OK(p.cu.cuEventCreate(&end, 0));
+        OK(p.cu.cuEventCreate(&untimed, CU_EVENT_DISABLE_TIMING));
+        p.run_flag(p.spin, 1, stream);  // the queue is loaded, so the pair sees no host latency
+        OK(p.cu.cuEventRecord(start, stream));
+        p.run_us(10'000, stream);
+        OK(p.cu.cuEventRecord(end, stream));
+        p.run_flag(p.raise, 1, p.stream());
+        float ms = 0;
+        must(p.cu.cuEventElapsedTime(&ms, start, untimed) == CUDA_ERROR_INVALID_HANDLE, "an untimed event has no time");
+        OK(p.cu.cuEventSynchronize(end));
+        OK(p.cu.cuEventElapsedTime(&ms, start, end));
+        must(ms > 9.999f && ms < 10.001f, words("10 ms took ", ms));
+        CUcontext second = nullptr;
+        CUstream foreign = nullptr;
+        OK(p.cu.cuCtxCreate_v2(&second, 0, 0));
+        OK(p.cu.cuStreamCreate(&foreign, 0));
+        must(p.cu.cuEventRecord(start, foreign) == CUDA_ERROR_INVALID_HANDLE, "an event of another context");
+        must(p.cu.cuLaunchKernel(p.spin, 1, 1, 1, 1, 1, 1, 0, foreign, nullptr, nullptr) == CUDA_ERROR_INVALID_HANDLE,
+             "a kernel of another context");
+        OK(p.cu.cuEventDestroy_v2(end));
+        must(p.cu.cuEventQuery(end) == CUDA_ERROR_INVALID_HANDLE, "a destroyed event");
+        OK(p.cu.cuCtxDestroy_v2(second));
+        must(p.cu.cuStreamQuery(foreign) == CUDA_ERROR_INVALID_HANDLE, "a stream of a dead context");
+      }),
+      0);
 }
 
 TEST_F(Driver, a_host_function_runs_after_what_was_queued_before_it_and_before_what_follows) {
   EXPECT_EQ(run([] {
-    Program p;
-    const CUstream stream = p.stream();
-    CUdeviceptr word = 0;
-    void* host = nullptr;
-    OK(p.cu.cuMemAlloc_v2(&word, 4));
-    OK(p.cu.cuMemHostAlloc(&host, 8, 0));
-    OK(p.cu.cuMemsetD32Async(word, 77, 1, stream));
-    OK(p.cu.cuMemcpyDtoHAsync_v2(host, word, 4, stream));
-    OK(p.cu.cuLaunchHostFunc(stream, [](void* at) { static_cast<unsigned*>(at)[1] = static_cast<unsigned*>(at)[0] + 1; }, host));
-    OK(p.cu.cuStreamSynchronize(stream));
-    must(static_cast<unsigned*>(host)[1] == 78, "the host function saw old bytes");
-  }), 0);
+              Program p;
+              const CUstream stream = p.stream();
+              CUdeviceptr word = 0;
+              void* host = nullptr;
+              OK(p.cu.cuMemAlloc_v2(&word, 4));
+              OK(p.cu.cuMemHostAlloc(&host, 8, 0));
+              OK(p.cu.cuMemsetD32Async(word, 77, 1, stream));
+              OK(p.cu.cuMemcpyDtoHAsync_v2(host, word, 4, stream));
+              OK(p.cu.cuLaunchHostFunc(
+                  stream, [](void* at) { static_cast<unsigned*>(at)[1] = static_cast<unsigned*>(at)[0] + 1; }, host));
+              OK(p.cu.cuStreamSynchronize(stream));
+              must(static_cast<unsigned*>(host)[1] == 78, "the host function saw old bytes");
+            }),
+            0);
 }
 
 TEST_F(Driver, a_full_card_refuses_and_the_death_of_its_holder_frees_it) {
@@ -364,11 +377,12 @@ TEST_F(Driver, a_full_card_refuses_and_the_death_of_its_holder_frees_it) {
   ASSERT_EQ(::read(ready[0], &byte, 1), 1);
   ::close(ready[0]);
   EXPECT_EQ(run([] {
-    Api cu = load();
-    OK(cu.cuInit(0));
-    CUcontext context = nullptr;
-    must(cu.cuCtxCreate_v2(&context, 0, 0) == CUDA_ERROR_OUT_OF_MEMORY, "a context on a full card");
-  }), 0);
+              Api cu = load();
+              OK(cu.cuInit(0));
+              CUcontext context = nullptr;
+              must(cu.cuCtxCreate_v2(&context, 0, 0) == CUDA_ERROR_OUT_OF_MEMORY, "a context on a full card");
+            }),
+            0);
   ::kill(holder, SIGKILL);
   finish(holder);
   EXPECT_EQ(run([] { Program p; }), 0);
@@ -400,10 +414,11 @@ TEST_F(Driver, a_storm_of_kills_leaves_no_bytes_no_contexts_and_a_node_that_work
     for (const pid_t child : children) ASSERT_TRUE(WIFSIGNALED(finish(child)));
   }
   EXPECT_EQ(run([] {
-    Program p;
-    p.run_us(100, nullptr);
-    OK(p.cu.cuCtxSynchronize());
-  }), 0);
+              Program p;
+              p.run_us(100, nullptr);
+              OK(p.cu.cuCtxSynchronize());
+            }),
+            0);
   const DeviceTruth device = truth();
   EXPECT_EQ(device.used_bytes, 0u);
   for (const ProcessTruth& process : device.processes) {
@@ -433,67 +448,71 @@ TEST_F(Driver, a_directory_that_cannot_hold_a_node_is_one_line_and_an_error) {
 
 TEST_F(Driver, proc_addresses_follow_the_version_and_the_default_stream) {
   EXPECT_EQ(run([] {
-    Api cu = load();
-    void* found = nullptr;
-    CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    const auto is = [&](const char* name, int version, cuuint64_t flags, auto* expected) {
-      OK(cu.cuGetProcAddress_v2(name, &found, version, flags, &status));
-      must(found == reinterpret_cast<void*>(expected), words(name, " at ", version));
-      must(status == CU_GET_PROC_ADDRESS_SUCCESS, name);
-    };
-    constexpr auto kPerThread = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-    is("cuMemAlloc", 12000, 0, cu.cuMemAlloc_v2);
-    is("cuMemAlloc", 2000, 0, cu.cuMemAlloc);
-    is("cuLaunchKernel", 12000, 0, cu.cuLaunchKernel);
-    is("cuLaunchKernel", 12000, kPerThread, cu.cuLaunchKernel_ptsz);
-    is("cuMemAlloc", 12000, kPerThread, cu.cuMemAlloc_v2);
-    is("cuMemcpyHtoD", 12000, kPerThread, cu.cuMemcpyHtoD_v2_ptds);
-    must(cu.cuGetProcAddress_v2("cuNoSuchThing", &found, 12000, 0, &status) == CUDA_ERROR_NOT_FOUND && !found, "an unknown name");
-    must(status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, "its status");
-    must(cu.cuGetProcAddress_v2("cuLaunchKernelEx", &found, 11000, 0, &status) == CUDA_ERROR_NOT_FOUND, "a name too new");
-    must(status == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT, "its status");
-  }), 0);
+              Api cu = load();
+              void* found = nullptr;
+              CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+              const auto is = [&](const char* name, int version, cuuint64_t flags, auto* expected) {
+                OK(cu.cuGetProcAddress_v2(name, &found, version, flags, &status));
+                must(found == reinterpret_cast<void*>(expected), words(name, " at ", version));
+                must(status == CU_GET_PROC_ADDRESS_SUCCESS, name);
+              };
+              constexpr auto kPerThread = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+              is("cuMemAlloc", 12000, 0, cu.cuMemAlloc_v2);
+              is("cuMemAlloc", 2000, 0, cu.cuMemAlloc);
+              is("cuLaunchKernel", 12000, 0, cu.cuLaunchKernel);
+              is("cuLaunchKernel", 12000, kPerThread, cu.cuLaunchKernel_ptsz);
+              is("cuMemAlloc", 12000, kPerThread, cu.cuMemAlloc_v2);
+              is("cuMemcpyHtoD", 12000, kPerThread, cu.cuMemcpyHtoD_v2_ptds);
+              must(cu.cuGetProcAddress_v2("cuNoSuchThing", &found, 12000, 0, &status) == CUDA_ERROR_NOT_FOUND && !found,
+                   "an unknown name");
+              must(status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, "its status");
+              must(cu.cuGetProcAddress_v2("cuLaunchKernelEx", &found, 11000, 0, &status) == CUDA_ERROR_NOT_FOUND,
+                   "a name too new");
+              must(status == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT, "its status");
+            }),
+            0);
 }
 
 TEST_F(Driver, streams_wait_for_words_that_other_streams_write) {
   EXPECT_EQ(run([] {
-    Program p;
-    CUdeviceptr words_at = 0;
-    OK(p.cu.cuMemAlloc_v2(&words_at, 4096));
-    OK(p.cu.cuMemsetD8_v2(words_at, 0, 4096));
-    const CUstream waiter = p.stream(), writer = p.stream();
-    OK(p.cu.cuStreamWaitValue32_v2(waiter, words_at, 3, 1));
-    p.run_us(10, waiter);
-    OK(p.cu.cuStreamWriteValue32_v2(writer, words_at, 2, 0));
-    OK(p.cu.cuStreamSynchronize(writer));
-    must(p.cu.cuStreamQuery(waiter) == CUDA_ERROR_NOT_READY, "2 is not 3");
-    OK(p.cu.cuStreamWriteValue32(writer, words_at, 3, 0));
-    OK(p.cu.cuStreamSynchronize(waiter));
-    // 64 bits, by the other names; the upper half counts, and memory holds what was written.
-    constexpr cuuint64_t kWide = 0x500000000;
-    OK(p.cu.cuStreamWaitValue64_ptsz(waiter, words_at + 8, kWide, 0));
-    OK(p.cu.cuStreamWriteValue64(writer, words_at + 8, 9, 0));
-    OK(p.cu.cuStreamSynchronize(writer));
-    must(p.cu.cuStreamQuery(waiter) == CUDA_ERROR_NOT_READY, "9 is less");
-    OK(p.cu.cuStreamWriteValue64_v2_ptsz(writer, words_at + 8, kWide, 0));
-    OK(p.cu.cuStreamSynchronize(waiter));
-    cuuint64_t read[2] = {};
-    OK(p.cu.cuMemcpyDtoH_v2(read, words_at, sizeof read));
-    must(read[0] == 3 && read[1] == kWide, words("memory holds ", read[0], " and ", read[1]));
-    // The upper half alone, written by another name, is seen by a wait on the whole; and a copy is seen too.
-    OK(p.cu.cuStreamWaitValue64(waiter, words_at + 8, 0x700000000, 1));
-    OK(p.cu.cuStreamWriteValue64(writer, words_at + 8, 0, 0));
-    OK(p.cu.cuStreamWriteValue32(writer, words_at + 12, 7, 0));
-    OK(p.cu.cuStreamSynchronize(waiter));
-    OK(p.cu.cuStreamWaitValue32(waiter, words_at + 64, 0x8000, 2));
-    const unsigned mask = 0x8001;
-    OK(p.cu.cuMemcpyHtoD_v2(words_at + 64, &mask, sizeof mask));
-    OK(p.cu.cuStreamSynchronize(waiter));
-    must(p.cu.cuStreamWaitValue32(waiter, words_at + 2, 0, 0) == CUDA_ERROR_INVALID_VALUE, "an odd address");
-    must(p.cu.cuStreamWaitValue32(waiter, 8, 0, 0) == CUDA_ERROR_INVALID_VALUE, "no memory");
-    must(p.cu.cuStreamWaitValue64(waiter, words_at, 0, 9) == CUDA_ERROR_INVALID_VALUE, "no such comparison");
-    must(p.cu.cuStreamWaitValue32(waiter, words_at, 0, 1u << 30) == CUDA_ERROR_NOT_SUPPORTED, "flush");
-  }), 0);
+              Program p;
+              CUdeviceptr words_at = 0;
+              OK(p.cu.cuMemAlloc_v2(&words_at, 4096));
+              OK(p.cu.cuMemsetD8_v2(words_at, 0, 4096));
+              const CUstream waiter = p.stream(), writer = p.stream();
+              OK(p.cu.cuStreamWaitValue32_v2(waiter, words_at, 3, 1));
+              p.run_us(10, waiter);
+              OK(p.cu.cuStreamWriteValue32_v2(writer, words_at, 2, 0));
+              OK(p.cu.cuStreamSynchronize(writer));
+              must(p.cu.cuStreamQuery(waiter) == CUDA_ERROR_NOT_READY, "2 is not 3");
+              OK(p.cu.cuStreamWriteValue32(writer, words_at, 3, 0));
+              OK(p.cu.cuStreamSynchronize(waiter));
+              // 64 bits, by the other names; the upper half counts, and memory holds what was written.
+              constexpr cuuint64_t kWide = 0x500000000;
+              OK(p.cu.cuStreamWaitValue64_ptsz(waiter, words_at + 8, kWide, 0));
+              OK(p.cu.cuStreamWriteValue64(writer, words_at + 8, 9, 0));
+              OK(p.cu.cuStreamSynchronize(writer));
+              must(p.cu.cuStreamQuery(waiter) == CUDA_ERROR_NOT_READY, "9 is less");
+              OK(p.cu.cuStreamWriteValue64_v2_ptsz(writer, words_at + 8, kWide, 0));
+              OK(p.cu.cuStreamSynchronize(waiter));
+              cuuint64_t read[2] = {};
+              OK(p.cu.cuMemcpyDtoH_v2(read, words_at, sizeof read));
+              must(read[0] == 3 && read[1] == kWide, words("memory holds ", read[0], " and ", read[1]));
+              // The upper half alone, written by another name, is seen by a wait on the whole; and a copy is seen too.
+              OK(p.cu.cuStreamWaitValue64(waiter, words_at + 8, 0x700000000, 1));
+              OK(p.cu.cuStreamWriteValue64(writer, words_at + 8, 0, 0));
+              OK(p.cu.cuStreamWriteValue32(writer, words_at + 12, 7, 0));
+              OK(p.cu.cuStreamSynchronize(waiter));
+              OK(p.cu.cuStreamWaitValue32(waiter, words_at + 64, 0x8000, 2));
+              const unsigned mask = 0x8001;
+              OK(p.cu.cuMemcpyHtoD_v2(words_at + 64, &mask, sizeof mask));
+              OK(p.cu.cuStreamSynchronize(waiter));
+              must(p.cu.cuStreamWaitValue32(waiter, words_at + 2, 0, 0) == CUDA_ERROR_INVALID_VALUE, "an odd address");
+              must(p.cu.cuStreamWaitValue32(waiter, 8, 0, 0) == CUDA_ERROR_INVALID_VALUE, "no memory");
+              must(p.cu.cuStreamWaitValue64(waiter, words_at, 0, 9) == CUDA_ERROR_INVALID_VALUE, "no such comparison");
+              must(p.cu.cuStreamWaitValue32(waiter, words_at, 0, 1u << 30) == CUDA_ERROR_NOT_SUPPORTED, "flush");
+            }),
+            0);
 }
 
 TEST_F(Driver, a_queue_as_short_as_the_profile_says_blocks_the_launch) {
@@ -501,30 +520,31 @@ TEST_F(Driver, a_queue_as_short_as_the_profile_says_blocks_the_launch) {
   profile.launch_queue_depth = 4;
   ASSERT_TRUE(create_node(directory_, profile));
   EXPECT_EQ(run([] {
-    Program p;
-    const CUstream stream = p.stream(), other = p.stream();
-    std::atomic<int> launched{0};
-    p.run_flag(p.spin, 1, stream);
-    p.run_us(1, other);
-    std::jthread launcher([&] {
-      p.cu.cuCtxSetCurrent(p.context);
-      for (int i = 0; i < 20; ++i) {
-        p.run_us(1, stream);
-        ++launched;
-      }
-    });
-    while (launched < 3) ::usleep(100);
-    CUcontext second = nullptr;
-    CUmodule module = nullptr;
-    CUfunction raise = nullptr;
-    OK(p.cu.cuCtxCreate_v2(&second, 0, 0));
-    OK(p.cu.cuModuleLoadData(&module, kPtx));
-    OK(p.cu.cuModuleGetFunction(&raise, module, "raise"));
-    must(launched == 3, "the queue took more than it holds");
-    p.run_flag(raise, 1, nullptr);
-    launcher.join();
-    OK(p.cu.cuStreamSynchronize(stream));
-  }), 0);
+              Program p;
+              const CUstream stream = p.stream(), other = p.stream();
+              std::atomic<int> launched{0};
+              p.run_flag(p.spin, 1, stream);
+              p.run_us(1, other);
+              std::jthread launcher([&] {
+                p.cu.cuCtxSetCurrent(p.context);
+                for (int i = 0; i < 20; ++i) {
+                  p.run_us(1, stream);
+                  ++launched;
+                }
+              });
+              while (launched < 3) ::usleep(100);
+              CUcontext second = nullptr;
+              CUmodule module = nullptr;
+              CUfunction raise = nullptr;
+              OK(p.cu.cuCtxCreate_v2(&second, 0, 0));
+              OK(p.cu.cuModuleLoadData(&module, kPtx));
+              OK(p.cu.cuModuleGetFunction(&raise, module, "raise"));
+              must(launched == 3, "the queue took more than it holds");
+              p.run_flag(raise, 1, nullptr);
+              launcher.join();
+              OK(p.cu.cuStreamSynchronize(stream));
+            }),
+            0);
   EXPECT_EQ(truth().processes.at(0).kernels, 23u);
 }
 
@@ -545,7 +565,8 @@ TEST_F(Driver, a_program_of_the_CUDA_runtime_is_told_once_why_it_cannot_start_an
     ::close(out[1]);
     std::string text;
     char bytes[512];
-    for (ssize_t got = 0; (got = ::read(out[0], bytes, sizeof bytes)) > 0;) text.append(bytes, static_cast<std::size_t>(got));
+    for (ssize_t got = 0; (got = ::read(out[0], bytes, sizeof bytes)) > 0;)
+      text.append(bytes, static_cast<std::size_t>(got));
     ::close(out[0]);
     EXPECT_EQ(finish(child), 0);
     return text;

@@ -105,7 +105,8 @@ CUresult elapsed(float* milliseconds, CUevent start, CUevent end) {
   Event *from = nullptr, *to = nullptr;
   SIM_TRY(event_of(start, &from));
   SIM_TRY(event_of(end, &to));
-  if (from->context != to->context || ((from->flags | to->flags) & CU_EVENT_DISABLE_TIMING)) return CUDA_ERROR_INVALID_HANDLE;
+  if (from->context != to->context || ((from->flags | to->flags) & CU_EVENT_DISABLE_TIMING))
+    return CUDA_ERROR_INVALID_HANDLE;
   count(counters(from->context).elapsed_times);
   const EventReading a = read_now(from), b = read_now(to);
   if (!a.recorded || !b.recorded) return CUDA_ERROR_INVALID_HANDLE;
@@ -118,7 +119,8 @@ CUresult elapsed(float* milliseconds, CUevent start, CUevent end) {
 
 SIM_API CUresult cuEventCreate(CUevent* out, unsigned flags) {
   SIM_ENTER(cuEventCreate);
-  if (!out || flags > 7 || ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING))) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || flags > 7 || ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING)))
+    return CUDA_ERROR_INVALID_VALUE;
   if (flags & CU_EVENT_INTERPROCESS) return CUDA_ERROR_NOT_SUPPORTED;
   Context* context = nullptr;
   SIM_TRY(current_context(&context));

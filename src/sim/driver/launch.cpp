@@ -47,10 +47,12 @@ CUresult shape_fits(const Shape& shape, const Function& function, const Profile&
   }
   const std::uint64_t threads = std::uint64_t{shape.block[0]} * shape.block[1] * shape.block[2];
   if (shape.grid[0] > 2147483647u || shape.grid[1] > 65535 || shape.grid[2] > 65535) return CUDA_ERROR_INVALID_VALUE;
-  if (shape.block[0] > 1024 || shape.block[1] > 1024 || shape.block[2] > 64 || threads > profile.max_threads_per_block) {
+  if (shape.block[0] > 1024 || shape.block[1] > 1024 || shape.block[2] > 64 ||
+      threads > profile.max_threads_per_block) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const std::uint64_t shared = std::max<std::uint64_t>(profile.shared_bytes_per_block, static_cast<unsigned>(function.dynamic_shared_limit));
+  const std::uint64_t shared =
+      std::max<std::uint64_t>(profile.shared_bytes_per_block, static_cast<unsigned>(function.dynamic_shared_limit));
   if (shape.shared > shared) return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;
 }
@@ -75,7 +77,8 @@ CUresult flags_of(const ptx::Entry& entry, std::span<const std::byte> block, Com
   return CUDA_SUCCESS;
 }
 
-CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, bool per_thread, void** parameters, void** extra) {
+CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, bool per_thread, void** parameters,
+                void** extra) {
   Function* function = nullptr;
   Stream* stream = nullptr;
   SIM_TRY(function_of(handle, &function));
@@ -113,7 +116,8 @@ CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, b
   return CUDA_SUCCESS;
 }
 
-CUresult launch_ex(const CUlaunchConfig* config, CUfunction function, bool per_thread, void** parameters, void** extra) {
+CUresult launch_ex(const CUlaunchConfig* config, CUfunction function, bool per_thread, void** parameters,
+                   void** extra) {
   if (!config || (config->numAttrs && !config->attrs)) return CUDA_ERROR_INVALID_VALUE;
   const Shape shape{{config->gridDimX, config->gridDimY, config->gridDimZ},
                     {config->blockDimX, config->blockDimY, config->blockDimZ},
@@ -123,7 +127,8 @@ CUresult launch_ex(const CUlaunchConfig* config, CUfunction function, bool per_t
 
 CUresult cooperative(CUfunction handle, const Shape& shape, CUstream stream, bool per_thread, void** parameters) {
   const Profile& p = library().profile();
-  const std::uint64_t threads = std::max<std::uint64_t>(1, std::uint64_t{shape.block[0]} * shape.block[1] * shape.block[2]);
+  const std::uint64_t threads =
+      std::max<std::uint64_t>(1, std::uint64_t{shape.block[0]} * shape.block[1] * shape.block[2]);
   const std::uint64_t blocks = std::uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
   if (blocks > p.sm_count * std::min<std::uint64_t>(p.max_blocks_per_sm, p.max_threads_per_sm / threads)) {
     return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
@@ -147,10 +152,10 @@ CUresult callback(CUstream handle, bool per_thread, CUstreamCallback function, v
 
 }  // namespace
 
-#define SIM_LAUNCH_PARAMETERS                                                                                      \
+#define SIM_LAUNCH_PARAMETERS                                                                                   \
   (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, \
    CUstream stream, void** parameters, void** extra)
-#define SIM_COOPERATIVE_PARAMETERS                                                                                 \
+#define SIM_COOPERATIVE_PARAMETERS                                                                              \
   (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, \
    CUstream stream, void** parameters)
 

@@ -1,10 +1,10 @@
 // cuInit, fork and exit.
 #include "sim/driver/library.hpp"
 
+#include <pthread.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <pthread.h>
 #include <string_view>
 
 namespace headgate::sim::driver {
@@ -92,7 +92,8 @@ CUresult initialise() {
   auto node = open_node();
   if (!node) {
     const Error& error = node.error();
-    std::fprintf(stderr, "headgate simulator: %s%s%s\n", error.message.c_str(), error.hint.empty() ? "" : ": ", error.hint.c_str());
+    std::fprintf(stderr, "headgate simulator: %s%s%s\n", error.message.c_str(), error.hint.empty() ? "" : ": ",
+                 error.hint.c_str());
     return error.code == ErrorCode::no_capacity ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_OPERATING_SYSTEM;
   }
   Library& lib = library();

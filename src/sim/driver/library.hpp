@@ -25,17 +25,17 @@ struct Stream;
 
 struct Context {
   std::atomic<std::uint32_t> word{0};
-  std::uint32_t index = kNone;    // in the node
+  std::uint32_t index = kNone;  // in the node
   std::uint32_t account = kNone;
   int device = 0;                 // CUDA ordinal
   std::uint32_t node_device = 0;  // the node's number of it
   std::uint32_t flags = 0;
   bool primary = false;
   std::uint64_t id = 0;
-  std::mutex lock;                // held by a launch even while it waits for room in a queue, as in a real driver
-  std::uint64_t order = 0;        // under lock
+  std::mutex lock;          // held by a launch even while it waits for room in a queue, as in a real driver
+  std::uint64_t order = 0;  // under lock
   Stream* legacy = nullptr;
-  std::vector<Stream*> streams;   // under lock; the legacy one included
+  std::vector<Stream*> streams;  // under lock; the legacy one included
   std::uint64_t limits[8] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0, 0};
   int cache_config = 0, shared_config = 0;
 };
@@ -77,7 +77,8 @@ Library& library();
 // What every function answers before it looks at its arguments: a fault's status, NOT_INITIALIZED, DEINITIALIZED; else SUCCESS.
 inline CUresult enter(const char* name) {
   const Life now = life.load(std::memory_order_acquire);
-  if (now != Life::ready) [[unlikely]] return now == Life::ended ? CUDA_ERROR_DEINITIALIZED : CUDA_ERROR_NOT_INITIALIZED;
+  if (now != Life::ready) [[unlikely]]
+    return now == Life::ended ? CUDA_ERROR_DEINITIALIZED : CUDA_ERROR_NOT_INITIALIZED;
   return static_cast<CUresult>(fault(name));
 }
 
@@ -147,13 +148,15 @@ void forget_events(Context* context);
 }  // namespace headgate::sim::driver
 
 #define SIM_API extern "C" __attribute__((visibility("default")))
-#define SIM_ENTER(name)                                                                     \
-  do {                                                                                      \
-    const headgate::abi::CUresult entered = headgate::sim::driver::enter(#name);            \
-    if (entered != headgate::abi::CUDA_SUCCESS) [[unlikely]] return entered;                \
+#define SIM_ENTER(name)                                                          \
+  do {                                                                           \
+    const headgate::abi::CUresult entered = headgate::sim::driver::enter(#name); \
+    if (entered != headgate::abi::CUDA_SUCCESS) [[unlikely]]                     \
+      return entered;                                                            \
   } while (false)
-#define SIM_TRY(call)                                                                        \
-  do {                                                                                      \
-    const headgate::abi::CUresult tried = (call);                                           \
-    if (tried != headgate::abi::CUDA_SUCCESS) [[unlikely]] return tried;                     \
+#define SIM_TRY(call)                                      \
+  do {                                                     \
+    const headgate::abi::CUresult tried = (call);          \
+    if (tried != headgate::abi::CUDA_SUCCESS) [[unlikely]] \
+      return tried;                                        \
   } while (false)

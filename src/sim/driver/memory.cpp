@@ -59,7 +59,8 @@ bool is_device_address(std::uint64_t address, std::uint64_t bytes) {
 
 bool is_pinned(std::uint64_t address, std::uint64_t bytes) {
   Allocation found;
-  return find_allocation(address, &found) && found.type == MemoryType::host && bytes <= found.base + found.bytes - address;
+  return find_allocation(address, &found) && found.type == MemoryType::host &&
+         bytes <= found.base + found.bytes - address;
 }
 
 CUresult allocate_device(Context* context, std::uint64_t bytes, bool managed, bool global, std::uint64_t* address) {
@@ -74,8 +75,14 @@ CUresult allocate_device(Context* context, std::uint64_t bytes, bool managed, bo
     locked->release(context->account, bytes);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  insert({.base = base, .bytes = bytes, .context = context, .type = MemoryType::device, .managed = managed, .registered = false,
-          .global = global, .flags = 0});
+  insert({.base = base,
+          .bytes = bytes,
+          .context = context,
+          .type = MemoryType::device,
+          .managed = managed,
+          .registered = false,
+          .global = global,
+          .flags = 0});
   *address = base;
   return CUDA_SUCCESS;
 }
@@ -86,8 +93,7 @@ CUresult free_one(std::uint64_t address, bool global) {
   {
     const std::unique_lock guard(memory().lock);
     const auto it = memory().allocations.find(address);
-    if (it == memory().allocations.end() || it->second.type != MemoryType::device ||
-        it->second.global != global) {
+    if (it == memory().allocations.end() || it->second.type != MemoryType::device || it->second.global != global) {
       return CUDA_ERROR_INVALID_VALUE;
     }
     found = it->second;
@@ -141,8 +147,14 @@ CUresult host_allocate(void** out, std::size_t bytes, unsigned flags) {
   void* at = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
   std::memset(at, 0, bytes);
-  insert({.base = reinterpret_cast<std::uint64_t>(at), .bytes = bytes, .context = context, .type = MemoryType::host, .managed = false,
-          .registered = false, .global = false, .flags = flags});
+  insert({.base = reinterpret_cast<std::uint64_t>(at),
+          .bytes = bytes,
+          .context = context,
+          .type = MemoryType::host,
+          .managed = false,
+          .registered = false,
+          .global = false,
+          .flags = flags});
   *out = at;
   return CUDA_SUCCESS;
 }
@@ -153,7 +165,8 @@ CUresult host_remove(void* address, bool registered, CUresult unknown) {
   if (payloads_pending()) SIM_TRY(wait_context(context));
   const std::unique_lock guard(memory().lock);
   const auto it = memory().allocations.find(reinterpret_cast<std::uint64_t>(address));
-  if (it == memory().allocations.end() || it->second.type != MemoryType::host || it->second.registered != registered) return unknown;
+  if (it == memory().allocations.end() || it->second.type != MemoryType::host || it->second.registered != registered)
+    return unknown;
   if (!registered) std::free(address);
   memory().allocations.erase(it);
   return CUDA_SUCCESS;
@@ -163,9 +176,16 @@ CUresult host_register(void* address, std::size_t bytes, unsigned flags) {
   if (!address || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   Context* context = nullptr;
   SIM_TRY(current_context(&context));
-  if (find_allocation(reinterpret_cast<std::uint64_t>(address), nullptr)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-  insert({.base = reinterpret_cast<std::uint64_t>(address), .bytes = bytes, .context = context, .type = MemoryType::host,
-          .managed = false, .registered = true, .global = false, .flags = flags});
+  if (find_allocation(reinterpret_cast<std::uint64_t>(address), nullptr))
+    return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  insert({.base = reinterpret_cast<std::uint64_t>(address),
+          .bytes = bytes,
+          .context = context,
+          .type = MemoryType::host,
+          .managed = false,
+          .registered = true,
+          .global = false,
+          .flags = flags});
   return CUDA_SUCCESS;
 }
 
@@ -221,10 +241,10 @@ CUresult pointer_attribute(void* data, CUpointer_attribute which, CUdeviceptr ad
     default: break;
   }
   switch (static_cast<unsigned>(which)) {
-    case 7: return put(data, static_cast<unsigned long long>(found.base));       // BUFFER_ID
-    case 11: return put(data, static_cast<CUdeviceptr>(found.base));             // RANGE_START_ADDR
-    case 12: return put(data, static_cast<std::size_t>(found.bytes));            // RANGE_SIZE
-    case 13: return put(data, 1);                                                // MAPPED
+    case 7: return put(data, static_cast<unsigned long long>(found.base));  // BUFFER_ID
+    case 11: return put(data, static_cast<CUdeviceptr>(found.base));        // RANGE_START_ADDR
+    case 12: return put(data, static_cast<std::size_t>(found.bytes));       // RANGE_SIZE
+    case 13: return put(data, 1);                                           // MAPPED
     default: return CUDA_ERROR_NOT_SUPPORTED;
   }
 }
@@ -248,7 +268,8 @@ SIM_API CUresult cuMemAllocManaged(CUdeviceptr* out, std::size_t bytes, unsigned
   if (flags != 1 && flags != 2) return CUDA_ERROR_INVALID_VALUE;
   return allocate(out, bytes, true);
 }
-SIM_API CUresult cuMemAllocPitch_v2(CUdeviceptr* out, std::size_t* row, std::size_t width, std::size_t height, unsigned element) {
+SIM_API CUresult cuMemAllocPitch_v2(CUdeviceptr* out, std::size_t* row, std::size_t width, std::size_t height,
+                                    unsigned element) {
   SIM_ENTER(cuMemAllocPitch_v2);
   return pitch(out, row, width, height, element);
 }
@@ -312,7 +333,8 @@ SIM_API CUresult cuPointerGetAttribute(void* data, CUpointer_attribute which, CU
   SIM_ENTER(cuPointerGetAttribute);
   return pointer_attribute(data, which, address);
 }
-SIM_API CUresult cuPointerGetAttributes(unsigned count_in, CUpointer_attribute* which, void** data, CUdeviceptr address) {
+SIM_API CUresult cuPointerGetAttributes(unsigned count_in, CUpointer_attribute* which, void** data,
+                                        CUdeviceptr address) {
   SIM_ENTER(cuPointerGetAttributes);
   if (!which || !data || count_in == 0) return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < count_in; ++i) pointer_attribute_or_nothing(data[i], which[i], address);

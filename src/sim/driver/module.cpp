@@ -1,11 +1,11 @@
 #include "sim/driver/module.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
 #include <algorithm>
 #include <cstring>
-#include <fcntl.h>
 #include <fstream>
 #include <iterator>
-#include <unistd.h>
 
 #include "sim/driver/memory.hpp"
 
@@ -41,7 +41,8 @@ CUresult load(const void* image, Module** out) {
   module->image = std::move(*parsed);
   for (const ptx::Global& global : module->image.globals) {
     std::uint64_t address = 0;
-    const CUresult made = allocate_device(context, std::max<std::uint64_t>(global.size_bytes, 1), false, true, &address);
+    const CUresult made =
+        allocate_device(context, std::max<std::uint64_t>(global.size_bytes, 1), false, true, &address);
     if (made != CUDA_SUCCESS) return made;  // what was made goes with the context
     std::memset(reinterpret_cast<void*>(address), 0, global.size_bytes);
     module->globals.push_back(address);
@@ -130,10 +131,15 @@ CUresult attribute(int* value, CUfunction_attribute which, CUfunction handle) {
     case 2: *value = 0; break;
     case 3: *value = static_cast<int>(entry.local_bytes); break;
     case 4: *value = 32; break;
-    case 5: *value = static_cast<int>(function->module->image.version_major * 10 + function->module->image.version_minor); break;
+    case 5:
+      *value = static_cast<int>(function->module->image.version_major * 10 + function->module->image.version_minor);
+      break;
     case 6: *value = static_cast<int>(profile.capability_major * 10 + profile.capability_minor); break;
     case 7: *value = 0; break;
-    case 8: *value = function->dynamic_shared_limit ? function->dynamic_shared_limit : static_cast<int>(profile.shared_bytes_per_block); break;
+    case 8:
+      *value = function->dynamic_shared_limit ? function->dynamic_shared_limit
+                                              : static_cast<int>(profile.shared_bytes_per_block);
+      break;
     case 9: *value = -1; break;
     default: return which > 32 ? CUDA_ERROR_INVALID_VALUE : (*value = 0, CUDA_SUCCESS);
   }
@@ -145,7 +151,8 @@ CUresult occupancy(int* blocks, CUfunction handle, int threads, std::size_t shar
   Function* function = nullptr;
   SIM_TRY(function_of(handle, &function));
   const Profile& p = library().profile();
-  std::uint64_t most = std::min<std::uint64_t>(p.max_blocks_per_sm, p.max_threads_per_sm / static_cast<unsigned>(threads));
+  std::uint64_t most =
+      std::min<std::uint64_t>(p.max_blocks_per_sm, p.max_threads_per_sm / static_cast<unsigned>(threads));
   const std::uint64_t each = shared + function->entry->shared_bytes;
   if (each > 0) most = std::min<std::uint64_t>(most, p.shared_bytes_per_sm / each);
   *blocks = static_cast<unsigned>(threads) > p.max_threads_per_block ? 0 : static_cast<int>(most);
@@ -205,7 +212,8 @@ SIM_API CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute whic
   Function* function = nullptr;
   SIM_TRY(function_of(handle, &function));
   if (static_cast<unsigned>(which) != 8) return CUDA_SUCCESS;
-  if (value < 0 || static_cast<unsigned>(value) > library().profile().shared_bytes_per_block_optin) return CUDA_ERROR_INVALID_VALUE;
+  if (value < 0 || static_cast<unsigned>(value) > library().profile().shared_bytes_per_block_optin)
+    return CUDA_ERROR_INVALID_VALUE;
   function->dynamic_shared_limit = value;
   return CUDA_SUCCESS;
 }
@@ -258,7 +266,8 @@ SIM_API CUresult cuFuncLoad(CUfunction handle) {
   Function* function = nullptr;
   return function_of(handle, &function);
 }
-SIM_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function, int threads, std::size_t shared) {
+SIM_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function, int threads,
+                                                             std::size_t shared) {
   SIM_ENTER(cuOccupancyMaxActiveBlocksPerMultiprocessor);
   return occupancy(blocks, function, threads, shared);
 }

@@ -22,8 +22,8 @@ struct Module {
   std::atomic<std::uint32_t> word{0};
   Context* context = nullptr;
   ptx::Module image;
-  std::deque<Function> functions;          // one an entry
-  std::vector<std::uint64_t> globals;      // addresses, as image.globals
+  std::deque<Function> functions;      // one an entry
+  std::vector<std::uint64_t> globals;  // addresses, as image.globals
 };
 
 // INVALID_HANDLE unless it is a function of that context.

@@ -40,7 +40,8 @@ const char* error_words(CUresult error) {
       name.remove_prefix(name.starts_with("CUDA_ERROR_") ? 11 : 5);
       Words words{};
       for (std::size_t i = 0; i < name.size() && i + 1 < sizeof words.text; ++i) {
-        words.text[i] = name[i] == '_' ? ' ' : static_cast<char>(name[i] >= 'A' && name[i] <= 'Z' ? name[i] - 'A' + 'a' : name[i]);
+        words.text[i] =
+            name[i] == '_' ? ' ' : static_cast<char>(name[i] >= 'A' && name[i] <= 'Z' ? name[i] - 'A' + 'a' : name[i]);
       }
       made->push_back(words);
     }
@@ -57,11 +58,13 @@ bool quiet_wished() {
   return level && std::string_view(level) == "off";
 }
 
-CUresult proc_address(const char* symbol, void** out, int version, cuuint64_t flags, CUdriverProcAddressQueryResult* status) {
+CUresult proc_address(const char* symbol, void** out, int version, cuuint64_t flags,
+                      CUdriverProcAddressQueryResult* status) {
   if (!symbol || !out || flags > (CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const Profile& profile = life.load(std::memory_order_acquire) == Life::ready ? library().profile() : *find_profile("h200");
+  const Profile& profile =
+      life.load(std::memory_order_acquire) == Life::ready ? library().profile() : *find_profile("h200");
   const bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
   const ProcAddress found = find_proc_address(symbol, version, per_thread, profile.cuda_version);
   *out = const_cast<void*>(found.entry);
@@ -97,8 +100,11 @@ SIM_API CUresult cuGetExportTable(const void** out, const CUuuid* id) {
   *out = nullptr;
   static std::atomic<bool> said{false};
   if (!said.exchange(true) && !quiet_wished()) {
-    std::fputs("headgate simulator: this program uses the CUDA runtime (cuGetExportTable), which the simulator does not serve: "
-               "use the driver API (cuInit, cuLaunchKernel, ...) here, or a real GPU\n", stderr);
+    std::fputs(
+        "headgate simulator: this program uses the CUDA runtime (cuGetExportTable), which the simulator does not "
+        "serve: "
+        "use the driver API (cuInit, cuLaunchKernel, ...) here, or a real GPU\n",
+        stderr);
   }
   return CUDA_ERROR_NOT_FOUND;
 }

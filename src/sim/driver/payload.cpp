@@ -1,11 +1,11 @@
 #include "sim/driver/payload.hpp"
 
+#include <pthread.h>
 #include <condition_variable>
 #include <csignal>
 #include <cstring>
 #include <deque>
 #include <map>
-#include <pthread.h>
 #include <thread>
 
 #include "sim/driver/memory.hpp"
@@ -130,7 +130,8 @@ void run_due_payloads() {
     std::deque<Payload> later;
     for (Payload& payload : all.waiting) {
       const auto& head = state.streams[payload.stream].head;
-      const bool complete = std::atomic_ref(const_cast<std::uint64_t&>(head)).load(std::memory_order_acquire) >= payload.number;
+      const bool complete =
+          std::atomic_ref(const_cast<std::uint64_t&>(head)).load(std::memory_order_acquire) >= payload.number;
       if (complete) due.push_back(std::move(payload));
       else later.push_back(std::move(payload));
     }

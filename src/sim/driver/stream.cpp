@@ -1,8 +1,8 @@
 // Streams: handles, the way into their queues, waiting for them.
 #include "sim/driver/library.hpp"
 
-#include <algorithm>
 #include <sched.h>
+#include <algorithm>
 
 #include "sim/driver/payload.hpp"
 
@@ -81,7 +81,8 @@ CUresult stream_of(CUstream handle, bool per_thread, Stream** out) {
   const auto value = reinterpret_cast<std::uintptr_t>(handle);
   if (value > 2) {
     Stream* stream = object<Stream>(handle, kStreamWord);
-    if (!stream || stream->context->word.load(std::memory_order_relaxed) != kContextWord) return CUDA_ERROR_INVALID_HANDLE;
+    if (!stream || stream->context->word.load(std::memory_order_relaxed) != kContextWord)
+      return CUDA_ERROR_INVALID_HANDLE;
     if (lost(stream->context)) return CUDA_ERROR_DEVICE_UNAVAILABLE;
     *out = stream;
     return CUDA_SUCCESS;
@@ -170,7 +171,8 @@ bool stream_idle(Stream* stream) {
   library().node->advance();
   const State& state = library().state();
   const auto idle = [&state](const Stream* one) {
-    return std::atomic_ref(const_cast<std::uint64_t&>(state.streams[one->index].head)).load(std::memory_order_acquire) >= pushed_to(one);
+    return std::atomic_ref(const_cast<std::uint64_t&>(state.streams[one->index].head))
+               .load(std::memory_order_acquire) >= pushed_to(one);
   };
   if (stream->kind != StreamKind::legacy) return idle(stream);
   const std::lock_guard guard(stream->context->lock);
@@ -193,7 +195,8 @@ CUresult create(CUstream* out, unsigned flags, int priority) {
 // The queue drains after the call; data that is still to be moved is waited for.
 CUresult destroy(CUstream handle) {
   Stream* stream = object<Stream>(handle, kStreamWord);
-  if (!stream || stream->context->word.load(std::memory_order_relaxed) != kContextWord) return CUDA_ERROR_INVALID_HANDLE;
+  if (!stream || stream->context->word.load(std::memory_order_relaxed) != kContextWord)
+    return CUDA_ERROR_INVALID_HANDLE;
   if (payloads_pending()) SIM_TRY(wait_for(stream, pushed_to(stream)));
   {
     const std::lock_guard guard(stream->context->lock);
@@ -278,24 +281,26 @@ SIM_API CUresult cuStreamDestroy_v2(CUstream stream) {
 }
 
 // One function in its two default-stream forms.
-#define SIM_BOTH(name, parameters, call, call_ptsz)     \
-  SIM_API CUresult name parameters {                    \
-    SIM_ENTER(name);                                    \
-    return call;                                        \
-  }                                                     \
-  SIM_API CUresult name##_ptsz parameters {             \
-    SIM_ENTER(name##_ptsz);                             \
-    return call_ptsz;                                   \
+#define SIM_BOTH(name, parameters, call, call_ptsz) \
+  SIM_API CUresult name parameters {                \
+    SIM_ENTER(name);                                \
+    return call;                                    \
+  }                                                 \
+  SIM_API CUresult name##_ptsz parameters {         \
+    SIM_ENTER(name##_ptsz);                         \
+    return call_ptsz;                               \
   }
 
 SIM_BOTH(cuStreamQuery, (CUstream stream), query(stream, false), query(stream, true))
 SIM_BOTH(cuStreamSynchronize, (CUstream stream), synchronize(stream, false), synchronize(stream, true))
 SIM_BOTH(cuStreamGetFlags, (CUstream stream, unsigned* flags),
-         tell(stream, false, flags, [](Stream* s) { return s->flags; }), tell(stream, true, flags, [](Stream* s) { return s->flags; }))
+         tell(stream, false, flags, [](Stream* s) { return s->flags; }),
+         tell(stream, true, flags, [](Stream* s) { return s->flags; }))
 SIM_BOTH(cuStreamGetPriority, (CUstream stream, int* priority),
          tell(stream, false, priority, [](Stream* s) { return s->priority; }),
          tell(stream, true, priority, [](Stream* s) { return s->priority; }))
-SIM_BOTH(cuStreamGetId, (CUstream stream, unsigned long long* id), tell(stream, false, id, [](Stream* s) { return s->id; }),
+SIM_BOTH(cuStreamGetId, (CUstream stream, unsigned long long* id),
+         tell(stream, false, id, [](Stream* s) { return s->id; }),
          tell(stream, true, id, [](Stream* s) { return s->id; }))
 SIM_BOTH(cuStreamGetDevice, (CUstream stream, CUdevice* device),
          tell(stream, false, device, [](Stream* s) { return s->context->device; }),
@@ -311,8 +316,8 @@ SIM_API CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus* 
   SIM_ENTER(cuStreamGetCaptureInfo);
   return capture_info(stream, false, status, id);
 }
-SIM_API CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
-                                           const CUgraphNode** dependencies, std::size_t* count_out) {
+SIM_API CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id,
+                                           CUgraph* graph, const CUgraphNode** dependencies, std::size_t* count_out) {
   SIM_ENTER(cuStreamGetCaptureInfo_v2);
   if (graph) *graph = nullptr;
   if (dependencies) *dependencies = nullptr;

@@ -18,7 +18,8 @@ CUresult word_flag(CUdeviceptr address, std::size_t bytes, std::uint32_t* flag) 
   return *flag == kNone ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
-CUresult wait_value(CUstream handle, bool per_thread, CUdeviceptr address, std::uint64_t value, std::size_t bytes, unsigned flags) {
+CUresult wait_value(CUstream handle, bool per_thread, CUdeviceptr address, std::uint64_t value, std::size_t bytes,
+                    unsigned flags) {
   Stream* stream = nullptr;
   SIM_TRY(stream_of(handle, per_thread, &stream));
   if ((flags & kFlush) != 0) return CUDA_ERROR_NOT_SUPPORTED;
@@ -32,7 +33,8 @@ CUresult wait_value(CUstream handle, bool per_thread, CUdeviceptr address, std::
   return submit(stream, command, &number);
 }
 
-CUresult write_value(CUstream handle, bool per_thread, CUdeviceptr address, std::uint64_t value, std::size_t bytes, unsigned flags) {
+CUresult write_value(CUstream handle, bool per_thread, CUdeviceptr address, std::uint64_t value, std::size_t bytes,
+                     unsigned flags) {
   Stream* stream = nullptr;
   SIM_TRY(stream_of(handle, per_thread, &stream));
   if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
@@ -54,15 +56,15 @@ CUresult write_value(CUstream handle, bool per_thread, CUdeviceptr address, std:
 }  // namespace
 
 // A function in its two versions and two default-stream forms: the simulator's two versions do the same.
-#define SIM_VALUE_ENTRY(name, call, type, per_thread)                                                \
-  SIM_API CUresult name(CUstream stream, CUdeviceptr address, type value, unsigned flags) {          \
-    SIM_ENTER(name);                                                                                 \
-    return call(stream, per_thread, address, value, sizeof value, flags);                            \
+#define SIM_VALUE_ENTRY(name, call, type, per_thread)                                       \
+  SIM_API CUresult name(CUstream stream, CUdeviceptr address, type value, unsigned flags) { \
+    SIM_ENTER(name);                                                                        \
+    return call(stream, per_thread, address, value, sizeof value, flags);                   \
   }
-#define SIM_VALUE(name, call, type)                \
-  SIM_VALUE_ENTRY(name, call, type, false)         \
-  SIM_VALUE_ENTRY(name##_ptsz, call, type, true)   \
-  SIM_VALUE_ENTRY(name##_v2, call, type, false)    \
+#define SIM_VALUE(name, call, type)              \
+  SIM_VALUE_ENTRY(name, call, type, false)       \
+  SIM_VALUE_ENTRY(name##_ptsz, call, type, true) \
+  SIM_VALUE_ENTRY(name##_v2, call, type, false)  \
   SIM_VALUE_ENTRY(name##_v2_ptsz, call, type, true)
 
 SIM_VALUE(cuStreamWaitValue32, wait_value, cuuint32_t)

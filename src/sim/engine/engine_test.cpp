@@ -14,7 +14,8 @@ struct World {
   explicit World(const Profile& profile) : state(make_state(profile, kStart)), engine(*state) {}
 
   std::uint32_t context(std::int32_t pid, std::uint32_t device = 0) {
-    const std::uint32_t process = engine.open_process({.pid = pid, .pid_namespace = 0, .start_time = 0, .comm = "test"});
+    const std::uint32_t process =
+        engine.open_process({.pid = pid, .pid_namespace = 0, .start_time = 0, .comm = "test"});
     return engine.create_context(process, device);
   }
   std::uint64_t launch(std::uint32_t stream, std::uint64_t duration_ns, std::uint64_t at_ns, std::uint32_t sms = 132) {
@@ -60,7 +61,8 @@ TEST(Engine, looking_more_often_changes_nothing) {
       const auto context = world->context(c + 1);
       auto& stream = streams[world == &often][c];
       stream = world->engine.create_stream(context, StreamKind::blocking);
-      for (int k = 0; k < 200; ++k) ASSERT_NE(world->launch(stream, (20 + 37 * c) * kUs, kStart + k * 90 * kUs + c), 0u);
+      for (int k = 0; k < 200; ++k)
+        ASSERT_NE(world->launch(stream, (20 + 37 * c) * kUs, kStart + k * 90 * kUs + c), 0u);
     }
   }
   for (std::uint64_t t = 0; t <= 60 * kMs; t += 7'919) often.engine.advance(kStart + t);
@@ -193,7 +195,8 @@ TEST(Engine, a_stream_waits_for_the_record_that_was_asked_for_before_the_wait) {
   EXPECT_EQ(world.engine.completed(second), 2u);
 }
 
-std::uint64_t launch_flag(World& world, std::uint32_t stream, std::uint32_t wait, std::uint32_t set, std::uint32_t sms = 1) {
+std::uint64_t launch_flag(World& world, std::uint32_t stream, std::uint32_t wait, std::uint32_t set,
+                          std::uint32_t sms = 1) {
   Command command;
   command.submit_ns = world.engine.now_ns();
   command.order = ++world.order;
@@ -271,7 +274,7 @@ TEST(Engine, a_stream_waits_for_a_word_by_each_comparison_and_width) {
   const Case cases[] = {{kFlagAtLeast, 5, 4, 6},
                         {kFlagAtLeast, 2, 0xfffffffe, 3},  // cyclic: -2 is less than 2
                         {kFlagEqual, 7, 8, 7},
-                        {kFlagEqual, 7, 6, 0x100000007},   // only 32 bits count
+                        {kFlagEqual, 7, 6, 0x100000007},  // only 32 bits count
                         {kFlagEqual | kFlagWide, 0x100000007, 7, 0x100000007},
                         {kFlagAtLeast | kFlagWide, 0x100000000, 0xffffffff, 0x100000001},
                         {kFlagAnd, 6, 8, 2},
@@ -347,7 +350,8 @@ TEST(Engine, histories_add_up_to_held_time_in_every_window) {
   world.engine.advance(kStart + 1'000 * kMs);
   const auto& history = world.state->history[world.state->contexts[context].account];
   std::uint64_t sum = 0;
-  for (std::uint64_t i = kStart / kBucketNs; i < (kStart + 1'000 * kMs) / kBucketNs; ++i) sum += held_in_bucket(history, i);
+  for (std::uint64_t i = kStart / kBucketNs; i < (kStart + 1'000 * kMs) / kBucketNs; ++i)
+    sum += held_in_bucket(history, i);
   EXPECT_EQ(sum, world.account_of(context).held_ns);
   EXPECT_EQ(sum, 300 * kMs);
 }
@@ -357,7 +361,8 @@ TEST(Engine, a_prediction_is_exact_for_a_stream_that_is_alone_and_never_late_for
   std::uint32_t streams[3];
   for (int i = 0; i < 3; ++i) {
     streams[i] = world.engine.create_stream(world.context(i + 1), StreamKind::blocking);
-    for (int k = 0; k < 40; ++k) world.launch(streams[i], (100 + 150 * static_cast<std::uint64_t>(i)) * kUs, kStart + k * 10);
+    for (int k = 0; k < 40; ++k)
+      world.launch(streams[i], (100 + 150 * static_cast<std::uint64_t>(i)) * kUs, kStart + k * 10);
     if (i == 0) {
       world.engine.advance(kStart);
       EXPECT_EQ(world.engine.earliest_finish_ns(streams[0], 40), kStart + submit_of(world) + 4 * kMs);

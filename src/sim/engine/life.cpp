@@ -11,8 +11,13 @@ std::uint32_t Engine::open_process(const ProcessIdentity& identity) {
     if (state_->processes[p].used) continue;
     Process& process = change(state_->processes[p]);
     const std::uint32_t generation = process.generation + 1;
-    process = {.used = 1, .generation = generation, .pid = identity.pid, .image = identity.image,
-               .pid_namespace = identity.pid_namespace, .start_time = identity.start_time, .comm = {}};
+    process = {.used = 1,
+               .generation = generation,
+               .pid = identity.pid,
+               .image = identity.image,
+               .pid_namespace = identity.pid_namespace,
+               .start_time = identity.start_time,
+               .comm = {}};
     identity.comm.copy(process.comm, sizeof process.comm - 1);
     commit();
     return p;
@@ -205,7 +210,8 @@ std::uint32_t Engine::create_event(std::uint32_t p, std::uint32_t device) {
 
 void Engine::destroy_event(std::uint32_t e) {
   const EventCell& cell = state_->events[e];
-  if (cell.requested.load(std::memory_order_relaxed) > cell.done.load(std::memory_order_relaxed)) change(cell.closing) = 1;
+  if (cell.requested.load(std::memory_order_relaxed) > cell.done.load(std::memory_order_relaxed))
+    change(cell.closing) = 1;
   else free_event(e);
   commit();
 }

@@ -1,6 +1,6 @@
 // What the owner of streams and events does without the node's lock, and the arithmetic of the profile.
-#include <algorithm>
 #include <sys/mman.h>
+#include <algorithm>
 
 #include "sim/engine.hpp"
 
@@ -85,8 +85,8 @@ EventReading read_event(const State& state, std::uint32_t event) {
 }
 
 std::uint64_t copy_ns(const Profile& profile, CommandKind kind, std::uint64_t bytes) {
-  const std::uint64_t rate =
-      std::max<std::uint64_t>(kind == CommandKind::copy_on_device ? profile.device_copy_bytes_per_s : profile.host_copy_bytes_per_s, 1);
+  const std::uint64_t rate = std::max<std::uint64_t>(
+      kind == CommandKind::copy_on_device ? profile.device_copy_bytes_per_s : profile.host_copy_bytes_per_s, 1);
   if (bytes == 0) return 0;
   const auto ns = static_cast<unsigned __int128>(bytes) * 1'000'000'000u / rate;
   return std::max<std::uint64_t>(1'000, static_cast<std::uint64_t>(ns));

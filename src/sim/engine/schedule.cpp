@@ -78,7 +78,8 @@ void Engine::finish_kernel(std::uint32_t s) {
   context.sms_used -= stream.sms;
   ++change(state_->accounts[context.account].kernels);
   complete(s);
-  if (command.set_flag != kNone) write_flag(command.set_flag, (state_->flags[command.set_flag].value & ~0xffffffffull) | 1);
+  if (command.set_flag != kNone)
+    write_flag(command.set_flag, (state_->flags[command.set_flag].value & ~0xffffffffull) | 1);
 }
 
 void Engine::complete(std::uint32_t s) {

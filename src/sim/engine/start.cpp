@@ -13,7 +13,8 @@ std::uint32_t engine_of(CommandKind kind) {
 }
 
 bool is_copy(CommandKind kind) {
-  return kind == CommandKind::copy_to_device || kind == CommandKind::copy_to_host || kind == CommandKind::copy_on_device;
+  return kind == CommandKind::copy_to_device || kind == CommandKind::copy_to_host ||
+         kind == CommandKind::copy_on_device;
 }
 
 }  // namespace
@@ -70,7 +71,8 @@ bool Engine::flag_satisfied(const Command& command) const {
     case kFlagAnd: return (flag & value) != 0;
     case kFlagNor: return (~(flag | value) & mask) != 0;
     default:  // cyclic, as counters that wrap need it
-      return wide ? static_cast<std::int64_t>(flag - value) >= 0 : static_cast<std::int32_t>(static_cast<std::uint32_t>(flag - value)) >= 0;
+      return wide ? static_cast<std::int64_t>(flag - value) >= 0
+                  : static_cast<std::int32_t>(static_cast<std::uint32_t>(flag - value)) >= 0;
   }
 }
 
@@ -101,7 +103,8 @@ bool Engine::runnable(std::uint32_t c) const {
 
 void Engine::execute_record(const Command& command) {
   const EventCell& cell = state_->events[command.event];
-  if (cell.generation != command.event_generation || cell.done.load(std::memory_order_relaxed) >= command.amount) return;
+  if (cell.generation != command.event_generation || cell.done.load(std::memory_order_relaxed) >= command.amount)
+    return;
   // Readers look at `done` without the lock: the time must be there first.
   change(cell.done_ns).store(state_->now_ns, std::memory_order_release);
   change(cell.done).store(command.amount, std::memory_order_release);
@@ -124,8 +127,10 @@ bool Engine::step_instant(std::uint32_t s, const Command& command) {
   switch (command.kind) {
     case CommandKind::record: execute_record(command); break;
     case CommandKind::set_flag: {
-      const std::uint64_t kept = command.detail & kFlagWide ? 0 : state_->flags[command.set_flag].value & ~0xffffffffull;
-      write_flag(command.set_flag, kept | (command.detail & kFlagWide ? command.amount : static_cast<std::uint32_t>(command.amount)));
+      const std::uint64_t kept =
+          command.detail & kFlagWide ? 0 : state_->flags[command.set_flag].value & ~0xffffffffull;
+      write_flag(command.set_flag,
+                 kept | (command.detail & kFlagWide ? command.amount : static_cast<std::uint32_t>(command.amount)));
       break;
     }
     case CommandKind::host_function: {

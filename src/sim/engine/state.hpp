@@ -18,7 +18,8 @@ inline constexpr std::uint32_t kNone = ~0u;
 inline constexpr std::uint64_t kNever = ~0ull;
 
 inline constexpr std::uint32_t kMostProcesses = 256;
-inline constexpr std::uint32_t kMostAccounts = 640;  // per (process, device); the dead stay listed until theirs are needed
+inline constexpr std::uint32_t kMostAccounts =
+    640;  // per (process, device); the dead stay listed until theirs are needed
 inline constexpr std::uint32_t kMostContexts = 512;
 inline constexpr std::uint32_t kMostStreams = 2048;
 inline constexpr std::uint32_t kMostEvents = 32768;
@@ -36,7 +37,7 @@ enum class CommandKind : std::uint32_t {
   wait_event,
   host_function,  // holds the stream until Engine::host_done
   set_flag,       // cuStreamWriteValue: writes `amount`, `detail` says how wide
-  wait_flag,      // cuStreamWaitValue: holds the stream, occupies nothing; compares the flag with `amount` as `detail` says
+  wait_flag,  // cuStreamWaitValue: holds the stream, occupies nothing; compares the flag with `amount` as `detail` says
 };
 
 // `detail` of set_flag and wait_flag: all 64 bits count, else the lower 32; and the comparison (cuda.h: CU_STREAM_WAIT_VALUE_*).
@@ -45,12 +46,12 @@ inline constexpr std::uint64_t kFlagAtLeast = 0, kFlagEqual = 1, kFlagAnd = 2, k
 
 // One entry of a stream's queue.
 struct alignas(64) Command {
-  std::uint64_t submit_ns = 0;    // node time of the call
-  std::uint64_t order = 0;        // place among all commands of the context, from 1; legacy-stream rules compare it
-  std::uint64_t amount = 0;       // kernel: duration in ns; copies: bytes; record and wait_event: the record's number
+  std::uint64_t submit_ns = 0;  // node time of the call
+  std::uint64_t order = 0;      // place among all commands of the context, from 1; legacy-stream rules compare it
+  std::uint64_t amount = 0;     // kernel: duration in ns; copies: bytes; record and wait_event: the record's number
   CommandKind kind = CommandKind::kernel;
-  std::uint32_t sms = 1;          // kernel: SMs it occupies, 1..the device's
-  std::uint32_t event = kNone;    // record, wait_event
+  std::uint32_t sms = 1;        // kernel: SMs it occupies, 1..the device's
+  std::uint32_t event = kNone;  // record, wait_event
   std::uint32_t event_generation = 0;
   std::uint32_t wait_flag = kNone;  // kernel: spins until this flag is not 0
   std::uint32_t set_flag = kNone;   // kernel: sets this flag when it ends
@@ -64,7 +65,7 @@ inline constexpr std::uint32_t kRingPlaces = 2 * kRingCommands;
 struct Ring {
   std::atomic<std::uint64_t> tail;  // owner: commands pushed since the stream's birth
   std::uint64_t pad[7];
-  Command commands[kRingPlaces];    // owner
+  Command commands[kRingPlaces];  // owner
 };
 
 enum class StreamKind : std::uint32_t { unused, legacy, blocking, non_blocking };
@@ -73,14 +74,14 @@ enum class Phase : std::uint32_t { idle, kernel, copy, host };
 struct alignas(64) Stream {
   StreamKind kind;
   std::uint32_t context;
-  std::uint64_t head;        // commands completed since the stream's birth
-  Phase phase;               // of the command at head
-  std::uint32_t sms;         // held while phase is kernel
-  std::uint64_t end_ns;      // of a copy, and of a kernel whose context has its slice; else what remains; kNever: it spins
-  std::uint64_t free_ns;     // when the command before head completed
-  std::uint32_t closing;     // destroyed by its owner; goes when its queue is empty
-  std::uint32_t engine;      // copy engine while phase is copy
-  std::uint64_t phase_ns;    // when the present phase began
+  std::uint64_t head;     // commands completed since the stream's birth
+  Phase phase;            // of the command at head
+  std::uint32_t sms;      // held while phase is kernel
+  std::uint64_t end_ns;   // of a copy, and of a kernel whose context has its slice; else what remains; kNever: it spins
+  std::uint64_t free_ns;  // when the command before head completed
+  std::uint32_t closing;  // destroyed by its owner; goes when its queue is empty
+  std::uint32_t engine;   // copy engine while phase is copy
+  std::uint64_t phase_ns;  // when the present phase began
 };
 
 struct Context {
@@ -88,12 +89,12 @@ struct Context {
   std::uint32_t process;
   std::uint32_t device;
   std::uint32_t account;
-  std::uint32_t resident;     // kernels running (or paused by the slice)
+  std::uint32_t resident;  // kernels running (or paused by the slice)
   std::uint32_t sms_used;
-  std::uint32_t spinning;     // of the resident, how many wait for a flag
-  std::uint32_t legacy;       // its legacy default stream
-  std::uint64_t last_active;  // turn number of its last slice, for round robin
-  std::uint32_t first_stream; // list through StreamLink::next
+  std::uint32_t spinning;      // of the resident, how many wait for a flag
+  std::uint32_t legacy;        // its legacy default stream
+  std::uint64_t last_active;   // turn number of its last slice, for round robin
+  std::uint32_t first_stream;  // list through StreamLink::next
   std::uint32_t stream_count;
 };
 
@@ -120,24 +121,24 @@ struct Device {
   std::uint64_t slice_end_ns;
   std::uint64_t turn;
   std::uint32_t copying[kCopyEngines];  // stream, or kNone
-  std::uint32_t lost;          // a fault: everything answers DEVICE_UNAVAILABLE
-  std::uint64_t busy_ns;       // any kernel running
-  std::uint64_t bytes;         // taken by all processes, contexts included
+  std::uint32_t lost;                   // a fault: everything answers DEVICE_UNAVAILABLE
+  std::uint64_t busy_ns;                // any kernel running
+  std::uint64_t bytes;                  // taken by all processes, contexts included
 };
 
 struct Process {
   std::uint32_t used;
   std::uint32_t generation;  // raised at each birth in this slot
   std::int32_t pid;
-  std::uint32_t image;       // tells what exec made of a pid from what it was before
+  std::uint32_t image;          // tells what exec made of a pid from what it was before
   std::uint64_t pid_namespace;  // inode; 0 where unknown
   std::uint64_t start_time;     // field 22 of /proc/PID/stat; 0 where unknown
   char comm[16];
 };
 
 struct Account {
-  std::uint32_t used;       // 0 free, 1 the process lives, 2 it is dead and listed
-  std::uint32_t process;    // slot, while it lives
+  std::uint32_t used;     // 0 free, 1 the process lives, 2 it is dead and listed
+  std::uint32_t process;  // slot, while it lives
   std::uint32_t device;
   std::int32_t pid;
   std::uint64_t pid_namespace;
@@ -148,16 +149,17 @@ struct Account {
   std::uint64_t birth_ns, death_ns;
   std::uint64_t bytes, peak_bytes;  // allocations; contexts apart
   std::uint64_t context_bytes;
-  std::uint64_t held_ns;            // union over its contexts of "a kernel runs"
-  std::uint64_t sm_ns_sms;          // sum of SMs x ns
+  std::uint64_t held_ns;    // union over its contexts of "a kernel runs"
+  std::uint64_t sm_ns_sms;  // sum of SMs x ns
   std::uint64_t copy_ns;
-  std::uint64_t kernels;            // completed
-  std::uint64_t spin_ns;            // part of held in which only spinning kernels ran
+  std::uint64_t kernels;  // completed
+  std::uint64_t spin_ns;  // part of held in which only spinning kernels ran
 };
 
 // Owner: calls that the process made, by device.
 struct alignas(64) Counters {
-  std::atomic<std::uint64_t> launches, records, event_queries, stream_queries, synchronisations, elapsed_times, copies, allocations;
+  std::atomic<std::uint64_t> launches, records, event_queries, stream_queries, synchronisations, elapsed_times, copies,
+      allocations;
 };
 
 struct Bucket {
@@ -178,7 +180,7 @@ struct EventCell {
   std::uint32_t device;
   std::atomic<std::uint64_t> producer_number;  // owner: the last record's place in its stream, to predict
   std::atomic<std::uint32_t> producer;         // owner: that stream
-  std::uint32_t closing;                 // destroyed while a record is under way
+  std::uint32_t closing;                       // destroyed while a record is under way
 };
 
 // A word that kernels and streams wait for: node-wide (process kNone, key < 2^32) or a device address of one process. Kernels
@@ -195,11 +197,11 @@ struct Flag {
 };
 
 struct State {
-  std::uint64_t now_ns;       // everything up to here has happened
+  std::uint64_t now_ns;  // everything up to here has happened
   std::uint32_t device_count;
-  std::uint32_t hint_event;   // where to look for a free slot
-  std::uint32_t event_limit, context_limit;             // no used slot at or above
-  std::uint64_t changes;      // grows when something that waiters cannot predict happened: a flag, a host function, a death
+  std::uint32_t hint_event;                  // where to look for a free slot
+  std::uint32_t event_limit, context_limit;  // no used slot at or above
+  std::uint64_t changes;  // grows when something that waiters cannot predict happened: a flag, a host function, a death
   Profile profile;
   Device devices[kMostDevices];
   Process processes[kMostProcesses];

@@ -29,14 +29,14 @@ class ShortLock {
 struct Bracket {
   static constexpr std::uint32_t kFunctions = 4;
   abi::CUevent start = nullptr, end = nullptr;
-  std::int64_t opened_ns = 0;   // host time when the start event had been submitted
-  std::int64_t first_ns = 0;    // host time when the first launch had been submitted
-  std::int64_t closed_ns = 0;   // host time when the end event had been submitted
-  std::int64_t charged_ns = 0;  // GPU time the account has been charged for it so far
-  std::int64_t expected_ns = 0; // what its launches were estimated at
-  std::int64_t fresh_ns = 0;    // what it has covered while it still ran
+  std::int64_t opened_ns = 0;    // host time when the start event had been submitted
+  std::int64_t first_ns = 0;     // host time when the first launch had been submitted
+  std::int64_t closed_ns = 0;    // host time when the end event had been submitted
+  std::int64_t charged_ns = 0;   // GPU time the account has been charged for it so far
+  std::int64_t expected_ns = 0;  // what its launches were estimated at
+  std::int64_t fresh_ns = 0;     // what it has covered while it still ran
   std::int64_t covered_until_ns = 0;
-  std::int32_t beside = 1;      // streams of the process that had work when it closed, its own included
+  std::int32_t beside = 1;  // streams of the process that had work when it closed, its own included
   std::uint32_t launches = 0;
   std::uint32_t function_count = 0;
   std::array<std::uint64_t, kFunctions> functions{};
@@ -50,7 +50,7 @@ struct ContextMeter {
   ledger::ComputeAccount* account = nullptr;
   Pace* pace = nullptr;
   ClockMap clock;
-  abi::CUevent anchor = nullptr;    // the event that times are counted from; gpu_base_ns is its own
+  abi::CUevent anchor = nullptr;  // the event that times are counted from; gpu_base_ns is its own
   std::int64_t gpu_base_ns = 0;
   static constexpr std::uint32_t kPool = 512;
   ShortLock pool_lock;
@@ -61,12 +61,12 @@ struct ContextMeter {
 struct alignas(64) StreamMeter {
   static constexpr std::uint32_t kClosed = 16;  // unsettled brackets; with all in use the open one goes on
   // The launch path's own line.
-  std::atomic<std::int64_t> spent_ns{0};        // by the launches of the open bracket, at their estimates
-  std::atomic<std::uint32_t> launches{0};       // of the open bracket
-  std::atomic<std::uint64_t> function{0};       // of the last launch
+  std::atomic<std::int64_t> spent_ns{0};   // by the launches of the open bracket, at their estimates
+  std::atomic<std::uint32_t> launches{0};  // of the open bracket
+  std::atomic<std::uint64_t> function{0};  // of the last launch
   std::atomic<bool> open{false};
   std::atomic<bool> used{false};
-  std::atomic<std::int32_t> unsettled{0};       // brackets, the open one included
+  std::atomic<std::int32_t> unsettled{0};  // brackets, the open one included
   // Under `lock`.
   alignas(64) ShortLock lock;
   abi::CUstream handle = nullptr;
@@ -76,11 +76,11 @@ struct alignas(64) StreamMeter {
   Bracket bracket;
   std::int64_t quantum_ns = 1'000'000;
   std::int64_t last_open_ns = 0;
-  std::uint32_t thin_brackets = 0;   // in a row; now and then one launch is measured alone
+  std::uint32_t thin_brackets = 0;  // in a row; now and then one launch is measured alone
   std::array<Bracket, kClosed> closed{};
   std::atomic<std::uint32_t> head{0}, tail{0};
   // The settler's.
-  std::int64_t last_end_ns = 0;      // GPU time of the last settled end
+  std::int64_t last_end_ns = 0;  // GPU time of the last settled end
   std::int64_t next_look_ns = 0;
   std::int64_t looks = 0;
   std::uint32_t seen_launches = 0;

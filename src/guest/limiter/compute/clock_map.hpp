@@ -1,9 +1,12 @@
 // GPU event time -> host time, for one context. No call reads both clocks at once, but an event never fires before it
-// was submitted: the largest (submit - event time) seen lately is the closest lower bound of the offset. A start event
-// on an idle stream fires within a few microseconds, so the bound is tight and its error the same in every process.
+// was submitted: each (submit - event time) is a lower bound of the offset. Other work on the GPU delays most starts, so
+// one bound says little; the lowest line above the best bounds of the last seconds is the offset and its drift. It is
+// the same in every process, whatever kept the GPU: intervals of two processes abut where they did on the GPU.
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace headgate::limiter {
@@ -17,18 +20,21 @@ class ClockMap {
     if (!started_) {
       started_ = true;
       offset_ns_ = host_ns - gpu_ns;
-      reference_ns_ = window_ns_ = gpu_ns;
-      return;
+      reference_ns_ = gpu_ns;
+      window_ns_ = gpu_ns;
     }
     const std::int64_t late = host_ns - gpu_ns - offset(gpu_ns);
+    if (late > best_late_ns_) {
+      best_late_ns_ = late;
+      best_ = {gpu_ns, host_ns - gpu_ns};
+    }
     if (late > 0) {
       offset_ns_ += late;
-      moved_ns_ += late;
-      best_ns_ = 0;
-    } else {
-      best_ns_ = std::max(best_ns_, late);
+      best_late_ns_ = 0;
     }
-    if (++seen_ >= kWindowEvents && gpu_ns - window_ns_ >= kWindowNs) end_window(gpu_ns);
+    ++seen_;
+    const bool young = points_ < kYoung && gpu_ns - window_ns_ >= kYoungNs;
+    if (seen_ >= kWindowEvents && (young || gpu_ns - window_ns_ >= kWindowNs)) end_window(gpu_ns);
   }
 
   // An event that fired at gpu_ns was seen done at host_ns: the offset cannot be larger.
@@ -36,43 +42,76 @@ class ClockMap {
     const std::int64_t early = host_ns - gpu_ns - offset(gpu_ns);
     if (!started_ || early >= 0) return;
     offset_ns_ += early;
-    moved_ns_ = 0;
-    window_ns_ = gpu_ns;
+    points_ = 0;
+    begin_window(gpu_ns);
   }
 
  private:
-  static constexpr std::int64_t kWindowNs = 128'000'000;
+  static constexpr std::int64_t kWindowNs = 128'000'000, kYoungNs = 16'000'000;
   static constexpr std::int64_t kWindowEvents = 8;
-  static constexpr std::int64_t kMostDriftNs = kWindowNs / 10'000;  // 100 parts in a million
-  static constexpr std::int64_t kNoneSeen = -1'000'000'000;
+  static constexpr std::uint32_t kPoints = 32, kYoung = 8;
+  static constexpr std::int64_t kFarNs =
+      kWindowNs / 10'000;  // 100 parts in a million of drift, no crystal is further off
+  static constexpr double kMostDrift = 1e-4;
+  static constexpr std::int64_t kNoneSeen = -1'000'000'000'000'000;
+
+  struct Point {
+    std::int64_t gpu_ns = 0, offset_ns = 0;
+  };
 
   std::int64_t offset(std::int64_t gpu_ns) const {
     return offset_ns_ + static_cast<std::int64_t>(drift_ * static_cast<double>(gpu_ns - reference_ns_));
   }
+  void begin_window(std::int64_t gpu_ns) {
+    window_ns_ = gpu_ns;
+    best_late_ns_ = kNoneSeen;
+    seen_ = 0;
+  }
   void end_window(std::int64_t gpu_ns) {
-    offset_ns_ = offset(gpu_ns);
-    reference_ns_ = gpu_ns;
     // A GPU that others kept busy delayed every start of this window: that says nothing about the clocks.
-    if (best_ns_ > -kMostDriftNs) {
-      offset_ns_ += best_ns_;
-      moved_ns_ += best_ns_;
-    } else if (moved_ns_ == 0) {
-      window_ns_ = gpu_ns;
-      best_ns_ = kNoneSeen;
-      seen_ = 0;
-      return;
+    if (best_late_ns_ > -kFarNs) {
+      if (points_ == kPoints) {
+        for (std::uint32_t i = 1; i < kPoints; ++i) known_[i - 1] = known_[i];
+        --points_;
+      }
+      known_[points_++] = best_;
+      fit();
     }
-    const double slope = static_cast<double>(moved_ns_) / static_cast<double>(gpu_ns - window_ns_);
-    drift_ = std::clamp(drift_ + slope / 4, -1e-4, 1e-4);  // no crystal is further off
-    reference_ns_ = window_ns_ = gpu_ns;
-    best_ns_ = kNoneSeen;
-    moved_ns_ = seen_ = 0;
+    begin_window(gpu_ns);
+  }
+  // How high over `middle` a line of this drift must pass to have no bound above it.
+  double height(double drift, const Point& middle) const {
+    double most = -1e18;
+    for (std::uint32_t i = 0; i < points_; ++i) {
+      const double at = static_cast<double>(known_[i].gpu_ns - middle.gpu_ns);
+      most = std::max(most, static_cast<double>(known_[i].offset_ns - middle.offset_ns) - drift * at);
+    }
+    return most;
+  }
+  void fit() {
+    if (points_ < 2) return;
+    Point middle = known_[0];
+    double sum = 0;
+    for (std::uint32_t i = 0; i < points_; ++i) sum += static_cast<double>(known_[i].gpu_ns - known_[0].gpu_ns);
+    middle.gpu_ns += static_cast<std::int64_t>(sum / points_);
+    double low = -kMostDrift, high = kMostDrift;  // the height is convex in the drift
+    for (int step = 0; step < 40; ++step) {
+      const double third = (high - low) / 3;
+      if (height(low + third, middle) <= height(high - third, middle)) high -= third;
+      else low += third;
+    }
+    drift_ = (low + high) / 2;
+    reference_ns_ = middle.gpu_ns;
+    offset_ns_ = middle.offset_ns + static_cast<std::int64_t>(height(drift_, middle));
   }
 
   bool started_ = false;
   double drift_ = 0;  // host ns a GPU ns, less one
   std::int64_t offset_ns_ = 0, reference_ns_ = 0;
-  std::int64_t window_ns_ = 0, best_ns_ = kNoneSeen, moved_ns_ = 0, seen_ = 0;
+  std::int64_t window_ns_ = 0, best_late_ns_ = kNoneSeen, seen_ = 0;
+  Point best_;
+  std::uint32_t points_ = 0;
+  std::array<Point, kPoints> known_{};  // the best bound of each window
 };
 
 }  // namespace headgate::limiter

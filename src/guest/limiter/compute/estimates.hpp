@@ -29,17 +29,32 @@ class Estimates {
     return known == 0 ? kUnknownCommandNs : known;
   }
 
+  // Whether single launches of it differ so much that its mean says little about the next.
+  bool uneven(std::uint64_t key) const {
+    const Entry& entry = entries_[slot_of(key)];
+    return entry.key.load(std::memory_order_relaxed) == key &&
+           2 * entry.spread_ns.load(std::memory_order_relaxed) > entry.mean_ns.load(std::memory_order_relaxed);
+  }
+
   // One more measurement of it.
   void learn(std::uint64_t key, std::int64_t measured_ns) {
     const std::int64_t mean = known_ns(key);
-    if (mean == 0) set(key, measured_ns);
-    else set(key, mean + (measured_ns - mean) / 8);
+    if (mean == 0) {
+      entries_[slot_of(key)].spread_ns.store(0, std::memory_order_relaxed);
+      return set(key, measured_ns);
+    }
+    const std::int64_t off = measured_ns < mean ? mean - measured_ns : measured_ns - mean;
+    std::atomic<std::int64_t>& spread = entries_[slot_of(key)].spread_ns;
+    const std::int64_t before = spread.load(std::memory_order_relaxed);
+    spread.store(before + (off - before) / 8, std::memory_order_relaxed);
+    set(key, mean + (measured_ns - mean) / 8);
   }
 
  private:
   struct Entry {
     std::atomic<std::uint64_t> key;
     std::atomic<std::int64_t> mean_ns;
+    std::atomic<std::int64_t> spread_ns;  // mean distance from the mean
   };
   void set(std::uint64_t key, std::int64_t mean_ns) {
     Entry& entry = entries_[slot_of(key)];

@@ -10,10 +10,12 @@ namespace ledger = headgate::ledger;
 
 namespace {
 
+constexpr std::int64_t kUnboundQuantumNs = 4'000'000;
+
 struct Launch {
   std::uint64_t function;  // what the estimate is kept by: a kernel or a graph
   CUstream stream;
-  bool chained = false;    // carries the programmatic-dependent-launch attribute
+  bool chained = false;  // carries the programmatic-dependent-launch attribute
   bool graph = false;
 };
 
@@ -25,6 +27,23 @@ bool capturing(CUstream stream) {
   return driver.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+// A share on several GPUs is gated on all of them together, or one rank spins through its time for a rank that is shut out.
+// How long until the others that this process works on are paid for; never more than the patience of one launch.
+std::int64_t gang_wait_ns(const ContextMeter& context, std::int64_t asked_ns) {
+  if (metered.device_count == 1) return 0;
+  const std::int64_t now_ns = port.now_ns();
+  if (now_ns - asked_ns >= kPatienceNs) return 0;
+  std::int64_t wait_ns = 0;
+  for (std::uint32_t d = 0; d < metered.device_count; ++d) {
+    if (d == context.device || metered.paces[d].busy_streams.load(std::memory_order_relaxed) == 0) continue;
+    const std::int64_t ahead_ns = session.usage->compute[d].paid_until_ns.load(std::memory_order_relaxed) - now_ns;
+    wait_ns = ahead_ns > wait_ns ? ahead_ns : wait_ns;
+  }
+  const std::int64_t patience_ns = asked_ns + kPatienceNs - now_ns;
+  const std::int64_t most_ns = patience_ns < kLongestSleepNs ? patience_ns : kLongestSleepNs;
+  return wait_ns < most_ns ? wait_ns : most_ns;
+}
+
 // Holds the stream's lock on return: the launch is paid for, a bracket is open.
 bool pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns, bool alone) {
   ContextMeter& context = *stream.context;
@@ -32,11 +51,20 @@ bool pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns, b
   bool waited = false;
   while (true) {
     stream.lock.lock(pause_thread);
+    tell_lane(stream, true);
     if (!stream.used.load() || context.failed.load()) return false;
-    const std::int64_t wait_ns = meter.pass(stream, launch.function, est_ns, alone, launch.chained, asked_ns);
-    if (wait_ns == 0) break;
+    const bool was_full = meter.full(stream, launch.chained);
+    std::int64_t wait_ns = gang_wait_ns(context, asked_ns);
+    if (wait_ns != 0) meter.close(stream);
+    else wait_ns = meter.pass(stream, launch.function, est_ns, alone, launch.chained, asked_ns);
+    if (wait_ns == 0) {
+      // Where nobody waits, longer brackets cost nobody anything and ask the driver less.
+      if (was_full && !waited && stream.quantum_ns < kUnboundQuantumNs) stream.quantum_ns *= 2;
+      break;
+    }
+    if (stream.quantum_ns > kQuantumNs) stream.quantum_ns /= 2;
     stream.lock.unlock();
-    meter.close_all({metered.streams.data(), metered.stream_limit.load()}, context, stream, pause_thread);
+    close_others(stream);
     wake_settler();
     waited = true;
     wait_at_gate(context.device, wait_ns);
@@ -51,14 +79,16 @@ bool pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns, b
     account.throttled_launches.fetch_add(1, std::memory_order_relaxed);
     timespec now;
     ::clock_gettime(CLOCK_REALTIME, &now);
-    account.last_throttle_ns.store(static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
-                                   static_cast<std::uint64_t>(now.tv_nsec), std::memory_order_relaxed);
+    account.last_throttle_ns.store(
+        static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec),
+        std::memory_order_relaxed);
   }
   return true;
 }
 
 template <typename Call>
 [[gnu::noinline]] CUresult slow(const Launch& launch, const Call& call) {
+  const std::uint32_t epoch = metered.lane_epoch.load();
   if (capturing(launch.stream)) return call();
   StreamMeter* stream = find_stream(launch.stream);
   if (stream == nullptr) return call();
@@ -72,30 +102,22 @@ template <typename Call>
     stream->lock.unlock();
     return call();
   }
-  if (stream->legacy) metered.legacy_open.store(1);
+  if (stream->legacy && metered.legacy_open.exchange(1) == 0) move_lane_epoch();
   const CUresult result = call();
   meter.launched(*stream, alone);
+  if (!alone && metered.captures.load() == 0) give_lane(*stream, launch.stream, launch.function, epoch);
+  if (!stream->open.load(std::memory_order_relaxed)) empty_pocket(*stream->context);
   stream->lock.unlock();
   wake_settler();
   return result;
 }
 
-// No lock, system call, clock, query or allocation while credit lasts.
+// No lock, system call, clock, query, allocation or atomic read-modify-write while the lane has credit.
 template <typename Call>
 inline CUresult governed(const Launch& launch, const Call& call) {
+  if (lane_passes(launch.stream, launch.function)) [[likely]]
+    return call();
   if (!concerned()) return call();
-  if (metered.captures.load(std::memory_order_relaxed) == 0) [[likely]] {
-    StreamMeter* stream = find_stream(launch.stream);
-    if (stream != nullptr && stream->open.load(std::memory_order_relaxed) &&
-        stream->function.load(std::memory_order_relaxed) == launch.function && !metered.legacy_open_elsewhere(*stream)) {
-      const std::int64_t est_ns = metered.estimates.known_ns(launch.function);
-      if (est_ns != 0 && est_ns < kAloneNs && !meter.full(*stream, launch.chained) && take_credit(*stream->context->pace, est_ns)) {
-        stream->spent_ns.store(stream->spent_ns.load(std::memory_order_relaxed) + est_ns, std::memory_order_relaxed);
-        stream->launches.store(stream->launches.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-        return call();
-      }
-    }
-  }
   return slow(launch, call);
 }
 
@@ -112,49 +134,58 @@ bool carries_pdl(const CUlaunchConfig* config) {
 
 }  // namespace
 
-#define HEADGATE_LAUNCH(name, launch, ...) \
-  { return governed(launch, [&]() __attribute__((always_inline)) { return forward(driver.name, __VA_ARGS__); }); }
+#define HEADGATE_LAUNCH(name, launch, ...)                                                                       \
+  {                                                                                                              \
+    return governed(launch, [&]() __attribute__((always_inline)) { return forward(driver.name, __VA_ARGS__); }); \
+  }
 
 HEADGATE_HOOK CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                                       unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra)
-HEADGATE_LAUNCH(cuLaunchKernel, (Launch{key(f), stream}), f, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra)
+    HEADGATE_LAUNCH(cuLaunchKernel, (Launch{key(f), stream}), f, gx, gy, gz, bx, by, bz, shared, stream, parameters,
+                    extra)
 
-HEADGATE_HOOK CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                                           unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra)
-HEADGATE_LAUNCH(cuLaunchKernel_ptsz, (Launch{key(f), per_thread(stream)}), f, gx, gy, gz, bx, by, bz, shared, stream,
-                parameters, extra)
+        HEADGATE_HOOK CUresult
+    cuLaunchKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                        unsigned shared, CUstream stream, void** parameters, void** extra)
+        HEADGATE_LAUNCH(cuLaunchKernel_ptsz, (Launch{key(f), per_thread(stream)}), f, gx, gy, gz, bx, by, bz, shared,
+                        stream, parameters, extra)
 
-HEADGATE_HOOK CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** parameters, void** extra)
-HEADGATE_LAUNCH(cuLaunchKernelEx, (Launch{key(f), config != nullptr ? config->hStream : nullptr, carries_pdl(config)}),
-                config, f, parameters, extra)
+            HEADGATE_HOOK CUresult
+    cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** parameters, void** extra)
+        HEADGATE_LAUNCH(cuLaunchKernelEx,
+                        (Launch{key(f), config != nullptr ? config->hStream : nullptr, carries_pdl(config)}), config, f,
+                        parameters, extra)
 
-HEADGATE_HOOK CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void** parameters, void** extra)
-HEADGATE_LAUNCH(cuLaunchKernelEx_ptsz,
-                (Launch{key(f), per_thread(config != nullptr ? config->hStream : nullptr), carries_pdl(config)}), config, f,
-                parameters, extra)
+            HEADGATE_HOOK CUresult
+    cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void** parameters, void** extra)
+        HEADGATE_LAUNCH(cuLaunchKernelEx_ptsz,
+                        (Launch{key(f), per_thread(config != nullptr ? config->hStream : nullptr),
+                                carries_pdl(config)}),
+                        config, f, parameters, extra)
 
-HEADGATE_HOOK CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                                                 unsigned by, unsigned bz, unsigned shared, CUstream stream,
-                                                 void** parameters)
-HEADGATE_LAUNCH(cuLaunchCooperativeKernel, (Launch{key(f), stream}), f, gx, gy, gz, bx, by, bz, shared, stream, parameters)
+            HEADGATE_HOOK CUresult
+    cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                              unsigned bz, unsigned shared, CUstream stream, void** parameters)
+        HEADGATE_LAUNCH(cuLaunchCooperativeKernel, (Launch{key(f), stream}), f, gx, gy, gz, bx, by, bz, shared, stream,
+                        parameters)
 
-HEADGATE_HOOK CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                                                      unsigned by, unsigned bz, unsigned shared, CUstream stream,
-                                                      void** parameters)
-HEADGATE_LAUNCH(cuLaunchCooperativeKernel_ptsz, (Launch{key(f), per_thread(stream)}), f, gx, gy, gz, bx, by, bz, shared,
-                stream, parameters)
+            HEADGATE_HOOK CUresult
+    cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                                   unsigned bz, unsigned shared, CUstream stream, void** parameters)
+        HEADGATE_LAUNCH(cuLaunchCooperativeKernel_ptsz, (Launch{key(f), per_thread(stream)}), f, gx, gy, gz, bx, by, bz,
+                        shared, stream, parameters)
 
-HEADGATE_HOOK CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream)
-HEADGATE_LAUNCH(cuGraphLaunch, (Launch{key(graph), stream, false, true}), graph, stream)
+            HEADGATE_HOOK CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream)
+                HEADGATE_LAUNCH(cuGraphLaunch, (Launch{key(graph), stream, false, true}), graph, stream)
 
-HEADGATE_HOOK CUresult cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream)
-HEADGATE_LAUNCH(cuGraphLaunch_ptsz, (Launch{key(graph), per_thread(stream), false, true}), graph, stream)
+                    HEADGATE_HOOK CUresult
+    cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream)
+        HEADGATE_LAUNCH(cuGraphLaunch_ptsz, (Launch{key(graph), per_thread(stream), false, true}), graph, stream)
 
-HEADGATE_HOOK CUresult cuLaunch(CUfunction f)
-HEADGATE_LAUNCH(cuLaunch, (Launch{key(f), nullptr}), f)
+            HEADGATE_HOOK CUresult cuLaunch(CUfunction f) HEADGATE_LAUNCH(cuLaunch, (Launch{key(f), nullptr}), f)
 
-HEADGATE_HOOK CUresult cuLaunchGrid(CUfunction f, int width, int height)
-HEADGATE_LAUNCH(cuLaunchGrid, (Launch{key(f), nullptr}), f, width, height)
+                HEADGATE_HOOK CUresult cuLaunchGrid(CUfunction f, int width, int height)
+                    HEADGATE_LAUNCH(cuLaunchGrid, (Launch{key(f), nullptr}), f, width, height)
 
-HEADGATE_HOOK CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream stream)
-HEADGATE_LAUNCH(cuLaunchGridAsync, (Launch{key(f), stream}), f, width, height, stream)
+                        HEADGATE_HOOK CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream stream)
+                            HEADGATE_LAUNCH(cuLaunchGridAsync, (Launch{key(f), stream}), f, width, height, stream)

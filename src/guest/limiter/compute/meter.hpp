@@ -25,16 +25,17 @@
 namespace headgate::limiter {
 
 inline constexpr std::int64_t kNothingOpen = std::numeric_limits<std::int64_t>::max();
-inline constexpr std::int64_t kAloneNs = 200'000;       // commands this long get a bracket each
+inline constexpr std::int64_t kAloneNs = 200'000;  // commands this long get a bracket each
 inline constexpr std::int64_t kQuantumNs = 1'000'000;
 inline constexpr std::int64_t kMostQuantumNs = 10'000'000;
 inline constexpr std::int64_t kLookNs = 50'000;
+inline constexpr std::int64_t kUnevenWaitNs = 300'000;  // between two tries of a launch whose length nobody can tell
 inline constexpr std::int64_t kIdleNs = 200'000;
-inline constexpr std::int64_t kBackToBackNs = 250;       // less than one step of the GPU's event clock
-inline constexpr std::int64_t kPromptNs = 5'000;         // a start event that fired so soon found its stream and the GPU idle
+inline constexpr std::int64_t kBackToBackNs = 250;  // less than one step of the GPU's event clock
+inline constexpr std::int64_t kPromptNs = 5'000;  // a start event that fired so soon found its stream and the GPU idle
 inline constexpr std::int64_t kThinTailNs = 20'000;
 inline constexpr std::int64_t kAnchorNs = 4'000'000'000;
-inline constexpr std::uint32_t kProbeEvery = 8;         // thin brackets between two that hold one launch
+inline constexpr std::uint32_t kProbeEvery = 8;  // thin brackets between two that hold one launch
 
 template <typename Port>
 class Meter {
@@ -61,7 +62,8 @@ class Meter {
       stream.quantum_ns = std::min(stream.quantum_ns * 2, kMostQuantumNs);
     stream.last_open_ns = bracket.opened_ns;
     context.pace->open.fetch_add(1, std::memory_order_relaxed);
-    if (stream.unsettled.fetch_add(1, std::memory_order_relaxed) == 0) context.pace->busy_streams.fetch_add(1, std::memory_order_relaxed);
+    if (stream.unsettled.fetch_add(1, std::memory_order_relaxed) == 0)
+      context.pace->busy_streams.fetch_add(1, std::memory_order_relaxed);
     stream.open.store(true, std::memory_order_release);
     if (context.pace->oldest_ns.load(std::memory_order_relaxed) == 0)
       context.pace->oldest_ns.store(bracket.opened_ns, std::memory_order_relaxed);
@@ -87,6 +89,7 @@ class Meter {
     if (!stream.open.load(std::memory_order_relaxed)) return;
     if (stream.bracket.first_ns == 0) stream.bracket.first_ns = port_.now_ns();
     const bool probe = stream.thin_brackets != 0 && stream.thin_brackets % kProbeEvery == 0;
+    if (probe) ++stream.thin_brackets;  // one is enough, however long its settlement takes
     if (alone || probe || stream.bracket.function_count == Bracket::kFunctions) close(stream);
   }
 
@@ -97,11 +100,14 @@ class Meter {
     ContextMeter& context = *stream.context;
     if (alone || full(stream, chained)) close(stream);
     if (!take_credit(*context.pace, est_ns)) {
-      const Admission admission = admit(*context.account, *context.pace, port_.ceiling_ppm(context), port_.now_ns(),
-                                        asked_ns, est_ns);
+      const Admission admission =
+          admit(*context.account, *context.pace, port_.ceiling_ppm(context), port_.now_ns(), asked_ns, est_ns);
       if (admission.wait_ns != 0) {
         close(stream);
-        return admission.wait_ns;
+        // What was charged for such a kernel may come back at any moment: its settlement wakes nobody.
+        if (context.pace->busy_streams.load(std::memory_order_relaxed) == 0 || !estimates_.uneven(function))
+          return admission.wait_ns;
+        return std::min(admission.wait_ns, std::max(kUnevenWaitNs, (port_.now_ns() - asked_ns) / 2));
       }
       if (admission.debt) context.account->passed_in_debt.fetch_add(1, std::memory_order_relaxed);
       context.pace->credit_ns.fetch_add(admission.credit_ns - est_ns, std::memory_order_relaxed);
@@ -188,7 +194,8 @@ class Meter {
       Bracket& bracket = stream.closed[head % StreamMeter::kClosed];
       if (stream.looks == 0) {
         stream.looks = 1;
-        stream.next_look_ns = std::max(bracket.opened_ns + bracket.expected_ns, bracket.closed_ns) + 10'000;
+        const std::int64_t expected_ns = uneven(bracket) ? 0 : bracket.expected_ns;
+        stream.next_look_ns = std::max(bracket.opened_ns + expected_ns, bracket.closed_ns) + 10'000;
       }
       if (now_ns < stream.next_look_ns) return stream.next_look_ns;
       const abi::CUresult answer = port_.query(bracket.end);
@@ -232,8 +239,13 @@ class Meter {
     const std::uint32_t head = stream.head.load(std::memory_order_relaxed);
     if (head != stream.tail.load(std::memory_order_acquire))
       mine->ns = std::min(mine->ns, stream.closed[head % StreamMeter::kClosed].opened_ns);
-    else if (stream.open.load(std::memory_order_acquire))
-      mine->ns = std::min(mine->ns, stream.last_open_ns);
+    else if (stream.open.load(std::memory_order_acquire)) mine->ns = std::min(mine->ns, stream.last_open_ns);
+  }
+
+  bool uneven(const Bracket& bracket) const {
+    for (std::uint32_t i = 0; i < bracket.function_count; ++i)
+      if (estimates_.uneven(bracket.functions[i])) return true;
+    return false;
   }
 
   static void lower(std::atomic<std::int64_t>& word, std::int64_t to) {
@@ -334,10 +346,11 @@ class Meter {
     const std::int64_t part = beside > 1 ? length / beside : (fresh + length) / 2;
     // Each kernel was as wrong as their sum, against the estimates of that time: corrections that overlap do not add up.
     for (std::uint32_t i = 0; i < bracket.function_count; ++i) {
-      const double ratio = static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(1, bracket.expected_ns));
-      const std::int64_t measured = bracket.function_count == 1
-                                        ? part / std::max(1u, bracket.launches)
-                                        : static_cast<std::int64_t>(static_cast<double>(bracket.estimates_ns[i]) * ratio);
+      const double ratio =
+          static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(1, bracket.expected_ns));
+      const std::int64_t measured =
+          bracket.function_count == 1 ? part / std::max(1u, bracket.launches)
+                                      : static_cast<std::int64_t>(static_cast<double>(bracket.estimates_ns[i]) * ratio);
       estimates_.learn(bracket.functions[i], measured);
     }
   }
@@ -349,7 +362,8 @@ class Meter {
 
   static void book(ContextMeter& context, std::int64_t fresh, bool estimated) {
     context.account->held_ns.fetch_add(static_cast<std::uint64_t>(fresh), std::memory_order_relaxed);
-    if (estimated) context.account->estimated_ns.fetch_add(static_cast<std::uint64_t>(fresh), std::memory_order_relaxed);
+    if (estimated)
+      context.account->estimated_ns.fetch_add(static_cast<std::uint64_t>(fresh), std::memory_order_relaxed);
   }
 
   // Times are counted from an event at most 4 s old: ElapsedTime answers a float of milliseconds.
@@ -400,8 +414,8 @@ class Meter {
     }
     if (now_ns - stream.seen_ns < kIdleNs) return stream.seen_ns + kIdleNs;
     if (!stream.lock.try_lock()) return now_ns + kIdleNs;
-    const abi::CUresult answer = stream.open.load() ? port_.idle(stream.handle, *stream.context)
-                                                    : abi::CUDA_ERROR_NOT_READY;
+    const abi::CUresult answer =
+        stream.open.load() ? port_.idle(stream.handle, *stream.context) : abi::CUDA_ERROR_NOT_READY;
     if (answer == abi::CUDA_SUCCESS) {
       ContextMeter& context = *stream.context;
       Bracket& bracket = stream.bracket;

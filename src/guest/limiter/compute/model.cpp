@@ -53,8 +53,8 @@ abi::CUresult ModelPort::create(abi::CUevent* event) {
 
 abi::CUresult ModelPort::record(abi::CUevent event, abi::CUstream stream) {
   machine->clock_ns += Machine::kRecordCostNs;  // the doorbell rings at the end of a call
-  sim::Command command = sim::event_record(*machine->state, number(event), number(stream),
-                                           static_cast<std::uint64_t>(machine->clock_ns));
+  sim::Command command =
+      sim::event_record(*machine->state, number(event), number(stream), static_cast<std::uint64_t>(machine->clock_ns));
   command.order = static_cast<std::uint64_t>(machine->clock_ns);
   if (sim::push(*machine->state, number(stream), command) == 0) return abi::CUDA_ERROR_UNKNOWN;
   ++machine->counts.records;
@@ -79,7 +79,8 @@ abi::CUresult ModelPort::elapsed(float* ms, abi::CUevent start, abi::CUevent end
 abi::CUresult ModelPort::idle(abi::CUstream stream, ContextMeter&) {
   machine->engine.advance(static_cast<std::uint64_t>(machine->step_ns));
   return machine->engine.completed(number(stream)) == sim::pushed(*machine->state, number(stream))
-             ? abi::CUDA_SUCCESS : abi::CUDA_ERROR_NOT_READY;
+             ? abi::CUDA_SUCCESS
+             : abi::CUDA_ERROR_NOT_READY;
 }
 
 void ModelPort::failed(ContextMeter&, abi::CUresult result, const char* call) {
@@ -189,10 +190,11 @@ void Machine::client(Actor& actor, std::size_t index) {
   command.order = command.submit_ns;
   command.amount = static_cast<std::uint64_t>(actor.kernel.duration_ns);
   command.sms = setup_.sms;
-  if (setup_.spin && actor.process == 0) {
+  if (setup_.spin) {
     const std::uint32_t flag = engine.flag(sim::kNone, 7);
-    if (actor.thread == 0 && actor.launched == 0) command.wait_flag = flag;
-    if (actor.thread == 1 && actor.launched == 3) command.set_flag = flag;
+    const bool second = setup_.processes > 1 ? actor.process == 1 : actor.thread == 1;
+    if (actor.process == 0 && actor.thread == 0 && actor.launched == 0) command.wait_flag = flag;
+    if (second && actor.launched == 3) command.set_flag = flag;
   }
   if (sim::push(*state, number(stream.handle), command) == 0) std::abort();
   ++actor.launched;
@@ -213,6 +215,20 @@ double Machine::held_percent(std::int64_t from_ns, std::int64_t to_ns) const {
 
 double Machine::charged_percent() const {
   return 100.0 * static_cast<double>(account.held_ns.load()) / static_cast<double>(state->now_ns - kStartNs);
+}
+
+std::int64_t Machine::charged_ns() const {
+  auto sum = static_cast<std::int64_t>(account.held_ns.load());
+  for (const auto& process : processes_) {
+    for (const StreamMeter& stream : process->streams) {
+      if (stream.open.load()) sum += stream.spent_ns.load();
+      for (std::uint32_t i = stream.head.load(); i != stream.tail.load(); ++i) {
+        const Bracket& bracket = stream.closed[i % StreamMeter::kClosed];
+        sum += bracket.charged_ns - bracket.fresh_ns;
+      }
+    }
+  }
+  return sum;
 }
 
 double Machine::estimated_part() const {

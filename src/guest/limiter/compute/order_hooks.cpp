@@ -55,11 +55,13 @@ struct OrderCall<CUresult(Arguments...)> {
     if (role == Role::begin_capture) {
       if (concerned()) close(arguments...);
       metered.captures.fetch_add(1);
+      move_lane_epoch();
     }
     const CUresult result = forward(slot, arguments...);
-    const bool ended = role == Role::end_capture ? result != CUDA_ERROR_ILLEGAL_STATE && result != CUDA_ERROR_INVALID_VALUE &&
-                                                       result != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD
-                                                 : result != CUDA_SUCCESS;
+    const bool ended = role == Role::end_capture
+                           ? result != CUDA_ERROR_ILLEGAL_STATE && result != CUDA_ERROR_INVALID_VALUE &&
+                                 result != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD
+                           : result != CUDA_SUCCESS;
     if (ended && metered.captures.load() != 0) metered.captures.fetch_sub(1);
     return result;
   }

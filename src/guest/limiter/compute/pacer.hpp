@@ -10,21 +10,23 @@
 
 namespace headgate::limiter {
 
-inline constexpr std::int64_t kInFlightNs = 1'000'000;   // 1 % of the 100 ms window
-inline constexpr std::int64_t kLeadNs = 300'000;         // sent ahead so that a late wake-up does not idle the GPU
-inline constexpr std::int64_t kBatchNs = 300'000;        // a waiter sleeps so much longer, to pass several launches at once
-inline constexpr std::int64_t kCatchUpNs = 12'000'000;    // lateness that is made up for; see docs/decisions/catch-up-window.md
+inline constexpr std::int64_t kInFlightNs = 1'000'000;  // 1 % of the 100 ms window
+inline constexpr std::int64_t kLeadNs = 300'000;        // sent ahead so that a late wake-up does not idle the GPU
+inline constexpr std::int64_t kBatchNs = 300'000;  // a waiter sleeps so much longer, to pass several launches at once
+inline constexpr std::int64_t kCatchUpNs =
+    12'000'000;  // lateness that is made up for; see docs/decisions/catch-up-window.md
 inline constexpr std::int64_t kPatienceNs = 20'000'000;  // the longest wait behind unfinished work
+inline constexpr std::int64_t kSeenLateNs = 4'000'000;   // running work is marked as held no later than this
 inline constexpr std::int64_t kLongestSleepNs = 10'000'000;
 
 // One process's work on one device, by the estimates.
 struct Pace {
-  std::atomic<std::int64_t> busy_until_ns{0};   // when what was sent should be done
-  std::atomic<std::int64_t> credit_ns{0};       // charged and not yet used by a launch: one pocket for all threads
-  std::atomic<std::int32_t> open{0};            // brackets
-  std::atomic<std::int32_t> busy_streams{0};    // with a bracket that is not settled
-  std::atomic<std::int64_t> oldest_ns{0};       // when the oldest unfinished bracket was opened; 0: none is
-  std::atomic<std::int64_t> last_debt_ns{0};    // when the last launch passed as debt
+  std::atomic<std::int64_t> busy_until_ns{0};  // when what was sent should be done
+  std::atomic<std::int64_t> credit_ns{0};      // charged and not yet used by a launch: one pocket for all threads
+  std::atomic<std::int32_t> open{0};           // brackets
+  std::atomic<std::int32_t> busy_streams{0};   // with a bracket that is not settled
+  std::atomic<std::int64_t> oldest_ns{0};      // when the oldest unfinished bracket was opened; 0: none is
+  std::atomic<std::int64_t> last_debt_ns{0};   // when the last launch passed as debt
 };
 
 struct Admission {
@@ -64,7 +66,8 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
     const std::int64_t credit = take_room(pace, now_ns, est_ns, affordable);
     if (credit == 0) {
       const std::int64_t ahead = pace.busy_until_ns.load(std::memory_order_relaxed) - now_ns;
-      admission.wait_ns = std::clamp<std::int64_t>(ahead - std::max(kLeadNs, (kInFlightNs - est_ns) / 2), 20'000, 700'000);
+      admission.wait_ns =
+          std::clamp<std::int64_t>(ahead - std::max(kLeadNs, (kInFlightNs - est_ns) / 2), 20'000, 700'000);
     } else {
       admission.wait_ns = ledger::try_charge(account, now_ns, credit, ceiling_ppm, kCatchUpNs);
       admission.credit_ns = credit;
@@ -77,7 +80,11 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
   }
   const std::int64_t oldest = pace.oldest_ns.load(std::memory_order_relaxed);
   std::int64_t last = pace.last_debt_ns.load(std::memory_order_relaxed);
-  const bool stuck = oldest != 0 && now_ns - oldest >= kPatienceNs && now_ns - asked_ns >= kPatienceNs;
+  // Work that has run through all that time while the gate was shut, in whatever process, may wait for this launch.
+  const bool stuck =
+      now_ns - asked_ns >= kPatienceNs &&
+      ((oldest != 0 && now_ns - oldest >= kPatienceNs) ||
+       (lag < 0 && ledger::held_throughout(account, now_ns - kPatienceNs - kSeenLateNs, now_ns - kSeenLateNs)));
   if (stuck && now_ns - last >= kPatienceNs &&
       pace.last_debt_ns.compare_exchange_strong(last, now_ns, std::memory_order_relaxed)) {
     ledger::charge_debt(account, now_ns, est_ns, ceiling_ppm, kCatchUpNs);
@@ -86,7 +93,8 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
   }
   // All that wait look again at the instant when one may pass, so that none is always first.
   if (oldest != 0) {
-    const std::int64_t turn = std::max({oldest, asked_ns, pace.last_debt_ns.load(std::memory_order_relaxed)}) + kPatienceNs;
+    const std::int64_t turn =
+        std::max({oldest, asked_ns, pace.last_debt_ns.load(std::memory_order_relaxed)}) + kPatienceNs;
     admission.wait_ns = std::min(admission.wait_ns, std::max<std::int64_t>(20'000, turn - now_ns));
   }
   admission.wait_ns = std::min(admission.wait_ns, kLongestSleepNs);

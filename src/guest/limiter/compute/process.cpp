@@ -11,6 +11,7 @@ namespace headgate::limiter {
 
 constinit Metered metered{};
 constinit DriverPort port{};
+__thread ThreadLane thread_lane __attribute__((tls_model("initial-exec")));
 constinit Meter<DriverPort> meter{port, metered.estimates};
 
 namespace {
@@ -57,6 +58,7 @@ ContextMeter* context_meter(abi::CUcontext handle) {
   free->failed.store(false);
   free->handle = handle;
   metered.contexts_seen.fetch_add(1);
+  move_lane_epoch();
   return free;
 }
 
@@ -66,6 +68,7 @@ StreamMeter* add_stream(abi::CUstream handle, unsigned long long id, ContextMete
     const bool settled = stream.head.load() == stream.tail.load() && !stream.open.load();
     if (stream.used.load() && !(stream.handle == nullptr && stream.id == ~0ull && settled)) continue;
     stream.used.store(false);
+    metered.lanes[i].owner.store(nullptr);
     stream.handle = handle;
     stream.id = id;
     stream.context = &context;
@@ -124,6 +127,68 @@ bool concerned() {
   return metered.limited.load(std::memory_order_relaxed);
 }
 
+void move_lane_epoch() { metered.lane_epoch.fetch_add(1); }
+
+void tell_lane(StreamMeter& stream, bool take) {
+  Lane& lane = metered.lanes[static_cast<std::size_t>(&stream - metered.streams.data())];
+  if (lane.owner.load(std::memory_order_relaxed) == nullptr) return;
+  if (take) lane.owner.store(nullptr, std::memory_order_relaxed);
+  const std::int64_t used_ns = lane.used_ns.load(std::memory_order_relaxed);
+  const std::uint32_t launches = lane.launches.load(std::memory_order_relaxed);
+  const std::int64_t news_ns = used_ns - lane.told_ns;
+  if (stream.open.load(std::memory_order_relaxed) && news_ns > 0) {
+    stream.spent_ns.store(stream.spent_ns.load(std::memory_order_relaxed) + news_ns, std::memory_order_relaxed);
+    stream.launches.store(stream.launches.load(std::memory_order_relaxed) + launches - lane.told_launches,
+                          std::memory_order_relaxed);
+    lane.told_ns = used_ns;
+    lane.told_launches = launches;
+  }
+  // What was used after the bracket had ended is no bracket's: it goes back like the rest.
+  if (take)
+    stream.context->pace->credit_ns.fetch_add(lane.limit_ns.load(std::memory_order_relaxed) - lane.told_ns,
+                                              std::memory_order_relaxed);
+}
+
+void give_lane(StreamMeter& stream, abi::CUstream handle, std::uint64_t function, std::uint32_t epoch) {
+  // A pseudo handle means the current context's stream: with one context there is no doubt which.
+  if (is_pseudo(handle) && metered.contexts_seen.load(std::memory_order_relaxed) != 1) return;
+  const std::int64_t est_ns = metered.estimates.known_ns(function);
+  if (est_ns == 0 || est_ns >= kAloneNs || !stream.open.load(std::memory_order_relaxed)) return;
+  Pace& pace = *stream.context->pace;
+  const std::int64_t room_ns = stream.quantum_ns - stream.spent_ns.load(std::memory_order_relaxed);
+  const std::int64_t sharers = pace.busy_streams.load(std::memory_order_relaxed);
+  std::int64_t pocket = pace.credit_ns.load(std::memory_order_relaxed);
+  std::int64_t part = 0;
+  do {
+    part = pocket <= 0 ? 0 : sharers > 1 ? pocket / sharers : pocket;
+    if (part > room_ns) part = room_ns;
+    if (part < est_ns) return;
+  } while (!pace.credit_ns.compare_exchange_weak(pocket, pocket - part, std::memory_order_relaxed));
+  Lane& lane = metered.lanes[static_cast<std::size_t>(&stream - metered.streams.data())];
+  lane.told_ns = lane.used_ns.load(std::memory_order_relaxed);
+  lane.told_launches = lane.launches.load(std::memory_order_relaxed);
+  lane.limit_ns.store(lane.told_ns + part, std::memory_order_relaxed);
+  lane.owner.store(&thread_lane, std::memory_order_relaxed);
+  const std::uint32_t device = stream.context->device;
+  thread_lane = {handle,
+                 function,
+                 est_ns,
+                 &lane,
+                 &stream,
+                 &session.policy->devices[device].gate_epoch,
+                 metered.seen_gate_epoch[device].load(std::memory_order_relaxed),
+                 epoch};
+}
+
+void empty_pocket(ContextMeter& context) {
+  Pace& pace = *context.pace;
+  if (pace.open.load(std::memory_order_relaxed) != 0) return;
+  const std::int64_t left = pace.credit_ns.exchange(0, std::memory_order_relaxed);
+  if (left == 0) return;
+  ledger::correct(*context.account, -left, port.ceiling_ppm(context));
+  give_room(pace, left);
+}
+
 StreamMeter* find_stream(abi::CUstream handle) {
   const std::uint32_t epoch = metered.epoch.load(std::memory_order_acquire);
   if (memory.epoch != epoch) {
@@ -134,7 +199,8 @@ StreamMeter* find_stream(abi::CUstream handle) {
   Remembered& place = memory.streams[(bits ^ bits >> 6 ^ bits >> 12) % kRemembered];
   // A pseudo handle means the current context's stream: with one context there is no doubt which.
   const bool sure = !is_pseudo(handle) || metered.contexts_seen.load(std::memory_order_relaxed) == 1;
-  if (place.stream != nullptr && place.handle == handle && sure) [[likely]] return place.stream;
+  if (place.stream != nullptr && place.handle == handle && sure) [[likely]]
+    return place.stream;
   place = {handle, look_up(handle)};
   return place.stream;
 }
@@ -144,12 +210,14 @@ void close_stream(abi::CUstream handle, bool dies) {
   if (stream == nullptr) return;
   if (!stream->open.load(std::memory_order_acquire) && !dies) return;
   stream->lock.lock(pause_thread);
+  tell_lane(*stream, true);
   if (!stream->context->failed.load()) meter.close(*stream);
   if (dies) {
     if (stream->open.load()) meter.forget(*stream);
     stream->handle = nullptr;
     stream->id = ~0ull;
     metered.epoch.fetch_add(1, std::memory_order_release);
+    move_lane_epoch();
   }
   stream->lock.unlock();
   wake_settler();
@@ -170,6 +238,7 @@ bool close_current(bool only_legacy) {
     // The per-thread stream's handle names the caller's own; another thread's closes in its own calls.
     if (stream.handle == abi::stream_per_thread() && find_stream(stream.handle) != &stream) continue;
     stream.lock.lock(pause_thread);
+    tell_lane(stream, true);
     meter.close(stream);
     stream.lock.unlock();
     any = true;
@@ -178,6 +247,19 @@ bool close_current(bool only_legacy) {
 }
 
 }  // namespace
+
+void close_others(const StreamMeter& mine) {
+  for (std::uint32_t i = 0; i < metered.stream_limit.load(std::memory_order_acquire); ++i) {
+    StreamMeter& stream = metered.streams[i];
+    if (&stream == &mine || !stream.open.load(std::memory_order_acquire) || stream.context != mine.context) continue;
+    // The per-thread stream's handle would name the caller's own.
+    if (stream.handle == abi::stream_per_thread()) continue;
+    stream.lock.lock(pause_thread);
+    tell_lane(stream, true);
+    meter.close(stream);
+    stream.lock.unlock();
+  }
+}
 
 void close_context() {
   if (close_current(false)) wake_settler();
@@ -232,6 +314,7 @@ void compute_forget_context(abi::CUcontext handle) {
     metered.contexts_seen.fetch_sub(1);
   }
   metered.epoch.fetch_add(1, std::memory_order_release);
+  move_lane_epoch();
   metered.table_lock.unlock();
   metered.settler_lock.unlock();
 }
@@ -263,6 +346,8 @@ void compute_reset_after_fork() {
     pace.oldest_ns.store(0);
   }
   metered.epoch.fetch_add(1);
+  for (Lane& lane : metered.lanes) lane.owner.store(nullptr);
+  move_lane_epoch();
 }
 
 }  // namespace headgate::limiter

@@ -27,11 +27,34 @@ struct DriverPort {
   std::uint32_t ceiling_ppm(const ContextMeter& context);
 };
 
+// One thread's way into an open bracket without a lock: it counts here what it uses, up to what it was given. Whoever closes
+// the bracket takes the rest back; a launch that was just passing is then at most one that no bracket measures.
+struct alignas(64) Lane {
+  std::atomic<const void*> owner{nullptr};  // the thread's ThreadLane
+  std::atomic<std::int64_t> used_ns{0};     // written by the owner only, like launches
+  std::atomic<std::int64_t> limit_ns{0};
+  std::atomic<std::uint32_t> launches{0};
+  // Under the stream's lock: how much of it the stream's bracket has been told.
+  std::int64_t told_ns = 0;
+  std::uint32_t told_launches = 0;
+};
+
+struct ThreadLane {
+  abi::CUstream handle;
+  std::uint64_t function;
+  std::int64_t est_ns;
+  Lane* lane;
+  const StreamMeter* stream;
+  const std::atomic<std::uint32_t>* gate;  // of the stream's device
+  std::uint32_t gate_epoch, epoch;
+};
+
 struct Metered {
-  std::atomic<bool> active{false};        // a member with a context; nothing is looked at before
-  std::atomic<bool> limited{false};       // some ceiling of the share is below the whole GPU
-  std::atomic<std::uint32_t> epoch{1};    // moves when a thread must not trust the stream it remembers
-  std::atomic<std::uint32_t> captures{0}; // BeginCapture less EndCapture
+  std::atomic<bool> active{false};            // a member with a context; nothing is looked at before
+  std::atomic<bool> limited{false};           // some ceiling of the share is below the whole GPU
+  std::atomic<std::uint32_t> epoch{1};        // moves when a thread must not trust the stream it remembers
+  std::atomic<std::uint32_t> lane_epoch{1};   // moves when no lane may be used without a look at everything else
+  std::atomic<std::uint32_t> captures{0};     // BeginCapture less EndCapture
   std::atomic<std::uint32_t> legacy_open{0};  // 1: a bracket may be open on a legacy stream
   bool legacy_open_elsewhere(const StreamMeter& stream) const {
     return legacy_open.load(std::memory_order_relaxed) != 0 && !stream.legacy;
@@ -42,18 +65,45 @@ struct Metered {
   std::array<Pace, ledger::kMaxDevices> paces;
   std::array<ContextMeter, kMostContexts> contexts;
   std::array<StreamMeter, kMostStreams> streams;
+  std::array<Lane, kMostStreams> lanes;  // of the stream with the same index
   std::atomic<std::uint32_t> stream_limit{0};
   std::atomic<std::uint32_t> contexts_seen{0};
-  ShortLock table_lock;    // contexts and streams come and go
-  ShortLock settler_lock;  // held while the settler asks the driver
-  std::atomic<std::uint32_t> work{0};     // futex: moves when there is something to settle
+  ShortLock table_lock;                // contexts and streams come and go
+  ShortLock settler_lock;              // held while the settler asks the driver
+  std::atomic<std::uint32_t> work{0};  // futex: moves when there is something to settle
   std::atomic<bool> settler_idle{false};
   std::atomic<std::uint32_t> settler{0};  // 0 none, 1 starting or running, 2 stopped
 };
 
 extern Metered metered;
+extern __thread ThreadLane thread_lane __attribute__((tls_model("initial-exec")));
 extern DriverPort port;
 extern Meter<DriverPort> meter;
+
+// The launch of `function` is paid for, counted, and in an open bracket. A few loads and compares, two plain stores.
+inline bool lane_passes(abi::CUstream handle, std::uint64_t function) {
+  const ThreadLane& mine = thread_lane;
+  if (mine.handle != handle || mine.function != function) return false;
+  if (mine.epoch != metered.lane_epoch.load(std::memory_order_relaxed)) return false;
+  if (mine.gate_epoch != mine.gate->load(std::memory_order_relaxed)) return false;
+  Lane& lane = *mine.lane;
+  const std::int64_t used_ns = lane.used_ns.load(std::memory_order_relaxed) + mine.est_ns;
+  if (lane.owner.load(std::memory_order_relaxed) != &mine || used_ns > lane.limit_ns.load(std::memory_order_relaxed))
+    return false;
+  if (!mine.stream->open.load(std::memory_order_relaxed)) return false;
+  lane.used_ns.store(used_ns, std::memory_order_relaxed);
+  lane.launches.store(lane.launches.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return true;
+}
+// Under the stream's lock. Gives the calling thread what the bracket may still take of the process's pocket.
+void give_lane(StreamMeter& stream, abi::CUstream handle, std::uint64_t function, std::uint32_t epoch);
+// Under the stream's lock. Tells the bracket what went through the lane; with `take`, the lane's rest returns to the pocket.
+void tell_lane(StreamMeter& stream, bool take);
+// With no bracket open, what the pocket still holds was charged for nothing.
+void empty_pocket(ContextMeter& context);
+void move_lane_epoch();
+// Before a thread waits: ends what it would leave open on other streams of the context.
+void close_others(const StreamMeter& stream);
 
 // Whether this launch or call concerns the meter at all. A few loads; looks at the policy again when it has changed.
 bool concerned();

@@ -41,12 +41,20 @@ abi::CUresult DriverPort::idle(abi::CUstream stream, ContextMeter&) {
 }
 
 void DriverPort::enter(ContextMeter& context) {
-  if (driver.cuCtxSetCurrent != nullptr) driver.cuCtxSetCurrent(context.handle);
+  // Of the settler's thread: still current unless contexts have gone since.
+  static constinit abi::CUcontext entered = nullptr;
+  static constinit std::uint32_t entered_epoch = 0;
+  const std::uint32_t epoch = metered.epoch.load();
+  if (entered == context.handle && entered_epoch == epoch) return;
+  if (driver.cuCtxSetCurrent == nullptr || driver.cuCtxSetCurrent(context.handle) != abi::CUDA_SUCCESS) return;
+  entered = context.handle;
+  entered_epoch = epoch;
 }
 
 void DriverPort::failed(ContextMeter& context, abi::CUresult result, const char* call) {
-  log_line(LogLevel::error, "%s answered %u: GPU time of this context is no longer measured (device %u of the share); %s",
-           call, static_cast<unsigned>(result), context.device,
+  log_line(LogLevel::error,
+           "%s answered %u: GPU time of this context is no longer measured (device %u of the share); %s", call,
+           static_cast<unsigned>(result), context.device,
            session.policy->fail_policy == ledger::FailPolicy::open ? "its launches run unlimited from now on"
                                                                    : "its launches are refused from now on");
 }
@@ -58,11 +66,27 @@ std::uint32_t DriverPort::ceiling_ppm(const ContextMeter& context) {
 
 namespace {
 
+constexpr std::int64_t kLingerNs = 10'000'000;
+constexpr std::int64_t kLingerLookNs = 250'000;
 constexpr std::int64_t kForeverNs = 3'600'000'000'000;
 
 void sleep_ns(std::int64_t ns) {
   const timespec time{ns / 1'000'000'000, ns % 1'000'000'000};
   ::nanosleep(&time, nullptr);
+}
+
+// Before the streams are looked at: their brackets know what went through the lanes; a lane without a bracket is emptied.
+void tell_lanes() {
+  for (std::uint32_t i = 0; i < metered.stream_limit.load(); ++i) {
+    StreamMeter& stream = metered.streams[i];
+    if (metered.lanes[i].owner.load(std::memory_order_relaxed) == nullptr || !stream.used.load() ||
+        !stream.lock.try_lock())
+      continue;
+    const bool open = stream.open.load(std::memory_order_relaxed);
+    tell_lane(stream, !open);
+    if (!open) empty_pocket(*stream.context);
+    stream.lock.unlock();
+  }
 }
 
 void* settle_all(void*) {
@@ -71,17 +95,25 @@ void* settle_all(void*) {
     abi::CUstreamCaptureMode mode = abi::CU_STREAM_CAPTURE_MODE_RELAXED;
     driver.cuThreadExchangeStreamCaptureMode(&mode);
   }
+  std::int64_t last_work_ns = 0;
   while (metered.settler.load(std::memory_order_acquire) == 1) {
     const std::uint32_t work = metered.work.load();
     metered.settler_lock.lock(pause_thread);
     std::int64_t next = kNothingOpen;
     if (metered.settler.load() == 1) {
+      tell_lanes();
       next = meter.settle({metered.streams.data(), metered.stream_limit.load()}, port.now_ns(), pause_thread);
     }
     metered.settler_lock.unlock();
     if (next != kNothingOpen) {
-      const std::int64_t left = next - port.now_ns();
+      last_work_ns = port.now_ns();
+      const std::int64_t left = next - last_work_ns;
       sleep_ns(left < 10'000 ? 10'000 : left > 500'000 ? 500'000 : left);
+      continue;
+    }
+    // Waking it costs a launching thread a system call: it goes to sleep for good only when nothing has come for a while.
+    if (port.now_ns() - last_work_ns < kLingerNs) {
+      sleep_ns(kLingerLookNs);
       continue;
     }
     metered.settler_idle.store(true);
@@ -119,7 +151,8 @@ void start_settler() {
   if (error != 0) {
     metered.settler.store(2);
     metered.active.store(false);
-    log_line(LogLevel::error, "no thread for measuring GPU time (error %d): compute is not limited in this process", error);
+    log_line(LogLevel::error, "no thread for measuring GPU time (error %d): compute is not limited in this process",
+             error);
     return;
   }
   ::pthread_detach(thread);

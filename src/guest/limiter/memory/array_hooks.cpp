@@ -62,5 +62,6 @@ HEADGATE_HOOK CUresult cuArrayDestroy(CUarray hArray) {
 }
 
 HEADGATE_HOOK CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) {
-  return released(arrays, key_of(hMipmappedArray), [=] { return forward(driver.cuMipmappedArrayDestroy, hMipmappedArray); });
+  return released(arrays, key_of(hMipmappedArray),
+                  [=] { return forward(driver.cuMipmappedArrayDestroy, hMipmappedArray); });
 }

@@ -11,21 +11,57 @@ struct TexelBits {
 
 TexelBits texel_bits(unsigned format) {
   switch (format) {
-    case 0x01: case 0x08: return {8, true};                // UNSIGNED_INT8, SIGNED_INT8
-    case 0x02: case 0x09: case 0x10: return {16, true};    // UNSIGNED_INT16, SIGNED_INT16, HALF
-    case 0x03: case 0x0a: case 0x20: return {32, true};    // UNSIGNED_INT32, SIGNED_INT32, FLOAT
-    case 0xb0: return {12, false};                         // NV12: 4:2:0
-    case 0x91: case 0x92: case 0x97: case 0x98: return {4, false};  // BC1, BC4: 8 bytes a 4 x 4 block
-    case 0x93: case 0x94: case 0x95: case 0x96: case 0x99: case 0x9a: case 0x9b: case 0x9c: case 0x9d: case 0x9e:
-      return {8, false};                                   // the other BC formats: 16 bytes a block
-    case 0xc0: case 0xc6: return {8, false};               // one normalised 8-bit channel
-    case 0xc1: case 0xc3: case 0xc7: case 0xc9: case 0xa2: case 0xa5: return {16, false};  // 2 x 8, 1 x 16, 4:2:2 of 8
-    case 0xc2: case 0xc4: case 0xc8: case 0xca: return {32, false};                        // 4 x 8, 2 x 16
-    case 0xa3: case 0xa4: case 0xa6: case 0xa7: case 0xa8: case 0xa9: return {32, false};  // 4:2:2 of 16, 4:4:4 packed
-    case 0xc5: case 0xcb: case 0xb1: return {64, false};                                   // 4 x 16
-    case 0x9f: case 0xa1: case 0xb2: case 0xb4: return {24, false};                        // 4:2:0 of 16, 4:4:4 of 8
-    case 0xb3: case 0xb5: return {48, false};                                              // 4:4:4 of 16
-    default: return {32, true};                            // unknown to us: rather too much than unlimited
+    case 0x01:
+    case 0x08: return {8, true};  // UNSIGNED_INT8, SIGNED_INT8
+    case 0x02:
+    case 0x09:
+    case 0x10: return {16, true};  // UNSIGNED_INT16, SIGNED_INT16, HALF
+    case 0x03:
+    case 0x0a:
+    case 0x20: return {32, true};   // UNSIGNED_INT32, SIGNED_INT32, FLOAT
+    case 0xb0: return {12, false};  // NV12: 4:2:0
+    case 0x91:
+    case 0x92:
+    case 0x97:
+    case 0x98: return {4, false};  // BC1, BC4: 8 bytes a 4 x 4 block
+    case 0x93:
+    case 0x94:
+    case 0x95:
+    case 0x96:
+    case 0x99:
+    case 0x9a:
+    case 0x9b:
+    case 0x9c:
+    case 0x9d:
+    case 0x9e: return {8, false};  // the other BC formats: 16 bytes a block
+    case 0xc0:
+    case 0xc6: return {8, false};  // one normalised 8-bit channel
+    case 0xc1:
+    case 0xc3:
+    case 0xc7:
+    case 0xc9:
+    case 0xa2:
+    case 0xa5: return {16, false};  // 2 x 8, 1 x 16, 4:2:2 of 8
+    case 0xc2:
+    case 0xc4:
+    case 0xc8:
+    case 0xca: return {32, false};  // 4 x 8, 2 x 16
+    case 0xa3:
+    case 0xa4:
+    case 0xa6:
+    case 0xa7:
+    case 0xa8:
+    case 0xa9: return {32, false};  // 4:2:2 of 16, 4:4:4 packed
+    case 0xc5:
+    case 0xcb:
+    case 0xb1: return {64, false};  // 4 x 16
+    case 0x9f:
+    case 0xa1:
+    case 0xb2:
+    case 0xb4: return {24, false};  // 4:2:0 of 16, 4:4:4 of 8
+    case 0xb3:
+    case 0xb5: return {48, false};  // 4:4:4 of 16
+    default: return {32, true};     // unknown to us: rather too much than unlimited
   }
 }
 
@@ -61,7 +97,9 @@ std::uint64_t mipmap_bytes(ArrayShape3d shape, unsigned levels) {
   return sum;
 }
 
-ArrayShape3d widened(const ArrayShape& shape) { return {shape.width, shape.height, 0, shape.format, shape.channels, 0}; }
+ArrayShape3d widened(const ArrayShape& shape) {
+  return {shape.width, shape.height, 0, shape.format, shape.channels, 0};
+}
 ArrayShape3d widened(const ArrayShape_v1& shape) {
   return {shape.width, shape.height, 0, shape.format, shape.channels, 0};
 }

@@ -39,8 +39,6 @@ TEST(ArraySize, AMipmapIsTheSumOfItsLevels) {
   EXPECT_EQ(mipmap_bytes({8, 8, 0, kUint8, 1, 0}, 1000), 64u + 16 + 4 + 1);
 }
 
-TEST(ArraySize, LayersStayAtEveryLevel) {
-  EXPECT_EQ(mipmap_bytes({4, 4, 6, kUint8, 1, 0x01}, 2), 6u * (16 + 4));
-}
+TEST(ArraySize, LayersStayAtEveryLevel) { EXPECT_EQ(mipmap_bytes({4, 4, 6, kUint8, 1, 0x01}, 2), 6u * (16 + 4)); }
 
 }  // namespace

@@ -3,8 +3,8 @@
 #include <cerrno>
 
 #include "guest/ledger/account.hpp"
-#include "guest/limiter/memory/memory.hpp"
 #include "guest/limiter/memory/mapped.hpp"
+#include "guest/limiter/memory/memory.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/route/forward.hpp"
 
@@ -65,7 +65,8 @@ bool fits(std::uint64_t used, std::uint64_t bytes, std::uint64_t limit) {
 void say_refused(std::uint32_t device, std::uint64_t bytes, std::uint64_t used, std::uint64_t limit) {
   if (!log_wanted(LogLevel::warn) || !may_say(device)) return;
   log_line(LogLevel::warn, "share %s: %lu bytes refused on GPU %u: %lu of %lu bytes are in use", session.policy->share,
-           static_cast<unsigned long>(bytes), device, static_cast<unsigned long>(used), static_cast<unsigned long>(limit));
+           static_cast<unsigned long>(bytes), device, static_cast<unsigned long>(used),
+           static_cast<unsigned long>(limit));
 }
 
 std::uint64_t plus(std::uint64_t a, std::uint64_t b) {

@@ -9,7 +9,7 @@
 
 namespace limiter = headgate::limiter;
 
-#define SAME_READ(name, member, own, own_member) \
+#define SAME_READ(name, member, own, own_member)                                  \
   static_assert(offsetof(::name, member) == offsetof(limiter::own, own_member) && \
                 sizeof(::name::member) == sizeof(limiter::own::own_member))
 SAME_READ(CUDA_ARRAY_DESCRIPTOR_v2, Width, ArrayShape, width);

@@ -64,7 +64,8 @@ bool Holdings::grow(Shard& shard) {
 void Holdings::insert(Shard& shard, Entry entry, std::uint64_t hash) {
   const std::size_t mask = shard.capacity - 1;
   std::size_t at = (hash >> 8) & mask;
-  while (shard.entries[at].key_plus_one != 0 && shard.entries[at].key_plus_one != entry.key_plus_one) at = (at + 1) & mask;
+  while (shard.entries[at].key_plus_one != 0 && shard.entries[at].key_plus_one != entry.key_plus_one)
+    at = (at + 1) & mask;
   if (shard.entries[at].key_plus_one == 0) ++shard.count;
   shard.entries[at] = entry;
 }

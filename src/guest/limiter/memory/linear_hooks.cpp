@@ -72,8 +72,9 @@ HEADGATE_HOOK CUresult cuMemAllocPitch(CUdeviceptr_v1* dptr, unsigned* pPitch, u
   const auto allocate = [=] {
     return forward(driver.cuMemAllocPitch, dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
   };
-  return pitched(dptr, pPitch, WidthInBytes, Height, allocate,
-                 +[](CUdeviceptr_v1 made) { return forward(driver.cuMemFree, made); });
+  return pitched(
+      dptr, pPitch, WidthInBytes, Height, allocate,
+      +[](CUdeviceptr_v1 made) { return forward(driver.cuMemFree, made); });
 }
 
 HEADGATE_HOOK CUresult cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInBytes, size_t Height,
@@ -81,8 +82,9 @@ HEADGATE_HOOK CUresult cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, siz
   const auto allocate = [=] {
     return forward(driver.cuMemAllocPitch_v2, dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
   };
-  return pitched(dptr, pPitch, WidthInBytes, Height, allocate,
-                 +[](CUdeviceptr made) { return forward(driver.cuMemFree_v2, made); });
+  return pitched(
+      dptr, pPitch, WidthInBytes, Height, allocate,
+      +[](CUdeviceptr made) { return forward(driver.cuMemFree_v2, made); });
 }
 
 HEADGATE_HOOK CUresult cuMemFree(CUdeviceptr_v1 dptr) {

@@ -13,8 +13,8 @@ struct Object {
   std::uint64_t bytes;
   std::uint32_t device_index;
   std::uint32_t references;  // handles
-  std::uint32_t mappings;   // and releases under way
-  std::uint32_t next_free;  // index + 1 of the next free object
+  std::uint32_t mappings;    // and releases under way
+  std::uint32_t next_free;   // index + 1 of the next free object
 };
 
 // Of one process; NCCL and PyTorch's expandable segments make some thousands. What finds no place stays charged.

@@ -70,7 +70,8 @@ void refresh_residual(std::uint32_t device_index) {
   // Threads allocate and free meanwhile. The ledger holds what NVML shows if it is read on both sides of it: bytes are
   // reserved before the driver has them and given back after, so the larger reading never counts them as residual.
   const std::uint64_t before = ledger::held_bytes(*session.usage, device_index, session.slot);
-  const std::uint64_t shown = nvml_bytes_of(session.policy->devices[device_index].uuid, static_cast<unsigned>(::getpid()));
+  const std::uint64_t shown =
+      nvml_bytes_of(session.policy->devices[device_index].uuid, static_cast<unsigned>(::getpid()));
   const std::uint64_t after = ledger::held_bytes(*session.usage, device_index, session.slot);
   const std::uint64_t held = before > after ? before : after;
   const std::uint64_t residual = shown > held ? shown - held : 0;
@@ -96,7 +97,8 @@ void residual_is_due(std::uint32_t device_index) {
 }
 
 void measure_residual_if_due(std::uint32_t device_index) {
-  if (!due[device_index].load(std::memory_order_relaxed)) [[likely]] return;
+  if (!due[device_index].load(std::memory_order_relaxed)) [[likely]]
+    return;
   if (!due[device_index].exchange(false)) return;
   const int saved = errno;
   refresh_residual(device_index);
@@ -105,7 +107,8 @@ void measure_residual_if_due(std::uint32_t device_index) {
 
 std::uint64_t share_residual(std::uint32_t device_index, std::int64_t now_ns) {
   const std::int64_t age = now_ns - summed_at[device_index].load(std::memory_order_relaxed);
-  if (age >= 0 && age < kFresh) [[likely]] return summed[device_index].load(std::memory_order_relaxed);
+  if (age >= 0 && age < kFresh) [[likely]]
+    return summed[device_index].load(std::memory_order_relaxed);
   return share_residual_now(device_index);
 }
 

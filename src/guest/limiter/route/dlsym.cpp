@@ -107,19 +107,21 @@ bool answer_handle(const Governed& governed, const Question& question, void*& an
 
 // For dlsym_ARCH.S: the real function to jump to, or nullptr with *answer set.
 extern "C" __attribute__((visibility("hidden"))) void* headgate_decide_dlsym(void* handle, const char* name,
-                                                                            const char* version, const void* caller,
-                                                                            void** answer) {
+                                                                             const char* version, const void* caller,
+                                                                             void** answer) {
   const RealDl& real = real_dl();
   *answer = nullptr;
   void* go_on = version == nullptr ? reinterpret_cast<void*>(real.dlsym) : reinterpret_cast<void*>(real.dlvsym);
   if (go_on == nullptr || inside || name == nullptr) return go_on;
-  if (name[0] != 'c' && name[0] != 'n') return go_on;
+  // Not by strlen or memcmp: they may not work yet (elf.hpp).
+  const bool could_be = (name[0] == 'c' && name[1] == 'u') || (name[0] == 'n' && name[1] == 'v');
+  if (!could_be) return go_on;
   const Governed* governed = find_governed(name);
   if (governed == nullptr) return go_on;
   inside = true;
   const Question question{handle, name, version, caller};
-  const bool answered = handle == RTLD_NEXT ? answer_next(*governed, question, *answer)
-                                            : answer_handle(*governed, question, *answer);
+  const bool answered =
+      handle == RTLD_NEXT ? answer_next(*governed, question, *answer) : answer_handle(*governed, question, *answer);
   inside = false;
   return answered ? nullptr : go_on;
 }

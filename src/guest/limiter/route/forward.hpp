@@ -26,7 +26,8 @@ inline constexpr abi::nvmlReturn_t kMissing<abi::nvmlReturn_t> = abi::NVML_ERROR
 template <typename Function>
 inline Function* real(Function* const& slot) {
   Function* function = __atomic_load_n(&slot, __ATOMIC_ACQUIRE);
-  if (function != nullptr) [[likely]] return function;
+  if (function != nullptr) [[likely]]
+    return function;
   if constexpr (std::is_same_v<typename ReturnOf<Function>::Type, abi::CUresult>) load_driver();
   else load_nvml();
   return __atomic_load_n(&slot, __ATOMIC_ACQUIRE);
@@ -36,7 +37,8 @@ inline Function* real(Function* const& slot) {
 template <typename Function, typename... Arguments>
 inline auto forward(Function* const& slot, Arguments... arguments) {
   Function* function = real(slot);
-  if (function == nullptr) [[unlikely]] return kMissing<typename ReturnOf<Function>::Type>;
+  if (function == nullptr) [[unlikely]]
+    return kMissing<typename ReturnOf<Function>::Type>;
   return function(arguments...);
 }
 

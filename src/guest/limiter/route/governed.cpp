@@ -17,13 +17,15 @@ namespace {
 // asserts that the library has no constructor).
 const Governed kCuda[] = {
 #define CU_FN(name, kind, parameters, arguments) \
-  HEADGATE_GOVERNED_##kind({#name, reinterpret_cast<void*>(&::name), reinterpret_cast<void* const*>(&driver.name), false},)
+  HEADGATE_GOVERNED_##kind(                      \
+      {#name, reinterpret_cast<void*>(&::name), reinterpret_cast<void* const*>(&driver.name), false}, )
 #include "guest/abi/cuda_table.def"
 };
 
 const Governed kNvml[] = {
 #define NVML_FN(name, kind, parameters, arguments) \
-  HEADGATE_GOVERNED_##kind({#name, reinterpret_cast<void*>(&::name), reinterpret_cast<void* const*>(&nvml.name), true},)
+  HEADGATE_GOVERNED_##kind(                        \
+      {#name, reinterpret_cast<void*>(&::name), reinterpret_cast<void* const*>(&nvml.name), true}, )
 #include "guest/abi/nvml_table.def"
 };
 

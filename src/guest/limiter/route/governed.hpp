@@ -9,8 +9,8 @@ namespace headgate::limiter {
 
 struct Governed {
   const char* name;
-  void* hook;          // ours
-  void* const* real;   // where driver.hpp keeps the loaded library's own
+  void* hook;         // ours
+  void* const* real;  // where driver.hpp keeps the loaded library's own
   bool is_nvml;
 };
 

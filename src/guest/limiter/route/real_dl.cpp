@@ -15,7 +15,7 @@ std::atomic<bool> searched{false};
 // All versions of dlsym behave alike; symbol_in() takes the first.
 void search(const char* soname) {
   bare::Object library;
-  if (!bare::object_named(soname, library)) return;
+  if (!bare::early_object_named(soname, library) && !bare::object_named(soname, library)) return;
   void* dlsym_address = bare::symbol_in(library, "dlsym");
   void* dlvsym_address = bare::symbol_in(library, "dlvsym");
   if (dlsym_address != nullptr) {

@@ -124,6 +124,20 @@ void map_ordinals(const SeenDevices& devices) {
   session.device_count = devices.count;
 }
 
+// A driver that works but does not tell its GPUs apart: nobody who wants to be held may run there unheld.
+[[gnu::noinline]] abi::CUresult without_names(abi::CUresult error) {
+  Wanted wanted;
+  read_wish({}, wanted);
+  if (wanted.wish == Wish::nothing) {
+    session.membership.store(Membership::none, std::memory_order_release);
+    return abi::CUDA_SUCCESS;
+  }
+  char why[96];
+  bare::Text(why).add("the driver does not name its GPUs: error ").add_decimal(error);
+  refuse(why);
+  return kRefused;
+}
+
 abi::CUresult open_with_slot() {
   if (has_slot.load(std::memory_order_acquire)) return abi::CUDA_SUCCESS;
   Membership membership = session.membership.load(std::memory_order_acquire);
@@ -131,7 +145,10 @@ abi::CUresult open_with_slot() {
   if (membership == Membership::none) return abi::CUDA_SUCCESS;
   SeenDevices devices;
   abi::CUresult error = abi::CUDA_SUCCESS;
-  if (!devices_by_cuda(devices, error)) return abi::CUDA_SUCCESS;  // nothing can be taken; asked again at the next call
+  if (!devices_by_cuda(devices, error)) {
+    const bool unusable = error == abi::CUDA_ERROR_NOT_INITIALIZED || error == abi::CUDA_ERROR_DEINITIALIZED;
+    return unusable ? abi::CUDA_SUCCESS : without_names(error);  // unusable: nothing can be taken; asked again later
+  }
   membership = join(devices, true);
   if (membership == Membership::refused) return kRefused;
   if (membership == Membership::none) return abi::CUDA_SUCCESS;

@@ -19,11 +19,11 @@ struct Session {
   std::atomic<Membership> membership;
   const ledger::PolicyPage* policy;  // read-only mapping
   ledger::UsagePage* usage;
-  std::uint32_t slot;                // of this process
+  std::uint32_t slot;  // of this process
   std::uint32_t slot_generation;
   // CUDA ordinal -> index into the pages' device arrays; kNoDevice for a GPU outside the share.
   std::uint32_t device_index[64];
-  std::uint32_t device_count;        // CUDA ordinals known
+  std::uint32_t device_count;  // CUDA ordinals known
 };
 inline constexpr std::uint32_t kNoDevice = ~0u;
 

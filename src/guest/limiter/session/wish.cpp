@@ -34,8 +34,14 @@ bool choose(std::string_view selector, const SeenDevices& devices, grant::Select
   chosen = grant::select(selector, {candidates, devices.count});
   if (chosen) return true;
   bare::Text(out.message)
-      .add("HEADGATE_GPU='").add(selector).add("': '").add(chosen.token).add("' ")
-      .add(grant::in_words(chosen.fault)).add("; accepted: ").add(grant::accepted_selectors());
+      .add("HEADGATE_GPU='")
+      .add(selector)
+      .add("': '")
+      .add(chosen.token)
+      .add("' ")
+      .add(grant::in_words(chosen.fault))
+      .add("; accepted: ")
+      .add(grant::accepted_selectors());
   return false;
 }
 

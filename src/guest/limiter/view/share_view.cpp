@@ -27,7 +27,8 @@ MemoryView share_memory(std::uint32_t device, std::uint64_t real_total, std::uin
   ledger::reap_dead(*session.usage);  // what died is not in use
   refresh_residual(device);
   std::uint64_t used = 0;
-  if (__builtin_add_overflow(ledger::used_bytes(*session.usage, device), share_residual_now(device), &used)) used = ~0ull;
+  if (__builtin_add_overflow(ledger::used_bytes(*session.usage, device), share_residual_now(device), &used))
+    used = ~0ull;
   const std::uint64_t limit = session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
   MemoryView view = memory_view(real_total, real_free, limit, used);
   const std::int64_t now = coarse_now_ns();
