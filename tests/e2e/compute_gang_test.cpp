@@ -1,32 +1,49 @@
-// Kernels on two GPUs that spin for each other, under one share's compute limit.
+// Kernels that spin for each other, on two streams, threads, processes or GPUs, under one share's compute limit.
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "sim_program.hpp"
 
 namespace headgate::e2e {
 namespace {
 
-class TwoGpus : public testing::TestWithParam<const char*> {};
+struct Pair {
+  const char* kind;
+  const char* profile;
+  const char* compute;
+};
 
-TEST_P(TwoGpus, kernels_that_wait_for_each_other_meet_at_every_limit) {
+class SpinningPairs : public testing::TestWithParam<Pair> {};
+
+TEST_P(SpinningPairs, kernels_that_wait_for_each_other_meet_at_every_limit) {
   const Directory directory;
-  Program program({HEADGATE_TENANTS "/tenant-spin", "--pair", "gpus", "--rounds", "6", "--timeout-ms", "30000"},
-                  {{"LD_LIBRARY_PATH", HEADGATE_SIM_LIBRARIES},
-                   {"HEADGATE_SIM_DIR", directory.path() + "/node"},
-                   {"HEADGATE_SIM_PROFILE", "l40s-x2"},
-                   {"LD_PRELOAD", HEADGATE_LIMITER},
-                   {"HEADGATE_RUNTIME_DIR", directory.path() + "/run"},
-                   {"HEADGATE_SHARE", "gang"},
-                   {"HEADGATE_MEM", "1GiB"},
-                   {"HEADGATE_COMPUTE", GetParam()}});
+  Program program(
+      {HEADGATE_TENANTS "/tenant-spin", "--pair", GetParam().kind, "--rounds", "4", "--timeout-ms", "30000"},
+      {{"LD_LIBRARY_PATH", HEADGATE_SIM_LIBRARIES},
+       {"HEADGATE_SIM_DIR", directory.path() + "/node"},
+       {"HEADGATE_SIM_PROFILE", GetParam().profile},
+       {"LD_PRELOAD", HEADGATE_LIMITER},
+       {"HEADGATE_RUNTIME_DIR", directory.path() + "/run"},
+       {"HEADGATE_SHARE", "pairs"},
+       {"HEADGATE_MEM", "1GiB"},
+       {"HEADGATE_COMPUTE", GetParam().compute}});
   const std::string line = program.line();
   EXPECT_EQ(program.wait(), 0) << line << program.errors();
   EXPECT_NE(line.find("\"ok\":true"), std::string::npos) << line;
 }
 
-INSTANTIATE_TEST_SUITE_P(Limits, TwoGpus, testing::Values("5%", "25%", "50%", "95%", "100%"));
+std::vector<Pair> all_pairs() {
+  std::vector<Pair> pairs;
+  for (const char* compute : {"5%", "25%", "50%", "95%", "100%"}) {
+    for (const char* kind : {"streams", "threads", "processes"}) pairs.push_back({kind, "tiny", compute});
+    pairs.push_back({"gpus", "l40s-x2", compute});
+  }
+  return pairs;
+}
+
+INSTANTIATE_TEST_SUITE_P(Limits, SpinningPairs, testing::ValuesIn(all_pairs()));
 
 }  // namespace
 }  // namespace headgate::e2e

@@ -172,6 +172,11 @@ std::uint64_t word_at(std::uint64_t address) {
 std::uint32_t flag_of(std::uint64_t value, bool* word_in_memory) {
   Flags& all = flags();
   *word_in_memory = value > 0xffffffffu || is_device_address(value, sizeof(std::uint32_t));
+  // What was copied there earlier must be there before the word is looked at: later it would undo what a kernel sets.
+  if (*word_in_memory && payloads_pending()) {
+    Node::Locked(*library().node).advance();
+    run_due_payloads();
+  }
   const std::lock_guard guard(all.lock);
   auto& known = *word_in_memory ? all.words : all.numbers;
   if (const auto found = known.find(value); found != known.end()) return found->second;
@@ -198,7 +203,12 @@ void refresh_flags(std::uint64_t address, std::uint64_t bytes, std::uint64_t exc
   Node::Locked locked(*library().node);
   locked.advance();
   for (; it != all.words.end() && it->first < address + bytes; ++it) {
-    if (it->first != except) locked->write_flag(it->second, word_at(it->first));
+    if (it->first == except) continue;
+    // A neighbour that was not written keeps what kernels set in it: memory may not show that yet.
+    std::uint64_t word = word_at(it->first);
+    if (address >= it->first + 4)
+      word = (word & ~0xffffffffull) | (locked->state().flags[it->second].value & 0xffffffff);
+    locked->write_flag(it->second, word);
   }
 }
 

@@ -1,4 +1,4 @@
-#include "guest/limiter/compute/model.hpp"
+#include "exactness/model.hpp"
 
 #include <cmath>
 #include <cstdio>
@@ -17,11 +17,11 @@ std::uint32_t number(Handle h) {
 }
 
 constexpr std::int64_t kLateness[] = {
-#include "guest/limiter/compute/lateness.inc"
+#include "exactness/lateness.inc"
 };
 
 constexpr std::int64_t kStalling[] = {
-#include "guest/limiter/compute/lateness_loaded.inc"
+#include "exactness/lateness_loaded.inc"
 };
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "guest/limiter/compute/model.hpp"
+#include "exactness/model.hpp"
 
 namespace headgate::limiter::model {
 namespace {
