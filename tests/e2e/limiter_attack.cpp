@@ -37,14 +37,26 @@ Function* found(void* handle, const char* name) {
 
 struct Cuda {
   void* handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  // clang-format off
 #define USE(name) name##_t* name = found<name##_t>(handle, #name);
   USE(cuInit)
-  USE(cuCtxCreate_v2) USE(cuCtxDestroy_v2) USE(cuCtxSetCurrent) USE(cuDevicePrimaryCtxRetain)
-      USE(cuDevicePrimaryCtxRelease_v2) USE(cuDevicePrimaryCtxReset_v2) USE(cuMemAlloc_v2) USE(cuMemFree_v2)
-          USE(cuMemGetInfo_v2) USE(cuMemCreate) USE(cuMemRelease) USE(cuMemMap) USE(cuMemUnmap)
-              USE(cuMemRetainAllocationHandle)
+  USE(cuCtxCreate_v2)
+  USE(cuCtxDestroy_v2)
+  USE(cuCtxSetCurrent)
+  USE(cuDevicePrimaryCtxRetain)
+  USE(cuDevicePrimaryCtxRelease_v2)
+  USE(cuDevicePrimaryCtxReset_v2)
+  USE(cuMemAlloc_v2)
+  USE(cuMemFree_v2)
+  USE(cuMemGetInfo_v2)
+  USE(cuMemCreate)
+  USE(cuMemRelease)
+  USE(cuMemMap)
+  USE(cuMemUnmap)
+  USE(cuMemRetainAllocationHandle)
 #undef USE
-                  CUcontext context = nullptr;
+  // clang-format on
+  CUcontext context = nullptr;
 
   bool ready() { return cuInit(0) == CUDA_SUCCESS && cuCtxCreate_v2(&context, 0, 0) == CUDA_SUCCESS; }
   CUdeviceptr take(std::size_t bytes) {

@@ -74,13 +74,22 @@ Function* found(void* handle, const char* name) {
 
 struct Cuda {
   void* handle = library("libcuda.so.1");
+  // clang-format off
 #define USE(name) name##_t* name = found<name##_t>(handle, #name);
   USE(cuInit)
-  USE(cuCtxCreate_v2) USE(cuCtxSetCurrent) USE(cuMemAlloc_v2) USE(cuMemFree_v2) USE(cuMemAllocManaged)
-      USE(cuMemAllocPitch_v2) USE(cuMemGetInfo_v2) USE(cuDeviceTotalMem_v2) USE(cuArrayCreate_v2)
+  USE(cuCtxCreate_v2)
+  USE(cuCtxSetCurrent)
+  USE(cuMemAlloc_v2)
+  USE(cuMemFree_v2)
+  USE(cuMemAllocManaged)
+  USE(cuMemAllocPitch_v2)
+  USE(cuMemGetInfo_v2)
+  USE(cuDeviceTotalMem_v2)
+  USE(cuArrayCreate_v2)
 #undef USE
+  // clang-format on
 
-          CUresult ready(CUdevice device = 0) {
+  CUresult ready(CUdevice device = 0) {
     if (const CUresult result = cuInit(0); result != CUDA_SUCCESS) return result;
     CUcontext context = nullptr;
     return cuCtxCreate_v2(&context, 0, device);

@@ -19,7 +19,8 @@ double rms(const Machine& machine, std::int64_t total, std::int64_t window, doub
     const double error = machine.held_percent(at, at + window) - asked;
     squares += error * error;
   }
-  return std::sqrt(squares / static_cast<double>(total / window));
+  const std::int64_t windows = total / window;
+  return std::sqrt(squares / static_cast<double>(windows));
 }
 
 Figures measure(const Setup& setup, std::int64_t total = 5 * kSecond) {

@@ -15,17 +15,42 @@ namespace headgate::tenant {
 // Missing from the table's signatures: known by name only there.
 using cuIpcGetMemHandle_t = abi::CUresult(abi::CUipcMemHandle* handle, abi::CUdeviceptr pointer);
 
-#define TENANT_CALLS(CALL)                                                                                           \
-  CALL(cuInit)                                                                                                       \
-  CALL(cuDriverGetVersion)                                                                                           \
-  CALL(cuDeviceGetCount) CALL(cuDeviceGet) CALL(cuDeviceGetName) CALL(cuDeviceTotalMem_v2)                           \
-      CALL(cuDevicePrimaryCtxRetain) CALL(cuDevicePrimaryCtxRelease_v2) CALL(cuCtxSetCurrent) CALL(cuCtxSynchronize) \
-          CALL(cuGetErrorName) CALL(cuMemGetInfo_v2) CALL(cuMemAlloc_v2) CALL(cuMemFree_v2) CALL(cuMemAllocManaged)  \
-              CALL(cuMemHostAlloc) CALL(cuMemHostGetDevicePointer_v2) CALL(cuMemFreeHost) CALL(cuMemcpyHtoD_v2)      \
-                  CALL(cuMemcpyDtoH_v2) CALL(cuMemcpyDtoD_v2) CALL(cuMemcpyHtoDAsync_v2) CALL(cuMemcpyDtoHAsync_v2)  \
-                      CALL(cuMemsetD8_v2) CALL(cuModuleLoadData) CALL(cuModuleGetFunction) CALL(cuModuleUnload)      \
-                          CALL(cuLaunchKernel) CALL(cuStreamCreate) CALL(cuStreamSynchronize) CALL(cuStreamQuery)    \
-                              CALL(cuStreamDestroy_v2) CALL(cuIpcOpenMemHandle_v2)
+// clang-format off
+#define TENANT_CALLS(CALL) \
+  CALL(cuInit) \
+  CALL(cuDriverGetVersion) \
+  CALL(cuDeviceGetCount) \
+  CALL(cuDeviceGet) \
+  CALL(cuDeviceGetName) \
+  CALL(cuDeviceTotalMem_v2) \
+  CALL(cuDevicePrimaryCtxRetain) \
+  CALL(cuDevicePrimaryCtxRelease_v2) \
+  CALL(cuCtxSetCurrent) \
+  CALL(cuCtxSynchronize) \
+  CALL(cuGetErrorName) \
+  CALL(cuMemGetInfo_v2) \
+  CALL(cuMemAlloc_v2) \
+  CALL(cuMemFree_v2) \
+  CALL(cuMemAllocManaged) \
+  CALL(cuMemHostAlloc) \
+  CALL(cuMemHostGetDevicePointer_v2) \
+  CALL(cuMemFreeHost) \
+  CALL(cuMemcpyHtoD_v2) \
+  CALL(cuMemcpyDtoH_v2) \
+  CALL(cuMemcpyDtoD_v2) \
+  CALL(cuMemcpyHtoDAsync_v2) \
+  CALL(cuMemcpyDtoHAsync_v2) \
+  CALL(cuMemsetD8_v2) \
+  CALL(cuModuleLoadData) \
+  CALL(cuModuleGetFunction) \
+  CALL(cuModuleUnload) \
+  CALL(cuLaunchKernel) \
+  CALL(cuStreamCreate) \
+  CALL(cuStreamSynchronize) \
+  CALL(cuStreamQuery) \
+  CALL(cuStreamDestroy_v2) \
+  CALL(cuIpcOpenMemHandle_v2)
+// clang-format on
 
 struct Driver {
 #define CALL(name) abi::name##_t* name = nullptr;

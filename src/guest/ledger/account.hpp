@@ -28,7 +28,7 @@ struct Reservation {
 Reservation reserve(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes,
                     std::uint64_t limit_bytes);
 
-// Takes `bytes` off again; never more than the slot holds. Returns the bytes really given back.
+// Takes `bytes` off again; never more than the slot holds, nor 2^63 - 1 at once. Returns the bytes really given back.
 std::uint64_t give_back(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes);
 
 // Charges without asking: for what exists already (contexts, code). May push the share over its limit, after which

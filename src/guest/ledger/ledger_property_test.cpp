@@ -12,6 +12,8 @@
 namespace headgate::ledger {
 namespace {
 
+constexpr std::uint64_t kMostAtOnce = ~0ull >> 1;  // one operation moves a signed 64-bit count of bytes
+
 constexpr std::uint32_t kDevices = 2;
 constexpr std::uint32_t kProcesses = 5;
 
@@ -100,7 +102,7 @@ void take_step(const Step& step, UsagePage& page, Model& model, std::array<SlotR
       break;
     }
     case 2: {
-      const std::uint64_t less = live ? std::min(step.bytes, held) : 0;
+      const std::uint64_t less = live ? std::min({step.bytes, held, kMostAtOnce}) : 0;
       RC_ASSERT(give_back(page, step.device, seat, step.bytes) == less);
       held -= less;
       exported = std::min(exported, held);

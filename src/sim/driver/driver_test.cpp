@@ -1,6 +1,8 @@
 // Programs on the simulated driver, as a program reaches it: dlopen, in processes of their own.
 #include "sim/driver/test_program.hpp"
 
+#include <fstream>
+
 namespace headgate::sim {
 namespace {
 
@@ -329,7 +331,7 @@ TEST_F(Driver, a_directory_that_cannot_hold_a_node_is_one_line_and_an_error) {
   int lines[2];
   ASSERT_EQ(::pipe(lines), 0);
   const std::string bad = directory_ + "/file";
-  std::fclose(std::fopen(bad.c_str(), "w"));
+  std::ofstream(bad).close();
   const pid_t child = start([&] {
     ::dup2(lines[1], 2);
     ::setenv("HEADGATE_SIM_DIR", bad.c_str(), 1);

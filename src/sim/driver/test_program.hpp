@@ -28,7 +28,7 @@ namespace headgate::sim {
 using namespace headgate::abi;
 
 struct Api {
-#define CU_FN(name, kind, parameters, arguments) abi::name##_t* name = nullptr;
+#define CU_FN(name, kind, parameters, arguments) abi::name##_t* name = nullptr;  // NOLINT(bugprone-macro-parentheses)
 #include "guest/abi/cuda_table.def"
 };
 
