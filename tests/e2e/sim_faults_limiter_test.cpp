@@ -145,7 +145,7 @@ TEST_F(FaultsUnderTheLimiter, ASlowDriverMakesAProgramLateAndNothingElse) {
 }
 
 // Disabled: the session lets a program run unheld and silent when cuDeviceGetCount, cuDeviceGet or cuDeviceGetUuid fails for it.
-TEST_F(FaultsUnderTheLimiter, DISABLED_AShareThatCannotFindItsGpusIsRefusedLoudlyAndNeverLeftUnheld) {
+TEST_F(FaultsUnderTheLimiter, AShareThatCannotFindItsGpusIsRefusedLoudlyAndNeverLeftUnheld) {
   for (const std::string function : kStart) {
     SCOPED_TRACE(function);
     const Ended ended = run(failing(function, ""));
