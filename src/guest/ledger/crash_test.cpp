@@ -222,7 +222,7 @@ TEST_F(Crash, WhoeverIsKilledWhileReleasingAnOrphanTheNextReleasesTheRestOnce) {
         shared->releasing = 1;
         release_orphan(page, gone);
       },
-      6, true);
+      5, true);  // every step that needs no contention
 }
 
 // Every worker does everything: claim, many reservations and give-backs, sometimes leave; a killer ends one thousand.
