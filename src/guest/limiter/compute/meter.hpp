@@ -319,7 +319,7 @@ class Meter {
     const bool tail_waited = host_end - bracket.closed_ns < kThinTailNs;
     const bool thin = bracket.launches > 1 && tail_waited && 2 * launching > length;
     settle_span(stream, bracket, context.clock.host_ns(start), length, thin);
-    take_anchor(context, bracket, end - length, start);
+    take_anchor(context, bracket);
     return true;
   }
 
@@ -367,7 +367,7 @@ class Meter {
   }
 
   // Times are counted from an event at most 4 s old: ElapsedTime answers a float of milliseconds.
-  void take_anchor(ContextMeter& context, Bracket& bracket, std::int64_t, std::int64_t) {
+  void take_anchor(ContextMeter& context, Bracket& bracket) {
     give_event(context, bracket.end);
     std::int64_t at = 0;
     if (context.anchor == nullptr) {
