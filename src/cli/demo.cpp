@@ -64,8 +64,8 @@ std::vector<Tenant> cast(double total_s) {
   std::vector<Tenant> tenants;
   tenants.push_back(tenant("trainer", "200 us kernels", 25, 16, 4, 0, total_s - 2));
   tenants.back().spec.load_words.push_back("--kernels=200us");
-  tenants.push_back(tenant("server", "50 to 500 us", 50, 32, 20, 0, total_s - 2));
-  tenants.back().spec.load_words.push_back("--kernels=list:50us,200us,500us");
+  tenants.push_back(tenant("server", "20 us to 2 ms", 50, 32, 20, 0, total_s - 2));
+  tenants.back().spec.load_words.push_back("--kernels=lognormal:200us,0.8,seed=7");
   tenants.push_back(tenant("greedy", "wants 10 GiB", 10, 8, 6, total_s * 0.3, total_s * 0.4));
   Tenant& greedy = tenants.back();
   greedy.judged = false;

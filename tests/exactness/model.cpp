@@ -51,6 +51,8 @@ abi::CUresult ModelPort::create(abi::CUevent* event) {
   return abi::CUDA_SUCCESS;
 }
 
+void ModelPort::destroy(abi::CUevent event) { machine->engine.destroy_event(number(event)); }
+
 abi::CUresult ModelPort::record(abi::CUevent event, abi::CUstream stream) {
   machine->clock_ns += Machine::kRecordCostNs;  // the doorbell rings at the end of a call
   sim::Command command =
@@ -88,7 +90,7 @@ void ModelPort::failed(ContextMeter&, abi::CUresult result, const char* call) {
   std::abort();
 }
 
-std::uint32_t ModelPort::ceiling_ppm(const ContextMeter&) const { return machine->ceiling_ppm; }
+std::uint32_t ModelPort::ceiling_ppm(const ContextMeter&) const { return *ceiling; }
 
 Machine::Machine(const Setup& setup)
     : ceiling_ppm(setup.ceiling_ppm),
@@ -96,15 +98,26 @@ Machine::Machine(const Setup& setup)
       engine(*state),
       setup_(setup),
       random_(setup.seed) {
-  for (int p = 0; p < setup.processes; ++p) {
+  if (!setup_.beside.empty()) page = std::make_unique<ledger::GpuPage>();
+  const int all = setup.processes + static_cast<int>(setup.beside.size());
+  for (int p = 0; p < all; ++p) {
+    const Neighbour* neighbour =
+        p < setup.processes ? nullptr : &setup_.beside[static_cast<std::size_t>(p - setup.processes)];
+    const int threads = neighbour != nullptr ? 1 : setup.threads, streams = neighbour != nullptr ? 1 : setup.streams;
+    if (neighbour != nullptr) neighbours.push_back(std::make_unique<ledger::ComputeAccount>());
     auto& process = *processes_.emplace_back(std::make_unique<Process>());
     process.port = {this, engine.open_process({.pid = p + 1, .pid_namespace = 0, .start_time = 0, .comm = "model"})};
     process.port.context = engine.create_context(process.port.process, 0);
     process.meter = std::make_unique<Meter<ModelPort>>(process.port, process.estimates);
     process.context.handle = handle<abi::CUcontext>(process.port.context);
-    process.context.account = &account;
+    process.port.ceiling = neighbour != nullptr ? &neighbour->ceiling_ppm : &ceiling_ppm;
+    process.mix = neighbour != nullptr ? &neighbour->mix : &setup_.mix;
+    process.context.account = neighbour != nullptr ? neighbours.back().get() : &account;
+    if (page != nullptr)
+      process.context.seat = {
+          .page = page.get(), .owner = static_cast<std::uint64_t>(p) + 1, .share = neighbours.size() + 1};
     process.context.pace = &process.pace;
-    process.streams = std::vector<StreamMeter>(static_cast<std::size_t>(setup.streams));
+    process.streams = std::vector<StreamMeter>(static_cast<std::size_t>(streams));
     for (StreamMeter& stream : process.streams) {
       stream.handle = handle<abi::CUstream>(engine.create_stream(process.port.context, sim::StreamKind::non_blocking));
       stream.context = &process.context;
@@ -112,11 +125,10 @@ Machine::Machine(const Setup& setup)
     }
     settler_of_.push_back(actors_.size());
     actors_.push_back({.process = p, .settler = true, .streams = {}, .kernel = {}});
-    for (int t = 0; t < setup.threads; ++t) {
+    for (int t = 0; t < threads; ++t) {
       Actor actor{.process = p, .streams = {}, .kernel = {}};
       actor.thread = t;
-      for (int s = t % setup.streams; s < setup.streams; s += setup.threads)
-        actor.streams.push_back(static_cast<std::uint32_t>(s));
+      for (int s = t % streams; s < streams; s += threads) actor.streams.push_back(static_cast<std::uint32_t>(s));
       turn(actors_.size(), kStartNs + static_cast<std::int64_t>(random_() % 100'000));
       actors_.push_back(actor);
     }
@@ -162,7 +174,7 @@ void Machine::settler(Actor& actor, std::size_t index) {
 void Machine::client(Actor& actor, std::size_t index) {
   Process& process = *processes_[actor.process];
   if (!actor.has_kernel) {
-    actor.kernel = setup_.mix(random_);
+    actor.kernel = (*process.mix)(random_);
     actor.has_kernel = true;
     actor.asked_ns = clock_ns;
   }
@@ -215,6 +227,13 @@ double Machine::held_percent(std::int64_t from_ns, std::int64_t to_ns) const {
 
 double Machine::charged_percent() const {
   return 100.0 * static_cast<double>(account.held_ns.load()) / static_cast<double>(state->now_ns - kStartNs);
+}
+
+double Machine::process_percent(int index) const {
+  for (const sim::Account& each : state->accounts)
+    if (each.used != 0 && each.pid == index + 1)
+      return 100.0 * static_cast<double>(each.held_ns) / static_cast<double>(state->now_ns - kStartNs);
+  return 0;
 }
 
 std::int64_t Machine::charged_ns() const {

@@ -29,6 +29,12 @@ KernelMix constant(std::int64_t duration_ns);
 // Four kernels; durations lognormal round 100 us, at most 2 ms.
 KernelMix lognormal();
 
+// Another share on the same GPU: one process, one thread, one stream.
+struct Neighbour {
+  std::uint32_t ceiling_ppm;
+  KernelMix mix;
+};
+
 struct Setup {
   std::uint32_t ceiling_ppm = 500'000;
   KernelMix mix;
@@ -40,6 +46,7 @@ struct Setup {
   std::span<const std::int64_t> lateness = recorded_lateness();
   // The first thread's first kernel spins until the fourth kernel of the second thread ends, or of the second process if there is one.
   bool spin = false;
+  std::vector<Neighbour> beside{};
   std::uint64_t seed = 1;
 };
 
@@ -53,9 +60,11 @@ class Machine;
 struct ModelPort {
   Machine* machine = nullptr;
   std::uint32_t process = 0, context = 0;
+  const std::uint32_t* ceiling = nullptr;
   bool settling = false;
   std::int64_t now_ns();
   abi::CUresult create(abi::CUevent* event);
+  void destroy(abi::CUevent event);
   abi::CUresult record(abi::CUevent event, abi::CUstream stream);
   abi::CUresult query(abi::CUevent event);
   abi::CUresult elapsed(float* ms, abi::CUevent start, abi::CUevent end);
@@ -73,6 +82,7 @@ struct Process {
   std::vector<StreamMeter> streams;
   std::vector<std::uint32_t> engine_streams;
   std::unique_ptr<Meter<ModelPort>> meter;
+  const KernelMix* mix = nullptr;
   std::uint64_t order = 0;
   bool settler_idle = true;
 };
@@ -85,6 +95,8 @@ class Machine {
   // Truth: GPU time held by anybody in [from, to) after the start, both multiples of 10 ms, as percent of it.
   double held_percent(std::int64_t from_ns, std::int64_t to_ns) const;
   double charged_percent() const;
+  // Truth: GPU time held so far by process `index`, the neighbours' coming after the share's own; percent.
+  double process_percent(int index) const;
   // GPU time charged so far: measured, and estimated for what is not settled.
   std::int64_t charged_ns() const;
   std::int64_t truth_ns() const { return static_cast<std::int64_t>(state->devices[0].busy_ns); }
@@ -94,8 +106,10 @@ class Machine {
   std::uint32_t ceiling_ppm;
   Counts counts;
   ledger::ComputeAccount account{};
-  std::int64_t clock_ns = 0;  // of the thread whose turn it is
-  std::int64_t step_ns = 0;   // when its turn began
+  std::vector<std::unique_ptr<ledger::ComputeAccount>> neighbours;
+  std::unique_ptr<ledger::GpuPage> page;  // where there are neighbours
+  std::int64_t clock_ns = 0;              // of the thread whose turn it is
+  std::int64_t step_ns = 0;               // when its turn began
   sim::StatePointer state;
   sim::Engine engine;
   bool met = false;                // the spin of Setup::spin is over

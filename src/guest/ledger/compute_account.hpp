@@ -4,9 +4,8 @@
 // just settling is lost):
 //   paid_until_ns  a virtual time. Charging c ns of GPU time moves it c / ceiling ahead; the gate is open while it is not
 //                  ahead of now. It lags now by at most the catch-up window, so lateness costs nothing and sleep earns nothing.
-//   coverage       which microseconds are charged already. Word w of the ring holds 48 of them and the low 16 bits of the
-//                  ring's turn they belong to; whoever turns a bit from 0 to 1 pays for it. Any order of settlement, by any
-//                  number of processes, gives the exact union. The ring reaches back 98 ms.
+//   coverage       which microseconds are charged already (coverage.hpp): whoever marks one first pays for it. Any order of
+//                  settlement, by any number of processes, gives the exact union. The ring reaches back 98 ms.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +14,12 @@
 
 namespace headgate::ledger {
 
-inline constexpr std::int64_t kCoverageNs = 1'000;
-inline constexpr std::int64_t kCoverageBits = 48;
-inline constexpr std::int64_t kCoverageWords = 2048;
-inline constexpr std::int64_t kCoverageSpanNs = kCoverageNs * kCoverageBits * kCoverageWords;
-
 // Host time that `gpu_ns` costs at a ceiling of 1..kWholeGpu ppm.
 constexpr std::int64_t price_ns(std::int64_t gpu_ns, std::uint32_t ceiling_ppm) {
   return gpu_ns / ceiling_ppm * kWholeGpu + gpu_ns % ceiling_ppm * kWholeGpu / ceiling_ppm;
 }
 
-// Marks [from_ns, to_ns) of host time as held; returns how much of it nobody had marked, in ns. Both ends are rounded to
-// the nearest microsecond, which leaves no bias and lets abutting intervals abut. Time older than the ring counts as new.
+// Marks [from_ns, to_ns) of host time as held; returns how much of it nobody had marked, in ns.
 std::int64_t cover(ComputeAccount& account, std::int64_t from_ns, std::int64_t to_ns);
 
 // Whether all of [from_ns, to_ns) is marked. False where it reaches back further than the ring.

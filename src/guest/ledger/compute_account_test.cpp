@@ -56,7 +56,9 @@ TEST(Coverage, a_ring_that_has_come_round_starts_afresh) {
   const auto account = std::make_unique<ComputeAccount>();
   EXPECT_EQ(cover(*account, 1'000'000, 2'000'000), 1'000'000);
   EXPECT_EQ(cover(*account, 1'000'000, 2'000'000), 0);
-  EXPECT_EQ(cover(*account, 1'000'000 + kCoverageSpanNs, 2'000'000 + kCoverageSpanNs), 1'000'000);
+  EXPECT_EQ(cover(*account, 1'000'000 + decltype(account->coverage)::kSpanNs,
+                  2'000'000 + decltype(account->coverage)::kSpanNs),
+            1'000'000);
 }
 
 TEST(Gate, a_share_that_slept_cannot_run_ahead_of_its_ceiling) {

@@ -10,12 +10,14 @@
 #include <cstring>
 
 #include "guest/ledger/check.hpp"
+#include "guest/ledger/step.hpp"
 
 namespace headgate::ledger {
 namespace {
 
-constexpr const char* kScratchPrefixes[] = {".new-", ".gone-"};
 constexpr std::int64_t kScratchAgeSeconds = 60;
+
+bool begins(const char* name, const char* prefix) { return std::strncmp(name, prefix, std::strlen(prefix)) == 0; }
 
 bool stat_fd(int fd, struct stat& out) { return ::syscall(SYS_fstat, fd, &out) == 0; }
 bool stat_entry(int directory, const char* name, struct stat& out) {
@@ -82,17 +84,32 @@ PageFault system_fault(const char* what, int os_errno) {
   return out;
 }
 
-PageFault open_shares(const char* base, bool make, Descriptor& out) {
+namespace {
+
+PageFault open_in_base(const char* base, const char* name, bool make, Descriptor& out) {
   Descriptor root;
   // The base may be a directory that the user chose: others may look into it, but not write.
   PageFault bad = open_directory(AT_FDCWD, base, S_IWGRP | S_IWOTH, make, root);
-  if (!bad) bad = open_directory(root.get(), "shares", 077, make, out);
+  if (!bad) bad = open_directory(root.get(), name, 077, make, out);
   return bad.error == PageError::not_found ? fault(PageError::no_runtime_directory, base) : bad;
 }
+
+}  // namespace
+
+PageFault open_shares(const char* base, bool make, Descriptor& out) { return open_in_base(base, "shares", make, out); }
+
+PageFault open_gpus(const char* base, Descriptor& out) { return open_in_base(base, "gpus", true, out); }
 
 PageFault open_share_directory(int shares, const char* name, Descriptor& out) {
   if (!is_share_name(name)) return fault(PageError::bad_name, name);
   return open_directory(shares, name, 077, false, out);
+}
+
+bool is_half_a_share(int shares, const char* name, int directory) {
+  if (::unlinkat(shares, name, AT_REMOVEDIR) == 0 || errno == ENOENT) return false;
+  struct stat ours{}, named{};
+  return stat_fd(directory, ours) && stat_entry(shares, name, named) && ours.st_dev == named.st_dev &&
+         ours.st_ino == named.st_ino;
 }
 
 PageFault open_page_file(int directory, const char* name, bool writable, Descriptor& out, std::size_t& bytes) {
@@ -113,7 +130,11 @@ PageFault make_page_file(int directory, const char* name, std::size_t bytes, Des
     return fault(PageError::file_size_limit, name, most.rlim_cur, bytes);
   out.reset(::openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!out.valid()) return system_fault(name, errno);
-  if (::fchmod(out.get(), 0600) != 0) return system_fault(name, errno);  // whatever the umask took away
+  // Whatever the umask took away; and the sticky bit, by which a cleaner of old files in /tmp or XDG_RUNTIME_DIR knows
+  // what it must leave alone (XDG base directory specification): a mapped page is in use and looks old.
+  step("make: mode");
+  if (::fchmod(out.get(), 01600) != 0) return system_fault(name, errno);
+  step("make: space");
   int error;
   do error = ::posix_fallocate(out.get(), 0, static_cast<off_t>(bytes));
   while (error == EINTR);
@@ -139,11 +160,15 @@ void scratch_name(const char* prefix, char (&out)[48]) {
 }
 
 void remove_directory_tree(int shares, const char* name) {
+  if (::unlinkat(shares, name, 0) == 0) return;  // a file, of gpu_page.cpp
   const Descriptor directory(::openat(shares, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (directory.valid()) {
+    step("remove: policy");
     ::unlinkat(directory.get(), "policy", 0);
+    step("remove: usage");
     ::unlinkat(directory.get(), "usage", 0);
   }
+  step("remove: directory");
   ::unlinkat(shares, name, AT_REMOVEDIR);
 }
 
@@ -151,7 +176,7 @@ void sweep_scratch(int shares) {
   const Descriptor list(::openat(shares, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
-  alignas(8) char buffer[2048];
+  alignas(8) char buffer[512];  // some threads have small stacks; a record is at most 280 bytes long
   for (;;) {
     const long length = ::syscall(SYS_getdents64, list.get(), buffer, sizeof buffer);
     if (length <= 0) return;
@@ -161,11 +186,18 @@ void sweep_scratch(int shares) {
       std::memcpy(&record, buffer + at + 16, sizeof record);
       const char* name = buffer + at + 19;
       at += record;
+      const bool is_new = begins(name, kBeingMade);
       struct stat status{};
-      bool scratch = false;
-      for (const char* prefix : kScratchPrefixes) scratch |= std::strncmp(name, prefix, std::strlen(prefix)) == 0;
-      if (scratch && stat_entry(shares, name, status) && now.tv_sec - status.st_mtim.tv_sec > kScratchAgeSeconds)
-        remove_directory_tree(shares, name);
+      if (!is_new && !begins(name, kBeingRemoved)) continue;
+      if (!stat_entry(shares, name, status) || now.tv_sec - status.st_mtim.tv_sec <= kScratchAgeSeconds) continue;
+      char gone[48];
+      if (is_new) {
+        // A maker that was only stopped must not give a share's name to what is being taken apart.
+        scratch_name(kBeingRemoved, gone);
+        if (::renameat(shares, name, shares, gone) != 0) continue;
+        name = gone;
+      }
+      remove_directory_tree(shares, name);
     }
   }
 }

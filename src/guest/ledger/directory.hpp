@@ -31,8 +31,15 @@ PageFault system_fault(const char* what, int os_errno);
 // BASE/shares; made where missing if `make`, else no_runtime_directory.
 PageFault open_shares(const char* base, bool make, Descriptor& out);
 
+// BASE/gpus, made where missing.
+PageFault open_gpus(const char* base, Descriptor& out);
+
 // A share's directory in `shares`; not_found where there is none.
 PageFault open_share_directory(int shares, const char* name, Descriptor& out);
+
+// Of a share directory that was opened by `name` and lacks a page: whether it still bears that name and holds something,
+// so that nobody is just removing it. An empty one is removed.
+bool is_half_a_share(int shares, const char* name, int directory);
 
 // A regular file of ours, readable by us alone; `bytes` is its length.
 PageFault open_page_file(int directory, const char* name, bool writable, Descriptor& out, std::size_t& bytes);
@@ -41,14 +48,16 @@ PageFault open_page_file(int directory, const char* name, bool writable, Descrip
 // SIGBUS later.
 PageFault make_page_file(int directory, const char* name, std::size_t bytes, Descriptor& out);
 
-// A name for something not yet or no longer a share: PREFIX-PID-RANDOM, starting with a dot.
+// What is not yet and what is no longer a share has a name that begins so; scratch_name() makes one.
+inline constexpr const char* kBeingMade = ".new-";
+inline constexpr const char* kBeingRemoved = ".gone-";
 void scratch_name(const char* prefix, char (&out)[48]);
 std::uint64_t random_word();
 
-// Removes the two pages and the directory `name` in `shares`.
+// Removes the two pages and the directory `name` in `shares`, or the file of that name.
 void remove_directory_tree(int shares, const char* name);
 
-// Removes what killed makers and removers left in `shares` more than a minute ago.
-void sweep_scratch(int shares);
+// Removes what killed makers and removers left in BASE/shares or BASE/gpus more than a minute ago.
+void sweep_scratch(int directory);
 
 }  // namespace headgate::ledger

@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "guest/ledger/coverage.hpp"
+
 namespace headgate::ledger {
 
 inline constexpr std::uint32_t kVersion = 1;
@@ -104,10 +106,12 @@ struct alignas(64) ComputeAccount {
   std::atomic<std::uint64_t> throttled_launches;
   std::atomic<std::uint64_t> passed_in_debt;    // launches let through by the 20 ms rule
   std::atomic<std::uint64_t> last_throttle_ns;  // CLOCK_REALTIME
-  std::uint64_t reserved[8];
-  // Which microseconds of the recent past are already charged; see compute_account.hpp.
-  std::atomic<std::uint64_t> coverage[2048];
+  std::atomic<std::uint64_t> neighbours_ns;     // charged, then given back: other shares had the GPU (gpu_page.hpp)
+  std::atomic<std::uint64_t> slices;            // how far that was looked at; a packed Slices of gpu_page.cpp
+  std::uint64_t reserved[6];
+  Coverage<2048> coverage;  // which microseconds of the recent past are already charged
 };
+static_assert(sizeof(ComputeAccount) == 128 + 2048 * 8);
 
 // free -> claiming -> live -> dead -> free; or dead -> orphan -> free where exported memory outlives its process.
 enum class SlotKind : std::uint32_t { free = 0, claiming = 1, live = 2, dead = 3, orphan = 4 };

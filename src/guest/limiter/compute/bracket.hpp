@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "guest/abi/cuda.hpp"
-#include "guest/ledger/layout.hpp"
+#include "guest/ledger/gpu_page.hpp"
 #include "guest/limiter/compute/clock_map.hpp"
 #include "guest/limiter/compute/pacer.hpp"
 
@@ -36,6 +36,9 @@ struct Bracket {
   std::int64_t expected_ns = 0;  // what its launches were estimated at
   std::int64_t fresh_ns = 0;     // what it has covered while it still ran
   std::int64_t covered_until_ns = 0;
+  bool ended = false;       // its end event is recorded; with no room for it at the settler's it waits here
+  bool ordered = false;     // and what ended it may have left the stream idle
+  bool overran = false;     // it went on after that: it holds idle time
   std::int32_t beside = 1;  // streams of the process that had work when it closed, its own included
   std::uint32_t launches = 0;
   std::uint32_t function_count = 0;
@@ -49,14 +52,21 @@ struct ContextMeter {
   std::atomic<bool> failed{false};  // an internal call failed: not metered any more
   ledger::ComputeAccount* account = nullptr;
   Pace* pace = nullptr;
+  std::atomic<std::uint64_t>* launches = nullptr;  // the process's slot; null: nobody counts
   ClockMap clock;
   abi::CUevent anchor = nullptr;  // the event that times are counted from; gpu_base_ns is its own
   std::int64_t gpu_base_ns = 0;
+  // The settler's: what other shares had of the time that this context was charged for. No page: not looked at.
+  ledger::Seat seat;
+  std::int64_t marked_until_ns = 0;  // 0: all of it has been looked at
+  std::int64_t looked_back_ns = 0;
   static constexpr std::uint32_t kPool = 512;
   ShortLock pool_lock;
   std::uint32_t pooled = 0;
   std::array<abi::CUevent, kPool> pool{};
 };
+
+inline constexpr unsigned long long kGoneStream = ~0ull;  // the id of one that was destroyed, while its brackets settle
 
 struct alignas(64) StreamMeter {
   static constexpr std::uint32_t kClosed = 16;  // unsettled brackets; with all in use the open one goes on

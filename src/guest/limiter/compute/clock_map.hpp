@@ -2,12 +2,16 @@
 // was submitted: each (submit - event time) is a lower bound of the offset. Other work on the GPU delays most starts, so
 // one bound says little; the lowest line above the best bounds of the last seconds is the offset and its drift. It is
 // the same in every process, whatever kept the GPU: intervals of two processes abut where they did on the GPU.
+//
+// On a GPU that never rests it takes a while until some starts were not delayed. Until then the line lies between those
+// bounds and the ones from above, which need no rest: an event has fired before it is seen done.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace headgate::limiter {
 
@@ -23,6 +27,8 @@ class ClockMap {
       reference_ns_ = gpu_ns;
       window_ns_ = gpu_ns;
     }
+    low_.add(host_ns - gpu_ns + spread(gpu_ns));
+    guess(gpu_ns);
     const std::int64_t late = host_ns - gpu_ns - offset(gpu_ns);
     if (late > best_late_ns_) {
       best_late_ns_ = late;
@@ -39,6 +45,8 @@ class ClockMap {
 
   // An event that fired at gpu_ns was seen done at host_ns: the offset cannot be larger.
   void bound(std::int64_t gpu_ns, std::int64_t host_ns) {
+    high_.add(gpu_ns - host_ns + spread(gpu_ns));
+    guess(gpu_ns);
     const std::int64_t early = host_ns - gpu_ns - offset(gpu_ns);
     if (!started_ || early >= 0) return;
     offset_ns_ += early;
@@ -53,11 +61,45 @@ class ClockMap {
   static constexpr std::int64_t kFarNs =
       kWindowNs / 10'000;  // 100 parts in a million of drift, no crystal is further off
   static constexpr double kMostDrift = 1e-4;
+  static constexpr std::int64_t kSubmitNs =
+      1'500;  // the lower bounds lie so much too low, about: no event fires at once
+  static constexpr std::int64_t kSureNs = 500, kNearNs = 3'000;
   static constexpr std::int64_t kNoneSeen = -1'000'000'000'000'000;
 
   struct Point {
     std::int64_t gpu_ns = 0, offset_ns = 0;
   };
+
+  // The three tightest bounds of one side, the tightest first. Each is kept as it would be at GPU time 0 had the clocks run
+  // towards it as fast as they can ever since: bounds of all times compare, and old ones give way.
+  struct Bounds {
+    std::int64_t best[3] = {kNoneSeen, kNoneSeen, kNoneSeen};
+    void add(std::int64_t bound) {
+      for (std::int64_t& place : best)
+        if (bound > place) std::swap(bound, place);
+    }
+    bool known() const { return best[2] != kNoneSeen; }
+    // Delays that come as they like lie as far from each other as the least of them is long.
+    std::int64_t gap() const { return (best[0] - best[2]) / 2; }
+  };
+  static std::int64_t spread(std::int64_t gpu_ns) {
+    return static_cast<std::int64_t>(kMostDrift * static_cast<double>(gpu_ns));
+  }
+
+  // Without a line yet: between the bounds, as far from the side that is known better as that one is unsure.
+  void guess(std::int64_t gpu_ns) {
+    if (points_ >= 2 || !low_.known() || !high_.known()) return;
+    const std::int64_t low = low_.best[0] - spread(gpu_ns), high = spread(gpu_ns) - high_.best[0];
+    if (low > high) {  // a clock was set
+      low_ = high_ = {};
+      return;
+    }
+    const std::int64_t middle = (low + high) / 2;
+    drift_ = 0;
+    reference_ns_ = gpu_ns;
+    offset_ns_ = low_.gap() <= high_.gap() ? std::min(middle, low + low_.gap())
+                                           : std::max(middle, high - high_.gap() - kSubmitNs);
+  }
 
   std::int64_t offset(std::int64_t gpu_ns) const {
     return offset_ns_ + static_cast<std::int64_t>(drift_ * static_cast<double>(gpu_ns - reference_ns_));
@@ -68,8 +110,10 @@ class ClockMap {
     seen_ = 0;
   }
   void end_window(std::int64_t gpu_ns) {
-    // A GPU that others kept busy delayed every start of this window: that says nothing about the clocks.
-    if (best_late_ns_ > -kFarNs) {
+    // A GPU that others kept busy delayed every start of this window: that says nothing about the clocks. While the line is
+    // young, three starts that agree are such as were not delayed.
+    const bool prompt = points_ < kYoung ? low_.gap() < kSureNs && best_late_ns_ > -kNearNs : best_late_ns_ > -kFarNs;
+    if (prompt) {
       if (points_ == kPoints) {
         for (std::uint32_t i = 1; i < kPoints; ++i) known_[i - 1] = known_[i];
         --points_;
@@ -106,6 +150,7 @@ class ClockMap {
   }
 
   bool started_ = false;
+  Bounds low_, high_;
   double drift_ = 0;  // host ns a GPU ns, less one
   std::int64_t offset_ns_ = 0, reference_ns_ = 0;
   std::int64_t window_ns_ = 0, best_late_ns_ = kNoneSeen, seen_ = 0;

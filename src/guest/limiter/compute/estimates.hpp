@@ -10,6 +10,7 @@
 namespace headgate::limiter {
 
 inline constexpr std::int64_t kUnknownCommandNs = 200'000;
+inline constexpr std::uint32_t kYoung = 8;  // measurements that a kernel is judged by
 
 class Estimates {
  public:
@@ -24,25 +25,34 @@ class Estimates {
     const Entry& entry = entries_[slot_of(key)];
     return entry.key.load(std::memory_order_relaxed) == key ? entry.mean_ns.load(std::memory_order_relaxed) : 0;
   }
+  // What a launch is charged in advance. Few measurements may all be of its short ones.
   std::int64_t guess_ns(std::uint64_t key) const {
     const std::int64_t known = known_ns(key);
-    return known == 0 ? kUnknownCommandNs : known;
+    return young(key) ? std::max(known, kUnknownCommandNs) : known;
+  }
+
+  bool young(std::uint64_t key) const {
+    const Entry& entry = entries_[slot_of(key)];
+    return entry.key.load(std::memory_order_relaxed) != key || entry.seen.load(std::memory_order_relaxed) < kYoung;
   }
 
   // Whether single launches of it differ so much that its mean says little about the next.
   bool uneven(std::uint64_t key) const {
     const Entry& entry = entries_[slot_of(key)];
-    return entry.key.load(std::memory_order_relaxed) == key &&
+    return young(key) ||
            2 * entry.spread_ns.load(std::memory_order_relaxed) > entry.mean_ns.load(std::memory_order_relaxed);
   }
 
   // One more measurement of it.
   void learn(std::uint64_t key, std::int64_t measured_ns) {
     const std::int64_t mean = known_ns(key);
+    std::atomic<std::uint32_t>& seen = entries_[slot_of(key)].seen;
     if (mean == 0) {
       entries_[slot_of(key)].spread_ns.store(0, std::memory_order_relaxed);
+      seen.store(1, std::memory_order_relaxed);
       return set(key, measured_ns);
     }
+    seen.store(std::min(seen.load(std::memory_order_relaxed) + 1, kYoung), std::memory_order_relaxed);
     const std::int64_t off = measured_ns < mean ? mean - measured_ns : measured_ns - mean;
     std::atomic<std::int64_t>& spread = entries_[slot_of(key)].spread_ns;
     const std::int64_t before = spread.load(std::memory_order_relaxed);
@@ -55,6 +65,7 @@ class Estimates {
     std::atomic<std::uint64_t> key;
     std::atomic<std::int64_t> mean_ns;
     std::atomic<std::int64_t> spread_ns;  // mean distance from the mean
+    std::atomic<std::uint32_t> seen;      // measurements, kYoung at most
   };
   void set(std::uint64_t key, std::int64_t mean_ns) {
     Entry& entry = entries_[slot_of(key)];

@@ -4,6 +4,7 @@
 //   struct Port {
 //     std::int64_t now_ns();                                     // host time
 //     abi::CUresult create(abi::CUevent*);                       // in the calling thread's context
+//     void destroy(abi::CUevent);                                // neither enqueues nor waits, finished or not
 //     abi::CUresult record(abi::CUevent, abi::CUstream);
 //     abi::CUresult query(abi::CUevent);                         // SUCCESS, NOT_READY, or a failure
 //     abi::CUresult elapsed(float* ms, abi::CUevent, abi::CUevent);
@@ -31,10 +32,13 @@ inline constexpr std::int64_t kMostQuantumNs = 10'000'000;
 inline constexpr std::int64_t kLookNs = 50'000;
 inline constexpr std::int64_t kUnevenWaitNs = 300'000;  // between two tries of a launch whose length nobody can tell
 inline constexpr std::int64_t kIdleNs = 200'000;
+inline constexpr std::int64_t kUnaskedNs = 5'000'000;  // as long must a stream be quiet of which nobody can be asked
+inline constexpr std::int64_t kLookBackNs = 2'000'000;
 inline constexpr std::int64_t kBackToBackNs = 250;  // less than one step of the GPU's event clock
 inline constexpr std::int64_t kPromptNs = 5'000;  // a start event that fired so soon found its stream and the GPU idle
+inline constexpr std::int64_t kLostProcessorNs = 50'000;  // no driver call takes a thread so long
 inline constexpr std::int64_t kThinTailNs = 20'000;
-inline constexpr std::int64_t kAnchorNs = 4'000'000'000;
+inline constexpr std::int64_t kAnchorNs = 1'000'000'000;
 inline constexpr std::uint32_t kProbeEvery = 8;  // thin brackets between two that hold one launch
 
 template <typename Port>
@@ -73,9 +77,13 @@ class Meter {
   void count(StreamMeter& stream, std::uint64_t function, std::int64_t est_ns) {
     stream.spent_ns.store(stream.spent_ns.load(std::memory_order_relaxed) + est_ns, std::memory_order_relaxed);
     stream.launches.store(stream.launches.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    Bracket& bracket = stream.bracket;
+    if (bracket.ended) {
+      bracket.overran |= bracket.ordered;
+      bracket.ended = bracket.ordered = false;
+    }
     if (stream.function.load(std::memory_order_relaxed) == function) return;
     stream.function.store(function, std::memory_order_relaxed);
-    Bracket& bracket = stream.bracket;
     for (std::uint32_t i = 0; i < bracket.function_count; ++i)
       if (bracket.functions[i] == function) return;
     if (bracket.function_count < Bracket::kFunctions) {
@@ -90,7 +98,7 @@ class Meter {
     if (stream.bracket.first_ns == 0) stream.bracket.first_ns = port_.now_ns();
     const bool probe = stream.thin_brackets != 0 && stream.thin_brackets % kProbeEvery == 0;
     if (probe) ++stream.thin_brackets;  // one is enough, however long its settlement takes
-    if (alone || probe || stream.bracket.function_count == Bracket::kFunctions) close(stream);
+    if (alone || probe || stream.bracket.function_count == Bracket::kFunctions) close(stream, false);
   }
 
   // One launch past the gate. 0: it is paid for, counted, and a bracket is open unless the context failed. Else how long to
@@ -98,7 +106,7 @@ class Meter {
   std::int64_t pass(StreamMeter& stream, std::uint64_t function, std::int64_t est_ns, bool alone, bool chained,
                     std::int64_t asked_ns) {
     ContextMeter& context = *stream.context;
-    if (alone || full(stream, chained)) close(stream);
+    if (alone || full(stream, chained) || stream.bracket.ended) close(stream, false);
     if (!take_credit(*context.pace, est_ns)) {
       const Admission admission =
           admit(*context.account, *context.pace, port_.ceiling_ppm(context), port_.now_ns(), asked_ns, est_ns);
@@ -126,20 +134,28 @@ class Meter {
   }
 
   // Records the end event and hands the bracket to the settler; what it did not use is given back.
-  void close(StreamMeter& stream) {
-    if (!stream.open.load(std::memory_order_relaxed)) return;
+  void close(StreamMeter& stream, bool orders = true) {
+    if (!stream.open.load(std::memory_order_relaxed) || stream.id == kGoneStream) return;
     ContextMeter& context = *stream.context;
     Bracket& bracket = stream.bracket;
+    if (!bracket.ended) {
+      if (!good(context, port_.record(bracket.end, stream.handle), "cuEventRecord")) return;
+      bracket.closed_ns = port_.now_ns();
+      if (bracket.first_ns == 0) bracket.first_ns = bracket.closed_ns;
+      bracket.ended = true;
+    }
+    bracket.ordered |= orders;
+    hand_over(stream);
+  }
+  bool hand_over(StreamMeter& stream) {
     const std::uint32_t tail = stream.tail.load(std::memory_order_relaxed);
-    if (tail - stream.head.load(std::memory_order_acquire) == StreamMeter::kClosed) return;
-    if (!good(context, port_.record(bracket.end, stream.handle), "cuEventRecord")) return;
-    bracket.closed_ns = port_.now_ns();
-    if (bracket.first_ns == 0) bracket.first_ns = bracket.closed_ns;
-    bracket.beside = context.pace->busy_streams.load(std::memory_order_relaxed);
+    if (tail - stream.head.load(std::memory_order_acquire) == StreamMeter::kClosed) return false;
+    stream.bracket.beside = stream.context->pace->busy_streams.load(std::memory_order_relaxed);
     finish(stream);
-    stream.closed[tail % StreamMeter::kClosed] = bracket;
+    stream.closed[tail % StreamMeter::kClosed] = stream.bracket;
     stream.open.store(false, std::memory_order_relaxed);
     stream.tail.store(tail + 1, std::memory_order_release);
+    return true;
   }
 
   // Before a thread waits: what it left open on other streams would stay open all that time.
@@ -155,15 +171,30 @@ class Meter {
     }
   }
 
-  // The stream dies or its context does: nothing may be asked of its events any more.
-  void forget(StreamMeter& stream) {
-    if (stream.open.load(std::memory_order_relaxed)) {
-      finish(stream);
-      stream.open.store(false, std::memory_order_relaxed);
+  // The context dies, or the process: nothing may be asked any more. Settles by the estimates what was left, as far as
+  // it can have run until then. Under the settler's lock.
+  void forget(StreamMeter& stream, std::int64_t until_ns) {
+    std::int64_t from_ns = 0;
+    for (std::uint32_t i = stream.head.load(); i != stream.tail.load(); ++i) {
+      from_ns = settle_unmeasured(stream, stream.closed[i % StreamMeter::kClosed], from_ns, until_ns);
+      stream.head.store(i + 1, std::memory_order_release);
     }
-    if (stream.unsettled.exchange(0) > 0) stream.context->pace->busy_streams.fetch_sub(1, std::memory_order_relaxed);
-    stream.head.store(stream.tail.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    end_unmeasured(stream, from_ns, until_ns);
     stream.used.store(false, std::memory_order_release);
+  }
+  // At the process's end: what is over is measured, the rest settled as above.
+  void settle_last(StreamMeter& stream, std::int64_t now_ns) {
+    for (std::uint32_t i = stream.head.load(); i != stream.tail.load() && !stream.context->failed.load(); ++i) {
+      Bracket& bracket = stream.closed[i % StreamMeter::kClosed];
+      if (port_.query(bracket.end) != abi::CUDA_SUCCESS || !settle_bracket(stream, bracket, now_ns)) break;
+      stream.head.store(i + 1, std::memory_order_release);
+    }
+    forget(stream, now_ns);
+  }
+  void forget_events(ContextMeter& context) {
+    if (context.anchor != nullptr) port_.destroy(context.anchor);
+    while (context.pooled != 0) port_.destroy(context.pool[--context.pooled]);
+    context.anchor = nullptr;
   }
 
   // --- the settler ---
@@ -177,6 +208,7 @@ class Meter {
       if (!stream.used.load(std::memory_order_acquire) || stream.context->failed.load()) continue;
       if (entered_ != stream.context) port_.enter(*(entered_ = stream.context));
       next = std::min(next, settle_stream(stream, now_ns, pause));
+      next = std::min(next, look_back(*stream.context, now_ns));
       note_oldest(stream);
     }
     for (const Oldest& oldest : oldest_) {
@@ -207,7 +239,7 @@ class Meter {
         return stream.next_look_ns = now_ns + pace;
       }
       if (!good(*stream.context, answer, "cuEventQuery")) return kNothingOpen;
-      if (!settle_bracket(stream, bracket, now_ns)) return kNothingOpen;
+      if (!settle_bracket(stream, bracket, port_.now_ns())) return kNothingOpen;
       stream.looks = 0;
       stream.head.store(head + 1, std::memory_order_release);
     }
@@ -268,7 +300,7 @@ class Meter {
     }
     return event != nullptr || good(context, port_.create(&event), "cuEventCreate");
   }
-  void lost_event(abi::CUevent) {}
+  void lost_event(abi::CUevent event) { port_.destroy(event); }
 
   // The bracket is over; with the last one of the process, what was charged and not used goes back.
   void finish(StreamMeter& stream) {
@@ -276,6 +308,7 @@ class Meter {
     bracket.launches = stream.launches.load(std::memory_order_relaxed);
     bracket.charged_ns = bracket.expected_ns = stream.spent_ns.load(std::memory_order_relaxed);
     ContextMeter& context = *stream.context;
+    if (context.launches != nullptr) context.launches->fetch_add(bracket.launches, std::memory_order_relaxed);
     if (context.pace->open.fetch_sub(1, std::memory_order_relaxed) != 1) return;
     const std::int64_t left = context.pace->credit_ns.exchange(0, std::memory_order_relaxed);
     ledger::correct(*context.account, -left, port_.ceiling_ppm(context));
@@ -304,12 +337,16 @@ class Meter {
     const std::int64_t end = start + length;
     context.clock.observe(start, bracket.opened_ns);
     context.clock.bound(end, seen_ns);
+    const std::int64_t start_event_ns = context.clock.host_ns(start);
     // On an idle stream the start event fired before its kernel was even submitted.
     if (start - stream.last_end_ns > kBackToBackNs || stream.last_end_ns == 0) {
       // Where other work kept the GPU, it fired later than that and its kernel may have been there already.
       const std::int64_t waited = context.clock.host_ns(start) - bracket.opened_ns;
       const std::int64_t gap = bracket.first_ns - bracket.opened_ns;
-      const std::int64_t late = std::clamp<std::int64_t>(waited < kPromptNs ? gap : gap - waited, 0, length);
+      std::int64_t late = waited < kPromptNs ? gap : gap - waited;
+      // A thread that lost its processor in between did so before it sent the kernel, or after.
+      if (gap > kLostProcessorNs) late = std::min(late, length - bracket.expected_ns);
+      late = std::clamp<std::int64_t>(late, 0, length);
       start += late;
       length -= late;
     }
@@ -317,13 +354,14 @@ class Meter {
     const std::int64_t host_end = context.clock.host_ns(end);
     const std::int64_t launching = bracket.closed_ns - bracket.opened_ns;
     const bool tail_waited = host_end - bracket.closed_ns < kThinTailNs;
-    const bool thin = bracket.launches > 1 && tail_waited && 2 * launching > length;
-    settle_span(stream, bracket, context.clock.host_ns(start), length, thin);
+    const bool thin = bracket.overran || (bracket.launches > 1 && tail_waited && 2 * launching > length);
+    settle_span(stream, bracket, context.clock.host_ns(start), length, start_event_ns, thin);
     take_anchor(context, bracket);
     return true;
   }
 
-  void settle_span(StreamMeter& stream, Bracket& bracket, std::int64_t from, std::int64_t length, bool thin) {
+  void settle_span(StreamMeter& stream, Bracket& bracket, std::int64_t from, std::int64_t length,
+                   std::int64_t start_event_ns, bool thin) {
     ContextMeter& context = *stream.context;
     std::int64_t charged_length = length;
     if (thin) {
@@ -334,7 +372,7 @@ class Meter {
     } else if (stream.thin_brackets != 0) {
       ++stream.thin_brackets;
     }
-    std::int64_t fresh = ledger::cover(*context.account, from, from + charged_length);
+    std::int64_t fresh = hold(context, {from, from + charged_length, start_event_ns, !thin}, bracket.covered_until_ns);
     book(context, fresh, thin);
     fresh += bracket.fresh_ns;
     ledger::correct(*context.account, fresh - bracket.charged_ns, port_.ceiling_ppm(context));
@@ -355,6 +393,30 @@ class Meter {
     }
   }
 
+  // Returns how much of that time the share has not been charged for yet. What the bracket itself has covered may have
+  // left the ring since and would count as new.
+  std::int64_t hold(ContextMeter& context, const ledger::Work& work, std::int64_t covered_until_ns = 0) {
+    if (context.seat.page != nullptr) {
+      ledger::mark_seat(context.seat, work, port_.now_ns());
+      context.marked_until_ns = std::max(context.marked_until_ns, work.to_ns);
+    }
+    return ledger::cover(*context.account, std::max(work.from_ns, covered_until_ns), work.to_ns);
+  }
+
+  // Time that other shares had, charged because they had work at once, goes back. Returns when to look again.
+  std::int64_t look_back(ContextMeter& context, std::int64_t now_ns) {
+    if (context.marked_until_ns == 0) return kNothingOpen;
+    const std::int64_t last_ns = context.marked_until_ns + ledger::kReplayLagNs + kQuantumNs;
+    if (now_ns < last_ns && now_ns - context.looked_back_ns < kLookBackNs) return last_ns;
+    context.looked_back_ns = now_ns;
+    if (now_ns >= last_ns) context.marked_until_ns = 0;
+    const std::int64_t theirs_ns = ledger::neighbours_ns(context.seat, *context.account, now_ns);
+    context.account->held_ns.fetch_sub(static_cast<std::uint64_t>(theirs_ns), std::memory_order_relaxed);
+    context.account->neighbours_ns.fetch_add(static_cast<std::uint64_t>(theirs_ns), std::memory_order_relaxed);
+    ledger::correct(*context.account, -theirs_ns, port_.ceiling_ppm(context));
+    return now_ns < last_ns ? last_ns : kNothingOpen;
+  }
+
   static void settled_one(StreamMeter& stream) {
     if (stream.unsettled.fetch_sub(1, std::memory_order_relaxed) == 1)
       stream.context->pace->busy_streams.fetch_sub(1, std::memory_order_relaxed);
@@ -366,7 +428,8 @@ class Meter {
       context.account->estimated_ns.fetch_add(static_cast<std::uint64_t>(fresh), std::memory_order_relaxed);
   }
 
-  // Times are counted from an event at most 4 s old: ElapsedTime answers a float of milliseconds.
+  // Times are counted from an event about 1 s old: ElapsedTime answers a float of milliseconds, in steps of 0.06 us up to
+  // there and 0.5 us at 8 s, and what intervals of two processes overlap by rounding is charged to neither.
   void take_anchor(ContextMeter& context, Bracket& bracket) {
     give_event(context, bracket.end);
     std::int64_t at = 0;
@@ -386,15 +449,18 @@ class Meter {
   // A command that outruns its estimate is charged while it runs.
   void charge_running(StreamMeter& stream, Bracket& bracket, std::int64_t now_ns) {
     ContextMeter& context = *stream.context;
+    if (bracket.overran) return;
     const std::int64_t settled_to = now_ns - kLookNs;
-    if (settled_to < bracket.opened_ns + bracket.expected_ns + kQuantumNs) return;
-    if (settled_to < bracket.covered_until_ns + kQuantumNs || context.anchor == nullptr) return;
+    // Where the estimate says little, what runs on must not look like time in which the next may start.
+    const std::int64_t step_ns = uneven(bracket) ? 2 * kLookNs : kQuantumNs;
+    if (settled_to < bracket.opened_ns + bracket.expected_ns + step_ns) return;
+    if (settled_to < bracket.covered_until_ns + step_ns || context.anchor == nullptr) return;
     const abi::CUresult started = port_.query(bracket.start);
     if (started == abi::CUDA_ERROR_NOT_READY) return;
     std::int64_t start = 0;
     if (!good(context, started, "cuEventQuery") || !gpu_ns(context, bracket.start, start)) return;
     const std::int64_t from = std::max(context.clock.host_ns(start), bracket.first_ns);
-    const std::int64_t fresh = ledger::cover(*context.account, std::max(from, bracket.covered_until_ns), settled_to);
+    const std::int64_t fresh = hold(context, {std::max(from, bracket.covered_until_ns), settled_to});
     bracket.covered_until_ns = settled_to;
     bracket.fresh_ns += fresh;
     book(context, fresh, false);
@@ -403,32 +469,53 @@ class Meter {
     bracket.charged_ns += extra;
   }
 
+  // What the GPU is not asked about is settled by the estimates: from when its launches were sent, or what came before it
+  // ended. Returns when it ended.
+  std::int64_t settle_unmeasured(StreamMeter& stream, Bracket& bracket, std::int64_t from_ns, std::int64_t until_ns) {
+    ContextMeter& context = *stream.context;
+    const std::int64_t from = std::max({from_ns, bracket.first_ns, bracket.covered_until_ns});
+    const std::int64_t to =
+        std::max(from, std::min(until_ns, from + std::max<std::int64_t>(0, bracket.expected_ns - bracket.fresh_ns)));
+    std::int64_t fresh = hold(context, {from, to});
+    book(context, fresh, true);
+    fresh += bracket.fresh_ns;
+    ledger::correct(*context.account, fresh - bracket.charged_ns, port_.ceiling_ppm(context));
+    give_event(context, bracket.start);
+    give_event(context, bracket.end);
+    settled_one(stream);
+    return to;
+  }
+  void end_unmeasured(StreamMeter& stream, std::int64_t from_ns, std::int64_t until_ns) {
+    if (!stream.open.load(std::memory_order_relaxed)) return;
+    finish(stream);
+    settle_unmeasured(stream, stream.bracket, from_ns, until_ns);
+    stream.open.store(false, std::memory_order_release);
+  }
+
   // A bracket that nobody closes: the host's look at an idle stream ends it, as an estimate.
   std::int64_t look_at_open(StreamMeter& stream, std::int64_t now_ns, void (*)()) {
     if (!stream.open.load(std::memory_order_acquire)) return kNothingOpen;
+    if (stream.bracket.ended && stream.lock.try_lock()) {
+      if (stream.open.load() && stream.bracket.ended) hand_over(stream);
+      stream.lock.unlock();
+      return now_ns + kLookNs;
+    }
     const std::uint32_t launches = stream.launches.load(std::memory_order_relaxed);
     if (launches != stream.seen_launches || stream.seen_ns == 0) {
       stream.seen_launches = launches;
       stream.seen_ns = now_ns;
       return now_ns + kIdleNs;
     }
-    if (now_ns - stream.seen_ns < kIdleNs) return stream.seen_ns + kIdleNs;
+    // A thread's own default stream has no name here, and a stream that was destroyed has none any more.
+    const bool unasked = stream.handle == abi::stream_per_thread() || stream.id == kGoneStream;
+    const std::int64_t quiet_ns = unasked ? kUnaskedNs + stream.spent_ns.load(std::memory_order_relaxed) : kIdleNs;
+    if (now_ns - stream.seen_ns < quiet_ns) return stream.seen_ns + quiet_ns;
     if (!stream.lock.try_lock()) return now_ns + kIdleNs;
-    const abi::CUresult answer =
-        stream.open.load() ? port_.idle(stream.handle, *stream.context) : abi::CUDA_ERROR_NOT_READY;
+    const abi::CUresult answer = !stream.open.load() ? abi::CUDA_ERROR_NOT_READY
+                                 : unasked           ? abi::CUDA_SUCCESS
+                                                     : port_.idle(stream.handle, *stream.context);
     if (answer == abi::CUDA_SUCCESS) {
-      ContextMeter& context = *stream.context;
-      Bracket& bracket = stream.bracket;
-      finish(stream);
-      const std::int64_t from = bracket.first_ns;
-      const std::int64_t length = std::clamp<std::int64_t>(now_ns - from, 0, bracket.expected_ns);
-      const std::int64_t fresh = ledger::cover(*context.account, from, from + length);
-      book(context, fresh, true);
-      ledger::correct(*context.account, fresh - bracket.charged_ns, port_.ceiling_ppm(context));
-      give_event(context, bracket.start);
-      give_event(context, bracket.end);
-      stream.open.store(false, std::memory_order_release);
-      settled_one(stream);
+      end_unmeasured(stream, 0, now_ns);
     } else if (answer != abi::CUDA_ERROR_NOT_READY) {
       good(*stream.context, answer, "cuStreamQuery");
     }

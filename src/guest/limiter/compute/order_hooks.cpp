@@ -10,12 +10,14 @@ using namespace headgate::limiter;
 
 namespace {
 
-enum class Role { order, begin_capture, end_capture, destroy };
+enum class Role { order, begin_capture, end_capture, destroy, ask_stream, ask_event };
 
 constexpr Role role_of(std::string_view name) {
   if (name.starts_with("cuStreamBeginCapture")) return Role::begin_capture;
   if (name.starts_with("cuStreamEndCapture")) return Role::end_capture;
   if (name.starts_with("cuStreamDestroy")) return Role::destroy;
+  if (name.starts_with("cuStreamQuery")) return Role::ask_stream;
+  if (name == "cuEventQuery") return Role::ask_event;
   return Role::order;
 }
 constexpr bool per_thread_default(std::string_view name) { return name.ends_with("_ptsz") || name.ends_with("_ptds"); }
@@ -34,6 +36,13 @@ struct OrderCall<CUresult(Arguments...)> {
 
   CUresult operator()(Arguments... arguments) const {
     if (role == Role::begin_capture || role == Role::end_capture) return capture(arguments...);
+    // Answers are the driver's without us: an end event that we put behind the last kernel would make an idle stream busy.
+    if (role == Role::ask_event) return forward(slot, arguments...);
+    if (role == Role::ask_stream) {
+      const CUresult answer = forward(slot, arguments...);
+      if (answer == CUDA_ERROR_NOT_READY && concerned()) close(arguments...);
+      return answer;
+    }
     if (concerned()) close(arguments...);
     return forward(slot, arguments...);
   }

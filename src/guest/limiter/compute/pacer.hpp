@@ -13,6 +13,7 @@ namespace headgate::limiter {
 inline constexpr std::int64_t kInFlightNs = 1'000'000;  // 1 % of the 100 ms window
 inline constexpr std::int64_t kLeadNs = 300'000;        // sent ahead so that a late wake-up does not idle the GPU
 inline constexpr std::int64_t kBatchNs = 300'000;  // a waiter sleeps so much longer, to pass several launches at once
+inline constexpr std::int64_t kLeastBatchNs = 200'000;  // and again where others have left less of that
 inline constexpr std::int64_t kCatchUpNs =
     12'000'000;  // lateness that is made up for; see docs/decisions/catch-up-window.md
 inline constexpr std::int64_t kPatienceNs = 20'000'000;  // the longest wait behind unfinished work
@@ -61,7 +62,11 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
                        std::int64_t asked_ns, std::int64_t est_ns) {
   const std::int64_t lag = now_ns - account.paid_until_ns.load(std::memory_order_relaxed);
   Admission admission;
-  if (lag >= 0) {
+  // Processes that take turns with a launch or two each would meter as many brackets and lose a little at each handover.
+  const bool crumbs = lag < kLeastBatchNs && now_ns != asked_ns && now_ns - asked_ns < kPatienceNs / 2;
+  if (lag >= 0 && crumbs) {
+    admission.wait_ns = kBatchNs - lag;
+  } else if (lag >= 0) {
     const std::int64_t affordable = std::min(lag, kCatchUpNs) * ceiling_ppm / ledger::kWholeGpu;
     const std::int64_t credit = take_room(pace, now_ns, est_ns, affordable);
     if (credit == 0) {

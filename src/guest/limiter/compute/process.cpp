@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "guest/bare/futex.hpp"
+#include "guest/ledger/directory.hpp"
 #include "guest/limiter/compute/compute.hpp"
 
 namespace headgate::limiter {
@@ -19,6 +20,7 @@ namespace {
 struct Remembered {
   abi::CUstream handle;
   StreamMeter* stream;
+  bool unknown;  // it has had no launch
 };
 constexpr std::uint32_t kRemembered = 32;
 struct Memory {
@@ -39,14 +41,35 @@ abi::CUcontext context_of(abi::CUstream handle) {
   return context;
 }
 
-ContextMeter* context_meter(abi::CUcontext handle) {
+// Where the GPU's page cannot be had the share is held all the same, and pays for its neighbours' slices.
+ledger::Seat seat_on(std::uint32_t device) {
+  ledger::GpuPage*& page = metered.gpu_pages[device];
+  if (page == nullptr) {
+    if (const ledger::PageFault bad = ledger::open_gpu_page(session.base, session.policy->devices[device].uuid, page)) {
+      char why[512];
+      ledger::explain(bad, why, sizeof why);
+      log_line(LogLevel::warn, "time slices of other shares on this GPU are charged to this one: %s", why);
+      return {};
+    }
+  }
+  return {.page = page, .owner = ledger::random_word() | 1, .share = session.policy->generation};
+}
+
+// Under the table's lock. kNoDevice: of a context that we did not see made.
+ContextMeter* context_meter(abi::CUcontext handle, std::uint32_t device = kNoDevice) {
   ContextMeter* free = nullptr;
   for (ContextMeter& context : metered.contexts) {
     if (context.handle == handle) return &context;
     if (context.handle == nullptr && free == nullptr) free = &context;
   }
   if (free == nullptr) return nullptr;
-  const std::uint32_t device = current_device_index();
+  if (device == kNoDevice) {
+    const CurrentContext as(handle);
+    abi::CUdevice ordinal = 0;
+    if (driver.cuCtxGetDevice == nullptr || driver.cuCtxGetDevice(&ordinal) != abi::CUDA_SUCCESS) return nullptr;
+    const auto known = static_cast<std::uint32_t>(ordinal);
+    device = known < session.device_count ? session.device_index[known] : kNoDevice;
+  }
   if (device == kNoDevice) return nullptr;
   free->device = device;
   free->account = &session.usage->compute[device];
@@ -54,6 +77,9 @@ ContextMeter* context_meter(abi::CUcontext handle) {
   free->clock = {};
   free->anchor = nullptr;
   free->gpu_base_ns = 0;
+  free->seat = seat_on(device);
+  free->marked_until_ns = free->looked_back_ns = 0;
+  free->launches = &session.usage->slots[session.slot].devices[device].launches;
   free->pooled = 0;
   free->failed.store(false);
   free->handle = handle;
@@ -66,7 +92,7 @@ StreamMeter* add_stream(abi::CUstream handle, unsigned long long id, ContextMete
   for (std::uint32_t i = 0; i < kMostStreams; ++i) {
     StreamMeter& stream = metered.streams[i];
     const bool settled = stream.head.load() == stream.tail.load() && !stream.open.load();
-    if (stream.used.load() && !(stream.handle == nullptr && stream.id == ~0ull && settled)) continue;
+    if (stream.used.load() && !(stream.handle == nullptr && stream.id == kGoneStream && settled)) continue;
     stream.used.store(false);
     metered.lanes[i].owner.store(nullptr);
     stream.handle = handle;
@@ -84,7 +110,7 @@ StreamMeter* add_stream(abi::CUstream handle, unsigned long long id, ContextMete
   return nullptr;
 }
 
-StreamMeter* look_up(abi::CUstream handle) {
+StreamMeter* look_up(abi::CUstream handle, bool add) {
   const abi::CUcontext owner = context_of(handle);
   if (owner == nullptr) return nullptr;
   unsigned long long id = reinterpret_cast<std::uintptr_t>(handle);
@@ -97,7 +123,10 @@ StreamMeter* look_up(abi::CUstream handle) {
       StreamMeter& stream = metered.streams[i];
       if (stream.used.load() && stream.id == id && stream.context == context) found = &stream;
     }
-    if (found == nullptr) found = add_stream(handle, id, *context);
+    if (found == nullptr && add) {
+      found = add_stream(handle, id, *context);
+      metered.epoch.fetch_add(1, std::memory_order_release);  // it is unknown no more
+    }
   }
   metered.table_lock.unlock();
   return found;
@@ -143,10 +172,15 @@ void tell_lane(StreamMeter& stream, bool take) {
     lane.told_ns = used_ns;
     lane.told_launches = launches;
   }
-  // What was used after the bracket had ended is no bracket's: it goes back like the rest.
-  if (take)
-    stream.context->pace->credit_ns.fetch_add(lane.limit_ns.load(std::memory_order_relaxed) - lane.told_ns,
-                                              std::memory_order_relaxed);
+  if (!take) return;
+  ContextMeter& context = *stream.context;
+  context.pace->credit_ns.fetch_add(lane.limit_ns.load(std::memory_order_relaxed) - used_ns, std::memory_order_relaxed);
+  // What was used after the bracket had ended is no bracket's: it stays charged as it was estimated.
+  const std::int64_t stray_ns = used_ns - lane.told_ns;
+  if (stray_ns <= 0) return;
+  context.account->held_ns.fetch_add(static_cast<std::uint64_t>(stray_ns), std::memory_order_relaxed);
+  context.account->estimated_ns.fetch_add(static_cast<std::uint64_t>(stray_ns), std::memory_order_relaxed);
+  context.launches->fetch_add(launches - lane.told_launches, std::memory_order_relaxed);
 }
 
 void give_lane(StreamMeter& stream, abi::CUstream handle, std::uint64_t function, std::uint32_t epoch) {
@@ -189,33 +223,52 @@ void empty_pocket(ContextMeter& context) {
   give_room(pace, left);
 }
 
-StreamMeter* find_stream(abi::CUstream handle) {
+namespace {
+
+Remembered& remembered(abi::CUstream handle) {
   const std::uint32_t epoch = metered.epoch.load(std::memory_order_acquire);
   if (memory.epoch != epoch) {
     memory = {};
     memory.epoch = epoch;
   }
   const auto bits = reinterpret_cast<std::uintptr_t>(handle);
-  Remembered& place = memory.streams[(bits ^ bits >> 6 ^ bits >> 12) % kRemembered];
-  // A pseudo handle means the current context's stream: with one context there is no doubt which.
-  const bool sure = !is_pseudo(handle) || metered.contexts_seen.load(std::memory_order_relaxed) == 1;
-  if (place.stream != nullptr && place.handle == handle && sure) [[likely]]
+  return memory.streams[(bits ^ bits >> 6 ^ bits >> 12) % kRemembered];
+}
+// A pseudo handle means the current context's stream: with one context there is no doubt which.
+bool sure(abi::CUstream handle) {
+  return !is_pseudo(handle) || metered.contexts_seen.load(std::memory_order_relaxed) == 1;
+}
+
+}  // namespace
+
+StreamMeter* find_stream(abi::CUstream handle) {
+  Remembered& place = remembered(handle);
+  if (place.stream != nullptr && place.handle == handle && sure(handle)) [[likely]]
     return place.stream;
-  place = {handle, look_up(handle)};
+  place = {handle, look_up(handle, true), false};
+  return place.stream;
+}
+
+StreamMeter* known_stream(abi::CUstream handle) {
+  Remembered& place = remembered(handle);
+  if ((place.stream == nullptr && !place.unknown) || place.handle != handle || !sure(handle)) {
+    StreamMeter* stream = look_up(handle, false);
+    place = {handle, stream, stream == nullptr};
+  }
   return place.stream;
 }
 
 void close_stream(abi::CUstream handle, bool dies) {
-  StreamMeter* stream = find_stream(handle);
+  StreamMeter* stream = known_stream(handle);
   if (stream == nullptr) return;
   if (!stream->open.load(std::memory_order_acquire) && !dies) return;
   stream->lock.lock(pause_thread);
   tell_lane(*stream, true);
   if (!stream->context->failed.load()) meter.close(*stream);
   if (dies) {
-    if (stream->open.load()) meter.forget(*stream);
+    // With all its brackets unsettled the last one stays open, and the settler ends it.
     stream->handle = nullptr;
-    stream->id = ~0ull;
+    stream->id = kGoneStream;
     metered.epoch.fetch_add(1, std::memory_order_release);
     move_lane_epoch();
   }
@@ -236,7 +289,7 @@ bool close_current(bool only_legacy) {
     if (stream.context->handle != current || stream.context->failed.load()) continue;
     if (only_legacy && !stream.legacy) continue;
     // The per-thread stream's handle names the caller's own; another thread's closes in its own calls.
-    if (stream.handle == abi::stream_per_thread() && find_stream(stream.handle) != &stream) continue;
+    if (stream.handle == abi::stream_per_thread() && known_stream(stream.handle) != &stream) continue;
     stream.lock.lock(pause_thread);
     tell_lane(stream, true);
     meter.close(stream);
@@ -252,8 +305,8 @@ void close_others(const StreamMeter& mine) {
   for (std::uint32_t i = 0; i < metered.stream_limit.load(std::memory_order_acquire); ++i) {
     StreamMeter& stream = metered.streams[i];
     if (&stream == &mine || !stream.open.load(std::memory_order_acquire) || stream.context != mine.context) continue;
-    // The per-thread stream's handle would name the caller's own.
-    if (stream.handle == abi::stream_per_thread()) continue;
+    // The per-thread stream's handle names the caller's own.
+    if (stream.handle == abi::stream_per_thread() && known_stream(stream.handle) != &stream) continue;
     stream.lock.lock(pause_thread);
     tell_lane(stream, true);
     meter.close(stream);
@@ -291,7 +344,18 @@ void wait_at_gate(std::uint32_t device, std::int64_t wait_ns) {
   errno = saved;
 }
 
-void compute_start() {
+CurrentContext::CurrentContext(abi::CUcontext wanted) {
+  if (wanted == nullptr || driver.cuCtxGetCurrent == nullptr || driver.cuCtxSetCurrent == nullptr) return;
+  if (driver.cuCtxGetCurrent(&before_) != abi::CUDA_SUCCESS || before_ == wanted) return;
+  changed_ = driver.cuCtxSetCurrent(wanted) == abi::CUDA_SUCCESS;
+}
+CurrentContext::~CurrentContext() {
+  if (changed_) driver.cuCtxSetCurrent(before_);
+}
+
+namespace {
+
+void start_metering() {
   if (session.membership.load(std::memory_order_acquire) != Membership::member || session.usage == nullptr) return;
   if (metered.active.load(std::memory_order_acquire)) return;
   const std::uint32_t count = session.policy->device_count;
@@ -300,16 +364,59 @@ void compute_start() {
   metered.active.store(true, std::memory_order_release);
 }
 
+// Its brackets end, and what the GPU finishes within a launch's patience is settled: the driver waits for that work itself
+// when it destroys a context.
+void settle_context(abi::CUcontext handle) {
+  const ContextMeter* context = nullptr;
+  metered.table_lock.lock(pause_thread);
+  for (const ContextMeter& one : metered.contexts)
+    if (one.handle == handle && !one.failed.load()) context = &one;
+  metered.table_lock.unlock();
+  if (context == nullptr) return;
+  {
+    const CurrentContext as(handle);
+    close_context();
+  }
+  const auto unsettled = [context](const StreamMeter& stream) {
+    return stream.used.load() && stream.context == context && stream.unsettled.load() > (stream.open.load() ? 1 : 0);
+  };
+  const std::int64_t until_ns = port.now_ns() + kPatienceNs;
+  while (metered.settler.load() == 1 && port.now_ns() < until_ns) {
+    bool any = false;
+    for (std::uint32_t i = 0; i < metered.stream_limit.load(); ++i) any |= unsettled(metered.streams[i]);
+    if (!any) return;
+    pause_thread();
+  }
+}
+
+}  // namespace
+
+void compute_know_context(abi::CUcontext handle, std::uint32_t device) {
+  start_metering();
+  if (!metered.active.load(std::memory_order_acquire)) return;
+  metered.table_lock.lock(pause_thread);
+  if (handle == nullptr || context_meter(handle, device) == nullptr) {
+    metered.contexts_seen.fetch_add(1);
+    move_lane_epoch();
+  }
+  metered.table_lock.unlock();
+}
+
 void compute_forget_context(abi::CUcontext handle) {
   if (!metered.active.load(std::memory_order_acquire)) return;
+  settle_context(handle);
   metered.settler_lock.lock(pause_thread);
   metered.table_lock.lock(pause_thread);
   for (ContextMeter& context : metered.contexts) {
     if (context.handle != handle) continue;
     for (StreamMeter& stream : metered.streams)
-      if (stream.used.load() && stream.context == &context) meter.forget(stream);
-    context.pooled = 0;
-    context.anchor = nullptr;
+      if (stream.used.load() && stream.context == &context) {
+        tell_lane(stream, true);
+        meter.forget(stream, kNothingOpen);
+      }
+    empty_pocket(context);
+    meter.forget_events(context);
+    ledger::leave_seat(context.seat);
     context.handle = nullptr;
     metered.contexts_seen.fetch_sub(1);
   }
@@ -327,10 +434,10 @@ void compute_reset_after_fork() {
   metered.settler_idle.store(false);
   metered.table_lock.reset();
   metered.settler_lock.reset();
-  metered.stream_limit.store(0);
   metered.contexts_seen.store(0);
-  for (StreamMeter& stream : metered.streams) {
-    if (!stream.used.load()) continue;
+  for (ContextMeter& context : metered.contexts) context.pool_lock.reset();
+  const std::uint32_t streams = metered.stream_limit.exchange(0);
+  for (StreamMeter& stream : std::span(metered.streams).first(streams)) {
     stream.lock.reset();
     stream.open.store(false);
     stream.unsettled.store(0);
@@ -338,6 +445,7 @@ void compute_reset_after_fork() {
     stream.used.store(false);
   }
   for (ContextMeter& context : metered.contexts) context.handle = nullptr;
+  metered.gpu_pages = {};
   for (Pace& pace : metered.paces) {
     pace.busy_until_ns.store(0);
     pace.credit_ns.store(0);

@@ -14,10 +14,24 @@ namespace headgate::limiter {
 inline constexpr std::uint32_t kMostContexts = 32;
 inline constexpr std::uint32_t kMostStreams = 512;
 
+// Makes a context current for the calling thread, then what was current before again. Null: changes nothing.
+class CurrentContext {
+ public:
+  explicit CurrentContext(abi::CUcontext wanted);
+  ~CurrentContext();
+  CurrentContext(const CurrentContext&) = delete;
+  CurrentContext& operator=(const CurrentContext&) = delete;
+
+ private:
+  abi::CUcontext before_ = nullptr;
+  bool changed_ = false;
+};
+
 // The real driver and clock behind Meter.
 struct DriverPort {
   std::int64_t now_ns();
   abi::CUresult create(abi::CUevent* event);
+  void destroy(abi::CUevent event);
   abi::CUresult record(abi::CUevent event, abi::CUstream stream);
   abi::CUresult query(abi::CUevent event);
   abi::CUresult elapsed(float* ms, abi::CUevent start, abi::CUevent end);
@@ -63,16 +77,17 @@ struct Metered {
   std::array<std::atomic<std::uint32_t>, ledger::kMaxDevices> seen_gate_epoch{};
   Estimates estimates;
   std::array<Pace, ledger::kMaxDevices> paces;
+  std::array<ledger::GpuPage*, ledger::kMaxDevices> gpu_pages{};
   std::array<ContextMeter, kMostContexts> contexts;
   std::array<StreamMeter, kMostStreams> streams;
   std::array<Lane, kMostStreams> lanes;  // of the stream with the same index
   std::atomic<std::uint32_t> stream_limit{0};
-  std::atomic<std::uint32_t> contexts_seen{0};
+  std::atomic<std::uint32_t> contexts_seen{0};  // alive: with one, there is no doubt whose a default stream's handle is
   ShortLock table_lock;                // contexts and streams come and go
   ShortLock settler_lock;              // held while the settler asks the driver
   std::atomic<std::uint32_t> work{0};  // futex: moves when there is something to settle
   std::atomic<bool> settler_idle{false};
-  std::atomic<std::uint32_t> settler{0};  // 0 none, 1 starting or running, 2 stopped
+  std::atomic<std::uint32_t> settler{0};  // 0 none, 1 starting or running, 2 to stop, 3 stopped
 };
 
 extern Metered metered;
@@ -108,8 +123,9 @@ void close_others(const StreamMeter& stream);
 // Whether this launch or call concerns the meter at all. A few loads; looks at the policy again when it has changed.
 bool concerned();
 
-// The stream behind a handle in the calling thread's context; null: not metered.
+// The stream behind a handle in the calling thread's context; null: not metered. known_stream: null too before its first launch.
 StreamMeter* find_stream(abi::CUstream handle);
+StreamMeter* known_stream(abi::CUstream handle);
 // Records the ends of what is open: on this stream, or on all of the current context.
 void close_stream(abi::CUstream handle, bool dies);
 void close_context();

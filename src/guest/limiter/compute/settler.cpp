@@ -22,6 +22,10 @@ std::int64_t DriverPort::now_ns() {
 abi::CUresult DriverPort::create(abi::CUevent* event) {
   return driver.cuEventCreate != nullptr ? driver.cuEventCreate(event, 0) : abi::CUDA_ERROR_NOT_FOUND;
 }
+void DriverPort::destroy(abi::CUevent event) {
+  if (driver.cuEventDestroy_v2 != nullptr) driver.cuEventDestroy_v2(event);
+  else if (driver.cuEventDestroy != nullptr) driver.cuEventDestroy(event);
+}
 abi::CUresult DriverPort::record(abi::CUevent event, abi::CUstream stream) {
   return driver.cuEventRecord != nullptr ? driver.cuEventRecord(event, stream) : abi::CUDA_ERROR_NOT_FOUND;
 }
@@ -35,15 +39,13 @@ abi::CUresult DriverPort::elapsed(float* ms, abi::CUevent start, abi::CUevent en
 // In RELAXED mode a query of a stream that does not capture breaks no capture; while one is under way we ask nothing.
 abi::CUresult DriverPort::idle(abi::CUstream stream, ContextMeter&) {
   if (metered.captures.load() != 0 || driver.cuStreamQuery == nullptr) return abi::CUDA_ERROR_NOT_READY;
-  // The per-thread stream's handle would name the settler's own.
-  if (stream == abi::stream_per_thread()) return abi::CUDA_ERROR_NOT_READY;
   return driver.cuStreamQuery(stream);
 }
 
 void DriverPort::enter(ContextMeter& context) {
-  // Of the settler's thread: still current unless contexts have gone since.
-  static constinit abi::CUcontext entered = nullptr;
-  static constinit std::uint32_t entered_epoch = 0;
+  // Of the calling thread: still current unless contexts have gone since.
+  static __thread abi::CUcontext entered __attribute__((tls_model("initial-exec")));
+  static __thread std::uint32_t entered_epoch __attribute__((tls_model("initial-exec")));
   const std::uint32_t epoch = metered.epoch.load();
   if (entered == context.handle && entered_epoch == epoch) return;
   if (driver.cuCtxSetCurrent == nullptr || driver.cuCtxSetCurrent(context.handle) != abi::CUDA_SUCCESS) return;
@@ -89,6 +91,20 @@ void tell_lanes() {
   }
 }
 
+// The account is right to the last kernel: what has ended is measured, the rest charged as far as it can have run.
+void settle_for_good() {
+  for (std::uint32_t i = 0; i < metered.stream_limit.load(); ++i) {
+    StreamMeter& stream = metered.streams[i];
+    if (!stream.used.load() || !stream.lock.try_lock()) continue;
+    tell_lane(stream, true);
+    port.enter(*stream.context);
+    meter.settle_last(stream, port.now_ns());
+    stream.lock.unlock();
+  }
+  for (ContextMeter& context : metered.contexts)
+    if (context.handle != nullptr) empty_pocket(context);
+}
+
 void* settle_all(void*) {
   ::prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
   if (driver.cuThreadExchangeStreamCaptureMode != nullptr) {
@@ -120,21 +136,21 @@ void* settle_all(void*) {
     if (metered.work.load() == work) bare::futex_wait(&metered.work, work, kForeverNs);
     metered.settler_idle.store(false);
   }
+  if (metered.settler.load() == 2) {
+    settle_for_good();
+    metered.settler.store(3);
+  }
   return nullptr;
 }
 
 // Registered after the driver's own cuInit, so it runs before the driver takes itself down.
 void stop_settler(void*) {
-  if (metered.settler.exchange(2) != 1) return;
+  std::uint32_t running = 1;
+  if (!metered.settler.compare_exchange_strong(running, 2)) return;
   metered.active.store(false);
+  metered.work.fetch_add(1);
   bare::futex_wake_all(&metered.work);
-  for (int tries = 0; tries < 5'000; ++tries) {
-    if (metered.settler_lock.try_lock()) {
-      metered.settler_lock.unlock();
-      return;
-    }
-    pause_thread();
-  }
+  for (int tries = 0; tries < 5'000 && metered.settler.load() != 3; ++tries) pause_thread();
 }
 
 }  // namespace
@@ -149,7 +165,7 @@ void start_settler() {
   const int error = ::pthread_create(&thread, nullptr, &settle_all, nullptr);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (error != 0) {
-    metered.settler.store(2);
+    metered.settler.store(3);
     metered.active.store(false);
     log_line(LogLevel::error, "no thread for measuring GPU time (error %d): compute is not limited in this process",
              error);

@@ -52,6 +52,16 @@ void write_uuid(const abi::CUuuid& uuid, char (&out)[ledger::kUuidBytes]) {
   }
 }
 
+std::uint64_t nvml_total_bytes(const char* uuid) {
+  if (!load_nvml() || forward(nvml.nvmlInit_v2) != abi::NVML_SUCCESS) return 0;
+  abi::nvmlDevice_t device = nullptr;
+  abi::nvmlMemory_t memory{};
+  const bool known = forward(nvml.nvmlDeviceGetHandleByUUID, uuid, &device) == abi::NVML_SUCCESS &&
+                     forward(nvml.nvmlDeviceGetMemoryInfo, device, &memory) == abi::NVML_SUCCESS;
+  forward(nvml.nvmlShutdown);
+  return known ? memory.total : 0;
+}
+
 bool devices_by_cuda(SeenDevices& out, abi::CUresult& error) {
   out.count = 0;
   int count = 0;

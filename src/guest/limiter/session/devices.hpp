@@ -25,6 +25,11 @@ bool devices_by_cuda(SeenDevices& out, abi::CUresult& error);
 // order stands for CUDA's, as under CUDA_DEVICE_ORDER=PCI_BUS_ID or with equal cards.
 bool devices_by_nvml(const char* visible, SeenDevices& out);
 
+// What NVML calls the card's whole memory, some of which CUDA never shows: what a percentage is of and what a limit may
+// come to, so that a process that asks NVML first, one that asks CUDA first and `headgate run` agree. 0 where NVML does
+// not answer.
+std::uint64_t nvml_total_bytes(const char* uuid);
+
 // "GPU-" and 8-4-4-4-12 hexadecimal digits.
 void write_uuid(const abi::CUuuid& uuid, char (&out)[ledger::kUuidBytes]);
 

@@ -5,6 +5,7 @@
 #include "guest/limiter/memory/charge.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/route/forward.hpp"
+#include "guest/limiter/session/current.hpp"
 #include "guest/limiter/session/membership.hpp"
 
 using namespace headgate::abi;
@@ -13,13 +14,14 @@ using namespace headgate::limiter;
 namespace {
 
 // A context exists now on this device: the meter can start, and the context's own memory is to be measured.
-CUresult after_creation(CUresult result, CUdevice device) {
+CUresult after_creation(CUresult result, const CUcontext* context, CUdevice device) {
+  current_changed();
   if (result != CUDA_SUCCESS) return result;
   const Place place = place_of(device);
   if (place.standing != Standing::held) return result;
   const int saved = errno;
   residual_is_due(place.device_index);
-  compute_start();
+  compute_know_context(context != nullptr ? *context : nullptr, place.device_index);
   errno = saved;
   return result;
 }
@@ -31,14 +33,23 @@ bool shut_out(CUdevice device) {
 
 std::uint64_t owner(CUcontext context) { return reinterpret_cast<std::uintptr_t>(context); }
 
+// The memory of what is current to whom is void before and after.
+template <typename Destroy>
+CUresult going(Destroy destroy) {
+  contexts_changed();
+  const CUresult result = destroy();
+  contexts_changed();
+  return result;
+}
+
 // Null means the current context to none of the calls below, so nothing of ours goes with it.
 template <typename Destroy>
 CUresult destroyed(CUcontext context, Destroy destroy) {
-  if (!seated() || context == nullptr) return destroy();
+  if (!seated() || context == nullptr) return going(destroy);
   // The meter's events die with their context, so it lets go of them first.
   compute_forget_context(context);
   context_may_go(owner(context));
-  const CUresult result = destroy();
+  const CUresult result = going(destroy);
   if (result == CUDA_SUCCESS) context_gone(owner(context));
   return result;
 }
@@ -64,10 +75,10 @@ CUcontext primary_of(CUdevice device) {
 template <typename Destroy>
 CUresult primary_destroyed(CUdevice device, bool surely, Destroy destroy) {
   const CUcontext context = seated() ? primary_of(device) : nullptr;
-  if (context == nullptr) return destroy();
+  if (context == nullptr) return going(destroy);
   compute_forget_context(context);
   context_may_go(owner(context));
-  const CUresult result = destroy();
+  const CUresult result = going(destroy);
   if (result == CUDA_SUCCESS && (surely || !primary_is_active(device))) context_gone(owner(context));
   return result;
 }
@@ -81,34 +92,34 @@ HEADGATE_HOOK CUresult cuInit(unsigned Flags) {
 
 HEADGATE_HOOK CUresult cuCtxCreate(CUcontext* pctx, unsigned flags, CUdevice dev) {
   if (shut_out(dev)) return CUDA_ERROR_NOT_PERMITTED;
-  return after_creation(forward(driver.cuCtxCreate, pctx, flags, dev), dev);
+  return after_creation(forward(driver.cuCtxCreate, pctx, flags, dev), pctx, dev);
 }
 
 HEADGATE_HOOK CUresult cuCtxCreate_v2(CUcontext* pctx, unsigned flags, CUdevice dev) {
   if (shut_out(dev)) return CUDA_ERROR_NOT_PERMITTED;
-  return after_creation(forward(driver.cuCtxCreate_v2, pctx, flags, dev), dev);
+  return after_creation(forward(driver.cuCtxCreate_v2, pctx, flags, dev), pctx, dev);
 }
 
 HEADGATE_HOOK CUresult cuCtxCreate_v3(CUcontext* pctx, CUexecAffinityParam* paramsArray, int numParams, unsigned flags,
                                       CUdevice dev) {
   if (shut_out(dev)) return CUDA_ERROR_NOT_PERMITTED;
-  return after_creation(forward(driver.cuCtxCreate_v3, pctx, paramsArray, numParams, flags, dev), dev);
+  return after_creation(forward(driver.cuCtxCreate_v3, pctx, paramsArray, numParams, flags, dev), pctx, dev);
 }
 
 HEADGATE_HOOK CUresult cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* ctxCreateParams, unsigned flags,
                                       CUdevice dev) {
   if (shut_out(dev)) return CUDA_ERROR_NOT_PERMITTED;
-  return after_creation(forward(driver.cuCtxCreate_v4, pctx, ctxCreateParams, flags, dev), dev);
+  return after_creation(forward(driver.cuCtxCreate_v4, pctx, ctxCreateParams, flags, dev), pctx, dev);
 }
 
 HEADGATE_HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
   if (shut_out(dev)) return CUDA_ERROR_NOT_PERMITTED;
-  return after_creation(forward(driver.cuDevicePrimaryCtxRetain, pctx, dev), dev);
+  return after_creation(forward(driver.cuDevicePrimaryCtxRetain, pctx, dev), pctx, dev);
 }
 
 HEADGATE_HOOK CUresult cuGreenCtxCreate(CUgreenCtx* phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned flags) {
   if (shut_out(dev)) return CUDA_ERROR_NOT_PERMITTED;
-  return after_creation(forward(driver.cuGreenCtxCreate, phCtx, desc, dev, flags), dev);
+  return after_creation(forward(driver.cuGreenCtxCreate, phCtx, desc, dev, flags), nullptr, dev);
 }
 
 HEADGATE_HOOK CUresult cuCtxDestroy(CUcontext ctx) {
@@ -122,7 +133,7 @@ HEADGATE_HOOK CUresult cuCtxDestroy_v2(CUcontext ctx) {
 // Whether this was the last user does not show, so the books keep what it held: too much rather than too little.
 HEADGATE_HOOK CUresult cuCtxDetach(CUcontext ctx) {
   if (seated()) compute_forget_context(ctx);
-  return forward(driver.cuCtxDetach, ctx);
+  return going([=] { return forward(driver.cuCtxDetach, ctx); });
 }
 
 HEADGATE_HOOK CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {

@@ -18,6 +18,7 @@ enum class Standing : std::uint32_t {
   free,     // no grant concerns this process, or the driver would answer an error of its own: just forward
   held,     // device_index is valid
   outside,  // the current GPU is not in the share: nothing may be taken there
+  unknown,  // the driver does not say where we are: the share's fail policy decides
 };
 struct Place {
   Standing standing = Standing::free;

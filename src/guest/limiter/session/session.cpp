@@ -9,6 +9,7 @@
 #include "guest/limiter/compute/compute.hpp"
 #include "guest/limiter/memory/memory.hpp"
 #include "guest/limiter/route/forward.hpp"
+#include "guest/limiter/session/current.hpp"
 #include "guest/limiter/session/devices.hpp"
 #include "guest/limiter/session/membership.hpp"
 #include "guest/limiter/session/wish.hpp"
@@ -43,6 +44,7 @@ void start_clean_in_child() {
   for (std::uint32_t& index : session.device_index) index = kNoDevice;
   session.policy = nullptr;
   session.usage = nullptr;
+  contexts_changed();
   ledger::reset_locks_after_fork();
   memory_reset_after_fork();
   compute_reset_after_fork();
@@ -87,8 +89,9 @@ Membership join(const SeenDevices& devices, bool with_slot) {
     return Membership::none;
   }
   if (wanted.wish == Wish::unreadable) return refuse(wanted.message);
-  char base[256];
-  if (!ledger::runtime_directory(variable("HEADGATE_RUNTIME_DIR"), variable("XDG_RUNTIME_DIR"), base, sizeof base)) {
+  char* const base = session.base;
+  if (!ledger::runtime_directory(variable("HEADGATE_RUNTIME_DIR"), variable("XDG_RUNTIME_DIR"), base,
+                                 sizeof session.base)) {
     return refuse("the runtime directory's path is too long; set HEADGATE_RUNTIME_DIR to one of at most 200 bytes");
   }
   ledger::SharePages pages;
@@ -103,7 +106,7 @@ Membership join(const SeenDevices& devices, bool with_slot) {
     char why[640];
     bare::Text text(why);
     text.add("share ").add(name).add(": ");
-    ledger::explain(fault, why + text.size(), sizeof why - text.size());
+    ledger::explain(fault, why + text.size(), sizeof why - text.size(), base);
     return refuse(why);
   }
   watch_forks();
@@ -216,10 +219,16 @@ Place place_of(abi::CUdevice device) {
 
 Place current_place() {
   if (session.membership.load(std::memory_order_acquire) == Membership::none) return {};
-  abi::CUdevice device = 0;
-  // Without a current context the driver answers every request with its own error.
-  if (forward(driver.cuCtxGetDevice, &device) != abi::CUDA_SUCCESS) return {};
-  return place_of(device);
+  Current current;
+  switch (current_context(current)) {
+    case abi::CUDA_SUCCESS: return place_of(current.device);
+    // The driver answers every request with an error of its own.
+    case abi::CUDA_ERROR_INVALID_CONTEXT:
+    case abi::CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case abi::CUDA_ERROR_NOT_INITIALIZED:
+    case abi::CUDA_ERROR_DEINITIALIZED: return {};
+    default: return {.standing = seated() ? Standing::unknown : Standing::free};
+  }
 }
 
 std::uint32_t current_device_index() {

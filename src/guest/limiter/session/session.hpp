@@ -24,6 +24,7 @@ struct Session {
   // CUDA ordinal -> index into the pages' device arrays; kNoDevice for a GPU outside the share.
   std::uint32_t device_index[64];
   std::uint32_t device_count;  // CUDA ordinals known
+  char base[256];              // the runtime directory that the pages are in
 };
 inline constexpr std::uint32_t kNoDevice = ~0u;
 

@@ -86,11 +86,16 @@ void read_wish(const SeenDevices& devices, Wanted& out) {
   out.grant.level = ledger::Level::hook;
   out.grant.fail_policy = grant.fail_closed ? ledger::FailPolicy::closed : ledger::FailPolicy::open;
   for (std::uint32_t i = 0; i < chosen.count; ++i) {
-    fill_device(grant.devices[chosen.index[i]], grant.compute_off, devices.list[chosen.index[i]], out.grant.devices[i]);
-    if (out.grant.devices[i].memory_limit_bytes == 0) {
-      bare::Text(out.message).add("a memory limit in percent rounds to 0 bytes on ").add(out.grant.devices[i].uuid);
+    const grant::DeviceGrant& wanted = grant.devices[chosen.index[i]];
+    SeenDevice seen = devices.list[chosen.index[i]];
+    if (wanted.memory.ppm != 0 || wanted.memory.bytes > seen.total_bytes) {
+      if (const std::uint64_t whole = nvml_total_bytes(seen.uuid); whole != 0) seen.total_bytes = whole;
+    }
+    if (const grant::Refusal refusal = grant::check_memory(wanted, seen.total_bytes)) {
+      grant::describe(refusal, out.message);
       return;
     }
+    fill_device(wanted, grant.compute_off, seen, out.grant.devices[i]);
   }
   out.wish = says_values(grant, chosen) ? Wish::values : Wish::join;
 }

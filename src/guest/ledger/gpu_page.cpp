@@ -1,0 +1,271 @@
+#include "guest/ledger/gpu_page.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <cerrno>
+#include <cstring>
+
+#include "guest/ledger/check.hpp"
+#include "guest/ledger/directory.hpp"
+
+namespace headgate::ledger {
+namespace {
+
+constexpr std::int64_t kWordNs = kCoverageNs * kCoverageBits;
+constexpr std::int64_t kSliceUs = kGpuSliceNs / kCoverageNs;
+constexpr std::int64_t kSwitchUs = 5;      // a pause that is too short to change contexts in
+constexpr std::int64_t kReachWords = 512;  // half a ring: nothing that is replayed is being overwritten
+
+// Where a replay stands, in one word, so that of several processes one goes on.
+struct Slices {
+  std::int64_t next_word = 0;  // 46 bits: 100 years
+  std::uint32_t holder = kMaxSeats;
+  std::int64_t used_us = 0;  // of the slice; at most kSliceUs
+
+  static Slices unpack(std::uint64_t word) {
+    return {static_cast<std::int64_t>(word >> 18), static_cast<std::uint32_t>(word >> 11 & 127),
+            static_cast<std::int64_t>(word & 2047)};
+  }
+  std::uint64_t pack() const {
+    return static_cast<std::uint64_t>(next_word) << 18 | static_cast<std::uint64_t>(holder) << 11 |
+           static_cast<std::uint64_t>(used_us);
+  }
+};
+static_assert(kMaxSeats < 128 && kSliceUs < 2048);
+
+// Seats by number, one bit each.
+using Seats = std::uint64_t;
+constexpr Seats only(std::uint32_t seat) { return 1ull << seat; }
+std::uint32_t first_of(Seats seats) { return static_cast<std::uint32_t>(__builtin_ctzll(seats)); }
+// The next one after `seat`, in a circle; there must be one.
+std::uint32_t next_of(Seats seats, std::uint32_t seat) {
+  const Seats later = seat >= kMaxSeats - 1 ? 0 : seats & ~0ull << (seat + 1);  // a seat of kMaxSeats: none before
+  return first_of(later != 0 ? later : seats);
+}
+
+// Who may have had the GPU lately, and what they marked in the word that is replayed.
+struct Table {
+  const GpuPage& page;
+  Seats present = 0, ours = 0;
+  std::uint64_t working[kMaxSeats] = {}, events[kMaxSeats] = {};
+
+  void read(std::int64_t word) {
+    for (Seats left = present; left != 0; left &= left - 1) {
+      const GpuSeat& seat = page.seats[first_of(left)];
+      working[first_of(left)] = seat.working.word(word);
+      events[first_of(left)] = seat.events.word(word);
+    }
+  }
+
+  struct Moment {
+    Seats working = 0, eventful = 0;
+    std::int64_t length;  // for which nothing changes and no further event fires
+  };
+  Moment at(std::int64_t us) const {
+    Moment moment;
+    std::uint64_t changes = 0;  // bit 0: in the microsecond after this one
+    for (Seats left = present; left != 0; left &= left - 1) {
+      const Seats seat = left & -left;
+      const std::uint64_t work = working[first_of(left)] >> us, fired = events[first_of(left)] >> us;
+      if ((work & 1) != 0) moment.working |= seat;
+      if ((fired & 1) != 0) moment.eventful |= seat;
+      changes |= (work ^ work >> 1) | fired >> 1;
+    }
+    changes &= kCoverageMask >> 1 >> us;  // past the word's end nothing is known
+    moment.length = changes != 0 ? __builtin_ctzll(changes) + 1 : kCoverageBits - us;
+    return moment;
+  }
+
+  // Whose turn it is when the holder's is over at microsecond `us` of `word`: whoever shows first that it has the GPU; where
+  // nobody does within a slice, the next in a circle.
+  std::uint32_t next_holder(Seats waiting, std::uint32_t holder, std::int64_t word, std::int64_t us) const {
+    if ((waiting & (waiting - 1)) == 0) return first_of(waiting);
+    for (const std::int64_t last = word + kSliceUs / kCoverageBits; word <= last; ++word, us = 0) {
+      std::uint32_t first = kMaxSeats;
+      int first_at = kCoverageBits;
+      for (Seats left = waiting; left != 0; left &= left - 1) {
+        const std::uint64_t fired = page.seats[first_of(left)].events.word(word) >> us << us;
+        if (fired == 0 || __builtin_ctzll(fired) >= first_at) continue;
+        first = first_of(left);
+        first_at = __builtin_ctzll(fired);
+      }
+      if (first != kMaxSeats) return first;
+    }
+    return next_of(waiting, holder);
+  }
+};
+
+// Who ran out of work before its slice was over, and when. Where its next start event follows at once it never lost the GPU.
+struct Paused {
+  std::uint32_t seat = kMaxSeats;
+  std::int64_t used_us = 0, at_us = 0;
+};
+
+void give_gpu(Slices& slices, std::uint32_t seat) {
+  slices.holder = seat;
+  slices.used_us = 0;
+}
+
+// Returns how long others than `ours` had the GPU in that word while ours had work, in us.
+std::int64_t replay_word(Slices& slices, Paused& paused, Table& table) {
+  const std::int64_t word_us = slices.next_word * kCoverageBits;
+  table.read(slices.next_word);
+  std::int64_t theirs = 0;
+  for (std::int64_t us = 0; us < kCoverageBits;) {
+    const auto [working, eventful, length] = table.at(us);
+    if (eventful != 0 && slices.holder != first_of(eventful)) {
+      give_gpu(slices, first_of(eventful));
+      if (const std::int64_t pause_us = word_us + us - paused.at_us;
+          slices.holder == paused.seat && pause_us <= kSwitchUs && pause_us < kSliceUs - paused.used_us)
+        slices.used_us = paused.used_us + pause_us;
+    }
+    if (slices.holder < kMaxSeats && (working & only(slices.holder)) == 0) {
+      paused = {.seat = slices.holder, .used_us = slices.used_us, .at_us = word_us + us};
+      slices.holder = kMaxSeats;  // whoever comes next has a whole slice
+    }
+    const std::int64_t end = us + length;
+    while (us < end && working != 0) {
+      const Seats holder = slices.holder < kMaxSeats ? only(slices.holder) : 0;
+      if (holder == 0 || slices.used_us == kSliceUs) {
+        const Seats others = working & ~holder;
+        give_gpu(slices, table.next_holder(others != 0 ? others : working, slices.holder, slices.next_word, us));
+      }
+      const std::int64_t step = std::min(end - us, kSliceUs - slices.used_us);
+      if ((working & table.ours) != 0 && (table.ours & only(slices.holder)) == 0) theirs += step;
+      slices.used_us += step;
+      us += step;
+    }
+    us = end;
+  }
+  ++slices.next_word;
+  return theirs;
+}
+
+bool sits(const Seat& seat) {
+  return seat.index < kMaxSeats && seat.page->seats[seat.index].owner.load(std::memory_order_relaxed) == seat.owner;
+}
+
+bool take_seat(Seat& seat, std::int64_t now_ns) {
+  for (std::uint32_t i = 0; i < kMaxSeats; ++i) {
+    GpuSeat& place = seat.page->seats[i];
+    std::uint64_t owner = place.owner.load(std::memory_order_relaxed);
+    const std::int64_t seen_ns = place.seen_ns.load(std::memory_order_relaxed);
+    // A time still to come is one of before the machine's last start.
+    if (owner != 0 && seen_ns <= now_ns && now_ns - seen_ns < kSeatStaleNs) continue;
+    if (!place.owner.compare_exchange_strong(owner, seat.owner, std::memory_order_relaxed)) continue;
+    place.seen_ns.store(now_ns, std::memory_order_relaxed);
+    place.share.store(seat.share, std::memory_order_relaxed);
+    seat.index = i;
+    return true;
+  }
+  return false;
+}
+
+bool is_uuid(const char* uuid) {
+  std::size_t length = 0;
+  for (; uuid[length] != '\0'; ++length) {
+    const char c = uuid[length];
+    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-';
+    if (!plain || length >= kUuidBytes - 1) return false;
+  }
+  return length != 0;
+}
+
+PageFault check_gpu_page(const GpuPage& page, const char* uuid) {
+  if (page.header.magic != kGpuMagic) return fault(PageError::wrong_magic, "gpu page", page.header.magic, kGpuMagic);
+  if (page.header.version > kVersion) return fault(PageError::pages_newer, "gpu page", page.header.version, kVersion);
+  if (page.header.version < kVersion) return fault(PageError::pages_older, "gpu page", page.header.version, kVersion);
+  if (std::strncmp(page.uuid, uuid, kUuidBytes) != 0) return fault(PageError::wrong_name, uuid);
+  return {};
+}
+
+PageFault map_gpu_page(int directory, const char* uuid, GpuPage*& page) {
+  Descriptor file;
+  std::size_t bytes = 0;
+  if (const PageFault bad = open_page_file(directory, uuid, true, file, bytes)) return bad;
+  if (bytes != sizeof(GpuPage)) return fault(PageError::wrong_size, uuid, bytes, sizeof(GpuPage));
+  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (at == MAP_FAILED) return system_fault(uuid, errno);
+  if (const PageFault bad = check_gpu_page(*static_cast<GpuPage*>(at), uuid)) {
+    ::munmap(at, bytes);
+    return bad;
+  }
+  page = static_cast<GpuPage*>(at);
+  return {};
+}
+
+// Filled aside and linked: nobody ever sees half a page, and of two makers one gives it its name.
+PageFault make_gpu_page(int directory, const char* uuid) {
+  sweep_scratch(directory);
+  char scratch[48];
+  scratch_name(".new-", scratch);
+  Descriptor file;
+  PageFault bad = make_page_file(directory, scratch, sizeof(GpuPage), file);
+  if (!bad) {
+    PageHeader header{kGpuMagic, kVersion, sizeof(GpuPage)};
+    char name[kUuidBytes] = {};
+    std::memcpy(name, uuid, std::strlen(uuid));
+    const bool written = ::pwrite(file.get(), &header, sizeof header, 0) == sizeof header &&
+                         ::pwrite(file.get(), name, sizeof name, offsetof(GpuPage, uuid)) == sizeof name;
+    if (!written || (::linkat(directory, scratch, directory, uuid, 0) != 0 && errno != EEXIST))
+      bad = system_fault(uuid, errno);
+  }
+  ::unlinkat(directory, scratch, 0);
+  return bad;
+}
+
+}  // namespace
+
+PageFault open_gpu_page(const char* base, const char* uuid, GpuPage*& page) {
+  if (!is_uuid(uuid)) return fault(PageError::bad_uuid, uuid);
+  Descriptor gpus;
+  if (const PageFault bad = open_gpus(base, gpus)) return bad;
+  PageFault bad = map_gpu_page(gpus.get(), uuid, page);
+  if (bad.error != PageError::not_found) return bad;
+  bad = make_gpu_page(gpus.get(), uuid);
+  return bad ? bad : map_gpu_page(gpus.get(), uuid, page);
+}
+
+void mark_seat(Seat& seat, const Work& work, std::int64_t now_ns) {
+  if (!sits(seat) && !take_seat(seat, now_ns)) return;
+  GpuSeat& place = seat.page->seats[seat.index];
+  place.working.mark(work.from_ns, work.to_ns);
+  if (work.start_event_ns != 0) place.events.mark(work.start_event_ns, work.start_event_ns + kCoverageNs);
+  if (work.end_event) place.events.mark(work.to_ns - kCoverageNs, work.to_ns);
+  place.seen_ns.store(now_ns, std::memory_order_relaxed);
+}
+
+void leave_seat(Seat& seat) {
+  if (seat.page == nullptr || !sits(seat)) return;
+  std::uint64_t owner = seat.owner;
+  seat.page->seats[seat.index].owner.compare_exchange_strong(owner, 0, std::memory_order_relaxed);
+  seat.index = kMaxSeats;
+}
+
+std::int64_t neighbours_ns(const Seat& seat, ComputeAccount& account, std::int64_t now_ns) {
+  const std::int64_t end_word = (now_ns - kReplayLagNs) / kWordNs;
+  std::uint64_t packed = account.slices.load(std::memory_order_relaxed);
+  Slices slices = Slices::unpack(packed);
+  if (slices.next_word >= end_word && slices.next_word < end_word + kReachWords) return 0;
+  Table table{.page = *seat.page};
+  for (std::uint32_t i = 0; i < kMaxSeats; ++i) {
+    const GpuSeat& place = seat.page->seats[i];
+    const std::int64_t idle_ns = now_ns - place.seen_ns.load(std::memory_order_relaxed);
+    if (idle_ns < -kSeatIdleNs || idle_ns > kSeatIdleNs) continue;
+    table.present |= only(i);
+    if (place.share.load(std::memory_order_relaxed) == seat.share) table.ours |= only(i);
+  }
+  if (table.present == table.ours) return 0;
+  // After a time alone, or asleep, it begins anew.
+  if (end_word - slices.next_word > kReachWords || slices.next_word > end_word)
+    slices = {.next_word = end_word - kReachWords};
+  Paused paused;
+  std::int64_t theirs = 0;
+  while (slices.next_word < end_word) theirs += replay_word(slices, paused, table);
+  // Another process of the share was quicker: what it found, it gives back.
+  if (!account.slices.compare_exchange_strong(packed, slices.pack(), std::memory_order_relaxed)) return 0;
+  return theirs * kCoverageNs;
+}
+
+}  // namespace headgate::ledger

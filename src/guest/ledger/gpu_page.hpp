@@ -1,0 +1,73 @@
+// One GPU among the shares of one runtime directory: who had work on it when, so that shares that run at once are not each
+// charged for the others' time slices. BASE/gpus/UUID, one page a GPU, one seat a context.
+//
+// A GPU runs one context at a time; what a context measures between two events of its own includes the slices of the others.
+// Which context had a given microsecond nobody says, but it follows: an event only fires while its context has the GPU, and
+// a context loses it when its work ends or when its slice is used up and another has work. Each share replays that over the
+// marks of all seats, late enough for them to be there, and gives back what it charged for time that another share had.
+//
+// The result is approximate, and every view says so: the slice is the driver's default, a seat's marks may come too late, a
+// process that is not metered has no seat, and any process of the same user can write here. What it cannot do is change
+// another share's own account by more than that share was charged in the time that is looked at.
+#pragma once
+
+#include <cstdint>
+
+#include "guest/ledger/layout.hpp"
+#include "guest/ledger/pages.hpp"
+
+namespace headgate::ledger {
+
+inline constexpr std::uint64_t kGpuMagic = 0x4847'2067'7075'2020;  // "HG gpu  "
+inline constexpr std::uint32_t kMaxSeats = 64;
+inline constexpr std::int64_t kGpuSliceNs = 2'000'000;        // the driver's default time slice
+inline constexpr std::int64_t kReplayLagNs = 8'000'000;       // by then nearly every mark is there
+inline constexpr std::int64_t kSeatIdleNs = 1'000'000'000;    // a seat without marks for so long is nobody's neighbour
+inline constexpr std::int64_t kSeatStaleNs = 10'000'000'000;  // and after this it may be taken by another
+
+struct alignas(64) GpuSeat {
+  std::atomic<std::uint64_t> owner;   // random, of one context; 0: free
+  std::atomic<std::uint64_t> share;   // the generation of its policy page
+  std::atomic<std::int64_t> seen_ns;  // host time of its last mark
+  std::uint8_t reserved[40];
+  Coverage<1024> working;  // when it had work for the GPU: the last 49 ms
+  Coverage<1024> events;   // when an event of its own fired: it had the GPU
+};
+static_assert(sizeof(GpuSeat) == 64 + 2 * 1024 * 8);
+
+struct alignas(64) GpuPage {
+  PageHeader header;
+  char uuid[kUuidBytes];
+  GpuSeat seats[kMaxSeats];
+};
+static_assert(offsetof(GpuPage, seats) == 64);
+
+// Maps the GPU's page, made where missing. `page` stays null on error. The mapping lives as long as the process.
+PageFault open_gpu_page(const char* base, const char* uuid, GpuPage*& page);
+
+// One context's place on the page. Not thread-safe: of one settler at a time.
+struct Seat {
+  GpuPage* page = nullptr;
+  std::uint64_t owner = 0;  // random, not 0
+  std::uint64_t share = 0;
+  std::uint32_t index = kMaxSeats;  // kMaxSeats: not sitting
+};
+
+// A stretch of host time in which a context had work for the GPU, and the events that fired round it.
+struct Work {
+  std::int64_t from_ns, to_ns;
+  std::int64_t start_event_ns =
+      0;                   // 0: none. Before from_ns where the work came after it: the GPU may have gone meanwhile
+  bool end_event = false;  // at to_ns
+};
+
+// Marks such a stretch. Takes a seat where the context has none; where all are taken it stays unmarked, and its neighbours
+// are charged for its slices.
+void mark_seat(Seat& seat, const Work& work, std::int64_t now_ns);
+void leave_seat(Seat& seat);
+
+// How much of what the share was charged for, up to kReplayLagNs ago and not looked at before, other shares had: ns, at
+// least 0. Any process of the share may ask; each microsecond is answered to one of them.
+std::int64_t neighbours_ns(const Seat& seat, ComputeAccount& account, std::int64_t now_ns);
+
+}  // namespace headgate::ledger
