@@ -175,6 +175,9 @@ Result<Done> measure_refusals(std::uint64_t bytes) {
   const Ready ready = TRY(start());
   Samples refusals;
   std::uint64_t refused = 0, asked = 0;
+  // The first request of a thread asks the driver where the thread stands.
+  CUdeviceptr first = 0;
+  if (ready.driver.cuMemAlloc(&first, bytes) == CUDA_SUCCESS) TRY(check("cuMemFree", ready.driver.cuMemFree(first)));
   const Counts before = driver_counts(ready.driver);
   for (int round = 0; round < 2000; ++round) {
     const std::int64_t from = now_ns();

@@ -94,7 +94,7 @@ std::string level_text(ledger::Level level) {
 Error share_error(const ledger::PageFault& fault, const std::string& base, const std::string& name) {
   using enum ledger::PageError;
   std::array<char, 512> text{};
-  ledger::explain(fault, text.data(), text.size());
+  ledger::explain(fault, text.data(), text.size(), base.c_str());
   auto code = ErrorCode::failed;
   switch (fault.error) {
     case no_permission:

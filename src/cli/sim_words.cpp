@@ -17,7 +17,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-std::string dumped(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+// Pure ASCII: names of processes and directories are other people's.
+std::string dumped(const Json& json) { return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n"; }
 
 std::vector<std::string> existing_nodes() {
   std::vector<std::string> all;
@@ -77,7 +78,7 @@ Result<std::string> sim_list(const Invocation& invocation) {
                     "\t" + bytes_text(profile.memory_bytes), "\t" + std::to_string(profile.sm_count)});
   }
   std::string text = table(rows, invocation.voice);
-  for (const auto& node : nodes) text += "node  " + node + "\n";
+  for (const auto& node : nodes) text += "node  " + harmless(node) + "\n";
   return text;
 }
 
@@ -101,7 +102,7 @@ Result<std::string> sim_truth(const Invocation& invocation, const config::Config
     }
     return dumped(json);
   }
-  std::string text = "SIMULATED node " + directory + ", profile " + truth.profile + "\n";
+  std::string text = "SIMULATED node " + harmless(directory) + ", profile " + harmless(truth.profile) + "\n";
   for (const auto& device : truth.devices) {
     text += bold("GPU " + std::to_string(device.index) + "  " + device.model + "  " + bytes_text(device.used_bytes) +
                      " of " + bytes_text(device.memory_bytes) + "  busy for " + duration_text(device.busy_ns) +

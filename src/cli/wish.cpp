@@ -13,6 +13,12 @@ namespace {
 
 std::string quoted(const std::string& option, const std::string& text) { return option + " '" + harmless(text) + "'"; }
 
+// NAME='VALUE'
+std::string quoted_entry(const std::string& entry) {
+  const std::size_t equals = entry.find('=');
+  return entry.substr(0, equals) + "='" + harmless(entry.substr(equals + 1)) + "'";
+}
+
 std::string accepted(std::string_view forms) { return "accepted: " + std::string(forms); }
 
 std::vector<grant::Candidate> candidates(const Gpus& gpus) {
@@ -47,8 +53,7 @@ Result<std::uint64_t> memory_for(const Wish& wish, const grant::DeviceGrant& env
   std::string said_by = wish.memory_text;
   if (wish.memory && !wish.memory_is_default) memory = wish.memory;
   else if (env.memory.said())
-    memory = env.memory,
-    said_by = "the environment's memory limit of " + bytes_text(env.memory.on(gpu.memory_total_bytes));
+    memory = env.memory, said_by = "the environment variable " + quoted_entry(env.memory_entry);
   else if (held != nullptr) return held->memory_limit_bytes;
   else if (wish.memory) memory = wish.memory;
   if (!memory) return ledger::kNoMemoryLimit;

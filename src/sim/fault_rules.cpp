@@ -52,6 +52,8 @@ constexpr Action kActions[] = {
     {"count", 1, UINT64_MAX, [](FaultRule& rule, std::uint64_t value) { rule.count = value; }},
 };
 
+constexpr std::uint32_t kDoesSomething = 0b111;  // fail, delay_us, slow_us of the table above
+
 Result<bool> apply_action(std::string_view text, std::string_view whole_rule, FaultRule& rule, std::uint32_t& seen) {
   std::string_view value = text;
   const std::string_view key = cut(value, '=');
@@ -87,8 +89,7 @@ Result<bool> parse_rule(std::string_view text, FaultRules& into) {
     return refuse(text, words("neither the driver nor NVML has '", target, rule.prefix ? "*'" : "'"));
   std::uint32_t seen = 0;
   while (!rest.empty()) TRY(apply_action(cut(rest, ':'), text, rule, seen));
-  if (rule.fail_code == 0 && rule.delay_us == 0 && rule.slow_us == 0)
-    return refuse(text, "it does nothing: fail, delay_us or slow_us is missing");
+  if ((seen & kDoesSomething) == 0) return refuse(text, "it does nothing: fail, delay_us or slow_us is missing");
   into.rules.push_back(std::move(rule));
   return true;
 }

@@ -4,7 +4,7 @@
 //   RULE   = FUNCTION ":" ACTION { ":" ACTION } | "device" INDEX ":lost"
 //   FUNCTION = a name of the driver or of NVML, a prefix and "*", or "*" for all
 //   ACTION = fail=CODE      answer CODE (1..999) instead of doing the work
-//          | delay_us=N     sleep before the work (0..60000000)
+//          | delay_us=N     sleep before the work (0..60000000); 0: the call is only counted, see fault_hits()
 //          | slow_us=N      spend so much CPU time before the work, as a slow driver does (0..10000)
 //          | after=N        leave the first N calls of this process alone
 //          | count=N        act on N calls of this process, then no more

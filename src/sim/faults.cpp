@@ -22,23 +22,26 @@ namespace headgate::sim {
 namespace {
 
 // NODE/faults. One writer at a time (flock), any number of readers; `epoch` is odd while the text changes.
+constexpr std::size_t kCounted = 64;  // rules; the last place is the lost devices'
 struct FaultPage {
   std::atomic<std::uint32_t> epoch;
   std::uint32_t length_bytes;
   std::array<char, 4088> text;
+  std::array<std::atomic<std::uint64_t>, kCounted> hits;  // by everybody who acts on a rule
 };
-static_assert(sizeof(FaultPage) == 4096);
+static_assert(sizeof(FaultPage) == 4096 + 8 * kCounted);
 
 // Rules and how often each was met, together: a rewrite starts the counts afresh.
 struct Armed {
   FaultRules rules;
   std::unique_ptr<std::atomic<std::uint64_t>[]> met;
+  const Armed* before;  // replaced, never freed: a call may still be reading it
 };
 
 std::atomic<std::uint32_t> no_page{0};
 std::mutex reading;
 FaultRules from_environment;                 // guarded by `reading`
-std::atomic<const Armed*> current{nullptr};  // replaced, never freed: a call may still be reading the one before
+std::atomic<const Armed*> current{nullptr};
 std::atomic<std::uint32_t> current_epoch{0};
 
 FaultPage* mapped_page(const std::atomic<std::uint32_t>* epoch) {
@@ -50,6 +53,7 @@ void install(FaultRules rules, std::uint32_t epoch) {
   auto made = std::make_unique<Armed>();
   made->met = std::make_unique<std::atomic<std::uint64_t>[]>(rules.rules.size() + 1);
   made->rules = std::move(rules);
+  made->before = current.load(std::memory_order_relaxed);
   current.store(made.release(), std::memory_order_release);
   current_epoch.store(epoch, std::memory_order_release);
   faults_detail::quiet_epoch.store(quiet ? epoch : faults_detail::kArmed, std::memory_order_release);
@@ -85,6 +89,11 @@ std::uint64_t now_ns() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+void count_hit(std::size_t rule) {
+  FaultPage* page = mapped_page(faults_detail::page_epoch.load(std::memory_order_acquire));
+  if (page != nullptr && rule < kCounted) page->hits[rule].fetch_add(1, std::memory_order_relaxed);
 }
 
 void sleep_us(std::uint64_t us) {
@@ -126,6 +135,7 @@ std::uint32_t act(const char* function) {
     if (!rule.matches(function)) continue;
     const std::uint64_t earlier = armed->met[i].fetch_add(1, std::memory_order_relaxed);
     if (earlier < rule.after || earlier - rule.after >= rule.count) continue;
+    if (i + 1 < kCounted) count_hit(i);
     if (rule.delay_us != 0) sleep_us(rule.delay_us);
     if (rule.slow_us != 0) spend_us(rule.slow_us);
     if (answer == 0) answer = rule.fail_code;
@@ -135,7 +145,9 @@ std::uint32_t act(const char* function) {
 
 bool lost(std::uint32_t device) {
   const Armed* armed = rules_in_force();
-  return armed != nullptr && device < 32 && (armed->rules.lost_devices >> device & 1) != 0;
+  const bool gone = armed != nullptr && device < 32 && (armed->rules.lost_devices >> device & 1) != 0;
+  if (gone) count_hit(kCounted - 1);
+  return gone;
 }
 
 }  // namespace faults_detail
@@ -154,16 +166,31 @@ Result<bool> open_faults(const std::string& node_directory) {
   return true;
 }
 
+namespace {
+
+struct Unmap {
+  void operator()(FaultPage* page) const { ::munmap(page, sizeof *page); }
+};
+using OwnPage = std::unique_ptr<FaultPage, Unmap>;
+
+}  // namespace
+
+Result<std::vector<std::uint64_t>> fault_hits(const std::string& node_directory) {
+  const OwnPage page(map_page(node_directory));
+  if (page == nullptr) return fail_errno("cannot map " + node_directory + "/faults", errno);
+  std::vector<std::uint64_t> hits;
+  for (const auto& one : page->hits) hits.push_back(one.load(std::memory_order_relaxed));
+  return hits;
+}
+
 Result<bool> write_faults(const std::string& node_directory, std::string_view rules) {
   TRY(parse_faults(rules));
   const std::string path = node_directory + "/faults";
   const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (!fd) return fail_errno("cannot open " + path, errno);
   if (::flock(fd.get(), LOCK_EX) != 0) return fail_errno("cannot lock " + path, errno);
-  FaultPage* page = map_page(node_directory);
+  const OwnPage page(map_page(node_directory));
   if (page == nullptr) return fail_errno("cannot map " + path, errno);
-  const auto unmap = [](FaultPage* at) { ::munmap(at, sizeof *at); };
-  const std::unique_ptr<FaultPage, decltype(unmap)> owner(page, unmap);
   if (rules.size() > page->text.size())
     return fail(ErrorCode::usage, words("the fault rules are ", rules.size(), " bytes long"),
                 words("at most ", page->text.size()));
@@ -172,6 +199,7 @@ Result<bool> write_faults(const std::string& node_directory, std::string_view ru
   std::atomic_thread_fence(std::memory_order_release);
   std::memcpy(page->text.data(), rules.data(), rules.size());
   page->length_bytes = static_cast<std::uint32_t>(rules.size());
+  for (auto& hits : page->hits) hits.store(0, std::memory_order_relaxed);
   page->epoch.store(before + 2, std::memory_order_release);
   return true;
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.hpp"
 
@@ -50,5 +51,9 @@ inline bool device_lost(std::uint32_t index) {
 
 // For tests and tools: checks `rules`, then writes them into NODE/faults; running processes act on them at their next call. "" clears.
 [[nodiscard]] Result<bool> write_faults(const std::string& node_directory, std::string_view rules);
+
+// How often each rule was acted on by any process of the node since write_faults() last ran, in the order in which they
+// were written (the environment's, where the page holds none); lost devices come last, all together. Of the first 63 rules.
+[[nodiscard]] Result<std::vector<std::uint64_t>> fault_hits(const std::string& node_directory);
 
 }  // namespace headgate::sim

@@ -86,6 +86,23 @@ TEST_F(Faults, ThePageStandsInForTheEnvironmentWhileItHoldsRules) {
   EXPECT_EQ(fault("cuInit"), 100U);
 }
 
+TEST_F(Faults, HowOftenEachRuleHitCanBeRead) {
+  const auto hits = [this](std::size_t rule) { return fault_hits(directory_).value().at(rule); };
+  environment("");
+  ASSERT_TRUE(write_faults(directory_, "cuInit:fail=1:after=1:count=2,cu*:delay_us=0,device1:lost"));
+  for (int i = 0; i < 5; ++i) (void)fault("cuInit");
+  (void)fault("cuEventQuery");
+  (void)fault("nvmlInit_v2");
+  (void)device_lost(0);
+  (void)device_lost(1);
+  EXPECT_EQ(hits(0), 2U) << "only the calls that it acted on";
+  EXPECT_EQ(hits(1), 6U);
+  EXPECT_EQ(hits(2), 0U);
+  EXPECT_EQ(hits(63), 1U) << "the lost device's";
+  ASSERT_TRUE(write_faults(directory_, "cuEventQuery:fail=1"));
+  EXPECT_EQ(hits(0) + hits(1) + hits(63), 0U) << "new rules count from nothing";
+}
+
 TEST_F(Faults, ADirectoryThatCannotBeWrittenLeavesTheEnvironmentsFaults) {
   ::setenv(kFaultVariable, "cuInit:fail=100", 1);
   ASSERT_TRUE(open_faults("/proc/no/such"));

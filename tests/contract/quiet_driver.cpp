@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 #include "guest/abi/cuda.hpp"
 
@@ -31,6 +32,8 @@ std::atomic<std::uint64_t> taken{0};
 std::atomic<void (*)()> during_release{nullptr};
 std::atomic<CUmemGenericAllocationHandle> freed_handle{0};
 thread_local CUcontext current = nullptr;
+thread_local CUcontext below[8];  // on the thread's stack of contexts, under the current one
+thread_local std::size_t below_count = 0;
 std::uint64_t contexts[2];
 
 CUcontext context_of(CUdevice device) { return reinterpret_cast<CUcontext>(&contexts[device]); }
@@ -106,6 +109,18 @@ QUIET CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
 }
 QUIET CUresult cuCtxSetCurrent(CUcontext context) {
   current = context;
+  return CUDA_SUCCESS;
+}
+QUIET CUresult cuCtxPushCurrent_v2(CUcontext context) {
+  if (below_count == std::size(below)) return CUDA_ERROR_INVALID_VALUE;
+  below[below_count++] = current;
+  current = context;
+  return CUDA_SUCCESS;
+}
+QUIET CUresult cuCtxPopCurrent_v2(CUcontext* context) {
+  if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (context != nullptr) *context = current;
+  current = below_count == 0 ? nullptr : below[--below_count];
   return CUDA_SUCCESS;
 }
 QUIET CUresult cuCtxGetCurrent(CUcontext* context) {

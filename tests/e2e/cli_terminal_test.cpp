@@ -113,6 +113,19 @@ TEST(CliTerminal, CtrlZStopsItAndFgContinuesIt) {
   EXPECT_TRUE(terminal.await("status=4")) << terminal.seen();
 }
 
+// On a terminal of its own, because the kernel stops nobody in a process group that no shell looks after. That the shell
+// sees its job stop says that the program has: the run itself blocks the signal, and stops when its program does.
+TEST(CliTerminal, AStopSentToTheRunAloneStopsItsProgramAndContinuesIt) {
+  const Cli cli;
+  Terminal terminal(cli, kSmall);
+  terminal.type("set -b; $H run --sim -- bash -c 'echo rea\"\"dy; until [ -e $D/end ]; do sleep 0.01; done; exit 5' &\n");
+  ASSERT_TRUE(terminal.await("ready")) << terminal.seen();
+  terminal.type("kill -TSTP $!\n");
+  ASSERT_TRUE(terminal.await("Stopped")) << terminal.seen();
+  terminal.type("touch $D/end; kill -CONT $!; wait $!; echo sta\"\"tus=$?\n");
+  EXPECT_TRUE(terminal.await("status=5")) << terminal.seen();
+}
+
 TEST(CliTerminal, ViewsFitIntoEightyColumnsAndKeepTheirColoursToTerminals) {
   const Cli cli;
   const std::string name(63, 'n');

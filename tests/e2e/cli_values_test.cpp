@@ -88,6 +88,31 @@ TEST(CliValues, APreloadedProgramWithAnUnreadableNameGetsNoGpuInsteadOfAllOfIt) 
   }
 }
 
+// More than the card is no limit at all: both ways of starting refuse it, and name who said it.
+TEST(CliValues, ALimitAboveTheCardIsRefusedWhicheverNameSaysItAndHoweverTheProgramStarts) {
+  const Cli cli;
+  for (const Bad& bad :
+       {Bad{"HEADGATE_MEM", "900GiB", "accepted: 8GiB"}, Bad{"HEADGATE_MEM_0", "900GiB", "accepted: 8GiB"},
+        Bad{"CUDA_MEM_LIMIT", "900g", kBytes}, Bad{"CUDA_MEM_LIMIT_0", "900g", kBytes},
+        Bad{"CUDA_DEVICE_MEMORY_LIMIT", "966367641600", kBytes}, Bad{"CUDA_DEVICE_MEMORY_LIMIT_0", "900g", kBytes},
+        Bad{"GPU_MEMORY_LIMIT", "900g", kBytes},
+        Bad{"TENSOR_FUSION_CUDA_MEM_LIMIT", "{\"0\":966367641600}", "accepted: a JSON map"}}) {
+    const std::string entry = std::string(bad.name) + "='" + bad.value + "'";
+    const Said run = cli.shell("env '" + std::string(bad.name) + "=" + bad.value + "' $H run --sim -- echo started");
+    EXPECT_EQ(run.status, 4) << run.err;
+    EXPECT_EQ(run.out, "");
+    EXPECT_NE(run.err.find(entry + " is more than GPU 0 (H200) has: 141.0 GiB"), std::string::npos) << run.err;
+    const Said preloaded =
+        cli.shell("env '" + std::string(bad.name) + "=" + bad.value + "' CUDA_OVERSUBSCRIBE=true" + kPreloaded);
+    EXPECT_NE(preloaded.status, 0) << preloaded.out;
+    EXPECT_NE(preloaded.err.find(entry + " is more than the card has; " + bad.accepted), std::string::npos)
+        << preloaded.err;
+    EXPECT_NE(preloaded.err.find("; at most 144384m\n"), std::string::npos) << preloaded.err;
+    EXPECT_NE(preloaded.err.find("CUDA_ERROR_NOT_PERMITTED"), std::string::npos) << preloaded.err;
+    EXPECT_EQ(cli.shell("ls $HEADGATE_RUNTIME_DIR/shares 2>/dev/null").out, "") << "a share was made all the same";
+  }
+}
+
 TEST(CliValues, NamesOfOtherLimitersHoldAPreloadedProgram) {
   const Cli cli;
   int number = 0;
@@ -120,7 +145,6 @@ TEST(CliValues, TheOptionWinsOverTheEnvironmentAndOursOverForeignNames) {
       "--attempt=1GiB --no-launches --duration=1ms --no-idle-list");
   EXPECT_NE(disabled.out.find("CUDA_ERROR_OUT_OF_MEMORY"), std::string::npos)
       << "run asked for a limit, so the switch does not lift it: " << disabled.out << disabled.err;
-  EXPECT_EQ(cli.shell("CUDA_MEM_LIMIT=900g $H run --sim -- true").status, 4) << "more than the card";
 }
 
 TEST(CliValues, BrokenPagesAreNamedAndNobodyRunsOnThem) {
@@ -158,17 +182,68 @@ TEST(CliValues, BrokenPagesAreNamedAndNobodyRunsOnThem) {
   }
 }
 
+// Full, read-only, or half a share: at once a sentence that names the directory, whichever way the program starts; never a
+// signal, and never a program without limits.
+TEST(CliValues, ADirectoryThatCannotTakeTheShareIsNamedAndNobodyRunsUnheld) {
+  const Cli cli;
+  const auto refused = [&](const std::string& prepare, int status, const std::string& words) {
+    const auto inside = [&](const std::string& line) {
+      return cli.shell(
+          "mkdir -p -m 700 $D/node $D/place; export HEADGATE_SIM_DIR=$D/node HEADGATE_RUNTIME_DIR=$D/place "
+          "HEADGATE_SHARE=a HEADGATE_MEM=1GiB; $H sim path --sim >/dev/null; " +
+          prepare + line);
+    };
+    const Said run = inside("$H run --sim -- echo started'");
+    EXPECT_EQ(run.status, status) << run.err;
+    EXPECT_EQ(run.out, "");
+    EXPECT_NE(run.err.find(words), std::string::npos) << run.err;
+    EXPECT_NE(run.err.find("/place\""), std::string::npos) << run.err;
+    const Said preloaded = inside(
+        "LD_LIBRARY_PATH=$SIM LD_PRELOAD=${SIM%/sim}/libheadgate.so ${SIM%/sim}/headgate-load "
+        "--attempt=1GiB --no-launches --duration=1ms --no-idle-list'");
+    EXPECT_EQ(preloaded.status, 5) << preloaded.err;
+    EXPECT_NE(preloaded.err.find(words), std::string::npos) << preloaded.err;
+    EXPECT_NE(preloaded.err.find("/place\""), std::string::npos) << preloaded.err;
+    EXPECT_NE(preloaded.err.find("CUDA_ERROR_NOT_PERMITTED"), std::string::npos) << preloaded.err;
+  };
+  refused(
+      "mkdir -p -m 700 $D/place/shares $D/place/shares/a; echo x > $D/place/shares/a/policy; chmod 600 "
+      "$D/place/shares/a/policy; sh -c '",
+      125,
+      "the share's page \"usage\" is missing: somebody removed it; end the share's processes, remove its directory (in "
+      "\"");
+  if (!may_mount()) GTEST_SKIP() << "no mount namespaces here";
+  refused("unshare -m sh -c 'mount -t tmpfs -o size=16k,mode=700 none $D/place && ", 4,
+          "cannot be made: no space left on its file system; free some, or set HEADGATE_RUNTIME_DIR");
+  refused("unshare -m sh -c 'mount -t tmpfs -o ro,mode=700 none $D/place && ", 125,
+          "lies on a read-only file system; set HEADGATE_RUNTIME_DIR");
+}
+
 TEST(CliValues, ControlCharactersOfOthersNeverReachTheTerminal) {
   const Cli cli;
   const std::string make = "B=$(printf '\\033[2J\\302\\233x\\377'); ";
   for (const char* line :
-       {"$H run --sim --mem \"$B\" -- true", "$H run --sim --name \"$B\" -- true", "$H run --sim --gpu \"$B\" -- true",
-        "$H run \"--sim=$B\" -- true", "$H \"$B\"", "$H run \"--$B\" -- true", "$H run --sim -- \"$B\"",
-        "$H why \"$B\"", "$H free --sim --fit \"$B\"", "$H status --interval \"$B\"", "$H completion \"$B\"",
-        "$H config check --config \"$B\"", "env \"CUDA_MEM_LIMIT=$B\" $H run --sim -- true",
+       {"$H run --sim --mem \"$B\" -- true",
+        "$H run --sim --name \"$B\" -- true",
+        "$H run --sim --gpu \"$B\" -- true",
+        "$H run \"--sim=$B\" -- true",
+        "$H \"$B\"",
+        "$H run \"--$B\" -- true",
+        "$H run --sim -- \"$B\"",
+        "$H why \"$B\"",
+        "$H free --sim --fit \"$B\"",
+        "$H status --interval \"$B\"",
+        "$H completion \"$B\"",
+        "$H config check --config \"$B\"",
+        "env \"CUDA_MEM_LIMIT=$B\" $H run --sim -- true",
         "env \"HEADGATE_SHARE=$B\" $H run --sim -- true",
         "env \"HEADGATE_RUNTIME_DIR=/dev/null/$B\" $H run --sim -- true",
-        "env \"HEADGATE_SIM_DIR=/dev/null/$B\" $H run --sim -- true", "$H doctor --symbols \"$B\"",
+        "env \"HEADGATE_SIM_DIR=/dev/null/$B\" $H run --sim -- true",
+        "env \"HEADGATE_SIM_DIR=$D/$B\" $H run --sim -- true; HEADGATE_SIM_DIR=\"$D/$B\" $H sim truth",
+        "HEADGATE_SIM_DIR=\"$D/$B\" $H sim truth --json",
+        "$H run \"--sim=h200\" -- true; mv $HEADGATE_RUNTIME_DIR/sim/h200 \"$HEADGATE_RUNTIME_DIR/sim/$B\"; $H sim "
+        "list; $H sim list --json",
+        "$H doctor --symbols \"$B\"",
         "mkdir -p \"$HEADGATE_RUNTIME_DIR/shares/$B\"; $H status --sim"}) {
     const Said said = cli.shell(make + line);
     for (const std::string* text : {&said.out, &said.err}) {
@@ -185,9 +260,11 @@ TEST(CliValues, AProgramsNameCannotDriveTheTerminalOfWhoLooksAtIt) {
       "P=\"$D/$(printf 'x\\033[2J\\302\\233\\377')\"; cp ${SIM%/sim}/headgate-load \"$P\"; $H run --sim --name c -- "
       "\"$P\" --mem=1MiB --no-launches --duration=60s --no-idle-list >/dev/null 2>&1 & run=$!; "
       "n=0; until $H ps --sim | grep -q '^c '|| [ $n = 300 ]; do sleep 0.05; n=$((n+1)); done; for w in ps status why; "
-      "do $H $w --sim; $H $w --sim --json; done; $H sim truth --sim; kill -TERM $run; wait $run");
+      "do $H $w --sim; $H $w --sim --json; done; $H sim truth --sim; $H sim truth --sim --json; kill -TERM $run; wait "
+      "$run");
   EXPECT_NE(said.out.find("\nc      GPU 0"), std::string::npos) << said.out;
   EXPECT_NE(said.out.find("  x?[2J"), std::string::npos) << said.out;
+  EXPECT_NE(said.out.find("\"headgate.sim_truth/v1\""), std::string::npos) << said.out;
   for (const char* raw : {"\033", "\xc2\x9b", "\xff"})
     EXPECT_EQ((said.out + said.err).find(raw), std::string::npos) << said.out;
 }

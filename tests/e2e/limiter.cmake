@@ -34,3 +34,17 @@ target_compile_definitions(limiter_e2e_test PRIVATE
   LIMITER_SIMULATOR="$<TARGET_FILE_DIR:headgate_sim_cuda>")
 add_dependencies(limiter_e2e_test limiter_attack limiter_early limiter_probe limiter_probe_linked quiet_driver quiet_driver_old quiet_nvml
   headgate_preload headgate_sim_cuda headgate_sim_nvml)
+
+# The compute side over the built simulator, by what the ledger says and what really happened.
+if(TARGET headgate_sim_cuda)
+  add_executable(limiter_compute ${limiter_dir}/limiter_compute.cpp)
+  target_include_directories(limiter_compute PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(limiter_compute PRIVATE ${CMAKE_DL_LIBS} Threads::Threads headgate_warnings)
+  set_target_properties(limiter_compute PROPERTIES SKIP_BUILD_RPATH TRUE RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  headgate_test(limiter_compute_test
+    SRC ${limiter_dir}/limiter_compute_test.cpp ${limiter_dir}/limiter_compute_share.cpp ${limiter_dir}/sim_program.cpp
+    DEPS ledger sim sim_faults TIMEOUT 300)
+  target_compile_definitions(limiter_compute_test PRIVATE HEADGATE_SIM_LIBRARIES="${CMAKE_BINARY_DIR}/lib/sim"
+    HEADGATE_TENANTS="${CMAKE_BINARY_DIR}/tests" HEADGATE_LIMITER="$<TARGET_FILE:headgate_preload>")
+  add_dependencies(limiter_compute_test limiter_compute headgate_preload headgate_sim_cuda headgate_sim_nvml)
+endif()

@@ -43,6 +43,8 @@ struct Cuda {
   USE(cuCtxCreate_v2)
   USE(cuCtxDestroy_v2)
   USE(cuCtxSetCurrent)
+  USE(cuCtxPushCurrent_v2)
+  USE(cuCtxPopCurrent_v2)
   USE(cuDevicePrimaryCtxRetain)
   USE(cuDevicePrimaryCtxRelease_v2)
   USE(cuDevicePrimaryCtxReset_v2)
@@ -151,6 +153,35 @@ int destroyed(const std::string& how, std::size_t bytes, std::size_t rest) {
   std::printf("afterwards: %s\n", cuda.room(bytes));
   cuda.cuCtxSetCurrent(keeper);
   std::printf("the other's free: %u\n", cuda.cuMemFree_v2(kept));
+  return 0;
+}
+
+// Every way to another context, on two GPUs of which the first is full: its memory is refused there and only there.
+int switching() {
+  Cuda cuda;
+  CUcontext full = nullptr, empty = nullptr, popped = nullptr;
+  if (cuda.cuInit(0) != CUDA_SUCCESS || cuda.cuCtxCreate_v2(&full, 0, 0) != CUDA_SUCCESS) return 1;
+  const auto say = [&](const char* after) { std::printf("%s: room %s\n", after, cuda.room(1)); };
+  cuda.take(1000);
+  say("created and filled");
+  cuda.cuCtxCreate_v2(&empty, 0, 1);
+  say("another created");
+  cuda.cuCtxSetCurrent(full);
+  say("set back");
+  cuda.cuCtxPushCurrent_v2(empty);
+  say("pushed");
+  cuda.cuCtxPopCurrent_v2(&popped);
+  say("popped");
+  std::thread([&] { cuda.cuCtxSetCurrent(empty); }).join();
+  say("another thread set");
+  cuda.cuCtxSetCurrent(empty);
+  say("set");
+  cuda.cuCtxDestroy_v2(empty);
+  CUdeviceptr address = 0;
+  std::printf("destroyed: %u", cuda.cuMemAlloc_v2(&address, 2000));
+  cuda.cuCtxSetCurrent(full);
+  cuda.cuCtxSetCurrent(nullptr);
+  std::printf(", none: %u\n", cuda.cuMemAlloc_v2(&address, 2000));
   return 0;
 }
 
@@ -313,6 +344,7 @@ int main(int argc, char** argv) {
   if (what == "handle-reuse") return handle_reuse();
   if (what == "destroyed")
     return destroyed(argv[2], std::strtoull(argv[3], nullptr, 10), std::strtoull(argv[4], nullptr, 10));
+  if (what == "switching") return switching();
   if (what == "small-stack") return small_stack();
   if (what == "init-at-once") return init_at_once();
   if (what == "churn") return churn(Until::done);

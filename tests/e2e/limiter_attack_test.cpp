@@ -70,6 +70,13 @@ TEST(Contexts, MemoryThatAResetOrTheLastReleaseOfThePrimaryTookAlongIsThereAgain
             "took it, again: no\nrelease 0, room: no\nrelease 0\nafterwards: yes\nthe other's free: 0\n");
 }
 
+TEST(Contexts, AnAllocationIsChargedWhereItsThreadStandsHoweverItGotThere) {
+  const Runtime runtime;
+  EXPECT_EQ(runtime.run(attacker("1000B"), {"switching"}).out,
+            "created and filled: room no\nanother created: room yes\nset back: room no\npushed: room yes\npopped: room "
+            "no\nanother thread set: room no\nset: room yes\ndestroyed: 201, none: 201\n");
+}
+
 TEST(Threads, AThreadWithTheSmallestStackSurvivesEveryHook) {
   const Runtime runtime;
   const Outcome outcome = runtime.run(attacker("1MiB"), {"small-stack"});

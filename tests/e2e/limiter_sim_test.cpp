@@ -56,6 +56,17 @@ TEST(OverTheSimulator, NvmlShowsWhatADeadProcessLeftAsFree) {
   EXPECT_NE(outcome.out.find("total 8589934592 free 8589934592 used 0\n"), std::string::npos) << outcome.out;
 }
 
+// NVML's total is larger than CUDA's: a percentage is of one of them, whichever library a process asks first.
+TEST(OverTheSimulator, AProcessThatAsksNvmlFirstJoinsTheShareOfOneThatAskedCudaFirst) {
+  const Runtime runtime;
+  const Tenant tenant = simulated({{"HEADGATE_MEM", "50%"}, {"PROBE_WAIT", "1"}});
+  auto by_cuda = runtime.start(tenant, {"alloc", "1"});
+  EXPECT_EQ(by_cuda.next_line(), "ready: 0");
+  const Outcome by_nvml = runtime.run(simulated({{"HEADGATE_MEM", "50%"}}), {"nvml"});
+  EXPECT_NE(by_nvml.out.find("total 75698798592 "), std::string::npos) << by_nvml.out << by_nvml.err;
+  by_cuda.finish();
+}
+
 TEST(OverTheSimulator, TheFirstAllocationAlreadyIsHeldToWhatTheContextLeaves) {
   const Runtime runtime;
   const Outcome outcome = runtime.run(simulated({{"HEADGATE_MEM", "8GiB"}}), {"alloc", "8589934592"});

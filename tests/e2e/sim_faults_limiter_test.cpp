@@ -1,10 +1,14 @@
 // Faults of the driver under the limiter: what it asks the driver for itself may fail, wait, or find the GPU gone, and a
 // user's program must neither crash nor hang nor see anything but what the driver would have told it.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "guest/ledger/account.hpp"
 #include "guest/ledger/pages.hpp"
@@ -21,19 +25,25 @@ constexpr const char* kShare = "faults";
 // Asked for by the meter, on the way of a launch or by its own thread.
 constexpr const char* kMeter[] = {"cuEventCreate", "cuEventRecord", "cuEventQuery", "cuEventElapsedTime"};
 // Where an answer only helps: without it the limiter goes on.
-constexpr const char* kHelpers[] = {"cuStreamQuery",   "cuStreamIsCapturing",
-                                    "cuStreamGetCtx",  "cuStreamGetId",
-                                    "cuCtxGetCurrent", "cuCtxGetDevice",
-                                    "cuCtxSetCurrent", "cuThreadExchangeStreamCaptureMode",
-                                    "cuMemGetInfo_v2", "cuDevicePrimaryCtxGetState"};
+constexpr const char* kHelpers[] = {"cuStreamQuery",
+                                    "cuStreamGetCtx",
+                                    "cuStreamGetId",
+                                    "cuCtxGetCurrent",
+                                    "cuCtxGetDevice",
+                                    "cuCtxSetCurrent",
+                                    "cuThreadExchangeStreamCaptureMode",
+                                    "cuDevicePrimaryCtxGetState"};
 // Asked while the process joins its share. A share whose GPUs cannot be told apart may be refused, never left unheld.
 constexpr const char* kStart[] = {"cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetUuid", "cuDeviceTotalMem_v2"};
 constexpr const char* kNvml[] = {"nvmlInit_v2", "nvmlDeviceGetHandleByUUID", "nvmlDeviceGetComputeRunningProcesses_v3",
                                  "nvmlDeviceGetGraphicsRunningProcesses_v3", "nvml*"};
 
+constexpr const char* kPolicies[] = {"open", "closed"};
+
 struct Ended {
   int status = -1;
   std::string out, err;
+  std::uint64_t hits = 0;  // of the fault's rule
   [[nodiscard]] long lines() const { return std::ranges::count(err, '\n'); }
 };
 
@@ -52,7 +62,7 @@ class FaultsUnderTheLimiter : public testing::Test {
                  {"HEADGATE_MEM", "1GiB"},
                  {"HEADGATE_COMPUTE", "50%"},
                  {"HEADGATE_LOG", "warn"},
-                 {"HEADGATE_FAIL_POLICY", "open"}});
+                 {"HEADGATE_FAIL_POLICY", policy_}});
     return made;
   }
   std::string node() const { return directory_.path() + "/node"; }
@@ -66,13 +76,40 @@ class FaultsUnderTheLimiter : public testing::Test {
     ended.err = program.errors();
     return ended;
   }
+  // Acted on by how many calls so far: the first rule, or the lost devices.
+  std::uint64_t hits(std::size_t rule = 0) const {
+    const auto all = sim::fault_hits(node());
+    return all ? all->at(rule) : 0;
+  }
   Ended run(const std::string& rules, bool limited = true) const {
-    Program program({HEADGATE_TENANTS "/sim-faults-probe"}, environment(rules, limited));
-    return finish(program);
+    const std::uint64_t before = hits();
+    auto variables = environment(rules, limited);
+    // Asked only of a stream on which nothing happens: the program waits until it was.
+    const bool idle = limited && rules.starts_with("cuStreamQuery");
+    if (idle) variables["PROBE_IDLE"] = "1";
+    Program program({HEADGATE_TENANTS "/sim-faults-probe"}, variables);
+    std::string first;
+    for (std::string line; idle && !(line = program.line()).empty() && line != "idle";) first += line + "\n";
+    for (int tries = 0; idle && hits() == before && tries < 10'000; ++tries) ::usleep(1000);
+    if (idle) program.close_stdin();
+    Ended ended = finish(program, first);
+    ended.hits = hits() - before;
+    return ended;
   }
   const std::string& plain() {
     if (plain_.empty()) plain_ = run("", false).out;
     return plain_;
+  }
+  struct Held {
+    std::uint64_t memory_bytes = 0, time_ns = 0;  // at most at once; in all
+  };
+  Held held_so_far() const {
+    ledger::SharePages pages;
+    EXPECT_FALSE(ledger::open_share(runtime().c_str(), kShare, ledger::Access::owner, pages));
+    if (pages.usage == nullptr) return {};
+    const Held held{ledger::peak_bytes(*pages.usage, 0), pages.usage->compute[0].held_ns};
+    ledger::close_pages(pages);
+    return held;
   }
   // After the program's end.
   void expect_nothing_left() const {
@@ -89,12 +126,22 @@ class FaultsUnderTheLimiter : public testing::Test {
     EXPECT_EQ(ended.status, 0) << ended.err;
     EXPECT_EQ(ended.out, plain()) << ended.err;
     EXPECT_LE(ended.lines(), most_lines) << ended.err;
+    EXPECT_TRUE(rules.empty() || ended.hits > 0) << "the fault was never met, so nothing is proved";
     expect_nothing_left();
   }
 
   Directory directory_;
   std::string plain_;
+  std::string policy_ = "open";
 };
+
+template <std::size_t kSize>
+std::vector<std::pair<std::string, std::string>> every_policy_with(const char* const (&names)[kSize]) {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const char* policy : kPolicies)
+    for (const char* name : names) all.emplace_back(policy, name);
+  return all;
+}
 
 std::string failing(const std::string& function, const char* rest) {
   return function + ":fail=" + std::to_string(kFault) + rest;
@@ -102,8 +149,8 @@ std::string failing(const std::string& function, const char* rest) {
 std::string late(const std::string& function) { return function + ":delay_us=50000:count=40"; }
 
 TEST_F(FaultsUnderTheLimiter, WithoutAFaultAProgramSeesWhatItSeesWithoutTheLimiter) {
-  expect_untouched("", 0);
-  EXPECT_NE(plain().find("end of context 0\nend\n"), std::string::npos) << plain();
+  for (const char* policy : kPolicies) policy_ = policy, expect_untouched("", 0);
+  EXPECT_NE(plain().find("end of primary context 0\nend\n"), std::string::npos) << plain();
 }
 
 TEST_F(FaultsUnderTheLimiter, AMeterThatCannotMeasureSaysSoOnceAndTheProgramRunsOn) {
@@ -116,10 +163,59 @@ TEST_F(FaultsUnderTheLimiter, AMeterThatCannotMeasureSaysSoOnceAndTheProgramRuns
   }
 }
 
+TEST_F(FaultsUnderTheLimiter, UnderTheClosedPolicyAMeterThatCannotMeasureSaysSoOnceAndLaunchesAreRefused) {
+  policy_ = "closed";
+  std::string refused = plain();
+  for (const std::string what : {"\nlaunches ", "\nlaunches on the default stream "})
+    refused.replace(refused.find(what + "0"), what.size() + 1, what + "800");
+  for (const std::string function : kMeter) {
+    SCOPED_TRACE(function);
+    const Ended ended = run(failing(function, ""));
+    EXPECT_EQ(ended.status, 0);
+    EXPECT_GT(ended.hits, 0U);
+    EXPECT_EQ(ended.out, refused) << "everything but launches goes on";
+    EXPECT_EQ(ended.lines(), 1) << ended.err;
+    EXPECT_NE(ended.err.find("its launches are refused from now on"), std::string::npos) << ended.err;
+    expect_nothing_left();
+  }
+}
+
+TEST_F(FaultsUnderTheLimiter, UnderTheClosedPolicyOneFailureOfTheMeterIsEnough) {
+  policy_ = "closed";
+  for (const std::string function : kMeter) {
+    SCOPED_TRACE(function);
+    const Ended ended = run(failing(function, ":count=1"));
+    EXPECT_EQ(ended.hits, 1U);
+    EXPECT_NE(ended.out.find("\nlaunches on the default stream 800\n"), std::string::npos) << ended.out;
+    EXPECT_EQ(ended.lines(), 1) << ended.err;
+    expect_nothing_left();
+  }
+}
+
+// Whatever helper fails: who goes on is held, and who is not held is told so.
+TEST_F(FaultsUnderTheLimiter, UnderTheClosedPolicyNoHelpersFailureLeavesAProgramUnheld) {
+  policy_ = "closed";
+  for (const std::string function : kHelpers) {
+    for (const char* rest : {"", ":count=1"}) {
+      SCOPED_TRACE(function + rest);
+      const Ended ended = run(failing(function, rest));
+      EXPECT_EQ(ended.status, 0) << ended.err;
+      EXPECT_GT(ended.hits, 0U);
+      const Held held = held_so_far();
+      const bool memory = held.memory_bytes >= 64U << 20 || ended.out.find("\nallocate 2\n") != std::string::npos;
+      const bool compute = held.time_ns > 0 || ended.out.find("\nlaunches 800\n") != std::string::npos;
+      EXPECT_TRUE(memory) << ended.out << ended.err;
+      EXPECT_TRUE(compute) << ended.out << ended.err;
+      EXPECT_LE(ended.lines(), 2) << ended.err;
+      std::filesystem::remove_all(runtime());
+    }
+  }
+}
+
 TEST_F(FaultsUnderTheLimiter, OneFailureOfTheMeterReachesNoProgram) {
   for (const std::string function : kMeter) {
     expect_untouched(failing(function, ":count=1"), 1);
-    expect_untouched(failing(function, ":after=10:count=1"), 1);
+    expect_untouched(failing(function, ":after=1:count=1"), 1);
   }
 }
 
@@ -131,10 +227,13 @@ TEST_F(FaultsUnderTheLimiter, AFailureWhereTheDriverOnlyHelpsReachesNoProgram) {
 }
 
 TEST_F(FaultsUnderTheLimiter, AFailureOfNvmlReachesNoProgramThatDoesNotUseIt) {
-  for (const std::string function : kNvml) {
-    expect_untouched(failing(function, ""), 1);
-    expect_untouched(failing(function, ":count=1"), 1);
-    expect_untouched(late(function), 0);
+  for (const char* policy : kPolicies) {
+    policy_ = policy;
+    for (const std::string function : kNvml) {
+      expect_untouched(failing(function, ""), 1);
+      expect_untouched(failing(function, ":count=1"), 1);
+      expect_untouched(late(function), 0);
+    }
   }
 }
 
@@ -144,12 +243,13 @@ TEST_F(FaultsUnderTheLimiter, ASlowDriverMakesAProgramLateAndNothingElse) {
   for (const std::string function : kStart) expect_untouched(late(function), 0);
 }
 
-// Disabled: the session lets a program run unheld and silent when cuDeviceGetCount, cuDeviceGet or cuDeviceGetUuid fails for it.
 TEST_F(FaultsUnderTheLimiter, AShareThatCannotFindItsGpusIsRefusedLoudlyAndNeverLeftUnheld) {
-  for (const std::string function : kStart) {
-    SCOPED_TRACE(function);
+  for (const auto& [policy, function] : every_policy_with(kStart)) {
+    SCOPED_TRACE(policy + " " + function);
+    policy_ = policy;
     const Ended ended = run(failing(function, ""));
     EXPECT_EQ(ended.status, 0) << ended.err;
+    EXPECT_GT(ended.hits, 0U);
     if (ended.out != plain()) {
       EXPECT_TRUE(ended.out.starts_with("init ") && !ended.out.starts_with("init 0\n")) << ended.out;
       EXPECT_EQ(ended.lines(), 1) << ended.err;
@@ -160,13 +260,20 @@ TEST_F(FaultsUnderTheLimiter, AShareThatCannotFindItsGpusIsRefusedLoudlyAndNever
 }
 
 TEST_F(FaultsUnderTheLimiter, TheDriversOwnErrorsReachTheProgramAsTheyAre) {
-  for (const std::string rules :
-       {"cuInit:fail=100", "cuCtxCreate_v2:fail=2", "cuMemAlloc_v2:fail=2", "cuLaunchKernel:fail=719",
-        "cuStreamSynchronize:fail=719", "cuCtxSynchronize:fail=702", "cuLaunchKernel:fail=719:after=10"}) {
-    SCOPED_TRACE(rules);
+  constexpr const char* kRules[] = {"cuInit:fail=100",
+                                    "cuCtxCreate_v2:fail=2",
+                                    "cuMemAlloc_v2:fail=2",
+                                    "cuLaunchKernel:fail=719",
+                                    "cuStreamSynchronize:fail=719",
+                                    "cuCtxSynchronize:fail=702",
+                                    "cuLaunchKernel:fail=719:after=10"};
+  for (const auto& [policy, rules] : every_policy_with(kRules)) {
+    SCOPED_TRACE(policy + " " + rules);
+    policy_ = policy;
     const Ended without = run(rules, false), with = run(rules);
     EXPECT_EQ(with.status, 0) << with.err;
     EXPECT_EQ(with.out, without.out) << with.err;
+    EXPECT_GT(with.hits, 0U);
   }
 }
 
@@ -181,16 +288,44 @@ TEST_F(FaultsUnderTheLimiter, AGpuThatIsLostInTheMiddleIsWhatTheDriverSaysAndNoH
     EXPECT_TRUE(sim::write_faults(node(), "device0:lost"));
     program.close_stdin();
     Ended ended = finish(program, before);
+    ended.hits = hits(63);
     EXPECT_TRUE(sim::write_faults(node(), ""));
     return ended;
   };
-  const Ended without = lose(false), with = lose(true);
-  EXPECT_EQ(without.status, 0);
-  EXPECT_NE(without.out.find("launches after 46\n"), std::string::npos) << without.out;
-  EXPECT_EQ(with.status, 0) << with.err;
-  EXPECT_EQ(with.out, without.out) << with.err;
-  EXPECT_LE(with.lines(), 1) << with.err;
-  expect_nothing_left();
+  for (const char* policy : kPolicies) {
+    policy_ = policy;
+    const Ended without = lose(false), with = lose(true);
+    EXPECT_GT(without.hits, 0U);
+    EXPECT_GT(with.hits, 0U);
+    EXPECT_EQ(without.status, 0);
+    EXPECT_NE(without.out.find("launches after 46\n"), std::string::npos) << without.out;
+    EXPECT_EQ(with.status, 0) << with.err;
+    // Under the closed policy the meter may be the first to find out, and then launches are refused.
+    std::string met = with.out;
+    const std::size_t refused = policy_ == "closed" ? met.find("launches after 800\n") : std::string::npos;
+    if (refused != std::string::npos) met.replace(refused, 18, "launches after 46");
+    EXPECT_EQ(met, without.out) << with.err;
+    EXPECT_LE(with.lines(), 1) << with.err;
+    expect_nothing_left();
+  }
+}
+
+// Counted by a fault that does nothing but count.
+TEST_F(FaultsUnderTheLimiter, ARefusalAsksTheDriverNothingAndAnAllocationOnlyForItself) {
+  ASSERT_FALSE(plain().empty());
+  const auto calls = [this](const char* variable, int rounds) {
+    const std::uint64_t before = hits();
+    auto variables = environment("cu*:delay_us=0", true);
+    variables.erase("HEADGATE_COMPUTE");  // the meter asks in its own time
+    variables[variable] = std::to_string(rounds);
+    Program program({HEADGATE_TENANTS "/sim-faults-probe"}, variables);
+    const Ended ended = finish(program);
+    EXPECT_EQ(ended.status, 0) << ended.out << ended.err;
+    EXPECT_NE(ended.out.find("as expected: " + std::to_string(rounds) + "\n"), std::string::npos) << ended.out;
+    return hits() - before;
+  };
+  EXPECT_EQ(calls("PROBE_REFUSALS", 1010) - calls("PROBE_REFUSALS", 10), 0U);
+  EXPECT_EQ(calls("PROBE_PAIRS", 1010) - calls("PROBE_PAIRS", 10), 2000U);
 }
 
 // `headgate sim fault` over a program that already runs.

@@ -170,10 +170,13 @@ class Reader {
   }
 
   template <typename Value>
-  void put(std::uint32_t device, Field field, std::uint32_t rank, Value DeviceGrant::* member, Value value) {
+  void put(std::uint32_t device, Field field, const Setting& setting, Value DeviceGrant::* member, Value value) {
+    const std::uint32_t rank = rank_of(setting);
     if (rank >= rank_[device][field]) return;
     rank_[device][field] = rank;
-    reading_.grant.devices[device].*member = value;
+    DeviceGrant& granted = reading_.grant.devices[device];
+    granted.*member = value;
+    if (field == kMemory) granted.memory_entry = setting.name.data();
   }
 
   // One value for the device of the suffix, or for all visible devices.
@@ -181,13 +184,12 @@ class Reader {
   void grant(const Setting& setting, Field field, Value DeviceGrant::* member, Parsed<Value> parsed) {
     if (!parsed) return refuse(setting, parsed.fault);
     if (field != kOversubscribe) reading_.grant.asks = true;
-    const std::uint32_t rank = rank_of(setting);
     if (setting.index != kNoIndex) {
       const std::uint32_t device = device_at(setting.index);
-      if (device != kNoIndex) put(device, field, rank, member, parsed.value);
+      if (device != kNoIndex) put(device, field, setting, member, parsed.value);
       return;
     }
-    for (std::uint32_t i = 0; i < reading_.grant.device_count; ++i) put(i, field, rank, member, parsed.value);
+    for (std::uint32_t i = 0; i < reading_.grant.device_count; ++i) put(i, field, setting, member, parsed.value);
   }
 
   void grant_memory(const Setting& setting) {
@@ -223,17 +225,17 @@ class Reader {
     if (whole_number(entry.key, kNoIndex, index)) device = device_at(static_cast<std::uint32_t>(index));
     else if (is_uuid(entry.key)) device = visible_position(entry.key);
     else return refuse(setting, Fault::junk), false;
-    const std::uint32_t rank = rank_of(Setting{setting.row, 0, setting.name, setting.value});
+    const Setting indexed{setting.row, 0, setting.name, setting.value};  // an entry ranks as a name with a suffix does
     reading_.grant.asks = true;
     if (setting.row->syntax == Syntax::memory_map) {
       const auto memory = parse_memory(entry.value, Dialect::bare_bytes);
       if (!memory) return refuse(setting, memory.fault), false;
-      if (device != kNoIndex) put(device, kMemory, rank, &DeviceGrant::memory, memory.value);
+      if (device != kNoIndex) put(device, kMemory, indexed, &DeviceGrant::memory, memory.value);
       return true;
     }
     const auto ceiling = parse_compute(entry.value, Dialect::bare_percent);
     if (!ceiling) return refuse(setting, ceiling.fault), false;
-    if (device != kNoIndex) put(device, kCeiling, rank, &DeviceGrant::ceiling_ppm, ceiling.value);
+    if (device != kNoIndex) put(device, kCeiling, indexed, &DeviceGrant::ceiling_ppm, ceiling.value);
     return true;
   }
 
@@ -344,7 +346,29 @@ void append(std::span<char> out, std::size_t& length, std::string_view text) {
   }
 }
 
+void append_decimal(std::span<char> out, std::size_t& length, std::uint64_t value) {
+  char digits[20];
+  std::size_t first_digit = sizeof digits;
+  do digits[--first_digit] = static_cast<char>('0' + value % 10);
+  while ((value /= 10) != 0);
+  append(out, length, {digits + first_digit, sizeof digits - first_digit});
+}
+
 }  // namespace
+
+Refusal check_memory(const DeviceGrant& device, std::uint64_t card_bytes) {
+  const std::uint64_t bytes = device.memory.on(card_bytes);
+  Fault fault = Fault::none;
+  if (device.memory.said() && bytes == 0) fault = Fault::zero;
+  if (card_bytes != 0 && bytes > card_bytes) fault = Fault::over_card;
+  if (fault == Fault::none) return {};
+  const std::string_view entry(device.memory_entry);
+  const std::size_t equals = position(entry, '=');
+  const Setting setting = known(first(entry, equals), from(entry, equals + 1));
+  Refusal refusal{fault, setting.name, setting.value, accepted(setting.row->syntax)};
+  if (fault == Fault::over_card) refusal.card_bytes = card_bytes;
+  return refusal;
+}
 
 Reading read_environment(const char* const* envp, std::span<const std::string_view> visible_uuids) {
   return Reader(visible_uuids).read(envp);
@@ -361,6 +385,11 @@ std::size_t describe(const Refusal& refusal, std::span<char> out) {
   append(out, length, in_words(refusal.fault));
   append(out, length, "; accepted: ");
   append(out, length, refusal.accepted);
+  if (refusal.card_bytes != 0) {
+    append(out, length, "; at most ");
+    append_decimal(out, length, refusal.card_bytes >> 20);
+    append(out, length, "m");
+  }
   out[length] = '\0';
   return length;
 }

@@ -82,6 +82,7 @@ enum class LogLevel : std::uint32_t { off, error, warn, info, debug };
 
 struct DeviceGrant {
   Memory memory;                        // said() is false where no limit was asked for
+  const char* memory_entry = nullptr;   // the NAME=VALUE of the environment that said it
   std::uint32_t ceiling_ppm = 0;        // 0: none asked for
   std::uint32_t soft_ppm = 0;           // 0: none, or not above the ceiling
   std::uint32_t oversubscribe_ppm = 0;  // 0: not asked for; kWholePpm: asked for without a ratio
@@ -109,6 +110,7 @@ struct Refusal {
   std::string_view variable;  // with its index suffix
   std::string_view value;
   std::string_view accepted;
+  std::uint64_t card_bytes = 0;  // of the card that is too small (Fault::over_card)
 
   explicit operator bool() const { return fault != Fault::none; }
 };
@@ -121,6 +123,10 @@ struct Reading {
 // Reads NAME=VALUE strings, null-terminated as environ is. visible_uuids: the devices this process can see, in its
 // order, at most kMaxDevices counted. Where one name occurs twice the first counts, as for getenv().
 [[nodiscard]] Reading read_environment(const char* const* envp, std::span<const std::string_view> visible_uuids);
+
+// Whether a card of `card_bytes` (0: not known) can keep the memory limit that was said for it. Refused: more than the card
+// has, which would be no limit at all, and a percentage that comes to less than one byte.
+[[nodiscard]] Refusal check_memory(const DeviceGrant& device, std::uint64_t card_bytes);
 
 // What one line on stderr says: "CUDA_MEM_LIMIT_0='0m' is zero; accepted: ...". NUL-terminated, cut to fit, control
 // characters replaced; answers its length.

@@ -211,6 +211,30 @@ TEST(Environment, TheExactSentence) {
                "1.5G or 1000m");
 }
 
+TEST(Environment, ALimitThatTheCardCannotKeepIsRefusedByTheNameThatSaidIt) {
+  const auto said = [](const Grant& grant, std::uint64_t card_bytes) {
+    char line[512];
+    const Refusal refusal = check_memory(grant.devices[1], card_bytes);
+    return refusal ? std::string(line, describe(refusal, line)) : "";
+  };
+  const Grant foreign = good({"CUDA_MEM_LIMIT=1g", "CUDA_DEVICE_MEMORY_LIMIT_1=17g", "GPU_MEMORY_LIMIT=99g"});
+  EXPECT_EQ(
+      said(foreign, 16 * kGi),
+      "CUDA_DEVICE_MEMORY_LIMIT_1='17g' is more than the card has; accepted: bytes, or a number with k, m, g or t "
+      "(binary), such as 3g, 1.5G or 1000m; at most 16384m");
+  EXPECT_EQ(said(foreign, 17 * kGi), "");
+  EXPECT_EQ(said(foreign, 0), "") << "of a card whose size nobody tells nothing can be said";
+  EXPECT_NE(said(good({"HEADGATE_MEM=17G", "GPU_MEMORY_LIMIT=1g"}), 16 * kGi).find("HEADGATE_MEM='17G' is more"),
+            std::string::npos);
+  EXPECT_EQ(said(good({"HEADGATE_MEM=1G", "GPU_MEMORY_LIMIT=99g"}), 16 * kGi), "") << "what loses does not bind";
+  EXPECT_NE(said(good({R"(TENSOR_FUSION_CUDA_MEM_LIMIT={"1": "17g"})"}), 16 * kGi)
+                .find(R"(TENSOR_FUSION_CUDA_MEM_LIMIT='{"1": "17g"}' is more than the card has; accepted: a JSON map)"),
+            std::string::npos);
+  EXPECT_EQ(said(good({"HEADGATE_MEM=100%"}), 16 * kGi), "");
+  EXPECT_NE(said(good({"HEADGATE_MEM=0.0001%"}), 1000).find("HEADGATE_MEM='0.0001%' is zero"), std::string::npos);
+  EXPECT_EQ(said(good({"HEADGATE_COMPUTE=50%"}), 16 * kGi), "");
+}
+
 RC_GTEST_PROP(Environment, WhatOneWritesPerDeviceIsWhatThatDeviceGets, ()) {
   const auto bytes0 = *rc::gen::inRange<std::uint64_t>(1, ~0ull);
   const auto bytes1 = *rc::gen::inRange<std::uint64_t>(1, ~0ull);

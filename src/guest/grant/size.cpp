@@ -171,6 +171,7 @@ std::string_view in_words(Fault fault) {
     case Fault::bare_number: return "has no unit";
     case Fault::overflow: return "is too large";
     case Fault::out_of_range: return "is more than a whole GPU";
+    case Fault::over_card: return "is more than the card has";
   }
   return "is not understood";
 }

@@ -18,6 +18,7 @@ enum class Fault : std::uint8_t {
   bare_number,   // a number without a unit where we insist on one
   overflow,      // does not fit 64 bits
   out_of_range,  // more than a whole card or GPU
+  over_card,     // more bytes than the card that it is for has
 };
 
 template <typename T>

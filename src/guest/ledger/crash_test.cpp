@@ -217,12 +217,13 @@ TEST_F(Crash, WhoeverIsKilledWhileReleasingAnOrphanTheNextReleasesTheRestOnce) {
         const SlotRef gone = seat(page, Identity{0, own_identity().pidns_inode, 1});
         reserve(page, 0, gone, 100, kLimit);
         add_exported(page, 0, gone, 60);
+        wait_for_neighbour(page, gone);
         arm(fatal);
         reap_dead(page);
         shared->releasing = 1;
         release_orphan(page, gone);
       },
-      5, true);  // every step that needs no contention
+      6, true);
 }
 
 // Every worker does everything: claim, many reservations and give-backs, sometimes leave; a killer ends one thousand.

@@ -120,9 +120,10 @@ void explain_grant(const PageFault& fault, Writer& out) {
   }
 }
 
-void explain_directory(const PageFault& fault, Writer& out) {
+void explain_directory(const PageFault& fault, const char* base, Writer& out) {
   constexpr const char* kElsewhere = "; set HEADGATE_RUNTIME_DIR to a directory of your own";
   out.name(fault.what);
+  if (base != nullptr && std::strcmp(fault.what, base) != 0) out.text(" in ").name(base);
   switch (fault.error) {
     case PageError::path_too_long: out.text(" is too long a path").text(kElsewhere); break;
     case PageError::no_directory:
@@ -165,7 +166,7 @@ void explain_directory(const PageFault& fault, Writer& out) {
   }
 }
 
-void explain_pages(const PageFault& fault, Writer& out) {
+void explain_pages(const PageFault& fault, const char* base, Writer& out) {
   switch (fault.error) {
     case PageError::not_found:
       out.text("there is no share ").name(fault.what).text(": headgate run --name NAME makes one");
@@ -208,12 +209,15 @@ void explain_pages(const PageFault& fault, Writer& out) {
     case PageError::wrong_magic:
       out.text(" is not a page of headgate (it begins 0x").number(fault.found, 16).text(")");
       break;
+    case PageError::page_missing: out.text(" is missing: somebody removed it"); break;
     case PageError::wrong_name: out.text(" is of another share than its directory says"); break;
     case PageError::unterminated: out.text(" holds a name without an end"); break;
     case PageError::pages_disagree: break;
     default: out.text(" has ").number(fault.found).text(" slots, expected ").number(fault.wanted); break;
   }
-  out.text("; end the share's processes, remove its directory and start again");
+  out.text("; end the share's processes, remove its directory");
+  if (base != nullptr) out.text(" (in ").name(base).text(")");
+  out.text(" and start again");
 }
 
 void explain_difference(const PageFault& fault, Writer& out) {
@@ -233,7 +237,7 @@ void explain_difference(const PageFault& fault, Writer& out) {
 
 }  // namespace
 
-std::size_t explain(const PageFault& fault, char* buffer, std::size_t size) {
+std::size_t explain(const PageFault& fault, char* buffer, std::size_t size, const char* base) {
   Writer out(buffer, size);
   if (fault.error == PageError::none) return out.text("nothing is wrong").length();
   if (fault.error == PageError::different_values) explain_difference(fault, out);
@@ -253,8 +257,8 @@ std::size_t explain(const PageFault& fault, char* buffer, std::size_t size) {
     out.name(fault.what)
         .text(" has been kept busy by another process for more than 5 s: it may be stopped; continue or end it");
   else if (fault.error <= PageError::bad_fail_policy) explain_grant(fault, out);
-  else if (fault.error <= PageError::os_error) explain_directory(fault, out);
-  else explain_pages(fault, out);
+  else if (fault.error <= PageError::os_error) explain_directory(fault, base, out);
+  else explain_pages(fault, base, out);
   return out.length();
 }
 

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstring>
 #include <set>
 #include <string>
@@ -84,6 +85,9 @@ const struct {
     {fault(PageError::pages_older, "usage", 0, 1),
      "pages are version 0, this limiter knows only 1: end the share's processes and start them with this headgate, or "
      "use the libheadgate.so that made it"},
+    {fault(PageError::page_missing, "usage"),
+     "the share's page \"usage\" is missing: somebody removed it; end the share's processes, remove its directory and "
+     "start again"},
     {fault(PageError::wrong_name, "y"),
      "the share's page \"y\" is of another share than its directory says; end the share's processes, remove its "
      "directory and start again"},
@@ -121,6 +125,23 @@ TEST(Explain, EveryFaultSaysWhatWasWrongWithWhichValueAndWhatToDo) {
   }
   for (std::uint32_t i = 0; i <= static_cast<std::uint32_t>(PageError::busy); ++i)
     EXPECT_TRUE(said.contains(static_cast<PageError>(i))) << "no sentence is tested for error " << i;
+}
+
+TEST(Explain, WithTheRuntimeDirectoryItIsSaidWhereToLook) {
+  const auto words_in = [](const PageFault& bad, const char* base) {
+    char text[512];
+    explain(bad, text, sizeof text, base);
+    return std::string(text);
+  };
+  EXPECT_EQ(words_in(system_fault("usage", ENOSPC), "/run/me/headgate"),
+            "\"usage\" in \"/run/me/headgate\" cannot be made: no space left on its file system; free some, or set "
+            "HEADGATE_RUNTIME_DIR to a directory of your own");
+  EXPECT_EQ(words_in(fault(PageError::open_permissions, "/run/me/headgate", 0777, 0700), "/run/me/headgate"),
+            "\"/run/me/headgate\" has mode 0777, so others could change it; accepted is 0700: use chmod");
+  EXPECT_EQ(
+      words_in(fault(PageError::page_missing, "usage"), "/run/me"),
+      "the share's page \"usage\" is missing: somebody removed it; end the share's processes, remove its directory "
+      "(in \"/run/me\") and start again");
 }
 
 TEST(Explain, AShortBufferGetsTheBeginningAndAnEnd) {

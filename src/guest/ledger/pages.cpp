@@ -13,6 +13,7 @@
 #include "guest/ledger/check.hpp"
 #include "guest/ledger/closing.hpp"
 #include "guest/ledger/directory.hpp"
+#include "guest/ledger/step.hpp"
 
 namespace headgate::ledger {
 namespace {
@@ -67,6 +68,7 @@ PageFault make_page(int directory, const char* name, const ShareGrant& grant, st
   if (const PageFault bad = make_page_file(directory, name, sizeof(Page), file)) return bad;
   void* at = map(file.get(), sizeof(Page), true);
   if (at == nullptr) return system_fault(name, errno);
+  step("make: fill");
   fill(*static_cast<Page*>(at), grant, generation);
   ::munmap(at, sizeof(Page));
   return {};
@@ -74,8 +76,10 @@ PageFault make_page(int directory, const char* name, const ShareGrant& grant, st
 
 PageFault make_share(int shares, const ShareGrant& grant) {
   char scratch[48];
-  scratch_name(".new-", scratch);
+  sweep_scratch(shares);
+  scratch_name(kBeingMade, scratch);
   if (::mkdirat(shares, scratch, 0700) != 0) return system_fault(grant.name, errno);
+  step("make: directory");
   const std::uint64_t generation = random_word();
   PageFault bad;
   {
@@ -84,6 +88,7 @@ PageFault make_share(int shares, const ShareGrant& grant) {
     if (!bad) bad = make_page<PolicyPage>(directory.get(), "policy", grant, generation);
     if (!bad) bad = make_page<UsagePage>(directory.get(), "usage", grant, generation);
   }
+  step("make: name");
   // A directory replaces only an empty one: of two makers, one gets the name with both pages in it.
   if (!bad && ::renameat(shares, scratch, shares, grant.name) != 0) {
     const int error = errno;
@@ -91,6 +96,7 @@ PageFault make_share(int shares, const ShareGrant& grant) {
                                                                     : system_fault(grant.name, error);
   }
   if (bad) remove_directory_tree(shares, scratch);
+  step("make: end");
   return bad;
 }
 
@@ -162,7 +168,8 @@ PageFault remove_closed(const char* base, const char* name, std::uint64_t genera
   close_pages(now);
   if (!same) return {};
   char scratch[48];
-  scratch_name(".gone-", scratch);
+  scratch_name(kBeingRemoved, scratch);
+  step("remove: name");
   if (::renameat(shares.get(), name, shares.get(), scratch) != 0) return system_fault(name, errno);
   remove_directory_tree(shares.get(), scratch);
   sweep_scratch(shares.get());
@@ -180,7 +187,11 @@ PageFault close_and_remove(const char* base, const char* name, SharePages& pages
 PageFault open_in(int shares, const char* name, Access access, SharePages& out) {
   Descriptor directory;
   if (const PageFault bad = open_share_directory(shares, name, directory)) return bad;
-  return map_share(directory.get(), name, access, out);
+  const PageFault bad = map_share(directory.get(), name, access, out);
+  if (bad.error != PageError::not_found) return bad;
+  // A page is missing. Nothing of ours leaves half a share under its name, so it was removed by hand, and processes may
+  // still hold what was there: making it anew would give the share a second account.
+  return is_half_a_share(shares, name, directory.get()) ? fault(PageError::page_missing, bad.what) : bad;
 }
 
 bool append(char* buffer, std::size_t size, std::size_t& at, const char* text) {

@@ -58,6 +58,7 @@ enum class PageError : std::uint32_t {
   os_error,
   // the pages
   not_found,
+  page_missing,
   truncated,
   wrong_size,
   wrong_magic,
@@ -86,8 +87,9 @@ struct PageFault {
   explicit operator bool() const { return error != PageError::none; }
 };
 
-// Writes one sentence (what, value, accepted, what to do) into `buffer`, always terminated; returns its length.
-std::size_t explain(const PageFault& fault, char* buffer, std::size_t size);
+// Writes one sentence (what, value, accepted, what to do) into `buffer`, always terminated; returns its length. With
+// `base`, the runtime directory, it says where the file or directory lies that it names.
+std::size_t explain(const PageFault& fault, char* buffer, std::size_t size, const char* base = nullptr);
 
 enum class Access : std::uint32_t { tenant, owner };
 

@@ -90,8 +90,9 @@ TEST_F(Pages, NobodyElseCanReadOrChangeThem) {
   make();
   EXPECT_EQ(fs::status(base_).permissions(), fs::perms(0700));
   EXPECT_EQ(fs::status(base_ + "/shares/research").permissions(), fs::perms(0700));
-  EXPECT_EQ(fs::status(file("policy")).permissions(), fs::perms(0600));
-  EXPECT_EQ(fs::status(file("usage")).permissions(), fs::perms(0600));
+  // The sticky bit keeps cleaners of old files away.
+  EXPECT_EQ(fs::status(file("policy")).permissions(), fs::perms(01600));
+  EXPECT_EQ(fs::status(file("usage")).permissions(), fs::perms(01600));
   ::umask(022);
   fs::permissions(file("usage"), fs::perms(0620));
   EXPECT_EQ(open().error, PageError::open_permissions);

@@ -74,7 +74,6 @@ Result<std::unique_ptr<Node>> open_node() {
   const std::string directory = TRY(node_directory());
   auto node = TRY(Node::open(directory));
   TRY(open_faults(directory));
-  TRY(node->attach());
   return node;
 }
 
@@ -88,14 +87,20 @@ void in_child() {
   if (before != Life::fresh) life.store(Life::forked);
 }
 
+CUresult say_failed(const Error& error) {
+  std::fprintf(stderr, "headgate simulator: %s%s%s\n", error.message.c_str(), error.hint.empty() ? "" : ": ",
+               error.hint.c_str());
+  return error.code == ErrorCode::no_capacity ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_OPERATING_SYSTEM;
+}
+
+CUresult injected() { return static_cast<CUresult>(fault("cuInit")); }
+
 CUresult initialise() {
   auto node = open_node();
-  if (!node) {
-    const Error& error = node.error();
-    std::fprintf(stderr, "headgate simulator: %s%s%s\n", error.message.c_str(), error.hint.empty() ? "" : ": ",
-                 error.hint.c_str());
-    return error.code == ErrorCode::no_capacity ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_OPERATING_SYSTEM;
-  }
+  if (!node) return say_failed(node.error());
+  // Not before: the faults are the node's.
+  if (const CUresult failed = injected(); failed != CUDA_SUCCESS) return failed;
+  if (const auto attached = (*node)->attach(); !attached) return say_failed(attached.error());
   Library& lib = library();
   lib.visible = visible_devices((*node)->profile());
   if (lib.visible.empty()) return CUDA_ERROR_NO_DEVICE;
@@ -114,11 +119,10 @@ CUresult initialise() {
 
 }  // namespace
 SIM_API CUresult cuInit(unsigned flags) {
-  if (const auto injected = static_cast<CUresult>(fault("cuInit")); injected != CUDA_SUCCESS) return injected;
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard guard(init_lock);
   switch (life.load()) {
-    case Life::ready: return CUDA_SUCCESS;
+    case Life::ready: return injected();
     case Life::forked: return CUDA_ERROR_NOT_INITIALIZED;
     case Life::ended: return CUDA_ERROR_DEINITIALIZED;
     case Life::fresh: break;

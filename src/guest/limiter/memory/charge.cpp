@@ -7,6 +7,7 @@
 #include "guest/limiter/memory/memory.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/route/forward.hpp"
+#include "guest/limiter/session/current.hpp"
 
 namespace headgate::limiter {
 
@@ -15,8 +16,9 @@ constinit Holdings arrays;
 
 namespace {
 
-// Events of may_say(): refusals at 0.., GPUs outside the share at kMaxDevices...
+// Events of may_say(): refusals at 0.., GPUs outside the share at kMaxDevices.., no GPU at all.
 constexpr std::uint32_t kOutsideEvent = ledger::kMaxDevices;
+constexpr std::uint32_t kUnknownEvent = 2 * ledger::kMaxDevices;
 
 std::atomic<std::int64_t> reaped_at;
 
@@ -83,6 +85,14 @@ std::uint64_t reservable_limit(std::uint32_t device) {
 
 Verdict reserve_at(const Place& place, std::uint64_t bytes) {
   if (place.standing == Standing::free) return Verdict::forward;
+  if (place.standing == Standing::unknown) {
+    const bool closed = session.policy->fail_policy == ledger::FailPolicy::closed;
+    if (may_say(kUnknownEvent)) {
+      log_line(LogLevel::error, "the driver does not say which GPU is current: memory is %s",
+               closed ? "refused" : "not counted");
+    }
+    return closed ? Verdict::refused : Verdict::forward;
+  }
   if (place.standing == Standing::outside) {
     if (may_say(kOutsideEvent + static_cast<std::uint32_t>(place.device) % ledger::kMaxDevices)) {
       log_line(LogLevel::error, "GPU %d is not in this process's share: memory is refused there", place.device);
@@ -115,9 +125,8 @@ Verdict reserve_at(const Place& place, std::uint64_t bytes) {
 void note_pool_use() { uses_pools.store(true, std::memory_order_relaxed); }
 
 std::uint64_t owner_here() {
-  abi::CUcontext context = nullptr;
-  if (forward(driver.cuCtxGetCurrent, &context) != abi::CUDA_SUCCESS) return 0;
-  return reinterpret_cast<std::uintptr_t>(context);
+  Current current;
+  return current_context(current) == abi::CUDA_SUCCESS ? reinterpret_cast<std::uintptr_t>(current.context) : 0;
 }
 
 void context_may_go(std::uint64_t context) {

@@ -1,0 +1,397 @@
+// What a program does with the GPU's time, one subcommand a habit; prints one line a fact. Knows nothing of the limiter.
+//
+//   busy US STREAMS COUNT END        COUNT kernels in turn on STREAMS streams, then END: sync, exit, or wait (for stdin to close)
+//   batches US SIZE COUNT            COUNT times SIZE kernels and a synchronise
+//   forever US THREADS BLOCKS        prints "running", launches until it is killed or stdin closes
+//   fork COUNT                       a child is forked while another thread launches
+//   churn WHAT COUNT                 WHAT: streams, contexts, primary, reset, modules
+//   roads WHICH COUNT                one way to launch a kernel, or (-N) the first N ways in turn, COUNT times each
+//   clock                            the program's own events round kernels of known length
+//   answers                          what queries say while a kernel runs, and after
+//   two-contexts                     the same stream handle in two contexts, in turn
+//   per-thread COUNT                 threads that leave work on their own default stream and go to sleep
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "guest/abi/cuda.hpp"
+
+using namespace headgate::abi;
+
+namespace {
+
+constexpr unsigned kDeadlineSeconds = 60;  // then SIGALRM: a hang is a failed test, not a stuck one
+constexpr char kPtx[] = R"(.version 8.0
+.target sm_89
+.address_size 64
+.visible .entry us(.param .u32 us_0) { .pragma "headgate.sim.us param0"; ret; }
+.visible .entry also_us(.param .u32 us_0) { .pragma "headgate.sim.us param0"; ret; }
+.visible .entry hold(.param .u64 flag) { .pragma "headgate.sim.us 1"; .pragma "headgate.sim.wait param0"; ret; }
+.visible .entry release(.param .u64 flag) { .pragma "headgate.sim.us 1"; .pragma "headgate.sim.set param0"; ret; }
+)";
+
+template <typename Function>
+Function* found(const char* name) {
+  static void* const library = dlopen("libcuda.so.1", RTLD_NOW);
+  auto* function = library ? reinterpret_cast<Function*>(dlsym(library, name)) : nullptr;
+  if (!function) std::printf("no %s\n", name), std::exit(3);
+  return function;
+}
+#define CALL(name) found<name##_t>(#name)
+
+void ok(const char* what, CUresult result) {
+  if (result == CUDA_SUCCESS) return;
+  std::printf("%s answered %u\n", what, static_cast<unsigned>(result));
+  std::fflush(stdout);
+  std::_Exit(4);
+}
+#define OK(name, ...) ok(#name, CALL(name)(__VA_ARGS__))
+
+void say(const char* text) {
+  std::printf("%s\n", text);
+  std::fflush(stdout);
+}
+
+struct Gpu {
+  CUcontext context = nullptr;
+  CUmodule module = nullptr;
+  CUfunction us = nullptr, also_us = nullptr, hold = nullptr, release = nullptr;
+
+  explicit Gpu(bool primary = false, int device = 0) {
+    OK(cuInit, 0);
+    if (primary) {
+      OK(cuDevicePrimaryCtxRetain, &context, device);
+      OK(cuCtxSetCurrent, context);
+    } else {
+      OK(cuCtxCreate_v2, &context, 0, device);
+    }
+    load();
+  }
+  void load() {
+    OK(cuModuleLoadData, &module, kPtx);
+    OK(cuModuleGetFunction, &us, module, "us");
+    OK(cuModuleGetFunction, &also_us, module, "also_us");
+    OK(cuModuleGetFunction, &hold, module, "hold");
+    OK(cuModuleGetFunction, &release, module, "release");
+  }
+};
+
+CUstream new_stream() {
+  CUstream stream = nullptr;
+  OK(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+  return stream;
+}
+
+void launch(CUfunction kernel, unsigned us, CUstream stream, unsigned blocks = 1) {
+  static const auto call = CALL(cuLaunchKernel);
+  void* parameters[] = {&us};
+  ok("cuLaunchKernel", call(kernel, blocks, 1, 1, 32, 1, 1, 0, stream, parameters, nullptr));
+}
+void launch_flag(CUfunction kernel, CUdeviceptr flag, CUstream stream) {
+  void* parameters[] = {&flag};
+  OK(cuLaunchKernel, kernel, 1, 1, 1, 32, 1, 1, 0, stream, parameters, nullptr);
+}
+
+std::atomic<bool> stdin_closed{false};
+void wait_for_stdin() {
+  char byte = 0;
+  while (::read(STDIN_FILENO, &byte, 1) > 0) {
+  }
+  stdin_closed = true;
+}
+
+int busy(unsigned us, int streams, int count, const std::string& end) {
+  const Gpu gpu;
+  std::vector<CUstream> all(static_cast<std::size_t>(streams));
+  for (CUstream& stream : all) stream = new_stream();
+  for (int i = 0; i < count; ++i) launch(gpu.us, us, all[static_cast<std::size_t>(i % streams)]);
+  if (end == "sync" || end == "wait") OK(cuCtxSynchronize);
+  say("launched");
+  if (end == "wait") wait_for_stdin();
+  return 0;
+}
+
+void storm_thread(const Gpu& gpu, unsigned us, int count, unsigned blocks = 1) {
+  OK(cuCtxSetCurrent, gpu.context);
+  const CUstream stream = new_stream();
+  for (int i = 0; i < count && !stdin_closed; ++i) launch(gpu.us, us, stream, blocks);
+  OK(cuStreamSynchronize, stream);
+}
+
+int batches(unsigned us, int size, int count) {
+  const Gpu gpu;
+  const CUstream stream = new_stream();
+  for (int i = 0; i < count; ++i) {
+    for (int k = 0; k < size; ++k) launch(gpu.us, us, stream);
+    OK(cuStreamSynchronize, stream);
+  }
+  say("launched");
+  return 0;
+}
+
+int forever(unsigned us, int threads, unsigned blocks) {
+  const Gpu gpu;
+  launch(gpu.us, us, nullptr);
+  OK(cuCtxSynchronize);
+  std::vector<std::thread> all;
+  for (int t = 0; t < threads; ++t) all.emplace_back([&] { storm_thread(gpu, us, 1 << 30, blocks); });
+  say("running");
+  wait_for_stdin();
+  for (std::thread& thread : all) thread.join();
+  return 0;
+}
+
+// The child uses nothing of the driver, then something; it ends when stdin closes, as its parent does.
+int forked(int count) {
+  const Gpu gpu;
+  std::thread worker([&] { storm_thread(gpu, 200, count); });
+  storm_thread(gpu, 200, 50);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    say("child");
+    int devices = 0;
+    std::printf("child asks: %u\n", static_cast<unsigned>(CALL(cuDeviceGetCount)(&devices)));
+    unsigned us = 200;
+    void* parameters[] = {&us};
+    std::printf("child launches: %u\n",
+                static_cast<unsigned>(
+                    CALL(cuLaunchKernel)(gpu.us, 1, 1, 1, 32, 1, 1, 0, nullptr, parameters, nullptr)));
+    std::fflush(stdout);
+    wait_for_stdin();
+    std::exit(0);
+  }
+  storm_thread(gpu, 200, count);
+  worker.join();
+  OK(cuCtxSynchronize);
+  wait_for_stdin();
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return status;
+}
+
+// Short kernels, so that brackets are open and unsettled when their stream or context goes.
+int churn(const std::string& what, int count) {
+  OK(cuInit, 0);
+  const bool contexts = what == "contexts", primary = what == "primary" || what == "reset";
+  Gpu gpu(primary);
+  const CUstream kept = contexts || primary ? nullptr : new_stream();
+  for (int i = 0; i < count; ++i) {
+    if (what == "streams") {
+      const CUstream stream = new_stream();
+      for (int k = 0; k < 3; ++k) launch(gpu.us, 20, stream);
+      OK(cuStreamDestroy_v2, stream);
+    } else if (what == "modules") {
+      launch(gpu.us, i % 2 == 0 ? 20 : 400, kept);
+      OK(cuModuleUnload, gpu.module);
+      gpu.load();
+    } else {
+      const CUstream stream = new_stream();
+      for (int k = 0; k < 3; ++k) launch(gpu.us, 20, stream);
+      launch(gpu.us, 20, nullptr);
+      if (contexts) OK(cuCtxDestroy_v2, gpu.context);
+      else if (what == "primary") OK(cuDevicePrimaryCtxRelease_v2, 0);
+      else OK(cuDevicePrimaryCtxReset_v2, 0);
+      gpu = Gpu(primary);
+    }
+  }
+  OK(cuCtxSynchronize);
+  say("churned");
+  launch(gpu.us, 200, kept);
+  for (int i = 0; i < 400; ++i) launch(gpu.us, 200, kept);
+  OK(cuCtxSynchronize);
+  say("launched");
+  wait_for_stdin();
+  return 0;
+}
+
+int roads(int which, int count) {
+  const Gpu gpu;
+  const CUstream stream = new_stream();
+  unsigned us = 100;
+  void* parameters[] = {&us};
+  CUlaunchAttribute overlap{};
+  overlap.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  overlap.value.programmaticStreamSerializationAllowed = 1;
+  CUlaunchConfig plain{};
+  plain.gridDimX = plain.gridDimY = plain.gridDimZ = 1;
+  plain.blockDimX = 32, plain.blockDimY = plain.blockDimZ = 1;
+  plain.hStream = stream;
+  CUlaunchConfig paired = plain;
+  paired.attrs = &overlap;
+  paired.numAttrs = 1;
+  CUlaunchConfig nowhere = plain;
+  nowhere.hStream = nullptr;
+  std::atomic<int> hosted{0};
+  const auto host = [](void* counter) { static_cast<std::atomic<int>*>(counter)->fetch_add(1); };
+  const auto kernel = [&](CUstream on) { OK(cuLaunchKernel, gpu.us, 1, 1, 1, 32, 1, 1, 0, on, parameters, nullptr); };
+  const std::function<void()> calls[] = {
+      [&] { kernel(stream); },
+      [&] { kernel(nullptr); },
+      [&] { OK(cuLaunchKernel_ptsz, gpu.us, 1, 1, 1, 32, 1, 1, 0, nullptr, parameters, nullptr); },
+      [&] { kernel(stream_per_thread()); },
+      [&] { kernel(stream_legacy()); },
+      [&] { OK(cuLaunchKernelEx, &plain, gpu.us, parameters, nullptr); },
+      [&] { OK(cuLaunchKernelEx, &paired, gpu.us, parameters, nullptr); },
+      [&] { OK(cuLaunchKernelEx_ptsz, &nowhere, gpu.us, parameters, nullptr); },
+      [&] { OK(cuLaunchCooperativeKernel, gpu.us, 1, 1, 1, 32, 1, 1, 0, stream, parameters); },
+      [&] { OK(cuLaunchCooperativeKernel_ptsz, gpu.us, 1, 1, 1, 32, 1, 1, 0, nullptr, parameters); },
+      [&] {
+        kernel(stream);
+        OK(cuLaunchHostFunc, stream, host, &hosted);
+      }};
+  constexpr int kRoads = std::size(calls);
+  for (int i = std::max(which, 0); i < (which < 0 ? std::min(-which, kRoads) : which + 1); ++i)
+    for (int k = 0; k < count; ++k) calls[i]();
+  OK(cuCtxSynchronize);
+  std::printf("host functions %d\n", hosted.load());
+  say("launched");
+  wait_for_stdin();
+  return 0;
+}
+
+// Everything is in the queue before the first of it may run, so that the host's speed is in no figure.
+int clock_kernels() {
+  const Gpu gpu;
+  CUdeviceptr flag = 0;
+  OK(cuMemAlloc_v2, &flag, 4);
+  OK(cuMemsetD32_v2, flag, 0, 1);
+  const CUstream stream = new_stream(), other = new_stream();
+  for (int i = 0; i < 40; ++i) launch(gpu.us, 20, stream);
+  OK(cuStreamSynchronize, stream);
+  CUevent events[4];
+  for (CUevent& event : events) OK(cuEventCreate, &event, 0);
+  launch_flag(gpu.hold, flag, stream);
+  OK(cuEventRecord, events[0], stream);
+  for (int i = 0; i < 3; ++i) launch(gpu.us, 20, stream);
+  OK(cuEventRecord, events[1], stream);
+  launch(gpu.us, 20, stream);
+  OK(cuEventRecord, events[2], stream);
+  OK(cuEventRecord, events[3], stream);
+  launch_flag(gpu.release, flag, other);
+  OK(cuStreamSynchronize, stream);
+  for (int i = 0; i < 3; ++i) {
+    float ms = 0;
+    OK(cuEventElapsedTime, &ms, events[i], events[i + 1]);
+    std::printf("%.1f\n", static_cast<double>(ms) * 1000);
+  }
+  say("end");
+  return 0;
+}
+
+int answers() {
+  const Gpu gpu;
+  CUdeviceptr flag = 0;
+  OK(cuMemAlloc_v2, &flag, 4);
+  OK(cuMemsetD32_v2, flag, 0, 1);
+  CUstream blocking = nullptr;
+  OK(cuStreamCreate, &blocking, 0);
+  const CUstream stream = new_stream(), other = new_stream();
+  CUevent event = nullptr;
+  OK(cuEventCreate, &event, 0);
+  const auto tell = [&](const char* when) {
+    const unsigned s = CALL(cuStreamQuery)(stream), b = CALL(cuStreamQuery)(blocking),
+                   e = CALL(cuEventQuery)(event), again = CALL(cuStreamQuery)(stream),
+                   legacy = CALL(cuStreamQuery)(nullptr);
+    std::printf("%s: stream %u, blocking %u, event %u, stream again %u, legacy %u\n", when, s, b, e, again, legacy);
+  };
+  tell("fresh");
+  for (int i = 0; i < 30; ++i) launch(gpu.us, 5, stream);  // known by now: brackets stay open
+  OK(cuStreamSynchronize, stream);
+  tell("after a synchronise");
+  launch_flag(gpu.hold, flag, stream);
+  OK(cuEventRecord, event, stream);
+  tell("held");
+  launch_flag(gpu.release, flag, other);
+  OK(cuEventSynchronize, event);
+  tell("released");
+  for (int round = 0; round < 20; ++round) {
+    launch(gpu.us, 5, blocking);
+    OK(cuStreamSynchronize, nullptr);  // waits for the blocking stream too
+    tell("through the legacy stream");
+    launch(gpu.us, 5, blocking);
+    OK(cuEventRecord, event, nullptr);  // after it
+    OK(cuEventSynchronize, event);
+    tell("through an event of the legacy stream");
+    launch(gpu.us, 5, stream);
+    OK(cuEventRecord, event, stream);
+    OK(cuStreamWaitEvent, other, event, 0);
+    OK(cuStreamSynchronize, other);
+    tell("through another stream");
+  }
+  return 0;
+}
+
+// Default stream handles mean another stream as soon as another context is current.
+int two_contexts(int rounds) {
+  Gpu first;
+  for (int i = 0; i < 30; ++i) launch(first.us, 20, nullptr);
+  Gpu second;
+  for (int i = 0; i < 30; ++i) launch(second.us, 20, nullptr);
+  for (int i = 0; i < rounds; ++i) {
+    OK(cuCtxPushCurrent_v2, first.context);
+    for (int k = 0; k < 5; ++k) launch(first.us, 20, nullptr);
+    CUcontext popped = nullptr;
+    OK(cuCtxPopCurrent_v2, &popped);
+    for (int k = 0; k < 5; ++k) launch(second.us, 20, nullptr);
+    if (i % 16 == 0) OK(cuCtxSynchronize);
+  }
+  OK(cuCtxSynchronize);
+  OK(cuCtxSetCurrent, first.context);
+  OK(cuCtxSynchronize);
+  say("launched");
+  wait_for_stdin();
+  return 0;
+}
+
+int per_thread(int threads) {
+  const Gpu gpu;
+  const auto short_work = [&](int count) {
+    OK(cuCtxSetCurrent, gpu.context);
+    for (int i = 0; i < count; ++i) launch(gpu.us, 20, stream_per_thread());
+  };
+  short_work(40);
+  OK(cuCtxSynchronize);
+  std::vector<std::thread> all;
+  std::atomic<int> ready{0};
+  for (int t = 0; t < threads; ++t)
+    all.emplace_back([&] {
+      short_work(1);
+      ++ready;
+      while (!stdin_closed) ::usleep(1000);
+    });
+  while (ready != threads) ::usleep(1000);
+  say("asleep");
+  wait_for_stdin();
+  for (std::thread& thread : all) thread.join();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ::alarm(kDeadlineSeconds);
+  const std::string what = argc > 1 ? argv[1] : "";
+  const auto number = [&](int i) { return i < argc ? std::atoi(argv[i]) : 0; };
+  if (what == "busy" && argc == 6) return busy(static_cast<unsigned>(number(2)), number(3), number(4), argv[5]);
+  if (what == "batches") return batches(static_cast<unsigned>(number(2)), number(3), number(4));
+  if (what == "forever") return forever(static_cast<unsigned>(number(2)), number(3), static_cast<unsigned>(std::max(1, number(4))));
+  if (what == "fork") return forked(number(2));
+  if (what == "churn" && argc == 4) return churn(argv[2], number(3));
+  if (what == "roads") return roads(number(2), number(3));
+  if (what == "clock") return clock_kernels();
+  if (what == "answers") return answers();
+  if (what == "two-contexts") return two_contexts(number(2));
+  if (what == "per-thread") return per_thread(number(2));
+  return std::fprintf(stderr, "limiter_compute busy|batches|forever|fork|churn|roads|clock|answers|two-contexts|per-thread ...\n"), 2;
+}

@@ -1,0 +1,51 @@
+// One share on a simulated GPU of its own: programs run in it, and what the ledger says of them beside what really happened.
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "guest/ledger/pages.hpp"
+#include "sim/truth.hpp"
+#include "sim_program.hpp"
+
+namespace headgate::e2e {
+
+class ComputeShare {
+ public:
+  explicit ComputeShare(std::string compute, std::string profile = "tiny");
+  ~ComputeShare();
+  ComputeShare(const ComputeShare&) = delete;
+  ComputeShare& operator=(const ComputeShare&) = delete;
+
+  // limiter_compute with these words, a tenant of the share; limited = false: without the limiter.
+  [[nodiscard]] std::unique_ptr<Program> start(std::initializer_list<std::string> words, bool limited = true) const;
+  // The same to its end, without anything on its stdin: what it printed. Expects status 0 and nothing on stderr.
+  std::string run(std::initializer_list<std::string> words, bool limited = true) const;
+
+  // Mapped as its owner does; only after a program of the share has printed its first line.
+  ledger::SharePages& pages();
+  [[nodiscard]] ledger::ComputeAccount& account(unsigned device = 0) { return pages().usage->compute[device]; }
+  // That so many launches were metered on device 0, by processes that still have their slots; once their brackets are closed.
+  void expect_metered(std::uint64_t launches);
+  std::uint32_t live_slots();  // after the dead are reaped
+  [[nodiscard]] sim::DeviceTruth truth(unsigned device = 0) const;
+
+  // Node time, and GPU time held until then.
+  [[nodiscard]] std::pair<double, double> look() const;
+
+  // That the account holds what the GPU was held: within 1 %, or 5 us a bracket where that is more, and what the account
+  // itself calls estimated. Waits for the settler of programs that still run.
+  void expect_exact(unsigned device = 0);
+
+ private:
+  Directory directory_;
+  std::string compute_, profile_;
+  ledger::SharePages pages_;
+};
+
+// Everything a program prints until it ends, line by line.
+std::string rest_of(Program& program);
+
+}  // namespace headgate::e2e

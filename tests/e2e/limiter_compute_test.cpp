@@ -1,0 +1,170 @@
+// What a share is charged for, in real processes: the account beside the simulator's truth. Nothing here depends on how fast
+// the machine is: a slow one asks for less, and is charged for what it got.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "limiter_compute_share.hpp"
+
+namespace headgate::e2e {
+namespace {
+
+struct Load {
+  int us, streams, count;
+};
+void PrintTo(const Load& load, std::ostream* out) {
+  *out << load.count << " kernels of " << load.us << " us on " << load.streams << " streams";
+}
+constexpr Load kLoads[] = {{20, 1, 4000}, {20, 8, 4000}, {200, 1, 400}, {200, 8, 800}, {3000, 1, 40}, {3000, 8, 80}};
+
+class AfterItsEnd : public testing::TestWithParam<Load> {
+ protected:
+  static void load_and_end(int processes, const std::string& end) {
+    const auto [us, streams, count] = GetParam();
+    ComputeShare share("80%");
+    std::vector<std::unique_ptr<Program>> all;
+    for (int i = 0; i < processes; ++i)
+      all.push_back(
+          share.start({"busy", std::to_string(us), std::to_string(streams), std::to_string(count / processes), end}));
+    for (const auto& program : all) {
+      EXPECT_EQ(rest_of(*program), "launched\n");
+      EXPECT_EQ(program->wait(), 0);
+      EXPECT_EQ(program->errors(), "");
+    }
+    share.expect_exact();
+    EXPECT_EQ(share.live_slots(), 0U);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Loads, AfterItsEnd, testing::ValuesIn(kLoads));
+
+TEST_P(AfterItsEnd, AProgramThatSynchronisedIsChargedForWhatItHeld) { load_and_end(1, "sync"); }
+TEST_P(AfterItsEnd, AProgramThatJustExitedIsChargedForWhatItHeld) { load_and_end(1, "exit"); }
+TEST_P(AfterItsEnd, TwoProcessesAreChargedOnceForTheTimeTheyHeldTogether) { load_and_end(2, "sync"); }
+
+TEST(Launches, AreAllMeteredAndCountedInTheProcesssSlot) {
+  ComputeShare share("80%");
+  const auto program = share.start({"busy", "20", "4", "3000", "wait"});
+  ASSERT_EQ(program->line(), "launched");
+  share.expect_exact();
+  share.expect_metered(3000);
+  program->close_stdin();
+  EXPECT_EQ(program->wait(), 0);
+}
+
+TEST(Launches, CostFewRecordsWhereTheLimitDoesNotBind) {
+  ComputeShare share("90%");
+  share.run({"batches", "2", "256", "40"});
+  const sim::ProcessTruth truth = share.truth().processes.at(0);
+  EXPECT_EQ(truth.launches, 256U * 40);
+  EXPECT_LE(static_cast<double>(truth.records), 0.05 * static_cast<double>(truth.launches));
+}
+
+TEST(Launches, CostTwoRecordsAtMostHoweverLongTheyAre) {
+  ComputeShare share("50%");
+  share.run({"busy", "200", "1", "300", "sync"});
+  EXPECT_LE(share.truth().processes.at(0).records, 2U * 300 + 2);
+}
+
+class EveryRoad : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Roads, EveryRoad, testing::Range(0, 11));
+
+TEST_P(EveryRoad, ToALaunchIsMetered) {
+  ComputeShare share("50%");
+  const auto program = share.start({"roads", std::to_string(GetParam()), "200"});
+  ASSERT_TRUE(program->line().starts_with("host functions "));
+  ASSERT_EQ(program->line(), "launched");
+  share.expect_exact();
+  share.expect_metered(200);
+  EXPECT_GT(share.account().throttled_launches.load(), 0U);
+  program->close_stdin();
+  EXPECT_EQ(program->wait(), 0);
+}
+
+TEST(EveryRoadInTurn, ChargesNobodyForTheTimeBetween) {
+  ComputeShare share("50%");
+  share.run({"roads", "-11", "100"});
+  share.expect_exact();
+}
+
+TEST(ProgramsOwnEvents, GiveTheTimeBetweenThemAsWithoutTheLimiter) {
+  ComputeShare share("50%");
+  const std::string without = share.run({"clock"}, false);
+  ASSERT_EQ(without, "60.0\n20.0\n0.0\nend\n");
+  EXPECT_EQ(share.run({"clock"}), without);
+}
+
+TEST(Queries, AnswerAsWithoutTheLimiter) {
+  ComputeShare share("50%");
+  const std::string without = share.run({"answers"}, false);
+  ASSERT_NE(without.find("held: stream 600"), std::string::npos) << without;
+  EXPECT_EQ(share.run({"answers"}), without);
+}
+
+// Each thread's own default stream has one name; nobody but the thread can close what it left open there.
+TEST(PerThreadStreams, ThatAreLeftAloneAreChargedForTheirWorkAndNotForTheirSleep) {
+  ComputeShare share("50%");
+  const auto program = share.start({"per-thread", "16"});
+  ASSERT_EQ(program->line(), "asleep");
+  share.expect_exact();
+  share.expect_metered(56);
+  program->close_stdin();
+  EXPECT_EQ(program->wait(), 0);
+}
+
+// The bound: whenever one looks, and over any time, a share has held no more than its part of that time and of the 12 ms
+// that lateness may make up for, and what one process may have sent ahead: 1 ms or one command, at either end; and no more
+// than 1 % beyond what it was charged for.
+struct Storm {
+  const char* compute;
+  double part;
+  int us, threads, processes, blocks;
+};
+class AtAnyInstant : public testing::TestWithParam<Storm> {};
+INSTANTIATE_TEST_SUITE_P(Storms, AtAnyInstant,
+                         testing::Values(Storm{"25%", 0.25, 20, 1, 1, 1}, Storm{"25%", 0.25, 20, 64, 1, 1}, Storm{"25%", 0.25, 20, 64, 1, 1024},
+                                         Storm{"25%", 0.25, 200, 64, 1, 1}, Storm{"50%", 0.5, 3000, 64, 1, 1},
+                                         Storm{"50%", 0.5, 200, 16, 2, 1}));
+
+TEST_P(AtAnyInstant, NoNumberOfThreadsGetsMoreThanTheShare) {
+  const Storm storm = GetParam();
+  ComputeShare share(storm.compute);
+  std::vector<std::unique_ptr<Program>> all;
+  for (int i = 0; i < storm.processes; ++i) {
+    all.push_back(share.start(
+        {"forever", std::to_string(storm.us), std::to_string(storm.threads), std::to_string(storm.blocks)}));
+    ASSERT_EQ(all.back()->line(), "running");
+  }
+  // The kernel's length is known by then.
+  while (share.account().held_ns.load() < 50'000'000) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  struct Look {
+    double at_ns, held_ns;
+  };
+  std::vector<Look> looks;
+  const std::uint64_t before = share.truth().busy_ns;
+  while (looks.size() < 120) {
+    const auto [now_ns, held_ns] = share.look();
+    looks.push_back({now_ns, held_ns});
+    std::this_thread::sleep_for(std::chrono::milliseconds(7));
+  }
+  EXPECT_GT(looks.back().held_ns, static_cast<double>(before));
+  const double one = std::max(1e6, storm.us * 1e3);
+  const double allowed = storm.part * 12e6 + 2 * one * storm.processes;
+  double most = 0;
+  for (std::size_t i = 0; i < looks.size(); ++i)
+    for (std::size_t j = i + 1; j < looks.size(); ++j)
+      most = std::max(most, 0.99 * (looks[j].held_ns - looks[i].held_ns) -
+                                storm.part * (looks[j].at_ns - looks[i].at_ns));
+  EXPECT_LE(most, allowed) << "ns more than the share's part of the time between two looks";
+  std::printf("most %.2f ms of %.2f ms allowed\n", most / 1e6, allowed / 1e6);
+  for (const auto& program : all) {
+    program->close_stdin();
+    EXPECT_EQ(program->wait(), 0);
+    EXPECT_EQ(program->errors(), "");
+  }
+}
+
+}  // namespace
+}  // namespace headgate::e2e
