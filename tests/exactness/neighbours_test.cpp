@@ -46,5 +46,13 @@ TEST(Neighbours, four_shares_each_get_what_they_were_given) {
                      0.5);
 }
 
+// More is asked for than there is: the GPU's own time slices decide, and each is charged what it held.
+TEST(Neighbours, shares_that_ask_for_more_than_there_is_are_charged_what_they_get) {
+  Machine machine({.ceiling_ppm = 600'000, .mix = constant(200 * kUs), .beside = {{600'000, constant(kMs)}}});
+  machine.run(5 * kSecond);
+  EXPECT_NEAR(static_cast<double>(machine.account.held_ns.load()) / 5e7, machine.process_percent(0), 0.5);
+  EXPECT_NEAR(static_cast<double>(machine.neighbours[0]->held_ns.load()) / 5e7, machine.process_percent(1), 0.5);
+}
+
 }  // namespace
 }  // namespace headgate::limiter::model
