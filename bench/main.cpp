@@ -26,7 +26,8 @@ constexpr char kUsage[] = R"(headgate-figures: measures headgate's figures over 
   --only=SECTION       cost, share or response; may be given more than once
   --rounds=N           how often everything is measured, interleaved (3)
   --against NAME=LIB.so[,VAR=VALUE...]
-                       measures another preload library beside ours; {percent} and {bytes} stand for the limits
+                       measures another preload library beside ours; {percent} and {bytes} stand for the limits, {dir}
+                       for a directory of the case's own
   --json=FILE          all figures, JSON ("-": on stdout, instead of the table)
   --build=DIR          the build folder (this program's)
 

@@ -25,7 +25,7 @@ bool concerns(const std::string& value, const char* what) { return value.find(wh
 Result<Candidate> parse_candidate(const std::string& text) {
   const auto bad = [&text] {
     return fail(ErrorCode::usage, "'" + text + "' is not a library to measure",
-                "write NAME=LIB.so[,VAR=VALUE...]; {percent} and {bytes} stand for the limits");
+                "write NAME=LIB.so[,VAR=VALUE...]; {percent} and {bytes} stand for the limits, {dir} for a fresh directory");
   };
   std::vector<std::string> parts{""};
   for (const char c : text) {
@@ -75,8 +75,9 @@ load::ChildSpec child_of(const Setting& setting, const Candidate& candidate, con
     if ((concerns(value, "{percent}") && limits.percent == 0) || (concerns(value, "{bytes}") && limits.bytes == 0)) {
       continue;
     }
-    spec.environment.emplace_back(name, replaced(replaced(value, "{percent}", std::to_string(limits.percent)),
-                                                 "{bytes}", std::to_string(limits.bytes)));
+    std::string filled = replaced(value, "{percent}", std::to_string(limits.percent));
+    filled = replaced(filled, "{bytes}", std::to_string(limits.bytes));
+    spec.environment.emplace_back(name, replaced(filled, "{dir}", runtime_of(setting, case_name)));
   }
   return spec;
 }

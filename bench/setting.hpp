@@ -13,7 +13,8 @@
 namespace headgate::bench {
 
 // A library that is preloaded, and the environment that tells it its limits. "{percent}" and "{bytes}" in a value are
-// replaced by the limit of the case at hand.
+// replaced by the limit of the case at hand (a name whose limit the case does not set is left out), "{dir}" by the case's own
+// directory.
 struct Candidate {
   std::string name;
   std::string library;  // empty: nothing is preloaded

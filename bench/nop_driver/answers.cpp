@@ -17,10 +17,10 @@ namespace headgate::abi {
 
 using bench::nop::count_call;
 using bench::nop::count_launch;
+using bench::nop::kMemoryBytes;
 
 namespace {
 
-constexpr std::size_t kMemoryBytes = 64ull << 30;
 std::atomic<std::uint64_t> g_next{0x7f00'0000'0000};  // the next handle or address
 thread_local CUcontext t_current = nullptr;
 
@@ -42,6 +42,10 @@ CUresult hand_out(T* where) {
 }
 
 CUcontext primary() { return reinterpret_cast<CUcontext>(0x1000); }
+CUcontext use_primary() {
+  bench::nop::g_has_context.store(true, std::memory_order_relaxed);
+  return primary();
+}
 
 }  // namespace
 
@@ -100,7 +104,7 @@ NOP_ANSWER CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribut
 }
 NOP_ANSWER CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
   count_call();
-  *context = primary();
+  *context = use_primary();
   return CUDA_SUCCESS;
 }
 NOP_ANSWER CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned* flags, int* active) {
@@ -111,7 +115,7 @@ NOP_ANSWER CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned* flags, int* a
 }
 NOP_ANSWER CUresult cuCtxCreate_v2(CUcontext* context, unsigned, CUdevice) {
   count_call();
-  *context = t_current = primary();
+  *context = t_current = use_primary();
   return CUDA_SUCCESS;
 }
 NOP_ANSWER CUresult cuCtxSetCurrent(CUcontext context) {

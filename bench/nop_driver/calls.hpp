@@ -1,10 +1,14 @@
-// What the do-nothing driver counts: how often each of its functions was called.
+// What the do-nothing driver's files share: its size, whether it has a context, how often its functions were called.
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 namespace headgate::bench::nop {
+
+inline constexpr std::size_t kMemoryBytes = 64ull << 30;
+inline std::atomic<bool> g_has_context{false};  // from the first on; never false again
 
 // Everything but kernel launches, from any thread.
 inline std::atomic<std::uint64_t> g_other_calls{0};

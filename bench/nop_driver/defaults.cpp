@@ -1,5 +1,7 @@
-// Every name of the table, doing nothing and saying success; answers.cpp holds those that must answer something.
+// Every name of the two tables, doing nothing and saying success; answers.cpp and nvml.cpp hold those that must answer
+// something.
 #include "guest/abi/cuda.hpp"
+#include "guest/abi/nvml.hpp"
 #include "nop_driver/calls.hpp"
 
 #define NOP_EXPORT extern "C" __attribute__((visibility("default"), weak))
@@ -19,6 +21,18 @@ namespace headgate::abi {
     return CUDA_SUCCESS;       \
   }
 #include "guest/abi/cuda_table.def"
+
+#define NVML_FN(name, kind, parameters, arguments) \
+  NOP_EXPORT nvmlReturn_t name parameters {        \
+    bench::nop::count_call();                      \
+    return NVML_SUCCESS;                           \
+  }
+#define NVML_NAME(name, kind)      \
+  NOP_EXPORT nvmlReturn_t name() { \
+    bench::nop::count_call();      \
+    return NVML_SUCCESS;           \
+  }
+#include "guest/abi/nvml_table.def"
 #pragma GCC diagnostic pop
 
 }  // namespace headgate::abi

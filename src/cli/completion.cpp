@@ -1,5 +1,7 @@
 #include "cli/completion.hpp"
 
+#include <algorithm>
+#include <array>
 #include <set>
 
 namespace headgate::cli {
@@ -99,57 +101,149 @@ std::string quoted(std::string text) {
   return "'" + text + "'";
 }
 
+// Words that may stand at a place though they are not words of the command.
+std::vector<WordTree> words_at(const WordTree& word) {
+  if (word.name != "completion") return word.words;
+  std::vector<WordTree> shells(3);
+  for (std::size_t i = 0; i < shells.size(); ++i) shells[i].name = std::array{"bash", "zsh", "fish"}[i];
+  return shells;
+}
+
+// A case branch for every path of words.
+void zsh_branches(const WordTree& tree, const std::string& path, std::string& out) {
+  out += "    " + quoted(path) + ")\n      options=(" + joined(tree.options) + ")\n      described=(";
+  for (const auto& word : words_at(tree))
+    out += " " + quoted(word.name + (word.summary.empty() ? "" : ":" + word.summary));
+  out += " ) ;;\n";
+  for (const auto& word : tree.words) zsh_branches(word, path.empty() ? word.name : path + " " + word.name, out);
+}
+
 std::string zsh(const WordTree& tree) {
-  std::string words, branches;
-  for (const auto& word : tree.words) {
-    words += "    " + quoted(word.name + ":" + word.summary) + "\n";
-    const std::string extra = word.name == "completion" ? " bash zsh fish" : "";
-    branches += "    " + word.name + ") compadd -- " + candidates(word) + extra + " ;;\n";
-  }
+  std::string branches;
+  zsh_branches(tree, "", branches);
   return R"(#compdef headgate
 _headgate() {
-  local -a words_of_headgate
-  words_of_headgate=(
-)" + words +
-         R"(  )
-  if (( CURRENT == 2 )); then
-    _describe 'word' words_of_headgate
-    return
-  fi
-  if [[ ${words[2]} == run && ${words[(I)--]} -gt 0 && ${words[(I)--]} -lt $CURRENT ]]; then
-    shift ${words[(I)--]} words
-    (( CURRENT = ${#words} ))
+  local at="" value="" i command=0
+  local -a options described
+  for ((i = 2; i < CURRENT; i++)); do
+    if [[ -n $value ]]; then
+      value=""
+      continue
+    fi
+    case $words[i] in
+      --) command=$((i + 1)); break ;;
+      )" +
+         valued_pattern(tree) +
+         R"() value=$words[i] ;;
+      -*) ;;
+      *)
+        if [[ $at == run ]]; then
+          command=$i
+          break
+        fi
+        at=${at:+$at }$words[i] ;;
+    esac
+  done
+  if ((command > 0)); then
+    shift $((command - 1)) words
+    ((CURRENT -= command - 1))
     _normal
     return
   fi
-  case ${words[2]} in
+  if [[ $words[CURRENT] == --*=* ]]; then
+    value=${words[CURRENT]%%=*}
+    compset -P '*='
+  fi
+  case $value in
+    "") ;;
+    -o | --output) compadd -- table json; return ;;
+    --sim) compadd -- h200 l40s-x2 tiny; _files; return ;;
+    --config | --symbols) _files; return ;;
+    *) return ;;
+  esac
+  case $at in
 )" + branches +
          R"(  esac
+  if [[ $words[CURRENT] == -* ]]; then
+    compadd -- $options
+  elif [[ $at == run ]]; then
+    _command_names -e
+  elif (($#described > 0)); then
+    _describe word described
+  fi
 }
-_headgate "$@"
+# Sourced, it registers itself; as a file of fpath named _headgate it is called.
+if [[ $funcstack[1] == _headgate ]]; then
+  _headgate "$@"
+else
+  (($+functions[compdef])) && compdef _headgate headgate
+fi
 )";
 }
 
-void fish_lines(const WordTree& tree, const std::string& condition, std::string& out) {
+void fish_lines(const WordTree& tree, const std::string& path, std::string& out) {
+  const std::string here = "complete -c headgate -n " + quoted("__headgate_at " + quoted(path));
+  for (const auto& word : words_at(tree))
+    out += here + " -a " + word.name + (word.summary.empty() ? "" : " -d " + quoted(word.summary)) + "\n";
   for (const auto& option : tree.options) {
-    const bool is_long = option.starts_with("--");
-    out += "complete -c headgate -n " + quoted(condition) +
-           (is_long ? " -l " + option.substr(2) : " -s " + option.substr(1)) + "\n";
+    out += here + (option.starts_with("--") ? " -l " + option.substr(2) : " -s " + option.substr(1));
+    if (option == "-o" || option == "--output") out += " -x -a 'table json'";
+    else if (option == "--sim") out += " -a 'h200 l40s-x2 tiny'";
+    else if (option == "--config" || option == "--symbols") out += " -r -F";
+    else if (std::ranges::find(tree.valued, option) != tree.valued.end()) out += " -x";
+    out += "\n";
   }
+  for (const auto& word : tree.words) fish_lines(word, path.empty() ? word.name : path + " " + word.name, out);
 }
 
 std::string fish(const WordTree& tree) {
-  std::string out = "# fish completion for headgate\ncomplete -c headgate -f\n";
-  for (const auto& word : tree.words) {
-    out += "complete -c headgate -n __fish_use_subcommand -a " + word.name + " -d " + quoted(word.summary) + "\n";
-    const std::string condition = "__fish_seen_subcommand_from " + word.name;
-    for (const auto& inner : word.words)
-      out +=
-          "complete -c headgate -n " + quoted(condition) + " -a " + inner.name + " -d " + quoted(inner.summary) + "\n";
-    if (word.name == "completion") out += "complete -c headgate -n " + quoted(condition) + " -a 'bash zsh fish'\n";
-    if (word.name == "run") out += "complete -c headgate -n " + quoted(condition) + " -F\n";
-    fish_lines(word, condition, out);
-  }
+  std::string valued = valued_pattern(tree);
+  for (std::size_t at = 0; (at = valued.find(" |", at)) != std::string::npos;) valued.erase(at, 2);
+  std::string out = R"(# fish completion for headgate
+# The words so far, without options and their values, one a line; then, below "--", the command that run is to start.
+function __headgate_words
+  set -l tokens (commandline -opc)
+  set -l path
+  set -l value no
+  for i in (seq 2 (count $tokens))
+    if test $value = yes
+      set value no
+      continue
+    end
+    switch $tokens[$i]
+      case --
+        printf '%s\n' $path -- $tokens[(math $i + 1)..]
+        return
+      case )" + valued +
+                    R"(
+        set value yes
+      case '-*'
+      case '*'
+        if test "$path" = run
+          printf '%s\n' $path -- $tokens[$i..]
+          return
+        end
+        set -a path $tokens[$i]
+    end
+  end
+  printf '%s\n' $path
+end
+function __headgate_at
+  set -l path (__headgate_words)
+  test "$path" = "$argv[1]"
+end
+function __headgate_runs
+  set -l path (__headgate_words)
+  test "$path[1]" = run; and begin; contains -- -- $path; or not string match -q -- '-*' (commandline -ct); end
+end
+function __headgate_command
+  set -l path (__headgate_words)
+  complete -C (string join ' ' -- (string escape -- $path[3..]) (commandline -ct))
+end
+complete -c headgate -f
+complete -c headgate -n __headgate_runs -a '(__headgate_command)'
+)";
+  fish_lines(tree, "", out);
   return out;
 }
 

@@ -68,6 +68,10 @@ Result<std::string> runtime_dir() {
     return fail(ErrorCode::usage, "the runtime directory's path is too long",
                 "set HEADGATE_RUNTIME_DIR to a shorter one");
   }
+  if (buffer[0] != '/') {
+    return fail(ErrorCode::usage, "the runtime directory '" + std::string(buffer.data()) + "' is a relative path",
+                "set HEADGATE_RUNTIME_DIR (or XDG_RUNTIME_DIR) to one that begins with /");
+  }
   return std::string(buffer.data());
 }
 

@@ -40,7 +40,7 @@ struct Armed {
 
 std::atomic<std::uint32_t> no_page{0};
 std::mutex reading;
-FaultRules from_environment;                 // guarded by `reading`
+FaultRules from_environment;  // guarded by `reading`
 std::atomic<const Armed*> current{nullptr};
 std::atomic<std::uint32_t> current_epoch{0};
 

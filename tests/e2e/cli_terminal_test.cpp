@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <string>
 
 #include "cli_program.hpp"
@@ -21,6 +22,7 @@ class Terminal {
   Terminal(const Cli& cli, winsize size) {
     const std::string runtime = "HEADGATE_RUNTIME_DIR=" + cli.runtime(), directory = "D=" + cli.directory();
     pid_ = ::forkpty(&fd_, nullptr, nullptr, &size);
+    if (pid_ < 0) std::abort();  // kill(-1) below would end every process there is
     if (pid_ == 0) {
       const char* argv[] = {"bash", "--norc", "--noprofile", "--noediting", "-i", nullptr};
       const char* envp[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -75,8 +77,19 @@ class Terminal {
 
 constexpr winsize kSmall = {24, 80, 0, 0};
 
+class CliTerminal : public testing::Test {
+ protected:
+  void SetUp() override {
+    int ours = -1, programs = -1;
+    if (::openpty(&ours, &programs, nullptr, nullptr, nullptr) != 0)
+      GTEST_SKIP() << "this machine has no pseudo-terminals";
+    ::close(ours);
+    ::close(programs);
+  }
+};
+
 // The echo of what is typed never holds the awaited words: they are put together by the shell.
-TEST(CliTerminal, CtrlCReachesTheProgramOnce) {
+TEST_F(CliTerminal, CtrlCReachesTheProgramOnce) {
   const Cli cli;
   Terminal terminal(cli, kSmall);
   terminal.type(
@@ -88,7 +101,7 @@ TEST(CliTerminal, CtrlCReachesTheProgramOnce) {
   EXPECT_TRUE(terminal.await("status=9")) << terminal.seen();
 }
 
-TEST(CliTerminal, CtrlCEndsAProgramThatDoesNotCatchIt) {
+TEST_F(CliTerminal, CtrlCEndsAProgramThatDoesNotCatchIt) {
   const Cli cli;
   Terminal terminal(cli, kSmall);
   terminal.type("$H run --sim -- bash -c 'echo rea\"\"dy; exec sleep 60'; echo sta\"\"tus=$?\n");
@@ -97,7 +110,7 @@ TEST(CliTerminal, CtrlCEndsAProgramThatDoesNotCatchIt) {
   EXPECT_TRUE(terminal.await("status=130")) << terminal.seen();
 }
 
-TEST(CliTerminal, CtrlZStopsItAndFgContinuesIt) {
+TEST_F(CliTerminal, CtrlZStopsItAndFgContinuesIt) {
   const Cli cli;
   Terminal terminal(cli, kSmall);
   terminal.type("$H run --sim -- bash -c 'echo rea\"\"dy; read x; echo go\"\"t $x; exit 4'\n");
@@ -115,10 +128,11 @@ TEST(CliTerminal, CtrlZStopsItAndFgContinuesIt) {
 
 // On a terminal of its own, because the kernel stops nobody in a process group that no shell looks after. That the shell
 // sees its job stop says that the program has: the run itself blocks the signal, and stops when its program does.
-TEST(CliTerminal, AStopSentToTheRunAloneStopsItsProgramAndContinuesIt) {
+TEST_F(CliTerminal, AStopSentToTheRunAloneStopsItsProgramAndContinuesIt) {
   const Cli cli;
   Terminal terminal(cli, kSmall);
-  terminal.type("set -b; $H run --sim -- bash -c 'echo rea\"\"dy; until [ -e $D/end ]; do sleep 0.01; done; exit 5' &\n");
+  terminal.type(
+      "set -b; $H run --sim -- bash -c 'echo rea\"\"dy; until [ -e $D/end ]; do sleep 0.01; done; exit 5' &\n");
   ASSERT_TRUE(terminal.await("ready")) << terminal.seen();
   terminal.type("kill -TSTP $!\n");
   ASSERT_TRUE(terminal.await("Stopped")) << terminal.seen();
@@ -126,7 +140,7 @@ TEST(CliTerminal, AStopSentToTheRunAloneStopsItsProgramAndContinuesIt) {
   EXPECT_TRUE(terminal.await("status=5")) << terminal.seen();
 }
 
-TEST(CliTerminal, ViewsFitIntoEightyColumnsAndKeepTheirColoursToTerminals) {
+TEST_F(CliTerminal, ViewsFitIntoEightyColumnsAndKeepTheirColoursToTerminals) {
   const Cli cli;
   const std::string name(63, 'n');
   ASSERT_EQ(cli.shell("$H run --sim --mem 1GiB --name " + name + " -- true").status, 0);

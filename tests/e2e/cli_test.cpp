@@ -1,7 +1,9 @@
 // Views, words and errors of the built command.
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "cli_program.hpp"
 
@@ -163,6 +165,70 @@ TEST(Cli, CompletionScriptsAreReadByTheirShells) {
     EXPECT_EQ(said.out, std::string(row.completed) + "\n") << row.words << said.err;
   }
   EXPECT_EQ(cli.shell("$H completion tcsh").status, 2);
+}
+
+struct Completed {
+  const char* line;
+  const char* words;  // offered, those that begin like the last word of the line; one a line
+};
+constexpr Completed kCompleted[] = {
+    {"headgate si", "sim\n"},
+    {"headgate sim tr", "truth\n"},
+    {"headgate --json sta", "status\n"},
+    {"headgate sim list tr", ""},
+    {"headgate run --allow", "--allow-unheld\n"},
+    {"headgate config show --ori", "--origin\n"},
+    {"headgate run --name x --al", "--allow-unheld\n"},
+    {"headgate run --name run --al", "--allow-unheld\n"},
+    {"headgate ps -o j", "json\n"},
+    {"headgate run --gpu ", ""},
+    {"headgate completion f", "fish\n"},
+    {"headgate nonsense --j", ""},
+};
+
+// Where the shell is installed (dev/setup ci): read whole, then asked as its line editor asks it.
+TEST(Cli, TheCompletionScriptOfFishOffersWhatFitsThere) {
+  const Cli cli;
+  if (cli.shell("command -v fish").status != 0) return;
+  EXPECT_EQ(cli.shell("$H completion fish > $D/c && fish -n $D/c").status, 0);
+  const auto offered = [&](const std::string& line) {
+    return cli.shell("cd $D; HOME=$D fish -c 'source c; complete -C \"" + line + "\"' | cut -f1").out;
+  };
+  for (const auto& row : kCompleted) EXPECT_EQ(offered(row.line), row.words) << row.line;
+  EXPECT_EQ(offered("headgate run --sim=ti"), "--sim=tiny\n");
+  for (const std::string line : {"headgate run -- sleep --he", "headgate run sleep --he"})
+    EXPECT_EQ(offered(line), cli.shell("cd $D; HOME=$D fish -c 'complete -C \"sleep --he\"' | cut -f1").out) << line;
+  EXPECT_NE(offered("headgate run --mem 1GiB env").find("env\n"), std::string::npos) << "a command";
+}
+
+TEST(Cli, TheCompletionScriptOfZshOffersWhatFitsThere) {
+  const Cli cli;
+  if (cli.shell("command -v zsh").status != 0) return;
+  EXPECT_EQ(cli.shell("$H completion zsh > $D/c && zsh -n $D/c").status, 0);
+  // Its function, with the builtins that only work inside the line editor in our place.
+  const std::string stubs = R"(
+compdef() { :; }
+compset() { [[ $2 == "*=" ]] && word=${word#*=}; }
+offer() { for one in "$@"; do [[ $one == $word* ]] && print -r -- $one; done; :; }
+compadd() { shift; offer "$@"; }
+_describe() { offer "${(@)described%%:*}"; }
+_files() { :; }
+_command_names() { print commands; }
+_normal() { print -r -- "$words[1] at $CURRENT"; }
+. $D/c
+words=("${(@)argv}"); CURRENT=$#words; word=$words[-1]; _headgate
+)";
+  std::ofstream(cli.directory() + "/ask") << stubs;
+  const auto offered = [&](std::string line) {
+    if (line.ends_with(' ')) line += "''";
+    return cli.shell("zsh -f $D/ask " + line).out;
+  };
+  for (const auto& row : kCompleted) EXPECT_EQ(offered(row.line), row.words) << row.line;
+  EXPECT_EQ(offered("headgate run --sim=ti"), "tiny\n");
+  EXPECT_EQ(offered("headgate run --output=t"), "table\n");
+  EXPECT_EQ(offered("headgate run --mem 1GiB -- ls --al"), "ls at 2\n");
+  EXPECT_EQ(offered("headgate run --mem 1GiB ls -l --al"), "ls at 3\n");
+  EXPECT_EQ(offered("headgate run --mem 1GiB en"), "commands\n");
 }
 
 TEST(Cli, DoctorNamesFunctionsThatADriverHasAndTheTableNot) {

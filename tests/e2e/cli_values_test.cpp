@@ -212,6 +212,17 @@ TEST(CliValues, ADirectoryThatCannotTakeTheShareIsNamedAndNobodyRunsUnheld) {
       125,
       "the share's page \"usage\" is missing: somebody removed it; end the share's processes, remove its directory (in "
       "\"");
+  const Said relative = cli.shell("cd $D; HEADGATE_RUNTIME_DIR=here $H run --sim -- echo started; ls here");
+  EXPECT_NE(relative.err.find("the runtime directory 'here' is a relative path"), std::string::npos) << relative.err;
+  EXPECT_EQ(relative.out, "");
+  const Said elsewhere = cli.shell(
+      "export HEADGATE_SIM_DIR=$($H sim path --sim); cd $D; HEADGATE_RUNTIME_DIR=here HEADGATE_MEM=1GiB "
+      "LD_LIBRARY_PATH=$SIM LD_PRELOAD=${SIM%/sim}/libheadgate.so ${SIM%/sim}/headgate-load --attempt=1GiB "
+      "--no-launches --duration=1ms --no-idle-list; ls here");
+  EXPECT_NE(elsewhere.err.find("\"here\" is a relative path, under which every directory has shares of its own"),
+            std::string::npos)
+      << elsewhere.err;
+  EXPECT_EQ(elsewhere.out, "");
   if (!may_mount()) GTEST_SKIP() << "no mount namespaces here";
   refused("unshare -m sh -c 'mount -t tmpfs -o size=16k,mode=700 none $D/place && ", 4,
           "cannot be made: no space left on its file system; free some, or set HEADGATE_RUNTIME_DIR");
@@ -268,6 +279,21 @@ TEST(CliValues, AProgramsNameCannotDriveTheTerminalOfWhoLooksAtIt) {
   for (const char* raw : {"\033", "\xc2\x9b", "\xff"})
     EXPECT_EQ((said.out + said.err).find(raw), std::string::npos) << said.out;
 }
+
+#ifdef SANITIZED_TENANT
+// GCC's AddressSanitizer ends a program before which another library was loaded; with its runtime first both work.
+TEST(CliValues, AProgramWithGccsAddressSanitizerIsHeldWhenItsRuntimeIsPreloadedFirst) {
+  const Cli cli;
+  const std::string run = "PROBE_REFUSALS=7 ASAN_OPTIONS=detect_leaks=0 $H run --sim --mem 1GiB -- " SANITIZED_TENANT;
+  const Said plain = cli.shell(run);
+  EXPECT_NE(plain.status, 0);
+  EXPECT_NE(plain.err.find("ASan runtime does not come first"), std::string::npos) << plain.err;
+  EXPECT_EQ(plain.out, "");
+  const Said first = cli.shell("LD_PRELOAD=" SANITIZER_RUNTIME " " + run);
+  EXPECT_EQ(first.status, 0) << first.err;
+  EXPECT_NE(first.out.find("as expected: 7\n"), std::string::npos) << first.out << first.err;
+}
+#endif
 
 TEST(CliValues, AProfileThatMakesNoSenseIsRefusedByFileAndLine) {
   const Cli cli;

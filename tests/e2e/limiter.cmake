@@ -42,7 +42,8 @@ if(TARGET headgate_sim_cuda)
   target_link_libraries(limiter_compute PRIVATE ${CMAKE_DL_LIBS} Threads::Threads headgate_warnings)
   set_target_properties(limiter_compute PROPERTIES SKIP_BUILD_RPATH TRUE RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   headgate_test(limiter_compute_test
-    SRC ${limiter_dir}/limiter_compute_test.cpp ${limiter_dir}/limiter_compute_share.cpp ${limiter_dir}/sim_program.cpp
+    SRC ${limiter_dir}/limiter_compute_test.cpp ${limiter_dir}/limiter_compute_life_test.cpp ${limiter_dir}/limiter_compute_policy_test.cpp
+        ${limiter_dir}/limiter_compute_share.cpp ${limiter_dir}/sim_program.cpp
     DEPS ledger sim sim_faults TIMEOUT 300)
   target_compile_definitions(limiter_compute_test PRIVATE HEADGATE_SIM_LIBRARIES="${CMAKE_BINARY_DIR}/lib/sim"
     HEADGATE_TENANTS="${CMAKE_BINARY_DIR}/tests" HEADGATE_LIMITER="$<TARGET_FILE:headgate_preload>")

@@ -1,6 +1,7 @@
 // A program that uses the driver in ways that break careless books, one subcommand a way. Prints driver results.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -277,6 +278,31 @@ int churn(Until until) {
   return 0;
 }
 
+// Allocates, asks and frees in every way that looks at the share's pages, until a line comes.
+int churn_slowly() {
+  Cuda cuda;
+  void* nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+  if (!cuda.ready() || nvml == nullptr) return 1;
+  found<nvmlInit_v2_t>(nvml, "nvmlInit_v2")();
+  nvmlDevice_t device = nullptr;
+  found<nvmlDeviceGetHandleByIndex_v2_t>(nvml, "nvmlDeviceGetHandleByIndex_v2")(0, &device);
+  auto* processes = found<nvmlDeviceGetComputeRunningProcesses_v3_t>(nvml, "nvmlDeviceGetComputeRunningProcesses_v3");
+  std::printf("churning\n");
+  std::fflush(stdout);
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  while (poll(&input, 1, 0) == 0) {
+    std::size_t free = 0, total = 0;
+    const CUdeviceptr address = cuda.take(100);
+    cuda.take(1ull << 40);
+    cuda.cuMemGetInfo_v2(&free, &total);
+    nvmlProcessInfo_t listed[4];
+    unsigned count = 4;
+    processes(device, &count, listed);
+    cuda.cuMemFree_v2(address);
+  }
+  return 0;
+}
+
 int huge() {
   Cuda cuda;
   if (!cuda.ready()) return 1;
@@ -350,6 +376,7 @@ int main(int argc, char** argv) {
   if (what == "churn") return churn(Until::done);
   if (what == "churn-until-exit") return churn(Until::exit);
   if (what == "churn-forever") return churn(Until::killed);
+  if (what == "churn-slowly") return churn_slowly();
   if (what == "huge") return huge();
   if (what == "exec") return exec_with_memory(argv);
   if (what == "after-exec") return after_exec();

@@ -1,10 +1,14 @@
 // Programs that break careless books: what the limiter owes them, and the share, afterwards.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstddef>
+#include <cstring>
 #include <filesystem>
+#include <random>
 
 #include "guest/ledger/account.hpp"
 #include "guest/ledger/pages.hpp"
@@ -148,6 +152,42 @@ TEST(Pages, ThatAreDeletedUnderALivingProcessHoldItAsBefore) {
   running.say("\n");
   EXPECT_EQ(running.next_line(), "room yes, refused no, info 0");
   EXPECT_EQ(running.finish().status, 0);
+}
+
+// A process of the same user writes anything anywhere into both pages, again and again, while a program works: the program
+// may be refused memory or get too much, but it neither dies nor hangs, and nothing unprintable reaches its stderr.
+TEST(Pages, ThatAreScribbledOverUnderALivingProcessCrashNothing) {
+  for (const Driver driver : {Driver::quiet, Driver::simulated}) {
+    const Runtime runtime;
+    Tenant tenant = attacker("1000B", driver);
+    tenant.environment["HEADGATE_LOG"] = "debug";
+    if (driver == Driver::simulated) tenant.environment["HEADGATE_MEM"] = "8GiB";
+    auto running = runtime.start(tenant, {"churn-slowly"});
+    EXPECT_EQ(running.next_line(), "churning");
+    ledger::SharePages pages;
+    const std::string base = runtime.path() + "/run";
+    ASSERT_FALSE(ledger::open_share(base.c_str(), "attacked", ledger::Access::owner, pages));
+    std::mt19937_64 random(7);
+    const auto scribble = [&](void* page, std::size_t bytes) {
+      const std::uint64_t words[] = {random(), ~0ull, 0, random() % 16};
+      __atomic_store_n(static_cast<std::uint64_t*>(page) + random() % (bytes / 8), words[random() % 4],
+                       __ATOMIC_RELAXED);
+    };
+    for (int round = 0; round < 3000; ++round) {
+      for (int i = 0; i < 300; ++i) {
+        scribble(pages.writable_policy, sizeof(ledger::PolicyPage));
+        scribble(pages.usage, sizeof(ledger::UsagePage));
+        scribble(pages.usage, offsetof(ledger::UsagePage, slots) + 4 * sizeof(ledger::Slot));
+      }
+      if (round % 100 == 0) std::memset(static_cast<void*>(pages.writable_policy), 0xff, sizeof(ledger::PolicyPage));
+      sched_yield();
+    }
+    ledger::close_pages(pages);
+    running.say("end\n");
+    const Outcome outcome = running.finish();
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    for (const char c : outcome.err) EXPECT_TRUE(c == '\n' || (c >= ' ' && c < 127)) << outcome.err;
+  }
 }
 
 TEST(Kills, InTheMiddleOfAllocationsLeaveTheAccountRight) {

@@ -8,7 +8,11 @@
 //   roads WHICH COUNT                one way to launch a kernel, or (-N) the first N ways in turn, COUNT times each
 //   clock                            the program's own events round kernels of known length
 //   answers                          what queries say while a kernel runs, and after
-//   two-contexts                     the same stream handle in two contexts, in turn
+//   two-contexts COUNT               the same stream handle in two contexts, in turn
+//   wrong-context COUNT              launches to a stream while another context is current
+//   together COUNT                   one kernel on two GPUs at once
+//   many-streams STREAMS             more streams than anybody needs, in use one after the other, twice
+//   spinning                         a kernel spins; on a line from stdin, launches what it waits for; then some more
 //   per-thread COUNT                 threads that leave work on their own default stream and go to sleep
 #include <dlfcn.h>
 #include <sys/wait.h>
@@ -207,8 +211,7 @@ int churn(const std::string& what, int count) {
   }
   OK(cuCtxSynchronize);
   say("churned");
-  launch(gpu.us, 200, kept);
-  for (int i = 0; i < 400; ++i) launch(gpu.us, 200, kept);
+  for (int i = 0; i < 400; ++i) launch(gpu.also_us, 200, kept);
   OK(cuCtxSynchronize);
   say("launched");
   wait_for_stdin();
@@ -335,15 +338,15 @@ int answers() {
 // Default stream handles mean another stream as soon as another context is current.
 int two_contexts(int rounds) {
   Gpu first;
-  for (int i = 0; i < 30; ++i) launch(first.us, 20, nullptr);
+  for (int i = 0; i < 30; ++i) launch(first.us, 250, nullptr);
   Gpu second;
-  for (int i = 0; i < 30; ++i) launch(second.us, 20, nullptr);
+  for (int i = 0; i < 30; ++i) launch(second.us, 250, nullptr);
   for (int i = 0; i < rounds; ++i) {
     OK(cuCtxPushCurrent_v2, first.context);
-    for (int k = 0; k < 5; ++k) launch(first.us, 20, nullptr);
+    for (int k = 0; k < 5; ++k) launch(first.us, 250, nullptr);
     CUcontext popped = nullptr;
     OK(cuCtxPopCurrent_v2, &popped);
-    for (int k = 0; k < 5; ++k) launch(second.us, 20, nullptr);
+    for (int k = 0; k < 5; ++k) launch(second.us, 250, nullptr);
     if (i % 16 == 0) OK(cuCtxSynchronize);
   }
   OK(cuCtxSynchronize);
@@ -351,6 +354,68 @@ int two_contexts(int rounds) {
   OK(cuCtxSynchronize);
   say("launched");
   wait_for_stdin();
+  return 0;
+}
+
+int wrong_context(int count) {
+  const Gpu first;
+  const CUstream stream = new_stream();
+  const Gpu second;
+  for (int i = 0; i < count; ++i) launch(first.us, 200, stream);
+  OK(cuStreamSynchronize, stream);
+  say("launched");
+  wait_for_stdin();
+  return 0;
+}
+
+int together(int count) {
+  const Gpu first(false, 0);
+  const CUstream stream = new_stream();
+  const Gpu second(false, 1);
+  const CUstream other = new_stream();
+  unsigned us = 200;
+  void* parameters[] = {&us};
+  CUDA_LAUNCH_PARAMS list[] = {{first.us, 1, 1, 1, 32, 1, 1, 0, stream, parameters},
+                               {second.us, 1, 1, 1, 32, 1, 1, 0, other, parameters}};
+  for (int i = 0; i < count; ++i) OK(cuLaunchCooperativeKernelMultiDevice, list, 2, 0);
+  OK(cuStreamSynchronize, stream);
+  OK(cuStreamSynchronize, other);
+  say("launched");
+  wait_for_stdin();
+  return 0;
+}
+
+int many_streams(int count) {
+  const Gpu gpu;
+  std::vector<CUstream> all(static_cast<std::size_t>(count));
+  for (CUstream& stream : all) stream = new_stream();
+  for (int round = 0; round < 2; ++round)
+    for (const CUstream stream : all) {
+      launch(gpu.us, 100, stream);
+      OK(cuStreamSynchronize, stream);
+    }
+  say("launched");
+  wait_for_stdin();
+  return 0;
+}
+
+int spinning() {
+  const Gpu gpu;
+  CUdeviceptr flag = 0;
+  OK(cuMemAlloc_v2, &flag, 4);
+  OK(cuMemsetD32_v2, flag, 0, 1);
+  const CUstream stream = new_stream(), other = new_stream();
+  launch(gpu.us, 20, stream);
+  OK(cuStreamSynchronize, stream);
+  launch_flag(gpu.hold, flag, stream);
+  say("spinning");
+  std::getchar();
+  launch_flag(gpu.release, flag, other);
+  OK(cuStreamSynchronize, stream);
+  say("met");
+  for (int i = 0; i < 20; ++i) launch(gpu.us, 20, stream);
+  OK(cuStreamSynchronize, stream);
+  say("end");
   return 0;
 }
 
@@ -392,6 +457,10 @@ int main(int argc, char** argv) {
   if (what == "clock") return clock_kernels();
   if (what == "answers") return answers();
   if (what == "two-contexts") return two_contexts(number(2));
+  if (what == "wrong-context") return wrong_context(number(2));
+  if (what == "together") return together(number(2));
+  if (what == "many-streams") return many_streams(number(2));
+  if (what == "spinning") return spinning();
   if (what == "per-thread") return per_thread(number(2));
-  return std::fprintf(stderr, "limiter_compute busy|batches|forever|fork|churn|roads|clock|answers|two-contexts|per-thread ...\n"), 2;
+  return std::fprintf(stderr, "limiter_compute: see the head of its source\n"), 2;
 }

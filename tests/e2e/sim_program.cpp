@@ -88,6 +88,11 @@ std::string Program::line() {
   }
 }
 
+void Program::say(const std::string& line) {
+  const std::string bytes = line + "\n";
+  [[maybe_unused]] const ssize_t written = ::write(in_, bytes.data(), bytes.size());
+}
+
 void Program::close_stdin() {
   if (in_ >= 0) ::close(in_);
   in_ = -1;

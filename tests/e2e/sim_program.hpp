@@ -23,6 +23,7 @@ class Program {
   [[nodiscard]] pid_t pid() const { return pid_; }
   // One line of stdout without its newline; empty when the program ended, or nothing came in time.
   std::string line();
+  void say(const std::string& line);  // and a newline, to its stdin
   void close_stdin();
   void kill_now();
   // The exit status, or 128 + signal; -1 when it had to be killed because it did not end in time.

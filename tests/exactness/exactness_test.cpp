@@ -51,11 +51,73 @@ void expect_exact(const Setup& setup) {
 
 constexpr std::uint32_t kShares[] = {50'000, 100'000, 250'000, 500'000, 750'000, 950'000};
 
-// What is asked and not always reached (docs/decisions/catch-up-window.md has the figures): a miss is printed as one.
-void expect_near(const Setup& setup, double points) {
-  const Figures f = measure(setup);
-  if (std::abs(f.bias) > 0.1 || f.rms_1s > 0.2 || f.rms_100ms > 1.0) std::printf("        MISS\n");
-  EXPECT_LE(std::abs(f.bias), points);
+// What a gate without any lateness would do with such kernels, which nobody can interrupt: each starts once its
+// predecessors are paid for. A command that is longer than 1 % of a window shows in it whatever the gate does.
+Figures ideal(const Setup& setup, std::int64_t total = 5 * kSecond) {
+  constexpr std::int64_t kWindow = 100 * kMs;
+  const double ceiling = setup.ceiling_ppm / 1e6;
+  std::vector<double> held(static_cast<std::size_t>(total / kWindow));
+  std::mt19937_64 random(setup.seed);
+  for (std::int64_t now = 0, paid = 0; now < total;) {
+    const std::int64_t length = setup.mix(random).duration_ns;
+    const std::int64_t start = std::max(now, paid);
+    paid = std::max(paid, now) + static_cast<std::int64_t>(static_cast<double>(length) / ceiling);
+    now = start + length;
+    for (std::int64_t at = start; at < std::min(now, total);) {
+      const std::int64_t to = std::min({now, total, (at / kWindow + 1) * kWindow});
+      held[static_cast<std::size_t>(at / kWindow)] += 100.0 * static_cast<double>(to - at) / kWindow;
+      at = to;
+    }
+  }
+  Figures f;
+  for (std::size_t second = 0; second < held.size() / 10; ++second) {
+    double sum = 0;
+    for (std::size_t i = 0; i < 10; ++i) {
+      const double error = held[10 * second + i] - 100 * ceiling;
+      sum += error / 10;
+      f.rms_100ms += error * error / static_cast<double>(held.size());
+    }
+    f.rms_1s += sum * sum / (static_cast<double>(held.size()) / 10);
+  }
+  f.rms_1s = std::sqrt(f.rms_1s);
+  f.rms_100ms = std::sqrt(f.rms_100ms);
+  std::printf("        ideal gate: 1s %6.3f  100ms %6.3f\n", f.rms_1s, f.rms_100ms);
+  return f;
+}
+
+// What the machine kept from a share is not the gate's: the GPU had nothing to do, the gate was open, and the only client had
+// not been run for 0.2 ms or more. The same split as the bench's (bench/split.hpp), window by window; what is made up for
+// later is no surplus.
+Figures judged(const Machine& machine, std::int64_t total, double asked, double other) {
+  Figures f;
+  const auto split = [&](std::int64_t window) {
+    double squares = 0, owed = 0, sum = 0;
+    for (std::int64_t at = 0; at < total; at += window) {
+      const double error = (machine.held_percent(at, at + window) - asked) / 100 * static_cast<double>(window);
+      const double late = asked / 100 * static_cast<double>(machine.unasked_ns(at, at + window));
+      const double excused = error < 0 ? -std::min(-error, late) : std::min(error, owed);
+      owed -= excused;
+      squares += std::pow(100 * (error - excused) / static_cast<double>(window), 2);
+      sum += 100 * (error - excused);
+    }
+    f.bias = sum / static_cast<double>(total);
+    return std::sqrt(squares / (static_cast<double>(total) / static_cast<double>(window)));
+  };
+  f.rms_1s = split(kSecond);
+  f.rms_100ms = split(100 * kMs);
+  const double unasked = 100 * static_cast<double>(machine.unasked_ns(0, total)) / static_cast<double>(total);
+  std::printf("        nobody asked %.2f %% of the time; the gate's part: bias %+.3f  1s %.3f  100ms %.3f\n", unasked,
+              f.bias, f.rms_1s, f.rms_100ms);
+  // Where that is more than the share leaves, the rest of the GPU's time is what it can get at most, and gets, but for the
+  // `other` points.
+  EXPECT_GE(machine.held_percent(0, total), std::min(asked - 0.1, 100 - unasked - other));
+  return f;
+}
+Figures judge_loaded(const Setup& setup, double other, std::int64_t total = 5 * kSecond) {
+  measure(setup, total);
+  Machine machine(setup);
+  machine.run(total);
+  return judged(machine, total, setup.ceiling_ppm / 1e4, other);
 }
 
 KernelMix every_fourth_is_5_ms() {
@@ -84,9 +146,17 @@ TEST(Exactness, a_share_of_one_kernel_whose_length_varies_gets_what_it_was_given
   for (const std::uint32_t ppm : {250'000u, 500'000u, 750'000u, 950'000u})
     expect_exact({.ceiling_ppm = ppm, .mix = one_function_with_a_long_tail()});
 }
-TEST(Exactness, a_share_of_20_us_and_5_ms_kernels_of_one_name_stays_within_half_a_point) {
-  for (const std::uint32_t ppm : {250'000u, 500'000u, 750'000u, 950'000u})
-    expect_near({.ceiling_ppm = ppm, .mix = every_fourth_is_5_ms()}, 0.5);
+// One kernel is 5 % of a 100 ms window, and nobody knows which launch is a long one.
+TEST(Exactness, a_share_of_20_us_and_5_ms_kernels_of_one_name_stays_near_what_an_ideal_gate_could_do) {
+  for (const int processes : {1, 4})
+    for (const std::uint32_t ppm : {50'000u, 250'000u, 500'000u, 750'000u, 950'000u}) {
+      const model::Setup setup{.ceiling_ppm = ppm, .mix = every_fourth_is_5_ms(), .processes = processes};
+      const Figures best = ideal(setup), f = measure(setup);
+      if (f.rms_100ms > 1.0) std::printf("        MISS\n");
+      EXPECT_LE(std::abs(f.bias), 0.1);
+      EXPECT_LE(f.rms_1s, std::max(0.2, best.rms_1s + 0.1));
+      EXPECT_LE(f.rms_100ms, best.rms_100ms + 1.0);
+    }
 }
 
 TEST(Exactness, a_share_is_not_multiplied_by_its_streams) {
@@ -102,32 +172,39 @@ TEST(Exactness, a_share_is_not_multiplied_by_kernels_that_run_side_by_side) {
 TEST(Exactness, a_share_is_not_multiplied_by_its_processes) {
   for (const int processes : {2, 3, 4, 5, 6, 7, 8})
     for (const std::uint32_t ppm : kShares)
-      for (const auto& mix : {constant(20 * kUs), constant(200 * kUs), constant(kMs), lognormal()}) {
-        const model::Setup setup{.ceiling_ppm = ppm, .mix = mix, .processes = processes};
-        // The clocks of many processes on a GPU that never rests take a second to agree to the last half microsecond.
-        if (ppm == 950'000 && processes >= 4) expect_near(setup, 0.5);
-        else expect_exact(setup);
-      }
+      for (const auto& mix : {constant(20 * kUs), constant(200 * kUs), constant(kMs), lognormal()})
+        expect_exact({.ceiling_ppm = ppm, .mix = mix, .processes = processes});
+}
+// Each process maps the GPU's clock to the host's by itself. What their maps differ by is lost at each handover.
+TEST(Exactness, a_share_is_not_multiplied_by_its_processes_while_the_clocks_drift_apart) {
+  for (const std::int64_t drift_ppb : {-90'000, 50'000, 90'000})
+    for (const int processes : {4, 8})
+      for (const auto& mix : {constant(20 * kUs), constant(200 * kUs), constant(kMs), lognormal()})
+        expect_exact({.ceiling_ppm = 950'000, .mix = mix, .processes = processes, .clock_drift_ppb = drift_ppb});
 }
 TEST(Exactness, a_share_is_not_multiplied_by_its_threads) {
   for (const std::uint32_t ppm : kShares)
     for (const auto& mix : {constant(20 * kUs), constant(200 * kUs), lognormal()})
       expect_exact({.ceiling_ppm = ppm, .mix = mix, .threads = 64, .streams = 64});
 }
-TEST(Exactness, a_loaded_machine_costs_a_share_no_time_at_half_a_gpu) {
+TEST(Exactness, a_loaded_machine_costs_a_share_no_time_up_to_half_a_gpu) {
   for (const std::uint32_t ppm : {50'000u, 100'000u, 250'000u, 500'000u})
-    for (const auto& mix : {constant(20 * kUs), constant(200 * kUs), constant(kMs)}) {
-      const Figures f = measure({.ceiling_ppm = ppm, .mix = mix, .lateness = stalling_lateness()});
-      EXPECT_LE(std::abs(f.bias), 0.1);
-      EXPECT_LE(f.rms_1s, 0.2);
-    }
+    for (const auto& mix : {constant(20 * kUs), constant(200 * kUs), constant(kMs), lognormal()})
+      expect_exact({.ceiling_ppm = ppm, .mix = mix, .lateness = stalling_lateness()});
 }
-TEST(Exactness, a_loaded_machine_costs_a_large_share_of_even_kernels_at_most_two_points_and_a_mix_six) {
-  for (const std::uint32_t ppm : {750'000u, 950'000u})
+// There is less to make up with than is lost: docs/decisions/catch-up-window.md. Half a point goes to the shorter delays of
+// each wake-up; of a mix, 1 ms sent ahead by the estimates is now and then much less, and its settler is woken late as well.
+TEST(Exactness, on_a_loaded_machine_a_large_share_loses_only_what_nobody_asked_for) {
+  const auto expect_judged = [](const Figures& f) {
+    EXPECT_LE(std::abs(f.bias), 0.1);
+    EXPECT_LE(f.rms_1s, 0.2);
+    EXPECT_LE(f.rms_100ms, 1.0);
+  };
+  for (const std::uint32_t ppm : {750'000u, 950'000u}) {
     for (const auto& mix : {constant(20 * kUs), constant(200 * kUs), constant(kMs)})
-      expect_near({.ceiling_ppm = ppm, .mix = mix, .lateness = stalling_lateness()}, 2.0);
-  for (const std::uint32_t ppm : kShares)
-    expect_near({.ceiling_ppm = ppm, .mix = lognormal(), .lateness = stalling_lateness()}, 6.0);
+      expect_judged(judge_loaded({.ceiling_ppm = ppm, .mix = mix, .lateness = stalling_lateness()}, 0.5));
+    expect_judged(judge_loaded({.ceiling_ppm = ppm, .mix = lognormal(), .lateness = stalling_lateness()}, 3.5));
+  }
 }
 TEST(Exactness, what_is_charged_follows_the_truth_at_every_instant) {
   for (const std::uint32_t ppm : {50'000u, 500'000u, 950'000u})
@@ -142,6 +219,20 @@ TEST(Exactness, what_is_charged_follows_the_truth_at_every_instant) {
         ASSERT_LE(measured - truth, kQuantumNs + estimated) << ppm << " at " << at;
       }
     }
+}
+// Its bits leave the ring of charged time while it runs.
+TEST(Exactness, a_kernel_longer_than_the_ring_is_charged_once) {
+  Machine machine({.ceiling_ppm = 500'000, .mix = constant(300 * kMs), .launch_every_ns = 700 * kMs});
+  machine.run(3'400 * kMs);
+  EXPECT_EQ(machine.counts.launches, 5u);
+  EXPECT_NEAR(static_cast<double>(machine.account.held_ns.load()), 5 * 300e6, 1e5);
+}
+TEST(Exactness, the_first_kernel_of_a_process_is_charged_while_it_runs) {
+  Machine machine({.ceiling_ppm = 500'000, .mix = constant(kSecond)});
+  for (std::int64_t at = 10 * kMs; at < 900 * kMs; at += 10 * kMs) {
+    machine.run(at);
+    ASSERT_NEAR(static_cast<double>(machine.account.held_ns.load()), static_cast<double>(machine.truth_ns()), 2e6);
+  }
 }
 TEST(Exactness, dense_brackets_cost_at_most_one_and_a_half_queries) {
   for (const std::uint32_t ppm : kShares) {

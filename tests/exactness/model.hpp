@@ -43,6 +43,7 @@ struct Setup {
   int streams = 1;                   // of each process, dealt out to its threads in turn
   std::int64_t launch_every_ns = 0;  // host time between two launches of one thread; 0: only what a launch costs
   std::uint32_t sms = 132;
+  std::int64_t clock_drift_ppb = 12'000;  // the GPU clock's gain
   std::span<const std::int64_t> lateness = recorded_lateness();
   // The first thread's first kernel spins until the fourth kernel of the second thread ends, or of the second process if there is one.
   bool spin = false;
@@ -94,6 +95,9 @@ class Machine {
   void run(std::int64_t until_ns);
   // Truth: GPU time held by anybody in [from, to) after the start, both multiples of 10 ms, as percent of it.
   double held_percent(std::int64_t from_ns, std::int64_t to_ns) const;
+  // The time in there in which the GPU had nothing to do and the gate was open, while the one client slept 0.2 ms or more
+  // longer than it had asked to. 0 where there are several threads: any of them might have come.
+  std::int64_t unasked_ns(std::int64_t from_ns, std::int64_t to_ns) const;
   double charged_percent() const;
   // Truth: GPU time held so far by process `index`, the neighbours' coming after the share's own; percent.
   double process_percent(int index) const;
@@ -124,6 +128,7 @@ class Machine {
     std::vector<std::uint32_t> streams;
     std::size_t next_stream = 0;
     std::int64_t asked_ns = 0;
+    std::int64_t due_ns = 0;  // when a wait should have ended; 0: it did not wait
     bool has_kernel = false;
     int thread = 0;
     int launched = 0;
@@ -138,6 +143,8 @@ class Machine {
   void turn(std::size_t actor, std::int64_t at_ns);
   std::int64_t late();
   void client(Actor& actor, std::size_t index);
+  std::int64_t idle_since(const Process& process);
+  void note_unasked(std::int64_t from_ns);
   void settler(Actor& actor, std::size_t index);
   void wake_settler(int process);
 
@@ -148,6 +155,7 @@ class Machine {
   std::vector<std::size_t> settler_of_;
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns_;
   std::uint64_t turn_number_ = 0;
+  std::vector<std::int64_t> unasked_;  // of each 10 ms
 };
 
 }  // namespace headgate::limiter::model

@@ -141,7 +141,7 @@ class Thread {
     const double us = mix_.next_us();
     ++launches;
     kernel_us += us;
-    return launch_busy(driver_, kernel_, us, lane.stream);
+    return launch_busy(driver_, kernel_, us, lane.stream, options_.blocks);
   }
 
   // True when it waited for the GPU (then the clock has moved).
@@ -182,7 +182,7 @@ class Thread {
     for (unsigned i = 0; i < options_.graph_kernels; ++i) {
       const double us = mix_.next_us();
       graph_us_ += us;
-      TRY(check("cuLaunchKernel (captured)", launch_busy(driver_, kernel_, us, stream)));
+      TRY(check("cuLaunchKernel (captured)", launch_busy(driver_, kernel_, us, stream, options_.blocks)));
     }
     CUgraph graph = nullptr;
     TRY(check("cuStreamEndCapture", driver_.cuStreamEndCapture(stream, &graph)));

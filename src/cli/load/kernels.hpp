@@ -20,11 +20,12 @@ struct BusyKernel {
 
 [[nodiscard]] Result<BusyKernel> load_busy_kernel(const Driver& driver);
 
-// Launches it: one block of one thread, `microseconds` long. The caller looks at the result.
+// Launches it: blocks of one thread, `microseconds` long as long as all of them fit the card (32 an SM). The caller looks at
+// the result.
 [[nodiscard]] inline CUresult launch_busy(const Driver& driver, const BusyKernel& kernel, double microseconds,
-                                          CUstream stream) {
+                                          CUstream stream, unsigned blocks = 1) {
   void* parameters[] = {&microseconds};
-  return driver.cuLaunchKernel(kernel.function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr);
+  return driver.cuLaunchKernel(kernel.function, blocks, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr);
 }
 
 }  // namespace headgate::load

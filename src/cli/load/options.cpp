@@ -17,6 +17,7 @@ constexpr std::string_view kUsage =
   --gap=TIME         the host sleeps so long after each launch or wait                    (none)
   --duration=TIME    how long to launch                                                   (1s)
   --launches=N       stop a thread after so many launches
+  --blocks=N         thread blocks of each kernel; its length does not depend on them    (1)
   --graph=N          launch graphs of N kernels
   --device=N         the driver's index                                                   (0)
   --mem=SIZE         memory each process takes before the start and keeps
@@ -78,6 +79,8 @@ Result<void> set_option(Options& options, std::string_view name, std::string_vie
     options.duration_us = TRY(parse_time_us(value));
   } else if (name == "--launches") {
     options.most_launches = TRY(whole(name, value, 1, ~0ull));
+  } else if (name == "--blocks") {
+    options.blocks = static_cast<unsigned>(TRY(whole(name, value, 1, 65535)));
   } else if (name == "--graph") {
     options.graph_kernels = static_cast<unsigned>(TRY(whole(name, value, 1, 4096)));
   } else if (name == "--device") {

@@ -25,6 +25,7 @@ struct Options {
   double gap_us = 0;           // the host sleeps so long after each launch (after each wait, for batch)
   double duration_us = 1e6;
   std::uint64_t most_launches = 0;  // of each thread; 0: no bound
+  unsigned blocks = 1;              // of each kernel, 1..65535; the kernel is as long as it is while they fit the card
   unsigned graph_kernels = 0;       // > 0: launches graphs of so many kernels instead
   int device = 0;
   std::uint64_t memory_bytes = 0;   // of each process, taken before the start and kept

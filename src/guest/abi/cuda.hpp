@@ -253,6 +253,14 @@ struct CUlaunchConfig {
   unsigned numAttrs;
 };
 
+// One device's part of cuLaunchCooperativeKernelMultiDevice.
+struct CUDA_LAUNCH_PARAMS {
+  CUfunction function;
+  unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+  CUstream hStream;
+  void** kernelParams;
+};
+
 // Pseudo handles: cuda.h's CU_STREAM_LEGACY and CU_STREAM_PER_THREAD.
 inline CUstream stream_legacy() { return reinterpret_cast<CUstream>(0x1); }
 inline CUstream stream_per_thread() { return reinterpret_cast<CUstream>(0x2); }
@@ -275,7 +283,6 @@ struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC;
 struct CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC;
 struct CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS;
 struct CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS;
-struct CUDA_LAUNCH_PARAMS;
 struct CUDA_MEMCPY2D;
 struct CUDA_MEMCPY2D_v1;
 struct CUDA_MEMCPY3D;

@@ -173,5 +173,9 @@ SAME_PLACE(CUlaunchConfig, sharedMemBytes);
 SAME_PLACE(CUlaunchConfig, hStream);
 SAME_PLACE(CUlaunchConfig, attrs);
 SAME_PLACE(CUlaunchConfig, numAttrs);
+SAME_SIZE(CUDA_LAUNCH_PARAMS);
+SAME_PLACE(CUDA_LAUNCH_PARAMS, sharedMemBytes);
+SAME_PLACE(CUDA_LAUNCH_PARAMS, hStream);
+SAME_PLACE(CUDA_LAUNCH_PARAMS, kernelParams);
 
 }  // namespace

@@ -6,10 +6,10 @@
 
 #include <atomic>
 #include <barrier>
-#include <random>
 #include <thread>
 #include <vector>
 
+#include "guest/ledger/crowd.hpp"
 #include "guest/ledger/test_page.hpp"
 
 namespace headgate::ledger {
@@ -135,90 +135,46 @@ TEST(Account, OfTwoRacersForTheLastGigabyteExactlyOneWinsEachRound) {
   EXPECT_EQ(used_bytes(*page, 0), 0u);
 }
 
-struct Race {
-  std::atomic<std::uint32_t> arrived;
-  std::atomic<std::uint32_t> asked;
-  std::atomic<std::uint32_t> wins;
-  std::atomic<std::uint32_t> wrong;
+// A seat as crowd.hpp asks it.
+struct Seat {
+  UsagePage& page;
+  SlotRef me;
+  std::uint64_t limit;
+
+  [[nodiscard]] Answer take(std::uint64_t bytes) const {
+    const Reservation got = reserve(page, 0, me, bytes, limit);
+    return {got.ok, true, got.used_bytes};
+  }
+  void give(std::uint64_t bytes) const { give_back(page, 0, me, bytes); }
 };
 
 // The same between processes: nothing but the account orders them.
 TEST(Account, OfTwoProcessesRacingForTheLastGigabyteExactlyOneWinsEachRound) {
   const SharedPage page = make_shared_page();
-  void* at = ::mmap(nullptr, sizeof(Race), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  Race& race = *static_cast<Race*>(at);
+  const auto duel = make_shared_over_fork<Duel>();
   constexpr std::uint32_t kRounds = 3'000;
-  const auto meet = [](std::atomic<std::uint32_t>& counter, std::uint32_t target) {
-    counter.fetch_add(1);
-    for (int spins = 0; counter.load() < target; ++spins)
-      if (spins > 200) ::sched_yield();
-  };
   const auto racer = [&](std::uint32_t pid) {
-    const SlotRef me = seat(*page, made_up(pid));
-    for (std::uint32_t round = 1; round <= kRounds; ++round) {
-      meet(race.arrived, 2 * round);
-      const bool won = reserve(*page, 0, me, kGiB, kGiB).ok;
-      if (won) race.wins.fetch_add(1);
-      meet(race.asked, 2 * round);
-      if (race.wins.load() != round) race.wrong.fetch_add(1);
-      if (won) give_back(*page, 0, me, kGiB);
-    }
+    const Seat seat_of_pid{*page, seat(*page, made_up(pid)), kGiB};
+    return fight(seat_of_pid, *duel, kRounds, kGiB);
   };
   const pid_t child = ::fork();
   if (child == 0) {
     racer(11);
     ::_exit(0);
   }
-  racer(10);
+  const DuelOutcome outcome = racer(10);
   int status = 0;
   ::waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
-  EXPECT_EQ(race.wrong, 0u);
-  EXPECT_EQ(race.wins, kRounds);
+  EXPECT_EQ(outcome.both_won, 0u);
+  EXPECT_EQ(outcome.both_lost, 0u);
+  EXPECT_EQ(duel->wins, kRounds);
   EXPECT_EQ(used_bytes(*page, 0), 0u);
-  ::munmap(at, sizeof(Race));
-}
-
-struct Crowd {
-  std::atomic<std::uint64_t> truth;  // bytes granted and not yet given back: what a driver would hold
-  std::atomic<std::uint64_t> over;   // times truth was beyond the limit
-  std::atomic<std::uint64_t> wrongly_refused;
-  std::atomic<std::uint64_t> rounds;
-};
-
-// Refused is right only if the request really did not fit; `truth` moves after the account on the way up and before it
-// on the way down, so it never exceeds what the account says.
-void crowd_thread(UsagePage& page, SlotRef me, Crowd& crowd, std::uint64_t seed, int rounds, std::uint64_t limit) {
-  std::mt19937_64 random(seed);
-  std::vector<std::uint64_t> mine;
-  for (int i = 0; i < rounds; ++i) {
-    if (mine.empty() || random() % 2 == 0) {
-      const std::uint64_t bytes = 1 + random() % (4 << 20);
-      const Reservation got = reserve(page, 0, me, bytes, limit);
-      if (got.ok) {
-        mine.push_back(bytes);
-        if (crowd.truth.fetch_add(bytes) + bytes > limit) crowd.over.fetch_add(1);
-        if (got.used_bytes > limit) crowd.over.fetch_add(1);
-      } else if (got.used_bytes + bytes <= limit) {
-        crowd.wrongly_refused.fetch_add(1);
-      }
-    } else {
-      crowd.truth.fetch_sub(mine.back());
-      give_back(page, 0, me, mine.back());
-      mine.pop_back();
-    }
-    crowd.rounds.fetch_add(1, std::memory_order_relaxed);
-  }
-  for (const std::uint64_t bytes : mine) {
-    crowd.truth.fetch_sub(bytes);
-    give_back(page, 0, me, bytes);
-  }
 }
 
 TEST(Account, SixteenProcessesOfEightThreadsAMillionRoundsAndNotOneByteOver) {
   const SharedPage page = make_shared_page();
-  void* at = ::mmap(nullptr, sizeof(Crowd), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  Crowd& crowd = *static_cast<Crowd*>(at);
+  const auto crowd = make_shared_over_fork<Crowd>();
   constexpr int kProcesses = 16;
   constexpr int kThreads = 8;
   constexpr int kRounds = 1'000'000 / (kProcesses * kThreads) + 1;
@@ -227,12 +183,12 @@ TEST(Account, SixteenProcessesOfEightThreadsAMillionRoundsAndNotOneByteOver) {
   for (int p = 0; p < kProcesses; ++p) {
     const pid_t child = ::fork();
     if (child == 0) {
-      const SlotRef me = seat(*page, made_up(static_cast<std::uint32_t>(100 + p)));
+      const Seat mine{*page, seat(*page, made_up(static_cast<std::uint32_t>(100 + p))), kLimit};
       std::vector<std::thread> threads;
       for (int t = 0; t < kThreads; ++t)
-        threads.emplace_back([&, t] { crowd_thread(*page, me, crowd, p * 100 + t, kRounds, kLimit); });
+        threads.emplace_back([&, t] { join_crowd(mine, *crowd, p * 100 + t, kRounds, kLimit); });
       for (auto& thread : threads) thread.join();
-      ::_exit(held_bytes(*page, 0, me.slot) == 0 ? 0 : 1);
+      ::_exit(held_bytes(*page, 0, mine.me.slot) == 0 ? 0 : 1);
     }
     children.push_back(child);
   }
@@ -241,15 +197,14 @@ TEST(Account, SixteenProcessesOfEightThreadsAMillionRoundsAndNotOneByteOver) {
     ::waitpid(child, &status, 0);
     EXPECT_EQ(status, 0);
   }
-  EXPECT_GE(crowd.rounds, 1'000'000u);
-  EXPECT_EQ(crowd.over, 0u);
-  EXPECT_EQ(crowd.wrongly_refused, 0u);
+  EXPECT_GE(crowd->rounds, 1'000'000u);
+  EXPECT_LE(crowd->most, kLimit);
+  EXPECT_EQ(crowd->wrongly_refused, 0u);
   EXPECT_EQ(used_bytes(*page, 0), 0u);
   EXPECT_EQ(sum_of_held(*page), 0u);
   // Usable: the crowd's own high mark reached the limit to within a thousandth.
   EXPECT_LE(peak_bytes(*page, 0), kLimit);
   EXPECT_GE(peak_bytes(*page, 0) * 1000, kLimit * 999);
-  ::munmap(at, sizeof(Crowd));
 }
 
 }  // namespace

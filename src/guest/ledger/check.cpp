@@ -99,7 +99,10 @@ PageFault check_grant(const ShareGrant& grant) {
   return {};
 }
 
-ShareGrant grant_of(const PolicyPage& policy) {
+namespace {
+
+// As it stands there.
+ShareGrant copy_of(const PolicyPage& policy) {
   ShareGrant out;
   std::memcpy(out.name, policy.share, sizeof out.name);
   out.device_count = policy.device_count;
@@ -118,11 +121,22 @@ ShareGrant grant_of(const PolicyPage& policy) {
   return out;
 }
 
+}  // namespace
+
+// The pages were checked when they were mapped, and may have been scribbled over since.
+ShareGrant grant_of(const PolicyPage& policy) {
+  ShareGrant out = copy_of(policy);
+  out.name[sizeof out.name - 1] = '\0';
+  out.device_count = std::min(out.device_count, kMaxDevices);
+  for (DeviceGrant& device : out.devices) device.uuid[sizeof device.uuid - 1] = '\0';
+  return out;
+}
+
 PageFault check_pages(const PolicyPage* policy, std::size_t policy_bytes, const UsagePage* usage,
                       std::size_t usage_bytes) {
   if (const PageFault bad = check_page(policy, policy_bytes, kPolicyMagic, sizeof(PolicyPage), "policy")) return bad;
   if (const PageFault bad = check_page(usage, usage_bytes, kUsageMagic, sizeof(UsagePage), "usage")) return bad;
-  if (const PageFault bad = check_grant(grant_of(*policy))) return bad;
+  if (const PageFault bad = check_grant(copy_of(*policy))) return bad;
   if (usage->slot_count != kMaxSlots) return fault(PageError::bad_slot_count, "usage", usage->slot_count, kMaxSlots);
   if (usage->device_count != policy->device_count)
     return fault(PageError::pages_disagree, "device count", usage->device_count, policy->device_count);
@@ -172,6 +186,15 @@ PageFault set_limits(PolicyPage& policy, std::uint32_t device, const DeviceGrant
   // Who waits at the gate waits by the old values.
   bare::futex_wake_all(&to.gate_epoch);
   return {};
+}
+
+void set_command(PolicyPage& policy, Command command) {
+  policy.command.store(command, std::memory_order_relaxed);
+  policy.command_epoch.fetch_add(1, std::memory_order_release);
+  for (std::uint32_t i = 0; i < std::min(policy.device_count, kMaxDevices); ++i) {
+    policy.devices[i].gate_epoch.fetch_add(1, std::memory_order_release);
+    bare::futex_wake_all(&policy.devices[i].gate_epoch);
+  }
 }
 
 }  // namespace headgate::ledger

@@ -14,7 +14,8 @@ bool held_throughout(const ComputeAccount& account, std::int64_t from_ns, std::i
 namespace {
 
 // Where a charge begins. Lateness is made up for; whoever was away longer than any lateness begins now.
-std::int64_t base(std::int64_t paid_ns, std::int64_t now_ns, std::int64_t catch_up_ns) {
+std::int64_t base(std::int64_t word, std::int64_t now_ns, std::int64_t catch_up_ns) {
+  const std::int64_t paid_ns = sane_paid_ns(word);
   if (now_ns - paid_ns > 4 * catch_up_ns) return now_ns;
   return std::max(paid_ns, now_ns - catch_up_ns);
 }
@@ -25,7 +26,7 @@ std::int64_t try_charge(ComputeAccount& account, std::int64_t now_ns, std::int64
                         std::int64_t catch_up_ns) {
   std::int64_t paid = account.paid_until_ns.load(std::memory_order_relaxed);
   while (true) {
-    if (paid > now_ns) return paid - now_ns;
+    if (paid > now_ns) return sane_paid_ns(paid) - now_ns;
     const std::int64_t next = base(paid, now_ns, catch_up_ns) + price_ns(gpu_ns, ceiling_ppm);
     if (account.paid_until_ns.compare_exchange_weak(paid, next, std::memory_order_relaxed)) return 0;
   }

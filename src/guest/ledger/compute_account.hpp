@@ -19,6 +19,16 @@ constexpr std::int64_t price_ns(std::int64_t gpu_ns, std::uint32_t ceiling_ppm) 
   return gpu_ns / ceiling_ppm * kWholeGpu + gpu_ns % ceiling_ppm * kWholeGpu / ceiling_ppm;
 }
 
+// Any process of the share can write the word. What is read of it stays far enough from the ends that no time computed from
+// it overflows.
+constexpr std::int64_t sane_paid_ns(std::int64_t paid_ns) {
+  constexpr std::int64_t kFarNs = 1ll << 61;
+  return paid_ns < -kFarNs ? -kFarNs : paid_ns > kFarNs ? kFarNs : paid_ns;
+}
+inline std::int64_t paid_until_ns(const ComputeAccount& account) {
+  return sane_paid_ns(account.paid_until_ns.load(std::memory_order_relaxed));
+}
+
 // Marks [from_ns, to_ns) of host time as held; returns how much of it nobody had marked, in ns.
 std::int64_t cover(ComputeAccount& account, std::int64_t from_ns, std::int64_t to_ns);
 

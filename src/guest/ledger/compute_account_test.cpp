@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <random>
 #include <vector>
@@ -80,6 +81,29 @@ TEST(Gate, a_waiter_that_woke_late_loses_nothing) {
     else now += wait + 700'000;  // each wake-up is 0.7 ms late
   }
   EXPECT_NEAR(static_cast<double>(passed), 0.5e9, 1e6);
+}
+
+// Run under UBSan (dev/sanitize asan): each of these words once overflowed a difference or a sum.
+TEST(Gate, a_word_that_somebody_scribbled_shuts_or_opens_it_and_overflows_nothing) {
+  constexpr std::int64_t kNow = 10'000'000'000, kCatchUp = 6'000'000, kMost = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  ComputeAccount account{};
+  for (const std::int64_t word : {kLeast, kLeast + 1, kLeast / 2, -1l}) {
+    account.paid_until_ns = word;
+    EXPECT_LT(paid_until_ns(account), kNow);
+    EXPECT_EQ(try_charge(account, kNow, 100'000, 500'000, kCatchUp), 0) << word;
+    EXPECT_EQ(account.paid_until_ns, kNow + 200'000) << word;
+    account.paid_until_ns = word;
+    charge_debt(account, kNow, 100'000, 500'000, kCatchUp);
+    EXPECT_EQ(account.paid_until_ns, kNow + 200'000) << word;
+  }
+  for (const std::int64_t word : {kMost, kMost - 1, kMost / 2}) {
+    account.paid_until_ns = word;
+    EXPECT_GT(try_charge(account, kNow, 100'000, 500'000, kCatchUp), kMost / 8) << word;
+    EXPECT_EQ(account.paid_until_ns, word);
+    charge_debt(account, kNow, 10'000'000'000, 1, kCatchUp);
+    EXPECT_GT(account.paid_until_ns, kMost / 8) << word;
+  }
 }
 
 }  // namespace

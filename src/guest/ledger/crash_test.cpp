@@ -5,57 +5,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <functional>
 #include <map>
-#include <random>
 #include <string>
 #include <vector>
 
+#include "guest/ledger/kill_storm.hpp"
 #include "guest/ledger/test_page.hpp"
 
 namespace headgate::ledger {
 namespace {
 
-struct Shared {
-  std::atomic<std::uint64_t> driver[64];  // what the driver holds for each worker; gone when it dies
-  std::atomic<std::uint32_t> stop;
-  std::atomic<std::uint32_t> working;    // the sibling is in its loop
-  std::atomic<std::uint32_t> releasing;  // the victim has begun to release an orphan
-  char last_step[64];                    // of the victim
-};
-
-// In the victim: dies before step number `fatal_step`, counted from arming.
-long steps_taken = -1;
-long fatal_step = -1;
-Shared* shared = nullptr;
-
-void arm(long fatal) {
-  steps_taken = 0;
-  fatal_step = fatal;
-}
-
-}  // namespace
-
-void step(const char* name) {
-  if (steps_taken < 0 || steps_taken++ != fatal_step) return;
-  std::snprintf(shared->last_step, sizeof shared->last_step, "%s", name);
-  ::kill(::getpid(), SIGKILL);
-}
-
-namespace {
-
-constexpr std::uint64_t kLimit = 1000;
+constexpr std::uint64_t kLimit = kStormLimitBytes;
 
 class Crash : public ::testing::Test {
  protected:
   void SetUp() override {
     page_ = make_shared_page(2);
-    void* at = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    shared = static_cast<Shared*>(at);
+    prepare_killing();
   }
-  void TearDown() override { ::munmap(shared, sizeof(Shared)); }
 
   // A sibling that reserves and gives back until told to stop, then leaves holding nothing.
   pid_t start_sibling() {
@@ -226,79 +195,14 @@ TEST_F(Crash, WhoeverIsKilledWhileReleasingAnOrphanTheNextReleasesTheRestOnce) {
       6, true);
 }
 
-// Every worker does everything: claim, many reservations and give-backs, sometimes leave; a killer ends one thousand.
-void worker(UsagePage& page, int index, std::uint64_t seed, long fatal) {
-  std::mt19937_64 random(seed);
-  arm(fatal);
-  SlotRef me = seat(page, own_identity());
-  std::vector<std::uint64_t> mine;
-  for (;;) {
-    if (shared->stop.load(std::memory_order_relaxed) != 0) break;
-    if (mine.empty() || random() % 2 == 0) {
-      const std::uint64_t bytes = 1 + random() % 200;
-      if (!reserve(page, 0, me, bytes, kLimit).ok) continue;
-      mine.push_back(bytes);
-      shared->driver[index].fetch_add(bytes);
-    } else {
-      shared->driver[index].fetch_sub(mine.back());
-      give_back(page, 0, me, mine.back());
-      mine.pop_back();
-    }
-    if (random() % 64 == 0) {
-      for (const std::uint64_t bytes : mine) shared->driver[index].fetch_sub(bytes);
-      mine.clear();
-      release(page, me);
-      me = seat(page, own_identity());
-    }
-    if (random() % 16 == 0) reap_dead(page);
-  }
-  release(page, me);
-  ::_exit(0);
-}
-
 TEST_F(Crash, AThousandKillsAmongEightProcessesLeaveNoByteNoSlotAndNoLock) {
-  constexpr int kWorkers = 8;
-  constexpr int kKills = 1000;
-  std::mt19937_64 random(20'251);
-  std::array<pid_t, kWorkers> pids{};
-  std::array<bool, kWorkers> marked{};
-  const auto start = [&](int index) {
-    marked[index] = random() % 2 == 0;
-    const long fatal = marked[index] ? static_cast<long>(random() % 2000) : -1;
-    const std::uint64_t seed = random();
-    shared->driver[index] = 0;
-    pids[index] = ::fork();
-    if (pids[index] == 0) worker(*page_, index, seed, fatal);
-  };
-  for (int i = 0; i < kWorkers; ++i) start(i);
-  int at_marks = 0;
-  for (int kills = 0; kills < kKills; ++kills) {
-    const int index = static_cast<int>(random() % kWorkers);
-    if (!marked[index]) {
-      ::usleep(static_cast<useconds_t>(random() % 2000));  // a random instant is what is wanted here
-      ::kill(pids[index], SIGKILL);
-    }
-    at_marks += marked[index];
-    int status = 0;
-    ASSERT_EQ(::waitpid(pids[index], &status, 0), pids[index]);
-    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    ASSERT_LE(used_bytes(*page_, 0), kLimit);
-    start(index);
-  }
-  std::printf("  kills at marked steps %d, at random instants %d\n", at_marks, kKills - at_marks);
-  shared->stop = 1;
-  for (const pid_t pid : pids) {
-    int status = 0;
-    ASSERT_EQ(::waitpid(pid, &status, 0), pid);
-  }
-  reap_dead(*page_);
-  EXPECT_EQ(used_bytes(*page_, 0), 0u);
-  EXPECT_EQ(live_slots(*page_), 0u);
-  for (std::uint32_t i = 0; i < kMaxSlots; ++i) ASSERT_EQ(view(*page_, i).kind, SlotKind::free) << i;
-  // No lock: the whole limit can be had at once.
-  const SlotRef me = seat(*page_, own_identity());
-  EXPECT_TRUE(reserve(*page_, 0, me, kLimit, kLimit).ok);
-  EXPECT_EQ(give_back(*page_, 0, me, kLimit), kLimit);
+  const KillStorm storm = kill_storm(*page_, 1000, 20'251);
+  std::printf("  kills at marked steps %d, at random instants %d\n", storm.at_marks, storm.kills - storm.at_marks);
+  EXPECT_EQ(storm.kills, 1000);
+  EXPECT_LE(storm.most_used_bytes, kLimit);
+  EXPECT_EQ(storm.bytes_left, 0u);
+  EXPECT_EQ(storm.slots_left, 0u);
+  EXPECT_TRUE(storm.whole_limit_usable);
 }
 
 }  // namespace

@@ -24,10 +24,12 @@ bool stat_entry(int directory, const char* name, struct stat& out) {
   return ::syscall(SYS_newfstatat, directory, name, &out, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-// open() answers one ENOTDIR or ELOOP for several things; the entry itself says which.
+// open() answers ENOTDIR or ELOOP for several things; the entry itself says which.
 PageFault open_fault(int directory, const char* name, int error) {
   struct stat entry{};
-  if ((error == ENOTDIR || error == ELOOP) && stat_entry(directory, name, entry)) {
+  // EISDIR: a directory that was to be a file; ENXIO: a socket.
+  const bool odd = error == ENOTDIR || error == ELOOP || error == EISDIR || error == ENXIO;
+  if (odd && stat_entry(directory, name, entry)) {
     if (S_ISLNK(entry.st_mode)) return fault(PageError::symbolic_link, name);
     return fault(PageError::not_a_file, name);
   }
@@ -87,6 +89,7 @@ PageFault system_fault(const char* what, int os_errno) {
 namespace {
 
 PageFault open_in_base(const char* base, const char* name, bool make, Descriptor& out) {
+  if (base[0] != '/') return fault(PageError::relative_path, base);
   Descriptor root;
   // The base may be a directory that the user chose: others may look into it, but not write.
   PageFault bad = open_directory(AT_FDCWD, base, S_IWGRP | S_IWOTH, make, root);

@@ -126,6 +126,11 @@ void explain_directory(const PageFault& fault, const char* base, Writer& out) {
   if (base != nullptr && std::strcmp(fault.what, base) != 0) out.text(" in ").name(base);
   switch (fault.error) {
     case PageError::path_too_long: out.text(" is too long a path").text(kElsewhere); break;
+    case PageError::relative_path:
+      out.text(
+          " is a relative path, under which every directory has shares of its own; set HEADGATE_RUNTIME_DIR (or "
+          "XDG_RUNTIME_DIR) to a path that begins with /");
+      break;
     case PageError::no_directory:
       out.text(" cannot be made: the directory above it does not exist; make it, or set HEADGATE_RUNTIME_DIR");
       break;

@@ -44,6 +44,9 @@ const struct {
     {fault(PageError::bad_level, "x", 9, 4), "level 9 of share \"x\": accepted are 0 to 4"},
     {fault(PageError::bad_fail_policy, "x", 2, 1),
      "fail policy 2 of share \"x\": accepted are 0 (open) and 1 (closed)"},
+    {fault(PageError::relative_path, "run"),
+     "\"run\" is a relative path, under which every directory has shares of its own; set HEADGATE_RUNTIME_DIR (or "
+     "XDG_RUNTIME_DIR) to a path that begins with /"},
     {with_errno(ENAMETOOLONG), "\"usage\" is too long a path; set HEADGATE_RUNTIME_DIR to a directory of your own"},
     {fault(PageError::no_directory, "/no/such"),
      "\"/no/such\" cannot be made: the directory above it does not exist; make it, or set HEADGATE_RUNTIME_DIR"},

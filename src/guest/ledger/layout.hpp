@@ -39,7 +39,8 @@ enum class Level : std::uint32_t { observe = 0, hook = 1, hook_container = 2, mp
 // What a limiter does when it cannot measure: let work run, or keep the gate shut.
 enum class FailPolicy : std::uint32_t { open = 0, closed = 1 };
 
-// Words from the share's owner to its limiters; a limiter acts when `command_epoch` has moved.
+// Words from the share's owner to its limiters (set_command). pause: no launch passes until run is said again, but for what
+// work from before may be waiting for, one each 20 ms. drain is not acted on: a share ends when its last process does.
 enum class Command : std::uint32_t { run = 0, pause = 1, drain = 2 };
 
 struct alignas(64) DevicePolicy {
@@ -51,7 +52,7 @@ struct alignas(64) DevicePolicy {
   std::atomic<std::uint32_t> priority_class;         // 0 best effort, 1 normal, 2 latency; the arbiter's
   // The arbiter's lease: a futex word (0 open, 1 shut) and its bookkeeping, kept here so that a new daemon starts fair.
   std::atomic<std::uint32_t> gate;
-  std::atomic<std::uint32_t> gate_epoch;  // moves at every change of gate or ceiling; the launch path's only look
+  std::atomic<std::uint32_t> gate_epoch;  // moves at every change of gate, ceiling or command; the launch path's only look
   std::atomic<std::int64_t> virtual_time_ns;
   std::atomic<std::int64_t> debt_ns;
   std::uint8_t reserved[24];

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -108,15 +109,17 @@ PageFault map_share(int directory, const char* name, Access access, SharePages& 
   const bool owner = access == Access::owner;
   if (const PageFault bad = open_page_file(directory, "policy", owner, policy_file, policy_bytes)) return bad;
   if (const PageFault bad = open_page_file(directory, "usage", true, usage_file, usage_bytes)) return bad;
-  // Mapped only as far as the file goes: a load past its end would be a SIGBUS in somebody's program.
+  // Mapped only as far as the file goes, and no further than we read: a load past its end would be a SIGBUS in somebody's program.
   if (policy_bytes < sizeof(PageHeader)) return fault(PageError::truncated, "policy", policy_bytes, sizeof(PolicyPage));
   if (usage_bytes < sizeof(PageHeader)) return fault(PageError::truncated, "usage", usage_bytes, sizeof(UsagePage));
-  void* policy = map(policy_file.get(), policy_bytes, owner);
+  const std::size_t policy_mapped = std::min(policy_bytes, sizeof(PolicyPage));
+  const std::size_t usage_mapped = std::min(usage_bytes, sizeof(UsagePage));
+  void* policy = map(policy_file.get(), policy_mapped, owner);
   if (policy == nullptr) return system_fault("policy", errno);
-  void* usage = map(usage_file.get(), usage_bytes, true);
+  void* usage = map(usage_file.get(), usage_mapped, true);
   if (usage == nullptr) {
     const PageFault bad = system_fault("usage", errno);
-    ::munmap(policy, policy_bytes);
+    ::munmap(policy, policy_mapped);
     return bad;
   }
   PageFault bad =
@@ -124,8 +127,8 @@ PageFault map_share(int directory, const char* name, Access access, SharePages& 
   if (!bad && text_of(static_cast<PolicyPage*>(policy)->share) != name)
     bad = fault(PageError::wrong_name, text_of(static_cast<PolicyPage*>(policy)->share));
   if (bad) {
-    ::munmap(policy, policy_bytes);
-    ::munmap(usage, usage_bytes);
+    ::munmap(policy, policy_mapped);
+    ::munmap(usage, usage_mapped);
     return bad;
   }
   out = {static_cast<PolicyPage*>(policy), owner ? static_cast<PolicyPage*>(policy) : nullptr,

@@ -45,6 +45,7 @@ enum class PageError : std::uint32_t {
   bad_fail_policy,
   // the directory
   path_too_long,
+  relative_path,
   no_directory,
   no_runtime_directory,
   foreign_owner,
@@ -123,7 +124,10 @@ PageFault check_grant(const ShareGrant& grant);
 // Owner only: new values for one device, effective at the tenants' next look (the gate epoch moves).
 PageFault set_limits(PolicyPage& policy, std::uint32_t device, const DeviceGrant& grant);
 
-// Copies the pages' grant out.
+// Owner only: what all limiters of the share are to do from now on. Wakes who waits at a gate.
+void set_command(PolicyPage& policy, Command command);
+
+// Copies the pages' grant out, its counts and names in range whatever somebody has written there since the check.
 ShareGrant grant_of(const PolicyPage& policy);
 
 // Index of a device in the pages, kMaxDevices if it is not in the share. Case-sensitive.

@@ -373,6 +373,40 @@ TEST_F(Driver, proc_addresses_follow_the_version_and_the_default_stream) {
             0);
 }
 
+TEST_F(Driver, a_batch_of_operations_on_words_does_them_in_order_or_says_why_not) {
+  EXPECT_EQ(run([] {
+              Program p;
+              CUdeviceptr words_at = 0;
+              OK(p.cu.cuMemAlloc_v2(&words_at, 4096));
+              OK(p.cu.cuMemsetD8_v2(words_at, 0, 4096));
+              const CUstream waiter = p.stream(), writer = p.stream();
+              struct Operation {  // cuda.h: CUstreamBatchMemOpParams
+                std::uint64_t type, address, value, flags, rest[2];
+              };
+              const auto batch = [&](CUstream stream, std::vector<Operation> all) {
+                return p.cu.cuStreamBatchMemOp_v2(stream, static_cast<unsigned>(all.size()),
+                                                  reinterpret_cast<CUstreamBatchMemOpParams*>(all.data()), 0);
+              };
+              // Waits for 7 in the one word, then writes the other, wide.
+              OK(batch(waiter, {{1, words_at, 7, 1, {}}, {6, 0, 0, 0, {}}, {5, words_at + 8, 1ULL << 40, 0, {}}}));
+              OK(batch(writer, {{2, words_at, 6, 0, {}}}));
+              OK(p.cu.cuStreamSynchronize(writer));
+              must(p.cu.cuStreamQuery(waiter) == CUDA_ERROR_NOT_READY, "6 is not 7");
+              OK(batch(writer, {{2, words_at, 7, 0, {}}, {4, words_at + 8, 1ULL << 40, 1, {}}}));
+              OK(p.cu.cuStreamSynchronize(writer));
+              OK(p.cu.cuStreamSynchronize(waiter));
+              cuuint64_t read[2] = {};
+              OK(p.cu.cuMemcpyDtoH_v2(read, words_at, sizeof read));
+              must(read[0] == 7 && read[1] == 1ULL << 40, words("memory holds ", read[0], " and ", read[1]));
+              OK(p.cu.cuStreamBatchMemOp(writer, 0, nullptr, 0));
+              must(batch(writer, {{2, words_at, 9, 0, {}}, {9, words_at, 0, 0, {}}}) == CUDA_ERROR_INVALID_VALUE, "9");
+              must(batch(writer, {{3, 0, 0, 0, {}}}) == CUDA_ERROR_NOT_SUPPORTED, "flush");
+              OK(p.cu.cuMemcpyDtoH_v2(read, words_at, sizeof read));
+              must(read[0] == 7, "nothing of a bad batch was done");
+            }),
+            0);
+}
+
 TEST_F(Driver, streams_wait_for_words_that_other_streams_write) {
   EXPECT_EQ(run([] {
               Program p;

@@ -183,6 +183,19 @@ SIM_API CUresult cuLaunchCooperativeKernel_ptsz SIM_COOPERATIVE_PARAMETERS {
   SIM_ENTER(cuLaunchCooperativeKernel_ptsz);
   return cooperative(f, {{gx, gy, gz}, {bx, by, bz}, shared}, stream, true, parameters);
 }
+SIM_API CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* list, unsigned devices, unsigned flags) {
+  SIM_ENTER(cuLaunchCooperativeKernelMultiDevice);
+  if (!list || devices == 0 || flags > 3) return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < devices; ++i) {
+    const CUDA_LAUNCH_PARAMS& one = list[i];
+    if (reinterpret_cast<std::uintptr_t>(one.hStream) <= 2) return CUDA_ERROR_INVALID_HANDLE;
+    const Shape shape{{one.gridDimX, one.gridDimY, one.gridDimZ},
+                      {one.blockDimX, one.blockDimY, one.blockDimZ},
+                      one.sharedMemBytes};
+    SIM_TRY(cooperative(one.function, shape, one.hStream, false, one.kernelParams));
+  }
+  return CUDA_SUCCESS;
+}
 SIM_API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
   SIM_ENTER(cuLaunchHostFunc);
   return host_function(stream, false, function, data);

@@ -1,4 +1,4 @@
-// cuStreamWaitValue and cuStreamWriteValue: a stream that waits for a word of memory, or writes one. Words change by what
+// cuStreamWaitValue, cuStreamWriteValue and several of them in one cuStreamBatchMemOp: a stream that waits for a word of memory, or writes one. Words change by what
 // streams do (writes, copies, fills, kernels); what the processor writes there itself is not seen.
 #include <cstring>
 
@@ -53,6 +53,42 @@ CUresult write_value(CUstream handle, bool per_thread, CUdeviceptr address, std:
   return CUDA_SUCCESS;
 }
 
+// cuda.h: CUstreamBatchMemOpParams, as far as the operations on words go, and CUstreamBatchMemOpType.
+struct Operation {
+  std::uint32_t type;
+  CUdeviceptr address;
+  std::uint64_t value;
+  std::uint32_t flags;
+  std::uint64_t rest[2];
+};
+static_assert(sizeof(Operation) == 48);
+enum : std::uint32_t { kWait32 = 1, kWrite32 = 2, kFlushRemote = 3, kWait64 = 4, kWrite64 = 5, kBarrier = 6 };
+constexpr unsigned kMostOperations = 256;
+
+CUresult batch(CUstream handle, bool per_thread, unsigned count, const CUstreamBatchMemOpParams* parameters,
+               unsigned flags) {
+  if (flags != 0 || count > kMostOperations || (count != 0 && parameters == nullptr)) return CUDA_ERROR_INVALID_VALUE;
+  const auto* operations = reinterpret_cast<const Operation*>(parameters);
+  for (unsigned i = 0; i < count; ++i) {
+    if (operations[i].type == kFlushRemote) return CUDA_ERROR_NOT_SUPPORTED;
+    if (operations[i].type < kWait32 || operations[i].type > kBarrier) return CUDA_ERROR_INVALID_VALUE;
+  }
+  for (unsigned i = 0; i < count; ++i) {
+    const Operation& one = operations[i];
+    const auto narrow = static_cast<std::uint32_t>(one.value);
+    CUresult result = CUDA_SUCCESS;  // a barrier: a stream's operations are in order here anyhow
+    switch (one.type) {
+      case kWait32: result = wait_value(handle, per_thread, one.address, narrow, 4, one.flags); break;
+      case kWait64: result = wait_value(handle, per_thread, one.address, one.value, 8, one.flags); break;
+      case kWrite32: result = write_value(handle, per_thread, one.address, narrow, 4, one.flags); break;
+      case kWrite64: result = write_value(handle, per_thread, one.address, one.value, 8, one.flags); break;
+      default: break;
+    }
+    SIM_TRY(result);
+  }
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 // A function in its two versions and two default-stream forms: the simulator's two versions do the same.
@@ -71,5 +107,15 @@ SIM_VALUE(cuStreamWaitValue32, wait_value, cuuint32_t)
 SIM_VALUE(cuStreamWaitValue64, wait_value, cuuint64_t)
 SIM_VALUE(cuStreamWriteValue32, write_value, cuuint32_t)
 SIM_VALUE(cuStreamWriteValue64, write_value, cuuint64_t)
+
+#define SIM_BATCH(name, per_thread)                                                                          \
+  SIM_API CUresult name(CUstream stream, unsigned n, CUstreamBatchMemOpParams* operations, unsigned flags) { \
+    SIM_ENTER(name);                                                                                         \
+    return batch(stream, per_thread, n, operations, flags);                                                  \
+  }
+SIM_BATCH(cuStreamBatchMemOp, false)
+SIM_BATCH(cuStreamBatchMemOp_ptsz, true)
+SIM_BATCH(cuStreamBatchMemOp_v2, false)
+SIM_BATCH(cuStreamBatchMemOp_v2_ptsz, true)
 
 }  // namespace headgate::sim::driver

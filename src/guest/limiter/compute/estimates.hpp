@@ -46,18 +46,19 @@ class Estimates {
   // One more measurement of it.
   void learn(std::uint64_t key, std::int64_t measured_ns) {
     const std::int64_t mean = known_ns(key);
-    std::atomic<std::uint32_t>& seen = entries_[slot_of(key)].seen;
+    Entry& entry = entries_[slot_of(key)];
     if (mean == 0) {
-      entries_[slot_of(key)].spread_ns.store(0, std::memory_order_relaxed);
-      seen.store(1, std::memory_order_relaxed);
+      entry.spread_ns.store(0, std::memory_order_relaxed);
+      entry.seen.store(1, std::memory_order_relaxed);
       return set(key, measured_ns);
     }
-    seen.store(std::min(seen.load(std::memory_order_relaxed) + 1, kYoung), std::memory_order_relaxed);
+    entry.seen.store(std::min(entry.seen.load(std::memory_order_relaxed) + 1, kYoung), std::memory_order_relaxed);
     const std::int64_t off = measured_ns < mean ? mean - measured_ns : measured_ns - mean;
-    std::atomic<std::int64_t>& spread = entries_[slot_of(key)].spread_ns;
-    const std::int64_t before = spread.load(std::memory_order_relaxed);
-    spread.store(before + (off - before) / 8, std::memory_order_relaxed);
-    set(key, mean + (measured_ns - mean) / 8);
+    const std::int64_t spread = entry.spread_ns.load(std::memory_order_relaxed);
+    // A run of short ones is no news of an uneven kernel.
+    const std::int64_t slowness = uneven(key) && !young(key) ? 32 : 8;
+    entry.spread_ns.store(spread + (off - spread) / 8, std::memory_order_relaxed);
+    set(key, mean + (measured_ns - mean) / slowness);
   }
 
  private:

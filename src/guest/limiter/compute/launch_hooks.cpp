@@ -1,6 +1,8 @@
 // Every way to put work on the GPU passes the gate here.
 #include <time.h>
 
+#include <algorithm>
+
 #include "guest/limiter/compute/process.hpp"
 #include "guest/limiter/route/forward.hpp"
 
@@ -19,6 +21,8 @@ struct Launch {
   bool graph = false;
 };
 
+std::uint64_t key(const void* function) { return reinterpret_cast<std::uintptr_t>(function); }
+
 CUstream per_thread(CUstream stream) { return stream == nullptr ? stream_per_thread() : stream; }
 
 bool capturing(CUstream stream) {
@@ -36,7 +40,7 @@ std::int64_t gang_wait_ns(const ContextMeter& context, std::int64_t asked_ns) {
   std::int64_t wait_ns = 0;
   for (std::uint32_t d = 0; d < metered.device_count; ++d) {
     if (d == context.device || metered.paces[d].busy_streams.load(std::memory_order_relaxed) == 0) continue;
-    const std::int64_t ahead_ns = session.usage->compute[d].paid_until_ns.load(std::memory_order_relaxed) - now_ns;
+    const std::int64_t ahead_ns = ledger::paid_until_ns(session.usage->compute[d]) - now_ns;
     wait_ns = ahead_ns > wait_ns ? ahead_ns : wait_ns;
   }
   const std::int64_t patience_ns = asked_ns + kPatienceNs - now_ns;
@@ -44,17 +48,45 @@ std::int64_t gang_wait_ns(const ContextMeter& context, std::int64_t asked_ns) {
   return wait_ns < most_ns ? wait_ns : most_ns;
 }
 
-// Holds the stream's lock on return: the launch is paid for, a bracket is open.
-bool pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns, bool alone) {
+// How long a launch of a paused share still waits. What passes is what work from before the pause may be waiting for: were
+// later work enough, kernels longer than a turn would never stop.
+std::int64_t pause_wait_ns(const ContextMeter& context, std::int64_t asked_ns, std::int64_t est_ns) {
+  const std::int64_t paused_ns = metered.paused_ns.load(std::memory_order_relaxed);
+  if (paused_ns == 0) return 0;
+  Pace& pace = *context.pace;
+  const std::int64_t oldest_ns = pace.oldest_ns.load(std::memory_order_relaxed);
+  if (oldest_ns == 0 || oldest_ns >= paused_ns) return kLongestSleepNs;
+  std::int64_t last_ns = pace.last_debt_ns.load(std::memory_order_relaxed);
+  const std::int64_t since_ns = std::max({oldest_ns, asked_ns, last_ns}), now_ns = port.now_ns();
+  const std::int64_t left_ns = since_ns + kPatienceNs - now_ns;
+  if (left_ns > 0) return std::min(left_ns, kLongestSleepNs);
+  if (!pace.last_debt_ns.compare_exchange_strong(last_ns, now_ns, std::memory_order_relaxed)) return kLongestSleepNs;
+  // Into the pocket, from which it is taken at once.
+  ledger::charge_debt(*context.account, now_ns, est_ns, port.ceiling_ppm(context), kCatchUpNs);
+  context.account->passed_in_debt.fetch_add(1, std::memory_order_relaxed);
+  pace.busy_until_ns.fetch_add(est_ns, std::memory_order_relaxed);
+  pace.credit_ns.fetch_add(est_ns, std::memory_order_relaxed);
+  return 0;
+}
+
+enum class Passed { metered, unmetered, look_again };
+
+// Holds the stream's lock on return: the launch is paid for, a bracket is open. look_again: the stream's place is another's
+// since it was looked up. `epoch`: when the stream was looked up.
+Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns, bool alone, std::uint32_t epoch,
+                 std::int64_t asked_ns) {
   ContextMeter& context = *stream.context;
-  const std::int64_t asked_ns = port.now_ns();
+  // An event belongs to the context that is current when it is made.
+  const CurrentContext as(metered.contexts_seen.load(std::memory_order_relaxed) == 1 ? nullptr : context.handle);
   bool waited = false;
   while (true) {
     stream.lock.lock(pause_thread);
     tell_lane(stream, true);
-    if (!stream.used.load() || context.failed.load()) return false;
+    if (metered.epoch.load(std::memory_order_acquire) != epoch) return Passed::look_again;
+    if (!stream.used.load() || context.failed.load()) return Passed::unmetered;
     const bool was_full = meter.full(stream, launch.chained);
-    std::int64_t wait_ns = gang_wait_ns(context, asked_ns);
+    std::int64_t wait_ns = pause_wait_ns(context, asked_ns, est_ns);
+    if (wait_ns == 0) wait_ns = gang_wait_ns(context, asked_ns);
     if (wait_ns != 0) meter.close(stream);
     else wait_ns = meter.pass(stream, launch.function, est_ns, alone, launch.chained, asked_ns);
     if (wait_ns == 0) {
@@ -83,7 +115,21 @@ bool pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns, b
         static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec),
         std::memory_order_relaxed);
   }
-  return true;
+  return Passed::metered;
+}
+
+// As above, of a stream that is looked up here, in the end with its lock held; null: the launch concerns no meter.
+StreamMeter* find_and_pass(const Launch& launch, std::int64_t est_ns, bool alone) {
+  const std::int64_t asked_ns = port.now_ns();
+  while (true) {
+    const std::uint32_t epoch = metered.epoch.load(std::memory_order_acquire);
+    StreamMeter* stream = find_stream(launch.stream);
+    if (stream == nullptr || stream->context->failed.load()) return nullptr;
+    const Passed passed = pass_gate(*stream, launch, est_ns, alone, epoch, asked_ns);
+    if (passed == Passed::metered) return stream;
+    stream->lock.unlock();
+    if (passed == Passed::unmetered) return nullptr;
+  }
 }
 
 template <typename Call>
@@ -98,16 +144,50 @@ template <typename Call>
   const std::int64_t known_ns = metered.estimates.known_ns(launch.function);
   const std::int64_t est_ns = metered.estimates.guess_ns(launch.function);
   const bool alone = !launch.chained && (known_ns == 0 || est_ns >= kAloneNs || launch.graph);
-  if (!pass_gate(*stream, launch, est_ns, alone)) {
-    stream->lock.unlock();
-    return call();
-  }
+  stream = find_and_pass(launch, est_ns, alone);
+  if (stream == nullptr) return call();
   if (stream->legacy && metered.legacy_open.exchange(1) == 0) move_lane_epoch();
   const CUresult result = call();
   meter.launched(*stream, alone);
-  if (!alone && metered.captures.load() == 0) give_lane(*stream, launch.stream, launch.function, epoch);
+  if (!alone && metered.captures.load() == 0 && metered.paused_ns.load() == 0) give_lane(*stream, launch.stream, launch.function, epoch);
   if (!stream->open.load(std::memory_order_relaxed)) empty_pocket(*stream->context);
   stream->lock.unlock();
+  wake_settler();
+  return result;
+}
+
+// One kernel on several GPUs: its streams pass their gates one after the other and are held until all of it has started, in
+// the order of the table, so that two such launches never wait for each other.
+template <typename Call>
+[[gnu::noinline]] CUresult together(const CUDA_LAUNCH_PARAMS* list, unsigned count, const Call& call) {
+  struct Part {
+    StreamMeter* stream;
+    Launch launch;
+  };
+  Part parts[ledger::kMaxDevices];
+  unsigned metered_parts = 0;
+  for (unsigned i = 0; i < count; ++i) {
+    StreamMeter* stream = capturing(list[i].hStream) ? nullptr : find_stream(list[i].hStream);
+    if (stream == nullptr) continue;
+    if (stream->context->failed.load() && session.policy->fail_policy == ledger::FailPolicy::closed)
+      return CUDA_ERROR_NOT_PERMITTED;
+    parts[metered_parts++] = {stream, {key(list[i].function), list[i].hStream}};
+  }
+  std::sort(parts, parts + metered_parts, [](const Part& a, const Part& b) { return a.stream < b.stream; });
+  // Twice on one stream is the driver's to refuse.
+  const auto same = [](const Part& a, const Part& b) { return a.stream == b.stream; };
+  metered_parts = static_cast<unsigned>(std::unique(parts, parts + metered_parts, same) - parts);
+  for (Part& part : std::span(parts).first(metered_parts))
+    part.stream = find_and_pass(part.launch, metered.estimates.guess_ns(part.launch.function), true);
+  for (const Part& part : std::span(parts).first(metered_parts))
+    if (part.stream != nullptr) meter.begin_again(*part.stream);
+  const CUresult result = call();
+  for (const Part& part : std::span(parts).first(metered_parts)) {
+    if (part.stream == nullptr) continue;
+    meter.launched(*part.stream, true);
+    if (!part.stream->open.load(std::memory_order_relaxed)) empty_pocket(*part.stream->context);
+    part.stream->lock.unlock();
+  }
   wake_settler();
   return result;
 }
@@ -120,8 +200,6 @@ inline CUresult governed(const Launch& launch, const Call& call) {
   if (!concerned()) return call();
   return slow(launch, call);
 }
-
-std::uint64_t key(const void* function) { return reinterpret_cast<std::uintptr_t>(function); }
 
 bool carries_pdl(const CUlaunchConfig* config) {
   if (config == nullptr || config->attrs == nullptr) return false;
@@ -189,3 +267,9 @@ HEADGATE_HOOK CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, un
 
                         HEADGATE_HOOK CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream stream)
                             HEADGATE_LAUNCH(cuLaunchGridAsync, (Launch{key(f), stream}), f, width, height, stream)
+
+HEADGATE_HOOK CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* list, unsigned count, unsigned flags) {
+  const auto call = [&] { return forward(driver.cuLaunchCooperativeKernelMultiDevice, list, count, flags); };
+  if (list == nullptr || count > ledger::kMaxDevices || !concerned()) return call();
+  return together(list, count, call);
+}

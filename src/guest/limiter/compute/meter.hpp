@@ -32,11 +32,13 @@ inline constexpr std::int64_t kMostQuantumNs = 10'000'000;
 inline constexpr std::int64_t kLookNs = 50'000;
 inline constexpr std::int64_t kUnevenWaitNs = 300'000;  // between two tries of a launch whose length nobody can tell
 inline constexpr std::int64_t kIdleNs = 200'000;
+inline constexpr std::uint32_t kNearlyAllPpm = 900'000;
 inline constexpr std::int64_t kUnaskedNs = 5'000'000;  // as long must a stream be quiet of which nobody can be asked
 inline constexpr std::int64_t kLookBackNs = 2'000'000;
 inline constexpr std::int64_t kBackToBackNs = 250;  // less than one step of the GPU's event clock
 inline constexpr std::int64_t kPromptNs = 5'000;  // a start event that fired so soon found its stream and the GPU idle
 inline constexpr std::int64_t kLostProcessorNs = 50'000;  // no driver call takes a thread so long
+inline constexpr std::int64_t kStoppedNs = 5'000'000;     // nor does anybody launch so long into one bracket
 inline constexpr std::int64_t kThinTailNs = 20'000;
 inline constexpr std::int64_t kAnchorNs = 1'000'000'000;
 inline constexpr std::uint32_t kProbeEvery = 8;  // thin brackets between two that hold one launch
@@ -73,6 +75,13 @@ class Meter {
       context.pace->oldest_ns.store(bracket.opened_ns, std::memory_order_relaxed);
   }
 
+  // After a wait between opening and launching: the bracket begins now.
+  void begin_again(StreamMeter& stream) {
+    if (!stream.open.load() || !good(*stream.context, port_.record(stream.bracket.start, stream.handle), "cuEventRecord"))
+      return;
+    stream.bracket.opened_ns = stream.last_open_ns = port_.now_ns();
+  }
+
   // Accounts one launch of `function` to the open bracket; before the launch itself.
   void count(StreamMeter& stream, std::uint64_t function, std::int64_t est_ns) {
     stream.spent_ns.store(stream.spent_ns.load(std::memory_order_relaxed) + est_ns, std::memory_order_relaxed);
@@ -107,9 +116,15 @@ class Meter {
                     std::int64_t asked_ns) {
     ContextMeter& context = *stream.context;
     if (alone || full(stream, chained) || stream.bracket.ended) close(stream, false);
-    if (!take_credit(*context.pace, est_ns)) {
+    // What is nearly the whole GPU's cannot run far ahead, and rests whenever too little was sent: a launch of unknown length
+    // counts as a short one then.
+    if (alone && port_.ceiling_ppm(context) >= kNearlyAllPpm && estimates_.uneven(function))
+      est_ns = std::min(est_ns, kUnknownCommandNs);
+    // Of what nobody has measured yet, no more is sent than can be measured launch by launch.
+    const bool crowded = alone && stream.open.load(std::memory_order_relaxed) && estimates_.young(function);
+    if (crowded || !take_credit(*context.pace, est_ns)) {
       const Admission admission =
-          admit(*context.account, *context.pace, port_.ceiling_ppm(context), port_.now_ns(), asked_ns, est_ns);
+          admit(*context.account, *context.pace, port_.ceiling_ppm(context), port_.now_ns(), asked_ns, est_ns, crowded);
       if (admission.wait_ns != 0) {
         close(stream);
         // What was charged for such a kernel may come back at any moment: its settlement wakes nobody.
@@ -335,17 +350,19 @@ class Meter {
     if (!good(context, port_.elapsed(&length_ms, bracket.start, bracket.end), "cuEventElapsedTime")) return false;
     std::int64_t length = static_cast<std::int64_t>(static_cast<double>(length_ms) * 1e6 + 0.5);
     const std::int64_t end = start + length;
-    context.clock.observe(start, bracket.opened_ns);
+    if (bracket.start != context.anchor) context.clock.observe(start, bracket.opened_ns);
     context.clock.bound(end, seen_ns);
     const std::int64_t start_event_ns = context.clock.host_ns(start);
+    bool assumed = false;
     // On an idle stream the start event fired before its kernel was even submitted.
     if (start - stream.last_end_ns > kBackToBackNs || stream.last_end_ns == 0) {
       // Where other work kept the GPU, it fired later than that and its kernel may have been there already.
       const std::int64_t waited = context.clock.host_ns(start) - bracket.opened_ns;
       const std::int64_t gap = bracket.first_ns - bracket.opened_ns;
       std::int64_t late = waited < kPromptNs ? gap : gap - waited;
-      // A thread that lost its processor in between did so before it sent the kernel, or after.
-      if (gap > kLostProcessorNs) late = std::min(late, length - bracket.expected_ns);
+      // A thread that lost its processor in between did so before it sent the kernel, or after: nobody can tell.
+      assumed = gap > kLostProcessorNs && late > length - bracket.expected_ns;
+      if (assumed) late = length - bracket.expected_ns;
       late = std::clamp<std::int64_t>(late, 0, length);
       start += late;
       length -= late;
@@ -354,7 +371,10 @@ class Meter {
     const std::int64_t host_end = context.clock.host_ns(end);
     const std::int64_t launching = bracket.closed_ns - bracket.opened_ns;
     const bool tail_waited = host_end - bracket.closed_ns < kThinTailNs;
-    const bool thin = bracket.overran || (bracket.launches > 1 && tail_waited && 2 * launching > length);
+    // A process that was stopped meanwhile, whatever the GPU was kept busy with at the end.
+    const bool stopped = launching > kStoppedNs && length > 4 * bracket.expected_ns;
+    const bool slow_host = 2 * launching > length && (stopped || (bracket.launches > 1 && tail_waited));
+    const bool thin = assumed || bracket.overran || slow_host;
     settle_span(stream, bracket, context.clock.host_ns(start), length, start_event_ns, thin);
     take_anchor(context, bracket);
     return true;
@@ -433,6 +453,7 @@ class Meter {
   void take_anchor(ContextMeter& context, Bracket& bracket) {
     give_event(context, bracket.end);
     std::int64_t at = 0;
+    if (context.anchor == bracket.start) return;
     if (context.anchor == nullptr) {
       context.anchor = bracket.start;
       return;
@@ -454,11 +475,17 @@ class Meter {
     // Where the estimate says little, what runs on must not look like time in which the next may start.
     const std::int64_t step_ns = uneven(bracket) ? 2 * kLookNs : kQuantumNs;
     if (settled_to < bracket.opened_ns + bracket.expected_ns + step_ns) return;
-    if (settled_to < bracket.covered_until_ns + step_ns || context.anchor == nullptr) return;
+    if (settled_to < bracket.covered_until_ns + step_ns) return;
     const abi::CUresult started = port_.query(bracket.start);
     if (started == abi::CUDA_ERROR_NOT_READY) return;
+    if (!good(context, started, "cuEventQuery")) return;
+    // The context's first bracket may be its longest.
+    if (context.anchor == nullptr) {
+      context.anchor = bracket.start;
+      context.clock.observe(context.gpu_base_ns, bracket.opened_ns);
+    }
     std::int64_t start = 0;
-    if (!good(context, started, "cuEventQuery") || !gpu_ns(context, bracket.start, start)) return;
+    if (!gpu_ns(context, bracket.start, start)) return;
     const std::int64_t from = std::max(context.clock.host_ns(start), bracket.first_ns);
     const std::int64_t fresh = hold(context, {std::max(from, bracket.covered_until_ns), settled_to});
     bracket.covered_until_ns = settled_to;
@@ -480,7 +507,7 @@ class Meter {
     book(context, fresh, true);
     fresh += bracket.fresh_ns;
     ledger::correct(*context.account, fresh - bracket.charged_ns, port_.ceiling_ppm(context));
-    give_event(context, bracket.start);
+    if (bracket.start != context.anchor) give_event(context, bracket.start);
     give_event(context, bracket.end);
     settled_one(stream);
     return to;

@@ -59,8 +59,8 @@ inline void give_room(Pace& pace, std::int64_t unused_ns) {
 }
 
 inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_t ceiling_ppm, std::int64_t now_ns,
-                       std::int64_t asked_ns, std::int64_t est_ns) {
-  const std::int64_t lag = now_ns - account.paid_until_ns.load(std::memory_order_relaxed);
+                       std::int64_t asked_ns, std::int64_t est_ns, bool crowded = false) {
+  const std::int64_t lag = now_ns - ledger::paid_until_ns(account);
   Admission admission;
   // Processes that take turns with a launch or two each would meter as many brackets and lose a little at each handover.
   const bool crumbs = lag < kLeastBatchNs && now_ns != asked_ns && now_ns - asked_ns < kPatienceNs / 2;
@@ -68,7 +68,7 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
     admission.wait_ns = kBatchNs - lag;
   } else if (lag >= 0) {
     const std::int64_t affordable = std::min(lag, kCatchUpNs) * ceiling_ppm / ledger::kWholeGpu;
-    const std::int64_t credit = take_room(pace, now_ns, est_ns, affordable);
+    const std::int64_t credit = crowded ? 0 : take_room(pace, now_ns, est_ns, affordable);
     if (credit == 0) {
       const std::int64_t ahead = pace.busy_until_ns.load(std::memory_order_relaxed) - now_ns;
       admission.wait_ns =

@@ -45,7 +45,7 @@ abi::CUcontext context_of(abi::CUstream handle) {
 ledger::Seat seat_on(std::uint32_t device) {
   ledger::GpuPage*& page = metered.gpu_pages[device];
   if (page == nullptr) {
-    if (const ledger::PageFault bad = ledger::open_gpu_page(session.base, session.policy->devices[device].uuid, page)) {
+    if (const ledger::PageFault bad = ledger::open_gpu_page(session.base, session.held.devices[device].uuid, page)) {
       char why[512];
       ledger::explain(bad, why, sizeof why);
       log_line(LogLevel::warn, "time slices of other shares on this GPU are charged to this one: %s", why);
@@ -88,11 +88,25 @@ ContextMeter* context_meter(abi::CUcontext handle, std::uint32_t device = kNoDev
   return free;
 }
 
+// A place that nobody uses; else that of a stream which was destroyed; else of one with nothing open or unsettled, which
+// finds another when it is launched to again. Holds the place's lock; null: all are at work.
+StreamMeter* free_place() {
+  for (const bool of_living : {false, true})
+    for (StreamMeter& stream : metered.streams) {
+      if (stream.used.load() && !of_living && stream.id != kGoneStream) continue;
+      if (!stream.lock.try_lock()) continue;
+      if (!stream.used.load() || (stream.head.load() == stream.tail.load() && !stream.open.load())) return &stream;
+      stream.lock.unlock();
+    }
+  return nullptr;
+}
+
+// Under the table's lock.
 StreamMeter* add_stream(abi::CUstream handle, unsigned long long id, ContextMeter& context) {
-  for (std::uint32_t i = 0; i < kMostStreams; ++i) {
-    StreamMeter& stream = metered.streams[i];
-    const bool settled = stream.head.load() == stream.tail.load() && !stream.open.load();
-    if (stream.used.load() && !(stream.handle == nullptr && stream.id == kGoneStream && settled)) continue;
+  if (StreamMeter* place = free_place(); place != nullptr) {
+    StreamMeter& stream = *place;
+    const auto i = static_cast<std::uint32_t>(place - metered.streams.data());
+    tell_lane(stream, true);
     stream.used.store(false);
     metered.lanes[i].owner.store(nullptr);
     stream.handle = handle;
@@ -105,6 +119,8 @@ StreamMeter* add_stream(abi::CUstream handle, unsigned long long id, ContextMete
     stream.head.store(stream.tail.load());
     if (metered.stream_limit.load() <= i) metered.stream_limit.store(i + 1);
     stream.used.store(true, std::memory_order_release);
+    metered.epoch.fetch_add(1, std::memory_order_release);  // nobody remembers what was here, nor that this one is unknown
+    stream.lock.unlock();
     return &stream;
   }
   return nullptr;
@@ -116,24 +132,28 @@ StreamMeter* look_up(abi::CUstream handle, bool add) {
   unsigned long long id = reinterpret_cast<std::uintptr_t>(handle);
   if (reinterpret_cast<std::uintptr_t>(handle) <= 1) id = 1ull << 63;
   else if (driver.cuStreamGetId != nullptr) driver.cuStreamGetId(handle, &id);
-  metered.table_lock.lock(pause_thread);
-  StreamMeter* found = nullptr;
-  if (ContextMeter* context = context_meter(owner); context != nullptr) {
-    for (std::uint32_t i = 0; i < metered.stream_limit.load() && found == nullptr; ++i) {
+  const std::int64_t until_ns = port.now_ns() + kPatienceNs;
+  while (true) {
+    metered.table_lock.lock(pause_thread);
+    StreamMeter* found = nullptr;
+    ContextMeter* context = context_meter(owner);
+    for (std::uint32_t i = 0; context != nullptr && i < metered.stream_limit.load() && found == nullptr; ++i) {
       StreamMeter& stream = metered.streams[i];
       if (stream.used.load() && stream.id == id && stream.context == context) found = &stream;
     }
-    if (found == nullptr && add) {
-      found = add_stream(handle, id, *context);
-      metered.epoch.fetch_add(1, std::memory_order_release);  // it is unknown no more
-    }
+    if (found == nullptr && context != nullptr && add) found = add_stream(handle, id, *context);
+    metered.table_lock.unlock();
+    // All places at work: one is free as soon as something is settled.
+    if (found != nullptr || context == nullptr || !add || port.now_ns() >= until_ns) return found;
+    wake_settler();
+    pause_thread();
   }
-  metered.table_lock.unlock();
-  return found;
 }
 
 void read_policy() {
-  bool limited = false;
+  bool limited = session.policy->command.load(std::memory_order_relaxed) == ledger::Command::pause;
+  if (!limited) metered.paused_ns.store(0);
+  else if (metered.paused_ns.load() == 0) metered.paused_ns.store(port.now_ns());
   for (std::uint32_t d = 0; d < metered.device_count; ++d) {
     const ledger::DevicePolicy& policy = session.policy->devices[d];
     metered.seen_gate_epoch[d].store(policy.gate_epoch.load(std::memory_order_acquire), std::memory_order_relaxed);
@@ -307,7 +327,7 @@ void close_others(const StreamMeter& mine) {
     if (&stream == &mine || !stream.open.load(std::memory_order_acquire) || stream.context != mine.context) continue;
     // The per-thread stream's handle names the caller's own.
     if (stream.handle == abi::stream_per_thread() && known_stream(stream.handle) != &stream) continue;
-    stream.lock.lock(pause_thread);
+    if (!stream.lock.try_lock()) continue;  // its thread is just launching, or waits like us
     tell_lane(stream, true);
     meter.close(stream);
     stream.lock.unlock();
@@ -358,7 +378,7 @@ namespace {
 void start_metering() {
   if (session.membership.load(std::memory_order_acquire) != Membership::member || session.usage == nullptr) return;
   if (metered.active.load(std::memory_order_acquire)) return;
-  const std::uint32_t count = session.policy->device_count;
+  const std::uint32_t count = session.held.device_count;
   metered.device_count = count < ledger::kMaxDevices ? count : ledger::kMaxDevices;
   read_policy();
   metered.active.store(true, std::memory_order_release);
@@ -429,6 +449,7 @@ void compute_forget_context(abi::CUcontext handle) {
 void compute_reset_after_fork() {
   metered.active.store(false);
   metered.limited.store(false);
+  metered.paused_ns.store(0);
   metered.captures.store(0);
   metered.settler.store(0);
   metered.settler_idle.store(false);

@@ -66,7 +66,7 @@ bool fits(std::uint64_t used, std::uint64_t bytes, std::uint64_t limit) {
 // `used` and `limit` as the owner counts: residual included.
 void say_refused(std::uint32_t device, std::uint64_t bytes, std::uint64_t used, std::uint64_t limit) {
   if (!log_wanted(LogLevel::warn) || !may_say(device)) return;
-  log_line(LogLevel::warn, "share %s: %lu bytes refused on GPU %u: %lu of %lu bytes are in use", session.policy->share,
+  log_line(LogLevel::warn, "share %s: %lu bytes refused on GPU %u: %lu of %lu bytes are in use", session.held.name,
            static_cast<unsigned long>(bytes), device, static_cast<unsigned long>(used),
            static_cast<unsigned long>(limit));
 }

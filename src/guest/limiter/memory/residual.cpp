@@ -70,8 +70,7 @@ void refresh_residual(std::uint32_t device_index) {
   // Threads allocate and free meanwhile. The ledger holds what NVML shows if it is read on both sides of it: bytes are
   // reserved before the driver has them and given back after, so the larger reading never counts them as residual.
   const std::uint64_t before = ledger::held_bytes(*session.usage, device_index, session.slot);
-  const std::uint64_t shown =
-      nvml_bytes_of(session.policy->devices[device_index].uuid, static_cast<unsigned>(::getpid()));
+  const std::uint64_t shown = nvml_bytes_of(session.held.devices[device_index].uuid, static_cast<unsigned>(::getpid()));
   const std::uint64_t after = ledger::held_bytes(*session.usage, device_index, session.slot);
   const std::uint64_t held = before > after ? before : after;
   const std::uint64_t residual = shown > held ? shown - held : 0;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 
 #include "guest/bare/futex.hpp"
 #include "guest/bare/text.hpp"
@@ -80,6 +81,9 @@ Membership refuse(const char* why) {
   return Membership::refused;
 }
 
+// Not inlined: some threads have small stacks, and join()'s frame is large.
+[[gnu::noinline]] void remember_names(const ledger::PolicyPage& policy) { session.held = ledger::grant_of(policy); }
+
 // Makes or joins the share that the environment asks for; with_slot: and takes a seat in it.
 Membership join(const SeenDevices& devices, bool with_slot) {
   Wanted wanted;
@@ -103,26 +107,33 @@ Membership join(const SeenDevices& devices, bool with_slot) {
   else if (grant != nullptr) fault = ledger::create_or_join_share(base, *grant, ledger::Access::tenant, pages);
   else fault = ledger::open_share(base, name, ledger::Access::tenant, pages);
   if (fault) {
-    char why[640];
-    bare::Text text(why);
+    char* const why = wanted.message;
+    bare::Text text(wanted.message);
     text.add("share ").add(name).add(": ");
-    ledger::explain(fault, why + text.size(), sizeof why - text.size(), base);
+    ledger::explain(fault, why + text.size(), sizeof wanted.message - text.size(), base);
     return refuse(why);
   }
   watch_forks();
   session.policy = pages.policy;
   session.usage = pages.usage;
+  remember_names(*pages.policy);
   session.slot = slot.slot;
   session.slot_generation = slot.generation;
   if (!with_slot) session.membership.store(Membership::member, std::memory_order_release);
   return Membership::member;
 }
 
+std::uint32_t page_index_of(const char* uuid) {
+  for (std::uint32_t i = 0; i < session.held.device_count; ++i) {
+    if (strcmp(session.held.devices[i].uuid, uuid) == 0) return i;
+  }
+  return kNoDevice;
+}
+
 void map_ordinals(const SeenDevices& devices) {
   for (std::uint32_t& index : session.device_index) index = kNoDevice;
   for (std::uint32_t i = 0; i < devices.count; ++i) {
-    const std::uint32_t found = ledger::find_device(*session.policy, devices.list[i].uuid);
-    session.device_index[i] = found == ledger::kMaxDevices ? kNoDevice : found;
+    session.device_index[i] = page_index_of(devices.list[i].uuid);
   }
   session.device_count = devices.count;
 }
@@ -158,7 +169,7 @@ abi::CUresult open_with_slot() {
   map_ordinals(devices);
   session.membership.store(Membership::member, std::memory_order_release);
   has_slot.store(true, std::memory_order_release);
-  log_line(LogLevel::info, "share %s, slot %u, %u GPU(s)", session.policy->share, session.slot, session.device_count);
+  log_line(LogLevel::info, "share %s, slot %u, %u GPU(s)", session.held.name, session.slot, session.device_count);
   return abi::CUDA_SUCCESS;
 }
 
@@ -242,8 +253,7 @@ std::uint32_t nvml_device_index(abi::nvmlDevice_t device) {
   if (forward(nvml.nvmlDeviceGetUUID, device, uuid, static_cast<unsigned>(sizeof uuid)) != abi::NVML_SUCCESS) {
     return kNoDevice;
   }
-  const std::uint32_t found = ledger::find_device(*session.policy, uuid);
-  return found == ledger::kMaxDevices ? kNoDevice : found;
+  return page_index_of(uuid);
 }
 
 }  // namespace headgate::limiter

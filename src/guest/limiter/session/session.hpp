@@ -5,6 +5,7 @@
 
 #include "guest/abi/cuda.hpp"
 #include "guest/ledger/layout.hpp"
+#include "guest/ledger/pages.hpp"
 
 namespace headgate::limiter {
 
@@ -19,6 +20,8 @@ struct Session {
   std::atomic<Membership> membership;
   const ledger::PolicyPage* policy;  // read-only mapping
   ledger::UsagePage* usage;
+  ledger::ShareGrant
+      held;            // the share's name and GPUs as they were when the pages were checked: others may scribble there
   std::uint32_t slot;  // of this process
   std::uint32_t slot_generation;
   // CUDA ordinal -> index into the pages' device arrays; kNoDevice for a GPU outside the share.

@@ -1,0 +1,119 @@
+// An NVML as idle as the driver beside it: one device, no work, and this process on it, with no bytes, once it has
+// a context. It is the same
+// file as libcuda.so.1 under a second name, so that it knows of the context. Preload libraries ask NVML who they are and how
+// busy the device is; without these answers some of them never switch their limits on.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "guest/abi/nvml.hpp"
+#include "nop_driver/calls.hpp"
+
+#define NOP_ANSWER extern "C" __attribute__((visibility("default")))
+
+namespace headgate::abi {
+
+using bench::nop::count_call;
+
+namespace {
+
+char g_device;
+
+nvmlReturn_t give_device(nvmlDevice_t* device) {
+  *device = reinterpret_cast<nvmlDevice_t>(&g_device);
+  return NVML_SUCCESS;
+}
+
+// As NVML: too little room is said with the number wanted.
+template <typename Entry>
+nvmlReturn_t list(unsigned* count, Entry* entries) {
+  count_call();
+  const unsigned room = *count;
+  *count = bench::nop::g_has_context.load(std::memory_order_relaxed) ? 1 : 0;
+  if (room < *count) return NVML_ERROR_INSUFFICIENT_SIZE;
+  if (*count == 1) {
+    entries[0] = {};
+    entries[0].pid = static_cast<unsigned>(::getpid());
+  }
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nobody(unsigned* count) {
+  count_call();
+  *count = 0;
+  return NVML_SUCCESS;
+}
+
+}  // namespace
+
+NOP_ANSWER nvmlReturn_t nvmlDeviceGetCount_v2(unsigned* count) {
+  count_call();
+  *count = 1;
+  return NVML_SUCCESS;
+}
+NOP_ANSWER nvmlReturn_t nvmlDeviceGetCount(unsigned* count) { return nvmlDeviceGetCount_v2(count); }
+NOP_ANSWER nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t* device) {
+  count_call();
+  return index == 0 ? give_device(device) : NVML_ERROR_INVALID_ARGUMENT;
+}
+NOP_ANSWER nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t* device) {
+  return nvmlDeviceGetHandleByIndex_v2(index, device);
+}
+NOP_ANSWER nvmlReturn_t nvmlDeviceGetHandleByUUID(const char*, nvmlDevice_t* device) {
+  count_call();
+  return give_device(device);
+}
+NOP_ANSWER nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t, unsigned* index) {
+  count_call();
+  *index = 0;
+  return NVML_SUCCESS;
+}
+// cuDeviceGetUuid's bytes as NVML writes them.
+NOP_ANSWER nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t, char* uuid, unsigned length) {
+  count_call();
+  constexpr char kText[] = "GPU-646f2d6e-6f74-6869-6e67-206770752030";
+  if (length < sizeof kText) return NVML_ERROR_INSUFFICIENT_SIZE;
+  std::memcpy(uuid, kText, sizeof kText);
+  return NVML_SUCCESS;
+}
+NOP_ANSWER nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t, nvmlMemory_t* memory) {
+  count_call();
+  *memory = {bench::nop::kMemoryBytes, bench::nop::kMemoryBytes, 0};
+  return NVML_SUCCESS;
+}
+NOP_ANSWER nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t, nvmlMemory_v2_t* memory) {
+  count_call();
+  memory->total = memory->free = bench::nop::kMemoryBytes;
+  memory->used = memory->reserved = 0;
+  return NVML_SUCCESS;
+}
+NOP_ANSWER nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t, unsigned* count,
+                                                             nvmlProcessInfo_v1_t* infos) {
+  return list(count, infos);
+}
+NOP_ANSWER nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t, unsigned* count,
+                                                                nvmlProcessInfo_v2_t* infos) {
+  return list(count, infos);
+}
+NOP_ANSWER nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t, unsigned* count,
+                                                                nvmlProcessInfo_t* infos) {
+  return list(count, infos);
+}
+NOP_ANSWER nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t, unsigned* count, nvmlProcessInfo_v1_t*) {
+  return nobody(count);
+}
+NOP_ANSWER nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t, unsigned* count, nvmlProcessInfo_v2_t*) {
+  return nobody(count);
+}
+NOP_ANSWER nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t, unsigned* count, nvmlProcessInfo_t*) {
+  return nobody(count);
+}
+// NVML's answer for a device without samples.
+NOP_ANSWER nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t, nvmlProcessUtilizationSample_t*, unsigned* count,
+                                                        unsigned long long) {
+  nobody(count);
+  return NVML_ERROR_NOT_FOUND;
+}
+
+}  // namespace headgate::abi

@@ -1,0 +1,140 @@
+// What comes and goes under the meter: processes, forks, contexts, streams, modules. Whatever ends, the rest is still
+// metered, still held, and the account is right.
+#include <gtest/gtest.h>
+
+#include <signal.h>
+#include <time.h>
+
+#include <string>
+
+#include "limiter_compute_share.hpp"
+
+namespace headgate::e2e {
+namespace {
+
+std::int64_t now_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
+
+class KilledAtTheGate : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Signals, KilledAtTheGate, testing::Values(SIGTERM, SIGKILL));
+
+// 5 %: each thread is at the shut gate nearly all of its time.
+TEST_P(KilledAtTheGate, LeavesTheShareToTheNextProcess) {
+  ComputeShare share("5%");
+  const auto first = share.start({"forever", "200", "4"});
+  ASSERT_EQ(first->line(), "running");
+  while (share.account().throttled_launches.load() < 20) ::usleep(1000);
+  ASSERT_EQ(share.live_slots(), 1U);
+  ::kill(first->pid(), GetParam());
+  EXPECT_EQ(first->wait(), 128 + GetParam());
+  EXPECT_EQ(share.live_slots(), 0U);
+  const sim::ProcessTruth dead = share.truth().processes.at(0);
+  EXPECT_FALSE(dead.alive);
+  // What it had been charged ahead is worth 1 ms and a command, at 5 %: nobody waits longer for the dead.
+  EXPECT_LE(share.account().paid_until_ns.load() - now_ns(), 2'000'000 * 20);
+  const std::uint64_t held = share.account().held_ns.load();
+  EXPECT_NEAR(static_cast<double>(held), static_cast<double>(dead.held_ns),
+              0.01 * static_cast<double>(dead.held_ns) + 5'000.0 * static_cast<double>(dead.records) / 2 + 1'400'000);
+  share.run({"busy", "200", "2", "60", "sync"});
+  const auto all = share.truth().processes;
+  const auto next = static_cast<double>(all.at(all.size() - 1).held_ns);
+  EXPECT_NEAR(static_cast<double>(share.account().held_ns.load() - held), next, 0.02 * next + 300'000);
+  EXPECT_EQ(share.live_slots(), 0U);
+}
+
+TEST(Fork, TheChildStaysOutsideAndItsParentIsMeteredOn) {
+  ComputeShare share("50%");
+  const auto program = share.start({"fork", "300"});
+  EXPECT_EQ(program->line(), "child");
+  EXPECT_EQ(program->line(), "child asks: 3");
+  EXPECT_EQ(program->line(), "child launches: 3");
+  EXPECT_EQ(share.live_slots(), 1U);
+  share.expect_metered(300 + 50 + 300);  // all of the parent's
+  share.expect_exact();
+  EXPECT_GT(share.account().throttled_launches.load(), 0U);
+  EXPECT_EQ(share.live_slots(), 1U);  // the child lives, and has none
+  program->close_stdin();
+  EXPECT_EQ(program->wait(), 0);
+  EXPECT_EQ(program->errors(), "");
+  EXPECT_EQ(share.live_slots(), 0U);
+}
+
+struct Churn {
+  const char* what;
+  int times, launches;
+};
+void PrintTo(const Churn& churn, std::ostream* out) { *out << churn.times << ' ' << churn.what; }
+
+class Churned : public testing::TestWithParam<Churn> {};
+INSTANTIATE_TEST_SUITE_P(Handles, Churned,
+                         testing::Values(Churn{"streams", 1000, 3}, Churn{"modules", 300, 1},
+                                         Churn{"contexts", 1000, 4}, Churn{"primary", 300, 4},
+                                         Churn{"reset", 300, 4}));
+
+TEST_P(Churned, AreMeteredThroughoutAndNothingOfOursIsLeft) {
+  const auto [what, times, launches] = GetParam();
+  ComputeShare share("50%");
+  const auto program = share.start({"churn", what, std::to_string(times)});
+  ASSERT_EQ(program->line(), "churned");
+  const std::uint64_t throttled = share.account().throttled_ns.load();
+  ASSERT_EQ(program->line(), "launched");
+  share.expect_metered(static_cast<std::uint64_t>(times) * static_cast<unsigned>(launches) + 400);
+  share.expect_exact();
+  EXPECT_GT(share.account().throttled_ns.load(), throttled) << "no longer held";
+  program->close_stdin();
+  EXPECT_EQ(program->wait(), 0);
+  EXPECT_EQ(program->errors(), "");
+}
+
+TEST(TwoContexts, OfOneProcessAreBothMeteredByDefaultStreamHandlesToo) {
+  ComputeShare share("50%");
+  const auto program = share.start({"two-contexts", "40"});
+  ASSERT_EQ(program->line(), "launched");
+  share.expect_metered(60 + 40 * 10);
+  share.expect_exact();
+  program->close_stdin();
+  EXPECT_EQ(program->wait(), 0);
+  EXPECT_EQ(program->errors(), "");
+}
+
+TEST(TwoContexts, ALaunchWhileTheOtherIsCurrentIsMeteredLikeAny) {
+  ComputeShare share("50%");
+  const auto program = share.start({"wrong-context", "200"});
+  ASSERT_EQ(program->line(), "launched");
+  share.expect_metered(200);
+  share.expect_exact();
+  program->close_stdin();
+  EXPECT_EQ(program->wait(), 0);
+  EXPECT_EQ(program->errors(), "");
+}
+
+TEST(TwoGpus, ALaunchOnBothIsMeteredAndHeldOnEach) {
+  ComputeShare share("50%", "l40s-x2");
+  const auto program = share.start({"together", "200"});
+  ASSERT_EQ(program->line(), "launched");
+  for (const unsigned device : {0U, 1U}) {
+    share.expect_exact(device);
+    EXPECT_GT(share.account(device).held_ns.load(), 30'000'000U);
+  }
+  EXPECT_GT(share.account(0).throttled_launches.load() + share.account(1).throttled_launches.load(), 0U);
+  program->close_stdin();
+  EXPECT_EQ(program->wait(), 0);
+  EXPECT_EQ(program->errors(), "");
+}
+
+TEST(ManyStreams, AreAllHeld) {
+  ComputeShare share("50%");
+  const auto program = share.start({"many-streams", "700"});
+  ASSERT_EQ(program->line(), "launched");
+  share.expect_metered(1400);
+  share.expect_exact();
+  program->close_stdin();
+  EXPECT_EQ(program->wait(), 0);
+  EXPECT_EQ(program->errors(), "");
+}
+
+}  // namespace
+}  // namespace headgate::e2e

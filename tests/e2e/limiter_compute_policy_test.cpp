@@ -1,0 +1,134 @@
+// A share's owner changes what it may use while its programs run and wait.
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "limiter_compute_share.hpp"
+
+namespace headgate::e2e {
+namespace {
+
+bool comes_true(const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    ::usleep(500);
+  }
+  return true;
+}
+
+class LiveChange : public testing::Test {
+ protected:
+  void start(const char* compute, const char* us, const char* threads = "1") {
+    share_.emplace(compute);
+    program_ = share_->start({"forever", us, threads});
+    ASSERT_EQ(program_->line(), "running");
+    ASSERT_TRUE(comes_true([this] { return share_->account().throttled_launches.load() >= 3; }));
+  }
+  void set(std::uint32_t ceiling_ppm) {
+    ledger::PolicyPage& policy = *share_->pages().writable_policy;
+    ledger::DeviceGrant grant = ledger::grant_of(policy).devices[0];
+    grant.compute_ceiling_ppm = ceiling_ppm;
+    ASSERT_FALSE(ledger::set_limits(policy, 0, grant));
+  }
+  void command(ledger::Command word) { ledger::set_command(*share_->pages().writable_policy, word); }
+  std::uint64_t launches() { return share_->truth().processes.at(0).launches; }
+  // Node time and held time: what part of it the share held since `before`.
+  double part_since(std::pair<double, double> before) {
+    const auto [at_ns, held_ns] = share_->look();
+    return (held_ns - before.second) / (at_ns - before.first);
+  }
+  void end() {
+    program_->close_stdin();
+    EXPECT_EQ(program_->wait(), 0);
+    EXPECT_EQ(program_->errors(), "");
+  }
+
+  std::optional<ComputeShare> share_;
+  std::unique_ptr<Program> program_;
+};
+
+// 1 %: with 20 ms kernels the gate is shut for two seconds after each. Without the limit nobody waits for that.
+TEST_F(LiveChange, ALimitThatIsLiftedLetsWhoWaitsGoOn) {
+  start("1%", "200");
+  const std::uint64_t before = launches();
+  set(ledger::kWholeGpu);
+  EXPECT_TRUE(comes_true([&] { return launches() > before + 500; }));
+  end();
+}
+
+// The bound of the other tests holds from the change on: what was sent ahead before it, then the new part.
+TEST_F(LiveChange, ALoweredLimitHoldsFromThenOnAndARaisedOneIsUsed) {
+  start("60%", "200");
+  set(100'000);
+  auto from = share_->look();
+  ASSERT_TRUE(comes_true([&] { return share_->look().first > from.first + 400e6; }));
+  auto [at_ns, held_ns] = share_->look();
+  EXPECT_LE(held_ns - from.second, 0.1 * (at_ns - from.first) + 0.6 * 12e6 + 2e6);
+  set(600'000);
+  const std::uint64_t before = launches();
+  from = share_->look();
+  EXPECT_TRUE(comes_true([&] { return launches() > before + 100; }));
+  // More than the old part could give in the time: the new one is in use.
+  EXPECT_GT(part_since(from), 0.12);
+  end();
+}
+
+TEST_F(LiveChange, APausedShareSendsNothingUntilItIsResumed) {
+  for (const char* compute : {"50%", "100%"}) {
+    SCOPED_TRACE(compute);
+    share_.emplace(compute);
+    program_ = share_->start({"forever", "200", "4"});
+    ASSERT_EQ(program_->line(), "running");
+    ASSERT_TRUE(comes_true([this] { return launches() > 50; }));
+    command(ledger::Command::pause);
+    // What had passed the gate arrives; then nothing does, in as long as 20 turns of the rule for stuck work.
+    std::uint64_t seen = 0;
+    ASSERT_TRUE(comes_true([&] {
+      const std::uint64_t now = launches();
+      const bool still = now == seen;
+      seen = now;
+      if (!still) ::usleep(20'000);
+      return still;
+    }));
+    ::usleep(400'000);
+    EXPECT_EQ(launches(), seen);
+    command(ledger::Command::run);
+    EXPECT_TRUE(comes_true([&] { return launches() > seen + 50; }));
+    end();
+  }
+}
+
+// Kernels longer than a turn: none may follow on another's account.
+TEST_F(LiveChange, APausedShareOfLongKernelsStopsToo) {
+  start("80%", "30000", "4");
+  command(ledger::Command::pause);
+  const auto idle = [this] { return share_->truth().processes.at(0).launches == share_->truth().processes.at(0).kernels; };
+  ASSERT_TRUE(comes_true(idle));
+  const std::uint64_t seen = launches();
+  ::usleep(300'000);
+  EXPECT_EQ(launches(), seen);
+  command(ledger::Command::run);
+  EXPECT_TRUE(comes_true([&] { return launches() > seen + 3; }));
+  end();
+}
+
+// A kernel from before the pause spins for one that is still to be launched: it gets it.
+TEST_F(LiveChange, WorkFromBeforeAPauseIsNotLeftSpinning) {
+  share_.emplace("50%");
+  program_ = share_->start({"spinning"});
+  ASSERT_EQ(program_->line(), "spinning");
+  command(ledger::Command::pause);
+  program_->say("go");
+  EXPECT_EQ(program_->line(), "met");
+  command(ledger::Command::run);
+  EXPECT_EQ(program_->line(), "end");
+  EXPECT_EQ(program_->wait(), 0);
+}
+
+}  // namespace
+}  // namespace headgate::e2e

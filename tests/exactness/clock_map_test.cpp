@@ -1,0 +1,62 @@
+#include "guest/limiter/compute/clock_map.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace headgate::limiter {
+namespace {
+
+constexpr std::int64_t kUs = 1'000, kMs = 1'000'000;
+constexpr std::int64_t kOffset = 7'777'777'777;
+
+// A process on a GPU that others keep busy: a bracket each 2 ms whose start waits up to 0.8 ms for its turn, and whose end is
+// seen within 80 us. Times are the host's.
+struct Busy {
+  ClockMap map;
+  std::mt19937_64 random{1};
+  double drift = 0;  // GPU ns gained a host ns
+  std::int64_t offset = kOffset;
+  std::int64_t now = 0;
+
+  std::int64_t gpu(std::int64_t host) const {
+    return host - offset + static_cast<std::int64_t>(drift * static_cast<double>(host));
+  }
+  void bracket(std::int64_t most_wait) {
+    const std::int64_t start =
+        now + 2 * kUs + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most_wait));
+    const std::int64_t end = start + 300 * kUs;
+    map.observe(gpu(start), now);
+    map.bound(gpu(end), end + static_cast<std::int64_t>(random() % 80'000));
+    now += 2 * kMs;
+  }
+  std::int64_t error() const { return map.host_ns(gpu(now)) - now; }
+};
+
+TEST(ClockMap, two_processes_agree_within_10_us_after_a_few_brackets_on_a_gpu_that_never_rests) {
+  for (const double drift : {0.0, 12e-6, -90e-6, 90e-6})
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+      Busy busy{.random = std::mt19937_64(seed), .drift = drift};
+      for (int i = 0; i < 30; ++i) busy.bracket(800 * kUs);
+      EXPECT_NEAR(static_cast<double>(busy.error()), 0, 10e3) << seed << " drift " << drift;
+    }
+}
+TEST(ClockMap, starts_that_are_not_delayed_decide_whatever_the_looks_say) {
+  for (const double drift : {12e-6, -90e-6, 90e-6}) {
+    Busy busy{.drift = drift};
+    for (int i = 0; i < 2'000; ++i) busy.bracket(i % 5 == 0 ? 1 : 800 * kUs);
+    EXPECT_NEAR(static_cast<double>(busy.error()), -2e3, 0.6e3) << drift;
+  }
+}
+TEST(ClockMap, a_clock_that_was_set_is_followed) {
+  for (const std::int64_t jump : {-50 * kMs, 50 * kMs}) {
+    Busy busy;
+    for (int i = 0; i < 500; ++i) busy.bracket(i % 5 == 0 ? 1 : 800 * kUs);
+    busy.offset += jump;
+    for (int i = 0; i < 500; ++i) busy.bracket(i % 5 == 0 ? 1 : 800 * kUs);
+    EXPECT_NEAR(static_cast<double>(busy.error()), -2e3, 5e3) << jump;
+  }
+}
+
+}  // namespace
+}  // namespace headgate::limiter
