@@ -1,6 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 #include "noise.hpp"
+#include "setting.hpp"
 #include "split.hpp"
 
 namespace headgate::bench {
@@ -44,6 +48,43 @@ TEST(Split, errors_that_cancel_over_time_still_show_in_the_short_windows) {
   EXPECT_NEAR(accuracy(buckets, kBucket, 100, 0.25).rms, 0, 1e-9);
   EXPECT_NEAR(accuracy(buckets, kBucket, 10, 0.25).rms, 25, 1e-9);
   EXPECT_NEAR(accuracy(buckets, kBucket, 10, 0.25).bias, 0, 1e-9);
+}
+
+// The environment that a peer's process gets, as NAME=VALUE.
+std::vector<std::string> environment_of(const Candidate& candidate, Limits limits) {
+  Setting setting;
+  setting.directory = "/work";
+  std::vector<std::string> result;
+  for (const auto& [name, value] : child_of(setting, candidate, "/driver", "case7", limits, {"/bin/true"}).environment)
+    result.push_back(name + "=" + value);
+  return result;
+}
+
+TEST(Candidate, a_peer_is_told_its_limits_and_a_directory_that_no_other_case_uses) {
+  const auto peer = parse_candidate("theirs=/bin/true,MEM={bytes},SM={percent},CACHE={dir}/cache,PLAIN=1");
+  ASSERT_TRUE(peer) << peer.error().message;
+  const auto has = [](const std::vector<std::string>& all, const char* one) {
+    return std::ranges::count(all, one) == 1;
+  };
+  const auto both = environment_of(*peer, {.percent = 25, .bytes = 1000});
+  for (const char* expected : {"MEM=1000", "SM=25", "CACHE=/work/case7/run/cache", "PLAIN=1", "LD_PRELOAD=/bin/true",
+                               "LD_LIBRARY_PATH=/driver"})
+    EXPECT_TRUE(has(both, expected)) << expected;
+  const auto memory_only = environment_of(*peer, {.bytes = 1000});
+  EXPECT_TRUE(has(memory_only, "MEM=1000"));
+  EXPECT_TRUE(std::ranges::none_of(memory_only, [](const std::string& each) { return each.starts_with("SM="); }))
+      << "a limit of 0 % would be another case";
+}
+
+TEST(Candidate, one_that_cannot_be_read_is_named) {
+  for (const char* bad : {"theirs", "theirs=", "=/bin/true", "theirs=/bin/true,VAR"}) {
+    const auto parsed = parse_candidate(bad);
+    ASSERT_FALSE(parsed) << bad;
+    EXPECT_NE(parsed.error().message.find(bad), std::string::npos) << parsed.error().message;
+  }
+  const auto missing = parse_candidate("theirs=/no/such.so");
+  ASSERT_FALSE(missing);
+  EXPECT_NE(missing.error().message.find("/no/such.so"), std::string::npos) << missing.error().message;
 }
 
 TEST(Noise, steal_is_told_from_the_difference_of_two_readings) {

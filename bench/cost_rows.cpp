@@ -228,6 +228,7 @@ class CostBench {
     section.rows.push_back(added_row("launch with its share of the wait, mean", "limit +25 ns", "with_wait_mean_ns",
                                      {{"ours, limit", 25}}, ns));
     section.rows.push_back(added_row("single launch, p99", "", "single_p99_ns", {}, ns));
+    section.rows.push_back(plain_row("  two readings of its clock, in each of these", "", "reading_ns", {}, ns));
     section.rows.push_back(plain_row("driver calls of our own a launch", "0.05", "driver_calls_per_launch",
                                      {{"ours, no limit", 0.05}, {"ours, limit", 0.05}}, calls));
   }

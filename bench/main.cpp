@@ -12,6 +12,7 @@
 #include <iostream>
 
 #include "cost_rows.hpp"
+#include "memory_rows.hpp"
 #include "noise.hpp"
 #include "share_rows.hpp"
 #include "table.hpp"
@@ -23,7 +24,7 @@ namespace {
 constexpr char kUsage[] = R"(headgate-figures: measures headgate's figures over the simulator and a do-nothing driver.
 
   --quick              a subset, about a minute
-  --only=SECTION       cost, share or response; may be given more than once
+  --only=SECTION       cost, share, response, memory or pairs; may be given more than once
   --rounds=N           how often everything is measured, interleaved (3)
   --against NAME=LIB.so[,VAR=VALUE...]
                        measures another preload library beside ours; {percent} and {bytes} stand for the limits, {dir}
@@ -33,6 +34,8 @@ constexpr char kUsage[] = R"(headgate-figures: measures headgate's figures over 
 
 The exit status is 0 when everything could be measured, whatever the figures are.
 )";
+
+constexpr std::string_view kSections[] = {"cost", "share", "response", "memory", "pairs"};
 
 struct Arguments {
   bench::Setting setting;
@@ -71,7 +74,7 @@ Result<Arguments> read_arguments(const std::vector<std::string>& words) {
       arguments.setting.peers.push_back(TRY(bench::parse_candidate(words[i])));
     } else if (name == "--against" && !value.empty()) {
       arguments.setting.peers.push_back(TRY(bench::parse_candidate(value)));
-    } else if (name == "--only" && (value == "cost" || value == "share" || value == "response")) {
+    } else if (name == "--only" && std::ranges::find(kSections, value) != std::ranges::end(kSections)) {
       arguments.sections.push_back(value);
     } else if (name == "--json" && !value.empty()) {
       arguments.json_file = value;
@@ -95,13 +98,16 @@ Result<load::Done> find_parts(Arguments& arguments) {
   const std::string build = std::filesystem::absolute(arguments.build);
   setting.cost_program = build + "/bench/headgate-bench-cost";
   setting.load_program = build + "/lib/headgate-load";
+  setting.memory_program = build + "/bench/headgate-bench-memory";
+  setting.spin_program = build + "/tests/tenant-spin";
   setting.nop_driver_dir = build + "/bench/nop";
   setting.simulator_dir = build + "/lib/sim";
   setting.ours = {.name = "ours",
                   .library = build + "/lib/libheadgate.so",
                   .environment = {{"HEADGATE_COMPUTE", "{percent}%"}, {"HEADGATE_MEM", "{bytes}B"}}};
-  for (const std::string& part : {setting.cost_program, setting.load_program, setting.nop_driver_dir + "/libcuda.so.1",
-                                  setting.simulator_dir + "/libcuda.so.1", setting.ours.library}) {
+  for (const std::string& part :
+       {setting.cost_program, setting.load_program, setting.memory_program, setting.spin_program,
+        setting.nop_driver_dir + "/libcuda.so.1", setting.simulator_dir + "/libcuda.so.1", setting.ours.library}) {
     if (::access(part.c_str(), R_OK) != 0) {
       return fail_errno("a part of the build, " + part, errno, "build everything first: dev/bench does");
     }
@@ -127,6 +133,12 @@ Result<bench::Tables> measure(const Arguments& arguments) {
   }
   if (arguments.wants("response")) {
     tables.sections.push_back(TRY(bench::response_section(arguments.setting)));
+  }
+  if (arguments.wants("memory")) {
+    tables.sections.push_back(TRY(bench::memory_section(arguments.setting)));
+  }
+  if (arguments.wants("pairs")) {
+    tables.sections.push_back(TRY(bench::pairs_section(arguments.setting)));
   }
   tables.noise = sampler.stop();
   tables.noise.longest_gap_ns = std::max(gap_before, bench::longest_gap_ns());

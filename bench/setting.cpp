@@ -24,8 +24,9 @@ bool concerns(const std::string& value, const char* what) { return value.find(wh
 
 Result<Candidate> parse_candidate(const std::string& text) {
   const auto bad = [&text] {
-    return fail(ErrorCode::usage, "'" + text + "' is not a library to measure",
-                "write NAME=LIB.so[,VAR=VALUE...]; {percent} and {bytes} stand for the limits, {dir} for a fresh directory");
+    return fail(
+        ErrorCode::usage, "'" + text + "' is not a library to measure",
+        "write NAME=LIB.so[,VAR=VALUE...]; {percent} and {bytes} stand for the limits, {dir} for a fresh directory");
   };
   std::vector<std::string> parts{""};
   for (const char c : text) {

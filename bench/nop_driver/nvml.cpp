@@ -4,8 +4,8 @@
 // busy the device is; without these answers some of them never switch their limits on.
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstring>
+#include <ctime>
 
 #include "guest/abi/nvml.hpp"
 #include "nop_driver/calls.hpp"
@@ -109,11 +109,22 @@ NOP_ANSWER nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t, u
 NOP_ANSWER nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t, unsigned* count, nvmlProcessInfo_t*) {
   return nobody(count);
 }
-// NVML's answer for a device without samples.
-NOP_ANSWER nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t, nvmlProcessUtilizationSample_t*, unsigned* count,
-                                                        unsigned long long) {
-  nobody(count);
-  return NVML_ERROR_NOT_FOUND;
+// One sample: this process has just used none of the device.
+NOP_ANSWER nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t, nvmlProcessUtilizationSample_t* samples,
+                                                        unsigned* count, unsigned long long) {
+  count_call();
+  const unsigned room = samples == nullptr ? 0 : *count;
+  *count = 1;
+  if (room == 0) return NVML_ERROR_INSUFFICIENT_SIZE;
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  samples[0] = {.pid = static_cast<unsigned>(::getpid()),
+                .timeStamp = static_cast<unsigned long long>(now.tv_sec * 1'000'000 + now.tv_nsec / 1000),
+                .smUtil = 0,
+                .memUtil = 0,
+                .encUtil = 0,
+                .decUtil = 0};
+  return NVML_SUCCESS;
 }
 
 }  // namespace headgate::abi

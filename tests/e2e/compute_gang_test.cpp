@@ -4,31 +4,30 @@
 #include <string>
 #include <vector>
 
+#include "../tenants/spin_pairs.hpp"
 #include "sim_program.hpp"
 
 namespace headgate::e2e {
 namespace {
 
 struct Pair {
-  const char* kind;
-  const char* profile;
-  const char* compute;
+  tenant::SpinPair pair;
+  unsigned percent;
 };
 
 class SpinningPairs : public testing::TestWithParam<Pair> {};
 
 TEST_P(SpinningPairs, kernels_that_wait_for_each_other_meet_at_every_limit) {
   const Directory directory;
-  Program program(
-      {HEADGATE_TENANTS "/tenant-spin", "--pair", GetParam().kind, "--rounds", "4", "--timeout-ms", "30000"},
-      {{"LD_LIBRARY_PATH", HEADGATE_SIM_LIBRARIES},
-       {"HEADGATE_SIM_DIR", directory.path() + "/node"},
-       {"HEADGATE_SIM_PROFILE", GetParam().profile},
-       {"LD_PRELOAD", HEADGATE_LIMITER},
-       {"HEADGATE_RUNTIME_DIR", directory.path() + "/run"},
-       {"HEADGATE_SHARE", "pairs"},
-       {"HEADGATE_MEM", "1GiB"},
-       {"HEADGATE_COMPUTE", GetParam().compute}});
+  Program program(tenant::spin_words(HEADGATE_TENANTS "/tenant-spin", GetParam().pair),
+                  {{"LD_LIBRARY_PATH", HEADGATE_SIM_LIBRARIES},
+                   {"HEADGATE_SIM_DIR", directory.path() + "/node"},
+                   {"HEADGATE_SIM_PROFILE", GetParam().pair.profile},
+                   {"LD_PRELOAD", HEADGATE_LIMITER},
+                   {"HEADGATE_RUNTIME_DIR", directory.path() + "/run"},
+                   {"HEADGATE_SHARE", "pairs"},
+                   {"HEADGATE_MEM", "1GiB"},
+                   {"HEADGATE_COMPUTE", std::to_string(GetParam().percent) + "%"}});
   const std::string line = program.line();
   EXPECT_EQ(program.wait(), 0) << line << program.errors();
   EXPECT_NE(line.find("\"ok\":true"), std::string::npos) << line;
@@ -36,10 +35,8 @@ TEST_P(SpinningPairs, kernels_that_wait_for_each_other_meet_at_every_limit) {
 
 std::vector<Pair> all_pairs() {
   std::vector<Pair> pairs;
-  for (const char* compute : {"5%", "25%", "50%", "95%", "100%"}) {
-    for (const char* kind : {"streams", "threads", "processes"}) pairs.push_back({kind, "tiny", compute});
-    pairs.push_back({"gpus", "l40s-x2", compute});
-  }
+  for (const unsigned percent : tenant::kSpinPercents)
+    for (const tenant::SpinPair& pair : tenant::kSpinPairs) pairs.push_back({pair, percent});
   return pairs;
 }
 

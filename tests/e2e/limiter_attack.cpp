@@ -125,6 +125,7 @@ int handle_reuse() {
   });
   cuda.cuMemRelease(object);
   std::printf("room for 400: %s, for 401: %s\n", cuda.room(400), cuda.room(401));
+  here = nullptr;
   return 0;
 }
 

@@ -4,16 +4,18 @@
 //   batches US SIZE COUNT            COUNT times SIZE kernels and a synchronise
 //   forever US THREADS BLOCKS        prints "running", launches until it is killed or stdin closes
 //   fork COUNT                       a child is forked while another thread launches
-//   churn WHAT COUNT                 WHAT: streams, contexts, primary, reset, modules
+//   churn WHAT COUNT                 WHAT: streams, contexts, primary, reset, retained, modules
 //   roads WHICH COUNT                one way to launch a kernel, or (-N) the first N ways in turn, COUNT times each
 //   clock                            the program's own events round kernels of known length
 //   answers                          what queries say while a kernel runs, and after
 //   two-contexts COUNT               the same stream handle in two contexts, in turn
 //   wrong-context COUNT              launches to a stream while another context is current
+//   stress THREADS COUNT             threads that make, use, share and destroy streams in two contexts, and fork meanwhile
 //   together COUNT                   one kernel on two GPUs at once
 //   many-streams STREAMS             more streams than anybody needs, in use one after the other, twice
 //   spinning                         a kernel spins; on a line from stdin, launches what it waits for; then some more
 //   per-thread COUNT                 threads that leave work on their own default stream and go to sleep
+#include <dirent.h>
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -64,6 +66,27 @@ void ok(const char* what, CUresult result) {
 
 void say(const char* text) {
   std::printf("%s\n", text);
+  std::fflush(stdout);
+}
+
+// How long the threads of this process were ready to run and had no processor: what the machine's load may cost the meter.
+unsigned long long stalled_ns() {
+  unsigned long long sum = 0;
+  DIR* threads = ::opendir("/proc/self/task");
+  for (dirent* one; threads != nullptr && (one = ::readdir(threads)) != nullptr;) {
+    const std::string path = std::string("/proc/self/task/") + one->d_name + "/schedstat";
+    unsigned long long ran = 0, waited = 0;
+    std::FILE* file = std::fopen(path.c_str(), "r");
+    if (file == nullptr) continue;
+    if (std::fscanf(file, "%llu %llu", &ran, &waited) == 2) sum += waited;
+    std::fclose(file);
+  }
+  if (threads != nullptr) ::closedir(threads);
+  return sum;
+}
+
+void say_launched() {
+  std::printf("launched, stalled %llu ns\n", stalled_ns());
   std::fflush(stdout);
 }
 
@@ -121,7 +144,7 @@ int busy(unsigned us, int streams, int count, const std::string& end) {
   for (CUstream& stream : all) stream = new_stream();
   for (int i = 0; i < count; ++i) launch(gpu.us, us, all[static_cast<std::size_t>(i % streams)]);
   if (end == "sync" || end == "wait") OK(cuCtxSynchronize);
-  say("launched");
+  say_launched();
   if (end == "wait") wait_for_stdin();
   return 0;
 }
@@ -140,7 +163,7 @@ int batches(unsigned us, int size, int count) {
     for (int k = 0; k < size; ++k) launch(gpu.us, us, stream);
     OK(cuStreamSynchronize, stream);
   }
-  say("launched");
+  say_launched();
   return 0;
 }
 
@@ -168,9 +191,8 @@ int forked(int count) {
     std::printf("child asks: %u\n", static_cast<unsigned>(CALL(cuDeviceGetCount)(&devices)));
     unsigned us = 200;
     void* parameters[] = {&us};
-    std::printf("child launches: %u\n",
-                static_cast<unsigned>(
-                    CALL(cuLaunchKernel)(gpu.us, 1, 1, 1, 32, 1, 1, 0, nullptr, parameters, nullptr)));
+    std::printf("child launches: %u\n", static_cast<unsigned>(CALL(cuLaunchKernel)(gpu.us, 1, 1, 1, 32, 1, 1, 0,
+                                                                                   nullptr, parameters, nullptr)));
     std::fflush(stdout);
     wait_for_stdin();
     std::exit(0);
@@ -188,7 +210,7 @@ int forked(int count) {
 int churn(const std::string& what, int count) {
   OK(cuInit, 0);
   const bool contexts = what == "contexts", primary = what == "primary" || what == "reset";
-  Gpu gpu(primary);
+  Gpu gpu(primary || what == "retained");
   const CUstream kept = contexts || primary ? nullptr : new_stream();
   for (int i = 0; i < count; ++i) {
     if (what == "streams") {
@@ -199,6 +221,11 @@ int churn(const std::string& what, int count) {
       launch(gpu.us, i % 2 == 0 ? 20 : 400, kept);
       OK(cuModuleUnload, gpu.module);
       gpu.load();
+    } else if (what == "retained") {
+      CUcontext again = nullptr;
+      OK(cuDevicePrimaryCtxRetain, &again, 0);
+      for (int k = 0; k < 3; ++k) launch(gpu.us, 20, kept);
+      OK(cuDevicePrimaryCtxRelease_v2, 0);
     } else {
       const CUstream stream = new_stream();
       for (int k = 0; k < 3; ++k) launch(gpu.us, 20, stream);
@@ -213,7 +240,7 @@ int churn(const std::string& what, int count) {
   say("churned");
   for (int i = 0; i < 400; ++i) launch(gpu.also_us, 200, kept);
   OK(cuCtxSynchronize);
-  say("launched");
+  say_launched();
   wait_for_stdin();
   return 0;
 }
@@ -258,7 +285,7 @@ int roads(int which, int count) {
     for (int k = 0; k < count; ++k) calls[i]();
   OK(cuCtxSynchronize);
   std::printf("host functions %d\n", hosted.load());
-  say("launched");
+  say_launched();
   wait_for_stdin();
   return 0;
 }
@@ -303,9 +330,8 @@ int answers() {
   CUevent event = nullptr;
   OK(cuEventCreate, &event, 0);
   const auto tell = [&](const char* when) {
-    const unsigned s = CALL(cuStreamQuery)(stream), b = CALL(cuStreamQuery)(blocking),
-                   e = CALL(cuEventQuery)(event), again = CALL(cuStreamQuery)(stream),
-                   legacy = CALL(cuStreamQuery)(nullptr);
+    const unsigned s = CALL(cuStreamQuery)(stream), b = CALL(cuStreamQuery)(blocking), e = CALL(cuEventQuery)(event),
+                   again = CALL(cuStreamQuery)(stream), legacy = CALL(cuStreamQuery)(nullptr);
     std::printf("%s: stream %u, blocking %u, event %u, stream again %u, legacy %u\n", when, s, b, e, again, legacy);
   };
   tell("fresh");
@@ -352,7 +378,7 @@ int two_contexts(int rounds) {
   OK(cuCtxSynchronize);
   OK(cuCtxSetCurrent, first.context);
   OK(cuCtxSynchronize);
-  say("launched");
+  say_launched();
   wait_for_stdin();
   return 0;
 }
@@ -363,7 +389,42 @@ int wrong_context(int count) {
   const Gpu second;
   for (int i = 0; i < count; ++i) launch(first.us, 200, stream);
   OK(cuStreamSynchronize, stream);
-  say("launched");
+  say_launched();
+  wait_for_stdin();
+  return 0;
+}
+
+int stress(int threads, int count) {
+  const Gpu first, second;
+  OK(cuCtxSetCurrent, second.context);
+  const CUstream shared = new_stream();
+  std::vector<std::thread> all;
+  for (int t = 0; t < threads; ++t)
+    all.emplace_back([&, t] {
+      OK(cuCtxSetCurrent, second.context);
+      for (int i = 0; i < count; ++i) {
+        const CUstream own = new_stream();
+        for (int k = 0; k < 4; ++k) launch(second.us, 20, own);
+        launch(second.also_us, 20, shared);
+        if ((i + t) % 3 == 0) OK(cuStreamSynchronize, own);
+        OK(cuCtxPushCurrent_v2, first.context);
+        for (int k = 0; k < 3; ++k) launch(first.us, 20, k == 0 ? stream_per_thread() : nullptr);
+        CUcontext popped = nullptr;
+        OK(cuCtxPopCurrent_v2, &popped);
+        OK(cuStreamDestroy_v2, own);
+      }
+    });
+  for (int i = 0; i < 10; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(0);
+    ::waitpid(child, nullptr, 0);
+  }
+  for (std::thread& thread : all) thread.join();
+  for (const Gpu* gpu : {&first, &second}) {
+    OK(cuCtxSetCurrent, gpu->context);
+    OK(cuCtxSynchronize);
+  }
+  say_launched();
   wait_for_stdin();
   return 0;
 }
@@ -380,7 +441,7 @@ int together(int count) {
   for (int i = 0; i < count; ++i) OK(cuLaunchCooperativeKernelMultiDevice, list, 2, 0);
   OK(cuStreamSynchronize, stream);
   OK(cuStreamSynchronize, other);
-  say("launched");
+  say_launched();
   wait_for_stdin();
   return 0;
 }
@@ -394,7 +455,7 @@ int many_streams(int count) {
       launch(gpu.us, 100, stream);
       OK(cuStreamSynchronize, stream);
     }
-  say("launched");
+  say_launched();
   wait_for_stdin();
   return 0;
 }
@@ -450,7 +511,8 @@ int main(int argc, char** argv) {
   const auto number = [&](int i) { return i < argc ? std::atoi(argv[i]) : 0; };
   if (what == "busy" && argc == 6) return busy(static_cast<unsigned>(number(2)), number(3), number(4), argv[5]);
   if (what == "batches") return batches(static_cast<unsigned>(number(2)), number(3), number(4));
-  if (what == "forever") return forever(static_cast<unsigned>(number(2)), number(3), static_cast<unsigned>(std::max(1, number(4))));
+  if (what == "forever")
+    return forever(static_cast<unsigned>(number(2)), number(3), static_cast<unsigned>(std::max(1, number(4))));
   if (what == "fork") return forked(number(2));
   if (what == "churn" && argc == 4) return churn(argv[2], number(3));
   if (what == "roads") return roads(number(2), number(3));
@@ -458,6 +520,7 @@ int main(int argc, char** argv) {
   if (what == "answers") return answers();
   if (what == "two-contexts") return two_contexts(number(2));
   if (what == "wrong-context") return wrong_context(number(2));
+  if (what == "stress") return stress(number(2), number(3));
   if (what == "together") return together(number(2));
   if (what == "many-streams") return many_streams(number(2));
   if (what == "spinning") return spinning();

@@ -72,7 +72,7 @@ class Churned : public testing::TestWithParam<Churn> {};
 INSTANTIATE_TEST_SUITE_P(Handles, Churned,
                          testing::Values(Churn{"streams", 1000, 3}, Churn{"modules", 300, 1},
                                          Churn{"contexts", 1000, 4}, Churn{"primary", 300, 4},
-                                         Churn{"reset", 300, 4}));
+                                         Churn{"retained", 300, 3}, Churn{"reset", 300, 4}));
 
 TEST_P(Churned, AreMeteredThroughoutAndNothingOfOursIsLeft) {
   const auto [what, times, launches] = GetParam();
@@ -80,7 +80,7 @@ TEST_P(Churned, AreMeteredThroughoutAndNothingOfOursIsLeft) {
   const auto program = share.start({"churn", what, std::to_string(times)});
   ASSERT_EQ(program->line(), "churned");
   const std::uint64_t throttled = share.account().throttled_ns.load();
-  ASSERT_EQ(program->line(), "launched");
+  share.expect_launched(*program);
   share.expect_metered(static_cast<std::uint64_t>(times) * static_cast<unsigned>(launches) + 400);
   share.expect_exact();
   EXPECT_GT(share.account().throttled_ns.load(), throttled) << "no longer held";
@@ -92,9 +92,10 @@ TEST_P(Churned, AreMeteredThroughoutAndNothingOfOursIsLeft) {
 TEST(TwoContexts, OfOneProcessAreBothMeteredByDefaultStreamHandlesToo) {
   ComputeShare share("50%");
   const auto program = share.start({"two-contexts", "40"});
-  ASSERT_EQ(program->line(), "launched");
+  share.expect_launched(*program);
   share.expect_metered(60 + 40 * 10);
-  share.expect_exact();
+  // Two contexts take slices of the GPU: no bracket of either is exact. One that is left out would be half.
+  EXPECT_GT(static_cast<double>(share.account().held_ns.load()), 0.8 * static_cast<double>(share.truth().busy_ns));
   program->close_stdin();
   EXPECT_EQ(program->wait(), 0);
   EXPECT_EQ(program->errors(), "");
@@ -103,7 +104,7 @@ TEST(TwoContexts, OfOneProcessAreBothMeteredByDefaultStreamHandlesToo) {
 TEST(TwoContexts, ALaunchWhileTheOtherIsCurrentIsMeteredLikeAny) {
   ComputeShare share("50%");
   const auto program = share.start({"wrong-context", "200"});
-  ASSERT_EQ(program->line(), "launched");
+  share.expect_launched(*program);
   share.expect_metered(200);
   share.expect_exact();
   program->close_stdin();
@@ -114,7 +115,7 @@ TEST(TwoContexts, ALaunchWhileTheOtherIsCurrentIsMeteredLikeAny) {
 TEST(TwoGpus, ALaunchOnBothIsMeteredAndHeldOnEach) {
   ComputeShare share("50%", "l40s-x2");
   const auto program = share.start({"together", "200"});
-  ASSERT_EQ(program->line(), "launched");
+  share.expect_launched(*program);
   for (const unsigned device : {0U, 1U}) {
     share.expect_exact(device);
     EXPECT_GT(share.account(device).held_ns.load(), 30'000'000U);
@@ -125,10 +126,27 @@ TEST(TwoGpus, ALaunchOnBothIsMeteredAndHeldOnEach) {
   EXPECT_EQ(program->errors(), "");
 }
 
+// Launches that another thread's close overtakes are in no bracket: at most one a close.
+TEST(Stress, OfThreadsStreamsContextsAndForksLosesNoLaunchAndBreaksNothing) {
+  ComputeShare share("50%");
+  const auto program = share.start({"stress", "12", "60"});
+  share.expect_launched(*program);
+  const sim::ProcessTruth truth = share.truth().processes.at(0);
+  EXPECT_EQ(truth.launches, 12U * 60 * 8);
+  const std::uint64_t metered = share.metered_launches(truth.launches * 98 / 100);
+  EXPECT_GE(metered, truth.launches * 98 / 100);
+  EXPECT_LE(metered, truth.launches);
+  EXPECT_GT(share.account().throttled_launches.load(), 0U);
+  EXPECT_EQ(share.live_slots(), 1U);
+  program->close_stdin();
+  EXPECT_EQ(program->wait(), 0);
+  EXPECT_EQ(program->errors(), "");
+}
+
 TEST(ManyStreams, AreAllHeld) {
   ComputeShare share("50%");
   const auto program = share.start({"many-streams", "700"});
-  ASSERT_EQ(program->line(), "launched");
+  share.expect_launched(*program);
   share.expect_metered(1400);
   share.expect_exact();
   program->close_stdin();

@@ -107,7 +107,9 @@ TEST_F(LiveChange, APausedShareSendsNothingUntilItIsResumed) {
 TEST_F(LiveChange, APausedShareOfLongKernelsStopsToo) {
   start("80%", "30000", "4");
   command(ledger::Command::pause);
-  const auto idle = [this] { return share_->truth().processes.at(0).launches == share_->truth().processes.at(0).kernels; };
+  const auto idle = [this] {
+    return share_->truth().processes.at(0).launches == share_->truth().processes.at(0).kernels;
+  };
   ASSERT_TRUE(comes_true(idle));
   const std::uint64_t seen = launches();
   ::usleep(300'000);

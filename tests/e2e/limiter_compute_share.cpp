@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <thread>
 #include <vector>
 
@@ -64,17 +65,19 @@ ledger::SharePages& ComputeShare::pages() {
   return pages_;
 }
 
-void ComputeShare::expect_metered(std::uint64_t launches) {
+std::uint64_t ComputeShare::metered_launches(std::uint64_t at_least) {
   const auto deadline = std::chrono::steady_clock::now() + kSettled;
   std::uint64_t sum = 0;
   do {
     sum = 0;
     for (const ledger::Slot& slot : pages().usage->slots) sum += slot.devices[0].launches.load();
-    if (sum >= launches) break;
+    if (sum >= at_least) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   } while (std::chrono::steady_clock::now() < deadline);
-  EXPECT_EQ(sum, launches);
+  return sum;
 }
+
+void ComputeShare::expect_metered(std::uint64_t launches) { EXPECT_EQ(metered_launches(launches), launches); }
 
 std::uint32_t ComputeShare::live_slots() {
   ledger::reap_dead(*pages().usage);
@@ -93,6 +96,13 @@ std::pair<double, double> ComputeShare::look() const {
   return {static_cast<double>(read->now_ns), static_cast<double>(read->devices.at(0).busy_ns)};
 }
 
+void ComputeShare::expect_launched(Program& program) {
+  const std::string line = program.line();
+  unsigned long long stalled_ns = 0;
+  ASSERT_EQ(std::sscanf(line.c_str(), "launched, stalled %llu ns", &stalled_ns), 1) << line;
+  stalled_ns_ += static_cast<double>(stalled_ns);
+}
+
 void ComputeShare::expect_exact(unsigned device) {
   double held = 0, estimated = 0, busy = 0, brackets = 0, allowed = 0;
   const auto deadline = std::chrono::steady_clock::now() + kSettled;
@@ -103,11 +113,12 @@ void ComputeShare::expect_exact(unsigned device) {
     for (const sim::ProcessTruth& process : real.processes) brackets += static_cast<double>(process.records) / 2;
     estimated = static_cast<double>(account(device).estimated_ns.load());
     held = static_cast<double>(account(device).held_ns.load());
-    allowed = std::max(0.01 * busy, 5'000 * brackets) + estimated;
+    allowed = std::max(0.01 * busy, 5'000 * brackets) + estimated + stalled_ns_;
     if (std::abs(held - busy) <= allowed) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   } while (std::chrono::steady_clock::now() < deadline);
-  EXPECT_NEAR(held, busy, allowed) << "brackets " << brackets << ", estimated " << estimated;
+  EXPECT_NEAR(held, busy, allowed) << "brackets " << brackets << ", estimated " << estimated << ", stalled "
+                                   << stalled_ns_;
 }
 
 }  // namespace headgate::e2e

@@ -27,7 +27,8 @@ class ComputeShare {
   // Mapped as its owner does; only after a program of the share has printed its first line.
   ledger::SharePages& pages();
   [[nodiscard]] ledger::ComputeAccount& account(unsigned device = 0) { return pages().usage->compute[device]; }
-  // That so many launches were metered on device 0, by processes that still have their slots; once their brackets are closed.
+  // How many launches were metered on device 0, of processes that still have their slots; waits for at least so many.
+  std::uint64_t metered_launches(std::uint64_t at_least);
   void expect_metered(std::uint64_t launches);
   std::uint32_t live_slots();  // after the dead are reaped
   [[nodiscard]] sim::DeviceTruth truth(unsigned device = 0) const;
@@ -35,14 +36,19 @@ class ComputeShare {
   // Node time, and GPU time held until then.
   [[nodiscard]] std::pair<double, double> look() const;
 
-  // That the account holds what the GPU was held: within 1 %, or 5 us a bracket where that is more, and what the account
-  // itself calls estimated. Waits for the settler of programs that still run.
+  // Reads the line with which a program says that all is launched, and for how long it had no processor.
+  void expect_launched(Program& program);
+
+  // That the account holds what the GPU was held: within 1 %, or 5 us a bracket where that is more, what the account
+  // itself calls estimated, and the time for which the programs' threads were kept from a processor: a bracket that a
+  // thread cannot close in time holds time in which the GPU had nothing to do. Waits for the settler of programs that run.
   void expect_exact(unsigned device = 0);
 
  private:
   Directory directory_;
   std::string compute_, profile_;
   ledger::SharePages pages_;
+  double stalled_ns_ = 0;
 };
 
 // Everything a program prints until it ends, line by line.

@@ -243,6 +243,7 @@ void Machine::client(Actor& actor, std::size_t index) {
   if (sim::push(*state, number(stream.handle), command) == 0) std::abort();
   ++actor.launched;
   ++counts.launches;
+  sent_ns.push_back(actor.kernel.duration_ns);
   process.meter->launched(stream, alone);
   wake_settler(actor.process);
   actor.has_kernel = false;

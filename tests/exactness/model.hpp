@@ -116,8 +116,9 @@ class Machine {
   std::int64_t step_ns = 0;               // when its turn began
   sim::StatePointer state;
   sim::Engine engine;
-  bool met = false;                // the spin of Setup::spin is over
-  std::int64_t most_ahead_ns = 0;  // the largest estimated work in flight of one process, less its newest command
+  bool met = false;                   // the spin of Setup::spin is over
+  std::vector<std::int64_t> sent_ns;  // the kernels in the order of their launches
+  std::int64_t most_ahead_ns = 0;     // the largest estimated work in flight of one process, less its newest command
   static constexpr std::int64_t kStartNs = 10'000'000'000;
   static constexpr std::int64_t kLaunchCostNs = 1'500, kRecordCostNs = 500, kQueryCostNs = 400;
 

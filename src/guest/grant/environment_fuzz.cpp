@@ -21,6 +21,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const DeviceGrant& device : reading.grant.devices) {
     if (device.ceiling_ppm > kWholePpm || device.soft_ppm > kWholePpm || device.memory.ppm > kWholePpm) std::abort();
     if (device.memory.said() && !reading.grant.asks) std::abort();
+    for (const std::uint64_t card_bytes : {std::uint64_t{1}, std::uint64_t{16} << 30, ~std::uint64_t{0}}) {
+      const Refusal refusal = check_memory(device, card_bytes);
+      if (describe(refusal, line) >= sizeof line) std::abort();
+      if (!refusal && device.memory.on(card_bytes) > card_bytes) std::abort();
+    }
   }
   if (!reading.grant.share.empty() && !is_share_name(reading.grant.share)) std::abort();
   return 0;

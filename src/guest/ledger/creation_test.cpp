@@ -1,5 +1,5 @@
-// Shares that do not come to be, or half: makers and removers killed before every step, full and read-only file systems,
-// pages removed by hand. Built from the ledger's own sources with step() switched on.
+// Shares that do not come to be, or half: makers and removers killed before every step, full and read-only file
+// systems, pages removed by hand. Built from the ledger's own sources with step() switched on.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>

@@ -52,7 +52,7 @@ struct alignas(64) DevicePolicy {
   std::atomic<std::uint32_t> priority_class;         // 0 best effort, 1 normal, 2 latency; the arbiter's
   // The arbiter's lease: a futex word (0 open, 1 shut) and its bookkeeping, kept here so that a new daemon starts fair.
   std::atomic<std::uint32_t> gate;
-  std::atomic<std::uint32_t> gate_epoch;  // moves at every change of gate, ceiling or command; the launch path's only look
+  std::atomic<std::uint32_t> gate_epoch;  // moves with gate, ceiling and command; the launch path's only look
   std::atomic<std::int64_t> virtual_time_ns;
   std::atomic<std::int64_t> debt_ns;
   std::uint8_t reserved[24];
@@ -102,7 +102,7 @@ struct alignas(64) ComputeAccount {
   std::atomic<std::int64_t> paid_until_ns;  // host time at which all work charged so far is paid for at the ceiling
   std::atomic<std::uint64_t> held_ns;       // GPU time held: the union over the share's processes
   std::atomic<std::uint64_t> estimated_ns;  // the part of held_ns that was estimated, not measured
-  std::atomic<std::uint64_t> copy_ns;       // copy engines, an account of their own
+  std::atomic<std::uint64_t> copy_ns;       // copy engines: nobody measures them yet, it stays 0
   std::atomic<std::uint64_t> throttled_ns;  // summed waiting of launching threads
   std::atomic<std::uint64_t> throttled_launches;
   std::atomic<std::uint64_t> passed_in_debt;    // launches let through by the 20 ms rule
@@ -126,7 +126,7 @@ struct alignas(64) SlotDevice {
   std::atomic<std::uint64_t> held_bytes[2];
   std::atomic<std::uint64_t> exported_bytes;  // part of held that other processes may keep alive
   std::atomic<std::uint64_t> residual_bytes;  // contexts, code, local memory: measured, not reserved
-  std::atomic<std::uint64_t> launches;
+  std::atomic<std::uint64_t> launches;        // that were metered; told when their bracket closes
   std::atomic<std::uint64_t> done;
   std::uint8_t reserved[56];
 };

@@ -109,7 +109,8 @@ PageFault map_share(int directory, const char* name, Access access, SharePages& 
   const bool owner = access == Access::owner;
   if (const PageFault bad = open_page_file(directory, "policy", owner, policy_file, policy_bytes)) return bad;
   if (const PageFault bad = open_page_file(directory, "usage", true, usage_file, usage_bytes)) return bad;
-  // Mapped only as far as the file goes, and no further than we read: a load past its end would be a SIGBUS in somebody's program.
+  // Mapped only as far as the file goes, and no further than we read: a load past its end would be a SIGBUS in
+  // somebody's program.
   if (policy_bytes < sizeof(PageHeader)) return fault(PageError::truncated, "policy", policy_bytes, sizeof(PolicyPage));
   if (usage_bytes < sizeof(PageHeader)) return fault(PageError::truncated, "usage", usage_bytes, sizeof(UsagePage));
   const std::size_t policy_mapped = std::min(policy_bytes, sizeof(PolicyPage));
@@ -165,7 +166,8 @@ PageFault remove_closed(const char* base, const char* name, std::uint64_t genera
     Descriptor directory;
     if (const PageFault bad = open_share_directory(shares.get(), name, directory))
       return bad.error == PageError::not_found ? PageFault{} : bad;
-    if (const PageFault bad = map_share(directory.get(), name, Access::tenant, now)) return bad;
+    const PageFault bad = map_share(directory.get(), name, Access::tenant, now);
+    if (bad || now.usage == nullptr) return bad;
   }
   const bool same = now.usage->generation == generation && now.usage->closing.load() == kShareClosed;
   close_pages(now);
@@ -297,7 +299,8 @@ PageFault enter_share(const char* base, const char* name, const ShareGrant* gran
 PageFault remove_if_empty(const char* base, const char* name, bool& removed) {
   removed = false;
   SharePages pages;
-  if (const PageFault bad = open_share(base, name, Access::tenant, pages)) return bad;
+  const PageFault bad = open_share(base, name, Access::tenant, pages);
+  if (bad || pages.usage == nullptr) return bad;
   return close_and_remove(base, name, pages, removed);
 }
 

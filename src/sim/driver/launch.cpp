@@ -189,9 +189,8 @@ SIM_API CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* list, 
   for (unsigned i = 0; i < devices; ++i) {
     const CUDA_LAUNCH_PARAMS& one = list[i];
     if (reinterpret_cast<std::uintptr_t>(one.hStream) <= 2) return CUDA_ERROR_INVALID_HANDLE;
-    const Shape shape{{one.gridDimX, one.gridDimY, one.gridDimZ},
-                      {one.blockDimX, one.blockDimY, one.blockDimZ},
-                      one.sharedMemBytes};
+    const Shape shape{
+        {one.gridDimX, one.gridDimY, one.gridDimZ}, {one.blockDimX, one.blockDimY, one.blockDimZ}, one.sharedMemBytes};
     SIM_TRY(cooperative(one.function, shape, one.hStream, false, one.kernelParams));
   }
   return CUDA_SUCCESS;

@@ -27,7 +27,7 @@ class ClockMap {
       reference_ns_ = gpu_ns;
       window_ns_ = gpu_ns;
     }
-    low_.add(host_ns - gpu_ns + spread(gpu_ns));
+    low_.add({host_ns - gpu_ns + spread(gpu_ns), gpu_ns});
     guess(gpu_ns);
     const std::int64_t late = host_ns - gpu_ns - offset(gpu_ns);
     if (late > best_late_ns_) {
@@ -45,7 +45,7 @@ class ClockMap {
 
   // An event that fired at gpu_ns was seen done at host_ns: the offset cannot be larger.
   void bound(std::int64_t gpu_ns, std::int64_t host_ns) {
-    high_.add(gpu_ns - host_ns + spread(gpu_ns));
+    high_.add({gpu_ns - host_ns + spread(gpu_ns), gpu_ns});
     guess(gpu_ns);
     const std::int64_t early = host_ns - gpu_ns - offset(gpu_ns);
     if (!started_ || early >= 0) return;
@@ -73,32 +73,34 @@ class ClockMap {
   // The three tightest bounds of one side, the tightest first. Each is kept as it would be at GPU time 0 had the clocks run
   // towards it as fast as they can ever since: bounds of all times compare, and old ones give way.
   struct Bounds {
-    std::int64_t best[3] = {kNoneSeen, kNoneSeen, kNoneSeen};
-    void add(std::int64_t bound) {
-      for (std::int64_t& place : best)
-        if (bound > place) std::swap(bound, place);
+    struct Bound {
+      std::int64_t ns = kNoneSeen, gpu_ns = 0;
+    };
+    Bound best[3];
+    void add(Bound bound) {
+      for (Bound& place : best)
+        if (bound.ns > place.ns) std::swap(bound, place);
     }
-    bool known() const { return best[2] != kNoneSeen; }
+    // Of three that are far apart in time the clocks may have made more than the delays.
+    bool known(std::int64_t gpu_ns) const { return best[2].ns != kNoneSeen && gpu_ns - best[2].gpu_ns < kWindowNs; }
     // Delays that come as they like lie as far from each other as the least of them is long.
-    std::int64_t gap() const { return (best[0] - best[2]) / 2; }
+    std::int64_t gap() const { return (best[0].ns - best[2].ns) / 2; }
   };
   static std::int64_t spread(std::int64_t gpu_ns) {
     return static_cast<std::int64_t>(kMostDrift * static_cast<double>(gpu_ns));
   }
 
-  // Without a line yet: between the bounds, as far from the side that is known better as that one is unsure.
+  // Without a line yet: the lower bound, as for the line, unless the upper ones say more.
   void guess(std::int64_t gpu_ns) {
-    if (points_ >= 2 || !low_.known() || !high_.known()) return;
-    const std::int64_t low = low_.best[0] - spread(gpu_ns), high = spread(gpu_ns) - high_.best[0];
+    if (points_ >= 2 || !low_.known(gpu_ns) || !high_.known(gpu_ns)) return;
+    const std::int64_t low = low_.best[0].ns - spread(gpu_ns), high = spread(gpu_ns) - high_.best[0].ns;
     if (low > high) {  // a clock was set
       low_ = high_ = {};
       return;
     }
-    const std::int64_t middle = (low + high) / 2;
     drift_ = 0;
     reference_ns_ = gpu_ns;
-    offset_ns_ = low_.gap() <= high_.gap() ? std::min(middle, low + low_.gap())
-                                           : std::max(middle, high - high_.gap() - kSubmitNs);
+    offset_ns_ = low_.gap() <= high_.gap() ? low : std::max((low + high) / 2, high - high_.gap() - kSubmitNs);
   }
 
   std::int64_t offset(std::int64_t gpu_ns) const {

@@ -132,24 +132,31 @@ StreamMeter* find_and_pass(const Launch& launch, std::int64_t est_ns, bool alone
   }
 }
 
+// A launch that cannot be measured: as the share's fail policy says. An error that the driver has itself goes before ours.
+template <typename Call>
+CUresult unmeasured(CUstream stream, const Call& call) {
+  if (session.policy->fail_policy != ledger::FailPolicy::closed) return call();
+  const CUresult own = driver.cuStreamQuery != nullptr ? driver.cuStreamQuery(stream) : CUDA_SUCCESS;
+  return own == CUDA_SUCCESS || own == CUDA_ERROR_NOT_READY ? CUDA_ERROR_NOT_PERMITTED : own;
+}
+
 template <typename Call>
 [[gnu::noinline]] CUresult slow(const Launch& launch, const Call& call) {
   const std::uint32_t epoch = metered.lane_epoch.load();
   if (capturing(launch.stream)) return call();
   StreamMeter* stream = find_stream(launch.stream);
-  if (stream == nullptr) return call();
-  if (stream->context->failed.load())
-    return session.policy->fail_policy == ledger::FailPolicy::closed ? CUDA_ERROR_NOT_PERMITTED : call();
+  if (stream == nullptr || stream->context->failed.load()) return unmeasured(launch.stream, call);
   if (metered.legacy_open_elsewhere(*stream)) close_legacy();
   const std::int64_t known_ns = metered.estimates.known_ns(launch.function);
   const std::int64_t est_ns = metered.estimates.guess_ns(launch.function);
   const bool alone = !launch.chained && (known_ns == 0 || est_ns >= kAloneNs || launch.graph);
   stream = find_and_pass(launch, est_ns, alone);
-  if (stream == nullptr) return call();
+  if (stream == nullptr) return unmeasured(launch.stream, call);
   if (stream->legacy && metered.legacy_open.exchange(1) == 0) move_lane_epoch();
   const CUresult result = call();
   meter.launched(*stream, alone);
-  if (!alone && metered.captures.load() == 0 && metered.paused_ns.load() == 0) give_lane(*stream, launch.stream, launch.function, epoch);
+  if (!alone && metered.captures.load() == 0 && metered.paused_ns.load() == 0)
+    give_lane(*stream, launch.stream, launch.function, epoch);
   if (!stream->open.load(std::memory_order_relaxed)) empty_pocket(*stream->context);
   stream->lock.unlock();
   wake_settler();
@@ -167,10 +174,13 @@ template <typename Call>
   Part parts[ledger::kMaxDevices];
   unsigned metered_parts = 0;
   for (unsigned i = 0; i < count; ++i) {
-    StreamMeter* stream = capturing(list[i].hStream) ? nullptr : find_stream(list[i].hStream);
-    if (stream == nullptr) continue;
-    if (stream->context->failed.load() && session.policy->fail_policy == ledger::FailPolicy::closed)
-      return CUDA_ERROR_NOT_PERMITTED;
+    if (capturing(list[i].hStream)) continue;
+    StreamMeter* stream = find_stream(list[i].hStream);
+    if (stream == nullptr || stream->context->failed.load()) {
+      const CUresult answer = unmeasured(list[i].hStream, [] { return CUDA_SUCCESS; });
+      if (answer != CUDA_SUCCESS) return answer;
+      continue;
+    }
     parts[metered_parts++] = {stream, {key(list[i].function), list[i].hStream}};
   }
   std::sort(parts, parts + metered_parts, [](const Part& a, const Part& b) { return a.stream < b.stream; });

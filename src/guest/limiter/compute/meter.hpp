@@ -40,7 +40,7 @@ inline constexpr std::int64_t kPromptNs = 5'000;  // a start event that fired so
 inline constexpr std::int64_t kLostProcessorNs = 50'000;  // no driver call takes a thread so long
 inline constexpr std::int64_t kStoppedNs = 5'000'000;     // nor does anybody launch so long into one bracket
 inline constexpr std::int64_t kThinTailNs = 20'000;
-inline constexpr std::int64_t kAnchorNs = 1'000'000'000;
+inline constexpr std::int64_t kAnchorNs = 4'000'000'000;
 inline constexpr std::uint32_t kProbeEvery = 8;  // thin brackets between two that hold one launch
 
 template <typename Port>
@@ -75,10 +75,10 @@ class Meter {
       context.pace->oldest_ns.store(bracket.opened_ns, std::memory_order_relaxed);
   }
 
-  // After a wait between opening and launching: the bracket begins now.
+  // After a wait between the count of a bracket's first launch and the launch itself: the bracket begins now.
   void begin_again(StreamMeter& stream) {
-    if (!stream.open.load() || !good(*stream.context, port_.record(stream.bracket.start, stream.handle), "cuEventRecord"))
-      return;
+    if (!stream.open.load() || stream.launches.load() != 1) return;
+    if (!good(*stream.context, port_.record(stream.bracket.start, stream.handle), "cuEventRecord")) return;
     stream.bracket.opened_ns = stream.last_open_ns = port_.now_ns();
   }
 
@@ -371,9 +371,8 @@ class Meter {
     const std::int64_t host_end = context.clock.host_ns(end);
     const std::int64_t launching = bracket.closed_ns - bracket.opened_ns;
     const bool tail_waited = host_end - bracket.closed_ns < kThinTailNs;
-    // A process that was stopped meanwhile, whatever the GPU was kept busy with at the end.
-    const bool stopped = launching > kStoppedNs && length > 4 * bracket.expected_ns;
-    const bool slow_host = 2 * launching > length && (stopped || (bracket.launches > 1 && tail_waited));
+    // Or stood still, whatever the GPU was kept busy with at the end.
+    const bool slow_host = 2 * launching > length && (stood_still(bracket) || (bracket.launches > 1 && tail_waited));
     const bool thin = assumed || bracket.overran || slow_host;
     settle_span(stream, bracket, context.clock.host_ns(start), length, start_event_ns, thin);
     take_anchor(context, bracket);
@@ -437,6 +436,12 @@ class Meter {
     return now_ns < last_ns ? last_ns : kNothingOpen;
   }
 
+  // The process was stopped between its first launch and its last: nobody knows when the GPU was idle.
+  static bool stood_still(const Bracket& bracket) {
+    const std::int64_t launching = bracket.closed_ns - bracket.opened_ns;
+    return launching > kStoppedNs && launching > 4 * bracket.expected_ns;
+  }
+
   static void settled_one(StreamMeter& stream) {
     if (stream.unsettled.fetch_sub(1, std::memory_order_relaxed) == 1)
       stream.context->pace->busy_streams.fetch_sub(1, std::memory_order_relaxed);
@@ -448,8 +453,7 @@ class Meter {
       context.account->estimated_ns.fetch_add(static_cast<std::uint64_t>(fresh), std::memory_order_relaxed);
   }
 
-  // Times are counted from an event about 1 s old: ElapsedTime answers a float of milliseconds, in steps of 0.06 us up to
-  // there and 0.5 us at 8 s, and what intervals of two processes overlap by rounding is charged to neither.
+  // Times are counted from an event at most 4 s old: ElapsedTime answers a float of milliseconds.
   void take_anchor(ContextMeter& context, Bracket& bracket) {
     give_event(context, bracket.end);
     std::int64_t at = 0;
@@ -470,7 +474,7 @@ class Meter {
   // A command that outruns its estimate is charged while it runs.
   void charge_running(StreamMeter& stream, Bracket& bracket, std::int64_t now_ns) {
     ContextMeter& context = *stream.context;
-    if (bracket.overran) return;
+    if (bracket.overran || stood_still(bracket)) return;
     const std::int64_t settled_to = now_ns - kLookNs;
     // Where the estimate says little, what runs on must not look like time in which the next may start.
     const std::int64_t step_ns = uneven(bracket) ? 2 * kLookNs : kQuantumNs;

@@ -62,7 +62,13 @@ ContextMeter* context_meter(abi::CUcontext handle, std::uint32_t device = kNoDev
     if (context.handle == handle) return &context;
     if (context.handle == nullptr && free == nullptr) free = &context;
   }
-  if (free == nullptr) return nullptr;
+  if (free == nullptr) {
+    if (!metered.too_many.exchange(true))
+      log_line(LogLevel::error,
+               "more than %u contexts at once: the GPU time of those beyond is neither metered nor limited",
+               kMostContexts);
+    return nullptr;
+  }
   if (device == kNoDevice) {
     const CurrentContext as(handle);
     abi::CUdevice ordinal = 0;
@@ -119,7 +125,8 @@ StreamMeter* add_stream(abi::CUstream handle, unsigned long long id, ContextMete
     stream.head.store(stream.tail.load());
     if (metered.stream_limit.load() <= i) metered.stream_limit.store(i + 1);
     stream.used.store(true, std::memory_order_release);
-    metered.epoch.fetch_add(1, std::memory_order_release);  // nobody remembers what was here, nor that this one is unknown
+    // Nobody remembers what was here, nor that this one is unknown.
+    metered.epoch.fetch_add(1, std::memory_order_release);
     stream.lock.unlock();
     return &stream;
   }
@@ -144,7 +151,14 @@ StreamMeter* look_up(abi::CUstream handle, bool add) {
     if (found == nullptr && context != nullptr && add) found = add_stream(handle, id, *context);
     metered.table_lock.unlock();
     // All places at work: one is free as soon as something is settled.
-    if (found != nullptr || context == nullptr || !add || port.now_ns() >= until_ns) return found;
+    if (found != nullptr || context == nullptr || !add) return found;
+    if (port.now_ns() >= until_ns) {
+      static std::atomic<bool> said{false};
+      if (!said.exchange(true))
+        log_line(LogLevel::error, "more than %u streams at work at once: launches on further ones %s", kMostStreams,
+                 unmeasured_fate());
+      return nullptr;
+    }
     wake_settler();
     pause_thread();
   }
@@ -174,6 +188,11 @@ bool concerned() {
     }
   }
   return metered.limited.load(std::memory_order_relaxed);
+}
+
+const char* unmeasured_fate() {
+  return session.policy->fail_policy == ledger::FailPolicy::closed ? "are refused from now on"
+                                                                   : "run unlimited from now on";
 }
 
 void move_lane_epoch() { metered.lane_epoch.fetch_add(1); }

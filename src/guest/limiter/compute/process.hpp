@@ -82,11 +82,12 @@ struct Metered {
   std::array<ContextMeter, kMostContexts> contexts;
   std::array<StreamMeter, kMostStreams> streams;
   std::array<Lane, kMostStreams> lanes;  // of the stream with the same index
+  std::atomic<bool> too_many{false};     // contexts; said once
   std::atomic<std::uint32_t> stream_limit{0};
   std::atomic<std::uint32_t> contexts_seen{0};  // alive: with one, there is no doubt whose a default stream's handle is
-  ShortLock table_lock;                // contexts and streams come and go
-  ShortLock settler_lock;              // held while the settler asks the driver
-  std::atomic<std::uint32_t> work{0};  // futex: moves when there is something to settle
+  ShortLock table_lock;                         // contexts and streams come and go
+  ShortLock settler_lock;                       // held while the settler asks the driver
+  std::atomic<std::uint32_t> work{0};           // futex: moves when there is something to settle
   std::atomic<bool> settler_idle{false};
   std::atomic<std::uint32_t> settler{0};  // 0 none, 1 starting or running, 2 to stop, 3 stopped
 };
@@ -120,6 +121,9 @@ void empty_pocket(ContextMeter& context);
 void move_lane_epoch();
 // Before a thread waits: ends what it would leave open on other streams of the context.
 void close_others(const StreamMeter& stream);
+
+// What the share's fail policy does with launches that cannot be measured, in words.
+const char* unmeasured_fate();
 
 // Whether this launch or call concerns the meter at all. A few loads; looks at the policy again when it has changed.
 bool concerned();

@@ -55,10 +55,8 @@ void DriverPort::enter(ContextMeter& context) {
 
 void DriverPort::failed(ContextMeter& context, abi::CUresult result, const char* call) {
   log_line(LogLevel::error,
-           "%s answered %u: GPU time of this context is no longer measured (device %u of the share); %s", call,
-           static_cast<unsigned>(result), context.device,
-           session.policy->fail_policy == ledger::FailPolicy::open ? "its launches run unlimited from now on"
-                                                                   : "its launches are refused from now on");
+           "%s answered %u: GPU time of this context is no longer measured (device %u of the share); its launches %s",
+           call, static_cast<unsigned>(result), context.device, unmeasured_fate());
 }
 
 std::uint32_t DriverPort::ceiling_ppm(const ContextMeter& context) {

@@ -1,0 +1,230 @@
+// The meter alone, on a GPU of one line a stream: what it does with its events, with streams that end, and with a host
+// that stands still.
+#include "guest/limiter/compute/meter.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+namespace headgate::limiter {
+namespace {
+
+constexpr std::int64_t kUs = 1'000, kMs = 1'000'000;
+
+struct OneLinePort {
+  std::int64_t clock_ns = 1'000 * kMs;
+  std::uintptr_t made = 0;
+  std::map<abi::CUevent, std::int64_t> fired_ns;  // of those that are alive
+  std::map<abi::CUstream, std::int64_t> busy_until_ns;
+  int failures = 0;
+
+  void run(abi::CUstream stream, std::int64_t length_ns) {
+    std::int64_t& until = busy_until_ns[stream];
+    until = std::max(until, clock_ns) + length_ns;
+  }
+  std::int64_t now_ns() { return clock_ns; }
+  abi::CUresult create(abi::CUevent* event) {
+    *event = reinterpret_cast<abi::CUevent>(++made * 16);
+    fired_ns[*event] = 0;
+    return abi::CUDA_SUCCESS;
+  }
+  void destroy(abi::CUevent event) { EXPECT_EQ(fired_ns.erase(event), 1U) << "destroyed twice"; }
+  abi::CUresult record(abi::CUevent event, abi::CUstream stream) {
+    EXPECT_TRUE(fired_ns.contains(event)) << "recorded after its end";
+    fired_ns[event] = std::max(busy_until_ns[stream], clock_ns);
+    return abi::CUDA_SUCCESS;
+  }
+  abi::CUresult query(abi::CUevent event) {
+    EXPECT_TRUE(fired_ns.contains(event)) << "asked after its end";
+    return fired_ns[event] <= clock_ns ? abi::CUDA_SUCCESS : abi::CUDA_ERROR_NOT_READY;
+  }
+  abi::CUresult elapsed(float* ms, abi::CUevent start, abi::CUevent end) {
+    *ms = static_cast<float>(static_cast<double>(fired_ns.at(end) - fired_ns.at(start)) * 1e-6);
+    return abi::CUDA_SUCCESS;
+  }
+  abi::CUresult idle(abi::CUstream stream, ContextMeter&) {
+    return busy_until_ns[stream] <= clock_ns ? abi::CUDA_SUCCESS : abi::CUDA_ERROR_NOT_READY;
+  }
+  void enter(ContextMeter&) {}
+  void failed(ContextMeter&, abi::CUresult, const char*) { ++failures; }
+  std::uint32_t ceiling_ppm(const ContextMeter&) { return ledger::kWholeGpu; }
+};
+
+class MeterAlone : public testing::Test {
+ protected:
+  explicit MeterAlone(std::size_t count = 1) : streams(count) {
+    context->handle = reinterpret_cast<abi::CUcontext>(16);
+    context->account = account.get();
+    context->pace = &pace;
+    context->launches = &launches;
+    for (std::size_t i = 0; i < count; ++i) {
+      streams[i].handle = reinterpret_cast<abi::CUstream>((i + 1) * 16);
+      streams[i].id = i + 1;
+      streams[i].context = context.get();
+      streams[i].used = true;
+    }
+    estimates->learn(kKernel, 20 * kUs);
+  }
+  // One launch of a kernel that is known to take 20 us and takes `length_ns`; it is paid for.
+  void launch(StreamMeter& stream, std::int64_t length_ns, bool alone = false) {
+    pace.credit_ns += 20 * kUs;
+    ASSERT_EQ(meter.pass(stream, kKernel, 20 * kUs, alone, false, port.clock_ns), 0);
+    port.clock_ns += 1 * kUs;
+    port.run(stream.handle, length_ns);
+    meter.launched(stream, alone);
+  }
+  // Until nothing is open or unsettled, or `most_ns` have passed.
+  void settle(std::int64_t most_ns = 1'000 * kMs) {
+    const std::int64_t until_ns = port.clock_ns + most_ns;
+    while (port.clock_ns < until_ns) {
+      const std::int64_t next = meter.settle(streams, port.clock_ns, nullptr);
+      if (next == kNothingOpen) return;
+      port.clock_ns = std::max(port.clock_ns + 10 * kUs, std::min(next, port.clock_ns + 500 * kUs));
+    }
+  }
+  std::size_t kept() const { return context->pooled + (context->anchor != nullptr ? 1 : 0); }
+  std::int64_t held() const { return static_cast<std::int64_t>(account->held_ns.load()); }
+  std::int64_t estimated() const { return static_cast<std::int64_t>(account->estimated_ns.load()); }
+  void expect_nothing_left() const {
+    EXPECT_EQ(pace.open.load(), 0);
+    EXPECT_EQ(pace.busy_streams.load(), 0);
+    EXPECT_EQ(pace.credit_ns.load(), 0);
+    EXPECT_EQ(port.fired_ns.size(), kept()) << "events that nobody has";
+    EXPECT_EQ(port.failures, 0);
+  }
+
+  static constexpr std::uint64_t kKernel = 7;
+  OneLinePort port;
+  std::unique_ptr<Estimates> estimates = std::make_unique<Estimates>();
+  std::unique_ptr<ledger::ComputeAccount> account = std::make_unique<ledger::ComputeAccount>();
+  std::unique_ptr<ContextMeter> context = std::make_unique<ContextMeter>();
+  std::atomic<std::uint64_t> launches{0};
+  Pace pace;
+  std::vector<StreamMeter> streams;
+  Meter<OneLinePort> meter{port, *estimates};
+};
+class MeterOfManyStreams : public MeterAlone {
+ protected:
+  MeterOfManyStreams() : MeterAlone(64) {}
+};
+
+TEST_F(MeterOfManyStreams, EventsThatFindThePoolFullGoBackToTheDriver) {
+  for (int round = 0; round < static_cast<int>(StreamMeter::kClosed); ++round)
+    for (StreamMeter& stream : streams) {
+      port.clock_ns += 50 * kUs;
+      launch(stream, 20 * kUs, true);
+    }
+  ASSERT_GT(port.fired_ns.size(), ContextMeter::kPool);
+  settle();
+  EXPECT_EQ(context->pooled, ContextMeter::kPool);
+  expect_nothing_left();
+  EXPECT_EQ(launches.load(), StreamMeter::kClosed * streams.size());
+}
+
+TEST_F(MeterAlone, AnEventThatFindsThePoolLockedGoesBackToTheDriver) {
+  launch(streams[0], 20 * kUs, true);
+  context->pool_lock.try_lock();
+  settle();
+  context->pool_lock.unlock();
+  expect_nothing_left();
+}
+
+TEST_F(MeterAlone, AContextThatEndsTakesItsEventsAlong) {
+  for (int i = 0; i < 5; ++i) launch(streams[0], 20 * kUs, true);
+  launch(streams[0], 20 * kUs);
+  meter.forget(streams[0], kNothingOpen);
+  meter.forget_events(*context);
+  EXPECT_EQ(held(), 6 * 20 * kUs);
+  EXPECT_EQ(estimated(), held());
+  EXPECT_TRUE(port.fired_ns.empty());
+  expect_nothing_left();
+}
+
+TEST_F(MeterAlone, AProcessThatEndsPaysForWhatHasRunAndNotForTheRest) {
+  launch(streams[0], 20 * kUs, true);
+  port.clock_ns += 100 * kUs;
+  for (int i = 0; i < 4; ++i) launch(streams[0], 20 * kUs, true);
+  port.clock_ns += 30 * kUs;  // the first of the four is over, the next half
+  meter.settle_last(streams[0], port.clock_ns);
+  EXPECT_NEAR(static_cast<double>(held()), 52'000, 5'000);
+  EXPECT_GT(held(), estimated());
+  EXPECT_EQ(pace.open.load(), 0);
+  EXPECT_EQ(pace.busy_streams.load(), 0);
+}
+
+// The settler has stood still so long that there is no room for another bracket.
+TEST_F(MeterAlone, ABracketThatFindsNoRoomEndsWhereItWasClosed) {
+  StreamMeter& stream = streams[0];
+  for (std::uint32_t i = 0; i < StreamMeter::kClosed; ++i) launch(stream, 20 * kUs, true);
+  launch(stream, 20 * kUs);
+  meter.close(stream);  // a synchronise
+  EXPECT_TRUE(stream.open.load());
+  port.clock_ns += 400 * kMs;
+  settle();
+  launch(stream, 20 * kUs, true);
+  settle();
+  EXPECT_NEAR(static_cast<double>(held()), (StreamMeter::kClosed + 2) * 20'000.0, 20'000);
+  expect_nothing_left();
+}
+
+TEST_F(MeterAlone, ABracketThatWentOnOverAWaitIsChargedItsKernelsAndNotTheWait) {
+  StreamMeter& stream = streams[0];
+  for (std::uint32_t i = 0; i < StreamMeter::kClosed; ++i) launch(stream, 20 * kUs, true);
+  for (int i = 0; i < 3; ++i) {
+    launch(stream, 20 * kUs);
+    meter.close(stream);
+    port.clock_ns += 50 * kMs;
+  }
+  settle();
+  EXPECT_NEAR(static_cast<double>(held()), (StreamMeter::kClosed + 3) * 20'000.0, 20'000);
+  expect_nothing_left();
+}
+
+TEST_F(MeterAlone, AStoppedProcessDoesNotPayForTheTimeItStood) {
+  launch(streams[0], 20 * kUs);
+  port.clock_ns += 1'000 * kMs;
+  launch(streams[0], 20 * kUs);
+  // Others' work is before it, so that its end is not waited for.
+  port.run(streams[0].handle, 2 * kMs);
+  meter.close(streams[0]);
+  settle();
+  EXPECT_LE(held(), 100 * kUs);
+  expect_nothing_left();
+}
+
+TEST_F(MeterAlone, AThreadThatLostItsProcessorBesideALaunchPaysForTheKernel) {
+  for (const bool before : {true, false}) {
+    const std::int64_t paid = held();
+    StreamMeter& stream = streams[0];
+    pace.credit_ns += 20 * kUs;
+    ASSERT_EQ(meter.pass(stream, kKernel, 20 * kUs, true, false, port.clock_ns), 0);
+    if (before) port.clock_ns += 3 * kMs;
+    port.run(stream.handle, 20 * kUs);
+    if (!before) port.clock_ns += 3 * kMs;
+    meter.launched(stream, true);
+    settle();
+    EXPECT_NEAR(static_cast<double>(held() - paid), 20'000, 1'000) << (before ? "before" : "after");
+    EXPECT_EQ(estimates->known_ns(kKernel), 20 * kUs) << "learned from a guess";
+    port.clock_ns += 50 * kMs;
+  }
+  expect_nothing_left();
+}
+
+TEST_F(MeterAlone, AStreamThatWasDestroyedIsAskedNothingAndItsPlaceIsFreeInTheEnd) {
+  StreamMeter& stream = streams[0];
+  for (std::uint32_t i = 0; i < StreamMeter::kClosed; ++i) launch(stream, 20 * kUs, true);
+  launch(stream, 20 * kUs);
+  meter.close(stream);
+  stream.handle = nullptr;
+  stream.id = kGoneStream;
+  settle();
+  EXPECT_FALSE(stream.open.load());
+  EXPECT_FALSE(port.busy_until_ns.contains(nullptr)) << "asked the default stream";
+  expect_nothing_left();
+}
+
+}  // namespace
+}  // namespace headgate::limiter
