@@ -70,8 +70,8 @@ Result<Section> memory_section(const Setting& setting) {
   const auto none = [](double value) { return value == 0; };
   const Wanted all[] = {
       {"16 processes x 8 threads, " + rounds + " rounds: bytes over", "0", "crowd.over_bytes", none, "%.0f"},
-      {"  usable part of the limit", "99.9 %", "crowd.usable", [](double part) { return part >= 0.999; }, "%.2f %%",
-       100},
+      {"  usable part of the limit, filled by all at once", "99.9 %", "crowd.usable",
+       [](double part) { return part >= 0.999; }, "%.2f %%", 100},
       {"  a round, all at once", "", "crowd.round_ns", nullptr, "%.0f ns"},
       {"two racers, " + duel_rounds + " rounds: both got what is there once", "0", "duel.both_won", none, "%.0f"},
       {"  both were refused", "0", "duel.both_lost", none, "%.0f"},

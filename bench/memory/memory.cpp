@@ -60,6 +60,9 @@ class Allocations {
     note(ready_.driver.cuMemFree(mine_.back()));
     mine_.pop_back();
   }
+  void give_all() {
+    while (!mine_.empty()) give(0);
+  }
   [[nodiscard]] bool failed() const { return failed_; }
 
  private:
@@ -72,7 +75,9 @@ class Allocations {
 
 struct Shared {
   ledger::Crowd crowd;
-  std::atomic<std::uint32_t> ready;  // threads that may begin
+  std::atomic<std::uint32_t> ready;   // threads that may begin
+  std::atomic<std::uint32_t> filled;  // threads that found not a byte more
+  std::atomic<std::uint64_t> rest;    // what these hold then, together
 };
 
 // A child that does not outlive the bench.
@@ -96,6 +101,11 @@ pid_t fork_child() {
       shared.ready.fetch_add(1);
       while (shared.ready.load() < everyone) ::sched_yield();
       ledger::join_crowd(mine, shared.crowd, process * 100 + static_cast<std::uint64_t>(i), rounds, limit);
+      // In the end all fill the limit at once; nobody gives back before nobody finds a byte more.
+      shared.rest.fetch_add(ledger::take_the_rest(mine));
+      shared.filled.fetch_add(1);
+      while (shared.filled.load() < everyone) ::sched_yield();
+      mine.give_all();
       if (mine.failed()) failed = true;
     });
   }
@@ -127,7 +137,7 @@ Result<Done> run_crowd(int processes, int threads, int rounds, std::uint64_t lim
   const std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - before;
   const std::uint64_t most = crowd.most;
   std::printf("{\"over_bytes\":%lu,\"usable\":%.6f,\"rounds\":%lu,\"round_ns\":%.1f}\n",
-              most > limit ? most - limit : 0, static_cast<double>(most) / static_cast<double>(limit),
+              most > limit ? most - limit : 0, static_cast<double>(shared->rest) / static_cast<double>(limit),
               crowd.rounds.load(), elapsed.count() / static_cast<double>(crowd.rounds));
   return Done{};
 }

@@ -39,7 +39,7 @@ Function* found(void* handle, const char* name) {
 struct Cuda {
   void* handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   // clang-format off
-#define USE(name) name##_t* name = found<name##_t>(handle, #name);
+#define USE(name) name##_t* name = found<name##_t>(handle, #name);  // NOLINT(bugprone-macro-parentheses): a name declared
   USE(cuInit)
   USE(cuCtxCreate_v2)
   USE(cuCtxDestroy_v2)

@@ -71,7 +71,9 @@ Reservation apply(UsagePage& page, std::uint32_t device, std::uint32_t slot, std
 Reservation take(UsagePage& page, std::uint32_t device, SlotRef ref, std::uint64_t bytes, std::uint64_t limit) {
   if (device >= kMaxDevices) return {false, 0};
   const std::uint64_t used = used_bytes(page, device);
-  if (!fits(used, bytes, limit) || bytes > static_cast<std::uint64_t>(INT64_MAX)) return {false, used};
+  // Operations move signed counts: nobody may come to hold more than one can give back. No GPU has 8 EiB.
+  limit = std::min<std::uint64_t>(limit, INT64_MAX);
+  if (!fits(used, bytes, limit)) return {false, used};
   const ProcessLock lock(device);
   if (!is_ours(page, ref)) return {false, used};
   return apply(page, device, ref.slot, static_cast<std::int64_t>(bytes), limit);

@@ -78,6 +78,15 @@ void join_crowd(Account& account, Crowd& crowd, std::uint64_t seed, int rounds, 
   while (!mine.empty()) give_latest();
 }
 
+// Takes what is left, down to the last byte, and keeps it.
+template <class Account>
+std::uint64_t take_the_rest(Account& account) {
+  std::uint64_t taken = 0;
+  for (std::uint64_t bytes = 4 << 20; bytes > 0; bytes /= 2)
+    while (account.take(bytes).given) taken += bytes;
+  return taken;
+}
+
 struct Duel {
   std::atomic<std::uint32_t> arrived, asked, wins;
 };

@@ -12,7 +12,7 @@
 namespace headgate::ledger {
 namespace {
 
-constexpr std::uint64_t kMostAtOnce = ~0ull >> 1;  // one operation moves a signed 64-bit count of bytes
+constexpr std::uint64_t kMostAtOnce = ~0ull >> 1;  // operations move signed 64-bit counts: nobody holds more
 
 constexpr std::uint32_t kDevices = 2;
 constexpr std::uint32_t kProcesses = 5;
@@ -94,7 +94,8 @@ void take_step(const Step& step, UsagePage& page, Model& model, std::array<SlotR
       break;
     }
     case 1: {
-      const bool fits = used <= step.limit && step.bytes <= step.limit - used && step.bytes < 1ull << 63;
+      const std::uint64_t limit = std::min(step.limit, kMostAtOnce);
+      const bool fits = used <= limit && step.bytes <= limit - used;
       const Reservation got = reserve(page, step.device, seat, step.bytes, step.limit);
       RC_ASSERT(got.ok == (live && fits));
       if (got.ok) held += step.bytes;
@@ -110,8 +111,9 @@ void take_step(const Step& step, UsagePage& page, Model& model, std::array<SlotR
     }
     case 3: {
       const std::uint64_t bytes = step.bytes % 2000;
-      RC_ASSERT(charge(page, step.device, seat, bytes) == live);
-      if (live) held += bytes;
+      const bool fits = bytes <= kMostAtOnce - used;
+      RC_ASSERT(charge(page, step.device, seat, bytes) == (live && fits));
+      if (live && fits) held += bytes;
       break;
     }
     case 4:

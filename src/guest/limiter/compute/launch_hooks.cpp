@@ -222,61 +222,67 @@ bool carries_pdl(const CUlaunchConfig* config) {
 
 }  // namespace
 
-#define HEADGATE_LAUNCH(name, launch, ...)                                                                       \
-  {                                                                                                              \
-    return governed(launch, [&]() __attribute__((always_inline)) { return forward(driver.name, __VA_ARGS__); }); \
-  }
+#define HEADGATE_GOVERNED(name, launch, ...) \
+  governed(launch, [&]() __attribute__((always_inline)) { return forward(driver.name, __VA_ARGS__); })
 
 HEADGATE_HOOK CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                                      unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra)
-    HEADGATE_LAUNCH(cuLaunchKernel, (Launch{key(f), stream}), f, gx, gy, gz, bx, by, bz, shared, stream, parameters,
-                    extra)
+                                      unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra) {
+  return HEADGATE_GOVERNED(cuLaunchKernel, (Launch{key(f), stream}), f, gx, gy, gz, bx, by, bz, shared, stream,
+                           parameters, extra);
+}
 
-        HEADGATE_HOOK CUresult
-    cuLaunchKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                        unsigned shared, CUstream stream, void** parameters, void** extra)
-        HEADGATE_LAUNCH(cuLaunchKernel_ptsz, (Launch{key(f), per_thread(stream)}), f, gx, gy, gz, bx, by, bz, shared,
-                        stream, parameters, extra)
+HEADGATE_HOOK CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                           unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                                           void** parameters, void** extra) {
+  return HEADGATE_GOVERNED(cuLaunchKernel_ptsz, (Launch{key(f), per_thread(stream)}), f, gx, gy, gz, bx, by, bz, shared,
+                           stream, parameters, extra);
+}
 
-            HEADGATE_HOOK CUresult
-    cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** parameters, void** extra)
-        HEADGATE_LAUNCH(cuLaunchKernelEx,
-                        (Launch{key(f), config != nullptr ? config->hStream : nullptr, carries_pdl(config)}), config, f,
-                        parameters, extra)
+HEADGATE_HOOK CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** parameters, void** extra) {
+  return HEADGATE_GOVERNED(cuLaunchKernelEx,
+                           (Launch{key(f), config != nullptr ? config->hStream : nullptr, carries_pdl(config)}), config,
+                           f, parameters, extra);
+}
 
-            HEADGATE_HOOK CUresult
-    cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void** parameters, void** extra)
-        HEADGATE_LAUNCH(cuLaunchKernelEx_ptsz,
-                        (Launch{key(f), per_thread(config != nullptr ? config->hStream : nullptr),
-                                carries_pdl(config)}),
-                        config, f, parameters, extra)
+HEADGATE_HOOK CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void** parameters,
+                                             void** extra) {
+  return HEADGATE_GOVERNED(
+      cuLaunchKernelEx_ptsz,
+      (Launch{key(f), per_thread(config != nullptr ? config->hStream : nullptr), carries_pdl(config)}), config, f,
+      parameters, extra);
+}
 
-            HEADGATE_HOOK CUresult
-    cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                              unsigned bz, unsigned shared, CUstream stream, void** parameters)
-        HEADGATE_LAUNCH(cuLaunchCooperativeKernel, (Launch{key(f), stream}), f, gx, gy, gz, bx, by, bz, shared, stream,
-                        parameters)
+HEADGATE_HOOK CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                                 unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                                                 void** parameters) {
+  return HEADGATE_GOVERNED(cuLaunchCooperativeKernel, (Launch{key(f), stream}), f, gx, gy, gz, bx, by, bz, shared,
+                           stream, parameters);
+}
 
-            HEADGATE_HOOK CUresult
-    cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                                   unsigned bz, unsigned shared, CUstream stream, void** parameters)
-        HEADGATE_LAUNCH(cuLaunchCooperativeKernel_ptsz, (Launch{key(f), per_thread(stream)}), f, gx, gy, gz, bx, by, bz,
-                        shared, stream, parameters)
+HEADGATE_HOOK CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                                      unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                                                      void** parameters) {
+  return HEADGATE_GOVERNED(cuLaunchCooperativeKernel_ptsz, (Launch{key(f), per_thread(stream)}), f, gx, gy, gz, bx, by,
+                           bz, shared, stream, parameters);
+}
 
-            HEADGATE_HOOK CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream)
-                HEADGATE_LAUNCH(cuGraphLaunch, (Launch{key(graph), stream, false, true}), graph, stream)
+HEADGATE_HOOK CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
+  return HEADGATE_GOVERNED(cuGraphLaunch, (Launch{key(graph), stream, false, true}), graph, stream);
+}
 
-                    HEADGATE_HOOK CUresult
-    cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream)
-        HEADGATE_LAUNCH(cuGraphLaunch_ptsz, (Launch{key(graph), per_thread(stream), false, true}), graph, stream)
+HEADGATE_HOOK CUresult cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream) {
+  return HEADGATE_GOVERNED(cuGraphLaunch_ptsz, (Launch{key(graph), per_thread(stream), false, true}), graph, stream);
+}
 
-            HEADGATE_HOOK CUresult cuLaunch(CUfunction f) HEADGATE_LAUNCH(cuLaunch, (Launch{key(f), nullptr}), f)
+HEADGATE_HOOK CUresult cuLaunch(CUfunction f) { return HEADGATE_GOVERNED(cuLaunch, (Launch{key(f), nullptr}), f); }
 
-                HEADGATE_HOOK CUresult cuLaunchGrid(CUfunction f, int width, int height)
-                    HEADGATE_LAUNCH(cuLaunchGrid, (Launch{key(f), nullptr}), f, width, height)
+HEADGATE_HOOK CUresult cuLaunchGrid(CUfunction f, int width, int height) {
+  return HEADGATE_GOVERNED(cuLaunchGrid, (Launch{key(f), nullptr}), f, width, height);
+}
 
-                        HEADGATE_HOOK CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream stream)
-                            HEADGATE_LAUNCH(cuLaunchGridAsync, (Launch{key(f), stream}), f, width, height, stream)
+HEADGATE_HOOK CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream stream) {
+  return HEADGATE_GOVERNED(cuLaunchGridAsync, (Launch{key(f), stream}), f, width, height, stream);
+}
 
 HEADGATE_HOOK CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* list, unsigned count, unsigned flags) {
   const auto call = [&] { return forward(driver.cuLaunchCooperativeKernelMultiDevice, list, count, flags); };
