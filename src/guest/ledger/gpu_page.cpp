@@ -205,7 +205,7 @@ PageFault make_gpu_page(int directory, const char* uuid) {
   if (!bad) {
     PageHeader header{kGpuMagic, kVersion, sizeof(GpuPage)};
     char name[kUuidBytes] = {};
-    std::memcpy(name, uuid, std::strlen(uuid));
+    std::memcpy(name, uuid, std::strlen(uuid) + 1);
     const bool written = ::pwrite(file.get(), &header, sizeof header, 0) == sizeof header &&
                          ::pwrite(file.get(), name, sizeof name, offsetof(GpuPage, uuid)) == sizeof name;
     if (!written || (::linkat(directory, scratch, directory, uuid, 0) != 0 && errno != EEXIST))

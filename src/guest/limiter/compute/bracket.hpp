@@ -62,6 +62,7 @@ struct ContextMeter {
   std::int64_t gpu_base_ns = 0;
   // The settler's: what other shares had of the time that this context was charged for. No page: not looked at.
   ledger::Seat seat;
+  bool seat_sought = false;
   std::int64_t marked_until_ns = 0;  // 0: all of it has been looked at
   std::int64_t looked_back_ns = 0;
   static constexpr std::uint32_t kPool = 512;

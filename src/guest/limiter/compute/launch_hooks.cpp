@@ -202,13 +202,18 @@ template <typename Call>
   return result;
 }
 
-// No lock, system call, clock, query, allocation or atomic read-modify-write while the lane has credit.
-template <typename Call>
-inline CUresult governed(const Launch& launch, const Call& call) {
-  if (lane_passes(launch.stream, launch.function)) [[likely]]
-    return call();
-  if (!concerned()) return call();
-  return slow(launch, call);
+// With everything by value: nothing of the way below may need its arguments in memory.
+template <typename Function, typename... Arguments>
+[[gnu::noinline, gnu::cold]] CUresult gated(Function* const& real, Launch launch, Arguments... arguments) {
+  const auto call = [&] { return forward(real, arguments...); };
+  return concerned() ? slow(launch, call) : call();
+}
+
+// No lock, system call, clock, query, allocation or atomic read-modify-write while the lane has credit. A hook then ends in a
+// jump with its own parameters, which the compiler leaves where the program put them.
+template <typename Function>
+[[gnu::always_inline]] inline bool passes(Function* const& real, CUstream stream, std::uint64_t function) {
+  return __atomic_load_n(&real, __ATOMIC_ACQUIRE) != nullptr && (lane_passes(stream, function) || unconcerned());
 }
 
 bool carries_pdl(const CUlaunchConfig* config) {
@@ -222,66 +227,87 @@ bool carries_pdl(const CUlaunchConfig* config) {
 
 }  // namespace
 
-#define HEADGATE_GOVERNED(name, launch, ...) \
-  governed(launch, [&]() __attribute__((always_inline)) { return forward(driver.name, __VA_ARGS__); })
-
 HEADGATE_HOOK CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                                       unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra) {
-  return HEADGATE_GOVERNED(cuLaunchKernel, (Launch{key(f), stream}), f, gx, gy, gz, bx, by, bz, shared, stream,
-                           parameters, extra);
+  if (passes(driver.cuLaunchKernel, stream, key(f))) [[likely]]
+    return driver.cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra);
+  return gated(driver.cuLaunchKernel, Launch{key(f), stream}, f, gx, gy, gz, bx, by, bz, shared, stream, parameters,
+               extra);
 }
 
 HEADGATE_HOOK CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                                            unsigned by, unsigned bz, unsigned shared, CUstream stream,
                                            void** parameters, void** extra) {
-  return HEADGATE_GOVERNED(cuLaunchKernel_ptsz, (Launch{key(f), per_thread(stream)}), f, gx, gy, gz, bx, by, bz, shared,
-                           stream, parameters, extra);
+  if (passes(driver.cuLaunchKernel_ptsz, per_thread(stream), key(f))) [[likely]]
+    return driver.cuLaunchKernel_ptsz(f, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra);
+  return gated(driver.cuLaunchKernel_ptsz, Launch{key(f), per_thread(stream)}, f, gx, gy, gz, bx, by, bz, shared,
+               stream, parameters, extra);
 }
 
 HEADGATE_HOOK CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** parameters, void** extra) {
-  return HEADGATE_GOVERNED(cuLaunchKernelEx,
-                           (Launch{key(f), config != nullptr ? config->hStream : nullptr, carries_pdl(config)}), config,
-                           f, parameters, extra);
+  if (passes(driver.cuLaunchKernelEx, config != nullptr ? config->hStream : nullptr, key(f))) [[likely]]
+    return driver.cuLaunchKernelEx(config, f, parameters, extra);
+  return gated(driver.cuLaunchKernelEx,
+               Launch{key(f), config != nullptr ? config->hStream : nullptr, carries_pdl(config)}, config, f,
+               parameters, extra);
 }
 
 HEADGATE_HOOK CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void** parameters,
                                              void** extra) {
-  return HEADGATE_GOVERNED(
-      cuLaunchKernelEx_ptsz,
-      (Launch{key(f), per_thread(config != nullptr ? config->hStream : nullptr), carries_pdl(config)}), config, f,
-      parameters, extra);
+  if (passes(driver.cuLaunchKernelEx_ptsz, per_thread(config != nullptr ? config->hStream : nullptr), key(f)))
+      [[likely]]
+    return driver.cuLaunchKernelEx_ptsz(config, f, parameters, extra);
+  return gated(driver.cuLaunchKernelEx_ptsz,
+               Launch{key(f), per_thread(config != nullptr ? config->hStream : nullptr), carries_pdl(config)}, config,
+               f, parameters, extra);
 }
 
 HEADGATE_HOOK CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                                                  unsigned by, unsigned bz, unsigned shared, CUstream stream,
                                                  void** parameters) {
-  return HEADGATE_GOVERNED(cuLaunchCooperativeKernel, (Launch{key(f), stream}), f, gx, gy, gz, bx, by, bz, shared,
-                           stream, parameters);
+  if (passes(driver.cuLaunchCooperativeKernel, stream, key(f))) [[likely]]
+    return driver.cuLaunchCooperativeKernel(f, gx, gy, gz, bx, by, bz, shared, stream, parameters);
+  return gated(driver.cuLaunchCooperativeKernel, Launch{key(f), stream}, f, gx, gy, gz, bx, by, bz, shared, stream,
+               parameters);
 }
 
 HEADGATE_HOOK CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                                                       unsigned by, unsigned bz, unsigned shared, CUstream stream,
                                                       void** parameters) {
-  return HEADGATE_GOVERNED(cuLaunchCooperativeKernel_ptsz, (Launch{key(f), per_thread(stream)}), f, gx, gy, gz, bx, by,
-                           bz, shared, stream, parameters);
+  if (passes(driver.cuLaunchCooperativeKernel_ptsz, per_thread(stream), key(f))) [[likely]]
+    return driver.cuLaunchCooperativeKernel_ptsz(f, gx, gy, gz, bx, by, bz, shared, stream, parameters);
+  return gated(driver.cuLaunchCooperativeKernel_ptsz, Launch{key(f), per_thread(stream)}, f, gx, gy, gz, bx, by, bz,
+               shared, stream, parameters);
 }
 
 HEADGATE_HOOK CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
-  return HEADGATE_GOVERNED(cuGraphLaunch, (Launch{key(graph), stream, false, true}), graph, stream);
+  if (passes(driver.cuGraphLaunch, stream, key(graph))) [[likely]]
+    return driver.cuGraphLaunch(graph, stream);
+  return gated(driver.cuGraphLaunch, Launch{key(graph), stream, false, true}, graph, stream);
 }
 
 HEADGATE_HOOK CUresult cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream) {
-  return HEADGATE_GOVERNED(cuGraphLaunch_ptsz, (Launch{key(graph), per_thread(stream), false, true}), graph, stream);
+  if (passes(driver.cuGraphLaunch_ptsz, per_thread(stream), key(graph))) [[likely]]
+    return driver.cuGraphLaunch_ptsz(graph, stream);
+  return gated(driver.cuGraphLaunch_ptsz, Launch{key(graph), per_thread(stream), false, true}, graph, stream);
 }
 
-HEADGATE_HOOK CUresult cuLaunch(CUfunction f) { return HEADGATE_GOVERNED(cuLaunch, (Launch{key(f), nullptr}), f); }
+HEADGATE_HOOK CUresult cuLaunch(CUfunction f) {
+  if (passes(driver.cuLaunch, nullptr, key(f))) [[likely]]
+    return driver.cuLaunch(f);
+  return gated(driver.cuLaunch, Launch{key(f), nullptr}, f);
+}
 
 HEADGATE_HOOK CUresult cuLaunchGrid(CUfunction f, int width, int height) {
-  return HEADGATE_GOVERNED(cuLaunchGrid, (Launch{key(f), nullptr}), f, width, height);
+  if (passes(driver.cuLaunchGrid, nullptr, key(f))) [[likely]]
+    return driver.cuLaunchGrid(f, width, height);
+  return gated(driver.cuLaunchGrid, Launch{key(f), nullptr}, f, width, height);
 }
 
 HEADGATE_HOOK CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream stream) {
-  return HEADGATE_GOVERNED(cuLaunchGridAsync, (Launch{key(f), stream}), f, width, height, stream);
+  if (passes(driver.cuLaunchGridAsync, stream, key(f))) [[likely]]
+    return driver.cuLaunchGridAsync(f, width, height, stream);
+  return gated(driver.cuLaunchGridAsync, Launch{key(f), stream}, f, width, height, stream);
 }
 
 HEADGATE_HOOK CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* list, unsigned count, unsigned flags) {

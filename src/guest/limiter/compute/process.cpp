@@ -5,7 +5,6 @@
 #include <time.h>
 
 #include "guest/bare/futex.hpp"
-#include "guest/ledger/directory.hpp"
 #include "guest/limiter/compute/compute.hpp"
 
 namespace headgate::limiter {
@@ -41,20 +40,6 @@ abi::CUcontext context_of(abi::CUstream handle) {
   return context;
 }
 
-// Where the GPU's page cannot be had the share is held all the same, and pays for its neighbours' slices.
-ledger::Seat seat_on(std::uint32_t device) {
-  ledger::GpuPage*& page = metered.gpu_pages[device];
-  if (page == nullptr) {
-    if (const ledger::PageFault bad = ledger::open_gpu_page(session.base, session.held.devices[device].uuid, page)) {
-      char why[512];
-      ledger::explain(bad, why, sizeof why);
-      log_line(LogLevel::warn, "time slices of other shares on this GPU are charged to this one: %s", why);
-      return {};
-    }
-  }
-  return {.page = page, .owner = ledger::random_word() | 1, .share = session.policy->generation};
-}
-
 // Under the table's lock. kNoDevice: of a context that we did not see made.
 ContextMeter* context_meter(abi::CUcontext handle, std::uint32_t device = kNoDevice) {
   ContextMeter* free = nullptr;
@@ -83,7 +68,8 @@ ContextMeter* context_meter(abi::CUcontext handle, std::uint32_t device = kNoDev
   free->clock = {};
   free->anchor = nullptr;
   free->gpu_base_ns = 0;
-  free->seat = seat_on(device);
+  free->seat = {};
+  free->seat_sought = false;
   free->marked_until_ns = free->looked_back_ns = 0;
   free->launches = &session.usage->slots[session.slot].devices[device].launches;
   free->pooled = 0;

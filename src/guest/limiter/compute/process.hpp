@@ -127,6 +127,16 @@ const char* unmeasured_fate();
 
 // Whether this launch or call concerns the meter at all. A few loads; looks at the policy again when it has changed.
 bool concerned();
+// Certainly not: nothing has changed and nothing is limited. Where it says false, concerned() knows.
+inline bool unconcerned() {
+  if (!metered.active.load(std::memory_order_acquire)) return true;
+  if (metered.limited.load(std::memory_order_relaxed)) return false;
+  for (std::uint32_t d = 0; d < metered.device_count; ++d)
+    if (session.policy->devices[d].gate_epoch.load(std::memory_order_relaxed) !=
+        metered.seen_gate_epoch[d].load(std::memory_order_relaxed))
+      return false;
+  return true;
+}
 
 // The stream behind a handle in the calling thread's context; null: not metered. known_stream: null too before its first launch.
 StreamMeter* find_stream(abi::CUstream handle);

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "guest/bare/futex.hpp"
+#include "guest/ledger/directory.hpp"
 #include "guest/limiter/compute/process.hpp"
 
 extern "C" int __cxa_atexit(void (*function)(void*), void* argument, void* dso_handle);
@@ -42,7 +43,30 @@ abi::CUresult DriverPort::idle(abi::CUstream stream, ContextMeter&) {
   return driver.cuStreamQuery(stream);
 }
 
+namespace {
+
+// Where the GPU's page cannot be had the share is held all the same, and pays for its neighbours' slices.
+ledger::Seat seat_on(std::uint32_t device) {
+  ledger::GpuPage*& page = metered.gpu_pages[device];
+  if (page == nullptr) {
+    if (const ledger::PageFault bad = ledger::open_gpu_page(session.base, session.held.devices[device].uuid, page)) {
+      char why[512];
+      ledger::explain(bad, why, sizeof why);
+      log_line(LogLevel::warn, "time slices of other shares on this GPU are charged to this one: %s", why);
+      return {};
+    }
+  }
+  return {.page = page, .owner = ledger::random_word() | 1, .share = session.policy->generation};
+}
+
+}  // namespace
+
 void DriverPort::enter(ContextMeter& context) {
+  // Here rather than when the context is made: a file to open is nothing that the program should wait for.
+  if (!context.seat_sought) {
+    context.seat_sought = true;
+    context.seat = seat_on(context.device);
+  }
   // Of the calling thread: still current unless contexts have gone since.
   static __thread abi::CUcontext entered __attribute__((tls_model("initial-exec")));
   static __thread std::uint32_t entered_epoch __attribute__((tls_model("initial-exec")));

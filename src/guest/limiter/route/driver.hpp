@@ -8,12 +8,12 @@
 namespace headgate::limiter {
 
 struct Driver {
-#define CU_FN(name, kind, parameters, arguments) abi::name##_t* name;
+#define CU_FN(name, kind, parameters, arguments) abi::name##_t* name;  // NOLINT(bugprone-macro-parentheses)
 #include "guest/abi/cuda_table.def"
 };
 
 struct Nvml {
-#define NVML_FN(name, kind, parameters, arguments) abi::name##_t* name;
+#define NVML_FN(name, kind, parameters, arguments) abi::name##_t* name;  // NOLINT(bugprone-macro-parentheses)
 #include "guest/abi/nvml_table.def"
 };
 
