@@ -231,6 +231,15 @@ TEST(Exactness, on_a_loaded_machine_a_large_share_loses_only_what_nobody_asked_f
     expect_judged(judge_loaded({.ceiling_ppm = ppm, .mix = lognormal(), .lateness = stalling_lateness()}, 3.5));
   }
 }
+// What is sent meanwhile must not end up in brackets that are charged by estimates: too low once, they stay too low.
+TEST(Exactness, a_settler_that_stood_still_does_not_leave_a_share_without_its_limit) {
+  for (const std::uint32_t ppm : {500'000u, 750'000u, 950'000u})
+    for (const auto& mix : {constant(200 * kUs), lognormal(), one_function_with_a_long_tail()}) {
+      Machine machine({.ceiling_ppm = ppm, .mix = mix, .settler_stall_ns = 150 * kMs});
+      machine.run(4 * kSecond);
+      EXPECT_LE(machine.held_percent(2 * kSecond, 4 * kSecond), ppm / 1e4 + 0.5);
+    }
+}
 TEST(Exactness, what_is_charged_follows_the_truth_at_every_instant) {
   for (const std::uint32_t ppm : {50'000u, 500'000u, 950'000u})
     for (const auto& mix : {constant(20 * kUs), constant(200 * kUs), constant(kMs)}) {

@@ -160,6 +160,10 @@ void Machine::wake_settler(int p) {
 }
 
 void Machine::settler(Actor& actor, std::size_t index) {
+  if (setup_.settler_stall_ns != 0 && !actor.stalled && clock_ns > kStartNs + 1'000'000'000) {
+    actor.stalled = true;
+    return turn(index, clock_ns + setup_.settler_stall_ns);
+  }
   Process& process = *processes_[actor.process];
   process.port.settling = true;
   const std::int64_t next = process.meter->settle(process.streams, clock_ns, nullptr);

@@ -48,6 +48,7 @@ struct Setup {
   // The first thread's first kernel spins until the fourth kernel of the second thread ends, or of the second process if there is one.
   bool spin = false;
   std::vector<Neighbour> beside{};
+  std::int64_t settler_stall_ns = 0;  // once, after a second, every settler stands still for so long
   std::uint64_t seed = 1;
 };
 
@@ -132,6 +133,7 @@ class Machine {
     std::int64_t due_ns = 0;  // when a wait should have ended; 0: it did not wait
     bool has_kernel = false;
     int thread = 0;
+    bool stalled = false;
     int launched = 0;
     Kernel kernel;
   };

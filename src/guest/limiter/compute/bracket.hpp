@@ -74,7 +74,7 @@ struct ContextMeter {
 inline constexpr unsigned long long kGoneStream = ~0ull;  // the id of one that was destroyed, while its brackets settle
 
 struct alignas(64) StreamMeter {
-  static constexpr std::uint32_t kClosed = 16;  // unsettled brackets; with all in use the open one goes on
+  static constexpr std::uint32_t kClosed = 64;  // unsettled brackets; with all in use the open one goes on
   // The launch path's own line.
   std::atomic<std::int64_t> spent_ns{0};   // by the launches of the open bracket, at their estimates
   std::atomic<std::uint32_t> launches{0};  // of the open bracket

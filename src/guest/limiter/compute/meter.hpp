@@ -120,8 +120,8 @@ class Meter {
     // counts as a short one then.
     if (alone && port_.ceiling_ppm(context) >= kNearlyAllPpm && estimates_.uneven(function))
       est_ns = std::min(est_ns, kUnknownCommandNs);
-    // Of what nobody has measured yet, no more is sent than can be measured launch by launch.
-    const bool crowded = alone && stream.open.load(std::memory_order_relaxed) && estimates_.young(function);
+    // Of what must be measured launch by launch no more is sent than there is room to measure.
+    const bool crowded = alone && stream.open.load(std::memory_order_relaxed);
     if (crowded || !take_credit(*context.pace, est_ns)) {
       const Admission admission =
           admit(*context.account, *context.pace, port_.ceiling_ppm(context), port_.now_ns(), asked_ns, est_ns, crowded);
