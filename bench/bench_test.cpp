@@ -53,7 +53,7 @@ TEST(Split, errors_that_cancel_over_time_still_show_in_the_short_windows) {
 // The environment that a peer's process gets, as NAME=VALUE.
 std::vector<std::string> environment_of(const Candidate& candidate, Limits limits) {
   Setting setting;
-  setting.directory = "/work";
+  setting.directory = "/scratch";
   std::vector<std::string> result;
   for (const auto& [name, value] : child_of(setting, candidate, "/driver", "case7", limits, {"/bin/true"}).environment)
     result.push_back(name + "=" + value);
@@ -67,7 +67,7 @@ TEST(Candidate, a_peer_is_told_its_limits_and_a_directory_that_no_other_case_use
     return std::ranges::count(all, one) == 1;
   };
   const auto both = environment_of(*peer, {.percent = 25, .bytes = 1000});
-  for (const char* expected : {"MEM=1000", "SM=25", "CACHE=/work/case7/run/cache", "PLAIN=1", "LD_PRELOAD=/bin/true",
+  for (const char* expected : {"MEM=1000", "SM=25", "CACHE=/scratch/case7/run/cache", "PLAIN=1", "LD_PRELOAD=/bin/true",
                                "LD_LIBRARY_PATH=/driver"})
     EXPECT_TRUE(has(both, expected)) << expected;
   const auto memory_only = environment_of(*peer, {.bytes = 1000});

@@ -162,16 +162,6 @@ bool take_seat(Seat& seat, std::int64_t now_ns) {
   return false;
 }
 
-bool is_uuid(const char* uuid) {
-  std::size_t length = 0;
-  for (; uuid[length] != '\0'; ++length) {
-    const char c = uuid[length];
-    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-';
-    if (!plain || length >= kUuidBytes - 1) return false;
-  }
-  return length != 0;
-}
-
 PageFault check_gpu_page(const GpuPage& page, const char* uuid) {
   if (page.header.magic != kGpuMagic) return fault(PageError::wrong_magic, "gpu page", page.header.magic, kGpuMagic);
   if (page.header.version > kVersion) return fault(PageError::pages_newer, "gpu page", page.header.version, kVersion);
@@ -199,7 +189,7 @@ PageFault map_gpu_page(int directory, const char* uuid, GpuPage*& page) {
 PageFault make_gpu_page(int directory, const char* uuid) {
   sweep_scratch(directory);
   char scratch[48];
-  scratch_name(".new-", scratch);
+  scratch_name(kBeingMade, scratch);
   Descriptor file;
   PageFault bad = make_page_file(directory, scratch, sizeof(GpuPage), file);
   if (!bad) {
@@ -218,7 +208,8 @@ PageFault make_gpu_page(int directory, const char* uuid) {
 }  // namespace
 
 PageFault open_gpu_page(const char* base, const char* uuid, GpuPage*& page) {
-  if (!is_uuid(uuid)) return fault(PageError::bad_uuid, uuid);
+  // It becomes a file's name.
+  if (!is_share_name(uuid) || std::strlen(uuid) >= kUuidBytes) return fault(PageError::bad_uuid, uuid);
   Descriptor gpus;
   if (const PageFault bad = open_gpus(base, gpus)) return bad;
   PageFault bad = map_gpu_page(gpus.get(), uuid, page);

@@ -6,7 +6,7 @@
 // a context loses it when its work ends or when its slice is used up and another has work. Each share replays that over the
 // marks of all seats, late enough for them to be there, and gives back what it charged for time that another share had.
 //
-// The result is approximate, and every view says so: the slice is the driver's default, a seat's marks may come too late, a
+// The result is approximate, and `headgate run` says so: the slice is the driver's default, a seat's marks may come too late, a
 // process that is not metered has no seat, and any process of the same user can write here. What it cannot do is change
 // another share's own account by more than that share was charged in the time that is looked at.
 #pragma once
@@ -56,8 +56,8 @@ struct Seat {
 // A stretch of host time in which a context had work for the GPU, and the events that fired round it.
 struct Work {
   std::int64_t from_ns, to_ns;
-  std::int64_t start_event_ns =
-      0;                   // 0: none. Before from_ns where the work came after it: the GPU may have gone meanwhile
+  // 0: none. Before from_ns where the work came after it: the GPU may have gone to another meanwhile.
+  std::int64_t start_event_ns = 0;
   bool end_event = false;  // at to_ns
 };
 

@@ -12,7 +12,8 @@
 
 namespace headgate::limiter {
 
-// Short, never held over a wait of ours but by a launch on several GPUs at once; a blocked driver call under it blocks only launches that the driver blocks too.
+// Short, never held over a wait of ours but by a launch on several GPUs at once; a blocked driver call under it blocks only
+// launches that the driver blocks too.
 class ShortLock {
  public:
   bool try_lock() { return !held_.exchange(true, std::memory_order_acquire); }
