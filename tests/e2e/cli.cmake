@@ -9,7 +9,7 @@ add_dependencies(cli_e2e_test headgate headgate_preload headgate-load headgate_s
 if(TARGET cli_e2e_test AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT HEADGATE_SANITIZE)
   execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libasan.so OUTPUT_VARIABLE asan_runtime OUTPUT_STRIP_TRAILING_WHITESPACE)
   add_executable(sanitized-tenant ${CMAKE_CURRENT_LIST_DIR}/sim_faults_probe.cpp)
-  target_include_directories(sanitized-tenant PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_include_directories(sanitized-tenant PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
   target_compile_options(sanitized-tenant PRIVATE -fsanitize=address)
   target_link_options(sanitized-tenant PRIVATE -fsanitize=address)
   target_link_libraries(sanitized-tenant PRIVATE ${CMAKE_DL_LIBS} headgate_warnings)

@@ -38,7 +38,7 @@ add_dependencies(limiter_e2e_test limiter_attack limiter_early limiter_probe lim
 # The compute side over the built simulator, by what the ledger says and what really happened.
 if(TARGET headgate_sim_cuda)
   add_executable(limiter_compute ${limiter_dir}/limiter_compute.cpp)
-  target_include_directories(limiter_compute PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_include_directories(limiter_compute PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(limiter_compute PRIVATE ${CMAKE_DL_LIBS} Threads::Threads headgate_warnings)
   set_target_properties(limiter_compute PROPERTIES SKIP_BUILD_RPATH TRUE RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   headgate_test(limiter_compute_test

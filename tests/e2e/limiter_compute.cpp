@@ -31,6 +31,7 @@
 #include <thread>
 #include <vector>
 
+#include "e2e/driver_call.hpp"
 #include "guest/abi/cuda.hpp"
 
 using namespace headgate::abi;
@@ -46,15 +47,6 @@ constexpr char kPtx[] = R"(.version 8.0
 .visible .entry hold(.param .u64 flag) { .pragma "headgate.sim.us 1"; .pragma "headgate.sim.wait param0"; ret; }
 .visible .entry release(.param .u64 flag) { .pragma "headgate.sim.us 1"; .pragma "headgate.sim.set param0"; ret; }
 )";
-
-template <typename Function>
-Function* found(const char* name) {
-  static void* const library = dlopen("libcuda.so.1", RTLD_NOW);
-  auto* function = library ? reinterpret_cast<Function*>(dlsym(library, name)) : nullptr;
-  if (!function) std::printf("no %s\n", name), std::exit(3);
-  return function;
-}
-#define CALL(name) found<name##_t>(#name)
 
 void ok(const char* what, CUresult result) {
   if (result == CUDA_SUCCESS) return;

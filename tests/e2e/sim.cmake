@@ -14,7 +14,7 @@ add_dependencies(sim_tenants_test tenant-memory tenant-copy tenant-copy-linked t
 # The limiter over a driver that misbehaves.
 if(TARGET headgate_preload AND TARGET headgate)
   add_executable(sim-faults-probe ${CMAKE_CURRENT_LIST_DIR}/sim_faults_probe.cpp)
-  target_include_directories(sim-faults-probe PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_include_directories(sim-faults-probe PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(sim-faults-probe PRIVATE ${CMAKE_DL_LIBS} headgate_warnings)
   set_target_properties(sim-faults-probe PROPERTIES SKIP_BUILD_RPATH TRUE RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   headgate_test(sim_faults_limiter_test SRC ${CMAKE_CURRENT_LIST_DIR}/sim_faults_limiter_test.cpp ${CMAKE_CURRENT_LIST_DIR}/sim_program.cpp

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "e2e/driver_call.hpp"
 #include "guest/abi/cuda.hpp"
 
 using namespace headgate::abi;
@@ -22,15 +23,6 @@ constexpr char kPtx[] = R"(.version 8.0
 .visible .entry us(.param .u32 us_0) { .pragma "headgate.sim.us param0"; ret; }
 .visible .entry brief(.param .u32 us_0) { .pragma "headgate.sim.us param0"; ret; }
 )";
-
-template <typename Function>
-Function* found(const char* name) {
-  static void* const library = dlopen("libcuda.so.1", RTLD_NOW);
-  auto* function = library ? reinterpret_cast<Function*>(dlsym(library, name)) : nullptr;
-  if (!function) std::printf("no %s\n", name), std::exit(3);
-  return function;
-}
-#define CALL(name) found<name##_t>(#name)
 
 CUresult say(const char* what, CUresult result) {
   std::printf("%s %u\n", what, static_cast<unsigned>(result));
