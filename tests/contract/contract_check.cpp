@@ -14,7 +14,7 @@
 
 namespace {
 
-constexpr const char* kMayNeed[] = {"libc.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1"};
+constexpr const char* kMayNeed[] = {"libc.so.6", "libdl.so.2", "libpthread.so.0"};
 constexpr int kNewestMinor = 17;  // GLIBC_2.17
 
 int findings = 0;

@@ -159,6 +159,7 @@ bool take_seat(Seat& seat, std::int64_t now_ns) {
     seat.index = i;
     return true;
   }
+  seat.index = kMaxSeats;
   return false;
 }
 

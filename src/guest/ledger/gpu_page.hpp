@@ -50,7 +50,7 @@ struct Seat {
   GpuPage* page = nullptr;
   std::uint64_t owner = 0;  // random, not 0
   std::uint64_t share = 0;
-  std::uint32_t index = kMaxSeats;  // kMaxSeats: not sitting
+  std::uint32_t index = 0;  // where it sits if that seat says so; kMaxSeats: none was free
 };
 
 // A stretch of host time in which a context had work for the GPU, and the events that fired round it.

@@ -44,7 +44,7 @@ struct Bracket {
   bool ended = false;       // its end event is recorded; with no room for it at the settler's it waits here
   bool ordered = false;     // and what ended it may have left the stream idle
   bool overran = false;     // it went on after that: it holds idle time
-  std::int32_t beside = 1;  // streams of the process that had work when it closed, its own included
+  std::int32_t beside = 0;  // streams of the process that had work when it closed, its own included
   std::uint32_t launches = 0;
   std::uint32_t function_count = 0;
   std::array<std::uint64_t, kFunctions> functions{};
@@ -90,7 +90,7 @@ struct alignas(64) StreamMeter {
   ContextMeter* context = nullptr;
   bool legacy = false;
   Bracket bracket;
-  std::int64_t quantum_ns = 1'000'000;
+  std::int64_t quantum_ns = 0;
   std::int64_t last_open_ns = 0;
   std::uint32_t thin_brackets = 0;  // in a row; now and then one launch is measured alone
   std::array<Bracket, kClosed> closed{};

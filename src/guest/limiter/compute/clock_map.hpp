@@ -25,7 +25,7 @@ class ClockMap {
       started_ = true;
       offset_ns_ = host_ns - gpu_ns;
       reference_ns_ = gpu_ns;
-      window_ns_ = gpu_ns;
+      begin_window(gpu_ns);
     }
     low_.add({host_ns - gpu_ns + spread(gpu_ns), gpu_ns});
     guess(gpu_ns);
@@ -74,17 +74,20 @@ class ClockMap {
   // towards it as fast as they can ever since: bounds of all times compare, and old ones give way.
   struct Bounds {
     struct Bound {
-      std::int64_t ns = kNoneSeen, gpu_ns = 0;
+      std::int64_t ns = 0, gpu_ns = 0;
     };
-    Bound best[3];
+    static constexpr std::uint32_t kKept = 3;
+    Bound best[kKept];
+    std::uint32_t kept = 0;
     void add(Bound bound) {
-      for (Bound& place : best)
-        if (bound.ns > place.ns) std::swap(bound, place);
+      for (std::uint32_t i = 0; i < kept; ++i)
+        if (bound.ns > best[i].ns) std::swap(bound, best[i]);
+      if (kept < kKept) best[kept++] = bound;
     }
     // Of three that are far apart in time the clocks may have made more than the delays.
-    bool known(std::int64_t gpu_ns) const { return best[2].ns != kNoneSeen && gpu_ns - best[2].gpu_ns < kWindowNs; }
+    bool known(std::int64_t gpu_ns) const { return kept == kKept && gpu_ns - best[2].gpu_ns < kWindowNs; }
     // Delays that come as they like lie as far from each other as the least of them is long.
-    std::int64_t gap() const { return (best[0].ns - best[2].ns) / 2; }
+    std::int64_t gap() const { return kept == kKept ? (best[0].ns - best[2].ns) / 2 : kWindowNs; }
   };
   static std::int64_t spread(std::int64_t gpu_ns) {
     return static_cast<std::int64_t>(kMostDrift * static_cast<double>(gpu_ns));
@@ -155,7 +158,7 @@ class ClockMap {
   Bounds low_, high_;
   double drift_ = 0;  // host ns a GPU ns, less one
   std::int64_t offset_ns_ = 0, reference_ns_ = 0;
-  std::int64_t window_ns_ = 0, best_late_ns_ = kNoneSeen, seen_ = 0;
+  std::int64_t window_ns_ = 0, best_late_ns_ = 0, seen_ = 0;
   Point best_;
   std::uint32_t points_ = 0;
   std::array<Point, kPoints> known_{};  // the best bound of each window

@@ -386,6 +386,9 @@ void start_metering() {
   const std::uint32_t count = session.held.device_count;
   metered.device_count = count < ledger::kMaxDevices ? count : ledger::kMaxDevices;
   read_policy();
+  // What no thread has looked at yet is not what a thread remembers.
+  metered.epoch.fetch_add(1);
+  move_lane_epoch();
   metered.active.store(true, std::memory_order_release);
 }
 

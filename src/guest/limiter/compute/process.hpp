@@ -67,8 +67,8 @@ struct Metered {
   std::atomic<bool> active{false};            // a member with a context; nothing is looked at before
   std::atomic<bool> limited{false};           // some ceiling of the share is below the whole GPU, or it is paused
   std::atomic<std::int64_t> paused_ns{0};     // when we saw that it was; 0: it is not
-  std::atomic<std::uint32_t> epoch{1};        // moves when a thread must not trust the stream it remembers
-  std::atomic<std::uint32_t> lane_epoch{1};   // moves when no lane may be used without a look at everything else
+  std::atomic<std::uint32_t> epoch{0};        // moves when a thread must not trust the stream it remembers
+  std::atomic<std::uint32_t> lane_epoch{0};   // moves when no lane may be used without a look at everything else
   std::atomic<std::uint32_t> captures{0};     // BeginCapture less EndCapture
   std::atomic<std::uint32_t> legacy_open{0};  // 1: a bracket may be open on a legacy stream
   bool legacy_open_elsewhere(const StreamMeter& stream) const {
