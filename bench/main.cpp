@@ -25,6 +25,7 @@ constexpr char kUsage[] = R"(headgate-figures: measures headgate's figures over 
 
   --quick              a subset, about a minute
   --only=SECTION       cost, share, response, memory or pairs; may be given more than once
+  --case=TEXT          of the share rows only those whose name contains TEXT
   --rounds=N           how often everything is measured, interleaved (3)
   --against NAME=LIB.so[,VAR=VALUE...]
                        measures another preload library beside ours; {percent} and {bytes} stand for the limits, {dir}
@@ -76,6 +77,8 @@ Result<Arguments> read_arguments(const std::vector<std::string>& words) {
       arguments.setting.peers.push_back(TRY(bench::parse_candidate(value)));
     } else if (name == "--only" && std::ranges::find(kSections, value) != std::ranges::end(kSections)) {
       arguments.sections.push_back(value);
+    } else if (name == "--case" && !value.empty()) {
+      arguments.setting.only_case = value;
     } else if (name == "--json" && !value.empty()) {
       arguments.json_file = value;
     } else if (name == "--build" && !value.empty()) {

@@ -66,6 +66,8 @@ std::vector<Case> cases(bool quick) {
   return result;
 }
 
+std::string row_name(const Case& each) { return printed("%2u %%  %s", each.percent, each.name.c_str()); }
+
 // Buckets of one run: truth and the client's own log, on the clock's grid, cut to whole seconds.
 struct Run {
   std::vector<Bucket> buckets;
@@ -95,7 +97,12 @@ class ShareBench {
   }
 
   Result<Section> measure() {
-    const std::vector<Case> all = cases(setting_.quick);
+    std::vector<Case> all = cases(setting_.quick);
+    std::erase_if(all, [this](const Case& each) { return row_name(each).find(setting_.only_case) == std::string::npos; });
+    if (all.empty()) {
+      return fail(ErrorCode::usage, "--case '" + setting_.only_case + "' names no share row",
+                  "a part of a name in the table, such as 'streams'");
+    }
     std::vector<std::vector<std::vector<Bucket>>> gathered(candidates_.size(),
                                                            std::vector<std::vector<Bucket>>(all.size()));
     std::vector<std::vector<json>> reports(candidates_.size(), std::vector<json>(all.size(), json::array()));
@@ -171,8 +178,7 @@ class ShareBench {
 
   static Row row_of(const Case& each, const Candidate& candidate, const std::vector<Bucket>& buckets,
                     const json& reports, bool judged) {
-    Row row{.what = printed("%2u %%  %s%s%s", each.percent, each.name.c_str(), judged ? "" : "  ",
-                            judged ? "" : candidate.name.c_str()),
+    Row row{.what = row_name(each) + (judged ? "" : "  " + candidate.name),
             .reach = "",
             .values = {},
             .verdict = Verdict::told,
