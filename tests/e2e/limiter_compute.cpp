@@ -1,7 +1,7 @@
 // What a program does with the GPU's time, one subcommand a habit; prints one line a fact. Knows nothing of the limiter.
 //
 //   busy US STREAMS COUNT END        COUNT kernels in turn on STREAMS streams, then END: sync, exit, or wait (for stdin to close)
-//   batches US SIZE COUNT            COUNT times SIZE kernels and a synchronise
+//   batches US SIZE COUNT [STREAMS [wait]]  COUNT times SIZE kernels, in turn on STREAMS, and a synchronise
 //   forever US THREADS BLOCKS        prints "running", launches until it is killed or stdin closes
 //   fork COUNT                       a child is forked while another thread launches
 //   churn WHAT COUNT                 WHAT: streams, contexts, primary, reset, retained, modules
@@ -148,14 +148,16 @@ void storm_thread(const Gpu& gpu, unsigned us, int count, unsigned blocks = 1) {
   OK(cuStreamSynchronize, stream);
 }
 
-int batches(unsigned us, int size, int count) {
+int batches(unsigned us, int size, int count, std::size_t streams, bool wait) {
   const Gpu gpu;
-  const CUstream stream = new_stream();
+  std::vector<CUstream> all(streams);
+  for (CUstream& stream : all) stream = new_stream();
   for (int i = 0; i < count; ++i) {
-    for (int k = 0; k < size; ++k) launch(gpu.us, us, stream);
-    OK(cuStreamSynchronize, stream);
+    for (int k = 0; k < size; ++k) launch(gpu.us, us, all[static_cast<std::size_t>(k) % streams]);
+    OK(cuCtxSynchronize);
   }
   say_launched();
+  if (wait) wait_for_stdin();
   return 0;
 }
 
@@ -502,7 +504,9 @@ int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   const auto number = [&](int i) { return i < argc ? std::atoi(argv[i]) : 0; };
   if (what == "busy" && argc == 6) return busy(static_cast<unsigned>(number(2)), number(3), number(4), argv[5]);
-  if (what == "batches") return batches(static_cast<unsigned>(number(2)), number(3), number(4));
+  if (what == "batches")
+    return batches(static_cast<unsigned>(number(2)), number(3), number(4),
+                   argc > 5 ? static_cast<std::size_t>(number(5)) : 1, argc > 6);
   if (what == "forever")
     return forever(static_cast<unsigned>(number(2)), number(3), static_cast<unsigned>(std::max(1, number(4))));
   if (what == "fork") return forked(number(2));

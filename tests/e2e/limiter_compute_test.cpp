@@ -68,6 +68,16 @@ TEST(Launches, CostTwoRecordsAtMostHoweverLongTheyAre) {
   EXPECT_LE(share.truth().processes.at(0).records, 2U * 300 + 2);
 }
 
+// What a thread was given on one stream it uses on the next: else it waits for room beside its own credit.
+TEST(Launches, OnStreamsInTurnAreNotHeldWhereTheLimitDoesNotBind) {
+  ComputeShare share("80%");
+  const auto program = share.start({"batches", "10", "16", "200", "4", "wait"});
+  share.expect_launched(*program);
+  EXPECT_LT(share.account().throttled_launches.load(), 20U);  // the first ones, of unknown length
+  program->close_stdin();
+  EXPECT_EQ(program->wait(), 0);
+}
+
 class EveryRoad : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Roads, EveryRoad, testing::Range(0, 11));
 

@@ -78,7 +78,7 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
   ContextMeter& context = *stream.context;
   // An event belongs to the context that is current when it is made.
   const CurrentContext as(metered.contexts_seen.load(std::memory_order_relaxed) == 1 ? nullptr : context.handle);
-  bool waited = false;
+  bool waited = false, gathered = false;
   while (true) {
     stream.lock.lock(pause_thread);
     tell_lane(stream, true);
@@ -98,6 +98,11 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
     stream.lock.unlock();
     close_others(stream);
     wake_settler();
+    // What other threads had for themselves may be enough.
+    if (!gathered && context.pace->credit_ns.load(std::memory_order_relaxed) >= est_ns) {
+      gathered = true;
+      continue;
+    }
     waited = true;
     wait_at_gate(context.device, wait_ns);
     if (!concerned()) {
@@ -125,6 +130,7 @@ StreamMeter* find_and_pass(const Launch& launch, std::int64_t est_ns, bool alone
     const std::uint32_t epoch = metered.epoch.load(std::memory_order_acquire);
     StreamMeter* stream = find_stream(launch.stream);
     if (stream == nullptr || stream->context->failed.load()) return nullptr;
+    leave_lane(*stream);
     const Passed passed = pass_gate(*stream, launch, est_ns, alone, epoch, asked_ns);
     if (passed == Passed::metered) return stream;
     stream->lock.unlock();

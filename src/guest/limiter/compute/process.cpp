@@ -239,6 +239,16 @@ void give_lane(StreamMeter& stream, abi::CUstream handle, std::uint64_t function
                  epoch};
 }
 
+void leave_lane(const StreamMeter& next) {
+  const Lane* const lane = thread_lane.lane;
+  if (lane == nullptr || thread_lane.stream == &next || lane->owner.load(std::memory_order_relaxed) != &thread_lane)
+    return;
+  StreamMeter& stream = metered.streams[static_cast<std::size_t>(lane - metered.lanes.data())];
+  if (!stream.lock.try_lock()) return;  // whoever holds it tells the lane himself
+  if (lane->owner.load(std::memory_order_relaxed) == &thread_lane) tell_lane(stream, true);
+  stream.lock.unlock();
+}
+
 void empty_pocket(ContextMeter& context) {
   Pace& pace = *context.pace;
   if (pace.open.load(std::memory_order_relaxed) != 0) return;

@@ -116,6 +116,9 @@ inline bool lane_passes(abi::CUstream handle, std::uint64_t function) {
 void give_lane(StreamMeter& stream, abi::CUstream handle, std::uint64_t function, std::uint32_t epoch);
 // Under the stream's lock. Tells the bracket what went through the lane; with `take`, the lane's rest returns to the pocket.
 void tell_lane(StreamMeter& stream, bool take);
+// The calling thread launches on `next`: what its lane holds on another stream returns to the pocket, or threads that take
+// their streams in turn would starve beside their own credit.
+void leave_lane(const StreamMeter& next);
 // With no bracket open, what the pocket still holds was charged for nothing.
 void empty_pocket(ContextMeter& context);
 void move_lane_epoch();
