@@ -130,14 +130,11 @@ TEST(PerThreadStreams, ThatAreLeftAloneAreChargedForTheirWorkAndNotForTheirSleep
 
 // The bound on what is sent ahead. Whenever one looks, and over any time, a share has held no more than its part of that time
 // and of the 12 ms that lateness may make up for, and at either end what one process may have sent ahead: 1 ms or one command,
-// by the estimates; and no more than 1 % beyond what it was charged for. Not reached by short kernels of very many streams,
-// whose part in the union changes all the time: where their estimate is far too low, more is sent ahead than the bound says (printed as
-// a miss), and the gate is shut until it is paid for.
+// by the estimates; and no more than 1 % beyond what it was charged for.
 struct Storm {
   const char* compute;
   double part;
   int us, threads, processes, blocks;
-  bool guessed;
 };
 void PrintTo(const Storm& storm, std::ostream* out) {
   *out << storm.processes << " processes, " << storm.threads << " threads, " << storm.us << " us, " << storm.blocks
@@ -145,11 +142,9 @@ void PrintTo(const Storm& storm, std::ostream* out) {
 }
 class AtAnyInstant : public testing::TestWithParam<Storm> {};
 INSTANTIATE_TEST_SUITE_P(Storms, AtAnyInstant,
-                         testing::Values(Storm{"25%", 0.25, 20, 1, 1, 1, false}, Storm{"25%", 0.25, 20, 64, 1, 1, true},
-                                         Storm{"25%", 0.25, 20, 64, 1, 1024, true},
-                                         Storm{"25%", 0.25, 200, 64, 1, 1, true},
-                                         Storm{"50%", 0.5, 3000, 64, 1, 1, false},
-                                         Storm{"50%", 0.5, 200, 16, 2, 1, false}));
+                         testing::Values(Storm{"25%", 0.25, 20, 1, 1, 1}, Storm{"25%", 0.25, 20, 64, 1, 1},
+                                         Storm{"25%", 0.25, 20, 64, 1, 1024}, Storm{"25%", 0.25, 200, 64, 1, 1},
+                                         Storm{"50%", 0.5, 3000, 64, 1, 1}, Storm{"50%", 0.5, 200, 16, 2, 1}));
 
 TEST_P(AtAnyInstant, NoNumberOfThreadsGetsMoreThanTheShare) {
   const Storm storm = GetParam();
@@ -180,18 +175,8 @@ TEST_P(AtAnyInstant, NoNumberOfThreadsGetsMoreThanTheShare) {
   double most = 0;
   for (std::size_t i = 0; i < looks.size(); ++i)
     for (std::size_t j = i + 1; j < looks.size(); ++j) most = std::max(most, more(looks[i], looks[j]));
-  std::printf("most %.2f ms, bound %.2f ms%s\n", most / 1e6, allowed / 1e6, most > allowed ? "        MISS" : "");
-  if (storm.guessed) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    double now_more = 0;
-    do {
-      const auto [now_ns, held_ns] = share.look();
-      now_more = more(looks.front(), {now_ns, held_ns});
-    } while (now_more > allowed && std::chrono::steady_clock::now() < deadline);
-    EXPECT_LE(now_more, allowed) << "what was sent ahead is not paid back";
-  } else {
-    EXPECT_LE(most, allowed) << "ns more than the share's part of the time between two looks";
-  }
+  std::printf("most %.2f ms, bound %.2f ms\n", most / 1e6, allowed / 1e6);
+  EXPECT_LE(most, allowed) << "ns more than the share's part of the time between two looks";
   for (const auto& program : all) {
     program->close_stdin();
     EXPECT_EQ(program->wait(), 0);

@@ -64,6 +64,7 @@ class MeterAlone : public testing::Test {
       streams[i].handle = reinterpret_cast<abi::CUstream>((i + 1) * 16);
       streams[i].id = i + 1;
       streams[i].context = context.get();
+      streams[i].quantum_ns = kQuantumNs;
       streams[i].used = true;
     }
     estimates->learn(kKernel, 20 * kUs);

@@ -122,6 +122,7 @@ Machine::Machine(const Setup& setup)
     for (StreamMeter& stream : process.streams) {
       stream.handle = handle<abi::CUstream>(engine.create_stream(process.port.context, sim::StreamKind::non_blocking));
       stream.context = &process.context;
+      stream.quantum_ns = kQuantumNs;
       stream.used.store(true);
     }
     settler_of_.push_back(actors_.size());

@@ -41,10 +41,9 @@ struct Bracket {
   std::int64_t expected_ns = 0;  // what its launches were estimated at
   std::int64_t fresh_ns = 0;     // what it has covered while it still ran
   std::int64_t covered_until_ns = 0;
-  bool ended = false;       // its end event is recorded; with no room for it at the settler's it waits here
-  bool ordered = false;     // and what ended it may have left the stream idle
-  bool overran = false;     // it went on after that: it holds idle time
-  std::int32_t beside = 0;  // streams of the process that had work when it closed, its own included
+  bool ended = false;    // its end event is recorded; with no room for it at the settler's it waits here
+  bool ordered = false;  // and what ended it may have left the stream idle
+  bool overran = false;  // it went on after that: it holds idle time
   std::uint32_t launches = 0;
   std::uint32_t function_count = 0;
   std::array<std::uint64_t, kFunctions> functions{};
@@ -66,6 +65,8 @@ struct ContextMeter {
   bool seat_sought = false;
   std::int64_t marked_until_ns = 0;  // 0: all of it has been looked at
   std::int64_t looked_back_ns = 0;
+  std::int64_t lengths_ns = 0,
+               new_ns = 0;  // of the last settled brackets: all of it, and what nobody had been charged for
   static constexpr std::uint32_t kPool = 512;
   ShortLock pool_lock;
   std::uint32_t pooled = 0;

@@ -41,6 +41,7 @@ inline constexpr std::int64_t kLostProcessorNs = 50'000;  // no driver call take
 inline constexpr std::int64_t kStoppedNs = 5'000'000;     // nor does anybody launch so long into one bracket
 inline constexpr std::int64_t kThinTailNs = 20'000;
 inline constexpr std::int64_t kAnchorNs = 4'000'000'000;
+inline constexpr std::int64_t kRecentBrackets = 16;
 inline constexpr std::uint32_t kProbeEvery = 8;  // thin brackets between two that hold one launch
 
 template <typename Port>
@@ -165,7 +166,6 @@ class Meter {
   bool hand_over(StreamMeter& stream) {
     const std::uint32_t tail = stream.tail.load(std::memory_order_relaxed);
     if (tail - stream.head.load(std::memory_order_acquire) == StreamMeter::kClosed) return false;
-    stream.bracket.beside = stream.context->pace->busy_streams.load(std::memory_order_relaxed);
     finish(stream);
     stream.closed[tail % StreamMeter::kClosed] = stream.bracket;
     stream.open.store(false, std::memory_order_relaxed);
@@ -396,11 +396,9 @@ class Meter {
     fresh += bracket.fresh_ns;
     ledger::correct(*context.account, fresh - bracket.charged_ns, port_.ceiling_ppm(context));
     give_room(*context.pace, bracket.expected_ns - fresh);
-    const std::int32_t beside = std::max(bracket.beside, context.pace->busy_streams.load(std::memory_order_relaxed));
     settled_one(stream);
     if (thin) return;
-    // Whoever settles first pays for a stretch that several held: the estimate is a fair part of it.
-    const std::int64_t part = beside > 1 ? length / beside : (fresh + length) / 2;
+    const std::int64_t part = fair_part(context, length, fresh);
     // Each kernel was as wrong as their sum, against the estimates of that time: corrections that overlap do not add up.
     for (std::uint32_t i = 0; i < bracket.function_count; ++i) {
       const double ratio =
@@ -410,6 +408,16 @@ class Meter {
                                       : static_cast<std::int64_t>(static_cast<double>(bracket.estimates_ns[i]) * ratio);
       estimates_.learn(bracket.functions[i], measured);
     }
+  }
+
+  // Whoever settles first pays for a stretch that several held: the estimate is a fair part of it, as much as of the last
+  // brackets together was new.
+  static std::int64_t fair_part(ContextMeter& context, std::int64_t length, std::int64_t fresh) {
+    context.lengths_ns += length - context.lengths_ns / kRecentBrackets;
+    context.new_ns += fresh - context.new_ns / kRecentBrackets;
+    const double part =
+        static_cast<double>(context.new_ns) / static_cast<double>(std::max<std::int64_t>(1, context.lengths_ns));
+    return static_cast<std::int64_t>(static_cast<double>(length) * std::min(1.0, part));
   }
 
   // Returns how much of that time the share has not been charged for yet. What the bracket itself has covered may have
