@@ -225,7 +225,8 @@ void Machine::client(Actor& actor, std::size_t index) {
   const std::int64_t wait = process.meter->pass(stream, actor.kernel.function, est, alone, false, actor.asked_ns);
   if (wait != 0) {
     ++counts.waits;
-    process.meter->close_all(process.streams, process.context, stream, [] {});
+    for (StreamMeter& other : process.streams)
+      if (&other != &stream) process.meter->close(other);
     wake_settler(actor.process);
     actor.due_ns = clock_ns + wait;
     return turn(index, actor.due_ns + late());
