@@ -25,14 +25,23 @@ add_executable(limiter_early ${limiter_dir}/limiter_early.cpp)
 target_link_libraries(limiter_early PRIVATE ${CMAKE_DL_LIBS})
 set_target_properties(limiter_early PROPERTIES ENABLE_EXPORTS ON RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
+add_library(limiter_profiler SHARED ${limiter_dir}/limiter_profiler.cpp)
+target_include_directories(limiter_profiler PRIVATE ${PROJECT_SOURCE_DIR}/src)
+target_link_libraries(limiter_profiler PRIVATE ${CMAKE_DL_LIBS} headgate_warnings)
+set_target_properties(limiter_profiler PROPERTIES OUTPUT_NAME profiler LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+find_library(jemalloc NAMES libjemalloc.so.2 REQUIRED)
+execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libasan.so OUTPUT_VARIABLE asan_library
+  OUTPUT_STRIP_TRAILING_WHITESPACE)
+
 headgate_test(limiter_e2e_test
   SRC ${limiter_dir}/limiter_run.cpp ${limiter_dir}/limiter_route_test.cpp ${limiter_dir}/limiter_memory_test.cpp
       ${limiter_dir}/limiter_sim_test.cpp ${limiter_dir}/limiter_attack_test.cpp
+      ${limiter_dir}/limiter_companions_test.cpp
   DEPS ledger)
 target_compile_definitions(limiter_e2e_test PRIVATE
   LIMITER_TESTS_DIR="${CMAKE_BINARY_DIR}/tests" LIMITER_LIBRARY="$<TARGET_FILE:headgate_preload>"
-  LIMITER_SIMULATOR="$<TARGET_FILE_DIR:headgate_sim_cuda>")
-add_dependencies(limiter_e2e_test limiter_attack limiter_early limiter_probe limiter_probe_linked quiet_driver quiet_driver_old quiet_nvml
+  LIMITER_SIMULATOR="$<TARGET_FILE_DIR:headgate_sim_cuda>" JEMALLOC="${jemalloc}" ASAN_RUNTIME="${asan_library}")
+add_dependencies(limiter_e2e_test limiter_profiler limiter_attack limiter_early limiter_probe limiter_probe_linked quiet_driver quiet_driver_old quiet_nvml
   headgate_preload headgate_sim_cuda headgate_sim_nvml)
 
 # The compute side over the built simulator, by what the ledger says and what really happened.

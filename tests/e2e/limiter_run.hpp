@@ -22,7 +22,8 @@ struct Tenant {
   bool limited = true;      // with LD_PRELOAD
   bool linked = false;      // the probe that is linked with the driver
   Driver driver = Driver::quiet;
-  std::string program;  // of the tests' folder, instead of the probe
+  std::string preload_before{}, preload_after{};  // other libraries, in LD_PRELOAD before and after the limiter
+  std::string program{};                          // of the tests' folder, instead of the probe
 };
 
 // A runtime directory of its own for each test, removed at the end.

@@ -103,6 +103,28 @@ bool answer_handle(const Governed& governed, const Question& question, void*& an
   return true;
 }
 
+bool same(const char* a, const char* b) {  // strcmp may not work yet (elf.hpp)
+  while (*a != 0 && *a == *b) ++a, ++b;
+  return *a == *b;
+}
+
+// Who wraps the lookup functions asks for the real ones by name, and by a version that no wrapper has: a profiler before us
+// would look the driver up past us. Where he would have got libc's he gets ours.
+bool answer_lookup(void* ours, const Question& question, void*& answer) {
+  bare::Object libc;
+  if (!bare::object_at(reinterpret_cast<const void*>(real_dl().dlsym), libc)) return false;
+  if (question.handle == RTLD_NEXT) {
+    const Next next = definition_after_caller(question);
+    const bool others = next.found != nullptr && !next.caller_precedes_us && !bare::covers(libc, next.found);
+    if (others && question.version == nullptr) return false;
+  } else {
+    answer = ask(question, question.handle);
+    if (!bare::covers(libc, answer)) return true;
+  }
+  answer = ours;
+  return true;
+}
+
 }  // namespace
 
 // For dlsym_ARCH.S: the real function to jump to, or nullptr with *answer set.
@@ -113,13 +135,21 @@ extern "C" __attribute__((visibility("hidden"))) void* headgate_decide_dlsym(voi
   *answer = nullptr;
   void* go_on = version == nullptr ? reinterpret_cast<void*>(real.dlsym) : reinterpret_cast<void*>(real.dlvsym);
   if (go_on == nullptr || inside || name == nullptr) return go_on;
-  // Not by strlen or memcmp: they may not work yet (elf.hpp).
+  const Question question{handle, name, version, caller};
+  void* const lookup = same(name, "dlsym")    ? reinterpret_cast<void*>(&::dlsym)
+                       : same(name, "dlvsym") ? reinterpret_cast<void*>(&::dlvsym)
+                                              : nullptr;
+  if (lookup != nullptr) {
+    inside = true;
+    const bool answered = answer_lookup(lookup, question, *answer);
+    inside = false;
+    return answered ? nullptr : go_on;
+  }
   const bool could_be = (name[0] == 'c' && name[1] == 'u') || (name[0] == 'n' && name[1] == 'v');
   if (!could_be) return go_on;
   const Governed* governed = find_governed(name);
   if (governed == nullptr) return go_on;
   inside = true;
-  const Question question{handle, name, version, caller};
   const bool answered =
       handle == RTLD_NEXT ? answer_next(*governed, question, *answer) : answer_handle(*governed, question, *answer);
   inside = false;
