@@ -53,6 +53,9 @@ struct OrderCall<CUresult(Arguments...)> {
       CUstream stream = nullptr;
       ((stream = pick(stream, arguments)), ...);
       if (stream == nullptr && per_thread) stream = stream_per_thread();
+      // What comes on the legacy stream comes after every blocking stream's work: an end event that we sent later would make
+      // such a stream busy once more when the program knows that it is idle.
+      if (reinterpret_cast<std::uintptr_t>(stream) <= 1 && role != Role::destroy) return close_context();
       close_stream(stream, role == Role::destroy);
       if (metered.legacy_open.load(std::memory_order_relaxed) != 0) close_legacy();
     } else {
