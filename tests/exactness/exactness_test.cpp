@@ -318,6 +318,18 @@ TEST(Exactness, kernels_that_wait_for_each_other_meet_at_every_limit) {
                                << ", in debt " << machine.account.passed_in_debt.load();
     }
 }
+// Queued far ahead on one stream. Until their length is known, one passes each 20 ms: that is paid back.
+TEST(Exactness, kernels_longer_than_the_patience_of_the_gate_are_held) {
+  for (const std::int64_t kernel : {30 * kMs, 100 * kMs, 300 * kMs})
+    for (const std::uint32_t ppm : {100'000u, 250'000u, 500'000u, 750'000u}) {
+      Machine machine({.ceiling_ppm = ppm, .mix = constant(kernel)});
+      machine.run(80 * kSecond);
+      const double asked = ppm / 1e4, held = machine.held_percent(20 * kSecond, 80 * kSecond);
+      std::printf("%3ld ms %3.0f %%: %+.2f, passed in debt %lu\n", static_cast<long>(kernel / kMs), asked, held - asked,
+                  machine.account.passed_in_debt.load());
+      EXPECT_NEAR(held, asked, 1.0);
+    }
+}
 TEST(Exactness, launch_bound_kernels_of_3_us_are_estimated_within_two_points) {
   for (const std::uint32_t ppm : {50'000u, 250'000u, 500'000u}) {
     const Figures f = measure({.ceiling_ppm = ppm, .mix = constant(3 * kUs), .launch_every_ns = 5 * kUs});

@@ -84,6 +84,8 @@ struct alignas(64) StreamMeter {
   std::atomic<bool> open{false};
   std::atomic<bool> used{false};
   std::atomic<std::int32_t> unsettled{0};  // brackets, the open one included
+  std::atomic<std::int64_t> due_ns{
+      0};  // the settler's: when its oldest unfinished bracket should be done, or the last one was
   // Under `lock`.
   alignas(64) ShortLock lock;
   abi::CUstream handle = nullptr;

@@ -109,8 +109,8 @@ class LaunchMeter {
     // Of what must be measured launch by launch no more is sent than there is room to measure.
     const bool crowded = alone && stream.open.load(std::memory_order_relaxed);
     if (crowded || !take_credit(*context.pace, est_ns)) {
-      const Admission admission =
-          admit(*context.account, *context.pace, port_.ceiling_ppm(context), port_.now_ns(), asked_ns, est_ns, crowded);
+      const Admission admission = admit(*context.account, *context.pace, port_.ceiling_ppm(context), port_.now_ns(),
+                                        asked_ns, est_ns, crowded, stream.due_ns.load(std::memory_order_relaxed));
       if (admission.wait_ns != 0) {
         close(stream);
         // What was charged for such a kernel may come back at any moment: its settlement wakes nobody.

@@ -23,6 +23,8 @@ inline constexpr std::int64_t kStoppedNs = 5'000'000;     // nor does anybody la
 inline constexpr std::int64_t kThinTailNs = 20'000;
 inline constexpr std::int64_t kAnchorNs = 4'000'000'000;
 inline constexpr std::int64_t kRecentBrackets = 16;
+inline constexpr std::int64_t kReleasedNs =
+    3'000'000;  // after a launch passed as debt: what ends then had waited for it
 
 template <typename Port>
 class Meter : public LaunchMeter<Port> {
@@ -119,6 +121,7 @@ class Meter : public LaunchMeter<Port> {
   };
 
   void note_oldest(StreamMeter& stream) {
+    note_due(stream);
     Oldest* mine = nullptr;
     for (Oldest& oldest : oldest_) {
       if (oldest.pace != nullptr && oldest.pace != stream.context->pace) continue;
@@ -131,6 +134,22 @@ class Meter : public LaunchMeter<Port> {
     if (head != stream.tail.load(std::memory_order_acquire))
       mine->ns = std::min(mine->ns, stream.closed[head % StreamMeter::kClosed].opened_ns);
     else if (stream.open.load(std::memory_order_acquire)) mine->ns = std::min(mine->ns, stream.last_open_ns);
+  }
+
+  void note_due(StreamMeter& stream) {
+    const std::uint32_t head = stream.head.load(std::memory_order_relaxed);
+    std::int64_t due_ns = stream.last_end_ns == 0 ? 0 : stream.context->clock.host_ns(stream.last_end_ns);
+    if (head != stream.tail.load(std::memory_order_acquire)) {
+      const Bracket& bracket = stream.closed[head % StreamMeter::kClosed];
+      // What is known of its kernel by now, which may be more than when it was sent.
+      const std::int64_t length_ns = bracket.function_count == 1
+                                         ? estimates_.known_ns(bracket.functions[0]) * bracket.launches
+                                         : bracket.expected_ns;
+      due_ns = std::max(bracket.opened_ns, due_ns);
+      // What runs on after one has passed may be as long as that again.
+      due_ns += std::max(length_ns, 2 * (stream.context->pace->last_debt_ns.load(std::memory_order_relaxed) - due_ns));
+    }
+    stream.due_ns.store(due_ns, std::memory_order_relaxed);
   }
 
   bool uneven(const Bracket& bracket) const {
@@ -214,7 +233,9 @@ class Meter : public LaunchMeter<Port> {
     ledger::correct(*context.account, fresh - bracket.charged_ns, port_.ceiling_ppm(context));
     give_room(*context.pace, bracket.expected_ns - fresh);
     settled_one(stream);
-    if (thin) return;
+    // How long a kernel waited for another says nothing about the next time.
+    const bool released = length >= kPatienceNs && from + length - context.pace->last_debt_ns.load() < kReleasedNs;
+    if (thin || released) return;
     const std::int64_t part = fair_part(context, length, fresh);
     // Each kernel was as wrong as their sum, against the estimates of that time: corrections that overlap do not add up.
     for (std::uint32_t i = 0; i < bracket.function_count; ++i) {

@@ -16,8 +16,9 @@ inline constexpr std::int64_t kBatchNs = 300'000;  // a waiter sleeps so much lo
 inline constexpr std::int64_t kLeastBatchNs = 200'000;  // and again where others have left less of that
 inline constexpr std::int64_t kCatchUpNs =
     12'000'000;  // lateness that is made up for; see docs/decisions/catch-up-window.md
-inline constexpr std::int64_t kPatienceNs = 20'000'000;  // the longest wait behind unfinished work
-inline constexpr std::int64_t kSeenLateNs = 4'000'000;   // running work is marked as held no later than this
+inline constexpr std::int64_t kPatienceNs = 20'000'000;           // the longest wait behind unfinished work
+inline constexpr std::int64_t kLongestCommandNs = 1'000'000'000;  // that a launch on the same stream waits behind
+inline constexpr std::int64_t kSeenLateNs = 4'000'000;            // running work is marked as held no later than this
 inline constexpr std::int64_t kLongestSleepNs = 10'000'000;
 
 // One process's work on one device, by the estimates.
@@ -59,7 +60,8 @@ inline void give_room(Pace& pace, std::int64_t unused_ns) {
 }
 
 inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_t ceiling_ppm, std::int64_t now_ns,
-                       std::int64_t asked_ns, std::int64_t est_ns, bool crowded = false) {
+                       std::int64_t asked_ns, std::int64_t est_ns, bool crowded = false,
+                       std::int64_t stream_due_ns = 0) {
   const std::int64_t lag = now_ns - ledger::paid_until_ns(account);
   Admission admission;
   // Processes that take turns with a launch or two each would meter as many brackets and lose a little at each handover.
@@ -85,9 +87,12 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
   }
   const std::int64_t oldest = pace.oldest_ns.load(std::memory_order_relaxed);
   std::int64_t last = pace.last_debt_ns.load(std::memory_order_relaxed);
+  // Work on a launch's own stream cannot wait for it: known to be long, it is given its time. But its thread may be the one
+  // that everything waits for.
+  const std::int64_t begun_ns = std::clamp(stream_due_ns, asked_ns, asked_ns + kLongestCommandNs);
   // Work that has run through all that time while the gate was shut, in whatever process, may wait for this launch.
   const bool stuck =
-      now_ns - asked_ns >= kPatienceNs &&
+      now_ns - begun_ns >= kPatienceNs &&
       ((oldest != 0 && now_ns - oldest >= kPatienceNs) ||
        (lag < 0 && ledger::held_throughout(account, now_ns - kPatienceNs - kSeenLateNs, now_ns - kSeenLateNs)));
   if (stuck && now_ns - last >= kPatienceNs &&
@@ -99,7 +104,7 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
   // All that wait look again at the instant when one may pass, so that none is always first.
   if (oldest != 0) {
     const std::int64_t turn =
-        std::max({oldest, asked_ns, pace.last_debt_ns.load(std::memory_order_relaxed)}) + kPatienceNs;
+        std::max({oldest, begun_ns, pace.last_debt_ns.load(std::memory_order_relaxed)}) + kPatienceNs;
     admission.wait_ns = std::min(admission.wait_ns, std::max<std::int64_t>(20'000, turn - now_ns));
   }
   admission.wait_ns = std::min(admission.wait_ns, kLongestSleepNs);
