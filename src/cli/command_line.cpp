@@ -65,6 +65,10 @@ void describe_run(CLI::App& app, Raw& raw) {
   word_run->add_option("-i,--gpu", run.gpu, "which GPUs: 0, 0,2-3, GPU-9c2f, 0000:1b:00.0, all, auto")
       ->type_name("GPUS");
   word_run->add_option("-m,--mem", run.memory, "memory limit on each GPU: 8GiB, 8GB, 50%")->type_name("SIZE");
+  word_run
+      ->add_option("--host-mem", run.host_memory,
+                   "host memory that stands in for the GPU's past --mem: 8GiB (slower; without it the limit is hard)")
+      ->type_name("SIZE");
   word_run->add_option("-c,--compute", run.compute, "share of each GPU's time: 50%, 0.5, 500m")->type_name("PART");
   word_run->add_option("--name", run.name, "the share's name; programs under one name draw on one account")
       ->type_name("NAME");

@@ -12,8 +12,8 @@
 namespace headgate::cli {
 
 struct RunOptions {
-  std::optional<std::string> gpu, memory, compute, name;  // as written; null where not given
-  bool burst = false;                                     // need the daemon
+  std::optional<std::string> gpu, memory, host_memory, compute, name;  // as written; null where not given
+  bool burst = false;                                                  // need the daemon
   bool weight = false;
   bool allow_unheld = false;
   std::vector<std::string> command;

@@ -134,6 +134,21 @@ TEST(Wish, AnOptionWinsOverTheEnvironmentAndThatOverTheConfiguration) {
   EXPECT_EQ(grant->devices[0].compute_ceiling_ppm, 300'000u);
 }
 
+TEST(Wish, HostMemoryComesFromTheOptionThenTheEnvironmentThenTheShareAndElseIsNone) {
+  const char* const said[] = {"HEADGATE_HOST_MEM=2GiB", nullptr};
+  const char* const none[] = {nullptr};
+  Wish wish;
+  EXPECT_EQ(make_grant(wish, one_card(), {0}, none, std::nullopt)->devices[0].host_limit_bytes, 0u);
+  auto grant = make_grant(wish, one_card(), {0}, said, std::nullopt);
+  EXPECT_EQ(grant->devices[0].host_limit_bytes, 2ull << 30);
+  EXPECT_EQ(make_grant(wish, one_card(), {0}, none, *grant)->devices[0].host_limit_bytes, 2ull << 30);
+  const auto run = words({"run", "--mem", "8GiB", "--host-mem=1GiB", "--", "python"});
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->run.host_memory, "1GiB");
+  wish.host_memory = grant::Memory{.bytes = 1ull << 30};
+  EXPECT_EQ(make_grant(wish, one_card(), {0}, said, std::nullopt)->devices[0].host_limit_bytes, 1ull << 30);
+}
+
 TEST(Wish, AnUnreadableEnvironmentIsAnErrorNotNoLimit) {
   const char* const environment[] = {"CUDA_MEM_LIMIT=0", nullptr};
   const auto grant = make_grant({}, one_card(), {0}, environment, std::nullopt);

@@ -134,7 +134,9 @@ Result<Plan> make_plan(const Invocation& invocation, const config::Config& confi
 
 std::string values_text(const ledger::DeviceGrant& device) {
   const bool limited = device.memory_limit_bytes != ledger::kNoMemoryLimit;
-  return (limited ? bytes_text(device.memory_limit_bytes) : "no memory limit") + ", " +
+  return (limited ? bytes_text(device.memory_limit_bytes) : "no memory limit") +
+         (device.host_limit_bytes != 0 ? " and " + bytes_text(device.host_limit_bytes) + " of host memory" : "") +
+         ", " +
          (device.compute_ceiling_ppm == ledger::kWholeGpu ? "no compute limit"
                                                           : percent_text(device.compute_ceiling_ppm));
 }
@@ -209,6 +211,7 @@ bool is_replaced(std::string_view name) {
   for (const auto& row : grant::variables()) {
     switch (row.meaning) {
       case Meaning::memory:
+      case Meaning::host_memory:
       case Meaning::ceiling:
       case Meaning::soft:
       case Meaning::gpu:

@@ -36,6 +36,8 @@ ShareDevice read_device(const ledger::PolicyPage& policy, const ledger::UsagePag
   device.uuid = harmless(std::string(rule.uuid, ::strnlen(rule.uuid, sizeof rule.uuid)));
   if (const auto limit = rule.memory_limit_bytes.load(kRelaxed); limit != ledger::kNoMemoryLimit)
     device.memory_limit_bytes = limit;
+  device.host_limit_bytes = rule.host_limit_bytes.load(kRelaxed);
+  device.host_used_bytes = ledger::used_bytes(usage, ledger::host_account(index));
   device.compute_ceiling_ppm = rule.compute_ceiling_ppm.load(kRelaxed);
   device.memory_used_bytes = ledger::used_bytes(usage, index);
   device.memory_peak_bytes = ledger::peak_bytes(usage, index);

@@ -16,7 +16,8 @@ struct ShareDevice {
   std::string uuid;
   std::optional<std::uint64_t> memory_limit_bytes;  // null: none
   std::uint32_t compute_ceiling_ppm = ledger::kWholeGpu;
-  std::uint64_t memory_residual_bytes = 0;  // part of used: contexts and code, measured
+  std::uint64_t host_limit_bytes = 0, host_used_bytes = 0;  // host memory past the limit; 0: the limit is hard
+  std::uint64_t memory_residual_bytes = 0;                  // part of used: contexts and code, measured
   std::uint64_t memory_used_bytes = 0, memory_peak_bytes = 0 /* allocated */, memory_orphaned_bytes = 0;
   std::uint64_t refusals = 0, last_refusal_bytes = 0, last_refusal_used_bytes = 0,
                 last_refusal_ns = 0;  // CLOCK_REALTIME

@@ -41,6 +41,7 @@ Json json_of(const sim::ProcessTruth& process) {
           {"alive", process.alive},
           {"memory_bytes", process.bytes},
           {"memory_peak_bytes", process.peak_bytes},
+          {"slack_bytes", process.slack_bytes},
           {"context_bytes", process.context_bytes},
           {"held_ns", process.held_ns},
           {"sm_ns", process.sm_ns},

@@ -10,12 +10,18 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // "15.1/16.0 GiB" where the units are one, "512 MiB/16.0 GiB" where not.
-std::string memory_text(const ShareDevice& device) {
-  std::string used = bytes_text(device.memory_used_bytes);
-  if (!device.memory_limit_bytes) return used + ", no limit";
-  const std::string limit = bytes_text(*device.memory_limit_bytes);
+std::string of_text(std::uint64_t used_bytes, std::uint64_t limit_bytes) {
+  std::string used = bytes_text(used_bytes);
+  const std::string limit = bytes_text(limit_bytes);
   if (used.substr(used.rfind(' ')) == limit.substr(limit.rfind(' '))) used.resize(used.rfind(' '));
   return used + "/" + limit;
+}
+
+std::string memory_text(const ShareDevice& device) {
+  if (!device.memory_limit_bytes) return bytes_text(device.memory_used_bytes) + ", no limit";
+  const std::string on_gpu = of_text(device.memory_used_bytes, *device.memory_limit_bytes);
+  return device.host_limit_bytes == 0 ? on_gpu
+                                      : on_gpu + ", host " + of_text(device.host_used_bytes, device.host_limit_bytes);
 }
 
 std::string ceiling_text(const ShareDevice& device) {
@@ -122,6 +128,8 @@ std::string status_json(const Picture& picture) {
     for (const ShareDevice& device : share.devices) {
       Json d = {{"uuid", device.uuid}};
       d["memory_limit_bytes"] = device.memory_limit_bytes ? Json(*device.memory_limit_bytes) : Json();
+      d["host_limit_bytes"] = device.host_limit_bytes;
+      d["host_used_bytes"] = device.host_used_bytes;
       d["memory_used_bytes"] = device.memory_used_bytes;
       d["memory_residual_bytes"] = device.memory_residual_bytes;
       d["memory_peak_bytes"] = device.memory_peak_bytes;

@@ -70,6 +70,13 @@ Result<std::uint64_t> memory_for(const Wish& wish, const grant::DeviceGrant& env
   return bytes;
 }
 
+std::uint64_t host_memory_for(const Wish& wish, const grant::DeviceGrant& env, const ledger::DeviceGrant* held,
+                              const Gpu& gpu) {
+  if (wish.host_memory) return wish.host_memory->on(gpu.memory_total_bytes);
+  if (env.host_memory.said()) return env.host_memory.on(gpu.memory_total_bytes);
+  return held != nullptr ? held->host_limit_bytes : 0;
+}
+
 std::uint32_t ceiling_for(const Wish& wish, const grant::DeviceGrant& env, const ledger::DeviceGrant* held) {
   if (wish.compute_ppm && !wish.compute_is_default) return *wish.compute_ppm;
   if (env.ceiling_ppm != 0) return env.ceiling_ppm;
@@ -108,6 +115,7 @@ Result<Wish> read_wish(const RunOptions& run, const config::Config& config) {
     wish.memory_text = "defaults.mem = " + default_memory.value + " (" + default_memory.origin + ")";
     wish.memory_is_default = true;
   }
+  if (run.host_memory) wish.host_memory = TRY(memory_option("--host-mem", *run.host_memory));
   if (run.compute) wish.compute_ppm = TRY(compute_option("--compute", *run.compute));
   else if (!default_compute.value.empty())
     wish.compute_ppm = TRY(compute_option("defaults.compute", default_compute.value)), wish.compute_is_default = true;
@@ -148,6 +156,7 @@ Result<ledger::ShareGrant> make_grant(const Wish& wish, const Gpus& gpus, const 
     ledger::DeviceGrant& device = grant.devices[grant.device_count++];
     std::strncpy(device.uuid, gpu.uuid.c_str(), sizeof device.uuid - 1);
     device.memory_limit_bytes = TRY(memory_for(wish, said, before, gpu));
+    device.host_limit_bytes = host_memory_for(wish, said, before, gpu);
     device.compute_ceiling_ppm = ceiling_for(wish, said, before);
   }
   return grant;

@@ -136,6 +136,7 @@ constexpr Whole kWholes[] = {
     WHOLE("temperature_full_c", 1, 120, temperature_full_c, 1),
     WHOLE("event_step_ns", 1, 1'000'000, event_step_ns, 1),
     WHOLE("clock_offset_ns", 0, std::int64_t{1} << 60, clock_offset_ns, 1),
+    WHOLE("slabs", 0, 1, slab_bytes, 2 * kMiB),
     WHOLE("launch_queue_depth", 1, 1024, launch_queue_depth, 1),
 };
 
@@ -157,6 +158,7 @@ constexpr Decimal kDecimals[] = {
     DECIMAL("power_max_w", 0.001, 100000, power_max_mw, 1000),
     DECIMAL("slice_us", 10, 1'000'000, slice_ns, 1000),
     DECIMAL("block_us", 0.1, 1'000'000, block_ns, 1000),
+    DECIMAL("teardown_ms", 0, 60'000, teardown_ns, 1e6),
     DECIMAL("submit_us", 0, 100'000, submit_ns, 1000),
     DECIMAL("host_launch_us", 0, 10'000, host_launch_ns, 1000),
     DECIMAL("clock_drift_ppm", -1000, 1000, clock_drift_ppb, 1000),

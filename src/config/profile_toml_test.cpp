@@ -57,6 +57,7 @@ temperature_full_c = 90
 event_step_ns = 32
 clock_offset_ns = 9
 launch_queue_depth = 16
+slabs = 1
 memory = "1.5GiB"
 reserved = "16MiB"
 context = "8 MiB"
@@ -72,6 +73,7 @@ power_max_w = 4.25
 slice_us = 500
 block_us = 2.5
 submit_us = 0
+teardown_ms = 2.5
 host_launch_us = 1.25
 clock_drift_ppm = -20
 host_copy_gb_per_s = 1
@@ -113,6 +115,8 @@ device_copy_gb_per_s = 2
   EXPECT_EQ(p.event_step_ns, 32U);
   EXPECT_EQ(p.clock_offset_ns, 9);
   EXPECT_EQ(p.launch_queue_depth, 16U);
+  EXPECT_EQ(p.slab_bytes, 2U << 20);
+  EXPECT_EQ(p.teardown_ns, 2'500'000U);
   EXPECT_EQ(p.memory_bytes, kGiB / 2 * 3);
   EXPECT_EQ(p.reserved_bytes, 16U << 20);
   EXPECT_EQ(p.context_bytes, 8U << 20);

@@ -86,8 +86,12 @@ class Engine {
   void host_done(std::uint32_t stream);
 
   // False, and nothing changed, when the device has not so much left.
-  [[nodiscard]] bool reserve(std::uint32_t account, std::uint64_t bytes);
-  void release(std::uint32_t account, std::uint64_t bytes);
+  // footprint: what the device has less by it, where that is not the bytes themselves: a slab of 2 MiB for the first small
+  // allocation in it, nothing for the next.
+  [[nodiscard]] bool reserve(std::uint32_t account, std::uint64_t bytes, std::uint64_t footprint);
+  [[nodiscard]] bool reserve(std::uint32_t account, std::uint64_t bytes) { return reserve(account, bytes, bytes); }
+  void release(std::uint32_t account, std::uint64_t bytes, std::uint64_t footprint);
+  void release(std::uint32_t account, std::uint64_t bytes) { release(account, bytes, bytes); }
   [[nodiscard]] bool reserve_context_bytes(std::uint32_t account, std::uint64_t bytes);
   void release_context_bytes(std::uint32_t account, std::uint64_t bytes);
   [[nodiscard]] std::uint64_t capacity_bytes() const;  // of one device: memory minus reserved
@@ -139,6 +143,7 @@ class Engine {
   void free_stream(std::uint32_t stream);
   void free_event(std::uint32_t event);
   void bury_account(std::uint32_t account);
+  void end_teardowns(std::uint64_t now_ns);
   void zero_history(const History& history);
   // predict.cpp
   [[nodiscard]] std::uint64_t earliest(std::uint32_t stream, std::uint64_t number, int depth) const;

@@ -47,6 +47,7 @@ struct Profile {
   std::uint64_t memory_bytes;    // what NVML calls total
   std::uint64_t reserved_bytes;  // taken by firmware and driver, part of total
   std::uint64_t context_bytes;   // taken by a process's first context on a GPU, and by each further one
+  std::uint64_t slab_bytes;  // 2 MiB: small allocations of a context share slabs, large ones are rounded up; 0: exact
   std::uint64_t bar1_bytes;
   std::uint32_t memory_bus_bits;
   std::uint32_t l2_bytes;
@@ -61,6 +62,7 @@ struct Profile {
   // Time
   std::uint64_t slice_ns;                 // of one context, while several have work
   std::uint64_t block_ns;                 // one wave of blocks of a kernel that says nothing about its time
+  std::uint64_t teardown_ns;              // from a process's death until its memory is free
   std::uint64_t submit_ns;                // from a call of the driver to the earliest start of its command
   std::uint64_t host_launch_ns;           // host time that one launch, record or query costs; 0 = what the code takes
   std::uint64_t event_step_ns;            // event times are multiples of it

@@ -31,6 +31,7 @@ ProcessTruth read_account(const State& state, std::uint32_t a) {
   truth.contexts = account.contexts;
   truth.bytes = account.bytes;
   truth.peak_bytes = account.peak_bytes;
+  truth.slack_bytes = account.slack_bytes;
   truth.context_bytes = account.context_bytes;
   truth.held_ns = account.held_ns;
   truth.sm_ns = static_cast<double>(account.sm_ns_sms) / std::max(state.profile.sm_count, 1u);

@@ -31,7 +31,8 @@ struct ProcessTruth {
                 death_ns = 0;  // node time of its first context on this device, and of its end (0 while alive)
   std::uint32_t contexts = 0;
   std::uint64_t bytes = 0, peak_bytes = 0;  // what cuMemAlloc and its kin hold
-  std::uint64_t context_bytes = 0;          // what its contexts take besides; NVML shows the sum
+  std::uint64_t slack_bytes = 0;            // the rest of the slabs that they lie in
+  std::uint64_t context_bytes = 0;          // what its contexts take besides; NVML shows the sum of all three
   std::uint64_t held_ns = 0;                // union of the time in which it had a kernel running
   double sm_ns = 0;                         // the same weighted by the part of the SMs that ran
   std::uint64_t copy_ns = 0;

@@ -57,4 +57,15 @@ if(TARGET headgate_sim_cuda)
   target_compile_definitions(limiter_compute_test PRIVATE HEADGATE_SIM_LIBRARIES="${CMAKE_BINARY_DIR}/lib/sim"
     HEADGATE_TENANTS="${CMAKE_BINARY_DIR}/tests" HEADGATE_LIMITER="$<TARGET_FILE:headgate_preload>")
   add_dependencies(limiter_compute_test limiter_compute headgate_preload headgate_sim_cuda headgate_sim_nvml)
+
+  # Linear memory and arrays by every path.
+  add_executable(limiter_paths ${limiter_dir}/limiter_paths.cpp)
+  target_include_directories(limiter_paths PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(limiter_paths PRIVATE ${CMAKE_DL_LIBS} headgate_warnings)
+  set_target_properties(limiter_paths PROPERTIES SKIP_BUILD_RPATH TRUE RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  headgate_test(limiter_paths_test SRC ${limiter_dir}/limiter_paths_test.cpp ${limiter_dir}/sim_program.cpp
+    DEPS ledger sim TIMEOUT 300)
+  target_compile_definitions(limiter_paths_test PRIVATE HEADGATE_SIM_LIBRARIES="${CMAKE_BINARY_DIR}/lib/sim"
+    HEADGATE_TENANTS="${CMAKE_BINARY_DIR}/tests" HEADGATE_LIMITER="$<TARGET_FILE:headgate_preload>")
+  add_dependencies(limiter_paths_test limiter_paths headgate_preload headgate_sim_cuda headgate_sim_nvml)
 endif()

@@ -320,9 +320,12 @@ int timing() {
 
 int only_ready() {
   Cuda cuda;
+  const auto start = std::chrono::steady_clock::now();
   const CUresult result = cuda.ready();
   const bool loaded = dlopen("libnvidia-ml.so.1", RTLD_NOLOAD | RTLD_NOW) != nullptr;
-  std::printf("ready: %u, NVML loaded: %s\n", result, loaded ? "yes" : "no");
+  // Later the limiter's own thread may have asked it; nobody waited for that.
+  const bool late = std::chrono::steady_clock::now() - start > std::chrono::milliseconds(50);
+  std::printf("ready: %u, NVML loaded at once: %s\n", result, loaded && !late ? "yes" : "no");
   return 0;
 }
 

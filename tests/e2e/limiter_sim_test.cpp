@@ -75,7 +75,7 @@ TEST(OverTheSimulator, TheFirstAllocationAlreadyIsHeldToWhatTheContextLeaves) {
 
 TEST(OverTheSimulator, AProgramThatAllocatesNothingIsSparedTheWaitForNvml) {
   const Runtime runtime;
-  EXPECT_EQ(runtime.run(simulated({{"HEADGATE_MEM", "8GiB"}}), {"ready"}).out, "ready: 0, NVML loaded: no\n");
+  EXPECT_EQ(runtime.run(simulated({{"HEADGATE_MEM", "8GiB"}}), {"ready"}).out, "ready: 0, NVML loaded at once: no\n");
 }
 
 TEST(OverTheSimulator, ARefusalIsBookedOnceWithAllThatStoodAgainstIt) {

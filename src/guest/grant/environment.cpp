@@ -98,7 +98,7 @@ class Reader {
   }
 
  private:
-  enum Field { kMemory, kCeiling, kSoft, kOversubscribe, kFields };
+  enum Field { kMemory, kHostMemory, kCeiling, kSoft, kOversubscribe, kFields };
 
   template <typename Visit>
   void each(const char* const* envp, Visit visit) {
@@ -196,6 +196,10 @@ class Reader {
     if (setting.row->syntax == Syntax::memory_map) return grant_map(setting);
     const auto dialect = setting.row->syntax == Syntax::memory ? Dialect::headgate : Dialect::bare_bytes;
     grant(setting, kMemory, &DeviceGrant::memory, parse_memory(setting.value, dialect));
+  }
+
+  void grant_host_memory(const Setting& setting) {
+    grant(setting, kHostMemory, &DeviceGrant::host_memory, parse_memory(setting.value, Dialect::headgate));
   }
 
   void grant_compute(const Setting& setting, Field field, std::uint32_t DeviceGrant::* member) {
@@ -310,6 +314,7 @@ class Reader {
     Grant& grant = reading_.grant;
     switch (setting.row->meaning) {
       case Meaning::memory: return grant_memory(setting);
+      case Meaning::host_memory: return grant_host_memory(setting);
       case Meaning::ceiling: return grant_compute(setting, kCeiling, &DeviceGrant::ceiling_ppm);
       case Meaning::soft: return grant_compute(setting, kSoft, &DeviceGrant::soft_ppm);
       case Meaning::oversubscribe: return grant_oversubscription(setting);

@@ -23,6 +23,7 @@ inline constexpr std::uint32_t kMaxDevices = 16;
 // What a variable says.
 enum class Meaning : std::uint8_t {
   memory,          // memory limit
+  host_memory,     // host memory that stands in for the GPU's past the limit
   ceiling,         // compute ceiling
   soft,            // burst above the ceiling; counts only above it
   gpu,             // which GPUs the share covers: a selector of select.hpp
@@ -83,6 +84,7 @@ enum class LogLevel : std::uint32_t { off, error, warn, info, debug };
 struct DeviceGrant {
   Memory memory;                        // said() is false where no limit was asked for
   const char* memory_entry = nullptr;   // the NAME=VALUE of the environment that said it
+  Memory host_memory;                   // past the limit; said() is false where none was asked for
   std::uint32_t ceiling_ppm = 0;        // 0: none asked for
   std::uint32_t soft_ppm = 0;           // 0: none, or not above the ceiling
   std::uint32_t oversubscribe_ppm = 0;  // 0: not asked for; kWholePpm: asked for without a ratio

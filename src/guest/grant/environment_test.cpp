@@ -54,6 +54,19 @@ TEST(Environment, OurGlobalNameHoldsEveryVisibleDevice) {
   EXPECT_FALSE(grant.devices[2].memory.said());
 }
 
+TEST(Environment, HostMemoryPastTheLimitIsASizeOfItsOwnForEachDevice) {
+  const Grant grant = good({"HEADGATE_MEM=8GiB", "HEADGATE_HOST_MEM=2GiB", "HEADGATE_HOST_MEM_1=50%"});
+  EXPECT_EQ(grant.devices[0].memory.bytes, 8 * kGi);
+  EXPECT_EQ(grant.devices[0].host_memory.bytes, 2 * kGi);
+  EXPECT_EQ(grant.devices[1].host_memory.on(kGi), kGi / 2);
+  EXPECT_FALSE(good({"HEADGATE_MEM=8GiB"}).devices[0].host_memory.said());
+  for (const char* bad :
+       {"HEADGATE_HOST_MEM=0", "HEADGATE_HOST_MEM=8", "HEADGATE_HOST_MEM=", "HEADGATE_HOST_MEM=much"}) {
+    const Env env({bad});
+    EXPECT_TRUE(env.read().refusal) << bad;
+  }
+}
+
 TEST(Environment, OursWinsOverForeignAndPerDeviceOverGlobalInWhateverOrderTheyStand) {
   const std::vector<std::string> entries = {"CUDA_MEM_LIMIT=1g", "CUDA_MEM_LIMIT_1=2g", "CUDA_DEVICE_MEMORY_LIMIT=3g",
                                             "CUDA_DEVICE_MEMORY_LIMIT_1=4g", "GPU_MEMORY_LIMIT=5g"};

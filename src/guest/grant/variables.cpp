@@ -10,6 +10,7 @@ constexpr bool kIndexed = true, kPlain = false;
 
 constexpr Variable kVariables[] = {
     {"HEADGATE_MEM", Meaning::memory, Syntax::memory, kOurs, kIndexed},
+    {"HEADGATE_HOST_MEM", Meaning::host_memory, Syntax::memory, kOurs, kIndexed},
     {"HEADGATE_COMPUTE", Meaning::ceiling, Syntax::compute, kOurs, kIndexed},
     {"HEADGATE_GPU", Meaning::gpu, Syntax::text, kOurs, kPlain},
     {"HEADGATE_SHARE", Meaning::share, Syntax::share_name, kOurs, kPlain},

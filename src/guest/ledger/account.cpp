@@ -69,7 +69,7 @@ Reservation apply(UsagePage& page, std::uint32_t device, std::uint32_t slot, std
 }
 
 Reservation take(UsagePage& page, std::uint32_t device, SlotRef ref, std::uint64_t bytes, std::uint64_t limit) {
-  if (device >= kMaxDevices) return {false, 0};
+  if (device >= kMaxAccounts) return {false, 0};
   const std::uint64_t used = used_bytes(page, device);
   // Operations move signed counts: nobody may come to hold more than one can give back. No GPU has 8 EiB.
   limit = std::min<std::uint64_t>(limit, INT64_MAX);
@@ -91,7 +91,7 @@ bool charge(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t b
 }
 
 std::uint64_t give_back(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes) {
-  if (device >= kMaxDevices) return 0;
+  if (device >= kMaxAccounts) return 0;
   const ProcessLock lock(device);
   if (!is_ours(page, slot)) return 0;
   const std::uint64_t held = std::min<std::uint64_t>(held_now(page.slots[slot.slot].devices[device]), INT64_MAX);
@@ -104,18 +104,18 @@ std::uint64_t give_back(UsagePage& page, std::uint32_t device, SlotRef slot, std
 }
 
 std::uint64_t used_bytes(const UsagePage& page, std::uint32_t device) {
-  return device < kMaxDevices ? load_half(page.memory[device].word.used_bytes) : 0;
+  return device < kMaxAccounts ? load_half(page.memory[device].word.used_bytes) : 0;
 }
 
 std::uint64_t peak_bytes(const UsagePage& page, std::uint32_t device) {
-  if (device >= kMaxDevices) return 0;
+  if (device >= kMaxAccounts) return 0;
   // The newest value may not be in peak_bytes yet: an operation books the value that it replaces.
   const std::uint64_t used = used_bytes(page, device);
   return std::max(used, page.memory[device].peak_bytes.load(std::memory_order_acquire));
 }
 
 std::uint64_t held_bytes(const UsagePage& page, std::uint32_t device, std::uint32_t slot) {
-  if (device >= kMaxDevices || slot >= kMaxSlots) return 0;
+  if (device >= kMaxAccounts || slot >= kMaxSlots) return 0;
   switch (unpack_life(page.slots[slot].life.load(std::memory_order_acquire)).kind) {
     case SlotKind::live:
     case SlotKind::dead: return held_now(page.slots[slot].devices[device]);
@@ -125,7 +125,7 @@ std::uint64_t held_bytes(const UsagePage& page, std::uint32_t device, std::uint3
 }
 
 std::uint64_t orphaned_bytes(const UsagePage& page, std::uint32_t device) {
-  if (device >= kMaxDevices) return 0;
+  if (device >= kMaxAccounts) return 0;
   std::uint64_t sum = 0;
   const std::uint32_t end = std::min(page.slots_seen.load(std::memory_order_acquire), kMaxSlots);
   for (std::uint32_t i = 0; i < end; ++i) {
@@ -137,7 +137,7 @@ std::uint64_t orphaned_bytes(const UsagePage& page, std::uint32_t device) {
 
 void note_refusal(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t asked_bytes,
                   std::uint64_t used_bytes) {
-  if (device >= kMaxDevices) return;
+  if (device >= kMaxAccounts) return;
   MemoryAccount& account = page.memory[device];
   const std::uint32_t pid =
       slot.slot < kMaxSlots ? unpack_life(page.slots[slot.slot].life.load(std::memory_order_acquire)).pid : 0;
@@ -152,7 +152,7 @@ void note_refusal(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint
 }
 
 void add_exported(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes) {
-  if (device >= kMaxDevices) return;
+  if (device >= kMaxAccounts) return;
   const ProcessLock lock(device);
   if (!is_ours(page, slot)) return;
   SlotDevice& books = page.slots[slot.slot].devices[device];
@@ -162,7 +162,7 @@ void add_exported(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint
 }
 
 void sub_exported(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes) {
-  if (device >= kMaxDevices) return;
+  if (device >= kMaxAccounts) return;
   const ProcessLock lock(device);
   if (!is_ours(page, slot)) return;
   SlotDevice& books = page.slots[slot.slot].devices[device];

@@ -1,4 +1,4 @@
-// The memory account of a share on one device: exact to the byte, whoever is killed whenever (life of an operation and
+// The memory accounts of a share (`device`: a device's, or host_account() of it): exact to the byte, whoever is killed whenever (life of an operation and
 // the crash argument: account.cpp; model: models/ledger.pml).
 //
 // All functions are thread-safe and never allocate, block on another process, or fail other than as stated. A page may

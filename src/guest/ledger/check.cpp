@@ -64,6 +64,8 @@ PageFault differs(const char* field, const DeviceGrant& device, std::uint32_t in
 PageFault compare_device(const DeviceGrant& is, const DeviceGrant& wanted, std::uint32_t index) {
   if (is.memory_limit_bytes != wanted.memory_limit_bytes)
     return differs("memory limit", is, index, is.memory_limit_bytes, wanted.memory_limit_bytes);
+  if (is.host_limit_bytes != wanted.host_limit_bytes)
+    return differs("host memory", is, index, is.host_limit_bytes, wanted.host_limit_bytes);
   if (is.compute_ceiling_ppm != wanted.compute_ceiling_ppm)
     return differs("compute ceiling", is, index, is.compute_ceiling_ppm, wanted.compute_ceiling_ppm);
   if (is.compute_guarantee_ppm != wanted.compute_guarantee_ppm)
@@ -113,6 +115,7 @@ ShareGrant copy_of(const PolicyPage& policy) {
     DeviceGrant& to = out.devices[i];
     std::memcpy(to.uuid, from.uuid, sizeof to.uuid);
     to.memory_limit_bytes = from.memory_limit_bytes.load(std::memory_order_relaxed);
+    to.host_limit_bytes = from.host_limit_bytes.load(std::memory_order_relaxed);
     to.compute_ceiling_ppm = from.compute_ceiling_ppm.load(std::memory_order_relaxed);
     to.compute_guarantee_ppm = from.compute_guarantee_ppm.load(std::memory_order_relaxed);
     to.weight = from.weight.load(std::memory_order_relaxed);
@@ -177,6 +180,7 @@ PageFault set_limits(PolicyPage& policy, std::uint32_t device, const DeviceGrant
   if (const PageFault bad = check_device(grant, device)) return bad;
   DevicePolicy& to = policy.devices[device];
   to.memory_limit_bytes.store(grant.memory_limit_bytes, std::memory_order_relaxed);
+  to.host_limit_bytes.store(grant.host_limit_bytes, std::memory_order_relaxed);
   to.compute_guarantee_ppm.store(grant.compute_guarantee_ppm, std::memory_order_relaxed);
   to.weight.store(grant.weight, std::memory_order_relaxed);
   to.priority_class.store(grant.priority_class, std::memory_order_relaxed);

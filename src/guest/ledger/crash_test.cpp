@@ -82,7 +82,8 @@ class Crash : public ::testing::Test {
         reap_dead(*page_);
         if (orphans) release_orphans();
         ASSERT_EQ(used_bytes(*page_, 0), 0u) << "killed before: " << shared->last_step << ", step " << fatal;
-        ASSERT_EQ(used_bytes(*page_, 1), 0u) << "killed before: " << shared->last_step << ", step " << fatal;
+        for (const std::uint32_t account : {1u, host_account(0), host_account(1)})
+          ASSERT_EQ(used_bytes(*page_, account), 0u) << "killed before: " << shared->last_step << ", step " << fatal;
         for (std::uint32_t i = 0; i < kMaxSlots; ++i) ASSERT_EQ(view(*page_, i).kind, SlotKind::free) << i;
         if (!killed) break;
         ++histogram[shared->last_step];
@@ -129,6 +130,19 @@ TEST_F(Crash, KilledAnywhereInAGiveBackTheShareLosesNoByte) {
       6);
 }
 
+TEST_F(Crash, KilledAnywhereBetweenTheCardAndTheHostBudgetNeitherLosesAByte) {
+  kill_at_every_step(
+      [](UsagePage& page, long fatal) {
+        const SlotRef me = seat(page, own_identity());
+        reserve(page, 0, me, 100, kLimit);
+        reserve(page, host_account(0), me, 40, kLimit);
+        arm(fatal);
+        reserve(page, host_account(0), me, 30, kLimit);
+        give_back(page, 0, me, 60);
+      },
+      6);
+}
+
 TEST_F(Crash, KilledAnywhereInAClaimTheSeatComesBack) {
   kill_at_every_step(
       [](UsagePage& page, long fatal) {
@@ -148,6 +162,7 @@ TEST_F(Crash, KilledAnywhereInAnOrderlyLeaveNothingStays) {
         const SlotRef me = seat(page, own_identity());
         reserve(page, 0, me, 100, kLimit);
         reserve(page, 1, me, 200, kLimit);
+        reserve(page, host_account(1), me, 300, kLimit);
         arm(fatal);
         release(page, me);
       },

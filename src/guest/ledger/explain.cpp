@@ -227,7 +227,7 @@ void explain_pages(const PageFault& fault, const char* base, Writer& out) {
 
 void explain_difference(const PageFault& fault, Writer& out) {
   out.text("the share exists with other values: ").text(fault.what).text(" is ");
-  const bool memory = std::strncmp(fault.what, "memory", 6) == 0;
+  const bool memory = std::strncmp(fault.what, "memory", 6) == 0 || std::strncmp(fault.what, "host", 4) == 0;
   const bool part = std::strncmp(fault.what, "compute", 7) == 0;
   const auto write = [&](std::uint64_t value) {
     if (memory) out.bytes(value);

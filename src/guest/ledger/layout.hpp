@@ -16,10 +16,13 @@
 
 namespace headgate::ledger {
 
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 inline constexpr std::uint64_t kPolicyMagic = 0x4847'706f'6c69'6379;  // "HGpolicy"
 inline constexpr std::uint64_t kUsageMagic = 0x4847'2075'7361'6765;   // "HG usage"
 inline constexpr std::uint32_t kMaxDevices = 16;
+// Memory accounts: one for each device's own memory, and one for the host memory that stands in for it past the limit.
+inline constexpr std::uint32_t kMaxAccounts = 2 * kMaxDevices;
+inline constexpr std::uint32_t host_account(std::uint32_t device) { return kMaxDevices + device; }
 inline constexpr std::uint32_t kMaxSlots = 256;
 inline constexpr std::uint32_t kNameBytes = 64;  // share name with its NUL
 inline constexpr std::uint32_t kUuidBytes = 48;  // "GPU-xxxxxxxx-..." with its NUL
@@ -55,7 +58,8 @@ struct alignas(64) DevicePolicy {
   std::atomic<std::uint32_t> gate_epoch;  // moves with gate, ceiling and command; the launch path's only look
   std::atomic<std::int64_t> virtual_time_ns;
   std::atomic<std::int64_t> debt_ns;
-  std::uint8_t reserved[24];
+  std::atomic<std::uint64_t> host_limit_bytes;  // host memory past memory_limit_bytes; 0: none, the limit is hard
+  std::uint8_t reserved[16];
 };
 static_assert(sizeof(DevicePolicy) == 128);
 
@@ -117,7 +121,7 @@ static_assert(sizeof(ComputeAccount) == 128 + 2048 * 8);
 // free -> claiming -> live -> dead -> free; or dead -> orphan -> free where exported memory outlives its process.
 enum class SlotKind : std::uint32_t { free = 0, claiming = 1, live = 2, dead = 3, orphan = 4 };
 
-// Per device, written by the slot's owner only (others raise `done`); see account.hpp. Two cache lines, so that helpers
+// Per account, written by the slot's owner only (others raise `done`); see account.hpp. Two cache lines, so that helpers
 // do not slow the owner's own stores.
 struct alignas(64) SlotDevice {
   std::atomic<std::int64_t> delta_bytes;
@@ -138,7 +142,7 @@ struct alignas(64) Slot {
   std::atomic<std::uint64_t> who;  // pid namespace's inode in the high 32 bits, start time (ticks, mod 2^32) in the low
   char command[16];                // comm, for people
   std::uint8_t reserved[32];
-  SlotDevice devices[kMaxDevices];
+  SlotDevice devices[kMaxAccounts];  // residual and launches: of devices only
 };
 
 struct alignas(64) UsagePage {
@@ -149,7 +153,7 @@ struct alignas(64) UsagePage {
   std::atomic<std::uint64_t> closing;     // 0 open, 1 closed for good, else somebody looks whether it is empty
   std::atomic<std::uint32_t> slots_seen;  // no slot at or above this was ever claimed: spares views the empty rest
   std::uint8_t reserved[84];
-  MemoryAccount memory[kMaxDevices];
+  MemoryAccount memory[kMaxAccounts];
   ComputeAccount compute[kMaxDevices];
   Slot slots[kMaxSlots];
 };

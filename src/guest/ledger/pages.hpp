@@ -15,6 +15,7 @@ namespace headgate::ledger {
 struct DeviceGrant {
   char uuid[kUuidBytes] = {};                         // "GPU-...", terminated
   std::uint64_t memory_limit_bytes = kNoMemoryLimit;  // 1.., kNoMemoryLimit: none
+  std::uint64_t host_limit_bytes = 0;                 // host memory past that limit; 0: none
   std::uint32_t compute_ceiling_ppm = kWholeGpu;      // 1..kWholeGpu
   std::uint32_t compute_guarantee_ppm = 0;            // 0..ceiling
   std::uint32_t weight = 100;                         // 1..1000

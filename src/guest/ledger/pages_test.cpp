@@ -118,8 +118,9 @@ TEST_F(Pages, OfPagesCutAtAnyLengthNoneIsBelievedAndNoneCrashes) {
 
 TEST_F(Pages, AnotherVersionIsRefusedByNameInBothDirections) {
   make();
-  scribble("usage", offsetof(PageHeader, version), std::uint32_t{2});
-  EXPECT_EQ(words(open()), "pages are version 2, this limiter knows 1: update libheadgate.so");
+  scribble("usage", offsetof(PageHeader, version), kVersion + 1);
+  EXPECT_EQ(words(open()), "pages are version " + std::to_string(kVersion + 1) + ", this limiter knows " +
+                               std::to_string(kVersion) + ": update libheadgate.so");
   scribble("policy", offsetof(PageHeader, version), std::uint32_t{0});
   EXPECT_EQ(open().error, PageError::pages_older);
   scribble("policy", 0, std::uint64_t{1});

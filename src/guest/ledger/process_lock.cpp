@@ -5,7 +5,7 @@
 
 namespace headgate::ledger {
 
-constinit std::atomic<std::uint32_t> process_locks[kMaxDevices] = {};
+constinit std::atomic<std::uint32_t> process_locks[kMaxAccounts] = {};
 
 void process_lock_slow(std::atomic<std::uint32_t>& word) {
   // An operation under the lock lasts some 20 ns: looking again for a microsecond is cheaper than a sleep.

@@ -10,7 +10,7 @@
 namespace headgate::ledger {
 
 // Process-wide: free, held, or held with sleepers.
-extern std::atomic<std::uint32_t> process_locks[kMaxDevices];
+extern std::atomic<std::uint32_t> process_locks[kMaxAccounts];
 
 void process_lock_slow(std::atomic<std::uint32_t>& word);
 void process_unlock_slow(std::atomic<std::uint32_t>& word);

@@ -50,8 +50,7 @@ void set_command(Slot& slot, const char* command) {
 ClaimResult take_seat(UsagePage& page, std::uint32_t index, std::uint32_t generation, const Identity& identity,
                       const char* command, SlotRef& out) {
   Slot& slot = page.slots[index];
-  const std::uint32_t devices = std::min(page.device_count, kMaxDevices);
-  for (std::uint32_t device = 0; device < devices; ++device) open_books(page, device, index);
+  each_account(page, [&](std::uint32_t account) { open_books(page, account, index); });
   set_command(slot, command);
   // After the swap that made the slot `claiming`: whoever closes the share sees that slot, or we see his mark.
   const bool closing = page.closing.load(std::memory_order_seq_cst) != kShareOpen;
@@ -143,9 +142,9 @@ ClaimResult claim(UsagePage& page, const Identity& identity, const char* command
 void release(UsagePage& page, SlotRef ref) {
   if (ref.slot >= kMaxSlots) return;
   // All our locks, in order: no thread of ours is inside an operation when the slot dies, and none begins one after.
-  for (std::uint32_t device = 0; device < kMaxDevices; ++device) lock_process(device);
+  for (std::uint32_t device = 0; device < kMaxAccounts; ++device) lock_process(device);
   const bool dead = mark_dead(page, ref);
-  for (std::uint32_t device = kMaxDevices; device-- > 0;) unlock_process(device);
+  for (std::uint32_t device = kMaxAccounts; device-- > 0;) unlock_process(device);
   if (dead) reap(page, ref.slot);
 }
 
@@ -185,10 +184,9 @@ void reap(UsagePage& page, std::uint32_t index) {
   const std::uint64_t dead = life.load(std::memory_order_acquire);
   Life now = unpack_life(dead);
   if (now.kind != SlotKind::dead) return;
-  const std::uint32_t devices = std::min(page.device_count, kMaxDevices);
-  bool orphan = false;
-  for (std::uint32_t device = 0; device < devices; ++device)
-    if (!reap_device(page, device, index, dead, orphan)) return;
+  bool orphan = false, ours = true;
+  each_account(page, [&](std::uint32_t account) { ours = ours && reap_device(page, account, index, dead, orphan); });
+  if (!ours) return;
   now.kind = orphan ? SlotKind::orphan : SlotKind::free;
   swap(life, dead, pack(now), "reap: free");
   step("reap: end");
@@ -200,15 +198,16 @@ void release_orphan(UsagePage& page, SlotRef ref) {
   const std::uint64_t orphan = life.load(std::memory_order_acquire);
   Life now = unpack_life(orphan);
   if (now.kind != SlotKind::orphan || now.generation != ref.generation) return;
-  const std::uint32_t devices = std::min(page.device_count, kMaxDevices);
-  for (std::uint32_t device = 0; device < devices; ++device) {
-    const SlotDevice& books = page.slots[ref.slot].devices[device];
+  bool ours = true;
+  each_account(page, [&](std::uint32_t account) {
+    const SlotDevice& books = page.slots[ref.slot].devices[account];
     const std::uint64_t last =
         std::max(books.sequence.load(std::memory_order_acquire), books.settled.load(std::memory_order_acquire));
     const std::uint64_t bytes = books.exported_bytes.load(std::memory_order_acquire);
-    if (life.load(std::memory_order_acquire) != orphan) return;
-    take_off(page, device, {ref.slot, last + 2}, bytes);  // last + 1 was the reaper's
-  }
+    ours = ours && life.load(std::memory_order_acquire) == orphan;
+    if (ours) take_off(page, account, {ref.slot, last + 2}, bytes);  // last + 1 was the reaper's
+  });
+  if (!ours) return;
   now.kind = SlotKind::free;
   swap(life, orphan, pack(now), "orphan: free");
 }

@@ -106,6 +106,16 @@ inline bool applied(const UsagePage& page, std::uint32_t device, std::uint32_t s
   return page.slots[slot].devices[device].done.load(std::memory_order_acquire) >= sequence;
 }
 
+// All accounts of the page: of each device its own and the host's.
+template <typename Act>
+void each_account(const UsagePage& page, Act act) {
+  const std::uint32_t devices = page.device_count < kMaxDevices ? page.device_count : kMaxDevices;
+  for (std::uint32_t device = 0; device < devices; ++device) {
+    act(device);
+    act(host_account(device));
+  }
+}
+
 // Takes `bytes` off the account as operation `operation`, unless that was done already (slot.cpp).
 void take_off(UsagePage& page, std::uint32_t device, Operation operation, std::uint64_t bytes);
 

@@ -1,6 +1,7 @@
 // Contexts: birth and death, the stack of each thread, primary contexts.
 #include <algorithm>
 
+#include "sim/driver/array.hpp"
 #include "sim/driver/library.hpp"
 #include "sim/driver/memory.hpp"
 #include "sim/driver/module.hpp"
@@ -83,6 +84,7 @@ void end_context(Context* context) {
   std::erase(lib.contexts, context);
   forget_modules(context);
   forget_events(context);
+  forget_arrays(context);
   free_memory_of(context);
   for (Stream* stream : context->streams) stream_objects().give(stream);
   context->streams.clear();

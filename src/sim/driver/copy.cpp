@@ -1,163 +1,121 @@
-// Copies and fills: time on a copy engine of the simulated GPU, and bytes that really move.
-#include <cstring>
-#include <memory>
+// The copy functions of the driver, each as a box between two ends.
+#include "sim/driver/copy.hpp"
 
-#include "sim/driver/memory.hpp"
-#include "sim/driver/payload.hpp"
+#include <cstring>
+
+#include "sim/driver/array.hpp"
 
 namespace headgate::sim::driver {
-
 namespace {
 
-enum class Mode { wait, wait_per_thread, async, async_per_thread };
-
-bool per_thread(Mode mode) { return mode == Mode::wait_per_thread || mode == Mode::async_per_thread; }
-bool waits(Mode mode) { return mode == Mode::wait || mode == Mode::wait_per_thread; }
-
-CUresult enqueue(Stream* stream, CommandKind kind, std::uint64_t bytes, bool wait, std::function<void()> act) {
-  count(counters(stream->context).copies);
-  std::uint64_t number = 0;
-  {
-    const std::lock_guard guard(stream->context->lock);
-    Command command;
-    command.kind = kind;
-    command.amount = bytes;
-    SIM_TRY(submit_locked(stream, command, &number));
-    add_payload(stream, number, std::move(act));
-  }
-  return wait ? wait_for(stream, number) : CUDA_SUCCESS;
+CUresult copy_line(const CopyEnd& to, const CopyEnd& from, std::size_t bytes, CUstream stream, CopyMode mode) {
+  return copy_box({from, to, bytes, 1, 1}, stream, mode);
 }
 
-// `width` bytes in each of `height` rows.
-struct Rows {
-  std::uint64_t to, from;
-  std::size_t to_pitch, from_pitch, width, height;
+// The calls that name an array by offset know one dimension [cuda.h].
+CUresult copy_row(const CopyEnd& to, const CopyEnd& from, std::size_t bytes, CUstream stream, CopyMode mode) {
+  for (const CopyEnd* end : {&to, &from}) {
+    if (end->type != kArrayMemory) continue;
+    Array* array = nullptr;
+    SIM_TRY(array_of(end->array, &array));
+    if (array->rows() != 1 || array->slices() != 1) return CUDA_ERROR_INVALID_VALUE;
+  }
+  return copy_line(to, from, bytes, stream, mode);
+}
+
+CUresult known_context(void* handle) {
+  Context* context = nullptr;
+  return context_of(static_cast<CUcontext>(handle), &context);
+}
+
+CUresult copy_peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, std::size_t bytes,
+                   CUstream stream, CopyMode mode) {
+  SIM_TRY(known_context(to_context));
+  SIM_TRY(known_context(from_context));
+  return copy_line(device_end(to), device_end(from), bytes, stream, mode);
+}
+
+// One half of cuda.h's CUDA_MEMCPY2D_v2.
+struct FlatEnd {
+  std::size_t x, y;
+  unsigned type;
+  const void* host;
+  CUdeviceptr device;
+  CUarray array;
+  std::size_t pitch;
 };
-
-void move_rows(const Rows& rows) {
-  for (std::size_t row = 0; row < rows.height; ++row) {
-    std::memmove(reinterpret_cast<void*>(rows.to + row * rows.to_pitch),
-                 reinterpret_cast<const void*>(rows.from + row * rows.from_pitch), rows.width);
-  }
-  refresh_flags(rows.to, (rows.height - 1) * rows.to_pitch + rows.width);
-}
-
-std::size_t span_of(std::size_t pitch, const Rows& rows) { return (rows.height - 1) * pitch + rows.width; }
-
-// From memory that is not pinned, the bytes are taken at the call, as a driver stages them.
-std::function<void()> moving(const Rows& rows, bool stage) {
-  if (!stage) return [rows] { move_rows(rows); };
-  auto staged = std::make_shared<std::vector<std::byte>>(rows.width * rows.height);
-  for (std::size_t row = 0; row < rows.height; ++row) {
-    std::memcpy(staged->data() + row * rows.width, reinterpret_cast<const void*>(rows.from + row * rows.from_pitch),
-                rows.width);
-  }
-  return [rows, staged] {
-    Rows from_stage = rows;
-    from_stage.from = reinterpret_cast<std::uint64_t>(staged->data());
-    from_stage.from_pitch = rows.width;
-    move_rows(from_stage);
-  };
-}
-
-CUresult copy_rows(const Rows& rows, CommandKind kind, CUstream handle, Mode mode) {
-  Stream* stream = nullptr;
-  SIM_TRY(stream_of(handle, per_thread(mode), &stream));
-  if (rows.width == 0 || rows.height == 0) return CUDA_SUCCESS;
-  const bool to_device = kind != CommandKind::copy_to_host, from_device = kind != CommandKind::copy_to_device;
-  if (to_device && !is_device_address(rows.to, span_of(rows.to_pitch, rows))) return CUDA_ERROR_INVALID_VALUE;
-  if (from_device && !is_device_address(rows.from, span_of(rows.from_pitch, rows))) return CUDA_ERROR_INVALID_VALUE;
-  if (!to_device && rows.to == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (!from_device && rows.from == 0) return CUDA_ERROR_INVALID_VALUE;
-  const bool stage = !from_device && !waits(mode) && !is_pinned(rows.from, span_of(rows.from_pitch, rows));
-  // A copy to pageable memory returns when it is done, even from the asynchronous call.
-  const bool wait = waits(mode) || (!to_device && !is_pinned(rows.to, span_of(rows.to_pitch, rows)));
-  return enqueue(stream, kind, rows.width * rows.height, wait, moving(rows, stage));
-}
-
-CUresult copy(std::uint64_t to, std::uint64_t from, std::size_t bytes, CommandKind kind, CUstream stream, Mode mode) {
-  return copy_rows({to, from, bytes, bytes, bytes, 1}, kind, stream, mode);
-}
-
-std::uint64_t address(const void* host) { return reinterpret_cast<std::uint64_t>(host); }
-
-bool on_device(std::uint64_t at) {
-  Allocation found;
-  return find_allocation(at, &found) && found.type == MemoryType::device;
-}
-
-// cuMemcpy: unified addresses tell the direction.
-CUresult copy_any(std::uint64_t to, std::uint64_t from, std::size_t bytes, CUstream stream, Mode mode) {
-  const bool to_device = on_device(to), from_device = on_device(from);
-  const CommandKind kind = to_device == from_device ? CommandKind::copy_on_device
-                           : to_device              ? CommandKind::copy_to_device
-                                                    : CommandKind::copy_to_host;
-  return copy(to, from, bytes, kind, stream, mode);
-}
-
-// cuda.h: CUDA_MEMCPY2D_v2. Memory types: 1 host, 2 device, 3 array, 4 unified.
 struct Copy2D {
-  std::size_t src_x, src_y;
-  unsigned src_type;
-  const void* src_host;
-  CUdeviceptr src_device;
-  void* src_array;
-  std::size_t src_pitch;
-  std::size_t dst_x, dst_y;
-  unsigned dst_type;
-  void* dst_host;
-  CUdeviceptr dst_device;
-  void* dst_array;
-  std::size_t dst_pitch;
+  FlatEnd from, to;
   std::size_t width, height;
 };
 static_assert(sizeof(Copy2D) == 128);
 
-CUresult copy_2d(const CUDA_MEMCPY2D* opaque, CUstream stream, Mode mode) {
+CopyEnd deepened(const FlatEnd& flat) {
+  return {.x = flat.x,
+          .y = flat.y,
+          .type = flat.type,
+          .host = flat.host,
+          .device = flat.device,
+          .array = flat.array,
+          .pitch = flat.pitch};
+}
+
+CUresult copy_2d(const CUDA_MEMCPY2D* opaque, CUstream stream, CopyMode mode) {
   if (!opaque) return CUDA_ERROR_INVALID_VALUE;
-  Copy2D c;
-  std::memcpy(&c, opaque, sizeof c);
-  if (c.src_type == 3 || c.dst_type == 3) return CUDA_ERROR_NOT_SUPPORTED;
-  if (c.src_type == 0 || c.src_type > 4 || c.dst_type == 0 || c.dst_type > 4) return CUDA_ERROR_INVALID_VALUE;
-  const std::size_t from_pitch = c.src_pitch ? c.src_pitch : c.width, to_pitch = c.dst_pitch ? c.dst_pitch : c.width;
-  if (c.height > 1 && (from_pitch < c.width || to_pitch < c.width)) return CUDA_ERROR_INVALID_VALUE;
-  const std::uint64_t from = (c.src_type == 1 ? address(c.src_host) : c.src_device) + c.src_y * from_pitch + c.src_x;
-  const std::uint64_t to = (c.dst_type == 1 ? address(c.dst_host) : c.dst_device) + c.dst_y * to_pitch + c.dst_x;
-  const bool to_device = c.dst_type == 2 || (c.dst_type == 4 && on_device(to));
-  const bool from_device = c.src_type == 2 || (c.src_type == 4 && on_device(from));
-  if (!to_device && !from_device) return CUDA_ERROR_NOT_SUPPORTED;
-  const CommandKind kind = to_device && from_device ? CommandKind::copy_on_device
-                           : to_device              ? CommandKind::copy_to_device
-                                                    : CommandKind::copy_to_host;
-  return copy_rows({to, from, to_pitch, from_pitch, c.width, c.height}, kind, stream, mode);
+  Copy2D flat;
+  std::memcpy(&flat, opaque, sizeof flat);
+  return copy_box({deepened(flat.from), deepened(flat.to), flat.width, flat.height, 1}, stream, mode);
 }
 
-template <typename T>
-void fill_rows(std::uint64_t to, std::size_t row_bytes, T value, std::size_t width, std::size_t height) {
-  for (std::size_t row = 0; row < height; ++row) {
-    auto* at = reinterpret_cast<std::byte*>(to + row * row_bytes);
-    if constexpr (sizeof(T) == 1) std::memset(at, value, width);
-    else
-      for (std::size_t i = 0; i < width; ++i) std::memcpy(at + i * sizeof(T), &value, sizeof(T));
+CUresult copy_3d(const CUDA_MEMCPY3D* opaque, CUstream stream, CopyMode mode) {
+  if (!opaque) return CUDA_ERROR_INVALID_VALUE;
+  Copy3D what;
+  std::memcpy(static_cast<void*>(&what), opaque, sizeof what);
+  if (what.from.extra || what.to.extra) return CUDA_ERROR_INVALID_VALUE;
+  return copy_box(what, stream, mode);
+}
+
+CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER* opaque, CUstream stream, CopyMode mode) {
+  if (!opaque) return CUDA_ERROR_INVALID_VALUE;
+  Copy3D what;
+  std::memcpy(static_cast<void*>(&what), opaque, sizeof what);
+  if (what.from.type != kArrayMemory) SIM_TRY(known_context(what.from.extra));
+  if (what.to.type != kArrayMemory) SIM_TRY(known_context(what.to.extra));
+  return copy_box(what, stream, mode);
+}
+
+// The head of cuda.h's CUmemcpyAttributes: in which order the source may be read (1 as the stream, 2 during the call, 3 any).
+struct Attributes {
+  unsigned source_order;
+  CUmemLocation from, to;
+  unsigned flags;
+};
+
+bool describes_all(const Attributes* attributes, const std::size_t* first, std::size_t attribute_count,
+                   std::size_t count_in) {
+  if (!attributes || !first || attribute_count == 0 || attribute_count > count_in || first[0] != 0) return false;
+  for (std::size_t i = 0; i < attribute_count; ++i) {
+    if (attributes[i].source_order == 0 || attributes[i].source_order > 3) return false;
+    if (first[i] >= count_in || (i > 0 && first[i] <= first[i - 1])) return false;
   }
-  refresh_flags(to, (height - 1) * row_bytes + width * sizeof(T));
+  return true;
 }
 
-// A fill is asynchronous to the host even in its plain form.
-template <typename T>
-CUresult fill(CUdeviceptr to, std::size_t row_bytes, T value, std::size_t width, std::size_t height, CUstream handle,
-              bool own) {
-  Stream* stream = nullptr;
-  SIM_TRY(stream_of(handle, own, &stream));
-  if (width == 0 || height == 0) return CUDA_SUCCESS;
-  if (to % sizeof(T) != 0 || width > ~std::size_t{0} / sizeof(T) / height) return CUDA_ERROR_INVALID_VALUE;
-  if (height > 1 && row_bytes < width * sizeof(T)) return CUDA_ERROR_INVALID_VALUE;
-  if (!is_device_address(to, (height - 1) * row_bytes + width * sizeof(T))) return CUDA_ERROR_INVALID_VALUE;
-  return enqueue(stream, CommandKind::copy_on_device, width * sizeof(T) * height, false,
-                 [=] { fill_rows(to, row_bytes, value, width, height); });
+CUresult copy_batch(const CUdeviceptr* to, const CUdeviceptr* from, const std::size_t* sizes, std::size_t count_in,
+                    const CUmemcpyAttributes* attributes, const std::size_t* first, std::size_t attribute_count,
+                    std::size_t* failed, CUstream stream, CopyMode mode) {
+  if (failed) *failed = ~std::size_t{0};  // of the call itself
+  if (!to || !from || !sizes || count_in == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!describes_all(reinterpret_cast<const Attributes*>(attributes), first, attribute_count, count_in))
+    return CUDA_ERROR_INVALID_VALUE;
+  const auto value = reinterpret_cast<std::uintptr_t>(stream);
+  if (value == 1 || (value == 0 && mode == CopyMode::async)) return CUDA_ERROR_INVALID_VALUE;  // the legacy stream
+  for (std::size_t i = 0; i < count_in; ++i) {
+    if (failed) *failed = i;
+    SIM_TRY(copy_line(device_end(to[i], kUnifiedMemory), device_end(from[i], kUnifiedMemory), sizes[i], stream, mode));
+  }
+  return CUDA_SUCCESS;
 }
-
-CUcontext no_context = nullptr;
 
 }  // namespace
 
@@ -166,99 +124,105 @@ CUcontext no_context = nullptr;
   SIM_API CUresult plain parameters {                                                            \
     SIM_ENTER(plain);                                                                            \
     [[maybe_unused]] CUstream stream = nullptr;                                                  \
-    constexpr Mode mode = Mode::wait;                                                            \
+    constexpr CopyMode mode = CopyMode::wait;                                                    \
     return expression;                                                                           \
   }                                                                                              \
   SIM_API CUresult plain_ptds parameters {                                                       \
     SIM_ENTER(plain_ptds);                                                                       \
     [[maybe_unused]] CUstream stream = nullptr;                                                  \
-    constexpr Mode mode = Mode::wait_per_thread;                                                 \
+    constexpr CopyMode mode = CopyMode::wait_per_thread;                                         \
     return expression;                                                                           \
   }                                                                                              \
   SIM_API CUresult later async_parameters {                                                      \
     SIM_ENTER(later);                                                                            \
-    constexpr Mode mode = Mode::async;                                                           \
+    constexpr CopyMode mode = CopyMode::async;                                                   \
     return expression;                                                                           \
   }                                                                                              \
   SIM_API CUresult later_ptsz async_parameters {                                                 \
     SIM_ENTER(later_ptsz);                                                                       \
-    constexpr Mode mode = Mode::async_per_thread;                                                \
+    constexpr CopyMode mode = CopyMode::async_per_thread;                                        \
     return expression;                                                                           \
   }
 
 SIM_COPY(cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds, cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz,
          (CUdeviceptr to, const void* from, std::size_t bytes),
          (CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream),
-         copy(to, address(from), bytes, CommandKind::copy_to_device, stream, mode))
+         copy_line(device_end(to), host_end(from), bytes, stream, mode))
 SIM_COPY(cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds, cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz,
          (void* to, CUdeviceptr from, std::size_t bytes),
          (void* to, CUdeviceptr from, std::size_t bytes, CUstream stream),
-         copy(address(to), from, bytes, CommandKind::copy_to_host, stream, mode))
+         copy_line(host_end(to), device_end(from), bytes, stream, mode))
 SIM_COPY(cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds, cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz,
          (CUdeviceptr to, CUdeviceptr from, std::size_t bytes),
          (CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream),
-         copy(to, from, bytes, CommandKind::copy_on_device, stream, mode))
+         copy_line(device_end(to), device_end(from), bytes, stream, mode))
 SIM_COPY(cuMemcpy, cuMemcpy_ptds, cuMemcpyAsync, cuMemcpyAsync_ptsz,
          (CUdeviceptr to, CUdeviceptr from, std::size_t bytes),
          (CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream),
-         copy_any(to, from, bytes, stream, mode))
+         copy_line(device_end(to, kUnifiedMemory), device_end(from, kUnifiedMemory), bytes, stream, mode))
 SIM_COPY(cuMemcpyPeer, cuMemcpyPeer_ptds, cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz,
          (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, std::size_t bytes),
          (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, std::size_t bytes,
           CUstream stream),
-         to_context == no_context || from_context == no_context
-             ? CUDA_ERROR_INVALID_CONTEXT
-             : copy(to, from, bytes, CommandKind::copy_on_device, stream, mode))
+         copy_peer(to, to_context, from, from_context, bytes, stream, mode))
+SIM_COPY(cuMemcpyHtoA_v2, cuMemcpyHtoA_v2_ptds, cuMemcpyHtoAAsync_v2, cuMemcpyHtoAAsync_v2_ptsz,
+         (CUarray to, std::size_t offset, const void* from, std::size_t bytes),
+         (CUarray to, std::size_t offset, const void* from, std::size_t bytes, CUstream stream),
+         copy_row(array_end(to, offset), host_end(from), bytes, stream, mode))
+SIM_COPY(cuMemcpyAtoH_v2, cuMemcpyAtoH_v2_ptds, cuMemcpyAtoHAsync_v2, cuMemcpyAtoHAsync_v2_ptsz,
+         (void* to, CUarray from, std::size_t offset, std::size_t bytes),
+         (void* to, CUarray from, std::size_t offset, std::size_t bytes, CUstream stream),
+         copy_row(host_end(to), array_end(from, offset), bytes, stream, mode))
 SIM_COPY(cuMemcpy2D_v2, cuMemcpy2D_v2_ptds, cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz, (const CUDA_MEMCPY2D* what),
          (const CUDA_MEMCPY2D* what, CUstream stream), copy_2d(what, stream, mode))
-SIM_API CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* what) {
-  SIM_ENTER(cuMemcpy2DUnaligned_v2);
-  return copy_2d(what, nullptr, Mode::wait);
-}
-SIM_API CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D* what) {
-  SIM_ENTER(cuMemcpy2DUnaligned_v2_ptds);
-  return copy_2d(what, nullptr, Mode::wait_per_thread);
-}
+SIM_COPY(cuMemcpy3D_v2, cuMemcpy3D_v2_ptds, cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz, (const CUDA_MEMCPY3D* what),
+         (const CUDA_MEMCPY3D* what, CUstream stream), copy_3d(what, stream, mode))
+SIM_COPY(cuMemcpy3DPeer, cuMemcpy3DPeer_ptds, cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz,
+         (const CUDA_MEMCPY3D_PEER* what), (const CUDA_MEMCPY3D_PEER* what, CUstream stream),
+         copy_3d_peer(what, stream, mode))
 
-#define SIM_FILL(bits, type)                                                                                           \
-  SIM_API CUresult cuMemsetD##bits##_v2(CUdeviceptr to, type value, std::size_t count_in) {                            \
-    SIM_ENTER(cuMemsetD##bits##_v2);                                                                                   \
-    return fill<type>(to, 0, value, count_in, 1, nullptr, false);                                                      \
-  }                                                                                                                    \
-  SIM_API CUresult cuMemsetD##bits##_v2_ptds(CUdeviceptr to, type value, std::size_t count_in) {                       \
-    SIM_ENTER(cuMemsetD##bits##_v2_ptds);                                                                              \
-    return fill<type>(to, 0, value, count_in, 1, nullptr, true);                                                       \
-  }                                                                                                                    \
-  SIM_API CUresult cuMemsetD##bits##Async(CUdeviceptr to, type value, std::size_t count_in, CUstream stream) {         \
-    SIM_ENTER(cuMemsetD##bits##Async);                                                                                 \
-    return fill<type>(to, 0, value, count_in, 1, stream, false);                                                       \
-  }                                                                                                                    \
-  SIM_API CUresult cuMemsetD##bits##Async_ptsz(CUdeviceptr to, type value, std::size_t count_in, CUstream stream) {    \
-    SIM_ENTER(cuMemsetD##bits##Async_ptsz);                                                                            \
-    return fill<type>(to, 0, value, count_in, 1, stream, true);                                                        \
-  }                                                                                                                    \
-  SIM_API CUresult cuMemsetD2D##bits##_v2(CUdeviceptr to, std::size_t row, type value, std::size_t w, std::size_t h) { \
-    SIM_ENTER(cuMemsetD2D##bits##_v2);                                                                                 \
-    return fill<type>(to, row, value, w, h, nullptr, false);                                                           \
-  }                                                                                                                    \
-  SIM_API CUresult cuMemsetD2D##bits##_v2_ptds(CUdeviceptr to, std::size_t row, type value, std::size_t w,             \
-                                               std::size_t h) {                                                        \
-    SIM_ENTER(cuMemsetD2D##bits##_v2_ptds);                                                                            \
-    return fill<type>(to, row, value, w, h, nullptr, true);                                                            \
-  }                                                                                                                    \
-  SIM_API CUresult cuMemsetD2D##bits##Async(CUdeviceptr to, std::size_t row, type value, std::size_t w, std::size_t h, \
-                                            CUstream stream) {                                                         \
-    SIM_ENTER(cuMemsetD2D##bits##Async);                                                                               \
-    return fill<type>(to, row, value, w, h, stream, false);                                                            \
-  }                                                                                                                    \
-  SIM_API CUresult cuMemsetD2D##bits##Async_ptsz(CUdeviceptr to, std::size_t row, type value, std::size_t w,           \
-                                                 std::size_t h, CUstream stream) {                                     \
-    SIM_ENTER(cuMemsetD2D##bits##Async_ptsz);                                                                          \
-    return fill<type>(to, row, value, w, h, stream, true);                                                             \
+// Those that only wait.
+#define SIM_WAITING_COPY(plain, plain_ptds, parameters, expression) \
+  SIM_API CUresult plain parameters {                               \
+    SIM_ENTER(plain);                                               \
+    constexpr CopyMode mode = CopyMode::wait;                       \
+    return expression;                                              \
+  }                                                                 \
+  SIM_API CUresult plain_ptds parameters {                          \
+    SIM_ENTER(plain_ptds);                                          \
+    constexpr CopyMode mode = CopyMode::wait_per_thread;            \
+    return expression;                                              \
   }
+SIM_WAITING_COPY(cuMemcpyDtoA_v2, cuMemcpyDtoA_v2_ptds,
+                 (CUarray to, std::size_t offset, CUdeviceptr from, std::size_t bytes),
+                 copy_row(array_end(to, offset), device_end(from), bytes, nullptr, mode))
+SIM_WAITING_COPY(cuMemcpyAtoD_v2, cuMemcpyAtoD_v2_ptds,
+                 (CUdeviceptr to, CUarray from, std::size_t offset, std::size_t bytes),
+                 copy_row(device_end(to), array_end(from, offset), bytes, nullptr, mode))
+SIM_WAITING_COPY(cuMemcpyAtoA_v2, cuMemcpyAtoA_v2_ptds,
+                 (CUarray to, std::size_t to_offset, CUarray from, std::size_t from_offset, std::size_t bytes),
+                 copy_row(array_end(to, to_offset), array_end(from, from_offset), bytes, nullptr, mode))
+SIM_WAITING_COPY(cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds, (const CUDA_MEMCPY2D* what),
+                 copy_2d(what, nullptr, mode))
 
-SIM_FILL(8, unsigned char)
-SIM_FILL(16, unsigned short)
-SIM_FILL(32, unsigned)
+// The first form says which of the copies failed.
+#define SIM_BATCH(name, mode)                                                                               \
+  SIM_API CUresult name(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes, std::size_t count_in,       \
+                        CUmemcpyAttributes* attributes, std::size_t* first, std::size_t attribute_count,    \
+                        std::size_t* failed, CUstream stream) {                                             \
+    SIM_ENTER(name);                                                                                        \
+    return copy_batch(to, from, sizes, count_in, attributes, first, attribute_count, failed, stream, mode); \
+  }
+#define SIM_BATCH_V2(name, mode)                                                                             \
+  SIM_API CUresult name(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes, std::size_t count_in,        \
+                        CUmemcpyAttributes* attributes, std::size_t* first, std::size_t attribute_count,     \
+                        CUstream stream) {                                                                   \
+    SIM_ENTER(name);                                                                                         \
+    return copy_batch(to, from, sizes, count_in, attributes, first, attribute_count, nullptr, stream, mode); \
+  }
+SIM_BATCH(cuMemcpyBatchAsync, CopyMode::async)
+SIM_BATCH(cuMemcpyBatchAsync_ptsz, CopyMode::async_per_thread)
+SIM_BATCH_V2(cuMemcpyBatchAsync_v2, CopyMode::async)
+SIM_BATCH_V2(cuMemcpyBatchAsync_v2_ptsz, CopyMode::async_per_thread)
 
 }  // namespace headgate::sim::driver

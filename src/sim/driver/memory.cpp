@@ -1,13 +1,15 @@
 // Allocation of device and host memory, and what the driver tells about addresses.
 #include "sim/driver/memory.hpp"
 
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <shared_mutex>
 
 #include "sim/driver/arena.hpp"
+#include "sim/driver/managed.hpp"
 #include "sim/driver/payload.hpp"
 
 namespace headgate::sim::driver {
@@ -27,17 +29,39 @@ void insert(const Allocation& allocation) {
   memory().allocations[allocation.base] = allocation;
 }
 
-bool reserve(const Context* context, std::uint64_t bytes) {
-  Node::Locked locked(*library().node);
-  return locked->reserve(context->account, bytes);
+// Address space for an allocation, charged to its context where it is on the device from the beginning. 0: no room.
+std::uint64_t take(const Context* context, std::uint64_t bytes, bool managed) {
+  const std::uint64_t slab_bytes = library().profile().slab_bytes;
+  if (managed) return arena_take(context, std::max(bytes, kSlabBytes), 0, [](std::uint64_t) { return true; });
+  std::uint64_t taken = 0;
+  const std::uint64_t base = arena_take(context, bytes, slab_bytes, [&](std::uint64_t footprint) {
+    Node::Locked locked(*library().node);
+    if (!locked->reserve(context->account, bytes, footprint)) return false;
+    taken = footprint;
+    return true;
+  });
+  if (base == 0 && taken != 0) {
+    Node::Locked locked(*library().node);
+    locked->release(context->account, bytes, taken);
+  }
+  return base;
 }
 
 void give_back(const Allocation& allocation) {
-  {
-    Node::Locked locked(*library().node);
-    locked->release(allocation.context->account, allocation.bytes);
+  if (allocation.managed) {
+    managed_gone(allocation.base);
+    (void)arena_give(allocation.base, std::max(allocation.bytes, kSlabBytes), 0);
+    return;
   }
-  arena_give(allocation.base, allocation.bytes);
+  const std::uint64_t footprint = arena_give(allocation.base, allocation.bytes, library().profile().slab_bytes);
+  Node::Locked locked(*library().node);
+  locked->release(allocation.context->account, allocation.bytes, footprint);
+}
+
+// More than host and device have together, or the host alone, is nobody's to give.
+std::uint64_t host_bytes() {
+  struct sysinfo machine{};
+  return ::sysinfo(&machine) == 0 ? std::uint64_t{machine.totalram} * machine.mem_unit : 0;
 }
 
 }  // namespace
@@ -65,16 +89,12 @@ bool is_pinned(std::uint64_t address, std::uint64_t bytes) {
 
 CUresult allocate_device(Context* context, std::uint64_t bytes, bool managed, bool global, std::uint64_t* address) {
   count(counters(context).allocations);
-  if (!reserve(context, bytes)) {
-    library().node->reap();  // the dead may have held it
-    if (!reserve(context, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  const std::uint64_t base = arena_take(bytes);
+  std::uint64_t base = take(context, bytes, managed);
   if (base == 0) {
-    Node::Locked locked(*library().node);
-    locked->release(context->account, bytes);
-    return CUDA_ERROR_OUT_OF_MEMORY;
+    library().node->reap();  // the dead may have held it
+    base = take(context, bytes, managed);
   }
+  if (base == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   insert({.base = base,
           .bytes = bytes,
           .context = context,
@@ -124,12 +144,40 @@ void free_memory_of(Context* context) {
 
 namespace {
 
-CUresult allocate(CUdeviceptr* out, std::size_t bytes, bool managed) {
+// cuda.h: CU_MEM_ATTACH_*; the sum of CU_MEMHOSTREGISTER_*.
+constexpr unsigned kAttachGlobal = 1, kAttachHost = 2, kMostRegisterFlags = 0xf;
+constexpr std::uint64_t kPageBytes = 4096;
+
+bool overlaps(std::uint64_t base, std::uint64_t bytes) {
+  if (find_allocation(base, nullptr)) return true;
+  const std::shared_lock guard(memory().lock);
+  const auto next = memory().allocations.lower_bound(base);
+  return next != memory().allocations.end() && next->first - base < bytes;
+}
+
+CUresult allocate(CUdeviceptr* out, std::size_t bytes) {
   if (!out || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   Context* context = nullptr;
   SIM_TRY(current_context(&context));
   std::uint64_t address = 0;
-  SIM_TRY(allocate_device(context, bytes, managed, false, &address));
+  SIM_TRY(allocate_device(context, bytes, false, false, &address));
+  *out = address;
+  return CUDA_SUCCESS;
+}
+
+CUresult allocate_managed(CUdeviceptr* out, std::size_t bytes, unsigned flags) {
+  if (!out || bytes == 0 || (flags != kAttachGlobal && flags != kAttachHost)) return CUDA_ERROR_INVALID_VALUE;
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  if (bytes > host_bytes() + library().profile().memory_bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  std::uint64_t address = 0;
+  SIM_TRY(allocate_device(context, bytes, true, false, &address));
+  {
+    const std::unique_lock guard(memory().lock);
+    Allocation& made = memory().allocations[address];
+    made.flags = flags;
+    managed_made(made);
+  }
   *out = address;
   return CUDA_SUCCESS;
 }
@@ -144,9 +192,9 @@ CUresult host_allocate(void** out, std::size_t bytes, unsigned flags) {
   if (!out || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   Context* context = nullptr;
   SIM_TRY(current_context(&context));
-  void* at = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-  if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
-  std::memset(at, 0, bytes);
+  if (bytes > host_bytes()) return CUDA_ERROR_OUT_OF_MEMORY;
+  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   insert({.base = reinterpret_cast<std::uint64_t>(at),
           .bytes = bytes,
           .context = context,
@@ -167,17 +215,21 @@ CUresult host_remove(void* address, bool registered, CUresult unknown) {
   const auto it = memory().allocations.find(reinterpret_cast<std::uint64_t>(address));
   if (it == memory().allocations.end() || it->second.type != MemoryType::host || it->second.registered != registered)
     return unknown;
-  if (!registered) std::free(address);
+  if (!registered) ::munmap(address, it->second.bytes);
   memory().allocations.erase(it);
   return CUDA_SUCCESS;
 }
 
 CUresult host_register(void* address, std::size_t bytes, unsigned flags) {
-  if (!address || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!address || bytes == 0 || flags > kMostRegisterFlags) return CUDA_ERROR_INVALID_VALUE;
   Context* context = nullptr;
   SIM_TRY(current_context(&context));
-  if (find_allocation(reinterpret_cast<std::uint64_t>(address), nullptr))
-    return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  const auto base = reinterpret_cast<std::uint64_t>(address);
+  if (bytes > ~base) return CUDA_ERROR_INVALID_VALUE;
+  if (overlaps(base, bytes)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  // Only memory that is there can be pinned: of a hole the kernel says ENOMEM.
+  const std::uint64_t page = base / kPageBytes * kPageBytes;
+  if (::msync(reinterpret_cast<void*>(page), base + bytes - page, MS_ASYNC) != 0) return CUDA_ERROR_INVALID_VALUE;
   insert({.base = reinterpret_cast<std::uint64_t>(address),
           .bytes = bytes,
           .context = context,
@@ -193,8 +245,8 @@ CUresult pitch(CUdeviceptr* out, std::size_t* pitch_out, std::size_t width, std:
   if (!out || !pitch_out || width == 0 || height == 0) return CUDA_ERROR_INVALID_VALUE;
   if (element != 4 && element != 8 && element != 16) return CUDA_ERROR_INVALID_VALUE;
   const std::size_t row = (width + kAlignment - 1) / kAlignment * kAlignment;
-  if (height > ~std::size_t{0} / row) return CUDA_ERROR_OUT_OF_MEMORY;
-  SIM_TRY(allocate(out, row * height, false));
+  if (row == 0 || height > ~std::size_t{0} / row) return CUDA_ERROR_OUT_OF_MEMORY;
+  SIM_TRY(allocate(out, row * height));
   *pitch_out = row;
   return CUDA_SUCCESS;
 }
@@ -213,7 +265,7 @@ CUresult range(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr address) {
   Context* context = nullptr;
   SIM_TRY(current_context(&context));
   Allocation found;
-  if (!find_allocation(address, &found)) return CUDA_ERROR_INVALID_VALUE;
+  if (!find_allocation(address, &found)) return CUDA_ERROR_NOT_FOUND;
   if (base) *base = found.base;
   if (bytes) *bytes = found.bytes;
   return CUDA_SUCCESS;
@@ -261,12 +313,11 @@ void pointer_attribute_or_nothing(void* data, CUpointer_attribute which, CUdevic
 
 SIM_API CUresult cuMemAlloc_v2(CUdeviceptr* out, std::size_t bytes) {
   SIM_ENTER(cuMemAlloc_v2);
-  return allocate(out, bytes, false);
+  return allocate(out, bytes);
 }
 SIM_API CUresult cuMemAllocManaged(CUdeviceptr* out, std::size_t bytes, unsigned flags) {
   SIM_ENTER(cuMemAllocManaged);
-  if (flags != 1 && flags != 2) return CUDA_ERROR_INVALID_VALUE;
-  return allocate(out, bytes, true);
+  return allocate_managed(out, bytes, flags);
 }
 SIM_API CUresult cuMemAllocPitch_v2(CUdeviceptr* out, std::size_t* row, std::size_t width, std::size_t height,
                                     unsigned element) {

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <algorithm>
 
+#include "sim/driver/managed.hpp"
 #include "sim/driver/payload.hpp"
 
 namespace headgate::sim::driver {
@@ -107,6 +108,7 @@ void spend_host_time(std::uint64_t span_ns) {
 
 CUresult submit_locked(Stream* stream, Command& command, std::uint64_t* number) {
   State& state = library().state();
+  if (command.kind == CommandKind::kernel) touch_all_managed(stream->context);
   if (const std::uint64_t cost_ns = library().profile().host_launch_ns; cost_ns != 0) spend_host_time(cost_ns);
   command.order = ++stream->context->order;
   command.submit_ns = clock_ns();

@@ -78,6 +78,7 @@ std::uint64_t Engine::step_end_ns() const {
 }
 
 void Engine::advance(std::uint64_t now_ns) {
+  end_teardowns(now_ns);
   settle_all();  // what was pushed since the last look
   while (true) {
     const std::uint64_t next = std::min({next_change_ns(), now_ns, step_end_ns()});

@@ -49,10 +49,16 @@ void Engine::close_process(std::uint32_t p) {
 
 void Engine::bury_account(std::uint32_t a) {
   Account& account = change(state_->accounts[a]);
-  change(state_->devices[account.device]).bytes -= account.bytes + account.context_bytes;
+  const std::uint64_t held = account.bytes + account.slack_bytes + account.context_bytes;
+  if (state_->profile.teardown_ns == 0 || held == 0) {
+    change(state_->devices[account.device]).bytes -= held;
+  } else {
+    account.teardown_bytes = held;
+    ++change(state_->tearing_down);
+  }
   account.used = 2;
   account.death_ns = state_->now_ns;
-  account.bytes = account.context_bytes = 0;
+  account.bytes = account.slack_bytes = account.context_bytes = 0;
   account.contexts = 0;
 }
 
@@ -62,7 +68,7 @@ std::uint32_t Engine::next_account_slot(std::uint32_t p, std::uint32_t device) c
   for (std::uint32_t a = 0; a < kMostAccounts; ++a) {
     const Account& account = state_->accounts[a];
     if (account.used == 1 && account.process == p && account.device == device) return a;
-    if (account.used == 1) continue;
+    if (account.used == 1 || account.teardown_bytes != 0) continue;
     const Account* best = place == kNone ? nullptr : &state_->accounts[place];
     if (!best || (best->used && (!account.used || account.death_ns < best->death_ns))) place = a;
   }

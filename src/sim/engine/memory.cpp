@@ -14,22 +14,36 @@ std::uint64_t Engine::free_bytes(std::uint32_t device) const {
   return capacity_bytes() - std::min(capacity_bytes(), state_->devices[device].bytes);
 }
 
-bool Engine::reserve(std::uint32_t a, std::uint64_t bytes) {
+bool Engine::reserve(std::uint32_t a, std::uint64_t bytes, std::uint64_t footprint) {
   const Account& account = state_->accounts[a];
-  if (bytes > free_bytes(account.device)) return false;
+  if (footprint > free_bytes(account.device)) return false;
   Account& changed = change(account);
   changed.bytes += bytes;
+  changed.slack_bytes += footprint - bytes;
   changed.peak_bytes = std::max(changed.peak_bytes, changed.bytes);
-  change(state_->devices[account.device]).bytes += bytes;
+  change(state_->devices[account.device]).bytes += footprint;
   commit();
   return true;
 }
 
-void Engine::release(std::uint32_t a, std::uint64_t bytes) {
+void Engine::release(std::uint32_t a, std::uint64_t bytes, std::uint64_t footprint) {
   Account& account = change(state_->accounts[a]);
   account.bytes -= bytes;
-  change(state_->devices[account.device]).bytes -= bytes;
+  account.slack_bytes -= footprint - bytes;
+  change(state_->devices[account.device]).bytes -= footprint;
   commit();
+}
+
+// What the dead held goes when their teardown is over.
+void Engine::end_teardowns(std::uint64_t now_ns) {
+  if (state_->tearing_down == 0) return;
+  for (const Account& account : state_->accounts) {
+    if (account.teardown_bytes == 0 || account.death_ns + state_->profile.teardown_ns > now_ns) continue;
+    change(state_->devices[account.device]).bytes -= account.teardown_bytes;
+    change(account).teardown_bytes = 0;
+    --change(state_->tearing_down);
+    commit();
+  }
 }
 
 bool Engine::reserve_context_bytes(std::uint32_t a, std::uint64_t bytes) {
@@ -52,7 +66,7 @@ void Engine::reset_accounts() {
   for (std::uint32_t a = 0; a < kMostAccounts; ++a) {
     if (!state_->accounts[a].used) continue;
     Account& account = change(state_->accounts[a]);
-    if (account.used == 2) account.used = 0;
+    if (account.used == 2 && account.teardown_bytes == 0) account.used = 0;
     account.held_ns = account.sm_ns_sms = account.copy_ns = account.kernels = account.spin_ns = 0;
     account.peak_bytes = account.bytes;
     zero_history(state_->history[a]);

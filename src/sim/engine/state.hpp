@@ -149,8 +149,10 @@ struct Account {
   std::uint64_t birth_ns, death_ns;
   std::uint64_t bytes, peak_bytes;  // allocations; contexts apart
   std::uint64_t context_bytes;
-  std::uint64_t held_ns;    // union over its contexts of "a kernel runs"
-  std::uint64_t sm_ns_sms;  // sum of SMs x ns
+  std::uint64_t slack_bytes;     // device memory behind allocations beyond their own bytes: the rest of slabs
+  std::uint64_t teardown_bytes;  // of the dead: still taken on the device, until profile.teardown_ns after death
+  std::uint64_t held_ns;         // union over its contexts of "a kernel runs"
+  std::uint64_t sm_ns_sms;       // sum of SMs x ns
   std::uint64_t copy_ns;
   std::uint64_t kernels;  // completed
   std::uint64_t spin_ns;  // part of held in which only spinning kernels ran
@@ -201,6 +203,7 @@ struct State {
   std::uint32_t device_count;
   std::uint32_t hint_event;                  // where to look for a free slot
   std::uint32_t event_limit, context_limit;  // no used slot at or above
+  std::uint64_t tearing_down;                // accounts with teardown_bytes
   std::uint64_t changes;  // grows when something that waiters cannot predict happened: a flag, a host function, a death
   Profile profile;
   Device devices[kMostDevices];

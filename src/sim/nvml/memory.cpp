@@ -22,13 +22,13 @@ bool listed(const Account& account, std::uint32_t device) {
 void describe(const Account& account, abi::nvmlProcessInfo_v1_t& out) {
   out = {};
   out.pid = static_cast<unsigned>(account.pid);
-  out.usedGpuMemory = account.bytes + account.context_bytes;
+  out.usedGpuMemory = account.bytes + account.slack_bytes + account.context_bytes;
 }
 
 void describe(const Account& account, abi::nvmlProcessInfo_v2_t& out) {
   out = {};
   out.pid = static_cast<unsigned>(account.pid);
-  out.usedGpuMemory = account.bytes + account.context_bytes;
+  out.usedGpuMemory = account.bytes + account.slack_bytes + account.context_bytes;
   out.gpuInstanceId = kNoInstance;
   out.computeInstanceId = kNoInstance;
 }

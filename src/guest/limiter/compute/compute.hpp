@@ -13,6 +13,9 @@ void compute_know_context(abi::CUcontext context, std::uint32_t device);
 // Before cuCtxDestroy / cuDevicePrimaryCtxReset / Release is forwarded: the context's brackets and events are dropped.
 void compute_forget_context(abi::CUcontext context);
 
+// The settler's thread, made where there is none, has something to look at.
+void compute_wake_settler();
+
 // In a forked child: no threads, no brackets, no credit.
 void compute_reset_after_fork();
 

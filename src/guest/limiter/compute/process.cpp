@@ -464,6 +464,8 @@ void compute_forget_context(abi::CUcontext handle) {
   metered.settler_lock.unlock();
 }
 
+void compute_wake_settler() { wake_settler(); }
+
 void compute_reset_after_fork() {
   metered.active.store(false);
   metered.limited.store(false);

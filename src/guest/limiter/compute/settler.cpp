@@ -8,6 +8,7 @@
 #include "guest/bare/futex.hpp"
 #include "guest/ledger/directory.hpp"
 #include "guest/limiter/compute/process.hpp"
+#include "guest/limiter/memory/residual.hpp"
 
 extern "C" int __cxa_atexit(void (*function)(void*), void* argument, void* dso_handle);
 extern "C" void* __dso_handle;
@@ -143,6 +144,7 @@ void* settle_all(void*) {
       next = meter.settle({metered.streams.data(), metered.stream_limit.load()}, port.now_ns(), pause_thread);
     }
     metered.settler_lock.unlock();
+    const std::int64_t moved_due = measure_moved(port.now_ns());
     if (next != kNothingOpen) {
       last_work_ns = port.now_ns();
       const std::int64_t left = next - last_work_ns;
@@ -155,7 +157,8 @@ void* settle_all(void*) {
       continue;
     }
     metered.settler_idle.store(true);
-    if (metered.work.load() == work) bare::futex_wait(&metered.work, work, kForeverNs);
+    const std::int64_t rest = moved_due == kNothingMoved ? kForeverNs : moved_due - port.now_ns();
+    if (rest > 0 && metered.work.load() == work) bare::futex_wait(&metered.work, work, rest);
     metered.settler_idle.store(false);
   }
   if (metered.settler.load() == 2) {

@@ -84,15 +84,18 @@ std::uint64_t array_bytes(const ArrayShape3d& shape) {
   return bits == ~0ull ? bits : bits / 8 + (bits % 8 != 0);
 }
 
+// The driver makes at least one level, and none below a single texel, whatever was asked (cuda.h, cuMipmappedArrayCreate).
 std::uint64_t mipmap_bytes(ArrayShape3d shape, unsigned levels) {
+  // CUDA_ARRAY3D_LAYERED, _CUBEMAP: depth counts layers or faces, which every level has.
+  constexpr unsigned kLayered = 0x01, kCubemap = 0x04;
+  const bool solid = (shape.flags & (kLayered | kCubemap)) == 0;
   std::uint64_t sum = 0;
-  for (unsigned level = 0; level < levels && level < 64; ++level) {
+  for (unsigned level = 0; level < at_least_one(levels) && level < 64; ++level) {
     if (__builtin_add_overflow(sum, array_bytes(shape), &sum)) return ~0ull;
-    if (shape.width <= 1 && shape.height <= 1 && shape.depth <= 1) break;
+    if (shape.width <= 1 && shape.height <= 1 && (!solid || shape.depth <= 1)) break;
     shape.width = halved(shape.width);
     shape.height = halved(shape.height);
-    constexpr unsigned kLayered = 0x01;  // CUDA_ARRAY3D_LAYERED: depth counts layers, which every level has
-    if ((shape.flags & kLayered) == 0) shape.depth = halved(shape.depth);
+    if (solid) shape.depth = halved(shape.depth);
   }
   return sum;
 }

@@ -39,6 +39,12 @@ TEST(ArraySize, AMipmapIsTheSumOfItsLevels) {
   EXPECT_EQ(mipmap_bytes({8, 8, 0, kUint8, 1, 0}, 1000), 64u + 16 + 4 + 1);
 }
 
-TEST(ArraySize, LayersStayAtEveryLevel) { EXPECT_EQ(mipmap_bytes({4, 4, 6, kUint8, 1, 0x01}, 2), 6u * (16 + 4)); }
+TEST(ArraySize, LayersAndFacesStayAtEveryLevelUntilASingleTexel) {
+  EXPECT_EQ(mipmap_bytes({4, 4, 6, kUint8, 1, 0x01}, 2), 6u * (16 + 4));
+  EXPECT_EQ(mipmap_bytes({4, 4, 6, kUint8, 1, 0x01}, 60), 6u * (16 + 4 + 1));
+  EXPECT_EQ(mipmap_bytes({4, 4, 6, kUint8, 1, 0x04}, 60), 6u * (16 + 4 + 1));
+}
+
+TEST(ArraySize, AMipmapOfNoLevelsHasOneAsTheDriverMakesIt) { EXPECT_EQ(mipmap_bytes({8, 8, 0, kUint8, 1, 0}, 0), 64u); }
 
 }  // namespace

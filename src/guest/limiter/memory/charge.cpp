@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "guest/ledger/account.hpp"
+#include "guest/limiter/memory/host_memory.hpp"
 #include "guest/limiter/memory/mapped.hpp"
 #include "guest/limiter/memory/memory.hpp"
 #include "guest/limiter/memory/residual.hpp"
@@ -83,7 +84,7 @@ std::uint64_t reservable_limit(std::uint32_t device) {
   return limit == ledger::kNoMemoryLimit ? limit : less(limit, share_residual(device, coarse_now_ns()));
 }
 
-Verdict reserve_at(const Place& place, std::uint64_t bytes) {
+Verdict reserve_at(const Place& place, std::uint64_t bytes, Fallback fallback) {
   if (place.standing == Standing::free) return Verdict::forward;
   if (place.standing == Standing::unknown) {
     const bool closed = session.policy->fail_policy == ledger::FailPolicy::closed;
@@ -116,6 +117,7 @@ Verdict reserve_at(const Place& place, std::uint64_t bytes) {
     if (reservation.ok) return Verdict::reserved;
     used = reservation.used_bytes;
   }
+  if (fallback == Fallback::host && reserve_on_host(device, bytes)) return Verdict::on_host;
   used = plus(used, residual);
   ledger::note_refusal(usage, device, own_slot(), bytes, used);
   say_refused(device, bytes, used, granted);
@@ -137,14 +139,21 @@ void context_may_go(std::uint64_t context) {
 
 void context_gone(std::uint64_t context) {
   if (context == 0 || !seated()) return;
-  std::uint64_t bytes[ledger::kMaxDevices] = {};
+  std::uint64_t bytes[ledger::kMaxAccounts] = {};
   pointers.sweep_marked(context, bytes);
   arrays.sweep_marked(context, bytes);
-  for (std::uint32_t device = 0; device < ledger::kMaxDevices; ++device) hand_back(device, bytes[device]);
+  for (std::uint32_t account = 0; account < ledger::kMaxAccounts; ++account) hand_back(account, bytes[account]);
 }
 
-void hand_back(std::uint32_t device, std::uint64_t bytes) {
-  if (bytes != 0) ledger::give_back(*session.usage, device, own_slot(), bytes);
+void keep(Holdings& holdings, std::uint64_t key, const Holding& holding) {
+  holdings.put(key, holding);
+  residual_moved(holding.device_index);
+}
+
+void hand_back(std::uint32_t account, std::uint64_t bytes) {
+  if (bytes == 0) return;
+  ledger::give_back(*session.usage, account, own_slot(), bytes);
+  residual_moved(account);
 }
 
 bool grow_reservation(std::uint32_t device, std::uint64_t bytes) {

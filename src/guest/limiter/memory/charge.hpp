@@ -12,18 +12,25 @@ enum class Verdict : std::uint32_t {
   forward,   // not ours to charge: call the driver, keep no books
   reserved,  // call the driver, then keep() or hand_back()
   refused,   // CUDA_ERROR_OUT_OF_MEMORY without a driver call
+  on_host,   // no room on the GPU, but in the share's host budget, which has it reserved: allocate_on_host()
 };
+// Whether host memory may stand in for the GPU's.
+enum class Fallback : std::uint32_t { none, host };
 
 // Asks the share for `bytes` on that place. Refusals are recorded for `headgate why` and said once a minute.
-Verdict reserve_at(const Place& place, std::uint64_t bytes);
+Verdict reserve_at(const Place& place, std::uint64_t bytes, Fallback fallback = Fallback::none);
 
 // Of the current context's device; `place` is filled.
-inline Verdict reserve_here(std::uint64_t bytes, Place& place) {
+inline Verdict reserve_here(std::uint64_t bytes, Place& place, Fallback fallback = Fallback::none) {
   place = current_place();
-  return place.standing == Standing::free ? Verdict::forward : reserve_at(place, bytes);
+  return place.standing == Standing::free ? Verdict::forward : reserve_at(place, bytes, fallback);
 }
 
-void hand_back(std::uint32_t device_index, std::uint64_t bytes);
+// `account`: the page index of a device, or ledger::host_account() of it; also a Holding's device_index.
+// After the driver's success: the bytes stay reserved, and are found again by `key`.
+void keep(Holdings& holdings, std::uint64_t key, const Holding& holding);
+
+void hand_back(std::uint32_t account, std::uint64_t bytes);
 
 // Adds to a reservation after the driver has shown the true size; false: it does not fit any more.
 bool grow_reservation(std::uint32_t device_index, std::uint64_t bytes);
@@ -53,7 +60,7 @@ abi::CUresult charged(std::uint64_t bytes, Holdings& holdings, Allocate allocate
   if (verdict == Verdict::forward) return allocate();
   if (verdict == Verdict::refused) return abi::CUDA_ERROR_OUT_OF_MEMORY;
   const abi::CUresult result = allocate();
-  if (result == abi::CUDA_SUCCESS) holdings.put(key(), {bytes, place.device_index, of_context ? owner_here() : 0});
+  if (result == abi::CUDA_SUCCESS) keep(holdings, key(), {bytes, place.device_index, of_context ? owner_here() : 0});
   else hand_back(place.device_index, bytes);
   return result;
 }

@@ -1,5 +1,6 @@
 // Linear device memory: cuMemAlloc, Pitch, Managed, from pools, and their frees.
 #include "guest/limiter/memory/charge.hpp"
+#include "guest/limiter/memory/host_memory.hpp"
 #include "guest/limiter/route/forward.hpp"
 
 using namespace headgate::abi;
@@ -9,6 +10,10 @@ namespace {
 
 // Requests that the driver rejects by itself, with a code of its own.
 bool is_drivers_error(const void* out, std::uint64_t bytes) { return out == nullptr || bytes == 0; }
+
+// cuda.h: of a pitched allocation's elements; and what managed memory is attached to.
+bool is_element_size(unsigned bytes) { return bytes == 4 || bytes == 8 || bytes == 16; }
+bool is_attachment(unsigned flags) { return flags == 1 || flags == 2; }
 
 // Every known GPU pads rows to a multiple of 512 bytes or less.
 constexpr std::uint64_t kWidestPadding = 512;
@@ -21,16 +26,50 @@ std::uint64_t padded(std::uint64_t width, std::uint64_t height) {
   return __builtin_mul_overflow(row, height, &bytes) ? ~0ull : bytes;
 }
 
+// The first API's pointers have 32 bits: no managed memory fits them.
+template <typename Pointer>
+constexpr Fallback fallback_of() {
+  return sizeof(Pointer) == sizeof(CUdeviceptr) ? Fallback::host : Fallback::none;
+}
+
+CUresult pitched_on_host(CUdeviceptr* pointer, size_t* pitch, std::uint64_t bytes, std::uint64_t rows,
+                         const Place& place) {
+  const CUresult result = allocate_on_host(pointer, bytes, place);
+  if (result == CUDA_SUCCESS) *pitch = bytes / rows;
+  return result;
+}
+CUresult pitched_on_host(CUdeviceptr_v1*, unsigned*, std::uint64_t, std::uint64_t, const Place&) {
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+// What past the limit may lie in host memory.
+template <typename Allocate>
+CUresult charged_linear(std::uint64_t bytes, CUdeviceptr* pointer, Allocate allocate) {
+  Place place;
+  switch (reserve_here(bytes, place, Fallback::host)) {
+    case Verdict::forward: return allocate();
+    case Verdict::refused: return CUDA_ERROR_OUT_OF_MEMORY;
+    case Verdict::on_host: return allocate_on_host(pointer, bytes, place);
+    case Verdict::reserved: break;
+  }
+  const CUresult result = allocate();
+  if (result == CUDA_SUCCESS) keep(pointers, *pointer, {bytes, place.device_index, owner_here()});
+  else hand_back(place.device_index, bytes);
+  return result;
+}
+
 // The pitch is known only after the call: an upper bound is reserved before, and corrected after.
 template <typename Allocate, typename Pointer, typename Pitch>
-CUresult pitched(Pointer* pointer, Pitch* pitch, std::uint64_t width, std::uint64_t height, Allocate allocate,
-                 CUresult (*undo)(Pointer)) {
-  if (is_drivers_error(pointer, width) || pitch == nullptr || height == 0) return allocate();
+CUresult pitched(Pointer* pointer, Pitch* pitch, std::uint64_t width, std::uint64_t height, unsigned element,
+                 Allocate allocate, CUresult (*undo)(Pointer)) {
+  if (is_drivers_error(pointer, width) || pitch == nullptr || height == 0 || !is_element_size(element))
+    return allocate();
   const std::uint64_t bound = padded(width, height);
   Place place;
-  const Verdict verdict = reserve_here(bound, place);
+  const Verdict verdict = reserve_here(bound, place, fallback_of<Pointer>());
   if (verdict == Verdict::forward) return allocate();
   if (verdict == Verdict::refused) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (verdict == Verdict::on_host) return pitched_on_host(pointer, pitch, bound, height, place);
   const CUresult result = allocate();
   if (result != CUDA_SUCCESS) {
     hand_back(place.device_index, bound);
@@ -43,7 +82,7 @@ CUresult pitched(Pointer* pointer, Pitch* pitch, std::uint64_t width, std::uint6
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   if (bytes < bound) hand_back(place.device_index, bound - bytes);
-  pointers.put(*pointer, {bytes, place.device_index, owner_here()});
+  keep(pointers, *pointer, {bytes, place.device_index, owner_here()});
   return result;
 }
 
@@ -58,13 +97,13 @@ HEADGATE_HOOK CUresult cuMemAlloc(CUdeviceptr_v1* dptr, unsigned bytesize) {
 HEADGATE_HOOK CUresult cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
   const auto allocate = [=] { return forward(driver.cuMemAlloc_v2, dptr, bytesize); };
   if (is_drivers_error(dptr, bytesize)) return allocate();
-  return charged(bytesize, pointers, allocate, [=] { return *dptr; });
+  return charged_linear(bytesize, dptr, allocate);
 }
 
 HEADGATE_HOOK CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned flags) {
   const auto allocate = [=] { return forward(driver.cuMemAllocManaged, dptr, bytesize, flags); };
-  if (is_drivers_error(dptr, bytesize)) return allocate();
-  return charged(bytesize, pointers, allocate, [=] { return *dptr; });
+  if (is_drivers_error(dptr, bytesize) || !is_attachment(flags)) return allocate();
+  return charged_linear(bytesize, dptr, allocate);
 }
 
 HEADGATE_HOOK CUresult cuMemAllocPitch(CUdeviceptr_v1* dptr, unsigned* pPitch, unsigned WidthInBytes, unsigned Height,
@@ -73,7 +112,7 @@ HEADGATE_HOOK CUresult cuMemAllocPitch(CUdeviceptr_v1* dptr, unsigned* pPitch, u
     return forward(driver.cuMemAllocPitch, dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
   };
   return pitched(
-      dptr, pPitch, WidthInBytes, Height, allocate,
+      dptr, pPitch, WidthInBytes, Height, ElementSizeBytes, allocate,
       +[](CUdeviceptr_v1 made) { return forward(driver.cuMemFree, made); });
 }
 
@@ -83,7 +122,7 @@ HEADGATE_HOOK CUresult cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, siz
     return forward(driver.cuMemAllocPitch_v2, dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
   };
   return pitched(
-      dptr, pPitch, WidthInBytes, Height, allocate,
+      dptr, pPitch, WidthInBytes, Height, ElementSizeBytes, allocate,
       +[](CUdeviceptr made) { return forward(driver.cuMemFree_v2, made); });
 }
 

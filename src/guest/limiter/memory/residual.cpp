@@ -7,6 +7,7 @@
 
 #include "guest/bare/scratch.hpp"
 #include "guest/ledger/slot.hpp"
+#include "guest/limiter/compute/compute.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/membership.hpp"
 
@@ -23,6 +24,8 @@ std::atomic<NvmlState> nvml_state{NvmlState::untried};
 std::atomic<std::uint64_t> summed[ledger::kMaxDevices];
 std::atomic<std::int64_t> summed_at[ledger::kMaxDevices];
 std::atomic<bool> due[ledger::kMaxDevices];
+std::atomic<bool> moved[ledger::kMaxDevices];
+std::atomic<std::int64_t> measured_at[ledger::kMaxDevices];
 
 // A reference of our own, kept: the program may shut its own down while we still look.
 bool nvml_ready() {
@@ -80,7 +83,9 @@ void refresh_residual(std::uint32_t device_index) {
 
 std::uint64_t share_residual_now(std::uint32_t device_index) {
   std::uint64_t sum = 0;
-  for (const ledger::Slot& slot : session.usage->slots) {
+  const std::uint32_t seen = session.usage->slots_seen.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < seen && i < ledger::kMaxSlots; ++i) {
+    const ledger::Slot& slot = session.usage->slots[i];
     const auto kind = static_cast<ledger::SlotKind>(slot.life.load(std::memory_order_acquire) & 0xf);
     if (kind != ledger::SlotKind::live) continue;
     const std::uint64_t bytes = slot.devices[device_index].residual_bytes.load(std::memory_order_relaxed);
@@ -92,7 +97,35 @@ std::uint64_t share_residual_now(std::uint32_t device_index) {
 }
 
 void residual_is_due(std::uint32_t device_index) {
-  if (device_index < ledger::kMaxDevices) due[device_index].store(true, std::memory_order_relaxed);
+  if (device_index >= ledger::kMaxDevices) return;
+  due[device_index].store(true, std::memory_order_relaxed);
+  measured_at[device_index].store(coarse_now_ns(), std::memory_order_relaxed);
+  residual_moved(device_index);
+}
+
+void residual_moved(std::uint32_t device_index) {
+  if (device_index >= ledger::kMaxDevices) return;  // host memory has none
+  if (moved[device_index].load(std::memory_order_relaxed) || moved[device_index].exchange(true)) return;
+  const int saved = errno;
+  compute_wake_settler();
+  errno = saved;
+}
+
+std::int64_t measure_moved(std::int64_t now_ns) {
+  std::int64_t next = kNothingMoved;
+  for (std::uint32_t device = 0; device < ledger::kMaxDevices; ++device) {
+    if (!moved[device].load(std::memory_order_relaxed)) continue;
+    const std::int64_t when = measured_at[device].load(std::memory_order_relaxed) + kResidualEvery;
+    if (when > now_ns) {
+      next = when < next ? when : next;
+      continue;
+    }
+    measured_at[device].store(now_ns, std::memory_order_relaxed);
+    // Before the reading: what moves during it is measured again.
+    moved[device].store(false);
+    refresh_residual(device);
+  }
+  return next;
 }
 
 void measure_residual_if_due(std::uint32_t device_index) {
@@ -119,6 +152,7 @@ void residual_reset_after_fork() {
   nvml_state.store(NvmlState::untried, std::memory_order_relaxed);
   for (auto& when : summed_at) when.store(-kFresh, std::memory_order_relaxed);
   for (auto& device : due) device.store(false, std::memory_order_relaxed);
+  for (auto& device : moved) device.store(false, std::memory_order_relaxed);
 }
 
 }  // namespace headgate::limiter

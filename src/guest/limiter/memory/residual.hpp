@@ -10,12 +10,23 @@ namespace headgate::limiter {
 // Measures this process's residual on a device of the pages and stores it in our slot. Calls NVML: for rare calls only.
 void refresh_residual(std::uint32_t device_index);
 
-// A context came: its memory is measured before the next allocation on that device, not at once, since asking NVML for
-// the first time takes a process milliseconds that a program without allocations need not spend.
+// A context came: its memory is measured before the next allocation on that device, else by the settler a little later.
+// Not at once: asking NVML for the first time takes milliseconds, which no program without allocations need wait for.
 void residual_is_due(std::uint32_t device_index);
 
 // Where it is due; else one relaxed load.
 void measure_residual_if_due(std::uint32_t device_index);
+
+// Memory was taken or given back on that device: what no call reveals may have changed with it (slabs under small
+// allocations), and is measured within kResidualEvery by the settler's thread, never by the caller. One load in most cases.
+void residual_moved(std::uint32_t device_index);
+
+inline constexpr std::int64_t kResidualEvery = 80'000'000;
+inline constexpr std::int64_t kNothingMoved = INT64_MAX;
+
+// For the settler: measures what has moved, each device at most once in kResidualEvery. When to come back, kNothingMoved:
+// not before something moves.
+std::int64_t measure_moved(std::int64_t now_ns);
 
 // Of all live processes of the share; at most 50 ms old, this process's own part current. now_ns: coarse_now_ns().
 std::uint64_t share_residual(std::uint32_t device_index, std::int64_t now_ns);

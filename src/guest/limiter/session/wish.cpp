@@ -49,7 +49,7 @@ bool says_values(const grant::Grant& grant, const grant::Selection& chosen) {
   if (!grant.gpu.empty()) return true;
   for (std::uint32_t i = 0; i < chosen.count; ++i) {
     const grant::DeviceGrant& device = grant.devices[chosen.index[i]];
-    if (device.memory.said() || device.ceiling_ppm != 0) return true;
+    if (device.memory.said() || device.host_memory.said() || device.ceiling_ppm != 0) return true;
   }
   return false;
 }
@@ -57,6 +57,7 @@ bool says_values(const grant::Grant& grant, const grant::Selection& chosen) {
 void fill_device(const grant::DeviceGrant& wanted, bool compute_off, const SeenDevice& seen, ledger::DeviceGrant& out) {
   memcpy(out.uuid, seen.uuid, sizeof out.uuid);
   if (wanted.memory.said()) out.memory_limit_bytes = wanted.memory.on(seen.total_bytes);
+  if (wanted.host_memory.said()) out.host_limit_bytes = wanted.host_memory.on(seen.total_bytes);
   if (wanted.ceiling_ppm != 0 && !compute_off) out.compute_ceiling_ppm = wanted.ceiling_ppm;
 }
 
@@ -88,7 +89,7 @@ void read_wish(const SeenDevices& devices, Wanted& out) {
   for (std::uint32_t i = 0; i < chosen.count; ++i) {
     const grant::DeviceGrant& wanted = grant.devices[chosen.index[i]];
     SeenDevice seen = devices.list[chosen.index[i]];
-    if (wanted.memory.ppm != 0 || wanted.memory.bytes > seen.total_bytes) {
+    if (wanted.memory.ppm != 0 || wanted.host_memory.ppm != 0 || wanted.memory.bytes > seen.total_bytes) {
       if (const std::uint64_t whole = nvml_total_bytes(seen.uuid); whole != 0) seen.total_bytes = whole;
     }
     if (const grant::Refusal refusal = grant::check_memory(wanted, seen.total_bytes)) {

@@ -1,0 +1,42 @@
+// A copy in its general form, to which every call comes down: a box of bytes between two places, of which each is linear
+// memory with a pitch, or an array.
+#pragma once
+
+#include <functional>
+
+#include "sim/driver/library.hpp"
+
+namespace headgate::sim::driver {
+
+enum class CopyMode { wait, wait_per_thread, async, async_per_thread };
+
+// cuda.h: CUmemorytype.
+inline constexpr unsigned kHostMemory = 1, kDeviceMemory = 2, kArrayMemory = 3, kUnifiedMemory = 4;
+
+// One half of cuda.h's CUDA_MEMCPY3D_v2 and CUDA_MEMCPY3D_PEER; `extra` is null in the one and a context in the other.
+struct CopyEnd {
+  std::size_t x = 0, y = 0, z = 0, lod = 0;  // x in bytes
+  unsigned type = 0;
+  const void* host = nullptr;
+  CUdeviceptr device = 0;
+  CUarray array = nullptr;
+  void* extra = nullptr;
+  std::size_t pitch = 0, height = 0;
+};
+struct Copy3D {
+  CopyEnd from, to;
+  std::size_t width, height, depth;  // width in bytes
+};
+static_assert(sizeof(Copy3D) == 200);
+
+inline CopyEnd host_end(const void* at) { return {.type = kHostMemory, .host = at}; }
+inline CopyEnd device_end(CUdeviceptr at, unsigned type = kDeviceMemory) { return {.type = type, .device = at}; }
+inline CopyEnd array_end(CUarray array, std::size_t x) { return {.x = x, .type = kArrayMemory, .array = array}; }
+
+// Checks as the driver does, then queues.
+CUresult copy_box(const Copy3D& what, CUstream stream, CopyMode mode);
+
+// A command of a copy engine, and what it does to memory when the simulated GPU has executed it.
+CUresult enqueue_copy(Stream* stream, CommandKind kind, std::uint64_t bytes, bool wait, std::function<void()> act);
+
+}  // namespace headgate::sim::driver
