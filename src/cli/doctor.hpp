@@ -24,13 +24,17 @@ struct Finding {
 [[nodiscard]] std::string findings_json(const std::vector<Finding>& findings);
 [[nodiscard]] std::vector<Finding> examine(const Invocation& invocation, const config::Config& config);
 
-// A driver library against the table of names.
+// A driver library, or a plain list of names, against the table of names.
 struct SymbolReport {
   std::string library;
   std::string api;                   // "CUDA" or "NVML", by what it exports
   std::size_t exported = 0;          // functions of that API in the library
   std::vector<std::string> unknown;  // exported, not in the table: they pass the limiter unseen
   std::vector<std::string> missing;  // in the table, not exported: another driver version's
+  // Known, passed by the limiter, sounding as if they took memory or launched, and not in ungoverned.def.
+  std::vector<std::string> unexplained;
+
+  [[nodiscard]] bool sound() const { return unknown.empty() && unexplained.empty(); }
 };
 [[nodiscard]] Result<SymbolReport> compare_symbols(const std::string& library);
 [[nodiscard]] std::string symbols_text(const std::vector<SymbolReport>& reports, const Voice& voice);

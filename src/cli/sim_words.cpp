@@ -101,6 +101,17 @@ Result<std::string> sim_truth(const Invocation& invocation, const config::Config
       for (const auto& process : device.processes) one["processes"].push_back(json_of(process));
       json["gpus"].push_back(one);
     }
+    json["nvml_settings"] = Json::array();
+    for (const auto& setting : truth.settings) {
+      json["nvml_settings"].push_back({{"at_ns", setting.at_ns},
+                                       {"pid", setting.pid},
+                                       {"uid", setting.uid},
+                                       {"gpu", setting.device},
+                                       {"function", setting.function},
+                                       {"value", setting.value},
+                                       {"second_value", setting.second_value},
+                                       {"answer", setting.answer}});
+    }
     return dumped(json);
   }
   std::string text = "SIMULATED node " + harmless(directory) + ", profile " + harmless(truth.profile) + "\n";

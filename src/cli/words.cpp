@@ -131,8 +131,7 @@ int doctor(const Invocation& invocation, const config::Config& config) {
     if (!reports) return refuse(reports.error(), invocation.voice);
     const int shown =
         show(json(invocation) ? symbols_json(*reports) : symbols_text(*reports, invocation.voice), invocation.voice);
-    return shown == 0 &&
-                   std::ranges::any_of(*reports, [](const SymbolReport& report) { return !report.unknown.empty(); })
+    return shown == 0 && std::ranges::any_of(*reports, [](const SymbolReport& report) { return !report.sound(); })
                ? exit_status(ErrorCode::unsupported)
                : shown;
   }

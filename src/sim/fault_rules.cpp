@@ -12,7 +12,8 @@ namespace headgate::sim {
 namespace {
 
 constexpr std::string_view kGrammar =
-    "FUNCTION:ACTION[:ACTION]... or deviceN:lost, separated by commas; actions fail=CODE, delay_us=N, slow_us=N, "
+    "FUNCTION:ACTION[:ACTION]... or deviceN:lost or deviceN:xid=CODE, separated by commas; actions fail=CODE, "
+    "delay_us=N, slow_us=N, "
     "after=N, count=N";
 
 std::unexpected<Error> refuse(std::string_view rule, std::string reason) {
@@ -76,7 +77,14 @@ Result<bool> parse_rule(std::string_view text, FaultRules& into) {
   if (target.starts_with("device")) {
     const auto index = whole(target.substr(6), 0, kMostDevices - 1);
     if (!index) return refuse(text, words("'", target, "' is not device0 to device", kMostDevices - 1));
-    if (rest != "lost") return refuse(text, words("'", rest, "' is nothing that can befall a device; lost is"));
+    if (rest.starts_with("xid=")) {
+      const auto code = whole(rest.substr(4), 1, 999);
+      if (!code) return refuse(text, words("xid is '", rest.substr(4), "', not a whole number from 1 to 999"));
+      into.xids[*index] = static_cast<std::uint32_t>(*code);
+      return true;
+    }
+    if (rest != "lost")
+      return refuse(text, words("'", rest, "' is nothing that can befall a device; lost and xid=CODE are"));
     into.lost_devices |= 1U << *index;
     return true;
   }

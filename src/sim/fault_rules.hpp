@@ -1,21 +1,25 @@
 // The grammar of faults on demand, pure.
 //
 //   RULES  = RULE { "," RULE }
-//   RULE   = FUNCTION ":" ACTION { ":" ACTION } | "device" INDEX ":lost"
+//   RULE   = FUNCTION ":" ACTION { ":" ACTION } | "device" INDEX ":lost" | "device" INDEX ":xid=" CODE
 //   FUNCTION = a name of the driver or of NVML, a prefix and "*", or "*" for all
 //   ACTION = fail=CODE      answer CODE (1..999) instead of doing the work
 //          | delay_us=N     sleep before the work (0..60000000); 0: the call is only counted, see fault_hits()
 //          | slow_us=N      spend so much CPU time before the work, as a slow driver does (0..10000)
 //          | after=N        leave the first N calls of this process alone
 //          | count=N        act on N calls of this process, then no more
+//
+// An XID (1..999) is an event of NVML, told once for each writing of the rules to whoever was registered for it by then.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
+#include "sim/profile.hpp"
 
 namespace headgate::sim {
 
@@ -36,9 +40,10 @@ struct FaultRule {
 
 struct FaultRules {
   std::vector<FaultRule> rules;
-  std::uint32_t lost_devices = 0;  // bit i: device i is lost
+  std::uint32_t lost_devices = 0;                  // bit i: device i is lost
+  std::array<std::uint32_t, kMostDevices> xids{};  // 0: none
 
-  [[nodiscard]] bool empty() const { return rules.empty() && lost_devices == 0; }
+  [[nodiscard]] bool empty() const { return rules.empty() && lost_devices == 0 && xids == decltype(xids){}; }
   friend bool operator==(const FaultRules&, const FaultRules&) = default;
 };
 

@@ -152,6 +152,12 @@ bool lost(std::uint32_t device) {
 
 }  // namespace faults_detail
 
+InjectedXid injected_xid(std::uint32_t device) {
+  const Armed* armed = rules_in_force();
+  const std::uint32_t epoch = current_epoch.load(std::memory_order_acquire);
+  return {epoch, armed != nullptr && device < kMostDevices ? armed->rules.xids[device] : 0};
+}
+
 Result<bool> open_faults(const std::string& node_directory) {
   const char* text = std::getenv(kFaultVariable);
   auto rules = parse_faults(text == nullptr ? "" : text);

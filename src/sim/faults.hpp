@@ -45,6 +45,13 @@ inline bool device_lost(std::uint32_t index) {
   return faults_detail::lost(index);
 }
 
+// The XID that the rules in force put on device `index`, and the number of their writing: each new epoch with a code is one event.
+struct InjectedXid {
+  std::uint32_t epoch = 0;
+  std::uint32_t code = 0;  // 0: none
+};
+[[nodiscard]] InjectedXid injected_xid(std::uint32_t device);
+
 // Reads the environment and maps NODE/faults, making it where the directory allows. Call it when the node is opened; again is harmless.
 // Errors (usage): HEADGATE_SIM_FAULT holds what parse_faults refuses. A page that cannot be had is no error: then the environment counts alone.
 [[nodiscard]] Result<bool> open_faults(const std::string& node_directory);

@@ -34,6 +34,17 @@ class Faults : public testing::Test {
   std::string directory_;
 };
 
+TEST(FaultRules, AnXidOfADeviceIsHeldApartFromWhatFails) {
+  const auto rules = parse_faults("device1:xid=79,device0:lost");
+  ASSERT_TRUE(rules);
+  EXPECT_EQ(rules->xids[1], 79U);
+  EXPECT_EQ(rules->xids[0], 0U);
+  EXPECT_EQ(rules->lost_devices, 1U);
+  EXPECT_FALSE(parse_faults("device0:xid=0"));
+  EXPECT_FALSE(parse_faults("device0:xid=1000"));
+  EXPECT_FALSE(parse_faults("device0:xid="));
+}
+
 TEST_F(Faults, ADriverThatNobodyAskedToFailNeverFails) {
   environment("");
   EXPECT_TRUE(faults_detail::quiet());
@@ -174,7 +185,8 @@ INSTANTIATE_TEST_SUITE_P(
             "fault rule 'cuInit:fail=2:count=0': count is '0', not a whole number from 1 to 18446744073709551615"},
         Bad{"device16:lost", "fault rule 'device16:lost': 'device16' is not device0 to device15"},
         Bad{"deviceX:lost", "fault rule 'deviceX:lost': 'deviceX' is not device0 to device15"},
-        Bad{"device0:fail=2", "fault rule 'device0:fail=2': 'fail=2' is nothing that can befall a device; lost is"}));
+        Bad{"device0:fail=2",
+            "fault rule 'device0:fail=2': 'fail=2' is nothing that can befall a device; lost and xid=CODE are"}));
 
 }  // namespace
 }  // namespace headgate::sim

@@ -70,6 +70,17 @@ DeviceTruth read_device(const State& state, std::uint32_t d) {
   return truth;
 }
 
+std::vector<SettingTruth> read_settings(const State& state) {
+  std::vector<SettingTruth> settings;
+  const std::uint64_t count = state.nvml_setting_count;
+  for (std::uint64_t i = count > kMostNvmlSettings ? count - kMostNvmlSettings : 0; i < count; ++i) {
+    const NvmlSetting& one = state.nvml_settings[i % kMostNvmlSettings];
+    settings.push_back(
+        {one.at_ns, one.pid, one.uid, one.device, one.function, one.value, one.second_value, one.answer});
+  }
+  return settings;
+}
+
 }  // namespace
 
 std::uint64_t HeldHistory::between(std::uint64_t from_bucket, std::uint64_t to_bucket) const {
@@ -88,6 +99,7 @@ Result<Truth> read_truth(const std::string& directory) {
   truth.profile = state.profile.name;
   truth.now_ns = state.now_ns;
   for (std::uint32_t d = 0; d < state.device_count; ++d) truth.devices.push_back(read_device(state, d));
+  truth.settings = read_settings(state);
   return truth;
 }
 

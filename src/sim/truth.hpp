@@ -56,10 +56,21 @@ struct DeviceTruth {
   std::vector<ProcessTruth> processes;  // by birth; the dead stay until reset
 };
 
+// A call of one of NVML's setters, refused ones too.
+struct SettingTruth {
+  std::uint64_t at_ns = 0;
+  std::int32_t pid = 0;
+  std::uint32_t uid = 0, device = 0;
+  std::string function;
+  std::uint64_t value = 0, second_value = 0;
+  std::uint32_t answer = 0;  // nvmlReturn_t
+};
+
 struct Truth {
   std::string profile;
   std::uint64_t now_ns = 0;  // node time of this reading: CLOCK_MONOTONIC
   std::vector<DeviceTruth> devices;
+  std::vector<SettingTruth> settings;  // the last 256, oldest first
 };
 
 // Advances the node to now and reads it. Errors: unreachable (no node there), failed (not a node, another version).

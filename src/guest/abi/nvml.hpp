@@ -85,6 +85,62 @@ struct nvmlProcessUtilizationSample_t {
   unsigned smUtil, memUtil, encUtil, decUtil;
 };
 
+// NVML 12.4; the layout of version 1.
+struct nvmlProcessUtilizationInfo_v1_t {
+  unsigned long long timeStamp;  // us since the epoch
+  unsigned pid;
+  unsigned smUtil, memUtil, encUtil, decUtil, jpgUtil, ofaUtil;
+};
+
+struct nvmlProcessesUtilizationInfo_t {
+  unsigned version;  // kProcessesUtilizationVersion
+  unsigned processSamplesCount;
+  unsigned long long lastSeenTimeStamp;
+  nvmlProcessUtilizationInfo_v1_t* procUtilArray;
+};
+inline constexpr unsigned kProcessesUtilizationVersion = sizeof(nvmlProcessesUtilizationInfo_t) | 1U << 24;
+
+// NVML 12.
+struct nvmlProcessDetail_v1_t {
+  unsigned pid;
+  unsigned long long usedGpuMemory;
+  unsigned gpuInstanceId;
+  unsigned computeInstanceId;
+  unsigned long long usedGpuCcProtectedMemory;
+};
+
+struct nvmlProcessDetailList_t {
+  unsigned version;  // kProcessDetailListVersion
+  unsigned mode;     // 0 compute, 1 graphics, 2 MPS
+  unsigned numProcArrayEntries;
+  nvmlProcessDetail_v1_t* procArray;
+};
+inline constexpr unsigned kProcessDetailListVersion = sizeof(nvmlProcessDetailList_t) | 1U << 24;
+
+// What nvmlInternalGetExportTable gives for this name: a size in bytes, then functions, undeclared anywhere. nvidia-smi (535 and 580
+// alike) lists processes through three of them (slots: compute, graphics, MPS); the rows were found by looking (docs/simulator.md).
+struct NvmlExportedProcess {
+  nvmlProcessDetail_v1_t detail;
+  char name[4096];
+};
+static_assert(sizeof(NvmlExportedProcess) == 4128);
+using NvmlExportedProcessList = nvmlReturn_t(nvmlDevice_t device, unsigned* count, NvmlExportedProcess* rows);
+inline constexpr unsigned kNvmlExportedLists = 213, kNvmlExportedListCount = 3;
+// `pmon` averages a process's utilisation over rows of this slot: four engines (SM, memory, encoder, decoder), each with the process that
+// it counts for, ~0 where none.
+struct NvmlExportedSample {
+  unsigned long long timeStamp;
+  struct {
+    unsigned utilization, unknown1, pid, unknown2[17];
+  } engines[4];
+};
+static_assert(sizeof(NvmlExportedSample) == 328);
+using NvmlExportedSamples = nvmlReturn_t(nvmlDevice_t device, unsigned long long since_us, unsigned* type,
+                                         unsigned* count, NvmlExportedSample* rows);
+inline constexpr unsigned kNvmlExportedSamples = 145;
+inline constexpr unsigned char kNvmlExportTableId[16] = {0xc4, 0xfe, 0x3e, 0x6c, 0xc9, 0x8f, 0x6c, 0x4e,
+                                                         0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4};
+
 struct nvmlPciInfo_v1_t {
   char busId[16];
   unsigned domain, bus, device, pciDeviceId;

@@ -9,6 +9,18 @@
 
 namespace ours = headgate::abi;
 
+// In no header, and in none before NVML 12.
+extern "C" {
+nvmlReturn_t nvmlInternalGetExportTable(const void** ppExportTable, const void* pExportTableId);
+#ifndef nvmlProcessDetailList_v1
+nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, ours::nvmlProcessDetailList_t* plist);
+#endif
+#ifndef nvmlProcessesUtilizationInfo_v1
+nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device,
+                                                   ours::nvmlProcessesUtilizationInfo_t* procesesUtilInfo);
+#endif
+}
+
 namespace {
 
 template <typename Real, typename Ours>

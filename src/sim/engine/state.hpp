@@ -198,6 +198,28 @@ struct Flag {
   [[nodiscard]] bool set() const { return static_cast<std::uint32_t>(value) != 0; }
 };
 
+// What NVML's setters left on one device. Written under the node's lock without the journal: each word is sound by itself.
+struct NvmlDevice {
+  std::uint32_t power_limit_mw;          // 0: the profile's default
+  std::uint32_t sm_min_mhz, sm_max_mhz;  // locked clocks; 0: not locked
+  std::uint32_t memory_min_mhz, memory_max_mhz;
+  std::uint32_t application_sm_mhz, application_memory_mhz;  // 0: default
+  std::uint32_t persistence_off, compute_mode, accounting_on, ecc_off;
+  std::uint64_t accounting_since_ns;
+};
+
+// One call of a setter, refused ones too. The ring's count is raised after the entry is whole.
+inline constexpr std::uint32_t kMostNvmlSettings = 256;
+struct NvmlSetting {
+  std::uint64_t at_ns;
+  std::int32_t pid;
+  std::uint32_t uid;
+  std::uint32_t device;
+  std::uint32_t answer;  // nvmlReturn_t
+  std::uint64_t value, second_value;
+  char function[48];
+};
+
 struct State {
   std::uint64_t now_ns;  // everything up to here has happened
   std::uint32_t device_count;
@@ -219,6 +241,9 @@ struct State {
   History device_history[kMostDevices];
   History history[kMostAccounts];
   Ring rings[kMostStreams];
+  NvmlDevice nvml[kMostDevices];
+  std::uint64_t nvml_setting_count;
+  NvmlSetting nvml_settings[kMostNvmlSettings];
 };
 
 }  // namespace headgate::sim

@@ -66,15 +66,18 @@ bool index_of(const Profile& profile, abi::nvmlDevice_t handle, std::uint32_t& i
   return offset < profile.count;
 }
 
-unsigned DeviceView::busy_percent(const History& history, std::uint64_t from_ns) const {
-  const std::uint64_t now = node_.state().now_ns;
-  const std::uint64_t end = now / kBucketNs;
-  const std::uint64_t begin = std::max(from_ns, now > kSecondNs ? now - kSecondNs : 0) / kBucketNs;
+unsigned held_percent(const History& history, std::uint64_t from_ns, std::uint64_t to_ns) {
+  const std::uint64_t begin = from_ns / kBucketNs, end = to_ns / kBucketNs;
   if (begin >= end) return 0;
   std::uint64_t held = 0;
   for (std::uint64_t bucket = begin; bucket < end; ++bucket) held += held_in_bucket(history, bucket);
   const std::uint64_t span = (end - begin) * kBucketNs;
   return static_cast<unsigned>(std::min<std::uint64_t>((held * 100 + span / 2) / span, 100));
+}
+
+unsigned DeviceView::busy_percent(const History& history, std::uint64_t from_ns) const {
+  const std::uint64_t now = node_.state().now_ns;
+  return held_percent(history, std::max(from_ns, now > kSecondNs ? now - kSecondNs : 0), now);
 }
 
 abi::nvmlReturn_t give_text(std::string_view text, char* out, unsigned length) {

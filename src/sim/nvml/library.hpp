@@ -1,10 +1,12 @@
 // What every function of the simulated NVML goes through: faults, the reference count, the node, the handle.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string_view>
+#include <vector>
 
 #include "guest/abi/nvml.hpp"
 #include "sim/faults.hpp"
@@ -42,6 +44,11 @@ class DeviceView {
   [[nodiscard]] const Profile& profile() const { return node_.profile(); }
   [[nodiscard]] const State& state() const { return node_.state(); }
   [[nodiscard]] const Device& device() const { return node_.state().devices[index_]; }
+  [[nodiscard]] State& mutable_state() const { return node_.state(); }
+  [[nodiscard]] NvmlDevice& settings() const { return node_.state().nvml[index_]; }
+  [[nodiscard]] std::uint32_t power_limit_mw() const {
+    return settings().power_limit_mw != 0 ? settings().power_limit_mw : profile().power_default_mw;
+  }
   // Percent of [from_ns, now) during which a kernel ran, 0..100, in whole history buckets; at most the last second.
   [[nodiscard]] unsigned busy_percent(const History& history, std::uint64_t from_ns = 0) const;
   [[nodiscard]] unsigned busy_percent() const { return busy_percent(node_.state().device_history[index_]); }
@@ -81,6 +88,34 @@ abi::nvmlReturn_t value_of(const char* function, abi::nvmlDevice_t handle, Value
     *out = static_cast<Value>(body(view));
     return abi::NVML_SUCCESS;
   });
+}
+
+// The device's figures, each from the node's history over the last second.
+[[nodiscard]] std::uint64_t power_mw(const DeviceView& view);
+[[nodiscard]] unsigned temperature_c(const DeviceView& view);
+[[nodiscard]] unsigned clock_mhz(const DeviceView& view, abi::nvmlClockType_t type);
+[[nodiscard]] unsigned long long energy_mj(const DeviceView& view);
+[[nodiscard]] std::uint64_t realtime_us();
+// Whole percent of node time [from_ns, to_ns) that `history` was held, by buckets.
+[[nodiscard]] unsigned held_percent(const History& history, std::uint64_t from_ns, std::uint64_t to_ns);
+// A100 (8.0) and Hopper have MIG.
+[[nodiscard]] bool has_mig(const Profile& profile);
+[[nodiscard]] bool is_hopper_or_newer(const Profile& profile);
+
+// Processes that held the GPU since `last_seen_us` (at most the last second), one sample each, stamped now.
+[[nodiscard]] std::vector<abi::nvmlProcessUtilizationSample_t> samples_since(const DeviceView& view,
+                                                                             std::uint64_t last_seen_us);
+
+// A list in NVML's protocol: *count is the room on the way in and the number on the way out; too little room, or no
+// array, answers INSUFFICIENT_SIZE with the number needed.
+template <typename Entry, typename Range>
+abi::nvmlReturn_t give_list(const Range& from, unsigned* count, Entry* out) {
+  if (count == nullptr) return abi::NVML_ERROR_INVALID_ARGUMENT;
+  const unsigned room = out == nullptr ? 0 : *count;
+  *count = static_cast<unsigned>(from.size());
+  if (from.size() > room) return abi::NVML_ERROR_INSUFFICIENT_SIZE;
+  std::ranges::copy(from, out);
+  return abi::NVML_SUCCESS;
 }
 
 // NUL-terminated copy; INSUFFICIENT_SIZE when it does not fit, NULL is INVALID_ARGUMENT.

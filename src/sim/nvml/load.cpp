@@ -6,19 +6,14 @@
 #include <vector>
 
 #include "sim/nvml/library.hpp"
+#include "sim/nvml/wide.hpp"
 
 namespace headgate::sim::nvml {
-namespace {
-
-using abi::nvmlReturn_t;
-
-constexpr unsigned kSamplingPeriodUs = 167'000;
 
 // Between what an idle GPU draws and its limit, in proportion to the busy time.
 std::uint64_t power_mw(const DeviceView& view) {
-  const Profile& profile = view.profile();
-  return profile.power_idle_mw +
-         std::uint64_t{profile.power_default_mw - profile.power_idle_mw} * view.busy_percent() / 100;
+  const std::uint64_t idle_mw = view.profile().power_idle_mw;
+  return idle_mw + (std::max<std::uint64_t>(view.power_limit_mw(), idle_mw) - idle_mw) * view.busy_percent() / 100;
 }
 
 unsigned temperature_c(const DeviceView& view) {
@@ -28,13 +23,26 @@ unsigned temperature_c(const DeviceView& view) {
                                                                 (power_mw(view) - profile.power_idle_mw) / range_mw);
 }
 
-nvmlReturn_t clock_of(const DeviceView& view, abi::nvmlClockType_t type, bool most, unsigned* out) {
-  if (out == nullptr || type > abi::NVML_CLOCK_VIDEO) return abi::NVML_ERROR_INVALID_ARGUMENT;
+// A busy GPU runs at its top clock, or what an application clock or a locked range leaves of it.
+unsigned clock_mhz(const DeviceView& view, abi::nvmlClockType_t type) {
   const Profile& profile = view.profile();
-  const bool busy = most || view.busy_percent() > 0;
-  if (type == abi::NVML_CLOCK_MEM) *out = busy ? profile.memory_clock_max_mhz : profile.memory_clock_idle_mhz;
-  else *out = busy ? profile.sm_clock_max_mhz : profile.sm_clock_idle_mhz;
-  return abi::NVML_SUCCESS;
+  const NvmlDevice& set = view.settings();
+  const bool memory = type == abi::NVML_CLOCK_MEM, busy = view.busy_percent() > 0;
+  const unsigned idle = memory ? profile.memory_clock_idle_mhz : profile.sm_clock_idle_mhz;
+  const unsigned top = memory ? profile.memory_clock_max_mhz : profile.sm_clock_max_mhz;
+  const unsigned application = memory ? set.application_memory_mhz : set.application_sm_mhz;
+  const unsigned least = memory ? set.memory_min_mhz : set.sm_min_mhz;
+  const unsigned most = memory ? set.memory_max_mhz : set.sm_max_mhz;
+  const unsigned wanted = !busy ? idle : application != 0 ? application : top;
+  return most == 0 ? wanted : std::clamp(wanted, least, most);
+}
+
+// Since the machine's start: the node counts its time from there.
+unsigned long long energy_mj(const DeviceView& view) {
+  const Profile& profile = view.profile();
+  const std::uint64_t busy_us = view.device().busy_ns / 1000, up_us = view.state().now_ns / 1000;
+  return up_us / 1000 * profile.power_idle_mw / 1000 +
+         busy_us / 1000 * (profile.power_default_mw - profile.power_idle_mw) / 1000;
 }
 
 std::uint64_t realtime_us() {
@@ -43,7 +51,6 @@ std::uint64_t realtime_us() {
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 + static_cast<std::uint64_t>(now.tv_nsec) / 1000;
 }
 
-// Processes that held the GPU since `last_seen_us` (at most the last second), one sample each, stamped now.
 std::vector<abi::nvmlProcessUtilizationSample_t> samples_since(const DeviceView& view, std::uint64_t last_seen_us) {
   const std::uint64_t now_us = realtime_us(), now_ns = view.state().now_ns;
   const std::uint64_t ago_ns =
@@ -63,6 +70,19 @@ std::vector<abi::nvmlProcessUtilizationSample_t> samples_since(const DeviceView&
                          .decUtil = 0});
   }
   return samples;
+}
+
+namespace {
+
+using abi::nvmlReturn_t;
+
+constexpr unsigned kSamplingPeriodUs = 167'000;
+
+nvmlReturn_t clock_of(const DeviceView& view, abi::nvmlClockType_t type, bool most, unsigned* out) {
+  if (out == nullptr || type > abi::NVML_CLOCK_VIDEO) return abi::NVML_ERROR_INVALID_ARGUMENT;
+  if (!most) *out = clock_mhz(view, type);
+  else *out = type == abi::NVML_CLOCK_MEM ? view.profile().memory_clock_max_mhz : view.profile().sm_clock_max_mhz;
+  return abi::NVML_SUCCESS;
 }
 
 nvmlReturn_t idle_engine(const char* function, abi::nvmlDevice_t device, unsigned* utilization, unsigned* period_us) {
@@ -92,6 +112,12 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_
   });
 }
 
+nvmlReturn_t nvmlDeviceGetJpgUtilization(nvmlDevice_t device, unsigned* utilization, unsigned* samplingPeriodUs) {
+  return nvml::idle_engine("nvmlDeviceGetJpgUtilization", device, utilization, samplingPeriodUs);
+}
+nvmlReturn_t nvmlDeviceGetOfaUtilization(nvmlDevice_t device, unsigned* utilization, unsigned* samplingPeriodUs) {
+  return nvml::idle_engine("nvmlDeviceGetOfaUtilization", device, utilization, samplingPeriodUs);
+}
 nvmlReturn_t nvmlDeviceGetEncoderUtilization(nvmlDevice_t device, unsigned* utilization, unsigned* samplingPeriodUs) {
   return nvml::idle_engine("nvmlDeviceGetEncoderUtilization", device, utilization, samplingPeriodUs);
 }
@@ -114,6 +140,26 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUti
   });
 }
 
+nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device, nvmlProcessesUtilizationInfo_t* info) {
+  return nvml::on_device("nvmlDeviceGetProcessesUtilizationInfo", device, [&](const DeviceView& view) {
+    if (info == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+    if (info->version != kProcessesUtilizationVersion) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    const auto samples = nvml::samples_since(view, info->lastSeenTimeStamp);
+    const auto room = info->processSamplesCount;
+    info->processSamplesCount = static_cast<unsigned>(samples.size());
+    if (samples.empty()) return NVML_ERROR_NOT_FOUND;
+    if (info->procUtilArray == nullptr || room < samples.size()) return NVML_ERROR_INSUFFICIENT_SIZE;
+    std::ranges::transform(samples, info->procUtilArray, [](const nvmlProcessUtilizationSample_t& one) {
+      nvmlProcessUtilizationInfo_v1_t told{};
+      told.timeStamp = one.timeStamp;
+      told.pid = one.pid;
+      told.smUtil = one.smUtil;
+      return told;
+    });
+    return NVML_SUCCESS;
+  });
+}
+
 nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, nvmlClockType_t type, unsigned* clock) {
   return nvml::on_device("nvmlDeviceGetClockInfo", device,
                          [&](const DeviceView& view) { return nvml::clock_of(view, type, false, clock); });
@@ -129,19 +175,18 @@ nvmlReturn_t nvmlDeviceGetPerformanceState(nvmlDevice_t device, nvmlPstates_t* p
                         [](const DeviceView&) { return NVML_PSTATE_0; });
 }
 
+nvmlReturn_t nvmlDeviceGetPowerState(nvmlDevice_t device, nvmlPstates_t* pState) {
+  return nvml::value_of("nvmlDeviceGetPowerState", device, pState, [](const DeviceView&) { return NVML_PSTATE_0; });
+}
+
 nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned* power) {
   return nvml::value_of("nvmlDeviceGetPowerUsage", device, power,
                         [](const DeviceView& view) { return nvml::power_mw(view); });
 }
 
-// Since the machine's start: the node counts its time from there.
 nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned long long* energy) {
-  return nvml::value_of("nvmlDeviceGetTotalEnergyConsumption", device, energy, [](const DeviceView& view) {
-    const sim::Profile& profile = view.profile();
-    const std::uint64_t busy_us = view.device().busy_ns / 1000, up_us = view.state().now_ns / 1000;
-    return up_us / 1000 * profile.power_idle_mw / 1000 +
-           busy_us / 1000 * (profile.power_default_mw - profile.power_idle_mw) / 1000;
-  });
+  return nvml::value_of("nvmlDeviceGetTotalEnergyConsumption", device, energy,
+                        [](const DeviceView& view) { return nvml::energy_mj(view); });
 }
 
 nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, nvmlTemperatureSensors_t sensorType, unsigned* temp) {
@@ -154,11 +199,11 @@ nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, nvmlTemperatureSensor
 
 nvmlReturn_t nvmlDeviceGetPowerManagementLimit(nvmlDevice_t device, unsigned* limit) {
   return nvml::value_of("nvmlDeviceGetPowerManagementLimit", device, limit,
-                        [](const DeviceView& view) { return view.profile().power_default_mw; });
+                        [](const DeviceView& view) { return view.power_limit_mw(); });
 }
 nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t device, unsigned* limit) {
   return nvml::value_of("nvmlDeviceGetEnforcedPowerLimit", device, limit,
-                        [](const DeviceView& view) { return view.profile().power_default_mw; });
+                        [](const DeviceView& view) { return view.power_limit_mw(); });
 }
 nvmlReturn_t nvmlDeviceGetPowerManagementDefaultLimit(nvmlDevice_t device, unsigned* defaultLimit) {
   return nvml::value_of("nvmlDeviceGetPowerManagementDefaultLimit", device, defaultLimit,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/nvml/library.hpp"
+#include "sim/nvml/processes.hpp"
 
 namespace headgate::sim::nvml {
 namespace {
@@ -14,10 +15,6 @@ using abi::nvmlReturn_t;
 
 constexpr unsigned kNoInstance = ~0U;  // GPU and compute instance where there is no MIG
 constexpr unsigned kMemoryVersion2 = sizeof(abi::nvmlMemory_v2_t) | 2U << 24;
-
-bool listed(const Account& account, std::uint32_t device) {
-  return account.used == 1 && account.device == device && account.contexts > 0;
-}
 
 void describe(const Account& account, abi::nvmlProcessInfo_v1_t& out) {
   out = {};
@@ -39,9 +36,8 @@ nvmlReturn_t compute_processes(const char* function, nvmlDevice_t device, unsign
     if (count == nullptr || (*count > 0 && infos == nullptr)) return abi::NVML_ERROR_INVALID_ARGUMENT;
     const unsigned room = *count;
     unsigned found = 0;
-    for (const Account& account : view.state().accounts) {
-      if (!listed(account, view.index())) continue;
-      if (found < room) describe(account, infos[found]);
+    for (const Account* account : listed_by_pid(view)) {
+      if (found < room) describe(*account, infos[found]);
       ++found;
     }
     *count = found;
@@ -66,6 +62,29 @@ std::string command_of(unsigned pid) {
 }
 
 }  // namespace
+
+std::vector<const Account*> listed_by_pid(const DeviceView& view) {
+  std::vector<const Account*> found;
+  for (const Account& account : view.state().accounts) {
+    if (account.used == 1 && account.device == view.index() && account.contexts > 0) found.push_back(&account);
+  }
+  std::ranges::sort(found, {}, [](const Account* account) { return account->pid; });
+  return found;
+}
+
+abi::nvmlProcessDetail_v1_t detail_of(const Account& account) {
+  return {.pid = static_cast<unsigned>(account.pid),
+          .usedGpuMemory = account.bytes + account.context_bytes,
+          .gpuInstanceId = kNoInstance,
+          .computeInstanceId = kNoInstance,
+          .usedGpuCcProtectedMemory = 0};
+}
+
+std::string name_of(const Account& account) {
+  const std::string command = command_of(static_cast<unsigned>(account.pid));
+  return command.empty() ? account.comm : command;
+}
+
 }  // namespace headgate::sim::nvml
 
 namespace headgate::abi {
@@ -143,6 +162,19 @@ nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v2(nvmlDevice_t device, uns
 nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* infoCount,
                                                         nvmlProcessInfo_t* infos) {
   return nvml::no_processes("nvmlDeviceGetMPSComputeRunningProcesses_v3", device, infoCount, infos);
+}
+
+nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, nvmlProcessDetailList_t* plist) {
+  return nvml::on_device("nvmlDeviceGetRunningProcessDetailList", device, [&](const DeviceView& view) {
+    if (plist == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+    if (plist->version != kProcessDetailListVersion) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    if (plist->mode > 2) return NVML_ERROR_INVALID_ARGUMENT;
+    std::vector<nvmlProcessDetail_v1_t> rows;
+    if (plist->mode == 0) {
+      for (const sim::Account* account : nvml::listed_by_pid(view)) rows.push_back(nvml::detail_of(*account));
+    }
+    return nvml::give_list(rows, &plist->numProcArrayEntries, plist->procArray);
+  });
 }
 
 // The program's first word where /proc tells it, else the name the node has.

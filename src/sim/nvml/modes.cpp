@@ -1,5 +1,16 @@
-// Modes that nobody can change on a simulated GPU, as a server's card has them.
+// Modes, as a server's card has them; settings.cpp changes those that may be changed.
 #include "sim/nvml/library.hpp"
+#include "sim/nvml/wide.hpp"
+
+namespace headgate::sim::nvml {
+
+bool has_mig(const Profile& profile) {
+  return profile.capability_major >= 9 || (profile.capability_major == 8 && profile.capability_minor == 0);
+}
+
+bool is_hopper_or_newer(const Profile& profile) { return profile.capability_major >= 9; }
+
+}  // namespace headgate::sim::nvml
 
 namespace headgate::abi {
 namespace nvml = sim::nvml;
@@ -7,24 +18,11 @@ using nvml::DeviceView;
 
 namespace {
 
-// Current and pending, which never differ here.
-template <typename Mode>
-nvmlReturn_t both(const char* function, nvmlDevice_t device, Mode* current, Mode* pending, Mode mode) {
-  return nvml::on_device(function, device, [&](const DeviceView&) {
-    if (current == nullptr || pending == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-    *current = *pending = mode;
-    return NVML_SUCCESS;
-  });
-}
+nvmlEnableState_t state_of(bool on) { return on ? NVML_FEATURE_ENABLED : NVML_FEATURE_DISABLED; }
 
 template <typename Mode>
 nvmlReturn_t always(const char* function, nvmlDevice_t device, Mode* out, Mode mode) {
   return nvml::value_of(function, device, out, [mode](const DeviceView&) { return mode; });
-}
-
-// A100 (8.0) and Hopper have MIG; a card without it answers NOT_SUPPORTED.
-bool has_mig(const sim::Profile& profile) {
-  return profile.capability_major >= 9 || (profile.capability_major == 8 && profile.capability_minor == 0);
 }
 
 }  // namespace
@@ -32,10 +30,12 @@ bool has_mig(const sim::Profile& profile) {
 extern "C" {
 
 nvmlReturn_t nvmlDeviceGetAccountingMode(nvmlDevice_t device, nvmlEnableState_t* mode) {
-  return always("nvmlDeviceGetAccountingMode", device, mode, NVML_FEATURE_DISABLED);
+  return nvml::value_of("nvmlDeviceGetAccountingMode", device, mode,
+                        [](const DeviceView& view) { return state_of(view.settings().accounting_on != 0); });
 }
 nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, nvmlComputeMode_t* mode) {
-  return always("nvmlDeviceGetComputeMode", device, mode, NVML_COMPUTEMODE_DEFAULT);
+  return nvml::value_of("nvmlDeviceGetComputeMode", device, mode,
+                        [](const DeviceView& view) { return view.settings().compute_mode; });
 }
 nvmlReturn_t nvmlDeviceGetDisplayActive(nvmlDevice_t device, nvmlEnableState_t* isActive) {
   return always("nvmlDeviceGetDisplayActive", device, isActive, NVML_FEATURE_DISABLED);
@@ -44,7 +44,8 @@ nvmlReturn_t nvmlDeviceGetDisplayMode(nvmlDevice_t device, nvmlEnableState_t* di
   return always("nvmlDeviceGetDisplayMode", device, display, NVML_FEATURE_DISABLED);
 }
 nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device, nvmlEnableState_t* mode) {
-  return always("nvmlDeviceGetPersistenceMode", device, mode, NVML_FEATURE_ENABLED);
+  return nvml::value_of("nvmlDeviceGetPersistenceMode", device, mode,
+                        [](const DeviceView& view) { return state_of(view.settings().persistence_off == 0); });
 }
 nvmlReturn_t nvmlDeviceGetPowerManagementMode(nvmlDevice_t device, nvmlEnableState_t* mode) {
   return always("nvmlDeviceGetPowerManagementMode", device, mode, NVML_FEATURE_ENABLED);
@@ -55,14 +56,50 @@ nvmlReturn_t nvmlDeviceGetVirtualizationMode(nvmlDevice_t device, nvmlGpuVirtual
 }
 
 nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, nvmlEnableState_t* current, nvmlEnableState_t* pending) {
-  return both("nvmlDeviceGetEccMode", device, current, pending, NVML_FEATURE_ENABLED);
+  return nvml::on_device("nvmlDeviceGetEccMode", device, [&](const DeviceView& view) {
+    if (current == nullptr || pending == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+    *current = NVML_FEATURE_ENABLED;  // what is pending comes with a reset of the card, which nobody can do here
+    *pending = state_of(view.settings().ecc_off == 0);
+    return NVML_SUCCESS;
+  });
 }
 
 nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned* currentMode, unsigned* pendingMode) {
   return nvml::on_device("nvmlDeviceGetMigMode", device, [&](const DeviceView& view) {
     if (currentMode == nullptr || pendingMode == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-    if (!has_mig(view.profile())) return NVML_ERROR_NOT_SUPPORTED;
+    if (!nvml::has_mig(view.profile())) return NVML_ERROR_NOT_SUPPORTED;
     *currentMode = *pendingMode = 0;
+    return NVML_SUCCESS;
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned* count) {
+  return nvml::value_of("nvmlDeviceGetMaxMigDeviceCount", device, count,
+                        [](const DeviceView& view) { return nvml::has_mig(view.profile()) ? 7U : 0U; });
+}
+
+nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned* isMigDevice) {
+  return always("nvmlDeviceIsMigDeviceHandle", device, isMigDevice, 0U);
+}
+
+// MIG is never switched on, so there is no instance to find.
+nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned index, nvmlDevice_t* migDevice) {
+  return nvml::on_device("nvmlDeviceGetMigDeviceHandleByIndex", device, [&](const DeviceView& view) {
+    if (!nvml::has_mig(view.profile())) return NVML_ERROR_NOT_SUPPORTED;
+    return migDevice == nullptr || index >= 7 ? NVML_ERROR_INVALID_ARGUMENT : NVML_ERROR_NOT_FOUND;
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetDefaultEccMode(nvmlDevice_t device, nvmlEnableState_t* defaultMode) {
+  return always("nvmlDeviceGetDefaultEccMode", device, defaultMode, NVML_FEATURE_ENABLED);
+}
+
+nvmlReturn_t nvmlDeviceGetAPIRestriction(nvmlDevice_t device, nvmlRestrictedAPI_t apiType,
+                                         nvmlEnableState_t* isRestricted) {
+  return nvml::on_device("nvmlDeviceGetAPIRestriction", device, [&](const DeviceView&) {
+    if (isRestricted == nullptr || apiType > 1) return NVML_ERROR_INVALID_ARGUMENT;
+    if (apiType == 1) return NVML_ERROR_NOT_SUPPORTED;  // automatic boost, which these cards do not let anybody choose
+    *isRestricted = NVML_FEATURE_ENABLED;
     return NVML_SUCCESS;
   });
 }
@@ -72,6 +109,10 @@ nvmlReturn_t nvmlDeviceGetFanSpeed(nvmlDevice_t device, unsigned* speed) {
   return nvml::on_device("nvmlDeviceGetFanSpeed", device, [&](const DeviceView&) {
     return speed == nullptr ? NVML_ERROR_INVALID_ARGUMENT : NVML_ERROR_NOT_SUPPORTED;
   });
+}
+
+nvmlReturn_t nvmlDeviceGetNumFans(nvmlDevice_t device, unsigned* numFans) {
+  return always("nvmlDeviceGetNumFans", device, numFans, 0U);
 }
 
 }  // extern "C"

@@ -1,12 +1,16 @@
 // NVML as a member sees it: the share's memory, its processes, its utilisation.
+#include <time.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <type_traits>
 
 #include "guest/bare/scratch.hpp"
 #include "guest/ledger/slot.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/membership.hpp"
+#include "guest/limiter/view/members.hpp"
 #include "guest/limiter/view/share_view.hpp"
 
 using namespace headgate::abi;
@@ -19,18 +23,28 @@ namespace ledger = headgate::ledger;
 
 constexpr unsigned kMaxListed = 512;
 
-bool in_share(unsigned pid) {
-  for (std::uint32_t i = 0; i < ledger::kMaxSlots; ++i) {
-    const ledger::SlotView slot = ledger::view(*session.usage, i);
-    if (slot.kind == ledger::SlotKind::live && slot.identity.pid == pid) return true;
+// A container's NVML names its processes by the host's numbers, which say nothing in here: then the books say who holds what.
+template <typename Entry>
+unsigned add_unlisted(std::uint32_t index, Entry (&all)[kMaxListed], unsigned count) {
+  const unsigned listed = count;
+  for (std::uint32_t i = 0; i < ledger::kMaxSlots && count < kMaxListed; ++i) {
+    const Member member = member_at(i, index);
+    const auto named = [&](const Entry& entry) { return entry.pid == member.pid; };
+    if (member.pid == 0 || member.bytes == 0 || std::any_of(all, all + listed, named)) continue;
+    all[count] = {};
+    all[count].pid = member.pid;
+    all[count].usedGpuMemory = member.bytes;
+    if constexpr (!std::is_same_v<Entry, nvmlProcessInfo_v1_t>)
+      all[count].gpuInstanceId = all[count].computeInstanceId = ~0u;
+    ++count;
   }
-  return false;
+  return count;
 }
 
 // NVML's protocol: *count is the room on the way in and the number on the way out; too little room answers
 // INSUFFICIENT_SIZE with the number needed.
 template <typename Entry, typename List>
-nvmlReturn_t share_processes(List* const& list, nvmlDevice_t device, unsigned* count, Entry* entries) {
+nvmlReturn_t share_processes(List* const& list, nvmlDevice_t device, unsigned* count, Entry* entries, bool computes) {
   if (count == nullptr || nvml_device_index(device) == kNoDevice) return forward(list, device, count, entries);
   const bare::Scratch<Entry[kMaxListed]> scratch;
   if (!scratch) return NVML_ERROR_OPERATING_SYSTEM;
@@ -42,6 +56,7 @@ nvmlReturn_t share_processes(List* const& list, nvmlDevice_t device, unsigned* c
   for (unsigned i = 0; i < listed; ++i) {
     if (in_share(all[i].pid)) all[ours++] = all[i];
   }
+  if (computes) ours = add_unlisted(nvml_device_index(device), all, ours);
   const unsigned room = entries == nullptr ? 0 : *count;
   *count = ours;
   if (ours > room) return NVML_ERROR_INSUFFICIENT_SIZE;
@@ -84,6 +99,37 @@ bool held_percent(std::uint32_t index, unsigned& percent) {
   return look.known.load(std::memory_order_relaxed);
 }
 
+// Whether NVML's numbers of processes are those of our pid namespace: it names a member of ours.
+bool names_a_member(nvmlDevice_t device) {
+  const bare::Scratch<nvmlProcessInfo_t[kMaxListed]> scratch;
+  unsigned count = kMaxListed;
+  if (!scratch || forward(nvml.nvmlDeviceGetComputeRunningProcesses_v3, device, &count, *scratch) != NVML_SUCCESS)
+    return false;
+  return std::any_of(*scratch, *scratch + std::min(count, kMaxListed),
+                     [](const nvmlProcessInfo_t& one) { return in_share(one.pid); });
+}
+
+// For who looks for the first time, as nvidia-smi does: what NVML says of the share's processes in the last second.
+bool sampled_percent(nvmlDevice_t device, unsigned& percent) {
+  const bare::Scratch<nvmlProcessUtilizationSample_t[kMaxListed]> scratch;
+  if (!scratch) return false;
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  const auto now_us =
+      static_cast<unsigned long long>(now.tv_sec) * 1'000'000 + static_cast<unsigned long long>(now.tv_nsec) / 1000;
+  unsigned count = kMaxListed;
+  const nvmlReturn_t result =
+      forward(nvml.nvmlDeviceGetProcessUtilization, device, *scratch, &count, now_us - 1'000'000);
+  if (result == NVML_ERROR_NOT_FOUND) count = 0;
+  else if (result != NVML_SUCCESS) return false;
+  percent = 0;
+  for (unsigned i = 0; i < std::min(count, kMaxListed); ++i) {
+    if (in_share((*scratch)[i].pid)) percent += (*scratch)[i].smUtil;
+  }
+  percent = std::min(percent, 100u);
+  return percent != 0 || count == 0 || names_a_member(device);
+}
+
 }  // namespace
 
 HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* memory) {
@@ -109,47 +155,47 @@ HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlM
 
 HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned* infoCount,
                                                                 nvmlProcessInfo_v1_t* infos) {
-  return share_processes(nvml.nvmlDeviceGetComputeRunningProcesses, device, infoCount, infos);
+  return share_processes(nvml.nvmlDeviceGetComputeRunningProcesses, device, infoCount, infos, true);
 }
 
 HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned* infoCount,
                                                                    nvmlProcessInfo_v2_t* infos) {
-  return share_processes(nvml.nvmlDeviceGetComputeRunningProcesses_v2, device, infoCount, infos);
+  return share_processes(nvml.nvmlDeviceGetComputeRunningProcesses_v2, device, infoCount, infos, true);
 }
 
 HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* infoCount,
                                                                    nvmlProcessInfo_t* infos) {
-  return share_processes(nvml.nvmlDeviceGetComputeRunningProcesses_v3, device, infoCount, infos);
+  return share_processes(nvml.nvmlDeviceGetComputeRunningProcesses_v3, device, infoCount, infos, true);
 }
 
 HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device, unsigned* infoCount,
                                                                  nvmlProcessInfo_v1_t* infos) {
-  return share_processes(nvml.nvmlDeviceGetGraphicsRunningProcesses, device, infoCount, infos);
+  return share_processes(nvml.nvmlDeviceGetGraphicsRunningProcesses, device, infoCount, infos, false);
 }
 
 HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t device, unsigned* infoCount,
                                                                     nvmlProcessInfo_v2_t* infos) {
-  return share_processes(nvml.nvmlDeviceGetGraphicsRunningProcesses_v2, device, infoCount, infos);
+  return share_processes(nvml.nvmlDeviceGetGraphicsRunningProcesses_v2, device, infoCount, infos, false);
 }
 
 HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned* infoCount,
                                                                     nvmlProcessInfo_t* infos) {
-  return share_processes(nvml.nvmlDeviceGetGraphicsRunningProcesses_v3, device, infoCount, infos);
+  return share_processes(nvml.nvmlDeviceGetGraphicsRunningProcesses_v3, device, infoCount, infos, false);
 }
 
 HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses(nvmlDevice_t device, unsigned* infoCount,
                                                                    nvmlProcessInfo_v1_t* infos) {
-  return share_processes(nvml.nvmlDeviceGetMPSComputeRunningProcesses, device, infoCount, infos);
+  return share_processes(nvml.nvmlDeviceGetMPSComputeRunningProcesses, device, infoCount, infos, false);
 }
 
 HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v2(nvmlDevice_t device, unsigned* infoCount,
                                                                       nvmlProcessInfo_v2_t* infos) {
-  return share_processes(nvml.nvmlDeviceGetMPSComputeRunningProcesses_v2, device, infoCount, infos);
+  return share_processes(nvml.nvmlDeviceGetMPSComputeRunningProcesses_v2, device, infoCount, infos, false);
 }
 
 HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* infoCount,
                                                                       nvmlProcessInfo_t* infos) {
-  return share_processes(nvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, device, infoCount, infos);
+  return share_processes(nvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, device, infoCount, infos, false);
 }
 
 HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
@@ -160,20 +206,28 @@ HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
       forward(nvml.nvmlDeviceGetProcessUtilization, device, utilization, processSamplesCount, lastSeenTimeStamp);
   if (result != NVML_SUCCESS || utilization == nullptr || processSamplesCount == nullptr) return result;
   if (nvml_device_index(device) == kNoDevice) return result;
-  unsigned ours = 0;
-  for (unsigned i = 0; i < *processSamplesCount; ++i) {
-    if (in_share(utilization[i].pid)) utilization[ours++] = utilization[i];
-  }
-  *processSamplesCount = ours;
+  keep_ours(utilization, *processSamplesCount, [](const nvmlProcessUtilizationSample_t& sample) { return sample.pid; });
   return result;
 }
 
-// A program that asks once, or for the first time, gets the card's own figure: there is no earlier look to compare with.
+HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device,
+                                                                 nvmlProcessesUtilizationInfo_t* procesesUtilInfo) {
+  const nvmlReturn_t result = forward(nvml.nvmlDeviceGetProcessesUtilizationInfo, device, procesesUtilInfo);
+  if (result != NVML_SUCCESS || procesesUtilInfo == nullptr || procesesUtilInfo->procUtilArray == nullptr)
+    return result;
+  if (nvml_device_index(device) == kNoDevice) return result;
+  keep_ours(procesesUtilInfo->procUtilArray, procesesUtilInfo->processSamplesCount,
+            [](const nvmlProcessUtilizationInfo_v1_t& sample) { return sample.pid; });
+  return result;
+}
+
+// Where neither the books nor NVML tell the share's part, the card's own figure stays.
 HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t* utilization) {
   const nvmlReturn_t result = forward(nvml.nvmlDeviceGetUtilizationRates, device, utilization);
   if (result != NVML_SUCCESS || utilization == nullptr) return result;
   const std::uint32_t index = nvml_device_index(device);
   unsigned percent = 0;
-  if (index != kNoDevice && held_percent(index, percent)) utilization->gpu = percent;
+  if (index == kNoDevice) return result;
+  if (held_percent(index, percent) || sampled_percent(device, percent)) utilization->gpu = percent;
   return result;
 }

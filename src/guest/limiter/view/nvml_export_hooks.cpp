@@ -1,0 +1,96 @@
+// The roads to NVML's process lists that carry more than a number and a size: nvmlDeviceGetRunningProcessDetailList, and the private
+// table that nvidia-smi uses. Without them a share's nvidia-smi would name its neighbours' programs.
+#include <algorithm>
+#include <cstring>
+
+#include "guest/limiter/route/forward.hpp"
+#include "guest/limiter/session/membership.hpp"
+#include "guest/limiter/view/members.hpp"
+
+using namespace headgate::abi;
+using namespace headgate::limiter;
+
+namespace {
+
+constexpr std::size_t kMostSlots = 512;
+
+// Of the driver's table, slots and all. Racing threads store the same words.
+struct Copy {
+  const void* words[kMostSlots];  // the first is the size in bytes
+  NvmlExportedProcessList* lists[kNvmlExportedListCount];
+  NvmlExportedSamples* samples;
+};
+Copy copy;
+
+template <unsigned list>
+nvmlReturn_t share_list(nvmlDevice_t device, unsigned* count, NvmlExportedProcess* rows) {
+  const nvmlReturn_t result = copy.lists[list](device, count, rows);
+  if (result != NVML_SUCCESS || count == nullptr || rows == nullptr) return result;
+  if (nvml_device_index(device) == kNoDevice) return result;
+  keep_ours(rows, *count, [](const NvmlExportedProcess& row) { return row.detail.pid; });
+  return result;
+}
+
+nvmlReturn_t share_samples(nvmlDevice_t device, unsigned long long since_us, unsigned* type, unsigned* count,
+                           NvmlExportedSample* rows) {
+  const nvmlReturn_t result = copy.samples(device, since_us, type, count, rows);
+  if (result != NVML_SUCCESS || count == nullptr || rows == nullptr) return result;
+  if (nvml_device_index(device) == kNoDevice) return result;
+  // The number of rows is what sums are divided by, so it stays.
+  for (unsigned i = 0; i < *count; ++i) {
+    for (auto& engine : rows[i].engines) {
+      if (engine.pid != ~0u && !in_share(engine.pid)) engine.pid = ~0u;
+    }
+  }
+  return result;
+}
+
+void put(const void*& word, const void* value) { __atomic_store_n(&word, value, __ATOMIC_RELAXED); }
+
+// Keeps the driver's function in `original` and puts ours into its slot, where the table has one.
+template <typename Function>
+void replace(const void* const* table, std::size_t words, std::size_t slot, Function*& original, Function* ours) {
+  if (slot >= words || table[slot] == nullptr) return;
+  original = reinterpret_cast<Function*>(const_cast<void*>(table[slot]));
+  put(copy.words[slot], reinterpret_cast<const void*>(ours));
+}
+
+bool is_replaced(std::size_t slot) {
+  return slot == kNvmlExportedSamples ||
+         (slot >= kNvmlExportedLists && slot < kNvmlExportedLists + kNvmlExportedListCount);
+}
+
+// A table that is longer than any known one is cut: the caller takes what is beyond its size for missing.
+const void* filtered(const void* const* table) {
+  std::size_t bytes = 0;
+  std::memcpy(&bytes, table, sizeof bytes);
+  const std::size_t words = std::min(bytes / sizeof(void*), kMostSlots);
+  for (std::size_t i = 1; i < words; ++i) {
+    if (!is_replaced(i)) put(copy.words[i], table[i]);
+  }
+  replace(table, words, kNvmlExportedLists, copy.lists[0], &share_list<0>);
+  replace(table, words, kNvmlExportedLists + 1, copy.lists[1], &share_list<1>);
+  replace(table, words, kNvmlExportedLists + 2, copy.lists[2], &share_list<2>);
+  replace(table, words, kNvmlExportedSamples, copy.samples, &share_samples);
+  put(copy.words[0], reinterpret_cast<const void*>(words * sizeof(void*)));
+  return copy.words;
+}
+
+}  // namespace
+
+HEADGATE_HOOK nvmlReturn_t nvmlInternalGetExportTable(const void** ppExportTable, const void* pExportTableId) {
+  const nvmlReturn_t result = forward(nvml.nvmlInternalGetExportTable, ppExportTable, pExportTableId);
+  if (result != NVML_SUCCESS || ppExportTable == nullptr || *ppExportTable == nullptr) return result;
+  if (session.membership.load(std::memory_order_acquire) == Membership::none) return result;
+  if (std::memcmp(pExportTableId, kNvmlExportTableId, sizeof kNvmlExportTableId) == 0)
+    *ppExportTable = filtered(static_cast<const void* const*>(*ppExportTable));
+  return result;
+}
+
+HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, nvmlProcessDetailList_t* plist) {
+  const nvmlReturn_t result = forward(nvml.nvmlDeviceGetRunningProcessDetailList, device, plist);
+  if (result != NVML_SUCCESS || plist == nullptr || plist->procArray == nullptr) return result;
+  if (nvml_device_index(device) == kNoDevice) return result;
+  keep_ours(plist->procArray, plist->numProcArrayEntries, [](const nvmlProcessDetail_v1_t& row) { return row.pid; });
+  return result;
+}

@@ -1,0 +1,78 @@
+// Accounting of processes: what each did in its life, kept after its death for as long as the node lists it.
+#include <vector>
+
+#include "sim/nvml/library.hpp"
+#include "sim/nvml/wide.hpp"
+
+namespace headgate::sim::nvml {
+namespace {
+
+// What lived while accounting was on, since it was switched on or cleared.
+bool counts(const DeviceView& view, const Account& account) {
+  return account.used != 0 && account.device == view.index() &&
+         (account.used == 1 || account.death_ns >= view.settings().accounting_since_ns);
+}
+
+abi::nvmlAccountingStats_t stats_of(const DeviceView& view, const Account& account) {
+  const bool running = account.used == 1;
+  const std::uint64_t now_ns = view.state().now_ns;
+  const std::uint64_t life_ns = std::max<std::uint64_t>((running ? now_ns : account.death_ns) - account.birth_ns, 1);
+  abi::nvmlAccountingStats_t stats{};
+  stats.gpuUtilization = static_cast<unsigned>(std::min<std::uint64_t>(account.held_ns * 100 / life_ns, 100));
+  stats.maxMemoryUsage = account.peak_bytes + account.context_bytes;
+  stats.time = running ? 0 : life_ns / 1'000'000;
+  stats.startTime = realtime_us() - (now_ns - account.birth_ns) / 1000;
+  stats.isRunning = running ? 1 : 0;
+  return stats;
+}
+
+template <typename Body>
+abi::nvmlReturn_t while_on(const char* function, abi::nvmlDevice_t device, Body&& body) {
+  return on_device(function, device, [&](const DeviceView& view) {
+    if (view.settings().accounting_on == 0) return abi::NVML_ERROR_NOT_SUPPORTED;
+    return static_cast<abi::nvmlReturn_t>(body(view));
+  });
+}
+
+}  // namespace
+}  // namespace headgate::sim::nvml
+
+namespace headgate::abi {
+namespace nvml = sim::nvml;
+using nvml::DeviceView;
+
+extern "C" {
+
+nvmlReturn_t nvmlDeviceGetAccountingBufferSize(nvmlDevice_t device, unsigned* bufferSize) {
+  return nvml::value_of("nvmlDeviceGetAccountingBufferSize", device, bufferSize,
+                        [](const DeviceView&) { return sim::kMostAccounts; });
+}
+
+nvmlReturn_t nvmlDeviceGetAccountingPids(nvmlDevice_t device, unsigned* count, unsigned* pids) {
+  return nvml::while_on("nvmlDeviceGetAccountingPids", device, [&](const DeviceView& view) {
+    std::vector<unsigned> listed;
+    for (const sim::Account& account : view.state().accounts) {
+      if (nvml::counts(view, account)) listed.push_back(static_cast<unsigned>(account.pid));
+    }
+    return nvml::give_list(listed, count, pids);
+  });
+}
+
+// Of several processes with one number, the youngest.
+nvmlReturn_t nvmlDeviceGetAccountingStats(nvmlDevice_t device, unsigned pid, nvmlAccountingStats_t* stats) {
+  return nvml::while_on("nvmlDeviceGetAccountingStats", device, [&](const DeviceView& view) {
+    if (stats == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+    const sim::Account* found = nullptr;
+    for (const sim::Account& account : view.state().accounts) {
+      if (nvml::counts(view, account) && static_cast<unsigned>(account.pid) == pid &&
+          (found == nullptr || account.birth_ns > found->birth_ns))
+        found = &account;
+    }
+    if (found == nullptr) return NVML_ERROR_NOT_FOUND;
+    *stats = nvml::stats_of(view, *found);
+    return NVML_SUCCESS;
+  });
+}
+
+}  // extern "C"
+}  // namespace headgate::abi

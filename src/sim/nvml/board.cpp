@@ -1,0 +1,408 @@
+// The board and its surroundings: part numbers, firmware, PCI Express, clocks on offer, error counters, places in the machine.
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "sim/nvml/library.hpp"
+#include "sim/nvml/wide.hpp"
+
+namespace headgate::sim::nvml {
+namespace {
+
+using abi::nvmlDevice_t;
+using abi::nvmlReturn_t;
+
+constexpr unsigned kLanes = 16;
+constexpr unsigned kClockStepMhz = 15;
+
+// From the speed of copies: a link of generation 5 carries about 63 GB/s over 16 lanes, one of generation 4 half of it.
+unsigned link_generation(const Profile& profile) {
+  return profile.host_copy_bytes_per_s > 32'000'000'000 ? 5 : profile.host_copy_bytes_per_s > 16'000'000'000 ? 4 : 3;
+}
+unsigned lane_mbps(unsigned generation) { return 1000U << (generation - 1); }
+
+unsigned hottest_c(const Profile& profile) { return std::max(87U, profile.temperature_full_c + 5); }
+
+// Two devices of this node.
+template <typename Body>
+nvmlReturn_t on_pair(const char* function, nvmlDevice_t one, nvmlDevice_t other, Body&& body) {
+  return answer(function, [&](Node& node) {
+    std::uint32_t first = 0, second = 0;
+    if (!index_of(node.profile(), one, first) || !index_of(node.profile(), other, second))
+      return abi::NVML_ERROR_INVALID_ARGUMENT;
+    return static_cast<nvmlReturn_t>(body(node, first, second));
+  });
+}
+
+// All of the machine's processors: a simulated node is one NUMA node.
+nvmlReturn_t affinity(const char* function, nvmlDevice_t device, unsigned words, unsigned long* set, long members) {
+  return on_device(function, device, [&](const DeviceView&) {
+    if (set == nullptr || words == 0) return abi::NVML_ERROR_INVALID_ARGUMENT;
+    constexpr long kBits = 8 * sizeof(unsigned long);
+    std::fill_n(set, words, 0UL);
+    for (long i = 0; i < members && i / kBits < static_cast<long>(words); ++i) set[i / kBits] |= 1UL << (i % kBits);
+    return abi::NVML_SUCCESS;
+  });
+}
+long processors() { return std::max(::sysconf(_SC_NPROCESSORS_CONF), 1L); }
+
+std::vector<unsigned> graphics_clocks(const Profile& profile) {
+  std::vector<unsigned> clocks;
+  for (unsigned mhz = profile.sm_clock_max_mhz; mhz >= profile.sm_clock_idle_mhz && mhz > 0;
+       mhz -= std::min(mhz, kClockStepMhz))
+    clocks.push_back(mhz);
+  return clocks;
+}
+
+nvmlReturn_t application_clock(const char* function, nvmlDevice_t device, abi::nvmlClockType_t type, bool chosen,
+                               unsigned* out) {
+  return on_device(function, device, [&](const DeviceView& view) {
+    if (out == nullptr || type > abi::NVML_CLOCK_VIDEO) return abi::NVML_ERROR_INVALID_ARGUMENT;
+    const bool memory = type == abi::NVML_CLOCK_MEM;
+    const unsigned set = memory ? view.settings().application_memory_mhz : view.settings().application_sm_mhz;
+    const unsigned top = memory ? view.profile().memory_clock_max_mhz : view.profile().sm_clock_max_mhz;
+    *out = chosen && set != 0 ? set : top;
+    return abi::NVML_SUCCESS;
+  });
+}
+
+// NVML's bits of "why the clocks are what they are".
+constexpr unsigned long long kIdle = 1, kApplicationClocks = 2, kPowerCap = 4;
+unsigned long long clock_reasons(const DeviceView& view) {
+  if (view.busy_percent() == 0) return kIdle;
+  const NvmlDevice& set = view.settings();
+  unsigned long long reasons = 0;
+  if (set.application_sm_mhz != 0 && set.application_sm_mhz < view.profile().sm_clock_max_mhz)
+    reasons |= kApplicationClocks;
+  if (view.power_limit_mw() < view.profile().power_default_mw) reasons |= kPowerCap;
+  return reasons;
+}
+
+// Nothing ever goes wrong in simulated memory.
+nvmlReturn_t no_errors(const char* function, nvmlDevice_t device, bool known, unsigned long long* out) {
+  return on_device(function, device, [&](const DeviceView&) {
+    if (out == nullptr || !known) return abi::NVML_ERROR_INVALID_ARGUMENT;
+    *out = 0;
+    return abi::NVML_SUCCESS;
+  });
+}
+
+nvmlReturn_t no_sessions(const char* function, nvmlDevice_t device, unsigned* count) {
+  return value_of(function, device, count, [](const DeviceView&) { return 0U; });
+}
+
+nvmlReturn_t no_devices(const char* function, unsigned* count) {
+  return answer(function, [&](Node&) {
+    if (count == nullptr) return abi::NVML_ERROR_INVALID_ARGUMENT;
+    *count = 0;
+    return abi::NVML_SUCCESS;
+  });
+}
+
+}  // namespace
+}  // namespace headgate::sim::nvml
+
+namespace headgate::abi {
+namespace nvml = sim::nvml;
+using nvml::DeviceView;
+
+extern "C" {
+
+nvmlReturn_t nvmlDeviceGetBoardPartNumber(nvmlDevice_t device, char* partNumber, unsigned length) {
+  return nvml::on_device("nvmlDeviceGetBoardPartNumber", device, [&](const DeviceView& view) {
+    char text[24];
+    std::snprintf(text, sizeof text, "900-2%04X-0000-000", view.profile().pci_device_id >> 16);
+    return nvml::give_text(text, partNumber, length);
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetModuleId(nvmlDevice_t device, unsigned* moduleId) {
+  return nvml::value_of("nvmlDeviceGetModuleId", device, moduleId, [](const DeviceView& view) { return view.index(); });
+}
+
+nvmlReturn_t nvmlDeviceGetInforomImageVersion(nvmlDevice_t device, char* version, unsigned length) {
+  return nvml::on_device("nvmlDeviceGetInforomImageVersion", device,
+                         [&](const DeviceView&) { return nvml::give_text("G520.0200.00.05", version, length); });
+}
+
+nvmlReturn_t nvmlDeviceGetInforomVersion(nvmlDevice_t device, nvmlInforomObject_t object, char* version,
+                                         unsigned length) {
+  return nvml::on_device("nvmlDeviceGetInforomVersion", device, [&](const DeviceView&) {
+    switch (object) {
+      case 0: return nvml::give_text("2.1", version, length);
+      case 1: return nvml::give_text("7.16", version, length);
+      case 2: return NVML_ERROR_NOT_SUPPORTED;  // server cards have no power object
+      default: return NVML_ERROR_INVALID_ARGUMENT;
+    }
+  });
+}
+
+nvmlReturn_t nvmlDeviceValidateInforom(nvmlDevice_t device) {
+  return nvml::on_device("nvmlDeviceValidateInforom", device, [](const DeviceView&) { return NVML_SUCCESS; });
+}
+
+nvmlReturn_t nvmlDeviceGetGspFirmwareVersion(nvmlDevice_t device, char* version) {
+  return nvml::on_device("nvmlDeviceGetGspFirmwareVersion", device, [&](const DeviceView& view) {
+    return nvml::give_text(view.profile().driver_version, version, 0x40);
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetGspFirmwareMode(nvmlDevice_t device, unsigned* isEnabled, unsigned* defaultMode) {
+  return nvml::on_device("nvmlDeviceGetGspFirmwareMode", device, [&](const DeviceView&) {
+    if (isEnabled == nullptr || defaultMode == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+    *isEnabled = *defaultMode = 1;
+    return NVML_SUCCESS;
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t device, unsigned* currLinkGen) {
+  return nvml::value_of("nvmlDeviceGetCurrPcieLinkGeneration", device, currLinkGen,
+                        [](const DeviceView& view) { return nvml::link_generation(view.profile()); });
+}
+nvmlReturn_t nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t device, unsigned* maxLinkGen) {
+  return nvml::value_of("nvmlDeviceGetMaxPcieLinkGeneration", device, maxLinkGen,
+                        [](const DeviceView& view) { return nvml::link_generation(view.profile()); });
+}
+nvmlReturn_t nvmlDeviceGetGpuMaxPcieLinkGeneration(nvmlDevice_t device, unsigned* maxLinkGenDevice) {
+  return nvml::value_of("nvmlDeviceGetGpuMaxPcieLinkGeneration", device, maxLinkGenDevice,
+                        [](const DeviceView& view) { return nvml::link_generation(view.profile()); });
+}
+nvmlReturn_t nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t device, unsigned* currLinkWidth) {
+  return nvml::value_of("nvmlDeviceGetCurrPcieLinkWidth", device, currLinkWidth,
+                        [](const DeviceView&) { return nvml::kLanes; });
+}
+nvmlReturn_t nvmlDeviceGetMaxPcieLinkWidth(nvmlDevice_t device, unsigned* maxLinkWidth) {
+  return nvml::value_of("nvmlDeviceGetMaxPcieLinkWidth", device, maxLinkWidth,
+                        [](const DeviceView&) { return nvml::kLanes; });
+}
+nvmlReturn_t nvmlDeviceGetPcieReplayCounter(nvmlDevice_t device, unsigned* value) {
+  return nvml::value_of("nvmlDeviceGetPcieReplayCounter", device, value, [](const DeviceView&) { return 0U; });
+}
+nvmlReturn_t nvmlDeviceGetPcieSpeed(nvmlDevice_t device, unsigned* pcieSpeed) {
+  return nvml::value_of("nvmlDeviceGetPcieSpeed", device, pcieSpeed,
+                        [](const DeviceView& view) { return nvml::lane_mbps(nvml::link_generation(view.profile())); });
+}
+nvmlReturn_t nvmlDeviceGetPcieLinkMaxSpeed(nvmlDevice_t device, unsigned* maxSpeed) {
+  return nvml::value_of("nvmlDeviceGetPcieLinkMaxSpeed", device, maxSpeed,
+                        [](const DeviceView& view) { return nvml::link_generation(view.profile()); });
+}
+nvmlReturn_t nvmlDeviceGetBusType(nvmlDevice_t device, nvmlBusType_t* type) {
+  return nvml::value_of("nvmlDeviceGetBusType", device, type, [](const DeviceView&) { return 2U; });
+}
+
+// In KB/s over the last 20 ms. The node keeps no history of copies, only of kernels: what is told is whether one runs now.
+nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t device, nvmlPcieUtilCounter_t counter, unsigned* value) {
+  return nvml::on_device("nvmlDeviceGetPcieThroughput", device, [&](const DeviceView& view) {
+    if (value == nullptr || counter > 1) return NVML_ERROR_INVALID_ARGUMENT;
+    const bool copies =
+        view.device().copying[counter == 0 ? 1 : 0] != sim::kNone;  // what the GPU sends is a copy to the host
+    *value = copies ? static_cast<unsigned>(view.profile().host_copy_bytes_per_s / 1024) : 0;
+    return NVML_SUCCESS;
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetClock(nvmlDevice_t device, nvmlClockType_t clockType, nvmlClockId_t clockId,
+                                unsigned* clockMHz) {
+  switch (clockId) {
+    case 0: return nvmlDeviceGetClockInfo(device, clockType, clockMHz);
+    case 1: return nvml::application_clock("nvmlDeviceGetClock", device, clockType, true, clockMHz);
+    case 2: return nvml::application_clock("nvmlDeviceGetClock", device, clockType, false, clockMHz);
+    case 3: return nvmlDeviceGetMaxClockInfo(device, clockType, clockMHz);
+    default: return NVML_ERROR_INVALID_ARGUMENT;
+  }
+}
+nvmlReturn_t nvmlDeviceGetApplicationsClock(nvmlDevice_t device, nvmlClockType_t clockType, unsigned* clockMHz) {
+  return nvml::application_clock("nvmlDeviceGetApplicationsClock", device, clockType, true, clockMHz);
+}
+nvmlReturn_t nvmlDeviceGetDefaultApplicationsClock(nvmlDevice_t device, nvmlClockType_t clockType, unsigned* clockMHz) {
+  return nvml::application_clock("nvmlDeviceGetDefaultApplicationsClock", device, clockType, false, clockMHz);
+}
+nvmlReturn_t nvmlDeviceGetMaxCustomerBoostClock(nvmlDevice_t device, nvmlClockType_t clockType, unsigned* clockMHz) {
+  return nvml::application_clock("nvmlDeviceGetMaxCustomerBoostClock", device, clockType, false, clockMHz);
+}
+
+nvmlReturn_t nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t device, unsigned long long* clocksThrottleReasons) {
+  return nvml::value_of("nvmlDeviceGetCurrentClocksThrottleReasons", device, clocksThrottleReasons,
+                        [](const DeviceView& view) { return nvml::clock_reasons(view); });
+}
+nvmlReturn_t nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice_t device, unsigned long long* reasons) {
+  return nvml::value_of("nvmlDeviceGetCurrentClocksEventReasons", device, reasons,
+                        [](const DeviceView& view) { return nvml::clock_reasons(view); });
+}
+constexpr unsigned long long kEveryReason = 0x1ff;
+nvmlReturn_t nvmlDeviceGetSupportedClocksThrottleReasons(nvmlDevice_t device, unsigned long long* supported) {
+  return nvml::value_of("nvmlDeviceGetSupportedClocksThrottleReasons", device, supported,
+                        [](const DeviceView&) { return kEveryReason; });
+}
+nvmlReturn_t nvmlDeviceGetSupportedClocksEventReasons(nvmlDevice_t device, unsigned long long* supported) {
+  return nvml::value_of("nvmlDeviceGetSupportedClocksEventReasons", device, supported,
+                        [](const DeviceView&) { return kEveryReason; });
+}
+
+nvmlReturn_t nvmlDeviceGetSupportedMemoryClocks(nvmlDevice_t device, unsigned* count, unsigned* clocksMHz) {
+  return nvml::on_device("nvmlDeviceGetSupportedMemoryClocks", device, [&](const DeviceView& view) {
+    return nvml::give_list(std::vector{view.profile().memory_clock_max_mhz, view.profile().memory_clock_idle_mhz},
+                           count, clocksMHz);
+  });
+}
+nvmlReturn_t nvmlDeviceGetSupportedGraphicsClocks(nvmlDevice_t device, unsigned memoryClockMHz, unsigned* count,
+                                                  unsigned* clocksMHz) {
+  return nvml::on_device("nvmlDeviceGetSupportedGraphicsClocks", device, [&](const DeviceView& view) {
+    const sim::Profile& profile = view.profile();
+    if (memoryClockMHz != profile.memory_clock_max_mhz && memoryClockMHz != profile.memory_clock_idle_mhz)
+      return NVML_ERROR_NOT_FOUND;
+    return nvml::give_list(nvml::graphics_clocks(profile), count, clocksMHz);
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetSupportedPerformanceStates(nvmlDevice_t device, nvmlPstates_t* pstates, unsigned size) {
+  return nvml::on_device("nvmlDeviceGetSupportedPerformanceStates", device, [&](const DeviceView&) {
+    if (pstates == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+    if (size < sizeof *pstates) return NVML_ERROR_INSUFFICIENT_SIZE;
+    std::fill_n(pstates, size / sizeof *pstates, NVML_PSTATE_UNKNOWN);
+    pstates[0] = NVML_PSTATE_0;
+    return NVML_SUCCESS;
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetPowerSource(nvmlDevice_t device, nvmlPowerSource_t* powerSource) {
+  return nvml::value_of("nvmlDeviceGetPowerSource", device, powerSource, [](const DeviceView&) { return 0U; });
+}
+
+nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, nvmlMemoryErrorType_t errorType,
+                                         nvmlEccCounterType_t counterType, unsigned long long* eccCounts) {
+  return nvml::no_errors("nvmlDeviceGetTotalEccErrors", device, errorType <= 1 && counterType <= 1, eccCounts);
+}
+// Locations that Ampere and newer cards count: device memory (2), SRAM (7).
+nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device, nvmlMemoryErrorType_t errorType,
+                                             nvmlEccCounterType_t counterType, nvmlMemoryLocation_t locationType,
+                                             unsigned long long* count) {
+  if (locationType < 8 && locationType != 2 && locationType != 7)
+    return nvml::on_device("nvmlDeviceGetMemoryErrorCounter", device,
+                           [](const DeviceView&) { return NVML_ERROR_NOT_SUPPORTED; });
+  return nvml::no_errors("nvmlDeviceGetMemoryErrorCounter", device,
+                         errorType <= 1 && counterType <= 1 && locationType < 8, count);
+}
+
+nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned* corrRows, unsigned* uncRows, unsigned* isPending,
+                                       unsigned* failureOccurred) {
+  return nvml::on_device("nvmlDeviceGetRemappedRows", device, [&](const DeviceView&) {
+    if (corrRows == nullptr || uncRows == nullptr || isPending == nullptr || failureOccurred == nullptr)
+      return NVML_ERROR_INVALID_ARGUMENT;
+    *corrRows = *uncRows = *isPending = *failureOccurred = 0;
+    return NVML_SUCCESS;
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetRowRemapperHistogram(nvmlDevice_t device, nvmlRowRemapperHistogramValues_t* values) {
+  return nvml::value_of("nvmlDeviceGetRowRemapperHistogram", device, values, [](const DeviceView& view) {
+    // Banks that still have all their spare rows: one for each 128 MiB.
+    return nvmlRowRemapperHistogramValues_t{
+        .max = static_cast<unsigned>(view.profile().memory_bytes >> 27), .high = 0, .partial = 0, .low = 0, .none = 0};
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t device, nvmlTemperatureThresholds_t thresholdType,
+                                               unsigned* temp) {
+  return nvml::on_device("nvmlDeviceGetTemperatureThreshold", device, [&](const DeviceView& view) {
+    if (temp == nullptr || thresholdType > 6) return NVML_ERROR_INVALID_ARGUMENT;
+    const unsigned hottest = nvml::hottest_c(view.profile());
+    const unsigned thresholds[] = {hottest + 8, hottest + 5, hottest + 8, hottest};
+    if (thresholdType > 3) return NVML_ERROR_NOT_SUPPORTED;  // acoustic: for cards with a fan
+    *temp = thresholds[thresholdType];
+    return NVML_SUCCESS;
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetEncoderStats(nvmlDevice_t device, unsigned* sessionCount, unsigned* averageFps,
+                                       unsigned* averageLatency) {
+  return nvml::on_device("nvmlDeviceGetEncoderStats", device, [&](const DeviceView&) {
+    if (sessionCount == nullptr || averageFps == nullptr || averageLatency == nullptr)
+      return NVML_ERROR_INVALID_ARGUMENT;
+    *sessionCount = *averageFps = *averageLatency = 0;
+    return NVML_SUCCESS;
+  });
+}
+nvmlReturn_t nvmlDeviceGetEncoderSessions(nvmlDevice_t device, unsigned* sessionCount, nvmlEncoderSessionInfo_t*) {
+  return nvml::no_sessions("nvmlDeviceGetEncoderSessions", device, sessionCount);
+}
+nvmlReturn_t nvmlDeviceGetFBCSessions(nvmlDevice_t device, unsigned* sessionCount, nvmlFBCSessionInfo_t*) {
+  return nvml::no_sessions("nvmlDeviceGetFBCSessions", device, sessionCount);
+}
+nvmlReturn_t nvmlDeviceGetFBCStats(nvmlDevice_t device, nvmlFBCStats_t* fbcStats) {
+  return nvml::value_of("nvmlDeviceGetFBCStats", device, fbcStats, [](const DeviceView&) { return nvmlFBCStats_t{}; });
+}
+
+nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device1, nvmlDevice_t device2, nvmlGpuP2PCapsIndex_t p2pIndex,
+                                    nvmlGpuP2PStatus_t* p2pStatus) {
+  return nvml::on_pair("nvmlDeviceGetP2PStatus", device1, device2, [&](sim::Node&, std::uint32_t, std::uint32_t) {
+    if (p2pStatus == nullptr || p2pIndex > 4) return NVML_ERROR_INVALID_ARGUMENT;
+    *p2pStatus = 5;  // NOT_SUPPORTED: no bandwidth between peers is modelled
+    return NVML_SUCCESS;
+  });
+}
+nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t device1, nvmlDevice_t device2,
+                                                 nvmlGpuTopologyLevel_t* pathInfo) {
+  return nvml::on_pair("nvmlDeviceGetTopologyCommonAncestor", device1, device2,
+                       [&](sim::Node&, std::uint32_t first, std::uint32_t second) {
+                         if (pathInfo == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+                         *pathInfo = first == second ? 0 : 40;  // the same board, or one NUMA node
+                         return NVML_SUCCESS;
+                       });
+}
+nvmlReturn_t nvmlDeviceOnSameBoard(nvmlDevice_t device1, nvmlDevice_t device2, int* onSameBoard) {
+  return nvml::on_pair("nvmlDeviceOnSameBoard", device1, device2,
+                       [&](sim::Node&, std::uint32_t first, std::uint32_t second) {
+                         if (onSameBoard == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+                         *onSameBoard = first == second ? 1 : 0;
+                         return NVML_SUCCESS;
+                       });
+}
+
+nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t device, nvmlGpuTopologyLevel_t level, unsigned* count,
+                                              nvmlDevice_t* deviceArray) {
+  return nvml::on_device("nvmlDeviceGetTopologyNearestGpus", device, [&](const DeviceView& view) {
+    std::vector<nvmlDevice_t> near;
+    for (std::uint32_t i = 0; level == 40 && i < view.profile().count; ++i) {
+      if (i != view.index()) near.push_back(nvml::handle_of(i));
+    }
+    return nvml::give_list(near, count, deviceArray);
+  });
+}
+nvmlReturn_t nvmlSystemGetTopologyGpuSet(unsigned cpuNumber, unsigned* count, nvmlDevice_t* deviceArray) {
+  return nvml::answer("nvmlSystemGetTopologyGpuSet", [&](sim::Node& node) {
+    if (cpuNumber >= static_cast<unsigned long>(nvml::processors())) return NVML_ERROR_INVALID_ARGUMENT;
+    std::vector<nvmlDevice_t> all;
+    for (std::uint32_t i = 0; i < node.profile().count; ++i) all.push_back(nvml::handle_of(i));
+    return nvml::give_list(all, count, deviceArray);
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned cpuSetSize, unsigned long* cpuSet) {
+  return nvml::affinity("nvmlDeviceGetCpuAffinity", device, cpuSetSize, cpuSet, nvml::processors());
+}
+nvmlReturn_t nvmlDeviceGetCpuAffinityWithinScope(nvmlDevice_t device, unsigned cpuSetSize, unsigned long* cpuSet,
+                                                 nvmlAffinityScope_t scope) {
+  if (scope > 1) return NVML_ERROR_INVALID_ARGUMENT;
+  return nvml::affinity("nvmlDeviceGetCpuAffinityWithinScope", device, cpuSetSize, cpuSet, nvml::processors());
+}
+nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned nodeSetSize, unsigned long* nodeSet,
+                                         nvmlAffinityScope_t scope) {
+  if (scope > 1) return NVML_ERROR_INVALID_ARGUMENT;
+  return nvml::affinity("nvmlDeviceGetMemoryAffinity", device, nodeSetSize, nodeSet, 1);
+}
+
+nvmlReturn_t nvmlSystemGetHicVersion(unsigned* hwbcCount, nvmlHwbcEntry_t*) {
+  return nvml::no_devices("nvmlSystemGetHicVersion", hwbcCount);
+}
+nvmlReturn_t nvmlGetExcludedDeviceCount(unsigned* deviceCount) {
+  return nvml::no_devices("nvmlGetExcludedDeviceCount", deviceCount);
+}
+nvmlReturn_t nvmlGetBlacklistDeviceCount(unsigned* deviceCount) {
+  return nvml::no_devices("nvmlGetBlacklistDeviceCount", deviceCount);
+}
+
+}  // extern "C"
+}  // namespace headgate::abi

@@ -1,0 +1,115 @@
+// Event sets. What can happen to a simulated device is an XID, put there by `headgate sim fault deviceN:xid=CODE`: everybody who
+// was registered by then gets it once.
+#include <time.h>
+
+#include <array>
+
+#include "sim/nvml/library.hpp"
+#include "sim/nvml/wide.hpp"
+
+// Owned by the program from Create to Free; the library's mutex guards it, but for the wait.
+struct headgate::abi::nvmlEventSet_st {
+  struct Watch {
+    bool on = false;
+    std::uint32_t seen = 0;  // the faults' epoch up to which this device's events have been told
+  };
+  std::array<Watch, headgate::sim::kMostDevices> watches{};
+};
+
+namespace headgate::sim::nvml {
+namespace {
+
+constexpr std::uint64_t kLookEveryNs = 10'000'000;
+
+struct Happened {
+  std::uint32_t device = 0, xid = 0;
+};
+
+bool next_event(abi::nvmlEventSet_st& set, Happened& out) {
+  for (std::uint32_t i = 0; i < set.watches.size(); ++i) {
+    auto& watch = set.watches[i];
+    if (!watch.on) continue;
+    const InjectedXid injected = injected_xid(i);
+    if (injected.epoch == watch.seen) continue;
+    watch.seen = injected.epoch;
+    if (injected.code == 0) continue;
+    out = {i, injected.code};
+    return true;
+  }
+  return false;
+}
+
+abi::nvmlReturn_t wait_for(const char* function, abi::nvmlEventSet_t set, unsigned timeout_ms, Happened& out) {
+  if (set == nullptr) return abi::NVML_ERROR_INVALID_ARGUMENT;
+  const std::uint64_t end_ns = clock_ns() + std::uint64_t{timeout_ms} * 1'000'000;
+  for (;;) {
+    bool found = false;
+    const auto result = answer(function, [&](Node&) {
+      found = next_event(*set, out);
+      return abi::NVML_SUCCESS;
+    });
+    if (result != abi::NVML_SUCCESS || found) return result;
+    const std::uint64_t now_ns = clock_ns();
+    if (now_ns >= end_ns) return abi::NVML_ERROR_TIMEOUT;
+    const timespec pause{0, static_cast<long>(std::min(end_ns - now_ns, kLookEveryNs))};
+    ::nanosleep(&pause, nullptr);
+  }
+}
+
+}  // namespace
+}  // namespace headgate::sim::nvml
+
+namespace headgate::abi {
+namespace nvml = sim::nvml;
+using nvml::DeviceView;
+
+extern "C" {
+
+nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned long long* eventTypes) {
+  return nvml::value_of("nvmlDeviceGetSupportedEventTypes", device, eventTypes,
+                        [](const DeviceView&) { return nvmlEventTypeXidCriticalError; });
+}
+
+nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t* set) {
+  return nvml::answer("nvmlEventSetCreate", [&](sim::Node&) {
+    if (set == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+    *set = new nvmlEventSet_st;
+    return NVML_SUCCESS;
+  });
+}
+
+nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set) {
+  return nvml::answer("nvmlEventSetFree", [&](sim::Node&) {
+    if (set == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+    delete set;
+    return NVML_SUCCESS;
+  });
+}
+
+nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long eventTypes, nvmlEventSet_t set) {
+  return nvml::on_device("nvmlDeviceRegisterEvents", device, [&](const DeviceView& view) {
+    if (set == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+    if ((eventTypes & ~nvmlEventTypeXidCriticalError) != 0) return NVML_ERROR_NOT_SUPPORTED;
+    if (eventTypes != 0) set->watches[view.index()] = {true, sim::injected_xid(view.index()).epoch};
+    return NVML_SUCCESS;
+  });
+}
+
+nvmlReturn_t nvmlEventSetWait(nvmlEventSet_t set, nvmlEventData_v1_t* data, unsigned timeoutms) {
+  if (data == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  nvml::Happened what;
+  const nvmlReturn_t result = nvml::wait_for("nvmlEventSetWait", set, timeoutms, what);
+  if (result == NVML_SUCCESS) *data = {nvml::handle_of(what.device), nvmlEventTypeXidCriticalError, what.xid};
+  return result;
+}
+
+nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t* data, unsigned timeoutms) {
+  if (data == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  nvml::Happened what;
+  const nvmlReturn_t result = nvml::wait_for("nvmlEventSetWait_v2", set, timeoutms, what);
+  if (result == NVML_SUCCESS) *data = {nvml::handle_of(what.device), nvmlEventTypeXidCriticalError, what.xid, ~0U, ~0U};
+  return result;
+}
+
+}  // extern "C"
+}  // namespace headgate::abi

@@ -1,0 +1,161 @@
+// Figures by number: field values, samples of the last seconds, and how long something held the clocks down.
+#include <vector>
+
+#include "sim/nvml/library.hpp"
+#include "sim/nvml/wide.hpp"
+
+namespace headgate::sim::nvml {
+namespace {
+
+using abi::nvmlFieldValue_t;
+using abi::nvmlReturn_t;
+
+constexpr std::uint64_t kSampleNs = 100'000'000;
+constexpr std::uint64_t kKeptNs = 6'000'000'000;
+
+void give(nvmlFieldValue_t& field, std::uint64_t value, bool wide) {
+  field.nvmlReturn = abi::NVML_SUCCESS;
+  field.valueType = wide ? abi::NVML_VALUE_TYPE_UNSIGNED_LONG_LONG : abi::NVML_VALUE_TYPE_UNSIGNED_INT;
+  field.value = {};
+  if (wide) field.value.ullVal = value;
+  else field.value.uiVal = static_cast<unsigned>(value);
+}
+
+// Numbers as in nvml.h (NVML_FI_DEV_*), and power by CUDA 12's: 185 to 192, of the GPU alone (scope 0), as no module is around it.
+void answer_field(const DeviceView& view, nvmlFieldValue_t& field) {
+  switch (field.fieldId) {
+    case 1: return give(field, 1, false);                                     // ECC now
+    case 2: return give(field, view.settings().ecc_off == 0 ? 1 : 0, false);  // ECC after a reset
+    case 3:
+    case 4:
+    case 5:
+    case 6:  // ECC errors in all
+    case 11:
+    case 12:
+    case 22:
+    case 23:  // in device memory
+      return give(field, 0, true);
+    case 74:
+    case 75:
+    case 76:
+    case 77:
+    case 78:
+    case 79:
+    case 80:
+    case 81:  // time held down
+      return give(field, 0, true);
+    case 82: return give(field, temperature_c(view), false);  // memory
+    case 83:
+    case 191: return give(field, energy_mj(view), true);
+    case 91: return give(field, 0, false);  // NVLinks
+    case 94:
+    case 95: return give(field, 0, false);  // PCIe replays
+    case 142:
+    case 143:
+    case 144:
+    case 145: return give(field, 0, false);  // remapped rows
+    default: break;
+  }
+  if (field.fieldId >= 185 && field.fieldId <= 192 && field.fieldId != 191 && field.scopeId == 0) {
+    const Profile& profile = view.profile();
+    const auto now = static_cast<std::uint32_t>(power_mw(view));
+    const std::uint32_t power[] = {
+        now,  // average
+        now, profile.power_min_mw, profile.power_max_mw, profile.power_default_mw, view.power_limit_mw(),
+        0,   view.power_limit_mw()};  // as asked for
+    return give(field, power[field.fieldId - 185], false);
+  }
+  field.nvmlReturn = abi::NVML_ERROR_NOT_SUPPORTED;
+}
+
+struct Sampled {
+  bool known;
+  unsigned value;
+};
+
+Sampled sample(const DeviceView& view, abi::nvmlSamplingType_t type, unsigned busy) {
+  const Profile& profile = view.profile();
+  switch (type) {
+    case 0:
+      return {true, profile.power_idle_mw +
+                        (std::max(view.power_limit_mw(), profile.power_idle_mw) - profile.power_idle_mw) / 100 * busy};
+    case 1: return {true, busy};
+    case 2:
+    case 3:
+    case 4: return {true, 0};  // memory, encoder, decoder
+    case 5: return {true, busy != 0 ? profile.sm_clock_max_mhz : profile.sm_clock_idle_mhz};
+    case 6: return {true, busy != 0 ? profile.memory_clock_max_mhz : profile.memory_clock_idle_mhz};
+    default: return {false, 0};
+  }
+}
+
+// Each tenth of a second of the last six that ended after `last_seen_us`, oldest first. The grid stands still in node time, so that two
+// calls tell the same sample once.
+std::vector<abi::nvmlSample_t> samples(const DeviceView& view, abi::nvmlSamplingType_t type,
+                                       unsigned long long last_seen_us) {
+  const std::uint64_t now_ns = view.state().now_ns, offset_us = realtime_us() - now_ns / 1000;
+  std::vector<abi::nvmlSample_t> found;
+  const std::uint64_t last = now_ns / kSampleNs, kept = kKeptNs / kSampleNs;
+  for (std::uint64_t i = last > kept ? last - kept : 0; i < last; ++i) {
+    const std::uint64_t end_us = (i + 1) * kSampleNs / 1000 + offset_us;
+    // The wall clock's offset is read anew each time; a millisecond covers its rounding.
+    if (end_us <= last_seen_us + 1000) continue;
+    const unsigned busy = held_percent(view.state().device_history[view.index()], i * kSampleNs, (i + 1) * kSampleNs);
+    abi::nvmlSample_t one{.timeStamp = end_us, .sampleValue = {}};
+    one.sampleValue.uiVal = sample(view, type, busy).value;
+    found.push_back(one);
+  }
+  return found;
+}
+
+}  // namespace
+}  // namespace headgate::sim::nvml
+
+namespace headgate::abi {
+namespace nvml = sim::nvml;
+using nvml::DeviceView;
+
+extern "C" {
+
+nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int valuesCount, nvmlFieldValue_t* values) {
+  return nvml::on_device("nvmlDeviceGetFieldValues", device, [&](const DeviceView& view) {
+    if (values == nullptr || valuesCount <= 0) return NVML_ERROR_INVALID_ARGUMENT;
+    for (int i = 0; i < valuesCount; ++i) {
+      values[i].timestamp = static_cast<long long>(nvml::realtime_us());
+      values[i].latencyUsec = 0;
+      nvml::answer_field(view, values[i]);
+    }
+    return NVML_SUCCESS;
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t device, nvmlSamplingType_t type, unsigned long long lastSeenTimeStamp,
+                                  nvmlValueType_t* sampleValType, unsigned* sampleCount, nvmlSample_t* samples) {
+  return nvml::on_device("nvmlDeviceGetSamples", device, [&](const DeviceView& view) {
+    if (sampleCount == nullptr || sampleValType == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+    if (!nvml::sample(view, type, 0).known) return NVML_ERROR_NOT_SUPPORTED;
+    *sampleValType = NVML_VALUE_TYPE_UNSIGNED_INT;
+    if (samples == nullptr) {
+      *sampleCount = static_cast<unsigned>(nvml::kKeptNs / nvml::kSampleNs);
+      return NVML_SUCCESS;
+    }
+    auto found = nvml::samples(view, type, lastSeenTimeStamp);
+    if (found.empty()) return NVML_ERROR_NOT_FOUND;
+    const std::size_t told = std::min<std::size_t>(found.size(), *sampleCount);
+    std::copy(found.end() - static_cast<std::ptrdiff_t>(told), found.end(), samples);
+    *sampleCount = static_cast<unsigned>(told);
+    return NVML_SUCCESS;
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetViolationStatus(nvmlDevice_t device, nvmlPerfPolicyType_t perfPolicyType,
+                                          nvmlViolationTime_t* violTime) {
+  return nvml::on_device("nvmlDeviceGetViolationStatus", device, [&](const DeviceView& view) {
+    if (violTime == nullptr || perfPolicyType > 11) return NVML_ERROR_INVALID_ARGUMENT;
+    *violTime = {.referenceTime = view.state().now_ns / 1000, .violationTime = 0};
+    return NVML_SUCCESS;
+  });
+}
+
+}  // extern "C"
+}  // namespace headgate::abi

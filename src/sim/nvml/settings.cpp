@@ -1,0 +1,173 @@
+// NVML's setters: they check the range and the caller, change what the getters say, and leave a record in the node that
+// `headgate sim truth` shows, refused calls too.
+#include <unistd.h>
+
+#include <cstring>
+
+#include "sim/nvml/library.hpp"
+#include "sim/nvml/wide.hpp"
+
+namespace headgate::sim::nvml {
+namespace {
+
+using abi::nvmlDevice_t;
+using abi::nvmlReturn_t;
+
+void record(const DeviceView& view, const char* function, std::uint64_t value, std::uint64_t second,
+            nvmlReturn_t answer) {
+  State& state = view.mutable_state();
+  NvmlSetting& entry = state.nvml_settings[state.nvml_setting_count % kMostNvmlSettings];
+  entry = {.at_ns = state.now_ns,
+           .pid = static_cast<std::int32_t>(::getpid()),
+           .uid = ::geteuid(),
+           .device = view.index(),
+           .answer = answer,
+           .value = value,
+           .second_value = second,
+           .function = {}};
+  std::strncpy(entry.function, function, sizeof entry.function - 1);
+  ++state.nvml_setting_count;
+}
+
+// `apply` gets the device's settings and answers; only root may call it.
+template <typename Apply>
+nvmlReturn_t set(const char* function, nvmlDevice_t device, std::uint64_t value, std::uint64_t second, Apply&& apply) {
+  return on_device(function, device, [&](const DeviceView& view) {
+    const nvmlReturn_t done =
+        ::geteuid() != 0 ? abi::NVML_ERROR_NO_PERMISSION : static_cast<nvmlReturn_t>(apply(view, view.settings()));
+    record(view, function, value, second, done);
+    return done;
+  });
+}
+
+nvmlReturn_t set_flag(std::uint32_t& flag, unsigned mode, bool inverted) {
+  if (mode > 1) return abi::NVML_ERROR_INVALID_ARGUMENT;
+  flag = (mode != 0) != inverted ? 1 : 0;
+  return abi::NVML_SUCCESS;
+}
+
+nvmlReturn_t lock_range(std::uint32_t& least, std::uint32_t& most, unsigned from, unsigned to, unsigned lowest,
+                        unsigned highest) {
+  if (from > to || to < lowest || from > highest) return abi::NVML_ERROR_INVALID_ARGUMENT;
+  least = std::max(from, lowest);
+  most = std::min(to, highest);
+  return abi::NVML_SUCCESS;
+}
+
+nvmlReturn_t set_power(const char* function, nvmlDevice_t device, unsigned limit_mw) {
+  return set(function, device, limit_mw, 0, [&](const DeviceView& view, NvmlDevice& on) {
+    if (limit_mw < view.profile().power_min_mw || limit_mw > view.profile().power_max_mw)
+      return abi::NVML_ERROR_INVALID_ARGUMENT;
+    on.power_limit_mw = limit_mw;
+    return abi::NVML_SUCCESS;
+  });
+}
+
+}  // namespace
+}  // namespace headgate::sim::nvml
+
+namespace headgate::abi {
+namespace nvml = sim::nvml;
+using nvml::DeviceView;
+using sim::NvmlDevice;
+
+extern "C" {
+
+nvmlReturn_t nvmlDeviceSetPersistenceMode(nvmlDevice_t device, nvmlEnableState_t mode) {
+  return nvml::set("nvmlDeviceSetPersistenceMode", device, mode, 0,
+                   [&](const DeviceView&, NvmlDevice& on) { return nvml::set_flag(on.persistence_off, mode, true); });
+}
+
+// Recorded and shown; the simulated driver does not enforce it.
+nvmlReturn_t nvmlDeviceSetComputeMode(nvmlDevice_t device, nvmlComputeMode_t mode) {
+  return nvml::set("nvmlDeviceSetComputeMode", device, mode, 0, [&](const DeviceView&, NvmlDevice& on) {
+    if (mode > 3) return NVML_ERROR_INVALID_ARGUMENT;
+    if (mode == 1) return NVML_ERROR_NOT_SUPPORTED;  // exclusive by thread is gone since CUDA 8
+    on.compute_mode = mode;
+    return NVML_SUCCESS;
+  });
+}
+
+nvmlReturn_t nvmlDeviceSetPowerManagementLimit(nvmlDevice_t device, unsigned limit) {
+  return nvml::set_power("nvmlDeviceSetPowerManagementLimit", device, limit);
+}
+
+nvmlReturn_t nvmlDeviceSetPowerManagementLimit_v2(nvmlDevice_t device, nvmlPowerValue_v2_t* powerValue) {
+  if (powerValue == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (powerValue->version != (sizeof *powerValue | 2U << 24)) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+  if (powerValue->powerScope != 0) return NVML_ERROR_NOT_SUPPORTED;
+  return nvml::set_power("nvmlDeviceSetPowerManagementLimit_v2", device, powerValue->powerValueMw);
+}
+
+nvmlReturn_t nvmlDeviceSetGpuLockedClocks(nvmlDevice_t device, unsigned minGpuClockMHz, unsigned maxGpuClockMHz) {
+  return nvml::set("nvmlDeviceSetGpuLockedClocks", device, minGpuClockMHz, maxGpuClockMHz,
+                   [&](const DeviceView& view, NvmlDevice& on) {
+                     return nvml::lock_range(on.sm_min_mhz, on.sm_max_mhz, minGpuClockMHz, maxGpuClockMHz,
+                                             view.profile().sm_clock_idle_mhz, view.profile().sm_clock_max_mhz);
+                   });
+}
+nvmlReturn_t nvmlDeviceResetGpuLockedClocks(nvmlDevice_t device) {
+  return nvml::set("nvmlDeviceResetGpuLockedClocks", device, 0, 0, [](const DeviceView&, NvmlDevice& on) {
+    on.sm_min_mhz = on.sm_max_mhz = 0;
+    return NVML_SUCCESS;
+  });
+}
+nvmlReturn_t nvmlDeviceSetMemoryLockedClocks(nvmlDevice_t device, unsigned minMemClockMHz, unsigned maxMemClockMHz) {
+  return nvml::set("nvmlDeviceSetMemoryLockedClocks", device, minMemClockMHz, maxMemClockMHz,
+                   [&](const DeviceView& view, NvmlDevice& on) {
+                     return nvml::lock_range(on.memory_min_mhz, on.memory_max_mhz, minMemClockMHz, maxMemClockMHz,
+                                             view.profile().memory_clock_idle_mhz, view.profile().memory_clock_max_mhz);
+                   });
+}
+nvmlReturn_t nvmlDeviceResetMemoryLockedClocks(nvmlDevice_t device) {
+  return nvml::set("nvmlDeviceResetMemoryLockedClocks", device, 0, 0, [](const DeviceView&, NvmlDevice& on) {
+    on.memory_min_mhz = on.memory_max_mhz = 0;
+    return NVML_SUCCESS;
+  });
+}
+
+nvmlReturn_t nvmlDeviceSetApplicationsClocks(nvmlDevice_t device, unsigned memClockMHz, unsigned graphicsClockMHz) {
+  return nvml::set(
+      "nvmlDeviceSetApplicationsClocks", device, memClockMHz, graphicsClockMHz,
+      [&](const DeviceView& view, NvmlDevice& on) {
+        const sim::Profile& profile = view.profile();
+        const bool memory = memClockMHz == profile.memory_clock_max_mhz || memClockMHz == profile.memory_clock_idle_mhz;
+        if (!memory || graphicsClockMHz < profile.sm_clock_idle_mhz || graphicsClockMHz > profile.sm_clock_max_mhz)
+          return NVML_ERROR_INVALID_ARGUMENT;
+        on.application_memory_mhz = memClockMHz;
+        on.application_sm_mhz = graphicsClockMHz;
+        return NVML_SUCCESS;
+      });
+}
+nvmlReturn_t nvmlDeviceResetApplicationsClocks(nvmlDevice_t device) {
+  return nvml::set("nvmlDeviceResetApplicationsClocks", device, 0, 0, [](const DeviceView&, NvmlDevice& on) {
+    on.application_memory_mhz = on.application_sm_mhz = 0;
+    return NVML_SUCCESS;
+  });
+}
+
+nvmlReturn_t nvmlDeviceSetEccMode(nvmlDevice_t device, nvmlEnableState_t ecc) {
+  return nvml::set("nvmlDeviceSetEccMode", device, ecc, 0,
+                   [&](const DeviceView&, NvmlDevice& on) { return nvml::set_flag(on.ecc_off, ecc, true); });
+}
+nvmlReturn_t nvmlDeviceClearEccErrorCounts(nvmlDevice_t device, nvmlEccCounterType_t counterType) {
+  return nvml::set("nvmlDeviceClearEccErrorCounts", device, counterType, 0, [&](const DeviceView&, NvmlDevice&) {
+    return counterType > 1 ? NVML_ERROR_INVALID_ARGUMENT : NVML_SUCCESS;
+  });
+}
+
+nvmlReturn_t nvmlDeviceSetAccountingMode(nvmlDevice_t device, nvmlEnableState_t mode) {
+  return nvml::set("nvmlDeviceSetAccountingMode", device, mode, 0, [&](const DeviceView& view, NvmlDevice& on) {
+    if (mode == NVML_FEATURE_ENABLED && on.accounting_on == 0) on.accounting_since_ns = view.state().now_ns;
+    return nvml::set_flag(on.accounting_on, mode, false);
+  });
+}
+nvmlReturn_t nvmlDeviceClearAccountingPids(nvmlDevice_t device) {
+  return nvml::set("nvmlDeviceClearAccountingPids", device, 0, 0, [](const DeviceView& view, NvmlDevice& on) {
+    on.accounting_since_ns = view.state().now_ns;
+    return NVML_SUCCESS;
+  });
+}
+
+}  // extern "C"
+}  // namespace headgate::abi
