@@ -144,7 +144,9 @@ void* settle_all(void*) {
       next = meter.settle({metered.streams.data(), metered.stream_limit.load()}, port.now_ns(), pause_thread);
     }
     metered.settler_lock.unlock();
-    const std::int64_t moved_due = measure_moved(port.now_ns());
+    // Opening NVML may take tens of ms, for which launches under way are not settled: only while there are none.
+    const bool affordable = next == kNothingOpen || nvml_is_open();
+    const std::int64_t moved_due = affordable ? measure_moved(port.now_ns()) : kNothingMoved;
     if (next != kNothingOpen) {
       last_work_ns = port.now_ns();
       const std::int64_t left = next - last_work_ns;

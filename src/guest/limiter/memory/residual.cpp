@@ -111,6 +111,8 @@ void residual_moved(std::uint32_t device_index) {
   errno = saved;
 }
 
+bool nvml_is_open() { return nvml_state.load(std::memory_order_acquire) != NvmlState::untried; }
+
 std::int64_t measure_moved(std::int64_t now_ns) {
   std::int64_t next = kNothingMoved;
   for (std::uint32_t device = 0; device < ledger::kMaxDevices; ++device) {

@@ -28,6 +28,9 @@ inline constexpr std::int64_t kNothingMoved = INT64_MAX;
 // not before something moves.
 std::int64_t measure_moved(std::int64_t now_ns);
 
+// NVML has been opened, or cannot be: a measurement does not open it.
+bool nvml_is_open();
+
 // Of all live processes of the share; at most 50 ms old, this process's own part current. now_ns: coarse_now_ns().
 std::uint64_t share_residual(std::uint32_t device_index, std::int64_t now_ns);
 
