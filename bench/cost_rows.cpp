@@ -103,7 +103,7 @@ class CostBench {
   // A failing library is shown in its column, not hidden by stopping the bench; only native has to work.
   Result<load::Done> run_all(const Column& column) {
     for (const auto& words :
-         std::vector<std::vector<std::string>>{{"launch"}, {"alloc"}, {"refuse", std::to_string(kTooMany)}}) {
+         std::vector<std::vector<std::string>>{{"launch"}, {"alloc"}, {"pool"}, {"refuse", std::to_string(kTooMany)}}) {
       if (words[0] == "refuse" && column.limits.bytes == 0) {
         continue;
       }
@@ -238,6 +238,11 @@ class CostBench {
     const auto us = [](double value) { return printed("%.1f us", value * 1e-3); };
     const auto calls = [](double value) { return printed("%.4f", value); };
     section.rows.push_back(added_row("alloc + free pair, p50", "+200 ns", "pair_p50_ns", {{"ours, limit", 200}}, ns));
+    section.rows.push_back(
+        added_row("AllocAsync + free pair, p50", "+300 ns", "pool_pair_p50_ns", {{"ours, limit", 300}}, ns));
+    section.rows.push_back(added_row("AllocAsync + free pair, 8 alive, p50", "+300 ns", "pool_several_p50_ns",
+                                     {{"ours, limit", 300}}, ns));
+    section.rows.push_back(plain_row("driver calls of our own a pair", "", "driver_calls_per_pool_pair", {}, calls));
     section.rows.push_back(plain_row("refusal, p50", "100 ns", "refusal_p50_ns", {{"ours, limit", 100}}, ns));
     section.rows.push_back(
         plain_row("refusals of 128000 asked", "", "refused", {}, [](double value) { return printed("%.0f", value); }));

@@ -1,6 +1,6 @@
 // One cold process that times calls of the driver it finds; the bench runs it with and without a preloaded library.
 //
-//   headgate-bench-cost launch|alloc|refuse|syscalls [bytes]      one line of JSON on stdout
+//   headgate-bench-cost launch|alloc|pool|refuse|syscalls [bytes]      one line of JSON on stdout
 //
 // Launches come in batches of 256 with a pause after each: the queue is never full and a limit of 90 % never binds. A batch's
 // time over 256 is one sample of "a launch"; the wait that ends the batch (where a meter closes its bracket) is timed apart
@@ -200,6 +200,45 @@ Result<Done> measure_allocations() {
   return Done{};
 }
 
+// Pairs that reuse what the pool has, as in a steady state; and with eight allocations alive at a time.
+Result<Done> measure_pools() {
+  const Ready ready = TRY(start());
+  if (ready.driver.cuMemAllocAsync == nullptr || ready.driver.cuMemFreeAsync == nullptr) {
+    return fail(ErrorCode::unsupported, "the driver has no memory pools");
+  }
+  constexpr int kAlive = 8;
+  const auto round = [&](int alive) -> Result<Done> {
+    CUdeviceptr addresses[kAlive] = {};
+    for (int i = 0; i < kPairs; i += alive) {
+      for (int k = 0; k < alive; ++k) {
+        TRY(check("cuMemAllocAsync", ready.driver.cuMemAllocAsync(&addresses[k], 1u << 20, ready.stream)));
+      }
+      for (int k = 0; k < alive; ++k) {
+        TRY(check("cuMemFreeAsync", ready.driver.cuMemFreeAsync(addresses[k], ready.stream)));
+      }
+    }
+    return Done{};
+  };
+  Samples pairs, several;
+  TRY(round(1));
+  const Counts before = driver_counts(ready.driver);
+  for (int i = 0; i < 2000; ++i) {
+    const std::int64_t t0 = now_ns();
+    TRY(round(1));
+    const std::int64_t t1 = now_ns();
+    TRY(round(kAlive));
+    pairs.ns.push_back(static_cast<double>(t1 - t0) / kPairs);
+    several.ns.push_back(static_cast<double>(now_ns() - t1) / kPairs);
+  }
+  const Counts after = driver_counts(ready.driver);
+  const double made = 2.0 * 2000 * kPairs, own = static_cast<double>(after.other - before.other) - 2 * made;
+  std::printf(
+      "{\"pool_pair_p50_ns\":%.3f,\"pool_pair_mean_ns\":%.3f,\"pool_pair_p99_ns\":%.3f,\"pool_several_p50_ns\":%.3f,"
+      "\"driver_calls_per_pool_pair\":%.6f}\n",
+      pairs.percentile(0.5), pairs.mean(), pairs.percentile(0.99), several.percentile(0.5), own / made);
+  return Done{};
+}
+
 // `bytes` must be more than the limit that the caller has set.
 Result<Done> measure_refusals(std::uint64_t bytes) {
   const Ready ready = TRY(start());
@@ -253,10 +292,11 @@ Result<Done> run(std::string_view what, std::uint64_t bytes) {
   ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
   if (what == "launch") return measure_launches();
   if (what == "alloc") return measure_allocations();
+  if (what == "pool") return measure_pools();
   if (what == "refuse") return measure_refusals(bytes);
   if (what == "syscalls") return launch_between_marks();
   return fail(ErrorCode::usage, "'" + std::string(what) + "' is not a measurement",
-              "launch, alloc, refuse BYTES or syscalls");
+              "launch, alloc, pool, refuse BYTES or syscalls");
 }
 
 }  // namespace

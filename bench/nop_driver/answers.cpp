@@ -175,6 +175,41 @@ NOP_ANSWER CUresult cuMemAlloc_v2(CUdeviceptr* address, std::size_t bytes) {
   *address = g_next.fetch_add((bytes + 511) & ~511ull, std::memory_order_relaxed);
   return CUDA_SUCCESS;
 }
+
+// A pool that never grows: what was freed last is had again first.
+namespace {
+struct Freed {
+  CUdeviceptr address[64];
+  unsigned count;
+};
+thread_local Freed t_freed;
+}  // namespace
+NOP_ANSWER CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice) {
+  count_call();
+  *pool = reinterpret_cast<CUmemoryPool>(0x2000);
+  return CUDA_SUCCESS;
+}
+NOP_ANSWER CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice device) {
+  return cuDeviceGetDefaultMemPool(pool, device);
+}
+NOP_ANSWER CUresult cuMemPoolGetAttribute(CUmemoryPool, CUmemPool_attribute, void* value) {
+  count_call();
+  constexpr std::uint64_t kReserved = 1 << 30;
+  std::memcpy(value, &kReserved, sizeof kReserved);
+  return CUDA_SUCCESS;
+}
+NOP_ANSWER CUresult cuMemAllocAsync(CUdeviceptr* address, std::size_t bytes, CUstream) {
+  count_call();
+  *address = t_freed.count != 0 ? t_freed.address[--t_freed.count]
+                                : g_next.fetch_add((bytes + 511) & ~511ull, std::memory_order_relaxed);
+  return CUDA_SUCCESS;
+}
+NOP_ANSWER CUresult cuMemFreeAsync(CUdeviceptr address, CUstream) {
+  count_call();
+  if (t_freed.count < 64) t_freed.address[t_freed.count++] = address;
+  return CUDA_SUCCESS;
+}
+
 NOP_ANSWER CUresult cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total_bytes) {
   count_call();
   *free_bytes = *total_bytes = kMemoryBytes;

@@ -144,6 +144,7 @@ constexpr Size kSizes[] = {
     SIZE("memory", 64 * kMiB, 1024 * kGiB, memory_bytes),
     SIZE("reserved", 0, 64 * kGiB, reserved_bytes),
     SIZE("context", 0, 64 * kGiB, context_bytes),
+    SIZE("pool_granule", 64 * 1024, 16 * kGiB, pool_granule_bytes),
     SIZE("bar1", 16 * kMiB, 2048 * kGiB, bar1_bytes),
     SIZE("l2", 1024, 2 * kGiB, l2_bytes),
     SIZE("shared_per_block", 1024, 1024 * 1024, shared_bytes_per_block),

@@ -61,6 +61,7 @@ slabs = 1
 memory = "1.5GiB"
 reserved = "16MiB"
 context = "8 MiB"
+pool_granule = "2MiB"
 bar1 = "64MiB"
 l2 = "4096B"
 shared_per_block = "16KiB"
@@ -120,6 +121,7 @@ device_copy_gb_per_s = 2
   EXPECT_EQ(p.memory_bytes, kGiB / 2 * 3);
   EXPECT_EQ(p.reserved_bytes, 16U << 20);
   EXPECT_EQ(p.context_bytes, 8U << 20);
+  EXPECT_EQ(p.pool_granule_bytes, 2U << 20);
   EXPECT_EQ(p.bar1_bytes, 64U << 20);
   EXPECT_EQ(p.l2_bytes, 4096U);
   EXPECT_EQ(p.shared_bytes_per_block, 16U << 10);

@@ -48,6 +48,7 @@ struct Profile {
   std::uint64_t reserved_bytes;  // taken by firmware and driver, part of total
   std::uint64_t context_bytes;   // taken by a process's first context on a GPU, and by each further one
   std::uint64_t slab_bytes;  // 2 MiB: small allocations of a context share slabs, large ones are rounded up; 0: exact
+  std::uint64_t pool_granule_bytes;  // a memory pool grows by multiples of it
   std::uint64_t bar1_bytes;
   std::uint32_t memory_bus_bits;
   std::uint32_t l2_bytes;

@@ -69,3 +69,15 @@ if(TARGET headgate_sim_cuda)
     HEADGATE_TENANTS="${CMAKE_BINARY_DIR}/tests" HEADGATE_LIMITER="$<TARGET_FILE:headgate_preload>")
   add_dependencies(limiter_paths_test limiter_paths headgate_preload headgate_sim_cuda headgate_sim_nvml)
 endif()
+
+# Stream-ordered memory over the built simulator.
+add_executable(limiter_pool ${limiter_dir}/limiter_pool.cpp)
+target_include_directories(limiter_pool PRIVATE ${PROJECT_SOURCE_DIR}/src)
+target_link_libraries(limiter_pool PRIVATE ${CMAKE_DL_LIBS} Threads::Threads headgate_warnings)
+set_target_properties(limiter_pool PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+headgate_test(limiter_pool_test SRC ${limiter_dir}/limiter_pool_test.cpp ${limiter_dir}/limiter_run.cpp
+  DEPS ledger sim TIMEOUT 300)
+target_compile_definitions(limiter_pool_test PRIVATE
+  LIMITER_TESTS_DIR="${CMAKE_BINARY_DIR}/tests" LIMITER_LIBRARY="$<TARGET_FILE:headgate_preload>"
+  LIMITER_SIMULATOR="$<TARGET_FILE_DIR:headgate_sim_cuda>")
+add_dependencies(limiter_pool_test limiter_pool headgate_preload headgate_sim_cuda headgate_sim_nvml)

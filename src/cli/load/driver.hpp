@@ -47,6 +47,8 @@ using namespace abi;
 // Functions that an older or a simulated driver may lack; the member is null then.
 #define HEADGATE_LOAD_DRIVER_OPTIONAL(X)                                                                         \
   X(cuLaunchKernelEx, "cuLaunchKernelEx", cuLaunchKernelEx_t)                                                    \
+  X(cuMemAllocAsync, "cuMemAllocAsync", cuMemAllocAsync_t)                                                       \
+  X(cuMemFreeAsync, "cuMemFreeAsync", cuMemFreeAsync_t)                                                          \
   X(cuStreamBeginCapture, "cuStreamBeginCapture_v2", cuStreamBeginCapture_v2_t)                                  \
   X(cuStreamEndCapture, "cuStreamEndCapture", cuStreamEndCapture_t)                                              \
   X(cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", cuThreadExchangeStreamCaptureMode_t) \

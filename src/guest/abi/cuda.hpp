@@ -167,6 +167,7 @@ enum CUpointer_attribute : unsigned {
   CU_POINTER_ATTRIBUTE_HOST_POINTER = 4,
   CU_POINTER_ATTRIBUTE_IS_MANAGED = 8,
   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,
+  CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE = 17,
 };
 
 enum CUstreamCaptureMode : unsigned {
@@ -198,10 +199,30 @@ inline constexpr cuuint64_t CU_GET_PROC_ADDRESS_LEGACY_STREAM = 1;
 inline constexpr cuuint64_t CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM = 2;
 
 enum CUmemAllocationHandleType : unsigned {};
+enum CUmemAllocationType : unsigned { CU_MEM_ALLOCATION_TYPE_PINNED = 1, CU_MEM_ALLOCATION_TYPE_MANAGED = 2 };
+enum CUmemAccess_flags : unsigned {
+  CU_MEM_ACCESS_FLAGS_PROT_NONE = 0,
+  CU_MEM_ACCESS_FLAGS_PROT_READ = 1,
+  CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3
+};
 enum CUmemAllocationGranularity_flags : unsigned {};
-enum CUmemPool_attribute : unsigned {};
+enum CUmemPool_attribute : unsigned {
+  CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1,
+  CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC = 2,
+  CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES = 3,
+  CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4,
+  CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT = 5,
+  CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH = 6,
+  CU_MEMPOOL_ATTR_USED_MEM_CURRENT = 7,
+  CU_MEMPOOL_ATTR_USED_MEM_HIGH = 8,
+};
 enum CUmem_advise : unsigned {};
-enum CUgraphMem_attribute : unsigned {};
+enum CUgraphMem_attribute : unsigned {
+  CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT = 0,
+  CU_GRAPH_MEM_ATTR_USED_MEM_HIGH = 1,
+  CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT = 2,
+  CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH = 3,
+};
 enum CUfunc_cache : unsigned {};
 enum CUsharedconfig : unsigned {};
 enum CUfunctionLoadingState : unsigned {};
@@ -213,6 +234,21 @@ enum CUlibraryOption : unsigned {};
 struct CUmemLocation {
   unsigned type;  // CUmemLocationType: 1 = device
   int id;
+};
+
+struct CUmemAccessDesc {
+  CUmemLocation location;
+  CUmemAccess_flags flags;
+};
+
+struct CUmemPoolProps {
+  CUmemAllocationType allocType;
+  CUmemAllocationHandleType handleTypes;
+  CUmemLocation location;
+  void* win32SecurityAttributes;
+  std::size_t maxSize;  // 0: the system's
+  unsigned short usage;
+  unsigned char reserved[54];
 };
 
 struct CUdevprop {
@@ -300,7 +336,6 @@ struct CUexecAffinityParam;
 struct CUgraphEdgeData;
 struct CUmemAllocationProp;
 struct CUmemDecompressParams;
-struct CUmemPoolProps;
 struct CUmemPoolPtrExportData;
 struct CUmemcpyAttributes;
 struct CUmulticastObjectProp;

@@ -47,6 +47,7 @@ int attribute(const Profile& p, int which, std::uint32_t node_device) {
     case 89: return 1;  // CONCURRENT_MANAGED_ACCESS
     case CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED: return 1;
     case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH: return 1;
+    case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: return 1;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: return static_cast<int>(p.shared_bytes_per_block_optin);
     case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR: return static_cast<int>(p.max_blocks_per_sm);
     case 93:

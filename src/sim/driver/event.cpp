@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "sim/driver/payload.hpp"
+#include "sim/driver/pool.hpp"
 
 namespace headgate::sim::driver {
 
@@ -200,6 +201,7 @@ SIM_API CUresult cuEventSynchronize(CUevent handle) {
     run_due_payloads();
   }
   run_due_payloads();
+  pools_synchronised();
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {

@@ -11,6 +11,7 @@
 #include "sim/driver/arena.hpp"
 #include "sim/driver/managed.hpp"
 #include "sim/driver/payload.hpp"
+#include "sim/driver/pool.hpp"
 
 namespace headgate::sim::driver {
 namespace {
@@ -66,6 +67,17 @@ std::uint64_t host_bytes() {
 
 }  // namespace
 
+void note_allocation(const Allocation& allocation) { insert(allocation); }
+
+bool take_pool_allocation(std::uint64_t address, Allocation* out) {
+  const std::unique_lock guard(memory().lock);
+  const auto it = memory().allocations.find(address);
+  if (it == memory().allocations.end() || it->second.pool == nullptr) return false;
+  *out = it->second;
+  memory().allocations.erase(it);
+  return true;
+}
+
 bool find_allocation(std::uint64_t address, Allocation* out) {
   const std::shared_lock guard(memory().lock);
   auto it = memory().allocations.upper_bound(address);
@@ -90,6 +102,8 @@ bool is_pinned(std::uint64_t address, std::uint64_t bytes) {
 CUresult allocate_device(Context* context, std::uint64_t bytes, bool managed, bool global, std::uint64_t* address) {
   count(counters(context).allocations);
   std::uint64_t base = take(context, bytes, managed);
+  // What is missing may be held by this process's own pools for nobody, or by the dead.
+  if (base == 0 && pools_give_way(context->device)) base = take(context, bytes, managed);
   if (base == 0) {
     library().node->reap();  // the dead may have held it
     base = take(context, bytes, managed);
@@ -119,6 +133,10 @@ CUresult free_one(std::uint64_t address, bool global) {
     found = it->second;
     memory().allocations.erase(it);
   }
+  if (found.pool != nullptr) {
+    free_pool_memory(found);
+    return CUDA_SUCCESS;
+  }
   if (payloads_pending()) SIM_TRY(wait_context(found.context));
   give_back(found);
   return CUDA_SUCCESS;
@@ -134,7 +152,7 @@ void free_memory_of(Context* context) {
     const std::unique_lock guard(memory().lock);
     std::erase_if(memory().allocations, [&](const auto& entry) {
       const Allocation& allocation = entry.second;
-      if (allocation.context != context || allocation.type != MemoryType::device) return false;
+      if (allocation.context != context || allocation.type != MemoryType::device || allocation.pool) return false;
       gone.push_back(allocation);
       return true;
     });
@@ -289,7 +307,12 @@ CUresult pointer_attribute(void* data, CUpointer_attribute which, CUdeviceptr ad
       if (found.type != MemoryType::host && !found.managed) return CUDA_ERROR_INVALID_VALUE;
       return put(data, address);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: return put(data, static_cast<unsigned>(found.managed));
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return put(data, found.context->device);
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      return put(data, found.pool != nullptr ? found.pool->device : found.context->device);
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: {
+      const bool named = found.pool != nullptr && found.pool->word.load(std::memory_order_acquire) == kPoolWord;
+      return put(data, named ? reinterpret_cast<CUmemoryPool>(found.pool) : nullptr);
+    }
     default: break;
   }
   switch (static_cast<unsigned>(which)) {

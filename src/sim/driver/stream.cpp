@@ -6,6 +6,7 @@
 
 #include "sim/driver/managed.hpp"
 #include "sim/driver/payload.hpp"
+#include "sim/driver/pool.hpp"
 
 namespace headgate::sim::driver {
 
@@ -157,6 +158,7 @@ bool any(const Stream*) { return true; }
 
 CUresult wait_targets(const std::vector<Target>& all) {
   for (const Target& target : all) SIM_TRY(wait_for(target.stream, target.number));
+  pools_synchronised();
   return CUDA_SUCCESS;
 }
 
@@ -164,7 +166,7 @@ CUresult wait_targets(const std::vector<Target>& all) {
 
 CUresult wait_stream(Stream* stream) {
   if (stream->kind == StreamKind::legacy) return wait_targets(targets(stream->context, of_legacy));
-  return wait_for(stream, pushed_to(stream));
+  return wait_targets({{stream, pushed_to(stream)}});
 }
 
 CUresult wait_context(Context* context) { return wait_targets(targets(context, any)); }

@@ -13,6 +13,9 @@ void compute_know_context(abi::CUcontext context, std::uint32_t device);
 // Before cuCtxDestroy / cuDevicePrimaryCtxReset / Release is forwarded: the context's brackets and events are dropped.
 void compute_forget_context(abi::CUcontext context);
 
+// Whether any stream of the process is being captured.
+bool compute_captures();
+
 // The settler's thread, made where there is none, has something to look at.
 void compute_wake_settler();
 

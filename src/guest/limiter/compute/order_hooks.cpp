@@ -2,7 +2,9 @@
 // time after them is nobody's.
 #include <string_view>
 
+#include "guest/limiter/compute/compute.hpp"
 #include "guest/limiter/compute/process.hpp"
+#include "guest/limiter/memory/memory.hpp"
 #include "guest/limiter/route/forward.hpp"
 
 using namespace headgate::abi;
@@ -10,7 +12,7 @@ using namespace headgate::limiter;
 
 namespace {
 
-enum class Role { order, begin_capture, end_capture, destroy, ask_stream, ask_event };
+enum class Role { order, wait, synchronise, begin_capture, end_capture, destroy, ask_stream, ask_event };
 
 constexpr Role role_of(std::string_view name) {
   if (name.starts_with("cuStreamBeginCapture")) return Role::begin_capture;
@@ -18,6 +20,8 @@ constexpr Role role_of(std::string_view name) {
   if (name.starts_with("cuStreamDestroy")) return Role::destroy;
   if (name.starts_with("cuStreamQuery")) return Role::ask_stream;
   if (name == "cuEventQuery") return Role::ask_event;
+  if (name.find("Synchronize") != std::string_view::npos) return Role::synchronise;
+  if (name.find("Mem") != std::string_view::npos && name.find("Async") == std::string_view::npos) return Role::wait;
   return Role::order;
 }
 constexpr bool per_thread_default(std::string_view name) { return name.ends_with("_ptsz") || name.ends_with("_ptds"); }
@@ -37,17 +41,24 @@ struct OrderCall<CUresult(Arguments...)> {
   CUresult operator()(Arguments... arguments) const {
     if (role == Role::begin_capture || role == Role::end_capture) return capture(arguments...);
     // Answers are the driver's without us: an end event that we put behind the last kernel would make an idle stream busy.
-    if (role == Role::ask_event) return forward(slot, arguments...);
+    if (role == Role::ask_event) return observed(forward(slot, arguments...));
     if (role == Role::ask_stream) {
       const CUresult answer = forward(slot, arguments...);
       if (answer == CUDA_ERROR_NOT_READY && concerned()) close(arguments...);
-      return answer;
+      return observed(answer);
     }
     if (concerned()) close(arguments...);
-    return forward(slot, arguments...);
+    if (role == Role::destroy) memory_forget_streams();
+    return observed(forward(slot, arguments...));
   }
 
  private:
+  CUresult observed(CUresult result) const {
+    if (role == Role::synchronise) memory_synchronised();
+    else if (role == Role::wait) memory_waited();
+    else if (role != Role::order) memory_observed();
+    return result;
+  }
   void close([[maybe_unused]] Arguments... arguments) const {
     if constexpr (has_stream) {
       CUstream stream = nullptr;
@@ -86,6 +97,8 @@ struct OrderCall<CUresult(Arguments...)> {
 };
 
 }  // namespace
+
+bool headgate::limiter::compute_captures() { return metered.captures.load(std::memory_order_acquire) != 0; }
 
 #define HEADGATE_ORDER_order(...) __VA_ARGS__
 #define HEADGATE_ORDER_alloc(...)

@@ -6,6 +6,7 @@
 #include "guest/limiter/memory/host_memory.hpp"
 #include "guest/limiter/memory/mapped.hpp"
 #include "guest/limiter/memory/memory.hpp"
+#include "guest/limiter/memory/pool.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/current.hpp"
@@ -34,22 +35,16 @@ bool reap_now_and_then(std::int64_t now) {
   return reaped != 0;
 }
 
-std::atomic<bool> uses_pools{false};
 std::atomic<std::int64_t> remeasured_at;
 constexpr std::int64_t kRemeasureEvery = 100'000'000;
 
-// What stands against the limit besides the ledger may be old, or freed memory that a pool keeps: trimmed and measured
-// anew before anybody is refused for it, at most ten times a second.
+// What stands against the limit besides the ledger may be old: measured anew before anybody is refused for it, at most ten
+// times a second.
 bool remeasure_now_and_then(const Place& place, std::int64_t now) {
   if (own_residual(place.device_index) == 0) return false;
   std::int64_t last = remeasured_at.load(std::memory_order_relaxed);
   if (now - last < kRemeasureEvery || !remeasured_at.compare_exchange_strong(last, now)) return false;
   const int saved = errno;
-  abi::CUmemoryPool pool = nullptr;
-  if (uses_pools.load(std::memory_order_relaxed) &&
-      forward(driver.cuDeviceGetDefaultMemPool, &pool, place.device) == abi::CUDA_SUCCESS) {
-    forward(driver.cuMemPoolTrimTo, pool, std::size_t{0});
-  }
   refresh_residual(place.device_index);
   errno = saved;
   return true;
@@ -85,6 +80,24 @@ std::uint64_t reservable_limit(std::uint32_t device) {
 }
 
 Verdict reserve_at(const Place& place, std::uint64_t bytes, Fallback fallback) {
+  const Verdict verdict = try_reserve_at(place, bytes);
+  if (verdict == Verdict::reserved) pools_may_shrink();
+  if (verdict != Verdict::refused || place.standing != Standing::held) return verdict;
+  if (fallback == Fallback::host && reserve_on_host(place.device_index, bytes)) return Verdict::on_host;
+  book_refusal(place, bytes);
+  return verdict;
+}
+
+void book_refusal(const Place& place, std::uint64_t bytes) {
+  const std::uint32_t device = place.device_index;
+  ledger::UsagePage& usage = *session.usage;
+  const std::uint64_t granted = session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
+  const std::uint64_t used = plus(ledger::used_bytes(usage, device), share_residual(device, coarse_now_ns()));
+  ledger::note_refusal(usage, device, own_slot(), bytes, used);
+  say_refused(device, bytes, used, granted);
+}
+
+Verdict try_reserve_at(const Place& place, std::uint64_t bytes) {
   if (place.standing == Standing::free) return Verdict::forward;
   if (place.standing == Standing::unknown) {
     const bool closed = session.policy->fail_policy == ledger::FailPolicy::closed;
@@ -106,25 +119,15 @@ Verdict reserve_at(const Place& place, std::uint64_t bytes, Fallback fallback) {
   const std::int64_t now = coarse_now_ns();
   const std::uint64_t granted = session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
   std::uint64_t residual = share_residual(device, now);
-  std::uint64_t used = ledger::used_bytes(usage, device);
-  bool room = fits(used, bytes, less(granted, residual));
-  if (!room && (int{reap_now_and_then(now)} | int{remeasure_now_and_then(place, now)}) != 0) {
+  bool room = fits(ledger::used_bytes(usage, device), bytes, less(granted, residual));
+  if (!room && (int{reap_now_and_then(now)} | int{remeasure_now_and_then(place, now)} |
+                int{pools_make_room(place, bytes)}) != 0) {
     residual = share_residual_now(device);
     room = true;
   }
-  if (room) {
-    const ledger::Reservation reservation = ledger::reserve(usage, device, own_slot(), bytes, less(granted, residual));
-    if (reservation.ok) return Verdict::reserved;
-    used = reservation.used_bytes;
-  }
-  if (fallback == Fallback::host && reserve_on_host(device, bytes)) return Verdict::on_host;
-  used = plus(used, residual);
-  ledger::note_refusal(usage, device, own_slot(), bytes, used);
-  say_refused(device, bytes, used, granted);
+  if (room && ledger::reserve(usage, device, own_slot(), bytes, less(granted, residual)).ok) return Verdict::reserved;
   return Verdict::refused;
 }
-
-void note_pool_use() { uses_pools.store(true, std::memory_order_relaxed); }
 
 std::uint64_t owner_here() {
   Current current;
@@ -143,6 +146,9 @@ void context_gone(std::uint64_t context) {
   pointers.sweep_marked(context, bytes);
   arrays.sweep_marked(context, bytes);
   for (std::uint32_t account = 0; account < ledger::kMaxAccounts; ++account) hand_back(account, bytes[account]);
+  current_pools_changed();
+  memory_forget_streams();
+  for (std::uint32_t device = 0; device < session.held.device_count; ++device) settle_pools(device);
 }
 
 void keep(Holdings& holdings, std::uint64_t key, const Holding& holding) {
@@ -164,6 +170,7 @@ void memory_reset_after_fork() {
   pointers.forget_after_fork();
   arrays.forget_after_fork();
   mapped_reset_after_fork();
+  pools_reset_after_fork();
   residual_reset_after_fork();
 }
 

@@ -20,6 +20,10 @@ enum class Fallback : std::uint32_t { none, host };
 // Asks the share for `bytes` on that place. Refusals are recorded for `headgate why` and said once a minute.
 Verdict reserve_at(const Place& place, std::uint64_t bytes, Fallback fallback = Fallback::none);
 
+// The same without the record, for a caller that may yet avert the refusal; and the record, on a device of the share.
+Verdict try_reserve_at(const Place& place, std::uint64_t bytes);
+void book_refusal(const Place& place, std::uint64_t bytes);
+
 // Of the current context's device; `place` is filled.
 inline Verdict reserve_here(std::uint64_t bytes, Place& place, Fallback fallback = Fallback::none) {
   place = current_place();
@@ -37,9 +41,6 @@ bool grow_reservation(std::uint32_t device_index, std::uint64_t bytes);
 
 // The limit that reservations are held to now: the share's, less its residual. ledger::kNoMemoryLimit: none.
 std::uint64_t reservable_limit(std::uint32_t device_index);
-
-// This process uses the driver's pools, which keep freed memory: it is given up before a request is refused.
-void note_pool_use();
 
 // Device memory by pointer, and arrays by handle.
 extern Holdings pointers;

@@ -1,6 +1,7 @@
-// Linear device memory: cuMemAlloc, Pitch, Managed, from pools, and their frees.
+// Linear device memory: cuMemAlloc, Pitch, Managed, and their frees. Pools: pool_hooks.cpp.
 #include "guest/limiter/memory/charge.hpp"
 #include "guest/limiter/memory/host_memory.hpp"
+#include "guest/limiter/memory/pool.hpp"
 #include "guest/limiter/route/forward.hpp"
 
 using namespace headgate::abi;
@@ -131,45 +132,6 @@ HEADGATE_HOOK CUresult cuMemFree(CUdeviceptr_v1 dptr) {
 }
 
 HEADGATE_HOOK CUresult cuMemFree_v2(CUdeviceptr dptr) {
-  return released(pointers, dptr, [=] { return forward(driver.cuMemFree_v2, dptr); });
-}
-
-// Pools, by the requested size: what the pool keeps for itself shows in the residual. A pool is its GPU's, not a
-// context's: it does not go with one.
-HEADGATE_HOOK CUresult cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
-  const auto allocate = [=] { return forward(driver.cuMemAllocAsync, dptr, bytesize, hStream); };
-  note_pool_use();
-  if (is_drivers_error(dptr, bytesize)) return allocate();
-  return charged(bytesize, pointers, allocate, [=] { return *dptr; }, false);
-}
-
-HEADGATE_HOOK CUresult cuMemAllocAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
-  const auto allocate = [=] { return forward(driver.cuMemAllocAsync_ptsz, dptr, bytesize, hStream); };
-  note_pool_use();
-  if (is_drivers_error(dptr, bytesize)) return allocate();
-  return charged(bytesize, pointers, allocate, [=] { return *dptr; }, false);
-}
-
-HEADGATE_HOOK CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool,
-                                               CUstream hStream) {
-  const auto allocate = [=] { return forward(driver.cuMemAllocFromPoolAsync, dptr, bytesize, pool, hStream); };
-  note_pool_use();
-  if (is_drivers_error(dptr, bytesize)) return allocate();
-  return charged(bytesize, pointers, allocate, [=] { return *dptr; }, false);
-}
-
-HEADGATE_HOOK CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool,
-                                                    CUstream hStream) {
-  const auto allocate = [=] { return forward(driver.cuMemAllocFromPoolAsync_ptsz, dptr, bytesize, pool, hStream); };
-  note_pool_use();
-  if (is_drivers_error(dptr, bytesize)) return allocate();
-  return charged(bytesize, pointers, allocate, [=] { return *dptr; }, false);
-}
-
-HEADGATE_HOOK CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
-  return released(pointers, dptr, [=] { return forward(driver.cuMemFreeAsync, dptr, hStream); });
-}
-
-HEADGATE_HOOK CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) {
-  return released(pointers, dptr, [=] { return forward(driver.cuMemFreeAsync_ptsz, dptr, hStream); });
+  PoolFree from_pool(dptr);
+  return from_pool.settle(released(pointers, dptr, [=] { return forward(driver.cuMemFree_v2, dptr); }), true);
 }

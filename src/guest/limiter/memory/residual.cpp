@@ -8,6 +8,7 @@
 #include "guest/bare/scratch.hpp"
 #include "guest/ledger/slot.hpp"
 #include "guest/limiter/compute/compute.hpp"
+#include "guest/limiter/memory/pool.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/membership.hpp"
 
@@ -70,6 +71,7 @@ std::uint64_t nvml_bytes_of(const char* uuid, unsigned pid) {
 void refresh_residual(std::uint32_t device_index) {
   if (device_index < ledger::kMaxDevices) due[device_index].store(false, std::memory_order_relaxed);
   if (!seated() || device_index >= ledger::kMaxDevices || !nvml_ready()) return;
+  settle_pools(device_index);  // what they have released without a word would hide as much of the residual
   // Threads allocate and free meanwhile. The ledger holds what NVML shows if it is read on both sides of it: bytes are
   // reserved before the driver has them and given back after, so the larger reading never counts them as residual.
   const std::uint64_t before = ledger::held_bytes(*session.usage, device_index, session.slot);

@@ -1,0 +1,198 @@
+// Stream-ordered memory: allocations from pools, their frees, and what makes, trims and destroys pools.
+#include "guest/limiter/compute/compute.hpp"
+#include "guest/limiter/memory/allocation_prop.hpp"
+#include "guest/limiter/memory/memory.hpp"
+#include "guest/limiter/memory/pool.hpp"
+#include "guest/limiter/route/forward.hpp"
+#include "guest/limiter/session/current.hpp"
+
+using namespace headgate::abi;
+using namespace headgate::limiter;
+
+namespace {
+
+std::atomic<std::uint32_t> streams_epoch{1};
+
+struct StreamDevice {
+  CUstream stream;
+  CUdevice device;
+  std::uint32_t epoch;
+};
+__thread StreamDevice last_stream __attribute__((tls_model("initial-exec")));
+
+// Not through our own hooks: the thread's context is what it was when this returns.
+CUresult device_of_context(CUcontext context, CUdevice& device) {
+  if (const CUresult result = forward(driver.cuCtxPushCurrent_v2, context); result != CUDA_SUCCESS) return result;
+  const CUresult result = forward(driver.cuCtxGetDevice, &device);
+  CUcontext popped = nullptr;
+  forward(driver.cuCtxPopCurrent_v2, &popped);
+  return result;
+}
+
+// A stream allocates on its own device, whichever is current. `free` where the driver does not know the stream: it answers
+// the request with an error of its own.
+Place place_of_stream(CUstream stream) {
+  if (reinterpret_cast<std::uintptr_t>(stream) <= 2 || !seated()) return current_place();
+  if (session.device_count == 1) return place_of(0);
+  const std::uint32_t epoch = streams_epoch.load(std::memory_order_acquire);
+  if (last_stream.stream != stream || last_stream.epoch != epoch) {
+    CUcontext context = nullptr;
+    CUdevice device = 0;
+    if (forward(driver.cuStreamGetCtx, stream, &context) != CUDA_SUCCESS ||
+        device_of_context(context, device) != CUDA_SUCCESS)
+      return {};
+    last_stream = {stream, device, epoch};
+  }
+  return place_of(last_stream.device);
+}
+
+// An allocation that is captured becomes a graph's, and takes nothing now.
+bool is_captured(CUstream stream) {
+  if (!compute_captures() || driver.cuStreamIsCapturing == nullptr) return false;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return driver.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+bool is_stream(CUstream stream) {
+  unsigned flags = 0;
+  return reinterpret_cast<std::uintptr_t>(stream) <= 2 ||
+         forward(driver.cuStreamGetFlags, stream, &flags) == CUDA_SUCCESS;
+}
+
+template <typename Allocate>
+CUresult pooled(PoolBooks& pool, const Place& place, CUdeviceptr* dptr, std::size_t bytes, CUstream stream,
+                Allocate allocate) {
+  PoolRequest request(pool, place, bytes);
+  switch (request.expect()) {
+    case Verdict::forward: return allocate();
+    case Verdict::refused: return is_stream(stream) ? CUDA_ERROR_OUT_OF_MEMORY : allocate();
+    case Verdict::reserved: break;
+  }
+  return request.settle(allocate(), dptr);
+}
+
+// Where we know no pool to charge, the request itself is charged until it is freed.
+template <typename Allocate>
+CUresult charged_by_request(const Place& place, CUdeviceptr* dptr, std::size_t bytes, Allocate allocate) {
+  const Verdict verdict = reserve_at(place, bytes);
+  if (verdict == Verdict::forward) return allocate();
+  if (verdict == Verdict::refused) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result = allocate();
+  if (result == CUDA_SUCCESS) pointers.put(*dptr, {bytes, place.device_index, 0});
+  else hand_back(place.device_index, bytes);
+  return result;
+}
+
+template <typename Allocate>
+CUresult from_current(CUdeviceptr* dptr, std::size_t bytes, CUstream stream, Allocate allocate) {
+  if (dptr == nullptr || bytes == 0 || is_captured(stream)) return allocate();
+  const Place place = place_of_stream(stream);
+  if (place.standing == Standing::free) return allocate();
+  PoolBooks* pool = current_pool_books(place);
+  if (pool == nullptr) return charged_by_request(place, dptr, bytes, allocate);
+  return pooled(*pool, place, dptr, bytes, stream, allocate);
+}
+
+template <typename Allocate>
+CUresult from_named(CUdeviceptr* dptr, std::size_t bytes, CUmemoryPool handle, CUstream stream, Allocate allocate) {
+  if (dptr == nullptr || bytes == 0 || is_captured(stream)) return allocate();
+  if (!seated() && current_place().standing == Standing::free) return allocate();
+  Place place;
+  if (PoolBooks* pool = named_pool_books(handle, place); pool != nullptr) {
+    return pooled(*pool, place, dptr, bytes, stream, allocate);
+  }
+  // Not on a GPU of the share, or not a pool at all: the driver answers.
+  std::uint64_t reserved = 0;
+  if (is_foreign_pool(handle) || forward(driver.cuMemPoolGetAttribute, handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
+                                         static_cast<void*>(&reserved)) != CUDA_SUCCESS)
+    return allocate();
+  place = current_place();
+  return place.standing == Standing::free ? allocate() : charged_by_request(place, dptr, bytes, allocate);
+}
+
+CUstream or_per_thread(CUstream stream) { return stream == nullptr ? stream_per_thread() : stream; }
+
+}  // namespace
+
+void headgate::limiter::memory_forget_streams() { streams_epoch.fetch_add(1, std::memory_order_acq_rel); }
+
+HEADGATE_HOOK CUresult cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
+  return from_current(dptr, bytesize, hStream,
+                      [=] { return forward(driver.cuMemAllocAsync, dptr, bytesize, hStream); });
+}
+
+HEADGATE_HOOK CUresult cuMemAllocAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
+  return from_current(dptr, bytesize, or_per_thread(hStream),
+                      [=] { return forward(driver.cuMemAllocAsync_ptsz, dptr, bytesize, hStream); });
+}
+
+HEADGATE_HOOK CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool,
+                                               CUstream hStream) {
+  return from_named(dptr, bytesize, pool, hStream,
+                    [=] { return forward(driver.cuMemAllocFromPoolAsync, dptr, bytesize, pool, hStream); });
+}
+
+HEADGATE_HOOK CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool,
+                                                    CUstream hStream) {
+  return from_named(dptr, bytesize, pool, or_per_thread(hStream),
+                    [=] { return forward(driver.cuMemAllocFromPoolAsync_ptsz, dptr, bytesize, pool, hStream); });
+}
+
+HEADGATE_HOOK CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
+  PoolFree from_pool(dptr);
+  return from_pool.settle(released(pointers, dptr, [=] { return forward(driver.cuMemFreeAsync, dptr, hStream); }),
+                          false);
+}
+
+HEADGATE_HOOK CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) {
+  PoolFree from_pool(dptr);
+  return from_pool.settle(released(pointers, dptr, [=] { return forward(driver.cuMemFreeAsync_ptsz, dptr, hStream); }),
+                          false);
+}
+
+HEADGATE_HOOK CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
+  const CUresult result = forward(driver.cuMemPoolCreate, pool, poolProps);
+  if (result != CUDA_SUCCESS) return result;
+  if (poolProps->location.type != kLocationDevice || poolProps->allocType != CU_MEM_ALLOCATION_TYPE_PINNED) {
+    foreign_pool_made(*pool);
+    return result;
+  }
+  const Place place = place_of(poolProps->location.id);
+  if (place.standing == Standing::held) pool_made(*pool, place);
+  return result;
+}
+
+// Its memory is its exporter's.
+HEADGATE_HOOK CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* pool_out, void* handle,
+                                                          CUmemAllocationHandleType handleType,
+                                                          unsigned long long flags) {
+  const CUresult result = forward(driver.cuMemPoolImportFromShareableHandle, pool_out, handle, handleType, flags);
+  if (result == CUDA_SUCCESS) foreign_pool_made(*pool_out);
+  return result;
+}
+
+HEADGATE_HOOK CUresult cuMemPoolDestroy(CUmemoryPool pool) { return pool_destroyed(pool); }
+
+HEADGATE_HOOK CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
+  const CUresult result = forward(driver.cuMemPoolTrimTo, pool, minBytesToKeep);
+  if (result == CUDA_SUCCESS) pool_trimmed(pool);
+  return result;
+}
+
+HEADGATE_HOOK CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
+  const CUresult result = forward(driver.cuDeviceSetMemPool, dev, pool);
+  current_pools_changed();
+  return result;
+}
+
+HEADGATE_HOOK CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool) {
+  const CUresult result = forward(driver.cuMemSetMemPool, location, type, pool);
+  current_pools_changed();
+  return result;
+}
+
+HEADGATE_HOOK CUresult cuDeviceGraphMemTrim(CUdevice device) {
+  const CUresult result = forward(driver.cuDeviceGraphMemTrim, device);
+  if (result == CUDA_SUCCESS && seated()) settle_graph_pool(place_of(device), 0);
+  return result;
+}

@@ -1,0 +1,336 @@
+// A tenant that lives by stream-ordered memory. It does what its arguments say, one after the other, and prints each with the
+// driver's answer; "-" stands for words from standard input, line by line until its end.
+//
+//   alloc:BYTES  from:BYTES (the made pool)  linear:BYTES   memory number 0, 1, 2, ...
+//   free:N  now:N (cuMemFree)  stream:N (allocate and free there; 0 is the default stream)
+//   keep:BYTES (release threshold of the current pool)  trim:BYTES  sync  ctxsync  query  spin  raise
+//   pool (makes one)  use (makes it current)  destroy  reset (the primary context)  device:N (another GPU)
+//   reserved  used (of the current pool)  info  wrong (every kind of bad argument)  storm:ROUNDS  whole:ROUNDS  steps:ROUNDS
+//   threads:ROUNDS
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "driver_call.hpp"
+
+using namespace headgate::abi;
+
+namespace {
+
+constexpr char kPtx[] = R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry us(.param .u32 us_0) { .pragma "headgate.sim.us param0"; ret; }
+.visible .entry spin(.param .u64 spin_0) { .pragma "headgate.sim.wait param0"; ret; }
+.visible .entry raise(.param .u64 raise_0) { .pragma "headgate.sim.set param0"; ret; }
+)";
+
+struct Tenant {
+  CUmodule module = nullptr;
+  CUdevice device = 0;
+  CUstream stream = nullptr;
+  CUmemoryPool made = nullptr;
+  std::vector<CUdeviceptr> memory;
+  std::vector<CUstream> streams{nullptr};
+  unsigned seed = static_cast<unsigned>(::getpid());
+
+  CUresult open(CUdevice on) {
+    CUcontext context = nullptr;
+    device = on;
+    CUresult result = CALL(cuDevicePrimaryCtxRetain)(&context, on);
+    if (result == CUDA_SUCCESS) result = CALL(cuCtxSetCurrent)(context);
+    if (result == CUDA_SUCCESS) result = CALL(cuModuleLoadData)(&module, kPtx);
+    if (result == CUDA_SUCCESS) result = CALL(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING);
+    streams.push_back(stream);
+    return result;
+  }
+
+  CUmemoryPool current() {
+    CUmemoryPool pool = nullptr;
+    CALL(cuDeviceGetMemPool)(&pool, device);
+    return pool;
+  }
+
+  CUresult launch(const char* kernel, std::uint64_t value) {
+    CUfunction function = nullptr;
+    if (const CUresult result = CALL(cuModuleGetFunction)(&function, module, kernel); result != CUDA_SUCCESS)
+      return result;
+    void* parameters[] = {&value};
+    const CUstream where = std::strcmp(kernel, "raise") == 0 ? streams.front() : stream;
+    return CALL(cuLaunchKernel)(function, 1, 1, 1, 32, 1, 1, 0, where, parameters, nullptr);
+  }
+
+  std::uint64_t random(std::uint64_t below) { return static_cast<std::uint64_t>(rand_r(&seed)) % below; }
+
+  // Mixed sizes and kinds, many streams, frees in other streams too: whatever a share makes of it, nothing may be lost.
+  CUresult storm(std::uint64_t rounds) {
+    std::uint64_t refused = 0, done = 0;
+    while (streams.size() < 5) {
+      CUstream more = nullptr;
+      if (CALL(cuStreamCreate)(&more, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) return CUDA_ERROR_UNKNOWN;
+      streams.push_back(more);
+    }
+    struct Held {
+      CUdeviceptr address;
+      bool linear;
+    };
+    std::vector<Held> held;
+    for (std::uint64_t i = 0; i < rounds; ++i) {
+      const CUstream where = streams[random(streams.size())];
+      const std::uint64_t what = random(16);
+      if (what < 8) {
+        Held one{0, what == 0};
+        const std::uint64_t bytes = 1 + random(what < 5 ? 1 << 20 : 80 << 20);
+        const CUresult result =
+            one.linear ? CALL(cuMemAlloc_v2)(&one.address, bytes) : CALL(cuMemAllocAsync)(&one.address, bytes, where);
+        if (result == CUDA_ERROR_OUT_OF_MEMORY) ++refused;
+        else if (result != CUDA_SUCCESS) return result;
+        else held.push_back(one), ++done;
+      } else if (what < 14 && !held.empty()) {
+        const std::size_t which = random(held.size());
+        const Held one = held[which];
+        held[which] = held.back();
+        held.pop_back();
+        const CUresult result =
+            one.linear || what == 13 ? CALL(cuMemFree_v2)(one.address) : CALL(cuMemFreeAsync)(one.address, where);
+        if (result != CUDA_SUCCESS) return result;
+      } else if (what == 14) {
+        CALL(cuStreamSynchronize)(where);
+      } else {
+        CALL(cuMemPoolTrimTo)(current(), random(100 << 20));
+      }
+    }
+    for (const Held& one : held) {
+      if (CALL(cuMemFree_v2)(one.address) != CUDA_SUCCESS) return CUDA_ERROR_UNKNOWN;
+    }
+    std::printf("done %lu refused %lu\n", done, refused);
+    return CALL(cuCtxSynchronize)();
+  }
+
+  // Whole granules, and nothing freed that the host has not seen: whether a pool must grow is never in doubt.
+  CUresult whole(std::uint64_t rounds) {
+    std::vector<CUdeviceptr> held;
+    std::uint64_t refused = 0, done = 0;
+    for (std::uint64_t i = 0; i < rounds; ++i) {
+      if (random(2) == 0) {
+        CUdeviceptr address = 0;
+        const CUresult result = CALL(cuMemAllocAsync)(&address, (1 + random(3)) << 25, stream);
+        if (result == CUDA_ERROR_OUT_OF_MEMORY) ++refused;
+        else if (result != CUDA_SUCCESS) return result;
+        else held.push_back(address), ++done;
+      } else if (!held.empty()) {
+        if (const CUresult result = CALL(cuMemFreeAsync)(held.back(), stream); result != CUDA_SUCCESS) return result;
+        held.pop_back();
+        CALL(cuStreamSynchronize)(stream);
+      }
+    }
+    for (const CUdeviceptr address : held) CALL(cuMemFreeAsync)(address, stream);
+    std::printf("done %lu refused %lu\n", done, refused);
+    return CALL(cuStreamSynchronize)(stream);
+  }
+
+  // Eight threads on one pool, each in a stream of its own, growing it while others shrink it.
+  CUresult threads(std::uint64_t rounds) {
+    CUcontext context = nullptr;
+    if (const CUresult result = CALL(cuCtxGetCurrent)(&context); result != CUDA_SUCCESS) return result;
+    std::atomic<unsigned> wrong{0};
+    std::vector<std::jthread> all;
+    for (unsigned t = 0; t < 8; ++t) {
+      all.emplace_back([context, rounds, t, &wrong] {
+        CUstream mine = nullptr;
+        CALL(cuCtxSetCurrent)(context);
+        CALL(cuStreamCreate)(&mine, CU_STREAM_NON_BLOCKING);
+        unsigned random = t + 1;
+        for (std::uint64_t i = 0; i < rounds; ++i) {
+          CUdeviceptr one = 0, two = 0;
+          const std::size_t bytes = 1 + static_cast<std::size_t>(rand_r(&random)) % (40 << 20);
+          if (CALL(cuMemAllocAsync)(&one, bytes, mine) != CUDA_SUCCESS) wrong |= 1;
+          if (CALL(cuMemAllocAsync)(&two, 4096, mine) != CUDA_SUCCESS) wrong |= 1;
+          if (CALL(cuMemFreeAsync)(one, mine) != CUDA_SUCCESS) wrong |= 2;
+          if (i % 3 == t % 3 && CALL(cuStreamSynchronize)(mine) != CUDA_SUCCESS) wrong |= 4;
+          if (CALL(cuMemFreeAsync)(two, mine) != CUDA_SUCCESS) wrong |= 2;
+        }
+      });
+    }
+    all.clear();
+    return wrong == 0 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+  }
+
+  // As a framework's allocator on this backend lives: nothing is ever released, some streams, the same sizes each step.
+  CUresult steps(std::uint64_t rounds) {
+    std::uint64_t all = ~0ull;
+    CALL(cuMemPoolSetAttribute)(current(), CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all);
+    while (streams.size() < 4) {
+      CUstream more = nullptr;
+      if (CALL(cuStreamCreate)(&more, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) return CUDA_ERROR_UNKNOWN;
+      streams.push_back(more);
+    }
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+      std::vector<std::pair<CUdeviceptr, CUstream>> live;
+      for (std::uint64_t i = 0; i < 24; ++i) {
+        CUdeviceptr address = 0;
+        const CUstream where = streams[1 + i % 3];
+        const std::uint64_t bytes = (i % 5 == 0 ? 9ull << 20 : 3000 * (i + 1));
+        if (const CUresult result = CALL(cuMemAllocAsync)(&address, bytes, where); result != CUDA_SUCCESS)
+          return result;
+        live.emplace_back(address, where);
+        if (i % 3 == 2) {
+          if (const CUresult result = CALL(cuMemFreeAsync)(live.back().first, live.back().second);
+              result != CUDA_SUCCESS)
+            return result;
+          live.pop_back();
+        }
+      }
+      for (const auto& [address, where] : live) CALL(cuMemFreeAsync)(address, where);
+      if (round % 4 == 0) CALL(cuStreamSynchronize)(streams[1]);
+    }
+    return CALL(cuCtxSynchronize)();
+  }
+
+  CUresult take(CUmemoryPool from, std::uint64_t bytes) {
+    CUdeviceptr address = 0;
+    const CUresult result = from == nullptr ? CALL(cuMemAllocAsync)(&address, bytes, stream)
+                                            : CALL(cuMemAllocFromPoolAsync)(&address, bytes, from, stream);
+    if (result == CUDA_SUCCESS) memory.push_back(address);
+    return result;
+  }
+
+  CUresult linear(std::uint64_t bytes) {
+    CUdeviceptr address = 0;
+    const CUresult result = CALL(cuMemAlloc_v2)(&address, bytes);
+    if (result == CUDA_SUCCESS) memory.push_back(address);
+    return result;
+  }
+
+  CUresult make_pool() {
+    CUmemPoolProps props{};
+    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    props.location = {1, device};
+    return CALL(cuMemPoolCreate)(&made, &props);
+  }
+
+  CUresult information() {
+    std::size_t free = 0, total = 0;
+    return CALL(cuMemGetInfo_v2)(&free, &total);
+  }
+
+  CUresult destroy_pool() { return CALL(cuMemPoolDestroy)(made); }
+
+  CUresult choose(std::uint64_t which) {
+    while (streams.size() <= which) {
+      CUstream more = nullptr;
+      if (const CUresult result = CALL(cuStreamCreate)(&more, CU_STREAM_NON_BLOCKING); result != CUDA_SUCCESS)
+        return result;
+      streams.push_back(more);
+    }
+    stream = streams[which];
+    return CUDA_SUCCESS;
+  }
+
+  CUresult wrong(std::string& told) {
+    CUdeviceptr address = 0;
+    const auto context = reinterpret_cast<CUstream>(this);
+    std::uint64_t word[16] = {};
+    const auto no_pool = reinterpret_cast<CUmemoryPool>(word);
+    const CUresult all[] = {CALL(cuMemAllocAsync)(&address, 0, stream),
+                            CALL(cuMemAllocAsync)(nullptr, 1, stream),
+                            CALL(cuMemAllocAsync)(&address, ~0ull, stream),
+                            CALL(cuMemAllocAsync)(&address, 1ull << 50, stream),
+                            CALL(cuMemAllocAsync)(&address, 1, context),
+                            CALL(cuMemAllocAsync)(&address, 1ull << 50, context),
+                            CALL(cuMemAllocAsync_ptsz)(&address, 0, nullptr),
+                            CALL(cuMemAllocFromPoolAsync)(&address, 1, nullptr, stream),
+                            CALL(cuMemAllocFromPoolAsync)(&address, 1, no_pool, stream),
+                            CALL(cuMemAllocFromPoolAsync)(&address, 1ull << 50, no_pool, stream),
+                            CALL(cuMemFreeAsync)(0, stream),
+                            CALL(cuMemFreeAsync)(4096, stream),
+                            CALL(cuMemFreeAsync)(4096, context),
+                            CALL(cuMemPoolCreate)(nullptr, nullptr),
+                            CALL(cuMemPoolDestroy)(nullptr),
+                            CALL(cuMemPoolDestroy)(no_pool),
+                            CALL(cuMemPoolDestroy)(current()),
+                            CALL(cuMemPoolTrimTo)(nullptr, 0),
+                            CALL(cuMemPoolTrimTo)(no_pool, 0),
+                            CALL(cuDeviceSetMemPool)(0, no_pool),
+                            CALL(cuDeviceSetMemPool)(77, current()),
+                            CALL(cuDeviceGraphMemTrim)(77),
+                            CALL(cuDeviceGraphMemTrim)(0)};
+    for (const CUresult each : all) told += std::to_string(each) + " ";
+    return CUDA_SUCCESS;
+  }
+
+  CUresult attribute(CUmemPool_attribute which, std::string& told) {
+    std::uint64_t value = 0;
+    const CUresult result = CALL(cuMemPoolGetAttribute)(current(), which, &value);
+    told = std::to_string(value);
+    return result;
+  }
+
+  CUresult act(const std::string& word, std::string& told) {
+    const std::size_t colon = word.find(':');
+    const std::string verb = word.substr(0, colon);
+    std::uint64_t number = colon == std::string::npos ? 0 : std::strtoull(word.c_str() + colon + 1, nullptr, 10);
+    if (verb == "alloc") return take(nullptr, number);
+    if (verb == "from") return take(made, number);
+    if (verb == "linear") return linear(number);
+    if (verb == "free") return CALL(cuMemFreeAsync)(memory.at(number), stream);
+    if (verb == "now") return CALL(cuMemFree_v2)(memory.at(number));
+    if (verb == "stream") return choose(number);
+    if (verb == "keep") return CALL(cuMemPoolSetAttribute)(current(), CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &number);
+    if (verb == "trim") return CALL(cuMemPoolTrimTo)(current(), number);
+    if (verb == "sync") return CALL(cuStreamSynchronize)(stream);
+    if (verb == "ctxsync") return CALL(cuCtxSynchronize)();
+    if (verb == "query") return CALL(cuStreamQuery)(stream);
+    if (verb == "spin") return launch("spin", 5);
+    if (verb == "raise") return launch("raise", 5);
+    if (verb == "pool") return make_pool();
+    if (verb == "use") return CALL(cuDeviceSetMemPool)(device, made);
+    if (verb == "destroy") return destroy_pool();
+    if (verb == "reset") return CALL(cuDevicePrimaryCtxReset_v2)(device);
+    if (verb == "device") return open(static_cast<CUdevice>(number));
+    if (verb == "reserved") return attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, told);
+    if (verb == "used") return attribute(CU_MEMPOOL_ATTR_USED_MEM_CURRENT, told);
+    if (verb == "info") return information();
+    if (verb == "wrong") return wrong(told);
+    if (verb == "storm") return storm(number);
+    if (verb == "whole") return whole(number);
+    if (verb == "threads") return threads(number);
+    if (verb == "steps") return steps(number);
+    std::printf("%s is no word of this program\n", word.c_str());
+    std::exit(2);
+  }
+};
+
+void say(Tenant& tenant, const std::string& word) {
+  std::string told;
+  const CUresult result = tenant.act(word, told);
+  std::printf("%s: %u%s%s\n", word.c_str(), result, told.empty() ? "" : " ", told.c_str());
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Tenant tenant;
+  CUresult ready = CALL(cuInit)(0);
+  if (ready == CUDA_SUCCESS) ready = tenant.open(0);
+  std::printf("ready: %u\n", ready);
+  std::fflush(stdout);
+  if (ready != CUDA_SUCCESS) return 1;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "-") != 0) {
+      say(tenant, argv[i]);
+      continue;
+    }
+    for (std::string word; std::getline(std::cin, word);) say(tenant, word);
+  }
+  return 0;
+}
