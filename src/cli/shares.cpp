@@ -8,6 +8,7 @@
 
 #include "cli/output.hpp"
 #include "guest/ledger/account.hpp"
+#include "guest/ledger/draining.hpp"
 #include "guest/ledger/slot.hpp"
 
 namespace headgate::cli {
@@ -41,7 +42,7 @@ ShareDevice read_device(const ledger::PolicyPage& policy, const ledger::UsagePag
   device.compute_ceiling_ppm = rule.compute_ceiling_ppm.load(kRelaxed);
   device.memory_used_bytes = ledger::used_bytes(usage, index);
   device.memory_peak_bytes = ledger::peak_bytes(usage, index);
-  device.memory_orphaned_bytes = ledger::orphaned_bytes(usage, index);
+  device.memory_orphaned_bytes = ledger::draining_bytes(usage, index);
   device.refusals = memory.refusals.load(kRelaxed);
   device.last_refusal_bytes = memory.last_refusal_bytes.load(kRelaxed);
   device.last_refusal_used_bytes = memory.last_refusal_used.load(kRelaxed);

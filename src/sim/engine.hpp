@@ -94,6 +94,13 @@ class Engine {
   void release(std::uint32_t account, std::uint64_t bytes) { release(account, bytes, bytes); }
   [[nodiscard]] bool reserve_context_bytes(std::uint32_t account, std::uint64_t bytes);
   void release_context_bytes(std::uint32_t account, std::uint64_t bytes);
+  // shared.cpp: memory that may outlive its maker. The account pays for it until it lets go or dies; the device as long as it lives.
+  // From bytes that the account holds already; kNone where all places are taken.
+  [[nodiscard]] std::uint32_t share(std::uint32_t account, std::uint64_t bytes);
+  void name_shared(std::uint32_t shared, std::uint64_t inode);
+  void unshare(std::uint32_t shared);  // the account has plain bytes again
+  void disown_shared(std::uint32_t shared);
+  void free_shared(std::uint32_t shared);
   [[nodiscard]] std::uint64_t capacity_bytes() const;  // of one device: memory minus reserved
   [[nodiscard]] std::uint64_t free_bytes(std::uint32_t device) const;
 

@@ -114,6 +114,9 @@ void Node::reap_locked(Engine& engine) {
   for (std::uint32_t p = 0; p < kMostProcesses; ++p) {
     if (state_->processes[p].used && gone(p)) engine.close_process(p);
   }
+  for (std::uint32_t m = 0; m < state_->shared_limit; ++m) {
+    if (state_->shared[m].used && state_->shared[m].account == kNone) settle_shared(engine, m);
+  }
 }
 
 void Node::reap() {

@@ -3,6 +3,8 @@
 //   DIR/node        the state (sparse), created by whoever comes first; h200 unless a profile was compiled into it
 //   DIR/clients/N   process N holds a POSIX record lock on it while it lives: its death shows without /proc and in any
 //                   pid namespace, and a forked child does not inherit it
+//   DIR/memory/N-G  the bytes of shared memory N: whoever holds it has a lock on its open file, which goes where descriptors
+//                   go: into messages, forked children, mappings
 //
 // Nobody serves the node: whoever looks advances it to now. A kill -9 anywhere leaves a sound node.
 #pragma once
@@ -84,9 +86,21 @@ class Node {
   [[nodiscard]] bool back_stream(std::uint32_t stream);
   [[nodiscard]] bool back_account(std::uint32_t account);
 
+  // Memory that other processes may hold (node_shared.cpp). All under the lock, with its engine. The account holds the bytes
+  // already; `file_bytes` is what the file has. A closed descriptor: no room, or the directory is not writable.
+  [[nodiscard]] UniqueFd create_shared(Engine& engine, std::uint32_t account, std::uint64_t bytes,
+                                       std::uint64_t file_bytes, std::uint32_t* shared);
+  // Another open file of it; the caller holds one already, or it is not free.
+  [[nodiscard]] UniqueFd open_shared(std::uint32_t shared);
+  // Which memory a descriptor is of; kNone where it is of none.
+  [[nodiscard]] std::uint32_t shared_of(int descriptor) const;
+  // Frees it where nobody holds it any more.
+  void settle_shared(Engine& engine, std::uint32_t shared);
+
  private:
   friend class Locked;
   Node() = default;
+  [[nodiscard]] std::string shared_path(std::uint32_t shared) const;
   static Result<std::unique_ptr<Node>> open(const std::string& directory, const Profile* create);
   void lock();
   void unlock();

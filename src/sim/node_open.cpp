@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "sim/node.hpp"
 #include "sim/node_file.hpp"
@@ -103,6 +104,8 @@ Result<void> write_node(const std::string& directory, int directory_fd, const Pr
   if (::mkdirat(directory_fd, "clients", 0777) != 0 && errno != EEXIST) {
     return fail_errno(words("cannot make ", directory, "/clients"), errno, kHint);
   }
+  std::error_code ignored;  // what an earlier node left: nobody holds it
+  std::filesystem::remove_all(directory + "/memory", ignored);
   if (::renameat(directory_fd, "node.new", directory_fd, "node") != 0) {
     return fail_errno(words("cannot put ", directory, "/node in place"), errno, kHint);
   }

@@ -81,3 +81,17 @@ target_compile_definitions(limiter_pool_test PRIVATE
   LIMITER_TESTS_DIR="${CMAKE_BINARY_DIR}/tests" LIMITER_LIBRARY="$<TARGET_FILE:headgate_preload>"
   LIMITER_SIMULATOR="$<TARGET_FILE_DIR:headgate_sim_cuda>")
 add_dependencies(limiter_pool_test limiter_pool headgate_preload headgate_sim_cuda headgate_sim_nvml)
+# Memory that processes share, over the built simulator.
+if(TARGET headgate_sim_cuda)
+  add_executable(limiter_sharing ${limiter_dir}/limiter_sharing.cpp)
+  target_include_directories(limiter_sharing PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(limiter_sharing PRIVATE ${CMAKE_DL_LIBS} headgate_warnings)
+  set_target_properties(limiter_sharing PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  headgate_test(limiter_sharing_test 
+    SRC ${limiter_dir}/limiter_run.cpp ${limiter_dir}/limiter_sharing_test.cpp ${limiter_dir}/limiter_sharing_random_test.cpp ${limiter_dir}/limiter_vmm_test.cpp
+    DEPS ledger sim TIMEOUT 300)
+  target_compile_definitions(limiter_sharing_test PRIVATE
+    LIMITER_TESTS_DIR="${CMAKE_BINARY_DIR}/tests" LIMITER_LIBRARY="$<TARGET_FILE:headgate_preload>"
+    LIMITER_SIMULATOR="$<TARGET_FILE_DIR:headgate_sim_cuda>")
+  add_dependencies(limiter_sharing_test limiter_sharing headgate_preload headgate_sim_cuda headgate_sim_nvml)
+endif()

@@ -23,7 +23,7 @@ constexpr const char* kAbout =
     "before it sets.\n"
     "Prints one line of JSON: {\"ok\":true,\"pair\":\"streams\",\"rounds\":N,\"elapsed_ns\":NS}\n"
     "A pair that has not met after --timeout-ms prints ok false and exits 1.\n"
-    "Processes share flags through CUDA IPC; where the driver has none (the simulator), through node-wide flag numbers "
+    "Processes share flags through CUDA IPC; where the driver has none, through node-wide flag numbers "
     "below 2^32.\n";
 
 // What both sides must know: 4 bytes a flag, two flags a round.

@@ -16,6 +16,7 @@
 #include <cstddef>
 
 #include "guest/ledger/process_lock.hpp"
+#include "guest/ledger/slot.hpp"
 #include "guest/ledger/words.hpp"
 
 namespace headgate::ledger {
@@ -119,7 +120,7 @@ std::uint64_t held_bytes(const UsagePage& page, std::uint32_t device, std::uint3
   switch (unpack_life(page.slots[slot].life.load(std::memory_order_acquire)).kind) {
     case SlotKind::live:
     case SlotKind::dead: return held_now(page.slots[slot].devices[device]);
-    case SlotKind::orphan: return page.slots[slot].devices[device].exported_bytes.load(std::memory_order_acquire);
+    case SlotKind::orphan: return orphan_bytes(page, device, slot);
     default: return 0;
   }
 }
@@ -130,7 +131,7 @@ std::uint64_t orphaned_bytes(const UsagePage& page, std::uint32_t device) {
   const std::uint32_t end = std::min(page.slots_seen.load(std::memory_order_acquire), kMaxSlots);
   for (std::uint32_t i = 0; i < end; ++i) {
     if (unpack_life(page.slots[i].life.load(std::memory_order_acquire)).kind == SlotKind::orphan)
-      sum += page.slots[i].devices[device].exported_bytes.load(std::memory_order_acquire);
+      sum += orphan_bytes(page, device, i);
   }
   return sum;
 }

@@ -1,4 +1,5 @@
 #include "guest/ledger/account.hpp"
+#include "guest/ledger/draining.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -85,6 +86,56 @@ TEST(Account, ARefusalIsOnRecordForTheOneWhoAsksWhy) {
   EXPECT_EQ(account.last_refusal_used, kGiB);
   EXPECT_EQ(account.last_refusal_pid, 4711u);
   EXPECT_NE(account.last_refusal_ns, 0u);
+}
+
+TEST(Account, WhatItsOwnerLetGoOfDrainsUntilTheDriverShowsItGone) {
+  const SharedPage page = make_shared_page(2);
+  const SlotRef dead = seat(*page, made_up(10)), me = seat(*page, made_up(11)), other = seat(*page, made_up(12));
+  for (const SlotRef each : {dead, me, other}) {
+    ASSERT_TRUE(reserve(*page, 0, each, 100, kGiB).ok);
+    add_exported(*page, 0, each, 60);
+  }
+  release(*page, dead);
+  add_draining(*page, 0, me, 40);
+  add_draining(*page, 0, other, 1000);
+  EXPECT_EQ(draining_bytes(*page, 0), 60u + 40 + 60) << "never more than was exported";
+  auto seen = std::make_unique<Draining>();
+  see_draining(*page, 0, *seen);
+  EXPECT_EQ(settle_draining(*page, 0, me, *seen, 0), 0u);
+  EXPECT_EQ(settle_draining(*page, 0, me, *seen, 50), 40u) << "the orphan is larger: it waits, and ours is next";
+  EXPECT_EQ(settle_draining(*page, 0, me, *seen, 50), 0u) << "of the same conclusion, once";
+  EXPECT_EQ(settle_draining(*page, 0, other, *seen, 50), 10u) << "the rest is the other's";
+  EXPECT_EQ(used_bytes(*page, 0), 60u + 60 + 90);
+  see_draining(*page, 0, *seen);
+  EXPECT_EQ(seen->bytes, 60u + 50);
+  EXPECT_EQ(settle_draining(*page, 0, other, *seen, 70), 10u);
+  EXPECT_EQ(settle_draining(*page, 0, me, *seen, 70), 0u) << "the orphan is not given back twice";
+  EXPECT_EQ(used_bytes(*page, 0), 60u + 80);
+  EXPECT_EQ(draining_bytes(*page, 0), 40u);
+}
+
+TEST(Account, AnOrphanOnTwoDevicesGoesOneByOne) {
+  const SharedPage page = make_shared_page(2);
+  const SlotRef dead = seat(*page, made_up(10)), me = seat(*page, made_up(11));
+  for (const std::uint32_t device : {0u, 1u}) {
+    ASSERT_TRUE(reserve(*page, device, dead, 100, kGiB).ok);
+    add_exported(*page, device, dead, 100);
+  }
+  release(*page, dead);
+  auto seen = std::make_unique<Draining>();
+  see_draining(*page, 0, *seen);
+  settle_draining(*page, 0, me, *seen, 100);
+  EXPECT_EQ(used_bytes(*page, 0), 0u);
+  EXPECT_EQ(used_bytes(*page, 1), 100u) << "nobody has looked at the other device";
+  EXPECT_EQ(orphaned_bytes(*page, 0), 0u);
+  EXPECT_EQ(orphaned_bytes(*page, 1), 100u);
+  EXPECT_EQ(view(*page, dead.slot).kind, SlotKind::orphan);
+  settle_draining(*page, 0, me, *seen, 100);
+  EXPECT_EQ(used_bytes(*page, 0), 0u);
+  see_draining(*page, 1, *seen);
+  settle_draining(*page, 1, me, *seen, 100);
+  EXPECT_EQ(used_bytes(*page, 1), 0u);
+  EXPECT_EQ(view(*page, dead.slot).kind, SlotKind::free);
 }
 
 TEST(Account, ExportedBytesOutliveTheirProcessUntilTheyAreReleased) {

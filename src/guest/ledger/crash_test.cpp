@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "guest/ledger/draining.hpp"
 #include "guest/ledger/kill_storm.hpp"
 #include "guest/ledger/test_page.hpp"
 
@@ -208,6 +209,22 @@ TEST_F(Crash, WhoeverIsKilledWhileReleasingAnOrphanTheNextReleasesTheRestOnce) {
         release_orphan(page, gone);
       },
       6, true);
+}
+
+TEST_F(Crash, WhoeverIsKilledWhileItsExportsDrainLeavesWhatHeHadExportedAndNotAByteElse) {
+  kill_at_every_step(
+      [](UsagePage& page, long fatal) {
+        static Draining seen;
+        const SlotRef me = seat(page, own_identity());
+        reserve(page, 0, me, 100, kLimit);
+        add_exported(page, 0, me, 60);
+        arm(fatal);
+        add_draining(page, 0, me, 40);
+        see_draining(page, 0, seen);
+        settle_draining(page, 0, me, seen, 30);
+        reserve(page, 0, me, 50, kLimit);
+      },
+      8, true);
 }
 
 TEST_F(Crash, AThousandKillsAmongEightProcessesLeaveNoByteNoSlotAndNoLock) {

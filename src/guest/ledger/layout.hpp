@@ -132,7 +132,8 @@ struct alignas(64) SlotDevice {
   std::atomic<std::uint64_t> residual_bytes;  // contexts, code, local memory: measured, not reserved
   std::atomic<std::uint64_t> launches;        // that were metered; told when their bracket closes
   std::atomic<std::uint64_t> done;
-  std::uint8_t reserved[56];
+  std::atomic<std::uint64_t> draining_bytes;  // owner: part of exported that the owner himself has let go of
+  std::uint8_t reserved[48];
 };
 
 // `life` and `who` change together, by one 16-byte compare-and-swap, when a slot is claimed: a process killed at its

@@ -29,6 +29,7 @@ void open_books(UsagePage& page, std::uint32_t device, std::uint32_t slot) {
                 books.done.load(std::memory_order_acquire)});
   if (last.slot == slot) sequence = std::max(sequence, last.sequence);
   put(books.exported_bytes, std::uint64_t{0}, "claim: exported");
+  put(books.draining_bytes, std::uint64_t{0}, "claim: draining");
   put(books.residual_bytes, std::uint64_t{0}, "claim: residual");
   put(books.launches, std::uint64_t{0}, "claim: launches");
   put(books.held_bytes[0], std::uint64_t{0}, "claim: held 0");
@@ -192,24 +193,36 @@ void reap(UsagePage& page, std::uint32_t index) {
   step("reap: end");
 }
 
-void release_orphan(UsagePage& page, SlotRef ref) {
-  if (ref.slot >= kMaxSlots) return;
+// Its reaper's operation was last + 1, its release is last + 2.
+std::uint64_t orphan_bytes(const UsagePage& page, std::uint32_t device, std::uint32_t slot) {
+  const SlotDevice& books = page.slots[slot].devices[device];
+  const std::uint64_t last =
+      std::max(books.sequence.load(std::memory_order_acquire), books.settled.load(std::memory_order_acquire));
+  if (applied(page, device, slot, last + 2)) return 0;
+  return books.exported_bytes.load(std::memory_order_acquire);
+}
+
+void release_orphan_on(UsagePage& page, SlotRef ref, std::uint32_t device) {
+  if (ref.slot >= kMaxSlots || device >= kMaxAccounts) return;
   std::atomic<std::uint64_t>& life = page.slots[ref.slot].life;
   const std::uint64_t orphan = life.load(std::memory_order_acquire);
   Life now = unpack_life(orphan);
   if (now.kind != SlotKind::orphan || now.generation != ref.generation) return;
-  bool ours = true;
-  each_account(page, [&](std::uint32_t account) {
-    const SlotDevice& books = page.slots[ref.slot].devices[account];
-    const std::uint64_t last =
-        std::max(books.sequence.load(std::memory_order_acquire), books.settled.load(std::memory_order_acquire));
-    const std::uint64_t bytes = books.exported_bytes.load(std::memory_order_acquire);
-    ours = ours && life.load(std::memory_order_acquire) == orphan;
-    if (ours) take_off(page, account, {ref.slot, last + 2}, bytes);  // last + 1 was the reaper's
-  });
-  if (!ours) return;
+  const SlotDevice& books = page.slots[ref.slot].devices[device];
+  const std::uint64_t last =
+      std::max(books.sequence.load(std::memory_order_acquire), books.settled.load(std::memory_order_acquire));
+  const std::uint64_t bytes = books.exported_bytes.load(std::memory_order_acquire);
+  if (life.load(std::memory_order_acquire) != orphan) return;
+  take_off(page, device, {ref.slot, last + 2}, bytes);
+  bool gone = true;
+  each_account(page, [&](std::uint32_t other) { gone = gone && orphan_bytes(page, other, ref.slot) == 0; });
+  if (!gone) return;
   now.kind = SlotKind::free;
   swap(life, orphan, pack(now), "orphan: free");
+}
+
+void release_orphan(UsagePage& page, SlotRef ref) {
+  each_account(page, [&](std::uint32_t account) { release_orphan_on(page, ref, account); });
 }
 
 std::uint32_t reap_dead(UsagePage& page) {

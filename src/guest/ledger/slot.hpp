@@ -49,6 +49,10 @@ void reap(UsagePage& page, std::uint32_t slot);
 
 // Gives an orphan's bytes back, once the driver shows that they are gone, and frees the slot.
 void release_orphan(UsagePage& page, SlotRef slot);
+// Of one device alone; the slot is free after the last.
+void release_orphan_on(UsagePage& page, SlotRef slot, std::uint32_t device);
+// What an orphan still has charged on a device.
+std::uint64_t orphan_bytes(const UsagePage& page, std::uint32_t device, std::uint32_t slot);
 
 // Whether the process still may store into the page. Processes of another pid namespace are taken for alive.
 bool is_alive(const Identity& identity, std::uint32_t own_pidns_inode);

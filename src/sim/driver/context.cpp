@@ -6,6 +6,7 @@
 #include "sim/driver/memory.hpp"
 #include "sim/driver/module.hpp"
 #include "sim/driver/payload.hpp"
+#include "sim/driver/peer.hpp"
 
 namespace headgate::sim::driver {
 
@@ -86,6 +87,7 @@ void end_context(Context* context) {
   forget_events(context);
   forget_arrays(context);
   free_memory_of(context);
+  forget_peers(context);
   for (Stream* stream : context->streams) stream_objects().give(stream);
   context->streams.clear();
   {

@@ -5,6 +5,7 @@
 #include "sim/driver/array.hpp"
 #include "sim/driver/copy.hpp"
 #include "sim/driver/managed.hpp"
+#include "sim/driver/mappings.hpp"
 #include "sim/driver/memory.hpp"
 #include "sim/driver/payload.hpp"
 
@@ -70,7 +71,7 @@ CUresult linear_side(const CopyEnd& end, const Extent& box, Side* out) {
   if (!lay_out(end, box, pitch, rows, base, out)) return CUDA_ERROR_INVALID_VALUE;
   Allocation found;
   const bool known = find_allocation(out->at, &found);
-  if (known && out->span > found.base + found.bytes - out->at) return CUDA_ERROR_INVALID_VALUE;
+  if (known && !reaches(found, out->at, out->span)) return CUDA_ERROR_INVALID_VALUE;
   if (!known && end.type == kDeviceMemory) return CUDA_ERROR_INVALID_VALUE;
   out->on_device =
       end.type == kDeviceMemory || (end.type == kUnifiedMemory && known && found.type == MemoryType::device);

@@ -52,8 +52,12 @@ int attribute(const Profile& p, int which, std::uint32_t node_device) {
     case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR: return static_cast<int>(p.max_blocks_per_sm);
     case 93:
     case 94:
+    case 102:
+    case 103:
     case 122:
-    case 123: return 1;  // 64-bit words and NOR in cuStreamWaitValue, in both its versions
+    case 123:
+    case 125:
+      return 1;  // 64-bit words and NOR in cuStreamWaitValue, in both its versions; virtual memory, its descriptors, IPC events
     default: return 0;
   }
 }

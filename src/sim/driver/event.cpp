@@ -32,7 +32,13 @@ Alive& alive() {
   return forever;
 }
 
+// Its process destroyed it, or died.
+bool stale(const Event* event) {
+  return event->imported && library().state().events[event->index].generation != event->generation;
+}
+
 void destroy_in_node(Event* event) {
+  if (event->imported) return;
   Node::Locked locked(*library().node);
   locked.advance();
   locked->destroy_event(event->index);
@@ -48,6 +54,21 @@ void forget_events(Context* context) {
     event_objects().give(event);
     return true;
   });
+}
+
+CUevent list_event(Context* context, std::uint32_t index, unsigned flags, bool imported) {
+  Event* event = event_objects().take();
+  event->index = index;
+  event->generation = library().state().events[index].generation;
+  event->context = context;
+  event->flags = flags;
+  event->imported = imported;
+  {
+    const std::lock_guard guard(alive().lock);
+    alive().events.push_back(event);
+  }
+  event->word.store(kEventWord, std::memory_order_release);
+  return reinterpret_cast<CUevent>(event);
 }
 
 namespace {
@@ -73,8 +94,10 @@ CUresult record(CUevent handle, CUstream stream_handle, bool per_thread) {
   Stream* stream = nullptr;
   SIM_TRY(event_of(handle, &event));
   SIM_TRY(stream_of(stream_handle, per_thread, &stream));
-  if (event->context != stream->context) return CUDA_ERROR_INVALID_HANDLE;
+  if (event->context != stream->context || stale(event)) return CUDA_ERROR_INVALID_HANDLE;
   count(counters(stream->context).records);
+  // Another process that sees the event must see what was copied before it: a host function waits for the copies.
+  if ((event->flags & CU_EVENT_INTERPROCESS) && payloads_pending()) SIM_TRY(submit_host_function(stream, [] {}));
   const std::lock_guard guard(stream->context->lock);
   Command command = event_record(library().state(), event->index, stream->index, 0);
   std::uint64_t number = 0;
@@ -87,6 +110,7 @@ CUresult wait(CUstream stream_handle, CUevent handle, unsigned flags, bool per_t
   Stream* stream = nullptr;
   SIM_TRY(event_of(handle, &event));
   SIM_TRY(stream_of(stream_handle, per_thread, &stream));
+  if (stale(event)) return CUDA_SUCCESS;
   Command command = event_wait(library().state(), event->index, 0);
   if (command.amount == 0) return CUDA_SUCCESS;  // never recorded
   std::uint64_t number = 0;
@@ -95,6 +119,7 @@ CUresult wait(CUstream stream_handle, CUevent handle, unsigned flags, bool per_t
 
 // Complete as of the engine's present; if not, as of now.
 EventReading read_now(const Event* event) {
+  if (stale(event)) return {.recorded = true, .complete = true};
   EventReading reading = read_event(library().state(), event->index);
   if (reading.complete) return reading;
   library().node->advance();
@@ -122,26 +147,15 @@ SIM_API CUresult cuEventCreate(CUevent* out, unsigned flags) {
   SIM_ENTER(cuEventCreate);
   if (!out || flags > 7 || ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING)))
     return CUDA_ERROR_INVALID_VALUE;
-  if (flags & CU_EVENT_INTERPROCESS) return CUDA_ERROR_NOT_SUPPORTED;
   Context* context = nullptr;
   SIM_TRY(current_context(&context));
-  Event* event = event_objects().take();
+  std::uint32_t index;
   {
     Node::Locked locked(*library().node);
-    event->index = locked->create_event(library().node->process(), context->node_device);
+    index = locked->create_event(library().node->process(), context->node_device);
   }
-  if (event->index == kNone) {
-    event_objects().give(event);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  event->context = context;
-  event->flags = flags;
-  {
-    const std::lock_guard guard(alive().lock);
-    alive().events.push_back(event);
-  }
-  event->word.store(kEventWord, std::memory_order_release);
-  *out = reinterpret_cast<CUevent>(event);
+  if (index == kNone) return CUDA_ERROR_OUT_OF_MEMORY;
+  *out = list_event(context, index, flags, false);
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuEventDestroy(CUevent event) {

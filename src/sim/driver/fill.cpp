@@ -3,6 +3,7 @@
 
 #include "sim/driver/copy.hpp"
 #include "sim/driver/managed.hpp"
+#include "sim/driver/mappings.hpp"
 #include "sim/driver/memory.hpp"
 #include "sim/driver/payload.hpp"
 
@@ -32,7 +33,7 @@ CUresult fill(CUdeviceptr to, std::size_t row_bytes, T value, std::size_t width,
   if (height > 1 && row_bytes > ~std::size_t{0} / height) return CUDA_ERROR_INVALID_VALUE;
   Allocation found;
   const std::size_t span = (height - 1) * row_bytes + width * sizeof(T);
-  if (!find_allocation(to, &found) || span > found.base + found.bytes - to) return CUDA_ERROR_INVALID_VALUE;
+  if (!find_allocation(to, &found) || !reaches(found, to, span)) return CUDA_ERROR_INVALID_VALUE;
   if (found.managed) touch_managed(found.base, to, span);
   return enqueue_copy(stream, CommandKind::copy_on_device, width * sizeof(T) * height, false,
                       [=] { fill_rows(to, row_bytes, value, width, height); });

@@ -54,7 +54,9 @@ struct Event {
   std::atomic<std::uint32_t> word{0};
   Context* context = nullptr;
   std::uint32_t index = kNone;
+  std::uint32_t generation = 0;  // of its cell in the node
   unsigned flags = 0;
+  bool imported = false;  // another process's
 };
 
 struct Library {
@@ -144,6 +146,8 @@ Pool<Context>& context_objects();
 Pool<Stream>& stream_objects();
 Pool<Event>& event_objects();
 void forget_events(Context* context);
+// A handle for an event of the node.
+CUevent list_event(Context* context, std::uint32_t index, unsigned flags, bool imported);
 
 }  // namespace headgate::sim::driver
 

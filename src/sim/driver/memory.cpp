@@ -10,6 +10,7 @@
 
 #include "sim/driver/arena.hpp"
 #include "sim/driver/managed.hpp"
+#include "sim/driver/mappings.hpp"
 #include "sim/driver/payload.hpp"
 #include "sim/driver/pool.hpp"
 
@@ -54,9 +55,11 @@ void give_back(const Allocation& allocation) {
     (void)arena_give(allocation.base, std::max(allocation.bytes, kSlabBytes), 0);
     return;
   }
+  // What others may have has its bytes apart: the rest of its slab is all that goes here.
+  const std::uint64_t elsewhere = give_back_exported(allocation) ? allocation.bytes : 0;
   const std::uint64_t footprint = arena_give(allocation.base, allocation.bytes, library().profile().slab_bytes);
   Node::Locked locked(*library().node);
-  locked->release(allocation.context->account, allocation.bytes, footprint);
+  locked->release(allocation.context->account, allocation.bytes - elsewhere, footprint - elsewhere);
 }
 
 // More than host and device have together, or the host alone, is nobody's to give.
@@ -78,7 +81,8 @@ bool take_pool_allocation(std::uint64_t address, Allocation* out) {
   return true;
 }
 
-bool find_allocation(std::uint64_t address, Allocation* out) {
+namespace {
+bool find_own(std::uint64_t address, Allocation* out) {
   const std::shared_lock guard(memory().lock);
   auto it = memory().allocations.upper_bound(address);
   if (it == memory().allocations.begin()) return false;
@@ -87,10 +91,16 @@ bool find_allocation(std::uint64_t address, Allocation* out) {
   if (out) *out = it->second;
   return true;
 }
+}  // namespace
+
+bool find_allocation(std::uint64_t address, Allocation* out) {
+  return find_own(address, out) || find_mapped(address, out);
+}
 
 bool is_device_address(std::uint64_t address, std::uint64_t bytes) {
   Allocation found;
-  return find_allocation(address, &found) && bytes <= found.base + found.bytes - address;
+  if (!find_own(address, &found)) return is_mapped_address(address, bytes);
+  return find_own(address, &found) && bytes <= found.base + found.bytes - address;
 }
 
 bool is_pinned(std::uint64_t address, std::uint64_t bytes) {
@@ -143,10 +153,14 @@ CUresult free_one(std::uint64_t address, bool global) {
 }
 }  // namespace
 
-CUresult free_device(std::uint64_t address) { return free_one(address, false); }
+CUresult free_device(std::uint64_t address) {
+  const CUresult result = free_one(address, false);
+  return result == CUDA_ERROR_INVALID_VALUE ? free_external(address) : result;
+}
 void free_global(std::uint64_t address) { (void)free_one(address, true); }
 
 void free_memory_of(Context* context) {
+  forget_mappings_of(context);
   std::vector<Allocation> gone;
   {
     const std::unique_lock guard(memory().lock);
@@ -297,6 +311,7 @@ CUresult put(void* data, T value) {
 
 CUresult pointer_attribute(void* data, CUpointer_attribute which, CUdeviceptr address) {
   if (!data) return CUDA_ERROR_INVALID_VALUE;
+  if (find_mapped(address, nullptr)) return mapped_attribute(data, which, address);
   Allocation found;
   if (!find_allocation(address, &found)) return CUDA_ERROR_INVALID_VALUE;
   switch (which) {

@@ -8,7 +8,7 @@
 #include <map>
 #include <thread>
 
-#include "sim/driver/memory.hpp"
+#include "sim/driver/mappings.hpp"
 
 namespace headgate::sim::driver {
 namespace {
@@ -177,12 +177,14 @@ std::uint32_t flag_of(std::uint64_t value, bool* word_in_memory) {
     Node::Locked(*library().node).advance();
     run_due_payloads();
   }
+  const std::uint64_t shared = *word_in_memory ? shared_key(value) : 0;
   const std::lock_guard guard(all.lock);
   auto& known = *word_in_memory ? all.words : all.numbers;
   if (const auto found = known.find(value); found != known.end()) return found->second;
   Node::Locked locked(*library().node);
   locked.advance();
-  const std::uint32_t flag = locked->flag(*word_in_memory ? library().node->process() : kNone, value);
+  const std::uint32_t flag =
+      locked->flag(*word_in_memory && shared == 0 ? library().node->process() : kNone, shared != 0 ? shared : value);
   if (flag == kNone) return kNone;
   known[value] = flag;
   if (!*word_in_memory) return flag;

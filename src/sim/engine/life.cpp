@@ -39,6 +39,10 @@ void Engine::close_process(std::uint32_t p) {
   for (std::uint32_t f = 0; f < kMostFlags; ++f) {
     if (state_->flags[f].used && state_->flags[f].process == p) change(state_->flags[f]) = {};
   }
+  for (std::uint32_t m = 0; m < state_->shared_limit; ++m) {
+    const SharedMemory& shared = state_->shared[m];
+    if (shared.used && shared.account != kNone && state_->accounts[shared.account].process == p) disown_shared(m);
+  }
   for (std::uint32_t a = 0; a < kMostAccounts; ++a) {
     if (state_->accounts[a].used == 1 && state_->accounts[a].process == p) bury_account(a);
   }

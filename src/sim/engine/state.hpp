@@ -24,6 +24,7 @@ inline constexpr std::uint32_t kMostContexts = 512;
 inline constexpr std::uint32_t kMostStreams = 2048;
 inline constexpr std::uint32_t kMostEvents = 32768;
 inline constexpr std::uint32_t kMostFlags = 1024;
+inline constexpr std::uint32_t kMostShared = 4096;
 inline constexpr std::uint32_t kRingCommands = 1024;  // of one stream; then a launch blocks, as a driver's does
 inline constexpr std::uint32_t kHistoryBuckets = 6144;
 inline constexpr std::uint64_t kBucketNs = 10'000'000;
@@ -220,6 +221,23 @@ struct NvmlSetting {
   char function[48];
 };
 
+// Physical memory that more than one process may hold. Its bytes stay taken while anybody anywhere holds a descriptor or a
+// mapping of its file (Node::settle_shared): longer than its maker, if need be.
+// A word in it is a flag of all processes, under this key.
+inline constexpr std::uint64_t shared_flag_key(std::uint32_t shared, std::uint64_t offset) {
+  return 1ull << 63 | std::uint64_t{shared} << 44 | offset;
+}
+inline constexpr std::uint64_t kSharedFlagMask = ~0ull << 44;
+struct SharedMemory {
+  std::uint32_t used;
+  std::uint32_t generation;  // with the place in the table its name; raised at each birth
+  std::uint32_t device;
+  std::uint32_t
+      account;  // who made it and has not let go of it; kNone: nobody lists the bytes, the device still has them
+  std::uint64_t bytes;
+  std::uint64_t inode;  // of its file
+};
+
 struct State {
   std::uint64_t now_ns;  // everything up to here has happened
   std::uint32_t device_count;
@@ -235,6 +253,9 @@ struct State {
   StreamLink links[kMostStreams];
   Ready ready[kMostStreams];
   Flag flags[kMostFlags];
+  SharedMemory shared[kMostShared];
+  std::uint32_t shared_limit;  // no used place at or above
+  std::uint32_t shared_spare;
   Stream streams[kMostStreams];
   Counters counters[kMostAccounts];
   EventCell events[kMostEvents];

@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "guest/ledger/account.hpp"
+#include "guest/limiter/memory/draining.hpp"
 #include "guest/limiter/memory/host_memory.hpp"
 #include "guest/limiter/memory/mapped.hpp"
 #include "guest/limiter/memory/memory.hpp"
@@ -48,6 +49,16 @@ bool remeasure_now_and_then(const Place& place, std::int64_t now) {
   refresh_residual(place.device_index);
   errno = saved;
   return true;
+}
+
+std::atomic<std::int64_t> settled_at;
+constexpr std::int64_t kSettleEvery = 10'000'000;
+
+// What died, or was let go of, elsewhere may be gone by now.
+bool settle_now_and_then(std::uint32_t device, std::int64_t now) {
+  std::int64_t last = settled_at.load(std::memory_order_relaxed);
+  if (now - last < kSettleEvery || !settled_at.compare_exchange_strong(last, now)) return false;
+  return settle_draining(device);
 }
 
 std::uint64_t less(std::uint64_t limit, std::uint64_t residual) {
@@ -119,9 +130,10 @@ Verdict try_reserve_at(const Place& place, std::uint64_t bytes) {
   const std::int64_t now = coarse_now_ns();
   const std::uint64_t granted = session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
   std::uint64_t residual = share_residual(device, now);
-  bool room = fits(ledger::used_bytes(usage, device), bytes, less(granted, residual));
+  std::uint64_t used = ledger::used_bytes(usage, device);
+  bool room = fits(used, bytes, less(granted, residual));
   if (!room && (int{reap_now_and_then(now)} | int{remeasure_now_and_then(place, now)} |
-                int{pools_make_room(place, bytes)}) != 0) {
+                int{settle_now_and_then(device, now)} | int{pools_make_room(place, bytes)}) != 0) {
     residual = share_residual_now(device);
     room = true;
   }
@@ -138,6 +150,7 @@ void context_may_go(std::uint64_t context) {
   if (context == 0 || !seated()) return;
   pointers.mark_owned(context);
   arrays.mark_owned(context);
+  ipc_exports.mark_owned(context);
 }
 
 void context_gone(std::uint64_t context) {
@@ -145,11 +158,22 @@ void context_gone(std::uint64_t context) {
   std::uint64_t bytes[ledger::kMaxAccounts] = {};
   pointers.sweep_marked(context, bytes);
   arrays.sweep_marked(context, bytes);
-  for (std::uint32_t account = 0; account < ledger::kMaxAccounts; ++account) hand_back(account, bytes[account]);
+  std::uint64_t exported[ledger::kMaxAccounts] = {};
+  ipc_exports.sweep_marked(context, exported);
+  for (std::uint32_t account = 0; account < ledger::kMaxAccounts; ++account) {
+    hand_back(account, bytes[account] - exported[account]);
+    let_go({exported[account], account, true});
+  }
   current_pools_changed();
   memory_forget_streams();
   for (std::uint32_t device = 0; device < session.held.device_count; ++device) settle_pools(device);
 }
+
+void freed(std::uint64_t key, const Holding& holding) {
+  let_go({holding.bytes, holding.device_index, take_ipc_export(key)});
+}
+
+void freed_unknown(std::uint64_t key) { let_go(mapped_unmapped(key)); }
 
 void keep(Holdings& holdings, std::uint64_t key, const Holding& holding) {
   holdings.put(key, holding);
@@ -171,6 +195,7 @@ void memory_reset_after_fork() {
   arrays.forget_after_fork();
   mapped_reset_after_fork();
   pools_reset_after_fork();
+  draining_reset_after_fork();
   residual_reset_after_fork();
 }
 

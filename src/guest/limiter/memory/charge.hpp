@@ -36,6 +36,10 @@ void keep(Holdings& holdings, std::uint64_t key, const Holding& holding);
 
 void hand_back(std::uint32_t account, std::uint64_t bytes);
 
+// After the driver freed what the books knew, and what `pointers` and `arrays` did not know: mapped external memory.
+void freed(std::uint64_t key, const Holding& holding);
+void freed_unknown(std::uint64_t key);
+
 // Adds to a reservation after the driver has shown the true size; false: it does not fit any more.
 bool grow_reservation(std::uint32_t device_index, std::uint64_t bytes);
 
@@ -70,9 +74,14 @@ abi::CUresult charged(std::uint64_t bytes, Holdings& holdings, Allocate allocate
 template <typename Free>
 abi::CUresult released(Holdings& holdings, std::uint64_t key, Free free) {
   Holding holding;
-  if (!seated() || !holdings.take(key, holding)) return free();
+  if (!seated()) return free();
+  if (!holdings.take(key, holding)) {
+    const abi::CUresult result = free();
+    if (result == abi::CUDA_SUCCESS) freed_unknown(key);
+    return result;
+  }
   const abi::CUresult result = free();
-  if (result == abi::CUDA_SUCCESS) hand_back(holding.device_index, holding.bytes);
+  if (result == abi::CUDA_SUCCESS) freed(key, holding);
   else holdings.put(key, holding);
   return result;
 }

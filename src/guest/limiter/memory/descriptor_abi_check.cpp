@@ -6,6 +6,7 @@
 
 #include "guest/limiter/memory/allocation_prop.hpp"
 #include "guest/limiter/memory/array_size.hpp"
+#include "guest/limiter/memory/external_descriptor.hpp"
 
 namespace limiter = headgate::limiter;
 
@@ -23,6 +24,7 @@ SAME_READ(CUDA_ARRAY3D_DESCRIPTOR_v2, Format, ArrayShape3d, format);
 SAME_READ(CUDA_ARRAY3D_DESCRIPTOR_v2, Flags, ArrayShape3d, flags);
 SAME_READ(CUDA_ARRAY3D_DESCRIPTOR_v1, Depth, ArrayShape3d_v1, depth);
 SAME_READ(CUDA_ARRAY3D_DESCRIPTOR_v1, Flags, ArrayShape3d_v1, flags);
+SAME_READ(CUDA_EXTERNAL_MEMORY_HANDLE_DESC, size, ExternalMemoryHead, size);
 SAME_READ(CUmemAllocationProp, type, AllocationProp, type);
 SAME_READ(CUmemAllocationProp, location, AllocationProp, location);
 static_assert(CU_MEM_LOCATION_TYPE_DEVICE == limiter::kLocationDevice);

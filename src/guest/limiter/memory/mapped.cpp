@@ -15,6 +15,7 @@ struct Object {
   std::uint32_t references;  // handles
   std::uint32_t mappings;    // and releases under way
   std::uint32_t next_free;   // index + 1 of the next free object
+  bool exported;             // to another process, perhaps
 };
 
 // Of one process; NCCL and PyTorch's expandable segments make some thousands. What finds no place stays charged.
@@ -58,12 +59,12 @@ std::uint32_t new_object() {
 }
 
 // Under the lock: what the object held, if nothing refers to it any more.
-Holding let_go_if_unused(std::uint32_t index) {
+Released let_go_if_unused(std::uint32_t index) {
   Object& object = objects[index];
   if (object.references != 0 || object.mappings != 0) return {};
   object.next_free = first_free;
   first_free = index + 1;
-  return {object.bytes, object.device_index};
+  return {object.bytes, object.device_index, object.exported};
 }
 
 }  // namespace
@@ -72,7 +73,7 @@ void mapped_created(std::uint64_t handle, Holding holding) {
   const Guard guard;
   if (!have_room()) return;
   const std::uint32_t index = new_object();
-  objects[index] = {holding.bytes, holding.device_index, 1, 0, 0};
+  objects[index] = {holding.bytes, holding.device_index, 1, 0, 0, false};
   objects_by_handle.put(handle, {index, 0});
 }
 
@@ -93,6 +94,22 @@ void mapped_at(std::uint64_t address, std::uint64_t size, std::uint64_t handle) 
   objects_by_address.put(address, found);
 }
 
+bool mapped_export(std::uint64_t handle, Released& object) {
+  const Guard guard;
+  Holding found;
+  if (!objects_by_handle.look(handle, found) || objects[found.bytes].exported) return false;
+  Object& known = objects[found.bytes];
+  known.exported = true;
+  object = {known.bytes, known.device_index, true};
+  return true;
+}
+
+void mapped_not_exported(std::uint64_t handle) {
+  const Guard guard;
+  Holding found;
+  if (objects_by_handle.look(handle, found)) objects[found.bytes].exported = false;
+}
+
 HandleRelease::HandleRelease(std::uint64_t handle) : handle_(handle), object_(0) {
   const Guard guard;
   Holding found;
@@ -104,7 +121,7 @@ HandleRelease::HandleRelease(std::uint64_t handle) : handle_(handle), object_(0)
   if (--object.references == 0) objects_by_handle.take(handle, found);
 }
 
-Holding HandleRelease::settle(bool succeeded) {
+Released HandleRelease::settle(bool succeeded) {
   if (!known_) return {};
   const Guard guard;
   Object& object = objects[object_];
@@ -115,7 +132,7 @@ Holding HandleRelease::settle(bool succeeded) {
   return {};
 }
 
-Holding mapped_unmapped(std::uint64_t address) {
+Released mapped_unmapped(std::uint64_t address) {
   const Guard guard;
   Holding found, size;
   sizes_by_address.take(address, size);

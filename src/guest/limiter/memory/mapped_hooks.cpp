@@ -1,11 +1,26 @@
-// Physical memory and its mappings (cuMemCreate and friends). Imports charge nothing: their exporter did.
+// Physical memory and its mappings (cuMemCreate and friends). Imports charge nothing: their exporter did, and does as long as
+// somebody has the memory.
 #include "guest/limiter/memory/allocation_prop.hpp"
 #include "guest/limiter/memory/charge.hpp"
+#include "guest/limiter/memory/draining.hpp"
 #include "guest/limiter/memory/mapped.hpp"
 #include "guest/limiter/route/forward.hpp"
 
 using namespace headgate::abi;
 using namespace headgate::limiter;
+
+namespace {
+
+// A refusal must not hide what the driver itself has against the request.
+CUresult refused(size_t size, const CUmemAllocationProp* prop) {
+  size_t granule = 0;
+  const CUresult result =
+      forward(driver.cuMemGetAllocationGranularity, &granule, prop, CUmemAllocationGranularity_flags{});
+  if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_FOUND) return result;
+  return granule != 0 && size % granule != 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+}  // namespace
 
 HEADGATE_HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* prop,
                                    unsigned long long flags) {
@@ -16,7 +31,7 @@ HEADGATE_HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t 
   const Place place = place_of(location.id);
   const Verdict verdict = reserve_at(place, size);
   if (verdict == Verdict::forward) return allocate();
-  if (verdict == Verdict::refused) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (verdict == Verdict::refused) return refused(size, prop);
   const CUresult result = allocate();
   if (result == CUDA_SUCCESS) mapped_created(*handle, {size, place.device_index});
   else hand_back(place.device_index, size);
@@ -26,6 +41,30 @@ HEADGATE_HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t 
 HEADGATE_HOOK CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* addr) {
   const CUresult result = forward(driver.cuMemRetainAllocationHandle, handle, addr);
   if (result == CUDA_SUCCESS && seated()) mapped_retained(*handle, reinterpret_cast<std::uintptr_t>(addr));
+  return result;
+}
+
+// Marked before the call: a process that is killed after it leaves bytes that others may have.
+HEADGATE_HOOK CUresult cuMemExportToShareableHandle(void* shareableHandle, CUmemGenericAllocationHandle handle,
+                                                    CUmemAllocationHandleType handleType, unsigned long long flags) {
+  Released object;
+  const bool first = seated() && mapped_export(handle, object);
+  if (first) note_exported(object.device_index, object.bytes);
+  const CUresult result = forward(driver.cuMemExportToShareableHandle, shareableHandle, handle, handleType, flags);
+  if (result == CUDA_SUCCESS || !first) return result;
+  mapped_not_exported(handle);
+  note_not_exported(object.device_index, object.bytes);
+  return result;
+}
+
+// A driver may give back the handle of an object that this process has.
+HEADGATE_HOOK CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* osHandle,
+                                                      CUmemAllocationHandleType shHandleType) {
+  const CUresult result = forward(driver.cuMemImportFromShareableHandle, handle, osHandle, shHandleType);
+  if (result == CUDA_SUCCESS && seated()) {
+    note_import();
+    mapped_retained(*handle, 0);
+  }
   return result;
 }
 
@@ -40,8 +79,7 @@ HEADGATE_HOOK CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   if (!seated()) return forward(driver.cuMemRelease, handle);
   HandleRelease release(handle);
   const CUresult result = forward(driver.cuMemRelease, handle);
-  const Holding holding = release.settle(result == CUDA_SUCCESS);
-  hand_back(holding.device_index, holding.bytes);
+  let_go(release.settle(result == CUDA_SUCCESS));
   return result;
 }
 
@@ -54,8 +92,7 @@ HEADGATE_HOOK CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
   for (CUdeviceptr at = ptr; at - ptr < size;) {
     const std::uint64_t mapped = mapped_size(at);
     if (mapped == 0) break;
-    const Holding holding = mapped_unmapped(at);
-    hand_back(holding.device_index, holding.bytes);
+    let_go(mapped_unmapped(at));
     at += mapped;
   }
   return result;

@@ -8,6 +8,7 @@
 #include "guest/bare/scratch.hpp"
 #include "guest/ledger/slot.hpp"
 #include "guest/limiter/compute/compute.hpp"
+#include "guest/limiter/memory/draining.hpp"
 #include "guest/limiter/memory/pool.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/membership.hpp"
@@ -16,8 +17,8 @@ namespace headgate::limiter {
 namespace {
 
 constexpr std::int64_t kFresh = 50'000'000;
-constexpr unsigned kMaxListed = 1024;
-using Entries = abi::nvmlProcessInfo_v2_t[kMaxListed];
+constexpr unsigned kMaxListed = kMostListed;
+using Entries = ProcessList;
 
 enum class NvmlState : std::uint32_t { untried, ready, failed };
 
@@ -28,7 +29,8 @@ std::atomic<bool> due[ledger::kMaxDevices];
 std::atomic<bool> moved[ledger::kMaxDevices];
 std::atomic<std::int64_t> measured_at[ledger::kMaxDevices];
 
-// A reference of our own, kept: the program may shut its own down while we still look.
+}  // namespace
+
 bool nvml_ready() {
   const NvmlState state = nvml_state.load(std::memory_order_acquire);
   if (state != NvmlState::untried) return state == NvmlState::ready;
@@ -36,6 +38,8 @@ bool nvml_ready() {
   nvml_state.store(ready ? NvmlState::ready : NvmlState::failed, std::memory_order_release);
   return ready;
 }
+
+namespace {
 
 // Both lists name a process that computes and draws; its figure is the same in both, so the larger one counts.
 template <typename List>
@@ -51,7 +55,6 @@ std::uint64_t listed_bytes(List* const& list, abi::nvmlDevice_t device, unsigned
 std::uint64_t nvml_bytes_of(const char* uuid, unsigned pid) {
   abi::nvmlDevice_t device = nullptr;
   if (forward(nvml.nvmlDeviceGetHandleByUUID, uuid, &device) != abi::NVML_SUCCESS) return 0;
-  // 24 KiB, more than the whole stack that some threads have.
   const bare::Scratch<Entries> scratch;
   if (!scratch) return 0;
   Entries& entries = *scratch;
@@ -77,7 +80,9 @@ void refresh_residual(std::uint32_t device_index) {
   const std::uint64_t before = ledger::held_bytes(*session.usage, device_index, session.slot);
   const std::uint64_t shown = nvml_bytes_of(session.held.devices[device_index].uuid, static_cast<unsigned>(::getpid()));
   const std::uint64_t after = ledger::held_bytes(*session.usage, device_index, session.slot);
-  const std::uint64_t held = before > after ? before : after;
+  const std::uint64_t most = before > after ? before : after;
+  const std::uint64_t draining = own_draining(device_index);
+  const std::uint64_t held = most > draining ? most - draining : 0;
   const std::uint64_t residual = shown > held ? shown - held : 0;
   session.usage->slots[session.slot].devices[device_index].residual_bytes.store(residual, std::memory_order_relaxed);
   share_residual_now(device_index);

@@ -5,7 +5,16 @@
 
 #include <cstdint>
 
+#include "guest/abi/nvml.hpp"
+
 namespace headgate::limiter {
+
+// NVML's list of processes on a device: 24 KiB, more than the whole stack that some threads have.
+inline constexpr unsigned kMostListed = 1024;
+using ProcessList = abi::nvmlProcessInfo_v2_t[kMostListed];
+
+// Whether NVML answers, by a reference of our own, kept: the program may shut its own down while we still look.
+bool nvml_ready();
 
 // Measures this process's residual on a device of the pages and stores it in our slot. Calls NVML: for rare calls only.
 void refresh_residual(std::uint32_t device_index);

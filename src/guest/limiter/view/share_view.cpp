@@ -4,6 +4,7 @@
 
 #include "guest/ledger/account.hpp"
 #include "guest/ledger/slot.hpp"
+#include "guest/limiter/memory/draining.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/session/membership.hpp"
 
@@ -25,6 +26,7 @@ std::uint64_t share_total(std::uint32_t device, std::uint64_t real_total) {
 
 MemoryView share_memory(std::uint32_t device, std::uint64_t real_total, std::uint64_t real_free) {
   ledger::reap_dead(*session.usage);  // what died is not in use
+  settle_draining(device);            // nor what others have let go of
   refresh_residual(device);
   std::uint64_t used = 0;
   if (__builtin_add_overflow(ledger::used_bytes(*session.usage, device), share_residual_now(device), &used))

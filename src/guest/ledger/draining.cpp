@@ -1,0 +1,82 @@
+#include "guest/ledger/draining.hpp"
+
+#include <algorithm>
+
+#include "guest/ledger/process_lock.hpp"
+#include "guest/ledger/slot.hpp"
+#include "guest/ledger/words.hpp"
+
+namespace headgate::ledger {
+namespace {
+
+std::uint64_t draining_of(const UsagePage& page, std::uint32_t index, std::uint64_t life, std::uint32_t device) {
+  switch (unpack_life(life).kind) {
+    case SlotKind::live: return page.slots[index].devices[device].draining_bytes.load(std::memory_order_acquire);
+    case SlotKind::orphan: return orphan_bytes(page, device, index);
+    default: return 0;
+  }
+}
+
+}  // namespace
+
+void see_draining(const UsagePage& page, std::uint32_t device, Draining& out) {
+  out = {};
+  if (device >= kMaxDevices) return;
+  const std::uint32_t end = std::min(page.slots_seen.load(std::memory_order_acquire), kMaxSlots);
+  for (std::uint32_t i = 0; i < end; ++i) {
+    out.life[i] = page.slots[i].life.load(std::memory_order_acquire);
+    out.of_slot[i] = draining_of(page, i, out.life[i], device);
+    if (__builtin_add_overflow(out.bytes, out.of_slot[i], &out.bytes)) out.bytes = ~0ull;
+  }
+}
+
+std::uint64_t draining_bytes(const UsagePage& page, std::uint32_t device) {
+  if (device >= kMaxDevices) return 0;
+  std::uint64_t sum = 0;
+  const std::uint32_t end = std::min(page.slots_seen.load(std::memory_order_acquire), kMaxSlots);
+  for (std::uint32_t i = 0; i < end; ++i) {
+    const std::uint64_t life = page.slots[i].life.load(std::memory_order_acquire);
+    if (__builtin_add_overflow(sum, draining_of(page, i, life, device), &sum)) return ~0ull;
+  }
+  return sum;
+}
+
+void add_draining(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes) {
+  if (device >= kMaxDevices || slot.slot >= kMaxSlots) return;
+  const ProcessLock lock(device);
+  SlotDevice& books = page.slots[slot.slot].devices[device];
+  const std::uint64_t now = books.draining_bytes.load(std::memory_order_relaxed);
+  const std::uint64_t exported = books.exported_bytes.load(std::memory_order_relaxed);
+  put(books.draining_bytes, std::min<std::uint64_t>(now > ~0ull - bytes ? exported : now + bytes, exported),
+      "draining: add");
+}
+
+std::uint64_t settle_draining(UsagePage& page, std::uint32_t device, SlotRef own, const Draining& seen,
+                              std::uint64_t gone) {
+  if (device >= kMaxDevices || own.slot >= kMaxSlots) return 0;
+  for (std::uint32_t i = 0; i < kMaxSlots && gone != 0; ++i) {
+    const Life life = unpack_life(seen.life[i]);
+    const std::uint64_t bytes = seen.of_slot[i];
+    if (bytes == 0 || life.kind != SlotKind::orphan || bytes > gone) continue;
+    release_orphan_on(page, {i, life.generation}, device);  // or somebody has before us
+    gone -= bytes;
+  }
+  for (std::uint32_t i = 0; i < own.slot; ++i) {
+    if (unpack_life(seen.life[i]).kind == SlotKind::live) gone -= std::min(gone, seen.of_slot[i]);
+  }
+  const std::uint64_t mine = std::min(gone, seen.of_slot[own.slot]);
+  if (mine == 0) return 0;
+  std::uint64_t less = 0;
+  {
+    const ProcessLock lock(device);
+    SlotDevice& books = page.slots[own.slot].devices[device];
+    const std::uint64_t now = books.draining_bytes.load(std::memory_order_relaxed);
+    // Another thread of ours may have settled part of what was seen.
+    less = now < seen.of_slot[own.slot] ? std::min(mine, now - std::min(now, seen.of_slot[own.slot] - mine)) : mine;
+    if (less != 0) put(books.draining_bytes, now - less, "draining: settle");
+  }
+  sub_exported(page, device, own, less);
+  return give_back(page, device, own, less);
+}
+
+}  // namespace headgate::ledger

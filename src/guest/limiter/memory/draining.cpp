@@ -1,0 +1,182 @@
+#include "guest/limiter/memory/draining.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "guest/bare/scratch.hpp"
+#include "guest/ledger/draining.hpp"
+#include "guest/limiter/memory/charge.hpp"
+#include "guest/limiter/memory/residual.hpp"
+#include "guest/limiter/route/forward.hpp"
+#include "guest/limiter/session/membership.hpp"
+
+namespace headgate::limiter {
+
+constinit Holdings ipc_exports;
+
+namespace {
+
+std::atomic<bool> imports{false};
+std::atomic<bool> any_ipc_exports{false};  // spares the frees of all others a look
+
+// A driver may list a process for a while after its end: what he left is an orphan's then, not his.
+bool has_left_an_orphan(unsigned pid) {
+  for (const ledger::Slot& slot : session.usage->slots) {
+    const std::uint64_t life = slot.life.load(std::memory_order_acquire);
+    if (static_cast<ledger::SlotKind>(life & 0xf) == ledger::SlotKind::orphan && life >> 32 == pid) return true;
+  }
+  return ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
+}
+
+struct Listed {
+  std::uint64_t bytes;
+  bool self;
+};
+
+bool list_processes(abi::nvmlDevice_t device, ProcessList& list, Listed& out) {
+  out = {};
+  unsigned count = kMostListed;
+  abi::nvmlReturn_t result;
+  if (nvml.nvmlDeviceGetComputeRunningProcesses_v3 != nullptr)
+    result = forward(nvml.nvmlDeviceGetComputeRunningProcesses_v3, device, &count, list);
+  else result = forward(nvml.nvmlDeviceGetComputeRunningProcesses_v2, device, &count, list);
+  if (result != abi::NVML_SUCCESS) return false;
+  for (unsigned i = 0; i < count && i < kMostListed; ++i) {
+    if (list[i].usedGpuMemory == ~0ull) return false;
+    if (has_left_an_orphan(list[i].pid)) continue;
+    out.bytes += list[i].usedGpuMemory;
+    out.self = out.self || list[i].pid == static_cast<unsigned>(::getpid());
+  }
+  return true;
+}
+
+// What the living of this share hold by their books, and have not let go of: no process list need be shown to know it.
+std::uint64_t held_by_the_living(std::uint32_t device) {
+  std::uint64_t sum = 0;
+  for (const ledger::Slot& slot : session.usage->slots) {
+    const auto kind = static_cast<ledger::SlotKind>(slot.life.load(std::memory_order_acquire) & 0xf);
+    if (kind != ledger::SlotKind::live) continue;
+    const auto index = static_cast<std::uint32_t>(&slot - session.usage->slots);
+    const std::uint64_t held = ledger::held_bytes(*session.usage, device, index);
+    const std::uint64_t draining = slot.devices[device].draining_bytes.load(std::memory_order_relaxed);
+    if (__builtin_add_overflow(sum, held > draining ? held - draining : 0, &sum)) return ~0ull;
+  }
+  return sum;
+}
+
+// At most so many bytes can be alive that no process holds as its own. Lists before and after, the smaller counts: memory that
+// came or went meanwhile can then only make the answer larger. ~0: NVML does not say. Blind, that is where the list lacks even
+// us, what the living hold by their books stands in for it.
+std::uint64_t most_unattributed(std::uint32_t device_index, bool& blind) {
+  blind = true;
+  if (!nvml_ready()) return ~0ull;
+  abi::nvmlDevice_t device = nullptr;
+  if (forward(nvml.nvmlDeviceGetHandleByUUID, session.held.devices[device_index].uuid, &device) != abi::NVML_SUCCESS)
+    return ~0ull;
+  const bare::Scratch<ProcessList> list;
+  if (!list) return ~0ull;
+  const std::uint64_t held_before = held_by_the_living(device_index);
+  Listed before, after;
+  abi::nvmlMemory_v2_t memory{};
+  memory.version = sizeof memory | 2u << 24;
+  const bool listed = list_processes(device, *list, before) &&
+                      forward(nvml.nvmlDeviceGetMemoryInfo_v2, device, &memory) == abi::NVML_SUCCESS &&
+                      list_processes(device, *list, after);
+  if (!listed) return ~0ull;
+  const std::uint64_t held_after = held_by_the_living(device_index);
+  blind = !after.self && held_after != 0;
+  const std::uint64_t shown = before.bytes < after.bytes ? before.bytes : after.bytes;
+  const std::uint64_t held = held_before < held_after ? held_before : held_after;
+  const std::uint64_t attributed = blind && held > shown ? held : shown;
+  return memory.used > attributed ? memory.used - attributed : 0;
+}
+
+bool settle(std::uint32_t device) {
+  const bare::Scratch<ledger::Draining> room;
+  if (!room) return false;
+  ledger::Draining& seen = *room;
+  ledger::see_draining(*session.usage, device, seen);
+  if (seen.bytes == 0) return false;
+  bool blind = false;
+  std::uint64_t alive = most_unattributed(device, blind);
+  // Asked twice: a reading that others' allocations and frees have spoilt is not likely to come again.
+  bool also_blind = false;
+  const std::uint64_t again = most_unattributed(device, also_blind);
+  alive = alive > again ? alive : again;
+  // A container shows no process, ours neither, or has no NVML. Then what the dead left is gone when nobody of the share is left to have it.
+  if (blind && also_blind && !imports.load(std::memory_order_relaxed) && ledger::live_slots(*session.usage) == 1 &&
+      seen.of_slot[session.slot] == 0) {
+    alive = 0;
+  }
+  if (alive >= seen.bytes) return false;
+  const std::uint64_t before = ledger::used_bytes(*session.usage, device);
+  ledger::settle_draining(*session.usage, device, own_slot(), seen, seen.bytes - alive);
+  return ledger::used_bytes(*session.usage, device) < before;
+}
+
+}  // namespace
+
+void note_exported(std::uint32_t device, std::uint64_t bytes) {
+  ledger::add_exported(*session.usage, device, own_slot(), bytes);
+}
+
+void note_not_exported(std::uint32_t device, std::uint64_t bytes) {
+  ledger::sub_exported(*session.usage, device, own_slot(), bytes);
+}
+
+void note_import() { imports.store(true, std::memory_order_relaxed); }
+
+void let_go(const Released& object) {
+  if (object.bytes == 0) return;
+  if (!object.exported || object.device_index >= ledger::kMaxDevices) {
+    hand_back(object.device_index, object.bytes);
+    return;
+  }
+  ledger::add_draining(*session.usage, object.device_index, own_slot(), object.bytes);
+  settle_draining(object.device_index);
+}
+
+void put_ipc_export(std::uint64_t address, const Holding& holding) {
+  any_ipc_exports.store(true, std::memory_order_relaxed);
+  ipc_exports.put(address, holding);
+}
+
+bool take_ipc_export(std::uint64_t address) {
+  if (!any_ipc_exports.load(std::memory_order_relaxed)) [[likely]]
+    return false;
+  Holding holding;
+  return ipc_exports.take(address, holding);
+}
+
+bool settle_draining(std::uint32_t device) {
+  if (!seated() || ledger::draining_bytes(*session.usage, device) == 0) return false;
+  const int saved = errno;
+  const bool given = settle(device);
+  errno = saved;
+  return given;
+}
+
+std::uint64_t own_draining(std::uint32_t device) {
+  return session.usage->slots[session.slot].devices[device].draining_bytes.load(std::memory_order_relaxed);
+}
+
+std::uint64_t exported_by_share(std::uint32_t device) {
+  std::uint64_t sum = 0;
+  for (const ledger::Slot& slot : session.usage->slots) {
+    const auto kind = static_cast<ledger::SlotKind>(slot.life.load(std::memory_order_acquire) & 0xf);
+    if (kind != ledger::SlotKind::live && kind != ledger::SlotKind::orphan) continue;
+    const std::uint64_t bytes = slot.devices[device].exported_bytes.load(std::memory_order_relaxed);
+    if (__builtin_add_overflow(sum, bytes, &sum)) return ~0ull;
+  }
+  return sum;
+}
+
+void draining_reset_after_fork() {
+  ipc_exports.forget_after_fork();
+  imports.store(false, std::memory_order_relaxed);
+}
+
+}  // namespace headgate::limiter

@@ -1,0 +1,83 @@
+// Memory that two processes have: IPC handles, external memory. Opening an IPC handle charges nothing: its maker pays.
+#include <cstring>
+
+#include "guest/limiter/memory/charge.hpp"
+#include "guest/limiter/memory/draining.hpp"
+#include "guest/limiter/memory/external_descriptor.hpp"
+#include "guest/limiter/memory/mapped.hpp"
+#include "guest/limiter/route/forward.hpp"
+
+using namespace headgate::abi;
+using namespace headgate::limiter;
+
+namespace {
+
+// External memory is kept with cuMemCreate's objects, whose handles are even and below this.
+std::uint64_t key_of(CUexternalMemory memory) { return reinterpret_cast<std::uintptr_t>(memory) | 1ull << 62 | 1; }
+
+}  // namespace
+
+// Marked before the call, as an export is. A second handle of the same allocation marks nothing.
+HEADGATE_HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dptr) {
+  const auto ask = [=] { return forward(driver.cuIpcGetMemHandle, pHandle, dptr); };
+  if (!seated()) return ask();
+  Holding holding, known;
+  CUdeviceptr base = dptr;
+  if (!pointers.look(base, holding)) {
+    std::size_t bytes = 0;
+    if (forward(driver.cuMemGetAddressRange_v2, &base, &bytes, dptr) != CUDA_SUCCESS || !pointers.look(base, holding))
+      return ask();
+  }
+  if (ipc_exports.look(base, known)) return ask();
+  note_exported(holding.device_index, holding.bytes);
+  put_ipc_export(base, holding);
+  const CUresult result = ask();
+  if (result != CUDA_SUCCESS && take_ipc_export(base)) note_not_exported(holding.device_index, holding.bytes);
+  return result;
+}
+
+// Somebody else's memory, Vulkan's perhaps: whoever takes it in pays, but for what a process of this share can have exported.
+HEADGATE_HOOK CUresult cuImportExternalMemory(CUexternalMemory* extMem_out,
+                                              const CUDA_EXTERNAL_MEMORY_HANDLE_DESC* memHandleDesc) {
+  const auto import = [=] { return forward(driver.cuImportExternalMemory, extMem_out, memHandleDesc); };
+  if (extMem_out == nullptr || memHandleDesc == nullptr) return import();
+  ExternalMemoryHead head;
+  std::memcpy(&head, memHandleDesc, sizeof head);
+  if (head.size == 0) return import();
+  const Place place = current_place();
+  if (place.standing == Standing::held && exported_by_share(place.device_index) >= head.size) {
+    const CUresult result = import();
+    if (result == CUDA_SUCCESS) note_import();
+    return result;
+  }
+  const Verdict verdict = reserve_at(place, head.size);
+  if (verdict == Verdict::forward) return import();
+  if (verdict == Verdict::refused) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result = import();
+  if (result == CUDA_SUCCESS) mapped_created(key_of(*extMem_out), {head.size, place.device_index});
+  else hand_back(place.device_index, head.size);
+  return result;
+}
+
+HEADGATE_HOOK CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr* devPtr, CUexternalMemory extMem,
+                                                       const CUDA_EXTERNAL_MEMORY_BUFFER_DESC* bufferDesc) {
+  const CUresult result = forward(driver.cuExternalMemoryGetMappedBuffer, devPtr, extMem, bufferDesc);
+  if (result == CUDA_SUCCESS && seated()) mapped_at(*devPtr, 1, key_of(extMem));
+  return result;
+}
+
+HEADGATE_HOOK CUresult cuExternalMemoryGetMappedMipmappedArray(
+    CUmipmappedArray* mipmap, CUexternalMemory extMem, const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC* mipmapDesc) {
+  const CUresult result = forward(driver.cuExternalMemoryGetMappedMipmappedArray, mipmap, extMem, mipmapDesc);
+  if (result == CUDA_SUCCESS && seated()) mapped_at(reinterpret_cast<std::uintptr_t>(*mipmap), 1, key_of(extMem));
+  return result;
+}
+
+// Buffers that are mapped keep the memory until they are freed.
+HEADGATE_HOOK CUresult cuDestroyExternalMemory(CUexternalMemory extMem) {
+  if (!seated()) return forward(driver.cuDestroyExternalMemory, extMem);
+  HandleRelease release(key_of(extMem));
+  const CUresult result = forward(driver.cuDestroyExternalMemory, extMem);
+  let_go(release.settle(result == CUDA_SUCCESS));
+  return result;
+}
