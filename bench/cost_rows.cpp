@@ -102,8 +102,8 @@ class CostBench {
 
   // A failing library is shown in its column, not hidden by stopping the bench; only native has to work.
   Result<load::Done> run_all(const Column& column) {
-    for (const auto& words :
-         std::vector<std::vector<std::string>>{{"launch"}, {"alloc"}, {"pool"}, {"refuse", std::to_string(kTooMany)}}) {
+    for (const auto& words : std::vector<std::vector<std::string>>{
+             {"launch"}, {"graph"}, {"alloc"}, {"pool"}, {"refuse", std::to_string(kTooMany)}}) {
       if (words[0] == "refuse" && column.limits.bytes == 0) {
         continue;
       }
@@ -229,6 +229,10 @@ class CostBench {
                                      {{"ours, limit", 25}}, ns));
     section.rows.push_back(added_row("single launch, p99", "", "single_p99_ns", {}, ns));
     section.rows.push_back(plain_row("  two readings of its clock, in each of these", "", "reading_ns", {}, ns));
+    section.rows.push_back(added_row("graph launch, p50 of batches of 256", "limit +100 ns", "graph_p50_ns",
+                                     {{"ours, no limit", 100}, {"ours, limit", 100}}, ns));
+    section.rows.push_back(
+        added_row("graph launch with its share of the wait, mean", "", "graph_with_wait_mean_ns", {}, ns));
     section.rows.push_back(plain_row("driver calls of our own a launch", "0.05", "driver_calls_per_launch",
                                      {{"ours, no limit", 0.05}, {"ours, limit", 0.05}}, calls));
   }

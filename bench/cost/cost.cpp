@@ -1,6 +1,6 @@
 // One cold process that times calls of the driver it finds; the bench runs it with and without a preloaded library.
 //
-//   headgate-bench-cost launch|alloc|pool|refuse|syscalls [bytes]      one line of JSON on stdout
+//   headgate-bench-cost launch|graph|alloc|pool|refuse|syscalls [bytes]      one line of JSON on stdout
 //
 // Launches come in batches of 256 with a pause after each: the queue is never full and a limit of 90 % never binds. A batch's
 // time over 256 is one sample of "a launch"; the wait that ends the batch (where a meter closes its bracket) is timed apart
@@ -183,6 +183,33 @@ Result<Done> measure_launches() {
   return Done{};
 }
 
+// Graphs of one node; the driver does nothing, so their size is in no figure.
+Result<Done> measure_graphs() {
+  const Ready ready = TRY(start());
+  if (ready.driver.cuStreamBeginCapture == nullptr || ready.driver.cuGraphLaunch == nullptr)
+    return fail(ErrorCode::unsupported, "this driver has no graphs");
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  TRY(check("cuStreamBeginCapture", ready.driver.cuStreamBeginCapture(ready.stream, CU_STREAM_CAPTURE_MODE_GLOBAL)));
+  TRY(check("cuLaunchKernel", launch_busy(ready.driver, ready.kernel, 1, ready.stream)));
+  TRY(check("cuStreamEndCapture", ready.driver.cuStreamEndCapture(ready.stream, &graph)));
+  TRY(check("cuGraphInstantiate", ready.driver.cuGraphInstantiate(&exec, graph, 0)));
+  Samples launch, with_wait;
+  for (int batch = -50; batch < kBatches; ++batch) {
+    const std::int64_t t0 = now_ns();
+    for (int i = 0; i < kBatch; ++i) TRY(check("cuGraphLaunch", ready.driver.cuGraphLaunch(exec, ready.stream)));
+    const std::int64_t t1 = now_ns();
+    TRY(check("cuStreamSynchronize", ready.driver.cuStreamSynchronize(ready.stream)));
+    const std::int64_t t2 = now_ns();
+    pause();
+    if (batch < 0) continue;  // to warm up
+    launch.ns.push_back(static_cast<double>(t1 - t0) / kBatch);
+    with_wait.ns.push_back(static_cast<double>(t2 - t0) / kBatch);
+  }
+  std::printf("{\"graph_p50_ns\":%.3f,\"graph_with_wait_mean_ns\":%.3f}\n", launch.percentile(0.5), with_wait.mean());
+  return Done{};
+}
+
 Result<Done> measure_allocations() {
   const Ready ready = TRY(start());
   Samples pairs;
@@ -291,12 +318,13 @@ Result<Done> launch_between_marks() {
 Result<Done> run(std::string_view what, std::uint64_t bytes) {
   ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
   if (what == "launch") return measure_launches();
+  if (what == "graph") return measure_graphs();
   if (what == "alloc") return measure_allocations();
   if (what == "pool") return measure_pools();
   if (what == "refuse") return measure_refusals(bytes);
   if (what == "syscalls") return launch_between_marks();
   return fail(ErrorCode::usage, "'" + std::string(what) + "' is not a measurement",
-              "launch, alloc, pool, refuse BYTES or syscalls");
+              "launch, graph, alloc, pool, refuse BYTES or syscalls");
 }
 
 }  // namespace

@@ -59,6 +59,21 @@ NOP_ANSWER CUresult cuLaunchKernelEx(const CUlaunchConfig*, CUfunction, void**, 
   return CUDA_SUCCESS;
 }
 
+NOP_ANSWER CUresult cuGraphLaunch(CUgraphExec, CUstream) {
+  count_launch();
+  return CUDA_SUCCESS;
+}
+NOP_ANSWER CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph, unsigned long long) {
+  return hand_out(exec);
+}
+NOP_ANSWER CUresult cuStreamEndCapture(CUstream, CUgraph* graph) { return hand_out(graph); }
+// Every graph is empty.
+NOP_ANSWER CUresult cuGraphGetNodes(CUgraph, CUgraphNode*, std::size_t* count) {
+  count_call();
+  *count = 0;
+  return CUDA_SUCCESS;
+}
+
 NOP_ANSWER CUresult cuDriverGetVersion(int* version) {
   count_call();
   *version = 13000;

@@ -132,6 +132,7 @@ class Engine {
   void give_slice(std::uint32_t device, std::uint32_t context);
   bool start_ready(std::uint32_t device);
   bool start_kernel(std::uint32_t context);
+  [[nodiscard]] std::uint64_t overlap_ns(std::uint32_t stream, std::uint64_t number, std::uint64_t start_ns) const;
   bool fits(const Context& context, const Command& command, std::uint32_t* sms) const;
   bool step_instant(std::uint32_t stream, const Command& command);
   bool start_copy(std::uint32_t stream, const Command& command);
@@ -153,7 +154,7 @@ class Engine {
   void end_teardowns(std::uint64_t now_ns);
   void zero_history(const History& history);
   // predict.cpp
-  [[nodiscard]] std::uint64_t earliest(std::uint32_t stream, std::uint64_t number, int depth) const;
+  [[nodiscard]] std::uint64_t earliest(std::uint32_t stream, std::uint64_t number, int depth, int* waits) const;
   [[nodiscard]] std::uint64_t earliest_turn_ns(std::uint32_t context) const;
 
   State* state_;

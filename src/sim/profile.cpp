@@ -34,6 +34,7 @@ constexpr Profile common(std::string_view name, std::string_view model) {
   made.clock_offset_ns = 1'234'567'890'123;
   made.clock_drift_ppb = 12'000;
   made.launch_queue_depth = 1024;
+  made.dependent_overlap_ns = 3'000;
   made.pool_granule_bytes = 32 * kMiB;
   return made;
 }

@@ -72,6 +72,8 @@ struct Profile {
   std::uint64_t host_copy_bytes_per_s;    // each way over PCIe
   std::uint64_t device_copy_bytes_per_s;  // inside the GPU's memory
   std::uint32_t launch_queue_depth;       // commands of one stream before a launch blocks; 1024 at most
+  std::uint64_t
+      dependent_overlap_ns;  // of a kernel, beside the tail of the one before it (programmatic dependent launch)
 
   friend bool operator==(const Profile&, const Profile&) = default;
 };

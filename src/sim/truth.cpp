@@ -38,6 +38,7 @@ ProcessTruth read_account(const State& state, std::uint32_t a) {
   truth.copy_ns = account.copy_ns;
   truth.kernels = account.kernels;
   truth.spin_ns = account.spin_ns;
+  truth.overlaps = account.overlaps;
   truth.launches = counters.launches.load(std::memory_order_relaxed);
   truth.records = counters.records.load(std::memory_order_relaxed);
   truth.event_queries = counters.event_queries.load(std::memory_order_relaxed);

@@ -38,6 +38,8 @@ struct ProcessTruth {
   std::uint64_t copy_ns = 0;
   std::uint64_t kernels = 0;  // completed
   std::uint64_t spin_ns = 0;  // part of held in which only spinning kernels ran
+  std::uint64_t overlaps =
+      0;  // kernels that began beside the tail of the one before them (programmatic dependent launch)
   // Calls that reached the driver
   std::uint64_t launches = 0, records = 0, event_queries = 0, stream_queries = 0, synchronisations = 0,
                 elapsed_times = 0;

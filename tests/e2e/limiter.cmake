@@ -58,6 +58,17 @@ if(TARGET headgate_sim_cuda)
     HEADGATE_TENANTS="${CMAKE_BINARY_DIR}/tests" HEADGATE_LIMITER="$<TARGET_FILE:headgate_preload>")
   add_dependencies(limiter_compute_test limiter_compute headgate_preload headgate_sim_cuda headgate_sim_nvml)
 
+  add_executable(limiter_graphs ${limiter_dir}/limiter_graphs.cpp)
+  target_include_directories(limiter_graphs PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(limiter_graphs PRIVATE ${CMAKE_DL_LIBS} Threads::Threads headgate_warnings)
+  set_target_properties(limiter_graphs PROPERTIES SKIP_BUILD_RPATH TRUE RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  headgate_test(limiter_graphs_test
+    SRC ${limiter_dir}/limiter_graphs_test.cpp ${limiter_dir}/limiter_compute_share.cpp ${limiter_dir}/sim_program.cpp
+    DEPS ledger sim TIMEOUT 300)
+  target_compile_definitions(limiter_graphs_test PRIVATE HEADGATE_SIM_LIBRARIES="${CMAKE_BINARY_DIR}/lib/sim"
+    HEADGATE_TENANTS="${CMAKE_BINARY_DIR}/tests" HEADGATE_LIMITER="$<TARGET_FILE:headgate_preload>")
+  add_dependencies(limiter_graphs_test limiter_graphs headgate_preload headgate_sim_cuda headgate_sim_nvml)
+
   # Linear memory and arrays by every path.
   add_executable(limiter_paths ${limiter_dir}/limiter_paths.cpp)
   target_include_directories(limiter_paths PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)

@@ -32,9 +32,11 @@
 #include <vector>
 
 #include "e2e/driver_call.hpp"
+#include "e2e/stalled.hpp"
 #include "guest/abi/cuda.hpp"
 
 using namespace headgate::abi;
+using headgate::e2e::say_launched;
 
 namespace {
 
@@ -58,27 +60,6 @@ void ok(const char* what, CUresult result) {
 
 void say(const char* text) {
   std::printf("%s\n", text);
-  std::fflush(stdout);
-}
-
-// How long the threads of this process were ready to run and had no processor: what the machine's load may cost the meter.
-unsigned long long stalled_ns() {
-  unsigned long long sum = 0;
-  DIR* threads = ::opendir("/proc/self/task");
-  for (dirent* one; threads != nullptr && (one = ::readdir(threads)) != nullptr;) {
-    const std::string path = std::string("/proc/self/task/") + one->d_name + "/schedstat";
-    unsigned long long ran = 0, waited = 0;
-    std::FILE* file = std::fopen(path.c_str(), "r");
-    if (file == nullptr) continue;
-    if (std::fscanf(file, "%llu %llu", &ran, &waited) == 2) sum += waited;
-    std::fclose(file);
-  }
-  if (threads != nullptr) ::closedir(threads);
-  return sum;
-}
-
-void say_launched() {
-  std::printf("launched, stalled %llu ns\n", stalled_ns());
   std::fflush(stdout);
 }
 

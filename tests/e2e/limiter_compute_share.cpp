@@ -18,15 +18,15 @@ constexpr std::chrono::seconds kSettled{10};
 
 }  // namespace
 
-ComputeShare::ComputeShare(std::string compute, std::string profile)
-    : compute_(std::move(compute)), profile_(std::move(profile)) {}
+ComputeShare::ComputeShare(std::string compute, std::string profile, std::string program)
+    : compute_(std::move(compute)), profile_(std::move(profile)), program_(std::move(program)) {}
 
 ComputeShare::~ComputeShare() {
   if (pages_.usage != nullptr) ledger::close_pages(pages_);
 }
 
 std::unique_ptr<Program> ComputeShare::start(std::initializer_list<std::string> words, bool limited) const {
-  std::vector<std::string> all = {HEADGATE_TENANTS "/limiter_compute"};
+  std::vector<std::string> all = {HEADGATE_TENANTS "/" + program_};
   all.insert(all.end(), words);
   std::map<std::string, std::string> variables = {{"LD_LIBRARY_PATH", HEADGATE_SIM_LIBRARIES},
                                                   {"HEADGATE_SIM_DIR", directory_.path() + "/node"},

@@ -14,12 +14,12 @@ namespace headgate::e2e {
 
 class ComputeShare {
  public:
-  explicit ComputeShare(std::string compute, std::string profile = "tiny");
+  explicit ComputeShare(std::string compute, std::string profile = "tiny", std::string program = "limiter_compute");
   ~ComputeShare();
   ComputeShare(const ComputeShare&) = delete;
   ComputeShare& operator=(const ComputeShare&) = delete;
 
-  // limiter_compute with these words, a tenant of the share; limited = false: without the limiter.
+  // The program with these words, a tenant of the share; limited = false: without the limiter.
   [[nodiscard]] std::unique_ptr<Program> start(std::initializer_list<std::string> words, bool limited = true) const;
   // The same to its end, without anything on its stdin: what it printed. Expects status 0 and nothing on stderr.
   std::string run(std::initializer_list<std::string> words, bool limited = true) const;
@@ -46,7 +46,7 @@ class ComputeShare {
 
  private:
   Directory directory_;
-  std::string compute_, profile_;
+  std::string compute_, profile_, program_;
   ledger::SharePages pages_;
   double stalled_ns_ = 0;
 };

@@ -298,7 +298,7 @@ TEST(Pool, TheLedgerIsExactAfterEachOfManySteps) {
   std::vector<std::uint64_t> live;
   std::uint64_t made = 0;
   for (int i = 0; i < 400; ++i) {
-    const unsigned what = random() % 10;
+    const auto what = static_cast<unsigned>(random() % 10);
     std::string word;
     if (what < 5) {
       word = bytes(what == 0 ? "linear" : "alloc", 1 + random() % (what < 3 ? 60 * kMiB : kMiB));

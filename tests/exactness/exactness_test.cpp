@@ -323,8 +323,8 @@ TEST(Exactness, kernels_longer_than_the_patience_of_the_gate_are_held) {
   for (const std::int64_t kernel : {30 * kMs, 100 * kMs, 300 * kMs})
     for (const std::uint32_t ppm : {100'000u, 250'000u, 500'000u, 750'000u}) {
       Machine machine({.ceiling_ppm = ppm, .mix = constant(kernel)});
-      machine.run(80 * kSecond);
-      const double asked = ppm / 1e4, held = machine.held_percent(20 * kSecond, 80 * kSecond);
+      machine.run(260 * kSecond);
+      const double asked = ppm / 1e4, held = machine.held_percent(200 * kSecond, 260 * kSecond);
       std::printf("%3ld ms %3.0f %%: %+.2f, passed in debt %lu\n", static_cast<long>(kernel / kMs), asked, held - asked,
                   machine.account.passed_in_debt.load());
       EXPECT_NEAR(held, asked, 1.0);

@@ -27,6 +27,7 @@ struct CUgraphNode_st;
 struct CUgraphicsResource_st;
 struct CUlinkState_st;
 struct CUdevResourceDesc_st;
+struct CUkern_st;
 
 using CUdevice = int;
 using CUdeviceptr = unsigned long long;
@@ -49,6 +50,7 @@ using CUgraphNode = CUgraphNode_st*;
 using CUgraphicsResource = CUgraphicsResource_st*;
 using CUlinkState = CUlinkState_st*;
 using CUdevResourceDesc = CUdevResourceDesc_st*;
+using CUkernel = CUkern_st*;
 using CUmemGenericAllocationHandle = unsigned long long;
 using cuuint32_t = std::uint32_t;
 using cuuint64_t = std::uint64_t;
@@ -83,6 +85,7 @@ enum CUresult : unsigned {
   CUDA_ERROR_OPERATING_SYSTEM = 304,
   CUDA_ERROR_INVALID_HANDLE = 400,
   CUDA_ERROR_ILLEGAL_STATE = 401,
+  CUDA_ERROR_LOSSY_QUERY = 402,
   CUDA_ERROR_NOT_FOUND = 500,
   CUDA_ERROR_NOT_READY = 600,
   CUDA_ERROR_ILLEGAL_ADDRESS = 700,
@@ -101,6 +104,7 @@ enum CUresult : unsigned {
   CUDA_ERROR_SYSTEM_NOT_READY = 802,
   CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
   CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
+  CUDA_ERROR_STREAM_CAPTURE_MERGE = 902,
   CUDA_ERROR_STREAM_CAPTURE_UNMATCHED = 903,
   CUDA_ERROR_STREAM_CAPTURE_UNJOINED = 904,
   CUDA_ERROR_STREAM_CAPTURE_ISOLATION = 905,
@@ -108,6 +112,7 @@ enum CUresult : unsigned {
   CUDA_ERROR_CAPTURED_EVENT = 907,
   CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908,
   CUDA_ERROR_TIMEOUT = 909,
+  CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE = 910,
   CUDA_ERROR_UNKNOWN = 999,
 };
 
@@ -193,6 +198,11 @@ enum CUlaunchAttributeID : unsigned {
   CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
   CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT = 7,
   CU_LAUNCH_ATTRIBUTE_PRIORITY = 8,
+};
+
+enum CUgraphNodeType : unsigned {
+  CU_GRAPH_NODE_TYPE_KERNEL = 0,
+  CU_GRAPH_NODE_TYPE_GRAPH = 4,
 };
 
 enum CUdriverProcAddressQueryResult : unsigned {
@@ -303,6 +313,16 @@ struct CUDA_LAUNCH_PARAMS {
   void** kernelParams;
 };
 
+// CUDA_KERNEL_NODE_PARAMS_v2.
+struct CUDA_KERNEL_NODE_PARAMS {
+  CUfunction func;
+  unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+  void** kernelParams;
+  void** extra;
+  CUkernel kern;
+  CUcontext ctx;
+};
+
 // Pseudo handles: cuda.h's CU_STREAM_LEGACY and CU_STREAM_PER_THREAD.
 inline CUstream stream_legacy() { return reinterpret_cast<CUstream>(0x1); }
 inline CUstream stream_per_thread() { return reinterpret_cast<CUstream>(0x2); }
@@ -331,6 +351,7 @@ struct CUDA_MEMCPY3D;
 struct CUDA_MEMCPY3D_v1;
 struct CUDA_MEMCPY3D_BATCH_OP;
 struct CUDA_MEMCPY3D_PEER;
+struct CUDA_GRAPH_INSTANTIATE_PARAMS;
 struct CUDA_MEM_ALLOC_NODE_PARAMS;
 struct CUarrayMapInfo;
 struct CUcheckpointCheckpointArgs;

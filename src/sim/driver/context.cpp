@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "sim/driver/array.hpp"
+#include "sim/driver/capture.hpp"
 #include "sim/driver/library.hpp"
 #include "sim/driver/memory.hpp"
 #include "sim/driver/module.hpp"
@@ -69,6 +70,7 @@ CUresult make_context(int device, unsigned flags, bool primary, Context** out) {
   legacy->flags = 0;
   legacy->priority = 0;
   legacy->id = lib.next_id.fetch_add(1);
+  legacy->capturing.store(false, std::memory_order_relaxed);
   context->streams = {legacy};
   legacy->word.store(kStreamWord, std::memory_order_release);
   context->word.store(kContextWord, std::memory_order_release);
@@ -80,10 +82,12 @@ CUresult make_context(int device, unsigned flags, bool primary, Context** out) {
 // The caller holds contexts_lock.
 void end_context(Context* context) {
   Library& lib = library();
+  forget_captures(context);
   wait_context(context);
   context->word.store(0, std::memory_order_release);
   std::erase(lib.contexts, context);
   forget_modules(context);
+  forget_graphs(context);
   forget_events(context);
   forget_arrays(context);
   free_memory_of(context);
@@ -341,6 +345,7 @@ SIM_API CUresult cuCtxSynchronize() {
   Context* context = nullptr;
   SIM_TRY(current_context(&context));
   count(counters(context).synchronisations);
+  SIM_TRY(context_allowed(context));
   return wait_context(context);
 }
 SIM_API CUresult cuCtxSynchronize_v2(CUcontext ctx) {
@@ -348,6 +353,7 @@ SIM_API CUresult cuCtxSynchronize_v2(CUcontext ctx) {
   Context* context = nullptr;
   SIM_TRY(ctx ? context_of(ctx, &context) : current_context(&context));
   count(counters(context).synchronisations);
+  SIM_TRY(context_allowed(context));
   return wait_context(context);
 }
 

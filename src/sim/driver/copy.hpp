@@ -36,6 +36,14 @@ inline CopyEnd array_end(CUarray array, std::size_t x) { return {.x = x, .type =
 // Checks as the driver does, then queues.
 CUresult copy_box(const Copy3D& what, CUstream stream, CopyMode mode);
 
+// The same as a part of a graph: for later, again and again. What it reads is read then.
+struct PreparedCopy {
+  CommandKind kind = CommandKind::copy_on_device;
+  std::uint64_t bytes = 0;
+  std::function<void()> act;
+};
+CUresult prepare_box(const Copy3D& what, PreparedCopy* out);
+
 // A command of a copy engine, and what it does to memory when the simulated GPU has executed it.
 CUresult enqueue_copy(Stream* stream, CommandKind kind, std::uint64_t bytes, bool wait, std::function<void()> act);
 

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "sim/driver/array.hpp"
+#include "sim/driver/capture.hpp"
 #include "sim/driver/copy.hpp"
 #include "sim/driver/managed.hpp"
 #include "sim/driver/mappings.hpp"
@@ -139,24 +140,46 @@ CUresult enqueue_copy(Stream* stream, CommandKind kind, std::uint64_t bytes, boo
   return wait ? wait_for(stream, number) : CUDA_SUCCESS;
 }
 
+namespace {
+
+CUresult sides_of(const Copy3D& what, const Extent& box, Side* from, Side* to) {
+  if (!known_type(what.from.type) || !known_type(what.to.type)) return CUDA_ERROR_INVALID_VALUE;
+  if (box.width == 0 || box.height == 0 || box.depth == 0) return CUDA_SUCCESS;
+  SIM_TRY(side_of(what.from, box, from));
+  SIM_TRY(side_of(what.to, box, to));
+  // Of two addresses without a type, at least one must tell.
+  const bool untold = what.from.type == kUnifiedMemory && what.to.type == kUnifiedMemory;
+  return untold && from->pageable && to->pageable ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+CommandKind kind_of(const Side& from, const Side& to) {
+  return to.on_device == from.on_device ? CommandKind::copy_on_device
+         : to.on_device                 ? CommandKind::copy_to_device
+                                        : CommandKind::copy_to_host;
+}
+
+}  // namespace
+
+CUresult prepare_box(const Copy3D& what, PreparedCopy* out) {
+  const Extent box{what.width, what.height, what.depth};
+  if (box.width == 0 || box.height == 0 || box.depth == 0) return CUDA_ERROR_INVALID_VALUE;
+  Side from, to;
+  SIM_TRY(sides_of(what, box, &from, &to));
+  *out = {kind_of(from, to), box.bytes(), moving(to, from, box, false)};
+  return CUDA_SUCCESS;
+}
+
 CUresult copy_box(const Copy3D& what, CUstream handle, CopyMode mode) {
   Stream* stream = nullptr;
   SIM_TRY(stream_of(handle, per_thread(mode), &stream));
-  if (!known_type(what.from.type) || !known_type(what.to.type)) return CUDA_ERROR_INVALID_VALUE;
   const Extent box{what.width, what.height, what.depth};
-  if (box.width == 0 || box.height == 0 || box.depth == 0) return CUDA_SUCCESS;
   Side from, to;
-  SIM_TRY(side_of(what.from, box, &from));
-  SIM_TRY(side_of(what.to, box, &to));
-  // Of two addresses without a type, at least one must tell.
-  if (what.from.type == kUnifiedMemory && what.to.type == kUnifiedMemory && from.pageable && to.pageable)
-    return CUDA_ERROR_INVALID_VALUE;
-  const CommandKind kind = to.on_device == from.on_device ? CommandKind::copy_on_device
-                           : to.on_device                 ? CommandKind::copy_to_device
-                                                          : CommandKind::copy_to_host;
+  SIM_TRY(sides_of(what, box, &from, &to));
+  if (box.width == 0 || box.height == 0 || box.depth == 0) return CUDA_SUCCESS;
+  if (is_capturing(stream)) return capture_copy(stream, what);
   // A copy to pageable memory returns when it is done, even from the asynchronous call.
   const bool wait = waits(mode) || to.pageable;
-  return enqueue_copy(stream, kind, box.bytes(), wait, moving(to, from, box, from.pageable && !wait));
+  return enqueue_copy(stream, kind_of(from, to), box.bytes(), wait, moving(to, from, box, from.pageable && !wait));
 }
 
 }  // namespace headgate::sim::driver

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "sim/driver/capture.hpp"
 #include "sim/driver/payload.hpp"
 #include "sim/driver/pool.hpp"
 
@@ -63,6 +64,7 @@ CUevent list_event(Context* context, std::uint32_t index, unsigned flags, bool i
   event->context = context;
   event->flags = flags;
   event->imported = imported;
+  event->captured_in.store(0, std::memory_order_relaxed);
   {
     const std::lock_guard guard(alive().lock);
     alive().events.push_back(event);
@@ -89,12 +91,15 @@ CUresult destroy(CUevent handle) {
   return CUDA_SUCCESS;
 }
 
-CUresult record(CUevent handle, CUstream stream_handle, bool per_thread) {
+CUresult record(CUevent handle, CUstream stream_handle, bool per_thread, bool external = false) {
   Event* event = nullptr;
   Stream* stream = nullptr;
   SIM_TRY(event_of(handle, &event));
   SIM_TRY(stream_of(stream_handle, per_thread, &stream));
   if (event->context != stream->context || stale(event)) return CUDA_ERROR_INVALID_HANDLE;
+  if (is_capturing(stream)) return capture_record(stream, event, external);
+  SIM_TRY(legacy_allowed(stream));
+  event->captured_in.store(0, std::memory_order_release);
   count(counters(stream->context).records);
   // Another process that sees the event must see what was copied before it: a host function waits for the copies.
   if ((event->flags & CU_EVENT_INTERPROCESS) && payloads_pending()) SIM_TRY(submit_host_function(stream, [] {}));
@@ -111,6 +116,10 @@ CUresult wait(CUstream stream_handle, CUevent handle, unsigned flags, bool per_t
   SIM_TRY(event_of(handle, &event));
   SIM_TRY(stream_of(stream_handle, per_thread, &stream));
   if (stale(event)) return CUDA_SUCCESS;
+  bool captured = false;
+  const CUresult answer = capture_wait(stream, event, flags == 1, &captured);
+  if (captured) return answer;
+  SIM_TRY(legacy_allowed(stream));
   Command command = event_wait(library().state(), event->index, 0);
   if (command.amount == 0) return CUDA_SUCCESS;  // never recorded
   std::uint64_t number = 0;
@@ -134,6 +143,7 @@ CUresult elapsed(float* milliseconds, CUevent start, CUevent end) {
   if (from->context != to->context || ((from->flags | to->flags) & CU_EVENT_DISABLE_TIMING))
     return CUDA_ERROR_INVALID_HANDLE;
   count(counters(from->context).elapsed_times);
+  if (from->captured_in.load() != 0 || to->captured_in.load() != 0) return CUDA_ERROR_CAPTURED_EVENT;
   const EventReading a = read_now(from), b = read_now(to);
   if (!a.recorded || !b.recorded) return CUDA_ERROR_INVALID_HANDLE;
   if (!a.complete || !b.complete) return CUDA_ERROR_NOT_READY;
@@ -177,12 +187,12 @@ SIM_API CUresult cuEventRecord_ptsz(CUevent event, CUstream stream) {
 SIM_API CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
   SIM_ENTER(cuEventRecordWithFlags);
   if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
-  return record(event, stream, false);
+  return record(event, stream, false, flags == 1);
 }
 SIM_API CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned flags) {
   SIM_ENTER(cuEventRecordWithFlags_ptsz);
   if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
-  return record(event, stream, true);
+  return record(event, stream, true, flags == 1);
 }
 SIM_API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
   SIM_ENTER(cuStreamWaitEvent);
@@ -197,6 +207,7 @@ SIM_API CUresult cuEventQuery(CUevent handle) {
   Event* event = nullptr;
   SIM_TRY(event_of(handle, &event));
   count(counters(event->context).event_queries);
+  if (event->captured_in.load(std::memory_order_acquire) != 0) return CUDA_ERROR_CAPTURED_EVENT;
   if (!read_now(event).complete) return CUDA_ERROR_NOT_READY;
   run_due_payloads();
   return CUDA_SUCCESS;
@@ -206,6 +217,7 @@ SIM_API CUresult cuEventSynchronize(CUevent handle) {
   Event* event = nullptr;
   SIM_TRY(event_of(handle, &event));
   count(counters(event->context).synchronisations);
+  if (event->captured_in.load(std::memory_order_acquire) != 0) return CUDA_ERROR_CAPTURED_EVENT;
   const EventCell& cell = library().state().events[event->index];
   while (!read_now(event).complete) {
     const std::uint32_t stream = cell.producer.load(std::memory_order_relaxed);

@@ -1,6 +1,7 @@
 // Fills: cuMemsetD8, D16, D32 and their 2-D forms.
 #include <cstring>
 
+#include "sim/driver/capture.hpp"
 #include "sim/driver/copy.hpp"
 #include "sim/driver/managed.hpp"
 #include "sim/driver/mappings.hpp"
@@ -35,6 +36,9 @@ CUresult fill(CUdeviceptr to, std::size_t row_bytes, T value, std::size_t width,
   const std::size_t span = (height - 1) * row_bytes + width * sizeof(T);
   if (!find_allocation(to, &found) || !reaches(found, to, span)) return CUDA_ERROR_INVALID_VALUE;
   if (found.managed) touch_managed(found.base, to, span);
+  if (is_capturing(stream))
+    return capture_work(stream, NodeType::fill,
+                        FillWork{{to, row_bytes, value, sizeof(T), width, height}, stream->context});
   return enqueue_copy(stream, CommandKind::copy_on_device, width * sizeof(T) * height, false,
                       [=] { fill_rows(to, row_bytes, value, width, height); });
 }

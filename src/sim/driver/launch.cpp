@@ -2,17 +2,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "sim/driver/capture.hpp"
+#include "sim/driver/kernel.hpp"
 #include "sim/driver/memory.hpp"
-#include "sim/driver/module.hpp"
 #include "sim/driver/payload.hpp"
 
 namespace headgate::sim::driver {
 
 namespace {
-
-struct Shape {
-  unsigned grid[3], block[3], shared;
-};
 
 // cuda.h: CU_LAUNCH_PARAM_END, _BUFFER_POINTER, _BUFFER_SIZE of `extra`.
 bool packed_parameters(void** extra, const std::byte** data, std::size_t* bytes) {
@@ -24,7 +21,8 @@ bool packed_parameters(void** extra, const std::byte** data, std::size_t* bytes)
   return *data != nullptr;
 }
 
-// The parameter block as the GPU would see it; only for entries whose pragmas look at parameters.
+}  // namespace
+
 CUresult parameter_block(const ptx::Entry& entry, void** parameters, void** extra, std::vector<std::byte>* block) {
   block->assign(entry.parameter_bytes, std::byte{0});
   if (parameters) {
@@ -40,6 +38,8 @@ CUresult parameter_block(const ptx::Entry& entry, void** parameters, void** extr
   std::memcpy(block->data(), data, std::min(bytes, block->size()));
   return CUDA_SUCCESS;
 }
+
+namespace {
 
 CUresult shape_fits(const Shape& shape, const Function& function, const Profile& profile) {
   for (int i = 0; i < 3; ++i) {
@@ -77,13 +77,10 @@ CUresult flags_of(const ptx::Entry& entry, std::span<const std::byte> block, Com
   return CUDA_SUCCESS;
 }
 
-CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, bool per_thread, void** parameters,
-                void** extra) {
-  Function* function = nullptr;
-  Stream* stream = nullptr;
-  SIM_TRY(function_of(handle, &function));
-  SIM_TRY(stream_of(stream_handle, per_thread, &stream));
-  if (function->module->context != stream->context) return CUDA_ERROR_INVALID_HANDLE;
+}  // namespace
+
+CUresult prepare_kernel(const Function* function, const Shape& shape, void** parameters, void** extra,
+                        KernelCommand* out) {
   const Profile& profile = library().profile();
   SIM_TRY(shape_fits(shape, *function, profile));
   const ptx::Entry& entry = *function->entry;
@@ -91,28 +88,65 @@ CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, b
   const ptx::Behaviour& behaviour = entry.behaviour;
   const std::uint64_t blocks = std::uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
 
-  Command command;
+  Command& command = out->command;
   command.sms = sms_needed(profile, blocks);
-  std::uint64_t word = 0;
   if (behaviour.duration_ns) command.amount = *behaviour.duration_ns;
   if (behaviour.duration_parameter || behaviour.wait_parameter || behaviour.set_parameter) {
     std::vector<std::byte> block;
     SIM_TRY(parameter_block(entry, parameters, extra, &block));
-    SIM_TRY(flags_of(entry, block, &command, &word));
+    SIM_TRY(flags_of(entry, block, &command, &out->word));
     if (behaviour.duration_parameter) command.amount = ptx::duration_ns(entry, block).value_or(0);
   } else if (!behaviour.duration_ns) {
     command.amount = wave_ns(profile, blocks, shape.block[0] * shape.block[1] * shape.block[2]);
   }
+  return CUDA_SUCCESS;
+}
+
+std::function<void()> sets_word(std::uint64_t word) {
+  return [word] {
+    const std::uint32_t one = 1;
+    std::memcpy(reinterpret_cast<void*>(word), &one, sizeof one);
+  };
+}
+
+CUresult cooperative_fits(const Shape& shape) {
+  const Profile& p = library().profile();
+  const std::uint64_t threads =
+      std::max<std::uint64_t>(1, std::uint64_t{shape.block[0]} * shape.block[1] * shape.block[2]);
+  const std::uint64_t blocks = std::uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
+  return blocks > p.sm_count * std::min<std::uint64_t>(p.max_blocks_per_sm, p.max_threads_per_sm / threads)
+             ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
+             : CUDA_SUCCESS;
+}
+
+namespace {
+
+const CUlaunchAttribute* find_attribute(const CUlaunchConfig* config, CUlaunchAttributeID id) {
+  for (unsigned i = 0; config != nullptr && i < config->numAttrs; ++i) {
+    if (config->attrs[i].id == id) return &config->attrs[i];
+  }
+  return nullptr;
+}
+
+// `config`: of a cuLaunchKernelEx, for its attributes.
+CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, bool per_thread, void** parameters,
+                void** extra, const CUlaunchConfig* config = nullptr) {
+  Function* function = nullptr;
+  Stream* stream = nullptr;
+  SIM_TRY(stream_of(stream_handle, per_thread, &stream));
+  SIM_TRY(function_in(handle, stream->context, &function));
+  if (function->module->context != stream->context) return CUDA_ERROR_INVALID_HANDLE;
+  if (is_capturing(stream)) return capture_kernel(stream, function, shape, parameters, extra, config);
+  KernelCommand kernel;
+  SIM_TRY(prepare_kernel(function, shape, parameters, extra, &kernel));
+  const CUlaunchAttribute* early = find_attribute(config, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+  if (early != nullptr && early->value.programmaticStreamSerializationAllowed != 0)
+    kernel.command.detail = kOverlapsPredecessor;
   count(counters(stream->context).launches);
   const std::lock_guard guard(stream->context->lock);
   std::uint64_t number = 0;
-  SIM_TRY(submit_locked(stream, command, &number));
-  if (word != 0) {
-    add_payload(stream, number, [word] {
-      const std::uint32_t one = 1;
-      std::memcpy(reinterpret_cast<void*>(word), &one, sizeof one);
-    });
-  }
+  SIM_TRY(submit_locked(stream, kernel.command, &number));
+  if (kernel.word != 0) add_payload(stream, number, sets_word(kernel.word));
   return CUDA_SUCCESS;
 }
 
@@ -122,24 +156,27 @@ CUresult launch_ex(const CUlaunchConfig* config, CUfunction function, bool per_t
   const Shape shape{{config->gridDimX, config->gridDimY, config->gridDimZ},
                     {config->blockDimX, config->blockDimY, config->blockDimZ},
                     config->sharedMemBytes};
-  return launch(function, shape, config->hStream, per_thread, parameters, extra);
+  const CUlaunchAttribute* together = find_attribute(config, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+  if (together != nullptr && together->value.cooperative != 0) SIM_TRY(cooperative_fits(shape));
+  return launch(function, shape, config->hStream, per_thread, parameters, extra, config);
 }
 
 CUresult cooperative(CUfunction handle, const Shape& shape, CUstream stream, bool per_thread, void** parameters) {
-  const Profile& p = library().profile();
-  const std::uint64_t threads =
-      std::max<std::uint64_t>(1, std::uint64_t{shape.block[0]} * shape.block[1] * shape.block[2]);
-  const std::uint64_t blocks = std::uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
-  if (blocks > p.sm_count * std::min<std::uint64_t>(p.max_blocks_per_sm, p.max_threads_per_sm / threads)) {
-    return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
-  }
-  return launch(handle, shape, stream, per_thread, parameters, nullptr);
+  SIM_TRY(cooperative_fits(shape));
+  CUlaunchAttribute together{};
+  together.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+  together.value.cooperative = 1;
+  CUlaunchConfig config{};
+  config.attrs = &together;
+  config.numAttrs = 1;
+  return launch(handle, shape, stream, per_thread, parameters, nullptr, &config);
 }
 
 CUresult host_function(CUstream handle, bool per_thread, CUhostFn function, void* data) {
   if (!function) return CUDA_ERROR_INVALID_VALUE;
   Stream* stream = nullptr;
   SIM_TRY(stream_of(handle, per_thread, &stream));
+  if (is_capturing(stream)) return capture_work(stream, NodeType::host, HostNodeParams{function, data});
   return submit_host_function(stream, [function, data] { function(data); });
 }
 

@@ -48,6 +48,7 @@ struct Stream {
   unsigned flags = 0;
   int priority = 0;
   std::uint64_t id = 0;
+  std::atomic<bool> capturing{false};  // what it is sent becomes nodes of a graph: see capture.hpp
 };
 
 struct Event {
@@ -57,6 +58,7 @@ struct Event {
   std::uint32_t generation = 0;  // of its cell in the node
   unsigned flags = 0;
   bool imported = false;  // another process's
+  std::atomic<std::uint64_t> captured_in{0};  // the capture in which it was last recorded, or 0
 };
 
 struct Library {
@@ -76,12 +78,19 @@ enum class Life : std::uint32_t { fresh, ready, forked, ended };
 extern std::atomic<Life> life;
 Library& library();
 
+// While streams capture: STREAM_CAPTURE_UNSUPPORTED for a call that may not be made meanwhile; see capture.hpp.
+extern std::atomic<unsigned> captures_open;
+CUresult forbidden_by_capture(const char* name);
+
 // What every function answers before it looks at its arguments: a fault's status, NOT_INITIALIZED, DEINITIALIZED; else SUCCESS.
 inline CUresult enter(const char* name) {
   const Life now = life.load(std::memory_order_acquire);
   if (now != Life::ready) [[unlikely]]
     return now == Life::ended ? CUDA_ERROR_DEINITIALIZED : CUDA_ERROR_NOT_INITIALIZED;
-  return static_cast<CUresult>(fault(name));
+  const auto injected = static_cast<CUresult>(fault(name));
+  if (captures_open.load(std::memory_order_relaxed) == 0 || injected != CUDA_SUCCESS) [[likely]]
+    return injected;
+  return forbidden_by_capture(name);
 }
 
 // The calling thread's context, or INVALID_CONTEXT / CONTEXT_IS_DESTROYED / DEVICE_UNAVAILABLE.
@@ -101,6 +110,9 @@ CUresult make_stream(Context* context, StreamKind kind, unsigned flags, int prio
 // The caller holds the context's lock.
 CUresult submit_locked(Stream* stream, Command& command, std::uint64_t* number);
 CUresult submit(Stream* stream, Command& command, std::uint64_t* number);
+// The same of a part of something that was let in as a whole: no capture is looked at, no host time spent, and the submit
+// time is the whole's where it is set.
+CUresult enqueue_locked(Stream* stream, Command& command, std::uint64_t* number);
 // Waits, asleep, until so many commands of the stream are complete; then moves the data that is due.
 CUresult wait_for(Stream* stream, std::uint64_t number);
 // Legacy: all blocking streams of its context too.

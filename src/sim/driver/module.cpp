@@ -34,11 +34,24 @@ CUresult result_of(const Error& error) {
 CUresult load(const void* image, Module** out) {
   Context* context = nullptr;
   SIM_TRY(current_context(&context));
+  ptx::Module parsed;
+  SIM_TRY(parse_module(image, &parsed));
+  return make_module(context, std::move(parsed), out);
+}
+
+}  // namespace
+
+CUresult parse_module(const void* image, ptx::Module* out) {
   auto parsed = ptx::parse_image(image);
   if (!parsed) return result_of(parsed.error());
+  *out = std::move(*parsed);
+  return CUDA_SUCCESS;
+}
+
+CUresult make_module(Context* context, ptx::Module image, Module** out) {
   auto* module = new Module;
   module->context = context;
-  module->image = std::move(*parsed);
+  module->image = std::move(image);
   for (const ptx::Global& global : module->image.globals) {
     std::uint64_t address = 0;
     const CUresult made =
@@ -59,8 +72,6 @@ CUresult load(const void* image, Module** out) {
   *out = module;
   return CUDA_SUCCESS;
 }
-
-}  // namespace
 
 CUresult function_of(CUfunction handle, Function** out) {
   Function* function = object<Function>(handle, kFunctionWord);
@@ -88,14 +99,21 @@ CUresult load_data(CUmodule* out, const void* image) {
   return CUDA_SUCCESS;
 }
 
-CUresult unload(CUmodule handle) {
-  Module* module = object<Module>(handle, kModuleWord);
-  if (!module) return CUDA_ERROR_INVALID_HANDLE;
+}  // namespace
+
+CUresult unload_module(Module* module) {
   const std::lock_guard guard(modules().lock);
-  std::erase(modules().alive, module);
+  if (std::erase(modules().alive, module) == 0) return CUDA_ERROR_INVALID_HANDLE;
   end(module);
   for (const std::uint64_t address : module->globals) free_global(address);
   return CUDA_SUCCESS;
+}
+
+namespace {
+
+CUresult unload(CUmodule handle) {
+  Module* module = object<Module>(handle, kModuleWord);
+  return module ? unload_module(module) : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult load_file(CUmodule* out, const char* path) {
@@ -109,7 +127,12 @@ CUresult load_file(CUmodule* out, const char* path) {
 CUresult global(CUdeviceptr* address, std::size_t* bytes, CUmodule handle, const char* name) {
   if (!name) return CUDA_ERROR_INVALID_VALUE;
   Module* module = object<Module>(handle, kModuleWord);
-  if (!module) return CUDA_ERROR_INVALID_HANDLE;
+  return module ? module_global(module, name, address, bytes) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+}  // namespace
+
+CUresult module_global(Module* module, const char* name, CUdeviceptr* address, std::size_t* bytes) {
   const ptx::Global* found = module->image.find_global(name);
   if (!found) return CUDA_ERROR_NOT_FOUND;
   if (address) *address = module->globals[static_cast<std::size_t>(found - module->image.globals.data())];
@@ -117,7 +140,7 @@ CUresult global(CUdeviceptr* address, std::size_t* bytes, CUmodule handle, const
   return CUDA_SUCCESS;
 }
 
-CUresult attribute(int* value, CUfunction_attribute which, CUfunction handle) {
+CUresult function_attribute(int* value, CUfunction_attribute which, CUfunction handle) {
   if (!value) return CUDA_ERROR_INVALID_VALUE;
   Function* function = nullptr;
   SIM_TRY(function_of(handle, &function));
@@ -145,21 +168,6 @@ CUresult attribute(int* value, CUfunction_attribute which, CUfunction handle) {
   }
   return CUDA_SUCCESS;
 }
-
-CUresult occupancy(int* blocks, CUfunction handle, int threads, std::size_t shared) {
-  if (!blocks || threads <= 0) return CUDA_ERROR_INVALID_VALUE;
-  Function* function = nullptr;
-  SIM_TRY(function_of(handle, &function));
-  const Profile& p = library().profile();
-  std::uint64_t most =
-      std::min<std::uint64_t>(p.max_blocks_per_sm, p.max_threads_per_sm / static_cast<unsigned>(threads));
-  const std::uint64_t each = shared + function->entry->shared_bytes;
-  if (each > 0) most = std::min<std::uint64_t>(most, p.shared_bytes_per_sm / each);
-  *blocks = static_cast<unsigned>(threads) > p.max_threads_per_block ? 0 : static_cast<int>(most);
-  return CUDA_SUCCESS;
-}
-
-}  // namespace
 
 SIM_API CUresult cuModuleLoadData(CUmodule* out, const void* image) {
   SIM_ENTER(cuModuleLoadData);
@@ -205,7 +213,7 @@ SIM_API CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
 }
 SIM_API CUresult cuFuncGetAttribute(int* value, CUfunction_attribute which, CUfunction function) {
   SIM_ENTER(cuFuncGetAttribute);
-  return attribute(value, which, function);
+  return function_attribute(value, which, function);
 }
 SIM_API CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute which, int value) {
   SIM_ENTER(cuFuncSetAttribute);
@@ -265,16 +273,6 @@ SIM_API CUresult cuFuncLoad(CUfunction handle) {
   SIM_ENTER(cuFuncLoad);
   Function* function = nullptr;
   return function_of(handle, &function);
-}
-SIM_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function, int threads,
-                                                             std::size_t shared) {
-  SIM_ENTER(cuOccupancyMaxActiveBlocksPerMultiprocessor);
-  return occupancy(blocks, function, threads, shared);
-}
-SIM_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction function, int threads,
-                                                                      std::size_t shared, unsigned) {
-  SIM_ENTER(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags);
-  return occupancy(blocks, function, threads, shared);
 }
 
 }  // namespace headgate::sim::driver

@@ -28,6 +28,15 @@ struct Module {
 
 // INVALID_HANDLE unless it is a function of that context.
 CUresult function_of(CUfunction handle, Function** out);
+// The same of a handle that may be a kernel's of a library: its function in that context.
+CUresult function_in(CUfunction handle, Context* context, Function** out);
 void forget_modules(Context* context);
+
+// The parts of cuModuleLoadData, for libraries too. INVALID_IMAGE, INVALID_PTX; OUT_OF_MEMORY.
+CUresult parse_module(const void* image, ptx::Module* out);
+CUresult make_module(Context* context, ptx::Module image, Module** out);
+CUresult unload_module(Module* module);
+CUresult module_global(Module* module, const char* name, CUdeviceptr* address, std::size_t* bytes);
+CUresult function_attribute(int* value, CUfunction_attribute which, CUfunction handle);
 
 }  // namespace headgate::sim::driver

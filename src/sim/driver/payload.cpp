@@ -143,8 +143,12 @@ void run_due_payloads() {
 }
 
 CUresult submit_host_function(Stream* stream, std::function<void()> act) {
-  HostFunctions& functions = host_functions();
   const std::lock_guard in_order(stream->context->lock);
+  return submit_host_function_locked(stream, std::move(act));
+}
+
+CUresult submit_host_function_locked(Stream* stream, std::function<void()> act) {
+  HostFunctions& functions = host_functions();
   Command command;
   command.kind = CommandKind::host_function;
   std::uint64_t number = 0;

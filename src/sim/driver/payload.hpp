@@ -16,6 +16,7 @@ void run_due_payloads();
 
 // Submits a host function.
 CUresult submit_host_function(Stream* stream, std::function<void()> act);
+CUresult submit_host_function_locked(Stream* stream, std::function<void()> act);  // the caller holds the context's lock
 
 // The node's flag for the value of a wait or set parameter: a number below 2^32 that is no device address of ours is a
 // node-wide flag; else it is the word at that address, of 64 bits where memory holds so many, which is kept in step with the flag. kNone: no room.

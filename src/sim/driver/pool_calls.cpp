@@ -1,6 +1,7 @@
 // The driver's functions for stream-ordered memory.
 #include <cstring>
 
+#include "sim/driver/capture.hpp"
 #include "sim/driver/pool.hpp"
 
 namespace headgate::sim::driver {
@@ -47,6 +48,8 @@ CUresult allocate(CUdeviceptr* out, std::size_t bytes, const CUmemoryPool* handl
   if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   Stream* stream = nullptr;
   SIM_TRY(stream_of(stream_handle, per_thread, &stream));
+  // A node of a graph, on a card; memory nodes are not modelled.
+  if (is_capturing(stream)) return break_capture(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   Allocation made{.bytes = bytes, .context = stream->context};
   {
     const auto guard = lock_pools();
@@ -63,6 +66,8 @@ CUresult allocate(CUdeviceptr* out, std::size_t bytes, const CUmemoryPool* handl
 CUresult free_in(CUdeviceptr address, CUstream stream_handle, bool per_thread) {
   Stream* stream = nullptr;
   SIM_TRY(stream_of(stream_handle, per_thread, &stream));
+  // A node of a graph, on a card; memory nodes are not modelled.
+  if (is_capturing(stream)) return break_capture(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   if (address == 0) return CUDA_ERROR_INVALID_VALUE;
   const Marks marks = marks_of(stream);
   Allocation found;

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <algorithm>
 
+#include "sim/driver/capture.hpp"
 #include "sim/driver/managed.hpp"
 #include "sim/driver/payload.hpp"
 #include "sim/driver/pool.hpp"
@@ -72,6 +73,7 @@ CUresult make_stream(Context* context, StreamKind kind, unsigned flags, int prio
   stream->flags = flags;
   stream->priority = std::clamp(priority, -5, 0);
   stream->id = lib.next_id.fetch_add(1);
+  stream->capturing.store(false, std::memory_order_relaxed);
   stream->word.store(kStreamWord, std::memory_order_release);
   const std::lock_guard guard(context->lock);
   context->streams.push_back(stream);
@@ -108,11 +110,18 @@ void spend_host_time(std::uint64_t span_ns) {
 }  // namespace
 
 CUresult submit_locked(Stream* stream, Command& command, std::uint64_t* number) {
+  // What can be captured was, before it came here.
+  if (is_capturing(stream)) return break_capture(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  SIM_TRY(legacy_allowed(stream));
+  if (const std::uint64_t cost_ns = library().profile().host_launch_ns; cost_ns != 0) spend_host_time(cost_ns);
+  return enqueue_locked(stream, command, number);
+}
+
+CUresult enqueue_locked(Stream* stream, Command& command, std::uint64_t* number) {
   State& state = library().state();
   if (command.kind == CommandKind::kernel) touch_all_managed(stream->context);
-  if (const std::uint64_t cost_ns = library().profile().host_launch_ns; cost_ns != 0) spend_host_time(cost_ns);
   command.order = ++stream->context->order;
-  command.submit_ns = clock_ns();
+  if (command.submit_ns == 0) command.submit_ns = clock_ns();
   while ((*number = sim::push(state, stream->index, command)) == 0) {
     SIM_TRY(wait_for_room(stream));
     command.submit_ns = clock_ns();
@@ -201,6 +210,7 @@ CUresult destroy(CUstream handle) {
   Stream* stream = object<Stream>(handle, kStreamWord);
   if (!stream || stream->context->word.load(std::memory_order_relaxed) != kContextWord)
     return CUDA_ERROR_INVALID_HANDLE;
+  forget_capture(stream);
   if (payloads_pending()) SIM_TRY(wait_for(stream, pushed_to(stream)));
   {
     const std::lock_guard guard(stream->context->lock);
@@ -220,6 +230,8 @@ CUresult query(CUstream handle, bool per_thread) {
   Stream* stream = nullptr;
   SIM_TRY(stream_of(handle, per_thread, &stream));
   count(counters(stream->context).stream_queries);
+  if (is_capturing(stream)) return break_capture(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  SIM_TRY(legacy_allowed(stream));
   if (!stream_idle(stream)) return CUDA_ERROR_NOT_READY;
   run_due_payloads();
   return CUDA_SUCCESS;
@@ -229,6 +241,8 @@ CUresult synchronize(CUstream handle, bool per_thread) {
   Stream* stream = nullptr;
   SIM_TRY(stream_of(handle, per_thread, &stream));
   count(counters(stream->context).synchronisations);
+  if (is_capturing(stream)) return break_capture(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  SIM_TRY(legacy_allowed(stream));
   return wait_stream(stream);
 }
 
@@ -239,15 +253,6 @@ CUresult tell(CUstream handle, bool per_thread, T* out, Read read) {
   SIM_TRY(stream_of(handle, per_thread, &stream));
   *out = read(stream);
   return CUDA_SUCCESS;
-}
-
-CUresult capturing(CUstream handle, bool per_thread, CUstreamCaptureStatus* status) {
-  return tell(handle, per_thread, status, [](Stream*) { return CU_STREAM_CAPTURE_STATUS_NONE; });
-}
-
-CUresult capture_info(CUstream handle, bool per_thread, CUstreamCaptureStatus* status, cuuint64_t* id) {
-  if (id) *id = 0;
-  return capturing(handle, per_thread, status);
 }
 
 CUcontext context_handle(Stream* stream) { return reinterpret_cast<CUcontext>(stream->context); }
@@ -262,8 +267,6 @@ CUresult attach(CUstream handle, bool per_thread) {
   Stream* stream = nullptr;
   return stream_of(handle, per_thread, &stream);
 }
-
-thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
 }  // namespace
 
@@ -313,27 +316,7 @@ SIM_BOTH(cuStreamGetCtx, (CUstream stream, CUcontext* context), tell(stream, fal
          tell(stream, true, context, context_handle))
 SIM_BOTH(cuStreamGetCtx_v2, (CUstream stream, CUcontext* context, CUgreenCtx* green),
          get_context_v2(stream, false, context, green), get_context_v2(stream, true, context, green))
-SIM_BOTH(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus* status), capturing(stream, false, status),
-         capturing(stream, true, status))
 
-SIM_API CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id) {
-  SIM_ENTER(cuStreamGetCaptureInfo);
-  return capture_info(stream, false, status, id);
-}
-SIM_API CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id,
-                                           CUgraph* graph, const CUgraphNode** dependencies, std::size_t* count_out) {
-  SIM_ENTER(cuStreamGetCaptureInfo_v2);
-  if (graph) *graph = nullptr;
-  if (dependencies) *dependencies = nullptr;
-  if (count_out) *count_out = 0;
-  return capture_info(stream, false, status, id);
-}
-SIM_API CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-  SIM_ENTER(cuThreadExchangeStreamCaptureMode);
-  if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
-  std::swap(*mode, capture_mode);
-  return CUDA_SUCCESS;
-}
 SIM_BOTH(cuStreamAttachMemAsync, (CUstream stream, CUdeviceptr, std::size_t, unsigned), attach(stream, false),
          attach(stream, true))
 

@@ -67,7 +67,7 @@ void Engine::reset_accounts() {
     if (!state_->accounts[a].used) continue;
     Account& account = change(state_->accounts[a]);
     if (account.used == 2 && account.teardown_bytes == 0) account.used = 0;
-    account.held_ns = account.sm_ns_sms = account.copy_ns = account.kernels = account.spin_ns = 0;
+    account.held_ns = account.sm_ns_sms = account.copy_ns = account.kernels = account.spin_ns = account.overlaps = 0;
     account.peak_bytes = account.bytes;
     zero_history(state_->history[a]);
     commit();

@@ -156,6 +156,18 @@ bool Engine::fits(const Context& context, const Command& command, std::uint32_t*
   return *sms <= free;
 }
 
+// Of command `number` (from 0), started at start_ns: what of it ran beside the tail of the kernel before it, which has just
+// ended. Nothing may lie between the two, and it must have been there in time.
+std::uint64_t Engine::overlap_ns(std::uint32_t s, std::uint64_t number, std::uint64_t start_ns) const {
+  const auto& commands = state_->rings[s].commands;
+  const Command& command = commands[number % kRingPlaces];
+  if (command.kind != CommandKind::kernel || (command.detail & kOverlapsPredecessor) == 0 || number == 0) return 0;
+  const Command& before = commands[(number - 1) % kRingPlaces];
+  const std::uint64_t here_ns = command.submit_ns + state_->profile.submit_ns;
+  if (before.kind != CommandKind::kernel || start_ns <= here_ns) return 0;
+  return std::min({state_->profile.dependent_overlap_ns, start_ns - here_ns, before.amount, command.amount});
+}
+
 // The oldest ready kernel of the context, if the SMs suffice; a younger one does not overtake it.
 bool Engine::start_kernel(std::uint32_t c) {
   const Context& context = state_->contexts[c];
@@ -181,11 +193,14 @@ bool Engine::start_kernel(std::uint32_t c) {
   stream.phase = Phase::kernel;
   stream.phase_ns = state_->now_ns;
   stream.sms = sms;
-  stream.end_ns = spins ? kNever : state_->now_ns + command.amount;
+  const std::uint64_t early_ns =
+      !spins && stream.free_ns == state_->now_ns ? overlap_ns(oldest, stream.head, state_->now_ns) : 0;
+  stream.end_ns = spins ? kNever : state_->now_ns + command.amount - early_ns;
   Context& changed = change(context);
   ++changed.resident;
   changed.sms_used += sms;
   if (spins) ++changed.spinning;
+  if (early_ns != 0) ++change(state_->accounts[context.account]).overlaps;
   return true;
 }
 

@@ -45,6 +45,9 @@ enum class CommandKind : std::uint32_t {
 inline constexpr std::uint64_t kFlagWide = 1 << 8;
 inline constexpr std::uint64_t kFlagAtLeast = 0, kFlagEqual = 1, kFlagAnd = 2, kFlagNor = 3, kFlagComparison = 7;
 
+// `detail` of kernel: may start before the kernel before it in its stream has ended (programmatic dependent launch).
+inline constexpr std::uint64_t kOverlapsPredecessor = 1;
+
 // One entry of a stream's queue.
 struct alignas(64) Command {
   std::uint64_t submit_ns = 0;  // node time of the call
@@ -155,8 +158,9 @@ struct Account {
   std::uint64_t held_ns;         // union over its contexts of "a kernel runs"
   std::uint64_t sm_ns_sms;       // sum of SMs x ns
   std::uint64_t copy_ns;
-  std::uint64_t kernels;  // completed
-  std::uint64_t spin_ns;  // part of held in which only spinning kernels ran
+  std::uint64_t kernels;   // completed
+  std::uint64_t spin_ns;   // part of held in which only spinning kernels ran
+  std::uint64_t overlaps;  // kernels that began beside the tail of the one before them
 };
 
 // Owner: calls that the process made, by device.

@@ -43,11 +43,24 @@ class Estimates {
            2 * entry.spread_ns.load(std::memory_order_relaxed) > entry.mean_ns.load(std::memory_order_relaxed);
   }
 
+  // What is thought of something that was never measured; the first measurement says it better.
+  void expect(std::uint64_t key, std::int64_t ns) {
+    Entry& entry = entries_[slot_of(key)];
+    entry.spread_ns.store(0, std::memory_order_relaxed);
+    entry.seen.store(0, std::memory_order_relaxed);
+    set(key, ns);
+  }
+  // Its handle may soon mean something else.
+  void forget(std::uint64_t key) {
+    Entry& entry = entries_[slot_of(key)];
+    if (entry.key.load(std::memory_order_relaxed) == key) entry.key.store(0, std::memory_order_relaxed);
+  }
+
   // One more measurement of it.
   void learn(std::uint64_t key, std::int64_t measured_ns) {
     const std::int64_t mean = known_ns(key);
     Entry& entry = entries_[slot_of(key)];
-    if (mean == 0) {
+    if (mean == 0 || entry.seen.load(std::memory_order_relaxed) == 0) {
       entry.spread_ns.store(0, std::memory_order_relaxed);
       entry.seen.store(1, std::memory_order_relaxed);
       return set(key, measured_ns);

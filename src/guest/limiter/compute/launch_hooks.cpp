@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "guest/limiter/compute/captures.hpp"
 #include "guest/limiter/compute/process.hpp"
 #include "guest/limiter/route/forward.hpp"
 
@@ -18,18 +19,11 @@ struct Launch {
   std::uint64_t function;  // what the estimate is kept by: a kernel or a graph
   CUstream stream;
   bool chained = false;  // carries the programmatic-dependent-launch attribute
-  bool graph = false;
 };
 
 std::uint64_t key(const void* function) { return reinterpret_cast<std::uintptr_t>(function); }
 
 CUstream per_thread(CUstream stream) { return stream == nullptr ? stream_per_thread() : stream; }
-
-bool capturing(CUstream stream) {
-  if (metered.captures.load(std::memory_order_acquire) == 0 || driver.cuStreamIsCapturing == nullptr) return false;
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return driver.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
 
 // A share on several GPUs is gated on all of them together, or one rank spins through its time for a rank that is shut out.
 // How long until the others that this process works on are paid for; never more than the patience of one launch.
@@ -69,7 +63,7 @@ std::int64_t pause_wait_ns(const ContextMeter& context, std::int64_t asked_ns, s
   return 0;
 }
 
-enum class Passed { metered, unmetered, look_again };
+enum class Passed { metered, unmetered, captured, look_again };
 
 // Holds the stream's lock on return: the launch is paid for, a bracket is open. look_again: the stream's place is another's
 // since it was looked up. `epoch`: when the stream was looked up.
@@ -84,6 +78,8 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
     tell_lane(stream, true);
     if (metered.epoch.load(std::memory_order_acquire) != epoch) return Passed::look_again;
     if (!stream.used.load() || context.failed.load()) return Passed::unmetered;
+    // Since it was asked for; a begin takes the stream's lock.
+    if (capturing(launch.stream)) return Passed::captured;
     const bool was_full = meter.full(stream, launch.chained);
     std::int64_t wait_ns = pause_wait_ns(context, asked_ns, est_ns);
     if (wait_ns == 0) wait_ns = gang_wait_ns(context, asked_ns);
@@ -123,8 +119,9 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
   return Passed::metered;
 }
 
-// As above, of a stream that is looked up here, in the end with its lock held; null: the launch concerns no meter.
-StreamMeter* find_and_pass(const Launch& launch, std::int64_t est_ns, bool alone) {
+// As above, of a stream that is looked up here, in the end with its lock held; null: the launch concerns no meter, and
+// `captured` says whether it is a capture's.
+StreamMeter* find_and_pass(const Launch& launch, std::int64_t est_ns, bool alone, bool* captured) {
   const std::int64_t asked_ns = port.now_ns();
   while (true) {
     const std::uint32_t epoch = metered.epoch.load(std::memory_order_acquire);
@@ -134,7 +131,8 @@ StreamMeter* find_and_pass(const Launch& launch, std::int64_t est_ns, bool alone
     const Passed passed = pass_gate(*stream, launch, est_ns, alone, epoch, asked_ns);
     if (passed == Passed::metered) return stream;
     stream->lock.unlock();
-    if (passed == Passed::unmetered) return nullptr;
+    *captured = passed == Passed::captured;
+    if (passed != Passed::look_again) return nullptr;
   }
 }
 
@@ -142,6 +140,7 @@ StreamMeter* find_and_pass(const Launch& launch, std::int64_t est_ns, bool alone
 template <typename Call>
 CUresult unmeasured(CUstream stream, const Call& call) {
   if (session.policy->fail_policy != ledger::FailPolicy::closed) return call();
+  const RelaxedQuestions relaxed;
   const CUresult own = driver.cuStreamQuery != nullptr ? driver.cuStreamQuery(stream) : CUDA_SUCCESS;
   return own == CUDA_SUCCESS || own == CUDA_ERROR_NOT_READY ? CUDA_ERROR_NOT_PERMITTED : own;
 }
@@ -155,9 +154,10 @@ template <typename Call>
   if (metered.legacy_open_elsewhere(*stream)) close_legacy();
   const std::int64_t known_ns = metered.estimates.known_ns(launch.function);
   const std::int64_t est_ns = metered.estimates.guess_ns(launch.function);
-  const bool alone = !launch.chained && (known_ns == 0 || est_ns >= kAloneNs || launch.graph);
-  stream = find_and_pass(launch, est_ns, alone);
-  if (stream == nullptr) return unmeasured(launch.stream, call);
+  const bool alone = !launch.chained && (known_ns == 0 || est_ns >= kAloneNs);
+  bool captured = false;
+  stream = find_and_pass(launch, est_ns, alone, &captured);
+  if (stream == nullptr) return captured ? call() : unmeasured(launch.stream, call);
   if (stream->legacy && metered.legacy_open.exchange(1) == 0) move_lane_epoch();
   const CUresult result = call();
   meter.launched(*stream, alone);
@@ -193,8 +193,9 @@ template <typename Call>
   // Twice on one stream is the driver's to refuse.
   const auto same = [](const Part& a, const Part& b) { return a.stream == b.stream; };
   metered_parts = static_cast<unsigned>(std::unique(parts, parts + metered_parts, same) - parts);
+  bool captured = false;
   for (Part& part : std::span(parts).first(metered_parts))
-    part.stream = find_and_pass(part.launch, metered.estimates.guess_ns(part.launch.function), true);
+    part.stream = find_and_pass(part.launch, metered.estimates.guess_ns(part.launch.function), true, &captured);
   for (const Part& part : std::span(parts).first(metered_parts))
     if (part.stream != nullptr) meter.begin_again(*part.stream);
   const CUresult result = call();
@@ -289,13 +290,13 @@ HEADGATE_HOOK CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned gx,
 HEADGATE_HOOK CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
   if (passes(driver.cuGraphLaunch, stream, key(graph))) [[likely]]
     return driver.cuGraphLaunch(graph, stream);
-  return gated(driver.cuGraphLaunch, Launch{key(graph), stream, false, true}, graph, stream);
+  return gated(driver.cuGraphLaunch, Launch{key(graph), stream}, graph, stream);
 }
 
 HEADGATE_HOOK CUresult cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream) {
   if (passes(driver.cuGraphLaunch_ptsz, per_thread(stream), key(graph))) [[likely]]
     return driver.cuGraphLaunch_ptsz(graph, stream);
-  return gated(driver.cuGraphLaunch_ptsz, Launch{key(graph), per_thread(stream), false, true}, graph, stream);
+  return gated(driver.cuGraphLaunch_ptsz, Launch{key(graph), per_thread(stream)}, graph, stream);
 }
 
 HEADGATE_HOOK CUresult cuLaunch(CUfunction f) {

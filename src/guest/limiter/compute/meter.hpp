@@ -145,9 +145,7 @@ class Meter : public LaunchMeter<Port> {
       const std::int64_t length_ns = bracket.function_count == 1
                                          ? estimates_.known_ns(bracket.functions[0]) * bracket.launches
                                          : bracket.expected_ns;
-      due_ns = std::max(bracket.opened_ns, due_ns);
-      // What runs on after one has passed may be as long as that again.
-      due_ns += std::max(length_ns, 2 * (stream.context->pace->last_debt_ns.load(std::memory_order_relaxed) - due_ns));
+      due_ns = std::max(bracket.opened_ns, due_ns) + length_ns;
     }
     stream.due_ns.store(due_ns, std::memory_order_relaxed);
   }

@@ -2,6 +2,7 @@
 // time after them is nobody's.
 #include <string_view>
 
+#include "guest/limiter/compute/captures.hpp"
 #include "guest/limiter/compute/compute.hpp"
 #include "guest/limiter/compute/process.hpp"
 #include "guest/limiter/memory/memory.hpp"
@@ -12,11 +13,12 @@ using namespace headgate::limiter;
 
 namespace {
 
-enum class Role { order, wait, synchronise, begin_capture, end_capture, destroy, ask_stream, ask_event };
+enum class Role { order, wait, synchronise, begin_capture, end_capture, join, destroy, ask_stream, ask_event };
 
 constexpr Role role_of(std::string_view name) {
   if (name.starts_with("cuStreamBeginCapture")) return Role::begin_capture;
   if (name.starts_with("cuStreamEndCapture")) return Role::end_capture;
+  if (name.starts_with("cuStreamWaitEvent")) return Role::join;
   if (name.starts_with("cuStreamDestroy")) return Role::destroy;
   if (name.starts_with("cuStreamQuery")) return Role::ask_stream;
   if (name == "cuEventQuery") return Role::ask_event;
@@ -39,7 +41,13 @@ struct OrderCall<CUresult(Arguments...)> {
   static constexpr bool has_stream = (std::is_same_v<Arguments, CUstream> || ...);
 
   CUresult operator()(Arguments... arguments) const {
-    if (role == Role::begin_capture || role == Role::end_capture) return capture(arguments...);
+    if constexpr (has_stream) {
+      if (role == Role::begin_capture || role == Role::end_capture) return capture(arguments...);
+      if (metered.captures.load(std::memory_order_acquire) != 0) {
+        if (role == Role::join) return sealed(stream_of(arguments...), arguments...);
+        if (role == Role::destroy) return destroyed(arguments...);
+      }
+    }
     // Answers are the driver's without us: an end event that we put behind the last kernel would make an idle stream busy.
     if (role == Role::ask_event) return observed(forward(slot, arguments...));
     if (role == Role::ask_stream) {
@@ -56,14 +64,12 @@ struct OrderCall<CUresult(Arguments...)> {
   CUresult observed(CUresult result) const {
     if (role == Role::synchronise) memory_synchronised();
     else if (role == Role::wait) memory_waited();
-    else if (role != Role::order) memory_observed();
+    else if (role != Role::order && role != Role::join) memory_observed();
     return result;
   }
   void close([[maybe_unused]] Arguments... arguments) const {
     if constexpr (has_stream) {
-      CUstream stream = nullptr;
-      ((stream = pick(stream, arguments)), ...);
-      if (stream == nullptr && per_thread) stream = stream_per_thread();
+      const CUstream stream = stream_of(arguments...);
       // What comes on the legacy stream comes after every blocking stream's work: an end event that we sent later would make
       // such a stream busy once more when the program knows that it is idle.
       if (reinterpret_cast<std::uintptr_t>(stream) <= 1 && role != Role::destroy) return close_context();
@@ -73,20 +79,47 @@ struct OrderCall<CUresult(Arguments...)> {
       close_context();
     }
   }
-  // The count is up before the driver starts a capture and down only after it has ended.
+  CUstream stream_of(Arguments... arguments) const {
+    CUstream stream = nullptr;
+    ((stream = pick(stream, arguments)), ...);
+    return stream == nullptr && per_thread ? stream_per_thread() : stream;
+  }
   CUresult capture(Arguments... arguments) const {
-    if (role == Role::begin_capture) {
-      if (concerned()) close(arguments...);
-      metered.captures.fetch_add(1);
-      move_lane_epoch();
+    const CUstream stream = stream_of(arguments...);
+    if (role == Role::end_capture) {
+      const CUresult result = forward(slot, arguments...);
+      capture_may_have_ended(stream);
+      return result;
+    }
+    capture_begins();
+    const CUresult result = sealed(stream, arguments...);
+    capture_begun(stream, result);
+    return result;
+  }
+  // Nothing of ours comes between the stream's last bracket and the driver's call: who waits for the lock sees the capture.
+  CUresult sealed(CUstream stream, Arguments... arguments) const {
+    StreamMeter* mine = nullptr;
+    if (concerned()) {
+      close(arguments...);
+      mine = known_stream(stream);
+    }
+    if (mine == nullptr) return forward(slot, arguments...);
+    mine->lock.lock(pause_thread);
+    if (mine->open.load() && !mine->context->failed.load()) {
+      tell_lane(*mine, true);
+      meter.close(*mine);
     }
     const CUresult result = forward(slot, arguments...);
-    const bool ended = role == Role::end_capture
-                           ? result != CUDA_ERROR_ILLEGAL_STATE && result != CUDA_ERROR_INVALID_VALUE &&
-                                 result != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD
-                           : result != CUDA_SUCCESS;
-    if (ended && metered.captures.load() != 0) metered.captures.fetch_sub(1);
+    mine->lock.unlock();
     return result;
+  }
+  CUresult destroyed(Arguments... arguments) const {
+    const std::uint64_t number = stream_number(stream_of(arguments...));
+    if (concerned()) close(arguments...);
+    memory_forget_streams();
+    const CUresult result = forward(slot, arguments...);
+    if (result == CUDA_SUCCESS) capture_stream_gone(number);
+    return observed(result);
   }
 
   template <typename Argument>

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "guest/bare/futex.hpp"
+#include "guest/limiter/compute/captures.hpp"
 #include "guest/limiter/compute/compute.hpp"
 
 namespace headgate::limiter {
@@ -441,6 +442,7 @@ void compute_know_context(abi::CUcontext handle, std::uint32_t device) {
 }
 
 void compute_forget_context(abi::CUcontext handle) {
+  captures_of_context_gone(handle);
   if (!metered.active.load(std::memory_order_acquire)) return;
   settle_context(handle);
   metered.settler_lock.lock(pause_thread);
@@ -470,7 +472,7 @@ void compute_reset_after_fork() {
   metered.active.store(false);
   metered.limited.store(false);
   metered.paused_ns.store(0);
-  metered.captures.store(0);
+  forget_captures_after_fork();
   metered.settler.store(0);
   metered.settler_idle.store(false);
   metered.table_lock.reset();

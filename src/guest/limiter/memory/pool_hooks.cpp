@@ -66,7 +66,8 @@ CUresult pooled(PoolBooks& pool, const Place& place, CUdeviceptr* dptr, std::siz
   switch (request.expect()) {
     case Verdict::forward: return allocate();
     case Verdict::refused: return is_stream(stream) ? CUDA_ERROR_OUT_OF_MEMORY : allocate();
-    case Verdict::reserved: break;
+    case Verdict::reserved:
+    case Verdict::on_host: break;  // never: pools have no host budget
   }
   return request.settle(allocate(), dptr);
 }

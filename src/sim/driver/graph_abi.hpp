@@ -1,0 +1,118 @@
+// What graph calls pass by pointer: CUDA 13.0's cuda.h, as far as the simulator reads it. graph_abi_check.cpp compares.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "guest/abi/cuda.hpp"
+
+namespace headgate::sim::driver {
+
+using namespace headgate::abi;
+
+enum class NodeType : unsigned {
+  kernel = 0,
+  copy = 1,
+  fill = 2,
+  host = 3,
+  child = 4,
+  empty = 5,
+  wait_event = 6,
+  record_event = 7,
+  signal_semaphores = 8,
+  wait_semaphores = 9,
+  allocate = 10,
+  free = 11,
+  batch = 12,
+  conditional = 13,
+};
+
+// CUgraphEdgeData.
+struct EdgeData {
+  std::uint8_t from_port = 0, to_port = 0, type = 0;
+  std::uint8_t reserved[5] = {};
+  friend bool operator==(const EdgeData&, const EdgeData&) = default;
+};
+inline constexpr std::uint8_t kProgrammaticEdge = 1, kProgrammaticPort = 1, kLaunchOrderPort = 2;
+
+// CUDA_KERNEL_NODE_PARAMS_v1, and what its second version adds.
+struct KernelNodeParamsV1 {
+  CUfunction func;
+  unsigned grid[3], block[3], shared;
+  void** parameters;
+  void** extra;
+};
+struct KernelNodeParams : KernelNodeParamsV1 {
+  CUkernel kern;
+  CUcontext context;
+};
+
+// CUDA_MEMCPY3D_v2. Memory types: 1 host, 2 device, 3 array, 4 unified.
+struct CopyParamsEnd {
+  std::size_t x, y, z, lod;
+  unsigned type;
+  void* host;
+  CUdeviceptr device;
+  void* array;
+  void* reserved;
+  std::size_t pitch, height;
+};
+struct CopyParams {
+  CopyParamsEnd from, to;
+  std::size_t width, height, depth;
+};
+
+// CUDA_MEMSET_NODE_PARAMS_v1; the second version ends in a context.
+struct FillNodeParams {
+  CUdeviceptr to;
+  std::size_t pitch;
+  unsigned value, element_bytes;
+  std::size_t width, height;
+};
+
+struct HostNodeParams {
+  CUhostFn function;
+  void* data;
+};
+
+// CUgraphNodeParams.
+struct AnyNodeParams {
+  NodeType type;
+  int reserved0[3];
+  union {
+    long long reserved1[29];
+    KernelNodeParams kernel;
+    struct {
+      int flags, reserved;
+      CUcontext context;
+      CopyParams copy;
+    } copy;
+    struct {
+      FillNodeParams fill;
+      CUcontext context;
+    } fill;
+    HostNodeParams host;
+    struct {
+      CUgraph graph;
+      unsigned ownership;
+    } child;
+    CUevent event;
+  };
+  long long reserved2;
+};
+
+// CUDA_GRAPH_INSTANTIATE_PARAMS.
+struct InstantiateParams {
+  cuuint64_t flags;
+  CUstream upload_stream;
+  CUgraphNode error_node;
+  unsigned result;
+};
+
+// CUgraphExecUpdateResultInfo.
+struct UpdateResultInfo {
+  unsigned result;
+  CUgraphNode error_node, error_from_node;
+};
+
+}  // namespace headgate::sim::driver
