@@ -153,7 +153,8 @@ struct alignas(64) UsagePage {
   std::uint64_t generation;               // as in the policy page
   std::atomic<std::uint64_t> closing;     // 0 open, 1 closed for good, else somebody looks whether it is empty
   std::atomic<std::uint32_t> slots_seen;  // no slot at or above this was ever claimed: spares views the empty rest
-  std::uint8_t reserved[84];
+  std::atomic<std::uint32_t> residuals;   // moves when a slot's residual has changed: sums of them are out of date
+  std::uint8_t reserved[80];
   MemoryAccount memory[kMaxAccounts];
   ComputeAccount compute[kMaxDevices];
   Slot slots[kMaxSlots];

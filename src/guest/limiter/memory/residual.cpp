@@ -25,9 +25,11 @@ enum class NvmlState : std::uint32_t { untried, ready, failed };
 std::atomic<NvmlState> nvml_state{NvmlState::untried};
 std::atomic<std::uint64_t> summed[ledger::kMaxDevices];
 std::atomic<std::int64_t> summed_at[ledger::kMaxDevices];
+std::atomic<std::uint32_t> summed_residuals[ledger::kMaxDevices];  // UsagePage::residuals then
 std::atomic<bool> due[ledger::kMaxDevices];
 std::atomic<bool> moved[ledger::kMaxDevices];
 std::atomic<std::int64_t> measured_at[ledger::kMaxDevices];
+std::atomic<std::uint64_t> measured_sequence[ledger::kMaxDevices];  // of our books, as of the last reading
 
 }  // namespace
 
@@ -84,12 +86,23 @@ void refresh_residual(std::uint32_t device_index) {
   const std::uint64_t draining = own_draining(device_index);
   const std::uint64_t held = most > draining ? most - draining : 0;
   const std::uint64_t residual = shown > held ? shown - held : 0;
-  session.usage->slots[session.slot].devices[device_index].residual_bytes.store(residual, std::memory_order_relaxed);
+  ledger::SlotDevice& books = session.usage->slots[session.slot].devices[device_index];
+  // What is reserved and not yet the driver's hides as much residual: others would be given that room. A lower figure
+  // counts only when nothing has moved since the reading before.
+  const std::uint64_t sequence = books.sequence.load(std::memory_order_acquire);
+  const bool quiet = measured_sequence[device_index].exchange(sequence) == sequence;
+  const std::uint64_t last = books.residual_bytes.load(std::memory_order_relaxed);
+  if (residual > last || (quiet && residual < last)) {
+    books.residual_bytes.store(residual, std::memory_order_relaxed);
+    session.usage->residuals.fetch_add(1, std::memory_order_release);
+  }
+  if (!quiet) residual_moved(device_index);
   share_residual_now(device_index);
 }
 
 std::uint64_t share_residual_now(std::uint32_t device_index) {
   std::uint64_t sum = 0;
+  const std::uint32_t residuals = session.usage->residuals.load(std::memory_order_acquire);
   const std::uint32_t seen = session.usage->slots_seen.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < seen && i < ledger::kMaxSlots; ++i) {
     const ledger::Slot& slot = session.usage->slots[i];
@@ -99,6 +112,7 @@ std::uint64_t share_residual_now(std::uint32_t device_index) {
     if (__builtin_add_overflow(sum, bytes, &sum)) sum = ~0ull;
   }
   summed[device_index].store(sum, std::memory_order_relaxed);
+  summed_residuals[device_index].store(residuals, std::memory_order_relaxed);
   summed_at[device_index].store(coarse_now_ns(), std::memory_order_relaxed);
   return sum;
 }
@@ -148,7 +162,9 @@ void measure_residual_if_due(std::uint32_t device_index) {
 
 std::uint64_t share_residual(std::uint32_t device_index, std::int64_t now_ns) {
   const std::int64_t age = now_ns - summed_at[device_index].load(std::memory_order_relaxed);
-  if (age >= 0 && age < kFresh) [[likely]]
+  const bool current = summed_residuals[device_index].load(std::memory_order_relaxed) ==
+                       session.usage->residuals.load(std::memory_order_relaxed);
+  if (current && age >= 0 && age < kFresh) [[likely]]
     return summed[device_index].load(std::memory_order_relaxed);
   return share_residual_now(device_index);
 }

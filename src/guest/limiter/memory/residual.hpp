@@ -40,7 +40,7 @@ std::int64_t measure_moved(std::int64_t now_ns);
 // NVML has been opened, or cannot be: a measurement does not open it.
 bool nvml_is_open();
 
-// Of all live processes of the share; at most 50 ms old, this process's own part current. now_ns: coarse_now_ns().
+// Of all live processes of the share as they measured it last; of the dead for 50 ms more at most. now_ns: coarse_now_ns().
 std::uint64_t share_residual(std::uint32_t device_index, std::int64_t now_ns);
 
 // The same, summed now.
