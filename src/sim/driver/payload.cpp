@@ -193,7 +193,9 @@ std::uint32_t flag_of(std::uint64_t value, bool* word_in_memory) {
   known[value] = flag;
   if (!*word_in_memory) return flag;
   all.word_count.store(all.words.size(), std::memory_order_release);
-  const std::uint64_t word = word_at(value);
+  std::uint64_t word = word_at(value);
+  // What a kernel of another process has set may not be in memory yet: that process writes it there.
+  if ((word & 0xffffffff) == 0) word |= locked->state().flags[flag].value & 0xffffffff;
   if (word != 0) locked->write_flag(flag, word);
   return flag;
 }
