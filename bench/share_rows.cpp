@@ -98,7 +98,8 @@ class ShareBench {
 
   Result<Section> measure() {
     std::vector<Case> all = cases(setting_.quick);
-    std::erase_if(all, [this](const Case& each) { return row_name(each).find(setting_.only_case) == std::string::npos; });
+    std::erase_if(all,
+                  [this](const Case& each) { return row_name(each).find(setting_.only_case) == std::string::npos; });
     if (all.empty()) {
       return fail(ErrorCode::usage, "--case '" + setting_.only_case + "' names no share row",
                   "a part of a name in the table, such as 'streams'");

@@ -57,7 +57,7 @@ struct Event {
   std::uint32_t index = kNone;
   std::uint32_t generation = 0;  // of its cell in the node
   unsigned flags = 0;
-  bool imported = false;  // another process's
+  bool imported = false;                      // another process's
   std::atomic<std::uint64_t> captured_in{0};  // the capture in which it was last recorded, or 0
 };
 
