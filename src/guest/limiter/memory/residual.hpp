@@ -30,7 +30,7 @@ void measure_residual_if_due(std::uint32_t device_index);
 // allocations), and is measured within kResidualEvery by the settler's thread, never by the caller. One load in most cases.
 void residual_moved(std::uint32_t device_index);
 
-inline constexpr std::int64_t kResidualEvery = 80'000'000;
+inline constexpr std::int64_t kResidualEvery = 40'000'000;
 inline constexpr std::int64_t kNothingMoved = INT64_MAX;
 
 // For the settler: measures what has moved, each device at most once in kResidualEvery. When to come back, kNothingMoved:
