@@ -138,7 +138,7 @@ class Pool {
  public:
   T* take() {
     const std::lock_guard guard(lock_);
-    if (free_.size() < 64) return new T;
+    if (free_.size() < 64) return made_.emplace_back(new T);
     T* oldest = free_.front();
     free_.erase(free_.begin());
     return oldest;
@@ -151,7 +151,7 @@ class Pool {
 
  private:
   std::mutex lock_;
-  std::vector<T*> free_;
+  std::vector<T*> free_, made_;  // all of them: what a program leaves alive is lost to it, not to us
 };
 
 Pool<Context>& context_objects();
