@@ -245,7 +245,7 @@ TEST_F(NvmlWide, ThePrivateTableListsWhatThePublicListsDo) {
   ASSERT_EQ(list(device, &count, rows.get()), NVML_SUCCESS);
   ASSERT_EQ(count, 1U);
   EXPECT_EQ(rows[0].detail.pid, static_cast<unsigned>(::getpid()));
-  EXPECT_NE(std::strstr(rows[0].name, "nvml_wide_test"), nullptr) << rows[0].name;
+  EXPECT_NE(std::strstr(rows[0].name, "nvml_wide_t"), nullptr) << rows[0].name;
   nvmlProcessInfo_t listed{};
   count = 1;
   ASSERT_EQ(NVML(nvmlDeviceGetComputeRunningProcesses_v3)(device, &count, &listed), NVML_SUCCESS);
