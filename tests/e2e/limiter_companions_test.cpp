@@ -28,16 +28,18 @@ class Beside : public testing::TestWithParam<std::tuple<Companion, bool, bool>> 
 };
 
 TEST_P(Beside, AShareHoldsAsAlone) {
-  if (std::string(std::get<0>(GetParam()).name) == "Asan" && ::access("/proc/self/environ", R_OK) != 0)
+  if (std::string(std::get<0>(GetParam()).name) == "Asan" && ::access("/proc/self/environ", R_OK) != 0) {
     GTEST_SKIP() << "the sanitizer reads its options from /proc";
+  }
   const Outcome outcome = allocate();
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(outcome.out.rfind("ready: 0\nalloc 1000000: 0\nalloc 100000: 2\nalloc 48576: 0\n", 0), 0U)
       << outcome.out << outcome.err;
   const auto& [companion, before, linked] = GetParam();
   // Who stands before us is asked before us, and sees everything that the program asks for.
-  if (std::string(companion.name) == "Profiler" && before)
+  if (std::string(companion.name) == "Profiler" && before) {
     EXPECT_NE(outcome.err.find("profiler: 3 allocations"), std::string::npos) << outcome.err;
+  }
 }
 
 std::string name_of(const testing::TestParamInfo<Beside::ParamType>& tested) {
