@@ -19,7 +19,6 @@ struct Kernel {
   std::size_t index = 0;  // among the image's entries
 };
 
-// Never given back to the system: kernel handles point into it.
 struct KernelLibrary {
   std::atomic<std::uint32_t> word{0};
   ptx::Module image;
@@ -27,6 +26,14 @@ struct KernelLibrary {
   std::mutex lock;
   std::map<Context*, Module*> modules;  // one whose context died is no module any more
 };
+
+// Never given back to the system: kernel handles point into them.
+KernelLibrary* new_library() {
+  static std::mutex lock;
+  static auto* const forever = new std::deque<KernelLibrary>;
+  const std::lock_guard guard(lock);
+  return &forever->emplace_back();
+}
 
 CUresult library_of(CUlibrary handle, KernelLibrary** out) {
   *out = object<KernelLibrary>(handle, kLibraryWord);
@@ -50,7 +57,7 @@ CUresult load(CUlibrary* out, const void* code) {
   if (!out || !code) return CUDA_ERROR_INVALID_VALUE;
   ptx::Module image;
   SIM_TRY(parse_module(code, &image));
-  auto* library = new KernelLibrary;
+  KernelLibrary* const library = new_library();
   library->image = std::move(image);
   for (std::size_t i = 0; i < library->image.entries.size(); ++i) {
     Kernel& kernel = library->kernels.emplace_back();
