@@ -66,8 +66,9 @@ class Crash : public ::testing::Test {
   void kill_at_every_step(const std::function<void(UsagePage&, long)>& operation, std::size_t least_steps,
                           bool orphans = false) {
     std::map<std::string, int> histogram;
-    constexpr int kRepeats = 10;  // each against another moment of the sibling
-    for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    // Each against another moment of the sibling, which may be always the first to do what some steps do.
+    constexpr int kRepeats = 10, kMostRepeats = 100;
+    for (int repeat = 0; repeat < kRepeats || (histogram.size() < least_steps && repeat < kMostRepeats); ++repeat) {
       for (long fatal = 0;; ++fatal) {
         shared->stop = 0;
         shared->working = 0;
