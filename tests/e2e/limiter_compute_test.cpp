@@ -130,11 +130,13 @@ TEST(PerThreadStreams, ThatAreLeftAloneAreChargedForTheirWorkAndNotForTheirSleep
 
 // The bound on what is sent ahead. Whenever one looks, and over any time, a share has held no more than its part of that time
 // and of the 12 ms that lateness may make up for, and at either end what one process may have sent ahead: 1 ms or one command,
-// by the estimates, of which a machine too busy to settle in time leaves a quarter; and no more than 1 % beyond its charge.
+// by the estimates; and no more than 1 % beyond what it was charged for. The estimate of short kernels on 64 streams follows
+// how many of them run at once: a machine too busy to settle in time leaves a quarter of it.
 struct Storm {
   const char* compute;
   double part;
   int us, threads, processes, blocks;
+  double ahead = 2;  // what may be sent ahead at both ends together, in units of 1 ms or one command
 };
 void PrintTo(const Storm& storm, std::ostream* out) {
   *out << storm.processes << " processes, " << storm.threads << " threads, " << storm.us << " us, " << storm.blocks
@@ -142,8 +144,8 @@ void PrintTo(const Storm& storm, std::ostream* out) {
 }
 class AtAnyInstant : public testing::TestWithParam<Storm> {};
 INSTANTIATE_TEST_SUITE_P(Storms, AtAnyInstant,
-                         testing::Values(Storm{"25%", 0.25, 20, 1, 1, 1}, Storm{"25%", 0.25, 20, 64, 1, 1},
-                                         Storm{"25%", 0.25, 20, 64, 1, 1024}, Storm{"25%", 0.25, 200, 64, 1, 1},
+                         testing::Values(Storm{"25%", 0.25, 20, 1, 1, 1}, Storm{"25%", 0.25, 20, 64, 1, 1, 8},
+                                         Storm{"25%", 0.25, 20, 64, 1, 1024, 8}, Storm{"25%", 0.25, 200, 64, 1, 1, 8},
                                          Storm{"50%", 0.5, 3000, 64, 1, 1}, Storm{"50%", 0.5, 200, 16, 2, 1}));
 
 TEST_P(AtAnyInstant, NoNumberOfThreadsGetsMoreThanTheShare) {
@@ -168,7 +170,7 @@ TEST_P(AtAnyInstant, NoNumberOfThreadsGetsMoreThanTheShare) {
   }
   EXPECT_GT(looks.back().held_ns, looks.front().held_ns);
   const double one = std::max(1e6, storm.us * 1e3);
-  const double allowed = storm.part * 12e6 + 8 * one * storm.processes;
+  const double allowed = storm.part * 12e6 + storm.ahead * one * storm.processes;
   const auto more = [&](const Look& from, const Look& to) {
     return 0.99 * (to.held_ns - from.held_ns) - storm.part * (to.at_ns - from.at_ns);
   };

@@ -65,8 +65,8 @@ struct ContextMeter {
   bool seat_sought = false;
   std::int64_t marked_until_ns = 0;  // 0: all of it has been looked at
   std::int64_t looked_back_ns = 0;
-  std::int64_t lengths_ns = 0,
-               new_ns = 0;  // of the last settled brackets: all of it, and what nobody had been charged for
+  // Of the last settled brackets: all of it, and what nobody had been charged for.
+  std::int64_t lengths_ns = 0, new_ns = 0;
   static constexpr std::uint32_t kPool = 512;
   ShortLock pool_lock;
   std::uint32_t pooled = 0;
@@ -84,8 +84,8 @@ struct alignas(64) StreamMeter {
   std::atomic<bool> open{false};
   std::atomic<bool> used{false};
   std::atomic<std::int32_t> unsettled{0};  // brackets, the open one included
-  std::atomic<std::int64_t> due_ns{
-      0};  // the settler's: when its oldest unfinished bracket should be done, or the last one was
+  // The settler's: when its oldest unfinished bracket should be done, or the last one was.
+  std::atomic<std::int64_t> due_ns{0};
   // Under `lock`.
   alignas(64) ShortLock lock;
   abi::CUstream handle = nullptr;

@@ -130,8 +130,7 @@ Verdict try_reserve_at(const Place& place, std::uint64_t bytes) {
   const std::int64_t now = coarse_now_ns();
   const std::uint64_t granted = session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
   std::uint64_t residual = share_residual(device, now);
-  std::uint64_t used = ledger::used_bytes(usage, device);
-  bool room = fits(used, bytes, less(granted, residual));
+  bool room = fits(ledger::used_bytes(usage, device), bytes, less(granted, residual));
   if (!room && (int{reap_now_and_then(now)} | int{remeasure_now_and_then(place, now)} |
                 int{settle_now_and_then(device, now)} | int{pools_make_room(place, bytes)}) != 0) {
     residual = share_residual_now(device);
