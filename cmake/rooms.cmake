@@ -37,6 +37,10 @@ function(headgate_room name)
   target_include_directories(headgate_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   list(TRANSFORM ARG_DEPS PREPEND headgate_)
   target_link_libraries(headgate_${name} PUBLIC ${ARG_DEPS} ${ARG_LIBS} PRIVATE headgate_warnings)
+  # Words, views and documents: what a newcomer waits for is the compiler, not they.
+  if(NOT HEADGATE_SANITIZE AND NOT HEADGATE_FUZZ AND NOT name MATCHES "^(base|sim|schedule|load)")
+    target_compile_options(headgate_${name} PRIVATE -O1)
+  endif()
 endfunction()
 
 # headgate_test(NAME SRC x_test.cpp... [DEPS room...] [LIBS target...] [TIMEOUT seconds]): a GoogleTest program, one ctest

@@ -8,10 +8,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/units.hpp"
 #include "cli/load/child.hpp"
 #include "cli/screen.hpp"
 #include "cli/tenants.hpp"
-#include "cli/units.hpp"
 
 namespace headgate::cli {
 

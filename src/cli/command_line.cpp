@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "cli/top.hpp"
 #include "guest/grant/text.hpp"
 
 namespace headgate::cli {
@@ -16,7 +17,7 @@ namespace {
 // What the options write into, before it becomes an Invocation.
 struct Raw {
   Invocation out;
-  std::string profile, output = "table", interval = "100ms";
+  std::string profile, output = "table", interval = "100ms", live_interval = "1s", since;
   bool simulated = false, json = false, no_colour = false, ascii = false;
   std::vector<std::string> symbols;
 };
@@ -70,22 +71,96 @@ void describe_run(CLI::App& app, Raw& raw) {
                    "host memory that stands in for the GPU's past --mem: 8GiB (slower; without it the limit is hard)")
       ->type_name("SIZE");
   word_run->add_option("-c,--compute", run.compute, "share of each GPU's time: 50%, 0.5, 500m")->type_name("PART");
+  word_run->add_option("--share", run.share, "enter this share of headgated, as it is")->type_name("NAME");
   word_run->add_option("--name", run.name, "the share's name; programs under one name draw on one account")
       ->type_name("NAME");
-  word_run
-      ->add_option(
-          "--burst", [&run](const CLI::results_t&) { return run.burst = true; },
-          "use more while nobody else wants it (needs the daemon)")
-      ->type_name("PART");
-  word_run
-      ->add_option(
-          "--weight", [&run](const CLI::results_t&) { return run.weight = true; },
-          "share of what is left over (needs the daemon)")
+  word_run->add_option("--burst", run.burst, "use so much while no other share has work there: 80%")->type_name("PART");
+  word_run->add_option("--weight", run.weight, "part of what is left over (needs the daemon): 1 to 1000")
       ->type_name("N");
+  word_run->add_option("--wait", run.wait, "waits until there is room (needs the daemon); --wait=5m: so long at most")
+      ->type_name("TIME")
+      ->expected(0, 1);
   word_run->add_flag("--allow-unheld", run.allow_unheld,
                      "start programs that the limiter cannot be loaded into, unheld");
   word_run->footer("Write the command after '--': headgate run --mem 8GiB --compute 50% -- python train.py");
   word_run->prefix_command();
+}
+
+void describe_live_views(CLI::App& app, Raw& raw) {
+  CLI::App* top = word(app, raw, "top", "the live view: GPUs, shares, processes; ? shows its keys");
+  say_where(*top, raw);
+  top->add_flag("-1,--once", raw.out.once, "one table, for scripts and screen readers");
+  top->add_flag("--readonly", raw.out.readonly, "no key changes anything");
+  top->add_option("--by", raw.out.by, "rows by share, gpu, user or process")
+      ->check(CLI::IsMember({"share", "gpu", "user", "process"}))
+      ->type_name("WHAT");
+  CLI::App* events = word(app, raw, "events", "what happened on the node, in plain words");
+  say_where(*events, raw);
+  events->add_flag("-f,--follow", raw.out.follow, "and what happens next, until it is ended");
+  events->add_option("--since", raw.since, "only what is not longer ago: 30s, 5m, 1h, 2d")->type_name("TIME");
+  for (CLI::App* live : {top, events})
+    live->add_option("--interval", raw.live_interval, "time between one look and the next (1s)")->type_name("TIME");
+}
+
+// Options that stand in the API's body under `key`, for the daemon to read.
+void order_option(CLI::App& app, Raw& raw, const char* option, const char* key, const char* type, const char* summary) {
+  app.add_option_function<std::string>(
+         option, [&raw, key](const std::string& value) { raw.out.order[key] = value; }, summary)
+      ->type_name(type);
+}
+
+void order_flag(CLI::App& app, Raw& raw, const char* option, const char* key, const char* summary) {
+  app.add_flag_callback(option, [&raw, key] { raw.out.order[key] = "true"; }, summary);
+}
+
+void describe_order(CLI::App& app, Raw& raw) {
+  order_option(app, raw, "-m,--mem", "mem", "SIZE", "memory limit on each GPU: 8GiB, 8GB, 50%, none");
+  order_option(app, raw, "--host-mem", "host_mem", "SIZE", "host memory that stands in for the GPU's past --mem");
+  order_option(app, raw, "-c,--compute", "compute", "PART", "promised part of each GPU's time: 50%, 40TFLOPS, none");
+  order_option(app, raw, "--burst", "burst", "PART", "at most so much, while nobody else wants it: 80%");
+  order_option(app, raw, "--weight", "weight", "N", "part of what is left over, beside other shares: 1 to 1000");
+  order_option(app, raw, "--class", "class", "CLASS", "best-effort, normal or latency");
+  order_option(app, raw, "--ttl", "ttl", "TIME", "the share ends after: 8h, 7d, none");
+  order_option(app, raw, "--idle-notice", "idle_notice", "TIME", "an event when it used no GPU for so long: 2h, none");
+  order_option(app, raw, "--user", "users", "USERS", "who else may enter: names or numbers, with commas");
+  order_option(app, raw, "--group", "groups", "GROUPS", "whose members may enter");
+  order_flag(app, raw, "--everyone", "everyone", "whoever reaches its directory may enter (containers)");
+  order_flag(app, raw, "--over-sell", "over_sell", "may be sold beyond the card; promised nothing");
+}
+
+CLI::App* share_inner(CLI::App& share, Raw& raw, const char* name, const char* summary) {
+  CLI::App* inner = word(share, raw, name, summary);
+  inner->add_option("share", raw.out.share, "the share's name")->required()->type_name("NAME");
+  return inner;
+}
+
+void describe_daemon_words(CLI::App& app, Raw& raw) {
+  CLI::App* share = app.add_subcommand("share", "shares that headgated keeps")->group(kWords);
+  share->require_subcommand(1);
+  CLI::App* create = share_inner(*share, raw, "create", "makes a share; it stays until it is removed");
+  order_option(*create, raw, "-i,--gpu", "gpu", "GPUS", "which GPUs: 0, 0,2-3, GPU-9c2f, all, auto");
+  order_option(*create, raw, "--fail-policy", "fail_policy", "POLICY", "where it cannot be measured: open or closed");
+  describe_order(*create, raw);
+  describe_order(*share_inner(*share, raw, "set", "changes a share; running programs feel it at once"), raw);
+  share_inner(*share, raw, "show", "one share");
+  word(*share, raw, "ls", "the shares that you may see");
+  share_inner(*share, raw, "rm", "removes a share that is empty");
+  share_inner(*share, raw, "pause", "no launch of its programs passes until it is resumed");
+  share_inner(*share, raw, "resume", "its launches pass again");
+  CLI::App* quota = app.add_subcommand("quota", "what users and groups may have together")->group(kWords);
+  quota->require_subcommand(1);
+  word(*quota, raw, "ls", "the quotas that concern you");
+  CLI::App* set = word(*quota, raw, "set", "sets one (administrators)");
+  order_option(*set, raw, "--user", "user", "USER", "for one user");
+  order_option(*set, raw, "--group", "group", "GROUP", "for a group's members together");
+  order_flag(*set, raw, "--everyone", "everyone", "for every user who has none of his own");
+  order_option(*set, raw, "-m,--mem", "mem", "SIZE", "memory over all GPUs: 24GiB");
+  order_option(*set, raw, "-c,--compute", "compute", "PART", "of GPUs' time, 100% for each: 50%, 200%");
+  order_option(*set, raw, "--shares", "shares", "N", "how many");
+  order_option(*set, raw, "--ttl", "ttl", "TIME", "each must end by itself: 8h");
+  CLI::App* gpu = app.add_subcommand("gpu", "the node's GPUs")->group(kWords);
+  gpu->require_subcommand(1);
+  word(*gpu, raw, "release", "headgated closes the driver for a minute, so that a GPU can be reset");
 }
 
 void describe_views(CLI::App& app, Raw& raw) {
@@ -182,6 +257,8 @@ std::unique_ptr<CLI::App> describe_all(Raw& raw) {
   say_how_long(*app, raw);
   describe_run(*app, raw);
   describe_views(*app, raw);
+  describe_live_views(*app, raw);
+  describe_daemon_words(*app, raw);
   describe_proofs(*app, raw);
   describe_plumbing(*app, raw);
   app->add_flag_callback("--version", [&raw] { raw.out.word = "version"; }, "prints the version");
@@ -292,7 +369,7 @@ Result<Invocation> parse(int argc, const char* const* argv) {
     return unknown_word(*app);
   } catch (const CLI::ParseError& error) {
     const CLI::App* at = chosen(*app, name);
-    if (name == "sim" || name == "config")
+    if (name == "sim" || name == "config" || name == "share" || name == "quota" || name == "gpu")
       return fail(ErrorCode::usage, name + " needs a word", "accepted: " + words_of(*at));
     return fail(ErrorCode::usage, (name.empty() ? "" : name + ": ") + error.what(),
                 "see 'headgate " + (name.empty() ? "" : name + " ") + "--help'");
@@ -301,7 +378,9 @@ Result<Invocation> parse(int argc, const char* const* argv) {
   if (raw.out.word.empty()) raw.out.word = name.empty() ? "status" : name;
   raw.out.voice = voice_of(raw);
   if (raw.simulated) raw.out.simulate = raw.profile;
-  raw.out.interval_ms = TRY(milliseconds(raw.interval));
+  const bool live = name == "top" || name == "events";
+  raw.out.interval_ms = TRY(milliseconds(live ? raw.live_interval : raw.interval));
+  if (!raw.since.empty()) raw.out.since_ns = TRY(since_option(raw.since));
   raw.out.libraries = raw.symbols;
   if (name == "run") {
     if (auto taken = take_command(*at, written, raw.out); !taken) return std::unexpected(taken.error());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,9 +13,9 @@
 namespace headgate::cli {
 
 struct RunOptions {
-  std::optional<std::string> gpu, memory, host_memory, compute, name;  // as written; null where not given
-  bool burst = false;                                                  // need the daemon
-  bool weight = false;
+  std::optional<std::string> gpu, memory, host_memory, compute, burst, name;  // as written; null where not given
+  std::optional<std::string> share;                                           // of headgated: enter it as it is
+  std::optional<std::string> weight, wait;  // need the daemon; wait: for how long, "" without end
   bool allow_unheld = false;
   std::vector<std::string> command;
 };
@@ -23,17 +24,22 @@ struct RunOptions {
 struct Invocation {
   std::string word;  // "status", "run", "sim truth", ...
   Voice voice;
-  std::optional<std::string> help;      // print this on stdout and stop
-  std::optional<std::string> simulate;  // --sim[=PROFILE]; "" without a profile
-  std::string config_path;              // --config; "" for the usual place
-  std::string share;                    // why
-  std::string fit;                      // free
-  std::string shell;                    // completion
-  std::string rules;                    // sim fault
-  std::vector<std::string> libraries;   // doctor --symbols
-  std::vector<std::string> rest;        // demo and bench: their own words
-  std::uint64_t interval_ms = 100;      // status, ps: between the two looks
-  bool origin = false;                  // config show
+  std::optional<std::string> help;           // print this on stdout and stop
+  std::optional<std::string> simulate;       // --sim[=PROFILE]; "" without a profile
+  std::string config_path;                   // --config; "" for the usual place
+  std::string share;                         // why, share ...
+  std::map<std::string, std::string> order;  // share create, share set, quota set: options under the API's names
+  std::string fit;                           // free
+  std::string shell;                         // completion
+  std::string rules;                         // sim fault
+  std::vector<std::string> libraries;        // doctor --symbols
+  std::vector<std::string> rest;             // demo and bench: their own words
+  std::uint64_t interval_ms = 100;           // status, ps: between the two looks; top, events: between one and the next
+  bool origin = false;                       // config show
+  bool once = false, readonly = false;       // top
+  std::string by = "share";                  // top: share, gpu, user, process
+  bool follow = false;                       // events
+  std::optional<std::uint64_t> since_ns;     // events
   RunOptions run;
 };
 

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "cli/completion.hpp"
+#include "cli/top.hpp"
 #include "cli/wish.hpp"
 
 namespace headgate::cli {
@@ -53,6 +54,9 @@ TEST(CommandLine, WhatIsNotUnderstoodIsNamed) {
       {{"-o", "xml"}, "xml"},
       {{"status", "--interval", "5"}, "5"},
       {{"sim"}, "sim"},
+      {{"top", "--by", "pod"}, "pod"},
+      {{"top", "--interval", "0s"}, "0s"},
+      {{"events", "--since", "yesterday"}, "yesterday"},
   };
   for (const auto& row : table) {
     const auto parsed = words(row.argv);
@@ -61,6 +65,30 @@ TEST(CommandLine, WhatIsNotUnderstoodIsNamed) {
     EXPECT_NE(parsed.error().message.find(row.named), std::string::npos) << parsed.error().message;
     EXPECT_FALSE(parsed.error().hint.empty()) << row.named;
   }
+}
+
+TEST(CommandLine, TheLiveViewsLookOnceASecondUnlessTold) {
+  EXPECT_EQ(words({"top"})->interval_ms, 1000u);
+  EXPECT_EQ(words({"status"})->interval_ms, 100u);
+  const auto top = words({"top", "--once", "--readonly", "--by=user", "--interval=250ms", "--sim=tiny", "--ascii"});
+  ASSERT_TRUE(top);
+  EXPECT_TRUE(top->once && top->readonly && top->voice.ascii);
+  EXPECT_EQ(top->by, "user");
+  EXPECT_EQ(top->interval_ms, 250u);
+  const auto events = words({"events", "-f", "--since", "1h", "--json"});
+  ASSERT_TRUE(events);
+  EXPECT_TRUE(events->follow);
+  EXPECT_EQ(events->since_ns, 3'600'000'000'000u);
+}
+
+TEST(CommandLine, EachBadTimeOfSinceHasItsExactSentence) {
+  for (const char* text : {"", "5", "h", "0m", "-1h", "1.5h", "1w", "1h ", " 1h", "367d", "99999999999999999999s"}) {
+    EXPECT_EQ(since_option(text).error(),
+              (Error{ErrorCode::usage, "--since '" + std::string(text) + "' is not understood",
+                     "accepted: 30s, 5m, 1h or 2d, up to a year"}));
+  }
+  EXPECT_EQ(since_option("2d"), 172'800'000'000'000u);
+  EXPECT_EQ(since_option("366d"), 31'622'400'000'000'000u);
 }
 
 TEST(CommandLine, HelpIsAnAnswerNotAnError) {
@@ -134,6 +162,24 @@ TEST(Wish, AnOptionWinsOverTheEnvironmentAndThatOverTheConfiguration) {
   EXPECT_EQ(grant->devices[0].compute_ceiling_ppm, 300'000u);
 }
 
+TEST(Wish, ABurstComesFromTheOptionThenTheEnvironmentThenTheShareWithTheSameCeiling) {
+  const char* const said[] = {"CUDA_CORE_LIMIT=30", "CUDA_CORE_SOFT_LIMIT=80", nullptr};
+  const char* const none[] = {nullptr};
+  Wish wish;
+  auto grant = make_grant(wish, one_card(), {0}, said, std::nullopt);
+  EXPECT_EQ(grant->devices[0].compute_burst_ppm, 800'000u);
+  EXPECT_EQ(make_grant(wish, one_card(), {0}, none, *grant)->devices[0].compute_burst_ppm, 800'000u);
+  wish.compute_ppm = 500'000;
+  EXPECT_EQ(make_grant(wish, one_card(), {0}, none, *grant)->devices[0].compute_burst_ppm, 0u);
+  const auto run = words({"run", "--compute", "50%", "--burst=90%", "--", "python"});
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->run.burst, "90%");
+  wish.burst_ppm = 900'000;
+  EXPECT_EQ(make_grant(wish, one_card(), {0}, said, std::nullopt)->devices[0].compute_burst_ppm, 900'000u);
+  wish.compute_ppm = 900'000;
+  EXPECT_FALSE(make_grant(wish, one_card(), {0}, none, std::nullopt));
+}
+
 TEST(Wish, HostMemoryComesFromTheOptionThenTheEnvironmentThenTheShareAndElseIsNone) {
   const char* const said[] = {"HEADGATE_HOST_MEM=2GiB", nullptr};
   const char* const none[] = {nullptr};
@@ -191,7 +237,7 @@ TEST(Completion, KnowsEveryWordInEveryShell) {
     const auto script = completion_script(shell, word_tree());
     ASSERT_TRUE(script);
     for (const char* word : {"run", "status", "ps", "free", "why", "doctor", "sim", "truth", "config", "completion",
-                             "version", "demo", "bench"}) {
+                             "version", "demo", "bench", "top", "events"}) {
       EXPECT_NE(script->find(word), std::string::npos) << shell << " " << word;
     }
   }

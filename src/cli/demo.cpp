@@ -13,10 +13,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/units.hpp"
 #include "cli/demo_picture.hpp"
 #include "cli/screen.hpp"
 #include "cli/tenants.hpp"
-#include "cli/units.hpp"
 
 namespace headgate::cli {
 
@@ -82,7 +82,7 @@ class Demo {
   Result<bool> play(const Voice& voice) {
     const Interruptions interruptions;
     std::unique_ptr<Screen> screen;
-    if (voice.format == Format::table && can_draw()) {
+    if (voice.format == Format::table && can_draw(kSmallestFrame)) {
       screen = std::make_unique<Screen>();
     }
     const auto begin = Clock::now();

@@ -5,7 +5,8 @@
 #include <cstdarg>
 #include <cstdio>
 
-#include "cli/units.hpp"
+#include "base/units.hpp"
+#include "cli/cells.hpp"
 
 namespace headgate::cli {
 
@@ -28,26 +29,6 @@ struct Ink {
 };
 
 Ink ink(FrameStyle style) { return style.ascii ? Ink{"#", ".", "|"} : Ink{"\u2588", "\u2591", "\u2502"}; }
-
-// Cells that a UTF-8 text takes, none of ours being wide.
-unsigned cells(std::string_view text) {
-  return static_cast<unsigned>(
-      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
-
-std::string fitted(std::string_view text, unsigned width) {
-  std::string result;
-  unsigned taken = 0;
-  for (std::size_t i = 0; i < text.size();) {
-    std::size_t next = i + 1;
-    while (next < text.size() && (static_cast<unsigned char>(text[next]) & 0xc0) == 0x80) ++next;
-    if (taken == width) break;
-    result += text.substr(i, next - i);
-    ++taken;
-    i = next;
-  }
-  return result + std::string(width - taken, ' ');
-}
 
 std::string coloured(std::string_view text, const char* code, FrameStyle style) {
   return style.colour ? "\x1b[" + std::string(code) + "m" + std::string(text) + "\x1b[0m" : std::string(text);

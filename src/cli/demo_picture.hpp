@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/frame.hpp"
+
 namespace headgate::cli {
 
 struct DemoShare {
@@ -23,16 +25,6 @@ struct DemoState {
   double total_s = 0;
   std::vector<DemoShare> shares;
   std::vector<std::string> events;  // oldest first; the newest that fit are shown
-};
-
-struct FrameSize {
-  unsigned columns = 80;
-  unsigned rows = 24;
-};
-
-struct FrameStyle {
-  bool colour = false;
-  bool ascii = false;  // else block characters in UTF-8
 };
 
 // Smaller than this there is no picture, only plain lines.

@@ -60,8 +60,8 @@ TEST(DemoPicture, at_80_by_24_the_frame_is_this_one) {
 
 TEST(DemoPicture, the_smallest_frame_drops_blank_lines_and_keeps_the_newest_event) {
   EXPECT_EQ(render(mid_play(), kSmallestFrame, {.colour = false, .ascii = true}),
-            R"( headgate demo   SIMULATED   NVIDIA H200, 141.0 7 s of 15 s 
- SHARE     WORK             GPU TIME, last    asked      got
+            R"( headgate demo   SIMULATED   NVIDIA H200, 141.0~7 s of 15 s 
+ SHARE     WORK             GPU TIME, last~   asked      got
  trainer   200 us kernels   ####|..........    25 %   24.9 %
  server    20 us to 2 ms    ########|......    50 %   50.3 %
  greedy    wants 10 GiB     .|.............    10 %        -
@@ -72,7 +72,7 @@ TEST(DemoPicture, the_smallest_frame_drops_blank_lines_and_keeps_the_newest_even
  greedy    ##################......        6.0 GiB / 8.0 GiB
  EVENTS
   +0.0 s  trainer starts: 25 %, 16.0 GiB
-  +4.6 s  greedy asked for 4.0 GiB more: refused (6.0 GiB of
+  +4.6 s  greedy asked for 4.0 GiB more: refused (6.0 GiB o~
  Ctrl-C ends it)");
 }
 

@@ -1,4 +1,4 @@
-// The node's GPUs, as NVML tells them: the one place of the command that loads the driver's library.
+// The node's GPUs as the command's words use them, from what NVML tells.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "snapshot/snapshot.hpp"
 
 namespace headgate::cli {
 
@@ -33,6 +34,9 @@ struct Source {
 
 // "NVIDIA H200" -> "H200".
 [[nodiscard]] std::string short_model(const std::string& model);
+
+// Without its pids.
+[[nodiscard]] Gpu gpu_of(const snapshot::Gpu& from);
 
 // Errors: unreachable (no driver library, or it does not answer), with a hint that names --sim.
 [[nodiscard]] Result<Gpus> read_gpus(const Source& source);

@@ -7,13 +7,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/units.hpp"
 #include "cli/launch.hpp"
 #include "cli/paths.hpp"
 #include "cli/program.hpp"
 #include "cli/shares.hpp"
 #include "cli/source.hpp"
 #include "cli/tenants.hpp"
-#include "cli/units.hpp"
 #include "guest/grant/environment.hpp"
 
 namespace headgate::cli {

@@ -7,6 +7,7 @@ namespace headgate::cli {
 
 std::string state_of(const Share& share) {
   if (share.paused) return "paused";
+  if (share.draining) return "draining";
   if (share.processes.empty()) return share.attended ? "idle" : "empty";
   const auto any = [&](auto&& test) { return std::ranges::any_of(share.devices, test); };
   if (any([](const ShareDevice& d) { return d.memory_limit_bytes && d.memory_used_bytes >= *d.memory_limit_bytes; }))

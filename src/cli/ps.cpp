@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "cli/units.hpp"
+#include "base/units.hpp"
 #include "cli/views.hpp"
 
 namespace headgate::cli {

@@ -7,13 +7,18 @@
 #include <cstring>
 #include <random>
 
+#include <nlohmann/json.hpp>
+#include "base/units.hpp"
+
+#include "cli/daemon.hpp"
 #include "cli/devices.hpp"
+#include "cli/entry.hpp"
 #include "cli/launch.hpp"
 #include "cli/paths.hpp"
 #include "cli/program.hpp"
+#include "cli/run_daemon.hpp"
 #include "cli/shares.hpp"
 #include "cli/source.hpp"
-#include "cli/units.hpp"
 #include "cli/wish.hpp"
 #include "guest/grant/text.hpp"
 
@@ -47,11 +52,11 @@ struct Plan {
 };
 
 Result<void> refuse_what_needs_the_daemon(const RunOptions& run) {
-  if (!run.burst && !run.weight) return {};
+  if (!run.weight && !run.wait) return {};
   return fail(ErrorCode::unsupported,
-              std::string(run.burst ? "--burst" : "--weight") +
+              std::string(run.weight ? "--weight" : "--wait") +
                   " needs the daemon (headgated), which decides between shares; it is not running here",
-              "without it a share has a ceiling only: --compute");
+              "without it a share has a ceiling, and a burst above it: --compute, --burst");
 }
 
 Result<void> refuse_nesting() {
@@ -138,7 +143,10 @@ std::string values_text(const ledger::DeviceGrant& device) {
          (device.host_limit_bytes != 0 ? " and " + bytes_text(device.host_limit_bytes) + " of host memory" : "") +
          ", " +
          (device.compute_ceiling_ppm == ledger::kWholeGpu ? "no compute limit"
-                                                          : percent_text(device.compute_ceiling_ppm));
+                                                          : percent_text(device.compute_ceiling_ppm)) +
+         (device.compute_burst_ppm == 0
+              ? ""
+              : " (" + percent_text(device.compute_burst_ppm) + " while no other share works)");
 }
 
 Error differs(const Plan& plan) {
@@ -201,70 +209,10 @@ void announce(const Plan& plan) {
                          (others == 1 ? " other share" : " other shares") + " on the card and no daemon"));
 }
 
-// Names that carry limits or choices of GPUs: the share's pages say these now, and a second voice would be refused.
-bool is_replaced(std::string_view name) {
-  using grant::Meaning;
-  for (const std::string_view plain : {"LD_PRELOAD", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
-                                       "HEADGATE_SIM_DIR", "HEADGATE_RUNTIME_DIR"}) {
-    if (name == plain) return true;
-  }
-  for (const auto& row : grant::variables()) {
-    switch (row.meaning) {
-      case Meaning::memory:
-      case Meaning::host_memory:
-      case Meaning::ceiling:
-      case Meaning::soft:
-      case Meaning::gpu:
-      case Meaning::share:
-      case Meaning::fail_policy:
-      case Meaning::uuid_list:
-      case Meaning::uuid_at:
-      case Meaning::oversubscribe:
-      case Meaning::opt_out:
-      case Meaning::compute_policy: break;
-      default: continue;
-    }
-    if (name == row.name) return true;
-    std::uint64_t index = 0;
-    if (row.indexed && name.size() > row.name.size() + 1 && name.starts_with(row.name) &&
-        name[row.name.size()] == '_' && grant::whole_number(name.substr(row.name.size() + 1), 1u << 30, index)) {
-      return true;
-    }
-  }
-  return false;
-}
-
-Result<std::vector<std::string>> child_environment(const Plan& plan, const config::Config& config) {
-  std::vector<std::string> all;
-  for (char** entry = ::environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    if (!is_replaced(text.substr(0, text.find('=')))) all.emplace_back(text);
-  }
-  const std::string library = TRY(limiter_library());
-  if (library.find_first_of(" :") != std::string::npos) {
-    return fail(ErrorCode::failed,
-                "the limiter lies at '" + library + "': the loader takes no path with a space or a colon",
-                "install headgate elsewhere");
-  }
-  const std::string preload = environment("LD_PRELOAD");
-  all.push_back("LD_PRELOAD=" + (preload.empty() ? "" : preload + ":") + library);
-  std::string uuids;
-  for (const std::size_t index : plan.chosen) uuids += (uuids.empty() ? "" : ",") + plan.gpus.list[index].uuid;
-  all.push_back("CUDA_VISIBLE_DEVICES=" + uuids);
-  all.push_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
-  all.push_back("HEADGATE_SHARE=" + plan.name);
-  all.push_back("HEADGATE_RUNTIME_DIR=" + plan.base);
-  std::string library_path = environment("LD_LIBRARY_PATH");
-  if (!plan.source.simulated_directory.empty()) {
-    all.push_back("HEADGATE_SIM_DIR=" + plan.source.simulated_directory);
-    library_path = TRY(simulator_libraries()) + (library_path.empty() ? "" : ":" + library_path);
-  } else if (const std::string given = environment("HEADGATE_SIM_DIR"); !given.empty()) {
-    all.push_back("HEADGATE_SIM_DIR=" + given);
-  }
-  if (!library_path.empty()) all.push_back("LD_LIBRARY_PATH=" + library_path);
-  const auto& log = config["defaults.log"];
-  if (log.origin != "default" && environment("HEADGATE_LOG").empty()) all.push_back("HEADGATE_LOG=" + log.value);
-  return all;
+Entry entry_of(const Plan& plan) {
+  Entry entry{plan.base, plan.name, {}, plan.source.simulated_directory};
+  for (const std::size_t index : plan.chosen) entry.uuids.push_back(plan.gpus.list[index].uuid);
+  return entry;
 }
 
 Result<int> start(const Invocation& invocation, const config::Config& config, const Program& program) {
@@ -274,7 +222,7 @@ Result<int> start(const Invocation& invocation, const config::Config& config, co
   Seat seat;
   if (auto entered = enter(plan, seat); !entered) return std::unexpected(entered.error());
   if (invocation.voice.talk) announce(plan);
-  auto environment = child_environment(plan, config);
+  auto environment = child_environment(entry_of(plan), config);
   auto status = environment ? run_and_wait({program.path, invocation.run.command, std::move(*environment)})
                             : std::unexpected(environment.error());
   seat.leave();
@@ -284,11 +232,21 @@ Result<int> start(const Invocation& invocation, const config::Config& config, co
   return status;
 }
 
+// In a share that is named, in one that the daemon makes, or, where none runs or a simulated node of one's own is asked for, in
+// one that we make.
+Result<int> start_where(const Invocation& invocation, const config::Config& config, const Program& program) {
+  if (invocation.run.share) return run_in_share(invocation, config, program);
+  if (!invocation.simulate) {
+    if (const auto daemon = TRY(find_daemon())) return run_by_daemon(*daemon, invocation, config, program);
+  }
+  if (auto ok = refuse_what_needs_the_daemon(invocation.run); !ok) return std::unexpected(ok.error());
+  return start(invocation, config, program);
+}
+
 Result<void> check(const Invocation& invocation) {
   if (invocation.run.command.empty())
     return fail(ErrorCode::usage, "run: no command was given",
                 "write it after '--', such as: headgate run --mem 8GiB -- python train.py");
-  if (auto ok = refuse_what_needs_the_daemon(invocation.run); !ok) return ok;
   return refuse_nesting();
 }
 
@@ -310,7 +268,7 @@ int run(const Invocation& invocation, const config::Config& config) {
   // Values first: a mistyped limit is worth more words than the program's nature.
   if (auto wish = read_wish(invocation.run, config); !wish) return give_up(wish.error(), voice);
   if (auto ok = refuse_unheld(*program, invocation.run); !ok) return give_up(ok.error(), voice);
-  const auto status = start(invocation, config, *program);
+  const auto status = start_where(invocation, config, *program);
   return status ? *status : give_up(status.error(), voice);
 }
 

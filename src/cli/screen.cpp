@@ -1,11 +1,16 @@
 #include "cli/screen.hpp"
 
 #include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 
 #include "cli/paths.hpp"
 
@@ -38,17 +43,113 @@ FrameSize terminal_size() {
   return {size.ws_col, size.ws_row};
 }
 
-}  // namespace
+// What a crash has to give back. Read in signal handlers.
+constexpr std::string_view kLeave = "\x1b[0m\x1b[?25h\x1b[?1049l";
+volatile std::sig_atomic_t g_drawn = 0, g_raw = 0;
+termios g_cooked;
 
-bool can_draw() {
-  const std::string term = environment("TERM");
-  const FrameSize size = terminal_size();
-  return ::isatty(STDOUT_FILENO) == 1 && !term.empty() && term != "dumb" && size.columns >= kSmallestFrame.columns &&
-         size.rows >= kSmallestFrame.rows;
+constexpr std::array kCrashes{SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+
+// Only calls that are safe in a handler (POSIX lists write and tcsetattr).
+void restore_and_die(int number) {
+  if (g_drawn != 0) (void)!::write(STDOUT_FILENO, kLeave.data(), kLeave.size());
+  if (g_raw != 0) ::tcsetattr(STDIN_FILENO, TCSANOW, &g_cooked);
+  ::raise(number);  // SA_RESETHAND: this time it kills
 }
 
-Screen::Screen() { write_all("\x1b[?1049h\x1b[?25l\x1b[2J"); }
-Screen::~Screen() { write_all("\x1b[?25h\x1b[?1049l"); }
+void watch_for_crashes() {
+  struct sigaction action{};
+  action.sa_handler = restore_and_die;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  for (const int number : kCrashes) ::sigaction(number, &action, nullptr);
+}
+
+sigset_t terminal_signals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP, SIGCONT}) ::sigaddset(&set, number);
+  return set;
+}
+
+}  // namespace
+
+bool can_place_cursor() {
+  const std::string term = environment("TERM");
+  return ::isatty(STDOUT_FILENO) == 1 && !term.empty() && term != "dumb";
+}
+
+bool can_draw(FrameSize smallest) {
+  const FrameSize size = terminal_size();
+  return can_place_cursor() && size.columns >= smallest.columns && size.rows >= smallest.rows;
+}
+
+bool speaks_utf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    std::string value = environment(name);
+    if (value.empty()) continue;
+    std::ranges::transform(value, value.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return value.contains("utf-8") || value.contains("utf8");
+  }
+  return false;
+}
+
+Screen::Screen() {
+  watch_for_crashes();
+  g_drawn = 1;
+  write_all("\x1b[?1049h\x1b[?25l\x1b[2J");
+}
+
+Screen::~Screen() {
+  write_all(kLeave);
+  g_drawn = 0;
+}
+
+Keyboard::Keyboard() {
+  if (::tcgetattr(STDIN_FILENO, &g_cooked) != 0) return;
+  watch_for_crashes();
+  termios raw = g_cooked;
+  raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+  raw.c_iflag &= ~static_cast<tcflag_t>(IXON);
+  raw.c_cc[VMIN] = 1;
+  raw.c_cc[VTIME] = 0;
+  g_raw = 1;
+  ::tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
+}
+
+Keyboard::~Keyboard() {
+  if (g_raw == 0) return;
+  // What was typed and not read belongs to no shell.
+  ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &g_cooked);
+  g_raw = 0;
+}
+
+TerminalSignals::TerminalSignals() {
+  const sigset_t set = terminal_signals();
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  fd_ = UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+TerminalSignals::~TerminalSignals() {
+  (void)take();  // those that came last were the reason to end
+  const sigset_t set = terminal_signals();
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+std::vector<int> TerminalSignals::take() const {
+  std::vector<int> all;
+  signalfd_siginfo info{};
+  while (::read(fd_.get(), &info, sizeof info) == sizeof info) all.push_back(static_cast<int>(info.ssi_signo));
+  return all;
+}
+
+void TerminalSignals::stop() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, SIGTSTP);
+  ::raise(SIGTSTP);
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);  // here we stop
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
 
 FrameSize Screen::size() const { return terminal_size(); }
 

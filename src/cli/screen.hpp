@@ -2,15 +2,22 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
-#include "cli/demo_picture.hpp"
+#include "base/unique_fd.hpp"
+#include "cli/frame.hpp"
 
 namespace headgate::cli {
 
-// True when stdout is a terminal that can place a cursor (TERM is set and not "dumb") and is large enough.
-[[nodiscard]] bool can_draw();
+// Whether stdout is a terminal that can place a cursor: TERM is set and not "dumb".
+[[nodiscard]] bool can_place_cursor();
+// Whether it can, and is large enough for `smallest`.
+[[nodiscard]] bool can_draw(FrameSize smallest);
+// Whether the locale's characters are UTF-8 (LC_ALL, else LC_CTYPE, else LANG).
+[[nodiscard]] bool speaks_utf8();
 
-// Uses the terminal's second screen and hides the cursor; gives both back. One at a time.
+// Uses the terminal's second screen and hides the cursor; gives both back, also when the process crashes or aborts. One at
+// a time.
 class Screen {
  public:
   Screen();
@@ -21,6 +28,36 @@ class Screen {
   [[nodiscard]] FrameSize size() const;
   // False when the terminal is gone.
   bool show(const std::string& frame);
+};
+
+// Keys are read as they are pressed and not shown; Ctrl-C and Ctrl-Z are signals as ever. Gives the terminal's own manner
+// back, also when the process crashes or aborts. Does nothing where stdin is no terminal. One at a time.
+class Keyboard {
+ public:
+  Keyboard();
+  ~Keyboard();
+  Keyboard(const Keyboard&) = delete;
+  Keyboard& operator=(const Keyboard&) = delete;
+};
+
+// While it lives, the signals that concern a terminal (INT, TERM, HUP, QUIT, WINCH, TSTP, CONT) are blocked and come out of
+// a descriptor instead. Threads that are started meanwhile have them blocked too. One at a time, not together with
+// Interruptions.
+class TerminalSignals {
+ public:
+  TerminalSignals();
+  ~TerminalSignals();
+  TerminalSignals(const TerminalSignals&) = delete;
+  TerminalSignals& operator=(const TerminalSignals&) = delete;
+
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  // Those that have come, without waiting.
+  [[nodiscard]] std::vector<int> take() const;
+  // Stops the process as SIGTSTP does, and returns when it is continued.
+  static void stop();
+
+ private:
+  UniqueFd fd_;
 };
 
 // While it lives, SIGINT, SIGTERM and SIGHUP only set a flag; the former handlers come back with it. One at a time.

@@ -40,7 +40,9 @@ ShareDevice read_device(const ledger::PolicyPage& policy, const ledger::UsagePag
   device.host_limit_bytes = rule.host_limit_bytes.load(kRelaxed);
   device.host_used_bytes = ledger::used_bytes(usage, ledger::host_account(index));
   device.compute_ceiling_ppm = rule.compute_ceiling_ppm.load(kRelaxed);
-  device.memory_used_bytes = ledger::used_bytes(usage, index);
+  device.compute_burst_ppm = rule.compute_burst_ppm.load(kRelaxed);
+  device.memory_residual_bytes = ledger::torn_on(usage, index).residual;
+  device.memory_used_bytes = ledger::used_bytes(usage, index) + device.memory_residual_bytes;
   device.memory_peak_bytes = ledger::peak_bytes(usage, index);
   device.memory_orphaned_bytes = ledger::draining_bytes(usage, index);
   device.refusals = memory.refusals.load(kRelaxed);
@@ -50,6 +52,7 @@ ShareDevice read_device(const ledger::PolicyPage& policy, const ledger::UsagePag
   device.last_refusal_pid = memory.last_refusal_pid.load(kRelaxed);
   device.held_ns = compute.held_ns.load(kRelaxed);
   device.estimated_ns = compute.estimated_ns.load(kRelaxed);
+  device.neighbours_ns = compute.neighbours_ns.load(kRelaxed);
   device.copy_ns = compute.copy_ns.load(kRelaxed);
   device.throttled_ns = compute.throttled_ns.load(kRelaxed);
   device.throttled_launches = compute.throttled_launches.load(kRelaxed);
@@ -134,7 +137,7 @@ Shares read_shares(const std::string& base) {
         shares.unreadable.push_back({harmless(name), share_error(fault, base, name)});
       continue;
     }
-    ledger::reap_dead(*opened.pages.usage);
+    ledger::reap_dead(*opened.pages.usage, ledger::Remains::draining);
     const auto& policy = *opened.pages.policy;
     Share share{.name = name,
                 .generation = policy.generation,
@@ -142,6 +145,7 @@ Shares read_shares(const std::string& base) {
                 .fail_policy = policy.fail_policy,
                 .owner_uid = policy.owner_uid,
                 .paused = policy.command.load(kRelaxed) == ledger::Command::pause,
+                .draining = policy.command.load(kRelaxed) == ledger::Command::drain,
                 .attended = false,
                 .devices = {},
                 .processes = {}};

@@ -16,13 +16,14 @@ struct ShareDevice {
   std::string uuid;
   std::optional<std::uint64_t> memory_limit_bytes;  // null: none
   std::uint32_t compute_ceiling_ppm = ledger::kWholeGpu;
+  std::uint32_t compute_burst_ppm = 0;                      // while no other share works; 0: none
   std::uint64_t host_limit_bytes = 0, host_used_bytes = 0;  // host memory past the limit; 0: the limit is hard
   std::uint64_t memory_residual_bytes = 0;                  // part of used: contexts and code, measured
   std::uint64_t memory_used_bytes = 0, memory_peak_bytes = 0 /* allocated */, memory_orphaned_bytes = 0;
   std::uint64_t refusals = 0, last_refusal_bytes = 0, last_refusal_used_bytes = 0,
                 last_refusal_ns = 0;  // CLOCK_REALTIME
   std::uint32_t last_refusal_pid = 0;
-  std::uint64_t held_ns = 0, estimated_ns = 0, copy_ns = 0, throttled_ns = 0, throttled_launches = 0,
+  std::uint64_t held_ns = 0, estimated_ns = 0, neighbours_ns = 0, copy_ns = 0, throttled_ns = 0, throttled_launches = 0,
                 passed_in_debt = 0;
   std::uint64_t last_throttle_ns = 0;  // CLOCK_REALTIME
   // Over the time between two looks; null after one.
@@ -43,6 +44,7 @@ struct Share {
   ledger::FailPolicy fail_policy = ledger::FailPolicy::open;
   std::uint32_t owner_uid = 0;
   bool paused = false;
+  bool draining = false;  // being emptied
   bool attended = false;  // some process, if only a waiting `headgate run`, sits in it
   std::vector<ShareDevice> devices;
   std::vector<ShareProcess> processes;  // without the `headgate run` that waits for them

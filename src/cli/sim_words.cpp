@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/units.hpp"
 #include "cli/paths.hpp"
 #include "cli/source.hpp"
-#include "cli/units.hpp"
 #include "sim/faults.hpp"
 #include "sim/profile.hpp"
 #include "sim/truth.hpp"

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "cli/units.hpp"
+#include "base/units.hpp"
 #include "cli/views.hpp"
 
 namespace headgate::cli {
@@ -25,7 +25,9 @@ std::string memory_text(const ShareDevice& device) {
 }
 
 std::string ceiling_text(const ShareDevice& device) {
-  return device.compute_ceiling_ppm == ledger::kWholeGpu ? "no limit" : percent_text(device.compute_ceiling_ppm);
+  if (device.compute_ceiling_ppm == ledger::kWholeGpu) return "no limit";
+  const std::string ceiling = percent_text(device.compute_ceiling_ppm);
+  return device.compute_burst_ppm == 0 ? ceiling : ceiling + " (burst " + percent_text(device.compute_burst_ppm) + ")";
 }
 
 std::string gpu_line(const Gpu& gpu, const Voice& voice) {
@@ -58,11 +60,19 @@ std::string shares_on(const Picture& picture, const std::string& uuid, const Voi
   return table(rows, plain);
 }
 
+// What holds for every share that is shown.
+std::string weakest(const Picture& picture) {
+  auto level = picture.shares.list.empty() ? ledger::Level::hook : ledger::Level::mig;
+  for (const Share& share : picture.shares.list) level = std::min(level, share.level);
+  return level_text(level);
+}
+
 std::string heading(const Picture& picture, const Voice& voice) {
   if (!picture.gpus) return picture.no_gpus + "\n";
   const Gpus& gpus = *picture.gpus;
   std::string line = "driver " + gpus.driver_version + ", " + std::to_string(gpus.list.size()) +
-                     (gpus.list.size() == 1 ? " GPU" : " GPUs") + ", level hook, no daemon";
+                     (gpus.list.size() == 1 ? " GPU" : " GPUs") + ", level " + weakest(picture) +
+                     (picture.daemon ? ", headgated" : ", no daemon");
   return line + (gpus.simulated ? ", " + warning("SIMULATED", voice) : "") + "\n";
 }
 
@@ -100,8 +110,8 @@ std::string status_text(const Picture& picture, const Voice& voice) {
 std::string status_json(const Picture& picture) {
   Json json = {{"schema", "headgate.status/v1"},
                {"simulated", picture.gpus && picture.gpus->simulated},
-               {"level", "hook"},
-               {"daemon", false}};
+               {"level", weakest(picture)},
+               {"daemon", picture.daemon}};
   json["driver_version"] = picture.gpus ? Json(picture.gpus->driver_version) : Json();
   json["gpus"] = Json::array();
   if (picture.gpus) {
@@ -136,8 +146,10 @@ std::string status_json(const Picture& picture) {
       d["memory_orphaned_bytes"] = device.memory_orphaned_bytes;
       d["allocation_refusals"] = device.refusals;
       d["compute_ceiling_ratio"] = device.compute_ceiling_ppm / 1e6;
+      d["compute_burst_ratio"] = device.compute_burst_ppm == 0 ? Json() : Json(device.compute_burst_ppm / 1e6);
       d["held_ns"] = device.held_ns;
       d["estimated_ns"] = device.estimated_ns;
+      d["neighbours_ns"] = device.neighbours_ns;
       d["copy_ns"] = device.copy_ns;
       d["throttled_ns"] = device.throttled_ns;
       d["held_ratio"] = device.held_ppm ? Json(*device.held_ppm / 1e6) : Json();

@@ -17,6 +17,7 @@ struct Picture {
   std::optional<Gpus> gpus;  // null where no driver answers
   std::string no_gpus;       // then: why
   Shares shares;
+  bool daemon = false;  // told by headgated
 };
 
 [[nodiscard]] std::string status_text(const Picture& picture, const Voice& voice);
@@ -51,7 +52,7 @@ struct Fit {
 [[nodiscard]] std::string why_text(const Picture& picture, const std::vector<Share>& shares, const Voice& voice);
 [[nodiscard]] std::string why_json(const Picture& picture, const std::vector<Share>& shares);
 
-// What all views say about a share in one word: ok, throttled, refused, idle, paused, empty.
+// What all views say about a share in one word: ok, throttled, full, idle, paused, draining, empty.
 [[nodiscard]] std::string state_of(const Share& share);
 // "GPU 0", or the UUID where this node does not have it.
 [[nodiscard]] std::string gpu_name(const Picture& picture, const std::string& uuid);

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "cli/units.hpp"
+#include "base/units.hpp"
 #include "cli/views.hpp"
 
 namespace headgate::cli {
@@ -58,8 +58,10 @@ std::string throttle_text(const ShareDevice& device) {
   text += "\n    " + std::to_string(device.throttled_launches) +
           (device.throttled_launches == 1 ? " launch" : " launches") + " waited " + duration_text(device.throttled_ns) +
           " in all, the last at " + clock_text(device.last_throttle_ns) + "\n";
-  text +=
-      "    reason: the share had used its " + percent_text(device.compute_ceiling_ppm) + "; not caused by neighbours\n";
+  text += "    reason: the share had used its " + percent_text(device.compute_ceiling_ppm) +
+          (device.compute_burst_ppm == 0
+               ? "; not caused by neighbours\n"
+               : ", or " + percent_text(device.compute_burst_ppm) + " while no other share had work on the GPU\n");
   if (device.passed_in_debt > 0) {
     text += "    " + std::to_string(device.passed_in_debt) +
             " of them went on after 20 ms all the same: earlier work was unfinished\n";
@@ -100,6 +102,7 @@ std::string why_json(const Picture& picture, const std::vector<Share>& shares) {
                                                       {"pid", device.last_refusal_pid},
                                                       {"realtime_ns", device.last_refusal_ns}};
       d["compute_ceiling_ratio"] = device.compute_ceiling_ppm / 1e6;
+      d["compute_burst_ratio"] = device.compute_burst_ppm == 0 ? Json() : Json(device.compute_burst_ppm / 1e6);
       d["held_ns"] = device.held_ns;
       d["estimated_ns"] = device.estimated_ns;
       d["throttled_ns"] = device.throttled_ns;

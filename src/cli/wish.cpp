@@ -4,8 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "base/units.hpp"
 #include "cli/output.hpp"
-#include "cli/units.hpp"
 #include "guest/grant/select.hpp"
 
 namespace headgate::cli {
@@ -84,6 +84,20 @@ std::uint32_t ceiling_for(const Wish& wish, const grant::DeviceGrant& env, const
   return wish.compute_ppm.value_or(ledger::kWholeGpu);
 }
 
+// A burst goes with the ceiling that it was said for: a ceiling of one's own has none of a share's before.
+Result<std::uint32_t> burst_for(const Wish& wish, const grant::DeviceGrant& env, const ledger::DeviceGrant* held,
+                                std::uint32_t ceiling_ppm) {
+  if (wish.burst_ppm) {
+    if (*wish.burst_ppm > ceiling_ppm) return *wish.burst_ppm;
+    return fail(
+        ErrorCode::usage,
+        "--burst " + percent_text(*wish.burst_ppm) + " is not above the share's limit of " + percent_text(ceiling_ppm),
+        "a burst is what the share may use while no other works: ask for more than --compute, or leave it out");
+  }
+  if (env.soft_ppm > ceiling_ppm) return env.soft_ppm;
+  return held != nullptr && held->compute_ceiling_ppm == ceiling_ppm ? held->compute_burst_ppm : 0;
+}
+
 }  // namespace
 
 Result<grant::Memory> memory_option(const std::string& option, const std::string& text) {
@@ -119,6 +133,7 @@ Result<Wish> read_wish(const RunOptions& run, const config::Config& config) {
   if (run.compute) wish.compute_ppm = TRY(compute_option("--compute", *run.compute));
   else if (!default_compute.value.empty())
     wish.compute_ppm = TRY(compute_option("defaults.compute", default_compute.value)), wish.compute_is_default = true;
+  if (run.burst) wish.burst_ppm = TRY(compute_option("--burst", *run.burst));
   if (run.name && !grant::is_share_name(*run.name)) {
     return fail(ErrorCode::usage, quoted("--name", *run.name) + " cannot name a share",
                 accepted(grant::accepted(grant::Syntax::share_name)));
@@ -158,6 +173,7 @@ Result<ledger::ShareGrant> make_grant(const Wish& wish, const Gpus& gpus, const 
     device.memory_limit_bytes = TRY(memory_for(wish, said, before, gpu));
     device.host_limit_bytes = host_memory_for(wish, said, before, gpu);
     device.compute_ceiling_ppm = ceiling_for(wish, said, before);
+    device.compute_burst_ppm = TRY(burst_for(wish, said, before, device.compute_ceiling_ppm));
   }
   return grant;
 }

@@ -19,7 +19,7 @@ namespace headgate::cli {
 struct Wish {
   std::optional<grant::Memory> memory;  // of an option, else of the configuration; the environment's are per device
   std::optional<grant::Memory> host_memory;
-  std::optional<std::uint32_t> compute_ppm;
+  std::optional<std::uint32_t> compute_ppm, burst_ppm;
   std::optional<std::string> gpu;  // a selector
   std::optional<std::string> name;
   std::string memory_text, compute_text;                       // as written, for messages

@@ -7,14 +7,19 @@
 
 #include "cli/bench.hpp"
 #include "cli/completion.hpp"
+#include "cli/daemon.hpp"
+#include "cli/daemon_picture.hpp"
 #include "cli/demo.hpp"
 #include "cli/doctor.hpp"
 #include "cli/paths.hpp"
 #include "cli/run.hpp"
+#include "cli/share_words.hpp"
 #include "cli/sim_words.hpp"
 #include "cli/source.hpp"
+#include "cli/top.hpp"
 #include "cli/views.hpp"
 #include "config/config.hpp"
+#include "snapshot/json.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -42,8 +47,23 @@ void pause_ms(std::uint64_t milliseconds) {
   }
 }
 
-// One look, or two where rates are wanted and something runs.
+Result<Picture> ask_daemon(const http::Endpoint& daemon) {
+  const std::string reply = TRY(ask(daemon, "GET", "/v1/snapshot"));
+  return picture_of(TRY(snapshot::from_json<snapshot::Snapshot>(reply)));
+}
+
+// The daemon's picture where one runs, unless a simulated node of one's own was asked for. Else one look, or two where rates
+// are wanted and something runs.
 Result<Picture> look(const Invocation& invocation, const config::Config& config, bool rates) {
+  if (!invocation.simulate) {
+    if (const auto daemon = TRY(find_daemon())) {
+      auto told = ask_daemon(*daemon);
+      if (told) {
+        for (const auto& [name, error] : told->shares.unreadable) complain(error, invocation.voice);
+      }
+      return told;
+    }
+  }
   const std::string base = TRY(runtime_dir());
   Picture picture{.gpus = {}, .no_gpus = {}, .shares = read_shares(base)};
   if (rates && std::ranges::any_of(picture.shares.list, [](const Share& share) { return !share.processes.empty(); })) {
@@ -204,9 +224,13 @@ int perform(const Invocation& invocation) {
   if (word == "status") return status(invocation, config);
   if (word == "ps") return ps(invocation, config);
   if (word == "free") return free_words(invocation, config);
+  if (word == "top") return top(invocation, config);
+  if (word == "events") return events(invocation, config);
   if (word == "why") return why(invocation, config);
   if (word == "doctor") return doctor(invocation, config);
   if (word == "config show") return config_show(invocation, config);
+  if (word.starts_with("share ") || word.starts_with("quota ") || word.starts_with("gpu "))
+    return show(share_word(invocation), voice);
   if (word == "sim list") return show(sim_list(invocation), voice);
   if (word == "sim truth") return show(sim_truth(invocation, config), voice);
   if (word == "sim reset") return show(sim_reset(invocation, config), voice);

@@ -31,6 +31,11 @@ std::string_view objection(std::string_view key, std::string_view value) {
   if (key == "defaults.fail_policy") return is_one_of(value, {"open", "closed"}) ? "" : "is not understood";
   if (key == "defaults.log")
     return is_one_of(value, {"off", "error", "warn", "info", "debug"}) ? "" : "is not understood";
+  if (key == "node.reserve") {
+    const auto memory = grant::parse_memory(value);
+    return !memory ? grant::in_words(memory.fault) : memory.value.bytes == 0 ? "is no size in bytes" : "";
+  }
+  if (key == "audit.policy") return is_one_of(value, {"warn", "freeze", "kill"}) ? "" : "is not understood";
   return value.empty() ? "is empty" : "";
 }
 
@@ -94,6 +99,12 @@ const std::vector<Key>& keys() {
        "share of the GPU's time where a run names none"},
       {"defaults.fail_policy", "open", "open or closed", "what happens to launches that cannot be measured"},
       {"defaults.log", "error", "off, error, warn, info or debug", "what the limiter says on stderr"},
+      {"audit.policy", "warn", "warn, freeze or kill", "what is done with a program that goes around its share"},
+      {"audit.exempt", "", "names of programs, with commas", "beside the driver's own servers, Xorg and DCGM"},
+      {"node.reserve", "512MiB", "a size such as 512MiB", "memory of each GPU that headgated never sells"},
+      {"node.group", "headgate", "a group of this machine", "whose members administer headgated"},
+      {"node.listen", "", "ADDR:PORT", "HTTP over TCP too; elsewhere than on loopback only with a token file"},
+      {"node.token_file", "", "a path", "whose first line lets a caller over TCP administer headgated"},
       {"sim.profile", "h200", "h200, l40s-x2, tiny, or the path of a profile", "the simulated node that --sim makes"},
   };
   return table;

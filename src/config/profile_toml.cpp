@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "config/toml.hpp"
+#include "sim/mig.hpp"
 
 namespace headgate::config {
 namespace {
@@ -160,6 +161,7 @@ constexpr Decimal kDecimals[] = {
     DECIMAL("power_max_w", 0.001, 100000, power_max_mw, 1000),
     DECIMAL("slice_us", 10, 1'000'000, slice_ns, 1000),
     DECIMAL("block_us", 0.1, 1'000'000, block_ns, 1000),
+    DECIMAL("watchdog_ms", 0, 600'000, watchdog_ns, 1e6),
     DECIMAL("teardown_ms", 0, 60'000, teardown_ns, 1e6),
     DECIMAL("submit_us", 0, 100'000, submit_ns, 1000),
     DECIMAL("host_launch_us", 0, 10'000, host_launch_ns, 1000),
@@ -270,6 +272,39 @@ Result<Profile> starting_point(const toml::table& table, const Place& place) {
   return *found;
 }
 
+constexpr std::string_view kMigAccepted = "a list of MIG slices, such as [\"3g.71gb\", \"1g.18gb\"] of an h200";
+
+// After all other keys: what the card can be cut into depends on its memory and its model.
+Result<bool> take_mig(const toml::table& table, const Place& place, Profile& profile) {
+  const toml::node* node = table.get("mig");
+  if (node == nullptr) return true;
+  const auto kinds = sim::mig_kinds(profile);
+  if (kinds.empty())
+    return place.at(node->source(), words("mig = ", shown(*node), ": this card has no MIG"),
+                    "accepted: on compute capability 8.0, and from 9.0 on");
+  std::string accepted = "accepted: a list of";
+  for (const sim::MigSlice kind : kinds)
+    accepted += words(kind == kinds.front() ? " " : ", ", sim::mig_name(profile, kind).data());
+  accepted += words("; ", sim::kMigComputeSlices, " compute and ", sim::kMigMemorySlices, " memory slices in all");
+  const auto* list = node->as_array();
+  if (list == nullptr || list->empty())
+    return place.at(node->source(), words("mig = ", list == nullptr ? shown(*node) : "[]"), accepted);
+  sim::MigSlice taken{};
+  for (const toml::node& element : *list) {
+    const auto* name = element.as_string();
+    const auto kind = std::ranges::find_if(
+        kinds, [&](sim::MigSlice one) { return name != nullptr && name->get() == sim::mig_name(profile, one).data(); });
+    if (kind == kinds.end())
+      return place.at(element.source(), words("mig = ", shown(element), ": no slice of this card"), accepted);
+    taken = {taken.compute + kind->compute, taken.memory + kind->memory};
+    if (taken.compute > sim::kMigComputeSlices || taken.memory > sim::kMigMemorySlices)
+      return place.at(element.source(),
+                      words("mig = ", shown(element), ": the slices up to this one are more than a card"), accepted);
+    profile.mig[profile.mig_count++] = *kind;
+  }
+  return true;
+}
+
 // Rules over two values; the line is that of whichever of the two the file names.
 struct Pair {
   std::string_view smaller, larger;
@@ -336,6 +371,7 @@ std::span<const ProfileKey> profile_keys() {
     for (const Whole& key : kWholes) made.push_back({key.key, accepted(key)});
     for (const Size& key : kSizes) made.push_back({key.key, accepted(key)});
     for (const Decimal& key : kDecimals) made.push_back({key.key, accepted(key)});
+    made.push_back({"mig", std::string(kMigAccepted)});
     return made;
   }();
   return keys;
@@ -354,9 +390,10 @@ Result<Profile> parse_profile(std::string_view text, std::string_view file) {
   const toml::table& table = parsed.table();
   Profile profile = TRY(starting_point(table, place));
   for (const auto& [key, node] : table) {
-    if (key.str() != "base") TRY(take(key.str(), node, place, profile));
+    if (key.str() != "base" && key.str() != "mig") TRY(take(key.str(), node, place, profile));
   }
   TRY(check_pairs(table, place, profile));
+  TRY(take_mig(table, place, profile));
   return profile;
 }
 

@@ -7,6 +7,7 @@
 //   sms = 132
 //   memory = "80GiB"     # sizes carry a unit: B, KiB, MiB, GiB
 //   power_max_w = 700
+//   mig = ["3g.40gb", "1g.10gb"]
 //
 // profile_keys() lists every key with what it accepts.
 #pragma once

@@ -75,6 +75,7 @@ slice_us = 500
 block_us = 2.5
 submit_us = 0
 teardown_ms = 2.5
+watchdog_ms = 5000
 host_launch_us = 1.25
 clock_drift_ppm = -20
 host_copy_gb_per_s = 1
@@ -118,6 +119,7 @@ device_copy_gb_per_s = 2
   EXPECT_EQ(p.launch_queue_depth, 16U);
   EXPECT_EQ(p.slab_bytes, 2U << 20);
   EXPECT_EQ(p.teardown_ns, 2'500'000U);
+  EXPECT_EQ(p.watchdog_ns, 5'000'000'000U);
   EXPECT_EQ(p.memory_bytes, kGiB / 2 * 3);
   EXPECT_EQ(p.reserved_bytes, 16U << 20);
   EXPECT_EQ(p.context_bytes, 8U << 20);
@@ -149,6 +151,22 @@ TEST(ProfileToml, EachBuiltInProfileKeepsTheRulesThatFilesAreHeldTo) {
   EXPECT_TRUE(parse_profile("count = 16", "x.toml"));
 }
 
+TEST(ProfileToml, ACardIsCutAsItsListSaysAndNotAtAllWithoutOne) {
+  EXPECT_EQ(parse_profile("", "x.toml")->mig_count, 0U);
+  const auto cut = parse_profile("mig = [\"3g.71gb\", \"1g.18gb\", \"1g.35gb\"]", "x.toml");
+  ASSERT_TRUE(cut) << cut.error().message;
+  ASSERT_EQ(cut->mig_count, 3U);
+  EXPECT_EQ(cut->mig[0], (sim::MigSlice{3, 4}));
+  EXPECT_EQ(cut->mig[1], (sim::MigSlice{1, 1}));
+  EXPECT_EQ(cut->mig[2], (sim::MigSlice{1, 2}));
+  const char* one = "\"1g.18gb\"";
+  std::string seven = one;
+  for (int i = 1; i < 7; ++i) seven += std::string(", ") + one;
+  EXPECT_EQ(parse_profile("mig = [" + seven + "]", "x.toml")->mig_count, 7U);
+  EXPECT_FALSE(parse_profile("mig = [" + seven + ", " + one + "]", "x.toml"));
+  EXPECT_EQ(parse_profile("base = \"tiny\"\nmig = [\"7g.2gb\"]", "x.toml")->mig[0], (sim::MigSlice{7, 8}));
+}
+
 RC_GTEST_PROP(ProfileTomlProperty, SizesAndTimesAreKeptExactly, ()) {
   const auto memory_mib = *rc::gen::inRange<std::uint64_t>(2048, 1024 * 1024 + 1);
   const auto slice_us = *rc::gen::inRange<std::uint64_t>(10, 1'000'001);
@@ -177,6 +195,8 @@ TEST_P(BadProfile, IsRefusedByFileLineKeyValueAndAcceptedForm) {
 }
 
 constexpr const char* kMemory = "accepted: a size from 64MiB to 1024GiB with its unit, such as \"512MiB\"";
+constexpr const char* kMig =
+    "accepted: a list of 1g.18gb, 1g.35gb, 2g.35gb, 3g.71gb, 4g.71gb, 7g.141gb; 7 compute and 8 memory slices in all";
 INSTANTIATE_TEST_SUITE_P(
     Table, BadProfile,
     testing::Values(
@@ -212,6 +232,18 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"sm_clock_max_mhz = 100",
             "lab.toml:1: sm_clock_max_mhz = 100: sm_clock_idle_mhz does not fit within sm_clock_max_mhz",
             "accepted: sm_clock_idle_mhz at most"},
+        Bad{"mig = \"3g.71gb\"", "lab.toml:1: mig = \"3g.71gb\"", kMig}, Bad{"mig = []", "lab.toml:1: mig = []", kMig},
+        Bad{"mig = [3]", "lab.toml:1: mig = 3: no slice of this card", kMig},
+        Bad{"mig = [\"3g.71gb\",\n\"3g.40gb\"]", "lab.toml:2: mig = \"3g.40gb\": no slice of this card", kMig},
+        Bad{"mig = [\"5g.71gb\"]", "lab.toml:1: mig = \"5g.71gb\": no slice of this card", kMig},
+        Bad{"mig = [\"4g.71gb\", \"4g.71gb\"]",
+            "lab.toml:1: mig = \"4g.71gb\": the slices up to this one are more than a card", kMig},
+        Bad{"mig = [\"3g.71gb\", \"3g.71gb\", \"1g.18gb\"]",
+            "lab.toml:1: mig = \"1g.18gb\": the slices up to this one are more than a card", kMig},
+        Bad{"mig = [\"3g.71gb\"]\nmemory = \"80GiB\"", "lab.toml:1: mig = \"3g.71gb\": no slice of this card",
+            "accepted: a list of 1g.10gb, 1g.20gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb;"},
+        Bad{"mig = [\"1g.6gb\"]\nbase = \"l40s-x2\"", "lab.toml:1: mig = an array: this card has no MIG",
+            "accepted: on compute capability 8.0, and from 9.0 on"},
         Bad{"count = 16\npci_bus_step = 40",
             "lab.toml:2: count = 16, pci_first_bus = 23, pci_bus_step = 40: the last GPU's bus is past 255",
             "accepted: pci_first_bus"}));

@@ -58,7 +58,9 @@ class Engine {
   // A context, its legacy stream included. Its bytes are not charged here: see reserve_context_bytes.
   [[nodiscard]] std::uint32_t create_context(std::uint32_t process, std::uint32_t device);
   void destroy_context(std::uint32_t context);
-  [[nodiscard]] std::uint32_t create_stream(std::uint32_t context, StreamKind kind);
+  [[nodiscard]] std::uint32_t create_stream(std::uint32_t context, StreamKind kind, Partition partition = {});
+  // From its next kernel on.
+  void place_stream(std::uint32_t stream, Partition partition);
   // The slots that the next create_stream and account will take, so that the disk behind them can be had first.
   [[nodiscard]] std::uint32_t next_stream_slot() const;
   [[nodiscard]] std::uint32_t next_account_slot(std::uint32_t process, std::uint32_t device) const;
@@ -105,6 +107,15 @@ class Engine {
   [[nodiscard]] std::uint64_t free_bytes(std::uint32_t device) const;
 
   void set_lost(std::uint32_t device, bool lost);
+  // checkpoint.cpp. False, and nothing changed, where the process shares memory with others; where the devices lack room.
+  [[nodiscard]] bool checkpoint_process(std::uint32_t process);
+  [[nodiscard]] bool restore_process(std::uint32_t process);
+  void set_checkpoint(std::uint32_t process, CheckpointState state);
+  // Nothing is queued or runs.
+  [[nodiscard]] bool process_idle(std::uint32_t process) const;
+  // fault.cpp: the context is over. What runs stops, what is queued is dropped as it is reached; its records count as executed, so
+  // that others who wait for them go on. Host functions are still reached: who runs them looks at the context. Once only.
+  void fail_context(std::uint32_t context, std::uint32_t error);
   // The dead go, totals and histories start again at 0, node-wide flags too; the living keep what they hold.
   void reset_accounts();
 
@@ -133,12 +144,18 @@ class Engine {
   bool start_ready(std::uint32_t device);
   bool start_kernel(std::uint32_t context);
   [[nodiscard]] std::uint64_t overlap_ns(std::uint32_t stream, std::uint64_t number, std::uint64_t start_ns) const;
-  bool fits(const Context& context, const Command& command, std::uint32_t* sms) const;
+  bool fits(std::uint32_t stream, const Command& command, std::uint32_t* sms) const;
+  [[nodiscard]] std::uint32_t free_sms(std::uint32_t stream) const;
+  [[nodiscard]] std::uint32_t oldest_kernel(std::uint32_t context, std::uint64_t full_partitions) const;
   bool step_instant(std::uint32_t stream, const Command& command);
   bool start_copy(std::uint32_t stream, const Command& command);
   void execute_record(const Command& command);
   void complete(std::uint32_t stream);
   void finish_kernel(std::uint32_t stream);
+  void drop(std::uint32_t stream, const Command& command);
+  void stop(std::uint32_t stream);
+  bool end_overdue(std::uint32_t context);
+  [[nodiscard]] std::uint64_t overdue_ns(const Stream& stream) const;
   [[nodiscard]] bool runnable(std::uint32_t context) const;
   [[nodiscard]] bool in_order(std::uint32_t stream, std::uint64_t order) const;
   [[nodiscard]] bool event_satisfied(const Command& command) const;
@@ -178,8 +195,9 @@ class Engine {
 [[nodiscard]] std::uint64_t copy_ns(const Profile& profile, CommandKind kind, std::uint64_t bytes);
 // GPU clock of a node time, without the step.
 [[nodiscard]] std::uint64_t gpu_clock_ns(const Profile& profile, std::uint64_t node_ns);
-// Waves of blocks over the SMs, each block_ns long.
-[[nodiscard]] std::uint64_t wave_ns(const Profile& profile, std::uint64_t blocks, std::uint32_t threads_per_block);
+// Waves of blocks over so many SMs, each block_ns long.
+[[nodiscard]] std::uint64_t wave_ns(const Profile& profile, std::uint64_t blocks, std::uint32_t threads_per_block,
+                                    std::uint32_t sms);
 // SMs that a grid occupies: min(blocks, SMs).
 [[nodiscard]] std::uint32_t sms_needed(const Profile& profile, std::uint64_t blocks);
 // Exact within the last kHistoryBuckets buckets: time held in node-time bucket `index`.

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "guest/abi/names.hpp"
+#include "sim/kernel_faults.hpp"
 #include "sim/profile.hpp"
 #include "sim/words.hpp"
 
@@ -13,7 +14,7 @@ namespace {
 
 constexpr std::string_view kGrammar =
     "FUNCTION:ACTION[:ACTION]... or deviceN:lost or deviceN:xid=CODE, separated by commas; actions fail=CODE, "
-    "delay_us=N, slow_us=N, "
+    "sticky=CODE, delay_us=N, slow_us=N, "
     "after=N, count=N";
 
 std::unexpected<Error> refuse(std::string_view rule, std::string reason) {
@@ -47,13 +48,18 @@ struct Action {
 
 constexpr Action kActions[] = {
     {"fail", 1, 999, [](FaultRule& rule, std::uint64_t value) { rule.fail_code = static_cast<std::uint32_t>(value); }},
+    {"sticky", 214, 719,
+     [](FaultRule& rule, std::uint64_t value) {
+       rule.fail_code = static_cast<std::uint32_t>(value);
+       rule.sticky = true;
+     }},
     {"delay_us", 0, 60'000'000, [](FaultRule& rule, std::uint64_t value) { rule.delay_us = value; }},
     {"slow_us", 0, 10'000, [](FaultRule& rule, std::uint64_t value) { rule.slow_us = value; }},
     {"after", 0, UINT64_MAX, [](FaultRule& rule, std::uint64_t value) { rule.after = value; }},
     {"count", 1, UINT64_MAX, [](FaultRule& rule, std::uint64_t value) { rule.count = value; }},
 };
 
-constexpr std::uint32_t kDoesSomething = 0b111;  // fail, delay_us, slow_us of the table above
+constexpr std::uint32_t kDoesSomething = 0b1111, kAnswers = 0b11;  // of the table above, from its beginning
 
 Result<bool> apply_action(std::string_view text, std::string_view whole_rule, FaultRule& rule, std::uint32_t& seen) {
   std::string_view value = text;
@@ -97,7 +103,11 @@ Result<bool> parse_rule(std::string_view text, FaultRules& into) {
     return refuse(text, words("neither the driver nor NVML has '", target, rule.prefix ? "*'" : "'"));
   std::uint32_t seen = 0;
   while (!rest.empty()) TRY(apply_action(cut(rest, ':'), text, rule, seen));
-  if ((seen & kDoesSomething) == 0) return refuse(text, "it does nothing: fail, delay_us or slow_us is missing");
+  if ((seen & kDoesSomething) == 0)
+    return refuse(text, "it does nothing: fail, sticky, delay_us or slow_us is missing");
+  if ((seen & kAnswers) == kAnswers) return refuse(text, "fail and sticky both say what to answer");
+  if (rule.sticky && kernel_fault(rule.fail_code) == nullptr)
+    return refuse(text, words("sticky is ", rule.fail_code, ": no kernel ends its context with that"));
   into.rules.push_back(std::move(rule));
   return true;
 }

@@ -4,6 +4,7 @@
 //   RULE   = FUNCTION ":" ACTION { ":" ACTION } | "device" INDEX ":lost" | "device" INDEX ":xid=" CODE
 //   FUNCTION = a name of the driver or of NVML, a prefix and "*", or "*" for all
 //   ACTION = fail=CODE      answer CODE (1..999) instead of doing the work
+//          | sticky=CODE    the same, and the calling thread's context is over: it answers CODE (214, 700, 702, 710, 714..719) ever after
 //          | delay_us=N     sleep before the work (0..60000000); 0: the call is only counted, see fault_hits()
 //          | slow_us=N      spend so much CPU time before the work, as a slow driver does (0..10000)
 //          | after=N        leave the first N calls of this process alone
@@ -27,6 +28,7 @@ struct FaultRule {
   std::string function;  // without the star
   bool prefix = false;   // FUNCTION ended in a star
   std::uint32_t fail_code = 0;
+  bool sticky = false;
   std::uint64_t delay_us = 0;
   std::uint64_t slow_us = 0;
   std::uint64_t after = 0;

@@ -125,11 +125,13 @@ namespace faults_detail {
 
 constinit std::atomic<const std::atomic<std::uint32_t>*> page_epoch{&no_page};
 constinit std::atomic<std::uint32_t> quiet_epoch{0};
+constinit thread_local bool ends_context = false;
 
 std::uint32_t act(const char* function) {
   const Armed* armed = rules_in_force();
   if (armed == nullptr) return 0;
   std::uint32_t answer = 0;
+  ends_context = false;
   for (std::size_t i = 0; i < armed->rules.rules.size(); ++i) {
     const FaultRule& rule = armed->rules.rules[i];
     if (!rule.matches(function)) continue;
@@ -138,7 +140,9 @@ std::uint32_t act(const char* function) {
     if (i + 1 < kCounted) count_hit(i);
     if (rule.delay_us != 0) sleep_us(rule.delay_us);
     if (rule.slow_us != 0) spend_us(rule.slow_us);
-    if (answer == 0) answer = rule.fail_code;
+    if (answer != 0) continue;
+    answer = rule.fail_code;
+    ends_context = rule.sticky;
   }
   return answer;
 }

@@ -23,6 +23,8 @@ extern std::atomic<const std::atomic<std::uint32_t>*>
 extern std::atomic<std::uint32_t>
     quiet_epoch;  // the epoch at which there was nothing to do; kArmed while there are rules
 std::uint32_t act(const char* function);
+// Of the calling thread's last act(): the rule that answered said `sticky`.
+extern thread_local bool ends_context;
 bool lost(std::uint32_t device);
 inline bool quiet() {
   return page_epoch.load(std::memory_order_relaxed)->load(std::memory_order_relaxed) ==

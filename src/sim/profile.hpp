@@ -12,6 +12,13 @@
 namespace headgate::sim {
 
 inline constexpr std::uint32_t kMostDevices = 16;
+inline constexpr std::uint32_t kMostMigSlices = 7;  // of one GPU, as nvmlDeviceGetMaxMigDeviceCount says
+
+// One MIG slice of a GPU: so many of its 7 compute slices and of its 8 memory slices.
+struct MigSlice {
+  std::uint32_t compute, memory;
+  friend bool operator==(const MigSlice&, const MigSlice&) = default;
+};
 
 struct Profile {
   // Identity
@@ -63,6 +70,7 @@ struct Profile {
   // Time
   std::uint64_t slice_ns;                 // of one context, while several have work
   std::uint64_t block_ns;                 // one wave of blocks of a kernel that says nothing about its time
+  std::uint64_t watchdog_ns;              // a kernel that runs longer is ended, as on a board with a display; 0: never
   std::uint64_t teardown_ns;              // from a process's death until its memory is free
   std::uint64_t submit_ns;                // from a call of the driver to the earliest start of its command
   std::uint64_t host_launch_ns;           // host time that one launch, record or query costs; 0 = what the code takes
@@ -74,6 +82,10 @@ struct Profile {
   std::uint32_t launch_queue_depth;       // commands of one stream before a launch blocks; 1024 at most
   std::uint64_t
       dependent_overlap_ns;  // of a kernel, beside the tail of the one before it (programmatic dependent launch)
+
+  // MIG: how NVML shows every GPU of the node to be cut. Programs run on the whole GPU all the same.
+  std::uint32_t mig_count;  // 0: MIG is off
+  MigSlice mig[kMostMigSlices];
 
   friend bool operator==(const Profile&, const Profile&) = default;
 };

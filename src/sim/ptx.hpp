@@ -43,6 +43,14 @@ struct Behaviour {
   std::optional<std::uint32_t>
       wait_parameter;  // "headgate.sim.wait paramK": spins until the 32-bit word at address paramK is not 0
   std::optional<std::uint32_t> set_parameter;  // "headgate.sim.set paramK": when it ends, stores 1 in that word
+  // In a graph, the conditional handle that parameter H holds is set to what parameter V holds; counting down: to that less
+  // the times that this node has run in this launch, 0 at least.
+  std::optional<std::uint32_t> handle_parameter, condition_parameter;  // "headgate.sim.conditional paramH paramV"
+  std::uint64_t code_bytes = 0;  // "headgate.sim.code N": its code takes N KiB of device memory, N at most 2^20
+  bool counts_down = false;      // "headgate.sim.countdown paramH paramV"
+
+  std::uint32_t fault_error =
+      0;  // "headgate.sim.fault NAME" (kernel_faults.hpp): how the kernel ends, and its context with it
 
   friend bool operator==(const Behaviour&, const Behaviour&) = default;
 };
@@ -92,6 +100,10 @@ struct Module {
 // Duration of one launch by the entry's pragmas, in ns; nothing when they do not say. `parameters` is the packed parameter block.
 // Negative and NaN values count as 0; more than kLongestKernelNs is cut to it.
 [[nodiscard]] std::optional<std::uint64_t> duration_ns(const Entry& entry, std::span<const std::byte> parameters);
+
+// The whole number that parameter `index` holds; nothing when the block is too short for it, or it holds none.
+[[nodiscard]] std::optional<std::uint64_t> number_parameter(const Entry& entry, std::uint32_t index,
+                                                            std::span<const std::byte> parameters);
 
 // The address that parameter `index` holds; nothing when the block is too short for it.
 [[nodiscard]] std::optional<std::uint64_t> address_parameter(const Entry& entry, std::uint32_t index,

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "sim/kernel_faults.hpp"
 #include "sim/ptx_lexer.hpp"
 #include "sim/words.hpp"
 
@@ -12,7 +13,9 @@ namespace {
 
 constexpr std::string_view kAccepted =
     "accepted: \"headgate.sim.us N\", \"headgate.sim.us paramK\", \"headgate.sim.wait paramK\", \"headgate.sim.set "
-    "paramK\"";
+    "paramK\", \"headgate.sim.fault NAME\", \"headgate.sim.conditional paramH paramV\", \"headgate.sim.countdown "
+    "paramH paramV\", "
+    "\"headgate.sim.code N\"";
 
 std::unexpected<Error> refuse(unsigned line, const Entry& entry, std::string_view pragma, std::string_view reason) {
   return fail_at(line,
@@ -62,6 +65,21 @@ Target parameter_of(std::string_view value, const Entry& entry, bool address) {
   return {static_cast<std::uint32_t>(*index), {}};
 }
 
+// A kernel that sets a conditional handle: which parameter holds the handle, which the value.
+std::string apply_condition(std::string_view values, const Entry& entry, bool counts_down, Behaviour& behaviour) {
+  const std::size_t blank = values.find(' ');
+  if (blank == std::string_view::npos) return "it names no value";
+  const Target handle = parameter_of(values.substr(0, blank), entry, true);
+  if (!handle.parameter) return handle.reason;
+  const Target value = parameter_of(values.substr(blank + 1), entry, false);
+  if (!value.parameter) return value.reason;
+  if (entry.parameters[*value.parameter].scalar == Scalar::floating) return "that value is not a whole number";
+  behaviour.handle_parameter = handle.parameter;
+  behaviour.condition_parameter = value.parameter;
+  behaviour.counts_down = counts_down;
+  return {};
+}
+
 template <typename T>
 T load(std::span<const std::byte> bytes, std::size_t offset) {
   T value;
@@ -90,6 +108,23 @@ Result<bool> apply_pragma(std::string_view pragma, const Entry& entry, Behaviour
                     "the microseconds are not a number from 0 to 3600000000 with at most three decimals");
     return true;
   }
+  if (verb == "headgate.sim.fault") {
+    const KernelFault* fault = kernel_fault(value);
+    if (fault == nullptr) return refuse(line, entry, pragma, "no kernel ends like that");
+    behaviour.fault_error = fault->error;
+    return true;
+  }
+  if (verb == "headgate.sim.conditional" || verb == "headgate.sim.countdown") {
+    const std::string reason = apply_condition(value, entry, verb == "headgate.sim.countdown", behaviour);
+    if (!reason.empty()) return refuse(line, entry, pragma, reason);
+    return true;
+  }
+  if (verb == "headgate.sim.code") {
+    const auto kib = whole(value);
+    if (!kib || *kib > 1 << 20) return refuse(line, entry, pragma, "the KiB are not a whole number from 0 to 1048576");
+    behaviour.code_bytes = *kib * 1024;
+    return true;
+  }
   std::optional<std::uint32_t>* slot = nullptr;
   if (verb == "headgate.sim.us") slot = &behaviour.duration_parameter;
   if (verb == "headgate.sim.wait") slot = &behaviour.wait_parameter;
@@ -107,8 +142,14 @@ void inherit_behaviour(const Behaviour& outer, Behaviour& behaviour) {
     behaviour.duration_ns = outer.duration_ns;
     behaviour.duration_parameter = outer.duration_parameter;
   }
+  if (behaviour.fault_error == 0) behaviour.fault_error = outer.fault_error;
   if (!behaviour.wait_parameter) behaviour.wait_parameter = outer.wait_parameter;
   if (!behaviour.set_parameter) behaviour.set_parameter = outer.set_parameter;
+  if (behaviour.code_bytes == 0) behaviour.code_bytes = outer.code_bytes;
+  if (behaviour.handle_parameter) return;
+  behaviour.handle_parameter = outer.handle_parameter;
+  behaviour.condition_parameter = outer.condition_parameter;
+  behaviour.counts_down = outer.counts_down;
 }
 
 std::optional<std::uint64_t> duration_ns(const Entry& entry, std::span<const std::byte> parameters) {
@@ -126,6 +167,16 @@ std::optional<std::uint64_t> duration_ns(const Entry& entry, std::span<const std
     us = value > 0 ? static_cast<std::uint64_t>(value) : 0;
   }
   return us >= kLongestKernelNs / 1000 ? kLongestKernelNs : us * 1000;
+}
+
+std::optional<std::uint64_t> number_parameter(const Entry& entry, std::uint32_t index,
+                                              std::span<const std::byte> parameters) {
+  if (index >= entry.parameters.size()) return std::nullopt;
+  const Parameter& from = entry.parameters[index];
+  if (from.scalar == Scalar::floating || parameters.size() < from.offset_bytes + from.size_bytes) return std::nullopt;
+  if (from.size_bytes == 8) return load<std::uint64_t>(parameters, from.offset_bytes);
+  return from.size_bytes == 4 ? std::optional<std::uint64_t>(load<std::uint32_t>(parameters, from.offset_bytes))
+                              : std::nullopt;
 }
 
 std::optional<std::uint64_t> address_parameter(const Entry& entry, std::uint32_t index,

@@ -222,6 +222,16 @@ INSTANTIATE_TEST_SUITE_P(
             "that parameter is not a number of 4 or 8 bytes"},
         Bad{with(".param .u32 a", ".pragma \"headgate.sim.wait param0\";"), "that parameter is not a 64-bit address"},
         Bad{with(".param .u64 a", ".pragma \"headgate.sim.wait 3\";"), "it names no parameter"},
+        Bad{with("", ".pragma \"headgate.sim.fault\";"), "no kernel ends like that"},
+        Bad{with("", ".pragma \"headgate.sim.fault 700\";"), "no kernel ends like that"},
+        Bad{with(".param .u64 h, .param .u32 v", ".pragma \"headgate.sim.conditional param0\";"), "it names no value"},
+        Bad{with(".param .u64 h, .param .u32 v", ".pragma \"headgate.sim.conditional param1 param1\";"),
+            "that parameter is not a 64-bit address"},
+        Bad{with(".param .u64 h, .param .f32 v", ".pragma \"headgate.sim.countdown param0 param1\";"),
+            "that value is not a whole number"},
+        Bad{with(".param .u64 h, .param .u32 v", ".pragma \"headgate.sim.countdown param0 param2\";"),
+            "the entry has 2 parameters, counted from 0"},
+        Bad{with("", ".pragma \"headgate.sim.code 1048577\";"), "the KiB are not a whole number from 0 to 1048576"},
         Bad{with("", ".pragma \"headgate.sim.sleep 3\";"), "no such pragma; accepted: \"headgate.sim.us N\""}));
 
 TEST(PtxImage, BinariesAreRecognisedAndNamedNotReadAsText) {

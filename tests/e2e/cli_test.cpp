@@ -44,12 +44,17 @@ TEST(Cli, EveryBadValueIsAnErrorThatNamesItAndSaysWhatIsAccepted) {
        "program, or the name of one in PATH\n"},
       {"$H run --sim -- /etc/passwd", 126,
        "headgate: cannot run '/etc/passwd': Permission denied\n          an executable file is needed\n"},
-      {"$H run --sim --burst 80% -- true", 6,
-       "headgate: --burst needs the daemon (headgated), which decides between shares; it is not running here\n         "
-       " without it a share has a ceiling only: --compute\n"},
+      {"$H run --sim --compute 50% --burst 40% -- true", 2,
+       "headgate: --burst 40 % is not above the share's limit of 50 %\n          a burst is what the share may use "
+       "while no "
+       "other works: ask for more than --compute, or leave it out\n"},
+      {"$H run --sim --burst 80% -- true", 2,
+       "headgate: --burst 80 % is not above the share's limit of 100 %\n          a burst is what the share may use "
+       "while no "
+       "other works: ask for more than --compute, or leave it out\n"},
       {"$H run --sim --weight 2 -- true", 6,
        "headgate: --weight needs the daemon (headgated), which decides between shares; it is not running here\n        "
-       "  without it a share has a ceiling only: --compute\n"},
+       "  without it a share has a ceiling, and a burst above it: --compute, --burst\n"},
       {"$H run --sim", 2,
        "headgate: run: no command was given\n          write it after '--', such as: headgate run --mem 8GiB -- python "
        "train.py\n"},
@@ -120,9 +125,9 @@ TEST(Cli, FreeAnswersWithItsStatusWhetherSomethingFits) {
 TEST(Cli, TheConfigurationIsCheckedByFileAndLine) {
   const Cli cli;
   EXPECT_EQ(cli.shell("printf '[defaults]\\nmem = \"4GiB\"\\n' > $D/config.toml; $H config show --origin --config "
-                      "$D/config.toml | grep defaults.mem")
+                      "$D/config.toml | grep defaults.mem | tr -s ' '")
                 .out,
-            "defaults.mem          4GiB   " + cli.directory() + "/config.toml:2\n");
+            "defaults.mem 4GiB " + cli.directory() + "/config.toml:2\n");
   EXPECT_EQ(cli.shell("$H run -v --sim --config $D/config.toml -- true 2>&1 | grep -o '4.0 GiB'").out, "4.0 GiB\n");
   const Said bad =
       cli.shell("printf '[defaults]\\nmem = \"0\"\\n' > $D/config.toml; $H config check --config $D/config.toml");

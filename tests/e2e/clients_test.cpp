@@ -50,6 +50,20 @@ TEST_F(NvidiaSmi, EveryViewWorksOverTheSimulator) {
   EXPECT_NE(shell("$H run --sim=l40s-x2 -- $S -L").out.find("GPU 1: NVIDIA L40S (UUID: GPU-"), std::string::npos);
 }
 
+TEST_F(NvidiaSmi, TheSlicesOfACutCardAreListedWithTheirShareOfIt) {
+  const std::string run = "$H run --sim=$D/cut.toml -- $S ";
+  const Said said =
+      shell("echo 'mig = [\"3g.71gb\", \"1g.18gb\"]' >$D/cut.toml; " + run + "-L; " + run + "; " + run + "-q");
+  EXPECT_EQ(said.status, 0) << said.out << said.err;
+  EXPECT_EQ(said.err, "");
+  for (const char* line : {"\n  MIG 3g.71gb     Device  0: (UUID: MIG-", "\n  MIG 1g.18gb     Device  1: (UUID: MIG-",
+                           "|  0    1   0   0  |               0MiB / 71882MiB  | 48",
+                           "|  0    2   0   1  |               0MiB / 17970MiB  | 16",
+                           "        Current                           : Enabled"})
+    EXPECT_NE(said.out.find(line), std::string::npos) << line << said.out;
+  EXPECT_EQ(said.out.find("ERR!"), std::string::npos) << said.out;
+}
+
 // What nvidia-smi does not get it shows as N/A: only what no card of this kind has may be missing.
 TEST_F(NvidiaSmi, EveryFieldOfQueryGpuIsAnsweredUnlessACardLacksIt) {
   std::ifstream names(QUERY_GPU_FIELDS);

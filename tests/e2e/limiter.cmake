@@ -44,6 +44,14 @@ target_compile_definitions(limiter_e2e_test PRIVATE
 add_dependencies(limiter_e2e_test limiter_profiler limiter_attack limiter_early limiter_probe limiter_probe_linked quiet_driver quiet_driver_old quiet_nvml
   headgate_preload headgate_sim_cuda headgate_sim_nvml)
 
+# The limiter and the daemon's tenant sockets.
+headgate_test(limiter_registration_test SRC ${limiter_dir}/limiter_registration_test.cpp ${limiter_dir}/limiter_run.cpp
+  DEPS tenancy)
+target_compile_definitions(limiter_registration_test PRIVATE
+  LIMITER_TESTS_DIR="${CMAKE_BINARY_DIR}/tests" LIMITER_LIBRARY="$<TARGET_FILE:headgate_preload>"
+  LIMITER_SIMULATOR="$<TARGET_FILE_DIR:headgate_sim_cuda>")
+add_dependencies(limiter_registration_test limiter_probe quiet_driver quiet_nvml headgate_preload)
+
 # The compute side over the built simulator, by what the ledger says and what really happened.
 if(TARGET headgate_sim_cuda)
   add_executable(limiter_compute ${limiter_dir}/limiter_compute.cpp)
@@ -86,7 +94,7 @@ add_executable(limiter_pool ${limiter_dir}/limiter_pool.cpp)
 target_include_directories(limiter_pool PRIVATE ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(limiter_pool PRIVATE ${CMAKE_DL_LIBS} Threads::Threads headgate_warnings)
 set_target_properties(limiter_pool PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-headgate_test(limiter_pool_test SRC ${limiter_dir}/limiter_pool_test.cpp ${limiter_dir}/limiter_run.cpp
+headgate_test(limiter_pool_test SRC ${limiter_dir}/limiter_pool_test.cpp ${limiter_dir}/limiter_graph_memory_test.cpp ${limiter_dir}/limiter_residual_growth_test.cpp ${limiter_dir}/limiter_run.cpp
   DEPS ledger sim TIMEOUT 300)
 target_compile_definitions(limiter_pool_test PRIVATE
   LIMITER_TESTS_DIR="${CMAKE_BINARY_DIR}/tests" LIMITER_LIBRARY="$<TARGET_FILE:headgate_preload>"

@@ -14,14 +14,21 @@
 //   together COUNT                   one kernel on two GPUs at once
 //   many-streams STREAMS             more streams than anybody needs, in use one after the other, twice
 //   spinning                         a kernel spins; on a line from stdin, launches what it waits for; then some more
+//   moving US                        prints "running", launches, and takes and gives back memory meanwhile, until stdin closes
+//   contexts CONTEXTS COUNT          COUNT kernels in each of so many contexts, in turn
+//   copies COUNT BYTES STREAMS        COUNT copies to the GPU, in turn on STREAMS; 0: calls that wait. Prints what a call took
+//   threadless                       what a launch answers in a process that can make no thread any more
+//   green COUNT                      launches in turn in two green contexts, by their streams and their default streams
 //   per-thread COUNT                 threads that leave work on their own default stream and go to sleep
 #include <dirent.h>
 #include <dlfcn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -127,6 +134,53 @@ void storm_thread(const Gpu& gpu, unsigned us, int count, unsigned blocks = 1) {
   const CUstream stream = new_stream();
   for (int i = 0; i < count && !stdin_closed; ++i) launch(gpu.us, us, stream, blocks);
   OK(cuStreamSynchronize, stream);
+}
+
+// Halves of the GPU, as green contexts of its primary context.
+std::vector<CUgreenCtx> halves() {
+  alignas(8) std::byte all[144], parts[2][144];  // CUdevResource
+  unsigned groups = 2;
+  using headgate::e2e::found;
+  ok("cuDeviceGetDevResource", found<CUresult(CUdevice, void*, unsigned)>("cuDeviceGetDevResource")(0, all, 1));
+  ok("cuDevSmResourceSplitByCount", found<CUresult(void*, unsigned*, const void*, void*, unsigned, unsigned)>(
+                                        "cuDevSmResourceSplitByCount")(parts, &groups, all, nullptr, 0, 8));
+  std::vector<CUgreenCtx> made(groups);
+  for (unsigned i = 0; i < groups; ++i) {
+    CUdevResourceDesc description = nullptr;
+    ok("cuDevResourceGenerateDesc", found<CUresult(CUdevResourceDesc*, const void*, unsigned)>(
+                                        "cuDevResourceGenerateDesc")(&description, parts[i], 1));
+    OK(cuGreenCtxCreate, &made[i], description, 0, 1);
+  }
+  return made;
+}
+
+int green(int count) {
+  const Gpu gpu(true);
+  std::vector<CUgreenCtx> contexts = halves();
+  std::vector<CUstream> streams;
+  std::vector<CUcontext> views;
+  for (const CUgreenCtx context : contexts) {
+    CUstream stream = nullptr;
+    CUcontext view = nullptr;
+    ok("cuGreenCtxStreamCreate", headgate::e2e::found<CUresult(CUstream*, CUgreenCtx, unsigned, int)>(
+                                     "cuGreenCtxStreamCreate")(&stream, context, 1, 0));
+    OK(cuCtxFromGreenCtx, &view, context);
+    streams.push_back(stream);
+    views.push_back(view);
+  }
+  for (int i = 0; i < count; ++i) {
+    const auto half = static_cast<std::size_t>(i % 2);
+    if (i % 4 < 2) OK(cuCtxSetCurrent, views[half]);
+    launch(gpu.us, 500, i % 4 < 2 ? nullptr : streams[half], 1000);
+  }
+  OK(cuCtxSynchronize);
+  say_launched();
+  wait_for_stdin();
+  for (const CUgreenCtx context : contexts) OK(cuGreenCtxDestroy, context);
+  OK(cuCtxSetCurrent, gpu.context);
+  launch(gpu.us, 10, nullptr);
+  OK(cuCtxSynchronize);
+  return 0;
 }
 
 int batches(unsigned us, int size, int count, std::size_t streams, bool wait) {
@@ -455,6 +509,87 @@ int spinning() {
   return 0;
 }
 
+int moving(unsigned us) {
+  const Gpu gpu;
+  launch(gpu.us, us, nullptr);
+  OK(cuCtxSynchronize);
+  std::thread launches([&] { storm_thread(gpu, us, 1 << 30); });
+  std::thread memory([&] {
+    OK(cuCtxSetCurrent, gpu.context);
+    while (!stdin_closed) {
+      CUdeviceptr at = 0;
+      OK(cuMemAlloc_v2, &at, 1 << 20);
+      ::usleep(3000);
+      OK(cuMemFree_v2, at);
+    }
+  });
+  say("running");
+  wait_for_stdin();
+  launches.join();
+  memory.join();
+  return 0;
+}
+
+int contexts(int count, int rounds) {
+  std::vector<Gpu> all;
+  for (int i = 0; i < count; ++i) all.emplace_back();
+  for (int round = 0; round < rounds; ++round)
+    for (const Gpu& gpu : all) {
+      OK(cuCtxSetCurrent, gpu.context);
+      launch(gpu.us, 500, nullptr);
+      OK(cuCtxSynchronize);
+    }
+  say_launched();
+  wait_for_stdin();
+  return 0;
+}
+
+int copy_to_gpu(int count, std::size_t bytes, int streams) {
+  const Gpu gpu;
+  std::vector<CUstream> all(static_cast<std::size_t>(streams));
+  for (CUstream& stream : all) stream = new_stream();
+  CUdeviceptr at = 0;
+  void* from = nullptr;
+  OK(cuMemAlloc_v2, &at, bytes);
+  OK(cuMemAllocHost_v2, &from, bytes);
+  const auto copy = CALL(cuMemcpyHtoDAsync_v2);
+  const auto begun = std::chrono::steady_clock::now();
+  OK(cuMemcpyHtoD_v2, at, from, bytes);
+  for (int i = 0; i < count; ++i) {
+    if (streams == 0) OK(cuMemcpyHtoD_v2, at, from, bytes);
+    else ok("cuMemcpyHtoDAsync", copy(at, from, bytes, all[static_cast<std::size_t>(i % streams)]));
+  }
+  const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begun;
+  OK(cuCtxSynchronize);
+  std::printf("%.0f\n", took.count() / count);
+  std::fflush(stdout);
+  wait_for_stdin();
+  return 0;
+}
+
+// A thread's stack finds no room in the address space.
+int threadless() {
+  const Gpu gpu;
+  rlimit before{};
+  ::getrlimit(RLIMIT_AS, &before);
+  long pages = 0;
+  if (FILE* file = std::fopen("/proc/self/statm", "r"); file != nullptr) {
+    if (std::fscanf(file, "%ld", &pages) != 1) pages = 0;
+    std::fclose(file);
+  }
+  if (pages == 0) return std::printf("no /proc\n"), 5;
+  rlimit tight = before;
+  tight.rlim_cur = static_cast<rlim_t>(pages) * 4096 + (2 << 20);
+  ::setrlimit(RLIMIT_AS, &tight);
+  unsigned us = 100;
+  void* parameters[] = {&us};
+  const auto answer = CALL(cuLaunchKernel)(gpu.us, 1, 1, 1, 32, 1, 1, 0, nullptr, parameters, nullptr);
+  ::setrlimit(RLIMIT_AS, &before);
+  std::printf("%u\n", static_cast<unsigned>(answer));
+  OK(cuCtxSynchronize);
+  return 0;
+}
+
 int per_thread(int threads) {
   const Gpu gpu;
   const auto short_work = [&](int count) {
@@ -485,6 +620,7 @@ int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   const auto number = [&](int i) { return i < argc ? std::atoi(argv[i]) : 0; };
   if (what == "busy" && argc == 6) return busy(static_cast<unsigned>(number(2)), number(3), number(4), argv[5]);
+  if (what == "green" && argc == 3) return green(number(2));
   if (what == "batches")
     return batches(static_cast<unsigned>(number(2)), number(3), number(4),
                    argc > 5 ? static_cast<std::size_t>(number(5)) : 1, argc > 6);
@@ -501,6 +637,10 @@ int main(int argc, char** argv) {
   if (what == "together") return together(number(2));
   if (what == "many-streams") return many_streams(number(2));
   if (what == "spinning") return spinning();
+  if (what == "moving") return moving(static_cast<unsigned>(number(2)));
+  if (what == "contexts") return contexts(number(2), number(3));
+  if (what == "copies") return copy_to_gpu(number(2), static_cast<std::size_t>(number(3)), number(4));
+  if (what == "threadless") return threadless();
   if (what == "per-thread") return per_thread(number(2));
   return std::fprintf(stderr, "limiter_compute: see the head of its source\n"), 2;
 }

@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <time.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <string>
 
 #include "limiter_compute_share.hpp"
@@ -141,6 +143,72 @@ TEST(Stress, OfThreadsStreamsContextsAndForksLosesNoLaunchAndBreaksNothing) {
   program->close_stdin();
   EXPECT_EQ(program->wait(), 0);
   EXPECT_EQ(program->errors(), "");
+}
+
+TEST(ManyContexts, AreAllMeteredAndHeld) {
+  ComputeShare share("50%", "h200");
+  const auto program = share.start({"contexts", "64", "10"});
+  share.expect_launched(*program);
+  share.expect_metered(640);
+  share.expect_exact();
+  EXPECT_GT(share.account().throttled_ns.load(), 100'000'000U) << "320 ms of work at half a GPU";
+  program->close_stdin();
+  EXPECT_EQ(program->wait(), 0);
+  EXPECT_EQ(program->errors(), "");
+}
+
+// What nobody can measure is not sent where the share says so.
+TEST(Threadless, AProcessThatCanMakeNoThreadIsHeldToItsFailPolicy) {
+  for (const bool closed : {true, false}) {
+    ComputeShare share("50%");
+    const auto program = share.start({"threadless"}, true, {{"HEADGATE_FAIL_POLICY", closed ? "closed" : "open"}});
+    program->close_stdin();
+    EXPECT_EQ(program->line(), closed ? "800" : "0");
+    EXPECT_EQ(program->wait(), 0);
+    EXPECT_NE(program->errors().find("no thread for measuring GPU time"), std::string::npos);
+  }
+}
+
+// 100 ms for each of its calls, several of which make a measurement.
+TEST(SlowNvml, DelaysNoSettlement) {
+  ComputeShare share("50%");
+  const auto program = share.start({"moving", "200"}, true, {{"HEADGATE_SIM_FAULT", "nvml*:delay_us=100000"}});
+  ASSERT_EQ(program->line(), "running");
+  double worst_ns = 0;
+  for (int look = 0; look < 100; ++look) {
+    ::usleep(10'000);
+    const auto held = static_cast<double>(share.account().held_ns.load());
+    worst_ns = std::max(worst_ns, static_cast<double>(share.truth().busy_ns) - held);
+  }
+  std::printf("the account was at most %.1f ms behind the GPU\n", worst_ns / 1e6);
+  EXPECT_LT(worst_ns, 40e6);
+  program->close_stdin();
+  EXPECT_EQ(program->wait(), 0);
+}
+
+// What several streams have under way at once counts once. A call's own time counts: a driver copies in it what it must stage.
+TEST(Copies, AreMeasuredInAnAccountOfTheirOwn) {
+  for (const char* streams : {"0", "1", "4"}) {
+    SCOPED_TRACE(streams);
+    ComputeShare share("50%");
+    const auto program = share.start({"copies", "40", "16777216", streams});
+    const double calls = 40 * std::stod(program->line());
+    double truth = 0, ours = 0;
+    for (int tries = 0; tries < 1000; ++tries) {
+      truth = static_cast<double>(share.truth().processes.at(0).copy_ns);
+      ours = static_cast<double>(share.account().copy_ns.load());
+      if (ours > 0.95 * truth) break;
+      ::usleep(5'000);
+    }
+    std::printf("copied for %.1f ms, measured %.1f, in calls %.1f\n", truth / 1e6, ours / 1e6, calls / 1e6);
+    EXPECT_GT(truth, 5e6);
+    EXPECT_GT(ours, 0.95 * truth);
+    EXPECT_LT(ours, 1.05 * truth + calls);
+    EXPECT_EQ(share.account().held_ns.load(), 0U) << "a copy is no kernel";
+    program->close_stdin();
+    EXPECT_EQ(program->wait(), 0);
+    EXPECT_EQ(program->errors(), "");
+  }
 }
 
 TEST(ManyStreams, AreAllHeld) {

@@ -1,6 +1,7 @@
 // A share's owner changes what it may use while its programs run and wait.
 #include <gtest/gtest.h>
 
+#include <time.h>
 #include <unistd.h>
 
 #include <functional>
@@ -75,6 +76,47 @@ TEST_F(LiveChange, ALoweredLimitHoldsFromThenOnAndARaisedOneIsUsed) {
   EXPECT_TRUE(comes_true([&] { return launches() > before + 100; }));
   // More than the old part could give in the time: the new one is in use.
   EXPECT_GT(part_since(from), 0.12);
+  end();
+}
+
+// 5 %: a 20 ms kernel owes 400 ms. The bound is 100 ms; a machine that does not run us in time gets ten times as much.
+TEST_F(LiveChange, DebtOfALowLimitDoesNotOutlastARaisedOne) {
+  share_.emplace("5%");
+  program_ = share_->start({"forever", "20000", "1"});
+  ASSERT_EQ(program_->line(), "running");
+  const auto owed_ns = [this] {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    return share_->account().paid_until_ns.load() - (now.tv_sec * 1'000'000'000LL + now.tv_nsec);
+  };
+  ASSERT_TRUE(comes_true([&] { return owed_ns() > 300'000'000; }));
+  const std::uint64_t before = launches();
+  const auto from = share_->look();
+  set(950'000);
+  ASSERT_TRUE(comes_true([&] { return launches() > before + 2; }));
+  EXPECT_LT(share_->look().first - from.first, 1e9) << "what was owed at 5 % took longer than that alone";
+  end();
+}
+
+TEST_F(LiveChange, AShareBurstsWhileItIsAloneAndGivesWayToAnother) {
+  share_.emplace("30%");
+  program_ = share_->start({"forever", "200", "1"}, true, {{"CUDA_CORE_SOFT_LIMIT", "80"}});
+  ASSERT_EQ(program_->line(), "running");
+  const auto part_over = [this](double ns) {
+    const std::uint64_t held = share_->account().held_ns.load();
+    const auto from = share_->look();
+    EXPECT_TRUE(comes_true([&] { return share_->look().first > from.first + ns; }));
+    return static_cast<double>(share_->account().held_ns.load() - held) / (share_->look().first - from.first);
+  };
+  EXPECT_TRUE(comes_true([&] { return part_over(2e8) > 0.6; })) << "it is alone";
+  const auto other =
+      share_->start({"forever", "200", "1"}, true, {{"HEADGATE_SHARE", "other"}, {"HEADGATE_COMPUTE", "20%"}});
+  ASSERT_EQ(other->line(), "running");
+  EXPECT_TRUE(comes_true([&] { return part_over(1e8) < 0.36; })) << "another share works";
+  EXPECT_LT(part_over(5e8), 0.36);
+  other->kill_now();
+  other->wait();
+  EXPECT_TRUE(comes_true([&] { return part_over(2e8) > 0.6; })) << "it is alone again";
   end();
 }
 

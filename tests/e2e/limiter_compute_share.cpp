@@ -25,12 +25,14 @@ ComputeShare::~ComputeShare() {
   if (pages_.usage != nullptr) ledger::close_pages(pages_);
 }
 
-std::unique_ptr<Program> ComputeShare::start(std::initializer_list<std::string> words, bool limited) const {
+std::unique_ptr<Program> ComputeShare::start(std::initializer_list<std::string> words, bool limited,
+                                             std::map<std::string, std::string> extra) const {
   std::vector<std::string> all = {HEADGATE_TENANTS "/" + program_};
   all.insert(all.end(), words);
-  std::map<std::string, std::string> variables = {{"LD_LIBRARY_PATH", HEADGATE_SIM_LIBRARIES},
-                                                  {"HEADGATE_SIM_DIR", directory_.path() + "/node"},
-                                                  {"HEADGATE_SIM_PROFILE", profile_}};
+  std::map<std::string, std::string>& variables = extra;
+  variables.insert({{"LD_LIBRARY_PATH", HEADGATE_SIM_LIBRARIES},
+                    {"HEADGATE_SIM_DIR", directory_.path() + "/node"},
+                    {"HEADGATE_SIM_PROFILE", profile_}});
   if (limited)
     variables.insert({{"LD_PRELOAD", HEADGATE_LIMITER},
                       {"HEADGATE_RUNTIME_DIR", directory_.path() + "/run"},

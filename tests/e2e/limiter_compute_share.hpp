@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,8 +20,10 @@ class ComputeShare {
   ComputeShare(const ComputeShare&) = delete;
   ComputeShare& operator=(const ComputeShare&) = delete;
 
-  // The program with these words, a tenant of the share; limited = false: without the limiter.
-  [[nodiscard]] std::unique_ptr<Program> start(std::initializer_list<std::string> words, bool limited = true) const;
+  // The program with these words, a tenant of the share; limited = false: without the limiter. `extra` goes over the
+  // variables that make it one.
+  [[nodiscard]] std::unique_ptr<Program> start(std::initializer_list<std::string> words, bool limited = true,
+                                               std::map<std::string, std::string> extra = {}) const;
   // The same to its end, without anything on its stdin: what it printed. Expects status 0 and nothing on stderr.
   std::string run(std::initializer_list<std::string> words, bool limited = true) const;
 

@@ -34,6 +34,8 @@ constexpr char kPtx[] = R"(.version 8.0
 .target sm_89
 .address_size 64
 .visible .entry us(.param .u32 us_0) { .pragma "headgate.sim.us param0"; ret; }
+.visible .entry loop(.param .u64 handle, .param .u32 rounds) {
+  .pragma "headgate.sim.us 25", "headgate.sim.countdown param0 param1"; ret; }
 )";
 
 void ok(const char* what, CUresult result) {
@@ -46,7 +48,7 @@ void ok(const char* what, CUresult result) {
 
 struct Gpu {
   CUcontext context = nullptr;
-  CUfunction us = nullptr;
+  CUfunction us = nullptr, loop = nullptr;
   GraphCalls g{::dlopen("libcuda.so.1", RTLD_NOW)};
 
   Gpu() {
@@ -55,6 +57,7 @@ struct Gpu {
     OK(cuCtxCreate_v2, &context, 0, 0);
     OK(cuModuleLoadData, &module, kPtx);
     OK(cuModuleGetFunction, &us, module, "us");
+    OK(cuModuleGetFunction, &loop, module, "loop");
   }
   CUgraphNode node(CUgraph graph, unsigned us_each, const CUgraphNode* behind, std::size_t count) const {
     void* parameters[] = {&us_each};
@@ -65,6 +68,28 @@ struct Gpu {
     CUgraphNode made = nullptr;
     ok("cuGraphAddKernelNode", g.cuGraphAddKernelNode_v2(&made, graph, behind, count, &params));
     return made;
+  }
+  // One node to whoever counts: a body of a kernel that runs so many rounds.
+  CUgraphExec looping(unsigned rounds) const {
+    CUgraph graph = nullptr;
+    CUgraphExec exec = nullptr;
+    CUgraphNode node = nullptr;
+    cuuint64_t handle = 0;
+    ok("cuGraphCreate", g.cuGraphCreate(&graph, 0));
+    ok("cuGraphConditionalHandleCreate", g.cuGraphConditionalHandleCreate(&handle, graph, context, 1, 1));
+    AnyNodeParams loops{};
+    loops.type = NodeType::conditional;
+    loops.conditional = {handle, 1, 1, nullptr, context};
+    ok("cuGraphAddNode",
+       CALL(cuGraphAddNode_v2)(&node, graph, nullptr, nullptr, 0, reinterpret_cast<CUgraphNodeParams*>(&loops)));
+    void* parameters[] = {&handle, &rounds};
+    KernelNodeParams params{};
+    params.func = loop;
+    for (int i = 0; i < 3; ++i) params.grid[i] = params.block[i] = 1;
+    params.parameters = parameters;
+    ok("cuGraphAddKernelNode", g.cuGraphAddKernelNode_v2(&node, loops.conditional.bodies[0], nullptr, 0, &params));
+    OK(cuGraphInstantiateWithFlags, &exec, graph, 0);
+    return exec;
   }
   // Branches side by side, of nodes one after the other.
   CUgraphExec exec(unsigned nodes, unsigned us_each, unsigned branches) const {
@@ -293,7 +318,7 @@ int busy(unsigned nodes, unsigned us, unsigned branches, int count) {
 int kinds(int which, int count) {
   const Gpu gpu;
   const CUstream stream = new_stream();
-  const CUgraphExec exec = gpu.exec(4, 25, 1);
+  const CUgraphExec exec = gpu.exec(4, 25, 1), loop = gpu.looping(4);
   const std::function<void()> calls[] = {
       [&] { OK(cuGraphLaunch, exec, stream); },
       [&] { OK(cuGraphLaunch, exec, nullptr); },
@@ -303,6 +328,7 @@ int kinds(int which, int count) {
         OK(cuGraphUpload, exec, stream);
         OK(cuGraphLaunch, exec, stream);
       },
+      [&] { OK(cuGraphLaunch, loop, stream); },
   };
   for (int i = 0; i < count; ++i) calls[which]();
   OK(cuCtxSynchronize);

@@ -68,7 +68,7 @@ TEST_P(GraphsOf, KernelsAreChargedForWhatTheyHeldAndCountAsOneLaunch) {
 
 // HAMi-core: "launch variants missed" (HC#143, HC#278).
 class GraphKinds : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Kinds, GraphKinds, testing::Range(0, 5));
+INSTANTIATE_TEST_SUITE_P(Kinds, GraphKinds, testing::Range(0, 6));
 
 TEST_P(GraphKinds, AreAllMeteredAndHeldBack) {
   Graphs share("50%");

@@ -3,6 +3,7 @@
 //   take KIND BYTES    -> RESULT BYTES    the bytes that it took, at most those asked for
 //   touch              -> RESULT          fills the newest of what is held, and reads it back
 //   drop               -> RESULT          the newest of what is held
+//   look               -> RESULT          asks how much memory is free
 //   destroy | reset    -> RESULT          a context with everything that it holds; a new one is made
 //   storm SEED ROUNDS  -> REFUSED OTHER   takes and drops at random, all kinds; OTHER: answers that are no refusal
 //   errors             -> one line a call, with its answer; last "end"
@@ -198,6 +199,9 @@ void obey(const std::string& line) {
     const CUresult result = drop(held.back());
     held.pop_back();
     std::cout << result << std::endl;
+  } else if (word == "look") {
+    std::size_t free = 0, total = 0;
+    std::cout << CALL(cuMemGetInfo_v2)(&free, &total) << std::endl;
   } else if (word == "destroy") {
     if (context == nullptr) CALL(cuCtxCreate_v2)(&context, 0, device);
     Held made;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "guest/ledger/account.hpp"
+#include "guest/ledger/draining.hpp"
 #include "guest/ledger/pages.hpp"
 #include "guest/ledger/slot.hpp"
 #include "sim/node.hpp"
@@ -22,10 +23,12 @@ constexpr const char* kKinds[] = {"alloc", "pitch", "managed", "array", "solid",
 class Paths : public testing::Test {
  protected:
   // A node of its own; slab_bytes 2 MiB: memory as a card gives it.
-  void make_node(const char* profile_name, std::uint64_t slab_bytes, std::uint64_t context_bytes = 64 * kMiB) {
+  void make_node(const char* profile_name, std::uint64_t slab_bytes, std::uint64_t context_bytes = 64 * kMiB,
+                 std::uint64_t teardown_ns = 0) {
     sim::Profile profile = *sim::find_profile(profile_name);
     profile.slab_bytes = slab_bytes;
     profile.context_bytes = context_bytes;
+    profile.teardown_ns = teardown_ns;
     const auto made = sim::create_node(node_.path(), profile);
     ASSERT_TRUE(made) << made.error().message;
   }
@@ -153,6 +156,41 @@ TEST_F(Paths, AccountAndResidualAreWhatTheCardGave) {
   }
   EXPECT_GT(truth().processes.at(0).slack_bytes + truth().processes.at(1).slack_bytes, 0u) << "slabs took nothing";
   std::printf("account and residual agree with the card at the latest %.0f ms after a burst\n", worst_ms);
+}
+
+// A driver takes its time to take down what a killed process held: given back before, others would be promised it.
+TEST_F(Paths, WhatAKilledProcessHeldIsChargedForAsLongAsTheCardHasIt) {
+  make_node("tiny", 2 * kMiB, 64 * kMiB, 350'000'000);
+  const auto survivor = start("2GiB");
+  std::unique_ptr<Program> victims[] = {start("2GiB"), start("2GiB"), start("2GiB")};
+  ask(*survivor, "take alloc 5000000");
+  for (std::size_t i = 0; i < std::size(victims); ++i) ask(*victims[i], "storm " + std::to_string(i) + " 30");
+  const auto off = [&] {
+    const std::uint64_t card = truth().used_bytes, ours = used() + residual() + ledger::torn_on(usage(), 0).residual;
+    const std::uint64_t difference = card > ours ? card - ours : ours - card;
+    return difference > std::max(kMiB, card / 1000) ? difference : 0;
+  };
+  using namespace std::chrono_literals;
+  int drained = 0, missed = 0;
+  auto tick = std::chrono::steady_clock::now();
+  for (int i = 0; i < 15; ++i) {
+    if (i < 12 && i % 4 == 1) victims[i / 4]->kill_now(), victims[i / 4]->wait();
+    tick += 100ms;
+    // Looked at until the next 100 ms are over: as whoever reserves, or asks for what is free, looks.
+    do {
+      ask(*survivor, "look");
+      if (off() == 0) break;
+      std::this_thread::sleep_for(5ms);
+    } while (std::chrono::steady_clock::now() < tick);
+    missed += off() != 0;
+    drained += ledger::draining_bytes(usage(), 0) != 0;
+    std::this_thread::sleep_until(tick);
+    tick = std::max(tick, std::chrono::steady_clock::now() - 100ms);
+  }
+  EXPECT_EQ(missed, 0) << "off by " << off();
+  EXPECT_GE(drained, 6) << "what was killed was given back while the card still had it";
+  EXPECT_EQ(ledger::draining_bytes(usage(), 0), 0u);
+  EXPECT_EQ(usage().teardowns_given_up.load(), 0u);
 }
 
 // Peers check and allocate in two steps (HAMi-core #273), and keep what the dead held (#191).

@@ -7,6 +7,11 @@
 //   pool (makes one)  use (makes it current)  destroy  reset (the primary context)  device:N (another GPU)
 //   reserved  used (of the current pool)  info  wrong (every kind of bad argument)  storm:ROUNDS  whole:ROUNDS  steps:ROUNDS
 //   threads:ROUNDS
+//   graph:BYTES (an executable graph that allocates and frees so much: number 0, 1, 2, ...)  many:COUNT (of 1 MiB each)
+//   keeping:BYTES (does not free)  repeating:BYTES (frees at the next launch)  captured:BYTES  moved:BYTES (in a child)
+//   uploading:BYTES (instantiated with an upload)
+//   deep (a kernel with 120 MiB of local memory on the tiny card)  heap:BYTES (the heap's limit)
+//   launch:N  upload:N  end:N  drop:N (frees what N keeps)  gtrim  greserved  gused  gstorm:ROUNDS
 #include <unistd.h>
 
 #include <atomic>
@@ -20,6 +25,7 @@
 #include <vector>
 
 #include "driver_call.hpp"
+#include "sim/driver/graph_calls.hpp"
 
 using namespace headgate::abi;
 
@@ -30,10 +36,98 @@ constexpr char kPtx[] = R"(.version 8.0
 .address_size 64
 .visible .entry us(.param .u32 us_0) { .pragma "headgate.sim.us param0"; ret; }
 .visible .entry spin(.param .u64 spin_0) { .pragma "headgate.sim.wait param0"; ret; }
+.visible .entry deep(.param .u64 deep_0) { .local .align 4 .b8 depot[4096]; .pragma "headgate.sim.us 1"; ret; }
 .visible .entry raise(.param .u64 raise_0) { .pragma "headgate.sim.set param0"; ret; }
 )";
 
+// Graphs that allocate.
+struct Graphs {
+  headgate::sim::GraphCalls g{dlopen("libcuda.so.1", RTLD_NOW)};
+  struct One {
+    CUgraph graph = nullptr;
+    CUgraphExec exec = nullptr;
+    CUdeviceptr address = 0;
+  };
+  std::vector<One> all;
+
+  CUresult node(One& one, CUgraphNode* tail, std::uint64_t bytes, bool frees) const {
+    headgate::sim::AllocateNodeParams params{};
+    params.pool.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    params.pool.location = {1, 0};
+    params.bytes = bytes;
+    CUresult result = g.cuGraphAddMemAllocNode(tail, one.graph, tail, *tail == nullptr ? 0 : 1, &params);
+    if (result == CUDA_SUCCESS && frees) result = g.cuGraphAddMemFreeNode(tail, one.graph, tail, 1, params.address);
+    one.address = params.address;
+    return result;
+  }
+  CUresult make(unsigned count, std::uint64_t bytes, bool frees, unsigned flags) {
+    One one;
+    CUgraphNode tail = nullptr;
+    CUresult result = g.cuGraphCreate(&one.graph, 0);
+    for (unsigned i = 0; i < count && result == CUDA_SUCCESS; ++i) result = node(one, &tail, bytes, frees);
+    headgate::sim::InstantiateParams params{flags, nullptr, nullptr, 0};
+    if (result == CUDA_SUCCESS)
+      result = CALL(cuGraphInstantiateWithParams)(&one.exec, one.graph,
+                                                  reinterpret_cast<CUDA_GRAPH_INSTANTIATE_PARAMS*>(&params));
+    all.push_back(one);
+    return result;
+  }
+  CUresult captured(std::uint64_t bytes, CUstream stream) {
+    One one;
+    CALL(cuStreamBeginCapture_v2)(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    CUresult result = CALL(cuMemAllocAsync)(&one.address, bytes, stream);
+    if (result == CUDA_SUCCESS) result = CALL(cuMemFreeAsync)(one.address, stream);
+    const CUresult end = CALL(cuStreamEndCapture)(stream, &one.graph);
+    if (result == CUDA_SUCCESS) result = end;
+    if (result == CUDA_SUCCESS) result = CALL(cuGraphInstantiateWithFlags)(&one.exec, one.graph, 0);
+    all.push_back(one);
+    return result;
+  }
+  CUresult moved(std::uint64_t bytes) {
+    One parent, child;
+    CUgraphNode tail = nullptr;
+    g.cuGraphCreate(&parent.graph, 0);
+    g.cuGraphCreate(&child.graph, 0);
+    CUresult result = node(child, &tail, bytes, true);
+    headgate::sim::AnyNodeParams params{};
+    params.type = headgate::sim::NodeType::child;
+    params.child = {child.graph, 1};
+    if (result == CUDA_SUCCESS) result = g.cuGraphAddNode_v2(&tail, parent.graph, nullptr, nullptr, 0, &params);
+    if (result == CUDA_SUCCESS) result = CALL(cuGraphInstantiateWithFlags)(&parent.exec, parent.graph, 0);
+    all.push_back(parent);
+    return result;
+  }
+  // Graphs of many sizes come, run in several streams and go; nothing may pass the share's limit.
+  CUresult storm(std::uint64_t rounds, unsigned seed) {
+    std::uint64_t refused = 0, done = 0;
+    std::vector<CUstream> streams(3);
+    for (CUstream& stream : streams) CALL(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING);
+    for (std::uint64_t i = 0; i < rounds; ++i) {
+      const auto bytes = 1 + static_cast<std::uint64_t>(rand_r(&seed)) % (90 << 20);
+      const unsigned count = 1 + static_cast<unsigned>(rand_r(&seed)) % 3;
+      if (const CUresult made = make(count, bytes, true, 0); made != CUDA_SUCCESS) return made;
+      for (int again = 0; again < 3; ++again) {
+        const CUstream stream = streams[static_cast<unsigned>(rand_r(&seed)) % streams.size()];
+        const CUresult result = CALL(cuGraphLaunch)(all.back().exec, stream);
+        if (result == CUDA_ERROR_OUT_OF_MEMORY) ++refused;
+        else if (result != CUDA_SUCCESS) return result;
+        else ++done;
+        if (rand_r(&seed) % 4 == 0) CALL(cuStreamSynchronize)(stream);
+      }
+      if (rand_r(&seed) % 8 == 0) CALL(cuDeviceGraphMemTrim)(0);
+      CALL(cuGraphExecDestroy)(all.back().exec);
+      g.cuGraphDestroy(all.back().graph);
+      all.pop_back();
+    }
+    CALL(cuCtxSynchronize)();
+    CALL(cuDeviceGraphMemTrim)(0);
+    std::printf("done %lu refused %lu\n", done, refused);
+    return CUDA_SUCCESS;
+  }
+};
+
 struct Tenant {
+  Graphs graphs;
   CUmodule module = nullptr;
   CUdevice device = 0;
   CUstream stream = nullptr;
@@ -59,7 +153,7 @@ struct Tenant {
     return pool;
   }
 
-  CUresult launch(const char* kernel, std::uint64_t value) {
+  CUresult launch_kernel(const char* kernel, std::uint64_t value) {
     CUfunction function = nullptr;
     if (const CUresult result = CALL(cuModuleGetFunction)(&function, module, kernel); result != CUDA_SUCCESS)
       return result;
@@ -274,6 +368,13 @@ struct Tenant {
     return result;
   }
 
+  CUresult graph_attribute(CUgraphMem_attribute which, std::string& told) const {
+    std::uint64_t value = 0;
+    const CUresult result = CALL(cuDeviceGetGraphMemAttribute)(device, which, &value);
+    told = std::to_string(value);
+    return result;
+  }
+
   CUresult act(const std::string& word, std::string& told) {
     const std::size_t colon = word.find(':');
     const std::string verb = word.substr(0, colon);
@@ -289,8 +390,8 @@ struct Tenant {
     if (verb == "sync") return CALL(cuStreamSynchronize)(stream);
     if (verb == "ctxsync") return CALL(cuCtxSynchronize)();
     if (verb == "query") return CALL(cuStreamQuery)(stream);
-    if (verb == "spin") return launch("spin", 5);
-    if (verb == "raise") return launch("raise", 5);
+    if (verb == "spin") return launch_kernel("spin", 5);
+    if (verb == "raise") return launch_kernel("raise", 5);
     if (verb == "pool") return make_pool();
     if (verb == "use") return CALL(cuDeviceSetMemPool)(device, made);
     if (verb == "destroy") return destroy_pool();
@@ -300,6 +401,23 @@ struct Tenant {
     if (verb == "used") return attribute(CU_MEMPOOL_ATTR_USED_MEM_CURRENT, told);
     if (verb == "info") return information();
     if (verb == "wrong") return wrong(told);
+    if (verb == "deep") return launch_kernel("deep", 0);
+    if (verb == "heap") return CALL(cuCtxSetLimit)(static_cast<CUlimit>(2), number);
+    if (verb == "graph") return graphs.make(1, number, true, 0);
+    if (verb == "many") return graphs.make(static_cast<unsigned>(number), 1 << 20, true, 0);
+    if (verb == "keeping") return graphs.make(1, number, false, 0);
+    if (verb == "repeating") return graphs.make(1, number, false, 1);
+    if (verb == "uploading") return graphs.make(1, number, true, 2);
+    if (verb == "captured") return graphs.captured(number, stream);
+    if (verb == "moved") return graphs.moved(number);
+    if (verb == "launch") return CALL(cuGraphLaunch)(graphs.all.at(number).exec, stream);
+    if (verb == "upload") return CALL(cuGraphUpload)(graphs.all.at(number).exec, stream);
+    if (verb == "end") return CALL(cuGraphExecDestroy)(graphs.all.at(number).exec);
+    if (verb == "drop") return CALL(cuMemFreeAsync)(graphs.all.at(number).address, stream);
+    if (verb == "gtrim") return CALL(cuDeviceGraphMemTrim)(device);
+    if (verb == "greserved") return graph_attribute(CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, told);
+    if (verb == "gused") return graph_attribute(CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, told);
+    if (verb == "gstorm") return graphs.storm(number, seed);
     if (verb == "storm") return storm(number);
     if (verb == "whole") return whole(number);
     if (verb == "threads") return threads(number);

@@ -6,76 +6,12 @@
 #include <random>
 #include <thread>
 
-#include "guest/ledger/account.hpp"
-#include "guest/ledger/pages.hpp"
-#include "guest/ledger/slot.hpp"
-#include "limiter_run.hpp"
-#include "sim/node.hpp"
-#include "sim/truth.hpp"
-
-namespace {
+#include "limiter_pool.hpp"
 
 using namespace headgate;
 using namespace headgate::e2e;
 
-constexpr std::uint64_t kMiB = 1 << 20, kGranule = 32 * kMiB, kContext = 64 * kMiB;  // of the "tiny" card, 2 GiB
-
-// 16 granules beside one context.
-constexpr const char* kSixteen = "576MiB";
-
-Tenant on_tiny(const std::string& limit) {
-  Tenant tenant;
-  tenant.driver = Driver::simulated;
-  tenant.program = "limiter_pool";
-  tenant.environment = {{"HEADGATE_SIM_PROFILE", "tiny"}, {"HEADGATE_MEM", limit}, {"HEADGATE_SHARE", "pools"}};
-  return tenant;
-}
-
-sim::DeviceTruth truth(const Runtime& runtime, std::uint32_t device = 0) {
-  const auto read = sim::read_truth(runtime.path() + "/run-node");
-  EXPECT_TRUE(read) << read.error().message;
-  return read ? read->devices.at(device) : sim::DeviceTruth{};
-}
-
-std::uint64_t really_held(const Runtime& runtime, std::uint32_t device = 0) {
-  std::uint64_t sum = 0;
-  for (const sim::ProcessTruth& process : truth(runtime, device).processes) sum += process.bytes;
-  return sum;
-}
-
-struct Owner {
-  ledger::SharePages pages;
-  explicit Owner(const Runtime& runtime) {
-    EXPECT_FALSE(ledger::open_share((runtime.path() + "/run").c_str(), "pools", ledger::Access::owner, pages));
-  }
-  ~Owner() { ledger::close_pages(pages); }
-  [[nodiscard]] std::uint64_t used(std::uint32_t device = 0) const {
-    ledger::reap_dead(*pages.usage);
-    return ledger::used_bytes(*pages.usage, device);
-  }
-};
-
-// A tenant that is told its words one by one.
-struct Led {
-  const Runtime& runtime;
-  Runtime::Running running;
-  Led(const Runtime& where, const Tenant& tenant) : runtime(where), running(where.start(tenant, {"-"})) {
-    EXPECT_EQ(running.next_line(), "ready: 0");
-  }
-  std::string does(const std::string& word) {
-    running.say(word + "\n");
-    const std::string line = running.next_line();
-    return line.starts_with(word + ": ") ? line.substr(word.size() + 2) : line;
-  }
-};
-
-std::string bytes(const char* verb, std::uint64_t count) { return std::string(verb) + ":" + std::to_string(count); }
-
-#define EXPECT_EXACT(runtime, owner, expected)       \
-  do {                                               \
-    EXPECT_EQ(really_held(runtime), (expected));     \
-    EXPECT_EQ((owner).used(), really_held(runtime)); \
-  } while (false)
+namespace {
 
 TEST(Pool, TheLedgerHoldsWhatThePoolHasReservedAtEachStep) {
   const Runtime runtime;
@@ -105,6 +41,75 @@ TEST(Pool, TheLedgerHoldsWhatThePoolHasReservedAtEachStep) {
   EXPECT_EQ(tenant.does("now:0"), "0");
   EXPECT_EQ(tenant.does("trim:0"), "0");
   EXPECT_EXACT(runtime, owner, 0u);
+}
+
+template <typename Condition>
+bool comes_true(const Condition& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
+// The program sleeps in a read all the while: no call of its own can be what gives the memory back.
+TEST(Pool, AnIdleProgramsPoolsAreGivenBackWhenTheOwnerReclaimsThem) {
+  const Runtime runtime;
+  const std::string base = runtime.path() + "/run";
+  Led tenant(runtime, on_tiny("1GiB"));
+  EXPECT_EQ(tenant.does(bytes("keep", 8 * kGranule)), "0");
+  EXPECT_EQ(tenant.does(bytes("alloc", kGranule)), "0");
+  EXPECT_EQ(tenant.does(bytes("alloc", 2 * kGranule)), "0");
+  EXPECT_EQ(tenant.does("free:1"), "0");
+  EXPECT_EQ(tenant.does("sync"), "0");
+  const Owner owner(runtime);
+  EXPECT_EXACT(runtime, owner, 3 * kGranule);
+  for (int again = 0; again < 2; ++again) {
+    ASSERT_FALSE(ledger::tell_share(base.c_str(), "pools", ledger::OwnersWord::reclaim));
+    EXPECT_TRUE(comes_true([&] { return owner.used() == kGranule && really_held(runtime) == kGranule; }));
+    EXPECT_EQ(tenant.does(bytes("alloc", 2 * kGranule)), "0") << "a request, not a state";
+    EXPECT_EQ(tenant.does("free:" + std::to_string(2 + again)), "0");
+    EXPECT_EQ(tenant.does("sync"), "0");
+    EXPECT_EXACT(runtime, owner, 3 * kGranule);
+  }
+  EXPECT_EQ(ledger::tell_share(base.c_str(), "none", ledger::OwnersWord::reclaim).error, ledger::PageError::not_found);
+}
+
+TEST(Pool, AShareThatIsDrainedTakesNeitherMemoryNorProcessesAndKeepsNothingIdle) {
+  const Runtime runtime;
+  const std::string base = runtime.path() + "/run";
+  Led tenant(runtime, on_tiny("1GiB"));
+  EXPECT_EQ(tenant.does(bytes("keep", 8 * kGranule)), "0");
+  EXPECT_EQ(tenant.does(bytes("alloc", 2 * kGranule)), "0");
+  EXPECT_EQ(tenant.does(bytes("linear", kMiB)), "0");
+  EXPECT_EQ(tenant.does("free:0"), "0");
+  EXPECT_EQ(tenant.does("sync"), "0");
+  const Owner owner(runtime);
+  EXPECT_EXACT(runtime, owner, 2 * kGranule + kMiB);
+  ASSERT_FALSE(ledger::tell_share(base.c_str(), "pools", ledger::OwnersWord::drain));
+  EXPECT_TRUE(comes_true([&] { return owner.used() == kMiB && really_held(runtime) == kMiB; }));
+  EXPECT_EQ(tenant.does(bytes("linear", 1)), "2");
+  EXPECT_EQ(tenant.does(bytes("alloc", 1)), "2");
+  EXPECT_EQ(tenant.does("sync"), "0") << "its work goes on";
+  EXPECT_EQ(tenant.does("now:1"), "0");
+  EXPECT_EXACT(runtime, owner, 0u);
+  const Outcome late = runtime.run(on_tiny("1GiB"), {"linear:1"});
+  EXPECT_NE(late.out.find("ready: 800"), std::string::npos) << late.out;
+  EXPECT_NE(late.err.find("is being drained"), std::string::npos) << late.err;
+  ASSERT_FALSE(ledger::tell_share(base.c_str(), "pools", ledger::OwnersWord::resume));
+  EXPECT_EQ(tenant.does(bytes("linear", 1)), "0");
+}
+
+TEST(Pool, AShareThatWasDrainedAndIsEmptyIsMadeAnewByTheNextProcess) {
+  const Runtime runtime;
+  {
+    Led tenant(runtime, on_tiny("1GiB"));
+    ASSERT_FALSE(ledger::tell_share((runtime.path() + "/run").c_str(), "pools", ledger::OwnersWord::drain));
+    EXPECT_EQ(tenant.running.finish().status, 0);
+  }
+  const Outcome next = runtime.run(on_tiny("1GiB"), {"linear:1"});
+  EXPECT_NE(next.out.find("linear:1: 0"), std::string::npos) << next.out << next.err;
 }
 
 TEST(Pool, TheShareIsFilledToItsLastGranuleAndNotOneMore) {
@@ -359,42 +364,6 @@ TEST(Pool, UnknownMemoryIsFreedByTheDriver) {
   EXPECT_EQ(really_held(runtime), 0u);
 }
 
-struct Race {
-  std::uint64_t ledger_peak = 0, card_peak = 0;
-  unsigned long done = 0, refused = 0;
-};
-
-// Eight tenants race for one share of 1 GiB, half of which is their contexts.
-Race race(const std::string& what) {
-  const Runtime runtime;
-  std::vector<std::unique_ptr<Led>> tenants;
-  for (int i = 0; i < 8; ++i) tenants.push_back(std::make_unique<Led>(runtime, on_tiny("1GiB")));
-  for (int i = 0; i < 2; ++i) {  // contexts count from here on, for all
-    for (auto& each : tenants) EXPECT_EQ(each->does("info"), "0");
-  }
-  const Owner owner(runtime);
-  Race race;
-  std::jthread watcher([&](const std::stop_token& stop) {
-    while (!stop.stop_requested()) race.card_peak = std::max(race.card_peak, truth(runtime).used_bytes);
-  });
-  for (auto& each : tenants) each->running.say(what + "\n");
-  for (auto& each : tenants) {
-    const std::string told = each->running.next_line();
-    unsigned long done = 0, refused = 0;
-    EXPECT_EQ(std::sscanf(told.c_str(), "done %lu refused %lu", &done, &refused), 2) << told;
-    EXPECT_EQ(each->running.next_line(), what + ": 0");
-    race.done += done;
-    race.refused += refused;
-  }
-  watcher.request_stop();
-  watcher.join();
-  race.ledger_peak = ledger::peak_bytes(*owner.pages.usage, 0);
-  EXPECT_EXACT(runtime, owner, 0u);
-  EXPECT_GT(race.done, 0u);
-  EXPECT_GT(race.refused, 0u);
-  return race;
-}
-
 // HAMi-core #273: what was checked before an allocation was gone when it came.
 TEST(PoolRace, NeitherLedgerNorCardPassesTheLimit) {
   const Race seen = race("whole:1000");
@@ -445,9 +414,9 @@ TEST(PoolRace, AKilledTenantsPoolsAreThereForTheNext) {
     EXPECT_EQ(victim.next_line(), "keep:18446744073709551615: 0");
     const Owner owner(runtime);
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (owner.used() < 8 * kGranule && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    while (really_held(runtime) < 8 * kGranule && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::yield();
     victim.kill_and_wait();
-    EXPECT_EQ(owner.used(), 0u);
     Led heir(runtime, tenant);
     EXPECT_EQ(heir.does(bytes("alloc", 16 * kGranule)), "0");
     EXPECT_EXACT(runtime, owner, 16 * kGranule);

@@ -21,6 +21,15 @@ if(TARGET headgate_preload AND TARGET headgate)
     DEPS ledger sim_faults TIMEOUT 300)
   target_compile_definitions(sim_faults_limiter_test PRIVATE HEADGATE_SIM_LIBRARIES="${CMAKE_BINARY_DIR}/lib/sim"
     HEADGATE_TENANTS="${CMAKE_BINARY_DIR}/tests" HEADGATE_LIMITER="$<TARGET_FILE:headgate_preload>" HEADGATE_COMMAND="$<TARGET_FILE:headgate>")
+  add_executable(sim-crash-probe ${CMAKE_CURRENT_LIST_DIR}/sim_crash_probe.cpp ${CMAKE_CURRENT_LIST_DIR}/sim_wrong_calls.cpp)
+  target_include_directories(sim-crash-probe PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(sim-crash-probe PRIVATE ${CMAKE_DL_LIBS} headgate_warnings)
+  set_target_properties(sim-crash-probe PROPERTIES SKIP_BUILD_RPATH TRUE RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  headgate_test(sim_crash_limiter_test SRC ${CMAKE_CURRENT_LIST_DIR}/sim_crash_limiter_test.cpp ${CMAKE_CURRENT_LIST_DIR}/sim_program.cpp
+    DEPS ledger sim sim_faults TIMEOUT 300)
+  target_compile_definitions(sim_crash_limiter_test PRIVATE HEADGATE_SIM_LIBRARIES="${CMAKE_BINARY_DIR}/lib/sim"
+    HEADGATE_TENANTS="${CMAKE_BINARY_DIR}/tests" HEADGATE_LIMITER="$<TARGET_FILE:headgate_preload>")
+  add_dependencies(sim_crash_limiter_test sim-crash-probe headgate_preload headgate_sim_cuda headgate_sim_nvml)
   headgate_test(compute_gang_test SRC ${CMAKE_CURRENT_LIST_DIR}/compute_gang_test.cpp ${CMAKE_CURRENT_LIST_DIR}/sim_program.cpp
     DEPS ledger TIMEOUT 300)
   target_compile_definitions(compute_gang_test PRIVATE HEADGATE_SIM_LIBRARIES="${CMAKE_BINARY_DIR}/lib/sim"

@@ -303,6 +303,25 @@ TEST(Exactness, a_changed_limit_holds_after_20_ms) {
     EXPECT_NEAR(sum[1] / 25, 20.0, 1.0);
   }
 }
+// What a 20 ms kernel owes at 5 % is 400 ms of waiting; at 95 % it is 21.
+TEST(Exactness, debt_of_a_low_limit_does_not_outlast_a_raised_one) {
+  for (const std::int64_t kernel : {200 * kUs, 5 * kMs, 20 * kMs}) {
+    Machine machine({.ceiling_ppm = 50'000, .mix = constant(kernel)});
+    machine.run(3'030 * kMs);
+    machine.ceiling_ppm = 950'000;
+    machine.run(5'130 * kMs);
+    const double held = machine.held_percent(3'130 * kMs, 5'130 * kMs);
+    std::printf("%3ld us kernels, 5 %% -> 95 %%: %.2f from 100 ms on\n", static_cast<long>(kernel / kUs), held);
+    EXPECT_NEAR(held, 95.0, 2.5);
+  }
+}
+TEST(Exactness, a_lowered_limit_is_the_price_of_what_was_not_paid_yet) {
+  Machine machine({.ceiling_ppm = 950'000, .mix = constant(20 * kMs)});
+  machine.run(2 * kSecond);
+  machine.ceiling_ppm = 50'000;
+  machine.run(6 * kSecond);
+  EXPECT_NEAR(machine.held_percent(2 * kSecond, 6 * kSecond), 5.0, 1.0);
+}
 TEST(Exactness, kernels_that_wait_for_each_other_meet_at_every_limit) {
   for (const int processes : {1, 2})
     for (std::uint32_t ppm = 50'000; ppm <= 1'000'000; ppm += 50'000) {

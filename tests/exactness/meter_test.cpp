@@ -51,6 +51,7 @@ struct OneLinePort {
   void enter(ContextMeter&) {}
   void failed(ContextMeter&, abi::CUresult, const char*) { ++failures; }
   std::uint32_t ceiling_ppm(const ContextMeter&) { return ledger::kWholeGpu; }
+  std::uint32_t burst_ppm(const ContextMeter&) { return 0; }
 };
 
 class MeterAlone : public testing::Test {

@@ -54,7 +54,7 @@ abi::CUresult ModelPort::create(abi::CUevent* event) {
 void ModelPort::destroy(abi::CUevent event) { machine->engine.destroy_event(number(event)); }
 
 abi::CUresult ModelPort::record(abi::CUevent event, abi::CUstream stream) {
-  machine->clock_ns += Machine::kRecordCostNs;  // the doorbell rings at the end of a call
+  machine->clock_ns += Hardware::kRecordCostNs;  // the doorbell rings at the end of a call
   sim::Command command =
       sim::event_record(*machine->state, number(event), number(stream), static_cast<std::uint64_t>(machine->clock_ns));
   command.order = static_cast<std::uint64_t>(machine->clock_ns);
@@ -67,7 +67,7 @@ abi::CUresult ModelPort::record(abi::CUevent event, abi::CUstream stream) {
 abi::CUresult ModelPort::query(abi::CUevent event) {
   machine->engine.advance(static_cast<std::uint64_t>(machine->step_ns));
   ++machine->counts.queries;
-  machine->clock_ns += Machine::kQueryCostNs;
+  machine->clock_ns += Hardware::kQueryCostNs;
   return sim::read_event(*machine->state, number(event)).complete ? abi::CUDA_SUCCESS : abi::CUDA_ERROR_NOT_READY;
 }
 
@@ -91,15 +91,16 @@ void ModelPort::failed(ContextMeter&, abi::CUresult result, const char* call) {
 }
 
 std::uint32_t ModelPort::ceiling_ppm(const ContextMeter&) const { return *ceiling; }
+std::uint32_t ModelPort::burst_ppm(const ContextMeter&) const { return *burst; }
 
 Machine::Machine(const Setup& setup)
-    : ceiling_ppm(setup.ceiling_ppm),
-      state(sim::make_state(*sim::find_profile("h200"), kStartNs)),
-      engine(*state),
+    : Hardware(*sim::find_profile("h200")),
+      ceiling_ppm(setup.ceiling_ppm),
+      burst_ppm(setup.burst_ppm),
       setup_(setup),
       random_(setup.seed) {
   state->profile.clock_drift_ppb = setup.clock_drift_ppb;
-  if (!setup_.beside.empty()) page = std::make_unique<ledger::GpuPage>();
+  if (!setup_.beside.empty() || burst_ppm != 0) page = std::make_unique<ledger::GpuPage>();
   const int all = setup.processes + static_cast<int>(setup.beside.size());
   for (int p = 0; p < all; ++p) {
     const Neighbour* neighbour =
@@ -112,6 +113,7 @@ Machine::Machine(const Setup& setup)
     process.meter = std::make_unique<Meter<ModelPort>>(process.port, process.estimates);
     process.context.handle = handle<abi::CUcontext>(process.port.context);
     process.port.ceiling = neighbour != nullptr ? &neighbour->ceiling_ppm : &ceiling_ppm;
+    process.port.burst = neighbour != nullptr ? &neighbour->burst_ppm : &burst_ppm;
     process.mix = neighbour != nullptr ? &neighbour->mix : &setup_.mix;
     process.context.account = neighbour != nullptr ? neighbours.back().get() : &account;
     if (page != nullptr)
@@ -130,6 +132,7 @@ Machine::Machine(const Setup& setup)
     for (int t = 0; t < threads; ++t) {
       Actor actor{.process = p, .streams = {}, .kernel = {}};
       actor.thread = t;
+      actor.neighbour = neighbour;
       for (int s = t % streams; s < streams; s += threads) actor.streams.push_back(static_cast<std::uint32_t>(s));
       turn(actors_.size(), kStartNs + static_cast<std::int64_t>(random_() % 100'000));
       actors_.push_back(actor);
@@ -203,6 +206,10 @@ void Machine::note_unasked(std::int64_t from_ns) {
 // What launch_hooks.cpp does round Meter::pass.
 void Machine::client(Actor& actor, std::size_t index) {
   Process& process = *processes_[actor.process];
+  if (const Neighbour* neighbour = actor.neighbour; neighbour != nullptr) {
+    if (clock_ns - kStartNs >= neighbour->until_ns) return;
+    if (clock_ns - kStartNs < neighbour->from_ns) return turn(index, kStartNs + neighbour->from_ns);
+  }
   if (!actor.has_kernel) {
     actor.kernel = (*process.mix)(random_);
     actor.has_kernel = true;
@@ -274,6 +281,13 @@ std::int64_t Machine::unasked_ns(std::int64_t from_ns, std::int64_t to_ns) const
 
 double Machine::charged_percent() const {
   return 100.0 * static_cast<double>(account.held_ns.load()) / static_cast<double>(state->now_ns - kStartNs);
+}
+
+double Machine::process_percent_until(int index, std::int64_t from_ns, std::int64_t to_ns) {
+  run(from_ns);
+  const double before = process_percent(index) * static_cast<double>(from_ns);
+  run(to_ns);
+  return (process_percent(index) * static_cast<double>(to_ns) - before) / static_cast<double>(to_ns - from_ns);
 }
 
 double Machine::process_percent(int index) const {

@@ -29,10 +29,13 @@ KernelMix constant(std::int64_t duration_ns);
 // Four kernels; durations lognormal round 100 us, at most 2 ms.
 KernelMix lognormal();
 
-// Another share on the same GPU: one process, one thread, one stream.
+// Another share on the same GPU: one process, one thread, one stream. It asks for the GPU in [from_ns, until_ns) after the
+// start.
 struct Neighbour {
   std::uint32_t ceiling_ppm;
   KernelMix mix;
+  std::uint32_t burst_ppm = 0;
+  std::int64_t from_ns = 0, until_ns = INT64_MAX;
 };
 
 struct Setup {
@@ -47,6 +50,7 @@ struct Setup {
   std::span<const std::int64_t> lateness = recorded_lateness();
   // The first thread's first kernel spins until the fourth kernel of the second thread ends, or of the second process if there is one.
   bool spin = false;
+  std::uint32_t burst_ppm = 0;
   std::vector<Neighbour> beside{};
   std::int64_t settler_stall_ns = 0;  // once, after a second, every settler stands still for so long
   std::uint64_t seed = 1;
@@ -56,13 +60,23 @@ struct Counts {
   std::uint64_t launches = 0, records = 0, queries = 0, settler_enqueues = 0, waits = 0;
 };
 
-class Machine;
+// The modelled hardware, and the time of the thread whose turn it is.
+struct Hardware {
+  explicit Hardware(const sim::Profile& profile) : state(sim::make_state(profile, kStartNs)), engine(*state) {}
+  Counts counts;
+  std::int64_t clock_ns = 0;  // of the thread whose turn it is
+  std::int64_t step_ns = 0;   // when its turn began
+  sim::StatePointer state;
+  sim::Engine engine;
+  static constexpr std::int64_t kStartNs = 10'000'000'000;
+  static constexpr std::int64_t kLaunchCostNs = 1'500, kRecordCostNs = 500, kQueryCostNs = 400;
+};
 
 // Meter's Port: this machine's clock and GPU as one process sees them.
 struct ModelPort {
-  Machine* machine = nullptr;
+  Hardware* machine = nullptr;
   std::uint32_t process = 0, context = 0;
-  const std::uint32_t* ceiling = nullptr;
+  const std::uint32_t *ceiling = nullptr, *burst = nullptr;
   bool settling = false;
   std::int64_t now_ns();
   abi::CUresult create(abi::CUevent* event);
@@ -74,6 +88,7 @@ struct ModelPort {
   void enter(ContextMeter&) {}
   void failed(ContextMeter&, abi::CUresult, const char*);
   std::uint32_t ceiling_ppm(const ContextMeter&) const;
+  std::uint32_t burst_ppm(const ContextMeter&) const;
 };
 
 struct Process {
@@ -89,7 +104,7 @@ struct Process {
   bool settler_idle = true;
 };
 
-class Machine {
+class Machine : public Hardware {
  public:
   explicit Machine(const Setup& setup);
   // Runs on until `until_ns` after the start.
@@ -100,6 +115,8 @@ class Machine {
   // longer than it had asked to. 0 where there are several threads: any of them might have come.
   std::int64_t unasked_ns(std::int64_t from_ns, std::int64_t to_ns) const;
   double charged_percent() const;
+  // Truth: how much of [from, to) process `index` held, the machine having been run to `from` by this call or before; runs to `to`.
+  double process_percent_until(int index, std::int64_t from_ns, std::int64_t to_ns);
   // Truth: GPU time held so far by process `index`, the neighbours' coming after the share's own; percent.
   double process_percent(int index) const;
   // GPU time charged so far: measured, and estimated for what is not settled.
@@ -108,20 +125,13 @@ class Machine {
   double estimated_part() const;
   Process& process(std::size_t index) { return *processes_[index]; }
 
-  std::uint32_t ceiling_ppm;
-  Counts counts;
+  std::uint32_t ceiling_ppm, burst_ppm;
   ledger::ComputeAccount account{};
   std::vector<std::unique_ptr<ledger::ComputeAccount>> neighbours;
   std::unique_ptr<ledger::GpuPage> page;  // where there are neighbours
-  std::int64_t clock_ns = 0;              // of the thread whose turn it is
-  std::int64_t step_ns = 0;               // when its turn began
-  sim::StatePointer state;
-  sim::Engine engine;
-  bool met = false;                   // the spin of Setup::spin is over
-  std::vector<std::int64_t> sent_ns;  // the kernels in the order of their launches
-  std::int64_t most_ahead_ns = 0;     // the largest estimated work in flight of one process, less its newest command
-  static constexpr std::int64_t kStartNs = 10'000'000'000;
-  static constexpr std::int64_t kLaunchCostNs = 1'500, kRecordCostNs = 500, kQueryCostNs = 400;
+  bool met = false;                       // the spin of Setup::spin is over
+  std::vector<std::int64_t> sent_ns;      // the kernels in the order of their launches
+  std::int64_t most_ahead_ns = 0;  // the largest estimated work in flight of one process, less its newest command
 
  private:
   struct Actor {
@@ -134,6 +144,7 @@ class Machine {
     bool has_kernel = false;
     int thread = 0;
     bool stalled = false;
+    const Neighbour* neighbour = nullptr;
     int launched = 0;
     Kernel kernel;
   };

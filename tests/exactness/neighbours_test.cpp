@@ -54,5 +54,42 @@ TEST(Neighbours, shares_that_ask_for_more_than_there_is_are_charged_what_they_ge
   EXPECT_NEAR(static_cast<double>(machine.neighbours[0]->held_ns.load()) / 5e7, machine.process_percent(1), 0.5);
 }
 
+// Alone it gets its burst, beside others its ceiling, again and again.
+TEST(Burst, a_share_alone_gets_its_burst_and_falls_back_within_100_ms_of_anothers_work) {
+  for (const std::int64_t us : {20, 200, 5'000}) {
+    for (const std::int64_t theirs_us : {20, 5'000, 30'000}) {
+      model::Setup setup{.ceiling_ppm = 300'000,
+                         .mix = constant(us * kUs),
+                         .beside = {{400'000, constant(theirs_us * kUs), 0, 2 * kSecond, 4 * kSecond}}};
+      const double without = Machine(setup).process_percent_until(0, 2'100 * kMs, 4 * kSecond);
+      setup.burst_ppm = 800'000;
+      Machine machine(setup);
+      const double alone = machine.process_percent_until(0, 200 * kMs, 2 * kSecond);
+      const double beside = machine.process_percent_until(0, 2'100 * kMs, 4 * kSecond);
+      const double again = machine.process_percent_until(0, 5'200 * kMs, 6 * kSecond);
+      std::printf("%5ld us beside %5ld us: alone %.2f, beside %.2f (without a burst %.2f), alone again %.2f\n",
+                  static_cast<long>(us), static_cast<long>(theirs_us), alone, beside, without, again);
+      EXPECT_NEAR(alone, 80.0, 0.5);
+      EXPECT_NEAR(beside, without, 1.0);
+      EXPECT_LE(beside, 31.0);
+      EXPECT_NEAR(again, 80.0, 1.0);
+    }
+  }
+}
+TEST(Burst, a_share_does_not_take_its_own_processes_for_others) {
+  Machine machine({.ceiling_ppm = 300'000, .mix = constant(200 * kUs), .processes = 3, .burst_ppm = 800'000});
+  machine.run(3 * kSecond);
+  EXPECT_NEAR(machine.held_percent(200 * kMs, 3 * kSecond), 80.0, 0.5);
+}
+TEST(Burst, two_shares_that_may_burst_hold_each_other_to_their_ceilings) {
+  Machine machine({.ceiling_ppm = 300'000,
+                   .mix = constant(200 * kUs),
+                   .burst_ppm = 1'000'000,
+                   .beside = {{400'000, constant(kMs), 1'000'000}}});
+  machine.run(100 * kMs);
+  EXPECT_NEAR(machine.process_percent_until(0, 100 * kMs, 3 * kSecond), 30.0, 1.0);
+  EXPECT_NEAR(machine.process_percent_until(1, 3 * kSecond, 4 * kSecond), 40.0, 1.0);
+}
+
 }  // namespace
 }  // namespace headgate::limiter::model

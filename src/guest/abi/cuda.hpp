@@ -203,6 +203,8 @@ enum CUlaunchAttributeID : unsigned {
 enum CUgraphNodeType : unsigned {
   CU_GRAPH_NODE_TYPE_KERNEL = 0,
   CU_GRAPH_NODE_TYPE_GRAPH = 4,
+  CU_GRAPH_NODE_TYPE_MEM_ALLOC = 10,
+  CU_GRAPH_NODE_TYPE_CONDITIONAL = 13,
 };
 
 enum CUdriverProcAddressQueryResult : unsigned {
@@ -323,6 +325,24 @@ struct CUDA_KERNEL_NODE_PARAMS {
   CUcontext ctx;
 };
 
+// CUDA_MEM_ALLOC_NODE_PARAMS, both versions.
+struct CUDA_MEM_ALLOC_NODE_PARAMS {
+  CUmemPoolProps poolProps;
+  const CUmemAccessDesc* accessDescs;
+  std::size_t accessDescCount;
+  std::size_t bytesize;
+  CUdeviceptr dptr;
+};
+
+struct CUDA_GRAPH_INSTANTIATE_PARAMS {
+  cuuint64_t flags;
+  CUstream hUploadStream;
+  CUgraphNode hErrNode_out;
+  unsigned result_out;
+};
+inline constexpr cuuint64_t CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH = 1;
+inline constexpr cuuint64_t CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD = 2;
+
 // Pseudo handles: cuda.h's CU_STREAM_LEGACY and CU_STREAM_PER_THREAD.
 inline CUstream stream_legacy() { return reinterpret_cast<CUstream>(0x1); }
 inline CUstream stream_per_thread() { return reinterpret_cast<CUstream>(0x2); }
@@ -351,8 +371,6 @@ struct CUDA_MEMCPY3D;
 struct CUDA_MEMCPY3D_v1;
 struct CUDA_MEMCPY3D_BATCH_OP;
 struct CUDA_MEMCPY3D_PEER;
-struct CUDA_GRAPH_INSTANTIATE_PARAMS;
-struct CUDA_MEM_ALLOC_NODE_PARAMS;
 struct CUarrayMapInfo;
 struct CUcheckpointCheckpointArgs;
 struct CUcheckpointLockArgs;
@@ -361,6 +379,7 @@ struct CUcheckpointUnlockArgs;
 struct CUctxCreateParams;
 struct CUexecAffinityParam;
 struct CUgraphEdgeData;
+struct CUgraphNodeParams;
 struct CUmemAllocationProp;
 struct CUmemDecompressParams;
 struct CUmemPoolPtrExportData;

@@ -279,6 +279,8 @@ class Reader {
   void set_text(const Setting& setting, std::string_view Grant::* member) {
     if (setting.value.empty()) return refuse(setting, Fault::empty);
     if (setting.row->syntax == Syntax::share_name && !is_share_name(setting.value)) return refuse(setting, Fault::junk);
+    if (setting.row->syntax == Syntax::absolute_path && (setting.value[0] != '/' || setting.value.size() > 255))
+      return refuse(setting, Fault::junk);
     if ((reading_.grant.*member).empty()) reading_.grant.*member = setting.value;
   }
 
@@ -320,6 +322,7 @@ class Reader {
       case Meaning::oversubscribe: return grant_oversubscription(setting);
       case Meaning::gpu: return grant.asks = true, set_text(setting, &Grant::gpu);
       case Meaning::share: return grant.asks = true, set_text(setting, &Grant::share);
+      case Meaning::share_dir: return grant.asks = true, set_text(setting, &Grant::share_dir);
       case Meaning::socket: return set_text(setting, &Grant::socket);
       case Meaning::runtime_dir: return set_text(setting, &Grant::runtime_dir);
       case Meaning::log: return set_log(setting);

@@ -30,7 +30,8 @@ enum class Meaning : std::uint8_t {
   share,           // the share's name
   log,             // how much the limiter prints
   fail_policy,     // what happens when the limiter cannot measure: open or closed
-  socket,          // the daemon's tenant socket
+  share_dir,       // the directory of a share of the daemon's, with its tenant socket
+  socket,          // the daemon's control socket: for the command, not for the limiter
   runtime_dir,     // where share pages lie without a daemon
   uuid_list,       // UUIDs; gives index suffixes their meaning
   uuid_at,         // the UUID at one index
@@ -62,6 +63,7 @@ enum class Syntax : std::uint8_t {
   uuids,           // GPU-... separated by commas
   uuid,            // GPU-...
   share_name,      // letters, digits, '-', '_' and '.', at most 63, not beginning with '.'
+  absolute_path,   // beginning with '/', at most 255 bytes
   text,            // anything but nothing
   anything,
 };
@@ -102,7 +104,7 @@ struct Grant {
   bool fail_closed = false;
   bool low_priority = false;
   LogLevel log = LogLevel::error;
-  std::string_view share, gpu, socket, runtime_dir, uuid_list;  // empty: not said
+  std::string_view share, share_dir, gpu, socket, runtime_dir, uuid_list;  // empty: not said
   std::string_view pod_name, pod_namespace, pod_uid, container_name;
 };
 

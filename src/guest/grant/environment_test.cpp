@@ -169,6 +169,7 @@ std::vector<std::string> bad_values(Syntax syntax) {
     case Syntax::uuids: return {"", ",", "0,1", "GPU-a,", "GPU-a b", "all"};
     case Syntax::uuid: return {"", "0", "GPU-"};
     case Syntax::share_name: return {"", ".", "../x", "a/b", "a b", std::string(64, 'a'), "-x"};
+    case Syntax::absolute_path: return {"", "shares/s", ".", "~/s", "/" + std::string(255, 'x')};
     case Syntax::text: return {""};
     case Syntax::anything: return {};
   }

@@ -12,8 +12,10 @@ constexpr Variable kVariables[] = {
     {"HEADGATE_MEM", Meaning::memory, Syntax::memory, kOurs, kIndexed},
     {"HEADGATE_HOST_MEM", Meaning::host_memory, Syntax::memory, kOurs, kIndexed},
     {"HEADGATE_COMPUTE", Meaning::ceiling, Syntax::compute, kOurs, kIndexed},
+    {"HEADGATE_BURST", Meaning::soft, Syntax::compute, kOurs, kIndexed},
     {"HEADGATE_GPU", Meaning::gpu, Syntax::text, kOurs, kPlain},
     {"HEADGATE_SHARE", Meaning::share, Syntax::share_name, kOurs, kPlain},
+    {"HEADGATE_SHARE_DIR", Meaning::share_dir, Syntax::absolute_path, kOurs, kPlain},
     {"HEADGATE_LOG", Meaning::log, Syntax::log_word, kOurs, kPlain},
     {"HEADGATE_FAIL_POLICY", Meaning::fail_policy, Syntax::fail_word, kOurs, kPlain},
     {"HEADGATE_SOCKET", Meaning::socket, Syntax::text, kOurs, kPlain},
@@ -78,6 +80,7 @@ std::string_view accepted(Syntax syntax) {
     case Syntax::uuids: return "GPU UUIDs separated by commas, at most 16";
     case Syntax::uuid: return "a GPU UUID such as GPU-9c2f...";
     case Syntax::share_name: return "1 to 63 letters, digits, '-', '_' or '.', not beginning with '.' or '-'";
+    case Syntax::absolute_path: return "an absolute path of at most 255 bytes";
     case Syntax::text: return "some text";
     case Syntax::anything: return "anything";
   }

@@ -138,6 +138,58 @@ TEST(Account, AnOrphanOnTwoDevicesGoesOneByOne) {
   EXPECT_EQ(view(*page, dead.slot).kind, SlotKind::free);
 }
 
+TEST(Account, WhatAKilledProcessHeldStaysChargedUntilTheDriverHasTakenItDown) {
+  const SharedPage page = make_shared_page();
+  const SlotRef dead = seat(*page, {0, own_identity().pidns_inode, 1}), me = seat(*page, made_up(11));
+  ASSERT_TRUE(reserve(*page, 0, dead, 100, kGiB).ok);
+  ASSERT_TRUE(reserve(*page, host_account(0), dead, 30, kGiB).ok);
+  add_exported(*page, 0, dead, 40);
+  page->slots[dead.slot].devices[0].residual_bytes.store(7);
+  EXPECT_EQ(reap_dead(*page, Remains::draining), 1u);
+  EXPECT_EQ(used_bytes(*page, 0), 100u);
+  EXPECT_EQ(used_bytes(*page, host_account(0)), 0u) << "no card shows host memory";
+  EXPECT_EQ(draining_bytes(*page, 0), 107u);
+  EXPECT_EQ(torn_on(*page, 0).residual, 7u);
+  auto seen = std::make_unique<Draining>();
+  see_draining(*page, 0, *seen);
+  settle_draining(*page, 0, me, *seen, 66);
+  EXPECT_EQ(used_bytes(*page, 0), 100u) << "not all that goes with it is gone";
+  settle_draining(*page, 0, me, *seen, 67);
+  settle_draining(*page, 0, me, *seen, 67);
+  EXPECT_EQ(used_bytes(*page, 0), 40u) << "others may have what it had exported";
+  EXPECT_EQ(torn_on(*page, 0).residual, 0u);
+  see_draining(*page, 0, *seen);
+  settle_draining(*page, 0, me, *seen, 40);
+  EXPECT_EQ(used_bytes(*page, 0), 0u);
+  EXPECT_EQ(view(*page, dead.slot).kind, SlotKind::free);
+  EXPECT_EQ(page->teardowns_given_up.load(), 0u);
+}
+
+TEST(Account, WhereNobodySeesItGoneWhatAKilledProcessHeldComesBackAfterTenSeconds) {
+  const SharedPage page = make_shared_page();
+  const SlotRef dead = seat(*page, {0, own_identity().pidns_inode, 1});
+  ASSERT_TRUE(reserve(*page, 0, dead, 100, kGiB).ok);
+  add_exported(*page, 0, dead, 40);
+  reap_dead(*page, Remains::draining);
+  const std::int64_t died_ns = page->slots[dead.slot].died_ns.load();
+  EXPECT_FALSE(give_up_teardowns(*page, died_ns + kTeardownNs - 1));
+  EXPECT_EQ(used_bytes(*page, 0), 100u);
+  EXPECT_TRUE(give_up_teardowns(*page, died_ns + kTeardownNs));
+  EXPECT_EQ(used_bytes(*page, 0), 40u) << "importers may live for ever";
+  EXPECT_EQ(page->teardowns_given_up.load(), 60u);
+  EXPECT_FALSE(give_up_teardowns(*page, died_ns + kTeardownNs));
+}
+
+// Pages in a directory that outlives the machine's start.
+TEST(Account, ADeathThatIsStillToComeIsLongPast) {
+  const SharedPage page = make_shared_page();
+  const SlotRef dead = seat(*page, {0, own_identity().pidns_inode, 1});
+  ASSERT_TRUE(reserve(*page, 0, dead, 100, kGiB).ok);
+  reap_dead(*page, Remains::draining);
+  EXPECT_TRUE(give_up_teardowns(*page, 0));
+  EXPECT_EQ(used_bytes(*page, 0), 0u);
+}
+
 TEST(Account, ExportedBytesOutliveTheirProcessUntilTheyAreReleased) {
   const SharedPage page = make_shared_page(2);
   const SlotRef me = seat(*page, made_up(10));

@@ -22,6 +22,9 @@ PageFault check_device(const DeviceGrant& device, std::uint32_t index) {
   if (device.memory_limit_bytes == 0) return fault(PageError::bad_memory_limit, uuid, 0, 0, index);
   if (device.compute_ceiling_ppm == 0 || device.compute_ceiling_ppm > kWholeGpu)
     return fault(PageError::bad_ceiling, uuid, device.compute_ceiling_ppm, kWholeGpu, index);
+  if (device.compute_burst_ppm != 0 &&
+      (device.compute_burst_ppm <= device.compute_ceiling_ppm || device.compute_burst_ppm > kWholeGpu))
+    return fault(PageError::bad_burst, uuid, device.compute_burst_ppm, device.compute_ceiling_ppm, index);
   if (device.compute_guarantee_ppm > device.compute_ceiling_ppm)
     return fault(PageError::bad_guarantee, uuid, device.compute_guarantee_ppm, device.compute_ceiling_ppm, index);
   if (device.weight == 0 || device.weight > 1000) return fault(PageError::bad_weight, uuid, device.weight, 1000, index);
@@ -68,6 +71,8 @@ PageFault compare_device(const DeviceGrant& is, const DeviceGrant& wanted, std::
     return differs("host memory", is, index, is.host_limit_bytes, wanted.host_limit_bytes);
   if (is.compute_ceiling_ppm != wanted.compute_ceiling_ppm)
     return differs("compute ceiling", is, index, is.compute_ceiling_ppm, wanted.compute_ceiling_ppm);
+  if (is.compute_burst_ppm != wanted.compute_burst_ppm)
+    return differs("compute burst", is, index, is.compute_burst_ppm, wanted.compute_burst_ppm);
   if (is.compute_guarantee_ppm != wanted.compute_guarantee_ppm)
     return differs("compute guarantee", is, index, is.compute_guarantee_ppm, wanted.compute_guarantee_ppm);
   if (is.weight != wanted.weight) return differs("weight", is, index, is.weight, wanted.weight);
@@ -117,6 +122,7 @@ ShareGrant copy_of(const PolicyPage& policy) {
     to.memory_limit_bytes = from.memory_limit_bytes.load(std::memory_order_relaxed);
     to.host_limit_bytes = from.host_limit_bytes.load(std::memory_order_relaxed);
     to.compute_ceiling_ppm = from.compute_ceiling_ppm.load(std::memory_order_relaxed);
+    to.compute_burst_ppm = from.compute_burst_ppm.load(std::memory_order_relaxed);
     to.compute_guarantee_ppm = from.compute_guarantee_ppm.load(std::memory_order_relaxed);
     to.weight = from.weight.load(std::memory_order_relaxed);
     to.priority_class = from.priority_class.load(std::memory_order_relaxed);
@@ -181,6 +187,7 @@ PageFault set_limits(PolicyPage& policy, std::uint32_t device, const DeviceGrant
   DevicePolicy& to = policy.devices[device];
   to.memory_limit_bytes.store(grant.memory_limit_bytes, std::memory_order_relaxed);
   to.host_limit_bytes.store(grant.host_limit_bytes, std::memory_order_relaxed);
+  to.compute_burst_ppm.store(grant.compute_burst_ppm, std::memory_order_relaxed);
   to.compute_guarantee_ppm.store(grant.compute_guarantee_ppm, std::memory_order_relaxed);
   to.weight.store(grant.weight, std::memory_order_relaxed);
   to.priority_class.store(grant.priority_class, std::memory_order_relaxed);
@@ -192,9 +199,24 @@ PageFault set_limits(PolicyPage& policy, std::uint32_t device, const DeviceGrant
   return {};
 }
 
+namespace {
+
+// Last: who sees the new epoch sees the new words.
+void announce(PolicyPage& policy) {
+  policy.command_epoch.fetch_add(1, std::memory_order_release);
+  bare::futex_wake_all(&policy.command_epoch);
+}
+
+}  // namespace
+
+void ask_reclaim(PolicyPage& policy) {
+  policy.reclaims.fetch_add(1, std::memory_order_relaxed);
+  announce(policy);
+}
+
 void set_command(PolicyPage& policy, Command command) {
   policy.command.store(command, std::memory_order_relaxed);
-  policy.command_epoch.fetch_add(1, std::memory_order_release);
+  announce(policy);
   for (std::uint32_t i = 0; i < std::min(policy.device_count, kMaxDevices); ++i) {
     policy.devices[i].gate_epoch.fetch_add(1, std::memory_order_release);
     bare::futex_wake_all(&policy.devices[i].gate_epoch);

@@ -20,7 +20,38 @@ std::int64_t base(std::int64_t word, std::int64_t now_ns, std::int64_t catch_up_
   return std::max(paid_ns, now_ns - catch_up_ns);
 }
 
+// More is no debt but a scribble; it would overflow.
+constexpr std::int64_t kMostOwedNs = 1ll << 50;
+
+void reprice(ComputeAccount& account, std::uint32_t ppm, std::int64_t now_ns) {
+  std::uint64_t before = account.priced_ppm.load(std::memory_order_relaxed);
+  // Whoever changes the price moves the debt; killed in between, he leaves the debt as it was.
+  if (before == ppm || !account.priced_ppm.compare_exchange_strong(before, ppm, std::memory_order_relaxed)) return;
+  if (before == 0 || before > kWholeGpu) return;
+  std::int64_t paid = account.paid_until_ns.load(std::memory_order_relaxed), next = 0;
+  do {
+    const std::int64_t owed_ns = sane_paid_ns(paid) - now_ns;
+    if (owed_ns <= 0 || owed_ns > kMostOwedNs) return;
+    const auto gpu_ns =
+        static_cast<std::int64_t>(static_cast<double>(owed_ns) * static_cast<double>(before) / kWholeGpu);
+    next = now_ns + price_ns(gpu_ns, ppm);
+  } while (!account.paid_until_ns.compare_exchange_weak(paid, next, std::memory_order_relaxed));
+}
+
 }  // namespace
+
+std::uint32_t rate_now(ComputeAccount& account, std::uint32_t ceiling_ppm, std::uint32_t burst_ppm,
+                       std::int64_t now_ns) {
+  const bool alone = burst_ppm > ceiling_ppm && now_ns < account.alone_until_ns.load(std::memory_order_relaxed);
+  const std::uint32_t ppm = alone ? burst_ppm : ceiling_ppm;
+  reprice(account, ppm, now_ns);
+  return ppm;
+}
+
+std::uint32_t rate_in_force(const ComputeAccount& account, std::uint32_t ceiling_ppm) {
+  const std::uint64_t ppm = account.priced_ppm.load(std::memory_order_relaxed);
+  return ppm == 0 || ppm > kWholeGpu ? ceiling_ppm : static_cast<std::uint32_t>(ppm);
+}
 
 std::int64_t try_charge(ComputeAccount& account, std::int64_t now_ns, std::int64_t gpu_ns, std::uint32_t ceiling_ppm,
                         std::int64_t catch_up_ns) {

@@ -14,6 +14,15 @@
 
 namespace headgate::ledger {
 
+// The ceiling that holds now: `burst_ppm` where it is above `ceiling_ppm` and no other share had work lately, as the share's
+// settlers have said (alone_until_ns). Where that differs from what the account was priced at, what is still owed is priced
+// anew: debt of a low ceiling does not outlast a raised one.
+std::uint32_t rate_now(ComputeAccount& account, std::uint32_t ceiling_ppm, std::uint32_t burst_ppm,
+                       std::int64_t now_ns);
+
+// The ceiling that the account is priced at, `ceiling_ppm` where that is not known.
+std::uint32_t rate_in_force(const ComputeAccount& account, std::uint32_t ceiling_ppm);
+
 // Host time that `gpu_ns` costs at a ceiling of 1..kWholeGpu ppm.
 constexpr std::int64_t price_ns(std::int64_t gpu_ns, std::uint32_t ceiling_ppm) {
   return gpu_ns / ceiling_ppm * kWholeGpu + gpu_ns % ceiling_ppm * kWholeGpu / ceiling_ppm;

@@ -76,12 +76,12 @@ class Crash : public ::testing::Test {
         const pid_t sibling = start_sibling();
         while (shared->working.load() == 0) ::sched_yield();
         const bool killed = run_victim(fatal, operation);
-        reap_dead(*page_);
+        reap_dead(*page_, remains_);
         shared->stop = 1;
         int status = -1;
         ::waitpid(sibling, &status, 0);
         ASSERT_EQ(status, 0);
-        reap_dead(*page_);
+        reap_dead(*page_, remains_);
         if (orphans) release_orphans();
         ASSERT_EQ(used_bytes(*page_, 0), 0u) << "killed before: " << shared->last_step << ", step " << fatal;
         for (const std::uint32_t account : {1u, host_account(0), host_account(1)})
@@ -101,6 +101,7 @@ class Crash : public ::testing::Test {
   }
 
   SharedPage page_;
+  Remains remains_ = Remains::none;
 };
 
 // Leaves the account word to the sibling, so that the next operation has somebody to help.
@@ -226,6 +227,43 @@ TEST_F(Crash, WhoeverIsKilledWhileItsExportsDrainLeavesWhatHeHadExportedAndNotAB
         reserve(page, 0, me, 50, kLimit);
       },
       8, true);
+}
+
+TEST_F(Crash, KilledAnywhereWhatItHeldDrainsAndNotAByteElse) {
+  remains_ = Remains::draining;
+  kill_at_every_step(
+      [](UsagePage& page, long fatal) {
+        const SlotRef me = seat(page, own_identity());
+        reserve(page, 0, me, 100, kLimit);
+        add_exported(page, 0, me, 60);
+        reserve(page, host_account(0), me, 40, kLimit);
+        arm(fatal);
+        reserve(page, 0, me, 30, kLimit);
+        give_back(page, 0, me, 90);
+      },
+      6, true);
+}
+
+TEST_F(Crash, WhoeverIsKilledWhileTheRemainsOfADeadProcessDrainTheNextFinishesItOnce) {
+  remains_ = Remains::draining;
+  kill_at_every_step(
+      [](UsagePage& page, long fatal) {
+        static Draining seen;
+        const SlotRef gone = seat(page, Identity{0, own_identity().pidns_inode, 1});
+        const SlotRef late = seat(page, Identity{0, own_identity().pidns_inode, 2});
+        reserve(page, 0, gone, 100, kLimit);
+        reserve(page, 0, late, 20, kLimit);
+        add_exported(page, 0, gone, 60);
+        page.slots[gone.slot].devices[0].residual_bytes.store(7);
+        arm(fatal);
+        reap_dead(page, Remains::draining);
+        see_draining(page, 0, seen);
+        settle_draining(page, 0, {}, seen, 50);
+        shared->releasing = 1;
+        release_orphan(page, gone);
+        give_up_teardowns(page, INT64_MAX);
+      },
+      7, true);
 }
 
 TEST_F(Crash, AThousandKillsAmongEightProcessesLeaveNoByteNoSlotAndNoLock) {

@@ -10,12 +10,17 @@
 #include <cstring>
 
 #include "guest/ledger/check.hpp"
+#include "guest/ledger/registration.hpp"
 #include "guest/ledger/step.hpp"
 
 namespace headgate::ledger {
 namespace {
 
 constexpr std::int64_t kScratchAgeSeconds = 60;
+
+// A daemon lets others pass through to a share's socket (mode 0711); nobody but the owner may look around or write.
+constexpr mode_t kForbiddenOfShares = 066;
+constexpr mode_t kForbiddenOfGpus = 077;
 
 bool begins(const char* name, const char* prefix) { return std::strncmp(name, prefix, std::strlen(prefix)) == 0; }
 
@@ -88,24 +93,41 @@ PageFault system_fault(const char* what, int os_errno) {
 
 namespace {
 
-PageFault open_in_base(const char* base, const char* name, bool make, Descriptor& out) {
+PageFault open_in_base(const char* base, const char* name, mode_t forbidden, bool make, Descriptor& out) {
   if (base[0] != '/') return fault(PageError::relative_path, base);
   Descriptor root;
   // The base may be a directory that the user chose: others may look into it, but not write.
   PageFault bad = open_directory(AT_FDCWD, base, S_IWGRP | S_IWOTH, make, root);
-  if (!bad) bad = open_directory(root.get(), name, 077, make, out);
+  if (!bad) bad = open_directory(root.get(), name, forbidden, make, out);
   return bad.error == PageError::not_found ? fault(PageError::no_runtime_directory, base) : bad;
 }
 
 }  // namespace
 
-PageFault open_shares(const char* base, bool make, Descriptor& out) { return open_in_base(base, "shares", make, out); }
+PageFault open_shares(const char* base, bool make, Descriptor& out) {
+  return open_in_base(base, "shares", kForbiddenOfShares, make, out);
+}
 
-PageFault open_gpus(const char* base, Descriptor& out) { return open_in_base(base, "gpus", true, out); }
+PageFault open_gpus(const char* base, Descriptor& out) {
+  return open_in_base(base, "gpus", kForbiddenOfGpus, true, out);
+}
 
 PageFault open_share_directory(int shares, const char* name, Descriptor& out) {
   if (!is_share_name(name)) return fault(PageError::bad_name, name);
-  return open_directory(shares, name, 077, false, out);
+  return open_directory(shares, name, kForbiddenOfShares, false, out);
+}
+
+PageFault open_share_directory_at(const char* path, Descriptor& out) {
+  if (path[0] != '/') return fault(PageError::relative_path, path);
+  return open_directory(AT_FDCWD, path, kForbiddenOfShares, false, out);
+}
+
+PageFault regular_file_size(int fd, const char* name, std::size_t& bytes) {
+  struct stat status{};
+  if (!stat_fd(fd, status)) return system_fault(name, errno);
+  if (!S_ISREG(status.st_mode)) return fault(PageError::not_a_file, name);
+  bytes = static_cast<std::size_t>(status.st_size);
+  return {};
 }
 
 bool is_half_a_share(int shares, const char* name, int directory) {
@@ -120,10 +142,7 @@ PageFault open_page_file(int directory, const char* name, bool writable, Descrip
   out.reset(::openat(directory, name, (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   if (!out.valid()) return open_fault(directory, name, errno);
   if (const PageFault bad = check_owned(out.get(), name, S_IFREG, 077)) return bad;
-  struct stat status{};
-  if (!stat_fd(out.get(), status)) return system_fault(name, errno);
-  bytes = static_cast<std::size_t>(status.st_size);
-  return {};
+  return regular_file_size(out.get(), name, bytes);
 }
 
 PageFault make_page_file(int directory, const char* name, std::size_t bytes, Descriptor& out) {
@@ -170,6 +189,7 @@ void remove_directory_tree(int shares, const char* name) {
     ::unlinkat(directory.get(), "policy", 0);
     step("remove: usage");
     ::unlinkat(directory.get(), "usage", 0);
+    ::unlinkat(directory.get(), kTenantSocket, 0);
   }
   step("remove: directory");
   ::unlinkat(shares, name, AT_REMOVEDIR);

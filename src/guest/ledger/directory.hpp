@@ -37,12 +37,18 @@ PageFault open_gpus(const char* base, Descriptor& out);
 // A share's directory in `shares`; not_found where there is none.
 PageFault open_share_directory(int shares, const char* name, Descriptor& out);
 
+// The same by the directory's own path.
+PageFault open_share_directory_at(const char* path, Descriptor& out);
+
 // Of a share directory that was opened by `name` and lacks a page: whether it still bears that name and holds something,
 // so that nobody is just removing it. An empty one is removed.
 bool is_half_a_share(int shares, const char* name, int directory);
 
 // A regular file of ours, readable by us alone; `bytes` is its length.
 PageFault open_page_file(int directory, const char* name, bool writable, Descriptor& out, std::size_t& bytes);
+
+// not_a_file for anything but a regular file.
+PageFault regular_file_size(int fd, const char* name, std::size_t& bytes);
 
 // Makes `name` in `directory` with all its `bytes` of space really there, so that a full disk is an error here and not a
 // SIGBUS later.
@@ -54,7 +60,7 @@ inline constexpr const char* kBeingRemoved = ".gone-";
 void scratch_name(const char* prefix, char (&out)[48]);
 std::uint64_t random_word();
 
-// Removes the two pages and the directory `name` in `shares`, or the file of that name.
+// Removes the two pages, the daemon's socket and the directory `name` in `shares`, or the file of that name.
 void remove_directory_tree(int shares, const char* name);
 
 // Removes what killed makers and removers left in BASE/shares or BASE/gpus more than a minute ago.

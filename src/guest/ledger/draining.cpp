@@ -9,11 +9,23 @@
 namespace headgate::ledger {
 namespace {
 
-std::uint64_t draining_of(const UsagePage& page, std::uint32_t index, std::uint64_t life, std::uint32_t device) {
+std::uint64_t saturated(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? ~0ull : sum;
+}
+
+struct Amount {
+  std::uint64_t bytes, torn;
+};
+
+Amount draining_of(const UsagePage& page, std::uint32_t index, std::uint64_t life, std::uint32_t device) {
   switch (unpack_life(life).kind) {
-    case SlotKind::live: return page.slots[index].devices[device].draining_bytes.load(std::memory_order_acquire);
-    case SlotKind::orphan: return orphan_bytes(page, device, index);
-    default: return 0;
+    case SlotKind::live: return {page.slots[index].devices[device].draining_bytes.load(std::memory_order_acquire), 0};
+    case SlotKind::orphan: {
+      const OrphanBytes left = orphan_on(page, device, index);
+      return {saturated(left.charged, left.residual), saturated(left.torn, left.residual)};
+    }
+    default: return {0, 0};
   }
 }
 
@@ -25,8 +37,10 @@ void see_draining(const UsagePage& page, std::uint32_t device, Draining& out) {
   const std::uint32_t end = std::min(page.slots_seen.load(std::memory_order_acquire), kMaxSlots);
   for (std::uint32_t i = 0; i < end; ++i) {
     out.life[i] = page.slots[i].life.load(std::memory_order_acquire);
-    out.of_slot[i] = draining_of(page, i, out.life[i], device);
-    if (__builtin_add_overflow(out.bytes, out.of_slot[i], &out.bytes)) out.bytes = ~0ull;
+    const Amount amount = draining_of(page, i, out.life[i], device);
+    out.of_slot[i] = amount.bytes;
+    out.torn[i] = amount.torn;
+    out.bytes = saturated(out.bytes, amount.bytes);
   }
 }
 
@@ -36,7 +50,23 @@ std::uint64_t draining_bytes(const UsagePage& page, std::uint32_t device) {
   const std::uint32_t end = std::min(page.slots_seen.load(std::memory_order_acquire), kMaxSlots);
   for (std::uint32_t i = 0; i < end; ++i) {
     const std::uint64_t life = page.slots[i].life.load(std::memory_order_acquire);
-    if (__builtin_add_overflow(sum, draining_of(page, i, life, device), &sum)) return ~0ull;
+    sum = saturated(sum, draining_of(page, i, life, device).bytes);
+  }
+  return sum;
+}
+
+Torn torn_on(const UsagePage& page, std::uint32_t device) {
+  Torn sum{};
+  if (device >= kMaxDevices) return sum;
+  const std::uint32_t end = std::min(page.slots_seen.load(std::memory_order_acquire), kMaxSlots);
+  for (std::uint32_t i = 0; i < end; ++i) {
+    const Slot& slot = page.slots[i];
+    if (unpack_life(slot.life.load(std::memory_order_acquire)).kind != SlotKind::orphan) continue;
+    const OrphanBytes left = orphan_on(page, device, i);
+    if (left.torn == 0 && left.residual == 0) continue;
+    sum.bytes = saturated(sum.bytes, saturated(left.torn, left.residual));
+    sum.residual = saturated(sum.residual, left.residual);
+    sum.died_ns = std::max(sum.died_ns, slot.died_ns.load(std::memory_order_acquire));
   }
   return sum;
 }
@@ -53,14 +83,22 @@ void add_draining(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint
 
 std::uint64_t settle_draining(UsagePage& page, std::uint32_t device, SlotRef own, const Draining& seen,
                               std::uint64_t gone) {
-  if (device >= kMaxDevices || own.slot >= kMaxSlots) return 0;
+  if (device >= kMaxDevices) return 0;
   for (std::uint32_t i = 0; i < kMaxSlots && gone != 0; ++i) {
     const Life life = unpack_life(seen.life[i]);
-    const std::uint64_t bytes = seen.of_slot[i];
-    if (bytes == 0 || life.kind != SlotKind::orphan || bytes > gone) continue;
-    release_orphan_on(page, {i, life.generation}, device);  // or somebody has before us
-    gone -= bytes;
+    if (life.kind != SlotKind::orphan || seen.of_slot[i] == 0) continue;
+    // Or somebody has before us. What goes with a process goes first.
+    const std::uint64_t torn = seen.torn[i], exported = seen.of_slot[i] - torn;
+    if (torn > gone) continue;
+    gone -= torn;
+    if (exported > gone) {
+      if (torn != 0) release_torn_on(page, {i, life.generation}, device);
+      continue;
+    }
+    gone -= exported;
+    release_orphan_on(page, {i, life.generation}, device);
   }
+  if (own.slot >= kMaxSlots) return 0;
   for (std::uint32_t i = 0; i < own.slot; ++i) {
     if (unpack_life(seen.life[i]).kind == SlotKind::live) gone -= std::min(gone, seen.of_slot[i]);
   }

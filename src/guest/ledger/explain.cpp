@@ -89,6 +89,15 @@ void explain_grant(const PageFault& fault, Writer& out) {
           .name(fault.what)
           .text(": accepted is more than 0 % and at most 100 %");
       break;
+    case PageError::bad_burst:
+      out.text("compute burst ")
+          .percent(fault.found)
+          .text(" on ")
+          .name(fault.what)
+          .text(": accepted is more than the ceiling, ")
+          .percent(fault.wanted)
+          .text(", and at most 100 %");
+      break;
     case PageError::bad_guarantee:
       out.text("compute guarantee ")
           .percent(fault.found)
@@ -252,6 +261,8 @@ std::size_t explain(const PageFault& fault, char* buffer, std::size_t size, cons
     out.text("the share exists with other GPUs: ")
         .name(fault.what)
         .text(" is not among them; ask for the same GPUs or use another name");
+  else if (fault.error == PageError::draining)
+    out.text("share ").name(fault.what).text(" is being drained: it takes no new process until its owner resumes it");
   else if (fault.error == PageError::slots_full)
     out.text("share ")
         .name(fault.what)

@@ -165,8 +165,10 @@ bool take_seat(Seat& seat, std::int64_t now_ns) {
 
 PageFault check_gpu_page(const GpuPage& page, const char* uuid) {
   if (page.header.magic != kGpuMagic) return fault(PageError::wrong_magic, "gpu page", page.header.magic, kGpuMagic);
-  if (page.header.version > kVersion) return fault(PageError::pages_newer, "gpu page", page.header.version, kVersion);
-  if (page.header.version < kVersion) return fault(PageError::pages_older, "gpu page", page.header.version, kVersion);
+  if (page.header.version > kGpuPageVersion)
+    return fault(PageError::pages_newer, "gpu page", page.header.version, kGpuPageVersion);
+  if (page.header.version < kGpuPageVersion)
+    return fault(PageError::pages_older, "gpu page", page.header.version, kGpuPageVersion);
   if (std::strncmp(page.uuid, uuid, kUuidBytes) != 0) return fault(PageError::wrong_name, uuid);
   return {};
 }
@@ -194,7 +196,7 @@ PageFault make_gpu_page(int directory, const char* uuid) {
   Descriptor file;
   PageFault bad = make_page_file(directory, scratch, sizeof(GpuPage), file);
   if (!bad) {
-    PageHeader header{kGpuMagic, kVersion, sizeof(GpuPage)};
+    PageHeader header{kGpuMagic, kGpuPageVersion, sizeof(GpuPage)};
     char name[kUuidBytes] = {};
     std::memcpy(name, uuid, std::strlen(uuid) + 1);
     const bool written = ::pwrite(file.get(), &header, sizeof header, 0) == sizeof header &&
@@ -233,6 +235,17 @@ void leave_seat(Seat& seat) {
   std::uint64_t owner = seat.owner;
   seat.page->seats[seat.index].owner.compare_exchange_strong(owner, 0, std::memory_order_relaxed);
   seat.index = kMaxSeats;
+}
+
+bool others_at_work(const Seat& seat, std::int64_t now_ns) {
+  if (seat.page == nullptr) return false;
+  for (const GpuSeat& place : seat.page->seats) {
+    if (place.owner.load(std::memory_order_relaxed) == 0) continue;
+    if (place.share.load(std::memory_order_relaxed) == seat.share) continue;
+    const std::int64_t idle_ns = now_ns - place.seen_ns.load(std::memory_order_relaxed);
+    if (idle_ns >= -kSeatIdleNs && idle_ns <= kSeatIdleNs) return true;
+  }
+  return false;
 }
 
 std::int64_t neighbours_ns(const Seat& seat, ComputeAccount& account, std::int64_t now_ns) {

@@ -19,6 +19,7 @@
 namespace headgate::ledger {
 
 inline constexpr std::uint64_t kGpuMagic = 0x4847'2067'7075'2020;  // "HG gpu  "
+inline constexpr std::uint32_t kGpuPageVersion = 2;  // of its own: one page serves shares of several versions
 inline constexpr std::uint32_t kMaxSeats = 64;
 inline constexpr std::int64_t kGpuSliceNs = 2'000'000;        // the driver's default time slice
 inline constexpr std::int64_t kReplayLagNs = 8'000'000;       // by then nearly every mark is there
@@ -65,6 +66,9 @@ struct Work {
 // are charged for its slices.
 void mark_seat(Seat& seat, const Work& work, std::int64_t now_ns);
 void leave_seat(Seat& seat);
+
+// Whether contexts of other shares have marked work within the last kSeatIdleNs. False without a page.
+bool others_at_work(const Seat& seat, std::int64_t now_ns);
 
 // How much of what the share was charged for, up to kReplayLagNs ago and not looked at before, other shares had: ns, at
 // least 0. Any process of the share may ask; each microsecond is answered to one of them.

@@ -250,9 +250,9 @@ TEST_F(GpuPageFile, is_refused_when_it_is_not_one) {
   EXPECT_EQ(open_gpu_page(base_.c_str(), "", page).error, PageError::bad_uuid);
   ASSERT_FALSE(open_gpu_page(base_.c_str(), "GPU-1", page));
   const std::string path = base_ + "/gpus/GPU-1";
-  page->header.version = kVersion + 1;
+  page->header.version = kGpuPageVersion + 1;
   EXPECT_EQ(open_gpu_page(base_.c_str(), "GPU-1", page).error, PageError::pages_newer);
-  page->header.version = kVersion;
+  page->header.version = kGpuPageVersion;
   page->header.magic = 1;
   EXPECT_EQ(open_gpu_page(base_.c_str(), "GPU-1", page).error, PageError::wrong_magic);
   ASSERT_EQ(::truncate(path.c_str(), 100), 0);

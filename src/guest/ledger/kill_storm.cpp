@@ -30,7 +30,11 @@ long fatal_step = -1;
   while (shared->stop.load(std::memory_order_relaxed) == 0) {
     if (mine.empty() || random() % 2 == 0) {
       const std::uint64_t bytes = 1 + random() % 200;
-      if (!reserve(page, 0, me, bytes, kStormLimitBytes).ok) continue;
+      // What fills the page may be the dead's alone, and every worker empty.
+      if (!reserve(page, 0, me, bytes, kStormLimitBytes).ok) {
+        if (random() % 16 == 0) reap_dead(page);
+        continue;
+      }
       mine.push_back(bytes);
     } else {
       give_back(page, 0, me, mine.back());

@@ -16,7 +16,7 @@
 
 namespace headgate::ledger {
 
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = 3;
 inline constexpr std::uint64_t kPolicyMagic = 0x4847'706f'6c69'6379;  // "HGpolicy"
 inline constexpr std::uint64_t kUsageMagic = 0x4847'2075'7361'6765;   // "HG usage"
 inline constexpr std::uint32_t kMaxDevices = 16;
@@ -42,8 +42,9 @@ enum class Level : std::uint32_t { observe = 0, hook = 1, hook_container = 2, mp
 // What a limiter does when it cannot measure: let work run, or keep the gate shut.
 enum class FailPolicy : std::uint32_t { open = 0, closed = 1 };
 
-// Words from the share's owner to its limiters (set_command). pause: no launch passes until run is said again, but for what
-// work from before may be waiting for, one each 20 ms. drain is not acted on: a share ends when its last process does.
+// Words from the share's owner to its limiters (set_command), in force until the next. pause: no launch passes until run is
+// said again, but for what work from before may be waiting for, one each 20 ms. drain: the share is being emptied. No process
+// joins it, no memory is reserved, what pools hold unused is given back; work goes on until its processes end.
 enum class Command : std::uint32_t { run = 0, pause = 1, drain = 2 };
 
 struct alignas(64) DevicePolicy {
@@ -59,7 +60,10 @@ struct alignas(64) DevicePolicy {
   std::atomic<std::int64_t> virtual_time_ns;
   std::atomic<std::int64_t> debt_ns;
   std::atomic<std::uint64_t> host_limit_bytes;  // host memory past memory_limit_bytes; 0: none, the limit is hard
-  std::uint8_t reserved[16];
+  // What stands in for the ceiling while no other share has work on the GPU (rate_now() in compute_account.hpp); 0: nothing
+  // does, else above compute_ceiling_ppm..kWholeGpu.
+  std::atomic<std::uint32_t> compute_burst_ppm;
+  std::uint8_t reserved[12];
 };
 static_assert(sizeof(DevicePolicy) == 128);
 
@@ -76,7 +80,9 @@ struct alignas(64) PolicyPage {
   std::atomic<std::uint32_t> log_level;
   std::atomic<std::uint32_t> arbitrated;  // 1 while a daemon beats
   std::atomic<std::uint64_t> heartbeat;   // counts while a gate is shut
-  std::uint8_t reserved[64];
+  std::atomic<std::uint32_t>
+      reclaims;  // moves when limiters are to trim their pools: a request, which leaves the command as it is
+  std::uint8_t reserved[60];
   DevicePolicy devices[kMaxDevices];
 };
 
@@ -106,19 +112,24 @@ struct alignas(64) ComputeAccount {
   std::atomic<std::int64_t> paid_until_ns;  // host time at which all work charged so far is paid for at the ceiling
   std::atomic<std::uint64_t> held_ns;       // GPU time held: the union over the share's processes
   std::atomic<std::uint64_t> estimated_ns;  // the part of held_ns that was estimated, not measured
-  std::atomic<std::uint64_t> copy_ns;       // copy engines: nobody measures them yet, it stays 0
+  std::atomic<std::uint64_t> copy_ns;       // in which copies of the share were under way, calls included: their union
   std::atomic<std::uint64_t> throttled_ns;  // summed waiting of launching threads
   std::atomic<std::uint64_t> throttled_launches;
   std::atomic<std::uint64_t> passed_in_debt;    // launches let through by the 20 ms rule
   std::atomic<std::uint64_t> last_throttle_ns;  // CLOCK_REALTIME
   std::atomic<std::uint64_t> neighbours_ns;     // charged, then given back: other shares had the GPU (gpu_page.hpp)
   std::atomic<std::uint64_t> slices;            // how far that was looked at; a packed Slices of gpu_page.cpp
-  std::uint64_t reserved[6];
+  std::atomic<std::int64_t>
+      alone_until_ns;                     // no other share had work lately, seen so recently that it counts till then
+  std::atomic<std::uint64_t> priced_ppm;  // the ceiling that paid_until_ns is priced at; 0: nothing was charged yet
+  std::uint64_t reserved[4];
   Coverage<2048> coverage;  // which microseconds of the recent past are already charged
+  Coverage<2048> copies;    // and which are in copy_ns
 };
-static_assert(sizeof(ComputeAccount) == 128 + 2048 * 8);
+static_assert(sizeof(ComputeAccount) == 128 + 2 * 2048 * 8);
 
-// free -> claiming -> live -> dead -> free; or dead -> orphan -> free where exported memory outlives its process.
+// free -> claiming -> live -> dead -> free; or dead -> orphan -> free where memory outlives its process: what it had exported, or
+// all of it until the driver has taken it down.
 enum class SlotKind : std::uint32_t { free = 0, claiming = 1, live = 2, dead = 3, orphan = 4 };
 
 // Per account, written by the slot's owner only (others raise `done`); see account.hpp. Two cache lines, so that helpers
@@ -142,7 +153,8 @@ struct alignas(64) Slot {
   std::atomic<std::uint64_t> life;  // kind in bits 0..3, generation in 4..31, pid in the high 32
   std::atomic<std::uint64_t> who;  // pid namespace's inode in the high 32 bits, start time (ticks, mod 2^32) in the low
   char command[16];                // comm, for people
-  std::uint8_t reserved[32];
+  std::atomic<std::int64_t> died_ns;  // CLOCK_MONOTONIC, when its death was seen; of a slot whose bytes drain
+  std::uint8_t reserved[24];
   SlotDevice devices[kMaxAccounts];  // residual and launches: of devices only
 };
 
@@ -154,7 +166,9 @@ struct alignas(64) UsagePage {
   std::atomic<std::uint64_t> closing;     // 0 open, 1 closed for good, else somebody looks whether it is empty
   std::atomic<std::uint32_t> slots_seen;  // no slot at or above this was ever claimed: spares views the empty rest
   std::atomic<std::uint32_t> residuals;   // moves when a slot's residual has changed: sums of them are out of date
-  std::uint8_t reserved[80];
+  std::atomic<std::uint64_t>
+      teardowns_given_up;  // bytes of the dead given back by time-out, not because they were seen gone
+  std::uint8_t reserved[72];
   MemoryAccount memory[kMaxAccounts];
   ComputeAccount compute[kMaxDevices];
   Slot slots[kMaxSlots];

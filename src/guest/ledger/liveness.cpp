@@ -50,7 +50,7 @@ ProcessStat parse_stat(const char* text, std::size_t length) {
   return out;
 }
 
-// "/proc/" + decimal pid (0: self) + tail.
+// "/proc/" + decimal pid + tail.
 void proc_path(std::uint32_t pid, const char* tail, char (&path)[40]) {
   char digits[12];
   std::size_t count = 0;
@@ -62,15 +62,22 @@ void proc_path(std::uint32_t pid, const char* tail, char (&path)[40]) {
   std::memcpy(path + at, tail, std::strlen(tail) + 1);
 }
 
-ProcessStat read_stat(std::uint32_t pid) {
-  char path[40];
-  proc_path(pid, "/stat", path);
+ProcessStat read_stat(const char* path) {
   const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return {};
   char text[512];
   const ssize_t length = ::read(fd, text, sizeof text);
   ::close(fd);
   return length > 0 ? parse_stat(text, static_cast<std::size_t>(length)) : ProcessStat{};
+}
+
+// A program that only unshared its pid namespace still has the /proc of the one outside: numbers there are others'.
+bool proc_shows_our_namespace() {
+  char link[16];
+  const ssize_t length = ::readlink("/proc/self", link, sizeof link);
+  std::uint64_t pid = 0;
+  for (ssize_t i = 0; i < length; ++i) pid = pid * 10 + static_cast<std::uint64_t>(link[i] - '0');
+  return length > 0 && pid == static_cast<std::uint64_t>(::getpid());
 }
 
 // Without /proc: a pidfd of our own leads to the namespace, since Linux 6.11.
@@ -117,7 +124,10 @@ bool judge(const Identity& identity) {
   const bool certain = answer != Answer::unknown;
   if (!certain) answer = ask_kill(identity.pid);
   if (answer == Answer::dead) return false;
-  const ProcessStat stat = read_stat(identity.pid);
+  if (!proc_shows_our_namespace()) return true;
+  char path[40];
+  proc_path(identity.pid, "/stat", path);
+  const ProcessStat stat = read_stat(path);
   if (!stat.known) return true;
   if (identity.start_time != 0 && stat.start_time != identity.start_time) return false;  // the pid was given anew
   const bool zombie = stat.state == 'Z' || stat.state == 'X';
@@ -128,8 +138,8 @@ bool judge(const Identity& identity) {
 
 Identity own_identity() {
   const int saved = errno;
-  const std::uint32_t pid = static_cast<std::uint32_t>(::getpid());
-  const Identity identity{pid, pid_namespace(), read_stat(pid).start_time};
+  const Identity identity{static_cast<std::uint32_t>(::getpid()), pid_namespace(),
+                          read_stat("/proc/self/stat").start_time};
   errno = saved;
   return identity;
 }

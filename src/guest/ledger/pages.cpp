@@ -51,6 +51,7 @@ void fill(PolicyPage& page, const ShareGrant& grant, std::uint64_t generation) {
     to.memory_limit_bytes.store(from.memory_limit_bytes, std::memory_order_relaxed);
     to.host_limit_bytes.store(from.host_limit_bytes, std::memory_order_relaxed);
     to.compute_ceiling_ppm.store(from.compute_ceiling_ppm, std::memory_order_relaxed);
+    to.compute_burst_ppm.store(from.compute_burst_ppm, std::memory_order_relaxed);
     to.compute_guarantee_ppm.store(from.compute_guarantee_ppm, std::memory_order_relaxed);
     to.weight.store(from.weight, std::memory_order_relaxed);
     to.priority_class.store(from.priority_class, std::memory_order_relaxed);
@@ -102,32 +103,30 @@ PageFault make_share(int shares, const ShareGrant& grant) {
   return bad;
 }
 
-PageFault map_share(int directory, const char* name, Access access, SharePages& out) {
-  Descriptor policy_file;
-  Descriptor usage_file;
-  std::size_t policy_bytes = 0;
-  std::size_t usage_bytes = 0;
-  const bool owner = access == Access::owner;
-  if (const PageFault bad = open_page_file(directory, "policy", owner, policy_file, policy_bytes)) return bad;
-  if (const PageFault bad = open_page_file(directory, "usage", true, usage_file, usage_bytes)) return bad;
+struct PageFile {
+  int fd;
+  std::size_t bytes;
+};
+
+PageFault map_files(PageFile policy_file, PageFile usage_file, bool owner, SharePages& out) {
   // Mapped only as far as the file goes, and no further than we read: a load past its end would be a SIGBUS in
   // somebody's program.
-  if (policy_bytes < sizeof(PageHeader)) return fault(PageError::truncated, "policy", policy_bytes, sizeof(PolicyPage));
-  if (usage_bytes < sizeof(PageHeader)) return fault(PageError::truncated, "usage", usage_bytes, sizeof(UsagePage));
-  const std::size_t policy_mapped = std::min(policy_bytes, sizeof(PolicyPage));
-  const std::size_t usage_mapped = std::min(usage_bytes, sizeof(UsagePage));
-  void* policy = map(policy_file.get(), policy_mapped, owner);
+  if (policy_file.bytes < sizeof(PageHeader))
+    return fault(PageError::truncated, "policy", policy_file.bytes, sizeof(PolicyPage));
+  if (usage_file.bytes < sizeof(PageHeader))
+    return fault(PageError::truncated, "usage", usage_file.bytes, sizeof(UsagePage));
+  const std::size_t policy_mapped = std::min(policy_file.bytes, sizeof(PolicyPage));
+  const std::size_t usage_mapped = std::min(usage_file.bytes, sizeof(UsagePage));
+  void* policy = map(policy_file.fd, policy_mapped, owner);
   if (policy == nullptr) return system_fault("policy", errno);
-  void* usage = map(usage_file.get(), usage_mapped, true);
+  void* usage = map(usage_file.fd, usage_mapped, true);
   if (usage == nullptr) {
     const PageFault bad = system_fault("usage", errno);
     ::munmap(policy, policy_mapped);
     return bad;
   }
-  PageFault bad =
-      check_pages(static_cast<PolicyPage*>(policy), policy_bytes, static_cast<UsagePage*>(usage), usage_bytes);
-  if (!bad && text_of(static_cast<PolicyPage*>(policy)->share) != name)
-    bad = fault(PageError::wrong_name, text_of(static_cast<PolicyPage*>(policy)->share));
+  const PageFault bad = check_pages(static_cast<PolicyPage*>(policy), policy_file.bytes, static_cast<UsagePage*>(usage),
+                                    usage_file.bytes);
   if (bad) {
     ::munmap(policy, policy_mapped);
     ::munmap(usage, usage_mapped);
@@ -136,6 +135,23 @@ PageFault map_share(int directory, const char* name, Access access, SharePages& 
   out = {static_cast<PolicyPage*>(policy), owner ? static_cast<PolicyPage*>(policy) : nullptr,
          static_cast<UsagePage*>(usage)};
   return {};
+}
+
+// `name`: what the pages must be of; null where the directory may be called anything.
+PageFault map_share(int directory, const char* name, Access access, SharePages& out) {
+  Descriptor policy_file;
+  Descriptor usage_file;
+  std::size_t policy_bytes = 0;
+  std::size_t usage_bytes = 0;
+  const bool owner = access == Access::owner;
+  if (const PageFault bad = open_page_file(directory, "policy", owner, policy_file, policy_bytes)) return bad;
+  if (const PageFault bad = open_page_file(directory, "usage", true, usage_file, usage_bytes)) return bad;
+  if (const PageFault bad = map_files({policy_file.get(), policy_bytes}, {usage_file.get(), usage_bytes}, owner, out))
+    return bad;
+  if (name == nullptr || text_of(out.policy->share) == name) return {};
+  const PageFault bad = fault(PageError::wrong_name, text_of(out.policy->share));
+  close_pages(out);
+  return bad;
 }
 
 // Removers of one base stand in line, by a lock that dies with its process and that fork() does not copy. Only removal
@@ -272,20 +288,39 @@ PageFault create_or_join_share(const char* base, const ShareGrant& grant, Access
   return fault(PageError::busy, grant.name);
 }
 
+PageFault map_pages(int policy, int usage, SharePages& out) {
+  PageFile files[2] = {{policy, 0}, {usage, 0}};
+  for (PageFile& file : files) {
+    if (const PageFault bad = regular_file_size(file.fd, file.fd == policy ? "policy" : "usage", file.bytes))
+      return bad;
+  }
+  return map_files(files[0], files[1], false, out);
+}
+
+PageFault open_share_at(const char* directory, SharePages& out) {
+  Descriptor folder;
+  if (const PageFault bad = open_share_directory_at(directory, folder)) return bad;
+  return map_share(folder.get(), nullptr, Access::tenant, out);
+}
+
+ClaimResult claim_for_self(UsagePage& page, SlotRef& out) {
+  char command[16] = {};
+  ::prctl(PR_GET_NAME, command);
+  return claim(page, own_identity(), command, out);
+}
+
 PageFault enter_share(const char* base, const char* name, const ShareGrant* grant, SharePages& out, SlotRef& slot) {
   if (grant != nullptr) {
     if (const PageFault bad = check_grant(*grant)) return bad;
     name = grant->name;
   }
   const std::int64_t deadline = monotonic_ns() + kPatienceNs;
-  char command[16] = {};
-  ::prctl(PR_GET_NAME, command);
-  const Identity identity = own_identity();
   while (monotonic_ns() < deadline) {
     const PageFault bad = grant != nullptr ? create_or_join_share(base, *grant, Access::tenant, out)
                                            : open_share(base, name, Access::tenant, out);
     if (bad) return bad;
-    const ClaimResult claimed = claim(*out.usage, identity, command, slot);
+    const bool draining = out.policy->command.load(std::memory_order_relaxed) == Command::drain;
+    const ClaimResult claimed = draining ? ClaimResult::closing : claim_for_self(*out.usage, slot);
     if (claimed == ClaimResult::claimed) return {};
     if (claimed == ClaimResult::full) {
       close_pages(out);
@@ -293,8 +328,22 @@ PageFault enter_share(const char* base, const char* name, const ShareGrant* gran
     }
     bool removed = false;
     if (const PageFault stuck = close_and_remove(base, name, out, removed)) return stuck;
+    if (draining && !removed) return fault(PageError::draining, name);
   }
   return fault(PageError::busy, name);
+}
+
+PageFault tell_share(const char* base, const char* name, OwnersWord word) {
+  SharePages pages;
+  if (const PageFault bad = open_share(base, name, Access::owner, pages)) return bad;
+  switch (word) {
+    case OwnersWord::pause: set_command(*pages.writable_policy, Command::pause); break;
+    case OwnersWord::resume: set_command(*pages.writable_policy, Command::run); break;
+    case OwnersWord::drain: set_command(*pages.writable_policy, Command::drain); break;
+    case OwnersWord::reclaim: ask_reclaim(*pages.writable_policy); break;
+  }
+  close_pages(pages);
+  return {};
 }
 
 PageFault remove_if_empty(const char* base, const char* name, bool& removed) {

@@ -1,6 +1,6 @@
 // A share's pages in a directory: BASE/shares/NAME/{policy,usage}. Made, joined, checked, changed, removed.
 //
-// Directories are 0700 and files 0600, of the caller's effective uid; symbolic links and files of anybody else are
+// Directories are 0700 (a daemon opens them for passage, 0711) and files 0600, of the caller's effective uid; symbolic links and files of anybody else are
 // refused. Both pages appear at once (a directory is filled aside and renamed), so nobody ever sees half a share.
 #pragma once
 
@@ -17,6 +17,7 @@ struct DeviceGrant {
   std::uint64_t memory_limit_bytes = kNoMemoryLimit;  // 1.., kNoMemoryLimit: none
   std::uint64_t host_limit_bytes = 0;                 // host memory past that limit; 0: none
   std::uint32_t compute_ceiling_ppm = kWholeGpu;      // 1..kWholeGpu
+  std::uint32_t compute_burst_ppm = 0;                // while no other share works: above the ceiling; 0: none
   std::uint32_t compute_guarantee_ppm = 0;            // 0..ceiling
   std::uint32_t weight = 100;                         // 1..1000
   std::uint32_t priority_class = 1;                   // 0 best effort, 1 normal, 2 latency
@@ -39,6 +40,7 @@ enum class PageError : std::uint32_t {
   duplicate_uuid,
   bad_memory_limit,
   bad_ceiling,
+  bad_burst,
   bad_guarantee,
   bad_weight,
   bad_class,
@@ -75,6 +77,7 @@ enum class PageError : std::uint32_t {
   different_values,
   other_devices,
   slots_full,
+  draining,
   busy,
 };
 
@@ -116,6 +119,12 @@ void close_pages(SharePages& pages);
 // With `grant` null: joins the share `name` as it is; else `name` is not looked at.
 PageFault enter_share(const char* base, const char* name, const ShareGrant* grant, SharePages& out, SlotRef& slot);
 
+// Maps pages that came as descriptors, which stay the caller's; `out` is as for a tenant. Checks them as open_share() does,
+// but for their owner: the kernel let us have them.
+PageFault map_pages(int policy, int usage, SharePages& out);
+// Opens the share whose own directory lies at `directory`, an absolute path: a container has it mounted somewhere.
+PageFault open_share_at(const char* directory, SharePages& out);
+
 // Checks both pages as a hostile writer's: true where every field the guest follows is in range.
 PageFault check_pages(const PolicyPage* policy, std::size_t policy_bytes, const UsagePage* usage,
                       std::size_t usage_bytes);
@@ -127,6 +136,13 @@ PageFault set_limits(PolicyPage& policy, std::uint32_t device, const DeviceGrant
 
 // Owner only: what all limiters of the share are to do from now on. Wakes who waits at a gate.
 void set_command(PolicyPage& policy, Command command);
+
+// Owner only: limiters give back what their pools hold unused, now. Neither waits for a stream nor changes the command.
+void ask_reclaim(PolicyPage& policy);
+
+// What an owner says to a share by its name: the two above.
+enum class OwnersWord : std::uint32_t { pause, resume, drain, reclaim };
+PageFault tell_share(const char* base, const char* name, OwnersWord word);
 
 // Copies the pages' grant out, its counts and names in range whatever somebody has written there since the check.
 ShareGrant grant_of(const PolicyPage& policy);

@@ -8,6 +8,7 @@
 
 #include "guest/ledger/account.hpp"
 #include "guest/ledger/closing.hpp"
+#include "guest/ledger/draining.hpp"
 #include "guest/ledger/pages.hpp"
 #include "guest/ledger/slot.hpp"
 
@@ -104,6 +105,8 @@ void look(const Pages& pages) {
     used_bytes(*pages.usage, i);
     peak_bytes(*pages.usage, i);
     orphaned_bytes(*pages.usage, i);
+    draining_bytes(*pages.usage, i);
+    torn_on(*pages.usage, i);
   }
   for (std::uint32_t i = 0; i < 8; ++i) {
     const SlotView seat = view(*pages.usage, i);
@@ -146,7 +149,7 @@ void operate(Pages& pages, Input& in, SlotRef (&seats)[4]) {
     case 5: release(usage, seat); break;
     case 6: mark_dead(usage, {in.take<std::uint8_t>(), seat.generation}); break;
     case 7: reap(usage, in.take<std::uint16_t>()); break;
-    case 8: reap_dead(usage); break;
+    case 8: reap_dead(usage, (what & 0x10) != 0 ? Remains::draining : Remains::none); break;
     case 9: release_orphan(usage, seat); break;
     case 10: add_exported(usage, device, seat, in.take<std::uint64_t>()); break;
     case 11: sub_exported(usage, device, seat, in.take<std::uint64_t>()); break;
@@ -155,6 +158,7 @@ void operate(Pages& pages, Input& in, SlotRef (&seats)[4]) {
       std::strcpy(next.uuid, "GPU-0");
       next.memory_limit_bytes = in.take<std::uint32_t>();
       next.compute_ceiling_ppm = in.take<std::uint32_t>();
+      next.compute_burst_ppm = in.take<std::uint32_t>();
       say(set_limits(*pages.policy, device, next), 300);
       break;
     }

@@ -1,7 +1,10 @@
 #include "guest/ledger/slot.hpp"
 
+#include <time.h>
+
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "guest/ledger/closing.hpp"
 #include "guest/ledger/process_lock.hpp"
@@ -95,28 +98,55 @@ void reap_own_past(UsagePage& page, const Identity& identity) {
   }
 }
 
-// Takes what slot `index` held on one device off the account. Any number at once may do this, each killed anywhere: all
-// compute the same from books that no longer change, and only the first swap of operation `sequence` counts.
-// False if the slot was no longer dead when its books had been read.
-bool reap_device(UsagePage& page, std::uint32_t device, std::uint32_t index, std::uint64_t dead, bool& orphan) {
+// What the books of a dead slot say, which no longer change. The reaper's operation, last + 1, takes off what goes with the
+// process; the release of what it had exported is last + 2.
+struct Estate {
+  std::uint64_t held, exported;  // exported: part of held
+  std::uint64_t residual;
+  std::uint64_t last;
+  bool taken, released;  // whether those operations were applied
+};
+
+Estate estate_on(const UsagePage& page, std::uint32_t device, std::uint32_t index) {
   const SlotDevice& books = page.slots[index].devices[device];
   const std::uint64_t intent = books.sequence.load(std::memory_order_acquire);
   const std::uint64_t settled = books.settled.load(std::memory_order_acquire);
   std::uint64_t held = books.held_bytes[settled & 1].load(std::memory_order_acquire);
   const std::int64_t delta = books.delta_bytes.load(std::memory_order_acquire);
   const std::uint64_t exported = books.exported_bytes.load(std::memory_order_acquire);
-  // What we read is the dead owner's only if the slot has not been given to another since.
-  if (page.slots[index].life.load(std::memory_order_acquire) != dead) return false;
+  const std::uint64_t residual = books.residual_bytes.load(std::memory_order_acquire);
   if (intent == settled + 1 && applied(page, device, index, intent)) {
     held = delta >= 0 ? held + static_cast<std::uint64_t>(delta)
                       : held - std::min(held, static_cast<std::uint64_t>(0) - static_cast<std::uint64_t>(delta));
   }
-  const std::uint64_t sequence = std::max(intent, settled) + 1;
-  const std::uint64_t kept = std::min(exported, held);
-  take_off(page, device, {index, sequence}, held - kept);
+  const std::uint64_t last = std::max(intent, settled);
+  // After the intent: once the reaper's operation is applied the intent looks applied too, and what is held is no longer asked.
+  const bool taken = applied(page, device, index, last + 1), released = applied(page, device, index, last + 2);
+  return {held, std::min(exported, held), residual, last, taken, released};
+}
+
+bool is_empty(const OrphanBytes& left) { return left.charged == 0 && left.residual == 0; }
+
+// Settles what slot `index` held on one account. Any number at once may do this, each killed anywhere: all compute the same
+// from books that no longer change, and only the first swap of an operation counts.
+// False if the slot was no longer dead when its books had been read.
+bool reap_account(UsagePage& page, std::uint32_t account, std::uint32_t index, std::uint64_t dead, Remains remains,
+                  bool& orphan) {
+  const Estate estate = estate_on(page, account, index);
+  // What we read is the dead owner's only if the slot has not been given to another since.
+  if (page.slots[index].life.load(std::memory_order_acquire) != dead) return false;
+  const bool drains = remains == Remains::draining && account < kMaxDevices;
+  if (drains) orphan = orphan || (!estate.taken && (estate.held != estate.exported || estate.residual != 0));
+  else take_off(page, account, {index, estate.last + 1}, estate.held - estate.exported);
   // A slot that died while being claimed still shows the previous owner's exports, long released.
-  orphan = orphan || (kept != 0 && !applied(page, device, index, sequence + 1));
+  orphan = orphan || (estate.exported != 0 && !estate.released);
   return true;
+}
+
+std::int64_t monotonic_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000'000ll + now.tv_nsec;
 }
 
 }  // namespace
@@ -136,7 +166,10 @@ void take_off(UsagePage& page, std::uint32_t device, Operation operation, std::u
 ClaimResult claim(UsagePage& page, const Identity& identity, const char* command, SlotRef& out) {
   reap_own_past(page, identity);
   const ClaimResult first = take_free_slot(page, identity, command, out);
-  if (first != ClaimResult::full || reap_dead(page) == 0) return first;
+  if (first != ClaimResult::full) return first;
+  // Slots are worth more than the certainty that the driver has taken down what the dead held.
+  const bool given_up = give_up_teardowns(page, std::numeric_limits<std::int64_t>::max());
+  if (reap_dead(page) == 0 && !given_up) return first;
   return take_free_slot(page, identity, command, out);
 }
 
@@ -179,53 +212,93 @@ bool mark_dead(UsagePage& page, SlotRef ref) {
   return swap(life, word, pack(now), "mark: dead");
 }
 
-void reap(UsagePage& page, std::uint32_t index) {
+void reap(UsagePage& page, std::uint32_t index, Remains remains) {
   if (index >= kMaxSlots) return;
-  std::atomic<std::uint64_t>& life = page.slots[index].life;
-  const std::uint64_t dead = life.load(std::memory_order_acquire);
+  Slot& slot = page.slots[index];
+  const std::uint64_t dead = slot.life.load(std::memory_order_acquire);
   Life now = unpack_life(dead);
   if (now.kind != SlotKind::dead) return;
   bool orphan = false, ours = true;
-  each_account(page, [&](std::uint32_t account) { ours = ours && reap_device(page, account, index, dead, orphan); });
+  each_account(
+      page, [&](std::uint32_t account) { ours = ours && reap_account(page, account, index, dead, remains, orphan); });
   if (!ours) return;
+  // Raised, never lowered: a reaper that slept until the slot was another's orphan does not shorten that one's time.
+  if (orphan) raise(slot.died_ns, monotonic_ns(), "reap: died");
   now.kind = orphan ? SlotKind::orphan : SlotKind::free;
-  swap(life, dead, pack(now), "reap: free");
+  swap(slot.life, dead, pack(now), "reap: free");
   step("reap: end");
 }
 
-// Its reaper's operation was last + 1, its release is last + 2.
-std::uint64_t orphan_bytes(const UsagePage& page, std::uint32_t device, std::uint32_t slot) {
-  const SlotDevice& books = page.slots[slot].devices[device];
-  const std::uint64_t last =
-      std::max(books.sequence.load(std::memory_order_acquire), books.settled.load(std::memory_order_acquire));
-  if (applied(page, device, slot, last + 2)) return 0;
-  return books.exported_bytes.load(std::memory_order_acquire);
+OrphanBytes orphan_on(const UsagePage& page, std::uint32_t device, std::uint32_t slot) {
+  const Estate estate = estate_on(page, device, slot);
+  OrphanBytes left{};
+  if (!estate.taken) left = {0, estate.held - estate.exported, device < kMaxDevices ? estate.residual : 0};
+  // Once it is taken, held counts for nothing (estate_on), but for what was exported of it.
+  const std::uint64_t exported = page.slots[slot].devices[device].exported_bytes.load(std::memory_order_acquire);
+  left.charged = left.torn + (estate.released ? 0 : estate.taken ? exported : estate.exported);
+  return left;
 }
 
-void release_orphan_on(UsagePage& page, SlotRef ref, std::uint32_t device) {
-  if (ref.slot >= kMaxSlots || device >= kMaxAccounts) return;
+std::uint64_t orphan_bytes(const UsagePage& page, std::uint32_t device, std::uint32_t slot) {
+  return orphan_on(page, device, slot).charged;
+}
+
+namespace {
+
+// An orphan's operations on one account, each once, in their order: the second makes the first look applied.
+void release_on(UsagePage& page, SlotRef ref, std::uint32_t account, bool exported_too) {
+  if (ref.slot >= kMaxSlots || account >= kMaxAccounts) return;
   std::atomic<std::uint64_t>& life = page.slots[ref.slot].life;
   const std::uint64_t orphan = life.load(std::memory_order_acquire);
   Life now = unpack_life(orphan);
   if (now.kind != SlotKind::orphan || now.generation != ref.generation) return;
-  const SlotDevice& books = page.slots[ref.slot].devices[device];
-  const std::uint64_t last =
-      std::max(books.sequence.load(std::memory_order_acquire), books.settled.load(std::memory_order_acquire));
-  const std::uint64_t bytes = books.exported_bytes.load(std::memory_order_acquire);
+  const Estate estate = estate_on(page, account, ref.slot);
+  const OrphanBytes left = orphan_on(page, account, ref.slot);
   if (life.load(std::memory_order_acquire) != orphan) return;
-  take_off(page, device, {ref.slot, last + 2}, bytes);
+  if (!estate.taken) take_off(page, account, {ref.slot, estate.last + 1}, estate.held - estate.exported);
+  if (exported_too) take_off(page, account, {ref.slot, estate.last + 2}, left.charged - left.torn);
   bool gone = true;
-  each_account(page, [&](std::uint32_t other) { gone = gone && orphan_bytes(page, other, ref.slot) == 0; });
+  each_account(page, [&](std::uint32_t other) { gone = gone && is_empty(orphan_on(page, other, ref.slot)); });
   if (!gone) return;
   now.kind = SlotKind::free;
   swap(life, orphan, pack(now), "orphan: free");
+}
+
+}  // namespace
+
+void release_torn_on(UsagePage& page, SlotRef ref, std::uint32_t device) { release_on(page, ref, device, false); }
+
+void release_orphan_on(UsagePage& page, SlotRef ref, std::uint32_t device) { release_on(page, ref, device, true); }
+
+bool give_up_teardowns(UsagePage& page, std::int64_t now_ns) {
+  const std::uint32_t end = slots_end(page);
+  bool any = false;
+  for (std::uint32_t i = 0; i < end; ++i) {
+    const Slot& slot = page.slots[i];
+    const Life life = unpack_life(slot.life.load(std::memory_order_acquire));
+    if (life.kind != SlotKind::orphan) continue;
+    // A death still to come is one of before the machine's last start.
+    const std::int64_t died_ns = slot.died_ns.load(std::memory_order_acquire);
+    if (now_ns >= died_ns && now_ns - died_ns < kTeardownNs) continue;
+    std::uint64_t torn = 0;
+    each_account(page, [&](std::uint32_t account) {
+      const OrphanBytes left = orphan_on(page, account, i);
+      if (left.torn == 0 && left.residual == 0) return;
+      torn += left.torn;
+      any = true;
+      release_torn_on(page, {i, life.generation}, account);
+    });
+    if (torn != 0) page.teardowns_given_up.fetch_add(torn, std::memory_order_relaxed);
+  }
+  return any;
 }
 
 void release_orphan(UsagePage& page, SlotRef ref) {
   each_account(page, [&](std::uint32_t account) { release_orphan_on(page, ref, account); });
 }
 
-std::uint32_t reap_dead(UsagePage& page) {
+std::uint32_t reap_dead(UsagePage& page, Remains remains) {
+  give_up_teardowns(page, monotonic_ns());
   const std::uint32_t here = own_identity().pidns_inode;
   const std::uint32_t end = slots_end(page);
   std::uint32_t reaped = 0;
@@ -234,7 +307,7 @@ std::uint32_t reap_dead(UsagePage& page) {
     const bool seated = seat.kind == SlotKind::live || seat.kind == SlotKind::claiming;
     if (seated && !is_alive(seat.identity, here)) mark_dead(page, {i, seat.generation});
     else if (seat.kind != SlotKind::dead) continue;
-    reap(page, i);
+    reap(page, i, remains);
     ++reaped;
   }
   return reaped;

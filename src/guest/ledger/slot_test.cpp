@@ -63,6 +63,18 @@ TEST(Slot, SeatsOfDeadProcessesAreFoundWhenTheShareIsFull) {
   EXPECT_EQ(live_slots(*page), 1u);
 }
 
+TEST(Slot, AShareFullOfTheRemainsOfTheDeadStillTakesNewProcesses) {
+  const SharedPage page = make_shared_page();
+  const std::uint32_t here = own_identity().pidns_inode;
+  for (std::uint32_t i = 0; i < kMaxSlots; ++i)
+    reserve(*page, 0, seat(*page, Identity{0, here, 1000 + i}), 10, 1 << 20);
+  EXPECT_EQ(reap_dead(*page, Remains::draining), kMaxSlots);
+  EXPECT_EQ(used_bytes(*page, 0), 10u * kMaxSlots);
+  SlotRef mine;
+  EXPECT_EQ(claim(*page, own_identity(), "x", mine), ClaimResult::claimed);
+  EXPECT_EQ(used_bytes(*page, 0), 0u);
+}
+
 TEST(Slot, AKilledProcessIsReapedEvenWhileItsParentHasNotWaited) {
   const SharedPage page = make_shared_page();
   int pipe_fds[2];

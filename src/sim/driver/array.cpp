@@ -231,6 +231,8 @@ CUresult array_of(CUarray handle, Array** out) {
   return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
+bool is_mipmap(CUmipmappedArray handle) { return object<Mipmap>(handle, kMipmapWord) != nullptr; }
+
 void forget_arrays(const Context* context) {
   Arrays& all = arrays();
   const std::lock_guard guard(all.lock);

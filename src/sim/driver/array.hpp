@@ -28,6 +28,9 @@ struct Array {
 
 // INVALID_HANDLE where it is none.
 CUresult array_of(CUarray handle, Array** out);
+[[nodiscard]] bool is_mipmap(CUmipmappedArray handle);
+// The texture and surface objects of a context end.
+void forget_textures(const Context* context);
 // Before the memory of a context goes: the handles of its arrays end.
 void forget_arrays(const Context* context);
 

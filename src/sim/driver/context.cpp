@@ -3,11 +3,14 @@
 
 #include "sim/driver/array.hpp"
 #include "sim/driver/capture.hpp"
+#include "sim/driver/context_growth.hpp"
+#include "sim/driver/green_context.hpp"
 #include "sim/driver/library.hpp"
 #include "sim/driver/memory.hpp"
 #include "sim/driver/module.hpp"
 #include "sim/driver/payload.hpp"
 #include "sim/driver/peer.hpp"
+#include "sim/kernel_faults.hpp"
 
 namespace headgate::sim::driver {
 
@@ -20,10 +23,20 @@ namespace {
 
 thread_local std::vector<Context*> stack;
 
+// NVML's compute modes: 2 nobody, 3 one process at a time. cuda.h, CUDA_ERROR_DEVICE_UNAVAILABLE, names both.
+bool admitted(const State& state, std::uint32_t device, std::uint32_t process) {
+  const std::uint32_t mode = state.nvml[device].compute_mode;
+  if (mode != 3) return mode != 2;
+  return std::ranges::none_of(state.contexts, [&](const sim::Context& one) {
+    return one.used && one.device == device && one.process != process;
+  });
+}
+
 CUresult make_in_node(Context* context) {
   Node& node = *library().node;
   Node::Locked locked(node);
   locked.advance();
+  if (!admitted(locked->state(), context->node_device, node.process())) return CUDA_ERROR_DEVICE_UNAVAILABLE;
   const std::uint32_t a = locked->next_account_slot(node.process(), context->node_device);
   const std::uint32_t s = locked->next_stream_slot();
   if (a == kNone || s == kNone || !node.back_account(a) || !node.back_stream(s)) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -46,18 +59,22 @@ CUresult make_context(int device, unsigned flags, bool primary, Context** out) {
   Library& lib = library();
   if (device < 0 || static_cast<std::size_t>(device) >= lib.visible.size()) return CUDA_ERROR_INVALID_DEVICE;
   if (device_lost(lib.visible[device])) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  SIM_TRY(lib.ended_by[static_cast<std::size_t>(device)]);
   Context* context = context_objects().take();
   Stream* legacy = stream_objects().take();
   context->device = device;
   context->node_device = lib.visible[device];
   context->flags = flags;
   context->primary = primary;
+  context->root = context;
+  context->green = nullptr;
   context->id = lib.next_id.fetch_add(1);
   context->order = 0;
+  begin_growth(context);
   context->legacy = legacy;
   CUresult made = make_in_node(context);
-  if (made == CUDA_ERROR_OUT_OF_MEMORY) {
-    lib.node->reap();  // the dead may have held what is missing
+  if (made != CUDA_SUCCESS) {
+    lib.node->reap();  // the dead may have held what is missing, or the device
     made = make_in_node(context);
   }
   if (made != CUDA_SUCCESS) {
@@ -82,6 +99,7 @@ CUresult make_context(int device, unsigned flags, bool primary, Context** out) {
 // The caller holds contexts_lock.
 void end_context(Context* context) {
   Library& lib = library();
+  forget_green(context);
   forget_captures(context);
   wait_context(context);
   context->word.store(0, std::memory_order_release);
@@ -90,37 +108,63 @@ void end_context(Context* context) {
   forget_graphs(context);
   forget_events(context);
   forget_arrays(context);
+  forget_textures(context);
   free_memory_of(context);
   forget_peers(context);
   for (Stream* stream : context->streams) stream_objects().give(stream);
   context->streams.clear();
+  const std::uint64_t grown_bytes = end_growth(context);
   {
     Node::Locked locked(*lib.node);
     locked.advance();
+    const std::uint32_t error = locked->state().contexts[context->index].error;
+    if (ends_process(error)) lib.ended_by[static_cast<std::size_t>(context->device)] = static_cast<CUresult>(error);
     locked->destroy_context(context->index);
-    locked->release_context_bytes(context->account, lib.profile().context_bytes);
+    locked->release_context_bytes(context->account, lib.profile().context_bytes + grown_bytes);
   }
   context_objects().give(context);
 }
 
-bool lost(const Context* context) {
-  return device_lost(context->node_device) || library().state().devices[context->node_device].lost != 0;
+CUresult health(const Context* context) {
+  const State& state = library().state();
+  if (device_lost(context->node_device) || state.devices[context->node_device].lost != 0)
+    return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  auto& error = const_cast<std::uint32_t&>(state.contexts[context->index].error);
+  return static_cast<CUresult>(std::atomic_ref(error).load(std::memory_order_relaxed));
+}
+
+void fail_context(Context* context, CUresult error) {
+  Node::Locked locked(*library().node);
+  locked.advance();
+  locked->fail_context(context->index, error);
+}
+
+CUresult act_on_fault(const char* name) {
+  const auto answer = static_cast<CUresult>(fault(name));
+  if (answer == CUDA_SUCCESS || !faults_detail::ends_context) return answer;
+  if (!stack.empty() && object<Context>(stack.back(), kContextWord)) fail_context(stack.back()->root, answer);
+  return answer;
 }
 
 CUresult context_of(CUcontext handle, Context** out) {
   Context* context = object<Context>(handle, kContextWord);
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-  if (lost(context)) return CUDA_ERROR_DEVICE_UNAVAILABLE;
-  *out = context;
+  SIM_TRY(health(context->root));
+  *out = context->root;
   return CUDA_SUCCESS;
+}
+
+GreenContext* current_green() {
+  if (stack.empty() || !stack.back()) return nullptr;
+  return stack.back()->word.load(std::memory_order_acquire) == kContextWord ? stack.back()->green : nullptr;
 }
 
 CUresult current_context(Context** out) {
   if (stack.empty() || !stack.back()) return CUDA_ERROR_INVALID_CONTEXT;
   Context* context = stack.back();
   if (context->word.load(std::memory_order_acquire) != kContextWord) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-  if (lost(context)) return CUDA_ERROR_DEVICE_UNAVAILABLE;
-  *out = context;
+  SIM_TRY(health(context->root));
+  *out = context->root;
   return CUDA_SUCCESS;
 }
 
@@ -141,7 +185,7 @@ CUresult create(CUcontext* out, unsigned flags, CUdevice device) {
 CUresult destroy(CUcontext ctx) {
   const std::lock_guard guard(library().contexts_lock);
   Context* context = object<Context>(ctx, kContextWord);
-  if (!context || context->primary) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!context || context->primary || context->green) return CUDA_ERROR_INVALID_CONTEXT;
   if (!stack.empty() && stack.back() == context) stack.pop_back();
   end_context(context);
   return CUDA_SUCCESS;
@@ -165,14 +209,9 @@ CUresult pop(CUcontext* out) {
 bool known(CUdevice device) { return device >= 0 && static_cast<std::size_t>(device) < library().visible.size(); }
 
 CUresult release(CUdevice device) {
-  Library& lib = library();
   if (!known(device)) return CUDA_ERROR_INVALID_DEVICE;
-  const std::lock_guard guard(lib.contexts_lock);
-  if (!lib.primary[device] || lib.primary_uses[device] == 0) return CUDA_ERROR_INVALID_CONTEXT;
-  if (--lib.primary_uses[device] > 0) return CUDA_SUCCESS;
-  end_context(lib.primary[device]);
-  lib.primary[device] = nullptr;
-  return CUDA_SUCCESS;
+  const std::lock_guard guard(library().contexts_lock);
+  return release_primary(device);
 }
 
 CUresult reset(CUdevice device) {
@@ -194,6 +233,23 @@ CUresult set_flags(CUdevice device, unsigned flags) {
 }
 
 }  // namespace
+
+CUresult retain_primary(int device, Context** out) {
+  Library& lib = library();
+  if (!lib.primary[device]) SIM_TRY(make_context(device, lib.primary_flags[device], true, &lib.primary[device]));
+  ++lib.primary_uses[device];
+  *out = lib.primary[device];
+  return CUDA_SUCCESS;
+}
+
+CUresult release_primary(int device) {
+  Library& lib = library();
+  if (!lib.primary[device] || lib.primary_uses[device] == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (--lib.primary_uses[device] > 0) return CUDA_SUCCESS;
+  end_context(lib.primary[device]);
+  lib.primary[device] = nullptr;
+  return CUDA_SUCCESS;
+}
 
 SIM_API CUresult cuCtxCreate(CUcontext* out, unsigned flags, CUdevice device) {
   SIM_ENTER(cuCtxCreate);
@@ -314,8 +370,7 @@ SIM_API CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) {
   Context* context = nullptr;
   SIM_TRY(current_context(&context));
   if (limit >= 8) return CUDA_ERROR_UNSUPPORTED_LIMIT;
-  context->limits[limit] = value;
-  return CUDA_SUCCESS;
+  return set_limit(context, limit, value);
 }
 SIM_API CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   SIM_ENTER(cuCtxGetStreamPriorityRange);
@@ -363,9 +418,9 @@ SIM_API CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   if (!known(device)) return CUDA_ERROR_INVALID_DEVICE;
   const std::lock_guard guard(lib.contexts_lock);
-  if (!lib.primary[device]) SIM_TRY(make_context(device, lib.primary_flags[device], true, &lib.primary[device]));
-  ++lib.primary_uses[device];
-  *out = handle(lib.primary[device]);
+  Context* primary = nullptr;
+  SIM_TRY(retain_primary(device, &primary));
+  *out = handle(primary);
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuDevicePrimaryCtxRelease(CUdevice device) {

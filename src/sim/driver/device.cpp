@@ -26,10 +26,12 @@ int attribute(const Profile& p, int which, std::uint32_t node_device) {
     case CU_DEVICE_ATTRIBUTE_CLOCK_RATE: return static_cast<int>(p.sm_clock_max_mhz * 1000);
     case 14: return 512;  // TEXTURE_ALIGNMENT
     case CU_DEVICE_ATTRIBUTE_GPU_OVERLAP: return 1;
+    case 17: return p.watchdog_ns != 0 ? 1 : 0;  // KERNEL_EXEC_TIMEOUT
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: return static_cast<int>(p.sm_count);
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY: return 1;
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS: return 1;
-    case CU_DEVICE_ATTRIBUTE_ECC_ENABLED: return 1;
+    case 20: return static_cast<int>(library().state().nvml[node_device].compute_mode);  // COMPUTE_MODE
+    case CU_DEVICE_ATTRIBUTE_ECC_ENABLED: return library().state().nvml[node_device].ecc_off_now == 0 ? 1 : 0;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return static_cast<int>(pci_bus(p, node_device));
     case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID: return static_cast<int>(p.pci_domain);
     case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE: return static_cast<int>(p.memory_clock_max_mhz * 1000);

@@ -17,7 +17,7 @@ Pool<Event>& event_objects() {
 CUresult event_of(CUevent handle, Event** out) {
   Event* event = object<Event>(handle, kEventWord);
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
-  if (lost(event->context)) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  SIM_TRY(health(event->context));
   *out = event;
   return CUDA_SUCCESS;
 }
@@ -76,8 +76,8 @@ CUevent list_event(Context* context, std::uint32_t index, unsigned flags, bool i
 namespace {
 
 CUresult destroy(CUevent handle) {
-  Event* event = object<Event>(handle, kEventWord);
-  if (!event) return CUDA_ERROR_INVALID_HANDLE;
+  Event* event = nullptr;
+  SIM_TRY(event_of(handle, &event));
   {
     const std::lock_guard guard(alive().lock);
     auto& events = alive().events;
@@ -102,7 +102,8 @@ CUresult record(CUevent handle, CUstream stream_handle, bool per_thread, bool ex
   event->captured_in.store(0, std::memory_order_release);
   count(counters(stream->context).records);
   // Another process that sees the event must see what was copied before it: a host function waits for the copies.
-  if ((event->flags & CU_EVENT_INTERPROCESS) && payloads_pending()) SIM_TRY(submit_host_function(stream, [] {}));
+  if ((event->flags & CU_EVENT_INTERPROCESS) && payloads_pending())
+    SIM_TRY(submit_host_function(stream, [](CUresult) {}));
   const std::lock_guard guard(stream->context->lock);
   Command command = event_record(library().state(), event->index, stream->index, 0);
   std::uint64_t number = 0;
@@ -131,6 +132,7 @@ EventReading read_now(const Event* event) {
   if (stale(event)) return {.recorded = true, .complete = true};
   EventReading reading = read_event(library().state(), event->index);
   if (reading.complete) return reading;
+  look_at_host_words();
   library().node->advance();
   return read_event(library().state(), event->index);
 }
@@ -208,7 +210,9 @@ SIM_API CUresult cuEventQuery(CUevent handle) {
   SIM_TRY(event_of(handle, &event));
   count(counters(event->context).event_queries);
   if (event->captured_in.load(std::memory_order_acquire) != 0) return CUDA_ERROR_CAPTURED_EVENT;
-  if (!read_now(event).complete) return CUDA_ERROR_NOT_READY;
+  const bool complete = read_now(event).complete;
+  SIM_TRY(health(event->context));
+  if (!complete) return CUDA_ERROR_NOT_READY;
   run_due_payloads();
   return CUDA_SUCCESS;
 }
@@ -223,9 +227,10 @@ SIM_API CUresult cuEventSynchronize(CUevent handle) {
     const std::uint32_t stream = cell.producer.load(std::memory_order_relaxed);
     const std::uint64_t number = cell.producer_number.load(std::memory_order_relaxed);
     library().node->wait_completed(stream, number, memory_flags_in_use() ? 1'000'000 : 25'000'000);
-    if (lost(event->context)) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+    SIM_TRY(health(event->context));
     run_due_payloads();
   }
+  SIM_TRY(health(event->context));
   run_due_payloads();
   pools_synchronised();
   return CUDA_SUCCESS;

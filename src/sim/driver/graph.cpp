@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <set>
 
+#include "sim/driver/graph_conditional.hpp"
+#include "sim/driver/graph_memory.hpp"
 namespace headgate::sim::driver {
 
 Pool<Graph>& graph_objects() {
@@ -28,7 +30,9 @@ Graph* make_graph() {
   Graph* graph = graph_objects().take();
   graph->nodes.clear();
   graph->cloned_from = nullptr;
-  graph->owned = false;
+  graph->owned = graph->moved = false;
+  graph->parent = nullptr;
+  graph->instance.reset();
   graph->word.store(kGraphWord, std::memory_order_release);
   return graph;
 }
@@ -37,6 +41,10 @@ namespace {
 
 void end_node(GraphNode* node) {
   if (const auto* child = std::get_if<ChildWork>(&node->work)) end_graph(child->graph);
+  if (const auto* chooses = std::get_if<ConditionalWork>(&node->work)) {
+    for (Graph* body : chooses->bodies) end_graph(body);
+  }
+  memory_left(node->graph, node->work);
   node->work = std::monostate{};
   node->from.clear();
   node_objects().give(node);
@@ -47,7 +55,17 @@ void end_node(GraphNode* node) {
 void end_graph(Graph* graph) {
   for (GraphNode* node : graph->nodes) end_node(node);
   graph->nodes.clear();
+  forget_handles(graph);
+  release_objects(graph);
   graph_objects().give(graph);
+}
+
+bool is_unique(const Graph* graph) {
+  return std::ranges::any_of(graph->nodes, [](const GraphNode* node) {
+    const auto* child = std::get_if<ChildWork>(&node->work);
+    return node->type == NodeType::allocate || node->type == NodeType::free || node->type == NodeType::conditional ||
+           (child != nullptr && is_unique(child->graph));
+  });
 }
 
 void copy_graph(const Graph* from, Graph* to) {
@@ -60,6 +78,9 @@ void copy_graph(const Graph* from, Graph* to) {
     if (auto* child = std::get_if<ChildWork>(&made->work)) {
       child->graph = clone_graph(child->graph);
       child->graph->owned = true;
+    }
+    if (auto* chooses = std::get_if<ConditionalWork>(&made->work)) {
+      for (Graph*& body : chooses->bodies) body = clone_graph(body);
     }
     made->cloned_from = node;
     made->from.clear();
@@ -76,6 +97,7 @@ void copy_graph(const Graph* from, Graph* to) {
 Graph* clone_graph(const Graph* graph) {
   Graph* clone = make_graph();
   clone->cloned_from = graph;
+  share_objects(graph, clone);
   copy_graph(graph, clone);
   return clone;
 }
@@ -105,6 +127,10 @@ CUresult add_node(Graph* graph, NodeType type, Work work, const std::vector<Depe
     for (std::size_t j = 0; j < i; ++j)
       if (behind[i].node == behind[j].node) return CUDA_ERROR_INVALID_VALUE;
   }
+  SIM_TRY(memory_may_join(graph, work));
+  SIM_TRY(conditional_may_join(graph, work));
+  memory_joined(graph, work);
+  conditional_joined(graph, work);
   GraphNode* node = node_objects().take();
   node->graph = graph;
   node->type = type;
@@ -219,6 +245,7 @@ CUresult change_edges(CUgraph handle, const CUgraphNode* from, const CUgraphNode
                       std::size_t count, bool add) {
   Graph* graph = nullptr;
   SIM_TRY(graph_of(handle, &graph));
+  if (!add && is_unique(graph)) return CUDA_ERROR_NOT_SUPPORTED;
   std::vector<Dependency> sources, targets;
   SIM_TRY(dependencies_of(graph, from, data, count, &sources));
   SIM_TRY(dependencies_of(graph, to, nullptr, count, &targets));
@@ -257,6 +284,7 @@ SIM_API CUresult cuGraphClone(CUgraph* out, CUgraph handle) {
   Graph* graph = nullptr;
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   SIM_TRY(graph_of(handle, &graph));
+  if (is_unique(graph)) return CUDA_ERROR_NOT_SUPPORTED;
   *out = reinterpret_cast<CUgraph>(clone_graph(graph));
   return CUDA_SUCCESS;
 }
@@ -276,6 +304,7 @@ SIM_API CUresult cuGraphDestroyNode(CUgraphNode handle) {
   SIM_ENTER(cuGraphDestroyNode);
   GraphNode* node = nullptr;
   SIM_TRY(node_of(handle, &node));
+  if (is_unique(node->graph)) return CUDA_ERROR_NOT_SUPPORTED;
   for (GraphNode* other : node->graph->nodes)
     std::erase_if(other->from, [&](const Dependency& one) { return one.node == node; });
   std::erase(node->graph->nodes, node);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <map>
+#include <memory>
 #include <optional>
 #include <variant>
 
@@ -15,7 +16,9 @@ inline constexpr std::uint32_t kGraphWord = 0x68677068, kNodeWord = 0x68676e64, 
 
 struct Graph;
 struct GraphNode;
-
+struct GraphMemory;
+struct Conditional;
+struct UserObject;
 using Attribute = std::array<char, 64>;  // CUlaunchAttributeValue
 
 // What a node does, with copies of its own of everything it was given.
@@ -47,7 +50,24 @@ struct EventWork {
 struct ChildWork {
   Graph* graph = nullptr;  // the node's own
 };
-using Work = std::variant<std::monostate, KernelWork, CopyWork, FillWork, HostNodeParams, EventWork, ChildWork>;
+// An address lives as long as a node, an executable graph or bytes behind it: whichever goes last.
+struct AllocateWork {
+  std::shared_ptr<GraphMemory> memory;
+};
+struct FreeWork {
+  std::shared_ptr<GraphMemory> memory;
+};
+struct BatchWork {
+  BatchNodeParams told{};
+  std::shared_ptr<std::vector<ValueOperation>> operations;  // told.operations points there
+  Context* context = nullptr;
+};
+struct ConditionalWork {
+  std::shared_ptr<Conditional> conditional;
+  std::vector<Graph*> bodies;  // the node's own
+};
+using Work = std::variant<std::monostate, KernelWork, CopyWork, FillWork, HostNodeParams, EventWork, ChildWork,
+                          AllocateWork, FreeWork, BatchWork, ConditionalWork>;
 
 struct Dependency {
   GraphNode* node = nullptr;
@@ -67,7 +87,12 @@ struct Graph {
   std::atomic<std::uint32_t> word{0};
   std::vector<GraphNode*> nodes;  // in the order of their making
   const Graph* cloned_from = nullptr;
-  bool owned = false;  // by a node, or by an executable graph: not the program's to destroy
+  bool owned = false;       // by a node, or by an executable graph: not the program's to destroy
+  Graph* parent = nullptr;  // of a body of a conditional node
+  std::vector<std::shared_ptr<Conditional>> handles;  // made for it
+  std::map<UserObject*, unsigned> objects;            // references it owns
+  bool moved = false;                                 // into a parent: no more to be instantiated by itself
+  std::weak_ptr<const void> instance;  // lives with the executable graph, where only one may exist at a time
 };
 
 Pool<Graph>& graph_objects();
@@ -75,7 +100,9 @@ Pool<GraphNode>& node_objects();
 
 Graph* make_graph();
 void end_graph(Graph* graph);
-// A deep copy, child graphs included.
+// Of memory nodes and conditional ones (cuda.h): cannot be cloned, lose nodes or edges, or have two executable graphs.
+[[nodiscard]] bool is_unique(const Graph* graph);
+// A deep copy, child graphs included. A copy of a unique graph is for looking at only.
 Graph* clone_graph(const Graph* graph);
 void copy_graph(const Graph* from, Graph* to);
 CUresult graph_of(CUgraph handle, Graph** out);
@@ -96,19 +123,20 @@ CUresult copy_work(const CopyParams& given, CUcontext context, Work* out);
 CUresult fill_work(const FillNodeParams& given, CUcontext context, Work* out);
 CUresult host_work(const HostNodeParams& given, Work* out);
 CUresult event_work(CUevent event, Work* out);
-CUresult child_work(CUgraph graph, Work* out);
+CUresult child_work(CUgraph graph, bool move, Work* out);
+CUresult batch_work(const BatchNodeParams& given, Work* out);
 CUresult any_work(const AnyNodeParams& given, Work* out);
 
 // The context in which the node runs; null where any will do.
 [[nodiscard]] Context* context_of(const Work& work);
 
-// The command of a kernel, copy or fill, and what it does to memory.
+// One command of a kernel, copy, fill or operation on a word, and what it does to memory.
 struct Prepared {
   Command command;
   std::function<void()> act;  // empty: nothing
 };
 CUresult prepare(const Work& work, Prepared* out);
-
+CUresult prepare_batch(const BatchWork& batch, std::vector<Prepared>* out);
 struct FlatEdge {
   std::uint32_t node = 0;
   EdgeData data;
@@ -121,6 +149,7 @@ struct ExecNode {
   NodeType type = NodeType::empty;
   Work work;
   std::vector<FlatEdge> from;
+  std::vector<std::vector<ExecNode>> bodies;  // of a conditional node, each in an order of submission
   bool enabled = true;
   bool overlaps = false;              // may start before the node before it in its lane has ended
   std::uint32_t lane = 0;             // a stream of its own; 0 is the stream it is launched to
@@ -141,8 +170,12 @@ struct Exec {
   cuuint64_t flags = 0;
   std::vector<ExecNode> nodes;  // in an order in which they may be submitted
   std::vector<Lane> lanes;
-  std::uint32_t fork = kNone, done = kNone;  // events where it begins and ends
-  std::uint64_t last_stream = 0;             // the id of the stream it was launched to last
+  std::vector<std::shared_ptr<GraphMemory>> allocates, frees;  // of its nodes
+  std::shared_ptr<const void> instance;                        // of a unique graph
+  std::uint32_t fork = kNone, done = kNone;                    // events where it begins and ends
+  Stream* last = nullptr;                                      // that it was launched to last, if it is still the same
+  std::map<cuuint64_t, unsigned> conditions;                   // by handle
+  std::uint64_t last_stream = 0;                               // the id of the stream it was launched to last
 };
 
 CUresult exec_of(CUgraphExec handle, Exec** out);
@@ -152,7 +185,15 @@ CUresult flatten(const Graph* graph, std::vector<ExecNode>* out);
 CUresult make_lanes(Exec* exec);
 // Neither waits nor stops what runs.
 void end_lanes(Exec* exec);
+// The commands of each node, all that the driver would refuse refused before anything is sent; what kernels set decides
+// which bodies come, how often. LAUNCH_TIMEOUT where that has no end.
+CUresult unroll(Exec* exec, std::vector<std::vector<Prepared>>* out);
 CUresult launch_exec(Exec* exec, CUstream stream, bool per_thread);
+// References of a graph to user objects: a copy has as many; the end gives them back.
+void share_objects(const Graph* from, Graph* to);
+void release_objects(Graph* graph);
+// Before the end of a graph whose last launch may still run: its references go when that stream has come so far.
+void outlive_launch(Graph* graph, Stream* stream, std::uint64_t stream_id);
 // Before a context goes: what its executable graphs have in it.
 void forget_graphs(Context* context);
 void forget_idle_lanes(const Context* context);

@@ -75,6 +75,39 @@ struct HostNodeParams {
   void* data;
 };
 
+// CUDA_MEM_ALLOC_NODE_PARAMS, both versions.
+struct AllocateNodeParams {
+  CUmemPoolProps pool;
+  const CUmemAccessDesc* access;
+  std::size_t access_count;
+  std::size_t bytes;
+  CUdeviceptr address;  // out
+};
+
+// CUDA_BATCH_MEM_OP_NODE_PARAMS, both versions, and CUstreamBatchMemOpParams, as far as the operations on words go.
+struct ValueOperation {
+  std::uint32_t type;  // CUstreamBatchMemOpType
+  CUdeviceptr address;
+  std::uint64_t value;
+  std::uint32_t flags;
+  std::uint64_t rest[2];
+};
+struct BatchNodeParams {
+  CUcontext context;
+  unsigned count;
+  ValueOperation* operations;
+  unsigned flags;
+};
+
+// CUDA_CONDITIONAL_NODE_PARAMS.
+struct ConditionalNodeParams {
+  cuuint64_t handle;
+  unsigned type;  // CUgraphConditionalNodeType: 0 if, 1 while, 2 switch
+  unsigned size;
+  CUgraph* bodies;  // out
+  CUcontext context;
+};
+
 // CUgraphNodeParams.
 struct AnyNodeParams {
   NodeType type;
@@ -97,6 +130,10 @@ struct AnyNodeParams {
       unsigned ownership;
     } child;
     CUevent event;
+    AllocateNodeParams allocate;
+    CUdeviceptr free;
+    BatchNodeParams batch;
+    ConditionalNodeParams conditional;
   };
   long long reserved2;
 };

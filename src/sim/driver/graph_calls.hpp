@@ -10,7 +10,9 @@
 namespace headgate::sim {
 
 using namespace headgate::abi;
+using driver::AllocateNodeParams;
 using driver::AnyNodeParams;
+using driver::BatchNodeParams;
 using driver::CopyParams;
 using driver::EdgeData;
 using driver::FillNodeParams;
@@ -19,6 +21,7 @@ using driver::InstantiateParams;
 using driver::KernelNodeParams;
 using driver::NodeType;
 using driver::UpdateResultInfo;
+using driver::ValueOperation;
 
 #define HEADGATE_GRAPH_CALLS(CALL)                                                                                   \
   CALL(cuGraphCreate, (CUgraph*, unsigned))                                                                          \
@@ -35,6 +38,19 @@ using driver::UpdateResultInfo;
   CALL(cuGraphAddEmptyNode, (CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t))                                \
   CALL(cuGraphAddEventRecordNode, (CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, CUevent))                 \
   CALL(cuGraphAddEventWaitNode, (CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, CUevent))                   \
+  CALL(cuGraphAddMemAllocNode, (CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, AllocateNodeParams*))        \
+  CALL(cuGraphAddMemFreeNode, (CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, CUdeviceptr))                 \
+  CALL(cuGraphMemAllocNodeGetParams, (CUgraphNode, AllocateNodeParams*))                                             \
+  CALL(cuGraphMemFreeNodeGetParams, (CUgraphNode, CUdeviceptr*))                                                     \
+  CALL(cuGraphConditionalHandleCreate, (cuuint64_t*, CUgraph, CUcontext, unsigned, unsigned))                        \
+  CALL(cuGraphAddBatchMemOpNode, (CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, const BatchNodeParams*))   \
+  CALL(cuGraphBatchMemOpNodeGetParams, (CUgraphNode, BatchNodeParams*))                                              \
+  CALL(cuGraphExecBatchMemOpNodeSetParams, (CUgraphExec, CUgraphNode, const BatchNodeParams*))                       \
+  CALL(cuUserObjectCreate, (void**, void*, CUhostFn, unsigned, unsigned))                                            \
+  CALL(cuUserObjectRetain, (void*, unsigned))                                                                        \
+  CALL(cuUserObjectRelease, (void*, unsigned))                                                                       \
+  CALL(cuGraphRetainUserObject, (CUgraph, void*, unsigned, unsigned))                                                \
+  CALL(cuGraphReleaseUserObject, (CUgraph, void*, unsigned))                                                         \
   CALL(cuGraphAddNode_v2, (CUgraphNode*, CUgraph, const CUgraphNode*, const EdgeData*, std::size_t, AnyNodeParams*)) \
   CALL(cuGraphAddDependencies, (CUgraph, const CUgraphNode*, const CUgraphNode*, std::size_t))                       \
   CALL(cuGraphRemoveDependencies, (CUgraph, const CUgraphNode*, const CUgraphNode*, std::size_t))                    \

@@ -3,8 +3,8 @@
 #include <queue>
 
 #include "sim/driver/capture.hpp"
-#include "sim/driver/graph.hpp"
-
+#include "sim/driver/graph_conditional.hpp"
+#include "sim/driver/graph_memory.hpp"
 namespace headgate::sim::driver {
 
 namespace {
@@ -46,6 +46,21 @@ std::vector<const GraphNode*> sorted(const Graph* graph) {
   return order;
 }
 
+// cuda.h: what a body may hold.
+CUresult flatten_bodies(const ConditionalWork& chooses, std::vector<std::vector<ExecNode>>* out) {
+  for (const Graph* body : chooses.bodies) {
+    std::vector<ExecNode>& nodes = out->emplace_back();
+    SIM_TRY(flatten(body, &nodes));
+    for (const ExecNode& node : nodes) {
+      const bool allowed = node.type <= NodeType::fill || node.type == NodeType::child ||
+                           node.type == NodeType::empty || node.type == NodeType::conditional;
+      const Context* context = context_of(node.work);
+      if (!allowed || (context != nullptr && context != chooses.conditional->context)) return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
 CUresult flatten_into(const Graph* graph, const std::vector<FlatEdge>& before, std::vector<ExecNode>* out) {
   std::map<const GraphNode*, std::uint32_t> place;  // of what comes after the node to come after
   for (const GraphNode* node : sorted(graph)) {
@@ -61,6 +76,11 @@ CUresult flatten_into(const Graph* graph, const std::vector<FlatEdge>& before, s
     const auto* child = std::get_if<ChildWork>(&node->work);
     if (child == nullptr) {
       made.work = node->work;
+      if (const auto* chooses = std::get_if<ConditionalWork>(&node->work)) {
+        std::vector<std::vector<ExecNode>> bodies;
+        SIM_TRY(flatten_bodies(*chooses, &bodies));
+        made.bodies = std::move(bodies);
+      }
       continue;
     }
     SIM_TRY(flatten_into(child->graph, {{at, {}}}, out));
@@ -81,6 +101,7 @@ enum Update : unsigned {  // CUgraphExecUpdateResult
   kTopologyChanged = 2,
   kTypeChanged = 3,
   kParametersChanged = 5,
+  kNotSupported = 6,
   kUnsupportedFunctionChange = 7,
 };
 
@@ -88,6 +109,12 @@ enum Update : unsigned {  // CUgraphExecUpdateResult
 Update may_replace(const Work& now, const Work& next) {
   if (std::holds_alternative<KernelWork>(now))
     return context_of(now) == context_of(next) ? kUpdated : kUnsupportedFunctionChange;
+  if (const auto* made = std::get_if<AllocateWork>(&now))
+    return made->memory == std::get<AllocateWork>(next).memory ? kUpdated : kNotSupported;
+  if (const auto* freed = std::get_if<FreeWork>(&now))
+    return freed->memory == std::get<FreeWork>(next).memory ? kUpdated : kNotSupported;
+  if (const auto* chooses = std::get_if<ConditionalWork>(&now))
+    return chooses->conditional == std::get<ConditionalWork>(next).conditional ? kUpdated : kNotSupported;
   Prepared before, after;
   if (std::holds_alternative<CopyWork>(now) && prepare(now, &before) == CUDA_SUCCESS &&
       (prepare(next, &after) != CUDA_SUCCESS || before.command.kind != after.command.kind))
@@ -138,18 +165,29 @@ CUresult instantiate(CUgraphExec* out, CUgraph handle, cuuint64_t flags) {
   if (!out || flags > 15) return CUDA_ERROR_INVALID_VALUE;
   SIM_TRY(graph_of(handle, &graph));
   if ((flags & 4) != 0) return CUDA_ERROR_NOT_SUPPORTED;  // launches by the device
+  if (graph->moved) return CUDA_ERROR_INVALID_VALUE;
+  const bool unique = is_unique(graph);
+  if (unique && !graph->instance.expired()) return CUDA_ERROR_NOT_SUPPORTED;
+  SIM_TRY(conditionals_complete(graph));
   std::vector<ExecNode> nodes;
   SIM_TRY(flatten(graph, &nodes));
   Exec* exec = exec_objects().take();
   exec->nodes = std::move(nodes);
   exec->flags = flags;
   exec->last_stream = 0;
+  exec->last = nullptr;
+  exec->conditions.clear();
   if (const CUresult made = make_lanes(exec); made != CUDA_SUCCESS) {
     end_lanes(exec);
     exec_objects().give(exec);
     return made;
   }
   exec->made_of = clone_graph(graph);
+  for (const ExecNode& node : exec->nodes) {
+    if (const auto* made = std::get_if<AllocateWork>(&node.work)) exec->allocates.push_back(made->memory);
+    if (const auto* freed = std::get_if<FreeWork>(&node.work)) exec->frees.push_back(freed->memory);
+  }
+  if (unique) graph->instance = exec->instance = std::make_shared<int>();
   exec->word.store(kExecWord, std::memory_order_release);
   {
     const std::lock_guard guard(alive().lock);
@@ -170,6 +208,10 @@ CUresult destroy(CUgraphExec handle) {
   exec->word.store(0, std::memory_order_release);
   end_lanes(exec);
   exec->nodes.clear();
+  exec->allocates.clear();
+  exec->frees.clear();
+  exec->instance.reset();
+  outlive_launch(exec->made_of, exec->last, exec->last_stream);
   end_graph(exec->made_of);
   exec_objects().give(exec);
   return CUDA_SUCCESS;
@@ -187,7 +229,11 @@ CUresult update(CUgraphExec handle, CUgraph graph_handle, UpdateResultInfo* info
   const Update result = compare(exec->nodes, next, 0, &where);
   *info = {result, result == kUpdated ? nullptr : handle_of(const_cast<GraphNode*>(where)), nullptr};
   if (result != kUpdated) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
-  for (std::size_t i = 0; i < next.size(); ++i) exec->nodes[i].work = std::move(next[i].work);
+  for (std::size_t i = 0; i < next.size(); ++i) {
+    exec->nodes[i].work = std::move(next[i].work);
+    exec->nodes[i].bodies = std::move(next[i].bodies);
+  }
+  outlive_launch(exec->made_of, exec->last, exec->last_stream);
   end_graph(exec->made_of);
   exec->made_of = clone_graph(graph);
   return CUDA_SUCCESS;
@@ -245,7 +291,9 @@ CUresult upload(CUgraphExec handle, CUstream stream_handle, bool per_thread) {
   Stream* stream = nullptr;
   SIM_TRY(exec_of(handle, &exec));
   SIM_TRY(stream_of(stream_handle, per_thread, &stream));
-  return is_capturing(stream) ? break_capture(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) : CUDA_SUCCESS;
+  if (is_capturing(stream)) return break_capture(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  const std::lock_guard guard(exec->lock);
+  return upload_graph_bytes(*exec, stream);
 }
 
 CUresult launch(CUgraphExec handle, CUstream stream, bool per_thread) {
@@ -358,6 +406,11 @@ SIM_API CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNod
 SIM_API CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event) {
   SIM_ENTER(cuGraphExecEventWaitNodeSetEvent);
   return set(exec, node, NodeType::wait_event, [&](Work* work) { return event_work(event, work); });
+}
+SIM_API CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec exec, CUgraphNode node, const BatchNodeParams* given) {
+  SIM_ENTER(cuGraphExecBatchMemOpNodeSetParams);
+  if (!given) return CUDA_ERROR_INVALID_VALUE;
+  return set(exec, node, NodeType::batch, [&](Work* work) { return batch_work(*given, work); });
 }
 SIM_API CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, AnyNodeParams* params) {
   SIM_ENTER(cuGraphExecNodeSetParams);

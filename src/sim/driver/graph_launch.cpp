@@ -3,7 +3,7 @@
 #include <set>
 
 #include "sim/driver/capture.hpp"
-#include "sim/driver/graph.hpp"
+#include "sim/driver/graph_memory.hpp"
 #include "sim/driver/payload.hpp"
 
 namespace headgate::sim::driver {
@@ -135,11 +135,11 @@ CUresult wait(Stream* stream, std::uint32_t event, std::uint64_t submit_ns) {
   return command.amount == 0 ? CUDA_SUCCESS : enqueue_locked(stream, command, &number);
 }
 
-CUresult send(Stream* stream, const ExecNode& node, Prepared& prepared, std::uint64_t submit_ns) {
+CUresult send(Stream* stream, const ExecNode& node, std::vector<Prepared>& prepared, std::uint64_t submit_ns) {
   switch (node.type) {
     case NodeType::host: {
       const auto& host = std::get<HostNodeParams>(node.work);
-      return submit_host_function_locked(stream, [host] { host.function(host.data); });
+      return submit_host_function_locked(stream, unless_failed([host] { host.function(host.data); }));
     }
     case NodeType::record_event: {
       Event* event = std::get<EventWork>(node.work).event;
@@ -147,31 +147,26 @@ CUresult send(Stream* stream, const ExecNode& node, Prepared& prepared, std::uin
       return record(stream, event->index, submit_ns);
     }
     case NodeType::wait_event: return wait(stream, std::get<EventWork>(node.work).event->index, submit_ns);
-    case NodeType::kernel:
-    case NodeType::copy:
-    case NodeType::fill: break;
-    default: return CUDA_SUCCESS;
+    default: break;
   }
-  std::uint64_t number = 0;
-  prepared.command.submit_ns = submit_ns;
-  SIM_TRY(enqueue_locked(stream, prepared.command, &number));
-  if (prepared.act) add_payload(stream, number, std::move(prepared.act));
-  return CUDA_SUCCESS;
-}
-
-// All that the driver would refuse, before anything is sent.
-CUresult prepare_all(const Exec* exec, std::vector<Prepared>* out) {
-  out->resize(exec->nodes.size());
-  for (std::size_t i = 0; i < exec->nodes.size(); ++i) {
-    const ExecNode& node = exec->nodes[i];
-    if (node.type > NodeType::fill || !node.enabled) continue;
-    SIM_TRY(prepare(node.work, &(*out)[i]));
-    if (node.overlaps) (*out)[i].command.detail = kOverlapsPredecessor;
+  for (Prepared& one : prepared) {
+    std::uint64_t number = 0;
+    one.command.submit_ns = submit_ns;
+    SIM_TRY(enqueue_locked(stream, one.command, &number));
+    if (one.act) add_payload(stream, number, std::move(one.act));
   }
   return CUDA_SUCCESS;
 }
 
-CUresult send_all(Exec* exec, Stream* stream, std::vector<Prepared>& prepared) {
+// A graph's branches run on the SMs of the stream that launches it.
+void share_sms(const Stream* lane, const Stream* stream) {
+  const Partition* partitions = library().state().partitions;
+  if (partitions[lane->index].id == partitions[stream->index].id) return;
+  Node::Locked locked(*library().node);
+  locked->place_stream(lane->index, partitions[stream->index]);
+}
+
+CUresult send_all(Exec* exec, Stream* stream, std::vector<std::vector<Prepared>>& prepared) {
   const std::uint64_t now_ns = clock_ns();
   std::vector<Stream*> lanes;
   for (const Lane& lane : exec->lanes) lanes.push_back(lane.stream != nullptr ? lane.stream : stream);
@@ -179,8 +174,11 @@ CUresult send_all(Exec* exec, Stream* stream, std::vector<Prepared>& prepared) {
   if (exec->last_stream != 0 && exec->last_stream != stream->id) SIM_TRY(wait(stream, exec->done, now_ns));
   const bool branches = std::ranges::any_of(lanes, [stream](const Stream* lane) { return lane != stream; });
   if (branches) SIM_TRY(record(stream, exec->fork, now_ns));
-  for (Stream* lane : lanes)
-    if (lane != stream) SIM_TRY(wait(lane, exec->fork, now_ns));
+  for (Stream* lane : lanes) {
+    if (lane == stream) continue;
+    share_sms(lane, stream);
+    SIM_TRY(wait(lane, exec->fork, now_ns));
+  }
   for (std::size_t i = 0; i < exec->nodes.size(); ++i) {
     const ExecNode& node = exec->nodes[i];
     Stream* lane = lanes[node.lane];
@@ -195,7 +193,18 @@ CUresult send_all(Exec* exec, Stream* stream, std::vector<Prepared>& prepared) {
   }
   SIM_TRY(record(stream, exec->done, now_ns));
   exec->last_stream = stream->id;
+  exec->last = stream;
   return CUDA_SUCCESS;
+}
+
+CUresult send_locked(Exec* exec, Stream* stream, std::vector<std::vector<Prepared>>& prepared) {
+  std::set<Context*> contexts = {stream->context};
+  for (const Lane& lane : exec->lanes)
+    if (lane.stream != nullptr) contexts.insert(lane.stream->context);
+  // In one order of all, so that two launches never wait for each other.
+  std::vector<std::unique_lock<std::mutex>> locks;
+  for (Context* context : contexts) locks.emplace_back(context->lock);
+  return send_all(exec, stream, prepared);
 }
 
 }  // namespace
@@ -205,6 +214,7 @@ CUresult launch_exec(Exec* exec, CUstream handle, bool per_thread) {
   SIM_TRY(stream_of(handle, per_thread, &stream));
   const std::lock_guard guard(exec->lock);
   if (is_capturing(stream)) {
+    if (is_unique(exec->made_of)) return break_capture(stream, CUDA_ERROR_NOT_SUPPORTED);
     ChildWork child{clone_graph(exec->made_of)};
     child.graph->owned = true;
     const CUresult captured = capture_work(stream, NodeType::child, child);
@@ -218,16 +228,13 @@ CUresult launch_exec(Exec* exec, CUstream handle, bool per_thread) {
     SIM_TRY(take_lane(first.context, &first.stream));
     SIM_TRY(take_event(first.context, &first.end));
   }
-  std::vector<Prepared> prepared;
-  SIM_TRY(prepare_all(exec, &prepared));
+  std::vector<std::vector<Prepared>> prepared;
+  SIM_TRY(unroll(exec, &prepared));
+  SIM_TRY(take_graph_bytes(*exec, stream));
   count(counters(stream->context).launches);
-  std::set<Context*> contexts = {stream->context};
-  for (const Lane& lane : exec->lanes)
-    if (lane.stream != nullptr) contexts.insert(lane.stream->context);
-  // In one order of all, so that two launches never wait for each other.
-  std::vector<std::unique_lock<std::mutex>> locks;
-  for (Context* context : contexts) locks.emplace_back(context->lock);
-  return send_all(exec, stream, prepared);
+  const CUresult sent = send_locked(exec, stream, prepared);
+  give_graph_bytes(*exec, stream);
+  return sent;
 }
 
 }  // namespace headgate::sim::driver

@@ -1,33 +1,12 @@
 // Nodes of each kind: adding them, and their parameters, asked for and set.
 #include <cstring>
 
-#include "sim/driver/graph.hpp"
-
+#include "sim/driver/graph_add.hpp"
+#include "sim/driver/graph_conditional.hpp"
+#include "sim/driver/graph_memory.hpp"
 namespace headgate::sim::driver {
 
 namespace {
-
-// What the calls that add a node share: `make` gives its work.
-template <typename Make>
-CUresult add(CUgraphNode* out, CUgraph handle, const CUgraphNode* behind, const EdgeData* data, std::size_t count,
-             NodeType type, const Make& make) {
-  Graph* graph = nullptr;
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(graph_of(handle, &graph));
-  std::vector<Dependency> dependencies;
-  SIM_TRY(dependencies_of(graph, behind, data, count, &dependencies));
-  Work work;
-  SIM_TRY(make(&work));
-  GraphNode* node = nullptr;
-  SIM_TRY(add_node(graph, type, std::move(work), dependencies, &node));
-  *out = handle_of(node);
-  return CUDA_SUCCESS;
-}
-
-CUresult node_of_type(CUgraphNode handle, NodeType type, GraphNode** out) {
-  SIM_TRY(node_of(handle, out));
-  return (*out)->type == type ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
 
 template <typename Make>
 CUresult set(CUgraphNode handle, NodeType type, const Make& make) {
@@ -76,35 +55,30 @@ CUresult attribute(CUgraphNode handle, unsigned id, void* value, bool write) {
   return CUDA_SUCCESS;
 }
 
-template <typename T, typename Read>
-CUresult get(CUgraphNode handle, NodeType type, T* out, const Read& read) {
-  GraphNode* node = nullptr;
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(node_of_type(handle, type, &node));
-  *out = read(node->work);
-  return CUDA_SUCCESS;
-}
-
 CUevent event_handle(const Work& work) { return reinterpret_cast<CUevent>(std::get<EventWork>(work).event); }
 
 CUresult add_any(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, const EdgeData* data, std::size_t count,
                  AnyNodeParams* params) {
   if (!params || params->reserved2 != 0) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(add(out, graph, behind, data, count, params->type, [&](Work* work) { return any_work(*params, work); }));
+  SIM_TRY(
+      add_to_graph(out, graph, behind, data, count, params->type, [&](Work* work) { return any_work(*params, work); }));
   GraphNode* node = nullptr;
   SIM_TRY(node_of(*out, &node));
-  // The caller is told the graph that the node owns.
+  // The caller is told the graph, or the address, that the node owns.
   if (const auto* child = std::get_if<ChildWork>(&node->work))
     params->child.graph = reinterpret_cast<CUgraph>(child->graph);
+  if (const auto* chooses = std::get_if<ConditionalWork>(&node->work))
+    params->conditional.bodies = chooses->conditional->told.data();
+  if (const auto* made = std::get_if<AllocateWork>(&node->work)) params->allocate.address = made->memory->told.address;
   return CUDA_SUCCESS;
 }
 
 }  // namespace
 
-#define SIM_ADD(name, given, type, made)                                                                        \
-  SIM_API CUresult name(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, std::size_t count, given) { \
-    SIM_ENTER(name);                                                                                            \
-    return add(out, graph, behind, nullptr, count, type, [&](Work* work) -> CUresult { return made; });         \
+#define SIM_ADD(name, given, type, made)                                                                         \
+  SIM_API CUresult name(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, std::size_t count, given) {  \
+    SIM_ENTER(name);                                                                                             \
+    return add_to_graph(out, graph, behind, nullptr, count, type, [&](Work* work) -> CUresult { return made; }); \
   }
 #define SIM_GIVEN(call) !given ? CUDA_ERROR_INVALID_VALUE : call
 
@@ -113,25 +87,25 @@ SIM_ADD(cuGraphAddKernelNode, const KernelNodeParamsV1* given, NodeType::kernel,
 SIM_ADD(cuGraphAddKernelNode_v2, const KernelNodeParams* given, NodeType::kernel,
         SIM_GIVEN(kernel_work(*given, given->kern, given->context, work)))
 SIM_ADD(cuGraphAddHostNode, const HostNodeParams* given, NodeType::host, SIM_GIVEN(host_work(*given, work)))
-SIM_ADD(cuGraphAddChildGraphNode, CUgraph child, NodeType::child, child_work(child, work))
+SIM_ADD(cuGraphAddChildGraphNode, CUgraph child, NodeType::child, child_work(child, false, work))
 SIM_ADD(cuGraphAddEventRecordNode, CUevent event, NodeType::record_event, event_work(event, work))
 SIM_ADD(cuGraphAddEventWaitNode, CUevent event, NodeType::wait_event, event_work(event, work))
 
 SIM_API CUresult cuGraphAddMemcpyNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, std::size_t count,
                                       const CopyParams* given, CUcontext context) {
   SIM_ENTER(cuGraphAddMemcpyNode);
-  return add(out, graph, behind, nullptr, count, NodeType::copy,
-             [&](Work* work) { return SIM_GIVEN(copy_work(*given, context, work)); });
+  return add_to_graph(out, graph, behind, nullptr, count, NodeType::copy,
+                      [&](Work* work) { return SIM_GIVEN(copy_work(*given, context, work)); });
 }
 SIM_API CUresult cuGraphAddMemsetNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, std::size_t count,
                                       const FillNodeParams* given, CUcontext context) {
   SIM_ENTER(cuGraphAddMemsetNode);
-  return add(out, graph, behind, nullptr, count, NodeType::fill,
-             [&](Work* work) { return SIM_GIVEN(fill_work(*given, context, work)); });
+  return add_to_graph(out, graph, behind, nullptr, count, NodeType::fill,
+                      [&](Work* work) { return SIM_GIVEN(fill_work(*given, context, work)); });
 }
 SIM_API CUresult cuGraphAddEmptyNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, std::size_t count) {
   SIM_ENTER(cuGraphAddEmptyNode);
-  return add(out, graph, behind, nullptr, count, NodeType::empty, [](Work*) { return CUDA_SUCCESS; });
+  return add_to_graph(out, graph, behind, nullptr, count, NodeType::empty, [](Work*) { return CUDA_SUCCESS; });
 }
 SIM_API CUresult cuGraphAddNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, std::size_t count,
                                 AnyNodeParams* params) {
@@ -148,7 +122,9 @@ SIM_API CUresult cuGraphNodeSetParams(CUgraphNode handle, AnyNodeParams* params)
   GraphNode* node = nullptr;
   if (!params) return CUDA_ERROR_INVALID_VALUE;
   SIM_TRY(node_of(handle, &node));
-  if (params->type == NodeType::child) return CUDA_ERROR_NOT_SUPPORTED;
+  if (params->type == NodeType::child || params->type == NodeType::allocate || params->type == NodeType::free ||
+      params->type == NodeType::conditional)
+    return CUDA_ERROR_NOT_SUPPORTED;
   return set(handle, params->type, [&](Work* work) { return any_work(*params, work); });
 }
 
@@ -189,7 +165,7 @@ SIM_API CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode to, CUgraphNode fro
 
 SIM_API CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CopyParams* out) {
   SIM_ENTER(cuGraphMemcpyNodeGetParams);
-  return get(node, NodeType::copy, out, [](const Work& work) { return std::get<CopyWork>(work).copy; });
+  return ask_node(node, NodeType::copy, out, [](const Work& work) { return std::get<CopyWork>(work).copy; });
 }
 SIM_API CUresult cuGraphMemcpyNodeSetParams(CUgraphNode node, const CopyParams* given) {
   SIM_ENTER(cuGraphMemcpyNodeSetParams);
@@ -197,7 +173,7 @@ SIM_API CUresult cuGraphMemcpyNodeSetParams(CUgraphNode node, const CopyParams* 
 }
 SIM_API CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, FillNodeParams* out) {
   SIM_ENTER(cuGraphMemsetNodeGetParams);
-  return get(node, NodeType::fill, out, [](const Work& work) { return std::get<FillWork>(work).fill; });
+  return ask_node(node, NodeType::fill, out, [](const Work& work) { return std::get<FillWork>(work).fill; });
 }
 SIM_API CUresult cuGraphMemsetNodeSetParams(CUgraphNode node, const FillNodeParams* given) {
   SIM_ENTER(cuGraphMemsetNodeSetParams);
@@ -205,7 +181,7 @@ SIM_API CUresult cuGraphMemsetNodeSetParams(CUgraphNode node, const FillNodePara
 }
 SIM_API CUresult cuGraphHostNodeGetParams(CUgraphNode node, HostNodeParams* out) {
   SIM_ENTER(cuGraphHostNodeGetParams);
-  return get(node, NodeType::host, out, [](const Work& work) { return std::get<HostNodeParams>(work); });
+  return ask_node(node, NodeType::host, out, [](const Work& work) { return std::get<HostNodeParams>(work); });
 }
 SIM_API CUresult cuGraphHostNodeSetParams(CUgraphNode node, const HostNodeParams* given) {
   SIM_ENTER(cuGraphHostNodeSetParams);
@@ -213,12 +189,12 @@ SIM_API CUresult cuGraphHostNodeSetParams(CUgraphNode node, const HostNodeParams
 }
 SIM_API CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph* out) {
   SIM_ENTER(cuGraphChildGraphNodeGetGraph);
-  return get(node, NodeType::child, out,
-             [](const Work& work) { return reinterpret_cast<CUgraph>(std::get<ChildWork>(work).graph); });
+  return ask_node(node, NodeType::child, out,
+                  [](const Work& work) { return reinterpret_cast<CUgraph>(std::get<ChildWork>(work).graph); });
 }
 SIM_API CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode node, CUevent* out) {
   SIM_ENTER(cuGraphEventRecordNodeGetEvent);
-  return get(node, NodeType::record_event, out, event_handle);
+  return ask_node(node, NodeType::record_event, out, event_handle);
 }
 SIM_API CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode node, CUevent event) {
   SIM_ENTER(cuGraphEventRecordNodeSetEvent);
@@ -226,7 +202,7 @@ SIM_API CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode node, CUevent event)
 }
 SIM_API CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode node, CUevent* out) {
   SIM_ENTER(cuGraphEventWaitNodeGetEvent);
-  return get(node, NodeType::wait_event, out, event_handle);
+  return ask_node(node, NodeType::wait_event, out, event_handle);
 }
 SIM_API CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode node, CUevent event) {
   SIM_ENTER(cuGraphEventWaitNodeSetEvent);

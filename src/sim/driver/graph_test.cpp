@@ -340,9 +340,9 @@ TEST_F(Driver, bad_arguments_of_graph_calls_are_refused_and_change_nothing) {
               IS(p.g.cuGraphAddMemsetNode(&node, graph, nullptr, 0, &nowhere, p.context), CUDA_ERROR_INVALID_VALUE);
               const HostNodeParams nobody{};
               IS(p.g.cuGraphAddHostNode(&node, graph, nullptr, 0, &nobody), CUDA_ERROR_INVALID_VALUE);
-              AnyNodeParams conditional{};
-              conditional.type = NodeType::conditional;
-              IS(p.g.cuGraphAddNode_v2(&node, graph, nullptr, nullptr, 0, &conditional), CUDA_ERROR_NOT_SUPPORTED);
+              AnyNodeParams semaphores{};
+              semaphores.type = NodeType::wait_semaphores;
+              IS(p.g.cuGraphAddNode_v2(&node, graph, nullptr, nullptr, 0, &semaphores), CUDA_ERROR_NOT_SUPPORTED);
               IS(p.g.cuGraphInstantiateWithFlags(nullptr, graph, 0), CUDA_ERROR_INVALID_VALUE);
               IS(p.g.cuGraphInstantiateWithFlags(&exec, graph, 64), CUDA_ERROR_INVALID_VALUE);
               IS(p.g.cuGraphLaunch(nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);

@@ -3,8 +3,11 @@
 #include <bit>
 #include <cstring>
 
+#include "sim/driver/context_growth.hpp"
 #include "sim/driver/copy.hpp"
 #include "sim/driver/graph.hpp"
+#include "sim/driver/graph_conditional.hpp"
+#include "sim/driver/graph_memory.hpp"
 #include "sim/driver/memory.hpp"
 #include "sim/driver/payload.hpp"
 
@@ -102,8 +105,9 @@ CUresult prepare_fill(const FillNodeParams& fill, Prepared* out) {
 }
 
 CUresult prepare_node_kernel(const KernelWork& kernel, Prepared* out) {
-  const Function* function = object<Function>(kernel.function, kFunctionWord);
+  Function* function = object<Function>(kernel.function, kFunctionWord);
   if (!function) return CUDA_ERROR_INVALID_HANDLE;
+  SIM_TRY(make_ready(function));
   KernelCommand prepared;
   SIM_TRY(prepare_kernel(function, kernel.shape, const_cast<void**>(kernel.parameters.data()), nullptr, &prepared));
   out->command = prepared.command;
@@ -144,10 +148,13 @@ CUresult event_work(CUevent handle, Work* out) {
   return CUDA_SUCCESS;
 }
 
-CUresult child_work(CUgraph handle, Work* out) {
+CUresult child_work(CUgraph handle, bool move, Work* out) {
   Graph* graph = nullptr;
   SIM_TRY(graph_of(handle, &graph));
-  ChildWork work{clone_graph(graph)};
+  if (move && graph->owned) return CUDA_ERROR_INVALID_VALUE;
+  if (!move && is_unique(graph)) return CUDA_ERROR_NOT_SUPPORTED;
+  ChildWork work{move ? graph : clone_graph(graph)};
+  work.graph->moved = move;
   work.graph->owned = true;
   *out = work;
   return CUDA_SUCCESS;
@@ -162,17 +169,17 @@ CUresult any_work(const AnyNodeParams& given, Work* out) {
     case NodeType::fill: return fill_work(given.fill.fill, given.fill.context, out);
     case NodeType::host: return host_work(given.host, out);
     case NodeType::child:
-      if (given.child.ownership != 0) return CUDA_ERROR_NOT_SUPPORTED;
-      return child_work(given.child.graph, out);
+      if (given.child.ownership > 1) return CUDA_ERROR_INVALID_VALUE;
+      return child_work(given.child.graph, given.child.ownership == 1, out);
     case NodeType::empty: *out = std::monostate{}; return CUDA_SUCCESS;
     case NodeType::wait_event:
     case NodeType::record_event: return event_work(given.event, out);
     case NodeType::signal_semaphores:
-    case NodeType::wait_semaphores:
-    case NodeType::allocate:
-    case NodeType::free:
-    case NodeType::batch:
-    case NodeType::conditional: return CUDA_ERROR_NOT_SUPPORTED;
+    case NodeType::wait_semaphores: return CUDA_ERROR_NOT_SUPPORTED;
+    case NodeType::allocate: return allocate_work(given.allocate, out);
+    case NodeType::free: return free_work(given.free, out);
+    case NodeType::batch: return batch_work(given.batch, out);
+    case NodeType::conditional: return conditional_work(given.conditional, out);
   }
   return CUDA_ERROR_INVALID_VALUE;
 }
@@ -185,6 +192,8 @@ Context* context_of(const Work& work) {
   if (const auto* copy = std::get_if<CopyWork>(&work)) return copy->context;
   if (const auto* fill = std::get_if<FillWork>(&work)) return fill->context;
   if (const auto* event = std::get_if<EventWork>(&work)) return event->event->context;
+  if (const auto* batch = std::get_if<BatchWork>(&work)) return batch->context;
+  if (const auto* chooses = std::get_if<ConditionalWork>(&work)) return chooses->conditional->context;
   return nullptr;
 }
 

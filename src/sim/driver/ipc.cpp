@@ -194,7 +194,7 @@ SIM_API CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address) {
   SIM_TRY(current_context(&context));
   Allocation allocation;
   if (find_mapped(address, nullptr) || !find_allocation(address, &allocation) ||
-      allocation.type != MemoryType::device || allocation.managed || allocation.global) {
+      allocation.type != MemoryType::device || allocation.managed || allocation.global || allocation.pool != nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   wait_before_unmapping();

@@ -16,12 +16,13 @@ struct KernelCommand {
   std::uint64_t word = 0;  // the device address that the kernel sets when it ends, or 0
 };
 
+// sms: those that the stream's kernels have; 0: all.
 CUresult prepare_kernel(const Function* function, const Shape& shape, void** parameters, void** extra,
-                        KernelCommand* out);
+                        KernelCommand* out, std::uint32_t sms = 0);
 // The parameter block as the GPU would see it.
 CUresult parameter_block(const ptx::Entry& entry, void** parameters, void** extra, std::vector<std::byte>* block);
 // What sets that word.
 std::function<void()> sets_word(std::uint64_t word);
-CUresult cooperative_fits(const Shape& shape);
+CUresult cooperative_fits(const Shape& shape, std::uint32_t sms);
 
 }  // namespace headgate::sim::driver

@@ -3,9 +3,12 @@
 #include <cstring>
 
 #include "sim/driver/capture.hpp"
+#include "sim/driver/context_growth.hpp"
+#include "sim/driver/green_context.hpp"
 #include "sim/driver/kernel.hpp"
 #include "sim/driver/memory.hpp"
 #include "sim/driver/payload.hpp"
+#include "sim/kernel_faults.hpp"
 
 namespace headgate::sim::driver {
 
@@ -57,6 +60,13 @@ CUresult shape_fits(const Shape& shape, const Function& function, const Profile&
   return CUDA_SUCCESS;
 }
 
+// A kernel that touches what is no memory of its context: it starts, and that is all.
+void make_illegal(Command* command) {
+  command->wait_flag = command->set_flag = kNone;
+  command->amount = 0;
+  command->detail |= fault_detail(kErrorIllegalAddress);
+}
+
 // Spin and flag kernels. `word`: the device address that the kernel sets when it ends, or 0.
 CUresult flags_of(const ptx::Entry& entry, std::span<const std::byte> block, Command* command, std::uint64_t* word) {
   bool in_memory = false;
@@ -64,6 +74,7 @@ CUresult flags_of(const ptx::Entry& entry, std::span<const std::byte> block, Com
     const auto address = ptx::address_parameter(entry, *entry.behaviour.wait_parameter, block);
     if (!address) return CUDA_ERROR_INVALID_VALUE;
     command->wait_flag = flag_of(*address, &in_memory);
+    if (in_memory && !is_device_address(*address, 4)) make_illegal(command);
     if (command->wait_flag == kNone) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   }
   if (entry.behaviour.set_parameter) {
@@ -71,8 +82,8 @@ CUresult flags_of(const ptx::Entry& entry, std::span<const std::byte> block, Com
     if (!address) return CUDA_ERROR_INVALID_VALUE;
     command->set_flag = flag_of(*address, &in_memory);
     if (command->set_flag == kNone) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-    if (in_memory && !is_device_address(*address, 4)) return CUDA_ERROR_ILLEGAL_ADDRESS;
-    if (in_memory) *word = *address;
+    if (in_memory && !is_device_address(*address, 4)) make_illegal(command);
+    else if (in_memory) *word = *address;
   }
   return CUDA_SUCCESS;
 }
@@ -80,7 +91,7 @@ CUresult flags_of(const ptx::Entry& entry, std::span<const std::byte> block, Com
 }  // namespace
 
 CUresult prepare_kernel(const Function* function, const Shape& shape, void** parameters, void** extra,
-                        KernelCommand* out) {
+                        KernelCommand* out, std::uint32_t sms) {
   const Profile& profile = library().profile();
   SIM_TRY(shape_fits(shape, *function, profile));
   const ptx::Entry& entry = *function->entry;
@@ -90,6 +101,8 @@ CUresult prepare_kernel(const Function* function, const Shape& shape, void** par
 
   Command& command = out->command;
   command.sms = sms_needed(profile, blocks);
+  if (sms != 0) command.sms = std::min(command.sms, sms);
+  command.detail = fault_detail(behaviour.fault_error);
   if (behaviour.duration_ns) command.amount = *behaviour.duration_ns;
   if (behaviour.duration_parameter || behaviour.wait_parameter || behaviour.set_parameter) {
     std::vector<std::byte> block;
@@ -97,7 +110,8 @@ CUresult prepare_kernel(const Function* function, const Shape& shape, void** par
     SIM_TRY(flags_of(entry, block, &command, &out->word));
     if (behaviour.duration_parameter) command.amount = ptx::duration_ns(entry, block).value_or(0);
   } else if (!behaviour.duration_ns) {
-    command.amount = wave_ns(profile, blocks, shape.block[0] * shape.block[1] * shape.block[2]);
+    command.amount =
+        wave_ns(profile, blocks, shape.block[0] * shape.block[1] * shape.block[2], sms != 0 ? sms : profile.sm_count);
   }
   return CUDA_SUCCESS;
 }
@@ -109,12 +123,12 @@ std::function<void()> sets_word(std::uint64_t word) {
   };
 }
 
-CUresult cooperative_fits(const Shape& shape) {
+CUresult cooperative_fits(const Shape& shape, std::uint32_t sms) {
   const Profile& p = library().profile();
   const std::uint64_t threads =
       std::max<std::uint64_t>(1, std::uint64_t{shape.block[0]} * shape.block[1] * shape.block[2]);
   const std::uint64_t blocks = std::uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
-  return blocks > p.sm_count * std::min<std::uint64_t>(p.max_blocks_per_sm, p.max_threads_per_sm / threads)
+  return blocks > sms * std::min<std::uint64_t>(p.max_blocks_per_sm, p.max_threads_per_sm / threads)
              ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
              : CUDA_SUCCESS;
 }
@@ -136,12 +150,15 @@ CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, b
   SIM_TRY(stream_of(stream_handle, per_thread, &stream));
   SIM_TRY(function_in(handle, stream->context, &function));
   if (function->module->context != stream->context) return CUDA_ERROR_INVALID_HANDLE;
+  const CUlaunchAttribute* together = find_attribute(config, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+  if (together != nullptr && together->value.cooperative != 0) SIM_TRY(cooperative_fits(shape, sms_of(stream)));
   if (is_capturing(stream)) return capture_kernel(stream, function, shape, parameters, extra, config);
   KernelCommand kernel;
-  SIM_TRY(prepare_kernel(function, shape, parameters, extra, &kernel));
+  SIM_TRY(prepare_kernel(function, shape, parameters, extra, &kernel, sms_of(stream)));
+  SIM_TRY(make_ready(function));
   const CUlaunchAttribute* early = find_attribute(config, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
   if (early != nullptr && early->value.programmaticStreamSerializationAllowed != 0)
-    kernel.command.detail = kOverlapsPredecessor;
+    kernel.command.detail |= kOverlapsPredecessor;
   count(counters(stream->context).launches);
   const std::lock_guard guard(stream->context->lock);
   std::uint64_t number = 0;
@@ -156,13 +173,10 @@ CUresult launch_ex(const CUlaunchConfig* config, CUfunction function, bool per_t
   const Shape shape{{config->gridDimX, config->gridDimY, config->gridDimZ},
                     {config->blockDimX, config->blockDimY, config->blockDimZ},
                     config->sharedMemBytes};
-  const CUlaunchAttribute* together = find_attribute(config, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
-  if (together != nullptr && together->value.cooperative != 0) SIM_TRY(cooperative_fits(shape));
   return launch(function, shape, config->hStream, per_thread, parameters, extra, config);
 }
 
 CUresult cooperative(CUfunction handle, const Shape& shape, CUstream stream, bool per_thread, void** parameters) {
-  SIM_TRY(cooperative_fits(shape));
   CUlaunchAttribute together{};
   together.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
   together.value.cooperative = 1;
@@ -177,14 +191,14 @@ CUresult host_function(CUstream handle, bool per_thread, CUhostFn function, void
   Stream* stream = nullptr;
   SIM_TRY(stream_of(handle, per_thread, &stream));
   if (is_capturing(stream)) return capture_work(stream, NodeType::host, HostNodeParams{function, data});
-  return submit_host_function(stream, [function, data] { function(data); });
+  return submit_host_function(stream, unless_failed([function, data] { function(data); }));
 }
 
 CUresult callback(CUstream handle, bool per_thread, CUstreamCallback function, void* data, unsigned flags) {
   if (!function || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   Stream* stream = nullptr;
   SIM_TRY(stream_of(handle, per_thread, &stream));
-  return submit_host_function(stream, [function, data, handle] { function(handle, CUDA_SUCCESS, data); });
+  return submit_host_function(stream, [function, data, handle](CUresult status) { function(handle, status, data); });
 }
 
 }  // namespace

@@ -105,9 +105,11 @@ CUresult initialise() {
   lib.visible = visible_devices((*node)->profile());
   if (lib.visible.empty()) return CUDA_ERROR_NO_DEVICE;
   lib.node = std::move(*node);
+  own_checkpoint.store(&lib.state().processes[lib.node->process()].checkpoint);
   lib.primary.assign(lib.visible.size(), nullptr);
   lib.primary_uses.assign(lib.visible.size(), 0);
   lib.primary_flags.assign(lib.visible.size(), 0);
+  lib.ended_by.assign(lib.visible.size(), CUDA_SUCCESS);
   static bool registered = false;
   if (!registered) {
     std::atexit(at_exit);
@@ -132,10 +134,29 @@ SIM_API CUresult cuInit(unsigned flags) {
   return result;
 }
 
+namespace {
+
+// Of the node that cuInit would open, or of the profile that it would make one with.
+int version_of_the_node() {
+  if (const auto directory = node_directory()) {
+    if (const auto node = Node::open_existing(*directory)) return (*node)->profile().cuda_version;
+  }
+  const char* name = std::getenv("HEADGATE_SIM_PROFILE");
+  const Profile* profile = find_profile(name == nullptr ? "h200" : name);
+  return profile == nullptr ? find_profile("h200")->cuda_version : profile->cuda_version;
+}
+
+}  // namespace
+
+int cuda_version() {
+  if (life.load(std::memory_order_acquire) == Life::ready) return library().profile().cuda_version;
+  static const int before_init = version_of_the_node();
+  return before_init;
+}
+
 SIM_API CUresult cuDriverGetVersion(int* version) {
   if (!version) return CUDA_ERROR_INVALID_VALUE;
-  // Answered before cuInit, as the driver does; then by the built-in profile's value.
-  *version = life.load() == Life::ready ? library().profile().cuda_version : find_profile("h200")->cuda_version;
+  *version = cuda_version();
   return static_cast<CUresult>(fault("cuDriverGetVersion"));
 }
 

@@ -22,6 +22,7 @@ inline constexpr std::uint32_t kContextWord = 0x68637478, kStreamWord = 0x687374
                                kModuleWord = 0x686d6f64, kFunctionWord = 0x6866756e;
 
 struct Stream;
+struct GreenContext;
 
 struct Context {
   std::atomic<std::uint32_t> word{0};
@@ -31,14 +32,23 @@ struct Context {
   std::uint32_t node_device = 0;  // the node's number of it
   std::uint32_t flags = 0;
   bool primary = false;
+  Context* root = this;  // of a green context's: the primary context, which has everything but its own SMs
+  GreenContext* green = nullptr;
   std::uint64_t id = 0;
   std::mutex lock;          // held by a launch even while it waits for room in a queue, as in a real driver
   std::uint64_t order = 0;  // under lock
   Stream* legacy = nullptr;
   std::vector<Stream*> streams;  // under lock; the legacy one included
-  std::uint64_t limits[8] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0, 0};
+  std::uint64_t limits[8] = {};  // by CUlimit: kUsualLimits at first
+  std::uint64_t local_bytes =
+      0;  // per thread, that its local memory has room for; under its growth's lock, as the next two
+  std::uint64_t grown_bytes = 0;  // taken beyond the profile's context_bytes: for local memory, heap, printf
+  std::uint64_t code_bytes = 0;   // of loaded kernels
   int cache_config = 0, shared_config = 0;
 };
+
+// cuda.h: CU_LIMIT_STACK_SIZE, PRINTF_FIFO_SIZE and MALLOC_HEAP_SIZE, in bytes; what a new context has is in its context_bytes.
+inline constexpr std::uint64_t kUsualLimits[8] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0, 0};
 
 struct Stream {
   std::atomic<std::uint32_t> word{0};
@@ -48,6 +58,8 @@ struct Stream {
   unsigned flags = 0;
   int priority = 0;
   std::uint64_t id = 0;
+  GreenContext* green = nullptr;       // whose SMs its kernels use
+  std::uint64_t green_id = 0;          // and which one that was: a stream may outlive it
   std::atomic<bool> capturing{false};  // what it is sent becomes nodes of a graph: see capture.hpp
 };
 
@@ -68,6 +80,8 @@ struct Library {
   std::vector<Context*> contexts;      // alive
   std::vector<Context*> primary;       // by ordinal; null while not active
   std::vector<unsigned> primary_uses, primary_flags;
+  std::vector<CUresult>
+      ended_by;  // by ordinal: the error after which cuda.h has the process end; no context is made there any more
   std::atomic<std::uint64_t> next_id{1};
 
   [[nodiscard]] State& state() const { return node->state(); }
@@ -77,17 +91,30 @@ struct Library {
 enum class Life : std::uint32_t { fresh, ready, forked, ended };
 extern std::atomic<Life> life;
 Library& library();
+// What the driver says it is, before cuInit too.
+int cuda_version();
 
 // While streams capture: STREAM_CAPTURE_UNSUPPORTED for a call that may not be made meanwhile; see capture.hpp.
 extern std::atomic<unsigned> captures_open;
 CUresult forbidden_by_capture(const char* name);
+
+// A fault rule's answer to this call; where the rule says so, it ends the calling thread's context too.
+CUresult act_on_fault(const char* name);
+inline CUresult injected_fault(const char* name) { return faults_detail::quiet() ? CUDA_SUCCESS : act_on_fault(name); }
+
+// The word in the node that says whether this process's calls may go on: 0 while it is not held for a checkpoint.
+extern std::atomic<const std::atomic<std::uint32_t>*> own_checkpoint;
+// Sleeps while they may not; the calls that lock and unlock always may.
+void wait_while_held(const char* name);
 
 // What every function answers before it looks at its arguments: a fault's status, NOT_INITIALIZED, DEINITIALIZED; else SUCCESS.
 inline CUresult enter(const char* name) {
   const Life now = life.load(std::memory_order_acquire);
   if (now != Life::ready) [[unlikely]]
     return now == Life::ended ? CUDA_ERROR_DEINITIALIZED : CUDA_ERROR_NOT_INITIALIZED;
-  const auto injected = static_cast<CUresult>(fault(name));
+  if (own_checkpoint.load(std::memory_order_relaxed)->load(std::memory_order_relaxed) != 0) [[unlikely]]
+    wait_while_held(name);
+  const CUresult injected = injected_fault(name);
   if (captures_open.load(std::memory_order_relaxed) == 0 || injected != CUDA_SUCCESS) [[likely]]
     return injected;
   return forbidden_by_capture(name);
@@ -104,7 +131,10 @@ CUresult event_of(CUevent handle, Event** out);
 // Makes a context on a device (CUDA ordinal) and lists it. OUT_OF_MEMORY, INVALID_DEVICE.
 CUresult make_context(int device, unsigned flags, bool primary, Context** out);
 void end_context(Context* context);
-CUresult make_stream(Context* context, StreamKind kind, unsigned flags, int priority, Stream** out);
+CUresult make_stream(Context* context, StreamKind kind, unsigned flags, int priority, Stream** out,
+                     GreenContext* green = nullptr);
+// The queue drains after the call; data that is still to be moved is waited for.
+CUresult end_stream(Stream* stream);
 
 // Appends a command (its order and submit time are set here), waiting for room if it must. `number` is its place.
 // The caller holds the context's lock.
@@ -120,7 +150,11 @@ CUresult wait_stream(Stream* stream);
 CUresult wait_context(Context* context);
 [[nodiscard]] bool stream_idle(Stream* stream);
 [[nodiscard]] std::uint64_t pushed_to(const Stream* stream);
-[[nodiscard]] bool lost(const Context* context);
+// What every use of the context answers: DEVICE_UNAVAILABLE where the device is lost, the error with which a kernel ended the context,
+// else SUCCESS.
+[[nodiscard]] CUresult health(const Context* context);
+// The context ends as if a kernel had ended it: with an error of kernel_faults.hpp.
+void fail_context(Context* context, CUresult error);
 
 inline Counters& counters(const Context* context) { return library().state().counters[context->account]; }
 inline void count(std::atomic<std::uint64_t>& counter) { counter.fetch_add(1, std::memory_order_relaxed); }

@@ -9,6 +9,7 @@
 #include <shared_mutex>
 
 #include "sim/driver/arena.hpp"
+#include "sim/driver/graph_memory.hpp"
 #include "sim/driver/managed.hpp"
 #include "sim/driver/mappings.hpp"
 #include "sim/driver/payload.hpp"
@@ -75,10 +76,15 @@ void note_allocation(const Allocation& allocation) { insert(allocation); }
 bool take_pool_allocation(std::uint64_t address, Allocation* out) {
   const std::unique_lock guard(memory().lock);
   const auto it = memory().allocations.find(address);
-  if (it == memory().allocations.end() || it->second.pool == nullptr) return false;
+  if (it == memory().allocations.end() || it->second.pool == nullptr || it->second.graph) return false;
   *out = it->second;
   memory().allocations.erase(it);
   return true;
+}
+
+void forget_graph_allocation(std::uint64_t address) {
+  const std::unique_lock guard(memory().lock);
+  memory().allocations.erase(address);
 }
 
 namespace {
@@ -134,6 +140,7 @@ CUresult allocate_device(Context* context, std::uint64_t bytes, bool managed, bo
 namespace {
 CUresult free_one(std::uint64_t address, bool global) {
   Allocation found;
+  if (CUresult answer = CUDA_SUCCESS; free_graph_memory(address, nullptr, &answer)) return answer;
   {
     const std::unique_lock guard(memory().lock);
     const auto it = memory().allocations.find(address);
@@ -147,7 +154,7 @@ CUresult free_one(std::uint64_t address, bool global) {
     free_pool_memory(found);
     return CUDA_SUCCESS;
   }
-  if (payloads_pending()) SIM_TRY(wait_context(found.context));
+  if (payloads_pending()) (void)wait_context(found.context);  // one that has ended in an error moves nothing any more
   give_back(found);
   return CUDA_SUCCESS;
 }

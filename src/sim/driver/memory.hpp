@@ -16,14 +16,16 @@ struct Allocation {
   bool managed = false, registered = false, global = false;  // registered: the program's own memory
   unsigned flags = 0;
   MemoryPool* pool = nullptr;  // the memory is a pool's, and outlives the context
+  bool graph = false;          // an address of a graph's allocation node, with bytes behind it or not
 };
 
 // The allocation that holds an address; false where none does. Thread-safe.
 bool find_allocation(std::uint64_t address, Allocation* out);
 // Pools keep their allocations in the same book.
 void note_allocation(const Allocation& allocation);
-// Takes a pool's allocation out; false where none begins there.
+// Takes a pool's allocation out, not a graph's; false where none begins there.
 bool take_pool_allocation(std::uint64_t address, Allocation* out);
+void forget_graph_allocation(std::uint64_t address);
 // All of [address, address + bytes) lies in one allocation that the GPU can reach.
 [[nodiscard]] bool is_device_address(std::uint64_t address, std::uint64_t bytes);
 [[nodiscard]] bool is_pinned(std::uint64_t address, std::uint64_t bytes);

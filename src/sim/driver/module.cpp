@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "sim/driver/context_growth.hpp"
 #include "sim/driver/memory.hpp"
 
 namespace headgate::sim::driver {
@@ -66,6 +67,8 @@ CUresult make_module(Context* context, ptx::Module image, Module** out) {
     function.entry = &entry;
     function.word.store(kFunctionWord, std::memory_order_release);
   }
+  if (loads_eagerly())
+    for (Function& function : module->functions) SIM_TRY(load_code(&function));
   module->word.store(kModuleWord, std::memory_order_release);
   const std::lock_guard guard(modules().lock);
   modules().alive.push_back(module);
@@ -76,6 +79,7 @@ CUresult make_module(Context* context, ptx::Module image, Module** out) {
 CUresult function_of(CUfunction handle, Function** out) {
   Function* function = object<Function>(handle, kFunctionWord);
   if (!function) return CUDA_ERROR_INVALID_HANDLE;
+  SIM_TRY(health(function->module->context));
   *out = function;
   return CUDA_SUCCESS;
 }
@@ -105,6 +109,7 @@ CUresult unload_module(Module* module) {
   const std::lock_guard guard(modules().lock);
   if (std::erase(modules().alive, module) == 0) return CUDA_ERROR_INVALID_HANDLE;
   end(module);
+  for (Function& function : module->functions) unload_code(&function);
   for (const std::uint64_t address : module->globals) free_global(address);
   return CUDA_SUCCESS;
 }
@@ -113,7 +118,9 @@ namespace {
 
 CUresult unload(CUmodule handle) {
   Module* module = object<Module>(handle, kModuleWord);
-  return module ? unload_module(module) : CUDA_ERROR_INVALID_HANDLE;
+  if (!module) return CUDA_ERROR_INVALID_HANDLE;
+  SIM_TRY(health(module->context));
+  return unload_module(module);
 }
 
 CUresult load_file(CUmodule* out, const char* path) {
@@ -127,7 +134,9 @@ CUresult load_file(CUmodule* out, const char* path) {
 CUresult global(CUdeviceptr* address, std::size_t* bytes, CUmodule handle, const char* name) {
   if (!name) return CUDA_ERROR_INVALID_VALUE;
   Module* module = object<Module>(handle, kModuleWord);
-  return module ? module_global(module, name, address, bytes) : CUDA_ERROR_INVALID_HANDLE;
+  if (!module) return CUDA_ERROR_INVALID_HANDLE;
+  SIM_TRY(health(module->context));
+  return module_global(module, name, address, bytes);
 }
 
 }  // namespace
@@ -194,6 +203,7 @@ SIM_API CUresult cuModuleGetFunction(CUfunction* out, CUmodule handle, const cha
   if (!out || !name) return CUDA_ERROR_INVALID_VALUE;
   Module* module = object<Module>(handle, kModuleWord);
   if (!module) return CUDA_ERROR_INVALID_HANDLE;
+  SIM_TRY(health(module->context));
   for (Function& function : module->functions) {
     if (function.entry->name != name) continue;
     *out = reinterpret_cast<CUfunction>(&function);
@@ -208,7 +218,7 @@ SIM_API CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, std::size_t* bytes, 
 SIM_API CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
   SIM_ENTER(cuModuleGetLoadingMode);
   if (!mode) return CUDA_ERROR_INVALID_VALUE;
-  *mode = static_cast<CUmoduleLoadingMode>(1);  // eager
+  *mode = static_cast<CUmoduleLoadingMode>(loads_eagerly() ? 1 : 2);  // cuda.h: CU_MODULE_EAGER_LOADING, LAZY
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuFuncGetAttribute(int* value, CUfunction_attribute which, CUfunction function) {
@@ -266,13 +276,31 @@ SIM_API CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction handle
   if (!state) return CUDA_ERROR_INVALID_VALUE;
   Function* function = nullptr;
   SIM_TRY(function_of(handle, &function));
-  *state = static_cast<CUfunctionLoadingState>(1);
+  *state = static_cast<CUfunctionLoadingState>(function->loaded.load() ? 1 : 0);  // cuda.h: LOADED, UNLOADED
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuFuncLoad(CUfunction handle) {
   SIM_ENTER(cuFuncLoad);
   Function* function = nullptr;
-  return function_of(handle, &function);
+  SIM_TRY(function_of(handle, &function));
+  return load_code(function);
+}
+SIM_API CUresult cuModuleGetFunctionCount(unsigned* count, CUmodule handle) {
+  SIM_ENTER(cuModuleGetFunctionCount);
+  const Module* module = object<Module>(handle, kModuleWord);
+  if (!count) return CUDA_ERROR_INVALID_VALUE;
+  if (!module) return CUDA_ERROR_INVALID_HANDLE;
+  *count = static_cast<unsigned>(module->functions.size());
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuModuleEnumerateFunctions(CUfunction* functions, unsigned count, CUmodule handle) {
+  SIM_ENTER(cuModuleEnumerateFunctions);
+  Module* module = object<Module>(handle, kModuleWord);
+  if (!functions) return CUDA_ERROR_INVALID_VALUE;
+  if (!module) return CUDA_ERROR_INVALID_HANDLE;
+  for (std::size_t i = 0; i < count && i < module->functions.size(); ++i)
+    functions[i] = reinterpret_cast<CUfunction>(&module->functions[i]);
+  return CUDA_SUCCESS;
 }
 
 }  // namespace headgate::sim::driver

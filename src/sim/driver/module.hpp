@@ -16,6 +16,7 @@ struct Function {
   Module* module = nullptr;
   const ptx::Entry* entry = nullptr;
   int dynamic_shared_limit = 0;
+  std::atomic<bool> loaded{false};  // its code is on the device
 };
 
 struct Module {

@@ -63,10 +63,8 @@ CUresult proc_address(const char* symbol, void** out, int version, cuuint64_t fl
   if (!symbol || !out || flags > (CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const Profile& profile =
-      life.load(std::memory_order_acquire) == Life::ready ? library().profile() : *find_profile("h200");
   const bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
-  const ProcAddress found = find_proc_address(symbol, version, per_thread, profile.cuda_version);
+  const ProcAddress found = find_proc_address(symbol, version, per_thread, cuda_version());
   *out = const_cast<void*>(found.entry);
   if (status) *status = found.status;
   return found.entry ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
@@ -94,18 +92,21 @@ SIM_API CUresult cuGetErrorString(CUresult error, const char** text) {
   return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 // The tables that the CUDA runtime asks for are undocumented: none is served, and the runtime's own message would not say why.
+// What is known of them: docs/runtime-programs.md.
 SIM_API CUresult cuGetExportTable(const void** out, const CUuuid* id) {
   SIM_TRY(static_cast<CUresult>(fault("cuGetExportTable")));
   if (!out || !id) return CUDA_ERROR_INVALID_VALUE;
   *out = nullptr;
   static std::atomic<bool> said{false};
-  if (!said.exchange(true) && !quiet_wished()) {
-    std::fputs(
-        "headgate simulator: this program uses the CUDA runtime (cuGetExportTable), which the simulator does not "
-        "serve: "
-        "use the driver API (cuInit, cuLaunchKernel, ...) here, or a real GPU\n",
-        stderr);
-  }
+  if (said.exchange(true) || quiet_wished()) return CUDA_ERROR_NOT_FOUND;
+  char name[33] = {};
+  for (std::size_t i = 0; i < sizeof id->bytes; ++i)
+    std::snprintf(name + 2 * i, 3, "%02x", static_cast<unsigned>(static_cast<unsigned char>(id->bytes[i])));
+  std::fprintf(
+      stderr,
+      "headgate simulator: this program uses the CUDA runtime (cuGetExportTable, table %s), which the simulator "
+      "does not serve: use the driver API (cuInit, cuLaunchKernel, ...) here, or a real GPU\n",
+      name);
   return CUDA_ERROR_NOT_FOUND;
 }
 

@@ -19,6 +19,13 @@ struct Payload {
   std::function<void()> act;
 };
 
+struct HostFunction {
+  std::uint32_t stream;
+  std::uint64_t number;
+  std::function<void(CUresult)> act;
+  CUresult status = CUDA_SUCCESS;
+};
+
 struct Payloads {
   std::mutex running;  // one thread at a time moves data, so that the order holds
   std::mutex lock;
@@ -33,7 +40,7 @@ Payloads& payloads() {
 struct HostFunctions {
   std::mutex lock;
   std::condition_variable arrived;
-  std::deque<Payload> waiting;
+  std::deque<HostFunction> waiting;
   bool started = false;
 };
 HostFunctions& host_functions() {
@@ -45,6 +52,9 @@ struct Flags {
   std::mutex lock;
   std::map<std::uint64_t, std::uint32_t> numbers, words;  // value or address -> the node's flag
   std::atomic<std::size_t> word_count{0};
+  // Words in host memory, which the processor writes without telling: what was seen there last.
+  std::map<std::uint64_t, std::uint64_t> host_words;
+  std::atomic<std::size_t> host_word_count{0};
 };
 Flags& flags() {
   static Flags& forever = *new Flags;
@@ -52,22 +62,31 @@ Flags& flags() {
 }
 
 // The first of the waiting whose command has been reached; else sleeps until one may be.
-bool take_reached(Payload* out) {
+bool take_reached(HostFunction* out) {
   HostFunctions& functions = host_functions();
   std::deque<std::pair<std::uint32_t, std::uint64_t>> candidates;
   {
     std::unique_lock guard(functions.lock);
     functions.arrived.wait(guard, [&] { return !functions.waiting.empty(); });
-    for (const Payload& payload : functions.waiting) candidates.emplace_back(payload.stream, payload.number);
+    for (auto it = functions.waiting.begin(); it != functions.waiting.end(); ++it) {
+      candidates.emplace_back(it->stream, it->number);
+      if (it->stream != kNone) continue;
+      *out = std::move(*it);
+      functions.waiting.erase(it);
+      return true;
+    }
   }
   std::uint64_t until = kNever;
   std::pair<std::uint32_t, std::uint64_t> reached{kNone, 0};
+  CUresult status = CUDA_SUCCESS;
   {
     Node::Locked locked(*library().node);
     locked.advance();
     for (const auto& [stream, number] : candidates) {
       if (locked->host_reached(stream, number)) {
         reached = {stream, number};
+        const State& state = locked->state();
+        status = static_cast<CUresult>(state.contexts[state.streams[stream].context].error);
         break;
       }
       until = std::min(until, locked->earliest_finish_ns(stream, number - 1));
@@ -81,6 +100,7 @@ bool take_reached(Payload* out) {
   for (auto it = functions.waiting.begin(); it != functions.waiting.end(); ++it) {
     if (it->stream != reached.first || it->number != reached.second) continue;
     *out = std::move(*it);
+    out->status = status;
     functions.waiting.erase(it);
     return true;
   }
@@ -89,13 +109,14 @@ bool take_reached(Payload* out) {
 
 void host_thread() {
   while (life.load(std::memory_order_acquire) == Life::ready) {
-    Payload payload;
-    if (!take_reached(&payload)) continue;
+    HostFunction function;
+    if (!take_reached(&function)) continue;
     run_due_payloads();
-    payload.act();
+    function.act(function.status);
+    if (function.stream == kNone) continue;
     Node::Locked locked(*library().node);
     locked.advance();
-    locked->host_done(payload.stream);
+    locked->host_done(function.stream);
   }
 }
 
@@ -108,6 +129,14 @@ void start_host_thread() {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+void wake_host_thread(HostFunction function) {
+  HostFunctions& functions = host_functions();
+  const std::lock_guard guard(functions.lock);
+  functions.waiting.push_back(std::move(function));
+  if (!functions.started) start_host_thread();
+  functions.started = true;
+  functions.arrived.notify_one();
+}
 }  // namespace
 
 void add_payload(Stream* stream, std::uint64_t number, std::function<void()> act) {
@@ -132,6 +161,8 @@ void run_due_payloads() {
       const auto& head = state.streams[payload.stream].head;
       const bool complete =
           std::atomic_ref(const_cast<std::uint64_t&>(head)).load(std::memory_order_acquire) >= payload.number;
+      const std::uint64_t dropped_from = state.streams[payload.stream].dropped_from;
+      if (complete && dropped_from != 0 && payload.number >= dropped_from) continue;
       if (complete) due.push_back(std::move(payload));
       else later.push_back(std::move(payload));
     }
@@ -142,25 +173,23 @@ void run_due_payloads() {
   all.count.store(all.waiting.size(), std::memory_order_release);
 }
 
-CUresult submit_host_function(Stream* stream, std::function<void()> act) {
+CUresult submit_host_function(Stream* stream, std::function<void(CUresult)> act) {
   const std::lock_guard in_order(stream->context->lock);
   return submit_host_function_locked(stream, std::move(act));
 }
 
-CUresult submit_host_function_locked(Stream* stream, std::function<void()> act) {
-  HostFunctions& functions = host_functions();
+CUresult submit_host_function_locked(Stream* stream, std::function<void(CUresult)> act) {
   Command command;
   command.kind = CommandKind::host_function;
   std::uint64_t number = 0;
   SIM_TRY(submit_locked(stream, command, &number));
-  const std::lock_guard guard(functions.lock);
-  functions.waiting.push_back({stream->index, number, std::move(act)});
-  if (!functions.started) start_host_thread();
-  functions.started = true;
-  functions.arrived.notify_one();
+  wake_host_thread({stream->index, number, std::move(act)});
   return CUDA_SUCCESS;
 }
 
+void run_on_host_thread(std::function<void()> act) {
+  wake_host_thread({kNone, 0, [act = std::move(act)](CUresult) { act(); }});
+}
 namespace {
 
 // What memory holds there, as a flag sees it; 0 where there is none.
@@ -194,10 +223,30 @@ std::uint32_t flag_of(std::uint64_t value, bool* word_in_memory) {
   if (!*word_in_memory) return flag;
   all.word_count.store(all.words.size(), std::memory_order_release);
   std::uint64_t word = word_at(value);
+  if (Allocation found; find_allocation(value, &found) && found.type == MemoryType::host) {
+    all.host_words[value] = word;
+    all.host_word_count.store(all.host_words.size(), std::memory_order_release);
+  }
   // What a kernel of another process has set may not be in memory yet: that process writes it there.
   if ((word & 0xffffffff) == 0) word |= locked->state().flags[flag].value & 0xffffffff;
   if (word != 0) locked->write_flag(flag, word);
   return flag;
+}
+
+// Only what has changed since the last look is the processor's: what kernels set may not be in memory yet.
+void look_at_host_words() {
+  Flags& all = flags();
+  if (all.host_word_count.load(std::memory_order_acquire) == 0) return;
+  const std::lock_guard guard(all.lock);
+  for (auto& [address, seen] : all.host_words) {
+    if (!is_pinned(address, sizeof(std::uint32_t))) continue;  // it has been freed
+    const std::uint64_t word = word_at(address);
+    if (word == seen) continue;
+    seen = word;
+    Node::Locked locked(*library().node);
+    locked.advance();
+    locked->write_flag(all.words.at(address), word);
+  }
 }
 
 bool memory_flags_in_use() { return flags().word_count.load(std::memory_order_acquire) > 0; }

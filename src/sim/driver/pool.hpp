@@ -52,6 +52,7 @@ struct MemoryPool {
 // Made at first use; null where the node has no account for it.
 [[nodiscard]] MemoryPool* default_pool(int device);
 [[nodiscard]] MemoryPool* current_pool(int device);
+// Of graphs' memory nodes: reserved until cuDeviceGraphMemTrim, counted by CU_GRAPH_MEM_ATTR_*.
 [[nodiscard]] MemoryPool* graph_pool(int device);
 void set_current_pool(int device, MemoryPool* pool);
 [[nodiscard]] MemoryPool* make_pool(int device);
@@ -73,10 +74,5 @@ void pools_synchronised();
 bool pools_give_way(int device);
 // cuMemFree of pool memory: no wait.
 void free_pool_memory(const Allocation& allocation);
-
-// Memory nodes of graphs: a pool of its own on each device, reserved until cuDeviceGraphMemTrim and counted by
-// CU_GRAPH_MEM_ATTR_*. Ordered by the stream that the graph was launched into.
-CUresult graph_pool_allocate(Context* context, Stream* stream, std::uint64_t bytes, std::uint64_t* address);
-CUresult graph_pool_free(Stream* stream, std::uint64_t address);
 
 }  // namespace headgate::sim::driver

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "sim/driver/capture.hpp"
+#include "sim/driver/graph_memory.hpp"
 #include "sim/driver/pool.hpp"
 
 namespace headgate::sim::driver {
@@ -42,14 +43,33 @@ CUresult set_current(CUdevice device, CUmemoryPool handle) {
   return CUDA_SUCCESS;
 }
 
+// A node of the graph, with memory of the device's graph pool, whichever pool was named.
+CUresult capture_allocation(CUdeviceptr* out, std::size_t bytes, const CUmemoryPool* handle, Stream* stream) {
+  AllocateNodeParams given{};
+  given.pool.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  given.pool.location = {kOnDevice, stream->context->device};
+  given.bytes = bytes;
+  if (handle != nullptr) {
+    const auto guard = lock_pools();
+    const MemoryPool* pool = pool_of(*handle);
+    if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    given.pool.location.id = pool->device;
+  }
+  Work work;
+  SIM_TRY(allocate_work(given, &work));
+  const CUdeviceptr address = std::get<AllocateWork>(work).memory->told.address;
+  SIM_TRY(capture_work(stream, NodeType::allocate, std::move(work)));
+  *out = address;
+  return CUDA_SUCCESS;
+}
+
 // `handle` null: the pool that is current on the stream's device.
 CUresult allocate(CUdeviceptr* out, std::size_t bytes, const CUmemoryPool* handle, CUstream stream_handle,
                   bool per_thread) {
   if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   Stream* stream = nullptr;
   SIM_TRY(stream_of(stream_handle, per_thread, &stream));
-  // A node of a graph, on a card; memory nodes are not modelled.
-  if (is_capturing(stream)) return break_capture(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  if (is_capturing(stream)) return capture_allocation(out, bytes, handle, stream);
   Allocation made{.bytes = bytes, .context = stream->context};
   {
     const auto guard = lock_pools();
@@ -66,10 +86,14 @@ CUresult allocate(CUdeviceptr* out, std::size_t bytes, const CUmemoryPool* handl
 CUresult free_in(CUdeviceptr address, CUstream stream_handle, bool per_thread) {
   Stream* stream = nullptr;
   SIM_TRY(stream_of(stream_handle, per_thread, &stream));
-  // A node of a graph, on a card; memory nodes are not modelled.
-  if (is_capturing(stream)) return break_capture(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   if (address == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (is_capturing(stream)) {
+    Work work;
+    SIM_TRY(free_work(address, &work));
+    return capture_work(stream, NodeType::free, std::move(work));
+  }
   const Marks marks = marks_of(stream);
+  if (CUresult answer = CUDA_SUCCESS; free_graph_memory(address, &marks, &answer)) return answer;
   Allocation found;
   if (!take_pool_allocation(address, &found)) return CUDA_ERROR_INVALID_VALUE;
   const auto guard = lock_pools();
@@ -220,25 +244,6 @@ CUresult graph_trim(CUdevice device) {
 }
 
 }  // namespace
-
-CUresult graph_pool_allocate(Context* context, Stream* stream, std::uint64_t bytes, std::uint64_t* address) {
-  const auto guard = lock_pools();
-  Allocation made{.bytes = bytes, .context = context, .pool = graph_pool(context->device)};
-  if (made.pool == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  SIM_TRY(pool_allocate(made.pool, stream, bytes, &made.base));
-  note_allocation(made);
-  *address = made.base;
-  return CUDA_SUCCESS;
-}
-
-CUresult graph_pool_free(Stream* stream, std::uint64_t address) {
-  const Marks marks = marks_of(stream);
-  Allocation found;
-  if (!take_pool_allocation(address, &found)) return CUDA_ERROR_INVALID_VALUE;
-  const auto guard = lock_pools();
-  pool_free(found.pool, found.base, &marks);
-  return CUDA_SUCCESS;
-}
 
 // A function in its two default-stream forms.
 #define SIM_ORDERED(name, parameters, call, call_ptsz) \

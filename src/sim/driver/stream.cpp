@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sim/driver/capture.hpp"
+#include "sim/driver/green_context.hpp"
 #include "sim/driver/managed.hpp"
 #include "sim/driver/payload.hpp"
 #include "sim/driver/pool.hpp"
@@ -44,7 +45,8 @@ CUresult wait_for_room(Stream* stream) {
   const std::uint64_t one = tail - queue_depth(library().profile()) + 1;
   while (true) {
     if (library().node->wait_completed(stream->index, one, 25'000'000)) break;
-    if (lost(stream->context)) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+    SIM_TRY(health(stream->context));
+    look_at_host_words();
     run_due_payloads();
   }
   library().node->wait_completed(stream->index, std::min(one + kBatch - 1, tail), kLongestNs);
@@ -55,14 +57,26 @@ CUresult wait_for_room(Stream* stream) {
 
 std::uint64_t pushed_to(const Stream* stream) { return sim::pushed(library().state(), stream->index); }
 
-CUresult make_stream(Context* context, StreamKind kind, unsigned flags, int priority, Stream** out) {
+namespace {
+
+Partition partition_of(const GreenContext* green) {
+  if (green == nullptr) return {};
+  return {static_cast<std::uint32_t>(green->id), green->set.count};
+}
+
+}  // namespace
+
+CUresult make_stream(Context* context, StreamKind kind, unsigned flags, int priority, Stream** out,
+                     GreenContext* green) {
   Library& lib = library();
   Stream* stream = stream_objects().take();
   {
     Node::Locked locked(*lib.node);
     locked.advance();
     const std::uint32_t slot = locked->next_stream_slot();
-    stream->index = slot == kNone || !lib.node->back_stream(slot) ? kNone : locked->create_stream(context->index, kind);
+    stream->index = slot == kNone || !lib.node->back_stream(slot)
+                        ? kNone
+                        : locked->create_stream(context->index, kind, partition_of(green));
   }
   if (stream->index == kNone) {
     stream_objects().give(stream);
@@ -73,6 +87,8 @@ CUresult make_stream(Context* context, StreamKind kind, unsigned flags, int prio
   stream->flags = flags;
   stream->priority = std::clamp(priority, -5, 0);
   stream->id = lib.next_id.fetch_add(1);
+  stream->green = green;
+  stream->green_id = green == nullptr ? 0 : green->id;
   stream->capturing.store(false, std::memory_order_relaxed);
   stream->word.store(kStreamWord, std::memory_order_release);
   const std::lock_guard guard(context->lock);
@@ -81,18 +97,34 @@ CUresult make_stream(Context* context, StreamKind kind, unsigned flags, int prio
   return CUDA_SUCCESS;
 }
 
+namespace {
+
+// Of a green context that has been destroyed.
+bool orphaned(const Stream* stream) {
+  return stream->green != nullptr &&
+         (stream->green->word.load(std::memory_order_acquire) != kGreenWord || stream->green->id != stream->green_id);
+}
+
+}  // namespace
+
 CUresult stream_of(CUstream handle, bool per_thread, Stream** out) {
   const auto value = reinterpret_cast<std::uintptr_t>(handle);
   if (value > 2) {
     Stream* stream = object<Stream>(handle, kStreamWord);
     if (!stream || stream->context->word.load(std::memory_order_relaxed) != kContextWord)
       return CUDA_ERROR_INVALID_HANDLE;
-    if (lost(stream->context)) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+    SIM_TRY(health(stream->context));
+    if (orphaned(stream)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     *out = stream;
     return CUDA_SUCCESS;
   }
   Context* context = nullptr;
   SIM_TRY(current_context(&context));
+  if (GreenContext* green = current_green(); green != nullptr) {
+    if (value == 2 || (value == 0 && per_thread)) return CUDA_ERROR_INVALID_HANDLE;
+    *out = green->stream;
+    return CUDA_SUCCESS;
+  }
   if (value == 2 || (value == 0 && per_thread)) return per_thread_stream(context, out);
   *out = context->legacy;
   return CUDA_SUCCESS;
@@ -137,13 +169,15 @@ CUresult submit(Stream* stream, Command& command, std::uint64_t* number) {
 
 CUresult wait_for(Stream* stream, std::uint64_t number) {
   Node& node = *library().node;
+  look_at_host_words();
   // Words in memory that kernels spin for change when we move data: then look often.
   while (!node.wait_completed(stream->index, number, memory_flags_in_use() ? 1'000'000 : 25'000'000)) {
-    if (lost(stream->context)) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+    SIM_TRY(health(stream->context));
+    look_at_host_words();
     run_due_payloads();
   }
   run_due_payloads();
-  return CUDA_SUCCESS;
+  return health(stream->context);
 }
 
 namespace {
@@ -181,6 +215,7 @@ CUresult wait_stream(Stream* stream) {
 CUresult wait_context(Context* context) { return wait_targets(targets(context, any)); }
 
 bool stream_idle(Stream* stream) {
+  look_at_host_words();
   library().node->advance();
   const State& state = library().state();
   const auto idle = [&state](const Stream* one) {
@@ -200,16 +235,23 @@ CUresult create(CUstream* out, unsigned flags, int priority) {
   SIM_TRY(current_context(&context));
   Stream* stream = nullptr;
   const StreamKind kind = flags == CU_STREAM_NON_BLOCKING ? StreamKind::non_blocking : StreamKind::blocking;
-  SIM_TRY(make_stream(context, kind, flags, priority, &stream));
+  SIM_TRY(make_stream(context, kind, flags, priority, &stream, current_green()));
   *out = reinterpret_cast<CUstream>(stream);
   return CUDA_SUCCESS;
 }
 
-// The queue drains after the call; data that is still to be moved is waited for.
 CUresult destroy(CUstream handle) {
   Stream* stream = object<Stream>(handle, kStreamWord);
   if (!stream || stream->context->word.load(std::memory_order_relaxed) != kContextWord)
     return CUDA_ERROR_INVALID_HANDLE;
+  SIM_TRY(health(stream->context));
+  if (orphaned(stream)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  return end_stream(stream);
+}
+
+}  // namespace
+
+CUresult end_stream(Stream* stream) {
   forget_capture(stream);
   if (payloads_pending()) SIM_TRY(wait_for(stream, pushed_to(stream)));
   {
@@ -226,13 +268,17 @@ CUresult destroy(CUstream handle) {
   return CUDA_SUCCESS;
 }
 
+namespace {
+
 CUresult query(CUstream handle, bool per_thread) {
   Stream* stream = nullptr;
   SIM_TRY(stream_of(handle, per_thread, &stream));
   count(counters(stream->context).stream_queries);
   if (is_capturing(stream)) return break_capture(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   SIM_TRY(legacy_allowed(stream));
-  if (!stream_idle(stream)) return CUDA_ERROR_NOT_READY;
+  const bool idle = stream_idle(stream);
+  SIM_TRY(health(stream->context));
+  if (!idle) return CUDA_ERROR_NOT_READY;
   run_due_payloads();
   return CUDA_SUCCESS;
 }
@@ -255,11 +301,17 @@ CUresult tell(CUstream handle, bool per_thread, T* out, Read read) {
   return CUDA_SUCCESS;
 }
 
-CUcontext context_handle(Stream* stream) { return reinterpret_cast<CUcontext>(stream->context); }
+CUcontext context_handle(Stream* stream) {
+  return reinterpret_cast<CUcontext>(stream->green ? stream->green->view : stream->context);
+}
 
 CUresult get_context_v2(CUstream handle, bool per_thread, CUcontext* out, CUgreenCtx* green) {
-  if (green) *green = nullptr;
-  return tell(handle, per_thread, out, context_handle);
+  if (!out || !green) return CUDA_ERROR_INVALID_VALUE;
+  Stream* stream = nullptr;
+  SIM_TRY(stream_of(handle, per_thread, &stream));
+  *out = reinterpret_cast<CUcontext>(stream->context);
+  *green = reinterpret_cast<CUgreenCtx>(stream->green);
+  return CUDA_SUCCESS;
 }
 
 // Managed memory is reachable from everywhere here: attaching it changes nothing.

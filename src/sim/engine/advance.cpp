@@ -49,7 +49,10 @@ std::uint64_t Engine::next_change_of(std::uint32_t device) const {
     if (!context.used || context.device != device) continue;
     for (std::uint32_t s = context.first_stream; s != kNone; s = state_->links[s].next) {
       const Stream& stream = state_->streams[s];
-      if (stream.phase == Phase::kernel && c == d.active) next = std::min(next, stream.end_ns);
+      if (stream.phase == Phase::kernel && c == d.active) {
+        // One that is overdue when its slice begins is ended just after.
+        next = std::min({next, stream.end_ns, std::max(overdue_ns(stream), state_->now_ns + 1)});
+      }
       if (stream.phase != Phase::idle) continue;
       const Ready* head = head_facts(s);
       if (head && head->ready_ns > state_->now_ns) next = std::min(next, head->ready_ns);

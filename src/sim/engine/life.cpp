@@ -11,13 +11,14 @@ std::uint32_t Engine::open_process(const ProcessIdentity& identity) {
     if (state_->processes[p].used) continue;
     Process& process = change(state_->processes[p]);
     const std::uint32_t generation = process.generation + 1;
-    process = {.used = 1,
-               .generation = generation,
-               .pid = identity.pid,
-               .image = identity.image,
-               .pid_namespace = identity.pid_namespace,
-               .start_time = identity.start_time,
-               .comm = {}};
+    process.used = 1;
+    process.generation = generation;
+    process.pid = identity.pid;
+    process.image = identity.image;
+    process.pid_namespace = identity.pid_namespace;
+    process.start_time = identity.start_time;
+    process.checkpoint.store(0, std::memory_order_release);
+    for (char& c : process.comm) c = 0;
     identity.comm.copy(process.comm, sizeof process.comm - 1);
     commit();
     return p;
@@ -63,6 +64,7 @@ void Engine::bury_account(std::uint32_t a) {
   account.used = 2;
   account.death_ns = state_->now_ns;
   account.bytes = account.slack_bytes = account.context_bytes = 0;
+  account.away_bytes = account.away_slack_bytes = account.away_context_bytes = 0;
   account.contexts = 0;
 }
 
@@ -147,7 +149,7 @@ std::uint32_t Engine::next_stream_slot() const {
   return s < kMostStreams ? s : kNone;
 }
 
-std::uint32_t Engine::create_stream(std::uint32_t c, StreamKind kind) {
+std::uint32_t Engine::create_stream(std::uint32_t c, StreamKind kind, Partition partition) {
   const std::uint32_t s = next_stream_slot();
   if (s == kNone) return kNone;
   state_->rings[s].tail.store(0, std::memory_order_release);
@@ -157,6 +159,7 @@ std::uint32_t Engine::create_stream(std::uint32_t c, StreamKind kind) {
   stream.kind = kind;
   stream.context = c;
   stream.free_ns = state_->now_ns;
+  change(state_->partitions[s]) = partition;
   const Context& context = state_->contexts[c];
   StreamLink& link = change(state_->links[s]);
   link = {context.first_stream, kNone};
@@ -168,6 +171,11 @@ std::uint32_t Engine::create_stream(std::uint32_t c, StreamKind kind) {
   return s;
 }
 
+void Engine::place_stream(std::uint32_t s, Partition partition) {
+  change(state_->partitions[s]) = partition;
+  commit();
+}
+
 void Engine::destroy_stream(std::uint32_t s) {
   if (head_command(s)) change(state_->streams[s]).closing = 1;
   else free_stream(s);
@@ -177,15 +185,7 @@ void Engine::destroy_stream(std::uint32_t s) {
 void Engine::free_stream(std::uint32_t s) {
   Stream& stream = change(state_->streams[s]);
   Context& context = change(state_->contexts[stream.context]);
-  if (stream.phase == Phase::kernel) {
-    --context.resident;
-    context.sms_used -= stream.sms;
-    if (stream.end_ns == kNever) --context.spinning;
-  }
-  if (stream.phase == Phase::copy) {
-    change(state_->devices[context.device].copying[stream.engine]) = kNone;
-    change(state_->accounts[context.account]).copy_ns += std::min(stream.end_ns, state_->now_ns) - stream.phase_ns;
-  }
+  stop(s);
   const StreamLink link = state_->links[s];
   if (link.previous != kNone) change(state_->links[link.previous]).next = link.next;
   else context.first_stream = link.next;

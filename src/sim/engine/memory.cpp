@@ -74,6 +74,7 @@ void Engine::reset_accounts() {
   }
   for (std::uint32_t d = 0; d < state_->device_count; ++d) {
     change(state_->devices[d]).busy_ns = 0;
+    state_->nvml[d].ecc_off_now = state_->nvml[d].ecc_off;
     zero_history(state_->device_history[d]);
   }
   for (Flag& flag : state_->flags) {

@@ -101,10 +101,11 @@ std::uint32_t sms_needed(const Profile& profile, std::uint64_t blocks) {
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 1, std::max(profile.sm_count, 1u)));
 }
 
-std::uint64_t wave_ns(const Profile& profile, std::uint64_t blocks, std::uint32_t threads_per_block) {
+std::uint64_t wave_ns(const Profile& profile, std::uint64_t blocks, std::uint32_t threads_per_block,
+                      std::uint32_t sms) {
   const std::uint32_t by_threads = profile.max_threads_per_sm / std::max(threads_per_block, 1u);
   const std::uint64_t per_sm = std::max(1u, std::min(by_threads, profile.max_blocks_per_sm));
-  const std::uint64_t per_wave = std::max<std::uint64_t>(1, per_sm * profile.sm_count);
+  const std::uint64_t per_wave = std::max<std::uint64_t>(1, per_sm * sms);
   return (blocks + per_wave - 1) / per_wave * profile.block_ns;
 }
 

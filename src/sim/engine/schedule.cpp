@@ -48,6 +48,7 @@ bool Engine::finish_due(std::uint32_t device) {
   bool any = finish_copies(device);
   const std::uint32_t active = state_->devices[device].active;
   if (active == kNone) return any;
+  if (state_->profile.watchdog_ns != 0) any |= end_overdue(active);
   const Context& context = state_->contexts[active];
   std::uint32_t next = kNone, unseen = context.resident;
   for (std::uint32_t s = context.first_stream; s != kNone && unseen > 0; s = next) {
@@ -73,6 +74,8 @@ bool Engine::finish_due(std::uint32_t device) {
 void Engine::finish_kernel(std::uint32_t s) {
   const Stream& stream = state_->streams[s];
   const Command command = *head_command(s);
+  if (const auto error = static_cast<std::uint32_t>(command.detail >> kFaultShift); error != 0)
+    return fail_context(stream.context, error);
   Context& context = change(state_->contexts[stream.context]);
   --context.resident;
   context.sms_used -= stream.sms;

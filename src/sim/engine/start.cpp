@@ -80,7 +80,9 @@ bool Engine::startable(std::uint32_t s) const {
   const Stream& stream = state_->streams[s];
   if (stream.phase != Phase::idle) return false;
   const Ready* head = head_facts(s);
-  if (!head || head->ready_ns > state_->now_ns || !in_order(s, head->order)) return false;
+  if (!head || head->ready_ns > state_->now_ns) return false;
+  if (state_->contexts[stream.context].error != 0) return true;
+  if (!in_order(s, head->order)) return false;
   switch (head->kind) {
     case CommandKind::wait_event: return event_satisfied(*head_command(s));
     case CommandKind::wait_flag: return flag_satisfied(*head_command(s));
@@ -123,6 +125,10 @@ bool Engine::start_copy(std::uint32_t s, const Command& command) {
 }
 
 bool Engine::step_instant(std::uint32_t s, const Command& command) {
+  if (state_->contexts[state_->streams[s].context].error != 0 && command.kind != CommandKind::host_function) {
+    drop(s, command);
+    return true;
+  }
   if (is_copy(command.kind)) return start_copy(s, command);
   switch (command.kind) {
     case CommandKind::record: execute_record(command); break;
@@ -146,10 +152,22 @@ bool Engine::step_instant(std::uint32_t s, const Command& command) {
   return true;
 }
 
-bool Engine::fits(const Context& context, const Command& command, std::uint32_t* sms) const {
-  const std::uint32_t total = state_->profile.sm_count;
-  const std::uint32_t free = total - context.sms_used;
-  *sms = std::clamp(command.sms, 1u, total);
+std::uint32_t Engine::free_sms(std::uint32_t s) const {
+  const Context& context = state_->contexts[state_->streams[s].context];
+  const std::uint32_t free = state_->profile.sm_count - context.sms_used;
+  const Partition mine = state_->partitions[s];
+  if (mine.id == 0) return free;
+  std::uint32_t used = 0;
+  for (std::uint32_t other = context.first_stream; other != kNone; other = state_->links[other].next)
+    if (state_->partitions[other].id == mine.id) used += state_->streams[other].sms;
+  return std::min(free, mine.sms - std::min(mine.sms, used));
+}
+
+bool Engine::fits(std::uint32_t s, const Command& command, std::uint32_t* sms) const {
+  const Context& context = state_->contexts[state_->streams[s].context];
+  const Partition mine = state_->partitions[s];
+  const std::uint32_t free = free_sms(s);
+  *sms = std::clamp(command.sms, 1u, mine.id != 0 ? mine.sms : state_->profile.sm_count);
   if (context.resident >= kMostResident || free == 0) return false;
   // Whoever sets the flag must be able to run beside those that wait for it, if only in more waves.
   if (*sms > free && context.spinning == context.resident) *sms = free;
@@ -168,14 +186,19 @@ std::uint64_t Engine::overlap_ns(std::uint32_t s, std::uint64_t number, std::uin
   return std::min({state_->profile.dependent_overlap_ns, start_ns - here_ns, before.amount, command.amount});
 }
 
-// The oldest ready kernel of the context, if the SMs suffice; a younger one does not overtake it.
-bool Engine::start_kernel(std::uint32_t c) {
-  const Context& context = state_->contexts[c];
-  if (context.sms_used >= state_->profile.sm_count) return false;
+namespace {
+
+// A bit for each partition, several of which may share one: then one that is full keeps another waiting, no more.
+std::uint64_t partition_bit(Partition partition) { return partition.id == 0 ? 0 : 1ull << partition.id % 64; }
+
+}  // namespace
+
+std::uint32_t Engine::oldest_kernel(std::uint32_t c, std::uint64_t full_partitions) const {
   std::uint32_t oldest = kNone;
   std::uint64_t oldest_ready = kNever, oldest_order = kNever;
-  for (std::uint32_t s = context.first_stream; s != kNone; s = state_->links[s].next) {
-    if (state_->streams[s].phase != Phase::idle) continue;
+  for (std::uint32_t s = state_->contexts[c].first_stream; s != kNone; s = state_->links[s].next) {
+    if (state_->streams[s].phase != Phase::idle || (partition_bit(state_->partitions[s]) & full_partitions) != 0)
+      continue;
     const Ready* head = head_facts(s);
     if (!head || head->kind != CommandKind::kernel) continue;
     if (head->ready_ns > oldest_ready || (head->ready_ns == oldest_ready && head->order > oldest_order)) continue;
@@ -184,10 +207,23 @@ bool Engine::start_kernel(std::uint32_t c) {
     oldest_ready = head->ready_ns;
     oldest_order = head->order;
   }
-  if (oldest == kNone) return false;
+  return oldest;
+}
+
+// The oldest ready kernel of the context, if the SMs suffice; a younger one does not overtake it, but for one of another partition
+// where its own is full.
+bool Engine::start_kernel(std::uint32_t c) {
+  const Context& context = state_->contexts[c];
+  if (context.sms_used >= state_->profile.sm_count || context.error != 0) return false;
+  std::uint32_t oldest = kNone, sms = 0;
+  for (std::uint64_t full = 0;;) {
+    oldest = oldest_kernel(c, full);
+    if (oldest == kNone) return false;
+    if (fits(oldest, *head_command(oldest), &sms)) break;
+    if (state_->partitions[oldest].id == 0) return false;
+    full |= partition_bit(state_->partitions[oldest]);
+  }
   const Command& command = *head_command(oldest);
-  std::uint32_t sms = 0;
-  if (!fits(context, command, &sms)) return false;
   const bool spins = command.wait_flag != kNone && !state_->flags[command.wait_flag].set();
   Stream& stream = change(state_->streams[oldest]);
   stream.phase = Phase::kernel;
@@ -214,7 +250,8 @@ bool Engine::start_ready(std::uint32_t device) {
     next = state_->links[s].next;
     if (state_->streams[s].phase != Phase::idle) continue;
     const Ready* head = head_facts(s);
-    if (!head || head->kind == CommandKind::kernel || !startable(s)) continue;
+    const bool waits_for_sms = head && head->kind == CommandKind::kernel && state_->contexts[active].error == 0;
+    if (!head || waits_for_sms || !startable(s)) continue;
     const Command command = *head_command(s);
     any |= step_instant(s, command);
   }

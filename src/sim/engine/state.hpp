@@ -47,6 +47,9 @@ inline constexpr std::uint64_t kFlagAtLeast = 0, kFlagEqual = 1, kFlagAnd = 2, k
 
 // `detail` of kernel: may start before the kernel before it in its stream has ended (programmatic dependent launch).
 inline constexpr std::uint64_t kOverlapsPredecessor = 1;
+// And above it: the error (kernel_faults.hpp) with which the kernel ends, and its context with it; 0: none.
+inline constexpr unsigned kFaultShift = 16;
+inline constexpr std::uint64_t fault_detail(std::uint32_t error) { return std::uint64_t{error} << kFaultShift; }
 
 // One entry of a stream's queue.
 struct alignas(64) Command {
@@ -85,7 +88,14 @@ struct alignas(64) Stream {
   std::uint64_t free_ns;  // when the command before head completed
   std::uint32_t closing;  // destroyed by its owner; goes when its queue is empty
   std::uint32_t engine;   // copy engine while phase is copy
-  std::uint64_t phase_ns;  // when the present phase began
+  std::uint64_t phase_ns;      // when the present phase began
+  std::uint64_t dropped_from;  // commands from this number on went with their context's error, undone; 0: none
+};
+
+// Some of a device's SMs, which only the streams of one green context use. Kernels of other streams may be anywhere.
+struct Partition {
+  std::uint32_t id;  // in the node's process; 0: all SMs
+  std::uint32_t sms;
 };
 
 struct Context {
@@ -100,6 +110,7 @@ struct Context {
   std::uint64_t last_active;   // turn number of its last slice, for round robin
   std::uint32_t first_stream;  // list through StreamLink::next
   std::uint32_t stream_count;
+  std::uint32_t error;  // with which a kernel ended it: whatever is asked of it answers that; 0: it is well
 };
 
 // What the engine knows of the command at a stream's head, so that it need not look into the queue each time. A memory aid
@@ -118,6 +129,8 @@ struct StreamLink {
 
 inline constexpr std::uint32_t kCopyEngines = 3;  // to device, to host, on device
 
+inline constexpr std::uint32_t kKeptXids = 16;
+
 struct Device {
   std::uint64_t accounted_ns;  // accounts and remaining times are exact up to here
   std::uint32_t active;        // context whose slice it is, or kNone
@@ -128,7 +141,12 @@ struct Device {
   std::uint32_t lost;                   // a fault: everything answers DEVICE_UNAVAILABLE
   std::uint64_t busy_ns;                // any kernel running
   std::uint64_t bytes;                  // taken by all processes, contexts included
+  std::uint64_t xid_count;              // XIDs since the node was made; the last ones by number below
+  std::uint32_t xids[kKeptXids];
 };
+
+// As cuda.h's CUprocessState counts.
+enum class CheckpointState : std::uint32_t { running, locked, checkpointed };
 
 struct Process {
   std::uint32_t used;
@@ -138,6 +156,8 @@ struct Process {
   std::uint64_t pid_namespace;  // inode; 0 where unknown
   std::uint64_t start_time;     // field 22 of /proc/PID/stat; 0 where unknown
   char comm[16];
+  std::atomic<std::uint32_t> checkpoint;  // CheckpointState; its own calls look at it without the lock
+  std::uint32_t spare;
 };
 
 struct Account {
@@ -153,7 +173,8 @@ struct Account {
   std::uint64_t birth_ns, death_ns;
   std::uint64_t bytes, peak_bytes;  // allocations; contexts apart
   std::uint64_t context_bytes;
-  std::uint64_t slack_bytes;     // device memory behind allocations beyond their own bytes: the rest of slabs
+  std::uint64_t slack_bytes;  // device memory behind allocations beyond their own bytes: the rest of slabs
+  std::uint64_t away_bytes, away_slack_bytes, away_context_bytes;  // what a checkpoint took off the device
   std::uint64_t teardown_bytes;  // of the dead: still taken on the device, until profile.teardown_ns after death
   std::uint64_t held_ns;         // union over its contexts of "a kernel runs"
   std::uint64_t sm_ns_sms;       // sum of SMs x ns
@@ -209,7 +230,8 @@ struct NvmlDevice {
   std::uint32_t sm_min_mhz, sm_max_mhz;  // locked clocks; 0: not locked
   std::uint32_t memory_min_mhz, memory_max_mhz;
   std::uint32_t application_sm_mhz, application_memory_mhz;  // 0: default
-  std::uint32_t persistence_off, compute_mode, accounting_on, ecc_off;
+  std::uint32_t persistence_off, compute_mode, accounting_on;
+  std::uint32_t ecc_off, ecc_off_now;  // as set; as it is since the last reset of the node
   std::uint64_t accounting_since_ns;
 };
 
@@ -255,6 +277,7 @@ struct State {
   Account accounts[kMostAccounts];
   Context contexts[kMostContexts];
   StreamLink links[kMostStreams];
+  Partition partitions[kMostStreams];
   Ready ready[kMostStreams];
   Flag flags[kMostFlags];
   SharedMemory shared[kMostShared];

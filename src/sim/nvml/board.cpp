@@ -275,15 +275,21 @@ nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, nvmlMemoryErrorTyp
                                          nvmlEccCounterType_t counterType, unsigned long long* eccCounts) {
   return nvml::no_errors("nvmlDeviceGetTotalEccErrors", device, errorType <= 1 && counterType <= 1, eccCounts);
 }
-// Locations that Ampere and newer cards count: device memory (2), SRAM (7).
+// Locations that Ampere and newer cards count: device memory (2), SRAM (7). nvml.h, of MIG slices: volatile (0) uncorrected (1) errors
+// outside of device memory alone.
 nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device, nvmlMemoryErrorType_t errorType,
                                              nvmlEccCounterType_t counterType, nvmlMemoryLocation_t locationType,
                                              unsigned long long* count) {
-  if (locationType < 8 && locationType != 2 && locationType != 7)
-    return nvml::on_device("nvmlDeviceGetMemoryErrorCounter", device,
-                           [](const DeviceView&) { return NVML_ERROR_NOT_SUPPORTED; });
-  return nvml::no_errors("nvmlDeviceGetMemoryErrorCounter", device,
-                         errorType <= 1 && counterType <= 1 && locationType < 8, count);
+  return nvml::on_device_or_slice(
+      "nvmlDeviceGetMemoryErrorCounter", device, [&](const DeviceView&, std::optional<std::uint32_t> slice) {
+        const bool counted =
+            slice ? errorType == 1 && counterType == 0 && locationType == 7 : locationType == 2 || locationType == 7;
+        if (locationType < 8 && !counted) return NVML_ERROR_NOT_SUPPORTED;
+        if (count == nullptr || errorType > 1 || counterType > 1 || locationType >= 8)
+          return NVML_ERROR_INVALID_ARGUMENT;
+        *count = 0;
+        return NVML_SUCCESS;
+      });
 }
 
 nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned* corrRows, unsigned* uncRows, unsigned* isPending,

@@ -1,9 +1,10 @@
-// Event sets. What can happen to a simulated device is an XID, put there by `headgate sim fault deviceN:xid=CODE`: everybody who
-// was registered by then gets it once.
+// Event sets. What can happen to a simulated device is an XID: a kernel that ended its context, or `headgate sim fault
+// deviceN:xid=CODE`. Everybody who was registered by then gets it once.
 #include <time.h>
 
 #include <array>
 
+#include "sim/nvml/handles.hpp"
 #include "sim/nvml/library.hpp"
 #include "sim/nvml/wide.hpp"
 
@@ -11,7 +12,8 @@
 struct headgate::abi::nvmlEventSet_st {
   struct Watch {
     bool on = false;
-    std::uint32_t seen = 0;  // the faults' epoch up to which this device's events have been told
+    std::uint32_t seen = 0;   // the faults' epoch up to which this device's events have been told
+    std::uint64_t count = 0;  // and how many of the node's
   };
   std::array<Watch, headgate::sim::kMostDevices> watches{};
 };
@@ -25,10 +27,21 @@ struct Happened {
   std::uint32_t device = 0, xid = 0;
 };
 
-bool next_event(abi::nvmlEventSet_st& set, Happened& out) {
+Handles<abi::nvmlEventSet_st>& sets() {
+  static auto& forever = *new Handles<abi::nvmlEventSet_st>;
+  return forever;
+}
+
+bool next_event(abi::nvmlEventSet_st& set, const State& state, Happened& out) {
   for (std::uint32_t i = 0; i < set.watches.size(); ++i) {
     auto& watch = set.watches[i];
     if (!watch.on) continue;
+    const Device& device = state.devices[i];
+    if (watch.count < device.xid_count) {
+      watch.count = std::max(watch.count, device.xid_count - std::min<std::uint64_t>(device.xid_count, kKeptXids));
+      out = {i, device.xids[watch.count++ % kKeptXids]};
+      return true;
+    }
     const InjectedXid injected = injected_xid(i);
     if (injected.epoch == watch.seen) continue;
     watch.seen = injected.epoch;
@@ -40,12 +53,14 @@ bool next_event(abi::nvmlEventSet_st& set, Happened& out) {
 }
 
 abi::nvmlReturn_t wait_for(const char* function, abi::nvmlEventSet_t set, unsigned timeout_ms, Happened& out) {
-  if (set == nullptr) return abi::NVML_ERROR_INVALID_ARGUMENT;
   const std::uint64_t end_ns = clock_ns() + std::uint64_t{timeout_ms} * 1'000'000;
   for (;;) {
     bool found = false;
-    const auto result = answer(function, [&](Node&) {
-      found = next_event(*set, out);
+    const auto result = answer(function, [&](Node& node) {
+      if (!sets().knows(set)) return abi::NVML_ERROR_INVALID_ARGUMENT;
+      Node::Locked locked(node);
+      locked.advance();
+      found = next_event(*set, node.state(), out);
       return abi::NVML_SUCCESS;
     });
     if (result != abi::NVML_SUCCESS || found) return result;
@@ -71,26 +86,19 @@ nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned long
 }
 
 nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t* set) {
-  return nvml::answer("nvmlEventSetCreate", [&](sim::Node&) {
-    if (set == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-    *set = new nvmlEventSet_st;
-    return NVML_SUCCESS;
-  });
+  return nvml::answer("nvmlEventSetCreate", [&](sim::Node&) { return nvml::sets().make(set); });
 }
 
 nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set) {
-  return nvml::answer("nvmlEventSetFree", [&](sim::Node&) {
-    if (set == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-    delete set;
-    return NVML_SUCCESS;
-  });
+  return nvml::answer("nvmlEventSetFree", [&](sim::Node&) { return nvml::sets().end(set); });
 }
 
 nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long eventTypes, nvmlEventSet_t set) {
   return nvml::on_device("nvmlDeviceRegisterEvents", device, [&](const DeviceView& view) {
-    if (set == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+    if (!nvml::sets().knows(set)) return NVML_ERROR_INVALID_ARGUMENT;
     if ((eventTypes & ~nvmlEventTypeXidCriticalError) != 0) return NVML_ERROR_NOT_SUPPORTED;
-    if (eventTypes != 0) set->watches[view.index()] = {true, sim::injected_xid(view.index()).epoch};
+    if (eventTypes != 0)
+      set->watches[view.index()] = {true, sim::injected_xid(view.index()).epoch, view.device().xid_count};
     return NVML_SUCCESS;
   });
 }

@@ -24,8 +24,8 @@ void give(nvmlFieldValue_t& field, std::uint64_t value, bool wide) {
 // Numbers as in nvml.h (NVML_FI_DEV_*), and power by CUDA 12's: 185 to 192, of the GPU alone (scope 0), as no module is around it.
 void answer_field(const DeviceView& view, nvmlFieldValue_t& field) {
   switch (field.fieldId) {
-    case 1: return give(field, 1, false);                                     // ECC now
-    case 2: return give(field, view.settings().ecc_off == 0 ? 1 : 0, false);  // ECC after a reset
+    case 1: return give(field, view.settings().ecc_off_now == 0 ? 1 : 0, false);  // ECC now
+    case 2: return give(field, view.settings().ecc_off == 0 ? 1 : 0, false);      // ECC after a reset
     case 3:
     case 4:
     case 5:

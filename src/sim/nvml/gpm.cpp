@@ -1,4 +1,5 @@
 // GPU performance monitoring, which Hopper and newer cards have: two samples, and what lies between them.
+#include "sim/nvml/handles.hpp"
 #include "sim/nvml/library.hpp"
 #include "sim/nvml/wide.hpp"
 
@@ -12,6 +13,11 @@ namespace headgate::sim::nvml {
 namespace {
 
 constexpr unsigned kGraphics = 1, kSm = 2;
+
+Handles<abi::nvmlGpmSample_st>& samples() {
+  static auto& forever = *new Handles<abi::nvmlGpmSample_st>;
+  return forever;
+}
 
 std::uint64_t sm_ns(const DeviceView& view) {
   std::uint64_t sum = 0;
@@ -53,24 +59,16 @@ nvmlReturn_t nvmlGpmQueryDeviceSupport(nvmlDevice_t device, nvmlGpmSupport_t* gp
 }
 
 nvmlReturn_t nvmlGpmSampleAlloc(nvmlGpmSample_t* gpmSample) {
-  return nvml::answer("nvmlGpmSampleAlloc", [&](sim::Node&) {
-    if (gpmSample == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-    *gpmSample = new nvmlGpmSample_st;
-    return NVML_SUCCESS;
-  });
+  return nvml::answer("nvmlGpmSampleAlloc", [&](sim::Node&) { return nvml::samples().make(gpmSample); });
 }
 
 nvmlReturn_t nvmlGpmSampleFree(nvmlGpmSample_t gpmSample) {
-  return nvml::answer("nvmlGpmSampleFree", [&](sim::Node&) {
-    if (gpmSample == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-    delete gpmSample;
-    return NVML_SUCCESS;
-  });
+  return nvml::answer("nvmlGpmSampleFree", [&](sim::Node&) { return nvml::samples().end(gpmSample); });
 }
 
 nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t device, nvmlGpmSample_t gpmSample) {
   return nvml::on_device("nvmlGpmSampleGet", device, [&](const DeviceView& view) {
-    if (gpmSample == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+    if (!nvml::samples().knows(gpmSample)) return NVML_ERROR_INVALID_ARGUMENT;
     if (!nvml::is_hopper_or_newer(view.profile())) return NVML_ERROR_NOT_SUPPORTED;
     *gpmSample = {.taken = true,
                   .device = view.index(),
@@ -86,8 +84,8 @@ nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t* metricsGet) {
     if (metricsGet == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
     if (metricsGet->version != 1) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     const auto *first = metricsGet->sample1, *second = metricsGet->sample2;
-    const bool usable = first != nullptr && second != nullptr && first->taken && second->taken &&
-                        first->device == second->device && first->at_ns < second->at_ns &&
+    const bool usable = nvml::samples().knows(first) && nvml::samples().knows(second) && first->taken &&
+                        second->taken && first->device == second->device && first->at_ns < second->at_ns &&
                         metricsGet->numMetrics <= NVML_GPM_METRIC_MAX;
     if (!usable) return NVML_ERROR_INVALID_ARGUMENT;
     for (unsigned i = 0; i < metricsGet->numMetrics; ++i) nvml::measure(*first, *second, metricsGet->metrics[i]);

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <string>
 
+#include "sim/mig.hpp"
 #include "sim/nvml/library.hpp"
 
 namespace headgate::sim::nvml {
@@ -51,6 +52,19 @@ nvmlReturn_t by_pci(const char* function, const char* bus_id, nvmlDevice_t* out)
   return find_device(function, bus_id, out, [&](const Profile& profile, std::uint32_t i) {
     return known && domain == profile.pci_domain && bus == pci_bus(profile, i) && slot == 0 && part == 0;
   });
+}
+
+// A GPU's, or that of one of its MIG slices.
+nvmlReturn_t by_uuid(const char* function, const char* uuid, nvmlDevice_t* out) {
+  std::optional<SliceOfDevice> slice;
+  const auto result = find_device(function, uuid, out, [&](const Profile& profile, std::uint32_t i) {
+    for (std::uint32_t s = 0; s < profile.mig_count && !slice; ++s) {
+      if (std::strcmp(uuid, mig_uuid_text(profile, i, s).data()) == 0) slice = {i, s};
+    }
+    return slice || std::strcmp(uuid, uuid_text(profile, i).data()) == 0;
+  });
+  if (result == abi::NVML_SUCCESS && slice) *out = handle_of(*slice);
+  return result;
 }
 
 // Both layouts share the names of their fields.
@@ -106,10 +120,7 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char* pciBusId, nvmlDevice_t
 }
 
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* device) {
-  return nvml::find_device("nvmlDeviceGetHandleByUUID", uuid, device,
-                           [&](const sim::Profile& profile, std::uint32_t i) {
-                             return std::strcmp(uuid, sim::uuid_text(profile, i).data()) == 0;
-                           });
+  return nvml::by_uuid("nvmlDeviceGetHandleByUUID", uuid, device);
 }
 
 nvmlReturn_t nvmlDeviceGetHandleBySerial(const char* serial, nvmlDevice_t* device) {
@@ -119,8 +130,14 @@ nvmlReturn_t nvmlDeviceGetHandleBySerial(const char* serial, nvmlDevice_t* devic
                            });
 }
 
+// Of a MIG slice: the index by which its GPU knows it.
 nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned* index) {
-  return nvml::value_of("nvmlDeviceGetIndex", device, index, [](const DeviceView& view) { return view.index(); });
+  return nvml::on_device_or_slice("nvmlDeviceGetIndex", device,
+                                  [&](const DeviceView& view, std::optional<std::uint32_t> slice) {
+                                    if (index == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+                                    *index = slice.value_or(view.index());
+                                    return NVML_SUCCESS;
+                                  });
 }
 
 nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned* minorNumber) {
@@ -138,14 +155,21 @@ nvmlReturn_t nvmlDeviceGetMultiGpuBoard(nvmlDevice_t device, unsigned* multiGpuB
 }
 
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char* name, unsigned length) {
-  return nvml::on_device("nvmlDeviceGetName", device,
-                         [&](const DeviceView& view) { return nvml::give_text(view.profile().model, name, length); });
+  return nvml::on_device_or_slice(
+      "nvmlDeviceGetName", device, [&](const DeviceView& view, std::optional<std::uint32_t> slice) {
+        std::string text = view.profile().model;
+        if (slice) text += std::string(" MIG ") + sim::mig_name(view.profile(), view.profile().mig[*slice]).data();
+        return nvml::give_text(text, name, length);
+      });
 }
 
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char* uuid, unsigned length) {
-  return nvml::on_device("nvmlDeviceGetUUID", device, [&](const DeviceView& view) {
-    return nvml::give_text(uuid_text(view.profile(), view.index()).data(), uuid, length);
-  });
+  return nvml::on_device_or_slice("nvmlDeviceGetUUID", device,
+                                  [&](const DeviceView& view, std::optional<std::uint32_t> slice) {
+                                    const auto text = slice ? sim::mig_uuid_text(view.profile(), view.index(), *slice)
+                                                            : sim::uuid_text(view.profile(), view.index());
+                                    return nvml::give_text(text.data(), uuid, length);
+                                  });
 }
 
 nvmlReturn_t nvmlDeviceGetSerial(nvmlDevice_t device, char* serial, unsigned length) {

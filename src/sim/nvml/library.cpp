@@ -13,6 +13,7 @@ namespace {
 constexpr std::uint64_t kSecondNs = 1'000'000'000;
 
 char handles[kMostDevices];
+char slice_handles[kMostDevices * kMostMigSlices];
 
 // One line on stderr, once: NVML's own status says too little to act on.
 void say_once(const Error& error) {
@@ -64,6 +65,19 @@ bool index_of(const Profile& profile, abi::nvmlDevice_t handle, std::uint32_t& i
   const auto offset = reinterpret_cast<std::uintptr_t>(handle) - reinterpret_cast<std::uintptr_t>(&handles[0]);
   index = static_cast<std::uint32_t>(offset);
   return offset < profile.count;
+}
+
+abi::nvmlDevice_t handle_of(SliceOfDevice slice) {
+  return reinterpret_cast<abi::nvmlDevice_t>(&slice_handles[slice.index * kMostMigSlices + slice.slice]);
+}
+
+std::optional<SliceOfDevice> slice_of(const Profile& profile, abi::nvmlDevice_t handle) {
+  const auto offset = reinterpret_cast<std::uintptr_t>(handle) - reinterpret_cast<std::uintptr_t>(&slice_handles[0]);
+  const SliceOfDevice found{static_cast<std::uint32_t>(offset / kMostMigSlices),
+                            static_cast<std::uint32_t>(offset % kMostMigSlices)};
+  if (offset >= sizeof slice_handles || found.index >= profile.count || found.slice >= profile.mig_count)
+    return std::nullopt;
+  return found;
 }
 
 unsigned held_percent(const History& history, std::uint64_t from_ns, std::uint64_t to_ns) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -34,6 +35,13 @@ struct Library {
 [[nodiscard]] abi::nvmlDevice_t handle_of(std::uint32_t index);
 // Whether it is a handle of a device that this node has; then `index` is set.
 [[nodiscard]] bool index_of(const Profile& profile, abi::nvmlDevice_t handle, std::uint32_t& index);
+
+// A MIG slice has a handle of its own: of GPU `index`, slice `slice` of its profile's list.
+struct SliceOfDevice {
+  std::uint32_t index, slice;
+};
+[[nodiscard]] abi::nvmlDevice_t handle_of(SliceOfDevice slice);
+[[nodiscard]] std::optional<SliceOfDevice> slice_of(const Profile& profile, abi::nvmlDevice_t handle);
 
 // One call that looks at a device: the node is advanced to now and locked for as long as the view lives.
 class DeviceView {
@@ -68,14 +76,26 @@ abi::nvmlReturn_t answer(const char* function, Body&& body) {
   return body(*open.node);
 }
 
-// `body` gets a DeviceView. A lost device answers GPU_IS_LOST, an unknown handle INVALID_ARGUMENT.
+// `body` gets a DeviceView, and the number of the slice if the handle is one's. A lost device answers GPU_IS_LOST, its slices too; an
+// unknown handle INVALID_ARGUMENT.
 template <typename Body>
-abi::nvmlReturn_t on_device(const char* function, abi::nvmlDevice_t handle, Body&& body) {
+abi::nvmlReturn_t on_device_or_slice(const char* function, abi::nvmlDevice_t handle, Body&& body) {
   return answer(function, [&](Node& node) {
     std::uint32_t index = 0;
-    if (!index_of(node.profile(), handle, index)) return abi::NVML_ERROR_INVALID_ARGUMENT;
+    std::optional<std::uint32_t> slice;
+    if (const auto found = slice_of(node.profile(), handle)) index = found->index, slice = found->slice;
+    else if (!index_of(node.profile(), handle, index)) return abi::NVML_ERROR_INVALID_ARGUMENT;
     const DeviceView view(node, index);
     if (device_lost(index) || view.device().lost != 0) return abi::NVML_ERROR_GPU_IS_LOST;
+    return static_cast<abi::nvmlReturn_t>(body(view, slice));
+  });
+}
+
+// What a MIG slice does not answer, which is most: NOT_SUPPORTED.
+template <typename Body>
+abi::nvmlReturn_t on_device(const char* function, abi::nvmlDevice_t handle, Body&& body) {
+  return on_device_or_slice(function, handle, [&](const DeviceView& view, std::optional<std::uint32_t> slice) {
+    if (slice) return abi::NVML_ERROR_NOT_SUPPORTED;
     return static_cast<abi::nvmlReturn_t>(body(view));
   });
 }
@@ -98,8 +118,6 @@ abi::nvmlReturn_t value_of(const char* function, abi::nvmlDevice_t handle, Value
 [[nodiscard]] std::uint64_t realtime_us();
 // Whole percent of node time [from_ns, to_ns) that `history` was held, by buckets.
 [[nodiscard]] unsigned held_percent(const History& history, std::uint64_t from_ns, std::uint64_t to_ns);
-// A100 (8.0) and Hopper have MIG.
-[[nodiscard]] bool has_mig(const Profile& profile);
 [[nodiscard]] bool is_hopper_or_newer(const Profile& profile);
 
 // Processes that held the GPU since `last_seen_us` (at most the last second), one sample each, stamped now.

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/mig.hpp"
 #include "sim/nvml/library.hpp"
 #include "sim/nvml/processes.hpp"
 
@@ -15,6 +16,17 @@ using abi::nvmlReturn_t;
 
 constexpr unsigned kNoInstance = ~0U;  // GPU and compute instance where there is no MIG
 constexpr unsigned kMemoryVersion2 = sizeof(abi::nvmlMemory_v2_t) | 2U << 24;
+
+struct Held {
+  std::uint64_t total, reserved, used;  // bytes
+};
+
+// A slice is always empty: programs run on the whole GPU.
+Held held_memory(const DeviceView& view, std::optional<std::uint32_t> slice) {
+  const Profile& profile = view.profile();
+  if (slice) return {mig_memory_bytes(profile, profile.mig[*slice]), 0, 0};
+  return {profile.memory_bytes, profile.reserved_bytes, view.device().bytes};
+}
 
 void describe(const Account& account, abi::nvmlProcessInfo_v1_t& out) {
   out = {};
@@ -32,11 +44,11 @@ void describe(const Account& account, abi::nvmlProcessInfo_v2_t& out) {
 
 template <typename Info>
 nvmlReturn_t compute_processes(const char* function, nvmlDevice_t device, unsigned* count, Info* infos) {
-  return on_device(function, device, [&](const DeviceView& view) {
+  return on_device_or_slice(function, device, [&](const DeviceView& view, std::optional<std::uint32_t> slice) {
     if (count == nullptr || (*count > 0 && infos == nullptr)) return abi::NVML_ERROR_INVALID_ARGUMENT;
     const unsigned room = *count;
     unsigned found = 0;
-    for (const Account* account : listed_by_pid(view)) {
+    for (const Account* account : slice ? std::vector<const Account*>{} : listed_by_pid(view)) {
       if (found < room) describe(*account, infos[found]);
       ++found;
     }
@@ -47,7 +59,7 @@ nvmlReturn_t compute_processes(const char* function, nvmlDevice_t device, unsign
 
 template <typename Info>
 nvmlReturn_t no_processes(const char* function, nvmlDevice_t device, unsigned* count, Info* infos) {
-  return on_device(function, device, [&](const DeviceView&) {
+  return on_device_or_slice(function, device, [&](const DeviceView&, std::optional<std::uint32_t>) {
     if (count == nullptr || (*count > 0 && infos == nullptr)) return abi::NVML_ERROR_INVALID_ARGUMENT;
     *count = 0;
     return abi::NVML_SUCCESS;
@@ -95,36 +107,43 @@ extern "C" {
 
 // Version 1 counts what is reserved as used, version 2 tells it apart: as the real one does.
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* memory) {
-  return nvml::on_device("nvmlDeviceGetMemoryInfo", device, [&](const DeviceView& view) {
-    if (memory == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-    memory->total = view.profile().memory_bytes;
-    memory->used = view.profile().reserved_bytes + view.device().bytes;
-    memory->free = memory->total - memory->used;
-    return NVML_SUCCESS;
-  });
+  return nvml::on_device_or_slice(
+      "nvmlDeviceGetMemoryInfo", device, [&](const DeviceView& view, std::optional<std::uint32_t> slice) {
+        if (memory == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+        const nvml::Held held = nvml::held_memory(view, slice);
+        *memory = {
+            .total = held.total, .free = held.total - held.reserved - held.used, .used = held.reserved + held.used};
+        return NVML_SUCCESS;
+      });
 }
 
 nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* memory) {
-  return nvml::on_device("nvmlDeviceGetMemoryInfo_v2", device, [&](const DeviceView& view) {
-    if (memory == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-    if (memory->version != nvml::kMemoryVersion2) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    memory->total = view.profile().memory_bytes;
-    memory->reserved = view.profile().reserved_bytes;
-    memory->used = view.device().bytes;
-    memory->free = memory->total - memory->reserved - memory->used;
-    return NVML_SUCCESS;
-  });
+  return nvml::on_device_or_slice("nvmlDeviceGetMemoryInfo_v2", device,
+                                  [&](const DeviceView& view, std::optional<std::uint32_t> slice) {
+                                    if (memory == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+                                    if (memory->version != nvml::kMemoryVersion2)
+                                      return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+                                    const nvml::Held held = nvml::held_memory(view, slice);
+                                    memory->total = held.total;
+                                    memory->reserved = held.reserved;
+                                    memory->used = held.used;
+                                    memory->free = held.total - held.reserved - held.used;
+                                    return NVML_SUCCESS;
+                                  });
 }
 
 nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t* bar1Memory) {
-  return nvml::on_device("nvmlDeviceGetBAR1MemoryInfo", device, [&](const DeviceView& view) {
-    if (bar1Memory == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-    constexpr unsigned long long kMappedByTheDriver = 2ULL << 20;
-    bar1Memory->bar1Total = view.profile().bar1_bytes;
-    bar1Memory->bar1Used = kMappedByTheDriver;
-    bar1Memory->bar1Free = bar1Memory->bar1Total - bar1Memory->bar1Used;
-    return NVML_SUCCESS;
-  });
+  return nvml::on_device_or_slice(
+      "nvmlDeviceGetBAR1MemoryInfo", device, [&](const DeviceView& view, std::optional<std::uint32_t> slice) {
+        if (bar1Memory == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+        constexpr unsigned long long kMappedByTheDriver = 2ULL << 20;
+        const sim::Profile& profile = view.profile();
+        const auto total =
+            slice ? profile.bar1_bytes / sim::kMigMemorySlices * profile.mig[*slice].memory : profile.bar1_bytes;
+        const auto used = slice ? 0 : kMappedByTheDriver;
+        *bar1Memory = {.bar1Total = total, .bar1Free = total - used, .bar1Used = used};
+        return NVML_SUCCESS;
+      });
 }
 
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned* infoCount,

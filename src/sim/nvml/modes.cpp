@@ -4,10 +4,6 @@
 
 namespace headgate::sim::nvml {
 
-bool has_mig(const Profile& profile) {
-  return profile.capability_major >= 9 || (profile.capability_major == 8 && profile.capability_minor == 0);
-}
-
 bool is_hopper_or_newer(const Profile& profile) { return profile.capability_major >= 9; }
 
 }  // namespace headgate::sim::nvml
@@ -58,35 +54,9 @@ nvmlReturn_t nvmlDeviceGetVirtualizationMode(nvmlDevice_t device, nvmlGpuVirtual
 nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, nvmlEnableState_t* current, nvmlEnableState_t* pending) {
   return nvml::on_device("nvmlDeviceGetEccMode", device, [&](const DeviceView& view) {
     if (current == nullptr || pending == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-    *current = NVML_FEATURE_ENABLED;  // what is pending comes with a reset of the card, which nobody can do here
+    *current = state_of(view.settings().ecc_off_now == 0);  // what is pending comes with a reset: `headgate sim reset`
     *pending = state_of(view.settings().ecc_off == 0);
     return NVML_SUCCESS;
-  });
-}
-
-nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned* currentMode, unsigned* pendingMode) {
-  return nvml::on_device("nvmlDeviceGetMigMode", device, [&](const DeviceView& view) {
-    if (currentMode == nullptr || pendingMode == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-    if (!nvml::has_mig(view.profile())) return NVML_ERROR_NOT_SUPPORTED;
-    *currentMode = *pendingMode = 0;
-    return NVML_SUCCESS;
-  });
-}
-
-nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned* count) {
-  return nvml::value_of("nvmlDeviceGetMaxMigDeviceCount", device, count,
-                        [](const DeviceView& view) { return nvml::has_mig(view.profile()) ? 7U : 0U; });
-}
-
-nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned* isMigDevice) {
-  return always("nvmlDeviceIsMigDeviceHandle", device, isMigDevice, 0U);
-}
-
-// MIG is never switched on, so there is no instance to find.
-nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned index, nvmlDevice_t* migDevice) {
-  return nvml::on_device("nvmlDeviceGetMigDeviceHandleByIndex", device, [&](const DeviceView& view) {
-    if (!nvml::has_mig(view.profile())) return NVML_ERROR_NOT_SUPPORTED;
-    return migDevice == nullptr || index >= 7 ? NVML_ERROR_INVALID_ARGUMENT : NVML_ERROR_NOT_FOUND;
   });
 }
 

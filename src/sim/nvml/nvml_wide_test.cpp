@@ -105,6 +105,95 @@ TEST_F(NvmlWide, WhatIsSetIsWhatIsToldAndEveryCallOfASetterIsOnRecord) {
   EXPECT_EQ(truth->settings[6].function, "nvmlDeviceSetGpuLockedClocks");
 }
 
+TEST_F(NvmlWide, SettersOfSeveralProcessesAreAllOnRecordAndTheLastOneHolds) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  constexpr unsigned kProcesses = 4, kCalls = 25;
+  ASSERT_TRUE(create_node(directory_, *find_profile("tiny")));
+  std::vector<pid_t> children;
+  for (unsigned p = 0; p < kProcesses; ++p) {
+    children.push_back(::fork());
+    if (children.back() != 0) continue;
+    nvmlDevice_t device = nullptr;
+    bool well = NVML(nvmlInit_v2)() == NVML_SUCCESS && NVML(nvmlDeviceGetHandleByIndex_v2)(0, &device) == NVML_SUCCESS;
+    for (unsigned i = 0; i < kCalls && well; ++i)
+      well = NVML(nvmlDeviceSetPowerManagementLimit)(device, 40'000 + p * 1'000 + i) == NVML_SUCCESS;
+    ::_exit(well ? 0 : 1);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  auto node = Node::open_existing(directory_);
+  ASSERT_TRUE(node);
+  const State& state = (*node)->state();
+  ASSERT_EQ(state.nvml_setting_count, kProcesses * kCalls);
+  for (unsigned p = 0; p < kProcesses; ++p) {
+    unsigned next = 0;  // each process's calls are in its order, none lost, none torn
+    for (unsigned i = 0; i < kProcesses * kCalls; ++i) {
+      const NvmlSetting& one = state.nvml_settings[i];
+      if (one.pid == children[p]) {
+        EXPECT_EQ(one.value, 40'000 + p * 1'000 + next++);
+      }
+    }
+    EXPECT_EQ(next, kCalls);
+  }
+  EXPECT_EQ(state.nvml[0].power_limit_mw, state.nvml_settings[kProcesses * kCalls - 1].value);
+}
+
+TEST_F(NvmlWide, EccIsPendingUntilTheNodeIsReset) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  const nvmlDevice_t device = open("tiny");
+  nvmlEnableState_t current{}, pending{};
+  EXPECT_EQ(NVML(nvmlDeviceSetEccMode)(device, NVML_FEATURE_DISABLED), NVML_SUCCESS);
+  EXPECT_EQ(NVML(nvmlDeviceGetEccMode)(device, &current, &pending), NVML_SUCCESS);
+  EXPECT_TRUE(current == NVML_FEATURE_ENABLED && pending == NVML_FEATURE_DISABLED);
+  auto node = Node::open_existing(directory_);
+  ASSERT_TRUE(node);
+  Node::Locked(**node)->reset_accounts();
+  EXPECT_EQ(NVML(nvmlDeviceGetEccMode)(device, &current, &pending), NVML_SUCCESS);
+  EXPECT_TRUE(current == NVML_FEATURE_DISABLED && pending == NVML_FEATURE_DISABLED);
+}
+
+TEST_F(NvmlWide, AHandleThatIsNoneOrHasEndedIsRefused) {
+  const nvmlDevice_t device = open("h200");
+  nvmlEventSet_t set = nullptr;
+  nvmlGpmSample_t sample = nullptr;
+  nvmlEventData_t data{};
+  EXPECT_EQ(NVML(nvmlEventSetCreate)(&set), NVML_SUCCESS);
+  EXPECT_EQ(NVML(nvmlEventSetFree)(set), NVML_SUCCESS);
+  EXPECT_EQ(NVML(nvmlEventSetFree)(set), NVML_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(NVML(nvmlEventSetWait_v2)(set, &data, 0), NVML_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(NVML(nvmlDeviceRegisterEvents)(device, nvmlEventTypeXidCriticalError, set), NVML_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(NVML(nvmlGpmSampleAlloc)(&sample), NVML_SUCCESS);
+  EXPECT_EQ(NVML(nvmlGpmSampleFree)(sample), NVML_SUCCESS);
+  EXPECT_EQ(NVML(nvmlGpmSampleFree)(sample), NVML_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(NVML(nvmlGpmSampleGet)(device, sample), NVML_ERROR_INVALID_ARGUMENT);
+}
+
+// What a kernel did, not a rule.
+TEST_F(NvmlWide, AKernelThatFaultsIsAnXidForWhoRegistered) {
+  const nvmlDevice_t device = open("tiny");
+  nvmlEventSet_t set = nullptr;
+  nvmlEventData_t data{};
+  EXPECT_EQ(NVML(nvmlEventSetCreate)(&set), NVML_SUCCESS);
+  EXPECT_EQ(NVML(nvmlDeviceRegisterEvents)(device, nvmlEventTypeXidCriticalError, set), NVML_SUCCESS);
+  auto node = Node::open_existing(directory_);
+  ASSERT_TRUE(node);
+  ASSERT_TRUE((*node)->attach());
+  for (const std::uint32_t error : {700u, 710u}) {
+    Node::Locked locked(**node);
+    locked->fail_context(locked->create_context((*node)->process(), 0), error);
+  }
+  for (const unsigned xid : {31u, 43u}) {
+    EXPECT_EQ(NVML(nvmlEventSetWait_v2)(set, &data, 1000), NVML_SUCCESS);
+    EXPECT_EQ(data.eventData, xid);
+  }
+  EXPECT_EQ(NVML(nvmlEventSetWait_v2)(set, &data, 0), NVML_ERROR_TIMEOUT);
+  (*node)->detach();
+  EXPECT_EQ(NVML(nvmlEventSetFree)(set), NVML_SUCCESS);
+}
+
 TEST_F(NvmlWide, WhoIsNotRootMaySetNothing) {
   if (::getuid() != 0) GTEST_SKIP() << "only root can become somebody else";
   const nvmlDevice_t device = open("h200");
@@ -250,6 +339,127 @@ TEST_F(NvmlWide, ThePrivateTableListsWhatThePublicListsDo) {
   count = 1;
   ASSERT_EQ(NVML(nvmlDeviceGetComputeRunningProcesses_v3)(device, &count, &listed), NVML_SUCCESS);
   EXPECT_EQ(rows[0].detail.usedGpuMemory, listed.usedGpuMemory);
+}
+
+// An H200 cut into 3g.71gb and 1g.18gb.
+class NvmlMig : public NvmlWide {
+ protected:
+  void SetUp() override {
+    NvmlWide::SetUp();
+    Profile profile = *find_profile("h200");
+    profile.count = 2;
+    profile.mig_count = 2;
+    profile.mig[0] = {3, 4};
+    profile.mig[1] = {1, 1};
+    ASSERT_TRUE(create_node(directory_, profile));
+    ASSERT_EQ(NVML(nvmlInit_v2)(), NVML_SUCCESS);
+    ASSERT_EQ(NVML(nvmlDeviceGetHandleByIndex_v2)(1, &gpu_), NVML_SUCCESS);
+    for (unsigned i = 0; i < 2; ++i)
+      ASSERT_EQ(NVML(nvmlDeviceGetMigDeviceHandleByIndex)(gpu_, i, &slices_[i]), NVML_SUCCESS);
+  }
+  static std::string uuid_of(nvmlDevice_t device) {
+    char text[96] = "";
+    EXPECT_EQ(NVML(nvmlDeviceGetUUID)(device, text, sizeof text), NVML_SUCCESS);
+    return text;
+  }
+  nvmlDevice_t gpu_ = nullptr, slices_[2] = {};
+};
+
+TEST_F(NvmlMig, ACutGpuShowsItsSlicesAndTheGapsAfterThem) {
+  unsigned current = 0, pending = 0, most = 0;
+  EXPECT_EQ(NVML(nvmlDeviceGetMigMode)(gpu_, &current, &pending), NVML_SUCCESS);
+  EXPECT_EQ(NVML(nvmlDeviceGetMaxMigDeviceCount)(gpu_, &most), NVML_SUCCESS);
+  EXPECT_EQ(current, 1U);
+  EXPECT_EQ(pending, 1U);
+  EXPECT_EQ(most, 7U);
+  nvmlDevice_t none = nullptr;
+  EXPECT_EQ(NVML(nvmlDeviceGetMigDeviceHandleByIndex)(gpu_, 2, &none), NVML_ERROR_NOT_FOUND);
+  EXPECT_EQ(NVML(nvmlDeviceGetMigDeviceHandleByIndex)(gpu_, 6, &none), NVML_ERROR_NOT_FOUND);
+  EXPECT_EQ(NVML(nvmlDeviceGetMigDeviceHandleByIndex)(gpu_, 7, &none), NVML_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(NVML(nvmlDeviceGetMigDeviceHandleByIndex)(slices_[0], 0, &none), NVML_ERROR_NOT_SUPPORTED);
+}
+
+TEST_F(NvmlMig, ASliceIsKnownByHandleByUuidAndByItsGpu) {
+  for (unsigned i = 0; i < 2; ++i) {
+    const nvmlDevice_t slice = slices_[i];
+    unsigned is_slice = 0, index = 9, gpu_instance = 9, compute_instance = 9;
+    nvmlDevice_t parent = nullptr, again = nullptr;
+    EXPECT_EQ(NVML(nvmlDeviceIsMigDeviceHandle)(slice, &is_slice), NVML_SUCCESS);
+    EXPECT_EQ(NVML(nvmlDeviceGetIndex)(slice, &index), NVML_SUCCESS);
+    EXPECT_EQ(NVML(nvmlDeviceGetGpuInstanceId)(slice, &gpu_instance), NVML_SUCCESS);
+    EXPECT_EQ(NVML(nvmlDeviceGetComputeInstanceId)(slice, &compute_instance), NVML_SUCCESS);
+    EXPECT_EQ(NVML(nvmlDeviceGetDeviceHandleFromMigDeviceHandle)(slice, &parent), NVML_SUCCESS);
+    EXPECT_EQ(NVML(nvmlDeviceGetHandleByUUID)(uuid_of(slice).c_str(), &again), NVML_SUCCESS);
+    EXPECT_EQ(is_slice, 1U);
+    EXPECT_EQ(index, i);
+    EXPECT_EQ(gpu_instance, i + 1);
+    EXPECT_EQ(compute_instance, 0U);
+    EXPECT_EQ(parent, gpu_);
+    EXPECT_EQ(again, slice);
+    EXPECT_TRUE(uuid_of(slice).starts_with("MIG-"));
+  }
+  EXPECT_NE(uuid_of(slices_[0]), uuid_of(slices_[1]));
+  nvmlDevice_t elsewhere = nullptr, gpu = nullptr, none = nullptr;
+  ASSERT_EQ(NVML(nvmlDeviceGetHandleByIndex_v2)(0, &gpu), NVML_SUCCESS);
+  ASSERT_EQ(NVML(nvmlDeviceGetMigDeviceHandleByIndex)(gpu, 0, &elsewhere), NVML_SUCCESS);
+  EXPECT_NE(uuid_of(elsewhere), uuid_of(slices_[0])) << "of two GPUs that are cut alike";
+  EXPECT_EQ(NVML(nvmlDeviceGetHandleByUUID)("MIG-00000000-0000-4000-8000-000000000000", &none), NVML_ERROR_NOT_FOUND);
+  unsigned is_slice = 9, id = 9;
+  EXPECT_EQ(NVML(nvmlDeviceIsMigDeviceHandle)(gpu, &is_slice), NVML_SUCCESS);
+  EXPECT_EQ(is_slice, 0U);
+  EXPECT_EQ(NVML(nvmlDeviceGetGpuInstanceId)(gpu, &id), NVML_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(NVML(nvmlDeviceGetDeviceHandleFromMigDeviceHandle)(gpu, &none), NVML_ERROR_INVALID_ARGUMENT);
+}
+
+TEST_F(NvmlMig, ASliceTellsItsNameItsSizeAndThatNothingRunsOnIt) {
+  become_tenant(1 << 30);
+  char name[96] = "";
+  EXPECT_EQ(NVML(nvmlDeviceGetName)(slices_[0], name, sizeof name), NVML_SUCCESS);
+  EXPECT_STREQ(name, "NVIDIA H200 MIG 3g.71gb");
+  const std::uint64_t half_mib = (141 * 1024 - 620) / 2, eighth_mib = (141 * 1024 - 620) / 8;
+  nvmlMemory_t memory{};
+  EXPECT_EQ(NVML(nvmlDeviceGetMemoryInfo)(slices_[0], &memory), NVML_SUCCESS);
+  EXPECT_EQ(memory.total, half_mib << 20);
+  EXPECT_EQ(memory.used, 0U);
+  EXPECT_EQ(memory.free, memory.total);
+  nvmlMemory_v2_t split{};
+  split.version = sizeof split | 2U << 24;
+  EXPECT_EQ(NVML(nvmlDeviceGetMemoryInfo_v2)(slices_[1], &split), NVML_SUCCESS);
+  EXPECT_EQ(split.total, eighth_mib << 20);
+  EXPECT_EQ(split.free, split.total);
+  nvmlBAR1Memory_t window{};
+  EXPECT_EQ(NVML(nvmlDeviceGetBAR1MemoryInfo)(slices_[1], &window), NVML_SUCCESS);
+  EXPECT_EQ(window.bar1Total, 32ULL << 30);
+  EXPECT_EQ(window.bar1Free, window.bar1Total);
+  nvmlDeviceAttributes_t told{};
+  EXPECT_EQ(NVML(nvmlDeviceGetAttributes_v2)(slices_[1], &told), NVML_SUCCESS);
+  EXPECT_EQ(told.multiprocessorCount, 16U);
+  EXPECT_EQ(told.gpuInstanceSliceCount, 1U);
+  EXPECT_EQ(told.computeInstanceSliceCount, 1U);
+  EXPECT_EQ(told.memorySizeMB, eighth_mib);
+  nvmlDeviceAttributes_v1_t older{};
+  EXPECT_EQ(NVML(nvmlDeviceGetAttributes)(slices_[0], &older), NVML_SUCCESS);
+  EXPECT_EQ(older.multiprocessorCount, 48U);
+  EXPECT_EQ(NVML(nvmlDeviceGetAttributes_v2)(gpu_, &told), NVML_ERROR_NOT_SUPPORTED);
+  unsigned count = 0;
+  EXPECT_EQ(NVML(nvmlDeviceGetComputeRunningProcesses_v3)(slices_[0], &count, nullptr), NVML_SUCCESS);
+  EXPECT_EQ(count, 0U);
+}
+
+TEST_F(NvmlMig, WhatOnlyAWholeGpuHasASliceDoesNotAnswer) {
+  nvmlUtilization_t load{};
+  unsigned minor = 0, power = 0, current = 0, pending = 0;
+  EXPECT_EQ(NVML(nvmlDeviceGetUtilizationRates)(slices_[0], &load), NVML_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(NVML(nvmlDeviceGetMinorNumber)(slices_[0], &minor), NVML_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(NVML(nvmlDeviceGetPowerUsage)(slices_[0], &power), NVML_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(NVML(nvmlDeviceGetMigMode)(slices_[0], &current, &pending), NVML_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(NVML(nvmlDeviceSetPowerManagementLimit)(slices_[0], 400'000), NVML_ERROR_NOT_SUPPORTED);
+  unsigned long long errors = 9;
+  EXPECT_EQ(NVML(nvmlDeviceGetMemoryErrorCounter)(slices_[0], 1, 0, 7, &errors), NVML_SUCCESS);
+  EXPECT_EQ(errors, 0U);
+  EXPECT_EQ(NVML(nvmlDeviceGetMemoryErrorCounter)(slices_[0], 1, 0, 2, &errors), NVML_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(NVML(nvmlDeviceGetMemoryErrorCounter)(slices_[0], 0, 0, 7, &errors), NVML_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(NVML(nvmlDeviceIsMigDeviceHandle)(slices_[0], nullptr), NVML_ERROR_INVALID_ARGUMENT);
 }
 
 }  // namespace

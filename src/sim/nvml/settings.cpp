@@ -40,18 +40,35 @@ nvmlReturn_t set(const char* function, nvmlDevice_t device, std::uint64_t value,
   });
 }
 
+// Where a zero means the default.
+template <typename Clear>
+nvmlReturn_t reset(const char* function, nvmlDevice_t device, Clear&& clear) {
+  return set(function, device, 0, 0, [&](const DeviceView&, NvmlDevice& on) {
+    clear(on);
+    return abi::NVML_SUCCESS;
+  });
+}
+
 nvmlReturn_t set_flag(std::uint32_t& flag, unsigned mode, bool inverted) {
   if (mode > 1) return abi::NVML_ERROR_INVALID_ARGUMENT;
   flag = (mode != 0) != inverted ? 1 : 0;
   return abi::NVML_SUCCESS;
 }
 
-nvmlReturn_t lock_range(std::uint32_t& least, std::uint32_t& most, unsigned from, unsigned to, unsigned lowest,
-                        unsigned highest) {
-  if (from > to || to < lowest || from > highest) return abi::NVML_ERROR_INVALID_ARGUMENT;
-  least = std::max(from, lowest);
-  most = std::min(to, highest);
-  return abi::NVML_SUCCESS;
+struct ClockRange {
+  unsigned lowest, highest;
+};
+
+nvmlReturn_t lock_clocks(const char* function, nvmlDevice_t device, unsigned from, unsigned to,
+                         ClockRange (*range_of)(const Profile&), std::uint32_t NvmlDevice::* least,
+                         std::uint32_t NvmlDevice::* most) {
+  return set(function, device, from, to, [&](const DeviceView& view, NvmlDevice& on) {
+    const ClockRange range = range_of(view.profile());
+    if (from > to || to < range.lowest || from > range.highest) return abi::NVML_ERROR_INVALID_ARGUMENT;
+    on.*least = std::max(from, range.lowest);
+    on.*most = std::min(to, range.highest);
+    return abi::NVML_SUCCESS;
+  });
 }
 
 nvmlReturn_t set_power(const char* function, nvmlDevice_t device, unsigned limit_mw) {
@@ -78,7 +95,7 @@ nvmlReturn_t nvmlDeviceSetPersistenceMode(nvmlDevice_t device, nvmlEnableState_t
                    [&](const DeviceView&, NvmlDevice& on) { return nvml::set_flag(on.persistence_off, mode, true); });
 }
 
-// Recorded and shown; the simulated driver does not enforce it.
+// The simulated driver lets no other process make a context under 3, and none under 2.
 nvmlReturn_t nvmlDeviceSetComputeMode(nvmlDevice_t device, nvmlComputeMode_t mode) {
   return nvml::set("nvmlDeviceSetComputeMode", device, mode, 0, [&](const DeviceView&, NvmlDevice& on) {
     if (mode > 3) return NVML_ERROR_INVALID_ARGUMENT;
@@ -100,30 +117,24 @@ nvmlReturn_t nvmlDeviceSetPowerManagementLimit_v2(nvmlDevice_t device, nvmlPower
 }
 
 nvmlReturn_t nvmlDeviceSetGpuLockedClocks(nvmlDevice_t device, unsigned minGpuClockMHz, unsigned maxGpuClockMHz) {
-  return nvml::set("nvmlDeviceSetGpuLockedClocks", device, minGpuClockMHz, maxGpuClockMHz,
-                   [&](const DeviceView& view, NvmlDevice& on) {
-                     return nvml::lock_range(on.sm_min_mhz, on.sm_max_mhz, minGpuClockMHz, maxGpuClockMHz,
-                                             view.profile().sm_clock_idle_mhz, view.profile().sm_clock_max_mhz);
-                   });
+  return nvml::lock_clocks(
+      "nvmlDeviceSetGpuLockedClocks", device, minGpuClockMHz, maxGpuClockMHz,
+      [](const sim::Profile& p) { return nvml::ClockRange{p.sm_clock_idle_mhz, p.sm_clock_max_mhz}; },
+      &NvmlDevice::sm_min_mhz, &NvmlDevice::sm_max_mhz);
 }
 nvmlReturn_t nvmlDeviceResetGpuLockedClocks(nvmlDevice_t device) {
-  return nvml::set("nvmlDeviceResetGpuLockedClocks", device, 0, 0, [](const DeviceView&, NvmlDevice& on) {
-    on.sm_min_mhz = on.sm_max_mhz = 0;
-    return NVML_SUCCESS;
-  });
+  return nvml::reset("nvmlDeviceResetGpuLockedClocks", device,
+                     [](NvmlDevice& on) { on.sm_min_mhz = on.sm_max_mhz = 0; });
 }
 nvmlReturn_t nvmlDeviceSetMemoryLockedClocks(nvmlDevice_t device, unsigned minMemClockMHz, unsigned maxMemClockMHz) {
-  return nvml::set("nvmlDeviceSetMemoryLockedClocks", device, minMemClockMHz, maxMemClockMHz,
-                   [&](const DeviceView& view, NvmlDevice& on) {
-                     return nvml::lock_range(on.memory_min_mhz, on.memory_max_mhz, minMemClockMHz, maxMemClockMHz,
-                                             view.profile().memory_clock_idle_mhz, view.profile().memory_clock_max_mhz);
-                   });
+  return nvml::lock_clocks(
+      "nvmlDeviceSetMemoryLockedClocks", device, minMemClockMHz, maxMemClockMHz,
+      [](const sim::Profile& p) { return nvml::ClockRange{p.memory_clock_idle_mhz, p.memory_clock_max_mhz}; },
+      &NvmlDevice::memory_min_mhz, &NvmlDevice::memory_max_mhz);
 }
 nvmlReturn_t nvmlDeviceResetMemoryLockedClocks(nvmlDevice_t device) {
-  return nvml::set("nvmlDeviceResetMemoryLockedClocks", device, 0, 0, [](const DeviceView&, NvmlDevice& on) {
-    on.memory_min_mhz = on.memory_max_mhz = 0;
-    return NVML_SUCCESS;
-  });
+  return nvml::reset("nvmlDeviceResetMemoryLockedClocks", device,
+                     [](NvmlDevice& on) { on.memory_min_mhz = on.memory_max_mhz = 0; });
 }
 
 nvmlReturn_t nvmlDeviceSetApplicationsClocks(nvmlDevice_t device, unsigned memClockMHz, unsigned graphicsClockMHz) {
@@ -140,10 +151,8 @@ nvmlReturn_t nvmlDeviceSetApplicationsClocks(nvmlDevice_t device, unsigned memCl
       });
 }
 nvmlReturn_t nvmlDeviceResetApplicationsClocks(nvmlDevice_t device) {
-  return nvml::set("nvmlDeviceResetApplicationsClocks", device, 0, 0, [](const DeviceView&, NvmlDevice& on) {
-    on.application_memory_mhz = on.application_sm_mhz = 0;
-    return NVML_SUCCESS;
-  });
+  return nvml::reset("nvmlDeviceResetApplicationsClocks", device,
+                     [](NvmlDevice& on) { on.application_memory_mhz = on.application_sm_mhz = 0; });
 }
 
 nvmlReturn_t nvmlDeviceSetEccMode(nvmlDevice_t device, nvmlEnableState_t ecc) {

@@ -69,6 +69,18 @@ struct nvmlEncoderSessionInfo_t;
 struct nvmlFBCSessionInfo_t;
 struct nvmlHwbcEntry_t;
 
+// Of a MIG slice. The oldest nvmlDeviceGetAttributes knows the first six words alone (NVML 11.0).
+struct nvmlDeviceAttributes_v1_t {
+  unsigned multiprocessorCount;
+  unsigned sharedCopyEngineCount, sharedDecoderCount, sharedEncoderCount, sharedJpegCount, sharedOfaCount;
+};
+struct nvmlDeviceAttributes_t {
+  unsigned multiprocessorCount;
+  unsigned sharedCopyEngineCount, sharedDecoderCount, sharedEncoderCount, sharedJpegCount, sharedOfaCount;
+  unsigned gpuInstanceSliceCount, computeInstanceSliceCount;
+  unsigned long long memorySizeMB;  // MiB
+};
+
 struct nvmlAccountingStats_t {
   unsigned gpuUtilization;            // percent of the process's life
   unsigned memoryUtilization;         // percent
@@ -200,6 +212,11 @@ SIM_NVML(nvmlGetBlacklistDeviceCount, unsigned* deviceCount);
 SIM_NVML(nvmlDeviceGetMaxMigDeviceCount, nvmlDevice_t device, unsigned* count);
 SIM_NVML(nvmlDeviceIsMigDeviceHandle, nvmlDevice_t device, unsigned* isMigDevice);
 SIM_NVML(nvmlDeviceGetMigDeviceHandleByIndex, nvmlDevice_t device, unsigned index, nvmlDevice_t* migDevice);
+SIM_NVML(nvmlDeviceGetDeviceHandleFromMigDeviceHandle, nvmlDevice_t migDevice, nvmlDevice_t* device);
+SIM_NVML(nvmlDeviceGetGpuInstanceId, nvmlDevice_t device, unsigned* id);
+SIM_NVML(nvmlDeviceGetComputeInstanceId, nvmlDevice_t device, unsigned* id);
+SIM_NVML(nvmlDeviceGetAttributes, nvmlDevice_t device, nvmlDeviceAttributes_v1_t* attributes);
+SIM_NVML(nvmlDeviceGetAttributes_v2, nvmlDevice_t device, nvmlDeviceAttributes_t* attributes);
 SIM_NVML(nvmlDeviceGetSamples, nvmlDevice_t device, nvmlSamplingType_t type, unsigned long long lastSeenTimeStamp,
          nvmlValueType_t* sampleValType, unsigned* sampleCount, nvmlSample_t* samples);
 SIM_NVML(nvmlDeviceGetViolationStatus, nvmlDevice_t device, nvmlPerfPolicyType_t perfPolicyType,

@@ -21,6 +21,8 @@ SAME_SIZE(nvmlViolationTime_t);
 SAME_SIZE(nvmlRowRemapperHistogramValues_t);
 SAME_PLACE(nvmlRowRemapperHistogramValues_t, none);
 SAME_SIZE(nvmlFBCStats_t);
+SAME_SIZE(nvmlDeviceAttributes_t);
+SAME_PLACE(nvmlDeviceAttributes_t, memorySizeMB);
 SAME_SIZE(nvmlAccountingStats_t);
 SAME_PLACE(nvmlAccountingStats_t, isRunning);
 SAME_SIZE(nvmlEventData_t);

@@ -64,7 +64,9 @@ struct ContextMeter {
   ledger::Seat seat;
   bool seat_sought = false;
   std::int64_t marked_until_ns = 0;  // 0: all of it has been looked at
-  std::int64_t looked_back_ns = 0;
+  std::int64_t looked_back_ns = 0, looked_around_ns = 0;
+  bool arbitrated = false;      // the GPU is its share's by turns
+  std::uint32_t stretched = 0;  // brackets in a row that took longer than their kernels should
   // Of the last settled brackets: all of it, and what nobody had been charged for.
   std::int64_t lengths_ns = 0, new_ns = 0;
   static constexpr std::uint32_t kPool = 512;

@@ -16,9 +16,6 @@ void compute_forget_context(abi::CUcontext context);
 // Whether any stream of the process is being captured.
 bool compute_captures();
 
-// The settler's thread, made where there is none, has something to look at.
-void compute_wake_settler();
-
 // In a forked child: no threads, no brackets, no credit.
 void compute_reset_after_fork();
 

@@ -5,6 +5,8 @@
 
 #include "guest/limiter/compute/captures.hpp"
 #include "guest/limiter/compute/process.hpp"
+#include "guest/limiter/memory/graph_memory.hpp"
+#include "guest/limiter/memory/refusal.hpp"
 #include "guest/limiter/route/forward.hpp"
 
 using namespace headgate::abi;
@@ -56,7 +58,8 @@ std::int64_t pause_wait_ns(const ContextMeter& context, std::int64_t asked_ns, s
   if (left_ns > 0) return std::min(left_ns, kLongestSleepNs);
   if (!pace.last_debt_ns.compare_exchange_strong(last_ns, now_ns, std::memory_order_relaxed)) return kLongestSleepNs;
   // Into the pocket, from which it is taken at once.
-  ledger::charge_debt(*context.account, now_ns, est_ns, port.ceiling_ppm(context), kCatchUpNs);
+  const std::uint32_t rate_ppm = ledger::rate_in_force(*context.account, port.ceiling_ppm(context));
+  ledger::charge_debt(*context.account, now_ns, est_ns, rate_ppm, kCatchUpNs);
   context.account->passed_in_debt.fetch_add(1, std::memory_order_relaxed);
   pace.busy_until_ns.fetch_add(est_ns, std::memory_order_relaxed);
   pace.credit_ns.fetch_add(est_ns, std::memory_order_relaxed);
@@ -149,7 +152,9 @@ template <typename Call>
 [[gnu::noinline]] CUresult slow(const Launch& launch, const Call& call) {
   const std::uint32_t epoch = metered.lane_epoch.load();
   if (capturing(launch.stream)) return call();
-  StreamMeter* stream = find_stream(launch.stream);
+  // The settler's birth shows only when it is first needed: before anything is sent that nobody could measure.
+  if (metered.settler.load(std::memory_order_acquire) == 0) start_settler();
+  StreamMeter* stream = metered.unsettled.load() ? nullptr : find_stream(launch.stream);
   if (stream == nullptr || stream->context->failed.load()) return unmeasured(launch.stream, call);
   if (metered.legacy_open_elsewhere(*stream)) close_legacy();
   const std::int64_t known_ns = metered.estimates.known_ns(launch.function);
@@ -177,11 +182,12 @@ template <typename Call>
     StreamMeter* stream;
     Launch launch;
   };
+  if (metered.settler.load(std::memory_order_acquire) == 0) start_settler();
   Part parts[ledger::kMaxDevices];
   unsigned metered_parts = 0;
   for (unsigned i = 0; i < count; ++i) {
     if (capturing(list[i].hStream)) continue;
-    StreamMeter* stream = find_stream(list[i].hStream);
+    StreamMeter* stream = metered.unsettled.load() ? nullptr : find_stream(list[i].hStream);
     if (stream == nullptr || stream->context->failed.load()) {
       const CUresult answer = unmeasured(list[i].hStream, [] { return CUDA_SUCCESS; });
       if (answer != CUDA_SUCCESS) return answer;
@@ -212,7 +218,7 @@ template <typename Call>
 // With everything by value: nothing of the way below may need its arguments in memory.
 template <typename Function, typename... Arguments>
 [[gnu::noinline, gnu::cold]] CUresult gated(Function* const& real, Launch launch, Arguments... arguments) {
-  const auto call = [&] { return forward(real, arguments...); };
+  const auto call = [&] { return noted(forward(real, arguments...)); };
   return concerned() ? slow(launch, call) : call();
 }
 
@@ -287,16 +293,29 @@ HEADGATE_HOOK CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned gx,
                shared, stream, parameters);
 }
 
+namespace {
+
+using GraphLaunch = CUresult(CUgraphExec, CUstream);
+
+// `given` stands for `stream` in this form of the call. A graph that may allocate is charged for it behind the gate.
+[[gnu::noinline]] CUresult graph_gated(GraphLaunch* const& real, CUgraphExec graph, CUstream given, CUstream stream) {
+  if (!graphs_allocate()) return gated(real, Launch{key(graph), stream}, graph, given);
+  const auto call = [&] { return with_graph_memory(graph, stream, [&] { return forward(real, graph, given); }); };
+  return concerned() ? slow({key(graph), stream}, call) : call();
+}
+
+}  // namespace
+
 HEADGATE_HOOK CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
-  if (passes(driver.cuGraphLaunch, stream, key(graph))) [[likely]]
+  if (!graphs_allocate() && passes(driver.cuGraphLaunch, stream, key(graph))) [[likely]]
     return driver.cuGraphLaunch(graph, stream);
-  return gated(driver.cuGraphLaunch, Launch{key(graph), stream}, graph, stream);
+  return graph_gated(driver.cuGraphLaunch, graph, stream, stream);
 }
 
 HEADGATE_HOOK CUresult cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream) {
-  if (passes(driver.cuGraphLaunch_ptsz, per_thread(stream), key(graph))) [[likely]]
+  if (!graphs_allocate() && passes(driver.cuGraphLaunch_ptsz, per_thread(stream), key(graph))) [[likely]]
     return driver.cuGraphLaunch_ptsz(graph, stream);
-  return gated(driver.cuGraphLaunch_ptsz, Launch{key(graph), per_thread(stream)}, graph, stream);
+  return graph_gated(driver.cuGraphLaunch_ptsz, graph, stream, per_thread(stream));
 }
 
 HEADGATE_HOOK CUresult cuLaunch(CUfunction f) {

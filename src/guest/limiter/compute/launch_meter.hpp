@@ -11,7 +11,8 @@
 //     abi::CUresult elapsed(float* ms, abi::CUevent, abi::CUevent);
 //     abi::CUresult idle(abi::CUstream, ContextMeter&);          // cuStreamQuery where a capture forbids nothing, else NOT_READY
 //     void enter(ContextMeter&);                                // the settler is about to ask about this context
-//     std::uint32_t ceiling_ppm(const ContextMeter&);
+//     std::uint32_t ceiling_ppm(const ContextMeter&);            // what the share's policy says
+//     std::uint32_t burst_ppm(const ContextMeter&);              // the same, while no other share works; 0: none
 //     void failed(ContextMeter&, abi::CUresult, const char* call);
 //   };
 #pragma once
@@ -104,13 +105,15 @@ class LaunchMeter {
     if (alone || full(stream, chained) || stream.bracket.ended) close(stream, false);
     // What is nearly the whole GPU's cannot run far ahead, and rests whenever too little was sent: a launch of unknown length
     // counts as a short one then.
-    if (alone && port_.ceiling_ppm(context) >= kNearlyAllPpm && estimates_.uneven(function))
-      est_ns = std::min(est_ns, kUnknownCommandNs);
+    const std::int64_t now_ns = port_.now_ns();
+    const std::uint32_t rate_ppm =
+        ledger::rate_now(*context.account, port_.ceiling_ppm(context), port_.burst_ppm(context), now_ns);
+    if (alone && rate_ppm >= kNearlyAllPpm && estimates_.uneven(function)) est_ns = std::min(est_ns, kUnknownCommandNs);
     // Of what must be measured launch by launch no more is sent than there is room to measure.
     const bool crowded = alone && stream.open.load(std::memory_order_relaxed);
     if (crowded || !take_credit(*context.pace, est_ns)) {
-      const Admission admission = admit(*context.account, *context.pace, port_.ceiling_ppm(context), port_.now_ns(),
-                                        asked_ns, est_ns, crowded, stream.due_ns.load(std::memory_order_relaxed));
+      const Admission admission = admit(*context.account, *context.pace, rate_ppm, port_.now_ns(), asked_ns, est_ns,
+                                        crowded, stream.due_ns.load(std::memory_order_relaxed));
       if (admission.wait_ns != 0) {
         close(stream);
         // What was charged for such a kernel may come back at any moment: its settlement wakes nobody.
@@ -158,20 +161,26 @@ class LaunchMeter {
     return true;
   }
 
- protected:
-  // An internal call must succeed; else the gate is open for this context from now on.
-  bool good(ContextMeter& context, abi::CUresult result, const char* call) {
-    if (result == abi::CUDA_SUCCESS) return true;
-    if (!context.failed.exchange(true)) port_.failed(context, result, call);
-    return false;
-  }
-
+  // From the context's pool; null and false: the driver made none.
   bool take_event(ContextMeter& context, abi::CUevent& event) {
     if (context.pool_lock.try_lock()) {
       if (context.pooled != 0) event = context.pool[--context.pooled];
       context.pool_lock.unlock();
     }
     return event != nullptr || good(context, port_.create(&event), "cuEventCreate");
+  }
+
+ protected:
+  // What the account is charged at.
+  std::uint32_t rate_ppm(const ContextMeter& context) {
+    return ledger::rate_in_force(*context.account, port_.ceiling_ppm(context));
+  }
+
+  // An internal call must succeed; else the gate is open for this context from now on.
+  bool good(ContextMeter& context, abi::CUresult result, const char* call) {
+    if (result == abi::CUDA_SUCCESS) return true;
+    if (!context.failed.exchange(true)) port_.failed(context, result, call);
+    return false;
   }
 
   // The bracket is over; with the last one of the process, what was charged and not used goes back.
@@ -183,7 +192,7 @@ class LaunchMeter {
     if (context.launches != nullptr) context.launches->fetch_add(bracket.launches, std::memory_order_relaxed);
     if (context.pace->open.fetch_sub(1, std::memory_order_relaxed) != 1) return;
     const std::int64_t left = context.pace->credit_ns.exchange(0, std::memory_order_relaxed);
-    ledger::correct(*context.account, -left, port_.ceiling_ppm(context));
+    ledger::correct(*context.account, -left, rate_ppm(context));
     give_room(*context.pace, left);
   }
 

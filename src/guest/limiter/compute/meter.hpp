@@ -16,13 +16,16 @@ inline constexpr std::int64_t kLookNs = 50'000;
 inline constexpr std::int64_t kIdleNs = 200'000;
 inline constexpr std::int64_t kUnaskedNs = 5'000'000;  // as long must a stream be quiet of which nobody can be asked
 inline constexpr std::int64_t kLookBackNs = 2'000'000;
-inline constexpr std::int64_t kBackToBackNs = 250;  // less than one step of the GPU's event clock
+inline constexpr std::int64_t kLookAroundNs = 5'000'000;   // for other shares at work, where this one may burst
+inline constexpr std::int64_t kAloneTrustNs = 20'000'000;  // how long a look that saw none counts
+inline constexpr std::int64_t kBackToBackNs = 250;         // less than one step of the GPU's event clock
 inline constexpr std::int64_t kPromptNs = 5'000;  // a start event that fired so soon found its stream and the GPU idle
 inline constexpr std::int64_t kLostProcessorNs = 50'000;  // no driver call takes a thread so long
 inline constexpr std::int64_t kStoppedNs = 5'000'000;     // nor does anybody launch so long into one bracket
 inline constexpr std::int64_t kThinTailNs = 20'000;
 inline constexpr std::int64_t kAnchorNs = 4'000'000'000;
 inline constexpr std::int64_t kRecentBrackets = 16;
+inline constexpr std::uint32_t kStretchedInARow = 4;  // and it is the kernel that has become longer
 inline constexpr std::int64_t kReleasedNs =
     3'000'000;  // after a launch passed as debt: what ends then had waited for it
 
@@ -66,6 +69,7 @@ class Meter : public LaunchMeter<Port> {
       if (!stream.used.load(std::memory_order_acquire) || stream.context->failed.load()) continue;
       if (entered_ != stream.context) port_.enter(*(entered_ = stream.context));
       next = std::min(next, settle_stream(stream, now_ns, pause));
+      look_around(*stream.context, now_ns);
       next = std::min(next, look_back(*stream.context, now_ns));
       note_oldest(stream);
     }
@@ -103,6 +107,26 @@ class Meter : public LaunchMeter<Port> {
     }
   }
 
+  // A copy lay between these events, which have fired, the first submitted at sent_ns; without the second it was over at
+  // ended_ns.
+  void settle_copy(ContextMeter& context, abi::CUevent start, abi::CUevent end, std::int64_t sent_ns,
+                   std::int64_t ended_ns) {
+    std::int64_t from = 0;
+    float length_ms = 0;
+    if (context.anchor == nullptr) {
+      context.anchor = start;
+      context.clock.observe(context.gpu_base_ns, sent_ns);
+    }
+    if (!gpu_ns(context, start, from)) return;
+    const std::int64_t from_ns = context.clock.host_ns(from);
+    if (end != nullptr) {
+      if (!good(context, port_.elapsed(&length_ms, start, end), "cuEventElapsedTime")) return;
+      ended_ns = from_ns + static_cast<std::int64_t>(static_cast<double>(length_ms) * 1e6 + 0.5);
+    }
+    const std::int64_t fresh_ns = context.account->copies.mark(from_ns, ended_ns);
+    context.account->copy_ns.fetch_add(static_cast<std::uint64_t>(fresh_ns), std::memory_order_relaxed);
+  }
+
   void give_event(ContextMeter& context, abi::CUevent event) {
     if (!context.pool_lock.try_lock()) return lost_event(event);
     const bool room = context.pooled < ContextMeter::kPool;
@@ -113,7 +137,7 @@ class Meter : public LaunchMeter<Port> {
 
  private:
   using LaunchMeter<Port>::estimates_, LaunchMeter<Port>::finish, LaunchMeter<Port>::good, LaunchMeter<Port>::hand_over,
-      LaunchMeter<Port>::port_;
+      LaunchMeter<Port>::port_, LaunchMeter<Port>::rate_ppm;
 
   struct Oldest {
     Pace* pace = nullptr;
@@ -228,13 +252,14 @@ class Meter : public LaunchMeter<Port> {
     std::int64_t fresh = hold(context, {from, from + charged_length, start_event_ns, !thin}, bracket.covered_until_ns);
     book(context, fresh, thin);
     fresh += bracket.fresh_ns;
-    ledger::correct(*context.account, fresh - bracket.charged_ns, port_.ceiling_ppm(context));
+    ledger::correct(*context.account, fresh - bracket.charged_ns, rate_ppm(context));
     give_room(*context.pace, bracket.expected_ns - fresh);
     settled_one(stream);
     // How long a kernel waited for another says nothing about the next time.
     const bool released = length >= kPatienceNs && from + length - context.pace->last_debt_ns.load() < kReleasedNs;
     if (thin || released) return;
     const std::int64_t part = fair_part(context, length, fresh);
+    if (stretched(context, bracket, part)) return;
     // Each kernel was as wrong as their sum, against the estimates of that time: corrections that overlap do not add up.
     for (std::uint32_t i = 0; i < bracket.function_count; ++i) {
       const double ratio =
@@ -244,6 +269,14 @@ class Meter : public LaunchMeter<Port> {
                                       : static_cast<std::int64_t>(static_cast<double>(bracket.estimates_ns[i]) * ratio);
       estimates_.learn(bracket.functions[i], measured);
     }
+  }
+
+  // Another share had the GPU in between, as happens at both ends of a turn. Without turns all brackets are so.
+  bool stretched(ContextMeter& context, const Bracket& bracket, std::int64_t part_ns) {
+    const bool longer =
+        context.arbitrated && part_ns > bracket.expected_ns + bracket.expected_ns / 4 && !uneven(bracket);
+    context.stretched = longer ? context.stretched + 1 : 0;
+    return longer && context.stretched < kStretchedInARow;
   }
 
   // Whoever settles first pays for a stretch that several held: the estimate is a fair part of it, as much as of the last
@@ -266,6 +299,17 @@ class Meter : public LaunchMeter<Port> {
     return ledger::cover(*context.account, std::max(work.from_ns, covered_until_ns), work.to_ns);
   }
 
+  // Whether the share may burst. Not knowing, where there is no page of the GPU, is no leave to.
+  void look_around(ContextMeter& context, std::int64_t now_ns) {
+    const std::uint32_t ceiling_ppm = port_.ceiling_ppm(context), burst_ppm = port_.burst_ppm(context);
+    if (burst_ppm <= ceiling_ppm || context.seat.page == nullptr) return;
+    if (now_ns - context.looked_around_ns < kLookAroundNs) return;
+    context.looked_around_ns = now_ns;
+    const std::int64_t until_ns = ledger::others_at_work(context.seat, now_ns) ? 0 : now_ns + kAloneTrustNs;
+    context.account->alone_until_ns.store(until_ns, std::memory_order_relaxed);
+    ledger::rate_now(*context.account, ceiling_ppm, burst_ppm, now_ns);
+  }
+
   // Time that other shares had, charged because they had work at once, goes back. Returns when to look again.
   std::int64_t look_back(ContextMeter& context, std::int64_t now_ns) {
     if (context.marked_until_ns == 0) return kNothingOpen;
@@ -276,7 +320,7 @@ class Meter : public LaunchMeter<Port> {
     const std::int64_t theirs_ns = ledger::neighbours_ns(context.seat, *context.account, now_ns);
     context.account->held_ns.fetch_sub(static_cast<std::uint64_t>(theirs_ns), std::memory_order_relaxed);
     context.account->neighbours_ns.fetch_add(static_cast<std::uint64_t>(theirs_ns), std::memory_order_relaxed);
-    ledger::correct(*context.account, -theirs_ns, port_.ceiling_ppm(context));
+    ledger::correct(*context.account, -theirs_ns, rate_ppm(context));
     return now_ns < last_ns ? last_ns : kNothingOpen;
   }
 
@@ -340,7 +384,7 @@ class Meter : public LaunchMeter<Port> {
     bracket.fresh_ns += fresh;
     book(context, fresh, false);
     const std::int64_t extra = std::max<std::int64_t>(0, bracket.fresh_ns - bracket.charged_ns);
-    ledger::correct(*context.account, extra, port_.ceiling_ppm(context));
+    ledger::correct(*context.account, extra, rate_ppm(context));
     bracket.charged_ns += extra;
   }
 
@@ -354,7 +398,7 @@ class Meter : public LaunchMeter<Port> {
     std::int64_t fresh = hold(context, {from, to});
     book(context, fresh, true);
     fresh += bracket.fresh_ns;
-    ledger::correct(*context.account, fresh - bracket.charged_ns, port_.ceiling_ppm(context));
+    ledger::correct(*context.account, fresh - bracket.charged_ns, rate_ppm(context));
     if (bracket.start != context.anchor) give_event(context, bracket.start);
     give_event(context, bracket.end);
     settled_one(stream);

@@ -4,8 +4,11 @@
 
 #include "guest/limiter/compute/captures.hpp"
 #include "guest/limiter/compute/compute.hpp"
+#include "guest/limiter/compute/copies.hpp"
 #include "guest/limiter/compute/process.hpp"
+#include "guest/limiter/memory/graph_memory.hpp"
 #include "guest/limiter/memory/memory.hpp"
+#include "guest/limiter/memory/refusal.hpp"
 #include "guest/limiter/route/forward.hpp"
 
 using namespace headgate::abi;
@@ -26,6 +29,8 @@ constexpr Role role_of(std::string_view name) {
   if (name.find("Mem") != std::string_view::npos && name.find("Async") == std::string_view::npos) return Role::wait;
   return Role::order;
 }
+// Through the copy engines; a fill is a kernel.
+constexpr bool copies_bytes(std::string_view name) { return name.starts_with("cuMemcpy"); }
 constexpr bool per_thread_default(std::string_view name) { return name.ends_with("_ptsz") || name.ends_with("_ptds"); }
 
 template <typename Function>
@@ -36,7 +41,7 @@ struct OrderCall<CUresult(Arguments...)> {
   using Function = CUresult(Arguments...);
   Function* const& slot;
   Role role;
-  bool per_thread;
+  bool per_thread, copy = false;
 
   static constexpr bool has_stream = (std::is_same_v<Arguments, CUstream> || ...);
 
@@ -55,17 +60,24 @@ struct OrderCall<CUresult(Arguments...)> {
       if (answer == CUDA_ERROR_NOT_READY && concerned()) close(arguments...);
       return observed(answer);
     }
-    if (concerned()) close(arguments...);
+    const bool ours = concerned();
+    if (ours) close(arguments...);
     if (role == Role::destroy) memory_forget_streams();
-    return observed(forward(slot, arguments...));
+    if constexpr (std::is_same_v<Function, cuGraphUpload_t>) return uploaded(arguments...);
+    else if (ours && copy) return observed(measured(arguments...));
+    else return observed(forward(slot, arguments...));
   }
 
  private:
+  CUresult measured(Arguments... arguments) const {
+    const CopyBracket bracket(stream_of(arguments...), role == Role::wait);
+    return forward(slot, arguments...);
+  }
   CUresult observed(CUresult result) const {
     if (role == Role::synchronise) memory_synchronised();
     else if (role == Role::wait) memory_waited();
     else if (role != Role::order && role != Role::join) memory_observed();
-    return result;
+    return noted(result);
   }
   void close([[maybe_unused]] Arguments... arguments) const {
     if constexpr (has_stream) {
@@ -113,6 +125,10 @@ struct OrderCall<CUresult(Arguments...)> {
     mine->lock.unlock();
     return result;
   }
+  CUresult uploaded(CUgraphExec exec, CUstream stream) const {
+    const CUstream into = stream == nullptr && per_thread ? stream_per_thread() : stream;
+    return with_graph_memory(exec, into, [&] { return forward(slot, exec, stream); });
+  }
   CUresult destroyed(Arguments... arguments) const {
     const std::uint64_t number = stream_number(stream_of(arguments...));
     if (concerned()) close(arguments...);
@@ -141,9 +157,9 @@ bool headgate::limiter::compute_captures() { return metered.captures.load(std::m
 #define HEADGATE_ORDER_lifecycle(...)
 #define HEADGATE_ORDER_pass(...)
 
-#define CU_FN(name, kind, parameters, arguments)                                        \
-  HEADGATE_ORDER_##kind(HEADGATE_HOOK CUresult name parameters {                        \
-    constexpr Role role = role_of(#name);                                               \
-    return OrderCall<name##_t>{driver.name, role, per_thread_default(#name)} arguments; \
+#define CU_FN(name, kind, parameters, arguments)                                                             \
+  HEADGATE_ORDER_##kind(HEADGATE_HOOK CUresult name parameters {                                             \
+    constexpr Role role = role_of(#name);                                                                    \
+    return OrderCall<name##_t>{driver.name, role, per_thread_default(#name), copies_bytes(#name)} arguments; \
   })
 #include "guest/abi/cuda_table.def"

@@ -7,6 +7,8 @@
 #include "guest/bare/futex.hpp"
 #include "guest/limiter/compute/captures.hpp"
 #include "guest/limiter/compute/compute.hpp"
+#include "guest/limiter/compute/copies.hpp"
+#include "guest/limiter/session/registration.hpp"
 
 namespace headgate::limiter {
 
@@ -29,8 +31,6 @@ struct Memory {
 };
 __thread Memory memory __attribute__((tls_model("initial-exec")));
 
-bool is_pseudo(abi::CUstream handle) { return reinterpret_cast<std::uintptr_t>(handle) <= 2; }
-
 abi::CUcontext context_of(abi::CUstream handle) {
   abi::CUcontext context = nullptr;
   if (!is_pseudo(handle) && driver.cuStreamGetCtx != nullptr &&
@@ -50,9 +50,8 @@ ContextMeter* context_meter(abi::CUcontext handle, std::uint32_t device = kNoDev
   }
   if (free == nullptr) {
     if (!metered.too_many.exchange(true))
-      log_line(LogLevel::error,
-               "more than %u contexts at once: the GPU time of those beyond is neither metered nor limited",
-               kMostContexts);
+      log_line(LogLevel::error, "more than %u contexts at once: launches in those beyond %s", kMostContexts,
+               unmeasured_fate());
     return nullptr;
   }
   if (device == kNoDevice) {
@@ -71,7 +70,7 @@ ContextMeter* context_meter(abi::CUcontext handle, std::uint32_t device = kNoDev
   free->gpu_base_ns = 0;
   free->seat = {};
   free->seat_sought = false;
-  free->marked_until_ns = free->looked_back_ns = 0;
+  free->marked_until_ns = free->looked_back_ns = free->looked_around_ns = 0;
   free->launches = &session.usage->slots[session.slot].devices[device].launches;
   free->pooled = 0;
   free->failed.store(false);
@@ -182,83 +181,6 @@ const char* unmeasured_fate() {
                                                                    : "run unlimited from now on";
 }
 
-void move_lane_epoch() { metered.lane_epoch.fetch_add(1); }
-
-void tell_lane(StreamMeter& stream, bool take) {
-  Lane& lane = metered.lanes[static_cast<std::size_t>(&stream - metered.streams.data())];
-  if (lane.owner.load(std::memory_order_relaxed) == nullptr) return;
-  if (take) lane.owner.store(nullptr, std::memory_order_relaxed);
-  const std::int64_t used_ns = lane.used_ns.load(std::memory_order_relaxed);
-  const std::uint32_t launches = lane.launches.load(std::memory_order_relaxed);
-  const std::int64_t news_ns = used_ns - lane.told_ns;
-  if (stream.open.load(std::memory_order_relaxed) && news_ns > 0) {
-    stream.spent_ns.store(stream.spent_ns.load(std::memory_order_relaxed) + news_ns, std::memory_order_relaxed);
-    stream.launches.store(stream.launches.load(std::memory_order_relaxed) + launches - lane.told_launches,
-                          std::memory_order_relaxed);
-    lane.told_ns = used_ns;
-    lane.told_launches = launches;
-  }
-  if (!take) return;
-  ContextMeter& context = *stream.context;
-  context.pace->credit_ns.fetch_add(lane.limit_ns.load(std::memory_order_relaxed) - used_ns, std::memory_order_relaxed);
-  // What was used after the bracket had ended is no bracket's: it stays charged as it was estimated.
-  const std::int64_t stray_ns = used_ns - lane.told_ns;
-  if (stray_ns <= 0) return;
-  context.account->held_ns.fetch_add(static_cast<std::uint64_t>(stray_ns), std::memory_order_relaxed);
-  context.account->estimated_ns.fetch_add(static_cast<std::uint64_t>(stray_ns), std::memory_order_relaxed);
-  context.launches->fetch_add(launches - lane.told_launches, std::memory_order_relaxed);
-}
-
-void give_lane(StreamMeter& stream, abi::CUstream handle, std::uint64_t function, std::uint32_t epoch) {
-  // A pseudo handle means the current context's stream: with one context there is no doubt which.
-  if (is_pseudo(handle) && metered.contexts_seen.load(std::memory_order_relaxed) != 1) return;
-  const std::int64_t est_ns = metered.estimates.known_ns(function);
-  if (est_ns == 0 || est_ns >= kAloneNs || !stream.open.load(std::memory_order_relaxed)) return;
-  Pace& pace = *stream.context->pace;
-  const std::int64_t room_ns = stream.quantum_ns - stream.spent_ns.load(std::memory_order_relaxed);
-  const std::int64_t sharers = pace.busy_streams.load(std::memory_order_relaxed);
-  std::int64_t pocket = pace.credit_ns.load(std::memory_order_relaxed);
-  std::int64_t part = 0;
-  do {
-    part = pocket <= 0 ? 0 : sharers > 1 ? pocket / sharers : pocket;
-    if (part > room_ns) part = room_ns;
-    if (part < est_ns) return;
-  } while (!pace.credit_ns.compare_exchange_weak(pocket, pocket - part, std::memory_order_relaxed));
-  Lane& lane = metered.lanes[static_cast<std::size_t>(&stream - metered.streams.data())];
-  lane.told_ns = lane.used_ns.load(std::memory_order_relaxed);
-  lane.told_launches = lane.launches.load(std::memory_order_relaxed);
-  lane.limit_ns.store(lane.told_ns + part, std::memory_order_relaxed);
-  lane.owner.store(&thread_lane, std::memory_order_relaxed);
-  const std::uint32_t device = stream.context->device;
-  thread_lane = {handle,
-                 function,
-                 est_ns,
-                 &lane,
-                 &stream,
-                 &session.policy->devices[device].gate_epoch,
-                 metered.seen_gate_epoch[device].load(std::memory_order_relaxed),
-                 epoch};
-}
-
-void leave_lane(const StreamMeter& next) {
-  const Lane* const lane = thread_lane.lane;
-  if (lane == nullptr || thread_lane.stream == &next || lane->owner.load(std::memory_order_relaxed) != &thread_lane)
-    return;
-  StreamMeter& stream = metered.streams[static_cast<std::size_t>(lane - metered.lanes.data())];
-  if (!stream.lock.try_lock()) return;  // whoever holds it tells the lane himself
-  if (lane->owner.load(std::memory_order_relaxed) == &thread_lane) tell_lane(stream, true);
-  stream.lock.unlock();
-}
-
-void empty_pocket(ContextMeter& context) {
-  Pace& pace = *context.pace;
-  if (pace.open.load(std::memory_order_relaxed) != 0) return;
-  const std::int64_t left = pace.credit_ns.exchange(0, std::memory_order_relaxed);
-  if (left == 0) return;
-  ledger::correct(*context.account, -left, port.ceiling_ppm(context));
-  give_room(pace, left);
-}
-
 namespace {
 
 Remembered& remembered(abi::CUstream handle) {
@@ -270,16 +192,12 @@ Remembered& remembered(abi::CUstream handle) {
   const auto bits = reinterpret_cast<std::uintptr_t>(handle);
   return memory.streams[(bits ^ bits >> 6 ^ bits >> 12) % kRemembered];
 }
-// A pseudo handle means the current context's stream: with one context there is no doubt which.
-bool sure(abi::CUstream handle) {
-  return !is_pseudo(handle) || metered.contexts_seen.load(std::memory_order_relaxed) == 1;
-}
 
 }  // namespace
 
 StreamMeter* find_stream(abi::CUstream handle) {
   Remembered& place = remembered(handle);
-  if (place.stream != nullptr && place.handle == handle && sure(handle)) [[likely]]
+  if (place.stream != nullptr && place.handle == handle && says_which_stream(handle)) [[likely]]
     return place.stream;
   place = {handle, look_up(handle, true), false};
   return place.stream;
@@ -287,7 +205,7 @@ StreamMeter* find_stream(abi::CUstream handle) {
 
 StreamMeter* known_stream(abi::CUstream handle) {
   Remembered& place = remembered(handle);
-  if ((place.stream == nullptr && !place.unknown) || place.handle != handle || !sure(handle)) {
+  if ((place.stream == nullptr && !place.unknown) || place.handle != handle || !says_which_stream(handle)) {
     StreamMeter* stream = look_up(handle, false);
     place = {handle, stream, stream == nullptr};
   }
@@ -375,6 +293,7 @@ void wait_at_gate(std::uint32_t device, std::int64_t wait_ns) {
   const int slack = ::prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
   if (slack > 1) ::prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
   const std::atomic<std::uint32_t>& word = session.policy->devices[device].gate_epoch;
+  if (session.policy->arbitrated.load(std::memory_order_relaxed) != 0) ring_doorbell();
   bare::futex_wait(&word, metered.seen_gate_epoch[device].load(std::memory_order_relaxed), wait_ns);
   if (slack > 1) ::prctl(PR_SET_TIMERSLACK, slack, 0, 0, 0);
   errno = saved;
@@ -454,6 +373,7 @@ void compute_forget_context(abi::CUcontext handle) {
         tell_lane(stream, true);
         meter.forget(stream, kNothingOpen);
       }
+    forget_copies(context);
     empty_pocket(context);
     meter.forget_events(context);
     ledger::leave_seat(context.seat);
@@ -466,14 +386,14 @@ void compute_forget_context(abi::CUcontext handle) {
   metered.settler_lock.unlock();
 }
 
-void compute_wake_settler() { wake_settler(); }
-
 void compute_reset_after_fork() {
   metered.active.store(false);
   metered.limited.store(false);
   metered.paused_ns.store(0);
   forget_captures_after_fork();
+  copies_reset_after_fork();
   metered.settler.store(0);
+  metered.unsettled.store(false);
   metered.settler_idle.store(false);
   metered.table_lock.reset();
   metered.settler_lock.reset();

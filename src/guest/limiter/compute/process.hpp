@@ -11,7 +11,7 @@
 
 namespace headgate::limiter {
 
-inline constexpr std::uint32_t kMostContexts = 32;
+inline constexpr std::uint32_t kMostContexts = 128;
 inline constexpr std::uint32_t kMostStreams = 512;
 
 // Makes a context current for the calling thread, then what was current before again. Null: changes nothing.
@@ -39,6 +39,7 @@ struct DriverPort {
   void enter(ContextMeter& context);
   void failed(ContextMeter& context, abi::CUresult result, const char* call);
   std::uint32_t ceiling_ppm(const ContextMeter& context);
+  std::uint32_t burst_ppm(const ContextMeter& context);
 };
 
 // One thread's way into an open bracket without a lock: it counts here what it uses, up to what it was given. Whoever closes
@@ -89,6 +90,7 @@ struct Metered {
   ShortLock settler_lock;                       // held while the settler asks the driver
   std::atomic<std::uint32_t> work{0};           // futex: moves when there is something to settle
   std::atomic<bool> settler_idle{false};
+  std::atomic<bool> unsettled{false};     // there can be no settler: nothing can be measured
   std::atomic<std::uint32_t> settler{0};  // 0 none, 1 starting or running, 2 to stop, 3 stopped
 };
 
@@ -96,6 +98,12 @@ extern Metered metered;
 extern __thread ThreadLane thread_lane __attribute__((tls_model("initial-exec")));
 extern DriverPort port;
 extern Meter<DriverPort> meter;
+
+inline bool is_pseudo(abi::CUstream handle) { return reinterpret_cast<std::uintptr_t>(handle) <= 2; }
+// A pseudo handle means the current context's stream: with one context there is no doubt which.
+inline bool says_which_stream(abi::CUstream handle) {
+  return !is_pseudo(handle) || metered.contexts_seen.load(std::memory_order_relaxed) == 1;
+}
 
 // The launch of `function` is paid for, counted, and in an open bracket. A few loads and compares, two plain stores.
 inline bool lane_passes(abi::CUstream handle, std::uint64_t function) {

@@ -7,8 +7,8 @@
 
 #include "guest/bare/futex.hpp"
 #include "guest/ledger/directory.hpp"
+#include "guest/limiter/compute/copies.hpp"
 #include "guest/limiter/compute/process.hpp"
-#include "guest/limiter/memory/residual.hpp"
 
 extern "C" int __cxa_atexit(void (*function)(void*), void* argument, void* dso_handle);
 extern "C" void* __dso_handle;
@@ -48,6 +48,8 @@ namespace {
 
 // Where the GPU's page cannot be had the share is held all the same, and pays for its neighbours' slices.
 ledger::Seat seat_on(std::uint32_t device) {
+  // A tenant of the daemon may not write what all shares read; there the arbiter decides who had the GPU.
+  if (session.base[0] == '\0') return {};
   ledger::GpuPage*& page = metered.gpu_pages[device];
   if (page == nullptr) {
     if (const ledger::PageFault bad = ledger::open_gpu_page(session.base, session.held.devices[device].uuid, page)) {
@@ -63,6 +65,7 @@ ledger::Seat seat_on(std::uint32_t device) {
 }  // namespace
 
 void DriverPort::enter(ContextMeter& context) {
+  context.arbitrated = session.policy->arbitrated.load(std::memory_order_relaxed) != 0;
   // Here rather than when the context is made: a file to open is nothing that the program should wait for.
   if (!context.seat_sought) {
     context.seat_sought = true;
@@ -87,6 +90,11 @@ void DriverPort::failed(ContextMeter& context, abi::CUresult result, const char*
 std::uint32_t DriverPort::ceiling_ppm(const ContextMeter& context) {
   const std::uint32_t ppm = session.policy->devices[context.device].compute_ceiling_ppm.load(std::memory_order_relaxed);
   return ppm == 0 || ppm > ledger::kWholeGpu ? ledger::kWholeGpu : ppm;
+}
+
+std::uint32_t DriverPort::burst_ppm(const ContextMeter& context) {
+  const std::uint32_t ppm = session.policy->devices[context.device].compute_burst_ppm.load(std::memory_order_relaxed);
+  return ppm > ledger::kWholeGpu ? ledger::kWholeGpu : ppm;
 }
 
 namespace {
@@ -142,11 +150,9 @@ void* settle_all(void*) {
     if (metered.settler.load() == 1) {
       tell_lanes();
       next = meter.settle({metered.streams.data(), metered.stream_limit.load()}, port.now_ns(), pause_thread);
+      next = std::min(next, settle_copies(port.now_ns()));
     }
     metered.settler_lock.unlock();
-    // Opening NVML may take tens of ms, for which launches under way are not settled: only while there are none.
-    const bool affordable = next == kNothingOpen || nvml_is_open();
-    const std::int64_t moved_due = affordable ? measure_moved(port.now_ns()) : kNothingMoved;
     if (next != kNothingOpen) {
       last_work_ns = port.now_ns();
       const std::int64_t left = next - last_work_ns;
@@ -159,8 +165,7 @@ void* settle_all(void*) {
       continue;
     }
     metered.settler_idle.store(true);
-    const std::int64_t rest = moved_due == kNothingMoved ? kForeverNs : moved_due - port.now_ns();
-    if (rest > 0 && metered.work.load() == work) bare::futex_wait(&metered.work, work, rest);
+    if (metered.work.load() == work) bare::futex_wait(&metered.work, work, kForeverNs);
     metered.settler_idle.store(false);
   }
   if (metered.settler.load() == 2) {
@@ -193,9 +198,9 @@ void start_settler() {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (error != 0) {
     metered.settler.store(3);
-    metered.active.store(false);
-    log_line(LogLevel::error, "no thread for measuring GPU time (error %d): compute is not limited in this process",
-             error);
+    metered.unsettled.store(true);
+    log_line(LogLevel::error, "no thread for measuring GPU time (error %d): launches of this process %s", error,
+             unmeasured_fate());
     return;
   }
   ::pthread_detach(thread);

@@ -1,16 +1,22 @@
 #include "guest/limiter/memory/charge.hpp"
 
+#include <time.h>
+
 #include <cerrno>
 
 #include "guest/ledger/account.hpp"
+#include "guest/ledger/draining.hpp"
 #include "guest/limiter/memory/draining.hpp"
+#include "guest/limiter/memory/graph_memory.hpp"
 #include "guest/limiter/memory/host_memory.hpp"
+#include "guest/limiter/memory/keeper.hpp"
 #include "guest/limiter/memory/mapped.hpp"
 #include "guest/limiter/memory/memory.hpp"
 #include "guest/limiter/memory/pool.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/current.hpp"
+#include "guest/limiter/session/green_contexts.hpp"
 
 namespace headgate::limiter {
 
@@ -25,13 +31,13 @@ constexpr std::uint32_t kUnknownEvent = 2 * ledger::kMaxDevices;
 
 std::atomic<std::int64_t> reaped_at;
 
-// The dead of this share give their bytes back before anybody is refused; at most once a clock tick (1 to 4 ms), since a
-// program may hammer a full share and each look costs system calls.
+// The dead of this share are looked for before anybody is refused; at most once a clock tick (1 to 4 ms), since a program may
+// hammer a full share and each look costs system calls.
 bool reap_now_and_then(std::int64_t now) {
   std::int64_t last = reaped_at.load(std::memory_order_relaxed);
   if (last == now || !reaped_at.compare_exchange_strong(last, now, std::memory_order_relaxed)) return false;
   const int saved = errno;
-  const std::uint32_t reaped = ledger::reap_dead(*session.usage);
+  const std::uint32_t reaped = reap_the_dead();
   errno = saved;
   return reaped != 0;
 }
@@ -70,9 +76,16 @@ bool fits(std::uint64_t used, std::uint64_t bytes, std::uint64_t limit) {
   return limit == ledger::kNoMemoryLimit || (used <= limit && bytes <= limit - used);
 }
 
+bool being_drained() { return session.policy->command.load(std::memory_order_relaxed) == ledger::Command::drain; }
+
 // `used` and `limit` as the owner counts: residual included.
 void say_refused(std::uint32_t device, std::uint64_t bytes, std::uint64_t used, std::uint64_t limit) {
   if (!log_wanted(LogLevel::warn) || !may_say(device)) return;
+  if (being_drained()) {
+    log_line(LogLevel::warn, "share %s: %lu bytes refused on GPU %u: the share is being drained", session.held.name,
+             static_cast<unsigned long>(bytes), device);
+    return;
+  }
   log_line(LogLevel::warn, "share %s: %lu bytes refused on GPU %u: %lu of %lu bytes are in use", session.held.name,
            static_cast<unsigned long>(bytes), device, static_cast<unsigned long>(used),
            static_cast<unsigned long>(limit));
@@ -81,6 +94,30 @@ void say_refused(std::uint32_t device, std::uint64_t bytes, std::uint64_t used, 
 std::uint64_t plus(std::uint64_t a, std::uint64_t b) {
   std::uint64_t sum = 0;
   return __builtin_add_overflow(a, b, &sum) ? ~0ull : sum;
+}
+
+constexpr std::int64_t kTeardownPatienceNs = 100'000'000;
+
+// The card may show for some milliseconds after a process's death what it held, which is no reason to refuse its successor: that
+// waits, until 100 ms after the death was seen, for as long as there is enough to wait for.
+bool wait_for_teardown(std::uint32_t device, std::uint64_t bytes, std::uint64_t granted) {
+  // Nobody has died: the usual refusal costs nothing more.
+  if (ledger::torn_on(*session.usage, device).bytes == 0) return false;
+  while (true) {
+    const ledger::Torn torn = ledger::torn_on(*session.usage, device);
+    const std::uint64_t used = plus(ledger::used_bytes(*session.usage, device), share_residual_now(device));
+    if (fits(used, bytes, granted)) return true;
+    timespec now;
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    const std::int64_t age_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec - torn.died_ns;
+    if (torn.bytes == 0 || age_ns > kTeardownPatienceNs) return false;
+    if (!fits(used > torn.bytes ? used - torn.bytes : 0, bytes, granted)) return false;
+    const int saved = errno;
+    const timespec shortly{0, 4'000'000};
+    ::nanosleep(&shortly, nullptr);
+    errno = saved;
+    settle_draining(device);
+  }
 }
 
 }  // namespace
@@ -94,7 +131,8 @@ Verdict reserve_at(const Place& place, std::uint64_t bytes, Fallback fallback) {
   const Verdict verdict = try_reserve_at(place, bytes);
   if (verdict == Verdict::reserved) pools_may_shrink();
   if (verdict != Verdict::refused || place.standing != Standing::held) return verdict;
-  if (fallback == Fallback::host && reserve_on_host(place.device_index, bytes)) return Verdict::on_host;
+  if (fallback == Fallback::host && !being_drained() && reserve_on_host(place.device_index, bytes))
+    return Verdict::on_host;
   book_refusal(place, bytes);
   return verdict;
 }
@@ -124,6 +162,7 @@ Verdict try_reserve_at(const Place& place, std::uint64_t bytes) {
     }
     return Verdict::refused;
   }
+  if (being_drained()) return Verdict::refused;
   const std::uint32_t device = place.device_index;
   ledger::UsagePage& usage = *session.usage;
   measure_residual_if_due(device);
@@ -136,13 +175,17 @@ Verdict try_reserve_at(const Place& place, std::uint64_t bytes) {
     residual = share_residual_now(device);
     room = true;
   }
+  if (!room || !fits(ledger::used_bytes(usage, device), bytes, less(granted, residual))) {
+    room = wait_for_teardown(device, bytes, granted);
+    residual = share_residual_now(device);
+  }
   if (room && ledger::reserve(usage, device, own_slot(), bytes, less(granted, residual)).ok) return Verdict::reserved;
   return Verdict::refused;
 }
 
 std::uint64_t owner_here() {
   Current current;
-  return current_context(current) == abi::CUDA_SUCCESS ? reinterpret_cast<std::uintptr_t>(current.context) : 0;
+  return current_context(current) == abi::CUDA_SUCCESS ? reinterpret_cast<std::uintptr_t>(root_of(current.context)) : 0;
 }
 
 void context_may_go(std::uint64_t context) {
@@ -194,7 +237,9 @@ void memory_reset_after_fork() {
   arrays.forget_after_fork();
   mapped_reset_after_fork();
   pools_reset_after_fork();
+  graph_memory_reset_after_fork();
   draining_reset_after_fork();
+  keeper_reset_after_fork();
   residual_reset_after_fork();
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "guest/limiter/memory/holdings.hpp"
+#include "guest/limiter/memory/refusal.hpp"
 #include "guest/limiter/session/membership.hpp"
 
 namespace headgate::limiter {
@@ -11,7 +12,7 @@ namespace headgate::limiter {
 enum class Verdict : std::uint32_t {
   forward,   // not ours to charge: call the driver, keep no books
   reserved,  // call the driver, then keep() or hand_back()
-  refused,   // CUDA_ERROR_OUT_OF_MEMORY without a driver call
+  refused,   // answer refusal()
   on_host,   // no room on the GPU, but in the share's host budget, which has it reserved: allocate_on_host()
 };
 // Whether host memory may stand in for the GPU's.
@@ -63,8 +64,8 @@ abi::CUresult charged(std::uint64_t bytes, Holdings& holdings, Allocate allocate
   Place place;
   const Verdict verdict = reserve_here(bytes, place);
   if (verdict == Verdict::forward) return allocate();
-  if (verdict == Verdict::refused) return abi::CUDA_ERROR_OUT_OF_MEMORY;
-  const abi::CUresult result = allocate();
+  if (verdict == Verdict::refused) return refusal();
+  const abi::CUresult result = noted(allocate());
   if (result == abi::CUDA_SUCCESS) keep(holdings, key(), {bytes, place.device_index, of_context ? owner_here() : 0});
   else hand_back(place.device_index, bytes);
   return result;

@@ -108,16 +108,32 @@ bool settle(std::uint32_t device) {
   alive = alive > again ? alive : again;
   // A container shows no process, ours neither, or has no NVML. Then what the dead left is gone when nobody of the share is left to have it.
   if (blind && also_blind && !imports.load(std::memory_order_relaxed) && ledger::live_slots(*session.usage) == 1 &&
-      seen.of_slot[session.slot] == 0) {
+      (!seated() || seen.of_slot[session.slot] == 0)) {
     alive = 0;
   }
   if (alive >= seen.bytes) return false;
   const std::uint64_t before = ledger::used_bytes(*session.usage, device);
-  ledger::settle_draining(*session.usage, device, own_slot(), seen, seen.bytes - alive);
+  ledger::settle_draining(*session.usage, device, seated() ? own_slot() : ledger::SlotRef{}, seen, seen.bytes - alive);
   return ledger::used_bytes(*session.usage, device) < before;
 }
 
+constexpr std::uint32_t kGivenUpEvent = 60;  // of may_say()
+
 }  // namespace
+
+std::uint32_t reap_the_dead() {
+  const std::uint64_t before = session.usage->teardowns_given_up.load(std::memory_order_relaxed);
+  // Where NVML lists nobody of us it would never show the dead's part gone.
+  const bool seen_gone = seated() ? nvml_lists_us() : nvml_ready();
+  const std::uint32_t reaped =
+      ledger::reap_dead(*session.usage, seen_gone ? ledger::Remains::draining : ledger::Remains::none);
+  const std::uint64_t given_up = session.usage->teardowns_given_up.load(std::memory_order_relaxed) - before;
+  if (given_up != 0 && may_say(kGivenUpEvent))
+    log_line(LogLevel::warn,
+             "share %s: %lu bytes of dead processes given back after 10 s, without having been seen gone",
+             session.held.name, static_cast<unsigned long>(given_up));
+  return reaped;
+}
 
 void note_exported(std::uint32_t device, std::uint64_t bytes) {
   ledger::add_exported(*session.usage, device, own_slot(), bytes);
@@ -152,7 +168,7 @@ bool take_ipc_export(std::uint64_t address) {
 }
 
 bool settle_draining(std::uint32_t device) {
-  if (!seated() || ledger::draining_bytes(*session.usage, device) == 0) return false;
+  if (session.usage == nullptr || ledger::draining_bytes(*session.usage, device) == 0) return false;
   const int saved = errno;
   const bool given = settle(device);
   errno = saved;

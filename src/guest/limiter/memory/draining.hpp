@@ -24,6 +24,9 @@ extern Holdings ipc_exports;
 void put_ipc_export(std::uint64_t address, const Holding& holding);
 bool take_ipc_export(std::uint64_t address);
 
+// Reaps this share's dead. What they held drains, where NVML may show it gone; the time-out's part is said once a minute.
+std::uint32_t reap_the_dead();
+
 // Where anything drains: asks NVML and gives back what is gone. Rare calls only. True: some was given back.
 bool settle_draining(std::uint32_t device_index);
 

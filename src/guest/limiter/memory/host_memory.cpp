@@ -39,7 +39,7 @@ CUresult allocate_on_host(CUdeviceptr* pointer, std::uint64_t bytes, const Place
   }
   if (made != CUDA_SUCCESS) {
     hand_back(account, bytes);
-    return CUDA_ERROR_OUT_OF_MEMORY;
+    return is_final(made) ? made : CUDA_ERROR_OUT_OF_MEMORY;
   }
   advise(*pointer, bytes, kAccessedBy, place.device);  // spares page faults; where it cannot be, they happen
   keep(pointers, *pointer, {bytes, account, owner_here()});

@@ -11,7 +11,7 @@ namespace headgate::limiter {
 bool reserve_on_host(std::uint32_t device_index, std::uint64_t bytes);
 
 // After reserve_on_host(): managed memory that prefers the processor and is mapped for the GPU. Gives the reservation back
-// and answers OUT_OF_MEMORY where the driver does not make it so.
+// and answers OUT_OF_MEMORY where the driver does not make it so, or the driver's final answer.
 abi::CUresult allocate_on_host(abi::CUdeviceptr* pointer, std::uint64_t bytes, const Place& place);
 
 }  // namespace headgate::limiter

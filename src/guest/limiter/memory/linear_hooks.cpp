@@ -49,11 +49,11 @@ CUresult charged_linear(std::uint64_t bytes, CUdeviceptr* pointer, Allocate allo
   Place place;
   switch (reserve_here(bytes, place, Fallback::host)) {
     case Verdict::forward: return allocate();
-    case Verdict::refused: return CUDA_ERROR_OUT_OF_MEMORY;
+    case Verdict::refused: return refusal();
     case Verdict::on_host: return allocate_on_host(pointer, bytes, place);
     case Verdict::reserved: break;
   }
-  const CUresult result = allocate();
+  const CUresult result = noted(allocate());
   if (result == CUDA_SUCCESS) keep(pointers, *pointer, {bytes, place.device_index, owner_here()});
   else hand_back(place.device_index, bytes);
   return result;
@@ -69,9 +69,9 @@ CUresult pitched(Pointer* pointer, Pitch* pitch, std::uint64_t width, std::uint6
   Place place;
   const Verdict verdict = reserve_here(bound, place, fallback_of<Pointer>());
   if (verdict == Verdict::forward) return allocate();
-  if (verdict == Verdict::refused) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (verdict == Verdict::refused) return refusal();
   if (verdict == Verdict::on_host) return pitched_on_host(pointer, pitch, bound, height, place);
-  const CUresult result = allocate();
+  const CUresult result = noted(allocate());
   if (result != CUDA_SUCCESS) {
     hand_back(place.device_index, bound);
     return result;

@@ -264,6 +264,15 @@ void memory_synchronised() {
   for (std::uint32_t device = 0; device < session.held.device_count; ++device) settle_pools(device);
 }
 
+bool pools_under_way(std::uint32_t device) {
+  bool any = false;
+  each_pool(device, [&any](PoolBooks& pool, PoolKind) {
+    const PoolGuard guard(pool.locked);
+    any = any || pool.under_way != 0 || pool.trials != 0;
+  });
+  return any;
+}
+
 void settle_pools(std::uint32_t device) {
   if (!any_pool()) return;
   each_pool(device, [](PoolBooks& pool, PoolKind) { settle_books(pool, 0, true); });
@@ -278,11 +287,16 @@ bool pools_make_room(const Place& place, std::uint64_t bytes) {
   settle_pools(place.device_index);
   // While a stream is captured, only calls that cannot invalidate the capture.
   if (fits_now(place.device_index, bytes) || compute_captures()) return true;
-  each_pool(place.device_index, [](PoolBooks& pool, PoolKind kind) {
+  trim_pools(place.device_index);
+  return true;
+}
+
+void trim_pools(std::uint32_t device) {
+  if (!any_pool()) return;
+  each_pool(device, [](PoolBooks& pool, PoolKind kind) {
     trim_pool(pool, kind);
     settle_books(pool, 0, true);
   });
-  return true;
 }
 
 namespace {
@@ -298,11 +312,25 @@ PoolBooks* graph_pool_books(const Place& place) {
 
 }  // namespace
 
+// Each allocation may need a growth of its own. But the rest of a growth serves those that come after it, so that of two
+// neighbouring growths one is used by more than half: all are less than twice the bytes, and one granule.
+std::uint64_t most_graph_growth(const Place& place, std::uint64_t bytes, std::uint64_t count) {
+  const PoolBooks* pool = graph_pool_books(place);
+  if (pool == nullptr || bytes == 0) return bytes;
+  const std::uint64_t granule = pool->granule.load(std::memory_order_relaxed);
+  std::uint64_t each = 0, packed = 0;
+  if (__builtin_mul_overflow(count, granule - 1, &each) || __builtin_add_overflow(bytes, each, &each)) each = ~0ull;
+  if (__builtin_mul_overflow(bytes, 2, &packed) || __builtin_add_overflow(packed, granule, &packed)) packed = ~0ull;
+  const std::uint64_t most = each < packed ? each : packed;
+  return most - most % granule;
+}
+
 Verdict expect_graph_growth(const Place& place, std::uint64_t most) {
   PoolBooks* pool = graph_pool_books(place);
   if (most == 0 || place.standing == Standing::free) return Verdict::forward;
-  const Verdict verdict = reserve_at(place, most);
+  const Verdict verdict = try_reserve_at(place, most);
   if (verdict != Verdict::reserved) return verdict;
+  pools_may_shrink();
   if (pool == nullptr) {
     hand_back(place.device_index, most);
     return Verdict::forward;
@@ -315,6 +343,38 @@ Verdict expect_graph_growth(const Place& place, std::uint64_t most) {
 
 void settle_graph_pool(const Place& place, std::uint64_t most) {
   if (PoolBooks* pool = graph_pool_books(place); pool != nullptr) settle_books(*pool, most, true);
+}
+
+bool graph_pool_has(const Place& place, std::uint64_t bytes, bool used_too) {
+  std::uint64_t used = 0, reserved = 0;
+  return forward(driver.cuDeviceGetGraphMemAttribute, place.device, abi::CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT,
+                 static_cast<void*>(&used)) == abi::CUDA_SUCCESS &&
+         forward(driver.cuDeviceGetGraphMemAttribute, place.device, abi::CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT,
+                 static_cast<void*>(&reserved)) == abi::CUDA_SUCCESS &&
+         used <= reserved && bytes <= (used_too ? reserved : reserved - used);
+}
+
+namespace {
+
+void count_trial(PoolBooks& pool, int change) {
+  const PoolGuard guard(pool.locked);
+  pool.trials += static_cast<std::uint32_t>(change);
+}
+
+}  // namespace
+
+void try_graph_growth(const Place& place) {
+  if (PoolBooks* pool = graph_pool_books(place); pool != nullptr) count_trial(*pool, 1);
+}
+
+bool keep_graph_growth(const Place& place) {
+  PoolBooks* pool = graph_pool_books(place);
+  if (pool == nullptr) return false;
+  const bool kept = settle_books(*pool, 0, false) == 0;
+  if (!kept) trim_pool(*pool, PoolKind::graph);
+  count_trial(*pool, -1);
+  if (!kept) settle_books(*pool, 0, true);
+  return kept;
 }
 
 }  // namespace headgate::limiter

@@ -67,17 +67,32 @@ void pool_trimmed(abi::CUmemoryPool pool);
 // Some pool may have released memory without a word: the driver takes from pools what another allocation lacks.
 void pools_may_shrink();
 
+// Whether some request of a pool of that device is between its reservation and its settling.
+bool pools_under_way(std::uint32_t device_index);
+
 // Reads the sums anew: of this process's pools on a device of the pages.
 void settle_pools(std::uint32_t device_index);
 // Where a request for `bytes` does not fit: reads the sums anew; where that is not enough, trims what is reserved for nobody.
 // False where nothing can have changed since it was last tried.
 bool pools_make_room(const Place& place, std::uint64_t bytes);
 
+// Gives back what pools of this process hold unused there, of graphs too. Waits for no stream.
+void trim_pools(std::uint32_t device_index);
+
 // Memory that graphs allocate for themselves is a pool of its own on each GPU (CU_GRAPH_MEM_ATTR_*), which moves when a
-// graph is instantiated, uploaded, launched, and at cuDeviceGraphMemTrim. Around a call in which it may grow by at most
-// `most` bytes: expect, call (unless refused), settle with the same `most`. settle alone, with 0, notes what is.
+// graph is uploaded or launched, and at cuDeviceGraphMemTrim.
+//
+// The most that it grows by for `count` allocations of `bytes` together.
+std::uint64_t most_graph_growth(const Place& place, std::uint64_t bytes, std::uint64_t count);
+// Around a call in which it may grow by `most`: expect, call (unless refused), settle with the same `most`. settle alone,
+// with 0, notes what is. A refusal is not booked.
 Verdict expect_graph_growth(const Place& place, std::uint64_t most);
 void settle_graph_pool(const Place& place, std::uint64_t most);
+// Whether the pool has so much that nothing uses; or has so much at all, where what uses it may be freed by the launch.
+bool graph_pool_has(const Place& place, std::uint64_t bytes, bool used_too);
+// Around a call that may grow it with nothing reserved. keep: false, and the growth is undone, where the share does not have it.
+void try_graph_growth(const Place& place);
+bool keep_graph_growth(const Place& place);
 
 void pools_reset_after_fork();
 

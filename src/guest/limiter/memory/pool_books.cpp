@@ -73,6 +73,7 @@ PoolBooks* new_books(PoolKind kind, abi::CUmemoryPool handle, const Place& place
     books.tracked = tracked;
     books.charged = books.reserved = books.under_way = 0;
     books.read_at = 0;
+    books.trials = 0;
     books.granule = kUsualGranule;
     for (Remembered& each : books.remembered) each = {};
     books.outstanding.store(0, std::memory_order_relaxed);
@@ -100,6 +101,9 @@ std::uint64_t settle_books(PoolBooks& pool, std::uint64_t done, bool force) {
   const PoolGuard guard(pool.locked);
   const bool alone = pool.under_way == done;
   pool.under_way -= done;
+  // Growth that is charged as under way, or is on trial, is its own request's to settle: charged here too, it would count twice.
+  const bool anothers = done == 0 && force && (pool.trials != 0 || (sum > pool.reserved && sum <= pool.charged));
+  if (told && anothers) return 0;
   if (told && ticket > pool.applied) {
     if (sum < pool.reserved) release_epoch.fetch_add(1, std::memory_order_relaxed);
     if (sum > pool.reserved) {

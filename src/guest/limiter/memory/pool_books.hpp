@@ -37,6 +37,7 @@ struct PoolBooks {
   std::uint64_t charged = 0;              // what the ledger holds for it
   std::uint64_t reserved = 0;             // the sum, as last read
   std::uint64_t under_way = 0;            // worst cases of requests that have not been settled
+  std::uint32_t trials = 0;               // growths that nobody reserved, until it is known whether they stay
   std::uint64_t applied = 0;              // ticket of the reading in `reserved`
   std::int64_t read_at = 0;
   std::atomic<std::uint64_t> granule;
@@ -84,6 +85,8 @@ std::uint64_t level_books(PoolBooks& pool);
 
 // Reads the sum and brings the books in line; `done` of what was under way is not any more. Returns what is missing: the
 // pool has grown by that much more than anybody reserved, and the share does not have it.
+//
+// `force`: what is missing is charged all the same, but not what a request that is under way will settle itself.
 //
 // Without a lock over the driver's call: a reading counts unless one that began later has been applied. Whatever grew a pool
 // is still under way until a reading that began after it is applied.

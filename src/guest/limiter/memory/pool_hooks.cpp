@@ -1,8 +1,9 @@
 // Stream-ordered memory: allocations from pools, their frees, and what makes, trims and destroys pools.
-#include "guest/limiter/compute/compute.hpp"
 #include "guest/limiter/memory/allocation_prop.hpp"
+#include "guest/limiter/memory/graph_memory.hpp"
 #include "guest/limiter/memory/memory.hpp"
 #include "guest/limiter/memory/pool.hpp"
+#include "guest/limiter/memory/streams.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/current.hpp"
 
@@ -46,30 +47,17 @@ Place place_of_stream(CUstream stream) {
   return place_of(last_stream.device);
 }
 
-// An allocation that is captured becomes a graph's, and takes nothing now.
-bool is_captured(CUstream stream) {
-  if (!compute_captures() || driver.cuStreamIsCapturing == nullptr) return false;
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return driver.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
-bool is_stream(CUstream stream) {
-  unsigned flags = 0;
-  return reinterpret_cast<std::uintptr_t>(stream) <= 2 ||
-         forward(driver.cuStreamGetFlags, stream, &flags) == CUDA_SUCCESS;
-}
-
 template <typename Allocate>
 CUresult pooled(PoolBooks& pool, const Place& place, CUdeviceptr* dptr, std::size_t bytes, CUstream stream,
                 Allocate allocate) {
   PoolRequest request(pool, place, bytes);
   switch (request.expect()) {
     case Verdict::forward: return allocate();
-    case Verdict::refused: return is_stream(stream) ? CUDA_ERROR_OUT_OF_MEMORY : allocate();
+    case Verdict::refused: return is_stream(stream) ? refusal() : allocate();
     case Verdict::reserved:
     case Verdict::on_host: break;  // never: pools have no host budget
   }
-  return request.settle(allocate(), dptr);
+  return request.settle(noted(allocate()), dptr);
 }
 
 // Where we know no pool to charge, the request itself is charged until it is freed.
@@ -77,8 +65,8 @@ template <typename Allocate>
 CUresult charged_by_request(const Place& place, CUdeviceptr* dptr, std::size_t bytes, Allocate allocate) {
   const Verdict verdict = reserve_at(place, bytes);
   if (verdict == Verdict::forward) return allocate();
-  if (verdict == Verdict::refused) return CUDA_ERROR_OUT_OF_MEMORY;
-  const CUresult result = allocate();
+  if (verdict == Verdict::refused) return refusal();
+  const CUresult result = noted(allocate());
   if (result == CUDA_SUCCESS) pointers.put(*dptr, {bytes, place.device_index, 0});
   else hand_back(place.device_index, bytes);
   return result;
@@ -86,7 +74,8 @@ CUresult charged_by_request(const Place& place, CUdeviceptr* dptr, std::size_t b
 
 template <typename Allocate>
 CUresult from_current(CUdeviceptr* dptr, std::size_t bytes, CUstream stream, Allocate allocate) {
-  if (dptr == nullptr || bytes == 0 || is_captured(stream)) return allocate();
+  if (dptr == nullptr || bytes == 0) return allocate();
+  if (is_captured(stream)) return graph_allocated(allocate());
   const Place place = place_of_stream(stream);
   if (place.standing == Standing::free) return allocate();
   PoolBooks* pool = current_pool_books(place);
@@ -96,7 +85,8 @@ CUresult from_current(CUdeviceptr* dptr, std::size_t bytes, CUstream stream, All
 
 template <typename Allocate>
 CUresult from_named(CUdeviceptr* dptr, std::size_t bytes, CUmemoryPool handle, CUstream stream, Allocate allocate) {
-  if (dptr == nullptr || bytes == 0 || is_captured(stream)) return allocate();
+  if (dptr == nullptr || bytes == 0) return allocate();
+  if (is_captured(stream)) return graph_allocated(allocate());
   if (!seated() && current_place().standing == Standing::free) return allocate();
   Place place;
   if (PoolBooks* pool = named_pool_books(handle, place); pool != nullptr) {

@@ -6,9 +6,10 @@
 #include <cerrno>
 
 #include "guest/bare/scratch.hpp"
+#include "guest/ledger/draining.hpp"
 #include "guest/ledger/slot.hpp"
-#include "guest/limiter/compute/compute.hpp"
 #include "guest/limiter/memory/draining.hpp"
+#include "guest/limiter/memory/keeper.hpp"
 #include "guest/limiter/memory/pool.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/membership.hpp"
@@ -26,10 +27,12 @@ std::atomic<NvmlState> nvml_state{NvmlState::untried};
 std::atomic<std::uint64_t> summed[ledger::kMaxDevices];
 std::atomic<std::int64_t> summed_at[ledger::kMaxDevices];
 std::atomic<std::uint32_t> summed_residuals[ledger::kMaxDevices];  // UsagePage::residuals then
+std::atomic<bool> listed{false};
 std::atomic<bool> due[ledger::kMaxDevices];
 std::atomic<bool> moved[ledger::kMaxDevices];
 std::atomic<std::int64_t> measured_at[ledger::kMaxDevices];
 std::atomic<std::uint64_t> measured_sequence[ledger::kMaxDevices];  // of our books, as of the last reading
+std::atomic<std::int64_t> still_since[ledger::kMaxDevices];         // and when it was first read
 
 }  // namespace
 
@@ -73,14 +76,45 @@ std::uint64_t nvml_bytes_of(const char* uuid, unsigned pid) {
 
 }  // namespace
 
+namespace {
+
+// It is due until it has been measured: a request that comes meanwhile measures for itself.
+class Measured {
+ public:
+  explicit Measured(std::uint32_t device_index) : device_index_(device_index) {}
+  ~Measured() {
+    if (device_index_ < ledger::kMaxDevices) due[device_index_].store(false, std::memory_order_relaxed);
+  }
+  Measured(const Measured&) = delete;
+  Measured& operator=(const Measured&) = delete;
+
+ private:
+  std::uint32_t device_index_;
+};
+
+// Readings may follow each other at once, all of them while one request is between the ledger and the driver.
+constexpr std::int64_t kStillNs = 35'000'000;
+bool still(std::uint32_t device_index, std::uint64_t sequence) {
+  const std::int64_t now = coarse_now_ns();
+  if (measured_sequence[device_index].exchange(sequence) == sequence)
+    return now - still_since[device_index].load(std::memory_order_relaxed) >= kStillNs;
+  still_since[device_index].store(now, std::memory_order_relaxed);
+  return false;
+}
+
+}  // namespace
+
+bool nvml_lists_us() { return listed.load(std::memory_order_relaxed); }
+
 void refresh_residual(std::uint32_t device_index) {
-  if (device_index < ledger::kMaxDevices) due[device_index].store(false, std::memory_order_relaxed);
+  const Measured whoever_asks(device_index);
   if (!seated() || device_index >= ledger::kMaxDevices || !nvml_ready()) return;
   settle_pools(device_index);  // what they have released without a word would hide as much of the residual
   // Threads allocate and free meanwhile. The ledger holds what NVML shows if it is read on both sides of it: bytes are
   // reserved before the driver has them and given back after, so the larger reading never counts them as residual.
   const std::uint64_t before = ledger::held_bytes(*session.usage, device_index, session.slot);
   const std::uint64_t shown = nvml_bytes_of(session.held.devices[device_index].uuid, static_cast<unsigned>(::getpid()));
+  if (shown != 0) listed.store(true, std::memory_order_relaxed);
   const std::uint64_t after = ledger::held_bytes(*session.usage, device_index, session.slot);
   const std::uint64_t most = before > after ? before : after;
   const std::uint64_t draining = own_draining(device_index);
@@ -88,9 +122,10 @@ void refresh_residual(std::uint32_t device_index) {
   const std::uint64_t residual = shown > held ? shown - held : 0;
   ledger::SlotDevice& books = session.usage->slots[session.slot].devices[device_index];
   // What is reserved and not yet the driver's hides as much residual: others would be given that room. A lower figure
-  // counts only when nothing has moved since the reading before.
+  // counts only when nothing has moved for longer than a request takes, and no pool's request is still under way: a launch of
+  // a graph that allocates may wait for as long as it likes.
   const std::uint64_t sequence = books.sequence.load(std::memory_order_acquire);
-  const bool quiet = measured_sequence[device_index].exchange(sequence) == sequence;
+  const bool quiet = still(device_index, sequence) && !pools_under_way(device_index);
   const std::uint64_t last = books.residual_bytes.load(std::memory_order_relaxed);
   if (residual > last || (quiet && residual < last)) {
     books.residual_bytes.store(residual, std::memory_order_relaxed);
@@ -111,6 +146,7 @@ std::uint64_t share_residual_now(std::uint32_t device_index) {
     const std::uint64_t bytes = slot.devices[device_index].residual_bytes.load(std::memory_order_relaxed);
     if (__builtin_add_overflow(sum, bytes, &sum)) sum = ~0ull;
   }
+  if (__builtin_add_overflow(sum, ledger::torn_on(*session.usage, device_index).residual, &sum)) sum = ~0ull;
   summed[device_index].store(sum, std::memory_order_relaxed);
   summed_residuals[device_index].store(residuals, std::memory_order_relaxed);
   summed_at[device_index].store(coarse_now_ns(), std::memory_order_relaxed);
@@ -127,12 +163,8 @@ void residual_is_due(std::uint32_t device_index) {
 void residual_moved(std::uint32_t device_index) {
   if (device_index >= ledger::kMaxDevices) return;  // host memory has none
   if (moved[device_index].load(std::memory_order_relaxed) || moved[device_index].exchange(true)) return;
-  const int saved = errno;
-  compute_wake_settler();
-  errno = saved;
+  wake_keeper();
 }
-
-bool nvml_is_open() { return nvml_state.load(std::memory_order_acquire) != NvmlState::untried; }
 
 std::int64_t measure_moved(std::int64_t now_ns) {
   std::int64_t next = kNothingMoved;
@@ -147,6 +179,7 @@ std::int64_t measure_moved(std::int64_t now_ns) {
     // Before the reading: what moves during it is measured again.
     moved[device].store(false);
     refresh_residual(device);
+    return now_ns;
   }
   return next;
 }
@@ -154,7 +187,6 @@ std::int64_t measure_moved(std::int64_t now_ns) {
 void measure_residual_if_due(std::uint32_t device_index) {
   if (!due[device_index].load(std::memory_order_relaxed)) [[likely]]
     return;
-  if (!due[device_index].exchange(false)) return;
   const int saved = errno;
   refresh_residual(device_index);
   errno = saved;
@@ -175,6 +207,7 @@ std::uint64_t own_residual(std::uint32_t device_index) {
 
 void residual_reset_after_fork() {
   nvml_state.store(NvmlState::untried, std::memory_order_relaxed);
+  listed.store(false, std::memory_order_relaxed);
   for (auto& when : summed_at) when.store(-kFresh, std::memory_order_relaxed);
   for (auto& device : due) device.store(false, std::memory_order_relaxed);
   for (auto& device : moved) device.store(false, std::memory_order_relaxed);

@@ -16,10 +16,13 @@ using ProcessList = abi::nvmlProcessInfo_v2_t[kMostListed];
 // Whether NVML answers, by a reference of our own, kept: the program may shut its own down while we still look.
 bool nvml_ready();
 
+// Whether NVML has shown this process by its own number. Not in a container whose process numbers are not the host's.
+bool nvml_lists_us();
+
 // Measures this process's residual on a device of the pages and stores it in our slot. Calls NVML: for rare calls only.
 void refresh_residual(std::uint32_t device_index);
 
-// A context came: its memory is measured before the next allocation on that device, else by the settler a little later.
+// A context came: its memory is measured before the next allocation on that device, else by the keeper a little later.
 // Not at once: asking NVML for the first time takes milliseconds, which no program without allocations need wait for.
 void residual_is_due(std::uint32_t device_index);
 
@@ -27,18 +30,15 @@ void residual_is_due(std::uint32_t device_index);
 void measure_residual_if_due(std::uint32_t device_index);
 
 // Memory was taken or given back on that device: what no call reveals may have changed with it (slabs under small
-// allocations), and is measured within kResidualEvery by the settler's thread, never by the caller. One load in most cases.
+// allocations), and is measured within kResidualEvery by the keeper's thread, never by the caller. One load in most cases.
 void residual_moved(std::uint32_t device_index);
 
 inline constexpr std::int64_t kResidualEvery = 40'000'000;
 inline constexpr std::int64_t kNothingMoved = INT64_MAX;
 
-// For the settler: measures what has moved, each device at most once in kResidualEvery. When to come back, kNothingMoved:
-// not before something moves.
+// For the keeper: measures one device of those on which something has moved, each at most once in kResidualEvery. When to come
+// back; kNothingMoved: not before something moves.
 std::int64_t measure_moved(std::int64_t now_ns);
-
-// NVML has been opened, or cannot be: a measurement does not open it.
-bool nvml_is_open();
 
 // Of all live processes of the share as they measured it last; of the dead for 50 ms more at most. now_ns: coarse_now_ns().
 std::uint64_t share_residual(std::uint32_t device_index, std::int64_t now_ns);

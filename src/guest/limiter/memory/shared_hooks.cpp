@@ -52,7 +52,7 @@ HEADGATE_HOOK CUresult cuImportExternalMemory(CUexternalMemory* extMem_out,
   }
   const Verdict verdict = reserve_at(place, head.size);
   if (verdict == Verdict::forward) return import();
-  if (verdict == Verdict::refused) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (verdict == Verdict::refused) return refusal();
   const CUresult result = import();
   if (result == CUDA_SUCCESS) mapped_created(key_of(*extMem_out), {head.size, place.device_index});
   else hand_back(place.device_index, head.size);

@@ -21,8 +21,3 @@ HEADGATE_HOOK CUresult cuCtxPopCurrent(CUcontext* pctx) { return changing(forwar
 HEADGATE_HOOK CUresult cuCtxPopCurrent_v2(CUcontext* pctx) {
   return changing(forward(driver.cuCtxPopCurrent_v2, pctx));
 }
-HEADGATE_HOOK CUresult cuGreenCtxDestroy(CUgreenCtx hCtx) {
-  const CUresult result = forward(driver.cuGreenCtxDestroy, hCtx);
-  contexts_changed();
-  return result;
-}

@@ -6,6 +6,7 @@
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/current.hpp"
+#include "guest/limiter/session/green_contexts.hpp"
 #include "guest/limiter/session/membership.hpp"
 
 using namespace headgate::abi;
@@ -76,6 +77,7 @@ template <typename Destroy>
 CUresult primary_destroyed(CUdevice device, bool surely, Destroy destroy) {
   const CUcontext context = seated() ? primary_of(device) : nullptr;
   if (context == nullptr) return going(destroy);
+  if (surely) forget_green_of(context, compute_forget_context);
   compute_forget_context(context);
   context_may_go(owner(context));
   const CUresult result = going(destroy);
@@ -83,7 +85,37 @@ CUresult primary_destroyed(CUdevice device, bool surely, Destroy destroy) {
   return result;
 }
 
+// A green context's handle, made current for as long as it takes to ask.
+bool device_of(CUcontext handle, CUdevice& device) {
+  if (forward(driver.cuCtxPushCurrent_v2, handle) != CUDA_SUCCESS) return false;
+  const bool told = forward(driver.cuCtxGetDevice, &device) == CUDA_SUCCESS;
+  CUcontext popped = nullptr;
+  forward(driver.cuCtxPopCurrent_v2, &popped);
+  return told;
+}
+
 }  // namespace
+
+HEADGATE_HOOK CUresult cuCtxFromGreenCtx(CUcontext* pContext, CUgreenCtx hCtx) {
+  const CUresult result = forward(driver.cuCtxFromGreenCtx, pContext, hCtx);
+  CUdevice device = 0;
+  if (result == CUDA_SUCCESS && seated() && root_of(*pContext) == *pContext && device_of(*pContext, device))
+    know_green(*pContext, primary_of(device));
+  return result;
+}
+
+// Its streams' brackets and events go with it, and the primary context where it was the last to use that.
+HEADGATE_HOOK CUresult cuGreenCtxDestroy(CUgreenCtx hCtx) {
+  const auto destroy = [=] { return forward(driver.cuGreenCtxDestroy, hCtx); };
+  CUcontext handle = nullptr;
+  CUdevice device = 0;
+  if (!seated() || hCtx == nullptr || forward(driver.cuCtxFromGreenCtx, &handle, hCtx) != CUDA_SUCCESS ||
+      !device_of(handle, device))
+    return going(destroy);
+  compute_forget_context(handle);
+  forget_green(handle);
+  return primary_destroyed(device, false, destroy);
+}
 
 HEADGATE_HOOK CUresult cuInit(unsigned Flags) {
   const CUresult result = forward(driver.cuInit, Flags);
@@ -168,4 +200,12 @@ HEADGATE_HOOK nvmlReturn_t nvmlInit() { return after_nvml_init(forward(nvml.nvml
 HEADGATE_HOOK nvmlReturn_t nvmlInit_v2() { return after_nvml_init(forward(nvml.nvmlInit_v2)); }
 HEADGATE_HOOK nvmlReturn_t nvmlInitWithFlags(unsigned flags) {
   return after_nvml_init(forward(nvml.nvmlInitWithFlags, flags));
+}
+
+// Stack, heap and printf buffers: memory that no other call reveals is measured before the next allocation.
+HEADGATE_HOOK CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) {
+  const CUresult result = forward(driver.cuCtxSetLimit, limit, value);
+  if (result != CUDA_SUCCESS || !seated()) return result;
+  if (const Place place = current_place(); place.standing == Standing::held) residual_is_due(place.device_index);
+  return result;
 }

@@ -13,6 +13,7 @@
 #include "guest/limiter/session/current.hpp"
 #include "guest/limiter/session/devices.hpp"
 #include "guest/limiter/session/membership.hpp"
+#include "guest/limiter/session/registration.hpp"
 #include "guest/limiter/session/wish.hpp"
 
 // glibc's pthread_atfork() is a small static function round this one; we link no static part of libc.
@@ -84,6 +85,108 @@ Membership refuse(const char* why) {
 // Not inlined: some threads have small stacks, and join()'s frame is large.
 [[gnu::noinline]] void remember_names(const ledger::PolicyPage& policy) { session.held = ledger::grant_of(policy); }
 
+void become_member(const ledger::SharePages& pages, ledger::SlotRef slot, bool with_slot) {
+  watch_forks();
+  session.policy = pages.policy;
+  session.usage = pages.usage;
+  session.slot = slot.slot;
+  session.slot_generation = slot.generation;
+  if (!with_slot) session.membership.store(Membership::member, std::memory_order_release);
+}
+
+// What the environment says of a share that the daemon keeps must be what the daemon says: a process that believes it
+// has other limits than it has is a surprise for later.
+bool contradicts(const Wanted& wanted, std::span<char> why) {
+  bare::Text text(why);
+  if (wanted.share_named && strcmp(wanted.grant.name, session.held.name) != 0) {
+    text.add("HEADGATE_SHARE names the share ")
+        .add(wanted.grant.name)
+        .add(", and HEADGATE_SHARE_DIR is of the share ")
+        .add(session.held.name);
+    return true;
+  }
+  for (std::uint32_t i = 0; i < wanted.grant.device_count; ++i) {
+    const ledger::DeviceGrant& asked = wanted.grant.devices[i];
+    for (std::uint32_t j = 0; j < session.held.device_count; ++j) {
+      const ledger::DeviceGrant& is = session.held.devices[j];
+      if (strcmp(asked.uuid, is.uuid) != 0) continue;
+      const bool memory =
+          asked.memory_limit_bytes != ledger::kNoMemoryLimit && asked.memory_limit_bytes != is.memory_limit_bytes;
+      const bool compute =
+          asked.compute_ceiling_ppm != ledger::kWholeGpu && asked.compute_ceiling_ppm != is.compute_ceiling_ppm;
+      if (!memory && !compute) continue;
+      text.add("the environment asks for another ")
+          .add(memory ? "memory limit" : "compute ceiling")
+          .add(" on ")
+          .add(is.uuid)
+          .add(" than the daemon's share ")
+          .add(session.held.name)
+          .add(" has; leave it out to take the share's");
+      return true;
+    }
+  }
+  return false;
+}
+
+// BASE of BASE/shares/NAME, empty where the directory is mounted under another name: then there is no GPU page to open.
+void find_base(const char* directory) {
+  constexpr std::string_view kMiddle = "/shares/";
+  bare::Text base(session.base);
+  const std::string_view path(directory);
+  const std::size_t name = strlen(session.held.name);
+  if (path.size() <= name + kMiddle.size()) return;
+  const std::size_t at = path.size() - name - kMiddle.size();
+  if (std::string_view(path.data() + at, kMiddle.size()) == kMiddle &&
+      strcmp(directory + path.size() - name, session.held.name) == 0)
+    base.add(std::string_view(path.data(), at));
+}
+
+// Without a daemon: by the files, where this process may open them.
+bool enter_by_files(const char* directory, bool with_slot, ledger::SharePages& pages, ledger::SlotRef& slot,
+                    std::span<char> why) {
+  if (const ledger::PageFault bad = ledger::open_share_at(directory, pages)) {
+    ledger::explain(bad, why.data(), why.size(), directory);
+    return false;
+  }
+  if (!with_slot || ledger::claim_for_self(*pages.usage, slot) == ledger::ClaimResult::claimed) return true;
+  bare::Text(why).add("the share is full or is being removed");
+  ledger::close_pages(pages);
+  return false;
+}
+
+// A share of the daemon's. Where there is neither daemon nor page, the fail policy that the environment names decides.
+[[gnu::noinline]] Membership join_at(Wanted& wanted, bool with_slot) {
+  char why[512];
+  ledger::SharePages pages;
+  ledger::SlotRef slot;
+  const char* const directory = wanted.directory;
+  const auto refuse_saying = [&] {
+    bare::Text(wanted.message).add(directory).add(": ").add(why);
+    return refuse(wanted.message);
+  };
+  switch (register_at(directory, with_slot, pages, slot, why)) {
+    case Registered::seated: break;
+    case Registered::refused: return refuse_saying();
+    case Registered::unreachable:
+      log_line(LogLevel::warn, "%s: %s; trying the share's files", directory, why);
+      if (enter_by_files(directory, with_slot, pages, slot, why)) break;
+      if (wanted.grant.fail_policy == ledger::FailPolicy::closed) return refuse_saying();
+      log_line(LogLevel::error, "NOT HELD: %s: no daemon, and %s; HEADGATE_FAIL_POLICY=closed would refuse to run",
+               directory, why);
+      session.membership.store(Membership::none, std::memory_order_release);
+      return Membership::none;
+  }
+  remember_names(*pages.policy);
+  if (contradicts(wanted, why)) {
+    if (with_slot) ledger::release(*pages.usage, slot);
+    ledger::close_pages(pages);
+    return refuse_saying();
+  }
+  find_base(directory);
+  become_member(pages, slot, with_slot);
+  return Membership::member;
+}
+
 // Makes or joins the share that the environment asks for; with_slot: and takes a seat in it.
 Membership join(const SeenDevices& devices, bool with_slot) {
   Wanted wanted;
@@ -93,6 +196,7 @@ Membership join(const SeenDevices& devices, bool with_slot) {
     return Membership::none;
   }
   if (wanted.wish == Wish::unreadable) return refuse(wanted.message);
+  if (wanted.directory[0] != '\0') return join_at(wanted, with_slot);
   char* const base = session.base;
   if (!ledger::runtime_directory(variable("HEADGATE_RUNTIME_DIR"), variable("XDG_RUNTIME_DIR"), base,
                                  sizeof session.base)) {
@@ -113,13 +217,8 @@ Membership join(const SeenDevices& devices, bool with_slot) {
     ledger::explain(fault, why + text.size(), sizeof wanted.message - text.size(), base);
     return refuse(why);
   }
-  watch_forks();
-  session.policy = pages.policy;
-  session.usage = pages.usage;
   remember_names(*pages.policy);
-  session.slot = slot.slot;
-  session.slot_generation = slot.generation;
-  if (!with_slot) session.membership.store(Membership::member, std::memory_order_release);
+  become_member(pages, slot, with_slot);
   return Membership::member;
 }
 

@@ -59,6 +59,7 @@ void fill_device(const grant::DeviceGrant& wanted, bool compute_off, const SeenD
   if (wanted.memory.said()) out.memory_limit_bytes = wanted.memory.on(seen.total_bytes);
   if (wanted.host_memory.said()) out.host_limit_bytes = wanted.host_memory.on(seen.total_bytes);
   if (wanted.ceiling_ppm != 0 && !compute_off) out.compute_ceiling_ppm = wanted.ceiling_ppm;
+  if (wanted.soft_ppm > out.compute_ceiling_ppm) out.compute_burst_ppm = wanted.soft_ppm;
 }
 
 }  // namespace
@@ -83,6 +84,8 @@ void read_wish(const SeenDevices& devices, Wanted& out) {
   out.wish = Wish::unreadable;
   if (!choose(grant.gpu, devices, chosen, out)) return;
   copy_name(grant.share.empty() ? std::string_view(kDefaultShare) : grant.share, out.grant.name);
+  out.share_named = !grant.share.empty();
+  bare::Text(out.directory).add(grant.share_dir);
   out.grant.device_count = chosen.count;
   out.grant.level = ledger::Level::hook;
   out.grant.fail_policy = grant.fail_closed ? ledger::FailPolicy::closed : ledger::FailPolicy::open;

@@ -17,6 +17,8 @@ enum class Wish : std::uint32_t {
 struct Wanted {
   Wish wish = Wish::nothing;
   ledger::ShareGrant grant;
+  bool share_named = false;  // grant.name was said, and is not merely the default
+  char directory[256] = {};  // of a share of the daemon's; empty: none was said
   char message[640] = {};
 };
 

@@ -1,0 +1,93 @@
+#include "api/body.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "guest/grant/environment.hpp"
+#include "guest/grant/select.hpp"
+#include "guest/grant/size.hpp"
+
+namespace headgate::api {
+namespace {
+
+using Fields = std::vector<BodyField>;
+using enum FieldType;
+
+constexpr std::string_view kDuration = "30s, 5m, 2h, 7d";
+constexpr std::string_view kDurationOrNone = "30s, 5m, 2h, 7d or none";
+constexpr std::string_view kNames = "names or numbers";
+
+// What a request and a later change may say.
+Fields share_fields() {
+  const std::string_view memory = grant::accepted_memory(grant::Dialect::headgate);
+  const std::string_view compute = grant::accepted_compute(grant::Dialect::headgate);
+  return {
+      {"mem", text, "memory limit on each of its GPUs; none: no limit", memory},
+      {"host_mem", text, "host memory that stands in for the GPU's past the limit", memory},
+      {"compute", text, "part of each GPU's time that is promised; the ceiling too, where burst says nothing", compute},
+      {"burst", text, "ceiling above what is promised, while others leave time", compute},
+      {"weight", text_or_whole, "its part of what is left, against the weights of others", "1 to 1000"},
+      {"class", text, "who goes first where several want the GPU", "best-effort, normal or latency"},
+      {"ttl", text, "when it ends by itself", kDurationOrNone},
+      {"idle_notice", text, "after how long without GPU work an event says so", kDurationOrNone},
+      {"admit", text, "who decides on a process that wants in", "now, or ask: an outside scheduler"},
+      {"fail_policy", text, "what happens to launches that cannot be measured", "open or closed"},
+      {"over_sell", flag, "whether it may be sold what is sold already", "true or false"},
+      {"everyone", flag, "whether anybody may enter it", "true or false"},
+      {"until_empty", flag, "whether it ends with its last process", "true or false"},
+      {"users", texts, "who may enter it besides its owner", kNames},
+      {"groups", texts, "whose members may enter it", kNames},
+  };
+}
+
+Fields share_request() {
+  Fields all = {
+      {"name", text, "what it is called", grant::accepted(grant::Syntax::share_name), true},
+      {"gpu", text, "which GPUs it covers; auto where nothing is said", grant::accepted_selectors()},
+  };
+  std::ranges::copy(share_fields(), std::back_inserter(all));
+  return all;
+}
+
+Fields quota() {
+  return {
+      {"user", text_or_whole, "whose shares", kNames},
+      {"group", text_or_whole, "the shares of whose members", kNames},
+      {"everyone", flag, "the shares of every user without a quota of his own", "true"},
+      {"mem", text, "memory of all shares together", "24GiB, 24Gi, 24G or 24GB"},
+      {"compute", text, "ceilings of all shares together, 100% for each GPU", "50%, 200%"},
+      {"shares", whole, "how many shares", "a whole number"},
+      {"ttl", text, "how long a share may live at most", kDuration},
+  };
+}
+
+}  // namespace
+
+std::string_view schema_name(BodyKind kind) {
+  switch (kind) {
+    case BodyKind::none: break;
+    case BodyKind::share_request: return "ShareRequest";
+    case BodyKind::share_change: return "ShareChange";
+    case BodyKind::quota: return "QuotaRequest";
+  }
+  return "";
+}
+
+const std::vector<BodyField>& fields(BodyKind kind) {
+  static const Fields nothing, of_request = share_request(), of_change = share_fields(), of_quota = quota();
+  switch (kind) {
+    case BodyKind::none: break;
+    case BodyKind::share_request: return of_request;
+    case BodyKind::share_change: return of_change;
+    case BodyKind::quota: return of_quota;
+  }
+  return nothing;
+}
+
+std::string field_names(BodyKind kind) {
+  std::string all;
+  for (const BodyField& field : fields(kind)) all += (all.empty() ? "" : ", ") + std::string(field.name);
+  return all;
+}
+
+}  // namespace headgate::api

@@ -1,0 +1,29 @@
+// What a request's body may say: objects whose fields follow the command's options ("mem": "8GiB" is --mem 8GiB). The
+// lists from which the OpenAPI document and the readers' hints are made (the readers: order_json.hpp).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace headgate::api {
+
+enum class BodyKind { none, share_request, share_change, quota };
+
+enum class FieldType { text, flag, texts, whole, text_or_whole };
+
+struct BodyField {
+  std::string_view name;
+  FieldType type;
+  std::string_view meaning;
+  std::string_view accepted;
+  bool required = false;
+};
+
+// The name of the kind's schema in the document: "ShareRequest"; empty for none.
+[[nodiscard]] std::string_view schema_name(BodyKind kind);
+[[nodiscard]] const std::vector<BodyField>& fields(BodyKind kind);
+// "name, gpu, mem, ..."
+[[nodiscard]] std::string field_names(BodyKind kind);
+
+}  // namespace headgate::api

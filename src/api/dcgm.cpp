@@ -1,0 +1,59 @@
+#include <optional>
+
+#include "api/metrics.hpp"
+#include "api/page.hpp"
+
+namespace headgate::api {
+namespace {
+
+using snapshot::Gpu;
+
+struct Field {
+  const char* name;
+  const char* help;
+  bool counter;
+  std::optional<double> (*value)(const Gpu&);
+};
+
+template <typename T>
+std::optional<double> scaled(const std::optional<T>& value, double by = 1) {
+  return value ? std::optional(static_cast<double>(*value) * by) : std::nullopt;
+}
+
+// Names, units and help as in the default set of dcgm-exporter (its default-counters.csv).
+constexpr Field kFields[] = {
+    {"DCGM_FI_DEV_SM_CLOCK", "SM clock frequency (in MHz).", false,
+     [](const Gpu& g) { return scaled(g.sm_clock_mhz); }},
+    {"DCGM_FI_DEV_GPU_TEMP", "GPU temperature (in C).", false,
+     [](const Gpu& g) { return scaled(g.temperature_celsius); }},
+    {"DCGM_FI_DEV_POWER_USAGE", "Power draw (in W).", false, [](const Gpu& g) { return scaled(g.power_mw, 1e-3); }},
+    {"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "Total energy consumption since boot (in mJ).", true,
+     [](const Gpu& g) { return scaled(g.energy_mj); }},
+    {"DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).", false, [](const Gpu& g) { return scaled(g.busy_ratio, 100); }},
+    {"DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB).", false,
+     [](const Gpu& g) { return std::optional(static_cast<double>(g.memory_used_bytes >> 20)); }},
+};
+
+}  // namespace
+
+std::string dcgm_page(const snapshot::Snapshot& picture) {
+  std::vector<Family> families;
+  for (const Field& field : kFields) {
+    Family& family = families.emplace_back(Family{field.name, field.help, field.counter, {}});
+    for (const Gpu& gpu : picture.gpus) {
+      if (picture.node.nvml_released || gpu.memory_total_bytes == 0) continue;
+      const std::string index = std::to_string(gpu.index);
+      if (const auto value = field.value(gpu))
+        family.samples.push_back({{{"gpu", index},
+                                   {"UUID", gpu.uuid},
+                                   {"pci_bus_id", gpu.pci_bus_id},
+                                   {"device", "nvidia" + index},
+                                   {"modelName", gpu.model},
+                                   {"hostname", picture.node.name}},
+                                  *value});
+    }
+  }
+  return page(families);
+}
+
+}  // namespace headgate::api

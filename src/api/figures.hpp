@@ -1,0 +1,53 @@
+// What the daemon tells of itself, and what only grows from picture to picture.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "snapshot/snapshot.hpp"
+
+namespace headgate::api {
+
+// Sums over the life of the daemon, and what else the page shows of it. Thread-safe: pictures come from the observer, events
+// from anybody.
+class Tally {
+ public:
+  struct Sums {
+    std::map<std::pair<std::string, std::string>, double> throttled_seconds;  // by GPU's UUID and reason
+    std::map<std::string, std::uint64_t> events;                              // by kind
+    std::optional<std::uint64_t> clients;                                     // connections now
+    std::optional<double> scrape_seconds;                                     // what the page before this one took
+  };
+
+  // A reason that a picture shows counts for the time since the picture before, at most `kLongestGap`: NVML says what is
+  // so now, not for how long it was.
+  static constexpr double kLongestGap = 5;  // seconds
+  void look(const snapshot::Snapshot& picture);
+  void note(const snapshot::Event& event);
+  void connected(std::uint64_t clients);
+  void scraped(double seconds);
+  [[nodiscard]] Sums sums() const;
+
+ private:
+  mutable std::mutex mutex_;
+  Sums sums_;
+  std::uint64_t looked_ns_ = 0;  // CLOCK_MONOTONIC; 0: never
+};
+
+// An optional that is empty is left out of the page.
+struct DaemonFigures {
+  std::uint64_t now_ns = 0;  // CLOCK_MONOTONIC
+  Tally::Sums sums;
+  // Of this process, by its kernel.
+  std::optional<double> cpu_seconds;
+  std::optional<std::uint64_t> resident_bytes, open_files;
+};
+
+// Fills now_ns and the kernel's figures; what a machine without /proc does not tell stays empty.
+void read_process_figures(DaemonFigures& figures);
+
+}  // namespace headgate::api

@@ -1,0 +1,412 @@
+#include "api/metrics.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "api/page.hpp"
+
+namespace headgate::api {
+namespace {
+
+using snapshot::Gpu;
+using snapshot::Share;
+using snapshot::ShareDevice;
+using snapshot::Snapshot;
+
+struct Input {
+  const Snapshot& picture;
+  const DaemonFigures& own;
+};
+using Samples = std::vector<Sample>;
+using Value = std::optional<double>;
+
+struct Row {
+  Metric metric;
+  std::function<void(const Input&, Samples&)> collect;
+};
+
+constexpr bool kGauge = false, kCounter = true;
+
+template <typename T>
+Value number(const std::optional<T>& value, double unit = 1) {
+  return value ? Value(static_cast<double>(*value) * unit) : std::nullopt;
+}
+template <typename T>
+  requires std::is_arithmetic_v<T>
+Value number(T value, double unit = 1) {
+  return static_cast<double>(value) * unit;
+}
+constexpr double kNano = 1e-9, kMilli = 1e-3, kMega = 1e6;
+
+// One sample of the node or the daemon.
+Row single(std::string_view name, bool counter, std::string_view help, std::function<Value(const Input&)> value) {
+  return {{name, counter, "", help}, [value](const Input& in, Samples& out) {
+            if (const Value found = value(in)) out.push_back({{}, *found});
+          }};
+}
+
+// A GPU that does not answer has no UUID: its place among the others tells it from the next one.
+std::string uuid_of(const Gpu& gpu) { return gpu.uuid.empty() ? "index-" + std::to_string(gpu.index) : gpu.uuid; }
+
+// What the driver says now: nothing is known while its library is released, nor of a GPU that does not answer.
+Row of_gpu(std::string_view name, bool counter, std::string_view help, std::function<Value(const Gpu&)> value) {
+  return {{name, counter, "uuid", help}, [value](const Input& in, Samples& out) {
+            for (const Gpu& gpu : in.picture.gpus) {
+              if (in.picture.node.nvml_released || gpu.memory_total_bytes == 0) continue;
+              if (const Value found = value(gpu)) out.push_back({{{"uuid", uuid_of(gpu)}}, *found});
+            }
+          }};
+}
+
+// What the ledgers say of a GPU's shares.
+Row sold_of_gpu(std::string_view name, std::string_view help, std::function<Value(const Gpu&)> value) {
+  return {{name, kGauge, "uuid", help}, [value](const Input& in, Samples& out) {
+            for (const Gpu& gpu : in.picture.gpus) {
+              if (const Value found = value(gpu)) out.push_back({{{"uuid", uuid_of(gpu)}}, *found});
+            }
+          }};
+}
+
+Row of_device(std::string_view name, bool counter, std::string_view help,
+              std::function<Value(const ShareDevice&)> value) {
+  return {{name, counter, "share, uuid", help}, [value](const Input& in, Samples& out) {
+            for (const Share& share : in.picture.shares) {
+              for (const ShareDevice& device : share.devices) {
+                if (const Value found = value(device))
+                  out.push_back({{{"share", share.name}, {"uuid", device.uuid}}, *found});
+              }
+            }
+          }};
+}
+
+Row of_share(std::string_view name, std::string_view help,
+             std::function<Value(const Share&, const Snapshot& picture)> value) {
+  return {{name, kGauge, "share", help}, [value](const Input& in, Samples& out) {
+            for (const Share& share : in.picture.shares) {
+              if (const Value found = value(share, in.picture)) out.push_back({{{"share", share.name}}, *found});
+            }
+          }};
+}
+
+std::string yes_no(bool value) { return value ? "true" : "false"; }
+
+std::uint64_t less(std::uint64_t from, std::uint64_t what) { return from - std::min(from, what); }
+
+// "reason" as other labels are written: "power cap" is power_cap.
+std::string as_word(std::string text) {
+  std::ranges::replace(text, ' ', '_');
+  return text;
+}
+
+// Where a share's processes run, if all are at one place: the words of Process::where, parted for joins with the metrics
+// of Kubernetes, engines and Slurm.
+Labels place_of(const Share& share, const Snapshot& picture) {
+  Labels labels = {{"where", ""}, {"namespace", ""}, {"pod", ""}, {"container", ""}, {"slurm_job", ""}};
+  const std::string* where = nullptr;
+  for (const auto& process : picture.processes) {
+    if (process.share != share.name || process.where.empty()) continue;
+    if (where != nullptr && *where != process.where) {
+      labels[0].second = "several";
+      return labels;
+    }
+    where = &process.where;
+  }
+  if (where == nullptr) return labels;
+  labels[0].second = *where;
+  const auto blank = where->find(' ');
+  if (blank == std::string::npos) return labels;
+  const std::string kind = where->substr(0, blank), name = where->substr(blank + 1);
+  if (kind == "pod") {
+    const auto slash = name.find('/');
+    if (slash != std::string::npos) labels[1].second = name.substr(0, slash);
+    labels[2].second = slash == std::string::npos ? name : name.substr(slash + 1);
+  } else if (kind == "slurm") {
+    labels[4].second = name.substr(0, name.find('.'));
+  } else if (kind != "unit") {
+    labels[3].second = name;
+  }
+  return labels;
+}
+
+// One of: whether its processes are held to its limits, as far as anybody can see.
+std::string_view enforcement_of(const Share& share, const Snapshot& picture) {
+  if (share.state == "broken") return "broken";
+  if (std::ranges::any_of(picture.processes,
+                          [&](const auto& p) { return p.share == share.name && !p.finding.empty(); }))
+    return "bypassed";
+  return share.level == "observe" ? "observed" : "enforced";
+}
+
+void collect_enforcement(const Input& in, Samples& out) {
+  for (const Share& share : in.picture.shares) {
+    const std::string_view now = enforcement_of(share, in.picture);
+    for (const std::string_view state : {"enforced", "observed", "bypassed", "broken"})
+      out.push_back({{{"share", share.name}, {"state", std::string(state)}}, state == now ? 1.0 : 0.0});
+  }
+}
+
+void collect_gpu_info(const Input& in, Samples& out) {
+  for (const Gpu& gpu : in.picture.gpus)
+    out.push_back({{{"uuid", uuid_of(gpu)},
+                    {"gpu", std::to_string(gpu.index)},
+                    {"pci_bus_id", gpu.pci_bus_id},
+                    {"model", gpu.model},
+                    {"driver", in.picture.node.driver_version},
+                    {"simulated", yes_no(in.picture.node.simulated)}},
+                   1});
+}
+
+void collect_share_info(const Input& in, Samples& out) {
+  for (const Share& share : in.picture.shares) {
+    for (const ShareDevice& device : share.devices) {
+      Labels labels = {{"share", share.name},
+                       {"uuid", device.uuid},
+                       {"user", share.owner},
+                       {"level", share.level},
+                       {"class", device.priority_class}};
+      std::ranges::copy(place_of(share, in.picture), std::back_inserter(labels));
+      out.push_back({std::move(labels), 1});
+    }
+  }
+}
+
+void collect_share_memory(const Input& in, Samples& out) {
+  for (const Share& share : in.picture.shares) {
+    for (const ShareDevice& d : share.devices) {
+      const auto add = [&](const char* kind, std::uint64_t bytes) {
+        out.push_back({{{"share", share.name}, {"uuid", d.uuid}, {"kind", kind}}, static_cast<double>(bytes)});
+      };
+      add("allocated", less(less(d.memory_used_bytes, d.memory_residual_bytes), d.memory_draining_bytes));
+      add("residual", d.memory_residual_bytes);
+      add("draining", d.memory_draining_bytes);
+    }
+  }
+}
+
+void collect_clocks(const Input& in, Samples& out) {
+  for (const Gpu& gpu : in.picture.gpus) {
+    if (in.picture.node.nvml_released) return;
+    if (const Value sm = number(gpu.sm_clock_mhz, kMega))
+      out.push_back({{{"uuid", uuid_of(gpu)}, {"domain", "sm"}}, *sm});
+    if (const Value memory = number(gpu.memory_clock_mhz, kMega))
+      out.push_back({{{"uuid", uuid_of(gpu)}, {"domain", "memory"}}, *memory});
+  }
+}
+
+std::vector<Row> node_rows() {
+  return {
+      {{"headgate_build_info", kGauge, "version", "Always 1; what runs here."},
+       [](const Input& in, Samples& out) { out.push_back({{{"version", in.picture.node.version}}, 1}); }},
+      {{"headgate_node_info", kGauge, "node, driver, level, simulated",
+        "Always 1; level is the weakest by which a share of the node is held."},
+       [](const Input& in, Samples& out) {
+         const auto& node = in.picture.node;
+         out.push_back({{{"node", node.name},
+                         {"driver", node.driver_version},
+                         {"level", node.level},
+                         {"simulated", yes_no(node.simulated)}},
+                        1});
+       }},
+      single("headgate_node_shares", kGauge, "Shares on the node.",
+             [](const Input& in) { return number(in.picture.node.shares); }),
+      single("headgate_node_unattended_processes", kGauge, "Processes that use a GPU outside every share.",
+             [](const Input& in) { return number(in.picture.node.unattended_processes); }),
+      single("headgate_node_reserve_bytes", kGauge, "Memory of each GPU that is never sold.",
+             [](const Input& in) { return number(in.picture.node.reserve_bytes); }),
+      single("headgate_node_driver_released", kGauge,
+             "1 while the driver's library is closed on request: figures of GPUs are missing meanwhile.",
+             [](const Input& in) { return number(in.picture.node.nvml_released ? 1 : 0); }),
+  };
+}
+
+std::vector<Row> gpu_rows() {
+  return {
+      {{"headgate_gpu_info", kGauge, "uuid, gpu, pci_bus_id, model, driver, simulated",
+        "Always 1; join by uuid for the GPU's place and model."},
+       collect_gpu_info},
+      of_gpu("headgate_gpu_memory_total_bytes", kGauge, "The card's memory, as NVML counts it.",
+             [](const Gpu& g) { return number(g.memory_total_bytes); }),
+      of_gpu("headgate_gpu_memory_used_bytes", kGauge, "Memory in use, by shares and by others.",
+             [](const Gpu& g) { return number(g.memory_used_bytes); }),
+      of_gpu("headgate_gpu_memory_free_bytes", kGauge, "Memory that nobody uses.",
+             [](const Gpu& g) { return number(g.memory_free_bytes); }),
+      of_gpu("headgate_gpu_memory_reserved_bytes", kGauge, "Memory that driver and firmware keep for themselves.",
+             [](const Gpu& g) { return number(g.memory_reserved_bytes); }),
+      of_gpu("headgate_gpu_memory_unattributed_bytes", kGauge, "Memory in use that no share's ledger knows of.",
+             [](const Gpu& g) { return number(g.memory_unattributed_bytes); }),
+      sold_of_gpu("headgate_gpu_memory_sold_bytes", "Memory limits of the shares on it, together.",
+                  [](const Gpu& g) { return number(g.memory_sold_bytes); }),
+      sold_of_gpu("headgate_gpu_memory_shares_bytes", "Memory in use by shares, by their ledgers.",
+                  [](const Gpu& g) { return number(g.memory_shares_bytes); }),
+      sold_of_gpu("headgate_gpu_unlimited_shares", "Shares on it without a memory limit.",
+                  [](const Gpu& g) { return number(g.unlimited_shares); }),
+      sold_of_gpu("headgate_gpu_compute_sold_ratio", "Guarantees of the shares on it, together; 1 is the whole GPU.",
+                  [](const Gpu& g) { return number(g.compute_sold_ratio); }),
+      of_gpu("headgate_gpu_busy_ratio", kGauge,
+             "Part of the last second or so in which some kernel ran (NVML's utilization).",
+             [](const Gpu& g) { return number(g.busy_ratio); }),
+      of_gpu("headgate_gpu_memory_busy_ratio", kGauge, "Part of that time in which memory was read or written.",
+             [](const Gpu& g) { return number(g.memory_busy_ratio); }),
+      of_gpu("headgate_gpu_power_watts", kGauge, "Power drawn.",
+             [](const Gpu& g) { return number(g.power_mw, kMilli); }),
+      of_gpu("headgate_gpu_power_limit_watts", kGauge, "Power limit in force.",
+             [](const Gpu& g) { return number(g.power_limit_mw, kMilli); }),
+      of_gpu("headgate_gpu_energy_joules_total", kCounter, "Energy used since the driver was loaded.",
+             [](const Gpu& g) { return number(g.energy_mj, kMilli); }),
+      of_gpu("headgate_gpu_temperature_celsius", kGauge, "Temperature of the GPU.",
+             [](const Gpu& g) { return number(g.temperature_celsius); }),
+      {{"headgate_gpu_clock_hertz", kGauge, "uuid, domain", "Clock rate; domain is sm or memory."}, collect_clocks},
+      {{"headgate_gpu_throttled_seconds_total", kCounter, "uuid, reason",
+        "Time during which the driver held clocks down, by reason; sampled once a picture."},
+       [](const Input& in, Samples& out) {
+         for (const auto& [key, seconds] : in.own.sums.throttled_seconds)
+           out.push_back({{{"uuid", key.first}, {"reason", as_word(key.second)}}, seconds});
+       }},
+      {{"headgate_gpu_xid_events_total", kCounter, "uuid, xid",
+        "Errors that the driver reported since the daemon started."},
+       [](const Input& in, Samples& out) {
+         for (const Gpu& gpu : in.picture.gpus) {
+           for (const auto& [xid, count] : gpu.xids)
+             out.push_back({{{"uuid", uuid_of(gpu)}, {"xid", std::to_string(xid)}}, static_cast<double>(count)});
+         }
+       }},
+      of_gpu("headgate_gpu_ecc_uncorrected_errors_total", kCounter,
+             "Memory errors that could not be corrected, since the driver was loaded.",
+             [](const Gpu& g) { return number(g.ecc_uncorrected_errors); }),
+      of_gpu("headgate_gpu_pcie_generation", kGauge, "PCIe generation of the link as it runs now.",
+             [](const Gpu& g) { return number(g.pcie_generation); }),
+      of_gpu("headgate_gpu_pcie_lanes", kGauge, "PCIe lanes of the link as it runs now.",
+             [](const Gpu& g) { return number(g.pcie_width); }),
+      of_gpu("headgate_gpu_nvlinks_active", kGauge, "NVLinks that are up.",
+             [](const Gpu& g) { return number(g.nvlinks_active); }),
+  };
+}
+
+std::vector<Row> share_memory_rows() {
+  return {
+      {{"headgate_share_info", kGauge, "share, uuid, user, level, class, where, namespace, pod, container, slurm_job",
+        "Always 1; whose share it is, how it is held, and where its processes run if all are at one place."},
+       collect_share_info},
+      of_device("headgate_share_memory_limit_bytes", kGauge, "Memory limit; not there where the share has none.",
+                [](const ShareDevice& d) { return number(d.memory_limit_bytes); }),
+      of_device("headgate_share_memory_used_bytes", kGauge, "Memory in use, all kinds together.",
+                [](const ShareDevice& d) { return number(d.memory_used_bytes); }),
+      of_device("headgate_share_memory_peak_bytes", kGauge, "The most memory that was allocated at one time.",
+                [](const ShareDevice& d) { return number(d.memory_peak_bytes); }),
+      {{"headgate_share_memory_bytes", kGauge, "share, uuid, kind",
+        "Memory in use: allocated; residual (contexts, loaded code: measured, no call tells of it); draining (outlives "
+        "its process)."},
+       collect_share_memory},
+      of_device("headgate_share_host_memory_limit_bytes", kGauge, "Host memory that may stand in for the GPU's.",
+                [](const ShareDevice& d) { return number(d.host_limit_bytes); }),
+      of_device("headgate_share_host_memory_used_bytes", kGauge, "Host memory that stands in for the GPU's.",
+                [](const ShareDevice& d) { return number(d.host_used_bytes); }),
+      {{"headgate_share_allocation_denied_total", kCounter, "share, uuid, reason",
+        "Allocations refused; reason is limit: the share's own."},
+       [](const Input& in, Samples& out) {
+         for (const Share& share : in.picture.shares) {
+           for (const ShareDevice& device : share.devices)
+             out.push_back({{{"share", share.name}, {"uuid", device.uuid}, {"reason", "limit"}},
+                            static_cast<double>(device.refusals)});
+         }
+       }},
+  };
+}
+
+std::vector<Row> share_compute_rows() {
+  return {
+      of_device("headgate_share_compute_guarantee_ratio", kGauge,
+                "Part of the GPU's time that it has whatever others want.",
+                [](const ShareDevice& d) { return number(d.compute_guarantee_ratio); }),
+      of_device("headgate_share_compute_ceiling_ratio", kGauge,
+                "The most of the GPU's time that it may have; 1 is no limit.",
+                [](const ShareDevice& d) { return number(d.compute_ceiling_ratio); }),
+      of_device("headgate_share_weight", kGauge, "Its part of what is left, against the weights of others.",
+                [](const ShareDevice& d) { return number(d.weight); }),
+      of_device("headgate_share_gpu_seconds_total", kCounter, "GPU time held; its rate is the share's part of the GPU.",
+                [](const ShareDevice& d) { return number(d.held_ns, kNano); }),
+      of_device("headgate_share_gpu_seconds_estimated_total", kCounter,
+                "The part of the GPU time held that was estimated, not measured.",
+                [](const ShareDevice& d) { return number(d.estimated_ns, kNano); }),
+      of_device("headgate_share_throttled_seconds_total", kCounter,
+                "Time that launching threads waited at the gate, summed over threads.",
+                [](const ShareDevice& d) { return number(d.throttled_ns, kNano); }),
+      of_device("headgate_share_throttled_launches_total", kCounter, "Launches that waited at the gate.",
+                [](const ShareDevice& d) { return number(d.throttled_launches); }),
+      of_device("headgate_share_launches_in_debt_total", kCounter,
+                "Launches let through a shut gate so that nothing waits for ever; charged as debt.",
+                [](const ShareDevice& d) { return number(d.passed_in_debt); }),
+  };
+}
+
+std::vector<Row> share_rows() {
+  return {
+      of_share("headgate_share_processes", "Processes that run in it.",
+               [](const Share& s, const Snapshot&) { return number(s.processes); }),
+      of_share("headgate_share_last_activity_timestamp_seconds",
+               "When it last used a GPU, as far as this daemon has seen.",
+               [](const Share& s, const Snapshot& picture) -> Value {
+                 if (s.state == "broken") return std::nullopt;
+                 return number(less(picture.taken_unix_ns, s.idle_ns), kNano);
+               }),
+      of_share("headgate_share_ttl_seconds", "Time until it ends by itself; not there where it does not.",
+               [](const Share& s, const Snapshot&) { return number(s.ttl_ns, kNano); }),
+      {{"headgate_share_enforcement", kGauge, "share, state",
+        "1 for the state that holds: enforced, observed (nothing holds it), bypassed (the audit says so), broken."},
+       collect_enforcement},
+  };
+}
+
+std::vector<Row> daemon_rows() {
+  return {
+      single("headgate_daemon_clients", kGauge, "Connections to the control socket and the TCP address.",
+             [](const Input& in) { return number(in.own.sums.clients); }),
+      {{"headgate_daemon_events_total", kCounter, "kind", "Events since the daemon started, by kind."},
+       [](const Input& in, Samples& out) {
+         for (const auto& [kind, count] : in.own.sums.events)
+           out.push_back({{{"kind", kind}}, static_cast<double>(count)});
+       }},
+      single("headgate_daemon_sample_age_seconds", kGauge, "Age of the picture that this page shows.",
+             [](const Input& in) { return number(less(in.own.now_ns, in.picture.taken_ns), kNano); }),
+      single("headgate_daemon_scrape_duration_seconds", kGauge, "What the page before this one took to make.",
+             [](const Input& in) { return number(in.own.sums.scrape_seconds); }),
+      single("headgate_daemon_start_time_seconds", kGauge, "When the daemon started, since the epoch.",
+             [](const Input& in) { return number(in.picture.node.started_unix_ns, kNano); }),
+      single("headgate_daemon_cpu_seconds_total", kCounter, "Processor time that the daemon has used.",
+             [](const Input& in) { return number(in.own.cpu_seconds); }),
+      single("headgate_daemon_resident_memory_bytes", kGauge, "The daemon's resident memory.",
+             [](const Input& in) { return number(in.own.resident_bytes); }),
+      single("headgate_daemon_open_files", kGauge, "Descriptors that the daemon holds.",
+             [](const Input& in) { return number(in.own.open_files); }),
+  };
+}
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> all = [] {
+    std::vector<Row> table;
+    for (auto* part : {node_rows, gpu_rows, share_memory_rows, share_compute_rows, share_rows, daemon_rows})
+      std::ranges::move(part(), std::back_inserter(table));
+    return table;
+  }();
+  return all;
+}
+
+}  // namespace
+
+std::vector<Metric> metrics() {
+  std::vector<Metric> all;
+  for (const Row& row : rows()) all.push_back(row.metric);
+  return all;
+}
+
+std::string metrics_page(const Snapshot& picture, const DaemonFigures& own) {
+  std::vector<Family> families;
+  for (const auto& [metric, collect] : rows()) {
+    families.push_back({std::string(metric.name), std::string(metric.help), metric.counter, {}});
+    collect({picture, own}, families.back().samples);
+  }
+  return page(families);
+}
+
+}  // namespace headgate::api

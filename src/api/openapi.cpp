@@ -1,0 +1,174 @@
+#include "api/openapi.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "snapshot/json.hpp"
+
+namespace headgate::api {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json reference(std::string_view schema) { return {{"$ref", "#/components/schemas/" + std::string(schema)}}; }
+
+std::string words_of(std::string_view meaning, std::string_view accepted) {
+  return std::string(meaning) + (accepted.empty() ? "" : "; accepted: " + std::string(accepted));
+}
+
+Json parameter_of(const Parameter& parameter) {
+  Json json = {{"name", parameter.name},
+               {"in", parameter.in == Place::path ? "path" : "query"},
+               {"required", parameter.in == Place::path},
+               {"description", words_of(parameter.meaning, parameter.accepted)}};
+  json["schema"] = parameter.number ? Json{{"type", "integer"}, {"minimum", 0}} : Json{{"type", "string"}};
+  return json;
+}
+
+const char* reason(int status) {
+  switch (status) {
+    case 201: return "made";
+    case 400: return "not understood: message and hint say what is accepted";
+    case 403: return "the caller may not";
+    case 404: return "there is no such thing";
+    case 409: return "does not fit, or not in this state";
+    case 500: return "not possible now: message and hint say why";
+    case 503: return "something that is needed does not answer";
+    default: return "the answer";
+  }
+}
+
+Json content_of(const Reply& reply) {
+  Json schema = Json::object();
+  if (!reply.schema.empty()) schema = reference(reply.schema);
+  else if (!reply.content_type.starts_with("application/json")) schema = {{"type", "string"}};
+  if (reply.list) schema = {{"type", "array"}, {"items", schema}};
+  return {{"schema", schema}};
+}
+
+Json responses_of(const Route& route) {
+  Json all = Json::object();
+  for (const Reply& reply : route.replies) {
+    Json& response = all[std::to_string(reply.status)];
+    if (response.is_null()) response = {{"description", reason(reply.status)}};
+    response["content"][reply.content_type] = content_of(reply);
+  }
+  const Json error = {{"application/json", {{"schema", reference("Error")}}}};
+  for (const int status : route.errors)
+    all[std::to_string(status)] = {{"description", reason(status)}, {"content", error}};
+  all["default"] = {{"description", "any other error"}, {"content", error}};
+  return all;
+}
+
+Json operation_of(const Route& route) {
+  Json json = {{"operationId", route.id}, {"summary", route.summary}};
+  for (const Parameter& parameter : route.parameters) json["parameters"].push_back(parameter_of(parameter));
+  if (route.body != BodyKind::none) {
+    bool required = false;
+    for (const BodyField& field : fields(route.body)) required |= field.required;
+    json["requestBody"] = {{"required", required},
+                           {"content", {{"application/json", {{"schema", reference(schema_name(route.body))}}}}}};
+  }
+  json["responses"] = responses_of(route);
+  return json;
+}
+
+Json type_schema(FieldType type) {
+  switch (type) {
+    case FieldType::text: return {{"type", {"string", "null"}}};
+    case FieldType::flag: return {{"type", {"boolean", "null"}}};
+    case FieldType::whole: return {{"type", {"integer", "null"}}, {"minimum", 0}};
+    case FieldType::text_or_whole: return {{"type", {"string", "integer", "null"}}, {"minimum", 0}};
+    case FieldType::texts: return {{"type", {"array", "null"}}, {"items", {{"type", "string"}}}};
+  }
+  return {};
+}
+
+Json body_schema(BodyKind kind) {
+  Json properties = Json::object(), required = Json::array();
+  for (const BodyField& field : fields(kind)) {
+    Json& property = properties[field.name] = type_schema(field.type);
+    property["description"] = words_of(field.meaning, field.accepted);
+    if (field.required) required.push_back(field.name);
+  }
+  Json schema = {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
+  if (!required.empty()) schema["required"] = required;
+  return schema;
+}
+
+struct Property {
+  const char* name;
+  Json schema;
+  bool required = true;
+};
+
+Json object_schema(const std::vector<Property>& properties) {
+  Json schema = {
+      {"type", "object"}, {"properties", Json::object()}, {"required", Json::array()}, {"additionalProperties", false}};
+  for (const auto& [name, of, required] : properties) {
+    schema["properties"][name] = of;
+    if (required) schema["required"].push_back(name);
+  }
+  return schema;
+}
+
+// What is no struct of a picture: the error (base/result.hpp) as http/ writes it, and the small replies of the service.
+void add_small_schemas(Json& all) {
+  const Json text = {{"type", "string"}}, whole = {{"type", "integer"}, {"minimum", 0}};
+  const Json maybe_whole = {{"type", {"integer", "null"}}, {"minimum", 0}};
+  const auto said = [](const char* words) { return Json{{"type", "string"}, {"description", words}}; };
+  all["Error"] = object_schema({{"code", said("one word, for programs")},
+                                {"message", said("what was wrong, with the value")},
+                                {"hint", said("what is accepted, or what to do; may be empty")}});
+  all["Status"] = object_schema({{"status", text}});
+  all["Nothing"] = object_schema({});
+  all["Released"] = object_schema({{"released_s", whole}});
+  all["Quota"] = object_schema({{"user", whole, false},
+                                {"group", whole, false},
+                                {"everyone", {{"type", "boolean"}}, false},
+                                {"memory_bytes", maybe_whole},
+                                {"compute_ratio", {{"type", {"number", "null"}}}},
+                                {"shares", maybe_whole},
+                                {"ttl_ns", maybe_whole}});
+  all["Entry"] = object_schema({{"share", text},
+                                {"runtime_dir", text},
+                                {"directory", text},
+                                {"uuids", {{"type", "array"}, {"items", text}}},
+                                {"simulated_dir", text}});
+}
+
+Json schemas() {
+  Json all = Json::parse(snapshot::schemas());
+  add_small_schemas(all);
+  for (const Route& route : routes()) {
+    if (route.body != BodyKind::none) all[schema_name(route.body)] = body_schema(route.body);
+  }
+  return all;
+}
+
+}  // namespace
+
+std::string openapi(std::string_view version) {
+  Json paths = Json::object();
+  for (const Route& route : routes()) {
+    std::string method(route.method);
+    for (char& c : method) c = static_cast<char>(c - 'A' + 'a');
+    paths[route.path][method] = operation_of(route);
+  }
+  const Json document = {
+      {"openapi", "3.1.0"},
+      {"info",
+       {{"title", "headgated"},
+        {"version", version},
+        {"description",
+         "The node daemon of headgate. Over its Unix socket the caller is who the kernel says; over TCP, a bearer "
+         "token."}}},
+      {"paths", paths},
+      {"components",
+       {{"schemas", schemas()}, {"securitySchemes", {{"token", {{"type", "http"}, {"scheme", "bearer"}}}}}}},
+      // The empty one: no token is asked over the Unix socket.
+      {"security", Json::array({Json::object(), Json{{"token", Json::array()}}})},
+  };
+  return document.dump(2) + "\n";
+}
+
+}  // namespace headgate::api

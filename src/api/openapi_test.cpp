@@ -1,0 +1,164 @@
+#include "api/openapi.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "api/order_json.hpp"
+#include "api/test_reply.hpp"
+#include "http/message.hpp"
+#include "snapshot/json.hpp"
+
+namespace headgate::api {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const std::string& document() {
+  static const std::string text = openapi("1.2.3");
+  return text;
+}
+
+snapshot::Snapshot picture() {
+  snapshot::Snapshot s;
+  s.gpus.resize(2);
+  s.gpus[0].xids = {{79, 1}};
+  s.gpus[0].busy_ratio = 0.5;
+  s.shares.resize(1);
+  s.shares[0].devices.resize(2);
+  s.shares[0].devices[0].last_refusal.emplace();
+  s.shares[0].devices[0].held_ratio = 1;
+  s.processes.resize(1);
+  s.processes[0].devices.resize(1);
+  return s;
+}
+
+TEST(OpenApi, NoRowOfTheTableHidesAnother) {
+  std::set<std::string> ids, places;
+  std::set<Operation> operations;
+  for (const Route& route : routes()) {
+    EXPECT_TRUE(ids.emplace(route.id).second) << route.id;
+    EXPECT_TRUE(operations.insert(route.operation).second) << route.id;
+    EXPECT_TRUE(places.insert(std::string(route.method) + " " + std::string(route.path)).second) << route.path;
+    EXPECT_FALSE(route.replies.empty()) << route.id;
+  }
+  EXPECT_EQ(operations.size(), static_cast<std::size_t>(Operation::document) + 1) << "an operation without a row";
+}
+
+TEST(OpenApi, EachSegmentInBracesIsAParameterAndNoOther) {
+  for (const Route& route : routes()) {
+    std::size_t in_path = 0;
+    for (const Parameter& parameter : route.parameters) {
+      const bool named = route.path.contains("{" + std::string(parameter.name) + "}");
+      EXPECT_EQ(named, parameter.in == Place::path) << route.id << " " << parameter.name;
+      in_path += named ? 1 : 0;
+    }
+    EXPECT_EQ(in_path, static_cast<std::size_t>(std::ranges::count(route.path, '{'))) << route.id;
+  }
+}
+
+void collect_references(const Json& node, std::vector<std::string>& found) {
+  for (const auto& [key, value] : node.items()) {
+    if (key == "$ref") found.push_back(value.get<std::string>());
+    else if (value.is_structured()) collect_references(value, found);
+  }
+}
+
+TEST(OpenApi, EveryReferenceLeadsToASchema) {
+  const Json json = Json::parse(document());
+  std::vector<std::string> found;
+  collect_references(json, found);
+  EXPECT_GT(found.size(), routes().size());
+  for (const auto& reference : found) EXPECT_TRUE(json.contains(Json::json_pointer(reference.substr(1)))) << reference;
+  EXPECT_EQ(json.at("info").at("version"), "1.2.3");
+}
+
+TEST(OpenApi, WhatThePicturesWriterWritesFitsWhatTheDocumentPromises) {
+  const auto s = picture();
+  EXPECT_EQ(objection(document(), "getSnapshot", 200, snapshot::to_json(s)), "");
+  EXPECT_EQ(objection(document(), "getNode", 200, snapshot::to_json(s.node)), "");
+  EXPECT_EQ(objection(document(), "listGpus", 200, snapshot::to_json(s.gpus)), "");
+  EXPECT_EQ(objection(document(), "getGpu", 200, snapshot::to_json(s.gpus[1])), "");
+  EXPECT_EQ(objection(document(), "listShares", 200, snapshot::to_json(s.shares)), "");
+  EXPECT_EQ(objection(document(), "createShare", 201, snapshot::to_json(s.shares[0])), "");
+  EXPECT_EQ(objection(document(), "listProcesses", 200, snapshot::to_json(s.processes)), "");
+  EXPECT_EQ(objection(document(), "listEvents", 200, snapshot::to_json(std::vector<snapshot::Event>(1))), "");
+  tenancy::Quota of_a_user, of_all;
+  of_a_user.memory_bytes = 1;
+  of_all.subject = tenancy::Quota::Subject::every_user;
+  of_all.compute_ppm = 1;
+  of_all.shares = 2;
+  node::Entry entry;
+  entry.uuids = {"GPU-1"};
+  EXPECT_EQ(objection(document(), "listQuotas", 200, "[" + to_json(of_a_user) + "," + to_json(of_all) + "]"), "");
+  EXPECT_EQ(objection(document(), "setQuota", 200, to_json(of_all)), "");
+  EXPECT_EQ(objection(document(), "enterShare", 200, to_json(entry)), "");
+  const auto refusal = http::error_response({ErrorCode::no_capacity, "it does not fit", "ask for less"});
+  EXPECT_EQ(objection(document(), "createShare", refusal.status, refusal.body), "");
+  EXPECT_EQ(objection(document(), "getGpu", 431, http::error_response(431, "too_large", "a", "").body), "");
+}
+
+TEST(OpenApi, AReplyThatBreaksThePromiseIsNamedByItsPlace) {
+  auto gpu = Json::parse(snapshot::to_json(picture().gpus[0]));
+  const auto wrong = [&](auto&& change) {
+    auto changed = gpu;
+    change(changed);
+    return objection(document(), "getGpu", 200, changed.dump());
+  };
+  EXPECT_EQ(wrong([](auto& g) { g["index"] = "0"; }), "body.index: is no \"integer\": \"0\"");
+  EXPECT_EQ(wrong([](auto& g) { g["index"] = -1; }), "body.index: is less than 0");
+  EXPECT_EQ(wrong([](auto& g) { g["mig"] = 1; }), "body.mig: is no [\"boolean\",\"null\"]: 1");
+  EXPECT_EQ(wrong([](auto& g) { g["xids"][0].erase("xid"); }), "body.xids[0]: lacks \"xid\"");
+  EXPECT_EQ(wrong([](auto& g) { g.erase("uuid"); }), "body: lacks \"uuid\"");
+  EXPECT_EQ(wrong([](auto& g) { g["more"] = 1; }), "body: has the unknown more");
+  EXPECT_EQ(objection(document(), "getGpu", 200, "{"), "the body is no JSON: {");
+  EXPECT_NE(objection(document(), "getGpu", 404, R"({"message":"no"})"), "");
+  EXPECT_NE(objection(document(), "getGpu", 200, "x", "text/plain"), "");
+}
+
+// A value that the document allows for a field.
+std::string example_of(const BodyField& field) {
+  if (field.name == "user" || field.name == "group") return "\"root\"";
+  if (field.name == "mem") return "\"1GiB\"";
+  if (field.name == "compute") return "\"50%\"";
+  if (field.name == "ttl") return "\"2h\"";
+  switch (field.type) {
+    case FieldType::flag: return "true";
+    case FieldType::texts: return "[\"root\"]";
+    case FieldType::whole:
+    case FieldType::text_or_whole: return "4";
+    case FieldType::text: break;
+  }
+  return "\"x\"";
+}
+
+TEST(OpenApi, EachFieldOfABodyThatTheDocumentNamesIsRead) {
+  for (const BodyField& field : fields(BodyKind::share_request)) {
+    if (field.required) continue;
+    const std::string body = "{\"name\":\"a\",\"" + std::string(field.name) + "\":" + example_of(field) + "}";
+    EXPECT_EQ(request_objection(document(), "createShare", body), "") << body;
+    const auto order = order_of(body);
+    ASSERT_TRUE(order) << body << ": " << order.error().message;
+    EXPECT_NE(*order, *order_of(R"({"name":"a"})")) << body << " changes nothing";
+  }
+  for (const BodyField& field : fields(BodyKind::quota)) {
+    const bool says_whom = field.name == "user" || field.name == "group" || field.name == "everyone";
+    const std::string body = "{" + std::string(says_whom ? "" : "\"user\":\"root\",") + "\"" + std::string(field.name) +
+                             "\":" + example_of(field) + "}";
+    EXPECT_EQ(request_objection(document(), "setQuota", body), "") << body;
+    EXPECT_TRUE(quota_of(body)) << body;
+  }
+}
+
+TEST(OpenApi, WhatTheDocumentDoesNotAllowInABodyIsNotRead) {
+  for (const std::string body :
+       {R"({"name":"a","memory":"8GiB"})", R"({"name":7})", "[]", R"({"name":"a","users":"bob"})",
+        R"({"name":"a","over_sell":"yes"})", R"({"name":"a","weight":-1})"}) {
+    EXPECT_NE(request_objection(document(), "createShare", body), "") << body;
+    EXPECT_FALSE(order_of(body)) << body;
+  }
+}
+
+}  // namespace
+}  // namespace headgate::api

@@ -1,0 +1,157 @@
+#include "api/order_json.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "api/body.hpp"
+#include "guest/grant/size.hpp"
+
+namespace headgate::api {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A value on its way into a message. Lists in lists are not written out: the writer of JSON calls itself for each level,
+// and whoever sends a million brackets would have the stack.
+std::string shown(const Json& value) {
+  const bool deep =
+      value.is_structured() && std::ranges::any_of(value, [](const Json& v) { return v.is_structured(); });
+  return deep ? std::string("a nested ") + value.type_name() : tenancy::harmless(value.dump());
+}
+
+std::unexpected<Error> unfit(const std::string& key, const Json& value, const std::string& accepted) {
+  return fail(ErrorCode::usage, tenancy::harmless(key) + " = " + shown(value) + " is not understood",
+              "accepted: " + accepted);
+}
+
+Result<Json> object_of(const std::string& body) {
+  Json json = Json::parse(body, nullptr, false);
+  if (json.is_discarded() || !json.is_object())
+    return fail(ErrorCode::usage, "the body is no JSON object: " + tenancy::harmless(body),
+                "such as {\"name\": \"alice\", \"mem\": \"8GiB\", \"compute\": \"50%\"}");
+  return json;
+}
+
+struct TextKey {
+  const char* name;
+  std::optional<std::string> node::ShareOrder::* field;
+};
+constexpr TextKey kTexts[] = {
+    {"name", &node::ShareOrder::name},       {"gpu", &node::ShareOrder::gpu},
+    {"mem", &node::ShareOrder::mem},         {"host_mem", &node::ShareOrder::host_mem},
+    {"compute", &node::ShareOrder::compute}, {"burst", &node::ShareOrder::burst},
+    {"weight", &node::ShareOrder::weight},   {"class", &node::ShareOrder::priority_class},
+    {"ttl", &node::ShareOrder::ttl},         {"idle_notice", &node::ShareOrder::idle_notice},
+    {"admit", &node::ShareOrder::admit},     {"fail_policy", &node::ShareOrder::fail_policy},
+};
+
+// False where the key is none of these.
+Result<bool> take(const std::string& key, const Json& value, node::ShareOrder& order) {
+  for (const auto& [name, field] : kTexts) {
+    if (key != name) continue;
+    // A weight may be written as the number that it is.
+    if (value.is_number_unsigned() && key == "weight") order.*field = value.dump();
+    else if (value.is_string()) order.*field = value.get<std::string>();
+    else return unfit(key, value, "a text");
+    return true;
+  }
+  if (key == "over_sell" || key == "everyone" || key == "until_empty") {
+    if (!value.is_boolean()) return unfit(key, value, "true or false");
+    (key == "over_sell" ? order.over_sell : key == "everyone" ? order.everyone : order.until_empty) = value.get<bool>();
+    return true;
+  }
+  if (key == "users" || key == "groups") {
+    std::vector<std::string> names;
+    for (const Json& one : value) {
+      if (!value.is_array() || !one.is_string()) return unfit(key, value, "a list of texts");
+      names.push_back(one.get<std::string>());
+    }
+    (key == "users" ? order.users : order.groups) = std::move(names);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<node::ShareOrder> order_of(const std::string& body) {
+  const Json json = TRY(object_of(body));
+  node::ShareOrder order;
+  for (const auto& [key, value] : json.items()) {
+    if (value.is_null()) continue;
+    if (!TRY(take(key, value, order)))
+      return fail(ErrorCode::usage, "unknown key '" + tenancy::harmless(key) + "'",
+                  "accepted: " + field_names(BodyKind::share_request));
+  }
+  return order;
+}
+
+Result<tenancy::Quota> quota_of(const std::string& body) {
+  const Json json = TRY(object_of(body));
+  tenancy::Quota quota;
+  const node::Directory directory = node::system_directory();
+  bool who = false;
+  for (const auto& [key, value] : json.items()) {
+    if (value.is_null()) continue;
+    const std::string text = value.is_string() ? value.get<std::string>() : "";
+    if (key == "user" || key == "group") {
+      const auto id = value.is_number_unsigned() ? std::optional(value.get<std::uint32_t>())
+                      : key == "user"            ? directory.user(text)
+                                                 : directory.group(text);
+      if (!id) return unfit(key, value, "a name of this machine, or a number");
+      quota.subject = key == "user" ? tenancy::Quota::Subject::user : tenancy::Quota::Subject::group;
+      quota.id = *id;
+      who = true;
+    } else if (key == "everyone") {
+      quota.subject = tenancy::Quota::Subject::every_user;
+      who = true;
+    } else if (key == "mem") {
+      const auto memory = grant::parse_memory(text);
+      if (!memory || memory.value.bytes == 0) return unfit(key, value, "24GiB, 24Gi, 24G or 24GB");
+      quota.memory_bytes = memory.value.bytes;
+    } else if (key == "compute") {
+      // Over all GPUs, so more than one GPU's 100 % is possible: "250%".
+      std::uint32_t percent = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
+      if (error != std::errc() || std::string_view(end) != "%" || percent == 0 || percent > 1'000'000)
+        return unfit(key, value, "a whole percentage of one GPU, 100% for each GPU: 50%, 200%");
+      quota.compute_ppm = std::uint64_t{percent} * 10'000;
+    } else if (key == "shares") {
+      if (!value.is_number_unsigned()) return unfit(key, value, "a whole number");
+      quota.shares = value.get<std::uint32_t>();
+    } else if (key == "ttl") {
+      quota.ttl = TRY(node::parse_duration("ttl", text));
+    } else {
+      return fail(ErrorCode::usage, "unknown key '" + tenancy::harmless(key) + "'",
+                  "accepted: " + field_names(BodyKind::quota));
+    }
+  }
+  if (!who) return fail(ErrorCode::usage, "the quota says for nobody", "name a user, a group, or everyone");
+  return quota;
+}
+
+std::string to_json(const tenancy::Quota& quota) {
+  Json json = Json::object();
+  switch (quota.subject) {
+    case tenancy::Quota::Subject::user: json["user"] = quota.id; break;
+    case tenancy::Quota::Subject::group: json["group"] = quota.id; break;
+    case tenancy::Quota::Subject::every_user: json["everyone"] = true; break;
+  }
+  json["memory_bytes"] = quota.memory_bytes ? Json(*quota.memory_bytes) : Json();
+  json["compute_ratio"] = quota.compute_ppm ? Json(static_cast<double>(*quota.compute_ppm) / 1e6) : Json();
+  json["shares"] = quota.shares ? Json(*quota.shares) : Json();
+  json["ttl_ns"] = quota.ttl ? Json(quota.ttl->count() * 1'000'000'000) : Json();
+  return json.dump();
+}
+
+std::string to_json(const node::Entry& entry) {
+  return Json{{"share", entry.share},
+              {"runtime_dir", entry.runtime_dir},
+              {"directory", entry.directory},
+              {"uuids", entry.uuids},
+              {"simulated_dir", entry.simulated_dir}}
+      .dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+}  // namespace headgate::api

@@ -1,0 +1,22 @@
+// The body of a request that makes or changes a share, or a quota: JSON in, the order out.
+#pragma once
+
+#include <string>
+
+#include "base/result.hpp"
+#include "node/node.hpp"
+#include "node/order.hpp"
+#include "tenancy/admission.hpp"
+
+namespace headgate::api {
+
+// {"name": "alice", "mem": "8GiB", "compute": "50%", "users": ["bob"], ...}. Errors: usage, naming the key; an unknown key is
+// an error, for a misspelt limit would be none.
+[[nodiscard]] Result<node::ShareOrder> order_of(const std::string& body);
+
+// {"user": "alice" | "group": "students" | "everyone": true, "mem": "24GiB", "compute": "200%", "shares": 4, "ttl": "8h"}.
+[[nodiscard]] Result<tenancy::Quota> quota_of(const std::string& body);
+[[nodiscard]] std::string to_json(const tenancy::Quota& quota);
+[[nodiscard]] std::string to_json(const node::Entry& entry);
+
+}  // namespace headgate::api

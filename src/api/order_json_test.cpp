@@ -1,0 +1,68 @@
+#include "api/order_json.hpp"
+
+#include <gtest/gtest.h>
+
+namespace headgate::api {
+namespace {
+
+TEST(OrderJson, EveryKeyOfAShareIsTaken) {
+  const auto order = order_of(
+      R"({"name":"a","gpu":"0","mem":"8GiB","host_mem":"1GiB","compute":"50%","burst":"80%","weight":200,"class":"latency",
+          "ttl":"8h","idle_notice":"2h","admit":"ask","fail_policy":"closed","over_sell":true,"everyone":false,
+          "users":["bob","7"],"groups":[]})");
+  ASSERT_TRUE(order) << order.error().message;
+  EXPECT_EQ(order->mem, "8GiB");
+  EXPECT_EQ(order->weight, "200");
+  EXPECT_EQ(order->priority_class, "latency");
+  EXPECT_EQ(order->over_sell, true);
+  EXPECT_EQ(order->users, (std::vector<std::string>{"bob", "7"}));
+  EXPECT_EQ(order_of(R"({"mem":null})"), node::ShareOrder{});
+}
+
+TEST(OrderJson, AMisspeltLimitIsAnErrorAndNotNoLimit) {
+  const struct {
+    const char *body, *message;
+  } cases[] = {
+      {"", "the body is no JSON object: "},
+      {"[]", "the body is no JSON object: []"},
+      {R"({"memory":"8GiB"})", "unknown key 'memory'"},
+      {R"({"mem":8})", "mem = 8 is not understood"},
+      {R"({"over_sell":"yes"})", "over_sell = \"yes\" is not understood"},
+      {R"({"users":"bob"})", "users = \"bob\" is not understood"},
+      {R"({"users":[1]})", "users = [1] is not understood"},
+      {R"({"weight":-1})", "weight = -1 is not understood"},
+      {"{\"a\\u001b[2J\":1}", "unknown key 'a?[2J'"},
+  };
+  for (const auto& [body, message] : cases) {
+    const auto order = order_of(body);
+    ASSERT_FALSE(order) << body;
+    EXPECT_EQ(order.error().message, message);
+    EXPECT_FALSE(order.error().hint.empty());
+  }
+}
+
+TEST(OrderJson, AMillionBracketsDoNotExhaustTheDaemonsStack) {
+  const std::string deep = std::string(500'000, '[') + std::string(500'000, ']');
+  for (const char* key : {"mem", "over_sell", "users"}) {
+    const auto order = order_of("{\"" + std::string(key) + "\":" + deep + "}");
+    ASSERT_FALSE(order);
+    EXPECT_EQ(order.error().message, std::string(key) + " = a nested array is not understood");
+  }
+  EXPECT_FALSE(quota_of("{\"mem\":" + deep + "}"));
+}
+
+TEST(OrderJson, AQuotaSaysForWhomAndHowMuch) {
+  const auto quota = quota_of(R"({"user":"root","mem":"24GiB","compute":"200%","shares":4,"ttl":"8h"})");
+  ASSERT_TRUE(quota) << quota.error().message;
+  EXPECT_EQ(quota->id, 0u);
+  EXPECT_EQ(quota->memory_bytes, 24ull << 30);
+  EXPECT_EQ(quota->compute_ppm, 2'000'000u);
+  EXPECT_EQ(to_json(*quota),
+            R"({"user":0,"memory_bytes":25769803776,"compute_ratio":2.0,"shares":4,"ttl_ns":28800000000000})");
+  EXPECT_EQ(quota_of(R"({"mem":"1GiB"})").error().message, "the quota says for nobody");
+  EXPECT_EQ(quota_of(R"({"user":"no-such-user"})").error().message, "user = \"no-such-user\" is not understood");
+  EXPECT_EQ(quota_of(R"({"everyone":true,"compute":"half"})").error().message, "compute = \"half\" is not understood");
+}
+
+}  // namespace
+}  // namespace headgate::api

@@ -1,0 +1,72 @@
+#include "api/page.hpp"
+
+#include <prometheus/text_serializer.h>
+
+#include <set>
+#include <string_view>
+
+namespace headgate::api {
+namespace {
+
+constexpr std::size_t kMostBytes = 128;
+constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
+
+// How many bytes a well-formed character takes at the beginning of `text`; 0: none stands there (RFC 3629, section 4:
+// no overlong forms, no surrogates, nothing past U+10FFFF).
+std::size_t character_at(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const auto follows = [&](std::size_t i, unsigned least = 0x80, unsigned most = 0xbf) {
+    return byte(i) >= least && byte(i) <= most;
+  };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  if (first >= 0xc2 && first <= 0xdf) return follows(1) ? 2 : 0;
+  if (first >= 0xe0 && first <= 0xef)
+    return follows(1, first == 0xe0 ? 0xa0 : 0x80, first == 0xed ? 0x9f : 0xbf) && follows(2) ? 3 : 0;
+  if (first >= 0xf0 && first <= 0xf4)
+    return follows(1, first == 0xf0 ? 0x90 : 0x80, first == 0xf4 ? 0x8f : 0xbf) && follows(2) && follows(3) ? 4 : 0;
+  return 0;
+}
+
+std::string harmless(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t size = character_at(text);
+    const bool control = size == 1 && (static_cast<unsigned char>(text[0]) < 0x20 || text[0] == 0x7f);
+    const std::string_view next = size == 0 ? kReplacement : control ? "?" : text.substr(0, size);
+    if (out.size() + next.size() > kMostBytes) break;
+    out += next;
+    text.remove_prefix(size == 0 ? 1 : size);
+  }
+  return out;
+}
+
+prometheus::MetricFamily translated(const Family& family) {
+  prometheus::MetricFamily out;
+  out.name = family.name;
+  out.help = family.help;
+  out.type = family.counter ? prometheus::MetricType::Counter : prometheus::MetricType::Gauge;
+  std::set<std::vector<prometheus::ClientMetric::Label>> seen;
+  for (const Sample& sample : family.samples) {
+    prometheus::ClientMetric metric;
+    for (const auto& [name, value] : sample.labels) {
+      if (!value.empty()) metric.label.push_back({name, harmless(value)});
+    }
+    if (!seen.insert(metric.label).second) continue;
+    (family.counter ? metric.counter.value : metric.gauge.value) = sample.value;
+    out.metric.push_back(std::move(metric));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string page(const std::vector<Family>& families) {
+  std::vector<prometheus::MetricFamily> all;
+  for (const Family& family : families) {
+    if (!family.samples.empty()) all.push_back(translated(family));
+  }
+  return prometheus::TextSerializer().Serialize(all);
+}
+
+}  // namespace headgate::api

@@ -1,0 +1,211 @@
+#include "api/routes.hpp"
+
+#include "guest/grant/environment.hpp"
+
+namespace headgate::api {
+namespace {
+
+constexpr std::string_view kStream = "text/event-stream";
+
+Reply one(std::string_view schema, int status = 200) { return {.status = status, .schema = schema}; }
+Reply list(std::string_view schema) { return {.schema = schema, .list = true}; }
+
+Parameter share_name() { return {"name", Place::path, "the share's name", grant::accepted(grant::Syntax::share_name)}; }
+
+Parameter gpu_uuid() { return {"uuid", Place::path, "the GPU's UUID", "GPU-9c2f..., as nvidia-smi -L writes it"}; }
+
+std::vector<Route> node_and_gpus() {
+  return {
+      {.operation = Operation::get_node,
+       .id = "getNode",
+       .method = "GET",
+       .path = "/v1/node",
+       .summary = "The node, in figures",
+       .replies = {one("Node")}},
+      {.operation = Operation::get_snapshot,
+       .id = "getSnapshot",
+       .method = "GET",
+       .path = "/v1/snapshot",
+       .summary = "One picture of everything: node, GPUs, shares, processes",
+       .replies = {one("Snapshot")}},
+      {.operation = Operation::list_gpus,
+       .id = "listGpus",
+       .method = "GET",
+       .path = "/v1/gpus",
+       .summary = "All GPUs, in nvidia-smi's order",
+       .replies = {list("Gpu")}},
+      {.operation = Operation::get_gpu,
+       .id = "getGpu",
+       .method = "GET",
+       .path = "/v1/gpus/{uuid}",
+       .summary = "One GPU",
+       .parameters = {gpu_uuid()},
+       .replies = {one("Gpu")},
+       .errors = {404}},
+      {.operation = Operation::release_driver,
+       .id = "releaseDriver",
+       .method = "POST",
+       .path = "/v1/gpus/{uuid}/release",
+       .summary = "Let go of the driver's library for a while, so that a GPU can be reset or the driver replaced",
+       .parameters = {{"uuid", Place::path, "any of them: NVML is let go of as a whole", "a GPU's UUID, or all"}},
+       .replies = {one("Released")},
+       .errors = {403}},
+  };
+}
+
+std::vector<Route> shares() {
+  return {
+      {.operation = Operation::list_shares,
+       .id = "listShares",
+       .method = "GET",
+       .path = "/v1/shares",
+       .summary = "The shares that the caller may see in full",
+       .replies = {list("Share")}},
+      {.operation = Operation::create_share,
+       .id = "createShare",
+       .method = "POST",
+       .path = "/v1/shares",
+       .summary = "Make a share",
+       .body = BodyKind::share_request,
+       .replies = {one("Share", 201)},
+       .errors = {400, 403, 409}},
+      {.operation = Operation::get_share,
+       .id = "getShare",
+       .method = "GET",
+       .path = "/v1/shares/{name}",
+       .summary = "One share",
+       .parameters = {share_name()},
+       .replies = {one("Share")},
+       .errors = {404}},
+      {.operation = Operation::change_share,
+       .id = "changeShare",
+       .method = "PATCH",
+       .path = "/v1/shares/{name}",
+       .summary = "Change limits; what is not named stays, and running processes are held to the new ones at once",
+       .parameters = {share_name()},
+       .body = BodyKind::share_change,
+       .replies = {one("Share")},
+       .errors = {400, 403, 409}},
+      {.operation = Operation::remove_share,
+       .id = "removeShare",
+       .method = "DELETE",
+       .path = "/v1/shares/{name}",
+       .summary = "Remove a share in which no process runs",
+       .parameters = {share_name()},
+       .replies = {one("Nothing")},
+       .errors = {400, 403, 500}},
+      {.operation = Operation::pause_share,
+       .id = "pauseShare",
+       .method = "POST",
+       .path = "/v1/shares/{name}/pause",
+       .summary = "Shut its gates: what was launched ends, nothing more is launched",
+       .parameters = {share_name()},
+       .replies = {one("Share")},
+       .errors = {400, 403}},
+      {.operation = Operation::resume_share,
+       .id = "resumeShare",
+       .method = "POST",
+       .path = "/v1/shares/{name}/resume",
+       .summary = "Open its gates again",
+       .parameters = {share_name()},
+       .replies = {one("Share")},
+       .errors = {400, 403}},
+      {.operation = Operation::enter_share,
+       .id = "enterShare",
+       .method = "GET",
+       .path = "/v1/shares/{name}/entry",
+       .summary = "What a program must be told to enter the share, for those who may",
+       .parameters = {share_name()},
+       .replies = {one("Entry")},
+       .errors = {400, 500}},
+  };
+}
+
+std::vector<Route> processes_and_events() {
+  return {
+      {.operation = Operation::list_processes,
+       .id = "listProcesses",
+       .method = "GET",
+       .path = "/v1/processes",
+       .summary = "Who uses a GPU, in a share or outside",
+       .replies = {list("Process")}},
+      {.operation = Operation::list_events,
+       .id = "listEvents",
+       .method = "GET",
+       .path = "/v1/events",
+       .summary = "What happened, oldest first; with follow=1 as a stream of server-sent events that goes on",
+       .parameters = {{"after", Place::query, "only those with a greater sequence number", {}, true},
+                      {"follow", Place::query, "go on as a stream", "1"}},
+       .replies = {list("Event"), {.content_type = kStream}}},
+  };
+}
+
+std::vector<Route> quotas() {
+  return {
+      {.operation = Operation::list_quotas,
+       .id = "listQuotas",
+       .method = "GET",
+       .path = "/v1/quotas",
+       .summary = "What users and groups may have; those that concern the caller, for an administrator all",
+       .replies = {list("Quota")}},
+      {.operation = Operation::set_quota,
+       .id = "setQuota",
+       .method = "PUT",
+       .path = "/v1/quotas",
+       .summary = "Set the quota of a user, a group or everyone; what is not named is not bounded",
+       .body = BodyKind::quota,
+       .replies = {one("Quota")},
+       .errors = {400, 403}},
+  };
+}
+
+std::vector<Route> about_the_daemon() {
+  return {
+      {.operation = Operation::health,
+       .id = "health",
+       .method = "GET",
+       .path = "/healthz",
+       .summary = "The daemon's loop answers",
+       .replies = {one("Status")}},
+      {.operation = Operation::readiness,
+       .id = "readiness",
+       .method = "GET",
+       .path = "/readyz",
+       .summary = "The driver answers and tells of GPUs",
+       .replies = {one("Status")},
+       .errors = {503}},
+      {.operation = Operation::metrics,
+       .id = "metrics",
+       .method = "GET",
+       .path = "/metrics",
+       .summary = "Figures for Prometheus",
+       .replies = {{.content_type = kMetricsType}}},
+      {.operation = Operation::dcgm_metrics,
+       .id = "dcgmMetrics",
+       .method = "GET",
+       .path = "/metrics/dcgm",
+       .summary = "Figures of GPUs under the names of NVIDIA's exporter",
+       .replies = {{.content_type = kMetricsType}}},
+      {.operation = Operation::document,
+       .id = "document",
+       .method = "GET",
+       .path = "/v1/openapi.json",
+       .summary = "This document",
+       .replies = {{.content_type = "application/json"}}},
+  };
+}
+
+}  // namespace
+
+const std::vector<Route>& routes() {
+  static const std::vector<Route> all = [] {
+    std::vector<Route> table;
+    for (auto* part : {node_and_gpus, shares, processes_and_events, quotas, about_the_daemon}) {
+      for (Route& route : part()) table.push_back(std::move(route));
+    }
+    return table;
+  }();
+  return all;
+}
+
+}  // namespace headgate::api

@@ -1,0 +1,72 @@
+// What headgated answers over HTTP, as one table: the service (service.hpp) has a handler for each row, the OpenAPI
+// document (openapi.hpp) is made from it.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "api/body.hpp"
+
+namespace headgate::api {
+
+// One a row; the service switches over it, so that the compiler names a row without a handler.
+enum class Operation {
+  get_node,
+  get_snapshot,
+  list_gpus,
+  get_gpu,
+  release_driver,
+  list_shares,
+  create_share,
+  get_share,
+  change_share,
+  remove_share,
+  pause_share,
+  resume_share,
+  enter_share,
+  list_processes,
+  list_events,
+  list_quotas,
+  set_quota,
+  health,
+  readiness,
+  metrics,
+  dcgm_metrics,
+  document,
+};
+
+enum class Place { path, query };
+
+struct Parameter {
+  std::string_view name;
+  Place in = Place::query;
+  std::string_view meaning;
+  std::string_view accepted = {};
+  bool number = false;  // a whole number from 0; otherwise a text
+};
+
+inline constexpr std::string_view kMetricsType = "text/plain; version=0.0.4; charset=utf-8";  // of Prometheus's format
+
+struct Reply {
+  int status = 200;
+  std::string_view schema = {};  // a struct of snapshot/, or a small one of openapi.cpp; empty: no JSON
+  bool list = false;             // an array of them
+  std::string_view content_type = "application/json";
+};
+
+struct Route {
+  Operation operation;
+  std::string_view id;      // "createShare": operationId, a word in logs
+  std::string_view method;  // GET, POST, PUT, PATCH, DELETE
+  std::string_view path;    // a pattern of http::Router
+  std::string_view summary;
+  std::vector<Parameter> parameters = {};
+  BodyKind body = BodyKind::none;
+  std::vector<Reply> replies = {};
+  std::vector<int> errors = {};  // HTTP statuses to expect, each with an Error; any other error has that shape too
+};
+
+// In the order of the document; no method and path twice.
+[[nodiscard]] const std::vector<Route>& routes();
+
+}  // namespace headgate::api

@@ -1,0 +1,347 @@
+#include "api/service.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <list>
+#include <mutex>
+
+#include "api/metrics.hpp"
+#include "api/openapi.hpp"
+#include "api/order_json.hpp"
+#include "api/routes.hpp"
+#include "api/visible.hpp"
+#include "snapshot/json.hpp"
+
+namespace headgate::api {
+namespace {
+
+using http::error_response;
+using http::Request;
+using http::Response;
+using snapshot::Snapshot;
+
+// Two strings compared in a time that does not tell where they differ.
+bool equal_in_secret(std::string_view a, std::string_view b) {
+  unsigned char difference = a.size() == b.size() ? 0 : 1;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    difference |= static_cast<unsigned char>(a[i] ^ (b.empty() ? '\0' : b[i % b.size()]));
+  return difference == 0;
+}
+
+std::optional<std::uint64_t> number_of(const Request& request, std::string_view name) {
+  const std::string* text = request.query_value(name);
+  std::uint64_t value = 0;
+  if (text == nullptr) return std::nullopt;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (error != std::errc() || end != text->data() + text->size()) return std::nullopt;
+  return value;
+}
+
+std::uint64_t steady_ns() {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
+}
+
+Response json(std::string body, int status = 200) {
+  Response response;
+  response.status = status;
+  response.body = std::move(body) + "\n";
+  return response;
+}
+
+Response page_of(std::string text) {
+  Response response;
+  response.content_type = kMetricsType;
+  response.body = std::move(text);
+  return response;
+}
+
+}  // namespace
+
+Result<node::Caller> caller_of(const Request& request, const Access& access) {
+  node::Caller caller;
+  if (request.peer.is_unix) {
+    caller.uid = request.peer.uid;
+    caller.gids.assign(request.peer.groups.begin(), request.peer.groups.end());
+    if (std::ranges::find(caller.gids, request.peer.gid) == caller.gids.end()) caller.gids.push_back(request.peer.gid);
+    caller.administrator = caller.uid == 0 || caller.uid == access.daemon_uid ||
+                           (access.admin_gid && request.peer.in_group(*access.admin_gid));
+    return caller;
+  }
+  if (!access.token) return caller;
+  const std::string* shown = http::find(request.headers, "Authorization");
+  if (shown == nullptr || !equal_in_secret(*shown, "Bearer " + *access.token)) {
+    return fail(ErrorCode::denied, shown == nullptr ? "no token was shown" : "the token is not the one of this daemon",
+                "send the header Authorization: Bearer TOKEN, with the text of the daemon's token file");
+  }
+  caller.administrator = true;
+  caller.uid = access.daemon_uid;
+  return caller;
+}
+
+struct Service::Impl : std::enable_shared_from_this<Impl> {
+  Impl(http::Loop& l, node::Node& n, observe::Observer& o, observe::EventLog& e, Tally& t, Access a)
+      : loop(l), node(n), observer(o), events(e), tally(t), access(std::move(a)) {}
+
+  struct Follower {
+    std::shared_ptr<http::EventStream> stream;
+    node::Caller caller;
+  };
+
+  struct Served {
+    http::Handler handler;
+    http::Runs runs = http::Runs::on_loop;
+  };
+
+  // Runs `answer` for a known caller.
+  Served known(Response (Impl::*answer)(const Request&, const node::Caller&), http::Runs runs = http::Runs::on_loop) {
+    return {[self = shared_from_this(), answer](const Request& request) -> Response {
+              const auto caller = caller_of(request, self->access);
+              if (!caller) return error_response(caller.error());
+              return (*self.*answer)(request, *caller);
+            },
+            runs};
+  }
+
+  // What the caller may see of a fresh picture, as `show` shows it.
+  Served see(Response (*show)(const Impl&, const Snapshot&)) {
+    return {[self = shared_from_this(), show](const Request& request) -> Response {
+              const auto caller = caller_of(request, self->access);
+              if (!caller) return error_response(caller.error());
+              return show(*self, visible(*self->fresh(), *caller));
+            },
+            http::Runs::on_pool};
+  }
+
+  Served handler_of(Operation operation) {
+    using http::Runs;
+    using snapshot::to_json;
+    switch (operation) {
+      case Operation::get_node: return see([](const Impl&, const Snapshot& s) { return json(to_json(s.node)); });
+      case Operation::get_snapshot: return see([](const Impl&, const Snapshot& s) { return json(to_json(s)); });
+      case Operation::list_gpus: return see([](const Impl&, const Snapshot& s) { return json(to_json(s.gpus)); });
+      case Operation::list_shares: return see([](const Impl&, const Snapshot& s) { return json(to_json(s.shares)); });
+      case Operation::list_processes:
+        return see([](const Impl&, const Snapshot& s) { return json(to_json(s.processes)); });
+      case Operation::metrics: return see([](const Impl& self, const Snapshot& s) { return self.metrics_of(s); });
+      case Operation::dcgm_metrics: return see([](const Impl&, const Snapshot& s) { return page_of(dcgm_page(s)); });
+      case Operation::get_gpu: return known(&Impl::get_gpu, Runs::on_pool);
+      case Operation::get_share: return known(&Impl::get_share, Runs::on_pool);
+      case Operation::release_driver: return known(&Impl::release_driver, Runs::on_pool);
+      case Operation::create_share: return known(&Impl::create_share);
+      case Operation::change_share: return known(&Impl::change_share);
+      case Operation::remove_share: return known(&Impl::remove_share);
+      case Operation::pause_share: return known(&Impl::pause_share);
+      case Operation::resume_share: return known(&Impl::resume_share);
+      case Operation::enter_share: return known(&Impl::enter_share);
+      case Operation::list_events: return known(&Impl::list_events);
+      case Operation::list_quotas: return known(&Impl::list_quotas);
+      case Operation::set_quota: return known(&Impl::set_quota);
+      case Operation::health: return {[](const Request&) { return json("{\"status\":\"ok\"}"); }};
+      case Operation::readiness: return {[self = shared_from_this()](const Request&) { return self->readiness(); }};
+      case Operation::document:
+        return {[text = openapi(observer.latest()->node.version)](const Request&) { return json(text); }};
+    }
+    return {};
+  }
+
+  Response metrics_of(const Snapshot& picture) const {
+    DaemonFigures figures;
+    read_process_figures(figures);
+    figures.sums = tally.sums();
+    const std::uint64_t began_ns = figures.now_ns;
+    Response response = page_of(metrics_page(picture, figures));
+    tally.scraped(static_cast<double>(steady_ns() - began_ns) / 1e9);
+    return response;
+  }
+
+  Response get_gpu(const Request& request, const node::Caller&) {
+    const std::string uuid = *request.parameter("uuid");
+    for (const auto& gpu : fresh()->gpus) {
+      if (gpu.uuid == uuid) return json(snapshot::to_json(gpu));
+    }
+    return error_response(404, "not_found", "there is no GPU " + tenancy::harmless(uuid), "GET /v1/gpus lists them");
+  }
+
+  Response get_share(const Request& request, const node::Caller& caller) {
+    return one_share(*request.parameter("name"), caller, *fresh());
+  }
+
+  Response release_driver(const Request&, const node::Caller& caller) {
+    if (!caller.administrator)
+      return error_response(
+          {ErrorCode::denied, "only an administrator releases the driver", "root, or the control group"});
+    observer.release_driver(std::chrono::seconds(60));
+    return json("{\"released_s\":60}");
+  }
+
+  Response create_share(const Request& request, const node::Caller& caller) {
+    const auto order = order_of(request.body);
+    if (!order) return error_response(order.error());
+    if (auto made = node.create(*order, caller, observer.latest()->gpus); !made) return error_response(made.error());
+    return share_now(*order->name, caller, 201);
+  }
+
+  Response change_share(const Request& request, const node::Caller& caller) {
+    const auto order = order_of(request.body);
+    if (!order) return error_response(order.error());
+    return change(request, caller,
+                  [&](const std::string& name) { return node.set(name, *order, caller, observer.latest()->gpus); });
+  }
+
+  Response remove_share(const Request& request, const node::Caller& caller) {
+    if (auto done = node.remove(*request.parameter("name"), caller); !done) return error_response(done.error());
+    changed_ns = steady_ns();
+    return json("{}");
+  }
+
+  Response pause_share(const Request& request, const node::Caller& caller) {
+    return change(request, caller, [&](const std::string& name) { return node.pause(name, caller); });
+  }
+
+  Response resume_share(const Request& request, const node::Caller& caller) {
+    return change(request, caller, [&](const std::string& name) { return node.resume(name, caller); });
+  }
+
+  Response enter_share(const Request& request, const node::Caller& caller) {
+    const auto entry = node.entry(*request.parameter("name"), caller);
+    return entry ? json(to_json(*entry)) : error_response(entry.error());
+  }
+
+  Response list_events(const Request& request, const node::Caller& caller) {
+    if (const auto* wish = request.query_value("follow"); wish != nullptr && *wish != "0")
+      return follow(request, caller);
+    return json(
+        snapshot::to_json(visible(events.after(number_of(request, "after").value_or(0)), *observer.latest(), caller)));
+  }
+
+  Response list_quotas(const Request&, const node::Caller& caller) {
+    std::string list;
+    for (const auto& quota : node.quotas()) {
+      const bool own = quota.subject == tenancy::Quota::Subject::user ? quota.id == caller.uid
+                       : quota.subject == tenancy::Quota::Subject::group
+                           ? std::ranges::find(caller.gids, quota.id) != caller.gids.end()
+                           : true;
+      if (caller.administrator || own) list += (list.empty() ? "" : ",") + to_json(quota);
+    }
+    return json("[" + list + "]");
+  }
+
+  Response set_quota(const Request& request, const node::Caller& caller) {
+    const auto quota = quota_of(request.body);
+    if (!quota) return error_response(quota.error());
+    if (auto done = node.set_quota(*quota, caller); !done) return error_response(done.error());
+    return json(to_json(*quota));
+  }
+
+  Response readiness() const {
+    const observe::Picture latest = observer.latest();
+    const auto age = std::chrono::steady_clock::now().time_since_epoch() - std::chrono::nanoseconds(latest->taken_ns);
+    if (age > std::chrono::seconds(10))
+      return error_response({ErrorCode::unreachable, "the driver has not answered for 10 s", "see nvidia-smi"});
+    if (latest->gpus.empty()) return error_response({ErrorCode::unreachable, "there is no GPU", "see nvidia-smi"});
+    return json("{\"status\":\"ready\"}");
+  }
+
+  // The latest picture, made anew where it is older than a tenth of a second or than the last change. Blocks: for the pool.
+  observe::Picture fresh() {
+    const observe::Picture latest = observer.latest();
+    const bool old = steady_ns() - latest->taken_ns > 100'000'000;
+    return old || latest->taken_ns <= changed_ns.load() ? observer.look() : latest;
+  }
+
+  Response one_share(const std::string& name, const node::Caller& caller, const snapshot::Snapshot& picture) {
+    for (const auto& share : picture.shares) {
+      if (share.name == name && caller.owns(share.owner_uid)) return json(snapshot::to_json(share));
+    }
+    return error_response(404, "not_found", "there is no share '" + tenancy::harmless(name) + "' of yours",
+                          "GET /v1/shares lists them");
+  }
+
+  // After a verb: the share as the ledgers show it now, without waiting for the driver.
+  Response share_now(const std::string& name, const node::Caller& caller, int status) {
+    changed_ns = steady_ns();
+    observe::JoinInput input;
+    node.hand_ledgers(input);
+    input.driver.gpus = observer.latest()->gpus;
+    snapshot::Snapshot picture = observe::join(input, nullptr);
+    node.finish(picture);
+    Response response = one_share(name, caller, picture);
+    if (response.status == 200) response.status = status;
+    return response;
+  }
+
+  template <typename Verb>
+  Response change(const Request& request, const node::Caller& caller, Verb verb) {
+    const std::string name = *request.parameter("name");
+    if (auto done = verb(name); !done) return error_response(done.error());
+    return share_now(name, caller, 200);
+  }
+
+  Response follow(const Request& request, const node::Caller& caller) {
+    Response response;
+    response.stream = std::make_shared<http::EventStream>();
+    const std::uint64_t after = number_of(request, "after").value_or(events.last_sequence());
+    for (const auto& event : visible(events.after(after, 4096), *observer.latest(), caller))
+      push(*response.stream, event);
+    followers.push_back({response.stream, caller});
+    return response;
+  }
+
+  static void push(http::EventStream& stream, const snapshot::Event& event) {
+    stream.push({.name = event.kind, .data = snapshot::to_json(event), .id = std::to_string(event.sequence)});
+  }
+
+  // On the loop's thread.
+  void hand_on(const snapshot::Event& event) {
+    const observe::Picture latest = observer.latest();
+    std::erase_if(followers, [&](const Follower& follower) {
+      if (!follower.stream->open()) return true;
+      for (const auto& seen : visible({event}, *latest, follower.caller)) push(*follower.stream, seen);
+      return false;
+    });
+  }
+
+  http::Loop& loop;
+  node::Node& node;
+  observe::Observer& observer;
+  observe::EventLog& events;
+  Tally& tally;
+  const Access access;
+  std::list<Follower> followers;
+  std::atomic<std::uint64_t> changed_ns = 0;  // when a verb last did something
+};
+
+Service::Service(http::Loop& loop, node::Node& node, observe::Observer& observer, observe::EventLog& events,
+                 Tally& tally, Access access)
+    : impl_(std::make_shared<Impl>(loop, node, observer, events, tally, std::move(access))) {
+  for (const auto& event : events.after(0)) tally.note(event);  // of the start
+  events.listen([weak = std::weak_ptr(impl_)](const snapshot::Event& event) {
+    const auto impl = weak.lock();
+    if (impl == nullptr) return;
+    impl->tally.note(event);
+    impl->loop.post([weak, event] {
+      if (const auto still = weak.lock()) still->hand_on(event);
+    });
+  });
+}
+
+Service::~Service() { close(); }
+
+void Service::close() {
+  for (const auto& follower : impl_->followers) follower.stream->finish();
+  impl_->followers.clear();
+}
+
+http::Router Service::routes() {
+  http::Router router;
+  for (const Route& route : api::routes()) {
+    auto [handler, runs] = impl_->handler_of(route.operation);
+    router.add(route.method, route.path, std::move(handler), runs);
+  }
+  return router;
+}
+
+}  // namespace headgate::api

@@ -1,0 +1,45 @@
+// The daemon's HTTP face: routes that look at the latest picture and call the node's verbs.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "api/figures.hpp"
+#include "http/loop.hpp"
+#include "http/router.hpp"
+#include "node/node.hpp"
+#include "observe/event_log.hpp"
+#include "observe/observer.hpp"
+
+namespace headgate::api {
+
+struct Access {
+  std::uint32_t daemon_uid = 0;            // its own user administers it
+  std::optional<std::uint32_t> admin_gid;  // the control group
+  std::optional<std::string> token;        // over TCP: who shows it is an administrator
+};
+
+// Over a Unix socket by the peer's credentials. Over TCP nobody is known: with the token an administrator, without it, or
+// with a wrong one, an error (denied) where a token is set, else a stranger that sees totals.
+[[nodiscard]] Result<node::Caller> caller_of(const http::Request& request, const Access& access);
+
+// Must outlive the server that runs its routes. For the loop's thread.
+class Service {
+ public:
+  Service(http::Loop& loop, node::Node& node, observe::Observer& observer, observe::EventLog& events, Tally& tally,
+          Access access);
+  ~Service();
+
+  // One for each row of api::routes().
+  [[nodiscard]] http::Router routes();
+  // Ends all streams, so that the server can stop.
+  void close();
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;  // shared with work that is posted to the loop and may run after we are gone
+};
+
+}  // namespace headgate::api

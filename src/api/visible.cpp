@@ -1,0 +1,41 @@
+#include "api/visible.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace headgate::api {
+namespace {
+
+std::set<std::string> own_shares(const snapshot::Snapshot& picture, const node::Caller& caller) {
+  std::set<std::string> own;
+  for (const auto& share : picture.shares) {
+    if (caller.owns(share.owner_uid)) own.insert(share.name);
+  }
+  return own;
+}
+
+}  // namespace
+
+snapshot::Snapshot visible(const snapshot::Snapshot& picture, const node::Caller& caller) {
+  if (caller.administrator) return picture;
+  snapshot::Snapshot seen = picture;
+  const auto own = own_shares(picture, caller);
+  std::erase_if(seen.shares, [&](const auto& share) { return !own.contains(share.name); });
+  std::erase_if(seen.processes, [&](const auto& process) {
+    return process.share.empty() ? process.uid != caller.uid : !own.contains(process.share);
+  });
+  return seen;
+}
+
+std::vector<snapshot::Event> visible(std::vector<snapshot::Event> events, const snapshot::Snapshot& picture,
+                                     const node::Caller& caller) {
+  if (caller.administrator) return events;
+  const auto own = own_shares(picture, caller);
+  std::erase_if(events, [&](const snapshot::Event& event) {
+    if (!event.share.empty()) return !own.contains(event.share) && event.uid != caller.uid;
+    return event.pid != 0;  // an audit's finding names a process, and whose it was is not known any more
+  });
+  return events;
+}
+
+}  // namespace headgate::api

@@ -1,0 +1,57 @@
+#include "api/visible.hpp"
+
+#include <gtest/gtest.h>
+
+namespace headgate::api {
+namespace {
+
+snapshot::Snapshot picture() {
+  snapshot::Snapshot s;
+  s.gpus.resize(1);
+  s.gpus[0].memory_sold_bytes = 99;
+  s.shares.resize(2);
+  s.shares[0].name = "alice-train";
+  s.shares[0].owner_uid = 1001;
+  s.shares[1].name = "bob-serve";
+  s.shares[1].owner_uid = 1002;
+  s.processes.resize(3);
+  s.processes[0].share = "alice-train";
+  s.processes[1].share = "bob-serve";
+  s.processes[2].uid = 1002;  // in no share
+  return s;
+}
+
+node::Caller caller(std::uint32_t uid, bool administrator = false) {
+  return {.uid = uid, .gids = {}, .administrator = administrator};
+}
+
+TEST(Visible, OthersAreOnlyInTheTotals) {
+  const auto seen = visible(picture(), caller(1001));
+  ASSERT_EQ(seen.shares.size(), 1u);
+  EXPECT_EQ(seen.shares[0].name, "alice-train");
+  EXPECT_EQ(seen.processes.size(), 1u);
+  EXPECT_EQ(seen.gpus[0].memory_sold_bytes, 99u);
+  EXPECT_EQ(visible(picture(), caller(1002)).processes.size(), 2u);  // his own outside a share too
+  EXPECT_TRUE(visible(picture(), caller(~0u)).shares.empty());
+}
+
+TEST(Visible, AnAdministratorSeesEverything) { EXPECT_EQ(visible(picture(), caller(0, true)), picture()); }
+
+TEST(Visible, EventsOfOthersAreNotHandedOut) {
+  std::vector<snapshot::Event> events(4);
+  events[0].share = "alice-train";
+  events[1].share = "bob-serve";
+  events[2].pid = 77;  // an audit's finding outside every share
+  events[3].text = "headgated started";
+  const auto seen = visible(events, picture(), caller(1001));
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_EQ(seen[0].share, "alice-train");
+  EXPECT_EQ(visible(events, picture(), caller(0, true)).size(), 4u);
+  // A share that is gone: who made the event still sees it.
+  events[1].share = "gone";
+  events[1].uid = 1001;
+  EXPECT_EQ(visible(events, picture(), caller(1001)).size(), 3u);
+}
+
+}  // namespace
+}  // namespace headgate::api

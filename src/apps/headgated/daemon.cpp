@@ -1,0 +1,350 @@
+#include "apps/headgated/daemon.hpp"
+
+#include <grp.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <future>
+#include <sstream>
+
+#include "api/service.hpp"
+#include "apps/headgated/places.hpp"
+#include "base/service_notify.hpp"
+#include "base/unique_fd.hpp"
+#include "cli/source.hpp"
+#include "config/config.hpp"
+#include "guest/grant/size.hpp"
+#include "http/io.hpp"
+#include "http/loop.hpp"
+#include "http/server.hpp"
+#include "node/enforce.hpp"
+#include "node/node.hpp"
+#include "node/processes.hpp"
+#include "observe/observer.hpp"
+#include "tenancy/tenant_doors.hpp"
+
+namespace headgate::daemon {
+namespace {
+
+using std::chrono::milliseconds;
+
+void say(const std::string& text) { std::fprintf(stderr, "headgated: %s\n", text.c_str()); }
+
+Result<config::Config> read_configuration(const Options& options) {
+  const std::string file = options.config_path.empty() ? config::kUsualFile : options.config_path;
+  const config::Reading reading = config::read(file, !options.config_path.empty());
+  if (reading.errors.empty()) return reading.config;
+  Error first = reading.errors.front();
+  for (std::size_t i = 1; i < reading.errors.size(); ++i) first.message += "\nheadgated: " + reading.errors[i].message;
+  return std::unexpected(first);
+}
+
+Result<std::optional<gid_t>> control_group(const config::Config& config) {
+  const std::string& name = config["node.group"].value;
+  // Without rights over groups the socket stays our own.
+  if (name.empty() || ::geteuid() != 0) return std::nullopt;
+  if (const ::group* entry = ::getgrnam(name.c_str())) return entry->gr_gid;
+  if (config["node.group"].origin == "default") return std::nullopt;
+  return fail(ErrorCode::usage,
+              config["node.group"].origin + ": node.group = '" + name + "' is no group of this machine",
+              "make it: groupadd --system " + name);
+}
+
+Result<std::optional<std::string>> token(const config::Config& config) {
+  const config::Setting& file = config["node.token_file"];
+  if (file.value.empty()) return std::nullopt;
+  struct stat facts{};
+  std::ifstream in(file.value);
+  std::string text;
+  if (!in || !std::getline(in, text) || text.size() < 16)
+    return fail(ErrorCode::usage, file.origin + ": node.token_file = '" + file.value + "' holds no token",
+                "a readable file whose first line is at least 16 characters: openssl rand -hex 32");
+  if (::stat(file.value.c_str(), &facts) == 0 && (facts.st_mode & 077) != 0)
+    return fail(ErrorCode::denied, file.value + " can be read by others", "chmod 600 " + file.value);
+  return text;
+}
+
+struct Address {
+  std::string host;
+  std::uint16_t port = 0;
+};
+
+// "127.0.0.1:9471", "[::1]:9471".
+Result<Address> address_of(const std::string& text, bool has_token) {
+  const std::size_t colon = text.rfind(':');
+  Address address;
+  unsigned port = 0;
+  const char* const end = text.data() + text.size();
+  if (colon != std::string::npos) {
+    const auto [at, error] = std::from_chars(text.data() + colon + 1, end, port);
+    if (error == std::errc() && at == end && port <= 65535 && colon > 0) {
+      address.host = text.substr(0, colon);
+      if (address.host.starts_with('[') && address.host.ends_with(']'))
+        address.host = address.host.substr(1, address.host.size() - 2);
+      address.port = static_cast<std::uint16_t>(port);
+    }
+  }
+  if (address.host.empty())
+    return fail(ErrorCode::usage, "--listen '" + text + "' is no address", "accepted: 127.0.0.1:9471, [::1]:9471");
+  const bool loopback = address.host.starts_with("127.") || address.host == "::1";
+  if (!loopback && !has_token)
+    return fail(ErrorCode::denied, "--listen " + text + " can be reached from outside, and there is no token",
+                "set node.token_file, or listen on 127.0.0.1");
+  return address;
+}
+
+// What must hold while the daemon runs; members in the order in which they start, ended in the reverse.
+class Daemon {
+ public:
+  Daemon(config::Config config, Options options, Places places)
+      : config_(std::move(config)), options_(std::move(options)), places_(std::move(places)) {}
+
+  // A start that failed: nobody may wait for a loop that never turned.
+  ~Daemon() { ending_ = true; }
+
+  Result<void> start(const cli::Source& source) {
+    if (auto opened = open_node(source); !opened) return opened;
+    if (auto observing = start_observer(source); !observing) return observing;
+    open_doors();
+    if (auto serving = start_service(); !serving) return serving;
+    watch_signals();
+    tick_.emplace(loop_);
+    tick();
+    return {};
+  }
+
+  void run() {
+    loop_.run();
+    tell_service_manager(ServiceState::stopping);
+    ending_ = true;
+    if (observer_) observer_->stop();
+    if (service_) service_->close();
+    if (server_) server_->stop();
+  }
+
+ private:
+  Result<void> open_node(const cli::Source& source) {
+    const auto driver = TRY(nvml::Library::open(source.library));
+    simulated_ = !source.simulated_directory.empty() || driver.path().ends_with("/sim/libnvidia-ml.so.1");
+    const auto picture = TRY(observe::read_driver(driver, 0));
+    node::NodeOptions node;
+    node.runtime_dir = places_.runtime_dir;
+    node.state_file = places_.state_file;
+    node.gpus = picture.gpus;
+    node.simulated_dir = source.simulated_directory;
+    if (const auto& reserve = config_["node.reserve"]; !reserve.value.empty())
+      node.reserve.driver_bytes = grant::parse_memory(reserve.value).value.bytes;
+    node_.emplace(TRY(node::Node::open(std::move(node), events_)));
+    return {};
+  }
+
+  Result<void> start_observer(const cli::Source& source) {
+    observe::ObserverSources sources;
+    sources.nvml_library = source.library;
+    std::array<char, 256> host{};
+    sources.node.name = ::gethostname(host.data(), host.size() - 1) == 0 ? host.data() : "";
+    sources.node.version = HEADGATE_VERSION;
+    sources.node.simulated = simulated_;
+    sources.node.reserve_bytes = node_->shares().node().reserve.driver_bytes;
+    sources.node.started_unix_ns = static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+            .count());
+    // The node belongs to the loop's thread; the observer asks it there.
+    sources.add_ledgers = [this](observe::JoinInput& input) { on_loop([&] { node_->hand_ledgers(input); }); };
+    sources.finish = [this](snapshot::Snapshot& picture) {
+      on_loop([&] { node_->finish(picture); });
+      tally_.look(picture);
+    };
+    observe::AuditRules rules;
+    std::istringstream exempt(config_["audit.exempt"].value);
+    for (std::string name; std::getline(exempt, name, ',');) rules.exempt.push_back(name);
+    const auto policy = TRY(node::parse_audit_policy(config_["audit.policy"].value));
+    if (policy != node::AuditPolicy::warn) sources.act = [this, policy](const auto& found) { act(policy, found); };
+    observer_.emplace(std::move(sources), std::move(rules), events_);
+    return observer_->start();
+  }
+
+  // The sockets by which limiters come in, and the pidfds by which their deaths are noticed.
+  void open_doors() {
+    const auto executor = http::context_of(loop_).get_executor();
+    auto& shares = node_->shares();
+    processes_.emplace(
+        executor, shares, "/proc",
+        tenancy::Processes::Events{.joined = [this](const auto& tenant) { tell_process("process.joined", tenant); },
+                                   .left = [this](const auto& tenant) { tell_process("process.left", tenant); }},
+        ledger::Remains::draining);
+    node_->ask_for_processes(&*processes_);
+    doors_.emplace(executor, shares, *processes_, "/proc", tenancy::TenantDoors::Bounds{},
+                   tenancy::TenantDoors::Events{
+                       .lied =
+                           [this](const std::string& share, const identity::Peer& peer, const std::string& what) {
+                             events_.add({.kind = "tenant.lied",
+                                          .severity = "warn",
+                                          .share = share,
+                                          .pid = peer.process.pid,
+                                          .uid = peer.uid,
+                                          .text = "process " + std::to_string(peer.process.pid) + " (" +
+                                                  peer.process.command + ") at the door of " + share + ": " + what});
+                           },
+                       .rang = {},
+                       .also_allowed = {}});
+    if (auto opened = doors_->open_all(); !opened) say(opened.error().message);
+    processes_->adopt();
+    node_->watch_shares(
+        [this](const std::string& name) {
+          if (auto opened = doors_->open(name); !opened) say(opened.error().message);
+        },
+        [this](const std::string& name) {
+          doors_->close(name);
+          processes_->forget(name);
+        });
+  }
+
+  void tell_process(const char* kind, const tenancy::TenantProcess& tenant) {
+    const bool joined = std::string_view(kind) == "process.joined";
+    events_.add({.kind = kind,
+                 .severity = "info",
+                 .share = tenant.share,
+                 .pid = tenant.process.pid,
+                 .uid = tenant.uid,
+                 .text = "process " + std::to_string(tenant.process.pid) + " (" + tenant.process.command + ", " +
+                         node::where_text(tenant.where) + ") " + (joined ? "joined " : "left ") + tenant.share});
+  }
+
+  // On the observer's thread.
+  void act(node::AuditPolicy policy, const observe::Finding& found) {
+    const auto done = node::enforce(policy, found.pid);
+    events_.add({.kind = done ? "audit.acted" : "audit.failed",
+                 .severity = done ? "warn" : "error",
+                 .share = found.share,
+                 .uuid = found.uuid,
+                 .pid = found.pid,
+                 .text = done ? "process " + std::to_string(found.pid) + " " + *done : done.error().message});
+  }
+
+  // Runs `work` on the loop's thread and waits for it.
+  void on_loop(const std::function<void()>& work) {
+    if (std::this_thread::get_id() == main_thread_) return work();
+    const auto done = std::make_shared<std::promise<void>>();
+    const auto given_up = std::make_shared<std::mutex>();
+    const auto wanted = std::make_shared<bool>(true);
+    auto finished = done->get_future();
+    loop_.post([&work, done, given_up, wanted] {
+      const std::scoped_lock lock(*given_up);
+      if (*wanted) work();
+      done->set_value();
+    });
+    while (finished.wait_for(milliseconds(50)) != std::future_status::ready) {
+      if (!ending_) continue;
+      const std::scoped_lock lock(*given_up);
+      *wanted = false;
+      return;
+    }
+  }
+
+  Result<void> start_service() {
+    const auto group = TRY(control_group(config_));
+    api::Access access{.daemon_uid = ::geteuid(), .admin_gid = {}, .token = TRY(token(config_))};
+    if (group) access.admin_gid = *group;
+    const std::string& asked = options_.listen.empty() ? config_["node.listen"].value : options_.listen;
+    std::optional<Address> address;
+    if (!asked.empty()) address = TRY(address_of(asked, access.token.has_value()));
+    service_.emplace(loop_, *node_, *observer_, events_, tally_, std::move(access));
+    server_.emplace(loop_, service_->routes());
+    if (auto bound = server_->listen(http::UnixListener{.path = places_.socket, .mode = 0660, .group = group}); !bound)
+      return bound;
+    std::string where = places_.socket;
+    if (address) {
+      const std::uint16_t port = TRY(server_->listen(address->host, address->port));
+      where += ", http://" + (address->host.contains(':') ? "[" + address->host + "]" : address->host) + ":" +
+               std::to_string(port);
+    }
+    const auto picture = observer_->latest();
+    const std::string ready = std::to_string(picture->gpus.size()) + (picture->gpus.size() == 1 ? " GPU" : " GPUs") +
+                              (simulated_ ? " (SIMULATED)" : "") + ", " +
+                              std::to_string(node_->shares().list().size()) + " shares; answers at " + where;
+    say(ready);
+    tell_service_manager(ServiceState::ready, ready);
+    return {};
+  }
+
+  void watch_signals() {
+    sigset_t set;
+    ::sigemptyset(&set);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&set, signal);
+    signals_ = UniqueFd(::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
+    signal_watch_.emplace(loop_, signals_.get(), [this] {
+      signalfd_siginfo info{};
+      while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo == SIGHUP) reload();
+        else loop_.stop();
+      }
+    });
+  }
+
+  void reload() {
+    tell_service_manager(ServiceState::reloading);
+    auto fresh = read_configuration(options_);
+    std::string outcome = "the configuration was read again";
+    if (fresh) config_ = std::move(*fresh);
+    else outcome = "the old configuration stays: " + fresh.error().message;
+    say(outcome);
+    tell_service_manager(ServiceState::ready, outcome);
+  }
+
+  void tick() {
+    const auto now_s =
+        std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+    processes_->adopt();
+    node_->keep_time(*observer_->latest(), now_s);
+    tally_.connected(server_->connections());
+    tell_service_manager(ServiceState::alive);  // each second, from the loop that must not stand still
+    tick_->start(std::chrono::seconds(1), [this] { tick(); });
+  }
+
+  config::Config config_;
+  const Options options_;
+  const Places places_;
+  const std::thread::id main_thread_ = std::this_thread::get_id();
+  bool simulated_ = false;
+  std::atomic<bool> ending_ = false;
+  observe::EventLog events_;
+  api::Tally tally_;
+  http::Loop loop_;
+  std::optional<node::Node> node_;
+  std::optional<tenancy::Processes> processes_;
+  std::optional<tenancy::TenantDoors> doors_;
+  std::optional<observe::Observer> observer_;
+  std::optional<api::Service> service_;
+  std::optional<http::Server> server_;
+  UniqueFd signals_;
+  std::optional<http::Watch> signal_watch_;
+  std::optional<http::Timer> tick_;
+};
+
+}  // namespace
+
+Result<void> run(const Options& options) {
+  // Every thread inherits this: signals come to the loop only.
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGPIPE}) ::sigaddset(&set, signal);
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  const config::Config config = TRY(read_configuration(options));
+  const Places places = TRY(find_places(options.socket, options.state));
+  const cli::Source source = TRY(cli::source_for(options.simulate, config["sim.profile"].value));
+  if (!source.simulated_directory.empty()) ::setenv("HEADGATE_SIM_DIR", source.simulated_directory.c_str(), 1);
+  Daemon daemon(config, options, places);
+  if (auto started = daemon.start(source); !started) return started;
+  daemon.run();
+  return {};
+}
+
+}  // namespace headgate::daemon

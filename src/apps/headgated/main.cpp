@@ -1,0 +1,26 @@
+// headgated: the node's daemon. Reads as a table of contents: what it is made of, in the order in which it starts.
+
+#include <cstdio>
+
+#include "apps/headgated/daemon.hpp"
+#include "apps/headgated/options.hpp"
+
+namespace {
+
+int complain(const headgate::Error& error) {
+  std::fprintf(stderr, "headgated: %s\n", error.message.c_str());
+  if (!error.hint.empty()) std::fprintf(stderr, "  %s\n", error.hint.c_str());
+  return headgate::exit_status(error.code);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace headgate;
+  const auto options = daemon::parse(argc, argv);
+  if (!options) return complain(options.error());
+  if (options->help) return std::fputs(daemon::usage_text(), stdout), 0;
+  if (options->version) return std::puts("headgated " HEADGATE_VERSION), 0;
+  const auto ended = daemon::run(*options);
+  return ended ? 0 : complain(ended.error());
+}

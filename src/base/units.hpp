@@ -1,0 +1,26 @@
+// Quantities as people read them. Always binary units, one decimal, no locale.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace headgate {
+
+// "35.3 GiB", "512 MiB", "17 bytes".
+[[nodiscard]] std::string bytes_text(std::uint64_t bytes);
+// "25 %", "12.5 %", "0.05 %" of 1,000,000.
+[[nodiscard]] std::string percent_text(std::uint64_t ppm);
+// As bytes_text, and exact: "2.0 GiB", "2049 MiB", "2.0 GiB (2147483649 bytes)".
+[[nodiscard]] std::string exact_bytes_text(std::uint64_t bytes);
+// "24.9 %" of millionths: a rate that was measured, cut to one decimal.
+[[nodiscard]] std::string rate_text(std::uint32_t ppm);
+// "1.2 s", "350 ms", "3 min 20 s", "2 h 5 min".
+[[nodiscard]] std::string duration_text(std::uint64_t ns);
+// For narrow columns: "15.1G", "512M", "17B".
+[[nodiscard]] std::string short_bytes_text(std::uint64_t bytes);
+// Likewise, cut to whole units: "45s", "12m", "3h12m", "5d"; "0s" below a second.
+[[nodiscard]] std::string short_duration_text(std::uint64_t ns);
+// "14:02:11" of CLOCK_REALTIME nanoseconds in the local time zone (UTC where there is none).
+[[nodiscard]] std::string clock_text(std::uint64_t realtime_ns);
+
+}  // namespace headgate

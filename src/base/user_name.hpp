@@ -1,0 +1,12 @@
+// What people call a user.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace headgate {
+
+// Of this host; "1000" where the uid has no name. Thread-safe; may ask a directory service, and then takes its time.
+[[nodiscard]] std::string user_name(std::uint32_t uid);
+
+}  // namespace headgate

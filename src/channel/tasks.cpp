@@ -1,0 +1,221 @@
+#include "channel/tasks.hpp"
+
+#include <algorithm>
+
+namespace headgate::channel {
+bool is_name(std::string_view text, std::size_t most) {
+  return !text.empty() && text.size() <= most && std::ranges::all_of(text, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == ':' || c == '-';
+  });
+}
+
+std::string_view word(State state) {
+  switch (state) {
+    case State::queued: return "queued";
+    case State::leased: return "leased";
+    case State::working: return "working";
+    case State::done: return "done";
+    case State::failed: return "failed";
+    case State::expired: return "expired";
+    case State::cancelled: return "cancelled";
+    case State::abandoned: return "abandoned";
+  }
+  return "unknown";
+}
+
+Result<void> Tasks::check(const Submission& submission) const {
+  const std::string accepted =
+      "accepted: 1 to " + std::to_string(limits_.name_bytes) + " of letters, digits, '.', '_', ':' and '-'";
+  if (!is_name(submission.client, limits_.name_bytes)) {
+    return fail(ErrorCode::usage, "'" + submission.client + "' is no name of a client", accepted);
+  }
+  if (!is_name(submission.kind, limits_.name_bytes)) {
+    return fail(ErrorCode::usage, "'" + submission.kind + "' is no kind of task", accepted);
+  }
+  if (submission.payload.size() > limits_.payload_bytes) {
+    return fail(ErrorCode::usage, "the payload has " + std::to_string(submission.payload.size()) + " bytes",
+                "accepted: at most " + std::to_string(limits_.payload_bytes));
+  }
+  if (submission.time_to_live <= Time::zero() || submission.time_to_live > limits_.longest) {
+    return fail(ErrorCode::usage, "the time to live is " + std::to_string(submission.time_to_live.count()) + " ns",
+                "accepted: more than 0, at most " + std::to_string(limits_.longest.count()));
+  }
+  return {};
+}
+
+Result<TaskId> Tasks::submit(const Submission& submission, Time now) {
+  advance(now);
+  if (auto checked = check(submission); !checked) return std::unexpected(checked.error());
+  const auto known = clients_.find(submission.client);
+  if (known == clients_.end()) {
+    if (clients_.size() >= limits_.clients) {
+      return fail(ErrorCode::no_capacity, "tasks for " + std::to_string(clients_.size()) + " clients wait already");
+    }
+  } else if (known->second.all.size() - known->second.remembered.size() >= limits_.open_per_client) {
+    return fail(ErrorCode::no_capacity,
+                "client '" + submission.client + "' has " + std::to_string(limits_.open_per_client) + " open tasks",
+                "is its agent running?");
+  }
+  Task task;
+  task.id = ++last_id_;
+  task.client = submission.client;
+  task.kind = submission.kind;
+  task.payload = submission.payload;
+  task.submitted = now;
+  task.expires = now + submission.time_to_live;
+  set_deadline(task, task.expires);
+  Client& client = clients_[task.client];
+  client.queued.insert(task.id);
+  client.all.insert(task.id);
+  tasks_.emplace(task.id, std::move(task));
+  return last_id_;
+}
+
+std::optional<Task> Tasks::lease(const std::string& client, Time now) {
+  advance(now);
+  const auto known = clients_.find(client);
+  if (known == clients_.end() || known->second.queued.empty()) return std::nullopt;
+  Task& task = tasks_.at(*known->second.queued.begin());
+  known->second.queued.erase(task.id);
+  ++task.attempt;
+  hold(task, State::leased, limits_.lease, now);
+  return task;
+}
+
+std::expected<Time, Refusal> Tasks::acknowledge(const std::string& client, TaskId id, unsigned attempt, Time now) {
+  advance(now);
+  const auto task = held(client, id, attempt);
+  if (!task) return std::unexpected(task.error());
+  hold(**task, State::working, limits_.work, now);
+  return (*task)->lease_ends - now;
+}
+
+std::expected<void, Refusal> Tasks::settle(const std::string& client, TaskId id, unsigned attempt, bool ok,
+                                           std::string result, Time now) {
+  advance(now);
+  const Task* known = find(id);
+  const bool answered = known != nullptr && (known->state == State::done || known->state == State::failed);
+  if (answered && known->client == client && known->attempt == attempt) return {};
+  const auto task = held(client, id, attempt);
+  if (!task) return std::unexpected(task.error());
+  (*task)->result = std::move(result);
+  end(**task, ok ? State::done : State::failed, now);
+  return {};
+}
+
+std::expected<void, Refusal> Tasks::release(const std::string& client, TaskId id, unsigned attempt, Time now) {
+  advance(now);
+  const auto task = held(client, id, attempt);
+  if (!task) return std::unexpected(task.error());
+  lose_lease(**task, now);
+  return {};
+}
+
+bool Tasks::cancel(TaskId id, Time now) {
+  advance(now);
+  const auto found = tasks_.find(id);
+  if (found == tasks_.end() || is_settled(found->second.state)) return false;
+  end(found->second, State::cancelled, now);
+  return true;
+}
+
+void Tasks::advance(Time now) {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    const auto [due, id] = *deadlines_.begin();
+    Task& task = tasks_.at(id);
+    if (is_settled(task.state)) {
+      forget(id);
+    } else if (due >= task.expires) {
+      end(task, State::expired, due);
+    } else {
+      lose_lease(task, due);
+    }
+  }
+}
+
+std::optional<Time> Tasks::next_deadline() const {
+  if (deadlines_.empty()) return std::nullopt;
+  return deadlines_.begin()->first;
+}
+
+const Task* Tasks::find(TaskId id) const {
+  const auto found = tasks_.find(id);
+  return found == tasks_.end() ? nullptr : &found->second;
+}
+
+bool Tasks::has_queued(const std::string& client) const {
+  const auto known = clients_.find(client);
+  return known != clients_.end() && !known->second.queued.empty();
+}
+
+std::vector<const Task*> Tasks::of(const std::string& client) const {
+  std::vector<const Task*> all;
+  const auto known = clients_.find(client);
+  if (known == clients_.end()) return all;
+  for (const TaskId id : known->second.all) all.push_back(find(id));
+  return all;
+}
+
+std::vector<std::string> Tasks::clients() const {
+  std::vector<std::string> names;
+  for (const auto& [name, client] : clients_) names.push_back(name);
+  return names;
+}
+
+std::expected<Task*, Refusal> Tasks::held(const std::string& client, TaskId id, unsigned attempt) {
+  const auto found = tasks_.find(id);
+  if (found == tasks_.end() || found->second.client != client) return std::unexpected(Refusal::unknown);
+  Task& task = found->second;
+  if (is_settled(task.state)) return std::unexpected(Refusal::settled);
+  if (task.state == State::queued || task.attempt != attempt) return std::unexpected(Refusal::stale);
+  return &task;
+}
+
+void Tasks::set_deadline(const Task& task, Time at) {
+  const auto before = deadline_of_.find(task.id);
+  if (before != deadline_of_.end()) deadlines_.erase({before->second, task.id});
+  deadline_of_[task.id] = at;
+  deadlines_.insert({at, task.id});
+}
+
+void Tasks::hold(Task& task, State state, Time duration, Time now) {
+  task.state = state;
+  task.lease_ends = std::min(now + duration, task.expires);
+  set_deadline(task, task.lease_ends);
+}
+
+void Tasks::lose_lease(Task& task, Time now) {
+  if (task.attempt >= limits_.attempts) {
+    end(task, State::abandoned, now);
+    return;
+  }
+  task.state = State::queued;
+  clients_.at(task.client).queued.insert(task.id);
+  set_deadline(task, task.expires);
+}
+
+void Tasks::end(Task& task, State state, Time now) {
+  Client& client = clients_.at(task.client);
+  client.queued.erase(task.id);
+  task.state = state;
+  task.settled_at = now;
+  settled_.push_back(task);
+  set_deadline(task, now + limits_.remember);
+  client.remembered.insert({now, task.id});
+  if (client.remembered.size() > limits_.remembered_per_client) forget(client.remembered.begin()->second);
+}
+
+void Tasks::forget(TaskId id) {
+  const auto found = tasks_.find(id);
+  const auto known = clients_.find(found->second.client);
+  known->second.all.erase(id);
+  known->second.remembered.erase({found->second.settled_at, id});
+  if (known->second.all.empty()) clients_.erase(known);
+  const auto deadline = deadline_of_.find(id);
+  deadlines_.erase({deadline->second, id});
+  deadline_of_.erase(deadline);
+  tasks_.erase(found);
+}
+
+}  // namespace headgate::channel

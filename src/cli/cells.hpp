@@ -1,0 +1,26 @@
+// Text in the cells of a terminal: how wide it is, and cut to a width.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace headgate::cli {
+
+// The first character of a text: its bytes, and the cells it takes: 0 where it only changes the one before (an accent), 2
+// for what East Asian Width calls wide (Unicode 15, UAX #11). Bytes that are no UTF-8 count one by one.
+struct Glyph {
+  std::size_t bytes = 0;
+  unsigned cells = 0;
+};
+[[nodiscard]] Glyph first_glyph(std::string_view text);
+
+[[nodiscard]] unsigned cells(std::string_view text);
+
+// Cut to at most `width` cells; what was cut off is marked by a '~' in the last cell.
+[[nodiscard]] std::string cut(std::string_view text, unsigned width);
+// Cut or filled up with blanks to exactly `width` cells: text to the left, numbers to the right.
+[[nodiscard]] std::string fitted(std::string_view text, unsigned width);
+[[nodiscard]] std::string fitted_right(std::string_view text, unsigned width);
+
+}  // namespace headgate::cli

@@ -1,0 +1,25 @@
+// The command's way to headgated: where it answers, and one question with its answer.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
+#include "http/endpoint.hpp"
+
+namespace headgate::cli {
+
+// HEADGATE_SOCKET where it is set (then it must answer), else a socket in this user's runtime directory, else the node's
+// at /run/headgate. Empty where nobody listens at any of these. Errors: unreachable, usage: of HEADGATE_SOCKET.
+[[nodiscard]] Result<std::optional<http::Endpoint>> find_daemon();
+// The same for words that cannot do without. Errors: unreachable, with how to start one.
+[[nodiscard]] Result<http::Endpoint> need_daemon();
+
+// The body of a reply of 2xx, without its last line feed; `patience` is for all of it. Errors: the daemon's own, by its
+// code; unreachable.
+[[nodiscard]] Result<std::string> ask(const http::Endpoint& daemon, const std::string& method,
+                                      const std::string& target, const std::string& body = {},
+                                      std::chrono::milliseconds patience = std::chrono::seconds(10));
+
+}  // namespace headgate::cli

@@ -1,0 +1,80 @@
+#include "cli/entry.hpp"
+
+#include <unistd.h>
+
+#include "cli/paths.hpp"
+#include "guest/grant/environment.hpp"
+#include "guest/grant/text.hpp"
+
+namespace headgate::cli {
+namespace {
+
+// Names that carry limits or choices of GPUs: the share's pages say these now, and a second voice would be refused.
+bool is_replaced(std::string_view name) {
+  using grant::Meaning;
+  for (const std::string_view plain : {"LD_PRELOAD", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
+                                       "HEADGATE_SIM_DIR", "HEADGATE_RUNTIME_DIR", "HEADGATE_SHARE_DIR"}) {
+    if (name == plain) return true;
+  }
+  for (const auto& row : grant::variables()) {
+    switch (row.meaning) {
+      case Meaning::memory:
+      case Meaning::host_memory:
+      case Meaning::ceiling:
+      case Meaning::soft:
+      case Meaning::gpu:
+      case Meaning::share:
+      case Meaning::fail_policy:
+      case Meaning::uuid_list:
+      case Meaning::uuid_at:
+      case Meaning::oversubscribe:
+      case Meaning::opt_out:
+      case Meaning::compute_policy: break;
+      default: continue;
+    }
+    if (name == row.name) return true;
+    std::uint64_t index = 0;
+    if (row.indexed && name.size() > row.name.size() + 1 && name.starts_with(row.name) &&
+        name[row.name.size()] == '_' && grant::whole_number(name.substr(row.name.size() + 1), 1u << 30, index)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> child_environment(const Entry& entry, const config::Config& config) {
+  std::vector<std::string> all;
+  for (char** variable = ::environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    if (!is_replaced(text.substr(0, text.find('=')))) all.emplace_back(text);
+  }
+  const std::string library = TRY(limiter_library());
+  if (library.find_first_of(" :") != std::string::npos) {
+    return fail(ErrorCode::failed,
+                "the limiter lies at '" + library + "': the loader takes no path with a space or a colon",
+                "install headgate elsewhere");
+  }
+  const std::string preload = environment("LD_PRELOAD");
+  all.push_back("LD_PRELOAD=" + (preload.empty() ? "" : preload + ":") + library);
+  std::string uuids;
+  for (const std::string& uuid : entry.uuids) uuids += (uuids.empty() ? "" : ",") + uuid;
+  all.push_back("CUDA_VISIBLE_DEVICES=" + uuids);
+  all.push_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
+  all.push_back("HEADGATE_SHARE=" + entry.share);
+  all.push_back("HEADGATE_RUNTIME_DIR=" + entry.base);
+  std::string library_path = environment("LD_LIBRARY_PATH");
+  if (!entry.simulated_directory.empty()) {
+    all.push_back("HEADGATE_SIM_DIR=" + entry.simulated_directory);
+    library_path = TRY(simulator_libraries()) + (library_path.empty() ? "" : ":" + library_path);
+  } else if (const std::string given = environment("HEADGATE_SIM_DIR"); !given.empty()) {
+    all.push_back("HEADGATE_SIM_DIR=" + given);
+  }
+  if (!library_path.empty()) all.push_back("LD_LIBRARY_PATH=" + library_path);
+  const auto& log = config["defaults.log"];
+  if (log.origin != "default" && environment("HEADGATE_LOG").empty()) all.push_back("HEADGATE_LOG=" + log.value);
+  return all;
+}
+
+}  // namespace headgate::cli

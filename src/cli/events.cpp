@@ -1,0 +1,161 @@
+// `headgate events`: what happened on the node, and with -f what happens next.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/units.hpp"
+#include "cli/cells.hpp"
+#include "cli/chosen_source.hpp"
+#include "cli/top.hpp"
+#include "snapshot/json.hpp"
+
+namespace headgate::cli {
+namespace {
+
+using Events = std::vector<snapshot::Event>;
+
+constexpr std::size_t kTail = 10;  // with -f alone, as tail shows
+
+std::uint64_t now_unix_ns() {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count());
+}
+
+std::string day_of(std::uint64_t unix_ns) {
+  const auto seconds = static_cast<std::time_t>(unix_ns / 1'000'000'000);
+  std::tm parts{};
+  std::array<char, 16> text{};
+  if (::localtime_r(&seconds, &parts) == nullptr) return "";
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d", &parts)};
+}
+
+// What was asked of the past.
+Events chosen_of(Events all, const Invocation& invocation) {
+  const std::uint64_t now = now_unix_ns();
+  if (invocation.since_ns)
+    std::erase_if(all, [&](const auto& event) { return event.unix_ns + *invocation.since_ns < now; });
+  else if (invocation.follow && all.size() > kTail) all.erase(all.begin(), all.end() - kTail);
+  return all;
+}
+
+std::string json_of(const Events& events, bool simulated) {
+  nlohmann::ordered_json json = {{"schema", "headgate.events/v1"},
+                                 {"simulated", simulated},
+                                 {"events", nlohmann::ordered_json::parse(snapshot::to_json(events))}};
+  return json.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+// Prints as they come; false when nobody reads any more.
+class Teller {
+ public:
+  Teller(const Voice& voice, bool lines) : voice_(voice), json_lines_(lines && voice.format == Format::json) {}
+
+  bool tell(const snapshot::Event& event) {
+    last_unix_ns_ = std::max(last_unix_ns_, event.unix_ns);
+    last_sequence_ = event.sequence;
+    return print(json_lines_ ? snapshot::to_json(event) + "\n" : event_line(event, now_unix_ns(), voice_));
+  }
+  bool tell(const Events& events) {
+    return std::ranges::all_of(events, [this](const auto& event) { return tell(event); });
+  }
+  [[nodiscard]] std::uint64_t last_sequence() const { return last_sequence_; }
+  void passed_over(const Events& events) {
+    if (!events.empty()) last_sequence_ = std::max(last_sequence_, events.back().sequence);
+  }
+  // Of a daemon that counts anew.
+  [[nodiscard]] bool is_news(const snapshot::Event& event) const { return event.unix_ns > last_unix_ns_; }
+
+ private:
+  const Voice& voice_;
+  const bool json_lines_;
+  std::uint64_t last_unix_ns_ = 0, last_sequence_ = 0;
+};
+
+// Until nobody reads any more. A daemon that goes away is waited for.
+void follow_daemon(const http::Endpoint& daemon, SnapshotSource& source, Teller& teller, const Voice& voice) {
+  std::uint64_t after = teller.last_sequence();
+  bool alive = true, heard = true;
+  while (heard) {
+    const auto ended = follow_events(daemon, after, [&](const snapshot::Event& event) {
+      alive = true;
+      heard = teller.tell(event);
+      return heard;
+    });
+    if (!heard) return;
+    if (std::exchange(alive, false) && voice.talk)
+      say(ended ? "the daemon has ended; waiting for it" : ended.error().message);
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    // What came meanwhile; another daemon counts its events from 1.
+    if (const auto all = source.events_after(0)) {
+      for (const auto& event : *all) {
+        if (heard && teller.is_news(event)) heard = teller.tell(event);
+      }
+      after = all->empty() ? 0 : all->back().sequence;
+    }
+  }
+}
+
+// Until nobody reads any more.
+Result<void> follow_local(SnapshotSource& source, Teller& teller, std::uint64_t interval_ms) {
+  for (;;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(interval_ms));
+    TRY(source.look());
+    if (!teller.tell(TRY(source.events_after(teller.last_sequence())))) return {};
+  }
+}
+
+Result<int> show(const Invocation& invocation, const config::Config& config) {
+  const Voice& voice = invocation.voice;
+  Chosen chosen = TRY(choose_source(invocation, config));
+  const auto picture = TRY(chosen.source->look());
+  const Events all = TRY(chosen.source->events_after(0));
+  const Events wanted = chosen_of(all, invocation);
+  if (voice.format == Format::json && !invocation.follow) return print(json_of(wanted, picture.node.simulated)) ? 0 : 1;
+  if (voice.format == Format::table && picture.node.simulated && !print(warning("SIMULATED", voice) + "\n")) return 1;
+  Teller teller(voice, invocation.follow);
+  teller.passed_over(all);
+  if (!teller.tell(wanted)) return 1;
+  if (!invocation.follow) return wanted.empty() && voice.format == Format::table && !print("no events\n") ? 1 : 0;
+  if (chosen.daemon) follow_daemon(*chosen.daemon, *chosen.source, teller, voice);
+  else if (auto followed = follow_local(*chosen.source, teller, invocation.interval_ms); !followed)
+    return std::unexpected(followed.error());
+  return 0;
+}
+
+}  // namespace
+
+Result<std::uint64_t> since_option(const std::string& text) {
+  std::uint64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [unit, error] = std::from_chars(text.data(), end, number);
+  const std::string_view word(unit, static_cast<std::size_t>(end - unit));
+  const std::uint64_t scale = word == "s" ? 1 : word == "m" ? 60 : word == "h" ? 3600 : word == "d" ? 86'400 : 0;
+  constexpr std::uint64_t kLongest = 366ull * 86'400;
+  if (error != std::errc{} || scale == 0 || number == 0 || number > kLongest / scale)
+    return fail(ErrorCode::usage, "--since '" + text + "' is not understood",
+                "accepted: 30s, 5m, 1h or 2d, up to a year");
+  return number * scale * 1'000'000'000;
+}
+
+std::string event_line(const snapshot::Event& event, std::uint64_t now_unix_ns, const Voice& voice) {
+  const std::string day = day_of(event.unix_ns);
+  const std::string when = (day == day_of(now_unix_ns) ? "" : day + " ") + clock_text(event.unix_ns);
+  const std::string severity = fitted(harmless(event.severity), 5);
+  std::string text = harmless(event.text);
+  if (voice.ascii) std::ranges::replace_if(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
+  return when + "  " + (event.severity == "info" ? severity : warning(severity, voice)) + "  " + text + "\n";
+}
+
+int events(const Invocation& invocation, const config::Config& config) {
+  const auto shown = show(invocation, config);
+  if (shown) return *shown;
+  complain(shown.error(), invocation.voice);
+  return exit_status(shown.error().code);
+}
+
+}  // namespace headgate::cli

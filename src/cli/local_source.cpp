@@ -1,0 +1,178 @@
+// Pictures without a daemon: this machine's driver, or a simulated node's, and the shares of this user.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+
+#include "base/user_name.hpp"
+#include "cli/changes.hpp"
+#include "cli/paths.hpp"
+#include "cli/snapshot_source.hpp"
+#include "cli/source.hpp"
+#include "guest/ledger/pages.hpp"
+#include "guest/ledger/slot.hpp"
+#include "nvml/library.hpp"
+#include "observe/gpus.hpp"
+#include "observe/join.hpp"
+#include "observe/ledgers.hpp"
+
+namespace headgate::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::uint64_t now_ns(clockid_t clock) {
+  timespec now{};
+  ::clock_gettime(clock, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+// Of a process that we can see; nothing where it is gone or /proc is missing.
+std::optional<observe::ProcessFacts> facts_of(std::uint32_t pid) {
+  const std::string directory = "/proc/" + std::to_string(pid);
+  struct stat owner{};
+  if (::stat(directory.c_str(), &owner) != 0) return std::nullopt;
+  observe::ProcessFacts facts{.uid = owner.st_uid, .user = user_name(owner.st_uid), .command = {}, .where = {}};
+  std::ifstream in(directory + "/comm");
+  std::getline(in, facts.command);
+  return facts;
+}
+
+class Pages {
+ public:
+  Pages() = default;
+  Pages(const Pages&) = delete;
+  ~Pages() { ledger::close_pages(shared); }
+  ledger::SharePages shared;
+};
+
+void add_ledgers(const std::string& base, observe::JoinInput& input) {
+  const std::uint32_t own_pidns = ledger::own_identity().pidns_inode;
+  std::error_code error;
+  for (fs::directory_iterator at(base + "/shares", error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.starts_with(".")) continue;  // one being filled or removed
+    Pages pages;
+    if (ledger::open_share(base.c_str(), name.c_str(), ledger::Access::owner, pages.shared)) continue;
+    ledger::reap_dead(*pages.shared.usage, ledger::Remains::draining);
+    auto ledger = observe::read_ledger(*pages.shared.policy, *pages.shared.usage);
+    ledger.share.owner = user_name(ledger.share.owner_uid);
+    std::vector<std::uint32_t> host_pids;
+    for (const auto& seat : ledger.seats) {
+      const bool ours = seat.identity.pidns_inode == 0 || seat.identity.pidns_inode == own_pidns;
+      host_pids.push_back(ours ? seat.identity.pid : 0);
+    }
+    input.ledgers.push_back(std::move(ledger));
+    input.host_pids.push_back(std::move(host_pids));
+  }
+}
+
+void add_facts(observe::JoinInput& input) {
+  const auto add = [&input](std::uint32_t pid) {
+    if (pid == 0 || input.facts.contains(pid)) return;
+    if (auto facts = facts_of(pid)) input.facts.emplace(pid, std::move(*facts));
+  };
+  for (const auto& pids : input.host_pids) {
+    for (const std::uint32_t pid : pids) add(pid);
+  }
+  for (const auto& process : input.driver.processes) add(process.pid);
+}
+
+class LocalSource final : public SnapshotSource {
+ public:
+  LocalSource(std::string base, Source source, std::optional<Source> instead)
+      : base_(std::move(base)), source_(std::move(source)), instead_(std::move(instead)) {}
+
+  [[nodiscard]] bool is_daemon() const override { return false; }
+  [[nodiscard]] std::string remark() const override { return remark_; }
+
+  Result<snapshot::Snapshot> look() override {
+    observe::JoinInput input;
+    std::array<char, 256> host{};
+    if (::gethostname(host.data(), host.size() - 1) == 0) input.node.name = host.data();
+    read_gpus_into(input);
+    add_ledgers(base_, input);
+    add_facts(input);
+    input.taken_ns = now_ns(CLOCK_MONOTONIC);
+    input.taken_unix_ns = now_ns(CLOCK_REALTIME);
+    auto picture = observe::join(input, before_ ? &*before_ : nullptr);
+    const auto fresh = before_ ? changes(*before_, picture, last_sequence_) : remembered(picture);
+    for (const auto& event : fresh) {
+      last_sequence_ = event.sequence;
+      events_.push_back(event);
+    }
+    if (events_.size() > kMostEvents) events_.erase(events_.begin(), events_.end() - kMostEvents);
+    before_ = picture;
+    return picture;
+  }
+
+  Result<std::vector<snapshot::Event>> events_after(std::uint64_t sequence) override {
+    std::vector<snapshot::Event> later;
+    for (const auto& event : events_) {
+      if (event.sequence > sequence) later.push_back(event);
+    }
+    return later;
+  }
+
+ private:
+  static constexpr std::ptrdiff_t kMostEvents = 500;
+
+  void read_gpus_into(observe::JoinInput& input) {
+    if (!nvml_) open_driver();
+    if (!nvml_) return;
+    input.node.simulated = simulated_;
+    // Utilisation of processes since the picture before: what NVML has kept of earlier times is no news.
+    const std::uint64_t since_us = before_ ? before_->taken_unix_ns / 1000 : 0;
+    if (auto driver = observe::read_driver(*nvml_, since_us)) {
+      input.driver = std::move(*driver);
+    } else {
+      remark_ = driver.error().message;
+      nvml_.reset();  // the driver went away under us: opened anew at the next look
+    }
+  }
+
+  void open_driver() {
+    remark_.clear();
+    auto opened = nvml::Library::open(source_.library);
+    if (!opened && instead_) opened = nvml::Library::open(instead_->library);
+    if (!opened) {
+      remark_ = opened.error().message;
+      return;
+    }
+    simulated_ = opened->path().ends_with("/sim/libnvidia-ml.so.1");
+    nvml_.emplace(std::move(*opened));
+  }
+
+  const std::string base_;
+  const Source source_;
+  const std::optional<Source> instead_;
+  std::optional<nvml::Library> nvml_;
+  bool simulated_ = false;
+  std::string remark_;
+  std::optional<snapshot::Snapshot> before_;
+  std::vector<snapshot::Event> events_;
+  std::uint64_t last_sequence_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<SnapshotSource>> local_source(const std::optional<std::string>& simulate,
+                                                     const std::string& usual_profile) {
+  const std::string base = TRY(runtime_dir());
+  const Source source = TRY(source_for(simulate, usual_profile));
+  std::optional<Source> instead;
+  std::error_code ignored;
+  if (const auto usual = sim_directory(""); !simulate && usual && fs::exists(*usual + "/node", ignored)) {
+    if (auto simulated = source_for("", usual_profile)) instead = std::move(*simulated);
+  }
+  // Here, because looks are taken on another thread, and an environment is nobody's to change under others.
+  const std::string& directory = instead ? instead->simulated_directory : source.simulated_directory;
+  if (!directory.empty()) ::setenv("HEADGATE_SIM_DIR", directory.c_str(), 1);
+  return std::make_unique<LocalSource>(base, source, instead);
+}
+
+}  // namespace headgate::cli

@@ -1,0 +1,146 @@
+#include "cli/run_daemon.hpp"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <thread>
+
+#include "base/units.hpp"
+#include "cli/daemon.hpp"
+#include "cli/daemon_picture.hpp"
+#include "cli/entry.hpp"
+#include "cli/launch.hpp"
+#include "cli/paths.hpp"
+#include "cli/wish.hpp"
+#include "http/codec.hpp"
+#include "snapshot/json.hpp"
+
+namespace headgate::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+Result<Entry> entry_into(const http::Endpoint& daemon, const std::string& share) {
+  const std::string reply = TRY(ask(daemon, "GET", "/v1/shares/" + http::escape(share) + "/entry"));
+  const Json json = Json::parse(reply, nullptr, false);
+  if (json.is_discarded() || !json.is_object())
+    return fail(ErrorCode::failed, "headgated's answer cannot be read",
+                "are the command and the daemon of one version?");
+  return Entry{json.value("runtime_dir", ""), json.value("share", ""), json.value("uuids", std::vector<std::string>{}),
+               json.value("simulated_dir", "")};
+}
+
+Result<int> run_inside(const Entry& entry, const Invocation& invocation, const config::Config& config,
+                       const Program& program) {
+  if (invocation.voice.talk)
+    say("share " + entry.share + " of headgated" + (entry.simulated_directory.empty() ? "" : ", SIMULATED"));
+  std::vector<std::string> environment = TRY(child_environment(entry, config));
+  // By the socket in there, not by the files: those are the daemon's, who may be another user.
+  environment.push_back("HEADGATE_SHARE_DIR=" + entry.base + "/shares/" + entry.share);
+  return run_and_wait({program.path, invocation.run.command, std::move(environment)});
+}
+
+std::string random_name() {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::random_device random;
+  std::string name = "run-";
+  for (int i = 0; i < 8; ++i) name += kDigits[random() % 16];
+  return name;
+}
+
+// What options, environment and configuration say, as the daemon takes it. One set of values for all GPUs of the share.
+Result<std::string> order_for(const Invocation& invocation, const config::Config& config, const Gpus& gpus,
+                              const std::string& name) {
+  const RunOptions& run = invocation.run;
+  const Wish wish = TRY(read_wish(run, config));
+  std::string selector = wish.gpu.value_or(environment("HEADGATE_GPU"));
+  if (selector.empty()) selector = environment("CUDA_VISIBLE_DEVICES");
+  if (selector.empty()) selector = "auto";
+  const auto chosen = TRY(choose_gpus("--gpu", selector, gpus));
+  const ledger::ShareGrant grant = TRY(make_grant(wish, gpus, chosen, ::environ, std::nullopt));
+  const ledger::DeviceGrant& first = grant.devices[0];
+  std::string uuids;
+  for (std::uint32_t i = 0; i < grant.device_count; ++i) {
+    const ledger::DeviceGrant& device = grant.devices[i];
+    uuids += (uuids.empty() ? "" : ",") + std::string(device.uuid);
+    if (device.memory_limit_bytes != first.memory_limit_bytes || device.host_limit_bytes != first.host_limit_bytes ||
+        device.compute_ceiling_ppm != first.compute_ceiling_ppm) {
+      return fail(ErrorCode::unsupported, "headgated's shares have the same limits on each of their GPUs",
+                  "make one share for each GPU, or write limits without an index");
+    }
+  }
+  Json body = {{"name", name}, {"gpu", uuids}, {"until_empty", true}};
+  if (first.memory_limit_bytes != ledger::kNoMemoryLimit) body["mem"] = std::to_string(first.memory_limit_bytes) + "B";
+  if (first.host_limit_bytes != 0) body["host_mem"] = std::to_string(first.host_limit_bytes) + "B";
+  if (first.compute_ceiling_ppm != ledger::kWholeGpu)
+    body["compute"] = std::to_string(first.compute_ceiling_ppm / 10'000) + "." +
+                      std::to_string(first.compute_ceiling_ppm % 10'000 + 10'000).substr(1) + "%";
+  if (run.burst) body["burst"] = *run.burst;
+  if (run.weight) body["weight"] = *run.weight;
+  if (grant.fail_policy == ledger::FailPolicy::closed) body["fail_policy"] = "closed";
+  return body.dump();
+}
+
+// A run waits without end, or for the time that was said.
+Result<Clock::time_point> end_of_waiting(const std::string& text) {
+  if (text.empty()) return Clock::time_point::max();
+  constexpr std::pair<char, int> kUnits[] = {{'s', 1}, {'m', 60}, {'h', 3600}};
+  for (const auto& [unit, seconds] : kUnits) {
+    if (!text.ends_with(unit)) continue;
+    std::size_t used = 0;
+    const std::string number = text.substr(0, text.size() - 1);
+    if (number.empty() || number.find_first_not_of("0123456789") != std::string::npos || number.size() > 6) break;
+    return Clock::now() + std::chrono::seconds(std::stol(number, &used) * seconds);
+  }
+  return fail(ErrorCode::usage, "--wait '" + harmless(text) + "' is no length of time", "accepted: 30s, 5m, 2h");
+}
+
+}  // namespace
+
+Result<int> run_in_share(const Invocation& invocation, const config::Config& config, const Program& program) {
+  const RunOptions& run = invocation.run;
+  if (run.gpu || run.memory || run.host_memory || run.compute || run.name || run.burst || run.weight) {
+    return fail(ErrorCode::usage,
+                "run --share takes no limits of its own: the share '" + harmless(*run.share) + "' has them",
+                "change them: headgate share set " + harmless(*run.share) + " --mem 12GiB");
+  }
+  const http::Endpoint daemon = TRY(need_daemon());
+  return run_inside(TRY(entry_into(daemon, *run.share)), invocation, config, program);
+}
+
+Result<int> run_by_daemon(const http::Endpoint& daemon, const Invocation& invocation, const config::Config& config,
+                          const Program& program) {
+  const std::string reply = TRY(ask(daemon, "GET", "/v1/snapshot"));
+  const Picture picture = picture_of(TRY(snapshot::from_json<snapshot::Snapshot>(reply)));
+  std::string wanted = invocation.run.name.value_or(environment("HEADGATE_SHARE"));
+  const bool exists =
+      !wanted.empty() && std::ranges::find(picture.shares.list, wanted, &Share::name) != picture.shares.list.end();
+  if (exists) {
+    if (invocation.run.memory || invocation.run.compute || invocation.run.host_memory)
+      return fail(ErrorCode::usage, "the share '" + harmless(wanted) + "' of headgated has its limits already",
+                  "leave them out to join it, or choose another --name");
+    return run_inside(TRY(entry_into(daemon, wanted)), invocation, config, program);
+  }
+  const std::string name = wanted.empty() ? random_name() : wanted;
+  const std::string body = TRY(order_for(invocation, config, *picture.gpus, name));
+  const auto until = invocation.run.wait ? TRY(end_of_waiting(*invocation.run.wait)) : Clock::now();
+  bool told = false;
+  for (;;) {
+    const auto made = ask(daemon, "POST", "/v1/shares", body);
+    if (made) break;
+    if (made.error().code != ErrorCode::no_capacity || Clock::now() >= until) return std::unexpected(made.error());
+    if (!told && invocation.voice.talk) say("waiting for room: " + made.error().message);
+    told = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(250));
+  }
+  const auto entry = entry_into(daemon, name);
+  auto status = entry ? run_inside(*entry, invocation, config, program) : std::unexpected(entry.error());
+  // Where programs are left in it (daemons of the command), it goes with the last of them.
+  (void)ask(daemon, "DELETE", "/v1/shares/" + http::escape(name));
+  return status;
+}
+
+}  // namespace headgate::cli

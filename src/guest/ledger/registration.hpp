@@ -1,0 +1,84 @@
+// What is said on a share's tenant socket: how a limiter gets its share's pages without a right to any file.
+//
+//   RUNTIME/shares/NAME/tenant.sock, SOCK_SEQPACKET; the socket that accepts is the share.
+//
+//   limiter  Hello      who I am, as I see it (the daemon believes the kernel, and compares)
+//   daemon   Welcome    with three descriptors: policy (read-only), usage, doorbell (a socket);  or Refuse
+//   limiter  Claimed    which slot I took; it was taken in the usage page, by the ledger's own rules
+//   daemon   Seated     the slot is bound to the process's pidfd: its death gives the slot back at once;  or Refuse
+//
+// Then the limiter closes: a connection ends when a program closes all its descriptors, and lives on in forked children, so it
+// says nothing about a process's life. Every message is one of these structs, whole, or the connection ends. A forked child
+// and a program after exec() begin anew. Fixed-width types only; both sides take the other for hostile.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "guest/ledger/layout.hpp"
+
+namespace headgate::ledger {
+
+inline constexpr const char* kTenantSocket = "tenant.sock";
+inline constexpr std::uint32_t kRegistrationMagic = 0x4847'7267;  // "HGrg"
+// Both sides of another version refuse by name; the messages' heads and Refuse stay as they are in all versions.
+inline constexpr std::uint32_t kRegistrationVersion = 1;
+// How long a limiter waits for all of it, and then does without the daemon.
+inline constexpr std::int64_t kRegistrationNs = 200'000'000;
+inline constexpr std::uint32_t kWelcomeDescriptors = 3;
+
+enum class Verb : std::uint32_t { hello = 1, welcome = 2, refuse = 3, claimed = 4, seated = 5 };
+
+struct MessageHead {
+  std::uint32_t magic, version;
+  Verb verb;
+  std::uint32_t bytes;  // of the whole message
+};
+
+// 0 where the process cannot know it; what is there must be what the kernel says of the peer.
+struct Hello {
+  MessageHead head;
+  std::uint32_t pid;  // in its own pid namespace
+  std::uint32_t pidns_inode, start_time;
+  std::uint32_t page_version;  // kVersion of the limiter
+};
+
+struct Welcome {
+  MessageHead head;
+  char share[kNameBytes];
+  std::uint64_t generation;  // of both pages
+};
+
+enum class Refusal : std::uint32_t {
+  version = 1,   // of the protocol or the pages
+  not_allowed,   // the peer may not use this share
+  not_yours,     // the slot or the identity is not the peer's
+  share_ending,  // paused for removal, or its pages cannot be used
+  busy,          // too many connections of this user, or too many processes
+};
+
+struct Refuse {
+  MessageHead head;
+  Refusal code;
+  char text[236];  // one sentence, terminated
+};
+
+struct Claimed {
+  MessageHead head;
+  std::uint32_t slot, slot_generation;
+};
+
+struct Seated {
+  MessageHead head;
+};
+
+static_assert(sizeof(MessageHead) == 16 && sizeof(Hello) == 32 && sizeof(Welcome) == 88 && sizeof(Refuse) == 256 &&
+              sizeof(Claimed) == 24 && sizeof(Seated) == 16);
+static_assert(offsetof(Welcome, generation) == 80);
+
+template <typename Message>
+constexpr MessageHead head_of(Verb verb) {
+  return {kRegistrationMagic, kRegistrationVersion, verb, static_cast<std::uint32_t>(sizeof(Message))};
+}
+
+}  // namespace headgate::ledger

@@ -1,0 +1,125 @@
+#include "guest/limiter/memory/keeper.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "guest/bare/futex.hpp"
+#include "guest/ledger/layout.hpp"
+#include "guest/limiter/compute/compute.hpp"
+#include "guest/limiter/memory/pool.hpp"
+#include "guest/limiter/memory/residual.hpp"
+#include "guest/limiter/route/forward.hpp"
+#include "guest/limiter/session/membership.hpp"
+
+extern "C" int __cxa_atexit(void (*function)(void*), void* argument, void* dso_handle);
+extern "C" void* __dso_handle;
+
+namespace headgate::limiter {
+namespace {
+
+enum State : std::uint32_t { kNone, kRunning, kToStop, kStopped };
+constexpr std::int64_t kCaptureRetryNs = 50'000'000;
+
+std::atomic<std::uint32_t> state{kNone};
+std::atomic<std::uint32_t> chores{0};  // futex
+std::atomic<bool> asleep{false};
+
+std::int64_t now_ns() {
+  timespec now;
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+
+bool running() { return state.load(std::memory_order_acquire) == kRunning; }
+
+// What the owner has asked for and this process has done.
+struct Obeyed {
+  std::uint32_t reclaims = session.policy->reclaims.load(std::memory_order_relaxed);
+  bool drained = false;
+};
+
+// False: a capture forbids it now.
+bool obey(Obeyed& obeyed) {
+  const std::uint32_t reclaims = session.policy->reclaims.load(std::memory_order_relaxed);
+  const bool drain = session.policy->command.load(std::memory_order_relaxed) == ledger::Command::drain;
+  if (reclaims == obeyed.reclaims && (!drain || obeyed.drained)) {
+    obeyed.drained = drain;
+    return true;
+  }
+  if (compute_captures()) return false;
+  for (std::uint32_t device = 0; device < session.held.device_count && running(); ++device) trim_pools(device);
+  obeyed = {.reclaims = reclaims, .drained = drain};
+  return true;
+}
+
+void* keep(void*) {
+  if (real(driver.cuThreadExchangeStreamCaptureMode) != nullptr) {
+    abi::CUstreamCaptureMode mode = abi::CU_STREAM_CAPTURE_MODE_RELAXED;
+    driver.cuThreadExchangeStreamCaptureMode(&mode);
+  }
+  Obeyed obeyed;
+  while (running()) {
+    const std::uint32_t seen = chores.load(), command = session.policy->command_epoch.load(std::memory_order_acquire);
+    const bool done = obey(obeyed);
+    const std::int64_t due = measure_moved(now_ns());
+    std::int64_t rest = due == kNothingMoved ? INT64_MAX : due - now_ns();
+    if (!done && rest > kCaptureRetryNs) rest = kCaptureRetryNs;
+    if (rest <= 0) continue;
+    asleep.store(true);
+    if (chores.load() == seen && running())
+      bare::futex_wait_either(&chores, seen, &session.policy->command_epoch, command, rest);
+    asleep.store(false);
+  }
+  state.store(kStopped);
+  return nullptr;
+}
+
+// Registered after the driver's own cuInit, so it runs before the driver takes itself down.
+void stop(void*) {
+  std::uint32_t was = kRunning;
+  if (!state.compare_exchange_strong(was, kToStop)) return;
+  chores.fetch_add(1);
+  bare::futex_wake_all(&chores);
+  // A slow NVML may keep it longer: after that it asks the driver for nothing more.
+  const timespec shortly{0, 20'000};
+  for (int tries = 0; tries < 5'000 && state.load() != kStopped; ++tries) ::nanosleep(&shortly, nullptr);
+}
+
+void start() {
+  std::uint32_t none = kNone;
+  if (!state.compare_exchange_strong(none, kRunning)) return;
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  const int error = ::pthread_create(&thread, nullptr, &keep, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error != 0) {
+    state.store(kStopped);
+    log_line(LogLevel::warn, "no thread for measuring memory (error %d): what contexts take shows late", error);
+    return;
+  }
+  ::pthread_detach(thread);
+  __cxa_atexit(&stop, nullptr, __dso_handle);
+}
+
+}  // namespace
+
+void wake_keeper() {
+  const int saved = errno;
+  chores.fetch_add(1);
+  if (state.load(std::memory_order_acquire) == kNone) start();
+  if (asleep.load()) bare::futex_wake_all(&chores);
+  errno = saved;
+}
+
+void keeper_reset_after_fork() {
+  state.store(kNone);
+  asleep.store(false);
+}
+
+}  // namespace headgate::limiter

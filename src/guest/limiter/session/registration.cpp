@@ -1,0 +1,237 @@
+#include "guest/limiter/session/registration.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "guest/bare/text.hpp"
+#include "guest/ledger/directory.hpp"
+#include "guest/ledger/registration.hpp"
+
+namespace headgate::limiter {
+namespace {
+
+using ledger::Descriptor;
+
+std::int64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000'000ll + now.tv_nsec;
+}
+
+// What file a descriptor was when it was ours. Programs close all descriptors they find, and the number is given anew.
+struct Bell {
+  std::atomic<int> fd{-1};
+  std::atomic<std::uint64_t> device{0}, inode{0};
+};
+Bell bell;
+
+bool still_ours(int fd) {
+  struct stat status{};
+  // By system call: fstat() is no symbol of GLIBC 2.17.
+  return fd >= 0 && ::syscall(SYS_fstat, fd, &status) == 0 && S_ISSOCK(status.st_mode) &&
+         status.st_dev == bell.device.load(std::memory_order_relaxed) &&
+         status.st_ino == bell.inode.load(std::memory_order_relaxed);
+}
+
+// Out of the way of programs that count on low numbers. A child of fork() has its parent's bell, which is the same share's.
+void keep_bell(int fd) {
+  const int former = bell.fd.exchange(-1);
+  if (still_ours(former)) ::close(former);
+  constexpr int kOutOfTheWay = 100;
+  struct stat status{};
+  int kept = ::fcntl(fd, F_DUPFD_CLOEXEC, kOutOfTheWay);
+  if (kept < 0) kept = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  if (kept < 0 || ::syscall(SYS_fstat, kept, &status) != 0) return;
+  bell.device.store(status.st_dev, std::memory_order_relaxed);
+  bell.inode.store(status.st_ino, std::memory_order_relaxed);
+  bell.fd.store(kept);
+}
+
+class Conversation {
+ public:
+  explicit Conversation(std::span<char> why) : why_(why), deadline_ns_(now_ns() + ledger::kRegistrationNs) {}
+
+  Registered hold(const char* directory, bool with_slot, ledger::SharePages& pages, ledger::SlotRef& slot) {
+    if (!connect(directory)) return unreachable("does not accept connections");
+    const ledger::Identity self = ledger::own_identity();
+    const ledger::Hello hello{ledger::head_of<ledger::Hello>(ledger::Verb::hello), self.pid, self.pidns_inode,
+                              self.start_time, ledger::kVersion};
+    ledger::Welcome welcome{};
+    Registered outcome = ask(hello, ledger::Verb::welcome, welcome);
+    if (outcome != Registered::seated) return outcome;
+    outcome = map(welcome, pages);
+    if (outcome != Registered::seated || !with_slot) return outcome;
+    outcome = take_seat(pages, slot);
+    if (outcome != Registered::seated) {
+      if (slot.slot != ledger::kNoSlot) ledger::release(*pages.usage, slot);
+      ledger::close_pages(pages);
+      slot = {};
+    }
+    return outcome;
+  }
+
+ private:
+  Registered unreachable(const char* what) {
+    bare::Text(why_).add("headgated ").add(what);
+    return Registered::unreachable;
+  }
+  Registered refused(std::string_view what) {
+    bare::Text text(why_);
+    for (const char c : what) text.add(static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c);
+    return Registered::refused;
+  }
+
+  bool wait_for(short event) {
+    for (;;) {
+      const std::int64_t left_ms = (deadline_ns_ - now_ns()) / 1'000'000;
+      pollfd ready{socket_.get(), event, 0};
+      const int count = left_ms <= 0 ? 0 : ::poll(&ready, 1, static_cast<int>(left_ms));
+      if (count > 0) return true;
+      if (count == 0 || errno != EINTR) return false;
+    }
+  }
+
+  // A daemon that restarts binds its socket anew: it is waited for, within the time there is.
+  bool connect(const char* directory) {
+    const Descriptor folder(::open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!folder.valid()) return false;
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    bare::Text path(address.sun_path);
+    path.add(directory).add('/').add(ledger::kTenantSocket);
+    if (path.full())  // too long for an address: by way of the directory's descriptor
+      bare::Text(address.sun_path)
+          .add("/proc/self/fd/")
+          .add_decimal(static_cast<std::uint64_t>(folder.get()))
+          .add('/')
+          .add(ledger::kTenantSocket);
+    for (;;) {
+      socket_.reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      if (!socket_.valid()) return false;
+      if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return true;
+      const bool passing = errno == ECONNREFUSED || errno == ENOENT || errno == EAGAIN || errno == EINTR;
+      if (!passing || now_ns() > deadline_ns_) return false;
+      const timespec pause{0, 5'000'000};
+      ::nanosleep(&pause, nullptr);
+    }
+  }
+
+  // Says one message and hears the answer, which is `verb` or a refusal; descriptors that come with it are kept.
+  template <typename Say, typename Hear>
+  Registered ask(const Say& say, ledger::Verb verb, Hear& heard) {
+    if (::send(socket_.get(), &say, sizeof say, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof say) && errno != EPIPE &&
+        errno != ECONNRESET)
+      return unreachable("does not listen");
+    // Also after EPIPE: a daemon that lets nobody in says why before it hangs up.
+    alignas(8) char bytes[sizeof(ledger::Refuse)];
+    ssize_t length;
+    do {
+      if (!wait_for(POLLIN)) return unreachable("does not answer");
+      length = receive(bytes, sizeof bytes);
+      // A refusal that crossed our message: Linux tells of the reset once, and then hands out what was said before it.
+    } while (length < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNRESET));
+    if (length <= 0) return unreachable("hung up");
+    ledger::MessageHead head{};
+    if (length >= static_cast<ssize_t>(sizeof head)) memcpy(&head, bytes, sizeof head);
+    const bool whole = head.magic == ledger::kRegistrationMagic && head.bytes == length;
+    if (whole && head.verb == ledger::Verb::refuse && length == sizeof(ledger::Refuse)) {
+      ledger::Refuse no;
+      memcpy(static_cast<void*>(&no), bytes, sizeof no);
+      no.text[sizeof no.text - 1] = '\0';
+      return refused(no.text);
+    }
+    if (!whole || head.version != ledger::kRegistrationVersion || head.verb != verb || length != sizeof heard)
+      return refused("headgated answered what is no message of ours");
+    memcpy(static_cast<void*>(&heard), bytes, sizeof heard);
+    return Registered::seated;
+  }
+
+  ssize_t receive(char* bytes, std::size_t size) {
+    iovec part{bytes, size};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * ledger::kWelcomeDescriptors)];
+    msghdr header{};
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
+    const ssize_t length = ::recvmsg(socket_.get(), &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (length <= 0) return length;
+    for (cmsghdr* part_of = CMSG_FIRSTHDR(&header); part_of != nullptr; part_of = CMSG_NXTHDR(&header, part_of)) {
+      if (part_of->cmsg_level != SOL_SOCKET || part_of->cmsg_type != SCM_RIGHTS) continue;
+      const std::size_t count = (part_of->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      for (std::size_t i = 0; i < count; ++i) {
+        int fd;
+        memcpy(&fd, CMSG_DATA(part_of) + i * sizeof fd, sizeof fd);
+        if (received_ < ledger::kWelcomeDescriptors) descriptors_[received_++].reset(fd);
+        else ::close(fd);
+      }
+    }
+    return length;
+  }
+
+  Registered map(const ledger::Welcome& welcome, ledger::SharePages& pages) {
+    // Fewer came where this process has no room for more descriptors.
+    if (received_ != ledger::kWelcomeDescriptors)
+      return unreachable("could not hand out its descriptors: this process has too many open");
+    if (const ledger::PageFault bad = ledger::map_pages(descriptors_[0].get(), descriptors_[1].get(), pages)) {
+      ledger::explain(bad, why_.data(), why_.size());
+      return Registered::refused;
+    }
+    const bool named = memchr(welcome.share, 0, sizeof welcome.share) != nullptr &&
+                       strcmp(welcome.share, ledger::grant_of(*pages.policy).name) == 0;
+    if (!named || welcome.generation != pages.policy->generation) {
+      ledger::close_pages(pages);
+      return refused("headgated handed out the pages of another share");
+    }
+    keep_bell(descriptors_[2].get());
+    return Registered::seated;
+  }
+
+  Registered take_seat(ledger::SharePages& pages, ledger::SlotRef& slot) {
+    switch (ledger::claim_for_self(*pages.usage, slot)) {
+      case ledger::ClaimResult::claimed: break;
+      case ledger::ClaimResult::full: return refused("every slot of the share is taken");
+      case ledger::ClaimResult::closing: return refused("the share is being removed");
+    }
+    const ledger::Claimed claimed{ledger::head_of<ledger::Claimed>(ledger::Verb::claimed), slot.slot, slot.generation};
+    ledger::Seated seated{};
+    const Registered outcome = ask(claimed, ledger::Verb::seated, seated);
+    // The seat is ours by the pages' own rules; a daemon that died this moment finds it when it comes back.
+    return outcome == Registered::unreachable ? Registered::seated : outcome;
+  }
+
+  std::span<char> why_;
+  std::int64_t deadline_ns_;
+  Descriptor socket_;
+  Descriptor descriptors_[ledger::kWelcomeDescriptors];
+  std::uint32_t received_ = 0;
+};
+
+}  // namespace
+
+Registered register_at(const char* directory, bool with_slot, ledger::SharePages& pages, ledger::SlotRef& slot,
+                       std::span<char> why) {
+  const int saved = errno;
+  const Registered outcome = Conversation(why).hold(directory, with_slot, pages, slot);
+  errno = saved;
+  return outcome;
+}
+
+void ring_doorbell() {
+  const int fd = bell.fd.load(std::memory_order_acquire);
+  if (fd < 0) return;
+  const int saved = errno;
+  // send(), not write(): should the number be given to a file between these two lines, the file is not written to.
+  if (still_ours(fd)) ::send(fd, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  errno = saved;
+}
+
+}  // namespace headgate::limiter

@@ -1,0 +1,25 @@
+// Joining a share through the daemon's tenant socket (guest/ledger/registration.hpp), instead of by opening its files.
+#pragma once
+
+#include <span>
+
+#include "guest/ledger/pages.hpp"
+
+namespace headgate::limiter {
+
+enum class Registered : std::uint32_t {
+  seated,       // `pages` are mapped, checked, and a slot is claimed if one was wanted
+  refused,      // the daemon said no, or sent what cannot be used; `why` is its sentence
+  unreachable,  // no daemon answered within 200 ms; `why` says what was tried
+};
+
+// `directory`: where the share's directory lies for us, such as /run/headgate/shares/NAME. Takes at most 200 ms; keeps no
+// descriptor but the doorbell's. Restores errno.
+Registered register_at(const char* directory, bool with_slot, ledger::SharePages& pages, ledger::SlotRef& slot,
+                       std::span<char> why);
+
+// Tells the daemon that this share wants to be looked at. Does nothing where there is no daemon or the program has closed
+// our descriptor: it is never taken for one of the program's own. Two system calls, never waits; thread-safe.
+void ring_doorbell();
+
+}  // namespace headgate::limiter

@@ -1,0 +1,324 @@
+#include "http/connection.hpp"
+
+#include <sys/socket.h>
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+
+#include "http/event_text.hpp"
+
+namespace headgate::http {
+
+using boost::asio::awaitable;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr std::size_t kPiece = 64 << 10;
+constexpr std::size_t kMostLinger = 2 << 20;  // bytes of an unwanted request that we read away before we close
+
+Response answer_of(const Handler& handler, const Request& request) {
+  try {
+    return handler(request);
+  } catch (const std::exception& error) {
+    return error_response(500, "failed", std::string("the handler of this request failed: ") + error.what(),
+                          "this is a defect of the server");
+  }
+}
+
+// A coroutine that is destroyed where it waits (the loop ended) still lets go of what others hold.
+struct CloseStream {
+  std::shared_ptr<EventStream> stream;
+  ~CloseStream() {
+    if (stream) stream->close();
+  }
+};
+struct LetGo {
+  std::shared_ptr<Reply::Slot> slot;
+  ~LetGo() { slot->detach(); }
+};
+
+}  // namespace
+
+Connection::Connection(std::shared_ptr<ServerState> state, Socket socket, Peer peer, bool refused)
+    : state_(std::move(state)),
+      socket_(std::move(socket)),
+      peer_(std::move(peer)),
+      refused_(refused),
+      parser_(state_->limits.codec),
+      deadline_(socket_.get_executor()),
+      wake_(socket_.get_executor()) {
+  state_->all.insert(this);
+  if (refused_) {
+    ++state_->lingering;
+    ++state_->refused;
+  } else {
+    ++state_->per_uid[peer_.uid];
+  }
+}
+
+Connection::~Connection() {
+  state_->all.erase(this);
+  if (refused_) {
+    --state_->lingering;
+  } else if (--state_->per_uid[peer_.uid] == 0) {
+    state_->per_uid.erase(peer_.uid);
+  }
+}
+
+void Connection::close() {
+  gone_ = true;
+  boost::system::error_code ignored;
+  socket_.close(ignored);
+  wake_.cancel();
+}
+
+awaitable<void> Connection::serve(std::shared_ptr<Connection> self) {
+  if (self->refused_) {
+    Response response = error_response(503, "busy", "this server has all the connections that it takes",
+                                       "try again in a second; each user has a bound, and all have one together");
+    response.headers.push_back({"Retry-After", "1"});
+    self->keep_alive_ = false;
+    (void)co_await self->write_response(std::move(response));
+    co_await self->linger();
+    co_return;
+  }
+  for (bool more = true; more;) {
+    const Next next = co_await self->read_request();
+    if (next == Next::gone) break;
+    if (next == Next::refusal) {
+      self->keep_alive_ = false;
+      Response response = error_response(self->refusal_.status, "bad_request", self->refusal_.message,
+                                         "accepted: HTTP/1.1 with a head and a body within the server's limits");
+      const bool written = co_await self->write_response(std::move(response));
+      if (written) co_await self->linger();
+      break;
+    }
+    more = co_await self->answer_request();
+  }
+  // A wait or timer may hold the connection a little longer; its socket ends here.
+  self->deadline_.cancel();
+  self->close();
+}
+
+awaitable<Connection::Next> Connection::read_request() {
+  const auto& limits = state_->limits;
+  enum class Stage { idle, head, body } stage = Stage::idle;
+  allow(std::exchange(first_, false) ? limits.head : limits.idle);
+  std::string_view fresh;
+  for (;;) {
+    // What was read or written may have succeeded just before the server was stopped: nobody is there to answer.
+    if (gone_) co_return Next::gone;
+    const auto fed = parser_.feed(fresh);
+    if (!fed) {
+      refusal_ = fed.error();
+      co_return Next::refusal;
+    }
+    if (parser_.done()) co_return Next::request;
+    if (stage == Stage::idle && parser_.begun()) {
+      stage = Stage::head;
+      allow(limits.head);
+    }
+    if (stage == Stage::head && parser_.head_done()) {
+      stage = Stage::body;
+      if (parser_.expects_continue()) {
+        const bool written = co_await write(kContinue);
+        if (!written) co_return Next::gone;
+      }
+      allow(limits.body);
+    }
+    const auto room = boost::asio::buffer(inbox_);
+    const auto [error, bytes] = co_await socket_.async_read_some(room, kAwait);
+    if (error) co_return Next::gone;
+    fresh = {inbox_.data(), bytes};
+  }
+}
+
+awaitable<bool> Connection::answer_request() {
+  auto request = parser_.take();
+  Response response;
+  if (request) {
+    method_ = request->method;
+    http_1_0_ = request->http_1_0;
+    keep_alive_ = request->keep_alive;
+    response = co_await respond(std::move(*request));
+  } else {
+    keep_alive_ = false;
+    response = error_response(request.error().status, "bad_request", request.error().message,
+                              "accepted: /path?name=value, other bytes percent-escaped");
+  }
+  const bool written = co_await write_response(std::move(response));
+  co_return written&& keep_alive_;
+}
+
+awaitable<Response> Connection::respond(Request request) {
+  request.peer = peer_;
+  auto found = state_->router.find(request);
+  if (auto* response = std::get_if<Response>(&found)) co_return std::move(*response);
+  const Router::Route* route = std::get<const Router::Route*>(found);
+  const auto* handler = std::get_if<Handler>(&route->handler);
+  if (handler != nullptr && route->runs == Runs::on_loop) co_return answer_of(*handler, request);
+
+  auto slot = std::make_shared<Reply::Slot>(waker());
+  {
+    Reply reply(slot);
+    if (handler != nullptr) {
+      state_->run_on_pool([handler, request = std::move(request), reply] { reply(answer_of(*handler, request)); });
+    } else {
+      try {
+        std::get<LaterHandler>(route->handler)(request, reply);
+      } catch (const std::exception& error) {
+        reply(error_response(500, "failed", std::string("the handler of this request failed: ") + error.what(),
+                             "this is a defect of the server"));
+      }
+    }
+  }
+  co_return co_await wait_for(std::move(slot));
+}
+
+awaitable<Response> Connection::wait_for(std::shared_ptr<Reply::Slot> slot) {
+  const LetGo let_go{slot};
+  const auto end = Clock::now() + state_->limits.answer;
+  ++deadline_round_;  // the handler's time is not the client's
+  for (;;) {
+    if (auto response = slot->take()) {
+      end_watch();
+      co_return std::move(*response);
+    }
+    if (gone_) {
+      slot->client_gone();
+      co_return Response{};
+    }
+    if (Clock::now() >= end) {
+      slot->client_gone();
+      end_watch();
+      co_return error_response(503, "timeout", "the server found no answer in time", "try again later");
+    }
+    watch_for_hangup();
+    co_await sleep_until(end);
+  }
+}
+
+awaitable<bool> Connection::write_response(Response response) {
+  const CloseStream close_stream{response.stream};
+  if (gone_) co_return false;
+  Framing framing;
+  const bool head_only = method_ == "HEAD";
+  if (response.stream) {
+    framing.body = http_1_0_ ? Framing::Body::until_close : Framing::Body::chunked;
+    keep_alive_ = keep_alive_ && !http_1_0_;
+    response.content_type = "text/event-stream";
+    response.headers.push_back({"Cache-Control", "no-store"});
+  }
+  framing.keep_alive = keep_alive_;
+  std::string text = response_head(response, framing);
+  if (!response.stream) {
+    if (!head_only) text += response.body;
+    co_return co_await write(text);
+  }
+  bool whole = co_await write(text);
+  if (whole && !head_only) whole = co_await pump(*response.stream, !http_1_0_);
+  co_return whole;
+}
+
+awaitable<bool> Connection::pump(EventStream& stream, bool chunked) {
+  stream.attach(waker());
+  for (;;) {
+    EventStream::Batch batch = stream.take();
+    if (batch.overflowed || gone_) co_return false;
+    if (batch.text.empty() && !batch.finished) {
+      const auto beat = Clock::now() + state_->limits.heartbeat;
+      watch_for_hangup();
+      co_await sleep_until(beat);
+      if (gone_) co_return false;
+      if (Clock::now() < beat) continue;
+      batch.text = kHeartbeat;
+    }
+    if (!batch.text.empty()) {
+      const std::string framed = chunked ? chunk(batch.text) : std::move(batch.text);
+      const bool written = co_await write(framed);
+      if (!written) co_return false;
+    }
+    if (batch.finished) {
+      end_watch();
+      if (chunked) co_return co_await write(kLastChunk);
+      co_return true;
+    }
+  }
+}
+
+awaitable<bool> Connection::write(std::string_view text) {
+  while (!text.empty()) {
+    const auto piece = boost::asio::buffer(text.substr(0, kPiece));
+    allow(state_->limits.write);
+    const auto [error, bytes] = co_await boost::asio::async_write(socket_, piece, kAwait);
+    if (error) co_return false;
+    text.remove_prefix(bytes);
+  }
+  ++deadline_round_;
+  co_return true;
+}
+
+// A close with unread bytes resets a TCP connection, and the client then loses the answer that says why.
+awaitable<void> Connection::linger() {
+  boost::system::error_code ignored;
+  socket_.shutdown(Socket::shutdown_send, ignored);
+  allow(std::chrono::seconds(1));
+  for (std::size_t read = 0; read < kMostLinger;) {
+    const auto room = boost::asio::buffer(inbox_);
+    const auto [error, bytes] = co_await socket_.async_read_some(room, kAwait);
+    if (error) break;
+    read += bytes;
+  }
+  deadline_.cancel();
+  close();
+}
+
+void Connection::allow(std::chrono::milliseconds time) {
+  const unsigned round = ++deadline_round_;
+  deadline_.expires_after(time);
+  deadline_.async_wait([self = shared_from_this(), round](const boost::system::error_code& error) {
+    if (!error && self->deadline_round_ == round) self->close();
+  });
+}
+
+awaitable<void> Connection::sleep_until(Clock::time_point end) {
+  wake_.expires_at(end);
+  (void)co_await wake_.async_wait(kAwait);
+}
+
+std::function<void()> Connection::waker() {
+  return [weak = weak_from_this(), executor = socket_.get_executor()] {
+    boost::asio::post(executor, [weak] {
+      if (const auto self = weak.lock()) self->wake_.cancel();
+    });
+  };
+}
+
+// While an answer is awaited nobody reads, and a client that left would be noticed only at the first write.
+void Connection::watch_for_hangup() {
+  if (watching_ || !socket_.is_open()) return;
+  watching_ = true;
+  socket_.async_wait(Socket::wait_read, [self = shared_from_this()](const boost::system::error_code& error) {
+    if (error) {
+      self->watching_ = false;
+      return;
+    }
+    char byte = 0;
+    const auto peeked = ::recv(self->socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    // A next request that came early is let lie, and `watching_` stays: it would end each further wait at once.
+    if (peeked > 0) return;
+    self->watching_ = false;
+    self->gone_ = true;
+    self->wake_.cancel();
+  });
+}
+
+void Connection::end_watch() {
+  if (!watching_) return;
+  boost::system::error_code ignored;
+  socket_.cancel(ignored);
+  watching_ = false;
+}
+
+}  // namespace headgate::http

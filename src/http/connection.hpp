@@ -1,0 +1,76 @@
+// One client of a server: its socket, its deadline, the request it is sending, and the answer it is owed.
+#pragma once
+
+#include <array>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstdint>
+#include <map>
+#include <set>
+
+#include "http/io.hpp"
+#include "http/server.hpp"
+
+namespace headgate::http {
+
+class Connection;
+
+// What the connections of one server share. Connections and coroutines keep it alive.
+struct ServerState {
+  Router router;
+  ServerLimits limits;
+  std::function<void(std::function<void()>)> run_on_pool;
+  std::set<Connection*> all;
+  std::map<uid_t, std::size_t> per_uid;
+  std::size_t lingering = 0;  // refused and not yet gone; counted apart
+  std::uint64_t refused = 0;
+};
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  using Socket = boost::asio::generic::stream_protocol::socket;
+
+  Connection(std::shared_ptr<ServerState> state, Socket socket, Peer peer, bool refused);
+  ~Connection();
+
+  // The whole life; `self` keeps the connection.
+  static boost::asio::awaitable<void> serve(std::shared_ptr<Connection> self);
+  void close();
+
+ private:
+  enum class Next { request, refusal, gone };
+  boost::asio::awaitable<Next> read_request();
+  boost::asio::awaitable<bool> answer_request();
+  boost::asio::awaitable<Response> respond(Request request);
+  boost::asio::awaitable<Response> wait_for(std::shared_ptr<Reply::Slot> slot);
+  boost::asio::awaitable<bool> write_response(Response response);
+  boost::asio::awaitable<bool> pump(EventStream& stream, bool chunked);
+  boost::asio::awaitable<bool> write(std::string_view text);
+  boost::asio::awaitable<void> linger();
+
+  // The socket is closed when the time is over, unless it is set again before.
+  void allow(std::chrono::milliseconds time);
+  boost::asio::awaitable<void> sleep_until(std::chrono::steady_clock::time_point end);
+  std::function<void()> waker();  // ends sleep_until(); from any thread, also when we are gone
+  void watch_for_hangup();
+  void end_watch();
+
+  std::shared_ptr<ServerState> state_;
+  Socket socket_;
+  Peer peer_;
+  const bool refused_;
+  RequestParser parser_;
+  Refusal refusal_;
+  std::string method_;      // of the request being answered
+  bool http_1_0_ = false;   // likewise
+  bool keep_alive_ = true;  // after it
+  bool first_ = true;       // no request has come on this connection yet
+  bool watching_ = false;
+  bool gone_ = false;
+  boost::asio::steady_timer deadline_;
+  unsigned deadline_round_ = 0;
+  boost::asio::steady_timer wake_;
+  std::array<char, 16 << 10> inbox_;
+};
+
+}  // namespace headgate::http

@@ -1,0 +1,66 @@
+#include "http/event_stream.hpp"
+
+#include <utility>
+
+#include "http/event_text.hpp"
+
+namespace headgate::http {
+
+bool EventStream::push(const Event& event) {
+  const std::string text = event_text(event);
+  const std::lock_guard lock(mutex_);
+  if (finished_ || overflowed_ || closed_) return false;
+  if (queued_.size() + text.size() > most_bytes_) {
+    overflowed_ = true;
+  } else {
+    queued_ += text;
+  }
+  // Under the lock: after close() returned, the connection that `wake_` speaks to may be gone.
+  if (wake_) wake_();
+  return !overflowed_;
+}
+
+void EventStream::finish() {
+  const std::lock_guard lock(mutex_);
+  finished_ = true;
+  if (wake_) wake_();
+}
+
+bool EventStream::open() const {
+  const std::lock_guard lock(mutex_);
+  return !finished_ && !overflowed_ && !closed_;
+}
+
+void EventStream::on_close(std::function<void()> callback) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!closed_) {
+      closed_callback_ = std::move(callback);
+      return;
+    }
+  }
+  callback();
+}
+
+EventStream::Batch EventStream::take() {
+  const std::lock_guard lock(mutex_);
+  return {std::exchange(queued_, {}), finished_, overflowed_};
+}
+
+void EventStream::attach(std::function<void()> wake) {
+  const std::lock_guard lock(mutex_);
+  wake_ = std::move(wake);
+}
+
+void EventStream::close() {
+  std::function<void()> callback;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(closed_, true)) return;
+    wake_ = nullptr;
+    callback = std::exchange(closed_callback_, nullptr);
+  }
+  if (callback) callback();
+}
+
+}  // namespace headgate::http

@@ -1,0 +1,87 @@
+#include "http/message.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace headgate::http {
+namespace {
+
+struct CodeWord {
+  ErrorCode code;
+  std::string_view word;
+  int status;
+};
+constexpr CodeWord kCodes[] = {
+    {ErrorCode::usage, "usage", 400},
+    {ErrorCode::denied, "denied", 403},
+    {ErrorCode::no_capacity, "no_capacity", 409},
+    {ErrorCode::failed, "failed", 500},
+    {ErrorCode::unsupported, "unsupported", 501},
+    {ErrorCode::unreachable, "unreachable", 503},
+};
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+bool same_name(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
+}
+
+const std::string* find_exact(const Fields& fields, std::string_view name) {
+  const auto found = std::ranges::find(fields, name, &Field::name);
+  return found == fields.end() ? nullptr : &found->value;
+}
+
+std::string text_of(const nlohmann::json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+}  // namespace
+
+const std::string* find(const Fields& fields, std::string_view name) {
+  const auto found = std::ranges::find_if(fields, [&](const Field& field) { return same_name(field.name, name); });
+  return found == fields.end() ? nullptr : &found->value;
+}
+
+bool Peer::in_group(gid_t group) const { return gid == group || std::ranges::find(groups, group) != groups.end(); }
+
+const std::string* Request::parameter(std::string_view name) const { return find_exact(parameters, name); }
+
+const std::string* Request::query_value(std::string_view name) const { return find_exact(query, name); }
+
+Response error_response(int status, std::string_view code, std::string_view message, std::string_view hint) {
+  const nlohmann::ordered_json body = {{"code", code}, {"message", message}, {"hint", hint}};
+  Response response;
+  response.status = status;
+  response.body = body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return response;
+}
+
+Response error_response(const Error& error) {
+  const auto* row = std::ranges::find(kCodes, error.code, &CodeWord::code);
+  return error_response(row->status, row->word, error.message, error.hint);
+}
+
+Error error_of(int status, std::string_view body) {
+  const auto parsed = nlohmann::json::parse(body, nullptr, false);
+  Error error;
+  if (parsed.is_object()) {
+    error.message = text_of(parsed, "message");
+    error.hint = text_of(parsed, "hint");
+  }
+  const std::string word = parsed.is_object() ? text_of(parsed, "code") : std::string();
+  const auto* row = std::ranges::find(kCodes, std::string_view(word), &CodeWord::word);
+  if (row != std::end(kCodes)) {
+    error.code = row->code;
+  } else if (status == 503) {
+    error.code = ErrorCode::unreachable;
+  } else if (status == 401 || status == 403) {
+    error.code = ErrorCode::denied;
+  } else if (status >= 400 && status < 500) {
+    error.code = ErrorCode::usage;
+  }
+  if (error.message.empty()) error.message = "the server answered " + std::to_string(status);
+  return error;
+}
+
+}  // namespace headgate::http

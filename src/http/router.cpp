@@ -1,0 +1,72 @@
+#include "http/router.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "http/codec.hpp"
+
+namespace headgate::http {
+namespace {
+
+bool is_parameter(std::string_view segment) { return segment.starts_with('{') && segment.ends_with('}'); }
+
+std::vector<std::string> split(std::string_view pattern) {
+  std::vector<std::string> segments;
+  while (pattern.starts_with('/')) {
+    pattern.remove_prefix(1);
+    const auto slash = std::min(pattern.find('/'), pattern.size());
+    if (slash > 0) segments.emplace_back(pattern.substr(0, slash));
+    pattern.remove_prefix(slash);
+  }
+  return segments;
+}
+
+std::optional<Fields> match(const std::vector<std::string>& pattern, const std::vector<std::string>& path) {
+  if (pattern.size() != path.size()) return std::nullopt;
+  Fields parameters;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (is_parameter(pattern[i])) {
+      if (path[i].empty()) return std::nullopt;
+      parameters.push_back({pattern[i].substr(1, pattern[i].size() - 2), path[i]});
+    } else if (pattern[i] != path[i]) {
+      return std::nullopt;
+    }
+  }
+  return parameters;
+}
+
+}  // namespace
+
+Router& Router::add(std::string_view method, std::string_view pattern, Handler handler, Runs runs) {
+  routes_.push_back({std::string(method), split(pattern), std::move(handler), runs});
+  return *this;
+}
+
+Router& Router::add_later(std::string_view method, std::string_view pattern, LaterHandler handler) {
+  routes_.push_back({std::string(method), split(pattern), std::move(handler), Runs::on_loop});
+  return *this;
+}
+
+std::variant<const Router::Route*, Response> Router::find(Request& request) const {
+  std::vector<std::string> allowed;
+  for (const auto& route : routes_) {
+    auto parameters = match(route.segments, request.segments);
+    if (!parameters) continue;
+    if (route.method == request.method || (request.method == "HEAD" && route.method == "GET")) {
+      request.parameters = std::move(*parameters);
+      return &route;
+    }
+    if (std::ranges::find(allowed, route.method) == allowed.end()) allowed.push_back(route.method);
+  }
+  if (allowed.empty()) {
+    return error_response(404, "not_found", "there is nothing at " + request.path, "see /v1/openapi.json");
+  }
+  std::string list;
+  for (const auto& method : allowed) list += (list.empty() ? "" : ", ") + method;
+  auto response = error_response(405, "method_not_allowed", request.method + " is not possible at " + request.path,
+                                 "accepted: " + list);
+  response.headers.push_back({"Allow", list});
+  return response;
+}
+
+}  // namespace headgate::http

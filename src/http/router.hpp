@@ -1,0 +1,43 @@
+// Method and path -> handler. A pattern is a path whose {name} segments match any one segment: "/v1/shares/{name}".
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "http/reply.hpp"
+
+namespace headgate::http {
+
+using Handler = std::function<Response(const Request&)>;
+using LaterHandler = std::function<void(const Request&, Reply)>;
+
+enum class Runs {
+  on_loop,  // on the loop's thread: must not block
+  on_pool,  // on a small pool of threads: may block on a file, a database, NVML
+};
+
+class Router {
+ public:
+  struct Route {
+    std::string method;
+    std::vector<std::string> segments;
+    std::variant<Handler, LaterHandler> handler;
+    Runs runs;
+  };
+
+  // Where several patterns match, the one added first answers: add "/v1/shares/new" before "/v1/shares/{name}".
+  Router& add(std::string_view method, std::string_view pattern, Handler handler, Runs runs = Runs::on_loop);
+  // For answers that come later (long polls); runs on the loop's thread.
+  Router& add_later(std::string_view method, std::string_view pattern, LaterHandler handler);
+
+  // The route, with request.parameters filled; or the answer: 404, or 405 with Allow. HEAD finds the GET route.
+  [[nodiscard]] std::variant<const Route*, Response> find(Request& request) const;
+
+ private:
+  std::vector<Route> routes_;
+};
+
+}  // namespace headgate::http

@@ -1,0 +1,62 @@
+#include "http/router.hpp"
+
+#include <gtest/gtest.h>
+
+#include "http/codec.hpp"
+
+namespace headgate::http {
+namespace {
+
+Response named(std::string name) {
+  Response response;
+  response.body = std::move(name);
+  return response;
+}
+
+class RouterTest : public testing::Test {
+ protected:
+  RouterTest() {
+    router_.add("GET", "/", [](const Request&) { return named("root"); });
+    router_.add("GET", "/v1/shares/new", [](const Request&) { return named("new"); });
+    router_.add("GET", "/v1/shares/{name}", [](const Request& r) { return named("get " + *r.parameter("name")); });
+    router_.add("DELETE", "/v1/shares/{name}", [](const Request& r) { return named("rm " + *r.parameter("name")); });
+    router_.add("GET", "/v1/{a}/x/{b}", [](const Request& r) { return named(*r.parameter("a") + *r.parameter("b")); });
+  }
+  Response ask(const std::string& method, const std::string& path) {
+    Request request;
+    request.method = method;
+    request.path = path;
+    request.segments = parse_target(path)->segments;
+    const auto found = router_.find(request);
+    if (const auto* response = std::get_if<Response>(&found)) return *response;
+    return std::get<Handler>(std::get<const Router::Route*>(found)->handler)(request);
+  }
+  Router router_;
+};
+
+TEST_F(RouterTest, finds_the_handler_and_names_what_matched) {
+  EXPECT_EQ(ask("GET", "/").body, "root");
+  EXPECT_EQ(ask("GET", "/v1/shares/new").body, "new");
+  EXPECT_EQ(ask("GET", "/v1/shares/a%2Fb").body, "get a/b");
+  EXPECT_EQ(ask("HEAD", "/v1/shares/a").body, "get a");
+  EXPECT_EQ(ask("DELETE", "/v1/shares/a").body, "rm a");
+  EXPECT_EQ(ask("GET", "/v1/p/x/q").body, "pq");
+}
+
+TEST_F(RouterTest, says_what_is_possible_where_the_method_is_not) {
+  const auto response = ask("PUT", "/v1/shares/a");
+  EXPECT_EQ(response.status, 405);
+  EXPECT_EQ(*find(response.headers, "allow"), "GET, DELETE");
+  EXPECT_EQ(response.body,
+            "{\"code\":\"method_not_allowed\",\"message\":\"PUT is not possible at /v1/shares/a\","
+            "\"hint\":\"accepted: GET, DELETE\"}\n");
+}
+
+TEST_F(RouterTest, has_nothing_elsewhere) {
+  for (const char* path : {"/v1", "/v1/shares", "/v1/shares/", "/v1/shares//", "/v1/shares/a/b", "/V1/shares/a"}) {
+    EXPECT_EQ(ask("GET", path).status, 404) << path;
+  }
+}
+
+}  // namespace
+}  // namespace headgate::http

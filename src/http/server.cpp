@@ -1,0 +1,140 @@
+#include "http/server.hpp"
+
+#include <arpa/inet.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/asio/basic_socket_acceptor.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/thread_pool.hpp>
+
+#include "http/connection.hpp"
+#include "http/listen.hpp"
+
+namespace headgate::http {
+
+using Protocol = boost::asio::generic::stream_protocol;
+using Acceptor = boost::asio::basic_socket_acceptor<Protocol>;
+
+namespace {
+
+constexpr std::size_t kMostLingering = 256;
+
+bool takes_one_more(const ServerState& state, uid_t uid) {
+  const auto mine = state.per_uid.find(uid);
+  return state.all.size() - state.lingering < state.limits.connections &&
+         (mine == state.per_uid.end() || mine->second < state.limits.connections_per_uid);
+}
+
+boost::asio::awaitable<void> accept_all(std::shared_ptr<ServerState> state, std::shared_ptr<Acceptor> acceptor) {
+  boost::asio::steady_timer pause(acceptor->get_executor());
+  for (;;) {
+    Protocol::socket socket(acceptor->get_executor());
+    const auto [error] = co_await acceptor->async_accept(socket, kAwait);
+    if (!acceptor->is_open()) co_return;
+    if (error) {
+      // Out of descriptors, most likely: the pending connection stays in the backlog and would be reported at once again.
+      pause.expires_after(std::chrono::milliseconds(100));
+      (void)co_await pause.async_wait(kAwait);
+      continue;
+    }
+    Peer peer = peer_of(socket.native_handle());
+    const bool refused = !takes_one_more(*state, peer.uid);
+    if (refused && state->lingering >= kMostLingering) {
+      ++state->refused;
+      continue;
+    }
+    auto connection = std::make_shared<Connection>(state, std::move(socket), std::move(peer), refused);
+    boost::asio::co_spawn(acceptor->get_executor(), Connection::serve(std::move(connection)), boost::asio::detached);
+  }
+}
+
+}  // namespace
+
+struct Server::Impl {
+  struct Bound {
+    std::string path;
+    dev_t device;
+    ino_t inode;
+  };
+
+  Impl(Loop& on, Router router, ServerLimits limits)
+      : loop(on), state(std::make_shared<ServerState>()), pool(limits.pool_threads) {
+    state->router = std::move(router);
+    state->limits = limits;
+    state->run_on_pool = [this](std::function<void()> work) { boost::asio::post(pool, std::move(work)); };
+  }
+
+  Result<void> start(UniqueFd fd) {
+    sockaddr_storage local{};
+    socklen_t size = sizeof local;
+    if (::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&local), &size) != 0) {
+      return fail_errno("getsockname", errno);
+    }
+    auto acceptor = std::make_shared<Acceptor>(context_of(loop));
+    boost::system::error_code error;
+    acceptor->assign(Protocol(local.ss_family, 0), fd.get(), error);
+    if (error) return fail(ErrorCode::failed, "taking the listening socket: " + error.message());
+    (void)fd.release();
+    acceptors.push_back(acceptor);
+    boost::asio::co_spawn(context_of(loop), accept_all(state, std::move(acceptor)), boost::asio::detached);
+    return {};
+  }
+
+  Loop& loop;
+  std::shared_ptr<ServerState> state;
+  std::vector<std::shared_ptr<Acceptor>> acceptors;  // shared with the coroutine that accepts
+  std::vector<Bound> files;
+  boost::asio::thread_pool pool;
+};
+
+Server::Server(Loop& loop, Router router, ServerLimits limits)
+    : impl_(std::make_unique<Impl>(loop, std::move(router), limits)) {}
+
+Server::~Server() {
+  stop();
+  impl_->pool.join();
+}
+
+Result<void> Server::listen(const UnixListener& listener) {
+  auto fd = TRY(listen_unix(listener));
+  struct stat status{};
+  if (::stat(listener.path.c_str(), &status) != 0) return fail_errno(listener.path, errno);
+  impl_->files.push_back({listener.path, status.st_dev, status.st_ino});
+  return impl_->start(std::move(fd));
+}
+
+Result<std::uint16_t> Server::listen(const std::string& address, std::uint16_t port) {
+  auto fd = TRY(listen_tcp(address, port));
+  sockaddr_in6 local{};  // the port of an IPv4 address lies at the same place
+  socklen_t size = sizeof local;
+  if (::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&local), &size) != 0) return fail_errno("getsockname", errno);
+  const std::uint16_t bound = ntohs(local.sin6_port);
+  const auto started = impl_->start(std::move(fd));
+  if (!started) return std::unexpected(started.error());
+  return bound;
+}
+
+void Server::stop() {
+  for (const auto& acceptor : impl_->acceptors) {
+    boost::system::error_code ignored;
+    acceptor->close(ignored);
+  }
+  impl_->acceptors.clear();
+  // A successor may already listen under the same name.
+  for (const auto& file : impl_->files) {
+    struct stat status{};
+    if (::lstat(file.path.c_str(), &status) != 0) continue;
+    if (status.st_dev == file.device && status.st_ino == file.inode) ::unlink(file.path.c_str());
+  }
+  impl_->files.clear();
+  for (Connection* connection : impl_->state->all) connection->close();
+}
+
+std::size_t Server::connections() const { return impl_->state->all.size() - impl_->state->lingering; }
+
+std::uint64_t Server::refused() const { return impl_->state->refused; }
+
+}  // namespace headgate::http

@@ -1,0 +1,60 @@
+// An HTTP/1.1 server on a loop, over a Unix socket and, where asked, TCP. All members are for the loop's thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
+#include "http/codec.hpp"
+#include "http/loop.hpp"
+#include "http/router.hpp"
+
+namespace headgate::http {
+
+struct ServerLimits {
+  CodecLimits codec;
+  std::size_t connections = 512;
+  std::size_t connections_per_uid = 128;  // all TCP clients count as one uid
+  // What is slower is dropped.
+  std::chrono::milliseconds head{
+      5'000};  // from the first byte (of a new connection: from its accept) to the head's end
+  std::chrono::milliseconds body{10'000};      // from the head's end to the body's
+  std::chrono::milliseconds idle{60'000};      // between two requests
+  std::chrono::milliseconds write{10'000};     // each 64 KiB of an answer, each batch of a stream
+  std::chrono::milliseconds answer{60'000};    // a handler that has not answered: the client reads 503
+  std::chrono::milliseconds heartbeat{1'000};  // a stream that was silent for so long writes a comment
+  unsigned pool_threads = 2;
+};
+
+struct UnixListener {
+  std::string path;  // at most 107 bytes; a dead socket of that name is replaced, a live one is an error
+  mode_t mode = 0660;
+  std::optional<gid_t> group{};  // unset: the process's own
+};
+
+class Server {
+ public:
+  Server(Loop& loop, Router router, ServerLimits limits = {});
+  ~Server();  // stop(), and waits for handlers on the pool
+
+  Result<void> listen(const UnixListener& listener);
+  // A numeric address; port 0 picks one. Returns the port.
+  Result<std::uint16_t> listen(const std::string& address, std::uint16_t port);
+  // Closes listeners and connections, removes our socket file. Streams see on_close.
+  void stop();
+
+  [[nodiscard]] std::size_t connections() const;
+  [[nodiscard]] std::uint64_t refused() const;  // connections answered 503 for being too many
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace headgate::http

@@ -1,0 +1,184 @@
+// What a client can do to a server: each of these is dropped or answered, and others are served all the same.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <deque>
+
+#include "http/test_server.hpp"
+
+namespace headgate::http {
+namespace {
+
+constexpr char kGet[] = "GET /ok HTTP/1.1\r\nHost: h\r\n\r\n";
+
+class ServerAbuseTest : public testing::Test {
+ protected:
+  explicit ServerAbuseTest(ServerLimits all = limits()) : server_(routes(), all) {}
+  Router routes() {
+    Router router;
+    router.add("GET", "/ok", [](const Request&) { return Response{}; });
+    router.add("POST", "/ok", [](const Request&) { return Response{}; });
+    router.add("GET", "/large", [](const Request&) {
+      Response response;
+      response.body.assign(32 << 20, 'x');
+      return response;
+    });
+    router.add("GET", "/events", [this](const Request&) {
+      Response response;
+      response.stream = stream_;
+      return response;
+    });
+    return router;
+  }
+  static ServerLimits limits() {
+    ServerLimits limits;
+    limits.head = limits.body = limits.idle = limits.write = 300ms;
+    limits.connections = 400;
+    limits.connections_per_uid = 300;
+    return limits;
+  }
+  void expect_alive() {
+    // With the short limits of these tests a busy machine can be too slow for one try.
+    EXPECT_TRUE(eventually([&] { return exchange(server_.unix_endpoint(), {.target = "/ok"}, 20s).has_value(); }));
+  }
+  void expect_all_gone() {
+    EXPECT_TRUE(eventually([&] { return server_.connections() == 0; }))
+        << server_.connections() << " are held for good";
+  }
+
+  std::shared_ptr<EventStream> stream_ = std::make_shared<EventStream>(1 << 20);
+  TestServer server_;
+};
+
+class ServerBytesTest : public ServerAbuseTest {
+ protected:
+  ServerBytesTest() : ServerAbuseTest(ServerLimits{}) {}
+};
+
+TEST_F(ServerBytesTest, malformed_requests_are_answered_and_dropped) {
+  const std::pair<std::string, const char*> table[] = {
+      {"\x16\x03\x01\x02 \x01\r\n\r\n", "HTTP/1.1 400 Bad Request\r\n"},
+      {"GET / HTTP/3\r\n\r\n", "HTTP/1.1 400 Bad Request\r\n"},
+      {"GET /ok HTTP/1.1\r\nA: " + std::string(30'000, 'a') + "\r\n\r\n",
+       "HTTP/1.1 431 Request Header Fields Too Large\r\n"},
+      {"POST /ok HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n" + std::string(1 << 20, 'b'),
+       "HTTP/1.1 413 Payload Too Large\r\n"},
+      {"POST /ok HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", "HTTP/1.1 501 Not Implemented\r\n"},
+  };
+  for (const auto& endpoint : {server_.unix_endpoint(), server_.tcp_endpoint()}) {
+    for (const auto& [text, answer] : table) {
+      RawClient client(endpoint);
+      client.send(text);
+      const std::string all = client.read();
+      EXPECT_TRUE(all.starts_with(answer)) << all.substr(0, 200);
+      EXPECT_TRUE(all.contains("\r\n\r\n{\"code\":\"bad_request\",")) << all;
+      EXPECT_TRUE(client.hung_up());
+    }
+  }
+  expect_all_gone();
+}
+
+TEST_F(ServerAbuseTest, a_client_that_never_ends_its_request_is_dropped) {
+  for (const char* text : {"", "GET /ok HT", "POST /ok HTTP/1.1\r\nContent-Length: 10\r\n\r\n12345"}) {
+    RawClient client(server_.unix_endpoint());
+    client.send(text);
+    EXPECT_EQ(client.read(), "") << text;
+    EXPECT_TRUE(client.hung_up()) << text;
+  }
+  expect_alive();
+}
+
+TEST_F(ServerAbuseTest, a_byte_now_and_then_buys_no_time) {
+  RawClient client(server_.unix_endpoint());
+  const auto begin = std::chrono::steady_clock::now();
+  bool dropped = false;
+  client.send("GET /ok HTTP/1.1\r\n");
+  while (!dropped && std::chrono::steady_clock::now() < begin + 20s) {
+    dropped = !client.send("A: b\r\n");
+    std::this_thread::sleep_for(20ms);  // the pace of the attack
+  }
+  EXPECT_TRUE(dropped) << "a slow head holds its connection for good";
+}
+
+TEST_F(ServerAbuseTest, an_idle_connection_is_let_go) {
+  RawClient client(server_.unix_endpoint());
+  client.send(kGet);
+  EXPECT_TRUE(client.read().starts_with("HTTP/1.1 200 OK\r\n"));
+  EXPECT_TRUE(client.hung_up());
+}
+
+TEST_F(ServerAbuseTest, a_half_closed_request_is_dropped) {
+  RawClient client(server_.unix_endpoint());
+  client.send("POST /ok HTTP/1.1\r\nContent-Length: 10\r\n\r\n12345");
+  client.half_close();
+  EXPECT_EQ(client.read(), "");
+  expect_all_gone();
+}
+
+TEST_F(ServerAbuseTest, a_client_that_never_reads_an_answer_is_dropped) {
+  RawClient client(server_.tcp_endpoint());
+  client.send("GET /large HTTP/1.1\r\n\r\n");
+  client.read([](const std::string& all) { return !all.empty(); });
+  expect_all_gone();
+}
+
+TEST_F(ServerAbuseTest, a_client_that_never_reads_a_stream_is_dropped) {
+  RawClient client(server_.unix_endpoint());
+  client.send("GET /events HTTP/1.1\r\n\r\n");
+  client.read([](const std::string& all) { return all.contains("\r\n\r\n"); });
+  const Event event{"e", std::string(10'000, 'x'), ""};
+  EXPECT_TRUE(eventually([&] { return !stream_->push(event); })) << "a stream grew without bound";
+  expect_all_gone();
+  expect_alive();
+}
+
+TEST_F(ServerAbuseTest, a_thousand_connections_are_served_or_refused_and_the_server_lives) {
+  // Both ends are in this process; many systems start a process with 1,024 descriptors.
+  rlimit descriptors{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &descriptors), 0);
+  descriptors.rlim_cur = std::min<rlim_t>(std::max<rlim_t>(descriptors.rlim_cur, 4096), descriptors.rlim_max);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &descriptors), 0);
+  std::deque<RawClient> clients;
+  std::size_t open = 0;
+  for (int i = 0; i < 1000; ++i) {
+    clients.emplace_back(i % 2 == 0 ? server_.unix_endpoint() : server_.tcp_endpoint());
+    open += clients.back().connected() ? 1 : 0;
+  }
+  EXPECT_EQ(open, 1000U);
+  EXPECT_TRUE(eventually([&] { return server_.connections() <= 400; }));
+  std::size_t refused = 0;
+  for (auto& client : clients) refused += client.read().contains("HTTP/1.1 503 Service Unavailable\r\n") ? 1 : 0;
+  const auto counted = server_.thread().on_loop([&] { return server_.server().refused(); });
+  EXPECT_GT(counted, 0U);
+  EXPECT_GT(refused, 0U) << "refused without a word";
+  expect_all_gone();
+  expect_alive();
+}
+
+TEST(ServerBounds, one_user_cannot_take_what_others_need) {
+  Router router;
+  router.add("GET", "/ok", [](const Request&) { return Response{}; });
+  ServerLimits limits;
+  limits.connections_per_uid = 3;
+  TestServer server(std::move(router), limits);
+  std::deque<RawClient> mine;
+  for (int i = 0; i < 3; ++i) {
+    mine.emplace_back(server.unix_endpoint()).send(kGet);
+    mine.back().read([](const std::string& all) { return all.contains("\r\n\r\n"); });
+  }
+  RawClient one_more(server.unix_endpoint());
+  one_more.send(kGet);
+  const std::string refusal = one_more.read();
+  EXPECT_TRUE(refusal.starts_with("HTTP/1.1 503 ")) << refusal;
+  EXPECT_TRUE(refusal.contains("Retry-After: 1\r\n")) << refusal;
+  EXPECT_TRUE(exchange(server.tcp_endpoint(), {.target = "/ok"}, 20s)) << "other users were shut out";
+  mine.pop_back();
+  EXPECT_TRUE(eventually([&] {
+    const auto response = exchange(server.unix_endpoint(), {.target = "/ok"}, 20s);
+    return response && response->status == 200;
+  })) << "a place that was freed stays taken";
+}
+
+}  // namespace
+}  // namespace headgate::http

@@ -1,0 +1,266 @@
+#include "http/server.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+
+#include "http/test_server.hpp"
+
+namespace headgate::http {
+namespace {
+
+Router echo() {
+  Router router;
+  router.add("GET", "/echo/{word}", [](const Request& request) {
+    Response response;
+    response.content_type = "text/plain";
+    response.body = *request.parameter("word") + " uid=" + std::to_string(request.peer.uid) +
+                    " pid=" + std::to_string(request.peer.pid) + (request.peer.is_unix ? " unix" : " tcp") +
+                    (request.peer.in_group(::getgid()) ? " mine" : "");
+    return response;
+  });
+  router.add("POST", "/size", [](const Request& request) {
+    Response response;
+    response.body = std::to_string(request.body.size());
+    return response;
+  });
+  router.add("GET", "/throws", [](const Request&) -> Response { throw std::runtime_error("out of paper"); });
+  router.add_later("GET", "/forgets", [](const Request&, const Reply&) {});
+  return router;
+}
+
+TEST(Server, tells_a_handler_who_asks) {
+  TestServer server(echo());
+  const auto over_unix = exchange(server.unix_endpoint(), {.target = "/echo/a%20b"}, 20s);
+  ASSERT_TRUE(over_unix) << over_unix.error().message;
+  EXPECT_EQ(over_unix->status, 200);
+  EXPECT_EQ(over_unix->body,
+            "a b uid=" + std::to_string(::getuid()) + " pid=" + std::to_string(::getpid()) + " unix mine");
+  EXPECT_EQ(*find(over_unix->headers, "content-type"), "text/plain");
+  const auto over_tcp = exchange(server.tcp_endpoint(), {.target = "/echo/x"}, 20s);
+  ASSERT_TRUE(over_tcp) << over_tcp.error().message;
+  EXPECT_EQ(over_tcp->body, "x uid=4294967295 pid=0 tcp") << "nobody vouches for a TCP client";
+}
+
+TEST(Server, answers_each_mistake_in_json) {
+  TestServer server(echo());
+  const auto ask = [&](const char* method, const char* target) {
+    const auto response = exchange(server.unix_endpoint(), {.method = method, .target = target}, 20s);
+    return response ? std::to_string(response->status) + " " + response->body : response.error().message;
+  };
+  EXPECT_EQ(
+      ask("GET", "/nothing"),
+      "404 {\"code\":\"not_found\",\"message\":\"there is nothing at /nothing\",\"hint\":\"see /v1/openapi.json\"}\n");
+  EXPECT_TRUE(ask("PUT", "/size").starts_with("405 {\"code\":\"method_not_allowed\"")) << ask("PUT", "/size");
+  EXPECT_TRUE(ask("GET", "/echo/%zz").starts_with("400 {\"code\":\"bad_request\"")) << ask("GET", "/echo/%zz");
+  EXPECT_EQ(ask("GET", "/throws"),
+            "500 {\"code\":\"failed\",\"message\":\"the handler of this request failed: out of paper\","
+            "\"hint\":\"this is a defect of the server\"}\n");
+  EXPECT_TRUE(ask("GET", "/forgets").starts_with("500 {\"code\":\"failed\"")) << ask("GET", "/forgets");
+}
+
+TEST(Server, answers_many_requests_on_one_connection_pipelined_ones_too) {
+  TestServer server(echo());
+  RawClient client(server.unix_endpoint());
+  client.send("GET /echo/1 HTTP/1.1\r\nHost: h\r\n\r\nGET /echo/2 HTTP/1.1\r\nHost: h\r\n\r\n");
+  client.send("GET /forgets HTTP/1.1\r\nHost: h\r\n\r\n");
+  client.send("HEAD /echo/3 HTTP/1.1\r\nHost: h\r\n\r\nGET /echo/4 HTTP/1.0\r\n\r\n");
+  const std::string all = client.read();
+  EXPECT_TRUE(client.hung_up()) << "an HTTP/1.0 client waits for the end of the connection";
+  EXPECT_EQ(all.find("3 uid"), std::string::npos) << "the answer to HEAD had a body";
+  std::size_t at = 0;
+  for (const char* part : {"\r\n\r\n1 uid", "\r\n\r\n2 uid", "500 ", "200 OK", "\r\n\r\n4 uid"}) {
+    at = all.find(part, at);
+    ASSERT_NE(at, std::string::npos) << part << " in " << all;
+  }
+}
+
+TEST(Server, asks_for_a_large_body_before_it_is_sent) {
+  TestServer server(echo());
+  RawClient client(server.unix_endpoint());
+  client.send("POST /size HTTP/1.1\r\nContent-Length: 1000000\r\nExpect: 100-continue\r\n\r\n");
+  const std::string go_on = "HTTP/1.1 100 Continue\r\n\r\n";
+  EXPECT_EQ(client.read([&](const std::string& all) { return all.size() >= go_on.size(); }), go_on);
+  ASSERT_TRUE(client.send(std::string(1'000'000, 'x')));
+  client.half_close();
+  EXPECT_TRUE(client.read().ends_with("1000000"));
+}
+
+TEST(Server, sends_a_large_answer_whole) {
+  Router router;
+  router.add("GET", "/large", [](const Request&) {
+    Response response;
+    response.body.assign(20 << 20, 'x');
+    return response;
+  });
+  TestServer server(std::move(router));
+  const auto response = exchange(server.tcp_endpoint(), {.target = "/large"}, 60s);
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(response->body.size(), 20U << 20);
+}
+
+TEST(Server, keeps_answering_while_a_handler_blocks) {
+  std::promise<void> gate;
+  const auto opened = gate.get_future().share();
+  Router router = echo();
+  router.add(
+      "GET", "/slow",
+      [opened](const Request&) {
+        opened.wait();
+        return Response{};
+      },
+      Runs::on_pool);
+  TestServer server(std::move(router));
+  auto slow =
+      std::async(std::launch::async, [&] { return exchange(server.unix_endpoint(), {.target = "/slow"}, 60s); });
+  const auto fast = exchange(server.unix_endpoint(), {.target = "/echo/x"}, 20s);
+  EXPECT_TRUE(fast) << "one blocked handler held up everybody";
+  gate.set_value();
+  EXPECT_EQ(slow.get()->status, 200);
+}
+
+TEST(Server, lets_a_handler_answer_later_and_tells_it_when_the_client_left) {
+  std::optional<Reply> kept;
+  std::atomic<bool> gone = false;
+  std::atomic<bool> asked = false;
+  Router router;
+  router.add_later("GET", "/wait", [&](const Request&, const Reply& reply) {
+    reply.on_gone([&] { gone = true; });
+    kept = reply;
+    asked = true;
+  });
+  ServerLimits limits;
+  limits.head = 1s;  // a wait for the handler is no slowness of the client
+  TestServer server(std::move(router), limits);
+  {
+    auto waiting =
+        std::async(std::launch::async, [&] { return exchange(server.unix_endpoint(), {.target = "/wait"}, 60s); });
+    ASSERT_TRUE(eventually([&] { return asked.load(); }));
+    std::this_thread::sleep_for(1300ms);  // the bound that must not strike
+    Response response;
+    response.body = "at last";
+    std::thread([&] { (*kept)(response); }).join();
+    const auto answer = waiting.get();
+    ASSERT_TRUE(answer) << answer.error().message;
+    EXPECT_EQ(answer->body, "at last");
+    EXPECT_FALSE(gone);
+  }
+  asked = false;
+  RawClient client(server.unix_endpoint());
+  client.send("GET /wait HTTP/1.1\r\n\r\n");
+  ASSERT_TRUE(eventually([&] { return asked.load(); }));
+  client.close();
+  EXPECT_TRUE(eventually([&] { return gone.load(); })) << "the handler goes on working for nobody";
+  EXPECT_TRUE(eventually([&] { return server.connections() == 0; }));
+  server.thread().on_loop([&] { kept.reset(); });
+}
+
+TEST(Server, answers_503_where_a_handler_is_too_late) {
+  std::optional<Reply> kept;
+  Router router;
+  router.add_later("GET", "/wait", [&](const Request&, const Reply& reply) { kept = reply; });
+  ServerLimits limits;
+  limits.answer = 50ms;
+  TestServer server(std::move(router), limits);
+  const auto response = exchange(server.unix_endpoint(), {.target = "/wait"}, 20s);
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(response->status, 503);
+  server.thread().on_loop([&] { kept.reset(); });
+}
+
+TEST(Server, streams_events_and_heartbeats_to_the_end) {
+  const auto stream = std::make_shared<EventStream>();
+  std::atomic<bool> closed = false;
+  stream->on_close([&] { closed = true; });
+  Router router;
+  router.add("GET", "/events", [&](const Request&) {
+    Response response;
+    response.stream = stream;
+    return response;
+  });
+  ServerLimits limits;
+  limits.heartbeat = 20ms;
+  TestServer server(std::move(router), limits);
+  RawClient client(server.unix_endpoint());
+  client.send("GET /events HTTP/1.1\r\n\r\n");
+  const std::string beats =
+      client.read([](const std::string& all) { return all.contains("3\r\n:\n\n\r\n3\r\n:\n\n\r\n"); });
+  EXPECT_TRUE(beats.contains("text/event-stream")) << beats;
+  EXPECT_TRUE(stream->push({"a", "1", ""}));
+  client.read([](const std::string& all) { return all.contains("event: a\ndata: 1\n\n"); });
+  EXPECT_TRUE(stream->push({"b", "2", ""}));
+  stream->finish();
+  EXPECT_FALSE(stream->push({"c", "3", ""}));
+  const std::string rest = client.read([](const std::string& all) { return all.ends_with("0\r\n\r\n"); });
+  EXPECT_TRUE(rest.contains("event: b\ndata: 2\n\n")) << rest;
+  EXPECT_TRUE(eventually([&] { return closed.load(); }));
+}
+
+TEST(Server, tells_a_stream_that_its_client_left) {
+  const auto stream = std::make_shared<EventStream>();
+  Router router;
+  router.add("GET", "/events", [&](const Request&) {
+    Response response;
+    response.stream = stream;
+    return response;
+  });
+  ServerLimits limits;
+  limits.heartbeat = 60s;
+  TestServer server(std::move(router), limits);
+  RawClient client(server.unix_endpoint());
+  client.send("GET /events HTTP/1.1\r\n\r\n");
+  client.read([](const std::string& all) { return all.contains("\r\n\r\n"); });
+  EXPECT_TRUE(stream->open());
+  client.half_close();
+  EXPECT_TRUE(eventually([&] { return !stream->open(); })) << "noticed only at the next write";
+}
+
+TEST(Server, sets_mode_and_group_replaces_a_dead_socket_and_respects_a_live_one) {
+  TestServer server(echo());
+  const std::string path = server.folder() + "/other";
+  const auto listen = [&](const UnixListener& listener) {
+    return server.thread().on_loop([&] { return server.server().listen(listener); });
+  };
+  {
+    const UniqueFd dead(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    path.copy(name.sun_path, sizeof name.sun_path - 1);
+    ASSERT_EQ(::bind(dead.get(), reinterpret_cast<sockaddr*>(&name), sizeof name), 0);
+  }
+  ASSERT_TRUE(listen({.path = path, .mode = 0620, .group = ::getgid()}));
+  struct stat status{};
+  ASSERT_EQ(::stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0620U);
+  EXPECT_EQ(status.st_gid, ::getgid());
+  EXPECT_EQ(listen({.path = path}).error().message, "another server listens on " + path);
+  std::ofstream(server.folder() + "/file") << "precious";
+  EXPECT_EQ(listen({.path = server.folder() + "/file"}).error().message,
+            server.folder() + "/file exists and is no socket");
+  EXPECT_EQ(listen({.path = "/" + std::string(200, 'x')}).error().hint, "accepted: 1 to 107 bytes");
+  const auto tcp = server.thread().on_loop([&] { return server.server().listen("localhost", 0); });
+  EXPECT_EQ(tcp.error().message, "'localhost' is no address to listen on");
+  server.thread().on_loop([&] { server.server().stop(); });
+  EXPECT_NE(::stat(path.c_str(), &status), 0) << "the socket file stayed behind";
+}
+
+TEST(Server, removes_no_socket_of_its_successor) {
+  TestServer server(echo());
+  const std::string path = server.unix_endpoint().path;
+  ::unlink(path.c_str());
+  server.thread().on_loop([&] {
+    Server successor(server.thread().loop(), echo());
+    ASSERT_TRUE(successor.listen(UnixListener{.path = path}));
+    server.server().stop();
+    struct stat status{};
+    EXPECT_EQ(::stat(path.c_str(), &status), 0);
+  });
+}
+
+}  // namespace
+}  // namespace headgate::http

@@ -1,0 +1,80 @@
+#include <charconv>
+
+#include "http/codec.hpp"
+
+namespace headgate::http {
+namespace {
+
+std::unexpected<Refusal> refuse(std::string message) { return std::unexpected(Refusal{400, std::move(message)}); }
+
+std::expected<std::string, Refusal> decode(std::string_view text, bool plus_is_blank) {
+  std::string decoded;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (c == '%') {
+      unsigned char byte = 0;
+      const char* const first = text.data() + i + 1;
+      if (i + 2 >= text.size() || std::from_chars(first, first + 2, byte, 16).ptr != first + 2) {
+        return refuse("the target has '%' without two hexadecimal digits after it");
+      }
+      c = static_cast<char>(byte);
+      i += 2;
+    } else if (plus_is_blank && c == '+') {
+      c = ' ';
+    }
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) return refuse("the target has a control character");
+    decoded += c;
+  }
+  return decoded;
+}
+
+}  // namespace
+
+std::expected<Target, Refusal> parse_target(std::string_view target) {
+  if (!target.starts_with('/')) return refuse("the target must begin with '/'");
+  target = target.substr(0, target.find('#'));
+  const auto mark = target.find('?');
+  Target parsed;
+  parsed.path = target.substr(0, mark);
+
+  std::string_view rest = std::string_view(parsed.path).substr(1);
+  while (!rest.empty()) {
+    const auto slash = rest.find('/');
+    auto segment = decode(rest.substr(0, slash), false);
+    if (!segment) return std::unexpected(segment.error());
+    parsed.segments.push_back(std::move(*segment));
+    rest = slash == std::string_view::npos ? std::string_view() : rest.substr(slash + 1);
+  }
+
+  rest = mark == std::string_view::npos ? std::string_view() : target.substr(mark + 1);
+  while (!rest.empty()) {
+    const auto ampersand = rest.find('&');
+    const std::string_view pair = rest.substr(0, ampersand);
+    const auto equals = pair.find('=');
+    auto name = decode(pair.substr(0, equals), true);
+    if (!name) return std::unexpected(name.error());
+    auto value = decode(equals == std::string_view::npos ? std::string_view() : pair.substr(equals + 1), true);
+    if (!value) return std::unexpected(value.error());
+    if (!pair.empty()) parsed.query.push_back({std::move(*name), std::move(*value)});
+    rest = ampersand == std::string_view::npos ? std::string_view() : rest.substr(ampersand + 1);
+  }
+  return parsed;
+}
+
+std::string escape(std::string_view text) {
+  constexpr std::string_view kHex = "0123456789ABCDEF";
+  std::string escaped;
+  for (const char c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                       c == '.' || c == '_' || c == '~';
+    const auto byte = static_cast<unsigned char>(c);
+    if (plain) {
+      escaped += c;
+    } else {
+      escaped += {'%', kHex[byte >> 4], kHex[byte & 15]};
+    }
+  }
+  return escaped;
+}
+
+}  // namespace headgate::http

@@ -1,0 +1,94 @@
+#include "identity/peer.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace headgate::identity {
+namespace {
+
+// Numbers of the kernel's ABI that Debian 12's C library does not name: asm-generic/socket.h (Linux 6.5 and 4.13),
+// linux/nsfs.h (4.11), asm-generic/unistd.h (5.3).
+constexpr int kPeerPidfd = 77, kPeerGroups = 59;
+constexpr unsigned long kNamespaceOwnerUid = 0xb704;
+constexpr long kPidfdOpen = 434;
+
+std::vector<std::uint32_t> groups_of(int socket) {
+  std::vector<std::uint32_t> groups(64);
+  for (;;) {
+    auto bytes = static_cast<socklen_t>(groups.size() * sizeof groups[0]);
+    const int result = ::getsockopt(socket, SOL_SOCKET, kPeerGroups, groups.data(), &bytes);
+    if (result != 0 && errno != ERANGE) return {};
+    const bool fits = result == 0;
+    groups.resize(bytes / sizeof groups[0]);
+    if (!fits) continue;
+    std::ranges::sort(groups);
+    return groups;
+  }
+}
+
+std::optional<std::uint32_t> foreign_namespace_owner(const std::string& proc, std::uint32_t pid) {
+  struct stat ours{}, theirs{};
+  const UniqueFd space(::open((proc + "/" + std::to_string(pid) + "/ns/user").c_str(), O_RDONLY | O_CLOEXEC));
+  if (!space || ::fstat(space.get(), &theirs) != 0 || ::stat((proc + "/self/ns/user").c_str(), &ours) != 0)
+    return std::nullopt;
+  if (ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev) return std::nullopt;
+  uid_t owner = 0;
+  if (::ioctl(space.get(), kNamespaceOwnerUid, &owner) != 0) return std::nullopt;
+  return owner;
+}
+
+std::unexpected<Error> gone(std::uint32_t pid) {
+  return fail(ErrorCode::failed, "process " + std::to_string(pid) + " has ended");
+}
+
+}  // namespace
+
+bool has_ended(int pidfd) {
+  pollfd ready{pidfd, POLLIN, 0};
+  return ::poll(&ready, 1, 0) > 0;
+}
+
+// The number may have been given to another process between two looks: it is the one that we read if it was alive after.
+Result<UniqueFd> pidfd_of(const Process& process, const std::string& proc) {
+  UniqueFd pidfd(static_cast<int>(::syscall(kPidfdOpen, static_cast<pid_t>(process.pid), 0u)));
+  if (!pidfd)
+    return errno == ESRCH ? gone(process.pid)
+                          : fail_errno("pidfd_open of process " + std::to_string(process.pid), errno);
+  const auto now = read_process(proc, process.pid);
+  if (has_ended(pidfd.get()) || !now || now->start_time != process.start_time) return gone(process.pid);
+  return pidfd;
+}
+
+Result<Peer> peer_of(int socket, const std::string& proc) {
+  ucred credentials{};
+  socklen_t bytes = sizeof credentials;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) != 0) return fail_errno("SO_PEERCRED", errno);
+  if (credentials.pid <= 0) {
+    return fail(ErrorCode::unsupported, "a process outside the daemon's pid namespace connected",
+                "run headgated in the host's pid namespace (a container needs --pid=host)");
+  }
+  Peer peer;
+  peer.uid = credentials.uid;
+  peer.gid = credentials.gid;
+  peer.groups = groups_of(socket);
+  const auto pid = static_cast<std::uint32_t>(credentials.pid);
+  int pidfd = -1;
+  bytes = sizeof pidfd;
+  if (::getsockopt(socket, SOL_SOCKET, kPeerPidfd, &pidfd, &bytes) == 0) peer.pidfd = UniqueFd(pidfd);
+  peer.process = TRY(read_process(proc, pid));
+  if (!peer.pidfd) peer.pidfd = TRY(pidfd_of(peer.process, proc));
+  peer.user_namespace_owner = foreign_namespace_owner(proc, pid);
+  // Only now is all of the above known to be of the process that the pidfd means.
+  if (has_ended(peer.pidfd.get())) return gone(pid);
+  return peer;
+}
+
+}  // namespace headgate::identity

@@ -1,0 +1,35 @@
+// Who is at the other end of a Unix socket, by the kernel's word.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "identity/process.hpp"
+
+namespace headgate::identity {
+
+struct Peer {
+  Process process;                    // as it was while the pidfd said that it lives
+  std::uint32_t uid = 0, gid = 0;     // effective, when it connected (SO_PEERCRED)
+  std::vector<std::uint32_t> groups;  // supplementary, then (SO_PEERGROUPS)
+  UniqueFd pidfd;                     // readable when the whole process has ended
+  // Of a peer in another user namespace than ours, the uid that made that namespace: whose rootless container it is.
+  // Null in our own namespace, and where we may not ask.
+  std::optional<std::uint32_t> user_namespace_owner;
+};
+
+// `proc`: see process.hpp. Errors: unsupported where the peer lies outside our pid namespace (a daemon needs the host's),
+// failed where the process is gone already.
+[[nodiscard]] Result<Peer> peer_of(int socket, const std::string& proc);
+
+// A pidfd of a process that was found otherwise, if it still is that process. Errors: failed where it has ended.
+[[nodiscard]] Result<UniqueFd> pidfd_of(const Process& process, const std::string& proc);
+
+// Whether a pidfd's process has ended. Never waits.
+[[nodiscard]] bool has_ended(int pidfd);
+
+}  // namespace headgate::identity

@@ -1,0 +1,173 @@
+#include "identity/process.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <fstream>
+#include <memory>
+
+#include "base/unique_fd.hpp"
+
+namespace headgate::identity {
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+template <typename Number>
+std::optional<Number> number(std::string_view text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// The n-th word, counted from 0, between blanks.
+std::string_view word_at(std::string_view text, std::size_t index) {
+  for (;; --index) {
+    text = trimmed(text);
+    const std::size_t end = std::min(text.find_first_of(" \t\n"), text.size());
+    if (index == 0) return text.substr(0, end);
+    if (end == text.size()) return {};
+    text.remove_prefix(end + 1);
+  }
+}
+
+// The value of "Name:\tvalue" in status.
+std::optional<std::string_view> line_of(std::string_view status, std::string_view name) {
+  while (!status.empty()) {
+    const std::size_t end = std::min(status.find('\n'), status.size());
+    const std::string_view line = status.substr(0, end);
+    if (line.size() > name.size() && line.starts_with(name) && line[name.size()] == ':')
+      return trimmed(line.substr(name.size() + 1));
+    status.remove_prefix(std::min(end + 1, status.size()));
+  }
+  return std::nullopt;
+}
+
+std::unexpected<Error> lacks(std::string_view what) {
+  return fail(ErrorCode::failed, "the process's /proc files have no " + std::string(what));
+}
+
+std::string shown(std::string_view text) {
+  std::string out(text.substr(0, 15));
+  for (char& c : out) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || (byte >= 0x7f && byte < 0xa0)) c = '?';
+  }
+  return out;
+}
+
+std::uint32_t namespace_inode(const std::string& path) {
+  struct stat status{};
+  return ::stat(path.c_str(), &status) == 0 ? static_cast<std::uint32_t>(status.st_ino) : 0;
+}
+
+}  // namespace
+
+Result<std::string> read_file(const std::string& path) {
+  constexpr std::size_t kMost = 1u << 20;
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) return fail_errno(path, errno);
+  std::string text;
+  std::array<char, 4096> chunk;
+  for (;;) {
+    const ssize_t length = ::read(file.get(), chunk.data(), chunk.size());
+    if (length < 0 && errno == EINTR) continue;
+    if (length < 0) return fail_errno(path, errno);
+    if (length == 0) return text;
+    text.append(chunk.data(), static_cast<std::size_t>(length));
+    if (text.size() > kMost) return fail(ErrorCode::failed, path + " is longer than 1 MiB");
+  }
+}
+
+Result<Process> parse_process(std::string_view status, std::string_view stat) {
+  Process process;
+  // The name in field 2 of stat may hold anything, so fields are counted from the last ')'.
+  const std::size_t close = stat.rfind(')');
+  const std::size_t open = stat.find('(');
+  if (close == stat.npos || open == stat.npos || open > close) return lacks("name in stat");
+  const auto start = number<std::uint64_t>(word_at(stat.substr(close + 1), 19));
+  if (!start) return lacks("start time in stat");
+  process.start_time = static_cast<std::uint32_t>(*start);
+  process.command = shown(stat.substr(open + 1, close - open - 1));
+  const auto pid = number<std::uint32_t>(line_of(status, "Pid").value_or(""));
+  if (!pid || *pid == 0) return lacks("Pid in status");
+  process.pid = *pid;
+  const auto uid = number<std::uint32_t>(word_at(line_of(status, "Uid").value_or(""), 1));
+  if (!uid) return lacks("Uid in status");
+  process.uid = *uid;
+  process.namespace_pid = *pid;
+  // Missing in kernels without pid namespaces.
+  if (const auto pids = line_of(status, "NSpid")) {
+    const auto inner = number<std::uint32_t>(pids->substr(pids->find_last_of(" \t") + 1));
+    if (!inner || *inner == 0) return lacks("number in NSpid of status");
+    process.namespace_pid = *inner;
+  }
+  return process;
+}
+
+Result<Process> read_process(const std::string& proc, std::uint32_t pid) {
+  const std::string folder = proc + "/" + std::to_string(pid);
+  const std::string status = TRY(read_file(folder + "/status"));
+  const std::string stat = TRY(read_file(folder + "/stat"));
+  Process process = TRY(parse_process(status, stat));
+  process.pidns_inode = namespace_inode(folder + "/ns/pid");
+  process.other_clock = namespace_inode(folder + "/ns/time") != namespace_inode(proc + "/self/ns/time");
+  return process;
+}
+
+Result<std::vector<CgroupLine>> read_cgroups(const std::string& proc, std::uint32_t pid) {
+  return parse_cgroup(TRY(read_file(proc + "/" + std::to_string(pid) + "/cgroup")));
+}
+
+// A line of maps: "FROM-TO MODE OFFSET MAJOR:MINOR INODE   PATH". Thousands of lines are usual, so one is read at a time.
+std::optional<bool> maps_file(const std::string& proc, std::uint32_t pid, std::uint64_t inode,
+                              const std::string& path) {
+  std::ifstream maps(proc + "/" + std::to_string(pid) + "/maps");
+  if (!maps) return std::nullopt;
+  bool any = false;
+  for (std::string line; std::getline(maps, line); any = true) {
+    if (inode != 0 && number<std::uint64_t>(word_at(line, 4)) == inode) return true;
+    if (word_at(line, 5) == path) return true;
+  }
+  // A process that is ending shows no mapping at all any more.
+  return any ? std::optional(false) : std::nullopt;
+}
+
+ProcessList list_processes(const std::string& proc) {
+  ProcessList list;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(proc.c_str()), &::closedir);
+  if (folder == nullptr) return {{}, false};
+  while (const dirent* entry = ::readdir(folder.get())) {
+    const auto pid = number<std::uint32_t>(entry->d_name);
+    if (!pid) continue;
+    auto process = read_process(proc, *pid);
+    if (process) list.all.push_back(std::move(*process));
+    else if (process.error().code == ErrorCode::denied) list.complete = false;  // else it is gone
+  }
+  return list;
+}
+
+Search find_process(const ProcessList& list, std::uint32_t pidns_inode, std::uint32_t namespace_pid,
+                    std::uint32_t start_time) {
+  Search search{nullptr, list.complete};
+  for (const Process& process : list.all) {
+    const bool started_then = start_time == 0 || process.start_time == start_time || process.other_clock;
+    if (process.namespace_pid != namespace_pid || !started_then) continue;
+    // A namespace that we may not ask for: it may be this one.
+    if (process.pidns_inode == 0) search.certain = false;
+    else if (pidns_inode == 0 || process.pidns_inode == pidns_inode) return {&process, true};
+  }
+  return search;
+}
+
+}  // namespace headgate::identity

@@ -1,0 +1,57 @@
+// A process as /proc tells it. `proc` is where /proc lies ("/proc" on a host): tests and containers have others.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "identity/cgroup.hpp"
+
+namespace headgate::identity {
+
+struct Process {
+  std::uint32_t pid = 0;            // as the reader of /proc sees it
+  std::uint32_t namespace_pid = 0;  // as the process sees itself: the last of NSpid
+  std::uint32_t pidns_inode = 0;    // of its pid namespace; 0 where we may not ask
+  std::uint32_t start_time = 0;  // field 22 of stat, clock ticks since boot, low 32 bits: as the ledger's slots have it
+  std::uint32_t uid = 0;         // effective
+  bool other_clock = false;      // in a time namespace it sees another start time than we (time_namespaces(7))
+  std::string command{};         // at most 15 bytes, control characters replaced
+
+  friend bool operator==(const Process&, const Process&) = default;
+};
+
+// /proc/PID/status and /proc/PID/stat, from their text. Errors: failed, naming what is missing.
+[[nodiscard]] Result<Process> parse_process(std::string_view status, std::string_view stat);
+
+// Errors: failed where there is no such process (any more), denied where /proc hides it.
+[[nodiscard]] Result<Process> read_process(const std::string& proc, std::uint32_t pid);
+[[nodiscard]] Result<std::vector<CgroupLine>> read_cgroups(const std::string& proc, std::uint32_t pid);
+
+// All processes that can be looked at now.
+struct ProcessList {
+  std::vector<Process> all;
+  bool complete = true;  // false: /proc hides some of them, so who is not in it need not be dead
+};
+[[nodiscard]] ProcessList list_processes(const std::string& proc);
+
+// The process that a ledger slot names, by its pid in its own namespace and its start time as it sees it itself.
+struct Search {
+  const Process* found = nullptr;
+  bool certain = true;  // false: not found, but it may live all the same
+};
+[[nodiscard]] Search find_process(const ProcessList& list, std::uint32_t pidns_inode, std::uint32_t namespace_pid,
+                                  std::uint32_t start_time);
+
+// Whether a process has a file mapped, told by its inode or by its path as /proc shows it (file systems laid over another
+// show one or the other). Null where we may not look, or it has ended.
+[[nodiscard]] std::optional<bool> maps_file(const std::string& proc, std::uint32_t pid, std::uint64_t inode,
+                                            const std::string& path);
+
+// A whole small file. Errors: of open() and read(), and failed past 1 MiB.
+[[nodiscard]] Result<std::string> read_file(const std::string& path);
+
+}  // namespace headgate::identity

@@ -1,0 +1,28 @@
+// What is done with a process that the audit has named: by the operator's choice, nothing, a halt, or the end.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+
+namespace headgate::node {
+
+enum class AuditPolicy { warn, freeze, kill };
+
+// "warn", "freeze", "kill". Errors: usage.
+[[nodiscard]] Result<AuditPolicy> parse_audit_policy(std::string_view text);
+
+// Where /proc and the cgroup file systems lie; tests have others.
+struct Roots {
+  std::string proc = "/proc";
+  std::string cgroup = "/sys/fs/cgroup";
+};
+
+// Carries `policy` out against one process and answers what was done, in words ("was frozen with its cgroup /x"). Kill goes
+// through a pidfd of the process as it was looked at, freeze through its cgroup (version 2, or version 1's freezer), which must
+// be its own: neither the root nor one that we, or init, sit in. Errors: denied, failed; nothing was done then.
+[[nodiscard]] Result<std::string> enforce(AuditPolicy policy, std::uint32_t pid, const Roots& roots = {});
+
+}  // namespace headgate::node

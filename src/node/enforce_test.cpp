@@ -1,0 +1,101 @@
+#include "node/enforce.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace headgate::node {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A /proc with the cgroups of three processes, and the cgroup file system that they name.
+class FakeNode {
+ public:
+  FakeNode() {
+    std::string path = (fs::temp_directory_path() / "headgate-enforce-XXXXXX").string();
+    directory_ = ::mkdtemp(path.data());
+    put("1", "0::/init.scope\n");
+    put(std::to_string(::getpid()), "0::/system.slice/headgated.service\n");
+  }
+  ~FakeNode() { fs::remove_all(directory_); }
+
+  void put(const std::string& pid, const std::string& cgroups) const {
+    fs::create_directories(directory_ + "/proc/" + pid);
+    std::ofstream(directory_ + "/proc/" + pid + "/cgroup") << cgroups;
+  }
+  void make(const std::string& cgroup) const { fs::create_directories(directory_ + "/cgroup" + cgroup); }
+  [[nodiscard]] std::string content(const std::string& file) const {
+    std::ifstream in(directory_ + "/cgroup" + file);
+    std::ostringstream text;
+    text << in.rdbuf();
+    return text.str();
+  }
+  [[nodiscard]] Roots roots() const { return {.proc = directory_ + "/proc", .cgroup = directory_ + "/cgroup"}; }
+
+ private:
+  std::string directory_;
+};
+
+TEST(Enforce, APidThatIsKilledIsTheOneThatWasLookedAt) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  const auto done = enforce(AuditPolicy::kill, static_cast<std::uint32_t>(child));
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(done, "was ended");
+  EXPECT_EQ(WTERMSIG(status), SIGKILL);
+  EXPECT_FALSE(enforce(AuditPolicy::kill, static_cast<std::uint32_t>(child)));
+}
+
+TEST(Enforce, AContainerIsFrozenByItsOwnCgroup) {
+  const FakeNode node;
+  node.put("77", "0::/docker/abc\n");
+  node.make("/docker/abc");
+  EXPECT_EQ(enforce(AuditPolicy::freeze, 77, node.roots()), "was frozen with its cgroup /docker/abc");
+  EXPECT_EQ(node.content("/docker/abc/cgroup.freeze"), "1");
+}
+
+TEST(Enforce, OnAHybridHostTheFreezerOfVersionOneIsUsed) {
+  const FakeNode node;
+  node.put("77", "5:freezer:/docker/abc\n0::/\n");
+  node.make("/freezer/docker/abc");
+  EXPECT_TRUE(enforce(AuditPolicy::freeze, 77, node.roots()));
+  EXPECT_EQ(node.content("/freezer/docker/abc/freezer.state"), "FROZEN");
+}
+
+TEST(Enforce, ACgroupThatOthersLiveInIsLeftAlone) {
+  const FakeNode node;
+  for (const char* cgroups : {"0::/\n", "0::/system.slice\n", "0::/../other\n", ""}) {
+    node.put("77", cgroups);
+    node.make("/system.slice");
+    EXPECT_FALSE(enforce(AuditPolicy::freeze, 77, node.roots())) << cgroups;
+  }
+  EXPECT_EQ(node.content("/system.slice/cgroup.freeze"), "");
+  EXPECT_FALSE(enforce(AuditPolicy::freeze, 78, node.roots()));  // no such process
+}
+
+TEST(Enforce, WeAndInitAreNeverActedOn) {
+  for (const auto policy : {AuditPolicy::freeze, AuditPolicy::kill}) {
+    EXPECT_FALSE(enforce(policy, 0));
+    EXPECT_FALSE(enforce(policy, 1));
+    EXPECT_FALSE(enforce(policy, static_cast<std::uint32_t>(::getpid())));
+  }
+}
+
+TEST(Enforce, APolicyIsReadOrRefused) {
+  EXPECT_EQ(parse_audit_policy("kill"), AuditPolicy::kill);
+  EXPECT_EQ(parse_audit_policy("shoot").error().hint, "accepted: warn, freeze, kill");
+}
+
+}  // namespace
+}  // namespace headgate::node

@@ -1,0 +1,250 @@
+#include "node/node.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/units.hpp"
+#include "base/user_name.hpp"
+#include "guest/ledger/slot.hpp"
+#include "node/processes.hpp"
+#include "tenancy/access.hpp"
+
+namespace headgate::node {
+namespace {
+
+// "8.0 GiB, 50 % on GPU-9c2f..., ..."
+std::string in_words(const tenancy::Share& share) {
+  std::string text;
+  for (const auto& device : share.devices) {
+    text += (text.empty() ? "" : "; ") +
+            (device.memory_limit_bytes ? bytes_text(*device.memory_limit_bytes) : std::string("no memory limit")) +
+            ", " + (device.guarantee_ppm > 0 ? percent_text(device.guarantee_ppm) + " promised, " : "") + "at most " +
+            percent_text(device.ceiling_ppm) + " on " + device.uuid.substr(0, 12);
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<Node> Node::open(NodeOptions options, observe::EventLog& events) {
+  std::vector<tenancy::Card> cards;
+  for (const auto& gpu : options.gpus) cards.push_back({gpu.uuid, gpu.memory_total_bytes});
+  auto store = TRY(tenancy::Store::open(options.state_file));
+  tenancy::Adoption adoption;
+  auto shares = TRY(
+      tenancy::Shares::open({.runtime_dir = options.runtime_dir, .cards = std::move(cards), .reserve = options.reserve},
+                            std::move(store), adoption));
+  Node node(std::move(shares), std::move(options), events);
+  for (const auto& name : adoption.adopted)
+    node.tell("share.adopted", "info", name, 0, "the share " + name + " was found and goes on");
+  for (const auto& name : adoption.made_anew)
+    node.tell("share.restored", "info", name, 0, "the share " + name + " was made anew from the store");
+  for (const auto& [name, error] : adoption.refused)
+    node.tell("share.broken", "error", name, 0, error.message + (error.hint.empty() ? "" : " (" + error.hint + ")"));
+  return node;
+}
+
+void Node::tell(const std::string& kind, const std::string& severity, const std::string& share, std::uint32_t uid,
+                const std::string& text) {
+  events_->add({.kind = kind, .severity = severity, .share = share, .uid = uid, .text = text});
+}
+
+Result<tenancy::LiveShare*> Node::changeable(const std::string& name, const Caller& caller) {
+  tenancy::LiveShare* const found = shares_.find(name);
+  // Who may not see a share is told the same as of one that is not there.
+  if (found == nullptr || !caller.owns(found->share.owner_uid)) {
+    std::string known;
+    for (const auto& [other, live] : shares_.list()) {
+      if (caller.owns(live.share.owner_uid)) known += (known.empty() ? "" : ", ") + other;
+    }
+    return fail(ErrorCode::usage, "there is no share '" + tenancy::harmless(name) + "' of yours",
+                known.empty() ? "make one: headgate share create NAME" : "there are: " + known);
+  }
+  return found;
+}
+
+Result<void> Node::create(const ShareOrder& order, const Caller& caller, const std::vector<snapshot::Gpu>& gpus) {
+  tenancy::Share share = TRY(share_of(order, nullptr, gpus, system_directory()));
+  share.owner_uid = caller.uid;
+  share.owner_gids = caller.gids;
+  std::ranges::sort(share.owner_gids);
+  share.created_at_s =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const std::string name = share.name, words = in_words(share);
+  if (auto made = shares_.create(std::move(share)); !made) return made;
+  if (made_) made_(name);
+  refusals_[name] = 0;
+  tell("share.created", "info", name, caller.uid, "the share " + name + " was created: " + words);
+  return {};
+}
+
+Result<void> Node::set(const std::string& name, const ShareOrder& order, const Caller& caller,
+                       const std::vector<snapshot::Gpu>& gpus) {
+  const tenancy::LiveShare* const live = TRY(changeable(name, caller));
+  if (order.name && *order.name != name)
+    return fail(ErrorCode::unsupported, "a share keeps its name", "create another one");
+  const tenancy::Share wanted = TRY(share_of(order, &live->share, gpus, system_directory()));
+  if (auto done = shares_.set(wanted); !done) return done;
+  tell("share.set", "info", name, caller.uid, "the share " + name + " now has " + in_words(wanted));
+  return {};
+}
+
+Result<void> Node::remove(const std::string& name, const Caller& caller) {
+  TRY(changeable(name, caller));
+  if (auto done = shares_.remove(name); !done) return done;
+  forget(name);
+  tell("share.removed", "info", name, caller.uid, "the share " + name + " was removed");
+  return {};
+}
+
+void Node::forget(const std::string& name) {
+  told_idle_.erase(name);
+  entered_.erase(name);
+  refusals_.erase(name);
+  if (gone_) gone_(name);
+}
+
+void Node::watch_shares(std::function<void(const std::string&)> made, std::function<void(const std::string&)> gone) {
+  made_ = std::move(made);
+  gone_ = std::move(gone);
+}
+
+Result<void> Node::pause(const std::string& name, const Caller& caller) {
+  TRY(changeable(name, caller));
+  if (auto done = shares_.pause(name); !done) return done;
+  tell("share.paused", "info", name, caller.uid, "the share " + name + " was paused");
+  return {};
+}
+
+Result<void> Node::resume(const std::string& name, const Caller& caller) {
+  TRY(changeable(name, caller));
+  if (auto done = shares_.resume(name); !done) return done;
+  tell("share.resumed", "info", name, caller.uid, "the share " + name + " goes on");
+  return {};
+}
+
+Result<Entry> Node::entry(const std::string& name, const Caller& caller) {
+  tenancy::LiveShare* const live = shares_.find(name);
+  const auto member = [&](const tenancy::Share& share) {
+    return caller.administrator || tenancy::may_enter(share, {.uid = caller.uid, .groups = caller.gids}).has_value();
+  };
+  if (live == nullptr || !member(live->share)) TRY(changeable(name, caller));
+  if (live->broken) return std::unexpected(*live->broken);
+  Entry entry{options_.runtime_dir, name, shares_.directory(name), {}, options_.simulated_dir};
+  for (const auto& device : live->share.devices) entry.uuids.push_back(device.uuid);
+  return entry;
+}
+
+Result<void> Node::set_quota(const tenancy::Quota& quota, const Caller& caller) {
+  if (!caller.administrator)
+    return fail(ErrorCode::denied, "only an administrator sets quotas", "root, or the group of the control socket");
+  return shares_.set_quota(quota);
+}
+
+Result<void> Node::remove_quota(tenancy::Quota::Subject subject, std::uint32_t id, const Caller& caller) {
+  if (!caller.administrator)
+    return fail(ErrorCode::denied, "only an administrator removes quotas", "root, or the group of the control socket");
+  return shares_.remove_quota(subject, id);
+}
+
+void Node::hand_ledgers(observe::JoinInput& input) {
+  remains_.settle(shares_, input.driver);
+  std::set<std::string> managed;
+  for (auto& [name, live] : shares_.list()) {
+    managed.insert(name);
+    if (live.pages == nullptr) continue;
+    ledger::reap_dead(live.pages->usage(), ledger::Remains::draining);
+    input.ledgers.push_back(observe::read_ledger(live.pages->policy(), live.pages->usage()));
+  }
+  // Of `headgate run` without the daemon: shown, never changed.
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(options_.runtime_dir + "/shares", error), end; !error && at != end;
+       at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.starts_with(".") || managed.contains(name)) continue;
+    ledger::SharePages pages;
+    if (ledger::open_share(options_.runtime_dir.c_str(), name.c_str(), ledger::Access::owner, pages)) continue;
+    ledger::reap_dead(*pages.usage, ledger::Remains::draining);
+    input.ledgers.push_back(observe::read_ledger(*pages.policy, *pages.usage));
+    ledger::close_pages(pages);
+  }
+  add_processes(input, tenants_, "/proc");
+}
+
+void Node::finish(snapshot::Snapshot& picture) const {
+  const std::int64_t now_s = static_cast<std::int64_t>(picture.taken_unix_ns / 1'000'000'000);
+  for (auto& share : picture.shares) {
+    share.owner = user_name(share.owner_uid);
+    const auto found = shares_.list().find(share.name);
+    if (found == shares_.list().end()) continue;
+    const tenancy::Share& kept = found->second.share;
+    share.created = !kept.until_empty;
+    share.owner_uid = kept.owner_uid;
+    share.owner = user_name(kept.owner_uid);
+    share.created_unix_ns = static_cast<std::uint64_t>(kept.created_at_s) * 1'000'000'000;
+    if (const auto end = tenancy::ends_at_s(kept))
+      share.ttl_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(0, *end - now_s)) * 1'000'000'000;
+  }
+  // A share whose pages cannot be used is shown all the same.
+  for (const auto& [name, live] : shares_.list()) {
+    if (live.pages != nullptr) continue;
+    snapshot::Share broken;
+    broken.name = name;
+    broken.owner_uid = live.share.owner_uid;
+    broken.owner = user_name(live.share.owner_uid);
+    broken.state = "broken";
+    broken.level = "observe";
+    broken.created = !live.share.until_empty;
+    broken.problem = live.broken ? live.broken->message : "its pages cannot be used";
+    picture.shares.push_back(std::move(broken));
+  }
+  std::ranges::sort(picture.shares, {}, &snapshot::Share::name);
+  picture.node.shares = static_cast<std::uint32_t>(picture.shares.size());
+}
+
+void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) {
+  std::vector<std::string> over;
+  for (const auto& [name, live] : shares_.list()) {
+    const auto end = tenancy::ends_at_s(live.share);
+    const auto seen = std::ranges::find(latest.shares, name, &snapshot::Share::name);
+    if (end && *end <= now_unix_s) over.push_back(name);
+    if (seen == latest.shares.end()) continue;
+    if (live.share.until_empty) {
+      // Its run removes it; this is for runs that were killed, before or after they brought a process in.
+      constexpr std::int64_t kTimeToEnter_s = 60;
+      if (seen->processes > 0) entered_.insert(name);
+      else if (entered_.contains(name) || now_unix_s - live.share.created_at_s > kTimeToEnter_s) over.push_back(name);
+    }
+
+    std::uint64_t refusals = 0;
+    for (const auto& device : seen->devices) refusals += device.refusals;
+    // What a share that was adopted had refused before is not news.
+    auto& told = refusals_.try_emplace(name, refusals).first->second;
+    if (refusals > told) {
+      const auto with = std::ranges::find_if(seen->devices, [](const auto& d) { return d.last_refusal.has_value(); });
+      const std::string asked = with == seen->devices.end() ? "memory" : bytes_text(with->last_refusal->asked_bytes);
+      const std::string limit = with == seen->devices.end() || !with->memory_limit_bytes
+                                    ? ""
+                                    : ", limit " + bytes_text(*with->memory_limit_bytes) + ", " +
+                                          bytes_text(with->last_refusal->used_bytes) + " in use";
+      const std::uint64_t times = refusals - told;
+      tell("memory.refused", "warn", name, live.share.owner_uid,
+           name + " asked " + asked + limit + ": refused" + (times > 1 ? ", " + std::to_string(times) + " times" : ""));
+    }
+    told = refusals;
+
+    const bool idle = live.share.idle_notice &&
+                      seen->idle_ns / 1'000'000'000 >= static_cast<std::uint64_t>(live.share.idle_notice->count());
+    if (!idle) told_idle_.erase(name);
+    else if (told_idle_.insert(name).second)
+      tell("share.idle", "info", name, live.share.owner_uid,
+           "the share " + name + " has used no GPU for " + std::to_string(seen->idle_ns / 60'000'000'000) + " min");
+  }
+  for (const std::string& name : over) {
+    // With programs in it, it ends when they do: nobody's work is cut off by a clock alone.
+    if (auto removed = shares_.remove(name))
+      forget(name), tell("share.ended", "info", name, 0, "the share " + name + " came to its end");
+  }
+}
+
+}  // namespace headgate::node

@@ -1,0 +1,103 @@
+// The verbs of a node: what the API, and through it the command, may ask headgated to do. Each checks who asks, does it, and
+// writes an event. For the daemon's loop only; what the observer's thread needs is handed over with hand_ledgers().
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "node/order.hpp"
+#include "node/remains.hpp"
+#include "observe/event_log.hpp"
+#include "observe/join.hpp"
+#include "snapshot/snapshot.hpp"
+#include "tenancy/processes.hpp"
+#include "tenancy/shares.hpp"
+
+namespace headgate::node {
+
+// Who asks, by the kernel's word.
+struct Caller {
+  std::uint32_t uid = ~0u;
+  std::vector<std::uint32_t> gids;
+  bool administrator = false;  // root, the daemon's own user, or the control group
+
+  // Whether a share's full figures are his to see, and the share his to change.
+  [[nodiscard]] bool owns(std::uint32_t owner_uid) const { return administrator || uid == owner_uid; }
+};
+
+struct NodeOptions {
+  std::string runtime_dir;    // absolute; shares/NAME lie below it
+  std::string state_file;     // the store's
+  std::string simulated_dir;  // of the simulated node; empty on a real one
+  tenancy::Reserve reserve;
+  std::vector<snapshot::Gpu> gpus;  // as the driver told at the start
+};
+
+// What a program must be told to enter a share.
+struct Entry {
+  std::string runtime_dir, share, directory;
+  std::vector<std::string> uuids;
+  std::string simulated_dir;  // empty on a real node
+};
+
+class Node {
+ public:
+  // Adopts the shares that are there. Errors: of the store or the runtime directory.
+  [[nodiscard]] static Result<Node> open(NodeOptions options, observe::EventLog& events);
+
+  // `gpus`: of the latest picture, for "auto" and percentages. Errors: of share_of and admission; denied.
+  [[nodiscard]] Result<void> create(const ShareOrder& order, const Caller& caller,
+                                    const std::vector<snapshot::Gpu>& gpus);
+  [[nodiscard]] Result<void> set(const std::string& name, const ShareOrder& order, const Caller& caller,
+                                 const std::vector<snapshot::Gpu>& gpus);
+  [[nodiscard]] Result<void> remove(const std::string& name, const Caller& caller);
+  [[nodiscard]] Result<void> pause(const std::string& name, const Caller& caller);
+  [[nodiscard]] Result<void> resume(const std::string& name, const Caller& caller);
+
+  // Errors: usage, where the caller may not enter it or it is not there; failed, where its pages are broken.
+  [[nodiscard]] Result<Entry> entry(const std::string& name, const Caller& caller);
+
+  [[nodiscard]] const std::vector<tenancy::Quota>& quotas() const { return shares_.quotas(); }
+  [[nodiscard]] Result<void> set_quota(const tenancy::Quota& quota, const Caller& caller);
+  [[nodiscard]] Result<void> remove_quota(tenancy::Quota::Subject subject, std::uint32_t id, const Caller& caller);
+
+  // What the ledgers say now, those of runs without the daemon too; reaps the dead first.
+  void hand_ledgers(observe::JoinInput& input);
+  // What only the node knows of a picture's shares: leases, owners' names, what is broken.
+  void finish(snapshot::Snapshot& picture) const;
+  // Once a second or so: ends what is over, and says of shares that they are idle.
+  void keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s);
+
+  [[nodiscard]] tenancy::Shares& shares() { return shares_; }
+  // Told of shares that come and go by a verb or their time; and who knows the processes in them. Both may stay unset.
+  void watch_shares(std::function<void(const std::string& name)> made,
+                    std::function<void(const std::string& name)> gone);
+  void ask_for_processes(const tenancy::Processes* tenants) { tenants_ = tenants; }
+
+ private:
+  Node(tenancy::Shares shares, NodeOptions options, observe::EventLog& events)
+      : shares_(std::move(shares)), options_(std::move(options)), events_(&events) {}
+
+  Result<tenancy::LiveShare*> changeable(const std::string& name, const Caller& caller);
+  void forget(const std::string& name);
+  void tell(const std::string& kind, const std::string& severity, const std::string& share, std::uint32_t uid,
+            const std::string& text);
+
+  tenancy::Shares shares_;
+  NodeOptions options_;
+  observe::EventLog* events_;
+  std::function<void(const std::string&)> made_, gone_;
+  const tenancy::Processes* tenants_ = nullptr;
+  Remains remains_;
+  std::set<std::string> told_idle_;
+  std::set<std::string> entered_;                  // shares until they are empty that have had a process
+  std::map<std::string, std::uint64_t> refusals_;  // by share: how many were told
+};
+
+}  // namespace headgate::node

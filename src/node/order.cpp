@@ -1,0 +1,236 @@
+#include "node/order.hpp"
+
+#include <grp.h>
+#include <pwd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "guest/grant/select.hpp"
+#include "guest/grant/size.hpp"
+#include "node/cards.hpp"
+
+namespace headgate::node {
+namespace {
+
+using tenancy::harmless;
+
+std::unexpected<Error> unfit(const std::string& key, const std::string& text, std::string_view why,
+                             const std::string& accepted) {
+  return fail(ErrorCode::usage, key + " '" + harmless(text) + "' " + std::string(why), "accepted: " + accepted);
+}
+
+std::optional<std::uint32_t> whole(std::string_view text) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+template <typename Value>
+Result<Value> one_of(const std::string& key, const std::string& text,
+                     std::initializer_list<std::pair<std::string_view, Value>> words) {
+  std::string accepted;
+  for (const auto& [word, value] : words) {
+    if (text == word) return value;
+    accepted += (accepted.empty() ? "" : ", ") + std::string(word);
+  }
+  return unfit(key, text, "is not understood", accepted);
+}
+
+Result<std::uint64_t> memory_on(const std::string& key, const std::string& text, const snapshot::Gpu& gpu) {
+  const auto memory = grant::parse_memory(text);
+  if (!memory) {
+    const std::string hint =
+        memory.fault == grant::Fault::bare_number ? "did you mean " + harmless(text) + "MiB? " : "";
+    return fail(ErrorCode::usage, key + " '" + harmless(text) + "' " + std::string(grant::in_words(memory.fault)),
+                hint + "accepted: " + std::string(grant::accepted_memory(grant::Dialect::headgate)));
+  }
+  const std::uint64_t bytes = memory.value.on(gpu.memory_total_bytes);
+  if (bytes == 0)
+    return unfit(key, text, "is less than one byte of GPU " + std::to_string(gpu.index),
+                 std::string(grant::accepted_memory(grant::Dialect::headgate)));
+  return bytes;
+}
+
+Result<std::vector<const snapshot::Gpu*>> chosen(const std::string& selector, const std::vector<snapshot::Gpu>& gpus) {
+  std::vector<grant::Candidate> candidates;
+  for (const auto& gpu : gpus) {
+    // "auto" is the card with the most to sell; what runs on it already counts as well.
+    const std::uint64_t unsold = gpu.memory_total_bytes - std::min(gpu.memory_total_bytes, gpu.memory_sold_bytes);
+    candidates.push_back({gpu.uuid, gpu.pci_bus_id, std::min(unsold, gpu.memory_free_bytes)});
+  }
+  const grant::Selection selection = grant::select(selector, candidates);
+  if (!selection) {
+    std::string known;
+    for (const auto& gpu : gpus)
+      known += (known.empty() ? "" : ", ") + std::to_string(gpu.index) + " (" + gpu.uuid.substr(0, 12) + ")";
+    return fail(
+        selection.fault == grant::SelectFault::mig ? ErrorCode::unsupported : ErrorCode::usage,
+        "gpu '" + harmless(selector) + "' " + std::string(grant::in_words(selection.fault)),
+        "accepted: " + std::string(grant::accepted_selectors()) + "; GPUs here: " + (known.empty() ? "none" : known));
+  }
+  std::vector<const snapshot::Gpu*> found;
+  for (std::uint32_t i = 0; i < selection.count; ++i) found.push_back(&gpus[selection.index[i]]);
+  return found;
+}
+
+// Values of one GPU of the share.
+Result<void> take_device_values(const ShareOrder& order, const snapshot::Gpu& gpu, tenancy::DeviceShare& device) {
+  if (order.mem && *order.mem == "none") device.memory_limit_bytes.reset();
+  else if (order.mem) device.memory_limit_bytes = TRY(memory_on("mem", *order.mem, gpu));
+  if (order.host_mem && *order.host_mem == "none") device.host_limit_bytes = 0;
+  else if (order.host_mem) device.host_limit_bytes = TRY(memory_on("host_mem", *order.host_mem, gpu));
+  if (order.compute && *order.compute == "none") {
+    device.guarantee_ppm = 0;
+    device.ceiling_ppm = ledger::kWholeGpu;
+  } else if (order.compute) {
+    device.guarantee_ppm = TRY(parse_compute_of("compute", *order.compute, gpu));
+    if (!order.burst) device.ceiling_ppm = device.guarantee_ppm;
+  }
+  if (order.burst) device.ceiling_ppm = TRY(parse_compute_of("burst", *order.burst, gpu));
+  if (device.ceiling_ppm < device.guarantee_ppm)
+    return unfit("burst", order.burst.value_or(""), "is less than what compute promises",
+                 "a part of the GPU at least as large as compute");
+  if (order.weight) {
+    const auto weight = whole(*order.weight);
+    if (!weight || *weight < 1 || *weight > 1000) return unfit("weight", *order.weight, "is no weight", "1 to 1000");
+    device.weight = *weight;
+  }
+  if (order.priority_class) {
+    using enum tenancy::Class;
+    device.priority_class = TRY(one_of<tenancy::Class>(
+        "class", *order.priority_class, {{"best-effort", best_effort}, {"normal", normal}, {"latency", latency}}));
+  }
+  return {};
+}
+
+Result<std::optional<std::chrono::seconds>> time_or_none(const std::string& key, const std::string& text) {
+  if (text == "none") return std::nullopt;
+  return TRY(parse_duration(key, text));
+}
+
+Result<std::vector<std::uint32_t>> ids(const std::string& key, const std::vector<std::string>& names,
+                                       std::optional<std::uint32_t> (*find)(const std::string&)) {
+  std::vector<std::uint32_t> all;
+  for (const std::string& name : names) {
+    const auto number = whole(name);
+    const auto id = number ? number : find(name);
+    if (!id) return unfit(key, name, "is not known here", "a name of this machine, or a number");
+    all.push_back(*id);
+  }
+  std::ranges::sort(all);
+  all.erase(std::ranges::unique(all).begin(), all.end());
+  return all;
+}
+
+Result<void> take_share_values(const ShareOrder& order, const Directory& directory, tenancy::Share& share) {
+  if (order.ttl) share.ttl = TRY(time_or_none("ttl", *order.ttl));
+  if (order.idle_notice) share.idle_notice = TRY(time_or_none("idle_notice", *order.idle_notice));
+  if (order.admit) {
+    share.admit = TRY(
+        one_of<tenancy::Admit>("admit", *order.admit, {{"now", tenancy::Admit::now}, {"ask", tenancy::Admit::ask}}));
+  }
+  if (order.fail_policy) {
+    share.fail_policy =
+        TRY(one_of<ledger::FailPolicy>("fail_policy", *order.fail_policy,
+                                       {{"open", ledger::FailPolicy::open}, {"closed", ledger::FailPolicy::closed}}));
+  }
+  if (order.over_sell) share.over_sell = *order.over_sell;
+  if (order.everyone) share.everyone = *order.everyone;
+  if (order.until_empty) share.until_empty = *order.until_empty;
+  if (order.users) share.users = TRY(ids("users", *order.users, directory.user));
+  if (order.groups) share.groups = TRY(ids("groups", *order.groups, directory.group));
+  return {};
+}
+
+}  // namespace
+
+Directory system_directory() {
+  return {.user = [](const std::string& name) -> std::optional<std::uint32_t> {
+            passwd entry{}, *found = nullptr;
+            std::array<char, 4096> text{};
+            if (::getpwnam_r(name.c_str(), &entry, text.data(), text.size(), &found) != 0 || found == nullptr)
+              return std::nullopt;
+            return entry.pw_uid;
+          },
+          .group = [](const std::string& name) -> std::optional<std::uint32_t> {
+            ::group entry{}, *found = nullptr;
+            std::array<char, 16384> text{};
+            if (::getgrnam_r(name.c_str(), &entry, text.data(), text.size(), &found) != 0 || found == nullptr)
+              return std::nullopt;
+            return entry.gr_gid;
+          }};
+}
+
+Result<std::chrono::seconds> parse_duration(const std::string& key, const std::string& text) {
+  const std::string accepted = "a whole number and s, m, h or d: 90s, 5m, 2h, 7d";
+  constexpr std::pair<char, std::int64_t> kUnits[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86'400}};
+  const auto unit = std::ranges::find(kUnits, text.empty() ? '\0' : text.back(), &std::pair<char, std::int64_t>::first);
+  const auto number =
+      unit == std::end(kUnits) ? std::nullopt : whole(std::string_view(text).substr(0, text.size() - 1));
+  if (!number) return unfit(key, text, "is no length of time", accepted);
+  if (*number == 0) return unfit(key, text, "is zero", accepted);
+  return std::chrono::seconds(*number * unit->second);
+}
+
+Result<std::uint32_t> parse_compute_of(const std::string& key, const std::string& text, const snapshot::Gpu& gpu) {
+  if (text.ends_with("TFLOPS")) {
+    double wanted = 0;
+    const char* const end = text.data() + text.size() - 6;
+    const auto [at, error] = std::from_chars(text.data(), end, wanted);
+    if (error != std::errc() || at != end || !(wanted > 0))
+      return unfit(key, text, "is no amount of compute", "40TFLOPS, 50%, 0.5 or 500m");
+    const auto card = fp16_tflops(gpu.model);
+    if (!card) {
+      return fail(ErrorCode::unsupported,
+                  key + " '" + harmless(text) + "': what a " + harmless(gpu.model) + " computes is not in the table",
+                  "write a percentage of the GPU");
+    }
+    const double ppm = std::floor(wanted / *card * 1e6);
+    if (ppm > ledger::kWholeGpu || ppm < 1) {
+      return fail(ErrorCode::usage, key + " '" + harmless(text) + "' does not fit GPU " + std::to_string(gpu.index),
+                  "accepted: up to " + std::to_string(static_cast<int>(*card)) + "TFLOPS (" + gpu.model + ", FP16)");
+    }
+    return static_cast<std::uint32_t>(ppm);
+  }
+  const auto compute = grant::parse_compute(text);
+  if (compute) return compute.value;
+  const std::string hint = compute.fault == grant::Fault::bare_number ? "did you mean " + harmless(text) + "%? " : "";
+  return fail(ErrorCode::usage, key + " '" + harmless(text) + "' " + std::string(grant::in_words(compute.fault)),
+              hint + "accepted: " + std::string(grant::accepted_compute(grant::Dialect::headgate)) + ", or 40TFLOPS");
+}
+
+Result<tenancy::Share> share_of(const ShareOrder& order, const tenancy::Share* before,
+                                const std::vector<snapshot::Gpu>& gpus, const Directory& directory) {
+  tenancy::Share share = before != nullptr ? *before : tenancy::Share{};
+  if (before == nullptr) {
+    share.name = order.name.value_or("");
+    if (auto named = tenancy::check_name(share.name); !named) return std::unexpected(named.error());
+    if (gpus.empty())
+      return fail(ErrorCode::unreachable, "the NVIDIA driver knows no GPU here",
+                  "headgated --sim uses a simulated one");
+    for (const snapshot::Gpu* gpu : TRY(chosen(order.gpu.value_or("auto"), gpus))) {
+      tenancy::DeviceShare device;
+      device.uuid = gpu->uuid;
+      share.devices.push_back(device);
+    }
+  } else if (order.gpu) {
+    return fail(ErrorCode::unsupported, "the GPUs of a share cannot be changed: gpu '" + harmless(*order.gpu) + "'",
+                "remove it and create it anew");
+  } else if (order.fail_policy) {
+    return fail(ErrorCode::unsupported, "the fail policy of a share cannot be changed", "remove it and create it anew");
+  }
+  for (tenancy::DeviceShare& device : share.devices) {
+    const auto gpu = std::ranges::find(gpus, device.uuid, &snapshot::Gpu::uuid);
+    if (gpu == gpus.end())
+      return fail(ErrorCode::unreachable, device.uuid + " is not a GPU of this node", "see headgate status");
+    if (auto taken = take_device_values(order, *gpu, device); !taken) return std::unexpected(taken.error());
+  }
+  if (auto taken = take_share_values(order, directory, share); !taken) return std::unexpected(taken.error());
+  return share;
+}
+
+}  // namespace headgate::node

@@ -1,0 +1,152 @@
+#include "node/order.hpp"
+
+#include <gtest/gtest.h>
+
+#include "node/cards.hpp"
+
+namespace headgate::node {
+namespace {
+
+constexpr std::uint64_t kGiB = 1ull << 30;
+
+std::vector<snapshot::Gpu> two_gpus() {
+  std::vector<snapshot::Gpu> gpus(2);
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    gpus[i].index = i;
+    gpus[i].uuid = i == 0 ? "GPU-aaaa" : "GPU-bbbb";
+    gpus[i].model = i == 0 ? "NVIDIA H100 80GB HBM3" : "NVIDIA Something";
+    gpus[i].memory_total_bytes = 80 * kGiB;
+    gpus[i].memory_free_bytes = 79 * kGiB;
+  }
+  gpus[0].memory_sold_bytes = 40 * kGiB;
+  return gpus;
+}
+
+const Directory kDirectory = {
+    .user = [](const std::string& name) { return name == "bob" ? std::optional<std::uint32_t>(1002) : std::nullopt; },
+    .group = [](const std::string&) { return std::optional<std::uint32_t>(); }};
+
+Result<tenancy::Share> made(ShareOrder order, const tenancy::Share* before = nullptr) {
+  if (before == nullptr && !order.name) order.name = "alice";
+  return share_of(order, before, two_gpus(), kDirectory);
+}
+
+ShareOrder order() { return {}; }
+
+TEST(Order, NothingSaidIsTheGpuWithTheMostToSellAndNoLimit) {
+  const auto share = made(order());
+  ASSERT_TRUE(share);
+  ASSERT_EQ(share->devices.size(), 1u);
+  EXPECT_EQ(share->devices[0].uuid, "GPU-bbbb");
+  EXPECT_FALSE(share->devices[0].memory_limit_bytes);
+  EXPECT_EQ(share->devices[0].ceiling_ppm, ledger::kWholeGpu);
+  EXPECT_EQ(share->devices[0].guarantee_ppm, 0u);
+}
+
+TEST(Order, ComputeIsPromisedAndTheCeilingUnlessBurstRaisesIt) {
+  ShareOrder o;
+  o.gpu = "0,1";
+  o.mem = "25%";
+  o.compute = "30%";
+  auto share = made(o);
+  ASSERT_TRUE(share);
+  ASSERT_EQ(share->devices.size(), 2u);
+  EXPECT_EQ(share->devices[0].memory_limit_bytes, 20 * kGiB);
+  EXPECT_EQ(share->devices[0].guarantee_ppm, 300'000u);
+  EXPECT_EQ(share->devices[0].ceiling_ppm, 300'000u);
+  o.burst = "80%";
+  share = made(o);
+  EXPECT_EQ(share->devices[1].guarantee_ppm, 300'000u);
+  EXPECT_EQ(share->devices[1].ceiling_ppm, 800'000u);
+}
+
+TEST(Order, WhatIsNotSaidOfAnExistingShareStays) {
+  ShareOrder first;
+  first.gpu = "0";
+  first.mem = "8GiB";
+  first.compute = "500m";
+  first.users = {{"bob", "7"}};
+  first.ttl = "2h";
+  const auto before = made(first);
+  ASSERT_TRUE(before);
+  ShareOrder change;
+  change.mem = "12GiB";
+  auto after = made(change, &*before);
+  ASSERT_TRUE(after);
+  EXPECT_EQ(after->devices[0].memory_limit_bytes, 12 * kGiB);
+  EXPECT_EQ(after->devices[0].guarantee_ppm, 500'000u);
+  EXPECT_EQ(after->users, (std::vector<std::uint32_t>{7, 1002}));
+  EXPECT_EQ(after->ttl, std::chrono::hours(2));
+  change.mem = "none";
+  change.ttl = "none";
+  after = made(change, &*before);
+  EXPECT_FALSE(after->devices[0].memory_limit_bytes);
+  EXPECT_FALSE(after->ttl);
+}
+
+TEST(Order, TflopsAreAPartOfTheCardsOwn) {
+  ShareOrder o;
+  o.gpu = "0";
+  o.compute = "98.9TFLOPS";
+  const auto share = made(o);
+  ASSERT_TRUE(share);
+  EXPECT_EQ(share->devices[0].guarantee_ppm, 100'000u);
+  EXPECT_EQ(fp16_tflops("NVIDIA A100-SXM4-80GB"), 312);
+  EXPECT_EQ(fp16_tflops("NVIDIA L40S"), 362);
+  EXPECT_EQ(fp16_tflops("NVIDIA A2"), 18);
+  EXPECT_EQ(fp16_tflops("NVIDIA A20"), std::nullopt);
+}
+
+TEST(Order, EachMistakeSaysWhatIsAccepted) {
+  const struct {
+    std::optional<std::string> ShareOrder::* field;
+    const char *value, *message, *hint;
+  } cases[] = {
+      {&ShareOrder::name, "../x", "'../x' cannot name a share", "accepted: "},
+      {&ShareOrder::gpu, "7", "gpu '7' ", "GPUs here: 0 (GPU-aaaa), 1 (GPU-bbbb)"},
+      {&ShareOrder::mem, "8", "mem '8' ", "did you mean 8MiB? accepted: "},
+      {&ShareOrder::compute, "0%", "compute '0%' is zero", "TFLOPS"},
+      {&ShareOrder::compute, "40TFLOPS", "compute '40TFLOPS': what a NVIDIA Something computes is not in the table",
+       "percentage"},
+      {&ShareOrder::weight, "0", "weight '0' is no weight", "accepted: 1 to 1000"},
+      {&ShareOrder::priority_class, "best", "class 'best' is not understood", "accepted: best-effort, normal, latency"},
+      {&ShareOrder::ttl, "2", "ttl '2' is no length of time", "90s, 5m, 2h, 7d"},
+      {&ShareOrder::ttl, "0h", "ttl '0h' is zero", "90s"},
+      {&ShareOrder::admit, "later", "admit 'later' is not understood", "accepted: now, ask"},
+  };
+  for (const auto& [field, value, message, hint] : cases) {
+    ShareOrder o;
+    o.*field = value;
+    const auto share = made(o);
+    ASSERT_FALSE(share) << value;
+    EXPECT_TRUE(share.error().message.starts_with(message)) << share.error().message;
+    EXPECT_TRUE(share.error().hint.contains(hint)) << share.error().hint;
+  }
+  ShareOrder o;
+  o.users = {{"nobody-here"}};
+  EXPECT_EQ(made(o).error().message, "users 'nobody-here' is not known here");
+  o = {};
+  o.compute = "50%";
+  o.burst = "30%";
+  EXPECT_EQ(made(o).error().message, "burst '30%' is less than what compute promises");
+}
+
+TEST(Order, AMemoryLimitAboveTheCardIsLeftToAdmissionWhichKnowsTheReserve) {
+  ShareOrder o;
+  o.gpu = "0";
+  o.mem = "500GiB";
+  EXPECT_TRUE(made(o));
+}
+
+TEST(Order, TheGpusAndTheFailPolicyOfAShareCannotBeChanged) {
+  const auto before = made(order());
+  ShareOrder o;
+  o.gpu = "0";
+  EXPECT_EQ(made(o, &*before).error().code, ErrorCode::unsupported);
+  o = {};
+  o.fail_policy = "closed";
+  EXPECT_EQ(made(o, &*before).error().code, ErrorCode::unsupported);
+}
+
+}  // namespace
+}  // namespace headgate::node

@@ -1,0 +1,97 @@
+#include "node/processes.hpp"
+
+#include <map>
+#include <tuple>
+
+#include "base/user_name.hpp"
+#include "guest/ledger/slot.hpp"
+#include "identity/process.hpp"
+
+namespace headgate::node {
+namespace {
+
+using SeatKey = std::tuple<std::string, std::uint32_t, std::uint32_t>;  // share, pid and namespace as the seat has them
+
+SeatKey key_of(const std::string& share, const ledger::Identity& seat) { return {share, seat.pid, seat.pidns_inode}; }
+
+// Found once in a picture, however many seats and GPUs ask.
+class Found {
+ public:
+  explicit Found(const std::string& proc) : proc_(proc) {}
+
+  const identity::Process* by_pid(std::uint32_t pid) {
+    if (pid == 0) return nullptr;
+    const auto [at, fresh] = known_.try_emplace(pid);
+    if (fresh) {
+      if (auto process = identity::read_process(proc_, pid)) at->second = *process;
+    }
+    return at->second ? &*at->second : nullptr;
+  }
+  // In a container: whoever uses a GPU is in the driver's list under the host's pid, and was asked for already.
+  [[nodiscard]] std::uint32_t by_seat(const ledger::Identity& seat) const {
+    for (const auto& [pid, process] : known_) {
+      if (process && process->pidns_inode == seat.pidns_inode && process->namespace_pid == seat.pid) return pid;
+    }
+    return 0;
+  }
+  [[nodiscard]] const std::map<std::uint32_t, std::optional<identity::Process>>& all() const { return known_; }
+
+ private:
+  std::string proc_;
+  std::map<std::uint32_t, std::optional<identity::Process>> known_;
+};
+
+}  // namespace
+
+std::string where_text(const identity::Identity& identity) {
+  using identity::Kind;
+  const std::string id = identity.container_id.substr(0, 12);
+  switch (identity.kind) {
+    case Kind::host: return "host";
+    case Kind::kubernetes:
+      return "pod " + identity.pod_uid + (identity.engine.empty() ? "" : ", " + identity.engine) +
+             (id.empty() ? "" : " " + id);
+    case Kind::slurm: return "slurm " + identity.job + (identity.step.empty() ? "" : "." + identity.step);
+    case Kind::systemd: return "unit " + identity.unit;
+    case Kind::nspawn:
+    case Kind::incus: return std::string(identity::word(identity.kind)) + " " + identity.machine;
+    default: return std::string(identity::word(identity.kind)) + (id.empty() ? "" : " " + id);
+  }
+}
+
+void add_processes(observe::JoinInput& input, const tenancy::Processes* tenants, const std::string& proc) {
+  static const std::uint32_t own_namespace = ledger::own_identity().pidns_inode;
+  std::map<SeatKey, std::uint32_t> held;
+  if (tenants != nullptr) {
+    tenants->each([&](const tenancy::TenantProcess& tenant) {
+      held[key_of(tenant.share, tenant.seat)] = tenant.process.pid;
+      auto& facts = input.facts[tenant.process.pid];
+      facts = {.uid = tenant.uid,
+               .user = user_name(tenant.uid),
+               .command = tenant.process.command,
+               .where = where_text(tenant.where)};
+    });
+  }
+  Found found(proc);
+  for (const auto& process : input.driver.processes) found.by_pid(process.pid);
+  for (const auto& ledger : input.ledgers) {
+    auto& pids = input.host_pids.emplace_back();
+    for (const auto& seat : ledger.seats) {
+      const auto known = held.find(key_of(ledger.share.name, seat.identity));
+      const bool ours = seat.identity.pidns_inode == own_namespace || seat.identity.pidns_inode == 0;
+      pids.push_back(known != held.end() ? known->second : ours ? seat.identity.pid : found.by_seat(seat.identity));
+      if (known == held.end()) found.by_pid(pids.back());
+    }
+  }
+  for (const auto& [pid, process] : found.all()) {
+    if (!process || input.facts.contains(pid)) continue;
+    auto& facts = input.facts[pid];
+    facts.uid = process->uid;
+    facts.user = user_name(process->uid);
+    facts.command = process->command;
+    const auto lines = identity::read_cgroups(proc, pid);
+    facts.where = lines ? where_text(identity::identify(*lines)) : "host";
+  }
+}
+
+}  // namespace headgate::node

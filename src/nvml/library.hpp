@@ -1,0 +1,49 @@
+// The driver's NVML library: loaded by name, initialised while an object lives, asked through plain function pointers.
+// No other room of the host opens it.
+#pragma once
+
+#include <string>
+
+#include "base/result.hpp"
+#include "guest/abi/nvml.hpp"
+
+namespace headgate::nvml {
+
+// One pointer for each function; null where the loaded driver has none (an older or newer one).
+struct Functions {
+#define NVML_FN(name, kind, parameters, arguments) abi::name##_t* name = nullptr;
+#include "guest/abi/nvml_table.def"
+#define NVML_MORE(name, parameters) abi::nvmlReturn_t(*name) parameters = nullptr;
+#include "nvml/more.def"
+};
+
+// Not thread-safe against its own opening and closing; the functions themselves are, as NVML documents.
+class Library {
+ public:
+  // Loads `file` ("libnvidia-ml.so.1": the loader's search) and initialises it.
+  // Errors: unreachable (no such library, or the driver does not answer).
+  [[nodiscard]] static Result<Library> open(const std::string& file);
+
+  Library(Library&& other) noexcept;
+  Library& operator=(Library&& other) noexcept;
+  Library(const Library&) = delete;
+  ~Library();
+
+  [[nodiscard]] const Functions* operator->() const { return &functions_; }
+  // The file that answered, as the loader found it.
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::string driver_version() const;
+
+ private:
+  Library() = default;
+  void close();
+
+  Functions functions_;
+  std::string path_;
+  bool open_ = false;
+};
+
+// "permission denied", "a GPU is lost", "NVML error 42".
+[[nodiscard]] std::string words(abi::nvmlReturn_t result);
+
+}  // namespace headgate::nvml

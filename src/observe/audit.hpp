@@ -1,0 +1,67 @@
+// Compares what the driver tells of each process with what the ledgers say: who uses a GPU outside every share, and who uses
+// more than its share's ledger knows. Preloading is no wall; this is how a way around it gets a name. Pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "snapshot/snapshot.hpp"
+
+namespace headgate::observe {
+
+struct AuditRules {
+  // What a context, lazily loaded code and slabs may add before the ledger's residual has seen it.
+  std::uint64_t memory_slack_bytes = 64ull << 20;
+  double compute_slack_ratio = 0.15;  // NVML's utilisation is rounded, and counts the time in which any kernel ran
+  // A mismatch that is gone at the next look was a reading between two steps: it takes this many looks to be one.
+  std::uint32_t looks = 3;
+  // Programs that use GPUs on everybody's behalf.
+  std::vector<std::string> exempt = {"nvidia-cuda-mps-server",
+                                     "nvidia-cuda-mps-control",
+                                     "nvidia-persistenced",
+                                     "Xorg",
+                                     "Xwayland",
+                                     "gnome-shell",
+                                     "nv-hostengine",
+                                     "dcgm-exporter"};
+};
+
+enum class FindingKind { outside, memory, compute };
+
+struct Finding {
+  FindingKind kind = FindingKind::outside;
+  std::uint32_t pid = 0;
+  std::string share;  // empty: none
+  std::string uuid;
+  std::string text;  // one sentence, with the figures
+};
+
+// "audit.outside", "audit.memory", "audit.compute": of the event that tells of it.
+[[nodiscard]] std::string event_kind(FindingKind kind);
+
+class Audit {
+ public:
+  explicit Audit(AuditRules rules = {}) : rules_(std::move(rules)) {}
+
+  // Looks at one more picture, writes each process's `finding` into it, and returns what is new since the last.
+  std::vector<Finding> look(snapshot::Snapshot& picture);
+
+ private:
+  struct Case {
+    std::uint32_t looks = 0;
+    bool told = false, seen = false;
+  };
+  using Key = std::pair<std::uint32_t, FindingKind>;
+
+  [[nodiscard]] bool is_exempt(const snapshot::Process& process) const;
+  void suspect(const snapshot::Process& process, FindingKind kind, const std::string& uuid, std::string text,
+               std::vector<Finding>& found);
+
+  AuditRules rules_;
+  std::map<Key, Case> cases_;
+};
+
+}  // namespace headgate::observe

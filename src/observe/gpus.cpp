@@ -1,0 +1,186 @@
+#include "observe/gpus.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace headgate::observe {
+namespace {
+
+using namespace abi;
+
+bool ok(nvmlReturn_t result) { return result == NVML_SUCCESS; }
+
+std::string text_of(nvmlReturn_t (*ask)(nvmlDevice_t, char*, unsigned), nvmlDevice_t device) {
+  std::array<char, 96> text{};
+  return ask != nullptr && ok(ask(device, text.data(), text.size())) ? text.data() : "";
+}
+
+// A figure of one unsigned number, where the driver has the function and the card the figure.
+template <typename Ask, typename... Args>
+std::optional<std::uint32_t> number(Ask ask, Args... args) {
+  unsigned value = 0;
+  if (ask == nullptr || !ok(ask(args..., &value))) return std::nullopt;
+  return value;
+}
+
+void read_memory(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& gpu) {
+  nvmlMemory_v2_t v2{};
+  v2.version = static_cast<unsigned>(sizeof v2) | 2u << 24;
+  if (nvml->nvmlDeviceGetMemoryInfo_v2 != nullptr && ok(nvml->nvmlDeviceGetMemoryInfo_v2(device, &v2))) {
+    gpu.memory_total_bytes = v2.total;
+    gpu.memory_used_bytes = v2.used;
+    gpu.memory_free_bytes = v2.free;
+    gpu.memory_reserved_bytes = v2.reserved;
+    return;
+  }
+  nvmlMemory_t v1{};
+  if (!ok(nvml->nvmlDeviceGetMemoryInfo(device, &v1))) return;
+  gpu.memory_total_bytes = v1.total;
+  gpu.memory_used_bytes = v1.used;
+  gpu.memory_free_bytes = v1.free;
+}
+
+// Bits of nvmlClocksThrottleReasons. "idle" and "application clocks" are no throttling that anybody complains of.
+void read_throttle_reasons(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& gpu) {
+  constexpr struct {
+    unsigned long long bit;
+    const char* words;
+  } kReasons[] = {{0x4, "power cap"},         {0x8, "hardware slowdown"}, {0x10, "sync boost"},
+                  {0x20, "software thermal"}, {0x40, "hardware thermal"}, {0x80, "power brake"}};
+  unsigned long long bits = 0;
+  if (nvml->nvmlDeviceGetCurrentClocksThrottleReasons == nullptr ||
+      !ok(nvml->nvmlDeviceGetCurrentClocksThrottleReasons(device, &bits)))
+    return;
+  for (const auto& [bit, text] : kReasons) {
+    if ((bits & bit) != 0) gpu.throttle_reasons.emplace_back(text);
+  }
+}
+
+void read_state(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& gpu) {
+  nvmlUtilization_t utilization{};
+  if (nvml->nvmlDeviceGetUtilizationRates != nullptr && ok(nvml->nvmlDeviceGetUtilizationRates(device, &utilization))) {
+    gpu.busy_ratio = utilization.gpu / 100.0;
+    gpu.memory_busy_ratio = utilization.memory / 100.0;
+  }
+  gpu.temperature_celsius = number(nvml->nvmlDeviceGetTemperature, device, NVML_TEMPERATURE_GPU);
+  gpu.power_mw = number(nvml->nvmlDeviceGetPowerUsage, device);
+  gpu.power_limit_mw = number(nvml->nvmlDeviceGetEnforcedPowerLimit, device);
+  gpu.sm_clock_mhz = number(nvml->nvmlDeviceGetClockInfo, device, NVML_CLOCK_SM);
+  gpu.memory_clock_mhz = number(nvml->nvmlDeviceGetClockInfo, device, NVML_CLOCK_MEM);
+  unsigned long long wide = 0;
+  if (nvml->nvmlDeviceGetTotalEnergyConsumption != nullptr &&
+      ok(nvml->nvmlDeviceGetTotalEnergyConsumption(device, &wide)))
+    gpu.energy_mj = wide;
+  // Uncorrected (1) errors since the driver was loaded, the volatile counter (0).
+  if (nvml->nvmlDeviceGetTotalEccErrors != nullptr && ok(nvml->nvmlDeviceGetTotalEccErrors(device, 1, 0, &wide)))
+    gpu.ecc_uncorrected_errors = wide;
+  read_throttle_reasons(nvml, device, gpu);
+}
+
+void read_links_and_modes(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& gpu) {
+  gpu.pcie_generation = number(nvml->nvmlDeviceGetCurrPcieLinkGeneration, device);
+  gpu.pcie_width = number(nvml->nvmlDeviceGetCurrPcieLinkWidth, device);
+  constexpr unsigned kMostLinks = 18;  // NVML_NVLINK_MAX_LINKS
+  for (unsigned link = 0; link < kMostLinks && nvml->nvmlDeviceGetNvLinkState != nullptr; ++link) {
+    nvmlEnableState_t active{};
+    if (!ok(nvml->nvmlDeviceGetNvLinkState(device, link, &active))) break;
+    gpu.nvlinks_active = gpu.nvlinks_active.value_or(0) + (active == NVML_FEATURE_ENABLED ? 1 : 0);
+  }
+  unsigned current = 0, pending = 0;
+  if (nvml->nvmlDeviceGetMigMode != nullptr && ok(nvml->nvmlDeviceGetMigMode(device, &current, &pending)))
+    gpu.mig = current != 0;
+  nvmlEnableState_t ecc{}, ecc_pending{};
+  if (nvml->nvmlDeviceGetEccMode != nullptr && ok(nvml->nvmlDeviceGetEccMode(device, &ecc, &ecc_pending)))
+    gpu.ecc = ecc == NVML_FEATURE_ENABLED;
+  nvmlComputeMode_t mode{};
+  if (nvml->nvmlDeviceGetComputeMode != nullptr && ok(nvml->nvmlDeviceGetComputeMode(device, &mode))) {
+    // 1 (exclusive thread) has not been set by any driver since CUDA 8.
+    gpu.compute_mode = mode == 0 ? "default" : mode == 2 ? "prohibited" : "exclusive process";
+  }
+}
+
+using ListCall = nvmlReturn_t(nvmlDevice_t, unsigned*, nvmlProcessInfo_t*);
+
+void read_list(ListCall* ask, nvmlDevice_t device, const std::string& uuid, bool mps, std::vector<DriverProcess>& out) {
+  if (ask == nullptr) return;
+  std::vector<nvmlProcessInfo_t> rows(128);
+  unsigned count = static_cast<unsigned>(rows.size());
+  nvmlReturn_t result = ask(device, &count, rows.data());
+  // More came while we asked: twice the room, a few times.
+  for (int round = 0; result == NVML_ERROR_INSUFFICIENT_SIZE && round < 4; ++round) {
+    rows.resize(std::max<std::size_t>(count, rows.size()) * 2);
+    count = static_cast<unsigned>(rows.size());
+    result = ask(device, &count, rows.data());
+  }
+  if (!ok(result)) return;
+  for (unsigned i = 0; i < count && i < rows.size(); ++i) {
+    const auto known = std::ranges::find_if(
+        out, [&](const DriverProcess& other) { return other.pid == rows[i].pid && other.uuid == uuid; });
+    if (known != out.end()) {
+      known->mps |= mps;
+      continue;
+    }
+    DriverProcess process{
+        .uuid = uuid, .pid = rows[i].pid, .bytes = rows[i].usedGpuMemory, .busy_ratio = {}, .mps = mps};
+    if (rows[i].usedGpuMemory == ~0ull) process.bytes.reset();  // NVML_VALUE_NOT_AVAILABLE
+    out.push_back(process);
+  }
+}
+
+void read_utilization(const nvml::Library& nvml, nvmlDevice_t device, const std::string& uuid, std::uint64_t since_us,
+                      std::vector<DriverProcess>& processes) {
+  if (nvml->nvmlDeviceGetProcessUtilization == nullptr) return;
+  std::vector<nvmlProcessUtilizationSample_t> samples(256);
+  unsigned count = static_cast<unsigned>(samples.size());
+  if (!ok(nvml->nvmlDeviceGetProcessUtilization(device, samples.data(), &count, since_us))) return;
+  // The mean over a process's samples; NVML answers NOT_FOUND where nothing ran.
+  for (DriverProcess& process : processes) {
+    if (process.uuid != uuid) continue;
+    double sum = 0;
+    unsigned n = 0;
+    for (unsigned i = 0; i < count && i < samples.size(); ++i) {
+      if (samples[i].pid != process.pid || samples[i].smUtil > 100) continue;
+      sum += samples[i].smUtil;
+      ++n;
+    }
+    if (n > 0) process.busy_ratio = sum / n / 100.0;
+  }
+}
+
+}  // namespace
+
+Result<DriverPicture> read_driver(const nvml::Library& nvml, std::uint64_t samples_since_us) {
+  DriverPicture picture;
+  picture.driver_version = nvml.driver_version();
+  unsigned count = 0;
+  if (const auto result = nvml->nvmlDeviceGetCount_v2(&count); !ok(result))
+    return fail(ErrorCode::unreachable, "the NVIDIA driver does not count its GPUs: " + nvml::words(result));
+  for (unsigned index = 0; index < count; ++index) {
+    snapshot::Gpu gpu;
+    gpu.index = index;
+    nvmlDevice_t device = nullptr;
+    if (const auto result = nvml->nvmlDeviceGetHandleByIndex_v2(index, &device); !ok(result)) {
+      gpu.model = "does not answer: " + nvml::words(result);
+      picture.gpus.push_back(gpu);
+      continue;
+    }
+    gpu.uuid = text_of(nvml->nvmlDeviceGetUUID, device);
+    gpu.model = text_of(nvml->nvmlDeviceGetName, device);
+    nvmlPciInfo_t pci{};
+    if (nvml->nvmlDeviceGetPciInfo_v3 != nullptr && ok(nvml->nvmlDeviceGetPciInfo_v3(device, &pci)))
+      gpu.pci_bus_id = pci.busId;
+    read_memory(nvml, device, gpu);
+    read_state(nvml, device, gpu);
+    read_links_and_modes(nvml, device, gpu);
+    std::vector<DriverProcess> here;
+    read_list(nvml->nvmlDeviceGetComputeRunningProcesses_v3, device, gpu.uuid, false, here);
+    read_list(nvml->nvmlDeviceGetMPSComputeRunningProcesses_v3, device, gpu.uuid, true, here);
+    read_list(nvml->nvmlDeviceGetGraphicsRunningProcesses_v3, device, gpu.uuid, false, here);
+    read_utilization(nvml, device, gpu.uuid, samples_since_us, here);
+    picture.processes.insert(picture.processes.end(), here.begin(), here.end());
+    picture.gpus.push_back(std::move(gpu));
+  }
+  return picture;
+}
+
+}  // namespace headgate::observe

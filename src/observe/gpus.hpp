@@ -1,0 +1,36 @@
+// What NVML tells of the node's GPUs and of the processes on them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "nvml/library.hpp"
+#include "snapshot/snapshot.hpp"
+
+namespace headgate::observe {
+
+// One process on one GPU.
+struct DriverProcess {
+  std::string uuid;
+  std::uint32_t pid = 0;  // of the host
+  std::optional<std::uint64_t> bytes;
+  std::optional<double> busy_ratio;
+  bool mps = false;  // a client of an MPS server
+
+  friend bool operator==(const DriverProcess&, const DriverProcess&) = default;
+};
+
+struct DriverPicture {
+  std::string driver_version;
+  std::vector<snapshot::Gpu> gpus;       // by index; what only ledgers know is left empty
+  std::vector<DriverProcess> processes;  // one row for each process and GPU
+};
+
+// Utilisation of processes is asked for samples later than this (microseconds since the epoch); 0: all that NVML keeps.
+// Errors: unreachable (the driver does not count its GPUs). A GPU that does not answer (lost) is shown with what is known.
+[[nodiscard]] Result<DriverPicture> read_driver(const nvml::Library& nvml, std::uint64_t samples_since_us);
+
+}  // namespace headgate::observe

@@ -1,0 +1,162 @@
+#include "observe/join.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace headgate::observe {
+namespace {
+
+using snapshot::Snapshot;
+
+std::uint64_t less(std::uint64_t from, std::uint64_t what) { return from - std::min(from, what); }
+
+const snapshot::Share* share_in(const Snapshot* picture, const std::string& name) {
+  if (picture == nullptr) return nullptr;
+  const auto found = std::ranges::find(picture->shares, name, &snapshot::Share::name);
+  return found == picture->shares.end() ? nullptr : &*found;
+}
+
+std::uint64_t held_of(const snapshot::Share& share) {
+  std::uint64_t held = 0;
+  for (const auto& device : share.devices) held += device.held_ns;
+  return held;
+}
+
+void add_rates(snapshot::Share& share, const snapshot::Share& before, std::uint64_t elapsed_ns) {
+  if (elapsed_ns == 0) return;
+  for (std::size_t i = 0; i < share.devices.size() && i < before.devices.size(); ++i) {
+    auto& now = share.devices[i];
+    const auto& then = before.devices[i];
+    // Figures that went back belong to a share that was made anew under the same name.
+    if (now.uuid != then.uuid || now.held_ns < then.held_ns || now.throttled_ns < then.throttled_ns) continue;
+    now.held_ratio = static_cast<double>(now.held_ns - then.held_ns) / static_cast<double>(elapsed_ns);
+    now.throttled_ratio = static_cast<double>(now.throttled_ns - then.throttled_ns) / static_cast<double>(elapsed_ns);
+  }
+}
+
+std::string state_of(const snapshot::Share& share, bool attended) {
+  if (!share.state.empty()) return share.state;  // paused, draining
+  if (share.processes == 0) return attended ? "idle" : "empty";
+  const auto any = [&](auto&& test) { return std::ranges::any_of(share.devices, test); };
+  if (any([](const auto& d) { return d.memory_limit_bytes && d.memory_used_bytes >= *d.memory_limit_bytes; }))
+    return "full";
+  if (any([](const auto& d) { return d.throttled_ratio.value_or(0) > 0.01; })) return "throttled";
+  if (std::ranges::all_of(share.devices, [](const auto& d) { return d.held_ratio && *d.held_ratio == 0; }))
+    return "idle";
+  return "ok";
+}
+
+snapshot::Share joined_share(const LedgerPicture& ledger, const Snapshot* before, const JoinInput& input) {
+  snapshot::Share share = ledger.share;
+  const snapshot::Share* earlier = share_in(before, share.name);
+  if (earlier != nullptr) {
+    const std::uint64_t elapsed_ns = less(input.taken_ns, before->taken_ns);
+    add_rates(share, *earlier, elapsed_ns);
+    const bool worked = held_of(share) != held_of(*earlier);
+    share.idle_ns = worked ? 0 : earlier->idle_ns + elapsed_ns;
+  }
+  share.state = state_of(share, ledger.attended);
+  return share;
+}
+
+// A process's row, made on first sight.
+snapshot::Process& row_of(std::map<std::uint32_t, snapshot::Process>& rows, std::uint32_t pid, const JoinInput& input) {
+  auto [at, made] = rows.try_emplace(pid);
+  snapshot::Process& row = at->second;
+  if (!made) return row;
+  row.pid = pid;
+  row.level = "observe";
+  if (const auto facts = input.facts.find(pid); facts != input.facts.end()) {
+    row.uid = facts->second.uid;
+    row.user = facts->second.user;
+    row.command = facts->second.command;
+    row.where = facts->second.where;
+  }
+  return row;
+}
+
+snapshot::ProcessDevice& device_of(snapshot::Process& process, const std::string& uuid) {
+  const auto found = std::ranges::find(process.devices, uuid, &snapshot::ProcessDevice::uuid);
+  if (found != process.devices.end()) return *found;
+  return process.devices.emplace_back(
+      snapshot::ProcessDevice{.uuid = uuid, .driver_bytes = {}, .ledger_bytes = 0, .busy_ratio = {}});
+}
+
+std::vector<snapshot::Process> joined_processes(const JoinInput& input) {
+  std::map<std::uint32_t, snapshot::Process> rows;
+  std::vector<snapshot::Process> unknown;  // seats whose pid on the host nobody knows
+  for (std::size_t l = 0; l < input.ledgers.size(); ++l) {
+    const LedgerPicture& ledger = input.ledgers[l];
+    for (std::size_t s = 0; s < ledger.seats.size(); ++s) {
+      const Seat& seat = ledger.seats[s];
+      const std::uint32_t pid = l < input.host_pids.size() && s < input.host_pids[l].size() ? input.host_pids[l][s] : 0;
+      snapshot::Process& row = pid != 0 ? row_of(rows, pid, input) : unknown.emplace_back();
+      if (pid != seat.identity.pid) row.pid_in_share = seat.identity.pid;
+      row.share = ledger.share.name;
+      row.level = ledger.share.level;
+      if (row.command.empty()) row.command = seat.command;
+      for (std::size_t d = 0; d < ledger.share.devices.size(); ++d) {
+        // A seat covers all GPUs of its share; what it does not use is no row.
+        if (seat.bytes[d] > 0) device_of(row, ledger.share.devices[d].uuid).ledger_bytes += seat.bytes[d];
+      }
+    }
+  }
+  for (const DriverProcess& process : input.driver.processes) {
+    snapshot::ProcessDevice& device = device_of(row_of(rows, process.pid, input), process.uuid);
+    device.driver_bytes = process.bytes;
+    device.busy_ratio = process.busy_ratio;
+  }
+  std::vector<snapshot::Process> all = std::move(unknown);
+  for (auto& [pid, row] : rows) all.push_back(std::move(row));
+  std::ranges::sort(all, [](const auto& a, const auto& b) {
+    // Those outside every share last.
+    return std::tuple(a.share.empty(), a.share, a.pid) < std::tuple(b.share.empty(), b.share, b.pid);
+  });
+  return all;
+}
+
+void fill_gpu(snapshot::Gpu& gpu, const std::vector<snapshot::Share>& shares) {
+  for (const snapshot::Share& share : shares) {
+    for (const auto& device : share.devices) {
+      if (device.uuid != gpu.uuid) continue;
+      if (device.memory_limit_bytes) gpu.memory_sold_bytes += *device.memory_limit_bytes;
+      else ++gpu.unlimited_shares;
+      gpu.memory_shares_bytes += device.memory_used_bytes;
+      gpu.compute_sold_ratio += device.compute_guarantee_ratio;
+    }
+  }
+  gpu.memory_unattributed_bytes = less(gpu.memory_used_bytes, gpu.memory_shares_bytes);
+}
+
+std::string weakest(const std::vector<snapshot::Share>& shares) {
+  constexpr std::string_view kOrder[] = {"observe", "hook", "hook+container", "mps", "mig"};
+  for (const auto level : kOrder) {
+    if (std::ranges::any_of(shares, [&](const auto& share) { return share.level == level; })) return std::string(level);
+  }
+  return "hook";
+}
+
+}  // namespace
+
+Snapshot join(const JoinInput& input, const Snapshot* before) {
+  Snapshot picture;
+  picture.taken_ns = input.taken_ns;
+  picture.taken_unix_ns = input.taken_unix_ns;
+  picture.node = input.node;
+  picture.node.driver_version = input.driver.driver_version;
+  for (const LedgerPicture& ledger : input.ledgers) picture.shares.push_back(joined_share(ledger, before, input));
+  std::ranges::sort(picture.shares, {}, &snapshot::Share::name);
+  picture.processes = joined_processes(input);
+  picture.gpus = input.driver.gpus;
+  for (auto& gpu : picture.gpus) fill_gpu(gpu, picture.shares);
+  snapshot::Node& node = picture.node;
+  node.gpus = static_cast<std::uint32_t>(picture.gpus.size());
+  node.shares = static_cast<std::uint32_t>(picture.shares.size());
+  node.processes = static_cast<std::uint32_t>(picture.processes.size());
+  node.unattended_processes = static_cast<std::uint32_t>(
+      std::ranges::count_if(picture.processes, [](const auto& p) { return p.share.empty(); }));
+  node.level = weakest(picture.shares);
+  return picture;
+}
+
+}  // namespace headgate::observe

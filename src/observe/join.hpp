@@ -1,0 +1,35 @@
+// The driver's picture and the ledgers' joined into one snapshot. Pure: everything that was looked up is handed in.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "observe/gpus.hpp"
+#include "observe/ledgers.hpp"
+#include "snapshot/snapshot.hpp"
+
+namespace headgate::observe {
+
+// What is known of a process beyond driver and ledger: from /proc and its cgroup.
+struct ProcessFacts {
+  std::uint32_t uid = 0;
+  std::string user, command, where;
+};
+
+struct JoinInput {
+  snapshot::Node node;  // name, version, times; the counts are filled here
+  DriverPicture driver;
+  std::vector<LedgerPicture> ledgers;
+  std::vector<std::vector<std::uint32_t>> host_pids;  // by ledger and seat: the seat's pid on the host, 0 where unknown
+  std::map<std::uint32_t, ProcessFacts> facts;        // by host pid
+  std::uint64_t taken_unix_ns = 0, taken_ns = 0;
+};
+
+// Rates and idle times come from `before` (of the same daemon; null for the first picture).
+// Shares + reserved + unattributed + free = NVML's total on every GPU, within what moved between two readings.
+[[nodiscard]] snapshot::Snapshot join(const JoinInput& input, const snapshot::Snapshot* before);
+
+}  // namespace headgate::observe

@@ -1,0 +1,104 @@
+#include "observe/join.hpp"
+
+#include <gtest/gtest.h>
+
+namespace headgate::observe {
+namespace {
+
+constexpr std::uint64_t kGiB = 1ull << 30, kSecond = 1'000'000'000;
+
+JoinInput input() {
+  JoinInput in;
+  in.driver.driver_version = "580.95";
+  snapshot::Gpu gpu;
+  gpu.uuid = "GPU-a";
+  gpu.memory_total_bytes = 100 * kGiB;
+  gpu.memory_reserved_bytes = 1 * kGiB;
+  gpu.memory_used_bytes = 40 * kGiB;
+  gpu.memory_free_bytes = 59 * kGiB;
+  in.driver.gpus = {gpu};
+  in.driver.processes = {{.uuid = "GPU-a", .pid = 10, .bytes = 30 * kGiB, .busy_ratio = 0.5},
+                         {.uuid = "GPU-a", .pid = 99, .bytes = 8 * kGiB, .busy_ratio = {}}};
+  LedgerPicture ledger;
+  ledger.share.name = "alice";
+  ledger.share.level = "hook";
+  ledger.share.devices.resize(1);
+  ledger.share.devices[0].uuid = "GPU-a";
+  ledger.share.devices[0].memory_limit_bytes = 50 * kGiB;
+  ledger.share.devices[0].memory_used_bytes = 30 * kGiB;
+  ledger.share.devices[0].compute_guarantee_ratio = 0.25;
+  ledger.share.devices[0].held_ns = kSecond;
+  ledger.share.processes = 1;
+  ledger.seats = {
+      {.identity = {.pid = 1, .pidns_inode = 7, .start_time = 3}, .command = "train", .bytes = {30 * kGiB}}};
+  in.ledgers = {ledger};
+  in.host_pids = {{10}};
+  in.facts[99] = {.uid = 5, .user = "carol", .command = "rogue", .where = "host"};
+  in.taken_ns = 5 * kSecond;
+  return in;
+}
+
+TEST(Join, EveryByteOfTheCardIsSomebodys) {
+  const auto picture = join(input(), nullptr);
+  const auto& gpu = picture.gpus.at(0);
+  EXPECT_EQ(gpu.memory_sold_bytes, 50 * kGiB);
+  EXPECT_EQ(gpu.memory_shares_bytes, 30 * kGiB);
+  EXPECT_EQ(gpu.memory_unattributed_bytes, 10 * kGiB);
+  EXPECT_EQ(gpu.memory_shares_bytes + gpu.memory_reserved_bytes + gpu.memory_unattributed_bytes + gpu.memory_free_bytes,
+            gpu.memory_total_bytes);
+  EXPECT_DOUBLE_EQ(gpu.compute_sold_ratio, 0.25);
+}
+
+TEST(Join, AProcessInAContainerIsOneRowUnderItsPidOnTheHost) {
+  const auto picture = join(input(), nullptr);
+  ASSERT_EQ(picture.processes.size(), 2u);
+  const auto& tenant = picture.processes[0];
+  EXPECT_EQ(tenant.pid, 10u);
+  EXPECT_EQ(tenant.pid_in_share, 1u);
+  EXPECT_EQ(tenant.share, "alice");
+  EXPECT_EQ(tenant.command, "train");
+  ASSERT_EQ(tenant.devices.size(), 1u);
+  EXPECT_EQ(tenant.devices[0].driver_bytes, 30 * kGiB);
+  EXPECT_EQ(tenant.devices[0].ledger_bytes, 30 * kGiB);
+  const auto& outsider = picture.processes[1];
+  EXPECT_EQ(outsider.share, "");
+  EXPECT_EQ(outsider.level, "observe");
+  EXPECT_EQ(outsider.user, "carol");
+  EXPECT_EQ(picture.node.unattended_processes, 1u);
+}
+
+TEST(Join, RatesAndIdleTimeComeFromThePictureBefore) {
+  const auto first = join(input(), nullptr);
+  EXPECT_FALSE(first.shares[0].devices[0].held_ratio);
+  auto later = input();
+  later.taken_ns += 2 * kSecond;
+  later.ledgers[0].share.devices[0].held_ns += kSecond / 2;
+  const auto second = join(later, &first);
+  EXPECT_DOUBLE_EQ(*second.shares[0].devices[0].held_ratio, 0.25);
+  EXPECT_EQ(second.shares[0].idle_ns, 0u);
+  EXPECT_EQ(second.shares[0].state, "ok");
+  later.taken_ns += 3 * kSecond;
+  const auto third = join(later, &second);
+  EXPECT_EQ(third.shares[0].idle_ns, 3 * kSecond);
+  EXPECT_EQ(third.shares[0].state, "idle");
+}
+
+TEST(Join, AShareMadeAnewUnderTheSameNameHasNoNegativeRate) {
+  const auto first = join(input(), nullptr);
+  auto later = input();
+  later.taken_ns += kSecond;
+  later.ledgers[0].share.devices[0].held_ns = 5;
+  EXPECT_FALSE(join(later, &first).shares[0].devices[0].held_ratio);
+}
+
+TEST(Join, AProcessWhosePidOnTheHostIsNotKnownIsShownAllTheSame) {
+  auto in = input();
+  in.host_pids = {{0}};
+  const auto picture = join(in, nullptr);
+  ASSERT_EQ(picture.processes.size(), 3u);
+  EXPECT_EQ(picture.processes[0].pid, 0u);
+  EXPECT_EQ(picture.processes[0].pid_in_share, 1u);
+}
+
+}  // namespace
+}  // namespace headgate::observe

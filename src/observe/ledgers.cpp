@@ -1,0 +1,105 @@
+#include "observe/ledgers.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "guest/ledger/account.hpp"
+#include "guest/ledger/draining.hpp"
+
+namespace headgate::observe {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+std::string text_of(const char* bytes, std::size_t size) { return {bytes, ::strnlen(bytes, size)}; }
+
+double ratio(std::uint32_t ppm) { return ppm / 1e6; }
+
+snapshot::ShareDevice read_device(const ledger::PolicyPage& policy, const ledger::UsagePage& usage,
+                                  std::uint32_t index) {
+  const auto& rule = policy.devices[index];
+  const auto& memory = usage.memory[index];
+  const auto& compute = usage.compute[index];
+  snapshot::ShareDevice device;
+  device.uuid = text_of(rule.uuid, sizeof rule.uuid);
+  if (const auto limit = rule.memory_limit_bytes.load(kRelaxed); limit != ledger::kNoMemoryLimit)
+    device.memory_limit_bytes = limit;
+  device.host_limit_bytes = rule.host_limit_bytes.load(kRelaxed);
+  device.host_used_bytes = ledger::used_bytes(usage, ledger::host_account(index));
+  device.compute_ceiling_ratio = ratio(rule.compute_ceiling_ppm.load(kRelaxed));
+  device.compute_guarantee_ratio = ratio(rule.compute_guarantee_ppm.load(kRelaxed));
+  device.weight = rule.weight.load(kRelaxed);
+  device.priority_class = class_word(rule.priority_class.load(kRelaxed));
+  device.memory_used_bytes = ledger::used_bytes(usage, index);
+  device.memory_peak_bytes = ledger::peak_bytes(usage, index);
+  device.memory_draining_bytes = ledger::draining_bytes(usage, index);
+  device.refusals = memory.refusals.load(kRelaxed);
+  if (device.refusals > 0) {
+    device.last_refusal = {.asked_bytes = memory.last_refusal_bytes.load(kRelaxed),
+                           .used_bytes = memory.last_refusal_used.load(kRelaxed),
+                           .unix_ns = memory.last_refusal_ns.load(kRelaxed),
+                           .pid = memory.last_refusal_pid.load(kRelaxed)};
+  }
+  device.held_ns = compute.held_ns.load(kRelaxed);
+  device.estimated_ns = compute.estimated_ns.load(kRelaxed);
+  device.copy_ns = compute.copy_ns.load(kRelaxed);
+  device.throttled_ns = compute.throttled_ns.load(kRelaxed);
+  device.throttled_launches = compute.throttled_launches.load(kRelaxed);
+  device.passed_in_debt = compute.passed_in_debt.load(kRelaxed);
+  device.last_throttle_unix_ns = compute.last_throttle_ns.load(kRelaxed);
+  return device;
+}
+
+}  // namespace
+
+std::string level_word(ledger::Level level) {
+  switch (level) {
+    case ledger::Level::observe: return "observe";
+    case ledger::Level::hook: return "hook";
+    case ledger::Level::hook_container: return "hook+container";
+    case ledger::Level::mps: return "mps";
+    case ledger::Level::mig: return "mig";
+  }
+  return "unknown";
+}
+
+std::string class_word(std::uint32_t priority_class) {
+  return priority_class == 0 ? "best-effort" : priority_class == 2 ? "latency" : "normal";
+}
+
+LedgerPicture read_ledger(const ledger::PolicyPage& policy, const ledger::UsagePage& usage) {
+  LedgerPicture picture;
+  snapshot::Share& share = picture.share;
+  share.name = text_of(policy.share, sizeof policy.share);
+  share.owner_uid = policy.owner_uid;
+  share.level = level_word(policy.level);
+  share.fail_policy = policy.fail_policy == ledger::FailPolicy::closed ? "closed" : "open";
+  const std::uint32_t count = std::min(policy.device_count, ledger::kMaxDevices);
+  for (std::uint32_t i = 0; i < count; ++i) share.devices.push_back(read_device(policy, usage, i));
+  switch (policy.command.load(kRelaxed)) {
+    case ledger::Command::pause: share.state = "paused"; break;
+    case ledger::Command::drain: share.state = "draining"; break;
+    default: break;
+  }
+  const std::uint32_t seen = std::min(usage.slots_seen.load(std::memory_order_acquire), ledger::kMaxSlots);
+  for (std::uint32_t slot = 0; slot < seen; ++slot) {
+    const auto seat = ledger::view(usage, slot);
+    if (seat.kind != ledger::SlotKind::live) continue;
+    picture.attended = true;
+    if (std::string_view(seat.command) == kWaiterName) continue;
+    Seat taken{.identity = seat.identity, .command = seat.command, .bytes = {}};
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const auto& own = usage.slots[slot].devices[i];
+      const std::uint64_t residual = own.residual_bytes.load(kRelaxed);
+      taken.bytes.push_back(ledger::held_bytes(usage, i, slot) + residual);
+      share.devices[i].memory_residual_bytes += residual;
+      share.devices[i].memory_used_bytes += residual;
+      share.devices[i].launches += own.launches.load(kRelaxed);
+    }
+    picture.seats.push_back(std::move(taken));
+  }
+  share.processes = static_cast<std::uint32_t>(picture.seats.size());
+  return picture;
+}
+
+}  // namespace headgate::observe

@@ -1,0 +1,37 @@
+// What a share's pages say: plain values out of memory that others write.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "guest/ledger/layout.hpp"
+#include "guest/ledger/slot.hpp"
+#include "snapshot/snapshot.hpp"
+
+namespace headgate::observe {
+
+// A process's seat in a share, by its own words and the ledger's.
+struct Seat {
+  ledger::Identity identity;  // pid in the namespace named there
+  std::string command;
+  std::vector<std::uint64_t> bytes;  // by device of the share, residual included
+};
+
+struct LedgerPicture {
+  snapshot::Share share;  // without ttl, owner's name and what only a comparison of two pictures shows
+  std::vector<Seat> seats;
+  bool attended = false;  // a `headgate run` waits in it, if nobody else sits there
+};
+
+// What a waiting `headgate run` calls itself in its seat; it uses no GPU and is no process of the share.
+inline constexpr const char* kWaiterName = "headgate run";
+
+[[nodiscard]] std::string level_word(ledger::Level level);
+[[nodiscard]] std::string class_word(std::uint32_t priority_class);  // best-effort, normal, latency
+
+// Reads once, without waiting. The pages passed check_pages() when they were mapped; whatever has been written there since
+// gives wrong figures of this share at worst.
+[[nodiscard]] LedgerPicture read_ledger(const ledger::PolicyPage& policy, const ledger::UsagePage& usage);
+
+}  // namespace headgate::observe

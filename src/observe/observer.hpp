@@ -1,0 +1,82 @@
+// The node's one reader of the driver: a thread that makes a picture every so often and hands it to whoever asks.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "base/result.hpp"
+#include "nvml/library.hpp"
+#include "nvml/xid.hpp"
+#include "observe/audit.hpp"
+#include "observe/event_log.hpp"
+#include "observe/join.hpp"
+#include "snapshot/snapshot.hpp"
+
+namespace headgate::observe {
+
+using Picture = std::shared_ptr<const snapshot::Snapshot>;
+
+struct ObserverSources {
+  std::string nvml_library;
+  snapshot::Node node;  // name, version, reserve
+  // Fills ledgers, host_pids and facts; called on the observer's thread, after the driver was read into `input`.
+  std::function<void(JoinInput& input)> add_ledgers;
+  // What else a picture should carry (ttl, owners' names); called on the observer's thread.
+  std::function<void(snapshot::Snapshot& picture)> finish;
+  std::function<void(const Finding&)> act;  // on what the audit has newly found
+};
+
+// Thread-safe.
+class Observer {
+ public:
+  Observer(ObserverSources sources, AuditRules rules, EventLog& events);
+  ~Observer();
+  Observer(const Observer&) = delete;
+
+  // Reads once and starts the thread. Errors: unreachable, where no driver answers.
+  Result<void> start();
+  void stop();
+
+  [[nodiscard]] Picture latest() const;  // never null after start()
+  // Makes a picture now and returns it.
+  Picture look();
+  // Between two pictures; while somebody watches, the shorter.
+  void set_period(std::chrono::milliseconds period);
+  // Closes NVML, so that a GPU can be reset or its driver unloaded, for at most `time`; pictures keep what was known.
+  void release_driver(std::chrono::seconds time);
+
+ private:
+  void loop();
+  Picture look_locked();
+  bool open_driver();
+  void close_driver();
+  void take_xids();
+
+  ObserverSources sources_;
+  Audit audit_;
+  EventLog& events_;
+
+  std::mutex looking_;  // one look at a time; guards all below it but what is atomic or guarded by state_
+  std::optional<nvml::Library> nvml_;
+  std::optional<nvml::XidWatch> xid_watch_;
+  std::map<std::string, std::vector<snapshot::XidCount>> xids_;  // by GPU, since the start
+  DriverPicture last_driver_;
+  std::chrono::steady_clock::time_point released_until_{};
+  std::uint64_t samples_since_us_ = 0;
+
+  mutable std::mutex state_;  // guards latest_, period_ and stopping_
+  std::condition_variable wake_;
+  Picture latest_;
+  std::chrono::milliseconds period_{1000};
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace headgate::observe

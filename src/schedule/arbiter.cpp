@@ -1,0 +1,380 @@
+#include "schedule/arbiter.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <tuple>
+
+namespace headgate::schedule {
+namespace {
+
+constexpr std::uint32_t bit(std::uint32_t gpu) { return 1u << gpu; }
+
+// Adds the terms of a share to (or, with -1, takes them from) its gang's stakes.
+void add_terms(Gang& gang, const Terms& terms, std::int64_t sign) {
+  Stake* stake = gang.stake(terms.gpu);
+  if (stake == nullptr) {
+    stake = &gang.stakes.emplace_back();
+    stake->gpu = terms.gpu;
+  }
+  stake->weight += sign * static_cast<std::int64_t>(terms.weight);
+  stake->guarantee_ppm += sign * static_cast<std::int64_t>(terms.guarantee_ppm);
+}
+
+}  // namespace
+
+Arbiter::Arbiter(std::uint32_t gpus) : gpu_count_(std::min(gpus, kMostGpus)) {}
+Arbiter::~Arbiter() = default;
+
+void Arbiter::set_policy(std::uint32_t gpu, Policy policy) { gpus_[gpu].policy = policy; }
+
+ShareId Arbiter::add_share(const ShareTerms& terms) {
+  const auto free = std::ranges::find(shares_, nullptr, &Share::gang);
+  const auto id = static_cast<ShareId>(free - shares_.begin());
+  if (free == shares_.end()) shares_.emplace_back();
+  auto found =
+      std::ranges::find_if(gangs_, [&](const auto& gang) { return !terms.gang.empty() && gang->name == terms.gang; });
+  if (found == gangs_.end()) {
+    gangs_.push_back(std::make_unique<Gang>());
+    found = gangs_.end() - 1;
+    (*found)->name = terms.gang;
+    (*found)->virtual_ns = terms.virtual_time_ns;
+  }
+  Gang& gang = **found;
+  gang.members.push_back(id);
+  Share& share = shares_[id];
+  share.gang = &gang;
+  for (const Terms& each : terms.gpus) {
+    Place& place = share.places.emplace_back();
+    place.terms = each;
+    add_terms(gang, each, 1);
+  }
+  std::size_t places = 0;
+  for (const Share& each : shares_) places += each.places.size();
+  order_.reserve(gangs_.size());
+  changes_.reserve(places);
+  return id;
+}
+
+void Arbiter::adopt(ShareId id, std::uint32_t gpu, const Use& use, Gate gate) {
+  Place* place = place_of(id, gpu);
+  if (place == nullptr) return;
+  place->use = sane(use);
+  place->gate = gate;
+}
+
+void Arbiter::change_share(ShareId id, std::span<const Terms> terms) {
+  for (const Terms& each : terms) {
+    Place* place = place_of(id, each.gpu);
+    if (place == nullptr) continue;
+    add_terms(*shares_[id].gang, place->terms, -1);
+    place->terms = each;
+    add_terms(*shares_[id].gang, place->terms, 1);
+  }
+}
+
+void Arbiter::remove_share(ShareId id) {
+  Share& share = shares_[id];
+  Gang* const gang = share.gang;
+  for (const Place& place : share.places) add_terms(*gang, place.terms, -1);
+  share = {};
+  std::erase(gang->members, id);
+  if (!gang->members.empty()) return;
+  for (Gpu& gpu : gpus_)
+    if (gpu.holder == gang) gpu.holder = nullptr;
+  std::erase(order_, gang);
+  std::erase_if(gangs_, [gang](const auto& each) { return each.get() == gang; });
+}
+
+Place* Arbiter::place_of(ShareId id, std::uint32_t gpu) {
+  for (Place& place : shares_[id].places)
+    if (place.terms.gpu == gpu) return &place;
+  return nullptr;
+}
+
+void Arbiter::observe(ShareId id, std::uint32_t gpu, const Use& reported, std::int64_t now_ns) {
+  Place* place = place_of(id, gpu);
+  if (place == nullptr) return;
+  Gang& gang = *shares_[id].gang;
+  Stake& stake = *gang.stake(gpu);
+  const Use use = sane(reported);
+  // Time that turns out to have been another's comes back.
+  const std::int64_t held_ns = std::clamp(use.held_ns - place->use.held_ns, -kMostReportedNs, kMostReportedNs);
+  const bool requested = use.requests != place->use.requests;
+  const bool was_overdue = place->overdue();
+  place->use = use;
+  if (!was_overdue) place->overdue_since_ns = now_ns;
+  stake.held_ns = std::clamp(stake.held_ns + held_ns, -kMostHeldNs, kMostHeldNs);
+  gang.charge(stake, held_ns);
+  if (requested || use.wanting || use.in_flight_ns > 0) place->active_ns = now_ns;
+  place->learn_gap(now_ns);
+  if (requested && place->terms.priority_class == Class::latency) gpus_[gpu].protected_until_ns = now_ns + kProtectedNs;
+}
+
+Decision Arbiter::decide(std::int64_t now_ns) {
+  refresh(now_ns);
+  order();
+  end_leases(now_ns);
+  grant(now_ns);
+  changes_.clear();
+  set_gates(now_ns);
+  record_turns(now_ns);
+  return {changes_, wake_at_ns(now_ns)};
+}
+
+void Arbiter::refresh(std::int64_t now_ns) {
+  const std::int64_t passed_ns = std::clamp<std::int64_t>(now_ns - refreshed_ns_, 0, kWindowNs);
+  refreshed_ns_ = now_ns;
+  for (Gpu& gpu : gpus_) gpu.wanted_by = 0;
+  for (const auto& each : gangs_) {
+    Gang& gang = *each;
+    const bool rested = gang.wanted == 0;
+    gang.slept = rested;
+    std::uint32_t engaged = 0, recent = 0;
+    gang.has_gaps = false;
+    gang.rank = 0;
+    for (const ShareId id : gang.members)
+      for (const Place& place : shares_[id].places) {
+        const std::uint32_t gpu = place.terms.gpu;
+        if (gpus_[gpu].policy == Policy::off) continue;
+        if (gpus_[gpu].policy == Policy::priority)
+          gang.rank = std::max(gang.rank, static_cast<std::uint32_t>(place.terms.priority_class));
+        if (!place.engaged(now_ns)) continue;
+        engaged |= bit(gpu);
+        gang.slept &= now_ns - gang.stake(gpu)->engaged_ns > kSleepNs;
+        gang.stake(gpu)->engaged_ns = now_ns;
+        gang.has_gaps |= place.gap_ns > 0;
+      }
+    for (Stake& stake : gang.stakes) {
+      const std::int64_t earned_ns = passed_ns * stake.guarantee_ppm / 1'000'000;
+      stake.budget_ns = std::min(stake.budget_ns + earned_ns, kWindowNs * stake.guarantee_ppm / 1'000'000);
+      if (now_ns - stake.engaged_ns < kTogetherNs && gpus_[stake.gpu].policy != Policy::off) recent |= bit(stake.gpu);
+    }
+    gang.wanted = engaged == 0 ? 0 : recent;
+    for (Stake& stake : gang.stakes) gpus_[stake.gpu].wanted_by += (gang.wanted >> stake.gpu) & 1;
+    gang.wakes = gang.wanted != 0 && rested;
+  }
+  assume(now_ns);
+  for (const auto& gang : gangs_)
+    if (gang->wakes || (gang->wanted != 0 && gang->has_gaps))
+      catch_up(*gang, gang->slept ? kWakeCreditNs : kGapCreditNs);
+}
+
+// Who did not want the GPU has not saved anything up.
+void Arbiter::catch_up(Gang& gang, std::int64_t credit_ns) {
+  std::int64_t least_ns = std::numeric_limits<std::int64_t>::min();
+  for (const Stake& stake : gang.stakes) {
+    if ((gang.wanted & bit(stake.gpu)) == 0) continue;
+    least_ns = std::max(least_ns, gpus_[stake.gpu].least_ns - gang.price_ns(stake, credit_ns));
+  }
+  gang.virtual_ns = std::max(gang.virtual_ns, least_ns);
+}
+
+// Where everybody stands, turns under way included; and who is furthest behind on each GPU.
+void Arbiter::assume(std::int64_t now_ns) {
+  std::array<std::int64_t, kMostGpus> least;
+  least.fill(kNever);
+  for (const auto& each : gangs_) {
+    Gang& gang = *each;
+    gang.assumed_ns = 0;
+    gang.guaranteed = false;
+    if (gang.wanted == 0) continue;
+    for (const Stake& stake : gang.stakes) {
+      const std::int64_t assumed_ns = stake.assumed_ns(now_ns);
+      gang.assumed_ns += gang.price_ns(stake, assumed_ns);
+      gang.guaranteed |= stake.guarantee_ppm > 0 && stake.budget_ns > assumed_ns;
+    }
+    // Who has gaps is behind for want of work, and is no measure of what the others had.
+    if (gang.has_gaps || gang.wakes) continue;
+    for (const Stake& stake : gang.stakes)
+      if ((gang.wanted & bit(stake.gpu)) != 0)
+        least[stake.gpu] = std::min(least[stake.gpu], gang.virtual_ns + gang.assumed_ns);
+  }
+  for (std::uint32_t g = 0; g < gpu_count_; ++g)
+    if (least[g] != kNever) gpus_[g].least_ns = std::max(gpus_[g].least_ns, least[g]);
+}
+
+void Arbiter::order() {
+  order_.clear();
+  for (const auto& gang : gangs_)
+    if (gang->wanted != 0) order_.push_back(gang.get());
+  const auto key = [](const Gang* gang) {
+    return std::tuple(-static_cast<int>(gang->rank), !gang->guaranteed, gang->virtual_ns + gang->assumed_ns,
+                      gang->members[0]);
+  };
+  std::ranges::sort(order_, std::less<>{}, key);
+}
+
+// Whether somebody else has a use for a GPU that it works on or holds.
+bool Arbiter::contended(const Gang& gang) const {
+  for (const Stake& stake : gang.stakes)
+    if (((gang.wanted | gang.holds) & bit(stake.gpu)) != 0 &&
+        gpus_[stake.gpu].wanted_by > ((gang.wanted >> stake.gpu) & 1))
+      return true;
+  return false;
+}
+
+// A lease ends by time or for want of work, and only where somebody else has a use for it; and when the gang has come to
+// work on a GPU that it does not hold, so that all of them open together.
+void Arbiter::end_leases(std::int64_t now_ns) {
+  for (const auto& gang : gangs_) {
+    if (gang->holds == 0) continue;
+    bool over = now_ns >= gang->lease_end_ns || gang->wanted == 0;
+    // A higher class does not wait for a lease to end.
+    for (const Gang* const other : order_) over |= other->rank > gang->rank && (other->wanted & gang->holds) != 0;
+    over = over && contended(*gang) && successor(*gang) != gang.get();
+    if (over && drains(*gang, now_ns)) continue;
+    if (over || (gang->wanted & ~gang->holds) != 0) gang->lease_end_ns = now_ns;
+  }
+}
+
+const Gang* Arbiter::successor(const Gang& holder) const {
+  for (const Gang* const gang : order_)
+    if ((gang->wanted & holder.holds) != 0) return gang;
+  return nullptr;
+}
+
+// What a gang has sent to one GPU waits for what it has yet to send to another, and would go on spinning beside the next
+// gang's work. So its turn ends in good order, for a short time: who is ahead stops, who is behind comes up to it.
+bool Arbiter::drains(Gang& gang, std::int64_t now_ns) {
+  if (std::popcount(gang.holds) < 2) return false;
+  bool in_flight = false;
+  for (const ShareId id : gang.members)
+    for (const Place& place : shares_[id].places) in_flight |= place.use.in_flight_ns > 0;
+  if (gang.drain_end_ns == 0) gang.drain_end_ns = now_ns + kDrainNs;
+  if (!in_flight || now_ns >= gang.drain_end_ns) return false;
+  gang.lease_end_ns = now_ns + kLookNs;
+  return true;
+}
+
+std::int64_t Arbiter::lease_ns(const Gang& gang) const {
+  std::int64_t kernel_ns = 0;
+  std::uint32_t crowd = 1;
+  for (const ShareId id : gang.members)
+    for (const Place& place : shares_[id].places) kernel_ns = std::max(kernel_ns, place.use.kernel_ns);
+  for (const Stake& stake : gang.stakes) crowd = std::max(crowd, gpus_[stake.gpu].wanted_by);
+  if (std::popcount(gang.wanted) > 1) return kGangLeaseNs;
+  const std::int64_t usual_ns = std::clamp(4 * kernel_ns, kShortestLeaseNs, kLongestLeaseNs);
+  return std::min(usual_ns, std::max(kernel_ns, kWindowNs / crowd));
+}
+
+bool Arbiter::stays(const Gang& gang, std::int64_t now_ns) const {
+  return gang.holds != 0 && (gang.wanted & ~gang.holds) == 0 && (gang.lease_end_ns > now_ns || !contended(gang));
+}
+
+// In order: whoever can have all its GPUs gets them. One that has to wait for some of them has the others next; until
+// then they are lent.
+void Arbiter::grant(std::int64_t now_ns) {
+  std::uint32_t taken = 0, lent = 0;
+  std::int64_t lent_until_ns = kNever;
+  for (const auto& gang : gangs_) {
+    if (stays(*gang, now_ns)) taken |= gang->holds;
+  }
+  for (Gang* const gang : order_) {
+    if (stays(*gang, now_ns)) continue;
+    if ((gang->wanted & taken) != 0) {
+      for (const auto& other : gangs_)
+        if ((other->holds & gang->wanted & taken) != 0) lent_until_ns = std::min(lent_until_ns, other->lease_end_ns);
+      lent |= gang->wanted & ~taken;
+      continue;
+    }
+    hold(*gang, now_ns);
+    if ((gang->wanted & lent) != 0)
+      gang->lease_end_ns = std::clamp(lent_until_ns, now_ns + kOverlapNs, gang->lease_end_ns);
+    taken |= gang->wanted;
+  }
+}
+
+void Arbiter::hold(Gang& gang, std::int64_t now_ns) {
+  for (const auto& other : gangs_) {
+    if (other.get() == &gang || (other->holds & gang.wanted) == 0) continue;
+    release(*other);
+  }
+  release(gang);
+  gang.holds = gang.wanted;
+  gang.lease_end_ns = now_ns + lease_ns(gang);
+  for (const Stake& stake : gang.stakes)
+    if ((gang.holds & bit(stake.gpu)) != 0) gpus_[stake.gpu].holder = &gang;
+}
+
+// All of them at once: a gang with half of its GPUs only spins.
+void Arbiter::release(Gang& gang) {
+  gang.holds = 0;
+  gang.drain_end_ns = 0;
+  for (Gpu& gpu : gpus_)
+    if (gpu.holder == &gang) gpu.holder = nullptr;
+}
+
+// After the gates are known: a turn is a stretch in which somebody who wanted the GPU found his gate shut.
+void Arbiter::record_turns(std::int64_t now_ns) {
+  for (const auto& gang : gangs_)
+    for (Stake& stake : gang->stakes) {
+      const Gpu& gpu = gpus_[stake.gpu];
+      const bool keeps_out = gpu.holder == gang.get() && gpu.kept_out > 0;
+      // Settled before the time of its marks is forgotten.
+      const bool old = stake.open.share != kNoShare && now_ns - stake.open.from_ns > kLongestLeaseNs;
+      if (!keeps_out || old) gang->end_turn(stake, now_ns);
+      if (keeps_out && stake.open.share == kNoShare)
+        stake.open = {gang->members[0], stake.gpu, now_ns, 0, stake.held_ns};
+    }
+}
+
+std::optional<Turn> Arbiter::next_turn(std::int64_t now_ns) {
+  for (const auto& gang : gangs_)
+    for (Stake& stake : gang->stakes) {
+      if (stake.first == stake.last) continue;
+      const Turn& oldest = stake.turns[stake.first % Stake::kTurns];
+      if (oldest.to_ns + kTurnSettlesNs > now_ns) continue;
+      ++stake.first;
+      return oldest;
+    }
+  return std::nullopt;
+}
+
+void Arbiter::settle(const Turn& turn, std::int64_t idle_ns) {
+  Gang* const gang = turn.share < shares_.size() ? shares_[turn.share].gang : nullptr;
+  Stake* const stake = gang == nullptr ? nullptr : gang->stake(turn.gpu);
+  if (stake != nullptr) gang->charge(*stake, std::clamp<std::int64_t>(idle_ns, 0, turn.to_ns - turn.from_ns));
+}
+
+std::int64_t Arbiter::virtual_time_ns(ShareId share) const { return shares_[share].gang->virtual_ns; }
+
+// The holder waits for the last kernel of whoever was before it.
+std::int64_t Arbiter::protected_look_ns(const Gpu& gpu, std::int64_t now_ns) const {
+  if (gpu.holder != nullptr)
+    for (const ShareId id : gpu.holder->members)
+      for (const Place& place : shares_[id].places)
+        if (&gpus_[place.terms.gpu] == &gpu && place.gate == Gate::shut && place.engaged(now_ns))
+          return now_ns + kLookNs;
+  return gpu.protected_until_ns;
+}
+
+std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) const {
+  std::int64_t at_ns = kNever;
+  const auto by = [&](std::int64_t when_ns) { at_ns = std::min(at_ns, std::max(when_ns, now_ns + kLeastWakeNs)); };
+  for (const Share& share : shares_)
+    for (const Place& place : share.places)
+      if (place.use.wanting && place.throttled() && place.gate != Gate::open) by(now_ns + place.use.ceiling_ns);
+  for (const Gang* const gang : order_) {
+    if (!contended(*gang)) continue;
+    if (gang->holds != 0) {
+      by(gang->lease_end_ns - kOverlapNs > now_ns ? gang->lease_end_ns - kOverlapNs : gang->lease_end_ns);
+      // When it could be known that it has no work.
+      std::int64_t idle_ns = 0;
+      for (const ShareId id : gang->members)
+        for (const Place& place : shares_[id].places)
+          if (place.engaged(now_ns))
+            idle_ns =
+                std::max(idle_ns, std::max(place.active_ns, now_ns) + place.use.in_flight_ns + place.patience_ns());
+      if (idle_ns > now_ns) by(idle_ns);
+    } else if (gang->stakes.size() > 1) {
+      by(now_ns + 2 * kOverdueNs);
+    }
+    for (const Stake& stake : gang->stakes) {
+      if (stake.first != stake.last) by(stake.turns[stake.first % Stake::kTurns].to_ns + 4 * kTurnSettlesNs);
+      if (gpus_[stake.gpu].protected_until_ns > now_ns) by(protected_look_ns(gpus_[stake.gpu], now_ns));
+    }
+  }
+  return at_ns;
+}
+
+}  // namespace headgate::schedule

@@ -1,0 +1,275 @@
+// The rules one by one, without a GPU. The figures they add up to: tests/exactness/arbiter_test.cpp.
+#include "schedule/arbiter.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+namespace headgate::schedule {
+namespace {
+
+constexpr std::int64_t kMs = 1'000'000, kUs = 1'000;
+
+// Gates as the shares see them, and what they would report.
+struct Gpus {
+  explicit Gpus(std::uint32_t gpus = 1) : arbiter(gpus) {}
+
+  ShareId add(std::vector<Terms> terms, std::string gang = "") {
+    return arbiter.add_share({.gpus = std::move(terms), .gang = std::move(gang)});
+  }
+  void want(ShareId share, std::uint32_t gpu = 0) {
+    Use& use = uses[{share, gpu}];
+    use.wanting = true;
+    ++use.requests;
+  }
+  void run(ShareId share, std::int64_t in_flight_ns, std::uint32_t gpu = 0) {
+    Use& use = uses[{share, gpu}];
+    use.wanting = false;
+    use.in_flight_ns = in_flight_ns;
+    if (in_flight_ns > 0) ++use.requests;
+  }
+  void rest(ShareId share, std::uint32_t gpu = 0) { run(share, 0, gpu); }
+  Decision decide(std::int64_t at_ns) {
+    for (const auto& [where, use] : uses) arbiter.observe(where.first, where.second, use, at_ns);
+    const Decision decision = arbiter.decide(at_ns);
+    for (const Change& change : decision.changes) gates[{change.share, change.gpu}] = change.gate;
+    return decision;
+  }
+  Gate gate(ShareId share, std::uint32_t gpu = 0) const {
+    const auto found = gates.find({share, gpu});
+    return found == gates.end() ? Gate::tell : found->second;
+  }
+
+  Arbiter arbiter;
+  std::map<std::pair<ShareId, std::uint32_t>, Use> uses;
+  std::map<std::pair<ShareId, std::uint32_t>, Gate> gates;
+};
+
+TEST(Arbiter, nobody_wants_then_nothing_changes_and_nothing_ticks) {
+  Gpus gpus;
+  gpus.add({Terms{}});
+  gpus.add({Terms{}});
+  const Decision decision = gpus.decide(kMs);
+  EXPECT_TRUE(decision.changes.empty());
+  EXPECT_EQ(decision.wake_at_ns, kNever);
+}
+TEST(Arbiter, a_lone_share_is_open_without_end_and_without_a_tick) {
+  Gpus gpus;
+  const ShareId a = gpus.add({Terms{}});
+  gpus.add({Terms{}});
+  gpus.run(a, kMs);
+  EXPECT_EQ(gpus.decide(kMs).wake_at_ns, kNever);
+  EXPECT_EQ(gpus.gate(a), Gate::open);
+  gpus.decide(1'000 * kMs);
+  EXPECT_EQ(gpus.gate(a), Gate::open);
+}
+TEST(Arbiter, who_comes_to_a_gpu_held_for_long_has_it_at_once) {
+  Gpus gpus;
+  const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
+  gpus.run(a, kMs);
+  gpus.decide(kMs);
+  gpus.uses[{a, 0}].held_ns = 500 * kMs;
+  gpus.want(b);
+  gpus.decide(501 * kMs);
+  EXPECT_EQ(gpus.gate(b), Gate::open);
+  EXPECT_EQ(gpus.gate(a), Gate::shut);
+}
+TEST(Arbiter, a_lease_ends_by_time_and_the_next_does_not_wait_for_a_drain) {
+  Gpus gpus;
+  const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
+  gpus.run(a, 100 * kMs);  // a kernel that goes on and on
+  gpus.want(b);
+  gpus.decide(kMs);
+  const ShareId first = gpus.gate(a) == Gate::open ? a : b, second = first == a ? b : a;
+  gpus.run(first, 100 * kMs);
+  gpus.want(second);
+  gpus.decide(kMs + kLongestLeaseNs + 1);
+  EXPECT_EQ(gpus.gate(second), Gate::open);
+  EXPECT_EQ(gpus.gate(first), Gate::shut);
+}
+TEST(Arbiter, a_holder_without_work_gives_way_before_its_lease_ends) {
+  Gpus gpus;
+  const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
+  gpus.run(a, 100 * kUs);
+  gpus.decide(10 * kMs);
+  gpus.rest(a);
+  gpus.decide(10 * kMs + 150 * kUs);
+  gpus.want(b);
+  gpus.decide(10 * kMs + 300 * kUs);
+  EXPECT_EQ(gpus.gate(b), Gate::open);
+}
+TEST(Arbiter, the_successor_may_send_one_kernel_before_the_lease_ends) {
+  Gpus gpus;
+  const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
+  gpus.want(a);
+  gpus.want(b);
+  Decision decision = gpus.decide(kMs);
+  const ShareId first = gpus.gate(a) == Gate::open ? a : b, second = first == a ? b : a;
+  gpus.run(first, kMs);
+  decision = gpus.decide(kMs + 50 * kUs);
+  EXPECT_EQ(gpus.gate(second), Gate::shut);
+  EXPECT_EQ(decision.wake_at_ns, kMs + kShortestLeaseNs - kOverlapNs);
+  gpus.uses[{first, 0}].held_ns = kMs;
+  decision = gpus.decide(decision.wake_at_ns);
+  EXPECT_EQ(gpus.gate(second), Gate::portion);
+  EXPECT_EQ(gpus.gate(first), Gate::open);
+}
+TEST(Arbiter, off_opens_every_gate_at_once) {
+  Gpus gpus;
+  const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
+  gpus.want(a);
+  gpus.want(b);
+  gpus.decide(kMs);
+  gpus.arbiter.set_policy(0, Policy::off);
+  EXPECT_EQ(gpus.decide(kMs + 1).wake_at_ns, kNever);
+  EXPECT_EQ(gpus.gate(a), Gate::open);
+  EXPECT_EQ(gpus.gate(b), Gate::open);
+}
+TEST(Arbiter, priority_preempts_and_fair_does_not) {
+  for (const Policy policy : {Policy::priority, Policy::fair}) {
+    Gpus gpus;
+    gpus.arbiter.set_policy(0, policy);
+    const ShareId low = gpus.add({Terms{.priority_class = Class::best_effort}}),
+                  other = gpus.add({Terms{.priority_class = Class::best_effort}});
+    const ShareId high = gpus.add({Terms{.priority_class = Class::normal}});
+    gpus.want(low);
+    gpus.want(other);
+    gpus.decide(kMs);
+    gpus.run(gpus.gate(low) == Gate::open ? low : other, kMs);
+    gpus.want(high);
+    gpus.decide(kMs + 100 * kUs);
+    EXPECT_EQ(gpus.gate(high), policy == Policy::priority ? Gate::open : Gate::shut);
+  }
+}
+TEST(Arbiter, a_latency_share_is_never_shut_and_the_others_send_little_while_it_works) {
+  Gpus gpus;
+  const ShareId fast = gpus.add({Terms{.priority_class = Class::latency}}), slow = gpus.add({Terms{}});
+  gpus.run(slow, kMs);
+  gpus.decide(kMs);
+  EXPECT_EQ(gpus.gate(slow), Gate::open);
+  gpus.run(fast, 200 * kUs);
+  gpus.decide(2 * kMs);
+  EXPECT_EQ(gpus.gate(fast), Gate::tell);
+  EXPECT_EQ(gpus.gate(slow), Gate::portion);
+  gpus.rest(fast);
+  gpus.decide(2 * kMs + kProtectedNs + 1);
+  EXPECT_EQ(gpus.gate(slow), Gate::open);
+}
+TEST(Arbiter, a_share_on_two_gpus_has_both_or_none) {
+  Gpus gpus(2);
+  const ShareId wide = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}), narrow = gpus.add({Terms{.gpu = 1}});
+  gpus.run(narrow, kMs, 1);
+  gpus.decide(kMs);
+  for (std::int64_t at = 2; at < 200; ++at) {
+    const bool has = gpus.gate(wide, 0) == Gate::open;
+    for (const std::uint32_t gpu : {0u, 1u})
+      if (has) gpus.run(wide, kMs, gpu);
+      else gpus.want(wide, gpu);
+    if (gpus.gate(narrow, 1) == Gate::open) gpus.run(narrow, kMs, 1);
+    else gpus.want(narrow, 1);
+    gpus.decide(at * kMs);
+    EXPECT_EQ(gpus.gate(wide, 0) == Gate::open, gpus.gate(wide, 1) == Gate::open) << at;
+  }
+}
+TEST(Arbiter, work_that_waits_for_a_launch_at_another_gate_gets_that_launch) {
+  Gpus gpus(2);
+  const ShareId a = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}), b = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}});
+  gpus.want(a, 0);
+  gpus.want(a, 1);
+  gpus.decide(kMs);
+  ASSERT_EQ(gpus.gate(a, 0), Gate::open);
+  for (const std::uint32_t gpu : {0u, 1u}) gpus.run(a, kMs, gpu), gpus.want(b, gpu);
+  gpus.decide(2 * kMs);
+  gpus.uses[{a, 0}].held_ns = gpus.uses[{a, 1}].held_ns = 60 * kMs;
+  // A's rank on GPU 0 spins for a launch that finds the gate of GPU 1 shut.
+  gpus.run(a, 1, 0);
+  gpus.rest(a, 1);
+  gpus.want(a, 1);
+  std::int64_t at_ns = 60 * kMs;
+  for (int look = 0; look < 10 && gpus.gate(a, 1) != Gate::portion; ++look) gpus.decide(at_ns += 100 * kUs);
+  EXPECT_EQ(gpus.gate(a, 1), Gate::portion);
+  EXPECT_NE(gpus.gate(a, 0), Gate::open);
+}
+TEST(Arbiter, a_share_at_its_own_ceiling_does_not_keep_the_gpu) {
+  Gpus gpus;
+  const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
+  gpus.run(a, kMs);
+  gpus.decide(kMs);
+  gpus.rest(a);
+  gpus.uses[{a, 0}].ceiling_ns = 3 * kMs;
+  gpus.want(b);
+  gpus.decide(kMs + 10 * kUs);
+  EXPECT_EQ(gpus.gate(b), Gate::open);
+}
+TEST(Arbiter, idle_time_is_charged_to_who_kept_others_out) {
+  Gpus gpus;
+  const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
+  gpus.want(a);
+  gpus.want(b);
+  gpus.decide(kMs);
+  const ShareId holder = gpus.gate(a) == Gate::open ? a : b;
+  gpus.run(holder, kMs);
+  gpus.want(holder == a ? b : a);
+  gpus.decide(kMs + kLongestLeaseNs + 1);
+  EXPECT_FALSE(gpus.arbiter.next_turn(kMs + kLongestLeaseNs + 1));
+  const auto turn = gpus.arbiter.next_turn(kMs + kLongestLeaseNs + 1 + kTurnSettlesNs);
+  ASSERT_TRUE(turn);
+  EXPECT_EQ(turn->share, holder);
+  const std::int64_t before_ns = gpus.arbiter.virtual_time_ns(holder);
+  gpus.arbiter.settle(*turn, kMs);
+  EXPECT_EQ(gpus.arbiter.virtual_time_ns(holder) - before_ns, kMs * kWeightUnit / 100);
+}
+TEST(Arbiter, lies_break_nothing_and_move_nobody_else_s_account) {
+  Gpus gpus;
+  const ShareId liar = gpus.add({Terms{.weight = 1}}), honest = gpus.add({Terms{}});
+  constexpr std::int64_t kLies[] = {std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min(),
+                                    0, -1};
+  std::int64_t at_ns = kMs;
+  std::int64_t honest_open = 0;
+  for (int i = 0; i < 4'000; ++i) {
+    const std::int64_t lie = kLies[i % 4], other = kLies[i / 4 % 4], third = kLies[i / 16 % 4];
+    gpus.uses[{liar, 0}] = {.held_ns = lie,
+                            .in_flight_ns = other,
+                            .kernel_ns = third,
+                            .dry_ns = other,
+                            .dry_spells = static_cast<std::uint64_t>(lie),
+                            .requests = static_cast<std::uint64_t>(i),
+                            .ceiling_ns = i % 7 == 0 ? third : 0,
+                            .wanting = i % 3 == 0};
+    if (gpus.gate(honest) == Gate::open) gpus.run(honest, kMs);
+    else gpus.want(honest);
+    const Decision decision = gpus.decide(at_ns);
+    EXPECT_GT(decision.wake_at_ns, at_ns);
+    while (const auto turn = gpus.arbiter.next_turn(at_ns)) gpus.arbiter.settle(*turn, lie);
+    honest_open += gpus.gate(honest) == Gate::open;
+    at_ns += kMs;
+  }
+  EXPECT_GE(honest_open, 1'000);  // of 4,000: a liar takes time, never all of it
+  EXPECT_LE(gpus.arbiter.virtual_time_ns(honest), 4'000 * kMs * kWeightUnit / 100);
+}
+TEST(Arbiter, a_restarted_one_goes_on_from_the_virtual_times_it_finds) {
+  Gpus gpus;
+  const ShareId ahead = gpus.arbiter.add_share({.gpus = {Terms{}}, .virtual_time_ns = 900 * kMs});
+  const ShareId behind = gpus.arbiter.add_share({.gpus = {Terms{}}, .virtual_time_ns = 100 * kMs});
+  gpus.want(ahead);
+  gpus.want(behind);
+  gpus.decide(kMs);
+  EXPECT_EQ(gpus.gate(behind), Gate::open);
+}
+TEST(Arbiter, a_removed_holder_leaves_the_gpu_to_the_others) {
+  Gpus gpus;
+  const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
+  gpus.run(a, kMs);
+  gpus.decide(kMs);
+  gpus.want(b);
+  gpus.decide(kMs + 10 * kUs);
+  gpus.arbiter.remove_share(a);
+  gpus.uses.erase({a, 0});
+  gpus.decide(kMs + 20 * kUs);
+  EXPECT_EQ(gpus.gate(b), Gate::open);
+  EXPECT_EQ(gpus.add({Terms{}}), a);  // its id is free again
+}
+
+}  // namespace
+}  // namespace headgate::schedule

@@ -1,0 +1,73 @@
+// What the arbiter is told and what it says: plain data. Times are ns of one steady clock, durations ns.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace headgate::schedule {
+
+inline constexpr std::uint32_t kMostGpus = 16;
+
+// Per GPU. fair: weights and guarantees. priority: a higher class goes first, always. off: every gate is open, as under MPS,
+// where kernels of several shares run at once and exclusive leases would only cost.
+enum class Policy : std::uint32_t { fair, priority, off };
+
+// As in the policy page. latency: never kept waiting by the arbiter, whatever the policy.
+enum class Class : std::uint32_t { best_effort = 0, normal = 1, latency = 2 };
+
+// What a share may do on one GPU. Its ceiling is not here: the limiter's own pacer keeps it, with or without an arbiter.
+struct Terms {
+  std::uint32_t gpu = 0;            // 0..kMostGpus-1
+  std::uint32_t weight = 100;       // 1..1000
+  std::uint32_t guarantee_ppm = 0;  // of the GPU's time; 0..1'000'000
+  Class priority_class = Class::normal;
+  friend bool operator==(const Terms&, const Terms&) = default;
+};
+
+struct ShareTerms {
+  std::vector<Terms> gpus;  // one for each GPU; at least one
+  // Shares of one gang have one virtual time and their gates open together. Empty: the share is alone in its own.
+  std::string gang{};
+  // What the policy page says of an earlier arbiter's time; 0: none. See Arbiter::virtual_time_ns.
+  std::int64_t virtual_time_ns = 0;
+};
+
+// What limiters report of a share on one GPU. Any of it may be a lie: it moves this share's own account and no other's.
+struct Use {
+  std::int64_t held_ns = 0;  // GPU time held so far, measured
+  // Sent and not known to be finished, by the estimates; 0: nothing is; 1 to 1,000: it should have ended by now.
+  std::int64_t in_flight_ns = 0;
+  std::int64_t kernel_ns = 0;    // mean length of its commands; 0: not known
+  std::int64_t dry_ns = 0;       // so far: between its last command's end and the next request
+  std::uint64_t dry_spells = 0;  // how many such stretches
+  std::uint64_t requests = 0;    // launches asked for so far: only that it moves counts
+  std::int64_t ceiling_ns = 0;   // until its own ceiling lets it on; 0: now
+  bool wanting = false;          // a launch waits at the gate
+};
+
+// open: launches pass. shut: they wait, and say so. portion: with nothing of the share in flight, launches worth portion_ns may
+// pass, or one if it is longer; then they wait until all of it has ended. tell: they pass, and the first one says so.
+enum class Gate : std::uint32_t { open = 0, shut = 1, portion = 2, tell = 3 };
+
+using ShareId = std::uint32_t;
+inline constexpr ShareId kNoShare = ~0u;
+
+struct Change {
+  ShareId share = kNoShare;
+  std::uint32_t gpu = 0;
+  Gate gate = Gate::open;
+  std::int64_t portion_ns = 0;
+  friend bool operator==(const Change&, const Change&) = default;
+};
+
+// A stretch in which the gang of `share` kept others off the GPU. How much of it nobody used is charged to that gang; what
+// was used is charged to whoever used it.
+struct Turn {
+  ShareId share = kNoShare;
+  std::uint32_t gpu = 0;
+  std::int64_t from_ns = 0, to_ns = 0;
+  std::int64_t held_at_start_ns = 0;
+};
+
+}  // namespace headgate::schedule

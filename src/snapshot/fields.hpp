@@ -1,0 +1,164 @@
+// The fields of each struct of a picture, named once: writer, reader and schema follow from these lists.
+#pragma once
+
+#include "snapshot/snapshot.hpp"
+
+namespace headgate::snapshot {
+
+// Calls visit(name, value) for each field, in the order in which they are written.
+template <typename Visit>
+void each_field(Node& n, Visit&& visit) {
+  visit("name", n.name);
+  visit("version", n.version);
+  visit("driver_version", n.driver_version);
+  visit("simulated", n.simulated);
+  visit("level", n.level);
+  visit("gpus", n.gpus);
+  visit("shares", n.shares);
+  visit("processes", n.processes);
+  visit("unattended_processes", n.unattended_processes);
+  visit("started_unix_ns", n.started_unix_ns);
+  visit("reserve_bytes", n.reserve_bytes);
+  visit("nvml_released", n.nvml_released);
+}
+
+template <typename Visit>
+void each_field(XidCount& x, Visit&& visit) {
+  visit("xid", x.xid);
+  visit("count", x.count);
+}
+
+template <typename Visit>
+void each_field(Gpu& g, Visit&& visit) {
+  visit("uuid", g.uuid);
+  visit("index", g.index);
+  visit("model", g.model);
+  visit("pci_bus_id", g.pci_bus_id);
+  visit("memory_total_bytes", g.memory_total_bytes);
+  visit("memory_used_bytes", g.memory_used_bytes);
+  visit("memory_free_bytes", g.memory_free_bytes);
+  visit("memory_reserved_bytes", g.memory_reserved_bytes);
+  visit("memory_sold_bytes", g.memory_sold_bytes);
+  visit("memory_shares_bytes", g.memory_shares_bytes);
+  visit("memory_unattributed_bytes", g.memory_unattributed_bytes);
+  visit("unlimited_shares", g.unlimited_shares);
+  visit("compute_sold_ratio", g.compute_sold_ratio);
+  visit("busy_ratio", g.busy_ratio);
+  visit("memory_busy_ratio", g.memory_busy_ratio);
+  visit("temperature_celsius", g.temperature_celsius);
+  visit("power_mw", g.power_mw);
+  visit("power_limit_mw", g.power_limit_mw);
+  visit("sm_clock_mhz", g.sm_clock_mhz);
+  visit("memory_clock_mhz", g.memory_clock_mhz);
+  visit("energy_mj", g.energy_mj);
+  visit("throttle_reasons", g.throttle_reasons);
+  visit("ecc_uncorrected_errors", g.ecc_uncorrected_errors);
+  visit("xids", g.xids);
+  visit("pcie_generation", g.pcie_generation);
+  visit("pcie_width", g.pcie_width);
+  visit("nvlinks_active", g.nvlinks_active);
+  visit("mig", g.mig);
+  visit("ecc", g.ecc);
+  visit("compute_mode", g.compute_mode);
+  visit("policy", g.policy);
+}
+
+template <typename Visit>
+void each_field(Refusal& r, Visit&& visit) {
+  visit("asked_bytes", r.asked_bytes);
+  visit("used_bytes", r.used_bytes);
+  visit("unix_ns", r.unix_ns);
+  visit("pid", r.pid);
+}
+
+template <typename Visit>
+void each_field(ShareDevice& d, Visit&& visit) {
+  visit("uuid", d.uuid);
+  visit("memory_limit_bytes", d.memory_limit_bytes);
+  visit("memory_used_bytes", d.memory_used_bytes);
+  visit("memory_residual_bytes", d.memory_residual_bytes);
+  visit("memory_draining_bytes", d.memory_draining_bytes);
+  visit("memory_peak_bytes", d.memory_peak_bytes);
+  visit("host_limit_bytes", d.host_limit_bytes);
+  visit("host_used_bytes", d.host_used_bytes);
+  visit("refusals", d.refusals);
+  visit("last_refusal", d.last_refusal);
+  visit("compute_ceiling_ratio", d.compute_ceiling_ratio);
+  visit("compute_guarantee_ratio", d.compute_guarantee_ratio);
+  visit("weight", d.weight);
+  visit("priority_class", d.priority_class);
+  visit("held_ns", d.held_ns);
+  visit("estimated_ns", d.estimated_ns);
+  visit("copy_ns", d.copy_ns);
+  visit("throttled_ns", d.throttled_ns);
+  visit("throttled_launches", d.throttled_launches);
+  visit("passed_in_debt", d.passed_in_debt);
+  visit("launches", d.launches);
+  visit("last_throttle_unix_ns", d.last_throttle_unix_ns);
+  visit("held_ratio", d.held_ratio);
+  visit("throttled_ratio", d.throttled_ratio);
+}
+
+template <typename Visit>
+void each_field(Share& s, Visit&& visit) {
+  visit("name", s.name);
+  visit("owner_uid", s.owner_uid);
+  visit("owner", s.owner);
+  visit("state", s.state);
+  visit("level", s.level);
+  visit("fail_policy", s.fail_policy);
+  visit("problem", s.problem);
+  visit("created", s.created);
+  visit("created_unix_ns", s.created_unix_ns);
+  visit("idle_ns", s.idle_ns);
+  visit("ttl_ns", s.ttl_ns);
+  visit("processes", s.processes);
+  visit("devices", s.devices);
+}
+
+template <typename Visit>
+void each_field(ProcessDevice& d, Visit&& visit) {
+  visit("uuid", d.uuid);
+  visit("driver_bytes", d.driver_bytes);
+  visit("ledger_bytes", d.ledger_bytes);
+  visit("busy_ratio", d.busy_ratio);
+}
+
+template <typename Visit>
+void each_field(Process& p, Visit&& visit) {
+  visit("pid", p.pid);
+  visit("pid_in_share", p.pid_in_share);
+  visit("share", p.share);
+  visit("uid", p.uid);
+  visit("user", p.user);
+  visit("command", p.command);
+  visit("where", p.where);
+  visit("level", p.level);
+  visit("finding", p.finding);
+  visit("devices", p.devices);
+}
+
+template <typename Visit>
+void each_field(Event& e, Visit&& visit) {
+  visit("sequence", e.sequence);
+  visit("unix_ns", e.unix_ns);
+  visit("kind", e.kind);
+  visit("severity", e.severity);
+  visit("share", e.share);
+  visit("uuid", e.uuid);
+  visit("pid", e.pid);
+  visit("uid", e.uid);
+  visit("text", e.text);
+}
+
+template <typename Visit>
+void each_field(Snapshot& s, Visit&& visit) {
+  visit("taken_unix_ns", s.taken_unix_ns);
+  visit("taken_ns", s.taken_ns);
+  visit("node", s.node);
+  visit("gpus", s.gpus);
+  visit("shares", s.shares);
+  visit("processes", s.processes);
+}
+
+}  // namespace headgate::snapshot

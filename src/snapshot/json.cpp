@@ -1,0 +1,182 @@
+#include "snapshot/json.hpp"
+
+#include <concepts>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <type_traits>
+
+#include "snapshot/fields.hpp"
+
+namespace headgate::snapshot {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <typename T>
+struct IsOptional : std::false_type {};
+template <typename T>
+struct IsOptional<std::optional<T>> : std::true_type {};
+template <typename T>
+struct IsVector : std::false_type {};
+template <typename T>
+struct IsVector<std::vector<T>> : std::true_type {};
+
+template <typename T>
+Json write(const T& value) {
+  if constexpr (IsOptional<T>::value) {
+    return value ? write(*value) : Json();
+  } else if constexpr (IsVector<T>::value) {
+    Json list = Json::array();
+    for (const auto& one : value) list.push_back(write(one));
+    return list;
+  } else if constexpr (std::is_arithmetic_v<T> || std::same_as<T, std::string>) {
+    return value;
+  } else {
+    Json object = Json::object();
+    each_field(const_cast<T&>(value), [&object](const char* name, const auto& field) { object[name] = write(field); });
+    return object;
+  }
+}
+
+Error unfit(const std::string& path, std::string_view expected) {
+  return {ErrorCode::usage, (path.empty() ? "the whole" : path) + ": expected " + std::string(expected), ""};
+}
+
+// The first thing that does not fit, if any.
+template <typename T>
+std::optional<Error> read(const Json& json, const std::string& path, T& out) {
+  if constexpr (IsOptional<T>::value) {
+    if (json.is_null()) {
+      out.reset();
+      return std::nullopt;
+    }
+    return read(json, path, out.emplace());
+  } else if constexpr (IsVector<T>::value) {
+    if (!json.is_array()) return unfit(path, "a list");
+    out.clear();
+    for (std::size_t i = 0; i < json.size(); ++i) {
+      if (auto error = read(json[i], path + "[" + std::to_string(i) + "]", out.emplace_back())) return error;
+    }
+  } else if constexpr (std::same_as<T, bool>) {
+    if (!json.is_boolean()) return unfit(path, "true or false");
+    out = json.get<bool>();
+  } else if constexpr (std::floating_point<T>) {
+    if (!json.is_number()) return unfit(path, "a number");
+    out = json.get<T>();
+  } else if constexpr (std::unsigned_integral<T>) {
+    if (!json.is_number_unsigned() || json.get<std::uint64_t>() > std::numeric_limits<T>::max())
+      return unfit(path, "a whole number of 0 to " + std::to_string(std::numeric_limits<T>::max()));
+    out = json.get<T>();
+  } else if constexpr (std::same_as<T, std::string>) {
+    if (!json.is_string()) return unfit(path, "a text");
+    out = json.get<std::string>();
+  } else {
+    if (!json.is_object()) return unfit(path, "an object");
+    std::optional<Error> first;
+    each_field(out, [&](const char* name, auto& field) {
+      if (first) return;
+      const auto found = json.find(name);
+      if (found != json.end()) first = read(*found, path.empty() ? name : path + "." + name, field);
+    });
+    return first;
+  }
+  return std::nullopt;
+}
+
+template <typename T>
+constexpr const char* name_of() {
+  if constexpr (std::same_as<T, Node>) return "Node";
+  else if constexpr (std::same_as<T, Gpu>) return "Gpu";
+  else if constexpr (std::same_as<T, XidCount>) return "XidCount";
+  else if constexpr (std::same_as<T, Refusal>) return "Refusal";
+  else if constexpr (std::same_as<T, ShareDevice>) return "ShareDevice";
+  else if constexpr (std::same_as<T, Share>) return "Share";
+  else if constexpr (std::same_as<T, ProcessDevice>) return "ProcessDevice";
+  else if constexpr (std::same_as<T, Process>) return "Process";
+  else if constexpr (std::same_as<T, Event>) return "Event";
+  else if constexpr (std::same_as<T, Snapshot>) return "Snapshot";
+}
+
+template <typename T>
+Json schema_of() {
+  if constexpr (IsOptional<T>::value) {
+    Json one = schema_of<typename T::value_type>();
+    if (one.contains("type")) {
+      one["type"] = Json::array({one["type"], "null"});
+      return one;
+    }
+    return {{"oneOf", {one, {{"type", "null"}}}}};
+  } else if constexpr (IsVector<T>::value) {
+    return {{"type", "array"}, {"items", schema_of<typename T::value_type>()}};
+  } else if constexpr (std::same_as<T, bool>) {
+    return {{"type", "boolean"}};
+  } else if constexpr (std::floating_point<T>) {
+    return {{"type", "number"}};
+  } else if constexpr (std::unsigned_integral<T>) {
+    return {{"type", "integer"}, {"minimum", 0}};
+  } else if constexpr (std::same_as<T, std::string>) {
+    return {{"type", "string"}};
+  } else {
+    return {{"$ref", std::string("#/components/schemas/") + name_of<T>()}};
+  }
+}
+
+template <typename T>
+void add_schema(Json& all) {
+  Json properties = Json::object(), required = Json::array();
+  T empty;
+  each_field(empty, [&](const char* name, auto& field) {
+    properties[name] = schema_of<std::remove_reference_t<decltype(field)>>();
+    required.push_back(name);
+  });
+  all[name_of<T>()] = {
+      {"type", "object"}, {"properties", properties}, {"required", required}, {"additionalProperties", false}};
+}
+
+}  // namespace
+
+template <typename T>
+std::string to_json(const T& value) {
+  return write(value).dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+template <typename T>
+Result<T> from_json(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) return fail(ErrorCode::usage, "this is no JSON: " + std::string(text.substr(0, 80)));
+  T value;
+  if (auto error = read(json, "", value)) return std::unexpected(*error);
+  return value;
+}
+
+std::string schemas() {
+  Json all = Json::object();
+  add_schema<Node>(all);
+  add_schema<XidCount>(all);
+  add_schema<Gpu>(all);
+  add_schema<Refusal>(all);
+  add_schema<ShareDevice>(all);
+  add_schema<Share>(all);
+  add_schema<ProcessDevice>(all);
+  add_schema<Process>(all);
+  add_schema<Event>(all);
+  add_schema<Snapshot>(all);
+  return all.dump();
+}
+
+#define HEADGATE_JSON(T)                     \
+  template std::string to_json<T>(const T&); \
+  template Result<T> from_json<T>(std::string_view);
+HEADGATE_JSON(Node)
+HEADGATE_JSON(Gpu)
+HEADGATE_JSON(Share)
+HEADGATE_JSON(Process)
+HEADGATE_JSON(Event)
+HEADGATE_JSON(Snapshot)
+HEADGATE_JSON(std::vector<Gpu>)
+HEADGATE_JSON(std::vector<Share>)
+HEADGATE_JSON(std::vector<Process>)
+HEADGATE_JSON(std::vector<Event>)
+#undef HEADGATE_JSON
+
+}  // namespace headgate::snapshot

@@ -1,0 +1,86 @@
+#include "snapshot/json.hpp"
+
+#include <gtest/gtest.h>
+
+namespace headgate::snapshot {
+namespace {
+
+Snapshot full() {
+  Snapshot s;
+  s.taken_unix_ns = 1'795'000'000'000'000'000;
+  s.taken_ns = 77;
+  s.node = {
+      .name = "lab-3", .version = "0.1.0", .driver_version = "580.95", .simulated = true, .level = "hook", .gpus = 1};
+  Gpu gpu;
+  gpu.uuid = "GPU-1";
+  gpu.memory_total_bytes = ~0ull;
+  gpu.busy_ratio = 0.25;
+  gpu.xids = {{79, 2}};
+  gpu.throttle_reasons = {"power cap"};
+  gpu.mig = false;
+  s.gpus = {gpu};
+  Share share;
+  share.name = "alice";
+  share.devices.resize(2);
+  share.devices[0].memory_limit_bytes = 8ull << 30;
+  share.devices[0].last_refusal = Refusal{1, 2, 3, 4};
+  s.shares = {share};
+  Process process;
+  process.pid = 4711;
+  process.command = "a \"b\"\n\x01 \xff";
+  process.devices = {{"GPU-1", std::nullopt, 5, 0.5}};
+  s.processes = {process};
+  return s;
+}
+
+TEST(SnapshotJson, APictureSurvivesTheWayThroughText) {
+  Snapshot before = full();
+  before.processes[0].command = "a \"b\"\n\x01";
+  const auto after = from_json<Snapshot>(to_json(before));
+  ASSERT_TRUE(after) << after.error().message;
+  EXPECT_EQ(*after, before);
+}
+
+TEST(SnapshotJson, BytesThatAreNoTextDoNotBreakTheReply) {
+  const auto after = from_json<Snapshot>(to_json(full()));
+  ASSERT_TRUE(after) << after.error().message;
+  EXPECT_EQ(after->processes[0].command, "a \"b\"\n\x01 \xef\xbf\xbd");
+}
+
+TEST(SnapshotJson, AFieldFromANewerDaemonIsPassedOverAndAMissingOneKeepsItsDefault) {
+  const auto share = from_json<Share>(R"({"name":"a","from_the_future":[1,2]})");
+  ASSERT_TRUE(share);
+  EXPECT_EQ(share->name, "a");
+  EXPECT_EQ(share->processes, 0u);
+}
+
+TEST(SnapshotJson, WhatDoesNotFitIsNamedByItsPath) {
+  const struct {
+    const char *text, *message;
+  } cases[] = {
+      {"", "this is no JSON: "},
+      {"{", "this is no JSON: {"},
+      {"[]", "the whole: expected an object"},
+      {R"({"shares":{}})", "shares: expected a list"},
+      {R"({"shares":[{"name":"a"},{"name":7}]})", "shares[1].name: expected a text"},
+      {R"({"shares":[{"devices":[{"weight":-1}]}]})",
+       "shares[0].devices[0].weight: expected a whole number of 0 to 4294967295"},
+      {R"({"shares":[{"processes":4294967296}]})", "shares[0].processes: expected a whole number of 0 to 4294967295"},
+      {R"({"gpus":[{"busy_ratio":"much"}]})", "gpus[0].busy_ratio: expected a number"},
+      {R"({"node":{"simulated":1}})", "node.simulated: expected true or false"},
+  };
+  for (const auto& [text, message] : cases) {
+    const auto snapshot = from_json<Snapshot>(text);
+    ASSERT_FALSE(snapshot) << text;
+    EXPECT_EQ(snapshot.error().message, message);
+  }
+}
+
+TEST(SnapshotJson, EveryStructHasItsSchema) {
+  const std::string all = schemas();
+  for (const char* name : {"Node", "Gpu", "Share", "ShareDevice", "Process", "Event", "Snapshot"})
+    EXPECT_TRUE(all.contains("\"" + std::string(name) + "\":{\"type\":\"object\"")) << name;
+}
+
+}  // namespace
+}  // namespace headgate::snapshot

@@ -1,0 +1,188 @@
+#include "tenancy/admission.hpp"
+
+#include <algorithm>
+
+#include "base/units.hpp"
+
+namespace headgate::tenancy {
+namespace {
+
+std::uint64_t add(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? ~0ull : sum;
+}
+std::uint64_t less(std::uint64_t a, std::uint64_t b) { return a - std::min(a, b); }
+
+const DeviceShare* device_on(const Share& share, std::string_view uuid) {
+  const auto found = std::ranges::find(share.devices, uuid, &DeviceShare::uuid);
+  return found == share.devices.end() ? nullptr : &*found;
+}
+
+// All that one share could have of an empty card.
+std::uint64_t sellable(const Card& card, const Reserve& reserve) {
+  return less(card.memory_total_bytes, add(reserve.driver_bytes, reserve.context_room_bytes));
+}
+
+struct Sold {
+  std::uint64_t memory_bytes = 0, guarantee_ppm = 0;
+  std::uint64_t shares = 0;
+};
+
+Sold sold_on(const Card& card, const Books& books, std::string_view without) {
+  Sold sold;
+  for (const Share& share : books.shares) {
+    const DeviceShare* device = share.name == without || share.over_sell ? nullptr : device_on(share, card.uuid);
+    if (device == nullptr) continue;
+    sold.memory_bytes = add(sold.memory_bytes, device->memory_limit_bytes.value_or(sellable(card, books.reserve)));
+    sold.guarantee_ppm += device->guarantee_ppm;
+    ++sold.shares;
+  }
+  return sold;
+}
+
+Room room_beside(const Sold& sold, const Card& card, const Reserve& reserve) {
+  std::uint64_t rooms = 0;
+  if (__builtin_mul_overflow(sold.shares + 1, reserve.context_room_bytes, &rooms)) rooms = ~0ull;
+  const std::uint64_t kept = add(add(reserve.driver_bytes, rooms), sold.memory_bytes);
+  return {less(card.memory_total_bytes, kept), static_cast<std::uint32_t>(less(ledger::kWholeGpu, sold.guarantee_ppm))};
+}
+
+std::string count_text(std::uint64_t count) { return std::to_string(count) + (count == 1 ? " share" : " shares"); }
+
+std::string sums(const Sold& sold, const Card& card, const Reserve& reserve) {
+  return "the card has " + bytes_text(card.memory_total_bytes) + ", " + bytes_text(sold.memory_bytes) +
+         " of it sold to " + count_text(sold.shares) + "; " + bytes_text(reserve.driver_bytes) +
+         " are kept for the driver and " + bytes_text(reserve.context_room_bytes) + " for each share's contexts";
+}
+
+Result<void> fits(const Share& wanted, const DeviceShare& device, const Card& card, const Books& books) {
+  const std::uint64_t asked = device.memory_limit_bytes.value_or(sellable(card, books.reserve));
+  const std::string asks = "the share '" + wanted.name + "' asks for " +
+                           (device.memory_limit_bytes ? exact_bytes_text(asked) : "all the memory") + " of " +
+                           card.uuid;
+  if (asked > card.memory_total_bytes) {
+    return fail(ErrorCode::no_capacity, asks + ", which has " + bytes_text(card.memory_total_bytes),
+                "no share can have more than its card; host memory past it is a limit of its own");
+  }
+  if (wanted.over_sell) return {};
+  const Sold sold = sold_on(card, books, wanted.name);
+  const Room room = room_beside(sold, card, books.reserve);
+  if (asked > room.memory_bytes || (asked == 0 && !device.memory_limit_bytes)) {
+    return fail(ErrorCode::no_capacity, asks + ": " + sums(sold, card, books.reserve),
+                room.memory_bytes == 0 ? "nothing fits; remove or lower a share, or say that this one may be over-sold"
+                                       : "the largest that fits is " + exact_bytes_text(room.memory_bytes) +
+                                             "; or say that the share may be over-sold");
+  }
+  if (device.guarantee_ppm > room.guarantee_ppm) {
+    return fail(
+        ErrorCode::no_capacity,
+        "the share '" + wanted.name + "' asks for a guarantee of " + percent_text(device.guarantee_ppm) + " of " +
+            card.uuid + ": " + percent_text(sold.guarantee_ppm) + " are guaranteed to " + count_text(sold.shares),
+        "the largest that fits is " + percent_text(room.guarantee_ppm) + "; or say that the share may be over-sold");
+  }
+  return {};
+}
+
+// What shares come to in the eyes of a quota.
+struct Taken {
+  std::uint64_t memory_bytes = 0, compute_ppm = 0, shares = 0;
+
+  void count(const Share& share, const Books& books) {
+    ++shares;
+    for (const DeviceShare& device : share.devices) {
+      const auto card = std::ranges::find(books.cards, device.uuid, &Card::uuid);
+      const std::uint64_t whole = card == books.cards.end() ? 0 : card->memory_total_bytes;
+      memory_bytes = add(memory_bytes, device.memory_limit_bytes.value_or(whole));
+      compute_ppm += device.ceiling_ppm;
+    }
+  }
+};
+
+bool concerns(const Quota& quota, const Share& share) {
+  if (quota.subject == Quota::Subject::group)
+    return std::ranges::find(share.owner_gids, quota.id) != share.owner_gids.end();
+  return quota.subject == Quota::Subject::every_user || quota.id == share.owner_uid;
+}
+
+std::string subject_text(const Quota& quota, const Share& share) {
+  if (quota.subject == Quota::Subject::group) return "the group " + std::to_string(quota.id);
+  return "the user " + std::to_string(share.owner_uid);
+}
+
+Error over(const Quota& quota, const Share& wanted, const std::string& what, const std::string& allowed,
+           const std::string& taken, const std::string& left) {
+  return {ErrorCode::denied,
+          "the share '" + wanted.name + "' would take " + subject_text(quota, wanted) + " over its quota of " + what +
+              ": " + allowed + ", of which " + taken + " are taken",
+          "at most " + left + " can be had; remove or lower a share, or ask an administrator for a larger quota"};
+}
+
+Result<void> keeps(const Quota& quota, const Share& wanted, const Books& books) {
+  Taken before, own;
+  own.count(wanted, books);
+  for (const Share& share : books.shares) {
+    if (share.name == wanted.name) continue;
+    const bool same =
+        quota.subject == Quota::Subject::group ? concerns(quota, share) : share.owner_uid == wanted.owner_uid;
+    if (same) before.count(share, books);
+  }
+  if (quota.shares && before.shares + 1 > *quota.shares) {
+    return std::unexpected(over(quota, wanted, "shares", std::to_string(*quota.shares), std::to_string(before.shares),
+                                std::to_string(less(*quota.shares, before.shares)) + " more"));
+  }
+  if (quota.memory_bytes && add(before.memory_bytes, own.memory_bytes) > *quota.memory_bytes) {
+    return std::unexpected(over(quota, wanted, "GPU memory", exact_bytes_text(*quota.memory_bytes),
+                                exact_bytes_text(before.memory_bytes),
+                                exact_bytes_text(less(*quota.memory_bytes, before.memory_bytes))));
+  }
+  if (quota.compute_ppm && add(before.compute_ppm, own.compute_ppm) > *quota.compute_ppm) {
+    return std::unexpected(over(quota, wanted, "compute (ceilings, one GPU being 100 %)",
+                                percent_text(*quota.compute_ppm), percent_text(before.compute_ppm),
+                                percent_text(less(*quota.compute_ppm, before.compute_ppm))));
+  }
+  if (quota.ttl && (!wanted.ttl || *wanted.ttl > *quota.ttl)) {
+    const auto text = [](std::chrono::seconds time) {
+      return duration_text(static_cast<std::uint64_t>(time.count()) * 1'000'000'000u);
+    };
+    return fail(ErrorCode::denied,
+                "the share '" + wanted.name + "' " +
+                    (wanted.ttl ? "is to last " + text(*wanted.ttl) : std::string("has no end")) +
+                    ", and the quota of " + subject_text(quota, wanted) + " allows " + text(*quota.ttl),
+                "ask for a time to live of at most " + text(*quota.ttl));
+  }
+  return {};
+}
+
+bool has_own_quota(const Share& share, const Books& books) {
+  return std::ranges::any_of(books.quotas, [&](const Quota& quota) {
+    return quota.subject == Quota::Subject::user && quota.id == share.owner_uid;
+  });
+}
+
+}  // namespace
+
+Room room_on(const Card& card, const Books& books, std::string_view without) {
+  return room_beside(sold_on(card, books, without), card, books.reserve);
+}
+
+Result<void> admit(const Share& wanted, const Books& books) {
+  if (const auto good = to_grant(wanted); !good) return std::unexpected(good.error());
+  for (const DeviceShare& device : wanted.devices) {
+    const auto card = std::ranges::find(books.cards, device.uuid, &Card::uuid);
+    if (card == books.cards.end()) {
+      return fail(
+          ErrorCode::unreachable,
+          "the share '" + wanted.name + "' asks for " + harmless(device.uuid) + ", which is not a GPU of this node",
+          "'headgate doctor' lists the GPUs");
+    }
+    if (auto good = fits(wanted, device, *card, books); !good) return good;
+  }
+  for (const Quota& quota : books.quotas) {
+    if (!concerns(quota, wanted) || (quota.subject == Quota::Subject::every_user && has_own_quota(wanted, books)))
+      continue;
+    if (auto good = keeps(quota, wanted, books); !good) return good;
+  }
+  return {};
+}
+
+}  // namespace headgate::tenancy

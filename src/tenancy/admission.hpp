@@ -1,0 +1,71 @@
+// What may be sold of a node. Pure: the whole node in, yes or a reason out.
+//
+// On each GPU, over all shares that are not over-sold:
+//   memory limits + one context room a share + the driver's reserve  <=  the card's memory
+//   guarantees                                                       <=  100 %
+// A share without a memory limit is sold all that one share could have. An over-sold share is held to its limit as the
+// others are, is never more than the card, and is promised nothing; its owner's quotas count it all the same.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/result.hpp"
+#include "tenancy/share.hpp"
+
+namespace headgate::tenancy {
+
+struct Card {
+  std::string uuid;
+  std::uint64_t memory_total_bytes = 0;  // what NVML calls the card's whole memory
+};
+
+// What is never sold. A share's own contexts are charged to the share; the room is for what code that is loaded lazily
+// takes past the limit, before the next allocation is refused.
+struct Reserve {
+  std::uint64_t driver_bytes = 512ull << 20;  // of each card: the driver's own, ECC and page tables, NVML's clients
+  std::uint64_t context_room_bytes = 128ull << 20;  // of each card, for each share on it
+
+  friend bool operator==(const Reserve&, const Reserve&) = default;
+};
+
+// Sets an upper bound for what a user's or a group's shares come to, all together. Limits left out bound nothing.
+struct Quota {
+  enum class Subject : std::uint32_t {
+    user = 0,
+    group = 1,
+    every_user = 2
+  };  // every_user: who has no quota of their own
+  Subject subject = Subject::user;
+  std::uint32_t id = 0;                       // uid or gid; 0 for every_user
+  std::optional<std::uint64_t> memory_bytes;  // over all GPUs; a share without a limit counts the whole card
+  std::optional<std::uint64_t> compute_ppm;   // ceilings over all GPUs: 2'000'000 is two whole GPUs
+  std::optional<std::uint32_t> shares;        // how many
+  std::optional<std::chrono::seconds> ttl;    // each share must end by itself, at most so late
+
+  friend bool operator==(const Quota&, const Quota&) = default;
+};
+
+struct Books {
+  std::span<const Card> cards;
+  std::span<const Share> shares;  // that exist; one of the wanted share's name is taken for what it replaces
+  std::span<const Quota> quotas;
+  Reserve reserve;
+};
+
+// Errors: unreachable (no such GPU here), no_capacity (with the sums and the largest that would fit), usage (over 100 %
+// of a card, a lease that a quota does not allow), denied (a quota).
+[[nodiscard]] Result<void> admit(const Share& wanted, const Books& books);
+
+// What a new share could have on a card now; `without`: a share that would be replaced.
+struct Room {
+  std::uint64_t memory_bytes = 0;
+  std::uint32_t guarantee_ppm = 0;
+
+  friend bool operator==(const Room&, const Room&) = default;
+};
+[[nodiscard]] Room room_on(const Card& card, const Books& books, std::string_view without = {});
+
+}  // namespace headgate::tenancy

@@ -1,0 +1,175 @@
+#include "tenancy/admission.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "tenancy/test_shares.hpp"
+
+namespace headgate::tenancy {
+namespace {
+
+class Admission : public ::testing::Test {
+ protected:
+  Books books() { return {cards, shares, quotas, reserve}; }
+  std::string refusal(const Share& share) {
+    const auto admitted = admit(share, books());
+    return admitted ? "admitted" : admitted.error().message + " | " + admitted.error().hint;
+  }
+
+  std::vector<Card> cards{{kGpu0, 80 * kGiB}, {kGpu1, 80 * kGiB}};
+  std::vector<Share> shares;
+  std::vector<Quota> quotas;
+  Reserve reserve;
+};
+
+TEST_F(Admission, TheLastByteThatFitsIsSoldAndOneMoreIsNot) {
+  shares = {share_of("a", 1, 30 * kGiB)};
+  const std::uint64_t left = 50 * kGiB - (512ull << 20) - 2 * (128ull << 20);
+  EXPECT_EQ(room_on(cards[0], books()).memory_bytes, left);
+  EXPECT_EQ(refusal(share_of("b", 1, left)), "admitted");
+  EXPECT_EQ(
+      refusal(share_of("b", 1, left + 1)),
+      "the share 'b' asks for 49.3 GiB (52881784833 bytes) of " + kGpu0 +
+          ": the card has 80.0 GiB, 30.0 GiB of it sold to 1 share; 512 MiB are kept for the driver and 128 MiB for "
+          "each share's contexts | the largest that fits is 50432 MiB; or say that the share may be over-sold");
+  EXPECT_EQ(admit(share_of("b", 1, left + 1), books()).error().code, ErrorCode::no_capacity);
+  EXPECT_EQ(refusal(share_of("b", 1, 60 * kGiB, 0, kGpu1)), "admitted");  // the other card is empty
+}
+
+TEST_F(Admission, AShareWithoutALimitIsSoldTheWholeCardAndNobodyElseFits) {
+  EXPECT_EQ(refusal(share_of("all", 1, std::nullopt)), "admitted");
+  shares = {share_of("all", 1, std::nullopt)};
+  EXPECT_NE(refusal(share_of("b", 1, 1)), "admitted");
+  EXPECT_NE(refusal(share_of("c", 1, std::nullopt)), "admitted");
+  EXPECT_NE(refusal(share_of("b", 1, 1)).find("nothing fits"), std::string::npos);
+}
+
+TEST_F(Admission, GuaranteesNeverPassTheWholeGpu) {
+  shares = {share_of("a", 1, kGiB, 700'000)};
+  EXPECT_EQ(refusal(share_of("b", 1, kGiB, 300'000)), "admitted");
+  EXPECT_EQ(
+      refusal(share_of("b", 1, kGiB, 300'001)),
+      "the share 'b' asks for a guarantee of 30.0001 % of " + kGpu0 +
+          ": 70 % are guaranteed to 1 share | the largest that fits is 30 %; or say that the share may be over-sold");
+}
+
+TEST_F(Admission, AnOverSoldShareTakesNothingFromTheOthersAndIsNoLargerThanItsCard) {
+  shares = {share_of("a", 1, 79 * kGiB, 1'000'000)};
+  Share more = share_of("b", 1, 80 * kGiB, 1'000'000);
+  EXPECT_NE(refusal(more), "admitted");
+  more.over_sell = true;
+  EXPECT_EQ(refusal(more), "admitted");
+  more.devices[0].memory_limit_bytes = 80 * kGiB + 1;
+  EXPECT_EQ(admit(more, books()).error().code, ErrorCode::no_capacity);
+  shares = {more};
+  shares[0].devices[0].memory_limit_bytes = 80 * kGiB;
+  EXPECT_EQ(refusal(share_of("c", 1, 79 * kGiB, 1'000'000)), "admitted");
+}
+
+TEST_F(Admission, AChangedShareIsWeighedInsteadOfItselfNotBesideItself) {
+  shares = {share_of("a", 1, 60 * kGiB)};
+  EXPECT_EQ(refusal(share_of("a", 1, 70 * kGiB)), "admitted");
+}
+
+TEST_F(Admission, AGpuOfAnotherNodeIsNotSold) {
+  EXPECT_EQ(admit(share_of("a", 1, 1, 0, "GPU-ffffffff-2222-3333-4444-555555555555"), books()).error().code,
+            ErrorCode::unreachable);
+}
+
+TEST_F(Admission, WhateverIsAskedNoMoreIsEverSoldThanTheCardLessTheReserve) {
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 200; ++round) {
+    shares.clear();
+    for (int i = 0; i < 30; ++i) {
+      Share wanted = share_of("s" + std::to_string(random() % 20), 1, 1 + random() % (40 * kGiB),
+                              static_cast<std::uint32_t>(random() % 500'000));
+      wanted.over_sell = random() % 8 == 0;
+      if (!admit(wanted, books())) continue;
+      std::erase_if(shares, [&](const Share& share) { return share.name == wanted.name; });
+      shares.push_back(wanted);
+    }
+    std::uint64_t sold = reserve.driver_bytes, guaranteed = 0;
+    for (const Share& share : shares) {
+      if (share.over_sell) continue;
+      sold += *share.devices[0].memory_limit_bytes + reserve.context_room_bytes;
+      guaranteed += share.devices[0].guarantee_ppm;
+    }
+    ASSERT_LE(sold, cards[0].memory_total_bytes);
+    ASSERT_LE(guaranteed, 1'000'000u);
+  }
+}
+
+TEST_F(Admission, AQuotaBoundsAllSharesOfAUserTogetherAndNobodyElses) {
+  Quota quota;
+  quota.id = 1000;
+  quota.memory_bytes = 20 * kGiB;
+  quotas = {quota};
+  shares = {share_of("a", 1000, 15 * kGiB), share_of("x", 1001, 30 * kGiB)};
+  EXPECT_EQ(refusal(share_of("b", 1000, 5 * kGiB)), "admitted");
+  EXPECT_EQ(
+      refusal(share_of("b", 1000, 6 * kGiB, 0, kGpu1)),
+      "the share 'b' would take the user 1000 over its quota of GPU memory: 20.0 GiB, of which 15.0 GiB are taken | at "
+      "most 5.0 GiB can be had; remove or lower a share, or ask an administrator for a larger quota");
+  EXPECT_EQ(refusal(share_of("b", 1001, 6 * kGiB)), "admitted");
+  Share sly = share_of("b", 1000, 6 * kGiB);
+  sly.over_sell = true;
+  EXPECT_EQ(admit(sly, books()).error().code, ErrorCode::denied);
+}
+
+TEST_F(Admission, QuotasOfComputeOfSharesAndOfTimeNameWhatIsLeft) {
+  Quota quota;
+  quota.id = 1000;
+  quota.compute_ppm = 1'500'000;
+  quota.shares = 2;
+  quota.ttl = std::chrono::hours(8);
+  quotas = {quota};
+  Share share = share_of("a", 1000, kGiB);
+  EXPECT_NE(refusal(share).find("has no end, and the quota of the user 1000 allows 8 h 0 min"), std::string::npos)
+      << refusal(share);
+  share.ttl = std::chrono::hours(9);
+  EXPECT_NE(refusal(share).find("is to last 9 h 0 min"), std::string::npos);
+  share.ttl = std::chrono::hours(8);
+  EXPECT_EQ(refusal(share), "admitted");
+  shares = {share};
+  share.name = "b";
+  EXPECT_NE(
+      refusal(share).find("compute (ceilings, one GPU being 100 %): 150 %, of which 100 % are taken | at most 50 %"),
+      std::string::npos)
+      << refusal(share);
+  share.devices[0].ceiling_ppm = 500'000;
+  EXPECT_EQ(refusal(share), "admitted");
+  shares.push_back(share);
+  share.name = "c";
+  EXPECT_NE(refusal(share).find("quota of shares: 2, of which 2 are taken | at most 0 more"), std::string::npos)
+      << refusal(share);
+}
+
+TEST_F(Admission, AGroupsQuotaCountsAllItsMembersAndEveryUsersQuotaYieldsToAUsersOwn) {
+  Quota group;
+  group.subject = Quota::Subject::group;
+  group.id = 50;
+  group.memory_bytes = 10 * kGiB;
+  Quota everybody;
+  everybody.subject = Quota::Subject::every_user;
+  everybody.memory_bytes = 4 * kGiB;
+  Quota own;
+  own.id = 1002;
+  own.memory_bytes = 40 * kGiB;
+  quotas = {group, everybody, own};
+  Share first = share_of("a", 1000, 4 * kGiB);
+  first.owner_gids = {50};
+  EXPECT_EQ(refusal(first), "admitted");
+  shares = {first};
+  Share second = share_of("b", 1002, 7 * kGiB);
+  second.owner_gids = {7, 50};
+  EXPECT_NE(refusal(second).find("the group 50"), std::string::npos) << refusal(second);
+  second.owner_gids = {7};
+  EXPECT_EQ(refusal(second), "admitted");
+  EXPECT_NE(refusal(share_of("c", 1003, 5 * kGiB)).find("the user 1003"), std::string::npos);
+  EXPECT_EQ(refusal(share_of("c", 1003, 4 * kGiB)), "admitted");
+}
+
+}  // namespace
+}  // namespace headgate::tenancy

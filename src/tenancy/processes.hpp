@@ -1,0 +1,88 @@
+// The processes in the node's shares, each held by a pidfd: its death, and nothing else, gives its slot back.
+//
+// A process comes in by its share's socket, or is found in the pages (adopt()): after a restart of the daemon, or where it
+// joined by the files. Not thread-safe: all on the loop's one thread. Destroy it after the loop has stopped.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/unique_fd.hpp"
+#include "guest/ledger/slot.hpp"
+#include "identity/peer.hpp"
+#include "tenancy/shares.hpp"
+
+namespace headgate::tenancy {
+
+struct TenantProcess {
+  std::string share;
+  identity::Process process;            // by host pid
+  std::uint32_t uid = 0;                // when it connected, or now where it was adopted
+  identity::Identity where;             // container, pod, job, unit
+  ledger::Identity seat;                // how it calls itself in its slot
+  std::optional<ledger::SlotRef> slot;  // once it has told which
+  bool adopted = false;                 // found in the pages, never heard on the socket
+};
+
+class Processes {
+ public:
+  struct Events {
+    std::function<void(const TenantProcess&)> joined;
+    std::function<void(const TenantProcess&)> left;  // its slot has been given back already
+  };
+
+  // `remains`: draining, where somebody looks at the driver and settles what the dead had; none, where their bytes are free
+  // at once.
+  Processes(boost::asio::any_io_executor executor, Shares& shares, std::string proc, Events events,
+            ledger::Remains remains = ledger::Remains::none);
+
+  // A process that its share's socket let in; replaces what an earlier program of the same process was (exec).
+  void enter(TenantProcess process, UniqueFd pidfd);
+  // The slot it claimed; false where the slot is not this process's.
+  [[nodiscard]] bool seat(const std::string& share, std::uint32_t pid, ledger::SlotRef slot);
+
+  // Looks for the processes of all slots that are not known yet; gives back the slots of those that are certainly dead.
+  // Answers how many slots were given back. Reads all of /proc where there is anything to look for.
+  std::uint32_t adopt();
+
+  // Forgets a share's processes: it has been removed.
+  void forget(const std::string& share);
+
+  [[nodiscard]] std::size_t count_in(const std::string& share) const;
+  void each(const std::function<void(const TenantProcess&)>& visit) const;
+
+ private:
+  struct Entry {
+    TenantProcess tenant;
+    boost::asio::posix::stream_descriptor pidfd;
+    std::uint64_t serial;
+  };
+  struct Claim {
+    std::uint32_t slot;
+    ledger::SlotView view;
+  };
+  using Key = std::pair<std::string, std::uint32_t>;  // share, host pid
+
+  void watch(const Key& key, std::uint64_t serial);
+  void ended(const Key& key, std::uint64_t serial);
+  bool known(const std::string& share, const ledger::Identity& seat) const;
+  bool adopt_slot(const std::string& name, Pages& pages, const Claim& claim, const identity::ProcessList& list);
+
+  boost::asio::any_io_executor executor_;
+  Shares& shares_;
+  std::string proc_;
+  Events events_;
+  ledger::Remains remains_;
+  std::map<Key, std::unique_ptr<Entry>> entries_;
+  std::uint64_t last_serial_ = 0;
+};
+
+}  // namespace headgate::tenancy

@@ -1,0 +1,104 @@
+#include "tenancy/share.hpp"
+
+#include <array>
+#include <cstring>
+#include <limits>
+
+#include "guest/grant/environment.hpp"
+
+namespace headgate::tenancy {
+namespace {
+
+template <std::size_t kSize>
+bool copy_text(const std::string& from, char (&to)[kSize]) {
+  if (from.size() >= kSize || from.contains('\0')) return false;
+  std::memcpy(to, from.c_str(), from.size() + 1);
+  return true;
+}
+
+}  // namespace
+
+std::string harmless(std::string_view text) {
+  constexpr std::size_t kShown = 80;
+  std::string out;
+  for (const char c : text.substr(0, kShown)) {
+    const auto byte = static_cast<unsigned char>(c);
+    // 0x80..0x9f are control characters in some terminals, and parts of letters in UTF-8: names need neither.
+    out += byte < 0x20 || (byte >= 0x7f && byte < 0xa0) ? '?' : c;
+  }
+  return text.size() > kShown ? out + "..." : out;
+}
+
+Result<void> check_name(std::string_view name) {
+  if (grant::is_share_name(name)) return {};
+  return fail(ErrorCode::usage, "'" + harmless(name) + "' cannot name a share",
+              "accepted: " + std::string(grant::accepted(grant::Syntax::share_name)));
+}
+
+Result<ledger::ShareGrant> to_grant(const Share& share) {
+  if (auto named = check_name(share.name); !named) return std::unexpected(std::move(named).error());
+  ledger::ShareGrant grant;
+  copy_text(share.name, grant.name);
+  grant.fail_policy = share.fail_policy;
+  grant.device_count = static_cast<std::uint32_t>(share.devices.size());
+  if (share.devices.size() > ledger::kMaxDevices) {
+    return fail(ErrorCode::usage,
+                "the share '" + share.name + "' names " + std::to_string(share.devices.size()) + " GPUs",
+                "accepted: 1 to " + std::to_string(ledger::kMaxDevices));
+  }
+  for (std::size_t i = 0; i < share.devices.size(); ++i) {
+    const DeviceShare& from = share.devices[i];
+    ledger::DeviceGrant& to = grant.devices[i];
+    if (!copy_text(from.uuid, to.uuid)) {
+      return fail(ErrorCode::usage, "'" + harmless(from.uuid) + "' is no GPU's UUID", "accepted: such as GPU-9c2f...");
+    }
+    to.memory_limit_bytes = from.memory_limit_bytes.value_or(ledger::kNoMemoryLimit);
+    to.host_limit_bytes = from.host_limit_bytes;
+    to.compute_ceiling_ppm = from.ceiling_ppm;
+    to.compute_guarantee_ppm = from.guarantee_ppm;
+    to.weight = from.weight;
+    to.priority_class = static_cast<std::uint32_t>(from.priority_class);
+  }
+  if (const ledger::PageFault bad = ledger::check_grant(grant)) return std::unexpected(page_error(bad, {}, share.name));
+  return grant;
+}
+
+std::optional<std::int64_t> ends_at_s(const Share& share) {
+  if (!share.ttl) return std::nullopt;
+  std::int64_t end = 0;
+  if (__builtin_add_overflow(share.created_at_s, share.ttl->count(), &end))
+    return std::numeric_limits<std::int64_t>::max();
+  return end;
+}
+
+Error page_error(const ledger::PageFault& fault, const std::string& base, const std::string& name) {
+  std::array<char, 512> text{};
+  ledger::explain(fault, text.data(), text.size(), base.empty() ? nullptr : base.c_str());
+  Error error{ErrorCode::failed, "the share '" + harmless(name) + "': " + text.data(), {}};
+  switch (fault.error) {
+    using enum ledger::PageError;
+    case bad_name:
+    case bad_device_count:
+    case bad_uuid:
+    case duplicate_uuid:
+    case bad_memory_limit:
+    case bad_ceiling:
+    case bad_guarantee:
+    case bad_weight:
+    case bad_class:
+    case already_exists:
+    case different_values: error.code = ErrorCode::usage; break;
+    case no_space:
+    case slots_full: error.code = ErrorCode::no_capacity; break;
+    case no_permission:
+    case foreign_owner:
+    case open_permissions:
+    case read_only: error.code = ErrorCode::denied; break;
+    case pages_newer:
+    case pages_older: error.code = ErrorCode::unsupported; break;
+    default: break;
+  }
+  return error;
+}
+
+}  // namespace headgate::tenancy

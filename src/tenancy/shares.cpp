@@ -1,0 +1,266 @@
+#include "tenancy/shares.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+#include "guest/ledger/slot.hpp"
+#include "tenancy/read_only.hpp"
+
+namespace headgate::tenancy {
+namespace {
+
+// Others may pass through to a share's socket, and not look around: names of shares are their owners' affair.
+constexpr mode_t kPassage = 0711;
+
+Result<void> open_passage(const std::string& path) {
+  if (::chmod(path.c_str(), kPassage) != 0) return fail_errno(path, errno);
+  return {};
+}
+
+// The pages follow the row, device by device: rows keep the order in which the pages were made.
+Result<void> apply(const ledger::ShareGrant& grant, Pages& pages, const std::string& base) {
+  for (std::uint32_t i = 0; i < grant.device_count; ++i) {
+    const std::uint32_t at = ledger::find_device(pages.policy(), grant.devices[i].uuid);
+    if (const ledger::PageFault bad = ledger::set_limits(pages.policy(), at, grant.devices[i]))
+      return std::unexpected(page_error(bad, base, grant.name));
+  }
+  return {};
+}
+
+bool same_devices(const Share& a, const Share& b) {
+  return std::ranges::is_permutation(a.devices, b.devices, {}, &DeviceShare::uuid, &DeviceShare::uuid);
+}
+
+bool covers(const ledger::PolicyPage& policy, const ledger::ShareGrant& grant) {
+  if (policy.device_count != grant.device_count) return false;
+  return std::all_of(grant.devices, grant.devices + grant.device_count, [&](const ledger::DeviceGrant& device) {
+    return ledger::find_device(policy, device.uuid) != ledger::kMaxDevices;
+  });
+}
+
+bool missing(const ledger::PageFault& fault) {
+  return fault.error == ledger::PageError::not_found || fault.error == ledger::PageError::no_runtime_directory;
+}
+
+}  // namespace
+
+Pages::Pages(ledger::SharePages pages, UniqueFd policy, UniqueFd usage)
+    : pages_(pages),
+      policy_(std::move(policy)),
+      usage_(std::move(usage)),
+      guard_(pages.usage, sizeof(ledger::UsagePage)) {
+  struct stat status{};
+  if (::fstat(usage_.get(), &status) == 0) usage_inode_ = status.st_ino;
+}
+Pages::~Pages() { ledger::close_pages(pages_); }
+
+bool LiveShare::paused() const {
+  return pages != nullptr && pages->policy().command.load(std::memory_order_relaxed) == ledger::Command::pause;
+}
+
+Result<std::unique_ptr<Pages>> Shares::hold(ledger::SharePages pages, const std::string& name) const {
+  const std::string place = directory(name);
+  UniqueFd usage(::open((place + "/usage").c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+  const int error = errno;
+  auto held = std::make_unique<Pages>(pages, open_read_only(place, "policy"), std::move(usage));
+  if (held->usage_fd() < 0) return fail_errno(place + "/usage", error);
+  if (held->policy_fd() < 0) return fail_errno(place + "/policy", errno);
+  if (auto open = open_passage(place); !open) return std::unexpected(open.error());
+  return held;
+}
+
+Result<Shares> Shares::open(Node node, Store store, Adoption& adoption) {
+  if (!node.runtime_dir.starts_with('/')) {
+    return fail(ErrorCode::usage, "the runtime directory '" + harmless(node.runtime_dir) + "' is not an absolute path");
+  }
+  // 0755: whoever is to reach a tenant socket passes through here.
+  if (::mkdir(node.runtime_dir.c_str(), 0755) != 0 && errno != EEXIST)
+    return fail_errno("the runtime directory " + node.runtime_dir, errno);
+  const std::string folder = node.runtime_dir + "/shares";
+  if (::mkdir(folder.c_str(), kPassage) != 0 && errno != EEXIST) return fail_errno(folder, errno);
+  if (auto open = open_passage(folder); !open) return std::unexpected(open.error());
+  Shares shares(std::move(node), std::move(store));
+  shares.quotas_ = TRY(shares.store_.quotas());
+  for (Share& share : TRY(shares.store_.shares())) {
+    const std::string name = share.name;
+    if (auto good = shares.adopt(std::move(share), adoption); !good) adoption.refused.emplace_back(name, good.error());
+  }
+  shares.note_unmanaged(adoption);
+  return shares;
+}
+
+// A share that cannot be used stays in the books: its processes may still hold what was sold to them.
+Result<void> Shares::adopt(Share share, Adoption& adoption) {
+  const std::string name = share.name;
+  LiveShare& live = shares_[name];
+  live.share = std::move(share);
+  const auto broken = [&](Error error) -> Result<void> {
+    live.broken = error;
+    return std::unexpected(std::move(error));
+  };
+  const auto grant = to_grant(live.share);
+  if (!grant) return broken(grant.error());
+  ledger::SharePages pages;
+  ledger::PageFault fault = ledger::open_share(node_.runtime_dir.c_str(), name.c_str(), ledger::Access::owner, pages);
+  const bool anew = missing(fault);
+  if (anew) fault = ledger::create_share(node_.runtime_dir.c_str(), *grant, ledger::Access::owner, pages);
+  if (fault) return broken(page_error(fault, node_.runtime_dir, name));
+  auto held = hold(pages, name);
+  if (!held) return broken(held.error());
+  if (!covers((*held)->policy(), *grant)) {
+    return broken({ErrorCode::failed,
+                   "the share '" + name + "' is stored with other GPUs than its pages in " + directory(name) + " have",
+                   "end its processes and remove that directory; the next start makes it anew"});
+  }
+  // A change that was cut off between page and row was never confirmed to anybody: the row stands.
+  if (auto applied = apply(*grant, **held, node_.runtime_dir); !applied) return broken(applied.error());
+  live.generation = (*held)->policy().generation;
+  live.pages = std::move(*held);
+  (anew ? adoption.made_anew : adoption.adopted).push_back(name);
+  return {};
+}
+
+void Shares::note_unmanaged(Adoption& adoption) const {
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(node_.runtime_dir + "/shares", error), end; !error && at != end;
+       at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (!name.starts_with('.') && !shares_.contains(name)) adoption.unmanaged.push_back(name);
+  }
+  std::ranges::sort(adoption.unmanaged);
+}
+
+Result<void> Shares::admit_beside_others(const Share& share) const {
+  std::vector<Share> others;
+  others.reserve(shares_.size());
+  for (const auto& [name, live] : shares_) others.push_back(live.share);
+  return admit(share, {node_.cards, others, quotas_, node_.reserve});
+}
+
+Room Shares::room_on(const Card& card) const {
+  std::vector<Share> all;
+  for (const auto& [name, live] : shares_) all.push_back(live.share);
+  return tenancy::room_on(card, {node_.cards, all, quotas_, node_.reserve});
+}
+
+Result<void> Shares::create(Share share) {
+  const ledger::ShareGrant grant = TRY(to_grant(share));
+  if (shares_.contains(share.name)) {
+    return fail(ErrorCode::usage, "there is a share '" + share.name + "' already", "'headgate share set' changes it");
+  }
+  if (auto admitted = admit_beside_others(share); !admitted) return admitted;
+  // The row first: killed between the two, the next start makes the pages, and never finds half a share.
+  if (auto stored = store_.put(share); !stored) return stored;
+  const auto undo = [&](Error error) -> Result<void> {
+    if (auto removed = store_.remove_share(share.name); !removed)
+      error.message += "; and its row stays: " + removed.error().message;
+    return std::unexpected(std::move(error));
+  };
+  ledger::SharePages pages;
+  if (const auto bad = ledger::create_share(node_.runtime_dir.c_str(), grant, ledger::Access::owner, pages))
+    return undo(page_error(bad, node_.runtime_dir, share.name));
+  auto held = hold(pages, share.name);
+  if (!held) {
+    bool removed = false;
+    (void)ledger::remove_if_empty(node_.runtime_dir.c_str(), share.name.c_str(), removed);
+    return undo(held.error());
+  }
+  LiveShare live;
+  live.generation = (*held)->policy().generation;
+  live.pages = std::move(*held);
+  live.share = std::move(share);
+  const std::string name = live.share.name;
+  shares_.emplace(name, std::move(live));
+  return {};
+}
+
+Result<LiveShare*> Shares::usable(const std::string& name) {
+  LiveShare* live = find(name);
+  if (live == nullptr)
+    return fail(ErrorCode::usage, "there is no share '" + harmless(name) + "'", "'headgate share ls' lists them");
+  if (live->broken) return std::unexpected(*live->broken);
+  if (live->pages->spoiled()) {
+    return fail(
+        ErrorCode::failed,
+        "the share '" + name + "': one of its processes has shortened the usage page, so nothing in it can be trusted",
+        "end its processes, then remove and create it anew");
+  }
+  return live;
+}
+
+Result<void> Shares::set(Share share) {
+  LiveShare& live = *TRY(usable(share.name));
+  const ledger::ShareGrant grant = TRY(to_grant(share));
+  const auto stays = [&](const char* what) {
+    return fail(ErrorCode::usage,
+                "the " + std::string(what) + " of the share '" + share.name + "' cannot be changed while it exists",
+                "create another share");
+  };
+  if (!same_devices(share, live.share)) return stays("GPUs");
+  if (share.owner_uid != live.share.owner_uid) return stays("owner");
+  if (share.fail_policy != live.share.fail_policy) return stays("fail policy");
+  if (auto admitted = admit_beside_others(share); !admitted) return admitted;
+  const ledger::ShareGrant before = TRY(to_grant(live.share));
+  // The pages first: a disk may take longer than a running process is to wait for its new limit.
+  if (auto applied = apply(grant, *live.pages, node_.runtime_dir); !applied) return applied;
+  if (auto stored = store_.put(share); !stored) {
+    (void)apply(before, *live.pages, node_.runtime_dir);
+    return stored;
+  }
+  live.share = std::move(share);
+  return {};
+}
+
+Result<void> Shares::command(const std::string& name, ledger::Command command) {
+  ledger::set_command(TRY(usable(name))->pages->policy(), command);
+  return {};
+}
+Result<void> Shares::pause(const std::string& name) { return command(name, ledger::Command::pause); }
+Result<void> Shares::resume(const std::string& name) { return command(name, ledger::Command::run); }
+
+Result<void> Shares::remove(const std::string& name) {
+  LiveShare* live = find(name);
+  if (live == nullptr)
+    return fail(ErrorCode::usage, "there is no share '" + harmless(name) + "'", "'headgate share ls' lists them");
+  bool removed = false;
+  const ledger::PageFault fault = ledger::remove_if_empty(node_.runtime_dir.c_str(), name.c_str(), removed);
+  if (fault && !missing(fault)) return std::unexpected(page_error(fault, node_.runtime_dir, name));
+  if (!fault && !removed) {
+    const std::uint32_t inside = live->pages ? ledger::live_slots(live->pages->usage()) : 0;
+    return fail(ErrorCode::failed,
+                "the share '" + name + "' is in use" +
+                    (inside == 0 ? ": memory of ended processes is still held"
+                                 : " by " + std::to_string(inside) + (inside == 1 ? " process" : " processes")),
+                "end them first; 'headgate ps' lists them");
+  }
+  if (auto gone = store_.remove_share(name); !gone) {
+    live->pages.reset();
+    live->broken = gone.error();
+    return gone;
+  }
+  shares_.erase(name);
+  return {};
+}
+
+LiveShare* Shares::find(const std::string& name) {
+  const auto found = shares_.find(name);
+  return found == shares_.end() ? nullptr : &found->second;
+}
+
+Result<void> Shares::set_quota(const Quota& quota) {
+  if (auto stored = store_.put(quota); !stored) return stored;
+  quotas_ = TRY(store_.quotas());
+  return {};
+}
+
+Result<void> Shares::remove_quota(Quota::Subject subject, std::uint32_t id) {
+  if (auto removed = store_.remove_quota(subject, id); !removed) return removed;
+  quotas_ = TRY(store_.quotas());
+  return {};
+}
+
+}  // namespace headgate::tenancy

@@ -1,0 +1,120 @@
+// The shares of a node, alive: each with its pages under RUNTIME/shares/NAME/ and its row in the store.
+//
+// The store says what a share is, the pages what happens to it. A change of limits reaches running processes at once
+// (they have the page mapped and are woken), before the store is asked. Not thread-safe: the daemon's loop owns it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "guest/ledger/pages.hpp"
+#include "tenancy/admission.hpp"
+#include "tenancy/share.hpp"
+#include "tenancy/store.hpp"
+#include "tenancy/truncation.hpp"
+
+namespace headgate::tenancy {
+
+// The owner's mapping of a share's two pages, and the descriptors that tenants get of them.
+class Pages {
+ public:
+  Pages(ledger::SharePages pages, UniqueFd policy, UniqueFd usage);
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  ~Pages();
+
+  [[nodiscard]] ledger::PolicyPage& policy() { return *pages_.writable_policy; }
+  [[nodiscard]] const ledger::PolicyPage& policy() const { return *pages_.policy; }
+  // Whatever a tenant wrote there: read it with the ledger's functions only.
+  [[nodiscard]] ledger::UsagePage& usage() { return *pages_.usage; }
+  [[nodiscard]] const ledger::UsagePage& usage() const { return *pages_.usage; }
+  [[nodiscard]] int policy_fd() const { return policy_.get(); }  // opened for reading only
+  [[nodiscard]] int usage_fd() const { return usage_.get(); }
+  [[nodiscard]] std::uint64_t usage_inode() const { return usage_inode_; }
+  // A tenant has shortened the file: what we read since then is zeroes.
+  [[nodiscard]] bool spoiled() const { return guard_.spoiled(); }
+
+ private:
+  ledger::SharePages pages_;
+  UniqueFd policy_, usage_;
+  std::uint64_t usage_inode_ = 0;
+  TruncationGuard guard_;
+};
+
+struct LiveShare {
+  Share share;
+  std::unique_ptr<Pages> pages;  // null where `broken` says why
+  std::optional<Error> broken;   // pages of another version, damaged, or gone: still counted, cannot be entered
+  std::uint64_t generation = 0;  // of the pages
+
+  [[nodiscard]] bool paused() const;
+};
+
+// What a start has found.
+struct Adoption {
+  std::vector<std::string> adopted;    // pages that a former daemon left, perhaps with processes in them
+  std::vector<std::string> made_anew;  // stored, but without pages: after a reboot
+  std::vector<std::string> unmanaged;  // pages without a row: of `headgate run` without the daemon; left alone
+  std::vector<std::pair<std::string, Error>> refused;
+};
+
+class Shares {
+ public:
+  struct Node {
+    std::string runtime_dir;  // absolute
+    std::vector<Card> cards;
+    Reserve reserve;
+  };
+
+  // Adopts what is there and makes anew what is not. Errors: of the store, or where the runtime directory cannot be used;
+  // what is wrong with a single share is told in `adoption`, and stops no other.
+  [[nodiscard]] static Result<Shares> open(Node node, Store store, Adoption& adoption);
+
+  // Errors: of admit(); usage where the name is taken; of the store, the pages. After an error there is no share.
+  [[nodiscard]] Result<void> create(Share share);
+  // New limits, quota-relevant values and members for the share of that name; its GPUs, owner and fail policy stay.
+  // Effective for running processes when the call returns. After an error everything is as before.
+  [[nodiscard]] Result<void> set(Share share);
+  [[nodiscard]] Result<void> pause(const std::string& name);
+  [[nodiscard]] Result<void> resume(const std::string& name);
+  // Errors: usage for no such share; failed while processes sit in it.
+  [[nodiscard]] Result<void> remove(const std::string& name);
+
+  // Null where there is none. Pointers last until the share is removed.
+  [[nodiscard]] LiveShare* find(const std::string& name);
+  // By name.
+  [[nodiscard]] const std::map<std::string, LiveShare>& list() const { return shares_; }
+  [[nodiscard]] std::map<std::string, LiveShare>& list() { return shares_; }
+
+  [[nodiscard]] const std::vector<Quota>& quotas() const { return quotas_; }
+  [[nodiscard]] Result<void> set_quota(const Quota& quota);
+  [[nodiscard]] Result<void> remove_quota(Quota::Subject subject, std::uint32_t id);
+
+  [[nodiscard]] Room room_on(const Card& card) const;
+  [[nodiscard]] const Node& node() const { return node_; }
+  // RUNTIME/shares/NAME: what is mounted into a container, and HEADGATE_SHARE_DIR outside one.
+  [[nodiscard]] std::string directory(const std::string& name) const { return node_.runtime_dir + "/shares/" + name; }
+
+ private:
+  Shares(Node node, Store store) : node_(std::move(node)), store_(std::move(store)) {}
+
+  Result<void> adopt(Share share, Adoption& adoption);
+  void note_unmanaged(Adoption& adoption) const;
+  Result<LiveShare*> usable(const std::string& name);
+  Result<void> command(const std::string& name, ledger::Command command);
+  Result<void> admit_beside_others(const Share& share) const;
+  Result<std::unique_ptr<Pages>> hold(ledger::SharePages pages, const std::string& name) const;
+
+  Node node_;
+  Store store_;
+  std::map<std::string, LiveShare> shares_;
+  std::vector<Quota> quotas_;
+};
+
+}  // namespace headgate::tenancy

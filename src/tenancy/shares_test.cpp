@@ -1,0 +1,267 @@
+#include "tenancy/shares.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+
+#include "guest/ledger/account.hpp"
+#include "guest/ledger/slot.hpp"
+#include "tenancy/read_only.hpp"
+#include "tenancy/test_shares.hpp"
+
+namespace headgate::tenancy {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool may_mount() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("CapEff:")) return (std::stoull(line.substr(7), nullptr, 16) >> 21 & 1) != 0;  // CAP_SYS_ADMIN
+  }
+  return false;
+}
+
+class SharesTest : public ::testing::Test {
+ protected:
+  Shares start(Adoption& adoption) {
+    auto store = Store::open(state_);
+    if (!store) ADD_FAILURE() << store.error().message;
+    auto shares =
+        Shares::open({base_, {{kGpu0, 80 * kGiB}, {kGpu1, 80 * kGiB}}, {}}, std::move(store).value(), adoption);
+    if (!shares) ADD_FAILURE() << shares.error().message;
+    return std::move(shares).value();
+  }
+  Shares start() {
+    Adoption adoption;
+    return start(adoption);
+  }
+  static std::string words(const Result<void>& result) { return result ? "done" : result.error().message; }
+  std::string file(const char* share, const char* which) { return base_ + "/shares/" + share + "/" + which; }
+
+  // What a limiter does that finds the share by name; it must be the pages' owner.
+  struct Tenant {
+    ledger::SharePages pages;
+    ledger::SlotRef slot;
+    ~Tenant() { leave(); }
+    void leave() {
+      if (pages.usage != nullptr) ledger::release(*pages.usage, slot);
+      ledger::close_pages(pages);
+    }
+  };
+  void enter(const char* name, Tenant& tenant) {
+    const auto fault = ledger::enter_share(base_.c_str(), name, nullptr, tenant.pages, tenant.slot);
+    ASSERT_FALSE(fault) << page_error(fault, base_, name).message;
+  }
+
+  Scratch scratch_;
+  std::string base_ = scratch_.path() + "/run", state_ = scratch_.path() + "/state.db";
+};
+
+TEST_F(SharesTest, ACreatedShareHasItsPagesItsRowAndADirectoryThatOthersCanPassThroughOnly) {
+  Shares shares = start();
+  ASSERT_EQ(words(shares.create(share_of("research", 1000, 8 * kGiB, 250'000))), "done");
+  Tenant tenant;
+  enter("research", tenant);
+  EXPECT_EQ(tenant.pages.policy->devices[0].memory_limit_bytes, 8 * kGiB);
+  EXPECT_EQ(tenant.pages.policy->devices[0].compute_guarantee_ppm, 250'000u);
+  for (const std::string& path : {base_ + "/shares", base_ + "/shares/research"})
+    EXPECT_EQ(fs::status(path).permissions(), fs::perms(0711)) << path;
+  EXPECT_EQ(fs::status(file("research", "usage")).permissions(), fs::perms(01600));
+  EXPECT_EQ(words(shares.create(share_of("research", 1000, kGiB))), "there is a share 'research' already");
+}
+
+TEST_F(SharesTest, WhatDoesNotFitOrCannotBeStoredLeavesNothingBehind) {
+  Shares shares = start();
+  EXPECT_NE(words(shares.create(share_of("large", 1, 81 * kGiB))), "done");
+  EXPECT_FALSE(fs::exists(base_ + "/shares/large"));
+  // Pages of that name that are somebody else's: the row goes again.
+  fs::create_directories(base_ + "/shares/taken");
+  std::ofstream(file("taken", "something")) << "x";
+  EXPECT_NE(words(shares.create(share_of("taken", 1, kGiB))), "done");
+  EXPECT_EQ(shares.find("taken"), nullptr);
+  EXPECT_TRUE(Store::open(state_)->shares()->empty());
+}
+
+TEST_F(SharesTest, NewLimitsReachAProcessThatWaitsAtItsGateWithin20Milliseconds) {
+  Shares shares = start();
+  ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
+  int ready[2], seen[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  ASSERT_EQ(::pipe(seen), 0);
+  const pid_t tenant = ::fork();
+  if (tenant == 0) {
+    ::alarm(30);
+    ledger::SharePages pages;
+    ledger::SlotRef slot;
+    if (ledger::enter_share(base_.c_str(), "s", nullptr, pages, slot)) ::_exit(1);
+    const auto& device = pages.policy->devices[0];
+    const std::uint32_t before = device.gate_epoch.load();
+    if (::write(ready[1], "r", 1) != 1) ::_exit(2);
+    while (device.gate_epoch.load() == before)
+      ::syscall(SYS_futex, &device.gate_epoch, FUTEX_WAIT, before, nullptr, nullptr, 0);
+    const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+    ::_exit(device.memory_limit_bytes == 4 * kGiB && ::write(seen[1], &now, sizeof now) == sizeof now ? 0 : 3);
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  const auto asked = std::chrono::steady_clock::now().time_since_epoch().count();
+  ASSERT_EQ(words(shares.set(share_of("s", 1, 4 * kGiB))), "done");
+  decltype(std::chrono::steady_clock::now().time_since_epoch().count()) at = 0;
+  ASSERT_EQ(::read(seen[0], &at, sizeof at), static_cast<ssize_t>(sizeof at));
+  EXPECT_LE((at - asked) / 1'000'000, 20);
+  int status = 0;
+  ::waitpid(tenant, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(*Store::open(state_)->shares()->at(0).devices[0].memory_limit_bytes, 4 * kGiB);
+  for (const int fd : {ready[0], ready[1], seen[0], seen[1]}) ::close(fd);
+}
+
+TEST_F(SharesTest, ARefusedChangeChangesNothing) {
+  Shares shares = start();
+  ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
+  EXPECT_NE(words(shares.set(share_of("s", 1, 81 * kGiB))), "done");
+  EXPECT_EQ(words(shares.set(share_of("s", 1, kGiB, 0, kGpu1))),
+            "the GPUs of the share 's' cannot be changed while it exists");
+  EXPECT_EQ(words(shares.set(share_of("s", 2, kGiB))), "the owner of the share 's' cannot be changed while it exists");
+  EXPECT_EQ(words(shares.set(share_of("t", 1, kGiB))), "there is no share 't'");
+  EXPECT_EQ(shares.find("s")->pages->policy().devices[0].memory_limit_bytes, 8 * kGiB);
+}
+
+TEST_F(SharesTest, AShareInUseIsNotTakenAwayAndAnEmptyOneGoesWhole) {
+  Shares shares = start();
+  ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
+  Tenant tenant;
+  enter("s", tenant);
+  EXPECT_EQ(words(shares.remove("s")), "the share 's' is in use by 1 process");
+  tenant.leave();
+  std::ofstream(file("s", "tenant.sock"));  // as the daemon's socket lies there
+  ASSERT_EQ(words(shares.remove("s")), "done");
+  EXPECT_FALSE(fs::exists(base_ + "/shares/s"));
+  EXPECT_EQ(words(shares.remove("s")), "there is no share 's'");
+  ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
+}
+
+TEST_F(SharesTest, AKilledDaemonsSharesAreAdoptedWithTheirProcessesAndTheirPause) {
+  Tenant tenant;
+  {
+    Shares shares = start();
+    ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
+    enter("s", tenant);
+    ASSERT_TRUE(ledger::reserve(*tenant.pages.usage, 0, tenant.slot, kGiB, 8 * kGiB).ok);
+    ASSERT_EQ(words(shares.pause("s")), "done");
+  }
+  Adoption adoption;
+  Shares shares = start(adoption);
+  EXPECT_EQ(adoption.adopted, std::vector<std::string>{"s"});
+  EXPECT_TRUE(shares.find("s")->paused());
+  EXPECT_EQ(ledger::used_bytes(shares.find("s")->pages->usage(), 0), kGiB);
+  EXPECT_EQ(ledger::live_slots(shares.find("s")->pages->usage()), 1u);
+  ASSERT_EQ(words(shares.resume("s")), "done");
+  EXPECT_EQ(tenant.pages.policy->command.load(), ledger::Command::run);
+  EXPECT_EQ(words(shares.create(share_of("t", 1, 75 * kGiB))), words(shares.create(share_of("t", 1, 75 * kGiB))));
+  EXPECT_EQ(shares.find("t"), nullptr);  // what was sold before is still sold
+}
+
+TEST_F(SharesTest, AfterARebootSharesAreMadeAnewFromTheStore) {
+  {
+    ASSERT_EQ(words(start().create(share_of("s", 1, 8 * kGiB))), "done");
+  }
+  fs::remove_all(base_);
+  Adoption adoption;
+  Shares shares = start(adoption);
+  EXPECT_EQ(adoption.made_anew, std::vector<std::string>{"s"});
+  Tenant tenant;
+  enter("s", tenant);
+  EXPECT_EQ(tenant.pages.policy->devices[0].memory_limit_bytes, 8 * kGiB);
+}
+
+TEST_F(SharesTest, PagesOfAnotherVersionAreRefusedByNameStayInTheBooksAndStopNoOtherShare) {
+  {
+    Shares shares = start();
+    ASSERT_EQ(words(shares.create(share_of("new", 1, 30 * kGiB))), "done");
+    ASSERT_EQ(words(shares.create(share_of("old", 1, 30 * kGiB))), "done");
+    ASSERT_EQ(words(shares.create(share_of("same", 1, kGiB))), "done");
+  }
+  for (const auto& [name, version] : {std::pair{"new", ledger::kVersion + 1}, std::pair{"old", ledger::kVersion - 1}}) {
+    std::fstream page(file(name, "policy"), std::ios::in | std::ios::out | std::ios::binary);
+    page.seekp(offsetof(ledger::PageHeader, version));
+    page.write(reinterpret_cast<const char*>(&version), sizeof version);
+  }
+  Adoption adoption;
+  Shares shares = start(adoption);
+  EXPECT_EQ(adoption.adopted, std::vector<std::string>{"same"});
+  ASSERT_EQ(adoption.refused.size(), 2u);
+  EXPECT_EQ(adoption.refused[0].first, "new");
+  EXPECT_EQ(adoption.refused[0].second.code, ErrorCode::unsupported);
+  EXPECT_EQ(adoption.refused[1].first, "old");
+  EXPECT_NE(adoption.refused[0].second.message, adoption.refused[1].second.message);
+  EXPECT_FALSE(shares.pause("new"));
+  EXPECT_FALSE(shares.create(share_of("more", 1, 30 * kGiB)));
+}
+
+TEST_F(SharesTest, SharesOfRunsWithoutTheDaemonAreLeftAlone) {
+  {
+    start();
+  }
+  ledger::SharePages pages;
+  ASSERT_FALSE(
+      ledger::create_share(base_.c_str(), *to_grant(share_of("run-12ab", 1, kGiB)), ledger::Access::owner, pages));
+  Adoption adoption;
+  Shares shares = start(adoption);
+  EXPECT_EQ(adoption.unmanaged, std::vector<std::string>{"run-12ab"});
+  EXPECT_TRUE(shares.list().empty());
+  ledger::close_pages(pages);
+}
+
+TEST_F(SharesTest, AChangeThatWasCutOffIsTakenBackAtTheNextStart) {
+  {
+    Shares shares = start();
+    ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
+    auto half = to_grant(share_of("s", 1, 4 * kGiB)).value();
+    ASSERT_FALSE(ledger::set_limits(shares.find("s")->pages->policy(), 0, half.devices[0]));
+  }
+  EXPECT_EQ(start().find("s")->pages->policy().devices[0].memory_limit_bytes, 8 * kGiB);
+}
+
+TEST_F(SharesTest, ATenantThatShortensItsPageSpoilsItsShareAndNotTheDaemon) {
+  Shares shares = start();
+  ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
+  ASSERT_EQ(words(shares.create(share_of("t", 1, 8 * kGiB))), "done");
+  Pages& pages = *shares.find("s")->pages;
+  EXPECT_FALSE(pages.spoiled());
+  ASSERT_EQ(::ftruncate(pages.usage_fd(), 0), 0);
+  EXPECT_EQ(ledger::live_slots(pages.usage()), 0u);
+  EXPECT_EQ(ledger::used_bytes(pages.usage(), 0), 0u);
+  EXPECT_TRUE(pages.spoiled());
+  EXPECT_FALSE(shares.pause("s"));
+  EXPECT_EQ(words(shares.pause("t")), "done");
+}
+
+TEST_F(SharesTest, ThePolicyDescriptorThatTenantsGetCannotBeWrittenNorOpenedAnewForWritingByRoot) {
+  Shares shares = start();
+  ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
+  const int policy = shares.find("s")->pages->policy_fd();
+  EXPECT_EQ(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, policy, 0), MAP_FAILED);
+  char byte = 0;
+  EXPECT_EQ(::pread(policy, &byte, 1, 0), 1);
+  EXPECT_EQ(::pwrite(policy, &byte, 1, 0), -1);
+  // A mount of its own needs CAP_SYS_ADMIN: without, the files' permissions are all that holds.
+  if (!may_mount()) return;
+  const std::string again = "/proc/self/fd/" + std::to_string(policy);
+  EXPECT_EQ(::open(again.c_str(), O_RDWR), -1);
+  EXPECT_EQ(errno, EROFS);
+}
+
+}  // namespace
+}  // namespace headgate::tenancy

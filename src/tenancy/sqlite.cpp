@@ -1,0 +1,125 @@
+#include "tenancy/sqlite.hpp"
+
+#include <fcntl.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "base/unique_fd.hpp"
+
+namespace headgate::tenancy {
+namespace {
+
+Error sqlite_error(const std::string& path, int code, const char* words) {
+  const std::string message = "the database " + path + ": " + words;
+  switch (code & 0xff) {
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return {ErrorCode::failed, message,
+              "shares on the node go on; move the file away to start with none stored, or put a backup in its place"};
+    case SQLITE_FULL: return {ErrorCode::no_capacity, message, "nothing was changed; make room on its file system"};
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_CANTOPEN:
+    case SQLITE_AUTH:
+      return {ErrorCode::denied, message,
+              "nothing was changed; the daemon must be able to write this file and its directory (--state)"};
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return {ErrorCode::failed, message,
+              "another program holds it; is a second headgated running with the same --state?"};
+    default: return {ErrorCode::failed, message, "nothing was changed"};
+  }
+}
+
+}  // namespace
+
+Result<Database> Database::open(const std::string& path) {
+  // Made by us, so that nobody else may read it: SQLite would make it with what the umask leaves.
+  if (!UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600))) {
+    return fail_errno("the database " + path, errno,
+                      "the daemon must be able to write this file and its directory (--state)");
+  }
+  sqlite3* handle = nullptr;
+  const int code = ::sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW, nullptr);
+  Database database(path, handle);
+  if (code != SQLITE_OK)
+    return std::unexpected(handle != nullptr ? database.error() : sqlite_error(path, code, ::sqlite3_errstr(code)));
+  ::sqlite3_extended_result_codes(handle, 1);
+  ::sqlite3_busy_timeout(handle, 1000);
+  return database;
+}
+
+Error Database::error() const { return sqlite_error(path_, ::sqlite3_errcode(handle_), ::sqlite3_errmsg(handle_)); }
+
+Result<void> Database::run(const char* sql) {
+  if (::sqlite3_exec(handle_, sql, nullptr, nullptr, nullptr) != SQLITE_OK) return std::unexpected(error());
+  return {};
+}
+
+Result<Statement> Statement::prepare(Database& database, const char* sql) {
+  sqlite3_stmt* handle = nullptr;
+  if (::sqlite3_prepare_v2(database.handle(), sql, -1, &handle, nullptr) != SQLITE_OK)
+    return std::unexpected(database.error());
+  return Statement(database, handle);
+}
+
+// A bind that fails leaves NULL, which the tables' NOT NULL refuses at step().
+Statement& Statement::bind(std::string_view text) {
+  ::sqlite3_bind_text(handle_, ++bound_, text.data(), static_cast<int>(text.size()), SQLITE_STATIC);
+  return *this;
+}
+Statement& Statement::bind(std::int64_t number) {
+  ::sqlite3_bind_int64(handle_, ++bound_, number);
+  return *this;
+}
+Statement& Statement::bind(std::optional<std::int64_t> number) {
+  if (number) return bind(*number);
+  ::sqlite3_bind_null(handle_, ++bound_);
+  return *this;
+}
+
+Result<bool> Statement::step() {
+  const int code = ::sqlite3_step(handle_);
+  if (code == SQLITE_ROW) return true;
+  if (code == SQLITE_DONE) return false;
+  return std::unexpected(database_->error());
+}
+
+Result<void> Statement::run() {
+  const auto row = step();
+  if (!row) return std::unexpected(row.error());
+  ::sqlite3_reset(handle_);
+  bound_ = 0;
+  return {};
+}
+
+std::string Statement::text(int column) const {
+  const auto* bytes = ::sqlite3_column_text(handle_, column);
+  return bytes == nullptr ? std::string()
+                          : std::string(reinterpret_cast<const char*>(bytes),
+                                        static_cast<std::size_t>(::sqlite3_column_bytes(handle_, column)));
+}
+
+std::optional<std::int64_t> Statement::maybe(int column) const {
+  if (::sqlite3_column_type(handle_, column) == SQLITE_NULL) return std::nullopt;
+  return number(column);
+}
+
+Result<Transaction> Transaction::begin(Database& database) {
+  if (auto begun = database.run("BEGIN IMMEDIATE"); !begun) return std::unexpected(begun.error());
+  return Transaction(database);
+}
+
+Transaction::~Transaction() {
+  if (database_ != nullptr) ::sqlite3_exec(database_->handle(), "ROLLBACK", nullptr, nullptr, nullptr);
+}
+
+Result<void> Transaction::commit() {
+  auto done = database_->run("COMMIT");
+  if (done) database_ = nullptr;
+  return done;
+}
+
+}  // namespace headgate::tenancy

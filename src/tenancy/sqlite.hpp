@@ -1,0 +1,86 @@
+// SQLite's handles, owned. For the store's own source only.
+#pragma once
+
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+
+namespace headgate::tenancy {
+
+// One connection. Not thread-safe.
+class Database {
+ public:
+  // Opens or makes the file, 0600. Errors name the file, and say what to do about a full disk, a corrupt file, missing rights.
+  [[nodiscard]] static Result<Database> open(const std::string& path);
+  Database(Database&& other) noexcept : path_(std::move(other.path_)), handle_(std::exchange(other.handle_, nullptr)) {}
+  Database& operator=(Database&& other) noexcept {
+    std::swap(path_, other.path_);
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Database() { ::sqlite3_close(handle_); }
+
+  [[nodiscard]] Result<void> run(const char* sql);
+  [[nodiscard]] Error error() const;  // of the last call
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] sqlite3* handle() { return handle_; }
+
+ private:
+  Database(std::string path, sqlite3* handle) : path_(std::move(path)), handle_(handle) {}
+
+  std::string path_;
+  sqlite3* handle_;
+};
+
+// One prepared statement; parameters are bound in order, columns read in order.
+class Statement {
+ public:
+  [[nodiscard]] static Result<Statement> prepare(Database& database, const char* sql);
+  Statement(Statement&& other) noexcept
+      : database_(other.database_), handle_(std::exchange(other.handle_, nullptr)), bound_(other.bound_) {}
+  Statement& operator=(Statement&&) = delete;
+  ~Statement() { ::sqlite3_finalize(handle_); }
+
+  // The text must outlive the next step().
+  Statement& bind(std::string_view text);
+  Statement& bind(std::int64_t number);
+  Statement& bind(std::optional<std::int64_t> number);
+
+  // True: a row is there. False: done.
+  [[nodiscard]] Result<bool> step();
+  // For statements that give no rows; ready for other parameters afterwards.
+  [[nodiscard]] Result<void> run();
+
+  [[nodiscard]] std::string text(int column) const;
+  [[nodiscard]] std::int64_t number(int column) const { return ::sqlite3_column_int64(handle_, column); }
+  [[nodiscard]] std::optional<std::int64_t> maybe(int column) const;
+
+ private:
+  Statement(Database& database, sqlite3_stmt* handle) : database_(&database), handle_(handle) {}
+
+  Database* database_;
+  sqlite3_stmt* handle_;
+  int bound_ = 0;
+};
+
+// All or nothing: rolled back unless committed. Takes the write lock at once, so that a second daemon fails here, clearly.
+class Transaction {
+ public:
+  [[nodiscard]] static Result<Transaction> begin(Database& database);
+  Transaction(Transaction&& other) noexcept : database_(std::exchange(other.database_, nullptr)) {}
+  Transaction& operator=(Transaction&&) = delete;
+  ~Transaction();
+  [[nodiscard]] Result<void> commit();
+
+ private:
+  explicit Transaction(Database& database) : database_(&database) {}
+
+  Database* database_;
+};
+
+}  // namespace headgate::tenancy

@@ -1,0 +1,248 @@
+#include "tenancy/store.hpp"
+
+#include <algorithm>
+
+#include "tenancy/sqlite.hpp"
+
+namespace headgate::tenancy {
+namespace {
+
+// "HGst": tells our file from any other program's database (PRAGMA application_id).
+constexpr std::int64_t kApplicationId = 0x4847'7374;
+constexpr std::int64_t kSchemaVersion = 1;
+
+// STRICT: a column holds what it says or the row is refused, also when somebody edits the file by hand.
+constexpr const char* kSchema = R"(
+CREATE TABLE shares(
+  name TEXT PRIMARY KEY NOT NULL, owner_uid INTEGER NOT NULL, fail_policy INTEGER NOT NULL CHECK(fail_policy IN (0, 1)),
+  over_sell INTEGER NOT NULL CHECK(over_sell IN (0, 1)), ttl_s INTEGER CHECK(ttl_s > 0),
+  idle_notice_s INTEGER CHECK(idle_notice_s > 0), admit INTEGER NOT NULL CHECK(admit IN (0, 1)),
+  created_at_s INTEGER NOT NULL, everyone INTEGER NOT NULL CHECK(everyone IN (0, 1)),
+  until_empty INTEGER NOT NULL CHECK(until_empty IN (0, 1))) STRICT;
+CREATE TABLE share_devices(
+  share TEXT NOT NULL REFERENCES shares(name) ON DELETE CASCADE, position INTEGER NOT NULL, uuid TEXT NOT NULL,
+  memory_limit_bytes INTEGER, host_limit_bytes INTEGER NOT NULL, ceiling_ppm INTEGER NOT NULL,
+  guarantee_ppm INTEGER NOT NULL, weight INTEGER NOT NULL, class INTEGER NOT NULL CHECK(class BETWEEN 0 AND 2),
+  PRIMARY KEY(share, position)) STRICT;
+CREATE TABLE share_members(
+  share TEXT NOT NULL REFERENCES shares(name) ON DELETE CASCADE, kind INTEGER NOT NULL CHECK(kind BETWEEN 0 AND 2),
+  id INTEGER NOT NULL, PRIMARY KEY(share, kind, id)) STRICT;
+CREATE TABLE quotas(
+  subject INTEGER NOT NULL CHECK(subject BETWEEN 0 AND 2), id INTEGER NOT NULL, memory_bytes INTEGER, compute_ppm INTEGER,
+  shares INTEGER, ttl_s INTEGER, PRIMARY KEY(subject, id)) STRICT;
+PRAGMA application_id = 1212642164;
+PRAGMA user_version = 1;
+)";
+static_assert(kApplicationId == 1212642164 && kSchemaVersion == 1);
+
+enum MemberKind : std::int64_t { kOwnerGid = 0, kUser = 1, kGroup = 2 };
+
+Result<std::int64_t> one_number(Database& database, const char* sql) {
+  Statement statement = TRY(Statement::prepare(database, sql));
+  if (!TRY(statement.step()))
+    return fail(ErrorCode::failed, "the database " + database.path() + " does not answer " + sql);
+  return statement.number(0);
+}
+
+Result<void> migrate(Database& database) {
+  Transaction transaction = TRY(Transaction::begin(database));
+  const std::int64_t version = TRY(one_number(database, "PRAGMA user_version"));
+  const std::int64_t application = TRY(one_number(database, "PRAGMA application_id"));
+  const std::int64_t tables = TRY(one_number(database, "SELECT count(*) FROM sqlite_schema"));
+  if (tables == 0) {
+    if (auto made = database.run(kSchema); !made) return made;
+    return transaction.commit();
+  }
+  if (application != kApplicationId) {
+    return fail(ErrorCode::failed, "the database " + database.path() + " is another program's",
+                "nothing was changed; name another directory with --state");
+  }
+  if (version > kSchemaVersion) {
+    return fail(ErrorCode::unsupported,
+                "the database " + database.path() + " was written by a newer headgate: schema " +
+                    std::to_string(version) + ", and this one knows up to " + std::to_string(kSchemaVersion),
+                "nothing was changed; install the newer headgate again, or move the file away");
+  }
+  if (version != kSchemaVersion) {
+    return fail(ErrorCode::failed,
+                "the database " + database.path() + " has schema " + std::to_string(version) + ", which never was",
+                "move the file away, or put a backup in its place");
+  }
+  return {};
+}
+
+// The least and the largest that the field can hold; a row beyond it was not written by us.
+template <typename To>
+Result<To> narrow(std::int64_t number, const Database& database, const char* what) {
+  if (std::in_range<To>(number)) return static_cast<To>(number);
+  return fail(ErrorCode::failed,
+              "the database " + database.path() + ": " + what + " cannot be " + std::to_string(number),
+              "put a backup in its place, or move the file away");
+}
+
+Result<DeviceShare> read_device(const Statement& row, const Database& database) {
+  DeviceShare device;
+  device.uuid = row.text(0);
+  if (const auto limit = row.maybe(1))
+    device.memory_limit_bytes = TRY(narrow<std::uint64_t>(*limit, database, "a memory limit"));
+  device.host_limit_bytes = TRY(narrow<std::uint64_t>(row.number(2), database, "a host memory limit"));
+  device.ceiling_ppm = TRY(narrow<std::uint32_t>(row.number(3), database, "a ceiling"));
+  device.guarantee_ppm = TRY(narrow<std::uint32_t>(row.number(4), database, "a guarantee"));
+  device.weight = TRY(narrow<std::uint32_t>(row.number(5), database, "a weight"));
+  device.priority_class = static_cast<Class>(row.number(6));
+  return device;
+}
+
+Result<void> read_parts(Database& database, Share& share) {
+  Statement devices = TRY(
+      Statement::prepare(database,
+                         "SELECT uuid, memory_limit_bytes, host_limit_bytes, ceiling_ppm, guarantee_ppm, weight, class "
+                         "FROM share_devices WHERE share = ? ORDER BY position"));
+  devices.bind(share.name);
+  while (TRY(devices.step())) share.devices.push_back(TRY(read_device(devices, database)));
+  Statement members =
+      TRY(Statement::prepare(database, "SELECT kind, id FROM share_members WHERE share = ? ORDER BY kind, id"));
+  members.bind(share.name);
+  while (TRY(members.step())) {
+    const auto id = TRY(narrow<std::uint32_t>(members.number(1), database, "a uid or gid"));
+    auto& list = members.number(0) == kOwnerGid ? share.owner_gids
+                 : members.number(0) == kUser   ? share.users
+                                                : share.groups;
+    list.push_back(id);
+  }
+  return {};
+}
+
+std::optional<std::int64_t> stored(std::optional<std::chrono::seconds> time) {
+  return time ? std::optional(static_cast<std::int64_t>(time->count())) : std::nullopt;
+}
+std::optional<std::chrono::seconds> seconds(std::optional<std::int64_t> number) {
+  return number ? std::optional(std::chrono::seconds(*number)) : std::nullopt;
+}
+// Above 2^63 no limit is less than any card.
+std::int64_t stored(std::uint64_t number) {
+  return static_cast<std::int64_t>(std::min<std::uint64_t>(number, ~0ull >> 1));
+}
+
+Result<void> put_members(Database& database, const Share& share, MemberKind kind,
+                         const std::vector<std::uint32_t>& ids) {
+  Statement member = TRY(Statement::prepare(database, "INSERT OR IGNORE INTO share_members VALUES(?, ?, ?)"));
+  for (const std::uint32_t id : ids) {
+    if (auto put = member.bind(share.name).bind(std::int64_t{kind}).bind(std::int64_t{id}).run(); !put) return put;
+  }
+  return {};
+}
+
+Result<void> put_devices(Database& database, const Share& share) {
+  Statement insert = TRY(Statement::prepare(database, "INSERT INTO share_devices VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+  std::int64_t position = 0;
+  for (const DeviceShare& device : share.devices) {
+    insert.bind(share.name).bind(position++).bind(device.uuid);
+    insert.bind(device.memory_limit_bytes ? std::optional(stored(*device.memory_limit_bytes)) : std::nullopt);
+    insert.bind(stored(device.host_limit_bytes))
+        .bind(std::int64_t{device.ceiling_ppm})
+        .bind(std::int64_t{device.guarantee_ppm});
+    insert.bind(std::int64_t{device.weight}).bind(static_cast<std::int64_t>(device.priority_class));
+    if (auto put = insert.run(); !put) return put;
+  }
+  return {};
+}
+
+}  // namespace
+
+Store::Store(std::unique_ptr<Database> database) : database_(std::move(database)) {}
+Store::Store(Store&&) noexcept = default;
+Store& Store::operator=(Store&&) noexcept = default;
+Store::~Store() = default;
+
+Result<Store> Store::open(const std::string& path) {
+  auto database = std::make_unique<Database>(TRY(Database::open(path)));
+  // A write-ahead log needs a file beside the database; a power cut loses nothing that was reported as done.
+  for (const char* pragma : {"PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "PRAGMA foreign_keys = ON",
+                             "PRAGMA trusted_schema = OFF"}) {
+    if (auto set = database->run(pragma); !set) return std::unexpected(set.error());
+  }
+  if (auto ready = migrate(*database); !ready) return std::unexpected(ready.error());
+  return Store(std::move(database));
+}
+
+Result<std::vector<Share>> Store::shares() {
+  std::vector<Share> all;
+  Statement row = TRY(Statement::prepare(*database_,
+                                         "SELECT name, owner_uid, fail_policy, over_sell, ttl_s, idle_notice_s, admit, "
+                                         "created_at_s, everyone, until_empty FROM shares ORDER BY name"));
+  while (TRY(row.step())) {
+    Share share;
+    share.name = row.text(0);
+    share.owner_uid = TRY(narrow<std::uint32_t>(row.number(1), *database_, "an owner"));
+    share.fail_policy = static_cast<ledger::FailPolicy>(row.number(2));
+    share.over_sell = row.number(3) != 0;
+    share.ttl = seconds(row.maybe(4));
+    share.idle_notice = seconds(row.maybe(5));
+    share.admit = static_cast<Admit>(row.number(6));
+    share.created_at_s = row.number(7);
+    share.everyone = row.number(8) != 0;
+    share.until_empty = row.number(9) != 0;
+    if (auto read = read_parts(*database_, share); !read) return std::unexpected(read.error());
+    all.push_back(std::move(share));
+  }
+  return all;
+}
+
+Result<void> Store::put(const Share& share) {
+  Transaction transaction = TRY(Transaction::begin(*database_));
+  Statement gone = TRY(Statement::prepare(*database_, "DELETE FROM shares WHERE name = ?"));
+  if (auto done = gone.bind(share.name).run(); !done) return done;
+  Statement insert = TRY(Statement::prepare(*database_, "INSERT INTO shares VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+  insert.bind(share.name).bind(std::int64_t{share.owner_uid}).bind(static_cast<std::int64_t>(share.fail_policy));
+  insert.bind(std::int64_t{share.over_sell}).bind(stored(share.ttl)).bind(stored(share.idle_notice));
+  insert.bind(static_cast<std::int64_t>(share.admit)).bind(share.created_at_s).bind(std::int64_t{share.everyone});
+  insert.bind(std::int64_t{share.until_empty});
+  if (auto done = insert.run(); !done) return done;
+  if (auto done = put_devices(*database_, share); !done) return done;
+  if (auto done = put_members(*database_, share, kOwnerGid, share.owner_gids); !done) return done;
+  if (auto done = put_members(*database_, share, kUser, share.users); !done) return done;
+  if (auto done = put_members(*database_, share, kGroup, share.groups); !done) return done;
+  return transaction.commit();
+}
+
+Result<void> Store::remove_share(const std::string& name) {
+  Statement gone = TRY(Statement::prepare(*database_, "DELETE FROM shares WHERE name = ?"));
+  return gone.bind(name).run();
+}
+
+Result<std::vector<Quota>> Store::quotas() {
+  std::vector<Quota> all;
+  Statement row = TRY(Statement::prepare(
+      *database_, "SELECT subject, id, memory_bytes, compute_ppm, shares, ttl_s FROM quotas ORDER BY subject, id"));
+  while (TRY(row.step())) {
+    Quota quota;
+    quota.subject = static_cast<Quota::Subject>(row.number(0));
+    quota.id = TRY(narrow<std::uint32_t>(row.number(1), *database_, "a uid or gid"));
+    if (const auto memory = row.maybe(2))
+      quota.memory_bytes = TRY(narrow<std::uint64_t>(*memory, *database_, "a memory quota"));
+    if (const auto compute = row.maybe(3))
+      quota.compute_ppm = TRY(narrow<std::uint64_t>(*compute, *database_, "a compute quota"));
+    if (const auto shares = row.maybe(4))
+      quota.shares = TRY(narrow<std::uint32_t>(*shares, *database_, "a quota of shares"));
+    quota.ttl = seconds(row.maybe(5));
+    all.push_back(quota);
+  }
+  return all;
+}
+
+Result<void> Store::put(const Quota& quota) {
+  Statement insert = TRY(Statement::prepare(*database_, "INSERT OR REPLACE INTO quotas VALUES(?, ?, ?, ?, ?, ?)"));
+  insert.bind(static_cast<std::int64_t>(quota.subject)).bind(std::int64_t{quota.id});
+  insert.bind(quota.memory_bytes ? std::optional(stored(*quota.memory_bytes)) : std::nullopt);
+  insert.bind(quota.compute_ppm ? std::optional(stored(*quota.compute_ppm)) : std::nullopt);
+  insert.bind(quota.shares ? std::optional(std::int64_t{*quota.shares}) : std::nullopt).bind(stored(quota.ttl));
+  return insert.run();
+}
+
+Result<void> Store::remove_quota(Quota::Subject subject, std::uint32_t id) {
+  Statement gone = TRY(Statement::prepare(*database_, "DELETE FROM quotas WHERE subject = ? AND id = ?"));
+  return gone.bind(static_cast<std::int64_t>(subject)).bind(std::int64_t{id}).run();
+}
+
+}  // namespace headgate::tenancy

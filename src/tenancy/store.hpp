@@ -1,0 +1,46 @@
+// Shares and quotas that survive a reboot: one SQLite file.
+//
+// A change is all there or not at all, and on the disk when the call returns (write-ahead log, synchronous). A file that is
+// corrupt, of a newer headgate or somebody else's is refused, never repaired or overwritten. One thread at a time.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "tenancy/admission.hpp"
+#include "tenancy/share.hpp"
+
+namespace headgate::tenancy {
+
+class Database;
+
+class Store {
+ public:
+  // Opens or makes the file; an older schema is brought up to date in one transaction. Errors: denied (cannot be written),
+  // failed (corrupt, or not ours), unsupported (a newer headgate's), no_capacity (disk full).
+  [[nodiscard]] static Result<Store> open(const std::string& path);
+  Store(Store&&) noexcept;
+  Store& operator=(Store&&) noexcept;
+  ~Store();
+
+  // By name. Errors: failed, where a row cannot be one of ours.
+  [[nodiscard]] Result<std::vector<Share>> shares();
+  [[nodiscard]] Result<std::vector<Quota>> quotas();
+
+  // Adds the share, or replaces the one of its name.
+  [[nodiscard]] Result<void> put(const Share& share);
+  // Nothing to remove is no error.
+  [[nodiscard]] Result<void> remove_share(const std::string& name);
+
+  [[nodiscard]] Result<void> put(const Quota& quota);
+  [[nodiscard]] Result<void> remove_quota(Quota::Subject subject, std::uint32_t id);
+
+ private:
+  explicit Store(std::unique_ptr<Database> database);
+
+  std::unique_ptr<Database> database_;
+};
+
+}  // namespace headgate::tenancy

@@ -1,0 +1,205 @@
+#include "tenancy/store.hpp"
+
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "tenancy/test_shares.hpp"
+
+namespace headgate::tenancy {
+namespace {
+
+namespace fs = std::filesystem;
+
+class StoreTest : public ::testing::Test {
+ protected:
+  Store open() {
+    auto store = Store::open(path_);
+    if (!store) ADD_FAILURE() << store.error().message;
+    return std::move(store).value();
+  }
+  std::string refusal() {
+    auto store = Store::open(path_);
+    return store ? "opened" : store.error().message;
+  }
+  // As another program or a person with the sqlite3 command would.
+  void edit(const char* sql) {
+    sqlite3* handle = nullptr;
+    ASSERT_EQ(::sqlite3_open(path_.c_str(), &handle), SQLITE_OK);
+    EXPECT_EQ(::sqlite3_exec(handle, sql, nullptr, nullptr, nullptr), SQLITE_OK) << ::sqlite3_errmsg(handle);
+    ::sqlite3_close(handle);
+  }
+  static Share full_share() {
+    Share share = share_of("research", 1000, 8 * kGiB, 250'000);
+    share.owner_gids = {7, 50};
+    share.devices.push_back(share_of("x", 1, std::nullopt, 0, kGpu1).devices[0]);
+    share.devices[0].host_limit_bytes = kGiB;
+    share.devices[0].ceiling_ppm = 500'000;
+    share.devices[0].weight = 700;
+    share.devices[0].priority_class = Class::latency;
+    share.fail_policy = ledger::FailPolicy::closed;
+    share.over_sell = true;
+    share.until_empty = true;
+    share.ttl = std::chrono::hours(8);
+    share.idle_notice = std::chrono::minutes(30);
+    share.admit = Admit::ask;
+    share.created_at_s = 1'800'000'000;
+    share.users = {1001, 1002};
+    share.groups = {50};
+    share.everyone = true;
+    return share;
+  }
+
+  template <typename Act>
+  static auto with_files_of_at_most(rlim_t bytes, Act act) {
+    rlimit before{};
+    ::getrlimit(RLIMIT_FSIZE, &before);
+    const rlimit less{bytes, before.rlim_max};
+    const auto ignored = ::signal(SIGXFSZ, SIG_IGN);
+    ::setrlimit(RLIMIT_FSIZE, &less);
+    auto result = act();
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    ::signal(SIGXFSZ, ignored);
+    return result;
+  }
+
+  Scratch scratch_;
+  std::string path_ = scratch_.path() + "/state.db";
+};
+
+TEST_F(StoreTest, EverythingAboutAShareAndAQuotaSurvivesAReboot) {
+  Quota quota;
+  quota.subject = Quota::Subject::group;
+  quota.id = 50;
+  quota.memory_bytes = kGiB;
+  quota.ttl = std::chrono::seconds(5);
+  Quota other;
+  other.id = 0;
+  other.compute_ppm = 2'000'000;
+  other.shares = 3;
+  {
+    Store store = open();
+    ASSERT_TRUE(store.put(full_share()));
+    ASSERT_TRUE(store.put(share_of("b", 1, 5)));
+    ASSERT_TRUE(store.put(quota));
+    ASSERT_TRUE(store.put(other));
+  }
+  Store store = open();
+  EXPECT_EQ(store.shares().value(), (std::vector{share_of("b", 1, 5), full_share()}));
+  EXPECT_EQ(store.quotas().value(), (std::vector{other, quota}));
+  struct stat status{};
+  ASSERT_EQ(::stat(path_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+}
+
+TEST_F(StoreTest, AShareIsReplacedWholeAndRemovedWhole) {
+  Store store = open();
+  ASSERT_TRUE(store.put(full_share()));
+  Share less = share_of("research", 1000, kGiB);
+  ASSERT_TRUE(store.put(less));
+  EXPECT_EQ(store.shares().value(), std::vector{less});
+  ASSERT_TRUE(store.remove_share("research"));
+  ASSERT_TRUE(store.remove_share("research"));
+  EXPECT_TRUE(store.shares().value().empty());
+}
+
+TEST_F(StoreTest, ADiskThatFillsUpKeepsTheOldShareAndAddsNoHalfOne) {
+  Store store = open();
+  ASSERT_TRUE(store.put(full_share()));
+  Share large = full_share();
+  large.users.clear();
+  for (std::uint32_t i = 0; i < 200'000; ++i) large.users.push_back(i);
+  // What a full disk is to SQLite: a write that stops short. RLIMIT_FSIZE counts for this process alone.
+  const auto put = with_files_of_at_most(256 << 10, [&] { return store.put(large); });
+  ASSERT_FALSE(put);
+  EXPECT_NE(put.error().hint.find("nothing was changed"), std::string::npos) << put.error().message;
+  EXPECT_EQ(store.shares().value(), std::vector{full_share()});
+}
+
+TEST_F(StoreTest, ACorruptedFileIsRefusedAndLeftAsItIs) {
+  {
+    ASSERT_TRUE(open().put(full_share()));
+  }
+  std::string bytes(8192, 'x');
+  std::ofstream(path_, std::ios::binary) << bytes;
+  EXPECT_EQ(refusal(), "the database " + path_ + ": file is not a database");
+  EXPECT_EQ(fs::file_size(path_), 8192u);
+}
+
+TEST_F(StoreTest, ATornPageIsAnErrorNotAShareLess) {
+  {
+    Store store = open();
+    for (int i = 0; i < 50; ++i) ASSERT_TRUE(store.put(share_of("s" + std::to_string(i), 1, 5)));
+  }
+  {
+    std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+    for (std::streamoff page = 1; page < static_cast<std::streamoff>(fs::file_size(path_) / 4096); ++page) {
+      file.seekp(page * 4096);
+      file << std::string(4096, '\x7f');
+    }
+  }
+  auto store = Store::open(path_);
+  if (store) {
+    const auto shares = store->shares();
+    ASSERT_FALSE(shares);
+    EXPECT_NE(shares.error().message.find("malformed"), std::string::npos) << shares.error().message;
+    EXPECT_NE(shares.error().hint.find("backup"), std::string::npos);
+  }
+}
+
+TEST_F(StoreTest, AFileOfANewerHeadgateOrOfAnotherProgramIsNotTouched) {
+  {
+    open();
+  }
+  edit("PRAGMA user_version = 2");
+  EXPECT_EQ(refusal(),
+            "the database " + path_ + " was written by a newer headgate: schema 2, and this one knows up to 1");
+  edit("PRAGMA application_id = 5");
+  EXPECT_EQ(refusal(), "the database " + path_ + " is another program's");
+}
+
+TEST_F(StoreTest, ValuesThatWeNeverWriteAreRefusedByNameNotCutToFit) {
+  ASSERT_TRUE(open().put(share_of("s", 1, 5)));
+  edit("UPDATE shares SET owner_uid = -1");
+  const auto shares = open().shares();
+  ASSERT_FALSE(shares);
+  EXPECT_EQ(shares.error().message, "the database " + path_ + ": an owner cannot be -1");
+}
+
+TEST_F(StoreTest, ASecondDaemonOnTheSameStateIsToldSo) {
+  Store store = open();
+  sqlite3* other = nullptr;
+  ASSERT_EQ(::sqlite3_open(path_.c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(::sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  const auto put = store.put(full_share());
+  ASSERT_FALSE(put);
+  EXPECT_EQ(put.error().hint, "another program holds it; is a second headgated running with the same --state?");
+  ::sqlite3_close(other);
+}
+
+// In a child, as somebody who may read and not write: CI is root.
+TEST_F(StoreTest, AnUnwritableStateIsDeniedBeforeAnythingIsPromised) {
+  {
+    ASSERT_TRUE(open().put(full_share()));
+  }
+  fs::permissions(scratch_.path(), fs::perms(0755));
+  fs::permissions(path_, fs::perms(0444));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::geteuid() == 0 && ::setuid(65534) != 0) ::_exit(9);
+    const auto store = Store::open(path_);
+    ::_exit(!store && store.error().code == ErrorCode::denied && !store.error().hint.empty() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace headgate::tenancy

@@ -1,0 +1,63 @@
+// The tenant sockets: RUNTIME/shares/NAME/tenant.sock, one for each share, through which limiters get their pages
+// (guest/ledger/registration.hpp says what is said).
+//
+// Whoever can reach the directory may knock; the kernel says who it is, and whoever may not enter is told so and let go before
+// a word of his is read. What is bounded: connections of a share and of the node, the time for the whole conversation, its
+// messages (two, of fixed size), and processes of a share. A reader that never reads is dropped. Nothing else can be asked for.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/result.hpp"
+#include "identity/peer.hpp"
+#include "tenancy/processes.hpp"
+#include "tenancy/shares.hpp"
+
+namespace headgate::tenancy {
+
+class Door;
+
+// All on the loop's one thread.
+class TenantDoors {
+ public:
+  struct Bounds {
+    std::size_t connections = 1024;           // of the node, at once
+    std::size_t connections_of_a_share = 64;  // so that one share's tenants keep nobody else's out
+    std::chrono::milliseconds conversation{1000};
+  };
+  struct Events {
+    // A peer that said what the kernel denies, or a slot that is not its own: who, and what was wrong.
+    std::function<void(const std::string& share, const identity::Peer&, const std::string& what)> lied;
+    // The arbiter's: some process of the share wants to be looked at. At most once a millisecond.
+    std::function<void(const std::string& share)> rang;
+    // Asked where the share's own lists do not let a peer in: bound containers and jobs. May be empty.
+    std::function<bool(const Share&, const identity::Peer&)> also_allowed;
+  };
+
+  TenantDoors(boost::asio::any_io_executor executor, Shares& shares, Processes& processes, std::string proc,
+              Bounds bounds, Events events);
+  ~TenantDoors();
+
+  // Binds the share's socket, over one that a former daemon left. Errors: of the file system; usage for no such share.
+  [[nodiscard]] Result<void> open(const std::string& share);
+  // All of them; the first error, after the others were opened all the same.
+  [[nodiscard]] Result<void> open_all();
+  void close(const std::string& share);
+
+  [[nodiscard]] std::size_t connections() const;
+
+ private:
+  friend class Door;
+  struct Common;
+
+  std::shared_ptr<Common> common_;
+  std::map<std::string, std::shared_ptr<Door>> doors_;
+};
+
+}  // namespace headgate::tenancy

@@ -1,0 +1,449 @@
+#include "tenancy/tenant_doors.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <optional>
+#include <random>
+
+#include "guest/ledger/account.hpp"
+#include "guest/ledger/registration.hpp"
+#include "tenancy/test_shares.hpp"
+
+namespace headgate::tenancy {
+namespace {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+
+UniqueFd connect_to(const std::string& directory) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strcpy(address.sun_path, (directory + "/tenant.sock").c_str());
+  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) socket.reset();
+  return socket;
+}
+
+struct Heard {
+  ssize_t length = -1;
+  ledger::MessageHead head{};
+  std::string text;  // of a refusal
+  ledger::Welcome welcome{};
+  UniqueFd descriptors[3];
+};
+
+// Blocks: for children; the test itself looks only when poll() says that something is there.
+Heard hear(int socket) {
+  Heard heard;
+  alignas(8) char bytes[512];
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * 8)];
+  iovec part{bytes, sizeof bytes};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
+  heard.length = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
+  if (heard.length >= static_cast<ssize_t>(sizeof heard.head)) std::memcpy(&heard.head, bytes, sizeof heard.head);
+  if (heard.length == sizeof(ledger::Refuse)) heard.text = bytes + offsetof(ledger::Refuse, text);
+  if (heard.length == sizeof(ledger::Welcome)) std::memcpy(&heard.welcome, bytes, sizeof heard.welcome);
+  if (const cmsghdr* rights = CMSG_FIRSTHDR(&header); heard.length > 0 && rights != nullptr) {
+    int fds[3];
+    std::memcpy(fds, CMSG_DATA(rights), sizeof fds);
+    for (int i = 0; i < 3; ++i) heard.descriptors[i] = UniqueFd(fds[i]);
+  }
+  return heard;
+}
+
+template <typename Message>
+bool say(int socket, const Message& message) {
+  return ::send(socket, &message, sizeof message, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof message);
+}
+
+ledger::Hello hello() {
+  const ledger::Identity self = ledger::own_identity();
+  return {ledger::head_of<ledger::Hello>(ledger::Verb::hello), self.pid, self.pidns_inode, self.start_time,
+          ledger::kVersion};
+}
+
+class Doors : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ::chmod(scratch_.path().c_str(), 0755);
+    Adoption adoption;
+    auto store = Store::open(scratch_.path() + "/state.db");
+    ASSERT_TRUE(store);
+    auto shares = Shares::open({base_, {{kGpu0, 80 * kGiB}}, {}}, std::move(*store), adoption);
+    ASSERT_TRUE(shares) << shares.error().message;
+    shares_.emplace(std::move(*shares));
+    Share share = share_of("s", ::geteuid(), 8 * kGiB);
+    ASSERT_TRUE(shares_->create(share));
+    open_doors({});
+  }
+  void open_doors(TenantDoors::Bounds bounds) {
+    doors_.reset();
+    processes_.reset();
+    processes_.emplace(context_.get_executor(), *shares_, "/proc",
+                       Processes::Events{[this](const TenantProcess& process) { joined_.push_back(process); },
+                                         [this](const TenantProcess& process) { left_.push_back(process); }});
+    doors_.emplace(context_.get_executor(), *shares_, *processes_, "/proc", bounds,
+                   TenantDoors::Events{[this](const std::string&, const identity::Peer&, const std::string& what) {
+                                         lies_.push_back(what);
+                                       },
+                                       [this](const std::string&) { ++rings_; },
+                                       {}});
+    ASSERT_TRUE(doors_->open_all());
+  }
+  // Runs the loop until that holds; false after 20 s.
+  template <typename Condition>
+  bool until(Condition condition) {
+    const auto deadline = std::chrono::steady_clock::now() + 20s;
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      context_.restart();
+      context_.run_one_for(10ms);
+    }
+    return true;
+  }
+  Heard answer(int socket) {
+    const auto ready = [&] {
+      pollfd fd{socket, POLLIN, 0};
+      return ::poll(&fd, 1, 0) > 0;
+    };
+    return until(ready) ? hear(socket) : Heard{};
+  }
+  std::string directory() { return shares_->directory("s"); }
+  ledger::UsagePage& usage() { return shares_->find("s")->pages->usage(); }
+
+  // A process that registers by the socket, reserves a GiB, and says so; then waits to be killed.
+  struct Tenant {
+    pid_t pid = -1;
+    UniqueFd said;
+  };
+  template <typename Before>
+  Tenant start_tenant(Before before) {
+    int pipe[2];
+    if (::pipe2(pipe, O_CLOEXEC) != 0) return {};
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      ::close(pipe[0]);
+      ::alarm(60);
+      const bool good = before();
+      // Giving up root takes the death signal away.
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      ::_exit(good ? live(directory(), pipe[1]) : 9);
+    }
+    ::close(pipe[1]);
+    return {pid, UniqueFd(pipe[0])};
+  }
+  static int live(const std::string& directory, int out) {
+    const UniqueFd socket = connect_to(directory);
+    if (!socket) return 10;
+    (void)say(socket.get(), hello());  // who may not enter is told so before we speak
+    const Heard welcome = hear(socket.get());
+    if (welcome.head.verb != ledger::Verb::welcome) return 11;
+    ledger::SharePages pages;
+    if (ledger::map_pages(welcome.descriptors[0].get(), welcome.descriptors[1].get(), pages)) return 12;
+    ledger::SlotRef slot;
+    if (ledger::claim_for_self(*pages.usage, slot) != ledger::ClaimResult::claimed) return 13;
+    if (!ledger::reserve(*pages.usage, 0, slot, kGiB, 8 * kGiB).ok) return 14;
+    if (!say(socket.get(),
+             ledger::Claimed{ledger::head_of<ledger::Claimed>(ledger::Verb::claimed), slot.slot, slot.generation}))
+      return 15;
+    if (hear(socket.get()).head.verb != ledger::Verb::seated) return 16;
+    if (::write(out, "s", 1) != 1) return 17;
+    for (;;) ::pause();
+  }
+  bool told(const Tenant& tenant) {
+    return until([&] {
+             pollfd fd{tenant.said.get(), POLLIN, 0};
+             return ::poll(&fd, 1, 0) > 0;
+           }) &&
+           [&] {
+             char byte = 0;
+             return ::read(tenant.said.get(), &byte, 1) == 1;
+           }();
+  }
+  int end(const Tenant& tenant) {
+    int status = 0;
+    ::kill(tenant.pid, SIGKILL);
+    ::waitpid(tenant.pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+  Scratch scratch_;
+  std::string base_ = scratch_.path() + "/run";
+  asio::io_context context_{1};
+  std::optional<Shares> shares_;
+  std::optional<Processes> processes_;
+  std::optional<TenantDoors> doors_;
+  std::vector<TenantProcess> joined_, left_;
+  std::vector<std::string> lies_;
+  int rings_ = 0;
+};
+
+TEST_F(Doors, AKilledProcessGivesItsMemoryBackAtOnceAndItsConnectionSaysNothingAboutItsLife) {
+  const Tenant tenant = start_tenant([] { return true; });
+  ASSERT_TRUE(told(tenant)) << "exit status " << end(tenant);
+  ASSERT_EQ(joined_.size(), 1u);
+  EXPECT_EQ(joined_[0].process.pid, static_cast<std::uint32_t>(tenant.pid));
+  EXPECT_EQ(ledger::used_bytes(usage(), 0), kGiB);
+  // The conversation is over, and the process lives.
+  ASSERT_TRUE(until([&] { return doors_->connections() == 0; }));
+  EXPECT_EQ(processes_->count_in("s"), 1u);
+  end(tenant);
+  ASSERT_TRUE(until([&] { return !left_.empty(); }));
+  EXPECT_EQ(ledger::used_bytes(usage(), 0), 0u);
+  EXPECT_EQ(ledger::live_slots(usage()), 0u);
+}
+
+TEST_F(Doors, ARestartedDaemonBindsTheSocketAnewAndAdoptsWhoIsThere) {
+  const Tenant first = start_tenant([] { return true; });
+  ASSERT_TRUE(told(first));
+  // What a mount of the directory holds on to, in place of a mount.
+  const UniqueFd mounted(::open(directory().c_str(), O_PATH | O_CLOEXEC));
+  open_doors({});
+  EXPECT_EQ(processes_->adopt(), 0u);
+  ASSERT_EQ(processes_->count_in("s"), 1u);
+  processes_->each([&](const TenantProcess& process) {
+    EXPECT_TRUE(process.adopted);
+    EXPECT_EQ(process.process.pid, static_cast<std::uint32_t>(first.pid));
+  });
+  EXPECT_TRUE(connect_to("/proc/self/fd/" + std::to_string(mounted.get())));
+  end(first);
+  ASSERT_TRUE(until([&] { return !left_.empty(); }));
+  EXPECT_EQ(ledger::used_bytes(usage(), 0), 0u);
+}
+
+TEST_F(Doors, SlotsOfProcessesThatDiedWhileNoDaemonRanAreGivenBackAtItsStart) {
+  const Tenant tenant = start_tenant([] { return true; });
+  ASSERT_TRUE(told(tenant));
+  doors_.reset();
+  processes_.reset();
+  end(tenant);
+  open_doors({});
+  EXPECT_EQ(processes_->adopt(), 1u);
+  EXPECT_EQ(ledger::used_bytes(usage(), 0), 0u);
+}
+
+TEST_F(Doors, ALiarsSlotInAnotherProcessesNameBindsNobody) {
+  const Tenant tenant = start_tenant([] { return true; });
+  ASSERT_TRUE(told(tenant));
+  const auto init = identity::read_process("/proc", static_cast<std::uint32_t>(::getppid()));
+  ASSERT_TRUE(init);
+  ledger::SlotRef forged;
+  ASSERT_EQ(ledger::claim(usage(), {init->pid, init->pidns_inode, init->start_time}, "x", forged),
+            ledger::ClaimResult::claimed);
+  EXPECT_EQ(processes_->adopt(), 1u);
+  EXPECT_EQ(processes_->count_in("s"), 1u);
+  EXPECT_EQ(ledger::live_slots(usage()), 1u);
+  end(tenant);
+}
+
+TEST_F(Doors, ATenantUnderAnotherUidNeedsNoRightToAnyFileAndAStrangerGetsNoDescriptor) {
+  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become somebody else";
+  Share share = shares_->find("s")->share;
+  share.users = {65534};
+  ASSERT_TRUE(shares_->set(share));
+  const Tenant nobody = start_tenant([] { return ::setgid(65534) == 0 && ::setuid(65534) == 0; });
+  ASSERT_TRUE(told(nobody)) << "exit status " << end(nobody);
+  EXPECT_EQ(joined_.at(0).uid, 65534u);
+  const Tenant stranger = start_tenant([] { return ::setgid(1234) == 0 && ::setuid(1234) == 0; });
+  const auto has_exited = [&] {
+    siginfo_t info{};
+    return ::waitid(P_PID, static_cast<id_t>(stranger.pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid != 0;
+  };
+  ASSERT_TRUE(until(has_exited));
+  EXPECT_EQ(end(stranger), 11);  // no welcome
+  EXPECT_EQ(joined_.size(), 1u);
+  end(nobody);
+}
+
+TEST_F(Doors, ATenantInPidAndUserNamespacesOfItsOwnIsKnownByItsHostPidAndReapedByIt) {
+  Share share = shares_->find("s")->share;
+  if (::geteuid() == 0) share.users = {1234};
+  ASSERT_TRUE(shares_->set(share));
+  const auto unshared = [] {
+    if (::geteuid() == 0 && (::setgid(1234) != 0 || ::setuid(1234) != 0)) return false;
+    if (::unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) return false;
+    const pid_t inner = ::fork();  // the first inside is pid 1 there
+    if (inner == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      return true;
+    }
+    int status = 0;
+    ::waitpid(inner, &status, 0);
+    ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+  };
+  const Tenant tenant = start_tenant(unshared);
+  if (!told(tenant)) {
+    const int status = end(tenant);
+    if (status == 9) GTEST_SKIP() << "skipped: this kernel gives no user namespaces to unprivileged users";
+    FAIL() << "exit status " << status;
+  }
+  ASSERT_EQ(joined_.size(), 1u);
+  EXPECT_EQ(joined_[0].process.namespace_pid, 1u);
+  EXPECT_NE(joined_[0].process.pid, static_cast<std::uint32_t>(tenant.pid));
+  EXPECT_EQ(joined_[0].seat.pid, 1u);
+  // Adoption finds it too, by what it calls itself in its slot.
+  open_doors({});
+  EXPECT_EQ(processes_->adopt(), 0u);
+  EXPECT_EQ(processes_->count_in("s"), 1u);
+  end(tenant);
+  ASSERT_TRUE(until([&] { return !left_.empty(); }));
+  EXPECT_EQ(ledger::used_bytes(usage(), 0), 0u);
+}
+
+TEST_F(Doors, EveryVersionThatIsNotOursIsToldWhichIs) {
+  for (const bool of_pages : {false, true}) {
+    const UniqueFd socket = connect_to(directory());
+    ledger::Hello other = hello();
+    (of_pages ? other.page_version : other.head.version) += 1;
+    ASSERT_TRUE(say(socket.get(), other));
+    const Heard heard = answer(socket.get());
+    EXPECT_EQ(heard.head.verb, ledger::Verb::refuse);
+    EXPECT_NE(heard.text.find("headgated speaks registration 1 with pages"), std::string::npos) << heard.text;
+  }
+  EXPECT_TRUE(lies_.empty());
+}
+
+TEST_F(Doors, WhoCallsItselfSomebodyElseOrClaimsAnothersSlotIsNamed) {
+  const UniqueFd socket = connect_to(directory());
+  ledger::Hello other = hello();
+  other.pid = 1;
+  ASSERT_TRUE(say(socket.get(), other));
+  EXPECT_EQ(answer(socket.get()).head.verb, ledger::Verb::refuse);
+  ASSERT_EQ(lies_.size(), 1u);
+  EXPECT_EQ(lies_[0], "called itself pid 1");
+  const Tenant tenant = start_tenant([] { return true; });
+  ASSERT_TRUE(told(tenant));
+  const UniqueFd thief = connect_to(directory());
+  ASSERT_TRUE(say(thief.get(), hello()));
+  ASSERT_EQ(answer(thief.get()).head.verb, ledger::Verb::welcome);
+  const ledger::SlotRef theirs = *joined_.at(0).slot.or_else(
+      [&] { return std::optional(ledger::SlotRef{0, ledger::view(usage(), 0).generation}); });
+  ASSERT_TRUE(say(thief.get(), ledger::Claimed{ledger::head_of<ledger::Claimed>(ledger::Verb::claimed), theirs.slot,
+                                               theirs.generation}));
+  EXPECT_EQ(answer(thief.get()).text, "slot " + std::to_string(theirs.slot) + " is not yours");
+  EXPECT_EQ(lies_.size(), 2u);
+  EXPECT_EQ(ledger::used_bytes(usage(), 0), kGiB);
+  end(tenant);
+}
+
+TEST_F(Doors, ATenantThatFuzzesEveryMessageChangesNothingForTheOthers) {
+  const Tenant tenant = start_tenant([] { return true; });
+  ASSERT_TRUE(told(tenant));
+  std::mt19937 random(5);
+  for (int round = 0; round < 600; ++round) {
+    const UniqueFd socket = connect_to(directory());
+    ASSERT_TRUE(socket) << round;
+    std::string bytes;
+    if (round % 3 == 0) {
+      bytes.resize(random() % 400);
+      for (char& c : bytes) c = static_cast<char>(random());
+    } else {
+      const ledger::Hello good = hello();
+      bytes.assign(reinterpret_cast<const char*>(&good), sizeof good);
+      if (round % 3 == 1) bytes[random() % bytes.size()] ^= static_cast<char>(1 << random() % 8);
+      else bytes.resize(random() % sizeof good);
+    }
+    (void)::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (round % 4 == 0) {
+      ledger::Claimed claimed{ledger::head_of<ledger::Claimed>(ledger::Verb::claimed),
+                              static_cast<std::uint32_t>(random()), static_cast<std::uint32_t>(random())};
+      (void)::send(socket.get(), &claimed, sizeof claimed - random() % 2, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    context_.restart();
+    context_.poll();
+  }
+  ASSERT_TRUE(until([&] { return doors_->connections() == 0; }));
+  EXPECT_EQ(ledger::used_bytes(usage(), 0), kGiB);
+  EXPECT_FALSE(lies_.empty());
+  const Tenant next = start_tenant([] { return true; });
+  EXPECT_TRUE(told(next));
+  end(tenant);
+  end(next);
+}
+
+TEST_F(Doors, AThousandSilentConnectionsKeepNobodyOutForLongerThanAConversation) {
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  if (files.rlim_cur < 2500) {
+    files.rlim_cur = std::min<rlim_t>(files.rlim_max, 4096);
+    ::setrlimit(RLIMIT_NOFILE, &files);
+  }
+  open_doors({.connections = 256, .connections_of_a_share = 64, .conversation = 300ms});
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 1000; ++i) {
+    if (UniqueFd socket = connect_to(directory()); socket) silent.push_back(std::move(socket));
+    context_.restart();
+    context_.poll();
+    ASSERT_LE(doors_->connections(), 64u);
+  }
+  EXPECT_EQ(silent.size(), 1000u);
+  const auto descriptors = [] { return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}); };
+  ASSERT_TRUE(until([&] { return doors_->connections() == 0; }));
+  const Tenant tenant = start_tenant([] { return true; });
+  EXPECT_TRUE(told(tenant));
+  end(tenant);
+  silent.clear();
+  EXPECT_LT(descriptors(), 200);
+}
+
+TEST_F(Doors, TheDoorbellIsHeardAtMostOnceAMillisecondAndATenantThatMutesItMutesItsOwn) {
+  const UniqueFd socket = connect_to(directory());
+  ASSERT_TRUE(say(socket.get(), hello()));
+  const Heard welcome = answer(socket.get());
+  ASSERT_EQ(welcome.head.verb, ledger::Verb::welcome);
+  const int bell = welcome.descriptors[2].get();
+  // The tenant's flags are its own: blocking now, and the daemon does not wait all the same.
+  ::fcntl(bell, F_SETFL, ::fcntl(bell, F_GETFL) & ~O_NONBLOCK);
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_EQ(::send(bell, "!", 1, MSG_DONTWAIT), 1);
+  ASSERT_TRUE(until([&] { return rings_ == 1; }));
+  for (int i = 0; i < 20'000; ++i) {
+    (void)::send(bell, "!", 1, MSG_DONTWAIT);
+    context_.restart();
+    context_.poll();
+  }
+  const auto took =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start).count();
+  EXPECT_LE(rings_, took + 2);
+  ::shutdown(bell, SHUT_RDWR);
+  const Tenant tenant = start_tenant([] { return true; });
+  EXPECT_TRUE(told(tenant));
+  end(tenant);
+}
+
+TEST_F(Doors, ARemovedSharesDoorIsClosedAndItsProcessesForgotten) {
+  const Tenant tenant = start_tenant([] { return true; });
+  ASSERT_TRUE(told(tenant));
+  EXPECT_FALSE(shares_->remove("s"));
+  end(tenant);
+  ASSERT_TRUE(until([&] { return !left_.empty(); }));
+  doors_->close("s");
+  ASSERT_TRUE(shares_->remove("s"));
+  processes_->forget("s");
+  EXPECT_FALSE(std::filesystem::exists(directory()));
+  EXPECT_FALSE(doors_->open("s"));
+}
+
+}  // namespace
+}  // namespace headgate::tenancy

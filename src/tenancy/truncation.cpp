@@ -1,0 +1,85 @@
+#include "tenancy/truncation.hpp"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <mutex>
+#include <utility>
+
+namespace headgate::tenancy {
+namespace {
+
+// `begin` is written last when a range comes and first when it goes: the handler may look at any moment.
+struct Range {
+  std::atomic<std::uintptr_t> begin{0};
+  std::atomic<std::size_t> bytes{0};
+  std::atomic<bool> taken{false}, spoiled{false};
+};
+constinit std::array<Range, TruncationGuard::kMaxGuards> ranges{};
+
+void on_bus_error(int number, siginfo_t* info, void*) {
+  const int saved = errno;
+  const auto at = reinterpret_cast<std::uintptr_t>(info->si_addr);
+  for (Range& range : ranges) {
+    const std::uintptr_t begin = range.begin.load(std::memory_order_acquire);
+    const std::size_t bytes = range.bytes.load(std::memory_order_relaxed);
+    if (begin == 0 || at < begin || at - begin >= bytes) continue;
+    void* const zeroes = ::mmap(reinterpret_cast<void*>(begin), bytes, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (zeroes == MAP_FAILED) break;
+    range.spoiled.store(true, std::memory_order_release);
+    errno = saved;
+    return;
+  }
+  // Not ours: the access happens again on return, and ends the process as it would have.
+  ::signal(number, SIG_DFL);
+  errno = saved;
+}
+
+void install() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    struct sigaction action{};
+    action.sa_sigaction = &on_bus_error;
+    action.sa_flags = SA_SIGINFO;
+    ::sigaction(SIGBUS, &action, nullptr);
+  });
+}
+
+}  // namespace
+
+TruncationGuard::TruncationGuard(void* at, std::size_t bytes) {
+  install();
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    bool free = false;
+    if (!ranges[i].taken.compare_exchange_strong(free, true)) continue;
+    ranges[i].spoiled.store(false, std::memory_order_relaxed);
+    ranges[i].bytes.store((bytes + page - 1) / page * page, std::memory_order_relaxed);
+    ranges[i].begin.store(reinterpret_cast<std::uintptr_t>(at), std::memory_order_release);
+    slot_ = i;
+    return;
+  }
+}
+
+TruncationGuard::TruncationGuard(TruncationGuard&& other) noexcept : slot_(std::exchange(other.slot_, kNone)) {}
+TruncationGuard& TruncationGuard::operator=(TruncationGuard&& other) noexcept {
+  std::swap(slot_, other.slot_);
+  return *this;
+}
+
+TruncationGuard::~TruncationGuard() {
+  if (slot_ == kNone) return;
+  ranges[slot_].begin.store(0, std::memory_order_release);
+  ranges[slot_].taken.store(false, std::memory_order_release);
+}
+
+bool TruncationGuard::spoiled() const {
+  return slot_ != kNone && ranges[slot_].spoiled.load(std::memory_order_acquire);
+}
+
+}  // namespace headgate::tenancy

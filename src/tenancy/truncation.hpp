@@ -1,0 +1,34 @@
+// Keeps the daemon alive when a tenant shortens a page that both have mapped: a load past a file's end is a SIGBUS.
+//
+// A tenant needs a writable descriptor of its share's usage page, and that also lets it shorten the file. Files that were
+// sealed against it cannot be found again by a restarted daemon, so the fault is taken instead: the whole mapping is replaced
+// by zeroes of our own, and the share is known as spoiled from then on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace headgate::tenancy {
+
+// One mapping under guard; movable, not copyable. At most kMaxGuards at once in a process; more are not guarded (false).
+class TruncationGuard {
+ public:
+  static constexpr std::size_t kMaxGuards = 4096;
+
+  TruncationGuard() = default;
+  // Installs the process's SIGBUS handler at the first call. `bytes` are rounded up to pages.
+  TruncationGuard(void* at, std::size_t bytes);
+  TruncationGuard(TruncationGuard&& other) noexcept;
+  TruncationGuard& operator=(TruncationGuard&& other) noexcept;
+  ~TruncationGuard();
+
+  [[nodiscard]] explicit operator bool() const { return slot_ != kNone; }
+  // Whether somebody shortened the file and we met it. Thread-safe.
+  [[nodiscard]] bool spoiled() const;
+
+ private:
+  static constexpr std::size_t kNone = ~std::size_t{0};
+  std::size_t slot_ = kNone;
+};
+
+}  // namespace headgate::tenancy

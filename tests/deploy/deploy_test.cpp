@@ -1,0 +1,223 @@
+// Rules, board and unit: every name in them exists, and the programs that will read them accept them.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "api/metrics.hpp"
+
+namespace headgate {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+std::string text_of(const fs::path& path) {
+  std::ifstream in(path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+const std::string& rules() {
+  static const std::string text = text_of(DEPLOY_DIR "/prometheus/headgate.rules.yml");
+  return text;
+}
+
+std::vector<std::string> all_of(const std::string& text, const std::string& pattern) {
+  const std::regex expression(pattern);
+  std::vector<std::string> found;
+  for (std::sregex_iterator at(text.begin(), text.end(), expression), end; at != end; ++at) found.push_back((*at)[1]);
+  return found;
+}
+
+// Metrics of the page, and what the recording rules make of them.
+std::set<std::string> known_series() {
+  std::set<std::string> known;
+  for (const auto& metric : api::metrics()) known.emplace(metric.name);
+  for (const auto& name : all_of(rules(), R"(record: (\S+))")) known.insert(name);
+  return known;
+}
+
+std::vector<std::string> names_in(const std::string& expression) {
+  return all_of(expression, R"((headgate[_:][a-z0-9_:]+))");
+}
+
+// Calls visit(panel) for each panel of the board that shows something.
+template <typename Visit>
+void each_panel(const Json& board, Visit&& visit) {
+  for (const Json& panel : board.at("panels")) {
+    if (panel.at("type") != "row") visit(panel);
+  }
+}
+
+const Json& board() {
+  static const Json json = Json::parse(text_of(DEPLOY_DIR "/grafana/headgate.json"));
+  return json;
+}
+
+class Folder {
+ public:
+  Folder() : path_(fs::path(testing::TempDir()) / ("headgate-deploy-" + std::to_string(::getpid()))) {
+    fs::create_directory(path_);
+  }
+  ~Folder() { fs::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  [[nodiscard]] std::string operator/(const char* name) const { return (path_ / name).string(); }
+
+ private:
+  fs::path path_;
+};
+
+struct Said {
+  int status = -1;
+  std::string text;
+};
+
+Said run(const std::string& line) {
+  Said said;
+  FILE* pipe = ::popen((line + " 2>&1").c_str(), "r");
+  if (pipe == nullptr) return said;
+  for (int c; (c = std::fgetc(pipe)) != EOF;) said.text += static_cast<char>(c);
+  const int status = ::pclose(pipe);
+  said.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return said;
+}
+
+TEST(Rules, AskOnlyForSeriesThatExist) {
+  const auto known = known_series();
+  const auto names = names_in(rules());
+  EXPECT_GT(names.size(), 20u);
+  for (const auto& name : names) EXPECT_TRUE(known.contains(name)) << name;
+}
+
+TEST(Rules, EachAlertIsExplainedToWhoeverIsWokenByItAndTested) {
+  const auto alerts = all_of(rules(), R"(- alert: (\S+))");
+  const std::string page = text_of(DOCS_DIR "/operations.md"), tests = text_of(RULES_TEST);
+  EXPECT_GE(alerts.size(), 7u);
+  for (const auto& alert : alerts) {
+    EXPECT_TRUE(page.contains("| `" + alert + "` |")) << "docs/operations.md does not say what to do about " << alert;
+    EXPECT_TRUE(tests.contains("alertname: " + alert + "\n")) << "no test makes it fire: " << alert;
+  }
+  for (const auto& row : all_of(page, R"(\| `(Headgate\w+)` \|)"))
+    EXPECT_NE(std::ranges::find(alerts, row), alerts.end())
+        << "docs/operations.md tells of an alert that is not there: " << row;
+}
+
+TEST(Board, AsksOnlyForSeriesThatExistOfTheDataSourceThatIsChosen) {
+  const auto known = known_series();
+  each_panel(board(), [&](const Json& panel) {
+    EXPECT_FALSE(panel.at("targets").empty()) << panel.at("title");
+    for (const Json& target : panel.at("targets")) {
+      const auto names = names_in(target.at("expr"));
+      EXPECT_FALSE(names.empty()) << target;
+      for (const auto& name : names) EXPECT_TRUE(known.contains(name)) << panel.at("title") << ": " << name;
+      EXPECT_EQ(target.at("datasource").at("uid"), "${datasource}") << panel.at("title");
+    }
+  });
+  for (const Json& variable : board().at("templating").at("list")) {
+    for (const auto& name : names_in(variable.dump())) EXPECT_TRUE(known.contains(name)) << variable.at("name");
+  }
+  EXPECT_FALSE(board().contains("uid")) << "a second import would overwrite the first";
+}
+
+TEST(Board, AnEmptyPanelSaysWhichConditionIsMissing) {
+  each_panel(board(), [](const Json& panel) {
+    EXPECT_FALSE(panel.value("description", "").empty()) << panel.at("title");
+    EXPECT_FALSE(panel.at("fieldConfig").at("defaults").value("noValue", "").empty()) << panel.at("title");
+  });
+}
+
+TEST(Board, NoPanelLiesOnAnotherOrBesideThePage) {
+  std::set<int> ids;
+  std::set<std::pair<int, int>> cells;
+  for (const Json& panel : board().at("panels")) {
+    EXPECT_TRUE(ids.insert(panel.at("id").get<int>()).second) << panel.at("title");
+    const Json& at = panel.at("gridPos");
+    const int x = at.at("x"), y = at.at("y"), w = at.at("w"), h = at.at("h");
+    EXPECT_LE(x + w, 24) << panel.at("title");
+    for (int i = 0; i < w * h; ++i) {
+      if (!cells.emplace(x + i % w, y + i / w).second) {
+        ADD_FAILURE() << panel.at("title");
+        break;
+      }
+    }
+  }
+}
+
+// Prometheus's own judge of pages and rules, which dev/real-parts unpacks.
+class Promtool : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (::access(PROMTOOL, X_OK) != 0) GTEST_SKIP() << "dev/real-parts has not been run";
+  }
+};
+
+TEST_F(Promtool, FindsNothingToCriticiseInThePage) {
+  const Said said = run(PROMTOOL " check metrics <" METRICS_PAGE);
+  EXPECT_EQ(said.status, 0) << said.text;
+  EXPECT_EQ(said.text, "");
+}
+
+TEST_F(Promtool, TakesTheRulesAndSeesEachAlertFireWhereItShouldAndNowhereElse) {
+  const Folder folder;
+  fs::copy_file(DEPLOY_DIR "/prometheus/headgate.rules.yml", folder / "headgate.rules.yml");
+  fs::copy_file(RULES_TEST, folder / "rules_test.yml");
+  const Said check = run(PROMTOOL " check rules --lint-fatal " + folder / "headgate.rules.yml");
+  EXPECT_EQ(check.status, 0) << check.text;
+  const Said test = run(PROMTOOL " test rules " + folder / "rules_test.yml");
+  EXPECT_EQ(test.status, 0) << test.text;
+}
+
+TEST_F(Promtool, UnderstandsEachQueryOfTheBoard) {
+  Json queries = Json::array();
+  each_panel(board(), [&](const Json& panel) {
+    for (const Json& target : panel.at("targets")) {
+      // What Grafana puts in place before it asks.
+      const auto asked =
+          std::regex_replace(target.at("expr").get<std::string>(), std::regex(R"(\$__rate_interval)"), "5m");
+      queries.push_back({{"record", "panel:" + std::to_string(queries.size())}, {"expr", asked}});
+    }
+  });
+  const Folder folder;
+  std::ofstream(folder / "board.yml") << Json{{"groups", {{{"name", "board"}, {"rules", queries}}}}};
+  const Said said = run(PROMTOOL " check rules --lint=none " + folder / "board.yml");
+  EXPECT_EQ(said.status, 0) << said.text;
+  EXPECT_NE(said.text.find(std::to_string(queries.size()) + " rules found"), std::string::npos) << said.text;
+}
+
+class Unit : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (run("command -v systemd-analyze").status != 0) GTEST_SKIP() << "there is no systemd-analyze";
+    // What is judged is the unit, not whether the daemon is installed on this machine.
+    const std::string text = text_of(DEPLOY_DIR "/systemd/headgated.service");
+    std::ofstream(unit_) << std::regex_replace(text, std::regex("/usr/sbin/headgated"), "/bin/sh");
+  }
+  Folder folder_;
+  std::string unit_ = folder_ / "headgated.service";
+};
+
+TEST_F(Unit, HasNoDirectiveThatSystemdWouldPassOver) {
+  const Said said = run("SYSTEMD_LOG_LEVEL=warning systemd-analyze verify --man=no " + unit_);
+  EXPECT_EQ(said.status, 0) << said.text;
+  EXPECT_EQ(said.text, "");
+}
+
+TEST_F(Unit, LeavesTheDaemonNoMoreRightsThanItDidWhenItWasJudged) {
+  // In tenths. Most of what is left is CAP_SYS_ADMIN, root itself, and sight of other users' processes.
+  const Said said = run("systemd-analyze security --no-pager --offline=true --threshold=40 " + unit_);
+  EXPECT_EQ(said.status, 0) << said.text.substr(said.text.size() - std::min<std::size_t>(said.text.size(), 200));
+}
+
+}  // namespace
+}  // namespace headgate

@@ -1,0 +1,149 @@
+// What headgated answers over HTTP against the document that it hands out of itself, and against Prometheus's own judge.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "api/metrics.hpp"
+#include "api/routes.hpp"
+#include "api/test_reply.hpp"
+#include "daemon_program.hpp"
+
+namespace headgate::e2e {
+namespace {
+
+// The value of the one sample of that name whose labels hold all of `labels`; -1 where there is none.
+double sample(const std::string& page, const std::string& name, const std::vector<std::string>& labels = {}) {
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(name + "{") && !line.starts_with(name + " ")) continue;
+    if (std::ranges::all_of(labels, [&](const std::string& label) { return line.contains(label); }))
+      return std::stod(line.substr(line.rfind(' ') + 1));
+  }
+  return -1;
+}
+
+TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
+  const Daemon daemon;
+  const std::string document = daemon.ask("GET", "/v1/openapi.json").body;
+  std::set<std::string> asked;
+  const auto expect = [&](const char* id, const char* method, const std::string& target, int status,
+                          const std::string& body = "") {
+    asked.insert(id);
+    const auto reply = daemon.ask(method, target, body);
+    EXPECT_EQ(reply.status, status) << id << ": " << reply.body;
+    EXPECT_EQ(api::objection(document, id, reply.status, reply.body), "") << id;
+    if (!body.empty() && status < 300) {
+      EXPECT_EQ(api::request_objection(document, id, body), "") << id;
+    }
+  };
+  const std::string uuid = daemon.picture().gpus.at(0).uuid;
+  expect("createShare", "POST", "/v1/shares", 201, R"({"name":"alice","mem":"8GiB","compute":"50%","weight":7})");
+  expect("createShare", "POST", "/v1/shares", 409, R"({"name":"bob","mem":"139GiB"})");
+  expect("createShare", "POST", "/v1/shares", 400, R"({"name":"bob","memory":"1GiB"})");
+  expect("changeShare", "PATCH", "/v1/shares/alice", 200, R"({"mem":"9GiB"})");
+  expect("changeShare", "PATCH", "/v1/shares/nobody", 400, R"({"mem":"9GiB"})");
+  expect("pauseShare", "POST", "/v1/shares/alice/pause", 200);
+  expect("resumeShare", "POST", "/v1/shares/alice/resume", 200);
+  expect("enterShare", "GET", "/v1/shares/alice/entry", 200);
+  expect("getShare", "GET", "/v1/shares/alice", 200);
+  expect("getShare", "GET", "/v1/shares/nobody", 404);
+  expect("listShares", "GET", "/v1/shares", 200);
+  expect("getNode", "GET", "/v1/node", 200);
+  expect("getSnapshot", "GET", "/v1/snapshot", 200);
+  expect("listGpus", "GET", "/v1/gpus", 200);
+  expect("getGpu", "GET", "/v1/gpus/" + uuid, 200);
+  expect("getGpu", "GET", "/v1/gpus/GPU-none", 404);
+  expect("listProcesses", "GET", "/v1/processes", 200);
+  expect("listEvents", "GET", "/v1/events?after=0", 200);
+  expect("setQuota", "PUT", "/v1/quotas", 200, R"({"user":"root","mem":"20GiB","shares":4})");
+  expect("setQuota", "PUT", "/v1/quotas", 400, R"({"mem":"20GiB"})");
+  expect("listQuotas", "GET", "/v1/quotas", 200);
+  expect("removeShare", "DELETE", "/v1/shares/alice", 200);
+  expect("health", "GET", "/healthz", 200);
+  expect("readiness", "GET", "/readyz", 200);
+  expect("document", "GET", "/v1/openapi.json", 200);
+  expect("releaseDriver", "POST", "/v1/gpus/all/release", 200);
+  for (const char* id : {"metrics", "dcgmMetrics"}) asked.insert(id);  // no JSON: the next test
+  for (const auto& route : api::routes())
+    EXPECT_TRUE(asked.contains(std::string(route.id))) << route.id << " is not asked";
+}
+
+TEST(DaemonApi, PrometheusFindsAShareAtWorkAndNoSeriesThatTheDocumentationLacks) {
+  const Daemon daemon;
+  ASSERT_EQ(daemon.ask("POST", "/v1/shares", R"({"name":"alice","mem":"8GiB","compute":"30%"})").status, 201);
+  Program tenant({HEADGATE_COMMAND, "run", "--share", "alice", "--", HEADGATE_LOAD, "--mem=1GiB", "--duration=60s",
+                  "--no-idle-list"},
+                 {{"HEADGATE_RUNTIME_DIR", daemon.cli().runtime()}});
+  std::string page;
+  const auto ask = [&] { return page = daemon.ask("GET", "/metrics").body; };
+  EXPECT_TRUE(eventually([&] { return sample(ask(), "headgate_share_throttled_seconds_total", {"alice"}) > 0.2; }))
+      << page;
+  EXPECT_GT(sample(page, "headgate_share_gpu_seconds_total", {"alice"}), 0);
+  EXPECT_GE(sample(page, "headgate_share_memory_used_bytes", {"alice"}), 1 << 30);
+  EXPECT_EQ(sample(page, "headgate_share_memory_limit_bytes", {"alice"}), 8.0 * (1 << 30));
+  EXPECT_EQ(sample(page, "headgate_share_enforcement", {"alice", "enforced"}), 1);
+  EXPECT_EQ(sample(page, "headgate_gpu_info", {"simulated=\"true\""}), 1);
+  EXPECT_EQ(sample(page, "headgate_daemon_events_total", {"share.created"}), 1);
+  EXPECT_GT(sample(page, "headgate_daemon_resident_memory_bytes"), 0);
+  {
+    // Counted once a second: a question and its answer would mostly fall between two counts.
+    const auto stays = http::EventSource::open({.path = daemon.socket()}, {.target = "/v1/events?follow=1"},
+                                               std::chrono::milliseconds(5000));
+    ASSERT_TRUE(stays) << stays.error().message;
+    EXPECT_TRUE(eventually([&] { return sample(ask(), "headgate_daemon_clients") >= 1; })) << page;
+  }
+  std::set<std::string> known;
+  for (const auto& metric : api::metrics()) known.emplace(metric.name);
+  static const std::regex type(R"(# TYPE (\S+) )");
+  for (std::sregex_iterator at(page.begin(), page.end(), type), end; at != end; ++at)
+    EXPECT_TRUE(known.contains((*at)[1])) << (*at)[1];
+  EXPECT_GT(sample(daemon.ask("GET", "/metrics/dcgm").body, "DCGM_FI_DEV_FB_USED"), 1024);
+  tenant.kill_now();
+  tenant.wait();
+  if (::access(PROMTOOL, X_OK) != 0) GTEST_SKIP() << "dev/real-parts has not been run";
+  std::ofstream(daemon.cli().directory() + "/page") << page;
+  const Said said = daemon.cli().shell(PROMTOOL " check metrics < $D/page");
+  EXPECT_EQ(said.status, 0) << said.out << said.err;
+}
+
+TEST(DaemonApi, SystemdHearsThatItIsReadyReloadedAliveAndStopping) {
+  const Cli place;  // a directory that goes with the test
+  const std::string name = place.directory() + "/notify";
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  ASSERT_LT(name.size(), sizeof address.sun_path);
+  name.copy(address.sun_path, name.size());
+  ASSERT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ::setenv("NOTIFY_SOCKET", name.c_str(), 1);
+  Daemon daemon;
+  ::unsetenv("NOTIFY_SOCKET");
+  std::string heard;
+  const auto hears = [&](const std::string& what) {
+    return eventually([&] {
+      std::array<char, 4096> text{};
+      for (ssize_t size; (size = ::recv(socket.get(), text.data(), text.size(), MSG_DONTWAIT)) > 0;)
+        heard += std::string(text.data(), static_cast<std::size_t>(size)) + "\n";
+      return heard.contains(what);
+    });
+  };
+  EXPECT_TRUE(hears("READY=1\nSTATUS=1 GPU (SIMULATED), 0 shares")) << heard;
+  EXPECT_TRUE(hears("WATCHDOG=1")) << heard;
+  daemon.signal(SIGHUP);
+  EXPECT_TRUE(hears("RELOADING=1\nMONOTONIC_USEC=")) << heard;
+  EXPECT_TRUE(hears("READY=1\nSTATUS=the configuration was read again")) << heard;
+  EXPECT_EQ(daemon.stop(), 0);
+  EXPECT_TRUE(hears("STOPPING=1")) << heard;
+}
+
+}  // namespace
+}  // namespace headgate::e2e

@@ -1,0 +1,292 @@
+// headgated as its users meet it: shares that are made, entered, changed live, and outlive the daemon.
+#include "daemon_program.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <nlohmann/json.hpp>
+
+namespace headgate::e2e {
+namespace {
+
+constexpr std::uint64_t kGiB = 1ull << 30;
+
+// A program in the share that keeps the GPU busy until it is ended.
+class Tenant {
+ public:
+  Tenant(const Daemon& daemon, const std::string& share)
+      : program_({HEADGATE_COMMAND, "run", "--share", share, "--", HEADGATE_LOAD, "--mem=1GiB", "--duration=60s",
+                  "--no-idle-list"},
+                 {{"HEADGATE_RUNTIME_DIR", daemon.cli().runtime()}}) {}
+  ~Tenant() {
+    ::kill(program_.pid(), SIGTERM);  // handed on to the load
+    program_.wait();
+  }
+  Tenant(const Tenant&) = delete;
+
+ private:
+  Program program_;
+};
+
+double held(const Daemon& daemon, const std::string& share) {
+  const auto seen = daemon.share(share);
+  return seen.devices.empty() ? -1 : seen.devices[0].held_ratio.value_or(-1);
+}
+
+TEST(Daemon, AShareIsMadeListedChangedAndRemoved) {
+  const Daemon daemon;
+  const Said made = daemon.cli().shell("$H share create alice --mem 16GiB --compute 50%");
+  EXPECT_EQ(made.status, 0) << made.err;
+  EXPECT_NE(made.out.find("alice"), std::string::npos) << made.out;
+  EXPECT_NE(made.out.find("0 bytes of 16.0 GiB"), std::string::npos) << made.out;
+  EXPECT_EQ(daemon.cli().shell("$H share set alice --mem 24GiB --burst 80%").status, 0);
+  const auto share = daemon.share("alice");
+  ASSERT_EQ(share.devices.size(), 1u);
+  EXPECT_EQ(share.devices[0].memory_limit_bytes, 24 * kGiB);
+  EXPECT_DOUBLE_EQ(share.devices[0].compute_ceiling_ratio, 0.8);
+  EXPECT_DOUBLE_EQ(share.devices[0].compute_guarantee_ratio, 0.5);
+  EXPECT_TRUE(share.created);
+  EXPECT_NE(daemon.cli().shell("$H share ls").out.find("SIMULATED"), std::string::npos);
+  EXPECT_EQ(daemon.cli().shell("$H share rm alice").status, 0);
+  EXPECT_EQ(daemon.share("alice").name, "");
+}
+
+TEST(Daemon, WhatDoesNotFitIsRefusedWithTheFiguresAndWhatWould) {
+  const Daemon daemon;
+  EXPECT_EQ(daemon.cli().shell("$H share create a --mem 100GiB --compute 70%").status, 0);
+  Said said = daemon.cli().shell("$H share create b --mem 50GiB");
+  EXPECT_EQ(said.status, 4) << said.err;
+  EXPECT_NE(said.err.find("the largest that fits is"), std::string::npos) << said.err;
+  said = daemon.cli().shell("$H share create b --mem 1GiB --compute 40%");
+  EXPECT_EQ(said.status, 4) << said.err;
+  EXPECT_NE(said.err.find("30 %"), std::string::npos) << said.err;
+  EXPECT_EQ(daemon.cli().shell("$H share create b --mem 50GiB --compute 40% --over-sell").status, 0);
+  said = daemon.cli().shell("$H share create c --mem 8");
+  EXPECT_EQ(said.status, 2);
+  EXPECT_NE(said.err.find("did you mean 8MiB?"), std::string::npos) << said.err;
+}
+
+TEST(Daemon, AProgramEntersItsShareAndAChangeOfLimitsReachesItWhileItRuns) {
+  const Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 8GiB --compute 50%").status, 0);
+  const Tenant tenant(daemon, "alice");
+  ASSERT_TRUE(eventually([&] { return daemon.share("alice").processes == 1 && held(daemon, "alice") > 0.1; }));
+  auto picture = daemon.picture();
+  ASSERT_EQ(picture.processes.size(), 1u);
+  EXPECT_EQ(picture.processes[0].share, "alice");
+  EXPECT_EQ(picture.processes[0].command, "headgate-load");
+  ASSERT_EQ(picture.processes[0].devices.size(), 1u);
+  EXPECT_GE(picture.processes[0].devices[0].ledger_bytes, kGiB);
+  EXPECT_EQ(picture.node.unattended_processes, 0u);
+  const auto& gpu = picture.gpus.at(0);
+  EXPECT_NEAR(static_cast<double>(gpu.memory_shares_bytes + gpu.memory_reserved_bytes + gpu.memory_unattributed_bytes +
+                                  gpu.memory_free_bytes),
+              static_cast<double>(gpu.memory_total_bytes), 2.0 * (1 << 20));
+  ASSERT_EQ(daemon.cli().shell("$H share set alice --compute 10%").status, 0);
+  // Two pictures a second apart lie wholly behind the change.
+  rest_ms(1100);
+  EXPECT_TRUE(eventually([&] {
+    rest_ms(1000);
+    const double now = held(daemon, "alice");
+    return now > 0.08 && now < 0.12;
+  }));
+  ASSERT_EQ(daemon.cli().shell("$H share pause alice").status, 0);
+  EXPECT_TRUE(eventually([&] {
+    rest_ms(500);
+    return held(daemon, "alice") == 0;
+  }));
+  EXPECT_EQ(daemon.share("alice").state, "paused");
+  ASSERT_EQ(daemon.cli().shell("$H share resume alice").status, 0);
+  EXPECT_TRUE(eventually([&] { return held(daemon, "alice") > 0.05; }));
+  const Said removed = daemon.cli().shell("$H share rm alice");
+  EXPECT_EQ(removed.status, 1) << "a share with programs in it was removed";
+}
+
+TEST(Daemon, TheUsualViewsShowWhatTheDaemonSees) {
+  const Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 8GiB --compute 50%").status, 0);
+  const Tenant tenant(daemon, "alice");
+  ASSERT_TRUE(eventually([&] { return daemon.share("alice").processes == 1 && held(daemon, "alice") > 0.1; }));
+  const Said status = daemon.cli().shell("$H status");
+  EXPECT_NE(status.out.find("1 GPU, level hook, headgated, SIMULATED"), std::string::npos) << status.out << status.err;
+  EXPECT_NE(status.out.find("alice"), std::string::npos) << status.out;
+  EXPECT_NE(daemon.cli().shell("$H ps").out.find("headgate-load"), std::string::npos);
+  EXPECT_NE(daemon.cli().shell("$H why alice").out.find("share alice on GPU 0, level hook, SIMULATED"),
+            std::string::npos);
+  EXPECT_NE(daemon.cli().shell("$H free --json").out.find("\"memory_unsold_bytes\""), std::string::npos);
+}
+
+TEST(Daemon, ARunGetsAShareOfItsOwnThatGoesWithIt) {
+  const Daemon daemon;
+  const Said said = daemon.cli().shell(
+      "$H run --mem 2GiB --compute 25% --name brief -- sh -c '$H share ls; ${SIM%/sim}/headgate-load --attempt=3GiB "
+      "--no-launches --duration=1ms --no-idle-list'");
+  EXPECT_EQ(said.status, 0) << said.err;
+  EXPECT_NE(said.out.find("0 bytes of 2.0 GiB  25 %"), std::string::npos) << said.out << said.err;
+  EXPECT_NE(said.out.find("\"given_bytes\":0"), std::string::npos) << said.out;
+  EXPECT_EQ(daemon.share("brief").name, "");
+}
+
+TEST(Daemon, ARunThatDoesNotFitIsRefusedOrWaitsForRoom) {
+  const Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H share create big --mem 100GiB").status, 0);
+  EXPECT_EQ(daemon.cli().shell("$H run --mem 60GiB -- true").status, 4);
+  EXPECT_EQ(daemon.cli().shell("$H run --mem 60GiB --wait=1s -- true").status, 4);
+  const Said said = daemon.cli().shell("(sleep 1; $H share rm big) & $H run --mem 60GiB --wait -- true");
+  EXPECT_EQ(said.status, 0) << said.err;
+}
+
+TEST(Daemon, AShareOfARunThatWasKilledGoesWithItsLastProgram) {
+  const Daemon daemon;
+  {
+    Program run({HEADGATE_COMMAND, "run", "--name", "lost", "--mem", "2GiB", "--", HEADGATE_LOAD, "--mem=1GiB",
+                 "--duration=4s", "--no-idle-list"},
+                {{"HEADGATE_RUNTIME_DIR", daemon.cli().runtime()}});
+    ASSERT_TRUE(eventually([&] { return daemon.share("lost").processes == 1; }));
+    run.kill_now();
+    run.wait();
+  }
+  EXPECT_EQ(daemon.share("lost").name, "lost");
+  EXPECT_TRUE(eventually([&] { return daemon.share("lost").name.empty(); }));
+}
+
+TEST(Daemon, WhatAKilledProgramHadStaysChargedUntilTheDriverShowsItGone) {
+  const Daemon daemon({}, "base = \"h200\"\nname = \"slow\"\nteardown_ms = 4000\n");
+  ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 8GiB").status, 0);
+  const auto used = [&] { return daemon.share("alice").devices.at(0).memory_used_bytes; };
+  Program load({HEADGATE_LOAD, "--mem=2GiB", "--duration=60s", "--no-idle-list"},
+               {{"HEADGATE_SHARE", "alice"},
+                {"HEADGATE_SHARE_DIR", daemon.cli().runtime() + "/shares/alice"},
+                {"HEADGATE_RUNTIME_DIR", daemon.cli().runtime()},
+                {"HEADGATE_SIM_DIR", daemon.cli().directory() + "/node"},
+                {"LD_LIBRARY_PATH", SIMULATOR_DIR},
+                {"LD_PRELOAD", HEADGATE_LIMITER}});
+  ASSERT_TRUE(eventually([&] { return used() >= 2 * kGiB; }));
+  load.kill_now();
+  load.wait();
+  const auto killed = std::chrono::steady_clock::now();
+  ASSERT_TRUE(eventually([&] { return daemon.share("alice").processes == 0; }));
+  if (std::chrono::steady_clock::now() - killed < std::chrono::seconds(3)) {
+    EXPECT_GE(used(), 2 * kGiB) << "the driver has not taken it down yet";
+    EXPECT_GE(daemon.share("alice").devices.at(0).memory_draining_bytes, 2 * kGiB);
+  }
+  EXPECT_TRUE(eventually([&] { return used() == 0; }));
+  // Seen gone, not given up after 10 s.
+  EXPECT_LT(std::chrono::steady_clock::now() - killed, std::chrono::seconds(9));
+}
+
+TEST(Daemon, TenantsRunOnWhenTheDaemonIsKilledAndANewOneTakesThemUp) {
+  Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 8GiB --compute 30%").status, 0);
+  const Tenant tenant(daemon, "alice");
+  ASSERT_TRUE(eventually([&] { return held(daemon, "alice") > 0.1; }));
+  const auto before = daemon.share("alice").devices.at(0).held_ns;
+  daemon.kill_and_wait();
+  rest_ms(1000);
+  daemon.start();
+  const auto after = daemon.share("alice");
+  ASSERT_EQ(after.devices.size(), 1u);
+  EXPECT_EQ(after.processes, 1u);
+  EXPECT_GT(after.devices[0].held_ns, before + 200'000'000) << "the tenant stood still while no daemon ran";
+  EXPECT_NE(daemon.ask("GET", "/v1/events").body.find("share.adopted"), std::string::npos);
+  EXPECT_TRUE(eventually([&] { return held(daemon, "alice") > 0.25 && held(daemon, "alice") < 0.35; }));
+}
+
+TEST(Daemon, SharesSurviveAReboot) {
+  Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 8GiB --compute 30% --weight 200").status, 0);
+  EXPECT_EQ(daemon.stop(), 0);
+  (void)daemon.cli().shell("rm -rf $HEADGATE_RUNTIME_DIR/shares");  // what a reboot does to a tmpfs
+  daemon.start();
+  const auto share = daemon.share("alice");
+  ASSERT_EQ(share.devices.size(), 1u);
+  EXPECT_EQ(share.devices[0].memory_limit_bytes, 8 * kGiB);
+  EXPECT_EQ(share.devices[0].weight, 200u);
+}
+
+TEST(Daemon, EventsAreHandedOutAsTheyHappen) {
+  const Daemon daemon;
+  auto source = http::EventSource::open({.path = daemon.socket()}, {.target = "/v1/events?follow=1"},
+                                        std::chrono::milliseconds(5000));
+  ASSERT_TRUE(source) << source.error().message;
+  ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 8GiB").status, 0);
+  const auto event = source->next(std::chrono::milliseconds(10'000));
+  ASSERT_TRUE(event && *event);
+  EXPECT_EQ((*event)->name, "share.created");
+  EXPECT_NE((*event)->data.find("the share alice was created: 8.0 GiB"), std::string::npos) << (*event)->data;
+}
+
+TEST(Daemon, ARefusalOfMemoryAndAProgramOutsideEveryShareBecomeEvents) {
+  const Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 1GiB").status, 0);
+  (void)daemon.cli().shell(
+      "$H run --share alice -- ${SIM%/sim}/headgate-load --attempt=1025MiB --no-launches --duration=1500ms "
+      "--no-idle-list");
+  EXPECT_TRUE(eventually([&] { return daemon.ask("GET", "/v1/events").body.contains("memory.refused"); }));
+  // On the same node, with no limiter.
+  (void)daemon.cli().shell(
+      "HEADGATE_SIM_DIR=$D/node LD_LIBRARY_PATH=$SIM ${SIM%/sim}/headgate-load --mem=256MiB --duration=8s > $D/rogue "
+      "2>&1 &");
+  EXPECT_TRUE(eventually([&] { return daemon.ask("GET", "/v1/events").body.contains("audit.outside"); }))
+      << daemon.ask("GET", "/v1/processes").body;
+  EXPECT_EQ(daemon.picture().node.unattended_processes, 1u);
+}
+
+TEST(Daemon, AProgramOutsideEveryShareIsEndedWhereTheOperatorSaysSo) {
+  const Cli files;
+  (void)files.shell("printf '[audit]\\npolicy = \"kill\"\\n' > $D/audit.toml");
+  const Daemon strict({"--config", files.directory() + "/audit.toml"});
+  Program rogue({HEADGATE_LOAD, "--mem=256MiB", "--duration=60s", "--no-idle-list"},
+                {{"HEADGATE_SIM_DIR", strict.cli().directory() + "/node"}, {"LD_LIBRARY_PATH", SIMULATOR_DIR}});
+  EXPECT_EQ(rogue.wait(), 128 + SIGKILL);
+  EXPECT_TRUE(eventually([&] { return strict.ask("GET", "/v1/events").body.contains("audit.acted"); }));
+}
+
+TEST(Daemon, AnErrorOfTheGpuIsAnEventAndCounted) {
+  const Daemon daemon;
+  const Said said = daemon.cli().shell(
+      "HEADGATE_SIM_DIR=$D/node $H sim fault --sim cuLaunchKernel:sticky=700:count=1 && "
+      "HEADGATE_SIM_DIR=$D/node LD_LIBRARY_PATH=$SIM ${SIM%/sim}/headgate-load --duration=300ms --no-idle-list");
+  EXPECT_TRUE(eventually([&] { return daemon.ask("GET", "/v1/events").body.contains("\"gpu.xid\""); }))
+      << said.out << said.err;
+  const auto gpu = daemon.picture().gpus.at(0);
+  ASSERT_EQ(gpu.xids.size(), 1u);
+  EXPECT_EQ(gpu.xids[0].count, 1u);
+}
+
+TEST(Daemon, ShareTimesOutAndIsGone) {
+  const Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H share create brief --mem 1GiB --ttl 1s").status, 0);
+  EXPECT_TRUE(eventually([&] { return daemon.share("brief").name.empty(); }));
+  EXPECT_TRUE(daemon.ask("GET", "/v1/events").body.contains("share.ended"));
+}
+
+TEST(Daemon, QuotasHoldUsersBack) {
+  const Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H quota set --user root --mem 10GiB --shares 2").status, 0);
+  EXPECT_EQ(daemon.cli().shell("$H share create a --mem 6GiB").status, 0);
+  const Said said = daemon.cli().shell("$H share create b --mem 6GiB");
+  EXPECT_EQ(said.status, 5) << said.err;
+  EXPECT_NE(daemon.cli().shell("$H quota ls").out.find("10.0 GiB"), std::string::npos);
+}
+
+TEST(Daemon, MistakesInTheConfigurationStopTheStartAndLeaveARunningDaemonAlone) {
+  Daemon daemon;
+  const Said bad = daemon.cli().shell("printf '[node]\\nreserve = \"much\"\\n' > $D/c.toml; " +
+                                      std::string(HEADGATE_DAEMON) + " --sim --config $D/c.toml");
+  EXPECT_EQ(bad.status, 2);
+  EXPECT_NE(bad.err.find("c.toml:2: node.reserve = 'much'"), std::string::npos) << bad.err;
+  daemon.signal(SIGHUP);
+  EXPECT_EQ(daemon.ask("GET", "/healthz").status, 200);
+}
+
+TEST(Daemon, WithoutItTheWordsSayHowToStartIt) {
+  const Cli cli;
+  const Said said = cli.shell("$H share ls");
+  EXPECT_EQ(said.status, 3);
+  EXPECT_NE(said.err.find("headgated does not run here"), std::string::npos) << said.err;
+  EXPECT_EQ(cli.shell("HEADGATE_SOCKET=/nowhere/x.sock $H share ls").status, 3);
+}
+
+}  // namespace
+}  // namespace headgate::e2e

@@ -1,0 +1,83 @@
+// headgate top and events over a daemon.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "daemon_program.hpp"
+#include "terminal.hpp"
+
+namespace headgate::e2e {
+namespace {
+
+class DaemonTop : public CliTerminal {};
+
+TEST_F(DaemonTop, ItsSharesAreShownAndNewLimitsAreSetFromTheKeyboard) {
+  const Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 8GiB --compute 50%").status, 0);
+  const std::string once = daemon.cli().shell("$H top --once").out;
+  EXPECT_NE(once.find(", daemon, SIMULATED"), std::string::npos) << once;
+  EXPECT_NE(once.find("alice"), std::string::npos) << once;
+
+  Terminal terminal(daemon.cli(), kSmall);
+  terminal.type("$H top --ascii; echo sta\"\"tus=$?\n");
+  ASSERT_TRUE(terminal.await("0B/8.0G")) << terminal.seen();
+  terminal.type("emem=lots\r");
+  ASSERT_TRUE(terminal.await("'lots'")) << terminal.seen();
+  terminal.type("emem=12GiB\r");
+  ASSERT_TRUE(terminal.await("alice has its new limits")) << terminal.seen();
+  ASSERT_TRUE(terminal.await("0B/12.0G")) << terminal.seen();
+  terminal.type("q");
+  ASSERT_TRUE(terminal.await("status=0")) << terminal.seen();
+  terminal.type("$H top --readonly; echo sta\"\"tus=$?\n");
+  ASSERT_TRUE(terminal.await("0B/12.0G")) << terminal.seen();
+  terminal.type("e");
+  EXPECT_TRUE(terminal.await("this is --readonly")) << terminal.seen();
+  terminal.type("q");
+  ASSERT_TRUE(terminal.await("status=0")) << terminal.seen();
+}
+
+TEST_F(DaemonTop, OneThatIsKilledIsSaidBesideTheOldPictureAndItsSuccessorIsShown) {
+  Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 8GiB").status, 0);
+  Terminal terminal(daemon.cli(), kSmall);
+  terminal.type("$H top --ascii --interval 100ms; echo sta\"\"tus=$?\n");
+  ASSERT_TRUE(terminal.await("0B/8.0G")) << terminal.seen();
+  daemon.kill_and_wait();
+  ASSERT_TRUE(terminal.await("headgated does not answer")) << terminal.seen();
+  ASSERT_TRUE(terminal.await("0B/8.0G")) << terminal.seen();
+  daemon.start();
+  ASSERT_EQ(daemon.cli().shell("$H share create bob --mem 4GiB").status, 0);
+  EXPECT_TRUE(terminal.await("0B/4.0G")) << terminal.seen();
+  terminal.type("q");
+  EXPECT_TRUE(terminal.await("status=0")) << terminal.seen();
+}
+
+TEST_F(DaemonTop, EventsAreListedAndFollowedAlsoPastARestart) {
+  Daemon daemon;
+  const Cli& cli = daemon.cli();
+  ASSERT_EQ(cli.shell("$H share create alice --mem 8GiB").status, 0);
+  EXPECT_NE(cli.shell("$H events --since 1h").out.find("alice"), std::string::npos);
+  const auto json = nlohmann::json::parse(cli.shell("$H events --json").out);
+  EXPECT_EQ(json.at("schema"), "headgate.events/v1");
+  EXPECT_EQ(json.at("simulated"), true);
+  EXPECT_EQ(json.at("events").at(0).at("share"), "alice");
+
+  Terminal terminal(cli, kSmall);
+  terminal.type("$H events -f\n");
+  ASSERT_TRUE(terminal.await("alice")) << terminal.seen();
+  for (const char* name : {"bob", "carol", "dora"}) {
+    if (std::string(name) == "carol") {
+      daemon.kill_and_wait();
+      daemon.start();
+    }
+    ASSERT_EQ(cli.shell("$H share create --mem 4GiB " + std::string(name)).status, 0);
+    ASSERT_TRUE(terminal.await("the share " + std::string(name) + " was created")) << terminal.seen();
+  }
+  terminal.type("\x03");
+  terminal.type("echo en\"\"ded\n");
+  EXPECT_TRUE(terminal.await("ended")) << terminal.seen();
+}
+
+}  // namespace
+}  // namespace headgate::e2e

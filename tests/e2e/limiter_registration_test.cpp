@@ -1,0 +1,305 @@
+// The built limiter and a daemon's tenant sockets: real processes join, die, outlive the daemon, and are turned away.
+#include <fcntl.h>
+#include <grp.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <future>
+#include <optional>
+#include <thread>
+
+#include "guest/ledger/account.hpp"
+#include "limiter_run.hpp"
+#include "tenancy/tenant_doors.hpp"
+
+namespace {
+
+using namespace headgate;
+using namespace headgate::e2e;
+namespace fs = std::filesystem;
+namespace asio = boost::asio;
+
+constexpr const char* kFirstGpu = "GPU-10101010-1010-1010-1010-101010101010";
+constexpr std::uint64_t kMiB = 1ull << 20;
+
+// What headgated does with a share's socket, on a loop of its own.
+class Daemon {
+ public:
+  Daemon(const std::string& runtime, const std::string& state) : thread_([this] { context_.run(); }) {
+    on_loop([&] {
+      tenancy::Adoption adoption;
+      shares_.emplace(
+          tenancy::Shares::open({runtime, {{kFirstGpu, 1ull << 36}}, {}}, tenancy::Store::open(state).value(), adoption)
+              .value());
+      processes_.emplace(
+          context_.get_executor(), *shares_, "/proc",
+          tenancy::Processes::Events{[this](const auto&) { ++joined_; }, [this](const auto&) { ++left_; }});
+      doors_.emplace(context_.get_executor(), *shares_, *processes_, "/proc", tenancy::TenantDoors::Bounds{},
+                     tenancy::TenantDoors::Events{});
+      reaped_ = processes_->adopt();
+      EXPECT_TRUE(doors_->open_all());
+      return 0;
+    });
+  }
+  // As by kill -9: nothing is said to anybody.
+  ~Daemon() {
+    on_loop([&] {
+      doors_.reset();
+      processes_.reset();
+      return 0;
+    });
+    idle_.reset();
+    context_.stop();
+    thread_.join();
+  }
+
+  template <typename Act>
+  std::invoke_result_t<Act> on_loop(Act act) {
+    std::packaged_task<std::invoke_result_t<Act>()> task(std::move(act));
+    auto result = task.get_future();
+    asio::post(context_, std::move(task));
+    return result.get();
+  }
+  template <typename Act>
+  static bool within(std::chrono::milliseconds time, Act act) {
+    const auto deadline = std::chrono::steady_clock::now() + time;
+    while (!act()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return true;
+  }
+
+  void share(const char* name, std::uint64_t memory, bool everyone = false) {
+    on_loop([&] {
+      tenancy::Share share;
+      share.name = name;
+      share.owner_uid = ::geteuid();
+      share.everyone = everyone;
+      share.devices.push_back({.uuid = kFirstGpu, .memory_limit_bytes = memory});
+      EXPECT_TRUE(shares_->create(share));
+      EXPECT_TRUE(doors_->open(name));
+      return 0;
+    });
+  }
+  std::uint64_t used(const char* name) {
+    return on_loop([&] { return ledger::used_bytes(shares_->find(name)->pages->usage(), 0); });
+  }
+  int joined() {
+    return on_loop([&] { return joined_; });
+  }
+  int left() {
+    return on_loop([&] { return left_; });
+  }
+  std::size_t processes(const char* name) {
+    return on_loop([&] { return processes_->count_in(name); });
+  }
+  std::uint32_t reaped() const { return reaped_; }
+
+ private:
+  asio::io_context context_{1};
+  asio::executor_work_guard<asio::io_context::executor_type> idle_{context_.get_executor()};
+  std::thread thread_;
+  std::optional<tenancy::Shares> shares_;
+  std::optional<tenancy::Processes> processes_;
+  std::optional<tenancy::TenantDoors> doors_;
+  int joined_ = 0, left_ = 0;
+  std::uint32_t reaped_ = 0;
+};
+
+class Registration : public ::testing::Test {
+ protected:
+  Registration() { fs::permissions(runtime_.path(), fs::perms(0755)); }
+  std::string node() const { return runtime_.path() + "/node"; }
+  std::string directory(const char* share) const { return node() + "/shares/" + share; }
+  std::unique_ptr<Daemon> daemon() const { return std::make_unique<Daemon>(node(), runtime_.path() + "/state.db"); }
+  // The tenant's own runtime directory is another: what it finds, it has from the socket.
+  static Tenant at(const std::string& directory, Environment more = {}) {
+    Tenant tenant;
+    tenant.environment = std::move(more);
+    tenant.environment["HEADGATE_SHARE_DIR"] = directory;
+    return tenant;
+  }
+  Runtime::Running start_holding(const char* share, const char* bytes) const {
+    auto running = runtime_.start(at(directory(share), {{"PROBE_WAIT", "1"}}), {"alloc", bytes});
+    EXPECT_EQ(running.next_line(), "ready: 0");
+    EXPECT_EQ(running.next_line(), std::string("alloc ") + bytes + ": 0");
+    return running;
+  }
+
+  Runtime runtime_;
+};
+
+TEST_F(Registration, ATenantIsHeldByTheDaemonsShareAndItsDeathIsSeenAtOnce) {
+  const auto headgated = daemon();
+  headgated->share("s", kMiB);
+  auto tenant = start_holding("s", "1000000");
+  EXPECT_EQ(headgated->used("s"), 1'000'000u);
+  EXPECT_EQ(headgated->processes("s"), 1u);
+  EXPECT_NE(runtime_.run(at(directory("s")), {"alloc", "48577", "48576"}).out.find("alloc 48577: 2\nalloc 48576: 0\n"),
+            std::string::npos);
+  EXPECT_FALSE(fs::exists(runtime_.path() + "/run")) << "the tenant made pages of its own";
+  tenant.kill_and_wait();
+  EXPECT_TRUE(Daemon::within(std::chrono::seconds(1), [&] { return headgated->used("s") == 0; }));
+}
+
+TEST_F(Registration, ATenantOutlivesTheDaemonAndTheNextDaemonAdoptsIt) {
+  auto headgated = daemon();
+  headgated->share("s", kMiB);
+  auto tenant = start_holding("s", "1000000");
+  auto victim = start_holding("s", "5");
+  headgated.reset();
+  victim.kill_and_wait();
+  headgated = daemon();
+  EXPECT_EQ(headgated->reaped(), 1u);
+  EXPECT_EQ(headgated->used("s"), 1'000'000u);
+  EXPECT_EQ(headgated->processes("s"), 1u);
+  EXPECT_EQ(tenant.finish().status, 0);
+  EXPECT_TRUE(Daemon::within(std::chrono::seconds(1), [&] { return headgated->processes("s") == 0; }));
+  EXPECT_EQ(headgated->used("s"), 0u);
+  start_holding("s", "1048576").finish();  // through the socket that was bound anew
+}
+
+TEST_F(Registration, AForkedChildIsAProcessOfItsOwn) {
+  const auto headgated = daemon();
+  headgated->share("s", kMiB);
+  auto parent = runtime_.start(at(directory("s")), {"fork"});
+  EXPECT_EQ(parent.next_line(), "parent ready 0, alloc 0");
+  EXPECT_EQ(parent.next_line(), "child ready 0, alloc 0");
+  EXPECT_EQ(headgated->processes("s"), 2u);
+  EXPECT_EQ(headgated->used("s"), 1500u);
+  parent.finish();
+  EXPECT_TRUE(Daemon::within(std::chrono::seconds(5), [&] { return headgated->left() == 2; }));
+  EXPECT_EQ(headgated->used("s"), 0u);
+}
+
+TEST_F(Registration, AProgramWithRaisedPrivilegesHearsOfNoSocket) {
+  const auto headgated = daemon();
+  headgated->share("s", kMiB);
+  EXPECT_EQ(runtime_.run(at(directory("s")), {"secure"}).status, 0);
+  EXPECT_EQ(headgated->joined(), 0);
+}
+
+TEST_F(Registration, AnEnvironmentThatSaysOtherwiseThanTheDaemonIsRefusedLoudly) {
+  const auto headgated = daemon();
+  headgated->share("s", kMiB);
+  const Outcome other = runtime_.run(at(directory("s"), {{"HEADGATE_SHARE", "t"}}), {"alloc", "5"});
+  EXPECT_NE(other.out.find("ready: 800"), std::string::npos) << other.out;
+  EXPECT_NE(other.err.find("HEADGATE_SHARE names the share t, and HEADGATE_SHARE_DIR is of the share s"),
+            std::string::npos)
+      << other.err;
+  const Outcome larger = runtime_.run(at(directory("s"), {{"HEADGATE_MEM", "2MiB"}}), {"alloc", "5"});
+  EXPECT_NE(larger.out.find("ready: 800"), std::string::npos) << larger.out;
+  EXPECT_NE(larger.err.find("the environment asks for another memory limit"), std::string::npos) << larger.err;
+  const Outcome same =
+      runtime_.run(at(directory("s"), {{"HEADGATE_MEM", "1MiB"}, {"HEADGATE_GPU", "0"}}), {"alloc", "5"});
+  EXPECT_NE(same.out.find("ready: 0"), std::string::npos) << same.out << same.err;
+  EXPECT_TRUE(Daemon::within(std::chrono::seconds(5), [&] { return headgated->processes("s") == 0; }));
+}
+
+TEST_F(Registration, ARelativeDirectoryIsAnErrorThatNamesIt) {
+  const Outcome outcome = runtime_.run(at("shares/s"), {"alloc", "5"});
+  EXPECT_NE(outcome.err.find("HEADGATE_SHARE_DIR='shares/s'"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("an absolute path"), std::string::npos) << outcome.err;
+}
+
+TEST_F(Registration, WithoutADaemonTheFilesServeWhoMayOpenThem) {
+  {
+    daemon()->share("s", kMiB);
+  }
+  const Outcome outcome = runtime_.run(at(directory("s")), {"alloc", "1000000", "100000"});
+  EXPECT_NE(outcome.out.find("alloc 1000000: 0\nalloc 100000: 2\n"), std::string::npos) << outcome.out << outcome.err;
+}
+
+TEST_F(Registration, ADaemonThatDoesNotAnswerIsNotWaitedForLongerThanAFifthOfASecond) {
+  {
+    daemon()->share("s", kMiB);
+  }
+  const std::string path = directory("s") + "/tenant.sock";
+  fs::remove(path);
+  const int deaf = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strcpy(address.sun_path, path.c_str());
+  ASSERT_EQ(::bind(deaf, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(::listen(deaf, 8), 0);
+  const Outcome outcome = runtime_.run(at(directory("s"), {{"HEADGATE_LOG", "warn"}}), {"alloc", "1000000", "100000"});
+  EXPECT_NE(outcome.out.find("alloc 1000000: 0\nalloc 100000: 2\n"), std::string::npos) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.err.find("headgated does not answer; trying the share's files"), std::string::npos) << outcome.err;
+  ::close(deaf);
+}
+
+// The probe and what it needs, where another uid can run it; and its output in a file.
+class AsNobody {
+ public:
+  explicit AsNobody(const std::string& folder) : folder_(folder + "/stage") {
+    fs::create_directories(folder_);
+    const fs::path tests = LIMITER_TESTS_DIR;
+    for (const fs::path& file : {tests / "limiter_probe", tests / "libprobe-helper.so", fs::path(LIMITER_LIBRARY)})
+      fs::copy_file(file, folder_ / file.filename());
+    fs::copy(tests / "quiet", folder_ / "quiet", fs::copy_options::recursive);
+  }
+  Outcome run(const std::string& directory, const char* fail_policy, uid_t uid) const {
+    const std::string out = folder_ / "out", err = folder_ / "err";
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const std::string preload = "LD_PRELOAD=" + (folder_ / "libheadgate.so").string(),
+                        path = "LD_LIBRARY_PATH=" + (folder_ / "quiet").string() + ":" + folder_.string(),
+                        share = "HEADGATE_SHARE_DIR=" + directory,
+                        policy = std::string("HEADGATE_FAIL_POLICY=") + fail_policy, probe = folder_ / "limiter_probe";
+      const char* const environment[] = {preload.c_str(), path.c_str(), share.c_str(), policy.c_str(), nullptr};
+      ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), 1);
+      ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), 2);
+      ::dup2(::open("/dev/null", O_RDONLY), 0);
+      if (::setgroups(0, nullptr) != 0 || ::setgid(uid) != 0 || ::setuid(uid) != 0) ::_exit(9);
+      const char* const arguments[] = {probe.c_str(), "alloc", "1000000", "100000", nullptr};
+      ::execve(probe.c_str(), const_cast<char**>(arguments), const_cast<char**>(environment));
+      ::_exit(127);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    const auto text = [](const std::string& file) {
+      std::string all(fs::file_size(file), '\0');
+      const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+      all.resize(static_cast<std::size_t>(std::max<ssize_t>(0, ::read(fd, all.data(), all.size()))));
+      ::close(fd);
+      return all;
+    };
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text(out), text(err)};
+  }
+
+ private:
+  fs::path folder_;
+};
+
+TEST_F(Registration, AnotherUidWithoutARightToAnyFileIsHeldAllTheSame) {
+  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become somebody else";
+  auto headgated = daemon();
+  headgated->share("open", kMiB, true);
+  headgated->share("closed", kMiB);
+  const AsNobody nobody(runtime_.path());
+  const Outcome held = nobody.run(directory("open"), "closed", 65534);
+  EXPECT_NE(held.out.find("alloc 1000000: 0\nalloc 100000: 2\n"), std::string::npos) << held.out << held.err;
+  const Outcome stranger = nobody.run(directory("closed"), "open", 65534);
+  EXPECT_NE(stranger.out.find("ready: 800"), std::string::npos) << stranger.out << stranger.err;
+  EXPECT_NE(stranger.err.find("uid 65534 may not use the share 'closed'"), std::string::npos) << stranger.err;
+  // Without a daemon there is nothing that could hold it: the fail policy decides.
+  headgated.reset();
+  EXPECT_NE(nobody.run(directory("open"), "closed", 65534).out.find("ready: 800"), std::string::npos);
+  const Outcome unheld = nobody.run(directory("open"), "open", 65534);
+  EXPECT_NE(unheld.out.find("alloc 1000000: 0\nalloc 100000: 0\n"), std::string::npos) << unheld.out << unheld.err;
+  EXPECT_NE(unheld.err.find("NOT HELD"), std::string::npos) << unheld.err;
+}
+
+}  // namespace

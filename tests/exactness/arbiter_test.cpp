@@ -1,0 +1,288 @@
+// The arbiter's promises, in virtual time: the table of figures, and each known way to fail.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "exactness/node_model.hpp"
+
+namespace headgate::limiter::model {
+namespace {
+
+using schedule::Class;
+using schedule::Terms;
+
+constexpr std::int64_t kUs = 1'000, kMs = 1'000'000, kSecond = 1'000'000'000;
+
+NodeShare full(KernelMix mix, std::uint32_t weight = 100) {
+  return {.gpus = {Terms{.weight = weight}}, .load = {.mix = std::move(mix)}};
+}
+// Launches one kernel, waits for it, thinks for 4 times as long: it can use 20 %.
+NodeShare sparse(std::int64_t kernel_ns = 50 * kUs, std::int64_t gap_ns = 200 * kUs) {
+  return {.gpus = {Terms{}}, .load = {.mix = constant(kernel_ns), .batch = 1, .gap_ns = gap_ns}};
+}
+
+void print(const char* what, const Node& node, std::size_t shares, std::int64_t total_ns) {
+  std::printf("%-44s", what);
+  for (std::size_t i = 0; i < shares; ++i) std::printf(" %6.2f", node.held_percent(i));
+  std::printf("  all %6.2f  decisions/s %.0f writes/s %.0f\n", node.used_percent(),
+              1e9 * static_cast<double>(node.decisions) / static_cast<double>(total_ns),
+              1e9 * static_cast<double>(node.gate_writes) / static_cast<double>(total_ns));
+}
+
+void expect_split(const char* what, const std::vector<NodeShare>& shares, double points = 0.5) {
+  Node node({.shares = shares});
+  node.run(10 * kSecond);
+  print(what, node, shares.size(), 10 * kSecond);
+  double weights = 0;
+  for (const NodeShare& share : shares) weights += share.gpus[0].weight;
+  for (std::size_t i = 0; i < shares.size(); ++i)
+    EXPECT_NEAR(node.held_percent(i), 100 * shares[i].gpus[0].weight / weights, points) << what;
+}
+
+TEST(Split, two_equal_shares_get_half_each) {
+  expect_split("1:1 20 us", {full(constant(20 * kUs)), full(constant(20 * kUs))});
+  expect_split("1:1 1 ms", {full(constant(kMs)), full(constant(kMs))});
+  expect_split("1:1 lognormal", {full(lognormal()), full(lognormal())});
+}
+TEST(Split, weights_are_kept_under_full_load) {
+  expect_split("3:7 200 us", {full(constant(200 * kUs), 30), full(constant(200 * kUs), 70)});
+  expect_split("1:9 200 us", {full(constant(200 * kUs), 10), full(constant(200 * kUs), 90)});
+  expect_split("1:2:4:8 200 us", {full(constant(200 * kUs), 10), full(constant(200 * kUs), 20),
+                                  full(constant(200 * kUs), 40), full(constant(200 * kUs), 80)});
+  expect_split("1:2:4:8 mixed", {full(constant(20 * kUs), 10), full(lognormal(), 20), full(constant(kMs), 40),
+                                 full(constant(200 * kUs), 80)});
+}
+TEST(Split, short_kernels_are_not_robbed_by_long_ones) {
+  for (const auto& [a, b] : {std::pair{50u, 50u}, {30u, 70u}, {70u, 30u}, {10u, 90u}, {90u, 10u}})
+    expect_split("20 us against 5 ms", {full(constant(20 * kUs), a), full(constant(5 * kMs), b)});
+}
+
+// To the gate a graph is one command as long as its kernels.
+TEST(Split, graphs_are_not_favoured_over_single_launches) {
+  for (const auto& [a, b] : {std::pair{50u, 50u}, {30u, 70u}, {70u, 30u}})
+    expect_split("graphs of 3 ms against 50 us", {full(constant(3 * kMs), a), full(constant(50 * kUs), b)});
+}
+
+// Without an arbiter the full share's time slices leave the sparse one 2 %.
+TEST(Together, the_pauses_of_a_sparse_share_are_a_full_one_s_where_its_kernels_fit) {
+  for (const std::int64_t us : {20, 50, 100, 200}) {
+    Node node({.shares = {sparse(), full(constant(us * kUs))}});
+    node.run(5 * kSecond);
+    print(("20 % beside full, us " + std::to_string(us)).c_str(), node, 2, 5 * kSecond);
+    EXPECT_GE(node.used_percent(), 98) << us;
+    EXPECT_GE(node.held_percent(0), 9) << us;  // what turns without filling would give it
+  }
+}
+// Kernels that are longer than the pause would keep the sparse share waiting: they have turns, by wall time.
+TEST(Together, a_sparse_share_is_not_robbed_by_kernels_longer_than_its_pauses) {
+  for (const std::int64_t us : {1'000, 5'000}) {
+    Node node({.shares = {sparse(), full(constant(us * kUs))}});
+    node.run(5 * kSecond);
+    print(("20 % beside full, us " + std::to_string(us)).c_str(), node, 2, 5 * kSecond);
+    EXPECT_GE(node.held_percent(0), 8.5) << us;
+    EXPECT_GE(node.held_percent(1), 48) << us;
+  }
+}
+TEST(Together, two_launch_bound_shares_use_what_they_could_without_an_arbiter) {
+  double used[2] = {};
+  for (const auto policy : {schedule::Policy::off, schedule::Policy::fair}) {
+    Node node({.shares = {sparse(), sparse()}, .policy = policy});
+    node.run(5 * kSecond);
+    print(policy == schedule::Policy::off ? "two launch-bound, off" : "two launch-bound", node, 2, 5 * kSecond);
+    used[policy == schedule::Policy::fair] = node.used_percent();
+  }
+  EXPECT_GE(used[1], 0.98 * used[0]);
+}
+
+double jain(const Node& node, std::size_t shares) {
+  double sum = 0, squares = 0;
+  for (std::size_t i = 0; i < shares; ++i) {
+    sum += node.held_percent(i);
+    squares += node.held_percent(i) * node.held_percent(i);
+  }
+  return sum * sum / (static_cast<double>(shares) * squares);
+}
+TEST(Jain, eight_equal_shares_are_equal_within_any_second) {
+  for (const auto& mix : {constant(20 * kUs), constant(200 * kUs), constant(kMs), lognormal()}) {
+    Node node({.shares = std::vector<NodeShare>(8, full(mix))});
+    for (int second = 1; second <= 5; ++second) {
+      node.mark();
+      node.run(second * kSecond);
+      const double index = jain(node, 8);
+      std::printf("8 shares, second %d: Jain %.5f used %.2f\n", second, index, node.used_percent());
+      EXPECT_GE(index, 0.999);
+    }
+  }
+}
+TEST(Jain, sixty_four_shares_have_had_their_turn_within_a_window) {
+  std::vector<NodeShare> shares(64, full(constant(200 * kUs)));
+  // 64 that begin in the same millisecond are sliced by the GPU for longer than the meter can tell slices apart.
+  for (std::size_t i = 0; i < shares.size(); ++i) shares[i].load.from_ns = static_cast<std::int64_t>(i) * 10 * kMs;
+  Node node({.shares = shares});
+  node.run(2 * kSecond);
+  node.mark();
+  node.run(4 * kSecond);
+  print("64 shares", node, 0, 4 * kSecond);
+  std::printf("64 shares, 2 s: Jain %.5f used %.2f\n", jain(node, 64), node.used_percent());
+  EXPECT_GE(jain(node, 64), 0.99);
+  for (std::size_t i = 0; i < 64; ++i) EXPECT_GE(node.held_percent(i), 0.8 * 100 / 64) << i;
+  EXPECT_GE(node.used_percent(), 98);
+}
+
+NodeShare away() { return {.gpus = {Terms{}}, .load = {.mix = constant(kMs), .from_ns = 1'000 * kSecond}}; }
+TEST(Alone, a_lone_active_share_loses_nothing_and_costs_nothing) {
+  for (const std::int64_t us : {20, 200, 5'000}) {
+    Node node({.shares = {full(constant(us * kUs)), away(), away()}});
+    node.run(5 * kSecond);
+    print("alone", node, 3, 5 * kSecond);
+    EXPECT_GE(node.held_percent(0), 99);
+    EXPECT_LE(node.decisions, 5u);
+  }
+}
+TEST(Ceiling, a_share_below_its_fair_part_gets_its_ceiling_and_the_rest_goes_to_the_other) {
+  NodeShare held = full(constant(200 * kUs));
+  held.ceiling_ppm = 250'000;
+  Node node({.shares = {held, full(constant(200 * kUs))}});
+  node.run(10 * kSecond);
+  print("ceiling 25 % beside full", node, 2, 10 * kSecond);
+  EXPECT_NEAR(node.held_percent(0), 25, 0.5);
+  EXPECT_GE(node.held_percent(1), 72);
+}
+TEST(Guarantee, what_is_guaranteed_is_had_before_anybody_s_weight_counts) {
+  NodeShare sure = full(constant(200 * kUs), 10);
+  sure.gpus[0].guarantee_ppm = 400'000;
+  Node node({.shares = {sure, full(constant(200 * kUs), 90), full(constant(200 * kUs), 100)}});
+  node.run(10 * kSecond);
+  print("guarantee 40 %, weights 10:90:100", node, 3, 10 * kSecond);
+  EXPECT_GE(node.held_percent(0), 39.5);
+  EXPECT_GT(node.held_percent(2), node.held_percent(1));
+}
+TEST(Priority, a_higher_class_goes_first_and_the_lower_has_what_it_leaves) {
+  NodeShare first = {.gpus = {Terms{}}, .load = {.mix = constant(200 * kUs), .batch = 25, .gap_ns = 5 * kMs}};
+  NodeShare rest = full(constant(200 * kUs));
+  rest.gpus[0].priority_class = Class::best_effort;
+  Node node({.shares = {first, rest}, .policy = schedule::Policy::priority});
+  Node alone({.shares = {first}});
+  node.run(5 * kSecond);
+  alone.run(5 * kSecond);
+  print("priority", node, 2, 5 * kSecond);
+  print("alone", alone, 1, 5 * kSecond);
+  EXPECT_GE(node.held_percent(0), 0.8 * alone.held_percent(0));
+  EXPECT_GE(node.used_percent(), 90);
+}
+
+TEST(Latency, a_latency_share_waits_for_one_kernel_at_most) {
+  NodeShare latency = {.gpus = {Terms{.priority_class = Class::latency}},
+                       .load = {.mix = constant(200 * kUs), .batch = 1, .every_ns = 5 * kMs}};
+  Node alone({.shares = {latency}});
+  alone.run(5 * kSecond);
+  const auto p99 = [](const std::vector<std::int64_t>& all) { return all[all.size() * 99 / 100]; };
+  for (const std::size_t others : {1u, 2u, 4u}) {
+    std::vector<NodeShare> shares{latency};
+    for (std::size_t i = 0; i < others; ++i) shares.push_back(full(constant(kMs)));
+    Node node({.shares = shares});
+    node.run(10 * kSecond);
+    print("latency beside 1 ms kernels", node, shares.size(), 10 * kSecond);
+    std::printf("   P99 %.3f ms, alone %.3f ms\n", static_cast<double>(p99(node.latencies(0))) / 1e6,
+                static_cast<double>(p99(alone.latencies(0))) / 1e6);
+    EXPECT_LE(p99(node.latencies(0)), p99(alone.latencies(0)) + 1'300 * kUs) << others;
+  }
+}
+
+NodeShare gang(const std::string& name = "") {
+  return {.gpus = {Terms{.gpu = 0}, Terms{.gpu = 1}},
+          .load = {.mix = constant(200 * kUs), .collective = true},
+          .gang = name};
+}
+// Without a turn's end in good order it is 87 % of what one share does alone: what one gang has sent spins beside the other's.
+TEST(Gangs, crossed_collectives_of_two_shares_never_hang_and_waste_little) {
+  for (const std::uint64_t seed : {1u, 2u, 3u}) {
+    Node alone({.shares = {gang()}, .gpus = 2, .seed = seed});
+    alone.run(4 * kSecond);
+    Node node({.shares = {gang(), gang()}, .gpus = 2, .seed = seed});
+    node.run(4 * kSecond);
+    print("two gangs", node, 2, 4 * kSecond);
+    const auto all = static_cast<double>(node.kernels(0) + node.kernels(1));
+    std::printf("   useful kernels: %lu + %lu, alone %lu\n", node.kernels(0), node.kernels(1), alone.kernels(0));
+    EXPECT_GE(all, 0.95 * static_cast<double>(alone.kernels(0)));
+    EXPECT_NEAR(static_cast<double>(node.kernels(0)) / all, 0.5, 0.02);
+  }
+}
+TEST(Gangs, shares_tied_by_a_name_have_their_turn_together) {
+  NodeShare left = full(constant(200 * kUs)), right = full(constant(200 * kUs)), other = full(constant(200 * kUs));
+  right.gpus[0].gpu = 1;
+  left.gang = right.gang = "pair";
+  Node node({.shares = {left, right, other}, .gpus = 2});
+  node.run(4 * kSecond);
+  print("tied shares on two GPUs, another on one", node, 3, 4 * kSecond);
+  EXPECT_NEAR(node.held_percent(0, 0), 50, 2);
+  EXPECT_NEAR(node.held_percent(2, 0), 50, 2);
+}
+TEST(Gangs, a_wide_gang_is_not_starved_by_narrow_shares) {
+  NodeShare right = full(constant(200 * kUs));
+  right.gpus[0].gpu = 1;
+  Node node({.shares = {gang(), full(constant(200 * kUs)), right}, .gpus = 2});
+  node.run(4 * kSecond);
+  std::printf("a gang on both: %.2f %.2f  beside %.2f and %.2f\n", node.held_percent(0, 0), node.held_percent(0, 1),
+              node.held_percent(1, 0), node.held_percent(2, 1));
+  EXPECT_GE(node.held_percent(0, 0), 40);
+  EXPECT_GE(node.held_percent(1, 0), 40);
+  EXPECT_GE(node.used_percent(0), 97);
+}
+
+TEST(Endless, kernels_that_do_not_end_are_charged_while_they_run) {
+  Node node({.shares = {full(constant(kSecond)), full(constant(200 * kUs))}});
+  node.run(10 * kSecond);
+  print("1 s kernels beside 200 us", node, 2, 10 * kSecond);
+  EXPECT_NEAR(node.held_percent(1), 50, 6);  // one kernel more or less
+  EXPECT_GE(node.used_percent(), 98);
+}
+TEST(Sleep, earns_no_credit) {
+  NodeShare sleeper = full(constant(200 * kUs));
+  sleeper.load.from_ns = 5 * kSecond;
+  Node node({.shares = {full(constant(200 * kUs)), sleeper}});
+  node.run(5 * kSecond);
+  node.mark();
+  node.run(5 * kSecond + 100 * kMs);
+  print("the first 100 ms after a sleep", node, 2, 5 * kSecond);
+  EXPECT_NEAR(node.held_percent(1), 50, 8);
+}
+TEST(Crowds, a_share_is_not_multiplied_by_its_processes) {
+  NodeShare many = full(constant(200 * kUs));
+  many.processes = 4;
+  expect_split("4 processes against 1", {many, full(constant(200 * kUs))});
+}
+// The restarted arbiter knows nothing but the virtual times in the pages.
+TEST(Restart, a_new_arbiter_goes_on_where_the_old_one_was) {
+  Node node({.shares = {full(constant(200 * kUs), 30), full(constant(200 * kUs), 70)}});
+  for (int restart = 1; restart <= 20; ++restart) {
+    node.run(restart * 500 * kMs);
+    node.restart_arbiter();
+  }
+  print("3:7, the arbiter restarted every 0.5 s", node, 2, 10 * kSecond);
+  EXPECT_NEAR(node.held_percent(0), 30, 0.5);
+  EXPECT_NEAR(node.held_percent(1), 70, 0.5);
+}
+TEST(Policy, is_switched_while_shares_run) {
+  Node node({.shares = {full(constant(20 * kUs), 10), full(constant(5 * kMs), 90)}});
+  for (int turn = 0; turn < 10; ++turn) {
+    node.set_policy(turn % 2 == 0 ? schedule::Policy::off : schedule::Policy::fair);
+    node.run((2 * turn + 1) * 200 * kMs);
+    node.mark();
+    node.run((2 * turn + 2) * 200 * kMs);
+    if (turn % 2 == 0) EXPECT_NEAR(node.held_percent(0), 50, 10) << turn;
+    else EXPECT_LE(node.held_percent(0), 20) << turn;
+  }
+}
+
+TEST(Machine, split_holds_where_wake_ups_are_milliseconds_late) {
+  Node node(
+      {.shares = {full(constant(200 * kUs), 30), full(constant(200 * kUs), 70)}, .lateness = stalling_lateness()});
+  node.run(10 * kSecond);
+  print("3:7, stalling wake-ups", node, 2, 10 * kSecond);
+  EXPECT_NEAR(node.held_percent(0) / node.used_percent(), 0.3, 0.01);
+}
+
+}  // namespace
+}  // namespace headgate::limiter::model

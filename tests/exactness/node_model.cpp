@@ -1,0 +1,462 @@
+#include "exactness/node_model.hpp"
+
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+
+namespace headgate::limiter::model {
+namespace {
+
+constexpr std::int64_t kDecisionCostNs = 8'000;  // of the arbiter's thread: reading the pages, deciding, writing gates
+constexpr std::int64_t kRewatchNs = 20'000;
+constexpr std::int64_t kEarlyNs = 15'000;  // a timer is always as late
+constexpr int kFlags = 200;                // ranks are never so many collectives apart
+// Priced so, the account of a share without a ceiling is never what it waits for.
+constexpr std::uint32_t kNoCeiling = 4 * ledger::kWholeGpu;
+
+template <typename Handle>
+Handle handle(std::uint32_t number) {
+  return reinterpret_cast<Handle>(static_cast<std::uintptr_t>(number) + 16);
+}
+template <typename Handle>
+std::uint32_t number(Handle h) {
+  return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(h) - 16);
+}
+
+sim::Profile profile_of(const NodeSetup& setup) {
+  sim::Profile profile = *sim::find_profile("h200");
+  profile.count = setup.gpus;
+  return profile;
+}
+
+}  // namespace
+
+struct Node::Tenant {
+  ModelPort port;
+  Estimates estimates;
+  Pace pace;
+  ContextMeter context;
+  std::vector<StreamMeter> streams{1};
+  std::unique_ptr<Meter<ModelPort>> meter;
+  const Load* load = nullptr;
+  std::size_t entry = 0;
+  std::uint32_t ceiling = 0;
+  std::uint32_t burst = 0;  // an arbitrated share has none: what lies above its guarantee is the arbiter's
+  bool settler_idle = true;
+  // The thread.
+  bool has_kernel = false, wanting = false, waits_for_end = false, parked = false, was_shut = false;
+  Kernel kernel;
+  std::int64_t asked_ns = 0, batch_due_ns = 0;
+  int in_batch = 0;
+  std::int64_t due_ns = 0;
+  bool sleeps = false;  // for what is ahead to end: woken when nothing is
+  std::uint64_t steps = 0, launched = 0;
+  std::int64_t portion_left_ns = 0;
+  std::vector<std::int64_t> latencies;
+  StreamMeter& stream() { return streams[0]; }
+  std::uint32_t engine_stream() { return number(streams[0].handle); }
+};
+
+Node::Node(const NodeSetup& setup) : Hardware(profile_of(setup)), setup_(setup), random_(setup.seed) {
+  for (std::uint32_t g = 0; g < setup.gpus; ++g) {
+    pages_.push_back(std::make_unique<ledger::GpuPage>());
+  }
+  for (std::uint32_t s = 0; s < setup_.shares.size(); ++s) {
+    const NodeShare& share = setup_.shares[s];
+    for (const schedule::Terms& terms : share.gpus) {
+      Entry& entry = entries_.emplace_back();
+      entry.share = s;
+      entry.gpu = terms.gpu;
+      entry.account = std::make_unique<ledger::ComputeAccount>();
+      for (int p = 0; p < share.processes; ++p) add_tenant(entries_.size() - 1);
+    }
+  }
+  start_arbiter();
+}
+
+Node::~Node() = default;
+
+void Node::start_arbiter() {
+  virtual_times_.resize(setup_.shares.size());
+  arbiter_ = std::make_unique<schedule::Arbiter>(setup_.gpus);
+  for (std::uint32_t g = 0; g < setup_.gpus; ++g) arbiter_->set_policy(g, setup_.policy);
+  for (std::uint32_t s = 0; s < setup_.shares.size(); ++s) {
+    const NodeShare& share = setup_.shares[s];
+    const schedule::ShareId id =
+        arbiter_->add_share({.gpus = share.gpus, .gang = share.gang, .virtual_time_ns = virtual_times_[s]});
+    for (Entry& entry : entries_) {
+      if (entry.share != s) continue;
+      entry.id = id;
+      // What was held before is in the virtual time already.
+      arbiter_->adopt(id, entry.gpu, use_of(entry), entry.gate);
+    }
+  }
+}
+
+void Node::restart_arbiter() {
+  start_arbiter();
+  ring();
+}
+
+void Node::set_policy(schedule::Policy policy) {
+  setup_.policy = policy;
+  for (std::uint32_t g = 0; g < setup_.gpus; ++g) arbiter_->set_policy(g, policy);
+  ring();
+}
+
+// A thread's last word on when it goes on is the one that holds.
+void Node::come_back(std::size_t index, std::int64_t at_ns) {
+  tenants_[index]->due_ns = at_ns;
+  turn(1 + 2 * index, at_ns);
+}
+
+void Node::add_tenant(std::size_t e) {
+  Entry& entry = entries_[e];
+  const NodeShare& share = setup_.shares[entry.share];
+  const std::size_t index = tenants_.size();
+  Tenant& tenant = *tenants_.emplace_back(std::make_unique<Tenant>());
+  entry.tenants.push_back(index);
+  tenant.entry = e;
+  tenant.load = &share.load;
+  tenant.ceiling = share.ceiling_ppm == ledger::kWholeGpu ? kNoCeiling : share.ceiling_ppm;
+  const auto pid = static_cast<std::int32_t>(index) + 1;
+  tenant.port = {this, engine.open_process({.pid = pid, .pid_namespace = 0, .start_time = 0, .comm = "model"})};
+  tenant.port.context = engine.create_context(tenant.port.process, entry.gpu);
+  tenant.port.ceiling = &tenant.ceiling;
+  tenant.port.burst = &tenant.burst;
+  tenant.meter = std::make_unique<Meter<ModelPort>>(tenant.port, tenant.estimates);
+  tenant.context.handle = handle<abi::CUcontext>(tenant.port.context);
+  tenant.context.account = entry.account.get();
+  tenant.context.pace = &tenant.pace;
+  tenant.context.arbitrated = setup_.policy != schedule::Policy::off;
+  tenant.context.seat = {.page = pages_[entry.gpu].get(), .owner = index + 1, .share = entry.share + 1u};
+  StreamMeter& stream = tenant.stream();
+  stream.handle = handle<abi::CUstream>(engine.create_stream(tenant.port.context, sim::StreamKind::non_blocking));
+  stream.context = &tenant.context;
+  stream.quantum_ns = kQuantumNs;
+  stream.used.store(true);
+  tenant.batch_due_ns = kStartNs + share.load.from_ns + static_cast<std::int64_t>(random_() % 100'000);
+  come_back(index, tenant.batch_due_ns);
+}
+
+void Node::run(std::int64_t until_ns) {
+  while (!turns_.empty() && turns_.top().at_ns < kStartNs + until_ns) {
+    const Turn next = turns_.top();
+    turns_.pop();
+    step_ns = clock_ns = next.at_ns;
+    if (next.actor == 0) {
+      if (next.at_ns == arbiter_due_ns_) arbitrate();
+    } else if (next.actor % 2 == 1) {
+      Tenant& tenant = *tenants_[(next.actor - 1) / 2];
+      if (next.at_ns == tenant.due_ns) client((next.actor - 1) / 2);
+    } else {
+      settler((next.actor - 2) / 2);
+    }
+  }
+  engine.advance(static_cast<std::uint64_t>(kStartNs + until_ns));
+}
+
+void Node::wake_settler(std::size_t index) {
+  if (!tenants_[index]->settler_idle) return;
+  tenants_[index]->settler_idle = false;
+  turn(2 + 2 * index, clock_ns + late());
+}
+
+void Node::settler(std::size_t index) {
+  Tenant& tenant = *tenants_[index];
+  tenant.port.settling = true;
+  const std::int64_t next = tenant.meter->settle(tenant.streams, clock_ns, nullptr);
+  tenant.port.settling = false;
+  if (tenant.sleeps && tenant.pace.busy_streams.load() == 0) come_back(index, clock_ns + late());
+  if (next == kNothingOpen) {
+    tenant.settler_idle = true;
+    return;
+  }
+  turn(2 + 2 * index, clock_ns + std::clamp<std::int64_t>(next - clock_ns, 10'000, 500'000) + late());
+}
+
+// False: there is none yet, and the thread comes back by itself.
+bool Node::next_kernel(Tenant& tenant, std::size_t index) {
+  const Load& load = *tenant.load;
+  if (clock_ns >= kStartNs + load.until_ns) return false;
+  if (tenant.waits_for_end) {
+    engine.advance(static_cast<std::uint64_t>(step_ns));
+    const std::uint32_t s = tenant.engine_stream();
+    const std::uint64_t last = sim::pushed(*state, s);
+    if (engine.completed(s) != last) {
+      const std::uint64_t at = engine.earliest_finish_ns(s, last);
+      const std::int64_t again = at == sim::kNever ? step_ns + kRewatchNs : static_cast<std::int64_t>(at);
+      come_back(index, std::max(again, step_ns + 1'000) + (again > step_ns + kRewatchNs ? late() : 0));
+      return false;
+    }
+    tenant.waits_for_end = false;
+    tenant.latencies.push_back(static_cast<std::int64_t>(state->streams[s].free_ns) - tenant.batch_due_ns);
+    tenant.batch_due_ns =
+        load.every_ns != 0 ? std::max(tenant.batch_due_ns + load.every_ns, clock_ns) : clock_ns + load.gap_ns;
+    if (tenant.batch_due_ns > clock_ns) {
+      come_back(index, tenant.batch_due_ns);
+      return false;
+    }
+  }
+  if (load.collective && tenant.steps % 2 == 1) tenant.kernel = {77, 10'000};
+  else tenant.kernel = load.mix(random_);
+  tenant.has_kernel = true;
+  tenant.asked_ns = clock_ns;
+  return true;
+}
+
+// Nothing of it is in flight. The settler may not have looked yet, so a thread that waits for that asks by itself.
+bool Node::dry(Tenant& tenant) {
+  if (tenant.pace.busy_streams.load() == 0) return true;
+  const StreamMeter& stream = tenant.stream();
+  if (stream.open.load() || stream.head.load() == stream.tail.load()) return false;
+  return tenant.port.query(stream.closed[(stream.tail.load() - 1) % StreamMeter::kClosed].end) == abi::CUDA_SUCCESS;
+}
+
+// While the gate was shut others had the GPU, and what was sent before may all be there still, whatever the estimates say.
+void Node::count_in_flight(Tenant& tenant) {
+  tenant.was_shut = false;
+  std::int64_t unsettled_ns = 0;
+  const StreamMeter& stream = tenant.stream();
+  for (std::uint32_t i = stream.head.load(); i != stream.tail.load(); ++i)
+    unsettled_ns += stream.closed[i % StreamMeter::kClosed].expected_ns;
+  tenant.pace.busy_until_ns.store(clock_ns + unsettled_ns);
+}
+
+// What launch_hooks.cpp and gates do round Meter::pass.
+bool Node::passes_gate(Tenant& tenant, Entry& entry, std::size_t index, std::int64_t est_ns) {
+  switch (entry.gate) {
+    case schedule::Gate::open: break;
+    case schedule::Gate::tell:
+      if (!entry.told) ring();
+      entry.told = true;
+      break;
+    case schedule::Gate::portion:
+      if (dry(tenant)) {
+        tenant.portion_left_ns = entry.portion_ns;
+      } else if (tenant.portion_left_ns < est_ns) {
+        tenant.meter->close(tenant.stream());
+        wake_settler(index);
+        tenant.wanting = true;
+        const std::int64_t ahead = tenant.pace.busy_until_ns.load() - clock_ns;
+        come_back(index, clock_ns + std::clamp<std::int64_t>(ahead - kEarlyNs, 5'000, 500'000) + late());
+        return false;
+      }
+      tenant.portion_left_ns -= est_ns;
+      break;
+    case schedule::Gate::shut:
+      tenant.meter->close(tenant.stream());
+      wake_settler(index);
+      if (!tenant.wanting) ring();
+      tenant.wanting = tenant.parked = tenant.was_shut = true;
+      return false;
+  }
+  return true;
+}
+
+void Node::client(std::size_t index) {
+  Tenant& tenant = *tenants_[index];
+  Entry& entry = entries_[tenant.entry];
+  tenant.sleeps = false;
+  if (!tenant.has_kernel) {
+    if (!next_kernel(tenant, index)) return;
+    // As the limiter sees it: nothing of the process was in flight, since when the last of it had ended.
+    ++entry.requests;
+    const std::int64_t ended_ns = tenant.context.clock.host_ns(tenant.stream().last_end_ns);
+    if (tenant.pace.busy_streams.load() == 0 && tenant.stream().last_end_ns != 0 && ended_ns < clock_ns) {
+      entry.dry_ns += clock_ns - ended_ns;
+      ++entry.dry_spells;
+    }
+  }
+  const std::uint32_t s = tenant.engine_stream();
+  if (sim::pushed(*state, s) - engine.completed(s) > 1'000) {
+    engine.advance(static_cast<std::uint64_t>(step_ns));
+    if (sim::pushed(*state, s) - engine.completed(s) > 1'000) return come_back(index, clock_ns + 50'000);
+  }
+  const std::int64_t known = tenant.estimates.known_ns(tenant.kernel.function);
+  const std::int64_t est = tenant.estimates.guess_ns(tenant.kernel.function);
+  entry.kernel_ns = known;
+  const bool alone = known == 0 || est >= kAloneNs;
+  if (!passes_gate(tenant, entry, index, est)) return;
+  if (tenant.was_shut) count_in_flight(tenant);
+  const std::int64_t wait =
+      tenant.meter->pass(tenant.stream(), tenant.kernel.function, est, alone, false, tenant.asked_ns);
+  if (wait != 0) {
+    wake_settler(index);
+    tenant.sleeps = true;
+    return come_back(index, clock_ns + wait + late());
+  }
+  launch(tenant, entry, alone);
+  wake_settler(index);
+  if (!tenant.waits_for_end) return come_back(index, clock_ns);
+  tenant.meter->close(tenant.stream());  // as cuStreamSynchronize does
+  come_back(index, clock_ns);
+}
+
+void Node::launch(Tenant& tenant, Entry&, bool alone) {
+  tenant.wanting = tenant.has_kernel = false;
+  clock_ns += kLaunchCostNs;
+  sim::Command command;
+  command.submit_ns = command.order = static_cast<std::uint64_t>(clock_ns);
+  command.amount = static_cast<std::uint64_t>(tenant.kernel.duration_ns);
+  command.sms = 132;
+  if (tenant.load->collective) spin_for(tenant, command);
+  if (sim::push(*state, tenant.engine_stream(), command) == 0) std::abort();
+  tenant.meter->launched(tenant.stream(), alone);
+  ++counts.launches;
+  ++tenant.launched;
+  if (tenant.load->batch != 0 && ++tenant.in_batch == tenant.load->batch) {
+    tenant.in_batch = 0;
+    tenant.waits_for_end = true;
+  }
+}
+
+// Two ranks: an even step computes and says that it is done, an odd one spins for the peer's.
+void Node::spin_for(Tenant& tenant, sim::Command& command) {
+  const Entry& entry = entries_[tenant.entry];
+  const auto key = [&](std::uint32_t rank, std::uint64_t step) {
+    return (std::uint64_t{entry.share} << 32 | rank << 16) + step / 2 % kFlags;
+  };
+  const std::uint64_t step = tenant.steps++;
+  if (step % 2 == 0) {
+    // Half a round ahead nobody looks any more.
+    engine.write_flag(engine.flag(sim::kNone, key(entry.gpu, step + kFlags)), 0);
+    command.set_flag = engine.flag(sim::kNone, key(entry.gpu, step));
+  } else {
+    command.wait_flag = engine.flag(sim::kNone, key(1 - entry.gpu, step));
+  }
+}
+
+void Node::ring() {
+  const std::int64_t at_ns = clock_ns + late();
+  if (at_ns >= arbiter_due_ns_) return;
+  arbiter_due_ns_ = at_ns;
+  turn(0, at_ns);
+}
+
+schedule::Use Node::use_of(const Entry& entry) const {
+  schedule::Use use{.held_ns = static_cast<std::int64_t>(entry.account->held_ns.load()),
+                    .in_flight_ns = 0,
+                    .kernel_ns = entry.kernel_ns,
+                    .dry_ns = entry.dry_ns,
+                    .dry_spells = entry.dry_spells,
+                    .requests = entry.requests,
+                    .ceiling_ns = 0,
+                    .wanting = false};
+  for (const std::size_t index : entry.tenants) {
+    const Tenant& tenant = *tenants_[index];
+    if (tenant.pace.busy_streams.load() > 0)
+      use.in_flight_ns = std::max({use.in_flight_ns, std::int64_t{1'000}, tenant.pace.busy_until_ns.load() - clock_ns});
+    use.wanting |= tenant.wanting;
+    if (tenant.ceiling != kNoCeiling)
+      use.ceiling_ns = std::max<std::int64_t>(0, ledger::paid_until_ns(*entry.account) - clock_ns);
+  }
+  return use;
+}
+
+// Microseconds that no share's coverage has marked.
+std::int64_t Node::idle_ns(std::uint32_t gpu, std::int64_t from_ns, std::int64_t to_ns) const {
+  constexpr std::int64_t kWordNs = ledger::kCoverageNs * ledger::kCoverageBits;
+  std::int64_t idle = 0;
+  for (std::int64_t word = from_ns / kWordNs; word * kWordNs < to_ns; ++word) {
+    std::uint64_t marked = 0;
+    for (const Entry& entry : entries_)
+      if (entry.gpu == gpu) marked |= entry.account->coverage.word(word);
+    for (std::int64_t i = 0; i < ledger::kCoverageBits; ++i) {
+      const std::int64_t at_ns = word * kWordNs + i * ledger::kCoverageNs;
+      if (at_ns >= from_ns && at_ns < to_ns && (marked >> i & 1) == 0) idle += ledger::kCoverageNs;
+    }
+  }
+  return idle;
+}
+
+void Node::arbitrate() {
+  arbiter_due_ns_ = schedule::kNever;
+  ++decisions;
+  for (Entry& entry : entries_) {
+    arbiter_->observe(entry.id, entry.gpu, use_of(entry), clock_ns);
+    entry.told = false;
+  }
+  while (const auto due = arbiter_->next_turn(clock_ns)) {
+    const auto idle = idle_ns(due->gpu, due->from_ns, due->to_ns);
+    arbiter_->settle(*due, idle);
+  }
+  const schedule::Decision decision = arbiter_->decide(clock_ns);
+  for (const Entry& entry : entries_) virtual_times_[entry.share] = arbiter_->virtual_time_ns(entry.id);
+  clock_ns += kDecisionCostNs;
+  for (const schedule::Change& change : decision.changes) {
+    ++gate_writes;
+    for (Entry& entry : entries_) {
+      if (entry.id != change.share || entry.gpu != change.gpu) continue;
+      entry.gate = change.gate;
+      entry.portion_ns = change.portion_ns;
+      if (entry.gate == schedule::Gate::shut) continue;
+      for (const std::size_t index : entry.tenants) {
+        if (!tenants_[index]->parked) continue;
+        tenants_[index]->parked = false;
+        come_back(index, clock_ns + late());
+      }
+    }
+  }
+  if (decision.wake_at_ns == schedule::kNever) return;
+  arbiter_due_ns_ = std::max(decision.wake_at_ns, clock_ns) + late();
+  turn(0, arbiter_due_ns_);
+}
+
+std::uint64_t Node::truth_ns(std::size_t share, std::uint32_t gpu) const {
+  std::uint64_t sum = 0;
+  for (const Entry& entry : entries_) {
+    if (entry.share != share || entry.gpu != gpu) continue;
+    for (const std::size_t index : entry.tenants)
+      for (const sim::Account& each : state->accounts)
+        if (each.used != 0 && each.pid == static_cast<std::int32_t>(index) + 1) sum += each.held_ns;
+  }
+  return sum;
+}
+
+void Node::mark() {
+  marked_ns_ = static_cast<std::int64_t>(state->now_ns);
+  marked_.clear();
+  marked_kernels_.clear();
+  for (std::size_t s = 0; s < setup_.shares.size(); ++s) {
+    for (std::uint32_t g = 0; g < setup_.gpus; ++g) marked_.push_back(truth_ns(s, g));
+    marked_kernels_.push_back(0);
+    marked_kernels_.back() = kernels(s);
+  }
+}
+
+double Node::held_percent(std::size_t share, std::uint32_t gpu) const {
+  const std::uint64_t before = marked_.empty() ? 0 : marked_[share * setup_.gpus + gpu];
+  const std::int64_t since_ns = marked_.empty() ? kStartNs : marked_ns_;
+  return 100.0 * static_cast<double>(truth_ns(share, gpu) - before) /
+         static_cast<double>(static_cast<std::int64_t>(state->now_ns) - since_ns);
+}
+
+double Node::used_percent(std::uint32_t gpu) const {
+  double sum = 0;
+  for (std::size_t s = 0; s < setup_.shares.size(); ++s) sum += held_percent(s, gpu);
+  return sum;
+}
+
+std::uint64_t Node::kernels(std::size_t share) const {
+  std::uint64_t sum = 0;
+  for (const Entry& entry : entries_) {
+    if (entry.share != share) continue;
+    for (const std::size_t index : entry.tenants)
+      for (const sim::Account& each : state->accounts)
+        if (each.used != 0 && each.pid == static_cast<std::int32_t>(index) + 1) sum += each.kernels;
+  }
+  return sum - (share < marked_kernels_.size() ? marked_kernels_[share] : 0);
+}
+
+std::vector<std::int64_t> Node::latencies(std::size_t share) const {
+  std::vector<std::int64_t> all;
+  for (const Entry& entry : entries_)
+    if (entry.share == share)
+      for (const std::size_t index : entry.tenants)
+        all.insert(all.end(), tenants_[index]->latencies.begin(), tenants_[index]->latencies.end());
+  std::ranges::sort(all);
+  return all;
+}
+
+}  // namespace headgate::limiter::model

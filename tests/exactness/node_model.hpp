@@ -1,0 +1,123 @@
+// A modelled node for the arbiter's tests: shares whose launches pass the real meter and an arbitrated gate, on the simulator's
+// engine, in virtual time. Doorbells, the arbiter's own wake-ups and those of waiting threads are late by recorded amounts.
+//
+// What the arbiter is told is what a shell could read of the pages: held_ns and coverage of the accounts, the pacer's
+// estimate of what is in flight, the words that launching threads write. Never the engine's truth.
+#pragma once
+
+#include <memory>
+#include <queue>
+#include <vector>
+
+#include "exactness/model.hpp"
+#include "schedule/arbiter.hpp"
+
+namespace headgate::limiter::model {
+
+// What each process of a share does: `batch` kernels, then it waits for the last of them and thinks for gap_ns. Batch 0: it
+// launches on and on.
+struct Load {
+  KernelMix mix;
+  int batch = 0;
+  std::int64_t gap_ns = 0;
+  std::int64_t every_ns = 0;  // with a batch: it begins every so often instead, or at once where it is late
+  std::int64_t from_ns = 0, until_ns = 1'000'000'000'000;
+  // A collective: after each kernel, one that spins until the share's processes on all GPUs have got so far.
+  bool collective = false;
+};
+
+struct NodeShare {
+  std::vector<schedule::Terms> gpus;
+  Load load;
+  std::string gang{};
+  int processes = 1;  // on each GPU
+  std::uint32_t ceiling_ppm = ledger::kWholeGpu;
+};
+
+struct NodeSetup {
+  std::vector<NodeShare> shares;
+  std::uint32_t gpus = 1;
+  schedule::Policy policy = schedule::Policy::fair;
+  std::span<const std::int64_t> lateness = recorded_lateness();
+  std::uint64_t seed = 1;
+};
+
+class Node : public Hardware {
+ public:
+  explicit Node(const NodeSetup& setup);
+  ~Node();
+  void run(std::int64_t until_ns);
+
+  // Truth, all since the last mark().
+  void mark();
+  double held_percent(std::size_t share, std::uint32_t gpu = 0) const;
+  double used_percent(std::uint32_t gpu = 0) const;  // by anybody
+  std::uint64_t kernels(std::size_t share) const;
+  // Of each batch: from when it was due until its last kernel had ended; sorted.
+  std::vector<std::int64_t> latencies(std::size_t share) const;
+
+  // The arbiter's process dies, and a new one finds gates and virtual times as they are in the pages.
+  void restart_arbiter();
+  void set_policy(schedule::Policy policy);
+
+  std::uint64_t decisions = 0, gate_writes = 0;
+
+ private:
+  void start_arbiter();
+  struct Tenant;  // one process
+  struct Entry {
+    std::uint32_t share = 0, gpu = 0;
+    schedule::ShareId id = schedule::kNoShare;
+    std::unique_ptr<ledger::ComputeAccount> account;
+    schedule::Gate gate = schedule::Gate::tell;
+    std::int64_t portion_ns = 0;
+    // What the share's limiters write down for the arbiter.
+    bool told = false;
+    std::int64_t dry_ns = 0, kernel_ns = 0;
+    std::uint64_t dry_spells = 0, requests = 0;
+    std::vector<std::size_t> tenants;
+    std::int64_t idle_charged = 0, turn_wall = 0;
+  };
+  struct Turn {
+    std::int64_t at_ns;
+    std::uint64_t number;
+    std::size_t actor;  // 0: the arbiter; then two for each tenant, its thread and its settler
+    bool operator>(const Turn& other) const { return std::tie(at_ns, number) > std::tie(other.at_ns, other.number); }
+  };
+  void turn(std::size_t actor, std::int64_t at_ns) { turns_.push({at_ns, ++turn_number_, actor}); }
+  std::int64_t late() { return setup_.lateness[random_() % setup_.lateness.size()]; }
+
+  void come_back(std::size_t index, std::int64_t at_ns);
+  void add_tenant(std::size_t entry);
+  void client(std::size_t index);
+  bool next_kernel(Tenant& tenant, std::size_t index);
+  void count_in_flight(Tenant& tenant);
+  static bool dry(Tenant& tenant);
+  bool passes_gate(Tenant& tenant, Entry& entry, std::size_t index, std::int64_t est_ns);
+  void launch(Tenant& tenant, Entry& entry, bool alone);
+  void spin_for(Tenant& tenant, sim::Command& command);
+  void settler(std::size_t index);
+  void wake_settler(std::size_t index);
+  void ring();
+  void arbitrate();
+  schedule::Use use_of(const Entry& entry) const;
+  std::int64_t idle_ns(std::uint32_t gpu, std::int64_t from_ns, std::int64_t to_ns) const;
+  std::uint64_t truth_ns(std::size_t share, std::uint32_t gpu) const;
+
+  std::unique_ptr<schedule::Arbiter> arbiter_;
+  std::vector<std::int64_t> virtual_times_;  // of the shares, as the policy pages have them
+  NodeSetup setup_;
+  std::mt19937_64 random_;
+  std::vector<std::unique_ptr<ledger::GpuPage>> pages_;
+  std::vector<Entry> entries_;
+  std::vector<std::unique_ptr<Tenant>> tenants_;
+  std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns_;
+  std::uint64_t turn_number_ = 0;
+  std::int64_t rung_ns = 0;  // when the doorbell that was rung last will be answered
+  std::int64_t arbiter_due_ns_ = schedule::kNever;
+  std::int64_t marked_ns_ = 0;
+  std::vector<std::uint64_t> marked_;
+  std::vector<std::uint64_t> marked_kernels_;
+};
+
+}  // namespace headgate::limiter::model
