@@ -66,6 +66,7 @@ struct ShareDevice {
   std::optional<std::uint64_t> memory_limit_bytes;  // empty: none
   std::uint64_t memory_used_bytes = 0;              // residual in it
   std::uint64_t memory_residual_bytes = 0, memory_draining_bytes = 0, memory_peak_bytes = 0;
+  std::uint64_t memory_frozen_bytes = 0;  // of what is used: on the host until its process calls the driver again
   std::uint64_t host_limit_bytes = 0, host_used_bytes = 0;
   std::uint64_t refusals = 0;
   std::optional<Refusal> last_refusal;
@@ -84,7 +85,7 @@ struct Share {
   std::string name;
   std::uint32_t owner_uid = 0;
   std::string owner;        // user name, or the uid where it has none
-  std::string state;        // ok, throttled, refused, idle, paused, draining, empty, broken
+  std::string state;        // ok, throttled, refused, idle, frozen, paused, draining, empty, broken
   std::string level;        // observe, hook, hook+container, mps, mig
   std::string fail_policy;  // open, closed
   std::string problem;      // broken: why
@@ -93,6 +94,8 @@ struct Share {
   std::uint64_t idle_ns = 0;            // since it last used a GPU; 0 while it does
   std::optional<std::uint64_t> ttl_ns;  // left
   std::uint32_t processes = 0;
+  std::uint32_t frozen_processes = 0;    // idle, with their memory on the host
+  std::uint64_t freezes = 0, thaws = 0;  // how often memory of its processes went to the host, and came back
   std::vector<ShareDevice> devices;
 
   friend bool operator==(const Share&, const Share&) = default;

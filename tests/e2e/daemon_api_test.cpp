@@ -52,6 +52,9 @@ TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
   expect("changeShare", "PATCH", "/v1/shares/alice", 200, R"({"mem":"9GiB"})");
   expect("changeShare", "PATCH", "/v1/shares/nobody", 400, R"({"mem":"9GiB"})");
   expect("pauseShare", "POST", "/v1/shares/alice/pause", 200);
+  expect("drainShare", "POST", "/v1/shares/alice/drain", 200);
+  expect("reclaimShare", "POST", "/v1/shares/alice/reclaim", 200);
+  expect("drainShare", "POST", "/v1/shares/nobody/drain", 400);
   expect("resumeShare", "POST", "/v1/shares/alice/resume", 200);
   expect("enterShare", "GET", "/v1/shares/alice/entry", 200);
   expect("getShare", "GET", "/v1/shares/alice", 200);
@@ -72,7 +75,7 @@ TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
   expect("readiness", "GET", "/readyz", 200);
   expect("document", "GET", "/v1/openapi.json", 200);
   expect("releaseDriver", "POST", "/v1/gpus/all/release", 200);
-  for (const char* id : {"metrics", "dcgmMetrics"}) asked.insert(id);  // no JSON: the next test
+  for (const char* id : {"metrics", "dcgmMetrics", "influxMetrics", "jsonMetrics"}) asked.insert(id);  // no JSON: the next test
   for (const auto& route : api::routes())
     EXPECT_TRUE(asked.contains(std::string(route.id))) << route.id << " is not asked";
 }
@@ -107,6 +110,9 @@ TEST(DaemonApi, PrometheusFindsAShareAtWorkAndNoSeriesThatTheDocumentationLacks)
   for (std::sregex_iterator at(page.begin(), page.end(), type), end; at != end; ++at)
     EXPECT_TRUE(known.contains((*at)[1])) << (*at)[1];
   EXPECT_GT(sample(daemon.ask("GET", "/metrics/dcgm").body, "DCGM_FI_DEV_FB_USED"), 1024);
+  EXPECT_TRUE(std::regex_search(daemon.ask("GET", "/metrics/influx").body,
+                                std::regex(R"(headgate_share,node=[^ ]+,share=alice,uuid=GPU-\S+ \S*memory_limit_bytes=8589934592)")));
+  EXPECT_TRUE(daemon.ask("GET", "/metrics/json").body.contains(R"("memory_limit_bytes":8589934592.0)"));
   tenant.kill_now();
   tenant.wait();
   if (::access(PROMTOOL, X_OK) != 0) GTEST_SKIP() << "dev/real-parts has not been run";

@@ -319,7 +319,7 @@ PageFault enter_share(const char* base, const char* name, const ShareGrant* gran
     const PageFault bad = grant != nullptr ? create_or_join_share(base, *grant, Access::tenant, out)
                                            : open_share(base, name, Access::tenant, out);
     if (bad) return bad;
-    const bool draining = out.policy->command.load(std::memory_order_relaxed) == Command::drain;
+    const bool draining = is_draining(*out.policy);
     const ClaimResult claimed = draining ? ClaimResult::closing : claim_for_self(*out.usage, slot);
     if (claimed == ClaimResult::claimed) return {};
     if (claimed == ClaimResult::full) {
