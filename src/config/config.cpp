@@ -36,6 +36,7 @@ std::string_view objection(std::string_view key, std::string_view value) {
     return !memory ? grant::in_words(memory.fault) : memory.value.bytes == 0 ? "is no size in bytes" : "";
   }
   if (key == "audit.policy") return is_one_of(value, {"warn", "freeze", "kill"}) ? "" : "is not understood";
+  if (key == "metrics.format") return is_one_of(value, {"influx", "json"}) ? "" : "is not understood";
   return value.empty() ? "is empty" : "";
 }
 
@@ -105,6 +106,10 @@ const std::vector<Key>& keys() {
       {"node.group", "headgate", "a group of this machine", "whose members administer headgated"},
       {"node.listen", "", "ADDR:PORT", "HTTP over TCP too; elsewhere than on loopback only with a token file"},
       {"node.token_file", "", "a path", "whose first line lets a caller over TCP administer headgated"},
+      {"metrics.file", "", "a path that begins with /",
+       "to which figures and events are added, for collectors of files"},
+      {"metrics.format", "influx", "influx or json", "how: InfluxDB's line protocol, or one JSON object a line"},
+      {"metrics.interval", "10s", "a whole number and s, m, h or d: 10s, 1m", "how often"},
       {"sim.profile", "h200", "h200, l40s-x2, tiny, or the path of a profile", "the simulated node that --sim makes"},
   };
   return table;

@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "api/service.hpp"
+#include "apps/headgated/metrics_file.hpp"
 #include "apps/headgated/places.hpp"
 #include "base/service_notify.hpp"
 #include "base/unique_fd.hpp"
@@ -114,6 +115,7 @@ class Daemon {
     if (auto observing = start_observer(source); !observing) return observing;
     open_doors();
     if (auto serving = start_service(); !serving) return serving;
+    if (auto wish = TRY(MetricsFile::wish_of(config_))) metrics_file_.emplace(*wish, *observer_, events_, tally_);
     watch_signals();
     tick_.emplace(loop_);
     tick();
@@ -124,6 +126,7 @@ class Daemon {
     loop_.run();
     tell_service_manager(ServiceState::stopping);
     ending_ = true;
+    metrics_file_.reset();
     if (observer_) observer_->stop();
     if (service_) service_->close();
     if (server_) server_->stop();
@@ -322,6 +325,7 @@ class Daemon {
   std::optional<tenancy::Processes> processes_;
   std::optional<tenancy::TenantDoors> doors_;
   std::optional<observe::Observer> observer_;
+  std::optional<MetricsFile> metrics_file_;
   std::optional<api::Service> service_;
   std::optional<http::Server> server_;
   UniqueFd signals_;
