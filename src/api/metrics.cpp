@@ -4,6 +4,8 @@
 #include <functional>
 #include <optional>
 
+#include "node/cards.hpp"
+
 namespace headgate::api {
 namespace {
 
@@ -252,6 +254,11 @@ std::vector<Row> gpu_rows() {
              [](const Gpu& g) { return number(g.power_limit_mw, kMilli); }),
       of_gpu("headgate_gpu_energy_joules_total", kCounter, "Energy used since the driver was loaded.",
              [](const Gpu& g) { return number(g.energy_mj, kMilli); }),
+      of_gpu(
+          "headgate_gpu_fp16_flops", kGauge,
+          "Dense FP16 operations in a second, by the maker's data sheet; times a share's rate of GPU seconds, what it "
+          "could have computed at most.",
+          [](const Gpu& g) { return number(node::fp16_tflops(g.model), 1e12); }),
       of_gpu("headgate_gpu_temperature_celsius", kGauge, "Temperature of the GPU.",
              [](const Gpu& g) { return number(g.temperature_celsius); }),
       {{"headgate_gpu_clock_hertz", kGauge, "uuid, domain", "Clock rate; domain is sm or memory."}, collect_clocks},

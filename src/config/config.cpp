@@ -102,6 +102,8 @@ const std::vector<Key>& keys() {
       {"defaults.log", "error", "off, error, warn, info or debug", "what the limiter says on stderr"},
       {"audit.policy", "warn", "warn, freeze or kill", "what is done with a program that goes around its share"},
       {"audit.exempt", "", "names of programs, with commas", "beside the driver's own servers, Xorg and DCGM"},
+      {"node.nvml", "", "the path of a libnvidia-ml.so.1",
+       "the driver's NVML where the loader does not find it (/run/nvidia/driver/...)"},
       {"node.reserve", "512MiB", "a size such as 512MiB", "memory of each GPU that headgated never sells"},
       {"node.group", "headgate", "a group of this machine", "whose members administer headgated"},
       {"node.listen", "", "ADDR:PORT", "HTTP over TCP too; elsewhere than on loopback only with a token file"},

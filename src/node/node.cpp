@@ -249,7 +249,8 @@ void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) 
     told = refusals;
 
     const bool frozen = seen->state == "frozen";
-    if (frozen ? told_frozen_.insert(name).second : told_frozen_.erase(name) > 0) {
+    if (seen->processes == 0) told_frozen_.erase(name);
+    else if (frozen ? told_frozen_.insert(name).second : told_frozen_.erase(name) > 0) {
       std::uint64_t bytes = 0;
       for (const auto& device : seen->devices) bytes += device.memory_frozen_bytes;
       tell(frozen ? "share.frozen" : "share.thawed", "info", name, live.share.owner_uid,

@@ -94,8 +94,8 @@ TEST(Freeze, AnIdleProgramsMemoryLeavesTheCardAndIsThereAgainForItsNextCall) {
   EXPECT_EXACT(runtime, owner, 100 * kMiB + kGranule);
   ledger::set_freeze_after(*owner.pages.writable_policy, 1);
   std::uint64_t times = 0;
-  // By each kind of call: an allocation, a free, a launch, a look at a stream, a context's limit, a view.
-  for (const char* word : {"linear:1048576", "free:1", "spin", "sync", "query", "info", "reserved", "trim:0"}) {
+  // By each kind of call: an allocation, a free in stream order, the look for a kernel, waits, a look at a stream, a free.
+  for (const char* word : {"linear:1048576", "free:1", "spin", "sync", "ctxsync", "query", "now:2"}) {
     EXPECT_TRUE(comes_true([&] { return frozen(owner); })) << word;
     EXPECT_EQ(truth(runtime).used_bytes, 0u) << word << ": its context is off the card too";
     EXPECT_GE(owner.used(), 100 * kMiB) << "it stays charged: there must be room when it returns";
@@ -195,6 +195,28 @@ TEST(Pool, AShareThatWasDrainedAndIsEmptyIsMadeAnewByTheNextProcess) {
   }
   const Outcome next = runtime.run(on_tiny("1GiB"), {"linear:1"});
   EXPECT_NE(next.out.find("linear:1: 0"), std::string::npos) << next.out << next.err;
+}
+
+TEST(Pool, AForkedChildHasNoPartInItsParentsPool) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("1GiB"));
+  EXPECT_EQ(tenant.does(bytes("keep", 8 * kGranule)), "0");
+  EXPECT_EQ(tenant.does(bytes("alloc", kGranule)), "0");
+  EXPECT_EQ(tenant.does(bytes("alloc", kGranule)), "0");
+  EXPECT_EQ(tenant.does("free:1"), "0");
+  EXPECT_EQ(tenant.does("sync"), "0");
+  const Owner owner(runtime);
+  EXPECT_EXACT(runtime, owner, 2 * kGranule);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(tenant.does(bytes("fork", kGranule)), "0") << "a child was given memory";
+  EXPECT_EXACT(runtime, owner, 2 * kGranule);
+  EXPECT_EQ(ledger::live_slots(*owner.pages.usage), 1u) << "a child took a seat";
+  EXPECT_EQ(tenant.does(bytes("alloc", kGranule)), "0") << "the parent's pool serves it as before";
+  EXPECT_EQ(tenant.does("trim:0"), "0");
+  EXPECT_EXACT(runtime, owner, 2 * kGranule);
+  EXPECT_EQ(tenant.does("now:0"), "0");
+  EXPECT_EQ(tenant.does("now:2"), "0");
+  EXPECT_EQ(tenant.does("trim:0"), "0");
+  EXPECT_EXACT(runtime, owner, 0u);
 }
 
 TEST(Pool, TheShareIsFilledToItsLastGranuleAndNotOneMore) {

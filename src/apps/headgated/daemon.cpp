@@ -343,7 +343,8 @@ Result<void> run(const Options& options) {
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   const config::Config config = TRY(read_configuration(options));
   const Places places = TRY(find_places(options.socket, options.state));
-  const cli::Source source = TRY(cli::source_for(options.simulate, config["sim.profile"].value));
+  cli::Source source = TRY(cli::source_for(options.simulate, config["sim.profile"].value));
+  if (!options.simulate && !config["node.nvml"].value.empty()) source.library = config["node.nvml"].value;
   if (!source.simulated_directory.empty()) ::setenv("HEADGATE_SIM_DIR", source.simulated_directory.c_str(), 1);
   Daemon daemon(config, options, places);
   if (auto started = daemon.start(source); !started) return started;
