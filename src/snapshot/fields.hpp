@@ -113,6 +113,7 @@ void each_field(Share& s, Visit&& visit) {
   visit("created_unix_ns", s.created_unix_ns);
   visit("idle_ns", s.idle_ns);
   visit("ttl_ns", s.ttl_ns);
+  visit("freeze_after_ns", s.freeze_after_ns);
   visit("processes", s.processes);
   visit("frozen_processes", s.frozen_processes);
   visit("freezes", s.freezes);

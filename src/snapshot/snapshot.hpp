@@ -91,8 +91,9 @@ struct Share {
   std::string problem;      // broken: why
   bool created = false;     // by `share create`: it stays when its last process ends
   std::uint64_t created_unix_ns = 0;
-  std::uint64_t idle_ns = 0;            // since it last used a GPU; 0 while it does
-  std::optional<std::uint64_t> ttl_ns;  // left
+  std::uint64_t idle_ns = 0;                     // since it last used a GPU; 0 while it does
+  std::optional<std::uint64_t> ttl_ns;           // left
+  std::optional<std::uint64_t> freeze_after_ns;  // so long without a call, a process moves its memory to the host
   std::uint32_t processes = 0;
   std::uint32_t frozen_processes = 0;    // idle, with their memory on the host
   std::uint64_t freezes = 0, thaws = 0;  // how often memory of its processes went to the host, and came back

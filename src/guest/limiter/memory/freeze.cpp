@@ -66,7 +66,8 @@ void go_away(std::int64_t now_ns) {
   const abi::CUresult result = leave();
   unwilling = result != abi::CUDA_SUCCESS;
   if (unwilling) {
-    log_line(LogLevel::info, "its memory stays on the GPU although it is idle: the driver answered %u", result);
+    log_line(LogLevel::info, "its memory stays on the GPU although it is idle: the driver answered %u",
+             static_cast<unsigned>(result));
     return move_on(kQuiet);
   }
   tell_page(now_ns);
@@ -84,7 +85,8 @@ void restore() {
     ::nanosleep(&shortly, nullptr);
   }
   if (result == abi::CUDA_SUCCESS) result = driver.cuCheckpointProcessUnlock(self, nullptr);
-  if (result != abi::CUDA_SUCCESS) log_line(LogLevel::error, "the driver did not give its memory back: %u", result);
+  if (result != abi::CUDA_SUCCESS)
+    log_line(LogLevel::error, "the driver did not give its memory back: %u", static_cast<unsigned>(result));
   tell_page(0);
   for (std::uint32_t d = 0; d < session.held.device_count; ++d) residual_moved(d);
 }
