@@ -9,9 +9,9 @@
 
 #include "base/units.hpp"
 #include "cli/launch.hpp"
+#include "cli/own_ledgers.hpp"
 #include "cli/paths.hpp"
 #include "cli/program.hpp"
-#include "cli/shares.hpp"
 #include "cli/source.hpp"
 #include "cli/tenants.hpp"
 #include "guest/grant/environment.hpp"
@@ -112,13 +112,13 @@ void examine_runtime_dir(Findings& out) {
   if (::access(base->c_str(), W_OK) != 0)
     return out.push_back(
         {Health::fail, *base + " cannot be written", "set HEADGATE_RUNTIME_DIR to a directory that you may write"});
-  const Shares shares = read_shares(*base);
-  out.push_back({Health::ok, "shares lie in " + *base + " (" + std::to_string(shares.list.size()) + ")", ""});
-  for (const auto& [name, error] : shares.unreadable)
-    out.push_back({Health::fail, error.message,
-                   error.hint + "; where it is nobody's any more: rm -r " + *base + "/shares/" + name});
-  for (const Share& share : shares.list) {
-    if (!share.attended)
+  const OwnLedgers ledgers = read_own_ledgers(*base);
+  out.push_back({Health::ok, "shares lie in " + *base + " (" + std::to_string(ledgers.list.size()) + ")", ""});
+  for (const auto& share : ledgers.broken)
+    out.push_back(
+        {Health::fail, share.problem, "where it is nobody's any more: rm -r " + *base + "/shares/" + share.name});
+  for (const auto& [share, seats, attended] : ledgers.list) {
+    if (!attended)
       out.push_back({Health::ok, "the share " + share.name + " is empty; its limits hold again with its next program",
                      "rm -r " + *base + "/shares/" + share.name + "   (only to forget its limits and history)"});
   }

@@ -4,7 +4,7 @@
 
 #include "base/units.hpp"
 #include "cli/cells.hpp"
-#include "cli/devices.hpp"
+#include "cli/names.hpp"
 #include "cli/top_parts.hpp"
 
 namespace headgate::cli {

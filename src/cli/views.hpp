@@ -7,16 +7,15 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "cli/devices.hpp"
 #include "cli/output.hpp"
-#include "cli/shares.hpp"
+#include "snapshot/snapshot.hpp"
 
 namespace headgate::cli {
 
+// A snapshot, and how it came to be.
 struct Picture {
-  std::optional<Gpus> gpus;  // null where no driver answers
-  std::string no_gpus;       // then: why
-  Shares shares;
+  snapshot::Snapshot now;
+  std::string no_gpus;  // why no driver answers; empty: one did
   bool daemon = false;  // told by headgated
 };
 
@@ -49,12 +48,8 @@ struct Fit {
                                     const std::optional<Fit>& fit);
 
 // `shares`: those to explain.
-[[nodiscard]] std::string why_text(const Picture& picture, const std::vector<Share>& shares, const Voice& voice);
-[[nodiscard]] std::string why_json(const Picture& picture, const std::vector<Share>& shares);
-
-// What all views say about a share in one word: ok, throttled, full, idle, paused, draining, empty.
-[[nodiscard]] std::string state_of(const Share& share);
-// "GPU 0", or the UUID where this node does not have it.
-[[nodiscard]] std::string gpu_name(const Picture& picture, const std::string& uuid);
+[[nodiscard]] std::string why_text(const Picture& picture, const std::vector<snapshot::Share>& shares,
+                                   const Voice& voice);
+[[nodiscard]] std::string why_json(const Picture& picture, const std::vector<snapshot::Share>& shares);
 
 }  // namespace headgate::cli

@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint64_t kGi = 1ull << 30;
 
 Picture picture() {
-  Gpu gpu;
+  snapshot::Gpu gpu;
   gpu.index = 0;
   gpu.uuid = "GPU-9c2f0000-1111";
   gpu.model = "NVIDIA H200";
@@ -20,37 +20,48 @@ Picture picture() {
   gpu.memory_used_bytes = 36 * kGi;
   gpu.memory_free_bytes = 104 * kGi;
   gpu.memory_reserved_bytes = 1 * kGi;
-  gpu.busy_percent = 75;
-  gpu.pids = {101, 999};
+  gpu.busy_ratio = 0.75;
 
-  ShareDevice device;
+  snapshot::ShareDevice device;
   device.uuid = gpu.uuid;
   device.memory_limit_bytes = 36 * kGi;
-  device.compute_ceiling_ppm = 250'000;
+  device.compute_ceiling_ratio = 0.25;
   device.memory_used_bytes = 35 * kGi;
   device.memory_peak_bytes = 36 * kGi;
   device.refusals = 3;
-  device.last_refusal_bytes = 2 * kGi;
-  device.last_refusal_used_bytes = 35 * kGi;
-  device.last_refusal_ns = 50'531'000'000'000;
-  device.last_refusal_pid = 101;
+  device.last_refusal = {.asked_bytes = 2 * kGi, .used_bytes = 35 * kGi, .unix_ns = 50'531'000'000'000, .pid = 101};
   device.held_ns = 2'500'000'000;
   device.throttled_ns = 7'000'000'000;
   device.throttled_launches = 40;
   device.passed_in_debt = 2;
-  device.last_throttle_ns = 50'531'000'000'000;
-  device.held_ppm = 249'900;
-  device.throttled_ppm = 731'000;
+  device.last_throttle_unix_ns = 50'531'000'000'000;
+  device.held_ratio = 0.2499;
+  device.throttled_ratio = 0.731;
 
-  Share share;
+  snapshot::Share share;
   share.name = "train";
-  share.attended = true;
+  share.state = "throttled";
+  share.level = "hook";
+  share.processes = 1;
   share.devices = {device};
-  share.processes = {{101, "python", {35 * kGi}}};
+
+  snapshot::Process inside, outside;
+  inside.pid = 101;
+  inside.share = "train";
+  inside.command = "python";
+  inside.level = "hook";
+  inside.devices = {{.uuid = gpu.uuid, .driver_bytes = 35 * kGi, .ledger_bytes = 35 * kGi, .busy_ratio = {}}};
+  outside.pid = 999;
+  outside.level = "observe";
+  outside.devices = {{.uuid = gpu.uuid, .driver_bytes = {}, .ledger_bytes = 0, .busy_ratio = {}}};
 
   Picture all;
-  all.gpus = Gpus{{gpu}, "570.124.06", "/x/sim/libnvidia-ml.so.1", true};
-  all.shares.list = {share};
+  all.now.node.driver_version = "570.124.06";
+  all.now.node.level = "hook";
+  all.now.node.simulated = true;
+  all.now.gpus = {gpu};
+  all.now.shares = {share};
+  all.now.processes = {inside, outside};
   return all;
 }
 
@@ -63,7 +74,7 @@ TEST(Views, StatusShowsLimitsUseLevelAndThatItIsSimulated) {
 
 TEST(Views, StatusWithoutADriverStillShowsTheShares) {
   Picture blind = picture();
-  blind.gpus.reset();
+  blind.now.gpus.clear();
   blind.no_gpus = "no NVIDIA driver here";
   const std::string text = status_text(blind, {});
   EXPECT_TRUE(text.starts_with("no NVIDIA driver here\nGPU-9c2f0000-1111  not a GPU of this node")) << text;
@@ -93,7 +104,7 @@ TEST(Views, FreeCountsWhatIsPromisedAndWhatIsReallyFree) {
 
 TEST(Views, WhyExplainsARefusalAndTheWaitsInWordsAndNumbers) {
   ::setenv("TZ", "UTC0", 1);
-  EXPECT_EQ(why_text(picture(), picture().shares.list, {}),
+  EXPECT_EQ(why_text(picture(), picture().now.shares, {}),
             "share train on GPU 0, level hook, SIMULATED\n"
             "  memory: refused 3 times, last at 14:02:11: process 101 asked for 2.0 GiB\n"
             "    reason: the share's limit of 36.0 GiB: 35.0 GiB in use, 1.0 GiB left\n"
@@ -110,7 +121,7 @@ TEST(Views, EveryJsonHasItsSchemaBaseUnitsAndSaysThatItIsSimulated) {
   for (const auto& [text, schema] :
        {std::pair{status_json(now), "headgate.status/v1"}, std::pair{ps_json(now), "headgate.ps/v1"},
         std::pair{free_json(now, rooms(now, {}), {}), "headgate.free/v1"},
-        std::pair{why_json(now, now.shares.list), "headgate.why/v1"}}) {
+        std::pair{why_json(now, now.now.shares), "headgate.why/v1"}}) {
     const auto json = nlohmann::json::parse(text);
     EXPECT_EQ(json.at("schema"), schema);
     EXPECT_EQ(json.at("simulated"), true);
@@ -133,20 +144,6 @@ TEST(Views, ASharesNameOrCommandCannotDriveTheTerminal) {
   EXPECT_EQ(harmless("\xff\xc0\x80\xe2\x80"), "?????") << "no UTF-8";
   EXPECT_EQ(harmless("K\xc3\xb6ln \xf0\x9f\x98\x80"), "K\xc3\xb6ln \xf0\x9f\x98\x80");
   EXPECT_EQ(table({{"K\xc3\xb6ln", "\tb\rc"}}, {.ascii = true}), "K??ln  b?c\n");
-}
-
-TEST(Views, StateIsTheWorstThingToSay) {
-  Share share = picture().shares.list.front();
-  EXPECT_EQ(state_of(share), "throttled");
-  share.devices[0].memory_used_bytes = 36 * kGi;
-  EXPECT_EQ(state_of(share), "full");
-  share.paused = true;
-  EXPECT_EQ(state_of(share), "paused");
-  share.paused = false;
-  share.processes.clear();
-  EXPECT_EQ(state_of(share), "idle");
-  share.attended = false;
-  EXPECT_EQ(state_of(share), "empty");
 }
 
 }  // namespace

@@ -84,11 +84,13 @@ void each_field(ShareDevice& d, Visit&& visit) {
   visit("refusals", d.refusals);
   visit("last_refusal", d.last_refusal);
   visit("compute_ceiling_ratio", d.compute_ceiling_ratio);
+  visit("compute_burst_ratio", d.compute_burst_ratio);
   visit("compute_guarantee_ratio", d.compute_guarantee_ratio);
   visit("weight", d.weight);
   visit("priority_class", d.priority_class);
   visit("held_ns", d.held_ns);
   visit("estimated_ns", d.estimated_ns);
+  visit("neighbours_ns", d.neighbours_ns);
   visit("copy_ns", d.copy_ns);
   visit("throttled_ns", d.throttled_ns);
   visit("throttled_launches", d.throttled_launches);

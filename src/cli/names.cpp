@@ -1,0 +1,23 @@
+#include "cli/names.hpp"
+
+#include <algorithm>
+
+namespace headgate::cli {
+
+std::string short_model(const std::string& model) {
+  for (const std::string prefix : {"NVIDIA GeForce ", "NVIDIA "}) {
+    if (model.starts_with(prefix)) return model.substr(prefix.size());
+  }
+  return model;
+}
+
+std::string gpu_words(const snapshot::Snapshot& picture, const std::string& uuid) {
+  const auto gpu = std::ranges::find(picture.gpus, uuid, &snapshot::Gpu::uuid);
+  return gpu == picture.gpus.end() ? uuid.substr(0, 12) : "GPU " + std::to_string(gpu->index);
+}
+
+std::uint32_t shown_pid(const snapshot::Process& process) {
+  return process.pid != 0 ? process.pid : process.pid_in_share.value_or(0);
+}
+
+}  // namespace headgate::cli
