@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "cli/top.hpp"
+#include "cli/top/top.hpp"
 #include "guest/grant/text.hpp"
 
 namespace headgate::cli {

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "cli/completion.hpp"
-#include "cli/top.hpp"
+#include "cli/top/top.hpp"
 #include "cli/wish.hpp"
 
 namespace headgate::cli {

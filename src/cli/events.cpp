@@ -10,7 +10,7 @@
 #include "base/units.hpp"
 #include "cli/cells.hpp"
 #include "cli/chosen_source.hpp"
-#include "cli/top.hpp"
+#include "cli/top/top.hpp"
 #include "snapshot/json.hpp"
 
 namespace headgate::cli {

@@ -13,7 +13,7 @@
 #include "cli/run.hpp"
 #include "cli/share_words.hpp"
 #include "cli/sim_words.hpp"
-#include "cli/top.hpp"
+#include "cli/top/top.hpp"
 #include "cli/views.hpp"
 #include "config/config.hpp"
 

@@ -1,4 +1,4 @@
-#include "cli/top_rows.hpp"
+#include "cli/top/rows.hpp"
 
 #include <algorithm>
 #include <cctype>

@@ -3,7 +3,7 @@
 
 #include "base/units.hpp"
 #include "cli/cells.hpp"
-#include "cli/top_parts.hpp"
+#include "cli/top/parts.hpp"
 
 namespace headgate::cli {
 namespace {
