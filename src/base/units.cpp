@@ -1,6 +1,5 @@
 #include "base/units.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <ctime>
@@ -33,10 +32,6 @@ std::string exact_bytes_text(std::uint64_t bytes) {
   if (bytes < 1024 || (bytes < kGiB && bytes % kMiB == 0) || bytes % kGiB == 0) return bytes_text(bytes);
   if (bytes % kMiB == 0) return std::to_string(bytes / kMiB) + " MiB";
   return bytes_text(bytes) + " (" + std::to_string(bytes) + " bytes)";
-}
-
-std::uint32_t ppm_of(double ratio) {
-  return ratio > 0 ? static_cast<std::uint32_t>(std::min(ratio, 1000.0) * 1e6 + 0.5) : 0;
 }
 
 std::string rate_text(std::uint32_t ppm) {

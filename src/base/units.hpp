@@ -12,8 +12,6 @@ namespace headgate {
 [[nodiscard]] std::string percent_text(std::uint64_t ppm);
 // As bytes_text, and exact: "2.0 GiB", "2049 MiB", "2.0 GiB (2147483649 bytes)".
 [[nodiscard]] std::string exact_bytes_text(std::uint64_t bytes);
-// Millionths of a ratio, rounded; 0 below it, at most a thousand wholes.
-[[nodiscard]] std::uint32_t ppm_of(double ratio);
 // "24.9 %" of millionths: a rate that was measured, cut to one decimal.
 [[nodiscard]] std::string rate_text(std::uint32_t ppm);
 // "1.2 s", "350 ms", "3 min 20 s", "2 h 5 min".

@@ -42,7 +42,8 @@ std::vector<Room> rooms(const Picture& picture, const std::optional<Fit>& fit) {
               .memory_free_bytes = gpu.memory_free_bytes};
     std::uint64_t sold = gpu.memory_reserved_bytes, ppm = 0;
     for (const snapshot::Share& share : picture.now.shares) {
-      if (share.state == "empty") continue;  // nobody uses it; its limits return with its next process
+      if (share.state == "empty" && !share.created)
+        continue;  // nobody uses it; its limits return with its next process
       for (const snapshot::ShareDevice& device : share.devices) {
         if (device.uuid != gpu.uuid) continue;
         ++room.shares;
@@ -52,8 +53,10 @@ std::vector<Room> rooms(const Picture& picture, const std::optional<Fit>& fit) {
         ppm += ppm_of(device.compute_ceiling_ratio);
       }
     }
-    room.memory_unsold_bytes = less(gpu.memory_total_bytes, sold);
-    room.compute_unsold_ppm = static_cast<std::uint32_t>(less(1'000'000, ppm));
+    // The daemon says what it would still sell; without it, what stands in no share's limits.
+    room.memory_unsold_bytes = gpu.memory_unsold_bytes.value_or(less(gpu.memory_total_bytes, sold));
+    room.compute_unsold_ppm =
+        gpu.compute_unsold_ratio ? ppm_of(*gpu.compute_unsold_ratio) : static_cast<std::uint32_t>(less(1'000'000, ppm));
     room.fits = fit && fits(room, *fit);
     all.push_back(room);
   }
@@ -72,7 +75,7 @@ std::string free_text(const Picture& picture, const std::vector<Room>& all, cons
                     "\t" + std::to_string(room.shares)});
     if (fit) rows.back().emplace_back(room.fits ? "yes" : "no");
   }
-  std::string text = (picture.now.node.simulated ? warning("SIMULATED", voice) + "\n" : "") + table(rows, voice);
+  std::string text = stamp(picture.now, voice) + table(rows, voice);
   for (const Room& room : all) {
     if (room.unlimited_shares > 0) {
       text += "GPU " + std::to_string(room.index) + ": " + std::to_string(room.unlimited_shares) +
@@ -86,7 +89,7 @@ std::string free_text(const Picture& picture, const std::vector<Room>& all, cons
 std::string free_json(const Picture& picture, const std::vector<Room>& all, const std::optional<Fit>& fit) {
   Json json = {{"schema", "headgate.free/v1"},
                {"simulated", picture.now.node.simulated},
-               {"level", "hook"},
+               {"level", picture.now.node.level},
                {"gpus", Json::array()}};
   if (fit) json["fits"] = Json::array();
   for (const Room& room : all) {

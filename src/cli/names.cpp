@@ -16,6 +16,14 @@ std::string gpu_words(const snapshot::Snapshot& picture, const std::string& uuid
   return gpu == picture.gpus.end() ? uuid.substr(0, 12) : "GPU " + std::to_string(gpu->index);
 }
 
+std::string stamp(const snapshot::Snapshot& picture, const Voice& voice) {
+  return "level " + picture.node.level + (picture.node.simulated ? ", " + warning("SIMULATED", voice) : "") + "\n";
+}
+
+std::uint32_t ppm_of(double ratio) {
+  return ratio > 0 ? static_cast<std::uint32_t>(std::min(ratio, 1000.0) * 1e6 + 0.5) : 0;
+}
+
 std::uint32_t shown_pid(const snapshot::Process& process) {
   return process.pid != 0 ? process.pid : process.pid_in_share.value_or(0);
 }

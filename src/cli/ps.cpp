@@ -15,7 +15,16 @@ std::uint64_t bytes_on(const snapshot::Process& process, const std::string& uuid
   return found == process.devices.end() ? 0 : found->ledger_bytes;
 }
 
-// Calls each(share, process) for every process of every share, each(gpu, process) for those that use a GPU outside them all.
+std::optional<std::uint64_t> driver_bytes_on(const snapshot::Process& process, const std::string& uuid) {
+  const auto found = std::ranges::find(process.devices, uuid, &snapshot::ProcessDevice::uuid);
+  return found == process.devices.end() ? std::nullopt : found->driver_bytes;
+}
+
+std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
+Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+// Calls inside(share, process) for every process of every share, outside(gpu, process) for those that use a GPU outside
+// them all.
 template <typename Inside, typename Outside>
 void each_process(const snapshot::Snapshot& now, Inside&& inside, Outside&& outside) {
   for (const auto& share : now.shares) {
@@ -35,21 +44,31 @@ void each_process(const snapshot::Snapshot& now, Inside&& inside, Outside&& outs
 }  // namespace
 
 std::string ps_text(const Picture& picture, const Voice& voice) {
+  const bool where = std::ranges::any_of(picture.now.processes, [](const auto& p) { return !p.where.empty(); });
   std::vector<std::vector<std::string>> rows = {
-      {"SHARE", "GPU", "\tPID", "COMMAND", "\tMEM", "\tSHARE'S GPU", "LEVEL", "STATE"}};
+      {"SHARE", "GPU", "\tPID", "USER", "COMMAND", "\tMEM", "\tSHARE'S GPU", "LEVEL", "STATE"}};
+  const auto add = [&](const snapshot::Process& process, std::vector<std::string> row) {
+    row[2] = "\t" + std::to_string(shown_pid(process));
+    row[3] = or_dash(process.user);
+    row[4] = or_dash(process.command);
+    if (where) row.push_back(or_dash(process.where));
+    rows.push_back(std::move(row));
+  };
+  if (where) rows[0].emplace_back("WHERE");
   each_process(
       picture.now,
       [&](const snapshot::Share& share, const snapshot::Process& process) {
         for (const auto& device : share.devices) {
-          rows.push_back({share.name, gpu_words(picture.now, device.uuid), "\t" + std::to_string(shown_pid(process)),
-                          process.command, "\t" + bytes_text(bytes_on(process, device.uuid)),
-                          "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"), share.level,
-                          share.state});
+          add(process,
+              {share.name, gpu_words(picture.now, device.uuid), "", "", "",
+               "\t" + bytes_text(bytes_on(process, device.uuid)),
+               "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"), share.level, share.state});
         }
       },
       [&](const snapshot::Gpu& gpu, const snapshot::Process& process) {
-        rows.push_back({"-", "GPU " + std::to_string(gpu.index), "\t" + std::to_string(process.pid), "-", "\t-", "\t-",
-                        "observe", "no share"});
+        const auto bytes = driver_bytes_on(process, gpu.uuid);
+        add(process, {"-", "GPU " + std::to_string(gpu.index), "", "", "", "\t" + (bytes ? bytes_text(*bytes) : "-"),
+                      "\t-", "observe", "no share"});
       });
   std::string text = rows.size() == 1 ? "no process is in a share\n" : table(rows, voice);
   if (picture.now.node.simulated) text = warning("SIMULATED", voice) + "\n" + text;
@@ -57,30 +76,52 @@ std::string ps_text(const Picture& picture, const Voice& voice) {
 }
 
 std::string ps_json(const Picture& picture) {
-  Json json = {{"schema", "headgate.ps/v1"}, {"simulated", picture.now.node.simulated}, {"processes", Json::array()}};
+  Json json = {{"schema", "headgate.ps/v1"},
+               {"simulated", picture.now.node.simulated},
+               {"level", picture.now.node.level},
+               {"processes", Json::array()}};
+  const auto add = [&](const snapshot::Process& process, const Json& share, const std::string& level, Json devices) {
+    json["processes"].push_back({{"share", share},
+                                 {"pid", shown_pid(process)},
+                                 {"user", or_null(process.user)},
+                                 {"command", or_null(process.command)},
+                                 {"where", or_null(process.where)},
+                                 {"level", level},
+                                 {"devices", std::move(devices)}});
+  };
   each_process(
       picture.now,
       [&](const snapshot::Share& share, const snapshot::Process& process) {
-        Json one = {{"share", share.name},
-                    {"pid", shown_pid(process)},
-                    {"command", process.command},
-                    {"level", share.level},
-                    {"devices", Json::array()}};
+        Json devices = Json::array();
         for (const auto& device : share.devices) {
-          one["devices"].push_back({{"uuid", device.uuid},
-                                    {"memory_used_bytes", bytes_on(process, device.uuid)},
-                                    {"share_held_ratio", device.held_ratio ? Json(*device.held_ratio) : Json()}});
+          devices.push_back({{"uuid", device.uuid},
+                             {"memory_used_bytes", bytes_on(process, device.uuid)},
+                             {"share_held_ratio", device.held_ratio ? Json(*device.held_ratio) : Json()}});
         }
-        json["processes"].push_back(one);
+        add(process, share.name, share.level, std::move(devices));
       },
       [&](const snapshot::Gpu& gpu, const snapshot::Process& process) {
-        json["processes"].push_back({{"share", nullptr},
-                                     {"pid", process.pid},
-                                     {"command", nullptr},
-                                     {"level", "observe"},
-                                     {"devices", Json::array({Json{{"uuid", gpu.uuid}}})}});
+        const auto bytes = driver_bytes_on(process, gpu.uuid);
+        add(process, nullptr, "observe",
+            Json::array({Json{{"uuid", gpu.uuid}, {"memory_used_bytes", bytes ? Json(*bytes) : Json()}}}));
       });
   return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+snapshot::Snapshot narrowed(snapshot::Snapshot now, const std::string& user, const std::vector<std::string>& uuids) {
+  const auto is_other = [&](const std::string& uuid) {
+    return !uuids.empty() && std::ranges::find(uuids, uuid) == uuids.end();
+  };
+  std::erase_if(now.processes, [&](snapshot::Process& process) {
+    const bool used = !process.devices.empty();
+    std::erase_if(process.devices, [&](const auto& device) { return is_other(device.uuid); });
+    return (used && process.devices.empty()) ||
+           (!user.empty() && process.user != user && std::to_string(process.uid) != user);
+  });
+  for (auto& share : now.shares)
+    std::erase_if(share.devices, [&](const auto& device) { return is_other(device.uuid); });
+  std::erase_if(now.gpus, [&](const auto& gpu) { return is_other(gpu.uuid); });
+  return now;
 }
 
 }  // namespace headgate::cli

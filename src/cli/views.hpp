@@ -24,6 +24,9 @@ struct Picture {
 
 [[nodiscard]] std::string ps_text(const Picture& picture, const Voice& voice);
 [[nodiscard]] std::string ps_json(const Picture& picture);
+// What concerns this user (a name or a number; "": everybody) and these GPUs (none named: all).
+[[nodiscard]] snapshot::Snapshot narrowed(snapshot::Snapshot now, const std::string& user,
+                                          const std::vector<std::string>& uuids);
 
 // What is left on one GPU. "Unsold": not promised to any share, where every share has a limit.
 struct Room {
@@ -51,5 +54,9 @@ struct Fit {
 [[nodiscard]] std::string why_text(const Picture& picture, const std::vector<snapshot::Share>& shares,
                                    const Voice& voice);
 [[nodiscard]] std::string why_json(const Picture& picture, const std::vector<snapshot::Share>& shares);
+// The process that a word names by its number, unless it is the name of a share; null: none.
+[[nodiscard]] const snapshot::Process* process_numbered(const snapshot::Snapshot& now, const std::string& word);
+// Of a process outside every share; text or JSON, as `voice` says.
+[[nodiscard]] std::string why_not_held(const Picture& picture, const snapshot::Process& process, const Voice& voice);
 
 }  // namespace headgate::cli

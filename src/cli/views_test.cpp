@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "cli/names.hpp"
+
 namespace headgate::cli {
 namespace {
 
@@ -48,6 +50,8 @@ Picture picture() {
   snapshot::Process inside, outside;
   inside.pid = 101;
   inside.share = "train";
+  inside.uid = 1000;
+  inside.user = "alice";
   inside.command = "python";
   inside.level = "hook";
   inside.devices = {{.uuid = gpu.uuid, .driver_bytes = 35 * kGi, .ledger_bytes = 35 * kGi, .busy_ratio = {}}};
@@ -84,9 +88,37 @@ TEST(Views, StatusWithoutADriverStillShowsTheShares) {
 TEST(Views, PsNamesProcessesInsideAndOutsideAShare) {
   EXPECT_EQ(ps_text(picture(), {}),
             "SIMULATED\n"
-            "SHARE  GPU    PID  COMMAND       MEM  SHARE'S GPU  LEVEL    STATE\n"
-            "train  GPU 0  101  python   35.0 GiB       24.9 %  hook     throttled\n"
-            "-      GPU 0  999  -               -            -  observe  no share\n");
+            "SHARE  GPU    PID  USER   COMMAND       MEM  SHARE'S GPU  LEVEL    STATE\n"
+            "train  GPU 0  101  alice  python   35.0 GiB       24.9 %  hook     throttled\n"
+            "-      GPU 0  999  -      -               -            -  observe  no share\n");
+}
+
+TEST(Views, PsSaysWhereAProcessRunsAndWhatTheDriverKnowsOfOneOutside) {
+  Picture now = picture();
+  now.now.processes[0].where = "pod ml/train-0";
+  now.now.processes[1].user = "carol";
+  now.now.processes[1].command = "ffmpeg";
+  now.now.processes[1].devices[0].driver_bytes = 2 * kGi;
+  EXPECT_EQ(ps_text(now, {}),
+            "SIMULATED\n"
+            "SHARE  GPU    PID  USER   COMMAND       MEM  SHARE'S GPU  LEVEL    STATE      WHERE\n"
+            "train  GPU 0  101  alice  python   35.0 GiB       24.9 %  hook     throttled  pod ml/train-0\n"
+            "-      GPU 0  999  carol  ffmpeg    2.0 GiB            -  observe  no share   -\n");
+}
+
+TEST(Views, PsIsNarrowedToAUserByNameOrNumberAndToGpus) {
+  const auto pids = [](const std::string& user, const std::vector<std::string>& uuids) {
+    std::vector<std::uint32_t> all;
+    for (const auto& process : narrowed(picture().now, user, uuids).processes) all.push_back(process.pid);
+    return all;
+  };
+  using Pids = std::vector<std::uint32_t>;
+  EXPECT_EQ(pids("", {}), (Pids{101, 999}));
+  EXPECT_EQ(pids("alice", {}), Pids{101});
+  EXPECT_EQ(pids("1000", {}), Pids{101});
+  EXPECT_EQ(pids("nobody", {}), Pids{});
+  EXPECT_EQ(pids("", {"GPU-9c2f0000-1111"}), (Pids{101, 999}));
+  EXPECT_EQ(pids("", {"GPU-other"}), Pids{});
 }
 
 TEST(Views, FreeCountsWhatIsPromisedAndWhatIsReallyFree) {
@@ -94,12 +126,41 @@ TEST(Views, FreeCountsWhatIsPromisedAndWhatIsReallyFree) {
   ASSERT_TRUE(fit);
   const auto all = rooms(picture(), *fit);
   EXPECT_EQ(free_text(picture(), all, *fit, {}),
-            "SIMULATED\n"
+            "level hook, SIMULATED\n"
             "GPU  MODEL   FREE NOW  NOT PROMISED  TIME NOT PROMISED  SHARES  FITS\n"
             "0    H200   104.0 GiB     104.0 GiB               75 %       1  yes\n");
   EXPECT_FALSE(rooms(picture(), Fit{.memory_bytes = 105 * kGi}).front().fits);
   EXPECT_FALSE(rooms(picture(), Fit{.compute_ppm = 760'000}).front().fits);
   EXPECT_FALSE(rooms(picture(), Fit{.memory_ppm = 750'000}).front().fits);
+}
+
+TEST(Views, FreeShowsWhatTheDaemonWouldStillSell) {
+  Picture now = picture();
+  now.now.gpus[0].memory_unsold_bytes = 90 * kGi;
+  now.now.gpus[0].compute_unsold_ratio = 0.5;
+  EXPECT_TRUE(rooms(now, Fit{.memory_bytes = 90 * kGi, .compute_ppm = 500'000}).front().fits);
+  EXPECT_FALSE(rooms(now, Fit{.memory_bytes = 91 * kGi}).front().fits);
+  EXPECT_FALSE(rooms(now, Fit{.compute_ppm = 510'000}).front().fits);
+}
+
+TEST(Views, AnEmptyShareIsRoomUnlessItWasCreatedToStay) {
+  Picture now = picture();
+  now.now.shares[0].state = "empty";
+  EXPECT_EQ(rooms(now, {}).front().shares, 0u);
+  now.now.shares[0].created = true;
+  EXPECT_EQ(rooms(now, {}).front().shares, 1u);
+}
+
+TEST(Views, WhyTakesAProcessesNumberForItsShareAndSaysThatOneOutsideIsNotHeld) {
+  const Picture now = picture();
+  EXPECT_EQ(process_numbered(now.now, "101")->share, "train");
+  EXPECT_EQ(process_numbered(now.now, "train"), nullptr);
+  EXPECT_EQ(process_numbered(now.now, "7"), nullptr);
+  EXPECT_EQ(why_not_held(now, *process_numbered(now.now, "999"), {}),
+            "process 999, in no share, level observe, SIMULATED\n"
+            "  nothing limits it, so headgate refused it nothing and let it wait for nothing\n"
+            "  GPU 0: in use\n"
+            "  to hold it: end it, and start it with headgate run --mem 8GiB --compute 50% -- COMMAND\n");
 }
 
 TEST(Views, WhyExplainsARefusalAndTheWaitsInWordsAndNumbers) {
@@ -129,6 +190,13 @@ TEST(Views, EveryJsonHasItsSchemaBaseUnitsAndSaysThatItIsSimulated) {
   const auto status = nlohmann::json::parse(status_json(now));
   EXPECT_EQ(status.at("shares").at(0).at("devices").at(0).at("memory_limit_bytes"), 36 * kGi);
   EXPECT_EQ(status.at("shares").at(0).at("devices").at(0).at("compute_ceiling_ratio"), 0.25);
+}
+
+TEST(Views, ARatioBecomesMillionthsAndNeverWraps) {
+  EXPECT_EQ(ppm_of(0.1), 100'000u);
+  EXPECT_EQ(ppm_of(0.0000005), 1u);
+  EXPECT_EQ(ppm_of(-1), 0u);
+  EXPECT_EQ(ppm_of(1e30), 1'000'000'000u);
 }
 
 TEST(Views, ASharesNameOrCommandCannotDriveTheTerminal) {

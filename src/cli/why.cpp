@@ -115,4 +115,31 @@ std::string why_json(const Picture& picture, const std::vector<snapshot::Share>&
   return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
+const snapshot::Process* process_numbered(const snapshot::Snapshot& now, const std::string& word) {
+  if (std::ranges::find(now.shares, word, &snapshot::Share::name) != now.shares.end()) return nullptr;
+  const auto found = std::ranges::find_if(
+      now.processes, [&](const auto& process) { return std::to_string(shown_pid(process)) == word; });
+  return found == now.processes.end() ? nullptr : &*found;
+}
+
+std::string why_not_held(const Picture& picture, const snapshot::Process& process, const Voice& voice) {
+  if (voice.format == Format::json) {
+    const Json json = {{"schema", "headgate.why/v1"},
+                       {"simulated", picture.now.node.simulated},
+                       {"shares", Json::array()},
+                       {"process", {{"pid", process.pid}, {"level", "observe"}}}};
+    return json.dump(2) + "\n";
+  }
+  std::string text = bold("process " + std::to_string(process.pid) +
+                              (process.command.empty() ? "" : " (" + harmless(process.command) + ")") +
+                              ", in no share, level observe" + (picture.now.node.simulated ? ", SIMULATED" : ""),
+                          voice) +
+                     "\n  nothing limits it, so headgate refused it nothing and let it wait for nothing\n";
+  for (const auto& device : process.devices) {
+    text += "  " + gpu_words(picture.now, device.uuid) +
+            (device.driver_bytes ? ": holds " + bytes_text(*device.driver_bytes) : ": in use") + "\n";
+  }
+  return text + "  to hold it: end it, and start it with headgate run --mem 8GiB --compute 50% -- COMMAND\n";
+}
+
 }  // namespace headgate::cli

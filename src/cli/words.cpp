@@ -15,6 +15,7 @@
 #include "cli/sim_words.hpp"
 #include "cli/top/top.hpp"
 #include "cli/views.hpp"
+#include "cli/wish.hpp"
 #include "config/config.hpp"
 
 namespace headgate::cli {
@@ -76,8 +77,16 @@ int status(const Invocation& invocation, const config::Config& config) {
 }
 
 int ps(const Invocation& invocation, const config::Config& config) {
-  const auto picture = look(invocation, config, true);
+  auto picture = look(invocation, config, true);
   if (!picture) return refuse(picture.error(), invocation.voice);
+  std::vector<std::string> uuids;
+  if (!invocation.gpu.empty()) {
+    const snapshot::Node& node = picture->now.node;
+    const auto chosen = choose_gpus("--gpu", invocation.gpu, {picture->now.gpus, node.driver_version, node.simulated});
+    if (!chosen) return refuse(chosen.error(), invocation.voice);
+    for (const std::size_t index : *chosen) uuids.push_back(picture->now.gpus[index].uuid);
+  }
+  picture->now = narrowed(std::move(picture->now), invocation.user, uuids);
   return show(json(invocation) ? ps_json(*picture) : ps_text(*picture, invocation.voice), invocation.voice);
 }
 
@@ -104,17 +113,22 @@ int free_words(const Invocation& invocation, const config::Config& config) {
 int why(const Invocation& invocation, const config::Config& config) {
   const auto picture = look(invocation, config, false);
   if (!picture) return refuse(picture.error(), invocation.voice);
+  std::string asked = invocation.share;
+  if (const auto* process = process_numbered(picture->now, asked)) {
+    if (process->share.empty()) return show(why_not_held(*picture, *process, invocation.voice), invocation.voice);
+    asked = process->share;
+  }
   std::vector<snapshot::Share> chosen;
   std::string names;
   for (const snapshot::Share& share : picture->now.shares) {
-    const bool meant = share.name == invocation.share;
+    const bool meant = share.name == asked;
     if (meant && share.state == "broken") return 1;  // look() has said why
     if (share.state == "broken") continue;
-    if (invocation.share.empty() || meant) chosen.push_back(share);
+    if (asked.empty() || meant) chosen.push_back(share);
     names += (names.empty() ? "" : ", ") + share.name;
   }
-  if (chosen.empty() && !invocation.share.empty()) {
-    return refuse({ErrorCode::usage, "there is no share '" + harmless(invocation.share) + "'",
+  if (chosen.empty() && !asked.empty()) {
+    return refuse({ErrorCode::usage, "there is no share '" + harmless(asked) + "'",
                    names.empty() ? "there are no shares" : "shares here: " + names},
                   invocation.voice);
   }
@@ -138,9 +152,10 @@ int doctor(const Invocation& invocation, const config::Config& config) {
                ? exit_status(ErrorCode::unsupported)
                : shown;
   }
-  const auto findings = examine(invocation, config);
+  const Examination examination = examine(invocation, config);
+  const auto& findings = examination.findings;
   const int shown =
-      show(json(invocation) ? findings_json(findings) : findings_text(findings, invocation.voice), invocation.voice);
+      show(json(invocation) ? findings_json(examination) : findings_text(findings, invocation.voice), invocation.voice);
   return shown == 0 &&
                  std::ranges::any_of(findings, [](const Finding& finding) { return finding.health == Health::fail; })
              ? 1
@@ -212,7 +227,8 @@ int perform(const Invocation& invocation) {
   if (word == "why") return why(invocation, config);
   if (word == "doctor") return doctor(invocation, config);
   if (word == "config show") return config_show(invocation, config);
-  if (word.starts_with("share ") || word.starts_with("quota ") || word.starts_with("gpu "))
+  if (word.starts_with("share ") || word.starts_with("quota ") || word.starts_with("gpu ") ||
+      word.starts_with("api ") || word == "metrics")
     return show(share_word(invocation), voice);
   if (word == "sim list") return show(sim_list(invocation), voice);
   if (word == "sim truth") return show(sim_truth(invocation, config), voice);

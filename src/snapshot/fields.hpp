@@ -43,6 +43,8 @@ void each_field(Gpu& g, Visit&& visit) {
   visit("memory_unattributed_bytes", g.memory_unattributed_bytes);
   visit("unlimited_shares", g.unlimited_shares);
   visit("compute_sold_ratio", g.compute_sold_ratio);
+  visit("memory_unsold_bytes", g.memory_unsold_bytes);
+  visit("compute_unsold_ratio", g.compute_unsold_ratio);
   visit("busy_ratio", g.busy_ratio);
   visit("memory_busy_ratio", g.memory_busy_ratio);
   visit("temperature_celsius", g.temperature_celsius);

@@ -41,6 +41,9 @@ struct Gpu {
   std::uint64_t memory_unattributed_bytes = 0;  // used, but by no share
   std::uint32_t unlimited_shares = 0;           // with no memory limit: nothing of the card is certainly free then
   double compute_sold_ratio = 0;                // guarantees, together
+  // The largest share that headgated would still make here; empty without it.
+  std::optional<std::uint64_t> memory_unsold_bytes;
+  std::optional<double> compute_unsold_ratio;
   std::optional<double> busy_ratio, memory_busy_ratio;  // NVML's sense: some kernel ran
   std::optional<std::uint32_t> temperature_celsius, power_mw, power_limit_mw, sm_clock_mhz, memory_clock_mhz;
   std::optional<std::uint64_t> energy_mj;  // since the driver was loaded
