@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/units.hpp"
+
 namespace headgate::cli {
 
 std::string short_model(const std::string& model) {
@@ -22,6 +24,11 @@ std::string stamp(const snapshot::Snapshot& picture, const Voice& voice) {
 
 std::uint32_t ppm_of(double ratio) {
   return ratio > 0 ? static_cast<std::uint32_t>(std::min(ratio, 1000.0) * 1e6 + 0.5) : 0;
+}
+
+std::string state_words(const std::string& state, std::uint64_t idle_ns) {
+  constexpr std::uint64_t kMinute = 60'000'000'000;
+  return state == "idle" && idle_ns >= kMinute ? "idle " + short_duration_text(idle_ns) : state;
 }
 
 std::uint32_t shown_pid(const snapshot::Process& process) {

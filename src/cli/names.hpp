@@ -17,6 +17,8 @@ namespace headgate::cli {
 [[nodiscard]] std::string stamp(const snapshot::Snapshot& picture, const Voice& voice);
 // Millionths of a ratio, rounded, for percent_text() and rate_text(); 0 below it, at most a thousand wholes.
 [[nodiscard]] std::uint32_t ppm_of(double ratio);
+// A share's state, with how long it has been idle from a minute on: "throttled", "idle 3h12m".
+[[nodiscard]] std::string state_words(const std::string& state, std::uint64_t idle_ns);
 // The process's number on the host, or in its own namespace where only that is known.
 [[nodiscard]] std::uint32_t shown_pid(const snapshot::Process& process);
 

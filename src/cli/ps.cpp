@@ -59,10 +59,10 @@ std::string ps_text(const Picture& picture, const Voice& voice) {
       picture.now,
       [&](const snapshot::Share& share, const snapshot::Process& process) {
         for (const auto& device : share.devices) {
-          add(process,
-              {share.name, gpu_words(picture.now, device.uuid), "", "", "",
-               "\t" + bytes_text(bytes_on(process, device.uuid)),
-               "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"), share.level, share.state});
+          add(process, {share.name, gpu_words(picture.now, device.uuid), "", "", "",
+                        "\t" + bytes_text(bytes_on(process, device.uuid)),
+                        "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"), share.level,
+                        state_words(share.state, share.idle_ns)});
         }
       },
       [&](const snapshot::Gpu& gpu, const snapshot::Process& process) {

@@ -49,7 +49,7 @@ std::vector<std::string> share_row(const snapshot::Share& share, const snapshot:
           "\twaited " + (device.throttled_ratio ? rate_text(ppm_of(*device.throttled_ratio))
                                                 : duration_text(device.throttled_ns)),
           "\t" + std::to_string(share.processes) + (share.processes == 1 ? " proc" : " procs"),
-          share.state + (share.level == "hook" ? "" : ", level " + share.level)};
+          state_words(share.state, share.idle_ns) + (share.level == "hook" ? "" : ", level " + share.level)};
 }
 
 std::string shares_on(const Picture& picture, const std::string& uuid, const Voice& voice) {

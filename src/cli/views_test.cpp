@@ -76,6 +76,15 @@ TEST(Views, StatusShowsLimitsUseLevelAndThatItIsSimulated) {
             "  train  35.0/36.0 GiB  GPU 24.9 % of 25 %  waited 73.1 %  1 proc  throttled\n");
 }
 
+TEST(Views, AnIdleShareSaysForHowLong) {
+  Picture now = picture();
+  now.now.shares[0].state = "idle";
+  now.now.shares[0].idle_ns = 11'520'000'000'000;
+  EXPECT_NE(status_text(now, {}).find("1 proc  idle 3h12m\n"), std::string::npos) << status_text(now, {});
+  now.now.shares[0].idle_ns = 1'000'000'000;
+  EXPECT_NE(status_text(now, {}).find("1 proc  idle\n"), std::string::npos) << status_text(now, {});
+}
+
 TEST(Views, StatusWithoutADriverStillShowsTheShares) {
   Picture blind = picture();
   blind.now.gpus.clear();

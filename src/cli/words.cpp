@@ -122,8 +122,8 @@ int why(const Invocation& invocation, const config::Config& config) {
   std::string names;
   for (const snapshot::Share& share : picture->now.shares) {
     const bool meant = share.name == asked;
-    if (meant && share.state == "broken") return 1;  // look() has said why
-    if (share.state == "broken") continue;
+    if (meant && !share.problem.empty()) return 1;  // look() has said why
+    if (share.devices.empty()) continue;
     if (asked.empty() || meant) chosen.push_back(share);
     names += (names.empty() ? "" : ", ") + share.name;
   }
