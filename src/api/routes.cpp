@@ -156,6 +156,16 @@ std::vector<Route> quotas() {
        .body = BodyKind::quota,
        .replies = {one("Quota")},
        .errors = {400, 403}},
+      {.operation = Operation::remove_quota,
+       .id = "removeQuota",
+       .method = "DELETE",
+       .path = "/v1/quotas",
+       .summary = "Remove the quota of a user, a group or everyone: exactly one of the three is named",
+       .parameters = {{"user", Place::query, "of this user", "a name of the machine, or a uid"},
+                      {"group", Place::query, "of this group", "a name of the machine, or a gid"},
+                      {"everyone", Place::query, "of every user who has none of their own", "1"}},
+       .replies = {one("Nothing")},
+       .errors = {400, 403}},
   };
 }
 

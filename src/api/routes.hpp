@@ -28,6 +28,7 @@ enum class Operation {
   list_events,
   list_quotas,
   set_quota,
+  remove_quota,
   health,
   readiness,
   metrics,

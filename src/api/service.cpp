@@ -139,6 +139,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
       case Operation::list_events: return known(&Impl::list_events);
       case Operation::list_quotas: return known(&Impl::list_quotas);
       case Operation::set_quota: return known(&Impl::set_quota);
+      case Operation::remove_quota: return known(&Impl::remove_quota);
       case Operation::health: return {[](const Request&) { return json("{\"status\":\"ok\"}"); }};
       case Operation::readiness: return {[self = shared_from_this()](const Request&) { return self->readiness(); }};
       case Operation::document:
@@ -234,6 +235,14 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     if (!quota) return error_response(quota.error());
     if (auto done = node.set_quota(*quota, caller); !done) return error_response(done.error());
     return json(to_json(*quota));
+  }
+
+  Response remove_quota(const Request& request, const node::Caller& caller) {
+    const auto named = quota_named(request.query_value("user"), request.query_value("group"),
+                                   request.query_value("everyone") != nullptr);
+    if (!named) return error_response(named.error());
+    if (auto done = node.remove_quota(named->subject, named->id, caller); !done) return error_response(done.error());
+    return json("{}");
   }
 
   Response readiness() const {

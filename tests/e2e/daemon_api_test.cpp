@@ -67,6 +67,9 @@ TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
   expect("setQuota", "PUT", "/v1/quotas", 200, R"({"user":"root","mem":"20GiB","shares":4})");
   expect("setQuota", "PUT", "/v1/quotas", 400, R"({"mem":"20GiB"})");
   expect("listQuotas", "GET", "/v1/quotas", 200);
+  expect("removeQuota", "DELETE", "/v1/quotas?user=root", 200);
+  expect("removeQuota", "DELETE", "/v1/quotas?user=root", 400);
+  expect("removeQuota", "DELETE", "/v1/quotas", 400);
   expect("removeShare", "DELETE", "/v1/shares/alice", 200);
   expect("health", "GET", "/healthz", 200);
   expect("readiness", "GET", "/readyz", 200);

@@ -4,8 +4,8 @@
 
 #include "base/units.hpp"
 #include "cli/cells.hpp"
-#include "cli/devices.hpp"
-#include "cli/top_parts.hpp"
+#include "cli/names.hpp"
+#include "cli/top/parts.hpp"
 
 namespace headgate::cli {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "cli/frame.hpp"
 #include "cli/output.hpp"
-#include "cli/top_state.hpp"
+#include "cli/top/state.hpp"
 
 namespace headgate::cli {
 

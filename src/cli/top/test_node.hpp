@@ -1,9 +1,9 @@
-// A node for the tests of the live view: what the pictures in top_frames/ show.
+// A node for the tests of the live view: what the pictures in frames/ show.
 #pragma once
 
 #include <string>
 
-#include "cli/top_state.hpp"
+#include "cli/top/state.hpp"
 
 namespace headgate::cli {
 

@@ -1,11 +1,10 @@
-#include "cli/top_rows.hpp"
+#include "cli/top/rows.hpp"
 
 #include <algorithm>
 #include <cctype>
 #include <compare>
 
-#include "cli/changes.hpp"
-#include "cli/devices.hpp"
+#include "cli/names.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -60,7 +59,7 @@ int share_index(const Snapshot& picture, const std::string& name) {
 
 TopRow process_row(const Snapshot& picture, const snapshot::Process& process) {
   TopRow row;
-  row.pid = process.pid != 0 ? process.pid : process.pid_in_share.value_or(0);
+  row.pid = shown_pid(process);
   row.key = "process/" + process.share + "/" + std::to_string(row.pid);
   row.share = process.share;
   row.name = process.command.empty() ? "-" : process.command;

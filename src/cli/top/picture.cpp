@@ -1,11 +1,11 @@
-#include "cli/top_picture.hpp"
+#include "cli/top/picture.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/units.hpp"
 #include "cli/cells.hpp"
-#include "cli/top_parts.hpp"
+#include "cli/top/parts.hpp"
 #include "snapshot/json.hpp"
 
 namespace headgate::cli {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "cli/frame.hpp"
-#include "cli/top_rows.hpp"
-#include "cli/top_state.hpp"
+#include "cli/top/rows.hpp"
+#include "cli/top/state.hpp"
 
 namespace headgate::cli {
 

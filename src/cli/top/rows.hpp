@@ -1,7 +1,7 @@
 // The rows of the table of `headgate top`: what is shown, in which order. Pure.
 #pragma once
 
-#include "cli/top_state.hpp"
+#include "cli/top/state.hpp"
 
 namespace headgate::cli {
 

@@ -1,4 +1,4 @@
-#include "cli/keys.hpp"
+#include "cli/top/keys.hpp"
 
 #include <gtest/gtest.h>
 

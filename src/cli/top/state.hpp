@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/keys.hpp"
+#include "cli/top/keys.hpp"
 #include "snapshot/snapshot.hpp"
 
 namespace headgate::cli {

@@ -1,4 +1,4 @@
-#include "cli/watcher.hpp"
+#include "cli/top/watcher.hpp"
 
 #include <sys/eventfd.h>
 #include <unistd.h>

@@ -4,8 +4,8 @@
 
 #include "base/units.hpp"
 #include "cli/cells.hpp"
-#include "cli/changes.hpp"
-#include "cli/top_parts.hpp"
+#include "cli/names.hpp"
+#include "cli/top/parts.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -84,7 +84,7 @@ void draw_processes(Page& page, const TopState& state, const snapshot::Share& sh
       bytes += device.driver_bytes.value_or(device.ledger_bytes);
       if (device.busy_ratio) busy = busy.value_or(0) + *device.busy_ratio;
     }
-    const std::uint32_t pid = process.pid != 0 ? process.pid : process.pid_in_share.value_or(0);
+    const std::uint32_t pid = shown_pid(process);
     page.line(" " + fitted_right(std::to_string(pid), 7) + "  " + fitted(process.user, 8) + "  " +
               fitted(process.command, 16) + "  " + fitted_right(short_bytes_text(bytes), 8) + "  " +
               fitted_right(ratio_text(busy), 4) + "  " + (process.where.empty() ? "-" : process.where) +

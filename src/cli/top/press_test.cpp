@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "cli/top_rows.hpp"
-#include "cli/top_state.hpp"
-#include "cli/top_test_node.hpp"
+#include "cli/top/rows.hpp"
+#include "cli/top/state.hpp"
+#include "cli/top/test_node.hpp"
 
 namespace headgate::cli {
 namespace {

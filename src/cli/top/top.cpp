@@ -1,4 +1,4 @@
-#include "cli/top.hpp"
+#include "cli/top/top.hpp"
 
 #include <poll.h>
 #include <unistd.h>
@@ -15,9 +15,9 @@
 #include "cli/chosen_source.hpp"
 #include "cli/daemon.hpp"
 #include "cli/screen.hpp"
-#include "cli/top_picture.hpp"
-#include "cli/top_rows.hpp"
-#include "cli/watcher.hpp"
+#include "cli/top/picture.hpp"
+#include "cli/top/rows.hpp"
+#include "cli/top/watcher.hpp"
 #include "http/codec.hpp"
 
 namespace headgate::cli {

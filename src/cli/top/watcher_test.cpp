@@ -1,4 +1,4 @@
-#include "cli/watcher.hpp"
+#include "cli/top/watcher.hpp"
 
 #include <gtest/gtest.h>
 #include <poll.h>

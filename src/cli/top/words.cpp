@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/units.hpp"
-#include "cli/top_parts.hpp"
+#include "cli/top/parts.hpp"
 
 namespace headgate::cli {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "cli/keys.hpp"
 #include "cli/output.hpp"
+#include "cli/top/keys.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace headgate::cli;

@@ -3,7 +3,8 @@
 
 #include "base/units.hpp"
 #include "cli/cells.hpp"
-#include "cli/top_parts.hpp"
+#include "cli/names.hpp"
+#include "cli/top/parts.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -110,11 +111,6 @@ std::string state_look(const TopRow& row) {
   return state == "ok" ? "32" : "";
 }
 
-std::string state_text(const TopRow& row) {
-  constexpr std::uint64_t kMinute = 60'000'000'000;
-  return row.state == "idle" && row.idle_ns >= kMinute ? "idle " + short_duration_text(row.idle_ns) : row.state;
-}
-
 double memory_ratio(const TopRow& row) {
   const auto limit = row.limit_bytes.value_or(0);
   return limit == 0 ? 0 : static_cast<double>(row.used_bytes) / static_cast<double>(limit);
@@ -143,7 +139,7 @@ std::string text_of(const TopRow& row, What what) {
     case What::processes: return std::to_string(row.processes);
     case What::where: return row.where.empty() ? "-" : row.where;
     case What::level: return row.level.empty() ? "-" : row.level;
-    case What::state: return state_text(row);
+    case What::state: return state_words(row.state, row.idle_ns);
     case What::memory_bar:
     case What::compute_bar:
     case What::history: break;

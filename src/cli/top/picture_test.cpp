@@ -1,4 +1,4 @@
-#include "cli/top_picture.hpp"
+#include "cli/top/picture.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/cells.hpp"
-#include "cli/top_rows.hpp"
-#include "cli/top_test_node.hpp"
+#include "cli/top/rows.hpp"
+#include "cli/top/test_node.hpp"
 
 namespace headgate::cli {
 namespace {

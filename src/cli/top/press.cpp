@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <array>
 
-#include "cli/top_rows.hpp"
-#include "cli/top_state.hpp"
+#include "cli/top/rows.hpp"
+#include "cli/top/state.hpp"
 
 namespace headgate::cli {
 namespace {
