@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "api/test_reply.hpp"
 #include "channel/blocking_agent.hpp"
 #include "daemon_program.hpp"
 
@@ -180,6 +181,27 @@ TEST(DaemonScheduler, AQuestionEndsWithItsProcessAndADaemonThatDiesLetsNobodyIn)
       "LD_PRELOAD=" HEADGATE_LIMITER " " TENANT_POOL " linear:1");
   EXPECT_NE(said.out.find("ready: 800"), std::string::npos) << said.out << said.err;
   EXPECT_NE(said.err.find("which only headgated does"), std::string::npos) << said.err;
+}
+
+TEST(DaemonScheduler, WhatCurlPullsAndAnswersIsWhatTheDocumentPromises) {
+  Tiny node;
+  node.share("asks --mem 512MiB --admit ask");
+  const Daemon& daemon = *node.daemon;
+  const std::string document = daemon.ask("GET", "/v1/openapi.json").body;
+  const auto fits = [&](const char* operation, const Daemon::Reply& reply) {
+    EXPECT_EQ(reply.status, 200) << reply.body;
+    EXPECT_EQ(api::objection(document, operation, reply.status, reply.body), "") << reply.body;
+    return Json::parse(reply.body);
+  };
+  Tenant tenant(daemon, "asks");
+  const Json tasks = fits("pullTasks", daemon.ask("GET", "/v1/channel/scheduler/tasks?wait=15s"))["tasks"];
+  ASSERT_EQ(tasks.size(), 1u);
+  const std::string at = "/v1/channel/scheduler/tasks/" + tasks[0]["id"].dump();
+  EXPECT_GT(fits("acknowledgeTask", daemon.ask("POST", at + "/ack?attempt=1"))["lease_ms"], 1000);
+  EXPECT_EQ(fits("getChannelClient", daemon.ask("GET", "/v1/channel/scheduler"))["tasks"][0]["state"], "working");
+  EXPECT_EQ(fits("listChannelClients", daemon.ask("GET", "/v1/channel"))["clients"], Json::array({"scheduler"}));
+  fits("settleTask", daemon.ask("POST", at + "/result?attempt=1", R"({"allow":true})"));
+  EXPECT_EQ(tenant.ready(), "ready: 0");
 }
 
 TEST(DaemonScheduler, OnlyAdministratorsSpeakForTheScheduler) {
