@@ -11,6 +11,7 @@
 #include "api/test_reply.hpp"
 #include "channel/blocking_agent.hpp"
 #include "daemon_program.hpp"
+#include "guest/ledger/pages.hpp"
 
 namespace headgate::e2e {
 namespace {
@@ -181,6 +182,20 @@ TEST(DaemonScheduler, AQuestionEndsWithItsProcessAndADaemonThatDiesLetsNobodyIn)
       "LD_PRELOAD=" HEADGATE_LIMITER " " TENANT_POOL " linear:1");
   EXPECT_NE(said.out.find("ready: 800"), std::string::npos) << said.out << said.err;
   EXPECT_NE(said.err.find("which only headgated does"), std::string::npos) << said.err;
+}
+
+// As a limiter of somebody's own making would: this process may open the share's files.
+TEST(DaemonScheduler, WhoTakesASeatWithoutAskingIsNamed) {
+  Tiny node("[node]\nadmit_timeout = \"1s\"\n");
+  node.share("asks --mem 512MiB --admit ask");
+  ledger::SharePages pages;
+  ledger::SlotRef slot;
+  ASSERT_FALSE(ledger::open_share(node.daemon->cli().runtime().c_str(), "asks", ledger::Access::tenant, pages));
+  ASSERT_EQ(ledger::claim_for_self(*pages.usage, slot), ledger::ClaimResult::claimed);
+  EXPECT_TRUE(eventually(
+      [&] { return event(*node.daemon, "tenant.lied", "asks").find("and nobody gave it any") != std::string::npos; }));
+  ledger::release(*pages.usage, slot);
+  ledger::close_pages(pages);
 }
 
 TEST(DaemonScheduler, WhatCurlPullsAndAnswersIsWhatTheDocumentPromises) {

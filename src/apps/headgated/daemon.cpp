@@ -32,6 +32,7 @@
 #include "node/order.hpp"
 #include "node/pressure.hpp"
 #include "node/processes.hpp"
+#include "node/unasked.hpp"
 #include "observe/observer.hpp"
 #include "tenancy/tenant_doors.hpp"
 
@@ -205,6 +206,18 @@ class Daemon {
     }
   }
 
+  void tell_unasked() {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    for (const auto& tenant : unasked_.look(node_->shares(), *processes_, now, patience_ + std::chrono::seconds(3)))
+      events_.add({.kind = "tenant.lied",
+                   .severity = "warn",
+                   .share = tenant.share,
+                   .pid = tenant.process.pid,
+                   .uid = tenant.uid,
+                   .text = "process " + std::to_string(tenant.process.pid) + " (" + tenant.process.command +
+                           ") sits in " + tenant.share + ", where each process needs leave, and nobody gave it any"});
+  }
+
   void tell_shortage(const node::Shortage& shortage, const tenancy::Share& share) {
     std::string asked;
     for (const auto& name : shortage.asked) asked += (asked.empty() ? "" : ", ") + name;
@@ -354,6 +367,7 @@ class Daemon {
     processes_->adopt();
     // Where the bell did not ring: a tenant that has closed it, or has another version of it.
     for (const auto& [name, live] : node_->shares().list()) relieve(name);
+    tell_unasked();
     node_->keep_time(*observer_->latest(), now_s);
     tally_.connected(server_->connections());
     tell_service_manager(ServiceState::alive);  // each second, from the loop that must not stand still
@@ -378,6 +392,7 @@ class Daemon {
   std::optional<channel::Channel> channel_;
   std::optional<api::Scheduler> scheduler_;
   node::Pressure pressure_;
+  node::Unasked unasked_;
   std::optional<api::Service> service_;
   std::optional<http::Server> server_;
   UniqueFd signals_;
