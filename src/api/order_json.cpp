@@ -44,6 +44,7 @@ constexpr TextKey kTexts[] = {
     {"weight", &node::ShareOrder::weight},   {"class", &node::ShareOrder::priority_class},
     {"ttl", &node::ShareOrder::ttl},         {"idle_notice", &node::ShareOrder::idle_notice},
     {"admit", &node::ShareOrder::admit},     {"fail_policy", &node::ShareOrder::fail_policy},
+    {"on_oom", &node::ShareOrder::on_oom},
 };
 
 // False where the key is none of these.

@@ -81,6 +81,18 @@ Result<node::Caller> caller_of(const Request& request, const Access& access) {
   return caller;
 }
 
+channel::Authorise administrators(Access access) {
+  return [access = std::move(access)](const Request& request, const std::string& client) -> Result<void> {
+    const auto caller = caller_of(request, access);
+    if (!caller) return std::unexpected(caller.error());
+    if (caller->administrator) return {};
+    return fail(ErrorCode::denied,
+                client.empty() ? "you may not see the task channel"
+                               : "you may not speak for client '" + tenancy::harmless(client) + "'",
+                "root, the daemon's own user, its control group, or over TCP its token");
+  };
+}
+
 struct Service::Impl : std::enable_shared_from_this<Impl> {
   Impl(http::Loop& l, node::Node& n, observe::Observer& o, observe::EventLog& e, Tally& t, Access a)
       : loop(l), node(n), observer(o), events(e), tally(t), access(std::move(a)) {}
@@ -140,6 +152,11 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
       case Operation::list_quotas: return known(&Impl::list_quotas);
       case Operation::set_quota: return known(&Impl::set_quota);
       case Operation::remove_quota: return known(&Impl::remove_quota);
+      case Operation::channel_clients:
+      case Operation::channel_client:
+      case Operation::pull_tasks:
+      case Operation::acknowledge_task:
+      case Operation::settle_task: break;  // the channel's
       case Operation::health: return {[](const Request&) { return json("{\"status\":\"ok\"}"); }};
       case Operation::readiness: return {[self = shared_from_this()](const Request&) { return self->readiness(); }};
       case Operation::document:
@@ -344,9 +361,11 @@ void Service::close() {
   impl_->followers.clear();
 }
 
-http::Router Service::routes() {
+http::Router Service::routes(channel::Channel& channel) {
   http::Router router;
+  channel.add_routes(router);
   for (const Route& route : api::routes()) {
+    if (is_of_channel(route.operation)) continue;
     auto [handler, runs] = impl_->handler_of(route.operation);
     router.add(route.method, route.path, std::move(handler), runs);
   }

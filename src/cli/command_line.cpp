@@ -123,6 +123,8 @@ void describe_order(CLI::App& app, Raw& raw) {
   order_option(app, raw, "--burst", "burst", "PART", "at most so much, while nobody else wants it: 80%");
   order_option(app, raw, "--weight", "weight", "N", "part of what is left over, beside other shares: 1 to 1000");
   order_option(app, raw, "--class", "class", "CLASS", "best-effort, normal or latency");
+  order_option(app, raw, "--admit", "admit", "WHO", "now, or ask: an outside scheduler decides on each process");
+  order_option(app, raw, "--on-oom", "on_oom", "WHAT", "allocations without room: fail, wait (30s), wait=5m");
   order_option(app, raw, "--ttl", "ttl", "TIME", "the share ends after: 8h, 7d, none");
   order_option(app, raw, "--idle-notice", "idle_notice", "TIME", "an event when it used no GPU for so long: 2h, none");
   order_option(app, raw, "--user", "users", "USERS", "who else may enter: names or numbers, with commas");

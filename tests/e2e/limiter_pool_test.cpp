@@ -76,6 +76,21 @@ TEST(Pool, AnIdleProgramsPoolsAreGivenBackWhenTheOwnerReclaimsThem) {
   EXPECT_EQ(ledger::tell_share(base.c_str(), "none", ledger::OwnersWord::reclaim).error, ledger::PageError::not_found);
 }
 
+// The thread that trims is made at the first context, and may first run long after the owner has asked.
+TEST(Pool, ARequestThatComesBeforeTheTrimmingThreadFirstRunsIsNotLost) {
+  const Runtime runtime;
+  Tenant late = on_tiny("1GiB");
+  late.environment["HEADGATE_SIM_FAULT"] = "cuThreadExchangeStreamCaptureMode:delay_us=1000000";
+  Led tenant(runtime, late);
+  EXPECT_EQ(tenant.does(bytes("keep", 8 * kGranule)), "0");
+  EXPECT_EQ(tenant.does(bytes("alloc", 2 * kGranule)), "0");
+  EXPECT_EQ(tenant.does("now:0"), "0");
+  const Owner owner(runtime);
+  EXPECT_EXACT(runtime, owner, 2 * kGranule);
+  ASSERT_FALSE(ledger::tell_share((runtime.path() + "/run").c_str(), "pools", ledger::OwnersWord::reclaim));
+  EXPECT_TRUE(comes_true([&] { return owner.used() == 0 && really_held(runtime) == 0; }));
+}
+
 TEST(Pool, AShareThatIsDrainedTakesNeitherMemoryNorProcessesAndKeepsNothingIdle) {
   const Runtime runtime;
   const std::string base = runtime.path() + "/run";
