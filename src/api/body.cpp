@@ -30,6 +30,8 @@ Fields share_fields() {
       {"class", text, "who goes first where several want the GPU", "best-effort, normal or latency"},
       {"ttl", text, "when it ends by itself", kDurationOrNone},
       {"idle_notice", text, "after how long without GPU work an event says so", kDurationOrNone},
+      {"freeze_after", text, "after how long without a call of theirs its programs move their memory to the host",
+       kDurationOrNone},
       {"admit", text, "who decides on a process that wants in",
        "now, or ask: an outside scheduler, over /v1/channel/scheduler"},
       {"on_oom", text, "what becomes of an allocation for which there is no room", "fail, wait or wait=30s (up to 1h)"},

@@ -38,12 +38,19 @@ struct TextKey {
   std::optional<std::string> node::ShareOrder::* field;
 };
 constexpr TextKey kTexts[] = {
-    {"name", &node::ShareOrder::name},       {"gpu", &node::ShareOrder::gpu},
-    {"mem", &node::ShareOrder::mem},         {"host_mem", &node::ShareOrder::host_mem},
-    {"compute", &node::ShareOrder::compute}, {"burst", &node::ShareOrder::burst},
-    {"weight", &node::ShareOrder::weight},   {"class", &node::ShareOrder::priority_class},
-    {"ttl", &node::ShareOrder::ttl},         {"idle_notice", &node::ShareOrder::idle_notice},
-    {"admit", &node::ShareOrder::admit},     {"fail_policy", &node::ShareOrder::fail_policy},
+    {"name", &node::ShareOrder::name},
+    {"gpu", &node::ShareOrder::gpu},
+    {"mem", &node::ShareOrder::mem},
+    {"host_mem", &node::ShareOrder::host_mem},
+    {"compute", &node::ShareOrder::compute},
+    {"burst", &node::ShareOrder::burst},
+    {"weight", &node::ShareOrder::weight},
+    {"class", &node::ShareOrder::priority_class},
+    {"ttl", &node::ShareOrder::ttl},
+    {"idle_notice", &node::ShareOrder::idle_notice},
+    {"freeze_after", &node::ShareOrder::freeze_after},
+    {"admit", &node::ShareOrder::admit},
+    {"fail_policy", &node::ShareOrder::fail_policy},
     {"on_oom", &node::ShareOrder::on_oom},
 };
 

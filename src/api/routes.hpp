@@ -23,6 +23,8 @@ enum class Operation {
   remove_share,
   pause_share,
   resume_share,
+  drain_share,
+  reclaim_share,
   enter_share,
   list_processes,
   list_events,
@@ -38,6 +40,8 @@ enum class Operation {
   readiness,
   metrics,
   dcgm_metrics,
+  influx_metrics,
+  json_metrics,
   document,
 };
 

@@ -6,6 +6,7 @@
 #include <list>
 #include <mutex>
 
+#include "api/lines.hpp"
 #include "api/metrics.hpp"
 #include "api/openapi.hpp"
 #include "api/order_json.hpp"
@@ -139,6 +140,10 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
         return see([](const Impl&, const Snapshot& s) { return json(to_json(s.processes)); });
       case Operation::metrics: return see([](const Impl& self, const Snapshot& s) { return self.metrics_of(s); });
       case Operation::dcgm_metrics: return see([](const Impl&, const Snapshot& s) { return page_of(dcgm_page(s)); });
+      case Operation::influx_metrics:
+        return see([](const Impl& self, const Snapshot& s) { return self.lines_of(s, LineForm::influx); });
+      case Operation::json_metrics:
+        return see([](const Impl& self, const Snapshot& s) { return self.lines_of(s, LineForm::json); });
       case Operation::get_gpu: return known(&Impl::get_gpu, Runs::on_pool);
       case Operation::get_share: return known(&Impl::get_share, Runs::on_pool);
       case Operation::release_driver: return known(&Impl::release_driver, Runs::on_pool);
@@ -147,6 +152,8 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
       case Operation::remove_share: return known(&Impl::remove_share);
       case Operation::pause_share: return known(&Impl::pause_share);
       case Operation::resume_share: return known(&Impl::resume_share);
+      case Operation::drain_share: return known(&Impl::drain_share);
+      case Operation::reclaim_share: return known(&Impl::reclaim_share);
       case Operation::enter_share: return known(&Impl::enter_share);
       case Operation::list_events: return known(&Impl::list_events);
       case Operation::list_quotas: return known(&Impl::list_quotas);
@@ -172,6 +179,16 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     const std::uint64_t began_ns = figures.now_ns;
     Response response = page_of(metrics_page(picture, figures));
     tally.scraped(static_cast<double>(steady_ns() - began_ns) / 1e9);
+    return response;
+  }
+
+  Response lines_of(const Snapshot& picture, LineForm form) const {
+    DaemonFigures figures;
+    read_process_figures(figures);
+    figures.sums = tally.sums();
+    Response response;
+    response.content_type = form == LineForm::influx ? "text/plain; charset=utf-8" : "application/x-ndjson";
+    response.body = metric_lines(families_of(picture, figures), picture.node.name, picture.taken_unix_ns, form);
     return response;
   }
 
@@ -221,6 +238,14 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
 
   Response resume_share(const Request& request, const node::Caller& caller) {
     return change(request, caller, [&](const std::string& name) { return node.resume(name, caller); });
+  }
+
+  Response drain_share(const Request& request, const node::Caller& caller) {
+    return change(request, caller, [&](const std::string& name) { return node.drain(name, caller); });
+  }
+
+  Response reclaim_share(const Request& request, const node::Caller& caller) {
+    return change(request, caller, [&](const std::string& name) { return node.reclaim(name, caller); });
   }
 
   Response enter_share(const Request& request, const node::Caller& caller) {

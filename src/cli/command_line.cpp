@@ -126,6 +126,8 @@ void describe_order(CLI::App& app, Raw& raw) {
   order_option(app, raw, "--admit", "admit", "WHO", "now, or ask: an outside scheduler decides on each process");
   order_option(app, raw, "--on-oom", "on_oom", "WHAT", "allocations without room: fail, wait (30s), wait=5m");
   order_option(app, raw, "--ttl", "ttl", "TIME", "the share ends after: 8h, 7d, none");
+  order_option(app, raw, "--freeze-after", "freeze_after", "TIME",
+               "idle programs' memory goes to the host until their next call: 10m, none");
   order_option(app, raw, "--idle-notice", "idle_notice", "TIME", "an event when it used no GPU for so long: 2h, none");
   order_option(app, raw, "--user", "users", "USERS", "who else may enter: names or numbers, with commas");
   order_option(app, raw, "--group", "groups", "GROUPS", "whose members may enter");
@@ -152,6 +154,8 @@ void describe_daemon_words(CLI::App& app, Raw& raw) {
   share_inner(*share, raw, "rm", "removes a share that is empty");
   share_inner(*share, raw, "pause", "no launch of its programs passes until it is resumed");
   share_inner(*share, raw, "resume", "its launches pass again");
+  share_inner(*share, raw, "drain", "no process enters and no memory is given until it is resumed");
+  share_inner(*share, raw, "reclaim", "its programs give back what their pools hold unused, once");
   CLI::App* quota = app.add_subcommand("quota", "what users and groups may have together")->group(kWords);
   quota->require_subcommand(1);
   word(*quota, raw, "ls", "the quotas that concern you");

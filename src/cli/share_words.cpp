@@ -134,8 +134,8 @@ Result<std::string> share_word(const Invocation& invocation) {
     TRY(ask(daemon, "DELETE", share));
     return std::string(invocation.voice.format == Format::json ? "{}\n" : "");
   }
-  if (word == "share pause" || word == "share resume")
-    return shown(invocation, daemon, TRY(ask(daemon, "POST", share + (word == "share pause" ? "/pause" : "/resume"))));
+  if (word == "share pause" || word == "share resume" || word == "share drain" || word == "share reclaim")
+    return shown(invocation, daemon, TRY(ask(daemon, "POST", share + "/" + word.substr(word.find(' ') + 1))));
   if (word == "quota ls") return quota_text(invocation, TRY(ask(daemon, "GET", "/v1/quotas")));
   if (word == "quota set") {
     const std::string reply = TRY(ask(daemon, "PUT", "/v1/quotas", body_of(invocation)));

@@ -99,6 +99,7 @@ Result<void> Node::remove(const std::string& name, const Caller& caller) {
 
 void Node::forget(const std::string& name) {
   told_idle_.erase(name);
+  told_frozen_.erase(name);
   entered_.erase(name);
   refusals_.erase(name);
   if (gone_) gone_(name);
@@ -120,6 +121,20 @@ Result<void> Node::resume(const std::string& name, const Caller& caller) {
   TRY(changeable(name, caller));
   if (auto done = shares_.resume(name); !done) return done;
   tell("share.resumed", "info", name, caller.uid, "the share " + name + " goes on");
+  return {};
+}
+
+Result<void> Node::drain(const std::string& name, const Caller& caller) {
+  TRY(changeable(name, caller));
+  if (auto done = shares_.drain(name); !done) return done;
+  tell("share.draining", "info", name, caller.uid, "the share " + name + " takes no more processes nor memory");
+  return {};
+}
+
+Result<void> Node::reclaim(const std::string& name, const Caller& caller) {
+  TRY(changeable(name, caller));
+  if (auto done = shares_.reclaim(name); !done) return done;
+  tell("share.reclaimed", "info", name, caller.uid, "the programs of " + name + " were asked for what they do not use");
   return {};
 }
 
@@ -190,6 +205,8 @@ void Node::finish(snapshot::Snapshot& picture) const {
     share.owner_uid = kept.owner_uid;
     share.owner = user_name(kept.owner_uid);
     share.created_unix_ns = static_cast<std::uint64_t>(kept.created_at_s) * 1'000'000'000;
+    if (kept.freeze_after)
+      share.freeze_after_ns = static_cast<std::uint64_t>(kept.freeze_after->count()) * 1'000'000'000;
     if (const auto end = tenancy::ends_at_s(kept))
       share.ttl_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(0, *end - now_s)) * 1'000'000'000;
   }
@@ -240,6 +257,16 @@ void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) 
            name + " asked " + asked + limit + ": refused" + (times > 1 ? ", " + std::to_string(times) + " times" : ""));
     }
     told = refusals;
+
+    const bool frozen = seen->state == "frozen";
+    if (seen->processes == 0) told_frozen_.erase(name);
+    else if (frozen ? told_frozen_.insert(name).second : told_frozen_.erase(name) > 0) {
+      std::uint64_t bytes = 0;
+      for (const auto& device : seen->devices) bytes += device.memory_frozen_bytes;
+      tell(frozen ? "share.frozen" : "share.thawed", "info", name, live.share.owner_uid,
+           frozen ? "the programs of " + name + " are idle: " + bytes_text(bytes) + " went from its GPUs to the host"
+                  : "the programs of " + name + " are at work again");
+    }
 
     const bool idle = live.share.idle_notice &&
                       seen->idle_ns / 1'000'000'000 >= static_cast<std::uint64_t>(live.share.idle_notice->count());

@@ -91,6 +91,8 @@ LedgerPicture read_ledger(const ledger::PolicyPage& policy, const ledger::UsageP
     if (seat.kind != ledger::SlotKind::live) continue;
     picture.attended = true;
     if (std::string_view(seat.command) == kWaiterName) continue;
+    const bool frozen = usage.slots[slot].frozen_since_ns.load(kRelaxed) != 0;
+    share.frozen_processes += frozen ? 1 : 0;
     Seat taken{.identity = seat.identity, .command = seat.command, .bytes = {}};
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto& own = usage.slots[slot].devices[i];
@@ -98,11 +100,14 @@ LedgerPicture read_ledger(const ledger::PolicyPage& policy, const ledger::UsageP
       taken.bytes.push_back(ledger::held_bytes(usage, i, slot) + residual);
       share.devices[i].memory_residual_bytes += residual;
       share.devices[i].memory_used_bytes += residual;
+      if (frozen) share.devices[i].memory_frozen_bytes += taken.bytes.back();
       share.devices[i].launches += own.launches.load(kRelaxed);
     }
     picture.seats.push_back(std::move(taken));
   }
   share.processes = static_cast<std::uint32_t>(picture.seats.size());
+  share.freezes = usage.freezes.load(kRelaxed);
+  share.thaws = usage.thaws.load(kRelaxed);
   return picture;
 }
 

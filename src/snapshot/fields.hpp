@@ -81,6 +81,7 @@ void each_field(ShareDevice& d, Visit&& visit) {
   visit("memory_residual_bytes", d.memory_residual_bytes);
   visit("memory_draining_bytes", d.memory_draining_bytes);
   visit("memory_peak_bytes", d.memory_peak_bytes);
+  visit("memory_frozen_bytes", d.memory_frozen_bytes);
   visit("host_limit_bytes", d.host_limit_bytes);
   visit("host_used_bytes", d.host_used_bytes);
   visit("refusals", d.refusals);
@@ -116,7 +117,11 @@ void each_field(Share& s, Visit&& visit) {
   visit("created_unix_ns", s.created_unix_ns);
   visit("idle_ns", s.idle_ns);
   visit("ttl_ns", s.ttl_ns);
+  visit("freeze_after_ns", s.freeze_after_ns);
   visit("processes", s.processes);
+  visit("frozen_processes", s.frozen_processes);
+  visit("freezes", s.freezes);
+  visit("thaws", s.thaws);
   visit("devices", s.devices);
 }
 

@@ -69,6 +69,7 @@ struct ShareDevice {
   std::optional<std::uint64_t> memory_limit_bytes;  // empty: none
   std::uint64_t memory_used_bytes = 0;              // residual in it
   std::uint64_t memory_residual_bytes = 0, memory_draining_bytes = 0, memory_peak_bytes = 0;
+  std::uint64_t memory_frozen_bytes = 0;  // of what is used: on the host until its process calls the driver again
   std::uint64_t host_limit_bytes = 0, host_used_bytes = 0;
   std::uint64_t refusals = 0;
   std::optional<Refusal> last_refusal;
@@ -89,15 +90,18 @@ struct Share {
   std::string name;
   std::uint32_t owner_uid = 0;
   std::string owner;        // user name, or the uid where it has none
-  std::string state;        // ok, throttled, refused, idle, paused, draining, empty, broken
+  std::string state;        // ok, throttled, refused, idle, frozen, paused, draining, empty, broken
   std::string level;        // observe, hook, hook+container, mps, mig
   std::string fail_policy;  // open, closed
   std::string problem;      // broken: why
   bool created = false;     // by `share create`: it stays when its last process ends
   std::uint64_t created_unix_ns = 0;
-  std::uint64_t idle_ns = 0;            // since it last used a GPU; 0 while it does
-  std::optional<std::uint64_t> ttl_ns;  // left
+  std::uint64_t idle_ns = 0;                     // since it last used a GPU; 0 while it does
+  std::optional<std::uint64_t> ttl_ns;           // left
+  std::optional<std::uint64_t> freeze_after_ns;  // so long without a call, a process moves its memory to the host
   std::uint32_t processes = 0;
+  std::uint32_t frozen_processes = 0;    // idle, with their memory on the host
+  std::uint64_t freezes = 0, thaws = 0;  // how often memory of its processes went to the host, and came back
   std::vector<ShareDevice> devices;
 
   friend bool operator==(const Share&, const Share&) = default;

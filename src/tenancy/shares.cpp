@@ -38,6 +38,12 @@ Result<void> apply(const ledger::ShareGrant& grant, Pages& pages, const std::str
   return {};
 }
 
+// Beyond what the page's word holds is a century.
+void apply_freeze(const Share& share, Pages& pages) {
+  const auto wanted = share.freeze_after.value_or(std::chrono::seconds(0)).count();
+  ledger::set_freeze_after(pages.policy(), static_cast<std::uint32_t>(std::clamp<std::int64_t>(wanted, 0, UINT32_MAX)));
+}
+
 bool same_devices(const Share& a, const Share& b) {
   return std::ranges::is_permutation(a.devices, b.devices, {}, &DeviceShare::uuid, &DeviceShare::uuid);
 }
@@ -126,6 +132,7 @@ Result<void> Shares::adopt(Share share, Adoption& adoption) {
   // A change that was cut off between page and row was never confirmed to anybody: the row stands.
   if (auto applied = apply(*grant, **held, node_.runtime_dir); !applied) return broken(applied.error());
   apply_waiting(live.share, **held);
+  apply_freeze(live.share, **held);
   live.generation = (*held)->policy().generation;
   live.pages = std::move(*held);
   (anew ? adoption.made_anew : adoption.adopted).push_back(name);
@@ -178,6 +185,7 @@ Result<void> Shares::create(Share share) {
     return undo(held.error());
   }
   apply_waiting(share, **held);
+  apply_freeze(share, **held);
   LiveShare live;
   live.generation = (*held)->policy().generation;
   live.pages = std::move(*held);
@@ -221,6 +229,7 @@ Result<void> Shares::set(Share share) {
     return stored;
   }
   apply_waiting(share, *live.pages);
+  apply_freeze(share, *live.pages);
   live.share = std::move(share);
   return {};
 }
@@ -231,6 +240,12 @@ Result<void> Shares::command(const std::string& name, ledger::Command command) {
 }
 Result<void> Shares::pause(const std::string& name) { return command(name, ledger::Command::pause); }
 Result<void> Shares::resume(const std::string& name) { return command(name, ledger::Command::run); }
+
+Result<void> Shares::drain(const std::string& name) { return command(name, ledger::Command::drain); }
+Result<void> Shares::reclaim(const std::string& name) {
+  ledger::ask_reclaim(TRY(usable(name))->pages->policy());
+  return {};
+}
 
 Result<void> Shares::remove(const std::string& name) {
   LiveShare* live = find(name);

@@ -343,6 +343,10 @@ bool Door::greet(int socket, identity::Peer& peer, const ledger::Hello& hello) {
   }
   LiveShare* live = common_->shares.find(share_);
   if (live == nullptr || live->pages == nullptr) return false;
+  if (ledger::is_draining(live->pages->policy())) {
+    refuse(socket, Refusal::share_ending, std::string(ledger::kDrainingWords));
+    return false;
+  }
   if (common_->processes.count_in(share_) >= ledger::kMaxSlots) {
     refuse(socket, Refusal::busy,
            "the share has " + std::to_string(ledger::kMaxSlots) + " processes, and no room for more");

@@ -262,6 +262,31 @@ TEST(Daemon, ShareTimesOutAndIsGone) {
   EXPECT_TRUE(daemon.ask("GET", "/v1/events").body.contains("share.ended"));
 }
 
+TEST(Daemon, AnIdleShareIsFrozenAndComesBackWithItsNextCall) {
+  const Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H share create night --mem 8GiB --freeze-after 1s").status, 0);
+  Program load({HEADGATE_COMMAND, "run", "--share", "night", "--", HEADGATE_LOAD, "--mem=2GiB", "--sync=each",
+                "--gap=5s", "--duration=120s", "--no-idle-list"},
+               {{"HEADGATE_RUNTIME_DIR", daemon.cli().runtime()}});
+  snapshot::Share share;
+  ASSERT_TRUE(eventually([&] { return (share = daemon.share("night")).state == "frozen"; })) << share.state;
+  EXPECT_GE(share.devices.at(0).memory_frozen_bytes, 2 * kGiB);
+  EXPECT_GE(share.devices.at(0).memory_used_bytes, 2 * kGiB) << "it stays the share's";
+  EXPECT_TRUE(eventually([&] {
+    const auto picture = daemon.picture();
+    const bool away = !picture.shares.empty() && picture.shares[0].state == "frozen";
+    return away && picture.gpus.at(0).memory_used_bytes < kGiB && picture.gpus.at(0).memory_shares_bytes < kGiB;
+  }));
+  EXPECT_TRUE(
+      eventually([&] { return (share = daemon.share("night")).thaws > 0 && share.devices.at(0).launches > 1; }));
+  const std::string events = daemon.ask("GET", "/v1/events").body;
+  EXPECT_TRUE(events.contains("\"share.frozen\"")) << events;
+  EXPECT_TRUE(events.contains("\"share.thawed\"")) << events;
+  EXPECT_EQ(daemon.cli().shell("$H share set night --freeze-after none").status, 0);
+  load.kill_now();
+  load.wait();
+}
+
 TEST(Daemon, QuotasHoldUsersBack) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H quota set --user root --mem 10GiB --shares 2").status, 0);
@@ -335,6 +360,20 @@ TEST(Daemon, EventsAreFilteredByShareAndKind) {
   EXPECT_EQ(lines("--kind share.created"), 2);
   const Said metrics = daemon.cli().shell("$H metrics | grep -c '^headgate_node_shares 1'; $H api schema | head -c 1");
   EXPECT_EQ(metrics.out, "1\n{") << metrics.err;
+}
+
+// As where the driver lies in a container of its own.
+TEST(Daemon, TheDriversLibraryMayLieWhereNoLoaderLooks) {
+  const Cli cli;
+  const Said said = cli.shell(
+      "printf '[node]\\nnvml = \"/nowhere/libnvidia-ml.so.1\"\\n' > $D/none.toml; "
+      "printf '[node]\\nnvml = \"%s/libnvidia-ml.so.1\"\\n' $SIM > $D/c.toml; export HEADGATE_SIM_DIR=$($H sim path "
+      "--sim); " +
+      std::string(HEADGATE_DAEMON) + " --config $D/none.toml; echo status $?; " + std::string(HEADGATE_DAEMON) +
+      " --config $D/c.toml & until $H share ls > $D/out 2>&1; do sleep 0.05; done; cat $D/out; kill $!; wait $!");
+  EXPECT_NE(said.err.find("/nowhere/libnvidia-ml.so.1"), std::string::npos) << said.err;
+  EXPECT_NE(said.out.find("status 3\n"), std::string::npos) << said.out;
+  EXPECT_NE(said.out.find("SIMULATED"), std::string::npos) << said.out << said.err;
 }
 
 TEST(Daemon, WithoutItTheWordsSayHowToStartIt) {

@@ -16,6 +16,7 @@
 
 #include "api/scheduler.hpp"
 #include "api/service.hpp"
+#include "apps/headgated/metrics_file.hpp"
 #include "apps/headgated/places.hpp"
 #include "base/service_notify.hpp"
 #include "base/unique_fd.hpp"
@@ -121,6 +122,7 @@ class Daemon {
     if (auto open = open_channel(); !open) return open;
     open_doors();
     if (auto serving = start_service(); !serving) return serving;
+    if (auto wish = TRY(MetricsFile::wish_of(config_))) metrics_file_.emplace(*wish, *observer_, events_, tally_);
     watch_signals();
     tick_.emplace(loop_);
     tick();
@@ -131,6 +133,7 @@ class Daemon {
     loop_.run();
     tell_service_manager(ServiceState::stopping);
     ending_ = true;
+    metrics_file_.reset();
     if (observer_) observer_->stop();
     if (service_) service_->close();
     scheduler_.reset();
@@ -393,6 +396,7 @@ class Daemon {
   std::optional<api::Scheduler> scheduler_;
   node::Pressure pressure_;
   node::Unasked unasked_;
+  std::optional<MetricsFile> metrics_file_;
   std::optional<api::Service> service_;
   std::optional<http::Server> server_;
   UniqueFd signals_;
@@ -410,7 +414,8 @@ Result<void> run(const Options& options) {
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   const config::Config config = TRY(read_configuration(options));
   const Places places = TRY(find_places(options.socket, options.state));
-  const cli::Source source = TRY(cli::source_for(options.simulate, config["sim.profile"].value));
+  cli::Source source = TRY(cli::source_for(options.simulate, config["sim.profile"].value));
+  if (!options.simulate && !config["node.nvml"].value.empty()) source.library = config["node.nvml"].value;
   if (!source.simulated_directory.empty()) ::setenv("HEADGATE_SIM_DIR", source.simulated_directory.c_str(), 1);
   Daemon daemon(config, options, places);
   if (auto started = daemon.start(source); !started) return started;

@@ -323,7 +323,7 @@ PageFault enter_share(const char* base, const char* name, const ShareGrant* gran
       close_pages(out);
       return fault(PageError::asks_first, name);
     }
-    const bool draining = out.policy->command.load(std::memory_order_relaxed) == Command::drain;
+    const bool draining = is_draining(*out.policy);
     const ClaimResult claimed = draining ? ClaimResult::closing : claim_for_self(*out.usage, slot);
     if (claimed == ClaimResult::claimed) return {};
     if (claimed == ClaimResult::full) {

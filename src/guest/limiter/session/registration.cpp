@@ -210,6 +210,7 @@ class Conversation {
   }
 
   Registered take_seat(ledger::SharePages& pages, ledger::SlotRef& slot) {
+    if (ledger::is_draining(*pages.policy)) return refused(ledger::kDrainingWords);
     switch (ledger::claim_for_self(*pages.usage, slot)) {
       case ledger::ClaimResult::claimed: break;
       case ledger::ClaimResult::full: return refused("every slot of the share is taken");

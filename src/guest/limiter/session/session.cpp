@@ -154,8 +154,10 @@ bool enter_by_files(const char* directory, bool with_slot, ledger::SharePages& p
     ledger::close_pages(pages);
     return false;
   }
-  if (!with_slot || ledger::claim_for_self(*pages.usage, slot) == ledger::ClaimResult::claimed) return true;
-  bare::Text(why).add("the share is full or is being removed");
+  const bool draining = with_slot && ledger::is_draining(*pages.policy);
+  if (!with_slot || (!draining && ledger::claim_for_self(*pages.usage, slot) == ledger::ClaimResult::claimed))
+    return true;
+  bare::Text(why).add(draining ? ledger::kDrainingWords : "the share is full or is being removed");
   ledger::close_pages(pages);
   return false;
 }
@@ -317,6 +319,7 @@ abi::nvmlReturn_t open_session_for_views() {
 }
 
 Place place_of(abi::CUdevice device) {
+  arrive();
   Place place;
   place.device = device;
   if (!seated()) {
