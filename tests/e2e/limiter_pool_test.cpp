@@ -501,6 +501,51 @@ TEST(PoolRace, MixedSizesPassTheLimitByNoMoreThanARequestThatIsUndone) {
   EXPECT_LE(seen.card_peak, (1024 + 2 * 96) * kMiB);
 }
 
+// Linear memory, arrays, pools, graphs' memory and virtual memory, all at once for one limit.
+TEST(PoolRace, OfEveryKindOfMemoryTogetherPassesTheLimitByNoMoreThanARequestThatIsUndone) {
+  const Runtime runtime;
+  const Tenant of_pools = on_tiny("1GiB");
+  Tenant of_paths = of_pools, of_mappings = of_pools;
+  of_paths.program = "limiter_paths";
+  of_mappings.program = "limiter_sharing";
+  std::vector<std::unique_ptr<Led>> pools;
+  for (int i = 0; i < 4; ++i) pools.push_back(std::make_unique<Led>(runtime, of_pools));
+  std::vector<Runtime::Running> paths, mappings;
+  for (int i = 0; i < 2; ++i) {
+    paths.push_back(runtime.start(of_paths, {}));
+    EXPECT_EQ(paths.back().next_line(), "0");
+    mappings.push_back(runtime.start(of_mappings, {"race", "400"}));
+    EXPECT_EQ(mappings.back().next_line(), "ready 0");
+  }
+  for (auto& each : pools) EXPECT_EQ(each->does("info"), "0");
+  const Owner owner(runtime);
+  std::uint64_t card_peak = 0;
+  std::jthread watcher([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) card_peak = std::max(card_peak, truth(runtime).used_bytes);
+  });
+  const std::string words[] = {"storm:1500", "gstorm:300", "storm:1500", "gstorm:300"};
+  for (std::size_t i = 0; i < pools.size(); ++i) pools[i]->running.say(words[i] + "\n");
+  for (std::size_t i = 0; i < paths.size(); ++i) paths[i].say("storm " + std::to_string(i) + " 1500\n");
+  for (auto& each : mappings) each.say("go\n");
+  for (auto& each : paths) {
+    const std::string told = each.next_line();
+    EXPECT_EQ(told.substr(told.find(' ')), " 0") << "answers that are no refusal: " << told;
+  }
+  for (auto& each : mappings) EXPECT_TRUE(each.next_line().starts_with("granted "));
+  for (std::size_t i = 0; i < pools.size(); ++i) {
+    EXPECT_TRUE(pools[i]->running.next_line().starts_with("done "));
+    EXPECT_EQ(pools[i]->running.next_line(), words[i] + ": 0");
+  }
+  watcher.request_stop();
+  watcher.join();
+  EXPECT_LE(ledger::peak_bytes(*owner.pages.usage, 0), 1024 * kMiB - 8 * kContext + 96 * kMiB);
+  EXPECT_LE(card_peak, (1024 + 2 * 96) * kMiB);
+  for (auto& each : paths) EXPECT_EQ(each.finish().status, 0);
+  for (auto& each : mappings) EXPECT_EQ(each.finish().status, 0);
+  EXPECT_EQ(pools[0]->does("info"), "0");  // what the ended had held is seen gone
+  EXPECT_EXACT(runtime, owner, 0u);
+}
+
 TEST(PoolRace, TwoThatWantTheLastGranuleDoNotBothGetItNorBothLoseIt) {
   const Runtime runtime;
   Led one(runtime, on_tiny("640MiB")), other(runtime, on_tiny("640MiB"));
