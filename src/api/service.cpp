@@ -82,6 +82,18 @@ Result<node::Caller> caller_of(const Request& request, const Access& access) {
   return caller;
 }
 
+channel::Authorise administrators(Access access) {
+  return [access = std::move(access)](const Request& request, const std::string& client) -> Result<void> {
+    const auto caller = caller_of(request, access);
+    if (!caller) return std::unexpected(caller.error());
+    if (caller->administrator) return {};
+    return fail(ErrorCode::denied,
+                client.empty() ? "you may not see the task channel"
+                               : "you may not speak for client '" + tenancy::harmless(client) + "'",
+                "root, the daemon's own user, its control group, or over TCP its token");
+  };
+}
+
 struct Service::Impl : std::enable_shared_from_this<Impl> {
   Impl(http::Loop& l, node::Node& n, observe::Observer& o, observe::EventLog& e, Tally& t, Access a)
       : loop(l), node(n), observer(o), events(e), tally(t), access(std::move(a)) {}
@@ -146,6 +158,12 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
       case Operation::list_events: return known(&Impl::list_events);
       case Operation::list_quotas: return known(&Impl::list_quotas);
       case Operation::set_quota: return known(&Impl::set_quota);
+      case Operation::remove_quota: return known(&Impl::remove_quota);
+      case Operation::channel_clients:
+      case Operation::channel_client:
+      case Operation::pull_tasks:
+      case Operation::acknowledge_task:
+      case Operation::settle_task: break;  // the channel's
       case Operation::health: return {[](const Request&) { return json("{\"status\":\"ok\"}"); }};
       case Operation::readiness: return {[self = shared_from_this()](const Request&) { return self->readiness(); }};
       case Operation::document:
@@ -261,6 +279,14 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     return json(to_json(*quota));
   }
 
+  Response remove_quota(const Request& request, const node::Caller& caller) {
+    const auto named = quota_named(request.query_value("user"), request.query_value("group"),
+                                   request.query_value("everyone") != nullptr);
+    if (!named) return error_response(named.error());
+    if (auto done = node.remove_quota(named->subject, named->id, caller); !done) return error_response(done.error());
+    return json("{}");
+  }
+
   Response readiness() const {
     const observe::Picture latest = observer.latest();
     const auto age = std::chrono::steady_clock::now().time_since_epoch() - std::chrono::nanoseconds(latest->taken_ns);
@@ -360,9 +386,11 @@ void Service::close() {
   impl_->followers.clear();
 }
 
-http::Router Service::routes() {
+http::Router Service::routes(channel::Channel& channel) {
   http::Router router;
+  channel.add_routes(router);
   for (const Route& route : api::routes()) {
+    if (is_of_channel(route.operation)) continue;
     auto [handler, runs] = impl_->handler_of(route.operation);
     router.add(route.method, route.path, std::move(handler), runs);
   }

@@ -159,6 +159,9 @@ Result<void> Node::set_quota(const tenancy::Quota& quota, const Caller& caller) 
 Result<void> Node::remove_quota(tenancy::Quota::Subject subject, std::uint32_t id, const Caller& caller) {
   if (!caller.administrator)
     return fail(ErrorCode::denied, "only an administrator removes quotas", "root, or the group of the control socket");
+  const bool known = std::ranges::any_of(
+      shares_.quotas(), [&](const tenancy::Quota& quota) { return quota.subject == subject && quota.id == id; });
+  if (!known) return fail(ErrorCode::usage, "there is no such quota", "see 'headgate quota ls'");
   return shares_.remove_quota(subject, id);
 }
 
@@ -188,6 +191,11 @@ void Node::hand_ledgers(observe::JoinInput& input) {
 
 void Node::finish(snapshot::Snapshot& picture) const {
   const std::int64_t now_s = static_cast<std::int64_t>(picture.taken_unix_ns / 1'000'000'000);
+  for (auto& gpu : picture.gpus) {
+    const tenancy::Room room = shares_.room_on({.uuid = gpu.uuid, .memory_total_bytes = gpu.memory_total_bytes});
+    gpu.memory_unsold_bytes = room.memory_bytes;
+    gpu.compute_unsold_ratio = room.guarantee_ppm / 1e6;
+  }
   for (auto& share : picture.shares) {
     share.owner = user_name(share.owner_uid);
     const auto found = shares_.list().find(share.name);

@@ -67,6 +67,7 @@ class Node {
 
   [[nodiscard]] const std::vector<tenancy::Quota>& quotas() const { return shares_.quotas(); }
   [[nodiscard]] Result<void> set_quota(const tenancy::Quota& quota, const Caller& caller);
+  // Errors: denied; usage where there is none.
   [[nodiscard]] Result<void> remove_quota(tenancy::Quota::Subject subject, std::uint32_t id, const Caller& caller);
 
   // What the ledgers say now, those of runs without the daemon too; reaps the dead first.

@@ -126,6 +126,17 @@ Result<std::vector<std::uint32_t>> ids(const std::string& key, const std::vector
   return all;
 }
 
+Result<std::optional<std::chrono::seconds>> oom_wait_of(const std::string& text) {
+  const std::string accepted = "fail, wait (30s), or wait=TIME of 1s to 1h";
+  if (text == "fail") return std::nullopt;
+  if (text == "wait") return kUsualOomWait;
+  if (!text.starts_with("wait=")) return unfit("on_oom", text, "is not understood", accepted);
+  const auto time = parse_duration("on_oom", text.substr(5));
+  if (!time || *time > kLongestOomWait)
+    return unfit("on_oom", text, "is no time that an allocation may wait", accepted);
+  return *time;
+}
+
 Result<void> take_share_values(const ShareOrder& order, const Directory& directory, tenancy::Share& share) {
   if (order.ttl) share.ttl = TRY(time_or_none("ttl", *order.ttl));
   if (order.idle_notice) share.idle_notice = TRY(time_or_none("idle_notice", *order.idle_notice));
@@ -134,6 +145,7 @@ Result<void> take_share_values(const ShareOrder& order, const Directory& directo
     share.admit = TRY(
         one_of<tenancy::Admit>("admit", *order.admit, {{"now", tenancy::Admit::now}, {"ask", tenancy::Admit::ask}}));
   }
+  if (order.on_oom) share.oom_wait = TRY(oom_wait_of(*order.on_oom));
   if (order.fail_policy) {
     share.fail_policy =
         TRY(one_of<ledger::FailPolicy>("fail_policy", *order.fail_policy,

@@ -122,6 +122,12 @@ TEST(Order, EachMistakeSaysWhatIsAccepted) {
       {&ShareOrder::ttl, "2", "ttl '2' is no length of time", "90s, 5m, 2h, 7d"},
       {&ShareOrder::ttl, "0h", "ttl '0h' is zero", "90s"},
       {&ShareOrder::admit, "later", "admit 'later' is not understood", "accepted: now, ask"},
+      {&ShareOrder::on_oom, "retry", "on_oom 'retry' is not understood",
+       "accepted: fail, wait (30s), or wait=TIME of 1s to 1h"},
+      {&ShareOrder::on_oom, "wait=2h", "on_oom 'wait=2h' is no time that an allocation may wait",
+       "accepted: fail, wait (30s), or wait=TIME of 1s to 1h"},
+      {&ShareOrder::on_oom, "wait=", "on_oom 'wait=' is no time that an allocation may wait",
+       "accepted: fail, wait (30s), or wait=TIME of 1s to 1h"},
   };
   for (const auto& [field, value, message, hint] : cases) {
     ShareOrder o;

@@ -27,10 +27,13 @@ snapshot::ShareDevice read_device(const ledger::PolicyPage& policy, const ledger
   device.host_limit_bytes = rule.host_limit_bytes.load(kRelaxed);
   device.host_used_bytes = ledger::used_bytes(usage, ledger::host_account(index));
   device.compute_ceiling_ratio = ratio(rule.compute_ceiling_ppm.load(kRelaxed));
+  if (const auto burst = rule.compute_burst_ppm.load(kRelaxed); burst != 0) device.compute_burst_ratio = ratio(burst);
   device.compute_guarantee_ratio = ratio(rule.compute_guarantee_ppm.load(kRelaxed));
   device.weight = rule.weight.load(kRelaxed);
   device.priority_class = class_word(rule.priority_class.load(kRelaxed));
-  device.memory_used_bytes = ledger::used_bytes(usage, index);
+  // Contexts of processes whose end nobody has settled yet; those of the living are added seat by seat.
+  device.memory_residual_bytes = ledger::torn_on(usage, index).residual;
+  device.memory_used_bytes = ledger::used_bytes(usage, index) + device.memory_residual_bytes;
   device.memory_peak_bytes = ledger::peak_bytes(usage, index);
   device.memory_draining_bytes = ledger::draining_bytes(usage, index);
   device.refusals = memory.refusals.load(kRelaxed);
@@ -42,6 +45,7 @@ snapshot::ShareDevice read_device(const ledger::PolicyPage& policy, const ledger
   }
   device.held_ns = compute.held_ns.load(kRelaxed);
   device.estimated_ns = compute.estimated_ns.load(kRelaxed);
+  device.neighbours_ns = compute.neighbours_ns.load(kRelaxed);
   device.copy_ns = compute.copy_ns.load(kRelaxed);
   device.throttled_ns = compute.throttled_ns.load(kRelaxed);
   device.throttled_launches = compute.throttled_launches.load(kRelaxed);

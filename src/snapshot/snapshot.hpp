@@ -41,6 +41,9 @@ struct Gpu {
   std::uint64_t memory_unattributed_bytes = 0;  // used, but by no share
   std::uint32_t unlimited_shares = 0;           // with no memory limit: nothing of the card is certainly free then
   double compute_sold_ratio = 0;                // guarantees, together
+  // The largest share that headgated would still make here; empty without it.
+  std::optional<std::uint64_t> memory_unsold_bytes;
+  std::optional<double> compute_unsold_ratio;
   std::optional<double> busy_ratio, memory_busy_ratio;  // NVML's sense: some kernel ran
   std::optional<std::uint32_t> temperature_celsius, power_mw, power_limit_mw, sm_clock_mhz, memory_clock_mhz;
   std::optional<std::uint64_t> energy_mj;  // since the driver was loaded
@@ -71,9 +74,11 @@ struct ShareDevice {
   std::uint64_t refusals = 0;
   std::optional<Refusal> last_refusal;
   double compute_ceiling_ratio = 1, compute_guarantee_ratio = 0;
+  std::optional<double> compute_burst_ratio;  // the ceiling while no other share has work; empty: no other
   std::uint32_t weight = 0;
   std::string priority_class;  // best-effort, normal, latency
   std::uint64_t held_ns = 0, estimated_ns = 0, copy_ns = 0, throttled_ns = 0;
+  std::uint64_t neighbours_ns = 0;  // other shares' work that this one was first taken to have done; not in held_ns
   std::uint64_t throttled_launches = 0, passed_in_debt = 0, launches = 0;
   std::uint64_t last_throttle_unix_ns = 0;
   std::optional<double> held_ratio, throttled_ratio;  // since the picture before

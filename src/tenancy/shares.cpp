@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "guest/ledger/oom_wait.hpp"
 #include "guest/ledger/slot.hpp"
 #include "tenancy/read_only.hpp"
 
@@ -19,6 +20,12 @@ constexpr mode_t kPassage = 0711;
 Result<void> open_passage(const std::string& path) {
   if (::chmod(path.c_str(), kPassage) != 0) return fail_errno(path, errno);
   return {};
+}
+
+void apply_waiting(const Share& share, Pages& pages) {
+  const auto most = std::chrono::milliseconds(ledger::kLongestOomWaitMs);
+  const auto wait = share.oom_wait ? std::min<std::chrono::milliseconds>(*share.oom_wait, most) : most.zero();
+  ledger::set_waiting(pages.policy(), share.admit == Admit::ask, static_cast<std::uint32_t>(wait.count()));
 }
 
 // The pages follow the row, device by device: rows keep the order in which the pages were made.
@@ -124,6 +131,7 @@ Result<void> Shares::adopt(Share share, Adoption& adoption) {
   }
   // A change that was cut off between page and row was never confirmed to anybody: the row stands.
   if (auto applied = apply(*grant, **held, node_.runtime_dir); !applied) return broken(applied.error());
+  apply_waiting(live.share, **held);
   apply_freeze(live.share, **held);
   live.generation = (*held)->policy().generation;
   live.pages = std::move(*held);
@@ -176,6 +184,7 @@ Result<void> Shares::create(Share share) {
     (void)ledger::remove_if_empty(node_.runtime_dir.c_str(), share.name.c_str(), removed);
     return undo(held.error());
   }
+  apply_waiting(share, **held);
   apply_freeze(share, **held);
   LiveShare live;
   live.generation = (*held)->policy().generation;
@@ -219,6 +228,7 @@ Result<void> Shares::set(Share share) {
     (void)apply(before, *live.pages, node_.runtime_dir);
     return stored;
   }
+  apply_waiting(share, *live.pages);
   apply_freeze(share, *live.pages);
   live.share = std::move(share);
   return {};

@@ -41,6 +41,13 @@ constexpr const char* kSteps[] = {
 };
 static_assert(std::size(kSteps) + 1 == kSchemaVersion);
 
+// A table that came later, beside the others: what an older headgate does not know it leaves alone, and the row goes with its share.
+constexpr const char* kWaits = R"(
+CREATE TABLE IF NOT EXISTS share_waits(
+  share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE,
+  oom_wait_s INTEGER NOT NULL CHECK(oom_wait_s > 0)) STRICT;
+)";
+
 enum MemberKind : std::int64_t { kOwnerGid = 0, kUser = 1, kGroup = 2 };
 
 Result<std::int64_t> one_number(Database& database, const char* sql) {
@@ -112,6 +119,9 @@ Result<void> read_parts(Database& database, Share& share) {
                          "FROM share_devices WHERE share = ? ORDER BY position"));
   devices.bind(share.name);
   while (TRY(devices.step())) share.devices.push_back(TRY(read_device(devices, database)));
+  Statement waits = TRY(Statement::prepare(database, "SELECT oom_wait_s FROM share_waits WHERE share = ?"));
+  waits.bind(share.name);
+  if (TRY(waits.step())) share.oom_wait = std::chrono::seconds(waits.number(0));
   Statement members =
       TRY(Statement::prepare(database, "SELECT kind, id FROM share_members WHERE share = ? ORDER BY kind, id"));
   members.bind(share.name);
@@ -175,6 +185,7 @@ Result<Store> Store::open(const std::string& path) {
     if (auto set = database->run(pragma); !set) return std::unexpected(set.error());
   }
   if (auto ready = migrate(*database); !ready) return std::unexpected(ready.error());
+  if (auto made = database->run(kWaits); !made) return std::unexpected(made.error());
   return Store(std::move(database));
 }
 
@@ -214,6 +225,10 @@ Result<void> Store::put(const Share& share) {
   insert.bind(std::int64_t{share.until_empty}).bind(stored(share.freeze_after));
   if (auto done = insert.run(); !done) return done;
   if (auto done = put_devices(*database_, share); !done) return done;
+  if (share.oom_wait) {
+    Statement waits = TRY(Statement::prepare(*database_, "INSERT INTO share_waits VALUES(?, ?)"));
+    if (auto done = waits.bind(share.name).bind(std::int64_t{share.oom_wait->count()}).run(); !done) return done;
+  }
   if (auto done = put_members(*database_, share, kOwnerGid, share.owner_gids); !done) return done;
   if (auto done = put_members(*database_, share, kUser, share.users); !done) return done;
   if (auto done = put_members(*database_, share, kGroup, share.groups); !done) return done;

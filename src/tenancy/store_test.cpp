@@ -50,6 +50,7 @@ class StoreTest : public ::testing::Test {
     share.idle_notice = std::chrono::minutes(30);
     share.freeze_after = std::chrono::minutes(10);
     share.admit = Admit::ask;
+    share.oom_wait = std::chrono::seconds(7);
     share.created_at_s = 1'800'000'000;
     share.users = {1001, 1002};
     share.groups = {50};

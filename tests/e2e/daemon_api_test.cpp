@@ -70,6 +70,15 @@ TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
   expect("setQuota", "PUT", "/v1/quotas", 200, R"({"user":"root","mem":"20GiB","shares":4})");
   expect("setQuota", "PUT", "/v1/quotas", 400, R"({"mem":"20GiB"})");
   expect("listQuotas", "GET", "/v1/quotas", 200);
+  expect("removeQuota", "DELETE", "/v1/quotas?user=root", 200);
+  expect("removeQuota", "DELETE", "/v1/quotas?user=root", 400);
+  expect("removeQuota", "DELETE", "/v1/quotas", 400);
+  expect("pullTasks", "GET", "/v1/channel/scheduler/tasks?wait=0", 200);
+  expect("pullTasks", "GET", "/v1/channel/scheduler/tasks?wait=x", 400);
+  expect("acknowledgeTask", "POST", "/v1/channel/scheduler/tasks/7/ack?attempt=1", 404);
+  expect("settleTask", "POST", "/v1/channel/scheduler/tasks/7/result?attempt=1", 404, R"({"allow":true})");
+  expect("getChannelClient", "GET", "/v1/channel/scheduler", 200);
+  expect("listChannelClients", "GET", "/v1/channel", 200);
   expect("removeShare", "DELETE", "/v1/shares/alice", 200);
   expect("health", "GET", "/healthz", 200);
   expect("readiness", "GET", "/readyz", 200);

@@ -76,6 +76,21 @@ TEST(Pool, AnIdleProgramsPoolsAreGivenBackWhenTheOwnerReclaimsThem) {
   EXPECT_EQ(ledger::tell_share(base.c_str(), "none", ledger::OwnersWord::reclaim).error, ledger::PageError::not_found);
 }
 
+// The thread that trims is made at the first context, and may first run long after the owner has asked.
+TEST(Pool, ARequestThatComesBeforeTheTrimmingThreadFirstRunsIsNotLost) {
+  const Runtime runtime;
+  Tenant late = on_tiny("1GiB");
+  late.environment["HEADGATE_SIM_FAULT"] = "cuThreadExchangeStreamCaptureMode:delay_us=1000000";
+  Led tenant(runtime, late);
+  EXPECT_EQ(tenant.does(bytes("keep", 8 * kGranule)), "0");
+  EXPECT_EQ(tenant.does(bytes("alloc", 2 * kGranule)), "0");
+  EXPECT_EQ(tenant.does("now:0"), "0");
+  const Owner owner(runtime);
+  EXPECT_EXACT(runtime, owner, 2 * kGranule);
+  ASSERT_FALSE(ledger::tell_share((runtime.path() + "/run").c_str(), "pools", ledger::OwnersWord::reclaim));
+  EXPECT_TRUE(comes_true([&] { return owner.used() == 0 && really_held(runtime) == 0; }));
+}
+
 // What a process of the share has had frozen, by its slot; the ledger's figures stay what they were.
 bool frozen(const Owner& owner) {
   for (std::uint32_t slot = 0; slot < ledger::kMaxSlots; ++slot)
@@ -484,6 +499,51 @@ TEST(PoolRace, MixedSizesPassTheLimitByNoMoreThanARequestThatIsUndone) {
   const Race seen = race("storm:4000");
   EXPECT_LE(seen.ledger_peak, (512 + 96) * kMiB);
   EXPECT_LE(seen.card_peak, (1024 + 2 * 96) * kMiB);
+}
+
+// Linear memory, arrays, pools, graphs' memory and virtual memory, all at once for one limit.
+TEST(PoolRace, OfEveryKindOfMemoryTogetherPassesTheLimitByNoMoreThanARequestThatIsUndone) {
+  const Runtime runtime;
+  const Tenant of_pools = on_tiny("1GiB");
+  Tenant of_paths = of_pools, of_mappings = of_pools;
+  of_paths.program = "limiter_paths";
+  of_mappings.program = "limiter_sharing";
+  std::vector<std::unique_ptr<Led>> pools;
+  for (int i = 0; i < 4; ++i) pools.push_back(std::make_unique<Led>(runtime, of_pools));
+  std::vector<Runtime::Running> paths, mappings;
+  for (int i = 0; i < 2; ++i) {
+    paths.push_back(runtime.start(of_paths, {}));
+    EXPECT_EQ(paths.back().next_line(), "0");
+    mappings.push_back(runtime.start(of_mappings, {"race", "400"}));
+    EXPECT_EQ(mappings.back().next_line(), "ready 0");
+  }
+  for (auto& each : pools) EXPECT_EQ(each->does("info"), "0");
+  const Owner owner(runtime);
+  std::uint64_t card_peak = 0;
+  std::jthread watcher([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) card_peak = std::max(card_peak, truth(runtime).used_bytes);
+  });
+  const std::string words[] = {"storm:1500", "gstorm:300", "storm:1500", "gstorm:300"};
+  for (std::size_t i = 0; i < pools.size(); ++i) pools[i]->running.say(words[i] + "\n");
+  for (std::size_t i = 0; i < paths.size(); ++i) paths[i].say("storm " + std::to_string(i) + " 1500\n");
+  for (auto& each : mappings) each.say("go\n");
+  for (auto& each : paths) {
+    const std::string told = each.next_line();
+    EXPECT_EQ(told.substr(told.find(' ')), " 0") << "answers that are no refusal: " << told;
+  }
+  for (auto& each : mappings) EXPECT_TRUE(each.next_line().starts_with("granted "));
+  for (std::size_t i = 0; i < pools.size(); ++i) {
+    EXPECT_TRUE(pools[i]->running.next_line().starts_with("done "));
+    EXPECT_EQ(pools[i]->running.next_line(), words[i] + ": 0");
+  }
+  watcher.request_stop();
+  watcher.join();
+  EXPECT_LE(ledger::peak_bytes(*owner.pages.usage, 0), 1024 * kMiB - 8 * kContext + 96 * kMiB);
+  EXPECT_LE(card_peak, (1024 + 2 * 96) * kMiB);
+  for (auto& each : paths) EXPECT_EQ(each.finish().status, 0);
+  for (auto& each : mappings) EXPECT_EQ(each.finish().status, 0);
+  EXPECT_EQ(pools[0]->does("info"), "0");  // what the ended had held is seen gone
+  EXPECT_EXACT(runtime, owner, 0u);
 }
 
 TEST(PoolRace, TwoThatWantTheLastGranuleDoNotBothGetItNorBothLoseIt) {

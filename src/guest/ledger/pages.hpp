@@ -80,6 +80,7 @@ enum class PageError : std::uint32_t {
   slots_full,
   draining,
   busy,
+  asks_first,
 };
 
 // What was wrong, without a word allocated: explain() makes the sentence.

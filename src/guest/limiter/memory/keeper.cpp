@@ -40,9 +40,12 @@ bool running() { return state.load(std::memory_order_acquire) == kRunning; }
 
 // What the owner has asked for and this process has done.
 struct Obeyed {
-  std::uint32_t reclaims = session.policy->reclaims.load(std::memory_order_relaxed);
-  bool drained = false;
+  std::uint32_t reclaims;
+  bool drained;
 };
+
+// As of when the thread was asked for: it may first run much later, and what is asked meanwhile is news to it.
+std::atomic<std::uint32_t> reclaims_before{0};
 
 // False: a capture forbids it now.
 bool obey(Obeyed& obeyed) {
@@ -63,7 +66,7 @@ void* keep(void*) {
     abi::CUstreamCaptureMode mode = abi::CU_STREAM_CAPTURE_MODE_RELAXED;
     driver.cuThreadExchangeStreamCaptureMode(&mode);
   }
-  Obeyed obeyed;
+  Obeyed obeyed{.reclaims = reclaims_before.load(), .drained = false};
   while (running()) {
     const std::uint32_t seen = chores.load(), command = session.policy->command_epoch.load(std::memory_order_acquire);
     const std::int64_t idle_due = tend_presence(now_ns());
@@ -97,6 +100,7 @@ void stop(void*) {
 void start() {
   std::uint32_t none = kNone;
   if (!state.compare_exchange_strong(none, kRunning)) return;
+  reclaims_before.store(session.policy->reclaims.load(std::memory_order_relaxed));
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
