@@ -51,7 +51,7 @@ add_dependencies(limiter_e2e_test limiter_manners limiter_profiler limiter_attac
 
 # The limiter and the daemon's tenant sockets.
 headgate_test(limiter_registration_test SRC ${limiter_dir}/limiter_registration_test.cpp ${limiter_dir}/limiter_run.cpp
-  DEPS tenancy)
+  DEPS tenancy NEEDS /proc/self)
 target_compile_definitions(limiter_registration_test PRIVATE
   LIMITER_TESTS_DIR="${CMAKE_BINARY_DIR}/tests" LIMITER_LIBRARY="$<TARGET_FILE:headgate_preload>"
   LIMITER_SIMULATOR="$<TARGET_FILE_DIR:headgate_sim_cuda>")

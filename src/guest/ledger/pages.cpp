@@ -323,7 +323,11 @@ PageFault enter_share(const char* base, const char* name, const ShareGrant* gran
     const PageFault bad = grant != nullptr ? create_or_join_share(base, *grant, Access::tenant, out)
                                            : open_share(base, name, Access::tenant, out);
     if (bad) return bad;
-    const bool draining = out.policy->command.load(std::memory_order_relaxed) == Command::drain;
+    if (out.policy->ask_first.load(std::memory_order_acquire) != 0) {
+      close_pages(out);
+      return fault(PageError::asks_first, name);
+    }
+    const bool draining = is_draining(*out.policy);
     const ClaimResult claimed = draining ? ClaimResult::closing : claim_for_self(*out.usage, slot);
     if (claimed == ClaimResult::claimed) return {};
     if (claimed == ClaimResult::full) {

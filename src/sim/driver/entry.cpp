@@ -26,8 +26,8 @@ abi::CUresult free_without_symbol(abi::CUdeviceptr address) {
   return reinterpret_cast<abi::cuMemFree_v2_t*>(entries::cuMemFree_v2)(address);
 }
 
-// Sorted by name, as the table is.
-const Entry kEntries[] = {
+// Sorted by name, as the table is. Said to be constant, or gcc writes a thousand stores that run at each start.
+constinit const Entry kEntries[] = {
 #define CU_NAME(name, kind) {#name, entries::name},
 #define CU_FN(name, kind, parameters, arguments) {#name, entries::name},
 #include "guest/abi/cuda_table.def"
@@ -40,7 +40,7 @@ struct Versioned {
   std::string_view entry;
 };
 
-const Versioned kVersioned[] = {
+constinit const Versioned kVersioned[] = {
 #define PROC(name, since, per_thread, entry) {#name, since, per_thread != 0, #entry},
 #include "sim/driver/proc_versions.def"
 };
