@@ -90,10 +90,10 @@ Picture picture_of(const snapshot::Snapshot& snapshot) {
   picture.gpus->simulated = snapshot.node.simulated;
   for (const auto& gpu : snapshot.gpus) picture.gpus->list.push_back(gpu_with_pids(gpu, snapshot.processes));
   for (const auto& share : snapshot.shares) {
-    if (share.devices.empty()) {
+    // With devices it is damaged, and shown as far as it can be.
+    if (share.devices.empty() || !share.problem.empty())
       picture.shares.unreadable.push_back({harmless(share.name), {ErrorCode::failed, share.problem, ""}});
-      continue;
-    }
+    if (share.devices.empty()) continue;
     picture.shares.list.push_back(share_of(share, snapshot.processes));
   }
   picture.shares.taken_ns = snapshot.taken_ns;
