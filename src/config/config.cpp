@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "guest/grant/size.hpp"
+#include "guest/grant/text.hpp"
 
 namespace headgate::config {
 namespace {
@@ -23,6 +24,15 @@ std::uint32_t whole(std::string_view text) {
   std::uint32_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() ? value : 0;
+}
+
+// A whole number of s, m or h, from a second to an hour.
+bool is_wait(std::string_view value) {
+  if (value.empty()) return false;
+  const std::uint64_t unit = value.back() == 's' ? 1 : value.back() == 'm' ? 60 : value.back() == 'h' ? 3600 : 0;
+  std::uint64_t number = 0;
+  return unit != 0 && grant::whole_number(value.substr(0, value.size() - 1), 3600, number) && number * unit >= 1 &&
+         number * unit <= 3600;
 }
 
 // Why a value cannot stand for a key; empty where it can.
@@ -47,7 +57,9 @@ std::string_view objection(const Key& known, std::string_view value) {
     const auto memory = grant::parse_memory(value);
     return !memory ? grant::in_words(memory.fault) : memory.value.bytes == 0 ? "is no size in bytes" : "";
   }
+  if (key == "node.admit_timeout") return is_wait(value) ? "" : "is not understood";
   if (key == "audit.policy") return is_one_of(value, {"warn", "freeze", "kill"}) ? "" : "is not understood";
+  if (key == "metrics.format") return is_one_of(value, {"influx", "json"}) ? "" : "is not understood";
   return value.empty() ? "is empty" : "";
 }
 
@@ -115,7 +127,11 @@ const std::vector<Key>& keys() {
       {"defaults.log", "error", "off, error, warn, info or debug", "what the limiter says on stderr"},
       {"audit.policy", "warn", "warn, freeze or kill", "what is done with a program that goes around its share"},
       {"audit.exempt", "", "names of programs, with commas", "beside the driver's own servers, Xorg and DCGM"},
+      {"node.nvml", "", "the path of a libnvidia-ml.so.1",
+       "the driver's NVML where the loader does not find it (/run/nvidia/driver/...)"},
       {"node.reserve", "512MiB", "a size such as 512MiB", "memory of each GPU that headgated never sells"},
+      {"node.admit_timeout", "30s", "1s to 1h: 30s, 5m",
+       "how long a process waits for the scheduler's leave in a share with --admit=ask; then it is refused"},
       {"node.group", "headgate", "a group of this machine", "whose members administer headgated"},
       {"node.listen", "", "ADDR:PORT", "HTTP over TCP too; elsewhere than on loopback only with a token file"},
       {"node.token_file", "", "a path", "whose first line lets a caller over TCP administer headgated"},
@@ -126,6 +142,10 @@ const std::vector<Key>& keys() {
       {"node.streams_per_user", "32", "1 to 16384", "streams of events that one user follows at once", 16'384},
       {"node.shares_per_user", "64", "1 to 1024", "shares of a user who is no administrator and has no quota of them",
        1'024},
+      {"metrics.file", "", "a path that begins with /",
+       "to which figures and events are added, for collectors of files"},
+      {"metrics.format", "influx", "influx or json", "how: InfluxDB's line protocol, or one JSON object a line"},
+      {"metrics.interval", "10s", "a whole number and s, m, h or d: 10s, 1m", "how often"},
       {"sim.profile", "h200", "h200, l40s-x2, tiny, or the path of a profile", "the simulated node that --sim makes"},
   };
   return table;
