@@ -11,16 +11,16 @@ using headgate::limiter::real;
 
 #define HEADGATE_WEAK_HOOK extern "C" __attribute__((weak, visibility("default")))
 
-#define CU_FN(name, kind, parameters, arguments)                          \
-  HEADGATE_GOVERNED_##kind(HEADGATE_WEAK_HOOK CUresult name parameters {  \
-    name##_t* function = real(driver.name);                               \
-    return function == nullptr ? kMissing<CUresult> : function arguments; \
+#define CU_FN(name, kind, parameters, arguments)                         \
+  HEADGATE_GOVERNED_##kind(HEADGATE_WEAK_HOOK CUresult name parameters { \
+    name##_t* next = real(driver.name);                                  \
+    return next == nullptr ? kMissing<CUresult> : next arguments;        \
   })
 #include "guest/abi/cuda_table.def"
 
-#define NVML_FN(name, kind, parameters, arguments)                            \
-  HEADGATE_GOVERNED_##kind(HEADGATE_WEAK_HOOK nvmlReturn_t name parameters {  \
-    name##_t* function = real(nvml.name);                                     \
-    return function == nullptr ? kMissing<nvmlReturn_t> : function arguments; \
+#define NVML_FN(name, kind, parameters, arguments)                           \
+  HEADGATE_GOVERNED_##kind(HEADGATE_WEAK_HOOK nvmlReturn_t name parameters { \
+    name##_t* next = real(nvml.name);                                        \
+    return next == nullptr ? kMissing<nvmlReturn_t> : next arguments;        \
   })
 #include "guest/abi/nvml_table.def"
