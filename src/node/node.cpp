@@ -101,6 +101,7 @@ void Node::forget(const std::string& name) {
   told_idle_.erase(name);
   entered_.erase(name);
   refusals_.erase(name);
+  node_pages_->forget(name);
   if (gone_) gone_(name);
 }
 
@@ -147,8 +148,21 @@ Result<void> Node::remove_quota(tenancy::Quota::Subject subject, std::uint32_t i
   return shares_.remove_quota(subject, id);
 }
 
+void Node::before_reading() {
+  // Before it, so that what has died by now can be seen gone by it.
+  for (auto& [name, live] : shares_.list()) {
+    if (live.pages != nullptr) ledger::reap_dead(live.pages->usage(), ledger::Remains::draining);
+  }
+  remains_.look(shares_);
+  node_pages_->begin();
+}
+
+void Node::after_reading(const observe::DriverMemory& memory) {
+  remains_.settle(shares_, memory);
+  if (tenants_ != nullptr) node_pages_->tell(memory, shares_, *tenants_);
+}
+
 void Node::hand_ledgers(observe::JoinInput& input) {
-  remains_.settle(shares_, input.driver);
   std::set<std::string> managed;
   for (auto& [name, live] : shares_.list()) {
     managed.insert(name);

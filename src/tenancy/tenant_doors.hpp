@@ -36,6 +36,10 @@ class TenantDoors {
     std::function<void(const std::string& share, const identity::Peer&, const std::string& what)> lied;
     // The arbiter's: some process of the share wants to be looked at. At most once a millisecond.
     std::function<void(const std::string& share)> rang;
+    // Some process wants a new reading of the driver. At most once a millisecond for each share. May be empty.
+    std::function<void()> wants_reading = {};
+    // The descriptor of the share's node page, which goes out with the others; -1: none. May be empty.
+    std::function<int(const std::string& share)> node_page = {};
     // Asked where the share's own lists do not let a peer in: bound containers and jobs. May be empty.
     std::function<bool(const Share&, const identity::Peer&)> also_allowed;
   };
