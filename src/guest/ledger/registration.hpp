@@ -6,6 +6,7 @@
 //   daemon   Welcome    with descriptors: policy (read-only), usage, doorbell (a socket), and, where the daemon has one, the
 //                       node page (node_page.hpp);  or Refuse
 //   limiter  Claimed    which slot I took; it was taken in the usage page, by the ledger's own rules
+//   daemon   Hold       in a share that asks first: somebody outside decides, wait so long  (then Seated, or Refuse)
 //   daemon   Seated     the slot is bound to the process's pidfd: its death gives the slot back at once;  or Refuse
 //
 // Then the limiter closes: a connection ends when a program closes all its descriptors, and lives on in forked children, so it
@@ -29,7 +30,7 @@ inline constexpr std::int64_t kRegistrationNs = 200'000'000;
 // The least and the most; a limiter that knows of fewer than it is sent leaves the rest to the kernel, which closes them.
 inline constexpr std::uint32_t kWelcomeDescriptors = 3, kMostWelcomeDescriptors = 4;
 
-enum class Verb : std::uint32_t { hello = 1, welcome = 2, refuse = 3, claimed = 4, seated = 5 };
+enum class Verb : std::uint32_t { hello = 1, welcome = 2, refuse = 3, claimed = 4, seated = 5, hold = 6 };
 
 struct MessageHead {
   std::uint32_t magic, version;
@@ -57,6 +58,7 @@ enum class Refusal : std::uint32_t {
   not_yours,     // the slot or the identity is not the peer's
   share_ending,  // paused for removal, or its pages cannot be used
   busy,          // too many connections of this user, or too many processes
+  denied,        // who is asked first has said no, or nothing in time
 };
 
 struct Refuse {
@@ -74,8 +76,15 @@ struct Seated {
   MessageHead head;
 };
 
+struct Hold {
+  MessageHead head;
+  std::uint32_t patience_ms;  // until the answer, from now; 1..kLongestHoldMs
+  std::uint32_t reserved;
+};
+inline constexpr std::uint32_t kLongestHoldMs = 3'660'000;
+
 static_assert(sizeof(MessageHead) == 16 && sizeof(Hello) == 32 && sizeof(Welcome) == 88 && sizeof(Refuse) == 256 &&
-              sizeof(Claimed) == 24 && sizeof(Seated) == 16);
+              sizeof(Claimed) == 24 && sizeof(Seated) == 16 && sizeof(Hold) == 24);
 static_assert(offsetof(Welcome, generation) == 80);
 
 template <typename Message>
