@@ -126,6 +126,7 @@ void Node::forget(const std::string& name) {
   entered_.erase(name);
   refusals_.erase(name);
   checks_.erase(name);
+  node_pages_->forget(name);
   if (gone_) gone_(name);
 }
 
@@ -223,8 +224,21 @@ void Node::check_page(const std::string& name, tenancy::LiveShare& live, std::ui
                 .text = live.damage + "; end them, then remove and create the share anew"});
 }
 
+void Node::before_reading() {
+  // Before it, so that what has died by now can be seen gone by it.
+  for (auto& [name, live] : shares_.list()) {
+    if (live.pages != nullptr) ledger::reap_dead(live.pages->usage(), ledger::Remains::draining);
+  }
+  remains_.look(shares_);
+  node_pages_->begin();
+}
+
+void Node::after_reading(const observe::DriverMemory& memory) {
+  remains_.settle(shares_, memory);
+  if (tenants_ != nullptr) node_pages_->tell(memory, shares_, *tenants_);
+}
+
 void Node::hand_ledgers(observe::JoinInput& input) {
-  remains_.settle(shares_, input.driver);
   std::set<std::string> managed;
   for (auto& [name, live] : shares_.list()) {
     managed.insert(name);

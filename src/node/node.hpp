@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
+#include "node/node_pages.hpp"
 #include "node/order.hpp"
 #include "node/remains.hpp"
 #include "observe/event_log.hpp"
@@ -74,6 +76,12 @@ class Node {
   // Errors: denied; usage where there is none.
   [[nodiscard]] Result<void> remove_quota(tenancy::Quota::Subject subject, std::uint32_t id, const Caller& caller);
 
+  // Around each reading of the driver, whoever wanted it: what drains is settled, and limiters are told.
+  void before_reading();
+  void after_reading(const observe::DriverMemory& memory);
+  // The descriptor of a share's node page; -1: none.
+  [[nodiscard]] int node_page(const std::string& share) { return node_pages_->descriptor(share); }
+
   // What the ledgers say now, those of runs without the daemon too; reaps the dead first.
   void hand_ledgers(observe::JoinInput& input);
   // What only the node knows of a picture's shares: leases, owners' names, what is broken.
@@ -105,6 +113,7 @@ class Node {
   const tenancy::Processes* tenants_ = nullptr;
   Remains remains_;
   std::map<std::string, observe::PageCheck> checks_;  // by share
+  std::unique_ptr<NodePages> node_pages_ = std::make_unique<NodePages>();
   std::set<std::string> told_idle_, told_frozen_;
   std::set<std::string> entered_;                  // shares until they are empty that have had a process
   std::map<std::string, std::uint64_t> refusals_;  // by share: how many were told

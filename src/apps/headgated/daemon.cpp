@@ -7,10 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <deque>
 #include <fstream>
 #include <future>
 #include <sstream>
@@ -29,6 +31,7 @@
 #include "http/io.hpp"
 #include "http/loop.hpp"
 #include "http/server.hpp"
+#include "node/bypass.hpp"
 #include "node/enforce.hpp"
 #include "node/node.hpp"
 #include "node/order.hpp"
@@ -186,6 +189,10 @@ class Daemon {
         std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
             .count());
     // The node belongs to the loop's thread; the observer asks it there.
+    sources.before_reading = [this] { on_loop([&] { node_->before_reading(); }); };
+    sources.after_reading = [this](const observe::DriverMemory& memory) {
+      on_loop([&] { node_->after_reading(memory); });
+    };
     sources.add_ledgers = [this](observe::JoinInput& input) { on_loop([&] { node_->hand_ledgers(input); }); };
     sources.finish = [this](snapshot::Snapshot& picture) {
       on_loop([&] { node_->finish(picture); });
@@ -193,6 +200,12 @@ class Daemon {
     };
     observe::AuditRules rules;
     for (auto& name : list_of(config_["audit.exempt"].value)) rules.exempt.push_back(std::move(name));
+    rules.explain = [](std::uint32_t pid) { return node::how_it_goes_around(pid, "/proc"); };
+    sources.share_of_ended = [this](std::uint32_t pid) {
+      std::string share;
+      on_loop([&] { share = share_of_former(pid); });
+      return share;
+    };
     const auto policy = TRY(node::parse_audit_policy(config_["audit.policy"].value));
     if (policy != node::AuditPolicy::warn) sources.act = [this, policy](const auto& found) { act(policy, found); };
     observer_.emplace(std::move(sources), std::move(rules), events_);
@@ -278,7 +291,9 @@ class Daemon {
                        .rang = [this](const std::string& share) { relieve(share); },
                        .also_allowed = {},
                        .ask = [this](const auto& share, const auto& tenant,
-                                     auto decide) { return scheduler_->admit(share, tenant, std::move(decide)); }});
+                                     auto decide) { return scheduler_->admit(share, tenant, std::move(decide)); },
+                       .wants_reading = [this] { observer_->read_memory_soon(); },
+                       .node_page = [this](const std::string& share) { return node_->node_page(share); }});
     if (auto opened = doors_->open_all(); !opened) say(opened.error().message);
     processes_->adopt();
     node_->watch_shares(
@@ -294,6 +309,8 @@ class Daemon {
 
   void tell_process(const char* kind, const tenancy::TenantProcess& tenant) {
     const bool joined = std::string_view(kind) == "process.joined";
+    if (joined) remember(tenant);
+    else observer_->look_soon();  // what it had, and whoever else has ended
     events_.add({.kind = kind,
                  .severity = "info",
                  .share = tenant.share,
@@ -301,6 +318,18 @@ class Daemon {
                  .uid = tenant.uid,
                  .text = "process " + std::to_string(tenant.process.pid) + " (" + tenant.process.command + ", " +
                          node::where_text(tenant.where) + ") " + (joined ? "joined " : "left ") + tenant.share});
+  }
+
+  // Who was in a share, for as long as the driver's accounting may first tell of his end.
+  void remember(const tenancy::TenantProcess& tenant) {
+    constexpr std::size_t kMostFormer = 4096;  // as many as a card's accounting keeps
+    former_.emplace_back(tenant.process.pid, tenant.share);
+    if (former_.size() > kMostFormer) former_.pop_front();
+  }
+  std::string share_of_former(std::uint32_t pid) const {
+    const auto found =
+        std::find_if(former_.rbegin(), former_.rend(), [&](const auto& row) { return row.first == pid; });
+    return found == former_.rend() ? "" : found->second;
   }
 
   // On the observer's thread.
@@ -407,6 +436,7 @@ class Daemon {
   std::atomic<bool> ending_ = false;
   observe::EventLog events_;
   api::Tally tally_;
+  std::deque<std::pair<std::uint32_t, std::string>> former_;  // pid and share, by their coming
   http::Loop loop_;
   std::optional<node::Node> node_;
   std::optional<tenancy::Processes> processes_;
