@@ -17,6 +17,7 @@
 #include <cstring>
 #include <optional>
 
+#include "guest/ledger/node_page.hpp"
 #include "guest/ledger/registration.hpp"
 #include "tenancy/access.hpp"
 
@@ -78,7 +79,7 @@ Result<UniqueFd> listen_at(const std::string& directory) {
 template <typename Message>
 bool say(int socket, const Message& message, std::span<const int> descriptors = {}) {
   iovec part{const_cast<Message*>(&message), sizeof message};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * ledger::kWelcomeDescriptors)> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * ledger::kMostWelcomeDescriptors)> control{};
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
@@ -202,11 +203,15 @@ asio::awaitable<void> Door::hear_bell(std::shared_ptr<Door> door) {
     if (error) co_return;
     std::array<char, 64> bytes;
     ssize_t length = 1;
+    bool wants_reading = false, wants_a_look = false;
     // More rings than these mean nothing more.
-    for (int ring = 0; ring < 512 && length > 0; ++ring)
+    for (int ring = 0; ring < 512 && length > 0; ++ring) {
       length = ::recv(door->bell_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+      if (length > 0) (bytes[0] == ledger::kReadTheDriver ? wants_reading : wants_a_look) = true;
+    }
+    if (wants_reading && door->common_->events.wants_reading) door->common_->events.wants_reading();
     if (length == 0 || (length < 0 && errno != EAGAIN)) co_return;  // a tenant shut it down: its share's loss alone
-    if (door->common_->events.rang) door->common_->events.rang(door->share_);
+    if (wants_a_look && door->common_->events.rang) door->common_->events.rang(door->share_);
     pause.expires_after(std::chrono::milliseconds(1));
     co_await pause.async_wait(into(error));
   }
@@ -366,9 +371,11 @@ bool Door::greet(int socket, identity::Peer& peer, const ledger::Hello& hello) {
   common_->processes.enter(std::move(tenant), std::move(pidfd));
   ledger::Welcome welcome{ledger::head_of<ledger::Welcome>(ledger::Verb::welcome), {}, live->generation};
   std::memcpy(welcome.share, share_.data(), std::min(share_.size(), sizeof welcome.share - 1));
-  const std::array<int, ledger::kWelcomeDescriptors> descriptors = {live->pages->policy_fd(), live->pages->usage_fd(),
-                                                                    bell_of_tenants_.get()};
-  return say(socket, welcome, descriptors);
+  const int node_page = common_->events.node_page ? common_->events.node_page(share_) : -1;
+  const std::array<int, ledger::kMostWelcomeDescriptors> descriptors = {
+      live->pages->policy_fd(), live->pages->usage_fd(), bell_of_tenants_.get(), node_page};
+  return say(socket, welcome,
+             std::span(descriptors).first(node_page < 0 ? ledger::kWelcomeDescriptors : descriptors.size()));
 }
 
 void Door::seat(int socket, const identity::Peer& peer, const ledger::Claimed& claimed) {

@@ -13,7 +13,9 @@
 
 #include "guest/bare/text.hpp"
 #include "guest/ledger/directory.hpp"
+#include "guest/ledger/node_page.hpp"
 #include "guest/ledger/registration.hpp"
+#include "guest/limiter/session/node_page.hpp"
 
 namespace headgate::limiter {
 namespace {
@@ -170,7 +172,7 @@ class Conversation {
 
   ssize_t receive(char* bytes, std::size_t size) {
     iovec part{bytes, size};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * ledger::kWelcomeDescriptors)];
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * ledger::kMostWelcomeDescriptors)];
     msghdr header{};
     header.msg_iov = &part;
     header.msg_iovlen = 1;
@@ -184,7 +186,7 @@ class Conversation {
       for (std::size_t i = 0; i < count; ++i) {
         int fd;
         memcpy(&fd, CMSG_DATA(part_of) + i * sizeof fd, sizeof fd);
-        if (received_ < ledger::kWelcomeDescriptors) descriptors_[received_++].reset(fd);
+        if (received_ < ledger::kMostWelcomeDescriptors) descriptors_[received_++].reset(fd);
         else ::close(fd);
       }
     }
@@ -193,7 +195,7 @@ class Conversation {
 
   Registered map(const ledger::Welcome& welcome, ledger::SharePages& pages) {
     // Fewer came where this process has no room for more descriptors.
-    if (received_ != ledger::kWelcomeDescriptors)
+    if (received_ < ledger::kWelcomeDescriptors)
       return unreachable("could not hand out its descriptors: this process has too many open");
     if (const ledger::PageFault bad = ledger::map_pages(descriptors_[0].get(), descriptors_[1].get(), pages)) {
       ledger::explain(bad, why_.data(), why_.size());
@@ -206,6 +208,7 @@ class Conversation {
       return refused("headgated handed out the pages of another share");
     }
     keep_bell(descriptors_[2].get());
+    take_node_page(descriptors_[3].get());
     return Registered::seated;
   }
 
@@ -228,7 +231,7 @@ class Conversation {
   std::span<char> why_;
   std::int64_t deadline_ns_;
   Descriptor socket_;
-  Descriptor descriptors_[ledger::kWelcomeDescriptors];
+  Descriptor descriptors_[ledger::kMostWelcomeDescriptors];
   std::uint32_t received_ = 0;
   bool held_ = false;
 };
@@ -243,13 +246,24 @@ Registered register_at(const char* directory, bool with_slot, ledger::SharePages
   return outcome;
 }
 
-void ring_doorbell() {
+namespace {
+
+// False: nobody has the other end, or the program has closed ours.
+bool ring(char what) {
   const int fd = bell.fd.load(std::memory_order_acquire);
-  if (fd < 0) return;
+  if (fd < 0) return false;
   const int saved = errno;
   // send(), not write(): should the number be given to a file between these two lines, the file is not written to.
-  if (still_ours(fd)) ::send(fd, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  const bool heard =
+      still_ours(fd) && (::send(fd, &what, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1 || errno == EAGAIN || errno == EINTR);
   errno = saved;
+  return heard;
 }
+
+}  // namespace
+
+void ring_doorbell() { ring('!'); }
+
+bool ask_for_reading() { return ring(ledger::kReadTheDriver); }
 
 }  // namespace headgate::limiter

@@ -22,4 +22,7 @@ Registered register_at(const char* directory, bool with_slot, ledger::SharePages
 // our descriptor: it is never taken for one of the program's own. Two system calls, never waits; thread-safe.
 void ring_doorbell();
 
+// Asks the daemon for a new reading of the driver (guest/ledger/node_page.hpp). False: nobody hears it. As ring_doorbell().
+bool ask_for_reading();
+
 }  // namespace headgate::limiter
