@@ -24,6 +24,7 @@
 #include "http/io.hpp"
 #include "http/loop.hpp"
 #include "http/server.hpp"
+#include "node/arbitration.hpp"
 #include "node/enforce.hpp"
 #include "node/node.hpp"
 #include "node/processes.hpp"
@@ -124,6 +125,7 @@ class Daemon {
     loop_.run();
     tell_service_manager(ServiceState::stopping);
     ending_ = true;
+    if (arbitration_) arbitration_->stop();
     if (observer_) observer_->stop();
     if (service_) service_->close();
     if (server_) server_->stop();
@@ -142,7 +144,16 @@ class Daemon {
     if (const auto& reserve = config_["node.reserve"]; !reserve.value.empty())
       node.reserve.driver_bytes = grant::parse_memory(reserve.value).value.bytes;
     node_.emplace(TRY(node::Node::open(std::move(node), events_)));
-    return {};
+    return start_arbiter(picture.gpus);
+  }
+
+  Result<void> start_arbiter(const std::vector<snapshot::Gpu>& gpus) {
+    std::vector<std::string> uuids;
+    for (const auto& gpu : gpus) uuids.push_back(gpu.uuid);
+    arbitration_.emplace(std::move(uuids));
+    const auto policy = TRY(node::parse_policy(config_["arbiter.policy"].value));
+    for (std::uint32_t g = 0; g < gpus.size(); ++g) arbitration_->set_policy(g, policy);
+    return arbitration_->start();
   }
 
   Result<void> start_observer(const cli::Source& source) {
@@ -160,6 +171,9 @@ class Daemon {
     sources.add_ledgers = [this](observe::JoinInput& input) { on_loop([&] { node_->hand_ledgers(input); }); };
     sources.finish = [this](snapshot::Snapshot& picture) {
       on_loop([&] { node_->finish(picture); });
+      for (std::uint32_t g = 0; g < arbitration_->gpus().size(); ++g)
+        for (auto& gpu : picture.gpus)
+          if (gpu.uuid == arbitration_->gpus()[g]) gpu.policy = node::policy_word(arbitration_->policy(g));
       tally_.look(picture);
     };
     observe::AuditRules rules;
@@ -193,7 +207,12 @@ class Daemon {
                                           .text = "process " + std::to_string(peer.process.pid) + " (" +
                                                   peer.process.command + ") at the door of " + share + ": " + what});
                            },
-                       .rang = {},
+                       .bell =
+                           [this](const std::string& share, UniqueFd bell) {
+                             if (auto added = arbitration_->add(places_.runtime_dir, share, {}, std::move(bell));
+                                 !added)
+                               say(added.error().message);
+                           },
                        .also_allowed = {}});
     if (auto opened = doors_->open_all(); !opened) say(opened.error().message);
     processes_->adopt();
@@ -203,6 +222,7 @@ class Daemon {
         },
         [this](const std::string& name) {
           doors_->close(name);
+          arbitration_->remove(name);
           processes_->forget(name);
         });
   }
@@ -319,6 +339,7 @@ class Daemon {
   api::Tally tally_;
   http::Loop loop_;
   std::optional<node::Node> node_;
+  std::optional<node::Arbitration> arbitration_;
   std::optional<tenancy::Processes> processes_;
   std::optional<tenancy::TenantDoors> doors_;
   std::optional<observe::Observer> observer_;
