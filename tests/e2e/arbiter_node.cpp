@@ -1,5 +1,6 @@
 #include "arbiter_node.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -160,7 +161,7 @@ std::unique_ptr<Program> ArbiterNode::run(const std::string& share, const std::v
 }
 
 Program& ArbiterNode::load(const std::string& share, const std::vector<std::string>& words) {
-  std::vector<std::string> line = {HEADGATE_LOAD, "--duration=200s", "--no-idle-list"};
+  std::vector<std::string> line = {HEADGATE_LOAD, "--duration=60s", "--no-idle-list"};
   line.insert(line.end(), words.begin(), words.end());
   return *tenants_.emplace_back(run(share, line));
 }
@@ -204,7 +205,12 @@ void ArbiterNode::all_at_work(unsigned device) const {
       if (held_ns(*tenant, device) < 5'000'000) return false;
     return true;
   };
-  EXPECT_TRUE(eventually(at_work));
+  if (eventually(at_work)) return;
+  for (const auto& tenant : tenants_) {
+    tenant->kill_now();
+    tenant->wait();
+    ADD_FAILURE() << "never at work: " << tenant->errors();
+  }
 }
 
 }  // namespace headgate::e2e

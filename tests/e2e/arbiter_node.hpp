@@ -73,7 +73,7 @@ void rest_ms(int milliseconds);
 
 template <typename Condition>
 bool eventually(Condition holds) {
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < 750; ++i) {
     if (holds()) return true;
     rest_ms(20);
   }
