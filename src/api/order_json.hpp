@@ -17,6 +17,8 @@ namespace headgate::api {
 // {"user": "alice" | "group": "students" | "everyone": true, "mem": "24GiB", "compute": "200%", "shares": 4, "ttl": "8h"}.
 [[nodiscard]] Result<tenancy::Quota> quota_of(const std::string& body);
 [[nodiscard]] std::string to_json(const tenancy::Quota& quota);
+// {"policy": "fair"}: the word, as it stands there.
+[[nodiscard]] Result<std::string> policy_of(const std::string& body);
 [[nodiscard]] std::string to_json(const node::Entry& entry);
 
 }  // namespace headgate::api

@@ -129,6 +129,11 @@ Result<std::vector<std::uint32_t>> ids(const std::string& key, const std::vector
 Result<void> take_share_values(const ShareOrder& order, const Directory& directory, tenancy::Share& share) {
   if (order.ttl) share.ttl = TRY(time_or_none("ttl", *order.ttl));
   if (order.idle_notice) share.idle_notice = TRY(time_or_none("idle_notice", *order.idle_notice));
+  if (order.gang) {
+    share.gang = *order.gang == "none" ? "" : *order.gang;
+    if (!share.gang.empty() && !tenancy::check_name(share.gang))
+      return unfit("gang", *order.gang, "cannot name a gang", "a name like a share's, or none");
+  }
   if (order.admit) {
     share.admit = TRY(
         one_of<tenancy::Admit>("admit", *order.admit, {{"now", tenancy::Admit::now}, {"ask", tenancy::Admit::ask}}));

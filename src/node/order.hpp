@@ -25,6 +25,7 @@ struct ShareOrder {
   std::optional<std::string> priority_class;    // best-effort, normal, latency
   std::optional<std::string> ttl, idle_notice;  // "8h"; "none"
   std::optional<std::string> admit;             // now, ask
+  std::optional<std::string> gang;              // a name; "none"
   std::optional<std::string> fail_policy;       // open, closed
   std::optional<bool> over_sell, everyone;
   std::optional<bool> until_empty;                        // it goes with its last process

@@ -45,6 +45,8 @@ struct Share {
   std::optional<std::chrono::seconds> ttl;  // from created_at_s; null: for ever
   std::optional<std::chrono::seconds> idle_notice;  // null: nobody is told that it is idle
   Admit admit = Admit::now;
+  // Shares of one owner and gang have their turns on GPUs together; empty: it is alone. A share name's letters.
+  std::string gang;
   std::int64_t created_at_s = 0;  // CLOCK_REALTIME
   // Who may enter it besides its owner. `everyone`: whoever reaches its directory, for containers with random uids.
   std::vector<std::uint32_t> users, groups;  // sorted

@@ -9,7 +9,7 @@ namespace {
 
 // "HGst": tells our file from any other program's database (PRAGMA application_id).
 constexpr std::int64_t kApplicationId = 0x4847'7374;
-constexpr std::int64_t kSchemaVersion = 1;
+constexpr std::int64_t kSchemaVersion = 2;
 
 // STRICT: a column holds what it says or the row is refused, also when somebody edits the file by hand.
 constexpr const char* kSchema = R"(
@@ -18,7 +18,7 @@ CREATE TABLE shares(
   over_sell INTEGER NOT NULL CHECK(over_sell IN (0, 1)), ttl_s INTEGER CHECK(ttl_s > 0),
   idle_notice_s INTEGER CHECK(idle_notice_s > 0), admit INTEGER NOT NULL CHECK(admit IN (0, 1)),
   created_at_s INTEGER NOT NULL, everyone INTEGER NOT NULL CHECK(everyone IN (0, 1)),
-  until_empty INTEGER NOT NULL CHECK(until_empty IN (0, 1))) STRICT;
+  until_empty INTEGER NOT NULL CHECK(until_empty IN (0, 1)), gang TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE share_devices(
   share TEXT NOT NULL REFERENCES shares(name) ON DELETE CASCADE, position INTEGER NOT NULL, uuid TEXT NOT NULL,
   memory_limit_bytes INTEGER, host_limit_bytes INTEGER NOT NULL, ceiling_ppm INTEGER NOT NULL,
@@ -31,9 +31,14 @@ CREATE TABLE quotas(
   subject INTEGER NOT NULL CHECK(subject BETWEEN 0 AND 2), id INTEGER NOT NULL, memory_bytes INTEGER, compute_ppm INTEGER,
   shares INTEGER, ttl_s INTEGER, PRIMARY KEY(subject, id)) STRICT;
 PRAGMA application_id = 1212642164;
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 )";
-static_assert(kApplicationId == 1212642164 && kSchemaVersion == 1);
+// From schema 1, which knew no gangs.
+constexpr const char* kToSchema2 = R"(
+ALTER TABLE shares ADD COLUMN gang TEXT NOT NULL DEFAULT '';
+PRAGMA user_version = 2;
+)";
+static_assert(kApplicationId == 1212642164 && kSchemaVersion == 2);
 
 enum MemberKind : std::int64_t { kOwnerGid = 0, kUser = 1, kGroup = 2 };
 
@@ -62,6 +67,10 @@ Result<void> migrate(Database& database) {
                 "the database " + database.path() + " was written by a newer headgate: schema " +
                     std::to_string(version) + ", and this one knows up to " + std::to_string(kSchemaVersion),
                 "nothing was changed; install the newer headgate again, or move the file away");
+  }
+  if (version == 1) {
+    if (auto made = database.run(kToSchema2); !made) return made;
+    return transaction.commit();
   }
   if (version != kSchemaVersion) {
     return fail(ErrorCode::failed,
@@ -170,7 +179,7 @@ Result<std::vector<Share>> Store::shares() {
   std::vector<Share> all;
   Statement row = TRY(Statement::prepare(*database_,
                                          "SELECT name, owner_uid, fail_policy, over_sell, ttl_s, idle_notice_s, admit, "
-                                         "created_at_s, everyone, until_empty FROM shares ORDER BY name"));
+                                         "created_at_s, everyone, until_empty, gang FROM shares ORDER BY name"));
   while (TRY(row.step())) {
     Share share;
     share.name = row.text(0);
@@ -183,6 +192,7 @@ Result<std::vector<Share>> Store::shares() {
     share.created_at_s = row.number(7);
     share.everyone = row.number(8) != 0;
     share.until_empty = row.number(9) != 0;
+    share.gang = row.text(10);
     if (auto read = read_parts(*database_, share); !read) return std::unexpected(read.error());
     all.push_back(std::move(share));
   }
@@ -193,11 +203,11 @@ Result<void> Store::put(const Share& share) {
   Transaction transaction = TRY(Transaction::begin(*database_));
   Statement gone = TRY(Statement::prepare(*database_, "DELETE FROM shares WHERE name = ?"));
   if (auto done = gone.bind(share.name).run(); !done) return done;
-  Statement insert = TRY(Statement::prepare(*database_, "INSERT INTO shares VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+  Statement insert = TRY(Statement::prepare(*database_, "INSERT INTO shares VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
   insert.bind(share.name).bind(std::int64_t{share.owner_uid}).bind(static_cast<std::int64_t>(share.fail_policy));
   insert.bind(std::int64_t{share.over_sell}).bind(stored(share.ttl)).bind(stored(share.idle_notice));
   insert.bind(static_cast<std::int64_t>(share.admit)).bind(share.created_at_s).bind(std::int64_t{share.everyone});
-  insert.bind(std::int64_t{share.until_empty});
+  insert.bind(std::int64_t{share.until_empty}).bind(share.gang);
   if (auto done = insert.run(); !done) return done;
   if (auto done = put_devices(*database_, share); !done) return done;
   if (auto done = put_members(*database_, share, kOwnerGid, share.owner_gids); !done) return done;

@@ -157,11 +157,23 @@ TEST_F(StoreTest, AFileOfANewerHeadgateOrOfAnotherProgramIsNotTouched) {
   {
     open();
   }
-  edit("PRAGMA user_version = 2");
+  edit("PRAGMA user_version = 3");
   EXPECT_EQ(refusal(),
-            "the database " + path_ + " was written by a newer headgate: schema 2, and this one knows up to 1");
+            "the database " + path_ + " was written by a newer headgate: schema 3, and this one knows up to 2");
   edit("PRAGMA application_id = 5");
   EXPECT_EQ(refusal(), "the database " + path_ + " is another program's");
+}
+
+TEST_F(StoreTest, AFileOfSchema1IsTakenOverAndItsSharesAreInNoGang) {
+  ASSERT_TRUE(open().put(share_of("s", 1, 5)));
+  edit("ALTER TABLE shares DROP COLUMN gang; PRAGMA user_version = 1");
+  const auto shares = open().shares();
+  ASSERT_TRUE(shares) << shares.error().message;
+  EXPECT_EQ(shares->at(0).gang, "");
+  Share tied = share_of("s", 1, 5);
+  tied.gang = "ring";
+  ASSERT_TRUE(open().put(tied));
+  EXPECT_EQ(open().shares()->at(0).gang, "ring");
 }
 
 TEST_F(StoreTest, ValuesThatWeNeverWriteAreRefusedByNameNotCutToFit) {

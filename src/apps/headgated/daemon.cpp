@@ -151,9 +151,14 @@ class Daemon {
     std::vector<std::string> uuids;
     for (const auto& gpu : gpus) uuids.push_back(gpu.uuid);
     arbitration_.emplace(std::move(uuids));
-    const auto policy = TRY(node::parse_policy(config_["arbiter.policy"].value));
-    for (std::uint32_t g = 0; g < gpus.size(); ++g) arbitration_->set_policy(g, policy);
+    node_->arbitrate_by(&*arbitration_);
+    set_policies();
     return arbitration_->start();
+  }
+
+  void set_policies() {
+    const auto policy = node::parse_policy(config_["arbiter.policy"].value);
+    for (std::uint32_t g = 0; policy && g < arbitration_->gpus().size(); ++g) arbitration_->set_policy(g, *policy);
   }
 
   Result<void> start_observer(const cli::Source& source) {
@@ -171,9 +176,6 @@ class Daemon {
     sources.add_ledgers = [this](observe::JoinInput& input) { on_loop([&] { node_->hand_ledgers(input); }); };
     sources.finish = [this](snapshot::Snapshot& picture) {
       on_loop([&] { node_->finish(picture); });
-      for (std::uint32_t g = 0; g < arbitration_->gpus().size(); ++g)
-        for (auto& gpu : picture.gpus)
-          if (gpu.uuid == arbitration_->gpus()[g]) gpu.policy = node::policy_word(arbitration_->policy(g));
       tally_.look(picture);
     };
     observe::AuditRules rules;
@@ -209,8 +211,7 @@ class Daemon {
                            },
                        .bell =
                            [this](const std::string& share, UniqueFd bell) {
-                             if (auto added = arbitration_->add(places_.runtime_dir, share, {}, std::move(bell));
-                                 !added)
+                             if (auto added = node_->arbitrate(share, std::move(bell)); !added)
                                say(added.error().message);
                            },
                        .also_allowed = {}});
@@ -222,7 +223,6 @@ class Daemon {
         },
         [this](const std::string& name) {
           doors_->close(name);
-          arbitration_->remove(name);
           processes_->forget(name);
         });
   }
@@ -313,8 +313,10 @@ class Daemon {
     tell_service_manager(ServiceState::reloading);
     auto fresh = read_configuration(options_);
     std::string outcome = "the configuration was read again";
+    const std::string policy = config_["arbiter.policy"].value;
     if (fresh) config_ = std::move(*fresh);
-    else outcome = "the old configuration stays: " + fresh.error().message;
+    if (config_["arbiter.policy"].value != policy) set_policies();
+    if (!fresh) outcome = "the old configuration stays: " + fresh.error().message;
     say(outcome);
     tell_service_manager(ServiceState::ready, outcome);
   }
@@ -338,8 +340,8 @@ class Daemon {
   observe::EventLog events_;
   api::Tally tally_;
   http::Loop loop_;
-  std::optional<node::Node> node_;
   std::optional<node::Arbitration> arbitration_;
+  std::optional<node::Node> node_;
   std::optional<tenancy::Processes> processes_;
   std::optional<tenancy::TenantDoors> doors_;
   std::optional<observe::Observer> observer_;
