@@ -57,8 +57,9 @@ Result<void> Arbitration::start() {
   timer_ = UniqueFd(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   wake_ = UniqueFd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!poll_ || !timer_ || !wake_) return fail_errno("the arbiter's descriptors", errno);
+  // Neither is read: the timer is armed anew after each look, which takes its ticks away, and the other tells of each write once.
   for (const int fd : {timer_.get(), wake_.get()}) {
-    epoll_event event{.events = EPOLLIN, .data = {.ptr = nullptr}};
+    epoll_event event{.events = fd == wake_.get() ? EPOLLIN | EPOLLET : EPOLLIN, .data = {.ptr = nullptr}};
     if (::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return fail_errno("the arbiter's descriptors", errno);
   }
   thread_ = std::thread([this] { run(); });
@@ -161,9 +162,6 @@ void Arbitration::run() {
 void Arbitration::hear() {
   std::array<epoll_event, 64> events;
   const int count = ::epoll_wait(poll_.get(), events.data(), events.size(), -1);
-  std::uint64_t ignored = 0;
-  (void)!::read(timer_.get(), &ignored, sizeof ignored);
-  (void)!::read(wake_.get(), &ignored, sizeof ignored);
   const std::scoped_lock lock(members_lock_);
   const std::int64_t now_ns = now();
   for (auto& [name, member] : members_)

@@ -67,13 +67,12 @@ class ArbiterNode {
   pid_t arbiter_ = -1;
 };
 
-template <typename Condition>
-[[nodiscard]] bool eventually(Condition holds);
 void rest_ms(int milliseconds);
 
+// Asks again until `holds` is true; false if it never was.
 template <typename Condition>
-bool eventually(Condition holds) {
-  for (int i = 0; i < 750; ++i) {
+[[nodiscard]] bool eventually(Condition holds, int tries = 750) {
+  for (int i = 0; i < tries; ++i) {
     if (holds()) return true;
     rest_ms(20);
   }

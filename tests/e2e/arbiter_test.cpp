@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "../tenants/spin_pairs.hpp"
 #include "arbiter_node.hpp"
 
 namespace headgate::e2e {
@@ -16,7 +17,7 @@ struct Split {
   const char* kernels[2];
 };
 void PrintTo(const Split& split, std::ostream* out) { *out << split.name; }
-constexpr Split kSplits[] = {{"equal", {100, 100}, {"200us", "200us"}},
+constexpr Split kSplits[] = {{"equal", {100, 100}, {"200us", "1ms"}},
                              {"one_to_three", {100, 300}, {"200us", "200us"}},
                              {"short_beside_long", {100, 100}, {"200us", "5ms"}}};
 
@@ -42,12 +43,15 @@ TEST_P(Weights, DivideAGpuThatTwoSharesWant) {
   for (int i = 0; i < 2; ++i)
     node.load(std::string(1, static_cast<char>('a' + i)), {std::string("--kernels=") + split.kernels[i]});
   node.all_at_work();
-  const auto had = node.split(3'000);
-  const double all = had[0] + had[1];
   const double wanted = 100.0 * split.weights[0] / (split.weights[0] + split.weights[1]);
-  std::printf("had %.2f and %.2f %%: %.2f %% of it is the first's, asked %.2f\n", had[0], had[1], 100 * had[0] / all,
-              wanted);
-  EXPECT_NEAR(100 * had[0] / all, wanted, 5);
+  // A window in which a tenant had no processor to ask with says nothing of the gates.
+  const auto divided = [&] {
+    const auto had = node.split(1'500);
+    const double part = 100 * had[0] / (had[0] + had[1]);
+    std::printf("had %.2f and %.2f %%: %.2f %% of it is the first's, asked %.2f\n", had[0], had[1], part, wanted);
+    return std::abs(part - wanted) < 3;
+  };
+  EXPECT_TRUE(eventually(divided, 12));
 }
 
 TEST(Turns, ALoneShareKeepsItsGateOpen) {
@@ -160,6 +164,22 @@ TEST(Turns, UnderTheClassOfALatencyShareItsLaunchesWaitForAKernelAtMost) {
   std::printf("best effort %.1f, latency %.1f %%\n", had[0], had[1]);
   EXPECT_EQ(part_at(node, "fast", {ledger::Gate::tell}), 1);
   EXPECT_GT(part_at(node, "slow", {ledger::Gate::portion, ledger::Gate::shut}), 0.8);
+}
+
+// Two shares on the same two GPUs, each with kernels on one that spin for kernels on the other.
+TEST(Gangs, CrossedKernelsThatWaitForEachOtherAllEnd) {
+  ArbiterNode node("l40s-x2");
+  for (const char* name : {"a", "b"}) node.share(name, {.gpus = {0, 1}});
+  node.start();
+  const std::vector<std::string> words = tenant::spin_words(HEADGATE_TENANTS "/tenant-spin", {"gpus", "l40s-x2"});
+  std::vector<std::unique_ptr<Program>> pairs;
+  for (const char* name : {"a", "b"})
+    for (int i = 0; i < 2; ++i) pairs.push_back(node.run(name, words));
+  for (const auto& pair : pairs) {
+    const std::string line = pair->line();
+    EXPECT_EQ(pair->wait(), 0) << line << pair->errors();
+    EXPECT_NE(line.find("\"ok\":true"), std::string::npos) << line;
+  }
 }
 
 }  // namespace
