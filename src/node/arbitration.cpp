@@ -11,6 +11,7 @@
 #include <bit>
 #include <cerrno>
 
+#include "guest/ledger/registration.hpp"
 #include "tenancy/share.hpp"
 
 namespace headgate::node {
@@ -46,8 +47,9 @@ Result<schedule::Policy> parse_policy(const std::string& text) {
               "accepted: fair, priority, off");
 }
 
-Arbitration::Arbitration(std::vector<std::string> gpus)
+Arbitration::Arbitration(std::vector<std::string> gpus, LacksMemory lacks_memory)
     : gpus_(std::move(gpus)),
+      lacks_memory_(std::move(lacks_memory)),
       arbiter_(static_cast<std::uint32_t>(std::min<std::size_t>(gpus_.size(), schedule::kMostGpus))) {}
 
 Arbitration::~Arbitration() { stop(); }
@@ -173,12 +175,15 @@ void Arbitration::hear(Member& member, std::int64_t now_ns) {
   std::array<char, 64> bytes;
   ssize_t length = 1;
   std::uint32_t rings = 0;
+  bool memory = false;
   while (length > 0 && rings < 512) {
     length = ::recv(member.share.bell(), bytes.data(), bytes.size(), MSG_DONTWAIT);
     rings += length > 0;
+    memory |= length > 0 && bytes[0] == static_cast<char>(ledger::Ring::memory);
   }
   figures_.rings += rings;
   member.rang = true;
+  if (memory && lacks_memory_) lacks_memory_(member.share.name());
   if (length == 0 || (length < 0 && errno != EAGAIN)) member.deaf = true, listen(member, false);
   if (now_ns - member.window_ns >= kRingWindowNs) member.window_ns = now_ns, member.rings = 0;
   if (++member.rings < kRingsAWindow) return;
@@ -207,7 +212,7 @@ std::int64_t Arbitration::look(std::int64_t now_ns) {
       waits |= use.wanting;
     }
     if (waits || member.rang) member.share.beat();
-    if (waits || member.deaf) next_ns = std::min(next_ns, now_ns + ledger::kLookAgainNs);
+    if (waits || member.deaf) next_ns = std::min(next_ns, now_ns + ledger::kTurnLookNs);
     member.rang = false;
     if (member.muted && now_ns - member.window_ns >= kRingWindowNs) member.muted = false, listen(member, true);
     if (member.muted) next_ns = std::min(next_ns, member.window_ns + kRingWindowNs);

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -32,7 +33,10 @@ class Arbitration {
   };
 
   // `gpus`: UUIDs of the node's GPUs. At most schedule::kMostGpus of them are arbitrated; the gates of further ones stand open.
-  explicit Arbitration(std::vector<std::string> gpus);
+  // `lacks_memory` is called on the arbiter's thread, at most 100 times in 10 ms for a share, where a ring says that an allocation
+  // of the share has no room; it must neither wait nor call back. May be empty.
+  using LacksMemory = std::function<void(const std::string& share)>;
+  explicit Arbitration(std::vector<std::string> gpus, LacksMemory lacks_memory = {});
   ~Arbitration();
   Arbitration(const Arbitration&) = delete;
   Arbitration& operator=(const Arbitration&) = delete;
@@ -74,6 +78,7 @@ class Arbitration {
   void arm(std::int64_t at_ns);
 
   const std::vector<std::string> gpus_;
+  const LacksMemory lacks_memory_;
   UniqueFd poll_, timer_, wake_;
   mutable std::mutex members_lock_;  // guards all below it but what is atomic
   schedule::Arbiter arbiter_;

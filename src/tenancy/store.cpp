@@ -9,7 +9,7 @@ namespace {
 
 // "HGst": tells our file from any other program's database (PRAGMA application_id).
 constexpr std::int64_t kApplicationId = 0x4847'7374;
-constexpr std::int64_t kSchemaVersion = 2;
+constexpr std::int64_t kSchemaVersion = 3;
 
 // STRICT: a column holds what it says or the row is refused, also when somebody edits the file by hand.
 constexpr const char* kSchema = R"(
@@ -18,7 +18,7 @@ CREATE TABLE shares(
   over_sell INTEGER NOT NULL CHECK(over_sell IN (0, 1)), ttl_s INTEGER CHECK(ttl_s > 0),
   idle_notice_s INTEGER CHECK(idle_notice_s > 0), admit INTEGER NOT NULL CHECK(admit IN (0, 1)),
   created_at_s INTEGER NOT NULL, everyone INTEGER NOT NULL CHECK(everyone IN (0, 1)),
-  until_empty INTEGER NOT NULL CHECK(until_empty IN (0, 1)), gang TEXT NOT NULL DEFAULT '') STRICT;
+  until_empty INTEGER NOT NULL CHECK(until_empty IN (0, 1))) STRICT;
 CREATE TABLE share_devices(
   share TEXT NOT NULL REFERENCES shares(name) ON DELETE CASCADE, position INTEGER NOT NULL, uuid TEXT NOT NULL,
   memory_limit_bytes INTEGER, host_limit_bytes INTEGER NOT NULL, ceiling_ppm INTEGER NOT NULL,
@@ -31,14 +31,23 @@ CREATE TABLE quotas(
   subject INTEGER NOT NULL CHECK(subject BETWEEN 0 AND 2), id INTEGER NOT NULL, memory_bytes INTEGER, compute_ppm INTEGER,
   shares INTEGER, ttl_s INTEGER, PRIMARY KEY(subject, id)) STRICT;
 PRAGMA application_id = 1212642164;
-PRAGMA user_version = 2;
+PRAGMA user_version = 1;
 )";
-// From schema 1, which knew no gangs.
-constexpr const char* kToSchema2 = R"(
-ALTER TABLE shares ADD COLUMN gang TEXT NOT NULL DEFAULT '';
-PRAGMA user_version = 2;
+static_assert(kApplicationId == 1212642164);
+
+// From version i + 1 to the next; a new file goes through all of them.
+constexpr const char* kSteps[] = {
+    "ALTER TABLE shares ADD COLUMN freeze_after_s INTEGER CHECK(freeze_after_s > 0); PRAGMA user_version = 2",
+    "ALTER TABLE shares ADD COLUMN gang TEXT NOT NULL DEFAULT ''; PRAGMA user_version = 3",
+};
+static_assert(std::size(kSteps) + 1 == kSchemaVersion);
+
+// A table that came later, beside the others: what an older headgate does not know it leaves alone, and the row goes with its share.
+constexpr const char* kWaits = R"(
+CREATE TABLE IF NOT EXISTS share_waits(
+  share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE,
+  oom_wait_s INTEGER NOT NULL CHECK(oom_wait_s > 0)) STRICT;
 )";
-static_assert(kApplicationId == 1212642164 && kSchemaVersion == 2);
 
 enum MemberKind : std::int64_t { kOwnerGid = 0, kUser = 1, kGroup = 2 };
 
@@ -54,9 +63,15 @@ Result<void> migrate(Database& database) {
   const std::int64_t version = TRY(one_number(database, "PRAGMA user_version"));
   const std::int64_t application = TRY(one_number(database, "PRAGMA application_id"));
   const std::int64_t tables = TRY(one_number(database, "SELECT count(*) FROM sqlite_schema"));
+  const auto step_up = [&](std::int64_t from) -> Result<void> {
+    for (std::int64_t step = from; step < kSchemaVersion; ++step) {
+      if (auto done = database.run(kSteps[step - 1]); !done) return done;
+    }
+    return transaction.commit();
+  };
   if (tables == 0) {
     if (auto made = database.run(kSchema); !made) return made;
-    return transaction.commit();
+    return step_up(1);
   }
   if (application != kApplicationId) {
     return fail(ErrorCode::failed, "the database " + database.path() + " is another program's",
@@ -68,16 +83,12 @@ Result<void> migrate(Database& database) {
                     std::to_string(version) + ", and this one knows up to " + std::to_string(kSchemaVersion),
                 "nothing was changed; install the newer headgate again, or move the file away");
   }
-  if (version == 1) {
-    if (auto made = database.run(kToSchema2); !made) return made;
-    return transaction.commit();
-  }
-  if (version != kSchemaVersion) {
+  if (version < 1) {
     return fail(ErrorCode::failed,
                 "the database " + database.path() + " has schema " + std::to_string(version) + ", which never was",
                 "move the file away, or put a backup in its place");
   }
-  return {};
+  return version == kSchemaVersion ? Result<void>() : step_up(version);
 }
 
 // The least and the largest that the field can hold; a row beyond it was not written by us.
@@ -109,6 +120,9 @@ Result<void> read_parts(Database& database, Share& share) {
                          "FROM share_devices WHERE share = ? ORDER BY position"));
   devices.bind(share.name);
   while (TRY(devices.step())) share.devices.push_back(TRY(read_device(devices, database)));
+  Statement waits = TRY(Statement::prepare(database, "SELECT oom_wait_s FROM share_waits WHERE share = ?"));
+  waits.bind(share.name);
+  if (TRY(waits.step())) share.oom_wait = std::chrono::seconds(waits.number(0));
   Statement members =
       TRY(Statement::prepare(database, "SELECT kind, id FROM share_members WHERE share = ? ORDER BY kind, id"));
   members.bind(share.name);
@@ -172,14 +186,16 @@ Result<Store> Store::open(const std::string& path) {
     if (auto set = database->run(pragma); !set) return std::unexpected(set.error());
   }
   if (auto ready = migrate(*database); !ready) return std::unexpected(ready.error());
+  if (auto made = database->run(kWaits); !made) return std::unexpected(made.error());
   return Store(std::move(database));
 }
 
 Result<std::vector<Share>> Store::shares() {
   std::vector<Share> all;
-  Statement row = TRY(Statement::prepare(*database_,
-                                         "SELECT name, owner_uid, fail_policy, over_sell, ttl_s, idle_notice_s, admit, "
-                                         "created_at_s, everyone, until_empty, gang FROM shares ORDER BY name"));
+  Statement row =
+      TRY(Statement::prepare(*database_,
+                             "SELECT name, owner_uid, fail_policy, over_sell, ttl_s, idle_notice_s, admit, "
+                             "created_at_s, everyone, until_empty, freeze_after_s, gang FROM shares ORDER BY name"));
   while (TRY(row.step())) {
     Share share;
     share.name = row.text(0);
@@ -192,7 +208,8 @@ Result<std::vector<Share>> Store::shares() {
     share.created_at_s = row.number(7);
     share.everyone = row.number(8) != 0;
     share.until_empty = row.number(9) != 0;
-    share.gang = row.text(10);
+    share.freeze_after = seconds(row.maybe(10));
+    share.gang = row.text(11);
     if (auto read = read_parts(*database_, share); !read) return std::unexpected(read.error());
     all.push_back(std::move(share));
   }
@@ -203,13 +220,18 @@ Result<void> Store::put(const Share& share) {
   Transaction transaction = TRY(Transaction::begin(*database_));
   Statement gone = TRY(Statement::prepare(*database_, "DELETE FROM shares WHERE name = ?"));
   if (auto done = gone.bind(share.name).run(); !done) return done;
-  Statement insert = TRY(Statement::prepare(*database_, "INSERT INTO shares VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+  Statement insert =
+      TRY(Statement::prepare(*database_, "INSERT INTO shares VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
   insert.bind(share.name).bind(std::int64_t{share.owner_uid}).bind(static_cast<std::int64_t>(share.fail_policy));
   insert.bind(std::int64_t{share.over_sell}).bind(stored(share.ttl)).bind(stored(share.idle_notice));
   insert.bind(static_cast<std::int64_t>(share.admit)).bind(share.created_at_s).bind(std::int64_t{share.everyone});
-  insert.bind(std::int64_t{share.until_empty}).bind(share.gang);
+  insert.bind(std::int64_t{share.until_empty}).bind(stored(share.freeze_after)).bind(share.gang);
   if (auto done = insert.run(); !done) return done;
   if (auto done = put_devices(*database_, share); !done) return done;
+  if (share.oom_wait) {
+    Statement waits = TRY(Statement::prepare(*database_, "INSERT INTO share_waits VALUES(?, ?)"));
+    if (auto done = waits.bind(share.name).bind(std::int64_t{share.oom_wait->count()}).run(); !done) return done;
+  }
   if (auto done = put_members(*database_, share, kOwnerGid, share.owner_gids); !done) return done;
   if (auto done = put_members(*database_, share, kUser, share.users); !done) return done;
   if (auto done = put_members(*database_, share, kGroup, share.groups); !done) return done;

@@ -1,6 +1,6 @@
 // A share's gate on a GPU: the arbiter's word in the policy page, and what limiters report for it in the usage page.
 //
-// The daemon alone writes the gate; limiters wait on gate_epoch, a shared futex, for at most kLookAgainNs at a time. While
+// The daemon alone writes the gate; limiters wait on gate_epoch, a shared futex, for at most kTurnLookNs at a time. While
 // anybody waits the daemon's heartbeat moves. Who has looked for kDesertedNs and has seen no beat has been left alone, and runs
 // on under the share's guarantee, or its ceiling where it has none, until the heartbeat moves again.
 //
@@ -14,7 +14,7 @@
 
 namespace headgate::ledger {
 
-inline constexpr std::int64_t kLookAgainNs = 10'000'000;
+inline constexpr std::int64_t kTurnLookNs = 10'000'000;
 inline constexpr std::int64_t kDesertedNs = 50'000'000;
 // A process that waits or has work in flight, and gives no pulse for so long, is stopped.
 inline constexpr std::int64_t kNoPulseNs = 50'000'000;

@@ -18,7 +18,7 @@ constexpr std::int64_t kEarlyNs = 15'000;                            // a timer 
 constexpr std::int64_t kLeastLookNs = 5'000, kMostLookNs = 500'000;  // for the end of a portion
 constexpr std::int64_t kShortWaitNs = 1'000'000;
 // Of two looks further apart the thread slept through most of it, or was stopped.
-constexpr std::int64_t kMostBetweenLooksNs = ledger::kLookAgainNs + 5'000'000;
+constexpr std::int64_t kMostBetweenLooksNs = ledger::kTurnLookNs + 5'000'000;
 
 struct DeviceTurns {
   std::atomic<std::int64_t> portion_left_ns{0};
@@ -44,11 +44,11 @@ void tell(std::uint32_t device, std::uint32_t epoch) {
   DeviceTurns& mine = turns[device];
   const std::int64_t now_ns = port.now_ns();
   if (mine.told_epoch.load(memory_order_relaxed) == epoch &&
-      now_ns - mine.told_ns.load(memory_order_relaxed) < ledger::kLookAgainNs)
+      now_ns - mine.told_ns.load(memory_order_relaxed) < ledger::kTurnLookNs)
     return;
   mine.told_epoch.store(epoch, memory_order_relaxed);
   mine.told_ns.store(now_ns, memory_order_relaxed);
-  ring_doorbell();
+  ring_doorbell(ledger::Ring::turn);
 }
 
 // Nothing of the process is in flight there. The settler may not have looked yet, so a thread that waits for that asks itself.
@@ -157,7 +157,7 @@ std::int64_t TurnWait::wait_ns(StreamMeter& stream, std::int64_t est_ns) {
   if (gate == ledger::Gate::tell) tell(device_, epoch_);
   if (shut_) {
     mine.was_shut.store(true, memory_order_relaxed);
-    if (!deserted()) return begin(), ledger::kLookAgainNs;
+    if (!deserted()) return begin(), ledger::kTurnLookNs;
   }
   if (gate == ledger::Gate::portion) {
     if (dry(stream)) {
@@ -186,10 +186,10 @@ void TurnWait::give_back() {
 void TurnWait::wait(std::int64_t ns) {
   const std::int64_t now_ns = port.now_ns();
   slot_of(device_).pulse.fetch_add(1, memory_order_relaxed);
-  if (shut_ && now_ns - rang_ns_ >= ledger::kLookAgainNs) {
+  if (shut_ && now_ns - rang_ns_ >= ledger::kTurnLookNs) {
     rang_ns_ = now_ns;
-    ring_doorbell();
-    if (doorbell_is_dead()) renew_doorbell(), ring_doorbell();
+    ring_doorbell(ledger::Ring::turn);
+    if (doorbell_is_dead()) renew_doorbell(), ring_doorbell(ledger::Ring::turn);
   }
   wait_at_gate(policy_of(device_).gate_epoch, epoch_, ns);
 }
