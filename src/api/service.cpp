@@ -6,6 +6,7 @@
 #include <list>
 #include <mutex>
 
+#include "api/lines.hpp"
 #include "api/metrics.hpp"
 #include "api/openapi.hpp"
 #include "api/order_json.hpp"
@@ -139,18 +140,26 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
         return see([](const Impl&, const Snapshot& s) { return json(to_json(s.processes)); });
       case Operation::metrics: return see([](const Impl& self, const Snapshot& s) { return self.metrics_of(s); });
       case Operation::dcgm_metrics: return see([](const Impl&, const Snapshot& s) { return page_of(dcgm_page(s)); });
+      case Operation::influx_metrics:
+        return see([](const Impl& self, const Snapshot& s) { return self.lines_of(s, LineForm::influx); });
+      case Operation::json_metrics:
+        return see([](const Impl& self, const Snapshot& s) { return self.lines_of(s, LineForm::json); });
       case Operation::get_gpu: return known(&Impl::get_gpu, Runs::on_pool);
       case Operation::get_share: return known(&Impl::get_share, Runs::on_pool);
+      case Operation::change_gpu: return known(&Impl::change_gpu);
       case Operation::release_driver: return known(&Impl::release_driver, Runs::on_pool);
       case Operation::create_share: return known(&Impl::create_share);
       case Operation::change_share: return known(&Impl::change_share);
       case Operation::remove_share: return known(&Impl::remove_share);
       case Operation::pause_share: return known(&Impl::pause_share);
       case Operation::resume_share: return known(&Impl::resume_share);
+      case Operation::drain_share: return known(&Impl::drain_share);
+      case Operation::reclaim_share: return known(&Impl::reclaim_share);
       case Operation::enter_share: return known(&Impl::enter_share);
       case Operation::list_events: return known(&Impl::list_events);
       case Operation::list_quotas: return known(&Impl::list_quotas);
       case Operation::set_quota: return known(&Impl::set_quota);
+      case Operation::remove_quota: return known(&Impl::remove_quota);
       case Operation::channel_clients:
       case Operation::channel_client:
       case Operation::pull_tasks:
@@ -168,9 +177,25 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     DaemonFigures figures;
     read_process_figures(figures);
     figures.sums = tally.sums();
+    if (const auto arbiter = node.arbiter_figures()) {
+      figures.decisions = arbiter->decisions;
+      figures.decision_seconds = static_cast<double>(arbiter->decision_ns) / 1e9;
+      figures.gate_changes = arbiter->gate_writes;
+      figures.doorbell_rings = arbiter->rings;
+    }
     const std::uint64_t began_ns = figures.now_ns;
     Response response = page_of(metrics_page(picture, figures));
     tally.scraped(static_cast<double>(steady_ns() - began_ns) / 1e9);
+    return response;
+  }
+
+  Response lines_of(const Snapshot& picture, LineForm form) const {
+    DaemonFigures figures;
+    read_process_figures(figures);
+    figures.sums = tally.sums();
+    Response response;
+    response.content_type = form == LineForm::influx ? "text/plain; charset=utf-8" : "application/x-ndjson";
+    response.body = metric_lines(families_of(picture, figures), picture.node.name, picture.taken_unix_ns, form);
     return response;
   }
 
@@ -180,6 +205,20 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
       if (gpu.uuid == uuid) return json(snapshot::to_json(gpu));
     }
     return error_response(404, "not_found", "there is no GPU " + tenancy::harmless(uuid), "GET /v1/gpus lists them");
+  }
+
+  Response change_gpu(const Request& request, const node::Caller& caller) {
+    const std::string uuid = *request.parameter("uuid");
+    const auto policy = policy_of(request.body);
+    if (!policy) return error_response(policy.error());
+    if (auto done = node.set_gpu_policy(uuid, *policy, caller); !done) return error_response(done.error());
+    changed_ns = steady_ns();
+    snapshot::Snapshot picture;
+    picture.gpus = observer.latest()->gpus;
+    node.finish(picture);
+    for (const auto& gpu : picture.gpus)
+      if (gpu.uuid == uuid) return json(snapshot::to_json(gpu));
+    return json("{}");
   }
 
   Response get_share(const Request& request, const node::Caller& caller) {
@@ -222,6 +261,14 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     return change(request, caller, [&](const std::string& name) { return node.resume(name, caller); });
   }
 
+  Response drain_share(const Request& request, const node::Caller& caller) {
+    return change(request, caller, [&](const std::string& name) { return node.drain(name, caller); });
+  }
+
+  Response reclaim_share(const Request& request, const node::Caller& caller) {
+    return change(request, caller, [&](const std::string& name) { return node.reclaim(name, caller); });
+  }
+
   Response enter_share(const Request& request, const node::Caller& caller) {
     const auto entry = node.entry(*request.parameter("name"), caller);
     return entry ? json(to_json(*entry)) : error_response(entry.error());
@@ -251,6 +298,14 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     if (!quota) return error_response(quota.error());
     if (auto done = node.set_quota(*quota, caller); !done) return error_response(done.error());
     return json(to_json(*quota));
+  }
+
+  Response remove_quota(const Request& request, const node::Caller& caller) {
+    const auto named = quota_named(request.query_value("user"), request.query_value("group"),
+                                   request.query_value("everyone") != nullptr);
+    if (!named) return error_response(named.error());
+    if (auto done = node.remove_quota(named->subject, named->id, caller); !done) return error_response(done.error());
+    return json("{}");
   }
 
   Response readiness() const {
@@ -298,6 +353,12 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   }
 
   Response follow(const Request& request, const node::Caller& caller) {
+    std::erase_if(followers, [](const Follower& follower) { return !follower.stream->open(); });
+    const auto own = std::ranges::count_if(followers, [&](const Follower& f) { return f.caller.uid == caller.uid; });
+    if (static_cast<std::size_t>(own) >= access.streams_per_user) {
+      return error_response(429, "busy", "you follow " + std::to_string(own) + " streams of events already",
+                            "close one, or raise node.streams_per_user in the configuration");
+    }
     Response response;
     response.stream = std::make_shared<http::EventStream>();
     const std::uint64_t after = number_of(request, "after").value_or(events.last_sequence());

@@ -15,6 +15,7 @@
 
 #include "base/units.hpp"
 #include "cli/demo_picture.hpp"
+#include "cli/own_ledgers.hpp"
 #include "cli/screen.hpp"
 #include "cli/tenants.hpp"
 
@@ -175,23 +176,24 @@ class Demo {
   }
 
   void look_at_shares() {
-    const Shares shares = read_shares(node_.runtime());
+    const OwnLedgers ledgers = read_own_ledgers(node_.runtime());
     for (Tenant& each : tenants_) {
-      const auto found = std::ranges::find(shares.list, each.shown.name, &Share::name);
-      if (found == shares.list.end() || found->devices.empty()) {
+      const auto found = std::ranges::find_if(
+          ledgers.list, [&](const observe::LedgerPicture& ledger) { return ledger.share.name == each.shown.name; });
+      if (found == ledgers.list.end() || found->share.devices.empty()) {
         each.shown.memory_used_bytes = 0;
         continue;
       }
-      for (const ShareProcess& process : found->processes) {
-        each.pids.insert(process.pid);
+      for (const observe::Seat& seat : found->seats) {
+        each.pids.insert(seat.identity.pid);
       }
-      each.shown.running = !found->processes.empty();
-      const ShareDevice& device = found->devices.front();
+      each.shown.running = !found->seats.empty();
+      const snapshot::ShareDevice& device = found->share.devices.front();
       each.shown.memory_used_bytes = device.memory_used_bytes;
       if (device.refusals > each.refusals) {
         each.refusals = device.refusals;
-        event(each.shown.name + " asked for " + bytes_text(device.last_refusal_bytes) + " more: refused (" +
-              bytes_text(device.last_refusal_used_bytes) + " of " + bytes_text(each.shown.memory_limit_bytes) +
+        event(each.shown.name + " asked for " + bytes_text(device.last_refusal->asked_bytes) + " more: refused (" +
+              bytes_text(device.last_refusal->used_bytes) + " of " + bytes_text(each.shown.memory_limit_bytes) +
               " in use)");
       }
     }

@@ -16,17 +16,18 @@ namespace headgate::node {
 // What was not said is empty: a new share takes the default, an existing one keeps its value.
 struct ShareOrder {
   std::optional<std::string> name;
-  std::optional<std::string> gpu;               // a selector: "0", "0,2-3", "GPU-9c", "all", "auto"
-  std::optional<std::string> mem;               // of each GPU; "none": no limit
-  std::optional<std::string> host_mem;          // host memory past it
-  std::optional<std::string> compute;           // promised; the ceiling too, where `burst` says nothing
-  std::optional<std::string> burst;             // ceiling above what is promised
-  std::optional<std::string> weight;            // 1..1000
-  std::optional<std::string> priority_class;    // best-effort, normal, latency
-  std::optional<std::string> ttl, idle_notice;  // "8h"; "none"
-  std::optional<std::string> admit;             // now, ask
-  std::optional<std::string> fail_policy;       // open, closed
-  std::optional<std::string> on_oom;            // fail, wait, wait=5m
+  std::optional<std::string> gpu;                             // a selector: "0", "0,2-3", "GPU-9c", "all", "auto"
+  std::optional<std::string> mem;                             // of each GPU; "none": no limit
+  std::optional<std::string> host_mem;                        // host memory past it
+  std::optional<std::string> compute;                         // promised; the ceiling too, where `burst` says nothing
+  std::optional<std::string> burst;                           // ceiling above what is promised
+  std::optional<std::string> weight;                          // 1..1000
+  std::optional<std::string> priority_class;                  // best-effort, normal, latency
+  std::optional<std::string> ttl, idle_notice, freeze_after;  // "8h"; "none"
+  std::optional<std::string> admit;                           // now, ask
+  std::optional<std::string> fail_policy;                     // open, closed
+  std::optional<std::string> on_oom;                          // fail, wait, wait=5m
+  std::optional<std::string> gang;                            // a name; "none"
   std::optional<bool> over_sell, everyone;
   std::optional<bool> until_empty;                        // it goes with its last process
   std::optional<std::vector<std::string>> users, groups;  // names or numbers

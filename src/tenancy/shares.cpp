@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,6 +10,7 @@
 
 #include "guest/ledger/oom_wait.hpp"
 #include "guest/ledger/slot.hpp"
+#include "identity/process.hpp"
 #include "tenancy/read_only.hpp"
 
 namespace headgate::tenancy {
@@ -38,6 +40,12 @@ Result<void> apply(const ledger::ShareGrant& grant, Pages& pages, const std::str
   return {};
 }
 
+// Beyond what the page's word holds is a century.
+void apply_freeze(const Share& share, Pages& pages) {
+  const auto wanted = share.freeze_after.value_or(std::chrono::seconds(0)).count();
+  ledger::set_freeze_after(pages.policy(), static_cast<std::uint32_t>(std::clamp<std::int64_t>(wanted, 0, UINT32_MAX)));
+}
+
 bool same_devices(const Share& a, const Share& b) {
   return std::ranges::is_permutation(a.devices, b.devices, {}, &DeviceShare::uuid, &DeviceShare::uuid);
 }
@@ -47,6 +55,11 @@ bool covers(const ledger::PolicyPage& policy, const ledger::ShareGrant& grant) {
   return std::all_of(grant.devices, grant.devices + grant.device_count, [&](const ledger::DeviceGrant& device) {
     return ledger::find_device(policy, device.uuid) != ledger::kMaxDevices;
   });
+}
+
+// Something is in the pages that we do not read, of another version or of nobody's.
+bool is_strange(const ledger::PageFault& fault) {
+  return fault.error >= ledger::PageError::truncated && fault.error <= ledger::PageError::bad_slot_count;
 }
 
 bool missing(const ledger::PageFault& fault) {
@@ -65,9 +78,17 @@ Pages::Pages(ledger::SharePages pages, UniqueFd policy, UniqueFd usage)
 }
 Pages::~Pages() { ledger::close_pages(pages_); }
 
+std::uint64_t Pages::cut_growth() {
+  struct stat status{};
+  if (::fstat(usage_.get(), &status) != 0 || status.st_size <= static_cast<off_t>(sizeof(ledger::UsagePage))) return 0;
+  return ::ftruncate(usage_.get(), sizeof(ledger::UsagePage)) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
+}
+
 bool LiveShare::paused() const {
   return pages != nullptr && pages->policy().command.load(std::memory_order_relaxed) == ledger::Command::pause;
 }
+
+bool LiveShare::distrusted() const { return !damage.empty() || (pages != nullptr && pages->spoiled()); }
 
 Result<std::unique_ptr<Pages>> Shares::hold(ledger::SharePages pages, const std::string& name) const {
   const std::string place = directory(name);
@@ -112,6 +133,7 @@ Result<void> Shares::adopt(Share share, Adoption& adoption) {
   const auto grant = to_grant(live.share);
   if (!grant) return broken(grant.error());
   ledger::SharePages pages;
+  const TruncationScope survives;
   ledger::PageFault fault = ledger::open_share(node_.runtime_dir.c_str(), name.c_str(), ledger::Access::owner, pages);
   const bool anew = missing(fault);
   if (anew) fault = ledger::create_share(node_.runtime_dir.c_str(), *grant, ledger::Access::owner, pages);
@@ -126,6 +148,7 @@ Result<void> Shares::adopt(Share share, Adoption& adoption) {
   // A change that was cut off between page and row was never confirmed to anybody: the row stands.
   if (auto applied = apply(*grant, **held, node_.runtime_dir); !applied) return broken(applied.error());
   apply_waiting(live.share, **held);
+  apply_freeze(live.share, **held);
   live.generation = (*held)->policy().generation;
   live.pages = std::move(*held);
   (anew ? adoption.made_anew : adoption.adopted).push_back(name);
@@ -178,6 +201,7 @@ Result<void> Shares::create(Share share) {
     return undo(held.error());
   }
   apply_waiting(share, **held);
+  apply_freeze(share, **held);
   LiveShare live;
   live.generation = (*held)->policy().generation;
   live.pages = std::move(*held);
@@ -212,6 +236,7 @@ Result<void> Shares::set(Share share) {
   if (!same_devices(share, live.share)) return stays("GPUs");
   if (share.owner_uid != live.share.owner_uid) return stays("owner");
   if (share.fail_policy != live.share.fail_policy) return stays("fail policy");
+  if (share.gang != live.share.gang) return stays("gang");
   if (auto admitted = admit_beside_others(share); !admitted) return admitted;
   const ledger::ShareGrant before = TRY(to_grant(live.share));
   // The pages first: a disk may take longer than a running process is to wait for its new limit.
@@ -221,6 +246,7 @@ Result<void> Shares::set(Share share) {
     return stored;
   }
   apply_waiting(share, *live.pages);
+  apply_freeze(share, *live.pages);
   live.share = std::move(share);
   return {};
 }
@@ -232,12 +258,21 @@ Result<void> Shares::command(const std::string& name, ledger::Command command) {
 Result<void> Shares::pause(const std::string& name) { return command(name, ledger::Command::pause); }
 Result<void> Shares::resume(const std::string& name) { return command(name, ledger::Command::run); }
 
+Result<void> Shares::drain(const std::string& name) { return command(name, ledger::Command::drain); }
+Result<void> Shares::reclaim(const std::string& name) {
+  ledger::ask_reclaim(TRY(usable(name))->pages->policy());
+  return {};
+}
+
 Result<void> Shares::remove(const std::string& name) {
   LiveShare* live = find(name);
   if (live == nullptr)
     return fail(ErrorCode::usage, "there is no share '" + harmless(name) + "'", "'headgate share ls' lists them");
+  if (live->distrusted()) return discard(name);
   bool removed = false;
+  const TruncationScope survives;
   const ledger::PageFault fault = ledger::remove_if_empty(node_.runtime_dir.c_str(), name.c_str(), removed);
+  if (is_strange(fault)) return discard(name);
   if (fault && !missing(fault)) return std::unexpected(page_error(fault, node_.runtime_dir, name));
   if (!fault && !removed) {
     const std::uint32_t inside = live->pages ? ledger::live_slots(live->pages->usage()) : 0;
@@ -253,6 +288,34 @@ Result<void> Shares::remove(const std::string& name) {
     return gone;
   }
   shares_.erase(name);
+  return {};
+}
+
+// Who still has the page mapped is left with a page that is no share's any more.
+Result<void> Shares::discard(const std::string& name) {
+  const std::string place = directory(name);
+  struct stat usage{};
+  const bool there = ::stat((place + "/usage").c_str(), &usage) == 0;
+  const identity::ProcessList all = identity::list_processes("/proc");
+  if (there && (!all.complete || all.all.empty())) {
+    return fail(ErrorCode::failed,
+                "the page of the share '" + name + "' is damaged, and /proc does not show who uses it",
+                "end its programs, remove " + place + ", start headgated anew, and remove the share then");
+  }
+  for (const auto& process : all.all) {
+    if (process.pid == static_cast<std::uint32_t>(::getpid()) || !there) continue;
+    if (identity::maps_file("/proc", process.pid, usage.st_ino, place + "/usage").value_or(false)) {
+      return fail(
+          ErrorCode::failed,
+          "the share '" + name + "' is in use by process " + std::to_string(process.pid) + " (" + process.command + ")",
+          "end it first: the share's page is damaged, so its other processes are not known");
+    }
+  }
+  if (auto gone = store_.remove_share(name); !gone) return gone;
+  std::error_code error;
+  std::filesystem::remove_all(place, error);
+  shares_.erase(name);
+  if (error) return fail_errno("removing " + place, error.value());
   return {};
 }
 

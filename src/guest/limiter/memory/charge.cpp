@@ -9,6 +9,7 @@
 #include "guest/limiter/memory/draining.hpp"
 #include "guest/limiter/memory/graph_memory.hpp"
 #include "guest/limiter/memory/host_memory.hpp"
+#include "guest/limiter/memory/freeze.hpp"
 #include "guest/limiter/memory/keeper.hpp"
 #include "guest/limiter/memory/mapped.hpp"
 #include "guest/limiter/memory/memory.hpp"
@@ -243,6 +244,7 @@ void memory_reset_after_fork() {
   graph_memory_reset_after_fork();
   draining_reset_after_fork();
   keeper_reset_after_fork();
+  presence_reset_after_fork();
   residual_reset_after_fork();
 }
 

@@ -4,12 +4,14 @@
 #include <signal.h>
 #include <time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 
 #include "guest/bare/futex.hpp"
 #include "guest/ledger/layout.hpp"
 #include "guest/limiter/compute/compute.hpp"
+#include "guest/limiter/memory/freeze.hpp"
 #include "guest/limiter/memory/pool.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/route/forward.hpp"
@@ -67,9 +69,12 @@ void* keep(void*) {
   Obeyed obeyed{.reclaims = reclaims_before.load(), .drained = false};
   while (running()) {
     const std::uint32_t seen = chores.load(), command = session.policy->command_epoch.load(std::memory_order_acquire);
-    const bool done = obey(obeyed);
-    const std::int64_t due = measure_moved(now_ns());
-    std::int64_t rest = due == kNothingMoved ? INT64_MAX : due - now_ns();
+    const std::int64_t idle_due = tend_presence(now_ns());
+    // What is away has nothing to trim, and nothing of it is seen: the share's account stays as it was.
+    const bool here = presence.load() != kAway;
+    const bool done = !here || obey(obeyed);
+    const std::int64_t due = std::min(idle_due, here ? measure_moved(now_ns()) : kNothingMoved);
+    std::int64_t rest = due == INT64_MAX ? INT64_MAX : due - now_ns();
     if (!done && rest > kCaptureRetryNs) rest = kCaptureRetryNs;
     if (rest <= 0) continue;
     asleep.store(true);

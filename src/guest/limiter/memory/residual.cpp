@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 
@@ -13,11 +14,13 @@
 #include "guest/limiter/memory/pool.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/membership.hpp"
+#include "guest/limiter/session/node_page.hpp"
 
 namespace headgate::limiter {
 namespace {
 
 constexpr std::int64_t kFresh = 50'000'000;
+constexpr std::int64_t kLookEvery = 10'000'000;
 constexpr unsigned kMaxListed = kMostListed;
 using Entries = ProcessList;
 
@@ -28,11 +31,12 @@ std::atomic<std::uint64_t> summed[ledger::kMaxDevices];
 std::atomic<std::int64_t> summed_at[ledger::kMaxDevices];
 std::atomic<std::uint32_t> summed_residuals[ledger::kMaxDevices];  // UsagePage::residuals then
 std::atomic<bool> listed{false};
+std::atomic<bool> told{false};  // by the daemon, at least once
 std::atomic<bool> due[ledger::kMaxDevices];
 std::atomic<bool> moved[ledger::kMaxDevices];
 std::atomic<std::int64_t> measured_at[ledger::kMaxDevices];
-std::atomic<std::uint64_t> measured_sequence[ledger::kMaxDevices];  // of our books, as of the last reading
-std::atomic<std::int64_t> still_since[ledger::kMaxDevices];         // and when it was first read
+std::atomic<std::uint64_t> seen_sequence[ledger::kMaxDevices];  // of our books, at the last look
+std::atomic<std::int64_t> still_since[ledger::kMaxDevices];     // and when it was first seen
 
 }  // namespace
 
@@ -74,6 +78,18 @@ std::uint64_t nvml_bytes_of(const char* uuid, unsigned pid) {
   return compute > graphics ? compute : graphics;
 }
 
+// Of this process, at a moment between the call and its return: by the daemon where one answers, else by NVML. False: unknown.
+bool driver_bytes_now(std::uint32_t device_index, std::uint64_t& bytes) {
+  if (fresh_reading() && told_bytes(own_slot(), device_index, bytes)) {
+    told.store(true, std::memory_order_relaxed);
+    return true;
+  }
+  if (!nvml_ready()) return false;
+  bytes = nvml_bytes_of(session.held.devices[device_index].uuid, static_cast<unsigned>(::getpid()));
+  // In a container the daemon knows what NVML does not show us: its last word stands.
+  return bytes != 0 || !told.load(std::memory_order_relaxed);
+}
+
 }  // namespace
 
 namespace {
@@ -96,10 +112,19 @@ class Measured {
 constexpr std::int64_t kStillNs = 35'000'000;
 bool still(std::uint32_t device_index, std::uint64_t sequence) {
   const std::int64_t now = coarse_now_ns();
-  if (measured_sequence[device_index].exchange(sequence) == sequence)
+  if (seen_sequence[device_index].load(std::memory_order_acquire) == sequence)
     return now - still_since[device_index].load(std::memory_order_relaxed) >= kStillNs;
+  // The time first: another thread that finds this sequence must not go by an earlier one's.
   still_since[device_index].store(now, std::memory_order_relaxed);
+  seen_sequence[device_index].store(sequence, std::memory_order_release);
   return false;
+}
+
+// A lower figure counts only when nothing has moved for longer than a request takes, and no pool's request is still under way: a
+// launch of a graph that allocates may wait for as long as it likes.
+bool quiet_on(std::uint32_t device_index) {
+  const ledger::SlotDevice& books = session.usage->slots[session.slot].devices[device_index];
+  return still(device_index, books.sequence.load(std::memory_order_acquire)) && !pools_under_way(device_index);
 }
 
 }  // namespace
@@ -108,12 +133,13 @@ bool nvml_lists_us() { return listed.load(std::memory_order_relaxed); }
 
 void refresh_residual(std::uint32_t device_index) {
   const Measured whoever_asks(device_index);
-  if (!seated() || device_index >= ledger::kMaxDevices || !nvml_ready()) return;
+  if (!seated() || device_index >= ledger::kMaxDevices) return;
   settle_pools(device_index);  // what they have released without a word would hide as much of the residual
   // Threads allocate and free meanwhile. The ledger holds what NVML shows if it is read on both sides of it: bytes are
   // reserved before the driver has them and given back after, so the larger reading never counts them as residual.
   const std::uint64_t before = ledger::held_bytes(*session.usage, device_index, session.slot);
-  const std::uint64_t shown = nvml_bytes_of(session.held.devices[device_index].uuid, static_cast<unsigned>(::getpid()));
+  std::uint64_t shown = 0;
+  if (!driver_bytes_now(device_index, shown)) return;
   if (shown != 0) listed.store(true, std::memory_order_relaxed);
   const std::uint64_t after = ledger::held_bytes(*session.usage, device_index, session.slot);
   const std::uint64_t most = before > after ? before : after;
@@ -121,11 +147,8 @@ void refresh_residual(std::uint32_t device_index) {
   const std::uint64_t held = most > draining ? most - draining : 0;
   const std::uint64_t residual = shown > held ? shown - held : 0;
   ledger::SlotDevice& books = session.usage->slots[session.slot].devices[device_index];
-  // What is reserved and not yet the driver's hides as much residual: others would be given that room. A lower figure
-  // counts only when nothing has moved for longer than a request takes, and no pool's request is still under way: a launch of
-  // a graph that allocates may wait for as long as it likes.
-  const std::uint64_t sequence = books.sequence.load(std::memory_order_acquire);
-  const bool quiet = still(device_index, sequence) && !pools_under_way(device_index);
+  // What is reserved and not yet the driver's hides as much residual: others would be given that room.
+  const bool quiet = quiet_on(device_index);
   const std::uint64_t last = books.residual_bytes.load(std::memory_order_relaxed);
   if (residual > last || (quiet && residual < last)) {
     books.residual_bytes.store(residual, std::memory_order_relaxed);
@@ -170,9 +193,13 @@ std::int64_t measure_moved(std::int64_t now_ns) {
   std::int64_t next = kNothingMoved;
   for (std::uint32_t device = 0; device < ledger::kMaxDevices; ++device) {
     if (!moved[device].load(std::memory_order_relaxed)) continue;
-    const std::int64_t when = measured_at[device].load(std::memory_order_relaxed) + kResidualEvery;
-    if (when > now_ns) {
-      next = when < next ? when : next;
+    // Looks cost no NVML call, and a reading that may not lower anything is worth little: it waits, not for long.
+    const bool quiet = seated() && quiet_on(device);
+    const std::int64_t last = measured_at[device].load(std::memory_order_relaxed);
+    const std::int64_t due_ns = last + (quiet ? kResidualEvery : kResidualLatest);
+    if (due_ns > now_ns) {
+      const std::int64_t look_ns = quiet ? due_ns : now_ns + kLookEvery;
+      next = std::min({next, due_ns, look_ns});
       continue;
     }
     measured_at[device].store(now_ns, std::memory_order_relaxed);
@@ -208,6 +235,7 @@ std::uint64_t own_residual(std::uint32_t device_index) {
 void residual_reset_after_fork() {
   nvml_state.store(NvmlState::untried, std::memory_order_relaxed);
   listed.store(false, std::memory_order_relaxed);
+  told.store(false, std::memory_order_relaxed);
   for (auto& when : summed_at) when.store(-kFresh, std::memory_order_relaxed);
   for (auto& device : due) device.store(false, std::memory_order_relaxed);
   for (auto& device : moved) device.store(false, std::memory_order_relaxed);

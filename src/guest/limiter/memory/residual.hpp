@@ -1,6 +1,7 @@
 // The residual: device memory of this process that no call reveals (contexts, code loaded lazily, local memory, slabs).
-// Measured as NVML's figure for this process minus what the ledger holds for it; 0 where NVML does not show us, as in a
-// container whose process numbers are not the host's.
+// Measured as NVML's figure for this process minus what the ledger holds for it. The figure comes from the daemon, which knows
+// this process in any container, else from NVML; 0 where NVML does not show us, as in a container whose process numbers are not
+// the host's.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +17,12 @@ using ProcessList = abi::nvmlProcessInfo_v2_t[kMostListed];
 // Whether NVML answers, by a reference of our own, kept: the program may shut its own down while we still look.
 bool nvml_ready();
 
-// Whether NVML has shown this process by its own number. Not in a container whose process numbers are not the host's.
+// Whether the driver's figure for this process is known. Without a daemon not in a container whose process numbers are not the
+// host's.
 bool nvml_lists_us();
 
-// Measures this process's residual on a device of the pages and stores it in our slot. Calls NVML: for rare calls only.
+// Measures this process's residual on a device of the pages and stores it in our slot. Waits for the daemon or calls NVML: for
+// rare calls only.
 void refresh_residual(std::uint32_t device_index);
 
 // A context came: its memory is measured before the next allocation on that device, else by the keeper a little later.
@@ -33,10 +36,12 @@ void measure_residual_if_due(std::uint32_t device_index);
 // allocations), and is measured within kResidualEvery by the keeper's thread, never by the caller. One load in most cases.
 void residual_moved(std::uint32_t device_index);
 
-inline constexpr std::int64_t kResidualEvery = 40'000'000;
+// Two readings of a device are that far apart, and one that waits for things to be still waits kResidualLatest at most.
+inline constexpr std::int64_t kResidualEvery = 25'000'000;
+inline constexpr std::int64_t kResidualLatest = 60'000'000;
 inline constexpr std::int64_t kNothingMoved = INT64_MAX;
 
-// For the keeper: measures one device of those on which something has moved, each at most once in kResidualEvery. When to come
+// For the keeper: measures one device of those on which something has moved, as soon as nothing moves any more. When to come
 // back; kNothingMoved: not before something moves.
 std::int64_t measure_moved(std::int64_t now_ns);
 

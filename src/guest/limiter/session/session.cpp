@@ -13,6 +13,7 @@
 #include "guest/limiter/session/current.hpp"
 #include "guest/limiter/session/devices.hpp"
 #include "guest/limiter/session/membership.hpp"
+#include "guest/limiter/session/node_page.hpp"
 #include "guest/limiter/session/registration.hpp"
 #include "guest/limiter/session/wish.hpp"
 
@@ -47,6 +48,7 @@ void start_clean_in_child() {
   session.policy = nullptr;
   session.usage = nullptr;
   contexts_changed();
+  node_page_reset_after_fork();
   ledger::reset_locks_after_fork();
   memory_reset_after_fork();
   compute_reset_after_fork();
@@ -154,8 +156,10 @@ bool enter_by_files(const char* directory, bool with_slot, ledger::SharePages& p
     ledger::close_pages(pages);
     return false;
   }
-  if (!with_slot || ledger::claim_for_self(*pages.usage, slot) == ledger::ClaimResult::claimed) return true;
-  bare::Text(why).add("the share is full or is being removed");
+  const bool draining = with_slot && ledger::is_draining(*pages.policy);
+  if (!with_slot || (!draining && ledger::claim_for_self(*pages.usage, slot) == ledger::ClaimResult::claimed))
+    return true;
+  bare::Text(why).add(draining ? ledger::kDrainingWords : "the share is full or is being removed");
   ledger::close_pages(pages);
   return false;
 }
@@ -317,6 +321,7 @@ abi::nvmlReturn_t open_session_for_views() {
 }
 
 Place place_of(abi::CUdevice device) {
+  arrive();
   Place place;
   place.device = device;
   if (!seated()) {
