@@ -53,7 +53,9 @@ class Tenant {
                   std::string("echo $$; exec ") + TENANT_POOL + " -"},
                  {{"HEADGATE_RUNTIME_DIR", daemon.cli().runtime()}, {"HEADGATE_LOG", "warn"}}),
         program_pid_(std::stoi(program_.line())) {}
-  ~Tenant() { ::kill(program_pid_, SIGKILL); }  // it may be waiting for an hour
+  ~Tenant() {
+    if (program_pid_ > 0) ::kill(program_pid_, SIGKILL);  // it may be waiting for an hour
+  }
   Tenant(const Tenant&) = delete;
   std::string ready() { return program_.line(); }
   void say(const std::string& word) { program_.say(word); }
@@ -68,11 +70,13 @@ class Tenant {
   std::string ends() {
     program_.close_stdin();
     program_.wait();
+    program_pid_ = 0;
     return program_.errors();
   }
   // SIGKILL to the program itself, not to the command that waits for it.
   void killed() {
-    ::kill(program_pid_, SIGKILL);
+    if (program_pid_ > 0) ::kill(program_pid_, SIGKILL);
+    program_pid_ = 0;
     program_.wait();
   }
 
