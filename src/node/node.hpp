@@ -17,6 +17,7 @@
 #include "node/remains.hpp"
 #include "observe/event_log.hpp"
 #include "observe/join.hpp"
+#include "observe/page_check.hpp"
 #include "snapshot/snapshot.hpp"
 #include "tenancy/processes.hpp"
 #include "tenancy/shares.hpp"
@@ -30,7 +31,9 @@ struct Caller {
   bool administrator = false;  // root, the daemon's own user, or the control group
 
   // Whether a share's full figures are his to see, and the share his to change.
-  [[nodiscard]] bool owns(std::uint32_t owner_uid) const { return administrator || uid == owner_uid; }
+  [[nodiscard]] bool owns(std::uint32_t owner_uid) const { return administrator || (known() && uid == owner_uid); }
+  // Over TCP without a token nobody is: he sees totals, and makes and changes nothing.
+  [[nodiscard]] bool known() const { return uid != ~0u; }
 };
 
 struct NodeOptions {
@@ -38,7 +41,8 @@ struct NodeOptions {
   std::string state_file;     // the store's
   std::string simulated_dir;  // of the simulated node; empty on a real one
   tenancy::Reserve reserve;
-  std::vector<snapshot::Gpu> gpus;  // as the driver told at the start
+  std::vector<snapshot::Gpu> gpus;   // as the driver told at the start
+  std::size_t shares_per_user = 64;  // of a user who is no administrator and for whom no quota counts shares
 };
 
 // What a program must be told to enter a share.
@@ -96,6 +100,8 @@ class Node {
       : shares_(std::move(shares)), options_(std::move(options)), events_(&events) {}
 
   Result<tenancy::LiveShare*> changeable(const std::string& name, const Caller& caller);
+  void check_page(const std::string& name, tenancy::LiveShare& live, std::uint64_t now_ns);
+  Result<void> has_room_for_one_more(const Caller& caller) const;
   void forget(const std::string& name);
   void tell(const std::string& kind, const std::string& severity, const std::string& share, std::uint32_t uid,
             const std::string& text);
@@ -106,6 +112,7 @@ class Node {
   std::function<void(const std::string&)> made_, gone_;
   const tenancy::Processes* tenants_ = nullptr;
   Remains remains_;
+  std::map<std::string, observe::PageCheck> checks_;  // by share
   std::unique_ptr<NodePages> node_pages_ = std::make_unique<NodePages>();
   std::set<std::string> told_idle_, told_frozen_;
   std::set<std::string> entered_;                  // shares until they are empty that have had a process
