@@ -133,6 +133,10 @@ DaemonFigures own() {
   figures.cpu_seconds = 1.75;
   figures.resident_bytes = 20971520;
   figures.open_files = 31;
+  figures.decisions = 1500;
+  figures.decision_seconds = 0.0125;
+  figures.gate_changes = 1200;
+  figures.doorbell_rings = 40;
   return figures;
 }
 

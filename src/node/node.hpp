@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "node/arbitration.hpp"
 #include "node/node_pages.hpp"
 #include "node/order.hpp"
 #include "node/remains.hpp"
@@ -89,11 +90,22 @@ class Node {
   // Once a second or so: ends what is over, and says of shares that they are idle.
   void keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s);
 
+  // Who has the GPU when several shares want it: fair, priority, off; until the daemon ends. Errors: denied; usage.
+  [[nodiscard]] Result<void> set_gpu_policy(const std::string& uuid, const std::string& policy, const Caller& caller);
+
   [[nodiscard]] tenancy::Shares& shares() { return shares_; }
   // Told of shares that come and go by a verb or their time; and who knows the processes in them. Both may stay unset.
   void watch_shares(std::function<void(const std::string& name)> made,
                     std::function<void(const std::string& name)> gone);
   void ask_for_processes(const tenancy::Processes* tenants) { tenants_ = tenants; }
+  // Who decides on the GPUs; outlives this.
+  void arbitrate_by(Arbitration* arbitration) { arbitration_ = arbitration; }
+  // The share is at its door: the arbiter hears its bell from now on.
+  [[nodiscard]] Result<void> arbitrate(const std::string& share, UniqueFd bell);
+  // Thread-safe.
+  [[nodiscard]] std::optional<Arbitration::Figures> arbiter_figures() const {
+    return arbitration_ == nullptr ? std::nullopt : std::optional(arbitration_->figures());
+  }
 
  private:
   Node(tenancy::Shares shares, NodeOptions options, observe::EventLog& events)
@@ -111,6 +123,7 @@ class Node {
   observe::EventLog* events_;
   std::function<void(const std::string&)> made_, gone_;
   const tenancy::Processes* tenants_ = nullptr;
+  Arbitration* arbitration_ = nullptr;
   Remains remains_;
   std::map<std::string, observe::PageCheck> checks_;  // by share
   std::unique_ptr<NodePages> node_pages_ = std::make_unique<NodePages>();

@@ -31,6 +31,7 @@
 #include "http/io.hpp"
 #include "http/loop.hpp"
 #include "http/server.hpp"
+#include "node/arbitration.hpp"
 #include "node/bypass.hpp"
 #include "node/enforce.hpp"
 #include "node/node.hpp"
@@ -152,6 +153,7 @@ class Daemon {
     loop_.run();
     tell_service_manager(ServiceState::stopping);
     ending_ = true;
+    if (arbitration_) arbitration_->stop();
     metrics_file_.reset();
     if (observer_) observer_->stop();
     if (service_) service_->close();
@@ -174,7 +176,26 @@ class Daemon {
     if (const auto& reserve = config_["node.reserve"]; !reserve.value.empty())
       node.reserve.driver_bytes = grant::parse_memory(reserve.value).value.bytes;
     node_.emplace(TRY(node::Node::open(std::move(node), events_)));
-    return {};
+    return start_arbiter(picture.gpus);
+  }
+
+  Result<void> start_arbiter(const std::vector<snapshot::Gpu>& gpus) {
+    std::vector<std::string> uuids;
+    for (const auto& gpu : gpus) uuids.push_back(gpu.uuid);
+    arbitration_.emplace(std::move(uuids), [this](const std::string& share, ledger::Ring what) {
+      loop_.post([this, share, what] {
+        if (what == ledger::Ring::memory) relieve(share);
+        else observer_->read_memory_soon();
+      });
+    });
+    node_->arbitrate_by(&*arbitration_);
+    set_policies();
+    return arbitration_->start();
+  }
+
+  void set_policies() {
+    const auto policy = node::parse_policy(config_["arbiter.policy"].value);
+    for (std::uint32_t g = 0; policy && g < arbitration_->gpus().size(); ++g) arbitration_->set_policy(g, *policy);
   }
 
   Result<void> start_observer(const cli::Source& source) {
@@ -288,11 +309,14 @@ class Daemon {
                                           .text = "process " + std::to_string(peer.process.pid) + " (" +
                                                   peer.process.command + ") at the door of " + share + ": " + what});
                            },
-                       .rang = [this](const std::string& share) { relieve(share); },
+                       .bell =
+                           [this](const std::string& share, UniqueFd bell) {
+                             if (auto added = node_->arbitrate(share, std::move(bell)); !added)
+                               say(added.error().message);
+                           },
                        .also_allowed = {},
                        .ask = [this](const auto& share, const auto& tenant,
                                      auto decide) { return scheduler_->admit(share, tenant, std::move(decide)); },
-                       .wants_reading = [this] { observer_->read_memory_soon(); },
                        .node_page = [this](const std::string& share) { return node_->node_page(share); }});
     if (auto opened = doors_->open_all(); !opened) say(opened.error().message);
     processes_->adopt();
@@ -408,8 +432,10 @@ class Daemon {
     tell_service_manager(ServiceState::reloading);
     auto fresh = read_configuration(options_);
     std::string outcome = "the configuration was read again";
+    const std::string policy = config_["arbiter.policy"].value;
     if (fresh) config_ = std::move(*fresh);
-    else outcome = "the old configuration stays: " + fresh.error().message;
+    if (config_["arbiter.policy"].value != policy) set_policies();
+    if (!fresh) outcome = "the old configuration stays: " + fresh.error().message;
     say(outcome);
     tell_service_manager(ServiceState::ready, outcome);
   }
@@ -438,6 +464,7 @@ class Daemon {
   api::Tally tally_;
   std::deque<std::pair<std::uint32_t, std::string>> former_;  // pid and share, by their coming
   http::Loop loop_;
+  std::optional<node::Arbitration> arbitration_;
   std::optional<node::Node> node_;
   std::optional<tenancy::Processes> processes_;
   std::optional<tenancy::TenantDoors> doors_;

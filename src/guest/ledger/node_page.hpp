@@ -4,7 +4,7 @@
 //               descriptor that nobody can map for writing any more, and that cannot be shortened.
 //
 // A reading of the driver has a number, `begun` before the first question to the driver and `done` after its figures stand here.
-// Who wants a figure that is true of a moment not before now notes `begun`, rings (kReadTheDriver), and waits until `done` is
+// Who wants a figure that is true of a moment not before now notes `begun`, rings (Ring::reading), and waits until `done` is
 // beyond it. Each figure is one word, and a later reading's is as good, so there is no lock. Numbers instead of times: processes
 // in a time namespace have other clocks. A page of another version is not used: the limiter asks NVML as it does without a daemon.
 #pragma once
@@ -20,8 +20,6 @@ namespace headgate::ledger {
 inline constexpr std::uint64_t kNodeMagic = 0x4847'206e'6f64'6520;  // "HG node "
 inline constexpr std::uint32_t kNodePageVersion = 1;
 inline constexpr std::uint64_t kNotTold = ~0ull;
-// What a limiter sends to its doorbell when it wants a new reading.
-inline constexpr char kReadTheDriver = '?';
 // How long a limiter waits for one. After that it asks NVML, and goes on doing so until `done` moves.
 inline constexpr std::int64_t kNodePatienceNs = 500'000'000;
 
