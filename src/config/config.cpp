@@ -57,6 +57,7 @@ std::string_view objection(const Key& known, std::string_view value) {
     const auto memory = grant::parse_memory(value);
     return !memory ? grant::in_words(memory.fault) : memory.value.bytes == 0 ? "is no size in bytes" : "";
   }
+  if (key == "arbiter.policy") return is_one_of(value, {"fair", "priority", "off"}) ? "" : "is not understood";
   if (key == "node.admit_timeout") return is_wait(value) ? "" : "is not understood";
   if (key == "audit.policy") return is_one_of(value, {"warn", "freeze", "kill"}) ? "" : "is not understood";
   if (key == "metrics.format") return is_one_of(value, {"influx", "json"}) ? "" : "is not understood";
@@ -125,6 +126,7 @@ const std::vector<Key>& keys() {
        "share of the GPU's time where a run names none"},
       {"defaults.fail_policy", "open", "open or closed", "what happens to launches that cannot be measured"},
       {"defaults.log", "error", "off, error, warn, info or debug", "what the limiter says on stderr"},
+      {"arbiter.policy", "fair", "fair, priority or off", "who has a GPU when several shares want it, on each GPU"},
       {"audit.policy", "warn", "warn, freeze or kill", "what is done with a program that goes around its share"},
       {"audit.exempt", "", "names of programs, with commas", "beside the driver's own servers, Xorg and DCGM"},
       {"node.nvml", "", "the path of a libnvidia-ml.so.1",

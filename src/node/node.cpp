@@ -120,12 +120,41 @@ Result<void> Node::remove(const std::string& name, const Caller& caller) {
   return {};
 }
 
+Result<void> Node::set_gpu_policy(const std::string& uuid, const std::string& policy, const Caller& caller) {
+  if (!caller.administrator)
+    return fail(ErrorCode::denied, "only an administrator sets a GPU's policy",
+                "root, or the group of the control socket");
+  const auto wanted = TRY(parse_policy(policy));
+  const auto& gpus = arbitration_->gpus();
+  const auto found = std::ranges::find(gpus, uuid);
+  if (found == gpus.end())
+    return fail(ErrorCode::usage, "there is no GPU " + tenancy::harmless(uuid), "GET /v1/gpus lists them");
+  arbitration_->set_policy(static_cast<std::uint32_t>(found - gpus.begin()), wanted);
+  events_->add({.kind = "gpu.policy",
+                .severity = "info",
+                .uuid = uuid,
+                .uid = caller.uid,
+                .text = "GPU " + uuid.substr(0, 12) + " is now given by the policy " + policy_word(wanted)});
+  return {};
+}
+
+Result<void> Node::arbitrate(const std::string& share, UniqueFd bell) {
+  const tenancy::LiveShare* const live = shares_.find(share);
+  if (arbitration_ == nullptr || live == nullptr) return {};
+  // Of one owner: nobody ties himself to another's share.
+  const std::string gang =
+      live->share.gang.empty() ? "" : std::to_string(live->share.owner_uid) + ":" + live->share.gang;
+  return arbitration_->add(options_.runtime_dir, share, gang, std::move(bell));
+}
+
 void Node::forget(const std::string& name) {
+  if (arbitration_ != nullptr) arbitration_->remove(name);
   told_idle_.erase(name);
   told_frozen_.erase(name);
   entered_.erase(name);
   refusals_.erase(name);
   checks_.erase(name);
+  node_pages_->forget(name);
   if (gone_) gone_(name);
 }
 
@@ -223,8 +252,21 @@ void Node::check_page(const std::string& name, tenancy::LiveShare& live, std::ui
                 .text = live.damage + "; end them, then remove and create the share anew"});
 }
 
+void Node::before_reading() {
+  // Before it, so that what has died by now can be seen gone by it.
+  for (auto& [name, live] : shares_.list()) {
+    if (live.pages != nullptr) ledger::reap_dead(live.pages->usage(), ledger::Remains::draining);
+  }
+  remains_.look(shares_);
+  node_pages_->begin();
+}
+
+void Node::after_reading(const observe::DriverMemory& memory) {
+  remains_.settle(shares_, memory);
+  if (tenants_ != nullptr) node_pages_->tell(memory, shares_, *tenants_);
+}
+
 void Node::hand_ledgers(observe::JoinInput& input) {
-  remains_.settle(shares_, input.driver);
   std::set<std::string> managed;
   for (auto& [name, live] : shares_.list()) {
     managed.insert(name);
@@ -252,6 +294,9 @@ void Node::hand_ledgers(observe::JoinInput& input) {
 }
 
 void Node::finish(snapshot::Snapshot& picture) const {
+  for (std::uint32_t g = 0; arbitration_ != nullptr && g < arbitration_->gpus().size(); ++g)
+    for (auto& gpu : picture.gpus)
+      if (gpu.uuid == arbitration_->gpus()[g]) gpu.policy = policy_word(arbitration_->policy(g));
   const std::int64_t now_s = static_cast<std::int64_t>(picture.taken_unix_ns / 1'000'000'000);
   for (auto& gpu : picture.gpus) {
     const tenancy::Room room = shares_.room_on({.uuid = gpu.uuid, .memory_total_bytes = gpu.memory_total_bytes});
@@ -264,6 +309,7 @@ void Node::finish(snapshot::Snapshot& picture) const {
     if (found == shares_.list().end()) continue;
     const tenancy::Share& kept = found->second.share;
     share.created = !kept.until_empty;
+    share.gang = kept.gang;
     share.owner_uid = kept.owner_uid;
     share.owner = user_name(kept.owner_uid);
     share.created_unix_ns = static_cast<std::uint64_t>(kept.created_at_s) * 1'000'000'000;

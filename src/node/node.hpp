@@ -5,12 +5,15 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
+#include "node/arbitration.hpp"
+#include "node/node_pages.hpp"
 #include "node/order.hpp"
 #include "node/remains.hpp"
 #include "observe/event_log.hpp"
@@ -74,6 +77,12 @@ class Node {
   // Errors: denied; usage where there is none.
   [[nodiscard]] Result<void> remove_quota(tenancy::Quota::Subject subject, std::uint32_t id, const Caller& caller);
 
+  // Around each reading of the driver, whoever wanted it: what drains is settled, and limiters are told.
+  void before_reading();
+  void after_reading(const observe::DriverMemory& memory);
+  // The descriptor of a share's node page; -1: none.
+  [[nodiscard]] int node_page(const std::string& share) { return node_pages_->descriptor(share); }
+
   // What the ledgers say now, those of runs without the daemon too; reaps the dead first.
   void hand_ledgers(observe::JoinInput& input);
   // What only the node knows of a picture's shares: leases, owners' names, what is broken.
@@ -81,11 +90,22 @@ class Node {
   // Once a second or so: ends what is over, and says of shares that they are idle.
   void keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s);
 
+  // Who has the GPU when several shares want it: fair, priority, off; until the daemon ends. Errors: denied; usage.
+  [[nodiscard]] Result<void> set_gpu_policy(const std::string& uuid, const std::string& policy, const Caller& caller);
+
   [[nodiscard]] tenancy::Shares& shares() { return shares_; }
   // Told of shares that come and go by a verb or their time; and who knows the processes in them. Both may stay unset.
   void watch_shares(std::function<void(const std::string& name)> made,
                     std::function<void(const std::string& name)> gone);
   void ask_for_processes(const tenancy::Processes* tenants) { tenants_ = tenants; }
+  // Who decides on the GPUs; outlives this.
+  void arbitrate_by(Arbitration* arbitration) { arbitration_ = arbitration; }
+  // The share is at its door: the arbiter hears its bell from now on.
+  [[nodiscard]] Result<void> arbitrate(const std::string& share, UniqueFd bell);
+  // Thread-safe.
+  [[nodiscard]] std::optional<Arbitration::Figures> arbiter_figures() const {
+    return arbitration_ == nullptr ? std::nullopt : std::optional(arbitration_->figures());
+  }
 
  private:
   Node(tenancy::Shares shares, NodeOptions options, observe::EventLog& events)
@@ -103,8 +123,10 @@ class Node {
   observe::EventLog* events_;
   std::function<void(const std::string&)> made_, gone_;
   const tenancy::Processes* tenants_ = nullptr;
+  Arbitration* arbitration_ = nullptr;
   Remains remains_;
   std::map<std::string, observe::PageCheck> checks_;  // by share
+  std::unique_ptr<NodePages> node_pages_ = std::make_unique<NodePages>();
   std::set<std::string> told_idle_, told_frozen_;
   std::set<std::string> entered_;                  // shares until they are empty that have had a process
   std::map<std::string, std::uint64_t> refusals_;  // by share: how many were told

@@ -236,6 +236,7 @@ Result<void> Shares::set(Share share) {
   if (!same_devices(share, live.share)) return stays("GPUs");
   if (share.owner_uid != live.share.owner_uid) return stays("owner");
   if (share.fail_policy != live.share.fail_policy) return stays("fail policy");
+  if (share.gang != live.share.gang) return stays("gang");
   if (auto admitted = admit_beside_others(share); !admitted) return admitted;
   const ledger::ShareGrant before = TRY(to_grant(live.share));
   // The pages first: a disk may take longer than a running process is to wait for its new limit.

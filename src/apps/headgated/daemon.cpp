@@ -7,10 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <deque>
 #include <fstream>
 #include <future>
 #include <sstream>
@@ -29,6 +31,8 @@
 #include "http/io.hpp"
 #include "http/loop.hpp"
 #include "http/server.hpp"
+#include "node/arbitration.hpp"
+#include "node/bypass.hpp"
 #include "node/enforce.hpp"
 #include "node/node.hpp"
 #include "node/order.hpp"
@@ -149,6 +153,7 @@ class Daemon {
     loop_.run();
     tell_service_manager(ServiceState::stopping);
     ending_ = true;
+    if (arbitration_) arbitration_->stop();
     metrics_file_.reset();
     if (observer_) observer_->stop();
     if (service_) service_->close();
@@ -171,7 +176,26 @@ class Daemon {
     if (const auto& reserve = config_["node.reserve"]; !reserve.value.empty())
       node.reserve.driver_bytes = grant::parse_memory(reserve.value).value.bytes;
     node_.emplace(TRY(node::Node::open(std::move(node), events_)));
-    return {};
+    return start_arbiter(picture.gpus);
+  }
+
+  Result<void> start_arbiter(const std::vector<snapshot::Gpu>& gpus) {
+    std::vector<std::string> uuids;
+    for (const auto& gpu : gpus) uuids.push_back(gpu.uuid);
+    arbitration_.emplace(std::move(uuids), [this](const std::string& share, ledger::Ring what) {
+      loop_.post([this, share, what] {
+        if (what == ledger::Ring::memory) relieve(share);
+        else observer_->read_memory_soon();
+      });
+    });
+    node_->arbitrate_by(&*arbitration_);
+    set_policies();
+    return arbitration_->start();
+  }
+
+  void set_policies() {
+    const auto policy = node::parse_policy(config_["arbiter.policy"].value);
+    for (std::uint32_t g = 0; policy && g < arbitration_->gpus().size(); ++g) arbitration_->set_policy(g, *policy);
   }
 
   Result<void> start_observer(const cli::Source& source) {
@@ -186,6 +210,10 @@ class Daemon {
         std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
             .count());
     // The node belongs to the loop's thread; the observer asks it there.
+    sources.before_reading = [this] { on_loop([&] { node_->before_reading(); }); };
+    sources.after_reading = [this](const observe::DriverMemory& memory) {
+      on_loop([&] { node_->after_reading(memory); });
+    };
     sources.add_ledgers = [this](observe::JoinInput& input) { on_loop([&] { node_->hand_ledgers(input); }); };
     sources.finish = [this](snapshot::Snapshot& picture) {
       on_loop([&] { node_->finish(picture); });
@@ -193,6 +221,12 @@ class Daemon {
     };
     observe::AuditRules rules;
     for (auto& name : list_of(config_["audit.exempt"].value)) rules.exempt.push_back(std::move(name));
+    rules.explain = [](std::uint32_t pid) { return node::how_it_goes_around(pid, "/proc"); };
+    sources.share_of_ended = [this](std::uint32_t pid) {
+      std::string share;
+      on_loop([&] { share = share_of_former(pid); });
+      return share;
+    };
     const auto policy = TRY(node::parse_audit_policy(config_["audit.policy"].value));
     if (policy != node::AuditPolicy::warn) sources.act = [this, policy](const auto& found) { act(policy, found); };
     observer_.emplace(std::move(sources), std::move(rules), events_);
@@ -275,10 +309,15 @@ class Daemon {
                                           .text = "process " + std::to_string(peer.process.pid) + " (" +
                                                   peer.process.command + ") at the door of " + share + ": " + what});
                            },
-                       .rang = [this](const std::string& share) { relieve(share); },
+                       .bell =
+                           [this](const std::string& share, UniqueFd bell) {
+                             if (auto added = node_->arbitrate(share, std::move(bell)); !added)
+                               say(added.error().message);
+                           },
                        .also_allowed = {},
                        .ask = [this](const auto& share, const auto& tenant,
-                                     auto decide) { return scheduler_->admit(share, tenant, std::move(decide)); }});
+                                     auto decide) { return scheduler_->admit(share, tenant, std::move(decide)); },
+                       .node_page = [this](const std::string& share) { return node_->node_page(share); }});
     if (auto opened = doors_->open_all(); !opened) say(opened.error().message);
     processes_->adopt();
     node_->watch_shares(
@@ -294,6 +333,8 @@ class Daemon {
 
   void tell_process(const char* kind, const tenancy::TenantProcess& tenant) {
     const bool joined = std::string_view(kind) == "process.joined";
+    if (joined) remember(tenant);
+    else observer_->look_soon();  // what it had, and whoever else has ended
     events_.add({.kind = kind,
                  .severity = "info",
                  .share = tenant.share,
@@ -301,6 +342,18 @@ class Daemon {
                  .uid = tenant.uid,
                  .text = "process " + std::to_string(tenant.process.pid) + " (" + tenant.process.command + ", " +
                          node::where_text(tenant.where) + ") " + (joined ? "joined " : "left ") + tenant.share});
+  }
+
+  // Who was in a share, for as long as the driver's accounting may first tell of his end.
+  void remember(const tenancy::TenantProcess& tenant) {
+    constexpr std::size_t kMostFormer = 4096;  // as many as a card's accounting keeps
+    former_.emplace_back(tenant.process.pid, tenant.share);
+    if (former_.size() > kMostFormer) former_.pop_front();
+  }
+  std::string share_of_former(std::uint32_t pid) const {
+    const auto found =
+        std::find_if(former_.rbegin(), former_.rend(), [&](const auto& row) { return row.first == pid; });
+    return found == former_.rend() ? "" : found->second;
   }
 
   // On the observer's thread.
@@ -379,8 +432,10 @@ class Daemon {
     tell_service_manager(ServiceState::reloading);
     auto fresh = read_configuration(options_);
     std::string outcome = "the configuration was read again";
+    const std::string policy = config_["arbiter.policy"].value;
     if (fresh) config_ = std::move(*fresh);
-    else outcome = "the old configuration stays: " + fresh.error().message;
+    if (config_["arbiter.policy"].value != policy) set_policies();
+    if (!fresh) outcome = "the old configuration stays: " + fresh.error().message;
     say(outcome);
     tell_service_manager(ServiceState::ready, outcome);
   }
@@ -407,7 +462,9 @@ class Daemon {
   std::atomic<bool> ending_ = false;
   observe::EventLog events_;
   api::Tally tally_;
+  std::deque<std::pair<std::uint32_t, std::string>> former_;  // pid and share, by their coming
   http::Loop loop_;
+  std::optional<node::Arbitration> arbitration_;
   std::optional<node::Node> node_;
   std::optional<tenancy::Processes> processes_;
   std::optional<tenancy::TenantDoors> doors_;

@@ -35,6 +35,8 @@ void open_books(UsagePage& page, std::uint32_t device, std::uint32_t slot) {
   put(books.draining_bytes, std::uint64_t{0}, "claim: draining");
   put(books.residual_bytes, std::uint64_t{0}, "claim: residual");
   put(books.launches, std::uint64_t{0}, "claim: launches");
+  put(books.work_until_ns, std::int64_t{0}, "claim: work");
+  put(books.waiting, std::uint32_t{0}, "claim: waiting");
   put(books.held_bytes[0], std::uint64_t{0}, "claim: held 0");
   put(books.held_bytes[1], std::uint64_t{0}, "claim: held 1");
   put(books.settled, sequence, "claim: settled");

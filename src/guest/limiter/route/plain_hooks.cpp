@@ -13,14 +13,14 @@ using headgate::limiter::real;
 
 #define CU_FN(name, kind, parameters, arguments)                         \
   HEADGATE_GOVERNED_##kind(HEADGATE_WEAK_HOOK CUresult name parameters { \
-    name##_t* next = real(driver.name);                                  \
-    return next == nullptr ? kMissing<CUresult> : next arguments;        \
+    name##_t* theirs = real(driver.name);                                \
+    return theirs == nullptr ? kMissing<CUresult> : theirs arguments;    \
   })
 #include "guest/abi/cuda_table.def"
 
 #define NVML_FN(name, kind, parameters, arguments)                           \
   HEADGATE_GOVERNED_##kind(HEADGATE_WEAK_HOOK nvmlReturn_t name parameters { \
-    name##_t* next = real(nvml.name);                                        \
-    return next == nullptr ? kMissing<nvmlReturn_t> : next arguments;        \
+    name##_t* theirs = real(nvml.name);                                      \
+    return theirs == nullptr ? kMissing<nvmlReturn_t> : theirs arguments;    \
   })
 #include "guest/abi/nvml_table.def"
