@@ -46,6 +46,8 @@ Gpu l40s() {
   gpu.pcie_generation = 4;
   gpu.pcie_width = 16;
   gpu.nvlinks_active = 0;
+  gpu.ecc = true;
+  gpu.mig = false;
   return gpu;
 }
 

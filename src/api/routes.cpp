@@ -161,7 +161,8 @@ std::vector<Route> processes_and_events() {
        .summary = "What happened, oldest first; with follow=1 as a stream of server-sent events that goes on",
        .parameters = {{"after", Place::query, "only those with a greater sequence number", {}, true},
                       {"follow", Place::query, "go on as a stream", "1"}},
-       .replies = {list("Event"), {.content_type = kStream}}},
+       .replies = {list("Event"), {.content_type = kStream}},
+       .errors = {429}},
   };
 }
 

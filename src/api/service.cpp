@@ -353,6 +353,12 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   }
 
   Response follow(const Request& request, const node::Caller& caller) {
+    std::erase_if(followers, [](const Follower& follower) { return !follower.stream->open(); });
+    const auto own = std::ranges::count_if(followers, [&](const Follower& f) { return f.caller.uid == caller.uid; });
+    if (static_cast<std::size_t>(own) >= access.streams_per_user) {
+      return error_response(429, "busy", "you follow " + std::to_string(own) + " streams of events already",
+                            "close one, or raise node.streams_per_user in the configuration");
+    }
     Response response;
     response.stream = std::make_shared<http::EventStream>();
     const std::uint64_t after = number_of(request, "after").value_or(events.last_sequence());

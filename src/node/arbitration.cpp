@@ -11,7 +11,6 @@
 #include <bit>
 #include <cerrno>
 
-#include "guest/ledger/registration.hpp"
 #include "tenancy/share.hpp"
 
 namespace headgate::node {
@@ -47,9 +46,9 @@ Result<schedule::Policy> parse_policy(const std::string& text) {
               "accepted: fair, priority, off");
 }
 
-Arbitration::Arbitration(std::vector<std::string> gpus, LacksMemory lacks_memory)
+Arbitration::Arbitration(std::vector<std::string> gpus, OtherRings other_rings)
     : gpus_(std::move(gpus)),
-      lacks_memory_(std::move(lacks_memory)),
+      other_rings_(std::move(other_rings)),
       arbiter_(static_cast<std::uint32_t>(std::min<std::size_t>(gpus_.size(), schedule::kMostGpus))) {}
 
 Arbitration::~Arbitration() { stop(); }
@@ -175,15 +174,17 @@ void Arbitration::hear(Member& member, std::int64_t now_ns) {
   std::array<char, 64> bytes;
   ssize_t length = 1;
   std::uint32_t rings = 0;
-  bool memory = false;
+  bool memory = false, reading = false;
   while (length > 0 && rings < 512) {
     length = ::recv(member.share.bell(), bytes.data(), bytes.size(), MSG_DONTWAIT);
     rings += length > 0;
     memory |= length > 0 && bytes[0] == static_cast<char>(ledger::Ring::memory);
+    reading |= length > 0 && bytes[0] == static_cast<char>(ledger::Ring::reading);
   }
   figures_.rings += rings;
   member.rang = true;
-  if (memory && lacks_memory_) lacks_memory_(member.share.name());
+  if (memory && other_rings_) other_rings_(member.share.name(), ledger::Ring::memory);
+  if (reading && other_rings_) other_rings_(member.share.name(), ledger::Ring::reading);
   if (length == 0 || (length < 0 && errno != EAGAIN)) member.deaf = true, listen(member, false);
   if (now_ns - member.window_ns >= kRingWindowNs) member.window_ns = now_ns, member.rings = 0;
   if (++member.rings < kRingsAWindow) return;

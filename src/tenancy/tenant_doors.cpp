@@ -17,6 +17,7 @@
 #include <cstring>
 #include <optional>
 
+#include "guest/ledger/node_page.hpp"
 #include "guest/ledger/registration.hpp"
 #include "tenancy/access.hpp"
 
@@ -78,7 +79,7 @@ Result<UniqueFd> listen_at(const std::string& directory) {
 template <typename Message>
 bool say(int socket, const Message& message, std::span<const int> descriptors = {}) {
   iovec part{const_cast<Message*>(&message), sizeof message};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * ledger::kWelcomeDescriptors)> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * ledger::kMostWelcomeDescriptors)> control{};
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
@@ -343,9 +344,11 @@ bool Door::greet(int socket, identity::Peer& peer, const ledger::Hello& hello) {
   common_->processes.enter(std::move(tenant), std::move(pidfd));
   ledger::Welcome welcome{ledger::head_of<ledger::Welcome>(ledger::Verb::welcome), {}, live->generation};
   std::memcpy(welcome.share, share_.data(), std::min(share_.size(), sizeof welcome.share - 1));
-  const std::array<int, ledger::kWelcomeDescriptors> descriptors = {live->pages->policy_fd(), live->pages->usage_fd(),
-                                                                    bell_of_tenants_.get()};
-  return say(socket, welcome, descriptors);
+  const int node_page = common_->events.node_page ? common_->events.node_page(share_) : -1;
+  const std::array<int, ledger::kMostWelcomeDescriptors> descriptors = {
+      live->pages->policy_fd(), live->pages->usage_fd(), bell_of_tenants_.get(), node_page};
+  return say(socket, welcome,
+             std::span(descriptors).first(node_page < 0 ? ledger::kWelcomeDescriptors : descriptors.size()));
 }
 
 void Door::seat(int socket, const identity::Peer& peer, const ledger::Claimed& claimed) {

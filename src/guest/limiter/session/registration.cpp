@@ -13,7 +13,9 @@
 
 #include "guest/bare/text.hpp"
 #include "guest/ledger/directory.hpp"
+#include "guest/ledger/node_page.hpp"
 #include "guest/ledger/registration.hpp"
+#include "guest/limiter/session/node_page.hpp"
 #include "guest/limiter/session/session.hpp"
 
 namespace headgate::limiter {
@@ -187,7 +189,7 @@ class Conversation {
 
   ssize_t receive(char* bytes, std::size_t size) {
     iovec part{bytes, size};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * ledger::kWelcomeDescriptors)];
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * ledger::kMostWelcomeDescriptors)];
     msghdr header{};
     header.msg_iov = &part;
     header.msg_iovlen = 1;
@@ -201,7 +203,7 @@ class Conversation {
       for (std::size_t i = 0; i < count; ++i) {
         int fd;
         memcpy(&fd, CMSG_DATA(part_of) + i * sizeof fd, sizeof fd);
-        if (received_ < ledger::kWelcomeDescriptors) descriptors_[received_++].reset(fd);
+        if (received_ < ledger::kMostWelcomeDescriptors) descriptors_[received_++].reset(fd);
         else ::close(fd);
       }
     }
@@ -210,7 +212,7 @@ class Conversation {
 
   Registered map(const ledger::Welcome& welcome, ledger::SharePages& pages) {
     // Fewer came where this process has no room for more descriptors.
-    if (received_ != ledger::kWelcomeDescriptors)
+    if (received_ < ledger::kWelcomeDescriptors)
       return unreachable("could not hand out its descriptors: this process has too many open");
     if (const ledger::PageFault bad = ledger::map_pages(descriptors_[0].get(), descriptors_[1].get(), pages)) {
       ledger::explain(bad, why_.data(), why_.size());
@@ -223,6 +225,7 @@ class Conversation {
       return refused("headgated handed out the pages of another share");
     }
     keep_bell(descriptors_[2].get());
+    take_node_page(descriptors_[3].get());
     return Registered::seated;
   }
 
@@ -250,7 +253,7 @@ class Conversation {
   std::int64_t deadline_ns_;
   bool insist_;  // tries again where nobody accepts connections yet
   Descriptor socket_;
-  Descriptor descriptors_[ledger::kWelcomeDescriptors];
+  Descriptor descriptors_[ledger::kMostWelcomeDescriptors];
   std::uint32_t received_ = 0;
   bool held_ = false;
 };
@@ -267,16 +270,27 @@ Registered register_at(const char* directory, bool with_slot, ledger::SharePages
   return outcome;
 }
 
-void ring_doorbell(ledger::Ring what) {
+namespace {
+
+// False: nobody has the other end, or the program has closed ours.
+bool ring(ledger::Ring what) {
   const int fd = bell.fd.load(std::memory_order_acquire);
-  if (fd < 0) return;
+  if (fd < 0) return false;
   const int saved = errno;
   // send(), not write(): should the number be given to a file between these two lines, the file is not written to.
-  if (still_ours(fd) && ::send(fd, &what, sizeof what, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN &&
-      errno != EINTR)
-    bell.dead.store(true);
+  const bool ours = still_ours(fd);
+  const bool heard = ours && (::send(fd, &what, sizeof what, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof what ||
+                              errno == EAGAIN || errno == EINTR);
+  if (ours && !heard) bell.dead.store(true);
   errno = saved;
+  return heard;
 }
+
+}  // namespace
+
+void ring_doorbell(ledger::Ring what) { ring(what); }
+
+bool ask_for_reading() { return ring(ledger::Ring::reading); }
 
 bool doorbell_is_dead() { return bell.dead.load(std::memory_order_relaxed); }
 

@@ -27,4 +27,7 @@ bool doorbell_is_dead();
 // Asks whatever daemon is there now for another. At most once in 100 ms, and then for at most 20; thread-safe.
 void renew_doorbell();
 
+// Asks the daemon for a new reading of the driver (guest/ledger/node_page.hpp). False: nobody hears it. As ring_doorbell().
+bool ask_for_reading();
+
 }  // namespace headgate::limiter
