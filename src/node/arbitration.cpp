@@ -46,9 +46,9 @@ Result<schedule::Policy> parse_policy(const std::string& text) {
               "accepted: fair, priority, off");
 }
 
-Arbitration::Arbitration(std::vector<std::string> gpus, OtherRings other_rings)
+Arbitration::Arbitration(std::vector<std::string> gpus, Asked asked)
     : gpus_(std::move(gpus)),
-      other_rings_(std::move(other_rings)),
+      asked_(std::move(asked)),
       arbiter_(static_cast<std::uint32_t>(std::min<std::size_t>(gpus_.size(), schedule::kMostGpus))) {}
 
 Arbitration::~Arbitration() { stop(); }
@@ -183,8 +183,8 @@ void Arbitration::hear(Member& member, std::int64_t now_ns) {
   }
   figures_.rings += rings;
   member.rang = true;
-  if (memory && other_rings_) other_rings_(member.share.name(), ledger::Ring::memory);
-  if (reading && other_rings_) other_rings_(member.share.name(), ledger::Ring::reading);
+  if (memory && asked_) asked_(member.share.name(), ledger::Ring::memory);
+  if (reading && asked_) asked_(member.share.name(), ledger::Ring::reading);
   if (length == 0 || (length < 0 && errno != EAGAIN)) member.deaf = true, listen(member, false);
   if (now_ns - member.window_ns >= kRingWindowNs) member.window_ns = now_ns, member.rings = 0;
   if (++member.rings < kRingsAWindow) return;

@@ -34,10 +34,10 @@ class Arbitration {
   };
 
   // `gpus`: UUIDs of the node's GPUs. At most schedule::kMostGpus of them are arbitrated; the gates of further ones stand open.
-  // `other_rings` is told of rings that are none of the arbiter's, on its thread, at most 100 times in 10 ms for each share and
-  // kind; it must neither wait nor call back. May be empty.
-  using OtherRings = std::function<void(const std::string& share, ledger::Ring what)>;
-  explicit Arbitration(std::vector<std::string> gpus, OtherRings other_rings = {});
+  // `asked` is called on the arbiter's thread, at most 100 times in 10 ms for each of a share's wishes, where a ring says something
+  // else than that a launch waits; it must neither wait nor call back. May be empty.
+  using Asked = std::function<void(const std::string& share, ledger::Ring what)>;
+  explicit Arbitration(std::vector<std::string> gpus, Asked asked = {});
   ~Arbitration();
   Arbitration(const Arbitration&) = delete;
   Arbitration& operator=(const Arbitration&) = delete;
@@ -79,7 +79,7 @@ class Arbitration {
   void arm(std::int64_t at_ns);
 
   const std::vector<std::string> gpus_;
-  const OtherRings other_rings_;
+  const Asked asked_;
   UniqueFd poll_, timer_, wake_;
   mutable std::mutex members_lock_;  // guards all below it but what is atomic
   schedule::Arbiter arbiter_;

@@ -184,8 +184,8 @@ class Daemon {
     for (const auto& gpu : gpus) uuids.push_back(gpu.uuid);
     arbitration_.emplace(std::move(uuids), [this](const std::string& share, ledger::Ring what) {
       loop_.post([this, share, what] {
-        if (what == ledger::Ring::reading) observer_->read_memory_soon();
-        else relieve(share);
+        if (what == ledger::Ring::memory) relieve(share);
+        else observer_->read_memory_soon();
       });
     });
     node_->arbitrate_by(&*arbitration_);

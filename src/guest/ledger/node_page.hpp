@@ -20,7 +20,6 @@ namespace headgate::ledger {
 inline constexpr std::uint64_t kNodeMagic = 0x4847'206e'6f64'6520;  // "HG node "
 inline constexpr std::uint32_t kNodePageVersion = 1;
 inline constexpr std::uint64_t kNotTold = ~0ull;
-// What a limiter sends to its doorbell when it wants a new reading.
 // How long a limiter waits for one. After that it asks NVML, and goes on doing so until `done` moves.
 inline constexpr std::int64_t kNodePatienceNs = 500'000'000;
 

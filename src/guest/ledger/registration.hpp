@@ -30,9 +30,9 @@ inline constexpr std::int64_t kRegistrationNs = 200'000'000;
 // The least and the most; a limiter that knows of fewer than it is sent leaves the rest to the kernel, which closes them.
 inline constexpr std::uint32_t kWelcomeDescriptors = 3, kMostWelcomeDescriptors = 4;
 
-// What is said on the doorbell, one a message: a launch waits for its share's turn, an allocation has no room (oom_wait.hpp), the
-// driver is to be read (node_page.hpp).
-enum class Ring : char { turn = 't', memory = 'm', reading = '?' };
+// What is said on the doorbell, one a message: a launch waits for its share's turn, memory is lacking, or a new reading of the
+// driver is wanted (node_page.hpp).
+enum class Ring : char { turn = 't', memory = 'm', reading = 'r' };
 
 enum class Verb : std::uint32_t { hello = 1, welcome = 2, refuse = 3, claimed = 4, seated = 5, hold = 6 };
 

@@ -279,8 +279,8 @@ bool ring(ledger::Ring what) {
   const int saved = errno;
   // send(), not write(): should the number be given to a file between these two lines, the file is not written to.
   const bool ours = still_ours(fd);
-  const bool heard = ours && (::send(fd, &what, sizeof what, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof what ||
-                              errno == EAGAIN || errno == EINTR);
+  const bool heard =
+      ours && (::send(fd, &what, sizeof what, MSG_DONTWAIT | MSG_NOSIGNAL) == 1 || errno == EAGAIN || errno == EINTR);
   if (ours && !heard) bell.dead.store(true);
   errno = saved;
   return heard;
@@ -289,7 +289,6 @@ bool ring(ledger::Ring what) {
 }  // namespace
 
 void ring_doorbell(ledger::Ring what) { ring(what); }
-
 bool ask_for_reading() { return ring(ledger::Ring::reading); }
 
 bool doorbell_is_dead() { return bell.dead.load(std::memory_order_relaxed); }
