@@ -11,6 +11,7 @@
 #include <bit>
 #include <cerrno>
 
+#include "guest/ledger/registration.hpp"
 #include "tenancy/share.hpp"
 
 namespace headgate::node {
