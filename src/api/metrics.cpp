@@ -256,7 +256,7 @@ std::vector<Row> gpu_rows() {
       of_gpu("headgate_gpu_energy_joules_total", kCounter, "Energy used since the driver was loaded.",
              [](const Gpu& g) { return number(g.energy_mj, kMilli); }),
       of_gpu(
-          "headgate_gpu_fp16_flops", kGauge,
+          "headgate_gpu_half_precision_flops", kGauge,
           "Dense FP16 operations in a second, by the maker's data sheet; times a share's rate of GPU seconds, what it "
           "could have computed at most.",
           [](const Gpu& g) { return number(node::fp16_tflops(g.model), 1e12); }),
