@@ -19,6 +19,7 @@
 #include <cstring>
 #include <optional>
 #include <random>
+#include <utility>
 
 #include "guest/ledger/account.hpp"
 #include "guest/ledger/registration.hpp"
@@ -261,7 +262,9 @@ TEST_F(Doors, AQuestionWhoseProcessWentAwayIsTakenBackAndOneWithoutAnAnswerIsANo
     EXPECT_EQ(answer(socket.get()).head.verb, ledger::Verb::hold);
     if (!stays) socket.reset();
     EXPECT_TRUE(until([&] { return taken_back_ == (stays ? 2 : 1); }));
-    if (stays) EXPECT_EQ(answer(socket.get()).text, "nobody answered in time");
+    if (stays) {
+      EXPECT_EQ(answer(socket.get()).text, "nobody answered in time");
+    }
     ledger::release(usage(), slot);
   }
   EXPECT_TRUE(until([&] { return doors_->connections() == 0; }));
