@@ -37,7 +37,7 @@ const struct {
     {fault(PageError::bad_ceiling, "GPU-1", 1'005'000, kWholeGpu),
      "compute ceiling 100.5 % on \"GPU-1\": accepted is more than 0 % and at most 100 %"},
     {fault(PageError::asks_first, "a"),
-     "share 'a' asks a scheduler about each process, which only headgated does: enter it with headgate run --share"},
+     "share \"a\" asks a scheduler about each process, which only headgated does: enter it with headgate run --share"},
     {fault(PageError::draining, "a"),
      "share \"a\" is being drained: it takes no new process until its owner resumes it"},
     {fault(PageError::bad_burst, "GPU-1", 200'000, 250'000),

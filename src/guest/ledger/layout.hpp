@@ -63,8 +63,8 @@ struct alignas(64) DevicePolicy {
   std::atomic<Gate> gate;
   std::atomic<std::uint32_t> gate_epoch;  // a futex: moves with gate, ceiling and command; the launch path's only look
   std::atomic<std::int64_t> virtual_time_ns;
-  std::atomic<std::uint32_t> portion_us;  // where the gate passes a portion
-  std::atomic<std::uint32_t> arbitrated;  // 0: nobody decides who has this GPU, and the gate stands open
+  std::atomic<std::uint32_t> portion_us;        // where the gate passes a portion
+  std::atomic<std::uint32_t> arbitrated;        // 0: nobody decides who has this GPU, and the gate stands open
   std::atomic<std::uint64_t> host_limit_bytes;  // host memory past memory_limit_bytes; 0: none, the limit is hard
   // What stands in for the ceiling while no other share has work on the GPU (rate_now() in compute_account.hpp); 0: nothing
   // does, else above compute_ceiling_ppm..kWholeGpu.
@@ -89,9 +89,9 @@ struct alignas(64) PolicyPage {
   std::atomic<std::uint32_t>
       reclaims;  // moves when limiters are to trim their pools: a request, which leaves the command as it is
   std::uint8_t reserved[44];
-  std::atomic<std::uint32_t> ask_first;    // 1: a process takes its seat only when the daemon has said that it may
-  std::atomic<std::uint32_t> oom_wait_ms;  // how long an allocation without room waits; 0: it is refused at once
-  std::atomic<std::uint32_t> oom_denials;  // moves when those who wait are told no
+  std::atomic<std::uint32_t> ask_first;       // 1: a process takes its seat only when the daemon has said that it may
+  std::atomic<std::uint32_t> oom_wait_ms;     // how long an allocation without room waits; 0: it is refused at once
+  std::atomic<std::uint32_t> oom_denials;     // moves when those who wait are told no
   std::atomic<std::uint32_t> freeze_after_s;  // a process that is idle so long moves its memory to the host; 0: never
   DevicePolicy devices[kMaxDevices];
 };
@@ -142,8 +142,8 @@ struct alignas(64) ComputeAccount {
   std::atomic<std::int64_t> kernel_ns;    // how long its commands are; 0: not known
   std::atomic<std::int64_t> dry_ns;       // between the end of all that a process had sent and its next request
   std::atomic<std::uint64_t> dry_spells;  // how many such stretches
-  Coverage<2048> coverage;  // which microseconds of the recent past are already charged
-  Coverage<2048> copies;    // and which are in copy_ns
+  Coverage<2048> coverage;                // which microseconds of the recent past are already charged
+  Coverage<2048> copies;                  // and which are in copy_ns
 };
 static_assert(sizeof(ComputeAccount) == 128 + 2 * 2048 * 8);
 

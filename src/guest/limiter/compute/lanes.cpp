@@ -54,14 +54,8 @@ void give_lane(StreamMeter& stream, abi::CUstream handle, std::uint64_t function
   lane.told_launches = lane.launches.load(std::memory_order_relaxed);
   lane.limit_ns.store(lane.told_ns + part, std::memory_order_relaxed);
   lane.owner.store(&thread_lane, std::memory_order_relaxed);
-  thread_lane = {handle,
-                 function,
-                 est_ns,
-                 &lane,
-                 &stream,
-                 &session.policy->devices[device].gate_epoch,
-                 gate_epoch,
-                 epoch};
+  thread_lane = {handle,     function, est_ns, &lane, &stream, &session.policy->devices[device].gate_epoch,
+                 gate_epoch, epoch};
 }
 
 void leave_lane(const StreamMeter& next) {
