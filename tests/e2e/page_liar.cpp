@@ -60,7 +60,7 @@ bool enter(const std::string& directory, Inside& in) {
   const ledger::Hello greeting = hello();
   if (!socket || ::send(socket.get(), &greeting, sizeof greeting, MSG_NOSIGNAL) != sizeof greeting) return false;
   ledger::Welcome welcome{};
-  std::array<int, ledger::kWelcomeDescriptors> fds{};
+  std::array<int, ledger::kMostWelcomeDescriptors> fds{};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof fds)> control{};
   iovec part{&welcome, sizeof welcome};
   msghdr header{};
@@ -70,8 +70,10 @@ bool enter(const std::string& directory, Inside& in) {
   header.msg_controllen = control.size();
   if (::recvmsg(socket.get(), &header, MSG_CMSG_CLOEXEC) != sizeof welcome) return false;
   const cmsghdr* rights = CMSG_FIRSTHDR(&header);
-  if (rights == nullptr || rights->cmsg_len != CMSG_LEN(sizeof fds)) return false;
-  std::memcpy(fds.data(), CMSG_DATA(rights), sizeof fds);
+  if (rights == nullptr || rights->cmsg_len < CMSG_LEN(sizeof(int) * ledger::kWelcomeDescriptors) ||
+      rights->cmsg_len > CMSG_LEN(sizeof fds))
+    return false;
+  std::memcpy(fds.data(), CMSG_DATA(rights), rights->cmsg_len - CMSG_LEN(0));
   in.usage_fd = UniqueFd(fds[1]);
   if (ledger::map_pages(fds[0], fds[1], in.pages)) return false;
   if (ledger::claim_for_self(*in.pages.usage, in.slot) != ledger::ClaimResult::claimed) return false;
