@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 
@@ -73,7 +74,9 @@ class Arbitrated : public testing::Test {
     std::filesystem::remove_all(base_);
   }
   void start() {
-    arbitration_.emplace(std::vector<std::string>{kGpu});
+    arbitration_.emplace(std::vector<std::string>{kGpu}, [this](const std::string& share, ledger::Ring what) {
+      if (share == "a") (what == ledger::Ring::memory ? memory_ : readings_).fetch_add(1);
+    });
     ASSERT_TRUE(arbitration_->start());
     for (auto& [name, tenant] : tenants_) enter(name, tenant);
   }
@@ -99,8 +102,16 @@ class Arbitrated : public testing::Test {
 
   std::string base_;
   std::map<std::string, Tenant> tenants_;
+  std::atomic<int> memory_{0}, readings_{0};
   std::optional<Arbitration> arbitration_;
 };
+
+TEST_F(Arbitrated, RingsThatMeanSomethingElseAreHandedOn) {
+  const Tenant& a = tenant("a");
+  for (const ledger::Ring what : {ledger::Ring::turn, ledger::Ring::memory, ledger::Ring::reading})
+    ASSERT_EQ(::send(a.bell.get(), &what, sizeof what, MSG_DONTWAIT | MSG_NOSIGNAL), 1);
+  EXPECT_TRUE(soon([&] { return memory_ == 1 && readings_ == 1; }));
+}
 
 TEST_F(Arbitrated, ALoneShareRingsOnceAndHasItsGateOpenWithoutAnotherLook) {
   const Tenant& a = tenant("a");
