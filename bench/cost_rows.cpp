@@ -69,7 +69,9 @@ class CostBench {
       }
       // Two runs a round, as of everything else.
       TRY(run_true());
+      TRY(run_start());
       TRY(run_true());
+      TRY(run_start());
     }
     Section section{.title = "COST over a do-nothing driver", .columns = {}, .rows = {}};
     for (const Column& column : columns_) {
@@ -103,7 +105,7 @@ class CostBench {
   // A failing library is shown in its column, not hidden by stopping the bench; only native has to work.
   Result<load::Done> run_all(const Column& column) {
     for (const auto& words : std::vector<std::vector<std::string>>{
-             {"launch"}, {"graph"}, {"alloc"}, {"pool"}, {"refuse", std::to_string(kTooMany)}}) {
+             {"launch"}, {"kinds"}, {"graph"}, {"alloc"}, {"pool"}, {"refuse", std::to_string(kTooMany)}}) {
       if (words[0] == "refuse" && column.limits.bytes == 0) {
         continue;
       }
@@ -142,6 +144,22 @@ class CostBench {
     remove_case(setting_, name);
     for (const auto& [column, all] : times) {
       figures_["true_ns"][column].push_back(median(all));
+    }
+    return load::Done{};
+  }
+
+  // By turns too, and each process in a share that it has to make.
+  Result<load::Done> run_start() {
+    std::map<std::string, std::vector<double>> times;
+    for (int i = 0; i < (setting_.quick ? 10 : 40); ++i) {
+      for (const Column& column : columns_) {
+        const auto measured = run(column, {"start"});
+        if (!measured && column.candidate == &native_) return std::unexpected(measured.error());
+        if (measured) times[column.name].push_back(measured->value("start_ns", 0.0));
+      }
+    }
+    for (const auto& [column, all] : times) {
+      figures_["start_ns"][column].push_back(median(all));
     }
     return load::Done{};
   }
@@ -233,6 +251,16 @@ class CostBench {
                                      {{"ours, no limit", 100}, {"ours, limit", 100}}, ns));
     section.rows.push_back(
         added_row("graph launch with its share of the wait, mean", "", "graph_with_wait_mean_ns", {}, ns));
+    for (const auto& [what, key] : {std::pair{"  by cuLaunchKernelEx", "ex"},
+                                    {"  by cuLaunchCooperativeKernel", "cooperative"},
+                                    {"  dependent (programmatic)", "chain"},
+                                    {"  by cuLaunchKernel_ptsz", "plain_ptsz"},
+                                    {"  by cuLaunchKernelEx_ptsz", "ex_ptsz"},
+                                    {"  by cuLaunchCooperativeKernel_ptsz", "cooperative_ptsz"},
+                                    {"  dependent, _ptsz", "chain_ptsz"}}) {
+      section.rows.push_back(added_row(what, "no limit +10 ns, limit +15 ns", std::string(key) + "_p50_ns",
+                                       {{"ours, no limit", 10}, {"ours, limit", 15}}, ns));
+    }
     section.rows.push_back(plain_row("driver calls of our own a launch", "0.05", "driver_calls_per_launch",
                                      {{"ours, no limit", 0.05}, {"ours, limit", 0.05}}, calls));
   }

@@ -24,8 +24,8 @@ namespace {
 constexpr char kUsage[] = R"(headgate-figures: measures headgate's figures over the simulator and a do-nothing driver.
 
   --quick              a subset, about a minute
-  --only=SECTION       cost, share, response, memory or pairs; may be given more than once
-  --case=TEXT          of the share rows only those whose name contains TEXT
+  --only=SECTION       cost, share, kinds, response, memory, agreement or pairs; may be given more than once
+  --case=TEXT          of the share and kinds rows only those whose name contains TEXT
   --rounds=N           how often everything is measured, interleaved (3)
   --against NAME=LIB.so[,VAR=VALUE...]
                        measures another preload library beside ours; {percent} and {bytes} stand for the limits, {dir}
@@ -36,7 +36,7 @@ constexpr char kUsage[] = R"(headgate-figures: measures headgate's figures over 
 The exit status is 0 when everything could be measured, whatever the figures are.
 )";
 
-constexpr std::string_view kSections[] = {"cost", "share", "response", "memory", "pairs"};
+constexpr std::string_view kSections[] = {"cost", "share", "kinds", "response", "memory", "agreement", "pairs"};
 
 struct Arguments {
   bench::Setting setting;
@@ -134,14 +134,25 @@ Result<bench::Tables> measure(const Arguments& arguments) {
   if (arguments.wants("share")) {
     tables.sections.push_back(TRY(bench::share_section(arguments.setting, sampler)));
   }
+  if (arguments.wants("kinds")) {
+    tables.sections.push_back(TRY(bench::kinds_section(arguments.setting, sampler)));
+  }
   if (arguments.wants("response")) {
     tables.sections.push_back(TRY(bench::response_section(arguments.setting)));
   }
   if (arguments.wants("memory")) {
     tables.sections.push_back(TRY(bench::memory_section(arguments.setting)));
   }
+  if (arguments.wants("agreement")) {
+    tables.sections.push_back(TRY(bench::agreement_section(arguments.setting)));
+  }
   if (arguments.wants("pairs")) {
     tables.sections.push_back(TRY(bench::pairs_section(arguments.setting)));
+  }
+  std::erase_if(tables.sections, [](const bench::Section& section) { return section.rows.empty(); });
+  if (tables.sections.empty()) {
+    return fail(ErrorCode::usage, "--case '" + arguments.setting.only_case + "' names no row of share or kinds",
+                "a part of a name in the table, such as 'streams'");
   }
   tables.noise = sampler.stop();
   tables.noise.longest_gap_ns = std::max(gap_before, bench::longest_gap_ns());

@@ -10,6 +10,9 @@ namespace headgate::bench {
 // on one page of the ledger (ours only).
 [[nodiscard]] Result<Section> memory_section(const Setting& setting);
 
+// How long after a burst of allocations account and residual are what the simulator's card has given, with slabs and pools.
+[[nodiscard]] Result<Section> agreement_section(const Setting& setting);
+
 // Kernels that spin for each other, on two streams, threads, processes or GPUs, at every limit, over the simulator.
 [[nodiscard]] Result<Section> pairs_section(const Setting& setting);
 

@@ -33,7 +33,7 @@ struct Setting {
   std::vector<Candidate> peers;
   bool quick = false;
   unsigned rounds = 3;
-  std::string only_case;  // part of the name of a share row, "50 %  200 us, 4 streams"; empty: all
+  std::string only_case;  // part of the name of a row of share or kinds, "50 %  200 us, 4 streams"; empty: all
   std::string directory;  // for nodes and shares; ours, empty at the start
 };
 

@@ -66,6 +66,37 @@ std::vector<Case> cases(bool quick) {
   return result;
 }
 
+// Every function that launches, at the lengths of kernels that the rows above have: a graph is one command.
+std::vector<Case> kind_cases(bool quick) {
+  struct Kind {
+    const char* name;
+    std::vector<std::string> words;
+  };
+  const std::vector<Kind> all{
+      {"200 us, cuLaunchKernelEx", {"--kernels=200us", "--call=ex"}},
+      {"200 us, cooperative", {"--kernels=200us", "--call=cooperative"}},
+      {"200 us, dependent chain", {"--kernels=200us", "--call=chain"}},
+      {"graphs of 1 x 200 us", {"--kernels=200us", "--graph=1"}},
+      {"graphs of 20 x 10 us", {"--kernels=10us", "--graph=20"}},
+      {"graphs of 1000 x 1 us", {"--kernels=1us", "--graph=1000"}},
+      {"200 us, cuLaunchKernel_ptsz", {"--kernels=200us", "--per-thread"}},
+      {"200 us, cuLaunchKernelEx_ptsz", {"--kernels=200us", "--call=ex", "--per-thread"}},
+      {"200 us, cooperative_ptsz", {"--kernels=200us", "--call=cooperative", "--per-thread"}},
+      {"200 us, dependent chain_ptsz", {"--kernels=200us", "--call=chain", "--per-thread"}},
+      {"graphs of 20 x 10 us, _ptsz", {"--kernels=10us", "--graph=20", "--per-thread"}},
+  };
+  std::vector<Case> result;
+  for (const Kind& kind : all) {
+    const std::string_view name = kind.name;
+    if (quick && !name.ends_with("chain") && !name.ends_with("10 us") && !name.ends_with("cuLaunchKernel_ptsz"))
+      continue;
+    for (const unsigned percent : quick ? std::vector<unsigned>{25} : std::vector<unsigned>{25, 50}) {
+      result.push_back({kind.name, percent, kind.words});
+    }
+  }
+  return result;
+}
+
 std::string row_name(const Case& each) { return printed("%2u %%  %s", each.percent, each.name.c_str()); }
 
 // Buckets of one run: truth and the client's own log, on the clock's grid, cut to whole seconds.
@@ -96,14 +127,9 @@ class ShareBench {
     }
   }
 
-  Result<Section> measure() {
-    std::vector<Case> all = cases(setting_.quick);
+  Result<Section> measure(std::string title, std::vector<Case> all) {
     std::erase_if(all,
                   [this](const Case& each) { return row_name(each).find(setting_.only_case) == std::string::npos; });
-    if (all.empty()) {
-      return fail(ErrorCode::usage, "--case '" + setting_.only_case + "' names no share row",
-                  "a part of a name in the table, such as 'streams'");
-    }
     std::vector<std::vector<std::vector<Bucket>>> gathered(candidates_.size(),
                                                            std::vector<std::vector<Bucket>>(all.size()));
     std::vector<std::vector<json>> reports(candidates_.size(), std::vector<json>(all.size(), json::array()));
@@ -125,7 +151,7 @@ class ShareBench {
       }
     }
     Section section{
-        .title = "SHARE held, points of the GPU",
+        .title = std::move(title),
         .columns = {"bias", "rms 1 s", "rms 100 ms", "wrong: bias", "rms 1 s", "rms 100 ms", "worst", "estimated"},
         .rows = {}};
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -231,7 +257,11 @@ class ShareBench {
 }  // namespace
 
 Result<Section> share_section(const Setting& setting, const NoiseSampler& noise) {
-  return ShareBench(setting, noise).measure();
+  return ShareBench(setting, noise).measure("SHARE held, points of the GPU", cases(setting.quick));
+}
+
+Result<Section> kinds_section(const Setting& setting, const NoiseSampler& noise) {
+  return ShareBench(setting, noise).measure("SHARE held by launch kind, points of the GPU", kind_cases(setting.quick));
 }
 
 }  // namespace headgate::bench

@@ -71,19 +71,24 @@ function(headgate_room name)
   endif()
 endfunction()
 
-# headgate_test(NAME SRC x_test.cpp... [DEPS room...] [LIBS target...] [TIMEOUT seconds]): a GoogleTest program, one ctest
-# entry, labelled with its folder under src/ (dev/sanitize picks by label).
+# headgate_test(NAME SRC x_test.cpp... [DEPS room...] [LIBS target...] [TIMEOUT seconds] [NEEDS file]): a GoogleTest program,
+# one ctest entry, labelled with its folder under src/ (dev/sanitize picks by label). Where NEEDS is not there, it is skipped.
 function(headgate_test name)
   if(NOT HEADGATE_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SRC;DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;NEEDS" "SRC;DEPS;LIBS" ${ARGN})
   add_executable(${name} ${ARG_SRC})
   list(TRANSFORM ARG_DEPS PREPEND headgate_)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} ${ARG_LIBS} headgate_warnings GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  add_test(NAME ${name} COMMAND ${name})
+  if(ARG_NEEDS)
+    add_test(NAME ${name} COMMAND sh -c "[ -e ${ARG_NEEDS} ] || { echo 'skipped: there is no ${ARG_NEEDS}'; exit 77; }; exec $<TARGET_FILE:${name}>")
+    set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
+  else()
+    add_test(NAME ${name} COMMAND ${name})
+  endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()

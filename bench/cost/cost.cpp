@@ -1,6 +1,6 @@
 // One cold process that times calls of the driver it finds; the bench runs it with and without a preloaded library.
 //
-//   headgate-bench-cost launch|graph|alloc|pool|refuse|syscalls [bytes]      one line of JSON on stdout
+//   headgate-bench-cost start|launch|kinds|graph|alloc|pool|refuse|syscalls [bytes]      one line of JSON on stdout
 //
 // Launches come in batches of 256 with a pause after each: the queue is never full and a limit of 90 % never binds. A batch's
 // time over 256 is one sample of "a launch"; the wait that ends the batch (where a meter closes its bracket) is timed apart
@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -178,10 +179,38 @@ Result<Done> measure_launches() {
   const double launches = static_cast<double>(after.launches - before.launches);
   const double extra = static_cast<double>(after.other - before.other) - kBatches;
   std::printf(
-      "{\"start_ns\":%ld,\"launch_p50_ns\":%.3f,\"launch_mean_ns\":%.3f,\"with_wait_mean_ns\":%.3f,\"single_p99_ns\":%"
+      "{\"launch_p50_ns\":%.3f,\"launch_mean_ns\":%.3f,\"with_wait_mean_ns\":%.3f,\"single_p99_ns\":%"
       "lu,\"single_max_ns\":%lu,\"reading_ns\":%lu,\"ticks_per_ns\":%.4f,\"driver_calls_per_launch\":%.6f}\n",
-      ready.start_ns, launch.percentile(0.5), launch.mean(), with_wait.mean(), single.percentile_ns(0.99),
-      single.max_ns(), ticker.reading_ns(), ticker.per_ns(), launches > 0 ? extra / launches : -1.0);
+      launch.percentile(0.5), launch.mean(), with_wait.mean(), single.percentile_ns(0.99), single.max_ns(),
+      ticker.reading_ns(), ticker.per_ns(), launches > 0 ? extra / launches : -1.0);
+  return Done{};
+}
+
+// Every other function that launches, and the _ptsz twins on the thread's own default stream.
+Result<Done> measure_kinds() {
+  const Ready ready = TRY(start());
+  TRY(warm_up(ready));
+  std::string json;
+  for (const bool per_thread : {false, true}) {
+    for (std::size_t which = per_thread ? 0 : 1; which < std::size(kLaunchCalls); ++which) {
+      const CUstream launched = per_thread ? nullptr : ready.stream;
+      const CUstream waited = per_thread ? stream_per_thread() : ready.stream;
+      Samples launch;
+      for (int batch = -50; batch < kBatches / 2; ++batch) {
+        const std::int64_t from = now_ns();
+        for (int i = 0; i < kBatch; ++i) {
+          TRY(check("a launch", launch_busy_by(static_cast<LaunchCall>(which), per_thread, ready.driver, ready.kernel,
+                                               1, launched)));
+        }
+        if (batch >= 0) launch.ns.push_back(static_cast<double>(now_ns() - from) / kBatch);
+        TRY(check("cuStreamSynchronize", ready.driver.cuStreamSynchronize(waited)));
+        pause();
+      }
+      json += (json.empty() ? "{\"" : ",\"") + std::string(kLaunchCalls[which]) + (per_thread ? "_ptsz" : "") +
+              "_p50_ns\":" + std::to_string(launch.percentile(0.5));
+    }
+  }
+  std::puts((json + "}").c_str());
   return Done{};
 }
 
@@ -319,16 +348,24 @@ Result<Done> launch_between_marks() {
   return Done{};
 }
 
+Result<Done> measure_start() {
+  const Ready ready = TRY(start());
+  std::printf("{\"start_ns\":%ld}\n", ready.start_ns);
+  return Done{};
+}
+
 Result<Done> run(std::string_view what, std::uint64_t bytes) {
   ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+  if (what == "start") return measure_start();
   if (what == "launch") return measure_launches();
+  if (what == "kinds") return measure_kinds();
   if (what == "graph") return measure_graphs();
   if (what == "alloc") return measure_allocations();
   if (what == "pool") return measure_pools();
   if (what == "refuse") return measure_refusals(bytes);
   if (what == "syscalls") return launch_between_marks();
   return fail(ErrorCode::usage, "'" + std::string(what) + "' is not a measurement",
-              "launch, graph, alloc, pool, refuse BYTES or syscalls");
+              "start, launch, kinds, graph, alloc, pool, refuse BYTES or syscalls");
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "guest/ledger/crowd.hpp"
 #include "guest/ledger/kill_storm.hpp"
 #include "guest/ledger/test_page.hpp"
+#include "memory/bursts.hpp"
 
 namespace headgate::bench {
 namespace {
@@ -28,6 +29,7 @@ using namespace load;
 constexpr char kUsage[] =
     "headgate-bench-memory crowd PROCESSES THREADS ROUNDS LIMIT_BYTES\n"
     "headgate-bench-memory duel ROUNDS BYTES      two processes ask for BYTES, which the limit has once\n"
+    "headgate-bench-memory bursts PROCESSES BURSTS PERIOD_MS\n"
     "headgate-bench-memory kills COUNT            of processes that work on one page of the ledger\n";
 
 struct Ready {
@@ -175,6 +177,7 @@ Result<Done> run(const std::vector<std::string_view>& words) {
   const auto count = [&number](std::size_t i) { return static_cast<int>(number(i)); };
   if (words.size() == 5 && words[0] == "crowd") return run_crowd(count(1), count(2), count(3), number(4));
   if (words.size() == 3 && words[0] == "duel") return run_duel(static_cast<std::uint32_t>(number(1)), number(2));
+  if (words.size() == 4 && words[0] == "bursts") return run_bursts(count(1), count(2), count(3));
   if (words.size() == 2 && words[0] == "kills") return run_kills(count(1));
   return fail(ErrorCode::usage, kUsage);
 }

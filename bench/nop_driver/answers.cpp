@@ -59,7 +59,31 @@ NOP_ANSWER CUresult cuLaunchKernelEx(const CUlaunchConfig*, CUfunction, void**, 
   return CUDA_SUCCESS;
 }
 
+NOP_ANSWER CUresult cuLaunchCooperativeKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                                              unsigned, CUstream, void**) {
+  count_launch();
+  return CUDA_SUCCESS;
+}
+NOP_ANSWER CUresult cuLaunchKernel_ptsz(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                                        unsigned, CUstream, void**, void**) {
+  count_launch();
+  return CUDA_SUCCESS;
+}
+NOP_ANSWER CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig*, CUfunction, void**, void**) {
+  count_launch();
+  return CUDA_SUCCESS;
+}
+NOP_ANSWER CUresult cuLaunchCooperativeKernel_ptsz(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,
+                                                   unsigned, unsigned, CUstream, void**) {
+  count_launch();
+  return CUDA_SUCCESS;
+}
+
 NOP_ANSWER CUresult cuGraphLaunch(CUgraphExec, CUstream) {
+  count_launch();
+  return CUDA_SUCCESS;
+}
+NOP_ANSWER CUresult cuGraphLaunch_ptsz(CUgraphExec, CUstream) {
   count_launch();
   return CUDA_SUCCESS;
 }

@@ -4,7 +4,7 @@
 #include <functional>
 #include <optional>
 
-#include "api/page.hpp"
+#include "node/cards.hpp"
 
 namespace headgate::api {
 namespace {
@@ -254,6 +254,11 @@ std::vector<Row> gpu_rows() {
              [](const Gpu& g) { return number(g.power_limit_mw, kMilli); }),
       of_gpu("headgate_gpu_energy_joules_total", kCounter, "Energy used since the driver was loaded.",
              [](const Gpu& g) { return number(g.energy_mj, kMilli); }),
+      of_gpu(
+          "headgate_gpu_fp16_flops", kGauge,
+          "Dense FP16 operations in a second, by the maker's data sheet; times a share's rate of GPU seconds, what it "
+          "could have computed at most.",
+          [](const Gpu& g) { return number(node::fp16_tflops(g.model), 1e12); }),
       of_gpu("headgate_gpu_temperature_celsius", kGauge, "Temperature of the GPU.",
              [](const Gpu& g) { return number(g.temperature_celsius); }),
       {{"headgate_gpu_clock_hertz", kGauge, "uuid, domain", "Clock rate; domain is sm or memory."}, collect_clocks},
@@ -292,6 +297,8 @@ std::vector<Row> share_memory_rows() {
                 [](const ShareDevice& d) { return number(d.memory_limit_bytes); }),
       of_device("headgate_share_memory_used_bytes", kGauge, "Memory in use, all kinds together.",
                 [](const ShareDevice& d) { return number(d.memory_used_bytes); }),
+      of_device("headgate_share_memory_frozen_bytes", kGauge, "Of these, on the host: its processes there are idle.",
+                [](const ShareDevice& d) { return number(d.memory_frozen_bytes); }),
       of_device("headgate_share_memory_peak_bytes", kGauge, "The most memory that was allocated at one time.",
                 [](const ShareDevice& d) { return number(d.memory_peak_bytes); }),
       {{"headgate_share_memory_bytes", kGauge, "share, uuid, kind",
@@ -344,6 +351,18 @@ std::vector<Row> share_rows() {
   return {
       of_share("headgate_share_processes", "Processes that run in it.",
                [](const Share& s, const Snapshot&) { return number(s.processes); }),
+      of_share("headgate_share_frozen_processes", "Of these, those that are idle and have their memory on the host.",
+               [](const Share& s, const Snapshot&) { return number(s.frozen_processes); }),
+      {{"headgate_share_freezes_total", kCounter, "share", "How often memory of its idle processes went to the host."},
+       [](const Input& in, Samples& out) {
+         for (const Share& s : in.picture.shares)
+           if (s.state != "broken") out.push_back({{{"share", s.name}}, static_cast<double>(s.freezes)});
+       }},
+      {{"headgate_share_thaws_total", kCounter, "share", "How often it came back, by a call of theirs."},
+       [](const Input& in, Samples& out) {
+         for (const Share& s : in.picture.shares)
+           if (s.state != "broken") out.push_back({{{"share", s.name}}, static_cast<double>(s.thaws)});
+       }},
       of_share("headgate_share_last_activity_timestamp_seconds",
                "When it last used a GPU, as far as this daemon has seen.",
                [](const Share& s, const Snapshot& picture) -> Value {
@@ -400,13 +419,15 @@ std::vector<Metric> metrics() {
   return all;
 }
 
-std::string metrics_page(const Snapshot& picture, const DaemonFigures& own) {
+std::vector<Family> families_of(const Snapshot& picture, const DaemonFigures& own) {
   std::vector<Family> families;
   for (const auto& [metric, collect] : rows()) {
     families.push_back({std::string(metric.name), std::string(metric.help), metric.counter, {}});
     collect({picture, own}, families.back().samples);
   }
-  return page(families);
+  return families;
 }
+
+std::string metrics_page(const Snapshot& picture, const DaemonFigures& own) { return page(families_of(picture, own)); }
 
 }  // namespace headgate::api

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "api/figures.hpp"
+#include "api/page.hpp"
 #include "snapshot/snapshot.hpp"
 
 namespace headgate::api {
@@ -19,6 +20,9 @@ struct Metric {
 
 // All that the page may hold, in its order.
 [[nodiscard]] std::vector<Metric> metrics();
+
+// The figures of a picture, in that order, for the page or for lines (lines.hpp).
+[[nodiscard]] std::vector<Family> families_of(const snapshot::Snapshot& picture, const DaemonFigures& own);
 
 // The page of /metrics. A figure that is not known is not there: never a zero in its place.
 [[nodiscard]] std::string metrics_page(const snapshot::Snapshot& picture, const DaemonFigures& own);

@@ -129,6 +129,20 @@ void add_small_schemas(Json& all) {
                                 {"compute_ratio", {{"type", {"number", "null"}}}},
                                 {"shares", maybe_whole},
                                 {"ttl_ns", maybe_whole}});
+  all["ChannelClients"] = object_schema({{"clients", {{"type", "array"}, {"items", text}}}});
+  const Json task =
+      object_schema({{"id", whole}, {"kind", text}, {"state", text}, {"attempt", whole}, {"age_ms", whole}});
+  all["ChannelClient"] = object_schema(
+      {{"client", text}, {"streams", whole}, {"polls", whole}, {"tasks", {{"type", "array"}, {"items", task}}}});
+  const Json leased = object_schema({{"id", whole},
+                                     {"attempt", whole},
+                                     {"kind", text},
+                                     {"lease_ms", whole},
+                                     {"expires_ms", whole},
+                                     {"payload", {{"description", "what is asked, by kind: docs/channel.md"}}}});
+  all["ChannelTasks"] = object_schema({{"tasks", {{"type", "array"}, {"items", leased}}}});
+  all["ChannelLease"] = object_schema({{"lease_ms", whole}});
+  all["ChannelSettled"] = object_schema({{"state", text}});
   all["Entry"] = object_schema({{"share", text},
                                 {"runtime_dir", text},
                                 {"directory", text},

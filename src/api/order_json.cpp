@@ -38,12 +38,20 @@ struct TextKey {
   std::optional<std::string> node::ShareOrder::* field;
 };
 constexpr TextKey kTexts[] = {
-    {"name", &node::ShareOrder::name},       {"gpu", &node::ShareOrder::gpu},
-    {"mem", &node::ShareOrder::mem},         {"host_mem", &node::ShareOrder::host_mem},
-    {"compute", &node::ShareOrder::compute}, {"burst", &node::ShareOrder::burst},
-    {"weight", &node::ShareOrder::weight},   {"class", &node::ShareOrder::priority_class},
-    {"ttl", &node::ShareOrder::ttl},         {"idle_notice", &node::ShareOrder::idle_notice},
-    {"admit", &node::ShareOrder::admit},     {"fail_policy", &node::ShareOrder::fail_policy},
+    {"name", &node::ShareOrder::name},
+    {"gpu", &node::ShareOrder::gpu},
+    {"mem", &node::ShareOrder::mem},
+    {"host_mem", &node::ShareOrder::host_mem},
+    {"compute", &node::ShareOrder::compute},
+    {"burst", &node::ShareOrder::burst},
+    {"weight", &node::ShareOrder::weight},
+    {"class", &node::ShareOrder::priority_class},
+    {"ttl", &node::ShareOrder::ttl},
+    {"idle_notice", &node::ShareOrder::idle_notice},
+    {"freeze_after", &node::ShareOrder::freeze_after},
+    {"admit", &node::ShareOrder::admit},
+    {"fail_policy", &node::ShareOrder::fail_policy},
+    {"on_oom", &node::ShareOrder::on_oom},
 };
 
 // False where the key is none of these.
@@ -91,7 +99,7 @@ Result<tenancy::Quota> quota_of(const std::string& body) {
   const Json json = TRY(object_of(body));
   tenancy::Quota quota;
   const node::Directory directory = node::system_directory();
-  bool who = false;
+  int named = 0;
   for (const auto& [key, value] : json.items()) {
     if (value.is_null()) continue;
     const std::string text = value.is_string() ? value.get<std::string>() : "";
@@ -102,10 +110,10 @@ Result<tenancy::Quota> quota_of(const std::string& body) {
       if (!id) return unfit(key, value, "a name of this machine, or a number");
       quota.subject = key == "user" ? tenancy::Quota::Subject::user : tenancy::Quota::Subject::group;
       quota.id = *id;
-      who = true;
+      ++named;
     } else if (key == "everyone") {
       quota.subject = tenancy::Quota::Subject::every_user;
-      who = true;
+      ++named;
     } else if (key == "mem") {
       const auto memory = grant::parse_memory(text);
       if (!memory || memory.value.bytes == 0) return unfit(key, value, "24GiB, 24Gi, 24G or 24GB");
@@ -127,7 +135,27 @@ Result<tenancy::Quota> quota_of(const std::string& body) {
                   "accepted: " + field_names(BodyKind::quota));
     }
   }
-  if (!who) return fail(ErrorCode::usage, "the quota says for nobody", "name a user, a group, or everyone");
+  if (named == 0) return fail(ErrorCode::usage, "the quota says for nobody", "name a user, a group, or everyone");
+  if (named > 1)
+    return fail(ErrorCode::usage, "the quota is for more than one", "name a user, a group, or everyone: one of them");
+  return quota;
+}
+
+Result<tenancy::Quota> quota_named(const std::string* user, const std::string* group, bool everyone) {
+  if ((user != nullptr) + (group != nullptr) + everyone != 1)
+    return fail(ErrorCode::usage, "whose quota is not said", "name exactly one: a user, a group, or everyone");
+  tenancy::Quota quota;
+  if (everyone) {
+    quota.subject = tenancy::Quota::Subject::every_user;
+    return quota;
+  }
+  const node::Directory directory = node::system_directory();
+  const auto id = user != nullptr ? directory.user(*user) : directory.group(*group);
+  if (!id)
+    return unfit(user != nullptr ? "user" : "group", user != nullptr ? *user : *group,
+                 "a name of this machine, or a number");
+  quota.subject = user != nullptr ? tenancy::Quota::Subject::user : tenancy::Quota::Subject::group;
+  quota.id = *id;
   return quota;
 }
 

@@ -16,6 +16,9 @@ namespace headgate::api {
 
 // {"user": "alice" | "group": "students" | "everyone": true, "mem": "24GiB", "compute": "200%", "shares": 4, "ttl": "8h"}.
 [[nodiscard]] Result<tenancy::Quota> quota_of(const std::string& body);
+// Whose quota a request names in its query: null and false where it does not. Only subject and id are filled.
+// Errors: usage, where it names none, several, or somebody whom the machine does not know.
+[[nodiscard]] Result<tenancy::Quota> quota_named(const std::string* user, const std::string* group, bool everyone);
 [[nodiscard]] std::string to_json(const tenancy::Quota& quota);
 [[nodiscard]] std::string to_json(const node::Entry& entry);
 

@@ -60,8 +60,20 @@ TEST(OrderJson, AQuotaSaysForWhomAndHowMuch) {
   EXPECT_EQ(to_json(*quota),
             R"({"user":0,"memory_bytes":25769803776,"compute_ratio":2.0,"shares":4,"ttl_ns":28800000000000})");
   EXPECT_EQ(quota_of(R"({"mem":"1GiB"})").error().message, "the quota says for nobody");
+  EXPECT_EQ(quota_of(R"({"user":"root","everyone":true})").error().message, "the quota is for more than one");
   EXPECT_EQ(quota_of(R"({"user":"no-such-user"})").error().message, "user = \"no-such-user\" is not understood");
   EXPECT_EQ(quota_of(R"({"everyone":true,"compute":"half"})").error().message, "compute = \"half\" is not understood");
+}
+
+TEST(OrderJson, WhoseQuotaGoesIsNamedOnceOrNotAtAll) {
+  const std::string root = "root", number = "1234", nobody = "no-such-user";
+  EXPECT_EQ(quota_named(&root, nullptr, false)->id, 0u);
+  EXPECT_EQ(quota_named(nullptr, &number, false)->subject, tenancy::Quota::Subject::group);
+  EXPECT_EQ(quota_named(nullptr, &number, false)->id, 1234u);
+  EXPECT_EQ(quota_named(nullptr, nullptr, true)->subject, tenancy::Quota::Subject::every_user);
+  EXPECT_EQ(quota_named(nullptr, nullptr, false).error().message, "whose quota is not said");
+  EXPECT_EQ(quota_named(&root, nullptr, true).error().message, "whose quota is not said");
+  EXPECT_EQ(quota_named(&nobody, nullptr, false).error().message, "user = \"no-such-user\" is not understood");
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 namespace headgate::api {
 namespace {
 
-constexpr std::size_t kMostBytes = 128;
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
 // How many bytes a well-formed character takes at the beginning of `text`; 0: none stands there (RFC 3629, section 4:
@@ -28,19 +27,6 @@ std::size_t character_at(std::string_view text) {
   return 0;
 }
 
-std::string harmless(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const std::size_t size = character_at(text);
-    const bool control = size == 1 && (static_cast<unsigned char>(text[0]) < 0x20 || text[0] == 0x7f);
-    const std::string_view next = size == 0 ? kReplacement : control ? "?" : text.substr(0, size);
-    if (out.size() + next.size() > kMostBytes) break;
-    out += next;
-    text.remove_prefix(size == 0 ? 1 : size);
-  }
-  return out;
-}
-
 prometheus::MetricFamily translated(const Family& family) {
   prometheus::MetricFamily out;
   out.name = family.name;
@@ -50,7 +36,7 @@ prometheus::MetricFamily translated(const Family& family) {
   for (const Sample& sample : family.samples) {
     prometheus::ClientMetric metric;
     for (const auto& [name, value] : sample.labels) {
-      if (!value.empty()) metric.label.push_back({name, harmless(value)});
+      if (!value.empty()) metric.label.push_back({name, harmless_label(value)});
     }
     if (!seen.insert(metric.label).second) continue;
     (family.counter ? metric.counter.value : metric.gauge.value) = sample.value;
@@ -60,6 +46,19 @@ prometheus::MetricFamily translated(const Family& family) {
 }
 
 }  // namespace
+
+std::string harmless_label(std::string_view text, std::size_t most_bytes) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t size = character_at(text);
+    const bool control = size == 1 && (static_cast<unsigned char>(text[0]) < 0x20 || text[0] == 0x7f);
+    const std::string_view next = size == 0 ? kReplacement : control ? "?" : text.substr(0, size);
+    if (out.size() + next.size() > most_bytes) break;
+    out += next;
+    text.remove_prefix(size == 0 ? 1 : size);
+  }
+  return out;
+}
 
 std::string page(const std::vector<Family>& families) {
   std::vector<prometheus::MetricFamily> all;

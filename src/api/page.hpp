@@ -1,7 +1,9 @@
 // Figures as a page that Prometheus reads: its text format 0.0.4.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,5 +27,8 @@ struct Family {
 // bytes: Prometheus drops the whole page over one that is not. Of samples with equal labels the first is kept, for the
 // same reason.
 [[nodiscard]] std::string page(const std::vector<Family>& families);
+
+// A label's value as the page writes it.
+[[nodiscard]] std::string harmless_label(std::string_view text, std::size_t most_bytes = 128);
 
 }  // namespace headgate::api

@@ -110,6 +110,22 @@ std::vector<Route> shares() {
        .parameters = {share_name()},
        .replies = {one("Share")},
        .errors = {400, 403}},
+      {.operation = Operation::drain_share,
+       .id = "drainShare",
+       .method = "POST",
+       .path = "/v1/shares/{name}/drain",
+       .summary = "Let no more processes in and give no more memory until it is resumed; work goes on",
+       .parameters = {share_name()},
+       .replies = {one("Share")},
+       .errors = {400, 403}},
+      {.operation = Operation::reclaim_share,
+       .id = "reclaimShare",
+       .method = "POST",
+       .path = "/v1/shares/{name}/reclaim",
+       .summary = "Ask its programs, once, to give back what their pools hold unused",
+       .parameters = {share_name()},
+       .replies = {one("Share")},
+       .errors = {400, 403}},
       {.operation = Operation::enter_share,
        .id = "enterShare",
        .method = "GET",
@@ -156,6 +172,71 @@ std::vector<Route> quotas() {
        .body = BodyKind::quota,
        .replies = {one("Quota")},
        .errors = {400, 403}},
+      {.operation = Operation::remove_quota,
+       .id = "removeQuota",
+       .method = "DELETE",
+       .path = "/v1/quotas",
+       .summary = "Remove the quota of a user, a group or everyone: exactly one of the three is named",
+       .parameters = {{"user", Place::query, "of this user", "a name of the machine, or a uid"},
+                      {"group", Place::query, "of this group", "a name of the machine, or a gid"},
+                      {"everyone", Place::query, "of every user who has none of their own", "1"}},
+       .replies = {one("Nothing")},
+       .errors = {400, 403}},
+  };
+}
+
+Parameter client_name() {
+  return {"client", Place::path, "for whom the tasks are; headgated's own are for scheduler",
+          "letters, digits, '.', '_', ':' and '-'"};
+}
+Parameter task_id() { return {"id", Place::path, "the task's id", {}, true}; }
+Parameter attempt() { return {"attempt", Place::query, "the attempt that came with the task", {}, true}; }
+
+std::vector<Route> task_channel() {
+  return {
+      {.operation = Operation::channel_clients,
+       .id = "listChannelClients",
+       .method = "GET",
+       .path = "/v1/channel",
+       .summary = "The task channel: who has tasks or waits for some",
+       .replies = {one("ChannelClients")},
+       .errors = {403}},
+      {.operation = Operation::channel_client,
+       .id = "getChannelClient",
+       .method = "GET",
+       .path = "/v1/channel/{client}",
+       .summary = "One client's tasks, and how many agents listen for it",
+       .parameters = {client_name()},
+       .replies = {one("ChannelClient")},
+       .errors = {403}},
+      {.operation = Operation::pull_tasks,
+       .id = "pullTasks",
+       .method = "GET",
+       .path = "/v1/channel/{client}/tasks",
+       .summary = "The next task, leased to the caller; with Accept: text/event-stream all of them as they come",
+       .parameters = {client_name(), {"wait", Place::query, "for how long to wait for one", "30s, 500ms; at most 50s"}},
+       .replies = {one("ChannelTasks"), {.content_type = kStream}},
+       .errors = {400, 403}},
+      {.operation = Operation::acknowledge_task,
+       .id = "acknowledgeTask",
+       .method = "POST",
+       .path = "/v1/channel/{client}/tasks/{id}/ack",
+       .summary = "I work on it: takes the task, or keeps it for longer",
+       .parameters = {client_name(), task_id(), attempt()},
+       .replies = {one("ChannelLease")},
+       .errors = {400, 403, 404, 409, 410}},
+      {.operation = Operation::settle_task,
+       .id = "settleTask",
+       .method = "POST",
+       .path = "/v1/channel/{client}/tasks/{id}/result",
+       .summary =
+           "The answer, any JSON as the body: {\"allow\": true} or {\"allow\": false, \"reason\": \"full until noon\"}",
+       .parameters = {client_name(),
+                      task_id(),
+                      attempt(),
+                      {"ok", Place::query, "whether it was done; with false the body is any text", "true, false"}},
+       .replies = {one("ChannelSettled")},
+       .errors = {400, 403, 404, 409, 410}},
   };
 }
 
@@ -186,6 +267,18 @@ std::vector<Route> about_the_daemon() {
        .path = "/metrics/dcgm",
        .summary = "Figures of GPUs under the names of NVIDIA's exporter",
        .replies = {{.content_type = kMetricsType}}},
+      {.operation = Operation::influx_metrics,
+       .id = "influxMetrics",
+       .method = "GET",
+       .path = "/metrics/influx",
+       .summary = "The same figures in InfluxDB's line protocol",
+       .replies = {{.content_type = "text/plain; charset=utf-8"}}},
+      {.operation = Operation::json_metrics,
+       .id = "jsonMetrics",
+       .method = "GET",
+       .path = "/metrics/json",
+       .summary = "The same figures as one JSON object a line",
+       .replies = {{.content_type = "application/x-ndjson"}}},
       {.operation = Operation::document,
        .id = "document",
        .method = "GET",
@@ -200,7 +293,7 @@ std::vector<Route> about_the_daemon() {
 const std::vector<Route>& routes() {
   static const std::vector<Route> all = [] {
     std::vector<Route> table;
-    for (auto* part : {node_and_gpus, shares, processes_and_events, quotas, about_the_daemon}) {
+    for (auto* part : {node_and_gpus, shares, processes_and_events, quotas, task_channel, about_the_daemon}) {
       for (Route& route : part()) table.push_back(std::move(route));
     }
     return table;

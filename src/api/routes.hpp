@@ -23,15 +23,25 @@ enum class Operation {
   remove_share,
   pause_share,
   resume_share,
+  drain_share,
+  reclaim_share,
   enter_share,
   list_processes,
   list_events,
   list_quotas,
   set_quota,
+  remove_quota,
+  channel_clients,
+  channel_client,
+  pull_tasks,
+  acknowledge_task,
+  settle_task,
   health,
   readiness,
   metrics,
   dcgm_metrics,
+  influx_metrics,
+  json_metrics,
   document,
 };
 
@@ -65,6 +75,11 @@ struct Route {
   std::vector<Reply> replies = {};
   std::vector<int> errors = {};  // HTTP statuses to expect, each with an Error; any other error has that shape too
 };
+
+// Answered by the task channel itself (channel::Channel::add_routes), not by the service.
+[[nodiscard]] constexpr bool is_of_channel(Operation operation) {
+  return operation >= Operation::channel_clients && operation <= Operation::settle_task;
+}
 
 // In the order of the document; no method and path twice.
 [[nodiscard]] const std::vector<Route>& routes();

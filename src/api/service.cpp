@@ -6,6 +6,7 @@
 #include <list>
 #include <mutex>
 
+#include "api/lines.hpp"
 #include "api/metrics.hpp"
 #include "api/openapi.hpp"
 #include "api/order_json.hpp"
@@ -81,6 +82,18 @@ Result<node::Caller> caller_of(const Request& request, const Access& access) {
   return caller;
 }
 
+channel::Authorise administrators(Access access) {
+  return [access = std::move(access)](const Request& request, const std::string& client) -> Result<void> {
+    const auto caller = caller_of(request, access);
+    if (!caller) return std::unexpected(caller.error());
+    if (caller->administrator) return {};
+    return fail(ErrorCode::denied,
+                client.empty() ? "you may not see the task channel"
+                               : "you may not speak for client '" + tenancy::harmless(client) + "'",
+                "root, the daemon's own user, its control group, or over TCP its token");
+  };
+}
+
 struct Service::Impl : std::enable_shared_from_this<Impl> {
   Impl(http::Loop& l, node::Node& n, observe::Observer& o, observe::EventLog& e, Tally& t, Access a)
       : loop(l), node(n), observer(o), events(e), tally(t), access(std::move(a)) {}
@@ -127,6 +140,10 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
         return see([](const Impl&, const Snapshot& s) { return json(to_json(s.processes)); });
       case Operation::metrics: return see([](const Impl& self, const Snapshot& s) { return self.metrics_of(s); });
       case Operation::dcgm_metrics: return see([](const Impl&, const Snapshot& s) { return page_of(dcgm_page(s)); });
+      case Operation::influx_metrics:
+        return see([](const Impl& self, const Snapshot& s) { return self.lines_of(s, LineForm::influx); });
+      case Operation::json_metrics:
+        return see([](const Impl& self, const Snapshot& s) { return self.lines_of(s, LineForm::json); });
       case Operation::get_gpu: return known(&Impl::get_gpu, Runs::on_pool);
       case Operation::get_share: return known(&Impl::get_share, Runs::on_pool);
       case Operation::release_driver: return known(&Impl::release_driver, Runs::on_pool);
@@ -135,10 +152,18 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
       case Operation::remove_share: return known(&Impl::remove_share);
       case Operation::pause_share: return known(&Impl::pause_share);
       case Operation::resume_share: return known(&Impl::resume_share);
+      case Operation::drain_share: return known(&Impl::drain_share);
+      case Operation::reclaim_share: return known(&Impl::reclaim_share);
       case Operation::enter_share: return known(&Impl::enter_share);
       case Operation::list_events: return known(&Impl::list_events);
       case Operation::list_quotas: return known(&Impl::list_quotas);
       case Operation::set_quota: return known(&Impl::set_quota);
+      case Operation::remove_quota: return known(&Impl::remove_quota);
+      case Operation::channel_clients:
+      case Operation::channel_client:
+      case Operation::pull_tasks:
+      case Operation::acknowledge_task:
+      case Operation::settle_task: break;  // the channel's
       case Operation::health: return {[](const Request&) { return json("{\"status\":\"ok\"}"); }};
       case Operation::readiness: return {[self = shared_from_this()](const Request&) { return self->readiness(); }};
       case Operation::document:
@@ -154,6 +179,16 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     const std::uint64_t began_ns = figures.now_ns;
     Response response = page_of(metrics_page(picture, figures));
     tally.scraped(static_cast<double>(steady_ns() - began_ns) / 1e9);
+    return response;
+  }
+
+  Response lines_of(const Snapshot& picture, LineForm form) const {
+    DaemonFigures figures;
+    read_process_figures(figures);
+    figures.sums = tally.sums();
+    Response response;
+    response.content_type = form == LineForm::influx ? "text/plain; charset=utf-8" : "application/x-ndjson";
+    response.body = metric_lines(families_of(picture, figures), picture.node.name, picture.taken_unix_ns, form);
     return response;
   }
 
@@ -205,6 +240,14 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     return change(request, caller, [&](const std::string& name) { return node.resume(name, caller); });
   }
 
+  Response drain_share(const Request& request, const node::Caller& caller) {
+    return change(request, caller, [&](const std::string& name) { return node.drain(name, caller); });
+  }
+
+  Response reclaim_share(const Request& request, const node::Caller& caller) {
+    return change(request, caller, [&](const std::string& name) { return node.reclaim(name, caller); });
+  }
+
   Response enter_share(const Request& request, const node::Caller& caller) {
     const auto entry = node.entry(*request.parameter("name"), caller);
     return entry ? json(to_json(*entry)) : error_response(entry.error());
@@ -234,6 +277,14 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     if (!quota) return error_response(quota.error());
     if (auto done = node.set_quota(*quota, caller); !done) return error_response(done.error());
     return json(to_json(*quota));
+  }
+
+  Response remove_quota(const Request& request, const node::Caller& caller) {
+    const auto named = quota_named(request.query_value("user"), request.query_value("group"),
+                                   request.query_value("everyone") != nullptr);
+    if (!named) return error_response(named.error());
+    if (auto done = node.remove_quota(named->subject, named->id, caller); !done) return error_response(done.error());
+    return json("{}");
   }
 
   Response readiness() const {
@@ -335,9 +386,11 @@ void Service::close() {
   impl_->followers.clear();
 }
 
-http::Router Service::routes() {
+http::Router Service::routes(channel::Channel& channel) {
   http::Router router;
+  channel.add_routes(router);
   for (const Route& route : api::routes()) {
+    if (is_of_channel(route.operation)) continue;
     auto [handler, runs] = impl_->handler_of(route.operation);
     router.add(route.method, route.path, std::move(handler), runs);
   }

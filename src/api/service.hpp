@@ -7,6 +7,7 @@
 #include <string>
 
 #include "api/figures.hpp"
+#include "channel/channel.hpp"
 #include "http/loop.hpp"
 #include "http/router.hpp"
 #include "node/node.hpp"
@@ -25,6 +26,9 @@ struct Access {
 // with a wrong one, an error (denied) where a token is set, else a stranger that sees totals.
 [[nodiscard]] Result<node::Caller> caller_of(const http::Request& request, const Access& access);
 
+// Who may speak for a client of the task channel: administrators.
+[[nodiscard]] channel::Authorise administrators(Access access);
+
 // Must outlive the server that runs its routes. For the loop's thread.
 class Service {
  public:
@@ -32,8 +36,8 @@ class Service {
           Access access);
   ~Service();
 
-  // One for each row of api::routes().
-  [[nodiscard]] http::Router routes();
+  // One for each row of api::routes(); those of the channel are its own to answer.
+  [[nodiscard]] http::Router routes(channel::Channel& channel);
   // Ends all streams, so that the server can stop.
   void close();
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/units.hpp"
+#include "cli/names.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -52,8 +53,7 @@ std::string grant_words(const Snapshot& picture, const snapshot::Share& share) {
     text += text.empty() ? ": " : "; ";
     text += gpu_words(picture, device.uuid) + ", " +
             (device.memory_limit_bytes ? bytes_text(*device.memory_limit_bytes) : "no memory limit");
-    if (device.compute_ceiling_ratio < 1)
-      text += ", " + percent_text(static_cast<std::uint64_t>(device.compute_ceiling_ratio * 1e6 + 0.5));
+    if (device.compute_ceiling_ratio < 1) text += ", " + percent_text(ppm_of(device.compute_ceiling_ratio));
   }
   return text;
 }
@@ -86,8 +86,8 @@ void add_processes(const Snapshot& before, const Snapshot& now, std::vector<Even
   };
   const auto tell = [&](const snapshot::Process& process, const char* kind, const char* severity,
                         const std::string& what) {
-    const std::string name = (process.command.empty() ? "process" : process.command) + " (" +
-                             std::to_string(process.pid != 0 ? process.pid : process.pid_in_share.value_or(0)) + ")";
+    const std::string name =
+        (process.command.empty() ? "process" : process.command) + " (" + std::to_string(shown_pid(process)) + ")";
     events.push_back({.unix_ns = now.taken_unix_ns,
                       .kind = kind,
                       .severity = severity,
@@ -131,11 +131,6 @@ void number(std::vector<Event>& events, std::uint64_t last_sequence) {
 }
 
 }  // namespace
-
-std::string gpu_words(const Snapshot& picture, const std::string& uuid) {
-  const auto* gpu = find(picture.gpus, uuid, &snapshot::Gpu::uuid);
-  return gpu ? "GPU " + std::to_string(gpu->index) : uuid.substr(0, 12);
-}
 
 std::vector<Event> changes(const Snapshot& before, const Snapshot& now, std::uint64_t last_sequence) {
   std::vector<Event> events;

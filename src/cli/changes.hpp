@@ -15,7 +15,4 @@ namespace headgate::cli {
 // What one picture alone still knows: the last refusal and the last wait of each share, oldest first.
 [[nodiscard]] std::vector<snapshot::Event> remembered(const snapshot::Snapshot& picture);
 
-// "GPU 0", or the beginning of the UUID where the node does not have it.
-[[nodiscard]] std::string gpu_words(const snapshot::Snapshot& picture, const std::string& uuid);
-
 }  // namespace headgate::cli

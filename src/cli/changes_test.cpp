@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/top.hpp"
-#include "cli/top_test_node.hpp"
+#include "cli/top/test_node.hpp"
+#include "cli/top/top.hpp"
 
 namespace headgate::cli {
 namespace {

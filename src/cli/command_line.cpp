@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "cli/top.hpp"
+#include "cli/top/top.hpp"
 #include "guest/grant/text.hpp"
 
 namespace headgate::cli {
@@ -98,6 +98,9 @@ void describe_live_views(CLI::App& app, Raw& raw) {
   say_where(*events, raw);
   events->add_flag("-f,--follow", raw.out.follow, "and what happens next, until it is ended");
   events->add_option("--since", raw.since, "only what is not longer ago: 30s, 5m, 1h, 2d")->type_name("TIME");
+  events->add_option("--share", raw.out.share, "only what concerns this share")->type_name("NAME");
+  events->add_option("--kind", raw.out.kind, "only kinds that begin so: memory, share.created, audit, gpu")
+      ->type_name("KIND");
   for (CLI::App* live : {top, events})
     live->add_option("--interval", raw.live_interval, "time between one look and the next (1s)")->type_name("TIME");
 }
@@ -120,7 +123,11 @@ void describe_order(CLI::App& app, Raw& raw) {
   order_option(app, raw, "--burst", "burst", "PART", "at most so much, while nobody else wants it: 80%");
   order_option(app, raw, "--weight", "weight", "N", "part of what is left over, beside other shares: 1 to 1000");
   order_option(app, raw, "--class", "class", "CLASS", "best-effort, normal or latency");
+  order_option(app, raw, "--admit", "admit", "WHO", "now, or ask: an outside scheduler decides on each process");
+  order_option(app, raw, "--on-oom", "on_oom", "WHAT", "allocations without room: fail, wait (30s), wait=5m");
   order_option(app, raw, "--ttl", "ttl", "TIME", "the share ends after: 8h, 7d, none");
+  order_option(app, raw, "--freeze-after", "freeze_after", "TIME",
+               "idle programs' memory goes to the host until their next call: 10m, none");
   order_option(app, raw, "--idle-notice", "idle_notice", "TIME", "an event when it used no GPU for so long: 2h, none");
   order_option(app, raw, "--user", "users", "USERS", "who else may enter: names or numbers, with commas");
   order_option(app, raw, "--group", "groups", "GROUPS", "whose members may enter");
@@ -147,6 +154,8 @@ void describe_daemon_words(CLI::App& app, Raw& raw) {
   share_inner(*share, raw, "rm", "removes a share that is empty");
   share_inner(*share, raw, "pause", "no launch of its programs passes until it is resumed");
   share_inner(*share, raw, "resume", "its launches pass again");
+  share_inner(*share, raw, "drain", "no process enters and no memory is given until it is resumed");
+  share_inner(*share, raw, "reclaim", "its programs give back what their pools hold unused, once");
   CLI::App* quota = app.add_subcommand("quota", "what users and groups may have together")->group(kWords);
   quota->require_subcommand(1);
   word(*quota, raw, "ls", "the quotas that concern you");
@@ -158,9 +167,17 @@ void describe_daemon_words(CLI::App& app, Raw& raw) {
   order_option(*set, raw, "-c,--compute", "compute", "PART", "of GPUs' time, 100% for each: 50%, 200%");
   order_option(*set, raw, "--shares", "shares", "N", "how many");
   order_option(*set, raw, "--ttl", "ttl", "TIME", "each must end by itself: 8h");
+  CLI::App* gone = word(*quota, raw, "rm", "removes one (administrators)");
+  order_option(*gone, raw, "--user", "user", "USER", "of one user");
+  order_option(*gone, raw, "--group", "group", "GROUP", "of a group");
+  order_flag(*gone, raw, "--everyone", "everyone", "of every user who has none of their own");
   CLI::App* gpu = app.add_subcommand("gpu", "the node's GPUs")->group(kWords);
   gpu->require_subcommand(1);
   word(*gpu, raw, "release", "headgated closes the driver for a minute, so that a GPU can be reset");
+  word(app, raw, "metrics", "headgated's figures, as Prometheus reads them");
+  CLI::App* api = app.add_subcommand("api", "headgated's HTTP interface")->group(kWords);
+  api->require_subcommand(1);
+  word(*api, raw, "schema", "the OpenAPI document of all that can be asked");
 }
 
 void describe_views(CLI::App& app, Raw& raw) {
@@ -170,12 +187,15 @@ void describe_views(CLI::App& app, Raw& raw) {
   CLI::App* ps = word(app, raw, "ps", "which processes use what");
   say_where(*ps, raw);
   say_how_long(*ps, raw);
+  ps->add_option("--user", raw.out.user, "only those of this user: a name or a number")->type_name("USER");
+  ps->add_option("-i,--gpu", raw.out.gpu, "only on these GPUs: 0, 0,2-3, GPU-9c2f, 0000:1b:00.0")->type_name("GPUS");
   CLI::App* free = word(app, raw, "free", "what is left on each GPU, and where something would fit");
   say_where(*free, raw);
   free->add_option("--fit", raw.out.fit, "memory and compute that must fit: 10GiB,30%")->type_name("SIZE,PART");
-  CLI::App* why = word(app, raw, "why", "explains a share's last refusals and waits");
+  CLI::App* why = word(app, raw, "why", "explains a share's or a process's last refusals and waits");
   say_where(*why, raw);
-  why->add_option("share", raw.out.share, "the share's name; all shares without one")->type_name("SHARE");
+  why->add_option("share", raw.out.share, "a share's name or a process's number; all shares without one")
+      ->type_name("SHARE|PID");
   CLI::App* doctor = word(app, raw, "doctor", "checks what headgate needs, and says how to repair it");
   say_where(*doctor, raw);
   doctor->add_option("--symbols", raw.symbols, "compares a driver library's functions with the table headgate knows")
@@ -369,7 +389,7 @@ Result<Invocation> parse(int argc, const char* const* argv) {
     return unknown_word(*app);
   } catch (const CLI::ParseError& error) {
     const CLI::App* at = chosen(*app, name);
-    if (name == "sim" || name == "config" || name == "share" || name == "quota" || name == "gpu")
+    if (name == "sim" || name == "config" || name == "share" || name == "quota" || name == "gpu" || name == "api")
       return fail(ErrorCode::usage, name + " needs a word", "accepted: " + words_of(*at));
     return fail(ErrorCode::usage, (name.empty() ? "" : name + ": ") + error.what(),
                 "see 'headgate " + (name.empty() ? "" : name + " ") + "--help'");

@@ -24,22 +24,25 @@ struct RunOptions {
 struct Invocation {
   std::string word;  // "status", "run", "sim truth", ...
   Voice voice;
-  std::optional<std::string> help;           // print this on stdout and stop
-  std::optional<std::string> simulate;       // --sim[=PROFILE]; "" without a profile
-  std::string config_path;                   // --config; "" for the usual place
-  std::string share;                         // why, share ...
-  std::map<std::string, std::string> order;  // share create, share set, quota set: options under the API's names
-  std::string fit;                           // free
-  std::string shell;                         // completion
-  std::string rules;                         // sim fault
-  std::vector<std::string> libraries;        // doctor --symbols
-  std::vector<std::string> rest;             // demo and bench: their own words
-  std::uint64_t interval_ms = 100;           // status, ps: between the two looks; top, events: between one and the next
-  bool origin = false;                       // config show
-  bool once = false, readonly = false;       // top
-  std::string by = "share";                  // top: share, gpu, user, process
-  bool follow = false;                       // events
-  std::optional<std::uint64_t> since_ns;     // events
+  std::optional<std::string> help;      // print this on stdout and stop
+  std::optional<std::string> simulate;  // --sim[=PROFILE]; "" without a profile
+  std::string config_path;              // --config; "" for the usual place
+  std::string share;                    // why, share ...
+  std::map<std::string, std::string>
+      order;                              // share create, share set, quota set, quota rm: options under the API's names
+  std::string fit;                        // free
+  std::string shell;                      // completion
+  std::string rules;                      // sim fault
+  std::vector<std::string> libraries;     // doctor --symbols
+  std::vector<std::string> rest;          // demo and bench: their own words
+  std::uint64_t interval_ms = 100;        // status, ps: between the two looks; top, events: between one and the next
+  bool origin = false;                    // config show
+  bool once = false, readonly = false;    // top
+  std::string by = "share";               // top: share, gpu, user, process
+  bool follow = false;                    // events
+  std::string user, gpu;                  // ps: of whom, on which; "" for all
+  std::string kind;                       // events: what its kind begins with; share says whose
+  std::optional<std::uint64_t> since_ns;  // events
   RunOptions run;
 };
 

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "cli/completion.hpp"
-#include "cli/top.hpp"
+#include "cli/top/top.hpp"
 #include "cli/wish.hpp"
 
 namespace headgate::cli {
@@ -130,11 +130,11 @@ TEST(CommandLine, EachBadLimitHasItsExactSentence) {
 }
 
 Gpus one_card() {
-  Gpu gpu;
+  snapshot::Gpu gpu;
   gpu.uuid = "GPU-9c2f0000-1111";
   gpu.model = "NVIDIA H200";
   gpu.memory_total_bytes = gpu.memory_free_bytes = 141ull << 30;
-  return {{gpu}, "570", "", true};
+  return {{gpu}, "570", true};
 }
 
 TEST(Wish, MoreMemoryThanTheCardIsRefusedNamingBoth) {

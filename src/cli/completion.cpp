@@ -43,6 +43,15 @@ std::string valued_pattern(const WordTree& tree) {
   return pattern;
 }
 
+// "sim | config | ...": words that have words of their own.
+std::string parents(const WordTree& tree) {
+  std::string pattern;
+  for (const auto& word : tree.words) {
+    if (!word.words.empty()) pattern += (pattern.empty() ? "" : " | ") + word.name;
+  }
+  return pattern;
+}
+
 std::string bash(const WordTree& tree) {
   std::string branches;
   bash_branches(tree, "", branches);
@@ -65,7 +74,8 @@ _headgate() {
       *)
         case "$path" in
           "") path=${COMP_WORDS[i]} ;;
-          sim | config) path="$path ${COMP_WORDS[i]}" ;;
+          )" +
+         parents(tree) + R"() path="$path ${COMP_WORDS[i]}" ;;
           *) inner=1 ;;
         esac ;;
     esac

@@ -29,12 +29,15 @@ Result<std::optional<http::Endpoint>> find_daemon() {
       return fail(ErrorCode::unreachable, "no headgated answers at HEADGATE_SOCKET='" + harmless(given) + "'", kStart);
     return *endpoint;
   }
-  for (const std::string& path :
-       {runtime_dir().value_or("") + "/control/headgate.sock", std::string("/run/headgate/control/headgate.sock")}) {
+  for (const std::string& path : daemon_sockets()) {
     const http::Endpoint endpoint{.path = path};
     if (answers(endpoint)) return endpoint;
   }
   return std::nullopt;
+}
+
+std::vector<std::string> daemon_sockets() {
+  return {runtime_dir().value_or("") + "/control/headgate.sock", "/run/headgate/control/headgate.sock"};
 }
 
 Result<http::Endpoint> need_daemon() {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "http/endpoint.hpp"
@@ -15,6 +16,9 @@ namespace headgate::cli {
 [[nodiscard]] Result<std::optional<http::Endpoint>> find_daemon();
 // The same for words that cannot do without. Errors: unreachable, with how to start one.
 [[nodiscard]] Result<http::Endpoint> need_daemon();
+
+// Where it is looked for without HEADGATE_SOCKET, in this order.
+[[nodiscard]] std::vector<std::string> daemon_sockets();
 
 // The body of a reply of 2xx, without its last line feed; `patience` is for all of it. Errors: the daemon's own, by its
 // code; unreachable.

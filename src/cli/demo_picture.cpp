@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "cli/cells.hpp"
-#include "cli/top_parts.hpp"
+#include "cli/top/parts.hpp"
 
 namespace headgate::cli {
 namespace {

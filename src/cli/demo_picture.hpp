@@ -6,7 +6,7 @@
 
 #include "cli/demo_story.hpp"
 #include "cli/frame.hpp"
-#include "cli/top_state.hpp"
+#include "cli/top/state.hpp"
 
 namespace headgate::cli {
 

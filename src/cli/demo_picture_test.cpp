@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "cli/cells.hpp"
-#include "cli/top_test_node.hpp"
+#include "cli/top/test_node.hpp"
 
 namespace headgate::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "base/units.hpp"
-#include "cli/top_parts.hpp"
+#include "cli/top/parts.hpp"
 
 namespace headgate::cli {
 namespace {

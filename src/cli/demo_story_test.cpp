@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "cli/cells.hpp"
-#include "cli/top_test_node.hpp"
+#include "cli/top/test_node.hpp"
 
 namespace headgate::cli {
 namespace {

@@ -1,8 +1,6 @@
-// The node's GPUs as the command's words use them, from what NVML tells.
+// The node's GPUs as `headgate run` plans with them, from what NVML tells.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,18 +9,9 @@
 
 namespace headgate::cli {
 
-struct Gpu {
-  std::uint32_t index = 0;  // PCI order, as nvidia-smi counts
-  std::string uuid, model, pci_bus_id;
-  std::uint64_t memory_total_bytes = 0, memory_used_bytes = 0, memory_free_bytes = 0, memory_reserved_bytes = 0;
-  std::optional<std::uint32_t> busy_percent, temperature_c, power_mw, power_limit_mw;
-  std::vector<std::uint32_t> pids;  // that NVML sees on it
-};
-
 struct Gpus {
-  std::vector<Gpu> list;
+  std::vector<snapshot::Gpu> list;
   std::string driver_version;
-  std::string library;  // the file that answered
   bool simulated = false;
 };
 
@@ -31,12 +20,6 @@ struct Source {
   std::string library = "libnvidia-ml.so.1";
   std::string simulated_directory;  // empty: the machine's own
 };
-
-// "NVIDIA H200" -> "H200".
-[[nodiscard]] std::string short_model(const std::string& model);
-
-// Without its pids.
-[[nodiscard]] Gpu gpu_of(const snapshot::Gpu& from);
 
 // Errors: unreachable (no driver library, or it does not answer), with a hint that names --sim.
 [[nodiscard]] Result<Gpus> read_gpus(const Source& source);

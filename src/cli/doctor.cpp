@@ -5,13 +5,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/units.hpp"
 #include "cli/launch.hpp"
+#include "cli/own_ledgers.hpp"
 #include "cli/paths.hpp"
 #include "cli/program.hpp"
-#include "cli/shares.hpp"
 #include "cli/source.hpp"
 #include "cli/tenants.hpp"
 #include "guest/grant/environment.hpp"
@@ -98,7 +99,14 @@ void examine_limiter(Findings& out) {
   out.push_back({Health::ok, "the limiter loads into programs: " + *library, ""});
 }
 
-void examine_runtime_dir(Findings& out) {
+// Kept or told of by the daemon: not ours to remove.
+bool is_daemons(const std::string& name, const std::optional<snapshot::Snapshot>& told) {
+  return told && std::ranges::any_of(told->shares, [&](const snapshot::Share& share) {
+           return share.name == name && (share.created || !share.problem.empty());
+         });
+}
+
+void examine_runtime_dir(const std::optional<snapshot::Snapshot>& told, Findings& out) {
   const auto base = runtime_dir();
   if (!base) return out.push_back(failed(base.error()));
   if (auto made = make_private_directory(*base); !made) return out.push_back(failed(made.error()));
@@ -107,18 +115,21 @@ void examine_runtime_dir(Findings& out) {
   if (facts.st_uid != ::geteuid())
     return out.push_back({Health::fail, *base + " belongs to uid " + std::to_string(facts.st_uid),
                           "remove it, or set HEADGATE_RUNTIME_DIR"});
-  if ((facts.st_mode & 0077) != 0)
+  // A daemon of this user lets others pass through (0711) to the sockets in it.
+  if ((facts.st_mode & 0066) != 0)
     return out.push_back({Health::fail, *base + " is open to others", "chmod 700 " + *base});
   if (::access(base->c_str(), W_OK) != 0)
     return out.push_back(
         {Health::fail, *base + " cannot be written", "set HEADGATE_RUNTIME_DIR to a directory that you may write"});
-  const Shares shares = read_shares(*base);
-  out.push_back({Health::ok, "shares lie in " + *base + " (" + std::to_string(shares.list.size()) + ")", ""});
-  for (const auto& [name, error] : shares.unreadable)
-    out.push_back({Health::fail, error.message,
-                   error.hint + "; where it is nobody's any more: rm -r " + *base + "/shares/" + name});
-  for (const Share& share : shares.list) {
-    if (!share.attended)
+  const OwnLedgers ledgers = read_own_ledgers(*base);
+  out.push_back({Health::ok, "shares lie in " + *base + " (" + std::to_string(ledgers.list.size()) + ")", ""});
+  for (const auto& share : ledgers.broken) {
+    if (is_daemons(share.name, told)) continue;
+    out.push_back(
+        {Health::fail, share.problem, "where it is nobody's any more: rm -r " + *base + "/shares/" + share.name});
+  }
+  for (const auto& [share, seats, attended] : ledgers.list) {
+    if (!attended && !is_daemons(share.name, told))
       out.push_back({Health::ok, "the share " + share.name + " is empty; its limits hold again with its next program",
                      "rm -r " + *base + "/shares/" + share.name + "   (only to forget its limits and history)"});
   }
@@ -138,6 +149,13 @@ void examine_machine(Findings& out) {
                    "install headgate whole (cmake --install)"});
 }
 
+// What a level does not promise.
+std::string level_words(const std::string& level) {
+  if (level == "hook") return "a program that avoids its loader (static, setuid, own system calls) is not held";
+  if (level == "observe") return "some share is only watched; nothing holds its programs";
+  return "the weakest that holds for any share here";
+}
+
 void examine_environment(Findings& out) {
   const auto reading = grant::read_environment(::environ, {});
   if (!reading.refusal) return;
@@ -149,19 +167,26 @@ void examine_environment(Findings& out) {
 
 }  // namespace
 
-std::vector<Finding> examine(const Invocation& invocation, const config::Config& config) {
-  Findings out;
-  const auto gpus = gpus_to_view(invocation.simulate, config["sim.profile"].value);
+Examination examine(const Invocation& invocation, const config::Config& config) {
+  Examination all{.findings = {}, .daemon = false, .simulated = false, .level = "hook"};
+  Findings& out = all.findings;
+  const auto told = invocation.simulate ? std::nullopt : examine_daemon(out);
+  const auto gpus = told ? Gpus{told->gpus, told->node.driver_version, told->node.simulated}
+                         : gpus_to_view(invocation.simulate, config["sim.profile"].value);
   examine_driver(gpus, out);
   examine_glibc(out);
   examine_limiter(out);
   if (gpus && !gpus->list.empty()) examine_limit(gpus->simulated, out);
-  examine_runtime_dir(out);
+  examine_runtime_dir(told, out);
   examine_machine(out);
   examine_environment(out);
-  out.push_back(
-      {Health::ok, "level hook: a program that avoids its loader (static, setuid, own system calls) is not held", ""});
-  return out;
+  if (told) {
+    all.daemon = true;
+    all.level = told->node.level;
+  }
+  all.simulated = gpus && gpus->simulated;
+  out.push_back({Health::ok, "level " + all.level + ": " + level_words(all.level), ""});
+  return all;
 }
 
 std::string findings_text(const std::vector<Finding>& findings, const Voice& voice) {
@@ -177,9 +202,13 @@ std::string findings_text(const std::vector<Finding>& findings, const Voice& voi
   return text;
 }
 
-std::string findings_json(const std::vector<Finding>& findings) {
-  Json json = {{"schema", "headgate.doctor/v1"}, {"findings", Json::array()}};
-  for (const Finding& finding : findings)
+std::string findings_json(const Examination& examination) {
+  Json json = {{"schema", "headgate.doctor/v1"},
+               {"simulated", examination.simulated},
+               {"level", examination.level},
+               {"daemon", examination.daemon},
+               {"findings", Json::array()}};
+  for (const Finding& finding : examination.findings)
     json["findings"].push_back(
         {{"health", health_word(finding.health)}, {"what", finding.what}, {"repair", finding.repair}});
   return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";

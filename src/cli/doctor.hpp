@@ -1,7 +1,7 @@
 // headgate doctor: checks what headgate needs, and says how to repair it. Changes nothing.
 #pragma once
 
-#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,6 +9,7 @@
 
 #include "cli/command_line.hpp"
 #include "config/config.hpp"
+#include "snapshot/snapshot.hpp"
 
 namespace headgate::cli {
 
@@ -20,9 +21,18 @@ struct Finding {
   std::string repair;  // empty where nothing is to be done
 };
 
+struct Examination {
+  std::vector<Finding> findings;
+  bool daemon = false, simulated = false;
+  std::string level;  // that holds: observe, hook, hook+container, mps, mig
+};
+
 [[nodiscard]] std::string findings_text(const std::vector<Finding>& findings, const Voice& voice);
-[[nodiscard]] std::string findings_json(const std::vector<Finding>& findings);
-[[nodiscard]] std::vector<Finding> examine(const Invocation& invocation, const config::Config& config);
+[[nodiscard]] std::string findings_json(const Examination& examination);
+[[nodiscard]] Examination examine(const Invocation& invocation, const config::Config& config);
+
+// The way to the node's daemon and what it says of itself. Its picture, where it answers.
+[[nodiscard]] std::optional<snapshot::Snapshot> examine_daemon(std::vector<Finding>& out);
 
 // A driver library, or a plain list of names, against the table of names.
 struct SymbolReport {

@@ -12,8 +12,9 @@ namespace {
 // Names that carry limits or choices of GPUs: the share's pages say these now, and a second voice would be refused.
 bool is_replaced(std::string_view name) {
   using grant::Meaning;
-  for (const std::string_view plain : {"LD_PRELOAD", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
-                                       "HEADGATE_SIM_DIR", "HEADGATE_RUNTIME_DIR", "HEADGATE_SHARE_DIR"}) {
+  for (const std::string_view plain :
+       {"LD_PRELOAD", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "HEADGATE_SIM_DIR",
+        "HEADGATE_RUNTIME_DIR", "HEADGATE_SHARE_DIR", "HEADGATE_VISIBLE_GPUS"}) {
     if (name == plain) return true;
   }
   for (const auto& row : grant::variables()) {
@@ -61,6 +62,7 @@ Result<std::vector<std::string>> child_environment(const Entry& entry, const con
   std::string uuids;
   for (const std::string& uuid : entry.uuids) uuids += (uuids.empty() ? "" : ",") + uuid;
   all.push_back("CUDA_VISIBLE_DEVICES=" + uuids);
+  all.push_back("HEADGATE_VISIBLE_GPUS=" + uuids);
   all.push_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
   all.push_back("HEADGATE_SHARE=" + entry.share);
   all.push_back("HEADGATE_RUNTIME_DIR=" + entry.base);

@@ -10,7 +10,8 @@
 #include "base/units.hpp"
 #include "cli/cells.hpp"
 #include "cli/chosen_source.hpp"
-#include "cli/top.hpp"
+#include "cli/names.hpp"
+#include "cli/top/top.hpp"
 #include "snapshot/json.hpp"
 
 namespace headgate::cli {
@@ -34,30 +35,38 @@ std::string day_of(std::uint64_t unix_ns) {
   return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d", &parts)};
 }
 
+bool is_asked_for(const snapshot::Event& event, const Invocation& invocation) {
+  return (invocation.share.empty() || event.share == invocation.share) && event.kind.starts_with(invocation.kind);
+}
+
 // What was asked of the past.
 Events chosen_of(Events all, const Invocation& invocation) {
   const std::uint64_t now = now_unix_ns();
+  std::erase_if(all, [&](const auto& event) { return !is_asked_for(event, invocation); });
   if (invocation.since_ns)
     std::erase_if(all, [&](const auto& event) { return event.unix_ns + *invocation.since_ns < now; });
   else if (invocation.follow && all.size() > kTail) all.erase(all.begin(), all.end() - kTail);
   return all;
 }
 
-std::string json_of(const Events& events, bool simulated) {
+std::string json_of(const Events& events, const snapshot::Node& node) {
   nlohmann::ordered_json json = {{"schema", "headgate.events/v1"},
-                                 {"simulated", simulated},
+                                 {"simulated", node.simulated},
+                                 {"level", node.level},
                                  {"events", nlohmann::ordered_json::parse(snapshot::to_json(events))}};
   return json.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-// Prints as they come; false when nobody reads any more.
+// Prints as they come what was asked for; false when nobody reads any more.
 class Teller {
  public:
-  Teller(const Voice& voice, bool lines) : voice_(voice), json_lines_(lines && voice.format == Format::json) {}
+  explicit Teller(const Invocation& invocation)
+      : asked_(invocation), voice_(invocation.voice), json_lines_(invocation.follow && voice_.format == Format::json) {}
 
   bool tell(const snapshot::Event& event) {
     last_unix_ns_ = std::max(last_unix_ns_, event.unix_ns);
     last_sequence_ = event.sequence;
+    if (!is_asked_for(event, asked_)) return true;
     return print(json_lines_ ? snapshot::to_json(event) + "\n" : event_line(event, now_unix_ns(), voice_));
   }
   bool tell(const Events& events) {
@@ -71,6 +80,7 @@ class Teller {
   [[nodiscard]] bool is_news(const snapshot::Event& event) const { return event.unix_ns > last_unix_ns_; }
 
  private:
+  const Invocation& asked_;
   const Voice& voice_;
   const bool json_lines_;
   std::uint64_t last_unix_ns_ = 0, last_sequence_ = 0;
@@ -115,9 +125,9 @@ Result<int> show(const Invocation& invocation, const config::Config& config) {
   const auto picture = TRY(chosen.source->look());
   const Events all = TRY(chosen.source->events_after(0));
   const Events wanted = chosen_of(all, invocation);
-  if (voice.format == Format::json && !invocation.follow) return print(json_of(wanted, picture.node.simulated)) ? 0 : 1;
-  if (voice.format == Format::table && picture.node.simulated && !print(warning("SIMULATED", voice) + "\n")) return 1;
-  Teller teller(voice, invocation.follow);
+  if (voice.format == Format::json && !invocation.follow) return print(json_of(wanted, picture.node)) ? 0 : 1;
+  if (voice.format == Format::table && !print(stamp(picture, voice))) return 1;
+  Teller teller(invocation);
   teller.passed_over(all);
   if (!teller.tell(wanted)) return 1;
   if (!invocation.follow) return wanted.empty() && voice.format == Format::table && !print("no events\n") ? 1 : 0;

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.hpp"
+#include "cli/names.hpp"
 #include "cli/views.hpp"
 #include "cli/wish.hpp"
 
@@ -33,27 +34,29 @@ Result<Fit> parse_fit(const std::string& text) {
 
 std::vector<Room> rooms(const Picture& picture, const std::optional<Fit>& fit) {
   std::vector<Room> all;
-  if (!picture.gpus) return all;
-  for (const Gpu& gpu : picture.gpus->list) {
+  for (const snapshot::Gpu& gpu : picture.now.gpus) {
     Room room{.index = gpu.index,
               .uuid = gpu.uuid,
               .model = gpu.model,
               .memory_total_bytes = gpu.memory_total_bytes,
               .memory_free_bytes = gpu.memory_free_bytes};
     std::uint64_t sold = gpu.memory_reserved_bytes, ppm = 0;
-    for (const Share& share : picture.shares.list) {
-      if (!share.attended) continue;  // nobody uses it; its limits return with its next process
-      for (const ShareDevice& device : share.devices) {
+    for (const snapshot::Share& share : picture.now.shares) {
+      if (share.state == "empty" && !share.created)
+        continue;  // nobody uses it; its limits return with its next process
+      for (const snapshot::ShareDevice& device : share.devices) {
         if (device.uuid != gpu.uuid) continue;
         ++room.shares;
         room.unlimited_shares += !device.memory_limit_bytes;
         const std::uint64_t limit = device.memory_limit_bytes.value_or(device.memory_used_bytes);
         sold = limit > ~0ull - sold ? ~0ull : sold + limit;
-        ppm += device.compute_ceiling_ppm;
+        ppm += ppm_of(device.compute_ceiling_ratio);
       }
     }
-    room.memory_unsold_bytes = less(gpu.memory_total_bytes, sold);
-    room.compute_unsold_ppm = static_cast<std::uint32_t>(less(ledger::kWholeGpu, ppm));
+    // The daemon says what it would still sell; without it, what stands in no share's limits.
+    room.memory_unsold_bytes = gpu.memory_unsold_bytes.value_or(less(gpu.memory_total_bytes, sold));
+    room.compute_unsold_ppm =
+        gpu.compute_unsold_ratio ? ppm_of(*gpu.compute_unsold_ratio) : static_cast<std::uint32_t>(less(1'000'000, ppm));
     room.fits = fit && fits(room, *fit);
     all.push_back(room);
   }
@@ -62,7 +65,7 @@ std::vector<Room> rooms(const Picture& picture, const std::optional<Fit>& fit) {
 
 std::string free_text(const Picture& picture, const std::vector<Room>& all, const std::optional<Fit>& fit,
                       const Voice& voice) {
-  if (!picture.gpus) return picture.no_gpus + "\n";
+  if (!picture.no_gpus.empty()) return picture.no_gpus + "\n";
   std::vector<std::vector<std::string>> rows = {
       {"GPU", "MODEL", "\tFREE NOW", "\tNOT PROMISED", "\tTIME NOT PROMISED", "\tSHARES"}};
   if (fit) rows[0].emplace_back("FITS");
@@ -72,7 +75,7 @@ std::string free_text(const Picture& picture, const std::vector<Room>& all, cons
                     "\t" + std::to_string(room.shares)});
     if (fit) rows.back().emplace_back(room.fits ? "yes" : "no");
   }
-  std::string text = (picture.gpus->simulated ? warning("SIMULATED", voice) + "\n" : "") + table(rows, voice);
+  std::string text = stamp(picture.now, voice) + table(rows, voice);
   for (const Room& room : all) {
     if (room.unlimited_shares > 0) {
       text += "GPU " + std::to_string(room.index) + ": " + std::to_string(room.unlimited_shares) +
@@ -85,8 +88,8 @@ std::string free_text(const Picture& picture, const std::vector<Room>& all, cons
 
 std::string free_json(const Picture& picture, const std::vector<Room>& all, const std::optional<Fit>& fit) {
   Json json = {{"schema", "headgate.free/v1"},
-               {"simulated", picture.gpus && picture.gpus->simulated},
-               {"level", "hook"},
+               {"simulated", picture.now.node.simulated},
+               {"level", picture.now.node.level},
                {"gpus", Json::array()}};
   if (fit) json["fits"] = Json::array();
   for (const Room& room : all) {

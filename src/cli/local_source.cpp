@@ -2,23 +2,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "base/user_name.hpp"
 #include "cli/changes.hpp"
+#include "cli/own_ledgers.hpp"
 #include "cli/paths.hpp"
 #include "cli/snapshot_source.hpp"
 #include "cli/source.hpp"
-#include "guest/ledger/pages.hpp"
 #include "guest/ledger/slot.hpp"
 #include "nvml/library.hpp"
 #include "observe/gpus.hpp"
 #include "observe/join.hpp"
-#include "observe/ledgers.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -42,33 +43,19 @@ std::optional<observe::ProcessFacts> facts_of(std::uint32_t pid) {
   return facts;
 }
 
-class Pages {
- public:
-  Pages() = default;
-  Pages(const Pages&) = delete;
-  ~Pages() { ledger::close_pages(shared); }
-  ledger::SharePages shared;
-};
-
-void add_ledgers(const std::string& base, observe::JoinInput& input) {
+// Gives back the shares that cannot be read.
+std::vector<snapshot::Share> add_ledgers(const std::string& base, observe::JoinInput& input) {
   const std::uint32_t own_pidns = ledger::own_identity().pidns_inode;
-  std::error_code error;
-  for (fs::directory_iterator at(base + "/shares", error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    if (name.starts_with(".")) continue;  // one being filled or removed
-    Pages pages;
-    if (ledger::open_share(base.c_str(), name.c_str(), ledger::Access::owner, pages.shared)) continue;
-    ledger::reap_dead(*pages.shared.usage, ledger::Remains::draining);
-    auto ledger = observe::read_ledger(*pages.shared.policy, *pages.shared.usage);
-    ledger.share.owner = user_name(ledger.share.owner_uid);
-    std::vector<std::uint32_t> host_pids;
+  OwnLedgers own = read_own_ledgers(base);
+  input.ledgers = std::move(own.list);
+  for (const auto& ledger : input.ledgers) {
+    auto& host_pids = input.host_pids.emplace_back();
     for (const auto& seat : ledger.seats) {
       const bool ours = seat.identity.pidns_inode == 0 || seat.identity.pidns_inode == own_pidns;
       host_pids.push_back(ours ? seat.identity.pid : 0);
     }
-    input.ledgers.push_back(std::move(ledger));
-    input.host_pids.push_back(std::move(host_pids));
   }
+  return std::move(own.broken);
 }
 
 void add_facts(observe::JoinInput& input) {
@@ -95,11 +82,13 @@ class LocalSource final : public SnapshotSource {
     std::array<char, 256> host{};
     if (::gethostname(host.data(), host.size() - 1) == 0) input.node.name = host.data();
     read_gpus_into(input);
-    add_ledgers(base_, input);
+    auto broken = add_ledgers(base_, input);
     add_facts(input);
     input.taken_ns = now_ns(CLOCK_MONOTONIC);
     input.taken_unix_ns = now_ns(CLOCK_REALTIME);
     auto picture = observe::join(input, before_ ? &*before_ : nullptr);
+    picture.shares.insert(picture.shares.end(), std::move_iterator(broken.begin()), std::move_iterator(broken.end()));
+    std::ranges::sort(picture.shares, {}, &snapshot::Share::name);
     const auto fresh = before_ ? changes(*before_, picture, last_sequence_) : remembered(picture);
     for (const auto& event : fresh) {
       last_sequence_ = event.sequence;

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.hpp"
+#include "cli/names.hpp"
 #include "cli/views.hpp"
 
 namespace headgate::cli {
@@ -9,76 +10,118 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Processes that NVML sees on a GPU and that sit in no share we can read.
-std::vector<std::uint32_t> strangers(const Picture& picture, const Gpu& gpu) {
-  std::vector<std::uint32_t> all;
-  for (const std::uint32_t pid : gpu.pids) {
-    const bool held = std::ranges::any_of(picture.shares.list, [pid](const Share& share) {
-      return std::ranges::any_of(share.processes, [pid](const ShareProcess& process) { return process.pid == pid; });
-    });
-    if (!held) all.push_back(pid);
+std::uint64_t bytes_on(const snapshot::Process& process, const std::string& uuid) {
+  const auto found = std::ranges::find(process.devices, uuid, &snapshot::ProcessDevice::uuid);
+  return found == process.devices.end() ? 0 : found->ledger_bytes;
+}
+
+std::optional<std::uint64_t> driver_bytes_on(const snapshot::Process& process, const std::string& uuid) {
+  const auto found = std::ranges::find(process.devices, uuid, &snapshot::ProcessDevice::uuid);
+  return found == process.devices.end() ? std::nullopt : found->driver_bytes;
+}
+
+std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
+Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+// Calls inside(share, process) for every process of every share, outside(gpu, process) for those that use a GPU outside
+// them all.
+template <typename Inside, typename Outside>
+void each_process(const snapshot::Snapshot& now, Inside&& inside, Outside&& outside) {
+  for (const auto& share : now.shares) {
+    for (const auto& process : now.processes) {
+      if (process.share == share.name) inside(share, process);
+    }
   }
-  return all;
+  for (const auto& gpu : now.gpus) {
+    for (const auto& process : now.processes) {
+      if (!process.share.empty()) continue;
+      if (std::ranges::find(process.devices, gpu.uuid, &snapshot::ProcessDevice::uuid) != process.devices.end())
+        outside(gpu, process);
+    }
+  }
 }
 
 }  // namespace
 
 std::string ps_text(const Picture& picture, const Voice& voice) {
+  const bool where = std::ranges::any_of(picture.now.processes, [](const auto& p) { return !p.where.empty(); });
   std::vector<std::vector<std::string>> rows = {
-      {"SHARE", "GPU", "\tPID", "COMMAND", "\tMEM", "\tSHARE'S GPU", "LEVEL", "STATE"}};
-  for (const Share& share : picture.shares.list) {
-    for (const ShareProcess& process : share.processes) {
-      for (std::size_t i = 0; i < share.devices.size(); ++i) {
-        rows.push_back({share.name, gpu_name(picture, share.devices[i].uuid), "\t" + std::to_string(process.pid),
-                        process.command, "\t" + bytes_text(process.held_bytes[i]),
-                        "\t" + (share.devices[i].held_ppm ? rate_text(*share.devices[i].held_ppm) : "-"),
-                        level_text(share.level), state_of(share)});
-      }
-    }
-  }
-  if (picture.gpus) {
-    for (const Gpu& gpu : picture.gpus->list) {
-      for (const std::uint32_t pid : strangers(picture, gpu))
-        rows.push_back({"-", "GPU " + std::to_string(gpu.index), "\t" + std::to_string(pid), "-", "\t-", "\t-",
-                        "observe", "no share"});
-    }
-  }
+      {"SHARE", "GPU", "\tPID", "USER", "COMMAND", "\tMEM", "\tSHARE'S GPU", "LEVEL", "STATE"}};
+  const auto add = [&](const snapshot::Process& process, std::vector<std::string> row) {
+    row[2] = "\t" + std::to_string(shown_pid(process));
+    row[3] = or_dash(process.user);
+    row[4] = or_dash(process.command);
+    if (where) row.push_back(or_dash(process.where));
+    rows.push_back(std::move(row));
+  };
+  if (where) rows[0].emplace_back("WHERE");
+  each_process(
+      picture.now,
+      [&](const snapshot::Share& share, const snapshot::Process& process) {
+        for (const auto& device : share.devices) {
+          add(process, {share.name, gpu_words(picture.now, device.uuid), "", "", "",
+                        "\t" + bytes_text(bytes_on(process, device.uuid)),
+                        "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"), share.level,
+                        state_words(share.state, share.idle_ns)});
+        }
+      },
+      [&](const snapshot::Gpu& gpu, const snapshot::Process& process) {
+        const auto bytes = driver_bytes_on(process, gpu.uuid);
+        add(process, {"-", "GPU " + std::to_string(gpu.index), "", "", "", "\t" + (bytes ? bytes_text(*bytes) : "-"),
+                      "\t-", "observe", "no share"});
+      });
   std::string text = rows.size() == 1 ? "no process is in a share\n" : table(rows, voice);
-  if (picture.gpus && picture.gpus->simulated) text = warning("SIMULATED", voice) + "\n" + text;
+  if (picture.now.node.simulated) text = warning("SIMULATED", voice) + "\n" + text;
   return text;
 }
 
 std::string ps_json(const Picture& picture) {
   Json json = {{"schema", "headgate.ps/v1"},
-               {"simulated", picture.gpus && picture.gpus->simulated},
+               {"simulated", picture.now.node.simulated},
+               {"level", picture.now.node.level},
                {"processes", Json::array()}};
-  for (const Share& share : picture.shares.list) {
-    for (const ShareProcess& process : share.processes) {
-      Json one = {{"share", share.name},
-                  {"pid", process.pid},
-                  {"command", process.command},
-                  {"level", level_text(share.level)},
-                  {"devices", Json::array()}};
-      for (std::size_t i = 0; i < share.devices.size(); ++i) {
-        Json device = {{"uuid", share.devices[i].uuid}, {"memory_used_bytes", process.held_bytes[i]}};
-        device["share_held_ratio"] = share.devices[i].held_ppm ? Json(*share.devices[i].held_ppm / 1e6) : Json();
-        one["devices"].push_back(device);
-      }
-      json["processes"].push_back(one);
-    }
-  }
-  if (picture.gpus) {
-    for (const Gpu& gpu : picture.gpus->list) {
-      for (const std::uint32_t pid : strangers(picture, gpu)) {
-        json["processes"].push_back({{"share", nullptr},
-                                     {"pid", pid},
-                                     {"command", nullptr},
-                                     {"level", "observe"},
-                                     {"devices", Json::array({Json{{"uuid", gpu.uuid}}})}});
-      }
-    }
-  }
+  const auto add = [&](const snapshot::Process& process, const Json& share, const std::string& level, Json devices) {
+    json["processes"].push_back({{"share", share},
+                                 {"pid", shown_pid(process)},
+                                 {"user", or_null(process.user)},
+                                 {"command", or_null(process.command)},
+                                 {"where", or_null(process.where)},
+                                 {"level", level},
+                                 {"devices", std::move(devices)}});
+  };
+  each_process(
+      picture.now,
+      [&](const snapshot::Share& share, const snapshot::Process& process) {
+        Json devices = Json::array();
+        for (const auto& device : share.devices) {
+          devices.push_back({{"uuid", device.uuid},
+                             {"memory_used_bytes", bytes_on(process, device.uuid)},
+                             {"share_held_ratio", device.held_ratio ? Json(*device.held_ratio) : Json()}});
+        }
+        add(process, share.name, share.level, std::move(devices));
+      },
+      [&](const snapshot::Gpu& gpu, const snapshot::Process& process) {
+        const auto bytes = driver_bytes_on(process, gpu.uuid);
+        add(process, nullptr, "observe",
+            Json::array({Json{{"uuid", gpu.uuid}, {"memory_used_bytes", bytes ? Json(*bytes) : Json()}}}));
+      });
   return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+snapshot::Snapshot narrowed(snapshot::Snapshot now, const std::string& user, const std::vector<std::string>& uuids) {
+  const auto is_other = [&](const std::string& uuid) {
+    return !uuids.empty() && std::ranges::find(uuids, uuid) == uuids.end();
+  };
+  std::erase_if(now.processes, [&](snapshot::Process& process) {
+    const bool used = !process.devices.empty();
+    std::erase_if(process.devices, [&](const auto& device) { return is_other(device.uuid); });
+    return (used && process.devices.empty()) ||
+           (!user.empty() && process.user != user && std::to_string(process.uid) != user);
+  });
+  for (auto& share : now.shares)
+    std::erase_if(share.devices, [&](const auto& device) { return is_other(device.uuid); });
+  std::erase_if(now.gpus, [&](const auto& gpu) { return is_other(gpu.uuid); });
+  return now;
 }
 
 }  // namespace headgate::cli

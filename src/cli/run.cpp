@@ -14,10 +14,11 @@
 #include "cli/devices.hpp"
 #include "cli/entry.hpp"
 #include "cli/launch.hpp"
+#include "cli/names.hpp"
+#include "cli/own_ledgers.hpp"
 #include "cli/paths.hpp"
 #include "cli/program.hpp"
 #include "cli/run_daemon.hpp"
-#include "cli/shares.hpp"
 #include "cli/source.hpp"
 #include "cli/wish.hpp"
 #include "guest/grant/text.hpp"
@@ -96,7 +97,7 @@ std::optional<ledger::ShareGrant> existing(const std::string& base, const std::s
 Result<std::vector<std::size_t>> gpus_of(const ledger::ShareGrant& held, const Gpus& gpus) {
   std::vector<std::size_t> chosen;
   for (std::uint32_t i = 0; i < held.device_count; ++i) {
-    const auto found = std::ranges::find(gpus.list, held.devices[i].uuid, &Gpu::uuid);
+    const auto found = std::ranges::find(gpus.list, held.devices[i].uuid, &snapshot::Gpu::uuid);
     if (found == gpus.list.end()) {
       return fail(ErrorCode::unreachable,
                   std::string("the share '") + held.name + "' is on " + held.devices[i].uuid +
@@ -184,10 +185,10 @@ Result<void> enter(Plan& plan, Seat& seat) {
 }
 
 std::size_t neighbours(const Plan& plan) {
-  const Shares shares = read_shares(plan.base);
-  return static_cast<std::size_t>(std::ranges::count_if(shares.list, [&](const Share& share) {
-    if (share.name == plan.name || !share.attended) return false;
-    return std::ranges::any_of(share.devices, [&](const ShareDevice& device) {
+  const OwnLedgers ledgers = read_own_ledgers(plan.base);
+  return static_cast<std::size_t>(std::ranges::count_if(ledgers.list, [&](const observe::LedgerPicture& ledger) {
+    if (ledger.share.name == plan.name || !ledger.attended) return false;
+    return std::ranges::any_of(ledger.share.devices, [&](const snapshot::ShareDevice& device) {
       return std::ranges::any_of(plan.chosen,
                                  [&](std::size_t index) { return plan.gpus.list[index].uuid == device.uuid; });
     });
@@ -202,7 +203,7 @@ void announce(const Plan& plan) {
   }
   const std::size_t others = neighbours(plan);
   say("share " + plan.name + " on " + where + ": " + (plan.chosen.size() > 1 ? "each " : "") +
-      values_text(plan.grant.devices[0]) + ", level " + level_text(plan.grant.level) +
+      values_text(plan.grant.devices[0]) + ", level " + observe::level_word(plan.grant.level) +
       (plan.gpus.simulated ? ", SIMULATED" : "") +
       (others == 0 ? ""
                    : "; compute is approximate: " + std::to_string(others) +
@@ -218,7 +219,7 @@ Entry entry_of(const Plan& plan) {
 Result<int> start(const Invocation& invocation, const config::Config& config, const Program& program) {
   Plan plan = TRY(make_plan(invocation, config));
   TRY(limiter_library());
-  ::prctl(PR_SET_NAME, kWaiterName);
+  ::prctl(PR_SET_NAME, observe::kWaiterName);
   Seat seat;
   if (auto entered = enter(plan, seat); !entered) return std::unexpected(entered.error());
   if (invocation.voice.talk) announce(plan);

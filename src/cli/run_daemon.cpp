@@ -9,7 +9,7 @@
 
 #include "base/units.hpp"
 #include "cli/daemon.hpp"
-#include "cli/daemon_picture.hpp"
+#include "cli/devices.hpp"
 #include "cli/entry.hpp"
 #include "cli/launch.hpp"
 #include "cli/paths.hpp"
@@ -114,18 +114,17 @@ Result<int> run_in_share(const Invocation& invocation, const config::Config& con
 Result<int> run_by_daemon(const http::Endpoint& daemon, const Invocation& invocation, const config::Config& config,
                           const Program& program) {
   const std::string reply = TRY(ask(daemon, "GET", "/v1/snapshot"));
-  const Picture picture = picture_of(TRY(snapshot::from_json<snapshot::Snapshot>(reply)));
+  auto picture = TRY(snapshot::from_json<snapshot::Snapshot>(reply));
   std::string wanted = invocation.run.name.value_or(environment("HEADGATE_SHARE"));
-  const bool exists =
-      !wanted.empty() && std::ranges::find(picture.shares.list, wanted, &Share::name) != picture.shares.list.end();
-  if (exists) {
+  if (std::ranges::find(picture.shares, wanted, &snapshot::Share::name) != picture.shares.end()) {
     if (invocation.run.memory || invocation.run.compute || invocation.run.host_memory)
       return fail(ErrorCode::usage, "the share '" + harmless(wanted) + "' of headgated has its limits already",
                   "leave them out to join it, or choose another --name");
     return run_inside(TRY(entry_into(daemon, wanted)), invocation, config, program);
   }
   const std::string name = wanted.empty() ? random_name() : wanted;
-  const std::string body = TRY(order_for(invocation, config, *picture.gpus, name));
+  const Gpus gpus{std::move(picture.gpus), picture.node.driver_version, picture.node.simulated};
+  const std::string body = TRY(order_for(invocation, config, gpus, name));
   const auto until = invocation.run.wait ? TRY(end_of_waiting(*invocation.run.wait)) : Clock::now();
   bool told = false;
   for (;;) {

@@ -5,6 +5,7 @@
 
 #include "base/units.hpp"
 #include "cli/daemon.hpp"
+#include "cli/names.hpp"
 #include "http/codec.hpp"
 #include "snapshot/json.hpp"
 
@@ -35,7 +36,7 @@ std::string body_of(const Invocation& invocation) {
   return body.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
-std::string part_text(double ratio) { return percent_text(static_cast<std::uint64_t>(ratio * 1e6 + 0.5)); }
+std::string part_text(double ratio) { return percent_text(ppm_of(ratio)); }
 
 std::string compute_text(const snapshot::ShareDevice& device) {
   if (device.compute_guarantee_ratio == 0)
@@ -62,30 +63,33 @@ std::string shares_text(const std::vector<snapshot::Share>& shares, const std::v
           {share.name, share.owner, "-", "-", "-", "-", "-", share.level, share.state + ": " + share.problem});
     for (const auto& device : share.devices) {
       const auto gpu = std::ranges::find(gpus, device.uuid, &snapshot::Gpu::uuid);
-      rows.push_back(
-          {share.name, share.owner, gpu == gpus.end() ? device.uuid : std::to_string(gpu->index),
-           "\t" + memory_text(device), compute_text(device),
-           "\t" + (device.held_ratio ? rate_text(static_cast<std::uint32_t>(*device.held_ratio * 1e6)) : "-"),
-           "\t" + std::to_string(share.processes), share.level, share.state});
+      rows.push_back({share.name, share.owner, gpu == gpus.end() ? device.uuid : std::to_string(gpu->index),
+                      "\t" + memory_text(device), compute_text(device),
+                      "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"),
+                      "\t" + std::to_string(share.processes), share.level, share.state});
     }
   }
   return table(rows, voice);
+}
+
+std::string simulated_text(const snapshot::Snapshot& picture, const Voice& voice) {
+  return picture.node.simulated ? warning("SIMULATED", voice) + "\n" : "";
 }
 
 Result<std::string> list(const Invocation& invocation, const http::Endpoint& daemon) {
   if (invocation.voice.format == Format::json) return TRY(ask(daemon, "GET", "/v1/shares")) + "\n";
   const std::string reply = TRY(ask(daemon, "GET", "/v1/snapshot"));
   const auto picture = TRY(snapshot::from_json<snapshot::Snapshot>(reply));
-  return (picture.node.simulated ? "SIMULATED\n" : "") + shares_text(picture.shares, picture.gpus, invocation.voice);
+  return simulated_text(picture, invocation.voice) + shares_text(picture.shares, picture.gpus, invocation.voice);
 }
 
 // The share that a verb left, as one row.
 Result<std::string> shown(const Invocation& invocation, const http::Endpoint& daemon, const std::string& reply) {
   if (invocation.voice.format == Format::json) return reply + "\n";
   const auto share = TRY(snapshot::from_json<snapshot::Share>(reply));
-  const std::string cards = TRY(ask(daemon, "GET", "/v1/gpus"));
-  const auto gpus = TRY(snapshot::from_json<std::vector<snapshot::Gpu>>(cards));
-  return shares_text({share}, gpus, invocation.voice);
+  const std::string rest = TRY(ask(daemon, "GET", "/v1/snapshot"));
+  const auto picture = TRY(snapshot::from_json<snapshot::Snapshot>(rest));
+  return simulated_text(picture, invocation.voice) + shares_text({share}, picture.gpus, invocation.voice);
 }
 
 Result<std::string> quota_text(const Invocation& invocation, const std::string& reply) {
@@ -130,13 +134,22 @@ Result<std::string> share_word(const Invocation& invocation) {
     TRY(ask(daemon, "DELETE", share));
     return std::string(invocation.voice.format == Format::json ? "{}\n" : "");
   }
-  if (word == "share pause" || word == "share resume")
-    return shown(invocation, daemon, TRY(ask(daemon, "POST", share + (word == "share pause" ? "/pause" : "/resume"))));
+  if (word == "share pause" || word == "share resume" || word == "share drain" || word == "share reclaim")
+    return shown(invocation, daemon, TRY(ask(daemon, "POST", share + "/" + word.substr(word.find(' ') + 1))));
   if (word == "quota ls") return quota_text(invocation, TRY(ask(daemon, "GET", "/v1/quotas")));
   if (word == "quota set") {
     const std::string reply = TRY(ask(daemon, "PUT", "/v1/quotas", body_of(invocation)));
     return quota_text(invocation, invocation.voice.format == Format::json ? reply : "[" + reply + "]");
   }
+  if (word == "quota rm") {
+    std::string query;
+    for (const auto& [key, value] : invocation.order)
+      query += (query.empty() ? "?" : "&") + key + "=" + http::escape(value);
+    TRY(ask(daemon, "DELETE", "/v1/quotas" + query));
+    return std::string(invocation.voice.format == Format::json ? "{}\n" : "");
+  }
+  if (word == "metrics") return TRY(ask(daemon, "GET", "/metrics")) + "\n";
+  if (word == "api schema") return TRY(ask(daemon, "GET", "/v1/openapi.json")) + "\n";
   if (word == "gpu release") {
     TRY(ask(daemon, "POST", "/v1/gpus/all/release"));
     return std::string(invocation.voice.format == Format::json

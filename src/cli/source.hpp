@@ -19,7 +19,7 @@ namespace headgate::cli {
 // For a word that needs GPUs: the simulated node if asked for, else the machine's driver.
 [[nodiscard]] Result<Source> source_for(const std::optional<std::string>& simulate, const std::string& usual_profile);
 
-// For a view: as above; without --sim, where no driver answers, the default simulated node if one exists.
+// As above, and asks it; without --sim, where no driver answers, the default simulated node if one exists.
 [[nodiscard]] Result<Gpus> gpus_to_view(const std::optional<std::string>& simulate, const std::string& usual_profile);
 
 }  // namespace headgate::cli

@@ -10,7 +10,6 @@
 
 #include "base/result.hpp"
 #include "cli/load/child.hpp"
-#include "cli/shares.hpp"
 #include "sim/truth.hpp"
 
 namespace headgate::cli {

@@ -7,16 +7,15 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "cli/devices.hpp"
 #include "cli/output.hpp"
-#include "cli/shares.hpp"
+#include "snapshot/snapshot.hpp"
 
 namespace headgate::cli {
 
+// A snapshot, and how it came to be.
 struct Picture {
-  std::optional<Gpus> gpus;  // null where no driver answers
-  std::string no_gpus;       // then: why
-  Shares shares;
+  snapshot::Snapshot now;
+  std::string no_gpus;  // why no driver answers; empty: one did
   bool daemon = false;  // told by headgated
 };
 
@@ -25,6 +24,9 @@ struct Picture {
 
 [[nodiscard]] std::string ps_text(const Picture& picture, const Voice& voice);
 [[nodiscard]] std::string ps_json(const Picture& picture);
+// What concerns this user (a name or a number; "": everybody) and these GPUs (none named: all).
+[[nodiscard]] snapshot::Snapshot narrowed(snapshot::Snapshot now, const std::string& user,
+                                          const std::vector<std::string>& uuids);
 
 // What is left on one GPU. "Unsold": not promised to any share, where every share has a limit.
 struct Room {
@@ -49,12 +51,12 @@ struct Fit {
                                     const std::optional<Fit>& fit);
 
 // `shares`: those to explain.
-[[nodiscard]] std::string why_text(const Picture& picture, const std::vector<Share>& shares, const Voice& voice);
-[[nodiscard]] std::string why_json(const Picture& picture, const std::vector<Share>& shares);
-
-// What all views say about a share in one word: ok, throttled, full, idle, paused, draining, empty.
-[[nodiscard]] std::string state_of(const Share& share);
-// "GPU 0", or the UUID where this node does not have it.
-[[nodiscard]] std::string gpu_name(const Picture& picture, const std::string& uuid);
+[[nodiscard]] std::string why_text(const Picture& picture, const std::vector<snapshot::Share>& shares,
+                                   const Voice& voice);
+[[nodiscard]] std::string why_json(const Picture& picture, const std::vector<snapshot::Share>& shares);
+// The process that a word names by its number, unless it is the name of a share; null: none.
+[[nodiscard]] const snapshot::Process* process_numbered(const snapshot::Snapshot& now, const std::string& word);
+// Of a process outside every share; text or JSON, as `voice` says.
+[[nodiscard]] std::string why_not_held(const Picture& picture, const snapshot::Process& process, const Voice& voice);
 
 }  // namespace headgate::cli

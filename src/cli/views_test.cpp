@@ -5,13 +5,15 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "cli/names.hpp"
+
 namespace headgate::cli {
 namespace {
 
 constexpr std::uint64_t kGi = 1ull << 30;
 
 Picture picture() {
-  Gpu gpu;
+  snapshot::Gpu gpu;
   gpu.index = 0;
   gpu.uuid = "GPU-9c2f0000-1111";
   gpu.model = "NVIDIA H200";
@@ -20,37 +22,50 @@ Picture picture() {
   gpu.memory_used_bytes = 36 * kGi;
   gpu.memory_free_bytes = 104 * kGi;
   gpu.memory_reserved_bytes = 1 * kGi;
-  gpu.busy_percent = 75;
-  gpu.pids = {101, 999};
+  gpu.busy_ratio = 0.75;
 
-  ShareDevice device;
+  snapshot::ShareDevice device;
   device.uuid = gpu.uuid;
   device.memory_limit_bytes = 36 * kGi;
-  device.compute_ceiling_ppm = 250'000;
+  device.compute_ceiling_ratio = 0.25;
   device.memory_used_bytes = 35 * kGi;
   device.memory_peak_bytes = 36 * kGi;
   device.refusals = 3;
-  device.last_refusal_bytes = 2 * kGi;
-  device.last_refusal_used_bytes = 35 * kGi;
-  device.last_refusal_ns = 50'531'000'000'000;
-  device.last_refusal_pid = 101;
+  device.last_refusal = {.asked_bytes = 2 * kGi, .used_bytes = 35 * kGi, .unix_ns = 50'531'000'000'000, .pid = 101};
   device.held_ns = 2'500'000'000;
   device.throttled_ns = 7'000'000'000;
   device.throttled_launches = 40;
   device.passed_in_debt = 2;
-  device.last_throttle_ns = 50'531'000'000'000;
-  device.held_ppm = 249'900;
-  device.throttled_ppm = 731'000;
+  device.last_throttle_unix_ns = 50'531'000'000'000;
+  device.held_ratio = 0.2499;
+  device.throttled_ratio = 0.731;
 
-  Share share;
+  snapshot::Share share;
   share.name = "train";
-  share.attended = true;
+  share.state = "throttled";
+  share.level = "hook";
+  share.processes = 1;
   share.devices = {device};
-  share.processes = {{101, "python", {35 * kGi}}};
+
+  snapshot::Process inside, outside;
+  inside.pid = 101;
+  inside.share = "train";
+  inside.uid = 1000;
+  inside.user = "alice";
+  inside.command = "python";
+  inside.level = "hook";
+  inside.devices = {{.uuid = gpu.uuid, .driver_bytes = 35 * kGi, .ledger_bytes = 35 * kGi, .busy_ratio = {}}};
+  outside.pid = 999;
+  outside.level = "observe";
+  outside.devices = {{.uuid = gpu.uuid, .driver_bytes = {}, .ledger_bytes = 0, .busy_ratio = {}}};
 
   Picture all;
-  all.gpus = Gpus{{gpu}, "570.124.06", "/x/sim/libnvidia-ml.so.1", true};
-  all.shares.list = {share};
+  all.now.node.driver_version = "570.124.06";
+  all.now.node.level = "hook";
+  all.now.node.simulated = true;
+  all.now.gpus = {gpu};
+  all.now.shares = {share};
+  all.now.processes = {inside, outside};
   return all;
 }
 
@@ -61,9 +76,18 @@ TEST(Views, StatusShowsLimitsUseLevelAndThatItIsSimulated) {
             "  train  35.0/36.0 GiB  GPU 24.9 % of 25 %  waited 73.1 %  1 proc  throttled\n");
 }
 
+TEST(Views, AnIdleShareSaysForHowLong) {
+  Picture now = picture();
+  now.now.shares[0].state = "idle";
+  now.now.shares[0].idle_ns = 11'520'000'000'000;
+  EXPECT_NE(status_text(now, {}).find("1 proc  idle 3h12m\n"), std::string::npos) << status_text(now, {});
+  now.now.shares[0].idle_ns = 1'000'000'000;
+  EXPECT_NE(status_text(now, {}).find("1 proc  idle\n"), std::string::npos) << status_text(now, {});
+}
+
 TEST(Views, StatusWithoutADriverStillShowsTheShares) {
   Picture blind = picture();
-  blind.gpus.reset();
+  blind.now.gpus.clear();
   blind.no_gpus = "no NVIDIA driver here";
   const std::string text = status_text(blind, {});
   EXPECT_TRUE(text.starts_with("no NVIDIA driver here\nGPU-9c2f0000-1111  not a GPU of this node")) << text;
@@ -73,9 +97,37 @@ TEST(Views, StatusWithoutADriverStillShowsTheShares) {
 TEST(Views, PsNamesProcessesInsideAndOutsideAShare) {
   EXPECT_EQ(ps_text(picture(), {}),
             "SIMULATED\n"
-            "SHARE  GPU    PID  COMMAND       MEM  SHARE'S GPU  LEVEL    STATE\n"
-            "train  GPU 0  101  python   35.0 GiB       24.9 %  hook     throttled\n"
-            "-      GPU 0  999  -               -            -  observe  no share\n");
+            "SHARE  GPU    PID  USER   COMMAND       MEM  SHARE'S GPU  LEVEL    STATE\n"
+            "train  GPU 0  101  alice  python   35.0 GiB       24.9 %  hook     throttled\n"
+            "-      GPU 0  999  -      -               -            -  observe  no share\n");
+}
+
+TEST(Views, PsSaysWhereAProcessRunsAndWhatTheDriverKnowsOfOneOutside) {
+  Picture now = picture();
+  now.now.processes[0].where = "pod ml/train-0";
+  now.now.processes[1].user = "carol";
+  now.now.processes[1].command = "ffmpeg";
+  now.now.processes[1].devices[0].driver_bytes = 2 * kGi;
+  EXPECT_EQ(ps_text(now, {}),
+            "SIMULATED\n"
+            "SHARE  GPU    PID  USER   COMMAND       MEM  SHARE'S GPU  LEVEL    STATE      WHERE\n"
+            "train  GPU 0  101  alice  python   35.0 GiB       24.9 %  hook     throttled  pod ml/train-0\n"
+            "-      GPU 0  999  carol  ffmpeg    2.0 GiB            -  observe  no share   -\n");
+}
+
+TEST(Views, PsIsNarrowedToAUserByNameOrNumberAndToGpus) {
+  const auto pids = [](const std::string& user, const std::vector<std::string>& uuids) {
+    std::vector<std::uint32_t> all;
+    for (const auto& process : narrowed(picture().now, user, uuids).processes) all.push_back(process.pid);
+    return all;
+  };
+  using Pids = std::vector<std::uint32_t>;
+  EXPECT_EQ(pids("", {}), (Pids{101, 999}));
+  EXPECT_EQ(pids("alice", {}), Pids{101});
+  EXPECT_EQ(pids("1000", {}), Pids{101});
+  EXPECT_EQ(pids("nobody", {}), Pids{});
+  EXPECT_EQ(pids("", {"GPU-9c2f0000-1111"}), (Pids{101, 999}));
+  EXPECT_EQ(pids("", {"GPU-other"}), Pids{});
 }
 
 TEST(Views, FreeCountsWhatIsPromisedAndWhatIsReallyFree) {
@@ -83,7 +135,7 @@ TEST(Views, FreeCountsWhatIsPromisedAndWhatIsReallyFree) {
   ASSERT_TRUE(fit);
   const auto all = rooms(picture(), *fit);
   EXPECT_EQ(free_text(picture(), all, *fit, {}),
-            "SIMULATED\n"
+            "level hook, SIMULATED\n"
             "GPU  MODEL   FREE NOW  NOT PROMISED  TIME NOT PROMISED  SHARES  FITS\n"
             "0    H200   104.0 GiB     104.0 GiB               75 %       1  yes\n");
   EXPECT_FALSE(rooms(picture(), Fit{.memory_bytes = 105 * kGi}).front().fits);
@@ -91,9 +143,38 @@ TEST(Views, FreeCountsWhatIsPromisedAndWhatIsReallyFree) {
   EXPECT_FALSE(rooms(picture(), Fit{.memory_ppm = 750'000}).front().fits);
 }
 
+TEST(Views, FreeShowsWhatTheDaemonWouldStillSell) {
+  Picture now = picture();
+  now.now.gpus[0].memory_unsold_bytes = 90 * kGi;
+  now.now.gpus[0].compute_unsold_ratio = 0.5;
+  EXPECT_TRUE(rooms(now, Fit{.memory_bytes = 90 * kGi, .compute_ppm = 500'000}).front().fits);
+  EXPECT_FALSE(rooms(now, Fit{.memory_bytes = 91 * kGi}).front().fits);
+  EXPECT_FALSE(rooms(now, Fit{.compute_ppm = 510'000}).front().fits);
+}
+
+TEST(Views, AnEmptyShareIsRoomUnlessItWasCreatedToStay) {
+  Picture now = picture();
+  now.now.shares[0].state = "empty";
+  EXPECT_EQ(rooms(now, {}).front().shares, 0u);
+  now.now.shares[0].created = true;
+  EXPECT_EQ(rooms(now, {}).front().shares, 1u);
+}
+
+TEST(Views, WhyTakesAProcessesNumberForItsShareAndSaysThatOneOutsideIsNotHeld) {
+  const Picture now = picture();
+  EXPECT_EQ(process_numbered(now.now, "101")->share, "train");
+  EXPECT_EQ(process_numbered(now.now, "train"), nullptr);
+  EXPECT_EQ(process_numbered(now.now, "7"), nullptr);
+  EXPECT_EQ(why_not_held(now, *process_numbered(now.now, "999"), {}),
+            "process 999, in no share, level observe, SIMULATED\n"
+            "  nothing limits it, so headgate refused it nothing and let it wait for nothing\n"
+            "  GPU 0: in use\n"
+            "  to hold it: end it, and start it with headgate run --mem 8GiB --compute 50% -- COMMAND\n");
+}
+
 TEST(Views, WhyExplainsARefusalAndTheWaitsInWordsAndNumbers) {
   ::setenv("TZ", "UTC0", 1);
-  EXPECT_EQ(why_text(picture(), picture().shares.list, {}),
+  EXPECT_EQ(why_text(picture(), picture().now.shares, {}),
             "share train on GPU 0, level hook, SIMULATED\n"
             "  memory: refused 3 times, last at 14:02:11: process 101 asked for 2.0 GiB\n"
             "    reason: the share's limit of 36.0 GiB: 35.0 GiB in use, 1.0 GiB left\n"
@@ -110,7 +191,7 @@ TEST(Views, EveryJsonHasItsSchemaBaseUnitsAndSaysThatItIsSimulated) {
   for (const auto& [text, schema] :
        {std::pair{status_json(now), "headgate.status/v1"}, std::pair{ps_json(now), "headgate.ps/v1"},
         std::pair{free_json(now, rooms(now, {}), {}), "headgate.free/v1"},
-        std::pair{why_json(now, now.shares.list), "headgate.why/v1"}}) {
+        std::pair{why_json(now, now.now.shares), "headgate.why/v1"}}) {
     const auto json = nlohmann::json::parse(text);
     EXPECT_EQ(json.at("schema"), schema);
     EXPECT_EQ(json.at("simulated"), true);
@@ -118,6 +199,13 @@ TEST(Views, EveryJsonHasItsSchemaBaseUnitsAndSaysThatItIsSimulated) {
   const auto status = nlohmann::json::parse(status_json(now));
   EXPECT_EQ(status.at("shares").at(0).at("devices").at(0).at("memory_limit_bytes"), 36 * kGi);
   EXPECT_EQ(status.at("shares").at(0).at("devices").at(0).at("compute_ceiling_ratio"), 0.25);
+}
+
+TEST(Views, ARatioBecomesMillionthsAndNeverWraps) {
+  EXPECT_EQ(ppm_of(0.1), 100'000u);
+  EXPECT_EQ(ppm_of(0.0000005), 1u);
+  EXPECT_EQ(ppm_of(-1), 0u);
+  EXPECT_EQ(ppm_of(1e30), 1'000'000'000u);
 }
 
 TEST(Views, ASharesNameOrCommandCannotDriveTheTerminal) {
@@ -133,20 +221,6 @@ TEST(Views, ASharesNameOrCommandCannotDriveTheTerminal) {
   EXPECT_EQ(harmless("\xff\xc0\x80\xe2\x80"), "?????") << "no UTF-8";
   EXPECT_EQ(harmless("K\xc3\xb6ln \xf0\x9f\x98\x80"), "K\xc3\xb6ln \xf0\x9f\x98\x80");
   EXPECT_EQ(table({{"K\xc3\xb6ln", "\tb\rc"}}, {.ascii = true}), "K??ln  b?c\n");
-}
-
-TEST(Views, StateIsTheWorstThingToSay) {
-  Share share = picture().shares.list.front();
-  EXPECT_EQ(state_of(share), "throttled");
-  share.devices[0].memory_used_bytes = 36 * kGi;
-  EXPECT_EQ(state_of(share), "full");
-  share.paused = true;
-  EXPECT_EQ(state_of(share), "paused");
-  share.paused = false;
-  share.processes.clear();
-  EXPECT_EQ(state_of(share), "idle");
-  share.attended = false;
-  EXPECT_EQ(state_of(share), "empty");
 }
 
 }  // namespace

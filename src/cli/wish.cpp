@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/units.hpp"
+#include "cli/names.hpp"
 #include "cli/output.hpp"
 #include "guest/grant/select.hpp"
 
@@ -23,14 +24,14 @@ std::string accepted(std::string_view forms) { return "accepted: " + std::string
 
 std::vector<grant::Candidate> candidates(const Gpus& gpus) {
   std::vector<grant::Candidate> all;
-  for (const Gpu& gpu : gpus.list) all.push_back({gpu.uuid, gpu.pci_bus_id, gpu.memory_free_bytes});
+  for (const snapshot::Gpu& gpu : gpus.list) all.push_back({gpu.uuid, gpu.pci_bus_id, gpu.memory_free_bytes});
   return all;
 }
 
 // The environment's own grants, by index into gpus.list (of which a process sees at most kMaxDevices).
 Result<grant::Grant> environment_grant(const char* const* environment, const Gpus& gpus) {
   std::vector<std::string_view> uuids;
-  for (const Gpu& gpu : gpus.list) uuids.push_back(gpu.uuid);
+  for (const snapshot::Gpu& gpu : gpus.list) uuids.push_back(gpu.uuid);
   const grant::Reading reading = grant::read_environment(environment, uuids);
   if (!reading.refusal) return reading.grant;
   std::array<char, 512> line{};
@@ -48,7 +49,7 @@ const ledger::DeviceGrant* device_of(const std::optional<ledger::ShareGrant>& he
 
 // The first that was said: option, environment, the existing share, configuration.
 Result<std::uint64_t> memory_for(const Wish& wish, const grant::DeviceGrant& env, const ledger::DeviceGrant* held,
-                                 const Gpu& gpu) {
+                                 const snapshot::Gpu& gpu) {
   std::optional<grant::Memory> memory;
   std::string said_by = wish.memory_text;
   if (wish.memory && !wish.memory_is_default) memory = wish.memory;
@@ -71,7 +72,7 @@ Result<std::uint64_t> memory_for(const Wish& wish, const grant::DeviceGrant& env
 }
 
 std::uint64_t host_memory_for(const Wish& wish, const grant::DeviceGrant& env, const ledger::DeviceGrant* held,
-                              const Gpu& gpu) {
+                              const snapshot::Gpu& gpu) {
   if (wish.host_memory) return wish.host_memory->on(gpu.memory_total_bytes);
   if (env.host_memory.said()) return env.host_memory.on(gpu.memory_total_bytes);
   return held != nullptr ? held->host_limit_bytes : 0;
@@ -150,7 +151,7 @@ Result<std::vector<std::size_t>> choose_gpus(const std::string& option, const st
   message += token.empty() || token == selector ? " " : ": '" + harmless(token) + "' ";
   message += grant::in_words(selection.fault);
   std::string known;
-  for (const Gpu& gpu : gpus.list)
+  for (const snapshot::Gpu& gpu : gpus.list)
     known += (known.empty() ? "" : ", ") + std::to_string(gpu.index) + " (" + gpu.uuid.substr(0, 12) + ")";
   return fail(selection.fault == grant::SelectFault::mig ? ErrorCode::unsupported : ErrorCode::usage, message,
               accepted(grant::accepted_selectors()) + "; GPUs here: " + (known.empty() ? "none" : known));
@@ -164,7 +165,7 @@ Result<ledger::ShareGrant> make_grant(const Wish& wish, const Gpus& gpus, const 
   grant.fail_policy = wish.fail_closed || env.fail_closed ? ledger::FailPolicy::closed : ledger::FailPolicy::open;
   if (held) grant.fail_policy = held->fail_policy;
   for (const std::size_t index : chosen) {
-    const Gpu& gpu = gpus.list[index];
+    const snapshot::Gpu& gpu = gpus.list[index];
     const grant::DeviceGrant nothing;
     const grant::DeviceGrant& said = index < grant::kMaxDevices ? env.devices[index] : nothing;
     const ledger::DeviceGrant* before = device_of(held, gpu.uuid);

@@ -6,20 +6,17 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/bench.hpp"
+#include "cli/chosen_source.hpp"
 #include "cli/completion.hpp"
-#include "cli/daemon.hpp"
-#include "cli/daemon_picture.hpp"
 #include "cli/demo.hpp"
 #include "cli/doctor.hpp"
-#include "cli/paths.hpp"
 #include "cli/run.hpp"
 #include "cli/share_words.hpp"
 #include "cli/sim_words.hpp"
-#include "cli/source.hpp"
-#include "cli/top.hpp"
+#include "cli/top/top.hpp"
 #include "cli/views.hpp"
+#include "cli/wish.hpp"
 #include "config/config.hpp"
-#include "snapshot/json.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -47,41 +44,28 @@ void pause_ms(std::uint64_t milliseconds) {
   }
 }
 
-Result<Picture> ask_daemon(const http::Endpoint& daemon) {
-  const std::string reply = TRY(ask(daemon, "GET", "/v1/snapshot"));
-  return picture_of(TRY(snapshot::from_json<snapshot::Snapshot>(reply)));
-}
-
 // The daemon's picture where one runs, unless a simulated node of one's own was asked for. Else one look, or two where rates
 // are wanted and something runs.
 Result<Picture> look(const Invocation& invocation, const config::Config& config, bool rates) {
-  if (!invocation.simulate) {
-    if (const auto daemon = TRY(find_daemon())) {
-      auto told = ask_daemon(*daemon);
-      if (told) {
-        for (const auto& [name, error] : told->shares.unreadable) complain(error, invocation.voice);
-      }
-      return told;
-    }
-  }
-  const std::string base = TRY(runtime_dir());
-  Picture picture{.gpus = {}, .no_gpus = {}, .shares = read_shares(base)};
-  if (rates && std::ranges::any_of(picture.shares.list, [](const Share& share) { return !share.processes.empty(); })) {
+  const Chosen chosen = TRY(choose_source(invocation, config));
+  const bool daemon = chosen.daemon.has_value();
+  auto now = TRY(chosen.source->look());
+  if (rates && !daemon && std::ranges::any_of(now.shares, [](const auto& share) { return share.processes > 0; })) {
     pause_ms(invocation.interval_ms);
-    picture.shares = with_rates(picture.shares, read_shares(base));
+    now = TRY(chosen.source->look());
   }
-  auto gpus = gpus_to_view(invocation.simulate, config["sim.profile"].value);
-  if (gpus) picture.gpus = std::move(*gpus);
-  else if (invocation.simulate) return std::unexpected(gpus.error());
-  else picture.no_gpus = gpus.error().message;
-  for (const auto& [name, error] : picture.shares.unreadable) complain(error, invocation.voice);
-  return picture;
+  const std::string no_gpus = chosen.source->remark();
+  if (invocation.simulate && !no_gpus.empty()) return fail(ErrorCode::unreachable, no_gpus);
+  for (const auto& share : now.shares) {
+    if (!share.problem.empty()) complain({ErrorCode::failed, share.problem, {}}, invocation.voice);
+  }
+  return Picture{std::move(now), no_gpus, daemon};
 }
 
 int status(const Invocation& invocation, const config::Config& config) {
   const auto picture = look(invocation, config, true);
   if (!picture) return refuse(picture.error(), invocation.voice);
-  const bool nothing = !picture->gpus && picture->shares.list.empty();
+  const bool nothing = !picture->no_gpus.empty() && picture->now.shares.empty();
   if (nothing)
     complain({ErrorCode::unreachable, picture->no_gpus,
               "'headgate status --sim' looks at a simulated GPU, 'headgate demo' shows one at work"},
@@ -93,8 +77,16 @@ int status(const Invocation& invocation, const config::Config& config) {
 }
 
 int ps(const Invocation& invocation, const config::Config& config) {
-  const auto picture = look(invocation, config, true);
+  auto picture = look(invocation, config, true);
   if (!picture) return refuse(picture.error(), invocation.voice);
+  std::vector<std::string> uuids;
+  if (!invocation.gpu.empty()) {
+    const snapshot::Node& node = picture->now.node;
+    const auto chosen = choose_gpus("--gpu", invocation.gpu, {picture->now.gpus, node.driver_version, node.simulated});
+    if (!chosen) return refuse(chosen.error(), invocation.voice);
+    for (const std::size_t index : *chosen) uuids.push_back(picture->now.gpus[index].uuid);
+  }
+  picture->now = narrowed(std::move(picture->now), invocation.user, uuids);
   return show(json(invocation) ? ps_json(*picture) : ps_text(*picture, invocation.voice), invocation.voice);
 }
 
@@ -107,7 +99,7 @@ int free_words(const Invocation& invocation, const config::Config& config) {
   }
   const auto picture = look(invocation, config, false);
   if (!picture) return refuse(picture.error(), invocation.voice);
-  if (!picture->gpus)
+  if (!picture->no_gpus.empty())
     return refuse({ErrorCode::unreachable, picture->no_gpus, "'headgate free --sim' looks at a simulated node"},
                   invocation.voice);
   const auto all = rooms(*picture, fit);
@@ -121,17 +113,22 @@ int free_words(const Invocation& invocation, const config::Config& config) {
 int why(const Invocation& invocation, const config::Config& config) {
   const auto picture = look(invocation, config, false);
   if (!picture) return refuse(picture.error(), invocation.voice);
-  std::vector<Share> chosen;
+  std::string asked = invocation.share;
+  if (const auto* process = process_numbered(picture->now, asked)) {
+    if (process->share.empty()) return show(why_not_held(*picture, *process, invocation.voice), invocation.voice);
+    asked = process->share;
+  }
+  std::vector<snapshot::Share> chosen;
   std::string names;
-  for (const Share& share : picture->shares.list) {
-    if (invocation.share.empty() || share.name == invocation.share) chosen.push_back(share);
+  for (const snapshot::Share& share : picture->now.shares) {
+    const bool meant = share.name == asked;
+    if (meant && !share.problem.empty()) return 1;  // look() has said why
+    if (share.devices.empty()) continue;
+    if (asked.empty() || meant) chosen.push_back(share);
     names += (names.empty() ? "" : ", ") + share.name;
   }
-  const bool unreadable = std::ranges::find(picture->shares.unreadable, invocation.share, &UnreadableShare::name) !=
-                          picture->shares.unreadable.end();
-  if (unreadable) return 1;  // look() has said why
-  if (chosen.empty() && !invocation.share.empty()) {
-    return refuse({ErrorCode::usage, "there is no share '" + harmless(invocation.share) + "'",
+  if (chosen.empty() && !asked.empty()) {
+    return refuse({ErrorCode::usage, "there is no share '" + harmless(asked) + "'",
                    names.empty() ? "there are no shares" : "shares here: " + names},
                   invocation.voice);
   }
@@ -155,9 +152,10 @@ int doctor(const Invocation& invocation, const config::Config& config) {
                ? exit_status(ErrorCode::unsupported)
                : shown;
   }
-  const auto findings = examine(invocation, config);
+  const Examination examination = examine(invocation, config);
+  const auto& findings = examination.findings;
   const int shown =
-      show(json(invocation) ? findings_json(findings) : findings_text(findings, invocation.voice), invocation.voice);
+      show(json(invocation) ? findings_json(examination) : findings_text(findings, invocation.voice), invocation.voice);
   return shown == 0 &&
                  std::ranges::any_of(findings, [](const Finding& finding) { return finding.health == Health::fail; })
              ? 1
@@ -229,7 +227,8 @@ int perform(const Invocation& invocation) {
   if (word == "why") return why(invocation, config);
   if (word == "doctor") return doctor(invocation, config);
   if (word == "config show") return config_show(invocation, config);
-  if (word.starts_with("share ") || word.starts_with("quota ") || word.starts_with("gpu "))
+  if (word.starts_with("share ") || word.starts_with("quota ") || word.starts_with("gpu ") ||
+      word.starts_with("api ") || word == "metrics")
     return show(share_word(invocation), voice);
   if (word == "sim list") return show(sim_list(invocation), voice);
   if (word == "sim truth") return show(sim_truth(invocation, config), voice);

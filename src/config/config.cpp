@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "guest/grant/size.hpp"
+#include "guest/grant/text.hpp"
 
 namespace headgate::config {
 namespace {
@@ -16,6 +17,15 @@ namespace fs = std::filesystem;
 
 bool is_one_of(std::string_view value, std::initializer_list<std::string_view> words) {
   return std::ranges::find(words, value) != words.end();
+}
+
+// A whole number of s, m or h, from a second to an hour.
+bool is_wait(std::string_view value) {
+  if (value.empty()) return false;
+  const std::uint64_t unit = value.back() == 's' ? 1 : value.back() == 'm' ? 60 : value.back() == 'h' ? 3600 : 0;
+  std::uint64_t number = 0;
+  return unit != 0 && grant::whole_number(value.substr(0, value.size() - 1), 3600, number) && number * unit >= 1 &&
+         number * unit <= 3600;
 }
 
 // Why a value cannot stand for a key; empty where it can.
@@ -35,7 +45,9 @@ std::string_view objection(std::string_view key, std::string_view value) {
     const auto memory = grant::parse_memory(value);
     return !memory ? grant::in_words(memory.fault) : memory.value.bytes == 0 ? "is no size in bytes" : "";
   }
+  if (key == "node.admit_timeout") return is_wait(value) ? "" : "is not understood";
   if (key == "audit.policy") return is_one_of(value, {"warn", "freeze", "kill"}) ? "" : "is not understood";
+  if (key == "metrics.format") return is_one_of(value, {"influx", "json"}) ? "" : "is not understood";
   return value.empty() ? "is empty" : "";
 }
 
@@ -101,10 +113,18 @@ const std::vector<Key>& keys() {
       {"defaults.log", "error", "off, error, warn, info or debug", "what the limiter says on stderr"},
       {"audit.policy", "warn", "warn, freeze or kill", "what is done with a program that goes around its share"},
       {"audit.exempt", "", "names of programs, with commas", "beside the driver's own servers, Xorg and DCGM"},
+      {"node.nvml", "", "the path of a libnvidia-ml.so.1",
+       "the driver's NVML where the loader does not find it (/run/nvidia/driver/...)"},
       {"node.reserve", "512MiB", "a size such as 512MiB", "memory of each GPU that headgated never sells"},
+      {"node.admit_timeout", "30s", "1s to 1h: 30s, 5m",
+       "how long a process waits for the scheduler's leave in a share with --admit=ask; then it is refused"},
       {"node.group", "headgate", "a group of this machine", "whose members administer headgated"},
       {"node.listen", "", "ADDR:PORT", "HTTP over TCP too; elsewhere than on loopback only with a token file"},
       {"node.token_file", "", "a path", "whose first line lets a caller over TCP administer headgated"},
+      {"metrics.file", "", "a path that begins with /",
+       "to which figures and events are added, for collectors of files"},
+      {"metrics.format", "influx", "influx or json", "how: InfluxDB's line protocol, or one JSON object a line"},
+      {"metrics.interval", "10s", "a whole number and s, m, h or d: 10s, 1m", "how often"},
       {"sim.profile", "h200", "h200, l40s-x2, tiny, or the path of a profile", "the simulated node that --sim makes"},
   };
   return table;

@@ -44,12 +44,14 @@ class FakeNode {
 };
 
 TEST(Enforce, APidThatIsKilledIsTheOneThatWasLookedAt) {
+  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << "only /proc tells which process a pid is";
   const pid_t child = ::fork();
   if (child == 0) {
     ::pause();
     ::_exit(0);
   }
   const auto done = enforce(AuditPolicy::kill, static_cast<std::uint32_t>(child));
+  if (!done) ::kill(child, SIGTERM);
   int status = 0;
   ::waitpid(child, &status, 0);
   EXPECT_EQ(done, "was ended");

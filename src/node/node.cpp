@@ -99,6 +99,7 @@ Result<void> Node::remove(const std::string& name, const Caller& caller) {
 
 void Node::forget(const std::string& name) {
   told_idle_.erase(name);
+  told_frozen_.erase(name);
   entered_.erase(name);
   refusals_.erase(name);
   if (gone_) gone_(name);
@@ -123,6 +124,20 @@ Result<void> Node::resume(const std::string& name, const Caller& caller) {
   return {};
 }
 
+Result<void> Node::drain(const std::string& name, const Caller& caller) {
+  TRY(changeable(name, caller));
+  if (auto done = shares_.drain(name); !done) return done;
+  tell("share.draining", "info", name, caller.uid, "the share " + name + " takes no more processes nor memory");
+  return {};
+}
+
+Result<void> Node::reclaim(const std::string& name, const Caller& caller) {
+  TRY(changeable(name, caller));
+  if (auto done = shares_.reclaim(name); !done) return done;
+  tell("share.reclaimed", "info", name, caller.uid, "the programs of " + name + " were asked for what they do not use");
+  return {};
+}
+
 Result<Entry> Node::entry(const std::string& name, const Caller& caller) {
   tenancy::LiveShare* const live = shares_.find(name);
   const auto member = [&](const tenancy::Share& share) {
@@ -144,6 +159,9 @@ Result<void> Node::set_quota(const tenancy::Quota& quota, const Caller& caller) 
 Result<void> Node::remove_quota(tenancy::Quota::Subject subject, std::uint32_t id, const Caller& caller) {
   if (!caller.administrator)
     return fail(ErrorCode::denied, "only an administrator removes quotas", "root, or the group of the control socket");
+  const bool known = std::ranges::any_of(
+      shares_.quotas(), [&](const tenancy::Quota& quota) { return quota.subject == subject && quota.id == id; });
+  if (!known) return fail(ErrorCode::usage, "there is no such quota", "see 'headgate quota ls'");
   return shares_.remove_quota(subject, id);
 }
 
@@ -173,6 +191,11 @@ void Node::hand_ledgers(observe::JoinInput& input) {
 
 void Node::finish(snapshot::Snapshot& picture) const {
   const std::int64_t now_s = static_cast<std::int64_t>(picture.taken_unix_ns / 1'000'000'000);
+  for (auto& gpu : picture.gpus) {
+    const tenancy::Room room = shares_.room_on({.uuid = gpu.uuid, .memory_total_bytes = gpu.memory_total_bytes});
+    gpu.memory_unsold_bytes = room.memory_bytes;
+    gpu.compute_unsold_ratio = room.guarantee_ppm / 1e6;
+  }
   for (auto& share : picture.shares) {
     share.owner = user_name(share.owner_uid);
     const auto found = shares_.list().find(share.name);
@@ -182,6 +205,8 @@ void Node::finish(snapshot::Snapshot& picture) const {
     share.owner_uid = kept.owner_uid;
     share.owner = user_name(kept.owner_uid);
     share.created_unix_ns = static_cast<std::uint64_t>(kept.created_at_s) * 1'000'000'000;
+    if (kept.freeze_after)
+      share.freeze_after_ns = static_cast<std::uint64_t>(kept.freeze_after->count()) * 1'000'000'000;
     if (const auto end = tenancy::ends_at_s(kept))
       share.ttl_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(0, *end - now_s)) * 1'000'000'000;
   }
@@ -232,6 +257,16 @@ void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) 
            name + " asked " + asked + limit + ": refused" + (times > 1 ? ", " + std::to_string(times) + " times" : ""));
     }
     told = refusals;
+
+    const bool frozen = seen->state == "frozen";
+    if (seen->processes == 0) told_frozen_.erase(name);
+    else if (frozen ? told_frozen_.insert(name).second : told_frozen_.erase(name) > 0) {
+      std::uint64_t bytes = 0;
+      for (const auto& device : seen->devices) bytes += device.memory_frozen_bytes;
+      tell(frozen ? "share.frozen" : "share.thawed", "info", name, live.share.owner_uid,
+           frozen ? "the programs of " + name + " are idle: " + bytes_text(bytes) + " went from its GPUs to the host"
+                  : "the programs of " + name + " are at work again");
+    }
 
     const bool idle = live.share.idle_notice &&
                       seen->idle_ns / 1'000'000'000 >= static_cast<std::uint64_t>(live.share.idle_notice->count());

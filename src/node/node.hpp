@@ -59,12 +59,15 @@ class Node {
   [[nodiscard]] Result<void> remove(const std::string& name, const Caller& caller);
   [[nodiscard]] Result<void> pause(const std::string& name, const Caller& caller);
   [[nodiscard]] Result<void> resume(const std::string& name, const Caller& caller);
+  [[nodiscard]] Result<void> drain(const std::string& name, const Caller& caller);
+  [[nodiscard]] Result<void> reclaim(const std::string& name, const Caller& caller);
 
   // Errors: usage, where the caller may not enter it or it is not there; failed, where its pages are broken.
   [[nodiscard]] Result<Entry> entry(const std::string& name, const Caller& caller);
 
   [[nodiscard]] const std::vector<tenancy::Quota>& quotas() const { return shares_.quotas(); }
   [[nodiscard]] Result<void> set_quota(const tenancy::Quota& quota, const Caller& caller);
+  // Errors: denied; usage where there is none.
   [[nodiscard]] Result<void> remove_quota(tenancy::Quota::Subject subject, std::uint32_t id, const Caller& caller);
 
   // What the ledgers say now, those of runs without the daemon too; reaps the dead first.
@@ -95,7 +98,7 @@ class Node {
   std::function<void(const std::string&)> made_, gone_;
   const tenancy::Processes* tenants_ = nullptr;
   Remains remains_;
-  std::set<std::string> told_idle_;
+  std::set<std::string> told_idle_, told_frozen_;
   std::set<std::string> entered_;                  // shares until they are empty that have had a process
   std::map<std::string, std::uint64_t> refusals_;  // by share: how many were told
 };

@@ -126,13 +126,26 @@ Result<std::vector<std::uint32_t>> ids(const std::string& key, const std::vector
   return all;
 }
 
+Result<std::optional<std::chrono::seconds>> oom_wait_of(const std::string& text) {
+  const std::string accepted = "fail, wait (30s), or wait=TIME of 1s to 1h";
+  if (text == "fail") return std::nullopt;
+  if (text == "wait") return kUsualOomWait;
+  if (!text.starts_with("wait=")) return unfit("on_oom", text, "is not understood", accepted);
+  const auto time = parse_duration("on_oom", text.substr(5));
+  if (!time || *time > kLongestOomWait)
+    return unfit("on_oom", text, "is no time that an allocation may wait", accepted);
+  return *time;
+}
+
 Result<void> take_share_values(const ShareOrder& order, const Directory& directory, tenancy::Share& share) {
   if (order.ttl) share.ttl = TRY(time_or_none("ttl", *order.ttl));
   if (order.idle_notice) share.idle_notice = TRY(time_or_none("idle_notice", *order.idle_notice));
+  if (order.freeze_after) share.freeze_after = TRY(time_or_none("freeze_after", *order.freeze_after));
   if (order.admit) {
     share.admit = TRY(
         one_of<tenancy::Admit>("admit", *order.admit, {{"now", tenancy::Admit::now}, {"ask", tenancy::Admit::ask}}));
   }
+  if (order.on_oom) share.oom_wait = TRY(oom_wait_of(*order.on_oom));
   if (order.fail_policy) {
     share.fail_policy =
         TRY(one_of<ledger::FailPolicy>("fail_policy", *order.fail_policy,
@@ -177,12 +190,16 @@ Result<std::chrono::seconds> parse_duration(const std::string& key, const std::s
 }
 
 Result<std::uint32_t> parse_compute_of(const std::string& key, const std::string& text, const snapshot::Gpu& gpu) {
-  if (text.ends_with("TFLOPS")) {
+  if (text.ends_with("FLOPS")) {
     double wanted = 0;
-    const char* const end = text.data() + text.size() - 6;
-    const auto [at, error] = std::from_chars(text.data(), end, wanted);
+    const char scale = text.size() < 6 ? '\0' : text[text.size() - 6];
+    const char* const end = text.data() + text.size() - std::min<std::size_t>(6, text.size());
+    auto [at, error] = std::from_chars(text.data(), end, wanted);
+    if (scale == 'G') wanted /= 1000;
+    else if (scale == 'P') wanted *= 1000;
+    else if (scale != 'T') error = std::errc::invalid_argument;
     if (error != std::errc() || at != end || !(wanted > 0))
-      return unfit(key, text, "is no amount of compute", "40TFLOPS, 50%, 0.5 or 500m");
+      return unfit(key, text, "is no amount of compute", "40TFLOPS, 900GFLOPS, 1.2PFLOPS, 50%, 0.5 or 500m");
     const auto card = fp16_tflops(gpu.model);
     if (!card) {
       return fail(ErrorCode::unsupported,

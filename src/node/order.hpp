@@ -16,16 +16,17 @@ namespace headgate::node {
 // What was not said is empty: a new share takes the default, an existing one keeps its value.
 struct ShareOrder {
   std::optional<std::string> name;
-  std::optional<std::string> gpu;               // a selector: "0", "0,2-3", "GPU-9c", "all", "auto"
-  std::optional<std::string> mem;               // of each GPU; "none": no limit
-  std::optional<std::string> host_mem;          // host memory past it
-  std::optional<std::string> compute;           // promised; the ceiling too, where `burst` says nothing
-  std::optional<std::string> burst;             // ceiling above what is promised
-  std::optional<std::string> weight;            // 1..1000
-  std::optional<std::string> priority_class;    // best-effort, normal, latency
-  std::optional<std::string> ttl, idle_notice;  // "8h"; "none"
-  std::optional<std::string> admit;             // now, ask
-  std::optional<std::string> fail_policy;       // open, closed
+  std::optional<std::string> gpu;                             // a selector: "0", "0,2-3", "GPU-9c", "all", "auto"
+  std::optional<std::string> mem;                             // of each GPU; "none": no limit
+  std::optional<std::string> host_mem;                        // host memory past it
+  std::optional<std::string> compute;                         // promised; the ceiling too, where `burst` says nothing
+  std::optional<std::string> burst;                           // ceiling above what is promised
+  std::optional<std::string> weight;                          // 1..1000
+  std::optional<std::string> priority_class;                  // best-effort, normal, latency
+  std::optional<std::string> ttl, idle_notice, freeze_after;  // "8h"; "none"
+  std::optional<std::string> admit;                           // now, ask
+  std::optional<std::string> fail_policy;                     // open, closed
+  std::optional<std::string> on_oom;                          // fail, wait, wait=5m
   std::optional<bool> over_sell, everyone;
   std::optional<bool> until_empty;                        // it goes with its last process
   std::optional<std::vector<std::string>> users, groups;  // names or numbers
@@ -45,6 +46,9 @@ struct Directory {
 // unsupported (TFLOPS of a card that is not in the table, MIG).
 [[nodiscard]] Result<tenancy::Share> share_of(const ShareOrder& order, const tenancy::Share* before,
                                               const std::vector<snapshot::Gpu>& gpus, const Directory& directory);
+
+// How long an allocation without room waits where --on-oom=wait says no time; and the longest that may be said.
+inline constexpr std::chrono::seconds kUsualOomWait{30}, kLongestOomWait{3600};
 
 // "90s", "5m", "2h", "7d"; seconds. Errors: usage.
 [[nodiscard]] Result<std::chrono::seconds> parse_duration(const std::string& key, const std::string& text);

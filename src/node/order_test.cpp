@@ -91,6 +91,15 @@ TEST(Order, TflopsAreAPartOfTheCardsOwn) {
   const auto share = made(o);
   ASSERT_TRUE(share);
   EXPECT_EQ(share->devices[0].guarantee_ppm, 100'000u);
+  o.compute = "98900GFLOPS";
+  EXPECT_EQ(made(o)->devices[0].guarantee_ppm, 100'000u);
+  o.compute = "0.4945PFLOPS";
+  EXPECT_NEAR(made(o)->devices[0].guarantee_ppm, 500'000, 1);
+  for (const char* bad : {"40XFLOPS", "FLOPS", "TFLOPS", "-1TFLOPS", "1 TFLOPS"}) {
+    o.compute = bad;
+    ASSERT_FALSE(made(o)) << bad;
+    EXPECT_TRUE(made(o).error().message.ends_with("is no amount of compute")) << made(o).error().message;
+  }
   EXPECT_EQ(fp16_tflops("NVIDIA A100-SXM4-80GB"), 312);
   EXPECT_EQ(fp16_tflops("NVIDIA L40S"), 362);
   EXPECT_EQ(fp16_tflops("NVIDIA A2"), 18);
@@ -113,6 +122,12 @@ TEST(Order, EachMistakeSaysWhatIsAccepted) {
       {&ShareOrder::ttl, "2", "ttl '2' is no length of time", "90s, 5m, 2h, 7d"},
       {&ShareOrder::ttl, "0h", "ttl '0h' is zero", "90s"},
       {&ShareOrder::admit, "later", "admit 'later' is not understood", "accepted: now, ask"},
+      {&ShareOrder::on_oom, "retry", "on_oom 'retry' is not understood",
+       "accepted: fail, wait (30s), or wait=TIME of 1s to 1h"},
+      {&ShareOrder::on_oom, "wait=2h", "on_oom 'wait=2h' is no time that an allocation may wait",
+       "accepted: fail, wait (30s), or wait=TIME of 1s to 1h"},
+      {&ShareOrder::on_oom, "wait=", "on_oom 'wait=' is no time that an allocation may wait",
+       "accepted: fail, wait (30s), or wait=TIME of 1s to 1h"},
   };
   for (const auto& [field, value, message, hint] : cases) {
     ShareOrder o;

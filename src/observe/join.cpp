@@ -37,6 +37,7 @@ void add_rates(snapshot::Share& share, const snapshot::Share& before, std::uint6
 std::string state_of(const snapshot::Share& share, bool attended) {
   if (!share.state.empty()) return share.state;  // paused, draining
   if (share.processes == 0) return attended ? "idle" : "empty";
+  if (share.frozen_processes == share.processes) return "frozen";
   const auto any = [&](auto&& test) { return std::ranges::any_of(share.devices, test); };
   if (any([](const auto& d) { return d.memory_limit_bytes && d.memory_used_bytes >= *d.memory_limit_bytes; }))
     return "full";
@@ -121,7 +122,7 @@ void fill_gpu(snapshot::Gpu& gpu, const std::vector<snapshot::Share>& shares) {
       if (device.uuid != gpu.uuid) continue;
       if (device.memory_limit_bytes) gpu.memory_sold_bytes += *device.memory_limit_bytes;
       else ++gpu.unlimited_shares;
-      gpu.memory_shares_bytes += device.memory_used_bytes;
+      gpu.memory_shares_bytes += less(device.memory_used_bytes, device.memory_frozen_bytes);
       gpu.compute_sold_ratio += device.compute_guarantee_ratio;
     }
   }

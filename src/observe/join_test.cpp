@@ -83,6 +83,27 @@ TEST(Join, RatesAndIdleTimeComeFromThePictureBefore) {
   EXPECT_EQ(third.shares[0].state, "idle");
 }
 
+TEST(Join, AStateIsTheWorstThingToSay) {
+  JoinInput in = input();
+  const auto state = [&](const snapshot::Snapshot* before = nullptr) { return join(in, before).shares.at(0).state; };
+  EXPECT_EQ(state(), "ok");
+  const auto before = join(in, nullptr);
+  in.taken_ns += kSecond;
+  in.ledgers[0].share.devices[0].throttled_ns += kSecond / 10;
+  EXPECT_EQ(state(&before), "throttled");
+  in.ledgers[0].share.devices[0].memory_used_bytes = 50 * kGiB;
+  EXPECT_EQ(state(&before), "full");
+  in.ledgers[0].share.state = "paused";
+  EXPECT_EQ(state(&before), "paused");
+  in.ledgers[0].share.state.clear();
+  in.ledgers[0].seats.clear();
+  in.ledgers[0].share.processes = 0;
+  in.ledgers[0].attended = true;
+  EXPECT_EQ(state(&before), "idle");
+  in.ledgers[0].attended = false;
+  EXPECT_EQ(state(&before), "empty");
+}
+
 TEST(Join, AShareMadeAnewUnderTheSameNameHasNoNegativeRate) {
   const auto first = join(input(), nullptr);
   auto later = input();

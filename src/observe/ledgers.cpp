@@ -27,10 +27,13 @@ snapshot::ShareDevice read_device(const ledger::PolicyPage& policy, const ledger
   device.host_limit_bytes = rule.host_limit_bytes.load(kRelaxed);
   device.host_used_bytes = ledger::used_bytes(usage, ledger::host_account(index));
   device.compute_ceiling_ratio = ratio(rule.compute_ceiling_ppm.load(kRelaxed));
+  if (const auto burst = rule.compute_burst_ppm.load(kRelaxed); burst != 0) device.compute_burst_ratio = ratio(burst);
   device.compute_guarantee_ratio = ratio(rule.compute_guarantee_ppm.load(kRelaxed));
   device.weight = rule.weight.load(kRelaxed);
   device.priority_class = class_word(rule.priority_class.load(kRelaxed));
-  device.memory_used_bytes = ledger::used_bytes(usage, index);
+  // Contexts of processes whose end nobody has settled yet; those of the living are added seat by seat.
+  device.memory_residual_bytes = ledger::torn_on(usage, index).residual;
+  device.memory_used_bytes = ledger::used_bytes(usage, index) + device.memory_residual_bytes;
   device.memory_peak_bytes = ledger::peak_bytes(usage, index);
   device.memory_draining_bytes = ledger::draining_bytes(usage, index);
   device.refusals = memory.refusals.load(kRelaxed);
@@ -42,6 +45,7 @@ snapshot::ShareDevice read_device(const ledger::PolicyPage& policy, const ledger
   }
   device.held_ns = compute.held_ns.load(kRelaxed);
   device.estimated_ns = compute.estimated_ns.load(kRelaxed);
+  device.neighbours_ns = compute.neighbours_ns.load(kRelaxed);
   device.copy_ns = compute.copy_ns.load(kRelaxed);
   device.throttled_ns = compute.throttled_ns.load(kRelaxed);
   device.throttled_launches = compute.throttled_launches.load(kRelaxed);
@@ -87,6 +91,8 @@ LedgerPicture read_ledger(const ledger::PolicyPage& policy, const ledger::UsageP
     if (seat.kind != ledger::SlotKind::live) continue;
     picture.attended = true;
     if (std::string_view(seat.command) == kWaiterName) continue;
+    const bool frozen = usage.slots[slot].frozen_since_ns.load(kRelaxed) != 0;
+    share.frozen_processes += frozen ? 1 : 0;
     Seat taken{.identity = seat.identity, .command = seat.command, .bytes = {}};
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto& own = usage.slots[slot].devices[i];
@@ -94,11 +100,14 @@ LedgerPicture read_ledger(const ledger::PolicyPage& policy, const ledger::UsageP
       taken.bytes.push_back(ledger::held_bytes(usage, i, slot) + residual);
       share.devices[i].memory_residual_bytes += residual;
       share.devices[i].memory_used_bytes += residual;
+      if (frozen) share.devices[i].memory_frozen_bytes += taken.bytes.back();
       share.devices[i].launches += own.launches.load(kRelaxed);
     }
     picture.seats.push_back(std::move(taken));
   }
   share.processes = static_cast<std::uint32_t>(picture.seats.size());
+  share.freezes = usage.freezes.load(kRelaxed);
+  share.thaws = usage.thaws.load(kRelaxed);
   return picture;
 }
 

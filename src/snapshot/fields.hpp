@@ -43,6 +43,8 @@ void each_field(Gpu& g, Visit&& visit) {
   visit("memory_unattributed_bytes", g.memory_unattributed_bytes);
   visit("unlimited_shares", g.unlimited_shares);
   visit("compute_sold_ratio", g.compute_sold_ratio);
+  visit("memory_unsold_bytes", g.memory_unsold_bytes);
+  visit("compute_unsold_ratio", g.compute_unsold_ratio);
   visit("busy_ratio", g.busy_ratio);
   visit("memory_busy_ratio", g.memory_busy_ratio);
   visit("temperature_celsius", g.temperature_celsius);
@@ -79,16 +81,19 @@ void each_field(ShareDevice& d, Visit&& visit) {
   visit("memory_residual_bytes", d.memory_residual_bytes);
   visit("memory_draining_bytes", d.memory_draining_bytes);
   visit("memory_peak_bytes", d.memory_peak_bytes);
+  visit("memory_frozen_bytes", d.memory_frozen_bytes);
   visit("host_limit_bytes", d.host_limit_bytes);
   visit("host_used_bytes", d.host_used_bytes);
   visit("refusals", d.refusals);
   visit("last_refusal", d.last_refusal);
   visit("compute_ceiling_ratio", d.compute_ceiling_ratio);
+  visit("compute_burst_ratio", d.compute_burst_ratio);
   visit("compute_guarantee_ratio", d.compute_guarantee_ratio);
   visit("weight", d.weight);
   visit("priority_class", d.priority_class);
   visit("held_ns", d.held_ns);
   visit("estimated_ns", d.estimated_ns);
+  visit("neighbours_ns", d.neighbours_ns);
   visit("copy_ns", d.copy_ns);
   visit("throttled_ns", d.throttled_ns);
   visit("throttled_launches", d.throttled_launches);
@@ -112,7 +117,11 @@ void each_field(Share& s, Visit&& visit) {
   visit("created_unix_ns", s.created_unix_ns);
   visit("idle_ns", s.idle_ns);
   visit("ttl_ns", s.ttl_ns);
+  visit("freeze_after_ns", s.freeze_after_ns);
   visit("processes", s.processes);
+  visit("frozen_processes", s.frozen_processes);
+  visit("freezes", s.freezes);
+  visit("thaws", s.thaws);
   visit("devices", s.devices);
 }
 

@@ -41,6 +41,9 @@ struct Gpu {
   std::uint64_t memory_unattributed_bytes = 0;  // used, but by no share
   std::uint32_t unlimited_shares = 0;           // with no memory limit: nothing of the card is certainly free then
   double compute_sold_ratio = 0;                // guarantees, together
+  // The largest share that headgated would still make here; empty without it.
+  std::optional<std::uint64_t> memory_unsold_bytes;
+  std::optional<double> compute_unsold_ratio;
   std::optional<double> busy_ratio, memory_busy_ratio;  // NVML's sense: some kernel ran
   std::optional<std::uint32_t> temperature_celsius, power_mw, power_limit_mw, sm_clock_mhz, memory_clock_mhz;
   std::optional<std::uint64_t> energy_mj;  // since the driver was loaded
@@ -66,13 +69,16 @@ struct ShareDevice {
   std::optional<std::uint64_t> memory_limit_bytes;  // empty: none
   std::uint64_t memory_used_bytes = 0;              // residual in it
   std::uint64_t memory_residual_bytes = 0, memory_draining_bytes = 0, memory_peak_bytes = 0;
+  std::uint64_t memory_frozen_bytes = 0;  // of what is used: on the host until its process calls the driver again
   std::uint64_t host_limit_bytes = 0, host_used_bytes = 0;
   std::uint64_t refusals = 0;
   std::optional<Refusal> last_refusal;
   double compute_ceiling_ratio = 1, compute_guarantee_ratio = 0;
+  std::optional<double> compute_burst_ratio;  // the ceiling while no other share has work; empty: no other
   std::uint32_t weight = 0;
   std::string priority_class;  // best-effort, normal, latency
   std::uint64_t held_ns = 0, estimated_ns = 0, copy_ns = 0, throttled_ns = 0;
+  std::uint64_t neighbours_ns = 0;  // other shares' work that this one was first taken to have done; not in held_ns
   std::uint64_t throttled_launches = 0, passed_in_debt = 0, launches = 0;
   std::uint64_t last_throttle_unix_ns = 0;
   std::optional<double> held_ratio, throttled_ratio;  // since the picture before
@@ -84,15 +90,18 @@ struct Share {
   std::string name;
   std::uint32_t owner_uid = 0;
   std::string owner;        // user name, or the uid where it has none
-  std::string state;        // ok, throttled, refused, idle, paused, draining, empty, broken
+  std::string state;        // ok, throttled, refused, idle, frozen, paused, draining, empty, broken
   std::string level;        // observe, hook, hook+container, mps, mig
   std::string fail_policy;  // open, closed
   std::string problem;      // broken: why
   bool created = false;     // by `share create`: it stays when its last process ends
   std::uint64_t created_unix_ns = 0;
-  std::uint64_t idle_ns = 0;            // since it last used a GPU; 0 while it does
-  std::optional<std::uint64_t> ttl_ns;  // left
+  std::uint64_t idle_ns = 0;                     // since it last used a GPU; 0 while it does
+  std::optional<std::uint64_t> ttl_ns;           // left
+  std::optional<std::uint64_t> freeze_after_ns;  // so long without a call, a process moves its memory to the host
   std::uint32_t processes = 0;
+  std::uint32_t frozen_processes = 0;    // idle, with their memory on the host
+  std::uint64_t freezes = 0, thaws = 0;  // how often memory of its processes went to the host, and came back
   std::vector<ShareDevice> devices;
 
   friend bool operator==(const Share&, const Share&) = default;

@@ -44,7 +44,11 @@ struct Share {
   bool until_empty = false;                 // it goes when its last process has: of a run, not of `share create`
   std::optional<std::chrono::seconds> ttl;  // from created_at_s; null: for ever
   std::optional<std::chrono::seconds> idle_notice;  // null: nobody is told that it is idle
+  // Programs that leave the driver alone for so long move their memory to the host until their next call; null: never.
+  std::optional<std::chrono::seconds> freeze_after;
   Admit admit = Admit::now;
+  std::optional<std::chrono::seconds>
+      oom_wait;                   // an allocation without room waits so long; null: it is refused at once
   std::int64_t created_at_s = 0;  // CLOCK_REALTIME
   // Who may enter it besides its owner. `everyone`: whoever reaches its directory, for containers with random uids.
   std::vector<std::uint32_t> users, groups;  // sorted

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "guest/ledger/oom_wait.hpp"
 #include "guest/ledger/slot.hpp"
 #include "tenancy/read_only.hpp"
 
@@ -21,6 +22,12 @@ Result<void> open_passage(const std::string& path) {
   return {};
 }
 
+void apply_waiting(const Share& share, Pages& pages) {
+  const auto most = std::chrono::milliseconds(ledger::kLongestOomWaitMs);
+  const auto wait = share.oom_wait ? std::min<std::chrono::milliseconds>(*share.oom_wait, most) : most.zero();
+  ledger::set_waiting(pages.policy(), share.admit == Admit::ask, static_cast<std::uint32_t>(wait.count()));
+}
+
 // The pages follow the row, device by device: rows keep the order in which the pages were made.
 Result<void> apply(const ledger::ShareGrant& grant, Pages& pages, const std::string& base) {
   for (std::uint32_t i = 0; i < grant.device_count; ++i) {
@@ -29,6 +36,12 @@ Result<void> apply(const ledger::ShareGrant& grant, Pages& pages, const std::str
       return std::unexpected(page_error(bad, base, grant.name));
   }
   return {};
+}
+
+// Beyond what the page's word holds is a century.
+void apply_freeze(const Share& share, Pages& pages) {
+  const auto wanted = share.freeze_after.value_or(std::chrono::seconds(0)).count();
+  ledger::set_freeze_after(pages.policy(), static_cast<std::uint32_t>(std::clamp<std::int64_t>(wanted, 0, UINT32_MAX)));
 }
 
 bool same_devices(const Share& a, const Share& b) {
@@ -118,6 +131,8 @@ Result<void> Shares::adopt(Share share, Adoption& adoption) {
   }
   // A change that was cut off between page and row was never confirmed to anybody: the row stands.
   if (auto applied = apply(*grant, **held, node_.runtime_dir); !applied) return broken(applied.error());
+  apply_waiting(live.share, **held);
+  apply_freeze(live.share, **held);
   live.generation = (*held)->policy().generation;
   live.pages = std::move(*held);
   (anew ? adoption.made_anew : adoption.adopted).push_back(name);
@@ -169,6 +184,8 @@ Result<void> Shares::create(Share share) {
     (void)ledger::remove_if_empty(node_.runtime_dir.c_str(), share.name.c_str(), removed);
     return undo(held.error());
   }
+  apply_waiting(share, **held);
+  apply_freeze(share, **held);
   LiveShare live;
   live.generation = (*held)->policy().generation;
   live.pages = std::move(*held);
@@ -211,6 +228,8 @@ Result<void> Shares::set(Share share) {
     (void)apply(before, *live.pages, node_.runtime_dir);
     return stored;
   }
+  apply_waiting(share, *live.pages);
+  apply_freeze(share, *live.pages);
   live.share = std::move(share);
   return {};
 }
@@ -221,6 +240,12 @@ Result<void> Shares::command(const std::string& name, ledger::Command command) {
 }
 Result<void> Shares::pause(const std::string& name) { return command(name, ledger::Command::pause); }
 Result<void> Shares::resume(const std::string& name) { return command(name, ledger::Command::run); }
+
+Result<void> Shares::drain(const std::string& name) { return command(name, ledger::Command::drain); }
+Result<void> Shares::reclaim(const std::string& name) {
+  ledger::ask_reclaim(TRY(usable(name))->pages->policy());
+  return {};
+}
 
 Result<void> Shares::remove(const std::string& name) {
   LiveShare* live = find(name);

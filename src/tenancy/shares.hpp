@@ -83,6 +83,10 @@ class Shares {
   [[nodiscard]] Result<void> set(Share share);
   [[nodiscard]] Result<void> pause(const std::string& name);
   [[nodiscard]] Result<void> resume(const std::string& name);
+  // No process enters and no memory is given until resume(); work goes on.
+  [[nodiscard]] Result<void> drain(const std::string& name);
+  // Its processes give back what their pools hold unused, once.
+  [[nodiscard]] Result<void> reclaim(const std::string& name);
   // Errors: usage for no such share; failed while processes sit in it.
   [[nodiscard]] Result<void> remove(const std::string& name);
 

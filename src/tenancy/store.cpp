@@ -9,7 +9,7 @@ namespace {
 
 // "HGst": tells our file from any other program's database (PRAGMA application_id).
 constexpr std::int64_t kApplicationId = 0x4847'7374;
-constexpr std::int64_t kSchemaVersion = 1;
+constexpr std::int64_t kSchemaVersion = 2;
 
 // STRICT: a column holds what it says or the row is refused, also when somebody edits the file by hand.
 constexpr const char* kSchema = R"(
@@ -33,7 +33,20 @@ CREATE TABLE quotas(
 PRAGMA application_id = 1212642164;
 PRAGMA user_version = 1;
 )";
-static_assert(kApplicationId == 1212642164 && kSchemaVersion == 1);
+static_assert(kApplicationId == 1212642164);
+
+// From version i + 1 to the next; a new file goes through all of them.
+constexpr const char* kSteps[] = {
+    "ALTER TABLE shares ADD COLUMN freeze_after_s INTEGER CHECK(freeze_after_s > 0); PRAGMA user_version = 2",
+};
+static_assert(std::size(kSteps) + 1 == kSchemaVersion);
+
+// A table that came later, beside the others: what an older headgate does not know it leaves alone, and the row goes with its share.
+constexpr const char* kWaits = R"(
+CREATE TABLE IF NOT EXISTS share_waits(
+  share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE,
+  oom_wait_s INTEGER NOT NULL CHECK(oom_wait_s > 0)) STRICT;
+)";
 
 enum MemberKind : std::int64_t { kOwnerGid = 0, kUser = 1, kGroup = 2 };
 
@@ -49,9 +62,15 @@ Result<void> migrate(Database& database) {
   const std::int64_t version = TRY(one_number(database, "PRAGMA user_version"));
   const std::int64_t application = TRY(one_number(database, "PRAGMA application_id"));
   const std::int64_t tables = TRY(one_number(database, "SELECT count(*) FROM sqlite_schema"));
+  const auto step_up = [&](std::int64_t from) -> Result<void> {
+    for (std::int64_t step = from; step < kSchemaVersion; ++step) {
+      if (auto done = database.run(kSteps[step - 1]); !done) return done;
+    }
+    return transaction.commit();
+  };
   if (tables == 0) {
     if (auto made = database.run(kSchema); !made) return made;
-    return transaction.commit();
+    return step_up(1);
   }
   if (application != kApplicationId) {
     return fail(ErrorCode::failed, "the database " + database.path() + " is another program's",
@@ -63,12 +82,12 @@ Result<void> migrate(Database& database) {
                     std::to_string(version) + ", and this one knows up to " + std::to_string(kSchemaVersion),
                 "nothing was changed; install the newer headgate again, or move the file away");
   }
-  if (version != kSchemaVersion) {
+  if (version < 1) {
     return fail(ErrorCode::failed,
                 "the database " + database.path() + " has schema " + std::to_string(version) + ", which never was",
                 "move the file away, or put a backup in its place");
   }
-  return {};
+  return version == kSchemaVersion ? Result<void>() : step_up(version);
 }
 
 // The least and the largest that the field can hold; a row beyond it was not written by us.
@@ -100,6 +119,9 @@ Result<void> read_parts(Database& database, Share& share) {
                          "FROM share_devices WHERE share = ? ORDER BY position"));
   devices.bind(share.name);
   while (TRY(devices.step())) share.devices.push_back(TRY(read_device(devices, database)));
+  Statement waits = TRY(Statement::prepare(database, "SELECT oom_wait_s FROM share_waits WHERE share = ?"));
+  waits.bind(share.name);
+  if (TRY(waits.step())) share.oom_wait = std::chrono::seconds(waits.number(0));
   Statement members =
       TRY(Statement::prepare(database, "SELECT kind, id FROM share_members WHERE share = ? ORDER BY kind, id"));
   members.bind(share.name);
@@ -163,14 +185,16 @@ Result<Store> Store::open(const std::string& path) {
     if (auto set = database->run(pragma); !set) return std::unexpected(set.error());
   }
   if (auto ready = migrate(*database); !ready) return std::unexpected(ready.error());
+  if (auto made = database->run(kWaits); !made) return std::unexpected(made.error());
   return Store(std::move(database));
 }
 
 Result<std::vector<Share>> Store::shares() {
   std::vector<Share> all;
-  Statement row = TRY(Statement::prepare(*database_,
-                                         "SELECT name, owner_uid, fail_policy, over_sell, ttl_s, idle_notice_s, admit, "
-                                         "created_at_s, everyone, until_empty FROM shares ORDER BY name"));
+  Statement row =
+      TRY(Statement::prepare(*database_,
+                             "SELECT name, owner_uid, fail_policy, over_sell, ttl_s, idle_notice_s, admit, "
+                             "created_at_s, everyone, until_empty, freeze_after_s FROM shares ORDER BY name"));
   while (TRY(row.step())) {
     Share share;
     share.name = row.text(0);
@@ -183,6 +207,7 @@ Result<std::vector<Share>> Store::shares() {
     share.created_at_s = row.number(7);
     share.everyone = row.number(8) != 0;
     share.until_empty = row.number(9) != 0;
+    share.freeze_after = seconds(row.maybe(10));
     if (auto read = read_parts(*database_, share); !read) return std::unexpected(read.error());
     all.push_back(std::move(share));
   }
@@ -193,13 +218,17 @@ Result<void> Store::put(const Share& share) {
   Transaction transaction = TRY(Transaction::begin(*database_));
   Statement gone = TRY(Statement::prepare(*database_, "DELETE FROM shares WHERE name = ?"));
   if (auto done = gone.bind(share.name).run(); !done) return done;
-  Statement insert = TRY(Statement::prepare(*database_, "INSERT INTO shares VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+  Statement insert = TRY(Statement::prepare(*database_, "INSERT INTO shares VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
   insert.bind(share.name).bind(std::int64_t{share.owner_uid}).bind(static_cast<std::int64_t>(share.fail_policy));
   insert.bind(std::int64_t{share.over_sell}).bind(stored(share.ttl)).bind(stored(share.idle_notice));
   insert.bind(static_cast<std::int64_t>(share.admit)).bind(share.created_at_s).bind(std::int64_t{share.everyone});
-  insert.bind(std::int64_t{share.until_empty});
+  insert.bind(std::int64_t{share.until_empty}).bind(stored(share.freeze_after));
   if (auto done = insert.run(); !done) return done;
   if (auto done = put_devices(*database_, share); !done) return done;
+  if (share.oom_wait) {
+    Statement waits = TRY(Statement::prepare(*database_, "INSERT INTO share_waits VALUES(?, ?)"));
+    if (auto done = waits.bind(share.name).bind(std::int64_t{share.oom_wait->count()}).run(); !done) return done;
+  }
   if (auto done = put_members(*database_, share, kOwnerGid, share.owner_gids); !done) return done;
   if (auto done = put_members(*database_, share, kUser, share.users); !done) return done;
   if (auto done = put_members(*database_, share, kGroup, share.groups); !done) return done;

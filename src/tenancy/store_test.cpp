@@ -48,7 +48,9 @@ class StoreTest : public ::testing::Test {
     share.until_empty = true;
     share.ttl = std::chrono::hours(8);
     share.idle_notice = std::chrono::minutes(30);
+    share.freeze_after = std::chrono::minutes(10);
     share.admit = Admit::ask;
+    share.oom_wait = std::chrono::seconds(7);
     share.created_at_s = 1'800'000'000;
     share.users = {1001, 1002};
     share.groups = {50};
@@ -157,11 +159,18 @@ TEST_F(StoreTest, AFileOfANewerHeadgateOrOfAnotherProgramIsNotTouched) {
   {
     open();
   }
-  edit("PRAGMA user_version = 2");
+  edit("PRAGMA user_version = 99");
   EXPECT_EQ(refusal(),
-            "the database " + path_ + " was written by a newer headgate: schema 2, and this one knows up to 1");
+            "the database " + path_ + " was written by a newer headgate: schema 99, and this one knows up to 2");
   edit("PRAGMA application_id = 5");
   EXPECT_EQ(refusal(), "the database " + path_ + " is another program's");
+}
+
+TEST_F(StoreTest, SharesOfTheFirstSchemaAreTakenOver) {
+  ASSERT_TRUE(open().put(share_of("old", 1, 5)));
+  edit("ALTER TABLE shares DROP COLUMN freeze_after_s; PRAGMA user_version = 1");
+  EXPECT_EQ(open().shares().value(), std::vector{share_of("old", 1, 5)});
+  EXPECT_EQ(open().shares().value(), std::vector{share_of("old", 1, 5)});
 }
 
 TEST_F(StoreTest, ValuesThatWeNeverWriteAreRefusedByNameNotCutToFit) {

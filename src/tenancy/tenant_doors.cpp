@@ -155,7 +155,12 @@ class Door : public std::enable_shared_from_this<Door> {
   static asio::awaitable<void> converse(std::shared_ptr<Door> door, std::shared_ptr<Descriptor> socket,
                                         std::shared_ptr<identity::Peer> peer);
 
+  static asio::awaitable<Result<void>> answer_for(std::shared_ptr<Door> door, std::shared_ptr<Descriptor> socket,
+                                                  TenantProcess tenant);
+
   void admit(UniqueFd socket);
+  // The process whom the share's owner wants asked about; empty where nobody has to be.
+  std::optional<TenantProcess> to_ask_about(const identity::Peer& peer) const;
   bool greet(int socket, identity::Peer& peer, const ledger::Hello& hello);
   void seat(int socket, const identity::Peer& peer, const ledger::Claimed& claimed);
   void lied(const identity::Peer& peer, const std::string& what) const {
@@ -248,6 +253,14 @@ asio::awaitable<void> Door::converse(std::shared_ptr<Door> door, std::shared_ptr
       ledger::Claimed claimed;
       heard = hear(fd, ledger::Verb::claimed, claimed);
       if (heard == Heard::message) {
+        if (auto tenant = door->to_ask_about(*peer)) {
+          limit.cancel();
+          const auto answer = co_await answer_for(door, socket, std::move(*tenant));
+          if (!answer) {
+            refuse(fd, ledger::Refusal::denied, answer.error().message);
+            break;
+          }
+        }
         door->seat(fd, *peer, claimed);
         break;
       }
@@ -261,6 +274,52 @@ asio::awaitable<void> Door::converse(std::shared_ptr<Door> door, std::shared_ptr
   limit.cancel();
   --door->connections_;
   --door->common_->connections;
+}
+
+std::optional<TenantProcess> Door::to_ask_about(const identity::Peer& peer) const {
+  const LiveShare* live = common_->shares.find(share_);
+  if (live == nullptr || live->share.admit == Admit::now) return std::nullopt;
+  std::optional<TenantProcess> found;
+  common_->processes.each([&](const TenantProcess& tenant) {
+    if (tenant.share == share_ && tenant.process.pid == peer.process.pid) found = tenant;
+  });
+  if (!found)
+    found =
+        TenantProcess{.share = share_, .process = peer.process, .uid = peer.uid, .where = {}, .seat = {}, .slot = {}};
+  return found;
+}
+
+asio::awaitable<Result<void>> Door::answer_for(std::shared_ptr<Door> door, std::shared_ptr<Descriptor> socket,
+                                               TenantProcess tenant) {
+  struct Waiting {
+    explicit Waiting(const asio::any_io_executor& executor) : timer(executor) {}
+    asio::steady_timer timer;
+    std::optional<Result<void>> decision;
+    bool gone = false;
+  };
+  constexpr std::chrono::milliseconds kForTheAnswersWay{1000};
+  const auto patience = door->common_->bounds.answer;
+  const LiveShare* live = door->common_->shares.find(door->share_);
+  if (!door->common_->events.ask || live == nullptr)
+    co_return fail(ErrorCode::denied, "the share asks first who may enter, and nobody is there to be asked");
+  say(socket->native_handle(), ledger::Hold{ledger::head_of<ledger::Hold>(ledger::Verb::hold),
+                                            static_cast<std::uint32_t>((patience + 2 * kForTheAnswersWay).count()), 0});
+  const auto waiting = std::make_shared<Waiting>(door->common_->executor);
+  waiting->timer.expires_after(patience + kForTheAnswersWay);
+  // A limiter has nothing more to say: what can be read is the end of its process, or no message of ours.
+  socket->async_wait(Descriptor::wait_read, [waiting](const error_code&) {
+    waiting->gone = true;
+    waiting->timer.cancel();
+  });
+  const auto take_back = door->common_->events.ask(live->share, tenant, [waiting](Result<void> decision) {
+    waiting->decision = std::move(decision);
+    waiting->timer.cancel();
+  });
+  error_code ignored;
+  if (!waiting->decision) co_await waiting->timer.async_wait(into(ignored));
+  if (waiting->decision) co_return std::move(*waiting->decision);
+  if (take_back) take_back();
+  co_return fail(ErrorCode::denied, waiting->gone ? "the process went away" : "nobody answered in time");
 }
 
 bool Door::greet(int socket, identity::Peer& peer, const ledger::Hello& hello) {
@@ -284,6 +343,10 @@ bool Door::greet(int socket, identity::Peer& peer, const ledger::Hello& hello) {
   }
   LiveShare* live = common_->shares.find(share_);
   if (live == nullptr || live->pages == nullptr) return false;
+  if (ledger::is_draining(live->pages->policy())) {
+    refuse(socket, Refusal::share_ending, std::string(ledger::kDrainingWords));
+    return false;
+  }
   if (common_->processes.count_in(share_) >= ledger::kMaxSlots) {
     refuse(socket, Refusal::busy,
            "the share has " + std::to_string(ledger::kMaxSlots) + " processes, and no room for more");

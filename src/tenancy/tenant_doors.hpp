@@ -30,7 +30,12 @@ class TenantDoors {
     std::size_t connections = 1024;           // of the node, at once
     std::size_t connections_of_a_share = 64;  // so that one share's tenants keep nobody else's out
     std::chrono::milliseconds conversation{1000};
+    // In a share that asks first, until the answer: who waits keeps its connection, so that so many processes of a share can
+    // wait at once as it may have connections.
+    std::chrono::milliseconds answer{30'000};
   };
+  using Decide = std::function<void(Result<void>)>;
+  using Ask = std::function<std::function<void()>(const Share&, const TenantProcess&, Decide)>;
   struct Events {
     // A peer that said what the kernel denies, or a slot that is not its own: who, and what was wrong.
     std::function<void(const std::string& share, const identity::Peer&, const std::string& what)> lied;
@@ -38,6 +43,10 @@ class TenantDoors {
     std::function<void(const std::string& share)> rang;
     // Asked where the share's own lists do not let a peer in: bound containers and jobs. May be empty.
     std::function<bool(const Share&, const identity::Peer&)> also_allowed;
+    // Asked of each process that has taken its slot in a share with Admit::ask, before it is told that it may stay. `decide` is
+    // called once, at once or later: nothing, or why it must go. What comes back is called where nobody wants the answer any
+    // more. Not set: nobody may enter such a share.
+    Ask ask = {};
   };
 
   TenantDoors(boost::asio::any_io_executor executor, Shares& shares, Processes& processes, std::string proc,

@@ -22,6 +22,7 @@
 
 #include "guest/ledger/account.hpp"
 #include "guest/ledger/registration.hpp"
+#include "guest/ledger/test_page.hpp"
 #include "tenancy/test_shares.hpp"
 
 namespace headgate::tenancy {
@@ -106,7 +107,12 @@ class Doors : public ::testing::Test {
                                          lies_.push_back(what);
                                        },
                                        [this](const std::string&) { ++rings_; },
-                                       {}});
+                                       {},
+                                       [this](const Share&, const TenantProcess& tenant, TenantDoors::Decide decide) {
+                                         asked_.push_back(tenant);
+                                         decide_ = std::move(decide);
+                                         return [this] { ++taken_back_; };
+                                       }});
     ASSERT_TRUE(doors_->open_all());
   }
   // Runs the loop until that holds; false after 20 s.
@@ -196,6 +202,9 @@ class Doors : public ::testing::Test {
   std::vector<TenantProcess> joined_, left_;
   std::vector<std::string> lies_;
   int rings_ = 0;
+  std::vector<TenantProcess> asked_;
+  TenantDoors::Decide decide_;
+  int taken_back_ = 0;
 };
 
 TEST_F(Doors, AKilledProcessGivesItsMemoryBackAtOnceAndItsConnectionSaysNothingAboutItsLife) {
@@ -211,6 +220,51 @@ TEST_F(Doors, AKilledProcessGivesItsMemoryBackAtOnceAndItsConnectionSaysNothingA
   ASSERT_TRUE(until([&] { return !left_.empty(); }));
   EXPECT_EQ(ledger::used_bytes(usage(), 0), 0u);
   EXPECT_EQ(ledger::live_slots(usage()), 0u);
+}
+
+TEST_F(Doors, InAShareThatAsksFirstAProcessHasItsSeatOnlyAfterTheAnswer) {
+  Share share = shares_->find("s")->share;
+  share.admit = Admit::ask;
+  ASSERT_TRUE(shares_->set(share));
+  for (const bool allow : {true, false}) {
+    const UniqueFd socket = connect_to(directory());
+    ASSERT_TRUE(say(socket.get(), hello()));
+    const Heard welcome = answer(socket.get());
+    ASSERT_EQ(welcome.head.verb, ledger::Verb::welcome);
+    const ledger::SlotRef slot = ledger::seat(usage(), ledger::own_identity());
+    ASSERT_TRUE(say(socket.get(), ledger::Claimed{ledger::head_of<ledger::Claimed>(ledger::Verb::claimed), slot.slot,
+                                                  slot.generation}));
+    EXPECT_EQ(answer(socket.get()).head.verb, ledger::Verb::hold);
+    ASSERT_TRUE(until([&] { return decide_ != nullptr; }));
+    EXPECT_EQ(asked_.back().process.pid, static_cast<std::uint32_t>(::getpid()));
+    std::exchange(decide_, nullptr)(allow ? Result<void>() : fail(ErrorCode::denied, "full until noon"));
+    const Heard last = answer(socket.get());
+    EXPECT_EQ(last.head.verb, allow ? ledger::Verb::seated : ledger::Verb::refuse);
+    EXPECT_EQ(last.text, allow ? "" : "full until noon");
+    ledger::release(usage(), slot);
+  }
+  EXPECT_EQ(taken_back_, 0);
+}
+
+TEST_F(Doors, AQuestionWhoseProcessWentAwayIsTakenBackAndOneWithoutAnAnswerIsANo) {
+  Share share = shares_->find("s")->share;
+  share.admit = Admit::ask;
+  ASSERT_TRUE(shares_->set(share));
+  open_doors({.answer = 100ms});
+  for (const bool stays : {false, true}) {
+    UniqueFd socket = connect_to(directory());
+    ASSERT_TRUE(say(socket.get(), hello()));
+    ASSERT_EQ(answer(socket.get()).head.verb, ledger::Verb::welcome);
+    const ledger::SlotRef slot = ledger::seat(usage(), ledger::own_identity());
+    ASSERT_TRUE(say(socket.get(), ledger::Claimed{ledger::head_of<ledger::Claimed>(ledger::Verb::claimed), slot.slot,
+                                                  slot.generation}));
+    EXPECT_EQ(answer(socket.get()).head.verb, ledger::Verb::hold);
+    if (!stays) socket.reset();
+    EXPECT_TRUE(until([&] { return taken_back_ == (stays ? 2 : 1); }));
+    if (stays) EXPECT_EQ(answer(socket.get()).text, "nobody answered in time");
+    ledger::release(usage(), slot);
+  }
+  EXPECT_TRUE(until([&] { return doors_->connections() == 0; }));
 }
 
 TEST_F(Doors, ARestartedDaemonBindsTheSocketAnewAndAdoptsWhoIsThere) {

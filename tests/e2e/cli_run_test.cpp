@@ -71,6 +71,21 @@ TEST(CliRun, OtherValuesForAShareInUseAreRefusedAndForAnAbandonedOneMadeAnew) {
   EXPECT_NE(said.err.find("share a on GPU 0 (H200): 2.0 GiB"), std::string::npos) << said.err;
 }
 
+// As inference servers and launchers do with their workers.
+TEST(CliRun, NumbersThatAProgramPutsIntoItsVisibleDevicesCountTheSharesGpus) {
+  const Cli cli;
+  const auto given = [&](const char* before) {
+    return cli.shell("$H run --sim=l40s-x2 --gpu 1 --mem 2GiB -- sh -c '" + std::string(before) +
+                     "${SIM%/sim}/headgate-load --attempt=1GiB --no-launches --duration=1ms --no-idle-list'");
+  };
+  for (const char* before : {"CUDA_VISIBLE_DEVICES=0 ", "unset CUDA_VISIBLE_DEVICES; ", ""}) {
+    const Said said = given(before);
+    EXPECT_NE(said.out.find("\"given_bytes\":1073741824"), std::string::npos) << before << said.out << said.err;
+  }
+  const Said none = given("CUDA_VISIBLE_DEVICES=1 ");
+  EXPECT_NE(none.status, 0) << "the share has no second GPU: " << none.out;
+}
+
 TEST(CliRun, ASecondShareOnTheCardIsToldThatComputeIsApproximate) {
   const Cli cli;
   const Said said = cli.shell(

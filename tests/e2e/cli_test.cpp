@@ -150,6 +150,8 @@ TEST(Cli, CompletionScriptsAreReadByTheirShells) {
   } table[] = {
       {"si", "sim"},
       {"sim tr", "truth"},
+      {"quota r", "rm"},
+      {"share create --over", "--over-sell"},
       {"--sim st", "status"},
       {"run --me", "--mem"},
       {"run --name x --al", "--allow-unheld"},

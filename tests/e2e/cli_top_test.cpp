@@ -152,7 +152,7 @@ TEST(CliEvents, WithoutADaemonWhatHappensIsFollowedFromLookToLook) {
   const Cli cli;
   const Said first = cli.shell("$H events --sim");
   EXPECT_EQ(first.status, 0) << first.err;
-  EXPECT_EQ(first.out, "SIMULATED\nno events\n");
+  EXPECT_EQ(first.out, "level hook, SIMULATED\nno events\n");
   const Said followed = cli.shell(
       // The heading is written once the first look was taken: what is made later is news.
       "$H events --sim -f --interval 20ms > $D/events & p=$!; until grep -q SIMULATED $D/events; do sleep 0.02; done; "

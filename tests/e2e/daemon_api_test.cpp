@@ -52,6 +52,9 @@ TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
   expect("changeShare", "PATCH", "/v1/shares/alice", 200, R"({"mem":"9GiB"})");
   expect("changeShare", "PATCH", "/v1/shares/nobody", 400, R"({"mem":"9GiB"})");
   expect("pauseShare", "POST", "/v1/shares/alice/pause", 200);
+  expect("drainShare", "POST", "/v1/shares/alice/drain", 200);
+  expect("reclaimShare", "POST", "/v1/shares/alice/reclaim", 200);
+  expect("drainShare", "POST", "/v1/shares/nobody/drain", 400);
   expect("resumeShare", "POST", "/v1/shares/alice/resume", 200);
   expect("enterShare", "GET", "/v1/shares/alice/entry", 200);
   expect("getShare", "GET", "/v1/shares/alice", 200);
@@ -67,12 +70,22 @@ TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
   expect("setQuota", "PUT", "/v1/quotas", 200, R"({"user":"root","mem":"20GiB","shares":4})");
   expect("setQuota", "PUT", "/v1/quotas", 400, R"({"mem":"20GiB"})");
   expect("listQuotas", "GET", "/v1/quotas", 200);
+  expect("removeQuota", "DELETE", "/v1/quotas?user=root", 200);
+  expect("removeQuota", "DELETE", "/v1/quotas?user=root", 400);
+  expect("removeQuota", "DELETE", "/v1/quotas", 400);
+  expect("pullTasks", "GET", "/v1/channel/scheduler/tasks?wait=0", 200);
+  expect("pullTasks", "GET", "/v1/channel/scheduler/tasks?wait=x", 400);
+  expect("acknowledgeTask", "POST", "/v1/channel/scheduler/tasks/7/ack?attempt=1", 404);
+  expect("settleTask", "POST", "/v1/channel/scheduler/tasks/7/result?attempt=1", 404, R"({"allow":true})");
+  expect("getChannelClient", "GET", "/v1/channel/scheduler", 200);
+  expect("listChannelClients", "GET", "/v1/channel", 200);
   expect("removeShare", "DELETE", "/v1/shares/alice", 200);
   expect("health", "GET", "/healthz", 200);
   expect("readiness", "GET", "/readyz", 200);
   expect("document", "GET", "/v1/openapi.json", 200);
   expect("releaseDriver", "POST", "/v1/gpus/all/release", 200);
-  for (const char* id : {"metrics", "dcgmMetrics"}) asked.insert(id);  // no JSON: the next test
+  for (const char* id : {"metrics", "dcgmMetrics", "influxMetrics", "jsonMetrics"})
+    asked.insert(id);  // no JSON: the next test
   for (const auto& route : api::routes())
     EXPECT_TRUE(asked.contains(std::string(route.id))) << route.id << " is not asked";
 }
@@ -107,12 +120,43 @@ TEST(DaemonApi, PrometheusFindsAShareAtWorkAndNoSeriesThatTheDocumentationLacks)
   for (std::sregex_iterator at(page.begin(), page.end(), type), end; at != end; ++at)
     EXPECT_TRUE(known.contains((*at)[1])) << (*at)[1];
   EXPECT_GT(sample(daemon.ask("GET", "/metrics/dcgm").body, "DCGM_FI_DEV_FB_USED"), 1024);
+  EXPECT_TRUE(std::regex_search(
+      daemon.ask("GET", "/metrics/influx").body,
+      std::regex(R"(headgate_share,node=[^ ]+,share=alice,uuid=GPU-\S+ \S*memory_limit_bytes=8589934592)")));
+  EXPECT_TRUE(daemon.ask("GET", "/metrics/json").body.contains(R"("memory_limit_bytes":8589934592.0)"));
   tenant.kill_now();
   tenant.wait();
   if (::access(PROMTOOL, X_OK) != 0) GTEST_SKIP() << "dev/real-parts has not been run";
   std::ofstream(daemon.cli().directory() + "/page") << page;
   const Said said = daemon.cli().shell(PROMTOOL " check metrics < $D/page");
   EXPECT_EQ(said.status, 0) << said.out << said.err;
+}
+
+TEST(DaemonApi, FiguresAndEventsAreAddedToAFileForWhoeverFollowsIt) {
+  const Cli files;
+  const std::string path = files.directory() + "/metrics.log";
+  (void)files.shell("printf '[metrics]\\nfile = \"" + path +
+                    "\"\\nformat = \"influx\"\\ninterval = \"1s\"\\n' > $D/c.toml");
+  Daemon daemon({"--config", files.directory() + "/c.toml"});
+  ASSERT_EQ(daemon.ask("POST", "/v1/shares", R"({"name":"alice","mem":"8GiB"})").status, 201);
+  std::string text;
+  const auto holds = [&](const char* pattern) {
+    std::ifstream in(path);
+    text.assign(std::istreambuf_iterator<char>(in), {});
+    return std::regex_search(text, std::regex(pattern));
+  };
+  EXPECT_TRUE(eventually([&] {
+    return holds(R"(headgate_share,node=\S+,share=alice,uuid=GPU-\S+ \S*memory_limit_bytes=)");
+  })) << text;
+  EXPECT_TRUE(eventually([&] {
+    return holds(R"(headgate_event,node=\S+,kind=share.created,severity=info,share=alice )");
+  })) << text;
+  EXPECT_TRUE(holds(R"(headgate_gpu,node=\S+,uuid=GPU-\S+ memory_total_bytes=)")) << text;
+  EXPECT_EQ(daemon.stop(), 0);
+  const Said bad = files.shell("printf '[metrics]\\nfile = \"here\"\\n' > $D/c.toml; " + std::string(HEADGATE_DAEMON) +
+                               " --sim --config $D/c.toml");
+  EXPECT_EQ(bad.status, 2);
+  EXPECT_NE(bad.err.find("c.toml:2: metrics.file = 'here' is a relative path"), std::string::npos) << bad.err;
 }
 
 TEST(DaemonApi, SystemdHearsThatItIsReadyReloadedAliveAndStopping) {

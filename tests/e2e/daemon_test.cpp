@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace headgate::e2e {
@@ -261,6 +262,31 @@ TEST(Daemon, ShareTimesOutAndIsGone) {
   EXPECT_TRUE(daemon.ask("GET", "/v1/events").body.contains("share.ended"));
 }
 
+TEST(Daemon, AnIdleShareIsFrozenAndComesBackWithItsNextCall) {
+  const Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H share create night --mem 8GiB --freeze-after 1s").status, 0);
+  Program load({HEADGATE_COMMAND, "run", "--share", "night", "--", HEADGATE_LOAD, "--mem=2GiB", "--sync=each",
+                "--gap=5s", "--duration=120s", "--no-idle-list"},
+               {{"HEADGATE_RUNTIME_DIR", daemon.cli().runtime()}});
+  snapshot::Share share;
+  ASSERT_TRUE(eventually([&] { return (share = daemon.share("night")).state == "frozen"; })) << share.state;
+  EXPECT_GE(share.devices.at(0).memory_frozen_bytes, 2 * kGiB);
+  EXPECT_GE(share.devices.at(0).memory_used_bytes, 2 * kGiB) << "it stays the share's";
+  EXPECT_TRUE(eventually([&] {
+    const auto picture = daemon.picture();
+    const bool away = !picture.shares.empty() && picture.shares[0].state == "frozen";
+    return away && picture.gpus.at(0).memory_used_bytes < kGiB && picture.gpus.at(0).memory_shares_bytes < kGiB;
+  }));
+  EXPECT_TRUE(
+      eventually([&] { return (share = daemon.share("night")).thaws > 0 && share.devices.at(0).launches > 1; }));
+  const std::string events = daemon.ask("GET", "/v1/events").body;
+  EXPECT_TRUE(events.contains("\"share.frozen\"")) << events;
+  EXPECT_TRUE(events.contains("\"share.thawed\"")) << events;
+  EXPECT_EQ(daemon.cli().shell("$H share set night --freeze-after none").status, 0);
+  load.kill_now();
+  load.wait();
+}
+
 TEST(Daemon, QuotasHoldUsersBack) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H quota set --user root --mem 10GiB --shares 2").status, 0);
@@ -268,6 +294,13 @@ TEST(Daemon, QuotasHoldUsersBack) {
   const Said said = daemon.cli().shell("$H share create b --mem 6GiB");
   EXPECT_EQ(said.status, 5) << said.err;
   EXPECT_NE(daemon.cli().shell("$H quota ls").out.find("10.0 GiB"), std::string::npos);
+  EXPECT_EQ(daemon.cli().shell("$H quota rm --user root").status, 0);
+  EXPECT_EQ(daemon.cli().shell("$H share create b --mem 6GiB").status, 0);
+  EXPECT_EQ(daemon.cli().shell("$H quota ls").out, "there are no quotas\n");
+  const Said none = daemon.cli().shell("$H quota rm --user root");
+  EXPECT_EQ(none.status, 2);
+  EXPECT_NE(none.err.find("there is no such quota"), std::string::npos) << none.err;
+  EXPECT_NE(daemon.cli().shell("$H quota rm").err.find("name exactly one"), std::string::npos);
 }
 
 TEST(Daemon, MistakesInTheConfigurationStopTheStartAndLeaveARunningDaemonAlone) {
@@ -278,6 +311,69 @@ TEST(Daemon, MistakesInTheConfigurationStopTheStartAndLeaveARunningDaemonAlone) 
   EXPECT_NE(bad.err.find("c.toml:2: node.reserve = 'much'"), std::string::npos) << bad.err;
   daemon.signal(SIGHUP);
   EXPECT_EQ(daemon.ask("GET", "/healthz").status, 200);
+}
+
+TEST(Daemon, TheDoctorAsksItAndNamesWhatIsWrongOnTheWay) {
+  Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H share create a --mem 1GiB").status, 0);
+  const Said well = daemon.cli().shell("$H doctor");
+  EXPECT_EQ(well.status, 0) << well.out << well.err;
+  for (const char* line : {"\nok    driver ", "answers at ", " (SIMULATED): 1 share, 0 processes\n",
+                           "ok    its socket has mode 0660, owner ", "; you administer it\n", "\nok    level hook: "})
+    EXPECT_NE(well.out.find(line), std::string::npos) << line << well.out;
+  EXPECT_EQ(well.out.find("rm -r"), std::string::npos) << "its shares are not the user's to remove" << well.out;
+
+  const Said torn = daemon.cli().shell("rm $HEADGATE_RUNTIME_DIR/shares/a/tenant.sock; $H doctor --json");
+  EXPECT_EQ(torn.status, 1);
+  EXPECT_NE(torn.out.find("programs cannot enter the share a: there is no socket"), std::string::npos) << torn.out;
+  EXPECT_NE(torn.out.find("\"daemon\": true"), std::string::npos) << torn.out;
+
+  daemon.kill_and_wait();
+  const Said dead = daemon.cli().shell("$H doctor --sim; $H doctor");
+  EXPECT_NE(dead.out.find("nobody listens: the daemon has ended\n"), std::string::npos) << dead.out;
+}
+
+TEST(Daemon, FreeAndTheSaleAgreeOnWhatStillFits) {
+  const Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H share create a --mem 10GiB --compute 40%").status, 0);
+  const auto room = nlohmann::json::parse(daemon.cli().shell("$H free --json").out).at("gpus").at(0);
+  const std::uint64_t left = room.at("memory_unsold_bytes").get<std::uint64_t>();
+  EXPECT_DOUBLE_EQ(room.at("compute_unsold_ratio").get<double>(), 0.6);
+  EXPECT_EQ(daemon.cli().shell("$H free --fit 1GiB,60%").status, 0);
+  EXPECT_EQ(daemon.cli().shell("$H free --fit 1GiB,61%").status, 4);
+  EXPECT_EQ(daemon.cli().shell("$H share create b --compute 61% --mem 1GiB").status, 4);
+  EXPECT_EQ(daemon.cli().shell("$H share create b --mem " + std::to_string(left + 1) + "B").status, 4);
+  EXPECT_EQ(daemon.cli().shell("$H share create b --mem " + std::to_string(left) + "B --compute 60%").status, 0);
+}
+
+TEST(Daemon, EventsAreFilteredByShareAndKind) {
+  const Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H share create a --mem 1GiB && $H share create b --mem 1GiB && $H share rm b").status,
+            0);
+  const auto lines = [&](const std::string& words) {
+    const std::string out = daemon.cli().shell("$H events " + words).out;
+    EXPECT_TRUE(out.starts_with("level hook, SIMULATED\n")) << out;
+    return std::ranges::count(out, '\n') - 1;
+  };
+  EXPECT_EQ(lines("--share b"), 2);
+  EXPECT_EQ(lines("--share b --kind share.rem"), 1);
+  EXPECT_EQ(lines("--kind share.created"), 2);
+  const Said metrics = daemon.cli().shell("$H metrics | grep -c '^headgate_node_shares 1'; $H api schema | head -c 1");
+  EXPECT_EQ(metrics.out, "1\n{") << metrics.err;
+}
+
+// As where the driver lies in a container of its own.
+TEST(Daemon, TheDriversLibraryMayLieWhereNoLoaderLooks) {
+  const Cli cli;
+  const Said said = cli.shell(
+      "printf '[node]\\nnvml = \"/nowhere/libnvidia-ml.so.1\"\\n' > $D/none.toml; "
+      "printf '[node]\\nnvml = \"%s/libnvidia-ml.so.1\"\\n' $SIM > $D/c.toml; export HEADGATE_SIM_DIR=$($H sim path "
+      "--sim); " +
+      std::string(HEADGATE_DAEMON) + " --config $D/none.toml; echo status $?; " + std::string(HEADGATE_DAEMON) +
+      " --config $D/c.toml & until $H share ls > $D/out 2>&1; do sleep 0.05; done; cat $D/out; kill $!; wait $!");
+  EXPECT_NE(said.err.find("/nowhere/libnvidia-ml.so.1"), std::string::npos) << said.err;
+  EXPECT_NE(said.out.find("status 3\n"), std::string::npos) << said.out;
+  EXPECT_NE(said.out.find("SIMULATED"), std::string::npos) << said.out << said.err;
 }
 
 TEST(Daemon, WithoutItTheWordsSayHowToStartIt) {

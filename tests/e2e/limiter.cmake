@@ -25,6 +25,11 @@ add_executable(limiter_early ${limiter_dir}/limiter_early.cpp)
 target_link_libraries(limiter_early PRIVATE ${CMAKE_DL_LIBS})
 set_target_properties(limiter_early PROPERTIES ENABLE_EXPORTS ON RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
+add_executable(limiter_manners ${limiter_dir}/limiter_manners.cpp)
+target_include_directories(limiter_manners PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+target_link_libraries(limiter_manners PRIVATE ${CMAKE_DL_LIBS} headgate_warnings)
+set_target_properties(limiter_manners PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+
 add_library(limiter_profiler SHARED ${limiter_dir}/limiter_profiler.cpp)
 target_include_directories(limiter_profiler PRIVATE ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(limiter_profiler PRIVATE ${CMAKE_DL_LIBS} headgate_warnings)
@@ -36,17 +41,17 @@ execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libasan.so OUTPUT
 headgate_test(limiter_e2e_test
   SRC ${limiter_dir}/limiter_run.cpp ${limiter_dir}/limiter_route_test.cpp ${limiter_dir}/limiter_memory_test.cpp
       ${limiter_dir}/limiter_sim_test.cpp ${limiter_dir}/limiter_attack_test.cpp
-      ${limiter_dir}/limiter_companions_test.cpp
+      ${limiter_dir}/limiter_companions_test.cpp ${limiter_dir}/limiter_manners_test.cpp
   DEPS ledger)
 target_compile_definitions(limiter_e2e_test PRIVATE
   LIMITER_TESTS_DIR="${CMAKE_BINARY_DIR}/tests" LIMITER_LIBRARY="$<TARGET_FILE:headgate_preload>"
   LIMITER_SIMULATOR="$<TARGET_FILE_DIR:headgate_sim_cuda>" JEMALLOC="${jemalloc}" ASAN_RUNTIME="${asan_library}")
-add_dependencies(limiter_e2e_test limiter_profiler limiter_attack limiter_early limiter_probe limiter_probe_linked quiet_driver quiet_driver_old quiet_nvml
+add_dependencies(limiter_e2e_test limiter_manners limiter_profiler limiter_attack limiter_early limiter_probe limiter_probe_linked quiet_driver quiet_driver_old quiet_nvml
   headgate_preload headgate_sim_cuda headgate_sim_nvml)
 
 # The limiter and the daemon's tenant sockets.
 headgate_test(limiter_registration_test SRC ${limiter_dir}/limiter_registration_test.cpp ${limiter_dir}/limiter_run.cpp
-  DEPS tenancy)
+  DEPS tenancy NEEDS /proc/self)
 target_compile_definitions(limiter_registration_test PRIVATE
   LIMITER_TESTS_DIR="${CMAKE_BINARY_DIR}/tests" LIMITER_LIBRARY="$<TARGET_FILE:headgate_preload>"
   LIMITER_SIMULATOR="$<TARGET_FILE_DIR:headgate_sim_cuda>")
@@ -99,7 +104,7 @@ headgate_test(limiter_pool_test SRC ${limiter_dir}/limiter_pool_test.cpp ${limit
 target_compile_definitions(limiter_pool_test PRIVATE
   LIMITER_TESTS_DIR="${CMAKE_BINARY_DIR}/tests" LIMITER_LIBRARY="$<TARGET_FILE:headgate_preload>"
   LIMITER_SIMULATOR="$<TARGET_FILE_DIR:headgate_sim_cuda>")
-add_dependencies(limiter_pool_test limiter_pool headgate_preload headgate_sim_cuda headgate_sim_nvml)
+add_dependencies(limiter_pool_test limiter_pool limiter_paths limiter_sharing headgate_preload headgate_sim_cuda headgate_sim_nvml)
 # Memory that processes share, over the built simulator.
 if(TARGET headgate_sim_cuda)
   add_executable(limiter_sharing ${limiter_dir}/limiter_sharing.cpp)

@@ -19,6 +19,7 @@
 //   copies COUNT BYTES STREAMS        COUNT copies to the GPU, in turn on STREAMS; 0: calls that wait. Prints what a call took
 //   threadless                       what a launch answers in a process that can make no thread any more
 //   green COUNT                      launches in turn in two green contexts, by their streams and their default streams
+//   overlap US                       two threads, each with one kernel on its own default stream
 //   per-thread COUNT                 threads that leave work on their own default stream and go to sleep
 #include <dirent.h>
 #include <dlfcn.h>
@@ -590,6 +591,24 @@ int threadless() {
   return 0;
 }
 
+// Two threads, each with one kernel on its own default stream, at once.
+int overlap(unsigned us) {
+  const Gpu gpu;
+  std::atomic<int> ready{0};
+  const auto one = [&] {
+    OK(cuCtxSetCurrent, gpu.context);
+    void* parameters[] = {&us};
+    ++ready;
+    while (ready != 2) ::usleep(100);
+    OK(cuLaunchKernel_ptsz, gpu.us, 1, 1, 1, 32, 1, 1, 0, nullptr, parameters, nullptr);
+    OK(cuStreamSynchronize_ptsz, nullptr);
+  };
+  std::thread first(one), second(one);
+  first.join();
+  second.join();
+  return 0;
+}
+
 int per_thread(int threads) {
   const Gpu gpu;
   const auto short_work = [&](int count) {
@@ -641,6 +660,7 @@ int main(int argc, char** argv) {
   if (what == "contexts") return contexts(number(2), number(3));
   if (what == "copies") return copy_to_gpu(number(2), static_cast<std::size_t>(number(3)), number(4));
   if (what == "threadless") return threadless();
+  if (what == "overlap") return overlap(static_cast<unsigned>(number(2)));
   if (what == "per-thread") return per_thread(number(2));
   return std::fprintf(stderr, "limiter_compute: see the head of its source\n"), 2;
 }

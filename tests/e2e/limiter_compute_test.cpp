@@ -131,6 +131,16 @@ TEST(Queries, AnswerAsWithoutTheLimiter) {
   EXPECT_EQ(share.run({"answers"}), without);
 }
 
+TEST(PerThreadStreams, OfTwoThreadsRunSideBySideAsWithoutTheLimiter) {
+  for (const bool limited : {false, true}) {
+    ComputeShare share("90%");
+    share.run({"overlap", "400000"}, limited);
+    const auto held_ns = share.truth().processes.at(0).held_ns;
+    EXPECT_GE(held_ns, 400'000'000u);
+    EXPECT_LT(held_ns, 700'000'000u) << "one kernel waited for the other, limited: " << limited;
+  }
+}
+
 // Each thread's own default stream has one name; nobody but the thread can close what it left open there.
 TEST(PerThreadStreams, ThatAreLeftAloneAreChargedForTheirWorkAndNotForTheirSleep) {
   ComputeShare share("50%");

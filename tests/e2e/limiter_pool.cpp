@@ -12,6 +12,7 @@
 //   uploading:BYTES (instantiated with an upload)
 //   deep (a kernel with 120 MiB of local memory on the tiny card)  heap:BYTES (the heap's limit)
 //   launch:N  upload:N  end:N  drop:N (frees what N keeps)  gtrim  greserved  gused  gstorm:ROUNDS
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -160,6 +161,22 @@ struct Tenant {
     void* parameters[] = {&value};
     const CUstream where = std::strcmp(kernel, "raise") == 0 ? streams.front() : stream;
     return CALL(cuLaunchKernel)(function, 1, 1, 1, 32, 1, 1, 0, where, parameters, nullptr);
+  }
+
+  // What a child of fork() is answered, which has no driver: the first answer to an allocation, a free, and a trim of the
+  // parent's pool that is no error, or 0 where all are.
+  CUresult forked(std::uint64_t bytes) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      CUdeviceptr more = 0;
+      const bool allocates = CALL(cuMemAllocAsync)(&more, bytes, stream) == CUDA_SUCCESS;
+      const bool frees = !memory.empty() && CALL(cuMemFreeAsync)(memory.front(), stream) == CUDA_SUCCESS;
+      const bool trims = CALL(cuMemPoolTrimTo)(current(), 0) == CUDA_SUCCESS;
+      ::_exit((allocates ? 1 : 0) + (frees ? 2 : 0) + (trims ? 4 : 0));
+    }
+    int status = 0;
+    return ::waitpid(child, &status, 0) == child && WIFEXITED(status) ? static_cast<CUresult>(WEXITSTATUS(status))
+                                                                      : CUDA_ERROR_UNKNOWN;
   }
 
   std::uint64_t random(std::uint64_t below) { return static_cast<std::uint64_t>(rand_r(&seed)) % below; }
@@ -418,6 +435,7 @@ struct Tenant {
     if (verb == "greserved") return graph_attribute(CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, told);
     if (verb == "gused") return graph_attribute(CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, told);
     if (verb == "gstorm") return graphs.storm(number, seed);
+    if (verb == "fork") return forked(number);
     if (verb == "storm") return storm(number);
     if (verb == "whole") return whole(number);
     if (verb == "threads") return threads(number);

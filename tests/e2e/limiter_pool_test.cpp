@@ -76,6 +76,106 @@ TEST(Pool, AnIdleProgramsPoolsAreGivenBackWhenTheOwnerReclaimsThem) {
   EXPECT_EQ(ledger::tell_share(base.c_str(), "none", ledger::OwnersWord::reclaim).error, ledger::PageError::not_found);
 }
 
+// The thread that trims is made at the first context, and may first run long after the owner has asked.
+TEST(Pool, ARequestThatComesBeforeTheTrimmingThreadFirstRunsIsNotLost) {
+  const Runtime runtime;
+  Tenant late = on_tiny("1GiB");
+  late.environment["HEADGATE_SIM_FAULT"] = "cuThreadExchangeStreamCaptureMode:delay_us=1000000";
+  Led tenant(runtime, late);
+  EXPECT_EQ(tenant.does(bytes("keep", 8 * kGranule)), "0");
+  EXPECT_EQ(tenant.does(bytes("alloc", 2 * kGranule)), "0");
+  EXPECT_EQ(tenant.does("now:0"), "0");
+  const Owner owner(runtime);
+  EXPECT_EXACT(runtime, owner, 2 * kGranule);
+  ASSERT_FALSE(ledger::tell_share((runtime.path() + "/run").c_str(), "pools", ledger::OwnersWord::reclaim));
+  EXPECT_TRUE(comes_true([&] { return owner.used() == 0 && really_held(runtime) == 0; }));
+}
+
+// What a process of the share has had frozen, by its slot; the ledger's figures stay what they were.
+bool frozen(const Owner& owner) {
+  for (std::uint32_t slot = 0; slot < ledger::kMaxSlots; ++slot)
+    if (ledger::view(*owner.pages.usage, slot).kind == ledger::SlotKind::live &&
+        owner.pages.usage->slots[slot].frozen_since_ns.load() != 0)
+      return true;
+  return false;
+}
+
+TEST(Freeze, AnIdleProgramsMemoryLeavesTheCardAndIsThereAgainForItsNextCall) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("1GiB"));
+  EXPECT_EQ(tenant.does(bytes("linear", 100 * kMiB)), "0");
+  EXPECT_EQ(tenant.does(bytes("alloc", kGranule)), "0");
+  const Owner owner(runtime);
+  EXPECT_EXACT(runtime, owner, 100 * kMiB + kGranule);
+  ledger::set_freeze_after(*owner.pages.writable_policy, 1);
+  std::uint64_t times = 0;
+  // By each kind of call: an allocation, a free in stream order, the look for a kernel, waits, a look at a stream, a free.
+  for (const char* word : {"linear:1048576", "free:1", "spin", "sync", "ctxsync", "query", "now:2"}) {
+    EXPECT_TRUE(comes_true([&] { return frozen(owner); })) << word;
+    EXPECT_EQ(truth(runtime).used_bytes, 0u) << word << ": its context is off the card too";
+    EXPECT_GE(owner.used(), 100 * kMiB) << "it stays charged: there must be room when it returns";
+    EXPECT_EQ(owner.pages.usage->freezes.load(), ++times);
+    const std::string answer = tenant.does(word);
+    EXPECT_TRUE(answer.starts_with("0")) << word << ": " << answer;
+    EXPECT_FALSE(frozen(owner)) << word;
+    EXPECT_EQ(owner.pages.usage->thaws.load(), times);
+    EXPECT_GE(truth(runtime).used_bytes, 100 * kMiB);
+  }
+  EXPECT_EQ(tenant.does("sync"), "0");
+  EXPECT_EXACT(runtime, owner, owner.used());
+}
+
+TEST(Freeze, AProgramAtWorkOrInAShareWithoutTheWishStaysWhereItIs) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("1GiB"));
+  EXPECT_EQ(tenant.does(bytes("linear", kMiB)), "0");
+  const Owner owner(runtime);
+  ledger::set_freeze_after(*owner.pages.writable_policy, 1);
+  EXPECT_EQ(tenant.does("sync"), "0");
+  for (int i = 0; i < 30; ++i) {  // a call each tenth of a second, for three times as long as it takes
+    EXPECT_EQ(tenant.does("query"), "0");
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  EXPECT_EQ(owner.pages.usage->freezes.load(), 0u);
+  ledger::set_freeze_after(*owner.pages.writable_policy, 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  EXPECT_EQ(owner.pages.usage->freezes.load(), 0u);
+}
+
+TEST(Freeze, WhatAFrozenProgramHadOnTheCardIsThereForAnother) {
+  const Runtime runtime;
+  Tenant unlimited = on_tiny("2GiB");
+  unlimited.environment = {{"HEADGATE_SIM_PROFILE", "tiny"}, {"HEADGATE_COMPUTE", "50%"}, {"HEADGATE_SHARE", "pools"}};
+  Led first(runtime, unlimited);
+  EXPECT_EQ(first.does(bytes("linear", 1200 * kMiB)), "0");
+  Led second(runtime, unlimited);
+  EXPECT_EQ(second.does(bytes("linear", 1200 * kMiB)), "2") << "the card is full";
+  const Owner owner(runtime);
+  ledger::set_freeze_after(*owner.pages.writable_policy, 1);
+  EXPECT_TRUE(comes_true([&] { return second.does("query") == "0" && frozen(owner); }));
+  EXPECT_EQ(second.does(bytes("linear", 1200 * kMiB)), "0");
+  // Both at once do not fit: the call waits until there is room, and no longer.
+  first.running.say("sync\n");
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_TRUE(frozen(owner));
+  EXPECT_EQ(second.does("now:0"), "0");
+  EXPECT_EQ(first.running.next_line(), "sync: 0");
+}
+
+TEST(Freeze, AFrozenProgramThatIsKilledLeavesNothingBehind) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("1GiB"));
+  EXPECT_EQ(tenant.does(bytes("linear", 100 * kMiB)), "0");
+  const Owner owner(runtime);
+  ledger::set_freeze_after(*owner.pages.writable_policy, 1);
+  EXPECT_TRUE(comes_true([&] { return frozen(owner); }));
+  tenant.running.kill_and_wait();
+  EXPECT_EQ(owner.used(), 0u);
+  EXPECT_EQ(truth(runtime).used_bytes, 0u);
+  Led next(runtime, on_tiny("1GiB"));
+  EXPECT_FALSE(frozen(owner)) << "the next in its slot is not frozen";
+}
+
 TEST(Pool, AShareThatIsDrainedTakesNeitherMemoryNorProcessesAndKeepsNothingIdle) {
   const Runtime runtime;
   const std::string base = runtime.path() + "/run";
@@ -110,6 +210,28 @@ TEST(Pool, AShareThatWasDrainedAndIsEmptyIsMadeAnewByTheNextProcess) {
   }
   const Outcome next = runtime.run(on_tiny("1GiB"), {"linear:1"});
   EXPECT_NE(next.out.find("linear:1: 0"), std::string::npos) << next.out << next.err;
+}
+
+TEST(Pool, AForkedChildHasNoPartInItsParentsPool) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("1GiB"));
+  EXPECT_EQ(tenant.does(bytes("keep", 8 * kGranule)), "0");
+  EXPECT_EQ(tenant.does(bytes("alloc", kGranule)), "0");
+  EXPECT_EQ(tenant.does(bytes("alloc", kGranule)), "0");
+  EXPECT_EQ(tenant.does("free:1"), "0");
+  EXPECT_EQ(tenant.does("sync"), "0");
+  const Owner owner(runtime);
+  EXPECT_EXACT(runtime, owner, 2 * kGranule);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(tenant.does(bytes("fork", kGranule)), "0") << "a child was given memory";
+  EXPECT_EXACT(runtime, owner, 2 * kGranule);
+  EXPECT_EQ(ledger::live_slots(*owner.pages.usage), 1u) << "a child took a seat";
+  EXPECT_EQ(tenant.does(bytes("alloc", kGranule)), "0") << "the parent's pool serves it as before";
+  EXPECT_EQ(tenant.does("trim:0"), "0");
+  EXPECT_EXACT(runtime, owner, 2 * kGranule);
+  EXPECT_EQ(tenant.does("now:0"), "0");
+  EXPECT_EQ(tenant.does("now:2"), "0");
+  EXPECT_EQ(tenant.does("trim:0"), "0");
+  EXPECT_EXACT(runtime, owner, 0u);
 }
 
 TEST(Pool, TheShareIsFilledToItsLastGranuleAndNotOneMore) {
@@ -377,6 +499,51 @@ TEST(PoolRace, MixedSizesPassTheLimitByNoMoreThanARequestThatIsUndone) {
   const Race seen = race("storm:4000");
   EXPECT_LE(seen.ledger_peak, (512 + 96) * kMiB);
   EXPECT_LE(seen.card_peak, (1024 + 2 * 96) * kMiB);
+}
+
+// Linear memory, arrays, pools, graphs' memory and virtual memory, all at once for one limit.
+TEST(PoolRace, OfEveryKindOfMemoryTogetherPassesTheLimitByNoMoreThanARequestThatIsUndone) {
+  const Runtime runtime;
+  const Tenant of_pools = on_tiny("1GiB");
+  Tenant of_paths = of_pools, of_mappings = of_pools;
+  of_paths.program = "limiter_paths";
+  of_mappings.program = "limiter_sharing";
+  std::vector<std::unique_ptr<Led>> pools;
+  for (int i = 0; i < 4; ++i) pools.push_back(std::make_unique<Led>(runtime, of_pools));
+  std::vector<Runtime::Running> paths, mappings;
+  for (int i = 0; i < 2; ++i) {
+    paths.push_back(runtime.start(of_paths, {}));
+    EXPECT_EQ(paths.back().next_line(), "0");
+    mappings.push_back(runtime.start(of_mappings, {"race", "400"}));
+    EXPECT_EQ(mappings.back().next_line(), "ready 0");
+  }
+  for (auto& each : pools) EXPECT_EQ(each->does("info"), "0");
+  const Owner owner(runtime);
+  std::uint64_t card_peak = 0;
+  std::jthread watcher([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) card_peak = std::max(card_peak, truth(runtime).used_bytes);
+  });
+  const std::string words[] = {"storm:1500", "gstorm:300", "storm:1500", "gstorm:300"};
+  for (std::size_t i = 0; i < pools.size(); ++i) pools[i]->running.say(words[i] + "\n");
+  for (std::size_t i = 0; i < paths.size(); ++i) paths[i].say("storm " + std::to_string(i) + " 1500\n");
+  for (auto& each : mappings) each.say("go\n");
+  for (auto& each : paths) {
+    const std::string told = each.next_line();
+    EXPECT_EQ(told.substr(told.find(' ')), " 0") << "answers that are no refusal: " << told;
+  }
+  for (auto& each : mappings) EXPECT_TRUE(each.next_line().starts_with("granted "));
+  for (std::size_t i = 0; i < pools.size(); ++i) {
+    EXPECT_TRUE(pools[i]->running.next_line().starts_with("done "));
+    EXPECT_EQ(pools[i]->running.next_line(), words[i] + ": 0");
+  }
+  watcher.request_stop();
+  watcher.join();
+  EXPECT_LE(ledger::peak_bytes(*owner.pages.usage, 0), 1024 * kMiB - 8 * kContext + 96 * kMiB);
+  EXPECT_LE(card_peak, (1024 + 2 * 96) * kMiB);
+  for (auto& each : paths) EXPECT_EQ(each.finish().status, 0);
+  for (auto& each : mappings) EXPECT_EQ(each.finish().status, 0);
+  EXPECT_EQ(pools[0]->does("info"), "0");  // what the ended had held is seen gone
+  EXPECT_EXACT(runtime, owner, 0u);
 }
 
 TEST(PoolRace, TwoThatWantTheLastGranuleDoNotBothGetItNorBothLoseIt) {

@@ -134,11 +134,11 @@ int proc_address() {
     int version;
     cuuint64_t flags;
   };
-  const Row rows[] = {{"cuInit", 12000, 0},          {"cuMemAlloc", 12000, 0},      {"cuMemAlloc", 12000, 1},
-                      {"cuMemAlloc", 12000, 2},      {"cuMemAlloc", 2000, 0},       {"cuMemFree", 12000, 0},
-                      {"cuMemFree", 14000, 0},       {"cuMemAllocAsync", 11010, 0}, {"cuMemAllocAsync", 12000, 0},
-                      {"cuCtxGetDevice", 12000, 0},  {"cuNoSuch", 12000, 0},        {"cuLaunchKernel", 12000, 2},
-                      {"cuGetProcAddress", 12000, 0}};
+  const Row rows[] = {{"cuInit", 12000, 0},           {"cuMemAlloc", 12000, 0},      {"cuMemAlloc", 12000, 1},
+                      {"cuMemAlloc", 12000, 2},       {"cuMemAlloc", 2000, 0},       {"cuMemFree", 12000, 0},
+                      {"cuMemFree", 14000, 0},        {"cuMemAllocAsync", 11010, 0}, {"cuMemAllocAsync", 12000, 0},
+                      {"cuCtxGetDevice", 12000, 0},   {"cuNoSuch", 12000, 0},        {"cuLaunchKernel", 12000, 2},
+                      {"cuGetProcAddress", 12000, 0}, {"cuStreamDestroy", 2000, 0},  {"cuStreamDestroy", 12000, 0}};
   for (const Row& row : rows) {
     void* address = nullptr;
     auto status = static_cast<CUdriverProcAddressQueryResult>(77);

@@ -2,6 +2,8 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -15,6 +17,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <optional>
 #include <thread>
@@ -92,6 +95,10 @@ class Daemon {
       EXPECT_TRUE(doors_->open(name));
       return 0;
     });
+  }
+  template <typename Act>
+  auto on_shares(Act act) {
+    return on_loop([&] { return act(*shares_).has_value(); });
   }
   std::uint64_t used(const char* name) {
     return on_loop([&] { return ledger::used_bytes(shares_->find(name)->pages->usage(), 0); });
@@ -206,6 +213,76 @@ TEST_F(Registration, AnEnvironmentThatSaysOtherwiseThanTheDaemonIsRefusedLoudly)
       runtime_.run(at(directory("s"), {{"HEADGATE_MEM", "1MiB"}, {"HEADGATE_GPU", "0"}}), {"alloc", "5"});
   EXPECT_NE(same.out.find("ready: 0"), std::string::npos) << same.out << same.err;
   EXPECT_TRUE(Daemon::within(std::chrono::seconds(5), [&] { return headgated->processes("s") == 0; }));
+}
+
+TEST_F(Registration, AShareThatIsDrainedTakesNoNewProcessUntilItIsResumed) {
+  const auto headgated = daemon();
+  headgated->share("s", kMiB);
+  auto tenant = start_holding("s", "5");
+  EXPECT_TRUE(headgated->on_shares([](tenancy::Shares& shares) { return shares.drain("s"); }));
+  const Outcome late = runtime_.run(at(directory("s")), {"alloc", "5"});
+  EXPECT_NE(late.out.find("ready: 800"), std::string::npos) << late.out;
+  EXPECT_NE(late.err.find("is being drained: it takes no new process"), std::string::npos) << late.err;
+  EXPECT_EQ(headgated->processes("s"), 1u);
+  EXPECT_TRUE(headgated->on_shares([](tenancy::Shares& shares) { return shares.resume("s"); }));
+  EXPECT_NE(runtime_.run(at(directory("s")), {"alloc", "5"}).out.find("alloc 5: 0"), std::string::npos);
+  tenant.finish();
+}
+
+TEST_F(Registration, AShareThatIsDrainedTakesNobodyByItsFilesEither) {
+  {
+    const auto headgated = daemon();
+    headgated->share("s", kMiB);
+    EXPECT_TRUE(headgated->on_shares([](tenancy::Shares& shares) { return shares.drain("s"); }));
+  }
+  const Outcome late = runtime_.run(at(directory("s"), {{"HEADGATE_FAIL_POLICY", "closed"}}), {"alloc", "5"});
+  EXPECT_NE(late.out.find("ready: 800"), std::string::npos) << late.out;
+  EXPECT_NE(late.err.find("is being drained"), std::string::npos) << late.err;
+}
+
+TEST_F(Registration, NoVariableOfATenantSwitchesTheDaemonsShareOff) {
+  const auto headgated = daemon();
+  headgated->share("s", kMiB);
+  for (const char* name : {"HEADGATE_DISABLE", "CUDA_DISABLE_CONTROL", "DISABLE_VGPU_CONTROL"}) {
+    const Outcome outcome = runtime_.run(at(directory("s"), {{name, "true"}}), {"alloc", "1000000", "100000"});
+    EXPECT_NE(outcome.out.find("alloc 1000000: 0\nalloc 100000: 2\n"), std::string::npos) << name << outcome.out;
+  }
+}
+
+// As in a container that has the share's directory mounted where it belongs.
+TEST_F(Registration, AMountedShareHoldsAProgramWithNothingInItsEnvironmentAndOneThatNamesAnother) {
+  const auto headgated = daemon();
+  headgated->share("s", kMiB);
+  headgated->share("wide", 64 * kMiB);
+  const std::string told = runtime_.path() + "/told";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount("none", "/run", "tmpfs", 0, nullptr) != 0)
+      ::_exit(77);
+    fs::create_directories("/run/headgate/share");
+    if (::mount(directory("s").c_str(), "/run/headgate/share", nullptr, MS_BIND, nullptr) != 0) ::_exit(77);
+    std::string all;
+    for (const Environment& environment :
+         {Environment{}, Environment{{"HEADGATE_DISABLE", "1"}}, Environment{{"HEADGATE_SHARE_DIR", directory("wide")}},
+          Environment{{"HEADGATE_MEM", "64MiB"}}}) {
+      Tenant tenant;
+      tenant.environment = environment;
+      const Outcome outcome = runtime_.run(tenant, {"alloc", "1000000", "100000"});
+      all += outcome.out + outcome.err + "--\n";
+    }
+    const int fd = ::open(told.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    ::_exit(::write(fd, all.data(), all.size()) == static_cast<ssize_t>(all.size()) ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "no mount namespaces here";
+  ASSERT_EQ(status, 0);
+  std::ifstream file(told);
+  const std::string all{std::istreambuf_iterator<char>(file), {}};
+  const std::string held = "ready: 0\nalloc 1000000: 0\nalloc 100000: 2\n--\n";
+  EXPECT_TRUE(all.starts_with(held + held + held)) << all;
+  EXPECT_TRUE(all.contains("the environment asks for another memory limit")) << all;
 }
 
 TEST_F(Registration, ARelativeDirectoryIsAnErrorThatNamesIt) {

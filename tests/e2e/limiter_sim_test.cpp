@@ -42,6 +42,15 @@ TEST(OverTheSimulator, AMemberSeesTheDriversOwnErrors) {
   EXPECT_EQ(runtime.run(tenant, {"errors"}).out, without.out);
 }
 
+TEST(OverTheSimulator, AnEntryWithoutASymbolAndTwoNamesOfOneEntryEachGetTheirOwnHook) {
+  const Runtime runtime;
+  const Outcome outcome = runtime.run(simulated({{"HEADGATE_MEM", "8GiB"}}), {"procaddress"});
+  for (const std::string line : {"cuMemFree 12000 0: result 0 status 0 libheadgate.so\n  cuMemFree_v2\n",
+                                 "cuStreamDestroy 2000 0: result 0 status 0 libheadgate.so\n  cuStreamDestroy\n",
+                                 "cuStreamDestroy 12000 0: result 0 status 0 libheadgate.so\n  cuStreamDestroy_v2\n"})
+    EXPECT_NE(outcome.out.find(line), std::string::npos) << line << "is missing in\n" << outcome.out;
+}
+
 TEST(OverTheSimulator, AForkedChildGetsTheDriversErrorAndItsParentKeepsItsMemory) {
   const Runtime runtime;
   const Outcome outcome = runtime.run(simulated({{"HEADGATE_MEM", "8GiB"}}), {"fork"});

@@ -14,19 +14,26 @@
 #include <future>
 #include <sstream>
 
+#include "api/scheduler.hpp"
 #include "api/service.hpp"
+#include "apps/headgated/metrics_file.hpp"
 #include "apps/headgated/places.hpp"
 #include "base/service_notify.hpp"
 #include "base/unique_fd.hpp"
+#include "base/units.hpp"
 #include "cli/source.hpp"
 #include "config/config.hpp"
 #include "guest/grant/size.hpp"
+#include "guest/ledger/oom_wait.hpp"
 #include "http/io.hpp"
 #include "http/loop.hpp"
 #include "http/server.hpp"
 #include "node/enforce.hpp"
 #include "node/node.hpp"
+#include "node/order.hpp"
+#include "node/pressure.hpp"
 #include "node/processes.hpp"
+#include "node/unasked.hpp"
 #include "observe/observer.hpp"
 #include "tenancy/tenant_doors.hpp"
 
@@ -112,8 +119,10 @@ class Daemon {
   Result<void> start(const cli::Source& source) {
     if (auto opened = open_node(source); !opened) return opened;
     if (auto observing = start_observer(source); !observing) return observing;
+    if (auto open = open_channel(); !open) return open;
     open_doors();
     if (auto serving = start_service(); !serving) return serving;
+    if (auto wish = TRY(MetricsFile::wish_of(config_))) metrics_file_.emplace(*wish, *observer_, events_, tally_);
     watch_signals();
     tick_.emplace(loop_);
     tick();
@@ -124,8 +133,11 @@ class Daemon {
     loop_.run();
     tell_service_manager(ServiceState::stopping);
     ending_ = true;
+    metrics_file_.reset();
     if (observer_) observer_->stop();
     if (service_) service_->close();
+    scheduler_.reset();
+    channel_.reset();
     if (server_) server_->stop();
   }
 
@@ -171,6 +183,58 @@ class Daemon {
     return observer_->start();
   }
 
+  Result<void> open_channel() {
+    const auto group = TRY(control_group(config_));
+    access_ = {.daemon_uid = ::geteuid(), .admin_gid = {}, .token = TRY(token(config_))};
+    if (group) access_.admin_gid = *group;
+    patience_ = TRY(node::parse_duration("node.admit_timeout", config_["node.admit_timeout"].value));
+    channel_.emplace(loop_, channel::ChannelOptions{.authorise = api::administrators(access_)});
+    scheduler_.emplace(*channel_, events_, patience_);
+    return {};
+  }
+
+  // What allocations of the share lack: idle shares are asked to trim their pools, the scheduler is told.
+  void relieve(const std::string& name) {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    for (const node::Shortage& shortage : pressure_.look(node_->shares(), name, *observer_->latest(), now)) {
+      const tenancy::LiveShare* live = node_->shares().find(name);
+      if (live == nullptr) return;
+      if (shortage.news) tell_shortage(shortage, live->share);
+      if (!live->share.oom_wait) continue;
+      scheduler_->tell_of_want(shortage, *live->share.oom_wait, [this, name] {
+        tenancy::LiveShare* still = node_->shares().find(name);
+        if (still != nullptr && still->pages != nullptr)
+          ledger::deny_waiters(still->pages->policy(), still->pages->usage());
+      });
+    }
+  }
+
+  void tell_unasked() {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    for (const auto& tenant : unasked_.look(node_->shares(), *processes_, now, patience_ + std::chrono::seconds(3)))
+      events_.add({.kind = "tenant.lied",
+                   .severity = "warn",
+                   .share = tenant.share,
+                   .pid = tenant.process.pid,
+                   .uid = tenant.uid,
+                   .text = "process " + std::to_string(tenant.process.pid) + " (" + tenant.process.command +
+                           ") sits in " + tenant.share + ", where each process needs leave, and nobody gave it any"});
+  }
+
+  void tell_shortage(const node::Shortage& shortage, const tenancy::Share& share) {
+    std::string asked;
+    for (const auto& name : shortage.asked) asked += (asked.empty() ? "" : ", ") + name;
+    events_.add({.kind = share.oom_wait ? "memory.waiting" : "memory.short",
+                 .severity = "warn",
+                 .share = share.name,
+                 .uuid = shortage.uuid,
+                 .uid = share.owner_uid,
+                 .text = share.name + (share.oom_wait ? " waits for " : " lacks ") + bytes_text(shortage.bytes) +
+                         (shortage.of_card ? ", which the card does not have"
+                                           : "; " + bytes_text(shortage.used_bytes) + " of its own are in use") +
+                         (asked.empty() ? "" : "; idle shares are asked to trim their pools: " + asked)});
+  }
+
   // The sockets by which limiters come in, and the pidfds by which their deaths are noticed.
   void open_doors() {
     const auto executor = http::context_of(loop_).get_executor();
@@ -181,7 +245,7 @@ class Daemon {
                                    .left = [this](const auto& tenant) { tell_process("process.left", tenant); }},
         ledger::Remains::draining);
     node_->ask_for_processes(&*processes_);
-    doors_.emplace(executor, shares, *processes_, "/proc", tenancy::TenantDoors::Bounds{},
+    doors_.emplace(executor, shares, *processes_, "/proc", tenancy::TenantDoors::Bounds{.answer = patience_},
                    tenancy::TenantDoors::Events{
                        .lied =
                            [this](const std::string& share, const identity::Peer& peer, const std::string& what) {
@@ -193,8 +257,10 @@ class Daemon {
                                           .text = "process " + std::to_string(peer.process.pid) + " (" +
                                                   peer.process.command + ") at the door of " + share + ": " + what});
                            },
-                       .rang = {},
-                       .also_allowed = {}});
+                       .rang = [this](const std::string& share) { relieve(share); },
+                       .also_allowed = {},
+                       .ask = [this](const auto& share, const auto& tenant,
+                                     auto decide) { return scheduler_->admit(share, tenant, std::move(decide)); }});
     if (auto opened = doors_->open_all(); !opened) say(opened.error().message);
     processes_->adopt();
     node_->watch_shares(
@@ -204,6 +270,7 @@ class Daemon {
         [this](const std::string& name) {
           doors_->close(name);
           processes_->forget(name);
+          pressure_.forget(name);
         });
   }
 
@@ -250,14 +317,12 @@ class Daemon {
   }
 
   Result<void> start_service() {
-    const auto group = TRY(control_group(config_));
-    api::Access access{.daemon_uid = ::geteuid(), .admin_gid = {}, .token = TRY(token(config_))};
-    if (group) access.admin_gid = *group;
+    const auto group = access_.admin_gid;
     const std::string& asked = options_.listen.empty() ? config_["node.listen"].value : options_.listen;
     std::optional<Address> address;
-    if (!asked.empty()) address = TRY(address_of(asked, access.token.has_value()));
-    service_.emplace(loop_, *node_, *observer_, events_, tally_, std::move(access));
-    server_.emplace(loop_, service_->routes());
+    if (!asked.empty()) address = TRY(address_of(asked, access_.token.has_value()));
+    service_.emplace(loop_, *node_, *observer_, events_, tally_, access_);
+    server_.emplace(loop_, service_->routes(*channel_));
     if (auto bound = server_->listen(http::UnixListener{.path = places_.socket, .mode = 0660, .group = group}); !bound)
       return bound;
     std::string where = places_.socket;
@@ -303,6 +368,9 @@ class Daemon {
     const auto now_s =
         std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
     processes_->adopt();
+    // Where the bell did not ring: a tenant that has closed it, or has another version of it.
+    for (const auto& [name, live] : node_->shares().list()) relieve(name);
+    tell_unasked();
     node_->keep_time(*observer_->latest(), now_s);
     tally_.connected(server_->connections());
     tell_service_manager(ServiceState::alive);  // each second, from the loop that must not stand still
@@ -322,6 +390,13 @@ class Daemon {
   std::optional<tenancy::Processes> processes_;
   std::optional<tenancy::TenantDoors> doors_;
   std::optional<observe::Observer> observer_;
+  api::Access access_;
+  std::chrono::seconds patience_{30};  // for a scheduler's answer
+  std::optional<channel::Channel> channel_;
+  std::optional<api::Scheduler> scheduler_;
+  node::Pressure pressure_;
+  node::Unasked unasked_;
+  std::optional<MetricsFile> metrics_file_;
   std::optional<api::Service> service_;
   std::optional<http::Server> server_;
   UniqueFd signals_;
@@ -339,7 +414,8 @@ Result<void> run(const Options& options) {
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   const config::Config config = TRY(read_configuration(options));
   const Places places = TRY(find_places(options.socket, options.state));
-  const cli::Source source = TRY(cli::source_for(options.simulate, config["sim.profile"].value));
+  cli::Source source = TRY(cli::source_for(options.simulate, config["sim.profile"].value));
+  if (!options.simulate && !config["node.nvml"].value.empty()) source.library = config["node.nvml"].value;
   if (!source.simulated_directory.empty()) ::setenv("HEADGATE_SIM_DIR", source.simulated_directory.c_str(), 1);
   Daemon daemon(config, options, places);
   if (auto started = daemon.start(source); !started) return started;

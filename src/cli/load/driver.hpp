@@ -47,6 +47,10 @@ using namespace abi;
 // Functions that an older or a simulated driver may lack; the member is null then.
 #define HEADGATE_LOAD_DRIVER_OPTIONAL(X)                                                                         \
   X(cuLaunchKernelEx, "cuLaunchKernelEx", cuLaunchKernelEx_t)                                                    \
+  X(cuLaunchCooperativeKernel, "cuLaunchCooperativeKernel", cuLaunchCooperativeKernel_t)                         \
+  X(cuLaunchKernel_ptsz, "cuLaunchKernel_ptsz", cuLaunchKernel_ptsz_t)                                           \
+  X(cuLaunchKernelEx_ptsz, "cuLaunchKernelEx_ptsz", cuLaunchKernelEx_ptsz_t)                                     \
+  X(cuLaunchCooperativeKernel_ptsz, "cuLaunchCooperativeKernel_ptsz", cuLaunchCooperativeKernel_ptsz_t)          \
   X(cuMemAllocAsync, "cuMemAllocAsync", cuMemAllocAsync_t)                                                       \
   X(cuMemFreeAsync, "cuMemFreeAsync", cuMemFreeAsync_t)                                                          \
   X(cuStreamBeginCapture, "cuStreamBeginCapture_v2", cuStreamBeginCapture_v2_t)                                  \
@@ -54,6 +58,7 @@ using namespace abi;
   X(cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", cuThreadExchangeStreamCaptureMode_t) \
   X(cuGraphInstantiate, "cuGraphInstantiateWithFlags", graph_instantiate_fn)                                     \
   X(cuGraphLaunch, "cuGraphLaunch", cuGraphLaunch_t)                                                             \
+  X(cuGraphLaunch_ptsz, "cuGraphLaunch_ptsz", cuGraphLaunch_ptsz_t)                                              \
   X(cuGraphExecDestroy, "cuGraphExecDestroy", graph_exec_destroy_fn)                                             \
   X(cuGraphDestroy, "cuGraphDestroy", graph_destroy_fn)                                                          \
   X(cuGetProcAddress, "cuGetProcAddress_v2", cuGetProcAddress_v2_t)                                              \

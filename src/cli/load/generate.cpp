@@ -84,7 +84,11 @@ class Thread {
     TRY(check("cuCtxSetCurrent", driver_.cuCtxSetCurrent(context_)));
     lanes_.resize(options_.streams);
     for (Lane& lane : lanes_) {
-      TRY(check("cuStreamCreate", driver_.cuStreamCreate(&lane.stream, CU_STREAM_NON_BLOCKING)));
+      if (options_.per_thread) {
+        lane.stream = stream_per_thread();
+      } else {
+        TRY(check("cuStreamCreate", driver_.cuStreamCreate(&lane.stream, CU_STREAM_NON_BLOCKING)));
+      }
       if (options_.sync == SyncStyle::depth) {
         for (CUevent& event : lane.events) {
           TRY(check("cuEventCreate", driver_.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING)));
@@ -153,12 +157,18 @@ class Thread {
     if (graph_ != nullptr) {
       launches += options_.graph_kernels;
       kernel_us += graph_us_;
-      return driver_.cuGraphLaunch(graph_, lane.stream);
+      return options_.per_thread ? driver_.cuGraphLaunch_ptsz(graph_, nullptr)
+                                 : driver_.cuGraphLaunch(graph_, lane.stream);
     }
     const double us = mix_.next_us();
     ++launches;
     kernel_us += us;
-    return launch_busy(driver_, kernel_, us, lane.stream, options_.blocks);
+    return launch_by(us, lane.stream);
+  }
+
+  CUresult launch_by(double us, CUstream stream) {
+    return launch_busy_by(options_.call, options_.per_thread, driver_, kernel_, us,
+                          options_.per_thread ? nullptr : stream, options_.blocks);
   }
 
   // True when it waited for the GPU (then the clock has moved).
@@ -191,7 +201,7 @@ class Thread {
 
   Result<Done> capture_graph() {
     if (driver_.cuStreamBeginCapture == nullptr || driver_.cuGraphInstantiate == nullptr ||
-        driver_.cuGraphLaunch == nullptr) {
+        driver_.cuGraphLaunch == nullptr || (options_.per_thread && driver_.cuGraphLaunch_ptsz == nullptr)) {
       return fail(ErrorCode::unsupported, "this driver has no CUDA graphs", "leave --graph out");
     }
     const CUstream stream = lanes_[0].stream;
@@ -199,7 +209,7 @@ class Thread {
     for (unsigned i = 0; i < options_.graph_kernels; ++i) {
       const double us = mix_.next_us();
       graph_us_ += us;
-      TRY(check("cuLaunchKernel (captured)", launch_busy(driver_, kernel_, us, stream, options_.blocks)));
+      TRY(check("a launch (captured)", launch_by(us, stream)));
     }
     CUgraph graph = nullptr;
     TRY(check("cuStreamEndCapture", driver_.cuStreamEndCapture(stream, &graph)));

@@ -40,4 +40,34 @@ Result<BusyKernel> load_busy_kernel(const Driver& driver) {
   return kernel;
 }
 
+CUresult launch_busy_by(LaunchCall call, bool per_thread, const Driver& driver, const BusyKernel& kernel,
+                        double microseconds, CUstream stream, unsigned blocks) {
+  void* parameters[] = {&microseconds};
+  if (call == LaunchCall::plain || call == LaunchCall::cooperative) {
+    if (call == LaunchCall::plain) {
+      auto* const plain = per_thread ? driver.cuLaunchKernel_ptsz : driver.cuLaunchKernel;
+      return plain == nullptr ? CUDA_ERROR_NOT_FOUND
+                              : plain(kernel.function, blocks, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr);
+    }
+    auto* const together = per_thread ? driver.cuLaunchCooperativeKernel_ptsz : driver.cuLaunchCooperativeKernel;
+    return together == nullptr ? CUDA_ERROR_NOT_FOUND
+                               : together(kernel.function, blocks, 1, 1, 1, 1, 1, 0, stream, parameters);
+  }
+  CUlaunchAttribute overlap{};
+  overlap.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  overlap.value.programmaticStreamSerializationAllowed = 1;
+  const CUlaunchConfig config{.gridDimX = blocks,
+                              .gridDimY = 1,
+                              .gridDimZ = 1,
+                              .blockDimX = 1,
+                              .blockDimY = 1,
+                              .blockDimZ = 1,
+                              .sharedMemBytes = 0,
+                              .hStream = stream,
+                              .attrs = &overlap,
+                              .numAttrs = call == LaunchCall::chain ? 1u : 0u};
+  auto* const extended = per_thread ? driver.cuLaunchKernelEx_ptsz : driver.cuLaunchKernelEx;
+  return extended == nullptr ? CUDA_ERROR_NOT_FOUND : extended(&config, kernel.function, parameters, nullptr);
+}
+
 }  // namespace headgate::load

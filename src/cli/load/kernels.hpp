@@ -28,4 +28,16 @@ struct BusyKernel {
   return driver.cuLaunchKernel(kernel.function, blocks, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr);
 }
 
+// By which of the driver's functions a kernel is launched: cuLaunchKernel, cuLaunchKernelEx, cuLaunchCooperativeKernel, or
+// cuLaunchKernelEx with leave to begin before the kernel ahead of it ends (programmatic stream serialisation).
+enum class LaunchCall { plain, extended, cooperative, chain };
+
+// The words for them, in that order.
+inline constexpr std::string_view kLaunchCalls[] = {"plain", "ex", "cooperative", "chain"};
+
+// As launch_busy(), by `call`; with `per_thread` by its _ptsz twin, to which stream 0 is the calling thread's own.
+// CUDA_ERROR_NOT_FOUND where the driver lacks the function.
+[[nodiscard]] CUresult launch_busy_by(LaunchCall call, bool per_thread, const Driver& driver, const BusyKernel& kernel,
+                                      double microseconds, CUstream stream, unsigned blocks = 1);
+
 }  // namespace headgate::load

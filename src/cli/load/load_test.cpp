@@ -86,12 +86,24 @@ TEST(Options, a_wrong_option_is_named_with_its_value) {
   EXPECT_EQ(parsed("--sync=batch:32")->sync_launches, 32u);
   EXPECT_EQ(parsed("--mem=2MiB")->memory_bytes, 2u << 20);
   for (const std::string_view bad :
-       {"--threads=0", "--threads=abc", "--threads", "threads=1", "--nothing=1", "--grow=1GiB", "--blocks=0",
-        "--sync=batch:0", "--sync=never", "--mem=12", "--mem=10%"}) {
+       {"--threads=0", "--threads=abc", "--threads", "threads=1", "--nothing=1", "--blocks=0", "--call=cuda",
+        "--grow=1GiB", "--call=", "--sync=batch:0", "--sync=never", "--mem=12", "--mem=10%"}) {
     const auto result = parsed(bad);
     ASSERT_FALSE(result) << bad;
     EXPECT_EQ(result.error().code, ErrorCode::usage);
   }
+}
+
+TEST(Options, every_call_that_launches_is_read_by_its_word) {
+  for (const auto& [word, call] : {std::pair{"--call=plain", LaunchCall::plain},
+                                   {"--call=ex", LaunchCall::extended},
+                                   {"--call=cooperative", LaunchCall::cooperative},
+                                   {"--call=chain", LaunchCall::chain}}) {
+    EXPECT_EQ(parse_options(std::array{std::string_view(word)})->call, call) << word;
+  }
+  EXPECT_TRUE(parse_options(std::array{std::string_view("--per-thread")})->per_thread);
+  EXPECT_FALSE(parse_options(std::array<std::string_view, 2>{"--per-thread", "--streams=2"}))
+      << "a thread has one default stream of its own";
 }
 
 TEST(Asking, time_counts_as_idle_only_while_nobody_at_all_asks) {

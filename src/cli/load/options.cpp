@@ -1,6 +1,8 @@
 #include "cli/load/options.hpp"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 
 #include "guest/grant/size.hpp"
 
@@ -19,6 +21,8 @@ constexpr std::string_view kUsage =
   --launches=N       stop a thread after so many launches
   --blocks=N         thread blocks of each kernel; its length does not depend on them    (1)
   --graph=N          launch graphs of N kernels
+  --call=FUNCTION    plain | ex | cooperative | chain (each may overlap the kernel before it)  (plain)
+  --per-thread       by the functions of per-thread default streams, on those streams
   --device=N         the driver's index                                                   (0)
   --mem=SIZE         memory each process takes before the start and keeps
   --attempt=SIZE     memory each process then asks for; a refusal is part of the report
@@ -84,6 +88,13 @@ Result<void> set_option(Options& options, std::string_view name, std::string_vie
     options.blocks = static_cast<unsigned>(TRY(whole(name, value, 1, 65535)));
   } else if (name == "--graph") {
     options.graph_kernels = static_cast<unsigned>(TRY(whole(name, value, 1, 4096)));
+  } else if (name == "--call") {
+    const auto* const found = std::ranges::find(kLaunchCalls, value);
+    if (found == std::end(kLaunchCalls)) {
+      return fail(ErrorCode::usage, "--call '" + std::string(value) + "' is not accepted",
+                  "plain, ex, cooperative or chain");
+    }
+    options.call = static_cast<LaunchCall>(found - std::begin(kLaunchCalls));
   } else if (name == "--device") {
     options.device = static_cast<int>(TRY(whole(name, value, 0, 255)));
   } else if (name == "--mem") {
@@ -122,6 +133,10 @@ Result<Options> parse_options(std::span<const std::string_view> words) {
       options.quiet_idle = true;
       continue;
     }
+    if (word == "--per-thread") {
+      options.per_thread = true;
+      continue;
+    }
     const auto equals = word.find('=');
     if (!word.starts_with("--") || equals == std::string_view::npos) {
       return fail(ErrorCode::usage, "'" + std::string(word) + "' is not an option with a value",
@@ -134,6 +149,10 @@ Result<Options> parse_options(std::span<const std::string_view> words) {
   if (options.grow_bytes > 0 && (!options.no_launches || options.gap_us <= 0)) {
     return fail(ErrorCode::usage, "--grow needs a time between its steps, and no launches beside them",
                 "write --no-launches --gap=500ms --grow=1GiB");
+  }
+  if (options.per_thread && options.streams != 1) {
+    return fail(ErrorCode::usage, "--per-thread with --streams=" + std::to_string(options.streams) + " is not accepted",
+                "a thread has one default stream of its own; use more threads");
   }
   return options;
 }

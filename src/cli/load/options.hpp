@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/result.hpp"
+#include "cli/load/kernels.hpp"
 #include "cli/load/mix.hpp"
 
 namespace headgate::load {
@@ -27,6 +28,8 @@ struct Options {
   std::uint64_t most_launches = 0;  // of each thread; 0: no bound
   unsigned blocks = 1;              // of each kernel, 1..65535; the kernel is as long as it is while they fit the card
   unsigned graph_kernels = 0;       // > 0: launches graphs of so many kernels instead
+  LaunchCall call = LaunchCall::plain;  // of kernels; those of a graph are captured by it
+  bool per_thread = false;  // the _ptsz twins, each thread on its own default stream; needs one stream a thread
   int device = 0;
   std::uint64_t memory_bytes = 0;   // of each process, taken before the start and kept
   std::uint64_t attempt_bytes = 0;  // of each process, taken next; a refusal is reported, not an error

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -125,6 +127,58 @@ TEST(Environment, ReadsTheOtherWordsOfExistingSpecs) {
   EXPECT_EQ(good({"LIBCUDA_LOG_LEVEL=4", "HEADGATE_LOG=off"}).log, LogLevel::off);
   EXPECT_TRUE(good({"CUDA_DISABLE_CONTROL=TRUE"}).opted_out);
   EXPECT_TRUE(good({"GPU_CORE_UTILIZATION_POLICY=disable"}).compute_off);
+}
+
+// One value of each foreign name as its makers write it, alone in the environment, and what must come of it.
+struct Foreign {
+  const char *name, *value;
+  bool (*read)(const Grant& grant);
+};
+constexpr Foreign kForeignNames[] = {
+    {"CUDA_MEM_LIMIT", "1000m", [](const Grant& g) { return g.asks && g.devices[1].memory.bytes == 1000ull << 20; }},
+    {"CUDA_CORE_LIMIT", "30", [](const Grant& g) { return g.asks && g.devices[1].ceiling_ppm == 300'000; }},
+    {"CUDA_CORE_SOFT_LIMIT", "80", [](const Grant& g) { return g.devices[0].ceiling_ppm == 0; }},
+    {"CUDA_MEMORY_OVERSUBSCRIBE", "true", [](const Grant& g) { return g.devices[0].oversubscribe_ppm == kWholePpm; }},
+    {"CUDA_MEMORY_RATIO", "2", [](const Grant& g) { return g.devices[0].oversubscribe_ppm == 2 * kWholePpm; }},
+    {"CUDA_MEM_RATIO", "2", [](const Grant& g) { return g.devices[0].oversubscribe_ppm == 2 * kWholePpm; }},
+    {"CUDA_MEM_OVERSOLD", "TRUE", [](const Grant& g) { return g.devices[0].oversubscribe_ppm == kWholePpm; }},
+    {"GPU_DEVICES_UUID", "GPU-bbbb-1", [](const Grant& g) { return g.uuid_list == "GPU-bbbb-1"; }},
+    {"MANAGER_VISIBLE_DEVICES", "GPU-bbbb-1", [](const Grant& g) { return g.uuid_list == "GPU-bbbb-1"; }},
+    {"MANAGER_VISIBLE_DEVICE_0", "GPU-bbbb-1", [](const Grant& g) { return !g.devices[0].memory.said(); }},
+    {"LOGGER_LEVEL", "0", [](const Grant& g) { return g.log_said; }},
+    {"DISABLE_VGPU_CONTROL", "true", [](const Grant& g) { return g.opted_out; }},
+    {"VGPU_POD_NAME", "a", [](const Grant& g) { return g.pod_name == "a"; }},
+    {"VGPU_POD_NAMESPACE", "a", [](const Grant& g) { return g.pod_namespace == "a"; }},
+    {"VGPU_POD_UID", "a", [](const Grant& g) { return g.pod_uid == "a"; }},
+    {"VGPU_CONTAINER_NAME", "a", [](const Grant& g) { return g.container_name == "a"; }},
+    {"CUDA_DEVICE_MEMORY_LIMIT", "3g", [](const Grant& g) { return g.asks && g.devices[1].memory.bytes == 3 * kGi; }},
+    {"CUDA_DEVICE_SM_LIMIT", "30", [](const Grant& g) { return g.asks && g.devices[1].ceiling_ppm == 300'000; }},
+    {"CUDA_TASK_PRIORITY", "1", [](const Grant& g) { return g.low_priority; }},
+    {"GPU_CORE_UTILIZATION_POLICY", "DISABLE", [](const Grant& g) { return g.compute_off; }},
+    {"CUDA_OVERSUBSCRIBE", "true", [](const Grant& g) { return g.devices[0].oversubscribe_ppm == kWholePpm; }},
+    {"ACTIVE_OOM_KILLER", "true", [](const Grant& g) { return !g.asks; }},
+    {"CUDA_DISABLE_CONTROL", "true", [](const Grant& g) { return g.opted_out; }},
+    {"CUDA_DEVICE_MEMORY_SHARED_CACHE", "/tmp/x.cache", [](const Grant& g) { return !g.asks; }},
+    {"CUDA_REDIRECT", "/usr/local/vgpu/libvgpu.so", [](const Grant& g) { return !g.asks; }},
+    {"LIBCUDA_LOG_LEVEL", "4", [](const Grant& g) { return g.log == LogLevel::debug; }},
+    {"GPU_MEMORY_LIMIT", "3g", [](const Grant& g) { return g.asks && g.devices[1].memory.bytes == 3 * kGi; }},
+    {"TENSOR_FUSION_CUDA_MEM_LIMIT", R"({"GPU-BBBB-1":1024})",
+     [](const Grant& g) { return g.asks && g.devices[1].memory.bytes == 1024; }},
+    {"TENSOR_FUSION_CUDA_UP_LIMIT", R"({"gpu-bbbb-1":30})",
+     [](const Grant& g) { return g.asks && g.devices[1].ceiling_ppm == 300'000; }},
+};
+
+TEST(Environment, EachForeignNameIsReadAsItsMakersMeanIt) {
+  for (const Variable& row : variables()) {
+    if (row.ours) continue;
+    const auto* const found = std::ranges::find_if(kForeignNames, [&row](const Foreign& each) {
+      const std::string_view name = each.name;
+      return name == row.name || (row.meaning == Meaning::uuid_at && name == std::string(row.name) + "_0");
+    });
+    ASSERT_NE(found, std::end(kForeignNames)) << row.name << " has no value here";
+    EXPECT_TRUE(found->read(good({std::string(found->name) + "=" + found->value})))
+        << found->name << "=" << found->value;
+  }
 }
 
 // The bad values of each syntax; every row of the table must refuse every one of them.

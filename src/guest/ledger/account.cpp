@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "guest/ledger/oom_wait.hpp"
 #include "guest/ledger/process_lock.hpp"
 #include "guest/ledger/slot.hpp"
 #include "guest/ledger/words.hpp"
@@ -100,7 +101,7 @@ std::uint64_t give_back(UsagePage& page, std::uint32_t device, SlotRef slot, std
   // What is gone is nobody's import: were more exported than held, a reaper would keep bytes that are not there.
   std::atomic<std::uint64_t>& exported = page.slots[slot.slot].devices[device].exported_bytes;
   if (exported.load(std::memory_order_relaxed) > held - less) put(exported, held - less, "give back: exported");
-  if (less != 0) apply(page, device, slot.slot, -static_cast<std::int64_t>(less), kNoMemoryLimit);
+  if (less != 0) apply(page, device, slot.slot, -static_cast<std::int64_t>(less), kNoMemoryLimit), tell_released(page);
   return less;
 }
 

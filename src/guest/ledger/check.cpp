@@ -207,6 +207,15 @@ void announce(PolicyPage& policy) {
   bare::futex_wake_all(&policy.command_epoch);
 }
 
+// Launches look again too, those that wait at a gate at once.
+void open_looks(PolicyPage& policy) {
+  announce(policy);
+  for (std::uint32_t i = 0; i < std::min(policy.device_count, kMaxDevices); ++i) {
+    policy.devices[i].gate_epoch.fetch_add(1, std::memory_order_release);
+    bare::futex_wake_all(&policy.devices[i].gate_epoch);
+  }
+}
+
 }  // namespace
 
 void ask_reclaim(PolicyPage& policy) {
@@ -216,11 +225,15 @@ void ask_reclaim(PolicyPage& policy) {
 
 void set_command(PolicyPage& policy, Command command) {
   policy.command.store(command, std::memory_order_relaxed);
-  announce(policy);
-  for (std::uint32_t i = 0; i < std::min(policy.device_count, kMaxDevices); ++i) {
-    policy.devices[i].gate_epoch.fetch_add(1, std::memory_order_release);
-    bare::futex_wake_all(&policy.devices[i].gate_epoch);
-  }
+  open_looks(policy);
+}
+
+bool is_draining(const PolicyPage& policy) {
+  return policy.command.load(std::memory_order_acquire) == Command::drain;
+}
+
+void set_freeze_after(PolicyPage& policy, std::uint32_t seconds) {
+  if (policy.freeze_after_s.exchange(seconds, std::memory_order_relaxed) != seconds) open_looks(policy);
 }
 
 }  // namespace headgate::ledger

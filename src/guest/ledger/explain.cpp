@@ -272,6 +272,10 @@ std::size_t explain(const PageFault& fault, char* buffer, std::size_t size, cons
   else if (fault.error == PageError::busy)
     out.name(fault.what)
         .text(" has been kept busy by another process for more than 5 s: it may be stopped; continue or end it");
+  else if (fault.error == PageError::asks_first)
+    out.text("share ")
+        .name(fault.what)
+        .text(" asks a scheduler about each process, which only headgated does: enter it with headgate run --share");
   else if (fault.error <= PageError::bad_fail_policy) explain_grant(fault, out);
   else if (fault.error <= PageError::os_error) explain_directory(fault, base, out);
   else explain_pages(fault, base, out);

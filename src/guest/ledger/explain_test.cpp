@@ -36,6 +36,8 @@ const struct {
      "memory limit 0 on \"GPU-1\": accepted is 1 byte or more; leave the limit out for none"},
     {fault(PageError::bad_ceiling, "GPU-1", 1'005'000, kWholeGpu),
      "compute ceiling 100.5 % on \"GPU-1\": accepted is more than 0 % and at most 100 %"},
+    {fault(PageError::asks_first, "a"),
+     "share 'a' asks a scheduler about each process, which only headgated does: enter it with headgate run --share"},
     {fault(PageError::draining, "a"),
      "share \"a\" is being drained: it takes no new process until its owner resumes it"},
     {fault(PageError::bad_burst, "GPU-1", 200'000, 250'000),
@@ -130,7 +132,7 @@ TEST(Explain, EveryFaultSaysWhatWasWrongWithWhichValueAndWhatToDo) {
     EXPECT_EQ(words(sentence.fault), sentence.words);
     said.insert(sentence.fault.error);
   }
-  for (std::uint32_t i = 0; i <= static_cast<std::uint32_t>(PageError::busy); ++i)
+  for (std::uint32_t i = 0; i <= static_cast<std::uint32_t>(PageError::asks_first); ++i)
     EXPECT_TRUE(said.contains(static_cast<PageError>(i))) << "no sentence is tested for error " << i;
 }
 

@@ -82,7 +82,11 @@ struct alignas(64) PolicyPage {
   std::atomic<std::uint64_t> heartbeat;   // counts while a gate is shut
   std::atomic<std::uint32_t>
       reclaims;  // moves when limiters are to trim their pools: a request, which leaves the command as it is
-  std::uint8_t reserved[60];
+  std::uint8_t reserved[44];
+  std::atomic<std::uint32_t> ask_first;    // 1: a process takes its seat only when the daemon has said that it may
+  std::atomic<std::uint32_t> oom_wait_ms;  // how long an allocation without room waits; 0: it is refused at once
+  std::atomic<std::uint32_t> oom_denials;  // moves when those who wait are told no
+  std::atomic<std::uint32_t> freeze_after_s;  // a process that is idle so long moves its memory to the host; 0: never
   DevicePolicy devices[kMaxDevices];
 };
 
@@ -103,7 +107,12 @@ struct alignas(64) MemoryAccount {
   std::atomic<std::uint64_t> last_refusal_used;   // what was in use then
   std::atomic<std::uint64_t> last_refusal_ns;     // CLOCK_REALTIME
   std::atomic<std::uint32_t> last_refusal_pid;
-  std::uint8_t reserved[68];
+  std::uint8_t reserved[48];
+  // What an allocation lacks that waits, or was just refused by the driver (oom_wait.hpp); hints, never taken for true.
+  std::atomic<std::uint32_t> wants;  // moves with each such request, and each second while it waits
+  std::atomic<std::uint32_t> wanted_pid;
+  std::atomic<std::uint32_t> wanted_of_card;  // 1: the share has room and the card has none
+  std::atomic<std::uint64_t> wanted_bytes;
 };
 static_assert(sizeof(MemoryAccount) == 128);
 
@@ -154,8 +163,9 @@ struct alignas(64) Slot {
   std::atomic<std::uint64_t> who;  // pid namespace's inode in the high 32 bits, start time (ticks, mod 2^32) in the low
   char command[16];                // comm, for people
   std::atomic<std::int64_t> died_ns;  // CLOCK_MONOTONIC, when its death was seen; of a slot whose bytes drain
-  std::uint8_t reserved[24];
-  SlotDevice devices[kMaxAccounts];  // residual and launches: of devices only
+  std::uint8_t reserved[16];
+  std::atomic<std::int64_t> frozen_since_ns;  // CLOCK_MONOTONIC; 0: its memory is on the GPU
+  SlotDevice devices[kMaxAccounts];           // residual and launches: of devices only
 };
 
 struct alignas(64) UsagePage {
@@ -168,7 +178,9 @@ struct alignas(64) UsagePage {
   std::atomic<std::uint32_t> residuals;   // moves when a slot's residual has changed: sums of them are out of date
   std::atomic<std::uint64_t>
       teardowns_given_up;  // bytes of the dead given back by time-out, not because they were seen gone
-  std::uint8_t reserved[72];
+  std::uint8_t reserved[52];
+  std::atomic<std::uint32_t> releases;  // futex: moves where memory was given back while it was odd (oom_wait.hpp)
+  std::atomic<std::uint64_t> freezes, thaws;  // how often a process has moved its memory to the host, and back
   MemoryAccount memory[kMaxAccounts];
   ComputeAccount compute[kMaxDevices];
   Slot slots[kMaxSlots];

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "guest/ledger/layout.hpp"
 #include "guest/ledger/slot.hpp"
@@ -79,6 +80,7 @@ enum class PageError : std::uint32_t {
   slots_full,
   draining,
   busy,
+  asks_first,
 };
 
 // What was wrong, without a word allocated: explain() makes the sentence.
@@ -137,10 +139,19 @@ PageFault set_limits(PolicyPage& policy, std::uint32_t device, const DeviceGrant
 // Owner only: what all limiters of the share are to do from now on. Wakes who waits at a gate.
 void set_command(PolicyPage& policy, Command command);
 
+// Whether the share takes no new process. Who joins asks before he claims a slot; who asked just before the owner said so is in.
+bool is_draining(const PolicyPage& policy);
+inline constexpr std::string_view kDrainingWords =
+    "the share is being drained: it takes no new process until its owner resumes it";
+
 // Owner only: limiters give back what their pools hold unused, now. Neither waits for a stream nor changes the command.
 void ask_reclaim(PolicyPage& policy);
 
-// What an owner says to a share by its name: the two above.
+// Owner only: after how long without a call into the driver a process moves its memory to the host; 0: never. At the tenants'
+// next look.
+void set_freeze_after(PolicyPage& policy, std::uint32_t seconds);
+
+// What an owner says to a share by its name: command and reclaim.
 enum class OwnersWord : std::uint32_t { pause, resume, drain, reclaim };
 PageFault tell_share(const char* base, const char* name, OwnersWord word);
 

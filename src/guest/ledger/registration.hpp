@@ -5,6 +5,7 @@
 //   limiter  Hello      who I am, as I see it (the daemon believes the kernel, and compares)
 //   daemon   Welcome    with three descriptors: policy (read-only), usage, doorbell (a socket);  or Refuse
 //   limiter  Claimed    which slot I took; it was taken in the usage page, by the ledger's own rules
+//   daemon   Hold       in a share that asks first: somebody outside decides, wait so long  (then Seated, or Refuse)
 //   daemon   Seated     the slot is bound to the process's pidfd: its death gives the slot back at once;  or Refuse
 //
 // Then the limiter closes: a connection ends when a program closes all its descriptors, and lives on in forked children, so it
@@ -27,7 +28,7 @@ inline constexpr std::uint32_t kRegistrationVersion = 1;
 inline constexpr std::int64_t kRegistrationNs = 200'000'000;
 inline constexpr std::uint32_t kWelcomeDescriptors = 3;
 
-enum class Verb : std::uint32_t { hello = 1, welcome = 2, refuse = 3, claimed = 4, seated = 5 };
+enum class Verb : std::uint32_t { hello = 1, welcome = 2, refuse = 3, claimed = 4, seated = 5, hold = 6 };
 
 struct MessageHead {
   std::uint32_t magic, version;
@@ -55,6 +56,7 @@ enum class Refusal : std::uint32_t {
   not_yours,     // the slot or the identity is not the peer's
   share_ending,  // paused for removal, or its pages cannot be used
   busy,          // too many connections of this user, or too many processes
+  denied,        // who is asked first has said no, or nothing in time
 };
 
 struct Refuse {
@@ -72,8 +74,15 @@ struct Seated {
   MessageHead head;
 };
 
+struct Hold {
+  MessageHead head;
+  std::uint32_t patience_ms;  // until the answer, from now; 1..kLongestHoldMs
+  std::uint32_t reserved;
+};
+inline constexpr std::uint32_t kLongestHoldMs = 3'660'000;
+
 static_assert(sizeof(MessageHead) == 16 && sizeof(Hello) == 32 && sizeof(Welcome) == 88 && sizeof(Refuse) == 256 &&
-              sizeof(Claimed) == 24 && sizeof(Seated) == 16);
+              sizeof(Claimed) == 24 && sizeof(Seated) == 16 && sizeof(Hold) == 24);
 static_assert(offsetof(Welcome, generation) == 80);
 
 template <typename Message>

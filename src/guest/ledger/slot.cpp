@@ -56,6 +56,7 @@ ClaimResult take_seat(UsagePage& page, std::uint32_t index, std::uint32_t genera
   Slot& slot = page.slots[index];
   each_account(page, [&](std::uint32_t account) { open_books(page, account, index); });
   set_command(slot, command);
+  put(slot.frozen_since_ns, std::int64_t{0}, "claim: here");
   // After the swap that made the slot `claiming`: whoever closes the share sees that slot, or we see his mark.
   const bool closing = page.closing.load(std::memory_order_seq_cst) != kShareOpen;
   const std::uint64_t claiming = pack(Life{SlotKind::claiming, generation, identity.pid});

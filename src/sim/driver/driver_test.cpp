@@ -363,12 +363,31 @@ TEST_F(Driver, proc_addresses_follow_the_version_and_the_default_stream) {
               is("cuLaunchKernel", 12000, kPerThread, cu.cuLaunchKernel_ptsz);
               is("cuMemAlloc", 12000, kPerThread, cu.cuMemAlloc_v2);
               is("cuMemcpyHtoD", 12000, kPerThread, cu.cuMemcpyHtoD_v2_ptds);
+              must(reinterpret_cast<void*>(cu.cuStreamDestroy) == reinterpret_cast<void*>(cu.cuStreamDestroy_v2),
+                   "two names of one entry");
+              OK(cu.cuGetProcAddress_v2("cuMemFree", &found, 12000, 0, &status));
+              must(found && found != reinterpret_cast<void*>(cu.cuMemFree_v2), "an entry that no symbol has");
               must(cu.cuGetProcAddress_v2("cuNoSuchThing", &found, 12000, 0, &status) == CUDA_ERROR_NOT_FOUND && !found,
                    "an unknown name");
               must(status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, "its status");
               must(cu.cuGetProcAddress_v2("cuLaunchKernelEx", &found, 11000, 0, &status) == CUDA_ERROR_NOT_FOUND,
                    "a name too new");
               must(status == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT, "its status");
+            }),
+            0);
+}
+
+TEST_F(Driver, an_entry_without_a_symbol_does_what_its_name_says) {
+  EXPECT_EQ(run([] {
+              Program p;
+              void* found = nullptr;
+              CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+              OK(p.cu.cuGetProcAddress_v2("cuMemFree", &found, 12000, 0, &status));
+              auto* const free = reinterpret_cast<cuMemFree_v2_t*>(found);
+              CUdeviceptr address = 0;
+              OK(p.cu.cuMemAlloc_v2(&address, 4096));
+              OK(free(address));
+              must(free(address) == CUDA_ERROR_INVALID_VALUE, "freed twice");
             }),
             0);
 }

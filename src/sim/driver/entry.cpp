@@ -14,10 +14,17 @@ namespace entries {
 
 namespace {
 
+namespace abi = headgate::abi;
+
 struct Entry {
   std::string_view name;
   void (*address)();
 };
+
+// What is asked for by this name has an entry of its own, as some of a real driver's have: no symbol has its address.
+abi::CUresult free_without_symbol(abi::CUdeviceptr address) {
+  return reinterpret_cast<abi::cuMemFree_v2_t*>(entries::cuMemFree_v2)(address);
+}
 
 // Sorted by name, as the table is. Said to be constant, or gcc writes a thousand stores that run at each start.
 constinit const Entry kEntries[] = {
@@ -59,6 +66,8 @@ ProcAddress find_proc_address(std::string_view name, int version, bool per_threa
     if (row->since <= version && (!best || row->since > best->since)) best = row;
   }
   using namespace abi;
+  if (best && best->entry == "cuMemFree_v2")
+    return {reinterpret_cast<const void*>(&free_without_symbol), CU_GET_PROC_ADDRESS_SUCCESS};
   if (best) return {entry_address(best->entry), CU_GET_PROC_ADDRESS_SUCCESS};
   if (known) return {nullptr, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT};
   // Names without a version history: exactly as exported.

@@ -330,14 +330,12 @@ SIM_API CUresult cuStreamCreateWithPriority(CUstream* out, unsigned flags, int p
   SIM_ENTER(cuStreamCreateWithPriority);
   return create(out, flags, priority);
 }
-SIM_API CUresult cuStreamDestroy(CUstream stream) {
-  SIM_ENTER(cuStreamDestroy);
-  return destroy(stream);
-}
 SIM_API CUresult cuStreamDestroy_v2(CUstream stream) {
   SIM_ENTER(cuStreamDestroy_v2);
   return destroy(stream);
 }
+// One entry with two names: who tells functions apart by their address alone has to be seen to fail.
+SIM_API CUresult cuStreamDestroy(CUstream stream) __attribute__((alias("cuStreamDestroy_v2")));
 
 // One function in its two default-stream forms.
 #define SIM_BOTH(name, parameters, call, call_ptsz) \

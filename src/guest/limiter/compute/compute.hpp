@@ -16,6 +16,9 @@ void compute_forget_context(abi::CUcontext context);
 // Whether any stream of the process is being captured.
 bool compute_captures();
 
+// Nothing that was metered is known to be unfinished.
+bool compute_idle();
+
 // In a forked child: no threads, no brackets, no credit.
 void compute_reset_after_fork();
 

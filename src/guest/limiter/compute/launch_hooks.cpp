@@ -150,6 +150,7 @@ CUresult unmeasured(CUstream stream, const Call& call) {
 
 template <typename Call>
 [[gnu::noinline]] CUresult slow(const Launch& launch, const Call& call) {
+  arrive();
   const std::uint32_t epoch = metered.lane_epoch.load();
   if (capturing(launch.stream)) return call();
   // The settler's birth shows only when it is first needed: before anything is sent that nobody could measure.
@@ -182,6 +183,7 @@ template <typename Call>
     StreamMeter* stream;
     Launch launch;
   };
+  arrive();
   if (metered.settler.load(std::memory_order_acquire) == 0) start_settler();
   Part parts[ledger::kMaxDevices];
   unsigned metered_parts = 0;
@@ -226,7 +228,8 @@ template <typename Function, typename... Arguments>
 // jump with its own parameters, which the compiler leaves where the program put them.
 template <typename Function>
 [[gnu::always_inline]] inline bool passes(Function* const& real, CUstream stream, std::uint64_t function) {
-  return __atomic_load_n(&real, __ATOMIC_ACQUIRE) != nullptr && (lane_passes(stream, function) || unconcerned());
+  return __atomic_load_n(&real, __ATOMIC_ACQUIRE) != nullptr && present() &&
+         (lane_passes(stream, function) || unconcerned());
 }
 
 bool carries_pdl(const CUlaunchConfig* config) {

@@ -46,6 +46,7 @@ struct OrderCall<CUresult(Arguments...)> {
   static constexpr bool has_stream = (std::is_same_v<Arguments, CUstream> || ...);
 
   CUresult operator()(Arguments... arguments) const {
+    arrive();
     if constexpr (has_stream) {
       if (role == Role::begin_capture || role == Role::end_capture) return capture(arguments...);
       if (metered.captures.load(std::memory_order_acquire) != 0) {

@@ -8,6 +8,7 @@
 #include "guest/limiter/compute/captures.hpp"
 #include "guest/limiter/compute/compute.hpp"
 #include "guest/limiter/compute/copies.hpp"
+#include "guest/limiter/route/presence.hpp"
 #include "guest/limiter/session/registration.hpp"
 
 namespace headgate::limiter {
@@ -159,6 +160,8 @@ void read_policy() {
     metered.seen_gate_epoch[d].store(policy.gate_epoch.load(std::memory_order_acquire), std::memory_order_relaxed);
     limited |= policy.compute_ceiling_ppm.load(std::memory_order_relaxed) < ledger::kWholeGpu;
   }
+  // Only what is metered tells whether the GPU still works for an idle program.
+  limited |= session.policy->freeze_after_s.load(std::memory_order_relaxed) != 0;
   metered.limited.store(limited, std::memory_order_release);
 }
 
@@ -300,6 +303,7 @@ void wait_at_gate(std::uint32_t device, std::int64_t wait_ns) {
 }
 
 CurrentContext::CurrentContext(abi::CUcontext wanted) {
+  if (wanted != nullptr) arrive();
   if (wanted == nullptr || driver.cuCtxGetCurrent == nullptr || driver.cuCtxSetCurrent == nullptr) return;
   if (driver.cuCtxGetCurrent(&before_) != abi::CUDA_SUCCESS || before_ == wanted) return;
   changed_ = driver.cuCtxSetCurrent(wanted) == abi::CUDA_SUCCESS;
@@ -384,6 +388,12 @@ void compute_forget_context(abi::CUcontext handle) {
   move_lane_epoch();
   metered.table_lock.unlock();
   metered.settler_lock.unlock();
+}
+
+bool compute_idle() {
+  for (std::uint32_t d = 0; d < metered.device_count; ++d)
+    if (metered.paces[d].busy_streams.load(std::memory_order_relaxed) != 0) return false;
+  return true;
 }
 
 void compute_reset_after_fork() {

@@ -9,6 +9,7 @@
 #include "guest/limiter/memory/draining.hpp"
 #include "guest/limiter/memory/graph_memory.hpp"
 #include "guest/limiter/memory/host_memory.hpp"
+#include "guest/limiter/memory/freeze.hpp"
 #include "guest/limiter/memory/keeper.hpp"
 #include "guest/limiter/memory/mapped.hpp"
 #include "guest/limiter/memory/memory.hpp"
@@ -127,14 +128,17 @@ std::uint64_t reservable_limit(std::uint32_t device) {
   return limit == ledger::kNoMemoryLimit ? limit : less(limit, share_residual(device, coarse_now_ns()));
 }
 
-Verdict reserve_at(const Place& place, std::uint64_t bytes, Fallback fallback) {
-  const Verdict verdict = try_reserve_at(place, bytes);
-  if (verdict == Verdict::reserved) pools_may_shrink();
-  if (verdict != Verdict::refused || place.standing != Standing::held) return verdict;
-  if (fallback == Fallback::host && !being_drained() && reserve_on_host(place.device_index, bytes))
-    return Verdict::on_host;
-  book_refusal(place, bytes);
-  return verdict;
+Verdict reserve_at(const Place& place, std::uint64_t bytes, OomWait& wait, Fallback fallback) {
+  for (;;) {
+    const Verdict verdict = try_reserve_at(place, bytes);
+    if (verdict == Verdict::reserved) pools_may_shrink();
+    if (verdict != Verdict::refused || place.standing != Standing::held) return verdict;
+    if (fallback == Fallback::host && !being_drained() && reserve_on_host(place.device_index, bytes))
+      return Verdict::on_host;
+    if (wait.again(place, bytes, Lack::share)) continue;
+    book_refusal(place, bytes);
+    return verdict;
+  }
 }
 
 void book_refusal(const Place& place, std::uint64_t bytes) {
@@ -240,6 +244,7 @@ void memory_reset_after_fork() {
   graph_memory_reset_after_fork();
   draining_reset_after_fork();
   keeper_reset_after_fork();
+  presence_reset_after_fork();
   residual_reset_after_fork();
 }
 

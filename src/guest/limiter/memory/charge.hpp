@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "guest/limiter/memory/holdings.hpp"
+#include "guest/limiter/memory/oom_wait.hpp"
 #include "guest/limiter/memory/refusal.hpp"
 #include "guest/limiter/session/membership.hpp"
 
@@ -18,17 +19,23 @@ enum class Verdict : std::uint32_t {
 // Whether host memory may stand in for the GPU's.
 enum class Fallback : std::uint32_t { none, host };
 
-// Asks the share for `bytes` on that place. Refusals are recorded for `headgate why` and said once a minute.
-Verdict reserve_at(const Place& place, std::uint64_t bytes, Fallback fallback = Fallback::none);
+// Asks the share for `bytes` on that place; waits for them as long as `wait` has patience. Refusals are recorded for
+// `headgate why` and said once a minute.
+Verdict reserve_at(const Place& place, std::uint64_t bytes, OomWait& wait, Fallback fallback = Fallback::none);
 
 // The same without the record, for a caller that may yet avert the refusal; and the record, on a device of the share.
 Verdict try_reserve_at(const Place& place, std::uint64_t bytes);
 void book_refusal(const Place& place, std::uint64_t bytes);
 
 // Of the current context's device; `place` is filled.
-inline Verdict reserve_here(std::uint64_t bytes, Place& place, Fallback fallback = Fallback::none) {
+inline Verdict reserve_here(std::uint64_t bytes, Place& place, OomWait& wait, Fallback fallback = Fallback::none) {
   place = current_place();
-  return place.standing == Standing::free ? Verdict::forward : reserve_at(place, bytes, fallback);
+  return place.standing == Standing::free ? Verdict::forward : reserve_at(place, bytes, wait, fallback);
+}
+
+// After the driver has failed a request for which the share had room: whether to reserve and ask it again.
+inline bool try_again(abi::CUresult result, const Place& place, std::uint64_t bytes, OomWait& wait) {
+  return result == abi::CUDA_ERROR_OUT_OF_MEMORY && wait.again(place, bytes, Lack::card);
 }
 
 // `account`: the page index of a device, or ledger::host_account() of it; also a Holding's device_index.
@@ -62,13 +69,16 @@ void context_gone(std::uint64_t context);
 template <typename Allocate, typename Key>
 abi::CUresult charged(std::uint64_t bytes, Holdings& holdings, Allocate allocate, Key key, bool of_context = true) {
   Place place;
-  const Verdict verdict = reserve_here(bytes, place);
-  if (verdict == Verdict::forward) return allocate();
-  if (verdict == Verdict::refused) return refusal();
-  const abi::CUresult result = noted(allocate());
-  if (result == abi::CUDA_SUCCESS) keep(holdings, key(), {bytes, place.device_index, of_context ? owner_here() : 0});
-  else hand_back(place.device_index, bytes);
-  return result;
+  OomWait wait;
+  for (;;) {
+    const Verdict verdict = reserve_here(bytes, place, wait);
+    if (verdict == Verdict::forward) return allocate();
+    if (verdict == Verdict::refused) return refusal();
+    const abi::CUresult result = noted(allocate());
+    if (result == abi::CUDA_SUCCESS) keep(holdings, key(), {bytes, place.device_index, of_context ? owner_here() : 0});
+    else hand_back(place.device_index, bytes);
+    if (!try_again(result, place, bytes, wait)) return result;
+  }
 }
 
 // The entry leaves the books before the driver frees: another thread may be given the same address at once.

@@ -4,12 +4,14 @@
 #include <signal.h>
 #include <time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 
 #include "guest/bare/futex.hpp"
 #include "guest/ledger/layout.hpp"
 #include "guest/limiter/compute/compute.hpp"
+#include "guest/limiter/memory/freeze.hpp"
 #include "guest/limiter/memory/pool.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/route/forward.hpp"
@@ -38,9 +40,12 @@ bool running() { return state.load(std::memory_order_acquire) == kRunning; }
 
 // What the owner has asked for and this process has done.
 struct Obeyed {
-  std::uint32_t reclaims = session.policy->reclaims.load(std::memory_order_relaxed);
-  bool drained = false;
+  std::uint32_t reclaims;
+  bool drained;
 };
+
+// As of when the thread was asked for: it may first run much later, and what is asked meanwhile is news to it.
+std::atomic<std::uint32_t> reclaims_before{0};
 
 // False: a capture forbids it now.
 bool obey(Obeyed& obeyed) {
@@ -61,12 +66,15 @@ void* keep(void*) {
     abi::CUstreamCaptureMode mode = abi::CU_STREAM_CAPTURE_MODE_RELAXED;
     driver.cuThreadExchangeStreamCaptureMode(&mode);
   }
-  Obeyed obeyed;
+  Obeyed obeyed{.reclaims = reclaims_before.load(), .drained = false};
   while (running()) {
     const std::uint32_t seen = chores.load(), command = session.policy->command_epoch.load(std::memory_order_acquire);
-    const bool done = obey(obeyed);
-    const std::int64_t due = measure_moved(now_ns());
-    std::int64_t rest = due == kNothingMoved ? INT64_MAX : due - now_ns();
+    const std::int64_t idle_due = tend_presence(now_ns());
+    // What is away has nothing to trim, and nothing of it is seen: the share's account stays as it was.
+    const bool here = presence.load() != kAway;
+    const bool done = !here || obey(obeyed);
+    const std::int64_t due = std::min(idle_due, here ? measure_moved(now_ns()) : kNothingMoved);
+    std::int64_t rest = due == INT64_MAX ? INT64_MAX : due - now_ns();
     if (!done && rest > kCaptureRetryNs) rest = kCaptureRetryNs;
     if (rest <= 0) continue;
     asleep.store(true);
@@ -92,6 +100,7 @@ void stop(void*) {
 void start() {
   std::uint32_t none = kNone;
   if (!state.compare_exchange_strong(none, kRunning)) return;
+  reclaims_before.store(session.policy->reclaims.load(std::memory_order_relaxed));
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -47,16 +47,19 @@ CUresult pitched_on_host(CUdeviceptr_v1*, unsigned*, std::uint64_t, std::uint64_
 template <typename Allocate>
 CUresult charged_linear(std::uint64_t bytes, CUdeviceptr* pointer, Allocate allocate) {
   Place place;
-  switch (reserve_here(bytes, place, Fallback::host)) {
-    case Verdict::forward: return allocate();
-    case Verdict::refused: return refusal();
-    case Verdict::on_host: return allocate_on_host(pointer, bytes, place);
-    case Verdict::reserved: break;
+  OomWait wait;
+  for (;;) {
+    switch (reserve_here(bytes, place, wait, Fallback::host)) {
+      case Verdict::forward: return allocate();
+      case Verdict::refused: return refusal();
+      case Verdict::on_host: return allocate_on_host(pointer, bytes, place);
+      case Verdict::reserved: break;
+    }
+    const CUresult result = noted(allocate());
+    if (result == CUDA_SUCCESS) keep(pointers, *pointer, {bytes, place.device_index, owner_here()});
+    else hand_back(place.device_index, bytes);
+    if (!try_again(result, place, bytes, wait)) return result;
   }
-  const CUresult result = noted(allocate());
-  if (result == CUDA_SUCCESS) keep(pointers, *pointer, {bytes, place.device_index, owner_here()});
-  else hand_back(place.device_index, bytes);
-  return result;
 }
 
 // The pitch is known only after the call: an upper bound is reserved before, and corrected after.
@@ -67,15 +70,17 @@ CUresult pitched(Pointer* pointer, Pitch* pitch, std::uint64_t width, std::uint6
     return allocate();
   const std::uint64_t bound = padded(width, height);
   Place place;
-  const Verdict verdict = reserve_here(bound, place, fallback_of<Pointer>());
-  if (verdict == Verdict::forward) return allocate();
-  if (verdict == Verdict::refused) return refusal();
-  if (verdict == Verdict::on_host) return pitched_on_host(pointer, pitch, bound, height, place);
-  const CUresult result = noted(allocate());
-  if (result != CUDA_SUCCESS) {
-    hand_back(place.device_index, bound);
-    return result;
-  }
+  OomWait wait;
+  CUresult result;
+  do {
+    const Verdict verdict = reserve_here(bound, place, wait, fallback_of<Pointer>());
+    if (verdict == Verdict::forward) return allocate();
+    if (verdict == Verdict::refused) return refusal();
+    if (verdict == Verdict::on_host) return pitched_on_host(pointer, pitch, bound, height, place);
+    result = noted(allocate());
+    if (result != CUDA_SUCCESS) hand_back(place.device_index, bound);
+  } while (try_again(result, place, bound, wait));
+  if (result != CUDA_SUCCESS) return result;
   const std::uint64_t bytes = std::uint64_t{*pitch} * height;
   if (bytes > bound && !grow_reservation(place.device_index, bytes - bound)) {
     undo(*pointer);

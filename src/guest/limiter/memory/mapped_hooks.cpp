@@ -29,13 +29,16 @@ HEADGATE_HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t 
   const CUmemLocation& location = reinterpret_cast<const AllocationProp*>(prop)->location;
   if (location.type != kLocationDevice) return allocate();
   const Place place = place_of(location.id);
-  const Verdict verdict = reserve_at(place, size);
-  if (verdict == Verdict::forward) return allocate();
-  if (verdict == Verdict::refused) return refused(size, prop);
-  const CUresult result = allocate();
-  if (result == CUDA_SUCCESS) mapped_created(*handle, {size, place.device_index});
-  else hand_back(place.device_index, size);
-  return result;
+  OomWait wait;
+  for (;;) {
+    const Verdict verdict = reserve_at(place, size, wait);
+    if (verdict == Verdict::forward) return allocate();
+    if (verdict == Verdict::refused) return refused(size, prop);
+    const CUresult result = allocate();
+    if (result == CUDA_SUCCESS) mapped_created(*handle, {size, place.device_index});
+    else hand_back(place.device_index, size);
+    if (!try_again(result, place, size, wait)) return result;
+  }
 }
 
 HEADGATE_HOOK CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* addr) {

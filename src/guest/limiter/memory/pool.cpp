@@ -118,7 +118,19 @@ PoolRequest::PoolRequest(PoolBooks& pool, const Place& place, std::uint64_t byte
   else most_ -= most_ % granule;
 }
 
-Verdict PoolRequest::expect() {
+Verdict PoolRequest::expect(OomWait& wait) {
+  const std::uint64_t most = most_;
+  for (;;) {
+    const Verdict verdict = try_expect();
+    if (verdict != Verdict::refused) return verdict;
+    if (!wait.again(place_, bytes_, Lack::share)) break;
+    most_ = most;
+  }
+  book_refusal(place_, bytes_);
+  return Verdict::refused;
+}
+
+Verdict PoolRequest::try_expect() {
   const Verdict verdict = try_reserve_at(place_, most_);
   if (verdict == Verdict::reserved) {
     const PoolGuard guard(pool_.locked);
@@ -138,7 +150,6 @@ Verdict PoolRequest::expect() {
               static_cast<void*>(&reserved)) == abi::CUDA_SUCCESS &&
       used <= reserved && bytes_ <= reserved - used)
     return Verdict::reserved;
-  book_refusal(place_, bytes_);
   return Verdict::refused;
 }
 

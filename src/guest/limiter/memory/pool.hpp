@@ -28,12 +28,13 @@ class PoolRequest {
  public:
   PoolRequest(PoolBooks& pool, const Place& place, std::uint64_t bytes);
   // refused: CUDA_ERROR_OUT_OF_MEMORY without a call.
-  Verdict expect();
+  Verdict expect(OomWait& wait);
   // After the call: its result, or OUT_OF_MEMORY where the pool grew by what the share does not have; then the allocation
   // is undone.
   abi::CUresult settle(abi::CUresult result, const abi::CUdeviceptr* address);
 
  private:
+  Verdict try_expect();
   bool nothing_grew(std::uint64_t address);
 
   PoolBooks& pool_;

@@ -50,26 +50,33 @@ Place place_of_stream(CUstream stream) {
 template <typename Allocate>
 CUresult pooled(PoolBooks& pool, const Place& place, CUdeviceptr* dptr, std::size_t bytes, CUstream stream,
                 Allocate allocate) {
-  PoolRequest request(pool, place, bytes);
-  switch (request.expect()) {
-    case Verdict::forward: return allocate();
-    case Verdict::refused: return is_stream(stream) ? refusal() : allocate();
-    case Verdict::reserved:
-    case Verdict::on_host: break;  // never: pools have no host budget
+  OomWait wait;
+  for (;;) {
+    PoolRequest request(pool, place, bytes);
+    switch (request.expect(wait)) {
+      case Verdict::forward: return allocate();
+      case Verdict::refused: return is_stream(stream) ? refusal() : allocate();
+      case Verdict::reserved:
+      case Verdict::on_host: break;  // never: pools have no host budget
+    }
+    const CUresult result = request.settle(noted(allocate()), dptr);
+    if (!try_again(result, place, bytes, wait)) return result;
   }
-  return request.settle(noted(allocate()), dptr);
 }
 
 // Where we know no pool to charge, the request itself is charged until it is freed.
 template <typename Allocate>
 CUresult charged_by_request(const Place& place, CUdeviceptr* dptr, std::size_t bytes, Allocate allocate) {
-  const Verdict verdict = reserve_at(place, bytes);
-  if (verdict == Verdict::forward) return allocate();
-  if (verdict == Verdict::refused) return refusal();
-  const CUresult result = noted(allocate());
-  if (result == CUDA_SUCCESS) pointers.put(*dptr, {bytes, place.device_index, 0});
-  else hand_back(place.device_index, bytes);
-  return result;
+  OomWait wait;
+  for (;;) {
+    const Verdict verdict = reserve_at(place, bytes, wait);
+    if (verdict == Verdict::forward) return allocate();
+    if (verdict == Verdict::refused) return refusal();
+    const CUresult result = noted(allocate());
+    if (result == CUDA_SUCCESS) pointers.put(*dptr, {bytes, place.device_index, 0});
+    else hand_back(place.device_index, bytes);
+    if (!try_again(result, place, bytes, wait)) return result;
+  }
 }
 
 template <typename Allocate>

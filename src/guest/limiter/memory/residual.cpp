@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 
@@ -18,6 +19,7 @@ namespace headgate::limiter {
 namespace {
 
 constexpr std::int64_t kFresh = 50'000'000;
+constexpr std::int64_t kLookEvery = 10'000'000;
 constexpr unsigned kMaxListed = kMostListed;
 using Entries = ProcessList;
 
@@ -31,8 +33,8 @@ std::atomic<bool> listed{false};
 std::atomic<bool> due[ledger::kMaxDevices];
 std::atomic<bool> moved[ledger::kMaxDevices];
 std::atomic<std::int64_t> measured_at[ledger::kMaxDevices];
-std::atomic<std::uint64_t> measured_sequence[ledger::kMaxDevices];  // of our books, as of the last reading
-std::atomic<std::int64_t> still_since[ledger::kMaxDevices];         // and when it was first read
+std::atomic<std::uint64_t> seen_sequence[ledger::kMaxDevices];  // of our books, at the last look
+std::atomic<std::int64_t> still_since[ledger::kMaxDevices];     // and when it was first seen
 
 }  // namespace
 
@@ -96,10 +98,19 @@ class Measured {
 constexpr std::int64_t kStillNs = 35'000'000;
 bool still(std::uint32_t device_index, std::uint64_t sequence) {
   const std::int64_t now = coarse_now_ns();
-  if (measured_sequence[device_index].exchange(sequence) == sequence)
+  if (seen_sequence[device_index].load(std::memory_order_acquire) == sequence)
     return now - still_since[device_index].load(std::memory_order_relaxed) >= kStillNs;
+  // The time first: another thread that finds this sequence must not go by an earlier one's.
   still_since[device_index].store(now, std::memory_order_relaxed);
+  seen_sequence[device_index].store(sequence, std::memory_order_release);
   return false;
+}
+
+// A lower figure counts only when nothing has moved for longer than a request takes, and no pool's request is still under way: a
+// launch of a graph that allocates may wait for as long as it likes.
+bool quiet_on(std::uint32_t device_index) {
+  const ledger::SlotDevice& books = session.usage->slots[session.slot].devices[device_index];
+  return still(device_index, books.sequence.load(std::memory_order_acquire)) && !pools_under_way(device_index);
 }
 
 }  // namespace
@@ -121,11 +132,8 @@ void refresh_residual(std::uint32_t device_index) {
   const std::uint64_t held = most > draining ? most - draining : 0;
   const std::uint64_t residual = shown > held ? shown - held : 0;
   ledger::SlotDevice& books = session.usage->slots[session.slot].devices[device_index];
-  // What is reserved and not yet the driver's hides as much residual: others would be given that room. A lower figure
-  // counts only when nothing has moved for longer than a request takes, and no pool's request is still under way: a launch of
-  // a graph that allocates may wait for as long as it likes.
-  const std::uint64_t sequence = books.sequence.load(std::memory_order_acquire);
-  const bool quiet = still(device_index, sequence) && !pools_under_way(device_index);
+  // What is reserved and not yet the driver's hides as much residual: others would be given that room.
+  const bool quiet = quiet_on(device_index);
   const std::uint64_t last = books.residual_bytes.load(std::memory_order_relaxed);
   if (residual > last || (quiet && residual < last)) {
     books.residual_bytes.store(residual, std::memory_order_relaxed);
@@ -170,9 +178,13 @@ std::int64_t measure_moved(std::int64_t now_ns) {
   std::int64_t next = kNothingMoved;
   for (std::uint32_t device = 0; device < ledger::kMaxDevices; ++device) {
     if (!moved[device].load(std::memory_order_relaxed)) continue;
-    const std::int64_t when = measured_at[device].load(std::memory_order_relaxed) + kResidualEvery;
-    if (when > now_ns) {
-      next = when < next ? when : next;
+    // Looks cost no NVML call, and a reading that may not lower anything is worth little: it waits, not for long.
+    const bool quiet = seated() && quiet_on(device);
+    const std::int64_t last = measured_at[device].load(std::memory_order_relaxed);
+    const std::int64_t due_ns = last + (quiet ? kResidualEvery : kResidualLatest);
+    if (due_ns > now_ns) {
+      const std::int64_t look_ns = quiet ? due_ns : now_ns + kLookEvery;
+      next = std::min({next, due_ns, look_ns});
       continue;
     }
     measured_at[device].store(now_ns, std::memory_order_relaxed);

@@ -33,10 +33,12 @@ void measure_residual_if_due(std::uint32_t device_index);
 // allocations), and is measured within kResidualEvery by the keeper's thread, never by the caller. One load in most cases.
 void residual_moved(std::uint32_t device_index);
 
-inline constexpr std::int64_t kResidualEvery = 40'000'000;
+// Two readings of a device are that far apart, and one that waits for things to be still waits kResidualLatest at most.
+inline constexpr std::int64_t kResidualEvery = 25'000'000;
+inline constexpr std::int64_t kResidualLatest = 60'000'000;
 inline constexpr std::int64_t kNothingMoved = INT64_MAX;
 
-// For the keeper: measures one device of those on which something has moved, each at most once in kResidualEvery. When to come
+// For the keeper: measures one device of those on which something has moved, as soon as nothing moves any more. When to come
 // back; kNothingMoved: not before something moves.
 std::int64_t measure_moved(std::int64_t now_ns);
 

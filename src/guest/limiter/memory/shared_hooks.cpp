@@ -50,7 +50,8 @@ HEADGATE_HOOK CUresult cuImportExternalMemory(CUexternalMemory* extMem_out,
     if (result == CUDA_SUCCESS) note_import();
     return result;
   }
-  const Verdict verdict = reserve_at(place, head.size);
+  OomWait wait;
+  const Verdict verdict = reserve_at(place, head.size, wait);
   if (verdict == Verdict::forward) return import();
   if (verdict == Verdict::refused) return refusal();
   const CUresult result = import();

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "guest/limiter/route/driver.hpp"
+#include "guest/limiter/route/presence.hpp"
 
 namespace headgate::limiter {
 
@@ -25,6 +26,7 @@ inline constexpr abi::nvmlReturn_t kMissing<abi::nvmlReturn_t> = abi::NVML_ERROR
 // real(driver.cuX) or real(nvml.nvmlX): loads the library at the first use; nullptr where it lacks the function.
 template <typename Function>
 inline Function* real(Function* const& slot) {
+  if constexpr (std::is_same_v<typename ReturnOf<Function>::Type, abi::CUresult>) arrive();
   Function* function = __atomic_load_n(&slot, __ATOMIC_ACQUIRE);
   if (function != nullptr) [[likely]]
     return function;

@@ -8,6 +8,7 @@
 #include "guest/limiter/session/current.hpp"
 #include "guest/limiter/session/green_contexts.hpp"
 #include "guest/limiter/session/membership.hpp"
+#include "guest/limiter/session/visible.hpp"
 
 using namespace headgate::abi;
 using namespace headgate::limiter;
@@ -118,6 +119,7 @@ HEADGATE_HOOK CUresult cuGreenCtxDestroy(CUgreenCtx hCtx) {
 }
 
 HEADGATE_HOOK CUresult cuInit(unsigned Flags) {
+  number_visible_devices();
   const CUresult result = forward(driver.cuInit, Flags);
   return result == CUDA_SUCCESS ? open_session() : result;
 }

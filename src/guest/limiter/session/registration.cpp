@@ -133,15 +133,19 @@ class Conversation {
     // Also after EPIPE: a daemon that lets nobody in says why before it hangs up.
     alignas(8) char bytes[sizeof(ledger::Refuse)];
     ssize_t length;
+    ledger::MessageHead head;
+    bool whole;
     do {
-      if (!wait_for(POLLIN)) return unreachable("does not answer");
-      length = receive(bytes, sizeof bytes);
-      // A refusal that crossed our message: Linux tells of the reset once, and then hands out what was said before it.
-    } while (length < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNRESET));
-    if (length <= 0) return unreachable("hung up");
-    ledger::MessageHead head{};
-    if (length >= static_cast<ssize_t>(sizeof head)) memcpy(&head, bytes, sizeof head);
-    const bool whole = head.magic == ledger::kRegistrationMagic && head.bytes == length;
+      do {
+        if (!wait_for(POLLIN)) return unreachable("does not answer");
+        length = receive(bytes, sizeof bytes);
+        // A refusal that crossed our message: Linux tells of the reset once, and then hands out what was said before it.
+      } while (length < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNRESET));
+      if (length <= 0) return unreachable("hung up");
+      head = {};
+      if (length >= static_cast<ssize_t>(sizeof head)) memcpy(&head, bytes, sizeof head);
+      whole = head.magic == ledger::kRegistrationMagic && head.bytes == length;
+    } while (whole && head.verb == ledger::Verb::hold && length == sizeof(ledger::Hold) && hold_on(bytes));
     if (whole && head.verb == ledger::Verb::refuse && length == sizeof(ledger::Refuse)) {
       ledger::Refuse no;
       memcpy(static_cast<void*>(&no), bytes, sizeof no);
@@ -152,6 +156,16 @@ class Conversation {
       return refused("headgated answered what is no message of ours");
     memcpy(static_cast<void*>(&heard), bytes, sizeof heard);
     return Registered::seated;
+  }
+
+  // Once: a daemon that says it again and again holds nobody for ever.
+  bool hold_on(const char* bytes) {
+    ledger::Hold hold;
+    memcpy(static_cast<void*>(&hold), bytes, sizeof hold);
+    if (held_ || hold.patience_ms > ledger::kLongestHoldMs) return false;
+    held_ = true;
+    deadline_ns_ = now_ns() + hold.patience_ms * 1'000'000ll;
+    return true;
   }
 
   ssize_t receive(char* bytes, std::size_t size) {
@@ -196,6 +210,7 @@ class Conversation {
   }
 
   Registered take_seat(ledger::SharePages& pages, ledger::SlotRef& slot) {
+    if (ledger::is_draining(*pages.policy)) return refused(ledger::kDrainingWords);
     switch (ledger::claim_for_self(*pages.usage, slot)) {
       case ledger::ClaimResult::claimed: break;
       case ledger::ClaimResult::full: return refused("every slot of the share is taken");
@@ -204,6 +219,8 @@ class Conversation {
     const ledger::Claimed claimed{ledger::head_of<ledger::Claimed>(ledger::Verb::claimed), slot.slot, slot.generation};
     ledger::Seated seated{};
     const Registered outcome = ask(claimed, ledger::Verb::seated, seated);
+    if (outcome == Registered::unreachable && pages.policy->ask_first.load(std::memory_order_acquire) != 0)
+      return refused("the share asks a scheduler about each process, and headgated did not bring its answer");
     // The seat is ours by the pages' own rules; a daemon that died this moment finds it when it comes back.
     return outcome == Registered::unreachable ? Registered::seated : outcome;
   }
@@ -213,6 +230,7 @@ class Conversation {
   Descriptor socket_;
   Descriptor descriptors_[ledger::kWelcomeDescriptors];
   std::uint32_t received_ = 0;
+  bool held_ = false;
 };
 
 }  // namespace

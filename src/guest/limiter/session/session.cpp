@@ -141,15 +141,23 @@ void find_base(const char* directory) {
     base.add(std::string_view(path.data(), at));
 }
 
-// Without a daemon: by the files, where this process may open them.
+// Without a daemon: by the files, where this process may open them. Not into a share that asks first: nobody is there to ask.
 bool enter_by_files(const char* directory, bool with_slot, ledger::SharePages& pages, ledger::SlotRef& slot,
-                    std::span<char> why) {
+                    std::span<char> why, bool& asks_first) {
   if (const ledger::PageFault bad = ledger::open_share_at(directory, pages)) {
     ledger::explain(bad, why.data(), why.size(), directory);
     return false;
   }
-  if (!with_slot || ledger::claim_for_self(*pages.usage, slot) == ledger::ClaimResult::claimed) return true;
-  bare::Text(why).add("the share is full or is being removed");
+  asks_first = with_slot && pages.policy->ask_first.load(std::memory_order_acquire) != 0;
+  if (asks_first) {
+    bare::Text(why).add("the share asks a scheduler about each process, and headgated, which would, does not answer");
+    ledger::close_pages(pages);
+    return false;
+  }
+  const bool draining = with_slot && ledger::is_draining(*pages.policy);
+  if (!with_slot || (!draining && ledger::claim_for_self(*pages.usage, slot) == ledger::ClaimResult::claimed))
+    return true;
+  bare::Text(why).add(draining ? ledger::kDrainingWords : "the share is full or is being removed");
   ledger::close_pages(pages);
   return false;
 }
@@ -167,14 +175,16 @@ bool enter_by_files(const char* directory, bool with_slot, ledger::SharePages& p
   switch (register_at(directory, with_slot, pages, slot, why)) {
     case Registered::seated: break;
     case Registered::refused: return refuse_saying();
-    case Registered::unreachable:
+    case Registered::unreachable: {
+      bool asks_first = false;
       log_line(LogLevel::warn, "%s: %s; trying the share's files", directory, why);
-      if (enter_by_files(directory, with_slot, pages, slot, why)) break;
-      if (wanted.grant.fail_policy == ledger::FailPolicy::closed) return refuse_saying();
+      if (enter_by_files(directory, with_slot, pages, slot, why, asks_first)) break;
+      if (asks_first || wanted.grant.fail_policy == ledger::FailPolicy::closed) return refuse_saying();
       log_line(LogLevel::error, "NOT HELD: %s: no daemon, and %s; HEADGATE_FAIL_POLICY=closed would refuse to run",
                directory, why);
       session.membership.store(Membership::none, std::memory_order_release);
       return Membership::none;
+    }
   }
   remember_names(*pages.policy);
   if (contradicts(wanted, why)) {
@@ -309,6 +319,7 @@ abi::nvmlReturn_t open_session_for_views() {
 }
 
 Place place_of(abi::CUdevice device) {
+  arrive();
   Place place;
   place.device = device;
   if (!seated()) {

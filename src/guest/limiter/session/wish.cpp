@@ -1,5 +1,6 @@
 #include "guest/limiter/session/wish.hpp"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -13,6 +14,17 @@ namespace headgate::limiter {
 namespace {
 
 constexpr char kDefaultShare[] = "default";
+
+// Where whoever makes a container mounts the directory of its share: who runs inside is in that share, whatever he puts into
+// his environment, or takes out of it.
+constexpr char kMountedShare[] = "/run/headgate/share";
+
+bool is_mounted() {
+  const int saved = errno;
+  const bool there = ::access("/run/headgate/share/tenant.sock", F_OK) == 0;
+  errno = saved;
+  return there;
+}
 
 void copy_name(std::string_view from, char (&to)[ledger::kNameBytes]) {
   bare::Text text(to);
@@ -79,13 +91,15 @@ void read_wish(const SeenDevices& devices, Wanted& out) {
     return;
   }
   if (grant.log_said) set_log_level(static_cast<LogLevel>(grant.log));
-  if (!grant.asks || grant.opted_out) return;
+  const std::string_view directory = is_mounted() ? std::string_view(kMountedShare) : grant.share_dir;
+  // A share of the daemon's is its owner's to leave, not its tenant's.
+  if (directory.empty() && (!grant.asks || grant.opted_out)) return;
   grant::Selection chosen;
   out.wish = Wish::unreadable;
   if (!choose(grant.gpu, devices, chosen, out)) return;
   copy_name(grant.share.empty() ? std::string_view(kDefaultShare) : grant.share, out.grant.name);
   out.share_named = !grant.share.empty();
-  bare::Text(out.directory).add(grant.share_dir);
+  bare::Text(out.directory).add(directory);
   out.grant.device_count = chosen.count;
   out.grant.level = ledger::Level::hook;
   out.grant.fail_policy = grant.fail_closed ? ledger::FailPolicy::closed : ledger::FailPolicy::open;

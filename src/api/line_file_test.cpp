@@ -1,0 +1,59 @@
+#include "api/line_file.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace headgate::api {
+namespace {
+
+namespace fs = std::filesystem;
+
+class LineFiles : public ::testing::Test {
+ protected:
+  LineFiles() {
+    std::string name = testing::TempDir() + "headgate-lines-XXXXXX";
+    place_ = ::mkdtemp(name.data());
+  }
+  ~LineFiles() override { fs::remove_all(place_); }
+  static std::string text(const std::string& path) {
+    std::ifstream in(path);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  std::string place_;
+  std::string path_ = place_ + "/metrics.log";
+};
+
+TEST_F(LineFiles, LinesAreAddedAndNoMoreThanTheLastFilesAreKept) {
+  LineFile file(path_, 10, 2);
+  for (const char* line : {"one\n", "two\n", "three\n", "four\n", "five\n", "six\n"}) EXPECT_TRUE(file.add(line));
+  EXPECT_EQ(text(path_), "five\nsix\n");
+  EXPECT_EQ(text(path_ + ".1"), "four\n");
+  EXPECT_EQ(text(path_ + ".2"), "three\n");
+  EXPECT_FALSE(fs::exists(path_ + ".3"));
+  EXPECT_TRUE(file.add("a line that is longer than a file may be\n")) << "a line is never cut";
+  EXPECT_EQ(text(path_ + ".1"), "five\nsix\n");
+}
+
+TEST_F(LineFiles, WhoeverMovesTheFileAwayNeedNotTellUs) {
+  LineFile file(path_);
+  EXPECT_TRUE(file.add("one\n"));
+  fs::rename(path_, path_ + ".elsewhere");
+  EXPECT_TRUE(file.add("two\n"));
+  EXPECT_EQ(text(path_), "two\n");
+}
+
+TEST_F(LineFiles, ALinkOrAPlaceThatIsNotThereIsAnErrorThatNamesIt) {
+  fs::create_symlink(place_ + "/passwd", path_);
+  const auto linked = LineFile(path_).add("x\n");
+  ASSERT_FALSE(linked);
+  EXPECT_NE(linked.error().message.find(path_), std::string::npos) << linked.error().message;
+  EXPECT_FALSE(fs::exists(place_ + "/passwd"));
+  EXPECT_FALSE(LineFile(place_ + "/no/such").add("x\n"));
+}
+
+}  // namespace
+}  // namespace headgate::api

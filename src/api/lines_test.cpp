@@ -1,0 +1,81 @@
+#include "api/lines.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+
+namespace headgate::api {
+namespace {
+
+constexpr std::uint64_t kWhen = 1'795'000'000'500'000'000;
+
+std::vector<Family> figures() {
+  return {{"headgate_gpu_power_watts", "", false, {{{{"uuid", "GPU-9c2f"}}, 298.125}, {{{"uuid", "GPU-77"}}, NAN}}},
+          {"headgate_gpu_memory_used_bytes", "", false, {{{{"uuid", "GPU-9c2f"}}, 17179869184.0}}},
+          {"headgate_gpu_clock_hertz", "", false, {{{{"uuid", "GPU-9c2f"}, {"domain", "sm"}}, 2.52e9}}},
+          {"headgate_node_shares", "", false, {{{}, 3}}}};
+}
+
+TEST(Lines, AGpusFiguresAreFieldsOfOneLineOfInflux) {
+  EXPECT_EQ(metric_lines(figures(), "lab-3", kWhen, LineForm::influx),
+            "headgate_gpu,node=lab-3,uuid=GPU-9c2f power_watts=298.125,memory_used_bytes=17179869184 "
+            "1795000000500000000\n"
+            "headgate_gpu,node=lab-3,uuid=GPU-9c2f,domain=sm clock_hertz=2520000000 1795000000500000000\n"
+            "headgate_node,node=lab-3 shares=3 1795000000500000000\n");
+}
+
+TEST(Lines, TheSameInJsonIsOneObjectALine) {
+  std::istringstream lines(metric_lines(figures(), "lab-3", kWhen, LineForm::json));
+  std::string first;
+  std::getline(lines, first);
+  const auto json = nlohmann::json::parse(first);
+  EXPECT_EQ(json["measurement"], "headgate_gpu");
+  EXPECT_EQ(json["unix_ns"], kWhen);
+  EXPECT_EQ(json["tags"], (nlohmann::json{{"node", "lab-3"}, {"uuid", "GPU-9c2f"}}));
+  EXPECT_EQ(json["fields"], (nlohmann::json{{"power_watts", 298.125}, {"memory_used_bytes", 17179869184.0}}));
+}
+
+TEST(Lines, AnEventKeepsItsTimeAndItsSentence) {
+  const snapshot::Event event{.sequence = 7,
+                              .unix_ns = kWhen,
+                              .kind = "memory.refused",
+                              .severity = "warn",
+                              .share = "alice",
+                              .pid = 12,
+                              .text = "alice asked \"4 GiB\": refused"};
+  EXPECT_EQ(event_line(event, "lab-3", LineForm::influx),
+            "headgate_event,node=lab-3,kind=memory.refused,severity=warn,share=alice "
+            R"(sequence=7i,pid=12i,uid=0i,text="alice asked \"4 GiB\": refused")"
+            " 1795000000500000000\n");
+  EXPECT_EQ(nlohmann::json::parse(event_line(event, "lab-3", LineForm::json))["fields"]["text"], event.text);
+}
+
+// A line is a measurement, tags, fields and a time; whoever names a share decides none of these.
+TEST(Lines, ANameFromOutsideForgesNoTagNoFieldAndNoLine) {
+  static const std::regex line(
+      R"(headgate_\w+(,\w+=([^ ,=\\]|\\[ ,=])+)* \w+=([-+0-9.e]+i?|"([^"\\]|\\["\\])*")(,\w+=([-+0-9.e]+i?|"([^"\\]|\\["\\])*"))* \d+\n)");
+  for (const std::string name :
+       {"a,b=c d", "x\n headgate_gpu power_watts=1 1", "ends in \\", "\xff\xfe", "=", "\t", "\"", "a\\,b", "\\"}) {
+    const std::vector<Family> one = {{"headgate_share_processes", "", false, {{{{"share", name}}, 1}}}};
+    const std::string metric = metric_lines(one, name, kWhen, LineForm::influx);
+    EXPECT_TRUE(std::regex_match(metric, line)) << metric;
+    const snapshot::Event event{.kind = "x", .severity = "info", .share = name, .text = name};
+    EXPECT_TRUE(std::regex_match(event_line(event, name, LineForm::influx), line))
+        << event_line(event, name, LineForm::influx);
+    for (const std::string& json :
+         {metric_lines(one, name, kWhen, LineForm::json), event_line(event, name, LineForm::json)})
+      EXPECT_TRUE(nlohmann::json::accept(json) && json.find('\n') == json.size() - 1) << json;
+  }
+}
+
+TEST(Lines, OnlyTwoWordsNameAForm) {
+  EXPECT_EQ(line_form("influx"), LineForm::influx);
+  EXPECT_EQ(line_form("json"), LineForm::json);
+  for (const char* word : {"", "otel", "Influx", "json "}) EXPECT_FALSE(line_form(word)) << word;
+}
+
+}  // namespace
+}  // namespace headgate::api

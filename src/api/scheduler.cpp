@@ -1,0 +1,99 @@
+#include "api/scheduler.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "node/processes.hpp"
+
+namespace headgate::api {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using channel::Decision;
+
+std::string text_of(const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace); }
+
+Json devices_of(const tenancy::Share& share) {
+  Json all = Json::array();
+  for (const auto& device : share.devices) {
+    all.push_back({{"uuid", device.uuid},
+                   {"memory_limit_bytes", device.memory_limit_bytes ? Json(*device.memory_limit_bytes) : Json()},
+                   {"compute_guarantee_ratio", device.guarantee_ppm / 1e6},
+                   {"compute_ceiling_ratio", device.ceiling_ppm / 1e6}});
+  }
+  return all;
+}
+
+std::string name_of(const tenancy::TenantProcess& tenant) {
+  return "process " + std::to_string(tenant.process.pid) + " (" + tenancy::harmless(tenant.process.command) + ")";
+}
+
+}  // namespace
+
+std::function<void()> Scheduler::admit(const tenancy::Share& share, const tenancy::TenantProcess& tenant,
+                                       std::function<void(Result<void>)> decide) {
+  const auto tell = [this, name = share.name, owner = share.owner_uid, pid = tenant.process.pid](
+                        const char* kind, const char* severity, std::string text) {
+    events_.add({.kind = kind, .severity = severity, .share = name, .pid = pid, .uid = owner, .text = std::move(text)});
+  };
+  const std::string who = name_of(tenant), where = " into " + share.name;
+  const Json payload = {{"share", share.name},
+                        {"pid", tenant.process.pid},
+                        {"command", tenant.process.command},
+                        {"uid", tenant.uid},
+                        {"where", node::where_text(tenant.where)},
+                        {"devices", devices_of(share)}};
+  const auto asked = channel::ask(
+      channel_, {.client = kClient, .kind = "admit", .payload = text_of(payload), .time_to_live = patience_},
+      [tell, who, where, decide](const Decision& decision) {
+        const std::string said = tenancy::harmless(decision.reason);
+        switch (decision.verdict) {
+          case Decision::Verdict::allow:
+            tell("admit.allowed", "info", who + " was let" + where + (said.empty() ? "" : ": " + said));
+            return decide({});
+          case Decision::Verdict::deny:
+            tell("admit.denied", "warn", who + " was not let" + where + ": " + said);
+            return decide(fail(ErrorCode::denied, "the scheduler said no" + (said.empty() ? "" : ": " + said)));
+          case Decision::Verdict::no_answer: break;
+        }
+        tell("admit.denied", "warn", who + " was not let" + where + ", for want of an answer: " + said);
+        decide(fail(ErrorCode::denied, "no scheduler said yes: " + said));
+      });
+  if (!asked) {
+    tell("admit.denied", "warn", who + " was not let" + where + ": " + asked.error().message);
+    decide(fail(ErrorCode::denied, "the scheduler could not be asked: " + asked.error().message));
+    return {};
+  }
+  const bool heard = channel_.listeners(kClient) > 0 || channel_.find(*asked)->attempt > 0;
+  tell("admit.asked", heard ? "info" : "warn",
+       who + " wants" + where + "; the scheduler is asked" +
+           (heard ? "" : ", but none is connected: refused in " + std::to_string(patience_.count() / 1000) + " s"));
+  return [this, id = *asked] { channel_.cancel(id); };
+}
+
+void Scheduler::tell_of_want(const node::Shortage& shortage, std::chrono::milliseconds waits,
+                             std::function<void()> denied) {
+  if (!open_wants_.insert(shortage.share).second) return;
+  const Json payload = {{"share", shortage.share},
+                        {"uuid", shortage.uuid},
+                        {"pid", shortage.pid},
+                        {"wanted_bytes", shortage.bytes},
+                        {"used_bytes", shortage.used_bytes},
+                        {"of_card", shortage.of_card},
+                        {"waits_ms", waits.count()},
+                        {"asked_to_trim", shortage.asked}};
+  const auto asked =
+      channel::ask(channel_, {.client = kClient, .kind = "memory", .payload = text_of(payload), .time_to_live = waits},
+                   [this, share = shortage.share, denied = std::move(denied)](const Decision& decision) {
+                     open_wants_.erase(share);
+                     if (decision.verdict != Decision::Verdict::deny) return;
+                     events_.add({.kind = "memory.denied",
+                                  .severity = "warn",
+                                  .share = share,
+                                  .text = "allocations of " + share +
+                                          " that wait for memory were denied: " + tenancy::harmless(decision.reason)});
+                     denied();
+                   });
+  if (!asked) open_wants_.erase(shortage.share);
+}
+
+}  // namespace headgate::api

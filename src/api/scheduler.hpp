@@ -1,0 +1,41 @@
+// The outside scheduler: an agent of the task channel that headgated asks whether a process may enter a share (--admit=ask), and
+// tells of allocations that wait for memory (--on-oom=wait). docs/channel.md says what is asked and answered.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <set>
+#include <string>
+
+#include "channel/ask.hpp"
+#include "node/pressure.hpp"
+#include "observe/event_log.hpp"
+#include "tenancy/processes.hpp"
+
+namespace headgate::api {
+
+// For the loop's thread. Must live as long as the channel.
+class Scheduler {
+ public:
+  static constexpr const char* kClient = "scheduler";
+
+  // `patience`: for how long an answer is waited for; then it is no.
+  Scheduler(channel::Channel& channel, observe::EventLog& events, std::chrono::milliseconds patience)
+      : channel_(channel), events_(events), patience_(patience) {}
+
+  // Whether `tenant` may enter. `decide` is called once, later: nothing, or denied with the scheduler's words or why there were
+  // none. What comes back takes the question back. Events: admit.asked, admit.allowed, admit.denied.
+  std::function<void()> admit(const tenancy::Share& share, const tenancy::TenantProcess& tenant,
+                              std::function<void(Result<void>)> decide);
+
+  // `denied` is called where the scheduler says no; a yes, and no answer, change nothing. One question a share at a time.
+  void tell_of_want(const node::Shortage& shortage, std::chrono::milliseconds waits, std::function<void()> denied);
+
+ private:
+  channel::Channel& channel_;
+  observe::EventLog& events_;
+  const std::chrono::milliseconds patience_;
+  std::set<std::string> open_wants_;  // shares
+};
+
+}  // namespace headgate::api

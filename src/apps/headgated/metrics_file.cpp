@@ -1,0 +1,71 @@
+#include "apps/headgated/metrics_file.hpp"
+
+#include <cstdio>
+
+#include "api/metrics.hpp"
+#include "node/order.hpp"
+
+namespace headgate::daemon {
+
+Result<std::optional<MetricsFile::Wish>> MetricsFile::wish_of(const config::Config& config) {
+  Wish wish{.path = config["metrics.file"].value};
+  if (wish.path.empty()) return std::nullopt;
+  if (!wish.path.starts_with('/'))
+    return fail(ErrorCode::usage,
+                config["metrics.file"].origin + ": metrics.file = '" + wish.path + "' is a relative path",
+                "accepted: a path that begins with /");
+  wish.form = api::line_form(config["metrics.format"].value).value_or(api::LineForm::influx);  // config has checked it
+  const auto interval = node::parse_duration("metrics.interval", config["metrics.interval"].value);
+  if (!interval)
+    return fail(ErrorCode::usage, config["metrics.interval"].origin + ": " + interval.error().message,
+                interval.error().hint);
+  wish.interval = *interval;
+  return wish;
+}
+
+MetricsFile::MetricsFile(Wish wish, const observe::Observer& observer, const observe::EventLog& events,
+                         const api::Tally& tally)
+    : wish_(std::move(wish)), observer_(observer), events_(events), tally_(tally), file_(wish_.path), thread_([this] {
+        write_until_stopped();
+      }) {}
+
+MetricsFile::~MetricsFile() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+std::string MetricsFile::lines() {
+  const observe::Picture picture = observer_.latest();
+  std::string out;
+  if (picture->taken_ns != last_picture_ns_) {
+    last_picture_ns_ = picture->taken_ns;
+    api::DaemonFigures figures;
+    api::read_process_figures(figures);
+    figures.sums = tally_.sums();
+    out =
+        api::metric_lines(api::families_of(*picture, figures), picture->node.name, picture->taken_unix_ns, wish_.form);
+  }
+  for (const auto& event : events_.after(last_event_)) {
+    out += api::event_line(event, picture->node.name, wish_.form);
+    last_event_ = event.sequence;
+  }
+  return out;
+}
+
+void MetricsFile::write_until_stopped() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    lock.unlock();
+    const auto added = file_.add(lines());
+    if (!added && !failing_) std::fprintf(stderr, "headgated: metrics.file: %s\n", added.error().message.c_str());
+    failing_ = !added;
+    lock.lock();
+    wake_.wait_for(lock, wish_.interval, [this] { return stopping_; });
+  }
+}
+
+}  // namespace headgate::daemon

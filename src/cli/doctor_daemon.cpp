@@ -1,0 +1,166 @@
+// What `headgate doctor` asks of the node's daemon.
+#include <grp.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "base/unique_fd.hpp"
+#include "base/user_name.hpp"
+#include "cli/daemon.hpp"
+#include "cli/doctor.hpp"
+#include "cli/snapshot_source.hpp"
+#include "guest/ledger/registration.hpp"
+#include "http/codec.hpp"
+
+namespace headgate::cli {
+namespace {
+
+using Findings = std::vector<Finding>;
+
+std::string group_name(gid_t gid) {
+  const group* entry = ::getgrgid(gid);
+  return entry != nullptr ? entry->gr_name : std::to_string(gid);
+}
+
+bool is_member(gid_t gid) {
+  if (::getegid() == gid) return true;
+  std::vector<gid_t> all(static_cast<std::size_t>(std::max(::getgroups(0, nullptr), 0)));
+  const int count = ::getgroups(static_cast<int>(all.size()), all.data());
+  all.resize(static_cast<std::size_t>(std::max(count, 0)));
+  return std::ranges::find(all, gid) != all.end();
+}
+
+// 0, or why nobody can be reached at the socket.
+int try_to_connect(const std::string& path) {
+  const auto address = http::address_of({.path = path});
+  if (!address) return ENOENT;
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address->storage), address->size) == 0 ? 0 : errno;
+}
+
+// Nobody answers: is there a socket all the same?
+void examine_silence(Findings& out) {
+  const std::size_t before = out.size();
+  for (const std::string& path : daemon_sockets()) {
+    const int error = try_to_connect(path);
+    struct stat facts{};
+    if (error == EACCES) {
+      const bool seen = ::stat(path.c_str(), &facts) == 0;
+      out.push_back({Health::warn, "headgated's socket " + path + " is there, and you may not open it",
+                     seen ? "as an administrator: usermod -aG " + group_name(facts.st_gid) + " " +
+                                user_name(::geteuid()) + ", then log in again"
+                          : "ask an administrator for the group of its directory"});
+    } else if (error == ECONNREFUSED) {
+      out.push_back({Health::fail, "headgated's socket " + path + " is there, and nobody listens: the daemon has ended",
+                     "systemctl status headgated says why; running programs stay under their limits"});
+    } else if (error == 0) {
+      out.push_back({Health::fail, "headgated at " + path + " does not answer within 2 s",
+                     "journalctl -u headgated; systemctl restart headgated (running programs go on)"});
+    }
+  }
+  if (out.size() == before) {
+    out.push_back({Health::ok,
+                   "no headgated runs here: shares are this user's own, and several on one card approximate",
+                   "systemctl start headgated, or as yourself: headgated"});
+  }
+}
+
+void examine_socket(const http::Endpoint& daemon, Findings& out) {
+  struct stat facts{};
+  if (daemon.path.empty() || ::stat(daemon.path.c_str(), &facts) != 0) return;
+  const std::string digits = "01234567";
+  std::string mode = "0";
+  for (const int shift : {6, 3, 0}) mode += digits[(facts.st_mode >> shift) & 7];
+  const std::string group = group_name(facts.st_gid);
+  const bool administers = ::geteuid() == 0 || ::geteuid() == facts.st_uid || is_member(facts.st_gid);
+  out.push_back({Health::ok,
+                 "its socket has mode " + mode + ", owner " + user_name(facts.st_uid) + ", group " + group + "; you " +
+                     (administers ? "administer it" : "see and change your own shares only"),
+                 administers ? "" : "usermod -aG " + group + " " + user_name(::geteuid())});
+}
+
+void examine_readiness(const http::Endpoint& daemon, Findings& out) {
+  const auto ready = ask(daemon, "GET", "/readyz");
+  if (!ready) out.push_back({Health::fail, "headgated is not ready: " + ready.error().message, ready.error().hint});
+}
+
+// Programs come in by a socket of the share; without it they are refused the GPU, or run unheld by its fail policy.
+void examine_share(const http::Endpoint& daemon, const snapshot::Share& share, Findings& out) {
+  if (!share.problem.empty()) {
+    out.push_back({Health::fail, "share " + share.name + " is broken: " + share.problem,
+                   "when its programs have ended: headgate share rm " + share.name + ", and make it again"});
+    return;
+  }
+  const auto entry = ask(daemon, "GET", "/v1/shares/" + http::escape(share.name) + "/entry");
+  if (!entry) return;  // of a run without the daemon, or not ours to enter
+  const auto json = nlohmann::json::parse(*entry, nullptr, false);
+  if (!json.is_object()) return;
+  const std::string socket = json.value("directory", "") + "/" + ledger::kTenantSocket;
+  struct stat facts{};
+  if (::stat(socket.c_str(), &facts) == 0 && S_ISSOCK(facts.st_mode)) return;
+  out.push_back({Health::fail, "programs cannot enter the share " + share.name + ": there is no socket " + socket,
+                 "systemctl restart headgated (running programs go on)"});
+}
+
+void examine_processes(const snapshot::Snapshot& now, Findings& out) {
+  for (const auto& process : now.processes) {
+    if (!process.finding.empty())
+      out.push_back({Health::warn, process.finding,
+                     process.share.empty() ? "start it with: headgate run --share NAME -- COMMAND"
+                                           : "see 'headgate events', and audit.policy in the configuration"});
+  }
+  if (now.node.unattended_processes > 0) {
+    const std::string count = std::to_string(now.node.unattended_processes);
+    out.push_back({Health::warn,
+                   count + (now.node.unattended_processes == 1 ? " process uses" : " processes use") +
+                       " a GPU outside every share: no limit holds there",
+                   "'headgate ps' names them"});
+  }
+}
+
+}  // namespace
+
+std::optional<snapshot::Snapshot> examine_daemon(std::vector<Finding>& out) {
+  const auto found = find_daemon();
+  if (!found) {
+    out.push_back({Health::fail, found.error().message, found.error().hint});
+    return std::nullopt;
+  }
+  if (!*found) {
+    examine_silence(out);
+    return std::nullopt;
+  }
+  const http::Endpoint& daemon = **found;
+  const auto now = daemon_source(daemon)->look();
+  if (!now) {
+    out.push_back({Health::fail, "headgated at " + daemon.text() + ": " + now.error().message, now.error().hint});
+    return std::nullopt;
+  }
+  const auto count = [](std::uint32_t n, const std::string& what) {
+    return std::to_string(n) + " " + what + (n == 1 ? "" : what.ends_with("s") ? "es" : "s");
+  };
+  out.push_back({Health::ok,
+                 "headgated " + now->node.version + " answers at " + daemon.text() +
+                     (now->node.simulated ? " (SIMULATED)" : "") + ": " + count(now->node.shares, "share") + ", " +
+                     count(now->node.processes, "process"),
+                 ""});
+  if (now->node.version != HEADGATE_VERSION) {
+    out.push_back({Health::warn, "the command is " HEADGATE_VERSION ", the daemon " + now->node.version,
+                   "systemctl restart headgated (running programs go on)"});
+  }
+  examine_socket(daemon, out);
+  examine_readiness(daemon, out);
+  if (now->node.nvml_released) {
+    out.push_back({Health::warn, "headgated has let go of the driver ('headgate gpu release'): figures of GPUs are old",
+                   "it takes the driver again by itself, within a minute"});
+  }
+  for (const auto& share : now->shares) examine_share(daemon, share, out);
+  examine_processes(*now, out);
+  return *now;
+}
+
+}  // namespace headgate::cli

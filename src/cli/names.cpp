@@ -1,0 +1,38 @@
+#include "cli/names.hpp"
+
+#include <algorithm>
+
+#include "base/units.hpp"
+
+namespace headgate::cli {
+
+std::string short_model(const std::string& model) {
+  for (const std::string prefix : {"NVIDIA GeForce ", "NVIDIA "}) {
+    if (model.starts_with(prefix)) return model.substr(prefix.size());
+  }
+  return model;
+}
+
+std::string gpu_words(const snapshot::Snapshot& picture, const std::string& uuid) {
+  const auto gpu = std::ranges::find(picture.gpus, uuid, &snapshot::Gpu::uuid);
+  return gpu == picture.gpus.end() ? uuid.substr(0, 12) : "GPU " + std::to_string(gpu->index);
+}
+
+std::string stamp(const snapshot::Snapshot& picture, const Voice& voice) {
+  return "level " + picture.node.level + (picture.node.simulated ? ", " + warning("SIMULATED", voice) : "") + "\n";
+}
+
+std::uint32_t ppm_of(double ratio) {
+  return ratio > 0 ? static_cast<std::uint32_t>(std::min(ratio, 1000.0) * 1e6 + 0.5) : 0;
+}
+
+std::string state_words(const std::string& state, std::uint64_t idle_ns) {
+  constexpr std::uint64_t kMinute = 60'000'000'000;
+  return state == "idle" && idle_ns >= kMinute ? "idle " + short_duration_text(idle_ns) : state;
+}
+
+std::uint32_t shown_pid(const snapshot::Process& process) {
+  return process.pid != 0 ? process.pid : process.pid_in_share.value_or(0);
+}
+
+}  // namespace headgate::cli

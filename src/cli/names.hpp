@@ -1,0 +1,25 @@
+// How the views call GPUs, processes and parts. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cli/output.hpp"
+#include "snapshot/snapshot.hpp"
+
+namespace headgate::cli {
+
+// "NVIDIA H200" -> "H200".
+[[nodiscard]] std::string short_model(const std::string& model);
+// "GPU 0", or the beginning of the UUID where the node does not have it.
+[[nodiscard]] std::string gpu_words(const snapshot::Snapshot& picture, const std::string& uuid);
+// The first line of a view that does not say it elsewhere: "level hook, SIMULATED".
+[[nodiscard]] std::string stamp(const snapshot::Snapshot& picture, const Voice& voice);
+// Millionths of a ratio, rounded, for percent_text() and rate_text(); 0 below it, at most a thousand wholes.
+[[nodiscard]] std::uint32_t ppm_of(double ratio);
+// A share's state, with how long it has been idle from a minute on: "throttled", "idle 3h12m".
+[[nodiscard]] std::string state_words(const std::string& state, std::uint64_t idle_ns);
+// The process's number on the host, or in its own namespace where only that is known.
+[[nodiscard]] std::uint32_t shown_pid(const snapshot::Process& process);
+
+}  // namespace headgate::cli

@@ -1,0 +1,290 @@
+#include "cli/top/picture.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/units.hpp"
+#include "cli/cells.hpp"
+#include "cli/top/parts.hpp"
+#include "snapshot/json.hpp"
+
+namespace headgate::cli {
+namespace {
+
+using snapshot::Snapshot;
+
+// A word of the header; those of a higher rank go first where there is no room.
+struct Word {
+  std::string text;
+  const char* look;
+  int rank;
+};
+
+std::string level_words(const TopState& state) {
+  const std::string& level = state.now->node.level;
+  return "level " + (level.empty() ? "hook" : level);
+}
+
+std::string power_of(const Snapshot& picture) {
+  std::uint64_t now = 0, limit = 0;
+  for (const auto& gpu : picture.gpus) {
+    now += gpu.power_mw.value_or(0);
+    limit += gpu.power_limit_mw.value_or(0);
+  }
+  if (now == 0) return "";
+  return std::to_string(now / 1000) + (limit == 0 ? " W" : "/" + std::to_string(limit / 1000) + " W");
+}
+
+std::string sold_of(const Snapshot& picture) {
+  std::uint64_t sold = 0, total = 0;
+  for (const auto& gpu : picture.gpus) {
+    sold += gpu.memory_sold_bytes;
+    total += gpu.memory_total_bytes;
+  }
+  return total == 0 ? "" : "sold " + ratio_text(static_cast<double>(sold) / static_cast<double>(total));
+}
+
+// "1 refused, 2 idle, 1 outside": what somebody should look at.
+std::string alarms_of(const Snapshot& picture) {
+  std::vector<std::string> words;
+  const auto count = [&](auto&& test, const char* word) {
+    if (const auto number = std::ranges::count_if(picture.shares, test); number > 0)
+      words.push_back(std::to_string(number) + " " + word);
+  };
+  count([](const auto& s) { return std::ranges::any_of(s.devices, [](const auto& d) { return d.refusals > 0; }); },
+        "refused");
+  count([](const auto& s) { return s.state == "broken"; }, "broken");
+  count([](const auto& s) { return s.state == "idle"; }, "idle");
+  if (picture.node.unattended_processes > 0)
+    words.push_back(std::to_string(picture.node.unattended_processes) + " outside");
+  return joined(words, ", ");
+}
+
+std::string interval_text(std::uint64_t ms) {
+  return ms < 1000 ? std::to_string(ms) + "ms" : std::to_string(ms / 1000) + (ms % 1000 == 500 ? ".5s" : "s");
+}
+
+}  // namespace
+
+FrameLine header_line(const TopState& state, unsigned width, FrameStyle style) {
+  const Snapshot& picture = *state.now;
+  std::vector<Word> words;
+  const auto word = [&words](std::string text, const char* look, int rank) {
+    if (!text.empty()) words.push_back({std::move(text), look, rank});
+  };
+  word(cut(picture.node.name.empty() ? "this node" : picture.node.name, 24), "1", 0);
+  word(picture.node.simulated ? "SIMULATED" : "", "30;43", 0);
+  word(level_words(state), picture.node.level == "observe" ? "33" : "", 0);
+  word(state.daemon ? "" : "no daemon", "33", 2);
+  word(picture.node.driver_version.empty() ? "" : "driver " + picture.node.driver_version, "", 6);
+  word(sold_of(picture), "", 4);
+  word(power_of(picture), "", 5);
+  word(alarms_of(picture), "33", 3);
+  const std::string clock =
+      clock_text(picture.taken_unix_ns) + " [" + (state.paused ? "held" : interval_text(state.interval_ms)) + "]";
+  const auto taken = [&words, &clock] {
+    unsigned all = cells(clock) + 2;
+    for (const Word& each : words) all += cells(each.text) + 2;
+    return all;
+  };
+  while (taken() > width && std::ranges::max(words, {}, &Word::rank).rank > 0)
+    words.erase(std::ranges::max_element(words, {}, &Word::rank));
+  FrameLine line(width, style);
+  for (const Word& each : words) line.add(line.taken() == 0 ? " " : "  ").add(each.text, each.look);
+  if (line.left() > cells(clock)) line.pad_to(width - cells(clock) - 1).add(clock, state.paused ? "30;43" : "");
+  return line;
+}
+
+namespace {
+
+const char* severity_look(const snapshot::Event& event) {
+  return event.severity == "error" ? "31" : event.severity == "warn" ? "33" : "";
+}
+
+}  // namespace
+
+std::vector<FrameLine> event_lines(const TopState& state, unsigned width, unsigned most, FrameStyle style) {
+  struct Told {
+    const snapshot::Event* event;
+    unsigned times;
+  };
+  std::vector<Told> told;
+  for (const auto& event : state.events) {
+    const bool again = !told.empty() && told.back().event->kind == event.kind &&
+                       told.back().event->share == event.share && !event.share.empty();
+    if (again) told.back() = {&event, told.back().times + 1};
+    else told.push_back({&event, 1});
+  }
+  std::vector<FrameLine> lines;
+  for (std::size_t i = told.size() - std::min<std::size_t>(told.size(), most); i < told.size(); ++i) {
+    const auto& [event, times] = told[i];
+    FrameLine line(width, style);
+    line.add(" " + clock_text(event->unix_ns) + "  ").add(event->text, severity_look(*event));
+    if (times > 1) line.add("  (" + std::to_string(times) + " alike)");
+    lines.push_back(std::move(line));
+  }
+  if (lines.empty()) lines.push_back(FrameLine(width, style).add(" no events yet"));
+  return lines;
+}
+
+namespace {
+
+FrameLine keys_line(const TopState& state, unsigned width, FrameStyle style) {
+  FrameLine line(width, style);
+  const auto prompt = [&](const std::string& what, const char* help) {
+    line.add(" " + what, "1").add(state.typed).add("_", "5");
+    if (line.left() > cells(help) + 3) line.add("   ").add(help, "90");
+  };
+  if (state.mode == TopMode::filter) {
+    prompt("filter: ", "Enter keeps it, Esc shows all");
+    return line;
+  }
+  if (state.mode == TopMode::limits) {
+    prompt("new limits: ", "mem=12GiB compute=50%  Enter, Esc");
+    return line;
+  }
+  if (!state.said.empty()) return line.add(" " + state.said, "33");
+  std::vector<std::pair<std::string, std::string>> keys = {
+      {"?", "help"},   {"q", "quit"}, {"/", "filter"}, {"s", "by"},   {"Enter", "details"},
+      {"< >", "sort"}, {"u", "user"}, {"t", "tree"},   {"z", "hold"}, {"+ -", "interval"}};
+  keys[3].second = "by " + view_word(state.view);
+  keys[5].second = sort_word(state.sort) + (state.reverse ? " reversed" : "");
+  if (!state.filter.empty()) keys.insert(keys.begin(), {"Esc", "ends filter '" + state.filter + "'"});
+  if (!state.user.empty()) keys.insert(keys.begin(), {"Esc", "ends user " + state.user});
+  for (const auto& [key, does] : keys) {
+    if (line.left() < cells(key) + cells(does) + 3) break;
+    line.add(" ").add(key, "1").add(" " + does, "90").add(" ");
+  }
+  return line;
+}
+
+// The sentence for a terminal too small for more, cut into its lines.
+std::vector<FrameLine> too_small(const TopState& state, FrameSize size, FrameStyle style) {
+  const bool simulated = state.now && state.now->node.simulated;
+  std::string text = std::string(simulated ? "SIMULATED " : "") + (state.now ? level_words(state) + ". " : "") +
+                     "headgate top needs " + std::to_string(kSmallestTop.columns) + " columns and " +
+                     std::to_string(kSmallestTop.rows) + " rows; this terminal has " + std::to_string(size.columns) +
+                     " and " + std::to_string(size.rows) + ". q quits.";
+  std::vector<FrameLine> lines;
+  while (!text.empty() && lines.size() < size.rows) {
+    lines.push_back(FrameLine(size.columns, style).add(text));
+    text.erase(0, size.columns);
+  }
+  return lines;
+}
+
+std::string without_trailing_blanks(std::string text) {
+  text.erase(text.find_last_not_of(' ') + 1);
+  return text;
+}
+
+struct Budget {
+  unsigned gpus, table, events;
+  bool airy;  // blank lines between the parts
+};
+
+Budget budget_of(const TopState& state, unsigned rows) {
+  constexpr unsigned kHeader = 1, kKeys = 1, kLeastTable = 4;
+  Budget budget{.gpus = 0,
+                .table = 0,
+                .events = rows >= 40   ? 6u
+                          : rows >= 30 ? 4u
+                          : rows >= 20 ? 2u
+                                       : 1u,
+                .airy = rows >= 22};
+  const unsigned around = kHeader + kKeys + budget.events + (budget.airy ? 2 : 0) + (state.trouble.empty() ? 0 : 1);
+  const auto gpus = static_cast<unsigned>(std::min<std::size_t>(state.now->gpus.size(), 1000));
+  const unsigned room = rows > around + kLeastTable ? rows - around - kLeastTable : 1;
+  // Half of what is left for the GPUs at most, so that the table stays the larger part.
+  const unsigned most = std::max(gpus == 0 ? 0u : 1u, std::min(room, std::max(2u, room / 2)));
+  budget.gpus = gpus * 2 <= most ? gpus * 2 : std::min(gpus, most);
+  budget.table = rows - std::min(rows, around + budget.gpus);
+  return budget;
+}
+
+std::vector<FrameLine> all_lines(const TopState& state, FrameSize size, FrameStyle style) {
+  const unsigned width = size.columns;
+  std::vector<FrameLine> lines;
+  const auto put = [&lines](std::vector<FrameLine> more) {
+    for (auto& line : more) lines.push_back(std::move(line));
+  };
+  const auto blank = [&] { lines.emplace_back(width, style); };
+  if (!state.now) {
+    lines.push_back(FrameLine(width, style).add(" headgate top: looking at the node ...", "1"));
+    if (!state.trouble.empty()) lines.push_back(FrameLine(width, style).add(" " + state.trouble, "31"));
+    return lines;
+  }
+  lines.push_back(header_line(state, width, style));
+  if (!state.trouble.empty()) lines.push_back(FrameLine(width, style).add(" " + state.trouble, "31"));
+  if (state.mode == TopMode::help) {
+    put(help_lines(state, width, style));
+  } else {
+    const Budget budget = budget_of(state, size.rows);
+    if (budget.gpus > 0) put(gpu_lines(state, width, budget.gpus, style));
+    if (budget.airy) blank();
+    put(state.mode == TopMode::details ? details_lines(state, width, budget.table, style)
+                                       : table_lines(state, width, budget.table, style));
+    const auto events = event_lines(state, width, budget.events, style);
+    while (lines.size() + events.size() + 1 < size.rows) blank();
+    put(events);
+  }
+  while (lines.size() + 1 < size.rows) blank();
+  lines.resize(std::min<std::size_t>(lines.size(), size.rows - 1), FrameLine(width, style));
+  lines.push_back(keys_line(state, width, style));
+  return lines;
+}
+
+}  // namespace
+
+std::string render(const TopState& state, FrameSize size, FrameStyle style) {
+  if (size.columns == 0 || size.rows == 0) return {};
+  const bool small = size.columns < kSmallestTop.columns || size.rows < kSmallestTop.rows;
+  std::string text;
+  const auto lines = small ? too_small(state, size, style) : all_lines(state, size, style);
+  for (std::size_t i = 0; i < std::min<std::size_t>(lines.size(), size.rows); ++i)
+    text += (i == 0 ? "" : "\n") + without_trailing_blanks(lines[i].text());
+  return text;
+}
+
+std::string top_text(const TopState& state, const Voice& voice) {
+  const Snapshot& picture = *state.now;
+  std::string text = "node " + harmless(picture.node.name) + ", " + level_words(state) + ", " +
+                     (state.daemon ? "daemon" : "no daemon") +
+                     (picture.node.simulated ? ", " + warning("SIMULATED", voice) : "") + "\n";
+  if (!state.trouble.empty()) text += harmless(state.trouble) + "\n";
+  std::vector<std::vector<std::string>> gpus = {
+      {"GPU", "MODEL", "\tMEMORY", "\tSOLD", "\tBUSY", "\tTEMPERATURE", "\tPOWER", "SLOWED BY"}};
+  for (const auto& gpu : picture.gpus)
+    gpus.push_back({std::to_string(gpu.index), gpu.model,
+                    "\t" + used_of_text(gpu.memory_used_bytes, gpu.memory_total_bytes),
+                    "\t" + short_bytes_text(gpu.memory_sold_bytes), "\t" + ratio_text(gpu.busy_ratio),
+                    "\t" + (gpu.temperature_celsius ? std::to_string(*gpu.temperature_celsius) + " C" : "-"),
+                    "\t" + (gpu.power_mw ? power_text(gpu) : "-"),
+                    gpu.throttle_reasons.empty() ? "-" : joined(gpu.throttle_reasons, ", ")});
+  if (gpus.size() > 1) text += table(gpus, voice);
+  const auto rows = rows_of(state);
+  if (rows.empty()) return text + "no shares\n";
+  std::vector<std::vector<std::string>> shown = {{state.view == TopView::process ? "COMMAND" : "NAME", "OWNER", "GPU",
+                                                  "\tMEMORY", "\tTIME", "\tOF", "\tWAITS", "\tREFUSED", "\tIDLE",
+                                                  "LEVEL", "STATE"}};
+  for (const TopRow& row : rows)
+    shown.push_back(
+        {row.pid != 0 ? row.name + " " + std::to_string(row.pid) : row.name, row.owner.empty() ? "-" : row.owner,
+         row.gpu.empty() ? "-" : row.gpu, "\t" + used_of_text(row.used_bytes, row.limit_bytes),
+         "\t" + ratio_text(row.held_ratio),
+         "\t" + (row.colour < 0 || row.pid != 0 ? "-" : allowance_text(row.guarantee_ratio, row.ceiling_ratio)),
+         "\t" + ratio_text(row.waited_ratio), "\t" + std::to_string(row.refusals),
+         "\t" + (row.idle_ns == 0 ? "-" : short_duration_text(row.idle_ns)), row.level.empty() ? "-" : row.level,
+         row.state.empty() ? "-" : row.state});
+  return text + table(shown, voice);
+}
+
+std::string top_json(const TopState& state) {
+  nlohmann::ordered_json json = {{"schema", "headgate.top/v1"},
+                                 {"simulated", state.now->node.simulated},
+                                 {"daemon", state.daemon},
+                                 {"snapshot", nlohmann::ordered_json::parse(snapshot::to_json(*state.now))}};
+  return json.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace headgate::cli

@@ -1,0 +1,209 @@
+#include "cli/top/picture.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "cli/cells.hpp"
+#include "cli/top/rows.hpp"
+#include "cli/top/test_node.hpp"
+
+namespace headgate::cli {
+namespace {
+
+constexpr FrameStyle kPlain{.colour = false, .ascii = false};
+constexpr FrameStyle kAscii{.colour = false, .ascii = true};
+constexpr FrameStyle kColour{.colour = true, .ascii = false};
+
+class TopPicture : public testing::Test {
+ protected:
+  void SetUp() override {
+    ::setenv("TZ", "UTC0", 1);
+    ::tzset();
+  }
+};
+
+std::vector<std::string> lines_of(const std::string& frame) {
+  std::vector<std::string> lines{""};
+  for (const char c : frame) {
+    if (c == '\n') lines.emplace_back();
+    else lines.back() += c;
+  }
+  return lines;
+}
+
+// Without the colours that render() puts in; anything else that steers a terminal is left to be found.
+std::string without_colours(const std::string& text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text.compare(i, 2, "\x1b[") != 0) {
+      plain += text[i];
+      continue;
+    }
+    const std::size_t end = text.find_first_not_of("0123456789;", i + 2);
+    if (end == std::string::npos || text[end] != 'm') return "a sequence that is no colour";
+    i = end;
+  }
+  return plain;
+}
+
+// HEADGATE_WRITE_FRAMES=1 writes the frames anew, to be looked at in the diff.
+void expect_frame(const std::string& name, const std::string& frame) {
+  const std::string path = std::string(HEADGATE_TOP_FRAMES) + "/" + name;
+  if (std::getenv("HEADGATE_WRITE_FRAMES") != nullptr) std::ofstream(path) << frame << "\n";
+  std::ifstream in(path);
+  const std::string golden((std::istreambuf_iterator<char>(in)), {});
+  EXPECT_EQ(frame + "\n", golden) << "not as in " << path;
+}
+
+TEST_F(TopPicture, EachFrameIsTheOneThatWasLookedAt) {
+  TopState state = test_state();
+  expect_frame("80x24.txt", render(state, {80, 24}, kPlain));
+  expect_frame("80x24-ascii.txt", render(state, {80, 24}, kAscii));
+  expect_frame("80x24-colour.txt", render(state, {80, 24}, kColour));
+  expect_frame("120x40.txt", render(state, {120, 40}, kPlain));
+  expect_frame("160x30.txt", render(state, {160, 30}, kPlain));
+  expect_frame("60x12.txt", render(state, {60, 12}, kPlain));
+  expect_frame("40x5-too-small.txt", render(state, {40, 5}, kPlain));
+  for (const auto view : {TopView::gpu, TopView::user, TopView::process}) {
+    state.view = view;
+    expect_frame("80x24-by-" + view_word(view) + ".txt", render(state, {80, 24}, kAscii));
+  }
+  state = test_state();
+  state.tree = true;
+  expect_frame("80x24-tree.txt", render(state, {80, 24}, kAscii));
+  state.selected = history_key("train", test_gpu(0).uuid);
+  state.mode = TopMode::details;
+  expect_frame("80x24-details.txt", render(state, {80, 24}, kPlain));
+  state.mode = TopMode::help;
+  expect_frame("80x24-help.txt", render(state, {80, 24}, kAscii));
+  expect_frame("80x24-first.txt", render(TopState{}, {80, 24}, kAscii));
+}
+
+TEST_F(TopPicture, NoLineIsWiderThanTheTerminalAndNoFrameHigherAtAnySizeInAnyView) {
+  for (const auto mode : {TopMode::table, TopMode::details, TopMode::help, TopMode::filter, TopMode::limits}) {
+    for (const auto view : {TopView::share, TopView::gpu, TopView::user, TopView::process}) {
+      for (unsigned columns = 1; columns <= 200; columns += columns < 50 ? 7 : 3) {
+        for (const unsigned rows : {1u, 2u, 5u, 12u, 13u, 20u, 24u, 33u, 60u}) {
+          TopState state = test_state();
+          state.mode = mode;
+          state.view = view;
+          state.tree = true;
+          state.typed = std::string(150, 'x');
+          const auto lines = lines_of(without_colours(render(state, {columns, rows}, kColour)));
+          ASSERT_LE(lines.size(), rows) << columns << "x" << rows;
+          for (const auto& line : lines) ASSERT_LE(cells(line), columns) << columns << "x" << rows << "\n" << line;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(TopPicture, HostileNamesNeitherSteerTheTerminalNorBreakTheColumns) {
+  const std::string hostile =
+      "\x1b[2J\x1b]0;x\x07\r\n\xc2\x9b"
+      "31m\xe2\x80\xae\xff\xe4\xb8\x96\xe7\x95\x8c";
+  TopState state = test_state();
+  auto& picture = *state.now;
+  picture.node.name = picture.gpus[0].model = hostile;
+  picture.node.level = picture.node.driver_version = hostile;
+  picture.gpus[0].throttle_reasons = {hostile};
+  picture.shares[1].name = picture.shares[1].owner = picture.shares[1].state = hostile;
+  picture.shares[1].level = picture.shares[1].problem = hostile;
+  for (auto& process : picture.processes) {
+    process.share = hostile;
+    process.command = process.user = process.where = process.finding = hostile;
+  }
+  state.events.back().text = state.filter = state.user = state.typed = state.said = state.trouble = hostile;
+  for (const auto mode : {TopMode::table, TopMode::details, TopMode::filter}) {
+    for (const auto view : {TopView::share, TopView::gpu, TopView::user, TopView::process}) {
+      state.mode = mode;
+      state.view = view;
+      state.user.clear();
+      for (const bool filtered : {false, true}) {
+        state.filter = filtered ? hostile : "";
+        for (const FrameStyle style : {kPlain, kAscii, kColour}) {
+          const std::string text = without_colours(render(state, {100, 30}, style));
+          for (const auto& line : lines_of(text)) {
+            EXPECT_EQ(line, harmless(line));
+            EXPECT_LE(cells(line), 100u);
+          }
+          if (style.ascii) {
+            EXPECT_TRUE(std::ranges::none_of(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(TopPicture, EverySizeSaysTheLevelAndThatItIsSimulated) {
+  for (const auto mode : {TopMode::table, TopMode::details, TopMode::help, TopMode::filter}) {
+    for (const FrameSize size : {FrameSize{60, 12}, FrameSize{80, 24}, FrameSize{200, 50}, FrameSize{30, 8}}) {
+      TopState state = test_state();
+      state.mode = mode;
+      const std::string text = render(state, size, kAscii);
+      EXPECT_NE(text.find("SIMULATED"), std::string::npos) << text;
+      EXPECT_NE(text.find("level hook"), std::string::npos) << text;
+    }
+  }
+  TopState real = test_state();
+  real.now->node.simulated = false;
+  EXPECT_EQ(render(real, {80, 24}, kAscii).find("SIMULATED"), std::string::npos);
+}
+
+TEST_F(TopPicture, ColoursAreOnlyThereWhereTheyAreWanted) {
+  EXPECT_EQ(render(test_state(), {80, 24}, kPlain).find('\x1b'), std::string::npos);
+  EXPECT_NE(render(test_state(), {80, 24}, kColour).find("\x1b[30;43mSIMULATED"), std::string::npos);
+}
+
+TEST_F(TopPicture, TheSelectedRowIsShownHoweverLongTheTable) {
+  TopState state = test_state();
+  for (int i = 0; i < 200; ++i)
+    state.now->shares.push_back(test_share("many-" + std::to_string(1000 + i), "dora", 1, 0, 0, 1, 0));
+  for (const char* name : {"many-1000", "many-1100", "many-1199", "train"}) {
+    state.selected = history_key(name, test_gpu(0).uuid);
+    EXPECT_NE(render(state, {80, 24}, kAscii).find(std::string("\n>") + name), std::string::npos) << name;
+  }
+}
+
+TEST_F(TopPicture, ManyGpusLeaveRoomForTheSharesAndSayHowManyAreNotShown) {
+  TopState state = test_state();
+  for (std::uint32_t i = 2; i < 16; ++i) state.now->gpus.push_back(test_gpu(i));
+  const std::string text = render(state, {80, 24}, kAscii);
+  EXPECT_NE(text.find(" and "), std::string::npos);
+  EXPECT_NE(text.find("more GPUs"), std::string::npos);
+  EXPECT_NE(text.find("train"), std::string::npos);
+}
+
+TEST_F(TopPicture, AFailedLookIsSaidBesideTheOldPicture) {
+  TopState state = test_state();
+  state.trouble = "the daemon does not answer";
+  const std::string text = render(state, {80, 24}, kAscii);
+  EXPECT_NE(text.find("the daemon does not answer"), std::string::npos);
+  EXPECT_NE(text.find("train"), std::string::npos);
+}
+
+TEST_F(TopPicture, OnceIsATableWithAWordForEachFigure) {
+  EXPECT_EQ(top_text(test_state(), {}), R"(node lab-3, level hook, daemon, SIMULATED
+GPU  MODEL             MEMORY   SOLD  BUSY  TEMPERATURE     POWER  SLOWED BY
+0    NVIDIA H200  32.0/141.0G  40.0G   93%         71 C  698/700W  power cap
+1    NVIDIA H200    0B/141.0G     0B    0%         34 C   76/700W  -
+NAME        OWNER  GPU      MEMORY  TIME    OF  WAITS  REFUSED   IDLE  LEVEL  STATE
+notebook    bob    0     8.0/16.0G    0%   50%     0%        0  3h12m  hook   idle
+train       alice  0    15.0/16.0G   52%  50%+     4%        3      -  hook   throttled
+vllm-small  svc    0      7.0/8.0G   31%   30%     0%        0      -  hook   ok
+)");
+}
+
+TEST_F(TopPicture, OnceAsJsonHoldsTheWholePictureAndSaysSimulated) {
+  const auto json = nlohmann::json::parse(top_json(test_state()));
+  EXPECT_EQ(json.at("schema"), "headgate.top/v1");
+  EXPECT_EQ(json.at("simulated"), true);
+  EXPECT_EQ(json.at("snapshot").at("shares").size(), 3u);
+}
+
+}  // namespace
+}  // namespace headgate::cli

@@ -1,0 +1,200 @@
+// Which key does what, and how a newer picture is taken in.
+#include <algorithm>
+#include <array>
+
+#include "cli/top/rows.hpp"
+#include "cli/top/state.hpp"
+
+namespace headgate::cli {
+namespace {
+
+constexpr std::ptrdiff_t kPage = 10;
+constexpr std::array<std::uint64_t, 8> kIntervals = {100, 250, 500, 1000, 2000, 5000, 10'000, 60'000};
+constexpr int kSorts = static_cast<int>(TopSort::state) + 1;
+constexpr std::size_t kLongestText = 120;  // bytes that can be typed
+
+void remember(TopHistory& history, const std::string& key, double value) {
+  auto& values = history[key];
+  values.push_back(value);
+  if (values.size() > kTopHistory) values.erase(values.begin());
+}
+
+void forget_gone(TopHistory& history, const std::vector<std::string>& known) {
+  std::erase_if(history, [&known](const auto& entry) { return std::ranges::find(known, entry.first) == known.end(); });
+}
+
+void move_to(TopState& state, std::ptrdiff_t step) {
+  const auto rows = rows_of(state);
+  if (rows.empty()) return;
+  const auto last = static_cast<std::ptrdiff_t>(rows.size()) - 1;
+  const auto at = std::clamp(static_cast<std::ptrdiff_t>(selected_row(rows, state)) + step, std::ptrdiff_t{0}, last);
+  state.selected = rows[static_cast<std::size_t>(at)].key;
+}
+
+void next_user(TopState& state) {
+  if (!state.now) return;
+  const auto users = users_of(*state.now);
+  const auto found = std::ranges::find(users, state.user);
+  if (state.user.empty()) state.user = users.empty() ? "" : users.front();
+  else state.user = found == users.end() || found + 1 == users.end() ? "" : *(found + 1);
+}
+
+void change_interval(TopState& state, bool longer) {
+  if (longer) {
+    const auto next = std::ranges::upper_bound(kIntervals, state.interval_ms);
+    if (next != kIntervals.end()) state.interval_ms = *next;
+  } else {
+    const auto next = std::ranges::lower_bound(kIntervals, state.interval_ms);
+    if (next != kIntervals.begin()) state.interval_ms = *(next - 1);
+  }
+}
+
+void choose_view(TopState& state, TopView view) {
+  state.view = view;
+  state.mode = TopMode::table;
+  state.selected.clear();
+}
+
+void begin_limits(TopState& state) {
+  const auto rows = rows_of(state);
+  const std::string share = rows.empty() ? "" : rows[selected_row(rows, state)].share;
+  if (state.readonly) state.said = "this is --readonly: nothing is changed from here";
+  else if (!state.daemon) state.said = "limits are changed by the daemon, and none answers here";
+  else if (share.empty()) state.said = "choose a share first";
+  else {
+    state.mode = TopMode::limits;
+    state.typed.clear();
+  }
+}
+
+// "mem=12GiB compute=50%" -> pairs; what they mean is judged by the daemon.
+void end_limits(TopState& state) {
+  const auto rows = rows_of(state);
+  LimitsWish wish;
+  if (!rows.empty()) wish.share = rows[selected_row(rows, state)].share;
+  for (std::size_t at = 0; at < state.typed.size();) {
+    const std::size_t end = std::min(state.typed.find(' ', at), state.typed.size());
+    const std::string word = state.typed.substr(at, end - at);
+    at = end + 1;
+    if (word.empty()) continue;
+    const std::size_t equals = word.find('=');
+    if (equals == 0 || equals == std::string::npos || equals + 1 == word.size()) {
+      state.said = "'" + word + "' is not understood; accepted: mem=12GiB compute=50%";
+      return;
+    }
+    wish.values.emplace_back(word.substr(0, equals), word.substr(equals + 1));
+  }
+  if (!wish.values.empty() && !wish.share.empty()) state.wish = std::move(wish);
+}
+
+// Modes in which letters are typed.
+void type(TopState& state, const Key& key) {
+  switch (key.kind) {
+    case KeyKind::text:
+      if (state.typed.size() + key.text.size() <= kLongestText) state.typed += key.text;
+      break;
+    case KeyKind::backspace:
+      while (!state.typed.empty() && (static_cast<unsigned char>(state.typed.back()) & 0xc0) == 0x80)
+        state.typed.pop_back();
+      if (!state.typed.empty()) state.typed.pop_back();
+      break;
+    case KeyKind::enter:
+      if (state.mode == TopMode::limits) end_limits(state);
+      state.mode = TopMode::table;
+      return;
+    case KeyKind::escape:
+      if (state.mode == TopMode::filter) state.filter.clear();
+      state.mode = TopMode::table;
+      return;
+    default: break;
+  }
+  if (state.mode == TopMode::filter) state.filter = state.typed;
+}
+
+void letter(TopState& state, char which) {
+  const auto turn = [](int value, int step, int count) { return (value + step + count) % count; };
+  switch (which) {
+    case 'q': state.quit = true; break;
+    case '?':
+    case 'h': state.mode = state.mode == TopMode::help ? TopMode::table : TopMode::help; break;
+    case '/':
+      state.mode = TopMode::filter;
+      state.typed = state.filter;
+      break;
+    case '<': state.sort = static_cast<TopSort>(turn(static_cast<int>(state.sort), -1, kSorts)); break;
+    case '>': state.sort = static_cast<TopSort>(turn(static_cast<int>(state.sort), 1, kSorts)); break;
+    case 'r': state.reverse = !state.reverse; break;
+    case 't': state.tree = !state.tree; break;
+    case 's': choose_view(state, static_cast<TopView>(turn(static_cast<int>(state.view), 1, 4))); break;
+    case 'u': next_user(state); break;
+    case 'z': state.paused = !state.paused; break;
+    case '+': change_interval(state, true); break;
+    case '-': change_interval(state, false); break;
+    case 'e': begin_limits(state); break;
+    case '1':
+    case '2':
+    case '3':
+    case '4': choose_view(state, static_cast<TopView>(which - '1')); break;
+    default: break;
+  }
+}
+
+}  // namespace
+
+TopState observed(TopState state, snapshot::Snapshot picture, std::vector<snapshot::Event> events) {
+  if (state.paused) return state;
+  std::vector<std::string> known;
+  for (const auto& share : picture.shares) {
+    for (const auto& device : share.devices) {
+      const std::string key = history_key(share.name, device.uuid);
+      known.push_back(key);
+      remember(state.held, key, device.held_ratio.value_or(0));
+      const auto limit = device.memory_limit_bytes.value_or(0);
+      if (limit > 0)
+        remember(state.memory, key, static_cast<double>(device.memory_used_bytes) / static_cast<double>(limit));
+    }
+  }
+  for (const auto& gpu : picture.gpus) {
+    known.push_back(gpu.uuid);
+    remember(state.held, gpu.uuid, gpu.busy_ratio.value_or(0));
+  }
+  forget_gone(state.held, known);
+  forget_gone(state.memory, known);
+  std::ranges::move(events, std::back_inserter(state.events));
+  if (state.events.size() > kTopEvents)
+    state.events.erase(state.events.begin(), state.events.end() - static_cast<std::ptrdiff_t>(kTopEvents));
+  state.now = std::move(picture);
+  return state;
+}
+
+TopState apply(TopState state, const Key& key) {
+  state.said.clear();
+  if (state.mode == TopMode::filter || state.mode == TopMode::limits) {
+    type(state, key);
+    return state;
+  }
+  switch (key.kind) {
+    case KeyKind::text:
+      if (key.text.size() == 1) letter(state, key.text[0]);
+      break;
+    case KeyKind::up: move_to(state, -1); break;
+    case KeyKind::down: move_to(state, 1); break;
+    case KeyKind::page_up: move_to(state, -kPage); break;
+    case KeyKind::page_down: move_to(state, kPage); break;
+    case KeyKind::home: move_to(state, -static_cast<std::ptrdiff_t>(1e9)); break;
+    case KeyKind::end: move_to(state, static_cast<std::ptrdiff_t>(1e9)); break;
+    case KeyKind::enter: state.mode = state.mode == TopMode::table ? TopMode::details : TopMode::table; break;
+    case KeyKind::escape:
+      if (state.mode == TopMode::table) state.filter.clear(), state.user.clear();
+      state.mode = TopMode::table;
+      break;
+    case KeyKind::tab: letter(state, 's'); break;
+    case KeyKind::f1: letter(state, '?'); break;
+    case KeyKind::f6: letter(state, '>'); break;
+    case KeyKind::f10: state.quit = true; break;
+    default: break;
+  }
+  return state;
+}
+
+}  // namespace headgate::cli

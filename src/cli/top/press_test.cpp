@@ -1,0 +1,140 @@
+#include <gtest/gtest.h>
+
+#include "cli/top/rows.hpp"
+#include "cli/top/state.hpp"
+#include "cli/top/test_node.hpp"
+
+namespace headgate::cli {
+namespace {
+
+TopState press(TopState state, const std::string& letters) {
+  for (const char letter : letters) state = apply(std::move(state), {KeyKind::text, std::string(1, letter)});
+  return state;
+}
+TopState press(TopState state, KeyKind kind) { return apply(std::move(state), {kind}); }
+
+std::vector<std::string> names(const TopState& state) {
+  std::vector<std::string> all;
+  for (const auto& row : rows_of(state)) all.push_back(row.name);
+  return all;
+}
+using Names = std::vector<std::string>;
+
+TEST(TopKeys, QuitsByQAndByF10) {
+  EXPECT_TRUE(press(test_state(), "q").quit);
+  EXPECT_TRUE(press(test_state(), KeyKind::f10).quit);
+  EXPECT_FALSE(press(test_state(), "/q").quit) << "a letter of the filter";
+}
+
+TEST(TopKeys, ArrowsKeepTheChosenRowWhenAPictureReordersTheTable) {
+  TopState state = press(press(test_state(), KeyKind::down), KeyKind::down);
+  EXPECT_EQ(rows_of(state)[selected_row(rows_of(state), state)].name, "vllm-small");
+  auto picture = test_picture();
+  picture.shares.insert(picture.shares.begin(), test_share("aaa", "bob", 1, 0, 0, 1, 0));
+  state = observed(state, picture, {});
+  EXPECT_EQ(rows_of(state)[selected_row(rows_of(state), state)].name, "vllm-small");
+  EXPECT_EQ(selected_row(rows_of(state), press(state, KeyKind::home)), 0u);
+  EXPECT_EQ(selected_row(rows_of(state), press(press(state, KeyKind::end), KeyKind::page_down)), 3u);
+  EXPECT_EQ(selected_row(rows_of(state), press(press(state, KeyKind::home), KeyKind::up)), 0u);
+  EXPECT_EQ(selected_row(rows_of(state), press(state, KeyKind::page_up)), 0u);
+}
+
+TEST(TopKeys, TheFilterFindsNamesOwnersAndStatesAndEscShowsAllAgain) {
+  TopState state = press(test_state(), "/TRAI");
+  EXPECT_EQ(state.mode, TopMode::filter);
+  EXPECT_EQ(names(state), Names{"train"});
+  EXPECT_EQ(names(press(state, KeyKind::enter)), Names{"train"});
+  EXPECT_EQ(names(press(state, KeyKind::escape)).size(), 3u);
+  EXPECT_EQ(names(press(press(state, KeyKind::enter), KeyKind::escape)).size(), 3u);
+  EXPECT_EQ(names(press(test_state(), "/alice")), Names{"train"});
+  EXPECT_EQ(names(press(test_state(), "/idle")), Names{"notebook"});
+  EXPECT_TRUE(names(press(test_state(), "/zzz")).empty());
+}
+
+TEST(TopKeys, BackspaceTakesAWholeCharacterOfTheFilter) {
+  TopState state = apply(press(test_state(), "/"), {KeyKind::text, "\xe4\xb8\x96"});
+  EXPECT_EQ(press(state, KeyKind::backspace).filter, "");
+  EXPECT_EQ(press(press(state, KeyKind::backspace), KeyKind::backspace).filter, "");
+}
+
+TEST(TopKeys, SortingGoesFromColumnToColumnAndReverses) {
+  EXPECT_EQ(names(test_state()), (Names{"notebook", "train", "vllm-small"}));
+  TopState state = press(test_state(), ">>>>");
+  EXPECT_EQ(state.sort, TopSort::compute);
+  EXPECT_EQ(names(state), (Names{"train", "vllm-small", "notebook"}));
+  EXPECT_EQ(names(press(state, "r")), (Names{"notebook", "vllm-small", "train"}));
+  EXPECT_EQ(press(test_state(), "<").sort, TopSort::state) << "round the end";
+  EXPECT_EQ(press(test_state(), KeyKind::f6).sort, TopSort::owner);
+}
+
+TEST(TopKeys, ViewsAreShareGpuUserAndProcess) {
+  TopState state = press(test_state(), "s");
+  EXPECT_EQ(names(state), (Names{"GPU 0 H200", "GPU 1 H200"}));
+  state = press(state, "s");
+  EXPECT_EQ(names(state), (Names{"alice", "bob", "carol", "svc"}));
+  state = press(state, KeyKind::tab);
+  EXPECT_EQ(names(state), (Names{"ffmpeg", "jupyter", "python", "vllm"}));
+  EXPECT_EQ(press(state, "s").view, TopView::share);
+  EXPECT_EQ(press(state, "1").view, TopView::share);
+  EXPECT_EQ(press(state, "3").view, TopView::user);
+}
+
+TEST(TopKeys, TheTreeShowsProcessesBelowTheirShareAndSharesBelowTheirGpu) {
+  EXPECT_EQ(names(press(test_state(), "t")), (Names{"notebook", "jupyter", "train", "python", "vllm-small", "vllm"}));
+  EXPECT_EQ(names(press(test_state(), "2t")), (Names{"GPU 0 H200", "notebook", "train", "vllm-small", "GPU 1 H200"}));
+}
+
+TEST(TopKeys, TheUserKeyGoesRoundTheUsers) {
+  TopState state = press(test_state(), "u");
+  EXPECT_EQ(names(state), Names{"train"});
+  EXPECT_EQ(names(press(state, "u")), Names{"notebook"});
+  EXPECT_EQ(names(press(state, "uuuu")).size(), 3u);
+}
+
+TEST(TopKeys, AHeldPictureStaysUntilItGoesOn) {
+  TopState state = press(test_state(), "z");
+  EXPECT_EQ(observed(state, {}, {}).now->shares.size(), 3u);
+  EXPECT_EQ(observed(press(state, "z"), {}, {}).now->shares.size(), 0u);
+}
+
+TEST(TopKeys, TheIntervalStaysWithinItsBounds) {
+  EXPECT_EQ(press(test_state(), "+").interval_ms, 2000u);
+  EXPECT_EQ(press(test_state(), "-").interval_ms, 500u);
+  EXPECT_EQ(press(test_state(), "--------").interval_ms, 100u);
+  EXPECT_EQ(press(test_state(), "++++++++").interval_ms, 60'000u);
+}
+
+TEST(TopKeys, LimitsAreAskedOfTheDaemonOnlyAndNeverReadonly) {
+  TopState state = press(press(test_state(), KeyKind::down), "e");
+  EXPECT_EQ(state.mode, TopMode::limits);
+  state = press(press(state, "mem=12GiB compute=50%"), KeyKind::enter);
+  EXPECT_EQ(state.wish, (LimitsWish{"train", {{"mem", "12GiB"}, {"compute", "50%"}}}));
+
+  for (const char* bad : {"12GiB", "=5", "mem=", "mem=8GiB x"}) {
+    TopState refused = press(press(press(test_state(), "e"), bad), KeyKind::enter);
+    EXPECT_FALSE(refused.wish) << bad;
+    EXPECT_NE(refused.said.find("is not understood; accepted: mem=12GiB compute=50%"), std::string::npos) << bad;
+  }
+  TopState readonly = test_state();
+  readonly.readonly = true;
+  EXPECT_EQ(press(readonly, "e").mode, TopMode::table);
+  TopState alone = test_state();
+  alone.daemon = false;
+  EXPECT_EQ(press(alone, "e").said, "limits are changed by the daemon, and none answers here");
+  EXPECT_FALSE(press(press(press(test_state(), "emem=1GiB"), KeyKind::escape), KeyKind::enter).wish);
+}
+
+TEST(TopKeys, HistoryAndEventsAreBoundedAndThoseOfSharesThatWentAreForgotten) {
+  TopState state = test_state();
+  for (int i = 0; i < 300; ++i) state = observed(std::move(state), test_picture(), test_events());
+  EXPECT_EQ(state.held.at(history_key("train", test_gpu(0).uuid)).size(), kTopHistory);
+  EXPECT_EQ(state.events.size(), kTopEvents);
+  auto picture = test_picture();
+  picture.shares.clear();
+  state = observed(std::move(state), picture, {});
+  EXPECT_EQ(state.held.size(), 2u) << "the two GPUs";
+  EXPECT_TRUE(state.memory.empty());
+}
+
+}  // namespace
+}  // namespace headgate::cli

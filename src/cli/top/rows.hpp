@@ -1,0 +1,30 @@
+// The rows of the table of `headgate top`: what is shown, in which order. Pure.
+#pragma once
+
+#include "cli/top/state.hpp"
+
+namespace headgate::cli {
+
+struct TopRow {
+  std::string key;    // the same from picture to picture
+  std::string share;  // empty: of none, or of several
+  std::string uuid;   // of one GPU, else empty
+  unsigned depth = 0;
+  std::string name, owner, gpu, where, level, state;
+  std::optional<std::uint64_t> limit_bytes;
+  std::uint64_t used_bytes = 0;
+  std::optional<double> held_ratio, waited_ratio;
+  double guarantee_ratio = 0, ceiling_ratio = 1;
+  std::uint64_t refusals = 0, idle_ns = 0;
+  std::uint32_t processes = 0, pid = 0;
+  int colour = -1;  // the place of the share in the picture; -1: of none
+};
+
+[[nodiscard]] std::vector<TopRow> rows_of(const TopState& state);
+// The place of the selected row; 0 where it is not among them.
+[[nodiscard]] std::size_t selected_row(const std::vector<TopRow>& rows, const TopState& state);
+
+[[nodiscard]] std::string view_word(TopView view);  // "share"
+[[nodiscard]] std::string sort_word(TopSort sort);
+
+}  // namespace headgate::cli

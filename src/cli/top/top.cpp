@@ -1,0 +1,188 @@
+#include "cli/top/top.hpp"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cli/chosen_source.hpp"
+#include "cli/daemon.hpp"
+#include "cli/screen.hpp"
+#include "cli/top/picture.hpp"
+#include "cli/top/rows.hpp"
+#include "cli/top/watcher.hpp"
+#include "http/codec.hpp"
+
+namespace headgate::cli {
+namespace {
+
+using std::chrono::milliseconds;
+
+TopView view_named(const std::string& word) {
+  for (const auto view : {TopView::gpu, TopView::user, TopView::process}) {
+    if (view_word(view) == word) return view;
+  }
+  return TopView::share;
+}
+
+TopState first_state(const Invocation& invocation, const Chosen& chosen) {
+  TopState state;
+  state.daemon = chosen.source->is_daemon();
+  state.view = view_named(invocation.by);
+  state.readonly = invocation.readonly;
+  state.interval_ms = invocation.interval_ms;
+  return state;
+}
+
+Result<std::string> once(const Invocation& invocation, Chosen chosen) {
+  TopState state = first_state(invocation, chosen);
+  auto picture = TRY(chosen.source->look());
+  // Rates are since the look before; a daemon has looked before us.
+  if (!state.daemon) {
+    std::this_thread::sleep_for(milliseconds(100));
+    picture = TRY(chosen.source->look());
+  }
+  if (const std::string remark = chosen.source->remark(); !remark.empty()) state.trouble = remark;
+  state = observed(std::move(state), std::move(picture), {});
+  return invocation.voice.format == Format::json ? top_json(state) : top_text(state, invocation.voice);
+}
+
+// The live view on a terminal: keys, signals and looks, whichever comes, and a frame after each.
+class Live {
+ public:
+  Live(const Invocation& invocation, Chosen chosen)
+      : state_(first_state(invocation, chosen)),
+        style_{.colour = invocation.voice.colour, .ascii = invocation.voice.ascii || !speaks_utf8()},
+        daemon_(chosen.daemon),
+        watcher_(std::move(chosen.source), milliseconds(state_.interval_ms)) {
+    enter();
+  }
+
+  // Returns the exit status.
+  int run() {
+    while (!state_.quit) {
+      if (!draw()) return 128 + SIGHUP;
+      if (const int status = wait(); status >= 0) return status;
+    }
+    return 0;
+  }
+
+ private:
+  void enter() {
+    screen_ = std::make_unique<Screen>();
+    keyboard_ = std::make_unique<Keyboard>();
+  }
+  void leave() {
+    keyboard_.reset();
+    screen_.reset();
+  }
+
+  bool draw() { return screen_->show(render(state_, screen_->size(), style_)); }
+
+  // Until something has happened. The exit status where it ends us, else -1.
+  int wait() {
+    std::array<pollfd, 3> on = {pollfd{signals_.fd(), POLLIN, 0}, pollfd{watcher_.fd(), POLLIN, 0},
+                                pollfd{::isatty(STDIN_FILENO) == 1 ? STDIN_FILENO : -1, POLLIN, 0}};
+    // An escape byte may begin a sequence; what does not follow within this time was a key of its own.
+    constexpr int kSequenceMs = 50;
+    const int ready = ::poll(on.data(), on.size(), keys_.waiting() ? kSequenceMs : -1);
+    if (ready < 0) return errno == EINTR ? -1 : 1;
+    if (ready == 0) press(keys_.pause());
+    if (on[0].revents != 0) {
+      if (const int status = heed_signals(); status >= 0) return status;
+    }
+    if (on[1].revents != 0) take_look();
+    if (on[2].revents != 0 && !read_keys()) return 128 + SIGHUP;
+    return -1;
+  }
+
+  int heed_signals() {
+    bool stop = false;
+    for (const int number : signals_.take()) {
+      if (number == SIGTSTP) stop = true;
+      else if (number != SIGWINCH && number != SIGCONT) return 128 + number;
+    }
+    if (stop) {
+      leave();
+      TerminalSignals::stop();
+      // One that came while we were stopped: the terminal is as it should be left.
+      for (const int number : signals_.take()) {
+        if (number == SIGTERM || number == SIGHUP || number == SIGINT) return 128 + number;
+      }
+      enter();
+    }
+    return -1;
+  }
+
+  void take_look() {
+    auto look = watcher_.take();
+    if (!look) return;
+    if (look->picture) {
+      state_.trouble = look->remark;
+      state_ = observed(std::move(state_), std::move(*look->picture), std::move(look->events));
+    } else {
+      state_.trouble =
+          (state_.daemon ? "headgated does not answer; the picture is old: " : "") + look->picture.error().message;
+    }
+  }
+
+  // False where the terminal is gone.
+  bool read_keys() {
+    std::array<char, 512> bytes{};
+    const ssize_t got = ::read(STDIN_FILENO, bytes.data(), bytes.size());
+    if (got < 0) return errno == EINTR || errno == EAGAIN;
+    if (got == 0) return false;
+    press(keys_.feed({bytes.data(), static_cast<std::size_t>(got)}));
+    return true;
+  }
+
+  void press(const std::vector<Key>& keys) {
+    for (const Key& key : keys) state_ = apply(std::move(state_), key);
+    watcher_.set_interval(milliseconds(state_.interval_ms));
+    if (const auto wish = std::exchange(state_.wish, std::nullopt)) set_limits(*wish);
+  }
+
+  void set_limits(const LimitsWish& wish) {
+    nlohmann::ordered_json order = nlohmann::ordered_json::object();
+    for (const auto& [key, value] : wish.values) order[key] = value;
+    const auto done = ask(*daemon_, "PATCH", "/v1/shares/" + http::escape(wish.share),
+                          order.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+    state_.said = done ? wish.share + " has its new limits"
+                       : done.error().message + (done.error().hint.empty() ? "" : "; " + done.error().hint);
+  }
+
+  TopState state_;
+  const FrameStyle style_;
+  const std::optional<http::Endpoint> daemon_;
+  const TerminalSignals signals_;  // before the watcher, whose thread must have them blocked
+  Watcher watcher_;
+  KeyReader keys_;
+  std::unique_ptr<Screen> screen_;
+  std::unique_ptr<Keyboard> keyboard_;  // given back before the screen
+};
+
+}  // namespace
+
+int top(const Invocation& invocation, const config::Config& config) {
+  const Voice& voice = invocation.voice;
+  const auto refuse = [&voice](const Error& error) {
+    complain(error, voice);
+    return exit_status(error.code);
+  };
+  auto chosen = choose_source(invocation, config);
+  if (!chosen) return refuse(chosen.error());
+  const bool live = !invocation.once && voice.format == Format::table && can_place_cursor();
+  if (live) return Live(invocation, std::move(*chosen)).run();
+  const auto text = once(invocation, std::move(*chosen));
+  if (!text) return refuse(text.error());
+  return print(*text) ? 0 : refuse({ErrorCode::failed, "cannot write to standard output", {}});
+}
+
+}  // namespace headgate::cli

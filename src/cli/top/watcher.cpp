@@ -1,0 +1,89 @@
+#include "cli/top/watcher.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+namespace headgate::cli {
+namespace {
+
+constexpr auto kFirstInterval = std::chrono::milliseconds(100);
+
+}  // namespace
+
+Watcher::Watcher(std::unique_ptr<SnapshotSource> source, std::chrono::milliseconds interval)
+    : source_(std::move(source)), news_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), interval_(interval) {
+  if (!news_) std::abort();  // no descriptors left before anything began
+  thread_ = std::thread([this] { run(); });
+}
+
+Watcher::~Watcher() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+std::optional<Look> Watcher::take() {
+  const std::scoped_lock lock(mutex_);
+  std::uint64_t count = 0;
+  (void)!::read(news_.get(), &count, sizeof count);
+  return std::exchange(newest_, std::nullopt);
+}
+
+void Watcher::set_interval(std::chrono::milliseconds interval) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (interval_ == interval) return;
+    interval_ = interval;
+  }
+  wake_.notify_all();
+}
+
+Look Watcher::look() {
+  Look look{.picture = source_->look(), .events = {}, .remark = source_->remark()};
+  if (!look.picture) return look;
+  // Another daemon counts its events anew.
+  if (look.picture->node.started_unix_ns != daemon_started_) last_sequence_ = 0;
+  daemon_started_ = look.picture->node.started_unix_ns;
+  if (auto events = source_->events_after(last_sequence_)) {
+    look.events = std::move(*events);
+    if (!look.events.empty()) last_sequence_ = look.events.back().sequence;
+  } else {
+    look.remark = events.error().message;
+  }
+  return look;
+}
+
+void Watcher::hand_over(Look look) {
+  const std::scoped_lock lock(mutex_);
+  if (newest_) {
+    std::ranges::move(look.events, std::back_inserter(newest_->events));
+    look.events = std::move(newest_->events);
+  }
+  newest_ = std::move(look);
+  const std::uint64_t one = 1;
+  (void)!::write(news_.get(), &one, sizeof one);
+}
+
+void Watcher::run() {
+  for (bool first = true;; first = false) {
+    hand_over(look());
+    const auto looked = std::chrono::steady_clock::now();
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      // Asked for anew each time: the interval may change while we wait.
+      const auto due = looked + (first ? std::min(interval_, kFirstInterval) : interval_);
+      if (stopping_ || std::chrono::steady_clock::now() >= due) break;
+      wake_.wait_until(lock, due);
+    }
+    if (stopping_) return;
+  }
+}
+
+}  // namespace headgate::cli

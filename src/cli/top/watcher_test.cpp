@@ -1,0 +1,113 @@
+#include "cli/top/watcher.hpp"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <atomic>
+
+namespace headgate::cli {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Counts its looks, tells one event for each, and fails, restarts or waits when told to.
+struct Script {
+  std::atomic<int> looks = 0;
+  std::atomic<bool> fails = false;
+  std::atomic<std::uint64_t> started = 1;
+  std::atomic<std::uint64_t> last_asked_after = 0;
+};
+
+class ScriptedSource final : public SnapshotSource {
+ public:
+  explicit ScriptedSource(Script& script) : script_(script) {}
+  [[nodiscard]] bool is_daemon() const override { return true; }
+  Result<snapshot::Snapshot> look() override {
+    ++script_.looks;
+    if (script_.fails) return fail(ErrorCode::unreachable, "nobody answers");
+    snapshot::Snapshot picture;
+    picture.node.started_unix_ns = script_.started;
+    picture.taken_ns = static_cast<std::uint64_t>(script_.looks);
+    return picture;
+  }
+  Result<std::vector<snapshot::Event>> events_after(std::uint64_t sequence) override {
+    script_.last_asked_after = sequence;
+    return std::vector<snapshot::Event>{{.sequence = sequence + 1, .unix_ns = 0, .kind = "x", .severity = "info"}};
+  }
+
+ private:
+  Script& script_;
+};
+
+std::optional<Look> next(Watcher& watcher) {
+  pollfd on{watcher.fd(), POLLIN, 0};
+  if (::poll(&on, 1, 60'000) <= 0) return std::nullopt;
+  return watcher.take();
+}
+
+TEST(Watcher, LooksAtOnceAndAgainSoForTheRates) {
+  Script script;
+  Watcher watcher(std::make_unique<ScriptedSource>(script), milliseconds(60'000));
+  ASSERT_TRUE(next(watcher));
+  ASSERT_TRUE(next(watcher)) << "the second does not wait for the interval";
+}
+
+TEST(Watcher, NoEventIsLostBetweenTwoLooksThatNobodyTook) {
+  Script script;
+  Watcher watcher(std::make_unique<ScriptedSource>(script), milliseconds(10));
+  std::vector<std::uint64_t> seen;
+  while (seen.size() < 20) {
+    while (script.looks < static_cast<int>(seen.size()) + 3) std::this_thread::yield();
+    const auto look = next(watcher);
+    ASSERT_TRUE(look);
+    for (const auto& event : look->events) seen.push_back(event.sequence);
+  }
+  for (std::size_t i = 0; i < seen.size(); ++i) EXPECT_EQ(seen[i], i + 1);
+}
+
+TEST(Watcher, AFailedLookIsHandedOverAndTheNextIsTried) {
+  Script script;
+  script.fails = true;
+  Watcher watcher(std::make_unique<ScriptedSource>(script), milliseconds(10));
+  auto look = next(watcher);
+  ASSERT_TRUE(look);
+  EXPECT_EQ(look->picture.error().message, "nobody answers");
+  script.fails = false;
+  do look = next(watcher);
+  while (look && !look->picture);
+  ASSERT_TRUE(look);
+}
+
+TEST(Watcher, EventsOfADaemonThatWasStartedAnewAreAskedForFromTheFirst) {
+  Script script;
+  Watcher watcher(std::make_unique<ScriptedSource>(script), milliseconds(10));
+  while (script.last_asked_after < 3) ASSERT_TRUE(next(watcher));
+  script.started = 2;
+  std::optional<Look> look;
+  do look = next(watcher);
+  while (look && look->picture && look->picture->node.started_unix_ns == 1);
+  ASSERT_TRUE(look);
+  // Events of looks that were not taken may stand before it.
+  EXPECT_TRUE(std::ranges::any_of(look->events, [](const auto& event) { return event.sequence == 1; }));
+}
+
+TEST(Watcher, AShorterIntervalCountsAtOnce) {
+  Script script;
+  Watcher watcher(std::make_unique<ScriptedSource>(script), milliseconds(60'000));
+  while (script.looks < 2) ASSERT_TRUE(next(watcher));
+  watcher.set_interval(milliseconds(10));
+  while (script.looks < 5) ASSERT_TRUE(next(watcher));
+}
+
+TEST(Watcher, EndsWhileItWaitsForALongInterval) {
+  Script script;
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    Watcher watcher(std::make_unique<ScriptedSource>(script), milliseconds(60'000));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+}
+
+}  // namespace
+}  // namespace headgate::cli

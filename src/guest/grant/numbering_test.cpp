@@ -1,0 +1,35 @@
+#include "guest/grant/numbering.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace headgate::grant {
+namespace {
+
+std::string numbered(std::string_view visible, std::string_view gpus = "GPU-a,GPU-b,GPU-c", std::size_t room = 64) {
+  std::string buffer(room, 'x');
+  return number_by_share(visible, gpus, buffer) ? buffer.c_str() : "stays";
+}
+
+TEST(Numbering, ANumberIsTheSharesOwn) {
+  EXPECT_EQ(numbered("0"), "GPU-a");
+  EXPECT_EQ(numbered("2,0"), "GPU-c,GPU-a");
+  EXPECT_EQ(numbered(" 1 , 2 "), "GPU-b,GPU-c");
+}
+
+TEST(Numbering, ANumberThatTheShareLacksHidesItselfAndWhatFollowsAsInTheDriver) {
+  EXPECT_EQ(numbered("1,3,0"), "GPU-b");
+  EXPECT_EQ(numbered("0,-1,1"), "GPU-a");
+  for (const char* none : {"3", "-1", "", "99999999999999999999,0", "1024"}) EXPECT_EQ(numbered(none), "-1") << none;
+}
+
+TEST(Numbering, WhatNamesItsGpusOtherwiseStays) {
+  for (const char* other : {"GPU-a", "GPU-a,GPU-b", "0,GPU-b", "MIG-1", "all", "1.5", "1,,2"})
+    EXPECT_EQ(numbered(other), "stays") << other;
+}
+
+TEST(Numbering, AListThatDoesNotFitIsNotCut) { EXPECT_EQ(numbered("0,1", "GPU-a,GPU-b", 8), "stays"); }
+
+}  // namespace
+}  // namespace headgate::grant
