@@ -21,7 +21,7 @@ constexpr Part kParts[] = {
     {DemoRole::trainer, "trainer", "1 ms kernels without a pause", 48, 40, 0, 0, 50, 50, 0},
     {DemoRole::server, "server", "20 kernels a request, in bursts", 16, 12, 0, 0, 20, 40, 0},
     {DemoRole::notebook, "notebook", "holds 6 GiB and does nothing", 8, 6, 0, 0, 10, 10, 0},
-    {DemoRole::leaker, "leaker", "takes 1 GiB more, and 1 more ...", 8, 1, 0, 1, 5, 5, 0.05},
+    {DemoRole::leaker, "leaker", "takes 1 GiB more, and one more", 8, 1, 0, 1, 5, 5, 0.05},
     {DemoRole::over_asker, "over-asker", "wants 80 GiB at once", 16, 2, 80, 0, 5, 5, 0.2},
     {DemoRole::bypasser, "bypasser", "starts without the limiter", 8, 6, 0, 0, 5, 5, 0.3},
 };

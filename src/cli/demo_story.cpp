@@ -54,8 +54,7 @@ std::string demo_story(const DemoTenant& tenant, const DemoProgress& progress, c
     case DemoRole::server:
       return "has " + ratio_text(device->held_ratio) + "; " + std::to_string(tenant.compute_percent) + "% promised, " +
              std::to_string(tenant.ceiling_percent) + "% at most";
-    case DemoRole::notebook:
-      return progress.told_after_s ? "keeps its memory; an event says: idle" : "keeps its memory";
+    case DemoRole::notebook: return progress.told_after_s ? "keeps its memory, is told of as idle" : "keeps its memory";
     case DemoRole::leaker:
       return device->refusals > 0 ? refused(*device) + ", told"
                                   : "has " + used + " of " + bytes_text(tenant.limit_bytes);
@@ -63,7 +62,7 @@ std::string demo_story(const DemoTenant& tenant, const DemoProgress& progress, c
     case DemoRole::bypasser:
       return progress.told_after_s ? "in no share: named after " + seconds(*progress.told_after_s)
              : progress.ended      ? "was not named"
-                                   : "the audit compares driver and ledgers";
+                                   : "the audit looks who is in no share";
   }
   return "";
 }

@@ -17,7 +17,7 @@ struct DemoProgress {
   std::optional<double> told_after_s;  // bypasser: the audit named it; notebook: an event said that it is idle
 };
 
-// At most 38 cells: "held at 50% of the GPU". `picture` may be of before the tenant's first call.
+// At most 36 cells: "held at 50% of the GPU". `picture` may be of before the tenant's first call.
 [[nodiscard]] std::string demo_story(const DemoTenant& tenant, const DemoProgress& progress,
                                      const snapshot::Snapshot& picture);
 
