@@ -48,9 +48,14 @@ Fields share_request() {
   Fields all = {
       {"name", text, "what it is called", grant::accepted(grant::Syntax::share_name), true},
       {"gpu", text, "which GPUs it covers; auto where nothing is said", grant::accepted_selectors()},
+      {"gang", text, "shares of one owner and gang have their turns together", "a name, or none"},
   };
   std::ranges::copy(share_fields(), std::back_inserter(all));
   return all;
+}
+
+Fields gpu_change() {
+  return {{"policy", text, "who has it when several shares want it", "fair, priority or off", true}};
 }
 
 Fields quota() {
@@ -73,17 +78,20 @@ std::string_view schema_name(BodyKind kind) {
     case BodyKind::share_request: return "ShareRequest";
     case BodyKind::share_change: return "ShareChange";
     case BodyKind::quota: return "QuotaRequest";
+    case BodyKind::gpu_change: return "GpuChange";
   }
   return "";
 }
 
 const std::vector<BodyField>& fields(BodyKind kind) {
-  static const Fields nothing, of_request = share_request(), of_change = share_fields(), of_quota = quota();
+  static const Fields nothing, of_request = share_request(), of_change = share_fields(), of_quota = quota(),
+                               of_gpu = gpu_change();
   switch (kind) {
     case BodyKind::none: break;
     case BodyKind::share_request: return of_request;
     case BodyKind::share_change: return of_change;
     case BodyKind::quota: return of_quota;
+    case BodyKind::gpu_change: return of_gpu;
   }
   return nothing;
 }

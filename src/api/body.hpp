@@ -8,7 +8,7 @@
 
 namespace headgate::api {
 
-enum class BodyKind { none, share_request, share_change, quota };
+enum class BodyKind { none, share_request, share_change, quota, gpu_change };
 
 enum class FieldType { text, flag, texts, whole, text_or_whole };
 

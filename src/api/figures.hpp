@@ -45,6 +45,9 @@ struct DaemonFigures {
   // Of this process, by its kernel.
   std::optional<double> cpu_seconds;
   std::optional<std::uint64_t> resident_bytes, open_files;
+  // Of the arbiter's thread.
+  std::optional<double> decision_seconds;
+  std::optional<std::uint64_t> decisions, gate_changes, doorbell_rings;
 };
 
 // Fills now_ns and the kernel's figures; what a machine without /proc does not tell stays empty.

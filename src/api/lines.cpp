@@ -1,8 +1,9 @@
 #include "api/lines.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
-#include <format>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <variant>
@@ -38,7 +39,10 @@ std::string influx_tag(const std::string& text) {
 }
 
 std::string influx_figure(const Figure& figure) {
-  if (const auto* number = std::get_if<double>(&figure)) return std::format("{}", *number);
+  if (const auto* number = std::get_if<double>(&figure)) {
+    std::array<char, 32> text;  // the longest is -2.2250738585072014e-308
+    return {text.data(), std::to_chars(text.begin(), text.end(), *number).ptr};
+  }
   if (const auto* whole = std::get_if<std::uint64_t>(&figure)) return std::to_string(*whole) + "i";
   std::string out = "\"";
   for (const char c : std::get<std::string>(figure)) {

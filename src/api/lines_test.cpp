@@ -23,7 +23,7 @@ TEST(Lines, AGpusFiguresAreFieldsOfOneLineOfInflux) {
   EXPECT_EQ(metric_lines(figures(), "lab-3", kWhen, LineForm::influx),
             "headgate_gpu,node=lab-3,uuid=GPU-9c2f power_watts=298.125,memory_used_bytes=17179869184 "
             "1795000000500000000\n"
-            "headgate_gpu,node=lab-3,uuid=GPU-9c2f,domain=sm clock_hertz=2520000000 1795000000500000000\n"
+            "headgate_gpu,node=lab-3,uuid=GPU-9c2f,domain=sm clock_hertz=2.52e+09 1795000000500000000\n"
             "headgate_node,node=lab-3 shares=3 1795000000500000000\n");
 }
 

@@ -210,7 +210,8 @@ std::vector<Row> node_rows() {
        }},
       single("headgate_node_shares", kGauge, "Shares on the node.",
              [](const Input& in) { return number(in.picture.node.shares); }),
-      single("headgate_node_unattended_processes", kGauge, "Processes that use a GPU outside every share.",
+      single("headgate_node_unattended_processes", kGauge,
+             "Processes that use a GPU outside every share, but for the exempt.",
              [](const Input& in) { return number(in.picture.node.unattended_processes); }),
       single("headgate_node_reserve_bytes", kGauge, "Memory of each GPU that is never sold.",
              [](const Input& in) { return number(in.picture.node.reserve_bytes); }),
@@ -285,6 +286,10 @@ std::vector<Row> gpu_rows() {
              [](const Gpu& g) { return number(g.pcie_width); }),
       of_gpu("headgate_gpu_nvlinks_active", kGauge, "NVLinks that are up.",
              [](const Gpu& g) { return number(g.nvlinks_active); }),
+      of_gpu("headgate_gpu_ecc_enabled", kGauge, "1 where the card corrects memory errors.",
+             [](const Gpu& g) { return number(g.ecc); }),
+      of_gpu("headgate_gpu_mig_enabled", kGauge, "1 where the card is cut into MIG slices.",
+             [](const Gpu& g) { return number(g.mig); }),
   };
 }
 
@@ -398,6 +403,14 @@ std::vector<Row> daemon_rows() {
              [](const Input& in) { return number(in.own.resident_bytes); }),
       single("headgate_daemon_open_files", kGauge, "Descriptors that the daemon holds.",
              [](const Input& in) { return number(in.own.open_files); }),
+      single("headgate_arbiter_decisions_total", kCounter, "Times that the arbiter looked and decided.",
+             [](const Input& in) { return number(in.own.decisions); }),
+      single("headgate_arbiter_decision_seconds_total", kCounter, "Time that these took.",
+             [](const Input& in) { return number(in.own.decision_seconds); }),
+      single("headgate_arbiter_gate_changes_total", kCounter, "Gates that it wrote anew.",
+             [](const Input& in) { return number(in.own.gate_changes); }),
+      single("headgate_arbiter_doorbell_rings_total", kCounter, "Rings of limiters that it heard.",
+             [](const Input& in) { return number(in.own.doorbell_rings); }),
   };
 }
 

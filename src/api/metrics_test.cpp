@@ -46,6 +46,8 @@ Gpu l40s() {
   gpu.pcie_generation = 4;
   gpu.pcie_width = 16;
   gpu.nvlinks_active = 0;
+  gpu.ecc = true;
+  gpu.mig = false;
   return gpu;
 }
 
@@ -131,6 +133,10 @@ DaemonFigures own() {
   figures.cpu_seconds = 1.75;
   figures.resident_bytes = 20971520;
   figures.open_files = 31;
+  figures.decisions = 1500;
+  figures.decision_seconds = 0.0125;
+  figures.gate_changes = 1200;
+  figures.doorbell_rings = 40;
   return figures;
 }
 

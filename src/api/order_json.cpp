@@ -52,6 +52,7 @@ constexpr TextKey kTexts[] = {
     {"admit", &node::ShareOrder::admit},
     {"fail_policy", &node::ShareOrder::fail_policy},
     {"on_oom", &node::ShareOrder::on_oom},
+    {"gang", &node::ShareOrder::gang},
 };
 
 // False where the key is none of these.
@@ -93,6 +94,19 @@ Result<node::ShareOrder> order_of(const std::string& body) {
                   "accepted: " + field_names(BodyKind::share_request));
   }
   return order;
+}
+
+Result<std::string> policy_of(const std::string& body) {
+  const Json json = TRY(object_of(body));
+  std::string policy;
+  for (const auto& [key, value] : json.items()) {
+    if (key != "policy")
+      return fail(ErrorCode::usage, "unknown key '" + tenancy::harmless(key) + "'",
+                  "accepted: " + field_names(BodyKind::gpu_change));
+    if (!value.is_string()) return unfit(key, value, "fair, priority or off");
+    policy = value.get<std::string>();
+  }
+  return policy;
 }
 
 Result<tenancy::Quota> quota_of(const std::string& body) {

@@ -42,6 +42,15 @@ std::vector<Route> node_and_gpus() {
        .parameters = {gpu_uuid()},
        .replies = {one("Gpu")},
        .errors = {404}},
+      {.operation = Operation::change_gpu,
+       .id = "changeGpu",
+       .method = "PATCH",
+       .path = "/v1/gpus/{uuid}",
+       .summary = "Change who has the GPU when several shares want it, until the daemon ends",
+       .parameters = {gpu_uuid()},
+       .body = BodyKind::gpu_change,
+       .replies = {one("Gpu")},
+       .errors = {400, 403}},
       {.operation = Operation::release_driver,
        .id = "releaseDriver",
        .method = "POST",
@@ -152,7 +161,8 @@ std::vector<Route> processes_and_events() {
        .summary = "What happened, oldest first; with follow=1 as a stream of server-sent events that goes on",
        .parameters = {{"after", Place::query, "only those with a greater sequence number", {}, true},
                       {"follow", Place::query, "go on as a stream", "1"}},
-       .replies = {list("Event"), {.content_type = kStream}}},
+       .replies = {list("Event"), {.content_type = kStream}},
+       .errors = {429}},
   };
 }
 

@@ -15,6 +15,7 @@ enum class Operation {
   get_snapshot,
   list_gpus,
   get_gpu,
+  change_gpu,
   release_driver,
   list_shares,
   create_share,

@@ -146,6 +146,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
         return see([](const Impl& self, const Snapshot& s) { return self.lines_of(s, LineForm::json); });
       case Operation::get_gpu: return known(&Impl::get_gpu, Runs::on_pool);
       case Operation::get_share: return known(&Impl::get_share, Runs::on_pool);
+      case Operation::change_gpu: return known(&Impl::change_gpu);
       case Operation::release_driver: return known(&Impl::release_driver, Runs::on_pool);
       case Operation::create_share: return known(&Impl::create_share);
       case Operation::change_share: return known(&Impl::change_share);
@@ -176,6 +177,12 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     DaemonFigures figures;
     read_process_figures(figures);
     figures.sums = tally.sums();
+    if (const auto arbiter = node.arbiter_figures()) {
+      figures.decisions = arbiter->decisions;
+      figures.decision_seconds = static_cast<double>(arbiter->decision_ns) / 1e9;
+      figures.gate_changes = arbiter->gate_writes;
+      figures.doorbell_rings = arbiter->rings;
+    }
     const std::uint64_t began_ns = figures.now_ns;
     Response response = page_of(metrics_page(picture, figures));
     tally.scraped(static_cast<double>(steady_ns() - began_ns) / 1e9);
@@ -198,6 +205,20 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
       if (gpu.uuid == uuid) return json(snapshot::to_json(gpu));
     }
     return error_response(404, "not_found", "there is no GPU " + tenancy::harmless(uuid), "GET /v1/gpus lists them");
+  }
+
+  Response change_gpu(const Request& request, const node::Caller& caller) {
+    const std::string uuid = *request.parameter("uuid");
+    const auto policy = policy_of(request.body);
+    if (!policy) return error_response(policy.error());
+    if (auto done = node.set_gpu_policy(uuid, *policy, caller); !done) return error_response(done.error());
+    changed_ns = steady_ns();
+    snapshot::Snapshot picture;
+    picture.gpus = observer.latest()->gpus;
+    node.finish(picture);
+    for (const auto& gpu : picture.gpus)
+      if (gpu.uuid == uuid) return json(snapshot::to_json(gpu));
+    return json("{}");
   }
 
   Response get_share(const Request& request, const node::Caller& caller) {
@@ -332,6 +353,12 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   }
 
   Response follow(const Request& request, const node::Caller& caller) {
+    std::erase_if(followers, [](const Follower& follower) { return !follower.stream->open(); });
+    const auto own = std::ranges::count_if(followers, [&](const Follower& f) { return f.caller.uid == caller.uid; });
+    if (static_cast<std::size_t>(own) >= access.streams_per_user) {
+      return error_response(429, "busy", "you follow " + std::to_string(own) + " streams of events already",
+                            "close one, or raise node.streams_per_user in the configuration");
+    }
     Response response;
     response.stream = std::make_shared<http::EventStream>();
     const std::uint64_t after = number_of(request, "after").value_or(events.last_sequence());

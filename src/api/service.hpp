@@ -20,6 +20,7 @@ struct Access {
   std::uint32_t daemon_uid = 0;            // its own user administers it
   std::optional<std::uint32_t> admin_gid;  // the control group
   std::optional<std::string> token;        // over TCP: who shows it is an administrator
+  std::size_t streams_per_user = 32;       // of events, followed at once; TCP counts as one user
 };
 
 // Over a Unix socket by the peer's credentials. Over TCP nobody is known: with the token an administrator, without it, or

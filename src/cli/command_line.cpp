@@ -146,6 +146,7 @@ void describe_daemon_words(CLI::App& app, Raw& raw) {
   share->require_subcommand(1);
   CLI::App* create = share_inner(*share, raw, "create", "makes a share; it stays until it is removed");
   order_option(*create, raw, "-i,--gpu", "gpu", "GPUS", "which GPUs: 0, 0,2-3, GPU-9c2f, all, auto");
+  order_option(*create, raw, "--gang", "gang", "NAME", "has its turns together with your other shares of that gang");
   order_option(*create, raw, "--fail-policy", "fail_policy", "POLICY", "where it cannot be measured: open or closed");
   describe_order(*create, raw);
   describe_order(*share_inner(*share, raw, "set", "changes a share; running programs feel it at once"), raw);
@@ -173,6 +174,13 @@ void describe_daemon_words(CLI::App& app, Raw& raw) {
   order_flag(*gone, raw, "--everyone", "everyone", "of every user who has none of their own");
   CLI::App* gpu = app.add_subcommand("gpu", "the node's GPUs")->group(kWords);
   gpu->require_subcommand(1);
+  CLI::App* policy = word(*gpu, raw, "policy", "who has a GPU when several shares want it (administrators)");
+  policy->add_option("gpu", raw.out.share, "its number, or the beginning of its UUID")->required()->type_name("GPU");
+  policy
+      ->add_option_function<std::string>(
+          "policy", [&raw](const std::string& value) { raw.out.order["policy"] = value; }, "fair, priority or off")
+      ->required()
+      ->type_name("POLICY");
   word(*gpu, raw, "release", "headgated closes the driver for a minute, so that a GPU can be reset");
   word(app, raw, "metrics", "headgated's figures, as Prometheus reads them");
   CLI::App* api = app.add_subcommand("api", "headgated's HTTP interface")->group(kWords);

@@ -111,6 +111,20 @@ Result<std::string> quota_text(const Invocation& invocation, const std::string& 
   return rows.size() == 1 ? "there are no quotas\n" : table(rows, invocation.voice);
 }
 
+// "0" or the beginning of a UUID, among the daemon's GPUs.
+Result<std::string> uuid_of(const http::Endpoint& daemon, const std::string& text) {
+  const auto gpus = TRY(snapshot::from_json<std::vector<snapshot::Gpu>>(TRY(ask(daemon, "GET", "/v1/gpus"))));
+  std::string found, known;
+  for (const auto& gpu : gpus) {
+    known += (known.empty() ? "" : ", ") + std::to_string(gpu.index) + " (" + gpu.uuid.substr(0, 12) + ")";
+    if (text != std::to_string(gpu.index) && (text.size() < 5 || !gpu.uuid.starts_with(text))) continue;
+    if (!found.empty()) return fail(ErrorCode::usage, "several GPUs begin with '" + text + "'", "GPUs here: " + known);
+    found = gpu.uuid;
+  }
+  if (found.empty()) return fail(ErrorCode::usage, "there is no GPU '" + text + "'", "GPUs here: " + known);
+  return found;
+}
+
 }  // namespace
 
 Result<std::string> share_word(const Invocation& invocation) {
@@ -140,6 +154,12 @@ Result<std::string> share_word(const Invocation& invocation) {
   if (word == "quota set") {
     const std::string reply = TRY(ask(daemon, "PUT", "/v1/quotas", body_of(invocation)));
     return quota_text(invocation, invocation.voice.format == Format::json ? reply : "[" + reply + "]");
+  }
+  if (word == "gpu policy") {
+    const std::string uuid = TRY(uuid_of(daemon, invocation.share));
+    const std::string reply = TRY(ask(daemon, "PATCH", "/v1/gpus/" + http::escape(uuid), body_of(invocation)));
+    if (invocation.voice.format == Format::json) return reply;
+    return "GPU " + uuid.substr(0, 12) + " is now given by the policy " + invocation.order.at("policy") + "\n";
   }
   if (word == "quota rm") {
     std::string query;

@@ -3,6 +3,7 @@
 #include "config/toml.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -19,6 +20,12 @@ bool is_one_of(std::string_view value, std::initializer_list<std::string_view> w
   return std::ranges::find(words, value) != words.end();
 }
 
+std::uint32_t whole(std::string_view text) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? value : 0;
+}
+
 // A whole number of s, m or h, from a second to an hour.
 bool is_wait(std::string_view value) {
   if (value.empty()) return false;
@@ -29,7 +36,12 @@ bool is_wait(std::string_view value) {
 }
 
 // Why a value cannot stand for a key; empty where it can.
-std::string_view objection(std::string_view key, std::string_view value) {
+std::string_view objection(const Key& known, std::string_view value) {
+  const std::string_view key = known.name;
+  if (known.most != 0) {
+    const std::uint32_t number = whole(value);
+    return number >= 1 && number <= known.most ? "" : "is not accepted";
+  }
   if (key == "defaults.mem") {
     const auto memory = grant::parse_memory(value);
     return memory ? "" : grant::in_words(memory.fault);
@@ -45,6 +57,7 @@ std::string_view objection(std::string_view key, std::string_view value) {
     const auto memory = grant::parse_memory(value);
     return !memory ? grant::in_words(memory.fault) : memory.value.bytes == 0 ? "is no size in bytes" : "";
   }
+  if (key == "arbiter.policy") return is_one_of(value, {"fair", "priority", "off"}) ? "" : "is not understood";
   if (key == "node.admit_timeout") return is_wait(value) ? "" : "is not understood";
   if (key == "audit.policy") return is_one_of(value, {"warn", "freeze", "kill"}) ? "" : "is not understood";
   if (key == "metrics.format") return is_one_of(value, {"influx", "json"}) ? "" : "is not understood";
@@ -71,7 +84,9 @@ void take(const std::string& key, const toml::node& node, const std::string& nam
     return;
   }
   const auto* text = node.as_string();
-  const std::string_view problem = text == nullptr ? "is not a text in quotes" : objection(key, text->get());
+  const bool bare = known->most != 0 && node.is_integer();
+  const std::string value = text != nullptr ? text->get() : bare ? as_text(node) : "";
+  const std::string_view problem = text == nullptr && !bare ? "is not a text in quotes" : objection(*known, value);
   if (!problem.empty()) {
     reading.errors.push_back({ErrorCode::usage,
                               at(name, node.source()) + ": " + key + " = " + as_text(node) + " " + std::string(problem),
@@ -79,7 +94,7 @@ void take(const std::string& key, const toml::node& node, const std::string& nam
     return;
   }
   Setting& setting = reading.config.settings[static_cast<std::size_t>(known - keys().begin())];
-  setting.value = text->get();
+  setting.value = value;
   setting.origin = at(name, node.source());
 }
 
@@ -111,6 +126,7 @@ const std::vector<Key>& keys() {
        "share of the GPU's time where a run names none"},
       {"defaults.fail_policy", "open", "open or closed", "what happens to launches that cannot be measured"},
       {"defaults.log", "error", "off, error, warn, info or debug", "what the limiter says on stderr"},
+      {"arbiter.policy", "fair", "fair, priority or off", "who has a GPU when several shares want it, on each GPU"},
       {"audit.policy", "warn", "warn, freeze or kill", "what is done with a program that goes around its share"},
       {"audit.exempt", "", "names of programs, with commas", "beside the driver's own servers, Xorg and DCGM"},
       {"node.nvml", "", "the path of a libnvidia-ml.so.1",
@@ -121,6 +137,13 @@ const std::vector<Key>& keys() {
       {"node.group", "headgate", "a group of this machine", "whose members administer headgated"},
       {"node.listen", "", "ADDR:PORT", "HTTP over TCP too; elsewhere than on loopback only with a token file"},
       {"node.token_file", "", "a path", "whose first line lets a caller over TCP administer headgated"},
+      {"node.names", "", "names of this machine, with commas",
+       "that a request over TCP may call it by, beside localhost and its addresses"},
+      {"node.connections", "512", "1 to 16384", "HTTP connections at once", 16'384},
+      {"node.connections_per_user", "128", "1 to 16384", "of them one user's; TCP counts as one user", 16'384},
+      {"node.streams_per_user", "32", "1 to 16384", "streams of events that one user follows at once", 16'384},
+      {"node.shares_per_user", "64", "1 to 1024", "shares of a user who is no administrator and has no quota of them",
+       1'024},
       {"metrics.file", "", "a path that begins with /",
        "to which figures and events are added, for collectors of files"},
       {"metrics.format", "influx", "influx or json", "how: InfluxDB's line protocol, or one JSON object a line"},
@@ -135,6 +158,8 @@ const Setting& Config::operator[](std::string_view key) const {
   const auto found = std::ranges::find(settings, key, &Setting::key);
   return found == settings.end() ? none : *found;
 }
+
+std::uint32_t Config::number(std::string_view key) const { return whole((*this)[key].value); }
 
 Reading defaults() {
   Reading reading;

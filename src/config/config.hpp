@@ -2,6 +2,7 @@
 // order of names) overrides an earlier one and the file.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,8 @@ struct Config {
 
   // The value of a key of the table; empty where none is set.
   [[nodiscard]] const Setting& operator[](std::string_view key) const;
+  // Of a key whose values are whole numbers (its `most` is not 0).
+  [[nodiscard]] std::uint32_t number(std::string_view key) const;
 };
 
 struct Key {
@@ -31,6 +34,7 @@ struct Key {
   std::string_view fallback;  // the default
   std::string_view accepted;
   std::string_view meaning;
+  std::uint32_t most = 0;  // not 0: values are whole numbers from 1 to this, in quotes or without
 };
 [[nodiscard]] const std::vector<Key>& keys();
 

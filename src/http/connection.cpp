@@ -6,6 +6,7 @@
 #include <boost/asio/write.hpp>
 
 #include "http/event_text.hpp"
+#include "http/host_name.hpp"
 
 namespace headgate::http {
 
@@ -153,6 +154,12 @@ awaitable<bool> Connection::answer_request() {
 
 awaitable<Response> Connection::respond(Request request) {
   request.peer = peer_;
+  if (const std::string* host = find(request.headers, "Host");
+      host != nullptr && !peer_.is_unix && !is_own_name(*host, state_->limits.names)) {
+    co_return error_response(403, "denied",
+                             "this request is for '" + host->substr(0, 80) + "', which is no name of ours",
+                             "ask by address or as localhost, or name this machine in node.names of the configuration");
+  }
   auto found = state_->router.find(request);
   if (auto* response = std::get_if<Response>(&found)) co_return std::move(*response);
   const Router::Route* route = std::get<const Router::Route*>(found);

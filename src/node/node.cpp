@@ -63,9 +63,32 @@ Result<tenancy::LiveShare*> Node::changeable(const std::string& name, const Call
   return found;
 }
 
+Result<void> Node::has_room_for_one_more(const Caller& caller) const {
+  if (!caller.known() && !caller.administrator)
+    return fail(ErrorCode::denied, "who is not known makes no share",
+                "ask over the control socket, or show the token of the daemon's token file");
+  const auto& list = shares_.list();
+  if (list.size() >= tenancy::TruncationGuard::kMaxGuards)
+    return fail(ErrorCode::no_capacity, "this node has " + std::to_string(list.size()) + " shares, and takes no more",
+                "remove one");
+  const bool counted_by_quota = std::ranges::any_of(shares_.quotas(), [&](const tenancy::Quota& quota) {
+    return quota.shares && (quota.subject == tenancy::Quota::Subject::every_user ||
+                            (quota.subject == tenancy::Quota::Subject::user && quota.id == caller.uid));
+  });
+  if (caller.administrator || counted_by_quota) return {};
+  const auto own =
+      std::ranges::count_if(list, [&](const auto& entry) { return entry.second.share.owner_uid == caller.uid; });
+  if (static_cast<std::size_t>(own) < options_.shares_per_user) return {};
+  return fail(ErrorCode::denied,
+              "you have " + std::to_string(own) + " shares, which is the most that a user may have here",
+              "remove one, or ask an administrator for a quota of more (headgate quota set --shares), or for a larger "
+              "node.shares_per_user");
+}
+
 Result<void> Node::create(const ShareOrder& order, const Caller& caller, const std::vector<snapshot::Gpu>& gpus) {
   tenancy::Share share = TRY(share_of(order, nullptr, gpus, system_directory()));
   share.owner_uid = caller.uid;
+  if (auto free = has_room_for_one_more(caller); !free) return free;
   share.owner_gids = caller.gids;
   std::ranges::sort(share.owner_gids);
   share.created_at_s =
@@ -97,11 +120,41 @@ Result<void> Node::remove(const std::string& name, const Caller& caller) {
   return {};
 }
 
+Result<void> Node::set_gpu_policy(const std::string& uuid, const std::string& policy, const Caller& caller) {
+  if (!caller.administrator)
+    return fail(ErrorCode::denied, "only an administrator sets a GPU's policy",
+                "root, or the group of the control socket");
+  const auto wanted = TRY(parse_policy(policy));
+  const auto& gpus = arbitration_->gpus();
+  const auto found = std::ranges::find(gpus, uuid);
+  if (found == gpus.end())
+    return fail(ErrorCode::usage, "there is no GPU " + tenancy::harmless(uuid), "GET /v1/gpus lists them");
+  arbitration_->set_policy(static_cast<std::uint32_t>(found - gpus.begin()), wanted);
+  events_->add({.kind = "gpu.policy",
+                .severity = "info",
+                .uuid = uuid,
+                .uid = caller.uid,
+                .text = "GPU " + uuid.substr(0, 12) + " is now given by the policy " + policy_word(wanted)});
+  return {};
+}
+
+Result<void> Node::arbitrate(const std::string& share, UniqueFd bell) {
+  const tenancy::LiveShare* const live = shares_.find(share);
+  if (arbitration_ == nullptr || live == nullptr) return {};
+  // Of one owner: nobody ties himself to another's share.
+  const std::string gang =
+      live->share.gang.empty() ? "" : std::to_string(live->share.owner_uid) + ":" + live->share.gang;
+  return arbitration_->add(options_.runtime_dir, share, gang, std::move(bell));
+}
+
 void Node::forget(const std::string& name) {
+  if (arbitration_ != nullptr) arbitration_->remove(name);
   told_idle_.erase(name);
   told_frozen_.erase(name);
   entered_.erase(name);
   refusals_.erase(name);
+  checks_.erase(name);
+  node_pages_->forget(name);
   if (gone_) gone_(name);
 }
 
@@ -165,14 +218,64 @@ Result<void> Node::remove_quota(tenancy::Quota::Subject subject, std::uint32_t i
   return shares_.remove_quota(subject, id);
 }
 
+// Tenants write the usage page, and can write what they like there. Theirs alone is the account that it spoils; it is not asked
+// any more, and the share has a name for it, with those who can have done it.
+void Node::check_page(const std::string& name, tenancy::LiveShare& live, std::uint64_t now_ns) {
+  tenancy::Pages& pages = *live.pages;
+  const std::uint64_t grown = pages.cut_growth();
+  if (!live.damage.empty()) return;
+  std::uint64_t card = 0;
+  for (const auto& gpu : options_.gpus) card = std::max(card, gpu.memory_total_bytes);
+  std::string what = checks_[name].look(pages.policy(), pages.usage(), card, static_cast<std::int64_t>(now_ns));
+  if (grown > 0) what = "had grown to " + bytes_text(grown) + ", and was cut";
+  if (pages.spoiled()) what = "was cut short";
+  if (what.empty()) return;
+  std::string whose;
+  std::uint32_t pid = 0, count = 0;
+  if (tenants_ != nullptr) {
+    tenants_->each([&](const tenancy::TenantProcess& tenant) {
+      if (tenant.share != name) return;
+      pid = tenant.process.pid;
+      if (++count <= 8)
+        whose += (whose.empty() ? "" : ", ") + std::to_string(pid) + " (" + tenant.process.command + ")";
+    });
+  }
+  if (count > 8) whose += " and " + std::to_string(count - 8) + " more";
+  live.damage = "the usage page of the share " + name + " " + what +
+                ": no limiter writes that, so its figures are no longer to be trusted" +
+                (whose.empty() ? "" : "; in it: process " + whose);
+  events_->add({.kind = "share.damaged",
+                .severity = "error",
+                .share = name,
+                .pid = count == 1 ? pid : 0,
+                .uid = live.share.owner_uid,
+                .text = live.damage + "; end them, then remove and create the share anew"});
+}
+
+void Node::before_reading() {
+  // Before it, so that what has died by now can be seen gone by it.
+  for (auto& [name, live] : shares_.list()) {
+    if (live.pages != nullptr) ledger::reap_dead(live.pages->usage(), ledger::Remains::draining);
+  }
+  remains_.look(shares_);
+  node_pages_->begin();
+}
+
+void Node::after_reading(const observe::DriverMemory& memory) {
+  remains_.settle(shares_, memory);
+  if (tenants_ != nullptr) node_pages_->tell(memory, shares_, *tenants_);
+}
+
 void Node::hand_ledgers(observe::JoinInput& input) {
-  remains_.settle(shares_, input.driver);
   std::set<std::string> managed;
   for (auto& [name, live] : shares_.list()) {
     managed.insert(name);
     if (live.pages == nullptr) continue;
-    ledger::reap_dead(live.pages->usage(), ledger::Remains::draining);
+    if (input.taken_ns != 0) check_page(name, live, input.taken_ns);
+    // A page that somebody scribbles in is looked at, and nothing more is done to it.
+    if (!live.distrusted()) ledger::reap_dead(live.pages->usage(), ledger::Remains::draining);
     input.ledgers.push_back(observe::read_ledger(live.pages->policy(), live.pages->usage()));
+    input.ledgers.back().share.problem = live.damage;
   }
   // Of `headgate run` without the daemon: shown, never changed.
   std::error_code error;
@@ -181,6 +284,7 @@ void Node::hand_ledgers(observe::JoinInput& input) {
     const std::string name = at->path().filename().string();
     if (name.starts_with(".") || managed.contains(name)) continue;
     ledger::SharePages pages;
+    const tenancy::TruncationScope survives;
     if (ledger::open_share(options_.runtime_dir.c_str(), name.c_str(), ledger::Access::owner, pages)) continue;
     ledger::reap_dead(*pages.usage, ledger::Remains::draining);
     input.ledgers.push_back(observe::read_ledger(*pages.policy, *pages.usage));
@@ -190,6 +294,9 @@ void Node::hand_ledgers(observe::JoinInput& input) {
 }
 
 void Node::finish(snapshot::Snapshot& picture) const {
+  for (std::uint32_t g = 0; arbitration_ != nullptr && g < arbitration_->gpus().size(); ++g)
+    for (auto& gpu : picture.gpus)
+      if (gpu.uuid == arbitration_->gpus()[g]) gpu.policy = policy_word(arbitration_->policy(g));
   const std::int64_t now_s = static_cast<std::int64_t>(picture.taken_unix_ns / 1'000'000'000);
   for (auto& gpu : picture.gpus) {
     const tenancy::Room room = shares_.room_on({.uuid = gpu.uuid, .memory_total_bytes = gpu.memory_total_bytes});
@@ -202,6 +309,7 @@ void Node::finish(snapshot::Snapshot& picture) const {
     if (found == shares_.list().end()) continue;
     const tenancy::Share& kept = found->second.share;
     share.created = !kept.until_empty;
+    share.gang = kept.gang;
     share.owner_uid = kept.owner_uid;
     share.owner = user_name(kept.owner_uid);
     share.created_unix_ns = static_cast<std::uint64_t>(kept.created_at_s) * 1'000'000'000;

@@ -5,16 +5,20 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
+#include "node/arbitration.hpp"
+#include "node/node_pages.hpp"
 #include "node/order.hpp"
 #include "node/remains.hpp"
 #include "observe/event_log.hpp"
 #include "observe/join.hpp"
+#include "observe/page_check.hpp"
 #include "snapshot/snapshot.hpp"
 #include "tenancy/processes.hpp"
 #include "tenancy/shares.hpp"
@@ -28,7 +32,9 @@ struct Caller {
   bool administrator = false;  // root, the daemon's own user, or the control group
 
   // Whether a share's full figures are his to see, and the share his to change.
-  [[nodiscard]] bool owns(std::uint32_t owner_uid) const { return administrator || uid == owner_uid; }
+  [[nodiscard]] bool owns(std::uint32_t owner_uid) const { return administrator || (known() && uid == owner_uid); }
+  // Over TCP without a token nobody is: he sees totals, and makes and changes nothing.
+  [[nodiscard]] bool known() const { return uid != ~0u; }
 };
 
 struct NodeOptions {
@@ -36,7 +42,8 @@ struct NodeOptions {
   std::string state_file;     // the store's
   std::string simulated_dir;  // of the simulated node; empty on a real one
   tenancy::Reserve reserve;
-  std::vector<snapshot::Gpu> gpus;  // as the driver told at the start
+  std::vector<snapshot::Gpu> gpus;   // as the driver told at the start
+  std::size_t shares_per_user = 64;  // of a user who is no administrator and for whom no quota counts shares
 };
 
 // What a program must be told to enter a share.
@@ -70,6 +77,12 @@ class Node {
   // Errors: denied; usage where there is none.
   [[nodiscard]] Result<void> remove_quota(tenancy::Quota::Subject subject, std::uint32_t id, const Caller& caller);
 
+  // Around each reading of the driver, whoever wanted it: what drains is settled, and limiters are told.
+  void before_reading();
+  void after_reading(const observe::DriverMemory& memory);
+  // The descriptor of a share's node page; -1: none.
+  [[nodiscard]] int node_page(const std::string& share) { return node_pages_->descriptor(share); }
+
   // What the ledgers say now, those of runs without the daemon too; reaps the dead first.
   void hand_ledgers(observe::JoinInput& input);
   // What only the node knows of a picture's shares: leases, owners' names, what is broken.
@@ -77,17 +90,30 @@ class Node {
   // Once a second or so: ends what is over, and says of shares that they are idle.
   void keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s);
 
+  // Who has the GPU when several shares want it: fair, priority, off; until the daemon ends. Errors: denied; usage.
+  [[nodiscard]] Result<void> set_gpu_policy(const std::string& uuid, const std::string& policy, const Caller& caller);
+
   [[nodiscard]] tenancy::Shares& shares() { return shares_; }
   // Told of shares that come and go by a verb or their time; and who knows the processes in them. Both may stay unset.
   void watch_shares(std::function<void(const std::string& name)> made,
                     std::function<void(const std::string& name)> gone);
   void ask_for_processes(const tenancy::Processes* tenants) { tenants_ = tenants; }
+  // Who decides on the GPUs; outlives this.
+  void arbitrate_by(Arbitration* arbitration) { arbitration_ = arbitration; }
+  // The share is at its door: the arbiter hears its bell from now on.
+  [[nodiscard]] Result<void> arbitrate(const std::string& share, UniqueFd bell);
+  // Thread-safe.
+  [[nodiscard]] std::optional<Arbitration::Figures> arbiter_figures() const {
+    return arbitration_ == nullptr ? std::nullopt : std::optional(arbitration_->figures());
+  }
 
  private:
   Node(tenancy::Shares shares, NodeOptions options, observe::EventLog& events)
       : shares_(std::move(shares)), options_(std::move(options)), events_(&events) {}
 
   Result<tenancy::LiveShare*> changeable(const std::string& name, const Caller& caller);
+  void check_page(const std::string& name, tenancy::LiveShare& live, std::uint64_t now_ns);
+  Result<void> has_room_for_one_more(const Caller& caller) const;
   void forget(const std::string& name);
   void tell(const std::string& kind, const std::string& severity, const std::string& share, std::uint32_t uid,
             const std::string& text);
@@ -97,7 +123,10 @@ class Node {
   observe::EventLog* events_;
   std::function<void(const std::string&)> made_, gone_;
   const tenancy::Processes* tenants_ = nullptr;
+  Arbitration* arbitration_ = nullptr;
   Remains remains_;
+  std::map<std::string, observe::PageCheck> checks_;  // by share
+  std::unique_ptr<NodePages> node_pages_ = std::make_unique<NodePages>();
   std::set<std::string> told_idle_, told_frozen_;
   std::set<std::string> entered_;                  // shares until they are empty that have had a process
   std::map<std::string, std::uint64_t> refusals_;  // by share: how many were told

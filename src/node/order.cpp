@@ -140,6 +140,11 @@ Result<std::optional<std::chrono::seconds>> oom_wait_of(const std::string& text)
 Result<void> take_share_values(const ShareOrder& order, const Directory& directory, tenancy::Share& share) {
   if (order.ttl) share.ttl = TRY(time_or_none("ttl", *order.ttl));
   if (order.idle_notice) share.idle_notice = TRY(time_or_none("idle_notice", *order.idle_notice));
+  if (order.gang) {
+    share.gang = *order.gang == "none" ? "" : *order.gang;
+    if (!share.gang.empty() && !tenancy::check_name(share.gang))
+      return unfit("gang", *order.gang, "cannot name a gang", "a name like a share's, or none");
+  }
   if (order.freeze_after) share.freeze_after = TRY(time_or_none("freeze_after", *order.freeze_after));
   if (order.admit) {
     share.admit = TRY(

@@ -27,6 +27,7 @@ struct ShareOrder {
   std::optional<std::string> admit;                           // now, ask
   std::optional<std::string> fail_policy;                     // open, closed
   std::optional<std::string> on_oom;                          // fail, wait, wait=5m
+  std::optional<std::string> gang;                            // a name; "none"
   std::optional<bool> over_sell, everyone;
   std::optional<bool> until_empty;                        // it goes with its last process
   std::optional<std::vector<std::string>> users, groups;  // names or numbers

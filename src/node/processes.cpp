@@ -6,6 +6,7 @@
 #include "base/user_name.hpp"
 #include "guest/ledger/slot.hpp"
 #include "identity/process.hpp"
+#include "node/bypass.hpp"
 
 namespace headgate::node {
 namespace {
@@ -91,6 +92,7 @@ void add_processes(observe::JoinInput& input, const tenancy::Processes* tenants,
     facts.command = process->command;
     const auto lines = identity::read_cgroups(proc, pid);
     facts.where = lines ? where_text(identity::identify(*lines)) : "host";
+    facts.program = trusted_program(pid, proc);
   }
 }
 

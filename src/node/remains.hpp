@@ -8,16 +8,17 @@
 #include <utility>
 
 #include "guest/ledger/draining.hpp"
-#include "observe/gpus.hpp"
+#include "observe/driver_memory.hpp"
 #include "tenancy/shares.hpp"
 
 namespace headgate::node {
 
 class Remains {
  public:
-  // With a picture of the driver that was taken after the last call: what was draining then, and for what there is no room left
-  // in the memory that nobody living holds, is gone. Then looks at the pages anew, for the next call.
-  void settle(tenancy::Shares& shares, const observe::DriverPicture& driver);
+  // Around a reading of the driver: what drains before its first question, and for what of that its answers leave no room in the
+  // memory that nobody living holds, is gone.
+  void look(tenancy::Shares& shares);
+  void settle(tenancy::Shares& shares, const observe::DriverMemory& memory);
 
  private:
   using Key = std::pair<std::string, std::uint32_t>;  // share and its device
@@ -27,9 +28,5 @@ class Remains {
   };
   std::map<Key, std::unique_ptr<Seen>> seen_;
 };
-
-// Memory in use on a GPU that is no living process's, by NVML; null where NVML does not tell a process's part.
-[[nodiscard]] std::optional<std::uint64_t> unattributed_bytes(const observe::DriverPicture& driver,
-                                                              const std::string& uuid);
 
 }  // namespace headgate::node

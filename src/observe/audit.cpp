@@ -32,11 +32,8 @@ std::string event_kind(FindingKind kind) {
   return "audit";
 }
 
-bool Audit::is_exempt(const snapshot::Process& process) const {
-  // The kernel keeps 15 bytes of a program's name.
-  return std::ranges::any_of(rules_.exempt, [&](const std::string& name) {
-    return !process.command.empty() && process.command.substr(0, 15) == name.substr(0, 15);
-  });
+bool Audit::is_exempt(const ProcessFacts& facts) const {
+  return !facts.program.empty() && std::ranges::find(rules_.exempt, facts.program) != rules_.exempt.end();
 }
 
 void Audit::suspect(const snapshot::Process& process, FindingKind kind, const std::string& uuid, std::string text,
@@ -44,14 +41,20 @@ void Audit::suspect(const snapshot::Process& process, FindingKind kind, const st
   Case& known = cases_[{process.pid, kind}];
   known.seen = true;
   ++known.looks;
-  found.push_back({kind, process.pid, process.share, uuid, std::move(text)});
+  found.push_back({kind, process.pid, process.uid, process.share, uuid, std::move(text)});
 }
 
-std::vector<Finding> Audit::look(snapshot::Snapshot& picture) {
+std::vector<Finding> Audit::look(snapshot::Snapshot& picture, const std::map<std::uint32_t, ProcessFacts>& facts) {
   for (auto& [key, known] : cases_) known.seen = false;
+  exempt_.clear();
+  for (const auto& [pid, of_process] : facts) {
+    if (is_exempt(of_process)) exempt_.insert(pid);
+  }
+  picture.node.unattended_processes = static_cast<std::uint32_t>(std::ranges::count_if(
+      picture.processes, [&](const auto& process) { return process.share.empty() && !exempts(process.pid); }));
   std::vector<Finding> found;
   for (const snapshot::Process& process : picture.processes) {
-    if (process.pid == 0 || is_exempt(process)) continue;
+    if (process.pid == 0 || exempts(process.pid)) continue;
     for (const auto& device : process.devices) {
       const std::string where = " on " + gpu_name(picture, device.uuid);
       if (process.share.empty()) {
@@ -85,7 +88,10 @@ std::vector<Finding> Audit::look(snapshot::Snapshot& picture) {
   std::vector<Finding> fresh;
   for (Finding& finding : found) {
     Case& known = cases_[{finding.pid, finding.kind}];
-    if (known.looks < rules_.looks) continue;
+    if (known.looks == 1) known.since_ns = picture.taken_ns;
+    if (known.looks < rules_.looks || picture.taken_ns - known.since_ns < rules_.least_ns) continue;
+    if (!known.told && rules_.explain) known.reason = rules_.explain(finding.pid);
+    if (!known.reason.empty()) finding.text += "; " + known.reason;
     for (auto& process : picture.processes) {
       if (process.pid == finding.pid) process.finding = finding.text;
     }

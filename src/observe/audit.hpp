@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "observe/join.hpp"
 #include "snapshot/snapshot.hpp"
 
 namespace headgate::observe {
@@ -18,7 +21,8 @@ struct AuditRules {
   double compute_slack_ratio = 0.15;  // NVML's utilisation is rounded, and counts the time in which any kernel ran
   // A mismatch that is gone at the next look was a reading between two steps: it takes this many looks to be one.
   std::uint32_t looks = 3;
-  // Programs that use GPUs on everybody's behalf.
+  std::uint64_t least_ns = 1'500'000'000;  // from the first of them to the last: somebody may look more often
+  // Programs that use GPUs on everybody's behalf, by ProcessFacts::program.
   std::vector<std::string> exempt = {"nvidia-cuda-mps-server",
                                      "nvidia-cuda-mps-control",
                                      "nvidia-persistenced",
@@ -27,13 +31,15 @@ struct AuditRules {
                                      "gnome-shell",
                                      "nv-hostengine",
                                      "dcgm-exporter"};
+  // What can be seen of how a process goes around its limits; asked once, when it is told. May be empty.
+  std::function<std::string(std::uint32_t pid)> explain;
 };
 
 enum class FindingKind { outside, memory, compute };
 
 struct Finding {
   FindingKind kind = FindingKind::outside;
-  std::uint32_t pid = 0;
+  std::uint32_t pid = 0, uid = 0;
   std::string share;  // empty: none
   std::string uuid;
   std::string text;  // one sentence, with the figures
@@ -46,22 +52,28 @@ class Audit {
  public:
   explicit Audit(AuditRules rules = {}) : rules_(std::move(rules)) {}
 
-  // Looks at one more picture, writes each process's `finding` into it, and returns what is new since the last.
-  std::vector<Finding> look(snapshot::Snapshot& picture);
+  // Looks at one more picture, writes each process's `finding` and the number of the unattended into it, and returns what is new
+  // since the last. `facts`: as the picture was made of.
+  std::vector<Finding> look(snapshot::Snapshot& picture, const std::map<std::uint32_t, ProcessFacts>& facts);
+  // Whether a process of that picture was exempt.
+  [[nodiscard]] bool exempts(std::uint32_t pid) const { return exempt_.contains(pid); }
 
  private:
   struct Case {
     std::uint32_t looks = 0;
+    std::uint64_t since_ns = 0;
+    std::string reason;
     bool told = false, seen = false;
   };
   using Key = std::pair<std::uint32_t, FindingKind>;
 
-  [[nodiscard]] bool is_exempt(const snapshot::Process& process) const;
+  [[nodiscard]] bool is_exempt(const ProcessFacts& facts) const;
   void suspect(const snapshot::Process& process, FindingKind kind, const std::string& uuid, std::string text,
                std::vector<Finding>& found);
 
   AuditRules rules_;
   std::map<Key, Case> cases_;
+  std::set<std::uint32_t> exempt_;
 };
 
 }  // namespace headgate::observe

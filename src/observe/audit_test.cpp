@@ -5,7 +5,8 @@
 namespace headgate::observe {
 namespace {
 
-constexpr std::uint64_t kMiB = 1ull << 20;
+constexpr std::uint64_t kMiB = 1ull << 20, kSecond = 1'000'000'000;
+using Facts = std::map<std::uint32_t, ProcessFacts>;
 
 snapshot::Snapshot picture(std::uint64_t driver_mib, std::uint64_t ledger_mib, const std::string& share,
                            const std::string& command = "python") {
@@ -23,12 +24,13 @@ snapshot::Snapshot picture(std::uint64_t driver_mib, std::uint64_t ledger_mib, c
 }
 
 // How often a finding is told over ten looks at the same picture, and at which it first was.
-std::pair<int, int> told(snapshot::Snapshot s, std::vector<Finding>* what = nullptr) {
+std::pair<int, int> told(snapshot::Snapshot s, std::vector<Finding>* what = nullptr, const Facts& facts = {}) {
   Audit audit;
   int count = 0, first = 0;
   for (int i = 1; i <= 10; ++i) {
     auto copy = s;
-    const auto found = audit.look(copy);
+    copy.taken_ns = i * kSecond;
+    const auto found = audit.look(copy, facts);
     count += static_cast<int>(found.size());
     if (!found.empty() && first == 0) first = i;
     if (what != nullptr) what->insert(what->end(), found.begin(), found.end());
@@ -44,8 +46,22 @@ TEST(Audit, AProcessOutsideEveryShareIsNamedOnceWithinThreeLooks) {
 }
 
 TEST(Audit, ServersThatWorkForEverybodyAreExempt) {
-  EXPECT_EQ(told(picture(30, 0, "", "nvidia-cuda-mps")).first, 0);  // as the kernel cuts it
-  EXPECT_EQ(told(picture(30, 0, "", "Xorg")).first, 0);
+  const auto named = [](const std::string& program) {
+    Facts facts;
+    facts[41].program = program;
+    return facts;
+  };
+  EXPECT_EQ(told(picture(30, 0, "", "nvidia-cuda-mps"), nullptr, named("nvidia-cuda-mps-server")).first, 0);
+  EXPECT_EQ(told(picture(30, 0, ""), nullptr, named("Xorg")).first, 0);
+  // What a program calls itself is no more than that.
+  EXPECT_EQ(told(picture(30, 0, "", "Xorg"), nullptr, named("")).first, 1);
+  Audit audit;
+  auto s = picture(30, 0, "");
+  (void)audit.look(s, named("Xorg"));
+  EXPECT_EQ(s.node.unattended_processes, 0u);
+  EXPECT_TRUE(audit.exempts(41));
+  (void)audit.look(s, {});
+  EXPECT_EQ(s.node.unattended_processes, 1u);
 }
 
 TEST(Audit, MoreMemoryThanTheLedgerKnowsIsNamedAndSlackIsNot) {
@@ -61,7 +77,8 @@ TEST(Audit, AReadingBetweenTwoStepsAccusesNobody) {
   Audit audit;
   for (int i = 0; i < 20; ++i) {
     auto s = picture(i % 2 == 0 ? 2000 : 500, 500, "alice");
-    EXPECT_TRUE(audit.look(s).empty());
+    s.taken_ns = i * kSecond;
+    EXPECT_TRUE(audit.look(s, {}).empty());
   }
 }
 
@@ -69,12 +86,43 @@ TEST(Audit, TheFindingStandsInThePictureAsLongAsItIsTrue) {
   Audit audit;
   for (int i = 0; i < 5; ++i) {
     auto s = picture(700, 0, "");
-    (void)audit.look(s);
+    s.taken_ns = i * kSecond;
+    (void)audit.look(s, {});
     EXPECT_EQ(s.processes[0].finding.empty(), i < 2);
   }
   auto mended = picture(700, 700, "alice");
-  (void)audit.look(mended);
+  (void)audit.look(mended, {});
   EXPECT_EQ(mended.processes[0].finding, "");
+}
+
+TEST(Audit, ManyLooksInAShortTimeAreNoMoreThanOne) {
+  Audit audit;
+  for (std::uint64_t i = 0; i < 15; ++i) {
+    auto s = picture(2000, 500, "alice");
+    s.taken_ns = i * kSecond / 10;
+    EXPECT_TRUE(audit.look(s, {}).empty()) << i;
+  }
+}
+
+TEST(Audit, WhoWhereAndHowStandInWhatIsTold) {
+  int asked = 0;
+  Audit audit({.explain = [&](std::uint32_t pid) {
+    ++asked;
+    return "it is " + std::to_string(pid);
+  }});
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    auto s = picture(700, 0, "");
+    s.processes[0].uid = 1003;
+    s.taken_ns = i * kSecond;
+    const auto found = audit.look(s, {});
+    if (i < 2) continue;
+    EXPECT_TRUE(s.processes[0].finding.ends_with("no limit holds it; it is 41")) << s.processes[0].finding;
+    if (i > 2) continue;
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].uid, 1003u);
+    EXPECT_EQ(found[0].text, s.processes[0].finding);
+  }
+  EXPECT_EQ(asked, 1);
 }
 
 TEST(Audit, ComputeThatTheMeterDidNotSeeIsNamed) {

@@ -23,23 +23,6 @@ std::optional<std::uint32_t> number(Ask ask, Args... args) {
   return value;
 }
 
-void read_memory(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& gpu) {
-  nvmlMemory_v2_t v2{};
-  v2.version = static_cast<unsigned>(sizeof v2) | 2u << 24;
-  if (nvml->nvmlDeviceGetMemoryInfo_v2 != nullptr && ok(nvml->nvmlDeviceGetMemoryInfo_v2(device, &v2))) {
-    gpu.memory_total_bytes = v2.total;
-    gpu.memory_used_bytes = v2.used;
-    gpu.memory_free_bytes = v2.free;
-    gpu.memory_reserved_bytes = v2.reserved;
-    return;
-  }
-  nvmlMemory_t v1{};
-  if (!ok(nvml->nvmlDeviceGetMemoryInfo(device, &v1))) return;
-  gpu.memory_total_bytes = v1.total;
-  gpu.memory_used_bytes = v1.used;
-  gpu.memory_free_bytes = v1.free;
-}
-
 // Bits of nvmlClocksThrottleReasons. "idle" and "application clocks" are no throttling that anybody complains of.
 void read_throttle_reasons(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& gpu) {
   constexpr struct {
@@ -99,34 +82,6 @@ void read_links_and_modes(const nvml::Library& nvml, nvmlDevice_t device, snapsh
   }
 }
 
-using ListCall = nvmlReturn_t(nvmlDevice_t, unsigned*, nvmlProcessInfo_t*);
-
-void read_list(ListCall* ask, nvmlDevice_t device, const std::string& uuid, bool mps, std::vector<DriverProcess>& out) {
-  if (ask == nullptr) return;
-  std::vector<nvmlProcessInfo_t> rows(128);
-  unsigned count = static_cast<unsigned>(rows.size());
-  nvmlReturn_t result = ask(device, &count, rows.data());
-  // More came while we asked: twice the room, a few times.
-  for (int round = 0; result == NVML_ERROR_INSUFFICIENT_SIZE && round < 4; ++round) {
-    rows.resize(std::max<std::size_t>(count, rows.size()) * 2);
-    count = static_cast<unsigned>(rows.size());
-    result = ask(device, &count, rows.data());
-  }
-  if (!ok(result)) return;
-  for (unsigned i = 0; i < count && i < rows.size(); ++i) {
-    const auto known = std::ranges::find_if(
-        out, [&](const DriverProcess& other) { return other.pid == rows[i].pid && other.uuid == uuid; });
-    if (known != out.end()) {
-      known->mps |= mps;
-      continue;
-    }
-    DriverProcess process{
-        .uuid = uuid, .pid = rows[i].pid, .bytes = rows[i].usedGpuMemory, .busy_ratio = {}, .mps = mps};
-    if (rows[i].usedGpuMemory == ~0ull) process.bytes.reset();  // NVML_VALUE_NOT_AVAILABLE
-    out.push_back(process);
-  }
-}
-
 void read_utilization(const nvml::Library& nvml, nvmlDevice_t device, const std::string& uuid, std::uint64_t since_us,
                       std::vector<DriverProcess>& processes) {
   if (nvml->nvmlDeviceGetProcessUtilization == nullptr) return;
@@ -169,15 +124,16 @@ Result<DriverPicture> read_driver(const nvml::Library& nvml, std::uint64_t sampl
     nvmlPciInfo_t pci{};
     if (nvml->nvmlDeviceGetPciInfo_v3 != nullptr && ok(nvml->nvmlDeviceGetPciInfo_v3(device, &pci)))
       gpu.pci_bus_id = pci.busId;
-    read_memory(nvml, device, gpu);
+    read_memory(nvml, device, gpu.uuid, picture);
+    if (const auto card = picture.cards.find(gpu.uuid); card != picture.cards.end()) {
+      gpu.memory_total_bytes = card->second.total_bytes;
+      gpu.memory_used_bytes = card->second.used_bytes;
+      gpu.memory_free_bytes = card->second.free_bytes;
+      gpu.memory_reserved_bytes = card->second.reserved_bytes;
+    }
     read_state(nvml, device, gpu);
     read_links_and_modes(nvml, device, gpu);
-    std::vector<DriverProcess> here;
-    read_list(nvml->nvmlDeviceGetComputeRunningProcesses_v3, device, gpu.uuid, false, here);
-    read_list(nvml->nvmlDeviceGetMPSComputeRunningProcesses_v3, device, gpu.uuid, true, here);
-    read_list(nvml->nvmlDeviceGetGraphicsRunningProcesses_v3, device, gpu.uuid, false, here);
-    read_utilization(nvml, device, gpu.uuid, samples_since_us, here);
-    picture.processes.insert(picture.processes.end(), here.begin(), here.end());
+    read_utilization(nvml, device, gpu.uuid, samples_since_us, picture.processes);
     picture.gpus.push_back(std::move(gpu));
   }
   return picture;

@@ -2,31 +2,19 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
 #include "nvml/library.hpp"
+#include "observe/driver_memory.hpp"
 #include "snapshot/snapshot.hpp"
 
 namespace headgate::observe {
 
-// One process on one GPU.
-struct DriverProcess {
-  std::string uuid;
-  std::uint32_t pid = 0;  // of the host
-  std::optional<std::uint64_t> bytes;
-  std::optional<double> busy_ratio;
-  bool mps = false;  // a client of an MPS server
-
-  friend bool operator==(const DriverProcess&, const DriverProcess&) = default;
-};
-
-struct DriverPicture {
+struct DriverPicture : DriverMemory {
   std::string driver_version;
-  std::vector<snapshot::Gpu> gpus;       // by index; what only ledgers know is left empty
-  std::vector<DriverProcess> processes;  // one row for each process and GPU
+  std::vector<snapshot::Gpu> gpus;  // by index; what only ledgers know is left empty
 };
 
 // Utilisation of processes is asked for samples later than this (microseconds since the epoch); 0: all that NVML keeps.

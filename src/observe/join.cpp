@@ -120,9 +120,11 @@ void fill_gpu(snapshot::Gpu& gpu, const std::vector<snapshot::Share>& shares) {
   for (const snapshot::Share& share : shares) {
     for (const auto& device : share.devices) {
       if (device.uuid != gpu.uuid) continue;
+      // What a damaged page says must not hide what others use.
+      const std::uint64_t used = share.problem.empty() ? device.memory_used_bytes : 0;
       if (device.memory_limit_bytes) gpu.memory_sold_bytes += *device.memory_limit_bytes;
       else ++gpu.unlimited_shares;
-      gpu.memory_shares_bytes += less(device.memory_used_bytes, device.memory_frozen_bytes);
+      gpu.memory_shares_bytes += less(used, device.memory_frozen_bytes);
       gpu.compute_sold_ratio += device.compute_guarantee_ratio;
     }
   }

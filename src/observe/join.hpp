@@ -17,6 +17,7 @@ namespace headgate::observe {
 struct ProcessFacts {
   std::uint32_t uid = 0;
   std::string user, command, where;
+  std::string program;  // its file's name, where nobody but root can have given it; else empty
 };
 
 struct JoinInput {

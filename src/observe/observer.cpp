@@ -1,11 +1,18 @@
 #include "observe/observer.hpp"
 
+#include <time.h>
+
 #include <algorithm>
+#include <set>
 #include <utility>
+
+#include "base/units.hpp"
 
 namespace headgate::observe {
 namespace {
 
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 using std::chrono::system_clock;
 
@@ -13,6 +20,13 @@ template <typename Clock>
 std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count());
+}
+
+// Processor time of the calling thread.
+nanoseconds thread_time() {
+  timespec used{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return std::chrono::seconds(used.tv_sec) + nanoseconds(used.tv_nsec);
 }
 
 }  // namespace
@@ -100,15 +114,63 @@ void Observer::take_xids() {
   }
 }
 
+std::vector<nvml::Ended> Observer::take_ended() {
+  std::vector<nvml::Ended> ended;
+  const nvml::Library& nvml = *nvml_;
+  for (const auto& gpu : last_driver_.gpus) {
+    abi::nvmlDevice_t device = nullptr;
+    if (gpu.uuid.empty() || nvml->nvmlDeviceGetHandleByIndex_v2(gpu.index, &device) != abi::NVML_SUCCESS) continue;
+    std::set<std::uint32_t> running;
+    for (const auto& process : last_driver_.processes) {
+      if (process.uuid == gpu.uuid) running.insert(process.pid);
+    }
+    auto here = accounting_.look(nvml, device, gpu.uuid, running);
+    ended.insert(ended.end(), here.begin(), here.end());
+  }
+  return ended;
+}
+
+void Observer::tell_ended(const std::vector<nvml::Ended>& ended, const snapshot::Snapshot* before) {
+  for (const nvml::Ended& process : ended) {
+    if (audit_.exempts(process.pid)) continue;
+    std::string share, command;
+    std::uint32_t uid = 0;
+    if (before != nullptr) {
+      const auto seen = std::ranges::find(before->processes, process.pid, &snapshot::Process::pid);
+      if (seen != before->processes.end()) share = seen->share, command = seen->command, uid = seen->uid;
+    }
+    if (share.empty() && sources_.share_of_ended) share = sources_.share_of_ended(process.pid);
+    const auto gpu = std::ranges::find(last_driver_.gpus, process.uuid, &snapshot::Gpu::uuid);
+    const std::string who = "process " + std::to_string(process.pid) + (command.empty() ? "" : " (" + command + ")");
+    const std::string did = " had at most " + bytes_text(process.peak_bytes) + " on GPU " + std::to_string(gpu->index) +
+                            " and kept it " + std::to_string(static_cast<int>(process.busy_ratio * 100 + 0.5)) +
+                            " % busy for " + std::to_string(process.lived_ms) + " ms";
+    const bool outside = share.empty();
+    events_.add(
+        {.kind = outside ? event_kind(FindingKind::outside) : "process.accounted",
+         .severity = outside ? "warn" : "info",
+         .share = share,
+         .uuid = process.uuid,
+         .pid = process.pid,
+         .uid = uid,
+         .text = who + (outside ? "" : " of share " + share) + did +
+                 (outside ? ", and was in no share that this daemon has seen; it has ended" : "; it has ended")});
+  }
+}
+
 Picture Observer::look_locked() {
   JoinInput input;
   input.node = sources_.node;
   const bool open = open_driver();
+  std::vector<nvml::Ended> ended;
   if (open) {
+    if (sources_.before_reading) sources_.before_reading();
     if (auto driver = read_driver(*nvml_, samples_since_us_)) {
+      if (sources_.after_reading) sources_.after_reading(*driver);
       last_driver_ = std::move(*driver);
       samples_since_us_ = now_ns<system_clock>() / 1000;
       take_xids();
+      ended = take_ended();
     } else {
       close_driver();  // the driver went away under us: opened anew at the next look
     }
@@ -123,12 +185,14 @@ Picture Observer::look_locked() {
   const Picture before = latest();
   auto picture = std::make_shared<snapshot::Snapshot>(join(input, before.get()));
   if (sources_.finish) sources_.finish(*picture);
-  for (const Finding& finding : audit_.look(*picture)) {
+  tell_ended(ended, before.get());
+  for (const Finding& finding : audit_.look(*picture, input.facts)) {
     events_.add({.kind = event_kind(finding.kind),
                  .severity = "warn",
                  .share = finding.share,
                  .uuid = finding.uuid,
                  .pid = finding.pid,
+                 .uid = finding.uid,
                  .text = finding.text});
     if (sources_.act) sources_.act(finding);
   }
@@ -137,14 +201,58 @@ Picture Observer::look_locked() {
   return latest_;
 }
 
+void Observer::read_memory_soon() {
+  {
+    const std::scoped_lock lock(state_);
+    memory_wanted_ = true;
+  }
+  wake_.notify_all();
+}
+
+void Observer::look_soon() {
+  {
+    const std::scoped_lock lock(state_);
+    look_wanted_ = true;
+  }
+  wake_.notify_all();
+}
+
+void Observer::read_memory_now() {
+  const std::scoped_lock lock(looking_);
+  if (!open_driver()) return;
+  if (sources_.before_reading) sources_.before_reading();
+  if (const auto memory = read_memory(*nvml_); memory && sources_.after_reading) sources_.after_reading(*memory);
+}
+
 void Observer::loop() {
+  steady_clock::time_point looked = steady_clock::now(), rested = looked;
   std::unique_lock lock(state_);
   while (!stopping_) {
     const auto period = period_;
-    wake_.wait_for(lock, period, [&] { return stopping_ || period_ != period; });
+    constexpr milliseconds kBetweenLooks{100};
+    const auto next_look = looked + (look_wanted_ ? std::min(period, kBetweenLooks) : period);
+    const auto until = memory_wanted_ ? std::min(next_look, rested) : next_look;
+    wake_.wait_until(lock, until, [&, memory = memory_wanted_, look = look_wanted_] {
+      return stopping_ || period_ != period || memory_wanted_ != memory || look_wanted_ != look;
+    });
     if (stopping_) return;
-    lock.unlock();
-    look();
+    const auto now = steady_clock::now();
+    if (now >= next_look) {
+      memory_wanted_ = look_wanted_ = false;
+      lock.unlock();
+      look();
+      looked = steady_clock::now();
+    } else if (memory_wanted_ && now >= rested) {
+      memory_wanted_ = false;
+      lock.unlock();
+      const auto before = thread_time();
+      read_memory_now();
+      // A driver whose answers cost much is asked less often; limiters give up waiting after kNodePatienceNs.
+      constexpr nanoseconds kLeastRest = milliseconds(2), kMostRest = milliseconds(100);
+      rested = steady_clock::now() + std::clamp(19 * (thread_time() - before), kLeastRest, kMostRest);
+    } else {
+      continue;
+    }
     lock.lock();
   }
 }

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/result.hpp"
+#include "nvml/accounting.hpp"
 #include "nvml/library.hpp"
 #include "nvml/xid.hpp"
 #include "observe/audit.hpp"
@@ -26,10 +27,15 @@ using Picture = std::shared_ptr<const snapshot::Snapshot>;
 struct ObserverSources {
   std::string nvml_library;
   snapshot::Node node;  // name, version, reserve
+  // Around each reading of the driver, on whichever thread looks.
+  std::function<void()> before_reading;
+  std::function<void(const DriverMemory&)> after_reading;
   // Fills ledgers, host_pids and facts; called on the observer's thread, after the driver was read into `input`.
   std::function<void(JoinInput& input)> add_ledgers;
   // What else a picture should carry (ttl, owners' names); called on the observer's thread.
   std::function<void(snapshot::Snapshot& picture)> finish;
+  // Of which share a process was that has ended; empty: of none that is known.
+  std::function<std::string(std::uint32_t pid)> share_of_ended;
   std::function<void(const Finding&)> act;  // on what the audit has newly found
 };
 
@@ -47,6 +53,11 @@ class Observer {
   [[nodiscard]] Picture latest() const;  // never null after start()
   // Makes a picture now and returns it.
   Picture look();
+  // Has the memory of the GPUs read as soon as may be, on the observer's thread, and after_reading() told. However many ask, and
+  // however often: readings take at most a twentieth of a core.
+  void read_memory_soon();
+  // Has a picture made as soon as may be, at most ten a second: somebody has ended.
+  void look_soon();
   // Between two pictures; while somebody watches, the shorter.
   void set_period(std::chrono::milliseconds period);
   // Closes NVML, so that a GPU can be reset or its driver unloaded, for at most `time`; pictures keep what was known.
@@ -54,10 +65,13 @@ class Observer {
 
  private:
   void loop();
+  void read_memory_now();
   Picture look_locked();
   bool open_driver();
   void close_driver();
   void take_xids();
+  std::vector<nvml::Ended> take_ended();
+  void tell_ended(const std::vector<nvml::Ended>& ended, const snapshot::Snapshot* before);
 
   ObserverSources sources_;
   Audit audit_;
@@ -66,16 +80,17 @@ class Observer {
   std::mutex looking_;  // one look at a time; guards all below it but what is atomic or guarded by state_
   std::optional<nvml::Library> nvml_;
   std::optional<nvml::XidWatch> xid_watch_;
+  nvml::AccountingWatch accounting_;
   std::map<std::string, std::vector<snapshot::XidCount>> xids_;  // by GPU, since the start
   DriverPicture last_driver_;
   std::chrono::steady_clock::time_point released_until_{};
   std::uint64_t samples_since_us_ = 0;
 
-  mutable std::mutex state_;  // guards latest_, period_ and stopping_
+  mutable std::mutex state_;  // guards latest_, period_ and the wishes
   std::condition_variable wake_;
   Picture latest_;
   std::chrono::milliseconds period_{1000};
-  bool stopping_ = false;
+  bool stopping_ = false, memory_wanted_ = false, look_wanted_ = false;
   std::thread thread_;
 };
 

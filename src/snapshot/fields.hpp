@@ -113,6 +113,7 @@ void each_field(Share& s, Visit&& visit) {
   visit("level", s.level);
   visit("fail_policy", s.fail_policy);
   visit("problem", s.problem);
+  visit("gang", s.gang);
   visit("created", s.created);
   visit("created_unix_ns", s.created_unix_ns);
   visit("idle_ns", s.idle_ns);

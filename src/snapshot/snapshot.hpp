@@ -94,6 +94,7 @@ struct Share {
   std::string level;        // observe, hook, hook+container, mps, mig
   std::string fail_policy;  // open, closed
   std::string problem;      // broken: why
+  std::string gang;         // that it has its turns with; empty: none
   bool created = false;     // by `share create`: it stays when its last process ends
   std::uint64_t created_unix_ns = 0;
   std::uint64_t idle_ns = 0;                     // since it last used a GPU; 0 while it does

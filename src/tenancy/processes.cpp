@@ -89,7 +89,9 @@ bool Processes::adopt_slot(const std::string& name, Pages& pages, const Claim& c
   if (search.found != nullptr) {
     const auto mapped =
         identity::maps_file(proc_, search.found->pid, pages.usage_inode(), shares_.directory(name) + "/usage");
-    dead = mapped.has_value() && !*mapped;
+    if (!mapped.has_value())
+      return false;  // it is ending, or a thread of the kernel, or hidden from us: bound to nobody
+    dead = !*mapped;
   }
   if (dead) {
     if (!ledger::mark_dead(pages.usage(), {claim.slot, claim.view.generation})) return false;
@@ -115,7 +117,8 @@ bool Processes::adopt_slot(const std::string& name, Pages& pages, const Claim& c
 std::uint32_t Processes::adopt() {
   std::vector<std::pair<std::string, Claim>> claims;
   for (auto& [name, live] : shares_.list()) {
-    for (std::uint32_t slot = 0; live.pages != nullptr && slot < ledger::kMaxSlots; ++slot) {
+    if (live.pages == nullptr || live.distrusted()) continue;
+    for (std::uint32_t slot = 0; slot < ledger::kMaxSlots; ++slot) {
       const ledger::SlotView view = ledger::view(live.pages->usage(), slot);
       if (is_taken(view) && !known(name, view.identity)) claims.emplace_back(name, Claim{slot, view});
     }

@@ -47,6 +47,8 @@ struct Share {
   // Programs that leave the driver alone for so long move their memory to the host until their next call; null: never.
   std::optional<std::chrono::seconds> freeze_after;
   Admit admit = Admit::now;
+  // Shares of one owner and gang have their turns on GPUs together; empty: it is alone. A share name's letters.
+  std::string gang;
   std::optional<std::chrono::seconds>
       oom_wait;                   // an allocation without room waits so long; null: it is refused at once
   std::int64_t created_at_s = 0;  // CLOCK_REALTIME

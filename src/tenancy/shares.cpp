@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,6 +10,7 @@
 
 #include "guest/ledger/oom_wait.hpp"
 #include "guest/ledger/slot.hpp"
+#include "identity/process.hpp"
 #include "tenancy/read_only.hpp"
 
 namespace headgate::tenancy {
@@ -55,6 +57,11 @@ bool covers(const ledger::PolicyPage& policy, const ledger::ShareGrant& grant) {
   });
 }
 
+// Something is in the pages that we do not read, of another version or of nobody's.
+bool is_strange(const ledger::PageFault& fault) {
+  return fault.error >= ledger::PageError::truncated && fault.error <= ledger::PageError::bad_slot_count;
+}
+
 bool missing(const ledger::PageFault& fault) {
   return fault.error == ledger::PageError::not_found || fault.error == ledger::PageError::no_runtime_directory;
 }
@@ -71,9 +78,17 @@ Pages::Pages(ledger::SharePages pages, UniqueFd policy, UniqueFd usage)
 }
 Pages::~Pages() { ledger::close_pages(pages_); }
 
+std::uint64_t Pages::cut_growth() {
+  struct stat status{};
+  if (::fstat(usage_.get(), &status) != 0 || status.st_size <= static_cast<off_t>(sizeof(ledger::UsagePage))) return 0;
+  return ::ftruncate(usage_.get(), sizeof(ledger::UsagePage)) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
+}
+
 bool LiveShare::paused() const {
   return pages != nullptr && pages->policy().command.load(std::memory_order_relaxed) == ledger::Command::pause;
 }
+
+bool LiveShare::distrusted() const { return !damage.empty() || (pages != nullptr && pages->spoiled()); }
 
 Result<std::unique_ptr<Pages>> Shares::hold(ledger::SharePages pages, const std::string& name) const {
   const std::string place = directory(name);
@@ -118,6 +133,7 @@ Result<void> Shares::adopt(Share share, Adoption& adoption) {
   const auto grant = to_grant(live.share);
   if (!grant) return broken(grant.error());
   ledger::SharePages pages;
+  const TruncationScope survives;
   ledger::PageFault fault = ledger::open_share(node_.runtime_dir.c_str(), name.c_str(), ledger::Access::owner, pages);
   const bool anew = missing(fault);
   if (anew) fault = ledger::create_share(node_.runtime_dir.c_str(), *grant, ledger::Access::owner, pages);
@@ -220,6 +236,7 @@ Result<void> Shares::set(Share share) {
   if (!same_devices(share, live.share)) return stays("GPUs");
   if (share.owner_uid != live.share.owner_uid) return stays("owner");
   if (share.fail_policy != live.share.fail_policy) return stays("fail policy");
+  if (share.gang != live.share.gang) return stays("gang");
   if (auto admitted = admit_beside_others(share); !admitted) return admitted;
   const ledger::ShareGrant before = TRY(to_grant(live.share));
   // The pages first: a disk may take longer than a running process is to wait for its new limit.
@@ -251,8 +268,11 @@ Result<void> Shares::remove(const std::string& name) {
   LiveShare* live = find(name);
   if (live == nullptr)
     return fail(ErrorCode::usage, "there is no share '" + harmless(name) + "'", "'headgate share ls' lists them");
+  if (live->distrusted()) return discard(name);
   bool removed = false;
+  const TruncationScope survives;
   const ledger::PageFault fault = ledger::remove_if_empty(node_.runtime_dir.c_str(), name.c_str(), removed);
+  if (is_strange(fault)) return discard(name);
   if (fault && !missing(fault)) return std::unexpected(page_error(fault, node_.runtime_dir, name));
   if (!fault && !removed) {
     const std::uint32_t inside = live->pages ? ledger::live_slots(live->pages->usage()) : 0;
@@ -268,6 +288,34 @@ Result<void> Shares::remove(const std::string& name) {
     return gone;
   }
   shares_.erase(name);
+  return {};
+}
+
+// Who still has the page mapped is left with a page that is no share's any more.
+Result<void> Shares::discard(const std::string& name) {
+  const std::string place = directory(name);
+  struct stat usage{};
+  const bool there = ::stat((place + "/usage").c_str(), &usage) == 0;
+  const identity::ProcessList all = identity::list_processes("/proc");
+  if (there && (!all.complete || all.all.empty())) {
+    return fail(ErrorCode::failed,
+                "the page of the share '" + name + "' is damaged, and /proc does not show who uses it",
+                "end its programs, remove " + place + ", start headgated anew, and remove the share then");
+  }
+  for (const auto& process : all.all) {
+    if (process.pid == static_cast<std::uint32_t>(::getpid()) || !there) continue;
+    if (identity::maps_file("/proc", process.pid, usage.st_ino, place + "/usage").value_or(false)) {
+      return fail(
+          ErrorCode::failed,
+          "the share '" + name + "' is in use by process " + std::to_string(process.pid) + " (" + process.command + ")",
+          "end it first: the share's page is damaged, so its other processes are not known");
+    }
+  }
+  if (auto gone = store_.remove_share(name); !gone) return gone;
+  std::error_code error;
+  std::filesystem::remove_all(place, error);
+  shares_.erase(name);
+  if (error) return fail_errno("removing " + place, error.value());
   return {};
 }
 

@@ -37,6 +37,9 @@ class Pages {
   [[nodiscard]] int policy_fd() const { return policy_.get(); }  // opened for reading only
   [[nodiscard]] int usage_fd() const { return usage_.get(); }
   [[nodiscard]] std::uint64_t usage_inode() const { return usage_inode_; }
+  // Cuts the usage file back where a tenant has made it longer, which fills the file system that all shares have in common.
+  // How long it was; 0 where nothing was to be done.
+  std::uint64_t cut_growth();
   // A tenant has shortened the file: what we read since then is zeroes.
   [[nodiscard]] bool spoiled() const { return guard_.spoiled(); }
 
@@ -52,7 +55,10 @@ struct LiveShare {
   std::unique_ptr<Pages> pages;  // null where `broken` says why
   std::optional<Error> broken;   // pages of another version, damaged, or gone: still counted, cannot be entered
   std::uint64_t generation = 0;  // of the pages
+  std::string damage;            // what was found in the usage page that no limiter writes there; empty: nothing
 
+  // Its account says nothing any more: a tenant has written there, or shortened the page.
+  [[nodiscard]] bool distrusted() const;
   [[nodiscard]] bool paused() const;
 };
 
@@ -87,7 +93,8 @@ class Shares {
   [[nodiscard]] Result<void> drain(const std::string& name);
   // Its processes give back what their pools hold unused, once.
   [[nodiscard]] Result<void> reclaim(const std::string& name);
-  // Errors: usage for no such share; failed while processes sit in it.
+  // Errors: usage for no such share; failed while processes sit in it. Of a share whose pages are damaged that is asked of
+  // /proc: the pages would say whatever their tenants like.
   [[nodiscard]] Result<void> remove(const std::string& name);
 
   // Null where there is none. Pointers last until the share is removed.
@@ -112,6 +119,7 @@ class Shares {
   void note_unmanaged(Adoption& adoption) const;
   Result<LiveShare*> usable(const std::string& name);
   Result<void> command(const std::string& name, ledger::Command command);
+  Result<void> discard(const std::string& name);
   Result<void> admit_beside_others(const Share& share) const;
   Result<std::unique_ptr<Pages>> hold(ledger::SharePages pages, const std::string& name) const;
 

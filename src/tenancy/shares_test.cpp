@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -246,6 +247,61 @@ TEST_F(SharesTest, ATenantThatShortensItsPageSpoilsItsShareAndNotTheDaemon) {
   EXPECT_TRUE(pages.spoiled());
   EXPECT_FALSE(shares.pause("s"));
   EXPECT_EQ(words(shares.pause("t")), "done");
+}
+
+TEST_F(SharesTest, AShareWithADamagedPageIsTakenAwayOnceNobodyHasItMapped) {
+  if (!fs::exists("/proc/self/maps")) GTEST_SKIP() << "skipped: only /proc tells who has a file mapped";
+  for (const bool restarted : {false, true}) {
+    std::optional<Shares> shares(start());
+    ASSERT_EQ(words(shares->create(share_of("s", 1, 8 * kGiB))), "done");
+    const std::string usage = shares->directory("s") + "/usage";
+    int told[2];
+    ASSERT_EQ(::pipe(told), 0);
+    const pid_t tenant = ::fork();
+    if (tenant == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const int fd = ::open(usage.c_str(), O_RDWR);
+      auto* const page = static_cast<ledger::UsagePage*>(
+          ::mmap(nullptr, sizeof(ledger::UsagePage), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+      page->header.magic = 0;
+      (void)!::write(told[1], "x", 1);
+      for (;;) ::pause();
+    }
+    char byte = 0;
+    ASSERT_EQ(::read(told[0], &byte, 1), 1);
+    ::close(told[0]), ::close(told[1]);
+    if (restarted) {
+      shares.reset();
+      shares.emplace(start());
+      EXPECT_TRUE(shares->find("s")->broken);
+    } else {
+      shares->find("s")->damage = "scribbled";
+    }
+    const auto refused = shares->remove("s");
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().message.find("in use by process " + std::to_string(tenant)), std::string::npos)
+        << refused.error().message;
+    ::kill(tenant, SIGKILL);
+    ::waitpid(tenant, nullptr, 0);
+    EXPECT_EQ(words(shares->remove("s")), "done");
+    EXPECT_FALSE(std::filesystem::exists(shares->directory("s")));
+    EXPECT_EQ(shares->find("s"), nullptr);
+  }
+}
+
+// Between the look at a file's size and the first load from it, where no mapping of ours is under guard yet.
+TEST_F(SharesTest, AFileThatShrinksWhileItIsOpenedEndsNobody) {
+  const std::string path = base_ + "-file";
+  const UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(::ftruncate(file.get(), 8192), 0);
+  auto* const bytes =
+      static_cast<volatile char*>(::mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0));
+  ASSERT_EQ(::ftruncate(file.get(), 0), 0);
+  const TruncationScope survives;
+  EXPECT_EQ(bytes[5000], 0);
+  EXPECT_EQ(bytes[0], 0);
+  ::munmap(const_cast<char*>(bytes), 8192);
+  ::unlink(path.c_str());
 }
 
 TEST_F(SharesTest, ThePolicyDescriptorThatTenantsGetCannotBeWrittenNorOpenedAnewForWritingByRoot) {

@@ -9,7 +9,7 @@ namespace {
 
 // "HGst": tells our file from any other program's database (PRAGMA application_id).
 constexpr std::int64_t kApplicationId = 0x4847'7374;
-constexpr std::int64_t kSchemaVersion = 2;
+constexpr std::int64_t kSchemaVersion = 3;
 
 // STRICT: a column holds what it says or the row is refused, also when somebody edits the file by hand.
 constexpr const char* kSchema = R"(
@@ -38,6 +38,7 @@ static_assert(kApplicationId == 1212642164);
 // From version i + 1 to the next; a new file goes through all of them.
 constexpr const char* kSteps[] = {
     "ALTER TABLE shares ADD COLUMN freeze_after_s INTEGER CHECK(freeze_after_s > 0); PRAGMA user_version = 2",
+    "ALTER TABLE shares ADD COLUMN gang TEXT NOT NULL DEFAULT ''; PRAGMA user_version = 3",
 };
 static_assert(std::size(kSteps) + 1 == kSchemaVersion);
 
@@ -194,7 +195,7 @@ Result<std::vector<Share>> Store::shares() {
   Statement row =
       TRY(Statement::prepare(*database_,
                              "SELECT name, owner_uid, fail_policy, over_sell, ttl_s, idle_notice_s, admit, "
-                             "created_at_s, everyone, until_empty, freeze_after_s FROM shares ORDER BY name"));
+                             "created_at_s, everyone, until_empty, freeze_after_s, gang FROM shares ORDER BY name"));
   while (TRY(row.step())) {
     Share share;
     share.name = row.text(0);
@@ -208,6 +209,7 @@ Result<std::vector<Share>> Store::shares() {
     share.everyone = row.number(8) != 0;
     share.until_empty = row.number(9) != 0;
     share.freeze_after = seconds(row.maybe(10));
+    share.gang = row.text(11);
     if (auto read = read_parts(*database_, share); !read) return std::unexpected(read.error());
     all.push_back(std::move(share));
   }
@@ -218,11 +220,12 @@ Result<void> Store::put(const Share& share) {
   Transaction transaction = TRY(Transaction::begin(*database_));
   Statement gone = TRY(Statement::prepare(*database_, "DELETE FROM shares WHERE name = ?"));
   if (auto done = gone.bind(share.name).run(); !done) return done;
-  Statement insert = TRY(Statement::prepare(*database_, "INSERT INTO shares VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+  Statement insert =
+      TRY(Statement::prepare(*database_, "INSERT INTO shares VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
   insert.bind(share.name).bind(std::int64_t{share.owner_uid}).bind(static_cast<std::int64_t>(share.fail_policy));
   insert.bind(std::int64_t{share.over_sell}).bind(stored(share.ttl)).bind(stored(share.idle_notice));
   insert.bind(static_cast<std::int64_t>(share.admit)).bind(share.created_at_s).bind(std::int64_t{share.everyone});
-  insert.bind(std::int64_t{share.until_empty}).bind(stored(share.freeze_after));
+  insert.bind(std::int64_t{share.until_empty}).bind(stored(share.freeze_after)).bind(share.gang);
   if (auto done = insert.run(); !done) return done;
   if (auto done = put_devices(*database_, share); !done) return done;
   if (share.oom_wait) {

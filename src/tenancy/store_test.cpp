@@ -161,16 +161,20 @@ TEST_F(StoreTest, AFileOfANewerHeadgateOrOfAnotherProgramIsNotTouched) {
   }
   edit("PRAGMA user_version = 99");
   EXPECT_EQ(refusal(),
-            "the database " + path_ + " was written by a newer headgate: schema 99, and this one knows up to 2");
+            "the database " + path_ + " was written by a newer headgate: schema 99, and this one knows up to 3");
   edit("PRAGMA application_id = 5");
   EXPECT_EQ(refusal(), "the database " + path_ + " is another program's");
 }
 
 TEST_F(StoreTest, SharesOfTheFirstSchemaAreTakenOver) {
   ASSERT_TRUE(open().put(share_of("old", 1, 5)));
-  edit("ALTER TABLE shares DROP COLUMN freeze_after_s; PRAGMA user_version = 1");
+  edit("ALTER TABLE shares DROP COLUMN freeze_after_s; ALTER TABLE shares DROP COLUMN gang; PRAGMA user_version = 1");
   EXPECT_EQ(open().shares().value(), std::vector{share_of("old", 1, 5)});
   EXPECT_EQ(open().shares().value(), std::vector{share_of("old", 1, 5)});
+  Share tied = share_of("tied", 1, 5);
+  tied.gang = "ring";
+  ASSERT_TRUE(open().put(tied));
+  EXPECT_EQ(open().shares().value().back().gang, "ring");
 }
 
 TEST_F(StoreTest, ValuesThatWeNeverWriteAreRefusedByNameNotCutToFit) {

@@ -17,6 +17,7 @@
 #include <cstring>
 #include <optional>
 
+#include "guest/ledger/node_page.hpp"
 #include "guest/ledger/registration.hpp"
 #include "tenancy/access.hpp"
 
@@ -78,7 +79,7 @@ Result<UniqueFd> listen_at(const std::string& directory) {
 template <typename Message>
 bool say(int socket, const Message& message, std::span<const int> descriptors = {}) {
   iovec part{const_cast<Message*>(&message), sizeof message};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * ledger::kWelcomeDescriptors)> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * ledger::kMostWelcomeDescriptors)> control{};
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
@@ -127,31 +128,25 @@ asio::redirect_error_t<asio::use_awaitable_t<>> into(error_code& error) { return
 
 }  // namespace
 
-// One share's listening socket, its bell, and who is at the door. Its coroutines keep it alive; close() ends them.
+// One share's listening socket, and who is at the door. Its coroutines keep it alive; close() ends them.
 class Door : public std::enable_shared_from_this<Door> {
  public:
-  Door(std::shared_ptr<TenantDoors::Common> common, std::string share, UniqueFd listener, Bell bell)
+  Door(std::shared_ptr<TenantDoors::Common> common, std::string share, UniqueFd listener, UniqueFd bell)
       : common_(std::move(common)),
         share_(std::move(share)),
         listener_(common_->executor, listener.release()),
-        bell_(common_->executor, bell.ours.release()),
-        bell_of_tenants_(std::move(bell.theirs)) {}
+        bell_of_tenants_(std::move(bell)) {}
 
-  void start() {
-    asio::co_spawn(common_->executor, accept_all(shared_from_this()), asio::detached);
-    asio::co_spawn(common_->executor, hear_bell(shared_from_this()), asio::detached);
-  }
+  void start() { asio::co_spawn(common_->executor, accept_all(shared_from_this()), asio::detached); }
   void close() {
     closed_ = true;
     error_code ignored;
     listener_.close(ignored);
-    bell_.close(ignored);
   }
 
  private:
   // Coroutines are static and take the door by value, so that it outlives whatever they wait for.
   static asio::awaitable<void> accept_all(std::shared_ptr<Door> door);
-  static asio::awaitable<void> hear_bell(std::shared_ptr<Door> door);
   static asio::awaitable<void> converse(std::shared_ptr<Door> door, std::shared_ptr<Descriptor> socket,
                                         std::shared_ptr<identity::Peer> peer);
 
@@ -169,7 +164,7 @@ class Door : public std::enable_shared_from_this<Door> {
 
   std::shared_ptr<TenantDoors::Common> common_;
   std::string share_;
-  Descriptor listener_, bell_;
+  Descriptor listener_;
   UniqueFd bell_of_tenants_;
   std::size_t connections_ = 0;
   bool closed_ = false;
@@ -192,23 +187,6 @@ asio::awaitable<void> Door::accept_all(std::shared_ptr<Door> door) {
       pause.expires_after(std::chrono::milliseconds(100));
       co_await pause.async_wait(into(error));
     }
-  }
-}
-
-asio::awaitable<void> Door::hear_bell(std::shared_ptr<Door> door) {
-  asio::steady_timer pause(door->common_->executor);
-  for (error_code error; !door->closed_;) {
-    co_await door->bell_.async_wait(Descriptor::wait_read, into(error));
-    if (error) co_return;
-    std::array<char, 64> bytes;
-    ssize_t length = 1;
-    // More rings than these mean nothing more.
-    for (int ring = 0; ring < 512 && length > 0; ++ring)
-      length = ::recv(door->bell_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT);
-    if (length == 0 || (length < 0 && errno != EAGAIN)) co_return;  // a tenant shut it down: its share's loss alone
-    if (door->common_->events.rang) door->common_->events.rang(door->share_);
-    pause.expires_after(std::chrono::milliseconds(1));
-    co_await pause.async_wait(into(error));
   }
 }
 
@@ -366,9 +344,11 @@ bool Door::greet(int socket, identity::Peer& peer, const ledger::Hello& hello) {
   common_->processes.enter(std::move(tenant), std::move(pidfd));
   ledger::Welcome welcome{ledger::head_of<ledger::Welcome>(ledger::Verb::welcome), {}, live->generation};
   std::memcpy(welcome.share, share_.data(), std::min(share_.size(), sizeof welcome.share - 1));
-  const std::array<int, ledger::kWelcomeDescriptors> descriptors = {live->pages->policy_fd(), live->pages->usage_fd(),
-                                                                    bell_of_tenants_.get()};
-  return say(socket, welcome, descriptors);
+  const int node_page = common_->events.node_page ? common_->events.node_page(share_) : -1;
+  const std::array<int, ledger::kMostWelcomeDescriptors> descriptors = {
+      live->pages->policy_fd(), live->pages->usage_fd(), bell_of_tenants_.get(), node_page};
+  return say(socket, welcome,
+             std::span(descriptors).first(node_page < 0 ? ledger::kWelcomeDescriptors : descriptors.size()));
 }
 
 void Door::seat(int socket, const identity::Peer& peer, const ledger::Claimed& claimed) {
@@ -397,9 +377,10 @@ Result<void> TenantDoors::open(const std::string& share) {
   close(share);
   UniqueFd listener = TRY(listen_at(common_->shares.directory(share)));
   Bell bell = TRY(make_bell());
-  auto door = std::make_shared<Door>(common_, share, std::move(listener), std::move(bell));
+  auto door = std::make_shared<Door>(common_, share, std::move(listener), std::move(bell.theirs));
   door->start();
   doors_[share] = std::move(door);
+  if (common_->events.bell) common_->events.bell(share, std::move(bell.ours));
   return {};
 }
 

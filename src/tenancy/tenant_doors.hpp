@@ -15,6 +15,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "base/unique_fd.hpp"
 #include "identity/peer.hpp"
 #include "tenancy/processes.hpp"
 #include "tenancy/shares.hpp"
@@ -39,14 +40,17 @@ class TenantDoors {
   struct Events {
     // A peer that said what the kernel denies, or a slot that is not its own: who, and what was wrong.
     std::function<void(const std::string& share, const identity::Peer&, const std::string& what)> lied;
-    // The arbiter's: some process of the share wants to be looked at. At most once a millisecond.
-    std::function<void(const std::string& share)> rang;
+    // The arbiter's: our end of the share's doorbell, each time that a door is opened. A message on it means that some process
+    // of the share wants to be looked at. Whoever takes the descriptor hears it, and bounds how often. May be empty.
+    std::function<void(const std::string& share, UniqueFd bell)> bell;
     // Asked where the share's own lists do not let a peer in: bound containers and jobs. May be empty.
     std::function<bool(const Share&, const identity::Peer&)> also_allowed;
     // Asked of each process that has taken its slot in a share with Admit::ask, before it is told that it may stay. `decide` is
     // called once, at once or later: nothing, or why it must go. What comes back is called where nobody wants the answer any
     // more. Not set: nobody may enter such a share.
     Ask ask = {};
+    // The descriptor of the share's node page, which goes out with the others; -1: none. May be empty.
+    std::function<int(const std::string& share)> node_page = {};
   };
 
   TenantDoors(boost::asio::any_io_executor executor, Shares& shares, Processes& processes, std::string proc,

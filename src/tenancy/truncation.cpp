@@ -20,6 +20,12 @@ struct Range {
   std::atomic<bool> taken{false}, spoiled{false};
 };
 constinit std::array<Range, TruncationGuard::kMaxGuards> ranges{};
+constinit thread_local int scopes = 0;
+
+bool put_zeroes(std::uintptr_t at, std::size_t bytes) {
+  return ::mmap(reinterpret_cast<void*>(at), bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+                0) != MAP_FAILED;
+}
 
 void on_bus_error(int number, siginfo_t* info, void*) {
   const int saved = errno;
@@ -28,10 +34,13 @@ void on_bus_error(int number, siginfo_t* info, void*) {
     const std::uintptr_t begin = range.begin.load(std::memory_order_acquire);
     const std::size_t bytes = range.bytes.load(std::memory_order_relaxed);
     if (begin == 0 || at < begin || at - begin >= bytes) continue;
-    void* const zeroes = ::mmap(reinterpret_cast<void*>(begin), bytes, PROT_READ | PROT_WRITE,
-                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-    if (zeroes == MAP_FAILED) break;
+    if (!put_zeroes(begin, bytes)) break;
     range.spoiled.store(true, std::memory_order_release);
+    errno = saved;
+    return;
+  }
+  constexpr std::uintptr_t kPage = 4096;  // no smaller one anywhere; a larger one is met again at its next part
+  if (scopes > 0 && info->si_code == BUS_ADRERR && put_zeroes(at / kPage * kPage, kPage)) {
     errno = saved;
     return;
   }
@@ -77,6 +86,12 @@ TruncationGuard::~TruncationGuard() {
   ranges[slot_].begin.store(0, std::memory_order_release);
   ranges[slot_].taken.store(false, std::memory_order_release);
 }
+
+TruncationScope::TruncationScope() {
+  install();
+  ++scopes;
+}
+TruncationScope::~TruncationScope() { --scopes; }
 
 bool TruncationGuard::spoiled() const {
   return slot_ != kNone && ranges[slot_].spoiled.load(std::memory_order_acquire);

@@ -31,4 +31,15 @@ class TruncationGuard {
   std::size_t slot_ = kNone;
 };
 
+// While it lives, this thread also survives a load past the end of a mapped file that is under no guard: the page that was
+// asked for is zeroes from then on. For code that maps a tenant's page itself and unmaps it before it returns, between whose look
+// at the file's size and its first load a tenant may shorten the file.
+class TruncationScope {
+ public:
+  TruncationScope();
+  TruncationScope(const TruncationScope&) = delete;
+  TruncationScope& operator=(const TruncationScope&) = delete;
+  ~TruncationScope();
+};
+
 }  // namespace headgate::tenancy

@@ -7,6 +7,32 @@ if(TARGET daemon_e2e_test)
   target_compile_definitions(daemon_e2e_test PRIVATE HEADGATE_COMMAND="$<TARGET_FILE:headgate>" HEADGATE_DAEMON="$<TARGET_FILE:headgated>" HEADGATE_LOAD="$<TARGET_FILE:headgate-load>" HEADGATE_LIMITER="$<TARGET_FILE:headgate_preload>"
     SIMULATOR_DIR="${CMAKE_BINARY_DIR}/lib/sim" PROMTOOL="${PROJECT_SOURCE_DIR}/build/real-parts/usr/bin/promtool")
   add_dependencies(daemon_e2e_test headgate headgated headgate_preload headgate-load headgate_sim_cuda headgate_sim_nvml)
+
+  # What the daemon sees of the driver, and who goes around it: a program by each road.
+  set(daemon_dir ${CMAKE_CURRENT_LIST_DIR})
+  add_executable(bypass_program ${daemon_dir}/bypass_program.cpp)
+  target_link_libraries(bypass_program PRIVATE ${CMAKE_DL_LIBS} headgate_warnings)
+  headgate_test(daemon_observe_test SRC ${daemon_dir}/daemon_audit_test.cpp ${daemon_dir}/daemon_node_page_test.cpp
+      ${daemon_dir}/daemon_program.cpp ${daemon_dir}/cli_program.cpp ${daemon_dir}/sim_program.cpp
+    DEPS http snapshot sim LIBS nlohmann_json::nlohmann_json util NEEDS /proc/self TIMEOUT 300)
+  target_compile_definitions(daemon_observe_test PRIVATE HEADGATE_COMMAND="$<TARGET_FILE:headgate>" HEADGATE_DAEMON="$<TARGET_FILE:headgated>" HEADGATE_LIMITER="$<TARGET_FILE:headgate_preload>"
+    BYPASS_PROGRAM="$<TARGET_FILE:bypass_program>" SIMULATOR_DIR="${CMAKE_BINARY_DIR}/lib/sim")
+  add_dependencies(daemon_observe_test headgate headgated headgate_preload headgate_sim_cuda headgate_sim_nvml bypass_program)
+  set(bypass_programs bypass_program)
+  # The simulated driver's objects once more, in a program that no preload reaches. The sanitizers' runtimes link into none such.
+  if(NOT HEADGATE_SANITIZE)
+    add_executable(bypass_static ${daemon_dir}/bypass_program.cpp $<TARGET_OBJECTS:headgate_sim_cuda>)
+    target_compile_definitions(bypass_static PRIVATE STATIC)
+    target_link_libraries(bypass_static PRIVATE headgate_sim headgate_sim_ptx headgate_sim_faults headgate_warnings)
+    target_link_options(bypass_static PRIVATE -static)
+    target_compile_definitions(daemon_observe_test PRIVATE BYPASS_STATIC="$<TARGET_FILE:bypass_static>")
+    add_dependencies(daemon_observe_test bypass_static)
+    list(APPEND bypass_programs bypass_static)
+  endif()
+  foreach(program IN LISTS bypass_programs)
+    target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  endforeach()
 endif()
 # The daemon beside an outside scheduler, with tenants that run out of memory.
 headgate_test(daemon_scheduler_test SRC ${CMAKE_CURRENT_LIST_DIR}/daemon_scheduler_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_program.cpp

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
 
 #include "e2e/driver_call.hpp"
 
@@ -106,7 +107,7 @@ int main() {
   std::printf(", %u failed\n", failed);
   show("amidst");
   // Without the limiter the card has it.
-  if (CALL(cuMemAlloc_v2)(&refused, 1ull << 30) == CUDA_SUCCESS) CALL(cuMemFree_v2)(refused);
+  if (CALL(cuMemAlloc_v2)(&refused, 4ull << 30) == CUDA_SUCCESS) CALL(cuMemFree_v2)(refused);
   CALL(cuMemFreeAsync)(pooled, stream);
   CALL(cuMemFree_v2)(kept);
   CALL(cuStreamDestroy_v2)(stream);

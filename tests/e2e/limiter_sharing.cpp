@@ -194,6 +194,7 @@ CUresult obey(const std::string& word, int name, std::size_t chunks, int device,
   if (word == "create") return create(name, chunks, device);
   if (word == "wake") return wake(name);
   if (word == "alloc") return CALL(cuMemAlloc_v2)(&pointers[name], chunks * kChunk);
+  if (word == "small") return CALL(cuMemAlloc_v2)(&pointers[name], chunks << 10);  // many of these lie in one slab
   if (word == "free") return CALL(cuMemFree_v2)(pointers[name]);
   if (word == "ipc") {
     CUipcMemHandle handle{};

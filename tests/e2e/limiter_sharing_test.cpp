@@ -137,6 +137,30 @@ TEST_F(Sharing, AnIpcHandleIsOpenedWithoutChargeAndAFreedAllocationPaysWhileItIs
   EXPECT_EQ(account().used, 0u);
 }
 
+// Small allocations lie in slabs; opening one maps its slab, neighbours and all.
+TEST_F(Sharing, OfASlabOnlyTheAllocationThatIsOpenElsewhereStaysChargedAndTheSlabGoesWithIt) {
+  Puppet &maker = puppet(), &opener = puppet();
+  ASSERT_EQ(maker.tell("small 1 4"), 0u);
+  ASSERT_EQ(maker.tell("small 2 8"), 0u);
+  ASSERT_EQ(maker.tell("ipc 1"), 0u);
+  abi::CUipcMemHandle handle{};
+  ASSERT_EQ(::read(maker.way.ends[0], &handle, sizeof handle), static_cast<ssize_t>(sizeof handle));
+  ASSERT_EQ(::write(opener.way.ends[0], &handle, sizeof handle), static_cast<ssize_t>(sizeof handle));
+  ASSERT_EQ(opener.tell("open 1"), 0u);
+  EXPECT_EQ(account().used, 12u << 10);
+  const std::uint64_t slab = truth();
+  EXPECT_GE(slab, 12u << 10);
+  ASSERT_EQ(maker.tell("free 2"), 0u);
+  EXPECT_EQ(account().used, 4u << 10) << "the neighbour is free although its slab stays";
+  ASSERT_EQ(maker.tell("free 1"), 0u);
+  EXPECT_EQ(account().used, 4u << 10);
+  EXPECT_GE(truth(), 4u << 10);
+  ASSERT_EQ(opener.tell("close 1"), 0u);
+  ASSERT_EQ(maker.tell("info"), 0u);
+  EXPECT_EQ(account().used, 0u);
+  EXPECT_EQ(truth(), 0u) << "of a slab of " << slab;
+}
+
 TEST_F(Sharing, ExternalMemoryIsChargedToWhoeverImportsItUnlessTheShareMadeIt) {
   Puppet &maker = puppet(), &sibling = puppet(), &stranger = puppet("16GiB", "strangers");
   ASSERT_EQ(maker.tell("create 1 4"), 0u);

@@ -216,11 +216,7 @@ bool Node::dry(Tenant& tenant) {
 // While the gate was shut others had the GPU, and what was sent before may all be there still, whatever the estimates say.
 void Node::count_in_flight(Tenant& tenant) {
   tenant.was_shut = false;
-  std::int64_t unsettled_ns = 0;
-  const StreamMeter& stream = tenant.stream();
-  for (std::uint32_t i = stream.head.load(); i != stream.tail.load(); ++i)
-    unsettled_ns += stream.closed[i % StreamMeter::kClosed].expected_ns;
-  tenant.pace.busy_until_ns.store(clock_ns + unsettled_ns);
+  tenant.pace.busy_until_ns.store(clock_ns + tenant.pace.unsettled_ns.load());
 }
 
 // What launch_hooks.cpp and gates do round Meter::pass.
@@ -262,8 +258,8 @@ void Node::client(std::size_t index) {
     if (!next_kernel(tenant, index)) return;
     // As the limiter sees it: nothing of the process was in flight, since when the last of it had ended.
     ++entry.requests;
-    const std::int64_t ended_ns = tenant.context.clock.host_ns(tenant.stream().last_end_ns);
-    if (tenant.pace.busy_streams.load() == 0 && tenant.stream().last_end_ns != 0 && ended_ns < clock_ns) {
+    const std::int64_t ended_ns = tenant.pace.ended_ns.load();
+    if (tenant.pace.busy_streams.load() == 0 && ended_ns != 0 && ended_ns < clock_ns) {
       entry.dry_ns += clock_ns - ended_ns;
       ++entry.dry_spells;
     }

@@ -2,14 +2,17 @@
 
 #include <grp.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <deque>
 #include <fstream>
 #include <future>
 #include <sstream>
@@ -28,6 +31,8 @@
 #include "http/io.hpp"
 #include "http/loop.hpp"
 #include "http/server.hpp"
+#include "node/arbitration.hpp"
+#include "node/bypass.hpp"
 #include "node/enforce.hpp"
 #include "node/node.hpp"
 #include "node/order.hpp"
@@ -107,11 +112,26 @@ Result<Address> address_of(const std::string& text, bool has_token) {
   return address;
 }
 
+std::vector<std::string> list_of(const std::string& with_commas) {
+  std::vector<std::string> list;
+  std::istringstream text(with_commas);
+  for (std::string name; std::getline(text, name, ',');) list.push_back(name);
+  return list;
+}
+
+// A descriptor for each connection, share's door and tenant: what shells leave to programs (1,024) is soon used up.
+void take_all_descriptors() {
+  rlimit descriptors{};
+  if (::getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return;
+  descriptors.rlim_cur = std::min<rlim_t>(descriptors.rlim_max, 65'536);
+  ::setrlimit(RLIMIT_NOFILE, &descriptors);
+}
+
 // What must hold while the daemon runs; members in the order in which they start, ended in the reverse.
 class Daemon {
  public:
-  Daemon(config::Config config, Options options, Places places)
-      : config_(std::move(config)), options_(std::move(options)), places_(std::move(places)) {}
+  Daemon(config::Config config, Options options, Places places, std::optional<gid_t> group)
+      : config_(std::move(config)), options_(std::move(options)), places_(std::move(places)), group_(group) {}
 
   // A start that failed: nobody may wait for a loop that never turned.
   ~Daemon() { ending_ = true; }
@@ -133,6 +153,7 @@ class Daemon {
     loop_.run();
     tell_service_manager(ServiceState::stopping);
     ending_ = true;
+    if (arbitration_) arbitration_->stop();
     metrics_file_.reset();
     if (observer_) observer_->stop();
     if (service_) service_->close();
@@ -151,10 +172,30 @@ class Daemon {
     node.state_file = places_.state_file;
     node.gpus = picture.gpus;
     node.simulated_dir = source.simulated_directory;
+    node.shares_per_user = config_.number("node.shares_per_user");
     if (const auto& reserve = config_["node.reserve"]; !reserve.value.empty())
       node.reserve.driver_bytes = grant::parse_memory(reserve.value).value.bytes;
     node_.emplace(TRY(node::Node::open(std::move(node), events_)));
-    return {};
+    return start_arbiter(picture.gpus);
+  }
+
+  Result<void> start_arbiter(const std::vector<snapshot::Gpu>& gpus) {
+    std::vector<std::string> uuids;
+    for (const auto& gpu : gpus) uuids.push_back(gpu.uuid);
+    arbitration_.emplace(std::move(uuids), [this](const std::string& share, ledger::Ring what) {
+      loop_.post([this, share, what] {
+        if (what == ledger::Ring::memory) relieve(share);
+        else observer_->read_memory_soon();
+      });
+    });
+    node_->arbitrate_by(&*arbitration_);
+    set_policies();
+    return arbitration_->start();
+  }
+
+  void set_policies() {
+    const auto policy = node::parse_policy(config_["arbiter.policy"].value);
+    for (std::uint32_t g = 0; policy && g < arbitration_->gpus().size(); ++g) arbitration_->set_policy(g, *policy);
   }
 
   Result<void> start_observer(const cli::Source& source) {
@@ -169,14 +210,23 @@ class Daemon {
         std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
             .count());
     // The node belongs to the loop's thread; the observer asks it there.
+    sources.before_reading = [this] { on_loop([&] { node_->before_reading(); }); };
+    sources.after_reading = [this](const observe::DriverMemory& memory) {
+      on_loop([&] { node_->after_reading(memory); });
+    };
     sources.add_ledgers = [this](observe::JoinInput& input) { on_loop([&] { node_->hand_ledgers(input); }); };
     sources.finish = [this](snapshot::Snapshot& picture) {
       on_loop([&] { node_->finish(picture); });
       tally_.look(picture);
     };
     observe::AuditRules rules;
-    std::istringstream exempt(config_["audit.exempt"].value);
-    for (std::string name; std::getline(exempt, name, ',');) rules.exempt.push_back(name);
+    for (auto& name : list_of(config_["audit.exempt"].value)) rules.exempt.push_back(std::move(name));
+    rules.explain = [](std::uint32_t pid) { return node::how_it_goes_around(pid, "/proc"); };
+    sources.share_of_ended = [this](std::uint32_t pid) {
+      std::string share;
+      on_loop([&] { share = share_of_former(pid); });
+      return share;
+    };
     const auto policy = TRY(node::parse_audit_policy(config_["audit.policy"].value));
     if (policy != node::AuditPolicy::warn) sources.act = [this, policy](const auto& found) { act(policy, found); };
     observer_.emplace(std::move(sources), std::move(rules), events_);
@@ -184,9 +234,11 @@ class Daemon {
   }
 
   Result<void> open_channel() {
-    const auto group = TRY(control_group(config_));
-    access_ = {.daemon_uid = ::geteuid(), .admin_gid = {}, .token = TRY(token(config_))};
-    if (group) access_.admin_gid = *group;
+    access_ = {.daemon_uid = ::geteuid(),
+               .admin_gid = {},
+               .token = TRY(token(config_)),
+               .streams_per_user = config_.number("node.streams_per_user")};
+    if (group_) access_.admin_gid = *group_;
     patience_ = TRY(node::parse_duration("node.admit_timeout", config_["node.admit_timeout"].value));
     channel_.emplace(loop_, channel::ChannelOptions{.authorise = api::administrators(access_)});
     scheduler_.emplace(*channel_, events_, patience_);
@@ -257,10 +309,15 @@ class Daemon {
                                           .text = "process " + std::to_string(peer.process.pid) + " (" +
                                                   peer.process.command + ") at the door of " + share + ": " + what});
                            },
-                       .rang = [this](const std::string& share) { relieve(share); },
+                       .bell =
+                           [this](const std::string& share, UniqueFd bell) {
+                             if (auto added = node_->arbitrate(share, std::move(bell)); !added)
+                               say(added.error().message);
+                           },
                        .also_allowed = {},
                        .ask = [this](const auto& share, const auto& tenant,
-                                     auto decide) { return scheduler_->admit(share, tenant, std::move(decide)); }});
+                                     auto decide) { return scheduler_->admit(share, tenant, std::move(decide)); },
+                       .node_page = [this](const std::string& share) { return node_->node_page(share); }});
     if (auto opened = doors_->open_all(); !opened) say(opened.error().message);
     processes_->adopt();
     node_->watch_shares(
@@ -276,6 +333,8 @@ class Daemon {
 
   void tell_process(const char* kind, const tenancy::TenantProcess& tenant) {
     const bool joined = std::string_view(kind) == "process.joined";
+    if (joined) remember(tenant);
+    else observer_->look_soon();  // what it had, and whoever else has ended
     events_.add({.kind = kind,
                  .severity = "info",
                  .share = tenant.share,
@@ -283,6 +342,18 @@ class Daemon {
                  .uid = tenant.uid,
                  .text = "process " + std::to_string(tenant.process.pid) + " (" + tenant.process.command + ", " +
                          node::where_text(tenant.where) + ") " + (joined ? "joined " : "left ") + tenant.share});
+  }
+
+  // Who was in a share, for as long as the driver's accounting may first tell of his end.
+  void remember(const tenancy::TenantProcess& tenant) {
+    constexpr std::size_t kMostFormer = 4096;  // as many as a card's accounting keeps
+    former_.emplace_back(tenant.process.pid, tenant.share);
+    if (former_.size() > kMostFormer) former_.pop_front();
+  }
+  std::string share_of_former(std::uint32_t pid) const {
+    const auto found =
+        std::find_if(former_.rbegin(), former_.rend(), [&](const auto& row) { return row.first == pid; });
+    return found == former_.rend() ? "" : found->second;
   }
 
   // On the observer's thread.
@@ -317,13 +388,16 @@ class Daemon {
   }
 
   Result<void> start_service() {
-    const auto group = access_.admin_gid;
     const std::string& asked = options_.listen.empty() ? config_["node.listen"].value : options_.listen;
     std::optional<Address> address;
     if (!asked.empty()) address = TRY(address_of(asked, access_.token.has_value()));
     service_.emplace(loop_, *node_, *observer_, events_, tally_, access_);
-    server_.emplace(loop_, service_->routes(*channel_));
-    if (auto bound = server_->listen(http::UnixListener{.path = places_.socket, .mode = 0660, .group = group}); !bound)
+    http::ServerLimits limits;
+    limits.connections = config_.number("node.connections");
+    limits.connections_per_uid = config_.number("node.connections_per_user");
+    limits.names = list_of(config_["node.names"].value);
+    server_.emplace(loop_, service_->routes(*channel_), std::move(limits));
+    if (auto bound = server_->listen(http::UnixListener{.path = places_.socket, .mode = 0660, .group = group_}); !bound)
       return bound;
     std::string where = places_.socket;
     if (address) {
@@ -358,8 +432,10 @@ class Daemon {
     tell_service_manager(ServiceState::reloading);
     auto fresh = read_configuration(options_);
     std::string outcome = "the configuration was read again";
+    const std::string policy = config_["arbiter.policy"].value;
     if (fresh) config_ = std::move(*fresh);
-    else outcome = "the old configuration stays: " + fresh.error().message;
+    if (config_["arbiter.policy"].value != policy) set_policies();
+    if (!fresh) outcome = "the old configuration stays: " + fresh.error().message;
     say(outcome);
     tell_service_manager(ServiceState::ready, outcome);
   }
@@ -380,12 +456,15 @@ class Daemon {
   config::Config config_;
   const Options options_;
   const Places places_;
+  const std::optional<gid_t> group_;  // of the control socket
   const std::thread::id main_thread_ = std::this_thread::get_id();
   bool simulated_ = false;
   std::atomic<bool> ending_ = false;
   observe::EventLog events_;
   api::Tally tally_;
+  std::deque<std::pair<std::uint32_t, std::string>> former_;  // pid and share, by their coming
   http::Loop loop_;
+  std::optional<node::Arbitration> arbitration_;
   std::optional<node::Node> node_;
   std::optional<tenancy::Processes> processes_;
   std::optional<tenancy::TenantDoors> doors_;
@@ -412,12 +491,14 @@ Result<void> run(const Options& options) {
   ::sigemptyset(&set);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGPIPE}) ::sigaddset(&set, signal);
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  take_all_descriptors();
   const config::Config config = TRY(read_configuration(options));
-  const Places places = TRY(find_places(options.socket, options.state));
+  const auto group = TRY(control_group(config));
+  const Places places = TRY(find_places(options.socket, options.state, group));
   cli::Source source = TRY(cli::source_for(options.simulate, config["sim.profile"].value));
   if (!options.simulate && !config["node.nvml"].value.empty()) source.library = config["node.nvml"].value;
   if (!source.simulated_directory.empty()) ::setenv("HEADGATE_SIM_DIR", source.simulated_directory.c_str(), 1);
-  Daemon daemon(config, options, places);
+  Daemon daemon(config, options, places, group);
   if (auto started = daemon.start(source); !started) return started;
   daemon.run();
   return {};

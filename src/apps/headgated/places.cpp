@@ -11,6 +11,8 @@
 namespace headgate::daemon {
 namespace {
 
+constexpr const char* kRootsPlace = "/run/headgate";
+
 // systemd names several directories with ':' between them; ours is the first.
 std::string from_systemd(const char* name) {
   const std::string all = cli::environment(name);
@@ -20,7 +22,7 @@ std::string from_systemd(const char* name) {
 Result<std::string> runtime_directory() {
   if (cli::environment("HEADGATE_RUNTIME_DIR").empty()) {
     if (const auto given = from_systemd("RUNTIME_DIRECTORY"); !given.empty()) return given;
-    if (::geteuid() == 0 && cli::environment("XDG_RUNTIME_DIR").empty()) return "/run/headgate";
+    if (::geteuid() == 0 && cli::environment("XDG_RUNTIME_DIR").empty()) return kRootsPlace;
   }
   return cli::runtime_dir();
 }
@@ -33,10 +35,7 @@ std::string state_directory(const std::string& asked, const std::string& runtime
   return runtime_dir + "/state";
 }
 
-Result<void> make_directory(const std::string& path, mode_t mode) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) return fail_errno("cannot make the directory " + path, error.value());
+Result<void> set_mode(const std::string& path, mode_t mode) {
   struct stat facts{};
   if (::stat(path.c_str(), &facts) == 0 && facts.st_uid == ::geteuid() && (facts.st_mode & 07777) != mode &&
       ::chmod(path.c_str(), mode) != 0)
@@ -44,19 +43,47 @@ Result<void> make_directory(const std::string& path, mode_t mode) {
   return {};
 }
 
+Result<void> make_directory(const std::string& path, mode_t mode) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return fail_errno("cannot make the directory " + path, error.value());
+  return set_mode(path, mode);
+}
+
+// Tenants of other users pass through root's runtime directory, and so does the control group. What an operator has made
+// elsewhere keeps the permissions that he gave it.
+Result<void> make_runtime_directory(const std::string& path) {
+  if (::geteuid() != 0) return cli::make_private_directory(path);
+  std::error_code error;
+  const bool made = std::filesystem::create_directories(path, error);
+  if (error)
+    return fail_errno("cannot make the directory " + path, error.value(),
+                      "set HEADGATE_RUNTIME_DIR to a directory that can be written");
+  return made || path == kRootsPlace ? set_mode(path, 0755) : Result<void>{};
+}
+
+Result<void> make_control_directory(const std::string& path, std::optional<gid_t> group) {
+  if (auto made = make_directory(path, 0750); !made) return made;
+  if (group && ::chown(path.c_str(), static_cast<uid_t>(-1), *group) != 0)
+    return fail_errno("cannot give " + path + " to its group", errno);
+  return {};
+}
+
 }  // namespace
 
-Result<Places> find_places(const std::string& socket, const std::string& state) {
+Result<Places> find_places(const std::string& socket, const std::string& state, std::optional<gid_t> group) {
   Places places;
   places.runtime_dir = TRY(runtime_directory());
   if (!places.runtime_dir.starts_with('/'))
     return fail(ErrorCode::usage, "the runtime directory '" + places.runtime_dir + "' is no absolute path",
                 "set HEADGATE_RUNTIME_DIR to one that begins with /");
-  if (auto made = cli::make_private_directory(places.runtime_dir); !made) return std::unexpected(made.error());
+  if (auto made = make_runtime_directory(places.runtime_dir); !made) return std::unexpected(made.error());
   places.socket = socket.empty() ? places.runtime_dir + "/control/headgate.sock" : socket;
-  // Who may connect is decided by the socket's own permissions.
-  if (auto made = make_directory(std::filesystem::path(places.socket).parent_path(), 0755); socket.empty() && !made)
-    return std::unexpected(made.error());
+  // A path of the operator's own choice is his to prepare.
+  if (socket.empty()) {
+    if (auto made = make_control_directory(places.runtime_dir + "/control", group); !made)
+      return std::unexpected(made.error());
+  }
   const std::string state_dir = state_directory(state, places.runtime_dir);
   if (auto made = make_directory(state_dir, 0700); !made) return std::unexpected(made.error());
   places.state_file = state_dir + "/headgate.db";

@@ -1,6 +1,9 @@
 // Where the daemon's files lie.
 #pragma once
 
+#include <sys/types.h>
+
+#include <optional>
 #include <string>
 
 #include "base/result.hpp"
@@ -14,7 +17,10 @@ struct Places {
   std::string state_file;
 };
 
-// Makes the directories that are missing. `socket`, `state`: of the command line, may be empty. Errors: with the directory.
-[[nodiscard]] Result<Places> find_places(const std::string& socket, const std::string& state);
+// Makes the directories that are missing: of root, the runtime directory so that others can pass through to the tenant sockets
+// (0755) and the control directory for `group` (0750); of anybody else, both private. `socket`, `state`: of the command line,
+// may be empty. Errors: with the directory.
+[[nodiscard]] Result<Places> find_places(const std::string& socket, const std::string& state,
+                                         std::optional<gid_t> group = std::nullopt);
 
 }  // namespace headgate::daemon

@@ -17,8 +17,10 @@ std::string_view part(std::string_view list, std::uint64_t index) {
 
 // "-1" hides all that follows it.
 bool is_number(std::string_view token) {
-  std::uint64_t ignored = 0;
-  return token == "-1" || whole_number(token, ~0ull, ignored);
+  if (token == "-1") return true;
+  for (const char c : token)
+    if (!is_digit(c)) return false;
+  return !token.empty();
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ constexpr Variable kVariables[] = {
     {"HEADGATE_FAIL_POLICY", Meaning::fail_policy, Syntax::fail_word, kOurs, kPlain},
     {"HEADGATE_SOCKET", Meaning::socket, Syntax::text, kOurs, kPlain},
     {"HEADGATE_RUNTIME_DIR", Meaning::runtime_dir, Syntax::text, kOurs, kPlain},
-    {"HEADGATE_VISIBLE_GPUS", Meaning::ignored, Syntax::uuids, kOurs, kPlain},
+    {"HEADGATE_VISIBLE_GPUS", Meaning::ignored, Syntax::anything, kOurs, kPlain},
     {"HEADGATE_DISABLE", Meaning::opt_out, Syntax::flag, kOurs, kPlain},
 
     {"CUDA_MEM_LIMIT", Meaning::memory, Syntax::foreign_memory, kForeign, kIndexed},

@@ -16,7 +16,7 @@
 
 namespace headgate::ledger {
 
-inline constexpr std::uint32_t kVersion = 3;
+inline constexpr std::uint32_t kVersion = 5;
 inline constexpr std::uint64_t kPolicyMagic = 0x4847'706f'6c69'6379;  // "HGpolicy"
 inline constexpr std::uint64_t kUsageMagic = 0x4847'2075'7361'6765;   // "HG usage"
 inline constexpr std::uint32_t kMaxDevices = 16;
@@ -47,6 +47,11 @@ enum class FailPolicy : std::uint32_t { open = 0, closed = 1 };
 // joins it, no memory is reserved, what pools hold unused is given back; work goes on until its processes end.
 enum class Command : std::uint32_t { run = 0, pause = 1, drain = 2 };
 
+// How launches of the share find its gate on a GPU; the arbiter's word (gate.hpp). open: they pass. shut: they wait, and ring.
+// portion: with nothing of the share in flight, launches worth portion_us may pass, or one if it is longer; then they wait until
+// all of that has ended. tell: they pass, and ring.
+enum class Gate : std::uint32_t { open = 0, shut = 1, portion = 2, tell = 3 };
+
 struct alignas(64) DevicePolicy {
   char uuid[kUuidBytes];
   std::atomic<std::uint64_t> memory_limit_bytes;     // kNoMemoryLimit: none
@@ -54,11 +59,12 @@ struct alignas(64) DevicePolicy {
   std::atomic<std::uint32_t> compute_guarantee_ppm;  // 0..kWholeGpu; the arbiter's
   std::atomic<std::uint32_t> weight;                 // 1..1000; the arbiter's
   std::atomic<std::uint32_t> priority_class;         // 0 best effort, 1 normal, 2 latency; the arbiter's
-  // The arbiter's lease: a futex word (0 open, 1 shut) and its bookkeeping, kept here so that a new daemon starts fair.
-  std::atomic<std::uint32_t> gate;
-  std::atomic<std::uint32_t> gate_epoch;  // moves with gate, ceiling and command; the launch path's only look
+  // The arbiter's decision, and its books, kept here so that a new daemon starts fair.
+  std::atomic<Gate> gate;
+  std::atomic<std::uint32_t> gate_epoch;  // a futex: moves with gate, ceiling and command; the launch path's only look
   std::atomic<std::int64_t> virtual_time_ns;
-  std::atomic<std::int64_t> debt_ns;
+  std::atomic<std::uint32_t> portion_us;  // where the gate passes a portion
+  std::atomic<std::uint32_t> arbitrated;  // 0: nobody decides who has this GPU, and the gate stands open
   std::atomic<std::uint64_t> host_limit_bytes;  // host memory past memory_limit_bytes; 0: none, the limit is hard
   // What stands in for the ceiling while no other share has work on the GPU (rate_now() in compute_account.hpp); 0: nothing
   // does, else above compute_ceiling_ppm..kWholeGpu.
@@ -78,8 +84,8 @@ struct alignas(64) PolicyPage {
   std::atomic<std::uint32_t> command_epoch;
   std::atomic<Command> command;
   std::atomic<std::uint32_t> log_level;
-  std::atomic<std::uint32_t> arbitrated;  // 1 while a daemon beats
-  std::atomic<std::uint64_t> heartbeat;   // counts while a gate is shut
+  std::uint32_t unused;
+  std::atomic<std::uint64_t> heartbeat;  // of the arbiter; moves while a launch of the share waits for its turn
   std::atomic<std::uint32_t>
       reclaims;  // moves when limiters are to trim their pools: a request, which leaves the command as it is
   std::uint8_t reserved[44];
@@ -131,7 +137,11 @@ struct alignas(64) ComputeAccount {
   std::atomic<std::int64_t>
       alone_until_ns;                     // no other share had work lately, seen so recently that it counts till then
   std::atomic<std::uint64_t> priced_ppm;  // the ceiling that paid_until_ns is priced at; 0: nothing was charged yet
-  std::uint64_t reserved[4];
+  // What the arbiter is told of the share's work, while the GPU is arbitrated.
+  std::atomic<std::uint64_t> requests;    // moves when launches are asked for
+  std::atomic<std::int64_t> kernel_ns;    // how long its commands are; 0: not known
+  std::atomic<std::int64_t> dry_ns;       // between the end of all that a process had sent and its next request
+  std::atomic<std::uint64_t> dry_spells;  // how many such stretches
   Coverage<2048> coverage;  // which microseconds of the recent past are already charged
   Coverage<2048> copies;    // and which are in copy_ns
 };
@@ -153,7 +163,11 @@ struct alignas(64) SlotDevice {
   std::atomic<std::uint64_t> launches;        // that were metered; told when their bracket closes
   std::atomic<std::uint64_t> done;
   std::atomic<std::uint64_t> draining_bytes;  // owner: part of exported that the owner himself has let go of
-  std::uint8_t reserved[48];
+  // What the arbiter is told of this process's work on the device (gate.hpp); of devices only.
+  std::atomic<std::int64_t> work_until_ns;  // when all it has sent should be done, host time; 0: none is in flight
+  std::atomic<std::uint32_t> waiting;       // launches that wait for the share's turn
+  std::atomic<std::uint32_t> pulse;         // moves while either is so: a process that is stopped is not waited for
+  std::uint8_t reserved[32];
 };
 
 // `life` and `who` change together, by one 16-byte compare-and-swap, when a slot is claimed: a process killed at its

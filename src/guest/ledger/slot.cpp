@@ -35,6 +35,8 @@ void open_books(UsagePage& page, std::uint32_t device, std::uint32_t slot) {
   put(books.draining_bytes, std::uint64_t{0}, "claim: draining");
   put(books.residual_bytes, std::uint64_t{0}, "claim: residual");
   put(books.launches, std::uint64_t{0}, "claim: launches");
+  put(books.work_until_ns, std::int64_t{0}, "claim: work");
+  put(books.waiting, std::uint32_t{0}, "claim: waiting");
   put(books.held_bytes[0], std::uint64_t{0}, "claim: held 0");
   put(books.held_bytes[1], std::uint64_t{0}, "claim: held 1");
   put(books.settled, sequence, "claim: settled");
@@ -130,7 +132,7 @@ bool is_empty(const OrphanBytes& left) { return left.charged == 0 && left.residu
 
 // Settles what slot `index` held on one account. Any number at once may do this, each killed anywhere: all compute the same
 // from books that no longer change, and only the first swap of an operation counts.
-// False if the slot was no longer dead when its books had been read.
+// False if the slot was no longer dead when its books had been read, or the account could not be changed: it stays dead then.
 bool reap_account(UsagePage& page, std::uint32_t account, std::uint32_t index, std::uint64_t dead, Remains remains,
                   bool& orphan) {
   const Estate estate = estate_on(page, account, index);
@@ -138,7 +140,7 @@ bool reap_account(UsagePage& page, std::uint32_t account, std::uint32_t index, s
   if (page.slots[index].life.load(std::memory_order_acquire) != dead) return false;
   const bool drains = remains == Remains::draining && account < kMaxDevices;
   if (drains) orphan = orphan || (!estate.taken && (estate.held != estate.exported || estate.residual != 0));
-  else take_off(page, account, {index, estate.last + 1}, estate.held - estate.exported);
+  else if (!take_off(page, account, {index, estate.last + 1}, estate.held - estate.exported)) return false;
   // A slot that died while being claimed still shows the previous owner's exports, long released.
   orphan = orphan || (estate.exported != 0 && !estate.released);
   return true;
@@ -152,16 +154,17 @@ std::int64_t monotonic_ns() {
 
 }  // namespace
 
-void take_off(UsagePage& page, std::uint32_t device, Operation operation, std::uint64_t bytes) {
+bool take_off(UsagePage& page, std::uint32_t device, Operation operation, std::uint64_t bytes) {
   MemoryAccount& account = page.memory[device];
-  for (;;) {
+  for (int tries = 0; tries < kMostTries; ++tries) {
     const std::uint64_t last = load_half(account.word.operation);
     const std::uint64_t used = load_half(account.word.used_bytes);
-    if (applied(page, device, operation.slot, operation.sequence)) return;
+    if (applied(page, device, operation.slot, operation.sequence)) return true;
     raise(account.peak_bytes, used, "reap: peak");
     if (const Operation other = unpack_operation(last); other.slot != operation.slot) help(page, device, other);
-    if (swap16(&account.word, used, last, used - std::min(used, bytes), pack(operation), "reap: swap")) return;
+    if (swap16(&account.word, used, last, used - std::min(used, bytes), pack(operation), "reap: swap")) return true;
   }
+  return false;
 }
 
 ClaimResult claim(UsagePage& page, const Identity& identity, const char* command, SlotRef& out) {
@@ -256,7 +259,7 @@ void release_on(UsagePage& page, SlotRef ref, std::uint32_t account, bool export
   const Estate estate = estate_on(page, account, ref.slot);
   const OrphanBytes left = orphan_on(page, account, ref.slot);
   if (life.load(std::memory_order_acquire) != orphan) return;
-  if (!estate.taken) take_off(page, account, {ref.slot, estate.last + 1}, estate.held - estate.exported);
+  if (!estate.taken && !take_off(page, account, {ref.slot, estate.last + 1}, estate.held - estate.exported)) return;
   if (exported_too) take_off(page, account, {ref.slot, estate.last + 2}, left.charged - left.torn);
   bool gone = true;
   each_account(page, [&](std::uint32_t other) { gone = gone && is_empty(orphan_on(page, other, ref.slot)); });

@@ -58,10 +58,14 @@ bool swap(std::atomic<T>& word, T expected, T desired, const char* name) {
   step(name);
   return word.compare_exchange_strong(expected, desired, std::memory_order_seq_cst);
 }
+// A swap that fails was another's that did not: far more failures in a row than a share has processes are somebody who stores
+// there to hold others up, and his own share's account is all that he loses when they give up.
+inline constexpr int kMostTries = 1 << 12;
+
 template <typename T>
 void raise(std::atomic<T>& word, T value, const char* name) {
   T now = word.load(std::memory_order_acquire);
-  while (now < value) {
+  for (int tries = 0; now < value && tries < kMostTries; ++tries) {
     step(name);
     if (word.compare_exchange_weak(now, value, std::memory_order_acq_rel, std::memory_order_acquire)) return;
   }
@@ -116,7 +120,8 @@ void each_account(const UsagePage& page, Act act) {
   }
 }
 
-// Takes `bytes` off the account as operation `operation`, unless that was done already (slot.cpp).
-void take_off(UsagePage& page, std::uint32_t device, Operation operation, std::uint64_t bytes);
+// Takes `bytes` off the account as operation `operation`, unless that was done already (slot.cpp). False, and nothing is taken,
+// after kMostTries.
+bool take_off(UsagePage& page, std::uint32_t device, Operation operation, std::uint64_t bytes);
 
 }  // namespace headgate::ledger

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "sim/nvml/library.hpp"
+#include "sim/nvml/processes.hpp"
 #include "sim/nvml/wide.hpp"
 
 namespace headgate::sim::nvml {
@@ -52,7 +53,7 @@ nvmlReturn_t nvmlDeviceGetAccountingPids(nvmlDevice_t device, unsigned* count, u
   return nvml::while_on("nvmlDeviceGetAccountingPids", device, [&](const DeviceView& view) {
     std::vector<unsigned> listed;
     for (const sim::Account& account : view.state().accounts) {
-      if (nvml::counts(view, account)) listed.push_back(static_cast<unsigned>(account.pid));
+      if (nvml::counts(view, account)) listed.push_back(nvml::shown_pid(account));
     }
     return nvml::give_list(listed, count, pids);
   });
@@ -64,7 +65,7 @@ nvmlReturn_t nvmlDeviceGetAccountingStats(nvmlDevice_t device, unsigned pid, nvm
     if (stats == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
     const sim::Account* found = nullptr;
     for (const sim::Account& account : view.state().accounts) {
-      if (nvml::counts(view, account) && static_cast<unsigned>(account.pid) == pid &&
+      if (nvml::counts(view, account) && nvml::shown_pid(account) == pid &&
           (found == nullptr || account.birth_ns > found->birth_ns))
         found = &account;
     }

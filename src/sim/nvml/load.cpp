@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/nvml/library.hpp"
+#include "sim/nvml/processes.hpp"
 #include "sim/nvml/wide.hpp"
 
 namespace headgate::sim::nvml {
@@ -62,7 +63,7 @@ std::vector<abi::nvmlProcessUtilizationSample_t> samples_since(const DeviceView&
     if (account.used != 1 || account.device != view.index()) continue;
     const unsigned busy = view.busy_percent(view.state().history[i], from_ns);
     if (busy > 0)
-      samples.push_back({.pid = static_cast<unsigned>(account.pid),
+      samples.push_back({.pid = shown_pid(account),
                          .timeStamp = now_us,
                          .smUtil = busy,
                          .memUtil = 0,

@@ -30,13 +30,13 @@ Held held_memory(const DeviceView& view, std::optional<std::uint32_t> slice) {
 
 void describe(const Account& account, abi::nvmlProcessInfo_v1_t& out) {
   out = {};
-  out.pid = static_cast<unsigned>(account.pid);
+  out.pid = shown_pid(account);
   out.usedGpuMemory = account.bytes + account.slack_bytes + account.context_bytes;
 }
 
 void describe(const Account& account, abi::nvmlProcessInfo_v2_t& out) {
   out = {};
-  out.pid = static_cast<unsigned>(account.pid);
+  out.pid = shown_pid(account);
   out.usedGpuMemory = account.bytes + account.slack_bytes + account.context_bytes;
   out.gpuInstanceId = kNoInstance;
   out.computeInstanceId = kNoInstance;
@@ -80,12 +80,12 @@ std::vector<const Account*> listed_by_pid(const DeviceView& view) {
   for (const Account& account : view.state().accounts) {
     if (account.used == 1 && account.device == view.index() && account.contexts > 0) found.push_back(&account);
   }
-  std::ranges::sort(found, {}, [](const Account* account) { return account->pid; });
+  std::ranges::sort(found, {}, [](const Account* account) { return shown_pid(*account); });
   return found;
 }
 
 abi::nvmlProcessDetail_v1_t detail_of(const Account& account) {
-  return {.pid = static_cast<unsigned>(account.pid),
+  return {.pid = shown_pid(account),
           .usedGpuMemory = account.bytes + account.context_bytes,
           .gpuInstanceId = kNoInstance,
           .computeInstanceId = kNoInstance,
@@ -93,7 +93,7 @@ abi::nvmlProcessDetail_v1_t detail_of(const Account& account) {
 }
 
 std::string name_of(const Account& account) {
-  const std::string command = command_of(static_cast<unsigned>(account.pid));
+  const std::string command = command_of(shown_pid(account));
   return command.empty() ? account.comm : command;
 }
 
@@ -204,7 +204,7 @@ nvmlReturn_t nvmlSystemGetProcessName(unsigned pid, char* name, unsigned length)
     if (found.empty()) {
       const sim::Node::Locked locked(node);
       for (const sim::Account& account : node.state().accounts) {
-        if (account.used == 1 && static_cast<unsigned>(account.pid) == pid) found = account.comm;
+        if (account.used == 1 && nvml::shown_pid(account) == pid) found = account.comm;
       }
     }
     if (found.empty()) return NVML_ERROR_NOT_FOUND;

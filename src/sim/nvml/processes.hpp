@@ -9,6 +9,9 @@
 
 namespace headgate::sim::nvml {
 
+// The number under which a process is listed: the caller's, where its /proc shows the process, else the process's own.
+[[nodiscard]] std::uint32_t shown_pid(const Account& account);
+
 // Processes with a context on the device, by rising pid.
 [[nodiscard]] std::vector<const Account*> listed_by_pid(const DeviceView& view);
 [[nodiscard]] abi::nvmlProcessDetail_v1_t detail_of(const Account& account);

@@ -1,5 +1,6 @@
 // What goes from the process's pocket into a thread's lane, and back: the slow side of lane_passes() in process.hpp.
 #include "guest/limiter/compute/process.hpp"
+#include "guest/limiter/compute/turns.hpp"
 
 namespace headgate::limiter {
 
@@ -32,6 +33,10 @@ void tell_lane(StreamMeter& stream, bool take) {
 
 void give_lane(StreamMeter& stream, abi::CUstream handle, std::uint64_t function, std::uint32_t epoch) {
   if (!says_which_stream(handle)) return;
+  const std::uint32_t device = stream.context->device;
+  const std::uint32_t gate_epoch = metered.seen_gate_epoch[device].load(std::memory_order_relaxed);
+  // The gate after its epoch: whoever has moved the gate moves the epoch next, and the lane ends.
+  if (!turn_is_open(device)) return;
   const std::int64_t est_ns = metered.estimates.known_ns(function);
   if (est_ns == 0 || est_ns >= kAloneNs || !stream.open.load(std::memory_order_relaxed)) return;
   Pace& pace = *stream.context->pace;
@@ -49,14 +54,13 @@ void give_lane(StreamMeter& stream, abi::CUstream handle, std::uint64_t function
   lane.told_launches = lane.launches.load(std::memory_order_relaxed);
   lane.limit_ns.store(lane.told_ns + part, std::memory_order_relaxed);
   lane.owner.store(&thread_lane, std::memory_order_relaxed);
-  const std::uint32_t device = stream.context->device;
   thread_lane = {handle,
                  function,
                  est_ns,
                  &lane,
                  &stream,
                  &session.policy->devices[device].gate_epoch,
-                 metered.seen_gate_epoch[device].load(std::memory_order_relaxed),
+                 gate_epoch,
                  epoch};
 }
 

@@ -5,6 +5,7 @@
 
 #include "guest/limiter/compute/captures.hpp"
 #include "guest/limiter/compute/process.hpp"
+#include "guest/limiter/compute/turns.hpp"
 #include "guest/limiter/memory/graph_memory.hpp"
 #include "guest/limiter/memory/refusal.hpp"
 #include "guest/limiter/route/forward.hpp"
@@ -75,6 +76,7 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
   ContextMeter& context = *stream.context;
   // An event belongs to the context that is current when it is made.
   const CurrentContext as(metered.contexts_seen.load(std::memory_order_relaxed) == 1 ? nullptr : context.handle);
+  TurnWait turn(context.device);
   bool waited = false, gathered = false;
   while (true) {
     stream.lock.lock(pause_thread);
@@ -84,7 +86,12 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
     // Since it was asked for; a begin takes the stream's lock.
     if (capturing(launch.stream)) return Passed::captured;
     const bool was_full = meter.full(stream, launch.chained);
-    std::int64_t wait_ns = pause_wait_ns(context, asked_ns, est_ns);
+    turn.look();
+    // A paused share wants no turn, and what passes all the same waits for none.
+    const bool paused = metered.paused_ns.load(std::memory_order_relaxed) != 0;
+    if (paused) turn.leave();
+    const std::int64_t turn_ns = paused ? 0 : turn.wait_ns(stream, est_ns);
+    std::int64_t wait_ns = paused ? pause_wait_ns(context, asked_ns, est_ns) : turn_ns;
     if (wait_ns == 0) wait_ns = gang_wait_ns(context, asked_ns);
     if (wait_ns != 0) meter.close(stream);
     else wait_ns = meter.pass(stream, launch.function, est_ns, alone, launch.chained, asked_ns);
@@ -93,6 +100,7 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
       if (was_full && !waited && stream.quantum_ns < kUnboundQuantumNs) stream.quantum_ns *= 2;
       break;
     }
+    turn.give_back();
     if (stream.quantum_ns > kQuantumNs) stream.quantum_ns /= 2;
     stream.lock.unlock();
     close_others(stream);
@@ -103,7 +111,8 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
       continue;
     }
     waited = true;
-    wait_at_gate(context.device, wait_ns);
+    if (turn_ns != 0) turn.wait(wait_ns);
+    else turn.wait_for_room(wait_ns);
     if (!concerned()) {
       stream.lock.lock(pause_thread);
       break;
@@ -160,6 +169,7 @@ template <typename Call>
   if (metered.legacy_open_elsewhere(*stream)) close_legacy();
   const std::int64_t known_ns = metered.estimates.known_ns(launch.function);
   const std::int64_t est_ns = metered.estimates.guess_ns(launch.function);
+  note_request(*stream, known_ns);
   const bool alone = !launch.chained && (known_ns == 0 || est_ns >= kAloneNs);
   bool captured = false;
   stream = find_and_pass(launch, est_ns, alone, &captured);
@@ -170,6 +180,7 @@ template <typename Call>
   if (!alone && metered.captures.load() == 0 && metered.paused_ns.load() == 0)
     give_lane(*stream, launch.stream, launch.function, epoch);
   if (!stream->open.load(std::memory_order_relaxed)) empty_pocket(*stream->context);
+  if (arbitrated(stream->context->device)) report_work(stream->context->device);
   stream->lock.unlock();
   wake_settler();
   return result;
@@ -195,6 +206,7 @@ template <typename Call>
       if (answer != CUDA_SUCCESS) return answer;
       continue;
     }
+    note_request(*stream, metered.estimates.known_ns(key(list[i].function)));
     parts[metered_parts++] = {stream, {key(list[i].function), list[i].hStream}};
   }
   std::sort(parts, parts + metered_parts, [](const Part& a, const Part& b) { return a.stream < b.stream; });
@@ -211,6 +223,7 @@ template <typename Call>
     if (part.stream == nullptr) continue;
     meter.launched(*part.stream, true);
     if (!part.stream->open.load(std::memory_order_relaxed)) empty_pocket(*part.stream->context);
+    if (arbitrated(part.stream->context->device)) report_work(part.stream->context->device);
     part.stream->lock.unlock();
   }
   wake_settler();

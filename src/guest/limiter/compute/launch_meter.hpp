@@ -189,6 +189,7 @@ class LaunchMeter {
     bracket.launches = stream.launches.load(std::memory_order_relaxed);
     bracket.charged_ns = bracket.expected_ns = stream.spent_ns.load(std::memory_order_relaxed);
     ContextMeter& context = *stream.context;
+    context.pace->unsettled_ns.fetch_add(bracket.expected_ns, std::memory_order_relaxed);
     if (context.launches != nullptr) context.launches->fetch_add(bracket.launches, std::memory_order_relaxed);
     if (context.pace->open.fetch_sub(1, std::memory_order_relaxed) != 1) return;
     const std::int64_t left = context.pace->credit_ns.exchange(0, std::memory_order_relaxed);

@@ -227,6 +227,7 @@ class Meter : public LaunchMeter<Port> {
     }
     stream.last_end_ns = end;
     const std::int64_t host_end = context.clock.host_ns(end);
+    ended(*context.pace, host_end);
     const std::int64_t launching = bracket.closed_ns - bracket.opened_ns;
     const bool tail_waited = host_end - bracket.closed_ns < kThinTailNs;
     // Or stood still, whatever the GPU was kept busy with at the end.
@@ -254,7 +255,7 @@ class Meter : public LaunchMeter<Port> {
     fresh += bracket.fresh_ns;
     ledger::correct(*context.account, fresh - bracket.charged_ns, rate_ppm(context));
     give_room(*context.pace, bracket.expected_ns - fresh);
-    settled_one(stream);
+    settled_one(stream, bracket);
     // How long a kernel waited for another says nothing about the next time.
     const bool released = length >= kPatienceNs && from + length - context.pace->last_debt_ns.load() < kReleasedNs;
     if (thin || released) return;
@@ -330,7 +331,13 @@ class Meter : public LaunchMeter<Port> {
     return launching > kStoppedNs && launching > 4 * bracket.expected_ns;
   }
 
-  static void settled_one(StreamMeter& stream) {
+  // The settler alone writes it, but for a stream that is just destroyed: a lost update costs the arbiter a short pause.
+  static void ended(Pace& pace, std::int64_t end_ns) {
+    if (end_ns > pace.ended_ns.load(std::memory_order_relaxed)) pace.ended_ns.store(end_ns, std::memory_order_relaxed);
+  }
+
+  static void settled_one(StreamMeter& stream, const Bracket& bracket) {
+    stream.context->pace->unsettled_ns.fetch_sub(bracket.expected_ns, std::memory_order_relaxed);
     if (stream.unsettled.fetch_sub(1, std::memory_order_relaxed) == 1)
       stream.context->pace->busy_streams.fetch_sub(1, std::memory_order_relaxed);
   }
@@ -401,7 +408,8 @@ class Meter : public LaunchMeter<Port> {
     ledger::correct(*context.account, fresh - bracket.charged_ns, rate_ppm(context));
     if (bracket.start != context.anchor) give_event(context, bracket.start);
     give_event(context, bracket.end);
-    settled_one(stream);
+    ended(*context.pace, to);
+    settled_one(stream, bracket);
     return to;
   }
   void end_unmeasured(StreamMeter& stream, std::int64_t from_ns, std::int64_t until_ns) {

@@ -29,6 +29,8 @@ struct Pace {
   std::atomic<std::int32_t> busy_streams{0};   // with a bracket that is not settled
   std::atomic<std::int64_t> oldest_ns{0};      // when the oldest unfinished bracket was opened; 0: none is
   std::atomic<std::int64_t> last_debt_ns{0};   // when the last launch passed as debt
+  std::atomic<std::int64_t> unsettled_ns{0};   // what closed brackets that are not settled were estimated at
+  std::atomic<std::int64_t> ended_ns{0};       // when the last settled work had ended
 };
 
 struct Admission {

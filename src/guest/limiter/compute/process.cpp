@@ -8,8 +8,8 @@
 #include "guest/limiter/compute/captures.hpp"
 #include "guest/limiter/compute/compute.hpp"
 #include "guest/limiter/compute/copies.hpp"
+#include "guest/limiter/compute/turns.hpp"
 #include "guest/limiter/route/presence.hpp"
-#include "guest/limiter/session/registration.hpp"
 
 namespace headgate::limiter {
 
@@ -159,6 +159,7 @@ void read_policy() {
     const ledger::DevicePolicy& policy = session.policy->devices[d];
     metered.seen_gate_epoch[d].store(policy.gate_epoch.load(std::memory_order_acquire), std::memory_order_relaxed);
     limited |= policy.compute_ceiling_ppm.load(std::memory_order_relaxed) < ledger::kWholeGpu;
+    limited |= policy.arbitrated.load(std::memory_order_relaxed) != 0;
   }
   // Only what is metered tells whether the GPU still works for an idle program.
   limited |= session.policy->freeze_after_s.load(std::memory_order_relaxed) != 0;
@@ -291,13 +292,11 @@ void wake_settler() {
   if (metered.settler_idle.load()) bare::futex_wake_all(&metered.work);
 }
 
-void wait_at_gate(std::uint32_t device, std::int64_t wait_ns) {
+void wait_at_gate(const std::atomic<std::uint32_t>& word, std::uint32_t seen, std::int64_t wait_ns) {
   const int saved = errno;
   const int slack = ::prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
   if (slack > 1) ::prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
-  const std::atomic<std::uint32_t>& word = session.policy->devices[device].gate_epoch;
-  if (session.policy->arbitrated.load(std::memory_order_relaxed) != 0) ring_doorbell();
-  bare::futex_wait(&word, metered.seen_gate_epoch[device].load(std::memory_order_relaxed), wait_ns);
+  bare::futex_wait(&word, seen, wait_ns);
   if (slack > 1) ::prctl(PR_SET_TIMERSLACK, slack, 0, 0, 0);
   errno = saved;
 }
@@ -402,6 +401,7 @@ void compute_reset_after_fork() {
   metered.paused_ns.store(0);
   forget_captures_after_fork();
   copies_reset_after_fork();
+  turns_reset_after_fork();
   metered.settler.store(0);
   metered.unsettled.store(false);
   metered.settler_idle.store(false);
@@ -425,6 +425,8 @@ void compute_reset_after_fork() {
     pace.open.store(0);
     pace.busy_streams.store(0);
     pace.oldest_ns.store(0);
+    pace.unsettled_ns.store(0);
+    pace.ended_ns.store(0);
   }
   metered.epoch.fetch_add(1);
   for (Lane& lane : metered.lanes) lane.owner.store(nullptr);

@@ -66,7 +66,7 @@ struct ThreadLane {
 
 struct Metered {
   std::atomic<bool> active{false};            // a member with a context; nothing is looked at before
-  std::atomic<bool> limited{false};           // some ceiling of the share is below the whole GPU, or it is paused
+  std::atomic<bool> limited{false};           // a ceiling below the whole GPU, turns on it, or a pause
   std::atomic<std::int64_t> paused_ns{0};     // when we saw that it was; 0: it is not
   std::atomic<std::uint32_t> epoch{0};        // moves when a thread must not trust the stream it remembers
   std::atomic<std::uint32_t> lane_epoch{0};   // moves when no lane may be used without a look at everything else
@@ -160,7 +160,8 @@ void close_legacy();
 
 void pause_thread();
 void wake_settler();
-void wait_at_gate(std::uint32_t device, std::int64_t wait_ns);
+// Sleeps while the word is `seen`, for so long at most.
+void wait_at_gate(const std::atomic<std::uint32_t>& word, std::uint32_t seen, std::int64_t wait_ns);
 void start_settler();
 
 }  // namespace headgate::limiter

@@ -9,6 +9,7 @@
 #include "guest/ledger/directory.hpp"
 #include "guest/limiter/compute/copies.hpp"
 #include "guest/limiter/compute/process.hpp"
+#include "guest/limiter/compute/turns.hpp"
 
 extern "C" int __cxa_atexit(void (*function)(void*), void* argument, void* dso_handle);
 extern "C" void* __dso_handle;
@@ -65,7 +66,7 @@ ledger::Seat seat_on(std::uint32_t device) {
 }  // namespace
 
 void DriverPort::enter(ContextMeter& context) {
-  context.arbitrated = session.policy->arbitrated.load(std::memory_order_relaxed) != 0;
+  context.arbitrated = arbitrated(context.device);
   // Here rather than when the context is made: a file to open is nothing that the program should wait for.
   if (!context.seat_sought) {
     context.seat_sought = true;
@@ -89,10 +90,11 @@ void DriverPort::failed(ContextMeter& context, abi::CUresult result, const char*
 
 std::uint32_t DriverPort::ceiling_ppm(const ContextMeter& context) {
   const std::uint32_t ppm = session.policy->devices[context.device].compute_ceiling_ppm.load(std::memory_order_relaxed);
-  return ppm == 0 || ppm > ledger::kWholeGpu ? ledger::kWholeGpu : ppm;
+  return ceiling_in_turns(context.device, ppm == 0 || ppm > ledger::kWholeGpu ? ledger::kWholeGpu : ppm);
 }
 
 std::uint32_t DriverPort::burst_ppm(const ContextMeter& context) {
+  if (arbitrated(context.device)) return 0;  // what lies above its guarantee is the arbiter's to give
   const std::uint32_t ppm = session.policy->devices[context.device].compute_burst_ppm.load(std::memory_order_relaxed);
   return ppm > ledger::kWholeGpu ? ledger::kWholeGpu : ppm;
 }
@@ -153,6 +155,7 @@ void* settle_all(void*) {
       next = std::min(next, settle_copies(port.now_ns()));
     }
     metered.settler_lock.unlock();
+    report_work();
     if (next != kNothingOpen) {
       last_work_ns = port.now_ns();
       const std::int64_t left = next - last_work_ns;

@@ -12,6 +12,7 @@
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/membership.hpp"
+#include "guest/limiter/session/node_page.hpp"
 
 namespace headgate::limiter {
 
@@ -100,12 +101,15 @@ bool settle(std::uint32_t device) {
   ledger::Draining& seen = *room;
   ledger::see_draining(*session.usage, device, seen);
   if (seen.bytes == 0) return false;
-  bool blind = false;
-  std::uint64_t alive = most_unattributed(device, blind);
-  // Asked twice: a reading that others' allocations and frees have spoilt is not likely to come again.
-  bool also_blind = false;
-  const std::uint64_t again = most_unattributed(device, also_blind);
-  alive = alive > again ? alive : again;
+  bool blind = false, also_blind = false;
+  std::uint64_t alive = ~0ull;
+  // The daemon knows the living by their numbers on the host, and asks twice as we do.
+  if (!fresh_reading() || !told_unattributed(device, alive)) {
+    alive = most_unattributed(device, blind);
+    // Asked twice: a reading that others' allocations and frees have spoilt is not likely to come again.
+    const std::uint64_t again = most_unattributed(device, also_blind);
+    alive = alive > again ? alive : again;
+  }
   // A container shows no process, ours neither, or has no NVML. Then what the dead left is gone when nobody of the share is left to have it.
   if (blind && also_blind && !imports.load(std::memory_order_relaxed) && ledger::live_slots(*session.usage) == 1 &&
       (!seated() || seen.of_slot[session.slot] == 0)) {
@@ -123,8 +127,8 @@ constexpr std::uint32_t kGivenUpEvent = 60;  // of may_say()
 
 std::uint32_t reap_the_dead() {
   const std::uint64_t before = session.usage->teardowns_given_up.load(std::memory_order_relaxed);
-  // Where NVML lists nobody of us it would never show the dead's part gone.
-  const bool seen_gone = seated() ? nvml_lists_us() : nvml_ready();
+  // Where NVML lists nobody of us it would never show the dead's part gone; a daemon does.
+  const bool seen_gone = daemon_reads() || (seated() ? nvml_lists_us() : nvml_ready());
   const std::uint32_t reaped =
       ledger::reap_dead(*session.usage, seen_gone ? ledger::Remains::draining : ledger::Remains::none);
   const std::uint64_t given_up = session.usage->teardowns_given_up.load(std::memory_order_relaxed) - before;

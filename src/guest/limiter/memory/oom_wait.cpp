@@ -37,7 +37,7 @@ bool tell_now_and_then(std::int64_t now) {
 
 void ring(const Place& place, std::uint64_t bytes, Lack lack) {
   ledger::note_want(*session.usage, place.device_index, own_slot(), bytes, lack == Lack::card);
-  ring_doorbell();
+  ring_doorbell(ledger::Ring::memory);
 }
 
 // Two who lack the card's memory give the share's back each time the driver fails them: by that word they would wake each other

@@ -14,6 +14,7 @@
 #include "guest/limiter/memory/pool.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/membership.hpp"
+#include "guest/limiter/session/node_page.hpp"
 
 namespace headgate::limiter {
 namespace {
@@ -30,6 +31,7 @@ std::atomic<std::uint64_t> summed[ledger::kMaxDevices];
 std::atomic<std::int64_t> summed_at[ledger::kMaxDevices];
 std::atomic<std::uint32_t> summed_residuals[ledger::kMaxDevices];  // UsagePage::residuals then
 std::atomic<bool> listed{false};
+std::atomic<bool> told{false};  // by the daemon, at least once
 std::atomic<bool> due[ledger::kMaxDevices];
 std::atomic<bool> moved[ledger::kMaxDevices];
 std::atomic<std::int64_t> measured_at[ledger::kMaxDevices];
@@ -76,6 +78,18 @@ std::uint64_t nvml_bytes_of(const char* uuid, unsigned pid) {
   return compute > graphics ? compute : graphics;
 }
 
+// Of this process, at a moment between the call and its return: by the daemon where one answers, else by NVML. False: unknown.
+bool driver_bytes_now(std::uint32_t device_index, std::uint64_t& bytes) {
+  if (fresh_reading() && told_bytes(own_slot(), device_index, bytes)) {
+    told.store(true, std::memory_order_relaxed);
+    return true;
+  }
+  if (!nvml_ready()) return false;
+  bytes = nvml_bytes_of(session.held.devices[device_index].uuid, static_cast<unsigned>(::getpid()));
+  // In a container the daemon knows what NVML does not show us: its last word stands.
+  return bytes != 0 || !told.load(std::memory_order_relaxed);
+}
+
 }  // namespace
 
 namespace {
@@ -119,12 +133,13 @@ bool nvml_lists_us() { return listed.load(std::memory_order_relaxed); }
 
 void refresh_residual(std::uint32_t device_index) {
   const Measured whoever_asks(device_index);
-  if (!seated() || device_index >= ledger::kMaxDevices || !nvml_ready()) return;
+  if (!seated() || device_index >= ledger::kMaxDevices) return;
   settle_pools(device_index);  // what they have released without a word would hide as much of the residual
   // Threads allocate and free meanwhile. The ledger holds what NVML shows if it is read on both sides of it: bytes are
   // reserved before the driver has them and given back after, so the larger reading never counts them as residual.
   const std::uint64_t before = ledger::held_bytes(*session.usage, device_index, session.slot);
-  const std::uint64_t shown = nvml_bytes_of(session.held.devices[device_index].uuid, static_cast<unsigned>(::getpid()));
+  std::uint64_t shown = 0;
+  if (!driver_bytes_now(device_index, shown)) return;
   if (shown != 0) listed.store(true, std::memory_order_relaxed);
   const std::uint64_t after = ledger::held_bytes(*session.usage, device_index, session.slot);
   const std::uint64_t most = before > after ? before : after;
@@ -220,6 +235,7 @@ std::uint64_t own_residual(std::uint32_t device_index) {
 void residual_reset_after_fork() {
   nvml_state.store(NvmlState::untried, std::memory_order_relaxed);
   listed.store(false, std::memory_order_relaxed);
+  told.store(false, std::memory_order_relaxed);
   for (auto& when : summed_at) when.store(-kFresh, std::memory_order_relaxed);
   for (auto& device : due) device.store(false, std::memory_order_relaxed);
   for (auto& device : moved) device.store(false, std::memory_order_relaxed);

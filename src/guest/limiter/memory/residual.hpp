@@ -1,6 +1,7 @@
 // The residual: device memory of this process that no call reveals (contexts, code loaded lazily, local memory, slabs).
-// Measured as NVML's figure for this process minus what the ledger holds for it; 0 where NVML does not show us, as in a
-// container whose process numbers are not the host's.
+// Measured as NVML's figure for this process minus what the ledger holds for it. The figure comes from the daemon, which knows
+// this process in any container, else from NVML; 0 where NVML does not show us, as in a container whose process numbers are not
+// the host's.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +17,12 @@ using ProcessList = abi::nvmlProcessInfo_v2_t[kMostListed];
 // Whether NVML answers, by a reference of our own, kept: the program may shut its own down while we still look.
 bool nvml_ready();
 
-// Whether NVML has shown this process by its own number. Not in a container whose process numbers are not the host's.
+// Whether the driver's figure for this process is known. Without a daemon not in a container whose process numbers are not the
+// host's.
 bool nvml_lists_us();
 
-// Measures this process's residual on a device of the pages and stores it in our slot. Calls NVML: for rare calls only.
+// Measures this process's residual on a device of the pages and stores it in our slot. Waits for the daemon or calls NVML: for
+// rare calls only.
 void refresh_residual(std::uint32_t device_index);
 
 // A context came: its memory is measured before the next allocation on that device, else by the keeper a little later.

@@ -11,16 +11,16 @@ using headgate::limiter::real;
 
 #define HEADGATE_WEAK_HOOK extern "C" __attribute__((weak, visibility("default")))
 
-#define CU_FN(name, kind, parameters, arguments)                          \
-  HEADGATE_GOVERNED_##kind(HEADGATE_WEAK_HOOK CUresult name parameters {  \
-    name##_t* function = real(driver.name);                               \
-    return function == nullptr ? kMissing<CUresult> : function arguments; \
+#define CU_FN(name, kind, parameters, arguments)                         \
+  HEADGATE_GOVERNED_##kind(HEADGATE_WEAK_HOOK CUresult name parameters { \
+    name##_t* theirs = real(driver.name);                                \
+    return theirs == nullptr ? kMissing<CUresult> : theirs arguments;    \
   })
 #include "guest/abi/cuda_table.def"
 
-#define NVML_FN(name, kind, parameters, arguments)                            \
-  HEADGATE_GOVERNED_##kind(HEADGATE_WEAK_HOOK nvmlReturn_t name parameters {  \
-    name##_t* function = real(nvml.name);                                     \
-    return function == nullptr ? kMissing<nvmlReturn_t> : function arguments; \
+#define NVML_FN(name, kind, parameters, arguments)                           \
+  HEADGATE_GOVERNED_##kind(HEADGATE_WEAK_HOOK nvmlReturn_t name parameters { \
+    name##_t* theirs = real(nvml.name);                                      \
+    return theirs == nullptr ? kMissing<nvmlReturn_t> : theirs arguments;    \
   })
 #include "guest/abi/nvml_table.def"

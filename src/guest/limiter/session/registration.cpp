@@ -13,7 +13,10 @@
 
 #include "guest/bare/text.hpp"
 #include "guest/ledger/directory.hpp"
+#include "guest/ledger/node_page.hpp"
 #include "guest/ledger/registration.hpp"
+#include "guest/limiter/session/node_page.hpp"
+#include "guest/limiter/session/session.hpp"
 
 namespace headgate::limiter {
 namespace {
@@ -30,8 +33,13 @@ std::int64_t now_ns() {
 struct Bell {
   std::atomic<int> fd{-1};
   std::atomic<std::uint64_t> device{0}, inode{0};
+  std::atomic<bool> dead{false};
+  std::atomic<std::int64_t> renewed_ns{0};
 };
 Bell bell;
+constexpr std::int64_t kRenewEveryNs = 100'000'000, kRenewNs = 20'000'000;
+// Where the share's directory lies; empty where nobody could be asked for another bell.
+char home[512];
 
 bool still_ours(int fd) {
   struct stat status{};
@@ -52,12 +60,14 @@ void keep_bell(int fd) {
   if (kept < 0 || ::syscall(SYS_fstat, kept, &status) != 0) return;
   bell.device.store(status.st_dev, std::memory_order_relaxed);
   bell.inode.store(status.st_ino, std::memory_order_relaxed);
+  bell.dead.store(false);
   bell.fd.store(kept);
 }
 
 class Conversation {
  public:
-  explicit Conversation(std::span<char> why) : why_(why), deadline_ns_(now_ns() + ledger::kRegistrationNs) {}
+  Conversation(std::span<char> why, std::int64_t patience_ns, bool insist)
+      : why_(why), deadline_ns_(now_ns() + patience_ns), insist_(insist) {}
 
   Registered hold(const char* directory, bool with_slot, ledger::SharePages& pages, ledger::SlotRef& slot) {
     if (!connect(directory)) return unreachable("does not accept connections");
@@ -76,6 +86,15 @@ class Conversation {
       slot = {};
     }
     return outcome;
+  }
+
+  // Only the bell, of a process that has its seat.
+  void take_bell(const char* directory, ledger::SlotRef slot) {
+    ledger::SharePages pages;
+    if (hold(directory, false, pages, slot) != Registered::seated) return;
+    const bool asks = pages.policy->ask_first.load(std::memory_order_relaxed) != 0;
+    ledger::close_pages(pages);
+    if (!asks) tell_seat(slot);  // else a scheduler would be asked about it once more
   }
 
  private:
@@ -118,7 +137,7 @@ class Conversation {
       if (!socket_.valid()) return false;
       if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return true;
       const bool passing = errno == ECONNREFUSED || errno == ENOENT || errno == EAGAIN || errno == EINTR;
-      if (!passing || now_ns() > deadline_ns_) return false;
+      if (!passing || !insist_ || now_ns() > deadline_ns_) return false;
       const timespec pause{0, 5'000'000};
       ::nanosleep(&pause, nullptr);
     }
@@ -170,7 +189,7 @@ class Conversation {
 
   ssize_t receive(char* bytes, std::size_t size) {
     iovec part{bytes, size};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * ledger::kWelcomeDescriptors)];
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * ledger::kMostWelcomeDescriptors)];
     msghdr header{};
     header.msg_iov = &part;
     header.msg_iovlen = 1;
@@ -184,7 +203,7 @@ class Conversation {
       for (std::size_t i = 0; i < count; ++i) {
         int fd;
         memcpy(&fd, CMSG_DATA(part_of) + i * sizeof fd, sizeof fd);
-        if (received_ < ledger::kWelcomeDescriptors) descriptors_[received_++].reset(fd);
+        if (received_ < ledger::kMostWelcomeDescriptors) descriptors_[received_++].reset(fd);
         else ::close(fd);
       }
     }
@@ -193,7 +212,7 @@ class Conversation {
 
   Registered map(const ledger::Welcome& welcome, ledger::SharePages& pages) {
     // Fewer came where this process has no room for more descriptors.
-    if (received_ != ledger::kWelcomeDescriptors)
+    if (received_ < ledger::kWelcomeDescriptors)
       return unreachable("could not hand out its descriptors: this process has too many open");
     if (const ledger::PageFault bad = ledger::map_pages(descriptors_[0].get(), descriptors_[1].get(), pages)) {
       ledger::explain(bad, why_.data(), why_.size());
@@ -206,6 +225,7 @@ class Conversation {
       return refused("headgated handed out the pages of another share");
     }
     keep_bell(descriptors_[2].get());
+    take_node_page(descriptors_[3].get());
     return Registered::seated;
   }
 
@@ -216,19 +236,24 @@ class Conversation {
       case ledger::ClaimResult::full: return refused("every slot of the share is taken");
       case ledger::ClaimResult::closing: return refused("the share is being removed");
     }
-    const ledger::Claimed claimed{ledger::head_of<ledger::Claimed>(ledger::Verb::claimed), slot.slot, slot.generation};
-    ledger::Seated seated{};
-    const Registered outcome = ask(claimed, ledger::Verb::seated, seated);
+    const Registered outcome = tell_seat(slot);
     if (outcome == Registered::unreachable && pages.policy->ask_first.load(std::memory_order_acquire) != 0)
       return refused("the share asks a scheduler about each process, and headgated did not bring its answer");
     // The seat is ours by the pages' own rules; a daemon that died this moment finds it when it comes back.
     return outcome == Registered::unreachable ? Registered::seated : outcome;
   }
 
+  Registered tell_seat(ledger::SlotRef slot) {
+    const ledger::Claimed claimed{ledger::head_of<ledger::Claimed>(ledger::Verb::claimed), slot.slot, slot.generation};
+    ledger::Seated seated{};
+    return ask(claimed, ledger::Verb::seated, seated);
+  }
+
   std::span<char> why_;
   std::int64_t deadline_ns_;
+  bool insist_;  // tries again where nobody accepts connections yet
   Descriptor socket_;
-  Descriptor descriptors_[ledger::kWelcomeDescriptors];
+  Descriptor descriptors_[ledger::kMostWelcomeDescriptors];
   std::uint32_t received_ = 0;
   bool held_ = false;
 };
@@ -238,17 +263,44 @@ class Conversation {
 Registered register_at(const char* directory, bool with_slot, ledger::SharePages& pages, ledger::SlotRef& slot,
                        std::span<char> why) {
   const int saved = errno;
-  const Registered outcome = Conversation(why).hold(directory, with_slot, pages, slot);
+  const Registered outcome = Conversation(why, ledger::kRegistrationNs, true).hold(directory, with_slot, pages, slot);
+  home[0] = '\0';
+  if (strlen(directory) < sizeof home) memcpy(home, directory, strlen(directory) + 1);
   errno = saved;
   return outcome;
 }
 
-void ring_doorbell() {
+namespace {
+
+// False: nobody has the other end, or the program has closed ours.
+bool ring(ledger::Ring what) {
   const int fd = bell.fd.load(std::memory_order_acquire);
-  if (fd < 0) return;
+  if (fd < 0) return false;
   const int saved = errno;
   // send(), not write(): should the number be given to a file between these two lines, the file is not written to.
-  if (still_ours(fd)) ::send(fd, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  const bool ours = still_ours(fd);
+  const bool heard =
+      ours && (::send(fd, &what, sizeof what, MSG_DONTWAIT | MSG_NOSIGNAL) == 1 || errno == EAGAIN || errno == EINTR);
+  if (ours && !heard) bell.dead.store(true);
+  errno = saved;
+  return heard;
+}
+
+}  // namespace
+
+void ring_doorbell(ledger::Ring what) { ring(what); }
+bool ask_for_reading() { return ring(ledger::Ring::reading); }
+
+bool doorbell_is_dead() { return bell.dead.load(std::memory_order_relaxed); }
+
+void renew_doorbell() {
+  std::int64_t last_ns = bell.renewed_ns.load();
+  const std::int64_t now = now_ns();
+  if (home[0] == '\0' || now - last_ns < kRenewEveryNs || !bell.renewed_ns.compare_exchange_strong(last_ns, now))
+    return;
+  const int saved = errno;
+  char why[512];
+  Conversation(why, kRenewNs, false).take_bell(home, {session.slot, session.slot_generation});
   errno = saved;
 }
 

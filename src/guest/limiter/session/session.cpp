@@ -13,6 +13,7 @@
 #include "guest/limiter/session/current.hpp"
 #include "guest/limiter/session/devices.hpp"
 #include "guest/limiter/session/membership.hpp"
+#include "guest/limiter/session/node_page.hpp"
 #include "guest/limiter/session/registration.hpp"
 #include "guest/limiter/session/wish.hpp"
 
@@ -47,6 +48,7 @@ void start_clean_in_child() {
   session.policy = nullptr;
   session.usage = nullptr;
   contexts_changed();
+  node_page_reset_after_fork();
   ledger::reset_locks_after_fork();
   memory_reset_after_fork();
   compute_reset_after_fork();

@@ -1,0 +1,33 @@
+#include "guest/ledger/gate.hpp"
+
+#include <algorithm>
+
+#include "guest/bare/futex.hpp"
+#include "guest/ledger/slot.hpp"
+
+namespace headgate::ledger {
+
+void set_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_t portion_ns) {
+  DevicePolicy& to = policy.devices[device];
+  const std::int64_t portion_us = std::clamp<std::int64_t>(portion_ns / 1'000, 1, 100'000'000);
+  to.portion_us.store(static_cast<std::uint32_t>(portion_us), std::memory_order_relaxed);
+  to.gate.store(gate, std::memory_order_relaxed);
+  to.gate_epoch.fetch_add(1, std::memory_order_release);
+  if (gate != Gate::shut) bare::futex_wake_all(&to.gate_epoch);
+}
+
+void set_arbitrated(PolicyPage& policy, std::uint32_t device, bool arbitrated) {
+  DevicePolicy& to = policy.devices[device];
+  to.arbitrated.store(arbitrated ? 1 : 0, std::memory_order_relaxed);
+  to.gate_epoch.fetch_add(1, std::memory_order_release);
+  bare::futex_wake_all(&to.gate_epoch);
+}
+
+WorkReport work_of(const UsagePage& page, std::uint32_t device, std::uint32_t slot) {
+  if (slot >= kMaxSlots || view(page, slot).kind != SlotKind::live) return {};
+  const SlotDevice& books = page.slots[slot].devices[device];
+  return {books.work_until_ns.load(std::memory_order_relaxed), books.waiting.load(std::memory_order_relaxed) != 0,
+          books.pulse.load(std::memory_order_relaxed)};
+}
+
+}  // namespace headgate::ledger

@@ -1,0 +1,37 @@
+// A share's gate on a GPU: the arbiter's word in the policy page, and what limiters report for it in the usage page.
+//
+// The daemon alone writes the gate; limiters wait on gate_epoch, a shared futex, for at most kTurnLookNs at a time. While
+// anybody waits the daemon's heartbeat moves. Who has looked for kDesertedNs and has seen no beat has been left alone, and runs
+// on under the share's guarantee, or its ceiling where it has none, until the heartbeat moves again.
+//
+// Reports are plain stores of the process that owns the slot; killed between any two of them it leaves figures of a slot that is
+// not live any more. All of them may be lies: they move the liar's own account.
+#pragma once
+
+#include <cstdint>
+
+#include "guest/ledger/layout.hpp"
+
+namespace headgate::ledger {
+
+inline constexpr std::int64_t kTurnLookNs = 10'000'000;
+inline constexpr std::int64_t kDesertedNs = 50'000'000;
+// A process that waits or has work in flight, and gives no pulse for so long, is stopped.
+inline constexpr std::int64_t kNoPulseNs = 50'000'000;
+
+// Owner only. Who sees the new epoch sees the new gate. Wakes who waits, unless the gate is shut. `portion_ns`: 1.., where the
+// gate is `portion`.
+void set_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_t portion_ns = 0);
+// Owner only: whether somebody decides from now on. The gate stays as it is.
+void set_arbitrated(PolicyPage& policy, std::uint32_t device, bool arbitrated);
+
+// What a slot's process reports of a device.
+struct WorkReport {
+  std::int64_t work_until_ns;
+  bool waiting;
+  std::uint32_t pulse;
+};
+// Zeroes for a slot that is not live.
+WorkReport work_of(const UsagePage& page, std::uint32_t device, std::uint32_t slot);
+
+}  // namespace headgate::ledger

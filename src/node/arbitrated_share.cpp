@@ -1,0 +1,112 @@
+#include "node/arbitrated_share.hpp"
+
+#include <algorithm>
+
+#include "guest/ledger/compute_account.hpp"
+#include "tenancy/share.hpp"
+
+namespace headgate::node {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr std::int64_t kOverdueNs = 1'000;  // reported of work that should have ended
+
+static_assert(static_cast<int>(schedule::Gate::open) == static_cast<int>(ledger::Gate::open) &&
+              static_cast<int>(schedule::Gate::shut) == static_cast<int>(ledger::Gate::shut) &&
+              static_cast<int>(schedule::Gate::portion) == static_cast<int>(ledger::Gate::portion) &&
+              static_cast<int>(schedule::Gate::tell) == static_cast<int>(ledger::Gate::tell));
+
+}  // namespace
+
+Result<ArbitratedShare> ArbitratedShare::open(const std::string& runtime_dir, const std::string& name,
+                                              const std::vector<std::string>& gpus, UniqueFd bell) {
+  ledger::SharePages pages;
+  if (const auto bad = ledger::open_share(runtime_dir.c_str(), name.c_str(), ledger::Access::owner, pages))
+    return std::unexpected(tenancy::page_error(bad, runtime_dir, name));
+  return ArbitratedShare(pages, name, gpus, std::move(bell));
+}
+
+ArbitratedShare::ArbitratedShare(ledger::SharePages pages, std::string name, const std::vector<std::string>& gpus,
+                                 UniqueFd bell)
+    : name_(std::move(name)),
+      pages_(pages),
+      guard_(pages.usage, sizeof(ledger::UsagePage)),
+      bell_(std::move(bell)),
+      pulses_(std::size_t{pages.policy->device_count} * ledger::kMaxSlots) {
+  device_of_.fill(ledger::kMaxDevices);
+  // Under MPS or MIG kernels of several shares run at once: who has the GPU is nothing to decide.
+  if (pages.policy->level == ledger::Level::mps || pages.policy->level == ledger::Level::mig) return;
+  for (std::size_t g = 0; g < gpus.size() && g < schedule::kMostGpus; ++g)
+    device_of_[g] = ledger::find_device(*pages.policy, gpus[g].c_str());
+}
+
+std::vector<schedule::Terms> ArbitratedShare::terms() const {
+  std::vector<schedule::Terms> all;
+  for (std::uint32_t g = 0; g < schedule::kMostGpus; ++g) {
+    if (!has(g)) continue;
+    const ledger::DevicePolicy& policy = policy_of(g);
+    all.push_back({.gpu = g,
+                   .weight = policy.weight.load(kRelaxed),
+                   .guarantee_ppm = policy.compute_guarantee_ppm.load(kRelaxed),
+                   .priority_class = static_cast<schedule::Class>(policy.priority_class.load(kRelaxed))});
+  }
+  return all;
+}
+
+// A process that is stopped would hold its turns and use none.
+bool ArbitratedShare::alive(std::uint32_t device, std::uint32_t slot, std::uint32_t pulse, std::int64_t now_ns) {
+  Pulse& last = pulses_[device * ledger::kMaxSlots + slot];
+  if (last.pulse != pulse || last.seen_ns == 0) last = {pulse, now_ns};
+  return now_ns - last.seen_ns < ledger::kNoPulseNs;
+}
+
+schedule::Use ArbitratedShare::use_of(std::uint32_t gpu, std::int64_t now_ns) {
+  const std::uint32_t device = device_of_[gpu];
+  const ledger::UsagePage& usage = pages_.usage();
+  const ledger::ComputeAccount& account = usage.compute[device];
+  schedule::Use use;
+  use.held_ns = static_cast<std::int64_t>(account.held_ns.load(kRelaxed));
+  use.kernel_ns = account.kernel_ns.load(kRelaxed);
+  use.dry_ns = account.dry_ns.load(kRelaxed);
+  use.dry_spells = account.dry_spells.load(kRelaxed);
+  use.requests = account.requests.load(kRelaxed);
+  if (policy_of(gpu).compute_ceiling_ppm.load(kRelaxed) < ledger::kWholeGpu)
+    use.ceiling_ns = std::max<std::int64_t>(0, ledger::paid_until_ns(account) - now_ns);
+  const std::uint32_t slots = std::min(usage.slots_seen.load(std::memory_order_acquire), ledger::kMaxSlots);
+  for (std::uint32_t slot = 0; slot < slots; ++slot) {
+    const ledger::WorkReport report = ledger::work_of(usage, device, slot);
+    if ((!report.waiting && report.work_until_ns == 0) || !alive(device, slot, report.pulse, now_ns)) continue;
+    use.wanting |= report.waiting;
+    if (report.work_until_ns != 0) {
+      const std::int64_t until_ns = ledger::sane_paid_ns(report.work_until_ns);
+      use.in_flight_ns = std::max({use.in_flight_ns, kOverdueNs, until_ns - now_ns});
+    }
+  }
+  return use;
+}
+
+std::uint64_t ArbitratedShare::held_in(std::uint32_t gpu, std::int64_t word) const {
+  return pages_.usage().compute[device_of_[gpu]].coverage.word(word);
+}
+
+bool ArbitratedShare::was_arbitrated(std::uint32_t gpu) const { return policy_of(gpu).arbitrated.load(kRelaxed) != 0; }
+schedule::Gate ArbitratedShare::gate(std::uint32_t gpu) const {
+  return static_cast<schedule::Gate>(policy_of(gpu).gate.load(kRelaxed));
+}
+std::int64_t ArbitratedShare::virtual_time_ns() const {
+  return pages_.policy().devices[0].virtual_time_ns.load(kRelaxed);
+}
+
+void ArbitratedShare::set_gate(std::uint32_t gpu, schedule::Gate gate, std::int64_t portion_ns) {
+  ledger::set_gate(pages_.policy(), device_of_[gpu], static_cast<ledger::Gate>(gate), portion_ns);
+}
+void ArbitratedShare::set_arbitrated(std::uint32_t gpu, bool arbitrated) {
+  ledger::set_arbitrated(pages_.policy(), device_of_[gpu], arbitrated);
+}
+void ArbitratedShare::keep_virtual_time(std::int64_t ns) {
+  auto& word = pages_.policy().devices[0].virtual_time_ns;
+  if (word.load(kRelaxed) != ns) word.store(ns, kRelaxed);
+}
+void ArbitratedShare::beat() { pages_.policy().heartbeat.fetch_add(1, kRelaxed); }
+
+}  // namespace headgate::node

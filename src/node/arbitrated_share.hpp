@@ -1,0 +1,80 @@
+// A share as the arbiter's thread has it: mappings of its pages of its own, the bell that it rings, and what its limiters report.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "guest/ledger/gate.hpp"
+#include "guest/ledger/pages.hpp"
+#include "schedule/arbiter.hpp"
+#include "tenancy/truncation.hpp"
+
+namespace headgate::node {
+
+class ArbitratedShare {
+ public:
+  // Maps the pages of RUNTIME/shares/NAME. `gpus`: UUIDs of the node's GPUs, in the arbiter's order; others are left out.
+  // Errors: of the pages.
+  [[nodiscard]] static Result<ArbitratedShare> open(const std::string& runtime_dir, const std::string& name,
+                                                    const std::vector<std::string>& gpus, UniqueFd bell);
+
+  // The share's GPUs with what its owner grants on each, as the policy page has it now.
+  [[nodiscard]] std::vector<schedule::Terms> terms() const;
+  // What its limiters report of a GPU. Whatever is written there moves this share's own account only.
+  [[nodiscard]] schedule::Use use_of(std::uint32_t gpu, std::int64_t now_ns);
+  // Of the 48 microseconds that begin at `word` * 48 us: those in which it held the GPU, as bits.
+  [[nodiscard]] std::uint64_t held_in(std::uint32_t gpu, std::int64_t word) const;
+
+  // Whether somebody decided of its gates before us; then gate() and virtual_time_ns() are the last word on them.
+  [[nodiscard]] bool was_arbitrated(std::uint32_t gpu) const;
+  [[nodiscard]] schedule::Gate gate(std::uint32_t gpu) const;
+  [[nodiscard]] std::int64_t virtual_time_ns() const;
+
+  void set_gate(std::uint32_t gpu, schedule::Gate gate, std::int64_t portion_ns);
+  void set_arbitrated(std::uint32_t gpu, bool arbitrated);
+  void keep_virtual_time(std::int64_t ns);
+  void beat();
+
+  [[nodiscard]] int bell() const { return bell_.get(); }
+  [[nodiscard]] bool has(std::uint32_t gpu) const { return device_of_[gpu] != ledger::kMaxDevices; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+ private:
+  class Pages {
+   public:
+    explicit Pages(ledger::SharePages pages) : pages_(pages) {}
+    Pages(Pages&& other) noexcept : pages_(std::exchange(other.pages_, {})) {}
+    Pages& operator=(Pages&&) = delete;
+    ~Pages() { ledger::close_pages(pages_); }
+    [[nodiscard]] ledger::PolicyPage& policy() const { return *pages_.writable_policy; }
+    [[nodiscard]] ledger::UsagePage& usage() const { return *pages_.usage; }
+
+   private:
+    ledger::SharePages pages_;
+  };
+  // When a slot's pulse was last seen to have moved.
+  struct Pulse {
+    std::uint32_t pulse = 0;
+    std::int64_t seen_ns = 0;
+  };
+
+  ArbitratedShare(ledger::SharePages pages, std::string name, const std::vector<std::string>& gpus, UniqueFd bell);
+  [[nodiscard]] ledger::DevicePolicy& policy_of(std::uint32_t gpu) const {
+    return pages_.policy().devices[device_of_[gpu]];
+  }
+  bool alive(std::uint32_t device, std::uint32_t slot, std::uint32_t pulse, std::int64_t now_ns);
+
+  std::string name_;
+  Pages pages_;
+  tenancy::TruncationGuard guard_;
+  UniqueFd bell_;
+  std::array<std::uint32_t, schedule::kMostGpus>
+      device_of_;              // of the node's GPU in the pages; kMaxDevices: not in the share
+  std::vector<Pulse> pulses_;  // by device, then slot
+};
+
+}  // namespace headgate::node

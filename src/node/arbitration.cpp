@@ -1,0 +1,251 @@
+#include "node/arbitration.hpp"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <time.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+#include "guest/ledger/registration.hpp"
+#include "tenancy/share.hpp"
+
+namespace headgate::node {
+namespace {
+
+// A share that rings more often is heard at the end of the window: a tenant can ring as often as it likes.
+constexpr std::int64_t kRingWindowNs = 10'000'000;
+constexpr std::uint32_t kRingsAWindow = 100;
+constexpr std::int64_t kWordNs = ledger::kCoverageNs * ledger::kCoverageBits;
+
+std::int64_t now() {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1'000'000'000ll + time.tv_nsec;
+}
+
+}  // namespace
+
+std::string policy_word(schedule::Policy policy) {
+  switch (policy) {
+    case schedule::Policy::fair: return "fair";
+    case schedule::Policy::priority: return "priority";
+    case schedule::Policy::off: return "off";
+  }
+  return "unknown";
+}
+
+Result<schedule::Policy> parse_policy(const std::string& text) {
+  using enum schedule::Policy;
+  for (const schedule::Policy each : {fair, priority, off})
+    if (text == policy_word(each)) return each;
+  return fail(ErrorCode::usage, "policy '" + tenancy::harmless(text) + "' is not understood",
+              "accepted: fair, priority, off");
+}
+
+Arbitration::Arbitration(std::vector<std::string> gpus, Asked asked)
+    : gpus_(std::move(gpus)),
+      asked_(std::move(asked)),
+      arbiter_(static_cast<std::uint32_t>(std::min<std::size_t>(gpus_.size(), schedule::kMostGpus))) {}
+
+Arbitration::~Arbitration() { stop(); }
+
+Result<void> Arbitration::start() {
+  poll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
+  timer_ = UniqueFd(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  wake_ = UniqueFd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!poll_ || !timer_ || !wake_) return fail_errno("the arbiter's descriptors", errno);
+  // Neither is read: the timer is armed anew after each look, which takes its ticks away, and the other tells of each write once.
+  for (const int fd : {timer_.get(), wake_.get()}) {
+    epoll_event event{.events = fd == wake_.get() ? EPOLLIN | EPOLLET : EPOLLIN, .data = {.ptr = nullptr}};
+    if (::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return fail_errno("the arbiter's descriptors", errno);
+  }
+  thread_ = std::thread([this] { run(); });
+  return {};
+}
+
+void Arbitration::stop() {
+  if (!thread_.joinable()) return;
+  ending_ = true;
+  wake();
+  thread_.join();
+  const std::scoped_lock lock(members_lock_);
+  for (auto& [name, member] : members_)
+    for (const schedule::Terms& terms : member.terms) member.share.set_gate(terms.gpu, schedule::Gate::open, 0);
+}
+
+Result<void> Arbitration::add(const std::string& runtime_dir, const std::string& name, const std::string& gang,
+                              UniqueFd bell) {
+  auto opened = ArbitratedShare::open(runtime_dir, name, gpus_, std::move(bell));
+  if (!opened) return std::unexpected(opened.error());
+  remove(name);
+  const std::scoped_lock lock(members_lock_);
+  auto terms = opened->terms();
+  if (terms.empty()) return {};
+  const auto id = arbiter_.add_share({.gpus = terms, .gang = gang, .virtual_time_ns = opened->virtual_time_ns()});
+  Member& member = members_.emplace(name, Member{std::move(*opened), id, std::move(terms)}).first->second;
+  if (by_id_.size() <= id) by_id_.resize(id + 1);
+  by_id_[id] = &member;
+  for (const schedule::Terms& each : member.terms) {
+    const bool decided = policies_[each.gpu] != schedule::Policy::off;
+    if (decided && !member.share.was_arbitrated(each.gpu)) member.share.set_gate(each.gpu, schedule::Gate::tell, 0);
+    // What was held before is in the virtual time already, or nobody counted it.
+    arbiter_.adopt(id, each.gpu, member.share.use_of(each.gpu, now()), member.share.gate(each.gpu));
+    member.share.set_arbitrated(each.gpu, decided);
+  }
+  member.share.beat();
+  epoll_event event{.events = EPOLLIN, .data = {.ptr = &member}};
+  if (member.share.bell() >= 0) ::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, member.share.bell(), &event);
+  wake();
+  return {};
+}
+
+void Arbitration::remove(const std::string& name) {
+  const std::scoped_lock lock(members_lock_);
+  const auto found = members_.find(name);
+  if (found == members_.end()) return;
+  if (found->second.share.bell() >= 0) ::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, found->second.share.bell(), nullptr);
+  arbiter_.remove_share(found->second.id);
+  by_id_[found->second.id] = nullptr;
+  members_.erase(found);
+  wake();
+}
+
+void Arbitration::set_policy(std::uint32_t gpu, schedule::Policy policy) {
+  if (gpu >= schedule::kMostGpus) return;
+  const std::scoped_lock lock(members_lock_);
+  policies_[gpu] = policy;
+  arbiter_.set_policy(gpu, policy);
+  for (auto& [name, member] : members_)
+    if (member.share.has(gpu)) member.share.set_arbitrated(gpu, policy != schedule::Policy::off);
+  wake();
+}
+
+schedule::Policy Arbitration::policy(std::uint32_t gpu) const {
+  const std::scoped_lock lock(members_lock_);
+  return gpu < schedule::kMostGpus ? policies_[gpu] : schedule::Policy::off;
+}
+
+Arbitration::Figures Arbitration::figures() const {
+  const std::scoped_lock lock(members_lock_);
+  return figures_;
+}
+
+void Arbitration::wake() {
+  const std::uint64_t one = 1;
+  if (wake_) (void)!::write(wake_.get(), &one, sizeof one);
+}
+
+void Arbitration::arm(std::int64_t at_ns) {
+  itimerspec when{};
+  if (at_ns != schedule::kNever) when.it_value = {at_ns / 1'000'000'000, at_ns % 1'000'000'000};
+  ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+}
+
+void Arbitration::run() {
+  ::prctl(PR_SET_NAME, "arbiter");
+  ::prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+  while (!ending_) {
+    hear();
+    if (ending_) break;
+    const std::scoped_lock lock(members_lock_);
+    const std::int64_t start_ns = now();
+    arm(look(start_ns));
+    ++figures_.decisions;
+    figures_.decision_ns += static_cast<std::uint64_t>(now() - start_ns);
+  }
+}
+
+// Waits for whatever comes first. What was heard of is taken under the lock: a share may go meanwhile.
+void Arbitration::hear() {
+  std::array<epoll_event, 64> events;
+  const int count = ::epoll_wait(poll_.get(), events.data(), events.size(), -1);
+  const std::scoped_lock lock(members_lock_);
+  const std::int64_t now_ns = now();
+  for (auto& [name, member] : members_)
+    for (int i = 0; i < count; ++i)
+      if (events[static_cast<std::size_t>(i)].data.ptr == &member) hear(member, now_ns);
+}
+
+void Arbitration::hear(Member& member, std::int64_t now_ns) {
+  std::array<char, 64> bytes;
+  ssize_t length = 1;
+  std::uint32_t rings = 0;
+  bool memory = false, reading = false;
+  while (length > 0 && rings < 512) {
+    length = ::recv(member.share.bell(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    rings += length > 0;
+    memory |= length > 0 && bytes[0] == static_cast<char>(ledger::Ring::memory);
+    reading |= length > 0 && bytes[0] == static_cast<char>(ledger::Ring::reading);
+  }
+  figures_.rings += rings;
+  member.rang = true;
+  if (memory && asked_) asked_(member.share.name(), ledger::Ring::memory);
+  if (reading && asked_) asked_(member.share.name(), ledger::Ring::reading);
+  if (length == 0 || (length < 0 && errno != EAGAIN)) member.deaf = true, listen(member, false);
+  if (now_ns - member.window_ns >= kRingWindowNs) member.window_ns = now_ns, member.rings = 0;
+  if (++member.rings < kRingsAWindow) return;
+  ++figures_.unheard_rings;
+  member.muted = true;
+  listen(member, false);
+}
+
+void Arbitration::listen(const Member& member, bool on) {
+  epoll_event event{.events = on ? EPOLLIN : 0u, .data = {.ptr = const_cast<Member*>(&member)}};
+  ::epoll_ctl(poll_.get(), member.deaf ? EPOLL_CTL_DEL : EPOLL_CTL_MOD, member.share.bell(), &event);
+}
+
+// Returns when to look again.
+std::int64_t Arbitration::look(std::int64_t now_ns) {
+  std::int64_t next_ns = schedule::kNever;
+  for (auto& [name, member] : members_) {
+    if (auto terms = member.share.terms(); terms != member.terms) {
+      arbiter_.change_share(member.id, terms);
+      member.terms = std::move(terms);
+    }
+    bool waits = false;
+    for (const schedule::Terms& each : member.terms) {
+      const schedule::Use use = member.share.use_of(each.gpu, now_ns);
+      arbiter_.observe(member.id, each.gpu, use, now_ns);
+      waits |= use.wanting;
+    }
+    if (waits || member.rang) member.share.beat();
+    if (waits || member.deaf) next_ns = std::min(next_ns, now_ns + ledger::kTurnLookNs);
+    member.rang = false;
+    if (member.muted && now_ns - member.window_ns >= kRingWindowNs) member.muted = false, listen(member, true);
+    if (member.muted) next_ns = std::min(next_ns, member.window_ns + kRingWindowNs);
+  }
+  while (const auto turn = arbiter_.next_turn(now_ns)) arbiter_.settle(*turn, idle_ns(*turn));
+  const schedule::Decision decision = arbiter_.decide(now_ns);
+  for (const schedule::Change& change : decision.changes) {
+    Member* const member = by_id_[change.share];
+    if (member != nullptr) member->share.set_gate(change.gpu, change.gate, change.portion_ns);
+  }
+  figures_.gate_writes += decision.changes.size();
+  for (auto& [name, member] : members_) member.share.keep_virtual_time(arbiter_.virtual_time_ns(member.id));
+  return std::min(next_ns, decision.wake_at_ns);
+}
+
+// Time of the turn in which no share held the GPU.
+std::int64_t Arbitration::idle_ns(const schedule::Turn& turn) const {
+  std::int64_t idle_ns = 0;
+  for (std::int64_t word = turn.from_ns / kWordNs; word * kWordNs < turn.to_ns; ++word) {
+    std::uint64_t held = 0;
+    for (const auto& [name, member] : members_)
+      if (member.share.has(turn.gpu)) held |= member.share.held_in(turn.gpu, word);
+    const std::int64_t from =
+        std::max<std::int64_t>(0, (turn.from_ns - word * kWordNs + ledger::kCoverageNs - 1) / ledger::kCoverageNs);
+    const std::int64_t to =
+        std::min(ledger::kCoverageBits, (turn.to_ns - word * kWordNs + ledger::kCoverageNs - 1) / ledger::kCoverageNs);
+    if (to <= from) continue;
+    const std::uint64_t within = ((1ull << to) - 1) & ~((1ull << from) - 1);
+    idle_ns += std::popcount(~held & within) * ledger::kCoverageNs;
+  }
+  return idle_ns;
+}
+
+}  // namespace headgate::node

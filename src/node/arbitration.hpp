@@ -1,0 +1,94 @@
+// The arbiter at work on a node: a thread that hears the shares' doorbells, reads what their limiters report, asks
+// schedule::Arbiter, and writes the gates. It sleeps while no share waits for another.
+//
+// The heartbeat of a share moves while one of its launches waits for a turn, and at each ring. When the thread ends in good order
+// all gates stand open; killed, it leaves them as they are, and limiters go on by the dead-man rule (guest/ledger/gate.hpp).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "guest/ledger/registration.hpp"
+#include "node/arbitrated_share.hpp"
+
+namespace headgate::node {
+
+// fair, priority, off. Errors: usage.
+[[nodiscard]] Result<schedule::Policy> parse_policy(const std::string& text);
+[[nodiscard]] std::string policy_word(schedule::Policy policy);
+
+class Arbitration {
+ public:
+  struct Figures {
+    std::uint64_t decisions = 0;    // times that the arbiter was asked
+    std::uint64_t decision_ns = 0;  // in all: reading the pages, deciding, writing the gates
+    std::uint64_t gate_writes = 0;
+    std::uint64_t rings = 0;
+    std::uint64_t unheard_rings = 0;  // shares' bells that were let be for a while because they rang too often
+  };
+
+  // `gpus`: UUIDs of the node's GPUs. At most schedule::kMostGpus of them are arbitrated; the gates of further ones stand open.
+  // `asked` is called on the arbiter's thread, at most 100 times in 10 ms for each of a share's wishes, where a ring says something
+  // else than that a launch waits; it must neither wait nor call back. May be empty.
+  using Asked = std::function<void(const std::string& share, ledger::Ring what)>;
+  explicit Arbitration(std::vector<std::string> gpus, Asked asked = {});
+  ~Arbitration();
+  Arbitration(const Arbitration&) = delete;
+  Arbitration& operator=(const Arbitration&) = delete;
+
+  // Errors: of the system.
+  [[nodiscard]] Result<void> start();
+  void stop();
+
+  // All below are thread-safe and take effect at once.
+  // A share whose pages lie in RUNTIME/shares/NAME. `bell`: our end of its doorbell. One of that name is replaced.
+  [[nodiscard]] Result<void> add(const std::string& runtime_dir, const std::string& share, const std::string& gang,
+                                 UniqueFd bell);
+  void remove(const std::string& share);
+  // Of the GPU with that number in the constructor's list.
+  void set_policy(std::uint32_t gpu, schedule::Policy policy);
+  [[nodiscard]] schedule::Policy policy(std::uint32_t gpu) const;  // off where the GPU is not arbitrated
+  [[nodiscard]] const std::vector<std::string>& gpus() const { return gpus_; }
+  [[nodiscard]] Figures figures() const;
+
+ private:
+  struct Member {
+    ArbitratedShare share;
+    schedule::ShareId id;
+    std::vector<schedule::Terms> terms;
+    std::int64_t window_ns = 0;  // in which it rang so often:
+    std::uint32_t rings = 0;
+    bool muted = false;  // until the window ends
+    bool rang = false;
+    bool deaf = false;  // a tenant has shut its bell down
+  };
+
+  void run();
+  void hear();
+  void hear(Member& member, std::int64_t now_ns);
+  void listen(const Member& member, bool on);
+  std::int64_t look(std::int64_t now_ns);
+  std::int64_t idle_ns(const schedule::Turn& turn) const;
+  void wake();
+  void arm(std::int64_t at_ns);
+
+  const std::vector<std::string> gpus_;
+  const Asked asked_;
+  UniqueFd poll_, timer_, wake_;
+  mutable std::mutex members_lock_;  // guards all below it but what is atomic
+  schedule::Arbiter arbiter_;
+  std::array<schedule::Policy, schedule::kMostGpus> policies_{};
+  std::map<std::string, Member> members_;
+  std::vector<Member*> by_id_;
+  Figures figures_;
+  std::atomic<bool> ending_{false};
+  std::thread thread_;
+};
+
+}  // namespace headgate::node

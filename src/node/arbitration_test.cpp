@@ -1,0 +1,246 @@
+// The arbiter's thread over real pages; the limiters' part is played by the test.
+#include "node/arbitration.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "guest/ledger/slot.hpp"
+
+namespace headgate::node {
+namespace {
+
+using namespace std::chrono_literals;
+using schedule::Gate;
+
+constexpr const char* kGpu = "GPU-00000000-0000-0000-0000-000000000001";
+
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+template <typename Condition>
+bool soon(Condition holds) {
+  for (int i = 0; i < 5'000; ++i) {
+    if (holds()) return true;
+    std::this_thread::sleep_for(1ms);
+  }
+  return false;
+}
+
+// A share with one process in it.
+struct Tenant {
+  ledger::SharePages pages;
+  ledger::SlotRef slot;
+  UniqueFd bell;
+
+  [[nodiscard]] Gate gate() const { return static_cast<Gate>(pages.policy->devices[0].gate.load()); }
+  [[nodiscard]] std::uint64_t beats() const { return pages.policy->heartbeat.load(); }
+  [[nodiscard]] ledger::SlotDevice& word() const { return pages.usage->slots[slot.slot].devices[0]; }
+  void ring() const { (void)::send(bell.get(), "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL); }
+  void want(bool wanting = true) const {
+    word().waiting.store(wanting ? 1 : 0);
+    word().pulse.fetch_add(1);
+    pages.usage->compute[0].requests.fetch_add(1);
+    ring();
+  }
+  // So much is in flight from now on.
+  void work(std::int64_t ns) const {
+    word().waiting.store(0);
+    word().work_until_ns.store(now_ns() + ns);
+    word().pulse.fetch_add(1);
+    pages.usage->compute[0].requests.fetch_add(1);
+  }
+  void rest() const { word().work_until_ns.store(0); }
+};
+
+class Arbitrated : public testing::Test {
+ protected:
+  void SetUp() override {
+    const char* const scratch = std::getenv("TMPDIR");
+    std::string path = std::string(scratch != nullptr ? scratch : "/tmp") + "/arbitration.XXXXXX";
+    ASSERT_NE(::mkdtemp(path.data()), nullptr);
+    base_ = path;
+    start();
+  }
+  void TearDown() override {
+    arbitration_.reset();
+    for (auto& [name, tenant] : tenants_) ledger::close_pages(tenant.pages);
+    std::filesystem::remove_all(base_);
+  }
+  void start() {
+    arbitration_.emplace(std::vector<std::string>{kGpu});
+    ASSERT_TRUE(arbitration_->start());
+    for (auto& [name, tenant] : tenants_) enter(name, tenant);
+  }
+  void enter(const std::string& name, Tenant& tenant) {
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    tenant.bell = UniqueFd(ends[1]);
+    const auto added = arbitration_->add(base_, name, {}, UniqueFd(ends[0]));
+    ASSERT_TRUE(added) << added.error().message;
+  }
+  Tenant& tenant(const std::string& name, std::uint32_t weight = 100) {
+    Tenant& tenant = tenants_[name];
+    ledger::ShareGrant grant;
+    std::strcpy(grant.name, name.c_str());
+    grant.device_count = 1;
+    std::strcpy(grant.devices[0].uuid, kGpu);
+    grant.devices[0].weight = weight;
+    EXPECT_FALSE(ledger::create_share(base_.c_str(), grant, ledger::Access::owner, tenant.pages));
+    EXPECT_EQ(ledger::claim_for_self(*tenant.pages.usage, tenant.slot), ledger::ClaimResult::claimed);
+    enter(name, tenant);
+    return tenant;
+  }
+
+  std::string base_;
+  std::map<std::string, Tenant> tenants_;
+  std::optional<Arbitration> arbitration_;
+};
+
+TEST_F(Arbitrated, ALoneShareRingsOnceAndHasItsGateOpenWithoutAnotherLook) {
+  const Tenant& a = tenant("a");
+  EXPECT_EQ(a.gate(), Gate::tell);
+  EXPECT_EQ(a.pages.policy->devices[0].arbitrated.load(), 1u);
+  a.work(1'000'000);
+  a.ring();
+  ASSERT_TRUE(soon([&] { return a.gate() == Gate::open; }));
+  const auto before = arbitration_->figures();
+  std::this_thread::sleep_for(100ms);
+  EXPECT_LE(arbitration_->figures().decisions, before.decisions + 1);
+  EXPECT_EQ(arbitration_->figures().gate_writes, before.gate_writes);
+}
+
+TEST_F(Arbitrated, TwoThatWantTheGpuHaveItInTurnsAndTheHeartbeatMovesMeanwhile) {
+  const Tenant &a = tenant("a"), &b = tenant("b");
+  a.work(3'600'000'000'000);
+  a.ring();
+  ASSERT_TRUE(soon([&] { return a.gate() == Gate::open; }));
+  b.want();
+  ASSERT_TRUE(soon([&] { return b.gate() == Gate::open && a.gate() == Gate::shut; }));
+  b.work(3'600'000'000'000);
+  a.want();
+  const std::uint64_t beats = a.beats();
+  EXPECT_TRUE(soon([&] { return a.gate() == Gate::open; }));
+  EXPECT_GT(a.beats(), beats);
+}
+
+TEST_F(Arbitrated, AStoppedProcessIsNotWaitedFor) {
+  const Tenant &a = tenant("a"), &b = tenant("b");
+  a.want();
+  b.want();
+  const auto start = std::chrono::steady_clock::now();
+  // A never looks again; B works on and on.
+  const auto keep_on = [&] {
+    b.work(1'000'000);
+    return a.gate() == Gate::shut && b.gate() == Gate::open && std::chrono::steady_clock::now() - start > 150ms;
+  };
+  ASSERT_TRUE(soon(keep_on));
+  int lost = 0;
+  for (int i = 0; i < 200; ++i) {
+    b.work(1'000'000);
+    lost += b.gate() != Gate::open;
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_EQ(lost, 0);
+}
+
+TEST_F(Arbitrated, UnderThePolicyOffEveryGateStandsOpenAndUnderAnotherAgainNot) {
+  const Tenant &a = tenant("a"), &b = tenant("b");
+  a.work(3'600'000'000'000);
+  a.ring();
+  ASSERT_TRUE(soon([&] { return b.gate() == Gate::shut; }));
+  arbitration_->set_policy(0, schedule::Policy::off);
+  EXPECT_TRUE(soon([&] { return a.gate() == Gate::open && b.gate() == Gate::open; }));
+  EXPECT_EQ(b.pages.policy->devices[0].arbitrated.load(), 0u);
+  arbitration_->set_policy(0, schedule::Policy::fair);
+  a.work(3'600'000'000'000);
+  a.ring();
+  EXPECT_TRUE(soon([&] { return b.gate() == Gate::shut; }));
+  EXPECT_EQ(b.pages.policy->devices[0].arbitrated.load(), 1u);
+}
+
+TEST_F(Arbitrated, AnOrderlyEndOpensAllGatesAndADeathLeavesThem) {
+  const Tenant &a = tenant("a"), &b = tenant("b");
+  a.work(3'600'000'000'000);
+  a.ring();
+  ASSERT_TRUE(soon([&] { return a.gate() == Gate::open && b.gate() == Gate::shut; }));
+  arbitration_->stop();
+  EXPECT_EQ(b.gate(), Gate::open);
+}
+
+TEST_F(Arbitrated, ANewOneGoesOnWithTheVirtualTimesThatItFinds) {
+  Tenant &a = tenant("a"), &b = tenant("b");
+  a.pages.usage->compute[0].held_ns.fetch_add(500'000'000);
+  a.work(3'600'000'000'000);
+  a.ring();
+  ASSERT_TRUE(soon([&] { return a.pages.policy->devices[0].virtual_time_ns.load() >= 500'000'000; }));
+  arbitration_.reset();
+  const std::uint64_t beats = b.beats();
+  a.want();
+  b.want();
+  start();
+  EXPECT_GT(b.beats(), beats);
+  EXPECT_GE(a.pages.policy->devices[0].virtual_time_ns.load(), 500'000'000);
+  // B has had nothing: the first turn is its.
+  EXPECT_TRUE(soon([&] { return b.gate() == Gate::open && a.gate() != Gate::open; }));
+}
+
+TEST_F(Arbitrated, AShareThatRingsWithoutEndIsHeardAHundredTimesInTenMillisecondsAndTheOthersToo) {
+  const Tenant &a = tenant("a"), &b = tenant("b");
+  const auto before = arbitration_->figures();
+  const auto start = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - start < 300ms) a.ring();
+  b.work(3'600'000'000'000);
+  b.ring();
+  EXPECT_TRUE(soon([&] { return b.gate() == Gate::open; }));
+  const auto took = std::chrono::steady_clock::now() - start;
+  EXPECT_LE(arbitration_->figures().decisions - before.decisions,
+            static_cast<std::uint64_t>(took / 10ms + 2) * 110 + 100);
+}
+
+TEST_F(Arbitrated, AShareThatShutsItsBellDownHasTurnsAllTheSame) {
+  const Tenant &a = tenant("a"), &b = tenant("b");
+  a.work(3'600'000'000'000);
+  a.ring();
+  ASSERT_TRUE(soon([&] { return a.gate() == Gate::open; }));
+  ::shutdown(b.bell.get(), SHUT_RDWR);
+  std::this_thread::sleep_for(20ms);
+  b.want();
+  EXPECT_TRUE(soon([&] { return b.gate() == Gate::open; }));
+}
+
+TEST_F(Arbitrated, AShareThatGoesWhileItHoldsTheGpuLeavesItToTheOthers) {
+  const Tenant &a = tenant("a"), &b = tenant("b");
+  a.work(3'600'000'000'000);
+  a.ring();
+  ASSERT_TRUE(soon([&] { return a.gate() == Gate::open; }));
+  arbitration_->remove("a");
+  b.want();
+  EXPECT_TRUE(soon([&] { return b.gate() == Gate::open; }));
+}
+
+TEST_F(Arbitrated, WeightsThatAreChangedCountFromTheNextLookOn) {
+  const Tenant& a = tenant("a");
+  ledger::DeviceGrant changed = ledger::grant_of(*a.pages.policy).devices[0];
+  changed.weight = 1000;
+  ASSERT_FALSE(ledger::set_limits(*a.pages.writable_policy, 0, changed));
+  const std::int64_t before = a.pages.policy->devices[0].virtual_time_ns.load();
+  a.pages.usage->compute[0].held_ns.fetch_add(100'000'000);
+  a.ring();
+  // By the old weight it would be ten times as much.
+  EXPECT_TRUE(soon([&] { return a.pages.policy->devices[0].virtual_time_ns.load() >= before + 100'000'000; }));
+  EXPECT_LT(a.pages.policy->devices[0].virtual_time_ns.load(), before + 300'000'000);
+}
+
+TEST(Policies, AreThreeWords) {
+  for (const char* word : {"fair", "priority", "off"}) EXPECT_EQ(policy_word(*parse_policy(word)), word);
+  EXPECT_EQ(parse_policy("greedy").error().hint, "accepted: fair, priority, off");
+}
+
+}  // namespace
+}  // namespace headgate::node

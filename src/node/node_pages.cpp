@@ -1,0 +1,105 @@
+#include "node/node_pages.hpp"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+
+#include "base/unique_fd.hpp"
+#include "guest/ledger/node_page.hpp"
+
+namespace headgate::node {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr int kSealFutureWrite = 0x10;  // linux/fcntl.h of 5.1, which older C libraries lack
+
+UniqueFd make_file() {
+  UniqueFd file(::memfd_create("headgate-node-page", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (file && ::ftruncate(file.get(), sizeof(ledger::NodePage)) != 0) file = {};
+  return file;
+}
+
+}  // namespace
+
+struct NodePages::Page {
+  UniqueFd file, theirs;
+  ledger::NodePage* at = nullptr;
+
+  ~Page() {
+    if (at != nullptr) ::munmap(at, sizeof *at);
+  }
+
+  bool make() {
+    file = make_file();
+    if (!file) return false;
+    void* const mapped = ::mmap(nullptr, sizeof *at, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+    if (mapped == MAP_FAILED) return false;
+    at = static_cast<ledger::NodePage*>(mapped);
+    at->header = {ledger::kNodeMagic, ledger::kNodePageVersion, sizeof *at};
+    for (auto& bytes : at->unattributed_bytes) bytes.store(ledger::kNotTold, kRelaxed);
+    // After our own mapping, which goes on. A kernel that does not know the last one takes the others.
+    ::fchmod(file.get(), 0400);
+    if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | kSealFutureWrite | F_SEAL_SEAL) != 0)
+      ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    theirs = UniqueFd(::open(("/proc/self/fd/" + std::to_string(file.get())).c_str(), O_RDONLY | O_CLOEXEC));
+    return true;
+  }
+};
+
+NodePages::NodePages() = default;
+NodePages::~NodePages() = default;
+
+int NodePages::descriptor(const std::string& share) {
+  auto& page = pages_[share];
+  if (page == nullptr) {
+    auto made = std::make_unique<Page>();
+    if (!made->make()) return -1;
+    page = std::move(made);
+  }
+  // Without /proc the sealed one itself.
+  return page->theirs ? page->theirs.get() : page->file.get();
+}
+
+void NodePages::forget(const std::string& share) { pages_.erase(share); }
+
+void NodePages::begin() {
+  for (auto& [share, page] : pages_) {
+    if (page != nullptr) page->at->begun.fetch_add(1);
+  }
+}
+
+void NodePages::tell(const observe::DriverMemory& memory, const tenancy::Shares& shares,
+                     const tenancy::Processes& processes) {
+  const auto page_of = [&](const std::string& share) -> ledger::NodePage* {
+    const auto found = pages_.find(share);
+    return found == pages_.end() || found->second == nullptr ? nullptr : found->second->at;
+  };
+  processes.each([&](const tenancy::TenantProcess& tenant) {
+    ledger::NodePage* const page = page_of(tenant.share);
+    const auto live = shares.list().find(tenant.share);
+    if (page == nullptr || live == shares.list().end() || !tenant.slot || tenant.slot->slot >= ledger::kMaxSlots)
+      return;
+    ledger::NodeSlot& seat = page->slots[tenant.slot->slot];
+    const auto& devices = live->second.share.devices;
+    for (std::size_t i = 0; i < std::min<std::size_t>(devices.size(), ledger::kMaxDevices); ++i)
+      seat.driver_bytes[i].store(memory.bytes_of(devices[i].uuid, tenant.process.pid).value_or(ledger::kNotTold),
+                                 kRelaxed);
+    seat.generation.store(tenant.slot->generation, std::memory_order_release);
+  });
+  for (const auto& [name, live] : shares.list()) {
+    ledger::NodePage* const page = page_of(name);
+    if (page == nullptr) continue;
+    const auto& devices = live.share.devices;
+    for (std::size_t i = 0; i < std::min<std::size_t>(devices.size(), ledger::kMaxDevices); ++i)
+      page->unattributed_bytes[i].store(memory.unattributed_on(devices[i].uuid).value_or(ledger::kNotTold), kRelaxed);
+    page->done.store(page->begun.load());
+    ::syscall(SYS_futex, &page->done, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  }
+}
+
+}  // namespace headgate::node

@@ -1,0 +1,46 @@
+#include "node/node_pages.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/unique_fd.hpp"
+#include "guest/ledger/node_page.hpp"
+
+namespace headgate::node {
+namespace {
+
+// Also one that runs as the daemon's own user, as root in a container does.
+TEST(NodePages, WhoHasThePageCanNeitherWriteToItNorShortenIt) {
+  NodePages pages;
+  const int fd = pages.descriptor("alice");
+  ASSERT_GE(fd, 0);
+  EXPECT_EQ(pages.descriptor("alice"), fd);
+  EXPECT_NE(pages.descriptor("bob"), fd) << "a page of its own for each share";
+  constexpr std::size_t kBytes = sizeof(ledger::NodePage);
+  EXPECT_EQ(::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
+  const UniqueFd again(::open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_RDWR | O_CLOEXEC));
+  for (const int theirs : {fd, again ? again.get() : fd}) {
+    EXPECT_EQ(::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, theirs, 0), MAP_FAILED);
+    EXPECT_EQ(::pwrite(theirs, "x", 1, 0), -1);
+    EXPECT_EQ(::ftruncate(theirs, 0), -1);
+    EXPECT_EQ(::fallocate(theirs, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), -1);
+  }
+  void* const read = ::mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, fd, 0);
+  ASSERT_NE(read, MAP_FAILED);
+  const auto& page = *static_cast<const ledger::NodePage*>(read);
+  EXPECT_NE(::mprotect(read, kBytes, PROT_READ | PROT_WRITE), 0);
+  // And what the daemon writes is seen all the same.
+  EXPECT_EQ(page.header.magic, ledger::kNodeMagic);
+  EXPECT_EQ(page.unattributed_bytes[0].load(), ledger::kNotTold);
+  pages.begin();
+  EXPECT_EQ(page.begun.load(), 1u);
+  EXPECT_EQ(page.done.load(), 0u);
+  ::munmap(read, kBytes);
+}
+
+}  // namespace
+}  // namespace headgate::node

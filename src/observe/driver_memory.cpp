@@ -1,0 +1,151 @@
+#include "observe/driver_memory.hpp"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+
+namespace headgate::observe {
+namespace {
+
+using namespace abi;
+
+bool ok(nvmlReturn_t result) { return result == NVML_SUCCESS; }
+
+CardMemory read_card(const nvml::Library& nvml, nvmlDevice_t device) {
+  nvmlMemory_v2_t v2{};
+  v2.version = static_cast<unsigned>(sizeof v2) | 2u << 24;
+  if (nvml->nvmlDeviceGetMemoryInfo_v2 != nullptr && ok(nvml->nvmlDeviceGetMemoryInfo_v2(device, &v2))) {
+    return {.total_bytes = v2.total,
+            .used_bytes = v2.used,
+            .free_bytes = v2.free,
+            .reserved_bytes = v2.reserved,
+            .unattributed_bytes = {}};
+  }
+  nvmlMemory_t v1{};
+  if (!ok(nvml->nvmlDeviceGetMemoryInfo(device, &v1))) return {};
+  return {.total_bytes = v1.total,
+          .used_bytes = v1.used,
+          .free_bytes = v1.free,
+          .reserved_bytes = 0,
+          .unattributed_bytes = {}};
+}
+
+using ListCall = nvmlReturn_t(nvmlDevice_t, unsigned*, nvmlProcessInfo_t*);
+
+// False: the driver does not answer.
+bool read_list(ListCall* ask, nvmlDevice_t device, const std::string& uuid, bool mps, std::vector<DriverProcess>& out) {
+  if (ask == nullptr) return false;
+  std::vector<nvmlProcessInfo_t> rows(128);
+  unsigned count = static_cast<unsigned>(rows.size());
+  nvmlReturn_t result = ask(device, &count, rows.data());
+  // More came while we asked: twice the room, a few times.
+  for (int round = 0; result == NVML_ERROR_INSUFFICIENT_SIZE && round < 4; ++round) {
+    rows.resize(std::max<std::size_t>(count, rows.size()) * 2);
+    count = static_cast<unsigned>(rows.size());
+    result = ask(device, &count, rows.data());
+  }
+  if (!ok(result)) return false;
+  for (unsigned i = 0; i < count && i < rows.size(); ++i) {
+    std::optional<std::uint64_t> bytes = rows[i].usedGpuMemory;
+    if (rows[i].usedGpuMemory == ~0ull) bytes.reset();  // NVML_VALUE_NOT_AVAILABLE
+    // Who computes and draws is in both lists, with the same figure.
+    const auto known = std::ranges::find(out, rows[i].pid, &DriverProcess::pid);
+    if (known == out.end()) {
+      out.push_back({.uuid = uuid, .pid = rows[i].pid, .bytes = bytes, .busy_ratio = {}, .mps = mps});
+      continue;
+    }
+    known->mps |= mps;
+    known->bytes = std::max(known->bytes, bytes);
+  }
+  return true;
+}
+
+// The list of who computes decides; the others may be missing.
+bool read_lists(const nvml::Library& nvml, nvmlDevice_t device, const std::string& uuid,
+                std::vector<DriverProcess>& all) {
+  const bool answered = read_list(nvml->nvmlDeviceGetComputeRunningProcesses_v3, device, uuid, false, all);
+  read_list(nvml->nvmlDeviceGetMPSComputeRunningProcesses_v3, device, uuid, true, all);
+  read_list(nvml->nvmlDeviceGetGraphicsRunningProcesses_v3, device, uuid, false, all);
+  return answered;
+}
+
+// A driver may list a process for a while after its end, also while nobody has waited for it.
+bool has_ended(std::uint32_t pid) {
+  if (::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) return true;
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const std::size_t name_end = text.rfind(')');
+  return name_end != text.npos && name_end + 2 < text.size() &&
+         (text[name_end + 2] == 'Z' || text[name_end + 2] == 'X');
+}
+
+// What the living hold, by the smaller of two lists; null where a list does not say.
+std::optional<std::uint64_t> least_held(const std::vector<DriverProcess>& before,
+                                        const std::vector<DriverProcess>& after) {
+  std::uint64_t sum = 0;
+  for (const DriverProcess& process : after) {
+    const auto earlier = std::ranges::find(before, process.pid, &DriverProcess::pid);
+    if (!process.bytes || (earlier != before.end() && !earlier->bytes)) return std::nullopt;
+    if (earlier != before.end() && !has_ended(process.pid)) sum += std::min(*earlier->bytes, *process.bytes);
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> DriverMemory::bytes_of(const std::string& uuid, std::uint32_t pid) const {
+  const auto card = cards.find(uuid);
+  if (card == cards.end() || !card->second.lists_processes) return std::nullopt;
+  for (const DriverProcess& process : processes) {
+    if (process.pid == pid && process.uuid == uuid) return process.bytes;
+  }
+  return 0;
+}
+
+std::optional<std::uint64_t> DriverMemory::unattributed_on(const std::string& uuid) const {
+  const auto card = cards.find(uuid);
+  return card == cards.end() ? std::nullopt : card->second.unattributed_bytes;
+}
+
+void read_memory(const nvml::Library& nvml, nvmlDevice_t device, const std::string& uuid, DriverMemory& out) {
+  CardMemory card;
+  std::vector<DriverProcess> lists[3];
+  std::optional<std::uint64_t> most = 0;
+  bool listed = read_lists(nvml, device, uuid, lists[0]);
+  // Twice: a list before and after the card's figure bounds it, but for what went and came back between; that is not likely to
+  // happen again, and the larger bound counts.
+  for (int i = 0; i < 2; ++i) {
+    card = read_card(nvml, device);
+    listed = read_lists(nvml, device, uuid, lists[i + 1]) && listed;
+    const auto held = least_held(lists[i], lists[i + 1]);
+    if (!held || !most) most.reset();
+    else most = std::max(*most, card.used_bytes - std::min(card.used_bytes, *held));
+  }
+  card.lists_processes = listed;
+  if (listed) card.unattributed_bytes = most;
+  if (card.total_bytes != 0) out.cards[uuid] = card;
+  out.processes.insert(out.processes.end(), std::make_move_iterator(lists[2].begin()),
+                       std::make_move_iterator(lists[2].end()));
+}
+
+Result<DriverMemory> read_memory(const nvml::Library& nvml) {
+  unsigned count = 0;
+  if (const auto result = nvml->nvmlDeviceGetCount_v2(&count); !ok(result))
+    return fail(ErrorCode::unreachable, "the NVIDIA driver does not count its GPUs: " + nvml::words(result));
+  DriverMemory memory;
+  for (unsigned index = 0; index < count; ++index) {
+    nvmlDevice_t device = nullptr;
+    std::array<char, 96> uuid{};
+    if (ok(nvml->nvmlDeviceGetHandleByIndex_v2(index, &device)) &&
+        ok(nvml->nvmlDeviceGetUUID(device, uuid.data(), uuid.size())))
+      read_memory(nvml, device, uuid.data(), memory);
+  }
+  return memory;
+}
+
+}  // namespace headgate::observe

@@ -1,0 +1,105 @@
+#include "observe/page_check.hpp"
+
+#include <algorithm>
+
+#include "guest/ledger/account.hpp"
+#include "guest/ledger/balance.hpp"
+
+namespace headgate::observe {
+namespace {
+
+constexpr std::int64_t kDisagreesNs = 1'500'000'000;
+constexpr std::uint32_t kDisagreeingLooks = 3;
+
+std::string number(std::uint64_t value) { return std::to_string(value); }
+
+template <std::size_t kSize>
+bool is_written(const std::uint8_t (&reserved)[kSize]) {
+  const volatile std::uint8_t* const bytes = reserved;  // each byte is read once
+  bool written = false;
+  for (std::size_t i = 0; i < kSize; ++i) written = bytes[i] != 0 || written;
+  return written;
+}
+
+template <typename T>
+T copy_of(const T& word) {
+  return __atomic_load_n(&word, __ATOMIC_RELAXED);
+}
+
+std::string of_header(const ledger::PolicyPage& policy, const ledger::UsagePage& usage) {
+  const std::uint64_t magic = copy_of(usage.header.magic), generation = copy_of(usage.generation);
+  const std::uint32_t version = copy_of(usage.header.version), bytes = copy_of(usage.header.bytes);
+  const std::uint32_t slots = copy_of(usage.slot_count), devices = copy_of(usage.device_count);
+  const std::uint32_t seen = usage.slots_seen.load(std::memory_order_relaxed);
+  if (magic != ledger::kUsageMagic) return "begins with another number than a usage page";
+  if (version != ledger::kVersion) return "says that its version is " + number(version);
+  if (bytes != sizeof(ledger::UsagePage)) return "says that it has " + number(bytes) + " bytes";
+  if (slots != ledger::kMaxSlots) return "says that it has " + number(slots) + " slots";
+  if (devices != policy.device_count)
+    return "says that it has " + number(devices) + " GPUs, and has " + number(policy.device_count);
+  if (generation != policy.generation) return "is of another generation than the share";
+  if (seen > ledger::kMaxSlots) return "says that " + number(seen) + " slots were used";
+  if (is_written(usage.reserved)) return "is written where nothing belongs";
+  return {};
+}
+
+std::string of_account(const ledger::UsagePage& usage, std::uint32_t account, std::uint64_t card_bytes) {
+  const std::uint64_t used = ledger::used_bytes(usage, account);
+  // Twice, for what is draining still while its successor has it already.
+  if (card_bytes != 0 && account < ledger::kMaxDevices && used / 2 > card_bytes)
+    return "counts " + number(used) + " bytes on a GPU of " + number(card_bytes);
+  if (is_written(usage.memory[account].reserved)) return "is written where nothing belongs";
+  return {};
+}
+
+std::string of_slot(const ledger::UsagePage& usage, std::uint32_t index, std::uint32_t devices) {
+  const ledger::Slot& slot = usage.slots[index];
+  const std::uint64_t kind = slot.life.load(std::memory_order_relaxed) & 0xf;
+  if (kind > static_cast<std::uint64_t>(ledger::SlotKind::orphan))
+    return "has a slot " + number(index) + " in a state " + number(kind) + " that there is not";
+  if (copy_of(slot.command[sizeof slot.command - 1]) != '\0')
+    return "has a slot " + number(index) + " whose program's name has no end";
+  bool written = is_written(slot.reserved);
+  for (std::uint32_t device = 0; device < devices; ++device) {
+    const ledger::SlotDevice& books = slot.devices[device];
+    written = written || is_written(books.reserved);
+    // `settled` was written first and is read last, so that it can be ahead, and never two behind.
+    const std::uint64_t sequence = books.sequence.load(std::memory_order_acquire);
+    const std::uint64_t settled = books.settled.load(std::memory_order_acquire);
+    if (kind == static_cast<std::uint64_t>(ledger::SlotKind::live) && sequence > settled && sequence - settled > 1)
+      return "has a slot " + number(index) + " with two operations under way at once";
+  }
+  return written ? "is written where nothing belongs" : std::string();
+}
+
+}  // namespace
+
+std::string PageCheck::look(const ledger::PolicyPage& policy, const ledger::UsagePage& usage, std::uint64_t card_bytes,
+                            std::int64_t now_ns) {
+  if (auto found = of_header(policy, usage); !found.empty()) return found;
+  const std::uint32_t devices = std::min(policy.device_count, ledger::kMaxDevices);
+  for (std::uint32_t device = 0; device < devices; ++device) {
+    for (const std::uint32_t account : {device, ledger::host_account(device)}) {
+      if (auto found = of_account(usage, account, card_bytes); !found.empty()) return found;
+    }
+  }
+  const std::uint32_t seen = std::min(usage.slots_seen.load(std::memory_order_acquire), ledger::kMaxSlots);
+  for (std::uint32_t slot = 0; slot < seen; ++slot) {
+    if (auto found = of_slot(usage, slot, devices); !found.empty()) return found;
+  }
+  for (std::uint32_t device = 0; device < devices; ++device) {
+    const ledger::Balance balance = ledger::balance_of(usage, device);
+    if (!balance.certain) continue;
+    Imbalance& imbalance = imbalances_[device];
+    if (balance.used_bytes == balance.slots_bytes) {
+      imbalance = {};
+      continue;
+    }
+    if (imbalance.looks++ == 0) imbalance.since_ns = now_ns;
+    if (imbalance.looks >= kDisagreeingLooks && now_ns - imbalance.since_ns >= kDisagreesNs)
+      return "counts " + number(balance.used_bytes) + " bytes in use, and its processes " + number(balance.slots_bytes);
+  }
+  return {};
+}
+
+}  // namespace headgate::observe

@@ -1,0 +1,88 @@
+// A program that takes the driver from the library that it is told, and asks it for memory as it is told on standard input:
+// "alloc BYTES", "info", until that ends. With BYPASS_FIRST in its environment it makes a context through that library before.
+// --accounting: switches the driver's accounting on (status 4: it may not), and ends. Built twice, the second time (STATIC) statically linked, the simulated driver within.
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "guest/abi/cuda.hpp"
+#include "guest/abi/nvml.hpp"
+
+using namespace headgate::abi;
+
+#ifdef STATIC
+extern "C" {
+cuInit_t cuInit;
+cuCtxCreate_v2_t cuCtxCreate_v2;
+cuMemAlloc_v2_t cuMemAlloc_v2;
+cuMemGetInfo_v2_t cuMemGetInfo_v2;
+}
+#endif
+
+namespace {
+
+struct Driver {
+  cuInit_t* init;
+  cuCtxCreate_v2_t* create;
+  cuMemAlloc_v2_t* allocate;
+  cuMemGetInfo_v2_t* info;
+};
+
+#ifdef STATIC
+Driver driver_at(const char*) { return {&cuInit, &cuCtxCreate_v2, &cuMemAlloc_v2, &cuMemGetInfo_v2}; }
+#else
+Driver driver_at(const char* path) {
+  void* const library = dlopen(path, RTLD_NOW);
+  if (library == nullptr) {
+    std::printf("no driver: %s\n", dlerror());
+    std::exit(3);
+  }
+  return {reinterpret_cast<cuInit_t*>(dlsym(library, "cuInit")),
+          reinterpret_cast<cuCtxCreate_v2_t*>(dlsym(library, "cuCtxCreate_v2")),
+          reinterpret_cast<cuMemAlloc_v2_t*>(dlsym(library, "cuMemAlloc_v2")),
+          reinterpret_cast<cuMemGetInfo_v2_t*>(dlsym(library, "cuMemGetInfo_v2"))};
+}
+
+int switch_accounting_on() {
+  void* const nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+  if (nvml == nullptr) return 3;
+  nvmlDevice_t device = nullptr;
+  reinterpret_cast<nvmlReturn_t (*)()>(dlsym(nvml, "nvmlInit_v2"))();
+  reinterpret_cast<nvmlReturn_t (*)(unsigned, nvmlDevice_t*)>(dlsym(nvml, "nvmlDeviceGetHandleByIndex_v2"))(0, &device);
+  const nvmlReturn_t done = reinterpret_cast<nvmlReturn_t (*)(nvmlDevice_t, nvmlEnableState_t)>(
+      dlsym(nvml, "nvmlDeviceSetAccountingMode"))(device, NVML_FEATURE_ENABLED);
+  return done == NVML_SUCCESS ? 0 : done == NVML_ERROR_NO_PERMISSION ? 4 : 5;
+}
+#endif
+
+CUresult ready(const Driver& driver) {
+  CUcontext context = nullptr;
+  const CUresult result = driver.init(0);
+  return result == CUDA_SUCCESS ? driver.create(&context, 0, 0) : result;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+#ifndef STATIC
+  if (count > 1 && std::strcmp(words[1], "--accounting") == 0) return switch_accounting_on();
+  if (const char* first = std::getenv("BYPASS_FIRST"); first != nullptr) ready(driver_at(first));
+#endif
+  const Driver driver = driver_at(count > 1 ? words[1] : "libcuda.so.1");
+  std::printf("ready %u\n", static_cast<unsigned>(ready(driver)));
+  std::fflush(stdout);
+  char line[64];
+  while (std::fgets(line, sizeof line, stdin) != nullptr) {
+    if (std::strncmp(line, "alloc ", 6) == 0) {
+      CUdeviceptr address = 0;
+      std::printf("%u\n", static_cast<unsigned>(driver.allocate(&address, std::strtoull(line + 6, nullptr, 10))));
+    } else {
+      std::size_t free = 0, total = 0;
+      driver.info(&free, &total);
+      std::printf("%zu of %zu\n", free, total);
+    }
+    std::fflush(stdout);
+  }
+}
