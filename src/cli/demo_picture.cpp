@@ -82,7 +82,7 @@ std::string render_verdicts(const std::vector<DemoVerdict>& verdicts, double mea
   std::string text = head;
   const auto line = [&text](const std::string& tenant, const std::string& promised, const std::string& measured,
                             const std::string& kept) {
-    text += fitted(tenant, 10) + "  " + fitted(promised, 21) + "  " + fitted(measured, 41) + "  " + kept + "\n";
+    text += fitted(tenant, 10) + "  " + fitted(promised, 19) + "  " + fitted(measured, 41) + "  " + kept + "\n";
   };
   line("TENANT", "PROMISED", "MEASURED", "KEPT");
   for (const DemoVerdict& verdict : verdicts)

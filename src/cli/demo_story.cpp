@@ -84,7 +84,7 @@ DemoVerdict demo_verdict(const DemoMeasured& m) {
       verdict.kept = memory && m.held_percent > 0 && m.held_percent <= m.ceiling_percent + kDemoPoints;
       break;
     case DemoRole::notebook:
-      verdict.promised = limit + ", idle is told";
+      verdict.promised = limit + ", told idle";
       verdict.measured = "kept " + bytes_text(m.peak_bytes) + ", " +
                          (m.told_after_s ? "told after " + seconds(*m.told_after_s) : "never told");
       verdict.kept = memory && m.told_after_s.has_value();

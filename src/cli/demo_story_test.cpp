@@ -80,7 +80,7 @@ TEST(DemoStory, EverySentenceFitsItsColumn) {
           auto picture = picture_of(tenant, 3, 1);
           if (refused) {
             picture.shares[0].devices[0].refusals = 3;
-            picture.shares[0].devices[0].last_refusal = {.asked_bytes = 1000 * kGiB, .used_bytes = 1001 * kGiB};
+            picture.shares[0].devices[0].last_refusal = {.asked_bytes = 800 * kGiB, .used_bytes = 128 * kGiB};
           }
           const std::string story = demo_story(tenant, progress, picture);
           EXPECT_LE(cells(story), 36u) << story;
@@ -110,7 +110,7 @@ TEST(DemoVerdict, WhatIsAsPromisedIsKept) {
     const DemoVerdict verdict = demo_verdict(kept_by(role));
     EXPECT_TRUE(verdict.kept) << verdict.tenant << ": " << verdict.measured;
     EXPECT_LE(cells(verdict.measured), 41u) << verdict.measured;
-    EXPECT_LE(cells(verdict.promised), 21u) << verdict.promised;
+    EXPECT_LE(cells(verdict.promised), 19u) << verdict.promised;
   }
 }
 
