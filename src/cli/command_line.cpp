@@ -244,7 +244,7 @@ void describe_plumbing(CLI::App& app, Raw& raw) {
 
 // Their own words are read by them.
 void describe_proofs(CLI::App& app, Raw& raw) {
-  word(app, raw, "demo", "two programs held, a third refused, on a simulated GPU, in about 15 s")->allow_extras();
+  word(app, raw, "demo", "headgated and six tenants on a simulated GPU, live, in about 17 s")->allow_extras();
   CLI::App* bench = word(app, raw, "bench", "proves the limits on your own card in about 20 s");
   say_where(*bench, raw);
   bench->allow_extras();

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <limits>
 #include <memory>
@@ -11,13 +11,12 @@
 #include <optional>
 #include <set>
 #include <thread>
-#include <vector>
 
-#include "base/units.hpp"
+#include "cli/demo_node.hpp"
 #include "cli/demo_picture.hpp"
-#include "cli/own_ledgers.hpp"
+#include "cli/demo_story.hpp"
 #include "cli/screen.hpp"
-#include "cli/tenants.hpp"
+#include "cli/snapshot_source.hpp"
 
 namespace headgate::cli {
 
@@ -26,253 +25,246 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr std::uint64_t kGiB = 1ull << 30;
-constexpr double kAllowedPoints = 1.0;
 constexpr auto kPatience = milliseconds(2000);  // with a tenant that is asked to end
 constexpr auto kFramePause = milliseconds(200);
+constexpr auto kLookPause = milliseconds(400);
+constexpr FrameSize kPlainFrame{80, 24};
 
-struct Tenant {
-  DemoShare shown;
-  TenantSpec spec;
-  double starts_at_s = 0;
-  bool judged = true;  // it has work all the time: its GPU time is held against what was asked
-  std::uint64_t takes_bytes = 0, attempts_bytes = 0;
+struct Words {
+  double seconds = kUsualDemoS;
+  bool once = false;
+};
+
+struct Player {
+  DemoTenant tenant;
+  DemoProgress progress;
+  std::uint64_t started_unix_ns = 0;
+  std::uint64_t refusals = 0;  // by the daemon's picture
   std::optional<load::Child> child;
-  std::set<std::uint32_t> pids;  // as its share's pages named them
-  std::uint64_t refusals = 0;
   std::optional<LoadReport> report;
 };
 
-std::string seconds_word(const char* option, double seconds) {
-  return std::string(option) + std::to_string(static_cast<long>(seconds * 1000)) + "ms";
-}
-
-Tenant tenant(const char* name, const char* work, unsigned percent, unsigned limit_gib, unsigned takes_gib,
-              double starts_at_s, double lasts_s) {
-  Tenant result;
-  result.shown = {.name = name, .work = work, .asked_ppm = percent * 10'000, .memory_limit_bytes = limit_gib * kGiB};
-  result.takes_bytes = takes_gib * kGiB;
-  result.starts_at_s = starts_at_s;
-  result.spec.share = name;
-  result.spec.run_words = {"--gpu=0", "--mem=" + std::to_string(limit_gib) + "GiB",
-                           "--compute=" + std::to_string(percent) + "%"};
-  result.spec.load_words = {"--mem=" + std::to_string(takes_gib) + "GiB", seconds_word("--duration=", lasts_s),
-                            "--no-idle-list"};
-  return result;
-}
-
-std::vector<Tenant> cast(double total_s) {
-  std::vector<Tenant> tenants;
-  tenants.push_back(tenant("trainer", "200 us kernels", 25, 16, 4, 0, total_s - 2));
-  tenants.back().spec.load_words.push_back("--kernels=200us");
-  tenants.push_back(tenant("server", "20 us to 2 ms", 50, 32, 20, 0, total_s - 2));
-  tenants.back().spec.load_words.push_back("--kernels=lognormal:200us,0.8,seed=7");
-  tenants.push_back(tenant("greedy", "wants 10 GiB", 10, 8, 6, total_s * 0.3, total_s * 0.4));
-  Tenant& greedy = tenants.back();
-  greedy.judged = false;
-  greedy.attempts_bytes = 4 * kGiB;
-  greedy.spec.load_words.insert(greedy.spec.load_words.end(), {"--attempt=4GiB", "--no-launches"});
-  return tenants;
+std::uint64_t unix_ns() {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count());
 }
 
 class Demo {
  public:
-  Demo(PrivateNode node, double total_s) : node_(std::move(node)), tenants_(cast(total_s)) { state_.total_s = total_s; }
+  Demo(DemoNode node, const Words& words, const Voice& voice)
+      : node_(std::move(node)),
+        source_(daemon_source(node_.daemon())),
+        style_{.colour = voice.colour, .ascii = voice.ascii || !speaks_utf8()},
+        talks_(voice.format == Format::table) {
+    state_.total_s = words.seconds;
+    state_.node.daemon = true;
+    state_.node.interval_ms = 1000;
+    for (DemoTenant& tenant : demo_cast(words.seconds)) players_.push_back({.tenant = std::move(tenant)});
+    if (talks_ && !words.once && can_draw(kSmallestDemo)) screen_ = std::make_unique<Screen>();
+  }
 
-  // Until all tenants have ended or a signal came.
-  Result<bool> play(const Voice& voice) {
-    const Interruptions interruptions;
-    std::unique_ptr<Screen> screen;
-    if (voice.format == Format::table && can_draw(kSmallestFrame)) {
-      screen = std::make_unique<Screen>();
+  // Until all tenants have ended (0) or a signal came (its number).
+  Result<int> play() {
+    for (const Player& player : players_) {
+      if (auto made = node_.make_share(player.tenant); !made) return std::unexpected(made.error());
     }
     const auto begin = Clock::now();
     const auto deadline = begin + milliseconds(static_cast<long>(state_.total_s * 1000)) + std::chrono::seconds(20);
-    long last_line = -1;
+    auto next_look = begin;
     for (;;) {
       state_.elapsed_s = std::chrono::duration<double>(Clock::now() - begin).count();
-      if (Interruptions::seen() != 0) {
-        for (Tenant& each : tenants_) {
-          if (each.child) each.child->end(kPatience);
-        }
-        return false;
+      if (const int signal = Interruptions::seen(); signal != 0) return signal;
+      if (Clock::now() > deadline)
+        return fail(ErrorCode::failed, "the demo's tenants did not end in time",
+                    "the machine may be too busy; try again");
+      if (auto stepped = step(); !stepped) return std::unexpected(stepped.error());
+      if (Clock::now() >= next_look) {
+        next_look += kLookPause;
+        if (auto looked = look(); !looked) return std::unexpected(looked.error());
       }
-      if (Clock::now() > deadline) {
-        return std::unexpected(Error{ErrorCode::failed, "the demo's tenants did not end in time",
-                                     "the machine may be too busy; try again"});
-      }
-      if (auto stepped = step(); !stepped) {
-        return std::unexpected(stepped.error());
-      }
-      if (screen != nullptr) {
-        screen->show(render(state_, screen->size(), {.colour = voice.colour, .ascii = voice.ascii}));
-      } else if (voice.format == Format::table && static_cast<long>(state_.elapsed_s) != last_line) {
-        last_line = static_cast<long>(state_.elapsed_s);
-        print_lines();
-      }
-      if (std::ranges::all_of(tenants_, [](const Tenant& t) { return t.report.has_value(); })) {
-        return true;
-      }
+      if (screen_) screen_->show(render_demo(state_, screen_->size(), style_));
+      if (std::ranges::all_of(players_, [](const Player& p) { return p.report.has_value(); })) return 0;
       std::this_thread::sleep_for(kFramePause);
     }
   }
 
-  Result<std::vector<DemoVerdict>> judge() {
-    const sim::Truth truth = TRY(sim::read_truth(node_.node()));
+  // Ends what still runs, and gives the terminal back.
+  void end() {
+    screen_.reset();
+    for (Player& player : players_) {
+      if (player.child) player.child->signal(SIGTERM);
+    }
+    for (Player& player : players_) {
+      if (player.child) player.child->end(kPatience);
+    }
+    node_.end();
+  }
+
+  // One picture of when all six were at work, for who saw none live.
+  [[nodiscard]] std::string plain_frame() const {
+    return shown_ ? render_demo(*shown_, kPlainFrame, {.colour = false, .ascii = style_.ascii}) + "\n\n" : "";
+  }
+
+  Result<std::vector<DemoMeasured>> measure() {
+    const sim::Truth truth = TRY(sim::read_truth(node_.directory()));
     std::int64_t from_ns = 0, to_ns = std::numeric_limits<std::int64_t>::max();
-    for (const Tenant& each : tenants_) {
-      if (each.judged) {
-        from_ns = std::max(from_ns, each.report->started_ns);
-        to_ns = std::min(to_ns, each.report->ended_ns);
-      }
+    for (const Player& player : players_) {
+      const bool works_throughout = player.tenant.role == DemoRole::trainer || player.tenant.role == DemoRole::server;
+      if (!works_throughout) continue;
+      from_ns = std::max(from_ns, player.report->started_ns);
+      to_ns = std::min(to_ns, player.report->ended_ns);
     }
-    std::vector<DemoVerdict> verdicts;
-    for (const Tenant& each : tenants_) {
-      DemoVerdict verdict{.share = each.shown.name, .memory_limit_bytes = each.shown.memory_limit_bytes};
-      verdict.memory_asked_bytes = each.takes_bytes + each.attempts_bytes;
-      verdict.memory_got_bytes = peak_bytes(truth, each.pids);
-      // To the byte: what it may have it got, and of what goes beyond nothing.
-      verdict.kept = verdict.memory_got_bytes == each.takes_bytes && each.report->attempt_given_bytes == 0 &&
-                     (each.attempts_bytes == 0 || each.refusals > 0);
-      if (each.judged) {
-        const HeldSpan held = held_by(truth, each.pids, from_ns, to_ns);
-        measured_s_ = static_cast<double>(held.span_ns) * 1e-9;
-        verdict.compute_judged = true;
-        verdict.asked_percent = each.shown.asked_ppm * 1e-4;
-        verdict.got_percent =
-            held.span_ns == 0 ? 0 : 100.0 * static_cast<double>(held.held_ns) / static_cast<double>(held.span_ns);
-        verdict.kept = verdict.kept && std::abs(verdict.got_percent - verdict.asked_percent) <= kAllowedPoints;
-      }
-      verdicts.push_back(verdict);
-    }
-    return verdicts;
+    std::vector<DemoMeasured> all;
+    for (const Player& player : players_) all.push_back(measured(player, truth, from_ns, to_ns));
+    return all;
   }
 
   [[nodiscard]] double measured_s() const { return measured_s_; }
 
  private:
-  Result<bool> step() {
-    for (Tenant& each : tenants_) {
-      if (!each.child && !each.report && state_.elapsed_s >= each.starts_at_s) {
-        each.child.emplace(TRY(start_tenant(node_, each.spec, "")));
-        event(each.shown.name + " starts: " + std::to_string(each.shown.asked_ppm / 10'000) + " %, " +
-              bytes_text(each.shown.memory_limit_bytes));
+  Result<void> step() {
+    if (auto alive = node_.check(); !alive) return alive;
+    for (Player& player : players_) {
+      if (!player.progress.started && state_.elapsed_s >= player.tenant.starts_at_s) {
+        player.progress.started = true;
+        player.started_unix_ns = unix_ns();
+        player.child.emplace(TRY(node_.start_tenant(player.tenant)));
+        tell(player.tenant.name + " starts: " + player.tenant.does);
       }
-      if (each.child && !each.child->running()) {
-        const load::ChildEnd end = each.child->so_far();
-        each.child.reset();
-        if (end.status != 0) {
-          return std::unexpected(Error{
-              ErrorCode::failed,
-              "tenant " + each.shown.name + " ended with status " + std::to_string(end.status) + ": " + end.err, ""});
-        }
-        each.report = TRY(read_load_report(end.out));
-        each.shown.running = false;
-        event(each.shown.name + " is done");
-      }
+      if (!player.child || player.child->running()) continue;
+      const load::ChildEnd end = player.child->so_far();
+      player.child.reset();
+      if (end.status != 0)
+        return fail(ErrorCode::failed, "tenant " + player.tenant.name + " ended with status " +
+                                           std::to_string(end.status) + ": " + end.err);
+      player.report = TRY(read_load_report(end.out));
+      player.progress.ended = true;
     }
-    look_at_shares();
-    return look_at_truth();
+    return {};
   }
 
-  void look_at_shares() {
-    const OwnLedgers ledgers = read_own_ledgers(node_.runtime());
-    for (Tenant& each : tenants_) {
-      const auto found = std::ranges::find_if(
-          ledgers.list, [&](const observe::LedgerPicture& ledger) { return ledger.share.name == each.shown.name; });
-      if (found == ledgers.list.end() || found->share.devices.empty()) {
-        each.shown.memory_used_bytes = 0;
-        continue;
-      }
-      for (const observe::Seat& seat : found->seats) {
-        each.pids.insert(seat.identity.pid);
-      }
-      each.shown.running = !found->seats.empty();
-      const snapshot::ShareDevice& device = found->share.devices.front();
-      each.shown.memory_used_bytes = device.memory_used_bytes;
-      if (device.refusals > each.refusals) {
-        each.refusals = device.refusals;
-        event(each.shown.name + " asked for " + bytes_text(device.last_refusal->asked_bytes) + " more: refused (" +
-              bytes_text(device.last_refusal->used_bytes) + " of " + bytes_text(each.shown.memory_limit_bytes) +
-              " in use)");
-      }
+  Result<void> look() {
+    auto picture = source_->look();
+    if (!picture) return std::unexpected(picture.error());
+    auto events = TRY(source_->events_after(last_event_));
+    for (const snapshot::Event& event : events) {
+      last_event_ = std::max(last_event_, event.sequence);
+      heed(event);
     }
+    state_.node = observed(std::move(state_.node), std::move(*picture), std::move(events));
+    state_.lines.clear();
+    bool all_at_work = true;
+    for (Player& player : players_) {
+      const auto share = std::ranges::find(state_.node.now->shares, player.tenant.name, &snapshot::Share::name);
+      if (share != state_.node.now->shares.end() && !share->devices.empty())
+        player.refusals = std::max(player.refusals, share->devices.front().refusals);
+      state_.lines.push_back(
+          {player.tenant.name, player.tenant.does, demo_story(player.tenant, player.progress, *state_.node.now)});
+      all_at_work = all_at_work && player.progress.started && !player.progress.ended;
+    }
+    if (all_at_work) shown_ = state_;
+    return {};
   }
 
-  Result<bool> look_at_truth() {
-    const auto truth = sim::read_truth(node_.node());
-    if (!truth) {
-      return true;  // nobody has opened the node yet
+  void heed(const snapshot::Event& event) {
+    for (Player& player : players_) {
+      const bool idle =
+          player.tenant.role == DemoRole::notebook && event.kind == "share.idle" && event.share == player.tenant.name;
+      const bool named = player.tenant.role == DemoRole::bypasser && event.kind == "audit.outside";
+      if ((idle || named) && !player.progress.told_after_s && event.unix_ns > player.started_unix_ns)
+        player.progress.told_after_s = static_cast<double>(event.unix_ns - player.started_unix_ns) * 1e-9;
+      if (named) outside_.insert(event.pid);
     }
-    if (!truth->devices.empty()) {
-      state_.gpu = truth->devices[0].model + ", " + bytes_text(truth->devices[0].memory_bytes);
-    }
-    const auto now = static_cast<std::int64_t>(truth->now_ns);
-    state_.shares.clear();
-    for (Tenant& each : tenants_) {
-      const HeldSpan held = held_by(*truth, each.pids, now - 1'000'000'000, now);
-      each.shown.got_ppm =
-          held.span_ns == 0
-              ? 0
-              : static_cast<std::uint32_t>(1e6 * static_cast<double>(held.held_ns) / static_cast<double>(held.span_ns));
-      state_.shares.push_back(each.shown);
-    }
-    return true;
+    if (event.severity != "info" || event.kind == "share.idle") tell(event.text);
   }
 
-  void event(const std::string& text) {
-    char when[32];
-    std::snprintf(when, sizeof when, "+%.1f s  ", state_.elapsed_s);
-    state_.events.push_back(when + text);
-  }
-
-  void print_lines() {
-    for (; printed_events_ < state_.events.size(); ++printed_events_) {
-      print("SIMULATED " + state_.events[printed_events_] + "\n");
-    }
-    if (!state_.shares.empty()) {
-      print(render_line(state_) + "\n");
-    }
+  void tell(const std::string& text) {
+    if (screen_ || !talks_) return;
+    char when[48];
+    std::snprintf(when, sizeof when, "SIMULATED %4.1f s  ", state_.elapsed_s);
+    print(when + text + "\n");
     std::fflush(stdout);
   }
 
-  PrivateNode node_;
-  std::vector<Tenant> tenants_;
+  DemoMeasured measured(const Player& player, const sim::Truth& truth, std::int64_t from_ns, std::int64_t to_ns) {
+    const DemoTenant& tenant = player.tenant;
+    const LoadReport& report = *player.report;
+    const HeldSpan held = held_by(truth, report.pids, from_ns, to_ns);
+    measured_s_ = static_cast<double>(held.span_ns) * 1e-9;
+    DemoMeasured m;
+    m.name = tenant.name;
+    m.role = tenant.role;
+    m.limit_bytes = tenant.limit_bytes;
+    m.asked_bytes = tenant.attempts_bytes;
+    m.takes_bytes = tenant.takes_bytes;
+    m.promised_percent = tenant.compute_percent;
+    m.ceiling_percent = tenant.ceiling_percent;
+    if (held.span_ns > 0)
+      m.held_percent = 100.0 * static_cast<double>(held.held_ns) / static_cast<double>(held.span_ns);
+    m.peak_bytes = peak_bytes(truth, report.pids);
+    m.refusals = player.refusals;
+    m.given_bytes = report.attempt_given_bytes;
+    m.grow_refused = report.grow_refused;
+    m.grown_bytes = report.grown_bytes;
+    m.request_p50_ms = static_cast<double>(report.request_p50_ns) * 1e-6;
+    m.request_p99_ms = static_cast<double>(report.request_p99_ns) * 1e-6;
+    m.told_after_s = player.progress.told_after_s;
+    // A name is kept only if it is the right one.
+    const bool named_right = std::ranges::equal(outside_, report.pids);
+    if (tenant.role == DemoRole::bypasser && !named_right) m.told_after_s.reset();
+    return m;
+  }
+
+  DemoNode node_;  // outlives the tenants
+  std::unique_ptr<SnapshotSource> source_;
+  const FrameStyle style_;
+  const bool talks_;
+  std::vector<Player> players_;
   DemoState state_;
-  std::size_t printed_events_ = 0;
+  std::optional<DemoState> shown_;
+  std::uint64_t last_event_ = 0;
+  std::set<std::uint32_t> outside_;  // pids that the audit named
   double measured_s_ = 0;
+  std::unique_ptr<Screen> screen_;
 };
 
-Result<double> read_words(std::span<const std::string> words) {
-  double seconds = 15;
+Result<Words> read_words(std::span<const std::string> words) {
+  Words read;
   for (const std::string& word : words) {
+    if (word == "--once") {
+      read.once = true;
+      continue;
+    }
     constexpr std::string_view kSeconds = "--seconds=";
     const std::string_view value =
         word.starts_with(kSeconds) ? std::string_view(word).substr(kSeconds.size()) : std::string_view();
     unsigned whole = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), whole);
-    if (value.empty() || error != std::errc{} || end != value.data() + value.size() || whole < 5 || whole > 55) {
+    if (value.empty() || error != std::errc{} || end != value.data() + value.size() || whole < kShortestDemoS ||
+        whole > kLongestDemoS)
       return fail(ErrorCode::usage, "headgate demo does not know '" + word + "'",
-                  "it accepts --seconds=N, N from 5 to 55, and the output options");
-    }
-    seconds = whole;
+                  "it accepts --seconds=N, N from " + std::to_string(kShortestDemoS) + " to " +
+                      std::to_string(kLongestDemoS) + ", --once, and the output options");
+    read.seconds = whole;
   }
-  return seconds;
+  return read;
 }
 
-std::string to_json(const std::vector<DemoVerdict>& verdicts, double measured_s, bool kept) {
+std::string to_json(const std::vector<DemoMeasured>& all, double measured_s, bool kept) {
   nlohmann::ordered_json json{
-      {"schema", "headgate.demo/v1"}, {"simulated", true}, {"measured_seconds", measured_s}, {"kept", kept}};
-  for (const DemoVerdict& verdict : verdicts) {
-    nlohmann::ordered_json share{{"share", verdict.share}, {"kept", verdict.kept}};
-    if (verdict.compute_judged) {
-      share["asked_ratio"] = verdict.asked_percent / 100;
-      share["got_ratio"] = verdict.got_percent / 100;
-    }
-    share["memory_limit_bytes"] = verdict.memory_limit_bytes;
-    share["memory_asked_bytes"] = verdict.memory_asked_bytes;
-    share["memory_peak_bytes"] = verdict.memory_got_bytes;
-    json["shares"].push_back(share);
+      {"schema", "headgate.demo/v2"}, {"simulated", true}, {"measured_seconds", measured_s}, {"kept", kept}};
+  for (const DemoMeasured& m : all) {
+    nlohmann::ordered_json one{{"tenant", m.name}, {"kept", demo_verdict(m).kept}};
+    one["promised_ratio"] = m.promised_percent / 100;
+    one["ceiling_ratio"] = m.ceiling_percent / 100;
+    one["held_ratio"] = m.held_percent / 100;
+    one["memory_limit_bytes"] = m.limit_bytes;
+    one["memory_peak_bytes"] = m.peak_bytes;
+    one["refusals"] = m.refusals;
+    if (m.told_after_s) one["told_after_seconds"] = *m.told_after_s;
+    if (m.request_p99_ms > 0) one["request_p99_seconds"] = m.request_p99_ms * 1e-3;
+    json["tenants"].push_back(std::move(one));
   }
   return json.dump() + "\n";
 }
@@ -281,15 +273,20 @@ std::string to_json(const std::vector<DemoVerdict>& verdicts, double measured_s,
 
 int demo(const Voice& voice, std::span<const std::string> words) {
   const auto run = [&]() -> Result<int> {
-    const double seconds = TRY(read_words(words));
-    Demo play(TRY(PrivateNode::make()), seconds);
-    if (!TRY(play.play(voice))) {
-      return 130;
-    }
-    const std::vector<DemoVerdict> verdicts = TRY(play.judge());
+    const Words wanted = TRY(read_words(words));
+    const Interruptions interruptions;
+    Demo play(TRY(DemoNode::start()), wanted, voice);
+    const auto played = play.play();
+    play.end();
+    if (const int signal = TRY(played); signal != 0) return 128 + signal;
+    const std::vector<DemoMeasured> measured = TRY(play.measure());
+    std::vector<DemoVerdict> verdicts;
+    for (const DemoMeasured& one : measured) verdicts.push_back(demo_verdict(one));
     const bool kept = std::ranges::all_of(verdicts, &DemoVerdict::kept);
-    print(voice.format == Format::json ? to_json(verdicts, play.measured_s(), kept)
-                                       : render_verdict(verdicts, play.measured_s()));
+    if (voice.format == Format::json) print(to_json(measured, play.measured_s(), kept));
+    else
+      print((voice.columns == 0 || wanted.once ? play.plain_frame() : "") +
+            render_verdicts(verdicts, play.measured_s()));
     return kept ? 0 : 1;
   };
   const auto status = run();

@@ -2,140 +2,106 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+
+#include "cli/cells.hpp"
+#include "cli/top/test_node.hpp"
+
 namespace headgate::cli {
 namespace {
 
-constexpr std::uint64_t kGiB = 1ull << 30;
+constexpr FrameStyle kPlain{.colour = false, .ascii = false};
+constexpr FrameStyle kAscii{.colour = false, .ascii = true};
+
+class DemoPicture : public testing::Test {
+ protected:
+  void SetUp() override {
+    ::setenv("TZ", "UTC0", 1);
+    ::tzset();
+  }
+};
 
 DemoState mid_play() {
-  return {.gpu = "NVIDIA H200, 141.0 GiB",
-          .elapsed_s = 7.9,
-          .total_s = 15,
-          .shares = {{"trainer", "200 us kernels", 250'000, 249'000, 4 * kGiB, 16 * kGiB, true},
-                     {"server", "20 us to 2 ms", 500'000, 503'000, 20 * kGiB, 32 * kGiB, true},
-                     {"greedy", "wants 10 GiB", 100'000, 0, 6 * kGiB, 8 * kGiB, false}},
-          .events = {"+0.0 s  trainer starts: 25 %, 16.0 GiB",
-                     "+4.6 s  greedy asked for 4.0 GiB more: refused (6.0 GiB of 8.0 GiB in use)"}};
+  DemoState state{.node = {}, .elapsed_s = 11.9, .total_s = 17, .lines = {}};
+  state.node.daemon = true;
+  snapshot::Snapshot picture = test_picture();
+  picture.gpus.resize(1);
+  picture.shares.clear();
+  for (const DemoTenant& tenant : demo_cast(17)) {
+    picture.shares.push_back(test_share(tenant.name, "root", tenant.limit_bytes >> 30, tenant.takes_bytes >> 30,
+                                        tenant.compute_percent / 100.0, tenant.ceiling_percent / 100.0,
+                                        tenant.role == DemoRole::trainer ? 0.5 : 0));
+    state.lines.push_back({tenant.name, tenant.does,
+                           demo_story(tenant, {.started = true, .ended = false, .told_after_s = 3.0}, picture)});
+  }
+  std::ranges::sort(picture.shares, {}, &snapshot::Share::name);
+  std::vector<snapshot::Event> events;
+  for (std::uint64_t i = 1; i <= 12; ++i)
+    events.push_back({.sequence = i,
+                      .unix_ns = kTestTime,
+                      .kind = i % 2 == 0 ? "memory.refused" : "process.joined",
+                      .severity = "warn",
+                      .share = "leaker",
+                      .text = "event " + std::to_string(i)});
+  state.node = observed(std::move(state.node), std::move(picture), std::move(events));
+  return state;
 }
 
 std::vector<std::string> lines_of(const std::string& frame) {
   std::vector<std::string> lines{""};
   for (const char c : frame) {
-    if (c == '\n') {
-      lines.emplace_back();
-    } else {
-      lines.back() += c;
-    }
+    if (c == '\n') lines.emplace_back();
+    else lines.back() += c;
   }
   return lines;
 }
 
-TEST(DemoPicture, at_80_by_24_the_frame_is_this_one) {
-  EXPECT_EQ(render(mid_play(), {80, 24}, {.colour = false, .ascii = true}),
-            R"( headgate demo   SIMULATED   NVIDIA H200, 141.0 GiB                 7 s of 15 s 
-
- SHARE     WORK             GPU TIME, last second (mark: limit)   asked      got
- trainer   200 us kernels   #########|.........................    25 %   24.9 %
- server    20 us to 2 ms    ##################|................    50 %   50.3 %
- greedy    wants 10 GiB     ...|...............................    10 %        -
- whole GPU                  ##########################.........           75.2 %
-
- SHARE     MEMORY                                                   used / limit
- trainer   ###########.................................       4.0 GiB / 16.0 GiB
- server    ############################................      20.0 GiB / 32.0 GiB
- greedy    #################################...........        6.0 GiB / 8.0 GiB
-
- EVENTS
-  +0.0 s  trainer starts: 25 %, 16.0 GiB
-  +4.6 s  greedy asked for 4.0 GiB more: refused (6.0 GiB of 8.0 GiB in use)
-
-
-
-
-
-
-
- Ctrl-C ends it)");
+// HEADGATE_WRITE_FRAMES=1 writes the frames anew, to be looked at in the diff.
+void expect_frame(const std::string& name, const std::string& frame) {
+  const std::string path = std::string(HEADGATE_TOP_FRAMES) + "/" + name;
+  if (std::getenv("HEADGATE_WRITE_FRAMES") != nullptr) std::ofstream(path) << frame << "\n";
+  std::ifstream in(path);
+  const std::string golden((std::istreambuf_iterator<char>(in)), {});
+  EXPECT_EQ(frame + "\n", golden) << "not as in " << path;
 }
 
-TEST(DemoPicture, the_smallest_frame_drops_blank_lines_and_keeps_the_newest_event) {
-  EXPECT_EQ(render(mid_play(), kSmallestFrame, {.colour = false, .ascii = true}),
-            R"( headgate demo   SIMULATED   NVIDIA H200, 141.0~7 s of 15 s 
- SHARE     WORK             GPU TIME, last~   asked      got
- trainer   200 us kernels   ####|..........    25 %   24.9 %
- server    20 us to 2 ms    ########|......    50 %   50.3 %
- greedy    wants 10 GiB     .|.............    10 %        -
- whole GPU                  ###########....           75.2 %
- SHARE     MEMORY                               used / limit
- trainer   ######..................       4.0 GiB / 16.0 GiB
- server    ###############.........      20.0 GiB / 32.0 GiB
- greedy    ##################......        6.0 GiB / 8.0 GiB
- EVENTS
-  +0.0 s  trainer starts: 25 %, 16.0 GiB
-  +4.6 s  greedy asked for 4.0 GiB more: refused (6.0 GiB o~
- Ctrl-C ends it)");
+TEST_F(DemoPicture, EachFrameIsTheOneThatWasLookedAt) {
+  expect_frame("demo-80x24.txt", render_demo(mid_play(), {80, 24}, kPlain));
+  expect_frame("demo-80x24-ascii.txt", render_demo(mid_play(), {80, 24}, kAscii));
+  expect_frame("demo-120x40.txt", render_demo(mid_play(), {120, 40}, kPlain));
+  expect_frame("demo-smallest.txt", render_demo(mid_play(), kSmallestDemo, kPlain));
 }
 
-TEST(DemoPicture, no_frame_is_wider_or_higher_than_its_terminal) {
-  for (unsigned columns = kSmallestFrame.columns; columns < 140; columns += 7) {
-    for (unsigned rows = kSmallestFrame.rows; rows < 50; rows += 3) {
+TEST_F(DemoPicture, NoFrameIsWiderOrHigherThanItsTerminalAndEachSaysSimulated) {
+  for (unsigned columns = kSmallestDemo.columns; columns < 180; columns += 7) {
+    for (unsigned rows = kSmallestDemo.rows; rows < 60; rows += 3) {
       DemoState state = mid_play();
-      state.gpu = "NVIDIA GPU with a name that is far too long for any terminal that people use these days";
-      for (int i = 0; i < 60; ++i) {
-        state.events.push_back(
-            "an event that goes on and on, longer than one line could ever hold, and then some more words, and a few "
-            "more, until the end");
-      }
-      const auto lines = lines_of(render(state, {columns, rows}, {.colour = false, .ascii = true}));
+      state.node.events.back().text = std::string(400, 'x');
+      state.lines[2].headgate = std::string(400, 'y');
+      const std::string frame = render_demo(state, {columns, rows}, kAscii);
+      const auto lines = lines_of(frame);
       EXPECT_EQ(lines.size(), rows);
-      for (const std::string& line : lines) {
-        EXPECT_LE(line.size(), columns) << line;
-      }
+      for (const std::string& line : lines) EXPECT_LE(cells(line), columns) << line;
+      EXPECT_NE(frame.find("SIMULATED"), std::string::npos);
+      for (const DemoLine& line : state.lines) EXPECT_NE(frame.find(line.does), std::string::npos) << line.does;
     }
   }
+  EXPECT_NE(render_demo({}, {80, 24}, kAscii).find("SIMULATED"), std::string::npos);
 }
 
-TEST(DemoPicture, every_frame_and_line_says_that_it_is_simulated) {
-  for (const double elapsed : {0.0, 3.0, 15.0}) {
-    DemoState state = mid_play();
-    state.elapsed_s = elapsed;
-    EXPECT_NE(render(state, {80, 24}, {}).find("SIMULATED"), std::string::npos);
-    EXPECT_EQ(render_line(state).find("SIMULATED"), 0u);
-    EXPECT_NE(render({}, {80, 24}, {}).find("SIMULATED"), std::string::npos);
-  }
-  EXPECT_NE(render_verdict({}, 1).find("SIMULATED"), std::string::npos);
-}
-
-TEST(DemoPicture, ascii_frames_hold_no_other_byte_and_colours_only_where_wanted) {
-  for (const char c : render(mid_play(), {100, 30}, {.colour = false, .ascii = true})) {
-    EXPECT_TRUE(c == '\n' || (c >= ' ' && c <= '~'));
-  }
-  EXPECT_EQ(render(mid_play(), {80, 24}, {.colour = false, .ascii = false}).find('\x1b'), std::string::npos);
-  EXPECT_NE(render(mid_play(), {80, 24}, {.colour = true, .ascii = false}).find('\x1b'), std::string::npos);
-}
-
-TEST(DemoPicture, a_share_above_its_limit_shows_past_the_mark) {
-  DemoState state = mid_play();
-  state.shares[0].got_ppm = 400'000;
-  EXPECT_NE(render(state, {80, 24}, {.colour = false, .ascii = true}).find("#########|####"), std::string::npos);
-}
-
-TEST(DemoPicture, the_verdict_names_the_limit_that_was_not_kept) {
-  const std::string text = render_verdict({{"trainer", 25, 24.97, 16 * kGiB, 4 * kGiB, 4 * kGiB, true, true},
-                                           {"server", 50, 52.3, 32 * kGiB, 20 * kGiB, 20 * kGiB, true, false},
-                                           {"greedy", 0, 0, 8 * kGiB, 10 * kGiB, 6 * kGiB, false, true}},
-                                          12.3);
-  EXPECT_NE(text.find("trainer     25.00 %   24.97 %    -0.03"), std::string::npos) << text;
-  EXPECT_NE(text.find("+2.30"), std::string::npos);
-  EXPECT_NE(text.find("NOT KEPT"), std::string::npos);
-  EXPECT_NE(text.find("6.0 GiB / 8.0 GiB, asked 10.0 GiB"), std::string::npos);
-  EXPECT_NE(text.find("A limit was not kept"), std::string::npos);
-}
-
-TEST(DemoPicture, the_verdict_says_so_when_all_is_well) {
-  EXPECT_NE(render_verdict({{"trainer", 25, 24.97, 16 * kGiB, 4 * kGiB, 4 * kGiB, true, true}}, 12.3)
-                .find("Every limit was kept"),
-            std::string::npos);
+TEST_F(DemoPicture, TheVerdictFitsEightyColumnsAndNamesWhatWasNotKept) {
+  const std::string text = render_verdicts({{"trainer", "50 %, 48.0 GiB", "52.30 %, 40.0 GiB at most", false},
+                                            {"leaker", "never over 8.0 GiB", "refused at 7.0 GiB", true}},
+                                           12.3);
+  EXPECT_EQ(text.find("SIMULATED"), 0u);
+  EXPECT_NE(text.find("52.30 %, 40.0 GiB at most                  NO\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("A promise was not kept"), std::string::npos);
+  for (const std::string& line : lines_of(text)) EXPECT_LE(cells(line), 80u) << line;
+  const std::string good = render_verdicts({{"leaker", "never over 8.0 GiB", "refused at 7.0 GiB", true}}, 12.3);
+  EXPECT_NE(good.find("Every promise was kept"), std::string::npos);
+  for (const std::string& line : lines_of(good)) EXPECT_LE(cells(line), 80u) << line;
 }
 
 }  // namespace

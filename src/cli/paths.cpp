@@ -54,6 +54,15 @@ std::string own_executable() {
 Result<std::string> limiter_library() { return beside("the limiter", "libheadgate.so"); }
 Result<std::string> private_program(const std::string& name) { return beside("the program " + name, name); }
 
+Result<std::string> daemon_program() {
+  const std::string prefix = parent(parent(own_executable()));
+  for (const char* folder : {"/bin/", "/sbin/"}) {
+    if (exists(prefix + folder + "headgated")) return resolved(prefix + folder + "headgated");
+  }
+  return fail(ErrorCode::failed, "headgated is missing: it is neither in " + prefix + "/bin nor in " + prefix + "/sbin",
+              "build it (dev/build), or install headgate whole (cmake --install)");
+}
+
 Result<std::string> simulator_libraries() { return parent(TRY(beside("the simulator", "sim/libnvidia-ml.so.1"))); }
 
 std::string environment(const char* name) {

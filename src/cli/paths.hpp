@@ -16,6 +16,8 @@ namespace headgate::cli {
 [[nodiscard]] Result<std::string> simulator_libraries();
 // A program that lies with the libraries (headgate-load).
 [[nodiscard]] Result<std::string> private_program(const std::string& name);
+// headgated: beside the command in a build, in sbin where it is installed.
+[[nodiscard]] Result<std::string> daemon_program();
 
 // HEADGATE_RUNTIME_DIR, $XDG_RUNTIME_DIR/headgate or /tmp/headgate-UID.
 [[nodiscard]] Result<std::string> runtime_dir();

@@ -60,6 +60,11 @@ Result<LoadReport> read_load_report(const std::string& line) {
   report.edge_free_bytes = part("edge").value("free_bytes", std::uint64_t{0});
   report.edge_over_refused = part("edge").value("one_byte_over_refused", false);
   report.edge_all_given = part("edge").value("all_free_given", false);
+  report.pids = json.value("pids", std::set<std::uint32_t>{});
+  report.grown_bytes = part("grow").value("given_bytes", std::uint64_t{0});
+  report.grow_refused = part("grow").value("refused", false);
+  report.request_p50_ns = part("request_ns").value("p50", std::uint64_t{0});
+  report.request_p99_ns = part("request_ns").value("p99", std::uint64_t{0});
   report.launch_p50_ns = part("launch_ns").value("p50", std::uint64_t{0});
   report.launch_p99_ns = part("launch_ns").value("p99", std::uint64_t{0});
   return report;

@@ -50,6 +50,10 @@ struct LoadReport {
   std::uint64_t launch_p50_ns = 0, launch_p99_ns = 0;
   std::int64_t not_asking_ns = 0;
   std::string device;
+  std::set<std::uint32_t> pids;
+  std::uint64_t grown_bytes = 0;  // --grow
+  bool grow_refused = false;
+  std::uint64_t request_p50_ns = 0, request_p99_ns = 0;  // --sync=batch
 };
 [[nodiscard]] Result<LoadReport> read_load_report(const std::string& line);
 

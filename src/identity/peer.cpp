@@ -49,6 +49,12 @@ std::unexpected<Error> gone(std::uint32_t pid) {
   return fail(ErrorCode::failed, "process " + std::to_string(pid) + " has ended");
 }
 
+// In a bare tree nothing is mounted there. The kernel tells number and user of a peer all the same.
+bool has_processes(const std::string& proc) {
+  struct stat facts{};
+  return ::stat((proc + "/self").c_str(), &facts) == 0;
+}
+
 }  // namespace
 
 bool has_ended(int pidfd) {
@@ -83,6 +89,13 @@ Result<Peer> peer_of(int socket, const std::string& proc) {
   int pidfd = -1;
   bytes = sizeof pidfd;
   if (::getsockopt(socket, SOL_SOCKET, kPeerPidfd, &pidfd, &bytes) == 0) peer.pidfd = UniqueFd(pidfd);
+  if (!has_processes(proc)) {
+    peer.process.pid = peer.process.namespace_pid = pid;
+    peer.process.uid = credentials.uid;
+    if (!peer.pidfd) peer.pidfd = UniqueFd(static_cast<int>(::syscall(kPidfdOpen, credentials.pid, 0u)));
+    if (!peer.pidfd || has_ended(peer.pidfd.get())) return gone(pid);
+    return peer;
+  }
   peer.process = TRY(read_process(proc, pid));
   if (!peer.pidfd) peer.pidfd = TRY(pidfd_of(peer.process, proc));
   peer.user_namespace_owner = foreign_namespace_owner(proc, pid);

@@ -22,7 +22,7 @@ struct Peer {
   std::optional<std::uint32_t> user_namespace_owner;
 };
 
-// `proc`: see process.hpp. Errors: unsupported where the peer lies outside our pid namespace (a daemon needs the host's),
+// `proc`: see process.hpp; where nothing is mounted there (a bare tree), number, user and pidfd are all that is known. Errors: unsupported where the peer lies outside our pid namespace (a daemon needs the host's),
 // failed where the process is gone already.
 [[nodiscard]] Result<Peer> peer_of(int socket, const std::string& proc);
 

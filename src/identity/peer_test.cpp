@@ -93,6 +93,20 @@ TEST(Peers, AProcessIsKnownByPidUserStartTimeAndByAPidfdThatTellsItsEnd) {
   EXPECT_FALSE(pidfd_of(peer->process, "/proc"));
 }
 
+TEST(Peers, WhereNoProcIsMountedAProcessIsKnownByPidUserAndPidfd) {
+  Child child([] { return true; });
+  const auto peer = peer_of(child.socket(), "/nothing-is-mounted-here");
+  ASSERT_TRUE(peer) << peer.error().message;
+  EXPECT_EQ(peer->process.pid, static_cast<std::uint32_t>(child.pid()));
+  EXPECT_EQ(peer->process.namespace_pid, peer->process.pid);
+  EXPECT_EQ(peer->process.uid, ::geteuid());
+  EXPECT_EQ(peer->uid, ::geteuid());
+  EXPECT_FALSE(has_ended(peer->pidfd.get()));
+  child.go();
+  EXPECT_TRUE(has_ended(peer->pidfd.get()));
+  EXPECT_FALSE(peer_of(child.socket(), "/nothing-is-mounted-here"));
+}
+
 TEST(Peers, AProcessThatGaveUpRootIsAnOrdinaryUserWithTheGroupsItKept) {
   if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become somebody else";
   Child child([] {

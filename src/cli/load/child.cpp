@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,6 +56,27 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
+// What posix_spawn cannot do: the kernel itself ends the child when its parent dies, however that ends. An errno, or 0.
+int start_bound(const ChildSpec& spec, const std::vector<std::string>& environment, int out, int err, pid_t& pid) {
+  const std::vector<char*> argv = pointers(spec.argv), envp = pointers(environment);
+  const pid_t parent = ::getpid();
+  pid = ::fork();
+  if (pid < 0) return errno;
+  if (pid > 0) {
+    ::setpgid(pid, pid);  // whoever of the two comes first: a signal to the group finds it
+    return 0;
+  }
+  // Between fork and exec: system calls only, other threads of ours may have held any lock.
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(127);
+  ::setpgid(0, 0);
+  ::dup2(::open("/dev/null", O_RDONLY), 0);
+  ::dup2(out, 1);
+  ::dup2(err, 2);
+  ::execvpe(argv[0], argv.data(), envp.data());
+  ::_exit(127);
+}
+
 void take_from(int fd, std::string& into) {
   char buffer[65536];
   for (;;) {
@@ -94,8 +116,9 @@ Result<Child> Child::start(const ChildSpec& spec) {
 
   const std::vector<std::string> environment = environment_of(spec);
   Child child;
-  const int error = ::posix_spawnp(&child.pid_, spec.argv[0].c_str(), &files, &attributes, pointers(spec.argv).data(),
-                                   pointers(environment).data());
+  const int error = spec.ends_with_us ? start_bound(spec, environment, out[1], err[1], child.pid_)
+                                      : ::posix_spawnp(&child.pid_, spec.argv[0].c_str(), &files, &attributes,
+                                                       pointers(spec.argv).data(), pointers(environment).data());
   ::posix_spawn_file_actions_destroy(&files);
   ::posix_spawnattr_destroy(&attributes);
   if (error != 0) {

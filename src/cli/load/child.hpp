@@ -16,6 +16,7 @@ namespace headgate::load {
 struct ChildSpec {
   std::vector<std::string> argv{};                                 // argv[0] is a path or a name in PATH
   std::vector<std::pair<std::string, std::string>> environment{};  // added to ours, replacing
+  bool ends_with_us = false;           // SIGTERM when the thread that started it ends, be it by kill -9
   std::vector<std::string> without{};  // taken out of ours; a trailing '*' takes a whole prefix
 };
 

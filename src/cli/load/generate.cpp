@@ -103,14 +103,13 @@ class Thread {
 
   Result<Done> run() {
     const std::int64_t end = shared_.asking.started_ns() + static_cast<std::int64_t>(options_.duration_us * 1e3);
-    while (options_.no_launches && now_ns() < end && !shared_.stop.load(std::memory_order_relaxed)) {
-      sleep_ns(10'000'000);
-    }
+    if (options_.no_launches) stay(end);
     std::uint64_t rounds = 0;
     std::int64_t now = now_ns();
     while (now < end && !shared_.stop.load(std::memory_order_relaxed) &&
            (options_.most_launches == 0 || rounds < options_.most_launches)) {
       Lane& lane = lanes_[rounds % lanes_.size()];
+      if (options_.sync == SyncStyle::batch && rounds % options_.sync_launches == 0) request_began_ns_ = now;
       shared_.asking.begin(now);
       const std::int64_t called = now_ns();
       const CUresult result = launch(lane);
@@ -119,6 +118,9 @@ class Thread {
       Result<bool> waited = result == CUDA_SUCCESS ? wait(lane, ++rounds)
                                                    : Result<bool>(std::unexpected(check("launch", result).error()));
       now = waited && *waited ? now_ns() : now;
+      if (options_.sync == SyncStyle::batch && waited && *waited) {
+        request_ns.add(static_cast<std::uint64_t>(now - request_began_ns_));
+      }
       shared_.asking.end(now);
       if (!waited) {
         return std::unexpected(waited.error());
@@ -131,11 +133,26 @@ class Thread {
     return Done{};
   }
 
-  Histogram launch_ns;
-  std::uint64_t launches = 0;
+  Histogram launch_ns, request_ns;
+  std::uint64_t launches = 0, grown_bytes = 0;
+  bool grow_refused = false;
   double kernel_us = 0;
 
  private:
+  // Holds what it has, and with --grow asks for more and more: a program that leaks.
+  void stay(std::int64_t end) {
+    const auto gap_ns = static_cast<std::int64_t>(options_.gap_us * 1e3);
+    std::int64_t next = now_ns() + gap_ns;
+    while (now_ns() < end && !shared_.stop.load(std::memory_order_relaxed)) {
+      sleep_ns(10'000'000);
+      if (options_.grow_bytes == 0 || grow_refused || now_ns() < next) continue;
+      CUdeviceptr more = 0;
+      if (driver_.cuMemAlloc(&more, options_.grow_bytes) == CUDA_SUCCESS) grown_bytes += options_.grow_bytes;
+      else grow_refused = true;
+      next += gap_ns;
+    }
+  }
+
   CUresult launch(Lane& lane) {
     if (graph_ != nullptr) {
       launches += options_.graph_kernels;
@@ -209,6 +226,7 @@ class Thread {
   std::vector<Lane> lanes_;
   CUgraphExec graph_ = nullptr;
   double graph_us_ = 0;
+  std::int64_t request_began_ns_ = 0;
 };
 
 Result<Done> take_memory(const Options& options, const Driver& driver, ProcessReport& report) {
@@ -261,6 +279,7 @@ Result<Done> start_together(const Options& options, Shared& shared) {
 }
 
 Result<Done> run_process(const Options& options, Shared& shared, unsigned process, ProcessReport& report) {
+  report.pid = static_cast<std::uint32_t>(::getpid());
   const Driver driver = TRY(open_driver());
   TRY(check("cuInit", driver.cuInit(0)));
   CUdevice device = 0;
@@ -302,6 +321,9 @@ Result<Done> run_process(const Options& options, Shared& shared, unsigned proces
   for (unsigned i = 0; i < options.threads; ++i) {
     TRY(results[i]);
     report.launch_ns.merge(threads[i]->launch_ns);
+    report.request_ns.merge(threads[i]->request_ns);
+    report.grown_bytes += threads[i]->grown_bytes;
+    report.grow_refused |= threads[i]->grow_refused;
     report.launches += threads[i]->launches;
     report.kernel_us += threads[i]->kernel_us;
   }

@@ -16,12 +16,16 @@ struct ProcessReport {
   std::uint64_t launches = 0;        // kernels, also those of graphs
   double kernel_us = 0;              // the sum of their lengths
   Histogram launch_ns;               // how long launch calls took, the gate's waiting included
+  Histogram request_ns;              // --sync=batch: from a batch's first launch until all of it was done
   std::uint64_t memory_bytes = 0;    // taken
   std::uint32_t attempt_result = 0;  // CUresult of --attempt
   std::uint64_t attempt_ns = 0;
   std::uint64_t free_bytes = 0, total_bytes = 0;  // what cuMemGetInfo said after the allocations
   std::uint32_t edge_over_result = 0,
                 edge_exact_result = 0;  // CUresult of --edge: one byte too much, and all that is free
+  std::uint64_t grown_bytes = 0;        // --grow: given before the refusal
+  bool grow_refused = false;
+  std::uint32_t pid = 0;
   char device_name[96] = {};
   char error[256] = {};  // empty: all went well
   int error_code = 0;    // ErrorCode of it

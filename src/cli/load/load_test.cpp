@@ -87,7 +87,7 @@ TEST(Options, a_wrong_option_is_named_with_its_value) {
   EXPECT_EQ(parsed("--mem=2MiB")->memory_bytes, 2u << 20);
   for (const std::string_view bad :
        {"--threads=0", "--threads=abc", "--threads", "threads=1", "--nothing=1", "--blocks=0", "--call=cuda",
-        "--call=", "--sync=batch:0", "--sync=never", "--mem=12", "--mem=10%"}) {
+        "--grow=1GiB", "--call=", "--sync=batch:0", "--sync=never", "--mem=12", "--mem=10%"}) {
     const auto result = parsed(bad);
     ASSERT_FALSE(result) << bad;
     EXPECT_EQ(result.error().code, ErrorCode::usage);

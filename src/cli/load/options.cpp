@@ -26,6 +26,7 @@ constexpr std::string_view kUsage =
   --device=N         the driver's index                                                   (0)
   --mem=SIZE         memory each process takes before the start and keeps
   --attempt=SIZE     memory each process then asks for; a refusal is part of the report
+  --grow=SIZE        with --no-launches: after each --gap asks for SIZE more, until it is refused
   --edge             asks for one byte more than is free, then for exactly what is free
   --no-launches      only take memory and stay for the duration
   --no-idle-list     leave the list of idle times out of the report
@@ -98,6 +99,8 @@ Result<void> set_option(Options& options, std::string_view name, std::string_vie
     options.device = static_cast<int>(TRY(whole(name, value, 0, 255)));
   } else if (name == "--mem") {
     options.memory_bytes = TRY(bytes(name, value));
+  } else if (name == "--grow") {
+    options.grow_bytes = TRY(bytes(name, value));
   } else if (name == "--attempt") {
     options.attempt_bytes = TRY(bytes(name, value));
   } else {
@@ -142,6 +145,10 @@ Result<Options> parse_options(std::span<const std::string_view> words) {
     if (const auto set = set_option(options, word.substr(0, equals), word.substr(equals + 1)); !set) {
       return std::unexpected(set.error());
     }
+  }
+  if (options.grow_bytes > 0 && (!options.no_launches || options.gap_us <= 0)) {
+    return fail(ErrorCode::usage, "--grow needs a time between its steps, and no launches beside them",
+                "write --no-launches --gap=500ms --grow=1GiB");
   }
   if (options.per_thread && options.streams != 1) {
     return fail(ErrorCode::usage, "--per-thread with --streams=" + std::to_string(options.streams) + " is not accepted",

@@ -34,8 +34,9 @@ struct Options {
   std::uint64_t memory_bytes = 0;   // of each process, taken before the start and kept
   std::uint64_t attempt_bytes = 0;  // of each process, taken next; a refusal is reported, not an error
   bool edge = false;  // then looks for the limit's last byte: takes all that is free and one byte more, in two tries
-  bool no_launches = false;  // takes its memory and stays for the duration
-  bool quiet_idle = false;   // leave the list of idle buckets out of the report
+  std::uint64_t grow_bytes = 0;  // > 0: asks for so much more after each gap, until it is refused; with no_launches
+  bool no_launches = false;      // takes its memory and stays for the duration
+  bool quiet_idle = false;       // leave the list of idle buckets out of the report
   bool help = false;
 
   friend bool operator==(const Options&, const Options&) = default;

@@ -7,11 +7,18 @@
 namespace headgate::load {
 
 std::string to_json(const Options& options, const Report& report) {
-  Histogram launch_ns;
+  Histogram launch_ns, request_ns;
+  std::uint64_t grown_bytes = 0;
+  bool grow_refused = false;
+  std::vector<std::uint32_t> pids;
   std::uint64_t launches = 0, memory_bytes = 0, given = 0, refused = 0, attempt_ns = 0, idle = 0;
   double kernel_us = 0;
   for (const ProcessReport& process : report.processes) {
     launch_ns.merge(process.launch_ns);
+    request_ns.merge(process.request_ns);
+    grown_bytes += process.grown_bytes;
+    grow_refused |= process.grow_refused;
+    pids.push_back(process.pid);
     launches += process.launches;
     kernel_us += process.kernel_us;
     memory_bytes += process.memory_bytes;
@@ -25,6 +32,7 @@ std::string to_json(const Options& options, const Report& report) {
   nlohmann::ordered_json json{
       {"schema", "headgate.load/v1"},
       {"device", first.device_name},
+      {"pids", pids},
       {"started_ns", report.started_ns},
       {"ended_ns", report.ended_ns},
       {"drained_ns", report.drained_ns},
@@ -45,6 +53,13 @@ std::string to_json(const Options& options, const Report& report) {
                        {"result", words_for("cuMemAlloc", static_cast<CUresult>(first.attempt_result))},
                        {"slowest_ns", attempt_ns}};
   }
+  if (options.sync == SyncStyle::batch) {
+    json["request_ns"] = {{"count", request_ns.count()},
+                          {"p50", request_ns.percentile_ns(0.5)},
+                          {"p99", request_ns.percentile_ns(0.99)},
+                          {"max", request_ns.max_ns()}};
+  }
+  if (options.grow_bytes > 0) json["grow"] = {{"given_bytes", grown_bytes}, {"refused", grow_refused}};
   if (options.edge) {
     json["edge"] = {{"free_bytes", first.free_bytes},
                     {"one_byte_over", words_for("cuMemAlloc", static_cast<CUresult>(first.edge_over_result))},

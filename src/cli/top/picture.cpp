@@ -64,7 +64,9 @@ std::string interval_text(std::uint64_t ms) {
   return ms < 1000 ? std::to_string(ms) + "ms" : std::to_string(ms / 1000) + (ms % 1000 == 500 ? ".5s" : "s");
 }
 
-FrameLine header(const TopState& state, unsigned width, FrameStyle style) {
+}  // namespace
+
+FrameLine header_line(const TopState& state, unsigned width, FrameStyle style) {
   const Snapshot& picture = *state.now;
   std::vector<Word> words;
   const auto word = [&words](std::string text, const char* look, int rank) {
@@ -93,11 +95,14 @@ FrameLine header(const TopState& state, unsigned width, FrameStyle style) {
   return line;
 }
 
+namespace {
+
 const char* severity_look(const snapshot::Event& event) {
   return event.severity == "error" ? "31" : event.severity == "warn" ? "33" : "";
 }
 
-// The newest, oldest first; the same again and again from one share is one line with a count.
+}  // namespace
+
 std::vector<FrameLine> event_lines(const TopState& state, unsigned width, unsigned most, FrameStyle style) {
   struct Told {
     const snapshot::Event* event;
@@ -121,6 +126,8 @@ std::vector<FrameLine> event_lines(const TopState& state, unsigned width, unsign
   if (lines.empty()) lines.push_back(FrameLine(width, style).add(" no events yet"));
   return lines;
 }
+
+namespace {
 
 FrameLine keys_line(const TopState& state, unsigned width, FrameStyle style) {
   FrameLine line(width, style);
@@ -207,7 +214,7 @@ std::vector<FrameLine> all_lines(const TopState& state, FrameSize size, FrameSty
     if (!state.trouble.empty()) lines.push_back(FrameLine(width, style).add(" " + state.trouble, "31"));
     return lines;
   }
-  lines.push_back(header(state, width, style));
+  lines.push_back(header_line(state, width, style));
   if (!state.trouble.empty()) lines.push_back(FrameLine(width, style).add(" " + state.trouble, "31"));
   if (state.mode == TopMode::help) {
     put(help_lines(state, width, style));
