@@ -121,7 +121,7 @@ class Holder {
     shared.bursts[i].ended_ns = now_ns();
   }
   // The living only are compared with the card: nobody goes before the last burst has been looked at.
-  sleep_until(shared.start_ns.load() + bursts * period_ns);
+  sleep_until(shared.start_ns.load() + (bursts + 1) * period_ns);
   std::exit(0);
 }
 

@@ -37,11 +37,11 @@ struct Words {
 
 struct Player {
   DemoTenant tenant;
-  DemoProgress progress;
+  DemoProgress progress{};
   std::uint64_t started_unix_ns = 0;
   std::uint64_t refusals = 0;  // by the daemon's picture
-  std::optional<load::Child> child;
-  std::optional<LoadReport> report;
+  std::optional<load::Child> child{};
+  std::optional<LoadReport> report{};
 };
 
 std::uint64_t unix_ns() {

@@ -41,7 +41,7 @@ struct DemoMeasured {
 inline constexpr double kDemoPoints = 1;  // of the GPU's time, that a promise may be missed by
 
 struct DemoVerdict {
-  std::string tenant, promised, measured;
+  std::string tenant{}, promised{}, measured{};
   bool kept = false;
 };
 [[nodiscard]] DemoVerdict demo_verdict(const DemoMeasured& measured);

@@ -90,8 +90,11 @@ TEST_F(Play, InJsonEachPromiseHasItsFigures) {
   ASSERT_EQ(json["tenants"].size(), 6u);
   for (const auto& tenant : json["tenants"]) {
     EXPECT_LE(tenant["memory_peak_bytes"], tenant["memory_limit_bytes"]) << tenant;
-    if (tenant["tenant"] == "trainer") EXPECT_LE(tenant["held_ratio"].get<double>(), 0.51) << tenant;
-    else EXPECT_EQ(tenant["kept"], true) << tenant;
+    if (tenant["tenant"] == "trainer") {
+      EXPECT_LE(tenant["held_ratio"].get<double>(), 0.51) << tenant;
+    } else {
+      EXPECT_EQ(tenant["kept"], true) << tenant;
+    }
   }
 }
 
