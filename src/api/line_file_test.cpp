@@ -16,6 +16,7 @@ class LineFiles : public ::testing::Test {
   LineFiles() {
     std::string name = testing::TempDir() + "headgate-lines-XXXXXX";
     place_ = ::mkdtemp(name.data());
+    path_ = place_ + "/metrics.log";
   }
   ~LineFiles() override { fs::remove_all(place_); }
   static std::string text(const std::string& path) {
@@ -23,19 +24,18 @@ class LineFiles : public ::testing::Test {
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
-  std::string place_;
-  std::string path_ = place_ + "/metrics.log";
+  std::string place_, path_;
 };
 
 TEST_F(LineFiles, LinesAreAddedAndNoMoreThanTheLastFilesAreKept) {
   LineFile file(path_, 10, 2);
   for (const char* line : {"one\n", "two\n", "three\n", "four\n", "five\n", "six\n"}) EXPECT_TRUE(file.add(line));
-  EXPECT_EQ(text(path_), "five\nsix\n");
-  EXPECT_EQ(text(path_ + ".1"), "four\n");
+  EXPECT_EQ(text(path_), "six\n");
+  EXPECT_EQ(text(path_ + ".1"), "four\nfive\n");
   EXPECT_EQ(text(path_ + ".2"), "three\n");
   EXPECT_FALSE(fs::exists(path_ + ".3"));
   EXPECT_TRUE(file.add("a line that is longer than a file may be\n")) << "a line is never cut";
-  EXPECT_EQ(text(path_ + ".1"), "five\nsix\n");
+  EXPECT_EQ(text(path_ + ".1"), "six\n");
 }
 
 TEST_F(LineFiles, WhoeverMovesTheFileAwayNeedNotTellUs) {

@@ -164,10 +164,12 @@ Result<tenancy::Quota> quota_named(const std::string* user, const std::string* g
     return quota;
   }
   const node::Directory directory = node::system_directory();
-  const auto id = user != nullptr ? directory.user(*user) : directory.group(*group);
-  if (!id)
-    return unfit(user != nullptr ? "user" : "group", user != nullptr ? *user : *group,
-                 "a name of this machine, or a number");
+  const std::string& text = user != nullptr ? *user : *group;
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  const auto id = is_number ? number : user != nullptr ? directory.user(text) : directory.group(text);
+  if (!id) return unfit(user != nullptr ? "user" : "group", text, "a name of this machine, or a number");
   quota.subject = user != nullptr ? tenancy::Quota::Subject::user : tenancy::Quota::Subject::group;
   quota.id = *id;
   return quota;

@@ -64,6 +64,8 @@ TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
   expect("getSnapshot", "GET", "/v1/snapshot", 200);
   expect("listGpus", "GET", "/v1/gpus", 200);
   expect("getGpu", "GET", "/v1/gpus/" + uuid, 200);
+  expect("changeGpu", "PATCH", "/v1/gpus/" + uuid, 200, R"({"policy":"priority"})");
+  expect("changeGpu", "PATCH", "/v1/gpus/" + uuid, 400, R"({"policy":"random"})");
   expect("getGpu", "GET", "/v1/gpus/GPU-none", 404);
   expect("listProcesses", "GET", "/v1/processes", 200);
   expect("listEvents", "GET", "/v1/events?after=0", 200);
