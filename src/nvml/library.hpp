@@ -11,8 +11,9 @@ namespace headgate::nvml {
 
 // One pointer for each function; null where the loaded driver has none (an older or newer one).
 struct Functions {
-#define NVML_FN(name, kind, parameters, arguments) abi::name##_t* name = nullptr;
+#define NVML_FN(name, kind, parameters, arguments) abi::name##_t* name = nullptr;  // NOLINT(bugprone-macro-parentheses)
 #include "guest/abi/nvml_table.def"
+// NOLINTNEXTLINE(bugprone-macro-parentheses)
 #define NVML_MORE(name, parameters) abi::nvmlReturn_t(*name) parameters = nullptr;
 #include "nvml/more.def"
 };

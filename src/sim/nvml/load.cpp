@@ -63,12 +63,8 @@ std::vector<abi::nvmlProcessUtilizationSample_t> samples_since(const DeviceView&
     if (account.used != 1 || account.device != view.index()) continue;
     const unsigned busy = view.busy_percent(view.state().history[i], from_ns);
     if (busy > 0)
-      samples.push_back({.pid = shown_pid(account),
-                         .timeStamp = now_us,
-                         .smUtil = busy,
-                         .memUtil = 0,
-                         .encUtil = 0,
-                         .decUtil = 0});
+      samples.push_back(
+          {.pid = shown_pid(account), .timeStamp = now_us, .smUtil = busy, .memUtil = 0, .encUtil = 0, .decUtil = 0});
   }
   return samples;
 }
