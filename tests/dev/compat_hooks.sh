@@ -41,5 +41,5 @@ while read -r named; do
     *...) grep -qE "(^|[.])${named%...}" <<<"$tests" || complain "docs/compat.md names the test $named, which does not exist" ;;
     *) grep -qE "(^${named}[.]|[.]${named}$)" <<<"$tests" || complain "docs/compat.md names the test $named, which does not exist" ;;
   esac
-done < <({ cut -d'|' -f4 <<<"$rows"; cut -d'|' -f3 <<<"$failures"; } | quoted)
+done <<<"$({ cut -d'|' -f4 <<<"$rows"; cut -d'|' -f3 <<<"$failures"; } | quoted)"
 exit "$fail"

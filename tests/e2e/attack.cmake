@@ -3,7 +3,7 @@ set(attack_dir ${CMAKE_CURRENT_LIST_DIR})
 function(headgate_daemon_test name timeout label)
   list(TRANSFORM ARGN PREPEND ${attack_dir}/)
   headgate_test(${name} SRC ${ARGN} ${attack_dir}/daemon_program.cpp ${attack_dir}/cli_program.cpp ${attack_dir}/sim_program.cpp
-    DEPS http ledger sim snapshot TIMEOUT ${timeout})
+    DEPS http ledger sim snapshot TIMEOUT ${timeout} NEEDS /proc/self)
   if(TARGET ${name})
     target_compile_definitions(${name} PRIVATE HEADGATE_COMMAND="$<TARGET_FILE:headgate>" HEADGATE_DAEMON="$<TARGET_FILE:headgated>"
       HEADGATE_LOAD="$<TARGET_FILE:headgate-load>" HEADGATE_LIMITER="$<TARGET_FILE:headgate_preload>" SIMULATOR_DIR="${CMAKE_BINARY_DIR}/lib/sim")

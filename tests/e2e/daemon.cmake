@@ -37,7 +37,7 @@ endif()
 # The daemon beside an outside scheduler, with tenants that run out of memory.
 headgate_test(daemon_scheduler_test SRC ${CMAKE_CURRENT_LIST_DIR}/daemon_scheduler_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_program.cpp
     ${CMAKE_CURRENT_LIST_DIR}/cli_program.cpp ${CMAKE_CURRENT_LIST_DIR}/sim_program.cpp ${PROJECT_SOURCE_DIR}/src/api/test_reply.cpp
-  DEPS channel http ledger snapshot LIBS nlohmann_json::nlohmann_json TIMEOUT 300)
+  DEPS channel http ledger snapshot LIBS nlohmann_json::nlohmann_json TIMEOUT 300 NEEDS /proc/self)
 if(TARGET daemon_scheduler_test)
   target_compile_definitions(daemon_scheduler_test PRIVATE HEADGATE_COMMAND="$<TARGET_FILE:headgate>" HEADGATE_DAEMON="$<TARGET_FILE:headgated>"
     HEADGATE_LIMITER="$<TARGET_FILE:headgate_preload>" SIMULATOR_DIR="${CMAKE_BINARY_DIR}/lib/sim" TENANT_POOL="${CMAKE_BINARY_DIR}/tests/limiter_pool")
