@@ -71,16 +71,21 @@ function(headgate_room name)
   endif()
 endfunction()
 
-# headgate_test(NAME SRC x_test.cpp... [DEPS room...] [LIBS target...] [TIMEOUT seconds] [NEEDS file]): a GoogleTest program,
-# one ctest entry, labelled with its folder under src/ (dev/sanitize picks by label). Where NEEDS is not there, it is skipped.
+# headgate_test(NAME SRC x_test.cpp... [DEPS room...] [LIBS target...] [TIMEOUT seconds] [NEEDS file] [COMPUTES]): a GoogleTest
+# program, one ctest entry, labelled with its folder under src/ (dev/sanitize picks by label). Where NEEDS is not there, it is
+# skipped. COMPUTES: the test itself is what takes long, and is optimized.
 function(headgate_test name)
   if(NOT HEADGATE_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "TIMEOUT;NEEDS" "SRC;DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "COMPUTES" "TIMEOUT;NEEDS" "SRC;DEPS;LIBS" ${ARGN})
   add_executable(${name} ${ARG_SRC})
   list(TRANSFORM ARG_DEPS PREPEND headgate_)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  # The test's own code, not the rooms it proves: at -O2 gcc spends twice as long on a test as on all it includes.
+  if(NOT ARG_COMPUTES)
+    target_compile_options(${name} PRIVATE -O0)
+  endif()
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} ${ARG_LIBS} headgate_warnings GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   if(ARG_NEEDS)
