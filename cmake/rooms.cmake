@@ -20,19 +20,20 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|amd64|AMD64")
   list(APPEND HEADGATE_GUEST_FLAGS -mcx16)
 endif()
 
-# Most of what compiling a room costs is reading the standard headers. They are read once for each of the two flag sets, where
-# no ccache remembers what was compiled: a newcomer's first build takes half the time. Beside ccache, which would have to be
-# told to trust them, and under sanitizers and fuzzers every file is read as it stands: that finds an #include that is missing.
+# Most of what compiling a room costs is reading the standard headers. They are read once for each of the flag sets, where no
+# ccache remembers what was compiled: a newcomer's first build takes half the time. Beside ccache, which would have to be told
+# to trust them, every file is read as it stands: that finds an #include that is missing.
 set(precompile OFF)
-if(NOT CMAKE_CXX_COMPILER_LAUNCHER AND NOT HEADGATE_SANITIZE AND NOT HEADGATE_FUZZ)
+if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(precompile ON)
 endif()
 option(HEADGATE_PRECOMPILE "Precompile the standard headers" ${precompile})
 set(HEADGATE_HEADERS_guest <algorithm> <array> <atomic> <cerrno> <cstddef> <cstdint> <cstdlib> <cstring> <span> <string_view>)
 set(HEADGATE_HEADERS_host <algorithm> <array> <atomic> <cstdint> <cstdio> <cstdlib> <cstring> <functional> <map> <memory>
   <optional> <span> <string> <string_view> <utility> <vector>)
+set(HEADGATE_HEADERS_test ${HEADGATE_HEADERS_host} <chrono> <fstream> <gtest/gtest.h>)
 
-# headgate_precompile(TARGET guest|host): the first target of a kind makes them, the others use the same.
+# headgate_precompile(TARGET guest|host|test): the first target of a kind makes them, the others use the same.
 function(headgate_precompile target kind)
   if(NOT HEADGATE_PRECOMPILE)
     return()
@@ -85,6 +86,7 @@ function(headgate_test name)
   # The test's own code, not the rooms it proves: at -O2 gcc spends twice as long on a test as on all it includes.
   if(NOT ARG_COMPUTES)
     target_compile_options(${name} PRIVATE -O0)
+    headgate_precompile(${name} test)
   endif()
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} ${ARG_LIBS} headgate_warnings GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)

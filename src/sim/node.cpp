@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -21,6 +22,7 @@ namespace headgate::sim {
 namespace {
 
 constexpr std::uint64_t kReapNs = 25'000'000;
+constexpr long kOwnerMayBeStoppedNs = 20'000'000;
 
 long futex(std::atomic<std::uint32_t>* word, int operation, std::uint32_t value, const timespec* timeout) {
   return ::syscall(SYS_futex, word, operation, value, timeout, nullptr, FUTEX_BITSET_MATCH_ANY);
@@ -53,8 +55,30 @@ Node::~Node() {
 
 const Profile& Node::profile() const { return state_->profile; }
 
+// A driver's lock is the kernel's: SIGSTOP reaches a process when its call has ended. Ours is the process's own, and everybody
+// would stand still with it: whoever waits lets a stopped owner go on until it has given the lock up.
+int Node::let_stopped_owner_finish() const {
+  const int process = stopped_process_of(file_->mutex.__data.__owner);
+  const auto is_client = [&](const Process& known) {
+    return known.used && known.pid == process && known.pid_namespace == own_pid_namespace();
+  };
+  // A number of another namespace would be somebody else here.
+  const bool known = process != 0 && std::any_of(state_->processes, state_->processes + kMostProcesses, is_client);
+  return known && ::kill(process, SIGCONT) == 0 ? process : 0;
+}
+
 void Node::lock() {
-  const int error = pthread_mutex_lock(&file_->mutex);
+  int error = pthread_mutex_trylock(&file_->mutex);
+  int helped = 0;
+  while (error == EBUSY || error == ETIMEDOUT) {
+    if (error == ETIMEDOUT && helped == 0) helped = let_stopped_owner_finish();
+    timespec until{};  // not pthread_mutex_clocklock: ThreadSanitizer of gcc 12 does not know it
+    ::clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += kOwnerMayBeStoppedNs;
+    if (until.tv_nsec >= 1'000'000'000) until.tv_sec += 1, until.tv_nsec -= 1'000'000'000;
+    error = pthread_mutex_timedlock(&file_->mutex, &until);
+  }
+  if (helped != 0) ::kill(helped, SIGSTOP);
   if (error == EOWNERDEAD) {
     static_cast<FileJournal&>(*journal_).undo();
     for (Ready& known : state_->ready) known.number = 0;

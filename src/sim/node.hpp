@@ -103,6 +103,8 @@ class Node {
   [[nodiscard]] std::string shared_path(std::uint32_t shared) const;
   static Result<std::unique_ptr<Node>> open(const std::string& directory, const Profile* create);
   void lock();
+  // The process it lets go on, to be stopped again; 0: none.
+  [[nodiscard]] int let_stopped_owner_finish() const;
   void unlock();
   void advance_locked(Engine& engine);
   void reap_locked(Engine& engine);

@@ -168,6 +168,31 @@ TEST_F(NodeDirectory, a_kill_at_any_step_of_a_clients_life_leaves_nothing_behind
   EXPECT_EQ(truth->devices[0].used_bytes, 0u);
 }
 
+TEST_F(NodeDirectory, a_process_that_is_stopped_within_a_call_holds_nobody_up_and_stays_stopped_after_it) {
+  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << "skipped: without /proc nobody knows who is stopped";
+  ASSERT_TRUE(create_node(directory_, *find_profile("h200")));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto node = Node::open_existing(directory_);
+    if (!node || !(*node)->attach()) ::_exit(1);
+    {
+      const Node::Locked locked(**node);
+      ::raise(SIGSTOP);
+    }
+    for (;;) ::pause();
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, WUNTRACED), child);
+  ASSERT_TRUE(WIFSTOPPED(status)) << status;
+  auto node = Node::open_existing(directory_);
+  ASSERT_TRUE(node);
+  { const Node::Locked locked(**node); }
+  EXPECT_EQ(::waitpid(child, &status, WUNTRACED), child);
+  EXPECT_TRUE(WIFSTOPPED(status)) << status;
+  ::kill(child, SIGKILL);
+  ::waitpid(child, &status, 0);
+}
+
 TEST_F(NodeDirectory, the_bytes_of_a_killed_process_are_free_for_the_next) {
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);

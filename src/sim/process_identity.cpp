@@ -38,6 +38,16 @@ std::uint32_t own_image() {
   return image;
 }
 
+int stopped_process_of(int thread) {
+  char path[32], text[1024] = {};
+  std::snprintf(path, sizeof path, "/proc/%d/status", thread);
+  UniqueFd fd(::open(path, O_RDONLY | O_CLOEXEC));
+  if (!fd || ::read(fd.get(), text, sizeof text - 1) <= 0) return 0;
+  const char* const state = std::strstr(text, "\nState:\tT ");
+  const char* const process = std::strstr(text, "\nTgid:\t");
+  return state && process ? std::atoi(process + sizeof "\nTgid:\t" - 1) : 0;
+}
+
 ProcessIdentity OwnIdentity::view() const {
   ProcessIdentity with_comm = identity;
   with_comm.comm = comm.data();

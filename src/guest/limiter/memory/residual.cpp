@@ -35,6 +35,7 @@ std::atomic<bool> told{false};  // by the daemon, at least once
 std::atomic<bool> due[ledger::kMaxDevices];
 std::atomic<bool> moved[ledger::kMaxDevices];
 std::atomic<std::int64_t> measured_at[ledger::kMaxDevices];
+std::atomic<std::int64_t> refreshed_at[ledger::kMaxDevices];  // whoever asked for it
 std::atomic<std::uint64_t> seen_sequence[ledger::kMaxDevices];  // of our books, at the last look
 std::atomic<std::int64_t> still_since[ledger::kMaxDevices];     // and when it was first seen
 
@@ -156,6 +157,14 @@ void refresh_residual(std::uint32_t device_index) {
   }
   if (!quiet) residual_moved(device_index);
   share_residual_now(device_index);
+  refreshed_at[device_index].store(coarse_now_ns(), std::memory_order_relaxed);
+}
+
+void refresh_residual_if_old(std::uint32_t device_index) {
+  if (device_index >= ledger::kMaxDevices) return;
+  const std::int64_t age = coarse_now_ns() - refreshed_at[device_index].load(std::memory_order_relaxed);
+  if (age < kFresh && !due[device_index].load(std::memory_order_relaxed)) return;
+  refresh_residual(device_index);
 }
 
 std::uint64_t share_residual_now(std::uint32_t device_index) {
@@ -237,6 +246,7 @@ void residual_reset_after_fork() {
   listed.store(false, std::memory_order_relaxed);
   told.store(false, std::memory_order_relaxed);
   for (auto& when : summed_at) when.store(-kFresh, std::memory_order_relaxed);
+  for (auto& when : refreshed_at) when.store(-kFresh, std::memory_order_relaxed);
   for (auto& device : due) device.store(false, std::memory_order_relaxed);
   for (auto& device : moved) device.store(false, std::memory_order_relaxed);
 }

@@ -25,6 +25,9 @@ bool nvml_lists_us();
 // rare calls only.
 void refresh_residual(std::uint32_t device_index);
 
+// The same where the last time is 50 ms ago, or a context has come since: for a program that asks again and again.
+void refresh_residual_if_old(std::uint32_t device_index);
+
 // A context came: its memory is measured before the next allocation on that device, else by the keeper a little later.
 // Not at once: asking NVML for the first time takes milliseconds, which no program without allocations need wait for.
 void residual_is_due(std::uint32_t device_index);

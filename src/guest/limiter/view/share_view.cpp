@@ -27,7 +27,7 @@ std::uint64_t share_total(std::uint32_t device, std::uint64_t real_total) {
 MemoryView share_memory(std::uint32_t device, std::uint64_t real_total, std::uint64_t real_free) {
   reap_the_dead();          // what died is not in use
   settle_draining(device);  // nor what others have let go of
-  refresh_residual(device);
+  refresh_residual_if_old(device);
   std::uint64_t used = 0;
   if (__builtin_add_overflow(ledger::used_bytes(*session.usage, device), share_residual_now(device), &used))
     used = ~0ull;
