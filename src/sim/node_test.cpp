@@ -186,7 +186,9 @@ TEST_F(NodeDirectory, a_process_that_is_stopped_within_a_call_holds_nobody_up_an
   ASSERT_TRUE(WIFSTOPPED(status)) << status;
   auto node = Node::open_existing(directory_);
   ASSERT_TRUE(node);
-  { const Node::Locked locked(**node); }
+  {
+    const Node::Locked locked(**node);
+  }
   EXPECT_EQ(::waitpid(child, &status, WUNTRACED), child);
   EXPECT_TRUE(WIFSTOPPED(status)) << status;
   ::kill(child, SIGKILL);

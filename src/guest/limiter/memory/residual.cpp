@@ -35,7 +35,7 @@ std::atomic<bool> told{false};  // by the daemon, at least once
 std::atomic<bool> due[ledger::kMaxDevices];
 std::atomic<bool> moved[ledger::kMaxDevices];
 std::atomic<std::int64_t> measured_at[ledger::kMaxDevices];
-std::atomic<std::int64_t> refreshed_at[ledger::kMaxDevices];  // whoever asked for it
+std::atomic<std::int64_t> refreshed_at[ledger::kMaxDevices];    // whoever asked for it
 std::atomic<std::uint64_t> seen_sequence[ledger::kMaxDevices];  // of our books, at the last look
 std::atomic<std::int64_t> still_since[ledger::kMaxDevices];     // and when it was first seen
 
