@@ -1,26 +1,22 @@
 #include "apps/headgated/daemon.hpp"
 
-#include <grp.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <deque>
-#include <fstream>
 #include <future>
-#include <sstream>
 
 #include "api/scheduler.hpp"
 #include "api/service.hpp"
 #include "apps/headgated/metrics_file.hpp"
 #include "apps/headgated/places.hpp"
+#include "apps/headgated/settings.hpp"
 #include "base/service_notify.hpp"
 #include "base/unique_fd.hpp"
 #include "base/units.hpp"
@@ -48,76 +44,6 @@ namespace {
 using std::chrono::milliseconds;
 
 void say(const std::string& text) { std::fprintf(stderr, "headgated: %s\n", text.c_str()); }
-
-Result<config::Config> read_configuration(const Options& options) {
-  const std::string file = options.config_path.empty() ? config::kUsualFile : options.config_path;
-  const config::Reading reading = config::read(file, !options.config_path.empty());
-  if (reading.errors.empty()) return reading.config;
-  Error first = reading.errors.front();
-  for (std::size_t i = 1; i < reading.errors.size(); ++i) first.message += "\nheadgated: " + reading.errors[i].message;
-  return std::unexpected(first);
-}
-
-Result<std::optional<gid_t>> control_group(const config::Config& config) {
-  const std::string& name = config["node.group"].value;
-  // Without rights over groups the socket stays our own.
-  if (name.empty() || ::geteuid() != 0) return std::nullopt;
-  if (const ::group* entry = ::getgrnam(name.c_str())) return entry->gr_gid;
-  if (config["node.group"].origin == "default") return std::nullopt;
-  return fail(ErrorCode::usage,
-              config["node.group"].origin + ": node.group = '" + name + "' is no group of this machine",
-              "make it: groupadd --system " + name);
-}
-
-Result<std::optional<std::string>> token(const config::Config& config) {
-  const config::Setting& file = config["node.token_file"];
-  if (file.value.empty()) return std::nullopt;
-  struct stat facts{};
-  std::ifstream in(file.value);
-  std::string text;
-  if (!in || !std::getline(in, text) || text.size() < 16)
-    return fail(ErrorCode::usage, file.origin + ": node.token_file = '" + file.value + "' holds no token",
-                "a readable file whose first line is at least 16 characters: openssl rand -hex 32");
-  if (::stat(file.value.c_str(), &facts) == 0 && (facts.st_mode & 077) != 0)
-    return fail(ErrorCode::denied, file.value + " can be read by others", "chmod 600 " + file.value);
-  return text;
-}
-
-struct Address {
-  std::string host;
-  std::uint16_t port = 0;
-};
-
-// "127.0.0.1:9471", "[::1]:9471".
-Result<Address> address_of(const std::string& text, bool has_token) {
-  const std::size_t colon = text.rfind(':');
-  Address address;
-  unsigned port = 0;
-  const char* const end = text.data() + text.size();
-  if (colon != std::string::npos) {
-    const auto [at, error] = std::from_chars(text.data() + colon + 1, end, port);
-    if (error == std::errc() && at == end && port <= 65535 && colon > 0) {
-      address.host = text.substr(0, colon);
-      if (address.host.starts_with('[') && address.host.ends_with(']'))
-        address.host = address.host.substr(1, address.host.size() - 2);
-      address.port = static_cast<std::uint16_t>(port);
-    }
-  }
-  if (address.host.empty())
-    return fail(ErrorCode::usage, "--listen '" + text + "' is no address", "accepted: 127.0.0.1:9471, [::1]:9471");
-  const bool loopback = address.host.starts_with("127.") || address.host == "::1";
-  if (!loopback && !has_token)
-    return fail(ErrorCode::denied, "--listen " + text + " can be reached from outside, and there is no token",
-                "set node.token_file, or listen on 127.0.0.1");
-  return address;
-}
-
-std::vector<std::string> list_of(const std::string& with_commas) {
-  std::vector<std::string> list;
-  std::istringstream text(with_commas);
-  for (std::string name; std::getline(text, name, ',');) list.push_back(name);
-  return list;
-}
 
 // A descriptor for each connection, share's door and tenant: what shells leave to programs (1,024) is soon used up.
 void take_all_descriptors() {

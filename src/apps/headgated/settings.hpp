@@ -1,0 +1,35 @@
+// What the configuration's words mean to the daemon: who may reach it, where, and with what secret.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/headgated/options.hpp"
+#include "base/result.hpp"
+#include "config/config.hpp"
+
+namespace headgate::daemon {
+
+// The file of the options, or the usual one, which may be missing. All its mistakes in one error.
+Result<config::Config> read_configuration(const Options& options);
+
+// The group that may use the control socket. None where there is no such group by default, or we have no right to give it one.
+Result<std::optional<gid_t>> control_group(const config::Config& config);
+
+// What clients over TCP have to show; none where no file is named. A file that others can read is refused.
+Result<std::optional<std::string>> token(const config::Config& config);
+
+struct Address {
+  std::string host;
+  std::uint16_t port = 0;
+};
+// "127.0.0.1:9471", "[::1]:9471". Beyond loopback only with a token.
+Result<Address> address_of(const std::string& text, bool has_token);
+
+std::vector<std::string> list_of(const std::string& with_commas);
+
+}  // namespace headgate::daemon
