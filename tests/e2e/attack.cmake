@@ -12,6 +12,5 @@ function(headgate_daemon_test name timeout label)
   endif()
 endfunction()
 headgate_daemon_test(daemon_attack_test 240 attack daemon_attack_test.cpp daemon_abuse_test.cpp page_liar.cpp)
-# Labelled for dev/sanitize tsan-daemon.
 headgate_daemon_test(daemon_together_test 120 together daemon_together_test.cpp page_liar.cpp)
 headgate_daemon_test(daemon_chaos_test 300 chaos daemon_chaos_test.cpp)

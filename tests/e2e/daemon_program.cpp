@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <thread>
 
@@ -23,7 +24,8 @@ Daemon::Daemon(std::vector<std::string> words, const std::string& profile) : wor
 }
 
 void Daemon::start() {
-  std::vector<std::string> line = {HEADGATE_DAEMON, "--sim"};
+  const char* const other = std::getenv("HEADGATE_TEST_DAEMON");  // one that a sanitizer looks at
+  std::vector<std::string> line = {other != nullptr ? other : HEADGATE_DAEMON, "--sim"};
   line.insert(line.end(), words_.begin(), words_.end());
   program_ = std::make_unique<Program>(
       line, std::map<std::string, std::string>{{"HEADGATE_RUNTIME_DIR", cli_.runtime()},

@@ -1,5 +1,5 @@
 // Everything that the daemon's threads do, at once: registrations and deaths, verbs, pictures, metrics, streams of events.
-// Worth most with a headgated that was built with ThreadSanitizer (dev/sanitize tsan-daemon).
+// Worth most with a headgated that was built with ThreadSanitizer (dev/sanitize tsan), which HEADGATE_TEST_DAEMON names.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
