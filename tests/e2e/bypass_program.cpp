@@ -1,5 +1,5 @@
 // A program that takes the driver from the library that it is told, and asks it for memory as it is told on standard input:
-// "alloc BYTES", "info", until that ends. With BYPASS_FIRST in its environment it makes a context through that library before.
+// "alloc BYTES", "info", "compute" (kernels without a pause from then on), until that ends. With BYPASS_FIRST in its environment it makes a context through that library before.
 // --accounting: switches the driver's accounting on (status 4: it may not), and ends. Built twice, the second time (STATIC) statically linked, the simulated driver within.
 #include <dlfcn.h>
 
@@ -28,10 +28,16 @@ struct Driver {
   cuCtxCreate_v2_t* create;
   cuMemAlloc_v2_t* allocate;
   cuMemGetInfo_v2_t* info;
+  cuModuleLoadData_t* load = nullptr;
+  cuModuleGetFunction_t* function = nullptr;
+  cuLaunchKernel_t* launch = nullptr;
+  cuCtxSynchronize_t* synchronise = nullptr;
 };
 
 #ifdef STATIC
-Driver driver_at(const char*) { return {&cuInit, &cuCtxCreate_v2, &cuMemAlloc_v2, &cuMemGetInfo_v2}; }
+Driver driver_at(const char*) {
+  return {.init = &cuInit, .create = &cuCtxCreate_v2, .allocate = &cuMemAlloc_v2, .info = &cuMemGetInfo_v2};
+}
 #else
 Driver driver_at(const char* path) {
   void* const library = dlopen(path, RTLD_NOW);
@@ -42,7 +48,11 @@ Driver driver_at(const char* path) {
   return {reinterpret_cast<cuInit_t*>(dlsym(library, "cuInit")),
           reinterpret_cast<cuCtxCreate_v2_t*>(dlsym(library, "cuCtxCreate_v2")),
           reinterpret_cast<cuMemAlloc_v2_t*>(dlsym(library, "cuMemAlloc_v2")),
-          reinterpret_cast<cuMemGetInfo_v2_t*>(dlsym(library, "cuMemGetInfo_v2"))};
+          reinterpret_cast<cuMemGetInfo_v2_t*>(dlsym(library, "cuMemGetInfo_v2")),
+          reinterpret_cast<cuModuleLoadData_t*>(dlsym(library, "cuModuleLoadData")),
+          reinterpret_cast<cuModuleGetFunction_t*>(dlsym(library, "cuModuleGetFunction")),
+          reinterpret_cast<cuLaunchKernel_t*>(dlsym(library, "cuLaunchKernel")),
+          reinterpret_cast<cuCtxSynchronize_t*>(dlsym(library, "cuCtxSynchronize"))};
 }
 
 int switch_accounting_on() {
@@ -63,6 +73,27 @@ CUresult ready(const Driver& driver) {
   return result == CUDA_SUCCESS ? driver.create(&context, 0, 0) : result;
 }
 
+// Ten kernels at a time, so that the GPU hardly waits; says 0 once the first have run, and ends by a failure or a signal only.
+CUresult compute(const Driver& driver) {
+  constexpr char kPtx[] = R"(.version 8.0
+.target sm_89
+.address_size 64
+.visible .entry busy() { .pragma "headgate.sim.us 20000"; ret; }
+)";
+  if (driver.launch == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  CUmodule module = nullptr;
+  CUfunction busy = nullptr;
+  CUresult result = driver.load(&module, kPtx);
+  if (result == CUDA_SUCCESS) result = driver.function(&busy, module, "busy");
+  for (bool said = false; result == CUDA_SUCCESS; said = true) {
+    for (int i = 0; i < 10 && result == CUDA_SUCCESS; ++i)
+      result = driver.launch(busy, 1, 1, 1, 32, 1, 1, 0, nullptr, nullptr, nullptr);
+    if (result == CUDA_SUCCESS) result = driver.synchronise();
+    if (result == CUDA_SUCCESS && !said) std::puts("0"), std::fflush(stdout);
+  }
+  return result;
+}
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -78,6 +109,8 @@ int main(int count, char** words) {
     if (std::strncmp(line, "alloc ", 6) == 0) {
       CUdeviceptr address = 0;
       std::printf("%u\n", static_cast<unsigned>(driver.allocate(&address, std::strtoull(line + 6, nullptr, 10))));
+    } else if (std::strncmp(line, "compute", 7) == 0) {
+      std::printf("%u\n", static_cast<unsigned>(compute(driver)));
     } else {
       std::size_t free = 0, total = 0;
       driver.info(&free, &total);
