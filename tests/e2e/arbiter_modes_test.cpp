@@ -114,5 +114,22 @@ TEST(Copies, AShareThatOnlyCopiesTakesNoTurnFromOneWithKernels) {
   EXPECT_EQ(gate.load(), epoch);
 }
 
+// A ceiling for each GPU on its own lets one rank spin through its part while the other is shut, and then the other way round.
+TEST(Gangs, UnderACeilingRanksThatWaitForEachOtherDoTheirWorkAtTheCeiling) {
+  constexpr double kRounds = 400, kWorkMs = 1;
+  ArbiterNode node("l40s-x2");
+  node.share("a", {.ceiling_ppm = 300'000, .gpus = {0, 1}});
+  node.start();
+  const auto ranks = node.run("a", {HEADGATE_TENANTS "/tenant-spin", "--pair", "gpus", "--rounds", "400", "--work-us",
+                                    "1000", "--timeout-ms", "30000"});
+  const std::string line = ranks->line();
+  ASSERT_EQ(ranks->wait(), 0) << line << ranks->errors();
+  const double took_ms = std::stod(line.substr(line.find("\"elapsed_ns\":") + 13)) / 1e6;
+  const double useful = 100 * kRounds * kWorkMs / took_ms;
+  std::printf("%.0f ms of work in %.0f ms: %.1f %%\n", kRounds * kWorkMs, took_ms, useful);
+  EXPECT_GT(useful, 3) << "ceilings that do not open together: 0.7 %";
+  EXPECT_LT(useful, 33);
+}
+
 }  // namespace
 }  // namespace headgate::e2e

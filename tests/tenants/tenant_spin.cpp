@@ -20,7 +20,7 @@ constexpr const char* kAbout =
     "tenant-spin: a pair that spins for each other, --rounds times, as two streams, threads, processes or GPUs "
     "(--pair).\n"
     "Round r: side A queues set(a[r]), wait(b[r]); side B queues set(b[r]), wait(a[r]); with --wait-first side B waits "
-    "before it sets.\n"
+    "before it sets; with --work-us each side computes for so long before each meeting.\n"
     "Prints one line of JSON: {\"ok\":true,\"pair\":\"streams\",\"rounds\":N,\"elapsed_ns\":NS}\n"
     "A pair that has not met after --timeout-ms prints ok false and exits 1.\n"
     "Processes share flags through CUDA IPC; where the driver has none, through node-wide flag numbers "
@@ -31,12 +31,22 @@ struct Meeting {
   abi::CUdeviceptr flags = 0;
   std::uint64_t rounds = 0;
   bool wait_first = false;
+  std::uint32_t work_us = 0;
   std::uint64_t deadline_ns = 0;
 
   [[nodiscard]] abi::CUdeviceptr flag(std::uint64_t round, int side) const {
     return flags + 4 * (2 * round + static_cast<std::uint64_t>(side));
   }
 };
+
+// What both compute before they meet. The mark that the kernel leaves is read by nobody.
+abi::CUresult work(const Client& client, const Meeting& meeting, abi::CUstream stream) {
+  if (meeting.work_us == 0) return abi::CUDA_SUCCESS;
+  abi::CUdeviceptr mark = meeting.flag(meeting.rounds, 0);
+  std::uint32_t us = meeting.work_us;
+  void* arguments[] = {&mark, &us};
+  return client.launch(client.busy, stream, arguments);
+}
 
 // One side's queue, then the wait for it. The driver's own wait has no time limit, so ask.
 abi::CUresult play(const Client& client, const Meeting& meeting, int side) {
@@ -48,6 +58,7 @@ abi::CUresult play(const Client& client, const Meeting& meeting, int side) {
     abi::CUdeviceptr mine = meeting.flag(round, side), theirs = meeting.flag(round, 1 - side);
     void* set_arguments[] = {&mine};
     void* wait_arguments[] = {&theirs};
+    if (const abi::CUresult worked = work(client, meeting, stream); worked != abi::CUDA_SUCCESS) return worked;
     const bool wait_first = meeting.wait_first && side == 1;
     const abi::CUresult first =
         client.launch(wait_first ? client.wait : client.set, stream, wait_first ? wait_arguments : set_arguments);
@@ -86,6 +97,7 @@ abi::CUresult play_streams(const Client& client, const Meeting& meeting) {
   for (int side = 0; side < 2; ++side) {
     for (std::uint64_t round = 0; round < meeting.rounds; ++round) {
       abi::CUdeviceptr mine = meeting.flag(round, side), theirs = meeting.flag(round, 1 - side);
+      if (const auto worked = work(client, meeting, streams[side]); worked != abi::CUDA_SUCCESS) return worked;
       const bool wait_first = meeting.wait_first && side == 1;
       for (const bool wait : {wait_first, !wait_first}) {
         void* arguments[] = {wait ? &theirs : &mine};
@@ -116,7 +128,7 @@ abi::CUresult play_both(const Client& a, const Client& b, const Meeting& meeting
 
 // Zeroed flags in device memory; for two GPUs in host memory that both see.
 abi::CUresult make_flags(const Client& client, Meeting& meeting, bool in_host_memory) {
-  const std::size_t bytes = 8 * meeting.rounds;
+  const std::size_t bytes = 8 * (meeting.rounds + 1);  // and a place for marks
   if (!in_host_memory) {
     if (auto result = client.driver.cuMemAlloc_v2(&meeting.flags, bytes); result != abi::CUDA_SUCCESS) return result;
     return client.driver.cuMemsetD8_v2(meeting.flags, 0, bytes);
@@ -192,6 +204,7 @@ int run(const Options& options) {
   const std::uint64_t begin = now_ns();
   Meeting meeting;
   meeting.rounds = options.number("--rounds", 10, 400);
+  meeting.work_us = static_cast<std::uint32_t>(options.number("--work-us", 0, 1'000'000));
   meeting.wait_first = options.flag("--wait-first");
   meeting.deadline_ns = begin + options.number("--timeout-ms", 30'000, 3'600'000) * 1'000'000;
   if (pair == "processes") return run_processes(options, meeting, begin);
@@ -218,6 +231,7 @@ int main(int argc, char** argv) {
       Options(argc, argv, headgate::tenant::kAbout,
               {{"--pair", "KIND", "streams (default), threads, processes, gpus (device N and N+1)"},
                {"--rounds", "N", "meetings (default 10, at most 400)"},
+               {"--work-us", "N", "a kernel of so long before each meeting (default: none)"},
                {"--wait-first", nullptr, "side B waits before it sets"},
                {"--timeout-ms", "N", "give up after so long (default 30000)"}}));
 }

@@ -5,6 +5,7 @@
 
 #include "guest/limiter/compute/captures.hpp"
 #include "guest/limiter/compute/process.hpp"
+#include "guest/limiter/compute/ranks.hpp"
 #include "guest/limiter/compute/turns.hpp"
 #include "guest/limiter/memory/graph_memory.hpp"
 #include "guest/limiter/memory/refusal.hpp"
@@ -28,23 +29,6 @@ std::uint64_t key(const void* function) { return reinterpret_cast<std::uintptr_t
 
 CUstream per_thread(CUstream stream) { return stream == nullptr ? stream_per_thread() : stream; }
 
-// A share on several GPUs is gated on all of them together, or one rank spins through its time for a rank that is shut out.
-// How long until the others that this process works on are paid for; never more than the patience of one launch.
-std::int64_t gang_wait_ns(const ContextMeter& context, std::int64_t asked_ns) {
-  if (metered.device_count == 1) return 0;
-  const std::int64_t now_ns = port.now_ns();
-  if (now_ns - asked_ns >= kPatienceNs) return 0;
-  std::int64_t wait_ns = 0;
-  for (std::uint32_t d = 0; d < metered.device_count; ++d) {
-    if (d == context.device || metered.paces[d].busy_streams.load(std::memory_order_relaxed) == 0) continue;
-    const std::int64_t ahead_ns = ledger::paid_until_ns(session.usage->compute[d]) - now_ns;
-    wait_ns = ahead_ns > wait_ns ? ahead_ns : wait_ns;
-  }
-  const std::int64_t patience_ns = asked_ns + kPatienceNs - now_ns;
-  const std::int64_t most_ns = patience_ns < kLongestSleepNs ? patience_ns : kLongestSleepNs;
-  return wait_ns < most_ns ? wait_ns : most_ns;
-}
-
 // How long a launch of a paused share still waits. What passes is what work from before the pause may be waiting for: were
 // later work enough, kernels longer than a turn would never stop.
 std::int64_t pause_wait_ns(const ContextMeter& context, std::int64_t asked_ns, std::int64_t est_ns) {
@@ -58,12 +42,7 @@ std::int64_t pause_wait_ns(const ContextMeter& context, std::int64_t asked_ns, s
   const std::int64_t left_ns = since_ns + kPatienceNs - now_ns;
   if (left_ns > 0) return std::min(left_ns, kLongestSleepNs);
   if (!pace.last_debt_ns.compare_exchange_strong(last_ns, now_ns, std::memory_order_relaxed)) return kLongestSleepNs;
-  // Into the pocket, from which it is taken at once.
-  const std::uint32_t rate_ppm = ledger::rate_in_force(*context.account, port.ceiling_ppm(context));
-  ledger::charge_debt(*context.account, now_ns, est_ns, rate_ppm, kCatchUpNs);
-  context.account->passed_in_debt.fetch_add(1, std::memory_order_relaxed);
-  pace.busy_until_ns.fetch_add(est_ns, std::memory_order_relaxed);
-  pace.credit_ns.fetch_add(est_ns, std::memory_order_relaxed);
+  pass_in_debt(context, est_ns);
   return 0;
 }
 
@@ -92,9 +71,15 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
     if (paused) turn.leave();
     const std::int64_t turn_ns = paused ? 0 : turn.wait_ns(stream, est_ns);
     std::int64_t wait_ns = paused ? pause_wait_ns(context, asked_ns, est_ns) : turn_ns;
-    if (wait_ns == 0) wait_ns = gang_wait_ns(context, asked_ns);
+    // With turns of an arbiter's, its gates do this for all shares.
+    const bool ranks = on_several_gpus() && turn_ns == 0 && !paused;
+    if (ranks && wait_ns == 0) {
+      if (rank_spins_for(stream)) pass_in_debt(context, est_ns);
+      else wait_ns = ranks_wait_ns(stream, asked_ns);
+    }
     if (wait_ns != 0) meter.close(stream);
     else wait_ns = meter.pass(stream, launch.function, est_ns, alone, launch.chained, asked_ns);
+    if (ranks) wait_ns = ranks_look_ns(stream, wait_ns);
     if (wait_ns == 0) {
       // Where nobody waits, longer brackets cost nobody anything and ask the driver less.
       if (was_full && !waited && stream.quantum_ns < kUnboundQuantumNs) stream.quantum_ns *= 2;
@@ -180,7 +165,7 @@ template <typename Call>
   if (!alone && metered.captures.load() == 0 && metered.paused_ns.load() == 0)
     give_lane(*stream, launch.stream, launch.function, epoch);
   if (!stream->open.load(std::memory_order_relaxed)) empty_pocket(*stream->context);
-  if (arbitrated(stream->context->device)) report_work(stream->context->device);
+  if (reports_work(stream->context->device)) report_work(stream->context->device);
   stream->lock.unlock();
   wake_settler();
   return result;
@@ -223,7 +208,7 @@ template <typename Call>
     if (part.stream == nullptr) continue;
     meter.launched(*part.stream, true);
     if (!part.stream->open.load(std::memory_order_relaxed)) empty_pocket(*part.stream->context);
-    if (arbitrated(part.stream->context->device)) report_work(part.stream->context->device);
+    if (reports_work(part.stream->context->device)) report_work(part.stream->context->device);
     part.stream->lock.unlock();
   }
   wake_settler();

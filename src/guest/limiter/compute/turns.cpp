@@ -109,7 +109,7 @@ void report_work() {
   if (!metered.active.load(std::memory_order_acquire)) return;
   if (doorbell_is_dead()) renew_doorbell();
   for (std::uint32_t d = 0; d < metered.device_count; ++d)
-    if (arbitrated(d)) report_work(d);
+    if (reports_work(d)) report_work(d);
 }
 
 TurnWait::TurnWait(std::uint32_t device) : device_(device) {}

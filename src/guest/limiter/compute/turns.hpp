@@ -18,7 +18,9 @@ bool turn_is_open(std::uint32_t device);
 
 // A launch on this stream is asked for: what the arbiter learns of the work's pauses. known_ns: how long such a one is; 0: unknown.
 void note_request(const StreamMeter& stream, std::int64_t known_ns);
-// What is in flight, for the arbiter; wakes who waits for room where nothing is any more. For the settler, all devices.
+// The arbiter asks what is in flight, and so do the ranks of a share on several GPUs (ranks.hpp).
+inline bool reports_work(std::uint32_t device) { return arbitrated(device) || metered.device_count > 1; }
+// What is in flight, for them; wakes who waits for room where nothing is any more. For the settler, all devices.
 void report_work();
 void report_work(std::uint32_t device);
 
