@@ -10,6 +10,7 @@ namespace headgate::api {
 namespace {
 
 using snapshot::Gpu;
+using snapshot::MigInstance;
 using snapshot::Share;
 using snapshot::ShareDevice;
 using snapshot::Snapshot;
@@ -194,6 +195,19 @@ void collect_clocks(const Input& in, Samples& out) {
   }
 }
 
+void of_slices(const Input& in, Samples& out, Value (*value)(const MigInstance&), bool named = false) {
+  if (in.picture.node.nvml_released) return;
+  for (const Gpu& gpu : in.picture.gpus) {
+    for (const MigInstance& slice : gpu.mig_instances) {
+      const Value found = value(slice);
+      if (!found) continue;
+      Labels labels = {{"uuid", uuid_of(gpu)}, {"instance", slice.uuid}};
+      if (named) labels.emplace_back("profile", slice.profile);
+      out.push_back({std::move(labels), *found});
+    }
+  }
+}
+
 std::vector<Row> node_rows() {
   return {
       {{"headgate_build_info", kGauge, "version", "Always 1; what runs here."},
@@ -277,19 +291,51 @@ std::vector<Row> gpu_rows() {
              out.push_back({{{"uuid", uuid_of(gpu)}, {"xid", std::to_string(xid)}}, static_cast<double>(count)});
          }
        }},
+      of_gpu("headgate_gpu_ecc_corrected_errors_total", kCounter,
+             "Memory errors that were corrected, since the driver was loaded.",
+             [](const Gpu& g) { return number(g.ecc_corrected_errors); }),
       of_gpu("headgate_gpu_ecc_uncorrected_errors_total", kCounter,
              "Memory errors that could not be corrected, since the driver was loaded.",
              [](const Gpu& g) { return number(g.ecc_uncorrected_errors); }),
+      of_gpu("headgate_gpu_ecc_lifetime_corrected_errors_total", kCounter,
+             "Memory errors that were corrected, in the card's life.",
+             [](const Gpu& g) { return number(g.ecc_lifetime_corrected_errors); }),
+      of_gpu("headgate_gpu_ecc_lifetime_uncorrected_errors_total", kCounter,
+             "Memory errors that could not be corrected, in the card's life.",
+             [](const Gpu& g) { return number(g.ecc_lifetime_uncorrected_errors); }),
       of_gpu("headgate_gpu_pcie_generation", kGauge, "PCIe generation of the link as it runs now.",
              [](const Gpu& g) { return number(g.pcie_generation); }),
       of_gpu("headgate_gpu_pcie_lanes", kGauge, "PCIe lanes of the link as it runs now.",
              [](const Gpu& g) { return number(g.pcie_width); }),
+      of_gpu("headgate_gpu_pcie_replays_total", kCounter, "What the PCIe link had to send again.",
+             [](const Gpu& g) { return number(g.pcie_replays); }),
+      of_gpu("headgate_gpu_pcie_received_bytes_per_second", kGauge,
+             "What came over the PCIe link, in 20 ms of the last seconds: one GPU of the node is measured a second.",
+             [](const Gpu& g) { return number(g.pcie_rx_bytes_per_second); }),
+      of_gpu("headgate_gpu_pcie_sent_bytes_per_second", kGauge, "What went out over the PCIe link, in such 20 ms.",
+             [](const Gpu& g) { return number(g.pcie_tx_bytes_per_second); }),
       of_gpu("headgate_gpu_nvlinks_active", kGauge, "NVLinks that are up.",
              [](const Gpu& g) { return number(g.nvlinks_active); }),
+      of_gpu("headgate_gpu_nvlink_errors_total", kCounter,
+             "Errors on NVLinks of all kinds that the driver counts, all links together.",
+             [](const Gpu& g) { return number(g.nvlink_errors); }),
       of_gpu("headgate_gpu_ecc_enabled", kGauge, "1 where the card corrects memory errors.",
              [](const Gpu& g) { return number(g.ecc); }),
       of_gpu("headgate_gpu_mig_enabled", kGauge, "1 where the card is cut into MIG slices.",
              [](const Gpu& g) { return number(g.mig); }),
+      {{"headgate_gpu_mig_instance_info", kGauge, "uuid, instance, profile",
+        "Always 1; a MIG slice by its own UUID, and its kind."},
+       [](const Input& in, Samples& out) {
+         of_slices(in, out, [](const MigInstance&) -> Value { return 1.0; }, true);
+       }},
+      {{"headgate_gpu_mig_instance_memory_total_bytes", kGauge, "uuid, instance", "The slice's memory."},
+       [](const Input& in, Samples& out) {
+         of_slices(in, out, [](const MigInstance& m) { return number(m.memory_total_bytes); });
+       }},
+      {{"headgate_gpu_mig_instance_memory_used_bytes", kGauge, "uuid, instance", "Memory in use on the slice."},
+       [](const Input& in, Samples& out) {
+         of_slices(in, out, [](const MigInstance& m) { return number(m.memory_used_bytes); });
+       }},
   };
 }
 

@@ -41,11 +41,18 @@ Gpu l40s() {
   gpu.sm_clock_mhz = 2520;
   gpu.memory_clock_mhz = 9001;
   gpu.throttle_reasons = {"power cap"};
+  gpu.ecc_corrected_errors = 12;
   gpu.ecc_uncorrected_errors = 0;
+  gpu.ecc_lifetime_corrected_errors = 345;
+  gpu.ecc_lifetime_uncorrected_errors = 1;
   gpu.xids = {{31, 2}, {79, 1}};
   gpu.pcie_generation = 4;
   gpu.pcie_width = 16;
+  gpu.pcie_replays = 7;
+  gpu.pcie_rx_bytes_per_second = 1'048'576;
+  gpu.pcie_tx_bytes_per_second = 2'097'152;
   gpu.nvlinks_active = 0;
+  gpu.nvlink_errors = 2;
   gpu.ecc = true;
   gpu.mig = false;
   return gpu;
@@ -217,6 +224,8 @@ TEST(Metrics, WhatIsNotKnownIsNotShownAsZero) {
   const std::string page = metrics_page(s, {});
   for (const char* name :
        {"gpu_busy_ratio", "gpu_power_watts", "gpu_temperature_celsius", "gpu_clock_hertz", "gpu_energy_joules_total",
+        "gpu_ecc_corrected_errors_total", "gpu_ecc_lifetime_corrected_errors_total", "gpu_pcie_replays_total",
+        "gpu_pcie_received_bytes_per_second", "gpu_pcie_sent_bytes_per_second", "gpu_nvlink_errors_total",
         "share_memory_limit_bytes", "daemon_clients", "daemon_cpu_seconds"})
     EXPECT_EQ(page.find(std::string("headgate_") + name), std::string::npos) << name;
 }
@@ -229,6 +238,24 @@ TEST(Metrics, WhileTheDriverIsReleasedOldFiguresOfGpusAreNotShownAsNew) {
   for (const char* name : {"gpu_memory_used_bytes", "gpu_power_watts", "gpu_clock_hertz", "gpu_temperature_celsius"})
     EXPECT_EQ(page.find(std::string("headgate_") + name), std::string::npos) << name;
   EXPECT_EQ(sample(page, R"(headgate_gpu_memory_sold_bytes{uuid="GPU-9c2f"})"), "25769803776");
+}
+
+TEST(Metrics, TheSlicesOfACutCardAreKnownByTheirOwnUuids) {
+  Snapshot s = lab();
+  s.gpus[0].mig_instances = {{.uuid = "MIG-1",
+                              .profile = "1g.6gb",
+                              .gpu_instance = 7,
+                              .compute_instance = 0,
+                              .memory_total_bytes = 6ull << 30,
+                              .memory_used_bytes = std::nullopt}};
+  std::string page = metrics_page(s, own());
+  EXPECT_EQ(sample(page, R"(headgate_gpu_mig_instance_info{uuid="GPU-9c2f",instance="MIG-1",profile="1g.6gb"})"), "1");
+  EXPECT_EQ(sample(page, R"(headgate_gpu_mig_instance_memory_total_bytes{uuid="GPU-9c2f",instance="MIG-1"})"),
+            "6442450944");
+  EXPECT_EQ(page.find("mig_instance_memory_used_bytes{"), std::string::npos) << "that is not known";
+  s.node.nvml_released = true;
+  page = metrics_page(s, own());
+  EXPECT_EQ(page.find("MIG-1"), std::string::npos);
 }
 
 TEST(Metrics, ExactlyOneStateOfEnforcementHoldsAndItIsNeverTooGood) {

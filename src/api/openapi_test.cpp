@@ -25,6 +25,8 @@ snapshot::Snapshot picture() {
   s.gpus.resize(2);
   s.gpus[0].xids = {{79, 1}};
   s.gpus[0].busy_ratio = 0.5;
+  s.gpus[0].mig_instances.resize(1);
+  s.gpus[0].nvlink_errors = 1;
   s.shares.resize(1);
   s.shares[0].devices.resize(2);
   s.shares[0].devices[0].last_refusal.emplace();

@@ -17,6 +17,8 @@
 namespace headgate::api {
 namespace {
 
+constexpr std::size_t kAllEvents = 4096;  // as many as the log keeps: whoever asks wants the newest too
+
 using http::error_response;
 using http::Request;
 using http::Response;
@@ -277,8 +279,8 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   Response list_events(const Request& request, const node::Caller& caller) {
     if (const auto* wish = request.query_value("follow"); wish != nullptr && *wish != "0")
       return follow(request, caller);
-    return json(
-        snapshot::to_json(visible(events.after(number_of(request, "after").value_or(0)), *observer.latest(), caller)));
+    return json(snapshot::to_json(
+        visible(events.after(number_of(request, "after").value_or(0), kAllEvents), *observer.latest(), caller)));
   }
 
   Response list_quotas(const Request&, const node::Caller& caller) {
@@ -362,7 +364,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     Response response;
     response.stream = std::make_shared<http::EventStream>();
     const std::uint64_t after = number_of(request, "after").value_or(events.last_sequence());
-    for (const auto& event : visible(events.after(after, 4096), *observer.latest(), caller))
+    for (const auto& event : visible(events.after(after, kAllEvents), *observer.latest(), caller))
       push(*response.stream, event);
     followers.push_back({response.stream, caller});
     return response;

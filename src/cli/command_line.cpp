@@ -80,6 +80,8 @@ void describe_run(CLI::App& app, Raw& raw) {
   word_run->add_option("--wait", run.wait, "waits until there is room (needs the daemon); --wait=5m: so long at most")
       ->type_name("TIME")
       ->expected(0, 1);
+  word_run->add_option("--on-oom", run.on_oom, "allocations without room (needs the daemon): fail, wait (30s), wait=5m")
+      ->type_name("WHAT");
   word_run->add_flag("--allow-unheld", run.allow_unheld,
                      "start programs that the limiter cannot be loaded into, unheld");
   word_run->footer("Write the command after '--': headgate run --mem 8GiB --compute 50% -- python train.py");

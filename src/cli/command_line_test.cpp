@@ -30,6 +30,8 @@ TEST(CommandLine, RunLeavesTheProgramsOwnOptionsAlone) {
   EXPECT_EQ(run->run.compute, "25%");
   EXPECT_EQ(run->simulate, "");
   EXPECT_EQ(run->run.command, (std::vector<std::string>{"python", "--mem", "1", "--", "-x"}));
+  EXPECT_EQ(words({"run", "--on-oom=wait=5m", "--", "x"})->run.on_oom, "wait=5m");
+  EXPECT_EQ(words({"run", "--on-oom", "fail", "x"})->run.on_oom, "fail");
   const auto bare = words({"run", "-m", "8G", "train", "--sim=tiny", "--json"});
   ASSERT_TRUE(bare);
   EXPECT_EQ(bare->run.command.front(), "train");

@@ -53,7 +53,12 @@ struct Plan {
 };
 
 Result<void> refuse_what_needs_the_daemon(const RunOptions& run) {
-  if (!run.weight && !run.wait) return {};
+  if (!run.weight && !run.wait && !run.on_oom) return {};
+  if (!run.weight && !run.wait)
+    return fail(ErrorCode::unsupported,
+                "--on-oom needs the daemon (headgated), which has memory given back for those who wait; it is not "
+                "running here",
+                "without it an allocation for which there is no room is refused at once; leave the option out");
   return fail(ErrorCode::unsupported,
               std::string(run.weight ? "--weight" : "--wait") +
                   " needs the daemon (headgated), which decides between shares; it is not running here",

@@ -80,6 +80,7 @@ Result<std::string> order_for(const Invocation& invocation, const config::Config
                       std::to_string(first.compute_ceiling_ppm % 10'000 + 10'000).substr(1) + "%";
   if (run.burst) body["burst"] = *run.burst;
   if (run.weight) body["weight"] = *run.weight;
+  if (run.on_oom) body["on_oom"] = *run.on_oom;
   if (grant.fail_policy == ledger::FailPolicy::closed) body["fail_policy"] = "closed";
   return body.dump();
 }
@@ -102,7 +103,7 @@ Result<Clock::time_point> end_of_waiting(const std::string& text) {
 
 Result<int> run_in_share(const Invocation& invocation, const config::Config& config, const Program& program) {
   const RunOptions& run = invocation.run;
-  if (run.gpu || run.memory || run.host_memory || run.compute || run.name || run.burst || run.weight) {
+  if (run.gpu || run.memory || run.host_memory || run.compute || run.name || run.burst || run.weight || run.on_oom) {
     return fail(ErrorCode::usage,
                 "run --share takes no limits of its own: the share '" + harmless(*run.share) + "' has them",
                 "change them: headgate share set " + harmless(*run.share) + " --mem 12GiB");
@@ -117,7 +118,7 @@ Result<int> run_by_daemon(const http::Endpoint& daemon, const Invocation& invoca
   auto picture = TRY(snapshot::from_json<snapshot::Snapshot>(reply));
   std::string wanted = invocation.run.name.value_or(environment("HEADGATE_SHARE"));
   if (std::ranges::find(picture.shares, wanted, &snapshot::Share::name) != picture.shares.end()) {
-    if (invocation.run.memory || invocation.run.compute || invocation.run.host_memory)
+    if (invocation.run.memory || invocation.run.compute || invocation.run.host_memory || invocation.run.on_oom)
       return fail(ErrorCode::usage, "the share '" + harmless(wanted) + "' of headgated has its limits already",
                   "leave them out to join it, or choose another --name");
     return run_inside(TRY(entry_into(daemon, wanted)), invocation, config, program);

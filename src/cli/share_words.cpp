@@ -92,6 +92,11 @@ Result<std::string> shown(const Invocation& invocation, const http::Endpoint& da
   return simulated_text(picture, invocation.voice) + shares_text({share}, picture.gpus, invocation.voice);
 }
 
+// What the row has no room for; nothing of a share whose pages tell nothing.
+std::string settings_text(const snapshot::Share& share) {
+  return share.admit.empty() ? "" : "admit " + share.admit + ", on-oom " + share.on_oom + "\n";
+}
+
 Result<std::string> quota_text(const Invocation& invocation, const std::string& reply) {
   if (invocation.voice.format == Format::json) return reply + "\n";
   const Json json = Json::parse(reply, nullptr, false);
@@ -132,7 +137,12 @@ Result<std::string> share_word(const Invocation& invocation) {
   const std::string& word = invocation.word;
   const std::string share = "/v1/shares/" + http::escape(invocation.share);
   if (word == "share ls") return list(invocation, daemon);
-  if (word == "share show") return shown(invocation, daemon, TRY(ask(daemon, "GET", share)));
+  if (word == "share show") {
+    const std::string reply = TRY(ask(daemon, "GET", share));
+    const std::string row = TRY(shown(invocation, daemon, reply));
+    if (invocation.voice.format == Format::json) return row;
+    return row + settings_text(TRY(snapshot::from_json<snapshot::Share>(reply)));
+  }
   if (word == "share create") {
     Invocation named = invocation;
     named.order["name"] = invocation.share;

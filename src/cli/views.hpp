@@ -15,8 +15,9 @@ namespace headgate::cli {
 // A snapshot, and how it came to be.
 struct Picture {
   snapshot::Snapshot now;
-  std::string no_gpus;  // why no driver answers; empty: one did
-  bool daemon = false;  // told by headgated
+  std::string no_gpus;                       // why no driver answers; empty: one did
+  bool daemon = false;                       // told by headgated
+  std::vector<snapshot::Event> events = {};  // of before, oldest first, where the view wants them; without a daemon few
 };
 
 [[nodiscard]] std::string status_text(const Picture& picture, const Voice& voice);

@@ -186,6 +186,37 @@ TEST(Views, WhyExplainsARefusalAndTheWaitsInWordsAndNumbers) {
             "    2 of them went on after 20 ms all the same: earlier work was unfinished\n");
 }
 
+TEST(Views, WhyTellsWhoWasKeptOutOrDeniedMemoryByTheSchedulerInTheLastDay) {
+  ::setenv("TZ", "UTC0", 1);
+  constexpr std::uint64_t kSecond = 1'000'000'000, kDay = 86'400 * kSecond;
+  Picture now = picture();
+  now.now.taken_unix_ns = 10 * kDay + 60 * kSecond;
+  const auto event = [](std::uint64_t unix_ns, const char* kind, const char* share, const char* text) {
+    return snapshot::Event{
+        .unix_ns = unix_ns, .kind = kind, .severity = "warn", .share = share, .pid = 7, .text = text};
+  };
+  now.events = {event(9 * kDay, "admit.denied", "train", "of the day before"),
+                event(10 * kDay, "admit.denied", "train", "the first"),
+                event(10 * kDay + kSecond, "admit.allowed", "train", "no denial"),
+                event(10 * kDay + 2 * kSecond, "admit.denied", "other", "another share's"),
+                event(10 * kDay + 3 * kSecond, "admit.denied", "train", "process 7 was not let in: full until noon"),
+                event(10 * kDay + 4 * kSecond, "memory.denied", "train", "allocations were denied: no more")};
+  const std::string text = why_text(now, now.now.shares, {});
+  EXPECT_TRUE(
+      text.ends_with("earlier work was unfinished\n"
+                     "  processes: denied 2 times in the last day, last at 00:00:03\n"
+                     "    reason: process 7 was not let in: full until noon\n"
+                     "    all of them: headgate events --share train --kind admit.denied\n"
+                     "  allocations that waited: denied once in the last day, last at 00:00:04\n"
+                     "    reason: allocations were denied: no more\n"))
+      << text;
+  const auto denials = nlohmann::json::parse(why_json(now, now.now.shares)).at("shares").at(0).at("denials");
+  ASSERT_EQ(denials.size(), 3u);
+  EXPECT_EQ(denials[0].at("text"), "the first");
+  EXPECT_EQ(denials[2].at("kind"), "memory.denied");
+  EXPECT_EQ(denials[2].at("pid"), 7);
+}
+
 TEST(Views, EveryJsonHasItsSchemaBaseUnitsAndSaysThatItIsSimulated) {
   const Picture now = picture();
   for (const auto& [text, schema] :

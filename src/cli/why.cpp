@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "base/units.hpp"
 #include "cli/names.hpp"
@@ -69,6 +71,37 @@ std::string throttle_text(const snapshot::ShareDevice& device) {
   return text;
 }
 
+// Events by which an outside scheduler, or its silence, said no.
+struct Denial {
+  const char* kind;
+  const char* words;
+};
+constexpr Denial kDenials[] = {{"admit.denied", "processes"}, {"memory.denied", "allocations that waited"}};
+constexpr std::uint64_t kRecentNs = 86'400'000'000'000;  // clock_text() tells no day
+
+// Of the last day, oldest first.
+std::vector<snapshot::Event> denials_of(const Picture& picture, const std::string& share, std::string_view kind) {
+  std::vector<snapshot::Event> recent;
+  std::ranges::copy_if(picture.events, std::back_inserter(recent), [&](const snapshot::Event& event) {
+    return event.share == share && event.kind == kind && event.unix_ns + kRecentNs >= picture.now.taken_unix_ns;
+  });
+  return recent;
+}
+
+std::string denial_text(const Picture& picture, const std::string& share, const Voice& voice) {
+  std::string text;
+  for (const auto& [kind, words] : kDenials) {
+    const auto recent = denials_of(picture, share, kind);
+    if (recent.empty()) continue;
+    std::string last = harmless(recent.back().text);
+    if (voice.ascii) std::ranges::replace_if(last, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
+    text += std::string("  ") + words + ": denied " + times(recent.size()) + " in the last day, last at " +
+            clock_text(recent.back().unix_ns) + "\n    reason: " + last + "\n";
+    if (recent.size() > 1) text += "    all of them: headgate events --share " + share + " --kind " + kind + "\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string why_text(const Picture& picture, const std::vector<snapshot::Share>& shares, const Voice& voice) {
@@ -82,6 +115,7 @@ std::string why_text(const Picture& picture, const std::vector<snapshot::Share>&
               "\n";
       text += refusal_text(picture, device) + throttle_text(device);
     }
+    text += denial_text(picture, share.name, voice);
   }
   return text.empty() ? "there are no shares\n" : text;
 }
@@ -109,6 +143,12 @@ std::string why_json(const Picture& picture, const std::vector<snapshot::Share>&
       d["passed_in_debt"] = device.passed_in_debt;
       d["last_throttle_realtime_ns"] = device.throttled_launches == 0 ? Json() : Json(device.last_throttle_unix_ns);
       one["devices"].push_back(d);
+    }
+    one["denials"] = Json::array();
+    for (const Denial& denial : kDenials) {
+      for (const auto& event : denials_of(picture, share.name, denial.kind))
+        one["denials"].push_back(
+            {{"kind", event.kind}, {"realtime_ns", event.unix_ns}, {"pid", event.pid}, {"text", event.text}});
     }
     json["shares"].push_back(one);
   }

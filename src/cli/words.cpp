@@ -46,7 +46,7 @@ void pause_ms(std::uint64_t milliseconds) {
 
 // The daemon's picture where one runs, unless a simulated node of one's own was asked for. Else one look, or two where rates
 // are wanted and something runs.
-Result<Picture> look(const Invocation& invocation, const config::Config& config, bool rates) {
+Result<Picture> look(const Invocation& invocation, const config::Config& config, bool rates, bool events = false) {
   const Chosen chosen = TRY(choose_source(invocation, config));
   const bool daemon = chosen.daemon.has_value();
   auto now = TRY(chosen.source->look());
@@ -59,7 +59,9 @@ Result<Picture> look(const Invocation& invocation, const config::Config& config,
   for (const auto& share : now.shares) {
     if (!share.problem.empty()) complain({ErrorCode::failed, share.problem, {}}, invocation.voice);
   }
-  return Picture{std::move(now), no_gpus, daemon};
+  Picture picture{std::move(now), no_gpus, daemon};
+  if (events) picture.events = TRY(chosen.source->events_after(0));
+  return picture;
 }
 
 int status(const Invocation& invocation, const config::Config& config) {
@@ -111,7 +113,7 @@ int free_words(const Invocation& invocation, const config::Config& config) {
 }
 
 int why(const Invocation& invocation, const config::Config& config) {
-  const auto picture = look(invocation, config, false);
+  const auto picture = look(invocation, config, false, true);
   if (!picture) return refuse(picture.error(), invocation.voice);
   std::string asked = invocation.share;
   if (const auto* process = process_numbered(picture->now, asked)) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 namespace headgate::observe {
 namespace {
@@ -19,6 +20,13 @@ std::string text_of(nvmlReturn_t (*ask)(nvmlDevice_t, char*, unsigned), nvmlDevi
 template <typename Ask, typename... Args>
 std::optional<std::uint32_t> number(Ask ask, Args... args) {
   unsigned value = 0;
+  if (ask == nullptr || !ok(ask(args..., &value))) return std::nullopt;
+  return value;
+}
+
+template <typename Ask, typename... Args>
+std::optional<std::uint64_t> count(Ask ask, Args... args) {
+  unsigned long long value = 0;
   if (ask == nullptr || !ok(ask(args..., &value))) return std::nullopt;
   return value;
 }
@@ -50,28 +58,67 @@ void read_state(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& g
   gpu.power_limit_mw = number(nvml->nvmlDeviceGetEnforcedPowerLimit, device);
   gpu.sm_clock_mhz = number(nvml->nvmlDeviceGetClockInfo, device, NVML_CLOCK_SM);
   gpu.memory_clock_mhz = number(nvml->nvmlDeviceGetClockInfo, device, NVML_CLOCK_MEM);
-  unsigned long long wide = 0;
-  if (nvml->nvmlDeviceGetTotalEnergyConsumption != nullptr &&
-      ok(nvml->nvmlDeviceGetTotalEnergyConsumption(device, &wide)))
-    gpu.energy_mj = wide;
-  // Uncorrected (1) errors since the driver was loaded, the volatile counter (0).
-  if (nvml->nvmlDeviceGetTotalEccErrors != nullptr && ok(nvml->nvmlDeviceGetTotalEccErrors(device, 1, 0, &wide)))
-    gpu.ecc_uncorrected_errors = wide;
+  gpu.energy_mj = count(nvml->nvmlDeviceGetTotalEnergyConsumption, device);
   read_throttle_reasons(nvml, device, gpu);
 }
 
-void read_links_and_modes(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& gpu) {
+void read_memory_errors(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& gpu) {
+  constexpr unsigned kCorrected = 0, kUncorrected = 1;  // nvmlMemoryErrorType_t
+  constexpr unsigned kSinceLoaded = 0, kInItsLife = 1;  // nvmlEccCounterType_t: volatile, aggregate
+  const auto errors = [&](unsigned type, unsigned counter) {
+    return count(nvml->nvmlDeviceGetTotalEccErrors, device, type, counter);
+  };
+  gpu.ecc_corrected_errors = errors(kCorrected, kSinceLoaded);
+  gpu.ecc_uncorrected_errors = errors(kUncorrected, kSinceLoaded);
+  gpu.ecc_lifetime_corrected_errors = errors(kCorrected, kInItsLife);
+  gpu.ecc_lifetime_uncorrected_errors = errors(kUncorrected, kInItsLife);
+}
+
+void read_links(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& gpu) {
   gpu.pcie_generation = number(nvml->nvmlDeviceGetCurrPcieLinkGeneration, device);
   gpu.pcie_width = number(nvml->nvmlDeviceGetCurrPcieLinkWidth, device);
-  constexpr unsigned kMostLinks = 18;  // NVML_NVLINK_MAX_LINKS
+  gpu.pcie_replays = number(nvml->nvmlDeviceGetPcieReplayCounter, device);
+  constexpr unsigned kMostLinks = 18;     // NVML_NVLINK_MAX_LINKS
+  constexpr unsigned kKindsOfErrors = 5;  // nvmlNvLinkErrorCounter_t: replay, recovery, CRC of flits and of data, ECC
   for (unsigned link = 0; link < kMostLinks && nvml->nvmlDeviceGetNvLinkState != nullptr; ++link) {
     nvmlEnableState_t active{};
     if (!ok(nvml->nvmlDeviceGetNvLinkState(device, link, &active))) break;
     gpu.nvlinks_active = gpu.nvlinks_active.value_or(0) + (active == NVML_FEATURE_ENABLED ? 1 : 0);
+    for (unsigned kind = 0; kind < kKindsOfErrors; ++kind) {
+      // Each generation of links counts some of the kinds only.
+      if (const auto errors = count(nvml->nvmlDeviceGetNvLinkErrorCounter, device, link, kind))
+        gpu.nvlink_errors = gpu.nvlink_errors.value_or(0) + *errors;
+    }
   }
+}
+
+// The driver numbers the places for slices, and not each place is taken.
+void read_mig_instances(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& gpu) {
+  const unsigned places = number(nvml->nvmlDeviceGetMaxMigDeviceCount, device).value_or(0);
+  for (unsigned place = 0; place < places && nvml->nvmlDeviceGetMigDeviceHandleByIndex != nullptr; ++place) {
+    nvmlDevice_t slice = nullptr;
+    if (!ok(nvml->nvmlDeviceGetMigDeviceHandleByIndex(device, place, &slice))) continue;
+    snapshot::MigInstance& instance = gpu.mig_instances.emplace_back();
+    instance.uuid = text_of(nvml->nvmlDeviceGetUUID, slice);
+    // "NVIDIA H200 MIG 1g.18gb"
+    const std::string name = text_of(nvml->nvmlDeviceGetName, slice);
+    constexpr std::string_view kMark = " MIG ";
+    if (const auto mark = name.rfind(kMark); mark != std::string::npos)
+      instance.profile = name.substr(mark + kMark.size());
+    instance.gpu_instance = number(nvml->nvmlDeviceGetGpuInstanceId, slice);
+    instance.compute_instance = number(nvml->nvmlDeviceGetComputeInstanceId, slice);
+    nvmlMemory_t memory{};
+    if (nvml->nvmlDeviceGetMemoryInfo == nullptr || !ok(nvml->nvmlDeviceGetMemoryInfo(slice, &memory))) continue;
+    instance.memory_total_bytes = memory.total;
+    instance.memory_used_bytes = memory.used;
+  }
+}
+
+void read_modes(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& gpu) {
   unsigned current = 0, pending = 0;
   if (nvml->nvmlDeviceGetMigMode != nullptr && ok(nvml->nvmlDeviceGetMigMode(device, &current, &pending)))
     gpu.mig = current != 0;
+  if (gpu.mig == true) read_mig_instances(nvml, device, gpu);
   nvmlEnableState_t ecc{}, ecc_pending{};
   if (nvml->nvmlDeviceGetEccMode != nullptr && ok(nvml->nvmlDeviceGetEccMode(device, &ecc, &ecc_pending)))
     gpu.ecc = ecc == NVML_FEATURE_ENABLED;
@@ -132,7 +179,9 @@ Result<DriverPicture> read_driver(const nvml::Library& nvml, std::uint64_t sampl
       gpu.memory_reserved_bytes = card->second.reserved_bytes;
     }
     read_state(nvml, device, gpu);
-    read_links_and_modes(nvml, device, gpu);
+    read_memory_errors(nvml, device, gpu);
+    read_links(nvml, device, gpu);
+    read_modes(nvml, device, gpu);
     read_utilization(nvml, device, gpu.uuid, samples_since_us, picture.processes);
     picture.gpus.push_back(std::move(gpu));
   }

@@ -54,6 +54,15 @@ snapshot::ShareDevice read_device(const ledger::PolicyPage& policy, const ledger
   return device;
 }
 
+std::string on_oom_word(std::uint32_t wait_ms) {
+  if (wait_ms == 0) return "fail";
+  // In the largest unit that it is a whole number of, as people write it.
+  const std::uint32_t seconds = (wait_ms + 999) / 1000;
+  if (seconds % 3600 == 0) return "wait=" + std::to_string(seconds / 3600) + "h";
+  if (seconds % 60 == 0) return "wait=" + std::to_string(seconds / 60) + "m";
+  return "wait=" + std::to_string(seconds) + "s";
+}
+
 }  // namespace
 
 std::string level_word(ledger::Level level) {
@@ -78,6 +87,8 @@ LedgerPicture read_ledger(const ledger::PolicyPage& policy, const ledger::UsageP
   share.owner_uid = policy.owner_uid;
   share.level = level_word(policy.level);
   share.fail_policy = policy.fail_policy == ledger::FailPolicy::closed ? "closed" : "open";
+  share.admit = policy.ask_first.load(kRelaxed) != 0 ? "ask" : "now";
+  share.on_oom = on_oom_word(policy.oom_wait_ms.load(kRelaxed));
   const std::uint32_t count = std::min(policy.device_count, ledger::kMaxDevices);
   for (std::uint32_t i = 0; i < count; ++i) share.devices.push_back(read_device(policy, usage, i));
   switch (policy.command.load(kRelaxed)) {

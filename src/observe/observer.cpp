@@ -167,6 +167,8 @@ Picture Observer::look_locked() {
     if (sources_.before_reading) sources_.before_reading();
     if (auto driver = read_driver(*nvml_, samples_since_us_)) {
       if (sources_.after_reading) sources_.after_reading(*driver);
+      traffic_.measure(*nvml_, driver->gpus, steady_clock::now());
+      traffic_.fill(driver->gpus);
       last_driver_ = std::move(*driver);
       samples_since_us_ = now_ns<system_clock>() / 1000;
       take_xids();

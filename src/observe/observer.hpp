@@ -18,6 +18,7 @@
 #include "observe/audit.hpp"
 #include "observe/event_log.hpp"
 #include "observe/join.hpp"
+#include "observe/pcie_traffic.hpp"
 #include "snapshot/snapshot.hpp"
 
 namespace headgate::observe {
@@ -81,6 +82,7 @@ class Observer {
   std::optional<nvml::Library> nvml_;
   std::optional<nvml::XidWatch> xid_watch_;
   nvml::AccountingWatch accounting_;
+  PcieTraffic traffic_;
   std::map<std::string, std::vector<snapshot::XidCount>> xids_;  // by GPU, since the start
   DriverPicture last_driver_;
   std::chrono::steady_clock::time_point released_until_{};

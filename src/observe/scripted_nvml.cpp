@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "guest/abi/nvml.hpp"
 
@@ -24,6 +25,24 @@ nvmlReturn_t give(const std::vector<observe::ScriptedRow>& rows, unsigned* count
   return NVML_SUCCESS;
 }
 
+// Handles: a GPU's points to its byte of the script, a slice's behind those of all GPUs.
+constexpr std::size_t kFirstSlice = 64;
+nvmlDevice_t handle(std::size_t number) {
+  return reinterpret_cast<nvmlDevice_t>(reinterpret_cast<char*>(&script) + number);
+}
+std::size_t number_of(nvmlDevice_t device) {
+  return static_cast<std::size_t>(reinterpret_cast<char*>(device) - reinterpret_cast<char*>(&script));
+}
+// Null: it is a GPU's.
+const std::string* slice_of(nvmlDevice_t device) {
+  const std::size_t number = number_of(device);
+  return number < kFirstSlice ? nullptr : &script.slices[number - kFirstSlice];
+}
+
+nvmlReturn_t give_text(const std::string& from, char* text, unsigned length) {
+  return std::strncpy(text, from.c_str(), length), NVML_SUCCESS;
+}
+
 template <typename T>
 const T& nth(const std::vector<T>& rows, std::size_t asked) {
   return rows[std::min(asked, rows.size() - 1)];
@@ -36,18 +55,23 @@ const T& nth(const std::vector<T>& rows, std::size_t asked) {
 SCRIPTED observe::Script* scripted_nvml() { return &script; }
 SCRIPTED nvmlReturn_t nvmlInit_v2() { return NVML_SUCCESS; }
 SCRIPTED nvmlReturn_t nvmlShutdown() { return NVML_SUCCESS; }
-SCRIPTED nvmlReturn_t nvmlDeviceGetCount_v2(unsigned* count) { return *count = 1, NVML_SUCCESS; }
-SCRIPTED nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned, nvmlDevice_t* device) {
-  *device = reinterpret_cast<nvmlDevice_t>(&script);
-  return NVML_SUCCESS;
+SCRIPTED nvmlReturn_t nvmlDeviceGetCount_v2(unsigned* count) { return *count = script.gpus, NVML_SUCCESS; }
+SCRIPTED nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t* device) {
+  return *device = handle(index), NVML_SUCCESS;
 }
-SCRIPTED nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t, char* text, unsigned length) {
-  return std::strncpy(text, "GPU-a", length), NVML_SUCCESS;
+SCRIPTED nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char* text, unsigned length) {
+  const std::string* slice = slice_of(device);
+  return give_text(slice != nullptr ? *slice : std::string("GPU-") + static_cast<char>('a' + number_of(device)), text,
+                   length);
 }
-SCRIPTED nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t, char* text, unsigned length) {
-  return std::strncpy(text, "scripted", length), NVML_SUCCESS;
+SCRIPTED nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char* text, unsigned length) {
+  return give_text(slice_of(device) != nullptr ? "scripted MIG 1g.8gb" : "scripted", text, length);
 }
-SCRIPTED nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t, nvmlMemory_t* memory) {
+SCRIPTED nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* memory) {
+  if (slice_of(device) != nullptr) {
+    *memory = {.total = observe::kScriptedTotal / 8, .free = observe::kScriptedTotal / 8 - 3, .used = 3};
+    return NVML_SUCCESS;
+  }
   const std::uint64_t used = nth(script.used_bytes, script.memory_asked++);
   *memory = {.total = observe::kScriptedTotal, .free = observe::kScriptedTotal - used, .used = used};
   return NVML_SUCCESS;
@@ -83,3 +107,42 @@ SCRIPTED nvmlReturn_t nvmlDeviceGetAccountingStats(nvmlDevice_t, unsigned pid, v
   std::memcpy(out, &stats, sizeof stats);
   return NVML_SUCCESS;
 }
+SCRIPTED nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t, unsigned type, unsigned counter,
+                                                  unsigned long long* count) {
+  if (!script.ecc_errors) return NVML_ERROR_NOT_SUPPORTED;
+  return *count = (*script.ecc_errors)[type][counter], NVML_SUCCESS;
+}
+SCRIPTED nvmlReturn_t nvmlDeviceGetPcieReplayCounter(nvmlDevice_t, unsigned* count) {
+  if (!script.pcie_replays) return NVML_ERROR_NOT_SUPPORTED;
+  return *count = *script.pcie_replays, NVML_SUCCESS;
+}
+SCRIPTED nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t, unsigned direction, unsigned* value) {
+  ++script.traffic_asked;
+  if (!script.pcie_kib_per_s) return NVML_ERROR_NOT_SUPPORTED;
+  return *value = (*script.pcie_kib_per_s)[direction], NVML_SUCCESS;
+}
+SCRIPTED nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t, unsigned link, nvmlEnableState_t* active) {
+  if (link >= script.nvlinks.size()) return NVML_ERROR_NOT_SUPPORTED;
+  *active = script.nvlinks[link].active ? NVML_FEATURE_ENABLED : NVML_FEATURE_DISABLED;
+  return NVML_SUCCESS;
+}
+SCRIPTED nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t, unsigned link, unsigned kind,
+                                                      unsigned long long* count) {
+  if (kind >= script.nvlinks[link].errors.size()) return NVML_ERROR_NOT_SUPPORTED;
+  return *count = script.nvlinks[link].errors[kind], NVML_SUCCESS;
+}
+SCRIPTED nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t, unsigned* current, unsigned* pending) {
+  if (script.slices.empty()) return NVML_ERROR_NOT_SUPPORTED;
+  return *current = *pending = 1, NVML_SUCCESS;
+}
+SCRIPTED nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t, unsigned* count) {
+  return *count = static_cast<unsigned>(script.slices.size()), NVML_SUCCESS;
+}
+SCRIPTED nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t, unsigned index, nvmlDevice_t* slice) {
+  if (index >= script.slices.size() || script.slices[index].empty()) return NVML_ERROR_NOT_FOUND;
+  return *slice = handle(kFirstSlice + index), NVML_SUCCESS;
+}
+SCRIPTED nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t slice, unsigned* id) {
+  return *id = static_cast<unsigned>(number_of(slice) - kFirstSlice + 1), NVML_SUCCESS;
+}
+SCRIPTED nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t, unsigned* id) { return *id = 0, NVML_SUCCESS; }

@@ -1,7 +1,10 @@
 // What the scripted NVML answers, one row for each question of a kind; the last row is answered ever after.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace headgate::observe {
@@ -15,13 +18,23 @@ struct ScriptedEnd {
   std::uint64_t peak_bytes;
   bool running;
 };
+struct ScriptedLink {
+  bool active;
+  std::array<unsigned long long, 4> errors;  // by kind; of the fifth the driver says nothing
+};
 struct Script {
+  unsigned gpus = 1;
   std::vector<std::vector<ScriptedRow>> compute{{}};
   std::vector<ScriptedRow> mps;
   std::vector<std::uint64_t> used_bytes{0};
   bool accounting = false;
   std::vector<ScriptedEnd> accounted;
-  std::size_t lists_asked = 0, memory_asked = 0;
+  std::optional<std::array<std::array<unsigned long long, 2>, 2>> ecc_errors;  // [uncorrected][in its life]
+  std::vector<ScriptedLink> nvlinks;
+  std::optional<unsigned> pcie_replays;
+  std::optional<std::array<unsigned, 2>> pcie_kib_per_s;  // sent, received
+  std::vector<std::string> slices;  // UUIDs by place, "" where none is; without places the card has no MIG
+  std::size_t lists_asked = 0, memory_asked = 0, traffic_asked = 0;
 };
 inline constexpr std::uint64_t kScriptedTotal = 1ull << 36;
 

@@ -29,6 +29,16 @@ void each_field(XidCount& x, Visit&& visit) {
 }
 
 template <typename Visit>
+void each_field(MigInstance& m, Visit&& visit) {
+  visit("uuid", m.uuid);
+  visit("profile", m.profile);
+  visit("gpu_instance", m.gpu_instance);
+  visit("compute_instance", m.compute_instance);
+  visit("memory_total_bytes", m.memory_total_bytes);
+  visit("memory_used_bytes", m.memory_used_bytes);
+}
+
+template <typename Visit>
 void each_field(Gpu& g, Visit&& visit) {
   visit("uuid", g.uuid);
   visit("index", g.index);
@@ -54,12 +64,20 @@ void each_field(Gpu& g, Visit&& visit) {
   visit("memory_clock_mhz", g.memory_clock_mhz);
   visit("energy_mj", g.energy_mj);
   visit("throttle_reasons", g.throttle_reasons);
+  visit("ecc_corrected_errors", g.ecc_corrected_errors);
   visit("ecc_uncorrected_errors", g.ecc_uncorrected_errors);
+  visit("ecc_lifetime_corrected_errors", g.ecc_lifetime_corrected_errors);
+  visit("ecc_lifetime_uncorrected_errors", g.ecc_lifetime_uncorrected_errors);
   visit("xids", g.xids);
   visit("pcie_generation", g.pcie_generation);
   visit("pcie_width", g.pcie_width);
+  visit("pcie_replays", g.pcie_replays);
+  visit("pcie_rx_bytes_per_second", g.pcie_rx_bytes_per_second);
+  visit("pcie_tx_bytes_per_second", g.pcie_tx_bytes_per_second);
   visit("nvlinks_active", g.nvlinks_active);
+  visit("nvlink_errors", g.nvlink_errors);
   visit("mig", g.mig);
+  visit("mig_instances", g.mig_instances);
   visit("ecc", g.ecc);
   visit("compute_mode", g.compute_mode);
   visit("policy", g.policy);
@@ -112,6 +130,8 @@ void each_field(Share& s, Visit&& visit) {
   visit("state", s.state);
   visit("level", s.level);
   visit("fail_policy", s.fail_policy);
+  visit("admit", s.admit);
+  visit("on_oom", s.on_oom);
   visit("problem", s.problem);
   visit("gang", s.gang);
   visit("created", s.created);

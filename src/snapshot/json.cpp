@@ -88,6 +88,7 @@ constexpr const char* name_of() {
   if constexpr (std::same_as<T, Node>) return "Node";
   else if constexpr (std::same_as<T, Gpu>) return "Gpu";
   else if constexpr (std::same_as<T, XidCount>) return "XidCount";
+  else if constexpr (std::same_as<T, MigInstance>) return "MigInstance";
   else if constexpr (std::same_as<T, Refusal>) return "Refusal";
   else if constexpr (std::same_as<T, ShareDevice>) return "ShareDevice";
   else if constexpr (std::same_as<T, Share>) return "Share";
@@ -153,6 +154,7 @@ std::string schemas() {
   Json all = Json::object();
   add_schema<Node>(all);
   add_schema<XidCount>(all);
+  add_schema<MigInstance>(all);
   add_schema<Gpu>(all);
   add_schema<Refusal>(all);
   add_schema<ShareDevice>(all);

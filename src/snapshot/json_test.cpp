@@ -17,10 +17,21 @@ Snapshot full() {
   gpu.busy_ratio = 0.25;
   gpu.xids = {{79, 2}};
   gpu.throttle_reasons = {"power cap"};
-  gpu.mig = false;
+  gpu.mig = true;
+  gpu.mig_instances = {{.uuid = "MIG-1",
+                        .profile = "1g.18gb",
+                        .gpu_instance = 7,
+                        .compute_instance = 0,
+                        .memory_total_bytes = 18ull << 30,
+                        .memory_used_bytes = std::nullopt}};
+  gpu.ecc_lifetime_corrected_errors = 3;
+  gpu.pcie_rx_bytes_per_second = 1;
+  gpu.nvlink_errors = 2;
   s.gpus = {gpu};
   Share share;
   share.name = "alice";
+  share.admit = "ask";
+  share.on_oom = "wait=30s";
   share.devices.resize(2);
   share.devices[0].memory_limit_bytes = 8ull << 30;
   share.devices[0].last_refusal = Refusal{1, 2, 3, 4};
@@ -78,7 +89,7 @@ TEST(SnapshotJson, WhatDoesNotFitIsNamedByItsPath) {
 
 TEST(SnapshotJson, EveryStructHasItsSchema) {
   const std::string all = schemas();
-  for (const char* name : {"Node", "Gpu", "Share", "ShareDevice", "Process", "Event", "Snapshot"})
+  for (const char* name : {"Node", "Gpu", "MigInstance", "Share", "ShareDevice", "Process", "Event", "Snapshot"})
     EXPECT_TRUE(all.contains("\"" + std::string(name) + "\":{\"type\":\"object\"")) << name;
 }
 

@@ -31,6 +31,15 @@ struct XidCount {
   friend bool operator==(const XidCount&, const XidCount&) = default;
 };
 
+// A part of a GPU that is cut by MIG, as the driver hands it to programs.
+struct MigInstance {
+  std::string uuid;
+  std::string profile;  // "1g.18gb"; empty: not told
+  std::optional<std::uint32_t> gpu_instance, compute_instance;
+  std::optional<std::uint64_t> memory_total_bytes, memory_used_bytes;
+  friend bool operator==(const MigInstance&, const MigInstance&) = default;
+};
+
 struct Gpu {
   std::string uuid;
   std::uint32_t index = 0;  // PCI order, as nvidia-smi counts
@@ -48,10 +57,17 @@ struct Gpu {
   std::optional<std::uint32_t> temperature_celsius, power_mw, power_limit_mw, sm_clock_mhz, memory_clock_mhz;
   std::optional<std::uint64_t> energy_mj;  // since the driver was loaded
   std::vector<std::string> throttle_reasons;
-  std::optional<std::uint64_t> ecc_uncorrected_errors;
+  // Memory errors: since the driver was loaded, and in the card's life.
+  std::optional<std::uint64_t> ecc_corrected_errors, ecc_uncorrected_errors;
+  std::optional<std::uint64_t> ecc_lifetime_corrected_errors, ecc_lifetime_uncorrected_errors;
   std::vector<XidCount> xids;  // since headgated started
   std::optional<std::uint32_t> pcie_generation, pcie_width, nvlinks_active;
+  std::optional<std::uint64_t> pcie_replays;
+  // From the host and to it, over 20 ms of the last seconds; empty without a daemon, which alone measures it.
+  std::optional<std::uint64_t> pcie_rx_bytes_per_second, pcie_tx_bytes_per_second;
+  std::optional<std::uint64_t> nvlink_errors;  // of all links and all kinds that the driver counts, together
   std::optional<bool> mig, ecc;
+  std::vector<MigInstance> mig_instances;
   std::string compute_mode;  // default, exclusive process, prohibited; empty: not told
   std::string policy;        // of the arbiter: fair, priority, off
 
@@ -93,6 +109,8 @@ struct Share {
   std::string state;        // ok, throttled, refused, idle, frozen, paused, draining, empty, broken
   std::string level;        // observe, hook, hook+container, mps, mig
   std::string fail_policy;  // open, closed
+  std::string admit;        // now, ask: an outside scheduler decides on each process
+  std::string on_oom;       // fail, or wait=30s: what becomes of an allocation for which there is no room
   std::string problem;      // broken: why
   std::string gang;         // that it has its turns with; empty: none
   bool created = false;     // by `share create`: it stays when its last process ends

@@ -55,6 +55,11 @@ TEST(Cli, EveryBadValueIsAnErrorThatNamesItAndSaysWhatIsAccepted) {
       {"$H run --sim --weight 2 -- true", 6,
        "headgate: --weight needs the daemon (headgated), which decides between shares; it is not running here\n        "
        "  without it a share has a ceiling, and a burst above it: --compute, --burst\n"},
+      {"$H run --sim --on-oom=wait -- true", 6,
+       "headgate: --on-oom needs the daemon (headgated), which has memory given back for those who wait; it is not "
+       "running here\n          without it an allocation for which there is no room is refused at once; leave the "
+       "option "
+       "out\n"},
       {"$H run --sim", 2,
        "headgate: run: no command was given\n          write it after '--', such as: headgate run --mem 8GiB -- python "
        "train.py\n"},

@@ -138,6 +138,11 @@ TEST(DaemonScheduler, AProcessEntersAShareThatAsksOnlyWithTheSchedulersLeave) {
   const std::string errors = tenant.ends();
   EXPECT_NE(errors.find("the scheduler said no: full until noon"), std::string::npos) << errors;
   EXPECT_NE(event(*node.daemon, "admit.denied", "asks").find("full until noon"), std::string::npos);
+  const Said why = node.daemon->cli().shell("$H why asks");
+  EXPECT_NE(why.out.find("  processes: denied once in the last day, last at "), std::string::npos)
+      << why.out << why.err;
+  EXPECT_NE(why.out.find("full until noon"), std::string::npos) << why.out;
+  EXPECT_NE(node.daemon->cli().shell("$H share show asks").out.find("\nadmit ask, on-oom fail\n"), std::string::npos);
   EXPECT_TRUE(eventually([&] { return node.daemon->share("asks").processes == 0; })) << "a slot was kept";
 }
 
@@ -255,6 +260,22 @@ TEST(DaemonOom, AnAllocationWaitsUntilAnotherProcessOfTheShareFrees) {
     EXPECT_EQ(holder.does(mib("linear", 400)), "0");
   }
   EXPECT_EQ(node.daemon->share("waits").devices.at(0).refusals, 0u);
+}
+
+TEST(DaemonOom, ARunSaysForItsOwnShareHowLongAllocationsWait) {
+  Tiny node;
+  const Said said = node.daemon->cli().shell(
+      "$H run --name patient --mem 300MiB --on-oom=wait=90s -- sh -c \"$H share show patient\"");
+  EXPECT_EQ(said.status, 0) << said.err;
+  EXPECT_NE(said.out.find("\nadmit now, on-oom wait=90s\n"), std::string::npos) << said.out << said.err;
+  const Said bad = node.daemon->cli().shell("$H run --mem 300MiB --on-oom maybe -- true");
+  EXPECT_EQ(bad.status, 2);
+  EXPECT_NE(bad.err.find("on_oom 'maybe' is not understood"), std::string::npos) << bad.err;
+  EXPECT_NE(bad.err.find("fail, wait (30s), or wait=TIME of 1s to 1h"), std::string::npos) << bad.err;
+  node.share("made --mem 300MiB");
+  const Said joined = node.daemon->cli().shell("$H run --share made --on-oom wait -- true");
+  EXPECT_EQ(joined.status, 2);
+  EXPECT_NE(joined.err.find("takes no limits of its own"), std::string::npos) << joined.err;
 }
 
 TEST(DaemonOom, AfterItsTimeTheRefusalIsTheUsualOneAndSaysWhatWasWaitedFor) {

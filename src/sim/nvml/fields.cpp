@@ -47,7 +47,7 @@ void answer_field(const DeviceView& view, nvmlFieldValue_t& field) {
     case 82: return give(field, temperature_c(view), false);  // memory
     case 83:
     case 191: return give(field, energy_mj(view), true);
-    case 91: return give(field, 0, false);  // NVLinks
+    case 91: return give(field, nvlinks(view.profile()), false);
     case 94:
     case 95: return give(field, 0, false);  // PCIe replays
     case 142:

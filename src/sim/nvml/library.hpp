@@ -119,6 +119,9 @@ abi::nvmlReturn_t value_of(const char* function, abi::nvmlDevice_t handle, Value
 // Whole percent of node time [from_ns, to_ns) that `history` was held, by buckets.
 [[nodiscard]] unsigned held_percent(const History& history, std::uint64_t from_ns, std::uint64_t to_ns);
 [[nodiscard]] bool is_hopper_or_newer(const Profile& profile);
+inline constexpr unsigned kMostNvlinks = 18;  // NVML_NVLINK_MAX_LINKS
+// How many the card has; 0: none.
+[[nodiscard]] unsigned nvlinks(const Profile& profile);
 
 // Processes that held the GPU since `last_seen_us` (at most the last second), one sample each, stamped now.
 [[nodiscard]] std::vector<abi::nvmlProcessUtilizationSample_t> samples_since(const DeviceView& view,

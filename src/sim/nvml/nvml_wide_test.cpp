@@ -317,6 +317,37 @@ TEST_F(NvmlWide, FieldsThatACardDoesNotHaveSayNotSupportedEachForItself) {
   EXPECT_EQ(NVML(nvmlDeviceGetFieldValues)(device, 0, fields), NVML_ERROR_INVALID_ARGUMENT);
 }
 
+TEST_F(NvmlWide, AnH200HasItsLinksUpAndWithoutErrors) {
+  const nvmlDevice_t device = open("h200");
+  nvmlFieldValue_t links{};
+  links.fieldId = 91;
+  ASSERT_EQ(NVML(nvmlDeviceGetFieldValues)(device, 1, &links), NVML_SUCCESS);
+  ASSERT_EQ(links.value.uiVal, 18U);
+  for (unsigned link = 0; link < links.value.uiVal; ++link) {
+    nvmlEnableState_t active = NVML_FEATURE_DISABLED;
+    EXPECT_EQ(NVML(nvmlDeviceGetNvLinkState)(device, link, &active), NVML_SUCCESS);
+    EXPECT_EQ(active, NVML_FEATURE_ENABLED);
+    for (unsigned kind = 0; kind < 5; ++kind) {
+      unsigned long long errors = 9;
+      EXPECT_EQ(NVML(nvmlDeviceGetNvLinkErrorCounter)(device, link, kind, &errors), NVML_SUCCESS);
+      EXPECT_EQ(errors, 0U);
+    }
+  }
+  nvmlEnableState_t active{};
+  unsigned long long errors = 0;
+  EXPECT_EQ(NVML(nvmlDeviceGetNvLinkState)(device, 18, &active), NVML_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(NVML(nvmlDeviceGetNvLinkState)(device, 0, nullptr), NVML_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(NVML(nvmlDeviceGetNvLinkErrorCounter)(device, 0, 5, &errors), NVML_ERROR_INVALID_ARGUMENT);
+}
+
+TEST_F(NvmlWide, LinksAreNotSupportedByASmallCard) {
+  const nvmlDevice_t device = open("tiny");
+  nvmlEnableState_t active{};
+  unsigned long long errors = 0;
+  EXPECT_EQ(NVML(nvmlDeviceGetNvLinkState)(device, 0, &active), NVML_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(NVML(nvmlDeviceGetNvLinkErrorCounter)(device, 0, 0, &errors), NVML_ERROR_NOT_SUPPORTED);
+}
+
 TEST_F(NvmlWide, ThePrivateTableListsWhatThePublicListsDo) {
   const nvmlDevice_t device = open("tiny");
   become_tenant(1 << 20);

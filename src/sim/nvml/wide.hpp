@@ -14,6 +14,7 @@ using nvmlMemoryLocation_t = unsigned;
 using nvmlInforomObject_t = unsigned;
 using nvmlPcieUtilCounter_t = unsigned;
 using nvmlPowerSource_t = unsigned;
+using nvmlNvLinkErrorCounter_t = unsigned;
 using nvmlTemperatureThresholds_t = unsigned;
 using nvmlGpuP2PCapsIndex_t = unsigned;
 using nvmlGpuP2PStatus_t = unsigned;
@@ -205,6 +206,9 @@ SIM_NVML(nvmlDeviceGetCpuAffinityWithinScope, nvmlDevice_t device, unsigned cpuS
 SIM_NVML(nvmlDeviceGetMemoryAffinity, nvmlDevice_t device, unsigned nodeSetSize, unsigned long* nodeSet,
          nvmlAffinityScope_t scope);
 SIM_NVML(nvmlDeviceOnSameBoard, nvmlDevice_t device1, nvmlDevice_t device2, int* onSameBoard);
+SIM_NVML(nvmlDeviceGetNvLinkState, nvmlDevice_t device, unsigned link, nvmlEnableState_t* isActive);
+SIM_NVML(nvmlDeviceGetNvLinkErrorCounter, nvmlDevice_t device, unsigned link, nvmlNvLinkErrorCounter_t counter,
+         unsigned long long* counterValue);
 SIM_NVML(nvmlDeviceGetNumFans, nvmlDevice_t device, unsigned* numFans);
 SIM_NVML(nvmlSystemGetHicVersion, unsigned* hwbcCount, nvmlHwbcEntry_t* hwbcEntries);
 SIM_NVML(nvmlGetExcludedDeviceCount, unsigned* deviceCount);

@@ -1,0 +1,100 @@
+#include "observe/gpus.hpp"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include "observe/pcie_traffic.hpp"
+#include "observe/scripted_nvml.hpp"
+
+namespace headgate::observe {
+namespace {
+
+using namespace std::chrono_literals;
+
+class DriverGpus : public ::testing::Test {
+ protected:
+  DriverGpus()
+      : library_(nvml::Library::open(SCRIPTED_NVML).value()),
+        script_(*reinterpret_cast<Script* (*)()>(::dlsym(::dlopen(SCRIPTED_NVML, RTLD_NOW), "scripted_nvml"))()) {
+    script_ = {};
+  }
+  snapshot::Gpu read() { return read_driver(library_, 0).value().gpus.at(0); }
+
+  nvml::Library library_;
+  Script& script_;
+};
+
+TEST_F(DriverGpus, MemoryErrorsAreToldByKindAndBySpan) {
+  script_.ecc_errors = {{{11, 12}, {21, 22}}};
+  const auto gpu = read();
+  EXPECT_EQ(gpu.ecc_corrected_errors, 11u);
+  EXPECT_EQ(gpu.ecc_lifetime_corrected_errors, 12u);
+  EXPECT_EQ(gpu.ecc_uncorrected_errors, 21u);
+  EXPECT_EQ(gpu.ecc_lifetime_uncorrected_errors, 22u);
+}
+
+TEST_F(DriverGpus, OfLinksThoseThatAreUpAreCountedAndTheErrorsOfAll) {
+  script_.nvlinks = {{.active = true, .errors = {1, 0, 2, 0}}, {.active = false, .errors = {4, 0, 0, 0}}};
+  const auto gpu = read();
+  EXPECT_EQ(gpu.nvlinks_active, 1u);
+  EXPECT_EQ(gpu.nvlink_errors, 7u) << "a kind that the driver does not count is no reason to tell of none";
+  script_.pcie_replays = 5;
+  EXPECT_EQ(read().pcie_replays, 5u);
+}
+
+TEST_F(DriverGpus, WhatTheCardDoesNotHaveIsNotToldAsZero) {
+  const auto gpu = read();
+  EXPECT_EQ(gpu.ecc_corrected_errors, std::nullopt);
+  EXPECT_EQ(gpu.ecc_lifetime_uncorrected_errors, std::nullopt);
+  EXPECT_EQ(gpu.pcie_replays, std::nullopt);
+  EXPECT_EQ(gpu.nvlinks_active, std::nullopt);
+  EXPECT_EQ(gpu.nvlink_errors, std::nullopt);
+  EXPECT_EQ(gpu.mig, std::nullopt);
+  EXPECT_TRUE(gpu.mig_instances.empty());
+  PcieTraffic traffic;
+  std::vector gpus = {gpu};
+  traffic.measure(library_, gpus, {});
+  traffic.fill(gpus);
+  EXPECT_EQ(gpus[0].pcie_rx_bytes_per_second, std::nullopt);
+}
+
+TEST_F(DriverGpus, TheSlicesOfACutCardAreListedWhereverTheyStand) {
+  script_.slices = {"", "MIG-b", "", "MIG-d"};
+  const auto gpu = read();
+  EXPECT_EQ(gpu.mig, true);
+  ASSERT_EQ(gpu.mig_instances.size(), 2u);
+  EXPECT_EQ(gpu.mig_instances[1], (snapshot::MigInstance{.uuid = "MIG-d",
+                                                         .profile = "1g.8gb",
+                                                         .gpu_instance = 4,
+                                                         .compute_instance = 0,
+                                                         .memory_total_bytes = kScriptedTotal / 8,
+                                                         .memory_used_bytes = 3}));
+}
+
+TEST_F(DriverGpus, AMeasurementOfTrafficThatHoldsUpThePictureIsMadeOfOneGpuASecond) {
+  script_.gpus = 2;
+  script_.pcie_kib_per_s = {{100, 200}};
+  PcieTraffic traffic;
+  std::vector gpus = read_driver(library_, 0).value().gpus;
+  ASSERT_EQ(gpus.size(), 2u);
+  const std::chrono::steady_clock::time_point start(1h);
+  const auto look = [&](std::chrono::milliseconds after) {
+    traffic.measure(library_, gpus, start + after);
+    traffic.fill(gpus);
+    return script_.traffic_asked;
+  };
+  EXPECT_EQ(look(0ms), 2u) << "one GPU, both ways";
+  EXPECT_EQ(gpus[0].pcie_tx_bytes_per_second, 100u * 1024);
+  EXPECT_EQ(gpus[0].pcie_rx_bytes_per_second, 200u * 1024);
+  EXPECT_EQ(gpus[1].pcie_rx_bytes_per_second, std::nullopt);
+  EXPECT_EQ(look(999ms), 2u);
+  EXPECT_EQ(look(1000ms), 4u);
+  EXPECT_EQ(gpus[1].pcie_rx_bytes_per_second, 200u * 1024);
+  script_.pcie_kib_per_s.reset();
+  EXPECT_EQ(look(2000ms), 6u);
+  EXPECT_EQ(gpus[0].pcie_rx_bytes_per_second, std::nullopt) << "what was once true";
+  EXPECT_EQ(gpus[1].pcie_rx_bytes_per_second, 200u * 1024);
+}
+
+}  // namespace
+}  // namespace headgate::observe

@@ -1,0 +1,37 @@
+// What goes over the GPUs' PCIe links. To tell it NVML watches a link for 20 ms, each way, and the caller waits meanwhile: so one
+// GPU is asked at a time, and that not more often than once a second.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nvml/library.hpp"
+#include "snapshot/snapshot.hpp"
+
+namespace headgate::observe {
+
+inline constexpr std::chrono::seconds kBetweenTrafficReadings(1);
+
+// Not thread-safe.
+class PcieTraffic {
+ public:
+  // Asks the GPU whose turn it is, if there is one and a second is over since the last was asked.
+  void measure(const nvml::Library& nvml, const std::vector<snapshot::Gpu>& gpus,
+               std::chrono::steady_clock::time_point now);
+  // Writes what is known of each into its fields.
+  void fill(std::vector<snapshot::Gpu>& gpus) const;
+
+ private:
+  struct Rates {
+    std::optional<std::uint64_t> rx_bytes_per_second, tx_bytes_per_second;
+  };
+  std::map<std::string, Rates> known_;  // by GPU
+  std::size_t next_ = 0;                // of the list of GPUs
+  std::optional<std::chrono::steady_clock::time_point> measured_;
+};
+
+}  // namespace headgate::observe

@@ -1,0 +1,48 @@
+// NVLink: every link of a card that has some is up, and nothing ever goes wrong on it. What is at its other end is not modelled.
+#include "sim/nvml/library.hpp"
+#include "sim/nvml/wide.hpp"
+
+namespace headgate::sim::nvml {
+
+unsigned nvlinks(const Profile& profile) {
+  // An A100 has 108 SMs: smaller cards of its kind have a bridge at most.
+  constexpr std::uint32_t kSmsOfAModule = 108;
+  if (profile.sm_count < kSmsOfAModule) return 0;
+  if (profile.capability_major == 8 && profile.capability_minor == 0) return 12;
+  return profile.capability_major >= 9 ? 18 : 0;
+}
+
+namespace {
+
+template <typename Body>
+abi::nvmlReturn_t on_link(const char* function, abi::nvmlDevice_t device, unsigned link, bool known, Body&& body) {
+  return on_device(function, device, [&](const DeviceView& view) {
+    if (!known || link >= kMostNvlinks) return abi::NVML_ERROR_INVALID_ARGUMENT;
+    if (link >= nvlinks(view.profile())) return abi::NVML_ERROR_NOT_SUPPORTED;
+    body();
+    return abi::NVML_SUCCESS;
+  });
+}
+
+}  // namespace
+}  // namespace headgate::sim::nvml
+
+namespace headgate::abi {
+namespace nvml = sim::nvml;
+
+extern "C" {
+
+nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned link, nvmlEnableState_t* isActive) {
+  return nvml::on_link("nvmlDeviceGetNvLinkState", device, link, isActive != nullptr,
+                       [&] { *isActive = NVML_FEATURE_ENABLED; });
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t device, unsigned link, nvmlNvLinkErrorCounter_t counter,
+                                             unsigned long long* counterValue) {
+  constexpr unsigned kKinds = 5;
+  return nvml::on_link("nvmlDeviceGetNvLinkErrorCounter", device, link, counterValue != nullptr && counter < kKinds,
+                       [&] { *counterValue = 0; });
+}
+
+}  // extern "C"
+}  // namespace headgate::abi
