@@ -74,8 +74,12 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
     // With turns of an arbiter's, its gates do this for all shares.
     const bool ranks = on_several_gpus() && turn_ns == 0 && !paused;
     if (ranks && wait_ns == 0) {
-      if (rank_spins_for(stream)) pass_in_debt(context, est_ns);
-      else wait_ns = ranks_wait_ns(stream, asked_ns);
+      wait_ns = ranks_wait_ns(stream, asked_ns);
+      const bool shut = wait_ns != 0 || ledger::paid_until_ns(*context.account) > port.now_ns();
+      if (shut && rank_spins_for(stream)) {
+        pass_for_rank(context, est_ns);
+        wait_ns = 0;
+      }
     }
     if (wait_ns != 0) meter.close(stream);
     else wait_ns = meter.pass(stream, launch.function, est_ns, alone, launch.chained, asked_ns);

@@ -13,6 +13,12 @@ constexpr std::int64_t kOverdueNs =
     150'000;  // estimates are rarely so wrong, and spinning longer costs more than a look
 constexpr std::int64_t kNoRankNs = 1'000'000'000;  // so late is no rank that waits: it is endless, stopped or dead
 constexpr std::int64_t kRankLookNs = 100'000;
+constexpr std::int64_t kRanksForNs = 1'000'000'000;
+
+// Ranks have waited for each other lately: all GPUs' gates open at one moment, whoever works on them. For less long, because it
+// may have been another's estimate that was wrong.
+constexpr std::int64_t kRanksPatienceNs = 5'000'000;
+std::atomic<std::int64_t> ranks_until_ns{0};
 
 // When the share's work on that GPU should be done, by whoever reported it (turns.cpp): the earliest; 0: there is none.
 std::int64_t due_ns(std::uint32_t device, std::int64_t now_ns) {
@@ -32,13 +38,15 @@ std::int64_t due_ns(std::uint32_t device, std::int64_t now_ns) {
 
 std::int64_t ranks_wait_ns(const StreamMeter& stream, std::int64_t asked_ns) {
   const std::int64_t now_ns = port.now_ns();
-  if (now_ns - asked_ns >= kPatienceNs) return 0;
+  const bool lately = now_ns < ranks_until_ns.load(memory_order_relaxed);
+  const std::int64_t patience_ns = asked_ns + (lately ? kRanksPatienceNs : kPatienceNs) - now_ns;
   std::int64_t wait_ns = 0;
-  for (std::uint32_t d = 0; d < metered.device_count; ++d) {
-    if (d == stream.context->device || due_ns(d, now_ns) == 0) continue;
+  for (std::uint32_t d = 0; d < metered.device_count && patience_ns > 0; ++d) {
+    if (d == stream.context->device) continue;
+    if (!lately && metered.paces[d].busy_streams.load(memory_order_relaxed) == 0) continue;
     wait_ns = std::max(wait_ns, ledger::paid_until_ns(session.usage->compute[d]) - now_ns);
   }
-  return std::min({wait_ns, asked_ns + kPatienceNs - now_ns, kLongestSleepNs});
+  return std::min({wait_ns, std::max<std::int64_t>(0, patience_ns), kLongestSleepNs});
 }
 
 bool rank_spins_for(const StreamMeter& stream) {
@@ -54,6 +62,11 @@ bool rank_spins_for(const StreamMeter& stream) {
     if (due != 0 && now_ns - due >= kOverdueNs) return true;
   }
   return false;
+}
+
+void pass_for_rank(const ContextMeter& context, std::int64_t est_ns) {
+  ranks_until_ns.store(port.now_ns() + kRanksForNs, memory_order_relaxed);
+  pass_in_debt(context, est_ns);
 }
 
 void pass_in_debt(const ContextMeter& context, std::int64_t est_ns) {
