@@ -99,11 +99,16 @@ Result<Clock::time_point> end_of_waiting(const std::string& text) {
   return fail(ErrorCode::usage, "--wait '" + harmless(text) + "' is no length of time", "accepted: 30s, 5m, 2h");
 }
 
+// What a share that exists has already, and does not take from whoever joins it.
+bool asks_for_limits(const RunOptions& run) {
+  return run.gpu || run.memory || run.host_memory || run.compute || run.burst || run.weight || run.on_oom;
+}
+
 }  // namespace
 
 Result<int> run_in_share(const Invocation& invocation, const config::Config& config, const Program& program) {
   const RunOptions& run = invocation.run;
-  if (run.gpu || run.memory || run.host_memory || run.compute || run.name || run.burst || run.weight || run.on_oom) {
+  if (asks_for_limits(run) || run.name) {
     return fail(ErrorCode::usage,
                 "run --share takes no limits of its own: the share '" + harmless(*run.share) + "' has them",
                 "change them: headgate share set " + harmless(*run.share) + " --mem 12GiB");
@@ -118,7 +123,7 @@ Result<int> run_by_daemon(const http::Endpoint& daemon, const Invocation& invoca
   auto picture = TRY(snapshot::from_json<snapshot::Snapshot>(reply));
   std::string wanted = invocation.run.name.value_or(environment("HEADGATE_SHARE"));
   if (std::ranges::find(picture.shares, wanted, &snapshot::Share::name) != picture.shares.end()) {
-    if (invocation.run.memory || invocation.run.compute || invocation.run.host_memory || invocation.run.on_oom)
+    if (asks_for_limits(invocation.run))
       return fail(ErrorCode::usage, "the share '" + harmless(wanted) + "' of headgated has its limits already",
                   "leave them out to join it, or choose another --name");
     return run_inside(TRY(entry_into(daemon, wanted)), invocation, config, program);

@@ -276,6 +276,11 @@ TEST(DaemonOom, ARunSaysForItsOwnShareHowLongAllocationsWait) {
   const Said joined = node.daemon->cli().shell("$H run --share made --on-oom wait -- true");
   EXPECT_EQ(joined.status, 2);
   EXPECT_NE(joined.err.find("takes no limits of its own"), std::string::npos) << joined.err;
+  for (const std::string word : {"--on-oom wait", "--mem 1GiB", "--burst 80%", "--weight 3"}) {
+    const Said named = node.daemon->cli().shell("$H run --name made " + word + " -- true");
+    EXPECT_EQ(named.status, 2) << word;
+    EXPECT_NE(named.err.find("has its limits already"), std::string::npos) << word << ": " << named.err;
+  }
 }
 
 TEST(DaemonOom, AfterItsTimeTheRefusalIsTheUsualOneAndSaysWhatWasWaitedFor) {
