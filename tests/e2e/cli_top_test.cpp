@@ -14,10 +14,10 @@ namespace {
 
 constexpr const char* kLeaves = "\x1b[?25h\x1b[?1049l";
 
-// What a share holds while it is looked at. It ends with the terminal or when $D/end is there.
+// What a share holds while it is looked at. It ends when $D/end is there, or $D is not: a background job outlives its terminal.
 constexpr const char* kHolder =
     "$H run --sim --name held --mem 1GiB --compute 25% -- "
-    "sh -c 'touch $D/runs; until [ -e $D/end ]; do sleep 0.02; done' & "
+    "sh -c 'touch $D/runs; until [ -e $D/end ] || [ ! -d $D ]; do sleep 0.02; done' & "
     "until [ -e $D/runs ]; do sleep 0.02; done; ";
 
 class CliTop : public CliTerminal {};
