@@ -54,7 +54,8 @@ TEST_F(CliTerminal, AStopSentToTheRunAloneStopsItsProgramAndContinuesIt) {
   const Cli cli;
   Terminal terminal(cli, kSmall);
   terminal.type(
-      "set -b; $H run --sim -- bash -c 'echo rea\"\"dy; until [ -e $D/end ] || [ ! -d $D ]; do sleep 0.01; done; exit 5' &\n");
+      "set -b; $H run --sim -- bash -c 'echo rea\"\"dy; until [ -e $D/end ] || [ ! -d $D ]; do sleep 0.01; done; exit "
+      "5' &\n");
   ASSERT_TRUE(terminal.await("ready")) << terminal.seen();
   terminal.type("kill -TSTP $!\n");
   ASSERT_TRUE(terminal.await("Stopped")) << terminal.seen();
