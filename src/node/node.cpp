@@ -367,13 +367,18 @@ void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) 
     told = refusals;
 
     const bool frozen = seen->state == "frozen";
-    if (seen->processes == 0) told_frozen_.erase(name);
-    else if (frozen ? told_frozen_.insert(name).second : told_frozen_.erase(name) > 0) {
+    // Between two looks they may have come back and gone again: the count of returns tells.
+    const auto told_at = told_frozen_.find(name);
+    if (told_at != told_frozen_.end() && (!frozen || seen->thaws != told_at->second)) {
+      told_frozen_.erase(told_at);
+      if (seen->processes > 0)
+        tell("share.thawed", "info", name, live.share.owner_uid, "the programs of " + name + " are at work again");
+    }
+    if (frozen && told_frozen_.emplace(name, seen->thaws).second) {
       std::uint64_t bytes = 0;
       for (const auto& device : seen->devices) bytes += device.memory_frozen_bytes;
-      tell(frozen ? "share.frozen" : "share.thawed", "info", name, live.share.owner_uid,
-           frozen ? "the programs of " + name + " are idle: " + bytes_text(bytes) + " went from its GPUs to the host"
-                  : "the programs of " + name + " are at work again");
+      tell("share.frozen", "info", name, live.share.owner_uid,
+           "the programs of " + name + " are idle: " + bytes_text(bytes) + " went from its GPUs to the host");
     }
 
     const bool idle = live.share.idle_notice &&
