@@ -50,6 +50,28 @@ TEST(Split, errors_that_cancel_over_time_still_show_in_the_short_windows) {
   EXPECT_NEAR(accuracy(buckets, kBucket, 10, 0.25).bias, 0, 1e-9);
 }
 
+TEST(Split, what_one_tenant_did_not_ask_for_the_others_may_have) {
+  const auto wrong =
+      wrong_parts({constant(100, {.held_ns = 4'000'000, .idle_ns = 2'000'000}), constant(100, {.held_ns = 6'000'000})},
+                  kBucket, {50, 50});
+  EXPECT_NEAR(wrong[0], 0, 1e-9);
+  EXPECT_NEAR(wrong[1], 0, 1e-9);
+}
+
+TEST(Split, what_one_tenant_takes_from_another_who_asked_is_wrong_for_both) {
+  const auto wrong =
+      wrong_parts({constant(100, {.held_ns = 4'000'000}), constant(100, {.held_ns = 6'000'000})}, kBucket, {50, 50});
+  EXPECT_NEAR(wrong[0], -10, 1e-9);
+  EXPECT_NEAR(wrong[1], 10, 1e-9);
+}
+
+TEST(Split, a_gpu_that_nobody_was_let_to_is_wrong_for_all) {
+  const auto wrong =
+      wrong_parts({constant(100, {.held_ns = 4'500'000}), constant(100, {.held_ns = 4'500'000})}, kBucket, {50, 50});
+  EXPECT_NEAR(wrong[0], -5, 1e-9);
+  EXPECT_NEAR(wrong[1], -5, 1e-9);
+}
+
 // The environment that a peer's process gets, as NAME=VALUE.
 std::vector<std::string> environment_of(const Candidate& candidate, Limits limits) {
   Setting setting;

@@ -16,6 +16,7 @@
 #include "noise.hpp"
 #include "share_rows.hpp"
 #include "table.hpp"
+#include "turns_rows.hpp"
 
 using namespace headgate;
 
@@ -24,8 +25,8 @@ namespace {
 constexpr char kUsage[] = R"(headgate-figures: measures headgate's figures over the simulator and a do-nothing driver.
 
   --quick              a subset, about a minute
-  --only=SECTION       cost, share, kinds, response, memory, agreement or pairs; may be given more than once
-  --case=TEXT          of the share and kinds rows only those whose name contains TEXT
+  --only=SECTION       cost, share, kinds, response, memory, agreement, pairs or turns; may be given more than once
+  --case=TEXT          of the rows of share, kinds and turns only those whose name contains TEXT
   --rounds=N           how often everything is measured, interleaved (3)
   --against NAME=LIB.so[,VAR=VALUE...]
                        measures another preload library beside ours; {percent} and {bytes} stand for the limits, {dir}
@@ -36,7 +37,8 @@ constexpr char kUsage[] = R"(headgate-figures: measures headgate's figures over 
 The exit status is 0 when everything could be measured, whatever the figures are.
 )";
 
-constexpr std::string_view kSections[] = {"cost", "share", "kinds", "response", "memory", "agreement", "pairs"};
+constexpr std::string_view kSections[] = {"cost",   "share",     "kinds", "response",
+                                          "memory", "agreement", "pairs", "turns"};
 
 struct Arguments {
   bench::Setting setting;
@@ -103,6 +105,8 @@ Result<load::Done> find_parts(Arguments& arguments) {
   setting.load_program = build + "/lib/headgate-load";
   setting.memory_program = build + "/bench/headgate-bench-memory";
   setting.spin_program = build + "/tests/tenant-spin";
+  setting.daemon_program = build + "/bin/headgated";
+  setting.command_program = build + "/bin/headgate";
   setting.nop_driver_dir = build + "/bench/nop";
   setting.simulator_dir = build + "/lib/sim";
   setting.ours = {.name = "ours",
@@ -110,7 +114,8 @@ Result<load::Done> find_parts(Arguments& arguments) {
                   .environment = {{"HEADGATE_COMPUTE", "{percent}%"}, {"HEADGATE_MEM", "{bytes}B"}}};
   for (const std::string& part :
        {setting.cost_program, setting.load_program, setting.memory_program, setting.spin_program,
-        setting.nop_driver_dir + "/libcuda.so.1", setting.simulator_dir + "/libcuda.so.1", setting.ours.library}) {
+        setting.daemon_program, setting.command_program, setting.nop_driver_dir + "/libcuda.so.1",
+        setting.simulator_dir + "/libcuda.so.1", setting.ours.library}) {
     if (::access(part.c_str(), R_OK) != 0) {
       return fail_errno("a part of the build, " + part, errno, "build everything first: dev/bench does");
     }
@@ -149,9 +154,12 @@ Result<bench::Tables> measure(const Arguments& arguments) {
   if (arguments.wants("pairs")) {
     tables.sections.push_back(TRY(bench::pairs_section(arguments.setting)));
   }
+  if (arguments.wants("turns")) {
+    tables.sections.push_back(TRY(bench::turns_section(arguments.setting, sampler)));
+  }
   std::erase_if(tables.sections, [](const bench::Section& section) { return section.rows.empty(); });
   if (tables.sections.empty()) {
-    return fail(ErrorCode::usage, "--case '" + arguments.setting.only_case + "' names no row of share or kinds",
+    return fail(ErrorCode::usage, "--case '" + arguments.setting.only_case + "' names no row of share, kinds or turns",
                 "a part of a name in the table, such as 'streams'");
   }
   tables.noise = sampler.stop();

@@ -39,4 +39,27 @@ Accuracy accuracy(const std::vector<Bucket>& buckets, std::int64_t bucket_ns, st
   return result;
 }
 
+std::vector<double> wrong_parts(const std::vector<std::vector<Bucket>>& tenants, std::int64_t bucket_ns,
+                                const std::vector<double>& asked_percent) {
+  std::vector<double> wrong, excused;
+  double all_excused = 0;
+  for (std::size_t i = 0; i < tenants.size(); ++i) {
+    Bucket sum;
+    for (const Bucket& bucket : tenants[i]) {
+      sum.held_ns += bucket.held_ns;
+      sum.idle_ns += bucket.idle_ns;
+      sum.late_ns += bucket.late_ns;
+    }
+    const double all_ns = static_cast<double>(bucket_ns) * static_cast<double>(tenants[i].size());
+    const double error = 100 * static_cast<double>(sum.held_ns) / all_ns - asked_percent[i];
+    const double unusable = std::min(1.0, static_cast<double>(sum.idle_ns + sum.late_ns) / all_ns);
+    excused.push_back(error < 0 ? std::min(-error, asked_percent[i] * unusable) : 0);
+    all_excused += excused.back();
+    wrong.push_back(error + excused.back());
+  }
+  for (double& part : wrong)
+    if (part > 0) part = std::max(0.0, part - all_excused);
+  return wrong;
+}
+
 }  // namespace headgate::bench

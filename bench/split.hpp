@@ -39,4 +39,10 @@ struct Accuracy {
 [[nodiscard]] Accuracy accuracy(const std::vector<Bucket>& buckets, std::int64_t bucket_ns, std::size_t per_window,
                                 double limit);
 
+// The same split for tenants who share a GPU: of each, by how many points it got more or less than asked_percent over all
+// buckets, without what was excused. Nobody can have what another might have had but did not ask for, and everybody may take it:
+// a surplus is excused up to the sum of what was excused of the others' shortfalls.
+[[nodiscard]] std::vector<double> wrong_parts(const std::vector<std::vector<Bucket>>& tenants, std::int64_t bucket_ns,
+                                              const std::vector<double>& asked_percent);
+
 }  // namespace headgate::bench

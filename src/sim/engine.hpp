@@ -180,10 +180,13 @@ class Engine {
 
 // Owner's side: no engine needed, one caller per stream at a time.
 //
-// Commands that a stream's queue holds: the profile's launch_queue_depth, at most kRingCommands.
+// Launches that a stream's queue holds: the profile's launch_queue_depth, at most kMostQueued.
 [[nodiscard]] std::uint32_t queue_depth(const Profile& profile);
-// Appends; returns the command's number in the stream, from 1, or 0 when the queue holds queue_depth.
-[[nodiscard]] std::uint64_t push(State& state, std::uint32_t stream, const Command& command);
+// Appends; returns the command's number in the stream, from 1, or 0 when the queue holds queue_depth, or the ring no more. What
+// joins the next that does not takes no place in the queue.
+[[nodiscard]] std::uint64_t push(State& state, std::uint32_t stream, const Command& command, bool joins = false);
+// The number of the command after whose completion push() may find room.
+[[nodiscard]] std::uint64_t room_after(const State& state, std::uint32_t stream);
 [[nodiscard]] std::uint64_t pushed(const State& state, std::uint32_t stream);
 // The command that records (awaits) an event; event_record also counts the request. Push it, in the same critical section.
 [[nodiscard]] Command event_record(State& state, std::uint32_t event, std::uint32_t stream, std::uint64_t submit_ns);

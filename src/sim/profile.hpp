@@ -79,7 +79,7 @@ struct Profile {
   std::int64_t clock_drift_ppb;           // the GPU clock's gain per billion
   std::uint64_t host_copy_bytes_per_s;    // each way over PCIe
   std::uint64_t device_copy_bytes_per_s;  // inside the GPU's memory
-  std::uint32_t launch_queue_depth;       // commands of one stream before a launch blocks; 1024 at most
+  std::uint32_t launch_queue_depth;       // launches to one stream before one blocks; 1024 at most
   std::uint64_t
       dependent_overlap_ns;  // of a kernel, beside the tail of the one before it (programmatic dependent launch)
 

@@ -179,6 +179,22 @@ TEST(Exactness, a_share_of_20_us_and_5_ms_kernels_of_one_name_stays_near_what_an
     }
 }
 
+// As a graph's does, of many nodes. When in its call the GPU is told, a driver does not say.
+TEST(Exactness, a_share_whose_launches_take_long_calls_gets_what_it_was_given) {
+  struct Call {
+    std::int64_t length_ns, call_ns;
+  };
+  for (const auto [length_ns, call_ns] :
+       {Call{kMs, 400 * kUs}, Call{kMs, 60 * kUs}, Call{200 * kUs, 15 * kUs}, Call{200 * kUs, 90 * kUs}})
+    for (const std::int64_t rings_ns : {std::int64_t{0}, call_ns / 2, call_ns})
+      for (const std::uint32_t ppm : {100'000u, 250'000u, 500'000u}) {
+        std::printf("%lld us, calls of %lld us, told after %lld:\n", static_cast<long long>(length_ns / kUs),
+                    static_cast<long long>(call_ns / kUs), static_cast<long long>(rings_ns / kUs));
+        expect_exact(
+            {.ceiling_ppm = ppm, .mix = [=](std::mt19937_64&) { return Kernel{1, length_ns, call_ns, rings_ns}; }});
+      }
+}
+
 TEST(Exactness, a_share_is_not_multiplied_by_its_streams) {
   for (const int streams : {4, 32})
     for (const std::uint32_t ppm : kShares)

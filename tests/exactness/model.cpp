@@ -241,9 +241,10 @@ void Machine::client(Actor& actor, std::size_t index) {
   if (overslept) note_unasked(unasked_since);
   actor.due_ns = 0;
   most_ahead_ns = std::max(most_ahead_ns, process.pace.busy_until_ns.load() - clock_ns - std::max(est, kInFlightNs));
-  clock_ns += kLaunchCostNs;
   sim::Command command;
-  command.submit_ns = static_cast<std::uint64_t>(clock_ns);
+  const bool long_call = actor.kernel.call_ns != 0;
+  command.submit_ns = static_cast<std::uint64_t>(clock_ns + (long_call ? actor.kernel.rings_ns : kLaunchCostNs));
+  clock_ns += long_call ? actor.kernel.call_ns : kLaunchCostNs;
   command.order = command.submit_ns;
   command.amount = static_cast<std::uint64_t>(actor.kernel.duration_ns);
   command.sms = setup_.sms;

@@ -23,6 +23,9 @@ std::span<const std::int64_t> stalling_lateness();
 struct Kernel {
   std::uint64_t function = 1;
   std::int64_t duration_ns = 0;
+  std::int64_t call_ns =
+      0;  // what its launch takes its thread, as that of a graph of many nodes; 0: what a kernel's takes
+  std::int64_t rings_ns = 0;  // of these, until the GPU is told
 };
 using KernelMix = std::function<Kernel(std::mt19937_64&)>;
 KernelMix constant(std::int64_t duration_ns);

@@ -122,17 +122,18 @@ void forget_idle_lanes(const Context* context) {
 
 namespace {
 
-// All commands of one launch have one submit time: its nodes are there at once.
-CUresult record(Stream* stream, std::uint32_t event, std::uint64_t submit_ns) {
+// All commands of one launch have one submit time, for its nodes are there at once, and one place in the queue, which the last
+// of them takes.
+CUresult record(Stream* stream, std::uint32_t event, std::uint64_t submit_ns, bool joins = true) {
   Command command = event_record(library().state(), event, stream->index, submit_ns);
   std::uint64_t number = 0;
-  return enqueue_locked(stream, command, &number);
+  return enqueue_locked(stream, command, &number, joins);
 }
 
 CUresult wait(Stream* stream, std::uint32_t event, std::uint64_t submit_ns) {
   Command command = event_wait(library().state(), event, submit_ns);
   std::uint64_t number = 0;
-  return command.amount == 0 ? CUDA_SUCCESS : enqueue_locked(stream, command, &number);
+  return command.amount == 0 ? CUDA_SUCCESS : enqueue_locked(stream, command, &number, true);
 }
 
 CUresult send(Stream* stream, const ExecNode& node, std::vector<Prepared>& prepared, std::uint64_t submit_ns) {
@@ -152,7 +153,7 @@ CUresult send(Stream* stream, const ExecNode& node, std::vector<Prepared>& prepa
   for (Prepared& one : prepared) {
     std::uint64_t number = 0;
     one.command.submit_ns = submit_ns;
-    SIM_TRY(enqueue_locked(stream, one.command, &number));
+    SIM_TRY(enqueue_locked(stream, one.command, &number, true));
     if (one.act) add_payload(stream, number, std::move(one.act));
   }
   return CUDA_SUCCESS;
@@ -191,7 +192,7 @@ CUresult send_all(Exec* exec, Stream* stream, std::vector<std::vector<Prepared>>
     SIM_TRY(record(lanes[i], exec->lanes[i].end, now_ns));
     SIM_TRY(wait(stream, exec->lanes[i].end, now_ns));
   }
-  SIM_TRY(record(stream, exec->done, now_ns));
+  SIM_TRY(record(stream, exec->done, now_ns, false));
   exec->last_stream = stream->id;
   exec->last = stream;
   return CUDA_SUCCESS;

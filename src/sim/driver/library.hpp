@@ -142,7 +142,7 @@ CUresult submit_locked(Stream* stream, Command& command, std::uint64_t* number);
 CUresult submit(Stream* stream, Command& command, std::uint64_t* number);
 // The same of a part of something that was let in as a whole: no capture is looked at, no host time spent, and the submit
 // time is the whole's where it is set.
-CUresult enqueue_locked(Stream* stream, Command& command, std::uint64_t* number);
+CUresult enqueue_locked(Stream* stream, Command& command, std::uint64_t* number, bool joins = false);
 // Waits, asleep, until so many commands of the stream are complete; then moves the data that is due.
 CUresult wait_for(Stream* stream, std::uint64_t number);
 // Legacy: all blocking streams of its context too.

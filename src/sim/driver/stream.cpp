@@ -42,7 +42,7 @@ CUresult per_thread_stream(Context* context, Stream** out) {
 CUresult wait_for_room(Stream* stream) {
   constexpr std::uint64_t kBatch = 64, kLongestNs = 1'000'000;
   const std::uint64_t tail = pushed_to(stream);
-  const std::uint64_t one = tail - queue_depth(library().profile()) + 1;
+  const std::uint64_t one = room_after(library().state(), stream->index);
   while (true) {
     if (library().node->wait_completed(stream->index, one, 25'000'000)) break;
     SIM_TRY(health(stream->context));
@@ -149,12 +149,12 @@ CUresult submit_locked(Stream* stream, Command& command, std::uint64_t* number) 
   return enqueue_locked(stream, command, number);
 }
 
-CUresult enqueue_locked(Stream* stream, Command& command, std::uint64_t* number) {
+CUresult enqueue_locked(Stream* stream, Command& command, std::uint64_t* number, bool joins) {
   State& state = library().state();
   if (command.kind == CommandKind::kernel) touch_all_managed(stream->context);
   command.order = ++stream->context->order;
   if (command.submit_ns == 0) command.submit_ns = clock_ns();
-  while ((*number = sim::push(state, stream->index, command)) == 0) {
+  while ((*number = sim::push(state, stream->index, command, joins)) == 0) {
     SIM_TRY(wait_for_room(stream));
     command.submit_ns = clock_ns();
   }

@@ -263,7 +263,7 @@ TEST(Engine, a_queue_holds_what_its_profile_says_and_never_more_than_1024) {
     const auto stream = world.engine.create_stream(world.context(1), StreamKind::blocking);
     std::uint32_t taken = 0;
     while (world.launch(stream, kUs, kStart) != 0) ++taken;
-    EXPECT_EQ(taken, std::min(asked, kRingCommands));
+    EXPECT_EQ(taken, std::min(asked, kMostQueued));
   }
 }
 
@@ -305,10 +305,38 @@ TEST(Engine, a_queue_holds_1024_commands_and_then_refuses) {
   World world;
   const auto context = world.context(1);
   const auto stream = world.engine.create_stream(context, StreamKind::blocking);
-  for (std::uint32_t i = 0; i < kRingCommands; ++i) ASSERT_EQ(world.launch(stream, kUs, kStart), i + 1);
+  for (std::uint32_t i = 0; i < kMostQueued; ++i) ASSERT_EQ(world.launch(stream, kUs, kStart), i + 1);
   EXPECT_EQ(world.launch(stream, kUs, kStart), 0u);
+  EXPECT_EQ(room_after(*world.state, stream), 1u);
   world.engine.advance(kStart + submit_of(world) + kUs);
-  EXPECT_EQ(world.launch(stream, kUs, kStart), kRingCommands + 1u);
+  EXPECT_EQ(world.launch(stream, kUs, kStart), kMostQueued + 1u);
+}
+
+TEST(Engine, what_one_launch_sends_together_takes_one_place_in_the_queue_until_the_ring_is_full) {
+  Profile profile = *find_profile("h200");
+  profile.launch_queue_depth = 2;
+  World world(profile);
+  const auto stream = world.engine.create_stream(world.context(1), StreamKind::blocking);
+  Command command;
+  command.submit_ns = kStart;
+  command.amount = kUs;
+  const auto send = [&](std::uint32_t joining) {
+    for (std::uint32_t i = 0; i < joining; ++i) {
+      command.order = ++world.order;
+      if (push(*world.state, stream, command, true) == 0) return i;
+    }
+    command.order = ++world.order;
+    return push(*world.state, stream, command) == 0 ? joining : joining + 1;
+  };
+  EXPECT_EQ(send(1000), 1001u);
+  EXPECT_EQ(send(1000), 1001u);
+  EXPECT_EQ(send(0), 0u) << "two launches are queued";
+  EXPECT_EQ(room_after(*world.state, stream), 1001u);
+  world.engine.advance(kStart + submit_of(world) + 1000 * kUs);
+  EXPECT_EQ(send(0), 0u);
+  world.engine.advance(kStart + submit_of(world) + 1001 * kUs);
+  EXPECT_EQ(send(5000), kRingCommands - 1001) << "what the ring does not hold waits for any command to end";
+  EXPECT_EQ(room_after(*world.state, stream), 1002u);
 }
 
 TEST(Engine, the_death_of_a_process_frees_its_bytes_contexts_and_slice_and_keeps_its_account) {

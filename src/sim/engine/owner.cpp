@@ -33,18 +33,40 @@ std::uint64_t pushed(const State& state, std::uint32_t stream) {
 }
 
 std::uint32_t queue_depth(const Profile& profile) {
-  return profile.launch_queue_depth == 0 ? kRingCommands : std::min(profile.launch_queue_depth, kRingCommands);
+  return profile.launch_queue_depth == 0 ? kMostQueued : std::min(profile.launch_queue_depth, kMostQueued);
 }
 
-std::uint64_t push(State& state, std::uint32_t stream, const Command& command) {
+namespace {
+
+// How many places of the queue the first `number` commands took.
+std::uint64_t places_of(const Ring& ring, std::uint64_t number) {
+  return number == 0 ? 0 : ring.commands[(number - 1) % kRingPlaces].place;
+}
+
+}  // namespace
+
+std::uint64_t push(State& state, std::uint32_t stream, const Command& command, bool joins) {
   Ring& ring = state.rings[stream];
-  const std::uint64_t tail = ring.tail.load(std::memory_order_relaxed);
+  const std::uint64_t tail = ring.tail.load(std::memory_order_relaxed), last = places_of(ring, tail);
   // The engine may move the head meanwhile, and only forward: a stale head errs on the full side.
   const std::uint64_t head = std::atomic_ref(state.streams[stream].head).load(std::memory_order_relaxed);
-  if (tail - head >= queue_depth(state.profile)) return 0;
-  ring.commands[tail % kRingPlaces] = command;
+  if (tail - head >= kRingCommands) return 0;
+  if (!joins && last - places_of(ring, head) >= queue_depth(state.profile)) return 0;
+  Command& taken = ring.commands[tail % kRingPlaces];
+  taken = command;
+  taken.place = joins ? last : last + 1;
   ring.tail.store(tail + 1, std::memory_order_release);
   return tail + 1;
+}
+
+std::uint64_t room_after(const State& state, std::uint32_t stream) {
+  const Ring& ring = state.rings[stream];
+  const std::uint64_t tail = ring.tail.load(std::memory_order_relaxed), last = places_of(ring, tail);
+  std::uint64_t number = std::atomic_ref(state.streams[stream].head).load(std::memory_order_relaxed);
+  if (tail - number >= kRingCommands) return tail - kRingCommands + 1;
+  const std::uint64_t depth = queue_depth(state.profile);
+  while (number < tail && last - places_of(ring, number) >= depth) ++number;
+  return number;
 }
 
 Command event_record(State& state, std::uint32_t event, std::uint32_t stream, std::uint64_t submit_ns) {

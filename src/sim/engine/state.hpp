@@ -25,7 +25,8 @@ inline constexpr std::uint32_t kMostStreams = 2048;
 inline constexpr std::uint32_t kMostEvents = 32768;
 inline constexpr std::uint32_t kMostFlags = 1024;
 inline constexpr std::uint32_t kMostShared = 4096;
-inline constexpr std::uint32_t kRingCommands = 1024;  // of one stream; then a launch blocks, as a driver's does
+inline constexpr std::uint32_t kMostQueued = 1024;    // launches to one stream; then one blocks, as a driver's does
+inline constexpr std::uint32_t kRingCommands = 4096;  // of one stream: a graph's launch is many
 inline constexpr std::uint32_t kHistoryBuckets = 6144;
 inline constexpr std::uint64_t kBucketNs = 10'000'000;
 
@@ -63,6 +64,7 @@ struct alignas(64) Command {
   std::uint32_t wait_flag = kNone;  // kernel: spins until this flag is not 0
   std::uint32_t set_flag = kNone;   // kernel: sets this flag when it ends
   std::uint64_t detail = 0;
+  std::uint64_t place = 0;  // of push(): how many of the stream's queue were taken by then, this one's included
 };
 static_assert(sizeof(Command) == 64);
 

@@ -41,9 +41,10 @@ struct Bracket {
   std::int64_t expected_ns = 0;  // what its launches were estimated at
   std::int64_t fresh_ns = 0;     // what it has covered while it still ran
   std::int64_t covered_until_ns = 0;
-  bool ended = false;    // its end event is recorded; with no room for it at the settler's it waits here
-  bool ordered = false;  // and what ended it may have left the stream idle
-  bool overran = false;  // it went on after that: it holds idle time
+  bool ended = false;     // its end event is recorded; with no room for it at the settler's it waits here
+  bool ordered = false;   // and what ended it may have left the stream idle
+  bool overran = false;   // it went on after that: it holds idle time
+  bool doubtful = false;  // its one function's estimate said where in a long call it began
   std::uint32_t launches = 0;
   std::uint32_t function_count = 0;
   std::array<std::uint64_t, kFunctions> functions{};

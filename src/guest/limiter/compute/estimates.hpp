@@ -11,6 +11,7 @@ namespace headgate::limiter {
 
 inline constexpr std::int64_t kUnknownCommandNs = 200'000;
 inline constexpr std::uint32_t kYoung = 8;  // measurements that a kernel is judged by
+inline constexpr std::int64_t kYoungProofEveryNs = 20'000'000, kProofEveryNs = 1'000'000'000;
 
 class Estimates {
  public:
@@ -37,19 +38,54 @@ class Estimates {
   }
 
   // Whether single launches of it differ so much that its mean says little about the next.
-  bool uneven(std::uint64_t key) const {
-    const Entry& entry = entries_[slot_of(key)];
-    return young(key) ||
-           2 * entry.spread_ns.load(std::memory_order_relaxed) > entry.mean_ns.load(std::memory_order_relaxed);
-  }
+  bool uneven(std::uint64_t key) const { return young(key) || differs(key); }
 
   // What is thought of something that was never measured; the first measurement says it better.
   void expect(std::uint64_t key, std::int64_t ns) {
     Entry& entry = entries_[slot_of(key)];
     entry.spread_ns.store(0, std::memory_order_relaxed);
     entry.seen.store(0, std::memory_order_relaxed);
+    entry.key.store(0, std::memory_order_relaxed);
     set(key, ns);
   }
+  // The same from a launch of which no more is known than that; the shortest of such counts until one is measured.
+  void suppose(std::uint64_t key, std::int64_t ns) {
+    const Entry& entry = entries_[slot_of(key)];
+    const std::int64_t known = known_ns(key);
+    if (known != 0 && entry.seen.load(std::memory_order_relaxed) != 0) return;
+    const bool supposed = known != 0 && entry.doubt_ns.load(std::memory_order_relaxed) != 0;
+    set(key, supposed ? std::min(known, ns) : ns);
+  }
+
+  // Its last launch on an idle stream may have begun at any moment of a call that took so long; 0: that is no question.
+  void doubt(std::uint64_t key, std::int64_t ns) {
+    Entry& entry = entries_[slot_of(key)];
+    if (entry.key.load(std::memory_order_relaxed) == key) entry.doubt_ns.store(ns, std::memory_order_relaxed);
+  }
+  // How long one behind other work took, which began when that ended: of what is doubted nothing else tells the length.
+  void prove(std::uint64_t key, std::int64_t length_ns) {
+    Entry& entry = entries_[slot_of(key)];
+    if (entry.key.load(std::memory_order_relaxed) != key || entry.doubt_ns.load(std::memory_order_relaxed) == 0) return;
+    const std::int64_t proven = entry.proven_ns.load(std::memory_order_relaxed);
+    entry.proven_ns.store(proven == 0 ? length_ns : proven + (length_ns - proven) / 8, std::memory_order_relaxed);
+  }
+  // 0 where that is not known, or says little about the next.
+  std::int64_t proven_ns(std::uint64_t key) const {
+    const Entry& entry = entries_[slot_of(key)];
+    const bool said = entry.key.load(std::memory_order_relaxed) == key && !differs(key);
+    return said ? entry.proven_ns.load(std::memory_order_relaxed) : 0;
+  }
+  // Whether it is time for a launch behind another one.
+  bool wants_proof(std::uint64_t key, std::int64_t now_ns) const {
+    const Entry& entry = entries_[slot_of(key)];
+    if (entry.doubt_ns.load(std::memory_order_relaxed) == 0 || differs(key)) return false;
+    return now_ns - entry.proof_asked_ns.load(std::memory_order_relaxed) >
+           (young(key) ? kYoungProofEveryNs : kProofEveryNs);
+  }
+  void proof_asked(std::uint64_t key, std::int64_t now_ns) {
+    entries_[slot_of(key)].proof_asked_ns.store(now_ns, std::memory_order_relaxed);
+  }
+
   // Its handle may soon mean something else.
   void forget(std::uint64_t key) {
     Entry& entry = entries_[slot_of(key)];
@@ -80,9 +116,20 @@ class Estimates {
     std::atomic<std::int64_t> mean_ns;
     std::atomic<std::int64_t> spread_ns;  // mean distance from the mean
     std::atomic<std::uint32_t> seen;      // measurements, kYoung at most
+    std::atomic<std::int64_t> doubt_ns;   // of the last bracket on an idle stream
+    std::atomic<std::int64_t> proven_ns;  // mean length of launches behind others; 0: none yet
+    std::atomic<std::int64_t> proof_asked_ns;
   };
+  bool differs(std::uint64_t key) const {
+    const Entry& entry = entries_[slot_of(key)];
+    return 2 * entry.spread_ns.load(std::memory_order_relaxed) > entry.mean_ns.load(std::memory_order_relaxed);
+  }
   void set(std::uint64_t key, std::int64_t mean_ns) {
     Entry& entry = entries_[slot_of(key)];
+    if (entry.key.load(std::memory_order_relaxed) != key) {  // another's doubts are not its own
+      entry.doubt_ns.store(0, std::memory_order_relaxed);
+      entry.proven_ns.store(0, std::memory_order_relaxed);
+    }
     entry.mean_ns.store(std::clamp<std::int64_t>(mean_ns, 500, 10'000'000'000), std::memory_order_relaxed);
     entry.key.store(key, std::memory_order_relaxed);
   }

@@ -30,6 +30,7 @@ inline constexpr std::int64_t kQuantumNs = 1'000'000;
 inline constexpr std::int64_t kMostQuantumNs = 10'000'000;
 inline constexpr std::int64_t kUnevenWaitNs = 300'000;  // between two tries of a launch whose length nobody can tell
 inline constexpr std::uint32_t kNearlyAllPpm = 900'000;
+inline constexpr std::int64_t kLongestProofNs = 5'000'000;
 inline constexpr std::uint32_t kProbeEvery = 8;  // thin brackets between two that hold one launch
 
 template <typename Port>
@@ -112,8 +113,9 @@ class LaunchMeter {
     // Of what must be measured launch by launch no more is sent than there is room to measure.
     const bool crowded = alone && stream.open.load(std::memory_order_relaxed);
     if (crowded || !take_credit(*context.pace, est_ns)) {
-      const Admission admission = admit(*context.account, *context.pace, rate_ppm, port_.now_ns(), asked_ns, est_ns,
-                                        crowded, stream.due_ns.load(std::memory_order_relaxed));
+      Admission admission = admit(*context.account, *context.pace, rate_ppm, port_.now_ns(), asked_ns, est_ns, crowded,
+                                  stream.due_ns.load(std::memory_order_relaxed));
+      if (admission.wait_ns != 0 && !crowded && proves(stream, function)) admission = prove(context, est_ns, rate_ppm);
       if (admission.wait_ns != 0) {
         close(stream);
         // What was charged for such a kernel may come back at any moment: its settlement wakes nobody.
@@ -127,6 +129,23 @@ class LaunchMeter {
     if (!stream.open.load()) open(stream);
     count(stream, function, est_ns);
     return 0;
+  }
+
+  // Whether this launch can be measured, as the ones before it could not: the same is still running on its stream.
+  bool proves(const StreamMeter& stream, std::uint64_t function) {
+    const std::int64_t now_ns = port_.now_ns();
+    const std::int64_t known_ns = estimates_.known_ns(function);
+    if (known_ns > kLongestProofNs || stream.function.load(std::memory_order_relaxed) != function ||
+        now_ns - stream.last_open_ns > known_ns - known_ns / 4 || !estimates_.wants_proof(function, now_ns))
+      return false;
+    estimates_.proof_asked(function, now_ns);
+    return true;
+  }
+  // It passes before its time, as debt.
+  Admission prove(ContextMeter& context, std::int64_t est_ns, std::uint32_t rate_ppm) {
+    ledger::charge_debt(*context.account, port_.now_ns(), est_ns, rate_ppm, kCatchUpNs);
+    context.pace->busy_until_ns.fetch_add(est_ns, std::memory_order_relaxed);
+    return {.wait_ns = 0, .credit_ns = est_ns, .debt = false};
   }
 
   // What the launches of the open bracket are estimated at.

@@ -20,7 +20,9 @@ inline constexpr std::int64_t kLookAroundNs = 5'000'000;   // for other shares a
 inline constexpr std::int64_t kAloneTrustNs = 20'000'000;  // how long a look that saw none counts
 inline constexpr std::int64_t kBackToBackNs = 250;         // less than one step of the GPU's event clock
 inline constexpr std::int64_t kPromptNs = 5'000;  // a start event that fired so soon found its stream and the GPU idle
-inline constexpr std::int64_t kLostProcessorNs = 50'000;  // no driver call takes a thread so long
+inline constexpr std::int64_t kLostProcessorNs = 50'000;  // hardly a driver call takes a thread so long
+inline constexpr std::int64_t kShortCallNs = 8'000;       // a kernel's launch
+inline constexpr std::int64_t kDoubtParts = 200;          // a doubt of less than such a part of a length is none
 inline constexpr std::int64_t kStoppedNs = 5'000'000;     // nor does anybody launch so long into one bracket
 inline constexpr std::int64_t kThinTailNs = 20'000;
 inline constexpr std::int64_t kAnchorNs = 4'000'000'000;
@@ -211,6 +213,7 @@ class Meter : public LaunchMeter<Port> {
     if (bracket.start != context.anchor) context.clock.observe(start, bracket.opened_ns);
     context.clock.bound(end, seen_ns);
     const std::int64_t start_event_ns = context.clock.host_ns(start);
+    const bool single = bracket.function_count == 1;
     bool assumed = false;
     // On an idle stream the start event fired before its kernel was even submitted.
     if (start - stream.last_end_ns > kBackToBackNs || stream.last_end_ns == 0) {
@@ -218,12 +221,24 @@ class Meter : public LaunchMeter<Port> {
       const std::int64_t waited = context.clock.host_ns(start) - bracket.opened_ns;
       const std::int64_t gap = bracket.first_ns - bracket.opened_ns;
       std::int64_t late = waited < kPromptNs ? gap : gap - waited;
-      // A thread that lost its processor in between did so before it sent the kernel, or after: nobody can tell.
-      assumed = gap > kLostProcessorNs && late > length - bracket.expected_ns;
-      if (assumed) late = length - bracket.expected_ns;
+      // When in a long call the GPU was told, nobody can tell.
+      const bool doubtful = single && gap > kShortCallNs && gap > length / kDoubtParts;
+      if (single) estimates_.doubt(bracket.functions[0], doubtful ? gap : 0);
+      const std::int64_t proven_ns = doubtful ? estimates_.proven_ns(bracket.functions[0]) : 0;
+      bracket.doubtful = proven_ns != 0;
+      if (bracket.doubtful) {
+        late = std::min(late, length - proven_ns * bracket.launches);
+      } else {
+        // A thread that lost its processor in between did so before it sent the kernel, or after.
+        assumed = gap > kLostProcessorNs && late > length - bracket.expected_ns;
+        if (assumed && doubtful) estimates_.suppose(bracket.functions[0], (length - late / 2) / bracket.launches);
+        if (assumed) late = length - bracket.expected_ns;
+      }
       late = std::clamp<std::int64_t>(late, 0, length);
       start += late;
       length -= late;
+    } else if (single) {
+      estimates_.prove(bracket.functions[0], length / std::max(1u, bracket.launches));
     }
     stream.last_end_ns = end;
     const std::int64_t host_end = context.clock.host_ns(end);
@@ -251,7 +266,7 @@ class Meter : public LaunchMeter<Port> {
       ++stream.thin_brackets;
     }
     std::int64_t fresh = hold(context, {from, from + charged_length, start_event_ns, !thin}, bracket.covered_until_ns);
-    book(context, fresh, thin);
+    book(context, fresh, thin || bracket.doubtful);
     fresh += bracket.fresh_ns;
     ledger::correct(*context.account, fresh - bracket.charged_ns, rate_ppm(context));
     give_room(*context.pace, bracket.expected_ns - fresh);

@@ -1,0 +1,103 @@
+#include "daemon_node.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "http/client.hpp"
+
+namespace headgate::bench {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// utime and stime: the 12th and 13th word behind the name, which may hold spaces. proc(5).
+double cpu_of(const std::filesystem::path& stat) {
+  std::ifstream file(stat);
+  std::string line;
+  std::getline(file, line);
+  const auto name_end = line.rfind(')');
+  if (name_end == std::string::npos) return 0;
+  std::istringstream words(line.substr(name_end + 1));
+  std::string word;
+  double ticks = 0;
+  for (int field = 1; field <= 13 && words >> word; ++field)
+    if (field >= 12) ticks += std::stod(word);
+  return ticks / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DaemonNode>> DaemonNode::start(const Setting& setting, const std::string& profile) {
+  std::unique_ptr<DaemonNode> node(new DaemonNode(setting, TRY(make_case(setting))));
+  node->daemon_ =
+      std::make_unique<load::Child>(TRY(load::Child::start(node->child({setting.daemon_program, "--sim=" + profile}))));
+  const http::Endpoint place{.path = runtime_of(setting, node->case_) + "/control/headgate.sock"};
+  const auto deadline = steady_clock::now() + milliseconds(20'000);
+  while (!http::exchange(place, {.target = "/readyz"}, milliseconds(1000))) {
+    if (!node->daemon_->running() || steady_clock::now() > deadline)
+      return fail(ErrorCode::failed, "headgated does not answer: " + node->daemon_->so_far().err);
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  return node;
+}
+
+DaemonNode::~DaemonNode() {
+  if (daemon_) daemon_->end(milliseconds(10'000));
+  remove_case(setting_, case_);
+}
+
+load::ChildSpec DaemonNode::child(std::vector<std::string> line) const {
+  return {.argv = std::move(line),
+          .environment = {{"HEADGATE_RUNTIME_DIR", runtime_of(setting_, case_)},
+                          {"XDG_STATE_HOME", setting_.directory + "/" + case_ + "/state"},
+                          {"HEADGATE_SIM_DIR", node_of(setting_, case_)},
+                          {"LD_LIBRARY_PATH", setting_.simulator_dir}},
+          .ends_with_us = true,
+          .without = {"HEADGATE_*", "LD_PRELOAD"}};
+}
+
+Result<load::Done> DaemonNode::command(std::vector<std::string> words) const {
+  words.insert(words.begin(), setting_.command_program);
+  TRY(load::run_child(child(std::move(words)), milliseconds(20'000)));
+  return load::Done{};
+}
+
+Result<load::Child> DaemonNode::run(const std::string& share, std::vector<std::string> line) const {
+  line.insert(line.begin(), {setting_.command_program, "run", "--quiet", "--share", share, "--"});
+  return load::Child::start(child(std::move(line)));
+}
+
+Result<load::Child> DaemonNode::run_unlimited(std::vector<std::string> line) const {
+  return load::Child::start(child(std::move(line)));
+}
+
+Result<sim::Truth> DaemonNode::truth() const { return sim::read_truth(node_of(setting_, case_)); }
+
+double DaemonNode::cpu_seconds(std::string_view thread) const {
+  const std::filesystem::path process = "/proc/" + std::to_string(daemon_->pid());
+  if (thread.empty()) return cpu_of(process / "stat");
+  double seconds = 0;
+  std::error_code gone;
+  for (const auto& task : std::filesystem::directory_iterator(process / "task", gone)) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm") >> std::ws, name);
+    if (name == thread) seconds += cpu_of(task.path() / "stat");
+  }
+  return seconds;
+}
+
+std::uint64_t DaemonNode::resident_bytes() const {
+  std::uint64_t size = 0, resident = 0;
+  std::ifstream("/proc/" + std::to_string(daemon_->pid()) + "/statm") >> size >> resident;
+  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace headgate::bench

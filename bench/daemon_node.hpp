@@ -1,0 +1,43 @@
+// The built headgated on a simulated node of its own, and programs in its shares, entered by `headgate run` as a user would.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/load/child.hpp"
+#include "setting.hpp"
+#include "sim/truth.hpp"
+
+namespace headgate::bench {
+
+class DaemonNode {
+ public:
+  // `profile`: one of the simulator's. Answers its API when this returns. Errors: it cannot be started, or is not ready in 20 s.
+  [[nodiscard]] static Result<std::unique_ptr<DaemonNode>> start(const Setting& setting, const std::string& profile);
+  ~DaemonNode();
+  DaemonNode(const DaemonNode&) = delete;
+  DaemonNode& operator=(const DaemonNode&) = delete;
+
+  // `headgate WORDS`, to its end.
+  [[nodiscard]] Result<load::Done> command(std::vector<std::string> words) const;
+  // `line` in that share, under the limiter; and the same program beside all shares, without the limiter.
+  [[nodiscard]] Result<load::Child> run(const std::string& share, std::vector<std::string> line) const;
+  [[nodiscard]] Result<load::Child> run_unlimited(std::vector<std::string> line) const;
+
+  [[nodiscard]] Result<sim::Truth> truth() const;
+  // Processor time since its start of all of its threads, or of those of that name. 0 where /proc does not say.
+  [[nodiscard]] double cpu_seconds(std::string_view thread = {}) const;
+  [[nodiscard]] std::uint64_t resident_bytes() const;
+
+ private:
+  DaemonNode(const Setting& setting, std::string name) : setting_(setting), case_(std::move(name)) {}
+  [[nodiscard]] load::ChildSpec child(std::vector<std::string> line) const;
+
+  const Setting& setting_;
+  std::string case_;
+  std::unique_ptr<load::Child> daemon_;
+};
+
+}  // namespace headgate::bench

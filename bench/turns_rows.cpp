@@ -1,0 +1,318 @@
+#include "turns_rows.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+#include <set>
+#include <thread>
+
+#include "cli/load/asking.hpp"
+#include "daemon_node.hpp"
+#include "split.hpp"
+
+namespace headgate::bench {
+
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr auto kBucketNs = static_cast<std::int64_t>(sim::kTruthBucketNs);
+static_assert(kBucketNs == load::kIdleBucketNs);
+constexpr std::size_t kSecond = 100;  // buckets
+
+struct Tenant {
+  std::vector<std::string> share;  // words of `headgate share create`
+  std::vector<std::string> load;
+  double weight = 100;
+  bool beside_shares = false;  // no share and no limiter
+};
+
+// What each tenant had and could have had, in buckets, from when the last of them began until the first ended.
+struct Run {
+  std::vector<std::vector<Bucket>> tenants;
+  std::vector<json> reports;
+  double arbiter_percent = 0;  // of a core
+
+  [[nodiscard]] double got(std::size_t tenant) const {
+    double held = 0;
+    for (const Bucket& bucket : tenants[tenant]) held += static_cast<double>(bucket.held_ns);
+    return 100 * held / static_cast<double>(kBucketNs) / static_cast<double>(tenants[tenant].size());
+  }
+  [[nodiscard]] double used() const {
+    double sum = 0;
+    for (std::size_t i = 0; i < tenants.size(); ++i) sum += got(i);
+    return sum;
+  }
+};
+
+Tenant full(unsigned weight, const std::string& kernels) {
+  return {{"--weight=" + std::to_string(weight)}, {"--kernels=" + kernels}, static_cast<double>(weight)};
+}
+Tenant sparse() { return {{}, {"--kernels=50us", "--sync=each", "--gap=200us"}}; }
+
+class TurnsBench {
+ public:
+  TurnsBench(const Setting& setting, const NoiseSampler& noise)
+      : setting_(setting), noise_(noise), seconds_(setting.quick ? 4 : 10) {}
+
+  Result<Section> measure() {
+    TRY(splits());
+    TRY(pauses());
+    TRY(alone());
+    TRY(latency());
+    TRY(equals());
+    TRY(many());
+    return std::move(section_);
+  }
+
+ private:
+  bool wanted(const std::string& row) const { return row.find(setting_.only_case) != std::string::npos; }
+
+  Result<Run> play(const std::string& row, const std::vector<Tenant>& tenants, const std::string& policy = "fair") {
+    progress("turns: " + row);
+    const auto node = TRY(DaemonNode::start(setting_, "h200"));
+    TRY(node->command({"gpu", "policy", "0", policy}));
+    std::vector<load::Child> children;
+    const double cpu = node->cpu_seconds("arbiter");
+    const auto began = steady_clock::now();
+    // They start one after the other: each stays until all have been there together for long enough.
+    const auto stay_ms = seconds_ * 1000 + 2000 + 400 * static_cast<int>(tenants.size());
+    for (std::size_t i = 0; i < tenants.size(); ++i) {
+      const std::string name = "tenant" + std::to_string(i);
+      std::vector<std::string> line{setting_.load_program, "--duration=" + std::to_string(stay_ms) + "ms"};
+      line.insert(line.end(), tenants[i].load.begin(), tenants[i].load.end());
+      if (tenants[i].beside_shares) {
+        children.push_back(TRY(node->run_unlimited(line)));
+        continue;
+      }
+      std::vector<std::string> words{"share", "create", name, "--mem=1GiB"};
+      words.insert(words.end(), tenants[i].share.begin(), tenants[i].share.end());
+      TRY(node->command(words));
+      children.push_back(TRY(node->run(name, line)));
+    }
+    Run run;
+    for (load::Child& child : children) {
+      const load::ChildEnd end = child.wait(began + milliseconds(stay_ms + 60'000));
+      run.reports.push_back(json::parse(end.out, nullptr, false));
+      if (end.status != 0 || run.reports.back().is_discarded())
+        return fail(ErrorCode::failed, row + ": a tenant ended with " + std::to_string(end.status) + ": " + end.err);
+    }
+    const std::chrono::duration<double> took = steady_clock::now() - began;
+    run.arbiter_percent = 100 * (node->cpu_seconds("arbiter") - cpu) / took.count();
+    TRY(fill(run, TRY(node->truth()), row));
+    return run;
+  }
+
+  Result<load::Done> fill(Run& run, const sim::Truth& truth, const std::string& row) {
+    std::int64_t from_ns = 0, to_ns = INT64_MAX;
+    for (const json& report : run.reports) {
+      from_ns = std::max(from_ns, report["started_ns"].get<std::int64_t>());
+      to_ns = std::min(to_ns, report["ended_ns"].get<std::int64_t>());
+    }
+    const std::int64_t first = from_ns / kBucketNs + 1, last = first + static_cast<std::int64_t>(kSecond) * seconds_;
+    if (last > to_ns / kBucketNs)
+      return fail(ErrorCode::failed, row + ": its tenants were never at work together for so long",
+                  "a machine with less to do");
+    const NoiseSampler::Late late = noise_.late();
+    for (json& report : run.reports) {
+      const std::set<int> pids(report["pids"].begin(), report["pids"].end());
+      const json& idle = report["not_asking"]["idle_ns"];
+      const std::int64_t log_first = report["started_ns"].get<std::int64_t>() / kBucketNs;
+      std::vector<Bucket>& buckets = run.tenants.emplace_back();
+      for (std::int64_t bucket = first; bucket < last; ++bucket) {
+        std::uint64_t held = 0;
+        for (const sim::ProcessTruth& process : truth.devices[0].processes)
+          if (pids.contains(process.pid))
+            held += process.history.between(static_cast<std::uint64_t>(bucket), static_cast<std::uint64_t>(bucket) + 1);
+        const auto in_log = static_cast<std::size_t>(bucket - log_first);
+        buckets.push_back({.held_ns = static_cast<std::int64_t>(held),
+                           .idle_ns = in_log < idle.size() ? idle[in_log].get<std::int64_t>() : 0,
+                           .late_ns = late.at(bucket)});
+      }
+      report.erase("not_asking");
+    }
+    return load::Done{};
+  }
+
+  Row& add(const std::string& what, const std::string& reach, const Run& run, const std::string& got,
+           const std::string& off, bool reached) {
+    json tenants = json::array();
+    for (std::size_t i = 0; i < run.tenants.size(); ++i)
+      tenants.push_back({{"held_percent", run.got(i)}, {"report", run.reports[i]}});
+    section_.rows.push_back(
+        {.what = what,
+         .reach = reach,
+         .values = {got, off, printed("%.1f %%", run.used()), printed("%.1f %%", run.arbiter_percent)},
+         .verdict = reached ? Verdict::reached : Verdict::missed,
+         .details = {{"tenants", tenants}, {"arbiter_percent_of_a_core", run.arbiter_percent}}});
+    return section_.rows.back();
+  }
+
+  static std::string in_parts(const std::vector<double>& parts) {
+    std::string text;
+    for (const double part : parts) text += (text.empty() ? "" : " / ") + printed("%.2f", part);
+    return text;
+  }
+
+  Result<load::Done> splits() {
+    struct Case {
+      std::string name;
+      std::vector<Tenant> tenants;
+    };
+    const std::vector<Case> all = {
+        {"1:1 of 200 us", {full(100, "200us"), full(100, "200us")}},
+        {"3:7 of 200 us", {full(300, "200us"), full(700, "200us")}},
+        {"1:9 of 200 us", {full(100, "200us"), full(900, "200us")}},
+        {"1:1, 20 us beside 5 ms", {full(100, "20us"), full(100, "5ms")}},
+        {"1:1, graphs of 10 beside eager, 100 us", {{{}, {"--kernels=100us", "--graph=10"}}, full(100, "100us")}},
+        {"1:2:4:8 of 200 us", {full(100, "200us"), full(200, "200us"), full(400, "200us"), full(800, "200us")}},
+    };
+    for (const Case& each : all) {
+      if (!wanted(each.name)) continue;
+      const Run run = TRY(play(each.name, each.tenants));
+      double weights = 0, worst = 0;
+      for (const Tenant& tenant : each.tenants) weights += tenant.weight;
+      std::vector<double> asked, got;
+      for (std::size_t i = 0; i < each.tenants.size(); ++i) {
+        asked.push_back(100 * each.tenants[i].weight / weights);
+        got.push_back(run.got(i));
+      }
+      for (const double wrong : wrong_parts(run.tenants, kBucketNs, asked)) worst = std::max(worst, std::abs(wrong));
+      add(each.name, "wrong by 0.5 point", run, in_parts(got), printed("%.2f", worst), worst <= 0.5)
+          .details["asked_percent"] = asked;
+    }
+    return load::Done{};
+  }
+
+  // Nobody can use more than all of the GPU, nor a sparse tenant more than it has alone.
+  Result<load::Done> pauses() {
+    const std::string beside = "20 % busy (50 us, 200 us pause) beside 20 us";
+    if (wanted(beside)) {
+      const Run run = TRY(play(beside, {sparse(), full(100, "20us")}));
+      add(beside, "98 % used", run, in_parts({run.got(0), run.got(1)}), "", run.used() >= 98);
+    }
+    const std::string two = "two launch-bound (50 us, 200 us pause)";
+    if (wanted(two)) {
+      const Run free = TRY(play(two + ", policy off", {sparse(), sparse()}, "off"));
+      const Run run = TRY(play(two, {sparse(), sparse()}));
+      add(two, "98 % of policy off", run, in_parts({run.got(0), run.got(1)}),
+          printed("%.1f %% of it", 100 * run.used() / free.used()), run.used() >= 0.98 * free.used());
+    }
+    return load::Done{};
+  }
+
+  Result<load::Done> alone() {
+    const std::string name = "one alone, 200 us";
+    if (!wanted(name)) return load::Done{};
+    Tenant unlimited = full(100, "200us");
+    unlimited.beside_shares = true;
+    const Run free = TRY(play(name + ", unlimited", {unlimited}));
+    const Run run = TRY(play(name, {full(100, "200us")}));
+    add(name, "99 % of unlimited", run, in_parts({run.got(0)}),
+        printed("%.2f %% of it", 100 * run.got(0) / free.got(0)), run.got(0) >= 0.99 * free.got(0));
+    return load::Done{};
+  }
+
+  Result<load::Done> latency() {
+    const std::string name = "latency class (200 us each 5 ms) beside 1 ms";
+    if (!wanted(name)) return load::Done{};
+    const Tenant latency{{"--class=latency"}, {"--kernels=200us", "--sync=batch:1", "--gap=4800us"}};
+    const Run free = TRY(play(name + ", alone", {latency}));
+    const Run run = TRY(play(name, {latency, full(100, "1ms")}));
+    const double before = free.reports[0]["request_ns"]["p99"].get<double>() * 1e-6;
+    const double beside = run.reports[0]["request_ns"]["p99"].get<double>() * 1e-6;
+    add(name, "P99 alone + 1.3 ms", run, in_parts({run.got(0), run.got(1)}),
+        printed("P99 %.2f ms, alone %.2f", beside, before), beside <= before + 1.3);
+    return load::Done{};
+  }
+
+  // The least equal of the seconds. What a tenant could not have asked for counts as if it had had it.
+  Result<load::Done> equals() {
+    const std::string name = "8 equal, 200 us, each second";
+    if (!wanted(name)) return load::Done{};
+    const Run run = TRY(play(name, std::vector<Tenant>(8, full(100, "200us"))));
+    double least = 1;
+    for (int second = 0; second < seconds_; ++second) {
+      std::vector<std::vector<Bucket>> of_it;
+      for (const auto& buckets : run.tenants) {
+        const auto from = buckets.begin() + second * static_cast<std::ptrdiff_t>(kSecond);
+        of_it.emplace_back(from, from + static_cast<std::ptrdiff_t>(kSecond));
+      }
+      double sum = 0, squares = 0;
+      for (const double wrong : wrong_parts(of_it, kBucketNs, std::vector<double>(8, 12.5))) {
+        sum += 12.5 + wrong;
+        squares += (12.5 + wrong) * (12.5 + wrong);
+      }
+      least = std::min(least, sum * sum / (8 * squares));
+    }
+    std::vector<double> got;
+    for (std::size_t i = 0; i < 8; ++i) got.push_back(run.got(i));
+    add(name, "Jain 0.999", run, printed("%.2f .. %.2f", std::ranges::min(got), std::ranges::max(got)),
+        printed("Jain %.4f", least), least >= 0.999);
+    return load::Done{};
+  }
+
+  // 62 processes that hold memory and do nothing, beside two that contend.
+  Result<load::Done> many() {
+    const std::string name = "64 processes, two at work, 200 us";
+    if (!wanted(name)) return load::Done{};
+    progress("turns: " + name);
+    const auto node = TRY(DaemonNode::start(setting_, "h200"));
+    for (const char* share : {"quiet", "left", "right"})
+      TRY(node->command({"share", "create", share, "--mem=32GiB", "--over-sell"}));
+    std::vector<load::Child> children;
+    const std::string stay = "--duration=" + std::to_string(seconds_ + 45) + "s";
+    children.push_back(TRY(node->run(
+        "quiet", {setting_.load_program, "--processes=62", "--mem=64MiB", "--no-launches", "--no-idle-list", stay})));
+    for (const char* share : {"left", "right"})
+      children.push_back(TRY(node->run(share, {setting_.load_program, "--kernels=200us", "--no-idle-list", stay})));
+    const auto deadline = steady_clock::now() + milliseconds(40'000);
+    const auto all_there = [&]() -> Result<bool> {
+      const sim::Truth truth = TRY(node->truth());
+      std::size_t at_home = 0, at_work = 0;
+      for (const sim::ProcessTruth& process : truth.devices[0].processes) {
+        at_home += process.bytes >= 64ull << 20 ? 1 : 0;
+        at_work += process.held_ns > 5'000'000 ? 1 : 0;
+      }
+      return at_home == 62 && at_work == 2;
+    };
+    while (!TRY(all_there())) {
+      if (steady_clock::now() > deadline) return fail(ErrorCode::failed, name + ": they did not all start in 40 s");
+      std::this_thread::sleep_for(milliseconds(50));
+    }
+    const double arbiter = node->cpu_seconds("arbiter"), all = node->cpu_seconds();
+    const auto began = steady_clock::now();
+    std::this_thread::sleep_for(std::chrono::seconds(seconds_));
+    const std::chrono::duration<double> took = steady_clock::now() - began;
+    const double arbiter_percent = 100 * (node->cpu_seconds("arbiter") - arbiter) / took.count();
+    const double all_percent = 100 * (node->cpu_seconds() - all) / took.count();
+    const double mib = static_cast<double>(node->resident_bytes()) / (1 << 20);
+    section_.rows.push_back({.what = name,
+                             .reach = "1 % of a core; 32 MiB",
+                             .values = {printed("%.1f MiB", mib), printed("all threads %.1f %%", all_percent), "",
+                                        printed("%.1f %%", arbiter_percent)},
+                             .verdict = arbiter_percent <= 1 && mib <= 32 ? Verdict::reached : Verdict::missed,
+                             .details = {{"arbiter_percent_of_a_core", arbiter_percent},
+                                         {"daemon_percent_of_a_core", all_percent},
+                                         {"resident_mib", mib}}});
+    return load::Done{};
+  }
+
+  const Setting& setting_;
+  const NoiseSampler& noise_;
+  int seconds_;
+  Section section_{.title = "TURNS between shares under headgated, percent of the GPU",
+                   .columns = {"got", "off", "used", "arbiter"},
+                   .rows = {}};
+};
+
+}  // namespace
+
+Result<Section> turns_section(const Setting& setting, const NoiseSampler& noise) {
+  return TurnsBench(setting, noise).measure();
+}
+
+}  // namespace headgate::bench
