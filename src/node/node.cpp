@@ -85,9 +85,23 @@ Result<void> Node::has_room_for_one_more(const Caller& caller) const {
               "node.shares_per_user");
 }
 
+namespace {
+
+// What is over-sold takes room on the card from what was sold: its owner may change all but how much that is.
+Result<void> may_over_sell(const tenancy::Share* before, const tenancy::Share& wanted, const Caller& caller) {
+  const bool as_before = before != nullptr && before->over_sell && before->devices == wanted.devices;
+  if (!wanted.over_sell || caller.administrator || as_before) return {};
+  return fail(ErrorCode::denied,
+              "only an administrator sells what is sold already (over_sell), or changes such a share's limits",
+              "root, or the group of the control socket; or a share that fits: headgate free");
+}
+
+}  // namespace
+
 Result<void> Node::create(const ShareOrder& order, const Caller& caller, const std::vector<snapshot::Gpu>& gpus) {
   tenancy::Share share = TRY(share_of(order, nullptr, gpus, system_directory()));
   share.owner_uid = caller.uid;
+  if (auto may = may_over_sell(nullptr, share, caller); !may) return may;
   if (auto free = has_room_for_one_more(caller); !free) return free;
   share.owner_gids = caller.gids;
   std::ranges::sort(share.owner_gids);
@@ -107,6 +121,7 @@ Result<void> Node::set(const std::string& name, const ShareOrder& order, const C
   if (order.name && *order.name != name)
     return fail(ErrorCode::unsupported, "a share keeps its name", "create another one");
   const tenancy::Share wanted = TRY(share_of(order, &live->share, gpus, system_directory()));
+  if (auto may = may_over_sell(&live->share, wanted, caller); !may) return may;
   if (auto done = shares_.set(wanted); !done) return done;
   tell("share.set", "info", name, caller.uid, "the share " + name + " now has " + in_words(wanted));
   return {};

@@ -37,10 +37,12 @@ ShareId Arbiter::add_share(const ShareTerms& terms) {
     gangs_.push_back(std::make_unique<Gang>());
     found = gangs_.end() - 1;
     (*found)->name = terms.gang;
-    (*found)->virtual_ns = terms.virtual_time_ns;
+    (*found)->virtual_ns = std::clamp(terms.virtual_time_ns, -kMostHeldNs, kMostHeldNs);
   }
   Gang& gang = **found;
   gang.members.push_back(id);
+  // Who slept while an earlier arbiter counted has no more credit than with that one.
+  for (const Terms& each : terms.gpus) gpus_[each.gpu].least_ns = std::max(gpus_[each.gpu].least_ns, gang.virtual_ns);
   Share& share = shares_[id];
   share.gang = &gang;
   for (const Terms& each : terms.gpus) {
@@ -98,7 +100,7 @@ void Arbiter::observe(ShareId id, std::uint32_t gpu, const Use& reported, std::i
   Stake& stake = *gang.stake(gpu);
   const Use use = sane(reported);
   // Time that turns out to have been another's comes back.
-  const std::int64_t held_ns = std::clamp(use.held_ns - place->use.held_ns, -kMostReportedNs, kMostReportedNs);
+  const std::int64_t held_ns = place->credible_ns(use.held_ns - place->use.held_ns, now_ns);
   const bool requested = use.requests != place->use.requests;
   const bool was_overdue = place->overdue();
   place->use = use;
@@ -128,6 +130,7 @@ void Arbiter::refresh(std::int64_t now_ns) {
   for (const auto& each : gangs_) {
     Gang& gang = *each;
     const bool rested = gang.wanted == 0;
+    gang.wanted_before = gang.wanted;
     gang.slept = rested;
     std::uint32_t engaged = 0, recent = 0;
     gang.has_gaps = false;
@@ -155,8 +158,44 @@ void Arbiter::refresh(std::int64_t now_ns) {
   }
   assume(now_ns);
   for (const auto& gang : gangs_)
+    if (std::popcount(gang->wanted) > 1 && (gang->wanted & ~gang->wanted_before) != 0) level_clocks(*gang);
+  for (const auto& gang : gangs_)
     if (gang->wakes || (gang->wanted != 0 && gang->has_gaps))
       catch_up(*gang, gang->slept ? kWakeCreditNs : kGapCreditNs);
+}
+
+// GPUs that gangs at work hold together with this one, itself included: they have one clock.
+std::uint32_t Arbiter::linked_to(std::uint32_t gpu) const {
+  std::uint32_t linked = bit(gpu), before = 0;
+  while (linked != before) {
+    before = linked;
+    for (const auto& gang : gangs_)
+      if ((gang->wanted_before & linked) != 0) linked |= gang->wanted_before;
+  }
+  return linked;
+}
+
+// Each GPU's clock goes on as it is used. A gang that begins to work on several would stand behind everybody on those whose clock
+// is slow, for as long as they differ, and not be let to the others meanwhile: the slow ones are put forward, with whoever works there.
+void Arbiter::level_clocks(const Gang& gang) {
+  std::int64_t most_ns = std::numeric_limits<std::int64_t>::min();
+  for (const Stake& stake : gang.stakes)
+    if ((gang.wanted & bit(stake.gpu)) != 0) most_ns = std::max(most_ns, gpus_[stake.gpu].least_ns);
+  for (const Stake& stake : gang.stakes) {
+    const std::int64_t behind_ns = most_ns - gpus_[stake.gpu].least_ns;
+    if ((gang.wanted & bit(stake.gpu)) == 0 || behind_ns <= gang.price_ns(stake, kUnlevelNs)) continue;
+    const std::uint32_t linked = linked_to(stake.gpu);
+    for (const auto& other : gangs_) {
+      std::uint32_t concerns = other->wanted_before;
+      // Who sleeps is put forward where all that it may wake on is.
+      if (concerns == 0 && other.get() != &gang)
+        for (const Stake& each : other->stakes) concerns |= bit(each.gpu);
+      if (concerns != 0 && (concerns & ~linked) == 0)
+        other->virtual_ns = std::min(other->virtual_ns + behind_ns, kMostHeldNs);
+    }
+    for (std::uint32_t g = 0; g < gpu_count_; ++g)
+      if ((linked & bit(g)) != 0) gpus_[g].least_ns = std::min(gpus_[g].least_ns + behind_ns, kMostHeldNs);
+  }
 }
 
 // Who did not want the GPU has not saved anything up.
@@ -171,8 +210,9 @@ void Arbiter::catch_up(Gang& gang, std::int64_t credit_ns) {
 
 // Where everybody stands, turns under way included; and who is furthest behind on each GPU.
 void Arbiter::assume(std::int64_t now_ns) {
-  std::array<std::int64_t, kMostGpus> least;
+  std::array<std::int64_t, kMostGpus> least, waking;
   least.fill(kNever);
+  waking.fill(-kNever);
   for (const auto& each : gangs_) {
     Gang& gang = *each;
     gang.assumed_ns = 0;
@@ -183,14 +223,18 @@ void Arbiter::assume(std::int64_t now_ns) {
       gang.assumed_ns += gang.price_ns(stake, assumed_ns);
       gang.guaranteed |= stake.guarantee_ppm > 0 && stake.budget_ns > assumed_ns;
     }
-    // Who has gaps is behind for want of work, and is no measure of what the others had.
-    if (gang.has_gaps || gang.wakes) continue;
-    for (const Stake& stake : gang.stakes)
-      if ((gang.wanted & bit(stake.gpu)) != 0)
-        least[stake.gpu] = std::min(least[stake.gpu], gang.virtual_ns + gang.assumed_ns);
+    for (const Stake& stake : gang.stakes) {
+      if ((gang.wanted & bit(stake.gpu)) == 0) continue;
+      const std::int64_t stands_ns = gang.virtual_ns + gang.assumed_ns;
+      if (gang.wakes) waking[stake.gpu] = std::max(waking[stake.gpu], stands_ns);
+      // Who has gaps is behind for want of work, and is no measure of what the others had.
+      else if (!gang.has_gaps) least[stake.gpu] = std::min(least[stake.gpu], stands_ns);
+    }
   }
+  // Where all are seen to begin at once, nobody has looked for long, and any of them may have worked on behind an open gate:
+  // they begin level.
   for (std::uint32_t g = 0; g < gpu_count_; ++g)
-    if (least[g] != kNever) gpus_[g].least_ns = std::max(gpus_[g].least_ns, least[g]);
+    gpus_[g].least_ns = std::max(gpus_[g].least_ns, least[g] != kNever ? least[g] : waking[g]);
 }
 
 void Arbiter::order() {

@@ -33,6 +33,7 @@ inline constexpr std::int64_t kOverlapNs = 100'000;         // the successor's f
 inline constexpr std::int64_t kSleepNs = 10'000'000;        // longer without work is sleep
 inline constexpr std::int64_t kWakeCreditNs = 5'000'000;    // what a share that wakes up is ahead of the others at most
 inline constexpr std::int64_t kGapCreditNs = 20'000'000;    // and one that has gaps
+inline constexpr std::int64_t kUnlevelNs = 100'000'000;     // of GPU time; clocks that differ by less are level
 inline constexpr std::int64_t kTurnSettlesNs = 10'000'000;  // by then it is known who had the GPU in a turn
 inline constexpr std::int64_t kProtectedNs = 100'000'000;   // after a launch of the latency class
 inline constexpr std::int64_t kProtectedPortionNs = 200'000;  // what others may have in flight then, or one kernel
@@ -79,7 +80,7 @@ class Arbiter {
     Policy policy = Policy::fair;
     Gang* holder = nullptr;
     std::uint32_t wanted_by = 0;  // gangs
-    std::int64_t least_ns = 0;    // virtual time of whoever is furthest behind; never goes back
+    std::int64_t least_ns = 0;    // its clock: virtual time of whoever is furthest behind; never goes back
     std::int64_t protected_until_ns = 0;
     std::uint32_t kept_out = 0;  // places that want it and find their gate shut
     std::int64_t gap_ns = 0;     // the holder's pauses
@@ -92,6 +93,8 @@ class Arbiter {
   };
 
   void refresh(std::int64_t now_ns);
+  void level_clocks(const Gang& gang);
+  std::uint32_t linked_to(std::uint32_t gpu) const;
   void catch_up(Gang& gang, std::int64_t credit_ns);
   void end_leases(std::int64_t now_ns);
   void assume(std::int64_t now_ns);

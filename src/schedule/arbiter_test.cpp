@@ -218,7 +218,7 @@ TEST(Arbiter, idle_time_is_charged_to_who_kept_others_out) {
   EXPECT_EQ(turn->share, holder);
   const std::int64_t before_ns = gpus.arbiter.virtual_time_ns(holder);
   gpus.arbiter.settle(*turn, kMs);
-  EXPECT_EQ(gpus.arbiter.virtual_time_ns(holder) - before_ns, kMs * kWeightUnit / 100);
+  EXPECT_EQ(gpus.arbiter.virtual_time_ns(holder) - before_ns, kMs / 100);
 }
 TEST(Arbiter, lies_break_nothing_and_move_nobody_else_s_account) {
   Gpus gpus;
@@ -246,7 +246,7 @@ TEST(Arbiter, lies_break_nothing_and_move_nobody_else_s_account) {
     at_ns += kMs;
   }
   EXPECT_GE(honest_open, 1'000);  // of 4,000: a liar takes time, never all of it
-  EXPECT_LE(gpus.arbiter.virtual_time_ns(honest), 4'000 * kMs * kWeightUnit / 100);
+  EXPECT_LE(gpus.arbiter.virtual_time_ns(honest), 4'000 * kMs / 100);
 }
 TEST(Arbiter, a_restarted_one_goes_on_from_the_virtual_times_it_finds) {
   Gpus gpus;
@@ -269,6 +269,101 @@ TEST(Arbiter, a_removed_holder_leaves_the_gpu_to_the_others) {
   gpus.decide(kMs + 20 * kUs);
   EXPECT_EQ(gpus.gate(b), Gate::open);
   EXPECT_EQ(gpus.add({Terms{}}), a);  // its id is free again
+}
+
+// Steps of 1 ms in which everybody on `places` works where its gate stands open, and waits elsewhere. A share of two GPUs works on
+// both or on none. Returns how many steps each share worked.
+std::map<ShareId, int> play(Gpus& gpus, const std::vector<std::pair<ShareId, std::vector<std::uint32_t>>>& shares,
+                            std::int64_t& at_ns, int steps) {
+  std::map<ShareId, int> worked;
+  for (int i = 0; i < steps; ++i, at_ns += kMs) {
+    for (const auto& [share, places] : shares) {
+      const bool open = std::ranges::all_of(places, [&, id = share](std::uint32_t gpu) {
+        return gpus.gate(id, gpu) == Gate::open || gpus.gate(id, gpu) == Gate::tell;
+      });
+      worked[share] += open;
+      for (const std::uint32_t gpu : places) {
+        if (open) gpus.run(share, kMs, gpu), gpus.uses[{share, gpu}].held_ns += kMs;
+        else gpus.rest(share, gpu), gpus.want(share, gpu);
+      }
+    }
+    gpus.decide(at_ns);
+    while (const auto turn = gpus.arbiter.next_turn(at_ns)) gpus.arbiter.settle(*turn, 0);
+  }
+  return worked;
+}
+
+TEST(Arbiter, nobody_can_report_more_time_than_has_passed_and_wear_the_weights_out) {
+  Gpus gpus;
+  const ShareId liar = gpus.add({Terms{.weight = 1}}), light = gpus.add({Terms{.weight = 1}}),
+                heavy = gpus.add({Terms{.weight = 9}});
+  std::int64_t at_ns = kMs;
+  for (int i = 0; i < 20'000; ++i, at_ns += 100 * kUs) {
+    gpus.want(liar);
+    gpus.uses[{liar, 0}].held_ns += 100'000 * kMs;
+    gpus.decide(at_ns);
+  }
+  gpus.arbiter.remove_share(liar);
+  gpus.uses.erase({liar, 0});
+  auto worked = play(gpus, {{light, {0}}, {heavy, {0}}}, at_ns, 10'000);
+  EXPECT_NEAR(worked[light], 1'000, 100);
+  EXPECT_NEAR(worked[heavy], 9'000, 300);
+}
+TEST(Arbiter, a_share_of_weight_1_that_works_for_years_is_charged_and_so_are_the_others) {
+  Gpus gpus;
+  const ShareId old = gpus.add({Terms{.weight = 1}}), heavy = gpus.add({Terms{.weight = 9}});
+  std::int64_t at_ns = kMs;
+  constexpr std::int64_t kMonthNs = 30ll * 86'400 * 1'000 * kMs;
+  for (int month = 0; month < 120; ++month, at_ns += kMonthNs) {
+    gpus.run(old, kMs);
+    gpus.uses[{old, 0}].held_ns += kMonthNs;
+    gpus.decide(at_ns);
+  }
+  auto worked = play(gpus, {{old, {0}}, {heavy, {0}}}, at_ns, 10'000);
+  EXPECT_NEAR(worked[old], 1'000, 150);
+  EXPECT_NEAR(worked[heavy], 9'000, 300);
+}
+TEST(Arbiter, a_share_on_two_gpus_is_not_behind_on_one_because_the_other_was_used_for_longer) {
+  Gpus gpus(2);
+  const ShareId x = gpus.add({Terms{}}), y = gpus.add({Terms{.gpu = 1}}), both = gpus.add({Terms{}, Terms{.gpu = 1}});
+  std::int64_t at_ns = kMs;
+  play(gpus, {{y, {1}}}, at_ns, 60'000);
+  auto worked = play(gpus, {{x, {0}}, {y, {1}}, {both, {0, 1}}}, at_ns, 4'000);
+  EXPECT_GE(worked[both], 1'000) << "x " << worked[x] << ", y " << worked[y];
+  EXPECT_GE(worked[x], 1'000);
+  EXPECT_GE(worked[y], 1'000);
+}
+TEST(Arbiter, a_share_that_comes_to_a_second_gpu_is_not_behind_there) {
+  Gpus gpus(2);
+  const ShareId x = gpus.add({Terms{}}), y = gpus.add({Terms{.gpu = 1}}), both = gpus.add({Terms{}, Terms{.gpu = 1}});
+  std::int64_t at_ns = kMs;
+  play(gpus, {{y, {1}}, {both, {1}}}, at_ns, 60'000);
+  auto worked = play(gpus, {{x, {0}}, {y, {1}}, {both, {0, 1}}}, at_ns, 4'000);
+  EXPECT_GE(worked[both], 1'000) << "x " << worked[x] << ", y " << worked[y];
+  EXPECT_GE(worked[x], 1'000);
+  EXPECT_GE(worked[y], 1'000);
+}
+TEST(Arbiter, who_slept_while_the_daemon_restarted_has_no_credit_for_it) {
+  Gpus gpus;
+  const ShareId slept = gpus.arbiter.add_share({.gpus = {Terms{}}, .virtual_time_ns = 10 * kMs});
+  const ShareId worked = gpus.arbiter.add_share({.gpus = {Terms{}}, .virtual_time_ns = 6'000 * kMs});
+  std::int64_t at_ns = kMs;
+  play(gpus, {{slept, {0}}}, at_ns, 50);
+  auto had = play(gpus, {{slept, {0}}, {worked, {0}}}, at_ns, 1'000);
+  EXPECT_GE(had[worked], 400);
+}
+TEST(Arbiter, who_worked_unseen_behind_an_open_gate_is_not_behind_one_who_comes_with_it) {
+  Gpus gpus;
+  const ShareId busy = gpus.add({Terms{}}), other = gpus.add({Terms{}});
+  std::int64_t at_ns = kMs;
+  play(gpus, {{busy, {0}}}, at_ns, 10);
+  gpus.rest(busy);
+  gpus.decide(at_ns += 5 * kMs);
+  gpus.uses[{busy, 0}].held_ns += 100'000 * kMs;
+  at_ns += 100'000 * kMs;
+  auto worked = play(gpus, {{busy, {0}}, {other, {0}}}, at_ns, 1'000);
+  EXPECT_GE(worked[busy], 400);
+  EXPECT_GE(worked[other], 400);
 }
 
 }  // namespace

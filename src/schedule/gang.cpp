@@ -17,6 +17,16 @@ Use sane(const Use& use) {
   return made;
 }
 
+std::int64_t Place::credible_ns(std::int64_t held_ns, std::int64_t now_ns) {
+  const std::int64_t passed_ns = observed_ns == 0 ? 0 : std::clamp<std::int64_t>(now_ns - observed_ns, 0, kFarNs);
+  const std::int64_t most_ns = passed_ns + late_ns;
+  const std::int64_t credible = std::clamp(held_ns, -charged_ns, most_ns);
+  late_ns = std::min(kMostLateNs, most_ns - credible);
+  charged_ns = std::min(kMostLateNs, charged_ns + credible);
+  observed_ns = now_ns;
+  return credible;
+}
+
 std::int64_t Place::linger_ns() const { return std::clamp(2 * gap_ns, kLeastLingerNs, kMostLingerNs); }
 
 std::int64_t Place::patience_ns() const {
@@ -61,13 +71,16 @@ Stake* Gang::stake(std::uint32_t gpu) {
   return nullptr;
 }
 
-std::int64_t Gang::price_ns(const Stake& stake, std::int64_t gpu_ns) const {
-  const std::int64_t gpus = std::max(1, std::popcount(wanted | holds));
-  return gpu_ns * kWeightUnit / std::max<std::int64_t>(1, stake.weight * gpus);
+std::int64_t Gang::parts(const Stake& stake) const {
+  return std::max<std::int64_t>(1, stake.weight * std::max(1, std::popcount(wanted | holds)));
 }
 
+std::int64_t Gang::price_ns(const Stake& stake, std::int64_t gpu_ns) const { return gpu_ns / parts(stake); }
+
 void Gang::charge(Stake& stake, std::int64_t gpu_ns) {
-  virtual_ns = std::clamp(virtual_ns + price_ns(stake, gpu_ns), -kFarNs, kFarNs);
+  const std::int64_t all_ns = gpu_ns + rest_ns;
+  rest_ns = all_ns % parts(stake);
+  virtual_ns = std::clamp(virtual_ns + all_ns / parts(stake), -kFarNs, kFarNs);
   stake.budget_ns = std::clamp(stake.budget_ns - gpu_ns, -kFarNs, kFarNs);
 }
 

@@ -15,11 +15,12 @@
 
 namespace headgate::schedule {
 
-inline constexpr std::int64_t kWeightUnit = 1'000;  // virtual time counts ns at this weight
 inline constexpr std::int64_t kLeastLingerNs = 100'000, kMostLingerNs = 1'000'000;
 inline constexpr std::int64_t kMostReportedNs = 100'000'000'000;  // of anything at a time
-inline constexpr std::int64_t kMostHeldNs = 1ll << 60;            // in all: 36 years
-inline constexpr std::int64_t kOverdueReportNs = 1'000;           // what is reported of work whose estimate is used up
+// Nobody holds a GPU for longer than time passes; so much of it may be reported late.
+inline constexpr std::int64_t kMostLateNs = 10'000'000'000;
+inline constexpr std::int64_t kMostHeldNs = 1ll << 60;   // in all: 36 years
+inline constexpr std::int64_t kOverdueReportNs = 1'000;  // what is reported of work whose estimate is used up
 inline constexpr std::int64_t kGapWindowNs = 10'000'000;
 
 // What a liar reports, brought to where no sum of it overflows.
@@ -30,6 +31,9 @@ struct Place {
   Terms terms;
   Use use;
   std::int64_t active_ns = -kGapWindowNs;  // when it was last seen to work or to want
+  std::int64_t observed_ns = 0;            // 0: never
+  std::int64_t late_ns = kMostLateNs;      // how much more than the time that passes it may report
+  std::int64_t charged_ns = 0;             // of late, and so can come back
   std::int64_t overdue_since_ns = 0;
   std::int64_t shut_ns = 0;  // since when the gate is
   Gate gate = Gate::tell;
@@ -50,6 +54,8 @@ struct Place {
   bool throttled() const { return use.ceiling_ns > kLeastLingerNs; }
   bool engaged(std::int64_t now_ns) const;
   void learn_gap(std::int64_t now_ns);
+  // Of what it says that it held since it was last observed, what can be true.
+  std::int64_t credible_ns(std::int64_t held_ns, std::int64_t now_ns);
 };
 
 struct Gang;
@@ -77,10 +83,12 @@ struct Stake {
 
 struct Gang {
   std::string name;
-  std::int64_t virtual_ns = 0;
+  std::int64_t virtual_ns = 0;  // GPU time charged, by weight: ns at weight 1
+  std::int64_t rest_ns = 0;     // charged, and less than 1 ns of that
   std::vector<Stake> stakes;
   std::vector<ShareId> members;
   std::uint32_t wanted = 0;  // GPUs, as bits: all that it works on, while it works on any
+  std::uint32_t wanted_before = 0;
   std::uint32_t holds = 0;
   std::int64_t lease_end_ns = 0;
   std::int64_t drain_end_ns = 0;  // 0: its turn is not ending
@@ -94,6 +102,7 @@ struct Gang {
   Stake* stake(std::uint32_t gpu);
   const Stake* stake(std::uint32_t gpu) const { return const_cast<Gang*>(this)->stake(gpu); }
   // GPU time on one of its GPUs, in virtual time: a gang on several GPUs pays for the part of each.
+  std::int64_t parts(const Stake& stake) const;
   std::int64_t price_ns(const Stake& stake, std::int64_t gpu_ns) const;
   void charge(Stake& stake, std::int64_t gpu_ns);
   void end_turn(Stake& stake, std::int64_t now_ns);

@@ -124,6 +124,25 @@ TEST(DaemonAbuse, TheControlGroupReachesADaemonOfRootsWithoutSystemdAndOthersDoN
   EXPECT_EQ(as_user(12'345, 12'345, [&] { return status_of(daemon.socket(), "GET", "/v1/node"); }), 1);
 }
 
+TEST(DaemonAbuse, OnlyAdministratorsSellWhatIsSoldAlready) {
+  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
+  const Daemon daemon;
+  ASSERT_EQ(::chmod(daemon.cli().directory().c_str(), 0711), 0);
+  for (const std::string& path : {daemon.cli().runtime(), daemon.cli().runtime() + "/control"})
+    ASSERT_EQ(::chmod(path.c_str(), 0755), 0);
+  ASSERT_EQ(::chmod(daemon.socket().c_str(), 0666), 0);
+  const auto asked = [&](const char* method, const std::string& target, const std::string& body) {
+    return as_user(12'345, 12'345, [&] { return status_of(daemon.socket(), method, target, body); });
+  };
+  EXPECT_EQ(asked("POST", "/v1/shares", R"({"name":"sold","mem":"1GiB"})"), 20);
+  EXPECT_EQ(asked("POST", "/v1/shares", R"({"name":"more","mem":"1GiB","over_sell":true})"), 40);
+  EXPECT_EQ(asked("PATCH", "/v1/shares/sold", R"({"over_sell":true})"), 40);
+  EXPECT_EQ(asked("PATCH", "/v1/shares/sold", R"({"mem":"2GiB"})"), 20);
+  EXPECT_EQ(daemon.ask("PATCH", "/v1/shares/sold", R"({"over_sell":true,"mem":"3GiB"})").status, 200);
+  EXPECT_EQ(asked("PATCH", "/v1/shares/sold", R"({"mem":"100GiB"})"), 40);
+  EXPECT_EQ(asked("PATCH", "/v1/shares/sold", R"({"ttl":"8h"})"), 20);
+}
+
 TEST(DaemonAbuse, OneUserHasSoManyConnectionsStreamsAndSharesAndIsToldWhatToDo) {
   if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   const Cli files;

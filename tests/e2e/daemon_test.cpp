@@ -62,6 +62,7 @@ TEST(Daemon, WhatDoesNotFitIsRefusedWithTheFiguresAndWhatWould) {
   EXPECT_EQ(said.status, 4) << said.err;
   EXPECT_NE(said.err.find("30 %"), std::string::npos) << said.err;
   EXPECT_EQ(daemon.cli().shell("$H share create b --mem 50GiB --compute 40% --over-sell").status, 0);
+  EXPECT_EQ(daemon.share("b").devices.at(0).compute_guarantee_ratio, 0) << "it is promised nothing";
   said = daemon.cli().shell("$H share create c --mem 8");
   EXPECT_EQ(said.status, 2);
   EXPECT_NE(said.err.find("did you mean 8MiB?"), std::string::npos) << said.err;
