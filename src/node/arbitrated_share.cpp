@@ -40,17 +40,24 @@ ArbitratedShare::ArbitratedShare(ledger::SharePages pages, std::string name, con
     device_of_[g] = ledger::find_device(*pages.policy, gpus[g].c_str());
 }
 
+schedule::Terms ArbitratedShare::terms_of(std::uint32_t gpu) const {
+  const ledger::DevicePolicy& policy = policy_of(gpu);
+  return {.gpu = gpu,
+          .weight = policy.weight.load(kRelaxed),
+          .guarantee_ppm = policy.compute_guarantee_ppm.load(kRelaxed),
+          .priority_class = static_cast<schedule::Class>(policy.priority_class.load(kRelaxed))};
+}
+
 std::vector<schedule::Terms> ArbitratedShare::terms() const {
   std::vector<schedule::Terms> all;
-  for (std::uint32_t g = 0; g < schedule::kMostGpus; ++g) {
-    if (!has(g)) continue;
-    const ledger::DevicePolicy& policy = policy_of(g);
-    all.push_back({.gpu = g,
-                   .weight = policy.weight.load(kRelaxed),
-                   .guarantee_ppm = policy.compute_guarantee_ppm.load(kRelaxed),
-                   .priority_class = static_cast<schedule::Class>(policy.priority_class.load(kRelaxed))});
-  }
+  for (std::uint32_t g = 0; g < schedule::kMostGpus; ++g)
+    if (has(g)) all.push_back(terms_of(g));
   return all;
+}
+
+// Which GPUs a share has never changes.
+bool ArbitratedShare::has_terms(const std::vector<schedule::Terms>& terms) const {
+  return std::ranges::all_of(terms, [this](const schedule::Terms& each) { return each == terms_of(each.gpu); });
 }
 
 // A process that is stopped would hold its turns and use none.

@@ -24,6 +24,8 @@ class ArbitratedShare {
 
   // The share's GPUs with what its owner grants on each, as the policy page has it now.
   [[nodiscard]] std::vector<schedule::Terms> terms() const;
+  // Whether they are still these; asked at each look, and so without a vector of its own.
+  [[nodiscard]] bool has_terms(const std::vector<schedule::Terms>& terms) const;
   // What its limiters report of a GPU. Whatever is written there moves this share's own account only.
   [[nodiscard]] schedule::Use use_of(std::uint32_t gpu, std::int64_t now_ns);
   // Of the 48 microseconds that begin at `word` * 48 us: those in which it held the GPU, as bits.
@@ -44,6 +46,7 @@ class ArbitratedShare {
   [[nodiscard]] const std::string& name() const { return name_; }
 
  private:
+  [[nodiscard]] schedule::Terms terms_of(std::uint32_t gpu) const;
   class Pages {
    public:
     explicit Pages(ledger::SharePages pages) : pages_(pages) {}

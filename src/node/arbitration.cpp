@@ -4,7 +4,6 @@
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/timerfd.h>
 #include <time.h>
 
 #include <algorithm>
@@ -56,14 +55,11 @@ Arbitration::~Arbitration() { stop(); }
 
 Result<void> Arbitration::start() {
   poll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
-  timer_ = UniqueFd(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   wake_ = UniqueFd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!poll_ || !timer_ || !wake_) return fail_errno("the arbiter's descriptors", errno);
-  // Neither is read: the timer is armed anew after each look, which takes its ticks away, and the other tells of each write once.
-  for (const int fd : {timer_.get(), wake_.get()}) {
-    epoll_event event{.events = fd == wake_.get() ? EPOLLIN | EPOLLET : EPOLLIN, .data = {.ptr = nullptr}};
-    if (::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return fail_errno("the arbiter's descriptors", errno);
-  }
+  // It is not read: it tells of each write once.
+  epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.ptr = nullptr}};
+  if (!poll_ || !wake_ || ::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) != 0)
+    return fail_errno("the arbiter's descriptors", errno);
   thread_ = std::thread([this] { run(); });
   return {};
 }
@@ -140,10 +136,17 @@ void Arbitration::wake() {
   if (wake_) (void)!::write(wake_.get(), &one, sizeof one);
 }
 
-void Arbitration::arm(std::int64_t at_ns) {
-  itimerspec when{};
-  if (at_ns != schedule::kNever) when.it_value = {at_ns / 1'000'000'000, at_ns % 1'000'000'000};
-  ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+// Until something is heard, or it is time to look.
+int Arbitration::sleep(std::span<epoll_event> events) const {
+  const bool for_good = next_look_ns_ == schedule::kNever;
+  const std::int64_t left_ns = for_good ? 0 : std::max<std::int64_t>(0, next_look_ns_ - now());
+  const timespec left{left_ns / 1'000'000'000, left_ns % 1'000'000'000};
+  const int most = static_cast<int>(events.size());
+  const int count = ::epoll_pwait2(poll_.get(), events.data(), most, for_good ? nullptr : &left, nullptr);
+  if (count >= 0 || errno == EINTR) return count;
+  // Linux 5.11 has it; what a container's filter lets through is another question.
+  const int left_ms = static_cast<int>(std::min<std::int64_t>(left_ns / 1'000'000 + 1, 1'000));
+  return ::epoll_wait(poll_.get(), events.data(), most, for_good ? -1 : left_ms);
 }
 
 void Arbitration::run() {
@@ -154,7 +157,7 @@ void Arbitration::run() {
     if (ending_) break;
     const std::scoped_lock lock(members_lock_);
     const std::int64_t start_ns = now();
-    arm(look(start_ns));
+    next_look_ns_ = look(start_ns);
     ++figures_.decisions;
     figures_.decision_ns += static_cast<std::uint64_t>(now() - start_ns);
   }
@@ -163,7 +166,7 @@ void Arbitration::run() {
 // Waits for whatever comes first. What was heard of is taken under the lock: a share may go meanwhile.
 void Arbitration::hear() {
   std::array<epoll_event, 64> events;
-  const int count = ::epoll_wait(poll_.get(), events.data(), events.size(), -1);
+  const int count = sleep(events);
   const std::scoped_lock lock(members_lock_);
   const std::int64_t now_ns = now();
   for (auto& [name, member] : members_)
@@ -203,9 +206,9 @@ void Arbitration::listen(const Member& member, bool on) {
 std::int64_t Arbitration::look(std::int64_t now_ns) {
   std::int64_t next_ns = schedule::kNever;
   for (auto& [name, member] : members_) {
-    if (auto terms = member.share.terms(); terms != member.terms) {
-      arbiter_.change_share(member.id, terms);
-      member.terms = std::move(terms);
+    if (!member.share.has_terms(member.terms)) {
+      member.terms = member.share.terms();
+      arbiter_.change_share(member.id, member.terms);
     }
     bool waits = false;
     for (const schedule::Terms& each : member.terms) {

@@ -5,11 +5,14 @@
 // all gates stand open; killed, it leaves them as they are, and limiters go on by the dead-man rule (guest/ledger/gate.hpp).
 #pragma once
 
+#include <sys/epoll.h>
+
 #include <array>
 #include <atomic>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -76,11 +79,12 @@ class Arbitration {
   std::int64_t look(std::int64_t now_ns);
   std::int64_t idle_ns(const schedule::Turn& turn) const;
   void wake();
-  void arm(std::int64_t at_ns);
+  int sleep(std::span<epoll_event> events) const;
 
   const std::vector<std::string> gpus_;
   const Asked asked_;
-  UniqueFd poll_, timer_, wake_;
+  UniqueFd poll_, wake_;
+  std::int64_t next_look_ns_ = 0;
   mutable std::mutex members_lock_;  // guards all below it but what is atomic
   schedule::Arbiter arbiter_;
   std::array<schedule::Policy, schedule::kMostGpus> policies_{};

@@ -129,8 +129,8 @@ class Node {
   std::unique_ptr<NodePages> node_pages_ = std::make_unique<NodePages>();
   std::set<std::string> told_idle_;
   std::map<std::string, std::uint64_t> told_frozen_;  // with how often they had come back by then
-  std::set<std::string> entered_;                  // shares until they are empty that have had a process
-  std::map<std::string, std::uint64_t> refusals_;  // by share: how many were told
+  std::set<std::string> entered_;                     // shares until they are empty that have had a process
+  std::map<std::string, std::uint64_t> refusals_;     // by share: how many were told
 };
 
 }  // namespace headgate::node

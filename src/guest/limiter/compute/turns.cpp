@@ -62,6 +62,12 @@ bool dry(const StreamMeter& stream) {
   return port.query(stream.closed[(tail - 1) % StreamMeter::kClosed].end) == abi::CUDA_SUCCESS;
 }
 
+// The arbiter saw its work when it shut the gate, and looks again before that share's turn is over that has it now.
+bool known_to_want(std::uint32_t device) {
+  return session.held.device_count == 1 && metered.paces[device].busy_streams.load(memory_order_relaxed) > 0 &&
+         policy_of(device).compute_ceiling_ppm.load(memory_order_relaxed) == ledger::kWholeGpu;
+}
+
 }  // namespace
 
 std::uint32_t ceiling_in_turns(std::uint32_t device, std::uint32_t ceiling_ppm) {
@@ -186,6 +192,7 @@ void TurnWait::give_back() {
 void TurnWait::wait(std::int64_t ns) {
   const std::int64_t now_ns = port.now_ns();
   slot_of(device_).pulse.fetch_add(1, memory_order_relaxed);
+  if (rang_ns_ == 0 && known_to_want(device_)) rang_ns_ = now_ns;
   if (shut_ && now_ns - rang_ns_ >= ledger::kTurnLookNs) {
     rang_ns_ = now_ns;
     ring_doorbell(ledger::Ring::turn);
