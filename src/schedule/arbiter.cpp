@@ -109,6 +109,7 @@ void Arbiter::observe(ShareId id, std::uint32_t gpu, const Use& reported, std::i
   gang.charge(stake, held_ns);
   if (requested || use.wanting || use.in_flight_ns > 0) place->active_ns = now_ns;
   place->learn_gap(now_ns);
+  if (use.ceiling_ns > 0) place->paused_ns = now_ns;
   if (requested && place->terms.priority_class == Class::latency) gpus_[gpu].protected_until_ns = now_ns + kProtectedNs;
 }
 
@@ -155,6 +156,9 @@ void Arbiter::refresh(std::int64_t now_ns) {
     gang.wanted = engaged == 0 ? 0 : recent;
     for (Stake& stake : gang.stakes) gpus_[stake.gpu].wanted_by += (gang.wanted >> stake.gpu) & 1;
     gang.wakes = gang.wanted != 0 && rested;
+    if (gang.wakes)
+      for (const ShareId id : gang.members)
+        for (Place& place : shares_[id].places) place.paused_ns = now_ns;
   }
   assume(now_ns);
   for (const auto& gang : gangs_)
@@ -401,7 +405,19 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) const {
   for (const Gang* const gang : order_) {
     if (!contended(*gang)) continue;
     if (gang->holds != 0) {
-      by(gang->lease_end_ns - kOverlapNs > now_ns ? gang->lease_end_ns - kOverlapNs : gang->lease_end_ns);
+      // Who always has work ready leaves enough of it in flight to hide the hand-over, unless its kernels are short; and the end of
+      // a lease is soon enough to see that it has none any more. Each look costs a wake-up.
+      bool steady = true;
+      std::int64_t kernel_ns = kNever;
+      for (const ShareId id : gang->members)
+        for (const Place& place : shares_[id].places) {
+          if (!place.engaged(now_ns)) continue;
+          steady &= place.steady(now_ns);
+          kernel_ns = std::min(kernel_ns, place.use.kernel_ns);
+        }
+      const std::int64_t early_ns = gang->lease_end_ns - (steady && kernel_ns >= kOverlapNs ? 0 : kOverlapNs);
+      const std::int64_t ends_ns = early_ns > now_ns ? early_ns : gang->lease_end_ns;
+      by(ends_ns);
       // When it could be known that it has no work.
       std::int64_t idle_ns = 0;
       for (const ShareId id : gang->members)
@@ -409,7 +425,7 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) const {
           if (place.engaged(now_ns))
             idle_ns =
                 std::max(idle_ns, std::max(place.active_ns, now_ns) + place.use.in_flight_ns + place.patience_ns());
-      if (idle_ns > now_ns) by(idle_ns);
+      if (idle_ns > now_ns && !(steady && idle_ns + kIdleLookNs > ends_ns)) by(idle_ns);
     } else if (gang->stakes.size() > 1) {
       by(now_ns + 2 * kOverdueNs);
     }

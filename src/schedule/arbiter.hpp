@@ -38,8 +38,10 @@ inline constexpr std::int64_t kTurnSettlesNs = 10'000'000;  // by then it is kno
 inline constexpr std::int64_t kProtectedNs = 100'000'000;   // after a launch of the latency class
 inline constexpr std::int64_t kProtectedPortionNs = 200'000;  // what others may have in flight then, or one kernel
 inline constexpr std::int64_t kTogetherNs = 50'000'000;       // GPUs that a gang used within this are opened together
-inline constexpr std::int64_t kLookNs = 50'000;               // for the end of a kernel that somebody waits for
-inline constexpr std::int64_t kDrainNs = 2'000'000;           // for a gang's ranks to come level when its turn ends
+inline constexpr std::int64_t kIdleLookNs =
+    1'500'000;                                   // so much of a lease is not worth a look whether a steady holder works
+inline constexpr std::int64_t kLookNs = 50'000;  // for the end of a kernel that somebody waits for
+inline constexpr std::int64_t kDrainNs = 2'000'000;  // for a gang's ranks to come level when its turn ends
 inline constexpr std::int64_t kOverdueNs = 150'000;  // a limiter's settler may be so late to see that work has ended
 
 struct Decision {

@@ -48,6 +48,7 @@ void Place::learn_gap(std::int64_t now_ns) {
   const bool quiet = window_ns > 20 * kGapWindowNs;
   if (quiet || spells <= 0 || dry_ns * 50 < window_ns) gap_ns = 0;
   else gap_ns = dry_ns / spells;
+  if (quiet || gap_ns > 0) paused_ns = now_ns;
   if (gap_ns > kMostLingerNs / 2) gap_ns = 0;
   gap_since_ns = now_ns;
   gap_dry_ns = use.dry_ns;

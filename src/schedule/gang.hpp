@@ -22,6 +22,7 @@ inline constexpr std::int64_t kMostLateNs = 10'000'000'000;
 inline constexpr std::int64_t kMostHeldNs = 1ll << 60;   // in all: 36 years
 inline constexpr std::int64_t kOverdueReportNs = 1'000;  // what is reported of work whose estimate is used up
 inline constexpr std::int64_t kGapWindowNs = 10'000'000;
+inline constexpr std::int64_t kSteadyNs = 100'000'000;
 
 // What a liar reports, brought to where no sum of it overflows.
 Use sane(const Use& use);
@@ -41,6 +42,7 @@ struct Place {
   // How long its work is interrupted by its host; 0 where that is less than 2 % of the time, or where each pause is long
   // enough to end a turn.
   std::int64_t gap_ns = 0;
+  std::int64_t paused_ns = 0;  // when it was last seen to pause, by itself or for its ceiling
   std::int64_t gap_since_ns = 0;
   std::int64_t gap_dry_ns = 0;
   std::uint64_t gap_spells = 0;
@@ -53,6 +55,8 @@ struct Place {
   bool overdue() const { return use.in_flight_ns > 0 && use.in_flight_ns <= kOverdueReportNs; }
   bool throttled() const { return use.ceiling_ns > kLeastLingerNs; }
   bool engaged(std::int64_t now_ns) const;
+  // Its host has had work ready all the time.
+  bool steady(std::int64_t now_ns) const { return now_ns - paused_ns > kSteadyNs; }
   void learn_gap(std::int64_t now_ns);
   // Of what it says that it held since it was last observed, what can be true.
   std::int64_t credible_ns(std::int64_t held_ns, std::int64_t now_ns);
