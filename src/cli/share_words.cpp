@@ -5,6 +5,7 @@
 
 #include "base/units.hpp"
 #include "cli/daemon.hpp"
+#include "cli/low_ceiling.hpp"
 #include "cli/names.hpp"
 #include "http/codec.hpp"
 #include "snapshot/json.hpp"
@@ -93,6 +94,14 @@ Result<std::string> shown(const Invocation& invocation, const http::Endpoint& da
 }
 
 // What the row has no room for; nothing of a share whose pages tell nothing.
+// As above, of limits that were just said.
+Result<std::string> changed(const Invocation& invocation, const http::Endpoint& daemon, const std::string& reply) {
+  const bool said = invocation.order.contains("compute") || invocation.order.contains("burst");
+  if (const auto share = snapshot::from_json<snapshot::Share>(reply); share && said)
+    remark_on_low_ceiling(*share, invocation.voice);
+  return shown(invocation, daemon, reply);
+}
+
 std::string settings_text(const snapshot::Share& share) {
   return share.admit.empty() ? "" : "admit " + share.admit + ", on-oom " + share.on_oom + "\n";
 }
@@ -146,13 +155,13 @@ Result<std::string> share_word(const Invocation& invocation) {
   if (word == "share create") {
     Invocation named = invocation;
     named.order["name"] = invocation.share;
-    return shown(invocation, daemon, TRY(ask(daemon, "POST", "/v1/shares", body_of(named))));
+    return changed(invocation, daemon, TRY(ask(daemon, "POST", "/v1/shares", body_of(named))));
   }
   if (word == "share set") {
     if (invocation.order.empty())
       return fail(ErrorCode::usage, "share set: nothing to change was named",
                   "such as: headgate share set NAME --mem 12GiB");
-    return shown(invocation, daemon, TRY(ask(daemon, "PATCH", share, body_of(invocation))));
+    return changed(invocation, daemon, TRY(ask(daemon, "PATCH", share, body_of(invocation))));
   }
   if (word == "share rm") {
     TRY(ask(daemon, "DELETE", share));

@@ -152,6 +152,7 @@ void Node::forget(const std::string& name) {
   told_idle_.erase(name);
   told_frozen_.erase(name);
   entered_.erase(name);
+  told_waiting_.erase(name);
   refusals_.erase(name);
   checks_.erase(name);
   node_pages_->forget(name);
@@ -367,6 +368,13 @@ void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) 
     told = refusals;
 
     const bool frozen = seen->state == "frozen";
+    std::uint64_t waiting_ns = 0;
+    for (const auto& device : seen->devices) waiting_ns = std::max(waiting_ns, device.waiting_ns);
+    if (waiting_ns == 0 || seen->state == "paused") told_waiting_.erase(name);
+    else if (told_waiting_.insert(name).second)
+      tell("compute.waiting", "warn", name, live.share.owner_uid,
+           "a launch of " + name + " has been waiting for the GPU for " + duration_text(waiting_ns));
+
     // Between two looks they may have come back and gone again: the count of returns tells.
     const auto told_at = told_frozen_.find(name);
     if (told_at != told_frozen_.end() && (!frozen || seen->thaws != told_at->second)) {

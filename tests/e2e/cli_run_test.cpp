@@ -27,6 +27,19 @@ TEST(CliRun, TheFirstLineSaysShareCardLimitsLevelAndThatItIsSimulated) {
   EXPECT_EQ(cli.shell("$H run -v -q --sim -- true").err, "");
 }
 
+TEST(CliRun, AVeryLowLimitIsTakenAndWhatItDoesToLongKernelsSaid) {
+  const Cli cli;
+  const Said said = cli.shell("$H run -v --sim --compute 2% --name low -- true");
+  EXPECT_EQ(said.status, 0);
+  EXPECT_NE(said.err.find(
+                "\nheadgate: a compute limit of 2 % is low: after a kernel of 10 ms the next launch waits 490.0 ms"),
+            std::string::npos)
+      << said.err;
+  EXPECT_EQ(cli.shell("$H run -v --sim --compute 5% -- true").err.find("is low"), std::string::npos);
+  EXPECT_EQ(cli.shell("$H run -q -v --sim --compute 2% -- true").err, "");
+  EXPECT_EQ(cli.shell("$H run --sim --compute 2% -- true").err, "") << "a script that did not ask is told nothing";
+}
+
 TEST(CliRun, TheProgramSeesOneVoiceOnly) {
   const Cli cli;
   const Said said = cli.shell(

@@ -52,6 +52,20 @@ TEST(Daemon, AShareIsMadeListedChangedAndRemoved) {
   EXPECT_EQ(daemon.share("alice").name, "");
 }
 
+TEST(Daemon, AVeryLowLimitIsTakenAndWhatItDoesToLongKernelsSaid) {
+  const Daemon daemon;
+  const std::string low =
+      "headgate: a compute limit of 2 % is low: after a kernel of 10 ms the next launch waits 490.0 ms";
+  for (const char* words : {"share create low --mem 1GiB --compute 2% -v", "share set low --compute 2% -v",
+                            "run -v --mem 1GiB --compute 2% -- true"}) {
+    const Said said = daemon.cli().shell(std::string("$H ") + words);
+    EXPECT_EQ(said.status, 0) << said.err;
+    EXPECT_NE(said.err.find(low), std::string::npos) << words << ": " << said.err;
+  }
+  EXPECT_EQ(daemon.cli().shell("$H share set low --mem 2GiB -v").err, "") << "a limit that was not touched";
+  EXPECT_EQ(daemon.cli().shell("$H share set low --compute 2% -q").err, "");
+}
+
 TEST(Daemon, WhatDoesNotFitIsRefusedWithTheFiguresAndWhatWould) {
   const Daemon daemon;
   EXPECT_EQ(daemon.cli().shell("$H share create a --mem 100GiB --compute 70%").status, 0);
