@@ -91,7 +91,8 @@ TEST(CliRun, NumbersThatAProgramPutsIntoItsVisibleDevicesCountTheSharesGpus) {
     return cli.shell("$H run --sim=l40s-x2 --gpu 1 --mem 2GiB -- sh -c '" + std::string(before) +
                      "${SIM%/sim}/headgate-load --attempt=1GiB --no-launches --duration=1ms --no-idle-list'");
   };
-  for (const char* before : {"CUDA_VISIBLE_DEVICES=0 ", "unset CUDA_VISIBLE_DEVICES; ", ""}) {
+  for (const char* before : {"CUDA_VISIBLE_DEVICES=0 ", "unset CUDA_VISIBLE_DEVICES; ", "",
+                             "CUDA_VISIBLE_DEVICES=$(echo $CUDA_VISIBLE_DEVICES | tr A-Z a-z) "}) {
     const Said said = given(before);
     EXPECT_NE(said.out.find("\"given_bytes\":1073741824"), std::string::npos) << before << said.out << said.err;
   }
