@@ -12,7 +12,7 @@ namespace headgate::snapshot {
 
 struct Node {
   std::string name;     // host name
-  std::string version;  // of headgated
+  std::string version;  // of headgated, with its commit: version_text()
   std::string driver_version;
   bool simulated = false;
   std::string level;  // the weakest enforcement among its shares: observe, hook, hook+container, mps, mig

@@ -52,6 +52,16 @@ TEST(Daemon, AShareIsMadeListedChangedAndRemoved) {
   EXPECT_EQ(daemon.share("alice").name, "");
 }
 
+TEST(Daemon, ItSaysOfWhichCommitItIsWhereverItSaysItsVersion) {
+  Daemon daemon;
+  const std::string version = daemon.picture().node.version;
+  EXPECT_EQ(daemon.cli().shell(std::string(HEADGATE_DAEMON) + " --version").out, "headgated " + version + "\n");
+  EXPECT_EQ(daemon.cli().shell("$H version").out, "headgate " + version + "\n") << "both are of one build";
+  EXPECT_EQ(daemon.stop(), 0);
+  const std::string log = daemon.errors();
+  EXPECT_TRUE(log.starts_with("headgated: version " + version + "\n")) << log;
+}
+
 TEST(Daemon, AVeryLowLimitIsTakenAndWhatItDoesToLongKernelsSaid) {
   const Daemon daemon;
   const std::string low =
