@@ -15,9 +15,9 @@ constexpr std::uint64_t kGiB = 1ull << 30;
 // A program in the share that keeps the GPU busy until it is ended.
 class Tenant {
  public:
-  Tenant(const Daemon& daemon, const std::string& share)
+  Tenant(const Daemon& daemon, const std::string& share, const std::string& kernels = "200us")
       : program_({HEADGATE_COMMAND, "run", "--share", share, "--", HEADGATE_LOAD, "--mem=1GiB", "--duration=60s",
-                  "--no-idle-list"},
+                  "--kernels=" + kernels, "--no-idle-list"},
                  {{"HEADGATE_RUNTIME_DIR", daemon.cli().runtime()}}) {}
   ~Tenant() {
     ::kill(program_.pid(), SIGTERM);  // handed on to the load
@@ -255,6 +255,21 @@ TEST(Daemon, ARefusalOfMemoryAndAProgramOutsideEveryShareBecomeEvents) {
   EXPECT_TRUE(eventually([&] { return daemon.ask("GET", "/v1/events").body.contains("audit.outside"); }))
       << daemon.ask("GET", "/v1/processes").body;
   EXPECT_EQ(daemon.picture().node.unattended_processes, 1u);
+}
+
+TEST(Daemon, ALaunchThatWaitsForSecondsIsToldOfWhileItWaits) {
+  const Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H share create slow --mem 2GiB --compute 1%").status, 0);
+  const Tenant tenant(daemon, "slow", "200ms");
+  EXPECT_TRUE(eventually([&] { return daemon.ask("GET", "/v1/events").body.contains("compute.waiting"); }));
+  EXPECT_NE(
+      daemon.cli().shell("$H events --kind compute.waiting").out.find("a launch of slow has been waiting for the GPU"),
+      std::string::npos);
+  const std::string why = daemon.cli().shell("$H why slow").out;
+  EXPECT_NE(why.find("\n    a launch has been waiting for "), std::string::npos) << why;
+  EXPECT_NE(why.find(": under 1 % the pause after a kernel is long\n"), std::string::npos) << why;
+  EXPECT_EQ(daemon.cli().shell("$H share set slow --compute 100%").status, 0);
+  EXPECT_TRUE(eventually([&] { return daemon.share("slow").devices.at(0).waiting_ns == 0; }));
 }
 
 TEST(Daemon, AProgramOutsideEveryShareIsEndedWhereTheOperatorSaysSo) {
