@@ -12,7 +12,9 @@ Reply list(std::string_view schema) { return {.schema = schema, .list = true}; }
 
 Parameter share_name() { return {"name", Place::path, "the share's name", grant::accepted(grant::Syntax::share_name)}; }
 
-Parameter gpu_uuid() { return {"uuid", Place::path, "the GPU's UUID", "GPU-9c2f..., as nvidia-smi -L writes it"}; }
+Parameter gpu_uuid() {
+  return {"uuid", Place::path, "the GPU's UUID", "GPU-9c2f..., as nvidia-smi -L writes it, in any case"};
+}
 
 std::vector<Route> node_and_gpus() {
   return {

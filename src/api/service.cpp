@@ -12,6 +12,7 @@
 #include "api/order_json.hpp"
 #include "api/routes.hpp"
 #include "api/visible.hpp"
+#include "guest/grant/text.hpp"
 #include "snapshot/json.hpp"
 
 namespace headgate::api {
@@ -204,7 +205,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   Response get_gpu(const Request& request, const node::Caller&) {
     const std::string uuid = *request.parameter("uuid");
     for (const auto& gpu : fresh()->gpus) {
-      if (gpu.uuid == uuid) return json(snapshot::to_json(gpu));
+      if (grant::same_ignoring_case(gpu.uuid, uuid)) return json(snapshot::to_json(gpu));
     }
     return error_response(404, "not_found", "there is no GPU " + tenancy::harmless(uuid), "GET /v1/gpus lists them");
   }
@@ -219,7 +220,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     picture.gpus = observer.latest()->gpus;
     node.finish(picture);
     for (const auto& gpu : picture.gpus)
-      if (gpu.uuid == uuid) return json(snapshot::to_json(gpu));
+      if (grant::same_ignoring_case(gpu.uuid, uuid)) return json(snapshot::to_json(gpu));
     return json("{}");
   }
 

@@ -10,6 +10,7 @@
 
 #include "base/unique_fd.hpp"
 #include "base/user_name.hpp"
+#include "base/version.hpp"
 #include "cli/daemon.hpp"
 #include "cli/doctor.hpp"
 #include "cli/snapshot_source.hpp"
@@ -148,8 +149,8 @@ std::optional<snapshot::Snapshot> examine_daemon(std::vector<Finding>& out) {
                      (now->node.simulated ? " (SIMULATED)" : "") + ": " + count(now->node.shares, "share") + ", " +
                      count(now->node.processes, "process"),
                  ""});
-  if (now->node.version != HEADGATE_VERSION) {
-    out.push_back({Health::warn, "the command is " HEADGATE_VERSION ", the daemon " + now->node.version,
+  if (now->node.version != version_text()) {
+    out.push_back({Health::warn, "the command is " + version_text() + ", the daemon " + now->node.version,
                    "systemctl restart headgated (running programs go on)"});
   }
   examine_socket(daemon, out);

@@ -14,6 +14,7 @@
 #include "cli/devices.hpp"
 #include "cli/entry.hpp"
 #include "cli/launch.hpp"
+#include "cli/low_ceiling.hpp"
 #include "cli/names.hpp"
 #include "cli/own_ledgers.hpp"
 #include "cli/paths.hpp"
@@ -215,6 +216,12 @@ void announce(const Plan& plan) {
                          (others == 1 ? " other share" : " other shares") + " on the card and no daemon"));
 }
 
+std::vector<double> ceilings(const ledger::ShareGrant& grant) {
+  std::vector<double> ratios;
+  for (std::uint32_t i = 0; i < grant.device_count; ++i) ratios.push_back(grant.devices[i].compute_ceiling_ppm / 1e6);
+  return ratios;
+}
+
 Entry entry_of(const Plan& plan) {
   Entry entry{plan.base, plan.name, {}, plan.source.simulated_directory};
   for (const std::size_t index : plan.chosen) entry.uuids.push_back(plan.gpus.list[index].uuid);
@@ -228,6 +235,7 @@ Result<int> start(const Invocation& invocation, const config::Config& config, co
   Seat seat;
   if (auto entered = enter(plan, seat); !entered) return std::unexpected(entered.error());
   if (invocation.voice.talk) announce(plan);
+  remark_on_low_ceiling(ceilings(plan.grant), invocation.voice);
   auto environment = child_environment(entry_of(plan), config);
   auto status = environment ? run_and_wait({program.path, invocation.run.command, std::move(*environment)})
                             : std::unexpected(environment.error());

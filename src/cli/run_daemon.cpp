@@ -12,6 +12,7 @@
 #include "cli/devices.hpp"
 #include "cli/entry.hpp"
 #include "cli/launch.hpp"
+#include "cli/low_ceiling.hpp"
 #include "cli/paths.hpp"
 #include "cli/wish.hpp"
 #include "http/codec.hpp"
@@ -135,7 +136,11 @@ Result<int> run_by_daemon(const http::Endpoint& daemon, const Invocation& invoca
   bool told = false;
   for (;;) {
     const auto made = ask(daemon, "POST", "/v1/shares", body);
-    if (made) break;
+    if (made) {
+      if (const auto share = snapshot::from_json<snapshot::Share>(*made))
+        remark_on_low_ceiling(*share, invocation.voice);
+      break;
+    }
     if (made.error().code != ErrorCode::no_capacity || Clock::now() >= until) return std::unexpected(made.error());
     if (!told && invocation.voice.talk) say("waiting for room: " + made.error().message);
     told = true;

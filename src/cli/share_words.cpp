@@ -5,7 +5,9 @@
 
 #include "base/units.hpp"
 #include "cli/daemon.hpp"
+#include "cli/low_ceiling.hpp"
 #include "cli/names.hpp"
+#include "guest/grant/text.hpp"
 #include "http/codec.hpp"
 #include "snapshot/json.hpp"
 
@@ -92,6 +94,14 @@ Result<std::string> shown(const Invocation& invocation, const http::Endpoint& da
   return simulated_text(picture, invocation.voice) + shares_text({share}, picture.gpus, invocation.voice);
 }
 
+// As above, of limits that were just said.
+Result<std::string> changed(const Invocation& invocation, const http::Endpoint& daemon, const std::string& reply) {
+  const bool said = invocation.order.contains("compute") || invocation.order.contains("burst");
+  if (const auto share = snapshot::from_json<snapshot::Share>(reply); share && said)
+    remark_on_low_ceiling(*share, invocation.voice);
+  return shown(invocation, daemon, reply);
+}
+
 // What the row has no room for; nothing of a share whose pages tell nothing.
 std::string settings_text(const snapshot::Share& share) {
   return share.admit.empty() ? "" : "admit " + share.admit + ", on-oom " + share.on_oom + "\n";
@@ -116,13 +126,14 @@ Result<std::string> quota_text(const Invocation& invocation, const std::string& 
   return rows.size() == 1 ? "there are no quotas\n" : table(rows, invocation.voice);
 }
 
-// "0" or the beginning of a UUID, among the daemon's GPUs.
+// "0" or the beginning of a UUID in any case, among the daemon's GPUs.
 Result<std::string> uuid_of(const http::Endpoint& daemon, const std::string& text) {
   const auto gpus = TRY(snapshot::from_json<std::vector<snapshot::Gpu>>(TRY(ask(daemon, "GET", "/v1/gpus"))));
   std::string found, known;
   for (const auto& gpu : gpus) {
     known += (known.empty() ? "" : ", ") + std::to_string(gpu.index) + " (" + gpu.uuid.substr(0, 12) + ")";
-    if (text != std::to_string(gpu.index) && (text.size() < 5 || !gpu.uuid.starts_with(text))) continue;
+    if (text != std::to_string(gpu.index) && (text.size() < 5 || !grant::starts_ignoring_case(gpu.uuid, text)))
+      continue;
     if (!found.empty()) return fail(ErrorCode::usage, "several GPUs begin with '" + text + "'", "GPUs here: " + known);
     found = gpu.uuid;
   }
@@ -146,13 +157,13 @@ Result<std::string> share_word(const Invocation& invocation) {
   if (word == "share create") {
     Invocation named = invocation;
     named.order["name"] = invocation.share;
-    return shown(invocation, daemon, TRY(ask(daemon, "POST", "/v1/shares", body_of(named))));
+    return changed(invocation, daemon, TRY(ask(daemon, "POST", "/v1/shares", body_of(named))));
   }
   if (word == "share set") {
     if (invocation.order.empty())
       return fail(ErrorCode::usage, "share set: nothing to change was named",
                   "such as: headgate share set NAME --mem 12GiB");
-    return shown(invocation, daemon, TRY(ask(daemon, "PATCH", share, body_of(invocation))));
+    return changed(invocation, daemon, TRY(ask(daemon, "PATCH", share, body_of(invocation))));
   }
   if (word == "share rm") {
     TRY(ask(daemon, "DELETE", share));

@@ -254,5 +254,24 @@ TEST(Views, ASharesNameOrCommandCannotDriveTheTerminal) {
   EXPECT_EQ(table({{"K\xc3\xb6ln", "\tb\rc"}}, {.ascii = true}), "K??ln  b?c\n");
 }
 
+TEST(Why, TellsOfALaunchThatStillWaitsAndIsInNoSumYet) {
+  Picture seen = picture();
+  snapshot::Share& share = seen.now.shares.at(0);
+  snapshot::ShareDevice& device = share.devices.at(0);
+  const auto text = [&] { return why_text(seen, {share}, Voice{}); };
+  EXPECT_EQ(text().find("has been waiting"), std::string::npos);
+  device.waiting_ns = 12'000'000'000;
+  EXPECT_NE(text().find("\n    a launch has been waiting for 12.0 s\n"), std::string::npos) << text();
+  device.throttled_launches = 0;
+  EXPECT_EQ(text().find("no launch had to wait"), std::string::npos) << text();
+  device.compute_ceiling_ratio = 0.01;
+  EXPECT_NE(text().find("12.0 s: under 1 % the pause after a kernel is long"), std::string::npos) << text();
+  share.state = "paused";
+  EXPECT_NE(text().find("12.0 s: the share is paused\n"), std::string::npos) << text();
+  device.compute_ceiling_ratio = 1;
+  EXPECT_NE(text().find("12.0 s: the share is paused\n"), std::string::npos) << text();
+  EXPECT_NE(why_json(seen, {share}).find("\"waiting_ns\": 12000000000"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace headgate::cli

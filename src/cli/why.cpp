@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/units.hpp"
+#include "cli/low_ceiling.hpp"
 #include "cli/names.hpp"
 #include "cli/views.hpp"
 
@@ -50,13 +51,24 @@ std::string refusal_text(const Picture& picture, const snapshot::ShareDevice& de
   return text;
 }
 
-std::string throttle_text(const snapshot::ShareDevice& device) {
+// A launch that waits at this moment, and has for seconds: it is in no sum yet.
+std::string waiting_text(const snapshot::Share& share, const snapshot::ShareDevice& device) {
+  if (device.waiting_ns == 0) return {};
+  std::string text = "    a launch has been waiting for " + duration_text(device.waiting_ns);
+  if (share.state == "paused") return text + ": the share is paused\n";
+  if (device.compute_ceiling_ratio > kLowCeiling) return text + "\n";
+  return text + ": under " + percent_text(ppm_of(device.compute_ceiling_ratio)) +
+         " the pause after a kernel is long\n    what helps: a higher compute limit, or shorter kernels\n";
+}
+
+std::string throttle_text(const snapshot::Share& share, const snapshot::ShareDevice& device) {
+  const std::string waiting = waiting_text(share, device);
   if (device.compute_ceiling_ratio >= 1)
-    return "  compute: no limit; the GPU was held for " + duration_text(device.held_ns) + "\n";
+    return "  compute: no limit; the GPU was held for " + duration_text(device.held_ns) + "\n" + waiting;
   std::string text = "  compute: limit " + percent_text(ppm_of(device.compute_ceiling_ratio)) +
                      "; the GPU was held for " + duration_text(device.held_ns);
   if (device.estimated_ns > 0) text += " (" + duration_text(device.estimated_ns) + " of it estimated)";
-  if (device.throttled_launches == 0) return text + "; no launch had to wait\n";
+  if (device.throttled_launches == 0) return text + (waiting.empty() ? "; no launch had to wait\n" : "\n") + waiting;
   text += "\n    " + std::to_string(device.throttled_launches) +
           (device.throttled_launches == 1 ? " launch" : " launches") + " waited " + duration_text(device.throttled_ns) +
           " in all, the last at " + clock_text(device.last_throttle_unix_ns) + "\n";
@@ -68,7 +80,7 @@ std::string throttle_text(const snapshot::ShareDevice& device) {
     text += "    " + std::to_string(device.passed_in_debt) +
             " of them went on after 20 ms all the same: earlier work was unfinished\n";
   }
-  return text;
+  return text + waiting;
 }
 
 // Events by which an outside scheduler, or its silence, said no.
@@ -113,7 +125,7 @@ std::string why_text(const Picture& picture, const std::vector<snapshot::Share>&
                        (simulated ? ", SIMULATED" : ""),
                    voice) +
               "\n";
-      text += refusal_text(picture, device) + throttle_text(device);
+      text += refusal_text(picture, device) + throttle_text(share, device);
     }
     text += denial_text(picture, share.name, voice);
   }
@@ -141,6 +153,7 @@ std::string why_json(const Picture& picture, const std::vector<snapshot::Share>&
       d["throttled_ns"] = device.throttled_ns;
       d["throttled_launches"] = device.throttled_launches;
       d["passed_in_debt"] = device.passed_in_debt;
+      d["waiting_ns"] = device.waiting_ns;
       d["last_throttle_realtime_ns"] = device.throttled_launches == 0 ? Json() : Json(device.last_throttle_unix_ns);
       one["devices"].push_back(d);
     }

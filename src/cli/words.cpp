@@ -5,6 +5,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "base/version.hpp"
 #include "cli/bench.hpp"
 #include "cli/chosen_source.hpp"
 #include "cli/completion.hpp"
@@ -198,9 +199,14 @@ int config_show(const Invocation& invocation, const config::Config& config) {
 
 int version(const Invocation& invocation) {
   if (json(invocation))
-    return show(Json{{"schema", "headgate.version/v1"}, {"version", HEADGATE_VERSION}}.dump(2) + "\n",
+    return show(Json{{"schema", "headgate.version/v1"},
+                     {"version", kVersion.number},
+                     {"commit", kVersion.commit.empty() ? Json() : Json(kVersion.commit)},
+                     {"modified", kVersion.modified}}
+                        .dump(2) +
+                    "\n",
                 invocation.voice);
-  return show(std::string("headgate " HEADGATE_VERSION "\n"), invocation.voice);
+  return show("headgate " + version_text() + "\n", invocation.voice);
 }
 
 }  // namespace

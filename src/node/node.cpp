@@ -5,6 +5,7 @@
 
 #include "base/units.hpp"
 #include "base/user_name.hpp"
+#include "guest/grant/text.hpp"
 #include "guest/ledger/slot.hpp"
 #include "node/processes.hpp"
 #include "tenancy/access.hpp"
@@ -141,15 +142,15 @@ Result<void> Node::set_gpu_policy(const std::string& uuid, const std::string& po
                 "root, or the group of the control socket");
   const auto wanted = TRY(parse_policy(policy));
   const auto& gpus = arbitration_->gpus();
-  const auto found = std::ranges::find(gpus, uuid);
+  const auto found = std::ranges::find_if(gpus, [&](const auto& gpu) { return grant::same_ignoring_case(gpu, uuid); });
   if (found == gpus.end())
     return fail(ErrorCode::usage, "there is no GPU " + tenancy::harmless(uuid), "GET /v1/gpus lists them");
   arbitration_->set_policy(static_cast<std::uint32_t>(found - gpus.begin()), wanted);
   events_->add({.kind = "gpu.policy",
                 .severity = "info",
-                .uuid = uuid,
+                .uuid = *found,
                 .uid = caller.uid,
-                .text = "GPU " + uuid.substr(0, 12) + " is now given by the policy " + policy_word(wanted)});
+                .text = "GPU " + found->substr(0, 12) + " is now given by the policy " + policy_word(wanted)});
   return {};
 }
 
@@ -166,6 +167,7 @@ void Node::forget(const std::string& name) {
   if (arbitration_ != nullptr) arbitration_->remove(name);
   told_idle_.erase(name);
   told_frozen_.erase(name);
+  told_waiting_.erase(name);
   entered_.erase(name);
   refusals_.erase(name);
   checks_.erase(name);
@@ -380,6 +382,13 @@ void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) 
            name + " asked " + asked + limit + ": refused" + (times > 1 ? ", " + std::to_string(times) + " times" : ""));
     }
     told = refusals;
+
+    std::uint64_t waiting_ns = 0;
+    for (const auto& device : seen->devices) waiting_ns = std::max(waiting_ns, device.waiting_ns);
+    if (waiting_ns == 0 || seen->state == "paused") told_waiting_.erase(name);
+    else if (told_waiting_.insert(name).second)
+      tell("compute.waiting", "warn", name, live.share.owner_uid,
+           "a launch of " + name + " has been waiting for the GPU for " + duration_text(waiting_ns));
 
     const bool frozen = seen->state == "frozen";
     // Between two looks they may have come back and gone again: the count of returns tells.

@@ -1,6 +1,7 @@
 #include "observe/ledgers.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "guest/ledger/account.hpp"
@@ -52,6 +53,13 @@ snapshot::ShareDevice read_device(const ledger::PolicyPage& policy, const ledger
   device.passed_in_debt = compute.passed_in_debt.load(kRelaxed);
   device.last_throttle_unix_ns = compute.last_throttle_ns.load(kRelaxed);
   return device;
+}
+
+// A launch that waits since before the machine was up, or since later than now, is a lie.
+std::uint64_t waiting_ns(const ledger::SlotDevice& own) {
+  const std::int64_t since_ns = own.long_wait_since_ns.load(kRelaxed);
+  const std::int64_t now_ns = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  return since_ns <= 0 || since_ns > now_ns ? 0 : static_cast<std::uint64_t>(now_ns - since_ns);
 }
 
 std::string on_oom_word(std::uint32_t wait_ms) {
@@ -113,6 +121,7 @@ LedgerPicture read_ledger(const ledger::PolicyPage& policy, const ledger::UsageP
       share.devices[i].memory_used_bytes += residual;
       if (frozen) share.devices[i].memory_frozen_bytes += taken.bytes.back();
       share.devices[i].launches += own.launches.load(kRelaxed);
+      share.devices[i].waiting_ns = std::max(share.devices[i].waiting_ns, waiting_ns(own));
     }
     picture.seats.push_back(std::move(taken));
   }

@@ -118,6 +118,7 @@ void each_field(ShareDevice& d, Visit&& visit) {
   visit("passed_in_debt", d.passed_in_debt);
   visit("launches", d.launches);
   visit("last_throttle_unix_ns", d.last_throttle_unix_ns);
+  visit("waiting_ns", d.waiting_ns);
   visit("held_ratio", d.held_ratio);
   visit("throttled_ratio", d.throttled_ratio);
 }

@@ -12,7 +12,7 @@ namespace headgate::snapshot {
 
 struct Node {
   std::string name;     // host name
-  std::string version;  // of headgated
+  std::string version;  // of headgated, with its commit: version_text()
   std::string driver_version;
   bool simulated = false;
   std::string level;  // the weakest enforcement among its shares: observe, hook, hook+container, mps, mig
@@ -97,6 +97,7 @@ struct ShareDevice {
   std::uint64_t neighbours_ns = 0;  // other shares' work that this one was first taken to have done; not in held_ns
   std::uint64_t throttled_launches = 0, passed_in_debt = 0, launches = 0;
   std::uint64_t last_throttle_unix_ns = 0;
+  std::uint64_t waiting_ns = 0;  // how long a launch that still waits has waited, where that is seconds; 0: none has
   std::optional<double> held_ratio, throttled_ratio;  // since the picture before
 
   friend bool operator==(const ShareDevice&, const ShareDevice&) = default;

@@ -1,5 +1,6 @@
-// contract_check LIB.so: reads a finished preload library and answers whether it may be loaded into anybody's process.
-// A needed library or symbol version that an older system lacks does not fail softly there: it kills every program.
+// contract_check [--constructor] LIB.so: reads a finished preload library and answers whether it may be loaded into anybody's
+// process. A needed library or symbol version that an older system lacks does not fail softly there: it kills every program.
+// With --constructor it is one that does its work when loaded: it has one constructor, and exports nothing.
 // Prints one line a finding; exit status 0 where there is none. Runs anywhere the library itself runs.
 #include <elf.h>
 #include <fcntl.h>
@@ -102,7 +103,7 @@ void check_versions(const File& file, const Sections& sections) {
   }
 }
 
-void check_symbols(const File& file, const Sections& sections) {
+void check_symbols(const File& file, const Sections& sections, bool works_when_loaded) {
   const Elf64_Shdr* table = sections.of_type(SHT_DYNSYM);
   if (table == nullptr) {
     FIND("no dynamic symbols");
@@ -115,18 +116,17 @@ void check_symbols(const File& file, const Sections& sections) {
     const unsigned binding = symbol.st_info >> 4;
     if (symbol.st_shndx == SHN_UNDEF || (binding != STB_GLOBAL && binding != STB_WEAK)) continue;
     const char* name = file.at<char>(strings.sh_offset + symbol.st_name);
-    if (may_export(name)) ++exported;
+    if (!works_when_loaded && may_export(name)) ++exported;
     else FIND("exports %s", name);
   }
-  if (exported == 0) FIND("exports nothing");
+  if (exported == 0 && !works_when_loaded) FIND("exports nothing");
 }
 
 // The compiler's own frame_dummy is one pointer; anything more runs in every program that is started.
-void check_constructors(const Sections& sections) {
+void check_constructors(const Sections& sections, bool works_when_loaded) {
   const Elf64_Shdr* list = sections.of_type(SHT_INIT_ARRAY);
-  if (list != nullptr && list->sh_size > sizeof(Elf64_Addr)) {
-    FIND("runs %llu constructors when loaded", static_cast<unsigned long long>(list->sh_size / sizeof(Elf64_Addr) - 1));
-  }
+  const unsigned long long own = list == nullptr ? 0 : list->sh_size / sizeof(Elf64_Addr) - 1;
+  if (own != (works_when_loaded ? 1 : 0)) FIND("runs %llu constructors when loaded", own);
   const Elf64_Shdr* end = sections.of_type(SHT_FINI_ARRAY);
   if (end != nullptr && end->sh_size > sizeof(Elf64_Addr)) FIND("runs destructors when the program ends");
 }
@@ -134,34 +134,36 @@ void check_constructors(const Sections& sections) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: contract_check LIB.so\n");
+  const bool works_when_loaded = argc == 3 && std::strcmp(argv[1], "--constructor") == 0;
+  if (argc != 2 && !works_when_loaded) {
+    std::fprintf(stderr, "usage: contract_check [--constructor] LIB.so\n");
     return 2;
   }
-  const int fd = ::open(argv[1], O_RDONLY);
+  const char* const path = argv[argc - 1];
+  const int fd = ::open(path, O_RDONLY);
   struct stat status{};
   if (fd < 0 || ::fstat(fd, &status) != 0) {
-    std::perror(argv[1]);
+    std::perror(path);
     return 2;
   }
   File file;
   file.size = static_cast<std::size_t>(status.st_size);
   void* mapped = ::mmap(nullptr, file.size, PROT_READ, MAP_PRIVATE, fd, 0);
   if (mapped == MAP_FAILED) {
-    std::perror(argv[1]);
+    std::perror(path);
     return 2;
   }
   file.bytes = static_cast<const char*>(mapped);
   const auto* header = file.at<Elf64_Ehdr>(0);
   if (std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64) {
-    std::printf("%s is not a 64-bit ELF file\n", argv[1]);
+    std::printf("%s is not a 64-bit ELF file\n", path);
     return 1;
   }
   const Sections sections{file.at<Elf64_Shdr>(header->e_shoff, header->e_shnum), header->e_shnum};
   check_dynamic(file, sections);
   check_versions(file, sections);
-  check_symbols(file, sections);
-  check_constructors(sections);
-  if (findings == 0) std::printf("%s keeps the guest contract\n", argv[1]);
+  check_symbols(file, sections, works_when_loaded);
+  check_constructors(sections, works_when_loaded);
+  if (findings == 0) std::printf("%s keeps the guest contract\n", path);
   return findings == 0 ? 0 : 1;
 }

@@ -27,6 +27,19 @@ TEST(CliRun, TheFirstLineSaysShareCardLimitsLevelAndThatItIsSimulated) {
   EXPECT_EQ(cli.shell("$H run -v -q --sim -- true").err, "");
 }
 
+TEST(CliRun, AVeryLowLimitIsTakenAndWhatItDoesToLongKernelsSaid) {
+  const Cli cli;
+  const Said said = cli.shell("$H run -v --sim --compute 2% --name low -- true");
+  EXPECT_EQ(said.status, 0);
+  EXPECT_NE(said.err.find(
+                "\nheadgate: a compute limit of 2 % is low: after a kernel of 10 ms the next launch waits 490.0 ms"),
+            std::string::npos)
+      << said.err;
+  EXPECT_EQ(cli.shell("$H run -v --sim --compute 5% -- true").err.find("is low"), std::string::npos);
+  EXPECT_EQ(cli.shell("$H run -q -v --sim --compute 2% -- true").err, "");
+  EXPECT_EQ(cli.shell("$H run --sim --compute 2% -- true").err, "") << "a script that did not ask is told nothing";
+}
+
 TEST(CliRun, TheProgramSeesOneVoiceOnly) {
   const Cli cli;
   const Said said = cli.shell(
@@ -78,7 +91,8 @@ TEST(CliRun, NumbersThatAProgramPutsIntoItsVisibleDevicesCountTheSharesGpus) {
     return cli.shell("$H run --sim=l40s-x2 --gpu 1 --mem 2GiB -- sh -c '" + std::string(before) +
                      "${SIM%/sim}/headgate-load --attempt=1GiB --no-launches --duration=1ms --no-idle-list'");
   };
-  for (const char* before : {"CUDA_VISIBLE_DEVICES=0 ", "unset CUDA_VISIBLE_DEVICES; ", ""}) {
+  for (const char* before : {"CUDA_VISIBLE_DEVICES=0 ", "unset CUDA_VISIBLE_DEVICES; ", "",
+                             "CUDA_VISIBLE_DEVICES=$(echo $CUDA_VISIBLE_DEVICES | tr A-Z a-z) "}) {
     const Said said = given(before);
     EXPECT_NE(said.out.find("\"given_bytes\":1073741824"), std::string::npos) << before << said.out << said.err;
   }

@@ -111,6 +111,18 @@ TEST(Cli, EveryJsonSaysItsSchemaAndThatTheNodeIsSimulated) {
   }
 }
 
+TEST(Cli, TheVersionNamesTheCommitItWasBuiltFrom) {
+  const Cli cli;
+  const json facts = json::parse(cli.shell("$H version --json").out);
+  std::string line = "headgate " + facts.at("version").get<std::string>();
+  if (facts.at("commit").is_string()) {
+    EXPECT_GE(facts.at("commit").get<std::string>().size(), 12u);
+    line += " (commit " + facts.at("commit").get<std::string>() + (facts.at("modified") == true ? ", modified)" : ")");
+  }
+  EXPECT_EQ(cli.shell("$H version").out, line + "\n");
+  EXPECT_EQ(cli.shell("$H --version").out, line + "\n");
+}
+
 TEST(Cli, ErrorsUnderJsonAreObjectsWithCodeMessageAndHint) {
   const Cli cli;
   const Said said = cli.shell("$H free --sim --fit 0,5 --json");

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdlib>
 #include <fstream>
 #include <regex>
@@ -64,6 +65,10 @@ TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
   expect("getSnapshot", "GET", "/v1/snapshot", 200);
   expect("listGpus", "GET", "/v1/gpus", 200);
   expect("getGpu", "GET", "/v1/gpus/" + uuid, 200);
+  std::string shouted = uuid;
+  std::ranges::transform(shouted, shouted.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  expect("getGpu", "GET", "/v1/gpus/" + shouted, 200);
+  expect("changeGpu", "PATCH", "/v1/gpus/" + shouted, 200, R"({"policy":"priority"})");
   expect("changeGpu", "PATCH", "/v1/gpus/" + uuid, 200, R"({"policy":"priority"})");
   expect("changeGpu", "PATCH", "/v1/gpus/" + uuid, 400, R"({"policy":"random"})");
   expect("getGpu", "GET", "/v1/gpus/GPU-none", 404);

@@ -15,9 +15,9 @@ constexpr std::uint64_t kGiB = 1ull << 30;
 // A program in the share that keeps the GPU busy until it is ended.
 class Tenant {
  public:
-  Tenant(const Daemon& daemon, const std::string& share)
+  Tenant(const Daemon& daemon, const std::string& share, const std::string& kernels = "200us")
       : program_({HEADGATE_COMMAND, "run", "--share", share, "--", HEADGATE_LOAD, "--mem=1GiB", "--duration=60s",
-                  "--no-idle-list"},
+                  "--kernels=" + kernels, "--no-idle-list"},
                  {{"HEADGATE_RUNTIME_DIR", daemon.cli().runtime()}}) {}
   ~Tenant() {
     ::kill(program_.pid(), SIGTERM);  // handed on to the load
@@ -50,6 +50,30 @@ TEST(Daemon, AShareIsMadeListedChangedAndRemoved) {
   EXPECT_NE(daemon.cli().shell("$H share ls").out.find("SIMULATED"), std::string::npos);
   EXPECT_EQ(daemon.cli().shell("$H share rm alice").status, 0);
   EXPECT_EQ(daemon.share("alice").name, "");
+}
+
+TEST(Daemon, ItSaysOfWhichCommitItIsWhereverItSaysItsVersion) {
+  Daemon daemon;
+  const std::string version = daemon.picture().node.version;
+  EXPECT_EQ(daemon.cli().shell(std::string(HEADGATE_DAEMON) + " --version").out, "headgated " + version + "\n");
+  EXPECT_EQ(daemon.cli().shell("$H version").out, "headgate " + version + "\n") << "both are of one build";
+  EXPECT_EQ(daemon.stop(), 0);
+  const std::string log = daemon.errors();
+  EXPECT_TRUE(log.starts_with("headgated: version " + version + "\n")) << log;
+}
+
+TEST(Daemon, AVeryLowLimitIsTakenAndWhatItDoesToLongKernelsSaid) {
+  const Daemon daemon;
+  const std::string low =
+      "headgate: a compute limit of 2 % is low: after a kernel of 10 ms the next launch waits 490.0 ms";
+  for (const char* words : {"share create low --mem 1GiB --compute 2% -v", "share set low --compute 2% -v",
+                            "run -v --mem 1GiB --compute 2% -- true"}) {
+    const Said said = daemon.cli().shell(std::string("$H ") + words);
+    EXPECT_EQ(said.status, 0) << said.err;
+    EXPECT_NE(said.err.find(low), std::string::npos) << words << ": " << said.err;
+  }
+  EXPECT_EQ(daemon.cli().shell("$H share set low --mem 2GiB -v").err, "") << "a limit that was not touched";
+  EXPECT_EQ(daemon.cli().shell("$H share set low --compute 2% -q").err, "");
 }
 
 TEST(Daemon, WhatDoesNotFitIsRefusedWithTheFiguresAndWhatWould) {
@@ -232,6 +256,21 @@ TEST(Daemon, ARefusalOfMemoryAndAProgramOutsideEveryShareBecomeEvents) {
   EXPECT_TRUE(eventually([&] { return daemon.ask("GET", "/v1/events").body.contains("audit.outside"); }))
       << daemon.ask("GET", "/v1/processes").body;
   EXPECT_EQ(daemon.picture().node.unattended_processes, 1u);
+}
+
+TEST(Daemon, ALaunchThatWaitsForSecondsIsToldOfWhileItWaits) {
+  const Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H share create slow --mem 2GiB --compute 1%").status, 0);
+  const Tenant tenant(daemon, "slow", "200ms");
+  EXPECT_TRUE(eventually([&] { return daemon.ask("GET", "/v1/events").body.contains("compute.waiting"); }));
+  EXPECT_NE(
+      daemon.cli().shell("$H events --kind compute.waiting").out.find("a launch of slow has been waiting for the GPU"),
+      std::string::npos);
+  const std::string why = daemon.cli().shell("$H why slow").out;
+  EXPECT_NE(why.find("\n    a launch has been waiting for "), std::string::npos) << why;
+  EXPECT_NE(why.find(": under 1 % the pause after a kernel is long\n"), std::string::npos) << why;
+  EXPECT_EQ(daemon.cli().shell("$H share set slow --compute 100%").status, 0);
+  EXPECT_TRUE(eventually([&] { return daemon.share("slow").devices.at(0).waiting_ns == 0; }));
 }
 
 TEST(Daemon, AProgramOutsideEveryShareIsEndedWhereTheOperatorSaysSo) {

@@ -41,7 +41,7 @@ execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libasan.so OUTPUT
 headgate_test(limiter_e2e_test
   SRC ${limiter_dir}/limiter_run.cpp ${limiter_dir}/limiter_route_test.cpp ${limiter_dir}/limiter_memory_test.cpp
       ${limiter_dir}/limiter_sim_test.cpp ${limiter_dir}/limiter_attack_test.cpp
-      ${limiter_dir}/limiter_companions_test.cpp ${limiter_dir}/limiter_manners_test.cpp
+      ${limiter_dir}/limiter_companions_test.cpp ${limiter_dir}/limiter_manners_test.cpp ${limiter_dir}/limiter_log_test.cpp
   DEPS ledger)
 target_compile_definitions(limiter_e2e_test PRIVATE
   LIMITER_TESTS_DIR="${CMAKE_BINARY_DIR}/tests" LIMITER_LIBRARY="$<TARGET_FILE:headgate_preload>"

@@ -4,6 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -172,6 +173,41 @@ TEST_F(LiveChange, WorkFromBeforeAPauseIsNotLeftSpinning) {
   command(ledger::Command::run);
   EXPECT_EQ(program_->line(), "end");
   EXPECT_EQ(program_->wait(), 0);
+}
+
+class LongWait : public LiveChange {
+ protected:
+  std::int64_t since() {
+    for (const auto& slot : share_->pages().usage->slots)
+      if (const std::int64_t since_ns = slot.devices[0].long_wait_since_ns.load(); since_ns != 0) return since_ns;
+    return 0;
+  }
+  void let_go(const std::string& why) {
+    EXPECT_TRUE(comes_true([&] { return since() == 0; })) << "what has passed is still said to wait";
+    program_->close_stdin();
+    EXPECT_EQ(program_->wait(), 0);
+    const std::string said = program_->errors();
+    EXPECT_TRUE(said.starts_with("headgate: warning: share compute: a launch on GPU 0 has waited for ")) << said;
+    EXPECT_TRUE(said.ends_with(why + "\n")) << said;
+    EXPECT_EQ(std::ranges::count(said, '\n'), 1) << "once a minute is enough, however many wait: " << said;
+  }
+};
+
+// 1 % of 20 ms kernels: a pause of 2 s after each is the limit's doing and nothing to tell of; one of 100 ms makes it 10 s.
+TEST_F(LongWait, UnderALowLimitIsSaidWithItsReason) {
+  start("60%", "100000");
+  set(10'000);
+  EXPECT_TRUE(comes_true([this] { return since() != 0; }));
+  set(600'000);
+  let_go(": the share has used its 1 % of the GPU's time");
+}
+
+TEST_F(LongWait, OfAPausedShareIsSaidAndEndsWithThePause) {
+  start("50%", "200", "3");
+  command(ledger::Command::pause);
+  EXPECT_TRUE(comes_true([this] { return since() != 0; }));
+  command(ledger::Command::run);
+  let_go(": the share is paused");
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "base/service_notify.hpp"
 #include "base/unique_fd.hpp"
 #include "base/units.hpp"
+#include "base/version.hpp"
 #include "cli/source.hpp"
 #include "config/config.hpp"
 #include "guest/grant/size.hpp"
@@ -129,7 +130,7 @@ class Daemon {
     sources.nvml_library = source.library;
     std::array<char, 256> host{};
     sources.node.name = ::gethostname(host.data(), host.size() - 1) == 0 ? host.data() : "";
-    sources.node.version = HEADGATE_VERSION;
+    sources.node.version = version_text();
     sources.node.simulated = simulated_;
     sources.node.reserve_bytes = node_->shares().node().reserve.driver_bytes;
     sources.node.started_unix_ns = static_cast<std::uint64_t>(
@@ -418,6 +419,7 @@ Result<void> run(const Options& options) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGPIPE}) ::sigaddset(&set, signal);
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   take_all_descriptors();
+  say("version " + version_text());
   const config::Config config = TRY(read_configuration(options));
   const auto group = TRY(control_group(config));
   const Places places = TRY(find_places(options.socket, options.state, group));

@@ -4,6 +4,7 @@
 
 #include "apps/headgated/daemon.hpp"
 #include "apps/headgated/options.hpp"
+#include "base/version.hpp"
 
 namespace {
 
@@ -20,7 +21,7 @@ int main(int argc, char** argv) {
   const auto options = daemon::parse(argc, argv);
   if (!options) return complain(options.error());
   if (options->help) return std::fputs(daemon::usage_text(), stdout), 0;
-  if (options->version) return std::puts("headgated " HEADGATE_VERSION), 0;
+  if (options->version) return std::puts(("headgated " + version_text()).c_str()), 0;
   const auto ended = daemon::run(*options);
   return ended ? 0 : complain(ended.error());
 }

@@ -326,6 +326,7 @@ class Reader {
       case Meaning::socket: return set_text(setting, &Grant::socket);
       case Meaning::runtime_dir: return set_text(setting, &Grant::runtime_dir);
       case Meaning::log: return set_log(setting);
+      case Meaning::log_file: return set_text(setting, &Grant::log_file);
       case Meaning::fail_policy: return set_word(setting, kFail, grant.fail_closed, 1);
       case Meaning::priority: return set_word(setting, kPriority, grant.low_priority, 1);
       case Meaning::compute_policy: return set_word(setting, kPolicy, grant.compute_off, 2);

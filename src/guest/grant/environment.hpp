@@ -29,6 +29,7 @@ enum class Meaning : std::uint8_t {
   gpu,             // which GPUs the share covers: a selector of select.hpp
   share,           // the share's name
   log,             // how much the limiter prints
+  log_file,        // where to, instead of standard error
   fail_policy,     // what happens when the limiter cannot measure: open or closed
   share_dir,       // the directory of a share of the daemon's, with its tenant socket
   socket,          // the daemon's control socket: for the command, not for the limiter
@@ -104,7 +105,7 @@ struct Grant {
   bool fail_closed = false;
   bool low_priority = false;
   LogLevel log = LogLevel::error;
-  std::string_view share, share_dir, gpu, socket, runtime_dir, uuid_list;  // empty: not said
+  std::string_view share, share_dir, gpu, socket, runtime_dir, log_file, uuid_list;  // empty: not said
   std::string_view pod_name, pod_namespace, pod_uid, container_name;
 };
 

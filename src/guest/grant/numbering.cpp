@@ -23,6 +23,18 @@ bool is_number(std::string_view token) {
   return !token.empty();
 }
 
+// The beginning of the one UUID of the list that begins as `token` does but for case; the token where none does, or several.
+std::string_view spelled(std::string_view token, std::string_view gpus) {
+  std::string_view found;
+  for (std::string_view rest = gpus; !rest.empty(); rest = from(rest, position(rest, ',') + 1)) {
+    const std::string_view gpu = trimmed(first(rest, position(rest, ',')));
+    if (!starts_ignoring_case(gpu, token)) continue;
+    if (!found.empty()) return token;
+    found = first(gpu, token.size());
+  }
+  return found.empty() ? token : found;
+}
+
 }  // namespace
 
 bool number_by_share(std::string_view visible, std::string_view gpus, std::span<char> buffer) {
@@ -40,6 +52,20 @@ bool number_by_share(std::string_view visible, std::string_view gpus, std::span<
   }
   if (text.size() == 0) text.add("-1");
   return !text.full();
+}
+
+bool spell_as_share(std::string_view visible, std::string_view gpus, std::span<char> buffer) {
+  bare::Text text(buffer);
+  bool changed = false;
+  for (std::string_view rest = visible; !rest.empty(); rest = from(rest, position(rest, ',') + 1)) {
+    const std::string_view written = first(rest, position(rest, ',')), token = trimmed(written);
+    const bool is_uuid = token.size() > 4 && starts_ignoring_case(token, "GPU-");
+    const std::string_view name = is_uuid ? spelled(token, gpus) : token;
+    changed |= name != token;
+    text.add(name);
+    if (written.size() < rest.size()) text.add(',');
+  }
+  return changed && !text.full();
 }
 
 }  // namespace headgate::grant

@@ -12,4 +12,8 @@ namespace headgate::grant {
 // `visible` stays as it is, because it names its GPUs otherwise, or is `gpus` already.
 [[nodiscard]] bool number_by_share(std::string_view visible, std::string_view gpus, std::span<char> buffer);
 
+// The same where `visible` names GPUs of the share by UUIDs, or beginnings of them, in another case than `gpus` does: whether a
+// driver takes these for the same is not documented. All other words stay as they are. False: nothing has to change.
+[[nodiscard]] bool spell_as_share(std::string_view visible, std::string_view gpus, std::span<char> buffer);
+
 }  // namespace headgate::grant

@@ -31,5 +31,23 @@ TEST(Numbering, WhatNamesItsGpusOtherwiseStays) {
 
 TEST(Numbering, AListThatDoesNotFitIsNotCut) { EXPECT_EQ(numbered("0,1", "GPU-a,GPU-b", 8), "stays"); }
 
+std::string spelled(std::string_view visible, std::size_t room = 64) {
+  std::string buffer(room, 'x');
+  return spell_as_share(visible, "GPU-ab12,GPU-ab34,GPU-cd56", buffer) ? buffer.c_str() : "stays";
+}
+
+TEST(Spelling, AUuidInAnotherCaseIsWrittenAsTheDriverWritesIt) {
+  EXPECT_EQ(spelled("GPU-AB34"), "GPU-ab34");
+  EXPECT_EQ(spelled("gpu-Cd,GPU-ab12"), "GPU-cd,GPU-ab12") << "a beginning stays one";
+  EXPECT_EQ(spelled(" GPU-CD56 , 0,"), "GPU-cd56,0,");
+  EXPECT_EQ(spelled("GPU-EF78,GPU-CD56"), "GPU-EF78,GPU-cd56") << "a GPU that the share lacks is the driver's to judge";
+}
+
+TEST(Spelling, WhatNeedsNoChangeOrHasNoOneMeaningStays) {
+  for (const char* other : {"", "GPU-ab12", "GPU-ab", "GPU-AB", "GPU-", "0,1", "MIG-AB", "GPU-EF78", "all", ",,"})
+    EXPECT_EQ(spelled(other), "stays") << other;
+  EXPECT_EQ(spelled("GPU-AB34,GPU-CD56", 12), "stays") << "a list that does not fit is not cut";
+}
+
 }  // namespace
 }  // namespace headgate::grant

@@ -17,6 +17,7 @@ constexpr Variable kVariables[] = {
     {"HEADGATE_SHARE", Meaning::share, Syntax::share_name, kOurs, kPlain},
     {"HEADGATE_SHARE_DIR", Meaning::share_dir, Syntax::absolute_path, kOurs, kPlain},
     {"HEADGATE_LOG", Meaning::log, Syntax::log_word, kOurs, kPlain},
+    {"HEADGATE_LOG_FILE", Meaning::log_file, Syntax::absolute_path, kOurs, kPlain},
     {"HEADGATE_FAIL_POLICY", Meaning::fail_policy, Syntax::fail_word, kOurs, kPlain},
     {"HEADGATE_SOCKET", Meaning::socket, Syntax::text, kOurs, kPlain},
     {"HEADGATE_RUNTIME_DIR", Meaning::runtime_dir, Syntax::text, kOurs, kPlain},

@@ -16,6 +16,8 @@ namespace headgate::ledger {
 
 inline constexpr std::int64_t kTurnLookNs = 10'000'000;
 inline constexpr std::int64_t kDesertedNs = 50'000'000;
+// A launch that has waited so long is told of, to its program's user and to views.
+inline constexpr std::int64_t kLongWaitNs = 5'000'000'000;
 // A process that waits or has work in flight, and gives no pulse for so long, is stopped.
 inline constexpr std::int64_t kNoPulseNs = 50'000'000;
 

@@ -167,7 +167,9 @@ struct alignas(64) SlotDevice {
   std::atomic<std::int64_t> work_until_ns;  // when all it has sent should be done, host time; 0: none is in flight
   std::atomic<std::uint32_t> waiting;       // launches that wait for the share's turn
   std::atomic<std::uint32_t> pulse;         // moves while either is so: a process that is stopped is not waited for
-  std::uint8_t reserved[32];
+  // Since when a launch waits that has waited for kLongWaitNs, CLOCK_MONOTONIC; 0: none does. For views.
+  std::atomic<std::int64_t> long_wait_since_ns;
+  std::uint8_t reserved[24];
 };
 
 // `life` and `who` change together, by one 16-byte compare-and-swap, when a slot is claimed: a process killed at its

@@ -1,9 +1,8 @@
 // Every way to put work on the GPU passes the gate here.
-#include <time.h>
-
 #include <algorithm>
 
 #include "guest/limiter/compute/captures.hpp"
+#include "guest/limiter/compute/gate_wait.hpp"
 #include "guest/limiter/compute/process.hpp"
 #include "guest/limiter/compute/ranks.hpp"
 #include "guest/limiter/compute/turns.hpp"
@@ -56,7 +55,8 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
   // An event belongs to the context that is current when it is made.
   const CurrentContext as(metered.contexts_seen.load(std::memory_order_relaxed) == 1 ? nullptr : context.handle);
   TurnWait turn(context.device);
-  bool waited = false, gathered = false;
+  GateWait waiting(context, asked_ns);
+  bool gathered = false;
   while (true) {
     stream.lock.lock(pause_thread);
     tell_lane(stream, true);
@@ -86,7 +86,7 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
     if (ranks) wait_ns = ranks_look_ns(stream, wait_ns);
     if (wait_ns == 0) {
       // Where nobody waits, longer brackets cost nobody anything and ask the driver less.
-      if (was_full && !waited && stream.quantum_ns < kUnboundQuantumNs) stream.quantum_ns *= 2;
+      if (was_full && !waiting.begun() && stream.quantum_ns < kUnboundQuantumNs) stream.quantum_ns *= 2;
       break;
     }
     turn.give_back();
@@ -99,7 +99,10 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
       gathered = true;
       continue;
     }
-    waited = true;
+    waiting.goes_on(paused                                                    ? WaitReason::pause
+                    : turn_ns != 0                                            ? WaitReason::turn
+                    : ledger::paid_until_ns(*context.account) > port.now_ns() ? WaitReason::ceiling
+                                                                              : WaitReason::work);
     if (turn_ns != 0) turn.wait(wait_ns);
     else turn.wait_for_room(wait_ns);
     if (!concerned()) {
@@ -107,16 +110,7 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
       break;
     }
   }
-  if (waited) {
-    ledger::ComputeAccount& account = *context.account;
-    account.throttled_ns.fetch_add(static_cast<std::uint64_t>(port.now_ns() - asked_ns), std::memory_order_relaxed);
-    account.throttled_launches.fetch_add(1, std::memory_order_relaxed);
-    timespec now;
-    ::clock_gettime(CLOCK_REALTIME, &now);
-    account.last_throttle_ns.store(
-        static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec),
-        std::memory_order_relaxed);
-  }
+  waiting.passes();
   return Passed::metered;
 }
 

@@ -26,14 +26,14 @@ bool listed(const SeenDevices& devices, const SeenDevice& device) {
   return false;
 }
 
-// An index or a prefix of exactly one UUID; all.count where the token names none.
+// An index or a prefix of exactly one UUID, in any case; all.count where the token names none.
 std::uint32_t find_token(std::string_view token, const SeenDevices& all) {
   std::uint64_t number = 0;
   if (grant::whole_number(token, all.count, number)) return static_cast<std::uint32_t>(number);
   if (token.size() < 5) return all.count;
   std::uint32_t found = all.count;
   for (std::uint32_t i = 0; i < all.count; ++i) {
-    if (!std::string_view(all.list[i].uuid).starts_with(token)) continue;
+    if (!grant::starts_ignoring_case(all.list[i].uuid, token)) continue;
     if (found != all.count) return all.count;
     found = i;
   }

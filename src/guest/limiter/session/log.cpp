@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,6 +16,10 @@ std::atomic<LogLevel> highest{LogLevel::error};
 std::atomic<std::int64_t> said_at[64];
 constexpr std::int64_t kMinute = 60'000'000'000;
 
+char log_file[256];
+enum class LogFile : std::uint32_t { none, being_set, set, told_unwritable };
+std::atomic<LogFile> log_file_state{LogFile::none};
+
 const char* name_of(LogLevel level) {
   switch (level) {
     case LogLevel::error: return "error";
@@ -24,7 +29,66 @@ const char* name_of(LogLevel level) {
   }
 }
 
+// Never a program's own stream: where it has closed one of these, its next file takes that number.
+int out_of_the_way(int fd) {
+  if (fd < 0 || fd > STDERR_FILENO) return fd;
+  const int moved = ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  ::close(fd);
+  return moved;
+}
+
+// A pipe without a reader is an error, not a wait. False with errno.
+bool write_to_file(const char* line, std::size_t size) {
+  const int fd = out_of_the_way(
+      ::open(log_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK, 0644));
+  if (fd < 0) return false;
+  const ssize_t written = ::write(fd, line, size);
+  const int error = errno;
+  ::close(fd);
+  errno = error;
+  return written >= 0;
+}
+
+void write_to_stderr(const char* line, std::size_t size) {
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line, size);
+}
+
+// Ends a line in the place of the terminator, which one write does not need.
+std::size_t end_line(bare::Text& text, char* buffer) {
+  std::size_t size = text.size();
+  buffer[size++] = '\n';
+  return size;
+}
+
+void tell_unwritable(int error) {
+  LogFile before = LogFile::set;
+  if (!log_file_state.compare_exchange_strong(before, LogFile::told_unwritable)) return;
+  char buffer[512];
+  bare::Text text(buffer);
+  text.add("headgate: warning: HEADGATE_LOG_FILE='");
+  for (const char* c = log_file; *c != 0; ++c) text.add(static_cast<unsigned char>(*c) < 0x20 || *c == 0x7f ? '?' : *c);
+  text.add("' cannot be written (error ");
+  text.add_signed(error).add("): what cannot go there is said here");
+  write_to_stderr(buffer, end_line(text, buffer));
+}
+
+void write_line(const char* line, std::size_t size) {
+  const LogFile state = log_file_state.load(std::memory_order_acquire);
+  if (state == LogFile::set || state == LogFile::told_unwritable) {
+    if (write_to_file(line, size)) return;
+    tell_unwritable(errno);
+  }
+  write_to_stderr(line, size);
+}
+
 }  // namespace
+
+void set_log_file(std::string_view path) {
+  LogFile before = LogFile::none;
+  if (!log_file_state.compare_exchange_strong(before, LogFile::being_set)) return;
+  bare::Text(log_file).add(path);
+  log_file_state.store(LogFile::set, std::memory_order_release);
+}
 
 void set_log_level(LogLevel level) { highest.store(level, std::memory_order_relaxed); }
 
@@ -40,9 +104,7 @@ void log_line(LogLevel level, const char* format, ...) {
   va_start(arguments, format);
   text.add_format(format, arguments);
   va_end(arguments);
-  std::size_t size = text.size();
-  buffer[size++] = '\n';  // in the place of the terminator, which one write does not need
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, buffer, size);
+  write_line(buffer, end_line(text, buffer));
   errno = saved;
 }
 

@@ -20,7 +20,8 @@ void number_visible_devices() {
   const int saved = errno;
   char numbered[1024];  // 16 UUIDs
   if (visible == nullptr) ::setenv("CUDA_VISIBLE_DEVICES", gpus, 1);
-  else if (strcmp(visible, gpus) != 0 && grant::number_by_share(visible, gpus, numbered))
+  else if (strcmp(visible, gpus) != 0 &&
+           (grant::number_by_share(visible, gpus, numbered) || grant::spell_as_share(visible, gpus, numbered)))
     ::setenv("CUDA_VISIBLE_DEVICES", numbered, 1);
   errno = saved;
 }

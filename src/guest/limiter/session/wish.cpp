@@ -85,6 +85,9 @@ void read_wish(const SeenDevices& devices, Wanted& out) {
   for (std::uint32_t i = 0; i < devices.count; ++i) uuids[i] = devices.list[i].uuid;
   const grant::Reading reading = grant::read_environment(environ, {uuids, devices.count});
   const grant::Grant& grant = reading.grant;
+  // Also of a refusal that was read before it.
+  if (const char* const file = variable("HEADGATE_LOG_FILE"); file != nullptr && *file == '/' && strlen(file) <= 255)
+    set_log_file(file);
   if (reading.refusal) {
     out.wish = Wish::unreadable;
     grant::describe(reading.refusal, out.message);

@@ -22,7 +22,7 @@ struct Wanted {
   char message[640] = {};
 };
 
-// Reads the environment; sets the log level. A program that runs with raised privileges (AT_SECURE) asks for nothing.
+// Reads the environment; sets the log's level and file. A program that runs with raised privileges (AT_SECURE) asks for nothing.
 // Without a grant of its own no file, descriptor or thread results.
 void read_wish(const SeenDevices& devices, Wanted& out);
 

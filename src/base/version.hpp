@@ -1,0 +1,21 @@
+// Which headgate this is.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace headgate {
+
+struct Version {
+  std::string_view number;  // "0.1.0"
+  std::string_view commit;  // 12 digits or more; empty where the build knew of none
+  bool modified;            // the tree was not that commit's
+};
+
+// Of this build; its values are in a file that the build writes (cmake/build_facts.cmake).
+extern const Version kVersion;
+
+// "0.1.0 (commit 1a2b3c4d5e6f, modified)", "0.1.0".
+[[nodiscard]] std::string version_text(const Version& version = kVersion);
+
+}  // namespace headgate

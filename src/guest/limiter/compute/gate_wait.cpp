@@ -1,0 +1,77 @@
+#include "guest/limiter/compute/gate_wait.hpp"
+
+#include <time.h>
+
+#include "guest/bare/text.hpp"
+#include "guest/ledger/gate.hpp"
+#include "guest/limiter/session/membership.hpp"
+
+namespace headgate::limiter {
+namespace {
+
+using std::memory_order_relaxed;
+
+constexpr std::uint32_t kLongWaitEvent = 44;  // of may_say()
+
+std::atomic<std::int64_t>& since_of(const ContextMeter& context) {
+  return session.usage->slots[session.slot].devices[context.device].long_wait_since_ns;
+}
+
+// "25 %", "0.5 %".
+void add_percent(bare::Text& text, std::uint32_t ppm) {
+  text.add_decimal(ppm / 10'000);
+  if (ppm / 1'000 % 10 != 0) text.add('.').add_decimal(ppm / 1'000 % 10);
+  text.add(" %");
+}
+
+void describe(bare::Text& text, WaitReason reason, std::uint32_t ceiling_ppm) {
+  switch (reason) {
+    case WaitReason::pause: text.add("the share is paused"); break;
+    case WaitReason::turn: text.add("other shares have the GPU"); break;
+    case WaitReason::work: text.add("what this process sent before is not done"); break;
+    case WaitReason::ceiling:
+      text.add("the share has used its ");
+      add_percent(text, ceiling_ppm);
+      text.add(" of the GPU's time");
+  }
+}
+
+}  // namespace
+
+GateWait::~GateWait() {
+  // Of another thread's launch that waits longer, or notes itself at its next look.
+  std::int64_t mine = asked_ns_;
+  if (noted_) since_of(context_).compare_exchange_strong(mine, 0, memory_order_relaxed);
+}
+
+void GateWait::goes_on(WaitReason reason) {
+  begun_ = true;
+  const std::int64_t waited_ns = port.now_ns() - asked_ns_;
+  if (waited_ns < ledger::kLongWaitNs) return;
+  // As it was while the launch waited: once that is noted, somebody may change it.
+  const std::uint32_t ceiling_ppm =
+      session.policy->devices[context_.device].compute_ceiling_ppm.load(memory_order_relaxed);
+  std::atomic<std::int64_t>& since = since_of(context_);
+  const std::int64_t longest = since.load(memory_order_relaxed);
+  if (longest == 0 || longest > asked_ns_) since.store(asked_ns_, memory_order_relaxed), noted_ = true;
+  if (!log_wanted(LogLevel::warn) || !may_say(kLongWaitEvent)) return;
+  char why[128];
+  bare::Text text(why);
+  describe(text, reason, ceiling_ppm);
+  log_line(LogLevel::warn, "share %s: a launch on GPU %u has waited for %lu s: %s", session.held.name, context_.device,
+           static_cast<unsigned long>(waited_ns / 1'000'000'000), why);
+}
+
+void GateWait::passes() const {
+  if (!begun_) return;
+  ledger::ComputeAccount& account = *context_.account;
+  account.throttled_ns.fetch_add(static_cast<std::uint64_t>(port.now_ns() - asked_ns_), memory_order_relaxed);
+  account.throttled_launches.fetch_add(1, memory_order_relaxed);
+  timespec now;
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  account.last_throttle_ns.store(
+      static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec),
+      memory_order_relaxed);
+}
+
+}  // namespace headgate::limiter

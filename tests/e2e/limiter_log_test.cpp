@@ -1,0 +1,81 @@
+// Where the limiter's lines go.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "limiter_run.hpp"
+
+namespace {
+
+using namespace headgate::e2e;
+
+const std::string kRefused =
+    "headgate: warning: share default: 5000000 bytes refused on GPU 0: 0 of 1048576 bytes are in use\n";
+
+class LogFile : public testing::Test {
+ protected:
+  [[nodiscard]] Outcome run(Environment environment, const std::vector<std::string>& words) const {
+    environment.insert({{"HEADGATE_MEM", "1MiB"}, {"HEADGATE_LOG", "warn"}, {"HEADGATE_LOG_FILE", path_}});
+    Tenant tenant;
+    tenant.environment = std::move(environment);
+    return runtime_.run(tenant, words);
+  }
+  [[nodiscard]] std::string contents() const {
+    std::ostringstream text;
+    text << std::ifstream(path_).rdbuf();
+    return text.str();
+  }
+
+  const Runtime runtime_;
+  std::string path_ = runtime_.path() + "/log";
+};
+
+TEST_F(LogFile, HasTheLinesInsteadOfStandardErrorOneProcessAfterTheOther) {
+  const std::string out = run({}, {"alloc", "5000000"}).out;
+  EXPECT_EQ(contents(), kRefused);
+  const Outcome second = run({}, {"alloc", "5000000"});
+  EXPECT_EQ(second.err, "");
+  EXPECT_EQ(second.out, out);
+  EXPECT_EQ(contents(), kRefused + kRefused);
+}
+
+TEST_F(LogFile, IsAForkedChildsToo) {
+  EXPECT_EQ(run({{"HEADGATE_LOG", "info"}, {"HEADGATE_SHARE", "family"}}, {"fork"}).err, "");
+  const std::string said = contents();
+  EXPECT_NE(said.find("headgate: info: share family, slot 0, "), std::string::npos) << said;
+  EXPECT_NE(said.find("headgate: info: share family, slot 1, "), std::string::npos) << said;
+}
+
+TEST_F(LogFile, HasWhatIsWrongWithAnotherValue) {
+  EXPECT_EQ(run({{"CUDA_MEM_LIMIT", "0m"}}, {"alloc", "1"}).err, "");
+  EXPECT_NE(contents().find("CUDA_MEM_LIMIT='0m' is zero; accepted: "), std::string::npos) << contents();
+}
+
+TEST_F(LogFile, ThatCannotBeWrittenIsSaidOnceAndStandardErrorHasTheLines) {
+  const Outcome outcome = run({{"HEADGATE_LOG_FILE", runtime_.path() + "/none/log"}, {"HEADGATE_GPU", "1"}},
+                              {"alloc", "5000000", "5000000"});
+  EXPECT_TRUE(outcome.err.starts_with("headgate: warning: HEADGATE_LOG_FILE='" + runtime_.path() +
+                                      "/none/log' cannot be written (error 2): "))
+      << outcome.err;
+  EXPECT_EQ(outcome.err.find("LOG_FILE", outcome.err.find("LOG_FILE") + 1), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("GPU 0 is not in this process's share"), std::string::npos) << outcome.err;
+}
+
+TEST_F(LogFile, IsNeverWrittenThroughALinkThatSomebodyHasLaidThere) {
+  const std::string target = runtime_.path() + "/precious";
+  std::ofstream(target) << "precious";
+  std::filesystem::create_symlink(target, path_);
+  EXPECT_TRUE(run({}, {"alloc", "5000000"}).err.ends_with(kRefused));
+  EXPECT_EQ(contents(), "precious");
+}
+
+TEST_F(LogFile, OfNoAbsolutePathRefusesTheProgramAsEveryValueThatCannotBeRead) {
+  const Outcome outcome = run({{"HEADGATE_LOG_FILE", "log"}}, {"alloc", "1"});
+  EXPECT_NE(outcome.err.find("HEADGATE_LOG_FILE='log' is not understood; accepted: an absolute path"),
+            std::string::npos)
+      << outcome.err;
+}
+
+}  // namespace

@@ -1,0 +1,18 @@
+// path_probe LIB [null]: loads the library as the loader would with LD_PRELOAD, here also where that is ignored, and prints whether
+// the program has raised privileges and what PATH is then. null: with no environment at all.
+#include <dlfcn.h>
+#include <sys/auxv.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+extern char** environ;
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  if (argc > 2) environ = nullptr;
+  if (::dlopen(argv[1], RTLD_NOW) == nullptr) return std::fprintf(stderr, "%s\n", ::dlerror()), 1;
+  const char* const path = std::getenv("PATH");
+  std::printf("secure %lu, PATH %s\n", ::getauxval(AT_SECURE), path == nullptr ? "unset" : path);
+  return 0;
+}
