@@ -1,4 +1,4 @@
-// The grammar of the command: argv in, one Invocation out. The only file that knows CLI11.
+// The grammar of the command: argv in, one Invocation out. Only this and command_words.cpp know CLI11.
 #pragma once
 
 #include <cstdint>
