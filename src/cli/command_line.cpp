@@ -16,6 +16,8 @@
 namespace headgate::cli {
 namespace {
 
+constexpr std::uint64_t kUsualWatchMs = 2000;
+
 // argv up to the first "--", and what stands behind it. "--sim=tiny" becomes "--sim --sim-profile=tiny".
 struct Split {
   std::vector<std::string> ours, behind;
@@ -157,6 +159,12 @@ Result<Invocation> parse(int argc, const char* const* argv) {
   const bool live = name == "top" || name == "events";
   raw.out.interval_ms = TRY(milliseconds("--interval", live ? raw.live_interval : raw.interval, 60'000,
                                          "accepted: 10ms to 60s, such as 500ms or 1s"));
+  if (raw.watch) {
+    raw.out.watch_ms =
+        raw.watch->empty()
+            ? kUsualWatchMs
+            : TRY(milliseconds("--watch", *raw.watch, 3'600'000, "accepted: 10ms to 60m, such as 500ms, 2s or 5m"));
+  }
   if (!raw.since.empty()) raw.out.since_ns = TRY(since_option(raw.since));
   raw.out.libraries = raw.symbols;
   if (name == "run") {

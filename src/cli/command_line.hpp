@@ -36,6 +36,7 @@ struct Invocation {
   std::vector<std::string> libraries;     // doctor --symbols
   std::vector<std::string> rest;          // demo and bench: their own words
   std::uint64_t interval_ms = 100;        // status, ps: between the two looks; top, events: between one and the next
+  std::optional<std::uint64_t> watch_ms;  // status, ps, free, gpu ls, share ls: again and again
   bool origin = false;                    // config show
   bool once = false, readonly = false;    // top
   std::string by = "share";               // top: share, gpu, user, process

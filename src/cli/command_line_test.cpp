@@ -44,6 +44,17 @@ TEST(CommandLine, AWordHasTheFormsThatMakeSenseOfItAndNamesThemWhereAnotherIsAsk
   EXPECT_EQ(words({"-o", "xml"}).error().hint, "accepted: table, wide, json, jsonl or csv");
 }
 
+TEST(CommandLine, WatchTakesATimeOrTheUsualOne) {
+  EXPECT_FALSE(words({"status"})->watch_ms);
+  EXPECT_EQ(words({"--watch"})->watch_ms, 2000u);
+  EXPECT_EQ(words({"--watch", "ps"})->word, "ps") << "no word is taken for a time";
+  EXPECT_EQ(words({"ps", "--watch=500ms", "--sim"})->watch_ms, 500u);
+  EXPECT_EQ(words({"share", "ls", "--watch", "5m"})->watch_ms, 300'000u);
+  EXPECT_EQ(words({"free", "--watch=1"}).error(), (Error{ErrorCode::usage, "--watch '1' is not understood",
+                                                         "accepted: 10ms to 60m, such as 500ms, 2s or 5m"}));
+  EXPECT_FALSE(words({"doctor", "--watch"}));
+}
+
 TEST(CommandLine, RunLeavesTheProgramsOwnOptionsAlone) {
   const auto run = words({"run", "--mem", "8GiB", "--compute=25%", "--sim", "--", "python", "--mem", "1", "--", "-x"});
   ASSERT_TRUE(run);

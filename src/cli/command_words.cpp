@@ -30,6 +30,12 @@ void say_how_long(CLI::App& app, Raw& raw) {
       ->type_name("TIME");
 }
 
+void say_whether_again(CLI::App& app, Raw& raw) {
+  app.add_option("--watch", raw.watch, "again and again, until Ctrl-C or q; --watch=5s: so often (2s)")
+      ->type_name("TIME")
+      ->expected(0, 1);
+}
+
 void say_where(CLI::App& app, Raw& raw) {
   // The profile is only taken as --sim=PROFILE (see split_profiles): a word after --sim belongs to the command line.
   app.add_flag("--sim", raw.simulated, "a simulated GPU; --sim=PROFILE: h200, l40s-x2, tiny or a .toml file");
@@ -136,7 +142,7 @@ void describe_daemon_words(CLI::App& app, Raw& raw) {
   describe_order(*create, raw);
   describe_order(*share_inner(*share, raw, "set", "changes a share; running programs feel it at once"), raw);
   share_inner(*share, raw, "show", "one share");
-  word(*share, raw, "ls", "the shares that you may see");
+  say_whether_again(*word(*share, raw, "ls", "the shares that you may see"), raw);
   share_inner(*share, raw, "rm", "removes a share that is empty");
   share_inner(*share, raw, "pause", "no launch of its programs passes until it is resumed");
   share_inner(*share, raw, "resume", "its launches pass again");
@@ -159,7 +165,9 @@ void describe_daemon_words(CLI::App& app, Raw& raw) {
   order_flag(*gone, raw, "--everyone", "everyone", "of every user who has none of their own");
   CLI::App* gpu = app.add_subcommand("gpu", "the node's GPUs")->group(kWords);
   gpu->require_subcommand(1);
-  say_where(*word(*gpu, raw, "ls", "a line for each GPU"), raw);
+  CLI::App* list = word(*gpu, raw, "ls", "a line for each GPU");
+  say_where(*list, raw);
+  say_whether_again(*list, raw);
   CLI::App* policy = word(*gpu, raw, "policy", "who has a GPU when several shares want it (administrators)");
   policy->add_option("gpu", raw.out.share, "its number, or the beginning of its UUID")->required()->type_name("GPU");
   policy
@@ -178,13 +186,16 @@ void describe_views(CLI::App& app, Raw& raw) {
   CLI::App* status = word(app, raw, "status", "one line per GPU and one per share (also: headgate without a word)");
   say_where(*status, raw);
   say_how_long(*status, raw);
+  say_whether_again(*status, raw);
   CLI::App* ps = word(app, raw, "ps", "which processes use what");
   say_where(*ps, raw);
   say_how_long(*ps, raw);
+  say_whether_again(*ps, raw);
   ps->add_option("--user", raw.out.user, "only those of this user: a name or a number")->type_name("USER");
   ps->add_option("-i,--gpu", raw.out.gpu, "only on these GPUs: 0, 0,2-3, GPU-9c2f, 0000:1b:00.0")->type_name("GPUS");
   CLI::App* free = word(app, raw, "free", "what is left on each GPU, and where something would fit");
   say_where(*free, raw);
+  say_whether_again(*free, raw);
   free->add_option("--fit", raw.out.fit, "memory and compute that must fit: 10GiB,30%")->type_name("SIZE,PART");
   CLI::App* why = word(app, raw, "why", "explains a share's or a process's last refusals and waits");
   say_where(*why, raw);
@@ -247,6 +258,7 @@ std::unique_ptr<CLI::App> describe_words(Raw& raw) {
   say_how(*app, raw);
   say_where(*app, raw);
   say_how_long(*app, raw);
+  say_whether_again(*app, raw);
   describe_run(*app, raw);
   describe_views(*app, raw);
   describe_live_views(*app, raw);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ namespace headgate::cli {
 struct Raw {
   Invocation out;
   std::string profile, output = "table", interval = "100ms", live_interval = "1s", since;
+  std::optional<std::string> watch;  // "" without a time
   bool simulated = false, json = false, no_colour = false, ascii = false;
   std::vector<std::string> symbols;
 };

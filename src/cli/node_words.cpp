@@ -12,6 +12,7 @@
 #include "cli/names.hpp"
 #include "cli/records.hpp"
 #include "cli/views.hpp"
+#include "cli/watch.hpp"
 #include "cli/wish.hpp"
 
 namespace headgate::cli {
@@ -24,8 +25,8 @@ int refuse(const Error& error, const Voice& voice) {
 
 // A view of one picture: what goes to stdout, and what is said beside it.
 struct Shown {
-  std::string text;
-  std::optional<Error> trouble;
+  std::string text = {};
+  std::optional<Error> trouble = {};
   int status = 0;  // where there is no trouble
 };
 // `heading`: whether CSV begins with the names of its columns.
@@ -154,6 +155,26 @@ int put(const Result<Shown>& shown, const Voice& voice) {
   return shown->trouble ? exit_status(shown->trouble->code) : shown->status;
 }
 
+// The view of one source again and again; the exit status.
+int again(const Invocation& invocation, const config::Config& config, const View& view) {
+  auto chosen = source_of(invocation, config);
+  if (!chosen) return refuse(chosen.error(), invocation.voice);
+  const bool daemon = chosen->daemon.has_value();
+  const auto draw = [&](const Look& look, const Voice& voice, bool heading) -> Result<std::string> {
+    if (!look.picture) return std::unexpected(look.picture.error());
+    // A daemon's picture lacks nothing; what may remark of it is about events, which are not shown.
+    const Picture picture{*look.picture, daemon ? "" : look.remark, daemon};
+    if (invocation.simulate && !picture.no_gpus.empty()) return fail(ErrorCode::unreachable, picture.no_gpus);
+    return TRY(view(picture, voice, heading)).text;
+  };
+  const auto ended = watch({.title = "headgate " + invocation.word,
+                            .interval = std::chrono::milliseconds(*invocation.watch_ms),
+                            .source = std::move(chosen->source),
+                            .draw = draw},
+                           invocation.voice);
+  return ended ? *ended : refuse(ended.error(), invocation.voice);
+}
+
 int why_of(const Invocation& invocation, const Picture& picture) {
   std::string asked = invocation.share;
   if (const auto* process = process_numbered(picture.now, asked)) {
@@ -190,6 +211,7 @@ bool is_node_word(const std::string& word) {
 int node_word(const Invocation& invocation, const config::Config& config) {
   const auto view = view_of(invocation);
   if (!view) return refuse(view.error(), invocation.voice);
+  if (invocation.watch_ms) return again(invocation, config, *view);
   const bool rates = invocation.word == "status" || invocation.word == "ps";
   const auto picture = look(invocation, config, rates);
   if (!picture) return refuse(picture.error(), invocation.voice);
