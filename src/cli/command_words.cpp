@@ -236,6 +236,11 @@ void describe_plumbing(CLI::App& app, Raw& raw) {
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}))
       ->type_name("SHELL");
+  CLI::App* dashboards = app.add_subcommand("dashboards", "the Grafana board and the Prometheus rules")->group(kWords);
+  dashboards->require_subcommand(1);
+  CLI::App* exported = word(*dashboards, raw, "export", "writes them into a directory");
+  exported->add_option("directory", raw.out.file, "made where it is not there")->required()->type_name("DIR");
+  exported->add_flag("--force", raw.out.force, "replaces what is there under their names");
   word(app, raw, "version", "headgate's version");
 }
 

@@ -5,6 +5,7 @@
 
 #include "cli/bench.hpp"
 #include "cli/completion.hpp"
+#include "cli/dashboards.hpp"
 #include "cli/demo.hpp"
 #include "cli/doctor.hpp"
 #include "cli/node_words.hpp"
@@ -109,6 +110,8 @@ int perform(const Invocation& invocation) {
   if (word == "completion") return show(completion_script(invocation.shell, word_tree()), voice);
   if (word == "demo") return demo(voice, invocation.rest);
   if (word == "bench") return bench(voice, invocation.simulate, invocation.rest);
+
+  if (word == "dashboards export") return dashboards(invocation.file, invocation.force, voice);
 
   const bool given = !invocation.config_path.empty();
   const config::Reading reading = config::read(given ? invocation.config_path : config::kUsualFile, given);
