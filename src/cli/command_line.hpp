@@ -32,8 +32,8 @@ struct Invocation {
       order;                              // share create, share set, quota set, quota rm: options under the API's names
   std::string fit;                        // free
   std::string shell;                      // completion
-  std::string file;                       // dashboards export: where to
-  bool force = false;                     // dashboards export
+  std::string file;                       // support-bundle, dashboards export: where to; "" for the usual place
+  bool no_redact = false, force = false;  // support-bundle; dashboards export
   std::string rules;                      // sim fault
   std::vector<std::string> libraries;     // doctor --symbols
   std::vector<std::string> rest;          // demo and bench: their own words

@@ -241,6 +241,11 @@ void describe_plumbing(CLI::App& app, Raw& raw) {
   CLI::App* exported = word(*dashboards, raw, "export", "writes them into a directory");
   exported->add_option("directory", raw.out.file, "made where it is not there")->required()->type_name("DIR");
   exported->add_flag("--force", raw.out.force, "replaces what is there under their names");
+  CLI::App* bundle = word(app, raw, "support-bundle", "one archive for whoever helps from afar, without names");
+  say_where(*bundle, raw);
+  bundle->add_option("file", raw.out.file, "headgate-support-DATE-TIME.tar.gz without one; never replaced")
+      ->type_name("FILE");
+  bundle->add_flag("--no-redact", raw.out.no_redact, "keeps names of users, hosts, commands, containers and paths");
   word(app, raw, "version", "headgate's version");
 }
 

@@ -12,6 +12,7 @@
 #include "cli/run.hpp"
 #include "cli/share_words.hpp"
 #include "cli/sim_words.hpp"
+#include "cli/support_bundle.hpp"
 #include "cli/top/top.hpp"
 #include "config/config.hpp"
 
@@ -116,6 +117,7 @@ int perform(const Invocation& invocation) {
   const bool given = !invocation.config_path.empty();
   const config::Reading reading = config::read(given ? invocation.config_path : config::kUsualFile, given);
   if (word == "config check") return config_check(invocation, reading);
+  if (word == "support-bundle") return support_bundle(invocation, reading);
   // A value that cannot be read must not silently become a default, least of all "no limit".
   if (!reading.errors.empty()) return refuse(reading.errors.front(), voice);
   const config::Config& config = reading.config;
