@@ -141,6 +141,12 @@ void describe_daemon_words(CLI::App& app, Raw& raw) {
   order_option(*create, raw, "--fail-policy", "fail_policy", "POLICY", "where it cannot be measured: open or closed");
   describe_order(*create, raw);
   describe_order(*share_inner(*share, raw, "set", "changes a share; running programs feel it at once"), raw);
+  CLI::App* extend = share_inner(*share, raw, "extend", "puts off the end of a share that has one");
+  extend
+      ->add_option_function<std::string>(
+          "time", [&raw](const std::string& value) { raw.out.order["time"] = value; }, "what comes to it: 30m, 8h, 2d")
+      ->required()
+      ->type_name("TIME");
   share_inner(*share, raw, "show", "one share");
   say_whether_again(*word(*share, raw, "ls", "the shares that you may see"), raw);
   share_inner(*share, raw, "rm", "removes a share that is empty");

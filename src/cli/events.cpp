@@ -167,7 +167,9 @@ Result<int> show(const Invocation& invocation, const config::Config& config) {
 
 }  // namespace
 
-Result<std::uint64_t> since_option(const std::string& text) {
+Result<std::uint64_t> since_option(const std::string& text) { return time_option("--since", text); }
+
+Result<std::uint64_t> time_option(const std::string& option, const std::string& text) {
   std::uint64_t number = 0;
   const char* end = text.data() + text.size();
   const auto [unit, error] = std::from_chars(text.data(), end, number);
@@ -175,7 +177,7 @@ Result<std::uint64_t> since_option(const std::string& text) {
   const std::uint64_t scale = word == "s" ? 1 : word == "m" ? 60 : word == "h" ? 3600 : word == "d" ? 86'400 : 0;
   constexpr std::uint64_t kLongest = 366ull * 86'400;
   if (error != std::errc{} || scale == 0 || number == 0 || number > kLongest / scale)
-    return fail(ErrorCode::usage, "--since '" + text + "' is not understood",
+    return fail(ErrorCode::usage, option + " '" + text + "' is not understood",
                 "accepted: 30s, 5m, 1h or 2d, up to a year");
   return number * scale * 1'000'000'000;
 }

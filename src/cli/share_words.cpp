@@ -7,6 +7,7 @@
 #include "cli/daemon.hpp"
 #include "cli/names.hpp"
 #include "cli/records.hpp"
+#include "cli/top/top.hpp"
 #include "cli/views.hpp"
 #include "http/codec.hpp"
 #include "snapshot/json.hpp"
@@ -61,6 +62,22 @@ Result<std::string> shown(const Invocation& invocation, const http::Endpoint& da
   if (!is_table(invocation.voice.format))
     return lines(records_of("headgate.share/v1", std::vector{share}), origin_of(picture), invocation.voice);
   return simulated_text(picture, invocation.voice) + shares_text({share}, picture, invocation.voice);
+}
+
+// A share's time is counted from when it was made: what is left, what is past, and what comes to it.
+Result<std::string> extended(const Invocation& invocation, const http::Endpoint& daemon, const std::string& target) {
+  constexpr std::uint64_t kSecond = 1'000'000'000;
+  const std::uint64_t more_ns = TRY(time_option("share extend: the time", invocation.order.at("time")));
+  TRY(ask(daemon, "GET", target));  // that there is none of that name is the daemon's to say
+  const auto picture = TRY(picture_of(daemon));
+  const auto share = std::ranges::find(picture.shares, invocation.share, &snapshot::Share::name);
+  if (share == picture.shares.end() || !share->ttl_ns) {
+    return fail(ErrorCode::usage, "the share '" + harmless(invocation.share) + "' has no end that could be put off",
+                "it stays until it is removed, or its last program ends");
+  }
+  const std::uint64_t end_ns = picture.taken_unix_ns + *share->ttl_ns + more_ns;
+  const Json body = {{"ttl", std::to_string((end_ns - std::min(end_ns, share->created_unix_ns)) / kSecond) + "s"}};
+  return shown(invocation, daemon, TRY(ask(daemon, "PATCH", target, body.dump())));
 }
 
 // What the row has no room for; nothing of a share whose pages tell nothing.
@@ -133,6 +150,7 @@ Result<std::string> share_word(const Invocation& invocation) {
                   "such as: headgate share set NAME --mem 12GiB");
     return shown(invocation, daemon, TRY(ask(daemon, "PATCH", share, body_of(invocation))));
   }
+  if (word == "share extend") return extended(invocation, daemon, share);
   if (word == "share rm") {
     TRY(ask(daemon, "DELETE", share));
     return std::string(invocation.voice.format == Format::json ? "{}\n" : "");
