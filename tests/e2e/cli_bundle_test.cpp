@@ -58,8 +58,12 @@ TEST(CliBundle, RefusesToReplaceAFileAndOneThatCannotBeWrittenLeavesNothing) {
   said = cli.shell("$H support-bundle $D/no/such/b.tgz --sim");
   EXPECT_EQ(said.status, 1);
   EXPECT_NE(said.err.find("/no/such/b.tgz': No such file or directory"), std::string::npos) << said.err;
+}
+
+TEST(CliBundle, OnAFullDiskNothingIsLeftAndTheSentenceSaysSo) {
   if (!may_mount()) GTEST_SKIP() << "no mount namespaces here";
-  said = cli.shell(
+  const Cli cli;
+  const Said said = cli.shell(
       "cd $D; mkdir tmp full; export TMPDIR=$D/tmp; unshare -m sh -c 'mount -t tmpfs -o size=4k,mode=700 none full && "
       "head -c 4096 /dev/zero > full/all && "
       "$H "
