@@ -8,249 +8,15 @@
 #include <cstdlib>
 #include <map>
 
+#include "cli/command_words.hpp"
+#include "cli/forms.hpp"
 #include "cli/top/top.hpp"
 #include "guest/grant/text.hpp"
 
 namespace headgate::cli {
 namespace {
 
-// What the options write into, before it becomes an Invocation.
-struct Raw {
-  Invocation out;
-  std::string profile, output = "table", interval = "100ms", live_interval = "1s", since;
-  bool simulated = false, json = false, no_colour = false, ascii = false;
-  std::vector<std::string> symbols;
-};
-
-// Headings in --help.
-constexpr const char* kOutput = "Output";
-constexpr const char* kWords = "Words";
-
-void say_how(CLI::App& app, Raw& raw) {
-  app.add_option("-o,--output", raw.output, "the form of the answer")
-      ->check(CLI::IsMember({"table", "json"}))
-      ->type_name("FORM")
-      ->group(kOutput);
-  app.add_flag("--json", raw.json, "the same as --output json")->group(kOutput);
-  app.add_flag("--no-color,--no-colour", raw.no_colour, "no colours (also: NO_COLOR)")->group(kOutput);
-  app.add_flag("--ascii", raw.ascii, "nothing beyond ASCII")->group(kOutput);
-  app.add_flag("-q,--quiet", raw.out.voice.quiet, "no remarks on stderr")->group(kOutput);
-  app.add_flag("-v,--verbose", raw.out.voice.verbose, "remarks on stderr even when it is not a terminal")
-      ->group(kOutput);
-  app.add_option("--config", raw.out.config_path, "configuration file instead of /etc/headgate/config.toml")
-      ->type_name("FILE")
-      ->group(kOutput);
-}
-
-void say_how_long(CLI::App& app, Raw& raw) {
-  app.add_option("--interval", raw.interval, "time between the two looks that rates come from (100ms)")
-      ->type_name("TIME");
-}
-
-void say_where(CLI::App& app, Raw& raw) {
-  // The profile is only taken as --sim=PROFILE (see split_profiles): a word after --sim belongs to the command line.
-  app.add_flag("--sim", raw.simulated, "a simulated GPU; --sim=PROFILE: h200, l40s-x2, tiny or a .toml file");
-  app.add_option("--sim-profile", raw.profile)->group("");
-}
-
-CLI::App* word(CLI::App& parent, Raw& raw, const std::string& name, const std::string& summary) {
-  CLI::App* app = parent.add_subcommand(name, summary)->group(kWords);
-  say_how(*app, raw);
-  return app;
-}
-
-void describe_run(CLI::App& app, Raw& raw) {
-  RunOptions& run = raw.out.run;
-  CLI::App* word_run = word(app, raw, "run", "run a program inside a share");
-  say_where(*word_run, raw);
-  word_run->add_option("-i,--gpu", run.gpu, "which GPUs: 0, 0,2-3, GPU-9c2f, 0000:1b:00.0, all, auto")
-      ->type_name("GPUS");
-  word_run->add_option("-m,--mem", run.memory, "memory limit on each GPU: 8GiB, 8GB, 50%")->type_name("SIZE");
-  word_run
-      ->add_option("--host-mem", run.host_memory,
-                   "host memory that stands in for the GPU's past --mem: 8GiB (slower; without it the limit is hard)")
-      ->type_name("SIZE");
-  word_run->add_option("-c,--compute", run.compute, "share of each GPU's time: 50%, 0.5, 500m")->type_name("PART");
-  word_run->add_option("--share", run.share, "enter this share of headgated, as it is")->type_name("NAME");
-  word_run->add_option("--name", run.name, "the share's name; programs under one name draw on one account")
-      ->type_name("NAME");
-  word_run->add_option("--burst", run.burst, "use so much while no other share has work there: 80%")->type_name("PART");
-  word_run->add_option("--weight", run.weight, "part of what is left over (needs the daemon): 1 to 1000")
-      ->type_name("N");
-  word_run->add_option("--wait", run.wait, "waits until there is room (needs the daemon); --wait=5m: so long at most")
-      ->type_name("TIME")
-      ->expected(0, 1);
-  word_run->add_option("--on-oom", run.on_oom, "allocations without room (needs the daemon): fail, wait (30s), wait=5m")
-      ->type_name("WHAT");
-  word_run->add_flag("--allow-unheld", run.allow_unheld,
-                     "start programs that the limiter cannot be loaded into, unheld");
-  word_run->footer("Write the command after '--': headgate run --mem 8GiB --compute 50% -- python train.py");
-  word_run->prefix_command();
-}
-
-void describe_live_views(CLI::App& app, Raw& raw) {
-  CLI::App* top = word(app, raw, "top", "the live view: GPUs, shares, processes; ? shows its keys");
-  say_where(*top, raw);
-  top->add_flag("-1,--once", raw.out.once, "one table, for scripts and screen readers");
-  top->add_flag("--readonly", raw.out.readonly, "no key changes anything");
-  top->add_option("--by", raw.out.by, "rows by share, gpu, user or process")
-      ->check(CLI::IsMember({"share", "gpu", "user", "process"}))
-      ->type_name("WHAT");
-  CLI::App* events = word(app, raw, "events", "what happened on the node, in plain words");
-  say_where(*events, raw);
-  events->add_flag("-f,--follow", raw.out.follow, "and what happens next, until it is ended");
-  events->add_option("--since", raw.since, "only what is not longer ago: 30s, 5m, 1h, 2d")->type_name("TIME");
-  events->add_option("--share", raw.out.share, "only what concerns this share")->type_name("NAME");
-  events->add_option("--kind", raw.out.kind, "only kinds that begin so: memory, share.created, audit, gpu")
-      ->type_name("KIND");
-  for (CLI::App* live : {top, events})
-    live->add_option("--interval", raw.live_interval, "time between one look and the next (1s)")->type_name("TIME");
-}
-
-// Options that stand in the API's body under `key`, for the daemon to read.
-void order_option(CLI::App& app, Raw& raw, const char* option, const char* key, const char* type, const char* summary) {
-  app.add_option_function<std::string>(
-         option, [&raw, key](const std::string& value) { raw.out.order[key] = value; }, summary)
-      ->type_name(type);
-}
-
-void order_flag(CLI::App& app, Raw& raw, const char* option, const char* key, const char* summary) {
-  app.add_flag_callback(option, [&raw, key] { raw.out.order[key] = "true"; }, summary);
-}
-
-void describe_order(CLI::App& app, Raw& raw) {
-  order_option(app, raw, "-m,--mem", "mem", "SIZE", "memory limit on each GPU: 8GiB, 8GB, 50%, none");
-  order_option(app, raw, "--host-mem", "host_mem", "SIZE", "host memory that stands in for the GPU's past --mem");
-  order_option(app, raw, "-c,--compute", "compute", "PART", "promised part of each GPU's time: 50%, 40TFLOPS, none");
-  order_option(app, raw, "--burst", "burst", "PART", "at most so much, while nobody else wants it: 80%");
-  order_option(app, raw, "--weight", "weight", "N", "part of what is left over, beside other shares: 1 to 1000");
-  order_option(app, raw, "--class", "class", "CLASS", "best-effort, normal or latency");
-  order_option(app, raw, "--admit", "admit", "WHO", "now, or ask: an outside scheduler decides on each process");
-  order_option(app, raw, "--on-oom", "on_oom", "WHAT", "allocations without room: fail, wait (30s), wait=5m");
-  order_option(app, raw, "--ttl", "ttl", "TIME", "the share ends after: 8h, 7d, none");
-  order_option(app, raw, "--freeze-after", "freeze_after", "TIME",
-               "idle programs' memory goes to the host until their next call: 10m, none");
-  order_option(app, raw, "--idle-notice", "idle_notice", "TIME", "an event when it used no GPU for so long: 2h, none");
-  order_option(app, raw, "--user", "users", "USERS", "who else may enter: names or numbers, with commas");
-  order_option(app, raw, "--group", "groups", "GROUPS", "whose members may enter");
-  order_flag(app, raw, "--everyone", "everyone", "whoever reaches its directory may enter (containers)");
-  order_flag(app, raw, "--over-sell", "over_sell", "may be sold beyond the card; promised nothing");
-}
-
-CLI::App* share_inner(CLI::App& share, Raw& raw, const char* name, const char* summary) {
-  CLI::App* inner = word(share, raw, name, summary);
-  inner->add_option("share", raw.out.share, "the share's name")->required()->type_name("NAME");
-  return inner;
-}
-
-void describe_daemon_words(CLI::App& app, Raw& raw) {
-  CLI::App* share = app.add_subcommand("share", "shares that headgated keeps")->group(kWords);
-  share->require_subcommand(1);
-  CLI::App* create = share_inner(*share, raw, "create", "makes a share; it stays until it is removed");
-  order_option(*create, raw, "-i,--gpu", "gpu", "GPUS", "which GPUs: 0, 0,2-3, GPU-9c2f, all, auto");
-  order_option(*create, raw, "--gang", "gang", "NAME", "has its turns together with your other shares of that gang");
-  order_option(*create, raw, "--fail-policy", "fail_policy", "POLICY", "where it cannot be measured: open or closed");
-  describe_order(*create, raw);
-  describe_order(*share_inner(*share, raw, "set", "changes a share; running programs feel it at once"), raw);
-  share_inner(*share, raw, "show", "one share");
-  word(*share, raw, "ls", "the shares that you may see");
-  share_inner(*share, raw, "rm", "removes a share that is empty");
-  share_inner(*share, raw, "pause", "no launch of its programs passes until it is resumed");
-  share_inner(*share, raw, "resume", "its launches pass again");
-  share_inner(*share, raw, "drain", "no process enters and no memory is given until it is resumed");
-  share_inner(*share, raw, "reclaim", "its programs give back what their pools hold unused, once");
-  CLI::App* quota = app.add_subcommand("quota", "what users and groups may have together")->group(kWords);
-  quota->require_subcommand(1);
-  word(*quota, raw, "ls", "the quotas that concern you");
-  CLI::App* set = word(*quota, raw, "set", "sets one (administrators)");
-  order_option(*set, raw, "--user", "user", "USER", "for one user");
-  order_option(*set, raw, "--group", "group", "GROUP", "for a group's members together");
-  order_flag(*set, raw, "--everyone", "everyone", "for every user who has none of his own");
-  order_option(*set, raw, "-m,--mem", "mem", "SIZE", "memory over all GPUs: 24GiB");
-  order_option(*set, raw, "-c,--compute", "compute", "PART", "of GPUs' time, 100% for each: 50%, 200%");
-  order_option(*set, raw, "--shares", "shares", "N", "how many");
-  order_option(*set, raw, "--ttl", "ttl", "TIME", "each must end by itself: 8h");
-  CLI::App* gone = word(*quota, raw, "rm", "removes one (administrators)");
-  order_option(*gone, raw, "--user", "user", "USER", "of one user");
-  order_option(*gone, raw, "--group", "group", "GROUP", "of a group");
-  order_flag(*gone, raw, "--everyone", "everyone", "of every user who has none of their own");
-  CLI::App* gpu = app.add_subcommand("gpu", "the node's GPUs")->group(kWords);
-  gpu->require_subcommand(1);
-  CLI::App* policy = word(*gpu, raw, "policy", "who has a GPU when several shares want it (administrators)");
-  policy->add_option("gpu", raw.out.share, "its number, or the beginning of its UUID")->required()->type_name("GPU");
-  policy
-      ->add_option_function<std::string>(
-          "policy", [&raw](const std::string& value) { raw.out.order["policy"] = value; }, "fair, priority or off")
-      ->required()
-      ->type_name("POLICY");
-  word(*gpu, raw, "release", "headgated closes the driver for a minute, so that a GPU can be reset");
-  word(app, raw, "metrics", "headgated's figures, as Prometheus reads them");
-  CLI::App* api = app.add_subcommand("api", "headgated's HTTP interface")->group(kWords);
-  api->require_subcommand(1);
-  word(*api, raw, "schema", "the OpenAPI document of all that can be asked");
-}
-
-void describe_views(CLI::App& app, Raw& raw) {
-  CLI::App* status = word(app, raw, "status", "one line per GPU and one per share (also: headgate without a word)");
-  say_where(*status, raw);
-  say_how_long(*status, raw);
-  CLI::App* ps = word(app, raw, "ps", "which processes use what");
-  say_where(*ps, raw);
-  say_how_long(*ps, raw);
-  ps->add_option("--user", raw.out.user, "only those of this user: a name or a number")->type_name("USER");
-  ps->add_option("-i,--gpu", raw.out.gpu, "only on these GPUs: 0, 0,2-3, GPU-9c2f, 0000:1b:00.0")->type_name("GPUS");
-  CLI::App* free = word(app, raw, "free", "what is left on each GPU, and where something would fit");
-  say_where(*free, raw);
-  free->add_option("--fit", raw.out.fit, "memory and compute that must fit: 10GiB,30%")->type_name("SIZE,PART");
-  CLI::App* why = word(app, raw, "why", "explains a share's or a process's last refusals and waits");
-  say_where(*why, raw);
-  why->add_option("share", raw.out.share, "a share's name or a process's number; all shares without one")
-      ->type_name("SHARE|PID");
-  CLI::App* doctor = word(app, raw, "doctor", "checks what headgate needs, and says how to repair it");
-  say_where(*doctor, raw);
-  doctor->add_option("--symbols", raw.symbols, "compares a driver library's functions with the table headgate knows")
-      ->type_name("LIBRARY...")
-      ->expected(1, -1);
-}
-
-void describe_plumbing(CLI::App& app, Raw& raw) {
-  CLI::App* sim = app.add_subcommand("sim", "the simulated node")->group(kWords);
-  sim->require_subcommand(1);
-  for (const auto& [name, summary] : std::initializer_list<std::pair<const char*, const char*>>{
-           {"list", "profiles, and the nodes that exist"},
-           {"truth", "what really happened on the node: time held, memory"},
-           {"reset", "forgets totals and the dead"},
-           {"path", "the node's directory"}}) {
-    CLI::App* inner = word(*sim, raw, name, summary);
-    say_where(*inner, raw);
-  }
-  CLI::App* fault = word(*sim, raw, "fault", "makes the node's driver and NVML fail, wait or lose a GPU");
-  say_where(*fault, raw);
-  fault
-      ->add_option("rules", raw.out.rules,
-                   "cuMemAlloc_v2:fail=2:after=3,nvml*:delay_us=100,device0:lost ...; 'clear' ends all faults")
-      ->required()
-      ->type_name("RULES");
-  CLI::App* config = app.add_subcommand("config", "the configuration")->group(kWords);
-  config->require_subcommand(1);
-  word(*config, raw, "check", "reads the configuration and names what is wrong in it");
-  word(*config, raw, "show", "every key with its value")
-      ->add_flag("--origin", raw.out.origin, "where each value comes from");
-  CLI::App* completion = word(app, raw, "completion", "prints a completion script for a shell");
-  completion->add_option("shell", raw.out.shell, "bash, zsh or fish")
-      ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}))
-      ->type_name("SHELL");
-  word(app, raw, "version", "headgate's version");
-}
-
-// Their own words are read by them.
-void describe_proofs(CLI::App& app, Raw& raw) {
-  word(app, raw, "demo", "headgated and six tenants on a simulated GPU, live, in about 17 s")->allow_extras();
-  CLI::App* bench = word(app, raw, "bench", "proves the limits on your own card in about 20 s");
-  say_where(*bench, raw);
-  bench->allow_extras();
-}
+constexpr std::uint64_t kUsualWatchMs = 2000;
 
 // argv up to the first "--", and what stands behind it. "--sim=tiny" becomes "--sim --sim-profile=tiny".
 struct Split {
@@ -276,25 +42,6 @@ Split split(int argc, const char* const* argv) {
   return out;
 }
 
-std::unique_ptr<CLI::App> describe_all(Raw& raw) {
-  auto app = std::make_unique<CLI::App>("headgate meters NVIDIA GPUs: shares of memory and compute.", "headgate");
-  app->require_subcommand(0, 1);
-  app->set_help_flag("-h,--help", "prints this help");
-  app->get_formatter()->label("SUBCOMMAND", "WORD");
-  // With headgate bare, the status view's options are taken too.
-  say_how(*app, raw);
-  say_where(*app, raw);
-  say_how_long(*app, raw);
-  describe_run(*app, raw);
-  describe_views(*app, raw);
-  describe_live_views(*app, raw);
-  describe_daemon_words(*app, raw);
-  describe_proofs(*app, raw);
-  describe_plumbing(*app, raw);
-  app->add_flag_callback("--version", [&raw] { raw.out.word = "version"; }, "prints the version");
-  return app;
-}
-
 // The deepest word that was given, and its names joined: "sim truth".
 const CLI::App* chosen(const CLI::App& app, std::string& name) {
   const CLI::App* at = &app;
@@ -312,7 +59,6 @@ bool set(const char* variable) {
 
 Voice voice_of(const Raw& raw) {
   Voice voice = raw.out.voice;
-  voice.format = raw.json || raw.output == "json" ? Format::json : Format::table;
   const char* term = std::getenv("TERM");
   const bool dumb = term == nullptr || *term == '\0' || std::string_view(term) == "dumb";
   voice.colour = ::isatty(STDOUT_FILENO) == 1 && !raw.no_colour && !set("NO_COLOR") && !dumb;
@@ -323,16 +69,17 @@ Voice voice_of(const Raw& raw) {
   return voice;
 }
 
-Result<std::uint64_t> milliseconds(std::string_view text) {
+// `most_ms`: of an option that accepts 10ms to that.
+Result<std::uint64_t> milliseconds(const std::string& option, std::string_view text, std::uint64_t most_ms,
+                                   const std::string& accepted) {
   std::size_t digits = 0;
   while (digits < text.size() && grant::is_digit(text[digits])) ++digits;
   std::uint64_t number = 0;
   const std::string_view unit = text.substr(digits);
-  const std::uint64_t scale = unit == "ms" ? 1 : unit == "s" ? 1000 : 0;
-  if (scale == 0 || !grant::whole_number(text.substr(0, digits), 100'000, number) || number * scale < 10 ||
-      number * scale > 60'000) {
-    return fail(ErrorCode::usage, "--interval '" + std::string(text) + "' is not understood",
-                "accepted: 10ms to 60s, such as 500ms or 1s");
+  const std::uint64_t scale = unit == "ms" ? 1 : unit == "s" ? 1000 : unit == "m" ? 60'000 : 0;
+  if (scale == 0 || !grant::whole_number(text.substr(0, digits), 3'600'000, number) || number * scale < 10 ||
+      number * scale > most_ms) {
+    return fail(ErrorCode::usage, option + " '" + std::string(text) + "' is not understood", accepted);
   }
   return number * scale;
 }
@@ -381,7 +128,7 @@ std::unexpected<Error> unknown_word(const CLI::App& app) {
 
 Result<Invocation> parse(int argc, const char* const* argv) {
   Raw raw;
-  const auto app = describe_all(raw);
+  const auto app = describe_words(raw);
   const Split written = split(argc, argv);
   std::vector<std::string> words(written.ours.rbegin(), written.ours.rend());  // CLI11 takes them from the back
   std::string name;
@@ -399,7 +146,8 @@ Result<Invocation> parse(int argc, const char* const* argv) {
     return unknown_word(*app);
   } catch (const CLI::ParseError& error) {
     const CLI::App* at = chosen(*app, name);
-    if (name == "sim" || name == "config" || name == "share" || name == "quota" || name == "gpu" || name == "api")
+    if (name == "sim" || name == "config" || name == "share" || name == "quota" || name == "gpu" || name == "api" ||
+        name == "dashboards")
       return fail(ErrorCode::usage, name + " needs a word", "accepted: " + words_of(*at));
     return fail(ErrorCode::usage, (name.empty() ? "" : name + ": ") + error.what(),
                 "see 'headgate " + (name.empty() ? "" : name + " ") + "--help'");
@@ -407,9 +155,17 @@ Result<Invocation> parse(int argc, const char* const* argv) {
   const CLI::App* at = chosen(*app, name);
   if (raw.out.word.empty()) raw.out.word = name.empty() ? "status" : name;
   raw.out.voice = voice_of(raw);
+  raw.out.voice.format = raw.json ? Format::json : TRY(form_of(raw.out.word, raw.output));
   if (raw.simulated) raw.out.simulate = raw.profile;
   const bool live = name == "top" || name == "events";
-  raw.out.interval_ms = TRY(milliseconds(live ? raw.live_interval : raw.interval));
+  raw.out.interval_ms = TRY(milliseconds("--interval", live ? raw.live_interval : raw.interval, 60'000,
+                                         "accepted: 10ms to 60s, such as 500ms or 1s"));
+  if (raw.watch) {
+    raw.out.watch_ms =
+        raw.watch->empty()
+            ? kUsualWatchMs
+            : TRY(milliseconds("--watch", *raw.watch, 3'600'000, "accepted: 10ms to 60m, such as 500ms, 2s or 5m"));
+  }
   if (!raw.since.empty()) raw.out.since_ns = TRY(since_option(raw.since));
   raw.out.libraries = raw.symbols;
   if (name == "run") {
@@ -450,7 +206,7 @@ WordTree tree_of(const CLI::App& app) {
 
 WordTree word_tree() {
   Raw raw;
-  const auto app = describe_all(raw);
+  const auto app = describe_words(raw);
   return tree_of(*app);
 }
 

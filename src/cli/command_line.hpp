@@ -1,4 +1,4 @@
-// The grammar of the command: argv in, one Invocation out. The only file that knows CLI11.
+// The grammar of the command: argv in, one Invocation out. Only this and command_words.cpp know CLI11.
 #pragma once
 
 #include <cstdint>
@@ -32,10 +32,13 @@ struct Invocation {
       order;                              // share create, share set, quota set, quota rm: options under the API's names
   std::string fit;                        // free
   std::string shell;                      // completion
+  std::string file;                       // support-bundle, dashboards export: where to; "" for the usual place
+  bool no_redact = false, force = false;  // support-bundle; dashboards export
   std::string rules;                      // sim fault
   std::vector<std::string> libraries;     // doctor --symbols
   std::vector<std::string> rest;          // demo and bench: their own words
   std::uint64_t interval_ms = 100;        // status, ps: between the two looks; top, events: between one and the next
+  std::optional<std::uint64_t> watch_ms;  // status, ps, free, gpu ls, share ls: again and again
   bool origin = false;                    // config show
   bool once = false, readonly = false;    // top
   std::string by = "share";               // top: share, gpu, user, process

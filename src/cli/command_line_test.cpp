@@ -22,6 +22,39 @@ TEST(CommandLine, BareMeansStatus) {
   EXPECT_EQ(words({"-o", "json", "--sim"})->simulate, "");
 }
 
+TEST(CommandLine, AWordHasTheFormsThatMakeSenseOfItAndNamesThemWhereAnotherIsAsked) {
+  for (const char* word : {"status", "ps", "free", "events"}) {
+    for (const auto& [name, form] : {std::pair{"table", Format::table},
+                                     {"wide", Format::wide},
+                                     {"json", Format::json},
+                                     {"jsonl", Format::jsonl},
+                                     {"csv", Format::csv}}) {
+      const auto parsed = words({word, "-o", name});
+      ASSERT_TRUE(parsed) << word << name;
+      EXPECT_EQ(parsed->voice.format, form);
+    }
+  }
+  EXPECT_EQ(words({"share", "ls", "--output=csv"})->voice.format, Format::csv);
+  EXPECT_EQ(words({"gpu", "ls", "-o", "wide", "--sim"})->voice.format, Format::wide);
+  EXPECT_EQ(words({"doctor", "-o", "csv"}).error(),
+            (Error{ErrorCode::usage, "--output 'csv' is no form that 'doctor' has", "accepted: table or json"}));
+  EXPECT_EQ(words({"quota", "ls", "-o", "wide"}).error(),
+            (Error{ErrorCode::usage, "--output 'wide' is no form that 'quota ls' has",
+                   "accepted: table, json, jsonl or csv"}));
+  EXPECT_EQ(words({"-o", "xml"}).error().hint, "accepted: table, wide, json, jsonl or csv");
+}
+
+TEST(CommandLine, WatchTakesATimeOrTheUsualOne) {
+  EXPECT_FALSE(words({"status"})->watch_ms);
+  EXPECT_EQ(words({"--watch"})->watch_ms, 2000u);
+  EXPECT_EQ(words({"--watch", "ps"})->word, "ps") << "no word is taken for a time";
+  EXPECT_EQ(words({"ps", "--watch=500ms", "--sim"})->watch_ms, 500u);
+  EXPECT_EQ(words({"share", "ls", "--watch", "5m"})->watch_ms, 300'000u);
+  EXPECT_EQ(words({"free", "--watch=1"}).error(), (Error{ErrorCode::usage, "--watch '1' is not understood",
+                                                         "accepted: 10ms to 60m, such as 500ms, 2s or 5m"}));
+  EXPECT_FALSE(words({"doctor", "--watch"}));
+}
+
 TEST(CommandLine, RunLeavesTheProgramsOwnOptionsAlone) {
   const auto run = words({"run", "--mem", "8GiB", "--compute=25%", "--sim", "--", "python", "--mem", "1", "--", "-x"});
   ASSERT_TRUE(run);

@@ -4,6 +4,8 @@
 #include <array>
 #include <set>
 
+#include "cli/forms.hpp"
+
 namespace headgate::cli {
 namespace {
 
@@ -84,7 +86,8 @@ _headgate() {
   [[ ${COMP_WORDS[COMP_CWORD]} == = ]] && option=${COMP_WORDS[COMP_CWORD - 1]}
   case "$option" in
     "") ;;
-    -o | --output) COMPREPLY=($(compgen -W "table json" -- "$current")); return ;;
+    -o | --output) COMPREPLY=($(compgen -W ")" +
+         joined(form_names()) + R"(" -- "$current")); return ;;
     --sim) COMPREPLY=($(compgen -W "h200 l40s-x2 tiny" -A file -- "$current")); return ;;
     --config | --symbols) COMPREPLY=($(compgen -A file -- "$current")); return ;;
     *) return ;;
@@ -166,7 +169,9 @@ _headgate() {
   fi
   case $value in
     "") ;;
-    -o | --output) compadd -- table json; return ;;
+    -o | --output) compadd -- )" +
+         joined(form_names()) +
+         R"(; return ;;
     --sim) compadd -- h200 l40s-x2 tiny; _files; return ;;
     --config | --symbols) _files; return ;;
     *) return ;;
@@ -197,7 +202,7 @@ void fish_lines(const WordTree& tree, const std::string& path, std::string& out)
     out += here + " -a " + word.name + (word.summary.empty() ? "" : " -d " + quoted(word.summary)) + "\n";
   for (const auto& option : tree.options) {
     out += here + (option.starts_with("--") ? " -l " + option.substr(2) : " -s " + option.substr(1));
-    if (option == "-o" || option == "--output") out += " -x -a 'table json'";
+    if (option == "-o" || option == "--output") out += " -x -a " + quoted(joined(form_names()));
     else if (option == "--sim") out += " -a 'h200 l40s-x2 tiny'";
     else if (option == "--config" || option == "--symbols") out += " -r -F";
     else if (std::ranges::find(tree.valued, option) != tree.valued.end()) out += " -x";

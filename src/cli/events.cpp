@@ -11,6 +11,7 @@
 #include "cli/cells.hpp"
 #include "cli/chosen_source.hpp"
 #include "cli/names.hpp"
+#include "cli/records.hpp"
 #include "cli/top/top.hpp"
 #include "snapshot/json.hpp"
 
@@ -57,17 +58,34 @@ std::string json_of(const Events& events, const snapshot::Node& node) {
   return json.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
+// With the day, whose it is and of which kind, in columns that do not depend on what comes later.
+std::string wide_line(const snapshot::Event& event, const Voice& voice) {
+  std::string text = harmless(event.text), share = event.share.empty() ? "-" : harmless(event.share);
+  for (std::string* one : {&text, &share}) {
+    if (voice.ascii) std::ranges::replace_if(*one, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
+  }
+  const std::string severity = fitted(harmless(event.severity), 5);
+  return day_of(event.unix_ns) + " " + clock_text(event.unix_ns) + "  " +
+         (event.severity == "info" ? severity : warning(severity, voice)) + "  " + fitted(harmless(event.kind), 17) +
+         "  " + fitted(share, 16) + "  " + fitted_right(event.pid == 0 ? "-" : std::to_string(event.pid), 7) + "  " +
+         fitted(event.uuid.empty() ? "-" : harmless(event.uuid), 12) + "  " + text + "\n";
+}
+
 // Prints as they come what was asked for; false when nobody reads any more.
 class Teller {
  public:
-  explicit Teller(const Invocation& invocation)
-      : asked_(invocation), voice_(invocation.voice), json_lines_(invocation.follow && voice_.format == Format::json) {}
+  Teller(const Invocation& invocation, const snapshot::Node& node)
+      : asked_(invocation), voice_(invocation.voice), origin_{node.name, node.simulated, std::nullopt} {}
 
+  // What stands above the first event.
+  bool begin(const snapshot::Snapshot& picture) {
+    if (is_table(voice_.format)) return print(stamp(picture, voice_));
+    return voice_.format != Format::csv || print(csv(records_of("", Events{}), origin_, true));
+  }
   bool tell(const snapshot::Event& event) {
     last_unix_ns_ = std::max(last_unix_ns_, event.unix_ns);
     last_sequence_ = event.sequence;
-    if (!is_asked_for(event, asked_)) return true;
-    return print(json_lines_ ? snapshot::to_json(event) + "\n" : event_line(event, now_unix_ns(), voice_));
+    return !is_asked_for(event, asked_) || print(line_of(event));
   }
   bool tell(const Events& events) {
     return std::ranges::all_of(events, [this](const auto& event) { return tell(event); });
@@ -80,9 +98,19 @@ class Teller {
   [[nodiscard]] bool is_news(const snapshot::Event& event) const { return event.unix_ns > last_unix_ns_; }
 
  private:
+  std::string line_of(const snapshot::Event& event) const {
+    switch (voice_.format) {
+      case Format::json: return snapshot::to_json(event) + "\n";
+      case Format::jsonl: return jsonl(records_of("headgate.event/v1", Events{event}), origin_);
+      case Format::csv: return csv(records_of("", Events{event}), origin_, false);
+      case Format::wide: return wide_line(event, voice_);
+      default: return event_line(event, now_unix_ns(), voice_);
+    }
+  }
+
   const Invocation& asked_;
   const Voice& voice_;
-  const bool json_lines_;
+  const Origin origin_;
   std::uint64_t last_unix_ns_ = 0, last_sequence_ = 0;
 };
 
@@ -126,11 +154,11 @@ Result<int> show(const Invocation& invocation, const config::Config& config) {
   const Events all = TRY(chosen.source->events_after(0));
   const Events wanted = chosen_of(all, invocation);
   if (voice.format == Format::json && !invocation.follow) return print(json_of(wanted, picture.node)) ? 0 : 1;
-  if (voice.format == Format::table && !print(stamp(picture, voice))) return 1;
-  Teller teller(invocation);
+  Teller teller(invocation, picture.node);
+  if (!teller.begin(picture)) return 1;
   teller.passed_over(all);
   if (!teller.tell(wanted)) return 1;
-  if (!invocation.follow) return wanted.empty() && voice.format == Format::table && !print("no events\n") ? 1 : 0;
+  if (!invocation.follow) return wanted.empty() && is_table(voice.format) && !print("no events\n") ? 1 : 0;
   if (chosen.daemon) follow_daemon(*chosen.daemon, *chosen.source, teller, voice);
   else if (auto followed = follow_local(*chosen.source, teller, invocation.interval_ms); !followed)
     return std::unexpected(followed.error());
@@ -139,7 +167,9 @@ Result<int> show(const Invocation& invocation, const config::Config& config) {
 
 }  // namespace
 
-Result<std::uint64_t> since_option(const std::string& text) {
+Result<std::uint64_t> since_option(const std::string& text) { return time_option("--since", text); }
+
+Result<std::uint64_t> time_option(const std::string& option, const std::string& text) {
   std::uint64_t number = 0;
   const char* end = text.data() + text.size();
   const auto [unit, error] = std::from_chars(text.data(), end, number);
@@ -147,7 +177,7 @@ Result<std::uint64_t> since_option(const std::string& text) {
   const std::uint64_t scale = word == "s" ? 1 : word == "m" ? 60 : word == "h" ? 3600 : word == "d" ? 86'400 : 0;
   constexpr std::uint64_t kLongest = 366ull * 86'400;
   if (error != std::errc{} || scale == 0 || number == 0 || number > kLongest / scale)
-    return fail(ErrorCode::usage, "--since '" + text + "' is not understood",
+    return fail(ErrorCode::usage, option + " '" + text + "' is not understood",
                 "accepted: 30s, 5m, 1h or 2d, up to a year");
   return number * scale * 1'000'000'000;
 }

@@ -46,6 +46,10 @@ struct BarCell {
 };
 void add_cells(FrameLine& line, const std::vector<BarCell>& cells);
 
+// Text with our own colours in it, cut to a terminal of `size`: too long lines end in '~', and where there are too many the
+// last one says how many are left out.
+[[nodiscard]] std::string cropped(std::string_view text, FrameSize size);
+
 // Values of 0 to 1 as a line of eighths, the newest last and at the right end; what is missing at the left is blank.
 [[nodiscard]] std::string sparkline(const std::vector<double>& values, unsigned width, FrameStyle style);
 

@@ -11,6 +11,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+Json room_json(const Room& room) {
+  return {{"uuid", room.uuid},
+          {"index", room.index},
+          {"memory_total_bytes", room.memory_total_bytes},
+          {"memory_free_bytes", room.memory_free_bytes},
+          {"memory_unsold_bytes", room.memory_unsold_bytes},
+          {"compute_unsold_ratio", room.compute_unsold_ppm / 1e6},
+          {"shares", room.shares}};
+}
+
 std::uint64_t less(std::uint64_t from, std::uint64_t part) { return from > part ? from - part : 0; }
 
 bool fits(const Room& room, const Fit& fit) {
@@ -68,12 +78,21 @@ std::string free_text(const Picture& picture, const std::vector<Room>& all, cons
   if (!picture.no_gpus.empty()) return picture.no_gpus + "\n";
   std::vector<std::vector<std::string>> rows = {
       {"GPU", "MODEL", "\tFREE NOW", "\tNOT PROMISED", "\tTIME NOT PROMISED", "\tSHARES"}};
+  const bool wide = voice.format == Format::wide;
   if (fit) rows[0].emplace_back("FITS");
+  if (wide)
+    for (const char* heading : {"\tTOTAL", "\tRESERVED", "PCI", "UUID"}) rows[0].emplace_back(heading);
   for (const Room& room : all) {
     rows.push_back({std::to_string(room.index), short_model(room.model), "\t" + bytes_text(room.memory_free_bytes),
                     "\t" + bytes_text(room.memory_unsold_bytes), "\t" + percent_text(room.compute_unsold_ppm),
                     "\t" + std::to_string(room.shares)});
     if (fit) rows.back().emplace_back(room.fits ? "yes" : "no");
+    if (!wide) continue;
+    const auto gpu = std::ranges::find(picture.now.gpus, room.uuid, &snapshot::Gpu::uuid);
+    rows.back().push_back("\t" + bytes_text(room.memory_total_bytes));
+    rows.back().push_back("\t" + (gpu == picture.now.gpus.end() ? "-" : bytes_text(gpu->memory_reserved_bytes)));
+    rows.back().push_back(gpu == picture.now.gpus.end() ? "-" : gpu->pci_bus_id);
+    rows.back().push_back(room.uuid);
   }
   std::string text = stamp(picture.now, voice) + table(rows, voice);
   for (const Room& room : all) {
@@ -93,17 +112,23 @@ std::string free_json(const Picture& picture, const std::vector<Room>& all, cons
                {"gpus", Json::array()}};
   if (fit) json["fits"] = Json::array();
   for (const Room& room : all) {
-    const Json one = {{"uuid", room.uuid},
-                      {"index", room.index},
-                      {"memory_total_bytes", room.memory_total_bytes},
-                      {"memory_free_bytes", room.memory_free_bytes},
-                      {"memory_unsold_bytes", room.memory_unsold_bytes},
-                      {"compute_unsold_ratio", room.compute_unsold_ppm / 1e6},
-                      {"shares", room.shares}};
+    const Json one = room_json(room);
     json["gpus"].push_back(one);
     if (fit && room.fits) json["fits"].push_back(one);
   }
   return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+Records free_records(const std::vector<Room>& all, const std::optional<Fit>& fit) {
+  // Whether it fits is asked by --fit; the column is there always, for a reader that counts them.
+  const auto with_fits = [&](const Room& room) {
+    Json json = room_json(room);
+    json["fits"] = fit ? Json(room.fits) : Json();
+    return json.dump(-1, ' ', true, Json::error_handler_t::replace);
+  };
+  Records records{.schema = "headgate.room/v1", .pattern = with_fits({}), .objects = {}};
+  for (const Room& room : all) records.objects.push_back(with_fits(room));
+  return records;
 }
 
 }  // namespace headgate::cli

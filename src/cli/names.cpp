@@ -31,6 +31,24 @@ std::string state_words(const std::string& state, std::uint64_t idle_ns) {
   return state == "idle" && idle_ns >= kMinute ? "idle " + short_duration_text(idle_ns) : state;
 }
 
+std::string class_words(const snapshot::ShareDevice& device) {
+  std::string words = device.priority_class;
+  if (device.weight != 0) words += (words.empty() ? "weight " : ", weight ") + std::to_string(device.weight);
+  return words.empty() ? "-" : words;
+}
+
+std::string pids_words(const snapshot::Snapshot& picture, const std::string& share) {
+  constexpr std::size_t kMost = 4;
+  std::string words;
+  std::size_t count = 0;
+  for (const auto& process : picture.processes) {
+    if (process.share != share || ++count > kMost) continue;
+    words += (words.empty() ? "" : " ") + std::to_string(shown_pid(process));
+  }
+  if (count > kMost) words += " and " + std::to_string(count - kMost) + " more";
+  return words.empty() ? "-" : words;
+}
+
 std::uint32_t shown_pid(const snapshot::Process& process) {
   return process.pid != 0 ? process.pid : process.pid_in_share.value_or(0);
 }

@@ -19,6 +19,10 @@ namespace headgate::cli {
 [[nodiscard]] std::uint32_t ppm_of(double ratio);
 // A share's state, with how long it has been idle from a minute on: "throttled", "idle 3h12m".
 [[nodiscard]] std::string state_words(const std::string& state, std::uint64_t idle_ns);
+// "normal, weight 100"; "-" where nobody keeps either.
+[[nodiscard]] std::string class_words(const snapshot::ShareDevice& device);
+// The numbers of a share's processes, with blanks; of many the first and how many more.
+[[nodiscard]] std::string pids_words(const snapshot::Snapshot& picture, const std::string& share);
 // The process's number on the host, or in its own namespace where only that is known.
 [[nodiscard]] std::uint32_t shown_pid(const snapshot::Process& process);
 

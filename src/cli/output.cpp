@@ -84,7 +84,7 @@ void write_line(const std::string& line) {
 void say(std::string_view text) { write_line("headgate: " + harmless(text) + "\n"); }
 
 void complain(const Error& error, const Voice& voice) {
-  if (voice.format == Format::json) {
+  if (is_json(voice.format)) {
     const nlohmann::ordered_json object = {
         {"schema", "headgate.error/v1"},
         {"error", {{"code", code_name(error.code)}, {"message", error.message}, {"hint", error.hint}}}};

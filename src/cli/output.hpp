@@ -10,7 +10,10 @@
 
 namespace headgate::cli {
 
-enum class Format { table, json };
+// wide: a table with more columns; jsonl: a JSON object a line.
+enum class Format { table, wide, json, jsonl, csv };
+[[nodiscard]] constexpr bool is_table(Format format) { return format == Format::table || format == Format::wide; }
+[[nodiscard]] constexpr bool is_json(Format format) { return format == Format::json || format == Format::jsonl; }
 
 // How this run of the command speaks; made once from options, environment and terminals.
 struct Voice {

@@ -10,15 +10,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::uint64_t bytes_on(const snapshot::Process& process, const std::string& uuid) {
+snapshot::ProcessDevice on(const snapshot::Process& process, const std::string& uuid) {
   const auto found = std::ranges::find(process.devices, uuid, &snapshot::ProcessDevice::uuid);
-  return found == process.devices.end() ? 0 : found->ledger_bytes;
+  return found == process.devices.end() ? snapshot::ProcessDevice{} : *found;
 }
 
-std::optional<std::uint64_t> driver_bytes_on(const snapshot::Process& process, const std::string& uuid) {
-  const auto found = std::ranges::find(process.devices, uuid, &snapshot::ProcessDevice::uuid);
-  return found == process.devices.end() ? std::nullopt : found->driver_bytes;
-}
+std::string bytes_or_dash(std::optional<std::uint64_t> bytes) { return bytes ? bytes_text(*bytes) : "-"; }
 
 std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
 Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
@@ -44,31 +41,50 @@ void each_process(const snapshot::Snapshot& now, Inside&& inside, Outside&& outs
 }  // namespace
 
 std::string ps_text(const Picture& picture, const Voice& voice) {
-  const bool where = std::ranges::any_of(picture.now.processes, [](const auto& p) { return !p.where.empty(); });
+  const bool wide = voice.format == Format::wide;
+  const bool where = wide || std::ranges::any_of(picture.now.processes, [](const auto& p) { return !p.where.empty(); });
   std::vector<std::vector<std::string>> rows = {
       {"SHARE", "GPU", "\tPID", "USER", "COMMAND", "\tMEM", "\tSHARE'S GPU", "LEVEL", "STATE"}};
-  const auto add = [&](const snapshot::Process& process, std::vector<std::string> row) {
+  const auto add = [&](const snapshot::Process& process, std::vector<std::string> row, const std::string& uuid,
+                       const std::string& owner) {
     row[2] = "\t" + std::to_string(shown_pid(process));
     row[3] = or_dash(process.user);
     row[4] = or_dash(process.command);
     if (where) row.push_back(or_dash(process.where));
+    if (wide) {
+      const snapshot::ProcessDevice device = on(process, uuid);
+      row.push_back("\t" + std::to_string(process.uid));
+      row.push_back("\t" + (process.pid_in_share ? std::to_string(*process.pid_in_share) : "-"));
+      row.push_back("\t" + bytes_or_dash(device.driver_bytes));
+      row.push_back("\t" + (device.busy_ratio ? rate_text(ppm_of(*device.busy_ratio)) : "-"));
+      row.push_back(owner);
+      row.push_back(uuid);
+      row.push_back(or_dash(process.finding));
+    }
     rows.push_back(std::move(row));
   };
   if (where) rows[0].emplace_back("WHERE");
+  if (wide) {
+    for (const char* heading : {"\tUID", "\tPID IN SHARE", "\tDRIVER'S MEM", "\tBUSY", "OWNER", "UUID", "FINDING"})
+      rows[0].emplace_back(heading);
+  }
   each_process(
       picture.now,
       [&](const snapshot::Share& share, const snapshot::Process& process) {
         for (const auto& device : share.devices) {
-          add(process, {share.name, gpu_words(picture.now, device.uuid), "", "", "",
-                        "\t" + bytes_text(bytes_on(process, device.uuid)),
-                        "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"), share.level,
-                        state_words(share.state, share.idle_ns)});
+          add(process,
+              {share.name, gpu_words(picture.now, device.uuid), "", "", "",
+               "\t" + bytes_text(on(process, device.uuid).ledger_bytes),
+               "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"), share.level,
+               state_words(share.state, share.idle_ns)},
+              device.uuid, or_dash(share.owner));
         }
       },
       [&](const snapshot::Gpu& gpu, const snapshot::Process& process) {
-        const auto bytes = driver_bytes_on(process, gpu.uuid);
-        add(process, {"-", "GPU " + std::to_string(gpu.index), "", "", "", "\t" + (bytes ? bytes_text(*bytes) : "-"),
-                      "\t-", "observe", "no share"});
+        add(process,
+            {"-", "GPU " + std::to_string(gpu.index), "", "", "",
+             "\t" + bytes_or_dash(on(process, gpu.uuid).driver_bytes), "\t-", "observe", "no share"},
+            gpu.uuid, "-");
       });
   std::string text = rows.size() == 1 ? "no process is in a share\n" : table(rows, voice);
   if (picture.now.node.simulated) text = warning("SIMULATED", voice) + "\n" + text;
@@ -95,13 +111,13 @@ std::string ps_json(const Picture& picture) {
         Json devices = Json::array();
         for (const auto& device : share.devices) {
           devices.push_back({{"uuid", device.uuid},
-                             {"memory_used_bytes", bytes_on(process, device.uuid)},
+                             {"memory_used_bytes", on(process, device.uuid).ledger_bytes},
                              {"share_held_ratio", device.held_ratio ? Json(*device.held_ratio) : Json()}});
         }
         add(process, share.name, share.level, std::move(devices));
       },
       [&](const snapshot::Gpu& gpu, const snapshot::Process& process) {
-        const auto bytes = driver_bytes_on(process, gpu.uuid);
+        const auto bytes = on(process, gpu.uuid).driver_bytes;
         add(process, nullptr, "observe",
             Json::array({Json{{"uuid", gpu.uuid}, {"memory_used_bytes", bytes ? Json(*bytes) : Json()}}}));
       });

@@ -7,6 +7,9 @@
 #include "cli/daemon.hpp"
 #include "cli/low_ceiling.hpp"
 #include "cli/names.hpp"
+#include "cli/records.hpp"
+#include "cli/top/top.hpp"
+#include "cli/views.hpp"
 #include "guest/grant/text.hpp"
 #include "http/codec.hpp"
 #include "snapshot/json.hpp"
@@ -40,58 +43,43 @@ std::string body_of(const Invocation& invocation) {
 
 std::string part_text(double ratio) { return percent_text(ppm_of(ratio)); }
 
-std::string compute_text(const snapshot::ShareDevice& device) {
-  if (device.compute_guarantee_ratio == 0)
-    return device.compute_ceiling_ratio >= 1 ? "no limit" : "at most " + part_text(device.compute_ceiling_ratio);
-  const std::string promised = part_text(device.compute_guarantee_ratio);
-  return device.compute_ceiling_ratio > device.compute_guarantee_ratio
-             ? promised + ", at most " + part_text(device.compute_ceiling_ratio)
-             : promised;
+Result<snapshot::Snapshot> picture_of(const http::Endpoint& daemon) {
+  const std::string reply = TRY(ask(daemon, "GET", "/v1/snapshot"));
+  return snapshot::from_json<snapshot::Snapshot>(reply);
 }
 
-std::string memory_text(const snapshot::ShareDevice& device) {
-  return bytes_text(device.memory_used_bytes) +
-         (device.memory_limit_bytes ? " of " + bytes_text(*device.memory_limit_bytes) : ", no limit");
-}
-
-std::string shares_text(const std::vector<snapshot::Share>& shares, const std::vector<snapshot::Gpu>& gpus,
-                        const Voice& voice) {
-  if (shares.empty()) return "there are no shares; make one: headgate share create NAME --mem 8GiB --compute 50%\n";
-  std::vector<std::vector<std::string>> rows = {
-      {"SHARE", "OWNER", "GPU", "\tMEMORY", "COMPUTE", "\tUSES", "\tPROCS", "LEVEL", "STATE"}};
-  for (const auto& share : shares) {
-    if (share.devices.empty())
-      rows.push_back(
-          {share.name, share.owner, "-", "-", "-", "-", "-", share.level, share.state + ": " + share.problem});
-    for (const auto& device : share.devices) {
-      const auto gpu = std::ranges::find(gpus, device.uuid, &snapshot::Gpu::uuid);
-      rows.push_back({share.name, share.owner, gpu == gpus.end() ? device.uuid : std::to_string(gpu->index),
-                      "\t" + memory_text(device), compute_text(device),
-                      "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"),
-                      "\t" + std::to_string(share.processes), share.level, share.state});
-    }
-  }
-  return table(rows, voice);
+std::string lines(const Records& records, const Origin& origin, const Voice& voice) {
+  return voice.format == Format::csv ? csv(records, origin, true) : jsonl(records, origin);
 }
 
 std::string simulated_text(const snapshot::Snapshot& picture, const Voice& voice) {
   return picture.node.simulated ? warning("SIMULATED", voice) + "\n" : "";
 }
 
-Result<std::string> list(const Invocation& invocation, const http::Endpoint& daemon) {
-  if (invocation.voice.format == Format::json) return TRY(ask(daemon, "GET", "/v1/shares")) + "\n";
-  const std::string reply = TRY(ask(daemon, "GET", "/v1/snapshot"));
-  const auto picture = TRY(snapshot::from_json<snapshot::Snapshot>(reply));
-  return simulated_text(picture, invocation.voice) + shares_text(picture.shares, picture.gpus, invocation.voice);
-}
-
 // The share that a verb left, as one row.
 Result<std::string> shown(const Invocation& invocation, const http::Endpoint& daemon, const std::string& reply) {
   if (invocation.voice.format == Format::json) return reply + "\n";
   const auto share = TRY(snapshot::from_json<snapshot::Share>(reply));
-  const std::string rest = TRY(ask(daemon, "GET", "/v1/snapshot"));
-  const auto picture = TRY(snapshot::from_json<snapshot::Snapshot>(rest));
-  return simulated_text(picture, invocation.voice) + shares_text({share}, picture.gpus, invocation.voice);
+  const auto picture = TRY(picture_of(daemon));
+  if (!is_table(invocation.voice.format))
+    return lines(records_of("headgate.share/v1", std::vector{share}), origin_of(picture), invocation.voice);
+  return simulated_text(picture, invocation.voice) + shares_text({share}, picture, invocation.voice);
+}
+
+// A share's time is counted from when it was made: what is left, what is past, and what comes to it.
+Result<std::string> extended(const Invocation& invocation, const http::Endpoint& daemon, const std::string& target) {
+  constexpr std::uint64_t kSecond = 1'000'000'000;
+  const std::uint64_t more_ns = TRY(time_option("share extend: the time", invocation.order.at("time")));
+  TRY(ask(daemon, "GET", target));  // that there is none of that name is the daemon's to say
+  const auto picture = TRY(picture_of(daemon));
+  const auto share = std::ranges::find(picture.shares, invocation.share, &snapshot::Share::name);
+  if (share == picture.shares.end() || !share->ttl_ns) {
+    return fail(ErrorCode::usage, "the share '" + harmless(invocation.share) + "' has no end that could be put off",
+                "it stays until it is removed, or its last program ends");
+  }
+  const std::uint64_t end_ns = picture.taken_unix_ns + *share->ttl_ns + more_ns;
+  const Json body = {{"ttl", std::to_string((end_ns - std::min(end_ns, share->created_unix_ns)) / kSecond) + "s"}};
+  return shown(invocation, daemon, TRY(ask(daemon, "PATCH", target, body.dump())));
 }
 
 // As above, of limits that were just said.
@@ -105,6 +93,15 @@ Result<std::string> changed(const Invocation& invocation, const http::Endpoint& 
 // What the row has no room for; nothing of a share whose pages tell nothing.
 std::string settings_text(const snapshot::Share& share) {
   return share.admit.empty() ? "" : "admit " + share.admit + ", on-oom " + share.on_oom + "\n";
+}
+
+Result<std::string> quota_lines(const http::Endpoint& daemon, const std::string& reply, const Voice& voice) {
+  const Json list = Json::parse(reply, nullptr, false);
+  const Json pattern = {{"user", 0},          {"group", 0},  {"everyone", true}, {"memory_bytes", 0},
+                        {"compute_ratio", 0}, {"shares", 0}, {"ttl_ns", 0}};
+  Records records{.schema = "headgate.quota/v1", .pattern = pattern.dump(), .objects = {}};
+  for (const Json& quota : list) records.objects.push_back(quota.dump());
+  return lines(records, origin_of(TRY(picture_of(daemon))), voice);
 }
 
 Result<std::string> quota_text(const Invocation& invocation, const std::string& reply) {
@@ -147,11 +144,10 @@ Result<std::string> share_word(const Invocation& invocation) {
   const http::Endpoint daemon = TRY(need_daemon());
   const std::string& word = invocation.word;
   const std::string share = "/v1/shares/" + http::escape(invocation.share);
-  if (word == "share ls") return list(invocation, daemon);
   if (word == "share show") {
     const std::string reply = TRY(ask(daemon, "GET", share));
     const std::string row = TRY(shown(invocation, daemon, reply));
-    if (invocation.voice.format == Format::json) return row;
+    if (!is_table(invocation.voice.format)) return row;
     return row + settings_text(TRY(snapshot::from_json<snapshot::Share>(reply)));
   }
   if (word == "share create") {
@@ -165,13 +161,19 @@ Result<std::string> share_word(const Invocation& invocation) {
                   "such as: headgate share set NAME --mem 12GiB");
     return changed(invocation, daemon, TRY(ask(daemon, "PATCH", share, body_of(invocation))));
   }
+  if (word == "share extend") return extended(invocation, daemon, share);
   if (word == "share rm") {
     TRY(ask(daemon, "DELETE", share));
     return std::string(invocation.voice.format == Format::json ? "{}\n" : "");
   }
   if (word == "share pause" || word == "share resume" || word == "share drain" || word == "share reclaim")
     return shown(invocation, daemon, TRY(ask(daemon, "POST", share + "/" + word.substr(word.find(' ') + 1))));
-  if (word == "quota ls") return quota_text(invocation, TRY(ask(daemon, "GET", "/v1/quotas")));
+  if (word == "quota ls") {
+    const std::string reply = TRY(ask(daemon, "GET", "/v1/quotas"));
+    const Voice& voice = invocation.voice;
+    if (voice.format == Format::jsonl || voice.format == Format::csv) return quota_lines(daemon, reply, voice);
+    return quota_text(invocation, reply);
+  }
   if (word == "quota set") {
     const std::string reply = TRY(ask(daemon, "PUT", "/v1/quotas", body_of(invocation)));
     return quota_text(invocation, invocation.voice.format == Format::json ? reply : "[" + reply + "]");

@@ -39,24 +39,35 @@ std::string gpu_line(const snapshot::Gpu& gpu, const Voice& voice) {
   if (gpu.busy_ratio) line += "  busy " + std::to_string(std::lround(*gpu.busy_ratio * 100)) + " %";
   if (gpu.temperature_celsius) line += "  " + std::to_string(*gpu.temperature_celsius) + " C";
   if (gpu.power_mw) line += "  " + std::to_string(*gpu.power_mw / 1000) + " W";
+  if (voice.format == Format::wide) line += "  " + gpu.uuid + "  " + gpu.pci_bus_id;
   return bold(line, voice) + "\n";
 }
 
-std::vector<std::string> share_row(const snapshot::Share& share, const snapshot::ShareDevice& device) {
-  return {"  " + share.name,
-          "\t" + memory_text(device),
-          "\tGPU " + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-") + " of " + ceiling_text(device),
-          "\twaited " + (device.throttled_ratio ? rate_text(ppm_of(*device.throttled_ratio))
-                                                : duration_text(device.throttled_ns)),
-          "\t" + std::to_string(share.processes) + (share.processes == 1 ? " proc" : " procs"),
-          state_words(share.state, share.idle_ns) + (share.level == "hook" ? "" : ", level " + share.level)};
+std::vector<std::string> share_row(const snapshot::Share& share, const snapshot::ShareDevice& device,
+                                   const snapshot::Snapshot& now, bool wide) {
+  std::vector<std::string> row = {
+      "  " + share.name,
+      "\t" + memory_text(device),
+      "\tGPU " + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-") + " of " + ceiling_text(device),
+      "\twaited " +
+          (device.throttled_ratio ? rate_text(ppm_of(*device.throttled_ratio)) : duration_text(device.throttled_ns)),
+      "\t" + std::to_string(share.processes) + (share.processes == 1 ? " proc" : " procs"),
+      state_words(share.state, share.idle_ns) + (share.level == "hook" ? "" : ", level " + share.level)};
+  if (!wide) return row;
+  row.push_back(share.owner.empty() ? "uid " + std::to_string(share.owner_uid) : share.owner);
+  row.push_back(device.compute_guarantee_ratio > 0 ? "promised " + percent_text(ppm_of(device.compute_guarantee_ratio))
+                                                   : "promised nothing");
+  row.push_back(class_words(device));
+  row.push_back("at most " + bytes_text(device.memory_peak_bytes));
+  row.push_back("pids " + pids_words(now, share.name));
+  return row;
 }
 
 std::string shares_on(const Picture& picture, const std::string& uuid, const Voice& voice) {
   std::vector<std::vector<std::string>> rows;
   for (const snapshot::Share& share : picture.now.shares) {
     for (const snapshot::ShareDevice& device : share.devices) {
-      if (device.uuid == uuid) rows.push_back(share_row(share, device));
+      if (device.uuid == uuid) rows.push_back(share_row(share, device, picture.now, voice.format == Format::wide));
     }
   }
   Voice plain = voice;

@@ -8,6 +8,7 @@
 
 #include "base/result.hpp"
 #include "cli/output.hpp"
+#include "cli/records.hpp"
 #include "snapshot/snapshot.hpp"
 
 namespace headgate::cli {
@@ -50,6 +51,14 @@ struct Fit {
                                     const std::optional<Fit>& fit, const Voice& voice);
 [[nodiscard]] std::string free_json(const Picture& picture, const std::vector<Room>& rooms,
                                     const std::optional<Fit>& fit);
+
+[[nodiscard]] Records free_records(const std::vector<Room>& rooms, const std::optional<Fit>& fit);
+
+// A row for each share on each of its GPUs.
+[[nodiscard]] std::string shares_text(const std::vector<snapshot::Share>& shares, const snapshot::Snapshot& now,
+                                      const Voice& voice);
+[[nodiscard]] std::string gpus_text(const Picture& picture, const Voice& voice);
+[[nodiscard]] std::string gpus_json(const Picture& picture);
 
 // `shares`: those to explain.
 [[nodiscard]] std::string why_text(const Picture& picture, const std::vector<snapshot::Share>& shares,

@@ -115,6 +115,64 @@ TEST(Views, PsSaysWhereAProcessRunsAndWhatTheDriverKnowsOfOneOutside) {
             "-      GPU 0  999  carol  ffmpeg    2.0 GiB            -  observe  no share   -\n");
 }
 
+TEST(Views, WideTablesAddWhatAnOperatorAsksFor) {
+  Picture now = picture();
+  auto& share = now.now.shares[0];
+  share.owner = "alice";
+  share.ttl_ns = 3'600'000'000'000;
+  share.devices[0].compute_guarantee_ratio = 0.2;
+  share.devices[0].weight = 100;
+  share.devices[0].priority_class = "normal";
+  now.now.processes[0].pid_in_share = 1;
+  const Voice wide{.format = Format::wide};
+  EXPECT_EQ(status_text(now, wide),
+            "driver 570.124.06, 1 GPU, level hook, no daemon, SIMULATED\n"
+            "GPU 0  H200  36.0 GiB of 141.0 GiB used  busy 75 %  GPU-9c2f0000-1111  00000000:1B:00.0\n"
+            "  train  35.0/36.0 GiB  GPU 24.9 % of 25 %  waited 73.1 %  1 proc  throttled  alice  promised 20 %  "
+            "normal, weight 100  at most 36.0 GiB  pids 101\n");
+  EXPECT_EQ(ps_text(now, wide),
+            "SIMULATED\n"
+            "SHARE  GPU    PID  USER   COMMAND       MEM  SHARE'S GPU  LEVEL    STATE      WHERE   UID  PID IN SHARE  "
+            "DRIVER'S MEM  BUSY  OWNER  UUID               FINDING\n"
+            "train  GPU 0  101  alice  python   35.0 GiB       24.9 %  hook     throttled  -      1000             1  "
+            "    35.0 GiB     -  alice  GPU-9c2f0000-1111  -\n"
+            "-      GPU 0  999  -      -               -            -  observe  no share   -         0             -  "
+            "           -     -  -      GPU-9c2f0000-1111  -\n");
+  EXPECT_EQ(
+      free_text(now, rooms(now, {}), {}, wide),
+      "level hook, SIMULATED\n"
+      "GPU  MODEL   FREE NOW  NOT PROMISED  TIME NOT PROMISED  SHARES      TOTAL  RESERVED  PCI               UUID\n"
+      "0    H200   104.0 GiB     104.0 GiB               75 %       1  141.0 GiB   1.0 GiB  00000000:1B:00.0  "
+      "GPU-9c2f0000-1111\n");
+  EXPECT_EQ(shares_text(now.now.shares, now.now, wide),
+            "SHARE  OWNER  GPU                MEMORY  COMPUTE               USES  PROCS  LEVEL  STATE          PEAK  "
+            "CLASS               PIDS  ENDS IN  ADMIT  ON OOM  GANG  UUID\n"
+            "train  alice  0    35.0 GiB of 36.0 GiB  20 %, at most 25 %  24.9 %      1  hook   throttled  36.0 GiB  "
+            "normal, weight 100  101     1h00m  -      -       -     GPU-9c2f0000-1111\n");
+}
+
+TEST(Views, ManyProcessesOfAShareAreCountedBehindTheFirst) {
+  Picture now = picture();
+  EXPECT_EQ(pids_words(now.now, "nobody"), "-");
+  for (std::uint32_t pid = 102; pid < 107; ++pid) {
+    now.now.processes.push_back(now.now.processes[0]);
+    now.now.processes.back().pid = pid;
+  }
+  EXPECT_EQ(pids_words(now.now, "train"), "101 102 103 104 and 2 more");
+}
+
+TEST(Views, GpusAreListedWithWhatTheyDoAndWide) {
+  Picture now = picture();
+  EXPECT_EQ(gpus_text(now, {}),
+            "level hook, SIMULATED\n"
+            "GPU  MODEL      USED         OF  BUSY  TEMP  POWER  SHARES  POLICY\n"
+            "0    H200   36.0 GiB  141.0 GiB  75 %     -      -       1  -\n");
+  now.now.gpus[0].power_limit_mw = 600'000;
+  now.now.gpus[0].mig = false;
+  EXPECT_NE(gpus_text(now, {.format = Format::wide}).find("600 W"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(gpus_json(now)).at("gpus").at(0).at("memory_used_bytes"), 36 * kGi);
+}
+
 TEST(Views, PsIsNarrowedToAUserByNameOrNumberAndToGpus) {
   const auto pids = [](const std::string& user, const std::vector<std::string>& uuids) {
     std::vector<std::uint32_t> all;
@@ -222,7 +280,7 @@ TEST(Views, EveryJsonHasItsSchemaBaseUnitsAndSaysThatItIsSimulated) {
   for (const auto& [text, schema] :
        {std::pair{status_json(now), "headgate.status/v1"}, std::pair{ps_json(now), "headgate.ps/v1"},
         std::pair{free_json(now, rooms(now, {}), {}), "headgate.free/v1"},
-        std::pair{why_json(now, now.now.shares), "headgate.why/v1"}}) {
+        std::pair{gpus_json(now), "headgate.gpus/v1"}, std::pair{why_json(now, now.now.shares), "headgate.why/v1"}}) {
     const auto json = nlohmann::json::parse(text);
     EXPECT_EQ(json.at("schema"), schema);
     EXPECT_EQ(json.at("simulated"), true);

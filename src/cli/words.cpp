@@ -1,22 +1,20 @@
 #include "cli/words.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "base/version.hpp"
 #include "cli/bench.hpp"
-#include "cli/chosen_source.hpp"
 #include "cli/completion.hpp"
+#include "cli/dashboards.hpp"
 #include "cli/demo.hpp"
 #include "cli/doctor.hpp"
+#include "cli/node_words.hpp"
 #include "cli/run.hpp"
 #include "cli/share_words.hpp"
 #include "cli/sim_words.hpp"
+#include "cli/support_bundle.hpp"
 #include "cli/top/top.hpp"
-#include "cli/views.hpp"
-#include "cli/wish.hpp"
 #include "config/config.hpp"
 
 namespace headgate::cli {
@@ -38,106 +36,6 @@ int show(const Result<std::string>& text, const Voice& voice) {
 }
 
 bool json(const Invocation& invocation) { return invocation.voice.format == Format::json; }
-
-void pause_ms(std::uint64_t milliseconds) {
-  timespec rest{static_cast<time_t>(milliseconds / 1000), static_cast<long>(milliseconds % 1000 * 1'000'000)};
-  while (::nanosleep(&rest, &rest) != 0 && errno == EINTR) {
-  }
-}
-
-// The daemon's picture where one runs, unless a simulated node of one's own was asked for. Else one look, or two where rates
-// are wanted and something runs.
-Result<Picture> look(const Invocation& invocation, const config::Config& config, bool rates, bool events = false) {
-  const Chosen chosen = TRY(choose_source(invocation, config));
-  const bool daemon = chosen.daemon.has_value();
-  auto now = TRY(chosen.source->look());
-  if (rates && !daemon && std::ranges::any_of(now.shares, [](const auto& share) { return share.processes > 0; })) {
-    pause_ms(invocation.interval_ms);
-    now = TRY(chosen.source->look());
-  }
-  const std::string no_gpus = chosen.source->remark();
-  if (invocation.simulate && !no_gpus.empty()) return fail(ErrorCode::unreachable, no_gpus);
-  for (const auto& share : now.shares) {
-    if (!share.problem.empty()) complain({ErrorCode::failed, share.problem, {}}, invocation.voice);
-  }
-  Picture picture{std::move(now), no_gpus, daemon};
-  if (events) picture.events = TRY(chosen.source->events_after(0));
-  return picture;
-}
-
-int status(const Invocation& invocation, const config::Config& config) {
-  const auto picture = look(invocation, config, true);
-  if (!picture) return refuse(picture.error(), invocation.voice);
-  const bool nothing = !picture->no_gpus.empty() && picture->now.shares.empty();
-  if (nothing)
-    complain({ErrorCode::unreachable, picture->no_gpus,
-              "'headgate status --sim' looks at a simulated GPU, 'headgate demo' shows one at work"},
-             invocation.voice);
-  if (nothing && !json(invocation)) return exit_status(ErrorCode::unreachable);
-  const int shown =
-      show(json(invocation) ? status_json(*picture) : status_text(*picture, invocation.voice), invocation.voice);
-  return shown == 0 && nothing ? exit_status(ErrorCode::unreachable) : shown;
-}
-
-int ps(const Invocation& invocation, const config::Config& config) {
-  auto picture = look(invocation, config, true);
-  if (!picture) return refuse(picture.error(), invocation.voice);
-  std::vector<std::string> uuids;
-  if (!invocation.gpu.empty()) {
-    const snapshot::Node& node = picture->now.node;
-    const auto chosen = choose_gpus("--gpu", invocation.gpu, {picture->now.gpus, node.driver_version, node.simulated});
-    if (!chosen) return refuse(chosen.error(), invocation.voice);
-    for (const std::size_t index : *chosen) uuids.push_back(picture->now.gpus[index].uuid);
-  }
-  picture->now = narrowed(std::move(picture->now), invocation.user, uuids);
-  return show(json(invocation) ? ps_json(*picture) : ps_text(*picture, invocation.voice), invocation.voice);
-}
-
-int free_words(const Invocation& invocation, const config::Config& config) {
-  std::optional<Fit> fit;
-  if (!invocation.fit.empty()) {
-    const auto parsed = parse_fit(invocation.fit);
-    if (!parsed) return refuse(parsed.error(), invocation.voice);
-    fit = *parsed;
-  }
-  const auto picture = look(invocation, config, false);
-  if (!picture) return refuse(picture.error(), invocation.voice);
-  if (!picture->no_gpus.empty())
-    return refuse({ErrorCode::unreachable, picture->no_gpus, "'headgate free --sim' looks at a simulated node"},
-                  invocation.voice);
-  const auto all = rooms(*picture, fit);
-  const int shown =
-      show(json(invocation) ? free_json(*picture, all, fit) : free_text(*picture, all, fit, invocation.voice),
-           invocation.voice);
-  const bool nowhere = fit && std::ranges::none_of(all, &Room::fits);
-  return shown == 0 && nowhere ? exit_status(ErrorCode::no_capacity) : shown;
-}
-
-int why(const Invocation& invocation, const config::Config& config) {
-  const auto picture = look(invocation, config, false, true);
-  if (!picture) return refuse(picture.error(), invocation.voice);
-  std::string asked = invocation.share;
-  if (const auto* process = process_numbered(picture->now, asked)) {
-    if (process->share.empty()) return show(why_not_held(*picture, *process, invocation.voice), invocation.voice);
-    asked = process->share;
-  }
-  std::vector<snapshot::Share> chosen;
-  std::string names;
-  for (const snapshot::Share& share : picture->now.shares) {
-    const bool meant = share.name == asked;
-    if (meant && !share.problem.empty()) return 1;  // look() has said why
-    if (share.devices.empty()) continue;
-    if (asked.empty() || meant) chosen.push_back(share);
-    names += (names.empty() ? "" : ", ") + share.name;
-  }
-  if (chosen.empty() && !asked.empty()) {
-    return refuse({ErrorCode::usage, "there is no share '" + harmless(asked) + "'",
-                   names.empty() ? "there are no shares" : "shares here: " + names},
-                  invocation.voice);
-  }
-  return show(json(invocation) ? why_json(*picture, chosen) : why_text(*picture, chosen, invocation.voice),
-              invocation.voice);
-}
 
 Result<std::vector<SymbolReport>> compared(const std::vector<std::string>& libraries) {
   std::vector<SymbolReport> reports;
@@ -220,16 +118,17 @@ int perform(const Invocation& invocation) {
   if (word == "demo") return demo(voice, invocation.rest);
   if (word == "bench") return bench(voice, invocation.simulate, invocation.rest);
 
+  if (word == "dashboards export") return dashboards(invocation.file, invocation.force, voice);
+
   const bool given = !invocation.config_path.empty();
   const config::Reading reading = config::read(given ? invocation.config_path : config::kUsualFile, given);
   if (word == "config check") return config_check(invocation, reading);
+  if (word == "support-bundle") return support_bundle(invocation, reading);
   // A value that cannot be read must not silently become a default, least of all "no limit".
   if (!reading.errors.empty()) return refuse(reading.errors.front(), voice);
   const config::Config& config = reading.config;
   if (word == "run") return run(invocation, config);
-  if (word == "status") return status(invocation, config);
-  if (word == "ps") return ps(invocation, config);
-  if (word == "free") return free_words(invocation, config);
+  if (is_node_word(word)) return node_word(invocation, config);
   if (word == "top") return top(invocation, config);
   if (word == "events") return events(invocation, config);
   if (word == "why") return why(invocation, config);

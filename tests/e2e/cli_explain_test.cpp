@@ -101,7 +101,8 @@ TEST(CliExplain, DoctorNamesAnEnvironmentThatProgramsWouldBeRefusedFor) {
 
 TEST(CliExplain, ErrorsOfWordsAreJsonToo) {
   const Cli cli;
-  EXPECT_EQ(json::parse(cli.shell("$H status --json --nonsense").err).at("error").at("code"), "usage");
+  for (const std::string form : {"--json", "-o json", "--output=jsonl", "-o jsonl"})
+    EXPECT_EQ(json::parse(cli.shell("$H status --nonsense " + form).err).at("error").at("code"), "usage") << form;
 }
 
 }  // namespace

@@ -326,6 +326,27 @@ TEST(Daemon, AnIdleShareIsFrozenAndComesBackWithItsNextCall) {
   load.wait();
 }
 
+TEST(Daemon, AnEndIsPutOffByWhatIsAskedAndAShareWithoutOneSaysSo) {
+  constexpr std::uint64_t kHour = 3'600'000'000'000;
+  const Daemon daemon;
+  const Cli& cli = daemon.cli();
+  ASSERT_EQ(cli.shell("$H share create brief --mem 1GiB --ttl 1h; $H share create stays --mem 1GiB").status, 0);
+  EXPECT_EQ(cli.shell("$H share extend brief 2h -o json > $D/out").status, 0);
+  const auto left = daemon.share("brief").ttl_ns;
+  ASSERT_TRUE(left);
+  EXPECT_LE(*left, 3 * kHour);
+  EXPECT_GT(*left, 2 * kHour) << "an hour was left, less what this test has taken";
+  const Said endless = cli.shell("$H share extend stays 2h");
+  EXPECT_EQ(endless.status, 2);
+  EXPECT_EQ(endless.err,
+            "headgate: the share 'stays' has no end that could be put off\n          it stays until it is "
+            "removed, or its last program ends\n");
+  EXPECT_EQ(cli.shell("$H share extend brief soon").err,
+            "headgate: share extend: the time 'soon' is not understood\n          accepted: 30s, 5m, 1h or 2d, up to a "
+            "year\n");
+  EXPECT_EQ(cli.shell("$H share extend nobody 1h").status, 2);
+}
+
 TEST(Daemon, QuotasHoldUsersBack) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H quota set --user root --mem 10GiB --shares 2").status, 0);
@@ -333,6 +354,13 @@ TEST(Daemon, QuotasHoldUsersBack) {
   const Said said = daemon.cli().shell("$H share create b --mem 6GiB");
   EXPECT_EQ(said.status, 5) << said.err;
   EXPECT_NE(daemon.cli().shell("$H quota ls").out.find("10.0 GiB"), std::string::npos);
+  const std::string lines = daemon.cli().shell("$H quota ls -o csv").out;
+  EXPECT_TRUE(
+      lines.starts_with("taken_unix_ns,node,simulated,user,group,everyone,memory_bytes,compute_ratio,shares,ttl_ns\n"))
+      << lines;
+  EXPECT_TRUE(lines.ends_with(",true,0,,,10737418240,,2,\n")) << lines;
+  EXPECT_EQ(daemon.cli().shell("$H share show a -o csv | wc -l; $H share ls -o jsonl | grep -c headgate.share/v1").out,
+            "2\n1\n");
   EXPECT_EQ(daemon.cli().shell("$H quota rm --user root").status, 0);
   EXPECT_EQ(daemon.cli().shell("$H share create b --mem 6GiB").status, 0);
   EXPECT_EQ(daemon.cli().shell("$H quota ls").out, "there are no quotas\n");

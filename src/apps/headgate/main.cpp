@@ -10,7 +10,11 @@ namespace {
 headgate::cli::Voice voice_of_words(int argc, char** argv) {
   headgate::cli::Voice voice;
   for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
-    if (std::string_view(argv[i]) == "--json") voice.format = headgate::cli::Format::json;
+    const std::string_view word = argv[i], before = argv[i - 1];
+    const bool is_form = before == "-o" || before == "--output";
+    if (word == "--json" || word.starts_with("--output=json") || word.starts_with("-ojson") ||
+        (is_form && word.starts_with("json")))
+      voice.format = headgate::cli::Format::json;
   }
   return voice;
 }

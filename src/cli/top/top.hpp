@@ -14,6 +14,8 @@ namespace headgate::cli {
 
 // "30s", "5m", "1h", "2d": nanoseconds. Errors: usage, with the forms that are accepted.
 [[nodiscard]] Result<std::uint64_t> since_option(const std::string& text);
+// The same of another option, or word, that takes a length of time up to a year.
+[[nodiscard]] Result<std::uint64_t> time_option(const std::string& option, const std::string& text);
 // One line of `headgate events`: "14:02:11  warn   TEXT", with its date where it is not of the day of `now_unix_ns`.
 [[nodiscard]] std::string event_line(const snapshot::Event& event, std::uint64_t now_unix_ns, const Voice& voice);
 

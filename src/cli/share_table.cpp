@@ -1,0 +1,119 @@
+// Shares and GPUs as tables: `headgate share ls`, `headgate gpu ls`.
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/units.hpp"
+#include "cli/names.hpp"
+#include "cli/views.hpp"
+
+namespace headgate::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string part_text(double ratio) { return percent_text(ppm_of(ratio)); }
+
+std::string compute_text(const snapshot::ShareDevice& device) {
+  if (device.compute_guarantee_ratio == 0)
+    return device.compute_ceiling_ratio >= 1 ? "no limit" : "at most " + part_text(device.compute_ceiling_ratio);
+  const std::string promised = part_text(device.compute_guarantee_ratio);
+  return device.compute_ceiling_ratio > device.compute_guarantee_ratio
+             ? promised + ", at most " + part_text(device.compute_ceiling_ratio)
+             : promised;
+}
+
+std::string memory_text(const snapshot::ShareDevice& device) {
+  return bytes_text(device.memory_used_bytes) +
+         (device.memory_limit_bytes ? " of " + bytes_text(*device.memory_limit_bytes) : ", no limit");
+}
+
+std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
+
+template <typename T>
+std::string number_text(const std::optional<T>& value, const char* unit) {
+  return value ? std::to_string(*value) + unit : "-";
+}
+
+void add_wide(std::vector<std::string>& row, const snapshot::Share& share, const snapshot::ShareDevice& device,
+              const snapshot::Snapshot& now) {
+  row.push_back("\t" + bytes_text(device.memory_peak_bytes));
+  row.push_back(class_words(device));
+  row.push_back(pids_words(now, share.name));
+  row.push_back("\t" + (share.ttl_ns ? short_duration_text(*share.ttl_ns) : "-"));
+  row.push_back(or_dash(share.admit));
+  row.push_back(or_dash(share.on_oom));
+  row.push_back(or_dash(share.gang));
+  row.push_back(device.uuid);
+}
+
+}  // namespace
+
+std::string shares_text(const std::vector<snapshot::Share>& shares, const snapshot::Snapshot& now, const Voice& voice) {
+  if (shares.empty()) return "there are no shares; make one: headgate share create NAME --mem 8GiB --compute 50%\n";
+  const bool wide = voice.format == Format::wide;
+  std::vector<std::vector<std::string>> rows = {
+      {"SHARE", "OWNER", "GPU", "\tMEMORY", "COMPUTE", "\tUSES", "\tPROCS", "LEVEL", "STATE"}};
+  if (wide) {
+    for (const char* heading : {"\tPEAK", "CLASS", "PIDS", "\tENDS IN", "ADMIT", "ON OOM", "GANG", "UUID"})
+      rows[0].emplace_back(heading);
+  }
+  for (const auto& share : shares) {
+    if (share.devices.empty())
+      rows.push_back(
+          {share.name, share.owner, "-", "-", "-", "-", "-", share.level, share.state + ": " + share.problem});
+    for (const auto& device : share.devices) {
+      const auto gpu = std::ranges::find(now.gpus, device.uuid, &snapshot::Gpu::uuid);
+      rows.push_back({share.name, share.owner, gpu == now.gpus.end() ? device.uuid : std::to_string(gpu->index),
+                      "\t" + memory_text(device), compute_text(device),
+                      "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"),
+                      "\t" + std::to_string(share.processes), share.level, share.state});
+      if (wide) add_wide(rows.back(), share, device, now);
+    }
+  }
+  return table(rows, voice);
+}
+
+std::string gpus_text(const Picture& picture, const Voice& voice) {
+  const bool wide = voice.format == Format::wide;
+  std::vector<std::vector<std::string>> rows = {
+      {"GPU", "MODEL", "\tUSED", "\tOF", "\tBUSY", "\tTEMP", "\tPOWER", "\tSHARES", "POLICY"}};
+  if (wide) {
+    for (const char* heading : {"\tLIMIT", "\tCLOCK", "\tIN SHARES", "\tIN NONE", "MODE", "MIG", "PCI", "UUID"})
+      rows[0].emplace_back(heading);
+  }
+  for (const auto& gpu : picture.now.gpus) {
+    const auto shares = std::ranges::count_if(picture.now.shares, [&](const snapshot::Share& share) {
+      return std::ranges::find(share.devices, gpu.uuid, &snapshot::ShareDevice::uuid) != share.devices.end();
+    });
+    const auto watts = [](std::optional<std::uint32_t> mw) {
+      return "\t" + (mw ? std::to_string(*mw / 1000) + " W" : std::string("-"));
+    };
+    rows.push_back({std::to_string(gpu.index), short_model(gpu.model), "\t" + bytes_text(gpu.memory_used_bytes),
+                    "\t" + bytes_text(gpu.memory_total_bytes),
+                    "\t" + (gpu.busy_ratio ? std::to_string(std::lround(*gpu.busy_ratio * 100)) + " %" : "-"),
+                    "\t" + number_text(gpu.temperature_celsius, " C"), watts(gpu.power_mw),
+                    "\t" + std::to_string(shares), or_dash(gpu.policy)});
+    if (!wide) continue;
+    auto& row = rows.back();
+    row.push_back(watts(gpu.power_limit_mw));
+    row.push_back("\t" + number_text(gpu.sm_clock_mhz, " MHz"));
+    row.push_back("\t" + bytes_text(gpu.memory_shares_bytes));
+    row.push_back("\t" + bytes_text(gpu.memory_unattributed_bytes));
+    row.push_back(or_dash(gpu.compute_mode));
+    row.push_back(gpu.mig ? (*gpu.mig ? "on" : "off") : "-");
+    row.push_back(gpu.pci_bus_id);
+    row.push_back(gpu.uuid);
+  }
+  return stamp(picture.now, voice) + table(rows, voice);
+}
+
+std::string gpus_json(const Picture& picture) {
+  const Json json = {{"schema", "headgate.gpus/v1"},
+                     {"simulated", picture.now.node.simulated},
+                     {"level", picture.now.node.level},
+                     {"gpus", Json::parse(snapshot::to_json(picture.now.gpus))}};
+  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace headgate::cli
