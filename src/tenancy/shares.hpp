@@ -14,6 +14,8 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "guest/ledger/pages.hpp"
+#include "identity/maps.hpp"
+#include "identity/process.hpp"
 #include "tenancy/admission.hpp"
 #include "tenancy/share.hpp"
 #include "tenancy/store.hpp"
@@ -56,6 +58,7 @@ struct LiveShare {
   std::optional<Error> broken;   // pages of another version, damaged, or gone: still counted, cannot be entered
   std::uint64_t generation = 0;  // of the pages
   std::string damage;            // what was found in the usage page that no limiter writes there; empty: nothing
+  std::string accusation;  // the same, found by who looks after its processes, for who tells of damage; half a sentence
 
   // Its account says nothing any more: a tenant has written there, or shortened the page.
   [[nodiscard]] bool distrusted() const;
@@ -76,6 +79,7 @@ class Shares {
     std::string runtime_dir;  // absolute
     std::vector<Card> cards;
     Reserve reserve;
+    std::string proc = "/proc";
   };
 
   // Adopts what is there and makes anew what is not. Errors: of the store, or where the runtime directory cannot be used;
@@ -94,7 +98,8 @@ class Shares {
   // Its processes give back what their pools hold unused, once.
   [[nodiscard]] Result<void> reclaim(const std::string& name);
   // Errors: usage for no such share; failed while processes sit in it. Of a share whose pages are damaged that is asked of
-  // /proc: the pages would say whatever their tenants like.
+  // /proc: the pages would say whatever their tenants like. Some of it at a call, which may then answer that it is not done
+  // (failed): the next goes on where it stopped.
   [[nodiscard]] Result<void> remove(const std::string& name);
 
   // Null where there is none. Pointers last until the share is removed.
@@ -120,6 +125,7 @@ class Shares {
   Result<LiveShare*> usable(const std::string& name);
   Result<void> command(const std::string& name, ledger::Command command);
   Result<void> discard(const std::string& name);
+  Result<void> find_user_of(const std::string& name, std::uint64_t inode);
   Result<void> admit_beside_others(const Share& share) const;
   Result<std::unique_ptr<Pages>> hold(ledger::SharePages pages, const std::string& name) const;
 
@@ -127,6 +133,13 @@ class Shares {
   Store store_;
   std::map<std::string, LiveShare> shares_;
   std::vector<Quota> quotas_;
+  // Who uses a damaged page, by share; not yet known.
+  struct Hunt {
+    std::vector<identity::Process> processes;
+    std::size_t next = 0;
+    std::optional<identity::MapsSearch> search;  // of the next
+  };
+  std::map<std::string, Hunt> hunts_;
 };
 
 }  // namespace headgate::tenancy
