@@ -153,7 +153,14 @@ class Door : public std::enable_shared_from_this<Door> {
   static asio::awaitable<Result<void>> answer_for(std::shared_ptr<Door> door, std::shared_ptr<Descriptor> socket,
                                                   TenantProcess tenant);
 
+  struct Shut {
+    ledger::Refusal code;
+    std::string why;
+  };
+
   void admit(UniqueFd socket);
+  // Why that peer may not come in now; empty where it may.
+  std::optional<Shut> shut_to(const identity::Peer& peer) const;
   // The process whom the share's owner wants asked about; empty where nobody has to be.
   std::optional<TenantProcess> to_ask_about(const identity::Peer& peer) const;
   bool greet(int socket, identity::Peer& peer, const ledger::Hello& hello);
@@ -195,20 +202,27 @@ void Door::admit(UniqueFd socket) {
   if (connections_ >= bounds.connections_of_a_share || common_->connections >= bounds.connections)
     return refuse(socket.get(), ledger::Refusal::busy, "too many processes are registering at once: try again");
   auto peer = identity::peer_of(socket.get(), common_->proc);
-  const LiveShare* live = common_->shares.find(share_);
   if (!peer) return refuse(socket.get(), ledger::Refusal::not_allowed, peer.error().message);
-  if (live == nullptr || live->pages == nullptr || live->pages->spoiled())
-    return refuse(socket.get(), ledger::Refusal::share_ending, "the share '" + share_ + "' cannot be used");
-  const Visitor visitor{peer->uid, peer->gid, peer->groups, peer->user_namespace_owner};
-  if (const auto allowed = may_enter(live->share, visitor);
-      !allowed && !(common_->events.also_allowed && common_->events.also_allowed(live->share, *peer)))
-    return refuse(socket.get(), ledger::Refusal::not_allowed, allowed.error().message);
+  if (const auto shut = shut_to(*peer)) return refuse(socket.get(), shut->code, shut->why);
   ++connections_;
   ++common_->connections;
   auto held = std::make_shared<Descriptor>(common_->executor, socket.release());
   asio::co_spawn(common_->executor,
                  converse(shared_from_this(), std::move(held), std::make_shared<identity::Peer>(std::move(*peer))),
                  asio::detached);
+}
+
+// Asked anew whenever somebody was waited for: the share may be another by then, or have other users.
+std::optional<Door::Shut> Door::shut_to(const identity::Peer& peer) const {
+  if (closed_) return Shut{ledger::Refusal::share_ending, "the share '" + share_ + "' has been removed"};
+  const LiveShare* live = common_->shares.find(share_);
+  if (live == nullptr || live->pages == nullptr || live->pages->spoiled())
+    return Shut{ledger::Refusal::share_ending, "the share '" + share_ + "' cannot be used"};
+  const Visitor visitor{peer.uid, peer.gid, peer.groups, peer.user_namespace_owner};
+  if (const auto allowed = may_enter(live->share, visitor);
+      !allowed && !(common_->events.also_allowed && common_->events.also_allowed(live->share, peer)))
+    return Shut{ledger::Refusal::not_allowed, allowed.error().message};
+  return std::nullopt;
 }
 
 asio::awaitable<void> Door::converse(std::shared_ptr<Door> door, std::shared_ptr<Descriptor> socket,
@@ -218,10 +232,14 @@ asio::awaitable<void> Door::converse(std::shared_ptr<Door> door, std::shared_ptr
     if (!error) socket->close();
   });
   bool greeted = false;
-  for (error_code error; socket->is_open() && !door->closed_;) {
+  for (error_code error; socket->is_open();) {
     co_await socket->async_wait(Descriptor::wait_read, into(error));
     if (error || !socket->is_open()) break;
     const int fd = socket->native_handle();
+    if (const auto shut = door->shut_to(*peer)) {
+      refuse(fd, shut->code, shut->why);
+      break;
+    }
     Heard heard = Heard::strange;
     if (!greeted) {
       ledger::Hello hello;
@@ -236,6 +254,10 @@ asio::awaitable<void> Door::converse(std::shared_ptr<Door> door, std::shared_ptr
           const auto answer = co_await answer_for(door, socket, std::move(*tenant));
           if (!answer) {
             refuse(fd, ledger::Refusal::denied, answer.error().message);
+            break;
+          }
+          if (const auto shut = door->shut_to(*peer)) {
+            refuse(fd, shut->code, shut->why);
             break;
           }
         }
@@ -319,8 +341,7 @@ bool Door::greet(int socket, identity::Peer& peer, const ledger::Hello& hello) {
     lied(peer, "called itself pid " + std::to_string(hello.pid));
     return false;
   }
-  LiveShare* live = common_->shares.find(share_);
-  if (live == nullptr || live->pages == nullptr) return false;
+  LiveShare* live = common_->shares.find(share_);  // there is one: shut_to() has just seen it
   if (ledger::is_draining(live->pages->policy())) {
     refuse(socket, Refusal::share_ending, std::string(ledger::kDrainingWords));
     return false;
