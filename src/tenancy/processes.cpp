@@ -68,15 +68,18 @@ void Processes::enter(TenantProcess process, UniqueFd pidfd) {
   if (events_.joined) events_.joined(tenant);
 }
 
-bool Processes::seat(const std::string& share, std::uint32_t pid, ledger::SlotRef slot) {
+bool Processes::sits(const std::string& share, std::uint32_t pid, ledger::SlotRef slot) const {
   const auto found = entries_.find({share, pid});
   const LiveShare* live = shares_.find(share);
   if (found == entries_.end() || live == nullptr || live->pages == nullptr) return false;
   const ledger::SlotView view = ledger::view(live->pages->usage(), slot.slot);
-  TenantProcess& tenant = found->second->tenant;
-  if (view.kind != ledger::SlotKind::live || view.generation != slot.generation || !same(view.identity, tenant.seat))
-    return false;
-  tenant.slot = slot;
+  return view.kind == ledger::SlotKind::live && view.generation == slot.generation &&
+         same(view.identity, found->second->tenant.seat);
+}
+
+bool Processes::seat(const std::string& share, std::uint32_t pid, ledger::SlotRef slot) {
+  if (!sits(share, pid, slot)) return false;
+  entries_.at({share, pid})->tenant.slot = slot;
   return true;
 }
 

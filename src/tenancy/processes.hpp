@@ -47,6 +47,8 @@ class Processes {
 
   // A process that its share's socket let in; replaces what an earlier program of the same process was (exec).
   void enter(TenantProcess process, UniqueFd pidfd);
+  // Whether the slot is this process's.
+  [[nodiscard]] bool sits(const std::string& share, std::uint32_t pid, ledger::SlotRef slot) const;
   // The slot it claimed; false where the slot is not this process's.
   [[nodiscard]] bool seat(const std::string& share, std::uint32_t pid, ledger::SlotRef slot);
 
