@@ -68,7 +68,7 @@ Result<void> Node::has_room_for_one_more(const Caller& caller) const {
     return fail(ErrorCode::denied, "who is not known makes no share",
                 "ask over the control socket, or show the token of the daemon's token file");
   const auto& list = shares_.list();
-  if (list.size() >= tenancy::TruncationGuard::kMaxGuards)
+  if (list.size() >= tenancy::kMostShares)
     return fail(ErrorCode::no_capacity, "this node has " + std::to_string(list.size()) + " shares, and takes no more",
                 "remove one");
   const bool counted_by_quota = std::ranges::any_of(shares_.quotas(), [&](const tenancy::Quota& quota) {

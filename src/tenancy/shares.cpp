@@ -84,6 +84,14 @@ std::uint64_t Pages::cut_growth() {
   return ::ftruncate(usage_.get(), sizeof(ledger::UsagePage)) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
 }
 
+Error unguarded(const std::string& share) {
+  return {ErrorCode::no_capacity,
+          "the share '" + share +
+              "' is not used: a tenant that shortens its page would end the daemon, which can guard " +
+              std::to_string(TruncationGuard::kMaxGuards) + " pages at once, and does",
+          "remove shares that nobody needs"};
+}
+
 bool LiveShare::paused() const {
   return pages != nullptr && pages->policy().command.load(std::memory_order_relaxed) == ledger::Command::pause;
 }
@@ -95,6 +103,7 @@ Result<std::unique_ptr<Pages>> Shares::hold(ledger::SharePages pages, const std:
   UniqueFd usage(::open((place + "/usage").c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
   const int error = errno;
   auto held = std::make_unique<Pages>(pages, open_read_only(place, "policy"), std::move(usage));
+  if (!held->guarded()) return std::unexpected(unguarded(name));
   if (held->usage_fd() < 0) return fail_errno(place + "/usage", error);
   if (held->policy_fd() < 0) return fail_errno(place + "/policy", errno);
   if (auto open = open_passage(place); !open) return std::unexpected(open.error());

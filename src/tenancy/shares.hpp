@@ -23,6 +23,10 @@
 
 namespace headgate::tenancy {
 
+// Of a node. Each has the usage page mapped twice under guard.
+inline constexpr std::size_t kMostShares = 4096;
+static_assert(TruncationGuard::kMaxGuards > 2 * kMostShares);
+
 // The owner's mapping of a share's two pages, and the descriptors that tenants get of them.
 class Pages {
  public:
@@ -42,6 +46,8 @@ class Pages {
   // Cuts the usage file back where a tenant has made it longer, which fills the file system that all shares have in common.
   // How long it was; 0 where nothing was to be done.
   std::uint64_t cut_growth();
+  // False where there were too many guards: a tenant that shortens the file would end us.
+  [[nodiscard]] bool guarded() const { return static_cast<bool>(guard_); }
   // A tenant has shortened the file: what we read since then is zeroes.
   [[nodiscard]] bool spoiled() const { return guard_.spoiled(); }
 
@@ -51,6 +57,9 @@ class Pages {
   std::uint64_t usage_inode_ = 0;
   TruncationGuard guard_;
 };
+
+// Of a share that is not used because its page cannot be guarded.
+[[nodiscard]] Error unguarded(const std::string& share);
 
 struct LiveShare {
   Share share;
