@@ -60,6 +60,14 @@ Processes::Processes(boost::asio::any_io_executor executor, Shares& shares, std:
 
 void Processes::enter(TenantProcess process, UniqueFd pidfd) {
   const Key key{process.share, process.process.pid};
+  // Who comes again for another bell may say nothing about its seat, which it has all the same.
+  if (const auto found = entries_.find(key); found != entries_.end() && !process.slot) {
+    const TenantProcess& former = found->second->tenant;
+    if (former.slot && same(former.seat, process.seat) && sits(key.first, key.second, *former.slot)) {
+      process.slot = former.slot;
+      process.adopted = former.adopted;
+    }
+  }
   auto entry = std::make_unique<Entry>(
       std::move(process), boost::asio::posix::stream_descriptor(executor_, pidfd.release()), ++last_serial_);
   const TenantProcess& tenant = entry->tenant;

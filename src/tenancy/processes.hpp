@@ -30,7 +30,7 @@ struct TenantProcess {
   identity::Identity where;             // container, pod, job, unit
   ledger::Identity seat;                // how it calls itself in its slot
   std::optional<ledger::SlotRef> slot;  // once it has told which
-  bool adopted = false;                 // found in the pages, never heard on the socket
+  bool adopted = false;                 // its seat was found in the pages, and never told on the socket
 };
 
 class Processes {
@@ -45,7 +45,8 @@ class Processes {
   Processes(boost::asio::any_io_executor executor, Shares& shares, std::string proc, Events events,
             ledger::Remains remains = ledger::Remains::none);
 
-  // A process that its share's socket let in; replaces what an earlier program of the same process was (exec).
+  // A process that its share's socket let in; replaces what an earlier program of the same process was (exec). A seat that it
+  // still has is kept, with how that was found.
   void enter(TenantProcess process, UniqueFd pidfd);
   // Whether the slot is this process's.
   [[nodiscard]] bool sits(const std::string& share, std::uint32_t pid, ledger::SlotRef slot) const;

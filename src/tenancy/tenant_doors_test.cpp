@@ -91,6 +91,29 @@ TEST_F(Doors, ARestartedDaemonBindsTheSocketAnewAndAdoptsWhoIsThere) {
   EXPECT_EQ(ledger::used_bytes(usage(), 0), 0u);
 }
 
+// In a share that asks first a limiter that renews its bell does not tell its seat again, or it would be asked about.
+TEST_F(Doors, WhoComesForAnotherBellKeepsTheSeatThatItStillHas) {
+  ledger::SlotRef slot = ledger::seat(usage(), ledger::own_identity());
+  processes_->adopt();
+  const auto greet = [&] {
+    const UniqueFd socket = connect_to(directory());
+    EXPECT_TRUE(say(socket.get(), hello()));
+    EXPECT_EQ(answer(socket.get()).head.verb, ledger::Verb::welcome);
+    TenantProcess found;
+    processes_->each([&](const TenantProcess& process) { found = process; });
+    return found;
+  };
+  const TenantProcess known = greet();
+  ASSERT_TRUE(known.slot);
+  EXPECT_EQ(known.slot->slot, slot.slot);
+  EXPECT_EQ(known.slot->generation, slot.generation);
+  EXPECT_TRUE(known.adopted) << "nobody has told of that seat yet";
+  ledger::release(usage(), slot);
+  slot = ledger::seat(usage(), ledger::own_identity());
+  EXPECT_FALSE(greet().slot) << "that is another seat";
+  EXPECT_EQ(processes_->count_in("s"), 1u);
+}
+
 TEST_F(Doors, SlotsOfProcessesThatDiedWhileNoDaemonRanAreGivenBackAtItsStart) {
   const Tenant tenant = start_tenant([] { return true; });
   ASSERT_TRUE(told(tenant));
