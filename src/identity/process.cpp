@@ -8,7 +8,6 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <fstream>
 #include <memory>
 
 #include "base/unique_fd.hpp"
@@ -127,20 +126,6 @@ Result<Process> read_process(const std::string& proc, std::uint32_t pid) {
 
 Result<std::vector<CgroupLine>> read_cgroups(const std::string& proc, std::uint32_t pid) {
   return parse_cgroup(TRY(read_file(proc + "/" + std::to_string(pid) + "/cgroup")));
-}
-
-// A line of maps: "FROM-TO MODE OFFSET MAJOR:MINOR INODE   PATH". Thousands of lines are usual, so one is read at a time.
-std::optional<bool> maps_file(const std::string& proc, std::uint32_t pid, std::uint64_t inode,
-                              const std::string& path) {
-  std::ifstream maps(proc + "/" + std::to_string(pid) + "/maps");
-  if (!maps) return std::nullopt;
-  bool any = false;
-  for (std::string line; std::getline(maps, line); any = true) {
-    if (inode != 0 && number<std::uint64_t>(word_at(line, 4)) == inode) return true;
-    if (word_at(line, 5) == path) return true;
-  }
-  // A process that is ending shows no mapping at all any more.
-  return any ? std::optional(false) : std::nullopt;
 }
 
 ProcessList list_processes(const std::string& proc) {

@@ -46,11 +46,6 @@ struct Search {
 [[nodiscard]] Search find_process(const ProcessList& list, std::uint32_t pidns_inode, std::uint32_t namespace_pid,
                                   std::uint32_t start_time);
 
-// Whether a process has a file mapped, told by its inode or by its path as /proc shows it (file systems laid over another
-// show one or the other). Null where we may not look, or it has ended.
-[[nodiscard]] std::optional<bool> maps_file(const std::string& proc, std::uint32_t pid, std::uint64_t inode,
-                                            const std::string& path);
-
 // A whole small file. Errors: of open() and read(), and failed past 1 MiB.
 [[nodiscard]] Result<std::string> read_file(const std::string& path);
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "guest/ledger/compute_account.hpp"
-#include "tenancy/share.hpp"
+#include "tenancy/shares.hpp"
 
 namespace headgate::node {
 namespace {
@@ -23,7 +23,9 @@ Result<ArbitratedShare> ArbitratedShare::open(const std::string& runtime_dir, co
   ledger::SharePages pages;
   if (const auto bad = ledger::open_share(runtime_dir.c_str(), name.c_str(), ledger::Access::owner, pages))
     return std::unexpected(tenancy::page_error(bad, runtime_dir, name));
-  return ArbitratedShare(pages, name, gpus, std::move(bell));
+  ArbitratedShare share(pages, name, gpus, std::move(bell));
+  if (!share.guard_) return std::unexpected(tenancy::unguarded(name));
+  return share;
 }
 
 ArbitratedShare::ArbitratedShare(ledger::SharePages pages, std::string name, const std::vector<std::string>& gpus,

@@ -69,7 +69,7 @@ Result<void> Node::has_room_for_one_more(const Caller& caller) const {
     return fail(ErrorCode::denied, "who is not known makes no share",
                 "ask over the control socket, or show the token of the daemon's token file");
   const auto& list = shares_.list();
-  if (list.size() >= tenancy::TruncationGuard::kMaxGuards)
+  if (list.size() >= tenancy::kMostShares)
     return fail(ErrorCode::no_capacity, "this node has " + std::to_string(list.size()) + " shares, and takes no more",
                 "remove one");
   const bool counted_by_quota = std::ranges::any_of(shares_.quotas(), [&](const tenancy::Quota& quota) {
@@ -244,6 +244,7 @@ void Node::check_page(const std::string& name, tenancy::LiveShare& live, std::ui
   std::uint64_t card = 0;
   for (const auto& gpu : options_.gpus) card = std::max(card, gpu.memory_total_bytes);
   std::string what = checks_[name].look(pages.policy(), pages.usage(), card, static_cast<std::int64_t>(now_ns));
+  if (what.empty()) what = live.accusation;
   if (grown > 0) what = "had grown to " + bytes_text(grown) + ", and was cut";
   if (pages.spoiled()) what = "was cut short";
   if (what.empty()) return;
@@ -412,7 +413,18 @@ void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) 
       tell("share.idle", "info", name, live.share.owner_uid,
            "the share " + name + " has used no GPU for " + std::to_string(seen->idle_ns / 60'000'000'000) + " min");
   }
+  // Who still uses a damaged page is looked for in all of /proc: for one of them at a time.
+  const auto is_costly = [&](const std::string& name) {
+    const tenancy::LiveShare* live = shares_.find(name);
+    return live != nullptr && (live->distrusted() || live->broken.has_value());
+  };
+  std::string turn;
   for (const std::string& name : over) {
+    if (is_costly(name) && (turn.empty() || (turn <= last_sought_ && name > last_sought_))) turn = name;
+  }
+  last_sought_ = turn;
+  for (const std::string& name : over) {
+    if (name != turn && is_costly(name)) continue;
     // With programs in it, it ends when they do: nobody's work is cut off by a clock alone.
     if (auto removed = shares_.remove(name))
       forget(name), tell("share.ended", "info", name, 0, "the share " + name + " came to its end");

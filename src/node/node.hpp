@@ -127,6 +127,7 @@ class Node {
   Remains remains_;
   std::map<std::string, observe::PageCheck> checks_;  // by share
   std::unique_ptr<NodePages> node_pages_ = std::make_unique<NodePages>();
+  std::string last_sought_;  // damaged share past its end whose users were looked for
   std::set<std::string> told_idle_, told_waiting_;
   std::map<std::string, std::uint64_t> told_frozen_;  // with how often they had come back by then
   std::set<std::string> entered_;                     // shares until they are empty that have had a process

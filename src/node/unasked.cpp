@@ -28,7 +28,8 @@ std::vector<tenancy::TenantProcess> Unasked::look(tenancy::Shares& shares, const
   processes.each([&](const tenancy::TenantProcess& tenant) {
     const tenancy::LiveShare* live = shares.find(tenant.share);
     if (live == nullptr || live->pages == nullptr) return;
-    if (tenant.slot && !tenant.adopted) return;  // confirmed
+    // Confirmed, and not a seat that it has left since: a program may call exec(), and take another.
+    if (tenant.slot && !tenant.adopted && processes.sits(tenant.share, tenant.process.pid, *tenant.slot)) return;
     if (!sits_in(live->pages->usage(), tenant.seat)) return;
     const auto key = std::pair(tenant.share, tenant.process.pid);
     present.insert(key);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "observe/saturated.hpp"
+
 namespace headgate::observe {
 namespace {
 
@@ -98,7 +100,9 @@ std::vector<snapshot::Process> joined_processes(const JoinInput& input) {
       if (row.command.empty()) row.command = seat.command;
       for (std::size_t d = 0; d < ledger.share.devices.size(); ++d) {
         // A seat covers all GPUs of its share; what it does not use is no row.
-        if (seat.bytes[d] > 0) device_of(row, ledger.share.devices[d].uuid).ledger_bytes += seat.bytes[d];
+        if (seat.bytes[d] == 0) continue;
+        std::uint64_t& bytes = device_of(row, ledger.share.devices[d].uuid).ledger_bytes;
+        bytes = saturated(bytes, seat.bytes[d]);
       }
     }
   }
@@ -124,10 +128,12 @@ void fill_gpu(snapshot::Gpu& gpu, const std::vector<snapshot::Share>& shares) {
       const std::uint64_t used = share.problem.empty() ? device.memory_used_bytes : 0;
       if (device.memory_limit_bytes) gpu.memory_sold_bytes += *device.memory_limit_bytes;
       else ++gpu.unlimited_shares;
-      gpu.memory_shares_bytes += less(used, device.memory_frozen_bytes);
+      gpu.memory_shares_bytes = saturated(gpu.memory_shares_bytes, less(used, device.memory_frozen_bytes));
       gpu.compute_sold_ratio += device.compute_guarantee_ratio;
     }
   }
+  // No card has more in use than it has, whatever a page says before it is found to be damaged.
+  if (gpu.memory_total_bytes != 0) gpu.memory_shares_bytes = std::min(gpu.memory_shares_bytes, gpu.memory_total_bytes);
   gpu.memory_unattributed_bytes = less(gpu.memory_used_bytes, gpu.memory_shares_bytes);
 }
 

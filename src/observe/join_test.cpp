@@ -49,6 +49,19 @@ TEST(Join, EveryByteOfTheCardIsSomebodys) {
   EXPECT_DOUBLE_EQ(gpu.compute_sold_ratio, 0.25);
 }
 
+TEST(Join, WhatAPageSaysWithoutMeasureMakesNoMoreOfACardThanItHas) {
+  for (const std::uint64_t said : {std::uint64_t{1} << 50, ~std::uint64_t{0}}) {
+    JoinInput in = input();
+    in.ledgers.push_back(in.ledgers[0]);
+    in.ledgers[1].share.name = "liar";
+    in.ledgers[1].share.devices[0].memory_used_bytes = said;
+    EXPECT_EQ(join(in, nullptr).gpus.at(0).memory_shares_bytes, 100 * kGiB);
+    // Once it is named it hides nothing of what others use.
+    in.ledgers[1].share.problem = "damaged";
+    EXPECT_EQ(join(in, nullptr).gpus.at(0).memory_unattributed_bytes, 10 * kGiB);
+  }
+}
+
 TEST(Join, AProcessInAContainerIsOneRowUnderItsPidOnTheHost) {
   const auto picture = join(input(), nullptr);
   ASSERT_EQ(picture.processes.size(), 2u);

@@ -6,6 +6,7 @@
 
 #include "guest/ledger/account.hpp"
 #include "guest/ledger/draining.hpp"
+#include "observe/saturated.hpp"
 
 namespace headgate::observe {
 namespace {
@@ -34,7 +35,7 @@ snapshot::ShareDevice read_device(const ledger::PolicyPage& policy, const ledger
   device.priority_class = class_word(rule.priority_class.load(kRelaxed));
   // Contexts of processes whose end nobody has settled yet; those of the living are added seat by seat.
   device.memory_residual_bytes = ledger::torn_on(usage, index).residual;
-  device.memory_used_bytes = ledger::used_bytes(usage, index) + device.memory_residual_bytes;
+  device.memory_used_bytes = saturated(ledger::used_bytes(usage, index), device.memory_residual_bytes);
   device.memory_peak_bytes = ledger::peak_bytes(usage, index);
   device.memory_draining_bytes = ledger::draining_bytes(usage, index);
   device.refusals = memory.refusals.load(kRelaxed);
@@ -116,12 +117,13 @@ LedgerPicture read_ledger(const ledger::PolicyPage& policy, const ledger::UsageP
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto& own = usage.slots[slot].devices[i];
       const std::uint64_t residual = own.residual_bytes.load(kRelaxed);
-      taken.bytes.push_back(ledger::held_bytes(usage, i, slot) + residual);
-      share.devices[i].memory_residual_bytes += residual;
-      share.devices[i].memory_used_bytes += residual;
-      if (frozen) share.devices[i].memory_frozen_bytes += taken.bytes.back();
-      share.devices[i].launches += own.launches.load(kRelaxed);
-      share.devices[i].waiting_ns = std::max(share.devices[i].waiting_ns, waiting_ns(own));
+      taken.bytes.push_back(saturated(ledger::held_bytes(usage, i, slot), residual));
+      snapshot::ShareDevice& device = share.devices[i];
+      device.memory_residual_bytes = saturated(device.memory_residual_bytes, residual);
+      device.memory_used_bytes = saturated(device.memory_used_bytes, residual);
+      if (frozen) device.memory_frozen_bytes = saturated(device.memory_frozen_bytes, taken.bytes.back());
+      device.launches += own.launches.load(kRelaxed);
+      device.waiting_ns = std::max(device.waiting_ns, waiting_ns(own));
     }
     picture.seats.push_back(std::move(taken));
   }

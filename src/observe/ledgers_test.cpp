@@ -48,5 +48,19 @@ TEST(Ledgers, ALaunchThatWaitsForSecondsIsSeenWhileItWaitsAndALieAboutItIsNot) {
   }
 }
 
+TEST(Ledgers, SumsOfWhatTenantsWriteDoNotBeginAnewAtNothing) {
+  const auto policy = std::make_unique<ledger::PolicyPage>();
+  const auto usage = std::make_unique<ledger::UsagePage>();
+  policy->device_count = 1;
+  for (std::uint32_t pid = 1; pid <= 2; ++pid) {
+    ledger::SlotRef slot;
+    ASSERT_EQ(ledger::claim(*usage, {pid, 7, pid}, "tenant", slot), ledger::ClaimResult::claimed);
+    usage->slots[slot.slot].devices[0].residual_bytes = ~0ull - 5;
+  }
+  const LedgerPicture picture = read_ledger(*policy, *usage);
+  EXPECT_EQ(picture.share.devices.at(0).memory_residual_bytes, ~0ull);
+  EXPECT_EQ(picture.share.devices.at(0).memory_used_bytes, ~0ull);
+}
+
 }  // namespace
 }  // namespace headgate::observe

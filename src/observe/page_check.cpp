@@ -4,6 +4,7 @@
 
 #include "guest/ledger/account.hpp"
 #include "guest/ledger/balance.hpp"
+#include "observe/saturated.hpp"
 
 namespace headgate::observe {
 namespace {
@@ -52,6 +53,25 @@ std::string of_account(const ledger::UsagePage& usage, std::uint32_t account, st
   return {};
 }
 
+// What the slots say of their processes' contexts and code is in no account that it could be held against.
+std::string of_residuals(const ledger::UsagePage& usage, std::uint32_t slots, std::uint32_t device,
+                         std::uint64_t card_bytes) {
+  std::uint64_t sum = 0;
+  for (std::uint32_t slot = 0; slot < slots && card_bytes != 0; ++slot) {
+    const std::uint64_t residual = usage.slots[slot].devices[device].residual_bytes.load(std::memory_order_relaxed);
+    if (residual > card_bytes)
+      return "has a slot " + number(slot) + " with " + number(residual) + " bytes of contexts and code on a GPU of " +
+             number(card_bytes);
+    // A slot that is free keeps what its last process had.
+    const std::uint64_t kind = usage.slots[slot].life.load(std::memory_order_relaxed) & 0xf;
+    if (kind == static_cast<std::uint64_t>(ledger::SlotKind::live)) sum = saturated(sum, residual);
+  }
+  // Twice, for processes that have gone and whose slots have not yet.
+  if (sum / 2 > card_bytes)
+    return "counts " + number(sum) + " bytes of contexts and code on a GPU of " + number(card_bytes);
+  return {};
+}
+
 std::string of_slot(const ledger::UsagePage& usage, std::uint32_t index, std::uint32_t devices) {
   const ledger::Slot& slot = usage.slots[index];
   const std::uint64_t kind = slot.life.load(std::memory_order_relaxed) & 0xf;
@@ -84,6 +104,9 @@ std::string PageCheck::look(const ledger::PolicyPage& policy, const ledger::Usag
     }
   }
   const std::uint32_t seen = std::min(usage.slots_seen.load(std::memory_order_acquire), ledger::kMaxSlots);
+  for (std::uint32_t device = 0; device < devices; ++device) {
+    if (auto found = of_residuals(usage, seen, device, card_bytes); !found.empty()) return found;
+  }
   for (std::uint32_t slot = 0; slot < seen; ++slot) {
     if (auto found = of_slot(usage, slot, devices); !found.empty()) return found;
   }

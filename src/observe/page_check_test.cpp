@@ -64,6 +64,8 @@ TEST_F(PageCheckTest, EachLieIsNamedWithItsFigure) {
       {[](auto& page) { page.slots[0].life = 9; }, "state 9"},
       {[](auto& page) { std::memset(page.slots[0].command, 'x', sizeof page.slots[0].command); }, "no end"},
       {[](auto& page) { page.slots[0].devices[0].sequence = 99; }, "two operations"},
+      {[](auto& page) { page.slots[0].devices[0].residual_bytes = 1ull << 50; },
+       "a slot 0 with 1125899906842624 bytes of contexts and code on a GPU of 85899345920"},
       {[](auto& page) { page.memory[0].word.used_bytes = ~0ull; }, "counts 18446744073709551615 bytes"},
   };
   for (const auto& [lie, said] : lies) {
@@ -83,6 +85,17 @@ TEST_F(PageCheckTest, AnAccountThatDisagreesForLongerThanAnyStepIsNamed) {
   EXPECT_EQ(look(), "counts 5 bytes in use, and its processes 1073741824");
   usage_->memory[0].word.used_bytes = kGiB;
   EXPECT_EQ(look(), "");
+}
+
+TEST_F(PageCheckTest, ContextsAndCodeOfAllProcessesTogetherAreNoMoreThanACardHas) {
+  for (std::uint32_t pid = 11; pid < 13; ++pid) {
+    ledger::SlotRef slot;
+    ASSERT_EQ(ledger::claim(*usage_, {pid, 7, pid}, "tenant", slot), ledger::ClaimResult::claimed);
+    usage_->slots[slot.slot].devices[0].residual_bytes = 80 * kGiB;
+  }
+  EXPECT_EQ(look(), "");
+  usage_->slots[seat_.slot].devices[0].residual_bytes = 80 * kGiB;
+  EXPECT_EQ(look(), "counts 257698037760 bytes of contexts and code on a GPU of 85899345920");
 }
 
 TEST_F(PageCheckTest, NothingThatCanBeWrittenThereHarmsTheReader) {

@@ -1,6 +1,7 @@
 #include "tenancy/processes.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace headgate::tenancy {
 namespace {
@@ -21,6 +22,32 @@ void give_back(ledger::UsagePage& usage, const ledger::Identity& seat, ledger::R
   }
 }
 
+// How often a process may be named that does not have the page mapped, and how often any may be.
+constexpr std::uint32_t kTimesFalse = 3;
+constexpr std::size_t kMostFalseClaims = 2 * ledger::kMaxSlots;
+
+std::uint32_t give_back_all(ledger::UsagePage& usage, const std::vector<ledger::SlotRef>& slots,
+                            ledger::Remains remains) {
+  std::uint32_t count = 0;
+  for (const ledger::SlotRef& slot : slots) {
+    if (!ledger::mark_dead(usage, slot)) continue;
+    ledger::reap(usage, slot.slot, remains);
+    ++count;
+  }
+  return count;
+}
+
+// ledger::claim() gives back what a process had before it takes another slot. Each was seen taken before any is seen again here,
+// so that those which still are were so at one time. Where an identity is not whole, several processes may have the same.
+bool are_held_together(const ledger::UsagePage& usage, const ledger::Identity& name,
+                       const std::vector<ledger::SlotRef>& slots) {
+  if (slots.size() < 2 || name.pidns_inode == 0 || name.start_time == 0) return false;
+  return std::ranges::count_if(slots, [&](const ledger::SlotRef& slot) {
+           const ledger::SlotView now = ledger::view(usage, slot.slot);
+           return is_taken(now) && now.generation == slot.generation && same(now.identity, name);
+         }) > 1;
+}
+
 }  // namespace
 
 Processes::Processes(boost::asio::any_io_executor executor, Shares& shares, std::string proc, Events events,
@@ -33,6 +60,14 @@ Processes::Processes(boost::asio::any_io_executor executor, Shares& shares, std:
 
 void Processes::enter(TenantProcess process, UniqueFd pidfd) {
   const Key key{process.share, process.process.pid};
+  // Who comes again for another bell may say nothing about its seat, which it has all the same.
+  if (const auto found = entries_.find(key); found != entries_.end() && !process.slot) {
+    const TenantProcess& former = found->second->tenant;
+    if (former.slot && same(former.seat, process.seat) && sits(key.first, key.second, *former.slot)) {
+      process.slot = former.slot;
+      process.adopted = former.adopted;
+    }
+  }
   auto entry = std::make_unique<Entry>(
       std::move(process), boost::asio::posix::stream_descriptor(executor_, pidfd.release()), ++last_serial_);
   const TenantProcess& tenant = entry->tenant;
@@ -41,15 +76,18 @@ void Processes::enter(TenantProcess process, UniqueFd pidfd) {
   if (events_.joined) events_.joined(tenant);
 }
 
-bool Processes::seat(const std::string& share, std::uint32_t pid, ledger::SlotRef slot) {
+bool Processes::sits(const std::string& share, std::uint32_t pid, ledger::SlotRef slot) const {
   const auto found = entries_.find({share, pid});
   const LiveShare* live = shares_.find(share);
   if (found == entries_.end() || live == nullptr || live->pages == nullptr) return false;
   const ledger::SlotView view = ledger::view(live->pages->usage(), slot.slot);
-  TenantProcess& tenant = found->second->tenant;
-  if (view.kind != ledger::SlotKind::live || view.generation != slot.generation || !same(view.identity, tenant.seat))
-    return false;
-  tenant.slot = slot;
+  return view.kind == ledger::SlotKind::live && view.generation == slot.generation &&
+         same(view.identity, found->second->tenant.seat);
+}
+
+bool Processes::seat(const std::string& share, std::uint32_t pid, ledger::SlotRef slot) {
+  if (!sits(share, pid, slot)) return false;
+  entries_.at({share, pid})->tenant.slot = slot;
   return true;
 }
 
@@ -79,63 +117,101 @@ bool Processes::known(const std::string& share, const ledger::Identity& seat) co
   return false;
 }
 
+bool Processes::ByName::operator()(const ledger::Identity& a, const ledger::Identity& b) const {
+  return std::tie(a.pid, a.pidns_inode, a.start_time) < std::tie(b.pid, b.pidns_inode, b.start_time);
+}
+
+Processes::Claims Processes::claims_of(const std::string& share, const ledger::UsagePage& usage) const {
+  Claims claims;
+  for (std::uint32_t slot = 0; slot < ledger::kMaxSlots; ++slot) {
+    const ledger::SlotView view = ledger::view(usage, slot);
+    if (is_taken(view) && !known(share, view.identity)) claims[view.identity].push_back({slot, view.generation});
+  }
+  return claims;
+}
+
+void Processes::adopt_process(const std::string& share, const identity::Process& process, const ledger::Identity& seat,
+                              ledger::SlotRef slot) {
+  auto pidfd = identity::pidfd_of(process, proc_);
+  if (!pidfd) return;  // it ended this moment: the next look finds it gone
+  TenantProcess tenant{
+      .share = share, .process = process, .uid = process.uid, .where = {}, .seat = seat, .slot = slot, .adopted = true};
+  if (const auto cgroups = identity::read_cgroups(proc_, process.pid)) tenant.where = identity::identify(*cgroups);
+  enter(std::move(tenant), std::move(*pidfd));
+}
+
 // Whoever writes in the page can name any process of the node there: only one that has the page mapped is taken for its
 // holder, or a liar could have others watched, shown and ended in its stead.
-bool Processes::adopt_slot(const std::string& name, Pages& pages, const Claim& claim,
-                           const identity::ProcessList& list) {
-  const ledger::Identity& seat = claim.view.identity;
-  const auto search = identity::find_process(list, seat.pidns_inode, seat.pid, seat.start_time);
-  bool dead = search.found == nullptr && search.certain;
-  if (search.found != nullptr) {
-    const auto mapped =
-        identity::maps_file(proc_, search.found->pid, pages.usage_inode(), shares_.directory(name) + "/usage");
-    if (!mapped.has_value())
-      return false;  // it is ending, or a thread of the kernel, or hidden from us: bound to nobody
-    dead = !*mapped;
+std::uint32_t Processes::look_into(const std::string& share, LiveShare& live, const Claims& claims,
+                                   const identity::ProcessList& list, std::size_t& bytes) {
+  using Answer = identity::MapsSearch::Answer;
+  Pages& pages = *live.pages;
+  Doubts& doubts = doubts_[share];
+  if (doubts.search && !claims.contains(doubts.last)) doubts.search.reset();
+  auto at = doubts.search ? claims.find(doubts.last) : claims.upper_bound(doubts.last);
+  std::size_t left = std::min(bytes, kMapsBytesOfAShare);
+  bytes -= left;
+  std::uint32_t given_back = 0;
+  for (std::size_t n = std::min(claims.size(), kNamesOfAShare); n > 0 && left > 0; --n, ++at) {
+    if (at == claims.end()) at = claims.begin();
+    const auto& [name, slots] = *at;
+    doubts.last = name;
+    if (are_held_together(pages.usage(), name, slots)) {
+      live.accusation =
+          "has " + std::to_string(slots.size()) + " slots at once in the name of process " + std::to_string(name.pid);
+      break;
+    }
+    const auto search = identity::find_process(list, name.pidns_inode, name.pid, name.start_time);
+    if (search.found == nullptr) {
+      doubts.search.reset();
+      if (search.certain) given_back += give_back_all(pages.usage(), slots, remains_);
+      continue;
+    }
+    if (!doubts.search || doubts.search->pid() != search.found->pid)
+      doubts.search.emplace(proc_, search.found->pid, pages.usage_inode(), shares_.directory(share) + "/usage");
+    const Answer answer = doubts.search->look(left);
+    if (answer == Answer::not_yet) break;
+    doubts.search.reset();
+    if (answer == Answer::yes) adopt_process(share, *search.found, name, slots.front());
+    if (answer != Answer::no) continue;  // hidden: bound to nobody
+    given_back += give_back_all(pages.usage(), slots, remains_);
+    // A program that called exec() has left its slot behind, once.
+    doubts.false_claims += slots.size();
+    const auto times = ++doubts.found_false[{search.found->pid, search.found->start_time}];
+    if (times < kTimesFalse && doubts.false_claims <= kMostFalseClaims) continue;
+    live.accusation = "has slots, again and again, in the name of process " + std::to_string(search.found->pid) + " (" +
+                      search.found->command + "), which does not have it mapped";
+    break;
   }
-  if (dead) {
-    if (!ledger::mark_dead(pages.usage(), {claim.slot, claim.view.generation})) return false;
-    ledger::reap(pages.usage(), claim.slot, remains_);
-    return true;
-  }
-  if (search.found == nullptr) return false;
-  auto pidfd = identity::pidfd_of(*search.found, proc_);
-  if (!pidfd) return false;  // it ended this moment: the next look finds it gone
-  TenantProcess tenant{.share = name,
-                       .process = *search.found,
-                       .uid = search.found->uid,
-                       .where = {},
-                       .seat = seat,
-                       .slot = ledger::SlotRef{claim.slot, claim.view.generation},
-                       .adopted = true};
-  if (const auto cgroups = identity::read_cgroups(proc_, search.found->pid))
-    tenant.where = identity::identify(*cgroups);
-  enter(std::move(tenant), std::move(*pidfd));
-  return false;
+  bytes += left;
+  return given_back;
 }
 
 std::uint32_t Processes::adopt() {
-  std::vector<std::pair<std::string, Claim>> claims;
+  std::map<std::string, Claims> all;
   for (auto& [name, live] : shares_.list()) {
     if (live.pages == nullptr || live.distrusted()) continue;
-    for (std::uint32_t slot = 0; slot < ledger::kMaxSlots; ++slot) {
-      const ledger::SlotView view = ledger::view(live.pages->usage(), slot);
-      if (is_taken(view) && !known(name, view.identity)) claims.emplace_back(name, Claim{slot, view});
-    }
+    if (Claims claims = claims_of(name, live.pages->usage()); !claims.empty()) all.emplace(name, std::move(claims));
+    else if (const auto found = doubts_.find(name); found != doubts_.end()) found->second.search.reset();
   }
-  if (claims.empty()) return 0;
+  if (all.empty()) return 0;
   // After all the slots were seen: a process that claims later is not looked for in a list that is too old for it.
   const identity::ProcessList list = identity::list_processes(proc_);
   std::uint32_t given_back = 0;
-  for (const auto& [name, claim] : claims) {
-    LiveShare* live = shares_.find(name);
-    if (live != nullptr && live->pages != nullptr) given_back += adopt_slot(name, *live->pages, claim, list) ? 1 : 0;
+  std::size_t bytes = kMapsBytes;
+  auto at = all.upper_bound(last_looked_into_);
+  for (std::size_t n = all.size(); n > 0 && bytes > 0; --n, ++at) {
+    if (at == all.end()) at = all.begin();
+    LiveShare* live = shares_.find(at->first);
+    if (live != nullptr && live->pages != nullptr) given_back += look_into(at->first, *live, at->second, list, bytes);
+    if (bytes == 0) last_looked_into_ = at->first;
   }
   return given_back;
 }
 
 void Processes::forget(const std::string& share) {
   std::erase_if(entries_, [&](const auto& entry) { return entry.first.first == share; });
+  doubts_.erase(share);
 }
 
 std::size_t Processes::count_in(const std::string& share) const {

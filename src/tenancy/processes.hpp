@@ -17,6 +17,7 @@
 
 #include "base/unique_fd.hpp"
 #include "guest/ledger/slot.hpp"
+#include "identity/maps.hpp"
 #include "identity/peer.hpp"
 #include "tenancy/shares.hpp"
 
@@ -29,7 +30,7 @@ struct TenantProcess {
   identity::Identity where;             // container, pod, job, unit
   ledger::Identity seat;                // how it calls itself in its slot
   std::optional<ledger::SlotRef> slot;  // once it has told which
-  bool adopted = false;                 // found in the pages, never heard on the socket
+  bool adopted = false;                 // its seat was found in the pages, and never told on the socket
 };
 
 class Processes {
@@ -44,14 +45,22 @@ class Processes {
   Processes(boost::asio::any_io_executor executor, Shares& shares, std::string proc, Events events,
             ledger::Remains remains = ledger::Remains::none);
 
-  // A process that its share's socket let in; replaces what an earlier program of the same process was (exec).
+  // A process that its share's socket let in; replaces what an earlier program of the same process was (exec). A seat that it
+  // still has is kept, with how that was found.
   void enter(TenantProcess process, UniqueFd pidfd);
+  // Whether the slot is this process's.
+  [[nodiscard]] bool sits(const std::string& share, std::uint32_t pid, ledger::SlotRef slot) const;
   // The slot it claimed; false where the slot is not this process's.
   [[nodiscard]] bool seat(const std::string& share, std::uint32_t pid, ledger::SlotRef slot);
 
-  // Looks for the processes of all slots that are not known yet; gives back the slots of those that are certainly dead.
-  // Answers how many slots were given back. Reads all of /proc where there is anything to look for.
+  // Looks for the processes of all slots that are not known yet; gives back the slots of those that are certainly dead, or do
+  // not have the page mapped. Answers how many slots were given back. Reads all of /proc where there is anything to look for;
+  // of the processes' maps no more than kMapsBytes, the rest at the next calls. A share whose slots are claimed in false names
+  // again and again is accused (LiveShare::accusation).
   std::uint32_t adopt();
+  // Of a call, and of one share in it. A program with CUDA in it has some 150 KiB.
+  static constexpr std::size_t kMapsBytes = 1u << 20, kMapsBytesOfAShare = 256u << 10;
+  static constexpr std::size_t kNamesOfAShare = 64;  // in a call
 
   // Forgets a share's processes: it has been removed.
   void forget(const std::string& share);
@@ -65,16 +74,28 @@ class Processes {
     boost::asio::posix::stream_descriptor pidfd;
     std::uint64_t serial;
   };
-  struct Claim {
-    std::uint32_t slot;
-    ledger::SlotView view;
+  struct ByName {
+    bool operator()(const ledger::Identity& a, const ledger::Identity& b) const;
+  };
+  // Slots of a share that nobody known sits in, by whose name is on them. One process, one slot: more are a lie.
+  using Claims = std::map<ledger::Identity, std::vector<ledger::SlotRef>, ByName>;
+  // What a share's claims are worth.
+  struct Doubts {
+    ledger::Identity last{};                     // name that was looked at; while there is a search, the one that is
+    std::optional<identity::MapsSearch> search;  // one at a time, so that a share holds one descriptor
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> found_false;  // times, by pid and start time
+    std::size_t false_claims = 0;
   };
   using Key = std::pair<std::string, std::uint32_t>;  // share, host pid
 
   void watch(const Key& key, std::uint64_t serial);
   void ended(const Key& key, std::uint64_t serial);
   bool known(const std::string& share, const ledger::Identity& seat) const;
-  bool adopt_slot(const std::string& name, Pages& pages, const Claim& claim, const identity::ProcessList& list);
+  Claims claims_of(const std::string& share, const ledger::UsagePage& usage) const;
+  std::uint32_t look_into(const std::string& share, LiveShare& live, const Claims& claims,
+                          const identity::ProcessList& list, std::size_t& bytes);
+  void adopt_process(const std::string& share, const identity::Process& process, const ledger::Identity& seat,
+                     ledger::SlotRef slot);
 
   boost::asio::any_io_executor executor_;
   Shares& shares_;
@@ -82,6 +103,8 @@ class Processes {
   Events events_;
   ledger::Remains remains_;
   std::map<Key, std::unique_ptr<Entry>> entries_;
+  std::map<std::string, Doubts> doubts_;  // by share
+  std::string last_looked_into_;          // share at which the bytes of a call were used up
   std::uint64_t last_serial_ = 0;
 };
 

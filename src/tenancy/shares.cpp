@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <iterator>
 
 #include "guest/ledger/oom_wait.hpp"
 #include "guest/ledger/slot.hpp"
-#include "identity/process.hpp"
 #include "tenancy/read_only.hpp"
 
 namespace headgate::tenancy {
@@ -84,6 +84,14 @@ std::uint64_t Pages::cut_growth() {
   return ::ftruncate(usage_.get(), sizeof(ledger::UsagePage)) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
 }
 
+Error unguarded(const std::string& share) {
+  return {ErrorCode::no_capacity,
+          "the share '" + share +
+              "' is not used: a tenant that shortens its page would end the daemon, which can guard " +
+              std::to_string(TruncationGuard::kMaxGuards) + " pages at once, and does",
+          "remove shares that nobody needs"};
+}
+
 bool LiveShare::paused() const {
   return pages != nullptr && pages->policy().command.load(std::memory_order_relaxed) == ledger::Command::pause;
 }
@@ -95,6 +103,7 @@ Result<std::unique_ptr<Pages>> Shares::hold(ledger::SharePages pages, const std:
   UniqueFd usage(::open((place + "/usage").c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
   const int error = errno;
   auto held = std::make_unique<Pages>(pages, open_read_only(place, "policy"), std::move(usage));
+  if (!held->guarded()) return std::unexpected(unguarded(name));
   if (held->usage_fd() < 0) return fail_errno(place + "/usage", error);
   if (held->policy_fd() < 0) return fail_errno(place + "/policy", errno);
   if (auto open = open_passage(place); !open) return std::unexpected(open.error());
@@ -184,6 +193,7 @@ Result<void> Shares::create(Share share) {
     return fail(ErrorCode::usage, "there is a share '" + share.name + "' already", "'headgate share set' changes it");
   }
   if (auto admitted = admit_beside_others(share); !admitted) return admitted;
+  hunts_.erase(share.name);
   // The row first: killed between the two, the next start makes the pages, and never finds half a share.
   if (auto stored = store_.put(share); !stored) return stored;
   const auto undo = [&](Error error) -> Result<void> {
@@ -291,26 +301,61 @@ Result<void> Shares::remove(const std::string& name) {
   return {};
 }
 
+// Whoever has many mappings, or many processes with some, can make this long: it is done a part at a time.
+Result<void> Shares::find_user_of(const std::string& name, std::uint64_t inode) {
+  using Answer = identity::MapsSearch::Answer;
+  constexpr std::size_t kBytesOfACall = 1u << 20;
+  const std::string place = directory(name);
+  Hunt& hunt = hunts_[name];
+  std::size_t bytes = kBytesOfACall;
+  for (bool fresh = false;;) {
+    for (; hunt.next < hunt.processes.size(); ++hunt.next, hunt.search.reset()) {
+      const identity::Process& process = hunt.processes[hunt.next];
+      if (process.pid == static_cast<std::uint32_t>(::getpid())) continue;
+      if (!hunt.search) hunt.search.emplace(node_.proc, process.pid, inode, place + "/usage");
+      const Answer answer = hunt.search->look(bytes);
+      if (answer == Answer::not_yet) {
+        return fail(ErrorCode::failed,
+                    "the page of the share '" + name +
+                        "' is damaged, and who uses it is looked for: " + std::to_string(hunt.next) + " of " +
+                        std::to_string(hunt.processes.size()) + " processes do not",
+                    "ask again: it goes on from there");
+      }
+      if (answer != Answer::yes) continue;
+      auto used = fail(
+          ErrorCode::failed,
+          "the share '" + name + "' is in use by process " + std::to_string(process.pid) + " (" + process.command + ")",
+          "end it first: the share's page is damaged, so its other processes are not known");
+      hunts_.erase(name);
+      return used;
+    }
+    // Those that came while earlier calls looked are looked at too.
+    if (fresh) return {};
+    fresh = true;
+    identity::ProcessList list = identity::list_processes(node_.proc);
+    if (!list.complete || list.all.empty()) {
+      hunts_.erase(name);
+      return fail(ErrorCode::failed,
+                  "the page of the share '" + name + "' is damaged, and /proc does not show who uses it",
+                  "end its programs, remove " + place + ", start headgated anew, and remove the share then");
+    }
+    std::erase_if(list.all, [&](const identity::Process& now) {
+      return std::ranges::any_of(hunt.processes, [&](const identity::Process& seen) {
+        return seen.pid == now.pid && seen.start_time == now.start_time;
+      });
+    });
+    std::ranges::move(list.all, std::back_inserter(hunt.processes));
+  }
+}
+
 // Who still has the page mapped is left with a page that is no share's any more.
 Result<void> Shares::discard(const std::string& name) {
   const std::string place = directory(name);
   struct stat usage{};
-  const bool there = ::stat((place + "/usage").c_str(), &usage) == 0;
-  const identity::ProcessList all = identity::list_processes("/proc");
-  if (there && (!all.complete || all.all.empty())) {
-    return fail(ErrorCode::failed,
-                "the page of the share '" + name + "' is damaged, and /proc does not show who uses it",
-                "end its programs, remove " + place + ", start headgated anew, and remove the share then");
+  if (::stat((place + "/usage").c_str(), &usage) == 0) {
+    if (auto unused = find_user_of(name, usage.st_ino); !unused) return unused;
   }
-  for (const auto& process : all.all) {
-    if (process.pid == static_cast<std::uint32_t>(::getpid()) || !there) continue;
-    if (identity::maps_file("/proc", process.pid, usage.st_ino, place + "/usage").value_or(false)) {
-      return fail(
-          ErrorCode::failed,
-          "the share '" + name + "' is in use by process " + std::to_string(process.pid) + " (" + process.command + ")",
-          "end it first: the share's page is damaged, so its other processes are not known");
-    }
-  }
+  hunts_.erase(name);
   if (auto gone = store_.remove_share(name); !gone) return gone;
   std::error_code error;
   std::filesystem::remove_all(place, error);

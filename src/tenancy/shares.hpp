@@ -14,12 +14,18 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "guest/ledger/pages.hpp"
+#include "identity/maps.hpp"
+#include "identity/process.hpp"
 #include "tenancy/admission.hpp"
 #include "tenancy/share.hpp"
 #include "tenancy/store.hpp"
 #include "tenancy/truncation.hpp"
 
 namespace headgate::tenancy {
+
+// Of a node. Each has the usage page mapped twice under guard.
+inline constexpr std::size_t kMostShares = 4096;
+static_assert(TruncationGuard::kMaxGuards > 2 * kMostShares);
 
 // The owner's mapping of a share's two pages, and the descriptors that tenants get of them.
 class Pages {
@@ -40,6 +46,8 @@ class Pages {
   // Cuts the usage file back where a tenant has made it longer, which fills the file system that all shares have in common.
   // How long it was; 0 where nothing was to be done.
   std::uint64_t cut_growth();
+  // False where there were too many guards: a tenant that shortens the file would end us.
+  [[nodiscard]] bool guarded() const { return static_cast<bool>(guard_); }
   // A tenant has shortened the file: what we read since then is zeroes.
   [[nodiscard]] bool spoiled() const { return guard_.spoiled(); }
 
@@ -50,12 +58,16 @@ class Pages {
   TruncationGuard guard_;
 };
 
+// Of a share that is not used because its page cannot be guarded.
+[[nodiscard]] Error unguarded(const std::string& share);
+
 struct LiveShare {
   Share share;
   std::unique_ptr<Pages> pages;  // null where `broken` says why
   std::optional<Error> broken;   // pages of another version, damaged, or gone: still counted, cannot be entered
   std::uint64_t generation = 0;  // of the pages
   std::string damage;            // what was found in the usage page that no limiter writes there; empty: nothing
+  std::string accusation;  // the same, found by who looks after its processes, for who tells of damage; half a sentence
 
   // Its account says nothing any more: a tenant has written there, or shortened the page.
   [[nodiscard]] bool distrusted() const;
@@ -76,6 +88,7 @@ class Shares {
     std::string runtime_dir;  // absolute
     std::vector<Card> cards;
     Reserve reserve;
+    std::string proc = "/proc";
   };
 
   // Adopts what is there and makes anew what is not. Errors: of the store, or where the runtime directory cannot be used;
@@ -94,7 +107,8 @@ class Shares {
   // Its processes give back what their pools hold unused, once.
   [[nodiscard]] Result<void> reclaim(const std::string& name);
   // Errors: usage for no such share; failed while processes sit in it. Of a share whose pages are damaged that is asked of
-  // /proc: the pages would say whatever their tenants like.
+  // /proc: the pages would say whatever their tenants like. Some of it at a call, which may then answer that it is not done
+  // (failed): the next goes on where it stopped.
   [[nodiscard]] Result<void> remove(const std::string& name);
 
   // Null where there is none. Pointers last until the share is removed.
@@ -120,6 +134,7 @@ class Shares {
   Result<LiveShare*> usable(const std::string& name);
   Result<void> command(const std::string& name, ledger::Command command);
   Result<void> discard(const std::string& name);
+  Result<void> find_user_of(const std::string& name, std::uint64_t inode);
   Result<void> admit_beside_others(const Share& share) const;
   Result<std::unique_ptr<Pages>> hold(ledger::SharePages pages, const std::string& name) const;
 
@@ -127,6 +142,13 @@ class Shares {
   Store store_;
   std::map<std::string, LiveShare> shares_;
   std::vector<Quota> quotas_;
+  // Who uses a damaged page, by share; not yet known.
+  struct Hunt {
+    std::vector<identity::Process> processes;
+    std::size_t next = 0;
+    std::optional<identity::MapsSearch> search;  // of the next
+  };
+  std::map<std::string, Hunt> hunts_;
 };
 
 }  // namespace headgate::tenancy

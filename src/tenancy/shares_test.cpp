@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstring>
@@ -287,6 +288,29 @@ TEST_F(SharesTest, AShareWithADamagedPageIsTakenAwayOnceNobodyHasItMapped) {
     EXPECT_FALSE(std::filesystem::exists(shares->directory("s")));
     EXPECT_EQ(shares->find("s"), nullptr);
   }
+}
+
+TEST_F(SharesTest, AllSharesThatANodeMayHaveHaveRoomForBothTheirGuards) {
+  std::vector<TruncationGuard> guards(2 * kMostShares);
+  for (TruncationGuard& guard : guards) guard = TruncationGuard(nullptr, 1);
+  EXPECT_TRUE(std::ranges::all_of(guards, [](const TruncationGuard& guard) { return static_cast<bool>(guard); }));
+}
+
+TEST_F(SharesTest, AShareWhosePageCannotBeGuardedIsRefusedRatherThanLeftToEndTheDaemon) {
+  Shares shares = start();
+  ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
+  std::vector<TruncationGuard> guards(TruncationGuard::kMaxGuards);
+  for (TruncationGuard& guard : guards) guard = TruncationGuard(nullptr, 1);
+  const std::string said = words(shares.create(share_of("t", 1, 8 * kGiB)));
+  EXPECT_NE(said.find("the share 't' is not used: a tenant that shortens its page would end the daemon"),
+            std::string::npos)
+      << said;
+  EXPECT_EQ(shares.find("t"), nullptr);
+  EXPECT_FALSE(fs::exists(shares.directory("t")));
+  EXPECT_TRUE(start().find("s")->broken);
+  guards.clear();
+  EXPECT_EQ(words(shares.create(share_of("t", 1, 8 * kGiB))), "done");
+  EXPECT_FALSE(start().find("s")->broken);
 }
 
 // Between the look at a file's size and the first load from it, where no mapping of ours is under guard yet.

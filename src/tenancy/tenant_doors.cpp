@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <set>
 
 #include "guest/ledger/node_page.hpp"
 #include "guest/ledger/registration.hpp"
@@ -35,6 +36,7 @@ struct TenantDoors::Common {
   Bounds bounds;
   Events events;
   std::size_t connections = 0;
+  std::map<std::uint32_t, std::size_t> of_user, waiting_of_user;
 };
 
 namespace {
@@ -124,6 +126,23 @@ Heard hear(int socket, ledger::Verb verb, Message& out) {
   return Heard::message;
 }
 
+// Subordinate uids cost nothing: whoever made the namespace has them all. Root makes namespaces for others.
+std::uint32_t user_of(const identity::Peer& peer) {
+  const std::uint32_t maker = peer.user_namespace_owner.value_or(0);
+  return maker != 0 ? maker : peer.uid;
+}
+
+using CountByUser = std::map<std::uint32_t, std::size_t>;
+
+std::size_t count_of(const CountByUser& counts, std::uint32_t user) {
+  const auto found = counts.find(user);
+  return found == counts.end() ? 0 : found->second;
+}
+
+void count_less(CountByUser& counts, std::uint32_t user) {
+  if (--counts[user] == 0) counts.erase(user);
+}
+
 asio::redirect_error_t<asio::use_awaitable_t<>> into(error_code& error) { return {asio::use_awaitable, error}; }
 
 }  // namespace
@@ -153,7 +172,20 @@ class Door : public std::enable_shared_from_this<Door> {
   static asio::awaitable<Result<void>> answer_for(std::shared_ptr<Door> door, std::shared_ptr<Descriptor> socket,
                                                   TenantProcess tenant);
 
+  struct Shut {
+    ledger::Refusal code;
+    std::string why;
+  };
+
   void admit(UniqueFd socket);
+  void count_in(const identity::Peer& peer);
+  void count_out(const identity::Peer& peer);
+  // Counts one more who waits for an answer, until stop_waiting(); or why it may not.
+  std::optional<std::string> start_waiting(const identity::Peer& peer);
+  void stop_waiting(const identity::Peer& peer);
+  void refuse_seat(int socket, const identity::Peer& peer, std::uint32_t slot);
+  // Why that peer may not come in now; empty where it may.
+  std::optional<Shut> shut_to(const identity::Peer& peer) const;
   // The process whom the share's owner wants asked about; empty where nobody has to be.
   std::optional<TenantProcess> to_ask_about(const identity::Peer& peer) const;
   bool greet(int socket, identity::Peer& peer, const ledger::Hello& hello);
@@ -167,6 +199,8 @@ class Door : public std::enable_shared_from_this<Door> {
   Descriptor listener_;
   UniqueFd bell_of_tenants_;
   std::size_t connections_ = 0;
+  CountByUser of_user_;
+  std::set<std::uint32_t> waiting_;  // pids
   bool closed_ = false;
 };
 
@@ -195,20 +229,60 @@ void Door::admit(UniqueFd socket) {
   if (connections_ >= bounds.connections_of_a_share || common_->connections >= bounds.connections)
     return refuse(socket.get(), ledger::Refusal::busy, "too many processes are registering at once: try again");
   auto peer = identity::peer_of(socket.get(), common_->proc);
-  const LiveShare* live = common_->shares.find(share_);
   if (!peer) return refuse(socket.get(), ledger::Refusal::not_allowed, peer.error().message);
-  if (live == nullptr || live->pages == nullptr || live->pages->spoiled())
-    return refuse(socket.get(), ledger::Refusal::share_ending, "the share '" + share_ + "' cannot be used");
-  const Visitor visitor{peer->uid, peer->gid, peer->groups, peer->user_namespace_owner};
-  if (const auto allowed = may_enter(live->share, visitor);
-      !allowed && !(common_->events.also_allowed && common_->events.also_allowed(live->share, *peer)))
-    return refuse(socket.get(), ledger::Refusal::not_allowed, allowed.error().message);
-  ++connections_;
-  ++common_->connections;
+  if (const auto shut = shut_to(*peer)) return refuse(socket.get(), shut->code, shut->why);
+  const std::uint32_t user = user_of(*peer);
+  if (count_of(of_user_, user) >= bounds.connections_of_a_user_in_a_share ||
+      count_of(common_->of_user, user) >= bounds.connections_of_a_user)
+    return refuse(socket.get(), ledger::Refusal::busy,
+                  "too many processes of uid " + std::to_string(user) + " are registering at once: try again");
+  count_in(*peer);
   auto held = std::make_shared<Descriptor>(common_->executor, socket.release());
   asio::co_spawn(common_->executor,
                  converse(shared_from_this(), std::move(held), std::make_shared<identity::Peer>(std::move(*peer))),
                  asio::detached);
+}
+
+void Door::count_in(const identity::Peer& peer) {
+  ++connections_;
+  ++common_->connections;
+  ++of_user_[user_of(peer)];
+  ++common_->of_user[user_of(peer)];
+}
+
+void Door::count_out(const identity::Peer& peer) {
+  --connections_;
+  --common_->connections;
+  count_less(of_user_, user_of(peer));
+  count_less(common_->of_user, user_of(peer));
+}
+
+std::optional<std::string> Door::start_waiting(const identity::Peer& peer) {
+  const std::uint32_t user = user_of(peer);
+  if (count_of(common_->waiting_of_user, user) >= common_->bounds.waiting_of_a_user)
+    return "too many processes of uid " + std::to_string(user) + " wait for an answer: try again";
+  if (!waiting_.insert(peer.process.pid).second)
+    return "process " + std::to_string(peer.process.pid) + " waits for an answer already: try again";
+  ++common_->waiting_of_user[user];
+  return std::nullopt;
+}
+
+void Door::stop_waiting(const identity::Peer& peer) {
+  waiting_.erase(peer.process.pid);
+  count_less(common_->waiting_of_user, user_of(peer));
+}
+
+// Asked anew whenever somebody was waited for: the share may be another by then, or have other users.
+std::optional<Door::Shut> Door::shut_to(const identity::Peer& peer) const {
+  if (closed_) return Shut{ledger::Refusal::share_ending, "the share '" + share_ + "' has been removed"};
+  const LiveShare* live = common_->shares.find(share_);
+  if (live == nullptr || live->pages == nullptr || live->pages->spoiled())
+    return Shut{ledger::Refusal::share_ending, "the share '" + share_ + "' cannot be used"};
+  const Visitor visitor{peer.uid, peer.gid, peer.groups, peer.user_namespace_owner};
+  if (const auto allowed = may_enter(live->share, visitor);
+      !allowed && !(common_->events.also_allowed && common_->events.also_allowed(live->share, peer)))
+    return Shut{ledger::Refusal::not_allowed, allowed.error().message};
+  return std::nullopt;
 }
 
 asio::awaitable<void> Door::converse(std::shared_ptr<Door> door, std::shared_ptr<Descriptor> socket,
@@ -217,11 +291,15 @@ asio::awaitable<void> Door::converse(std::shared_ptr<Door> door, std::shared_ptr
   limit.async_wait([socket](const error_code& error) {
     if (!error) socket->close();
   });
-  bool greeted = false;
-  for (error_code error; socket->is_open() && !door->closed_;) {
+  bool greeted = false, registering = true;
+  for (error_code error; socket->is_open();) {
     co_await socket->async_wait(Descriptor::wait_read, into(error));
     if (error || !socket->is_open()) break;
     const int fd = socket->native_handle();
+    if (const auto shut = door->shut_to(*peer)) {
+      refuse(fd, shut->code, shut->why);
+      break;
+    }
     Heard heard = Heard::strange;
     if (!greeted) {
       ledger::Hello hello;
@@ -232,10 +310,26 @@ asio::awaitable<void> Door::converse(std::shared_ptr<Door> door, std::shared_ptr
       heard = hear(fd, ledger::Verb::claimed, claimed);
       if (heard == Heard::message) {
         if (auto tenant = door->to_ask_about(*peer)) {
+          if (!door->common_->processes.sits(door->share_, peer->process.pid,
+                                             {claimed.slot, claimed.slot_generation})) {
+            door->refuse_seat(fd, *peer, claimed.slot);
+            break;
+          }
+          if (const auto crowded = door->start_waiting(*peer)) {
+            refuse(fd, ledger::Refusal::busy, *crowded);
+            break;
+          }
           limit.cancel();
+          door->count_out(*peer);
+          registering = false;
           const auto answer = co_await answer_for(door, socket, std::move(*tenant));
+          door->stop_waiting(*peer);
           if (!answer) {
             refuse(fd, ledger::Refusal::denied, answer.error().message);
+            break;
+          }
+          if (const auto shut = door->shut_to(*peer)) {
+            refuse(fd, shut->code, shut->why);
             break;
           }
         }
@@ -250,8 +344,7 @@ asio::awaitable<void> Door::converse(std::shared_ptr<Door> door, std::shared_ptr
     }
   }
   limit.cancel();
-  --door->connections_;
-  --door->common_->connections;
+  if (registering) door->count_out(*peer);
 }
 
 std::optional<TenantProcess> Door::to_ask_about(const identity::Peer& peer) const {
@@ -319,8 +412,7 @@ bool Door::greet(int socket, identity::Peer& peer, const ledger::Hello& hello) {
     lied(peer, "called itself pid " + std::to_string(hello.pid));
     return false;
   }
-  LiveShare* live = common_->shares.find(share_);
-  if (live == nullptr || live->pages == nullptr) return false;
+  LiveShare* live = common_->shares.find(share_);  // there is one: shut_to() has just seen it
   if (ledger::is_draining(live->pages->policy())) {
     refuse(socket, Refusal::share_ending, std::string(ledger::kDrainingWords));
     return false;
@@ -357,8 +449,12 @@ void Door::seat(int socket, const identity::Peer& peer, const ledger::Claimed& c
     say(socket, ledger::Seated{ledger::head_of<ledger::Seated>(ledger::Verb::seated)});
     return;
   }
-  refuse(socket, ledger::Refusal::not_yours, "slot " + std::to_string(claimed.slot) + " is not yours");
-  lied(peer, "claimed slot " + std::to_string(claimed.slot) + ", which is not its own");
+  refuse_seat(socket, peer, claimed.slot);
+}
+
+void Door::refuse_seat(int socket, const identity::Peer& peer, std::uint32_t slot) {
+  refuse(socket, ledger::Refusal::not_yours, "slot " + std::to_string(slot) + " is not yours");
+  lied(peer, "claimed slot " + std::to_string(slot) + ", which is not its own");
 }
 
 TenantDoors::TenantDoors(asio::any_io_executor executor, Shares& shares, Processes& processes, std::string proc,
@@ -401,5 +497,11 @@ void TenantDoors::close(const std::string& share) {
 }
 
 std::size_t TenantDoors::connections() const { return common_->connections; }
+
+std::size_t TenantDoors::waiting() const {
+  std::size_t all = 0;
+  for (const auto& [user, count] : common_->waiting_of_user) all += count;
+  return all;
+}
 
 }  // namespace headgate::tenancy

@@ -2,7 +2,7 @@
 // (guest/ledger/registration.hpp says what is said).
 //
 // Whoever can reach the directory may knock; the kernel says who it is, and whoever may not enter is told so and let go before
-// a word of his is read. What is bounded: connections of a share and of the node, the time for the whole conversation, its
+// a word of his is read. What is bounded: connections of a share, of a user and of the node, the time for the whole conversation, its
 // messages (two, of fixed size), and processes of a share. A reader that never reads is dropped. Nothing else can be asked for.
 #pragma once
 
@@ -28,12 +28,15 @@ class Door;
 class TenantDoors {
  public:
   struct Bounds {
-    std::size_t connections = 1024;           // of the node, at once
-    std::size_t connections_of_a_share = 64;  // so that one share's tenants keep nobody else's out
+    // Who registers, at once: of the node, of a share and of a user, so that neither one share's tenants nor one user keeps
+    // everybody else out. A user is a uid, or who made the user namespace that it lives in, where that is not root.
+    std::size_t connections = 1024, connections_of_a_share = 64;
+    std::size_t connections_of_a_user = 256, connections_of_a_user_in_a_share = 32;
     std::chrono::milliseconds conversation{1000};
-    // In a share that asks first, until the answer: who waits keeps its connection, so that so many processes of a share can
-    // wait at once as it may have connections.
+    // In a share that asks first, until the answer. Who waits keeps its connection and is counted apart: a process waits once,
+    // with a slot that it has, so that a share has as many who wait as it may have processes; and a user so many on the node.
     std::chrono::milliseconds answer{30'000};
+    std::size_t waiting_of_a_user = 2048;
   };
   using Decide = std::function<void(Result<void>)>;
   using Ask = std::function<std::function<void()>(const Share&, const TenantProcess&, Decide)>;
@@ -63,7 +66,9 @@ class TenantDoors {
   [[nodiscard]] Result<void> open_all();
   void close(const std::string& share);
 
+  // Of who registers; and of who waits for an answer.
   [[nodiscard]] std::size_t connections() const;
+  [[nodiscard]] std::size_t waiting() const;
 
  private:
   friend class Door;

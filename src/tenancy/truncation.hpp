@@ -13,7 +13,9 @@ namespace headgate::tenancy {
 // One mapping under guard; movable, not copyable. At most kMaxGuards at once in a process; more are not guarded (false).
 class TruncationGuard {
  public:
-  static constexpr std::size_t kMaxGuards = 4096;
+  // Of each share there are two mappings, the loop's and the arbiter's, for 4,096 shares; and some for those that are being
+  // mapped anew.
+  static constexpr std::size_t kMaxGuards = 2 * 4096 + 64;
 
   TruncationGuard() = default;
   // Installs the process's SIGBUS handler at the first call. `bytes` are rounded up to pages.

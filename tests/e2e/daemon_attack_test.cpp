@@ -178,6 +178,26 @@ TEST_F(DaemonAttack, ATenantThatTakesItsMemoryOutOfTheAccountIsNamed) {
   expect_that_the_honest_share_is_as_it_was();
 }
 
+// Each of its claims took a tenth of a second to see through, at each look.
+TEST_F(DaemonAttack, ATenantThatClaimsSlotsForAProcessWithManyMappingsDoesNotHoldTheDaemonUpAndIsNamed) {
+  liar_ = start_liar(directory("liar"), Lie::claims, seed());
+  ASSERT_GT(liar_, 0);
+  const auto begun = Clock::now();
+  ASSERT_TRUE(eventually([&] {
+    EXPECT_EQ(daemon_.ask("GET", "/healthz").status, 200);
+    return has_event("share.damaged", "liar");
+  }));
+  EXPECT_LT(Clock::now() - begun, kNamedWithin);
+  EXPECT_NE(daemon_.share("liar").problem.find(" slots at once in the name of process "), std::string::npos)
+      << daemon_.share("liar").problem;
+  expect_that_the_honest_share_is_as_it_was();
+  // What is damaged and past its end is looked after once a second, and this is no more to the loop.
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_FALSE(daemon_.cli().shell("$H share rm liar").status == 0);
+    EXPECT_EQ(daemon_.ask("GET", "/healthz").status, 200);
+  }
+}
+
 TEST_F(DaemonAttack, ATenantThatBabblesAtItsDoorShutsNobodyElseOutAndIsNamed) {
   const std::size_t before = descriptors();
   const auto begun = Clock::now();

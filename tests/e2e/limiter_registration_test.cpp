@@ -23,6 +23,7 @@
 #include <thread>
 
 #include "guest/ledger/account.hpp"
+#include "guest/ledger/registration.hpp"
 #include "limiter_run.hpp"
 #include "tenancy/tenant_doors.hpp"
 
@@ -317,6 +318,39 @@ TEST_F(Registration, ADaemonThatDoesNotAnswerIsNotWaitedForLongerThanAFifthOfASe
   EXPECT_NE(outcome.out.find("alloc 1000000: 0\nalloc 100000: 2\n"), std::string::npos) << outcome.out << outcome.err;
   EXPECT_NE(outcome.err.find("headgated does not answer; trying the share's files"), std::string::npos) << outcome.err;
   ::close(deaf);
+}
+
+// As where all ranks of a job start at once.
+TEST_F(Registration, AProcessThatFindsTooManyAtTheDoorTriesAgainAndGetsIn) {
+  const auto headgated = daemon();
+  headgated->share("s", kMiB);
+  const std::string path = directory("s") + "/tenant.sock", real = directory("s") + "/real.sock";
+  fs::rename(path, real);
+  const int crowded = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strcpy(address.sun_path, path.c_str());
+  ASSERT_EQ(::bind(crowded, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(::listen(crowded, 8), 0);
+  int turned_away = 0;
+  std::thread doorman([&] {
+    for (; turned_away < 2; ++turned_away) {
+      const int socket = ::accept4(crowded, nullptr, nullptr, SOCK_CLOEXEC);
+      if (socket < 0) return;
+      // Before it is heard that there was no room: the next one comes to the daemon.
+      if (turned_away == 1) fs::rename(real, path);
+      ledger::Refuse no{ledger::head_of<ledger::Refuse>(ledger::Verb::refuse), ledger::Refusal::busy, "try again"};
+      (void)::send(socket, &no, sizeof no, MSG_NOSIGNAL);
+      ::close(socket);
+    }
+  });
+  const Outcome outcome = runtime_.run(at(directory("s"), {{"HEADGATE_FAIL_POLICY", "closed"}}), {"alloc", "5"});
+  ::shutdown(crowded, SHUT_RDWR);
+  doorman.join();
+  ::close(crowded);
+  EXPECT_NE(outcome.out.find("ready: 0\nalloc 5: 0\n"), std::string::npos) << outcome.out << outcome.err;
+  EXPECT_EQ(turned_away, 2);
+  EXPECT_EQ(headgated->joined(), 1);
 }
 
 // The probe and what it needs, where another uid can run it; and its output in a file.

@@ -144,6 +144,45 @@ std::uint64_t any_value(Random& random) {
   }
 }
 
+// A child with many mappings, in none of them the page. Who it is.
+ledger::Identity start_burdened_child(Inside& in) {
+  constexpr std::size_t kMappings = 60'000, kPage = 4096;
+  int told[2];
+  if (::pipe2(told, O_CLOEXEC) != 0) return {};
+  if (::fork() == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ledger::close_pages(in.pages);
+    in.usage_fd.reset();
+    auto* const all = static_cast<char*>(
+        ::mmap(nullptr, kMappings * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    // Neighbours of different rights are mappings of their own.
+    for (std::size_t page = 0; page < kMappings; page += 2) (void)!::mprotect(all + page * kPage, kPage, PROT_READ);
+    const ledger::Identity self = ledger::own_identity();
+    (void)!::write(told[1], &self, sizeof self);
+    for (;;) ::pause();
+  }
+  ::close(told[1]);
+  ledger::Identity child{};
+  (void)!::read(told[0], &child, sizeof child);
+  ::close(told[0]);
+  return child;
+}
+
+[[noreturn]] void claim_for(const ledger::Identity& child, Inside& in) {
+  for (;;) {
+    for (std::uint32_t i = 0; i < ledger::kMaxSlots; ++i) {
+      auto& slot = in.pages.usage->slots[i];
+      const std::uint64_t life = slot.life;
+      if (i == in.slot.slot || (life & 0xf) != static_cast<std::uint64_t>(ledger::SlotKind::free)) continue;
+      slot.who = std::uint64_t{child.pidns_inode} << 32 | child.start_time;
+      slot.life = std::uint64_t{child.pid} << 32 | (((life >> 4) + 1) & 0xfff'ffff) << 4 |
+                  static_cast<std::uint64_t>(ledger::SlotKind::live);
+    }
+    in.pages.usage->slots_seen = ledger::kMaxSlots;
+    rest_us(5000);
+  }
+}
+
 void send_with_descriptors(int socket, const std::string& bytes, int count) {
   const std::vector<int> fds(static_cast<std::size_t>(count), STDIN_FILENO);
   std::vector<char> control(CMSG_SPACE(sizeof(int) * fds.size()));
@@ -217,8 +256,10 @@ pid_t start_liar(const std::string& directory, Lie lie, std::uint64_t seed) {
     Random random(seed);
     Inside in;
     if (!enter(directory, in)) ::_exit(1);
+    const ledger::Identity child = lie == Lie::claims ? start_burdened_child(in) : ledger::Identity{};
     (void)!::write(told[1], "x", 1);
     switch (lie) {
+      case Lie::claims: claim_for(child, in);
       case Lie::words: scribble(in, random);
       case Lie::length: resize(in, random);
       case Lie::messages: babble(directory, random);

@@ -69,7 +69,30 @@ class Conversation {
   Conversation(std::span<char> why, std::int64_t patience_ns, bool insist)
       : why_(why), deadline_ns_(now_ns() + patience_ns), insist_(insist) {}
 
+  // Where too many register at once it comes back, within the time there is: a job starts all its processes in one moment.
   Registered hold(const char* directory, bool with_slot, ledger::SharePages& pages, ledger::SlotRef& slot) {
+    constexpr std::int64_t kLongestPauseNs = 40'000'000;
+    for (std::int64_t pause_ns = 5'000'000;; pause_ns = pause_ns < kLongestPauseNs ? 2 * pause_ns : kLongestPauseNs) {
+      busy_ = false;
+      received_ = 0;
+      const Registered outcome = hold_once(directory, with_slot, pages, slot);
+      if (!busy_ || !insist_ || now_ns() + pause_ns > deadline_ns_) return outcome;
+      const timespec pause{0, static_cast<long>(pause_ns)};
+      ::nanosleep(&pause, nullptr);
+    }
+  }
+
+  // Only the bell, of a process that has its seat.
+  void take_bell(const char* directory, ledger::SlotRef slot) {
+    ledger::SharePages pages;
+    if (hold(directory, false, pages, slot) != Registered::seated) return;
+    const bool asks = pages.policy->ask_first.load(std::memory_order_relaxed) != 0;
+    ledger::close_pages(pages);
+    if (!asks) tell_seat(slot);  // else a scheduler would be asked about it once more
+  }
+
+ private:
+  Registered hold_once(const char* directory, bool with_slot, ledger::SharePages& pages, ledger::SlotRef& slot) {
     if (!connect(directory)) return unreachable("does not accept connections");
     const ledger::Identity self = ledger::own_identity();
     const ledger::Hello hello{ledger::head_of<ledger::Hello>(ledger::Verb::hello), self.pid, self.pidns_inode,
@@ -88,16 +111,6 @@ class Conversation {
     return outcome;
   }
 
-  // Only the bell, of a process that has its seat.
-  void take_bell(const char* directory, ledger::SlotRef slot) {
-    ledger::SharePages pages;
-    if (hold(directory, false, pages, slot) != Registered::seated) return;
-    const bool asks = pages.policy->ask_first.load(std::memory_order_relaxed) != 0;
-    ledger::close_pages(pages);
-    if (!asks) tell_seat(slot);  // else a scheduler would be asked about it once more
-  }
-
- private:
   Registered unreachable(const char* what) {
     bare::Text(why_).add("headgated ").add(what);
     return Registered::unreachable;
@@ -169,6 +182,7 @@ class Conversation {
       ledger::Refuse no;
       memcpy(static_cast<void*>(&no), bytes, sizeof no);
       no.text[sizeof no.text - 1] = '\0';
+      busy_ = no.code == ledger::Refusal::busy;
       return refused(no.text);
     }
     if (!whole || head.version != ledger::kRegistrationVersion || head.verb != verb || length != sizeof heard)
@@ -251,11 +265,11 @@ class Conversation {
 
   std::span<char> why_;
   std::int64_t deadline_ns_;
-  bool insist_;  // tries again where nobody accepts connections yet
+  bool insist_;  // tries again where nobody accepts connections yet, or too many register
   Descriptor socket_;
   Descriptor descriptors_[ledger::kMostWelcomeDescriptors];
   std::uint32_t received_ = 0;
-  bool held_ = false;
+  bool held_ = false, busy_ = false;
 };
 
 }  // namespace

@@ -1,0 +1,154 @@
+// What a look at the slots that nobody registered for costs, and whom it believes, over a /proc of the test's own.
+#include "tenancy/processes.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <csignal>
+#include <fstream>
+#include <optional>
+
+#include "tenancy/test_shares.hpp"
+
+namespace headgate::tenancy {
+namespace {
+
+class Claims : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    Adoption adoption;
+    auto store = Store::open(scratch_.path() + "/state.db");
+    ASSERT_TRUE(store);
+    auto shares =
+        Shares::open({scratch_.path() + "/run", {{kGpu0, 80 * kGiB}}, {}, proc_}, std::move(*store), adoption);
+    ASSERT_TRUE(shares) << shares.error().message;
+    shares_.emplace(std::move(*shares));
+    ASSERT_TRUE(shares_->create(share_of("s", ::geteuid(), 8 * kGiB)));
+    processes_.emplace(context_.get_executor(), *shares_, proc_, Processes::Events{});
+  }
+  void TearDown() override {
+    processes_.reset();
+    for (const pid_t child : children_) ::kill(child, SIGKILL), ::waitpid(child, nullptr, 0);
+  }
+
+  // A process that lives, and is what the test's /proc says of it. Its maps have `before` lines, and then the page's if it has it.
+  ledger::Identity process_with(std::size_t before, bool has_page) {
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      for (;;) ::pause();
+    }
+    children_.push_back(pid);
+    const std::string folder = proc_ + "/" + std::to_string(pid);
+    std::filesystem::create_directories(folder + "/ns");
+    const std::string number = std::to_string(pid);
+    std::ofstream(folder + "/status") << "Pid:\t" << number << "\nUid:\t1\t1\t1\t1\nNSpid:\t" << number << "\n";
+    std::ofstream(folder + "/stat") << number << " (tenant) S 1 1 1 0 -1 0 1 0 0 0 0 0 0 0 20 0 1 0 4711 0\n";
+    std::ofstream(folder + "/ns/pid") << "";
+    struct stat ns{};
+    ::stat((folder + "/ns/pid").c_str(), &ns);
+    std::ofstream maps(folder + "/maps");
+    for (std::size_t line = 0; line < before; ++line) maps << kLine;
+    if (has_page) maps << "7f00-7f01 rw-s 00000000 00:00 " << page().usage_inode() << " /anywhere/usage\n";
+    return {static_cast<std::uint32_t>(pid), static_cast<std::uint32_t>(ns.st_ino), 4711};
+  }
+  // As a tenant can write it, whatever ledger::claim() would do.
+  void write_slot(std::uint32_t slot, const ledger::Identity& name) {
+    ledger::Slot& written = page().usage().slots[slot];
+    written.who = std::uint64_t{name.pidns_inode} << 32 | name.start_time;
+    const std::uint64_t generation = ((written.life.load() >> 4) + 1) & 0xfff'ffff;
+    written.life = std::uint64_t{name.pid} << 32 | generation << 4 | static_cast<std::uint64_t>(ledger::SlotKind::live);
+    page().usage().slots_seen = ledger::kMaxSlots;
+  }
+  LiveShare& share() { return *shares_->find("s"); }
+  Pages& page() { return *share().pages; }
+  std::size_t looks_until_somebody_is_in() {
+    std::size_t looks = 0;
+    while (processes_->count_in("s") == 0 && looks < 100) processes_->adopt(), ++looks;
+    return looks;
+  }
+
+  static constexpr std::string_view kLine = "7f0000000000-7f0000001000 rw-p 00000000 00:00 0 \n";
+  Scratch scratch_;
+  std::string proc_ = scratch_.path() + "/proc";
+  boost::asio::io_context context_{1};
+  std::optional<Shares> shares_;
+  std::optional<Processes> processes_;
+  std::vector<pid_t> children_;
+};
+
+TEST_F(Claims, AProcessWithMoreMappingsThanALookMayReadIsFoundByTheLooksThatFollow) {
+  const std::size_t lines = 3 * Processes::kMapsBytesOfAShare / kLine.size() + 10;
+  write_slot(0, process_with(lines, true));
+  EXPECT_EQ(looks_until_somebody_is_in(), 4u);
+  EXPECT_EQ(ledger::live_slots(page().usage()), 1u);
+  EXPECT_EQ(share().accusation, "");
+}
+
+TEST_F(Claims, AProcessWhoseMappingsTakeManyLooksKeepsNoOthersShareWaiting) {
+  ASSERT_TRUE(shares_->create(share_of("a", ::geteuid(), 8 * kGiB)));
+  write_slot(0, process_with(100 * Processes::kMapsBytesOfAShare / kLine.size(), false));
+  const std::size_t descriptors = std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+  EXPECT_EQ(processes_->adopt(), 0u);
+  const ledger::Identity other = process_with(1, false);
+  ledger::Slot& slot = shares_->find("a")->pages->usage().slots[0];
+  slot.who = std::uint64_t{other.pidns_inode} << 32 | other.start_time;
+  slot.life = std::uint64_t{other.pid} << 32 | 1 << 4 | static_cast<std::uint64_t>(ledger::SlotKind::live);
+  shares_->find("a")->pages->usage().slots_seen = 1;
+  EXPECT_EQ(processes_->adopt(), 1u);
+  EXPECT_LE(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}), descriptors + 1);
+}
+
+TEST_F(Claims, SlotsInTheNameOfOneProcessAtOnceAreALieThatNeedsNoLookAtItsMappings) {
+  const ledger::Identity child = process_with(1000 * Processes::kMapsBytesOfAShare / kLine.size() / 100, false);
+  for (std::uint32_t slot = 0; slot < ledger::kMaxSlots; ++slot) write_slot(slot, child);
+  processes_->adopt();
+  EXPECT_EQ(share().accusation, "has 256 slots at once in the name of process " + std::to_string(child.pid));
+}
+
+TEST_F(Claims, AProgramThatLeftItsSlotBehindIsForgivenOnceAndALiarIsNamed) {
+  const ledger::Identity child = process_with(10, false);
+  for (int times = 1; times <= 3; ++times) {
+    write_slot(7, child);
+    EXPECT_EQ(processes_->adopt(), 1u);
+    EXPECT_EQ(ledger::live_slots(page().usage()), 0u);
+    EXPECT_EQ(share().accusation.empty(), times < 3) << times;
+  }
+  EXPECT_EQ(share().accusation, "has slots, again and again, in the name of process " + std::to_string(child.pid) +
+                                    " (tenant), which does not have it mapped");
+}
+
+TEST_F(Claims, WhoUsesADamagedPageIsLookedForAPartAtACall) {
+  for (int n = 0; n < 5; ++n) process_with((1u << 20) / kLine.size(), false);
+  share().damage = "scribbled";
+  std::string said;
+  int calls = 1;
+  for (; calls < 100; ++calls) {
+    const auto removed = shares_->remove("s");
+    if (removed) break;
+    said = removed.error().message;
+    ASSERT_NE(said.find("is looked for: "), std::string::npos) << said;
+  }
+  EXPECT_EQ(calls, 5) << said;
+  EXPECT_EQ(shares_->find("s"), nullptr);
+}
+
+TEST_F(Claims, WhoUsesADamagedPageIsNamedAlsoIfItCameWhileItWasLookedFor) {
+  for (int n = 0; n < 2; ++n) process_with((1u << 20) / kLine.size(), false);
+  share().damage = "scribbled";
+  EXPECT_FALSE(shares_->remove("s"));
+  const ledger::Identity late = process_with(0, true);
+  for (int calls = 0; calls < 10; ++calls) {
+    const auto removed = shares_->remove("s");
+    ASSERT_FALSE(removed);
+    if (removed.error().message.find("in use by process " + std::to_string(late.pid)) != std::string::npos) return;
+  }
+  FAIL() << "never named";
+}
+
+}  // namespace
+}  // namespace headgate::tenancy

@@ -1,0 +1,93 @@
+// How many may be at a door, and whom they keep out.
+#include <gtest/gtest.h>
+
+#include "tenancy/test_doors.hpp"
+
+namespace headgate::tenancy {
+namespace {
+
+class CrowdedDoors : public Doors {
+ protected:
+  void ask_first() {
+    Share share = shares_->find("s")->share;
+    share.admit = Admit::ask;
+    ASSERT_TRUE(shares_->set(share));
+  }
+  UniqueFd welcomed() {
+    UniqueFd socket = connect_to(directory());
+    EXPECT_TRUE(say(socket.get(), hello()));
+    EXPECT_EQ(answer(socket.get()).head.verb, ledger::Verb::welcome);
+    return socket;
+  }
+  static void claim(int socket, ledger::SlotRef slot) {
+    ASSERT_TRUE(say(
+        socket, ledger::Claimed{ledger::head_of<ledger::Claimed>(ledger::Verb::claimed), slot.slot, slot.generation}));
+  }
+};
+
+TEST_F(CrowdedDoors, OneUsersIdleConnectionsKeepNobodyElseOut) {
+  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become somebody else";
+  Share share = shares_->find("s")->share;
+  share.everyone = true;
+  ASSERT_TRUE(shares_->set(share));
+  for (const bool in_the_share : {true, false}) {
+    open_doors({.connections = 4,
+                .connections_of_a_share = 4,
+                .connections_of_a_user = in_the_share ? 4u : 2u,
+                .connections_of_a_user_in_a_share = in_the_share ? 2u : 4u,
+                .conversation = 60s});
+    std::vector<UniqueFd> idle;
+    for (int n = 0; n < 4; ++n) idle.push_back(connect_to(directory()));
+    EXPECT_EQ(answer(idle[2].get()).text, "too many processes of uid 0 are registering at once: try again");
+    EXPECT_EQ(answer(idle[3].get()).head.verb, ledger::Verb::refuse);
+    const Tenant other = start_tenant([] { return ::setgid(65534) == 0 && ::setuid(65534) == 0; });
+    EXPECT_TRUE(told(other)) << "exit status " << end(other);
+    end(other);
+    // Whoever goes makes room.
+    idle.clear();
+    ASSERT_TRUE(until([&] { return doors_->connections() == 0; }));
+    welcomed();
+  }
+}
+
+TEST_F(CrowdedDoors, WhoWaitsForAnAnswerTakesNoRoomFromWhoRegistersAndWaitsOnce) {
+  ask_first();
+  open_doors({.connections = 1, .connections_of_a_share = 1});
+  const UniqueFd first = welcomed();
+  const ledger::SlotRef slot = ledger::seat(usage(), ledger::own_identity());
+  claim(first.get(), slot);
+  ASSERT_EQ(answer(first.get()).head.verb, ledger::Verb::hold);
+  EXPECT_EQ(doors_->connections(), 0u);
+  EXPECT_EQ(doors_->waiting(), 1u);
+  const UniqueFd second = welcomed();
+  claim(second.get(), slot);
+  EXPECT_EQ(answer(second.get()).text,
+            "process " + std::to_string(::getpid()) + " waits for an answer already: try again");
+  ASSERT_EQ(asked_.size(), 1u);
+  std::exchange(decide_, nullptr)({});
+  EXPECT_EQ(answer(first.get()).head.verb, ledger::Verb::seated);
+  EXPECT_TRUE(until([&] { return doors_->connections() == 0; }));
+  EXPECT_EQ(doors_->waiting(), 0u);
+}
+
+TEST_F(CrowdedDoors, NobodyIsAskedAboutAProcessThatHasNoSlot) {
+  ask_first();
+  const UniqueFd socket = welcomed();
+  claim(socket.get(), {.slot = 3, .generation = 1});
+  EXPECT_EQ(answer(socket.get()).text, "slot 3 is not yours");
+  EXPECT_TRUE(asked_.empty());
+  EXPECT_EQ(lies_.size(), 1u);
+}
+
+TEST_F(CrowdedDoors, WhoWaitsIsBoundedForAUser) {
+  ask_first();
+  open_doors({.waiting_of_a_user = 0});
+  const UniqueFd socket = welcomed();
+  claim(socket.get(), ledger::seat(usage(), ledger::own_identity()));
+  EXPECT_EQ(answer(socket.get()).text,
+            "too many processes of uid " + std::to_string(::geteuid()) + " wait for an answer: try again");
+  EXPECT_TRUE(asked_.empty());
+}
+
+}  // namespace
+}  // namespace headgate::tenancy
