@@ -279,8 +279,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   Response list_events(const Request& request, const node::Caller& caller) {
     if (const auto* wish = request.query_value("follow"); wish != nullptr && *wish != "0")
       return follow(request, caller);
-    return json(snapshot::to_json(
-        visible(events.after(number_of(request, "after").value_or(0), kAllEvents), *observer.latest(), caller)));
+    return json(snapshot::to_json(visible(events.after(number_of(request, "after").value_or(0), kAllEvents), caller)));
   }
 
   Response list_quotas(const Request&, const node::Caller& caller) {
@@ -364,8 +363,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     Response response;
     response.stream = std::make_shared<http::EventStream>();
     const std::uint64_t after = number_of(request, "after").value_or(events.last_sequence());
-    for (const auto& event : visible(events.after(after, kAllEvents), *observer.latest(), caller))
-      push(*response.stream, event);
+    for (const auto& event : visible(events.after(after, kAllEvents), caller)) push(*response.stream, event);
     followers.push_back({response.stream, caller});
     return response;
   }
@@ -376,10 +374,9 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
 
   // On the loop's thread.
   void hand_on(const snapshot::Event& event) {
-    const observe::Picture latest = observer.latest();
     std::erase_if(followers, [&](const Follower& follower) {
       if (!follower.stream->open()) return true;
-      for (const auto& seen : visible({event}, *latest, follower.caller)) push(*follower.stream, seen);
+      for (const auto& seen : visible({event}, follower.caller)) push(*follower.stream, seen);
       return false;
     });
   }

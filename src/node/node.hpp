@@ -115,8 +115,9 @@ class Node {
   void check_page(const std::string& name, tenancy::LiveShare& live, std::uint64_t now_ns);
   Result<void> has_room_for_one_more(const Caller& caller) const;
   void forget(const std::string& name);
+  // `owner_uid`: of a share that is gone already; else it is looked up.
   void tell(const std::string& kind, const std::string& severity, const std::string& share, std::uint32_t uid,
-            const std::string& text);
+            const std::string& text, std::optional<std::uint32_t> owner_uid = {});
 
   tenancy::Shares shares_;
   NodeOptions options_;
@@ -129,8 +130,8 @@ class Node {
   std::unique_ptr<NodePages> node_pages_ = std::make_unique<NodePages>();
   std::set<std::string> told_idle_;
   std::map<std::string, std::uint64_t> told_frozen_;  // with how often they had come back by then
-  std::set<std::string> entered_;                  // shares until they are empty that have had a process
-  std::map<std::string, std::uint64_t> refusals_;  // by share: how many were told
+  std::set<std::string> entered_;                     // shares until they are empty that have had a process
+  std::map<std::string, std::uint64_t> refusals_;     // by share: how many were told
 };
 
 }  // namespace headgate::node

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -40,10 +41,14 @@ enum class FindingKind { outside, memory, compute };
 struct Finding {
   FindingKind kind = FindingKind::outside;
   std::uint32_t pid = 0, uid = 0;
-  std::string share;  // empty: none
+  std::string share;                       // empty: none
+  std::optional<std::uint32_t> owner_uid;  // the share's
   std::string uuid;
   std::string text;  // one sentence, with the figures
 };
+
+// Whose the share of that name is; none where it is in no such picture.
+[[nodiscard]] std::optional<std::uint32_t> owner_of(const snapshot::Snapshot& picture, const std::string& share);
 
 // "audit.outside", "audit.memory", "audit.compute": of the event that tells of it.
 [[nodiscard]] std::string event_kind(FindingKind kind);
@@ -68,8 +73,8 @@ class Audit {
   using Key = std::pair<std::uint32_t, FindingKind>;
 
   [[nodiscard]] bool is_exempt(const ProcessFacts& facts) const;
-  void suspect(const snapshot::Process& process, FindingKind kind, const std::string& uuid, std::string text,
-               std::vector<Finding>& found);
+  void suspect(const snapshot::Snapshot& picture, const snapshot::Process& process, FindingKind kind,
+               const std::string& uuid, std::string text, std::vector<Finding>& found);
 
   AuditRules rules_;
   std::map<Key, Case> cases_;

@@ -66,6 +66,7 @@ void EventLog::add(snapshot::Event event) {
                              .kind = "events.left_out",
                              .severity = "warn",
                              .share = event.share,
+                             .owner_uid = event.owner_uid,
                              .text = std::to_string(left_out) + " events of " + event.share +
                                      " were left out: it makes them faster than they can be told"};
       keep(*note);

@@ -135,11 +135,16 @@ void Observer::tell_ended(const std::vector<nvml::Ended>& ended, const snapshot:
     if (audit_.exempts(process.pid)) continue;
     std::string share, command;
     std::uint32_t uid = 0;
+    std::optional<std::uint32_t> owner_uid;
     if (before != nullptr) {
       const auto seen = std::ranges::find(before->processes, process.pid, &snapshot::Process::pid);
       if (seen != before->processes.end()) share = seen->share, command = seen->command, uid = seen->uid;
+      owner_uid = owner_of(*before, share);
     }
-    if (share.empty() && sources_.share_of_ended) share = sources_.share_of_ended(process.pid);
+    if (share.empty() && sources_.share_of_ended) {
+      const FormerShare former = sources_.share_of_ended(process.pid);
+      share = former.name, owner_uid = former.owner_uid;
+    }
     const auto gpu = std::ranges::find(last_driver_.gpus, process.uuid, &snapshot::Gpu::uuid);
     const std::string who = "process " + std::to_string(process.pid) + (command.empty() ? "" : " (" + command + ")");
     const std::string did = " had at most " + bytes_text(process.peak_bytes) + " on GPU " + std::to_string(gpu->index) +
@@ -153,6 +158,7 @@ void Observer::tell_ended(const std::vector<nvml::Ended>& ended, const snapshot:
          .uuid = process.uuid,
          .pid = process.pid,
          .uid = uid,
+         .owner_uid = owner_uid,
          .text = who + (outside ? "" : " of share " + share) + did +
                  (outside ? ", and was in no share that this daemon has seen; it has ended" : "; it has ended")});
   }
@@ -195,6 +201,7 @@ Picture Observer::look_locked() {
                  .uuid = finding.uuid,
                  .pid = finding.pid,
                  .uid = finding.uid,
+                 .owner_uid = finding.owner_uid,
                  .text = finding.text});
     if (sources_.act) sources_.act(finding);
   }

@@ -25,6 +25,12 @@ namespace headgate::observe {
 
 using Picture = std::shared_ptr<const snapshot::Snapshot>;
 
+// In which a process was that has ended.
+struct FormerShare {
+  std::string name;  // empty: in none that is known
+  std::optional<std::uint32_t> owner_uid = {};
+};
+
 struct ObserverSources {
   std::string nvml_library;
   snapshot::Node node;  // name, version, reserve
@@ -35,8 +41,7 @@ struct ObserverSources {
   std::function<void(JoinInput& input)> add_ledgers;
   // What else a picture should carry (ttl, owners' names); called on the observer's thread.
   std::function<void(snapshot::Snapshot& picture)> finish;
-  // Of which share a process was that has ended; empty: of none that is known.
-  std::function<std::string(std::uint32_t pid)> share_of_ended;
+  std::function<FormerShare(std::uint32_t pid)> share_of_ended;
   std::function<void(const Finding&)> act;  // on what the audit has newly found
 };
 

@@ -149,7 +149,7 @@ class Daemon {
     for (auto& name : list_of(config_["audit.exempt"].value)) rules.exempt.push_back(std::move(name));
     rules.explain = [](std::uint32_t pid) { return node::how_it_goes_around(pid, "/proc"); };
     sources.share_of_ended = [this](std::uint32_t pid) {
-      std::string share;
+      observe::FormerShare share;
       on_loop([&] { share = share_of_former(pid); });
       return share;
     };
@@ -179,7 +179,7 @@ class Daemon {
       if (live == nullptr) return;
       if (shortage.news) tell_shortage(shortage, live->share);
       if (!live->share.oom_wait) continue;
-      scheduler_->tell_of_want(shortage, *live->share.oom_wait, [this, name] {
+      scheduler_->tell_of_want(shortage, live->share, *live->share.oom_wait, [this, name] {
         tenancy::LiveShare* still = node_->shares().find(name);
         if (still != nullptr && still->pages != nullptr)
           ledger::deny_waiters(still->pages->policy(), still->pages->usage());
@@ -195,6 +195,7 @@ class Daemon {
                    .share = tenant.share,
                    .pid = tenant.process.pid,
                    .uid = tenant.uid,
+                   .owner_uid = owner_of(tenant.share),
                    .text = "process " + std::to_string(tenant.process.pid) + " (" + tenant.process.command +
                            ") sits in " + tenant.share + ", where each process needs leave, and nobody gave it any"});
   }
@@ -207,6 +208,7 @@ class Daemon {
                  .share = share.name,
                  .uuid = shortage.uuid,
                  .uid = share.owner_uid,
+                 .owner_uid = share.owner_uid,
                  .text = share.name + (share.oom_wait ? " waits for " : " lacks ") + bytes_text(shortage.bytes) +
                          (shortage.of_card ? ", which the card does not have"
                                            : "; " + bytes_text(shortage.used_bytes) + " of its own are in use") +
@@ -232,6 +234,7 @@ class Daemon {
                                           .share = share,
                                           .pid = peer.process.pid,
                                           .uid = peer.uid,
+                                          .owner_uid = owner_of(share),
                                           .text = "process " + std::to_string(peer.process.pid) + " (" +
                                                   peer.process.command + ") at the door of " + share + ": " + what});
                            },
@@ -261,11 +264,14 @@ class Daemon {
     const bool joined = std::string_view(kind) == "process.joined";
     if (joined) remember(tenant);
     else observer_->look_soon();  // what it had, and whoever else has ended
+    // Who leaves a share because it was removed leaves one that is found no more.
+    const auto former = share_of_former(tenant.process.pid);
     events_.add({.kind = kind,
                  .severity = "info",
                  .share = tenant.share,
                  .pid = tenant.process.pid,
                  .uid = tenant.uid,
+                 .owner_uid = former.name == tenant.share ? former.owner_uid : owner_of(tenant.share),
                  .text = "process " + std::to_string(tenant.process.pid) + " (" + tenant.process.command + ", " +
                          node::where_text(tenant.where) + ") " + (joined ? "joined " : "left ") + tenant.share});
   }
@@ -273,13 +279,17 @@ class Daemon {
   // Who was in a share, for as long as the driver's accounting may first tell of his end.
   void remember(const tenancy::TenantProcess& tenant) {
     constexpr std::size_t kMostFormer = 4096;  // as many as a card's accounting keeps
-    former_.emplace_back(tenant.process.pid, tenant.share);
+    former_.emplace_back(tenant.process.pid, observe::FormerShare{tenant.share, owner_of(tenant.share)});
     if (former_.size() > kMostFormer) former_.pop_front();
   }
-  std::string share_of_former(std::uint32_t pid) const {
+  observe::FormerShare share_of_former(std::uint32_t pid) const {
     const auto found =
         std::find_if(former_.rbegin(), former_.rend(), [&](const auto& row) { return row.first == pid; });
-    return found == former_.rend() ? "" : found->second;
+    return found == former_.rend() ? observe::FormerShare{} : found->second;
+  }
+  std::optional<std::uint32_t> owner_of(const std::string& share) {
+    const tenancy::LiveShare* const live = node_->shares().find(share);
+    return live == nullptr ? std::nullopt : std::optional(live->share.owner_uid);
   }
 
   // On the observer's thread.
@@ -290,6 +300,8 @@ class Daemon {
                  .share = found.share,
                  .uuid = found.uuid,
                  .pid = found.pid,
+                 .uid = found.uid,
+                 .owner_uid = found.owner_uid,
                  .text = done ? "process " + std::to_string(found.pid) + " " + *done : done.error().message});
   }
 
@@ -388,7 +400,7 @@ class Daemon {
   std::atomic<bool> ending_ = false;
   observe::EventLog events_;
   api::Tally tally_;
-  std::deque<std::pair<std::uint32_t, std::string>> former_;  // pid and share, by their coming
+  std::deque<std::pair<std::uint32_t, observe::FormerShare>> former_;  // by pid, in the order of their coming
   http::Loop loop_;
   std::optional<node::Arbitration> arbitration_;
   std::optional<node::Node> node_;
