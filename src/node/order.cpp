@@ -1,8 +1,5 @@
 #include "node/order.hpp"
 
-#include <grp.h>
-#include <pwd.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -165,23 +162,6 @@ Result<void> take_share_values(const ShareOrder& order, const Directory& directo
 }
 
 }  // namespace
-
-Directory system_directory() {
-  return {.user = [](const std::string& name) -> std::optional<std::uint32_t> {
-            passwd entry{}, *found = nullptr;
-            std::array<char, 4096> text{};
-            if (::getpwnam_r(name.c_str(), &entry, text.data(), text.size(), &found) != 0 || found == nullptr)
-              return std::nullopt;
-            return entry.pw_uid;
-          },
-          .group = [](const std::string& name) -> std::optional<std::uint32_t> {
-            ::group entry{}, *found = nullptr;
-            std::array<char, 16384> text{};
-            if (::getgrnam_r(name.c_str(), &entry, text.data(), text.size(), &found) != 0 || found == nullptr)
-              return std::nullopt;
-            return entry.gr_gid;
-          }};
-}
 
 Result<std::chrono::seconds> parse_duration(const std::string& key, const std::string& text) {
   const std::string accepted = "a whole number and s, m, h or d: 90s, 5m, 2h, 7d";
