@@ -1,7 +1,6 @@
 #include "node/order.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -171,6 +170,10 @@ Result<std::chrono::seconds> parse_duration(const std::string& key, const std::s
       unit == std::end(kUnits) ? std::nullopt : whole(std::string_view(text).substr(0, text.size() - 1));
   if (!number) return unfit(key, text, "is no length of time", accepted);
   if (*number == 0) return unfit(key, text, "is zero", accepted);
+  // In nanoseconds, as the API tells it, it still fits 63 bits.
+  constexpr std::int64_t kLongest = 36'500ll * 86'400;
+  if (*number * unit->second > kLongest)
+    return unfit(key, text, "is too long", "at most 36500d, which is a hundred years");
   return std::chrono::seconds(*number * unit->second);
 }
 
