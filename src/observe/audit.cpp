@@ -50,6 +50,12 @@ void Audit::suspect(const snapshot::Snapshot& picture, const snapshot::Process& 
       {kind, process.pid, process.uid, process.share, owner_of(picture, process.share), uuid, std::move(text)});
 }
 
+std::set<std::uint32_t> Audit::suspects() const {
+  std::set<std::uint32_t> pids;
+  for (const auto& [key, known] : cases_) pids.insert(key.first);
+  return pids;
+}
+
 std::vector<Finding> Audit::look(snapshot::Snapshot& picture, const std::map<std::uint32_t, ProcessFacts>& facts) {
   for (auto& [key, known] : cases_) known.seen = false;
   exempt_.clear();
@@ -95,13 +101,18 @@ std::vector<Finding> Audit::look(snapshot::Snapshot& picture, const std::map<std
   for (Finding& finding : found) {
     Case& known = cases_[{finding.pid, finding.kind}];
     if (known.looks == 1) known.since_ns = picture.taken_ns;
+    bool explained = false;
+    if (!known.reason && known.looks + 1 >= rules_.looks) {
+      known.reason = rules_.explain ? rules_.explain(finding.pid) : "";
+      explained = known.reason && !known.reason->empty();
+    }
     if (known.looks < rules_.looks || picture.taken_ns - known.since_ns < rules_.least_ns) continue;
-    if (!known.told && rules_.explain) known.reason = rules_.explain(finding.pid);
-    if (!known.reason.empty()) finding.text += "; " + known.reason;
+    if (known.reason && !known.reason->empty()) finding.text += "; " + *known.reason;
     for (auto& process : picture.processes) {
       if (process.pid == finding.pid) process.finding = finding.text;
     }
-    if (!known.told) fresh.push_back(finding);
+    finding.told_before = known.told;
+    if (!known.told || explained) fresh.push_back(finding);
     known.told = true;
   }
   return fresh;

@@ -32,8 +32,9 @@ struct AuditRules {
                                      "gnome-shell",
                                      "nv-hostengine",
                                      "dcgm-exporter"};
-  // What can be seen of how a process goes around its limits; asked once, when it is told. May be empty.
-  std::function<std::string(std::uint32_t pid)> explain;
+  // What can be seen of how a process goes around its limits, once that is known. Asked until then, from the look before the one at
+  // which it may be told; it must not wait for an answer. May be empty.
+  std::function<std::optional<std::string>(std::uint32_t pid)> explain;
 };
 
 enum class FindingKind { outside, memory, compute };
@@ -44,7 +45,8 @@ struct Finding {
   std::string share;                       // empty: none
   std::optional<std::uint32_t> owner_uid;  // the share's
   std::string uuid;
-  std::string text;  // one sentence, with the figures
+  std::string text;          // one sentence, with the figures
+  bool told_before = false;  // and now it is known how it goes around
 };
 
 // Whose the share of that name is; none where it is in no such picture.
@@ -52,6 +54,8 @@ struct Finding {
 
 // "audit.outside", "audit.memory", "audit.compute": of the event that tells of it.
 [[nodiscard]] std::string event_kind(FindingKind kind);
+// Of the event with the reason, where that was not known in time.
+inline constexpr const char* kExplainedEvent = "audit.explained";
 
 class Audit {
  public:
@@ -62,12 +66,14 @@ class Audit {
   std::vector<Finding> look(snapshot::Snapshot& picture, const std::map<std::uint32_t, ProcessFacts>& facts);
   // Whether a process of that picture was exempt.
   [[nodiscard]] bool exempts(std::uint32_t pid) const { return exempt_.contains(pid); }
+  // Of the last picture, told or not yet.
+  [[nodiscard]] std::set<std::uint32_t> suspects() const;
 
  private:
   struct Case {
     std::uint32_t looks = 0;
     std::uint64_t since_ns = 0;
-    std::string reason;
+    std::optional<std::string> reason;
     bool told = false, seen = false;
   };
   using Key = std::pair<std::uint32_t, FindingKind>;

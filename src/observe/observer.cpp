@@ -32,7 +32,13 @@ nanoseconds thread_time() {
 }  // namespace
 
 Observer::Observer(ObserverSources sources, AuditRules rules, EventLog& events)
-    : sources_(std::move(sources)), audit_(std::move(rules)), events_(events) {}
+    : sources_(std::move(sources)),
+      explainer_(sources_.explain),
+      audit_([&] {
+        rules.explain = [this](std::uint32_t pid) { return explainer_.of(pid); };
+        return std::move(rules);
+      }()),
+      events_(events) {}
 
 Observer::~Observer() { stop(); }
 
@@ -195,7 +201,7 @@ Picture Observer::look_locked() {
   if (sources_.finish) sources_.finish(*picture);
   tell_ended(ended, before.get());
   for (const Finding& finding : audit_.look(*picture, input.facts)) {
-    events_.add({.kind = event_kind(finding.kind),
+    events_.add({.kind = finding.told_before ? kExplainedEvent : event_kind(finding.kind),
                  .severity = "warn",
                  .share = finding.share,
                  .uuid = finding.uuid,
@@ -203,8 +209,9 @@ Picture Observer::look_locked() {
                  .uid = finding.uid,
                  .owner_uid = finding.owner_uid,
                  .text = finding.text});
-    if (sources_.act) sources_.act(finding);
+    if (sources_.act && !finding.told_before) sources_.act(finding);
   }
+  explainer_.keep_only(audit_.suspects());
   const std::scoped_lock lock(state_);
   latest_ = std::move(picture);
   return latest_;

@@ -17,6 +17,7 @@
 #include "nvml/xid.hpp"
 #include "observe/audit.hpp"
 #include "observe/event_log.hpp"
+#include "observe/explainer.hpp"
 #include "observe/join.hpp"
 #include "observe/pcie_traffic.hpp"
 #include "snapshot/snapshot.hpp"
@@ -43,11 +44,14 @@ struct ObserverSources {
   std::function<void(snapshot::Snapshot& picture)> finish;
   std::function<FormerShare(std::uint32_t pid)> share_of_ended;
   std::function<void(const Finding&)> act;  // on what the audit has newly found
+  // How a process goes around its limits. On a thread of its own: the process can make it take long.
+  std::function<std::string(std::uint32_t pid)> explain;
 };
 
 // Thread-safe.
 class Observer {
  public:
+  // `rules.explain` is set here, to what `sources` explain.
   Observer(ObserverSources sources, AuditRules rules, EventLog& events);
   ~Observer();
   Observer(const Observer&) = delete;
@@ -80,6 +84,7 @@ class Observer {
   void tell_ended(const std::vector<nvml::Ended>& ended, const snapshot::Snapshot* before);
 
   ObserverSources sources_;
+  Explainer explainer_;
   Audit audit_;
   EventLog& events_;
 

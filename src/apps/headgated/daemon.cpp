@@ -147,7 +147,7 @@ class Daemon {
     };
     observe::AuditRules rules;
     for (auto& name : list_of(config_["audit.exempt"].value)) rules.exempt.push_back(std::move(name));
-    rules.explain = [](std::uint32_t pid) { return node::how_it_goes_around(pid, "/proc"); };
+    sources.explain = [](std::uint32_t pid) { return node::how_it_goes_around(pid, "/proc"); };
     sources.share_of_ended = [this](std::uint32_t pid) {
       observe::FormerShare share;
       on_loop([&] { share = share_of_former(pid); });
