@@ -6,6 +6,7 @@
 #include <list>
 #include <mutex>
 
+#include "api/event_feed.hpp"
 #include "api/lines.hpp"
 #include "api/metrics.hpp"
 #include "api/openapi.hpp"
@@ -16,8 +17,6 @@
 
 namespace headgate::api {
 namespace {
-
-constexpr std::size_t kAllEvents = 4096;  // as many as the log keeps: whoever asks wants the newest too
 
 using http::error_response;
 using http::Request;
@@ -102,7 +101,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
 
   struct Follower {
     std::shared_ptr<http::EventStream> stream;
-    node::Caller caller;
+    std::uint32_t uid = 0;
   };
 
   struct Served {
@@ -279,7 +278,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   Response list_events(const Request& request, const node::Caller& caller) {
     if (const auto* wish = request.query_value("follow"); wish != nullptr && *wish != "0")
       return follow(request, caller);
-    return json(snapshot::to_json(visible(events.after(number_of(request, "after").value_or(0), kAllEvents), caller)));
+    return json(snapshot::to_json(visible(events.after(number_of(request, "after").value_or(0)), caller)));
   }
 
   Response list_quotas(const Request&, const node::Caller& caller) {
@@ -355,30 +354,24 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
 
   Response follow(const Request& request, const node::Caller& caller) {
     std::erase_if(followers, [](const Follower& follower) { return !follower.stream->open(); });
-    const auto own = std::ranges::count_if(followers, [&](const Follower& f) { return f.caller.uid == caller.uid; });
+    const auto own = std::ranges::count_if(followers, [&](const Follower& f) { return f.uid == caller.uid; });
     if (static_cast<std::size_t>(own) >= access.streams_per_user) {
       return error_response(429, "busy", "you follow " + std::to_string(own) + " streams of events already",
                             "close one, or raise node.streams_per_user in the configuration");
     }
     Response response;
     response.stream = std::make_shared<http::EventStream>();
-    const std::uint64_t after = number_of(request, "after").value_or(events.last_sequence());
-    for (const auto& event : visible(events.after(after, kAllEvents), caller)) push(*response.stream, event);
-    followers.push_back({response.stream, caller});
+    response.stream->feed_from(
+        [feed = std::make_shared<EventFeed>(events, caller, number_of(request, "after"))] { return feed->next(); });
+    followers.push_back({response.stream, caller.uid});
     return response;
   }
 
-  static void push(http::EventStream& stream, const snapshot::Event& event) {
-    stream.push({.name = event.kind, .data = snapshot::to_json(event), .id = std::to_string(event.sequence)});
-  }
-
-  // On the loop's thread.
-  void hand_on(const snapshot::Event& event) {
-    std::erase_if(followers, [&](const Follower& follower) {
-      if (!follower.stream->open()) return true;
-      for (const auto& seen : visible({event}, follower.caller)) push(*follower.stream, seen);
-      return false;
-    });
+  // On the loop's thread. Each follower takes from the log what he has not yet, and as much as his connection can carry.
+  void wake_followers() {
+    waking = false;
+    std::erase_if(followers, [](const Follower& follower) { return !follower.stream->open(); });
+    for (const auto& follower : followers) follower.stream->wake();
   }
 
   http::Loop& loop;
@@ -388,6 +381,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   Tally& tally;
   const Access access;
   std::list<Follower> followers;
+  std::atomic<bool> waking = false;           // posted to the loop already
   std::atomic<std::uint64_t> changed_ns = 0;  // when a verb last did something
 };
 
@@ -399,8 +393,9 @@ Service::Service(http::Loop& loop, node::Node& node, observe::Observer& observer
     const auto impl = weak.lock();
     if (impl == nullptr) return;
     impl->tally.note(event);
-    impl->loop.post([weak, event] {
-      if (const auto still = weak.lock()) still->hand_on(event);
+    if (impl->waking.exchange(true)) return;
+    impl->loop.post([weak] {
+      if (const auto still = weak.lock()) still->wake_followers();
     });
   });
 }

@@ -14,5 +14,6 @@ namespace headgate::api {
 // Left out are events of shares that were not the caller's when they happened, unless by a process or a verb of his own, and
 // those that concern no share but name a process. Whose a share is now does not count: names are used again.
 [[nodiscard]] std::vector<snapshot::Event> visible(std::vector<snapshot::Event> events, const node::Caller& caller);
+[[nodiscard]] bool may_see(const snapshot::Event& event, const node::Caller& caller);
 
 }  // namespace headgate::api

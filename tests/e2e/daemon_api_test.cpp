@@ -16,6 +16,7 @@
 #include "api/routes.hpp"
 #include "api/test_reply.hpp"
 #include "daemon_program.hpp"
+#include "observe/event_log.hpp"
 
 namespace headgate::e2e {
 namespace {
@@ -29,6 +30,35 @@ double sample(const std::string& page, const std::string& name, const std::vecto
       return std::stod(line.substr(line.rfind(' ') + 1));
   }
   return -1;
+}
+
+TEST(DaemonApi, WhoFollowsFromTheFirstEventGetsEachThatIsKeptAndWhatComesAfter) {
+  const Daemon daemon;
+  const std::string uuid = daemon.picture().gpus.at(0).uuid;
+  const auto change = [&] {
+    ASSERT_EQ(daemon.ask("PATCH", "/v1/gpus/" + uuid, R"({"policy":"priority"})").status, 200);
+  };
+  // More than the log keeps, and more than a megabyte of it.
+  for (std::size_t i = 0; i < observe::EventLog::kCapacity; ++i) change();
+  for (int i = 0; i < 200; ++i) {
+    const std::string name = std::string(56, 'n') + std::to_string(1000 + i);
+    ASSERT_EQ(daemon.ask("POST", "/v1/shares", R"({"name":")" + name + R"(","mem":"1GiB"})").status, 201);
+    ASSERT_EQ(daemon.ask("DELETE", "/v1/shares/" + name).status, 200);
+  }
+  auto source = http::EventSource::open({.path = daemon.socket()}, {.target = "/v1/events?follow=1&after=0"},
+                                        std::chrono::milliseconds(5000));
+  ASSERT_TRUE(source) << source.error().message;
+  change();
+  std::uint64_t last = 0;
+  for (std::size_t i = 0; i <= observe::EventLog::kCapacity; ++i) {
+    const auto event = source->next(std::chrono::milliseconds(10'000));
+    ASSERT_TRUE(event && *event) << "after " << i << " events: " << (event ? "the end" : event.error().message);
+    const std::uint64_t number = std::stoull((*event)->id);
+    if (last != 0) {
+      ASSERT_EQ(number, last + 1);
+    }
+    last = number;
+  }
 }
 
 TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
