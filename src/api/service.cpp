@@ -83,9 +83,9 @@ Result<node::Caller> caller_of(const Request& request, const Access& access) {
   return caller;
 }
 
-channel::Authorise administrators(Access access) {
-  return [access = std::move(access)](const Request& request, const std::string& client) -> Result<void> {
-    const auto caller = caller_of(request, access);
+channel::Authorise administrators(const CurrentAccess& access) {
+  return [&access](const Request& request, const std::string& client) -> Result<void> {
+    const auto caller = caller_of(request, *access.now());
     if (!caller) return std::unexpected(caller.error());
     if (caller->administrator) return {};
     return fail(ErrorCode::denied,
@@ -96,8 +96,8 @@ channel::Authorise administrators(Access access) {
 }
 
 struct Service::Impl : std::enable_shared_from_this<Impl> {
-  Impl(http::Loop& l, node::Node& n, observe::Observer& o, observe::EventLog& e, Tally& t, Access a)
-      : loop(l), node(n), observer(o), events(e), tally(t), access(std::move(a)) {}
+  Impl(http::Loop& l, node::Node& n, observe::Observer& o, observe::EventLog& e, Tally& t, const CurrentAccess& a)
+      : loop(l), node(n), observer(o), events(e), tally(t), access(a) {}
 
   struct Follower {
     std::shared_ptr<http::EventStream> stream;
@@ -112,7 +112,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   // Runs `answer` for a known caller.
   Served known(Response (Impl::*answer)(const Request&, const node::Caller&), http::Runs runs = http::Runs::on_loop) {
     return {[self = shared_from_this(), answer](const Request& request) -> Response {
-              const auto caller = caller_of(request, self->access);
+              const auto caller = caller_of(request, *self->access.now());
               if (!caller) return error_response(caller.error());
               return (*self.*answer)(request, *caller);
             },
@@ -122,7 +122,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   // What the caller may see of a fresh picture, as `show` shows it.
   Served see(Response (*show)(const Impl&, const Snapshot&)) {
     return {[self = shared_from_this(), show](const Request& request) -> Response {
-              const auto caller = caller_of(request, self->access);
+              const auto caller = caller_of(request, *self->access.now());
               if (!caller) return error_response(caller.error());
               return show(*self, visible(*self->fresh(), *caller));
             },
@@ -355,7 +355,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   Response follow(const Request& request, const node::Caller& caller) {
     std::erase_if(followers, [](const Follower& follower) { return !follower.stream->open(); });
     const auto own = std::ranges::count_if(followers, [&](const Follower& f) { return f.uid == caller.uid; });
-    if (static_cast<std::size_t>(own) >= access.streams_per_user) {
+    if (static_cast<std::size_t>(own) >= access.now()->streams_per_user) {
       return error_response(429, "busy", "you follow " + std::to_string(own) + " streams of events already",
                             "close one, or raise node.streams_per_user in the configuration");
     }
@@ -379,15 +379,15 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   observe::Observer& observer;
   observe::EventLog& events;
   Tally& tally;
-  const Access access;
+  const CurrentAccess& access;
   std::list<Follower> followers;
   std::atomic<bool> waking = false;           // posted to the loop already
   std::atomic<std::uint64_t> changed_ns = 0;  // when a verb last did something
 };
 
 Service::Service(http::Loop& loop, node::Node& node, observe::Observer& observer, observe::EventLog& events,
-                 Tally& tally, Access access)
-    : impl_(std::make_shared<Impl>(loop, node, observer, events, tally, std::move(access))) {
+                 Tally& tally, const CurrentAccess& access)
+    : impl_(std::make_shared<Impl>(loop, node, observer, events, tally, access)) {
   for (const auto& event : events.after(0)) tally.note(event);  // of the start
   events.listen([weak = std::weak_ptr(impl_)](const snapshot::Event& event) {
     const auto impl = weak.lock();

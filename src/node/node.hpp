@@ -97,6 +97,7 @@ class Node {
   // Told of shares that come and go by a verb or their time; and who knows the processes in them. Both may stay unset.
   void watch_shares(std::function<void(const std::string& name)> made,
                     std::function<void(const std::string& name)> gone);
+  void allow_shares_per_user(std::size_t most) { options_.shares_per_user = most; }
   void ask_for_processes(const tenancy::Processes* tenants) { tenants_ = tenants; }
   // Who decides on the GPUs; outlives this.
   void arbitrate_by(Arbitration* arbitration) { arbitration_ = arbitration; }

@@ -64,6 +64,8 @@ class Audit {
   // Looks at one more picture, writes each process's `finding` and the number of the unattended into it, and returns what is new
   // since the last. `facts`: as the picture was made of.
   std::vector<Finding> look(snapshot::Snapshot& picture, const std::map<std::uint32_t, ProcessFacts>& facts);
+  // From the next look on.
+  void set_exempt(std::vector<std::string> programs) { rules_.exempt = std::move(programs); }
   // Whether a process of that picture was exempt.
   [[nodiscard]] bool exempts(std::uint32_t pid) const { return exempt_.contains(pid); }
   // Of the last picture, told or not yet.

@@ -83,6 +83,12 @@ void Observer::set_period(std::chrono::milliseconds period) {
   wake_.notify_all();
 }
 
+// Not under looking_, which a look holds while it waits for the loop's thread: whoever calls this may be that.
+void Observer::set_exempt(std::vector<std::string> programs) {
+  const std::scoped_lock lock(state_);
+  exempt_wanted_ = std::move(programs);
+}
+
 void Observer::release_driver(std::chrono::seconds time) {
   const std::scoped_lock lock(looking_);
   close_driver();
@@ -199,6 +205,11 @@ Picture Observer::look_locked() {
   const Picture before = latest();
   auto picture = std::make_shared<snapshot::Snapshot>(join(input, before.get()));
   if (sources_.finish) sources_.finish(*picture);
+  {
+    const std::scoped_lock lock(state_);
+    if (exempt_wanted_) audit_.set_exempt(std::move(*exempt_wanted_));
+    exempt_wanted_.reset();
+  }
   tell_ended(ended, before.get());
   for (const Finding& finding : audit_.look(*picture, input.facts)) {
     events_.add({.kind = finding.told_before ? kExplainedEvent : event_kind(finding.kind),

@@ -70,6 +70,8 @@ class Observer {
   void look_soon();
   // Between two pictures; while somebody watches, the shorter.
   void set_period(std::chrono::milliseconds period);
+  // AuditRules::exempt, from the next picture on. Waits for none.
+  void set_exempt(std::vector<std::string> programs);
   // Closes NVML, so that a GPU can be reset or its driver unloaded, for at most `time`; pictures keep what was known.
   void release_driver(std::chrono::seconds time);
 
@@ -102,6 +104,7 @@ class Observer {
   std::condition_variable wake_;
   Picture latest_;
   std::chrono::milliseconds period_{1000};
+  std::optional<std::vector<std::string>> exempt_wanted_;
   bool stopping_ = false, memory_wanted_ = false, look_wanted_ = false;
   std::thread thread_;
 };
