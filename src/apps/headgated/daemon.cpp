@@ -81,12 +81,12 @@ class Daemon {
     tell_service_manager(ServiceState::stopping);
     ending_ = true;
     if (arbitration_) arbitration_->stop();
-    metrics_file_.reset();
     if (observer_) observer_->stop();
     if (service_) service_->close();
     scheduler_.reset();
     channel_.reset();
     if (server_) server_->stop();
+    metrics_file_.reset();  // writes what there still is to tell; a file system that hangs keeps only the end waiting
   }
 
  private:
