@@ -15,7 +15,7 @@ class LineFile {
       : path_(std::move(path)), most_bytes_(most_bytes), kept_(kept) {}
 
   // Adds whole lines; where the file would grow beyond most_bytes it is turned over before. Opened at each call: whoever else
-  // turns it over (logrotate) need not tell us. Errors: failed, denied, naming the path.
+  // turns it over (logrotate) need not tell us. All of them or none. Errors: failed, denied, no_capacity, naming the path.
   Result<void> add(const std::string& lines);
 
  private:

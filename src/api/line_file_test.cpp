@@ -1,6 +1,8 @@
 #include "api/line_file.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -36,6 +38,24 @@ TEST_F(LineFiles, LinesAreAddedAndNoMoreThanTheLastFilesAreKept) {
   EXPECT_FALSE(fs::exists(path_ + ".3"));
   EXPECT_TRUE(file.add("a line that is longer than a file may be\n")) << "a line is never cut";
   EXPECT_EQ(text(path_ + ".1"), "six\n");
+}
+
+// The limit stands for a full disk: what fits is written, and then there is no more room.
+TEST_F(LineFiles, WhatDoesNotFitLeavesNoHalfLineBehindAndCanBeWrittenLater) {
+  LineFile file(path_);
+  ASSERT_TRUE(file.add("one\n"));
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit full{.rlim_cur = 10, .rlim_max = before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &full);
+  const bool added = file.add("two\nthree\nfour\n").has_value();
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  ::signal(SIGXFSZ, SIG_DFL);
+  EXPECT_FALSE(added);
+  EXPECT_EQ(text(path_), "one\n");
+  EXPECT_TRUE(file.add("two\nthree\nfour\n"));
+  EXPECT_EQ(text(path_), "one\ntwo\nthree\nfour\n");
 }
 
 TEST_F(LineFiles, WhoeverMovesTheFileAwayNeedNotTellUs) {

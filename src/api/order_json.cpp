@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "api/body.hpp"
@@ -11,6 +12,8 @@ namespace headgate::api {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr std::uint32_t kMostId = 4'294'967'294;  // the one above it is "no user" to the kernel (chown(2))
 
 // A value on its way into a message. Lists in lists are not written out: the writer of JSON calls itself for each level,
 // and whoever sends a million brackets would have the stack.
@@ -23,6 +26,15 @@ std::string shown(const Json& value) {
 std::unexpected<Error> unfit(const std::string& key, const Json& value, const std::string& accepted) {
   return fail(ErrorCode::usage, tenancy::harmless(key) + " = " + shown(value) + " is not understood",
               "accepted: " + accepted);
+}
+
+// A number that fits its field: cut to 32 bits, it would be another user's, or another bound.
+Result<std::uint32_t> number_of(const std::string& key, const Json& value, std::uint32_t most) {
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() <= most) return value.get<std::uint32_t>();
+  if (value.is_number())
+    return fail(ErrorCode::usage, tenancy::harmless(key) + " = " + shown(value) + " is out of range",
+                "accepted: a whole number of 0 to " + std::to_string(most));
+  return unfit(key, value, "a whole number of 0 to " + std::to_string(most));
 }
 
 Result<Json> object_of(const std::string& body) {
@@ -118,9 +130,9 @@ Result<tenancy::Quota> quota_of(const std::string& body) {
     if (value.is_null()) continue;
     const std::string text = value.is_string() ? value.get<std::string>() : "";
     if (key == "user" || key == "group") {
-      const auto id = value.is_number_unsigned() ? std::optional(value.get<std::uint32_t>())
-                      : key == "user"            ? directory.user(text)
-                                                 : directory.group(text);
+      const auto id = value.is_number() ? std::optional(TRY(number_of(key, value, kMostId)))
+                      : key == "user"   ? directory.user(text)
+                                        : directory.group(text);
       if (!id) return unfit(key, value, "a name of this machine, or a number");
       quota.subject = key == "user" ? tenancy::Quota::Subject::user : tenancy::Quota::Subject::group;
       quota.id = *id;
@@ -140,8 +152,7 @@ Result<tenancy::Quota> quota_of(const std::string& body) {
         return unfit(key, value, "a whole percentage of one GPU, 100% for each GPU: 50%, 200%");
       quota.compute_ppm = std::uint64_t{percent} * 10'000;
     } else if (key == "shares") {
-      if (!value.is_number_unsigned()) return unfit(key, value, "a whole number");
-      quota.shares = value.get<std::uint32_t>();
+      quota.shares = TRY(number_of(key, value, std::numeric_limits<std::uint32_t>::max()));
     } else if (key == "ttl") {
       quota.ttl = TRY(node::parse_duration("ttl", text));
     } else {
@@ -169,6 +180,10 @@ Result<tenancy::Quota> quota_named(const std::string* user, const std::string* g
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const bool is_number = error == std::errc() && end == text.data() + text.size();
   const auto id = is_number ? number : user != nullptr ? directory.user(text) : directory.group(text);
+  if (error == std::errc::result_out_of_range || (is_number && number > kMostId))
+    return fail(ErrorCode::usage,
+                (user != nullptr ? "user = '" : "group = '") + tenancy::harmless(text) + "' is out of range",
+                "accepted: a name of this machine, or a whole number of 0 to " + std::to_string(kMostId));
   if (!id) return unfit(user != nullptr ? "user" : "group", text, "a name of this machine, or a number");
   quota.subject = user != nullptr ? tenancy::Quota::Subject::user : tenancy::Quota::Subject::group;
   quota.id = *id;

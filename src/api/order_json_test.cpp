@@ -65,6 +65,36 @@ TEST(OrderJson, AQuotaSaysForWhomAndHowMuch) {
   EXPECT_EQ(quota_of(R"({"everyone":true,"compute":"half"})").error().message, "compute = \"half\" is not understood");
 }
 
+TEST(OrderJson, ANumberThatDoesNotFitIsRefusedAndSetsNobodyElsesQuota) {
+  const struct {
+    const char *body, *message, *hint;
+  } cases[] = {
+      {R"({"user":4294967297})", "user = 4294967297 is out of range", "accepted: a whole number of 0 to 4294967294"},
+      {R"({"user":4294967295})", "user = 4294967295 is out of range", "accepted: a whole number of 0 to 4294967294"},
+      {R"({"user":1.5})", "user = 1.5 is out of range", "accepted: a whole number of 0 to 4294967294"},
+      {R"({"group":-1})", "group = -1 is out of range", "accepted: a whole number of 0 to 4294967294"},
+      {R"({"everyone":true,"shares":4294967296})", "shares = 4294967296 is out of range",
+       "accepted: a whole number of 0 to 4294967295"},
+      {R"({"everyone":true,"shares":"4"})", "shares = \"4\" is not understood",
+       "accepted: a whole number of 0 to 4294967295"},
+      {R"({"everyone":true,"ttl":"4294967295d"})", "ttl '4294967295d' is too long",
+       "accepted: at most 36500d, which is a hundred years"},
+      {R"({"everyone":true,"ttl":"36501d"})", "ttl '36501d' is too long",
+       "accepted: at most 36500d, which is a hundred years"},
+  };
+  for (const auto& [body, message, hint] : cases) {
+    const auto quota = quota_of(body);
+    ASSERT_FALSE(quota) << body;
+    EXPECT_EQ(quota.error().message, message);
+    EXPECT_EQ(quota.error().hint, hint);
+  }
+  EXPECT_EQ(quota_of(R"({"user":4294967294,"shares":0})")->id, 4294967294u);
+  EXPECT_EQ(to_json(*quota_of(R"({"everyone":true,"ttl":"36500d"})")),
+            R"({"everyone":true,"memory_bytes":null,"compute_ratio":null,"shares":null,"ttl_ns":3153600000000000000})");
+  const std::string wrapped = "4294967297";
+  EXPECT_EQ(quota_named(&wrapped, nullptr, false).error().message, "user = '4294967297' is out of range");
+}
+
 TEST(OrderJson, WhoseQuotaGoesIsNamedOnceOrNotAtAll) {
   const std::string root = "root", number = "1234", nobody = "no-such-user";
   EXPECT_EQ(quota_named(&root, nullptr, false)->id, 0u);

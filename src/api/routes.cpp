@@ -160,7 +160,8 @@ std::vector<Route> processes_and_events() {
        .id = "listEvents",
        .method = "GET",
        .path = "/v1/events",
-       .summary = "What happened, oldest first; with follow=1 as a stream of server-sent events that goes on",
+       .summary = "What happened, oldest first; with follow=1 as a stream of server-sent events that goes on, in which "
+                  "events.missed tells of those that were gone before they could be sent",
        .parameters = {{"after", Place::query, "only those with a greater sequence number", {}, true},
                       {"follow", Place::query, "go on as a stream", "1"}},
        .replies = {list("Event"), {.content_type = kStream}},

@@ -33,7 +33,13 @@ std::function<void()> Scheduler::admit(const tenancy::Share& share, const tenanc
                                        std::function<void(Result<void>)> decide) {
   const auto tell = [this, name = share.name, owner = share.owner_uid, pid = tenant.process.pid](
                         const char* kind, const char* severity, std::string text) {
-    events_.add({.kind = kind, .severity = severity, .share = name, .pid = pid, .uid = owner, .text = std::move(text)});
+    events_.add({.kind = kind,
+                 .severity = severity,
+                 .share = name,
+                 .pid = pid,
+                 .uid = owner,
+                 .owner_uid = owner,
+                 .text = std::move(text)});
   };
   const std::string who = name_of(tenant), where = " into " + share.name;
   const Json payload = {{"share", share.name},
@@ -70,8 +76,8 @@ std::function<void()> Scheduler::admit(const tenancy::Share& share, const tenanc
   return [this, id = *asked] { channel_.cancel(id); };
 }
 
-void Scheduler::tell_of_want(const node::Shortage& shortage, std::chrono::milliseconds waits,
-                             std::function<void()> denied) {
+void Scheduler::tell_of_want(const node::Shortage& shortage, const tenancy::Share& share,
+                             std::chrono::milliseconds waits, std::function<void()> denied) {
   if (!open_wants_.insert(shortage.share).second) return;
   const Json payload = {{"share", shortage.share},
                         {"uuid", shortage.uuid},
@@ -81,18 +87,19 @@ void Scheduler::tell_of_want(const node::Shortage& shortage, std::chrono::millis
                         {"of_card", shortage.of_card},
                         {"waits_ms", waits.count()},
                         {"asked_to_trim", shortage.asked}};
-  const auto asked =
-      channel::ask(channel_, {.client = kClient, .kind = "memory", .payload = text_of(payload), .time_to_live = waits},
-                   [this, share = shortage.share, denied = std::move(denied)](const Decision& decision) {
-                     open_wants_.erase(share);
-                     if (decision.verdict != Decision::Verdict::deny) return;
-                     events_.add({.kind = "memory.denied",
-                                  .severity = "warn",
-                                  .share = share,
-                                  .text = "allocations of " + share +
-                                          " that wait for memory were denied: " + tenancy::harmless(decision.reason)});
-                     denied();
-                   });
+  const auto asked = channel::ask(
+      channel_, {.client = kClient, .kind = "memory", .payload = text_of(payload), .time_to_live = waits},
+      [this, share = shortage.share, owner = share.owner_uid, denied = std::move(denied)](const Decision& decision) {
+        open_wants_.erase(share);
+        if (decision.verdict != Decision::Verdict::deny) return;
+        events_.add({.kind = "memory.denied",
+                     .severity = "warn",
+                     .share = share,
+                     .owner_uid = owner,
+                     .text = "allocations of " + share +
+                             " that wait for memory were denied: " + tenancy::harmless(decision.reason)});
+        denied();
+      });
   if (!asked) open_wants_.erase(shortage.share);
 }
 

@@ -29,7 +29,8 @@ class Scheduler {
                               std::function<void(Result<void>)> decide);
 
   // `denied` is called where the scheduler says no; a yes, and no answer, change nothing. One question a share at a time.
-  void tell_of_want(const node::Shortage& shortage, std::chrono::milliseconds waits, std::function<void()> denied);
+  void tell_of_want(const node::Shortage& shortage, const tenancy::Share& share, std::chrono::milliseconds waits,
+                    std::function<void()> denied);
 
  private:
   channel::Channel& channel_;

@@ -6,6 +6,7 @@
 #include <list>
 #include <mutex>
 
+#include "api/event_feed.hpp"
 #include "api/lines.hpp"
 #include "api/metrics.hpp"
 #include "api/openapi.hpp"
@@ -17,8 +18,6 @@
 
 namespace headgate::api {
 namespace {
-
-constexpr std::size_t kAllEvents = 4096;  // as many as the log keeps: whoever asks wants the newest too
 
 using http::error_response;
 using http::Request;
@@ -85,9 +84,9 @@ Result<node::Caller> caller_of(const Request& request, const Access& access) {
   return caller;
 }
 
-channel::Authorise administrators(Access access) {
-  return [access = std::move(access)](const Request& request, const std::string& client) -> Result<void> {
-    const auto caller = caller_of(request, access);
+channel::Authorise administrators(const CurrentAccess& access) {
+  return [&access](const Request& request, const std::string& client) -> Result<void> {
+    const auto caller = caller_of(request, *access.now());
     if (!caller) return std::unexpected(caller.error());
     if (caller->administrator) return {};
     return fail(ErrorCode::denied,
@@ -98,12 +97,12 @@ channel::Authorise administrators(Access access) {
 }
 
 struct Service::Impl : std::enable_shared_from_this<Impl> {
-  Impl(http::Loop& l, node::Node& n, observe::Observer& o, observe::EventLog& e, Tally& t, Access a)
-      : loop(l), node(n), observer(o), events(e), tally(t), access(std::move(a)) {}
+  Impl(http::Loop& l, node::Node& n, observe::Observer& o, observe::EventLog& e, Tally& t, const CurrentAccess& a)
+      : loop(l), node(n), observer(o), events(e), tally(t), access(a) {}
 
   struct Follower {
     std::shared_ptr<http::EventStream> stream;
-    node::Caller caller;
+    std::uint32_t uid = 0;
   };
 
   struct Served {
@@ -114,7 +113,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   // Runs `answer` for a known caller.
   Served known(Response (Impl::*answer)(const Request&, const node::Caller&), http::Runs runs = http::Runs::on_loop) {
     return {[self = shared_from_this(), answer](const Request& request) -> Response {
-              const auto caller = caller_of(request, self->access);
+              const auto caller = caller_of(request, *self->access.now());
               if (!caller) return error_response(caller.error());
               return (*self.*answer)(request, *caller);
             },
@@ -124,7 +123,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   // What the caller may see of a fresh picture, as `show` shows it.
   Served see(Response (*show)(const Impl&, const Snapshot&)) {
     return {[self = shared_from_this(), show](const Request& request) -> Response {
-              const auto caller = caller_of(request, self->access);
+              const auto caller = caller_of(request, *self->access.now());
               if (!caller) return error_response(caller.error());
               return show(*self, visible(*self->fresh(), *caller));
             },
@@ -280,8 +279,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   Response list_events(const Request& request, const node::Caller& caller) {
     if (const auto* wish = request.query_value("follow"); wish != nullptr && *wish != "0")
       return follow(request, caller);
-    return json(snapshot::to_json(
-        visible(events.after(number_of(request, "after").value_or(0), kAllEvents), *observer.latest(), caller)));
+    return json(snapshot::to_json(visible(events.after(number_of(request, "after").value_or(0)), caller)));
   }
 
   Response list_quotas(const Request&, const node::Caller& caller) {
@@ -357,32 +355,24 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
 
   Response follow(const Request& request, const node::Caller& caller) {
     std::erase_if(followers, [](const Follower& follower) { return !follower.stream->open(); });
-    const auto own = std::ranges::count_if(followers, [&](const Follower& f) { return f.caller.uid == caller.uid; });
-    if (static_cast<std::size_t>(own) >= access.streams_per_user) {
+    const auto own = std::ranges::count_if(followers, [&](const Follower& f) { return f.uid == caller.uid; });
+    if (static_cast<std::size_t>(own) >= access.now()->streams_per_user) {
       return error_response(429, "busy", "you follow " + std::to_string(own) + " streams of events already",
                             "close one, or raise node.streams_per_user in the configuration");
     }
     Response response;
     response.stream = std::make_shared<http::EventStream>();
-    const std::uint64_t after = number_of(request, "after").value_or(events.last_sequence());
-    for (const auto& event : visible(events.after(after, kAllEvents), *observer.latest(), caller))
-      push(*response.stream, event);
-    followers.push_back({response.stream, caller});
+    response.stream->feed_from(
+        [feed = std::make_shared<EventFeed>(events, caller, number_of(request, "after"))] { return feed->next(); });
+    followers.push_back({response.stream, caller.uid});
     return response;
   }
 
-  static void push(http::EventStream& stream, const snapshot::Event& event) {
-    stream.push({.name = event.kind, .data = snapshot::to_json(event), .id = std::to_string(event.sequence)});
-  }
-
-  // On the loop's thread.
-  void hand_on(const snapshot::Event& event) {
-    const observe::Picture latest = observer.latest();
-    std::erase_if(followers, [&](const Follower& follower) {
-      if (!follower.stream->open()) return true;
-      for (const auto& seen : visible({event}, *latest, follower.caller)) push(*follower.stream, seen);
-      return false;
-    });
+  // On the loop's thread. Each follower takes from the log what he has not yet, and as much as his connection can carry.
+  void wake_followers() {
+    waking = false;
+    std::erase_if(followers, [](const Follower& follower) { return !follower.stream->open(); });
+    for (const auto& follower : followers) follower.stream->wake();
   }
 
   http::Loop& loop;
@@ -390,21 +380,23 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   observe::Observer& observer;
   observe::EventLog& events;
   Tally& tally;
-  const Access access;
+  const CurrentAccess& access;
   std::list<Follower> followers;
+  std::atomic<bool> waking = false;           // posted to the loop already
   std::atomic<std::uint64_t> changed_ns = 0;  // when a verb last did something
 };
 
 Service::Service(http::Loop& loop, node::Node& node, observe::Observer& observer, observe::EventLog& events,
-                 Tally& tally, Access access)
-    : impl_(std::make_shared<Impl>(loop, node, observer, events, tally, std::move(access))) {
+                 Tally& tally, const CurrentAccess& access)
+    : impl_(std::make_shared<Impl>(loop, node, observer, events, tally, access)) {
   for (const auto& event : events.after(0)) tally.note(event);  // of the start
   events.listen([weak = std::weak_ptr(impl_)](const snapshot::Event& event) {
     const auto impl = weak.lock();
     if (impl == nullptr) return;
     impl->tally.note(event);
-    impl->loop.post([weak, event] {
-      if (const auto still = weak.lock()) still->hand_on(event);
+    if (impl->waking.exchange(true)) return;
+    impl->loop.post([weak] {
+      if (const auto still = weak.lock()) still->wake_followers();
     });
   });
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -23,18 +24,37 @@ struct Access {
   std::size_t streams_per_user = 32;       // of events, followed at once; TCP counts as one user
 };
 
+// The access of this moment: it changes when the configuration is read again. Thread-safe.
+class CurrentAccess {
+ public:
+  // Shared: who asks goes on by what he began with.
+  [[nodiscard]] std::shared_ptr<const Access> now() const {
+    const std::scoped_lock lock(mutex_);
+    return access_;
+  }
+  void set(Access access) {
+    auto fresh = std::make_shared<const Access>(std::move(access));
+    const std::scoped_lock lock(mutex_);
+    access_ = std::move(fresh);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Access> access_ = std::make_shared<const Access>();
+};
+
 // Over a Unix socket by the peer's credentials. Over TCP nobody is known: with the token an administrator, without it, or
 // with a wrong one, an error (denied) where a token is set, else a stranger that sees totals.
 [[nodiscard]] Result<node::Caller> caller_of(const http::Request& request, const Access& access);
 
-// Who may speak for a client of the task channel: administrators.
-[[nodiscard]] channel::Authorise administrators(Access access);
+// Who may speak for a client of the task channel: administrators. `access` must outlive the channel.
+[[nodiscard]] channel::Authorise administrators(const CurrentAccess& access);
 
 // Must outlive the server that runs its routes. For the loop's thread.
 class Service {
  public:
   Service(http::Loop& loop, node::Node& node, observe::Observer& observer, observe::EventLog& events, Tally& tally,
-          Access access);
+          const CurrentAccess& access);
   ~Service();
 
   // One for each row of api::routes(); those of the channel are its own to answer.

@@ -27,14 +27,14 @@ snapshot::Snapshot visible(const snapshot::Snapshot& picture, const node::Caller
   return seen;
 }
 
-std::vector<snapshot::Event> visible(std::vector<snapshot::Event> events, const snapshot::Snapshot& picture,
-                                     const node::Caller& caller) {
-  if (caller.administrator) return events;
-  const auto own = own_shares(picture, caller);
-  std::erase_if(events, [&](const snapshot::Event& event) {
-    if (!event.share.empty()) return !own.contains(event.share) && event.uid != caller.uid;
-    return event.pid != 0;  // an audit's finding names a process, and whose it was is not known any more
-  });
+bool may_see(const snapshot::Event& event, const node::Caller& caller) {
+  if (caller.administrator) return true;
+  if (!event.share.empty()) return (event.owner_uid && caller.owns(*event.owner_uid)) || event.uid == caller.uid;
+  return event.pid == 0;  // an audit's finding names a process, and whose it was is not known any more
+}
+
+std::vector<snapshot::Event> visible(std::vector<snapshot::Event> events, const node::Caller& caller) {
+  std::erase_if(events, [&](const snapshot::Event& event) { return !may_see(event, caller); });
   return events;
 }
 

@@ -11,9 +11,9 @@ namespace headgate::api {
 // The same for an administrator. For others: the shares, processes and events of other users are left out, and names of theirs
 // stand nowhere; the GPUs' and the node's totals stay whole.
 [[nodiscard]] snapshot::Snapshot visible(const snapshot::Snapshot& picture, const node::Caller& caller);
-// Events of shares that the caller does not own are left out, and those that concern no share but name a process of
-// another user. `picture`: who owns what.
-[[nodiscard]] std::vector<snapshot::Event> visible(std::vector<snapshot::Event> events,
-                                                   const snapshot::Snapshot& picture, const node::Caller& caller);
+// Left out are events of shares that were not the caller's when they happened, unless by a process or a verb of his own, and
+// those that concern no share but name a process. Whose a share is now does not count: names are used again.
+[[nodiscard]] std::vector<snapshot::Event> visible(std::vector<snapshot::Event> events, const node::Caller& caller);
+[[nodiscard]] bool may_see(const snapshot::Event& event, const node::Caller& caller);
 
 }  // namespace headgate::api

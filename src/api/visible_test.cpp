@@ -40,17 +40,36 @@ TEST(Visible, AnAdministratorSeesEverything) { EXPECT_EQ(visible(picture(), call
 TEST(Visible, EventsOfOthersAreNotHandedOut) {
   std::vector<snapshot::Event> events(4);
   events[0].share = "alice-train";
+  events[0].owner_uid = 1001;
   events[1].share = "bob-serve";
+  events[1].owner_uid = 1002;
   events[2].pid = 77;  // an audit's finding outside every share
   events[3].text = "headgated started";
-  const auto seen = visible(events, picture(), caller(1001));
+  const auto seen = visible(events, caller(1001));
   ASSERT_EQ(seen.size(), 2u);
   EXPECT_EQ(seen[0].share, "alice-train");
-  EXPECT_EQ(visible(events, picture(), caller(0, true)).size(), 4u);
+  EXPECT_EQ(visible(events, caller(0, true)).size(), 4u);
   // A share that is gone: who made the event still sees it.
   events[1].share = "gone";
   events[1].uid = 1001;
-  EXPECT_EQ(visible(events, picture(), caller(1001)).size(), 3u);
+  EXPECT_EQ(visible(events, caller(1001)).size(), 3u);
+}
+
+TEST(Visible, WhoMakesAShareOfAFormerNameReadsNothingOfItsFormerOwner) {
+  std::vector<snapshot::Event> events(2);
+  events[0].share = events[1].share = "train";
+  events[0].uid = 1003;  // a process of a third user, who was let in
+  events[0].owner_uid = 1001;
+  events[1].owner_uid = 1002;
+  const auto seen = visible(events, caller(1002));
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].owner_uid, 1002u);
+  EXPECT_EQ(visible(events, caller(1001)).size(), 1u);
+  EXPECT_EQ(visible(events, caller(1003)).size(), 1u);
+  // Of a share that could not be read nobody knows whose it was.
+  events[0].owner_uid.reset();
+  EXPECT_EQ(visible(events, caller(1001)).size(), 0u);
+  EXPECT_TRUE(visible(events, caller(~0u)).empty());
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // The whole life; `self` keeps the connection.
   static boost::asio::awaitable<void> serve(std::shared_ptr<Connection> self);
   void close();
+  [[nodiscard]] const Peer& peer() const { return peer_; }
 
  private:
   enum class Next { request, refusal, gone };

@@ -20,6 +20,16 @@ bool EventStream::push(const Event& event) {
   return !overflowed_;
 }
 
+void EventStream::feed_from(std::function<std::vector<Event>()> source) {
+  const std::lock_guard lock(mutex_);
+  source_ = std::move(source);
+}
+
+void EventStream::wake() {
+  const std::lock_guard lock(mutex_);
+  if (wake_) wake_();
+}
+
 void EventStream::finish() {
   const std::lock_guard lock(mutex_);
   finished_ = true;
@@ -43,8 +53,18 @@ void EventStream::on_close(std::function<void()> callback) {
 }
 
 EventStream::Batch EventStream::take() {
+  std::function<std::vector<Event>()> source;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!source_) return {std::exchange(queued_, {}), finished_, overflowed_};
+    source = source_;
+  }
+  // Without the lock: it takes others' locks, under which somebody may wake us.
+  std::string text;
+  for (const Event& event : source()) text += event_text(event);
   const std::lock_guard lock(mutex_);
-  return {std::exchange(queued_, {}), finished_, overflowed_};
+  const bool finished = finished_ && text.empty();
+  return {std::move(text), finished, false};
 }
 
 void EventStream::attach(std::function<void()> wake) {

@@ -1,11 +1,12 @@
-// A bounded queue of server-sent events between one producer side and the connection that writes them out.
-// Thread-safe: any thread may push and finish; the connection reads on the loop's thread.
+// Server-sent events between one producer side and the connection that writes them out: a bounded queue, or asked for one after
+// the other. Thread-safe: any thread may push, wake and finish; the connection reads on the loop's thread.
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <mutex>
 #include <string>
+#include <vector>
 
 namespace headgate::http {
 
@@ -24,7 +25,11 @@ class EventStream {
 
   // False: the stream is finished, its client is gone, or this event was one too many (the client is then dropped).
   bool push(const Event& event);
-  // What is queued is still written, then the response ends.
+  // Instead of push: `source` is asked for what comes next, on the loop's thread, each time that all before it was written; empty:
+  // nothing now, until wake() is called. What a slow client does not take is kept nowhere here. Before the response is handed out.
+  void feed_from(std::function<std::vector<Event>()> source);
+  void wake();
+  // What is queued, or `source` has, is still written, then the response ends.
   void finish();
   [[nodiscard]] bool open() const;
   // Called once, when the client is gone or was dropped or the stream was written to its end; on the loop's thread.
@@ -48,6 +53,7 @@ class EventStream {
   bool finished_ = false;
   bool overflowed_ = false;
   bool closed_ = false;
+  std::function<std::vector<Event>()> source_;
   std::function<void()> wake_;
   std::function<void()> closed_callback_;
 };

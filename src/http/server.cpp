@@ -133,6 +133,12 @@ void Server::stop() {
   for (Connection* connection : impl_->state->all) connection->close();
 }
 
+void Server::hang_up_tcp() {
+  for (Connection* connection : impl_->state->all) {
+    if (!connection->peer().is_unix) connection->close();
+  }
+}
+
 std::size_t Server::connections() const { return impl_->state->all.size() - impl_->state->lingering; }
 
 std::uint64_t Server::refused() const { return impl_->state->refused; }

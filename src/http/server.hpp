@@ -52,6 +52,8 @@ class Server {
   Result<std::uint16_t> listen(const std::string& address, std::uint16_t port);
   // Closes listeners and connections, removes our socket file. Streams see on_close.
   void stop();
+  // Ends every connection over TCP, whatever it is at: who was let in by what is no longer valid has to ask again.
+  void hang_up_tcp();
 
   [[nodiscard]] std::size_t connections() const;
   [[nodiscard]] std::uint64_t refused() const;  // connections answered 503 for being too many

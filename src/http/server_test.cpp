@@ -201,6 +201,40 @@ TEST(Server, streams_events_and_heartbeats_to_the_end) {
   EXPECT_TRUE(eventually([&] { return closed.load(); }));
 }
 
+TEST(Server, asks_a_source_only_for_what_its_client_has_taken) {
+  const auto stream = std::make_shared<EventStream>();
+  const std::string big(64 << 10, 'x');
+  constexpr int kAll = 200;
+  std::atomic<int> asked = 0;
+  std::atomic<bool> more = false;
+  stream->feed_from([&]() -> std::vector<Event> {
+    if (asked < kAll) return {{"a", big, std::to_string(++asked)}};
+    if (asked++ == kAll) return {{"all", "1", ""}};
+    if (more.exchange(false)) return {{"b", "2", ""}};
+    return {};
+  });
+  Router router;
+  router.add("GET", "/events", [&](const Request&) {
+    Response response;
+    response.stream = stream;
+    return response;
+  });
+  TestServer server(std::move(router));
+  RawClient client(server.unix_endpoint());
+  client.send("GET /events HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(eventually([&] { return asked > 1; }));
+  EXPECT_LT(asked, kAll) << "12 MiB lie somewhere for a client that has read nothing";
+  client.read([](const std::string& text) {
+    return std::string_view(text).substr(text.size() - std::min<std::size_t>(text.size(), 200)).contains("event: all");
+  });
+  more = true;
+  stream->wake();
+  client.read([](const std::string& text) { return text.contains("event: b\ndata: 2\n\n"); });
+  stream->finish();
+  const std::string rest = client.read([](const std::string& text) { return text.ends_with("0\r\n\r\n"); });
+  EXPECT_TRUE(rest.ends_with("0\r\n\r\n")) << rest.size();
+}
+
 TEST(Server, tells_a_stream_that_its_client_left) {
   const auto stream = std::make_shared<EventStream>();
   Router router;

@@ -3,12 +3,16 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/unique_fd.hpp"
@@ -16,10 +20,35 @@
 namespace headgate::node {
 namespace {
 
+// What may be spent on all files of one process: it chose them, how many, how large, and how they are made.
+struct Effort {
+  std::uint64_t bytes = 256u << 20, symbols = 4u << 20;
+  // Of the calling thread: what else the machine does takes nothing of it.
+  std::chrono::nanoseconds until = thread_time() + std::chrono::seconds(2);
+  bool spent = false;
+
+  static std::chrono::nanoseconds thread_time() {
+    timespec used{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+  }
+  // False, for good, once it is spent.
+  bool take(std::uint64_t more_bytes, std::uint64_t more_symbols) {
+    spent = spent || more_bytes > bytes || more_symbols > symbols || thread_time() > until;
+    if (spent) return false;
+    bytes -= more_bytes;
+    symbols -= more_symbols;
+    return true;
+  }
+};
+
 // Of a file that somebody else chose: whatever is broken in it makes it no ELF file, and no more than this is read of it.
 class ElfFile {
  public:
   explicit ElfFile(const std::string& path) : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    struct stat facts{};
+    if (!file_ || ::fstat(file_.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) return;
+    identity_ = {facts.st_dev, facts.st_ino};
     Elf64_Ehdr head{};
     if (!read(0, head) || !std::equal(ELFMAG, ELFMAG + SELFMAG, head.e_ident) || head.e_ident[EI_CLASS] != ELFCLASS64 ||
         head.e_phentsize != sizeof(Elf64_Phdr))
@@ -38,14 +67,18 @@ class ElfFile {
     return std::ranges::find(segments_, type, &Elf64_Phdr::p_type) != segments_.end();
   }
 
-  // Whether its table of dynamic symbols, found by its sections, has that function of its own.
-  [[nodiscard]] bool exports(const std::string& function) const {
+  // The same for each of its names.
+  using Identity = std::pair<dev_t, ino_t>;
+  [[nodiscard]] Identity identity() const { return identity_; }
+
+  // Whether its table of dynamic symbols, found by its sections, has that function of its own. Not, where `effort` is spent.
+  [[nodiscard]] bool exports(const std::string& function, Effort& effort) const {
     constexpr std::uint16_t kMostSections = 128;
     for (std::uint16_t i = 0; i < std::min(head_.e_shnum, kMostSections); ++i) {
       Elf64_Shdr symbols{}, names{};
       if (head_.e_shentsize != sizeof symbols || !read(head_.e_shoff + i * sizeof symbols, symbols)) return false;
       if (symbols.sh_type != SHT_DYNSYM || !read(head_.e_shoff + symbols.sh_link * sizeof names, names)) continue;
-      return has_symbol(symbols, names, function);
+      return has_symbol(symbols, names, function, effort);
     }
     return false;
   }
@@ -55,32 +88,44 @@ class ElfFile {
   bool read(std::uint64_t offset, T& out) const {
     return file_ && ::pread(file_.get(), &out, sizeof out, static_cast<off_t>(offset)) == sizeof out;
   }
-  bool has_symbol(const Elf64_Shdr& symbols, const Elf64_Shdr& names, const std::string& function) const {
+  bool has_symbol(const Elf64_Shdr& symbols, const Elf64_Shdr& names, const std::string& function,
+                  Effort& effort) const {
     constexpr std::uint64_t kMostSymbols = 65'536, kMostNames = 8u << 20;
-    std::vector<Elf64_Sym> table(std::min(symbols.sh_size / sizeof(Elf64_Sym), kMostSymbols));
-    std::string text(std::min(names.sh_size, kMostNames), '\0');
+    const std::uint64_t count = std::min(symbols.sh_size / sizeof(Elf64_Sym), kMostSymbols);
+    const std::uint64_t length = std::min(names.sh_size, kMostNames);
+    if (!effort.take(count * sizeof(Elf64_Sym) + length, count)) return false;
+    std::vector<Elf64_Sym> table(count);
+    std::string text(length, '\0');
     const auto whole = [&](void* out, std::size_t bytes, std::uint64_t offset) {
       return ::pread(file_.get(), out, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
     };
     if (!whole(table.data(), table.size() * sizeof(Elf64_Sym), symbols.sh_offset) ||
         !whole(text.data(), text.size(), names.sh_offset))
       return false;
+    // Its end is compared too; no more than that is looked at, for a name may be as long as the table.
+    const std::string_view wanted(function.c_str(), function.size() + 1);
     return std::ranges::any_of(table, [&](const Elf64_Sym& symbol) {
-      return symbol.st_shndx != SHN_UNDEF && symbol.st_name < text.size() && text.c_str() + symbol.st_name == function;
+      return symbol.st_shndx != SHN_UNDEF && symbol.st_name < text.size() &&
+             std::string_view(text).substr(symbol.st_name, wanted.size()) == wanted;
     });
   }
 
   UniqueFd file_;
+  Identity identity_{};
   Elf64_Ehdr head_{};
   std::vector<Elf64_Phdr> segments_;
 };
 
 // Files that are mapped so that they can run, as the process names them.
-std::set<std::string> mapped_programs(const std::string& folder) {
+std::set<std::string> mapped_programs(const std::string& folder, Effort& effort) {
   std::set<std::string> paths;
   std::ifstream maps(folder + "/maps");
   constexpr std::size_t kMostFiles = 1024;
-  for (std::string line; paths.size() < kMostFiles && std::getline(maps, line);) {
+  for (std::string line; std::getline(maps, line) && effort.take(line.size(), 0);) {
+    if (paths.size() == kMostFiles) {
+      effort.spent = true;
+      break;
+    }
     const std::size_t mode = line.find(' '), path = line.find('/');
     if (mode != line.npos && path != line.npos && line.substr(mode + 1, 4).contains('x'))
       paths.insert(line.substr(path));
@@ -119,19 +164,22 @@ std::string how_it_goes_around(std::uint32_t pid, const std::string& proc) {
   const std::string folder = proc + "/" + std::to_string(pid);
   std::vector<std::string> facts;
   const ElfFile program(folder + "/exe");
-  const auto mapped = mapped_programs(folder);
+  Effort effort;
+  const auto mapped = mapped_programs(folder, effort);
   const bool limited =
       std::ranges::any_of(mapped, [](const std::string& path) { return file_name(path).starts_with("libheadgate"); });
   if (program.readable() && !program.has(PT_INTERP))
     facts.emplace_back("it is statically linked, so nothing can be preloaded");
   else if (!mapped.empty() && !limited) facts.emplace_back("the limiter is not loaded");
+  std::set<ElfFile::Identity> seen;
   for (const std::string& path : mapped) {
     const std::string name = file_name(path);
-    if (name.starts_with("libcuda.so") || name.starts_with("libheadgate") ||
-        !ElfFile(folder + "/root" + path).exports("cuMemAlloc_v2"))
-      continue;
+    if (name.starts_with("libcuda.so") || name.starts_with("libheadgate") || !effort.take(0, 0)) continue;
+    const ElfFile file(folder + "/root" + path);
+    if (!seen.insert(file.identity()).second || !file.exports("cuMemAlloc_v2", effort)) continue;
     facts.push_back("it has a copy of the driver's library: " + harmless(path));
   }
+  if (effort.spent) facts.emplace_back("it has mapped more than is looked through");
   if (const auto namespaces = own_namespaces(folder, proc); !namespaces.empty())
     facts.push_back("it has " + namespaces);
   std::string text;

@@ -1,11 +1,15 @@
 #include "node/bypass.hpp"
 
+#include <elf.h>
 #include <gtest/gtest.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
 namespace headgate::node {
 namespace {
@@ -58,6 +62,108 @@ TEST_F(Bypass, BrokenAndStrangeFilesSayNothing) {
   program(proc_ + "/broken");
   maps("not a line\n1000-2000 r-xp 0 08:01 4  " + proc_ + "/broken\n1000-2000 r-xp 0 08:01 4  /gone (deleted)\n");
   EXPECT_EQ(how_it_goes_around(7, proc_), "the limiter is not loaded");
+}
+
+// A table of symbols whose names all begin at the first byte of `names` bytes without an end, as no linker writes it.
+class Crafted {
+ public:
+  Crafted(const std::string& path, std::size_t symbols, std::size_t names, const std::string& last = {}) {
+    const std::size_t table = sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr) + 2 * sizeof(Elf64_Shdr);
+    Elf64_Ehdr head{};
+    std::copy_n(ELFMAG, SELFMAG, head.e_ident);
+    head.e_ident[EI_CLASS] = ELFCLASS64;
+    head.e_phentsize = sizeof(Elf64_Phdr), head.e_phnum = 1, head.e_phoff = sizeof head;
+    head.e_shentsize = sizeof(Elf64_Shdr), head.e_shnum = 2, head.e_shoff = sizeof head + sizeof(Elf64_Phdr);
+    Elf64_Phdr segment{};
+    segment.p_type = PT_LOAD;
+    Elf64_Shdr section[2]{};
+    section[0].sh_type = SHT_DYNSYM, section[0].sh_link = 1;
+    section[0].sh_offset = table, section[0].sh_size = symbols * sizeof(Elf64_Sym);
+    section[1].sh_type = SHT_STRTAB;
+    section[1].sh_offset = table + section[0].sh_size, section[1].sh_size = names;
+    std::vector<Elf64_Sym> all(symbols);
+    for (auto& symbol : all) symbol.st_shndx = 1;
+    std::string text(names, 'x');
+    if (!last.empty()) {
+      all.back().st_name = static_cast<Elf64_Word>(names - last.size() - 1);
+      text.replace(all.back().st_name, last.size() + 1, last.c_str(), last.size() + 1);
+    }
+    std::ofstream out(path, std::ios::binary);
+    const auto put = [&](const void* bytes, std::size_t count) {
+      out.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(count));
+    };
+    put(&head, sizeof head), put(&segment, sizeof segment), put(section, sizeof section);
+    put(all.data(), all.size() * sizeof(Elf64_Sym)), put(text.data(), text.size());
+  }
+};
+
+double thread_seconds() {
+  timespec used{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
+}
+
+std::string mapping(const std::string& path) { return "1000-2000 r-xp 0 08:01 4  " + path + "\n"; }
+
+constexpr std::size_t kNames = 8u << 20;
+
+// The figure is processor time, of which most of a minute went into these when each name was read to its end.
+TEST_F(Bypass, AFileMadeToTakeLongDoesNot) {
+  Crafted(proc_ + "/slow.so", 65'536, kNames);
+  program("/bin/sh");
+  std::string text;
+  for (const char* name : {"/slow.so", "/slow2.so", "/slow3.so", "/slow4.so"}) {
+    if (!fs::exists(proc_ + name)) fs::create_hard_link(proc_ + "/slow.so", proc_ + name);
+    text += mapping(proc_ + name);
+  }
+  maps(text);
+  const double before = thread_seconds();
+  EXPECT_EQ(how_it_goes_around(7, proc_), "the limiter is not loaded");
+  EXPECT_LT(thread_seconds() - before, 5.0);
+}
+
+TEST_F(Bypass, ANameAtTheEndOfTheTableIsFoundAndALongerOneIsAnother) {
+  Crafted(proc_ + "/copy.so", 3, 4096, "cuMemAlloc_v2");
+  Crafted(proc_ + "/other.so", 3, 4096, "cuMemAlloc_v2_ptsz");
+  program("/bin/sh");
+  maps(mapping(proc_ + "/copy.so") + mapping(proc_ + "/other.so"));
+  EXPECT_EQ(how_it_goes_around(7, proc_),
+            "the limiter is not loaded; it has a copy of the driver's library: " + proc_ + "/copy.so");
+}
+
+TEST_F(Bypass, AFileIsLookedThroughOnceHoweverManyNamesItHas) {
+  Crafted(proc_ + "/0.so", 1, kNames, "cuMemAlloc_v2");
+  std::string text = mapping(proc_ + "/0.so");
+  for (int i = 1; i < 100; ++i) {
+    fs::create_hard_link(proc_ + "/0.so", proc_ + "/" + std::to_string(i) + ".so");
+    text += mapping(proc_ + "/" + std::to_string(i) + ".so");
+  }
+  program("/bin/sh");
+  maps(text);
+  EXPECT_EQ(how_it_goes_around(7, proc_),
+            "the limiter is not loaded; it has a copy of the driver's library: " + proc_ + "/0.so");
+}
+
+TEST_F(Bypass, WhatAllFilesTogetherMayCostIsBoundedAndSaid) {
+  std::string text;
+  for (int i = 0; i < 40; ++i) {
+    const std::string path = proc_ + "/" + std::to_string(i) + ".so";
+    Crafted(path, 1, 4096);
+    // Names of 8 MiB, of which the disk holds nothing.
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    Elf64_Shdr section{};
+    file.seekg(sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr) + sizeof section);
+    file.read(reinterpret_cast<char*>(&section), sizeof section);
+    section.sh_size = kNames;
+    file.seekp(sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr) + sizeof section);
+    file.write(reinterpret_cast<const char*>(&section), sizeof section);
+    file.close();
+    fs::resize_file(path, section.sh_offset + kNames);
+    text += mapping(path);
+  }
+  program("/bin/sh");
+  maps(text);
+  EXPECT_EQ(how_it_goes_around(7, proc_), "the limiter is not loaded; it has mapped more than is looked through");
 }
 
 TEST_F(Bypass, OnlyAFileOfRootsGivesAProgramATrustedName) {

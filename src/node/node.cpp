@@ -46,8 +46,11 @@ Result<Node> Node::open(NodeOptions options, observe::EventLog& events) {
 }
 
 void Node::tell(const std::string& kind, const std::string& severity, const std::string& share, std::uint32_t uid,
-                const std::string& text) {
-  events_->add({.kind = kind, .severity = severity, .share = share, .uid = uid, .text = text});
+                const std::string& text, std::optional<std::uint32_t> owner_uid) {
+  if (!owner_uid) {
+    if (const tenancy::LiveShare* const live = shares_.find(share)) owner_uid = live->share.owner_uid;
+  }
+  events_->add({.kind = kind, .severity = severity, .share = share, .uid = uid, .owner_uid = owner_uid, .text = text});
 }
 
 Result<tenancy::LiveShare*> Node::changeable(const std::string& name, const Caller& caller) {
@@ -129,10 +132,10 @@ Result<void> Node::set(const std::string& name, const ShareOrder& order, const C
 }
 
 Result<void> Node::remove(const std::string& name, const Caller& caller) {
-  TRY(changeable(name, caller));
+  const std::uint32_t owner_uid = TRY(changeable(name, caller))->share.owner_uid;
   if (auto done = shares_.remove(name); !done) return done;
   forget(name);
-  tell("share.removed", "info", name, caller.uid, "the share " + name + " was removed");
+  tell("share.removed", "info", name, caller.uid, "the share " + name + " was removed", owner_uid);
   return {};
 }
 
@@ -267,6 +270,7 @@ void Node::check_page(const std::string& name, tenancy::LiveShare& live, std::ui
                 .share = name,
                 .pid = count == 1 ? pid : 0,
                 .uid = live.share.owner_uid,
+                .owner_uid = live.share.owner_uid,
                 .text = live.damage + "; end them, then remove and create the share anew"});
 }
 
@@ -425,9 +429,10 @@ void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) 
   last_sought_ = turn;
   for (const std::string& name : over) {
     if (name != turn && is_costly(name)) continue;
+    const std::uint32_t owner_uid = shares_.find(name)->share.owner_uid;
     // With programs in it, it ends when they do: nobody's work is cut off by a clock alone.
     if (auto removed = shares_.remove(name))
-      forget(name), tell("share.ended", "info", name, 0, "the share " + name + " came to its end");
+      forget(name), tell("share.ended", "info", name, 0, "the share " + name + " came to its end", owner_uid);
   }
 }
 

@@ -97,6 +97,7 @@ class Node {
   // Told of shares that come and go by a verb or their time; and who knows the processes in them. Both may stay unset.
   void watch_shares(std::function<void(const std::string& name)> made,
                     std::function<void(const std::string& name)> gone);
+  void allow_shares_per_user(std::size_t most) { options_.shares_per_user = most; }
   void ask_for_processes(const tenancy::Processes* tenants) { tenants_ = tenants; }
   // Who decides on the GPUs; outlives this.
   void arbitrate_by(Arbitration* arbitration) { arbitration_ = arbitration; }
@@ -115,8 +116,9 @@ class Node {
   void check_page(const std::string& name, tenancy::LiveShare& live, std::uint64_t now_ns);
   Result<void> has_room_for_one_more(const Caller& caller) const;
   void forget(const std::string& name);
+  // `owner_uid`: of a share that is gone already; else it is looked up.
   void tell(const std::string& kind, const std::string& severity, const std::string& share, std::uint32_t uid,
-            const std::string& text);
+            const std::string& text, std::optional<std::uint32_t> owner_uid = {});
 
   tenancy::Shares shares_;
   NodeOptions options_;

@@ -1,10 +1,6 @@
 #include "node/order.hpp"
 
-#include <grp.h>
-#include <pwd.h>
-
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -166,23 +162,6 @@ Result<void> take_share_values(const ShareOrder& order, const Directory& directo
 
 }  // namespace
 
-Directory system_directory() {
-  return {.user = [](const std::string& name) -> std::optional<std::uint32_t> {
-            passwd entry{}, *found = nullptr;
-            std::array<char, 4096> text{};
-            if (::getpwnam_r(name.c_str(), &entry, text.data(), text.size(), &found) != 0 || found == nullptr)
-              return std::nullopt;
-            return entry.pw_uid;
-          },
-          .group = [](const std::string& name) -> std::optional<std::uint32_t> {
-            ::group entry{}, *found = nullptr;
-            std::array<char, 16384> text{};
-            if (::getgrnam_r(name.c_str(), &entry, text.data(), text.size(), &found) != 0 || found == nullptr)
-              return std::nullopt;
-            return entry.gr_gid;
-          }};
-}
-
 Result<std::chrono::seconds> parse_duration(const std::string& key, const std::string& text) {
   const std::string accepted = "a whole number and s, m, h or d: 90s, 5m, 2h, 7d";
   constexpr std::pair<char, std::int64_t> kUnits[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86'400}};
@@ -191,6 +170,10 @@ Result<std::chrono::seconds> parse_duration(const std::string& key, const std::s
       unit == std::end(kUnits) ? std::nullopt : whole(std::string_view(text).substr(0, text.size() - 1));
   if (!number) return unfit(key, text, "is no length of time", accepted);
   if (*number == 0) return unfit(key, text, "is zero", accepted);
+  // In nanoseconds, as the API tells it, it still fits 63 bits.
+  constexpr std::int64_t kLongest = 36'500ll * 86'400;
+  if (*number * unit->second > kLongest)
+    return unfit(key, text, "is too long", "at most 36500d, which is a hundred years");
   return std::chrono::seconds(*number * unit->second);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "node/directory.hpp"
 #include "snapshot/snapshot.hpp"
 #include "tenancy/share.hpp"
 
@@ -34,13 +35,6 @@ struct ShareOrder {
 
   friend bool operator==(const ShareOrder&, const ShareOrder&) = default;
 };
-
-// Uid of a user, gid of a group, by name or number; empty where there is none. For tests; the node asks the system.
-struct Directory {
-  std::optional<std::uint32_t> (*user)(const std::string& name);
-  std::optional<std::uint32_t> (*group)(const std::string& name);
-};
-[[nodiscard]] Directory system_directory();
 
 // The share that `order` asks for, on top of `before` (null: a new one; then name and, where the node has several GPUs, the
 // GPU have defaults: "auto"). Owner and times are the caller's to fill. Errors: usage, naming key, value and accepted forms;

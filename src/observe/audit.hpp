@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -31,8 +32,9 @@ struct AuditRules {
                                      "gnome-shell",
                                      "nv-hostengine",
                                      "dcgm-exporter"};
-  // What can be seen of how a process goes around its limits; asked once, when it is told. May be empty.
-  std::function<std::string(std::uint32_t pid)> explain;
+  // What can be seen of how a process goes around its limits, once that is known. Asked until then, from the look before the one at
+  // which it may be told; it must not wait for an answer. May be empty.
+  std::function<std::optional<std::string>(std::uint32_t pid)> explain;
 };
 
 enum class FindingKind { outside, memory, compute };
@@ -40,13 +42,20 @@ enum class FindingKind { outside, memory, compute };
 struct Finding {
   FindingKind kind = FindingKind::outside;
   std::uint32_t pid = 0, uid = 0;
-  std::string share;  // empty: none
+  std::string share;                       // empty: none
+  std::optional<std::uint32_t> owner_uid;  // the share's
   std::string uuid;
-  std::string text;  // one sentence, with the figures
+  std::string text;          // one sentence, with the figures
+  bool told_before = false;  // and now it is known how it goes around
 };
+
+// Whose the share of that name is; none where it is in no such picture.
+[[nodiscard]] std::optional<std::uint32_t> owner_of(const snapshot::Snapshot& picture, const std::string& share);
 
 // "audit.outside", "audit.memory", "audit.compute": of the event that tells of it.
 [[nodiscard]] std::string event_kind(FindingKind kind);
+// Of the event with the reason, where that was not known in time.
+inline constexpr const char* kExplainedEvent = "audit.explained";
 
 class Audit {
  public:
@@ -55,21 +64,25 @@ class Audit {
   // Looks at one more picture, writes each process's `finding` and the number of the unattended into it, and returns what is new
   // since the last. `facts`: as the picture was made of.
   std::vector<Finding> look(snapshot::Snapshot& picture, const std::map<std::uint32_t, ProcessFacts>& facts);
+  // From the next look on.
+  void set_exempt(std::vector<std::string> programs) { rules_.exempt = std::move(programs); }
   // Whether a process of that picture was exempt.
   [[nodiscard]] bool exempts(std::uint32_t pid) const { return exempt_.contains(pid); }
+  // Of the last picture, told or not yet.
+  [[nodiscard]] std::set<std::uint32_t> suspects() const;
 
  private:
   struct Case {
     std::uint32_t looks = 0;
     std::uint64_t since_ns = 0;
-    std::string reason;
+    std::optional<std::string> reason;
     bool told = false, seen = false;
   };
   using Key = std::pair<std::uint32_t, FindingKind>;
 
   [[nodiscard]] bool is_exempt(const ProcessFacts& facts) const;
-  void suspect(const snapshot::Process& process, FindingKind kind, const std::string& uuid, std::string text,
-               std::vector<Finding>& found);
+  void suspect(const snapshot::Snapshot& picture, const snapshot::Process& process, FindingKind kind,
+               const std::string& uuid, std::string text, std::vector<Finding>& found);
 
   AuditRules rules_;
   std::map<Key, Case> cases_;

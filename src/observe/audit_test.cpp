@@ -106,8 +106,8 @@ TEST(Audit, ManyLooksInAShortTimeAreNoMoreThanOne) {
 
 TEST(Audit, WhoWhereAndHowStandInWhatIsTold) {
   int asked = 0;
-  Audit audit({.explain = [&](std::uint32_t pid) {
-    ++asked;
+  Audit audit({.explain = [&](std::uint32_t pid) -> std::optional<std::string> {
+    if (++asked == 1) return std::nullopt;  // it takes a moment
     return "it is " + std::to_string(pid);
   }});
   for (std::uint64_t i = 0; i < 5; ++i) {
@@ -122,7 +122,32 @@ TEST(Audit, WhoWhereAndHowStandInWhatIsTold) {
     EXPECT_EQ(found[0].uid, 1003u);
     EXPECT_EQ(found[0].text, s.processes[0].finding);
   }
-  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(asked, 2);
+}
+
+TEST(Audit, AProcessThatCannotBeExplainedYetIsToldOfAllTheSameAndExplainedLater) {
+  std::optional<std::string> answer;
+  Audit audit({.explain = [&](std::uint32_t) { return answer; }});
+  std::uint64_t looks = 0;
+  const auto look = [&] {
+    auto s = picture(700, 0, "");
+    s.taken_ns = ++looks * kSecond;
+    return audit.look(s, {});
+  };
+  EXPECT_TRUE(look().empty());
+  EXPECT_TRUE(look().empty());
+  const auto told = look();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_FALSE(told[0].told_before);
+  EXPECT_TRUE(told[0].text.ends_with("no limit holds it")) << told[0].text;
+  EXPECT_TRUE(look().empty());
+  EXPECT_EQ(audit.suspects(), std::set<std::uint32_t>{41});
+  answer = "it is linked by itself";
+  const auto explained = look();
+  ASSERT_EQ(explained.size(), 1u);
+  EXPECT_TRUE(explained[0].told_before);
+  EXPECT_TRUE(explained[0].text.ends_with("no limit holds it; it is linked by itself")) << explained[0].text;
+  EXPECT_TRUE(look().empty());
 }
 
 TEST(Audit, ComputeThatTheMeterDidNotSeeIsNamed) {

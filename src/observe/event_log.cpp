@@ -36,15 +36,29 @@ bool EventLog::may_add(const std::string& share, std::uint64_t& left_out) {
   return true;
 }
 
+void EventLog::give_up_oldest_of(const std::string& share) {
+  const auto own = by_share_.find(share);
+  of_shares_.erase(own->second.front());
+  own->second.pop_front();
+  if (own->second.empty()) by_share_.erase(own);
+}
+
 void EventLog::keep(snapshot::Event& event) {
   event.sequence = ++last_;
-  ring_.push_back(event);
-  ++kept_[event.share];
-  if (ring_.size() <= capacity_) return;
-  const auto most = std::ranges::max_element(kept_, {}, [](const auto& entry) { return entry.second; });
-  const auto oldest = std::ranges::find(ring_, most->first, &snapshot::Event::share);
-  if (--most->second == 0) kept_.erase(most);
-  ring_.erase(oldest);
+  if (event.share.empty()) {
+    of_node_.emplace_hint(of_node_.end(), event.sequence, event);
+  } else {
+    of_shares_.emplace_hint(of_shares_.end(), event.sequence, event);
+    auto& own = by_share_[event.share];
+    own.push_back(event.sequence);
+    if (own.size() > std::max<std::size_t>(1, capacity_ / kPart)) give_up_oldest_of(event.share);
+  }
+  if (of_node_.size() + of_shares_.size() <= capacity_) return;
+  const bool reserved = of_node_.size() <= capacity_ / kPart, too_many = of_node_.size() > capacity_ / 2;
+  const bool node_is_older =
+      of_shares_.empty() || (!of_node_.empty() && of_node_.begin()->first < of_shares_.begin()->first);
+  if (of_shares_.empty() || too_many || (node_is_older && !reserved)) of_node_.erase(of_node_.begin());
+  else give_up_oldest_of(std::string(of_shares_.begin()->second.share));
 }
 
 void EventLog::add(snapshot::Event event) {
@@ -66,6 +80,7 @@ void EventLog::add(snapshot::Event event) {
                              .kind = "events.left_out",
                              .severity = "warn",
                              .share = event.share,
+                             .owner_uid = event.owner_uid,
                              .text = std::to_string(left_out) + " events of " + event.share +
                                      " were left out: it makes them faster than they can be told"};
       keep(*note);
@@ -84,10 +99,14 @@ void EventLog::listen(std::function<void(const snapshot::Event&)> listener) {
 
 std::vector<snapshot::Event> EventLog::after(std::uint64_t sequence, std::size_t most) const {
   const std::scoped_lock lock(mutex_);
-  const auto first =
-      std::ranges::partition_point(ring_, [&](const snapshot::Event& event) { return event.sequence <= sequence; });
-  const auto count = std::min<std::size_t>(most, static_cast<std::size_t>(ring_.end() - first));
-  return {first, first + static_cast<std::ptrdiff_t>(count)};
+  auto node = of_node_.upper_bound(sequence), share = of_shares_.upper_bound(sequence);
+  std::vector<snapshot::Event> events;
+  while (events.size() < most && (node != of_node_.end() || share != of_shares_.end())) {
+    const bool of_node = share == of_shares_.end() || (node != of_node_.end() && node->first < share->first);
+    events.push_back((of_node ? node : share)->second);
+    ++(of_node ? node : share);
+  }
+  return events;
 }
 
 std::uint64_t EventLog::last_sequence() const {

@@ -1,4 +1,4 @@
-// What happened on the node, in the order in which it was noticed: a bounded ring that readers follow by sequence number.
+// What happened on the node, in the order in which it was noticed: a bounded log that readers follow by sequence number.
 // Thread-safe.
 #pragma once
 
@@ -17,20 +17,27 @@ namespace headgate::observe {
 
 class EventLog {
  public:
-  explicit EventLog(std::size_t capacity = 4096) : capacity_(capacity) {}
+  static constexpr std::size_t kCapacity = 4096;
 
   // Of one share so many at once, and then so many a second: its tenants can make some happen as fast as they like. What is left
-  // out is counted, and told with the next that is kept (events.left_out). When there is no room, the share that has most of the
-  // events gives up its oldest.
+  // out is counted, and told with the next that is kept (events.left_out).
   static constexpr double kBurst = 512, kPerSecond = 32;
+  // One share has at most this part of the log, and gives up its own oldest for more. When there is no room, the oldest of all goes,
+  // so that names of long ago hold nothing; but the node's own events (of no share: XIDs, policies, the audit of strangers) always
+  // have this part, and more than half only as long as nobody else wants it.
+  static constexpr std::size_t kPart = 8;
+
+  explicit EventLog(std::size_t capacity = kCapacity) : capacity_(capacity) {}
 
   // Gives `event` its number and, where unix_ns is 0, the time. Control characters in its texts become '?': names come
   // from other people's programs. Then calls whoever listens, on the caller's thread.
   void add(snapshot::Event event);
-  // Those after `sequence` (0: all that are kept), at most `most`, oldest first.
-  [[nodiscard]] std::vector<snapshot::Event> after(std::uint64_t sequence, std::size_t most = 1000) const;
+  // Those after `sequence` (0: all that are kept), at most `most`, oldest first. Numbers between them that are lacking are of
+  // events that are kept no more.
+  [[nodiscard]] std::vector<snapshot::Event> after(std::uint64_t sequence, std::size_t most = kCapacity) const;
   [[nodiscard]] std::uint64_t last_sequence() const;
-  // One listener, of the events from here on. It must be quick and must not call back.
+  // One listener, of the events from here on. It must be quick and must not call back. Two threads' events may come to it in
+  // another order than that of their numbers.
   void listen(std::function<void(const snapshot::Event&)> listener);
 
  private:
@@ -40,15 +47,18 @@ class EventLog {
     std::int64_t at_ns = 0;
     std::uint64_t left_out = 0;
   };
-  // Both under the lock.
+  using Kept = std::map<std::uint64_t, snapshot::Event>;  // by sequence
+
+  // All under the lock.
   bool may_add(const std::string& share, std::uint64_t& left_out);
   void keep(snapshot::Event& event);
+  void give_up_oldest_of(const std::string& share);
 
   const std::size_t capacity_;
   mutable std::mutex mutex_;
-  std::deque<snapshot::Event> ring_;
+  Kept of_node_, of_shares_;
+  std::map<std::string, std::deque<std::uint64_t>> by_share_;  // the sequences in of_shares_
   std::map<std::string, Budget> budgets_;
-  std::map<std::string, std::size_t> kept_;  // of the ring, by share
   std::uint64_t last_ = 0;
   std::function<void(const snapshot::Event&)> listener_;
 };

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <thread>
 
 namespace headgate::observe {
@@ -27,28 +28,73 @@ TEST(EventLog, NamesCannotSteerAReadersTerminal) {
   EXPECT_EQ(log.after(0)[0].text, "x?y");
 }
 
+snapshot::Event of(const std::string& share, const std::string& kind = "k") {
+  return {.kind = kind, .severity = "info", .share = share, .text = "t"};
+}
+
+std::vector<snapshot::Event> of_kind(const EventLog& log, const std::string& kind) {
+  auto all = log.after(0);
+  std::erase_if(all, [&](const auto& event) { return event.kind != kind; });
+  return all;
+}
+
 TEST(EventLog, AShareThatMakesEventsWithoutEndDrivesOutItsOwnAndNobodyElses) {
-  EventLog log(700);
-  log.add({.kind = "share.created", .severity = "info", .share = "quiet", .text = "t"});
-  log.add({.kind = "node", .severity = "info", .text = "t"});
-  for (int n = 0; n < 20'000; ++n) log.add({.kind = "tenant.lied", .severity = "warn", .share = "loud", .text = "t"});
-  const auto all = log.after(0, 10'000);
-  ASSERT_GE(all.size(), 500u);
-  EXPECT_LT(all.size(), 690u) << "all that it said was kept";
+  EventLog log(800);
+  log.add(of("quiet", "share.created"));
+  log.add(of("", "node"));
+  for (int n = 0; n < 20'000; ++n) log.add(of("loud", "tenant.lied"));
+  const auto all = log.after(0);
   EXPECT_EQ(all[0].share, "quiet");
   EXPECT_EQ(all[1].kind, "node");
-  // As time goes on it may speak again, and what was left out is told.
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  log.add({.kind = "process.left", .severity = "info", .share = "loud", .text = "t"});
-  const auto later = log.after(all.back().sequence);
+  // An eighth of the log, and those are its newest.
+  EXPECT_EQ(all.size(), 102u);
+  EXPECT_EQ(all.back().sequence, log.last_sequence());
+  EXPECT_EQ(all.back().sequence - all[2].sequence, 99u);
+}
+
+TEST(EventLog, WhatWasLeftOutIsTold) {
+  EventLog log;
+  for (int n = 0; n < 2'000; ++n) log.add(of("loud"));
+  const std::uint64_t last = log.last_sequence();
+  EXPECT_LT(last, 1'500u) << "all that it said was kept";
+  // As time goes on it may speak again.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (of_kind(log, "process.left").empty() && std::chrono::steady_clock::now() < until)
+    log.add(of("loud", "process.left"));
+  const auto later = log.after(last);
   ASSERT_GE(later.size(), 2u);
-  EXPECT_EQ(later[later.size() - 2].kind, "events.left_out");
-  EXPECT_EQ(later.back().kind, "process.left");
-  for (int share = 0; share < 100; ++share)
-    for (int n = 0; n < 10; ++n)
-      log.add({.kind = "k", .severity = "info", .share = "s" + std::to_string(share), .text = "t"});
-  EXPECT_EQ(log.after(0, 10'000).size(), 700u);
-  EXPECT_EQ(log.after(0)[0].share, "quiet");
+  EXPECT_EQ(later[0].kind, "events.left_out");
+  EXPECT_EQ(later[1].kind, "process.left");
+}
+
+// Names of long ago once kept the last events of each for ever, and the living ones had one or two each.
+TEST(EventLog, AfterThousandsOfFormerNamesTheLivingAndTheNodeAreStillHeard) {
+  EventLog log;
+  for (int n = 0; n < 5'000; ++n) {
+    log.add(of("former-" + std::to_string(n), "share.created"));
+    log.add(of("former-" + std::to_string(n), "share.removed"));
+  }
+  for (int n = 0; n < 11; ++n) log.add(of("", "gpu.policy"));
+  for (int n = 0; n < 50; ++n) log.add(of("living", "process.joined"));
+  EXPECT_EQ(of_kind(log, "gpu.policy").size(), 11u);
+  EXPECT_EQ(of_kind(log, "process.joined").size(), 50u);
+  const auto all = log.after(0, 100'000);
+  ASSERT_EQ(all.size(), EventLog::kCapacity);
+  for (std::size_t i = 1; i < all.size(); ++i) ASSERT_EQ(all[i].sequence, all[i - 1].sequence + 1);
+  EXPECT_EQ(all.back().sequence, log.last_sequence());
+}
+
+TEST(EventLog, TheNodesOwnEventsOutliveManySharesAndDoNotDriveThemOut) {
+  EventLog log(80);
+  for (int n = 0; n < 12; ++n) log.add(of("", "gpu.xid"));
+  for (int n = 0; n < 1'000; ++n) log.add(of("s" + std::to_string(n), "share.created"));
+  const auto kept = of_kind(log, "gpu.xid");
+  ASSERT_EQ(kept.size(), 10u);
+  EXPECT_EQ(kept.back().sequence, 12u);
+  for (int n = 0; n < 1'000; ++n) log.add(of("", "gpu.xid"));
+  EXPECT_EQ(of_kind(log, "gpu.xid").size(), 40u);
+  EXPECT_EQ(of_kind(log, "share.created").back().share, "s999");
+  EXPECT_EQ(log.after(0).size(), 80u);
 }
 
 TEST(EventLog, ManyWritersLoseNoNumber) {

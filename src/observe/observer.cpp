@@ -32,7 +32,13 @@ nanoseconds thread_time() {
 }  // namespace
 
 Observer::Observer(ObserverSources sources, AuditRules rules, EventLog& events)
-    : sources_(std::move(sources)), audit_(std::move(rules)), events_(events) {}
+    : sources_(std::move(sources)),
+      explainer_(sources_.explain),
+      audit_([&] {
+        rules.explain = [this](std::uint32_t pid) { return explainer_.of(pid); };
+        return std::move(rules);
+      }()),
+      events_(events) {}
 
 Observer::~Observer() { stop(); }
 
@@ -75,6 +81,12 @@ void Observer::set_period(std::chrono::milliseconds period) {
     period_ = period;
   }
   wake_.notify_all();
+}
+
+// Not under looking_, which a look holds while it waits for the loop's thread: whoever calls this may be that.
+void Observer::set_exempt(std::vector<std::string> programs) {
+  const std::scoped_lock lock(state_);
+  exempt_wanted_ = std::move(programs);
 }
 
 void Observer::release_driver(std::chrono::seconds time) {
@@ -135,11 +147,16 @@ void Observer::tell_ended(const std::vector<nvml::Ended>& ended, const snapshot:
     if (audit_.exempts(process.pid)) continue;
     std::string share, command;
     std::uint32_t uid = 0;
+    std::optional<std::uint32_t> owner_uid;
     if (before != nullptr) {
       const auto seen = std::ranges::find(before->processes, process.pid, &snapshot::Process::pid);
       if (seen != before->processes.end()) share = seen->share, command = seen->command, uid = seen->uid;
+      owner_uid = owner_of(*before, share);
     }
-    if (share.empty() && sources_.share_of_ended) share = sources_.share_of_ended(process.pid);
+    if (share.empty() && sources_.share_of_ended) {
+      const FormerShare former = sources_.share_of_ended(process.pid);
+      share = former.name, owner_uid = former.owner_uid;
+    }
     const auto gpu = std::ranges::find(last_driver_.gpus, process.uuid, &snapshot::Gpu::uuid);
     const std::string who = "process " + std::to_string(process.pid) + (command.empty() ? "" : " (" + command + ")");
     const std::string did = " had at most " + bytes_text(process.peak_bytes) + " on GPU " + std::to_string(gpu->index) +
@@ -153,6 +170,7 @@ void Observer::tell_ended(const std::vector<nvml::Ended>& ended, const snapshot:
          .uuid = process.uuid,
          .pid = process.pid,
          .uid = uid,
+         .owner_uid = owner_uid,
          .text = who + (outside ? "" : " of share " + share) + did +
                  (outside ? ", and was in no share that this daemon has seen; it has ended" : "; it has ended")});
   }
@@ -187,17 +205,24 @@ Picture Observer::look_locked() {
   const Picture before = latest();
   auto picture = std::make_shared<snapshot::Snapshot>(join(input, before.get()));
   if (sources_.finish) sources_.finish(*picture);
+  {
+    const std::scoped_lock lock(state_);
+    if (exempt_wanted_) audit_.set_exempt(std::move(*exempt_wanted_));
+    exempt_wanted_.reset();
+  }
   tell_ended(ended, before.get());
   for (const Finding& finding : audit_.look(*picture, input.facts)) {
-    events_.add({.kind = event_kind(finding.kind),
+    events_.add({.kind = finding.told_before ? kExplainedEvent : event_kind(finding.kind),
                  .severity = "warn",
                  .share = finding.share,
                  .uuid = finding.uuid,
                  .pid = finding.pid,
                  .uid = finding.uid,
+                 .owner_uid = finding.owner_uid,
                  .text = finding.text});
-    if (sources_.act) sources_.act(finding);
+    if (sources_.act && !finding.told_before) sources_.act(finding);
   }
+  explainer_.keep_only(audit_.suspects());
   const std::scoped_lock lock(state_);
   latest_ = std::move(picture);
   return latest_;

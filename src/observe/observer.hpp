@@ -17,6 +17,7 @@
 #include "nvml/xid.hpp"
 #include "observe/audit.hpp"
 #include "observe/event_log.hpp"
+#include "observe/explainer.hpp"
 #include "observe/join.hpp"
 #include "observe/pcie_traffic.hpp"
 #include "snapshot/snapshot.hpp"
@@ -24,6 +25,12 @@
 namespace headgate::observe {
 
 using Picture = std::shared_ptr<const snapshot::Snapshot>;
+
+// In which a process was that has ended.
+struct FormerShare {
+  std::string name;  // empty: in none that is known
+  std::optional<std::uint32_t> owner_uid = {};
+};
 
 struct ObserverSources {
   std::string nvml_library;
@@ -35,14 +42,16 @@ struct ObserverSources {
   std::function<void(JoinInput& input)> add_ledgers;
   // What else a picture should carry (ttl, owners' names); called on the observer's thread.
   std::function<void(snapshot::Snapshot& picture)> finish;
-  // Of which share a process was that has ended; empty: of none that is known.
-  std::function<std::string(std::uint32_t pid)> share_of_ended;
+  std::function<FormerShare(std::uint32_t pid)> share_of_ended;
   std::function<void(const Finding&)> act;  // on what the audit has newly found
+  // How a process goes around its limits. On a thread of its own: the process can make it take long.
+  std::function<std::string(std::uint32_t pid)> explain;
 };
 
 // Thread-safe.
 class Observer {
  public:
+  // `rules.explain` is set here, to what `sources` explain.
   Observer(ObserverSources sources, AuditRules rules, EventLog& events);
   ~Observer();
   Observer(const Observer&) = delete;
@@ -61,6 +70,8 @@ class Observer {
   void look_soon();
   // Between two pictures; while somebody watches, the shorter.
   void set_period(std::chrono::milliseconds period);
+  // AuditRules::exempt, from the next picture on. Waits for none.
+  void set_exempt(std::vector<std::string> programs);
   // Closes NVML, so that a GPU can be reset or its driver unloaded, for at most `time`; pictures keep what was known.
   void release_driver(std::chrono::seconds time);
 
@@ -75,6 +86,7 @@ class Observer {
   void tell_ended(const std::vector<nvml::Ended>& ended, const snapshot::Snapshot* before);
 
   ObserverSources sources_;
+  Explainer explainer_;
   Audit audit_;
   EventLog& events_;
 
@@ -92,6 +104,7 @@ class Observer {
   std::condition_variable wake_;
   Picture latest_;
   std::chrono::milliseconds period_{1000};
+  std::optional<std::vector<std::string>> exempt_wanted_;
   bool stopping_ = false, memory_wanted_ = false, look_wanted_ = false;
   std::thread thread_;
 };

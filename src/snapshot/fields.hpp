@@ -179,6 +179,7 @@ void each_field(Event& e, Visit&& visit) {
   visit("uuid", e.uuid);
   visit("pid", e.pid);
   visit("uid", e.uid);
+  visit("owner_uid", e.owner_uid);
   visit("text", e.text);
 }
 

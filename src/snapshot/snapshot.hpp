@@ -157,7 +157,8 @@ struct Event {
   std::string severity;  // info, warn, error
   std::string share = {}, uuid = {};
   std::uint32_t pid = 0, uid = 0;
-  std::string text = {};  // one sentence
+  std::optional<std::uint32_t> owner_uid = {};  // of the share, when this happened: its name may be another's since
+  std::string text = {};                        // one sentence
 
   friend bool operator==(const Event&, const Event&) = default;
 };

@@ -1,6 +1,7 @@
 // What headgated answers over HTTP against the document that it hands out of itself, and against Prometheus's own judge.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -17,6 +19,7 @@
 #include "api/routes.hpp"
 #include "api/test_reply.hpp"
 #include "daemon_program.hpp"
+#include "observe/event_log.hpp"
 
 namespace headgate::e2e {
 namespace {
@@ -30,6 +33,35 @@ double sample(const std::string& page, const std::string& name, const std::vecto
       return std::stod(line.substr(line.rfind(' ') + 1));
   }
   return -1;
+}
+
+TEST(DaemonApi, WhoFollowsFromTheFirstEventGetsEachThatIsKeptAndWhatComesAfter) {
+  const Daemon daemon;
+  const std::string uuid = daemon.picture().gpus.at(0).uuid;
+  const auto change = [&] {
+    ASSERT_EQ(daemon.ask("PATCH", "/v1/gpus/" + uuid, R"({"policy":"priority"})").status, 200);
+  };
+  // More than the log keeps, and more than a megabyte of it.
+  for (std::size_t i = 0; i < observe::EventLog::kCapacity; ++i) change();
+  for (int i = 0; i < 200; ++i) {
+    const std::string name = std::string(56, 'n') + std::to_string(1000 + i);
+    ASSERT_EQ(daemon.ask("POST", "/v1/shares", R"({"name":")" + name + R"(","mem":"1GiB"})").status, 201);
+    ASSERT_EQ(daemon.ask("DELETE", "/v1/shares/" + name).status, 200);
+  }
+  auto source = http::EventSource::open({.path = daemon.socket()}, {.target = "/v1/events?follow=1&after=0"},
+                                        std::chrono::milliseconds(5000));
+  ASSERT_TRUE(source) << source.error().message;
+  change();
+  std::uint64_t last = 0;
+  for (std::size_t i = 0; i <= observe::EventLog::kCapacity; ++i) {
+    const auto event = source->next(std::chrono::milliseconds(10'000));
+    ASSERT_TRUE(event && *event) << "after " << i << " events: " << (event ? "the end" : event.error().message);
+    const std::uint64_t number = std::stoull((*event)->id);
+    if (last != 0) {
+      ASSERT_EQ(number, last + 1);
+    }
+    last = number;
+  }
 }
 
 TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
@@ -164,6 +196,43 @@ TEST(DaemonApi, FiguresAndEventsAreAddedToAFileForWhoeverFollowsIt) {
                                " --sim --config $D/c.toml");
   EXPECT_EQ(bad.status, 2);
   EXPECT_NE(bad.err.find("c.toml:2: metrics.file = 'here' is a relative path"), std::string::npos) << bad.err;
+}
+
+TEST(DaemonApi, EventsThatTheFileHadNoRoomForAndThoseOfTheEndAreWrittenToo) {
+  const Cli files;
+  const std::string folder = files.directory() + "/logs", path = folder + "/metrics.log";
+  const auto configure = [&](const std::string& text) { std::ofstream(files.directory() + "/c.toml") << text; };
+  const auto every = [&](const char* interval) {
+    configure("[metrics]\nfile = \"" + path + "\"\ninterval = \"" + interval + "\"\n");
+  };
+  std::string text;
+  const auto times_told = [&](const std::string& kind, const std::string& share) {
+    std::ifstream in(path);
+    text.assign(std::istreambuf_iterator<char>(in), {});
+    const std::regex line("headgate_event,node=\\S+,kind=" + kind + ",severity=info,share=" + share + " ");
+    return std::distance(std::sregex_iterator(text.begin(), text.end(), line), std::sregex_iterator());
+  };
+  configure("");
+  Daemon daemon({"--config", files.directory() + "/c.toml"});
+  ASSERT_EQ(daemon.ask("POST", "/v1/shares", R"({"name":"alice","mem":"1GiB"})").status, 201);
+  EXPECT_EQ(daemon.stop(), 0);
+
+  // No folder, as no room. That the share was found is known before the first attempt, which fails.
+  every("1s");
+  daemon.start();
+  std::string log;
+  ASSERT_TRUE(eventually([&] { return (log += daemon.errors_so_far()).contains("metrics.file: " + path); })) << log;
+  ASSERT_EQ(::mkdir(folder.c_str(), 0700), 0);
+  EXPECT_TRUE(eventually([&] { return times_told("share.adopted", "alice") == 1; })) << text;
+  EXPECT_EQ(daemon.stop(), 0);
+  EXPECT_EQ(times_told("share.adopted", "alice"), 1) << text;
+
+  every("1d");
+  daemon.start();
+  ASSERT_TRUE(eventually([&] { return times_told("share.adopted", "alice") == 2; })) << text;
+  ASSERT_EQ(daemon.ask("POST", "/v1/shares", R"({"name":"late","mem":"1GiB"})").status, 201);
+  EXPECT_EQ(daemon.stop(), 0);
+  EXPECT_EQ(times_told("share.created", "late"), 1) << text;
 }
 
 TEST(DaemonApi, SystemdHearsThatItIsReadyReloadedAliveAndStopping) {

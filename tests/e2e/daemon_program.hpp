@@ -24,6 +24,7 @@ class Daemon {
   int stop();            // SIGTERM; its exit status
   [[nodiscard]] pid_t pid() const { return program_->pid(); }
   [[nodiscard]] std::string errors() { return program_->errors(); }
+  [[nodiscard]] std::string errors_so_far() { return program_->errors_so_far(); }
   void signal(int number) const;
 
   struct Reply {

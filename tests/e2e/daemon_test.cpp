@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+
+#include "snapshot/json.hpp"
 
 namespace headgate::e2e {
 namespace {
@@ -240,6 +244,23 @@ TEST(Daemon, EventsAreHandedOutAsTheyHappen) {
   ASSERT_TRUE(event && *event);
   EXPECT_EQ((*event)->name, "share.created");
   EXPECT_NE((*event)->data.find("the share alice was created: 8.0 GiB"), std::string::npos) << (*event)->data;
+}
+
+// Who may see an event is decided by it: the share may be gone by then, and its name another's.
+TEST(Daemon, EventsOfAShareSayWhoseItWasWhenTheyHappened) {
+  const Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 1GiB").status, 0);
+  ASSERT_EQ(daemon.cli().shell("$H run --share alice -- true").status, 0);
+  ASSERT_EQ(daemon.cli().shell("$H share rm alice").status, 0);
+  const auto events = snapshot::from_json<std::vector<snapshot::Event>>(daemon.ask("GET", "/v1/events").body);
+  ASSERT_TRUE(events) << events.error().message;
+  std::set<std::string> kinds;
+  for (const auto& event : *events) {
+    if (event.share != "alice") continue;
+    kinds.insert(event.kind);
+    EXPECT_EQ(event.owner_uid, ::geteuid()) << event.kind;
+  }
+  EXPECT_TRUE(kinds.contains("share.created") && kinds.contains("share.removed"));
 }
 
 TEST(Daemon, ARefusalOfMemoryAndAProgramOutsideEveryShareBecomeEvents) {

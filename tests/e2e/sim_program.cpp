@@ -123,6 +123,17 @@ std::string Program::errors() {
   return made;
 }
 
+std::string Program::errors_so_far() {
+  std::string made;
+  char bytes[4096];
+  for (pollfd ready{.fd = err_, .events = POLLIN, .revents = 0}; ::poll(&ready, 1, 0) > 0;) {
+    const ssize_t got = ::read(err_, bytes, sizeof bytes);
+    if (got <= 0) break;
+    made.append(bytes, static_cast<std::size_t>(got));
+  }
+  return made;
+}
+
 Directory::Directory() {
   std::string pattern = (std::filesystem::temp_directory_path() / "headgate-e2e-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary directory");

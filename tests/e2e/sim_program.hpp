@@ -30,6 +30,7 @@ class Program {
   int wait();
   // Everything it wrote to stderr; after wait().
   [[nodiscard]] std::string errors();
+  std::string errors_so_far();  // what came since it was last asked, of a program that goes on
 
  private:
   pid_t pid_ = -1;

@@ -16,6 +16,7 @@
 #include "api/service.hpp"
 #include "apps/headgated/metrics_file.hpp"
 #include "apps/headgated/places.hpp"
+#include "apps/headgated/reload.hpp"
 #include "apps/headgated/settings.hpp"
 #include "base/service_notify.hpp"
 #include "base/unique_fd.hpp"
@@ -81,12 +82,12 @@ class Daemon {
     tell_service_manager(ServiceState::stopping);
     ending_ = true;
     if (arbitration_) arbitration_->stop();
-    metrics_file_.reset();
     if (observer_) observer_->stop();
     if (service_) service_->close();
     scheduler_.reset();
     channel_.reset();
     if (server_) server_->stop();
+    metrics_file_.reset();  // writes what there still is to tell; a file system that hangs keeps only the end waiting
   }
 
  private:
@@ -147,25 +148,26 @@ class Daemon {
       tally_.look(picture);
     };
     observe::AuditRules rules;
-    for (auto& name : list_of(config_["audit.exempt"].value)) rules.exempt.push_back(std::move(name));
-    rules.explain = [](std::uint32_t pid) { return node::how_it_goes_around(pid, "/proc"); };
+    rules.exempt = exempt_programs(config_);
+    sources.explain = [](std::uint32_t pid) { return node::how_it_goes_around(pid, "/proc"); };
     sources.share_of_ended = [this](std::uint32_t pid) {
-      std::string share;
+      observe::FormerShare share;
       on_loop([&] { share = share_of_former(pid); });
       return share;
     };
-    const auto policy = TRY(node::parse_audit_policy(config_["audit.policy"].value));
-    if (policy != node::AuditPolicy::warn) sources.act = [this, policy](const auto& found) { act(policy, found); };
+    audit_policy_ = TRY(node::parse_audit_policy(config_["audit.policy"].value));
+    sources.act = [this](const auto& found) { act(audit_policy_, found); };
     observer_.emplace(std::move(sources), std::move(rules), events_);
     return observer_->start();
   }
 
   Result<void> open_channel() {
-    access_ = {.daemon_uid = ::geteuid(),
-               .admin_gid = {},
-               .token = TRY(token(config_)),
-               .streams_per_user = config_.number("node.streams_per_user")};
-    if (group_) access_.admin_gid = *group_;
+    api::Access access{.daemon_uid = ::geteuid(),
+                       .admin_gid = {},
+                       .token = TRY(token(config_)),
+                       .streams_per_user = config_.number("node.streams_per_user")};
+    if (group_) access.admin_gid = *group_;
+    access_.set(std::move(access));
     patience_ = TRY(node::parse_duration("node.admit_timeout", config_["node.admit_timeout"].value));
     channel_.emplace(loop_, channel::ChannelOptions{.authorise = api::administrators(access_)});
     scheduler_.emplace(*channel_, events_, patience_);
@@ -180,7 +182,7 @@ class Daemon {
       if (live == nullptr) return;
       if (shortage.news) tell_shortage(shortage, live->share);
       if (!live->share.oom_wait) continue;
-      scheduler_->tell_of_want(shortage, *live->share.oom_wait, [this, name] {
+      scheduler_->tell_of_want(shortage, live->share, *live->share.oom_wait, [this, name] {
         tenancy::LiveShare* still = node_->shares().find(name);
         if (still != nullptr && still->pages != nullptr)
           ledger::deny_waiters(still->pages->policy(), still->pages->usage());
@@ -196,6 +198,7 @@ class Daemon {
                    .share = tenant.share,
                    .pid = tenant.process.pid,
                    .uid = tenant.uid,
+                   .owner_uid = owner_of(tenant.share),
                    .text = "process " + std::to_string(tenant.process.pid) + " (" + tenant.process.command +
                            ") sits in " + tenant.share + ", where each process needs leave, and nobody gave it any"});
   }
@@ -208,6 +211,7 @@ class Daemon {
                  .share = share.name,
                  .uuid = shortage.uuid,
                  .uid = share.owner_uid,
+                 .owner_uid = share.owner_uid,
                  .text = share.name + (share.oom_wait ? " waits for " : " lacks ") + bytes_text(shortage.bytes) +
                          (shortage.of_card ? ", which the card does not have"
                                            : "; " + bytes_text(shortage.used_bytes) + " of its own are in use") +
@@ -233,6 +237,7 @@ class Daemon {
                                           .share = share,
                                           .pid = peer.process.pid,
                                           .uid = peer.uid,
+                                          .owner_uid = owner_of(share),
                                           .text = "process " + std::to_string(peer.process.pid) + " (" +
                                                   peer.process.command + ") at the door of " + share + ": " + what});
                            },
@@ -262,11 +267,14 @@ class Daemon {
     const bool joined = std::string_view(kind) == "process.joined";
     if (joined) remember(tenant);
     else observer_->look_soon();  // what it had, and whoever else has ended
+    // Who leaves a share because it was removed leaves one that is found no more.
+    const auto former = share_of_former(tenant.process.pid);
     events_.add({.kind = kind,
                  .severity = "info",
                  .share = tenant.share,
                  .pid = tenant.process.pid,
                  .uid = tenant.uid,
+                 .owner_uid = former.name == tenant.share ? former.owner_uid : owner_of(tenant.share),
                  .text = "process " + std::to_string(tenant.process.pid) + " (" + tenant.process.command + ", " +
                          node::where_text(tenant.where) + ") " + (joined ? "joined " : "left ") + tenant.share});
   }
@@ -274,23 +282,30 @@ class Daemon {
   // Who was in a share, for as long as the driver's accounting may first tell of his end.
   void remember(const tenancy::TenantProcess& tenant) {
     constexpr std::size_t kMostFormer = 4096;  // as many as a card's accounting keeps
-    former_.emplace_back(tenant.process.pid, tenant.share);
+    former_.emplace_back(tenant.process.pid, observe::FormerShare{tenant.share, owner_of(tenant.share)});
     if (former_.size() > kMostFormer) former_.pop_front();
   }
-  std::string share_of_former(std::uint32_t pid) const {
+  observe::FormerShare share_of_former(std::uint32_t pid) const {
     const auto found =
         std::find_if(former_.rbegin(), former_.rend(), [&](const auto& row) { return row.first == pid; });
-    return found == former_.rend() ? "" : found->second;
+    return found == former_.rend() ? observe::FormerShare{} : found->second;
+  }
+  std::optional<std::uint32_t> owner_of(const std::string& share) {
+    const tenancy::LiveShare* const live = node_->shares().find(share);
+    return live == nullptr ? std::nullopt : std::optional(live->share.owner_uid);
   }
 
   // On the observer's thread.
   void act(node::AuditPolicy policy, const observe::Finding& found) {
+    if (policy == node::AuditPolicy::warn) return;
     const auto done = node::enforce(policy, found.pid);
     events_.add({.kind = done ? "audit.acted" : "audit.failed",
                  .severity = done ? "warn" : "error",
                  .share = found.share,
                  .uuid = found.uuid,
                  .pid = found.pid,
+                 .uid = found.uid,
+                 .owner_uid = found.owner_uid,
                  .text = done ? "process " + std::to_string(found.pid) + " " + *done : done.error().message});
   }
 
@@ -315,9 +330,9 @@ class Daemon {
   }
 
   Result<void> start_service() {
-    const std::string& asked = options_.listen.empty() ? config_["node.listen"].value : options_.listen;
+    const std::string& asked = listens_at(config_);
     std::optional<Address> address;
-    if (!asked.empty()) address = TRY(address_of(asked, access_.token.has_value()));
+    if (!asked.empty()) address = TRY(address_of(asked, access_.now()->token.has_value()));
     service_.emplace(loop_, *node_, *observer_, events_, tally_, access_);
     http::ServerLimits limits;
     limits.connections = config_.number("node.connections");
@@ -355,16 +370,50 @@ class Daemon {
     });
   }
 
+  const std::string& listens_at(const config::Config& config) const {
+    return options_.listen.empty() ? config["node.listen"].value : options_.listen;
+  }
+
   void reload() {
     tell_service_manager(ServiceState::reloading);
-    auto fresh = read_configuration(options_);
-    std::string outcome = "the configuration was read again";
-    const std::string policy = config_["arbiter.policy"].value;
-    if (fresh) config_ = std::move(*fresh);
-    if (config_["arbiter.policy"].value != policy) set_policies();
-    if (!fresh) outcome = "the old configuration stays: " + fresh.error().message;
-    say(outcome);
+    const auto taken = take_configuration();
+    std::string outcome = taken ? in_words(*taken) : "the old configuration stays: " + taken.error().message;
+    say(outcome + (taken || taken.error().hint.empty() ? "" : " (" + taken.error().hint + ")"));
+    // Everybody sees the node's events: what stands in its files is for the log.
+    if (!taken)
+      events_.add({.kind = "config.refused",
+                   .severity = "error",
+                   .text = "the configuration has a mistake, so the old one stays: headgate config check"});
+    else events_.add({.kind = "config.read", .severity = taken->waiting.empty() ? "info" : "warn", .text = outcome});
     tell_service_manager(ServiceState::ready, outcome);
+  }
+
+  // All of it, or nothing.
+  Result<Changes> take_configuration() {
+    const config::Config fresh = TRY(read_configuration(options_));
+    api::Access access = *access_.now();
+    const auto former_token = std::exchange(access.token, TRY(token(fresh)));
+    const bool other_token = access.token != former_token;
+    access.streams_per_user = fresh.number("node.streams_per_user");
+    // Where it listens, and where it would at the next start.
+    for (const config::Config* config : {&std::as_const(config_), &fresh})
+      if (!listens_at(*config).empty()) TRY(address_of(listens_at(*config), access.token.has_value()));
+    const auto policy = TRY(node::parse_audit_policy(fresh["audit.policy"].value));
+    TRY(MetricsFile::wish_of(fresh));
+
+    Changes changed = changes(config_, fresh, options_);
+    // The same file may hold another one.
+    if (other_token && std::ranges::find(changed.applied, "node.token_file") == changed.applied.end())
+      changed.applied.emplace_back("node.token_file");
+    const std::string former = config_["arbiter.policy"].value;
+    config_ = applied_to(std::move(config_), fresh, changed);
+    if (config_["arbiter.policy"].value != former) set_policies();
+    audit_policy_ = policy;
+    observer_->set_exempt(exempt_programs(config_));
+    node_->allow_shares_per_user(config_.number("node.shares_per_user"));
+    access_.set(std::move(access));
+    if (other_token) server_->hang_up_tcp();
+    return changed;
   }
 
   void tick() {
@@ -387,16 +436,17 @@ class Daemon {
   const std::thread::id main_thread_ = std::this_thread::get_id();
   bool simulated_ = false;
   std::atomic<bool> ending_ = false;
+  std::atomic<node::AuditPolicy> audit_policy_ = node::AuditPolicy::warn;
   observe::EventLog events_;
+  api::CurrentAccess access_;
   api::Tally tally_;
-  std::deque<std::pair<std::uint32_t, std::string>> former_;  // pid and share, by their coming
+  std::deque<std::pair<std::uint32_t, observe::FormerShare>> former_;  // by pid, in the order of their coming
   http::Loop loop_;
   std::optional<node::Arbitration> arbitration_;
   std::optional<node::Node> node_;
   std::optional<tenancy::Processes> processes_;
   std::optional<tenancy::TenantDoors> doors_;
   std::optional<observe::Observer> observer_;
-  api::Access access_;
   std::chrono::seconds patience_{30};  // for a scheduler's answer
   std::optional<channel::Channel> channel_;
   std::optional<api::Scheduler> scheduler_;

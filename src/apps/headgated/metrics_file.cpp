@@ -6,6 +6,11 @@
 #include "node/order.hpp"
 
 namespace headgate::daemon {
+namespace {
+
+constexpr std::size_t kSome = 1000;
+
+}  // namespace
 
 Result<std::optional<MetricsFile::Wish>> MetricsFile::wish_of(const config::Config& config) {
   Wish wish{.path = config["metrics.file"].value};
@@ -25,9 +30,13 @@ Result<std::optional<MetricsFile::Wish>> MetricsFile::wish_of(const config::Conf
 
 MetricsFile::MetricsFile(Wish wish, const observe::Observer& observer, const observe::EventLog& events,
                          const api::Tally& tally)
-    : wish_(std::move(wish)), observer_(observer), events_(events), tally_(tally), file_(wish_.path), thread_([this] {
-        write_until_stopped();
-      }) {}
+    : wish_(std::move(wish)),
+      observer_(observer),
+      events_(events),
+      tally_(tally),
+      file_(wish_.path),
+      reached_{.events = observe::EventCursor(events, 0)},
+      thread_([this] { write_until_stopped(); }) {}
 
 MetricsFile::~MetricsFile() {
   {
@@ -38,33 +47,35 @@ MetricsFile::~MetricsFile() {
   thread_.join();
 }
 
-std::string MetricsFile::lines() {
+std::string MetricsFile::lines(Reached& reached) const {
   const observe::Picture picture = observer_.latest();
   std::string out;
-  if (picture->taken_ns != last_picture_ns_) {
-    last_picture_ns_ = picture->taken_ns;
+  if (picture->taken_ns != reached.picture_ns) {
+    reached.picture_ns = picture->taken_ns;
     api::DaemonFigures figures;
     api::read_process_figures(figures);
     figures.sums = tally_.sums();
     out =
         api::metric_lines(api::families_of(*picture, figures), picture->node.name, picture->taken_unix_ns, wish_.form);
   }
-  for (const auto& event : events_.after(last_event_)) {
-    out += api::event_line(event, picture->node.name, wish_.form);
-    last_event_ = event.sequence;
+  for (auto some = reached.events.next(events_, kSome); !some.empty(); some = reached.events.next(events_, kSome)) {
+    for (const auto& event : some) out += api::event_line(event, picture->node.name, wish_.form);
   }
   return out;
 }
 
 void MetricsFile::write_until_stopped() {
   std::unique_lock lock(mutex_);
-  while (!stopping_) {
+  for (bool last = false; !last; wake_.wait_for(lock, wish_.interval, [this] { return stopping_; })) {
+    last = stopping_;  // what has happened since the interval before is written at the end too
     lock.unlock();
-    const auto added = file_.add(lines());
-    if (!added && !failing_) std::fprintf(stderr, "headgated: metrics.file: %s\n", added.error().message.c_str());
+    // What could not be written is told the next time.
+    Reached reached = reached_;
+    const auto added = file_.add(lines(reached));
+    if (added) reached_ = reached;
+    else if (!failing_) std::fprintf(stderr, "headgated: metrics.file: %s\n", added.error().message.c_str());
     failing_ = !added;
     lock.lock();
-    wake_.wait_for(lock, wish_.interval, [this] { return stopping_; });
   }
 }
 

@@ -12,6 +12,7 @@
 #include "api/line_file.hpp"
 #include "api/lines.hpp"
 #include "config/config.hpp"
+#include "observe/event_cursor.hpp"
 #include "observe/event_log.hpp"
 #include "observe/observer.hpp"
 
@@ -33,15 +34,21 @@ class MetricsFile {
   MetricsFile(const MetricsFile&) = delete;
 
  private:
+  // What is in the file.
+  struct Reached {
+    observe::EventCursor events;
+    std::uint64_t picture_ns = 0;
+  };
   void write_until_stopped();
-  std::string lines();
+  // What came after `reached`, which is moved on.
+  std::string lines(Reached& reached) const;
 
   const Wish wish_;
   const observe::Observer& observer_;
   const observe::EventLog& events_;
   const api::Tally& tally_;
   api::LineFile file_;
-  std::uint64_t last_event_ = 0, last_picture_ns_ = 0;
+  Reached reached_;
   bool failing_ = false;  // said once
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "observe/audit.hpp"
+
 namespace headgate::daemon {
 
 Result<config::Config> read_configuration(const Options& options) {
@@ -73,6 +75,12 @@ std::vector<std::string> list_of(const std::string& with_commas) {
   std::istringstream text(with_commas);
   for (std::string name; std::getline(text, name, ',');) list.push_back(name);
   return list;
+}
+
+std::vector<std::string> exempt_programs(const config::Config& config) {
+  std::vector<std::string> programs = observe::AuditRules{}.exempt;
+  for (auto& name : list_of(config["audit.exempt"].value)) programs.push_back(std::move(name));
+  return programs;
 }
 
 }  // namespace headgate::daemon

@@ -32,4 +32,7 @@ Result<Address> address_of(const std::string& text, bool has_token);
 
 std::vector<std::string> list_of(const std::string& with_commas);
 
+// Those that are so by default, and those of audit.exempt.
+std::vector<std::string> exempt_programs(const config::Config& config);
+
 }  // namespace headgate::daemon

@@ -1,0 +1,39 @@
+#include "observe/event_cursor.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace headgate::observe {
+namespace {
+
+snapshot::Event missed(std::uint64_t count, const snapshot::Event& before) {
+  const std::uint64_t last = before.sequence - 1;
+  return {.sequence = last,
+          .unix_ns = before.unix_ns,
+          .kind = EventCursor::kMissed,
+          .severity = "warn",
+          .text = std::to_string(count) + (count == 1 ? " event" : " events") + " up to number " +
+                  std::to_string(last) + (count == 1 ? " is" : " are") +
+                  " kept no more, and did not reach this reader in time"};
+}
+
+}  // namespace
+
+EventCursor::EventCursor(const EventLog& log, std::optional<std::uint64_t> after) {
+  const std::uint64_t newest = log.last_sequence();
+  last_ = after ? (*after > newest ? 0 : *after) : newest;
+  since_ = after == 0 ? newest : last_;
+}
+
+std::vector<snapshot::Event> EventCursor::next(const EventLog& log, std::size_t most) {
+  std::vector<snapshot::Event> told;
+  for (auto& event : log.after(last_, most)) {
+    const std::uint64_t known = std::max(last_, since_);
+    if (event.sequence > known + 1) told.push_back(missed(event.sequence - 1 - known, event));
+    last_ = event.sequence;
+    told.push_back(std::move(event));
+  }
+  return told;
+}
+
+}  // namespace headgate::observe
