@@ -429,7 +429,9 @@ void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) 
   last_sought_ = turn;
   for (const std::string& name : over) {
     if (name != turn && is_costly(name)) continue;
-    const std::uint32_t owner_uid = shares_.find(name)->share.owner_uid;
+    const tenancy::LiveShare* const live = shares_.find(name);
+    if (live == nullptr) continue;  // over for two reasons
+    const std::uint32_t owner_uid = live->share.owner_uid;
     // With programs in it, it ends when they do: nobody's work is cut off by a clock alone.
     if (auto removed = shares_.remove(name))
       forget(name), tell("share.ended", "info", name, 0, "the share " + name + " came to its end", owner_uid);
