@@ -59,7 +59,7 @@ class Processes {
   // again and again is accused (LiveShare::accusation).
   std::uint32_t adopt();
   // Of a call, and of one share in it. A program with CUDA in it has some 150 KiB.
-  static constexpr std::size_t kMapsBytes = 1u << 20, kMapsBytesOfAShare = 256u << 10;
+  static constexpr std::size_t kMapsBytes = 2u << 20, kMapsBytesOfAShare = 1u << 20;
   static constexpr std::size_t kNamesOfAShare = 64;  // in a call
 
   // Forgets a share's processes: it has been removed.

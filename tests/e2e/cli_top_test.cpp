@@ -14,10 +14,10 @@ namespace {
 
 constexpr const char* kLeaves = "\x1b[?25h\x1b[?1049l";
 
-// What a share holds while it is looked at. It ends when $D/end is there, or $D is not: a background job outlives its terminal.
+// What a share holds while it is looked at. It ends with the test's directory: a background job outlives its terminal.
 constexpr const char* kHolder =
     "$H run --sim --name held --mem 1GiB --compute 25% -- "
-    "sh -c 'touch $D/runs; until [ -e $D/end ] || [ ! -d $D ]; do sleep 0.02; done' & "
+    "sh -c 'touch $D/runs; while [ -d $D ]; do sleep 0.02; done' & "
     "until [ -e $D/runs ]; do sleep 0.02; done; ";
 
 class CliTop : public CliTerminal {};
@@ -31,7 +31,7 @@ TEST_F(CliTop, ShowsTheShareAndThatItIsSimulatedAndGivesTheTerminalBackOnQ) {
   terminal.type("q");
   ASSERT_TRUE(terminal.await(kLeaves)) << terminal.seen();
   ASSERT_TRUE(terminal.await("status=0")) << terminal.seen();
-  terminal.type("stty -a > $D/after; cmp $D/before $D/after && echo sa\"\"me; touch $D/end\n");
+  terminal.type("stty -a > $D/after; cmp $D/before $D/after && echo sa\"\"me\n");
   EXPECT_TRUE(terminal.await("same")) << terminal.seen();
 }
 
@@ -50,7 +50,6 @@ TEST_F(CliTop, KeysActAndAFilterIsShown) {
   ASSERT_TRUE(terminal.await("nothing here matches")) << terminal.seen();
   terminal.type("\x1b[21~");  // F10
   EXPECT_TRUE(terminal.await("status=0")) << terminal.seen();
-  terminal.type("touch $D/end\n");
 }
 
 TEST_F(CliTop, CtrlCEndsItWithTheTerminalGivenBack) {

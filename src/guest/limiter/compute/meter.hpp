@@ -214,32 +214,32 @@ class Meter : public LaunchMeter<Port> {
     context.clock.bound(end, seen_ns);
     const std::int64_t start_event_ns = context.clock.host_ns(start);
     const bool single = bracket.function_count == 1;
+    const bool idle = start - stream.last_end_ns > kBackToBackNs || stream.last_end_ns == 0;
+    // On an idle stream the start event fired before its kernel was even submitted. Where other work kept the GPU, it fired later
+    // than that and its kernel may have been there already.
+    const std::int64_t waited = context.clock.host_ns(start) - bracket.opened_ns;
+    const std::int64_t gap = bracket.first_ns - bracket.opened_ns;
+    const std::int64_t left = idle && waited < kPromptNs ? gap : gap - waited;
+    // When in a long call the GPU was told, nobody can tell.
+    const bool doubtful = single && left > kShortCallNs && left > length / kDoubtParts;
+    if (single && idle) estimates_.doubt(bracket.functions[0], doubtful ? left : 0);
+    const std::int64_t proven_ns = doubtful ? estimates_.proven_ns(bracket.functions[0]) : 0;
+    bracket.doubtful = proven_ns != 0;
     bool assumed = false;
-    // On an idle stream the start event fired before its kernel was even submitted.
-    if (start - stream.last_end_ns > kBackToBackNs || stream.last_end_ns == 0) {
-      // Where other work kept the GPU, it fired later than that and its kernel may have been there already.
-      const std::int64_t waited = context.clock.host_ns(start) - bracket.opened_ns;
-      const std::int64_t gap = bracket.first_ns - bracket.opened_ns;
-      std::int64_t late = waited < kPromptNs ? gap : gap - waited;
-      // When in a long call the GPU was told, nobody can tell.
-      const bool doubtful = single && gap > kShortCallNs && gap > length / kDoubtParts;
-      if (single) estimates_.doubt(bracket.functions[0], doubtful ? gap : 0);
-      const std::int64_t proven_ns = doubtful ? estimates_.proven_ns(bracket.functions[0]) : 0;
-      bracket.doubtful = proven_ns != 0;
-      if (bracket.doubtful) {
-        late = std::min(late, length - proven_ns * bracket.launches);
-      } else {
-        // A thread that lost its processor in between did so before it sent the kernel, or after.
-        assumed = gap > kLostProcessorNs && late > length - bracket.expected_ns;
-        if (assumed && doubtful) estimates_.suppose(bracket.functions[0], (length - late / 2) / bracket.launches);
-        if (assumed) late = length - bracket.expected_ns;
-      }
-      late = std::clamp<std::int64_t>(late, 0, length);
-      start += late;
-      length -= late;
-    } else if (single) {
+    std::int64_t late = idle ? left : 0;
+    if (bracket.doubtful) {
+      late = std::min(left, length - proven_ns * bracket.launches);
+    } else if (idle) {
+      // A thread that lost its processor in between did so before it sent the kernel, or after.
+      assumed = gap > kLostProcessorNs && late > length - bracket.expected_ns;
+      if (assumed && doubtful) estimates_.suppose(bracket.functions[0], (length - late / 2) / bracket.launches);
+      if (assumed) late = length - bracket.expected_ns;
+    } else if (single && !doubtful) {
       estimates_.prove(bracket.functions[0], length / std::max(1u, bracket.launches));
     }
+    late = std::clamp<std::int64_t>(late, 0, length);
+    start += late;
+    length -= late;
     stream.last_end_ns = end;
     const std::int64_t host_end = context.clock.host_ns(end);
     ended(*context.pace, host_end);
