@@ -221,7 +221,7 @@ class Meter : public LaunchMeter<Port> {
     const std::int64_t gap = bracket.first_ns - bracket.opened_ns;
     const std::int64_t left = idle && waited < kPromptNs ? gap : gap - waited;
     // When in a long call the GPU was told, nobody can tell.
-    const bool doubtful = single && left > kShortCallNs && left > length / kDoubtParts;
+    const bool doubtful = single && gap > kShortCallNs && left > length / kDoubtParts;
     if (single && idle) estimates_.doubt(bracket.functions[0], doubtful ? left : 0);
     const std::int64_t proven_ns = doubtful ? estimates_.proven_ns(bracket.functions[0]) : 0;
     bracket.doubtful = proven_ns != 0;
