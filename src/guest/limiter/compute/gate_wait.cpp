@@ -48,18 +48,17 @@ void GateWait::goes_on(WaitReason reason) {
   begun_ = true;
   const std::int64_t waited_ns = port.now_ns() - asked_ns_;
   if (waited_ns < ledger::kLongWaitNs) return;
-  // As it was while the launch waited: once that is noted, somebody may change it.
-  const std::uint32_t ceiling_ppm =
-      session.policy->devices[context_.device].compute_ceiling_ppm.load(memory_order_relaxed);
+  // First the line: once the wait is noted, somebody may change what it waits for.
+  if (log_wanted(LogLevel::warn) && may_say(kLongWaitEvent)) {
+    char why[128];
+    bare::Text text(why);
+    describe(text, reason, session.policy->devices[context_.device].compute_ceiling_ppm.load(memory_order_relaxed));
+    log_line(LogLevel::warn, "share %s: a launch on GPU %u has waited for %lu s: %s", session.held.name,
+             context_.device, static_cast<unsigned long>(waited_ns / 1'000'000'000), why);
+  }
   std::atomic<std::int64_t>& since = since_of(context_);
   const std::int64_t longest = since.load(memory_order_relaxed);
   if (longest == 0 || longest > asked_ns_) since.store(asked_ns_, memory_order_relaxed), noted_ = true;
-  if (!log_wanted(LogLevel::warn) || !may_say(kLongWaitEvent)) return;
-  char why[128];
-  bare::Text text(why);
-  describe(text, reason, ceiling_ppm);
-  log_line(LogLevel::warn, "share %s: a launch on GPU %u has waited for %lu s: %s", session.held.name, context_.device,
-           static_cast<unsigned long>(waited_ns / 1'000'000'000), why);
 }
 
 void GateWait::passes() const {
