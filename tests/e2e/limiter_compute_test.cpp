@@ -1,6 +1,7 @@
 // What a share is charged for, in real processes: the account beside the simulator's truth. Nothing here depends on how fast
 // the machine is: a slow one asks for less, and is charged for what it got.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <string>
@@ -41,7 +42,11 @@ class AfterItsEnd : public testing::TestWithParam<Load> {
 INSTANTIATE_TEST_SUITE_P(Loads, AfterItsEnd, testing::ValuesIn(kLoads));
 
 TEST_P(AfterItsEnd, AProgramThatSynchronisedIsChargedForWhatItHeld) { load_and_end(1, "sync"); }
-TEST_P(AfterItsEnd, AProgramThatJustExitedIsChargedForWhatItHeld) { load_and_end(1, "exit"); }
+TEST_P(AfterItsEnd, AProgramThatJustExitedIsChargedForWhatItHeld) {
+  // The simulator ends the dead one's kernels when it sees that it is dead.
+  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << "skipped: without /proc it is seen late who has ended";
+  load_and_end(1, "exit");
+}
 TEST_P(AfterItsEnd, TwoProcessesAreChargedOnceForTheTimeTheyHeldTogether) { load_and_end(2, "sync"); }
 
 TEST(Launches, AreAllMeteredAndCountedInTheProcesssSlot) {

@@ -57,6 +57,17 @@ class Estimates {
     set(key, supposed ? std::min(known, ns) : ns);
   }
 
+  // How long its launch takes its thread: the shortest of late, for a thread may lose its processor in any. Returns that.
+  std::int64_t learn_call(std::uint64_t key, std::int64_t call_ns) {
+    Entry& entry = entries_[slot_of(key)];
+    if (entry.key.load(std::memory_order_relaxed) != key) return 0;
+    const std::int64_t usual = entry.call_ns.load(std::memory_order_relaxed);
+    const bool shorter = usual == 0 || call_ns <= usual;
+    const std::int64_t now = shorter ? std::max<std::int64_t>(1, call_ns) : std::min(call_ns, usual + usual / 16 + 1);
+    entry.call_ns.store(now, std::memory_order_relaxed);
+    return now;
+  }
+
   // Its last launch on an idle stream may have begun at any moment of a call that took so long; 0: that is no question.
   void doubt(std::uint64_t key, std::int64_t ns) {
     Entry& entry = entries_[slot_of(key)];
@@ -116,6 +127,7 @@ class Estimates {
     std::atomic<std::int64_t> mean_ns;
     std::atomic<std::int64_t> spread_ns;  // mean distance from the mean
     std::atomic<std::uint32_t> seen;      // measurements, kYoung at most
+    std::atomic<std::int64_t> call_ns;    // of a launch
     std::atomic<std::int64_t> doubt_ns;   // of the last bracket on an idle stream
     std::atomic<std::int64_t> proven_ns;  // mean length of launches behind others; 0: none yet
     std::atomic<std::int64_t> proof_asked_ns;
@@ -127,6 +139,7 @@ class Estimates {
   void set(std::uint64_t key, std::int64_t mean_ns) {
     Entry& entry = entries_[slot_of(key)];
     if (entry.key.load(std::memory_order_relaxed) != key) {  // another's doubts are not its own
+      entry.call_ns.store(0, std::memory_order_relaxed);
       entry.doubt_ns.store(0, std::memory_order_relaxed);
       entry.proven_ns.store(0, std::memory_order_relaxed);
     }
