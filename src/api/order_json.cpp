@@ -121,21 +121,35 @@ Result<std::string> policy_of(const std::string& body) {
   return policy;
 }
 
+namespace {
+
+// Whose quota: a name of this machine, or a number, be it in text.
+Result<std::uint32_t> id_named(const std::string& key, const std::string& text) {
+  const node::Directory directory = node::system_directory();
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  const auto id = is_number ? number : key == "user" ? directory.user(text) : directory.group(text);
+  if (error == std::errc::result_out_of_range || (is_number && number > kMostId))
+    return fail(ErrorCode::usage, key + " = '" + tenancy::harmless(text) + "' is out of range",
+                "accepted: a name of this machine, or a whole number of 0 to " + std::to_string(kMostId));
+  if (!id) return unfit(key, text, "a name of this machine, or a number");
+  return *id;
+}
+
+}  // namespace
+
 Result<tenancy::Quota> quota_of(const std::string& body) {
   const Json json = TRY(object_of(body));
   tenancy::Quota quota;
-  const node::Directory directory = node::system_directory();
   int named = 0;
   for (const auto& [key, value] : json.items()) {
     if (value.is_null()) continue;
     const std::string text = value.is_string() ? value.get<std::string>() : "";
     if (key == "user" || key == "group") {
-      const auto id = value.is_number() ? std::optional(TRY(number_of(key, value, kMostId)))
-                      : key == "user"   ? directory.user(text)
-                                        : directory.group(text);
-      if (!id) return unfit(key, value, "a name of this machine, or a number");
+      if (!value.is_number() && !value.is_string()) return unfit(key, value, "a name of this machine, or a number");
+      quota.id = value.is_number() ? TRY(number_of(key, value, kMostId)) : TRY(id_named(key, text));
       quota.subject = key == "user" ? tenancy::Quota::Subject::user : tenancy::Quota::Subject::group;
-      quota.id = *id;
       ++named;
     } else if (key == "everyone") {
       quota.subject = tenancy::Quota::Subject::every_user;
@@ -174,19 +188,8 @@ Result<tenancy::Quota> quota_named(const std::string* user, const std::string* g
     quota.subject = tenancy::Quota::Subject::every_user;
     return quota;
   }
-  const node::Directory directory = node::system_directory();
-  const std::string& text = user != nullptr ? *user : *group;
-  std::uint32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool is_number = error == std::errc() && end == text.data() + text.size();
-  const auto id = is_number ? number : user != nullptr ? directory.user(text) : directory.group(text);
-  if (error == std::errc::result_out_of_range || (is_number && number > kMostId))
-    return fail(ErrorCode::usage,
-                (user != nullptr ? "user = '" : "group = '") + tenancy::harmless(text) + "' is out of range",
-                "accepted: a name of this machine, or a whole number of 0 to " + std::to_string(kMostId));
-  if (!id) return unfit(user != nullptr ? "user" : "group", text, "a name of this machine, or a number");
+  quota.id = TRY(id_named(user != nullptr ? "user" : "group", user != nullptr ? *user : *group));
   quota.subject = user != nullptr ? tenancy::Quota::Subject::user : tenancy::Quota::Subject::group;
-  quota.id = *id;
   return quota;
 }
 

@@ -89,6 +89,7 @@ TEST(OrderJson, ANumberThatDoesNotFitIsRefusedAndSetsNobodyElsesQuota) {
     EXPECT_EQ(quota.error().hint, hint);
   }
   EXPECT_EQ(quota_of(R"({"user":4294967294,"shares":0})")->id, 4294967294u);
+  EXPECT_EQ(quota_of(R"({"user":"12345","shares":0})")->id, 12345u) << "as the command sends it";
   EXPECT_EQ(to_json(*quota_of(R"({"everyone":true,"ttl":"36500d"})")),
             R"({"everyone":true,"memory_bytes":null,"compute_ratio":null,"shares":null,"ttl_ns":3153600000000000000})");
   const std::string wrapped = "4294967297";
