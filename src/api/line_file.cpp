@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "base/unique_fd.hpp"
+#include "base/write_all.hpp"
 
 namespace headgate::api {
 
@@ -27,18 +28,11 @@ Result<void> LineFile::add(const std::string& lines) {
   const UniqueFd file(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0640));
   if (!file) return fail_errno(path_, errno);
   if (::fstat(file.get(), &facts) != 0) return fail_errno(path_, errno);
-  for (std::size_t done = 0; done < lines.size();) {
-    const ssize_t written = ::write(file.get(), lines.data() + done, lines.size() - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      const int error = written < 0 ? errno : ENOSPC;
-      // The caller will write them again: half of them, and half a line, must not stay.
-      if (done > 0) (void)!::ftruncate(file.get(), facts.st_size);
-      return fail_errno(path_, error);
-    }
-    done += static_cast<std::size_t>(written);
-  }
-  return {};
+  const int error = write_all(file.get(), lines);
+  if (error == 0) return {};
+  // The caller will write them again: half of them, and half a line, must not stay.
+  (void)!::ftruncate(file.get(), facts.st_size);
+  return fail_errno(path_, error);
 }
 
 }  // namespace headgate::api

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/unique_fd.hpp"
+#include "base/write_all.hpp"
 #include "cli/load/child.hpp"
 #include "cli/output.hpp"
 #include "cli/paths.hpp"
@@ -63,17 +64,10 @@ Result<void> write_new(const std::string& path, std::string_view content) {
     return fail(ErrorCode::usage, "'" + harmless(path) + "' exists already",
                 "name a file that does not, or move it away");
   if (!file) return fail_errno("cannot make '" + harmless(path) + "'", errno, "name a file where you may write");
-  while (!content.empty()) {
-    const ssize_t written = ::write(file.get(), content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      const int error = errno;
-      ::unlink(path.c_str());
-      return fail_errno("cannot write '" + harmless(path) + "'", error, "name a file on a disk with more room");
-    }
-    content.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return {};
+  const int error = write_all(file.get(), content);
+  if (error == 0) return {};
+  ::unlink(path.c_str());
+  return fail_errno("cannot write '" + harmless(path) + "'", error, "name a file on a disk with more room");
 }
 
 }  // namespace

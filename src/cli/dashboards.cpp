@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/unique_fd.hpp"
+#include "base/write_all.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -20,15 +21,9 @@ Result<void> put(const std::string& path, std::string_view content) {
   const std::string next = path + ".new";
   const UniqueFd file(::open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (!file) return fail_errno("cannot make '" + harmless(next) + "'", errno, "name a directory where you may write");
-  while (!content.empty()) {
-    const ssize_t written = ::write(file.get(), content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      const int error = errno;
-      ::unlink(next.c_str());
-      return fail_errno("cannot write '" + harmless(next) + "'", error, "name a directory on a disk with more room");
-    }
-    content.remove_prefix(static_cast<std::size_t>(written));
+  if (const int error = write_all(file.get(), content); error != 0) {
+    ::unlink(next.c_str());
+    return fail_errno("cannot write '" + harmless(next) + "'", error, "name a directory on a disk with more room");
   }
   if (::rename(next.c_str(), path.c_str()) == 0) return {};
   const int error = errno;

@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 
+#include "base/write_all.hpp"
 #include "cli/paths.hpp"
 
 namespace headgate::cli {
@@ -24,16 +24,6 @@ volatile std::sig_atomic_t g_signal = 0;
 std::array<struct sigaction, kSignals.size()> g_former;
 
 void remember(int number) { g_signal = number; }
-
-bool write_all(std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
 
 FrameSize terminal_size() {
   winsize size{};
@@ -96,11 +86,11 @@ bool speaks_utf8() {
 Screen::Screen() {
   watch_for_crashes();
   g_drawn = 1;
-  write_all("\x1b[?1049h\x1b[?25l\x1b[2J");
+  (void)write_all(STDOUT_FILENO, "\x1b[?1049h\x1b[?25l\x1b[2J");
 }
 
 Screen::~Screen() {
-  write_all(kLeave);
+  (void)write_all(STDOUT_FILENO, kLeave);
   g_drawn = 0;
 }
 
@@ -159,7 +149,7 @@ bool Screen::show(const std::string& frame) {
   for (const char c : frame) {
     text += c == '\n' ? "\x1b[K\r\n" : std::string(1, c);
   }
-  return write_all(text + "\x1b[K\x1b[J");
+  return write_all(STDOUT_FILENO, text + "\x1b[K\x1b[J") == 0;
 }
 
 Interruptions::Interruptions() {

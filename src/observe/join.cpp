@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "observe/saturated.hpp"
+#include "base/saturated.hpp"
 
 namespace headgate::observe {
 namespace {

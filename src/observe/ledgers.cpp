@@ -4,9 +4,9 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/saturated.hpp"
 #include "guest/ledger/account.hpp"
 #include "guest/ledger/draining.hpp"
-#include "observe/saturated.hpp"
 
 namespace headgate::observe {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "base/saturated.hpp"
 #include "guest/ledger/account.hpp"
 #include "guest/ledger/balance.hpp"
-#include "observe/saturated.hpp"
 
 namespace headgate::observe {
 namespace {

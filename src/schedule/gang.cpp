@@ -5,7 +5,7 @@
 namespace headgate::schedule {
 namespace {
 
-constexpr std::int64_t kFarNs = 1ll << 60;
+constexpr std::int64_t kFarNs = kMostHeldNs;
 
 }  // namespace
 

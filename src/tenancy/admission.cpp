@@ -2,15 +2,12 @@
 
 #include <algorithm>
 
+#include "base/saturated.hpp"
 #include "base/units.hpp"
 
 namespace headgate::tenancy {
 namespace {
 
-std::uint64_t add(std::uint64_t a, std::uint64_t b) {
-  std::uint64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? ~0ull : sum;
-}
 std::uint64_t less(std::uint64_t a, std::uint64_t b) { return a - std::min(a, b); }
 
 const DeviceShare* device_on(const Share& share, std::string_view uuid) {
@@ -20,7 +17,7 @@ const DeviceShare* device_on(const Share& share, std::string_view uuid) {
 
 // All that one share could have of an empty card.
 std::uint64_t sellable(const Card& card, const Reserve& reserve) {
-  return less(card.memory_total_bytes, add(reserve.driver_bytes, reserve.context_room_bytes));
+  return less(card.memory_total_bytes, saturated(reserve.driver_bytes, reserve.context_room_bytes));
 }
 
 struct Sold {
@@ -33,7 +30,8 @@ Sold sold_on(const Card& card, const Books& books, std::string_view without) {
   for (const Share& share : books.shares) {
     const DeviceShare* device = share.name == without || share.over_sell ? nullptr : device_on(share, card.uuid);
     if (device == nullptr) continue;
-    sold.memory_bytes = add(sold.memory_bytes, device->memory_limit_bytes.value_or(sellable(card, books.reserve)));
+    sold.memory_bytes =
+        saturated(sold.memory_bytes, device->memory_limit_bytes.value_or(sellable(card, books.reserve)));
     sold.guarantee_ppm += device->guarantee_ppm;
     ++sold.shares;
   }
@@ -43,7 +41,7 @@ Sold sold_on(const Card& card, const Books& books, std::string_view without) {
 Room room_beside(const Sold& sold, const Card& card, const Reserve& reserve) {
   std::uint64_t rooms = 0;
   if (__builtin_mul_overflow(sold.shares + 1, reserve.context_room_bytes, &rooms)) rooms = ~0ull;
-  const std::uint64_t kept = add(add(reserve.driver_bytes, rooms), sold.memory_bytes);
+  const std::uint64_t kept = saturated(saturated(reserve.driver_bytes, rooms), sold.memory_bytes);
   return {less(card.memory_total_bytes, kept), static_cast<std::uint32_t>(less(ledger::kWholeGpu, sold.guarantee_ppm))};
 }
 
@@ -92,7 +90,7 @@ struct Taken {
     for (const DeviceShare& device : share.devices) {
       const auto card = std::ranges::find(books.cards, device.uuid, &Card::uuid);
       const std::uint64_t whole = card == books.cards.end() ? 0 : card->memory_total_bytes;
-      memory_bytes = add(memory_bytes, device.memory_limit_bytes.value_or(whole));
+      memory_bytes = saturated(memory_bytes, device.memory_limit_bytes.value_or(whole));
       compute_ppm += device.ceiling_ppm;
     }
   }
@@ -130,12 +128,12 @@ Result<void> keeps(const Quota& quota, const Share& wanted, const Books& books) 
     return std::unexpected(over(quota, wanted, "shares", std::to_string(*quota.shares), std::to_string(before.shares),
                                 std::to_string(less(*quota.shares, before.shares)) + " more"));
   }
-  if (quota.memory_bytes && add(before.memory_bytes, own.memory_bytes) > *quota.memory_bytes) {
+  if (quota.memory_bytes && saturated(before.memory_bytes, own.memory_bytes) > *quota.memory_bytes) {
     return std::unexpected(over(quota, wanted, "GPU memory", exact_bytes_text(*quota.memory_bytes),
                                 exact_bytes_text(before.memory_bytes),
                                 exact_bytes_text(less(*quota.memory_bytes, before.memory_bytes))));
   }
-  if (quota.compute_ppm && add(before.compute_ppm, own.compute_ppm) > *quota.compute_ppm) {
+  if (quota.compute_ppm && saturated(before.compute_ppm, own.compute_ppm) > *quota.compute_ppm) {
     return std::unexpected(over(quota, wanted, "compute (ceilings, one GPU being 100 %)",
                                 percent_text(*quota.compute_ppm), percent_text(before.compute_ppm),
                                 percent_text(less(*quota.compute_ppm, before.compute_ppm))));

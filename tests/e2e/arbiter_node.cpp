@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <fstream>
 #include <stdexcept>
 #include <thread>
 
@@ -143,15 +142,6 @@ void ArbiterNode::kill_arbiter() {
 }
 
 void ArbiterNode::stop_arbiter(bool stopped) const { ::kill(arbiter_, stopped ? SIGSTOP : SIGCONT); }
-
-double ArbiterNode::arbiter_cpu_seconds() const {
-  std::ifstream stat("/proc/" + std::to_string(arbiter_) + "/stat");
-  std::string word;
-  double ticks = 0;
-  for (int field = 1; field <= 15 && stat >> word; ++field)
-    if (field >= 14) ticks += std::stod(word);
-  return ticks / static_cast<double>(::sysconf(_SC_CLK_TCK));
-}
 
 std::unique_ptr<Program> ArbiterNode::run(const std::string& share, const std::vector<std::string>& line) const {
   auto variables = environment();

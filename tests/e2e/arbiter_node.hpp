@@ -34,7 +34,6 @@ class ArbiterNode {
   void start(schedule::Policy policy = schedule::Policy::fair);
   void kill_arbiter();                    // SIGKILL
   void stop_arbiter(bool stopped) const;  // SIGSTOP, SIGCONT
-  [[nodiscard]] double arbiter_cpu_seconds() const;
 
   // headgate-load in that share, for as long as this object lasts.
   Program& load(const std::string& share, const std::vector<std::string>& words);

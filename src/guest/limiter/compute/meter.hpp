@@ -221,9 +221,9 @@ class Meter : public LaunchMeter<Port> {
     const std::int64_t gap = bracket.first_ns - bracket.opened_ns;
     const std::int64_t left = idle && waited < kPromptNs ? gap : gap - waited;
     // When in a long call the GPU was told, nobody can tell. What several streams did at once is no measure of one.
-    const bool doubtful = single && context.pace->busy_streams.load(std::memory_order_relaxed) <= 1 &&
-                          estimates_.learn_call(bracket.functions[0], gap) > kShortCallNs &&
-                          left > length / kDoubtParts;
+    const bool sole = single && context.pace->busy_streams.load(std::memory_order_relaxed) <= 1;
+    const std::int64_t call_ns = sole ? estimates_.learn_call(bracket.functions[0], gap) : 0;
+    const bool doubtful = call_ns > kShortCallNs && left > length / kDoubtParts;
     if (single && idle) estimates_.doubt(bracket.functions[0], doubtful ? left : 0);
     const std::int64_t proven_ns = doubtful ? estimates_.proven_ns(bracket.functions[0]) : 0;
     bracket.doubtful = proven_ns != 0;
