@@ -241,9 +241,10 @@ bool Node::passes_gate(Tenant& tenant, Entry& entry, std::size_t index, std::int
       tenant.portion_left_ns -= est_ns;
       break;
     case schedule::Gate::shut:
+    case schedule::Gate::queued:
       tenant.meter->close(tenant.stream());
       wake_settler(index);
-      if (!tenant.wanting) ring();
+      if (entry.gate == schedule::Gate::shut && !tenant.wanting) ring();
       tenant.wanting = tenant.parked = tenant.was_shut = true;
       return false;
   }
@@ -386,7 +387,7 @@ void Node::arbitrate() {
       if (entry.id != change.share || entry.gpu != change.gpu) continue;
       entry.gate = change.gate;
       entry.portion_ns = change.portion_ns;
-      if (entry.gate == schedule::Gate::shut) continue;
+      if (entry.gate == schedule::Gate::shut || entry.gate == schedule::Gate::queued) continue;
       for (const std::size_t index : entry.tenants) {
         if (!tenants_[index]->parked) continue;
         tenants_[index]->parked = false;
