@@ -60,7 +60,7 @@ class TurnsBench {
 
   Result<Section> measure() {
     for (const auto part : {&TurnsBench::splits, &TurnsBench::pauses, &TurnsBench::alone, &TurnsBench::latency,
-                            &TurnsBench::equals, &TurnsBench::many}) {
+                            &TurnsBench::waking, &TurnsBench::gangs, &TurnsBench::equals, &TurnsBench::many}) {
       const auto done = (this->*part)();
       if (done) continue;
       progress(done.error().message);
@@ -213,14 +213,72 @@ class TurnsBench {
   }
 
   Result<load::Done> alone() {
-    const std::string name = "one alone, 200 us";
+    Tenant below = sparse();
+    below.share = {"--compute=50%"};
+    const std::vector<std::pair<std::string, Tenant>> all = {{"one alone, 200 us", full(100, "200us")},
+                                                             {"one alone, 20 % busy under a ceiling of 50 %", below}};
+    for (const auto& [name, tenant] : all) {
+      if (!wanted(name)) continue;
+      Tenant unlimited = tenant;
+      unlimited.beside_shares = true;
+      const Run free = TRY(play(name + ", unlimited", {unlimited}));
+      const Run run = TRY(play(name, {tenant}));
+      add(name, "99 % of unlimited", run, in_parts({run.got(0)}),
+          printed("%.2f %% of it", 100 * run.got(0) / free.got(0)), run.got(0) >= 0.99 * free.got(0));
+    }
+    return load::Done{};
+  }
+
+  // How long a share that sleeps waits for its turn, its kernel's time included.
+  Result<load::Done> waking() {
+    const std::string name = "one that wakes each 50 ms (200 us) beside 200 us";
     if (!wanted(name)) return load::Done{};
-    Tenant unlimited = full(100, "200us");
-    unlimited.beside_shares = true;
-    const Run free = TRY(play(name + ", unlimited", {unlimited}));
-    const Run run = TRY(play(name, {full(100, "200us")}));
-    add(name, "99 % of unlimited", run, in_parts({run.got(0)}),
-        printed("%.2f %% of it", 100 * run.got(0) / free.got(0)), run.got(0) >= 0.99 * free.got(0));
+    const Tenant sleeper{{}, {"--kernels=200us", "--sync=batch:1", "--gap=50ms"}};
+    const Run free = TRY(play(name + ", alone", {sleeper}));
+    const Run run = TRY(play(name, {sleeper, full(100, "200us")}));
+    const double before = free.reports[0]["request_ns"]["p99"].get<double>() * 1e-6;
+    const double beside = run.reports[0]["request_ns"]["p99"].get<double>() * 1e-6;
+    add(name, "P99 alone + a turn (2 ms) + a kernel", run, in_parts({run.got(0), run.got(1)}),
+        printed("P99 %.2f ms, alone %.2f", beside, before), beside <= before + 2.2);
+    return load::Done{};
+  }
+
+  // Two shares on the same two GPUs whose kernels on one spin for those on the other. Nothing of what each does to start is
+  // taken off.
+  Result<load::Done> gangs() {
+    const std::string name = "two gangs on two GPUs, 10 ms of work a meeting";
+    if (!wanted(name)) return load::Done{};
+    const int rounds = setting_.quick ? 60 : 240;  // the simulator has 1024 flags
+    const auto meet = [&](std::size_t shares) -> Result<std::vector<double>> {
+      progress("turns: " + name + (shares == 1 ? ", one alone" : ""));
+      const auto node = TRY(DaemonNode::start(setting_, "l40s-x2"));
+      std::vector<load::Child> children;
+      for (std::size_t i = 0; i < shares; ++i) {
+        const std::string share = "gang" + std::to_string(i);
+        TRY(node->command({"share", "create", share, "--gpu=0,1", "--mem=1GiB"}));
+        children.push_back(
+            TRY(node->run(share, {setting_.spin_program, "--pair", "gpus", "--rounds", std::to_string(rounds),
+                                  "--work-us", "10000", "--timeout-ms", "60000"})));
+      }
+      std::vector<double> seconds;
+      for (load::Child& child : children) {
+        const load::ChildEnd end = child.wait(steady_clock::now() + milliseconds(90'000));
+        const json said = json::parse(end.out, nullptr, false);
+        if (said.is_discarded() || !said.value("ok", false))
+          return fail(ErrorCode::failed, name + ": the ranks did not meet: " + end.out + end.err);
+        seconds.push_back(said["elapsed_ns"].get<double>() * 1e-9);
+      }
+      return seconds;
+    };
+    const double alone = TRY(meet(1))[0];
+    const std::vector<double> both = TRY(meet(2));
+    const double part = 100 * 2 * alone / std::ranges::max(both);
+    section_.rows.push_back({.what = name,
+                             .reach = "95 % of one alone",
+                             .values = {printed("%.2f s and %.2f s", both[0], both[1]), printed("%.1f %% of it", part),
+                                        printed("alone %.2f s", alone), ""},
+                             .verdict = part >= 95 ? Verdict::reached : Verdict::missed,
+                             .details = {{"rounds", rounds}, {"alone_s", alone}, {"both_s", both}, {"percent", part}}});
     return load::Done{};
   }
 
