@@ -9,6 +9,7 @@
 
 #include "cli/load/asking.hpp"
 #include "daemon_node.hpp"
+#include "gangs_row.hpp"
 #include "split.hpp"
 
 namespace headgate::bench {
@@ -243,42 +244,9 @@ class TurnsBench {
     return load::Done{};
   }
 
-  // Two shares on the same two GPUs whose kernels on one spin for those on the other. Nothing of what each does to start is
-  // taken off.
   Result<load::Done> gangs() {
-    const std::string name = "two gangs on two GPUs, 10 ms of work a meeting";
-    if (!wanted(name)) return load::Done{};
-    const int rounds = setting_.quick ? 60 : 240;  // the simulator has 1024 flags
-    const auto meet = [&](std::size_t shares) -> Result<std::vector<double>> {
-      progress("turns: " + name + (shares == 1 ? ", one alone" : ""));
-      const auto node = TRY(DaemonNode::start(setting_, "l40s-x2"));
-      std::vector<load::Child> children;
-      for (std::size_t i = 0; i < shares; ++i) {
-        const std::string share = "gang" + std::to_string(i);
-        TRY(node->command({"share", "create", share, "--gpu=0,1", "--mem=1GiB"}));
-        children.push_back(
-            TRY(node->run(share, {setting_.spin_program, "--pair", "gpus", "--rounds", std::to_string(rounds),
-                                  "--work-us", "10000", "--timeout-ms", "60000"})));
-      }
-      std::vector<double> seconds;
-      for (load::Child& child : children) {
-        const load::ChildEnd end = child.wait(steady_clock::now() + milliseconds(90'000));
-        const json said = json::parse(end.out, nullptr, false);
-        if (said.is_discarded() || !said.value("ok", false))
-          return fail(ErrorCode::failed, name + ": the ranks did not meet: " + end.out + end.err);
-        seconds.push_back(said["elapsed_ns"].get<double>() * 1e-9);
-      }
-      return seconds;
-    };
-    const double alone = TRY(meet(1))[0];
-    const std::vector<double> both = TRY(meet(2));
-    const double part = 100 * 2 * alone / std::ranges::max(both);
-    section_.rows.push_back({.what = name,
-                             .reach = "95 % of one alone",
-                             .values = {printed("%.2f s and %.2f s", both[0], both[1]), printed("%.1f %% of it", part),
-                                        printed("alone %.2f s", alone), ""},
-                             .verdict = part >= 95 ? Verdict::reached : Verdict::missed,
-                             .details = {{"rounds", rounds}, {"alone_s", alone}, {"both_s", both}, {"percent", part}}});
+    if (!wanted(kGangsRow)) return load::Done{};
+    section_.rows.push_back(TRY(gangs_row(setting_)));
     return load::Done{};
   }
 
