@@ -178,7 +178,8 @@ void describe_daemon_words(CLI::App& app, Raw& raw) {
   policy->add_option("gpu", raw.out.share, "its number, or the beginning of its UUID")->required()->type_name("GPU");
   policy
       ->add_option_function<std::string>(
-          "policy", [&raw](const std::string& value) { raw.out.order["policy"] = value; }, "fair, priority or off")
+          "policy", [&raw](const std::string& value) { raw.out.order["policy"] = value; },
+          "fair, priority, off, or default: as the configuration says")
       ->required()
       ->type_name("POLICY");
   word(*gpu, raw, "release", "headgated closes the driver for a minute, so that a GPU can be reset");
