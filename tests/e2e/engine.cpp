@@ -18,14 +18,6 @@ using Json = nlohmann::json;
 constexpr unsigned kNobody = 65534;
 constexpr const char* kUnified = "/sys/fs/cgroup/unified";
 
-// As engines make them: 64 hexadecimal digits, unique on the machine.
-std::string new_id() {
-  static std::atomic<unsigned> count{0};
-  char start[40];
-  std::snprintf(start, sizeof start, "c0ffee%010x%08x", static_cast<unsigned>(::getpid()), ++count);
-  return start + std::string(40, '7');
-}
-
 std::string quoted(const std::vector<std::string>& words) {
   std::string line;
   for (const std::string& word : words) line += "'" + word + "' ";
@@ -95,7 +87,7 @@ class Runtime : public Engine {
     return is_apart() ? std::string("unshare -m sh -c \"umount ") + kUnified + " && exec " + line + "\"" : line;
   }
 
-  std::string name_, id_ = new_id();
+  std::string name_, id_ = new_container_id();
 };
 
 class Podman : public Engine {
@@ -172,6 +164,13 @@ class Podman : public Engine {
 
 }  // namespace
 
+std::string new_container_id() {
+  static std::atomic<unsigned> count{0};
+  char start[40];
+  std::snprintf(start, sizeof start, "c0ffee%010x%08x", static_cast<unsigned>(::getpid()), ++count);
+  return start + std::string(40, '7');
+}
+
 Engine::Engine() : cgroup_("/" + fs::path(directory_.path()).filename().string()) {
   ::chmod(directory_.path().c_str(), 0711);
 }
@@ -195,6 +194,8 @@ void Engine::remove_cgroups() const {
 }
 
 std::unique_ptr<Engine> make_engine(const std::string& name) {
+  if (name == "docker") return make_docker();
+  if (name == "containerd") return make_containerd();
   if (name == "podman" || name == "rootless podman") return std::make_unique<Podman>(name != "podman");
   return std::make_unique<Runtime>(name);
 }

@@ -47,7 +47,12 @@ class Engine {
   std::string cgroup_;
 };
 
-// "runc", "crun", "podman", "rootless podman".
+// "runc", "crun", "podman", "rootless podman", "docker", "containerd".
 [[nodiscard]] std::unique_ptr<Engine> make_engine(const std::string& name);
+[[nodiscard]] std::unique_ptr<Engine> make_docker();
+[[nodiscard]] std::unique_ptr<Engine> make_containerd();
+
+// As engines make them: 64 hexadecimal digits, unique on the machine.
+[[nodiscard]] std::string new_container_id();
 
 }  // namespace headgate::e2e

@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 
 #include "daemon_program.hpp"
@@ -28,8 +29,8 @@ std::string alloc(Program& program, std::uint64_t bytes) {
 // A daemon, the share alice of 4 GiB, and a folder with what a container of hers has mounted.
 class Node {
  public:
-  // `options`: more of the share's.
-  explicit Node(const std::string& options = {}) {
+  // `options`: more of the share's; `words`: of the daemon's command line.
+  explicit Node(const std::string& options = {}, const std::vector<std::string>& words = {}) : daemon(words) {
     const Said made = daemon.cli().shell("$H share create alice --mem 4GiB " + options);
     EXPECT_EQ(made.status, 0) << made.err;
     const fs::path libraries = SIMULATOR_DIR;
@@ -101,7 +102,8 @@ TEST_P(Container, IsHeldByTheDirectoryThatIsMountedKnownByItsIdAndGivesItsMemory
   EXPECT_EQ(tenant.wait(), 128 + SIGKILL) << tenant.errors();
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, Container, testing::Values("runc", "crun", "podman", "rootless podman"),
+INSTANTIATE_TEST_SUITE_P(Engines, Container,
+                         testing::Values("runc", "crun", "podman", "rootless podman", "docker", "containerd"),
                          [](const auto& each) {
                            std::string name = each.param;
                            if (const auto blank = name.find(' '); blank != name.npos) name[blank] = '_';
@@ -118,6 +120,51 @@ TEST(Containers, OfAUserWhoMayNotUseTheShareAreRefusedThoughItIsMounted) {
   tenant.close_stdin();
   tenant.wait();
   EXPECT_TRUE(tenant.errors().contains("may not use the share 'alice'"));
+}
+
+// What is mounted is the directory: the socket in it is another after the daemon's end.
+TEST(Containers, GoOnWhenTheDaemonIsKilledAndWhatTheyStartThenFindsTheNextOne) {
+  const auto engine = make_engine("runc");
+  if (const std::string lack = engine->lacks(); !lack.empty()) GTEST_SKIP() << lack;
+  Node node;
+  const std::string program = kTenant[0] + " " + kTenant[1];
+  Program tenant(engine->line(node.mounts(), Node::environment(), {"/bin/sh", "-c", program + "; " + program}), {});
+  ASSERT_EQ(tenant.line(), "ready 0") << tenant.errors_so_far();
+  const auto before = node.process();
+  ASSERT_TRUE(before);
+  node.daemon.kill_and_wait();
+  EXPECT_EQ(alloc(tenant, kGiB), "0");
+  EXPECT_EQ(alloc(tenant, 3 * kGiB), "2") << "more than the share has";
+  node.daemon.start();
+  const auto adopted = node.process();
+  ASSERT_TRUE(adopted);
+  EXPECT_EQ(adopted->pid, before->pid);
+  EXPECT_EQ(adopted->where, engine->where());
+  EXPECT_GE(node.used(), kGiB);
+  ASSERT_GT(before->pid, 1u);
+  ASSERT_EQ(::kill(static_cast<pid_t>(before->pid), SIGKILL), 0);
+  ASSERT_EQ(tenant.line(), "ready 0") << tenant.errors_so_far();
+  EXPECT_TRUE(eventually([&] {
+    const auto next = node.process();
+    return next && next->pid != before->pid && next->where == engine->where();
+  }));
+  EXPECT_EQ(alloc(tenant, kGiB), "0");
+}
+
+TEST(Containers, WithSomebodyWhoUsesTheGpuInNoShareAreFrozenByThePolicyThatSaysSo) {
+  const auto engine = make_engine("runc");
+  if (const std::string lack = engine->lacks(); !lack.empty()) GTEST_SKIP() << lack;
+  const Directory directory;
+  std::ofstream(directory.path() + "/config.toml") << "[audit]\npolicy = \"freeze\"\n";
+  const Node node({}, {"--config", directory.path() + "/config.toml"});
+  Program rogue(engine->line(node.mounts(), {"LD_LIBRARY_PATH=/opt/headgate", "HEADGATE_SIM_DIR=/sim"}, kTenant), {});
+  ASSERT_EQ(rogue.line(), "ready 0") << rogue.errors_so_far();
+  const std::string id = engine->where().substr(engine->where().find(' ') + 1);
+  EXPECT_TRUE(eventually([&] {
+    const std::string events = node.daemon.ask("GET", "/v1/events").body;
+    const auto at = events.find("was frozen with its cgroup /headgate-e2e-");
+    return at != events.npos && events.substr(at, 120).contains(id);
+  })) << node.daemon.ask("GET", "/v1/events").body;
 }
 
 // As a container is made by hand: nothing of an engine tells where it is.
