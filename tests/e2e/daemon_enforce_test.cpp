@@ -183,6 +183,32 @@ TEST(DaemonEnforce, UnderThePolicyFreezeWhoIsInNoShareStandsStillUntilTheOperato
   EXPECT_EQ(rogue.line(), "0");
 }
 
+// Started as any program of the host is, from a cgroup that others are in too.
+TEST(DaemonEnforce, AProgramOfARunIsFrozenAloneAndTheRunThatWaitsForItIsNot) {
+  if (!OwnCgroup().made()) GTEST_SKIP() << "this machine makes no cgroups";
+  const Directory directory;
+  const Daemon daemon(audit_policy(directory, "freeze"));
+  const Environment environment = {{"HEADGATE_SOCKET", daemon.socket()},
+                                   {"HEADGATE_SIM_DIR", daemon.cli().directory() + "/node"},
+                                   {"LD_LIBRARY_PATH", SIMULATOR_DIR}};
+  const std::string script = "echo $$; exec env -u LD_PRELOAD " BYPASS_PROGRAM " libcuda.so.1";
+  Program run({HEADGATE_COMMAND, "run", "--mem=1GiB", "--", "/bin/sh", "-c", script}, environment);
+  const pid_t rogue = std::atoi(run.line().c_str());
+  ASSERT_GT(rogue, 0) << run.errors_so_far();
+  ASSERT_EQ(run.line(), "ready 0") << run.errors_so_far();
+  const std::string name = "headgate-run-" + std::to_string(run.pid());
+  const auto event = event_of(daemon, "audit.acted", rogue);
+  ASSERT_TRUE(event);
+  const std::string text = event->at("text");
+  EXPECT_NE(text.find("was frozen with its cgroup "), std::string::npos) << text;
+  ASSERT_NE(text.find(name), std::string::npos) << text;
+  // Frozen, it can be ended all the same, and the run ends as its program did and takes the cgroup along.
+  ::kill(rogue, SIGKILL);
+  EXPECT_EQ(run.wait(), 128 + SIGKILL);
+  for (const char* mount : {"/sys/fs/cgroup/unified", "/sys/fs/cgroup"})
+    EXPECT_FALSE(fs::exists(std::string(mount) + "/" + name));
+}
+
 // Both want all of it.
 TEST(DaemonTurns, APolicySetWhileSharesRunGivesTheGpuToTheHigherClassAndBack) {
   const Daemon daemon;

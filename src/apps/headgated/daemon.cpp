@@ -123,8 +123,7 @@ class Daemon {
   }
 
   void set_policies() {
-    const auto policy = node::parse_policy(config_["arbiter.policy"].value);
-    for (std::uint32_t g = 0; policy && g < arbitration_->gpus().size(); ++g) arbitration_->set_policy(g, *policy);
+    if (const auto policy = node::parse_policy(config_["arbiter.policy"].value)) node_->set_usual_policy(*policy);
   }
 
   Result<void> start_observer(const cli::Source& source) {
