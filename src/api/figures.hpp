@@ -40,7 +40,8 @@ class Tally {
 
 // An optional that is empty is left out of the page.
 struct DaemonFigures {
-  std::uint64_t now_ns = 0;  // CLOCK_MONOTONIC
+  std::uint64_t now_ns = 0;              // CLOCK_MONOTONIC
+  std::uint64_t driver_answered_ns = 0;  // likewise, when the driver last did
   Tally::Sums sums;
   // Of this process, by its kernel.
   std::optional<double> cpu_seconds;

@@ -230,7 +230,8 @@ std::vector<Row> node_rows() {
       single("headgate_node_reserve_bytes", kGauge, "Memory of each GPU that is never sold.",
              [](const Input& in) { return number(in.picture.node.reserve_bytes); }),
       single("headgate_node_driver_released", kGauge,
-             "1 while the driver's library is closed on request: figures of GPUs are missing meanwhile.",
+             "1 while the driver's library is closed, on request or because it does not answer: figures of GPUs are "
+             "missing meanwhile.",
              [](const Input& in) { return number(in.picture.node.nvml_released ? 1 : 0); }),
   };
 }
@@ -437,8 +438,9 @@ std::vector<Row> daemon_rows() {
          for (const auto& [kind, count] : in.own.sums.events)
            out.push_back({{{"kind", kind}}, static_cast<double>(count)});
        }},
-      single("headgate_daemon_sample_age_seconds", kGauge, "Age of the picture that this page shows.",
-             [](const Input& in) { return number(less(in.own.now_ns, in.picture.taken_ns), kNano); }),
+      single("headgate_daemon_sample_age_seconds", kGauge,
+             "Time since the driver last answered; what this page says of GPUs is of then.",
+             [](const Input& in) { return number(less(in.own.now_ns, in.own.driver_answered_ns), kNano); }),
       single("headgate_daemon_scrape_duration_seconds", kGauge, "What the page before this one took to make.",
              [](const Input& in) { return number(in.own.sums.scrape_seconds); }),
       single("headgate_daemon_start_time_seconds", kGauge, "When the daemon started, since the epoch.",

@@ -133,6 +133,7 @@ Snapshot lab() {
 DaemonFigures own() {
   DaemonFigures figures;
   figures.now_ns = 50'250'000'000;
+  figures.driver_answered_ns = 50'000'000'000;
   figures.sums.clients = 2;
   figures.sums.scrape_seconds = 0.0004;
   figures.sums.throttled_seconds = {{{"GPU-9c2f", "power cap"}, 12.5}};

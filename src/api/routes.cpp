@@ -265,7 +265,7 @@ std::vector<Route> about_the_daemon() {
        .id = "readiness",
        .method = "GET",
        .path = "/readyz",
-       .summary = "The driver answers and tells of GPUs",
+       .summary = "The driver answers and has GPUs, shares can be entered and stored, the arbiter looks",
        .replies = {one("Status")},
        .errors = {503}},
       {.operation = Operation::metrics,

@@ -11,6 +11,7 @@
 #include "api/metrics.hpp"
 #include "api/openapi.hpp"
 #include "api/order_json.hpp"
+#include "api/readiness.hpp"
 #include "api/routes.hpp"
 #include "api/visible.hpp"
 #include "guest/grant/text.hpp"
@@ -168,7 +169,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
       case Operation::acknowledge_task:
       case Operation::settle_task: break;  // the channel's
       case Operation::health: return {[](const Request&) { return json("{\"status\":\"ok\"}"); }};
-      case Operation::readiness: return {[self = shared_from_this()](const Request&) { return self->readiness(); }};
+      case Operation::readiness: return {[self = shared_from_this()](const Request&) { return self->ready(); }};
       case Operation::document:
         return {[text = openapi(observer.latest()->node.version)](const Request&) { return json(text); }};
     }
@@ -179,6 +180,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     DaemonFigures figures;
     read_process_figures(figures);
     figures.sums = tally.sums();
+    figures.driver_answered_ns = observer.driver_answered_ns();
     if (const auto arbiter = node.arbiter_figures()) {
       figures.decisions = arbiter->decisions;
       figures.decision_seconds = static_cast<double>(arbiter->decision_ns) / 1e9;
@@ -195,6 +197,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     DaemonFigures figures;
     read_process_figures(figures);
     figures.sums = tally.sums();
+    figures.driver_answered_ns = observer.driver_answered_ns();
     Response response;
     response.content_type = form == LineForm::influx ? "text/plain; charset=utf-8" : "application/x-ndjson";
     response.body = metric_lines(families_of(picture, figures), picture.node.name, picture.taken_unix_ns, form);
@@ -309,13 +312,22 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     return json("{}");
   }
 
-  Response readiness() const {
+  Response ready() {
     const observe::Picture latest = observer.latest();
-    const auto age = std::chrono::steady_clock::now().time_since_epoch() - std::chrono::nanoseconds(latest->taken_ns);
-    if (age > std::chrono::seconds(10))
-      return error_response({ErrorCode::unreachable, "the driver has not answered for 10 s", "see nvidia-smi"});
-    if (latest->gpus.empty()) return error_response({ErrorCode::unreachable, "there is no GPU", "see nvidia-smi"});
-    return json("{\"status\":\"ready\"}");
+    const std::uint64_t now_ns = steady_ns(), answered_ns = std::min(observer.driver_answered_ns(), now_ns);
+    Health health{.driver_silence = std::chrono::nanoseconds(now_ns - answered_ns),
+                  .driver_answered = !latest->node.nvml_released,
+                  .gpus = latest->gpus.size(),
+                  .silent_gpus = static_cast<std::size_t>(
+                      std::ranges::count_if(latest->gpus, [](const auto& gpu) { return gpu.uuid.empty(); })),
+                  .shut = shut_doors ? shut_doors() : std::vector<std::string>(),
+                  .store = {},
+                  .arbiter_silence = std::chrono::nanoseconds(node.arbiter_silence_ns())};
+    if (auto writable = node.shares().check_store(); !writable) health.store = writable.error();
+    auto outcome = readiness(health);
+    if (outcome) return json("{\"status\":\"ready\"}");
+    outcome.error().code = ErrorCode::unreachable;  // 503, whatever is behind it
+    return error_response(outcome.error());
   }
 
   // The latest picture, made anew where it is older than a tenth of a second or than the last change. Blocks: for the pool.
@@ -381,6 +393,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   observe::EventLog& events;
   Tally& tally;
   const CurrentAccess& access;
+  std::function<std::vector<std::string>()> shut_doors;
   std::list<Follower> followers;
   std::atomic<bool> waking = false;           // posted to the loop already
   std::atomic<std::uint64_t> changed_ns = 0;  // when a verb last did something
@@ -402,6 +415,8 @@ Service::Service(http::Loop& loop, node::Node& node, observe::Observer& observer
 }
 
 Service::~Service() { close(); }
+
+void Service::watch_doors(std::function<std::vector<std::string>()> shut) { impl_->shut_doors = std::move(shut); }
 
 void Service::close() {
   for (const auto& follower : impl_->followers) follower.stream->finish();

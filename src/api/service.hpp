@@ -1,11 +1,13 @@
 // The daemon's HTTP face: routes that look at the latest picture and call the node's verbs.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "api/figures.hpp"
 #include "channel/channel.hpp"
@@ -59,6 +61,8 @@ class Service {
 
   // One for each row of api::routes(); those of the channel are its own to answer.
   [[nodiscard]] http::Router routes(channel::Channel& channel);
+  // How readiness is told of shares that nobody can enter.
+  void watch_doors(std::function<std::vector<std::string>()> shut);
   // Ends all streams, so that the server can stop.
   void close();
 

@@ -107,6 +107,10 @@ class Node {
   // The share is at its door: the arbiter hears its bell from now on.
   [[nodiscard]] Result<void> arbitrate(const std::string& share, UniqueFd bell);
   // Thread-safe.
+  [[nodiscard]] std::int64_t arbiter_silence_ns() const {
+    return arbitration_ == nullptr ? 0 : arbitration_->silence_ns();
+  }
+  // Thread-safe.
   [[nodiscard]] std::optional<Arbitration::Figures> arbiter_figures() const {
     return arbitration_ == nullptr ? std::nullopt : std::optional(arbitration_->figures());
   }

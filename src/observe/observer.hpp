@@ -61,6 +61,8 @@ class Observer {
   void stop();
 
   [[nodiscard]] Picture latest() const;  // never null after start()
+  // When the driver last answered, CLOCK_MONOTONIC: what pictures say of GPUs is of then. 0: it never has.
+  [[nodiscard]] std::uint64_t driver_answered_ns() const { return driver_answered_ns_; }
   // Makes a picture now and returns it.
   Picture look();
   // Has the memory of the GPUs read as soon as may be, on the observer's thread, and after_reading() told. However many ask, and
@@ -100,6 +102,7 @@ class Observer {
   std::chrono::steady_clock::time_point released_until_{};
   std::uint64_t samples_since_us_ = 0;
 
+  std::atomic<std::uint64_t> driver_answered_ns_ = 0;
   mutable std::mutex state_;  // guards latest_, period_ and the wishes
   std::condition_variable wake_;
   Picture latest_;

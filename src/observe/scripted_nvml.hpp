@@ -23,6 +23,7 @@ struct ScriptedLink {
   std::array<unsigned long long, 4> errors;  // by kind; of the fifth the driver says nothing
 };
 struct Script {
+  bool answers = true;  // false: the driver has gone; it counts no GPUs and says why
   unsigned gpus = 1;
   std::vector<std::vector<ScriptedRow>> compute{{}};
   std::vector<ScriptedRow> mps;

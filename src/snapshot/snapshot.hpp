@@ -20,7 +20,7 @@ struct Node {
   std::uint32_t unattended_processes = 0;  // that use a GPU outside every share
   std::uint64_t started_unix_ns = 0;
   std::uint64_t reserve_bytes = 0;  // of each GPU, never sold
-  bool nvml_released = false;       // `headgate gpu release`: what NVML says is not known meanwhile
+  bool nvml_released = false;       // `headgate gpu release`, or no answer: what NVML says is not known
 
   friend bool operator==(const Node&, const Node&) = default;
 };

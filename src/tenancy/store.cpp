@@ -1,6 +1,10 @@
 #include "tenancy/store.hpp"
 
+#include <sys/statvfs.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 
 #include "tenancy/sqlite.hpp"
 
@@ -190,6 +194,21 @@ Result<Store> Store::open(const std::string& path) {
   if (auto ready = migrate(*database); !ready) return std::unexpected(ready.error());
   if (auto made = database->run(kLaterTables); !made) return std::unexpected(made.error());
   return Store(std::move(database));
+}
+
+Result<void> Store::check() {
+  const std::string& path = database_->path();
+  constexpr const char* kHint = "the daemon must be able to write this file and its directory (--state)";
+  // SQLite goes on writing to a file that was taken away, and nobody would find it at the next start.
+  if (::access(path.c_str(), R_OK | W_OK) != 0) return fail_errno("the database " + path, errno, kHint);
+  struct statvfs room{};
+  constexpr std::uint64_t kLeastRoom = 1 << 20;
+  if (::statvfs(path.c_str(), &room) == 0 && std::uint64_t{room.f_bavail} * room.f_frsize < kLeastRoom)
+    return fail(ErrorCode::no_capacity, "the database " + path + ": its disk is full", "make room on its file system");
+  ::sqlite3_busy_timeout(database_->handle(), 0);
+  const auto transaction = Transaction::begin(*database_);
+  ::sqlite3_busy_timeout(database_->handle(), kBusyTimeoutMs);
+  return transaction ? Result<void>() : std::unexpected(transaction.error());
 }
 
 Result<std::vector<Share>> Store::shares() {

@@ -30,6 +30,10 @@ class Store {
   [[nodiscard]] Result<std::vector<Share>> shares();
   [[nodiscard]] Result<std::vector<Quota>> quotas();
 
+  // Whether something could be written now, without writing. Waits for nobody. Errors: denied (the file is gone, or cannot be written
+  // any more), no_capacity (disk full), failed (another program holds it).
+  [[nodiscard]] Result<void> check();
+
   // Adds the share, or replaces the one of its name.
   [[nodiscard]] Result<void> put(const Share& share);
   // Nothing to remove is no error.

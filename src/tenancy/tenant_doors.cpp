@@ -154,9 +154,12 @@ class Door : public std::enable_shared_from_this<Door> {
       : common_(std::move(common)),
         share_(std::move(share)),
         listener_(common_->executor, listener.release()),
-        bell_of_tenants_(std::move(bell)) {}
+        bell_of_tenants_(std::move(bell)),
+        inode_(socket_inode()) {}
 
   void start() { asio::co_spawn(common_->executor, accept_all(shared_from_this()), asio::detached); }
+  // Somebody who comes now is heard.
+  [[nodiscard]] bool open() const { return !closed_ && inode_ != 0 && socket_inode() == inode_; }
   void close() {
     closed_ = true;
     error_code ignored;
@@ -171,6 +174,13 @@ class Door : public std::enable_shared_from_this<Door> {
 
   static asio::awaitable<Result<void>> answer_for(std::shared_ptr<Door> door, std::shared_ptr<Descriptor> socket,
                                                   TenantProcess tenant);
+
+  // Of the socket as others find it; 0 where there is none.
+  [[nodiscard]] ino_t socket_inode() const {
+    struct stat facts{};
+    const std::string path = common_->shares.directory(share_) + "/" + ledger::kTenantSocket;
+    return ::stat(path.c_str(), &facts) == 0 && S_ISSOCK(facts.st_mode) ? facts.st_ino : 0;
+  }
 
   struct Shut {
     ledger::Refusal code;
@@ -201,6 +211,7 @@ class Door : public std::enable_shared_from_this<Door> {
   std::size_t connections_ = 0;
   CountByUser of_user_;
   std::set<std::uint32_t> waiting_;  // pids
+  const ino_t inode_;
   bool closed_ = false;
 };
 
@@ -208,7 +219,7 @@ asio::awaitable<void> Door::accept_all(std::shared_ptr<Door> door) {
   asio::steady_timer pause(door->common_->executor);
   for (error_code error; !door->closed_;) {
     co_await door->listener_.async_wait(Descriptor::wait_read, into(error));
-    if (error) co_return;
+    if (error) co_return door->close();
     // A turn's worth, so that a flood at this door does not keep the loop from everything else.
     int accepted = -1;
     for (int turn = 0; turn < 16; ++turn) {
@@ -494,6 +505,15 @@ void TenantDoors::close(const std::string& share) {
   if (found == doors_.end()) return;
   found->second->close();
   doors_.erase(found);
+}
+
+std::vector<std::string> TenantDoors::shut() const {
+  std::vector<std::string> all;
+  for (const auto& [name, live] : common_->shares.list()) {
+    const auto door = doors_.find(name);
+    if (!live.broken && (door == doors_.end() || !door->second->open())) all.push_back(name);
+  }
+  return all;
 }
 
 std::size_t TenantDoors::connections() const { return common_->connections; }

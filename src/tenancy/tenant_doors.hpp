@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
@@ -65,6 +66,9 @@ class TenantDoors {
   // All of them; the first error, after the others were opened all the same.
   [[nodiscard]] Result<void> open_all();
   void close(const std::string& share);
+
+  // Shares that could be entered and that nobody can: their socket was not opened, or has gone, or is another's. By name.
+  [[nodiscard]] std::vector<std::string> shut() const;
 
   // Of who registers; and of who waits for an answer.
   [[nodiscard]] std::size_t connections() const;

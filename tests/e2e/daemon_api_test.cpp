@@ -9,8 +9,10 @@
 #include <array>
 #include <cctype>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -23,6 +25,8 @@
 
 namespace headgate::e2e {
 namespace {
+
+namespace fs = std::filesystem;
 
 // The value of the one sample of that name whose labels hold all of `labels`; -1 where there is none.
 double sample(const std::string& page, const std::string& name, const std::vector<std::string>& labels = {}) {
@@ -263,6 +267,43 @@ TEST(DaemonApi, SystemdHearsThatItIsReadyReloadedAliveAndStopping) {
   EXPECT_TRUE(hears("READY=1\nSTATUS=the configuration was read again")) << heard;
   EXPECT_EQ(daemon.stop(), 0);
   EXPECT_TRUE(hears("STOPPING=1")) << heard;
+}
+
+TEST(DaemonApi, ReadinessFailsForEachThingThatTheDaemonCannotDoAndComesBack) {
+  const Daemon daemon;
+  ASSERT_EQ(daemon.ask("POST", "/v1/shares", R"({"name":"alice","mem":"8GiB"})").status, 201);
+  EXPECT_EQ(daemon.ask("GET", "/readyz").status, 200);
+  const auto expect_unready = [&](const std::string& reason) {
+    const auto reply = daemon.ask("GET", "/readyz");
+    EXPECT_EQ(reply.status, 503) << reason;
+    const auto body = nlohmann::json::parse(reply.body, nullptr, false);
+    ASSERT_TRUE(body.is_object()) << reply.body;
+    EXPECT_EQ(body.value("code", ""), "unreachable");
+    EXPECT_NE(body.value("message", "").find(reason), std::string::npos) << reply.body;
+    EXPECT_NE(body.value("hint", ""), "");
+    EXPECT_EQ(daemon.ask("GET", "/healthz").status, 200);
+    const Said doctor = daemon.cli().shell("$H doctor");
+    EXPECT_NE(doctor.out.find("headgated is not ready: "), std::string::npos) << doctor.out;
+  };
+  const fs::path socket = daemon.cli().runtime() + "/shares/alice/tenant.sock";
+  fs::rename(socket, socket.string() + ".away");
+  expect_unready("programs cannot enter alice: the socket is gone");
+  fs::rename(socket.string() + ".away", socket);
+  EXPECT_EQ(daemon.ask("GET", "/readyz").status, 200);
+
+  const std::string node = "HEADGATE_SIM_DIR=$D/node $H sim fault --sim ";
+  ASSERT_EQ(daemon.cli().shell(node + "device0:lost").status, 0);
+  EXPECT_TRUE(eventually([&] { return daemon.ask("GET", "/readyz").status == 503; }));
+  expect_unready("none of the driver's GPUs answers (1)");
+  ASSERT_EQ(daemon.cli().shell(node + "clear").status, 0);
+  EXPECT_TRUE(eventually([&] { return daemon.ask("GET", "/readyz").status == 200; }));
+
+  fs::path database;
+  for (const auto& entry : fs::recursive_directory_iterator(daemon.cli().directory()))
+    if (entry.path().filename() == "headgate.db") database = entry.path();
+  ASSERT_FALSE(database.empty());
+  fs::remove(database);
+  expect_unready("the database " + database.string());
 }
 
 }  // namespace

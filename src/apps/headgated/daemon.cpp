@@ -341,6 +341,7 @@ class Daemon {
     std::optional<Address> address;
     if (!asked.empty()) address = TRY(address_of(asked, access_.now()->token.has_value()));
     service_.emplace(loop_, *node_, *observer_, events_, tally_, access_);
+    service_->watch_doors([this] { return doors_->shut(); });
     http::ServerLimits limits;
     limits.connections = config_.number("node.connections");
     limits.connections_per_uid = config_.number("node.connections_per_user");
@@ -427,6 +428,7 @@ class Daemon {
     const auto now_s =
         std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
     processes_->adopt();
+    arbitration_->prod();
     // Where the bell did not ring: a tenant that has closed it, or has another version of it.
     for (const auto& [name, live] : node_->shares().list()) relieve(name);
     tell_unasked();

@@ -54,6 +54,7 @@ std::string MetricsFile::lines(Reached& reached) const {
     reached.picture_ns = picture->taken_ns;
     api::DaemonFigures figures;
     api::read_process_figures(figures);
+    figures.driver_answered_ns = observer_.driver_answered_ns();
     figures.sums = tally_.sums();
     out =
         api::metric_lines(api::families_of(*picture, figures), picture->node.name, picture->taken_unix_ns, wish_.form);
