@@ -244,6 +244,36 @@ TEST(Views, WhyExplainsARefusalAndTheWaitsInWordsAndNumbers) {
             "    2 of them went on after 20 ms all the same: earlier work was unfinished\n");
 }
 
+TEST(Views, WhySaysHowLong99Of100LaunchesWaited) {
+  Picture seen = picture();
+  auto& device = seen.now.shares[0].devices[0];
+  const auto text = [&] { return why_text(seen, seen.now.shares, {}); };
+  device.launch_delays = {{10'000, 985}, {5'000'000, 5}, {20'000'000, 10}, {std::nullopt, 0}};
+  EXPECT_NE(text().find("    99 % of all 1000 launches passed within 5.0 ms\n"), std::string::npos) << text();
+  device.launch_delays[3].launches = 11;
+  device.compute_ceiling_ratio = 1;  // it waits for its turns
+  EXPECT_NE(text().find("    more than 1 % of all 1011 launches waited longer than 20.0 ms\n"), std::string::npos)
+      << text();
+  device.launch_delays.clear();
+  EXPECT_EQ(text().find("launches passed"), std::string::npos);
+}
+
+TEST(Views, WhyNamesTheCardOrTheOwnerWhereTheLimitWasNotTheCause) {
+  Picture seen = picture();
+  auto& device = seen.now.shares[0].devices[0];
+  device.refusals_device_full = 2;
+  device.last_refusal->reason = "device_full";
+  const std::string full = why_text(seen, seen.now.shares, {});
+  EXPECT_NE(full.find("    of these 2 by the driver, 0 while the share was being drained\n"), std::string::npos)
+      << full;
+  EXPECT_NE(full.find("the driver had no memory left, though the share had: 35.0 GiB of 36.0 GiB in use"),
+            std::string::npos);
+  EXPECT_EQ(full.find("not caused by neighbours: the card"), std::string::npos);
+  device.last_refusal->reason = "policy";
+  EXPECT_NE(why_text(seen, seen.now.shares, {}).find("reason: the share was being drained"), std::string::npos);
+  EXPECT_NE(why_json(seen, seen.now.shares).find("\"reason\": \"policy\""), std::string::npos);
+}
+
 TEST(Views, WhyTellsWhoWasKeptOutOrDeniedMemoryByTheSchedulerInTheLastDay) {
   ::setenv("TZ", "UTC0", 1);
   constexpr std::uint64_t kSecond = 1'000'000'000, kDay = 86'400 * kSecond;

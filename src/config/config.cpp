@@ -148,6 +148,8 @@ const std::vector<Key>& keys() {
        "to which figures and events are added, for collectors of files"},
       {"metrics.format", "influx", "influx or json", "how: InfluxDB's line protocol, or one JSON object a line"},
       {"metrics.interval", "10s", "a whole number and s, m, h or d: 10s, 1m", "how often"},
+      {"metrics.job_directory", "", "a path that begins with /",
+       "where a file a GPU names the Slurm jobs that use it, for NVIDIA's exporter"},
       {"sim.profile", "h200", "h200, l40s-x2, tiny, or the path of a profile", "the simulated node that --sim makes"},
   };
   return table;

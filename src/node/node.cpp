@@ -406,9 +406,12 @@ void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) 
                                     ? ""
                                     : ", limit " + bytes_text(*with->memory_limit_bytes) + ", " +
                                           bytes_text(with->last_refusal->used_bytes) + " in use";
+      const std::string reason = with == seen->devices.end() ? "limit" : with->last_refusal->reason;
+      const char* why = reason == "device_full" ? ": the card was full" : reason == "policy" ? ": it is drained" : "";
       const std::uint64_t times = refusals - told;
       tell("memory.refused", "warn", name, live.share.owner_uid,
-           name + " asked " + asked + limit + ": refused" + (times > 1 ? ", " + std::to_string(times) + " times" : ""));
+           name + " asked " + asked + limit + ": refused" + why +
+               (times > 1 ? ", " + std::to_string(times) + " times" : ""));
     }
     told = refusals;
 

@@ -107,6 +107,7 @@ bool Observer::open_driver() {
 
 void Observer::close_driver() {
   xid_watch_.reset();
+  if (nvml_) sm_activity_.forget(*nvml_);
   nvml_.reset();
 }
 
@@ -187,6 +188,7 @@ Picture Observer::look_locked() {
       if (sources_.after_reading) sources_.after_reading(*driver);
       traffic_.measure(*nvml_, driver->gpus, steady_clock::now());
       traffic_.fill(driver->gpus);
+      sm_activity_.measure(*nvml_, driver->gpus, steady_clock::now());
       last_driver_ = std::move(*driver);
       driver_answered_ns_ = now_ns<steady_clock>();
       answers = true;

@@ -20,6 +20,7 @@
 #include "observe/explainer.hpp"
 #include "observe/join.hpp"
 #include "observe/pcie_traffic.hpp"
+#include "observe/sm_activity.hpp"
 #include "snapshot/snapshot.hpp"
 
 namespace headgate::observe {
@@ -97,6 +98,7 @@ class Observer {
   std::optional<nvml::XidWatch> xid_watch_;
   nvml::AccountingWatch accounting_;
   PcieTraffic traffic_;
+  SmActivity sm_activity_;
   std::map<std::string, std::vector<snapshot::XidCount>> xids_;  // by GPU, since the start
   DriverPicture last_driver_;
   std::chrono::steady_clock::time_point released_until_{};

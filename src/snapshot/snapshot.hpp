@@ -54,6 +54,7 @@ struct Gpu {
   std::optional<std::uint64_t> memory_unsold_bytes;
   std::optional<double> compute_unsold_ratio;
   std::optional<double> busy_ratio, memory_busy_ratio;  // NVML's sense: some kernel ran
+  std::optional<double> sm_active_ratio;  // of all its SMs' time; empty without a daemon, which alone measures it
   std::optional<std::uint32_t> temperature_celsius, power_mw, power_limit_mw, sm_clock_mhz, memory_clock_mhz;
   std::optional<std::uint64_t> energy_mj;  // since the driver was loaded
   std::vector<std::string> throttle_reasons;
@@ -80,7 +81,22 @@ struct Gpu {
 struct Refusal {
   std::uint64_t asked_bytes = 0, used_bytes = 0, unix_ns = 0;
   std::uint32_t pid = 0;
+  std::string reason = "limit";  // or device_full: the driver had none left; policy: the share was being drained
   friend bool operator==(const Refusal&, const Refusal&) = default;
+};
+
+// Launches that took so long, and no less than the one before allows, to pass the gate.
+struct LaunchDelay {
+  std::optional<std::uint64_t> up_to_ns;  // empty: longer than all others
+  std::uint64_t launches = 0;
+  friend bool operator==(const LaunchDelay&, const LaunchDelay&) = default;
+};
+
+// A call of the driver that metering needs and that failed, as often.
+struct HookErrors {
+  std::string api;
+  std::uint64_t count = 0;
+  friend bool operator==(const HookErrors&, const HookErrors&) = default;
 };
 
 struct ShareDevice {
@@ -90,7 +106,8 @@ struct ShareDevice {
   std::uint64_t memory_residual_bytes = 0, memory_draining_bytes = 0, memory_peak_bytes = 0;
   std::uint64_t memory_frozen_bytes = 0;  // of what is used: on the host until its process calls the driver again
   std::uint64_t host_limit_bytes = 0, host_used_bytes = 0;
-  std::uint64_t refusals = 0;
+  std::uint64_t refusals = 0;                                   // for all reasons
+  std::uint64_t refusals_device_full = 0, refusals_policy = 0;  // of these
   std::optional<Refusal> last_refusal;
   double compute_ceiling_ratio = 1, compute_guarantee_ratio = 0;
   std::optional<double> compute_burst_ratio;  // the ceiling while no other share has work; empty: no other
@@ -99,6 +116,8 @@ struct ShareDevice {
   std::uint64_t held_ns = 0, estimated_ns = 0, copy_ns = 0, throttled_ns = 0;
   std::uint64_t neighbours_ns = 0;  // other shares' work that this one was first taken to have done; not in held_ns
   std::uint64_t throttled_launches = 0, passed_in_debt = 0, launches = 0;
+  std::vector<LaunchDelay> launch_delays;  // shortest first; what waited is told at once, the rest when it is measured
+  std::vector<HookErrors> hook_errors;     // those that there were
   std::uint64_t last_throttle_unix_ns = 0;
   std::uint64_t waiting_ns = 0;  // how long a launch that still waits has waited, where that is seconds; 0: none has
   std::optional<double> held_ratio, throttled_ratio;  // since the picture before

@@ -144,6 +144,10 @@ TEST(DaemonApi, PrometheusFindsAShareAtWorkAndNoSeriesThatTheDocumentationLacks)
   EXPECT_TRUE(eventually([&] { return sample(ask(), "headgate_share_throttled_seconds_total", {"alice"}) > 0.2; }))
       << page;
   EXPECT_GT(sample(page, "headgate_share_gpu_seconds_total", {"alice"}), 0);
+  EXPECT_GE(sample(page, "headgate_share_launch_delay_seconds_count", {"alice"}),
+            sample(page, "headgate_share_throttled_launches_total", {"alice"}));
+  EXPECT_TRUE(eventually([&] { return sample(ask(), "headgate_share_energy_joules_total", {"alice"}) > 0; })) << page;
+  EXPECT_TRUE(eventually([&] { return sample(ask(), "headgate_gpu_sm_active_ratio") > 0; })) << page;
   EXPECT_GE(sample(page, "headgate_share_memory_used_bytes", {"alice"}), 1 << 30);
   EXPECT_EQ(sample(page, "headgate_share_memory_limit_bytes", {"alice"}), 8.0 * (1 << 30));
   EXPECT_EQ(sample(page, "headgate_share_enforcement", {"alice", "enforced"}), 1);
@@ -179,7 +183,8 @@ TEST(DaemonApi, FiguresAndEventsAreAddedToAFileForWhoeverFollowsIt) {
   const Cli files;
   const std::string path = files.directory() + "/metrics.log";
   (void)files.shell("printf '[metrics]\\nfile = \"" + path +
-                    "\"\\nformat = \"influx\"\\ninterval = \"1s\"\\n' > $D/c.toml");
+                    "\"\\nformat = \"influx\"\\ninterval = \"1s\"\\njob_directory = \"" + files.directory() +
+                    "/jobs\"\\n' > $D/c.toml");
   Daemon daemon({"--config", files.directory() + "/c.toml"});
   ASSERT_EQ(daemon.ask("POST", "/v1/shares", R"({"name":"alice","mem":"8GiB"})").status, 201);
   std::string text;
@@ -195,6 +200,7 @@ TEST(DaemonApi, FiguresAndEventsAreAddedToAFileForWhoeverFollowsIt) {
     return holds(R"(headgate_event,node=\S+,kind=share.created,severity=info,share=alice )");
   })) << text;
   EXPECT_TRUE(holds(R"(headgate_gpu,node=\S+,uuid=GPU-\S+ memory_total_bytes=)")) << text;
+  EXPECT_TRUE(eventually([&] { return ::access((files.directory() + "/jobs/0").c_str(), R_OK) == 0; })) << text;
   EXPECT_EQ(daemon.stop(), 0);
   const Said bad = files.shell("printf '[metrics]\\nfile = \"here\"\\n' > $D/c.toml; " + std::string(HEADGATE_DAEMON) +
                                " --sim --config $D/c.toml");

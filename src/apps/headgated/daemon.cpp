@@ -14,6 +14,7 @@
 
 #include "api/scheduler.hpp"
 #include "api/service.hpp"
+#include "apps/headgated/job_writer.hpp"
 #include "apps/headgated/metrics_file.hpp"
 #include "apps/headgated/places.hpp"
 #include "apps/headgated/reload.hpp"
@@ -72,6 +73,7 @@ class Daemon {
     open_doors();
     if (auto serving = start_service(); !serving) return serving;
     if (auto wish = TRY(MetricsFile::wish_of(config_))) metrics_file_.emplace(*wish, *observer_, events_, tally_);
+    if (auto place = TRY(JobWriter::directory_of(config_))) job_writer_.emplace(*place, *observer_);
     watch_signals();
     tick_.emplace(loop_);
     tick();
@@ -88,6 +90,7 @@ class Daemon {
     scheduler_.reset();
     channel_.reset();
     if (server_) server_->stop();
+    job_writer_.reset();
     metrics_file_.reset();  // writes what there still is to tell; a file system that hangs keeps only the end waiting
   }
 
@@ -462,6 +465,7 @@ class Daemon {
   node::Pressure pressure_;
   node::Unasked unasked_;
   std::optional<MetricsFile> metrics_file_;
+  std::optional<JobWriter> job_writer_;
   std::optional<api::Service> service_;
   std::optional<http::Server> server_;
   UniqueFd signals_;

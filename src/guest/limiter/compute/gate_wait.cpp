@@ -64,7 +64,9 @@ void GateWait::goes_on(WaitReason reason) {
 void GateWait::passes() const {
   if (!begun_) return;
   ledger::ComputeAccount& account = *context_.account;
-  account.throttled_ns.fetch_add(static_cast<std::uint64_t>(port.now_ns() - asked_ns_), memory_order_relaxed);
+  const std::int64_t waited_ns = port.now_ns() - asked_ns_;
+  account.throttled_ns.fetch_add(static_cast<std::uint64_t>(waited_ns), memory_order_relaxed);
+  account.delays.waited[ledger::delay_bucket(waited_ns)].fetch_add(1, memory_order_relaxed);
   account.throttled_launches.fetch_add(1, memory_order_relaxed);
   timespec now;
   ::clock_gettime(CLOCK_REALTIME, &now);
