@@ -74,6 +74,12 @@ std::string shares_text(const std::vector<snapshot::Share>& shares, const snapsh
   return table(rows, voice);
 }
 
+// "fair"; "off (MPS, else fair)" where programs of shares run at once.
+std::string policy_text(const snapshot::Gpu& gpu) {
+  if (gpu.policy_in_force.empty() || gpu.policy_in_force == gpu.policy) return or_dash(gpu.policy);
+  return gpu.policy_in_force + " (MPS, else " + gpu.policy + ")";
+}
+
 std::string gpus_text(const Picture& picture, const Voice& voice) {
   const bool wide = voice.format == Format::wide;
   std::vector<std::vector<std::string>> rows = {
@@ -93,7 +99,7 @@ std::string gpus_text(const Picture& picture, const Voice& voice) {
                     "\t" + bytes_text(gpu.memory_total_bytes),
                     "\t" + (gpu.busy_ratio ? std::to_string(std::lround(*gpu.busy_ratio * 100)) + " %" : "-"),
                     "\t" + number_text(gpu.temperature_celsius, " C"), watts(gpu.power_mw),
-                    "\t" + std::to_string(shares), or_dash(gpu.policy)});
+                    "\t" + std::to_string(shares), policy_text(gpu)});
     if (!wide) continue;
     auto& row = rows.back();
     row.push_back(watts(gpu.power_limit_mw));

@@ -182,7 +182,12 @@ Result<std::string> share_word(const Invocation& invocation) {
     const std::string uuid = TRY(uuid_of(daemon, invocation.share));
     const std::string reply = TRY(ask(daemon, "PATCH", "/v1/gpus/" + http::escape(uuid), body_of(invocation)));
     if (invocation.voice.format == Format::json) return reply;
-    return "GPU " + uuid.substr(0, 12) + " is now given by the policy " + invocation.order.at("policy") + "\n";
+    const auto gpu = TRY(snapshot::from_json<snapshot::Gpu>(reply));
+    return "GPU " + uuid.substr(0, 12) + " is now given by the policy " + invocation.order.at("policy") +
+           (gpu.policy_in_force == gpu.policy ? "\n"
+                                              : "; it is " + gpu.policy_in_force +
+                                                    " for as long as programs of shares are clients of an MPS server "
+                                                    "there\n");
   }
   if (word == "quota rm") {
     std::string query;

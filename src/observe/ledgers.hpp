@@ -15,7 +15,8 @@ namespace headgate::observe {
 struct Seat {
   ledger::Identity identity;  // pid in the namespace named there
   std::string command;
-  std::vector<std::uint64_t> bytes;  // by device of the share, residual included
+  std::vector<std::uint64_t> bytes;            // by device of the share, residual included
+  std::vector<std::uint32_t> sm_percent = {};  // by device of the share: SlotDevice::sm_percent, 0..100
 };
 
 struct LedgerPicture {

@@ -81,6 +81,8 @@ void each_field(Gpu& g, Visit&& visit) {
   visit("ecc", g.ecc);
   visit("compute_mode", g.compute_mode);
   visit("policy", g.policy);
+  visit("policy_in_force", g.policy_in_force);
+  visit("mps_clients", g.mps_clients);
 }
 
 template <typename Visit>
@@ -121,6 +123,7 @@ void each_field(ShareDevice& d, Visit&& visit) {
   visit("waiting_ns", d.waiting_ns);
   visit("held_ratio", d.held_ratio);
   visit("throttled_ratio", d.throttled_ratio);
+  visit("sm_ratio", d.sm_ratio);
 }
 
 template <typename Visit>
@@ -153,6 +156,7 @@ void each_field(ProcessDevice& d, Visit&& visit) {
   visit("driver_bytes", d.driver_bytes);
   visit("ledger_bytes", d.ledger_bytes);
   visit("busy_ratio", d.busy_ratio);
+  visit("mps", d.mps);
 }
 
 template <typename Visit>
