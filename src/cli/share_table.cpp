@@ -30,6 +30,11 @@ std::string memory_text(const snapshot::ShareDevice& device) {
 
 std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
 
+// Who said so stands there where it is not the configuration, in which an administrator would look for it.
+std::string policy_text(const snapshot::Gpu& gpu) {
+  return or_dash(gpu.policy) + (gpu.policy_from == "command" ? " (by command)" : "");
+}
+
 template <typename T>
 std::string number_text(const std::optional<T>& value, const char* unit) {
   return value ? std::to_string(*value) + unit : "-";
