@@ -360,6 +360,9 @@ std::vector<Row> gpu_rows() {
              [](const Gpu& g) { return number(g.ecc); }),
       of_gpu("headgate_gpu_mig_enabled", kGauge, "1 where the card is cut into MIG slices.",
              [](const Gpu& g) { return number(g.mig); }),
+      of_gpu("headgate_gpu_mps_clients", kGauge,
+             "Processes of shares that are clients of an MPS server on it; while there are, its policy is off.",
+             [](const Gpu& g) { return number(g.mps_clients); }),
       {{"headgate_gpu_mig_instance_info", kGauge, "uuid, instance, profile",
         "Always 1; a MIG slice by its own UUID, and its kind."},
        [](const Input& in, Samples& out) {

@@ -208,11 +208,9 @@ std::string to_json(const tenancy::Quota& quota) {
 }
 
 std::string to_json(const node::Entry& entry) {
-  return Json{{"share", entry.share},
-              {"runtime_dir", entry.runtime_dir},
-              {"directory", entry.directory},
-              {"uuids", entry.uuids},
-              {"simulated_dir", entry.simulated_dir}}
+  return Json{
+      {"share", entry.share}, {"runtime_dir", entry.runtime_dir},     {"directory", entry.directory},
+      {"uuids", entry.uuids}, {"simulated_dir", entry.simulated_dir}, {"thread_percentage", entry.thread_percentage}}
       .dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 

@@ -32,7 +32,7 @@ Result<Entry> entry_into(const http::Endpoint& daemon, const std::string& share)
     return fail(ErrorCode::failed, "headgated's answer cannot be read",
                 "are the command and the daemon of one version?");
   return Entry{json.value("runtime_dir", ""), json.value("share", ""), json.value("uuids", std::vector<std::string>{}),
-               json.value("simulated_dir", "")};
+               json.value("simulated_dir", ""), json.value("thread_percentage", 100u)};
 }
 
 Result<int> run_inside(const Entry& entry, const Invocation& invocation, const config::Config& config,

@@ -79,6 +79,12 @@ std::string shares_text(const std::vector<snapshot::Share>& shares, const snapsh
   return table(rows, voice);
 }
 
+// "fair"; "off (MPS, else fair)" where programs of shares run at once.
+std::string policy_text(const snapshot::Gpu& gpu) {
+  if (gpu.policy_in_force.empty() || gpu.policy_in_force == gpu.policy) return or_dash(gpu.policy);
+  return gpu.policy_in_force + " (MPS, else " + gpu.policy + ")";
+}
+
 std::string gpus_text(const Picture& picture, const Voice& voice) {
   const bool wide = voice.format == Format::wide;
   std::vector<std::vector<std::string>> rows = {

@@ -187,7 +187,10 @@ Result<std::string> share_word(const Invocation& invocation) {
            (gpu.policy_from == "command"
                 ? ", which is kept; back to the configuration's: headgate gpu policy " + invocation.share + " default"
                 : ", as the configuration says") +
-           "\n";
+           (gpu.policy_in_force == gpu.policy
+                ? "\n"
+                : "; it is " + gpu.policy_in_force +
+                      " for as long as programs of shares are clients of an MPS server there\n");
   }
   if (word == "quota rm") {
     std::string query;

@@ -118,6 +118,22 @@ std::string throttle_text(const snapshot::Share& share, const snapshot::ShareDev
   return text + waiting;
 }
 
+// Where kernels of several shares run at once nobody has turns, and time held is not time alone.
+std::string mps_text(const Picture& picture, const snapshot::ShareDevice& device) {
+  const snapshot::Gpu* const gpu = gpu_of(picture, device.uuid);
+  if (gpu == nullptr || gpu->mps_clients == 0) return {};
+  return "  MPS: " + std::to_string(gpu->mps_clients) +
+         (gpu->mps_clients == 1 ? " program of a share is a client" : " programs of shares are clients") +
+         " of an MPS server on this GPU: kernels of\n    several shares run at once, and its policy is " +
+         gpu->policy_in_force + " for as long" +
+         (gpu->policy == gpu->policy_in_force ? "\n" : " (else " + gpu->policy + ")\n") +
+         (device.sm_ratio && device.compute_ceiling_ratio < 1
+              ? "    the share's programs have " + percent_text(ppm_of(*device.sm_ratio)) +
+                    " of its SMs together by their thread percentages,\n    and what the compute limit leaves beside "
+                    "that of the time\n"
+              : "");
+}
+
 // Events by which an outside scheduler, or its silence, said no.
 struct Denial {
   const char* kind;
@@ -160,7 +176,7 @@ std::string why_text(const Picture& picture, const std::vector<snapshot::Share>&
                        (simulated ? ", SIMULATED" : ""),
                    voice) +
               "\n";
-      text += refusal_text(picture, device) + throttle_text(share, device);
+      text += refusal_text(picture, device) + throttle_text(share, device) + mps_text(picture, device);
     }
     text += denial_text(picture, share.name, voice);
   }

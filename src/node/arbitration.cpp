@@ -87,7 +87,7 @@ Result<void> Arbitration::add(const std::string& runtime_dir, const std::string&
   if (by_id_.size() <= id) by_id_.resize(id + 1);
   by_id_[id] = &member;
   for (const schedule::Terms& each : member.terms) {
-    const bool decided = policies_[each.gpu] != schedule::Policy::off;
+    const bool decided = in_force(each.gpu) != schedule::Policy::off;
     if (decided && !member.share.was_arbitrated(each.gpu)) member.share.set_gate(each.gpu, schedule::Gate::tell, 0);
     // What was held before is in the virtual time already, or nobody counted it.
     arbiter_.adopt(id, each.gpu, member.share.use_of(each.gpu, now()), member.share.gate(each.gpu));
@@ -115,6 +115,19 @@ void Arbitration::set_policy(std::uint32_t gpu, schedule::Policy policy) {
   if (gpu >= schedule::kMostGpus) return;
   const std::scoped_lock lock(members_lock_);
   policies_[gpu] = policy;
+  apply_policy(gpu);
+}
+
+void Arbitration::set_corunning(std::uint32_t gpu, bool corunning) {
+  if (gpu >= schedule::kMostGpus) return;
+  const std::scoped_lock lock(members_lock_);
+  corunning_[gpu] = corunning;
+  apply_policy(gpu);
+}
+
+// Under the lock.
+void Arbitration::apply_policy(std::uint32_t gpu) {
+  const schedule::Policy policy = in_force(gpu);
   arbiter_.set_policy(gpu, policy);
   for (auto& [name, member] : members_)
     if (member.share.has(gpu)) member.share.set_arbitrated(gpu, policy != schedule::Policy::off);
@@ -124,6 +137,11 @@ void Arbitration::set_policy(std::uint32_t gpu, schedule::Policy policy) {
 schedule::Policy Arbitration::policy(std::uint32_t gpu) const {
   const std::scoped_lock lock(members_lock_);
   return gpu < schedule::kMostGpus ? policies_[gpu] : schedule::Policy::off;
+}
+
+schedule::Policy Arbitration::policy_in_force(std::uint32_t gpu) const {
+  const std::scoped_lock lock(members_lock_);
+  return gpu < schedule::kMostGpus ? in_force(gpu) : schedule::Policy::off;
 }
 
 Arbitration::Figures Arbitration::figures() const {

@@ -239,8 +239,18 @@ Result<Entry> Node::entry(const std::string& name, const Caller& caller) {
   };
   if (live == nullptr || !member(live->share)) TRY(changeable(name, caller));
   if (live->broken) return std::unexpected(*live->broken);
-  Entry entry{options_.runtime_dir, name, shares_.directory(name), {}, options_.simulated_dir};
-  for (const auto& device : live->share.devices) entry.uuids.push_back(device.uuid);
+  Entry entry{.runtime_dir = options_.runtime_dir,
+              .share = name,
+              .directory = shares_.directory(name),
+              .uuids = {},
+              .simulated_dir = options_.simulated_dir};
+  std::uint32_t ceiling_ppm = 0;
+  for (const auto& device : live->share.devices) {
+    entry.uuids.push_back(device.uuid);
+    ceiling_ppm = std::max(ceiling_ppm, device.ceiling_ppm);
+  }
+  // Whole percents, and never above the ceiling but where that is below the least.
+  entry.thread_percentage = std::clamp(ceiling_ppm / 10'000, 1u, 100u);
   return entry;
 }
 
@@ -336,13 +346,36 @@ void Node::hand_ledgers(observe::JoinInput& input) {
   add_processes(input, tenants_, "/proc");
 }
 
-void Node::finish(snapshot::Snapshot& picture) const {
-  for (std::uint32_t g = 0; arbitration_ != nullptr && g < arbitration_->gpus().size(); ++g)
-    for (auto& gpu : picture.gpus)
-      if (gpu.uuid == arbitration_->gpus()[g]) {
-        gpu.policy = policy_word(arbitration_->policy(g));
-        gpu.policy_from = shares_.gpu_policies().contains(gpu.uuid) ? "command" : "configuration";
-      }
+void Node::follow_mps(snapshot::Snapshot& picture) {
+  for (std::uint32_t g = 0; arbitration_ != nullptr && g < arbitration_->gpus().size(); ++g) {
+    const std::string& uuid = arbitration_->gpus()[g];
+    const auto gpu = std::ranges::find(picture.gpus, uuid, &snapshot::Gpu::uuid);
+    if (gpu == picture.gpus.end()) continue;
+    const std::string policy = policy_word(arbitration_->policy(g));
+    // While the driver's library is released nobody knows: what was stays. So it does where this is no new picture.
+    const bool known = picture.taken_ns != 0 && !picture.node.nvml_released;
+    const auto news = !known ? Corunning::News::none : corunning_.look(uuid, gpu->mps_clients, picture.taken_ns);
+    if (news != Corunning::News::none) {
+      const bool began = news == Corunning::News::began;
+      arbitration_->set_corunning(g, began);
+      const std::string name = "GPU " + uuid.substr(0, 12);
+      events_->add(
+          {.kind = "gpu.mps",
+           .severity = "info",
+           .uuid = uuid,
+           .text = began ? "programs of shares are clients of an MPS server on " + name +
+                               ", where their kernels run at once: its policy is off for as long, instead of " + policy
+                         : "no program of a share is a client of an MPS server on " + name +
+                               " any more: its policy is " + policy + " again"});
+    }
+    gpu->policy = policy;
+    gpu->policy_from = shares_.gpu_policies().contains(gpu->uuid) ? "command" : "configuration";
+    gpu->policy_in_force = policy_word(arbitration_->policy_in_force(g));
+  }
+}
+
+void Node::finish(snapshot::Snapshot& picture) {
+  follow_mps(picture);
   const std::int64_t now_s = static_cast<std::int64_t>(picture.taken_unix_ns / 1'000'000'000);
   for (auto& gpu : picture.gpus) {
     const tenancy::Room room = shares_.room_on({.uuid = gpu.uuid, .memory_total_bytes = gpu.memory_total_bytes});

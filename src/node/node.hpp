@@ -13,6 +13,7 @@
 
 #include "base/result.hpp"
 #include "node/arbitration.hpp"
+#include "node/corunning.hpp"
 #include "node/node_pages.hpp"
 #include "node/order.hpp"
 #include "node/remains.hpp"
@@ -51,6 +52,8 @@ struct Entry {
   std::string runtime_dir, share, directory;
   std::vector<std::string> uuids;
   std::string simulated_dir;  // empty on a real node
+  // CUDA_MPS_ACTIVE_THREAD_PERCENTAGE of a program in it that is to be a client of an MPS server: its highest ceiling, 1..100.
+  std::uint32_t thread_percentage = 100;
 };
 
 class Node {
@@ -85,8 +88,9 @@ class Node {
 
   // What the ledgers say now, those of runs without the daemon too; reaps the dead first.
   void hand_ledgers(observe::JoinInput& input);
-  // What only the node knows of a picture's shares: leases, owners' names, what is broken.
-  void finish(snapshot::Snapshot& picture) const;
+  // What only the node knows of a picture's shares: leases, owners' names, what is broken; and of its GPUs: policies, which are off
+  // from here on where the picture has clients of an MPS server.
+  void finish(snapshot::Snapshot& picture);
   // Once a second or so: ends what is over, and says of shares that they are idle.
   void keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s);
 
@@ -120,6 +124,7 @@ class Node {
       : shares_(std::move(shares)), options_(std::move(options)), events_(&events) {}
 
   Result<tenancy::LiveShare*> changeable(const std::string& name, const Caller& caller);
+  void follow_mps(snapshot::Snapshot& picture);
   void check_page(const std::string& name, tenancy::LiveShare& live, std::uint64_t now_ns);
   Result<void> has_room_for_one_more(const Caller& caller) const;
   void forget(const std::string& name);
@@ -135,6 +140,7 @@ class Node {
   Arbitration* arbitration_ = nullptr;
   schedule::Policy usual_policy_ = schedule::Policy::fair;
   Remains remains_;
+  Corunning corunning_;
   std::map<std::string, observe::PageCheck> checks_;  // by share
   std::unique_ptr<NodePages> node_pages_ = std::make_unique<NodePages>();
   std::string last_sought_;  // damaged share past its end whose users were looked for

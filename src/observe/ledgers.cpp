@@ -145,12 +145,13 @@ LedgerPicture read_ledger(const ledger::PolicyPage& policy, const ledger::UsageP
     if (std::string_view(seat.command) == kWaiterName) continue;
     const bool frozen = usage.slots[slot].frozen_since_ns.load(kRelaxed) != 0;
     share.frozen_processes += frozen ? 1 : 0;
-    Seat taken{.identity = seat.identity, .command = seat.command, .bytes = {}, .work = {}};
+    Seat taken{.identity = seat.identity, .command = seat.command, .bytes = {}, .work = {}, .sm_percent = {}};
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto& own = usage.slots[slot].devices[i];
       const std::uint64_t residual = own.residual_bytes.load(kRelaxed);
       taken.bytes.push_back(saturated(ledger::held_bytes(usage, i, slot), residual));
       taken.work.push_back(work_of(policy, own, i));
+      taken.sm_percent.push_back(std::min(own.sm_percent.load(kRelaxed), 100u));
       snapshot::ShareDevice& device = share.devices[i];
       device.memory_residual_bytes = saturated(device.memory_residual_bytes, residual);
       device.memory_used_bytes = saturated(device.memory_used_bytes, residual);

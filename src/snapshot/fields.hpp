@@ -84,6 +84,8 @@ void each_field(Gpu& g, Visit&& visit) {
   visit("policy", g.policy);
   visit("policy_from", g.policy_from);
   visit("waiting", g.waiting);
+  visit("policy_in_force", g.policy_in_force);
+  visit("mps_clients", g.mps_clients);
 }
 
 template <typename Visit>
@@ -141,6 +143,7 @@ void each_field(ShareDevice& d, Visit&& visit) {
   visit("waiting_ns", d.waiting_ns);
   visit("held_ratio", d.held_ratio);
   visit("throttled_ratio", d.throttled_ratio);
+  visit("sm_ratio", d.sm_ratio);
 }
 
 template <typename Visit>
@@ -174,6 +177,7 @@ void each_field(ProcessDevice& d, Visit&& visit) {
   visit("driver_bytes", d.driver_bytes);
   visit("ledger_bytes", d.ledger_bytes);
   visit("busy_ratio", d.busy_ratio);
+  visit("mps", d.mps);
 }
 
 template <typename Visit>

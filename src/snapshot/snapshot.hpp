@@ -74,6 +74,9 @@ struct Gpu {
   // Who says so: the configuration, or a command (`headgate gpu policy`), which outlives the daemon; empty without one.
   std::string policy_from;
   std::uint32_t waiting = 0;  // requests for shares that stand in line for room on it
+  // What holds now: off for as long as processes of shares are clients of an MPS server there, else the policy.
+  std::string policy_in_force;
+  std::uint32_t mps_clients = 0;  // processes of shares that are such clients
 
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
@@ -121,6 +124,9 @@ struct ShareDevice {
   std::uint64_t last_throttle_unix_ns = 0;
   std::uint64_t waiting_ns = 0;  // how long a launch that still waits has waited, where that is seconds; 0: none has
   std::optional<double> held_ratio, throttled_ratio;  // since the picture before
+  // Of the GPU's SMs, what its processes may have together as clients of an MPS server, by their thread percentages. Empty: none is
+  // there, or one that may have all.
+  std::optional<double> sm_ratio;
 
   friend bool operator==(const ShareDevice&, const ShareDevice&) = default;
 };
@@ -155,6 +161,7 @@ struct ProcessDevice {
   std::optional<std::uint64_t> driver_bytes;  // NVML's figure
   std::uint64_t ledger_bytes = 0;             // what its share's ledger says
   std::optional<double> busy_ratio;           // NVML's sense
+  bool mps = false;                           // a client of an MPS server there
 
   friend bool operator==(const ProcessDevice&, const ProcessDevice&) = default;
 };

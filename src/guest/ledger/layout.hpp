@@ -184,7 +184,10 @@ struct alignas(64) SlotDevice {
   std::atomic<std::uint32_t> pulse;         // moves while either is so: a process that is stopped is not waited for
   // Since when a launch waits that has waited for kLongWaitNs, CLOCK_MONOTONIC; 0: none does. For views.
   std::atomic<std::int64_t> long_wait_since_ns;
-  std::uint8_t reserved[24];
+  // Of the device's SMs, what CUDA_MPS_ACTIVE_THREAD_PERCENTAGE leaves the process if it is a client of an MPS server; 0: nothing
+  // is known to keep it from having all.
+  std::atomic<std::uint32_t> sm_percent;
+  std::uint8_t reserved[20];
 };
 
 // `life` and `who` change together, by one 16-byte compare-and-swap, when a slot is claimed: a process killed at its

@@ -12,6 +12,7 @@
 #include "guest/limiter/compute/copies.hpp"
 #include "guest/limiter/compute/process.hpp"
 #include "guest/limiter/compute/turns.hpp"
+#include "guest/limiter/session/thread_percentage.hpp"
 
 extern "C" int __cxa_atexit(void (*function)(void*), void* argument, void* dso_handle);
 extern "C" void* __dso_handle;
@@ -96,7 +97,9 @@ void DriverPort::failed(ContextMeter& context, abi::CUresult result, const char*
 
 std::uint32_t DriverPort::ceiling_ppm(const ContextMeter& context) {
   const std::uint32_t ppm = session.policy->devices[context.device].compute_ceiling_ppm.load(std::memory_order_relaxed);
-  return ceiling_in_turns(context.device, ppm == 0 || ppm > ledger::kWholeGpu ? ledger::kWholeGpu : ppm);
+  const std::uint32_t left =
+      ceiling_beside_mps(context.device, ppm == 0 || ppm > ledger::kWholeGpu ? ledger::kWholeGpu : ppm);
+  return left == kNoTimeLimit ? left : ceiling_in_turns(context.device, left);
 }
 
 std::uint32_t DriverPort::burst_ppm(const ContextMeter& context) {
