@@ -115,7 +115,8 @@ std::string settings_text(const snapshot::Share& share, const Voice& voice) {
   rows.push_back({"fail-policy", share.fail_policy});
   rows.push_back({"freeze-after", after_text(share.freeze_after_ns)});
   rows.push_back({"idle-notice", after_text(share.idle_notice_ns)});
-  rows.push_back({"ends", share.ttl_ns    ? "in " + duration_text(*share.ttl_ns)
+  rows.push_back({"ends", share.expired   ? "now: its time is over, and it goes with its last program"
+                          : share.ttl_ns  ? "in " + duration_text(*share.ttl_ns)
                           : share.created ? "when it is removed"
                                           : "with its last program"});
   rows.push_back({"over-sell", share.over_sell ? "yes: promised nothing" : "no"});
@@ -212,7 +213,12 @@ Result<std::string> share_word(const Invocation& invocation) {
     const std::string uuid = TRY(uuid_of(daemon, invocation.share));
     const std::string reply = TRY(ask(daemon, "PATCH", "/v1/gpus/" + http::escape(uuid), body_of(invocation)));
     if (invocation.voice.format == Format::json) return reply;
-    return "GPU " + uuid.substr(0, 12) + " is now given by the policy " + invocation.order.at("policy") + "\n";
+    const auto gpu = TRY(snapshot::from_json<snapshot::Gpu>(reply));
+    return "GPU " + uuid.substr(0, 12) + " is now given by the policy " + gpu.policy +
+           (gpu.policy_from == "command"
+                ? ", which is kept; back to the configuration's: headgate gpu policy " + invocation.share + " default"
+                : ", as the configuration says") +
+           "\n";
   }
   if (word == "quota rm") {
     std::string query;

@@ -82,6 +82,8 @@ void each_field(Gpu& g, Visit&& visit) {
   visit("half_precision_tflops", g.half_precision_tflops);
   visit("compute_mode", g.compute_mode);
   visit("policy", g.policy);
+  visit("policy_from", g.policy_from);
+  visit("waiting", g.waiting);
 }
 
 template <typename Visit>
@@ -145,6 +147,7 @@ void each_field(Share& s, Visit&& visit) {
   visit("created_unix_ns", s.created_unix_ns);
   visit("idle_ns", s.idle_ns);
   visit("ttl_ns", s.ttl_ns);
+  visit("expired", s.expired);
   visit("freeze_after_ns", s.freeze_after_ns);
   visit("idle_notice_ns", s.idle_notice_ns);
   visit("over_sell", s.over_sell);
@@ -195,6 +198,19 @@ void each_field(Event& e, Visit&& visit) {
 }
 
 template <typename Visit>
+void each_field(Waiting& w, Visit&& visit) {
+  visit("place", w.place);
+  visit("share", w.share);
+  visit("owner_uid", w.owner_uid);
+  visit("owner", w.owner);
+  visit("uuids", w.uuids);
+  visit("memory_limit_bytes", w.memory_limit_bytes);
+  visit("compute_guarantee_ratio", w.compute_guarantee_ratio);
+  visit("waited_ns", w.waited_ns);
+  visit("reason", w.reason);
+}
+
+template <typename Visit>
 void each_field(Snapshot& s, Visit&& visit) {
   visit("taken_unix_ns", s.taken_unix_ns);
   visit("taken_ns", s.taken_ns);
@@ -202,6 +218,7 @@ void each_field(Snapshot& s, Visit&& visit) {
   visit("gpus", s.gpus);
   visit("shares", s.shares);
   visit("processes", s.processes);
+  visit("waiting", s.waiting);
 }
 
 }  // namespace headgate::snapshot
