@@ -59,7 +59,8 @@ void describe_run(CLI::App& app, Raw& raw) {
       ->add_option("--host-mem", run.host_memory,
                    "host memory that stands in for the GPU's past --mem: 8GiB (slower; without it the limit is hard)")
       ->type_name("SIZE");
-  word_run->add_option("-c,--compute", run.compute, "share of each GPU's time: 50%, 0.5, 500m")->type_name("PART");
+  word_run->add_option("-c,--compute", run.compute, "share of each GPU's time: 50%, 0.5, 500m, 40TFLOPS")
+      ->type_name("PART");
   word_run->add_option("--share", run.share, "enter this share of headgated, as it is")->type_name("NAME");
   word_run->add_option("--name", run.name, "the share's name; programs under one name draw on one account")
       ->type_name("NAME");

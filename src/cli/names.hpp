@@ -13,6 +13,8 @@ namespace headgate::cli {
 [[nodiscard]] std::string short_model(const std::string& model);
 // "GPU 0", or the beginning of the UUID where the node does not have it.
 [[nodiscard]] std::string gpu_words(const snapshot::Snapshot& picture, const std::string& uuid);
+// The same under a heading that says GPU: "0".
+[[nodiscard]] std::string gpu_cell(const snapshot::Snapshot& picture, const std::string& uuid);
 // The first line of a view that does not say it elsewhere: "level hook, SIMULATED".
 [[nodiscard]] std::string stamp(const snapshot::Snapshot& picture, const Voice& voice);
 // Millionths of a ratio, rounded, for percent_text() and rate_text(); 0 below it, at most a thousand wholes.

@@ -192,7 +192,10 @@ int why_of(const Invocation& invocation, const Picture& picture) {
     names += (names.empty() ? "" : ", ") + share.name;
   }
   if (chosen.empty() && !asked.empty()) {
-    return refuse({ErrorCode::usage, "there is no share '" + harmless(asked) + "'",
+    const bool number = asked.find_first_not_of("0123456789") == std::string::npos;
+    return refuse({ErrorCode::usage,
+                   "there is no share '" + harmless(asked) + "'" +
+                       (number ? ", and no process " + asked + " in a share or on a GPU here" : ""),
                    names.empty() ? "there are no shares" : "shares here: " + names},
                   invocation.voice);
   }

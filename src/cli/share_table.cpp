@@ -48,6 +48,9 @@ void add_wide(std::vector<std::string>& row, const snapshot::Share& share, const
   row.push_back("\t" + (share.ttl_ns ? short_duration_text(*share.ttl_ns) : "-"));
   row.push_back(or_dash(share.admit));
   row.push_back(or_dash(share.on_oom));
+  row.push_back(or_dash(share.fail_policy));
+  row.push_back("\t" + (share.freeze_after_ns ? short_duration_text(*share.freeze_after_ns) : "-"));
+  row.push_back("\t" + (share.idle_notice_ns ? short_duration_text(*share.idle_notice_ns) : "-"));
   row.push_back(or_dash(share.gang));
   row.push_back(device.uuid);
 }
@@ -58,9 +61,10 @@ std::string shares_text(const std::vector<snapshot::Share>& shares, const snapsh
   if (shares.empty()) return "there are no shares; make one: headgate share create NAME --mem 8GiB --compute 50%\n";
   const bool wide = voice.format == Format::wide;
   std::vector<std::vector<std::string>> rows = {
-      {"SHARE", "OWNER", "GPU", "\tMEMORY", "COMPUTE", "\tUSES", "\tPROCS", "LEVEL", "STATE"}};
+      {"SHARE", "OWNER", "GPU", "\tMEMORY", "COMPUTE", "\tTIME", "\tPROCS", "LEVEL", "STATE"}};
   if (wide) {
-    for (const char* heading : {"\tPEAK", "CLASS", "PIDS", "\tENDS IN", "ADMIT", "ON OOM", "GANG", "UUID"})
+    for (const char* heading : {"\tPEAK", "CLASS", "PIDS", "\tENDS IN", "ADMIT", "ON OOM", "FAILS", "\tFREEZES AFTER",
+                                "\tNOTICE AFTER", "GANG", "UUID"})
       rows[0].emplace_back(heading);
   }
   for (const auto& share : shares) {
@@ -68,11 +72,9 @@ std::string shares_text(const std::vector<snapshot::Share>& shares, const snapsh
       rows.push_back(
           {share.name, share.owner, "-", "-", "-", "-", "-", share.level, share.state + ": " + share.problem});
     for (const auto& device : share.devices) {
-      const auto gpu = std::ranges::find(now.gpus, device.uuid, &snapshot::Gpu::uuid);
-      rows.push_back({share.name, share.owner, gpu == now.gpus.end() ? device.uuid : std::to_string(gpu->index),
-                      "\t" + memory_text(device), compute_text(device),
-                      "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"),
-                      "\t" + std::to_string(share.processes), share.level, share.state});
+      rows.push_back({share.name, share.owner, gpu_cell(now, device.uuid), "\t" + memory_text(device),
+                      compute_text(device), "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"),
+                      "\t" + std::to_string(share.processes), share.level, state_words(share.state, share.idle_ns)});
       if (wide) add_wide(rows.back(), share, device, now);
     }
   }

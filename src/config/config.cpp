@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 #include "guest/grant/size.hpp"
@@ -74,11 +76,33 @@ std::string as_text(const toml::node& node) {
   return std::move(out).str();
 }
 
+constexpr std::string_view kCards = "cards.";
+
+// [cards]: "RTX PRO 6000" = 503.8
+void take_card(const std::string& key, const toml::node& node, const std::string& name, Reading& reading) {
+  const std::optional<double> tflops = node.is_number() ? node.value<double>() : std::nullopt;
+  if (!tflops || !(*tflops > 0 && *tflops <= 1e6) || key.size() == kCards.size()) {
+    reading.errors.push_back({ErrorCode::usage,
+                              at(name, node.source()) + ": " + key + " = " + as_text(node) + " is no card's TFLOPS",
+                              "accepted: a part of the card's name and its dense FP16 TFLOPS, more than 0 and at most "
+                              "1000000: \"RTX PRO 6000\" = 503.8"});
+    return;
+  }
+  auto& settings = reading.config.settings;
+  auto written = std::ranges::find(settings, key, &Setting::key);
+  if (written == settings.end())
+    written = settings.insert(settings.end(), Setting{.key = key, .value = {}, .origin = {}});
+  written->value = as_text(node);
+  written->origin = at(name, node.source());
+}
+
 void take(const std::string& key, const toml::node& node, const std::string& name, Reading& reading) {
+  if (key.starts_with(kCards)) return take_card(key, node, name, reading);
   const auto known = std::ranges::find(keys(), key, &Key::name);
   if (known == keys().end()) {
     std::string all;
     for (const Key& one : keys()) all += (all.empty() ? "" : ", ") + std::string(one.name);
+    all += ", and cards.MODEL";
     reading.errors.push_back(
         {ErrorCode::usage, at(name, node.source()) + ": unknown key '" + key + "'", "known keys: " + all});
     return;
@@ -162,6 +186,15 @@ const Setting& Config::operator[](std::string_view key) const {
 }
 
 std::uint32_t Config::number(std::string_view key) const { return whole((*this)[key].value); }
+
+Cards Config::cards() const {
+  Cards cards;
+  for (const Setting& setting : settings) {
+    if (setting.key.starts_with(kCards))
+      cards.emplace_back(setting.key.substr(kCards.size()), std::strtod(setting.value.c_str(), nullptr));
+  }
+  return cards;
+}
 
 Reading defaults() {
   Reading reading;

@@ -381,6 +381,7 @@ void Node::finish(snapshot::Snapshot& picture) {
     const tenancy::Room room = shares_.room_on({.uuid = gpu.uuid, .memory_total_bytes = gpu.memory_total_bytes});
     gpu.memory_unsold_bytes = room.memory_bytes;
     gpu.compute_unsold_ratio = room.guarantee_ppm / 1e6;
+    gpu.half_precision_tflops = fp16_tflops(gpu.model, options_.cards);
   }
   for (auto& share : picture.shares) {
     share.owner = user_name(share.owner_uid);
@@ -394,6 +395,11 @@ void Node::finish(snapshot::Snapshot& picture) {
     share.created_unix_ns = static_cast<std::uint64_t>(kept.created_at_s) * 1'000'000'000;
     if (kept.freeze_after)
       share.freeze_after_ns = static_cast<std::uint64_t>(kept.freeze_after->count()) * 1'000'000'000;
+    if (kept.idle_notice) share.idle_notice_ns = static_cast<std::uint64_t>(kept.idle_notice->count()) * 1'000'000'000;
+    share.over_sell = kept.over_sell;
+    share.everyone = kept.everyone;
+    for (const std::uint32_t uid : kept.users) share.users.push_back(user_name(uid));
+    for (const std::uint32_t gid : kept.groups) share.groups.push_back(group_name(gid));
     if (const auto end = tenancy::ends_at_s(kept))
       share.ttl_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(0, *end - now_s)) * 1'000'000'000;
   }

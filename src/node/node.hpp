@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cards.hpp"
 #include "base/result.hpp"
 #include "node/arbitration.hpp"
 #include "node/corunning.hpp"
@@ -44,6 +45,7 @@ struct NodeOptions {
   std::string simulated_dir;  // of the simulated node; empty on a real one
   tenancy::Reserve reserve;
   std::vector<snapshot::Gpu> gpus;   // as the driver told at the start
+  Cards cards;                       // the operator's own, for shares in TFLOPS
   std::size_t shares_per_user = 64;  // of a user who is no administrator and for whom no quota counts shares
 };
 

@@ -53,6 +53,14 @@ std::string sums(const Sold& sold, const Card& card, const Reserve& reserve) {
          " are kept for the driver and " + bytes_text(reserve.context_room_bytes) + " for each share's contexts";
 }
 
+constexpr const char* kOverSell = "sell it beyond the card with --over-sell (administrators)";
+
+// In the unit of the card's own size, and so that what is written can be asked for.
+std::string fitting_text(std::uint64_t bytes) {
+  const std::string exact = exact_bytes_text(bytes), rounded = bytes_text(bytes);
+  return exact == rounded || exact.starts_with(rounded + " ") ? exact : rounded + " (" + exact + ")";
+}
+
 Result<void> fits(const Share& wanted, const DeviceShare& device, const Card& card, const Books& books) {
   const std::uint64_t asked = device.memory_limit_bytes.value_or(sellable(card, books.reserve));
   const std::string asks = "the share '" + wanted.name + "' asks for " +
@@ -67,16 +75,16 @@ Result<void> fits(const Share& wanted, const DeviceShare& device, const Card& ca
   const Room room = room_beside(sold, card, books.reserve);
   if (asked > room.memory_bytes || (asked == 0 && !device.memory_limit_bytes)) {
     return fail(ErrorCode::no_capacity, asks + ": " + sums(sold, card, books.reserve),
-                room.memory_bytes == 0 ? "nothing fits; remove or lower a share, or say that this one may be over-sold"
-                                       : "the largest that fits is " + exact_bytes_text(room.memory_bytes) +
-                                             "; or say that the share may be over-sold");
+                room.memory_bytes == 0
+                    ? "nothing fits; remove or lower a share, or " + std::string(kOverSell)
+                    : "the largest that fits is " + fitting_text(room.memory_bytes) + "; or " + kOverSell);
   }
   if (device.guarantee_ppm > room.guarantee_ppm) {
-    return fail(
-        ErrorCode::no_capacity,
-        "the share '" + wanted.name + "' asks for a guarantee of " + percent_text(device.guarantee_ppm) + " of " +
-            card.uuid + ": " + percent_text(sold.guarantee_ppm) + " are guaranteed to " + count_text(sold.shares),
-        "the largest that fits is " + percent_text(room.guarantee_ppm) + "; or say that the share may be over-sold");
+    return fail(ErrorCode::no_capacity,
+                "the share '" + wanted.name + "' asks for a guarantee of " + percent_text(device.guarantee_ppm) +
+                    " of " + card.uuid + ": " + percent_text(sold.guarantee_ppm) + " are guaranteed to " +
+                    count_text(sold.shares),
+                "the largest that fits is " + percent_text(room.guarantee_ppm) + "; or " + kOverSell);
   }
   return {};
 }

@@ -104,6 +104,7 @@ class Daemon {
     node.state_file = places_.state_file;
     node.gpus = picture.gpus;
     node.simulated_dir = source.simulated_directory;
+    node.cards = config_.cards();
     node.shares_per_user = config_.number("node.shares_per_user");
     if (const auto& reserve = config_["node.reserve"]; !reserve.value.empty())
       node.reserve.driver_bytes = grant::parse_memory(reserve.value).value.bytes;
