@@ -1,7 +1,5 @@
 #include "identity/cgroup.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -308,19 +306,6 @@ bool lies_within(std::string_view path, std::string_view ancestor) {
   while (ancestor.size() > 1 && ancestor.ends_with('/')) ancestor.remove_suffix(1);
   if (ancestor == "/") return path.starts_with('/');
   return path.starts_with(ancestor) && (path.size() == ancestor.size() || path[ancestor.size()] == '/');
-}
-
-std::uint64_t cgroup_inode(const std::string& root, const std::string& controllers, const std::string& path) {
-  if (path.find("/..") != path.npos) return 0;
-  const std::string base = root + "/sys/fs/cgroup";
-  const auto inode = [&](const std::string& folder) -> std::uint64_t {
-    struct stat status{};
-    return ::stat((folder + path).c_str(), &status) == 0 && S_ISDIR(status.st_mode) ? status.st_ino : 0;
-  };
-  if (!controllers.empty())
-    return inode(base + "/" + (controllers.starts_with("name=") ? controllers.substr(5) : controllers));
-  struct stat unified{};
-  return inode(::stat((base + "/unified").c_str(), &unified) == 0 ? base + "/unified" : base);
 }
 
 }  // namespace headgate::identity
