@@ -40,6 +40,10 @@ std::string number_text(const std::optional<T>& value, const char* unit) {
   return value ? std::to_string(*value) + unit : "-";
 }
 
+std::string state_text(const snapshot::Share& share) {
+  return share.expired ? "expired, waits for " + programs_text(share.processes) : share.state;
+}
+
 void add_wide(std::vector<std::string>& row, const snapshot::Share& share, const snapshot::ShareDevice& device,
               const snapshot::Snapshot& now) {
   row.push_back("\t" + bytes_text(device.memory_peak_bytes));
@@ -72,11 +76,29 @@ std::string shares_text(const std::vector<snapshot::Share>& shares, const snapsh
       rows.push_back({share.name, share.owner, gpu == now.gpus.end() ? device.uuid : std::to_string(gpu->index),
                       "\t" + memory_text(device), compute_text(device),
                       "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"),
-                      "\t" + std::to_string(share.processes), share.level, share.state});
+                      "\t" + std::to_string(share.processes), share.level, state_text(share)});
       if (wide) add_wide(rows.back(), share, device, now);
     }
   }
   return table(rows, voice);
+}
+
+std::string waiting_text(const snapshot::Snapshot& now, const Voice& voice) {
+  if (now.waiting.empty()) return {};
+  std::vector<std::vector<std::string>> rows = {
+      {"\tIN LINE", "SHARE", "OWNER", "GPU", "\tMEMORY", "COMPUTE", "\tWAITED", "WHY"}};
+  for (const auto& waiting : now.waiting) {
+    std::string gpus;
+    for (const auto& uuid : waiting.uuids) {
+      const auto gpu = std::ranges::find(now.gpus, uuid, &snapshot::Gpu::uuid);
+      gpus += (gpus.empty() ? "" : ",") + (gpu == now.gpus.end() ? uuid : std::to_string(gpu->index));
+    }
+    rows.push_back({"\t" + std::to_string(waiting.place), waiting.share, waiting.owner, gpus,
+                    "\t" + (waiting.memory_limit_bytes ? bytes_text(*waiting.memory_limit_bytes) : "all"),
+                    waiting.compute_guarantee_ratio == 0 ? "-" : part_text(waiting.compute_guarantee_ratio),
+                    "\t" + short_duration_text(waiting.waited_ns), waiting.reason});
+  }
+  return "waiting for room:\n" + table(rows, voice);
 }
 
 std::string gpus_text(const Picture& picture, const Voice& voice) {
