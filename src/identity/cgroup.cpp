@@ -1,5 +1,7 @@
 #include "identity/cgroup.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -306,6 +308,13 @@ bool lies_within(std::string_view path, std::string_view ancestor) {
   while (ancestor.size() > 1 && ancestor.ends_with('/')) ancestor.remove_suffix(1);
   if (ancestor == "/") return path.starts_with('/');
   return path.starts_with(ancestor) && (path.size() == ancestor.size() || path[ancestor.size()] == '/');
+}
+
+std::string cgroup_folder(const std::string& mounts, const std::string& controllers) {
+  if (!controllers.empty())
+    return mounts + "/" + (controllers.starts_with("name=") ? controllers.substr(5) : controllers);
+  struct stat unified{};  // of hybrid hosts
+  return ::stat((mounts + "/unified").c_str(), &unified) == 0 ? mounts + "/unified" : mounts;
 }
 
 }  // namespace headgate::identity

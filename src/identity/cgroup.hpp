@@ -64,4 +64,7 @@ struct Identity {
 // Whether `path` is `ancestor` or lies below it, whole names compared.
 [[nodiscard]] bool lies_within(std::string_view path, std::string_view ancestor);
 
+// Where a hierarchy is mounted below `mounts` ("/sys/fs/cgroup" on a host), by its controllers as CgroupLine has them.
+[[nodiscard]] std::string cgroup_folder(const std::string& mounts, const std::string& controllers);
+
 }  // namespace headgate::identity
