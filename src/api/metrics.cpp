@@ -288,6 +288,8 @@ std::vector<Row> gpu_rows() {
                   [](const Gpu& g) { return number(g.memory_shares_bytes); }),
       sold_of_gpu("headgate_gpu_unlimited_shares", "Shares on it without a memory limit.",
                   [](const Gpu& g) { return number(g.unlimited_shares); }),
+      sold_of_gpu("headgate_gpu_waiting_requests", "Requests for shares that wait for room on it.",
+                  [](const Gpu& g) { return number(g.waiting); }),
       sold_of_gpu("headgate_gpu_compute_sold_ratio", "Guarantees of the shares on it, together; 1 is the whole GPU.",
                   [](const Gpu& g) { return number(g.compute_sold_ratio); }),
       of_gpu("headgate_gpu_busy_ratio", kGauge,

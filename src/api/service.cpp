@@ -4,7 +4,9 @@
 #include <atomic>
 #include <charconv>
 #include <list>
+#include <map>
 #include <mutex>
+#include <utility>
 
 #include "api/event_feed.hpp"
 #include "api/lines.hpp"
@@ -106,6 +108,13 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     std::uint32_t uid = 0;
   };
 
+  // Whose time may end before there is room.
+  struct Waiter {
+    explicit Waiter(http::Loop& on) : time(on) {}
+    std::shared_ptr<http::EventStream> stream = std::make_shared<http::EventStream>();
+    http::Timer time;
+  };
+
   struct Served {
     http::Handler handler;
     http::Runs runs = http::Runs::on_loop;
@@ -148,6 +157,8 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
       case Operation::json_metrics:
         return see([](const Impl& self, const Snapshot& s) { return self.lines_of(s, LineForm::json); });
       case Operation::get_gpu: return known(&Impl::get_gpu, Runs::on_pool);
+      case Operation::list_waiting: return see([](const Impl&, const Snapshot& s) { return json(to_json(s.waiting)); });
+      case Operation::wait_for_room: return known(&Impl::wait_for_room);
       case Operation::get_share: return known(&Impl::get_share, Runs::on_pool);
       case Operation::change_gpu: return known(&Impl::change_gpu);
       case Operation::release_driver: return known(&Impl::release_driver, Runs::on_pool);
@@ -243,6 +254,56 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     if (!order) return error_response(order.error());
     if (auto made = node.create(*order, caller, observer.latest()->gpus); !made) return error_response(made.error());
     return share_now(*order->name, caller, 201);
+  }
+
+  // The stream goes on until the share is made, its time is over, or its client is gone.
+  Response wait_for_room(const Request& request, const node::Caller& caller) {
+    const auto order = order_of(request.body);
+    if (!order) return error_response(order.error());
+    std::optional<std::chrono::seconds> most;
+    if (const std::string* text = request.query_value("wait")) {
+      const auto time = node::parse_duration("wait", *text);
+      if (!time) return error_response(time.error());
+      most = *time;
+    }
+    const auto place = std::make_shared<Waiter>(loop);
+    const auto end = [stream = place->stream](const char* name, const Response& how) {
+      stream->push({.name = name, .data = how.body, .id = {}});
+      stream->finish();
+    };
+    const auto ticket = node.wait_for_room(
+        *order, caller, observer.latest()->gpus,
+        {.moved =
+             [stream = place->stream](std::size_t number, const std::string& reason) {
+               stream->push({.name = "queue.waiting", .data = place_json(number, reason), .id = {}});
+             },
+         .settled =
+             [weak = weak_from_this(), end, name = order->name.value_or(""), caller](const Result<void>& made) {
+               const auto self = weak.lock();
+               if (self == nullptr) return;
+               if (made) end("queue.made", self->share_now(name, caller, 201));
+               else end("queue.refused", error_response(made.error()));
+             }});
+    if (!ticket) return error_response(ticket.error());
+    const auto leave = [weak = weak_from_this(), number = *ticket] {
+      const auto self = weak.lock();
+      // Connections may outlive the node by a little, when the daemon ends.
+      if (self == nullptr || self->closed) return;
+      self->node.leave_queue(number);
+      self->waiters.erase(number);
+    };
+    if (most) {
+      place->time.start(*most, [end, leave, text = *request.query_value("wait")] {
+        end("queue.refused", error_response({ErrorCode::no_capacity, "there was no room in " + tenancy::harmless(text),
+                                             "wait for longer, or ask for less: headgate free"}));
+        leave();
+      });
+    }
+    Response response;
+    response.stream = place->stream;
+    waiters[*ticket] = place;
+    place->stream->on_close(leave);
+    return response;
   }
 
   Response change_share(const Request& request, const node::Caller& caller) {
@@ -395,6 +456,8 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   const CurrentAccess& access;
   std::function<std::vector<std::string>()> shut_doors;
   std::list<Follower> followers;
+  std::map<std::uint64_t, std::shared_ptr<Waiter>> waiters;  // by the node's tickets
+  bool closed = false;
   std::atomic<bool> waking = false;           // posted to the loop already
   std::atomic<std::uint64_t> changed_ns = 0;  // when a verb last did something
 };
@@ -421,6 +484,8 @@ void Service::watch_doors(std::function<std::vector<std::string>()> shut) { impl
 void Service::close() {
   for (const auto& follower : impl_->followers) follower.stream->finish();
   impl_->followers.clear();
+  impl_->closed = true;
+  for (const auto& [ticket, waiter] : std::exchange(impl_->waiters, {})) waiter->stream->finish();
 }
 
 http::Router Service::routes(channel::Channel& channel) {

@@ -93,8 +93,8 @@ Result<Shown> gpus_view(const Picture& picture, const Voice& voice, bool heading
 
 Result<Shown> shares_view(const Picture& picture, const Voice& voice, bool heading) {
   if (is_table(voice.format)) {
-    return Shown{.text = (picture.now.node.simulated ? warning("SIMULATED", voice) + "\n" : "") +
-                         shares_text(picture.now.shares, picture.now, voice)};
+    return Shown{.text = stamp(picture.now, voice) + shares_text(picture.now.shares, picture.now, voice) +
+                         waiting_text(picture.now, voice)};
   }
   if (voice.format == Format::json) return Shown{.text = snapshot::to_json(picture.now.shares) + "\n"};
   return Shown{.text = lines(records_of("headgate.share/v1", picture.now.shares), picture, voice, heading)};

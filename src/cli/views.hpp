@@ -57,6 +57,8 @@ struct Fit {
 // A row for each share on each of its GPUs.
 [[nodiscard]] std::string shares_text(const std::vector<snapshot::Share>& shares, const snapshot::Snapshot& now,
                                       const Voice& voice);
+// Who stands in line for room; empty where nobody does.
+[[nodiscard]] std::string waiting_text(const snapshot::Snapshot& now, const Voice& voice);
 [[nodiscard]] std::string gpus_text(const Picture& picture, const Voice& voice);
 [[nodiscard]] std::string gpus_json(const Picture& picture);
 

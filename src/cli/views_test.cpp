@@ -119,6 +119,42 @@ TEST(Views, PsNamesProcessesInsideAndOutsideAShare) {
             "-      0    999  -      -               -             -  observe  no share\n");
 }
 
+TEST(Views, AViewWithoutRowsSaysTheLevelAndThatItIsSimulatedAllTheSame) {
+  Picture now = picture();
+  now.now.processes.clear();
+  EXPECT_EQ(ps_text(now, {}), "level hook, SIMULATED\nno process is in a share\n");
+}
+
+TEST(Views, AShareWhoseTimeIsOverSaysWhomItWaitsForAndWhatHelps) {
+  Picture now = picture();
+  now.now.shares[0].state = "draining";
+  now.now.shares[0].expired = true;
+  EXPECT_NE(shares_text(now.now.shares, now.now, {}).find("hook   expired, waits for 1 program\n"), std::string::npos)
+      << shares_text(now.now.shares, now.now, {});
+  EXPECT_NE(why_text(now, now.now.shares, {})
+                .find("waits for 1 program to end\n    what helps: headgate share extend train 1h"),
+            std::string::npos)
+      << why_text(now, now.now.shares, {});
+}
+
+TEST(Views, WhoWaitsForRoomIsListedInHisPlace) {
+  Picture now = picture();
+  EXPECT_EQ(waiting_text(now.now, {}), "");
+  now.now.waiting = {{.place = 1,
+                      .share = "run-1",
+                      .owner_uid = 1000,
+                      .owner = "alice",
+                      .uuids = {"GPU-9c2f0000-1111", "GPU-elsewhere"},
+                      .memory_limit_bytes = 8 * kGi,
+                      .compute_guarantee_ratio = 0.5,
+                      .waited_ns = 75'000'000'000,
+                      .reason = "GPU-9c2f0000 lacks 2.0 GiB"}};
+  EXPECT_EQ(waiting_text(now.now, {}),
+            "waiting for room:\n"
+            "IN LINE  SHARE  OWNER  GPU               MEMORY  COMPUTE  WAITED  WHY\n"
+            "      1  run-1  alice  0,GPU-elsewhere  8.0 GiB  50 %         1m  GPU-9c2f0000 lacks 2.0 GiB\n");
+}
+
 TEST(Views, PsSaysWhereAProcessRunsAndWhatTheDriverKnowsOfOneOutside) {
   Picture now = picture();
   now.now.processes[0].where = "pod ml/train-0";

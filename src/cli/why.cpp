@@ -201,6 +201,10 @@ std::string why_text(const Picture& picture, const std::vector<snapshot::Share>&
                        (simulated ? ", SIMULATED" : ""),
                    voice) +
               "\n";
+      if (share.expired)
+        text += "  its time is over: nobody enters, it is given no more memory, and it waits for " +
+                programs_text(share.processes) + " to end\n    what helps: headgate share extend " + share.name +
+                " 1h\n";
       text += refusal_text(picture, device) + throttle_text(share, device) + mps_text(picture, device);
     }
     text += denial_text(picture, share.name, voice);

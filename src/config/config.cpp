@@ -62,6 +62,7 @@ std::string_view objection(const Key& known, std::string_view value) {
   if (key == "arbiter.policy") return is_one_of(value, {"fair", "priority", "off"}) ? "" : "is not understood";
   if (key == "node.admit_timeout") return is_wait(value) ? "" : "is not understood";
   if (key == "audit.policy") return is_one_of(value, {"warn", "freeze", "kill"}) ? "" : "is not understood";
+  if (key == "node.pid_namespace") return is_one_of(value, {"host", "own"}) ? "" : "is not understood";
   if (key == "metrics.format") return is_one_of(value, {"influx", "json"}) ? "" : "is not understood";
   return value.empty() ? "is empty" : "";
 }
@@ -161,6 +162,8 @@ const std::vector<Key>& keys() {
       {"node.group", "headgate", "a group of this machine", "whose members administer headgated"},
       {"node.listen", "", "ADDR:PORT", "HTTP over TCP too; elsewhere than on loopback only with a token file"},
       {"node.token_file", "", "a path", "whose first line lets a caller over TCP administer headgated"},
+      {"node.pid_namespace", "host", "host or own",
+       "own: start in a container's too, where all programs of the GPU are in that container"},
       {"node.names", "", "names of this machine, with commas",
        "that a request over TCP may call it by, beside localhost and its addresses"},
       {"node.connections", "512", "1 to 16384", "HTTP connections at once", 16'384},

@@ -30,6 +30,7 @@
 #include "http/io.hpp"
 #include "http/loop.hpp"
 #include "http/server.hpp"
+#include "identity/peer.hpp"
 #include "node/arbitration.hpp"
 #include "node/bypass.hpp"
 #include "node/enforce.hpp"
@@ -98,6 +99,13 @@ class Daemon {
   Result<void> open_node(const cli::Source& source) {
     const auto driver = TRY(nvml::Library::open(source.library));
     simulated_ = !source.simulated_directory.empty() || driver.path().ends_with("/sim/libnvidia-ml.so.1");
+    if (!simulated_ && config_["node.pid_namespace"].value == "host" && !identity::in_host_pid_namespace("/proc")) {
+      return fail(
+          ErrorCode::unsupported,
+          "headgated runs in a container's pid namespace, and could neither name nor hold the programs outside it",
+          "run it on the host, or its container with --pid=host; where the GPU is this container's alone: "
+          "node.pid_namespace = \"own\" in the configuration");
+    }
     const auto picture = TRY(observe::read_driver(driver, 0));
     node::NodeOptions node;
     node.runtime_dir = places_.runtime_dir;
@@ -251,7 +259,6 @@ class Daemon {
                              if (auto added = node_->arbitrate(share, std::move(bell)); !added)
                                say(added.error().message);
                            },
-                       .also_allowed = {},
                        .ask = [this](const auto& share, const auto& tenant,
                                      auto decide) { return scheduler_->admit(share, tenant, std::move(decide)); },
                        .node_page = [this](const std::string& share) { return node_->node_page(share); }});
