@@ -13,6 +13,7 @@
 #include "cli/entry.hpp"
 #include "cli/launch.hpp"
 #include "cli/low_ceiling.hpp"
+#include "cli/own_cgroup.hpp"
 #include "cli/paths.hpp"
 #include "cli/wish.hpp"
 #include "http/codec.hpp"
@@ -41,7 +42,9 @@ Result<int> run_inside(const Entry& entry, const Invocation& invocation, const c
   std::vector<std::string> environment = TRY(child_environment(entry, config));
   // By the socket in there, not by the files: those are the daemon's, who may be another user.
   environment.push_back("HEADGATE_SHARE_DIR=" + entry.base + "/shares/" + entry.share);
-  return run_and_wait({program.path, invocation.run.command, std::move(environment)});
+  // So that the audit's policy can halt it alone.
+  const OwnCgroup cgroup;
+  return run_and_wait({program.path, invocation.run.command, std::move(environment), cgroup.door()});
 }
 
 std::string random_name() {

@@ -80,6 +80,9 @@ template <typename InodeOf>
 // Whether `path` is `ancestor` or lies below it, whole names compared.
 [[nodiscard]] bool lies_within(std::string_view path, std::string_view ancestor);
 
+// Where a hierarchy is mounted below `mounts` ("/sys/fs/cgroup" on a host), by its controllers as CgroupLine has them.
+[[nodiscard]] std::string cgroup_folder(const std::string& mounts, const std::string& controllers);
+
 // The inode of a cgroup's directory; `root` is the file system's root ("" on a host). 0 where it cannot be found.
 [[nodiscard]] std::uint64_t cgroup_inode(const std::string& root, const std::string& controllers,
                                          const std::string& path);

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <optional>
+#include <vector>
 
 #include "identity/peer.hpp"
 #include "identity/process.hpp"
@@ -16,22 +18,23 @@ namespace {
 
 struct Freezer {
   std::string controllers, path;  // as CgroupLine has them
-  std::string file;               // below the cgroup file systems' root
+  std::string file;
   const char* word;
 };
 
-// The cgroup that can be frozen: of the freezer where version 1 has one, else of version 2.
-Result<Freezer> freezer_of(std::uint32_t pid, const Roots& roots) {
-  const auto lines = TRY(identity::read_cgroups(roots.proc, pid));
-  const auto v1 = std::ranges::find(lines, "freezer", &identity::CgroupLine::controllers);
-  const auto v2 = std::ranges::find(lines, 0u, &identity::CgroupLine::hierarchy);
-  const auto& line = v1 != lines.end() ? v1 : v2;
-  if (line == lines.end())
-    return fail(ErrorCode::unsupported, "process " + std::to_string(pid) + " is in no cgroup that can be frozen");
-  const bool old = v1 != lines.end();
-  return Freezer{line->controllers, line->path,
-                 (old ? "/freezer" : "") + line->path + (old ? "/freezer.state" : "/cgroup.freeze"),
-                 old ? "FROZEN" : "1"};
+// The cgroups that can be frozen, the better first: who stands still in one of version 2 can still be killed, and `headgate run`
+// makes such; version 1's freezer is where engines of hybrid hosts have their containers.
+std::vector<Freezer> freezers_of(const std::vector<identity::CgroupLine>& lines, const Roots& roots) {
+  std::vector<Freezer> freezers;
+  for (const identity::CgroupLine& line : lines) {
+    const bool new_one = line.hierarchy == 0;
+    if (!new_one && line.controllers != "freezer") continue;
+    const std::string folder = identity::cgroup_folder(roots.cgroup, line.controllers) + line.path;
+    freezers.insert(new_one ? freezers.begin() : freezers.end(),
+                    {line.controllers, line.path, folder + (new_one ? "/cgroup.freeze" : "/freezer.state"),
+                     new_one ? "1" : "FROZEN"});
+  }
+  return freezers;
 }
 
 bool is_inside(std::uint32_t pid, const Freezer& freezer, const Roots& roots) {
@@ -41,21 +44,27 @@ bool is_inside(std::uint32_t pid, const Freezer& freezer, const Roots& roots) {
          });
 }
 
+bool is_its_own(const Freezer& freezer, const Roots& roots) {
+  return freezer.path != "/" && !freezer.path.contains("..") && !is_inside(1, freezer, roots) &&
+         !is_inside(static_cast<std::uint32_t>(::getpid()), freezer, roots);
+}
+
 Result<std::string> freeze(std::uint32_t pid, const Roots& roots) {
-  const Freezer freezer = TRY(freezer_of(pid, roots));
-  for (const std::uint32_t spared : {1u, static_cast<std::uint32_t>(::getpid())}) {
-    if (freezer.path == "/" || freezer.path.contains("..") || is_inside(spared, freezer, roots)) {
-      return fail(
-          ErrorCode::denied,
-          "process " + std::to_string(pid) + " cannot be frozen: its cgroup " + freezer.path + " is not its own",
-          "start tenants in cgroups of their own (systemd-run --scope, a container)");
+  const auto lines = TRY(identity::read_cgroups(roots.proc, pid));
+  const std::string process = "process " + std::to_string(pid);
+  std::optional<Error> refusal;
+  for (const Freezer& freezer : freezers_of(lines, roots)) {
+    if (!is_its_own(freezer, roots)) {
+      refusal = {ErrorCode::denied, process + " cannot be frozen: its cgroup " + freezer.path + " is not its own",
+                 "start tenants in cgroups of their own (headgate run, systemd-run --scope, a container)"};
+      continue;
     }
+    std::ofstream file(freezer.file);
+    if (file << freezer.word && file.flush()) return "was frozen with its cgroup " + freezer.path;
+    refusal = {ErrorCode::denied, "cannot write " + freezer.file, "headgated needs rights over cgroups"};
   }
-  std::ofstream file(roots.cgroup + freezer.file);
-  if (!(file << freezer.word) || !file.flush())
-    return fail(ErrorCode::denied, "cannot write " + roots.cgroup + freezer.file,
-                "headgated needs rights over cgroups");
-  return "was frozen with its cgroup " + freezer.path;
+  if (refusal) return std::unexpected(*refusal);
+  return fail(ErrorCode::unsupported, process + " is in no cgroup that can be frozen");
 }
 
 Result<std::string> kill(std::uint32_t pid, const Roots& roots) {

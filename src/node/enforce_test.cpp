@@ -67,12 +67,28 @@ TEST(Enforce, AContainerIsFrozenByItsOwnCgroup) {
   EXPECT_EQ(node.content("/docker/abc/cgroup.freeze"), "1");
 }
 
-TEST(Enforce, OnAHybridHostTheFreezerOfVersionOneIsUsed) {
+TEST(Enforce, OnAHybridHostTheHierarchyIsUsedInWhichTheCgroupIsItsOwn) {
   const FakeNode node;
   node.put("77", "5:freezer:/docker/abc\n0::/\n");
   node.make("/freezer/docker/abc");
+  node.make("/unified");
   EXPECT_TRUE(enforce(AuditPolicy::freeze, 77, node.roots()));
   EXPECT_EQ(node.content("/freezer/docker/abc/freezer.state"), "FROZEN");
+  EXPECT_EQ(node.content("/unified/cgroup.freeze"), "");
+  node.put("78", "5:freezer:/\n0::/user.slice/headgate-run-5\n");
+  node.make("/unified/user.slice/headgate-run-5");
+  EXPECT_EQ(enforce(AuditPolicy::freeze, 78, node.roots()), "was frozen with its cgroup /user.slice/headgate-run-5");
+  EXPECT_EQ(node.content("/unified/user.slice/headgate-run-5/cgroup.freeze"), "1");
+}
+
+TEST(Enforce, WhereBothAreItsOwnItIsFrozenWhereItCanStillBeKilled) {
+  const FakeNode node;
+  node.put("77", "5:freezer:/docker/abc\n0::/docker/abc\n");
+  node.make("/freezer/docker/abc");
+  node.make("/unified/docker/abc");
+  EXPECT_TRUE(enforce(AuditPolicy::freeze, 77, node.roots()));
+  EXPECT_EQ(node.content("/unified/docker/abc/cgroup.freeze"), "1");
+  EXPECT_EQ(node.content("/freezer/docker/abc/freezer.state"), "");
 }
 
 TEST(Enforce, ACgroupThatOthersLiveInIsLeftAlone) {
