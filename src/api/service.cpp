@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "api/event_feed.hpp"
+#include "api/event_history.hpp"
 #include "api/lines.hpp"
 #include "api/metrics.hpp"
 #include "api/openapi.hpp"
@@ -100,8 +101,9 @@ channel::Authorise administrators(const CurrentAccess& access) {
 }
 
 struct Service::Impl : std::enable_shared_from_this<Impl> {
-  Impl(http::Loop& l, node::Node& n, observe::Observer& o, observe::EventLog& e, Tally& t, const CurrentAccess& a)
-      : loop(l), node(n), observer(o), events(e), tally(t), access(a) {}
+  Impl(http::Loop& l, node::Node& n, observe::Observer& o, observe::EventLog& e, tenancy::EventStore* h, Tally& t,
+       const CurrentAccess& a)
+      : loop(l), node(n), observer(o), events(e), history(h), tally(t), access(a) {}
 
   struct Follower {
     std::shared_ptr<http::EventStream> stream;
@@ -170,10 +172,10 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
       case Operation::drain_share: return known(&Impl::drain_share);
       case Operation::reclaim_share: return known(&Impl::reclaim_share);
       case Operation::enter_share: return known(&Impl::enter_share);
-      case Operation::list_events: return known(&Impl::list_events);
       case Operation::list_quotas: return known(&Impl::list_quotas);
       case Operation::set_quota: return known(&Impl::set_quota);
       case Operation::remove_quota: return known(&Impl::remove_quota);
+      case Operation::list_events: break;  // list_events() answers later
       case Operation::channel_clients:
       case Operation::channel_client:
       case Operation::pull_tasks:
@@ -340,10 +342,12 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     return entry ? json(to_json(*entry)) : error_response(entry.error());
   }
 
-  Response list_events(const Request& request, const node::Caller& caller) {
+  void list_events(const Request& request, const http::Reply& reply) {
+    const auto caller = caller_of(request, *access.now());
+    if (!caller) return reply(error_response(caller.error()));
     if (const auto* wish = request.query_value("follow"); wish != nullptr && *wish != "0")
-      return follow(request, caller);
-    return json(snapshot::to_json(visible(events.after(number_of(request, "after").value_or(0)), caller)));
+      return reply(follow(request, *caller));
+    answer_events(request, *caller, events, history, reply);
   }
 
   Response list_quotas(const Request&, const node::Caller& caller) {
@@ -452,6 +456,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   node::Node& node;
   observe::Observer& observer;
   observe::EventLog& events;
+  tenancy::EventStore* history;
   Tally& tally;
   const CurrentAccess& access;
   std::function<std::vector<std::string>()> shut_doors;
@@ -463,9 +468,9 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
 };
 
 Service::Service(http::Loop& loop, node::Node& node, observe::Observer& observer, observe::EventLog& events,
-                 Tally& tally, const CurrentAccess& access)
-    : impl_(std::make_shared<Impl>(loop, node, observer, events, tally, access)) {
-  for (const auto& event : events.after(0)) tally.note(event);  // of the start
+                 tenancy::EventStore* history, Tally& tally, const CurrentAccess& access)
+    : impl_(std::make_shared<Impl>(loop, node, observer, events, history, tally, access)) {
+  for (const auto& event : events.after(events.began_after())) tally.note(event);  // of the start
   events.listen([weak = std::weak_ptr(impl_)](const snapshot::Event& event) {
     const auto impl = weak.lock();
     if (impl == nullptr) return;
@@ -493,6 +498,12 @@ http::Router Service::routes(channel::Channel& channel) {
   channel.add_routes(router);
   for (const Route& route : api::routes()) {
     if (is_of_channel(route.operation)) continue;
+    if (route.operation == Operation::list_events) {
+      router.add_later(route.method, route.path, [impl = impl_](const Request& request, http::Reply reply) {
+        impl->list_events(request, reply);
+      });
+      continue;
+    }
     auto [handler, runs] = impl_->handler_of(route.operation);
     router.add(route.method, route.path, std::move(handler), runs);
   }

@@ -159,14 +159,6 @@ std::string mps_text(const Picture& picture, const snapshot::ShareDevice& device
               : "");
 }
 
-// Events by which an outside scheduler, or its silence, said no.
-struct Denial {
-  const char* kind;
-  const char* words;
-};
-constexpr Denial kDenials[] = {{"admit.denied", "processes"}, {"memory.denied", "allocations that waited"}};
-constexpr std::uint64_t kRecentNs = 86'400'000'000'000;  // clock_text() tells no day
-
 // Of the last day, oldest first.
 std::vector<snapshot::Event> denials_of(const Picture& picture, const std::string& share, std::string_view kind) {
   std::vector<snapshot::Event> recent;
