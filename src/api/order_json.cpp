@@ -115,7 +115,7 @@ Result<std::string> policy_of(const std::string& body) {
     if (key != "policy")
       return fail(ErrorCode::usage, "unknown key '" + tenancy::harmless(key) + "'",
                   "accepted: " + field_names(BodyKind::gpu_change));
-    if (!value.is_string()) return unfit(key, value, "fair, priority or off");
+    if (!value.is_string()) return unfit(key, value, "fair, priority, off or default");
     policy = value.get<std::string>();
   }
   return policy;

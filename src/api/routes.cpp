@@ -48,7 +48,7 @@ std::vector<Route> node_and_gpus() {
        .id = "changeGpu",
        .method = "PATCH",
        .path = "/v1/gpus/{uuid}",
-       .summary = "Change who has the GPU when several shares want it, until the daemon ends",
+       .summary = "Change who has the GPU when several shares want it; kept, until it is told anew",
        .parameters = {gpu_uuid()},
        .body = BodyKind::gpu_change,
        .replies = {one("Gpu")},

@@ -147,7 +147,7 @@ Result<Invocation> parse(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     const CLI::App* at = chosen(*app, name);
     if (name == "sim" || name == "config" || name == "share" || name == "quota" || name == "gpu" || name == "api" ||
-        name == "dashboards")
+        name == "dashboards" || name == "limiter")
       return fail(ErrorCode::usage, name + " needs a word", "accepted: " + words_of(*at));
     return fail(ErrorCode::usage, (name.empty() ? "" : name + ": ") + error.what(),
                 "see 'headgate " + (name.empty() ? "" : name + " ") + "--help'");

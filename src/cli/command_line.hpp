@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "cli/limiter_files.hpp"
 #include "cli/output.hpp"
 
 namespace headgate::cli {
@@ -34,6 +35,7 @@ struct Invocation {
   std::string shell;                      // completion
   std::string file;                       // support-bundle, dashboards export: where to; "" for the usual place
   bool no_redact = false, force = false;  // support-bundle; dashboards export
+  LimiterPlace limiter;                   // limiter install, limiter remove
   std::string rules;                      // sim fault
   std::vector<std::string> libraries;     // doctor --symbols
   std::vector<std::string> rest;          // demo and bench: their own words

@@ -178,7 +178,8 @@ void describe_daemon_words(CLI::App& app, Raw& raw) {
   policy->add_option("gpu", raw.out.share, "its number, or the beginning of its UUID")->required()->type_name("GPU");
   policy
       ->add_option_function<std::string>(
-          "policy", [&raw](const std::string& value) { raw.out.order["policy"] = value; }, "fair, priority or off")
+          "policy", [&raw](const std::string& value) { raw.out.order["policy"] = value; },
+          "fair, priority, off, or default: as the configuration says")
       ->required()
       ->type_name("POLICY");
   word(*gpu, raw, "release", "headgated closes the driver for a minute, so that a GPU can be reset");
@@ -247,6 +248,22 @@ void describe_plumbing(CLI::App& app, Raw& raw) {
   CLI::App* exported = word(*dashboards, raw, "export", "writes them into a directory");
   exported->add_option("directory", raw.out.file, "made where it is not there")->required()->type_name("DIR");
   exported->add_flag("--force", raw.out.force, "replaces what is there under their names");
+  CLI::App* limiter = app.add_subcommand("limiter", "the limiter in containers and images")->group(kWords);
+  limiter->require_subcommand(1);
+  for (const auto& [name, summary] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"install", "puts its libraries into a directory, and an ld.so.preload that loads it into every program"},
+           {"remove", "takes both away again"}}) {
+    CLI::App* inner = word(*limiter, raw, name, summary);
+    LimiterPlace& place = raw.out.limiter;
+    inner->add_option("directory", place.directory, "where its libraries lie; made where it is not there")
+        ->required()
+        ->type_name("DIR");
+    if (std::string_view(name) == "install")
+      inner->add_option("--at", place.at, "where containers see DIR (at the same path)")->type_name("PATH");
+    inner->add_option("--root", place.root, "an image's root: DIR lies in it, and its /etc/ld.so.preload is changed")
+        ->type_name("ROOT");
+    inner->add_flag("--whole-host", place.whole_host, "with --root /: every program of this machine");
+  }
   CLI::App* bundle = word(app, raw, "support-bundle", "one archive for whoever helps from afar, without names");
   say_where(*bundle, raw);
   bundle->add_option("file", raw.out.file, "headgate-support-DATE-TIME.tar.gz without one; never replaced")

@@ -1,37 +1,14 @@
 #include "cli/dashboards.hpp"
 
 #include <fcntl.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "base/unique_fd.hpp"
-#include "base/write_all.hpp"
+#include "cli/replace_file.hpp"
 
 namespace headgate::cli {
-namespace {
-
 namespace fs = std::filesystem;
-
-// Beside its place first: whoever reads the old one meanwhile finds it whole.
-Result<void> put(const std::string& path, std::string_view content) {
-  const std::string next = path + ".new";
-  const UniqueFd file(::open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644));
-  if (!file) return fail_errno("cannot make '" + harmless(next) + "'", errno, "name a directory where you may write");
-  if (const int error = write_all(file.get(), content); error != 0) {
-    ::unlink(next.c_str());
-    return fail_errno("cannot write '" + harmless(next) + "'", error, "name a directory on a disk with more room");
-  }
-  if (::rename(next.c_str(), path.c_str()) == 0) return {};
-  const int error = errno;
-  ::unlink(next.c_str());
-  return fail_errno("cannot replace '" + harmless(path) + "'", error, "move it away");
-}
-
-}  // namespace
 
 Result<std::vector<std::string>> export_dashboards(const std::string& directory, bool force) {
   std::vector<std::string> paths;
@@ -48,7 +25,8 @@ Result<std::vector<std::string>> export_dashboards(const std::string& directory,
     return fail_errno("cannot make the directory '" + harmless(directory) + "'", error.value(),
                       "name a directory where you may write");
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    if (auto done = put(paths[i], dashboard_files()[i].content); !done) return std::unexpected(done.error());
+    if (auto done = replace_file(AT_FDCWD, paths[i], dashboard_files()[i].content, 0644, paths[i]); !done)
+      return std::unexpected(done.error());
   }
   return paths;
 }

@@ -52,6 +52,7 @@ std::string own_executable() {
 }
 
 Result<std::string> limiter_library() { return beside("the limiter", "libheadgate.so"); }
+Result<std::string> path_library() { return beside("the path library", "libheadgate-path.so"); }
 Result<std::string> private_program(const std::string& name) { return beside("the program " + name, name); }
 
 Result<std::string> daemon_program() {

@@ -12,6 +12,8 @@ namespace headgate::cli {
 [[nodiscard]] std::string own_executable();
 // libheadgate.so beside this command: ../lib (build tree) or ../lib/headgate (installed).
 [[nodiscard]] Result<std::string> limiter_library();
+// libheadgate-path.so, in the same places.
+[[nodiscard]] Result<std::string> path_library();
 // The directory with the simulator's libcuda.so.1 and libnvidia-ml.so.1.
 [[nodiscard]] Result<std::string> simulator_libraries();
 // A program that lies with the libraries (headgate-load).

@@ -30,6 +30,11 @@ std::string memory_text(const snapshot::ShareDevice& device) {
 
 std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
 
+// Who said so stands there where it is not the configuration, in which an administrator would look for it.
+std::string policy_text(const snapshot::Gpu& gpu) {
+  return or_dash(gpu.policy) + (gpu.policy_from == "command" ? " (by command)" : "");
+}
+
 template <typename T>
 std::string number_text(const std::optional<T>& value, const char* unit) {
   return value ? std::to_string(*value) + unit : "-";
@@ -93,7 +98,7 @@ std::string gpus_text(const Picture& picture, const Voice& voice) {
                     "\t" + bytes_text(gpu.memory_total_bytes),
                     "\t" + (gpu.busy_ratio ? std::to_string(std::lround(*gpu.busy_ratio * 100)) + " %" : "-"),
                     "\t" + number_text(gpu.temperature_celsius, " C"), watts(gpu.power_mw),
-                    "\t" + std::to_string(shares), or_dash(gpu.policy)});
+                    "\t" + std::to_string(shares), policy_text(gpu)});
     if (!wide) continue;
     auto& row = rows.back();
     row.push_back(watts(gpu.power_limit_mw));

@@ -182,7 +182,12 @@ Result<std::string> share_word(const Invocation& invocation) {
     const std::string uuid = TRY(uuid_of(daemon, invocation.share));
     const std::string reply = TRY(ask(daemon, "PATCH", "/v1/gpus/" + http::escape(uuid), body_of(invocation)));
     if (invocation.voice.format == Format::json) return reply;
-    return "GPU " + uuid.substr(0, 12) + " is now given by the policy " + invocation.order.at("policy") + "\n";
+    const auto gpu = TRY(snapshot::from_json<snapshot::Gpu>(reply));
+    return "GPU " + uuid.substr(0, 12) + " is now given by the policy " + gpu.policy +
+           (gpu.policy_from == "command"
+                ? ", which is kept; back to the configuration's: headgate gpu policy " + invocation.share + " default"
+                : ", as the configuration says") +
+           "\n";
   }
   if (word == "quota rm") {
     std::string query;

@@ -9,6 +9,7 @@
 #include "cli/dashboards.hpp"
 #include "cli/demo.hpp"
 #include "cli/doctor.hpp"
+#include "cli/limiter_files.hpp"
 #include "cli/node_words.hpp"
 #include "cli/run.hpp"
 #include "cli/share_words.hpp"
@@ -118,6 +119,7 @@ int perform(const Invocation& invocation) {
   if (word == "demo") return demo(voice, invocation.rest);
   if (word == "bench") return bench(voice, invocation.simulate, invocation.rest);
 
+  if (word.starts_with("limiter ")) return limiter_word(word, invocation.limiter, voice);
   if (word == "dashboards export") return dashboards(invocation.file, invocation.force, voice);
 
   const bool given = !invocation.config_path.empty();

@@ -159,7 +159,10 @@ void Arbitration::run() {
     const std::int64_t start_ns = now();
     next_look_ns_ = look(start_ns);
     ++figures_.decisions;
-    figures_.decision_ns += static_cast<std::uint64_t>(now() - start_ns);
+    const std::int64_t took_ns = now() - start_ns;
+    figures_.decision_ns += static_cast<std::uint64_t>(took_ns);
+    const auto bound = std::ranges::lower_bound(kDecisionBoundsNs, took_ns);
+    ++figures_.took[static_cast<std::size_t>(bound - kDecisionBoundsNs.begin())];
   }
 }
 

@@ -28,9 +28,13 @@ namespace headgate::node {
 
 class Arbitration {
  public:
+  static constexpr std::array<std::int64_t, 8> kDecisionBoundsNs = {5'000,   10'000,  20'000,  50'000,
+                                                                    100'000, 200'000, 500'000, 1'000'000};
   struct Figures {
     std::uint64_t decisions = 0;    // times that the arbiter was asked
     std::uint64_t decision_ns = 0;  // in all: reading the pages, deciding, writing the gates
+    // Of the decisions, how many took at most kDecisionBoundsNs[i], and more than the bound before; the last: longer than all.
+    std::array<std::uint64_t, kDecisionBoundsNs.size() + 1> took{};
     std::uint64_t gate_writes = 0;
     std::uint64_t rings = 0;
     std::uint64_t unheard_rings = 0;  // shares' bells that were let be for a while because they rang too often

@@ -132,7 +132,7 @@ TEST_F(Arbitrated, TwoThatWantTheGpuHaveItInTurnsAndTheHeartbeatMovesMeanwhile) 
   a.ring();
   ASSERT_TRUE(soon([&] { return a.gate() == Gate::open; }));
   b.want();
-  ASSERT_TRUE(soon([&] { return b.gate() == Gate::open && a.gate() == Gate::shut; }));
+  ASSERT_TRUE(soon([&] { return b.gate() == Gate::open && a.gate() == Gate::queued; }));
   b.work(3'600'000'000'000);
   a.want();
   const std::uint64_t beats = a.beats();

@@ -13,6 +13,9 @@
 namespace headgate::node {
 namespace {
 
+// Beside the policies' own words: back to what the configuration says.
+constexpr std::string_view kUsualPolicy = "default";
+
 // "8.0 GiB, 50 % on GPU-9c2f..., ..."
 std::string in_words(const tenancy::Share& share) {
   std::string text;
@@ -143,18 +146,36 @@ Result<void> Node::set_gpu_policy(const std::string& uuid, const std::string& po
   if (!caller.administrator)
     return fail(ErrorCode::denied, "only an administrator sets a GPU's policy",
                 "root, or the group of the control socket");
-  const auto wanted = TRY(parse_policy(policy));
+  const bool as_usual = policy == kUsualPolicy;
+  auto wanted = as_usual ? Result<schedule::Policy>(usual_policy_) : parse_policy(policy);
+  if (!wanted) {
+    wanted.error().hint += ", or default: as the configuration says";
+    return std::unexpected(wanted.error());
+  }
   const auto& gpus = arbitration_->gpus();
   const auto found = std::ranges::find_if(gpus, [&](const auto& gpu) { return grant::same_ignoring_case(gpu, uuid); });
   if (found == gpus.end())
     return fail(ErrorCode::usage, "there is no GPU " + tenancy::harmless(uuid), "GET /v1/gpus lists them");
-  arbitration_->set_policy(static_cast<std::uint32_t>(found - gpus.begin()), wanted);
+  if (auto kept = shares_.set_gpu_policy(*found, as_usual ? "" : policy); !kept) return kept;
+  arbitration_->set_policy(static_cast<std::uint32_t>(found - gpus.begin()), *wanted);
   events_->add({.kind = "gpu.policy",
                 .severity = "info",
                 .uuid = *found,
                 .uid = caller.uid,
-                .text = "GPU " + found->substr(0, 12) + " is now given by the policy " + policy_word(wanted)});
+                .text = "GPU " + found->substr(0, 12) + " is now given by the policy " + policy_word(*wanted) +
+                        (as_usual ? ", which is the configuration's" : "")});
   return {};
+}
+
+void Node::set_usual_policy(schedule::Policy policy) {
+  usual_policy_ = policy;
+  for (std::uint32_t g = 0; g < arbitration_->gpus().size(); ++g) {
+    const auto said = shares_.gpu_policies().find(arbitration_->gpus()[g]);
+    // A word of a newer headgate's is no reason to forget what the configuration says.
+    const auto kept =
+        said == shares_.gpu_policies().end() ? Result<schedule::Policy>(policy) : parse_policy(said->second);
+    arbitration_->set_policy(g, kept.value_or(policy));
+  }
 }
 
 Result<void> Node::arbitrate(const std::string& share, UniqueFd bell) {
@@ -318,7 +339,10 @@ void Node::hand_ledgers(observe::JoinInput& input) {
 void Node::finish(snapshot::Snapshot& picture) const {
   for (std::uint32_t g = 0; arbitration_ != nullptr && g < arbitration_->gpus().size(); ++g)
     for (auto& gpu : picture.gpus)
-      if (gpu.uuid == arbitration_->gpus()[g]) gpu.policy = policy_word(arbitration_->policy(g));
+      if (gpu.uuid == arbitration_->gpus()[g]) {
+        gpu.policy = policy_word(arbitration_->policy(g));
+        gpu.policy_from = shares_.gpu_policies().contains(gpu.uuid) ? "command" : "configuration";
+      }
   const std::int64_t now_s = static_cast<std::int64_t>(picture.taken_unix_ns / 1'000'000'000);
   for (auto& gpu : picture.gpus) {
     const tenancy::Room room = shares_.room_on({.uuid = gpu.uuid, .memory_total_bytes = gpu.memory_total_bytes});

@@ -90,8 +90,11 @@ class Node {
   // Once a second or so: ends what is over, and says of shares that they are idle.
   void keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s);
 
-  // Who has the GPU when several shares want it: fair, priority, off; until the daemon ends. Errors: denied; usage.
+  // Who has the GPU when several shares want it: fair, priority, off, and it is kept; default: what the configuration says, again.
+  // Errors: denied; usage; of the store.
   [[nodiscard]] Result<void> set_gpu_policy(const std::string& uuid, const std::string& policy, const Caller& caller);
+  // What the configuration says, for all GPUs of which nobody has said anything else.
+  void set_usual_policy(schedule::Policy policy);
 
   [[nodiscard]] tenancy::Shares& shares() { return shares_; }
   // Told of shares that come and go by a verb or their time; and who knows the processes in them. Both may stay unset.
@@ -126,6 +129,7 @@ class Node {
   std::function<void(const std::string&)> made_, gone_;
   const tenancy::Processes* tenants_ = nullptr;
   Arbitration* arbitration_ = nullptr;
+  schedule::Policy usual_policy_ = schedule::Policy::fair;
   Remains remains_;
   std::map<std::string, observe::PageCheck> checks_;  // by share
   std::unique_ptr<NodePages> node_pages_ = std::make_unique<NodePages>();

@@ -63,6 +63,14 @@ std::uint64_t waiting_ns(const ledger::SlotDevice& own) {
   return since_ns <= 0 || since_ns > now_ns ? 0 : static_cast<std::uint64_t>(now_ns - since_ns);
 }
 
+SeatWork work_of(const ledger::PolicyPage& policy, const ledger::SlotDevice& own, std::uint32_t device) {
+  const bool arbitrated = policy.devices[device].arbitrated.load(kRelaxed) != 0;
+  const bool held_back = policy.devices[device].compute_ceiling_ppm.load(kRelaxed) < ledger::kWholeGpu;
+  return {.metered = policy.level != ledger::Level::observe && (arbitrated || held_back),
+          .working = !arbitrated || own.work_until_ns.load(kRelaxed) != 0,
+          .launches = own.launches.load(kRelaxed)};
+}
+
 std::string on_oom_word(std::uint32_t wait_ms) {
   if (wait_ms == 0) return "fail";
   // In the largest unit that it is a whole number of, as people write it.
@@ -113,11 +121,12 @@ LedgerPicture read_ledger(const ledger::PolicyPage& policy, const ledger::UsageP
     if (std::string_view(seat.command) == kWaiterName) continue;
     const bool frozen = usage.slots[slot].frozen_since_ns.load(kRelaxed) != 0;
     share.frozen_processes += frozen ? 1 : 0;
-    Seat taken{.identity = seat.identity, .command = seat.command, .bytes = {}};
+    Seat taken{.identity = seat.identity, .command = seat.command, .bytes = {}, .work = {}};
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto& own = usage.slots[slot].devices[i];
       const std::uint64_t residual = own.residual_bytes.load(kRelaxed);
       taken.bytes.push_back(saturated(ledger::held_bytes(usage, i, slot), residual));
+      taken.work.push_back(work_of(policy, own, i));
       snapshot::ShareDevice& device = share.devices[i];
       device.memory_residual_bytes = saturated(device.memory_residual_bytes, residual);
       device.memory_used_bytes = saturated(device.memory_used_bytes, residual);

@@ -211,7 +211,7 @@ Picture Observer::look_locked() {
     exempt_wanted_.reset();
   }
   tell_ended(ended, before.get());
-  for (const Finding& finding : audit_.look(*picture, input.facts)) {
+  for (const Finding& finding : audit_.look(*picture, input.facts, compute_books(input))) {
     events_.add({.kind = finding.told_before ? kExplainedEvent : event_kind(finding.kind),
                  .severity = "warn",
                  .share = finding.share,

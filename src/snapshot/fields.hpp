@@ -81,6 +81,8 @@ void each_field(Gpu& g, Visit&& visit) {
   visit("ecc", g.ecc);
   visit("compute_mode", g.compute_mode);
   visit("policy", g.policy);
+  visit("policy_from", g.policy_from);
+  visit("waiting", g.waiting);
 }
 
 template <typename Visit>
@@ -139,6 +141,7 @@ void each_field(Share& s, Visit&& visit) {
   visit("created_unix_ns", s.created_unix_ns);
   visit("idle_ns", s.idle_ns);
   visit("ttl_ns", s.ttl_ns);
+  visit("expired", s.expired);
   visit("freeze_after_ns", s.freeze_after_ns);
   visit("processes", s.processes);
   visit("frozen_processes", s.frozen_processes);
@@ -184,6 +187,19 @@ void each_field(Event& e, Visit&& visit) {
 }
 
 template <typename Visit>
+void each_field(Waiting& w, Visit&& visit) {
+  visit("place", w.place);
+  visit("share", w.share);
+  visit("owner_uid", w.owner_uid);
+  visit("owner", w.owner);
+  visit("uuids", w.uuids);
+  visit("memory_limit_bytes", w.memory_limit_bytes);
+  visit("compute_guarantee_ratio", w.compute_guarantee_ratio);
+  visit("waited_ns", w.waited_ns);
+  visit("reason", w.reason);
+}
+
+template <typename Visit>
 void each_field(Snapshot& s, Visit&& visit) {
   visit("taken_unix_ns", s.taken_unix_ns);
   visit("taken_ns", s.taken_ns);
@@ -191,6 +207,7 @@ void each_field(Snapshot& s, Visit&& visit) {
   visit("gpus", s.gpus);
   visit("shares", s.shares);
   visit("processes", s.processes);
+  visit("waiting", s.waiting);
 }
 
 }  // namespace headgate::snapshot

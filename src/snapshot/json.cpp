@@ -95,6 +95,7 @@ constexpr const char* name_of() {
   else if constexpr (std::same_as<T, ProcessDevice>) return "ProcessDevice";
   else if constexpr (std::same_as<T, Process>) return "Process";
   else if constexpr (std::same_as<T, Event>) return "Event";
+  else if constexpr (std::same_as<T, Waiting>) return "Waiting";
   else if constexpr (std::same_as<T, Snapshot>) return "Snapshot";
 }
 
@@ -162,6 +163,7 @@ std::string schemas() {
   add_schema<ProcessDevice>(all);
   add_schema<Process>(all);
   add_schema<Event>(all);
+  add_schema<Waiting>(all);
   add_schema<Snapshot>(all);
   return all.dump();
 }
@@ -179,6 +181,7 @@ HEADGATE_JSON(std::vector<Gpu>)
 HEADGATE_JSON(std::vector<Share>)
 HEADGATE_JSON(std::vector<Process>)
 HEADGATE_JSON(std::vector<Event>)
+HEADGATE_JSON(std::vector<Waiting>)
 #undef HEADGATE_JSON
 
 }  // namespace headgate::snapshot

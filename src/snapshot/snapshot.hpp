@@ -70,6 +70,9 @@ struct Gpu {
   std::vector<MigInstance> mig_instances;
   std::string compute_mode;  // default, exclusive process, prohibited; empty: not told
   std::string policy;        // of the arbiter: fair, priority, off
+  // Who says so: the configuration, or a command (`headgate gpu policy`), which outlives the daemon; empty without one.
+  std::string policy_from;
+  std::uint32_t waiting = 0;  // requests for shares that stand in line for room on it
 
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
@@ -118,6 +121,7 @@ struct Share {
   std::uint64_t created_unix_ns = 0;
   std::uint64_t idle_ns = 0;                     // since it last used a GPU; 0 while it does
   std::optional<std::uint64_t> ttl_ns;           // left
+  bool expired = false;                          // its time is over: nobody enters, and it goes with its last program
   std::optional<std::uint64_t> freeze_after_ns;  // so long without a call, a process moves its memory to the host
   std::uint32_t processes = 0;
   std::uint32_t frozen_processes = 0;    // idle, with their memory on the host
@@ -163,6 +167,21 @@ struct Event {
   friend bool operator==(const Event&, const Event&) = default;
 };
 
+// A request for a share that stands in line until there is room (`headgate run --wait`).
+struct Waiting {
+  std::uint32_t place = 0;  // 1: the first of the node
+  std::string share;        // the name that it is to have
+  std::uint32_t owner_uid = 0;
+  std::string owner;                                // as Share::owner
+  std::vector<std::string> uuids;                   // of the GPUs that it is for
+  std::optional<std::uint64_t> memory_limit_bytes;  // on each; empty: all of it
+  double compute_guarantee_ratio = 0;
+  std::uint64_t waited_ns = 0;
+  std::string reason;  // one sentence
+
+  friend bool operator==(const Waiting&, const Waiting&) = default;
+};
+
 struct Snapshot {
   std::uint64_t taken_unix_ns = 0;
   std::uint64_t taken_ns = 0;  // CLOCK_MONOTONIC
@@ -170,6 +189,7 @@ struct Snapshot {
   std::vector<Gpu> gpus;           // by index
   std::vector<Share> shares;       // by name
   std::vector<Process> processes;  // by share, then pid
+  std::vector<Waiting> waiting;    // by place
 
   friend bool operator==(const Snapshot&, const Snapshot&) = default;
 };

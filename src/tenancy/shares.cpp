@@ -122,6 +122,7 @@ Result<Shares> Shares::open(Node node, Store store, Adoption& adoption) {
   if (auto open = open_passage(folder); !open) return std::unexpected(open.error());
   Shares shares(std::move(node), std::move(store));
   shares.quotas_ = TRY(shares.store_.quotas());
+  shares.gpu_policies_ = TRY(shares.store_.gpu_policies());
   for (Share& share : TRY(shares.store_.shares())) {
     const std::string name = share.name;
     if (auto good = shares.adopt(std::move(share), adoption); !good) adoption.refused.emplace_back(name, good.error());
@@ -174,16 +175,20 @@ void Shares::note_unmanaged(Adoption& adoption) const {
   std::ranges::sort(adoption.unmanaged);
 }
 
+std::vector<Share> Shares::rows() const {
+  std::vector<Share> all;
+  all.reserve(shares_.size());
+  for (const auto& [name, live] : shares_) all.push_back(live.share);
+  return all;
+}
+
 Result<void> Shares::admit_beside_others(const Share& share) const {
-  std::vector<Share> others;
-  others.reserve(shares_.size());
-  for (const auto& [name, live] : shares_) others.push_back(live.share);
+  const std::vector<Share> others = rows();
   return admit(share, {node_.cards, others, quotas_, node_.reserve});
 }
 
 Room Shares::room_on(const Card& card) const {
-  std::vector<Share> all;
-  for (const auto& [name, live] : shares_) all.push_back(live.share);
+  const std::vector<Share> all = rows();
   return tenancy::room_on(card, {node_.cards, all, quotas_, node_.reserve});
 }
 
@@ -378,6 +383,13 @@ Result<void> Shares::set_quota(const Quota& quota) {
 Result<void> Shares::remove_quota(Quota::Subject subject, std::uint32_t id) {
   if (auto removed = store_.remove_quota(subject, id); !removed) return removed;
   quotas_ = TRY(store_.quotas());
+  return {};
+}
+
+Result<void> Shares::set_gpu_policy(const std::string& uuid, const std::string& policy) {
+  auto stored = policy.empty() ? store_.remove_gpu_policy(uuid) : store_.put_gpu_policy(uuid, policy);
+  if (!stored) return stored;
+  gpu_policies_ = TRY(store_.gpu_policies());
   return {};
 }
 

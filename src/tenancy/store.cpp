@@ -42,11 +42,12 @@ constexpr const char* kSteps[] = {
 };
 static_assert(std::size(kSteps) + 1 == kSchemaVersion);
 
-// A table that came later, beside the others: what an older headgate does not know it leaves alone, and the row goes with its share.
-constexpr const char* kWaits = R"(
+// Tables that came later, beside the others: what an older headgate does not know it leaves alone, and a share's row goes with it.
+constexpr const char* kLaterTables = R"(
 CREATE TABLE IF NOT EXISTS share_waits(
   share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE,
   oom_wait_s INTEGER NOT NULL CHECK(oom_wait_s > 0)) STRICT;
+CREATE TABLE IF NOT EXISTS gpu_policies(uuid TEXT PRIMARY KEY NOT NULL, policy TEXT NOT NULL) STRICT;
 )";
 
 enum MemberKind : std::int64_t { kOwnerGid = 0, kUser = 1, kGroup = 2 };
@@ -186,7 +187,7 @@ Result<Store> Store::open(const std::string& path) {
     if (auto set = database->run(pragma); !set) return std::unexpected(set.error());
   }
   if (auto ready = migrate(*database); !ready) return std::unexpected(ready.error());
-  if (auto made = database->run(kWaits); !made) return std::unexpected(made.error());
+  if (auto made = database->run(kLaterTables); !made) return std::unexpected(made.error());
   return Store(std::move(database));
 }
 
@@ -275,6 +276,23 @@ Result<void> Store::put(const Quota& quota) {
 Result<void> Store::remove_quota(Quota::Subject subject, std::uint32_t id) {
   Statement gone = TRY(Statement::prepare(*database_, "DELETE FROM quotas WHERE subject = ? AND id = ?"));
   return gone.bind(static_cast<std::int64_t>(subject)).bind(std::int64_t{id}).run();
+}
+
+Result<std::map<std::string, std::string>> Store::gpu_policies() {
+  std::map<std::string, std::string> all;
+  Statement row = TRY(Statement::prepare(*database_, "SELECT uuid, policy FROM gpu_policies"));
+  while (TRY(row.step())) all[row.text(0)] = row.text(1);
+  return all;
+}
+
+Result<void> Store::put_gpu_policy(const std::string& uuid, const std::string& policy) {
+  Statement insert = TRY(Statement::prepare(*database_, "INSERT OR REPLACE INTO gpu_policies VALUES(?, ?)"));
+  return insert.bind(uuid).bind(policy).run();
+}
+
+Result<void> Store::remove_gpu_policy(const std::string& uuid) {
+  Statement gone = TRY(Statement::prepare(*database_, "DELETE FROM gpu_policies WHERE uuid = ?"));
+  return gone.bind(uuid).run();
 }
 
 }  // namespace headgate::tenancy

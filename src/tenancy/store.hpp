@@ -1,9 +1,10 @@
-// Shares and quotas that survive a reboot: one SQLite file.
+// Shares, quotas and GPUs' policies that survive a reboot: one SQLite file.
 //
 // A change is all there or not at all, and on the disk when the call returns (write-ahead log, synchronous). A file that is
 // corrupt, of a newer headgate or somebody else's is refused, never repaired or overwritten. One thread at a time.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,6 +37,12 @@ class Store {
 
   [[nodiscard]] Result<void> put(const Quota& quota);
   [[nodiscard]] Result<void> remove_quota(Quota::Subject subject, std::uint32_t id);
+
+  // What an administrator has said of a GPU, by UUID: a word of schedule's. Other GPUs follow the configuration.
+  [[nodiscard]] Result<std::map<std::string, std::string>> gpu_policies();
+  [[nodiscard]] Result<void> put_gpu_policy(const std::string& uuid, const std::string& policy);
+  // Nothing to remove is no error.
+  [[nodiscard]] Result<void> remove_gpu_policy(const std::string& uuid);
 
  private:
   explicit Store(std::unique_ptr<Database> database);

@@ -100,6 +100,18 @@ TEST_F(StoreTest, EverythingAboutAShareAndAQuotaSurvivesAReboot) {
   EXPECT_EQ(status.st_mode & 0777, 0600u);
 }
 
+TEST_F(StoreTest, WhatWasSaidOfAGpuIsKeptUntilItIsTakenBack) {
+  {
+    Store store = open();
+    ASSERT_TRUE(store.put_gpu_policy(kGpu0, "fair"));
+    ASSERT_TRUE(store.put_gpu_policy(kGpu0, "priority"));
+    ASSERT_TRUE(store.put_gpu_policy(kGpu1, "off"));
+    ASSERT_TRUE(store.remove_gpu_policy(kGpu1));
+    ASSERT_TRUE(store.remove_gpu_policy(kGpu1));
+  }
+  EXPECT_EQ(open().gpu_policies().value(), (std::map<std::string, std::string>{{kGpu0, "priority"}}));
+}
+
 TEST_F(StoreTest, AShareIsReplacedWholeAndRemovedWhole) {
   Store store = open();
   ASSERT_TRUE(store.put(full_share()));

@@ -34,6 +34,15 @@ if(TARGET daemon_e2e_test)
     set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   endforeach()
 endif()
+# What the daemon keeps over its own end, what it does at the end of a share's time, and who waits for room.
+headgate_test(daemon_shares_test SRC ${CMAKE_CURRENT_LIST_DIR}/daemon_kept_test.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/daemon_program.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_program.cpp ${CMAKE_CURRENT_LIST_DIR}/sim_program.cpp
+  DEPS http snapshot sim LIBS nlohmann_json::nlohmann_json TIMEOUT 300 NEEDS /proc/self)
+if(TARGET daemon_shares_test)
+  target_compile_definitions(daemon_shares_test PRIVATE HEADGATE_COMMAND="$<TARGET_FILE:headgate>" HEADGATE_DAEMON="$<TARGET_FILE:headgated>"
+    HEADGATE_LOAD="$<TARGET_FILE:headgate-load>" HEADGATE_LIMITER="$<TARGET_FILE:headgate_preload>" SIMULATOR_DIR="${CMAKE_BINARY_DIR}/lib/sim")
+  add_dependencies(daemon_shares_test headgate headgated headgate_preload headgate-load headgate_sim_cuda headgate_sim_nvml)
+endif()
 # The daemon beside an outside scheduler, with tenants that run out of memory.
 headgate_test(daemon_scheduler_test SRC ${CMAKE_CURRENT_LIST_DIR}/daemon_scheduler_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_program.cpp
     ${CMAKE_CURRENT_LIST_DIR}/cli_program.cpp ${CMAKE_CURRENT_LIST_DIR}/sim_program.cpp ${PROJECT_SOURCE_DIR}/src/api/test_reply.cpp

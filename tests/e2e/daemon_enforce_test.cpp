@@ -77,6 +77,29 @@ TEST(DaemonAuditCompute, AMemberThatComputesPastItsMeterIsNamedWithItsShareAndTh
       [&] { return daemon.ask("GET", "/v1/events").body.contains("a copy of the driver's library: " + copy); }));
 }
 
+// In a share without a ceiling, which may have all of the GPU, and beside a process whose account is true.
+TEST(DaemonAuditCompute, AMemberThatComputesPastItsMeterIsNamedBesideAnHonestOneOfTheSameShare) {
+  const Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 4GiB --weight 10").status, 0);
+  const Program honest({HEADGATE_LOAD, "--duration=60s", "--kernels=1ms", "--sync=depth:4", "--no-idle-list"},
+                       tenant_of(daemon, "alice"));
+  ASSERT_TRUE(eventually([&] { return daemon.share("alice").devices.at(0).held_ns > 200'000'000; }));
+  auto environment = tenant_of(daemon, "alice");
+  environment["BYPASS_FIRST"] = "libcuda.so.1";
+  Program rogue({BYPASS_PROGRAM, own_driver(daemon)}, environment);
+  ASSERT_EQ(rogue.line(), "ready 0") << rogue.errors();
+  rogue.say("compute");
+  ASSERT_EQ(rogue.line(), "0") << rogue.errors();
+  const auto event = event_of(daemon, "audit.compute", rogue.pid());
+  ASSERT_TRUE(event);
+  const std::string text = event->at("text");
+  EXPECT_NE(text.find("busy by the driver, and has launched nothing by its ledger"), std::string::npos) << text;
+  EXPECT_FALSE(daemon.ask("GET", "/v1/events")
+                   .body.contains("process " + std::to_string(honest.pid()) +
+                                  " (headgate-load)"
+                                  " of share alice keeps"));
+}
+
 // Held at 30 % by its meter, an honest program is none: it keeps the GPU as busy as its account says.
 TEST(DaemonAuditCompute, AMemberThatWaitsForItsMeterIsNotNamed) {
   const Daemon daemon;

@@ -32,6 +32,7 @@
 #include "node/arbitration.hpp"
 #include "node/bypass.hpp"
 #include "node/enforce.hpp"
+#include "node/halted.hpp"
 #include "node/node.hpp"
 #include "node/order.hpp"
 #include "node/pressure.hpp"
@@ -122,8 +123,7 @@ class Daemon {
   }
 
   void set_policies() {
-    const auto policy = node::parse_policy(config_["arbiter.policy"].value);
-    for (std::uint32_t g = 0; policy && g < arbitration_->gpus().size(); ++g) arbitration_->set_policy(g, *policy);
+    if (const auto policy = node::parse_policy(config_["arbiter.policy"].value)) node_->set_usual_policy(*policy);
   }
 
   Result<void> start_observer(const cli::Source& source) {
@@ -149,6 +149,7 @@ class Daemon {
     };
     observe::AuditRules rules;
     rules.exempt = exempt_programs(config_);
+    rules.compute.halted = [](std::uint32_t pid) { return node::is_halted(pid); };
     sources.explain = [](std::uint32_t pid) { return node::how_it_goes_around(pid, "/proc"); };
     sources.share_of_ended = [this](std::uint32_t pid) {
       observe::FormerShare share;
@@ -298,15 +299,21 @@ class Daemon {
   // On the observer's thread.
   void act(node::AuditPolicy policy, const observe::Finding& found) {
     if (policy == node::AuditPolicy::warn) return;
-    const auto done = node::enforce(policy, found.pid);
-    events_.add({.kind = done ? "audit.acted" : "audit.failed",
+    const bool spared = !found.proven;
+    const auto done = node::enforce(spared ? node::AuditPolicy::warn : policy, found.pid);
+    events_.add({.kind = spared ? "audit.spared"
+                         : done ? "audit.acted"
+                                : "audit.failed",
                  .severity = done ? "warn" : "error",
                  .share = found.share,
                  .uuid = found.uuid,
                  .pid = found.pid,
                  .uid = found.uid,
                  .owner_uid = found.owner_uid,
-                 .text = done ? "process " + std::to_string(found.pid) + " " + *done : done.error().message});
+                 .text = (done ? "process " + std::to_string(found.pid) + " " + *done : done.error().message) +
+                         (spared ? ", and no more: the ledger of " + found.share +
+                                       " has not been seen to agree with the driver yet"
+                                 : "")});
   }
 
   // Runs `work` on the loop's thread and waits for it.

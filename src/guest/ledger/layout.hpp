@@ -16,7 +16,7 @@
 
 namespace headgate::ledger {
 
-inline constexpr std::uint32_t kVersion = 5;
+inline constexpr std::uint32_t kVersion = 6;
 inline constexpr std::uint64_t kPolicyMagic = 0x4847'706f'6c69'6379;  // "HGpolicy"
 inline constexpr std::uint64_t kUsageMagic = 0x4847'2075'7361'6765;   // "HG usage"
 inline constexpr std::uint32_t kMaxDevices = 16;
@@ -48,9 +48,10 @@ enum class FailPolicy : std::uint32_t { open = 0, closed = 1 };
 enum class Command : std::uint32_t { run = 0, pause = 1, drain = 2 };
 
 // How launches of the share find its gate on a GPU; the arbiter's word (gate.hpp). open: they pass. shut: they wait, and ring.
+// queued: they wait, and need not ring: the arbiter knows that the share wants the GPU, and looks again by itself.
 // portion: with nothing of the share in flight, launches worth portion_us may pass, or one if it is longer; then they wait until
 // all of that has ended. tell: they pass, and ring.
-enum class Gate : std::uint32_t { open = 0, shut = 1, portion = 2, tell = 3 };
+enum class Gate : std::uint32_t { open = 0, shut = 1, portion = 2, tell = 3, queued = 4 };
 
 struct alignas(64) DevicePolicy {
   char uuid[kUuidBytes];

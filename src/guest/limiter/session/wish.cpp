@@ -31,9 +31,9 @@ void copy_name(std::string_view from, char (&to)[ledger::kNameBytes]) {
   text.add(from);
 }
 
-// Which of the visible devices the share covers: HEADGATE_GPU's, else all. False with out.message set.
+// Which of the visible devices the share covers: HEADGATE_GPU's, else all; none where they are not known yet. False with out.message set.
 bool choose(std::string_view selector, const SeenDevices& devices, grant::Selection& chosen, Wanted& out) {
-  if (selector.empty()) {
+  if (selector.empty() || devices.count == 0) {
     chosen.count = devices.count;
     for (std::uint32_t i = 0; i < devices.count; ++i) chosen.index[i] = static_cast<std::uint8_t>(i);
     return true;
@@ -80,10 +80,15 @@ const char* variable(const char* name) { return ::getauxval(AT_SECURE) != 0 ? nu
 
 void read_wish(const SeenDevices& devices, Wanted& out) {
   out.wish = Wish::nothing;
-  if (::getauxval(AT_SECURE) != 0 || environ == nullptr) return;
+  // Of a program with raised privileges nobody's words count but those of whoever mounted a share: who may do so is root already.
+  const bool secure = ::getauxval(AT_SECURE) != 0;
+  const bool mounted = is_mounted();
+  if ((secure || environ == nullptr) && !mounted) return;
+  char* nothing[] = {nullptr};
   std::string_view uuids[ledger::kMaxDevices];
   for (std::uint32_t i = 0; i < devices.count; ++i) uuids[i] = devices.list[i].uuid;
-  const grant::Reading reading = grant::read_environment(environ, {uuids, devices.count});
+  const grant::Reading reading =
+      grant::read_environment(secure || environ == nullptr ? nothing : environ, {uuids, devices.count});
   const grant::Grant& grant = reading.grant;
   // Also of a refusal that was read before it.
   if (const char* const file = variable("HEADGATE_LOG_FILE"); file != nullptr && *file == '/' && strlen(file) <= 255)
@@ -94,7 +99,7 @@ void read_wish(const SeenDevices& devices, Wanted& out) {
     return;
   }
   if (grant.log_said) set_log_level(static_cast<LogLevel>(grant.log));
-  const std::string_view directory = is_mounted() ? std::string_view(kMountedShare) : grant.share_dir;
+  const std::string_view directory = mounted ? std::string_view(kMountedShare) : grant.share_dir;
   // A share of the daemon's is its owner's to leave, not its tenant's.
   if (directory.empty() && (!grant.asks || grant.opted_out)) return;
   grant::Selection chosen;
