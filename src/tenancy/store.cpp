@@ -47,6 +47,7 @@ constexpr const char* kLaterTables = R"(
 CREATE TABLE IF NOT EXISTS share_waits(
   share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE,
   oom_wait_s INTEGER NOT NULL CHECK(oom_wait_s > 0)) STRICT;
+CREATE TABLE IF NOT EXISTS share_removals(share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE) STRICT;
 CREATE TABLE IF NOT EXISTS gpu_policies(uuid TEXT PRIMARY KEY NOT NULL, policy TEXT NOT NULL) STRICT;
 )";
 
@@ -276,6 +277,18 @@ Result<void> Store::put(const Quota& quota) {
 Result<void> Store::remove_quota(Quota::Subject subject, std::uint32_t id) {
   Statement gone = TRY(Statement::prepare(*database_, "DELETE FROM quotas WHERE subject = ? AND id = ?"));
   return gone.bind(static_cast<std::int64_t>(subject)).bind(std::int64_t{id}).run();
+}
+
+Result<void> Store::note_removal(const std::string& name, bool begun) {
+  Statement note = TRY(Statement::prepare(*database_, begun ? "INSERT OR REPLACE INTO share_removals VALUES(?)"
+                                                            : "DELETE FROM share_removals WHERE share = ?"));
+  return note.bind(name).run();
+}
+
+Result<bool> Store::removal_begun(const std::string& name) {
+  Statement row = TRY(Statement::prepare(*database_, "SELECT 1 FROM share_removals WHERE share = ?"));
+  row.bind(name);
+  return row.step();
 }
 
 Result<std::map<std::string, std::string>> Store::gpu_policies() {
