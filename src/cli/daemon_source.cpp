@@ -8,12 +8,6 @@
 
 namespace headgate::cli {
 
-Result<std::vector<snapshot::Event>> SnapshotSource::events_that(const EventChoice& choice) {
-  auto events = TRY(events_after(0));
-  std::erase_if(events, [&](const auto& event) { return !choice.fits(event); });
-  return events;
-}
-
 namespace {
 
 constexpr std::chrono::milliseconds kPatience(2000);

@@ -36,7 +36,11 @@ class SnapshotSource {
   // What happened after `sequence` (0: all that is known), oldest first; without a daemon, what the last look() showed.
   [[nodiscard]] virtual Result<std::vector<snapshot::Event>> events_after(std::uint64_t sequence) = 0;
   // What happened and fits, oldest first; of a daemon, over its restarts too.
-  [[nodiscard]] virtual Result<std::vector<snapshot::Event>> events_that(const EventChoice& choice);
+  [[nodiscard]] virtual Result<std::vector<snapshot::Event>> events_that(const EventChoice& choice) {
+    auto events = TRY(events_after(0));
+    std::erase_if(events, [&](const auto& event) { return !choice.fits(event); });
+    return events;
+  }
   // What the last picture lacks, and why ("no NVIDIA driver here"); empty: nothing.
   [[nodiscard]] virtual std::string remark() const { return {}; }
 };
