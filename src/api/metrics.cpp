@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "base/saturated.hpp"
-#include "node/cards.hpp"
 
 namespace headgate::api {
 namespace {
@@ -289,6 +288,8 @@ std::vector<Row> gpu_rows() {
                   [](const Gpu& g) { return number(g.memory_shares_bytes); }),
       sold_of_gpu("headgate_gpu_unlimited_shares", "Shares on it without a memory limit.",
                   [](const Gpu& g) { return number(g.unlimited_shares); }),
+      sold_of_gpu("headgate_gpu_waiting_requests", "Requests for shares that wait for room on it.",
+                  [](const Gpu& g) { return number(g.waiting); }),
       sold_of_gpu("headgate_gpu_compute_sold_ratio", "Guarantees of the shares on it, together; 1 is the whole GPU.",
                   [](const Gpu& g) { return number(g.compute_sold_ratio); }),
       of_gpu("headgate_gpu_busy_ratio", kGauge,
@@ -310,7 +311,7 @@ std::vector<Row> gpu_rows() {
           "headgate_gpu_half_precision_flops", kGauge,
           "Dense FP16 operations in a second, by the maker's data sheet; times a share's rate of GPU seconds, what it "
           "could have computed at most.",
-          [](const Gpu& g) { return number(node::fp16_tflops(g.model), 1e12); }),
+          [](const Gpu& g) { return number(g.half_precision_tflops, 1e12); }),
       of_gpu("headgate_gpu_temperature_celsius", kGauge, "Temperature of the GPU.",
              [](const Gpu& g) { return number(g.temperature_celsius); }),
       {{"headgate_gpu_clock_hertz", kGauge, "uuid, domain", "Clock rate; domain is sm or memory."}, collect_clocks},
@@ -390,7 +391,8 @@ std::vector<Row> share_memory_rows() {
                 [](const ShareDevice& d) { return number(d.memory_used_bytes); }),
       of_device("headgate_share_memory_frozen_bytes", kGauge, "Of these, on the host: its processes there are idle.",
                 [](const ShareDevice& d) { return number(d.memory_frozen_bytes); }),
-      of_device("headgate_share_memory_peak_bytes", kGauge, "The most memory that was allocated at one time.",
+      of_device("headgate_share_memory_peak_bytes", kGauge,
+                "The most memory that was allocated at one time; what the driver refused is not in it.",
                 [](const ShareDevice& d) { return number(d.memory_peak_bytes); }),
       {{"headgate_share_memory_bytes", kGauge, "share, uuid, kind",
         "Memory in use: allocated; residual (contexts, loaded code: measured, no call tells of it); draining (outlives "
@@ -428,6 +430,23 @@ std::vector<Row> share_compute_rows() {
                 [](const ShareDevice& d) { return number(d.throttled_ns, kNano); }),
       of_device("headgate_share_throttled_launches_total", kCounter, "Launches that waited at the gate.",
                 [](const ShareDevice& d) { return number(d.throttled_launches); }),
+      {{"headgate_share_waited_seconds_total", kCounter, "share, uuid, cause",
+        "The same, by what was waited for: ceiling (its own limit), turn (other shares had the GPU), work (its own, "
+        "sent "
+        "before), pause."},
+       [](const Input& in, Samples& out) {
+         for (const Share& share : in.picture.shares) {
+           for (const ShareDevice& device : share.devices) {
+             const std::pair<const char*, std::uint64_t> causes[] = {{"ceiling", device.waited_ceiling_ns},
+                                                                     {"turn", device.waited_turn_ns},
+                                                                     {"work", device.waited_work_ns},
+                                                                     {"pause", device.waited_pause_ns}};
+             for (const auto& [cause, ns] : causes)
+               out.push_back(
+                   {{{"share", share.name}, {"uuid", device.uuid}, {"cause", cause}}, 1e-9 * static_cast<double>(ns)});
+           }
+         }
+       }},
       of_device("headgate_share_launches_in_debt_total", kCounter,
                 "Launches let through a shut gate so that nothing waits for ever; charged as debt.",
                 [](const ShareDevice& d) { return number(d.passed_in_debt); }),

@@ -22,6 +22,7 @@ Gpu l40s() {
   Gpu gpu;
   gpu.uuid = "GPU-9c2f";
   gpu.model = "NVIDIA L40S";
+  gpu.half_precision_tflops = 362;
   gpu.pci_bus_id = "00000000:1B:00.0";
   gpu.memory_total_bytes = 48305799168;
   gpu.memory_used_bytes = 17179869184;
@@ -79,6 +80,9 @@ ShareDevice half_a_gpu() {
   device.estimated_ns = 1'250'000'000;
   device.throttled_ns = 77'000'000'000;
   device.throttled_launches = 4096;
+  device.waited_ceiling_ns = 70'000'000'000;
+  device.waited_turn_ns = 5'000'000'000;
+  device.waited_work_ns = 2'000'000'000;
   device.passed_in_debt = 5;
   device.launch_delays = {{10'000, 10'000'000}, {500'000, 96}, {20'000'000, 3'990}, {std::nullopt, 10}};
   device.hook_errors = {{"cuEventRecord", 2}};

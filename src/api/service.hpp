@@ -16,6 +16,7 @@
 #include "node/node.hpp"
 #include "observe/event_log.hpp"
 #include "observe/observer.hpp"
+#include "tenancy/event_store.hpp"
 
 namespace headgate::api {
 
@@ -55,8 +56,9 @@ class CurrentAccess {
 // Must outlive the server that runs its routes. For the loop's thread.
 class Service {
  public:
-  Service(http::Loop& loop, node::Node& node, observe::Observer& observer, observe::EventLog& events, Tally& tally,
-          const CurrentAccess& access);
+  // `history`: where events are kept over restarts, or nullptr; ends after the service.
+  Service(http::Loop& loop, node::Node& node, observe::Observer& observer, observe::EventLog& events,
+          tenancy::EventStore* history, Tally& tally, const CurrentAccess& access);
   ~Service();
 
   // One for each row of api::routes(); those of the channel are its own to answer.

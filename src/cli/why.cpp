@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/saturated.hpp"
 #include "base/units.hpp"
@@ -95,22 +98,44 @@ std::string delay_text(const snapshot::ShareDevice& device) {
   return {};
 }
 
+// "its 40 %, or 90 % while no other share had work on the GPU".
+std::string ceiling_words(const snapshot::ShareDevice& device) {
+  return "its " + percent_text(ppm_of(device.compute_ceiling_ratio)) +
+         (device.compute_burst_ratio ? ", or " + percent_text(ppm_of(*device.compute_burst_ratio)) +
+                                           " while no other share had work on the GPU"
+                                     : "; not caused by neighbours");
+}
+
+// What was waited for, the longest first. What is less than a hundredth of all is not worth a line.
+std::string reasons_text(const snapshot::ShareDevice& device) {
+  std::vector<std::pair<std::uint64_t, std::string>> reasons = {
+      {device.waited_ceiling_ns, "the share had used " + ceiling_words(device)},
+      {device.waited_turn_ns, "other shares had the GPU, and the share waited for its turn"},
+      {device.waited_work_ns, "the GPU was not done with what the same process had sent before"},
+      {device.waited_pause_ns, "the share was paused"},
+  };
+  std::uint64_t all = 0;
+  for (const auto& reason : reasons) all = saturated(all, reason.first);
+  std::erase_if(reasons, [all](const auto& reason) { return reason.first <= all / 100; });
+  std::ranges::stable_sort(reasons, std::greater{}, [](const auto& reason) { return reason.first; });
+  std::string text;
+  for (const auto& [waited_ns, words] : reasons)
+    text += "    reason" + (reasons.size() > 1 ? ", for " + duration_text(waited_ns) : "") + ": " + words + "\n";
+  return text;
+}
+
 std::string throttle_text(const snapshot::Share& share, const snapshot::ShareDevice& device) {
   const std::string waiting = waiting_text(share, device);
-  if (device.compute_ceiling_ratio >= 1)
-    return "  compute: no limit; the GPU was held for " + duration_text(device.held_ns) + "\n" +
-           (device.throttled_launches > 0 ? delay_text(device) : "") + waiting;
-  std::string text = "  compute: limit " + percent_text(ppm_of(device.compute_ceiling_ratio)) +
-                     "; the GPU was held for " + duration_text(device.held_ns);
+  std::string text =
+      "  compute: " +
+      (device.compute_ceiling_ratio >= 1 ? "no limit" : "limit " + percent_text(ppm_of(device.compute_ceiling_ratio))) +
+      "; the GPU was held for " + duration_text(device.held_ns);
   if (device.estimated_ns > 0) text += " (" + duration_text(device.estimated_ns) + " of it estimated)";
   if (device.throttled_launches == 0) return text + (waiting.empty() ? "; no launch had to wait\n" : "\n") + waiting;
   text += "\n    " + std::to_string(device.throttled_launches) +
           (device.throttled_launches == 1 ? " launch" : " launches") + " waited " + duration_text(device.throttled_ns) +
-          " in all, the last at " + clock_text(device.last_throttle_unix_ns) + "\n" + delay_text(device);
-  text += "    reason: the share had used its " + percent_text(ppm_of(device.compute_ceiling_ratio)) +
-          (device.compute_burst_ratio ? ", or " + percent_text(ppm_of(*device.compute_burst_ratio)) +
-                                            " while no other share had work on the GPU\n"
-                                      : "; not caused by neighbours\n");
+          " in all, the last at " + clock_text(device.last_throttle_unix_ns) + "\n" + delay_text(device) +
+          reasons_text(device);
   if (device.passed_in_debt > 0) {
     text += "    " + std::to_string(device.passed_in_debt) +
             " of them went on after 20 ms all the same: earlier work was unfinished\n";
@@ -133,14 +158,6 @@ std::string mps_text(const Picture& picture, const snapshot::ShareDevice& device
                     "that of the time\n"
               : "");
 }
-
-// Events by which an outside scheduler, or its silence, said no.
-struct Denial {
-  const char* kind;
-  const char* words;
-};
-constexpr Denial kDenials[] = {{"admit.denied", "processes"}, {"memory.denied", "allocations that waited"}};
-constexpr std::uint64_t kRecentNs = 86'400'000'000'000;  // clock_text() tells no day
 
 // Of the last day, oldest first.
 std::vector<snapshot::Event> denials_of(const Picture& picture, const std::string& share, std::string_view kind) {
@@ -176,6 +193,10 @@ std::string why_text(const Picture& picture, const std::vector<snapshot::Share>&
                        (simulated ? ", SIMULATED" : ""),
                    voice) +
               "\n";
+      if (share.expired)
+        text += "  its time is over: nobody enters, it is given no more memory, and it waits for " +
+                programs_text(share.processes) + " to end\n    what helps: headgate share extend " + share.name +
+                " 1h\n";
       text += refusal_text(picture, device) + throttle_text(share, device) + mps_text(picture, device);
     }
     text += denial_text(picture, share.name, voice);
@@ -204,6 +225,10 @@ std::string why_json(const Picture& picture, const std::vector<snapshot::Share>&
       d["held_ns"] = device.held_ns;
       d["estimated_ns"] = device.estimated_ns;
       d["throttled_ns"] = device.throttled_ns;
+      d["waited_ceiling_ns"] = device.waited_ceiling_ns;
+      d["waited_turn_ns"] = device.waited_turn_ns;
+      d["waited_work_ns"] = device.waited_work_ns;
+      d["waited_pause_ns"] = device.waited_pause_ns;
       d["throttled_launches"] = device.throttled_launches;
       d["passed_in_debt"] = device.passed_in_debt;
       d["launch_delays"] = Json::array();

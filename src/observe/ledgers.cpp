@@ -75,6 +75,13 @@ snapshot::ShareDevice read_device(const ledger::PolicyPage& policy, const ledger
     if (const auto count = compute.meter_failures[i].load(kRelaxed); count != 0)
       device.hook_errors.push_back({ledger::kMeterCalls[i], count});
   }
+  const auto waited_ns = [&](ledger::WaitReason reason) {
+    return compute.waited_ns[static_cast<std::uint32_t>(reason)].load(kRelaxed);
+  };
+  device.waited_pause_ns = waited_ns(ledger::WaitReason::pause);
+  device.waited_turn_ns = waited_ns(ledger::WaitReason::turn);
+  device.waited_ceiling_ns = waited_ns(ledger::WaitReason::ceiling);
+  device.waited_work_ns = waited_ns(ledger::WaitReason::work);
   device.passed_in_debt = compute.passed_in_debt.load(kRelaxed);
   device.last_throttle_unix_ns = compute.last_throttle_ns.load(kRelaxed);
   return device;

@@ -80,6 +80,7 @@ void each_field(Gpu& g, Visit&& visit) {
   visit("mig", g.mig);
   visit("mig_instances", g.mig_instances);
   visit("ecc", g.ecc);
+  visit("half_precision_tflops", g.half_precision_tflops);
   visit("compute_mode", g.compute_mode);
   visit("policy", g.policy);
   visit("policy_from", g.policy_from);
@@ -141,9 +142,14 @@ void each_field(ShareDevice& d, Visit&& visit) {
   visit("hook_errors", d.hook_errors);
   visit("last_throttle_unix_ns", d.last_throttle_unix_ns);
   visit("waiting_ns", d.waiting_ns);
+  visit("waited_pause_ns", d.waited_pause_ns);
+  visit("waited_turn_ns", d.waited_turn_ns);
+  visit("waited_ceiling_ns", d.waited_ceiling_ns);
+  visit("waited_work_ns", d.waited_work_ns);
   visit("held_ratio", d.held_ratio);
   visit("throttled_ratio", d.throttled_ratio);
   visit("sm_ratio", d.sm_ratio);
+  visit("waits_for", d.waits_for);
 }
 
 template <typename Visit>
@@ -164,6 +170,11 @@ void each_field(Share& s, Visit&& visit) {
   visit("ttl_ns", s.ttl_ns);
   visit("expired", s.expired);
   visit("freeze_after_ns", s.freeze_after_ns);
+  visit("idle_notice_ns", s.idle_notice_ns);
+  visit("over_sell", s.over_sell);
+  visit("everyone", s.everyone);
+  visit("users", s.users);
+  visit("groups", s.groups);
   visit("processes", s.processes);
   visit("frozen_processes", s.frozen_processes);
   visit("freezes", s.freezes);

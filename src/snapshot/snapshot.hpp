@@ -69,8 +69,9 @@ struct Gpu {
   std::optional<std::uint64_t> nvlink_errors;  // of all links and all kinds that the driver counts, together
   std::optional<bool> mig, ecc;
   std::vector<MigInstance> mig_instances;
-  std::string compute_mode;  // default, exclusive process, prohibited; empty: not told
-  std::string policy;        // of the arbiter: fair, priority, off
+  std::optional<double> half_precision_tflops;  // dense FP16, by data sheet or configuration (base/cards.hpp)
+  std::string compute_mode;                     // default, exclusive process, prohibited; empty: not told
+  std::string policy;                           // of the arbiter: fair, priority, off
   // Who says so: the configuration, or a command (`headgate gpu policy`), which outlives the daemon; empty without one.
   std::string policy_from;
   std::uint32_t waiting = 0;  // requests for shares that stand in line for room on it
@@ -123,10 +124,13 @@ struct ShareDevice {
   std::vector<HookErrors> hook_errors;     // those that there were
   std::uint64_t last_throttle_unix_ns = 0;
   std::uint64_t waiting_ns = 0;  // how long a launch that still waits has waited, where that is seconds; 0: none has
+  // throttled_ns, by what was waited for: resume, the share's turn, its ceiling, its own work sent before.
+  std::uint64_t waited_pause_ns = 0, waited_turn_ns = 0, waited_ceiling_ns = 0, waited_work_ns = 0;
   std::optional<double> held_ratio, throttled_ratio;  // since the picture before
   // Of the GPU's SMs, what its processes may have together as clients of an MPS server, by their thread percentages. Empty: none is
   // there, or one that may have all.
   std::optional<double> sm_ratio;
+  std::string waits_for;  // what most of throttled_ratio was: pause, turn, ceiling, work; empty: nothing, or not known
 
   friend bool operator==(const ShareDevice&, const ShareDevice&) = default;
 };
@@ -135,7 +139,7 @@ struct Share {
   std::string name;
   std::uint32_t owner_uid = 0;
   std::string owner;        // user name, or the uid where it has none
-  std::string state;        // ok, throttled, refused, idle, frozen, paused, draining, empty, broken
+  std::string state;        // ok, throttled, takes turns, full, idle, frozen, paused, draining, empty, broken
   std::string level;        // observe, hook, hook+container, mps, mig
   std::string fail_policy;  // open, closed
   std::string admit;        // now, ask: an outside scheduler decides on each process
@@ -148,6 +152,10 @@ struct Share {
   std::optional<std::uint64_t> ttl_ns;           // left
   bool expired = false;                          // its time is over: nobody enters, and it goes with its last program
   std::optional<std::uint64_t> freeze_after_ns;  // so long without a call, a process moves its memory to the host
+  std::optional<std::uint64_t> idle_notice_ns;   // an event tells when it used no GPU for so long
+  bool over_sell = false;                        // sold beyond the card: promised nothing
+  bool everyone = false;                         // whoever reaches its directory may enter
+  std::vector<std::string> users, groups;        // who else may enter, by name, or by number where there is none
   std::uint32_t processes = 0;
   std::uint32_t frozen_processes = 0;    // idle, with their memory on the host
   std::uint64_t freezes = 0, thaws = 0;  // how often memory of its processes went to the host, and came back

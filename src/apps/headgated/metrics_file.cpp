@@ -35,7 +35,7 @@ MetricsFile::MetricsFile(Wish wish, const observe::Observer& observer, const obs
       events_(events),
       tally_(tally),
       file_(wish_.path),
-      reached_{.events = observe::EventCursor(events, 0)},
+      reached_{.events = observe::EventCursor(events, events.began_after())},
       thread_([this] { write_until_stopped(); }) {}
 
 MetricsFile::~MetricsFile() {

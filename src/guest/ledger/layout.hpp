@@ -54,6 +54,11 @@ enum class Command : std::uint32_t { run = 0, pause = 1, drain = 2 };
 // all of that has ended. tell: they pass, and ring.
 enum class Gate : std::uint32_t { open = 0, shut = 1, portion = 2, tell = 3, queued = 4 };
 
+// What a launch waits for at the gate. pause: its share is paused. turn: other shares have the GPU. ceiling: the share has used
+// its part of the GPU's time. work: what its process has sent before is not done.
+enum class WaitReason : std::uint32_t { pause = 0, turn = 1, ceiling = 2, work = 3 };
+inline constexpr std::uint32_t kWaitReasons = 4;
+
 struct alignas(64) DevicePolicy {
   char uuid[kUuidBytes];
   std::atomic<std::uint64_t> memory_limit_bytes;     // kNoMemoryLimit: none
@@ -159,8 +164,9 @@ struct alignas(64) ComputeAccount {
   Coverage<2048> copies;                  // and which are in copy_ns
   LaunchDelays delays;
   alignas(64) std::atomic<std::uint64_t> meter_failures[kMeterCallCount];  // contexts, by the call in kMeterCalls
+  alignas(64) std::atomic<std::uint64_t> waited_ns[kWaitReasons];          // throttled_ns, by what was waited for
 };
-static_assert(sizeof(ComputeAccount) == 128 + 2 * 2048 * 8 + 128 + 64);
+static_assert(sizeof(ComputeAccount) == 128 + 2 * 2048 * 8 + 128 + 64 + 64);
 
 // free -> claiming -> live -> dead -> free; or dead -> orphan -> free where memory outlives its process: what it had exported, or
 // all of it until the driver has taken it down.

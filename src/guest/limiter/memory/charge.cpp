@@ -231,7 +231,14 @@ void freed_unknown(std::uint64_t key) { let_go(mapped_unmapped(key)); }
 
 void keep(Holdings& holdings, std::uint64_t key, const Holding& holding) {
   holdings.put(key, holding);
+  ledger::note_peak(*session.usage, holding.device_index);
   residual_moved(holding.device_index);
+}
+
+void hand_back_unused(std::uint32_t account, std::uint64_t bytes) {
+  if (bytes == 0) return;
+  ledger::unreserve(*session.usage, account, own_slot(), bytes);
+  residual_moved(account);
 }
 
 void hand_back(std::uint32_t account, std::uint64_t bytes) {

@@ -12,7 +12,7 @@ namespace headgate::limiter {
 
 enum class Verdict : std::uint32_t {
   forward,   // not ours to charge: call the driver, keep no books
-  reserved,  // call the driver, then keep() or hand_back()
+  reserved,  // call the driver, then keep() or hand_back_unused()
   refused,   // answer refusal()
   on_host,   // no room on the GPU, but in the share's host budget, which has it reserved: allocate_on_host()
 };
@@ -49,7 +49,9 @@ inline bool try_again(abi::CUresult result, const Place& place, std::uint64_t by
 // After the driver's success: the bytes stay reserved, and are found again by `key`.
 void keep(Holdings& holdings, std::uint64_t key, const Holding& holding);
 
+// Of what the driver has taken back; and of what it never gave.
 void hand_back(std::uint32_t account, std::uint64_t bytes);
+void hand_back_unused(std::uint32_t account, std::uint64_t bytes);
 
 // After the driver freed what the books knew, and what `pointers` and `arrays` did not know: mapped external memory.
 void freed(std::uint64_t key, const Holding& holding);
@@ -83,7 +85,7 @@ abi::CUresult charged(std::uint64_t bytes, Holdings& holdings, Allocate allocate
     if (verdict == Verdict::refused) return refusal();
     const abi::CUresult result = noted(allocate());
     if (result == abi::CUDA_SUCCESS) keep(holdings, key(), {bytes, place.device_index, of_context ? owner_here() : 0});
-    else hand_back(place.device_index, bytes);
+    else hand_back_unused(place.device_index, bytes);
     if (!try_again(result, place, bytes, wait)) return result;
   }
 }

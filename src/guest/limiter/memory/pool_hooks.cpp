@@ -74,8 +74,8 @@ CUresult charged_by_request(const Place& place, CUdeviceptr* dptr, std::size_t b
     if (verdict == Verdict::forward) return allocate();
     if (verdict == Verdict::refused) return refusal();
     const CUresult result = noted(allocate());
-    if (result == CUDA_SUCCESS) pointers.put(*dptr, {bytes, place.device_index, 0});
-    else hand_back(place.device_index, bytes);
+    if (result == CUDA_SUCCESS) keep(pointers, *dptr, {bytes, place.device_index, 0});
+    else hand_back_unused(place.device_index, bytes);
     if (!try_again(result, place, bytes, wait)) return result;
   }
 }
