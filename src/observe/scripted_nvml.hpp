@@ -31,6 +31,7 @@ struct Script {
   std::vector<ScriptedEnd> accounted;
   std::optional<std::array<std::array<unsigned long long, 2>, 2>> ecc_errors;  // [uncorrected][in its life]
   std::vector<ScriptedLink> nvlinks;
+  std::optional<std::array<unsigned long long, 2>> nvlink_kib;  // sent, received, over all links
   std::optional<unsigned> pcie_replays;
   std::optional<std::array<unsigned, 2>> pcie_kib_per_s;  // sent, received
   std::vector<std::string> slices;  // UUIDs by place, "" where none is; without places the card has no MIG
