@@ -37,8 +37,7 @@ double cpu_of(const std::filesystem::path& stat) {
 
 Result<std::unique_ptr<DaemonNode>> DaemonNode::start(const Setting& setting, const std::string& profile) {
   std::unique_ptr<DaemonNode> node(new DaemonNode(setting, TRY(make_case(setting))));
-  load::ChildSpec daemon = node->child({setting.daemon_program, "--sim"});
-  daemon.environment.emplace_back("HEADGATE_SIM_PROFILE", profile);
+  const load::ChildSpec daemon = node->child({setting.daemon_program, "--sim=" + profile});
   node->daemon_ = std::make_unique<load::Child>(TRY(load::Child::start(daemon)));
   const http::Endpoint place{.path = runtime_of(setting, node->case_) + "/control/headgate.sock"};
   const auto deadline = steady_clock::now() + milliseconds(20'000);

@@ -9,6 +9,7 @@
 
 #include "cli/load/asking.hpp"
 #include "daemon_node.hpp"
+#include "gangs_row.hpp"
 #include "split.hpp"
 
 namespace headgate::bench {
@@ -60,7 +61,7 @@ class TurnsBench {
 
   Result<Section> measure() {
     for (const auto part : {&TurnsBench::splits, &TurnsBench::pauses, &TurnsBench::alone, &TurnsBench::latency,
-                            &TurnsBench::equals, &TurnsBench::many}) {
+                            &TurnsBench::waking, &TurnsBench::gangs, &TurnsBench::equals, &TurnsBench::many}) {
       const auto done = (this->*part)();
       if (done) continue;
       progress(done.error().message);
@@ -213,14 +214,39 @@ class TurnsBench {
   }
 
   Result<load::Done> alone() {
-    const std::string name = "one alone, 200 us";
+    Tenant below = sparse();
+    below.share = {"--compute=50%"};
+    const std::vector<std::pair<std::string, Tenant>> all = {{"one alone, 200 us", full(100, "200us")},
+                                                             {"one alone, 20 % busy under a ceiling of 50 %", below}};
+    for (const auto& [name, tenant] : all) {
+      if (!wanted(name)) continue;
+      Tenant unlimited = tenant;
+      unlimited.beside_shares = true;
+      const Run free = TRY(play(name + ", unlimited", {unlimited}));
+      const Run run = TRY(play(name, {tenant}));
+      add(name, "99 % of unlimited", run, in_parts({run.got(0)}),
+          printed("%.2f %% of it", 100 * run.got(0) / free.got(0)), run.got(0) >= 0.99 * free.got(0));
+    }
+    return load::Done{};
+  }
+
+  // How long a share that sleeps waits for its turn, its kernel's time included.
+  Result<load::Done> waking() {
+    const std::string name = "one that wakes each 50 ms (200 us) beside 200 us";
     if (!wanted(name)) return load::Done{};
-    Tenant unlimited = full(100, "200us");
-    unlimited.beside_shares = true;
-    const Run free = TRY(play(name + ", unlimited", {unlimited}));
-    const Run run = TRY(play(name, {full(100, "200us")}));
-    add(name, "99 % of unlimited", run, in_parts({run.got(0)}),
-        printed("%.2f %% of it", 100 * run.got(0) / free.got(0)), run.got(0) >= 0.99 * free.got(0));
+    const Tenant sleeper{{}, {"--kernels=200us", "--sync=batch:1", "--gap=50ms"}};
+    const Run free = TRY(play(name + ", alone", {sleeper}));
+    const Run run = TRY(play(name, {sleeper, full(100, "200us")}));
+    const double before = free.reports[0]["request_ns"]["p99"].get<double>() * 1e-6;
+    const double beside = run.reports[0]["request_ns"]["p99"].get<double>() * 1e-6;
+    add(name, "P99 alone + a turn (2 ms) + a kernel", run, in_parts({run.got(0), run.got(1)}),
+        printed("P99 %.2f ms, alone %.2f", beside, before), beside <= before + 2.2);
+    return load::Done{};
+  }
+
+  Result<load::Done> gangs() {
+    if (!wanted(kGangsRow)) return load::Done{};
+    section_.rows.push_back(TRY(gangs_row(setting_)));
     return load::Done{};
   }
 

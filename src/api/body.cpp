@@ -55,7 +55,8 @@ Fields share_request() {
 }
 
 Fields gpu_change() {
-  return {{"policy", text, "who has it when several shares want it", "fair, priority or off", true}};
+  return {{"policy", text, "who has it when several shares want it",
+           "fair, priority, off, or default: as the configuration says", true}};
 }
 
 Fields quota() {

@@ -108,6 +108,10 @@ Result<node::ShareOrder> order_of(const std::string& body) {
   return order;
 }
 
+std::string place_json(std::size_t place, const std::string& reason) {
+  return Json{{"place", place}, {"reason", reason}}.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
 Result<std::string> policy_of(const std::string& body) {
   const Json json = TRY(object_of(body));
   std::string policy;
@@ -115,7 +119,7 @@ Result<std::string> policy_of(const std::string& body) {
     if (key != "policy")
       return fail(ErrorCode::usage, "unknown key '" + tenancy::harmless(key) + "'",
                   "accepted: " + field_names(BodyKind::gpu_change));
-    if (!value.is_string()) return unfit(key, value, "fair, priority or off");
+    if (!value.is_string()) return unfit(key, value, "fair, priority, off or default");
     policy = value.get<std::string>();
   }
   return policy;
@@ -208,11 +212,9 @@ std::string to_json(const tenancy::Quota& quota) {
 }
 
 std::string to_json(const node::Entry& entry) {
-  return Json{{"share", entry.share},
-              {"runtime_dir", entry.runtime_dir},
-              {"directory", entry.directory},
-              {"uuids", entry.uuids},
-              {"simulated_dir", entry.simulated_dir}}
+  return Json{
+      {"share", entry.share}, {"runtime_dir", entry.runtime_dir},     {"directory", entry.directory},
+      {"uuids", entry.uuids}, {"simulated_dir", entry.simulated_dir}, {"thread_percentage", entry.thread_percentage}}
       .dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 

@@ -32,7 +32,9 @@ sigset_t governed_signals() {
 
 // Only async-signal-safe calls: between fork and exec.
 [[noreturn]] void become(const char* path, char* const* arguments, char* const* environment, const sigset_t& mask,
-                         bool binary, int report) {
+                         bool binary, int report, int cgroup_door) {
+  if (cgroup_door >= 0) [[maybe_unused]]
+    const auto entered = ::write(cgroup_door, "0", 1);
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
   ::execve(path, arguments, environment);
   if (errno == ENOEXEC && !binary) {
@@ -125,7 +127,10 @@ Result<int> run_and_wait(const Launch& launch) {
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
     return fail_errno("cannot start a process", error);
   }
-  if (pid == 0) become(launch.path.c_str(), arguments.data(), environment.data(), before, binary, writing.get());
+  if (pid == 0) {
+    become(launch.path.c_str(), arguments.data(), environment.data(), before, binary, writing.get(),
+           launch.cgroup_door);
+  }
   writing.reset();
   int error = 0;
   ssize_t got = 0;

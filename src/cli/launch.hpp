@@ -13,6 +13,7 @@ struct Launch {
   std::string path;                      // what is executed
   std::vector<std::string> arguments;    // argv, beginning with the name
   std::vector<std::string> environment;  // NAME=VALUE
+  int cgroup_door = -1;                  // OwnCgroup::door(): the program starts in that cgroup; where it may not, here
 };
 
 // The exit status to pass on: the child's, 128 + its signal, 126 or 127 where it could not be executed (with a line on

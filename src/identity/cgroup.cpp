@@ -310,17 +310,11 @@ bool lies_within(std::string_view path, std::string_view ancestor) {
   return path.starts_with(ancestor) && (path.size() == ancestor.size() || path[ancestor.size()] == '/');
 }
 
-std::uint64_t cgroup_inode(const std::string& root, const std::string& controllers, const std::string& path) {
-  if (path.find("/..") != path.npos) return 0;
-  const std::string base = root + "/sys/fs/cgroup";
-  const auto inode = [&](const std::string& folder) -> std::uint64_t {
-    struct stat status{};
-    return ::stat((folder + path).c_str(), &status) == 0 && S_ISDIR(status.st_mode) ? status.st_ino : 0;
-  };
+std::string cgroup_folder(const std::string& mounts, const std::string& controllers) {
   if (!controllers.empty())
-    return inode(base + "/" + (controllers.starts_with("name=") ? controllers.substr(5) : controllers));
-  struct stat unified{};
-  return inode(::stat((base + "/unified").c_str(), &unified) == 0 ? base + "/unified" : base);
+    return mounts + "/" + (controllers.starts_with("name=") ? controllers.substr(5) : controllers);
+  struct stat unified{};  // of hybrid hosts
+  return ::stat((mounts + "/unified").c_str(), &unified) == 0 ? mounts + "/unified" : mounts;
 }
 
 }  // namespace headgate::identity

@@ -14,7 +14,8 @@ constexpr std::int64_t kOverdueNs = 1'000;  // reported of work that should have
 static_assert(static_cast<int>(schedule::Gate::open) == static_cast<int>(ledger::Gate::open) &&
               static_cast<int>(schedule::Gate::shut) == static_cast<int>(ledger::Gate::shut) &&
               static_cast<int>(schedule::Gate::portion) == static_cast<int>(ledger::Gate::portion) &&
-              static_cast<int>(schedule::Gate::tell) == static_cast<int>(ledger::Gate::tell));
+              static_cast<int>(schedule::Gate::tell) == static_cast<int>(ledger::Gate::tell) &&
+              static_cast<int>(schedule::Gate::queued) == static_cast<int>(ledger::Gate::queued));
 
 }  // namespace
 

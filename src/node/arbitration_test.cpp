@@ -132,7 +132,7 @@ TEST_F(Arbitrated, TwoThatWantTheGpuHaveItInTurnsAndTheHeartbeatMovesMeanwhile) 
   a.ring();
   ASSERT_TRUE(soon([&] { return a.gate() == Gate::open; }));
   b.want();
-  ASSERT_TRUE(soon([&] { return b.gate() == Gate::open && a.gate() == Gate::shut; }));
+  ASSERT_TRUE(soon([&] { return b.gate() == Gate::open && a.gate() == Gate::queued; }));
   b.work(3'600'000'000'000);
   a.want();
   const std::uint64_t beats = a.beats();
@@ -251,6 +251,18 @@ TEST_F(Arbitrated, WeightsThatAreChangedCountFromTheNextLookOn) {
 TEST(Policies, AreThreeWords) {
   for (const char* word : {"fair", "priority", "off"}) EXPECT_EQ(policy_word(*parse_policy(word)), word);
   EXPECT_EQ(parse_policy("greedy").error().hint, "accepted: fair, priority, off");
+}
+
+TEST_F(Arbitrated, ItLooksWhenItIsProddedAndWhereItDoesNotItsSilenceIsKnown) {
+  EXPECT_EQ(arbitration_->silence_ns(), 0);
+  const std::uint64_t before = arbitration_->figures().decisions;
+  arbitration_->prod();
+  EXPECT_TRUE(soon([&] { return arbitration_->figures().decisions > before && arbitration_->silence_ns() == 0; }));
+  arbitration_->stop();
+  arbitration_->prod();
+  EXPECT_TRUE(soon([&] { return arbitration_->silence_ns() > 10'000'000; }));
+  arbitration_->prod();
+  EXPECT_GT(arbitration_->silence_ns(), 10'000'000) << "asking again is no answer";
 }
 
 }  // namespace

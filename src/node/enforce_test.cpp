@@ -31,6 +31,12 @@ class FakeNode {
     std::ofstream(directory_ + "/proc/" + pid + "/cgroup") << cgroups;
   }
   void make(const std::string& cgroup) const { fs::create_directories(directory_ + "/cgroup" + cgroup); }
+  // One of the process's true files.
+  void link(const std::string& pid, const std::string& file) const {
+    fs::create_directories(directory_ + "/proc/" + pid);
+    fs::create_symlink("/proc/" + pid + "/" + file, directory_ + "/proc/" + pid + "/" + file);
+  }
+  [[nodiscard]] bool has(const std::string& cgroup) const { return fs::exists(directory_ + "/cgroup" + cgroup); }
   [[nodiscard]] std::string content(const std::string& file) const {
     std::ifstream in(directory_ + "/cgroup" + file);
     std::ostringstream text;
@@ -67,18 +73,84 @@ TEST(Enforce, AContainerIsFrozenByItsOwnCgroup) {
   EXPECT_EQ(node.content("/docker/abc/cgroup.freeze"), "1");
 }
 
-TEST(Enforce, OnAHybridHostTheFreezerOfVersionOneIsUsed) {
+TEST(Enforce, OnAHybridHostTheHierarchyIsUsedInWhichTheCgroupIsItsOwn) {
   const FakeNode node;
   node.put("77", "5:freezer:/docker/abc\n0::/\n");
   node.make("/freezer/docker/abc");
+  node.make("/unified");
   EXPECT_TRUE(enforce(AuditPolicy::freeze, 77, node.roots()));
   EXPECT_EQ(node.content("/freezer/docker/abc/freezer.state"), "FROZEN");
+  EXPECT_EQ(node.content("/unified/cgroup.freeze"), "");
+  node.put("78", "5:freezer:/\n0::/user.slice/headgate-run-5\n");
+  node.make("/unified/user.slice/headgate-run-5");
+  EXPECT_EQ(enforce(AuditPolicy::freeze, 78, node.roots()), "was frozen with its cgroup /user.slice/headgate-run-5");
+  EXPECT_EQ(node.content("/unified/user.slice/headgate-run-5/cgroup.freeze"), "1");
 }
 
-TEST(Enforce, ACgroupThatOthersLiveInIsLeftAlone) {
+TEST(Enforce, WhereBothAreItsOwnItIsFrozenWhereItCanStillBeKilled) {
   const FakeNode node;
-  for (const char* cgroups : {"0::/\n", "0::/system.slice\n", "0::/../other\n", ""}) {
-    node.put("77", cgroups);
+  node.put("77", "5:freezer:/docker/abc\n0::/docker/abc\n");
+  node.make("/freezer/docker/abc");
+  node.make("/unified/docker/abc");
+  EXPECT_TRUE(enforce(AuditPolicy::freeze, 77, node.roots()));
+  EXPECT_EQ(node.content("/unified/docker/abc/cgroup.freeze"), "1");
+  EXPECT_EQ(node.content("/freezer/docker/abc/freezer.state"), "");
+}
+
+// A process that stands still until it goes out of scope, and is looked at under a fake node's /proc.
+class Sleeper {
+ public:
+  explicit Sleeper(const FakeNode& node) : pid_(::fork()) {
+    if (pid_ == 0) {
+      ::pause();
+      ::_exit(0);
+    }
+    for (const char* file : {"status", "stat", "ns"}) node.link(name(), file);
+  }
+  ~Sleeper() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Sleeper(const Sleeper&) = delete;
+  Sleeper& operator=(const Sleeper&) = delete;
+  [[nodiscard]] std::string name() const { return std::to_string(pid_); }
+  [[nodiscard]] std::uint32_t pid() const { return static_cast<std::uint32_t>(pid_); }
+
+ private:
+  pid_t pid_;
+};
+
+TEST(Enforce, WhoSharesHisCgroupIsSetApartAndFrozenAlone) {
+  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << "only /proc tells which process a pid is";
+  const FakeNode node;
+  node.make("/unified/user.slice/session-3.scope/headgate-frozen-5");
+  for (const std::string cgroup : {"/", "/system.slice", "/user.slice/session-3.scope"}) {
+    const Sleeper sleeper(node);
+    const std::string folder = (cgroup == "/" ? "" : cgroup) + "/headgate-frozen-" + sleeper.name();
+    node.put(sleeper.name(), "5:freezer:/\n0::" + cgroup + "\n");
+    node.make("/unified" + cgroup);
+    EXPECT_EQ(enforce(AuditPolicy::freeze, sleeper.pid(), node.roots()), "was frozen alone, in the cgroup " + folder);
+    EXPECT_EQ(node.content("/unified" + folder + "/cgroup.procs"), sleeper.name());
+    EXPECT_EQ(node.content("/unified" + folder + "/cgroup.freeze"), "1");
+    EXPECT_EQ(node.content("/unified" + cgroup + "/cgroup.freeze"), "");
+  }
+  EXPECT_FALSE(node.has("/unified/user.slice/session-3.scope/headgate-frozen-5")) << "of somebody who has ended";
+}
+
+TEST(Enforce, WithoutVersionTwoHeIsSetApartByTheFreezerOfVersionOne) {
+  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << "only /proc tells which process a pid is";
+  const FakeNode node;
+  const Sleeper sleeper(node);
+  node.put(sleeper.name(), "5:freezer:/\n1:name=systemd:/system.slice\n");
+  node.make("/freezer");
+  EXPECT_TRUE(enforce(AuditPolicy::freeze, sleeper.pid(), node.roots()));
+  EXPECT_EQ(node.content("/freezer/headgate-frozen-" + sleeper.name() + "/freezer.state"), "FROZEN");
+}
+
+TEST(Enforce, WhereNobodyCanBeSetApartNobodyIsFrozen) {
+  const FakeNode node;
+  for (const char* cgroups : {"0::/\n", "0::/system.slice\n", "0::/../other\n", "3:cpu:/\n", ""}) {
+    node.put("77", cgroups);  // of whom nothing else is known
     node.make("/system.slice");
     EXPECT_FALSE(enforce(AuditPolicy::freeze, 77, node.roots())) << cgroups;
   }

@@ -4,21 +4,15 @@
 #include <cstdint>
 
 #include "base/units.hpp"
+#include "observe/words.hpp"
 
 namespace headgate::observe {
 namespace {
-
-std::string percent(double ratio) { return percent_text(static_cast<std::uint64_t>(ratio * 100 + 0.5) * 10'000); }
 
 std::string who(const snapshot::Process& process) {
   return "process " + std::to_string(process.pid) +
          (process.command.empty() ? ""
                                   : " (" + process.command + (process.user.empty() ? "" : ", " + process.user) + ")");
-}
-
-std::string gpu_name(const snapshot::Snapshot& picture, const std::string& uuid) {
-  const auto gpu = std::ranges::find(picture.gpus, uuid, &snapshot::Gpu::uuid);
-  return gpu == picture.gpus.end() ? uuid : "GPU " + std::to_string(gpu->index);
 }
 
 }  // namespace
@@ -42,12 +36,29 @@ bool Audit::is_exempt(const ProcessFacts& facts) const {
 }
 
 void Audit::suspect(const snapshot::Snapshot& picture, const snapshot::Process& process, FindingKind kind,
-                    const std::string& uuid, std::string text, std::vector<Finding>& found) {
+                    const std::string& uuid, std::string text, std::vector<Suspicion>& found,
+                    std::optional<bool> ripe) {
   Case& known = cases_[{process.pid, kind}];
+  if (!known.seen) ++known.looks;  // on several GPUs at once it is one
   known.seen = true;
-  ++known.looks;
-  found.push_back(
-      {kind, process.pid, process.uid, process.share, owner_of(picture, process.share), uuid, std::move(text)});
+  found.push_back({{.kind = kind,
+                    .pid = process.pid,
+                    .uid = process.uid,
+                    .share = process.share,
+                    .owner_uid = owner_of(picture, process.share),
+                    .uuid = uuid,
+                    .text = std::move(text),
+                    .proven = is_proven(kind, process.share)},
+                   ripe});
+}
+
+bool Audit::is_proven(FindingKind kind, const std::string& share) const {
+  switch (kind) {
+    case FindingKind::outside: return true;
+    case FindingKind::memory: return memory_proven_.contains(share);
+    case FindingKind::compute: return compute_.is_proven(share);
+  }
+  return false;
 }
 
 std::set<std::uint32_t> Audit::suspects() const {
@@ -56,7 +67,37 @@ std::set<std::uint32_t> Audit::suspects() const {
   return pids;
 }
 
-std::vector<Finding> Audit::look(snapshot::Snapshot& picture, const std::map<std::uint32_t, ProcessFacts>& facts) {
+// Of a process that is in a share.
+void Audit::look_at(const snapshot::Snapshot& picture, const snapshot::Process& process,
+                    const snapshot::ProcessDevice& device, std::vector<Suspicion>& found) {
+  const std::string where = gpu_words(picture, device.uuid), whose = who(process) + " of share " + process.share;
+  if (device.driver_bytes && *device.driver_bytes > device.ledger_bytes + rules_.memory_slack_bytes) {
+    suspect(picture, process, FindingKind::memory, device.uuid,
+            whose + " holds " + bytes_text(*device.driver_bytes) + where + " by the driver, " +
+                bytes_text(device.ledger_bytes) + " by its ledger: it goes around the limiter",
+            found);
+  } else if (device.driver_bytes && *device.driver_bytes > 0) {
+    memory_proven_.insert(process.share);
+  }
+  if (const auto verdict = compute_.of(process.pid, device.uuid)) {
+    suspect(picture, process, FindingKind::compute, device.uuid, whose + " " + verdict->text, found, verdict->ripe);
+    return;
+  }
+  const auto share = std::ranges::find(picture.shares, process.share, &snapshot::Share::name);
+  if (share == picture.shares.end() || !device.busy_ratio) return;
+  const auto grant = std::ranges::find(share->devices, device.uuid, &snapshot::ShareDevice::uuid);
+  if (grant == share->devices.end() || !grant->held_ratio) return;
+  if (*device.busy_ratio > *grant->held_ratio + rules_.compute_slack_ratio &&
+      *device.busy_ratio > grant->compute_ceiling_ratio + rules_.compute_slack_ratio) {
+    suspect(picture, process, FindingKind::compute, device.uuid,
+            whose + " keeps " + percent_words(*device.busy_ratio) + where + " busy by the driver, the whole share " +
+                percent_words(*grant->held_ratio) + " by its ledger",
+            found);
+  }
+}
+
+std::vector<Finding> Audit::look(snapshot::Snapshot& picture, const std::map<std::uint32_t, ProcessFacts>& facts,
+                                 const ComputeBooks& books) {
   for (auto& [key, known] : cases_) known.seen = false;
   exempt_.clear();
   for (const auto& [pid, of_process] : facts) {
@@ -64,49 +105,36 @@ std::vector<Finding> Audit::look(snapshot::Snapshot& picture, const std::map<std
   }
   picture.node.unattended_processes = static_cast<std::uint32_t>(std::ranges::count_if(
       picture.processes, [&](const auto& process) { return process.share.empty() && !exempts(process.pid); }));
-  std::vector<Finding> found;
+  compute_.look(picture, books);
+  std::vector<Suspicion> found;
   for (const snapshot::Process& process : picture.processes) {
     if (process.pid == 0 || exempts(process.pid)) continue;
     for (const auto& device : process.devices) {
-      const std::string where = " on " + gpu_name(picture, device.uuid);
-      if (process.share.empty()) {
-        suspect(picture, process, FindingKind::outside, device.uuid,
-                who(process) + " uses " + (device.driver_bytes ? bytes_text(*device.driver_bytes) : "memory") + where +
-                    " and is in no share: no limit holds it",
-                found);
-        break;
+      if (!process.share.empty()) {
+        look_at(picture, process, device, found);
+        continue;
       }
-      if (device.driver_bytes && *device.driver_bytes > device.ledger_bytes + rules_.memory_slack_bytes) {
-        suspect(picture, process, FindingKind::memory, device.uuid,
-                who(process) + " of share " + process.share + " holds " + bytes_text(*device.driver_bytes) + where +
-                    " by the driver, " + bytes_text(device.ledger_bytes) + " by its ledger: it goes around the limiter",
-                found);
-      }
-      const auto share = std::ranges::find(picture.shares, process.share, &snapshot::Share::name);
-      if (share == picture.shares.end() || !device.busy_ratio) continue;
-      const auto grant = std::ranges::find(share->devices, device.uuid, &snapshot::ShareDevice::uuid);
-      if (grant == share->devices.end() || !grant->held_ratio) continue;
-      if (*device.busy_ratio > *grant->held_ratio + rules_.compute_slack_ratio &&
-          *device.busy_ratio > grant->compute_ceiling_ratio + rules_.compute_slack_ratio) {
-        suspect(picture, process, FindingKind::compute, device.uuid,
-                who(process) + " of share " + process.share + " keeps " + percent(*device.busy_ratio) + where +
-                    " busy by the driver, the whole share " + percent(*grant->held_ratio) + " by its ledger",
-                found);
-      }
+      suspect(picture, process, FindingKind::outside, device.uuid,
+              who(process) + " uses " + (device.driver_bytes ? bytes_text(*device.driver_bytes) : "memory") +
+                  gpu_words(picture, device.uuid) + " and is in no share: no limit holds it",
+              found);
+      break;
     }
   }
   std::erase_if(cases_, [](const auto& entry) { return !entry.second.seen; });
+  std::erase_if(memory_proven_, [&](const std::string& share) { return !owner_of(picture, share); });
 
   std::vector<Finding> fresh;
-  for (Finding& finding : found) {
+  for (auto& [finding, ripe] : found) {
     Case& known = cases_[{finding.pid, finding.kind}];
-    if (known.looks == 1) known.since_ns = picture.taken_ns;
+    if (!known.since_ns) known.since_ns = picture.taken_ns;
     bool explained = false;
     if (!known.reason && known.looks + 1 >= rules_.looks) {
       known.reason = rules_.explain ? rules_.explain(finding.pid) : "";
       explained = known.reason && !known.reason->empty();
     }
-    if (known.looks < rules_.looks || picture.taken_ns - known.since_ns < rules_.least_ns) continue;
+    const bool by_looks = known.looks >= rules_.looks && picture.taken_ns - *known.since_ns >= rules_.least_ns;
+    if (!ripe.value_or(by_looks)) continue;
     if (known.reason && !known.reason->empty()) finding.text += "; " + *known.reason;
     for (auto& process : picture.processes) {
       if (process.pid == finding.pid) process.finding = finding.text;

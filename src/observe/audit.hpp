@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "observe/compute_check.hpp"
 #include "observe/join.hpp"
 #include "snapshot/snapshot.hpp"
 
@@ -23,6 +24,7 @@ struct AuditRules {
   // A mismatch that is gone at the next look was a reading between two steps: it takes this many looks to be one.
   std::uint32_t looks = 3;
   std::uint64_t least_ns = 1'500'000'000;  // from the first of them to the last: somebody may look more often
+  ComputeRules compute = {};               // which has steps of its own instead
   // Programs that use GPUs on everybody's behalf, by ProcessFacts::program.
   std::vector<std::string> exempt = {"nvidia-cuda-mps-server",
                                      "nvidia-cuda-mps-control",
@@ -47,6 +49,9 @@ struct Finding {
   std::string uuid;
   std::string text;          // one sentence, with the figures
   bool told_before = false;  // and now it is known how it goes around
+  // The share's ledger was once seen to agree with the driver in what it is now accused of; always of who is in no share. Without
+  // that it may be the ledger that cannot know, and nothing should be done but telling.
+  bool proven = true;
 };
 
 // Whose the share of that name is; none where it is in no such picture.
@@ -59,11 +64,12 @@ inline constexpr const char* kExplainedEvent = "audit.explained";
 
 class Audit {
  public:
-  explicit Audit(AuditRules rules = {}) : rules_(std::move(rules)) {}
+  explicit Audit(AuditRules rules = {}) : rules_(std::move(rules)), compute_(rules_.compute) {}
 
   // Looks at one more picture, writes each process's `finding` and the number of the unattended into it, and returns what is new
-  // since the last. `facts`: as the picture was made of.
-  std::vector<Finding> look(snapshot::Snapshot& picture, const std::map<std::uint32_t, ProcessFacts>& facts);
+  // since the last. `facts`, `books`: as the picture was made of.
+  std::vector<Finding> look(snapshot::Snapshot& picture, const std::map<std::uint32_t, ProcessFacts>& facts,
+                            const ComputeBooks& books = {});
   // From the next look on.
   void set_exempt(std::vector<std::string> programs) { rules_.exempt = std::move(programs); }
   // Whether a process of that picture was exempt.
@@ -74,17 +80,26 @@ class Audit {
  private:
   struct Case {
     std::uint32_t looks = 0;
-    std::uint64_t since_ns = 0;
+    std::optional<std::uint64_t> since_ns;
     std::optional<std::string> reason;
     bool told = false, seen = false;
   };
   using Key = std::pair<std::uint32_t, FindingKind>;
+  struct Suspicion {
+    Finding finding;
+    std::optional<bool> ripe;  // whether it was so for long enough; empty: by the looks of its case
+  };
 
   [[nodiscard]] bool is_exempt(const ProcessFacts& facts) const;
+  void look_at(const snapshot::Snapshot& picture, const snapshot::Process& process,
+               const snapshot::ProcessDevice& device, std::vector<Suspicion>& found);
   void suspect(const snapshot::Snapshot& picture, const snapshot::Process& process, FindingKind kind,
-               const std::string& uuid, std::string text, std::vector<Finding>& found);
+               const std::string& uuid, std::string text, std::vector<Suspicion>& found, std::optional<bool> ripe = {});
+  [[nodiscard]] bool is_proven(FindingKind kind, const std::string& share) const;
 
   AuditRules rules_;
+  ComputeCheck compute_;
+  std::set<std::string> memory_proven_;  // shares whose ledger had once all that the driver told of a process's memory
   std::map<Key, Case> cases_;
   std::set<std::uint32_t> exempt_;
 };

@@ -172,5 +172,61 @@ TEST(Audit, ComputeThatTheMeterDidNotSeeIsNamed) {
   EXPECT_EQ(told(s).first, 0);
 }
 
+// A share without a ceiling: as busy as it likes, but not in silence.
+TEST(Audit, ComputeThatIsInNoAccountIsNamedThoughTheShareHasNoCeiling) {
+  Audit audit;
+  auto s = picture(500, 500, "alice");
+  s.processes[0].devices[0].busy_ratio = 0.4;
+  s.shares.resize(1);
+  s.shares[0].name = "alice";
+  s.shares[0].owner_uid = 1003;
+  ComputeBooks books;
+  books[{41, "GPU-a"}] = {.metered = true, .held_ns = 0, .copy_ns = 0, .launches = 0, .working = true};
+  std::vector<Finding> found;
+  for (std::uint64_t i = 1; i <= 10; ++i) {
+    auto copy = s;
+    copy.taken_ns = i * kSecond;
+    books[{41, "GPU-a"}].launches += 1000;
+    const auto fresh = audit.look(copy, {}, books);
+    EXPECT_EQ(fresh.empty(), i != 4) << i;
+    found.insert(found.end(), fresh.begin(), fresh.end());
+    EXPECT_EQ(copy.processes[0].finding.empty(), i < 4);
+  }
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(event_kind(found[0].kind), "audit.compute");
+  EXPECT_EQ(found[0].owner_uid, 1003u);
+  EXPECT_FALSE(found[0].proven) << "nobody has seen this account tell of anything";
+  EXPECT_EQ(
+      found[0].text,
+      "process 41 (python) of share alice keeps 40 % on GPU 0 busy by the driver, the whole share 0 % by its ledger");
+}
+
+// What is done about a finding depends on it.
+TEST(Audit, ALedgerIsProvenOnceItHasAgreedWithTheDriver) {
+  for (const bool sound_first : {false, true}) {
+    Audit audit;
+    std::vector<Finding> found;
+    for (std::uint64_t i = 1; i <= 6; ++i) {
+      auto s = picture(i == 1 && sound_first ? 500 : 2000, 500, "alice");
+      s.shares.resize(1);
+      s.shares[0].name = "alice";
+      s.taken_ns = i * kSecond;
+      for (auto& finding : audit.look(s, {})) found.push_back(finding);
+    }
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].proven, sound_first);
+  }
+  std::vector<Finding> outside;
+  (void)told(picture(700, 0, ""), &outside);
+  EXPECT_TRUE(outside.at(0).proven);
+}
+
+TEST(Audit, AMismatchOnTwoGpusAtOnceIsOneLook) {
+  auto s = picture(2000, 500, "alice");
+  s.processes[0].devices.push_back(s.processes[0].devices[0]);
+  s.processes[0].devices[1].uuid = "GPU-b";
+  EXPECT_EQ(told(s).second, 3);
+}
+
 }  // namespace
 }  // namespace headgate::observe

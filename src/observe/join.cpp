@@ -1,6 +1,7 @@
 #include "observe/join.hpp"
 
 #include <algorithm>
+#include <string_view>
 #include <tuple>
 
 #include "base/saturated.hpp"
@@ -24,6 +25,18 @@ std::uint64_t held_of(const snapshot::Share& share) {
   return held;
 }
 
+// What most of the time that was waited since the picture before was waited for; empty where none was.
+std::string main_cause(const snapshot::ShareDevice& now, const snapshot::ShareDevice& then) {
+  const std::pair<const char*, std::uint64_t> causes[] = {
+      {"ceiling", less(now.waited_ceiling_ns, then.waited_ceiling_ns)},
+      {"turn", less(now.waited_turn_ns, then.waited_turn_ns)},
+      {"pause", less(now.waited_pause_ns, then.waited_pause_ns)},
+      {"work", less(now.waited_work_ns, then.waited_work_ns)},
+  };
+  const auto& [word, waited_ns] = *std::ranges::max_element(causes, {}, [](const auto& cause) { return cause.second; });
+  return waited_ns == 0 ? "" : word;
+}
+
 void add_rates(snapshot::Share& share, const snapshot::Share& before, std::uint64_t elapsed_ns) {
   if (elapsed_ns == 0) return;
   for (std::size_t i = 0; i < share.devices.size() && i < before.devices.size(); ++i) {
@@ -33,6 +46,7 @@ void add_rates(snapshot::Share& share, const snapshot::Share& before, std::uint6
     if (now.uuid != then.uuid || now.held_ns < then.held_ns || now.throttled_ns < then.throttled_ns) continue;
     now.held_ratio = static_cast<double>(now.held_ns - then.held_ns) / static_cast<double>(elapsed_ns);
     now.throttled_ratio = static_cast<double>(now.throttled_ns - then.throttled_ns) / static_cast<double>(elapsed_ns);
+    now.waits_for = main_cause(now, then);
   }
 }
 
@@ -43,7 +57,12 @@ std::string state_of(const snapshot::Share& share, bool attended) {
   const auto any = [&](auto&& test) { return std::ranges::any_of(share.devices, test); };
   if (any([](const auto& d) { return d.memory_limit_bytes && d.memory_used_bytes >= *d.memory_limit_bytes; }))
     return "full";
-  if (any([](const auto& d) { return d.throttled_ratio.value_or(0) > 0.01; })) return "throttled";
+  // A share that waits for its own earlier work has all of the GPU that it can use.
+  const auto waits_for = [&](std::string_view cause) {
+    return any([&](const auto& d) { return d.throttled_ratio.value_or(0) > 0.01 && d.waits_for == cause; });
+  };
+  if (waits_for("ceiling")) return "throttled";
+  if (waits_for("turn")) return "takes turns";
   if (std::ranges::all_of(share.devices, [](const auto& d) { return d.held_ratio && *d.held_ratio == 0; }))
     return "idle";
   return "ok";
@@ -82,7 +101,7 @@ snapshot::ProcessDevice& device_of(snapshot::Process& process, const std::string
   const auto found = std::ranges::find(process.devices, uuid, &snapshot::ProcessDevice::uuid);
   if (found != process.devices.end()) return *found;
   return process.devices.emplace_back(
-      snapshot::ProcessDevice{.uuid = uuid, .driver_bytes = {}, .ledger_bytes = 0, .busy_ratio = {}});
+      snapshot::ProcessDevice{.uuid = uuid, .driver_bytes = {}, .ledger_bytes = 0, .busy_ratio = {}, .mps = false});
 }
 
 std::vector<snapshot::Process> joined_processes(const JoinInput& input) {
@@ -110,6 +129,7 @@ std::vector<snapshot::Process> joined_processes(const JoinInput& input) {
     snapshot::ProcessDevice& device = device_of(row_of(rows, process.pid, input), process.uuid);
     device.driver_bytes = process.bytes;
     device.busy_ratio = process.busy_ratio;
+    device.mps = process.mps;
   }
   std::vector<snapshot::Process> all = std::move(unknown);
   for (auto& [pid, row] : rows) all.push_back(std::move(row));
@@ -137,6 +157,48 @@ void fill_gpu(snapshot::Gpu& gpu, const std::vector<snapshot::Share>& shares) {
   gpu.memory_unattributed_bytes = less(gpu.memory_used_bytes, gpu.memory_shares_bytes);
 }
 
+// The part of a GPU that a share's clients of an MPS server have together, and who is held by that: where the thread percentage
+// of each that is on the GPU is known, it is the ceiling, and not the time that the limiter gives.
+void hold_by_mps(const JoinInput& input, std::vector<snapshot::Share>& shares,
+                 std::vector<snapshot::Process>& processes) {
+  for (std::size_t l = 0; l < input.ledgers.size(); ++l) {
+    const LedgerPicture& ledger = input.ledgers[l];
+    const auto share = std::ranges::find(shares, ledger.share.name, &snapshot::Share::name);
+    std::uint32_t held = 0;
+    for (std::size_t d = 0; share != shares.end() && d < share->devices.size(); ++d) {
+      snapshot::ShareDevice& device = share->devices[d];
+      std::uint32_t percent = 0, present = 0, known = 0;
+      for (std::size_t s = 0; s < ledger.seats.size() && l < input.host_pids.size(); ++s) {
+        const std::uint32_t pid = s < input.host_pids[l].size() ? input.host_pids[l][s] : 0;
+        const auto on = std::ranges::find_if(input.driver.processes, [&](const DriverProcess& process) {
+          return pid != 0 && process.pid == pid && process.uuid == device.uuid;
+        });
+        if (on == input.driver.processes.end()) continue;
+        ++present;
+        if (!on->mps || d >= ledger.seats[s].sm_percent.size() || ledger.seats[s].sm_percent[d] == 0) continue;
+        ++known;
+        percent += ledger.seats[s].sm_percent[d];
+        const auto row = std::ranges::find(processes, pid, &snapshot::Process::pid);
+        if (row != processes.end() && device.compute_ceiling_ratio < 1) row->level = "mps";
+      }
+      if (present == 0 || known < present) continue;
+      device.sm_ratio = std::min(percent, 100u) / 100.0;
+      if (device.compute_ceiling_ratio < 1) ++held;
+    }
+    const bool all = std::ranges::all_of(
+        processes, [&](const auto& process) { return process.share != ledger.share.name || process.level == "mps"; });
+    if (held > 0 && all) share->level = "mps";
+  }
+}
+
+void count_mps_clients(snapshot::Gpu& gpu, const std::vector<snapshot::Process>& processes) {
+  for (const snapshot::Process& process : processes) {
+    if (process.share.empty()) continue;
+    gpu.mps_clients += static_cast<std::uint32_t>(std::ranges::count_if(
+        process.devices, [&](const auto& device) { return device.mps && device.uuid == gpu.uuid; }));
+  }
+}
+
 std::string weakest(const std::vector<snapshot::Share>& shares) {
   constexpr std::string_view kOrder[] = {"observe", "hook", "hook+container", "mps", "mig"};
   for (const auto level : kOrder) {
@@ -156,8 +218,9 @@ Snapshot join(const JoinInput& input, const Snapshot* before) {
   for (const LedgerPicture& ledger : input.ledgers) picture.shares.push_back(joined_share(ledger, before, input));
   std::ranges::sort(picture.shares, {}, &snapshot::Share::name);
   picture.processes = joined_processes(input);
+  hold_by_mps(input, picture.shares, picture.processes);
   picture.gpus = input.driver.gpus;
-  for (auto& gpu : picture.gpus) fill_gpu(gpu, picture.shares);
+  for (auto& gpu : picture.gpus) fill_gpu(gpu, picture.shares), count_mps_clients(gpu, picture.processes);
   snapshot::Node& node = picture.node;
   node.gpus = static_cast<std::uint32_t>(picture.gpus.size());
   node.shares = static_cast<std::uint32_t>(picture.shares.size());

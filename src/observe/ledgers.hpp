@@ -11,11 +11,20 @@
 
 namespace headgate::observe {
 
+// What a limiter says of its work on one GPU.
+struct SeatWork {
+  bool metered = false;        // it measures there: the share has a ceiling, or its GPU an arbiter
+  bool working = false;        // it has work in flight; also where nobody asks it to say so
+  std::uint64_t launches = 0;  // that were metered
+};
+
 // A process's seat in a share, by its own words and the ledger's.
 struct Seat {
   ledger::Identity identity;  // pid in the namespace named there
   std::string command;
-  std::vector<std::uint64_t> bytes;  // by device of the share, residual included
+  std::vector<std::uint64_t> bytes;            // by device of the share, residual included
+  std::vector<SeatWork> work = {};             // likewise
+  std::vector<std::uint32_t> sm_percent = {};  // likewise: SlotDevice::sm_percent, 0..100
 };
 
 struct LedgerPicture {

@@ -109,7 +109,7 @@ void Arbiter::observe(ShareId id, std::uint32_t gpu, const Use& reported, std::i
   gang.charge(stake, held_ns);
   if (requested || use.wanting || use.in_flight_ns > 0) place->active_ns = now_ns;
   place->learn_gap(now_ns);
-  if (use.ceiling_ns > 0) place->paused_ns = now_ns;
+  if (use.ceiling_ns > 0) place->paused_ns = place->throttled_ns = now_ns;
   if (requested && place->terms.priority_class == Class::latency) gpus_[gpu].protected_until_ns = now_ns + kProtectedNs;
 }
 
@@ -391,8 +391,7 @@ std::int64_t Arbiter::protected_look_ns(const Gpu& gpu, std::int64_t now_ns) con
   if (gpu.holder != nullptr)
     for (const ShareId id : gpu.holder->members)
       for (const Place& place : shares_[id].places)
-        if (&gpus_[place.terms.gpu] == &gpu && place.gate == Gate::shut && place.engaged(now_ns))
-          return now_ns + kLookNs;
+        if (&gpus_[place.terms.gpu] == &gpu && is_closed(place.gate) && place.engaged(now_ns)) return now_ns + kLookNs;
   return gpu.protected_until_ns;
 }
 
@@ -423,8 +422,8 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) const {
       for (const ShareId id : gang->members)
         for (const Place& place : shares_[id].places)
           if (place.engaged(now_ns))
-            idle_ns =
-                std::max(idle_ns, std::max(place.active_ns, now_ns) + place.use.in_flight_ns + place.patience_ns());
+            idle_ns = std::max(idle_ns,
+                               std::max(place.active_ns, now_ns) + place.use.in_flight_ns + place.patience_ns(now_ns));
       if (idle_ns > now_ns && !(steady && idle_ns + kIdleLookNs > ends_ns)) by(idle_ns);
     } else if (gang->stakes.size() > 1) {
       by(now_ns + 2 * kOverdueNs);

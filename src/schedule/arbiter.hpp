@@ -118,6 +118,8 @@ class Arbiter {
   void set_gates(std::int64_t now_ns);
   void share_gaps(std::int64_t now_ns);
   Standing standing_of(const Share& share, const Place& place, std::int64_t now_ns) const;
+  static bool is_closed(Gate gate) { return gate == Gate::shut || gate == Gate::queued; }
+  static Standing closed(const Place& place, std::int64_t now_ns);
   bool tail_of_others(const Share& mine, std::uint32_t gpu, std::int64_t now_ns) const;
   static bool fits_gap(const Place& place, const Gpu& gpu);
   static std::int64_t filler_portion_ns(const Place& place, const Gpu& gpu);

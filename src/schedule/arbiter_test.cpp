@@ -73,7 +73,21 @@ TEST(Arbiter, who_comes_to_a_gpu_held_for_long_has_it_at_once) {
   gpus.want(b);
   gpus.decide(501 * kMs);
   EXPECT_EQ(gpus.gate(b), Gate::open);
-  EXPECT_EQ(gpus.gate(a), Gate::shut);
+  EXPECT_EQ(gpus.gate(a), Gate::queued);
+}
+// Between the end of its work and its next launch it looks as if it had none; its next launch comes to a shut gate.
+TEST(Arbiter, who_was_seen_to_want_is_queued_and_anybody_else_has_to_say_so) {
+  Gpus gpus;
+  const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
+  gpus.run(a, 100 * kMs);
+  gpus.run(b, 100 * kMs);
+  gpus.decide(kMs);
+  const ShareId holder = gpus.gate(a) == Gate::open ? a : b, other = holder == a ? b : a;
+  EXPECT_EQ(gpus.gate(other), Gate::queued);
+  gpus.rest(other);
+  const Decision alone = gpus.decide(2 * kMs);
+  EXPECT_EQ(gpus.gate(other), Gate::shut);
+  EXPECT_EQ(alone.wake_at_ns, kNever);
 }
 TEST(Arbiter, a_lease_ends_by_time_and_the_next_does_not_wait_for_a_drain) {
   Gpus gpus;
@@ -86,7 +100,7 @@ TEST(Arbiter, a_lease_ends_by_time_and_the_next_does_not_wait_for_a_drain) {
   gpus.want(second);
   gpus.decide(kMs + kLongestLeaseNs + 1);
   EXPECT_EQ(gpus.gate(second), Gate::open);
-  EXPECT_EQ(gpus.gate(first), Gate::shut);
+  EXPECT_EQ(gpus.gate(first), Gate::queued);
 }
 TEST(Arbiter, a_holder_without_work_gives_way_before_its_lease_ends) {
   Gpus gpus;
@@ -108,7 +122,7 @@ TEST(Arbiter, the_successor_may_send_one_kernel_before_the_lease_ends) {
   const ShareId first = gpus.gate(a) == Gate::open ? a : b, second = first == a ? b : a;
   gpus.run(first, kMs);
   decision = gpus.decide(kMs + 50 * kUs);
-  EXPECT_EQ(gpus.gate(second), Gate::shut);
+  EXPECT_EQ(gpus.gate(second), Gate::queued);
   EXPECT_EQ(decision.wake_at_ns, kMs + kShortestLeaseNs - kOverlapNs);
   gpus.uses[{first, 0}].held_ns = kMs;
   decision = gpus.decide(decision.wake_at_ns);
@@ -139,7 +153,7 @@ TEST(Arbiter, priority_preempts_and_fair_does_not) {
     gpus.run(gpus.gate(low) == Gate::open ? low : other, kMs);
     gpus.want(high);
     gpus.decide(kMs + 100 * kUs);
-    EXPECT_EQ(gpus.gate(high), policy == Policy::priority ? Gate::open : Gate::shut);
+    EXPECT_EQ(gpus.gate(high), policy == Policy::priority ? Gate::open : Gate::queued);
   }
 }
 TEST(Arbiter, a_latency_share_is_never_shut_and_the_others_send_little_while_it_works) {

@@ -29,8 +29,9 @@ std::int64_t Place::credible_ns(std::int64_t held_ns, std::int64_t now_ns) {
 
 std::int64_t Place::linger_ns() const { return std::clamp(2 * gap_ns, kLeastLingerNs, kMostLingerNs); }
 
-std::int64_t Place::patience_ns() const {
+std::int64_t Place::patience_ns(std::int64_t now_ns) const {
   if (use.ceiling_ns > 0) return 0;
+  if (now_ns - throttled_ns < kSteadyNs) return kLeastLingerNs;
   return gap_ns > 0 ? linger_ns() : kMostLingerNs;
 }
 

@@ -42,7 +42,8 @@ struct Place {
   // How long its work is interrupted by its host; 0 where that is less than 2 % of the time, or where each pause is long
   // enough to end a turn.
   std::int64_t gap_ns = 0;
-  std::int64_t paused_ns = 0;  // when it was last seen to pause, by itself or for its ceiling
+  std::int64_t paused_ns = 0;              // when it was last seen to pause, by itself or for its ceiling
+  std::int64_t throttled_ns = -kSteadyNs;  // when its ceiling was last seen to hold it
   std::int64_t gap_since_ns = 0;
   std::int64_t gap_dry_ns = 0;
   std::uint64_t gap_spells = 0;
@@ -50,7 +51,7 @@ struct Place {
   // A pause of the host's does not end a turn at once.
   std::int64_t linger_ns() const;
   // How long after its work's end one looks whether it goes on.
-  std::int64_t patience_ns() const;
+  std::int64_t patience_ns(std::int64_t now_ns) const;
   // Its own ceiling keeps it from sending more.
   bool overdue() const { return use.in_flight_ns > 0 && use.in_flight_ns <= kOverdueReportNs; }
   bool throttled() const { return use.ceiling_ns > kLeastLingerNs; }

@@ -11,12 +11,12 @@ void Arbiter::set_gates(std::int64_t now_ns) {
   for (ShareId id = 0; id < shares_.size(); ++id) {
     for (Place& place : shares_[id].places) {
       const Standing standing = standing_of(shares_[id], place, now_ns);
-      if (standing.gate == Gate::shut && place.engaged(now_ns)) ++gpus_[place.terms.gpu].kept_out;
+      if (standing.gate == Gate::queued) ++gpus_[place.terms.gpu].kept_out;
       // A portion's length is a hint: small moves of it are not worth a store that a limiter has to look at.
       const bool same_portion =
           standing.portion_ns * 4 >= place.portion_ns * 3 && standing.portion_ns * 3 <= place.portion_ns * 4;
       if (standing.gate == place.gate && (standing.gate != Gate::portion || same_portion)) continue;
-      if (standing.gate == Gate::shut) place.shut_ns = now_ns;
+      if (is_closed(standing.gate) && !is_closed(place.gate)) place.shut_ns = now_ns;
       place.gate = standing.gate;
       place.portion_ns = standing.portion_ns;
       changes_.push_back({id, place.terms.gpu, standing.gate, standing.portion_ns});
@@ -31,10 +31,10 @@ Arbiter::Standing Arbiter::standing_of(const Share& share, const Place& place, s
   const bool protect = gpu.protected_until_ns > now_ns;
   if (gpu.holder == share.gang && share.gang->drain_end_ns != 0)
     return is_awaited(*share.gang, place, now_ns) ? Standing{Gate::portion, ahead_ns(*share.gang)}
-                                                  : Standing{Gate::shut, 0};
+                                                  : closed(place, now_ns);
   if (gpu.holder == share.gang) {
     // Two kernels in a row would be two that it has to wait for.
-    if (protect && tail_of_others(share, place.terms.gpu, now_ns)) return {Gate::shut, 0};
+    if (protect && tail_of_others(share, place.terms.gpu, now_ns)) return closed(place, now_ns);
     if (protect) return {Gate::portion, std::max(place.use.kernel_ns, kProtectedPortionNs)};
     return {Gate::open, 0};
   }
@@ -45,14 +45,20 @@ Arbiter::Standing Arbiter::standing_of(const Share& share, const Place& place, s
     if (!protect && is_next(*share.gang, gpu, now_ns)) return {Gate::portion, 1};
     if (is_awaited(*share.gang, place, now_ns)) return {Gate::portion, 1};
   }
-  return {Gate::shut, 0};
+  return closed(place, now_ns);
+}
+
+// Whoever was seen to want is looked at again before the turn of who has the GPU ends. Anybody else has to say so: it may have
+// begun since it was looked at.
+Arbiter::Standing Arbiter::closed(const Place& place, std::int64_t now_ns) {
+  return {place.engaged(now_ns) ? Gate::queued : Gate::shut, 0};
 }
 
 bool Arbiter::tail_of_others(const Share& mine, std::uint32_t gpu, std::int64_t now_ns) const {
   for (const Share& share : shares_)
     for (const Place& place : share.places)
       if (place.terms.gpu == gpu && share.gang != mine.gang && place.terms.priority_class != Class::latency &&
-          place.use.in_flight_ns > 0 && (place.gate != Gate::shut || now_ns - place.shut_ns < kLongestLeaseNs))
+          place.use.in_flight_ns > 0 && (!is_closed(place.gate) || now_ns - place.shut_ns < kLongestLeaseNs))
         return true;
   return false;
 }

@@ -46,9 +46,9 @@ struct Use {
   bool wanting = false;          // a launch waits at the gate
 };
 
-// open: launches pass. shut: they wait, and say so. portion: with nothing of the share in flight, launches worth portion_ns may
+// open: launches pass. shut: they wait, and say so. queued: they wait, and that they do is known. portion: with nothing of the share in flight, launches worth portion_ns may
 // pass, or one if it is longer; then they wait until all of it has ended. tell: they pass, and the first one says so.
-enum class Gate : std::uint32_t { open = 0, shut = 1, portion = 2, tell = 3 };
+enum class Gate : std::uint32_t { open = 0, shut = 1, portion = 2, tell = 3, queued = 4 };
 
 using ShareId = std::uint32_t;
 inline constexpr ShareId kNoShare = ~0u;

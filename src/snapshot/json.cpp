@@ -90,11 +90,14 @@ constexpr const char* name_of() {
   else if constexpr (std::same_as<T, XidCount>) return "XidCount";
   else if constexpr (std::same_as<T, MigInstance>) return "MigInstance";
   else if constexpr (std::same_as<T, Refusal>) return "Refusal";
+  else if constexpr (std::same_as<T, LaunchDelay>) return "LaunchDelay";
+  else if constexpr (std::same_as<T, HookErrors>) return "HookErrors";
   else if constexpr (std::same_as<T, ShareDevice>) return "ShareDevice";
   else if constexpr (std::same_as<T, Share>) return "Share";
   else if constexpr (std::same_as<T, ProcessDevice>) return "ProcessDevice";
   else if constexpr (std::same_as<T, Process>) return "Process";
   else if constexpr (std::same_as<T, Event>) return "Event";
+  else if constexpr (std::same_as<T, Waiting>) return "Waiting";
   else if constexpr (std::same_as<T, Snapshot>) return "Snapshot";
 }
 
@@ -157,11 +160,14 @@ std::string schemas() {
   add_schema<MigInstance>(all);
   add_schema<Gpu>(all);
   add_schema<Refusal>(all);
+  add_schema<LaunchDelay>(all);
+  add_schema<HookErrors>(all);
   add_schema<ShareDevice>(all);
   add_schema<Share>(all);
   add_schema<ProcessDevice>(all);
   add_schema<Process>(all);
   add_schema<Event>(all);
+  add_schema<Waiting>(all);
   add_schema<Snapshot>(all);
   return all.dump();
 }
@@ -179,6 +185,7 @@ HEADGATE_JSON(std::vector<Gpu>)
 HEADGATE_JSON(std::vector<Share>)
 HEADGATE_JSON(std::vector<Process>)
 HEADGATE_JSON(std::vector<Event>)
+HEADGATE_JSON(std::vector<Waiting>)
 #undef HEADGATE_JSON
 
 }  // namespace headgate::snapshot

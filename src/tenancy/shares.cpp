@@ -122,6 +122,7 @@ Result<Shares> Shares::open(Node node, Store store, Adoption& adoption) {
   if (auto open = open_passage(folder); !open) return std::unexpected(open.error());
   Shares shares(std::move(node), std::move(store));
   shares.quotas_ = TRY(shares.store_.quotas());
+  shares.gpu_policies_ = TRY(shares.store_.gpu_policies());
   for (Share& share : TRY(shares.store_.shares())) {
     const std::string name = share.name;
     if (auto good = shares.adopt(std::move(share), adoption); !good) adoption.refused.emplace_back(name, good.error());
@@ -145,6 +146,14 @@ Result<void> Shares::adopt(Share share, Adoption& adoption) {
   const TruncationScope survives;
   ledger::PageFault fault = ledger::open_share(node_.runtime_dir.c_str(), name.c_str(), ledger::Access::owner, pages);
   const bool anew = missing(fault);
+  const auto removal = store_.removal_begun(name);
+  if (!removal) return broken(removal.error());
+  if (*removal && anew) {
+    shares_.erase(name);
+    return store_.remove_share(name);
+  }
+  if (*removal)
+    if (auto noted = store_.note_removal(name, false); !noted) return broken(noted.error());
   if (anew) fault = ledger::create_share(node_.runtime_dir.c_str(), *grant, ledger::Access::owner, pages);
   if (fault) return broken(page_error(fault, node_.runtime_dir, name));
   auto held = hold(pages, name);
@@ -174,16 +183,20 @@ void Shares::note_unmanaged(Adoption& adoption) const {
   std::ranges::sort(adoption.unmanaged);
 }
 
+std::vector<Share> Shares::rows() const {
+  std::vector<Share> all;
+  all.reserve(shares_.size());
+  for (const auto& [name, live] : shares_) all.push_back(live.share);
+  return all;
+}
+
 Result<void> Shares::admit_beside_others(const Share& share) const {
-  std::vector<Share> others;
-  others.reserve(shares_.size());
-  for (const auto& [name, live] : shares_) others.push_back(live.share);
+  const std::vector<Share> others = rows();
   return admit(share, {node_.cards, others, quotas_, node_.reserve});
 }
 
 Room Shares::room_on(const Card& card) const {
-  std::vector<Share> all;
-  for (const auto& [name, live] : shares_) all.push_back(live.share);
+  const std::vector<Share> all = rows();
   return tenancy::room_on(card, {node_.cards, all, quotas_, node_.reserve});
 }
 
@@ -279,12 +292,15 @@ Result<void> Shares::remove(const std::string& name) {
   if (live == nullptr)
     return fail(ErrorCode::usage, "there is no share '" + harmless(name) + "'", "'headgate share ls' lists them");
   if (live->distrusted()) return discard(name);
+  // Killed between the pages and the row, the next start would make new pages, with accounts that begin at 0.
+  if (auto noted = store_.note_removal(name, true); !noted) return noted;
   bool removed = false;
   const TruncationScope survives;
   const ledger::PageFault fault = ledger::remove_if_empty(node_.runtime_dir.c_str(), name.c_str(), removed);
-  if (is_strange(fault)) return discard(name);
-  if (fault && !missing(fault)) return std::unexpected(page_error(fault, node_.runtime_dir, name));
-  if (!fault && !removed) {
+  if (fault ? !missing(fault) : !removed) {
+    if (auto noted = store_.note_removal(name, false); !noted) return noted;
+    if (is_strange(fault)) return discard(name);
+    if (fault) return std::unexpected(page_error(fault, node_.runtime_dir, name));
     const std::uint32_t inside = live->pages ? ledger::live_slots(live->pages->usage()) : 0;
     return fail(ErrorCode::failed,
                 "the share '" + name + "' is in use" +
@@ -378,6 +394,13 @@ Result<void> Shares::set_quota(const Quota& quota) {
 Result<void> Shares::remove_quota(Quota::Subject subject, std::uint32_t id) {
   if (auto removed = store_.remove_quota(subject, id); !removed) return removed;
   quotas_ = TRY(store_.quotas());
+  return {};
+}
+
+Result<void> Shares::set_gpu_policy(const std::string& uuid, const std::string& policy) {
+  auto stored = policy.empty() ? store_.remove_gpu_policy(uuid) : store_.put_gpu_policy(uuid, policy);
+  if (!stored) return stored;
+  gpu_policies_ = TRY(store_.gpu_policies());
   return {};
 }
 

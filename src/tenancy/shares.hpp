@@ -117,11 +117,20 @@ class Shares {
   [[nodiscard]] const std::map<std::string, LiveShare>& list() const { return shares_; }
   [[nodiscard]] std::map<std::string, LiveShare>& list() { return shares_; }
 
+  // Whether a share that is made now could be kept. Errors: of Store::check().
+  [[nodiscard]] Result<void> check_store() { return store_.check(); }
+
   [[nodiscard]] const std::vector<Quota>& quotas() const { return quotas_; }
   [[nodiscard]] Result<void> set_quota(const Quota& quota);
   [[nodiscard]] Result<void> remove_quota(Quota::Subject subject, std::uint32_t id);
 
+  // What Store keeps of GPUs; the words are the caller's affair. `policy` empty: as the configuration says, from now on.
+  [[nodiscard]] const std::map<std::string, std::string>& gpu_policies() const { return gpu_policies_; }
+  [[nodiscard]] Result<void> set_gpu_policy(const std::string& uuid, const std::string& policy);
+
   [[nodiscard]] Room room_on(const Card& card) const;
+  // As their owners asked for them, in a copy that the caller keeps for as long as it has books over it.
+  [[nodiscard]] std::vector<Share> rows() const;
   [[nodiscard]] const Node& node() const { return node_; }
   // RUNTIME/shares/NAME: what is mounted into a container, and HEADGATE_SHARE_DIR outside one.
   [[nodiscard]] std::string directory(const std::string& name) const { return node_.runtime_dir + "/shares/" + name; }
@@ -142,6 +151,7 @@ class Shares {
   Store store_;
   std::map<std::string, LiveShare> shares_;
   std::vector<Quota> quotas_;
+  std::map<std::string, std::string> gpu_policies_;  // by UUID
   // Who uses a damaged page, by share; not yet known.
   struct Hunt {
     std::vector<identity::Process> processes;

@@ -1,9 +1,10 @@
-// Shares and quotas that survive a reboot: one SQLite file.
+// Shares, quotas and GPUs' policies that survive a reboot: one SQLite file.
 //
 // A change is all there or not at all, and on the disk when the call returns (write-ahead log, synchronous). A file that is
 // corrupt, of a newer headgate or somebody else's is refused, never repaired or overwritten. One thread at a time.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,13 +30,27 @@ class Store {
   [[nodiscard]] Result<std::vector<Share>> shares();
   [[nodiscard]] Result<std::vector<Quota>> quotas();
 
+  // Whether something could be written now, without writing. Waits for nobody. Errors: denied (the file is gone, or cannot be written
+  // any more), no_capacity (disk full), failed (another program holds it).
+  [[nodiscard]] Result<void> check();
+
   // Adds the share, or replaces the one of its name.
   [[nodiscard]] Result<void> put(const Share& share);
   // Nothing to remove is no error.
   [[nodiscard]] Result<void> remove_share(const std::string& name);
+  // Notes that the share's pages are about to be removed, or are not after all: who is killed before remove_share leaves word of
+  // what was asked for.
+  [[nodiscard]] Result<void> note_removal(const std::string& name, bool begun);
+  [[nodiscard]] Result<bool> removal_begun(const std::string& name);
 
   [[nodiscard]] Result<void> put(const Quota& quota);
   [[nodiscard]] Result<void> remove_quota(Quota::Subject subject, std::uint32_t id);
+
+  // What an administrator has said of a GPU, by UUID: a word of schedule's. Other GPUs follow the configuration.
+  [[nodiscard]] Result<std::map<std::string, std::string>> gpu_policies();
+  [[nodiscard]] Result<void> put_gpu_policy(const std::string& uuid, const std::string& policy);
+  // Nothing to remove is no error.
+  [[nodiscard]] Result<void> remove_gpu_policy(const std::string& uuid);
 
  private:
   explicit Store(std::unique_ptr<Database> database);

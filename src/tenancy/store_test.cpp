@@ -100,6 +100,18 @@ TEST_F(StoreTest, EverythingAboutAShareAndAQuotaSurvivesAReboot) {
   EXPECT_EQ(status.st_mode & 0777, 0600u);
 }
 
+TEST_F(StoreTest, WhatWasSaidOfAGpuIsKeptUntilItIsTakenBack) {
+  {
+    Store store = open();
+    ASSERT_TRUE(store.put_gpu_policy(kGpu0, "fair"));
+    ASSERT_TRUE(store.put_gpu_policy(kGpu0, "priority"));
+    ASSERT_TRUE(store.put_gpu_policy(kGpu1, "off"));
+    ASSERT_TRUE(store.remove_gpu_policy(kGpu1));
+    ASSERT_TRUE(store.remove_gpu_policy(kGpu1));
+  }
+  EXPECT_EQ(open().gpu_policies().value(), (std::map<std::string, std::string>{{kGpu0, "priority"}}));
+}
+
 TEST_F(StoreTest, AShareIsReplacedWholeAndRemovedWhole) {
   Store store = open();
   ASSERT_TRUE(store.put(full_share()));
@@ -212,6 +224,25 @@ TEST_F(StoreTest, AnUnwritableStateIsDeniedBeforeAnythingIsPromised) {
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+}
+
+// Asked by whoever wants to know whether the node is ready, and so it neither writes nor waits.
+TEST_F(StoreTest, AStoreThatCouldNotKeepWhatIsMadeNowSaysSoAndWhy) {
+  Store store = open();
+  EXPECT_TRUE(store.check());
+  sqlite3* other = nullptr;
+  ASSERT_EQ(::sqlite3_open(path_.c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(::sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  const auto held = store.check();
+  ASSERT_FALSE(held);
+  EXPECT_EQ(held.error().hint, "another program holds it; is a second headgated running with the same --state?");
+  ::sqlite3_close(other);
+  EXPECT_TRUE(store.check());
+  ASSERT_TRUE(store.put(full_share())) << "it holds nothing itself";
+  fs::remove(path_);
+  const auto gone = store.check();
+  ASSERT_FALSE(gone);
+  EXPECT_TRUE(gone.error().message.starts_with("the database " + path_)) << gone.error().message;
 }
 
 }  // namespace

@@ -41,13 +41,14 @@ std::string cell(const std::string& text) {
 
 TEST_F(NvidiaSmi, EveryViewWorksOverTheSimulator) {
   for (const char* view : {"", "-L", "-q", "-q -x", "pmon -c 1", "dmon -c 1", "topo -m"}) {
-    const Said said = shell(std::string("$H run --sim=l40s-x2 -- $S ") + view);
+    const Said said = shell(std::string("$H run --sim=l40s-x2 --gpu all -- $S ") + view);
     EXPECT_EQ(said.status, 0) << view << said.out << said.err;
     EXPECT_EQ(said.err, "") << view;
     EXPECT_EQ(said.out.find("ERR!"), std::string::npos) << view << said.out;
     EXPECT_EQ(said.out.find("Unknown Error"), std::string::npos) << view << said.out;
   }
-  EXPECT_NE(shell("$H run --sim=l40s-x2 -- $S -L").out.find("GPU 1: NVIDIA L40S (UUID: GPU-"), std::string::npos);
+  EXPECT_NE(shell("$H run --sim=l40s-x2 --gpu all -- $S -L").out.find("GPU 1: NVIDIA L40S (UUID: GPU-"),
+            std::string::npos);
 }
 
 TEST_F(NvidiaSmi, TheSlicesOfACutCardAreListedWithTheirShareOfIt) {

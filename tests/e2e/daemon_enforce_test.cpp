@@ -77,6 +77,29 @@ TEST(DaemonAuditCompute, AMemberThatComputesPastItsMeterIsNamedWithItsShareAndTh
       [&] { return daemon.ask("GET", "/v1/events").body.contains("a copy of the driver's library: " + copy); }));
 }
 
+// In a share without a ceiling, which may have all of the GPU, and beside a process whose account is true.
+TEST(DaemonAuditCompute, AMemberThatComputesPastItsMeterIsNamedBesideAnHonestOneOfTheSameShare) {
+  const Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 4GiB --weight 10").status, 0);
+  const Program honest({HEADGATE_LOAD, "--duration=60s", "--kernels=1ms", "--sync=depth:4", "--no-idle-list"},
+                       tenant_of(daemon, "alice"));
+  ASSERT_TRUE(eventually([&] { return daemon.share("alice").devices.at(0).held_ns > 200'000'000; }));
+  auto environment = tenant_of(daemon, "alice");
+  environment["BYPASS_FIRST"] = "libcuda.so.1";
+  Program rogue({BYPASS_PROGRAM, own_driver(daemon)}, environment);
+  ASSERT_EQ(rogue.line(), "ready 0") << rogue.errors();
+  rogue.say("compute");
+  ASSERT_EQ(rogue.line(), "0") << rogue.errors();
+  const auto event = event_of(daemon, "audit.compute", rogue.pid());
+  ASSERT_TRUE(event);
+  const std::string text = event->at("text");
+  EXPECT_NE(text.find("busy by the driver, and has launched nothing by its ledger"), std::string::npos) << text;
+  EXPECT_FALSE(daemon.ask("GET", "/v1/events")
+                   .body.contains("process " + std::to_string(honest.pid()) +
+                                  " (headgate-load)"
+                                  " of share alice keeps"));
+}
+
 // Held at 30 % by its meter, an honest program is none: it keeps the GPU as busy as its account says.
 TEST(DaemonAuditCompute, AMemberThatWaitsForItsMeterIsNotNamed) {
   const Daemon daemon;
@@ -158,6 +181,53 @@ TEST(DaemonEnforce, UnderThePolicyFreezeWhoIsInNoShareStandsStillUntilTheOperato
   cgroup.thaw();
   rogue.say("alloc 1048576");
   EXPECT_EQ(rogue.line(), "0");
+}
+
+// In the cgroup of whoever started him, which many others are in.
+TEST(DaemonEnforce, WhoHasNoCgroupOfHisOwnIsFrozenAloneAndCanBeEnded) {
+  if (!OwnCgroup().made()) GTEST_SKIP() << "this machine makes no cgroups";
+  const Directory directory;
+  const Daemon daemon(audit_policy(directory, "freeze"));
+  auto environment = tenant_of(daemon, "nobody");
+  environment["LD_PRELOAD"] = "";
+  Program rogue({BYPASS_PROGRAM, "libcuda.so.1"}, environment);
+  ASSERT_EQ(rogue.line(), "ready 0") << rogue.errors();
+  const auto event = event_of(daemon, "audit.acted", rogue.pid());
+  ASSERT_TRUE(event);
+  const std::string text = event->at("text"), name = "/headgate-frozen-" + std::to_string(rogue.pid());
+  ASSERT_NE(text.find("was frozen alone, in the cgroup "), std::string::npos) << text;
+  ASSERT_TRUE(text.ends_with(name)) << text;
+  rogue.kill_now();
+  EXPECT_EQ(rogue.wait(), 128 + SIGKILL);
+  const std::string cgroup = text.substr(text.find(" cgroup /") + 8);
+  for (const std::string mount : {"/sys/fs/cgroup/unified", "/sys/fs/cgroup"})
+    if (const std::string path = mount + cgroup; fs::exists(path)) EXPECT_EQ(::rmdir(path.c_str()), 0) << path;
+}
+
+// Started as any program of the host is, from a cgroup that others are in too.
+TEST(DaemonEnforce, AProgramOfARunIsFrozenAloneAndTheRunThatWaitsForItIsNot) {
+  if (!OwnCgroup().made()) GTEST_SKIP() << "this machine makes no cgroups";
+  const Directory directory;
+  const Daemon daemon(audit_policy(directory, "freeze"));
+  const Environment environment = {{"HEADGATE_SOCKET", daemon.socket()},
+                                   {"HEADGATE_SIM_DIR", daemon.cli().directory() + "/node"},
+                                   {"LD_LIBRARY_PATH", SIMULATOR_DIR}};
+  const std::string script = "echo $$; exec env -u LD_PRELOAD " BYPASS_PROGRAM " libcuda.so.1";
+  Program run({HEADGATE_COMMAND, "run", "--mem=1GiB", "--", "/bin/sh", "-c", script}, environment);
+  const pid_t rogue = std::atoi(run.line().c_str());
+  ASSERT_GT(rogue, 0) << run.errors_so_far();
+  ASSERT_EQ(run.line(), "ready 0") << run.errors_so_far();
+  const std::string name = "headgate-run-" + std::to_string(run.pid());
+  const auto event = event_of(daemon, "audit.acted", rogue);
+  ASSERT_TRUE(event);
+  const std::string text = event->at("text");
+  EXPECT_NE(text.find("was frozen with its cgroup "), std::string::npos) << text;
+  ASSERT_NE(text.find(name), std::string::npos) << text;
+  // Frozen, it can be ended all the same, and the run ends as its program did and takes the cgroup along.
+  ::kill(rogue, SIGKILL);
+  EXPECT_EQ(run.wait(), 128 + SIGKILL);
+  for (const char* mount : {"/sys/fs/cgroup/unified", "/sys/fs/cgroup"})
+    EXPECT_FALSE(fs::exists(std::string(mount) + "/" + name));
 }
 
 // Both want all of it.

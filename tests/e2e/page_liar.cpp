@@ -168,6 +168,13 @@ ledger::Identity start_burdened_child(Inside& in) {
   return child;
 }
 
+[[noreturn]] void take_back_gpu_time(Inside& in) {
+  for (;;) {
+    in.pages.usage->compute[0].held_ns = 0;
+    rest_us(500);
+  }
+}
+
 [[noreturn]] void claim_for(const ledger::Identity& child, Inside& in) {
   for (;;) {
     for (std::uint32_t i = 0; i < ledger::kMaxSlots; ++i) {
@@ -262,6 +269,7 @@ pid_t start_liar(const std::string& directory, Lie lie, std::uint64_t seed) {
       case Lie::claims: claim_for(child, in);
       case Lie::words: scribble(in, random);
       case Lie::length: resize(in, random);
+      case Lie::unpaid: take_back_gpu_time(in);
       case Lie::messages: babble(directory, random);
       case Lie::quiet: in.pages.usage->memory[0].word.used_bytes = 0; break;
       case Lie::none: break;

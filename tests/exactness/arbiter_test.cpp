@@ -230,6 +230,25 @@ TEST(Gangs, a_wide_gang_is_not_starved_by_narrow_shares) {
   EXPECT_GE(node.held_percent(1, 0), 40);
   EXPECT_GE(node.used_percent(0), 97);
 }
+// Each ceiling on its own lets one rank spin through its part for a rank that is shut out, and then the other way round: 0.5 %
+// of the GPUs' time are useful, and 84 and 57 are held, for what spins is in flight already.
+TEST(Gangs, under_a_ceiling_ranks_that_wait_for_each_other_do_their_work_at_the_ceiling) {
+  NodeShare held = gang();
+  held.load.mix = constant(kMs);
+  held.load.lag_ns = 700 * kMs;
+  held.ceiling_ppm = 300'000;
+  Node node({.shares = {held}, .gpus = 2});
+  node.run(kSecond);
+  node.mark();
+  node.run(11 * kSecond);
+  // Two kernels on each of two GPUs for 1 ms of work.
+  const double useful = 100 * static_cast<double>(node.kernels(0)) / 4 * kMs / (10 * kSecond);
+  std::printf("a gang at 30 %%: held %.2f %.2f, useful %.2f\n", node.held_percent(0, 0), node.held_percent(0, 1),
+              useful);
+  EXPECT_GE(useful, 20);
+  EXPECT_LE(node.held_percent(0, 0), 30.5);
+  EXPECT_LE(node.held_percent(0, 1), 30.5);
+}
 
 TEST(Endless, kernels_that_do_not_end_are_charged_while_they_run) {
   Node node({.shares = {full(constant(kSecond)), full(constant(200 * kUs))}});
@@ -252,6 +271,32 @@ TEST(Crowds, a_share_is_not_multiplied_by_its_processes) {
   NodeShare many = full(constant(200 * kUs));
   many.processes = 4;
   expect_split("4 processes against 1", {many, full(constant(200 * kUs))});
+}
+// A gate that counted kernels instead of time would leave the GPU dry between short ones.
+TEST(Crowds, short_kernels_are_let_by_their_time_and_not_one_by_one) {
+  NodeShare many = full(constant(5 * kUs));
+  many.processes = 4;
+  expect_split("5 us against 5 ms", {full(constant(5 * kUs)), full(constant(5 * kMs))});
+  // Four contexts that the GPU slices among themselves are not told apart to half a point (docs/decisions/arbiter.md).
+  expect_split("5 us of 4 processes against 5 ms", {many, full(constant(5 * kMs))}, 2.5);
+  const NodeShare latency = {.gpus = {Terms{.priority_class = Class::latency}},
+                             .load = {.mix = constant(200 * kUs), .batch = 1, .every_ns = 5 * kMs}};
+  Node node({.shares = {latency, full(constant(5 * kUs))}});
+  node.run(5 * kSecond);
+  print("5 us kernels beside the latency class", node, 2, 5 * kSecond);
+  EXPECT_GE(node.used_percent(), 90);
+}
+// Copies have engines of their own and pass no gate: who only copies wants no turn, and takes none from one with kernels.
+TEST(Copies, take_no_turn_from_a_share_with_kernels) {
+  NodeShare copies = full(constant(kMs));
+  copies.load.copies = true;
+  Node node({.shares = {copies, full(constant(200 * kUs))}});
+  node.run(5 * kSecond);
+  print("copies beside kernels", node, 2, 5 * kSecond);
+  std::printf("   copied for %.2f %%\n", node.copied_percent(0));
+  EXPECT_GE(node.copied_percent(0), 25);  // one begins between two slices of the other context's
+  EXPECT_GE(node.held_percent(1), 99);
+  EXPECT_LE(node.decisions, 20u);
 }
 // The restarted arbiter knows nothing but the virtual times in the pages.
 TEST(Restart, a_new_arbiter_goes_on_where_the_old_one_was) {

@@ -135,7 +135,8 @@ void Node::add_tenant(std::size_t e) {
   stream.context = &tenant.context;
   stream.quantum_ns = kQuantumNs;
   stream.used.store(true);
-  tenant.batch_due_ns = kStartNs + share.load.from_ns + static_cast<std::int64_t>(random_() % 100'000);
+  tenant.batch_due_ns =
+      kStartNs + share.load.from_ns + entry.gpu * share.load.lag_ns + static_cast<std::int64_t>(random_() % 100'000);
   come_back(index, tenant.batch_due_ns);
 }
 
@@ -241,9 +242,10 @@ bool Node::passes_gate(Tenant& tenant, Entry& entry, std::size_t index, std::int
       tenant.portion_left_ns -= est_ns;
       break;
     case schedule::Gate::shut:
+    case schedule::Gate::queued:
       tenant.meter->close(tenant.stream());
       wake_settler(index);
-      if (!tenant.wanting) ring();
+      if (entry.gate == schedule::Gate::shut && !tenant.wanting) ring();
       tenant.wanting = tenant.parked = tenant.was_shut = true;
       return false;
   }
@@ -269,15 +271,20 @@ void Node::client(std::size_t index) {
     engine.advance(static_cast<std::uint64_t>(step_ns));
     if (sim::pushed(*state, s) - engine.completed(s) > 1'000) return come_back(index, clock_ns + 50'000);
   }
+  if (tenant.load->copies) return copy(tenant, index);
   const std::int64_t known = tenant.estimates.known_ns(tenant.kernel.function);
   const std::int64_t est = tenant.estimates.guess_ns(tenant.kernel.function);
   entry.kernel_ns = known;
   const bool alone = known == 0 || est >= kAloneNs;
   if (!passes_gate(tenant, entry, index, est)) return;
   if (tenant.was_shut) count_in_flight(tenant);
-  const std::int64_t wait =
-      tenant.meter->pass(tenant.stream(), tenant.kernel.function, est, alone, false, tenant.asked_ns);
+  std::int64_t wait = 0;
+  const std::vector<RankPlace> others = other_ranks(entry);
+  if (!others.empty()) wait = rank_gate_ns(tenant, entry, others, est);
+  if (wait != 0) tenant.meter->close(tenant.stream());
+  else wait = tenant.meter->pass(tenant.stream(), tenant.kernel.function, est, alone, false, tenant.asked_ns);
   if (wait != 0) {
+    wait = look_at_ranks_ns(others, wait, clock_ns);
     wake_settler(index);
     tenant.sleeps = true;
     return come_back(index, clock_ns + wait + late());
@@ -287,6 +294,45 @@ void Node::client(std::size_t index) {
   if (!tenant.waits_for_end) return come_back(index, clock_ns);
   tenant.meter->close(tenant.stream());  // as cuStreamSynchronize does
   come_back(index, clock_ns);
+}
+
+void Node::copy(Tenant& tenant, std::size_t index) {
+  tenant.has_kernel = false;
+  clock_ns += kLaunchCostNs;
+  sim::Command command;
+  command.kind = sim::CommandKind::copy_to_device;
+  command.submit_ns = command.order = static_cast<std::uint64_t>(clock_ns);
+  command.amount = 32ull << 20;
+  if (sim::push(*state, tenant.engine_stream(), command) == 0) std::abort();
+  come_back(index, clock_ns);
+}
+
+// The share's other GPUs. Its ranks, one a GPU, are threads of one process.
+std::vector<RankPlace> Node::other_ranks(const Entry& mine) const {
+  std::vector<RankPlace> others;
+  for (const Entry& entry : entries_) {
+    if (entry.share != mine.share || entry.gpu == mine.gpu) continue;
+    RankPlace& place = others.emplace_back(RankPlace{.paid_until_ns = ledger::paid_until_ns(*entry.account)});
+    for (const std::size_t index : entry.tenants) {
+      const Pace& pace = tenants_[index]->pace;
+      if (pace.busy_streams.load() == 0) continue;
+      place.busy = true;
+      const std::int64_t due = std::max<std::int64_t>(1, pace.busy_until_ns.load());
+      if (place.due_ns == 0 || due < place.due_ns) place.due_ns = due;
+    }
+  }
+  return others;
+}
+
+// As launch_hooks.cpp asks ranks.cpp.
+std::int64_t Node::rank_gate_ns(Tenant& tenant, Entry& entry, std::span<const RankPlace> others, std::int64_t est_ns) {
+  std::int64_t& until_ns = ranks_until_ns_[entry.share];
+  const std::int64_t wait = wait_for_ranks_ns(others, clock_ns < until_ns, tenant.asked_ns, clock_ns);
+  const bool shut = wait != 0 || ledger::paid_until_ns(*entry.account) > clock_ns;
+  if (!shut || !a_rank_spins(tenant.pace, others, clock_ns)) return wait;
+  until_ns = clock_ns + kRanksForNs;
+  charge_ahead(*entry.account, tenant.pace, est_ns, ledger::rate_in_force(*entry.account, tenant.ceiling), clock_ns);
+  return 0;
 }
 
 void Node::launch(Tenant& tenant, Entry&, bool alone) {
@@ -386,7 +432,7 @@ void Node::arbitrate() {
       if (entry.id != change.share || entry.gpu != change.gpu) continue;
       entry.gate = change.gate;
       entry.portion_ns = change.portion_ns;
-      if (entry.gate == schedule::Gate::shut) continue;
+      if (entry.gate == schedule::Gate::shut || entry.gate == schedule::Gate::queued) continue;
       for (const std::size_t index : entry.tenants) {
         if (!tenants_[index]->parked) continue;
         tenants_[index]->parked = false;
@@ -432,6 +478,16 @@ double Node::used_percent(std::uint32_t gpu) const {
   double sum = 0;
   for (std::size_t s = 0; s < setup_.shares.size(); ++s) sum += held_percent(s, gpu);
   return sum;
+}
+
+double Node::copied_percent(std::size_t share) const {
+  std::uint64_t sum = 0;
+  for (const Entry& entry : entries_)
+    for (const std::size_t index : entry.tenants)
+      for (const sim::Account& each : state->accounts)
+        if (entry.share == share && each.used != 0 && each.pid == static_cast<std::int32_t>(index) + 1)
+          sum += each.copy_ns;
+  return 100.0 * static_cast<double>(sum) / static_cast<double>(static_cast<std::int64_t>(state->now_ns) - kStartNs);
 }
 
 std::uint64_t Node::kernels(std::size_t share) const {

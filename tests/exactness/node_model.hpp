@@ -5,11 +5,14 @@
 // estimate of what is in flight, the words that launching threads write. Never the engine's truth.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <queue>
+#include <span>
 #include <vector>
 
 #include "exactness/model.hpp"
+#include "guest/limiter/compute/rank_rules.hpp"
 #include "schedule/arbiter.hpp"
 
 namespace headgate::limiter::model {
@@ -24,6 +27,8 @@ struct Load {
   std::int64_t from_ns = 0, until_ns = 1'000'000'000'000;
   // A collective: after each kernel, one that spins until the share's processes on all GPUs have got so far.
   bool collective = false;
+  std::int64_t lag_ns = 0;  // how much later than on the GPU before the share begins
+  bool copies = false;      // of 32 MiB to the device instead of kernels: they pass no gate
 };
 
 struct NodeShare {
@@ -52,6 +57,7 @@ class Node : public Hardware {
   void mark();
   double held_percent(std::size_t share, std::uint32_t gpu = 0) const;
   double used_percent(std::uint32_t gpu = 0) const;  // by anybody
+  double copied_percent(std::size_t share) const;    // since the start
   std::uint64_t kernels(std::size_t share) const;
   // Of each batch: from when it was due until its last kernel had ended; sorted.
   std::vector<std::int64_t> latencies(std::size_t share) const;
@@ -94,6 +100,9 @@ class Node : public Hardware {
   void count_in_flight(Tenant& tenant);
   static bool dry(Tenant& tenant);
   bool passes_gate(Tenant& tenant, Entry& entry, std::size_t index, std::int64_t est_ns);
+  std::vector<RankPlace> other_ranks(const Entry& mine) const;
+  std::int64_t rank_gate_ns(Tenant& tenant, Entry& entry, std::span<const RankPlace> others, std::int64_t est_ns);
+  void copy(Tenant& tenant, std::size_t index);
   void launch(Tenant& tenant, Entry& entry, bool alone);
   void spin_for(Tenant& tenant, sim::Command& command);
   void settler(std::size_t index);
@@ -105,7 +114,8 @@ class Node : public Hardware {
   std::uint64_t truth_ns(std::size_t share, std::uint32_t gpu) const;
 
   std::unique_ptr<schedule::Arbiter> arbiter_;
-  std::vector<std::int64_t> virtual_times_;  // of the shares, as the policy pages have them
+  std::map<std::uint32_t, std::int64_t> ranks_until_ns_;  // by share
+  std::vector<std::int64_t> virtual_times_;               // of the shares, as the policy pages have them
   NodeSetup setup_;
   std::mt19937_64 random_;
   std::vector<std::unique_ptr<ledger::GpuPage>> pages_;

@@ -40,6 +40,7 @@ enum nvmlPstates_t : unsigned { NVML_PSTATE_0 = 0, NVML_PSTATE_8 = 8, NVML_PSTAT
 enum nvmlTemperatureSensors_t : unsigned { NVML_TEMPERATURE_GPU = 0 };
 enum nvmlGpuVirtualizationMode_t : unsigned { NVML_GPU_VIRTUALIZATION_MODE_NONE = 0 };
 using nvmlDeviceArchitecture_t = unsigned;
+using nvmlGpuTopologyLevel_t = unsigned;
 
 struct nvmlMemory_t {
   unsigned long long total;
@@ -138,6 +139,9 @@ static_assert(sizeof(NvmlExportedSample) == 328);
 using NvmlExportedSamples = nvmlReturn_t(nvmlDevice_t device, unsigned long long since_us, unsigned* type,
                                          unsigned* count, NvmlExportedSample* rows);
 inline constexpr unsigned kNvmlExportedSamples = 145;
+// How nvidia-smi gets its handles: as nvmlDeviceGetHandleByIndex_v2, with flags.
+using NvmlExportedHandleByIndex = nvmlReturn_t(unsigned index, nvmlDevice_t* device, unsigned flags);
+inline constexpr unsigned kNvmlExportedHandleByIndex = 81;
 inline constexpr unsigned char kNvmlExportTableId[16] = {0xc4, 0xfe, 0x3e, 0x6c, 0xc9, 0x8f, 0x6c, 0x4e,
                                                          0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4};
 

@@ -13,7 +13,7 @@ void set_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_t 
   to.portion_us.store(static_cast<std::uint32_t>(portion_us), std::memory_order_relaxed);
   to.gate.store(gate, std::memory_order_relaxed);
   to.gate_epoch.fetch_add(1, std::memory_order_release);
-  if (gate != Gate::shut) bare::futex_wake_all(&to.gate_epoch);
+  if (gate != Gate::shut && gate != Gate::queued) bare::futex_wake_all(&to.gate_epoch);
 }
 
 void set_arbitrated(PolicyPage& policy, std::uint32_t device, bool arbitrated) {

@@ -21,7 +21,7 @@ inline constexpr std::int64_t kLongWaitNs = 5'000'000'000;
 // A process that waits or has work in flight, and gives no pulse for so long, is stopped.
 inline constexpr std::int64_t kNoPulseNs = 50'000'000;
 
-// Owner only. Who sees the new epoch sees the new gate. Wakes who waits, unless the gate is shut. `portion_ns`: 1.., where the
+// Owner only. Who sees the new epoch sees the new gate. Wakes who waits, unless they are to wait on. `portion_ns`: 1.., where the
 // gate is `portion`.
 void set_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_t portion_ns = 0);
 // Owner only: whether somebody decides from now on. The gate stays as it is.

@@ -20,7 +20,7 @@ constexpr std::size_t kSlots = 245;  // of 535.261.03
 // These are public functions too.
 constexpr std::size_t kDisplayActive = 31, kPowerConstraints = 46, kPowerDefault = 47, kSetPower = 48,
                       kClockReasons = 57, kEveryClockReason = 58, kEnforcedPower = 108, kBoardPart = 149;
-constexpr std::size_t kAncestorByBusId = 23, kFullFeatures = 72, kHandleByIndex = 81;
+constexpr std::size_t kAncestorByBusId = 23, kFullFeatures = 72;
 constexpr std::size_t kHostLinkGeneration = 230;
 
 using NamedProcess = abi::NvmlExportedProcess;
@@ -108,7 +108,7 @@ struct Table {
     slots[kBoardPart - 1] = slot(&abi::nvmlDeviceGetBoardPartNumber);
     slots[kAncestorByBusId - 1] = slot(&ancestor_by_bus_id);
     slots[kFullFeatures - 1] = slot(&full_features);
-    slots[kHandleByIndex - 1] = slot(&handle_by_index);
+    slots[abi::kNvmlExportedHandleByIndex - 1] = slot(&handle_by_index);
     slots[abi::kNvmlExportedSamples - 1] = slot(&monitored);
     slots[abi::kNvmlExportedLists - 1] = slot(&named_compute_list);
     slots[abi::kNvmlExportedLists] = slot(&no_rows);

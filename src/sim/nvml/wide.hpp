@@ -18,7 +18,6 @@ using nvmlNvLinkErrorCounter_t = unsigned;
 using nvmlTemperatureThresholds_t = unsigned;
 using nvmlGpuP2PCapsIndex_t = unsigned;
 using nvmlGpuP2PStatus_t = unsigned;
-using nvmlGpuTopologyLevel_t = unsigned;
 using nvmlAffinityScope_t = unsigned;
 using nvmlSamplingType_t = unsigned;
 using nvmlValueType_t = unsigned;
@@ -197,9 +196,6 @@ SIM_NVML(nvmlDeviceGetP2PStatus, nvmlDevice_t device1, nvmlDevice_t device2, nvm
          nvmlGpuP2PStatus_t* p2pStatus);
 SIM_NVML(nvmlDeviceGetTopologyCommonAncestor, nvmlDevice_t device1, nvmlDevice_t device2,
          nvmlGpuTopologyLevel_t* pathInfo);
-SIM_NVML(nvmlDeviceGetTopologyNearestGpus, nvmlDevice_t device, nvmlGpuTopologyLevel_t level, unsigned* count,
-         nvmlDevice_t* deviceArray);
-SIM_NVML(nvmlSystemGetTopologyGpuSet, unsigned cpuNumber, unsigned* count, nvmlDevice_t* deviceArray);
 SIM_NVML(nvmlDeviceGetCpuAffinity, nvmlDevice_t device, unsigned cpuSetSize, unsigned long* cpuSet);
 SIM_NVML(nvmlDeviceGetCpuAffinityWithinScope, nvmlDevice_t device, unsigned cpuSetSize, unsigned long* cpuSet,
          nvmlAffinityScope_t scope);
@@ -216,7 +212,6 @@ SIM_NVML(nvmlGetBlacklistDeviceCount, unsigned* deviceCount);
 SIM_NVML(nvmlDeviceGetMaxMigDeviceCount, nvmlDevice_t device, unsigned* count);
 SIM_NVML(nvmlDeviceIsMigDeviceHandle, nvmlDevice_t device, unsigned* isMigDevice);
 SIM_NVML(nvmlDeviceGetMigDeviceHandleByIndex, nvmlDevice_t device, unsigned index, nvmlDevice_t* migDevice);
-SIM_NVML(nvmlDeviceGetDeviceHandleFromMigDeviceHandle, nvmlDevice_t migDevice, nvmlDevice_t* device);
 SIM_NVML(nvmlDeviceGetGpuInstanceId, nvmlDevice_t device, unsigned* id);
 SIM_NVML(nvmlDeviceGetComputeInstanceId, nvmlDevice_t device, unsigned* id);
 SIM_NVML(nvmlDeviceGetAttributes, nvmlDevice_t device, nvmlDeviceAttributes_v1_t* attributes);

@@ -62,12 +62,6 @@ bool dry(const StreamMeter& stream) {
   return port.query(stream.closed[(tail - 1) % StreamMeter::kClosed].end) == abi::CUDA_SUCCESS;
 }
 
-// The arbiter saw its work when it shut the gate, and looks again before that share's turn is over that has it now.
-bool known_to_want(std::uint32_t device) {
-  return session.held.device_count == 1 && metered.paces[device].busy_streams.load(memory_order_relaxed) > 0 &&
-         policy_of(device).compute_ceiling_ppm.load(memory_order_relaxed) == ledger::kWholeGpu;
-}
-
 }  // namespace
 
 std::uint32_t ceiling_in_turns(std::uint32_t device, std::uint32_t ceiling_ppm) {
@@ -159,7 +153,8 @@ std::int64_t TurnWait::wait_ns(StreamMeter& stream, std::int64_t est_ns) {
   taken_ns_ = 0;
   const ledger::DevicePolicy& policy = policy_of(device_);
   const ledger::Gate gate = arbitrated(device_) ? policy.gate.load(memory_order_relaxed) : ledger::Gate::open;
-  shut_ = gate == ledger::Gate::shut;
+  queued_ = gate == ledger::Gate::queued;
+  shut_ = queued_ || gate == ledger::Gate::shut;
   if (gate == ledger::Gate::tell) tell(device_, epoch_);
   if (shut_) {
     mine.was_shut.store(true, memory_order_relaxed);
@@ -167,6 +162,7 @@ std::int64_t TurnWait::wait_ns(StreamMeter& stream, std::int64_t est_ns) {
   }
   if (gate == ledger::Gate::portion) {
     if (dry(stream)) {
+      stream.context->pace->busy_until_ns.store(port.now_ns());
       mine.portion_left_ns.store(std::int64_t{policy.portion_us.load(memory_order_relaxed)} * 1'000);
     } else if (mine.portion_left_ns.load(memory_order_relaxed) < est_ns && !deserted()) {
       begin();
@@ -192,7 +188,7 @@ void TurnWait::give_back() {
 void TurnWait::wait(std::int64_t ns) {
   const std::int64_t now_ns = port.now_ns();
   slot_of(device_).pulse.fetch_add(1, memory_order_relaxed);
-  if (rang_ns_ == 0 && known_to_want(device_)) rang_ns_ = now_ns;
+  if (rang_ns_ == 0 && queued_) rang_ns_ = now_ns;
   if (shut_ && now_ns - rang_ns_ >= ledger::kTurnLookNs) {
     rang_ns_ = now_ns;
     ring_doorbell(ledger::Ring::turn);

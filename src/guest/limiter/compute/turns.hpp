@@ -51,7 +51,8 @@ class TurnWait {
 
   const std::uint32_t device_;
   std::uint32_t epoch_ = 0, room_ = 0;
-  bool waiting_ = false, shut_ = false;  // shut: at the last look
+  bool waiting_ = false;
+  bool shut_ = false, queued_ = false;  // at the last look; queued: shut, and the arbiter knows that we want the GPU
   std::int64_t taken_ns_ = 0;
   // Since when no beat of the daemon's has been seen, as far as this thread was running.
   std::uint64_t beat_ = 0;

@@ -34,6 +34,10 @@ Place place_of(abi::CUdevice device);
 // After nvmlInit succeeded: joins the share for the views, without a slot. NVML_ERROR_NO_PERMISSION when refused.
 abi::nvmlReturn_t open_session_for_views();
 
+// Before the driver's cuInit: joins the share whose directory the environment names, or which is mounted, as for the views; which
+// GPUs it has decides what the driver is to show. Does nothing for any other share.
+void open_session_by_directory();
+
 // The page index of an NVML device; kNoDevice where it is not in the share or there is no share.
 std::uint32_t nvml_device_index(abi::nvmlDevice_t device);
 

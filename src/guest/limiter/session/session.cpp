@@ -4,8 +4,12 @@
 #include <pthread.h>
 #include <string.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include "guest/bare/futex.hpp"
 #include "guest/bare/text.hpp"
+#include "guest/grant/text.hpp"
 #include "guest/ledger/pages.hpp"
 #include "guest/limiter/compute/compute.hpp"
 #include "guest/limiter/memory/memory.hpp"
@@ -15,6 +19,7 @@
 #include "guest/limiter/session/membership.hpp"
 #include "guest/limiter/session/node_page.hpp"
 #include "guest/limiter/session/registration.hpp"
+#include "guest/limiter/session/shown_gpus.hpp"
 #include "guest/limiter/session/wish.hpp"
 
 // glibc's pthread_atfork() is a small static function round this one; we link no static part of libc.
@@ -84,8 +89,37 @@ Membership refuse(const char* why) {
   return Membership::refused;
 }
 
+std::uint32_t page_index_of(std::string_view uuid) {
+  for (std::uint32_t i = 0; i < session.held.device_count; ++i) {
+    if (uuid == session.held.devices[i].uuid) return i;
+  }
+  return kNoDevice;
+}
+
+// Where numbers in CUDA_VISIBLE_DEVICES count the share's GPUs (visible.hpp), NVML's numbers count them too: programs take one for
+// the other. HEADGATE_VISIBLE_GPUS says their order; a share that was found by its directory has that of its pages.
+void choose_shown(bool by_directory) {
+  session.shown_count = 0;
+  const char* const listed = variable("HEADGATE_VISIBLE_GPUS");
+  for (std::string_view rest(listed != nullptr ? listed : ""); !rest.empty();) {
+    const std::size_t comma = grant::position(rest, ',');
+    const std::uint32_t index = page_index_of(grant::trimmed(grant::first(rest, comma)));
+    rest = grant::from(rest, comma + 1);
+    std::uint8_t* const end = session.shown + session.shown_count;
+    if (index != kNoDevice && std::find(session.shown, end, index) == end)
+      session.shown[session.shown_count++] = static_cast<std::uint8_t>(index);
+  }
+  if (session.shown_count != 0 || !by_directory) return;
+  for (std::uint32_t i = 0; i < session.held.device_count; ++i) session.shown[i] = static_cast<std::uint8_t>(i);
+  session.shown_count = session.held.device_count;
+}
+
 // Not inlined: some threads have small stacks, and join()'s frame is large.
-[[gnu::noinline]] void remember_names(const ledger::PolicyPage& policy) { session.held = ledger::grant_of(policy); }
+[[gnu::noinline]] void remember_names(const ledger::PolicyPage& policy, bool by_directory) {
+  session.held = ledger::grant_of(policy);
+  choose_shown(by_directory);
+  forget_nvml_numbers();
+}
 
 void become_member(const ledger::SharePages& pages, ledger::SlotRef slot, bool with_slot) {
   watch_forks();
@@ -188,7 +222,7 @@ bool enter_by_files(const char* directory, bool with_slot, ledger::SharePages& p
       return Membership::none;
     }
   }
-  remember_names(*pages.policy);
+  remember_names(*pages.policy, true);
   if (contradicts(wanted, why)) {
     if (with_slot) ledger::release(*pages.usage, slot);
     ledger::close_pages(pages);
@@ -229,16 +263,9 @@ Membership join(const SeenDevices& devices, bool with_slot) {
     ledger::explain(fault, why + text.size(), sizeof wanted.message - text.size(), base);
     return refuse(why);
   }
-  remember_names(*pages.policy);
+  remember_names(*pages.policy, false);
   become_member(pages, slot, with_slot);
   return Membership::member;
-}
-
-std::uint32_t page_index_of(const char* uuid) {
-  for (std::uint32_t i = 0; i < session.held.device_count; ++i) {
-    if (strcmp(session.held.devices[i].uuid, uuid) == 0) return i;
-  }
-  return kNoDevice;
 }
 
 void map_ordinals(const SeenDevices& devices) {
@@ -318,6 +345,21 @@ abi::nvmlReturn_t open_session_for_views() {
   }
   return session.membership.load(std::memory_order_acquire) == Membership::refused ? abi::NVML_ERROR_NO_PERMISSION
                                                                                    : abi::NVML_SUCCESS;
+}
+
+void open_session_by_directory() {
+  if (opening_here || session.membership.load(std::memory_order_acquire) != Membership::unopened) return;
+  const int saved = errno;
+  {
+    const Opening one_at_a_time;
+    Wanted wanted;
+    read_wish({}, wanted);
+    const bool readable = wanted.wish == Wish::join || wanted.wish == Wish::values;
+    if (session.membership.load(std::memory_order_acquire) == Membership::unopened && readable &&
+        wanted.directory[0] != '\0')
+      join_at(wanted, false);
+  }
+  errno = saved;
 }
 
 Place place_of(abi::CUdevice device) {

@@ -6,19 +6,38 @@
 
 #include <atomic>
 
+#include "guest/bare/text.hpp"
 #include "guest/grant/numbering.hpp"
+#include "guest/limiter/session/membership.hpp"
 #include "guest/limiter/session/wish.hpp"
 
 namespace headgate::limiter {
+namespace {
+
+// The UUIDs of a share that was found by its directory, with commas.
+bool list_shown(std::span<char> out) {
+  if (session.membership.load(std::memory_order_acquire) != Membership::member) return false;
+  bare::Text text(out);
+  for (std::uint32_t i = 0; i < session.shown_count; ++i)
+    text.add(i == 0 ? "" : ",").add(session.held.devices[session.shown[i]].uuid);
+  return text.size() != 0 && !text.full();
+}
+
+}  // namespace
 
 void number_visible_devices() {
   static std::atomic<bool> done{false};
   if (done.exchange(true, std::memory_order_relaxed)) return;
-  const char* const gpus = variable("HEADGATE_VISIBLE_GPUS");
-  if (gpus == nullptr || *gpus == '\0') return;
+  const char* gpus = variable("HEADGATE_VISIBLE_GPUS");
+  char listed[1024];  // 16 UUIDs
+  if (gpus == nullptr || *gpus == '\0') {
+    open_session_by_directory();
+    if (!list_shown(listed)) return;
+    gpus = listed;
+  }
   const char* const visible = variable("CUDA_VISIBLE_DEVICES");
   const int saved = errno;
-  char numbered[1024];  // 16 UUIDs
+  char numbered[1024];
   if (visible == nullptr) ::setenv("CUDA_VISIBLE_DEVICES", gpus, 1);
   else if (strcmp(visible, gpus) != 0 &&
            (grant::number_by_share(visible, gpus, numbered) || grant::spell_as_share(visible, gpus, numbered)))

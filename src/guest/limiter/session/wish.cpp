@@ -31,9 +31,9 @@ void copy_name(std::string_view from, char (&to)[ledger::kNameBytes]) {
   text.add(from);
 }
 
-// Which of the visible devices the share covers: HEADGATE_GPU's, else all. False with out.message set.
+// Which of the visible devices the share covers: HEADGATE_GPU's, else all; none where they are not known yet. False with out.message set.
 bool choose(std::string_view selector, const SeenDevices& devices, grant::Selection& chosen, Wanted& out) {
-  if (selector.empty()) {
+  if (selector.empty() || devices.count == 0) {
     chosen.count = devices.count;
     for (std::uint32_t i = 0; i < devices.count; ++i) chosen.index[i] = static_cast<std::uint8_t>(i);
     return true;

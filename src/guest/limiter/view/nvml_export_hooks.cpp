@@ -1,10 +1,11 @@
 // The roads to NVML's process lists that carry more than a number and a size: nvmlDeviceGetRunningProcessDetailList, and the private
-// table that nvidia-smi uses. Without them a share's nvidia-smi would name its neighbours' programs.
+// table that nvidia-smi uses, for its handles too. Without them a share's nvidia-smi would name its neighbours' programs.
 #include <algorithm>
 #include <cstring>
 
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/membership.hpp"
+#include "guest/limiter/session/shown_gpus.hpp"
 #include "guest/limiter/view/members.hpp"
 
 using namespace headgate::abi;
@@ -19,11 +20,13 @@ struct Copy {
   const void* words[kMostSlots];  // the first is the size in bytes
   NvmlExportedProcessList* lists[kNvmlExportedListCount];
   NvmlExportedSamples* samples;
+  NvmlExportedHandleByIndex* handle_by_index;
 };
 Copy copy;
 
 template <unsigned list>
 nvmlReturn_t share_list(nvmlDevice_t device, unsigned* count, NvmlExportedProcess* rows) {
+  if (is_hidden(device)) return NVML_ERROR_NOT_FOUND;
   const nvmlReturn_t result = copy.lists[list](device, count, rows);
   if (result != NVML_SUCCESS || count == nullptr || rows == nullptr) return result;
   if (nvml_device_index(device) == kNoDevice) return result;
@@ -33,6 +36,7 @@ nvmlReturn_t share_list(nvmlDevice_t device, unsigned* count, NvmlExportedProces
 
 nvmlReturn_t share_samples(nvmlDevice_t device, unsigned long long since_us, unsigned* type, unsigned* count,
                            NvmlExportedSample* rows) {
+  if (is_hidden(device)) return NVML_ERROR_NOT_FOUND;
   const nvmlReturn_t result = copy.samples(device, since_us, type, count, rows);
   if (result != NVML_SUCCESS || count == nullptr || rows == nullptr) return result;
   if (nvml_device_index(device) == kNoDevice) return result;
@@ -43,6 +47,12 @@ nvmlReturn_t share_samples(nvmlDevice_t device, unsigned long long since_us, uns
     }
   }
   return result;
+}
+
+nvmlReturn_t shown_handle(unsigned index, nvmlDevice_t* device, unsigned flags) {
+  const unsigned shown = shown_gpus();
+  if (shown == 0) return copy.handle_by_index(index, device, flags);
+  return index < shown ? copy.handle_by_index(driver_number(index), device, flags) : NVML_ERROR_INVALID_ARGUMENT;
 }
 
 void put(const void*& word, const void* value) { __atomic_store_n(&word, value, __ATOMIC_RELAXED); }
@@ -56,7 +66,7 @@ void replace(const void* const* table, std::size_t words, std::size_t slot, Func
 }
 
 bool is_replaced(std::size_t slot) {
-  return slot == kNvmlExportedSamples ||
+  return slot == kNvmlExportedSamples || slot == kNvmlExportedHandleByIndex ||
          (slot >= kNvmlExportedLists && slot < kNvmlExportedLists + kNvmlExportedListCount);
 }
 
@@ -72,6 +82,7 @@ const void* filtered(const void* const* table) {
   replace(table, words, kNvmlExportedLists + 1, copy.lists[1], &share_list<1>);
   replace(table, words, kNvmlExportedLists + 2, copy.lists[2], &share_list<2>);
   replace(table, words, kNvmlExportedSamples, copy.samples, &share_samples);
+  replace(table, words, kNvmlExportedHandleByIndex, copy.handle_by_index, &shown_handle);
   put(copy.words[0], reinterpret_cast<const void*>(words * sizeof(void*)));
   return copy.words;
 }
@@ -88,6 +99,7 @@ HEADGATE_HOOK nvmlReturn_t nvmlInternalGetExportTable(const void** ppExportTable
 }
 
 HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, nvmlProcessDetailList_t* plist) {
+  if (is_hidden(device)) return NVML_ERROR_NOT_FOUND;
   const nvmlReturn_t result = forward(nvml.nvmlDeviceGetRunningProcessDetailList, device, plist);
   if (result != NVML_SUCCESS || plist == nullptr || plist->procArray == nullptr) return result;
   if (nvml_device_index(device) == kNoDevice) return result;

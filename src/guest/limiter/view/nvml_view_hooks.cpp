@@ -10,6 +10,7 @@
 #include "guest/ledger/slot.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/membership.hpp"
+#include "guest/limiter/session/shown_gpus.hpp"
 #include "guest/limiter/view/members.hpp"
 #include "guest/limiter/view/share_view.hpp"
 
@@ -45,6 +46,7 @@ unsigned add_unlisted(std::uint32_t index, Entry (&all)[kMaxListed], unsigned co
 // INSUFFICIENT_SIZE with the number needed.
 template <typename Entry, typename List>
 nvmlReturn_t share_processes(List* const& list, nvmlDevice_t device, unsigned* count, Entry* entries, bool computes) {
+  if (is_hidden(device)) return NVML_ERROR_NOT_FOUND;
   if (count == nullptr || nvml_device_index(device) == kNoDevice) return forward(list, device, count, entries);
   const bare::Scratch<Entry[kMaxListed]> scratch;
   if (!scratch) return NVML_ERROR_OPERATING_SYSTEM;
@@ -133,6 +135,7 @@ bool sampled_percent(nvmlDevice_t device, unsigned& percent) {
 }  // namespace
 
 HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* memory) {
+  if (is_hidden(device)) return NVML_ERROR_NOT_FOUND;
   const nvmlReturn_t result = forward(nvml.nvmlDeviceGetMemoryInfo, device, memory);
   if (result != NVML_SUCCESS || memory == nullptr) return result;
   const std::uint32_t index = nvml_device_index(device);
@@ -143,6 +146,7 @@ HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemo
 }
 
 HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* memory) {
+  if (is_hidden(device)) return NVML_ERROR_NOT_FOUND;
   const nvmlReturn_t result = forward(nvml.nvmlDeviceGetMemoryInfo_v2, device, memory);
   if (result != NVML_SUCCESS || memory == nullptr) return result;
   const std::uint32_t index = nvml_device_index(device);
@@ -202,6 +206,7 @@ HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
                                                            nvmlProcessUtilizationSample_t* utilization,
                                                            unsigned* processSamplesCount,
                                                            unsigned long long lastSeenTimeStamp) {
+  if (is_hidden(device)) return NVML_ERROR_NOT_FOUND;
   const nvmlReturn_t result =
       forward(nvml.nvmlDeviceGetProcessUtilization, device, utilization, processSamplesCount, lastSeenTimeStamp);
   if (result != NVML_SUCCESS || utilization == nullptr || processSamplesCount == nullptr) return result;
@@ -212,6 +217,7 @@ HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
 
 HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device,
                                                                  nvmlProcessesUtilizationInfo_t* procesesUtilInfo) {
+  if (is_hidden(device)) return NVML_ERROR_NOT_FOUND;
   const nvmlReturn_t result = forward(nvml.nvmlDeviceGetProcessesUtilizationInfo, device, procesesUtilInfo);
   if (result != NVML_SUCCESS || procesesUtilInfo == nullptr || procesesUtilInfo->procUtilArray == nullptr)
     return result;
@@ -223,6 +229,7 @@ HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t de
 
 // Where neither the books nor NVML tell the share's part, the card's own figure stays.
 HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t* utilization) {
+  if (is_hidden(device)) return NVML_ERROR_NOT_FOUND;
   const nvmlReturn_t result = forward(nvml.nvmlDeviceGetUtilizationRates, device, utilization);
   if (result != NVML_SUCCESS || utilization == nullptr) return result;
   const std::uint32_t index = nvml_device_index(device);

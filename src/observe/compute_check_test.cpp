@@ -1,0 +1,207 @@
+#include "observe/compute_check.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+
+namespace headgate::observe {
+namespace {
+
+constexpr std::uint64_t kSecond = 1'000'000'000, kMs = 1'000'000;
+constexpr const char* kGpu = "GPU-a";
+
+// One process of a share on one GPU, second by second: what the driver says of it, and what the ledger.
+struct Node {
+  ComputeCheck check;
+  snapshot::Snapshot picture;
+  ComputeBooks books;
+
+  explicit Node(ComputeRules rules = {}) : check(std::move(rules)) {
+    picture.gpus.resize(1);
+    picture.gpus[0].uuid = kGpu;
+    picture.shares.resize(1);
+    picture.shares[0].name = "alice";
+    snapshot::Process process;
+    process.pid = 41;
+    process.share = "alice";
+    process.devices = {{.uuid = kGpu, .driver_bytes = 1, .ledger_bytes = 1, .busy_ratio = {}}};
+    picture.processes = {process};
+    words() = {.metered = true, .held_ns = 5 * kSecond, .copy_ns = 0, .launches = 7, .working = false};
+    pass(kSecond, 0.0, 0);
+  }
+  ComputeWords& words() { return books[{41, kGpu}]; }
+  // The driver says `busy`, the account has `held_ns` more, and so many launches.
+  void pass(std::uint64_t time_ns, std::optional<double> busy, std::uint64_t held_ns, std::uint64_t launches = 100) {
+    picture.taken_ns += time_ns;
+    picture.processes[0].devices[0].busy_ratio = busy;
+    words().held_ns += held_ns;
+    words().launches += launches;
+    check.look(picture, books);
+  }
+  [[nodiscard]] bool named() const {
+    const auto verdict = check.of(41, kGpu);
+    return verdict && verdict->ripe;
+  }
+};
+
+TEST(ComputeCheck, WhoseAccountSaysNothingWhileTheDriverSaysBusyIsNamedInThreeSeconds) {
+  Node node;
+  node.pass(kSecond, 0.9, 0);
+  EXPECT_TRUE(node.check.of(41, kGpu)) << "suspected from the first";
+  EXPECT_FALSE(node.named());
+  node.pass(kSecond, 0.9, 0);
+  EXPECT_FALSE(node.named());
+  node.pass(kSecond, 0.9, 0);
+  ASSERT_TRUE(node.named());
+  EXPECT_EQ(node.check.of(41, kGpu)->text, "keeps 90 % on GPU 0 busy by the driver, the whole share 0 % by its ledger");
+  EXPECT_FALSE(node.check.is_proven("alice"));
+  // And is not any more once his account tells.
+  node.pass(kSecond, 0.9, 900 * kMs);
+  EXPECT_FALSE(node.check.of(41, kGpu));
+  EXPECT_TRUE(node.check.is_proven("alice"));
+}
+
+TEST(ComputeCheck, AnAccountThatGoesBackIsNoProgress) {
+  Node node;
+  for (int i = 0; i < 3; ++i) {
+    node.words().held_ns -= kSecond;
+    node.pass(kSecond, 0.5, 0);
+  }
+  EXPECT_TRUE(node.named());
+}
+
+// NVML's 100 % of a share that held a fifth, a tenth, a sixteenth: short kernels with pauses.
+TEST(ComputeCheck, ADriverThatCallsPausesBusyAccusesNobody) {
+  for (const std::uint64_t held : {200 * kMs, 100 * kMs, 60 * kMs}) {
+    Node node;
+    for (int i = 0; i < 30; ++i) {
+      node.pass(kSecond, 1.0, held);
+      ASSERT_FALSE(node.check.of(41, kGpu)) << held;
+    }
+  }
+}
+
+// The driver's mean is of the last second at its worst; bursts end in it at any time, and somebody may look ten times a second.
+TEST(ComputeCheck, ABurstThatTheDriverTellsOfASecondLateAccusesNobody) {
+  for (const std::uint64_t period : {kSecond / 10, kSecond / 3, kSecond}) {
+    for (std::uint64_t on = kSecond / 4; on <= 4 * kSecond; on += kSecond / 4) {
+      Node node;
+      const std::uint64_t cycle = on + 3 * kSecond;
+      for (std::uint64_t at = 0; at < 30 * kSecond; at += period) {
+        const auto worked_until = [&](std::uint64_t t) { return t / cycle * on + std::min(t % cycle, on); };
+        const std::uint64_t held = worked_until(at + period) - worked_until(at);
+        const bool told = at % cycle < on + kSecond;  // for a second after its end as if it went on
+        node.pass(period, told ? std::optional(1.0) : std::nullopt, held, held > 0 ? 10 : 0);
+        ASSERT_FALSE(node.named()) << period << " " << on << " " << at;
+      }
+    }
+  }
+}
+
+TEST(ComputeCheck, ManyLooksInAShortTimeAreOneStep) {
+  Node node;
+  for (int i = 0; i < 26; ++i) {
+    node.pass(kSecond / 10, 1.0, 0);
+    EXPECT_FALSE(node.named()) << i;
+  }
+  node.pass(kSecond / 10, 1.0, 0);
+  EXPECT_TRUE(node.named()) << "after 2.7 s";
+}
+
+TEST(ComputeCheck, WhoHardlyUsesTheGpuIsNotLookedAt) {
+  Node node;
+  for (int i = 0; i < 10; ++i) node.pass(kSecond, 0.19, 0);
+  EXPECT_FALSE(node.check.of(41, kGpu));
+}
+
+// One process is honest for the whole share, and another takes its GPU time past the limiter.
+TEST(ComputeCheck, AProcessThatHasLaunchedNothingByItsSeatIsNamedThoughTheShareSaysEnough) {
+  Node node;
+  for (int i = 0; i < 3; ++i) node.pass(kSecond, 0.5, 500 * kMs, 0);
+  ASSERT_TRUE(node.named());
+  EXPECT_EQ(node.check.of(41, kGpu)->text,
+            "keeps 50 % on GPU 0 busy by the driver, and has launched nothing by its ledger");
+}
+
+TEST(ComputeCheck, ALongKernelAndCopiesAreNoSilence) {
+  Node node;
+  node.words().working = true;
+  for (int i = 0; i < 10; ++i) node.pass(kSecond, 1.0, kSecond, 0);  // one kernel, charged while it runs
+  EXPECT_FALSE(node.check.of(41, kGpu));
+  for (int i = 0; i < 10; ++i) node.pass(kSecond, 1.0, 0, 0);  // one that is charged at its end
+  EXPECT_FALSE(node.check.of(41, kGpu));
+  for (int i = 0; i < 40; ++i) node.pass(kSecond, 1.0, 0, 0);
+  EXPECT_TRUE(node.named()) << "who says so for ever is not believed for ever";
+  Node copying;
+  for (int i = 0; i < 10; ++i) {
+    copying.words().copy_ns += kSecond / 2;
+    copying.pass(kSecond, 0.6, 0, 0);
+    EXPECT_FALSE(copying.check.of(41, kGpu));
+  }
+}
+
+TEST(ComputeCheck, WhoIsNotMeteredCannotTell) {
+  Node node;
+  node.words().metered = false;
+  for (int i = 0; i < 10; ++i) node.pass(kSecond, 1.0, 0, 0);
+  node.words().metered = true;
+  for (int i = 0; i < 10; ++i) {
+    node.pass(kSecond, 1.0, 0, 0);  // what was sent before runs on
+    EXPECT_FALSE(node.named()) << i;
+  }
+  for (int i = 0; i < 4; ++i) node.pass(kSecond, 1.0, 0, 0);
+  EXPECT_TRUE(node.named());
+}
+
+TEST(ComputeCheck, AStoppedProcessIsNotAccusedAndStoppingClearsNobody) {
+  bool halted = false;
+  Node node({.halted = [&](std::uint32_t pid) { return pid == 41 && halted; }});
+  node.pass(kSecond, 1.0, 0);
+  node.pass(kSecond, 1.0, 0);
+  halted = true;
+  for (int i = 0; i < 10; ++i) node.pass(kSecond, 1.0, 0, 0);
+  EXPECT_FALSE(node.named());
+  halted = false;
+  node.pass(kSecond, 1.0, 0);
+  EXPECT_TRUE(node.named());
+}
+
+TEST(ComputeCheck, WhereTheDriverTellsOfNoProcessTheOnlyShareOnTheGpuIsHeldToTheGpusOwnFigure) {
+  Node node;
+  node.picture.gpus[0].busy_ratio = 0.7;
+  for (int i = 0; i < 3; ++i) node.pass(kSecond, {}, 0);
+  EXPECT_TRUE(node.named());
+  for (const std::string other : {"bob", ""}) {
+    Node two;
+    two.picture.gpus[0].busy_ratio = 0.7;
+    snapshot::Process second = two.picture.processes[0];
+    second.pid = 42, second.share = other;
+    two.picture.processes.push_back(second);
+    for (int i = 0; i < 10; ++i) two.pass(kSecond, {}, 0);
+    EXPECT_FALSE(two.check.of(41, kGpu)) << "it may have been " << other;
+  }
+}
+
+TEST(ComputeCheck, TheBooksAreOfTheSeatOnTheHost) {
+  JoinInput input;
+  input.ledgers.resize(2);
+  for (auto& ledger : input.ledgers) {
+    ledger.share.devices.resize(1);
+    ledger.share.devices[0].uuid = kGpu;
+    ledger.share.devices[0].held_ns = 9;
+    ledger.seats.resize(1);
+    ledger.seats[0].work = {{.metered = true, .working = true, .launches = 3}};
+  }
+  input.ledgers[1].share.problem = "is written where nothing belongs";
+  input.host_pids = {{41}, {42}};
+  const ComputeBooks books = compute_books(input);
+  ASSERT_EQ(books.size(), 1u) << "a damaged page is no witness";
+  const ComputeWords& words = books.at({41, kGpu});
+  EXPECT_TRUE(words.metered && words.working);
+  EXPECT_EQ(words.held_ns, 9u);
+  EXPECT_EQ(words.launches, 3u);
+}
+
+}  // namespace
+}  // namespace headgate::observe

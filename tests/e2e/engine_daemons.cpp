@@ -1,0 +1,163 @@
+// Engines that are daemons: dockerd and containerd, as dev/real-parts unpacks them, with everything of theirs in a folder.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "daemon_program.hpp"
+#include "engine.hpp"
+
+namespace headgate::e2e {
+namespace {
+
+const std::string kParts = ENGINE_PARTS;
+constexpr const char* kHostPath = "/usr/sbin:/usr/bin:/sbin:/bin";
+
+// Their programs find each other by PATH. Where they keep sockets in /run whatever they are told, that is a /run of their own.
+class EngineDaemon : public Engine {
+ public:
+  [[nodiscard]] std::string lacks() const override {
+    if (::access((kParts + "/complete").c_str(), F_OK) != 0) return "dev/real-parts has not been run";
+    if (::access("/usr/sbin/runc", X_OK) != 0) return "there is no /usr/sbin/runc";
+    if (::geteuid() != 0) return "only root may run it";
+    if (::access("/sys/fs/cgroup", W_OK) != 0) return "there are no cgroups to be made here";
+    return {};
+  }
+
+ protected:
+  // `line` runs in a shell until stop(), its words in path()/log. Whether `asked` then succeeds, in time.
+  void start(const std::string& line, const std::string& asked) {
+    daemon_ = std::make_unique<Program>(
+        std::vector<std::string>{"/usr/bin/unshare", "--mount", "setpriv", "--pdeathsig", "TERM", "/bin/sh", "-c",
+                                 "mount -t tmpfs none /run && exec " + line + " >'" + path() + "/log' 2>&1"},
+        environment());
+    if (!eventually([&] { return shell(asked) == 0; })) throw std::runtime_error("no answer: " + asked);
+  }
+  void stop() {
+    if (daemon_ == nullptr) return;
+    ::kill(daemon_->pid(), SIGTERM);
+    daemon_->wait();
+    daemon_.reset();
+  }
+  [[nodiscard]] int shell(const std::string& line) const {
+    Program program({"/bin/sh", "-c", line + " >/dev/null 2>&1"}, environment());
+    return program.wait();
+  }
+  [[nodiscard]] static std::map<std::string, std::string> environment() {
+    return {{"PATH", kParts + "/usr/sbin:" + kParts + "/usr/bin:" + kHostPath},
+            {"LD_LIBRARY_PATH", kParts + "/lib/x86_64-linux-gnu:" + kParts + "/usr/lib/x86_64-linux-gnu"},
+            {"LD_PRELOAD", ""}};
+  }
+  // What runs a client with that environment, which Program adds to its own.
+  [[nodiscard]] static std::vector<std::string> client() {
+    std::vector<std::string> words = {"/usr/bin/env"};
+    for (const auto& [name, value] : environment()) words.push_back(name + "=" + value);
+    return words;
+  }
+
+ private:
+  std::unique_ptr<Program> daemon_;
+};
+
+class Docker : public EngineDaemon {
+ public:
+  ~Docker() override {
+    if (started_) [[maybe_unused]]
+      const int removed = shell(docker() + "rm --force --volumes tenant");
+    stop();
+    // Its own below every hierarchy, if nobody else's container is in there.
+    [[maybe_unused]] const int gone = std::system("rmdir /sys/fs/cgroup/*/docker /sys/fs/cgroup/docker 2>/dev/null");
+  }
+  Docker() = default;
+  Docker(const Docker&) = delete;
+  Docker& operator=(const Docker&) = delete;
+
+  [[nodiscard]] std::vector<std::string> line(const std::vector<Mount>& mounts,
+                                              const std::vector<std::string>& variables,
+                                              const std::vector<std::string>& words) override {
+    std::ofstream(path() + "/daemon.json")
+        << R"({"data-root":")" << path() << R"(/data","exec-root":")" << path() << R"(/exec","pidfile":")" << path()
+        << R"(/pid","hosts":["unix://)" << path()
+        << R"(/sock"],"storage-driver":"vfs","iptables":false,"ip6tables":false,"bridge":"none"})";
+    started_ = true;
+    start("dockerd --config-file '" + path() + "/daemon.json'", docker() + "version");
+    if (shell("tar -C '" + tree(mounts) + "' -cf - . | " + docker() + "import - tenant:1") != 0)
+      throw std::runtime_error("no image");
+    std::vector<std::string> all = client();
+    all.insert(all.end(), {"docker", "--host=unix://" + path() + "/sock", "run", "--rm", "--interactive",
+                           "--name=tenant", "--network=none", "--log-driver=none", "--cidfile=" + path() + "/id"});
+    for (const Mount& mount : mounts)
+      all.push_back("--volume=" + mount.from + ":" + mount.to + (mount.writable ? "" : ":ro"));
+    for (const std::string& variable : variables) all.push_back("--env=" + variable);
+    all.emplace_back("tenant:1");
+    all.insert(all.end(), words.begin(), words.end());
+    return all;
+  }
+
+  [[nodiscard]] std::string where() const override {
+    std::string id;
+    std::ifstream(path() + "/id") >> id;
+    return "docker " + id.substr(0, 12);
+  }
+
+ private:
+  [[nodiscard]] std::string docker() const { return "docker --host='unix://" + path() + "/sock' "; }
+
+  bool started_ = false;
+};
+
+class Containerd : public EngineDaemon {
+ public:
+  Containerd() = default;
+  ~Containerd() override {
+    if (started_) {
+      [[maybe_unused]] const int removed =
+          shell(ctr() + "task delete --force " + id_ + "; " + ctr() + "container delete " + id_);
+    }
+    stop();
+    [[maybe_unused]] const int gone = std::system("rmdir /sys/fs/cgroup/*/tenants /sys/fs/cgroup/tenants 2>/dev/null");
+  }
+  Containerd(const Containerd&) = delete;
+  Containerd& operator=(const Containerd&) = delete;
+
+  [[nodiscard]] std::vector<std::string> line(const std::vector<Mount>& mounts,
+                                              const std::vector<std::string>& variables,
+                                              const std::vector<std::string>& words) override {
+    std::ofstream(path() + "/config.toml") << "version = 2\nroot = \"" << path() << "/data\"\nstate = \"" << path()
+                                           << "/state\"\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n"
+                                           << "[grpc]\naddress = \"" << path() << "/sock\"\n";
+    started_ = true;
+    start("containerd --config '" + path() + "/config.toml'", ctr() + "version");
+    std::vector<std::string> all = client();
+    all.insert(all.end(), {"ctr", "--address", path() + "/sock", "--namespace", "tenants", "run", "--rm", "--fifo-dir",
+                           path() + "/fifo", "--rootfs"});
+    for (const Mount& mount : mounts) {
+      all.insert(all.end(), {"--mount", "type=bind,src=" + mount.from + ",dst=" + mount.to +
+                                            ",options=rbind:" + (mount.writable ? "rw" : "ro")});
+    }
+    for (const std::string& variable : variables) all.insert(all.end(), {"--env", variable});
+    all.insert(all.end(), {tree(mounts), id_});
+    all.insert(all.end(), words.begin(), words.end());
+    return all;
+  }
+
+  // Its cgroup is /NAMESPACE/NAME, and says no more.
+  [[nodiscard]] std::string where() const override { return "container " + id_.substr(0, 12); }
+
+ private:
+  [[nodiscard]] std::string ctr() const { return "ctr --address '" + path() + "/sock' --namespace tenants "; }
+
+  std::string id_ = new_container_id();
+  bool started_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_docker() { return std::make_unique<Docker>(); }
+std::unique_ptr<Engine> make_containerd() { return std::make_unique<Containerd>(); }
+
+}  // namespace headgate::e2e
