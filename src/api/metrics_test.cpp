@@ -55,6 +55,8 @@ Gpu l40s() {
   gpu.pcie_tx_bytes_per_second = 2'097'152;
   gpu.nvlinks_active = 0;
   gpu.nvlink_errors = 2;
+  gpu.nvlink_rx_bytes = 3'072;
+  gpu.nvlink_tx_bytes = 1'024;
   gpu.ecc = true;
   gpu.mig = false;
   return gpu;
@@ -239,7 +241,8 @@ TEST(Metrics, WhatIsNotKnownIsNotShownAsZero) {
        {"gpu_busy_ratio", "gpu_sm_active_ratio", "gpu_power_watts", "gpu_temperature_celsius", "gpu_clock_hertz",
         "gpu_energy_joules_total", "gpu_ecc_corrected_errors_total", "gpu_ecc_lifetime_corrected_errors_total",
         "gpu_pcie_replays_total", "gpu_pcie_received_bytes_per_second", "gpu_pcie_sent_bytes_per_second",
-        "gpu_nvlink_errors_total", "share_memory_limit_bytes", "daemon_clients", "daemon_cpu_seconds"})
+        "gpu_nvlink_errors_total", "gpu_nvlink_received_bytes_total", "gpu_nvlink_sent_bytes_total",
+        "share_memory_limit_bytes", "daemon_clients", "daemon_cpu_seconds"})
     EXPECT_EQ(page.find(std::string("headgate_") + name), std::string::npos) << name;
 }
 

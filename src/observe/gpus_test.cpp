@@ -41,6 +41,10 @@ TEST_F(DriverGpus, OfLinksThoseThatAreUpAreCountedAndTheErrorsOfAll) {
   const auto gpu = read();
   EXPECT_EQ(gpu.nvlinks_active, 1u);
   EXPECT_EQ(gpu.nvlink_errors, 7u) << "a kind that the driver does not count is no reason to tell of none";
+  EXPECT_EQ(gpu.nvlink_tx_bytes, std::nullopt) << "a driver that answers for each field by itself";
+  script_.nvlink_kib = {{3, 1ull << 40}};
+  EXPECT_EQ(read().nvlink_tx_bytes, 3072u);
+  EXPECT_EQ(read().nvlink_rx_bytes, 1ull << 50);
   script_.pcie_replays = 5;
   EXPECT_EQ(read().pcie_replays, 5u);
 }
@@ -72,6 +76,7 @@ TEST_F(DriverGpus, WhatTheCardDoesNotHaveIsNotToldAsZero) {
   EXPECT_EQ(gpu.pcie_replays, std::nullopt);
   EXPECT_EQ(gpu.nvlinks_active, std::nullopt);
   EXPECT_EQ(gpu.nvlink_errors, std::nullopt);
+  EXPECT_EQ(gpu.nvlink_rx_bytes, std::nullopt);
   EXPECT_EQ(gpu.mig, std::nullopt);
   EXPECT_TRUE(gpu.mig_instances.empty());
   PcieTraffic traffic;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "guest/abi/nvml.hpp"
+#include "nvml/library.hpp"
 
 using namespace headgate;
 using namespace headgate::abi;
@@ -126,6 +127,16 @@ SCRIPTED nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t, unsigned directi
 SCRIPTED nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t, unsigned link, nvmlEnableState_t* active) {
   if (link >= script.nvlinks.size()) return NVML_ERROR_NOT_SUPPORTED;
   *active = script.nvlinks[link].active ? NVML_FEATURE_ENABLED : NVML_FEATURE_DISABLED;
+  return NVML_SUCCESS;
+}
+SCRIPTED nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t, int count, nvml::FieldValue* values) {
+  for (int i = 0; i < count; ++i) {
+    nvml::FieldValue& field = values[i];
+    const bool known = script.nvlink_kib && (field.id == 138 || field.id == 139) && field.scope == ~0U;
+    field.result = known ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
+    field.type = nvml::kUnsignedLongLong;
+    field.value = known ? (*script.nvlink_kib)[field.id - 138] : 77;
+  }
   return NVML_SUCCESS;
 }
 SCRIPTED nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t, unsigned link, unsigned kind,

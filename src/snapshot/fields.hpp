@@ -77,6 +77,8 @@ void each_field(Gpu& g, Visit&& visit) {
   visit("pcie_tx_bytes_per_second", g.pcie_tx_bytes_per_second);
   visit("nvlinks_active", g.nvlinks_active);
   visit("nvlink_errors", g.nvlink_errors);
+  visit("nvlink_rx_bytes", g.nvlink_rx_bytes);
+  visit("nvlink_tx_bytes", g.nvlink_tx_bytes);
   visit("mig", g.mig);
   visit("mig_instances", g.mig_instances);
   visit("ecc", g.ecc);

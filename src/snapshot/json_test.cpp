@@ -27,6 +27,7 @@ Snapshot full() {
   gpu.ecc_lifetime_corrected_errors = 3;
   gpu.pcie_rx_bytes_per_second = 1;
   gpu.nvlink_errors = 2;
+  gpu.nvlink_tx_bytes = 1ull << 60;
   s.gpus = {gpu};
   Share share;
   share.name = "alice";

@@ -67,6 +67,8 @@ struct Gpu {
   // From the host and to it, over 20 ms of the last seconds; empty without a daemon, which alone measures it.
   std::optional<std::uint64_t> pcie_rx_bytes_per_second, pcie_tx_bytes_per_second;
   std::optional<std::uint64_t> nvlink_errors;  // of all links and all kinds that the driver counts, together
+  // Data without the protocol's own, over all links, since the driver was loaded.
+  std::optional<std::uint64_t> nvlink_rx_bytes, nvlink_tx_bytes;
   std::optional<bool> mig, ecc;
   std::vector<MigInstance> mig_instances;
   std::optional<double> half_precision_tflops;  // dense FP16, by data sheet or configuration (base/cards.hpp)
