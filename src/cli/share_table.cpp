@@ -32,7 +32,9 @@ std::string or_dash(const std::string& text) { return text.empty() ? "-" : text;
 
 // Who said so stands there where it is not the configuration, in which an administrator would look for it.
 std::string policy_text(const snapshot::Gpu& gpu) {
-  return or_dash(gpu.policy) + (gpu.policy_from == "command" ? " (by command)" : "");
+  const std::string set = or_dash(gpu.policy) + (gpu.policy_from == "command" ? " (by command)" : "");
+  const bool in_force = gpu.policy_in_force.empty() || gpu.policy_in_force == gpu.policy;
+  return in_force ? set : gpu.policy_in_force + " (MPS, else " + set + ")";
 }
 
 template <typename T>
@@ -77,12 +79,6 @@ std::string shares_text(const std::vector<snapshot::Share>& shares, const snapsh
     }
   }
   return table(rows, voice);
-}
-
-// "fair"; "off (MPS, else fair)" where programs of shares run at once.
-std::string policy_text(const snapshot::Gpu& gpu) {
-  if (gpu.policy_in_force.empty() || gpu.policy_in_force == gpu.policy) return or_dash(gpu.policy);
-  return gpu.policy_in_force + " (MPS, else " + gpu.policy + ")";
 }
 
 std::string gpus_text(const Picture& picture, const Voice& voice) {
