@@ -147,7 +147,8 @@ void add_small_schemas(Json& all) {
                                 {"runtime_dir", text},
                                 {"directory", text},
                                 {"uuids", {{"type", "array"}, {"items", text}}},
-                                {"simulated_dir", text}});
+                                {"simulated_dir", text},
+                                {"thread_percentage", whole}});
 }
 
 Json schemas() {

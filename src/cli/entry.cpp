@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "cli/paths.hpp"
 #include "guest/grant/environment.hpp"
 #include "guest/grant/text.hpp"
@@ -43,13 +45,29 @@ bool is_replaced(std::string_view name) {
   return false;
 }
 
+constexpr std::string_view kThreadPercentage = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
+
+// Whether the driver will look for an MPS server: in the directory that is named, else in its own, where there is a control daemon.
+bool will_be_mps_client() {
+  return !environment("CUDA_MPS_PIPE_DIRECTORY").empty() || ::access("/tmp/nvidia-mps/control", F_OK) == 0;
+}
+
+// A percentage that the environment has already is kept where it is the smaller one.
+unsigned thread_percentage(unsigned of_share) {
+  std::uint64_t own = 0;
+  const bool known = grant::whole_number(environment(std::string(kThreadPercentage).c_str()), 100, own) && own > 0;
+  return known ? std::min(of_share, static_cast<unsigned>(own)) : of_share;
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> child_environment(const Entry& entry, const config::Config& config) {
   std::vector<std::string> all;
+  const bool by_percentage = entry.thread_percentage < 100 && will_be_mps_client();
   for (char** variable = ::environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable;
-    if (!is_replaced(text.substr(0, text.find('=')))) all.emplace_back(text);
+    const std::string_view name = text.substr(0, text.find('='));
+    if (!is_replaced(name) && !(by_percentage && name == kThreadPercentage)) all.emplace_back(text);
   }
   const std::string library = TRY(limiter_library());
   if (library.find_first_of(" :") != std::string::npos) {
@@ -66,6 +84,8 @@ Result<std::vector<std::string>> child_environment(const Entry& entry, const con
   all.push_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
   all.push_back("HEADGATE_SHARE=" + entry.share);
   all.push_back("HEADGATE_RUNTIME_DIR=" + entry.base);
+  if (by_percentage)
+    all.push_back(std::string(kThreadPercentage) + "=" + std::to_string(thread_percentage(entry.thread_percentage)));
   std::string library_path = environment("LD_LIBRARY_PATH");
   if (!entry.simulated_directory.empty()) {
     all.push_back("HEADGATE_SIM_DIR=" + entry.simulated_directory);

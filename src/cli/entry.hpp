@@ -13,7 +13,8 @@ namespace headgate::cli {
 struct Entry {
   std::string base, share;  // the runtime directory, the share's name
   std::vector<std::string> uuids;
-  std::string simulated_directory;  // empty: the machine's own GPUs
+  std::string simulated_directory;   // empty: the machine's own GPUs
+  unsigned thread_percentage = 100;  // for a client of an MPS server: what of a GPU's SMs the share allows, 1..100
 };
 
 // Our own environment without what carries limits or chooses GPUs, and with what leads into the share. Errors: where the

@@ -54,6 +54,10 @@ std::string pids_words(const snapshot::Snapshot& picture, const std::string& sha
   return words.empty() ? "-" : words;
 }
 
+std::string programs_text(std::uint32_t count) {
+  return std::to_string(count) + (count == 1 ? " program" : " programs");
+}
+
 std::uint32_t shown_pid(const snapshot::Process& process) {
   return process.pid != 0 ? process.pid : process.pid_in_share.value_or(0);
 }

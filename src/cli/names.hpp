@@ -25,6 +25,8 @@ namespace headgate::cli {
 [[nodiscard]] std::string class_words(const snapshot::ShareDevice& device);
 // The numbers of a share's processes, with blanks; of many the first and how many more.
 [[nodiscard]] std::string pids_words(const snapshot::Snapshot& picture, const std::string& share);
+// "1 program", "3 programs".
+[[nodiscard]] std::string programs_text(std::uint32_t count);
 // The process's number on the host, or in its own namespace where only that is known.
 [[nodiscard]] std::uint32_t shown_pid(const snapshot::Process& process);
 

@@ -86,6 +86,9 @@ std::string ps_text(const Picture& picture, const Voice& voice) {
              "\t-", "observe", "no share"},
             gpu.uuid, "-");
       });
+  // Rows say the level of each.
+  if (rows.size() == 1 && !picture.now.node.level.empty())
+    return stamp(picture.now, voice) + "no process is in a share\n";
   std::string text = rows.size() == 1 ? "no process is in a share\n" : table(rows, voice);
   if (picture.now.node.simulated) text = warning("SIMULATED", voice) + "\n" + text;
   return text;

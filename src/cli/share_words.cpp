@@ -135,8 +135,9 @@ Result<std::string> quota_lines(const http::Endpoint& daemon, const std::string&
   return lines(records, origin_of(TRY(picture_of(daemon))), voice);
 }
 
-Result<std::string> quota_text(const Invocation& invocation, const std::string& reply) {
+Result<std::string> quota_text(const http::Endpoint& daemon, const Invocation& invocation, const std::string& reply) {
   if (invocation.voice.format == Format::json) return reply + "\n";
+  const std::string heading = stamp(TRY(picture_of(daemon)), invocation.voice);
   const Json json = Json::parse(reply, nullptr, false);
   std::vector<std::vector<std::string>> rows = {{"WHO", "\tMEMORY", "\tCOMPUTE", "\tSHARES", "\tENDS AFTER"}};
   for (const Json& quota : json) {
@@ -151,7 +152,7 @@ Result<std::string> quota_text(const Invocation& invocation, const std::string& 
                     cell("shares", [](const Json& v) { return v.dump(); }),
                     cell("ttl_ns", [](const Json& v) { return duration_text(v.get<std::uint64_t>()); })});
   }
-  return rows.size() == 1 ? "there are no quotas\n" : table(rows, invocation.voice);
+  return heading + (rows.size() == 1 ? "there are no quotas\n" : table(rows, invocation.voice));
 }
 
 // "0" or the beginning of a UUID in any case, among the daemon's GPUs.
@@ -203,11 +204,11 @@ Result<std::string> share_word(const Invocation& invocation) {
     const std::string reply = TRY(ask(daemon, "GET", "/v1/quotas"));
     const Voice& voice = invocation.voice;
     if (voice.format == Format::jsonl || voice.format == Format::csv) return quota_lines(daemon, reply, voice);
-    return quota_text(invocation, reply);
+    return quota_text(daemon, invocation, reply);
   }
   if (word == "quota set") {
     const std::string reply = TRY(ask(daemon, "PUT", "/v1/quotas", body_of(invocation)));
-    return quota_text(invocation, invocation.voice.format == Format::json ? reply : "[" + reply + "]");
+    return quota_text(daemon, invocation, invocation.voice.format == Format::json ? reply : "[" + reply + "]");
   }
   if (word == "gpu policy") {
     const std::string uuid = TRY(uuid_of(daemon, invocation.share));
@@ -218,7 +219,10 @@ Result<std::string> share_word(const Invocation& invocation) {
            (gpu.policy_from == "command"
                 ? ", which is kept; back to the configuration's: headgate gpu policy " + invocation.share + " default"
                 : ", as the configuration says") +
-           "\n";
+           (gpu.policy_in_force == gpu.policy
+                ? "\n"
+                : "; it is " + gpu.policy_in_force +
+                      " for as long as programs of shares are clients of an MPS server there\n");
   }
   if (word == "quota rm") {
     std::string query;

@@ -119,6 +119,42 @@ TEST(Views, PsNamesProcessesInsideAndOutsideAShare) {
             "-      0    999  -      -               -             -  observe  no share\n");
 }
 
+TEST(Views, AViewWithoutRowsSaysTheLevelAndThatItIsSimulatedAllTheSame) {
+  Picture now = picture();
+  now.now.processes.clear();
+  EXPECT_EQ(ps_text(now, {}), "level hook, SIMULATED\nno process is in a share\n");
+}
+
+TEST(Views, AShareWhoseTimeIsOverSaysWhomItWaitsForAndWhatHelps) {
+  Picture now = picture();
+  now.now.shares[0].state = "draining";
+  now.now.shares[0].expired = true;
+  EXPECT_NE(shares_text(now.now.shares, now.now, {}).find("hook   expired, waits for 1 program\n"), std::string::npos)
+      << shares_text(now.now.shares, now.now, {});
+  EXPECT_NE(why_text(now, now.now.shares, {})
+                .find("waits for 1 program to end\n    what helps: headgate share extend train 1h"),
+            std::string::npos)
+      << why_text(now, now.now.shares, {});
+}
+
+TEST(Views, WhoWaitsForRoomIsListedInHisPlace) {
+  Picture now = picture();
+  EXPECT_EQ(waiting_text(now.now, {}), "");
+  now.now.waiting = {{.place = 1,
+                      .share = "run-1",
+                      .owner_uid = 1000,
+                      .owner = "alice",
+                      .uuids = {"GPU-9c2f0000-1111", "GPU-elsewhere"},
+                      .memory_limit_bytes = 8 * kGi,
+                      .compute_guarantee_ratio = 0.5,
+                      .waited_ns = 75'000'000'000,
+                      .reason = "GPU-9c2f0000 lacks 2.0 GiB"}};
+  EXPECT_EQ(waiting_text(now.now, {}),
+            "waiting for room:\n"
+            "IN LINE  SHARE  OWNER  GPU               MEMORY  COMPUTE  WAITED  WHY\n"
+            "      1  run-1  alice  0,GPU-elsewhere  8.0 GiB  50 %         1m  GPU-9c2f0000 lacks 2.0 GiB\n");
+}
+
 TEST(Views, PsSaysWhereAProcessRunsAndWhatTheDriverKnowsOfOneOutside) {
   Picture now = picture();
   now.now.processes[0].where = "pod ml/train-0";
@@ -262,6 +298,36 @@ TEST(Views, WhyExplainsARefusalAndTheWaitsInWordsAndNumbers) {
             "    40 launches waited 7.0 s in all, the last at 14:02:11\n"
             "    reason: the share had used its 25 %; not caused by neighbours\n"
             "    2 of them went on after 20 ms all the same: earlier work was unfinished\n");
+}
+
+TEST(Views, WhySaysHowLong99Of100LaunchesWaited) {
+  Picture seen = picture();
+  auto& device = seen.now.shares[0].devices[0];
+  const auto text = [&] { return why_text(seen, seen.now.shares, {}); };
+  device.launch_delays = {{10'000, 985}, {5'000'000, 5}, {20'000'000, 10}, {std::nullopt, 0}};
+  EXPECT_NE(text().find("    99 % of all 1000 launches passed within 5.0 ms\n"), std::string::npos) << text();
+  device.launch_delays[3].launches = 11;
+  device.compute_ceiling_ratio = 1;  // it waits for its turns
+  EXPECT_NE(text().find("    more than 1 % of all 1011 launches waited longer than 20.0 ms\n"), std::string::npos)
+      << text();
+  device.launch_delays.clear();
+  EXPECT_EQ(text().find("launches passed"), std::string::npos);
+}
+
+TEST(Views, WhyNamesTheCardOrTheOwnerWhereTheLimitWasNotTheCause) {
+  Picture seen = picture();
+  auto& device = seen.now.shares[0].devices[0];
+  device.refusals_device_full = 2;
+  device.last_refusal->reason = "device_full";
+  const std::string full = why_text(seen, seen.now.shares, {});
+  EXPECT_NE(full.find("    of these 2 by the driver, 0 while the share was being drained\n"), std::string::npos)
+      << full;
+  EXPECT_NE(full.find("the driver had no memory left, though the share had: 35.0 GiB of 36.0 GiB in use"),
+            std::string::npos);
+  EXPECT_EQ(full.find("not caused by neighbours: the card"), std::string::npos);
+  device.last_refusal->reason = "policy";
+  EXPECT_NE(why_text(seen, seen.now.shares, {}).find("reason: the share was being drained"), std::string::npos);
+  EXPECT_NE(why_json(seen, seen.now.shares).find("\"reason\": \"policy\""), std::string::npos);
 }
 
 TEST(Views, WhyTellsWhoWasKeptOutOrDeniedMemoryByTheSchedulerInTheLastDay) {

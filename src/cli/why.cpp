@@ -37,6 +37,18 @@ std::string refusal_text(const Picture& picture, const snapshot::ShareDevice& de
   std::string text = "  memory: refused " + times(device.refusals) + ", last at " + clock_text(last.unix_ns) +
                      ": process " + std::to_string(last.pid) + " asked for " + exact_bytes_text(last.asked_bytes) +
                      "\n";
+  if (device.refusals_device_full + device.refusals_policy > 0 && device.refusals > 1)
+    text += "    of these " + std::to_string(device.refusals_device_full) + " by the driver, " +
+            std::to_string(device.refusals_policy) + " while the share was being drained\n";
+  if (last.reason == "policy") return text + "    reason: the share was being drained; its limits were not the cause\n";
+  if (last.reason == "device_full") {
+    text += "    reason: the driver had no memory left, though the share had: " + bytes_text(last.used_bytes) +
+            (device.memory_limit_bytes ? " of " + bytes_text(limit) : "") + " in use\n";
+    if (const snapshot::Gpu* gpu = gpu_of(picture, device.uuid))
+      text += "    of the card " + bytes_text(gpu->memory_free_bytes) + " are free now, and " +
+              bytes_text(gpu->memory_unattributed_bytes) + " are used outside shares\n";
+    return text + "    what helps: to end what uses the card outside its share (headgate ps), or fewer shares on it\n";
+  }
   const std::uint64_t room = limit > last.used_bytes ? limit - last.used_bytes : 0;
   if (room >= last.asked_bytes) {
     // The allocations alone left room: what was missing is measured, not allocated.
@@ -63,6 +75,27 @@ std::string waiting_text(const snapshot::Share& share, const snapshot::ShareDevi
   if (device.compute_ceiling_ratio > kLowCeiling) return text + "\n";
   return text + ": under " + percent_text(ppm_of(device.compute_ceiling_ratio)) +
          " the pause after a kernel is long\n    what helps: a higher compute limit, or shorter kernels\n";
+}
+
+// Of all launches that were metered, those that did not wait among them.
+std::string delay_text(const snapshot::ShareDevice& device) {
+  std::uint64_t all = 0;
+  for (const auto& delay : device.launch_delays) all = saturated(all, delay.launches);
+  if (all == 0) return {};
+  std::uint64_t within = 0, longest_ns = 0;
+  for (const auto& delay : device.launch_delays) {
+    within = saturated(within, delay.launches);
+    // 99 of 100, without a product that does not fit.
+    if (all - within > all / 100) {
+      longest_ns = delay.up_to_ns.value_or(longest_ns);
+      continue;
+    }
+    return delay.up_to_ns ? "    99 % of all " + std::to_string(all) + " launches passed within " +
+                                duration_text(*delay.up_to_ns) + "\n"
+                          : "    more than 1 % of all " + std::to_string(all) + " launches waited longer than " +
+                                duration_text(longest_ns) + "\n";
+  }
+  return {};
 }
 
 // "its 40 %, or 90 % while no other share had work on the GPU".
@@ -101,7 +134,8 @@ std::string throttle_text(const snapshot::Share& share, const snapshot::ShareDev
   if (device.throttled_launches == 0) return text + (waiting.empty() ? "; no launch had to wait\n" : "\n") + waiting;
   text += "\n    " + std::to_string(device.throttled_launches) +
           (device.throttled_launches == 1 ? " launch" : " launches") + " waited " + duration_text(device.throttled_ns) +
-          " in all, the last at " + clock_text(device.last_throttle_unix_ns) + "\n" + reasons_text(device);
+          " in all, the last at " + clock_text(device.last_throttle_unix_ns) + "\n" + delay_text(device) +
+          reasons_text(device);
   if (device.passed_in_debt > 0) {
     text += "    " + std::to_string(device.passed_in_debt) +
             " of them went on after 20 ms all the same: earlier work was unfinished\n";
@@ -109,13 +143,21 @@ std::string throttle_text(const snapshot::Share& share, const snapshot::ShareDev
   return text + waiting;
 }
 
-// Events by which an outside scheduler, or its silence, said no.
-struct Denial {
-  const char* kind;
-  const char* words;
-};
-constexpr Denial kDenials[] = {{"admit.denied", "processes"}, {"memory.denied", "allocations that waited"}};
-constexpr std::uint64_t kRecentNs = 86'400'000'000'000;  // clock_text() tells no day
+// Where kernels of several shares run at once nobody has turns, and time held is not time alone.
+std::string mps_text(const Picture& picture, const snapshot::ShareDevice& device) {
+  const snapshot::Gpu* const gpu = gpu_of(picture, device.uuid);
+  if (gpu == nullptr || gpu->mps_clients == 0) return {};
+  return "  MPS: " + std::to_string(gpu->mps_clients) +
+         (gpu->mps_clients == 1 ? " program of a share is a client" : " programs of shares are clients") +
+         " of an MPS server on this GPU: kernels of\n    several shares run at once, and its policy is " +
+         gpu->policy_in_force + " for as long" +
+         (gpu->policy == gpu->policy_in_force ? "\n" : " (else " + gpu->policy + ")\n") +
+         (device.sm_ratio && device.compute_ceiling_ratio < 1
+              ? "    the share's programs have " + percent_text(ppm_of(*device.sm_ratio)) +
+                    " of its SMs together by their thread percentages,\n    and what the compute limit leaves beside "
+                    "that of the time\n"
+              : "");
+}
 
 // Of the last day, oldest first.
 std::vector<snapshot::Event> denials_of(const Picture& picture, const std::string& share, std::string_view kind) {
@@ -151,7 +193,11 @@ std::string why_text(const Picture& picture, const std::vector<snapshot::Share>&
                        (simulated ? ", SIMULATED" : ""),
                    voice) +
               "\n";
-      text += refusal_text(picture, device) + throttle_text(share, device);
+      if (share.expired)
+        text += "  its time is over: nobody enters, it is given no more memory, and it waits for " +
+                programs_text(share.processes) + " to end\n    what helps: headgate share extend " + share.name +
+                " 1h\n";
+      text += refusal_text(picture, device) + throttle_text(share, device) + mps_text(picture, device);
     }
     text += denial_text(picture, share.name, voice);
   }
@@ -166,8 +212,10 @@ std::string why_json(const Picture& picture, const std::vector<snapshot::Share>&
       Json d = {{"uuid", device.uuid}};
       d["memory_limit_bytes"] = device.memory_limit_bytes ? Json(*device.memory_limit_bytes) : Json();
       d["allocation_refusals"] = device.refusals;
+      d["allocation_refusals_device_full"] = device.refusals_device_full;
+      d["allocation_refusals_policy"] = device.refusals_policy;
       d["last_refusal"] = !device.last_refusal ? Json()
-                                               : Json{{"reason", "limit"},
+                                               : Json{{"reason", device.last_refusal->reason},
                                                       {"asked_bytes", device.last_refusal->asked_bytes},
                                                       {"used_bytes", device.last_refusal->used_bytes},
                                                       {"pid", device.last_refusal->pid},
@@ -183,6 +231,9 @@ std::string why_json(const Picture& picture, const std::vector<snapshot::Share>&
       d["waited_pause_ns"] = device.waited_pause_ns;
       d["throttled_launches"] = device.throttled_launches;
       d["passed_in_debt"] = device.passed_in_debt;
+      d["launch_delays"] = Json::array();
+      for (const auto& [up_to_ns, launches] : device.launch_delays)
+        d["launch_delays"].push_back({{"up_to_ns", up_to_ns ? Json(*up_to_ns) : Json()}, {"launches", launches}});
       d["waiting_ns"] = device.waiting_ns;
       d["last_throttle_realtime_ns"] = device.throttled_launches == 0 ? Json() : Json(device.last_throttle_unix_ns);
       one["devices"].push_back(d);

@@ -139,6 +139,7 @@ constexpr Whole kWholes[] = {
     WHOLE("clock_offset_ns", 0, std::int64_t{1} << 60, clock_offset_ns, 1),
     WHOLE("slabs", 0, 1, slab_bytes, 2 * kMiB),
     WHOLE("launch_queue_depth", 1, 1024, launch_queue_depth, 1),
+    WHOLE("mps", 0, 1, mps, 1),
     WHOLE("dependent_overlap_ns", 0, 1'000'000, dependent_overlap_ns, 1),
 };
 

@@ -87,7 +87,7 @@ Result<void> Arbitration::add(const std::string& runtime_dir, const std::string&
   if (by_id_.size() <= id) by_id_.resize(id + 1);
   by_id_[id] = &member;
   for (const schedule::Terms& each : member.terms) {
-    const bool decided = policies_[each.gpu] != schedule::Policy::off;
+    const bool decided = in_force(each.gpu) != schedule::Policy::off;
     if (decided && !member.share.was_arbitrated(each.gpu)) member.share.set_gate(each.gpu, schedule::Gate::tell, 0);
     // What was held before is in the virtual time already, or nobody counted it.
     arbiter_.adopt(id, each.gpu, member.share.use_of(each.gpu, now()), member.share.gate(each.gpu));
@@ -115,6 +115,19 @@ void Arbitration::set_policy(std::uint32_t gpu, schedule::Policy policy) {
   if (gpu >= schedule::kMostGpus) return;
   const std::scoped_lock lock(members_lock_);
   policies_[gpu] = policy;
+  apply_policy(gpu);
+}
+
+void Arbitration::set_corunning(std::uint32_t gpu, bool corunning) {
+  if (gpu >= schedule::kMostGpus) return;
+  const std::scoped_lock lock(members_lock_);
+  corunning_[gpu] = corunning;
+  apply_policy(gpu);
+}
+
+// Under the lock.
+void Arbitration::apply_policy(std::uint32_t gpu) {
+  const schedule::Policy policy = in_force(gpu);
   arbiter_.set_policy(gpu, policy);
   for (auto& [name, member] : members_)
     if (member.share.has(gpu)) member.share.set_arbitrated(gpu, policy != schedule::Policy::off);
@@ -126,6 +139,11 @@ schedule::Policy Arbitration::policy(std::uint32_t gpu) const {
   return gpu < schedule::kMostGpus ? policies_[gpu] : schedule::Policy::off;
 }
 
+schedule::Policy Arbitration::policy_in_force(std::uint32_t gpu) const {
+  const std::scoped_lock lock(members_lock_);
+  return gpu < schedule::kMostGpus ? in_force(gpu) : schedule::Policy::off;
+}
+
 Arbitration::Figures Arbitration::figures() const {
   const std::scoped_lock lock(members_lock_);
   return figures_;
@@ -134,6 +152,17 @@ Arbitration::Figures Arbitration::figures() const {
 void Arbitration::wake() {
   const std::uint64_t one = 1;
   if (wake_) (void)!::write(wake_.get(), &one, sizeof one);
+}
+
+void Arbitration::prod() {
+  std::int64_t none = 0;
+  prodded_ns_.compare_exchange_strong(none, now());
+  wake();
+}
+
+std::int64_t Arbitration::silence_ns() const {
+  const std::int64_t prodded_ns = prodded_ns_;
+  return prodded_ns == 0 ? 0 : std::max<std::int64_t>(0, now() - prodded_ns);
 }
 
 // Until something is heard, or it is time to look.
@@ -158,6 +187,7 @@ void Arbitration::run() {
     const std::scoped_lock lock(members_lock_);
     const std::int64_t start_ns = now();
     next_look_ns_ = look(start_ns);
+    prodded_ns_ = 0;
     ++figures_.decisions;
     const std::int64_t took_ns = now() - start_ns;
     figures_.decision_ns += static_cast<std::uint64_t>(took_ns);

@@ -61,8 +61,14 @@ class Arbitration {
   // Of the GPU with that number in the constructor's list.
   void set_policy(std::uint32_t gpu, schedule::Policy policy);
   [[nodiscard]] schedule::Policy policy(std::uint32_t gpu) const;  // off where the GPU is not arbitrated
+  // For as long as kernels of several shares run at once there (corunning.hpp), the policy in force is off; policy() stays.
+  void set_corunning(std::uint32_t gpu, bool corunning);
+  [[nodiscard]] schedule::Policy policy_in_force(std::uint32_t gpu) const;
   [[nodiscard]] const std::vector<std::string>& gpus() const { return gpus_; }
   [[nodiscard]] Figures figures() const;
+  // Has the thread look once more, and for how long such a request has gone without a look; 0: none has. Neither waits.
+  void prod();
+  [[nodiscard]] std::int64_t silence_ns() const;
 
  private:
   struct Member {
@@ -82,6 +88,10 @@ class Arbitration {
   void listen(const Member& member, bool on);
   std::int64_t look(std::int64_t now_ns);
   std::int64_t idle_ns(const schedule::Turn& turn) const;
+  void apply_policy(std::uint32_t gpu);
+  [[nodiscard]] schedule::Policy in_force(std::uint32_t gpu) const {
+    return corunning_[gpu] ? schedule::Policy::off : policies_[gpu];
+  }
   void wake();
   int sleep(std::span<epoll_event> events) const;
 
@@ -92,10 +102,12 @@ class Arbitration {
   mutable std::mutex members_lock_;  // guards all below it but what is atomic
   schedule::Arbiter arbiter_;
   std::array<schedule::Policy, schedule::kMostGpus> policies_{};
+  std::array<bool, schedule::kMostGpus> corunning_{};
   std::map<std::string, Member> members_;
   std::vector<Member*> by_id_;
   Figures figures_;
   std::atomic<bool> ending_{false};
+  std::atomic<std::int64_t> prodded_ns_{0};  // the oldest request that is not followed by a look; 0: none
   std::thread thread_;
 };
 

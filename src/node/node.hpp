@@ -14,8 +14,10 @@
 #include "base/cards.hpp"
 #include "base/result.hpp"
 #include "node/arbitration.hpp"
+#include "node/corunning.hpp"
 #include "node/node_pages.hpp"
 #include "node/order.hpp"
+#include "node/queue.hpp"
 #include "node/remains.hpp"
 #include "observe/event_log.hpp"
 #include "observe/join.hpp"
@@ -53,6 +55,8 @@ struct Entry {
   std::string runtime_dir, share, directory;
   std::vector<std::string> uuids;
   std::string simulated_dir;  // empty on a real node
+  // CUDA_MPS_ACTIVE_THREAD_PERCENTAGE of a program in it that is to be a client of an MPS server: its highest ceiling, 1..100.
+  std::uint32_t thread_percentage = 100;
 };
 
 class Node {
@@ -65,6 +69,12 @@ class Node {
                                     const std::vector<snapshot::Gpu>& gpus);
   [[nodiscard]] Result<void> set(const std::string& name, const ShareOrder& order, const Caller& caller,
                                  const std::vector<snapshot::Gpu>& gpus);
+  // As create(), as soon as there is room, behind those who came before (queue.hpp); what of it is told at once, is told before
+  // this returns. Errors: of create(), but for room; no_capacity, where it can never fit, or too many wait.
+  [[nodiscard]] Result<std::uint64_t> wait_for_room(const ShareOrder& order, const Caller& caller,
+                                                    const std::vector<snapshot::Gpu>& gpus, Queue::Events events);
+  // By wait_for_room()'s ticket. Who does not wait any more has left.
+  void leave_queue(std::uint64_t ticket);
   [[nodiscard]] Result<void> remove(const std::string& name, const Caller& caller);
   [[nodiscard]] Result<void> pause(const std::string& name, const Caller& caller);
   [[nodiscard]] Result<void> resume(const std::string& name, const Caller& caller);
@@ -87,8 +97,9 @@ class Node {
 
   // What the ledgers say now, those of runs without the daemon too; reaps the dead first.
   void hand_ledgers(observe::JoinInput& input);
-  // What only the node knows of a picture's shares: leases, owners' names, what is broken.
-  void finish(snapshot::Snapshot& picture) const;
+  // What only the node knows of a picture's shares: leases, owners' names, what is broken; and of its GPUs: policies, which are off
+  // from here on where the picture has clients of an MPS server.
+  void finish(snapshot::Snapshot& picture);
   // Once a second or so: ends what is over, and says of shares that they are idle.
   void keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s);
 
@@ -109,6 +120,10 @@ class Node {
   // The share is at its door: the arbiter hears its bell from now on.
   [[nodiscard]] Result<void> arbitrate(const std::string& share, UniqueFd bell);
   // Thread-safe.
+  [[nodiscard]] std::int64_t arbiter_silence_ns() const {
+    return arbitration_ == nullptr ? 0 : arbitration_->silence_ns();
+  }
+  // Thread-safe.
   [[nodiscard]] std::optional<Arbitration::Figures> arbiter_figures() const {
     return arbitration_ == nullptr ? std::nullopt : std::optional(arbitration_->figures());
   }
@@ -118,8 +133,19 @@ class Node {
       : shares_(std::move(shares)), options_(std::move(options)), events_(&events) {}
 
   Result<tenancy::LiveShare*> changeable(const std::string& name, const Caller& caller);
+  void follow_mps(snapshot::Snapshot& picture);
   void check_page(const std::string& name, tenancy::LiveShare& live, std::uint64_t now_ns);
   Result<void> has_room_for_one_more(const Caller& caller) const;
+  // The share of an order, if the caller may have one such at all; room is not looked for.
+  Result<tenancy::Share> asked_for(const ShareOrder& order, const Caller& caller,
+                                   const std::vector<snapshot::Gpu>& gpus) const;
+  Result<void> make(tenancy::Share share);
+  Result<void> goes_first(const tenancy::Share& share, const Caller& caller) const;
+  Queue::Books books() const;
+  void serve_queue();
+  void show_queue(snapshot::Snapshot& picture) const;
+  void expire(const std::string& name, const tenancy::LiveShare& live);
+  void take_back_expiry(const std::string& name, const tenancy::LiveShare& live);
   void forget(const std::string& name);
   // `owner_uid`: of a share that is gone already; else it is looked up.
   void tell(const std::string& kind, const std::string& severity, const std::string& share, std::uint32_t uid,
@@ -133,9 +159,12 @@ class Node {
   Arbitration* arbitration_ = nullptr;
   schedule::Policy usual_policy_ = schedule::Policy::fair;
   Remains remains_;
+  Corunning corunning_;
   std::map<std::string, observe::PageCheck> checks_;  // by share
   std::unique_ptr<NodePages> node_pages_ = std::make_unique<NodePages>();
   std::string last_sought_;  // damaged share past its end whose users were looked for
+  Queue queue_;
+  std::set<std::string> expired_;  // whose time is over, and who have programs still
   std::set<std::string> told_idle_, told_waiting_;
   std::map<std::string, std::uint64_t> told_frozen_;  // with how often they had come back by then
   std::set<std::string> entered_;                     // shares until they are empty that have had a process

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <climits>
 
 #include "base/unique_fd.hpp"
@@ -79,6 +80,11 @@ void NodePages::tell(const observe::DriverMemory& memory, const tenancy::Shares&
     const auto found = pages_.find(share);
     return found == pages_.end() || found->second == nullptr ? nullptr : found->second->at;
   };
+  // By share and its GPU: processes that are there, and the percentages of those that are held by them.
+  struct Sum {
+    std::uint32_t present = 0, known = 0, percent = 0;
+  };
+  std::map<std::string, std::array<Sum, ledger::kMaxDevices>> sums;
   processes.each([&](const tenancy::TenantProcess& tenant) {
     ledger::NodePage* const page = page_of(tenant.share);
     const auto live = shares.list().find(tenant.share);
@@ -89,12 +95,32 @@ void NodePages::tell(const observe::DriverMemory& memory, const tenancy::Shares&
     for (std::size_t i = 0; i < std::min<std::size_t>(devices.size(), ledger::kMaxDevices); ++i)
       seat.driver_bytes[i].store(memory.bytes_of(devices[i].uuid, tenant.process.pid).value_or(ledger::kNotTold),
                                  kRelaxed);
+    std::uint64_t mps_devices = 0;
+    for (std::size_t i = 0; i < std::min<std::size_t>(devices.size(), ledger::kMaxDevices); ++i) {
+      const observe::DriverProcess* const on = memory.process_on(devices[i].uuid, tenant.process.pid);
+      if (on == nullptr) continue;
+      Sum& sum = sums[tenant.share][i];
+      ++sum.present;
+      const std::uint32_t percent =
+          on->mps && live->second.pages != nullptr
+              ? std::min(live->second.pages->usage().slots[tenant.slot->slot].devices[i].sm_percent.load(kRelaxed),
+                         100u)
+              : 0;
+      if (percent == 0) continue;
+      mps_devices |= 1ull << i;
+      ++sum.known;
+      sum.percent += percent;
+    }
+    seat.mps_devices.store(mps_devices, kRelaxed);
     seat.generation.store(tenant.slot->generation, std::memory_order_release);
   });
   for (const auto& [name, live] : shares.list()) {
     ledger::NodePage* const page = page_of(name);
     if (page == nullptr) continue;
     const auto& devices = live.share.devices;
+    const auto& parts = sums[name];
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      page->sm_percent[i].store(parts[i].known == parts[i].present ? std::min(parts[i].percent, 100u) : 0, kRelaxed);
     for (std::size_t i = 0; i < std::min<std::size_t>(devices.size(), ledger::kMaxDevices); ++i)
       page->unattributed_bytes[i].store(memory.unattributed_on(devices[i].uuid).value_or(ledger::kNotTold), kRelaxed);
     page->done.store(page->begun.load());

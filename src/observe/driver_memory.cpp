@@ -101,10 +101,15 @@ std::optional<std::uint64_t> least_held(const std::vector<DriverProcess>& before
 std::optional<std::uint64_t> DriverMemory::bytes_of(const std::string& uuid, std::uint32_t pid) const {
   const auto card = cards.find(uuid);
   if (card == cards.end() || !card->second.lists_processes) return std::nullopt;
+  const DriverProcess* const process = process_on(uuid, pid);
+  return process == nullptr ? 0 : process->bytes;
+}
+
+const DriverProcess* DriverMemory::process_on(const std::string& uuid, std::uint32_t pid) const {
   for (const DriverProcess& process : processes) {
-    if (process.pid == pid && process.uuid == uuid) return process.bytes;
+    if (process.pid == pid && process.uuid == uuid) return &process;
   }
-  return 0;
+  return nullptr;
 }
 
 std::optional<std::uint64_t> DriverMemory::unattributed_on(const std::string& uuid) const {

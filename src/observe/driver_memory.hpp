@@ -37,6 +37,8 @@ struct DriverMemory {
 
   // Null where the driver does not tell; 0 for a process that it does not list.
   [[nodiscard]] std::optional<std::uint64_t> bytes_of(const std::string& uuid, std::uint32_t pid) const;
+  // Null where the driver does not list it there.
+  [[nodiscard]] const DriverProcess* process_on(const std::string& uuid, std::uint32_t pid) const;
   [[nodiscard]] std::optional<std::uint64_t> unattributed_on(const std::string& uuid) const;
 };
 

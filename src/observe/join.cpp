@@ -101,7 +101,7 @@ snapshot::ProcessDevice& device_of(snapshot::Process& process, const std::string
   const auto found = std::ranges::find(process.devices, uuid, &snapshot::ProcessDevice::uuid);
   if (found != process.devices.end()) return *found;
   return process.devices.emplace_back(
-      snapshot::ProcessDevice{.uuid = uuid, .driver_bytes = {}, .ledger_bytes = 0, .busy_ratio = {}});
+      snapshot::ProcessDevice{.uuid = uuid, .driver_bytes = {}, .ledger_bytes = 0, .busy_ratio = {}, .mps = false});
 }
 
 std::vector<snapshot::Process> joined_processes(const JoinInput& input) {
@@ -129,6 +129,7 @@ std::vector<snapshot::Process> joined_processes(const JoinInput& input) {
     snapshot::ProcessDevice& device = device_of(row_of(rows, process.pid, input), process.uuid);
     device.driver_bytes = process.bytes;
     device.busy_ratio = process.busy_ratio;
+    device.mps = process.mps;
   }
   std::vector<snapshot::Process> all = std::move(unknown);
   for (auto& [pid, row] : rows) all.push_back(std::move(row));
@@ -156,6 +157,48 @@ void fill_gpu(snapshot::Gpu& gpu, const std::vector<snapshot::Share>& shares) {
   gpu.memory_unattributed_bytes = less(gpu.memory_used_bytes, gpu.memory_shares_bytes);
 }
 
+// The part of a GPU that a share's clients of an MPS server have together, and who is held by that: where the thread percentage
+// of each that is on the GPU is known, it is the ceiling, and not the time that the limiter gives.
+void hold_by_mps(const JoinInput& input, std::vector<snapshot::Share>& shares,
+                 std::vector<snapshot::Process>& processes) {
+  for (std::size_t l = 0; l < input.ledgers.size(); ++l) {
+    const LedgerPicture& ledger = input.ledgers[l];
+    const auto share = std::ranges::find(shares, ledger.share.name, &snapshot::Share::name);
+    std::uint32_t held = 0;
+    for (std::size_t d = 0; share != shares.end() && d < share->devices.size(); ++d) {
+      snapshot::ShareDevice& device = share->devices[d];
+      std::uint32_t percent = 0, present = 0, known = 0;
+      for (std::size_t s = 0; s < ledger.seats.size() && l < input.host_pids.size(); ++s) {
+        const std::uint32_t pid = s < input.host_pids[l].size() ? input.host_pids[l][s] : 0;
+        const auto on = std::ranges::find_if(input.driver.processes, [&](const DriverProcess& process) {
+          return pid != 0 && process.pid == pid && process.uuid == device.uuid;
+        });
+        if (on == input.driver.processes.end()) continue;
+        ++present;
+        if (!on->mps || d >= ledger.seats[s].sm_percent.size() || ledger.seats[s].sm_percent[d] == 0) continue;
+        ++known;
+        percent += ledger.seats[s].sm_percent[d];
+        const auto row = std::ranges::find(processes, pid, &snapshot::Process::pid);
+        if (row != processes.end() && device.compute_ceiling_ratio < 1) row->level = "mps";
+      }
+      if (present == 0 || known < present) continue;
+      device.sm_ratio = std::min(percent, 100u) / 100.0;
+      if (device.compute_ceiling_ratio < 1) ++held;
+    }
+    const bool all = std::ranges::all_of(
+        processes, [&](const auto& process) { return process.share != ledger.share.name || process.level == "mps"; });
+    if (held > 0 && all) share->level = "mps";
+  }
+}
+
+void count_mps_clients(snapshot::Gpu& gpu, const std::vector<snapshot::Process>& processes) {
+  for (const snapshot::Process& process : processes) {
+    if (process.share.empty()) continue;
+    gpu.mps_clients += static_cast<std::uint32_t>(std::ranges::count_if(
+        process.devices, [&](const auto& device) { return device.mps && device.uuid == gpu.uuid; }));
+  }
+}
+
 std::string weakest(const std::vector<snapshot::Share>& shares) {
   constexpr std::string_view kOrder[] = {"observe", "hook", "hook+container", "mps", "mig"};
   for (const auto level : kOrder) {
@@ -175,8 +218,9 @@ Snapshot join(const JoinInput& input, const Snapshot* before) {
   for (const LedgerPicture& ledger : input.ledgers) picture.shares.push_back(joined_share(ledger, before, input));
   std::ranges::sort(picture.shares, {}, &snapshot::Share::name);
   picture.processes = joined_processes(input);
+  hold_by_mps(input, picture.shares, picture.processes);
   picture.gpus = input.driver.gpus;
-  for (auto& gpu : picture.gpus) fill_gpu(gpu, picture.shares);
+  for (auto& gpu : picture.gpus) fill_gpu(gpu, picture.shares), count_mps_clients(gpu, picture.processes);
   snapshot::Node& node = picture.node;
   node.gpus = static_cast<std::uint32_t>(picture.gpus.size());
   node.shares = static_cast<std::uint32_t>(picture.shares.size());

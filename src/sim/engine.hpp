@@ -32,6 +32,7 @@ struct ProcessIdentity {
   std::uint64_t start_time = 0;
   std::string_view comm;  // cut to 15 bytes
   std::uint32_t image = 0;
+  std::uint32_t mps_percent = 0;  // 1..100: a client of the MPS server, with so much of each GPU's SMs; 0: none
 };
 
 struct EventReading {
@@ -131,6 +132,7 @@ class Engine {
 
   // advance.cpp
   void account_until(std::uint32_t device, std::uint64_t now_ns);
+  [[nodiscard]] bool held_by_earlier(std::uint32_t context) const;
   void add_history(const History& history, std::uint64_t from_ns, std::uint64_t to_ns);
   [[nodiscard]] std::uint64_t next_change_of(std::uint32_t device) const;
   [[nodiscard]] std::uint64_t step_end_ns() const;
@@ -138,10 +140,26 @@ class Engine {
   void settle_all();
   bool settle(std::uint32_t device);
   bool finish_due(std::uint32_t device);
+  bool finish_kernels(std::uint32_t context);
   bool finish_copies(std::uint32_t device);
   void choose_context(std::uint32_t device);
   void give_slice(std::uint32_t device, std::uint32_t context);
+  void shift_kernels(std::uint32_t device, std::uint64_t by_ns);
+  // Has the device: whose slice it is, and with a client of the MPS server all its other clients.
+  [[nodiscard]] bool has_device(std::uint32_t context) const;
+  template <typename Use>
+  void each_on(std::uint32_t device, Use use) const {
+    const std::uint32_t active = state_->devices[device].active;
+    if (active == kNone) return;
+    if (state_->contexts[active].mps_sms == 0) return use(active);
+    for (std::uint32_t c = 0; c < state_->context_limit; ++c)
+      if (state_->contexts[c].used && state_->contexts[c].device == device && has_device(c)) use(c);
+  }
+  [[nodiscard]] bool any_runnable_on(std::uint32_t device) const;
+  [[nodiscard]] std::uint32_t sms_of(const Context& context) const;
   bool start_ready(std::uint32_t device);
+  bool start_instants(std::uint32_t context);
+  bool start_oldest(std::uint32_t device);
   bool start_kernel(std::uint32_t context);
   [[nodiscard]] std::uint64_t overlap_ns(std::uint32_t stream, std::uint64_t number, std::uint64_t start_ns) const;
   bool fits(std::uint32_t stream, const Command& command, std::uint32_t* sms) const;
@@ -173,6 +191,7 @@ class Engine {
   // predict.cpp
   [[nodiscard]] std::uint64_t earliest(std::uint32_t stream, std::uint64_t number, int depth, int* waits) const;
   [[nodiscard]] std::uint64_t earliest_turn_ns(std::uint32_t context) const;
+  [[nodiscard]] std::uint64_t dry_of(std::uint32_t context, std::uint64_t slice_end_ns) const;
 
   State* state_;
   Journal* journal_;
@@ -201,6 +220,8 @@ class Engine {
 // Waves of blocks over so many SMs, each block_ns long.
 [[nodiscard]] std::uint64_t wave_ns(const Profile& profile, std::uint64_t blocks, std::uint32_t threads_per_block,
                                     std::uint32_t sms);
+// SMs that a client of the MPS server may have, of a percentage of 1..100.
+[[nodiscard]] std::uint32_t mps_sms(const Profile& profile, std::uint32_t percent);
 // SMs that a grid occupies: min(blocks, SMs).
 [[nodiscard]] std::uint32_t sms_needed(const Profile& profile, std::uint64_t blocks);
 // Exact within the last kHistoryBuckets buckets: time held in node-time bucket `index`.

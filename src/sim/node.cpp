@@ -149,8 +149,9 @@ void Node::reap() {
   reap_locked(locked.engine());
 }
 
-Result<std::uint32_t> Node::attach() {
-  const OwnIdentity identity = own_identity();
+Result<std::uint32_t> Node::attach(std::uint32_t mps_percent) {
+  OwnIdentity identity = own_identity();
+  identity.identity.mps_percent = mps_percent;
   Locked locked(*this);
   locked.advance();
   std::uint32_t p = locked->open_process(identity.view());

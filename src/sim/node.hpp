@@ -47,7 +47,8 @@ class Node {
   [[nodiscard]] const std::string& directory() const { return directory_; }
 
   // Registers the calling process. no_capacity when the node holds kMostProcesses.
-  [[nodiscard]] Result<std::uint32_t> attach();
+  // `mps_percent`: ProcessIdentity's.
+  [[nodiscard]] Result<std::uint32_t> attach(std::uint32_t mps_percent = 0);
   void detach();
   [[nodiscard]] std::uint32_t process() const { return process_; }
   // In a forked child: the parent's slot is not ours.

@@ -87,6 +87,8 @@ struct Profile {
   std::uint32_t mig_count;  // 0: MIG is off
   MigSlice mig[kMostMigSlices];
 
+  std::uint32_t mps;  // 1: an MPS server runs on the node; who names a pipe directory is its client
+
   friend bool operator==(const Profile&, const Profile&) = default;
 };
 static_assert(std::is_trivially_copyable_v<Profile> && std::is_standard_layout_v<Profile>);

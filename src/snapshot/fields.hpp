@@ -57,6 +57,7 @@ void each_field(Gpu& g, Visit&& visit) {
   visit("compute_unsold_ratio", g.compute_unsold_ratio);
   visit("busy_ratio", g.busy_ratio);
   visit("memory_busy_ratio", g.memory_busy_ratio);
+  visit("sm_active_ratio", g.sm_active_ratio);
   visit("temperature_celsius", g.temperature_celsius);
   visit("power_mw", g.power_mw);
   visit("power_limit_mw", g.power_limit_mw);
@@ -84,6 +85,8 @@ void each_field(Gpu& g, Visit&& visit) {
   visit("policy", g.policy);
   visit("policy_from", g.policy_from);
   visit("waiting", g.waiting);
+  visit("policy_in_force", g.policy_in_force);
+  visit("mps_clients", g.mps_clients);
 }
 
 template <typename Visit>
@@ -92,6 +95,19 @@ void each_field(Refusal& r, Visit&& visit) {
   visit("used_bytes", r.used_bytes);
   visit("unix_ns", r.unix_ns);
   visit("pid", r.pid);
+  visit("reason", r.reason);
+}
+
+template <typename Visit>
+void each_field(LaunchDelay& d, Visit&& visit) {
+  visit("up_to_ns", d.up_to_ns);
+  visit("launches", d.launches);
+}
+
+template <typename Visit>
+void each_field(HookErrors& e, Visit&& visit) {
+  visit("api", e.api);
+  visit("count", e.count);
 }
 
 template <typename Visit>
@@ -106,6 +122,8 @@ void each_field(ShareDevice& d, Visit&& visit) {
   visit("host_limit_bytes", d.host_limit_bytes);
   visit("host_used_bytes", d.host_used_bytes);
   visit("refusals", d.refusals);
+  visit("refusals_device_full", d.refusals_device_full);
+  visit("refusals_policy", d.refusals_policy);
   visit("last_refusal", d.last_refusal);
   visit("compute_ceiling_ratio", d.compute_ceiling_ratio);
   visit("compute_burst_ratio", d.compute_burst_ratio);
@@ -120,6 +138,8 @@ void each_field(ShareDevice& d, Visit&& visit) {
   visit("throttled_launches", d.throttled_launches);
   visit("passed_in_debt", d.passed_in_debt);
   visit("launches", d.launches);
+  visit("launch_delays", d.launch_delays);
+  visit("hook_errors", d.hook_errors);
   visit("last_throttle_unix_ns", d.last_throttle_unix_ns);
   visit("waiting_ns", d.waiting_ns);
   visit("waited_pause_ns", d.waited_pause_ns);
@@ -128,6 +148,7 @@ void each_field(ShareDevice& d, Visit&& visit) {
   visit("waited_work_ns", d.waited_work_ns);
   visit("held_ratio", d.held_ratio);
   visit("throttled_ratio", d.throttled_ratio);
+  visit("sm_ratio", d.sm_ratio);
   visit("waits_for", d.waits_for);
 }
 
@@ -167,6 +188,7 @@ void each_field(ProcessDevice& d, Visit&& visit) {
   visit("driver_bytes", d.driver_bytes);
   visit("ledger_bytes", d.ledger_bytes);
   visit("busy_ratio", d.busy_ratio);
+  visit("mps", d.mps);
 }
 
 template <typename Visit>

@@ -417,7 +417,7 @@ TEST(Daemon, QuotasHoldUsersBack) {
             "2\n1\n");
   EXPECT_EQ(daemon.cli().shell("$H quota rm --user root").status, 0);
   EXPECT_EQ(daemon.cli().shell("$H share create b --mem 6GiB").status, 0);
-  EXPECT_EQ(daemon.cli().shell("$H quota ls").out, "there are no quotas\n");
+  EXPECT_EQ(daemon.cli().shell("$H quota ls").out, "level hook, SIMULATED\nthere are no quotas\n");
   const Said none = daemon.cli().shell("$H quota rm --user root");
   EXPECT_EQ(none.status, 2);
   EXPECT_NE(none.err.find("there is no such quota"), std::string::npos) << none.err;

@@ -94,6 +94,7 @@ Result<Places> find_places(const std::string& socket, const std::string& state, 
   const std::string state_dir = state_directory(state, places.runtime_dir);
   if (auto made = make_directory(state_dir, 0700); !made) return std::unexpected(made.error());
   places.state_file = state_dir + "/headgate.db";
+  places.events_file = state_dir + "/events.db";
   return places;
 }
 

@@ -118,6 +118,7 @@ std::string busy_text(const snapshot::Gpu& gpu, const std::vector<OnGpu>& shares
 }
 
 void add_throttle(FrameLine& line, const snapshot::Gpu& gpu) {
+  if (gpu.mps_clients > 0) line.add(" MPS", "33");
   if (!gpu.throttle_reasons.empty()) line.add(" " + cut(joined(gpu.throttle_reasons, ", "), line.left() - 1), "33");
 }
 

@@ -153,7 +153,7 @@ std::uint64_t orphaned_bytes(const UsagePage& page, std::uint32_t device) {
 }
 
 void note_refusal(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t asked_bytes,
-                  std::uint64_t used_bytes) {
+                  std::uint64_t used_bytes, Denial by) {
   if (device >= kMaxAccounts) return;
   MemoryAccount& account = page.memory[device];
   const std::uint32_t pid =
@@ -165,7 +165,11 @@ void note_refusal(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint
   account.last_refusal_pid.store(pid, std::memory_order_relaxed);
   account.last_refusal_ns.store(static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + now.tv_nsec,
                                 std::memory_order_relaxed);
-  account.refusals.fetch_add(1, std::memory_order_release);
+  account.last_denial.store(by, std::memory_order_relaxed);
+  auto& count = by == Denial::limit         ? account.refusals
+                : by == Denial::device_full ? account.refusals_device_full
+                                            : account.refusals_policy;
+  count.fetch_add(1, std::memory_order_release);
 }
 
 void add_exported(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes) {

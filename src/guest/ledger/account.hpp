@@ -48,9 +48,9 @@ std::uint64_t used_bytes(const UsagePage& page, std::uint32_t device);
 // gave at the same instant.
 std::uint64_t peak_bytes(const UsagePage& page, std::uint32_t device);
 
-// Books a refusal for `headgate why`: when, who, what was asked, what was in use.
+// Books a refusal for `headgate why`: when, who, what was asked, what was in use, by whose word.
 void note_refusal(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t asked_bytes,
-                  std::uint64_t used_bytes);
+                  std::uint64_t used_bytes, Denial by = Denial::limit);
 
 // What one slot holds by its own books (0 for a free slot).
 std::uint64_t held_bytes(const UsagePage& page, std::uint32_t device, std::uint32_t slot);

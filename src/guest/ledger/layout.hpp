@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "guest/ledger/coverage.hpp"
+#include "guest/ledger/launch_delay.hpp"
 
 namespace headgate::ledger {
 
@@ -111,15 +112,21 @@ struct alignas(16) AccountWord {
 inline constexpr std::uint32_t kNoSlot = ~0u;
 inline constexpr std::uint32_t kSequenceBits = 48;
 
+// Whose word an allocation is refused by: the share's limit; the driver, which has no memory left though the share has; or the
+// share's owner, who drains it.
+enum class Denial : std::uint32_t { limit = 0, device_full = 1, policy = 2 };
+
 struct alignas(64) MemoryAccount {
   AccountWord word;
   std::atomic<std::uint64_t> peak_bytes;
-  std::atomic<std::uint64_t> refusals;
+  std::atomic<std::uint64_t> refusals;            // by the limit; the others below
   std::atomic<std::uint64_t> last_refusal_bytes;  // what was asked
   std::atomic<std::uint64_t> last_refusal_used;   // what was in use then
   std::atomic<std::uint64_t> last_refusal_ns;     // CLOCK_REALTIME
   std::atomic<std::uint32_t> last_refusal_pid;
-  std::uint8_t reserved[48];
+  std::atomic<Denial> last_denial;  // by whose word that was
+  std::atomic<std::uint64_t> refusals_device_full, refusals_policy;
+  std::uint8_t reserved[28];
   // What an allocation lacks that waits, or was just refused by the driver (oom_wait.hpp); hints, never taken for true.
   std::atomic<std::uint32_t> wants;  // moves with each such request, and each second while it waits
   std::atomic<std::uint32_t> wanted_pid;
@@ -127,6 +134,11 @@ struct alignas(64) MemoryAccount {
   std::atomic<std::uint64_t> wanted_bytes;
 };
 static_assert(sizeof(MemoryAccount) == 128);
+
+// The driver's calls that GPU time is measured by. The first failure of one ends a context's metering.
+inline constexpr const char* kMeterCalls[] = {"cuEventCreate", "cuEventRecord", "cuEventQuery", "cuEventElapsedTime",
+                                              "cuStreamQuery"};
+inline constexpr std::uint32_t kMeterCallCount = sizeof kMeterCalls / sizeof kMeterCalls[0];
 
 // Compute use of the share on one device (see compute_account.hpp for its rules).
 struct alignas(64) ComputeAccount {
@@ -150,9 +162,11 @@ struct alignas(64) ComputeAccount {
   std::atomic<std::uint64_t> dry_spells;  // how many such stretches
   Coverage<2048> coverage;                // which microseconds of the recent past are already charged
   Coverage<2048> copies;                  // and which are in copy_ns
-  std::atomic<std::uint64_t> waited_ns[kWaitReasons];  // throttled_ns, by what was waited for
+  LaunchDelays delays;
+  alignas(64) std::atomic<std::uint64_t> meter_failures[kMeterCallCount];  // contexts, by the call in kMeterCalls
+  alignas(64) std::atomic<std::uint64_t> waited_ns[kWaitReasons];          // throttled_ns, by what was waited for
 };
-static_assert(sizeof(ComputeAccount) == 128 + 2 * 2048 * 8 + 64);
+static_assert(sizeof(ComputeAccount) == 128 + 2 * 2048 * 8 + 128 + 64 + 64);
 
 // free -> claiming -> live -> dead -> free; or dead -> orphan -> free where memory outlives its process: what it had exported, or
 // all of it until the driver has taken it down.
@@ -176,7 +190,10 @@ struct alignas(64) SlotDevice {
   std::atomic<std::uint32_t> pulse;         // moves while either is so: a process that is stopped is not waited for
   // Since when a launch waits that has waited for kLongWaitNs, CLOCK_MONOTONIC; 0: none does. For views.
   std::atomic<std::int64_t> long_wait_since_ns;
-  std::uint8_t reserved[24];
+  // Of the device's SMs, what CUDA_MPS_ACTIVE_THREAD_PERCENTAGE leaves the process if it is a client of an MPS server; 0: nothing
+  // is known to keep it from having all.
+  std::atomic<std::uint32_t> sm_percent;
+  std::uint8_t reserved[20];
 };
 
 // `life` and `who` change together, by one 16-byte compare-and-swap, when a slot is claimed: a process killed at its

@@ -18,7 +18,7 @@
 namespace headgate::ledger {
 
 inline constexpr std::uint64_t kNodeMagic = 0x4847'206e'6f64'6520;  // "HG node "
-inline constexpr std::uint32_t kNodePageVersion = 1;
+inline constexpr std::uint32_t kNodePageVersion = 2;
 inline constexpr std::uint64_t kNotTold = ~0ull;
 // How long a limiter waits for one. After that it asks NVML, and goes on doing so until `done` moves.
 inline constexpr std::int64_t kNodePatienceNs = 500'000'000;
@@ -26,7 +26,8 @@ inline constexpr std::int64_t kNodePatienceNs = 500'000'000;
 struct NodeSlot {
   std::atomic<std::uint64_t> generation;  // of the slot whose figures these are; another slot's mean nothing
   std::atomic<std::uint64_t>
-      driver_bytes[kMaxDevices];  // NVML's figure, by device of the share; kNotTold: NVML has none
+      driver_bytes[kMaxDevices];           // NVML's figure, by device of the share; kNotTold: NVML has none
+  std::atomic<std::uint64_t> mps_devices;  // bit d: a client of an MPS server on device d of the share, by NVML
 };
 
 struct alignas(64) NodePage {
@@ -35,10 +36,13 @@ struct alignas(64) NodePage {
   std::uint8_t reserved[40];
   // Memory in use on the card that is no living process's: at most so much of what drains is alive. By device of the share.
   std::atomic<std::uint64_t> unattributed_bytes[kMaxDevices];
+  // Of the GPU's SMs, what the share's processes there have together as such clients, by their SlotDevice::sm_percent; 0: one of
+  // them may have all, or none is there. By device of the share.
+  std::atomic<std::uint32_t> sm_percent[kMaxDevices];
   NodeSlot slots[kMaxSlots];
 };
 
-static_assert(offsetof(NodePage, unattributed_bytes) == 64 && sizeof(NodeSlot) == 136);
-static_assert(sizeof(NodePage) == 64 + 128 + kMaxSlots * sizeof(NodeSlot));
+static_assert(offsetof(NodePage, unattributed_bytes) == 64 && sizeof(NodeSlot) == 144);
+static_assert(sizeof(NodePage) == 64 + 128 + 64 + kMaxSlots * sizeof(NodeSlot));
 
 }  // namespace headgate::ledger

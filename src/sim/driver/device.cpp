@@ -27,7 +27,10 @@ int attribute(const Profile& p, int which, std::uint32_t node_device) {
     case 14: return 512;  // TEXTURE_ALIGNMENT
     case CU_DEVICE_ATTRIBUTE_GPU_OVERLAP: return 1;
     case 17: return p.watchdog_ns != 0 ? 1 : 0;  // KERNEL_EXEC_TIMEOUT
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: return static_cast<int>(p.sm_count);
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: {
+      const std::uint32_t percent = library().state().processes[library().node->process()].mps_percent;
+      return static_cast<int>(percent != 0 ? mps_sms(p, percent) : p.sm_count);
+    }
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY: return 1;
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS: return 1;
     case 20: return static_cast<int>(library().state().nvml[node_device].compute_mode);  // COMPUTE_MODE

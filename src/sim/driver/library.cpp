@@ -70,6 +70,17 @@ std::vector<std::uint32_t> visible_devices(const Profile& profile) {
   return visible;
 }
 
+// Whether the process is a client of the node's MPS server, and what of each GPU's SMs it may have then. Without a pipe
+// directory it is none, so that the programs of one node may be of both kinds. What is no percentage is ignored, as it is by the server.
+std::uint32_t mps_percent(const Profile& profile) {
+  const char* pipes = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
+  if (profile.mps == 0 || pipes == nullptr || *pipes == 0) return 0;
+  const char* text = std::getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+  char* end = nullptr;
+  const unsigned long percent = text == nullptr ? 0 : std::strtoul(text, &end, 10);
+  return percent >= 1 && percent <= 100 && *end == 0 ? static_cast<std::uint32_t>(percent) : 100;
+}
+
 Result<std::unique_ptr<Node>> open_node() {
   const std::string directory = TRY(node_directory());
   auto node = TRY(Node::open(directory));
@@ -100,7 +111,8 @@ CUresult initialise() {
   if (!node) return say_failed(node.error());
   // Not before: the faults are the node's.
   if (const CUresult failed = injected(); failed != CUDA_SUCCESS) return failed;
-  if (const auto attached = (*node)->attach(); !attached) return say_failed(attached.error());
+  if (const auto attached = (*node)->attach(mps_percent((*node)->profile())); !attached)
+    return say_failed(attached.error());
   Library& lib = library();
   lib.visible = visible_devices((*node)->profile());
   if (lib.visible.empty()) return CUDA_ERROR_NO_DEVICE;

@@ -19,21 +19,37 @@ void Engine::add_history(const History& history, std::uint64_t from_ns, std::uin
   }
 }
 
+// Of two contexts of a process, both at work, which hold the device once.
+bool Engine::held_by_earlier(std::uint32_t c) const {
+  const Context& context = state_->contexts[c];
+  for (std::uint32_t other = 0; other < c; ++other) {
+    const Context& earlier = state_->contexts[other];
+    if (earlier.used && earlier.account == context.account && earlier.resident > 0 && has_device(other)) return true;
+  }
+  return false;
+}
+
 void Engine::account_until(std::uint32_t device, std::uint64_t now_ns) {
   Device& d = change(state_->devices[device]);
   const std::uint64_t from_ns = d.accounted_ns;
   if (now_ns <= from_ns) return;
   d.accounted_ns = now_ns;
   if (d.active == kNone) return;
-  const Context& context = state_->contexts[d.active];
-  if (context.resident == 0) return;
   const std::uint64_t span_ns = now_ns - from_ns;
-  Account& account = change(state_->accounts[context.account]);
-  account.held_ns += span_ns;
-  account.sm_ns_sms += span_ns * context.sms_used;
-  if (context.spinning == context.resident) account.spin_ns += span_ns;
+  bool busy = false;
+  each_on(device, [&](std::uint32_t c) {
+    const Context& context = state_->contexts[c];
+    if (context.resident == 0) return;
+    busy = true;
+    Account& account = change(state_->accounts[context.account]);
+    account.sm_ns_sms += span_ns * context.sms_used;
+    if (held_by_earlier(c)) return;
+    account.held_ns += span_ns;
+    if (context.spinning == context.resident) account.spin_ns += span_ns;
+    add_history(state_->history[context.account], from_ns, now_ns);
+  });
+  if (!busy) return;
   d.busy_ns += span_ns;
-  add_history(state_->history[context.account], from_ns, now_ns);
   add_history(state_->device_history[device], from_ns, now_ns);
 }
 
@@ -49,7 +65,7 @@ std::uint64_t Engine::next_change_of(std::uint32_t device) const {
     if (!context.used || context.device != device) continue;
     for (std::uint32_t s = context.first_stream; s != kNone; s = state_->links[s].next) {
       const Stream& stream = state_->streams[s];
-      if (stream.phase == Phase::kernel && c == d.active) {
+      if (stream.phase == Phase::kernel && has_device(c)) {
         // One that is overdue when its slice begins is ended just after.
         next = std::min({next, stream.end_ns, std::max(overdue_ns(stream), state_->now_ns + 1)});
       }
@@ -74,8 +90,9 @@ std::uint64_t Engine::next_change_ns() const {
 // While a kernel runs, in steps of a second: what one step writes must fit the journal.
 std::uint64_t Engine::step_end_ns() const {
   for (std::uint32_t d = 0; d < state_->device_count; ++d) {
-    const std::uint32_t active = state_->devices[d].active;
-    if (active != kNone && state_->contexts[active].resident > 0) return state_->now_ns + 1'000'000'000;
+    bool busy = false;
+    each_on(d, [&](std::uint32_t c) { busy = busy || state_->contexts[c].resident > 0; });
+    if (busy) return state_->now_ns + 1'000'000'000;
   }
   return kNever;
 }

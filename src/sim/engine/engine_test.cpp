@@ -410,5 +410,61 @@ TEST(Engine, a_prediction_is_exact_for_a_stream_that_is_alone_and_never_late_for
   EXPECT_LT(looks, 60u);
 }
 
+TEST(Engine, clients_of_an_mps_server_run_at_once_each_on_its_part_of_the_sms) {
+  World world;
+  const auto client = [&](std::int32_t pid, std::uint32_t percent) {
+    const auto process = world.engine.open_process(
+        {.pid = pid, .pid_namespace = 0, .start_time = 0, .comm = "test", .mps_percent = percent});
+    return world.engine.create_context(process, 0);
+  };
+  const auto quarter = client(1, 25), half = client(2, 50), outside = world.context(3);
+  const auto a = world.engine.create_stream(quarter, StreamKind::blocking);
+  const auto b = world.engine.create_stream(half, StreamKind::blocking);
+  world.launch(a, 100 * kUs, kStart);  // takes 400 us on a quarter
+  world.launch(b, 100 * kUs, kStart);
+  world.launch(b, 10 * kUs, kStart, 33);  // is as long on its part as on all
+  const std::uint64_t begin = kStart + submit_of(world);
+  world.engine.advance(begin + 200 * kUs);
+  EXPECT_EQ(world.engine.completed(b), 1u);
+  world.engine.advance(begin + 210 * kUs);
+  EXPECT_EQ(world.engine.completed(b), 2u);
+  EXPECT_EQ(world.engine.completed(a), 0u);
+  world.engine.advance(begin + 400 * kUs);
+  EXPECT_EQ(world.engine.completed(a), 1u);
+  EXPECT_EQ(world.account_of(quarter).held_ns, 400 * kUs);
+  EXPECT_EQ(world.account_of(half).held_ns, 210 * kUs);
+  EXPECT_EQ(world.account_of(quarter).sm_ns_sms, 33 * 400 * kUs);
+  EXPECT_EQ(world.state->devices[0].busy_ns, 400 * kUs);
+
+  // Beside a context that is no client they have slices, all clients one.
+  const auto c = world.engine.create_stream(outside, StreamKind::blocking);
+  for (int i = 0; i < 100; ++i) {
+    const std::uint64_t at = kStart + kMs;
+    world.launch(a, 25 * kUs, at, 132), world.launch(b, 50 * kUs, at, 132), world.launch(c, 100 * kUs, at, 132);
+  }
+  world.engine.advance(kStart + 9 * kMs);
+  const double clients = static_cast<double>(world.account_of(quarter).held_ns - 400 * kUs);
+  EXPECT_NEAR(clients / static_cast<double>(world.account_of(outside).held_ns), 1, 0.35);
+  world.engine.destroy_context(quarter);
+  world.engine.advance(kStart + 100 * kMs);
+  EXPECT_EQ(world.engine.completed(b), 102u) << "whose slice it was is gone, and the other clients go on";
+  EXPECT_EQ(world.engine.completed(c), 100u);
+}
+
+TEST(Engine, clients_of_an_mps_server_that_do_not_fit_beside_each_other_start_by_age) {
+  World world;
+  std::uint32_t contexts[2], streams[2];
+  for (int i = 0; i < 2; ++i) {
+    const auto process = world.engine.open_process(
+        {.pid = i + 1, .pid_namespace = 0, .start_time = 0, .comm = "test", .mps_percent = 100});
+    contexts[i] = world.engine.create_context(process, 0);
+    streams[i] = world.engine.create_stream(contexts[i], StreamKind::blocking);
+    for (int k = 0; k < 100; ++k) world.launch(streams[i], 100 * kUs, kStart);
+  }
+  world.engine.advance(kStart + submit_of(world) + 10 * kMs);
+  EXPECT_NEAR(static_cast<double>(world.engine.completed(streams[0])), 50, 1);
+  EXPECT_NEAR(static_cast<double>(world.engine.completed(streams[1])), 50, 1);
+}
+
 }  // namespace
 }  // namespace headgate::sim

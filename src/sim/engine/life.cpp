@@ -15,6 +15,7 @@ std::uint32_t Engine::open_process(const ProcessIdentity& identity) {
     process.generation = generation;
     process.pid = identity.pid;
     process.image = identity.image;
+    process.mps_percent = identity.mps_percent;
     process.pid_namespace = identity.pid_namespace;
     process.start_time = identity.start_time;
     process.checkpoint.store(0, std::memory_order_release);
@@ -120,6 +121,8 @@ std::uint32_t Engine::create_context(std::uint32_t p, std::uint32_t device) {
   context.device = device;
   context.account = a;
   context.first_stream = kNone;
+  if (const std::uint32_t percent = state_->processes[p].mps_percent; percent != 0)
+    context.mps_sms = mps_sms(state_->profile, percent);
   if (c >= state_->context_limit) change(state_->context_limit) = c + 1;
   ++change(state_->devices[device]).contexts;
   ++change(state_->accounts[a]).contexts;
@@ -135,7 +138,14 @@ void Engine::destroy_context(std::uint32_t c) {
   account_until(context.device, state_->now_ns);
   const Device& device = state_->devices[context.device];
   while (context.first_stream != kNone) free_stream(context.first_stream);
-  if (device.active == c) change(device).active = kNone;
+  if (device.active == c) {
+    // The other clients of the MPS server go on with the slice.
+    std::uint32_t other = kNone;
+    each_on(context.device, [&](std::uint32_t on) {
+      if (on != c) other = on;
+    });
+    change(device).active = other;
+  }
   --change(device).contexts;
   const Account& account = state_->accounts[context.account];
   --change(account).contexts;

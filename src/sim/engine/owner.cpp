@@ -119,6 +119,10 @@ std::uint64_t gpu_clock_ns(const Profile& profile, std::uint64_t node_ns) {
   return node_ns + static_cast<std::uint64_t>(drift) + static_cast<std::uint64_t>(profile.clock_offset_ns);
 }
 
+std::uint32_t mps_sms(const Profile& profile, std::uint32_t percent) {
+  return std::clamp((profile.sm_count * percent + 99) / 100, 1u, std::max(profile.sm_count, 1u));
+}
+
 std::uint32_t sms_needed(const Profile& profile, std::uint64_t blocks) {
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 1, std::max(profile.sm_count, 1u)));
 }

@@ -14,30 +14,36 @@ constexpr int kMostWaits = 64;
 // The active context keeps the device until its slice ends, or until it has nothing more to run.
 std::uint64_t Engine::earliest_turn_ns(std::uint32_t c) const {
   const Device& d = state_->devices[state_->contexts[c].device];
-  if (d.active == kNone || d.active == c) return state_->now_ns;
-  const Context& active = state_->contexts[d.active];
-  if (active.spinning > 0) return std::max(state_->now_ns, d.slice_end_ns);
+  if (d.active == kNone || has_device(c)) return state_->now_ns;
+  std::uint64_t dry_ns = state_->now_ns;
+  each_on(state_->contexts[c].device, [&](std::uint32_t on) { dry_ns = std::max(dry_ns, dry_of(on, d.slice_end_ns)); });
+  return std::min(std::max(state_->now_ns, d.slice_end_ns), dry_ns);
+}
+
+// When what this context has the device with may be through, as far as kernels alone tell.
+std::uint64_t Engine::dry_of(std::uint32_t c, std::uint64_t slice_end_ns) const {
+  const Context& active = state_->contexts[c];
+  if (active.spinning > 0) return std::max(state_->now_ns, slice_end_ns);
   std::uint64_t dry_ns = state_->now_ns;
   for (std::uint32_t s = active.first_stream; s != kNone; s = state_->links[s].next) {
     const Stream& stream = state_->streams[s];
     if (stream.phase != Phase::kernel) continue;
     std::uint64_t end_ns = stream.end_ns;
     const std::uint64_t tail = state_->rings[s].tail.load(std::memory_order_acquire);
-    for (std::uint64_t i = stream.head + 1; i < tail && end_ns < d.slice_end_ns; ++i) {
+    for (std::uint64_t i = stream.head + 1; i < tail && end_ns < slice_end_ns; ++i) {
       const Command& command = state_->rings[s].commands[i % kRingPlaces];
       if (command.kind != CommandKind::kernel) break;
       end_ns += command.amount;
     }
     dry_ns = std::max(dry_ns, end_ns);
   }
-  return std::min(std::max(state_->now_ns, d.slice_end_ns), dry_ns);
+  return dry_ns;
 }
 
 std::uint64_t Engine::earliest(std::uint32_t s, std::uint64_t number, int depth, int* waits) const {
   const Stream& stream = state_->streams[s];
   if (stream.kind == StreamKind::unused || stream.head >= number) return state_->now_ns;
-  const std::uint32_t device = state_->contexts[stream.context].device;
-  const bool active = state_->devices[device].active == stream.context;
+  const bool active = has_device(stream.context);
   std::uint64_t t = state_->now_ns;
   if (!active && stream.phase != Phase::copy) t = std::max(t, earliest_turn_ns(stream.context));
   const std::uint64_t last = std::min(number, state_->rings[s].tail.load(std::memory_order_acquire));

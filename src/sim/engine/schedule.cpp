@@ -46,10 +46,13 @@ bool Engine::finish_copies(std::uint32_t device) {
 
 bool Engine::finish_due(std::uint32_t device) {
   bool any = finish_copies(device);
-  const std::uint32_t active = state_->devices[device].active;
-  if (active == kNone) return any;
-  if (state_->profile.watchdog_ns != 0) any |= end_overdue(active);
-  const Context& context = state_->contexts[active];
+  each_on(device, [&](std::uint32_t c) { any |= finish_kernels(c); });
+  return any;
+}
+
+bool Engine::finish_kernels(std::uint32_t c) {
+  bool any = state_->profile.watchdog_ns != 0 && end_overdue(c);
+  const Context& context = state_->contexts[c];
   std::uint32_t next = kNone, unseen = context.resident;
   for (std::uint32_t s = context.first_stream; s != kNone && unseen > 0; s = next) {
     next = state_->links[s].next;
@@ -105,7 +108,7 @@ std::uint32_t Engine::next_runnable(std::uint32_t device, std::uint32_t not_this
   std::uint32_t best = kNone;
   for (std::uint32_t c = 0; c < state_->context_limit; ++c) {
     const Context& context = state_->contexts[c];
-    if (!context.used || context.device != device || c == not_this) continue;
+    if (!context.used || context.device != device || (not_this != kNone && has_device(c))) continue;
     if (best != kNone && context.last_active >= state_->contexts[best].last_active) continue;
     if (runnable(c)) best = c;
   }
@@ -117,7 +120,7 @@ void Engine::choose_context(std::uint32_t device) {
   const Device& d = state_->devices[device];
   if (d.lost) return;
   const std::uint64_t now_ns = state_->now_ns;
-  if (d.active != kNone && runnable(d.active)) {
+  if (any_runnable_on(device)) {
     if (now_ns < d.slice_end_ns) return;
     const std::uint32_t other = now_ns == d.slice_end_ns && d.contexts > 1 ? next_runnable(device, d.active) : kNone;
     if (other != kNone) return give_slice(device, other);
@@ -132,21 +135,35 @@ void Engine::choose_context(std::uint32_t device) {
 void Engine::give_slice(std::uint32_t device, std::uint32_t to) {
   Device& d = change(state_->devices[device]);
   const std::uint64_t now_ns = state_->now_ns;
-  if (d.active != kNone) {
-    for (std::uint32_t s = state_->contexts[d.active].first_stream; s != kNone; s = state_->links[s].next) {
-      const Stream& stream = state_->streams[s];
-      if (stream.phase == Phase::kernel && stream.end_ns != kNever) change(stream).end_ns -= now_ns;
-    }
-  }
+  shift_kernels(device, 0 - now_ns);
   d.active = to;
   if (to == kNone) return;
   d.slice_end_ns = now_ns + std::max<std::uint64_t>(state_->profile.slice_ns, 1);
-  const Context& context = state_->contexts[to];
-  change(context).last_active = ++d.turn;
-  for (std::uint32_t s = context.first_stream; s != kNone; s = state_->links[s].next) {
-    const Stream& stream = state_->streams[s];
-    if (stream.phase == Phase::kernel && stream.end_ns != kNever) change(stream).end_ns += now_ns;
-  }
+  ++d.turn;
+  each_on(device, [&](std::uint32_t c) { change(state_->contexts[c]).last_active = d.turn; });
+  shift_kernels(device, now_ns);
+}
+
+// Kernels of whoever has the device have an end; of the others, what remains.
+void Engine::shift_kernels(std::uint32_t device, std::uint64_t by_ns) {
+  each_on(device, [&](std::uint32_t c) {
+    for (std::uint32_t s = state_->contexts[c].first_stream; s != kNone; s = state_->links[s].next) {
+      const Stream& stream = state_->streams[s];
+      if (stream.phase == Phase::kernel && stream.end_ns != kNever) change(stream).end_ns += by_ns;
+    }
+  });
+}
+
+bool Engine::has_device(std::uint32_t c) const {
+  const Context& context = state_->contexts[c];
+  const std::uint32_t active = state_->devices[context.device].active;
+  return c == active || (active != kNone && context.mps_sms != 0 && state_->contexts[active].mps_sms != 0);
+}
+
+bool Engine::any_runnable_on(std::uint32_t device) const {
+  bool any = false;
+  each_on(device, [&](std::uint32_t c) { any = any || runnable(c); });
+  return any;
 }
 
 }  // namespace headgate::sim

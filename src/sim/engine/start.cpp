@@ -1,5 +1,6 @@
 // What a context may start: commands at the heads of its streams, in the order in which they became ready.
 #include <algorithm>
+#include <bitset>
 
 #include "sim/engine.hpp"
 
@@ -152,9 +153,16 @@ bool Engine::step_instant(std::uint32_t s, const Command& command) {
   return true;
 }
 
+// All that it may have at once.
+std::uint32_t Engine::sms_of(const Context& context) const {
+  return context.mps_sms != 0 ? context.mps_sms : state_->profile.sm_count;
+}
+
 std::uint32_t Engine::free_sms(std::uint32_t s) const {
   const Context& context = state_->contexts[state_->streams[s].context];
-  const std::uint32_t free = state_->profile.sm_count - context.sms_used;
+  std::uint32_t taken = 0;
+  each_on(context.device, [&](std::uint32_t c) { taken += state_->contexts[c].sms_used; });
+  const std::uint32_t free = std::min(state_->profile.sm_count - taken, sms_of(context) - context.sms_used);
   const Partition mine = state_->partitions[s];
   if (mine.id == 0) return free;
   std::uint32_t used = 0;
@@ -167,7 +175,7 @@ bool Engine::fits(std::uint32_t s, const Command& command, std::uint32_t* sms) c
   const Context& context = state_->contexts[state_->streams[s].context];
   const Partition mine = state_->partitions[s];
   const std::uint32_t free = free_sms(s);
-  *sms = std::clamp(command.sms, 1u, mine.id != 0 ? mine.sms : state_->profile.sm_count);
+  *sms = std::clamp(command.sms, 1u, mine.id != 0 ? std::min(mine.sms, sms_of(context)) : sms_of(context));
   if (context.resident >= kMostResident || free == 0) return false;
   // Whoever sets the flag must be able to run beside those that wait for it, if only in more waves.
   if (*sms > free && context.spinning == context.resident) *sms = free;
@@ -214,7 +222,7 @@ std::uint32_t Engine::oldest_kernel(std::uint32_t c, std::uint64_t full_partitio
 // where its own is full.
 bool Engine::start_kernel(std::uint32_t c) {
   const Context& context = state_->contexts[c];
-  if (context.sms_used >= state_->profile.sm_count || context.error != 0) return false;
+  if (context.sms_used >= sms_of(context) || context.error != 0) return false;
   std::uint32_t oldest = kNone, sms = 0;
   for (std::uint64_t full = 0;;) {
     oldest = oldest_kernel(c, full);
@@ -231,7 +239,10 @@ bool Engine::start_kernel(std::uint32_t c) {
   stream.sms = sms;
   const std::uint64_t early_ns =
       !spins && stream.free_ns == state_->now_ns ? overlap_ns(oldest, stream.head, state_->now_ns) : 0;
-  stream.end_ns = spins ? kNever : state_->now_ns + command.amount - early_ns;
+  // Its time is that on the SMs that it asks for; a client of the MPS server may have fewer, and then needs so much longer.
+  const std::uint64_t most = sms_of(context), wanted = std::max<std::uint64_t>(command.sms, most);
+  const std::uint64_t long_ns = (command.amount - early_ns) * wanted / most;
+  stream.end_ns = spins ? kNever : state_->now_ns + long_ns;
   Context& changed = change(context);
   ++changed.resident;
   changed.sms_used += sms;
@@ -243,7 +254,34 @@ bool Engine::start_kernel(std::uint32_t c) {
 bool Engine::start_ready(std::uint32_t device) {
   const Device& d = state_->devices[device];
   if (d.active == kNone || d.lost) return false;
-  const std::uint32_t active = d.active;
+  bool any = false;
+  each_on(device, [&](std::uint32_t c) { any |= start_instants(c); });
+  while (start_oldest(device)) any = true;
+  return any;
+}
+
+// Of several clients of the MPS server the one whose kernel has been ready for longest. One that has none running waits for the
+// SMs of the others, and nobody overtakes it.
+bool Engine::start_oldest(std::uint32_t device) {
+  if (state_->contexts[state_->devices[device].active].mps_sms == 0)
+    return start_kernel(state_->devices[device].active);
+  for (std::bitset<kMostContexts> refused;;) {
+    std::uint32_t oldest = kNone;
+    std::uint64_t ready_ns = kNever;
+    each_on(device, [&](std::uint32_t c) {
+      const std::uint32_t s = refused[c] || state_->contexts[c].error != 0 ? kNone : oldest_kernel(c, 0);
+      if (s == kNone || head_facts(s)->ready_ns >= ready_ns) return;
+      oldest = c;
+      ready_ns = head_facts(s)->ready_ns;
+    });
+    if (oldest == kNone) return false;
+    if (start_kernel(oldest)) return true;
+    if (state_->contexts[oldest].resident == 0) return false;
+    refused[oldest] = true;
+  }
+}
+
+bool Engine::start_instants(std::uint32_t active) {
   bool any = false;
   std::uint32_t next = kNone;
   for (std::uint32_t s = state_->contexts[active].first_stream; s != kNone; s = next) {
@@ -255,7 +293,6 @@ bool Engine::start_ready(std::uint32_t device) {
     const Command command = *head_command(s);
     any |= step_instant(s, command);
   }
-  while (start_kernel(active)) any = true;
   return any;
 }
 

@@ -112,7 +112,8 @@ struct Context {
   std::uint64_t last_active;   // turn number of its last slice, for round robin
   std::uint32_t first_stream;  // list through StreamLink::next
   std::uint32_t stream_count;
-  std::uint32_t error;  // with which a kernel ended it: whatever is asked of it answers that; 0: it is well
+  std::uint32_t error;    // with which a kernel ended it: whatever is asked of it answers that; 0: it is well
+  std::uint32_t mps_sms;  // of a client of the MPS server: the SMs that its kernels may have, 1..; 0: no client
 };
 
 // What the engine knows of the command at a stream's head, so that it need not look into the queue each time. A memory aid
@@ -159,7 +160,7 @@ struct Process {
   std::uint64_t start_time;     // field 22 of /proc/PID/stat; 0 where unknown
   char comm[16];
   std::atomic<std::uint32_t> checkpoint;  // CheckpointState; its own calls look at it without the lock
-  std::uint32_t spare;
+  std::uint32_t mps_percent;              // of the SMs, for a client of the MPS server; 0: no client
 };
 
 struct Account {

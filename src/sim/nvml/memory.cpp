@@ -42,13 +42,22 @@ void describe(const Account& account, abi::nvmlProcessInfo_v2_t& out) {
   out.computeInstanceId = kNoInstance;
 }
 
+enum class Whose { all, mps_clients };
+
+bool is_mps_client(const DeviceView& view, const Account& account) {
+  return view.state().processes[account.process].mps_percent != 0;
+}
+
+// A client of an MPS server is in the list of who computes too (nvidia-smi calls it "M+C").
 template <typename Info>
-nvmlReturn_t compute_processes(const char* function, nvmlDevice_t device, unsigned* count, Info* infos) {
+nvmlReturn_t compute_processes(const char* function, nvmlDevice_t device, unsigned* count, Info* infos,
+                               Whose whose = Whose::all) {
   return on_device_or_slice(function, device, [&](const DeviceView& view, std::optional<std::uint32_t> slice) {
     if (count == nullptr || (*count > 0 && infos == nullptr)) return abi::NVML_ERROR_INVALID_ARGUMENT;
     const unsigned room = *count;
     unsigned found = 0;
     for (const Account* account : slice ? std::vector<const Account*>{} : listed_by_pid(view)) {
+      if (whose == Whose::mps_clients && !is_mps_client(view, *account)) continue;
       if (found < room) describe(*account, infos[found]);
       ++found;
     }
@@ -172,15 +181,18 @@ nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsig
 }
 nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses(nvmlDevice_t device, unsigned* infoCount,
                                                      nvmlProcessInfo_v1_t* infos) {
-  return nvml::no_processes("nvmlDeviceGetMPSComputeRunningProcesses", device, infoCount, infos);
+  return nvml::compute_processes("nvmlDeviceGetMPSComputeRunningProcesses", device, infoCount, infos,
+                                 nvml::Whose::mps_clients);
 }
 nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v2(nvmlDevice_t device, unsigned* infoCount,
                                                         nvmlProcessInfo_v2_t* infos) {
-  return nvml::no_processes("nvmlDeviceGetMPSComputeRunningProcesses_v2", device, infoCount, infos);
+  return nvml::compute_processes("nvmlDeviceGetMPSComputeRunningProcesses_v2", device, infoCount, infos,
+                                 nvml::Whose::mps_clients);
 }
 nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* infoCount,
                                                         nvmlProcessInfo_t* infos) {
-  return nvml::no_processes("nvmlDeviceGetMPSComputeRunningProcesses_v3", device, infoCount, infos);
+  return nvml::compute_processes("nvmlDeviceGetMPSComputeRunningProcesses_v3", device, infoCount, infos,
+                                 nvml::Whose::mps_clients);
 }
 
 nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, nvmlProcessDetailList_t* plist) {
@@ -189,8 +201,10 @@ nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, nvmlProc
     if (plist->version != kProcessDetailListVersion) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     if (plist->mode > 2) return NVML_ERROR_INVALID_ARGUMENT;
     std::vector<nvmlProcessDetail_v1_t> rows;
-    if (plist->mode == 0) {
-      for (const sim::Account* account : nvml::listed_by_pid(view)) rows.push_back(nvml::detail_of(*account));
+    constexpr unsigned kCompute = 0, kMps = 2;  // nvmlProcessMode_t
+    for (const sim::Account* account : nvml::listed_by_pid(view)) {
+      if (plist->mode == kCompute || (plist->mode == kMps && nvml::is_mps_client(view, *account)))
+        rows.push_back(nvml::detail_of(*account));
     }
     return nvml::give_list(rows, &plist->numProcArrayEntries, plist->procArray);
   });

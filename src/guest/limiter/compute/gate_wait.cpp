@@ -79,7 +79,9 @@ void GateWait::passes() {
     if (waited_ns_[i] > 0)
       account.waited_ns[i].fetch_add(static_cast<std::uint64_t>(waited_ns_[i]), memory_order_relaxed);
   }
-  account.throttled_ns.fetch_add(static_cast<std::uint64_t>(now_ns - asked_ns_), memory_order_relaxed);
+  const std::int64_t all_ns = now_ns - asked_ns_;
+  account.throttled_ns.fetch_add(static_cast<std::uint64_t>(all_ns), memory_order_relaxed);
+  account.delays.waited[ledger::delay_bucket(all_ns)].fetch_add(1, memory_order_relaxed);
   account.throttled_launches.fetch_add(1, memory_order_relaxed);
   timespec now;
   ::clock_gettime(CLOCK_REALTIME, &now);

@@ -5,11 +5,14 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include <cstring>
+
 #include "guest/bare/futex.hpp"
 #include "guest/ledger/directory.hpp"
 #include "guest/limiter/compute/copies.hpp"
 #include "guest/limiter/compute/process.hpp"
 #include "guest/limiter/compute/turns.hpp"
+#include "guest/limiter/session/thread_percentage.hpp"
 
 extern "C" int __cxa_atexit(void (*function)(void*), void* argument, void* dso_handle);
 extern "C" void* __dso_handle;
@@ -83,6 +86,10 @@ void DriverPort::enter(ContextMeter& context) {
 }
 
 void DriverPort::failed(ContextMeter& context, abi::CUresult result, const char* call) {
+  for (std::uint32_t i = 0; i < ledger::kMeterCallCount; ++i) {
+    if (std::strcmp(ledger::kMeterCalls[i], call) == 0)
+      context.account->meter_failures[i].fetch_add(1, std::memory_order_relaxed);
+  }
   log_line(LogLevel::error,
            "%s answered %u: GPU time of this context is no longer measured (device %u of the share); its launches %s",
            call, static_cast<unsigned>(result), context.device, unmeasured_fate());
@@ -90,7 +97,9 @@ void DriverPort::failed(ContextMeter& context, abi::CUresult result, const char*
 
 std::uint32_t DriverPort::ceiling_ppm(const ContextMeter& context) {
   const std::uint32_t ppm = session.policy->devices[context.device].compute_ceiling_ppm.load(std::memory_order_relaxed);
-  return ceiling_in_turns(context.device, ppm == 0 || ppm > ledger::kWholeGpu ? ledger::kWholeGpu : ppm);
+  const std::uint32_t left =
+      ceiling_beside_mps(context.device, ppm == 0 || ppm > ledger::kWholeGpu ? ledger::kWholeGpu : ppm);
+  return left == kNoTimeLimit ? left : ceiling_in_turns(context.device, left);
 }
 
 std::uint32_t DriverPort::burst_ppm(const ContextMeter& context) {

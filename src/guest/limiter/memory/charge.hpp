@@ -26,6 +26,8 @@ Verdict reserve_at(const Place& place, std::uint64_t bytes, OomWait& wait, Fallb
 // The same without the record, for a caller that may yet avert the refusal; and the record, on a device of the share.
 Verdict try_reserve_at(const Place& place, std::uint64_t bytes);
 void book_refusal(const Place& place, std::uint64_t bytes);
+// The record of what the driver had no memory for, though the share had room.
+void book_driver_refusal(const Place& place, std::uint64_t bytes);
 
 // Of the current context's device; `place` is filled.
 inline Verdict reserve_here(std::uint64_t bytes, Place& place, OomWait& wait, Fallback fallback = Fallback::none) {
@@ -33,9 +35,14 @@ inline Verdict reserve_here(std::uint64_t bytes, Place& place, OomWait& wait, Fa
   return place.standing == Standing::free ? Verdict::forward : reserve_at(place, bytes, wait, fallback);
 }
 
-// After the driver has failed a request for which the share had room: whether to reserve and ask it again.
-inline bool try_again(abi::CUresult result, const Place& place, std::uint64_t bytes, OomWait& wait) {
-  return result == abi::CUDA_ERROR_OUT_OF_MEMORY && wait.again(place, bytes, Lack::card);
+// After the driver has failed a request for which the share had room: whether to reserve and ask it again. The last no is
+// recorded, unless `recorded` says that it is: the driver had said yes, and that was undone for the share's limit.
+inline bool try_again(abi::CUresult result, const Place& place, std::uint64_t bytes, OomWait& wait,
+                      bool recorded = false) {
+  if (result != abi::CUDA_ERROR_OUT_OF_MEMORY) return false;
+  if (wait.again(place, bytes, Lack::card)) return true;
+  if (!recorded) book_driver_refusal(place, bytes);
+  return false;
 }
 
 // `account`: the page index of a device, or ledger::host_account() of it; also a Holding's device_index.

@@ -59,8 +59,9 @@ CUresult pooled(PoolBooks& pool, const Place& place, CUdeviceptr* dptr, std::siz
       case Verdict::reserved:
       case Verdict::on_host: break;  // never: pools have no host budget
     }
-    const CUresult result = request.settle(noted(allocate()), dptr);
-    if (!try_again(result, place, bytes, wait)) return result;
+    const CUresult answer = noted(allocate());
+    const CUresult result = request.settle(answer, dptr);
+    if (!try_again(result, place, bytes, wait, answer == CUDA_SUCCESS)) return result;
   }
 }
 

@@ -8,6 +8,7 @@
 #include "guest/limiter/session/current.hpp"
 #include "guest/limiter/session/green_contexts.hpp"
 #include "guest/limiter/session/membership.hpp"
+#include "guest/limiter/session/thread_percentage.hpp"
 #include "guest/limiter/session/visible.hpp"
 
 using namespace headgate::abi;
@@ -22,6 +23,7 @@ CUresult after_creation(CUresult result, const CUcontext* context, CUdevice devi
   const Place place = place_of(device);
   if (place.standing != Standing::held) return result;
   const int saved = errno;
+  tell_thread_percentage(device, place.device_index);
   residual_is_due(place.device_index);
   compute_know_context(context != nullptr ? *context : nullptr, place.device_index);
   errno = saved;
@@ -120,6 +122,7 @@ HEADGATE_HOOK CUresult cuGreenCtxDestroy(CUgreenCtx hCtx) {
 
 HEADGATE_HOOK CUresult cuInit(unsigned Flags) {
   number_visible_devices();
+  note_thread_percentage();
   const CUresult result = forward(driver.cuInit, Flags);
   return result == CUDA_SUCCESS ? open_session() : result;
 }

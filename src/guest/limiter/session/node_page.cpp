@@ -101,6 +101,15 @@ bool told_unattributed(std::uint32_t device_index, std::uint64_t& bytes) {
   return bytes != ledger::kNotTold;
 }
 
+std::uint32_t told_sm_percent(ledger::SlotRef slot, std::uint32_t device_index) {
+  const ledger::NodePage* told = page.load(std::memory_order_acquire);
+  if (told == nullptr || slot.slot >= ledger::kMaxSlots || device_index >= ledger::kMaxDevices) return 0;
+  const ledger::NodeSlot& seat = told->slots[slot.slot];
+  if ((seat.mps_devices.load(std::memory_order_relaxed) >> device_index & 1) == 0) return 0;
+  if (seat.generation.load(std::memory_order_acquire) != slot.generation) return 0;
+  return told->sm_percent[device_index].load(std::memory_order_relaxed);
+}
+
 void node_page_reset_after_fork() {
   page.store(nullptr, std::memory_order_relaxed);
   silent_at.store(0, std::memory_order_relaxed);

@@ -21,6 +21,10 @@ bool daemon_reads();
 bool told_bytes(ledger::SlotRef slot, std::uint32_t device_index, std::uint64_t& bytes);
 bool told_unattributed(std::uint32_t device_index, std::uint64_t& bytes);
 
+// Of the GPU's SMs, what the share's processes have together as clients of an MPS server; 0: not known, or one of them, this one
+// for instance, may have all. One or two relaxed loads.
+std::uint32_t told_sm_percent(ledger::SlotRef slot, std::uint32_t device_index);
+
 void node_page_reset_after_fork();
 
 }  // namespace headgate::limiter

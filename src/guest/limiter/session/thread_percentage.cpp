@@ -1,0 +1,63 @@
+#include "guest/limiter/session/thread_percentage.hpp"
+
+#include <atomic>
+
+#include "guest/limiter/route/driver.hpp"
+#include "guest/limiter/session/membership.hpp"
+#include "guest/limiter/session/node_page.hpp"
+#include "guest/limiter/session/wish.hpp"
+
+namespace headgate::limiter {
+namespace {
+
+constexpr std::uint32_t kNotYet = ~0u;
+std::atomic<std::uint32_t> noted{kNotYet};
+
+// 1..99; 0: what the driver makes of it is not certain, or it takes nothing.
+std::uint32_t percentage_in(const char* text) {
+  if (text == nullptr) return 0;
+  std::uint32_t value = 0, digits = 0;
+  for (; *text >= '0' && *text <= '9'; ++text, ++digits) {
+    if (digits == 2) return 0;
+    value = value * 10 + static_cast<std::uint32_t>(*text - '0');
+  }
+  return *text == 0 ? value : 0;
+}
+
+// Before Volta the percentage is not obeyed.
+bool obeyed_by(abi::CUdevice device) {
+  int major = 0;
+  return driver.cuDeviceGetAttribute != nullptr &&
+         driver.cuDeviceGetAttribute(&major, abi::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) ==
+             abi::CUDA_SUCCESS &&
+         major >= 7;
+}
+
+}  // namespace
+
+void note_thread_percentage() {
+  // Then each context reads the variable anew.
+  const char* const by_context = variable("CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING");
+  const bool once = by_context == nullptr || *by_context == 0 || (by_context[0] == '0' && by_context[1] == 0);
+  const std::uint32_t percent = once ? percentage_in(variable("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")) : 0;
+  std::uint32_t before = kNotYet;
+  // Which of two the driver took nobody knows.
+  if (!noted.compare_exchange_strong(before, percent, std::memory_order_relaxed) && before != percent)
+    noted.store(0, std::memory_order_relaxed);
+}
+
+void tell_thread_percentage(abi::CUdevice device, std::uint32_t index) {
+  if (!seated() || index >= ledger::kMaxDevices) return;
+  std::uint32_t percent = noted.load(std::memory_order_relaxed);
+  if (percent == kNotYet || !obeyed_by(device)) percent = 0;
+  session.usage->slots[session.slot].devices[index].sm_percent.store(percent, std::memory_order_relaxed);
+}
+
+std::uint32_t ceiling_beside_mps(std::uint32_t device, std::uint32_t ceiling_ppm) {
+  const std::uint32_t percent = told_sm_percent(own_slot(), device);
+  if (percent == 0 || ceiling_ppm >= ledger::kWholeGpu) return ceiling_ppm;
+  const std::uint64_t left_ppm = std::uint64_t{ceiling_ppm} * 100 / percent;
+  return left_ppm >= ledger::kWholeGpu ? kNoTimeLimit : static_cast<std::uint32_t>(left_ppm);
+}
+
+}  // namespace headgate::limiter
