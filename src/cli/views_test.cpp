@@ -421,7 +421,7 @@ TEST(Why, SaysOfEachWaitWhatItWasFor) {
             std::string::npos)
       << text();
   EXPECT_NE(text().find("\n    reason: other shares had the GPU"), std::string::npos) << text();
-  EXPECT_EQ(text().find("not caused by neighbours"), std::string::npos) << text();
+  EXPECT_EQ(text().find("the share had used"), std::string::npos) << text();
 }
 
 TEST(Why, TellsOfALaunchThatStillWaitsAndIsInNoSumYet) {
