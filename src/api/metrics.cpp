@@ -545,10 +545,11 @@ std::vector<Row> daemon_rows() {
              [](const Input& in) { return number(in.own.resident_bytes); }),
       single("headgate_daemon_open_files", kGauge, "Descriptors that the daemon holds.",
              [](const Input& in) { return number(in.own.open_files); }),
-      single("headgate_arbiter_decisions_total", kCounter, "Times that the arbiter looked and decided.",
-             [](const Input& in) { return number(in.own.decisions); }),
-      single("headgate_arbiter_decision_seconds_total", kCounter, "Time that these took.",
-             [](const Input& in) { return number(in.own.decision_seconds); }),
+      {{"headgate_arbiter_decision_seconds", kHistogram, "",
+        "How long each time took that the arbiter looked at the shares, decided and wrote their gates."},
+       [](const Input& in, Samples& out) {
+         if (in.own.decision_seconds) out.push_back({{}, *in.own.decision_seconds, in.own.decisions});
+       }},
       single("headgate_arbiter_gate_changes_total", kCounter, "Gates that it wrote anew.",
              [](const Input& in) { return number(in.own.gate_changes); }),
       single("headgate_arbiter_doorbell_rings_total", kCounter, "Rings of limiters that it heard.",

@@ -258,7 +258,7 @@ std::string top_text(const TopState& state, const Voice& voice) {
   std::vector<std::vector<std::string>> gpus = {
       {"GPU", "MODEL", "\tMEMORY", "\tSOLD", "\tBUSY", "\tTEMPERATURE", "\tPOWER", "SLOWED BY"}};
   for (const auto& gpu : picture.gpus)
-    gpus.push_back({std::to_string(gpu.index), short_model(gpu.model),
+    gpus.push_back({std::to_string(gpu.index), short_model(gpu.model) + (gpu.mps_clients > 0 ? ", MPS" : ""),
                     "\t" + used_of_text(gpu.memory_used_bytes, gpu.memory_total_bytes),
                     "\t" + short_bytes_text(gpu.memory_sold_bytes), "\t" + ratio_text(gpu.busy_ratio),
                     "\t" + (gpu.temperature_celsius ? std::to_string(*gpu.temperature_celsius) + " C" : "-"),
