@@ -108,10 +108,13 @@ std::string ceiling_words(const snapshot::ShareDevice& device) {
 
 // What was waited for, the longest first. What is less than a hundredth of all is not worth a line.
 std::string reasons_text(const snapshot::ShareDevice& device) {
+  // All of a GPU is no limit: who has used that waits for his own work.
+  const std::uint64_t at_limit_ns = device.compute_ceiling_ratio >= 1 ? 0 : device.waited_ceiling_ns;
   std::vector<std::pair<std::uint64_t, std::string>> reasons = {
-      {device.waited_ceiling_ns, "the share had used " + ceiling_words(device)},
+      {at_limit_ns, "the share had used " + ceiling_words(device)},
       {device.waited_turn_ns, "other shares had the GPU, and the share waited for its turn"},
-      {device.waited_work_ns, "the GPU was not done with what the same process had sent before"},
+      {saturated(device.waited_work_ns, device.waited_ceiling_ns - at_limit_ns),
+       "the GPU was not done with what the same process had sent before"},
       {device.waited_pause_ns, "the share was paused"},
   };
   std::uint64_t all = 0;

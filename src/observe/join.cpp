@@ -25,16 +25,18 @@ std::uint64_t held_of(const snapshot::Share& share) {
   return held;
 }
 
-// What most of the time that was waited since the picture before was waited for; empty where none was.
+// What the time that was waited since the picture before was waited for, mostly; empty where none was. A full queue of one's own
+// says little where somebody else, or a limit, is why it is full.
 std::string main_cause(const snapshot::ShareDevice& now, const snapshot::ShareDevice& then) {
+  const std::uint64_t work_ns = less(now.waited_work_ns, then.waited_work_ns);
   const std::pair<const char*, std::uint64_t> causes[] = {
       {"ceiling", less(now.waited_ceiling_ns, then.waited_ceiling_ns)},
       {"turn", less(now.waited_turn_ns, then.waited_turn_ns)},
       {"pause", less(now.waited_pause_ns, then.waited_pause_ns)},
-      {"work", less(now.waited_work_ns, then.waited_work_ns)},
   };
   const auto& [word, waited_ns] = *std::ranges::max_element(causes, {}, [](const auto& cause) { return cause.second; });
-  return waited_ns == 0 ? "" : word;
+  if (waited_ns == 0 || waited_ns < work_ns / 10) return work_ns == 0 ? "" : "work";
+  return word;
 }
 
 void add_rates(snapshot::Share& share, const snapshot::Share& before, std::uint64_t elapsed_ns) {
@@ -61,7 +63,10 @@ std::string state_of(const snapshot::Share& share, bool attended) {
   const auto waits_for = [&](std::string_view cause) {
     return any([&](const auto& d) { return d.throttled_ratio.value_or(0) > 0.01 && d.waits_for == cause; });
   };
-  if (waits_for("ceiling")) return "throttled";
+  if (any([](const auto& d) {
+        return d.throttled_ratio.value_or(0) > 0.01 && d.waits_for == "ceiling" && d.compute_ceiling_ratio < 1;
+      }))
+    return "throttled";
   if (waits_for("turn")) return "takes turns";
   if (std::ranges::all_of(share.devices, [](const auto& d) { return d.held_ratio && *d.held_ratio == 0; }))
     return "idle";

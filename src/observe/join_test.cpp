@@ -110,6 +110,7 @@ TEST(Join, AStateIsTheWorstThingToSay) {
   device.waited_turn_ns = kSecond / 5;
   EXPECT_EQ(state(&before), "takes turns");
   EXPECT_EQ(join(in, &before).shares.at(0).devices.at(0).waits_for, "turn");
+  device.compute_ceiling_ratio = 0.5;
   device.waited_ceiling_ns = kSecond;
   EXPECT_EQ(state(&before), "throttled");
   in.ledgers[0].share.devices[0].memory_used_bytes = 50 * kGiB;
