@@ -8,7 +8,9 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
+#include "api/page.hpp"
 #include "snapshot/snapshot.hpp"
 
 namespace headgate::api {
@@ -58,8 +60,9 @@ struct DaemonFigures {
   std::optional<double> cpu_seconds;
   std::optional<std::uint64_t> resident_bytes, open_files;
   // Of the arbiter's thread.
-  std::optional<double> decision_seconds;
-  std::optional<std::uint64_t> decisions, gate_changes, doorbell_rings;
+  std::optional<double> decision_seconds;  // of all decisions together
+  std::vector<Bucket> decisions;           // by how long each took, in seconds
+  std::optional<std::uint64_t> gate_changes, doorbell_rings;
 };
 
 // Fills now_ns and the kernel's figures; what a machine without /proc does not tell stays empty.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <regex>
@@ -155,7 +156,7 @@ DaemonFigures own() {
   figures.cpu_seconds = 1.75;
   figures.resident_bytes = 20971520;
   figures.open_files = 31;
-  figures.decisions = 1500;
+  figures.decisions = {{1e-05, 1400}, {2e-05, 1490}, {HUGE_VAL, 1500}};
   figures.decision_seconds = 0.0125;
   figures.gate_changes = 1200;
   figures.doorbell_rings = 40;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
+#include <cmath>
 #include <list>
 #include <map>
 #include <mutex>
@@ -195,7 +196,13 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     figures.sums = tally.sums();
     figures.driver_answered_ns = observer.driver_answered_ns();
     if (const auto arbiter = node.arbiter_figures()) {
-      figures.decisions = arbiter->decisions;
+      std::uint64_t so_far = 0;
+      for (std::size_t i = 0; i < arbiter->took.size(); ++i) {
+        so_far += arbiter->took[i];
+        const auto& bounds = node::Arbitration::kDecisionBoundsNs;
+        const double up_to = i < bounds.size() ? static_cast<double>(bounds[i]) / 1e9 : HUGE_VAL;
+        figures.decisions.push_back({up_to, so_far});
+      }
       figures.decision_seconds = static_cast<double>(arbiter->decision_ns) / 1e9;
       figures.gate_changes = arbiter->gate_writes;
       figures.doorbell_rings = arbiter->rings;
