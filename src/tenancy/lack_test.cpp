@@ -48,7 +48,7 @@ TEST(Lack, OnlyWhoTakesOfWhatAnEarlierOneWaitsForOvertakesIt) {
   const Share for_time = share_of("t", 1, kGiB, 500'000);
   EXPECT_TRUE(overtaken(share_of("small", 1, kGiB, 1), for_time));
   EXPECT_FALSE(overtaken(share_of("small", 1, kGiB), for_time)) << "there is memory for both";
-  EXPECT_TRUE(overtaken(share_of("large", 1, 18 * kGiB), for_time)) << "and here there is not";
+  EXPECT_TRUE(overtaken(share_of("large", 1, 19 * kGiB), for_time)) << "and here there is not";
   Share both = share_of("both", 1, kGiB, 0, kGpu1);
   both.devices.push_back(share_of("x", 1, kGiB).devices[0]);
   EXPECT_TRUE(overtaken(both, for_memory));

@@ -108,6 +108,8 @@ TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
   expect("changeGpu", "PATCH", "/v1/gpus/" + uuid, 200, R"({"policy":"priority"})");
   expect("changeGpu", "PATCH", "/v1/gpus/" + uuid, 400, R"({"policy":"random"})");
   expect("getGpu", "GET", "/v1/gpus/GPU-none", 404);
+  expect("listWaiting", "GET", "/v1/queue", 200);
+  expect("waitForRoom", "POST", "/v1/queue", 400, R"({"name":"bob","memory":"1GiB"})");
   expect("listProcesses", "GET", "/v1/processes", 200);
   expect("listEvents", "GET", "/v1/events?after=0", 200);
   expect("setQuota", "PUT", "/v1/quotas", 200, R"({"user":"root","mem":"20GiB","shares":4})");

@@ -189,12 +189,12 @@ TEST(DaemonScheduler, AQuestionEndsWithItsProcessAndADaemonThatDiesLetsNobodyIn)
   EXPECT_NE(errors.find("asks a scheduler about each process"), std::string::npos) << errors;
   // Nor by the share's files, which this user may open.
   const std::string files = "HEADGATE_SHARE_DIR=" + node.daemon->cli().runtime() +
-                            "/shares/asks HEADGATE_SIM_DIR=$D/node LD_LIBRARY_PATH=$SIM LD_PRELOAD=" HEADGATE_LIMITER
+                            "/shares/asks HEADGATE_SIM_DIR=$D/run/sim/tiny LD_LIBRARY_PATH=$SIM LD_PRELOAD=" HEADGATE_LIMITER
                             " " TENANT_POOL " linear:1";
   Said said = node.daemon->cli().shell(files);
   EXPECT_NE(said.out.find("ready: 800"), std::string::npos) << said.out << said.err;
   said = node.daemon->cli().shell(
-      "HEADGATE_SHARE=asks HEADGATE_SIM_DIR=$D/node LD_LIBRARY_PATH=$SIM "
+      "HEADGATE_SHARE=asks HEADGATE_SIM_DIR=$D/run/sim/tiny LD_LIBRARY_PATH=$SIM "
       "LD_PRELOAD=" HEADGATE_LIMITER " " TENANT_POOL " linear:1");
   EXPECT_NE(said.out.find("ready: 800"), std::string::npos) << said.out << said.err;
   EXPECT_NE(said.err.find("which only headgated does"), std::string::npos) << said.err;
