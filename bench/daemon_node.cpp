@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -80,6 +81,14 @@ Result<load::Child> DaemonNode::run_unlimited(std::vector<std::string> line) con
 }
 
 Result<sim::Truth> DaemonNode::truth() const { return sim::read_truth(node_of(setting_, case_)); }
+
+Result<double> DaemonNode::metric(const std::string& sample) const {
+  const http::Endpoint place{.path = runtime_of(setting_, case_) + "/control/headgate.sock"};
+  const auto page = TRY(http::exchange(place, {.target = "/metrics"}, milliseconds(5000)));
+  const auto at = page.body.find("\n" + sample + " ");
+  if (at == std::string::npos) return fail(ErrorCode::failed, "headgated's /metrics has no " + sample);
+  return std::strtod(page.body.c_str() + at + sample.size() + 2, nullptr);
+}
 
 double DaemonNode::cpu_seconds(std::string_view thread) const {
   const std::filesystem::path process = "/proc/" + std::to_string(daemon_->pid());

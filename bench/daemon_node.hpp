@@ -27,6 +27,8 @@ class DaemonNode {
   [[nodiscard]] Result<load::Child> run_unlimited(std::vector<std::string> line) const;
 
   [[nodiscard]] Result<sim::Truth> truth() const;
+  // Of the daemon's /metrics, the sample whose line begins so, labels included. Errors: the daemon does not answer, or has none.
+  [[nodiscard]] Result<double> metric(const std::string& sample) const;
   // Processor time since its start of all of its threads, or of those of that name. 0 where /proc does not say.
   [[nodiscard]] double cpu_seconds(std::string_view thread = {}) const;
   [[nodiscard]] std::uint64_t resident_bytes() const;

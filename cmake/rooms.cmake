@@ -18,6 +18,9 @@ set(HEADGATE_GUEST_FLAGS
   -fno-stack-protector -U_FORTIFY_SOURCE)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|amd64|AMD64")
   list(APPEND HEADGATE_GUEST_FLAGS -mcx16)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  # In line: libgcc's functions, which gcc calls otherwise, are no part of the library, and come with a constructor.
+  list(APPEND HEADGATE_GUEST_FLAGS -mno-outline-atomics)
 endif()
 
 # Most of what compiling a room costs is reading the standard headers. They are read once for each of the flag sets, where no

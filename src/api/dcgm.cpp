@@ -11,7 +11,7 @@ using snapshot::Gpu;
 struct Field {
   const char* name;
   const char* help;
-  bool counter;
+  Kind kind;
   std::optional<double> (*value)(const Gpu&);
 };
 
@@ -22,15 +22,17 @@ std::optional<double> scaled(const std::optional<T>& value, double by = 1) {
 
 // Names, units and help as in the default set of dcgm-exporter (its default-counters.csv).
 constexpr Field kFields[] = {
-    {"DCGM_FI_DEV_SM_CLOCK", "SM clock frequency (in MHz).", false,
+    {"DCGM_FI_DEV_SM_CLOCK", "SM clock frequency (in MHz).", Kind::gauge,
      [](const Gpu& g) { return scaled(g.sm_clock_mhz); }},
-    {"DCGM_FI_DEV_GPU_TEMP", "GPU temperature (in C).", false,
+    {"DCGM_FI_DEV_GPU_TEMP", "GPU temperature (in C).", Kind::gauge,
      [](const Gpu& g) { return scaled(g.temperature_celsius); }},
-    {"DCGM_FI_DEV_POWER_USAGE", "Power draw (in W).", false, [](const Gpu& g) { return scaled(g.power_mw, 1e-3); }},
-    {"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "Total energy consumption since boot (in mJ).", true,
+    {"DCGM_FI_DEV_POWER_USAGE", "Power draw (in W).", Kind::gauge,
+     [](const Gpu& g) { return scaled(g.power_mw, 1e-3); }},
+    {"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "Total energy consumption since boot (in mJ).", Kind::counter,
      [](const Gpu& g) { return scaled(g.energy_mj); }},
-    {"DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).", false, [](const Gpu& g) { return scaled(g.busy_ratio, 100); }},
-    {"DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB).", false,
+    {"DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).", Kind::gauge,
+     [](const Gpu& g) { return scaled(g.busy_ratio, 100); }},
+    {"DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB).", Kind::gauge,
      [](const Gpu& g) { return std::optional(static_cast<double>(g.memory_used_bytes >> 20)); }},
 };
 
@@ -39,7 +41,7 @@ constexpr Field kFields[] = {
 std::string dcgm_page(const snapshot::Snapshot& picture) {
   std::vector<Family> families;
   for (const Field& field : kFields) {
-    Family& family = families.emplace_back(Family{field.name, field.help, field.counter, {}});
+    Family& family = families.emplace_back(Family{field.name, field.help, field.kind, {}});
     for (const Gpu& gpu : picture.gpus) {
       if (picture.node.nvml_released || gpu.memory_total_bytes == 0) continue;
       const std::string index = std::to_string(gpu.index);

@@ -13,11 +13,58 @@ namespace headgate::api {
 void Tally::look(const snapshot::Snapshot& picture) {
   const std::scoped_lock lock(mutex_);
   const std::uint64_t before = std::exchange(looked_ns_, picture.taken_ns);
+  account(picture);
   if (before == 0 || picture.taken_ns <= before || picture.node.nvml_released) return;
   const double seconds = std::min(static_cast<double>(picture.taken_ns - before) / 1e9, kLongestGap);
   for (const auto& gpu : picture.gpus) {
     for (const auto& reason : gpu.throttle_reasons) sums_.throttled_seconds[{gpu.uuid, reason}] += seconds;
   }
+}
+
+// The first picture, and counters that went back, account for nothing: the next picture counts from there.
+void Tally::account(const snapshot::Snapshot& picture) {
+  const double seconds = (static_cast<double>(picture.taken_ns) - static_cast<double>(accounted_ns_)) / 1e9;
+  if (accounted_ns_ != 0 && seconds < kLeastAccounted) return;
+  accounted_ns_ = picture.taken_ns;
+  std::map<std::string, std::uint64_t> energy_mj;
+  if (!picture.node.nvml_released) {
+    for (const auto& gpu : picture.gpus)
+      if (gpu.energy_mj) energy_mj[gpu.uuid] = *gpu.energy_mj;
+  }
+  std::map<std::pair<std::string, std::string>, std::uint64_t> held_ns;
+  std::map<std::string, double> held_s;  // by GPU, all shares together
+  std::map<std::string, int> workers;
+  std::map<std::pair<std::string, std::string>, double> mine_s;
+  for (const auto& share : picture.shares) {
+    for (const auto& device : share.devices) {
+      const std::pair key(share.name, device.uuid);
+      held_ns[key] = device.held_ns;
+      const auto then = held_ns_.find(key);
+      if (then == held_ns_.end() || device.held_ns <= then->second) continue;
+      // No share holds a GPU for longer than there was time, whatever its pages say.
+      mine_s[key] = std::min(static_cast<double>(device.held_ns - then->second) / 1e9, seconds);
+      held_s[device.uuid] += mine_s[key];
+      ++workers[device.uuid];
+    }
+  }
+  for (const auto& process : picture.processes) {
+    if (!process.share.empty()) continue;
+    for (const auto& device : process.devices) workers[device.uuid] += device.busy_ratio == 0.0 ? 0 : 1;
+  }
+  for (const auto& [key, mine] : mine_s) {
+    const auto& uuid = key.second;
+    const auto now = energy_mj.find(uuid), then = energy_mj_.find(uuid);
+    if (now == energy_mj.end() || then == energy_mj_.end() || now->second < then->second) continue;
+    const double joules = static_cast<double>(now->second - then->second) / 1e3;
+    sums_.share_energy[{key.first, uuid, workers[uuid] == 1 ? "exclusive" : "model"}] +=
+        joules * mine / std::max(seconds, held_s[uuid]);
+  }
+  // A share that has ended takes its sums along.
+  std::erase_if(sums_.share_energy, [&](const auto& entry) {
+    return !held_ns.contains({std::get<0>(entry.first), std::get<1>(entry.first)});
+  });
+  energy_mj_ = std::move(energy_mj);
+  held_ns_ = std::move(held_ns);
 }
 
 void Tally::note(const snapshot::Event& event) {

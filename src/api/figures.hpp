@@ -6,8 +6,11 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
+#include "api/page.hpp"
 #include "snapshot/snapshot.hpp"
 
 namespace headgate::api {
@@ -19,13 +22,19 @@ class Tally {
   struct Sums {
     std::map<std::pair<std::string, std::string>, double> throttled_seconds;  // by GPU's UUID and reason
     std::map<std::string, std::uint64_t> events;                              // by kind
-    std::optional<std::uint64_t> clients;                                     // connections now
-    std::optional<double> scrape_seconds;                                     // what the page before this one took
+    // Joules by share, GPU's UUID and method (account() in figures.cpp).
+    std::map<std::tuple<std::string, std::string, std::string>, double> share_energy;
+    std::optional<std::uint64_t> clients;  // connections now
+    std::optional<double> scrape_seconds;  // what the page before this one took
   };
 
   // A reason that a picture shows counts for the time since the picture before, at most `kLongestGap`: NVML says what is
   // so now, not for how long it was.
   static constexpr double kLongestGap = 5;  // seconds
+  // A GPU's energy since the picture before is a share's by the part of that time in which it held the GPU; where shares together
+  // held it for longer than that (they ran at once), by its part of their sum. Looks closer to each other are one: the driver
+  // moves its energy counter some ten times a second.
+  static constexpr double kLeastAccounted = 0.5;  // seconds
   void look(const snapshot::Snapshot& picture);
   void note(const snapshot::Event& event);
   void connected(std::uint64_t clients);
@@ -33,21 +42,27 @@ class Tally {
   [[nodiscard]] Sums sums() const;
 
  private:
+  void account(const snapshot::Snapshot& picture);
+
   mutable std::mutex mutex_;
   Sums sums_;
-  std::uint64_t looked_ns_ = 0;  // CLOCK_MONOTONIC; 0: never
+  std::map<std::string, std::uint64_t> energy_mj_;                        // by GPU, at the picture before
+  std::map<std::pair<std::string, std::string>, std::uint64_t> held_ns_;  // by share and GPU, then
+  std::uint64_t looked_ns_ = 0, accounted_ns_ = 0;                        // CLOCK_MONOTONIC; 0: never
 };
 
 // An optional that is empty is left out of the page.
 struct DaemonFigures {
-  std::uint64_t now_ns = 0;  // CLOCK_MONOTONIC
+  std::uint64_t now_ns = 0;              // CLOCK_MONOTONIC
+  std::uint64_t driver_answered_ns = 0;  // likewise, when the driver last did
   Tally::Sums sums;
   // Of this process, by its kernel.
   std::optional<double> cpu_seconds;
   std::optional<std::uint64_t> resident_bytes, open_files;
   // Of the arbiter's thread.
-  std::optional<double> decision_seconds;
-  std::optional<std::uint64_t> decisions, gate_changes, doorbell_rings;
+  std::optional<double> decision_seconds;  // of all decisions together
+  std::vector<Bucket> decisions;           // by how long each took, in seconds
+  std::optional<std::uint64_t> gate_changes, doorbell_rings;
 };
 
 // Fills now_ns and the kernel's figures; what a machine without /proc does not tell stays empty.

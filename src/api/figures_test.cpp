@@ -45,6 +45,43 @@ TEST(Tally, APictureOfOldFiguresOrOfTheSameTimeAddsNothing) {
   EXPECT_TRUE(tally.sums().throttled_seconds.empty());
 }
 
+snapshot::Snapshot powered(double seconds, std::uint64_t joules, std::map<std::string, double> held_s) {
+  snapshot::Snapshot s = at(0, {});
+  s.taken_ns = static_cast<std::uint64_t>(seconds * 1e9);
+  s.gpus[0].energy_mj = joules * 1000;
+  for (const auto& [name, held] : held_s) {
+    auto& share = s.shares.emplace_back();
+    share.name = name;
+    share.devices.resize(1);
+    share.devices[0].uuid = "GPU-1";
+    share.devices[0].held_ns = static_cast<std::uint64_t>(held * 1e9);
+  }
+  return s;
+}
+
+TEST(Tally, AGpusEnergyIsAShareSByItsPartOfTheTimeAndIdleEnergyIsNobodys) {
+  Tally tally;
+  tally.look(powered(10, 5000, {{"a", 100}, {"b", 7}}));
+  tally.look(powered(11, 5100, {{"a", 100.5}, {"b", 7}}));
+  tally.look(powered(11.1, 5110, {{"a", 100.6}, {"b", 7}}));  // too early for the driver's counter
+  tally.look(powered(12, 5200, {{"a", 101}, {"b", 7.5}}));
+  tally.look(powered(13, 5300, {{"a", 102}, {"b", 8.5}}));  // both at once
+  using Key = std::tuple<std::string, std::string, std::string>;
+  auto sums = tally.sums().share_energy;
+  EXPECT_DOUBLE_EQ(sums.at(Key("a", "GPU-1", "exclusive")), 50);
+  EXPECT_DOUBLE_EQ(sums.at(Key("a", "GPU-1", "model")), 50 + 50);
+  EXPECT_DOUBLE_EQ(sums.at(Key("b", "GPU-1", "model")), 50 + 50);
+  tally.look(powered(14, 10, {{"a", 103}}));  // the driver was loaded anew; b has ended
+  EXPECT_FALSE(tally.sums().share_energy.contains(Key("b", "GPU-1", "model")));
+  auto outsider = powered(15, 110, {{"a", 1e9}});  // nor does a lie make it more than all of it
+  outsider.processes.emplace_back().devices.resize(1);
+  outsider.processes[0].devices[0].uuid = "GPU-1";
+  tally.look(outsider);
+  sums = tally.sums().share_energy;
+  EXPECT_DOUBLE_EQ(sums.at(Key("a", "GPU-1", "exclusive")), 50);
+  EXPECT_DOUBLE_EQ(sums.at(Key("a", "GPU-1", "model")), 200);
+}
+
 TEST(Tally, EventsOfSeveralThreadsAreAllCounted) {
   Tally tally;
   const auto add = [&tally] {

@@ -92,7 +92,7 @@ std::string metric_lines(const std::vector<Family>& families, const std::string&
                          LineForm form) {
   std::vector<Line> lines;
   std::map<std::pair<std::string, Labels>, std::size_t> known;
-  for (const Family& family : families) {
+  for (const Family& family : without_histograms(families)) {
     const auto [measurement, field] = parted(family.name);
     for (const Sample& sample : family.samples) {
       if (!std::isfinite(sample.value)) continue;

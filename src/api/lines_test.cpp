@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
@@ -13,10 +14,21 @@ namespace {
 constexpr std::uint64_t kWhen = 1'795'000'000'500'000'000;
 
 std::vector<Family> figures() {
-  return {{"headgate_gpu_power_watts", "", false, {{{{"uuid", "GPU-9c2f"}}, 298.125}, {{{"uuid", "GPU-77"}}, NAN}}},
-          {"headgate_gpu_memory_used_bytes", "", false, {{{{"uuid", "GPU-9c2f"}}, 17179869184.0}}},
-          {"headgate_gpu_clock_hertz", "", false, {{{{"uuid", "GPU-9c2f"}, {"domain", "sm"}}, 2.52e9}}},
-          {"headgate_node_shares", "", false, {{{}, 3}}}};
+  return {
+      {"headgate_gpu_power_watts", "", Kind::gauge, {{{{"uuid", "GPU-9c2f"}}, 298.125}, {{{"uuid", "GPU-77"}}, NAN}}},
+      {"headgate_gpu_memory_used_bytes", "", Kind::gauge, {{{{"uuid", "GPU-9c2f"}}, 17179869184.0}}},
+      {"headgate_gpu_clock_hertz", "", Kind::gauge, {{{{"uuid", "GPU-9c2f"}, {"domain", "sm"}}, 2.52e9}}},
+      {"headgate_node_shares", "", Kind::gauge, {{{}, 3}}}};
+}
+
+TEST(MetricLines, AHistogramIsItsBucketsItsSumAndItsCountUnderTheNamesOfThePage) {
+  const double all = std::numeric_limits<double>::infinity();
+  const std::vector<Family> one = {
+      {"headgate_share_launch_delay_seconds", "", Kind::histogram, {{{{"share", "a"}}, 0.5, {{1e-05, 7}, {all, 9}}}}}};
+  EXPECT_EQ(metric_lines(one, "n", 1, LineForm::influx),
+            "headgate_share,node=n,share=a launch_delay_seconds_count=9,launch_delay_seconds_sum=0.5 1\n"
+            "headgate_share,node=n,share=a,le=1e-05 launch_delay_seconds_bucket=7 1\n"
+            "headgate_share,node=n,share=a,le=+Inf launch_delay_seconds_bucket=9 1\n");
 }
 
 TEST(Lines, AGpusFiguresAreFieldsOfOneLineOfInflux) {
@@ -59,7 +71,7 @@ TEST(Lines, ANameFromOutsideForgesNoTagNoFieldAndNoLine) {
       R"(headgate_\w+(,\w+=([^ ,=\\]|\\[ ,=])+)* \w+=([-+0-9.e]+i?|"([^"\\]|\\["\\])*")(,\w+=([-+0-9.e]+i?|"([^"\\]|\\["\\])*"))* \d+\n)");
   for (const std::string name :
        {"a,b=c d", "x\n headgate_gpu power_watts=1 1", "ends in \\", "\xff\xfe", "=", "\t", "\"", "a\\,b", "\\"}) {
-    const std::vector<Family> one = {{"headgate_share_processes", "", false, {{{{"share", name}}, 1}}}};
+    const std::vector<Family> one = {{"headgate_share_processes", "", Kind::gauge, {{{{"share", name}}, 1}}}};
     const std::string metric = metric_lines(one, name, kWhen, LineForm::influx);
     EXPECT_TRUE(std::regex_match(metric, line)) << metric;
     const snapshot::Event event{.kind = "x", .severity = "info", .share = name, .text = name};

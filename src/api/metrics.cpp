@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <optional>
 
-#include "node/cards.hpp"
+#include "base/saturated.hpp"
 
 namespace headgate::api {
 namespace {
@@ -27,7 +28,7 @@ struct Row {
   std::function<void(const Input&, Samples&)> collect;
 };
 
-constexpr bool kGauge = false, kCounter = true;
+constexpr Kind kGauge = Kind::gauge, kCounter = Kind::counter, kHistogram = Kind::histogram;
 
 template <typename T>
 Value number(const std::optional<T>& value, double unit = 1) {
@@ -41,8 +42,8 @@ Value number(T value, double unit = 1) {
 constexpr double kNano = 1e-9, kMilli = 1e-3, kMega = 1e6;
 
 // One sample of the node or the daemon.
-Row single(std::string_view name, bool counter, std::string_view help, std::function<Value(const Input&)> value) {
-  return {{name, counter, "", help}, [value](const Input& in, Samples& out) {
+Row single(std::string_view name, Kind kind, std::string_view help, std::function<Value(const Input&)> value) {
+  return {{name, kind, "", help}, [value](const Input& in, Samples& out) {
             if (const Value found = value(in)) out.push_back({{}, *found});
           }};
 }
@@ -51,8 +52,8 @@ Row single(std::string_view name, bool counter, std::string_view help, std::func
 std::string uuid_of(const Gpu& gpu) { return gpu.uuid.empty() ? "index-" + std::to_string(gpu.index) : gpu.uuid; }
 
 // What the driver says now: nothing is known while its library is released, nor of a GPU that does not answer.
-Row of_gpu(std::string_view name, bool counter, std::string_view help, std::function<Value(const Gpu&)> value) {
-  return {{name, counter, "uuid", help}, [value](const Input& in, Samples& out) {
+Row of_gpu(std::string_view name, Kind kind, std::string_view help, std::function<Value(const Gpu&)> value) {
+  return {{name, kind, "uuid", help}, [value](const Input& in, Samples& out) {
             for (const Gpu& gpu : in.picture.gpus) {
               if (in.picture.node.nvml_released || gpu.memory_total_bytes == 0) continue;
               if (const Value found = value(gpu)) out.push_back({{{"uuid", uuid_of(gpu)}}, *found});
@@ -69,9 +70,8 @@ Row sold_of_gpu(std::string_view name, std::string_view help, std::function<Valu
           }};
 }
 
-Row of_device(std::string_view name, bool counter, std::string_view help,
-              std::function<Value(const ShareDevice&)> value) {
-  return {{name, counter, "share, uuid", help}, [value](const Input& in, Samples& out) {
+Row of_device(std::string_view name, Kind kind, std::string_view help, std::function<Value(const ShareDevice&)> value) {
+  return {{name, kind, "share, uuid", help}, [value](const Input& in, Samples& out) {
             for (const Share& share : in.picture.shares) {
               for (const ShareDevice& device : share.devices) {
                 if (const Value found = value(device))
@@ -185,6 +185,37 @@ void collect_share_memory(const Input& in, Samples& out) {
   }
 }
 
+void collect_denied(const Input& in, Samples& out) {
+  for (const Share& share : in.picture.shares) {
+    for (const ShareDevice& d : share.devices) {
+      const auto add = [&](const char* reason, std::uint64_t count) {
+        out.push_back({{{"share", share.name}, {"uuid", d.uuid}, {"reason", reason}}, static_cast<double>(count)});
+      };
+      add("limit", less(less(d.refusals, d.refusals_device_full), d.refusals_policy));
+      add("device_full", d.refusals_device_full);
+      add("policy", d.refusals_policy);
+    }
+  }
+}
+
+// Counts of a page that tenants can write: their sums do not begin anew at nothing, so that no bucket is less than the one before.
+void collect_launch_delays(const Input& in, Samples& out) {
+  for (const Share& share : in.picture.shares) {
+    for (const ShareDevice& d : share.devices) {
+      if (d.launch_delays.empty()) continue;
+      Sample& sample =
+          out.emplace_back(Sample{{{"share", share.name}, {"uuid", d.uuid}}, *number(d.throttled_ns, kNano)});
+      std::uint64_t count = 0;
+      for (const auto& [up_to_ns, launches] : d.launch_delays) {
+        count = saturated(count, launches);
+        // Divided, which rounds once: 1e-05, not 1.0000000000000001e-05.
+        const double up_to = up_to_ns ? static_cast<double>(*up_to_ns) / 1e9 : std::numeric_limits<double>::infinity();
+        sample.buckets.push_back({up_to, count});
+      }
+    }
+  }
+}
+
 void collect_clocks(const Input& in, Samples& out) {
   for (const Gpu& gpu : in.picture.gpus) {
     if (in.picture.node.nvml_released) return;
@@ -230,7 +261,8 @@ std::vector<Row> node_rows() {
       single("headgate_node_reserve_bytes", kGauge, "Memory of each GPU that is never sold.",
              [](const Input& in) { return number(in.picture.node.reserve_bytes); }),
       single("headgate_node_driver_released", kGauge,
-             "1 while the driver's library is closed on request: figures of GPUs are missing meanwhile.",
+             "1 while the driver's library is closed, on request or because it does not answer: figures of GPUs are "
+             "missing meanwhile.",
              [](const Input& in) { return number(in.picture.node.nvml_released ? 1 : 0); }),
   };
 }
@@ -256,11 +288,17 @@ std::vector<Row> gpu_rows() {
                   [](const Gpu& g) { return number(g.memory_shares_bytes); }),
       sold_of_gpu("headgate_gpu_unlimited_shares", "Shares on it without a memory limit.",
                   [](const Gpu& g) { return number(g.unlimited_shares); }),
+      sold_of_gpu("headgate_gpu_waiting_requests", "Requests for shares that wait for room on it.",
+                  [](const Gpu& g) { return number(g.waiting); }),
       sold_of_gpu("headgate_gpu_compute_sold_ratio", "Guarantees of the shares on it, together; 1 is the whole GPU.",
                   [](const Gpu& g) { return number(g.compute_sold_ratio); }),
       of_gpu("headgate_gpu_busy_ratio", kGauge,
              "Part of the last second or so in which some kernel ran (NVML's utilization).",
              [](const Gpu& g) { return number(g.busy_ratio); }),
+      of_gpu(
+          "headgate_gpu_sm_active_ratio", kGauge,
+          "Part of all its SMs' time in which they had work, over the last second or so; cards from Hopper on tell it.",
+          [](const Gpu& g) { return number(g.sm_active_ratio); }),
       of_gpu("headgate_gpu_memory_busy_ratio", kGauge, "Part of that time in which memory was read or written.",
              [](const Gpu& g) { return number(g.memory_busy_ratio); }),
       of_gpu("headgate_gpu_power_watts", kGauge, "Power drawn.",
@@ -273,7 +311,7 @@ std::vector<Row> gpu_rows() {
           "headgate_gpu_half_precision_flops", kGauge,
           "Dense FP16 operations in a second, by the maker's data sheet; times a share's rate of GPU seconds, what it "
           "could have computed at most.",
-          [](const Gpu& g) { return number(node::fp16_tflops(g.model), 1e12); }),
+          [](const Gpu& g) { return number(g.half_precision_tflops, 1e12); }),
       of_gpu("headgate_gpu_temperature_celsius", kGauge, "Temperature of the GPU.",
              [](const Gpu& g) { return number(g.temperature_celsius); }),
       {{"headgate_gpu_clock_hertz", kGauge, "uuid, domain", "Clock rate; domain is sm or memory."}, collect_clocks},
@@ -319,6 +357,12 @@ std::vector<Row> gpu_rows() {
       of_gpu("headgate_gpu_nvlink_errors_total", kCounter,
              "Errors on NVLinks of all kinds that the driver counts, all links together.",
              [](const Gpu& g) { return number(g.nvlink_errors); }),
+      of_gpu("headgate_gpu_nvlink_received_bytes_total", kCounter,
+             "What came over all NVLinks together, without the protocol's own, since the driver was loaded.",
+             [](const Gpu& g) { return number(g.nvlink_rx_bytes); }),
+      of_gpu("headgate_gpu_nvlink_sent_bytes_total", kCounter,
+             "What went out over all NVLinks together, without the protocol's own, since the driver was loaded.",
+             [](const Gpu& g) { return number(g.nvlink_tx_bytes); }),
       of_gpu("headgate_gpu_ecc_enabled", kGauge, "1 where the card corrects memory errors.",
              [](const Gpu& g) { return number(g.ecc); }),
       of_gpu("headgate_gpu_mig_enabled", kGauge, "1 where the card is cut into MIG slices.",
@@ -353,7 +397,8 @@ std::vector<Row> share_memory_rows() {
                 [](const ShareDevice& d) { return number(d.memory_used_bytes); }),
       of_device("headgate_share_memory_frozen_bytes", kGauge, "Of these, on the host: its processes there are idle.",
                 [](const ShareDevice& d) { return number(d.memory_frozen_bytes); }),
-      of_device("headgate_share_memory_peak_bytes", kGauge, "The most memory that was allocated at one time.",
+      of_device("headgate_share_memory_peak_bytes", kGauge,
+                "The most memory that was allocated at one time; what the driver refused is not in it.",
                 [](const ShareDevice& d) { return number(d.memory_peak_bytes); }),
       {{"headgate_share_memory_bytes", kGauge, "share, uuid, kind",
         "Memory in use: allocated; residual (contexts, loaded code: measured, no call tells of it); draining (outlives "
@@ -364,14 +409,10 @@ std::vector<Row> share_memory_rows() {
       of_device("headgate_share_host_memory_used_bytes", kGauge, "Host memory that stands in for the GPU's.",
                 [](const ShareDevice& d) { return number(d.host_used_bytes); }),
       {{"headgate_share_allocation_denied_total", kCounter, "share, uuid, reason",
-        "Allocations refused; reason is limit: the share's own."},
-       [](const Input& in, Samples& out) {
-         for (const Share& share : in.picture.shares) {
-           for (const ShareDevice& device : share.devices)
-             out.push_back({{{"share", share.name}, {"uuid", device.uuid}, {"reason", "limit"}},
-                            static_cast<double>(device.refusals)});
-         }
-       }},
+        "Allocations refused; reason is limit (the share's own), device_full (the driver had no memory, though the "
+        "share "
+        "had room) or policy (the share was being drained)."},
+       collect_denied},
   };
 }
 
@@ -395,9 +436,50 @@ std::vector<Row> share_compute_rows() {
                 [](const ShareDevice& d) { return number(d.throttled_ns, kNano); }),
       of_device("headgate_share_throttled_launches_total", kCounter, "Launches that waited at the gate.",
                 [](const ShareDevice& d) { return number(d.throttled_launches); }),
+      {{"headgate_share_waited_seconds_total", kCounter, "share, uuid, cause",
+        "The same, by what was waited for: ceiling (its own limit), turn (other shares had the GPU), work (its own, "
+        "sent "
+        "before), pause."},
+       [](const Input& in, Samples& out) {
+         for (const Share& share : in.picture.shares) {
+           for (const ShareDevice& device : share.devices) {
+             const std::pair<const char*, std::uint64_t> causes[] = {{"ceiling", device.waited_ceiling_ns},
+                                                                     {"turn", device.waited_turn_ns},
+                                                                     {"work", device.waited_work_ns},
+                                                                     {"pause", device.waited_pause_ns}};
+             for (const auto& [cause, ns] : causes)
+               out.push_back(
+                   {{{"share", share.name}, {"uuid", device.uuid}, {"cause", cause}}, 1e-9 * static_cast<double>(ns)});
+           }
+         }
+       }},
       of_device("headgate_share_launches_in_debt_total", kCounter,
                 "Launches let through a shut gate so that nothing waits for ever; charged as debt.",
                 [](const ShareDevice& d) { return number(d.passed_in_debt); }),
+      {{"headgate_share_launch_delay_seconds", kHistogram, "share, uuid",
+        "How long launches that were metered waited at the gate; those that did not wait are in the first bucket."},
+       collect_launch_delays},
+      {{"headgate_share_energy_joules_total", kCounter, "share, uuid, method",
+        "Estimate: the GPU's energy in the time that the share held it; method is exclusive where nobody else worked "
+        "there "
+        "meanwhile, model where it was split by GPU time."},
+       [](const Input& in, Samples& out) {
+         for (const auto& [key, joules] : in.own.sums.share_energy) {
+           const auto& [share, uuid, method] = key;
+           if (std::ranges::find(in.picture.shares, share, &Share::name) != in.picture.shares.end())
+             out.push_back({{{"share", share}, {"uuid", uuid}, {"method", method}}, joules});
+         }
+       }},
+      {{"headgate_share_hook_errors_total", kCounter, "share, uuid, api",
+        "Contexts whose GPU time is no longer measured, by the driver's call that failed."},
+       [](const Input& in, Samples& out) {
+         for (const Share& share : in.picture.shares) {
+           for (const ShareDevice& d : share.devices) {
+             for (const auto& [api, count] : d.hook_errors)
+               out.push_back({{{"share", share.name}, {"uuid", d.uuid}, {"api", api}}, static_cast<double>(count)});
+           }
+         }
+       }},
   };
 }
 
@@ -440,8 +522,19 @@ std::vector<Row> daemon_rows() {
          for (const auto& [kind, count] : in.own.sums.events)
            out.push_back({{{"kind", kind}}, static_cast<double>(count)});
        }},
-      single("headgate_daemon_sample_age_seconds", kGauge, "Age of the picture that this page shows.",
-             [](const Input& in) { return number(less(in.own.now_ns, in.picture.taken_ns), kNano); }),
+      {{"headgate_daemon_recoveries_total", kCounter, "kind",
+        "Shares that the daemon found when it started: adopted as they were, restored from its store, or broken and "
+        "left so."},
+       [](const Input& in, Samples& out) {
+         for (const char* kind : {"adopted", "restored", "broken"}) {
+           const auto found = in.own.sums.events.find(std::string("share.") + kind);
+           out.push_back(
+               {{{"kind", kind}}, found == in.own.sums.events.end() ? 0.0 : static_cast<double>(found->second)});
+         }
+       }},
+      single("headgate_daemon_sample_age_seconds", kGauge,
+             "Time since the driver last answered; what this page says of GPUs is of then.",
+             [](const Input& in) { return number(less(in.own.now_ns, in.own.driver_answered_ns), kNano); }),
       single("headgate_daemon_scrape_duration_seconds", kGauge, "What the page before this one took to make.",
              [](const Input& in) { return number(in.own.sums.scrape_seconds); }),
       single("headgate_daemon_start_time_seconds", kGauge, "When the daemon started, since the epoch.",
@@ -452,10 +545,11 @@ std::vector<Row> daemon_rows() {
              [](const Input& in) { return number(in.own.resident_bytes); }),
       single("headgate_daemon_open_files", kGauge, "Descriptors that the daemon holds.",
              [](const Input& in) { return number(in.own.open_files); }),
-      single("headgate_arbiter_decisions_total", kCounter, "Times that the arbiter looked and decided.",
-             [](const Input& in) { return number(in.own.decisions); }),
-      single("headgate_arbiter_decision_seconds_total", kCounter, "Time that these took.",
-             [](const Input& in) { return number(in.own.decision_seconds); }),
+      {{"headgate_arbiter_decision_seconds", kHistogram, "",
+        "How long each time took that the arbiter looked at the shares, decided and wrote their gates."},
+       [](const Input& in, Samples& out) {
+         if (in.own.decision_seconds) out.push_back({{}, *in.own.decision_seconds, in.own.decisions});
+       }},
       single("headgate_arbiter_gate_changes_total", kCounter, "Gates that it wrote anew.",
              [](const Input& in) { return number(in.own.gate_changes); }),
       single("headgate_arbiter_doorbell_rings_total", kCounter, "Rings of limiters that it heard.",
@@ -484,7 +578,7 @@ std::vector<Metric> metrics() {
 std::vector<Family> families_of(const Snapshot& picture, const DaemonFigures& own) {
   std::vector<Family> families;
   for (const auto& [metric, collect] : rows()) {
-    families.push_back({std::string(metric.name), std::string(metric.help), metric.counter, {}});
+    families.push_back({std::string(metric.name), std::string(metric.help), metric.kind, {}});
     collect({picture, own}, families.back().samples);
   }
   return families;

@@ -13,7 +13,7 @@ namespace headgate::api {
 
 struct Metric {
   std::string_view name;
-  bool counter;
+  Kind kind;
   std::string_view labels;  // "share, uuid"
   std::string_view help;    // one line
 };

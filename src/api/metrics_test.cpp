@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <regex>
@@ -22,6 +23,7 @@ Gpu l40s() {
   Gpu gpu;
   gpu.uuid = "GPU-9c2f";
   gpu.model = "NVIDIA L40S";
+  gpu.half_precision_tflops = 362;
   gpu.pci_bus_id = "00000000:1B:00.0";
   gpu.memory_total_bytes = 48305799168;
   gpu.memory_used_bytes = 17179869184;
@@ -34,6 +36,7 @@ Gpu l40s() {
   gpu.compute_sold_ratio = 0.8;
   gpu.busy_ratio = 0.93;
   gpu.memory_busy_ratio = 0.41;
+  gpu.sm_active_ratio = 0.62;
   gpu.power_mw = 298125;
   gpu.power_limit_mw = 300000;
   gpu.energy_mj = 123456789;
@@ -53,6 +56,8 @@ Gpu l40s() {
   gpu.pcie_tx_bytes_per_second = 2'097'152;
   gpu.nvlinks_active = 0;
   gpu.nvlink_errors = 2;
+  gpu.nvlink_rx_bytes = 3'072;
+  gpu.nvlink_tx_bytes = 1'024;
   gpu.ecc = true;
   gpu.mig = false;
   return gpu;
@@ -67,7 +72,9 @@ ShareDevice half_a_gpu() {
   device.memory_draining_bytes = 1048576;
   device.memory_peak_bytes = 16106127360;
   device.host_limit_bytes = 4294967296;
-  device.refusals = 3;
+  device.refusals = 6;
+  device.refusals_device_full = 2;
+  device.refusals_policy = 1;
   device.compute_ceiling_ratio = 0.8;
   device.compute_guarantee_ratio = 0.5;
   device.weight = 100;
@@ -76,7 +83,12 @@ ShareDevice half_a_gpu() {
   device.estimated_ns = 1'250'000'000;
   device.throttled_ns = 77'000'000'000;
   device.throttled_launches = 4096;
+  device.waited_ceiling_ns = 70'000'000'000;
+  device.waited_turn_ns = 5'000'000'000;
+  device.waited_work_ns = 2'000'000'000;
   device.passed_in_debt = 5;
+  device.launch_delays = {{10'000, 10'000'000}, {500'000, 96}, {20'000'000, 3'990}, {std::nullopt, 10}};
+  device.hook_errors = {{"cuEventRecord", 2}};
   return device;
 }
 
@@ -133,14 +145,18 @@ Snapshot lab() {
 DaemonFigures own() {
   DaemonFigures figures;
   figures.now_ns = 50'250'000'000;
+  figures.driver_answered_ns = 50'000'000'000;
   figures.sums.clients = 2;
   figures.sums.scrape_seconds = 0.0004;
   figures.sums.throttled_seconds = {{{"GPU-9c2f", "power cap"}, 12.5}};
+  figures.sums.share_energy = {{{"alice.train", "GPU-9c2f", "exclusive"}, 1250.5},
+                               {{"alice.train", "GPU-9c2f", "model"}, 99},
+                               {{"gone", "GPU-9c2f", "model"}, 1}};
   figures.sums.events = {{"memory.refused", 3}, {"share.adopted", 2}};
   figures.cpu_seconds = 1.75;
   figures.resident_bytes = 20971520;
   figures.open_files = 31;
-  figures.decisions = 1500;
+  figures.decisions = {{1e-05, 1400}, {2e-05, 1490}, {HUGE_VAL, 1500}};
   figures.decision_seconds = 0.0125;
   figures.gate_changes = 1200;
   figures.doorbell_rings = 40;
@@ -223,9 +239,10 @@ TEST(Metrics, WhatIsNotKnownIsNotShownAsZero) {
   s.shares[0].devices[0].memory_limit_bytes.reset();
   const std::string page = metrics_page(s, {});
   for (const char* name :
-       {"gpu_busy_ratio", "gpu_power_watts", "gpu_temperature_celsius", "gpu_clock_hertz", "gpu_energy_joules_total",
-        "gpu_ecc_corrected_errors_total", "gpu_ecc_lifetime_corrected_errors_total", "gpu_pcie_replays_total",
-        "gpu_pcie_received_bytes_per_second", "gpu_pcie_sent_bytes_per_second", "gpu_nvlink_errors_total",
+       {"gpu_busy_ratio", "gpu_sm_active_ratio", "gpu_power_watts", "gpu_temperature_celsius", "gpu_clock_hertz",
+        "gpu_energy_joules_total", "gpu_ecc_corrected_errors_total", "gpu_ecc_lifetime_corrected_errors_total",
+        "gpu_pcie_replays_total", "gpu_pcie_received_bytes_per_second", "gpu_pcie_sent_bytes_per_second",
+        "gpu_nvlink_errors_total", "gpu_nvlink_received_bytes_total", "gpu_nvlink_sent_bytes_total",
         "share_memory_limit_bytes", "daemon_clients", "daemon_cpu_seconds"})
     EXPECT_EQ(page.find(std::string("headgate_") + name), std::string::npos) << name;
 }
@@ -238,6 +255,25 @@ TEST(Metrics, WhileTheDriverIsReleasedOldFiguresOfGpusAreNotShownAsNew) {
   for (const char* name : {"gpu_memory_used_bytes", "gpu_power_watts", "gpu_clock_hertz", "gpu_temperature_celsius"})
     EXPECT_EQ(page.find(std::string("headgate_") + name), std::string::npos) << name;
   EXPECT_EQ(sample(page, R"(headgate_gpu_memory_sold_bytes{uuid="GPU-9c2f"})"), "25769803776");
+}
+
+TEST(Metrics, LaunchDelaysAreCumulativeWhateverAPageSays) {
+  Snapshot s = lab();
+  const auto bucket = [&](const std::string& le) {
+    return sample(
+        metrics_page(s, own()),
+        R"(headgate_share_launch_delay_seconds_bucket{share="alice.train",uuid="GPU-9c2f",le=")" + le + "\"}");
+  };
+  const std::string of = R"({share="alice.train",uuid="GPU-9c2f"})";
+  EXPECT_EQ(bucket("1e-05"), "10000000");
+  EXPECT_EQ(bucket("0.02"), "10004086");
+  EXPECT_EQ(bucket("+Inf"), "10004096");
+  EXPECT_EQ(sample(metrics_page(s, own()), "headgate_share_launch_delay_seconds_count" + of), "10004096");
+  EXPECT_EQ(sample(metrics_page(s, own()), "headgate_share_launch_delay_seconds_sum" + of), "77");
+  s.shares[0].devices[0].launch_delays[1].launches = ~0ull;
+  EXPECT_EQ(bucket("1e-05"), "10000000");
+  EXPECT_EQ(bucket("0.0005"), "18446744073709551615");
+  EXPECT_EQ(bucket("+Inf"), "18446744073709551615") << "less than a shorter one";
 }
 
 TEST(Metrics, TheSlicesOfACutCardAreKnownByTheirOwnUuids) {
@@ -300,7 +336,7 @@ TEST(Metrics, AShareIsJoinedWithItsPodContainerOrJobOnlyWhereAllOfItIsThere) {
 
 TEST(Metrics, CountersEndInTotalAndNothingElseDoes) {
   for (const Metric& metric : metrics()) {
-    EXPECT_EQ(metric.counter, metric.name.ends_with("_total")) << metric.name;
+    EXPECT_EQ(metric.kind == Kind::counter, metric.name.ends_with("_total")) << metric.name;
     EXPECT_TRUE(metric.name.starts_with("headgate_")) << metric.name;
   }
 }
@@ -314,12 +350,12 @@ TEST(Metrics, ThePageOfTheDocumentationIsTheCodes) {
     std::istringstream parts{std::string(metric.labels)};
     for (std::string part; std::getline(parts >> std::ws, part, ',');)
       labels += (labels.empty() ? "`" : ", `") + part + "`";
-    const std::string row = "| `" + std::string(metric.name) + "` | " + (metric.counter ? "counter" : "gauge") + " | " +
+    const std::string row = "| `" + std::string(metric.name) + "` | " + std::string(kind_word(metric.kind)) + " | " +
                             labels + " | " + std::string(metric.help) + " |\n";
     EXPECT_NE(docs.find(row), std::string::npos) << "docs/metrics.md lacks:\n" << row;
     known.insert(std::string(metric.name));
   }
-  static const std::regex first_cell(R"(\| `(headgate_[a-z_]+)` \| (counter|gauge) )");
+  static const std::regex first_cell(R"(\| `(headgate_[a-z_]+)` \| (counter|gauge|histogram) )");
   for (std::sregex_iterator at(docs.begin(), docs.end(), first_cell), end; at != end; ++at)
     EXPECT_TRUE(known.contains((*at)[1])) << "docs/metrics.md tells of " << (*at)[1] << ", which no page holds";
 }

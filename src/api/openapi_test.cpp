@@ -31,6 +31,8 @@ snapshot::Snapshot picture() {
   s.shares[0].devices.resize(2);
   s.shares[0].devices[0].last_refusal.emplace();
   s.shares[0].devices[0].held_ratio = 1;
+  s.shares[0].devices[0].launch_delays.resize(1);
+  s.shares[0].devices[0].hook_errors.resize(1);
   s.processes.resize(1);
   s.processes[0].devices.resize(1);
   return s;

@@ -108,6 +108,10 @@ Result<node::ShareOrder> order_of(const std::string& body) {
   return order;
 }
 
+std::string place_json(std::size_t place, const std::string& reason) {
+  return Json{{"place", place}, {"reason", reason}}.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
 Result<std::string> policy_of(const std::string& body) {
   const Json json = TRY(object_of(body));
   std::string policy;

@@ -20,6 +20,8 @@ namespace headgate::api {
 // Errors: usage, where it names none, several, or somebody whom the machine does not know.
 [[nodiscard]] Result<tenancy::Quota> quota_named(const std::string* user, const std::string* group, bool everyone);
 [[nodiscard]] std::string to_json(const tenancy::Quota& quota);
+// {"place": 2, "reason": "..."}
+[[nodiscard]] std::string place_json(std::size_t place, const std::string& reason);
 // {"policy": "fair"}: the word, as it stands there.
 [[nodiscard]] Result<std::string> policy_of(const std::string& body);
 [[nodiscard]] std::string to_json(const node::Entry& entry);

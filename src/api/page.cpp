@@ -2,6 +2,9 @@
 
 #include <prometheus/text_serializer.h>
 
+#include <array>
+#include <charconv>
+#include <cmath>
 #include <set>
 #include <string_view>
 
@@ -31,7 +34,9 @@ prometheus::MetricFamily translated(const Family& family) {
   prometheus::MetricFamily out;
   out.name = family.name;
   out.help = family.help;
-  out.type = family.counter ? prometheus::MetricType::Counter : prometheus::MetricType::Gauge;
+  out.type = family.kind == Kind::histogram ? prometheus::MetricType::Histogram
+             : family.kind == Kind::counter ? prometheus::MetricType::Counter
+                                            : prometheus::MetricType::Gauge;
   std::set<std::vector<prometheus::ClientMetric::Label>> seen;
   for (const Sample& sample : family.samples) {
     prometheus::ClientMetric metric;
@@ -39,13 +44,55 @@ prometheus::MetricFamily translated(const Family& family) {
       if (!value.empty()) metric.label.push_back({name, harmless_label(value)});
     }
     if (!seen.insert(metric.label).second) continue;
-    (family.counter ? metric.counter.value : metric.gauge.value) = sample.value;
+    if (family.kind == Kind::histogram) {
+      metric.histogram.sample_sum = sample.value;
+      metric.histogram.sample_count = sample.buckets.empty() ? 0 : sample.buckets.back().count;
+      for (const Bucket& bucket : sample.buckets) metric.histogram.bucket.push_back({bucket.count, bucket.up_to});
+    } else {
+      (family.kind == Kind::counter ? metric.counter.value : metric.gauge.value) = sample.value;
+    }
     out.metric.push_back(std::move(metric));
   }
   return out;
 }
 
+// As the page writes a bound.
+std::string bound_text(double bound) {
+  if (std::isinf(bound)) return "+Inf";
+  std::array<char, 32> text;
+  return {text.data(), std::to_chars(text.begin(), text.end(), bound).ptr};
+}
+
 }  // namespace
+
+std::string_view kind_word(Kind kind) {
+  return kind == Kind::histogram ? "histogram" : kind == Kind::counter ? "counter" : "gauge";
+}
+
+std::vector<Family> without_histograms(const std::vector<Family>& families) {
+  std::vector<Family> plain;
+  for (const Family& family : families) {
+    if (family.kind != Kind::histogram) {
+      plain.push_back(family);
+      continue;
+    }
+    Family count{family.name + "_count", family.help, Kind::counter, {}};
+    Family sum{family.name + "_sum", family.help, Kind::counter, {}};
+    Family buckets{family.name + "_bucket", family.help, Kind::counter, {}};
+    for (const Sample& sample : family.samples) {
+      if (sample.buckets.empty()) continue;
+      count.samples.push_back({sample.labels, static_cast<double>(sample.buckets.back().count)});
+      sum.samples.push_back({sample.labels, sample.value});
+      for (const Bucket& bucket : sample.buckets) {
+        Labels labels = sample.labels;
+        labels.emplace_back("le", bound_text(bucket.up_to));
+        buckets.samples.push_back({std::move(labels), static_cast<double>(bucket.count)});
+      }
+    }
+    for (Family* part : {&count, &sum, &buckets}) plain.push_back(std::move(*part));
+  }
+  return plain;
+}
 
 std::string harmless_label(std::string_view text, std::size_t most_bytes) {
   std::string out;

@@ -80,6 +80,24 @@ std::vector<Route> shares() {
        .body = BodyKind::share_request,
        .replies = {one("Share", 201)},
        .errors = {400, 403, 409}},
+      {.operation = Operation::list_waiting,
+       .id = "listWaiting",
+       .method = "GET",
+       .path = "/v1/queue",
+       .summary = "Requests for shares that wait for room, in their order; of other users' only how many stand before "
+                  "one's own",
+       .replies = {list("Waiting")}},
+      {.operation = Operation::wait_for_room,
+       .id = "waitForRoom",
+       .method = "POST",
+       .path = "/v1/queue",
+       .summary = "Make a share as soon as there is room, first come first served: a stream of queue.waiting {place, "
+                  "reason}, then one of "
+                  "queue.made (the share) and queue.refused (an Error); who hangs up waits no longer",
+       .parameters = {{"wait", Place::query, "for how long at most; without it, until there is room", "30s, 5m, 2h"}},
+       .body = BodyKind::share_request,
+       .replies = {{.content_type = kStream}},
+       .errors = {400, 403, 409}},
       {.operation = Operation::get_share,
        .id = "getShare",
        .method = "GET",
@@ -160,12 +178,19 @@ std::vector<Route> processes_and_events() {
        .id = "listEvents",
        .method = "GET",
        .path = "/v1/events",
-       .summary = "What happened, oldest first; with follow=1 as a stream of server-sent events that goes on, in which "
-                  "events.missed tells of those that were gone before they could be sent",
-       .parameters = {{"after", Place::query, "only those with a greater sequence number", {}, true},
-                      {"follow", Place::query, "go on as a stream", "1"}},
+       .summary =
+           "What happened, oldest first: at most 4,096, without a choice the newest of them, else those that come "
+           "first "
+           "(ask again after the last); kept over restarts. With follow=1 as a stream of server-sent events that "
+           "goes on, in which events.missed tells of those that were gone before they could be sent",
+       .parameters =
+           {{"after", Place::query, "only those with a greater sequence number", {}, true},
+            {"since_unix_ns", Place::query, "only those that happened then or later; not with follow", {}, true},
+            {"share", Place::query, "only those that concern this share; not with follow", "a share's name"},
+            {"kind", Place::query, "only kinds that begin so; not with follow", "memory, share.created, audit"},
+            {"follow", Place::query, "go on as a stream", "1"}},
        .replies = {list("Event"), {.content_type = kStream}},
-       .errors = {429}},
+       .errors = {400, 429}},
   };
 }
 
@@ -265,7 +290,7 @@ std::vector<Route> about_the_daemon() {
        .id = "readiness",
        .method = "GET",
        .path = "/readyz",
-       .summary = "The driver answers and tells of GPUs",
+       .summary = "The driver answers and has GPUs, shares can be entered and stored, the arbiter looks",
        .replies = {one("Status")},
        .errors = {503}},
       {.operation = Operation::metrics,

@@ -19,6 +19,8 @@ enum class Operation {
   release_driver,
   list_shares,
   create_share,
+  list_waiting,
+  wait_for_room,
   get_share,
   change_share,
   remove_share,

@@ -3,14 +3,19 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
+#include <cmath>
 #include <list>
+#include <map>
 #include <mutex>
+#include <utility>
 
 #include "api/event_feed.hpp"
+#include "api/event_history.hpp"
 #include "api/lines.hpp"
 #include "api/metrics.hpp"
 #include "api/openapi.hpp"
 #include "api/order_json.hpp"
+#include "api/readiness.hpp"
 #include "api/routes.hpp"
 #include "api/visible.hpp"
 #include "guest/grant/text.hpp"
@@ -97,12 +102,20 @@ channel::Authorise administrators(const CurrentAccess& access) {
 }
 
 struct Service::Impl : std::enable_shared_from_this<Impl> {
-  Impl(http::Loop& l, node::Node& n, observe::Observer& o, observe::EventLog& e, Tally& t, const CurrentAccess& a)
-      : loop(l), node(n), observer(o), events(e), tally(t), access(a) {}
+  Impl(http::Loop& l, node::Node& n, observe::Observer& o, observe::EventLog& e, tenancy::EventStore* h, Tally& t,
+       const CurrentAccess& a)
+      : loop(l), node(n), observer(o), events(e), history(h), tally(t), access(a) {}
 
   struct Follower {
     std::shared_ptr<http::EventStream> stream;
     std::uint32_t uid = 0;
+  };
+
+  // Whose time may end before there is room.
+  struct Waiter {
+    explicit Waiter(http::Loop& on) : time(on) {}
+    std::shared_ptr<http::EventStream> stream = std::make_shared<http::EventStream>();
+    http::Timer time;
   };
 
   struct Served {
@@ -147,6 +160,8 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
       case Operation::json_metrics:
         return see([](const Impl& self, const Snapshot& s) { return self.lines_of(s, LineForm::json); });
       case Operation::get_gpu: return known(&Impl::get_gpu, Runs::on_pool);
+      case Operation::list_waiting: return see([](const Impl&, const Snapshot& s) { return json(to_json(s.waiting)); });
+      case Operation::wait_for_room: return known(&Impl::wait_for_room);
       case Operation::get_share: return known(&Impl::get_share, Runs::on_pool);
       case Operation::change_gpu: return known(&Impl::change_gpu);
       case Operation::release_driver: return known(&Impl::release_driver, Runs::on_pool);
@@ -158,17 +173,17 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
       case Operation::drain_share: return known(&Impl::drain_share);
       case Operation::reclaim_share: return known(&Impl::reclaim_share);
       case Operation::enter_share: return known(&Impl::enter_share);
-      case Operation::list_events: return known(&Impl::list_events);
       case Operation::list_quotas: return known(&Impl::list_quotas);
       case Operation::set_quota: return known(&Impl::set_quota);
       case Operation::remove_quota: return known(&Impl::remove_quota);
+      case Operation::list_events: break;  // list_events() answers later
       case Operation::channel_clients:
       case Operation::channel_client:
       case Operation::pull_tasks:
       case Operation::acknowledge_task:
       case Operation::settle_task: break;  // the channel's
       case Operation::health: return {[](const Request&) { return json("{\"status\":\"ok\"}"); }};
-      case Operation::readiness: return {[self = shared_from_this()](const Request&) { return self->readiness(); }};
+      case Operation::readiness: return {[self = shared_from_this()](const Request&) { return self->ready(); }};
       case Operation::document:
         return {[text = openapi(observer.latest()->node.version)](const Request&) { return json(text); }};
     }
@@ -179,8 +194,15 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     DaemonFigures figures;
     read_process_figures(figures);
     figures.sums = tally.sums();
+    figures.driver_answered_ns = observer.driver_answered_ns();
     if (const auto arbiter = node.arbiter_figures()) {
-      figures.decisions = arbiter->decisions;
+      std::uint64_t so_far = 0;
+      for (std::size_t i = 0; i < arbiter->took.size(); ++i) {
+        so_far += arbiter->took[i];
+        const auto& bounds = node::Arbitration::kDecisionBoundsNs;
+        const double up_to = i < bounds.size() ? static_cast<double>(bounds[i]) / 1e9 : HUGE_VAL;
+        figures.decisions.push_back({up_to, so_far});
+      }
       figures.decision_seconds = static_cast<double>(arbiter->decision_ns) / 1e9;
       figures.gate_changes = arbiter->gate_writes;
       figures.doorbell_rings = arbiter->rings;
@@ -195,6 +217,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     DaemonFigures figures;
     read_process_figures(figures);
     figures.sums = tally.sums();
+    figures.driver_answered_ns = observer.driver_answered_ns();
     Response response;
     response.content_type = form == LineForm::influx ? "text/plain; charset=utf-8" : "application/x-ndjson";
     response.body = metric_lines(families_of(picture, figures), picture.node.name, picture.taken_unix_ns, form);
@@ -242,6 +265,56 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     return share_now(*order->name, caller, 201);
   }
 
+  // The stream goes on until the share is made, its time is over, or its client is gone.
+  Response wait_for_room(const Request& request, const node::Caller& caller) {
+    const auto order = order_of(request.body);
+    if (!order) return error_response(order.error());
+    std::optional<std::chrono::seconds> most;
+    if (const std::string* text = request.query_value("wait")) {
+      const auto time = node::parse_duration("wait", *text);
+      if (!time) return error_response(time.error());
+      most = *time;
+    }
+    const auto place = std::make_shared<Waiter>(loop);
+    const auto end = [stream = place->stream](const char* name, const Response& how) {
+      stream->push({.name = name, .data = how.body, .id = {}});
+      stream->finish();
+    };
+    const auto ticket = node.wait_for_room(
+        *order, caller, observer.latest()->gpus,
+        {.moved =
+             [stream = place->stream](std::size_t number, const std::string& reason) {
+               stream->push({.name = "queue.waiting", .data = place_json(number, reason), .id = {}});
+             },
+         .settled =
+             [weak = weak_from_this(), end, name = order->name.value_or(""), caller](const Result<void>& made) {
+               const auto self = weak.lock();
+               if (self == nullptr) return;
+               if (made) end("queue.made", self->share_now(name, caller, 201));
+               else end("queue.refused", error_response(made.error()));
+             }});
+    if (!ticket) return error_response(ticket.error());
+    const auto leave = [weak = weak_from_this(), number = *ticket] {
+      const auto self = weak.lock();
+      // Connections may outlive the node by a little, when the daemon ends.
+      if (self == nullptr || self->closed) return;
+      self->node.leave_queue(number);
+      self->waiters.erase(number);
+    };
+    if (most) {
+      place->time.start(*most, [end, leave, text = *request.query_value("wait")] {
+        end("queue.refused", error_response({ErrorCode::no_capacity, "there was no room in " + tenancy::harmless(text),
+                                             "wait for longer, or ask for less: headgate free"}));
+        leave();
+      });
+    }
+    Response response;
+    response.stream = place->stream;
+    waiters[*ticket] = place;
+    place->stream->on_close(leave);
+    return response;
+  }
+
   Response change_share(const Request& request, const node::Caller& caller) {
     const auto order = order_of(request.body);
     if (!order) return error_response(order.error());
@@ -276,10 +349,12 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     return entry ? json(to_json(*entry)) : error_response(entry.error());
   }
 
-  Response list_events(const Request& request, const node::Caller& caller) {
+  void list_events(const Request& request, const http::Reply& reply) {
+    const auto caller = caller_of(request, *access.now());
+    if (!caller) return reply(error_response(caller.error()));
     if (const auto* wish = request.query_value("follow"); wish != nullptr && *wish != "0")
-      return follow(request, caller);
-    return json(snapshot::to_json(visible(events.after(number_of(request, "after").value_or(0)), caller)));
+      return reply(follow(request, *caller));
+    answer_events(request, *caller, events, history, reply);
   }
 
   Response list_quotas(const Request&, const node::Caller& caller) {
@@ -309,13 +384,22 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     return json("{}");
   }
 
-  Response readiness() const {
+  Response ready() {
     const observe::Picture latest = observer.latest();
-    const auto age = std::chrono::steady_clock::now().time_since_epoch() - std::chrono::nanoseconds(latest->taken_ns);
-    if (age > std::chrono::seconds(10))
-      return error_response({ErrorCode::unreachable, "the driver has not answered for 10 s", "see nvidia-smi"});
-    if (latest->gpus.empty()) return error_response({ErrorCode::unreachable, "there is no GPU", "see nvidia-smi"});
-    return json("{\"status\":\"ready\"}");
+    const std::uint64_t now_ns = steady_ns(), answered_ns = std::min(observer.driver_answered_ns(), now_ns);
+    Health health{.driver_silence = std::chrono::nanoseconds(now_ns - answered_ns),
+                  .driver_answered = !latest->node.nvml_released,
+                  .gpus = latest->gpus.size(),
+                  .silent_gpus = static_cast<std::size_t>(
+                      std::ranges::count_if(latest->gpus, [](const auto& gpu) { return gpu.uuid.empty(); })),
+                  .shut = shut_doors ? shut_doors() : std::vector<std::string>(),
+                  .store = {},
+                  .arbiter_silence = std::chrono::nanoseconds(node.arbiter_silence_ns())};
+    if (auto writable = node.shares().check_store(); !writable) health.store = writable.error();
+    auto outcome = readiness(health);
+    if (outcome) return json("{\"status\":\"ready\"}");
+    outcome.error().code = ErrorCode::unreachable;  // 503, whatever is behind it
+    return error_response(outcome.error());
   }
 
   // The latest picture, made anew where it is older than a tenth of a second or than the last change. Blocks: for the pool.
@@ -379,17 +463,21 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   node::Node& node;
   observe::Observer& observer;
   observe::EventLog& events;
+  tenancy::EventStore* history;
   Tally& tally;
   const CurrentAccess& access;
+  std::function<std::vector<std::string>()> shut_doors;
   std::list<Follower> followers;
+  std::map<std::uint64_t, std::shared_ptr<Waiter>> waiters;  // by the node's tickets
+  bool closed = false;
   std::atomic<bool> waking = false;           // posted to the loop already
   std::atomic<std::uint64_t> changed_ns = 0;  // when a verb last did something
 };
 
 Service::Service(http::Loop& loop, node::Node& node, observe::Observer& observer, observe::EventLog& events,
-                 Tally& tally, const CurrentAccess& access)
-    : impl_(std::make_shared<Impl>(loop, node, observer, events, tally, access)) {
-  for (const auto& event : events.after(0)) tally.note(event);  // of the start
+                 tenancy::EventStore* history, Tally& tally, const CurrentAccess& access)
+    : impl_(std::make_shared<Impl>(loop, node, observer, events, history, tally, access)) {
+  for (const auto& event : events.after(events.began_after())) tally.note(event);  // of the start
   events.listen([weak = std::weak_ptr(impl_)](const snapshot::Event& event) {
     const auto impl = weak.lock();
     if (impl == nullptr) return;
@@ -403,9 +491,13 @@ Service::Service(http::Loop& loop, node::Node& node, observe::Observer& observer
 
 Service::~Service() { close(); }
 
+void Service::watch_doors(std::function<std::vector<std::string>()> shut) { impl_->shut_doors = std::move(shut); }
+
 void Service::close() {
   for (const auto& follower : impl_->followers) follower.stream->finish();
   impl_->followers.clear();
+  impl_->closed = true;
+  for (const auto& [ticket, waiter] : std::exchange(impl_->waiters, {})) waiter->stream->finish();
 }
 
 http::Router Service::routes(channel::Channel& channel) {
@@ -413,6 +505,12 @@ http::Router Service::routes(channel::Channel& channel) {
   channel.add_routes(router);
   for (const Route& route : api::routes()) {
     if (is_of_channel(route.operation)) continue;
+    if (route.operation == Operation::list_events) {
+      router.add_later(route.method, route.path, [impl = impl_](const Request& request, http::Reply reply) {
+        impl->list_events(request, reply);
+      });
+      continue;
+    }
     auto [handler, runs] = impl_->handler_of(route.operation);
     router.add(route.method, route.path, std::move(handler), runs);
   }

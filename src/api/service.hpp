@@ -1,11 +1,13 @@
 // The daemon's HTTP face: routes that look at the latest picture and call the node's verbs.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "api/figures.hpp"
 #include "channel/channel.hpp"
@@ -14,6 +16,7 @@
 #include "node/node.hpp"
 #include "observe/event_log.hpp"
 #include "observe/observer.hpp"
+#include "tenancy/event_store.hpp"
 
 namespace headgate::api {
 
@@ -53,12 +56,15 @@ class CurrentAccess {
 // Must outlive the server that runs its routes. For the loop's thread.
 class Service {
  public:
-  Service(http::Loop& loop, node::Node& node, observe::Observer& observer, observe::EventLog& events, Tally& tally,
-          const CurrentAccess& access);
+  // `history`: where events are kept over restarts, or nullptr; ends after the service.
+  Service(http::Loop& loop, node::Node& node, observe::Observer& observer, observe::EventLog& events,
+          tenancy::EventStore* history, Tally& tally, const CurrentAccess& access);
   ~Service();
 
   // One for each row of api::routes(); those of the channel are its own to answer.
   [[nodiscard]] http::Router routes(channel::Channel& channel);
+  // How readiness is told of shares that nobody can enter.
+  void watch_doors(std::function<std::vector<std::string>()> shut);
   // Ends all streams, so that the server can stop.
   void close();
 

@@ -24,6 +24,7 @@ snapshot::Snapshot visible(const snapshot::Snapshot& picture, const node::Caller
   std::erase_if(seen.processes, [&](const auto& process) {
     return process.share.empty() ? process.uid != caller.uid : !own.contains(process.share);
   });
+  std::erase_if(seen.waiting, [&](const auto& waiting) { return !caller.owns(waiting.owner_uid); });
   return seen;
 }
 

@@ -24,6 +24,8 @@ Event refusal(const Snapshot& picture, const snapshot::Share& share, const snaps
   std::string text = share.name + " asked for " + bytes_text(last.asked_bytes) + " on " +
                      gpu_words(picture, device.uuid) + ", refused: " + bytes_text(last.used_bytes);
   text += device.memory_limit_bytes ? " of " + bytes_text(*device.memory_limit_bytes) + " in use" : " in use";
+  if (last.reason == "device_full") text += ", and the card was full";
+  if (last.reason == "policy") text += ", and the share was being drained";
   if (times > 1) text += " (" + std::to_string(times) + " times)";
   return {.unix_ns = last.unix_ns,
           .kind = "memory.refused",

@@ -10,6 +10,7 @@
 
 #include "cli/command_words.hpp"
 #include "cli/forms.hpp"
+#include "cli/near_word.hpp"
 #include "cli/top/top.hpp"
 #include "guest/grant/text.hpp"
 
@@ -103,10 +104,30 @@ Result<void> take_command(const CLI::App& app, const Split& written, Invocation&
   return {};
 }
 
-std::string words_of(const CLI::App& app) {
-  std::string all;
+std::vector<std::string> words_of(const CLI::App& app) {
+  std::vector<std::string> all;
   for (const CLI::App* inner : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (!inner->get_name().empty()) all += (all.empty() ? "" : ", ") + inner->get_name();
+    if (!inner->get_name().empty()) all.push_back(inner->get_name());
+  }
+  return all;
+}
+
+std::string accepted_words(const CLI::App& app) {
+  std::string all;
+  for (const std::string& word : words_of(app)) all += (all.empty() ? "accepted: " : ", ") + word;
+  return all;
+}
+
+std::string meant(const std::string& typed, const std::vector<std::string>& words) {
+  const std::string near = near_word(typed, words);
+  return near.empty() ? "" : "did you mean " + near + "? ";
+}
+
+std::vector<std::string> options_of(const CLI::App& app) {
+  std::vector<std::string> all;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const auto& name : option->get_lnames())
+      if (!option->get_group().empty()) all.push_back("--" + name);
   }
   return all;
 }
@@ -118,10 +139,13 @@ std::unexpected<Error> unknown_word(const CLI::App& app) {
   const std::string text = left.empty() ? "" : harmless(left.front());
   const std::string owner = name.empty() ? "headgate" : name;
   const std::string see = "see 'headgate " + (name.empty() ? "" : name + " ") + "--help'";
-  if (text.starts_with("-")) return fail(ErrorCode::usage, owner + " has no option '" + text + "'", see);
-  const std::string words = words_of(*at);
+  if (text.starts_with("-")) {
+    const std::string option = text.substr(0, text.find('='));
+    return fail(ErrorCode::usage, owner + " has no option '" + text + "'", meant(option, options_of(*at)) + see);
+  }
+  const auto words = words_of(*at);
   return fail(ErrorCode::usage, owner + (words.empty() ? " takes no word '" : " has no word '") + text + "'",
-              words.empty() ? see : "accepted: " + words);
+              words.empty() ? see : meant(text, words) + accepted_words(*at));
 }
 
 }  // namespace
@@ -147,8 +171,11 @@ Result<Invocation> parse(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     const CLI::App* at = chosen(*app, name);
     if (name == "sim" || name == "config" || name == "share" || name == "quota" || name == "gpu" || name == "api" ||
-        name == "dashboards" || name == "limiter")
-      return fail(ErrorCode::usage, name + " needs a word", "accepted: " + words_of(*at));
+        name == "dashboards" || name == "limiter") {
+      const auto left = app->remaining(true);
+      if (!left.empty() && !left.front().starts_with("-")) return unknown_word(*app);
+      return fail(ErrorCode::usage, name + " needs a word", accepted_words(*at));
+    }
     return fail(ErrorCode::usage, (name.empty() ? "" : name + ": ") + error.what(),
                 "see 'headgate " + (name.empty() ? "" : name + " ") + "--help'");
   }

@@ -102,6 +102,23 @@ TEST(CommandLine, WhatIsNotUnderstoodIsNamed) {
   }
 }
 
+TEST(CommandLine, AWordThatThereIsNotIsNamedAndTheOneThatIsNear) {
+  const auto error = [](const std::vector<const char*>& given) {
+    const auto parsed = words(given);
+    return parsed ? Error{} : parsed.error();
+  };
+  EXPECT_EQ(error({"share", "lss"}).message, "share has no word 'lss'");
+  EXPECT_TRUE(error({"share", "lss"}).hint.starts_with("did you mean ls? accepted: create, "))
+      << error({"share", "lss"}).hint;
+  EXPECT_EQ(error({"share", "creat", "--mem", "8GiB", "--", "x"}).message, "share has no word 'creat'");
+  EXPECT_TRUE(error({"share", "creat", "--mem", "8GiB"}).hint.starts_with("did you mean create? "));
+  EXPECT_TRUE(error({"share", "nothing-like-it"}).hint.starts_with("accepted: "));
+  EXPECT_EQ(error({"share"}).message, "share needs a word");
+  EXPECT_TRUE(error({"statsu"}).hint.starts_with("did you mean status? ")) << error({"statsu"}).hint;
+  EXPECT_TRUE(error({"ps", "--usr=a"}).hint.starts_with("did you mean --user? ")) << error({"ps", "--usr=a"}).hint;
+  EXPECT_TRUE(error({std::string(100'000, 'x').c_str()}).hint.starts_with("accepted: "));
+}
+
 TEST(CommandLine, TheLiveViewsLookOnceASecondUnlessTold) {
   EXPECT_EQ(words({"top"})->interval_ms, 1000u);
   EXPECT_EQ(words({"status"})->interval_ms, 100u);
@@ -170,6 +187,28 @@ Gpus one_card() {
   gpu.model = "NVIDIA H200";
   gpu.memory_total_bytes = gpu.memory_free_bytes = 141ull << 30;
   return {{gpu}, "570", true};
+}
+
+TEST(Wish, ComputeInTflopsIsAPartOfTheCardThatItIsFor) {
+  const char* const none[] = {nullptr};
+  RunOptions run;
+  run.compute = "98.9TFLOPS";
+  config::Config config = config::defaults().config;
+  EXPECT_EQ(make_grant(*read_wish(run, config), one_card(), {0}, none, std::nullopt)->devices[0].compute_ceiling_ppm,
+            100'000u);
+  config.settings.push_back({.key = "cards.H200", .value = "197.8", .origin = "config.toml:2"});
+  EXPECT_EQ(make_grant(*read_wish(run, config), one_card(), {0}, none, std::nullopt)->devices[0].compute_ceiling_ppm,
+            500'000u);
+  run.compute = "2PFLOPS";
+  const auto more = make_grant(*read_wish(run, config), one_card(), {0}, none, std::nullopt);
+  ASSERT_FALSE(more);
+  EXPECT_EQ(more.error().hint, "accepted: up to 197TFLOPS (H200, FP16)");
+  run.compute = "40xFLOPS";
+  EXPECT_FALSE(read_wish(run, config));
+  Gpus other = one_card();
+  other.list[0].model = "NVIDIA Unheard Of";
+  run.compute = "40TFLOPS";
+  EXPECT_FALSE(make_grant(*read_wish(run, config), other, {0}, none, std::nullopt));
 }
 
 TEST(Wish, MoreMemoryThanTheCardIsRefusedNamingBoth) {

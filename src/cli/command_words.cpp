@@ -59,14 +59,17 @@ void describe_run(CLI::App& app, Raw& raw) {
       ->add_option("--host-mem", run.host_memory,
                    "host memory that stands in for the GPU's past --mem: 8GiB (slower; without it the limit is hard)")
       ->type_name("SIZE");
-  word_run->add_option("-c,--compute", run.compute, "share of each GPU's time: 50%, 0.5, 500m")->type_name("PART");
+  word_run->add_option("-c,--compute", run.compute, "share of each GPU's time: 50%, 0.5, 500m, 40TFLOPS")
+      ->type_name("PART");
   word_run->add_option("--share", run.share, "enter this share of headgated, as it is")->type_name("NAME");
   word_run->add_option("--name", run.name, "the share's name; programs under one name draw on one account")
       ->type_name("NAME");
   word_run->add_option("--burst", run.burst, "use so much while no other share has work there: 80%")->type_name("PART");
   word_run->add_option("--weight", run.weight, "part of what is left over (needs the daemon): 1 to 1000")
       ->type_name("N");
-  word_run->add_option("--wait", run.wait, "waits until there is room (needs the daemon); --wait=5m: so long at most")
+  word_run
+      ->add_option("--wait", run.wait,
+                   "stands in line until there is room (needs the daemon); --wait=5m: so long at most")
       ->type_name("TIME")
       ->expected(0, 1);
   word_run->add_option("--on-oom", run.on_oom, "allocations without room (needs the daemon): fail, wait (30s), wait=5m")
@@ -116,7 +119,8 @@ void describe_order(CLI::App& app, Raw& raw) {
   order_option(app, raw, "--class", "class", "CLASS", "best-effort, normal or latency");
   order_option(app, raw, "--admit", "admit", "WHO", "now, or ask: an outside scheduler decides on each process");
   order_option(app, raw, "--on-oom", "on_oom", "WHAT", "allocations without room: fail, wait (30s), wait=5m");
-  order_option(app, raw, "--ttl", "ttl", "TIME", "the share ends after: 8h, 7d, none");
+  order_option(app, raw, "--ttl", "ttl", "TIME",
+               "after it nobody enters, and it ends with its last program: 8h, 7d, none");
   order_option(app, raw, "--freeze-after", "freeze_after", "TIME",
                "idle programs' memory goes to the host until their next call: 10m, none");
   order_option(app, raw, "--idle-notice", "idle_notice", "TIME", "an event when it used no GPU for so long: 2h, none");

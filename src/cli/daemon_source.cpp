@@ -1,13 +1,18 @@
 // Pictures and events of the node's daemon, over its control socket.
+#include <cctype>
+
 #include "cli/daemon.hpp"
 #include "cli/snapshot_source.hpp"
 #include "http/client.hpp"
 #include "snapshot/json.hpp"
 
 namespace headgate::cli {
+
 namespace {
 
 constexpr std::chrono::milliseconds kPatience(2000);
+constexpr std::chrono::milliseconds kReading(10'000);  // from a disk
+constexpr std::size_t kPage = 4096;                    // of the daemon's answers
 
 class DaemonSource final : public SnapshotSource {
  public:
@@ -25,7 +30,34 @@ class DaemonSource final : public SnapshotSource {
     return snapshot::from_json<std::vector<snapshot::Event>>(body);
   }
 
+  // Page by page, as the daemon gives them.
+  Result<std::vector<snapshot::Event>> events_that(const EventChoice& choice) override {
+    std::string target = "/v1/events?since_unix_ns=" + std::to_string(choice.since_unix_ns);
+    if (!choice.share.empty()) target += "&share=" + in_query(choice.share);
+    if (!choice.kind.empty()) target += "&kind=" + in_query(choice.kind);
+    std::vector<snapshot::Event> all;
+    for (std::size_t before = 0;; before = all.size()) {
+      const std::string after = all.empty() ? "" : "&after=" + std::to_string(all.back().sequence);
+      const std::string body = TRY(ask(daemon_, "GET", target + after, "", kReading));
+      for (auto& event : TRY(snapshot::from_json<std::vector<snapshot::Event>>(body))) {
+        if (choice.fits(event)) all.push_back(std::move(event));
+      }
+      if (all.size() - before < kPage) return all;
+    }
+  }
+
  private:
+  static std::string in_query(const std::string& text) {
+    static constexpr char kDigits[] = "0123456789ABCDEF";
+    std::string out;
+    for (const char c : text) {
+      const auto byte = static_cast<unsigned char>(c);
+      if (std::isalnum(byte) != 0 || c == '.' || c == '-' || c == '_') out += c;
+      else out += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+    return out;
+  }
+
   const http::Endpoint daemon_;
 };
 

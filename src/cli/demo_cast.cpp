@@ -30,6 +30,7 @@ constexpr Part kParts[] = {
 std::vector<std::string> work_of(DemoRole role, double lasts_s) {
   switch (role) {
     case DemoRole::trainer: return {"--kernels=1ms"};
+    // kDemoServerWantsPercent: 10 ms of kernels, then a gap.
     case DemoRole::server: return {"--kernels=500us", "--sync=batch:20", "--gap=50ms"};
     case DemoRole::leaker: return {"--no-launches", "--grow=1GiB", "--gap=" + milliseconds(lasts_s / 14)};
     case DemoRole::bypasser: return {"--kernels=200us", "--sync=each", "--gap=4ms"};

@@ -26,6 +26,8 @@ struct DemoTenant {
   std::vector<std::string> load_words{};                     // of headgate-load
 };
 
+// What the server would have of a GPU of its own: 10 ms of kernels, then 50 ms without. Less than it is promised.
+inline constexpr unsigned kDemoServerWantsPercent = 17;
 inline constexpr double kDemoTailS = 2;  // between the tenants' end and the demo's
 
 // They fit one GPU of 141 GiB. `total_s` is at least kShortestDemoS.

@@ -74,6 +74,37 @@ TEST_F(DemoPicture, EachFrameIsTheOneThatWasLookedAt) {
   expect_frame("demo-smallest.txt", render_demo(mid_play(), kSmallestDemo, kPlain));
 }
 
+// The first block of the README, which is said to be a frame of the demo's: `headgate demo --once` prints one.
+std::vector<std::string> readme_frame() {
+  std::ifstream in(HEADGATE_README);
+  std::vector<std::string> lines;
+  std::string line;
+  while (std::getline(in, line) && line != "```text") {
+  }
+  while (std::getline(in, line) && line != "```") lines.push_back(line);
+  return lines;
+}
+
+TEST_F(DemoPicture, TheReadmesPictureHasTheShapeOfTodaysFrame) {
+  const auto shown = readme_frame();
+  const auto today = lines_of(render_demo(mid_play(), {80, 24}, kPlain));
+  ASSERT_EQ(shown.size(), today.size());
+  EXPECT_NE(shown.front().find("  SIMULATED  level hook  "), std::string::npos) << shown.front();
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    EXPECT_LE(cells(shown[i]), 80u) << shown[i];
+    EXPECT_EQ(shown[i].empty(), today[i].empty()) << i;
+    // Both headings, and in each row of both tables the name; of the second table what the tenant does.
+    if (today[i].starts_with(" SHARE ") || today[i].starts_with(" TENANT ")) EXPECT_EQ(shown[i], today[i]);
+    if (i >= 5 && i < 11) EXPECT_EQ(shown[i].substr(1, 11), today[i].substr(1, 11));
+    if (i >= 13 && i < 19) {
+      const std::string told = today[i].substr(0, 43);  // without what headgate does, which is another at each moment
+      EXPECT_TRUE(shown[i].starts_with(told.substr(0, told.find_last_not_of(' ') + 1))) << shown[i];
+    }
+  }
+  EXPECT_TRUE(shown.back().starts_with(" headgate demo   ") && shown.back().ends_with(" s of 17 s   Ctrl-C ends it"))
+      << shown.back();
+}
+
 TEST_F(DemoPicture, NoFrameIsWiderOrHigherThanItsTerminalAndEachSaysSimulated) {
   for (unsigned columns = kSmallestDemo.columns; columns < 180; columns += 7) {
     for (unsigned rows = kSmallestDemo.rows; rows < 60; rows += 3) {

@@ -52,8 +52,9 @@ std::string demo_story(const DemoTenant& tenant, const DemoProgress& progress, c
       return "held to " + std::to_string(tenant.ceiling_percent) + "% of the GPU: has " +
              ratio_text(device->held_ratio);
     case DemoRole::server:
-      return "has " + ratio_text(device->held_ratio) + "; " + std::to_string(tenant.compute_percent) + "% promised, " +
-             std::to_string(tenant.ceiling_percent) + "% at most";
+      // Less than was promised it has because it asks for less: its wish stands beside both.
+      return "wants " + std::to_string(kDemoServerWantsPercent) + "%, has " + ratio_text(device->held_ratio) + "; " +
+             std::to_string(tenant.compute_percent) + "% promised";
     case DemoRole::notebook: return progress.told_after_s ? "keeps its memory, is told of as idle" : "keeps its memory";
     case DemoRole::leaker:
       return device->refusals > 0 ? refused(*device) + ", told"

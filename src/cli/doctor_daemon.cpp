@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/unique_fd.hpp"
@@ -13,6 +15,7 @@
 #include "base/version.hpp"
 #include "cli/daemon.hpp"
 #include "cli/doctor.hpp"
+#include "cli/proc_view.hpp"
 #include "cli/snapshot_source.hpp"
 #include "guest/ledger/registration.hpp"
 #include "http/codec.hpp"
@@ -89,6 +92,47 @@ void examine_readiness(const http::Endpoint& daemon, Findings& out) {
   if (!ready) out.push_back({Health::fail, "headgated is not ready: " + ready.error().message, ready.error().hint});
 }
 
+// By the credentials of the socket; 0 where it cannot be told.
+pid_t daemon_pid(const http::Endpoint& daemon) {
+  const auto address = http::address_of(daemon);
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (daemon.path.empty() || !address ||
+      ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address->storage), address->size) != 0 ||
+      ::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+    return 0;
+  return peer.pid;
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The audit tells users, programs and containers out of /proc: of whom it sees nothing there it has a number.
+void examine_view(const http::Endpoint& daemon, Findings& out) {
+  const std::string own = "/proc/" + std::to_string(daemon_pid(daemon));
+  const std::string mounts = text_of(own + "/mountinfo");
+  const auto hiding = proc_hiding(mounts.empty() ? text_of("/proc/self/mountinfo") : mounts);
+  if (!hiding) return;
+  const std::string status = text_of(own + "/status");
+  if (sees_through(*hiding, status)) {
+    out.push_back({Health::ok, "/proc is mounted with " + hiding->option + ", and headgated sees everybody there", ""});
+  } else if (status.empty()) {
+    out.push_back(
+        {Health::warn,
+         "/proc is mounted with " + hiding->option + ": whether headgated sees everybody there cannot be told",
+         "ask again as root"});
+  } else {
+    out.push_back({Health::warn,
+                   "/proc is mounted with " + hiding->option +
+                       ", and headgated sees only its own user's processes: the audit "
+                       "names others by number, and exempts none of them",
+                   "leave it CAP_SYS_PTRACE (its unit does), or mount /proc with gid= of a group that it is in"});
+  }
+}
+
 // Programs come in by a socket of the share; without it they are refused the GPU, or run unheld by its fail policy.
 void examine_share(const http::Endpoint& daemon, const snapshot::Share& share, Findings& out) {
   if (!share.problem.empty()) {
@@ -155,9 +199,12 @@ std::optional<snapshot::Snapshot> examine_daemon(std::vector<Finding>& out) {
   }
   examine_socket(daemon, out);
   examine_readiness(daemon, out);
+  examine_view(daemon, out);
   if (now->node.nvml_released) {
-    out.push_back({Health::warn, "headgated has let go of the driver ('headgate gpu release'): figures of GPUs are old",
-                   "it takes the driver again by itself, within a minute"});
+    out.push_back(
+        {Health::warn,
+         "headgated does not see the driver ('headgate gpu release', or it does not answer): figures of GPUs are old",
+         "it takes the driver again by itself, after a release within a minute; else see nvidia-smi"});
   }
   for (const auto& share : now->shares) examine_share(daemon, share, out);
   examine_processes(*now, out);

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <chrono>
 #include <ctime>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -48,6 +49,14 @@ Events chosen_of(Events all, const Invocation& invocation) {
     std::erase_if(all, [&](const auto& event) { return event.unix_ns + *invocation.since_ns < now; });
   else if (invocation.follow && all.size() > kTail) all.erase(all.begin(), all.end() - kTail);
   return all;
+}
+
+// What was asked for by time, share or kind: a daemon knows more of it than of all together.
+Result<Events> past_of(SnapshotSource& source, const Invocation& invocation) {
+  EventChoice choice{.since_unix_ns = 0, .share = invocation.share, .kind = invocation.kind};
+  if (const std::uint64_t now = now_unix_ns(); invocation.since_ns && *invocation.since_ns < now)
+    choice.since_unix_ns = now - *invocation.since_ns;
+  return choice.chooses() ? source.events_that(choice) : Events{};
 }
 
 std::string json_of(const Events& events, const snapshot::Node& node) {
@@ -128,7 +137,7 @@ void follow_daemon(const http::Endpoint& daemon, SnapshotSource& source, Teller&
     if (std::exchange(alive, false) && voice.talk)
       say(ended ? "the daemon has ended; waiting for it" : ended.error().message);
     std::this_thread::sleep_for(std::chrono::seconds(1));
-    // What came meanwhile; another daemon counts its events from 1.
+    // What came meanwhile; a daemon with another state directory counts its events anew.
     if (const auto all = source.events_after(0)) {
       for (const auto& event : *all) {
         if (heard && teller.is_news(event)) heard = teller.tell(event);
@@ -151,12 +160,17 @@ Result<int> show(const Invocation& invocation, const config::Config& config) {
   const Voice& voice = invocation.voice;
   Chosen chosen = TRY(choose_source(invocation, config));
   const auto picture = TRY(chosen.source->look());
-  const Events all = TRY(chosen.source->events_after(0));
+  const Events past = TRY(past_of(*chosen.source, invocation));
+  const Events recent = TRY(chosen.source->events_after(0));  // afterwards, so that nothing falls between the two
+  Events all = past;
+  std::ranges::copy_if(recent, std::back_inserter(all),
+                       [&](const auto& event) { return past.empty() || event.sequence > past.back().sequence; });
   const Events wanted = chosen_of(all, invocation);
   if (voice.format == Format::json && !invocation.follow) return print(json_of(wanted, picture.node)) ? 0 : 1;
   Teller teller(invocation, picture.node);
   if (!teller.begin(picture)) return 1;
-  teller.passed_over(all);
+  teller.passed_over(recent);
+  teller.passed_over(past);
   if (!teller.tell(wanted)) return 1;
   if (!invocation.follow) return wanted.empty() && is_table(voice.format) && !print("no events\n") ? 1 : 0;
   if (chosen.daemon) follow_daemon(*chosen.daemon, *chosen.source, teller, voice);

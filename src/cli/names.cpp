@@ -18,6 +18,11 @@ std::string gpu_words(const snapshot::Snapshot& picture, const std::string& uuid
   return gpu == picture.gpus.end() ? uuid.substr(0, 12) : "GPU " + std::to_string(gpu->index);
 }
 
+std::string gpu_cell(const snapshot::Snapshot& picture, const std::string& uuid) {
+  const auto gpu = std::ranges::find(picture.gpus, uuid, &snapshot::Gpu::uuid);
+  return gpu == picture.gpus.end() ? uuid.substr(0, 12) : std::to_string(gpu->index);
+}
+
 std::string stamp(const snapshot::Snapshot& picture, const Voice& voice) {
   return "level " + picture.node.level + (picture.node.simulated ? ", " + warning("SIMULATED", voice) : "") + "\n";
 }
@@ -47,6 +52,10 @@ std::string pids_words(const snapshot::Snapshot& picture, const std::string& sha
   }
   if (count > kMost) words += " and " + std::to_string(count - kMost) + " more";
   return words.empty() ? "-" : words;
+}
+
+std::string programs_text(std::uint32_t count) {
+  return std::to_string(count) + (count == 1 ? " program" : " programs");
 }
 
 std::uint32_t shown_pid(const snapshot::Process& process) {

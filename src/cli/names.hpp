@@ -13,6 +13,8 @@ namespace headgate::cli {
 [[nodiscard]] std::string short_model(const std::string& model);
 // "GPU 0", or the beginning of the UUID where the node does not have it.
 [[nodiscard]] std::string gpu_words(const snapshot::Snapshot& picture, const std::string& uuid);
+// The same under a heading that says GPU: "0".
+[[nodiscard]] std::string gpu_cell(const snapshot::Snapshot& picture, const std::string& uuid);
 // The first line of a view that does not say it elsewhere: "level hook, SIMULATED".
 [[nodiscard]] std::string stamp(const snapshot::Snapshot& picture, const Voice& voice);
 // Millionths of a ratio, rounded, for percent_text() and rate_text(); 0 below it, at most a thousand wholes.
@@ -23,6 +25,8 @@ namespace headgate::cli {
 [[nodiscard]] std::string class_words(const snapshot::ShareDevice& device);
 // The numbers of a share's processes, with blanks; of many the first and how many more.
 [[nodiscard]] std::string pids_words(const snapshot::Snapshot& picture, const std::string& share);
+// "1 program", "3 programs".
+[[nodiscard]] std::string programs_text(std::uint32_t count);
 // The process's number on the host, or in its own namespace where only that is known.
 [[nodiscard]] std::uint32_t shown_pid(const snapshot::Process& process);
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <functional>
+#include <iterator>
 #include <string_view>
 #include <thread>
 
@@ -93,8 +94,8 @@ Result<Shown> gpus_view(const Picture& picture, const Voice& voice, bool heading
 
 Result<Shown> shares_view(const Picture& picture, const Voice& voice, bool heading) {
   if (is_table(voice.format)) {
-    return Shown{.text = (picture.now.node.simulated ? warning("SIMULATED", voice) + "\n" : "") +
-                         shares_text(picture.now.shares, picture.now, voice)};
+    return Shown{.text = stamp(picture.now, voice) + shares_text(picture.now.shares, picture.now, voice) +
+                         waiting_text(picture.now, voice)};
   }
   if (voice.format == Format::json) return Shown{.text = snapshot::to_json(picture.now.shares) + "\n"};
   return Shown{.text = lines(records_of("headgate.share/v1", picture.now.shares), picture, voice, heading)};
@@ -125,6 +126,15 @@ Result<Chosen> source_of(const Invocation& invocation, const config::Config& con
   return Chosen{daemon_source(daemon), daemon};
 }
 
+// What `why` tells of the last day.
+Result<std::vector<snapshot::Event>> denials_before(SnapshotSource& source, std::uint64_t now_unix_ns) {
+  const std::uint64_t since = now_unix_ns - std::min(now_unix_ns, kRecentNs);
+  std::vector<snapshot::Event> all;
+  for (const Denial& denial : kDenials)
+    std::ranges::move(TRY(source.events_that({.since_unix_ns = since, .kind = denial.kind})), std::back_inserter(all));
+  return all;
+}
+
 // One look, or two where there is no daemon, rates are wanted and something runs.
 Result<Picture> look(const Invocation& invocation, const config::Config& config, bool rates, bool events = false) {
   const Chosen chosen = TRY(source_of(invocation, config));
@@ -137,7 +147,7 @@ Result<Picture> look(const Invocation& invocation, const config::Config& config,
   const std::string no_gpus = chosen.source->remark();
   if (invocation.simulate && !no_gpus.empty()) return fail(ErrorCode::unreachable, no_gpus);
   Picture picture{std::move(now), no_gpus, daemon};
-  if (events) picture.events = TRY(chosen.source->events_after(0));
+  if (events) picture.events = TRY(denials_before(*chosen.source, picture.now.taken_unix_ns));
   return picture;
 }
 
@@ -192,7 +202,10 @@ int why_of(const Invocation& invocation, const Picture& picture) {
     names += (names.empty() ? "" : ", ") + share.name;
   }
   if (chosen.empty() && !asked.empty()) {
-    return refuse({ErrorCode::usage, "there is no share '" + harmless(asked) + "'",
+    const bool number = asked.find_first_not_of("0123456789") == std::string::npos;
+    return refuse({ErrorCode::usage,
+                   "there is no share '" + harmless(asked) + "'" +
+                       (number ? ", and no process " + asked + " in a share or on a GPU here" : ""),
                    names.empty() ? "there are no shares" : "shares here: " + names},
                   invocation.voice);
   }

@@ -44,7 +44,7 @@ std::string ps_text(const Picture& picture, const Voice& voice) {
   const bool wide = voice.format == Format::wide;
   const bool where = wide || std::ranges::any_of(picture.now.processes, [](const auto& p) { return !p.where.empty(); });
   std::vector<std::vector<std::string>> rows = {
-      {"SHARE", "GPU", "\tPID", "USER", "COMMAND", "\tMEM", "\tSHARE'S GPU", "LEVEL", "STATE"}};
+      {"SHARE", "GPU", "\tPID", "USER", "COMMAND", "\tMEM", "\tSHARE'S TIME", "LEVEL", "STATE"}};
   const auto add = [&](const snapshot::Process& process, std::vector<std::string> row, const std::string& uuid,
                        const std::string& owner) {
     row[2] = "\t" + std::to_string(shown_pid(process));
@@ -73,7 +73,7 @@ std::string ps_text(const Picture& picture, const Voice& voice) {
       [&](const snapshot::Share& share, const snapshot::Process& process) {
         for (const auto& device : share.devices) {
           add(process,
-              {share.name, gpu_words(picture.now, device.uuid), "", "", "",
+              {share.name, gpu_cell(picture.now, device.uuid), "", "", "",
                "\t" + bytes_text(on(process, device.uuid).ledger_bytes),
                "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"), share.level,
                state_words(share.state, share.idle_ns)},
@@ -82,10 +82,13 @@ std::string ps_text(const Picture& picture, const Voice& voice) {
       },
       [&](const snapshot::Gpu& gpu, const snapshot::Process& process) {
         add(process,
-            {"-", "GPU " + std::to_string(gpu.index), "", "", "",
-             "\t" + bytes_or_dash(on(process, gpu.uuid).driver_bytes), "\t-", "observe", "no share"},
+            {"-", std::to_string(gpu.index), "", "", "", "\t" + bytes_or_dash(on(process, gpu.uuid).driver_bytes),
+             "\t-", "observe", "no share"},
             gpu.uuid, "-");
       });
+  // Rows say the level of each.
+  if (rows.size() == 1 && !picture.now.node.level.empty())
+    return stamp(picture.now, voice) + "no process is in a share\n";
   std::string text = rows.size() == 1 ? "no process is in a share\n" : table(rows, voice);
   if (picture.now.node.simulated) text = warning("SIMULATED", voice) + "\n" + text;
   return text;

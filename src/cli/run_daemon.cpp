@@ -5,13 +5,13 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <thread>
 
 #include "base/units.hpp"
 #include "cli/daemon.hpp"
 #include "cli/devices.hpp"
 #include "cli/entry.hpp"
 #include "cli/launch.hpp"
+#include "cli/line.hpp"
 #include "cli/low_ceiling.hpp"
 #include "cli/own_cgroup.hpp"
 #include "cli/paths.hpp"
@@ -90,8 +90,8 @@ Result<std::string> order_for(const Invocation& invocation, const config::Config
 }
 
 // A run waits without end, or for the time that was said.
-Result<Clock::time_point> end_of_waiting(const std::string& text) {
-  if (text.empty()) return Clock::time_point::max();
+Result<std::optional<Clock::time_point>> end_of_waiting(const std::string& text) {
+  if (text.empty()) return std::nullopt;
   constexpr std::pair<char, int> kUnits[] = {{'s', 1}, {'m', 60}, {'h', 3600}};
   for (const auto& [unit, seconds] : kUnits) {
     if (!text.ends_with(unit)) continue;
@@ -135,20 +135,11 @@ Result<int> run_by_daemon(const http::Endpoint& daemon, const Invocation& invoca
   const std::string name = wanted.empty() ? random_name() : wanted;
   const Gpus gpus{std::move(picture.gpus), picture.node.driver_version, picture.node.simulated};
   const std::string body = TRY(order_for(invocation, config, gpus, name));
-  const auto until = invocation.run.wait ? TRY(end_of_waiting(*invocation.run.wait)) : Clock::now();
-  bool told = false;
-  for (;;) {
-    const auto made = ask(daemon, "POST", "/v1/shares", body);
-    if (made) {
-      if (const auto share = snapshot::from_json<snapshot::Share>(*made))
-        remark_on_low_ceiling(*share, invocation.voice);
-      break;
-    }
-    if (made.error().code != ErrorCode::no_capacity || Clock::now() >= until) return std::unexpected(made.error());
-    if (!told && invocation.voice.talk) say("waiting for room: " + made.error().message);
-    told = true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(250));
-  }
+  const auto made = invocation.run.wait
+                        ? share_by_line(daemon, name, body, TRY(end_of_waiting(*invocation.run.wait)), invocation.voice)
+                        : ask(daemon, "POST", "/v1/shares", body);
+  if (!made) return std::unexpected(made.error());
+  if (const auto share = snapshot::from_json<snapshot::Share>(*made)) remark_on_low_ceiling(*share, invocation.voice);
   const auto entry = entry_into(daemon, name);
   auto status = entry ? run_inside(*entry, invocation, config, program) : std::unexpected(entry.error());
   // Where programs are left in it (daemons of the command), it goes with the last of them.

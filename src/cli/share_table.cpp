@@ -31,15 +31,22 @@ std::string memory_text(const snapshot::ShareDevice& device) {
 std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
 
 // Who said so stands there where it is not the configuration, in which an administrator would look for it.
+// "fair", "off (by command)"; "off (MPS, else fair)" where programs of shares run at once.
 std::string policy_text(const snapshot::Gpu& gpu) {
-  const std::string set = or_dash(gpu.policy) + (gpu.policy_from == "command" ? " (by command)" : "");
-  const bool in_force = gpu.policy_in_force.empty() || gpu.policy_in_force == gpu.policy;
-  return in_force ? set : gpu.policy_in_force + " (MPS, else " + set + ")";
+  const bool by_command = gpu.policy_from == "command";
+  if (gpu.policy_in_force.empty() || gpu.policy_in_force == gpu.policy)
+    return or_dash(gpu.policy) + (by_command ? " (by command)" : "");
+  return gpu.policy_in_force + " (MPS, else " + gpu.policy + (by_command ? " by command)" : ")");
 }
 
 template <typename T>
 std::string number_text(const std::optional<T>& value, const char* unit) {
   return value ? std::to_string(*value) + unit : "-";
+}
+
+std::string state_text(const snapshot::Share& share) {
+  return share.expired ? "expired, waits for " + programs_text(share.processes)
+                       : state_words(share.state, share.idle_ns);
 }
 
 void add_wide(std::vector<std::string>& row, const snapshot::Share& share, const snapshot::ShareDevice& device,
@@ -50,6 +57,9 @@ void add_wide(std::vector<std::string>& row, const snapshot::Share& share, const
   row.push_back("\t" + (share.ttl_ns ? short_duration_text(*share.ttl_ns) : "-"));
   row.push_back(or_dash(share.admit));
   row.push_back(or_dash(share.on_oom));
+  row.push_back(or_dash(share.fail_policy));
+  row.push_back("\t" + (share.freeze_after_ns ? short_duration_text(*share.freeze_after_ns) : "-"));
+  row.push_back("\t" + (share.idle_notice_ns ? short_duration_text(*share.idle_notice_ns) : "-"));
   row.push_back(or_dash(share.gang));
   row.push_back(device.uuid);
 }
@@ -60,9 +70,10 @@ std::string shares_text(const std::vector<snapshot::Share>& shares, const snapsh
   if (shares.empty()) return "there are no shares; make one: headgate share create NAME --mem 8GiB --compute 50%\n";
   const bool wide = voice.format == Format::wide;
   std::vector<std::vector<std::string>> rows = {
-      {"SHARE", "OWNER", "GPU", "\tMEMORY", "COMPUTE", "\tUSES", "\tPROCS", "LEVEL", "STATE"}};
+      {"SHARE", "OWNER", "GPU", "\tMEMORY", "COMPUTE", "\tTIME", "\tPROCS", "LEVEL", "STATE"}};
   if (wide) {
-    for (const char* heading : {"\tPEAK", "CLASS", "PIDS", "\tENDS IN", "ADMIT", "ON OOM", "GANG", "UUID"})
+    for (const char* heading : {"\tPEAK", "CLASS", "PIDS", "\tENDS IN", "ADMIT", "ON OOM", "FAILS", "\tFREEZES AFTER",
+                                "\tNOTICE AFTER", "GANG", "UUID"})
       rows[0].emplace_back(heading);
   }
   for (const auto& share : shares) {
@@ -70,15 +81,31 @@ std::string shares_text(const std::vector<snapshot::Share>& shares, const snapsh
       rows.push_back(
           {share.name, share.owner, "-", "-", "-", "-", "-", share.level, share.state + ": " + share.problem});
     for (const auto& device : share.devices) {
-      const auto gpu = std::ranges::find(now.gpus, device.uuid, &snapshot::Gpu::uuid);
-      rows.push_back({share.name, share.owner, gpu == now.gpus.end() ? device.uuid : std::to_string(gpu->index),
-                      "\t" + memory_text(device), compute_text(device),
-                      "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"),
-                      "\t" + std::to_string(share.processes), share.level, share.state});
+      rows.push_back({share.name, share.owner, gpu_cell(now, device.uuid), "\t" + memory_text(device),
+                      compute_text(device), "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"),
+                      "\t" + std::to_string(share.processes), share.level, state_text(share)});
       if (wide) add_wide(rows.back(), share, device, now);
     }
   }
   return table(rows, voice);
+}
+
+std::string waiting_text(const snapshot::Snapshot& now, const Voice& voice) {
+  if (now.waiting.empty()) return {};
+  std::vector<std::vector<std::string>> rows = {
+      {"\tIN LINE", "SHARE", "OWNER", "GPU", "\tMEMORY", "COMPUTE", "\tWAITED", "WHY"}};
+  for (const auto& waiting : now.waiting) {
+    std::string gpus;
+    for (const auto& uuid : waiting.uuids) {
+      const auto gpu = std::ranges::find(now.gpus, uuid, &snapshot::Gpu::uuid);
+      gpus += (gpus.empty() ? "" : ",") + (gpu == now.gpus.end() ? uuid : std::to_string(gpu->index));
+    }
+    rows.push_back({"\t" + std::to_string(waiting.place), waiting.share, waiting.owner, gpus,
+                    "\t" + (waiting.memory_limit_bytes ? bytes_text(*waiting.memory_limit_bytes) : "all"),
+                    waiting.compute_guarantee_ratio == 0 ? "-" : part_text(waiting.compute_guarantee_ratio),
+                    "\t" + short_duration_text(waiting.waited_ns), waiting.reason});
+  }
+  return "waiting for room:\n" + table(rows, voice);
 }
 
 std::string gpus_text(const Picture& picture, const Voice& voice) {

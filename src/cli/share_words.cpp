@@ -90,9 +90,40 @@ Result<std::string> changed(const Invocation& invocation, const http::Endpoint& 
   return shown(invocation, daemon, reply);
 }
 
-// What the row has no room for; nothing of a share whose pages tell nothing.
-std::string settings_text(const snapshot::Share& share) {
-  return share.admit.empty() ? "" : "admit " + share.admit + ", on-oom " + share.on_oom + "\n";
+std::string after_text(const std::optional<std::uint64_t>& ns) { return ns ? duration_text(*ns) : "never"; }
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + harmless(word);
+  return text.empty() ? "nobody" : text;
+}
+
+// All that a share was given, a line each, by the names of the options that say it. Nothing of one whose pages tell nothing.
+std::string settings_text(const snapshot::Share& share, const Voice& voice) {
+  if (share.admit.empty()) return "";
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& device : share.devices) {
+    const std::string on = share.devices.size() > 1 ? " (" + device.uuid + ")" : "";
+    rows.push_back({"weight" + on, device.weight == 0 ? "-" : std::to_string(device.weight)});
+    rows.push_back({"class" + on, device.priority_class.empty() ? "-" : device.priority_class});
+    rows.push_back({"host-mem" + on, device.host_limit_bytes == 0 ? "none" : bytes_text(device.host_limit_bytes)});
+  }
+  const std::string others = "users " + joined(share.users) + "; groups " + joined(share.groups);
+  rows.push_back({"may enter", share.everyone ? "everyone" : "its owner; " + others});
+  rows.push_back({"admit", share.admit});
+  rows.push_back({"on-oom", share.on_oom});
+  rows.push_back({"fail-policy", share.fail_policy});
+  rows.push_back({"freeze-after", after_text(share.freeze_after_ns)});
+  rows.push_back({"idle-notice", after_text(share.idle_notice_ns)});
+  rows.push_back({"ends", share.expired   ? "now: its time is over, and it goes with its last program"
+                          : share.ttl_ns  ? "in " + duration_text(*share.ttl_ns)
+                          : share.created ? "when it is removed"
+                                          : "with its last program"});
+  rows.push_back({"over-sell", share.over_sell ? "yes: promised nothing" : "no"});
+  if (!share.gang.empty()) rows.push_back({"gang", share.gang});
+  Voice plain = voice;
+  plain.colour = false;
+  return table(rows, plain);
 }
 
 Result<std::string> quota_lines(const http::Endpoint& daemon, const std::string& reply, const Voice& voice) {
@@ -104,8 +135,9 @@ Result<std::string> quota_lines(const http::Endpoint& daemon, const std::string&
   return lines(records, origin_of(TRY(picture_of(daemon))), voice);
 }
 
-Result<std::string> quota_text(const Invocation& invocation, const std::string& reply) {
+Result<std::string> quota_text(const http::Endpoint& daemon, const Invocation& invocation, const std::string& reply) {
   if (invocation.voice.format == Format::json) return reply + "\n";
+  const std::string heading = stamp(TRY(picture_of(daemon)), invocation.voice);
   const Json json = Json::parse(reply, nullptr, false);
   std::vector<std::vector<std::string>> rows = {{"WHO", "\tMEMORY", "\tCOMPUTE", "\tSHARES", "\tENDS AFTER"}};
   for (const Json& quota : json) {
@@ -120,7 +152,7 @@ Result<std::string> quota_text(const Invocation& invocation, const std::string& 
                     cell("shares", [](const Json& v) { return v.dump(); }),
                     cell("ttl_ns", [](const Json& v) { return duration_text(v.get<std::uint64_t>()); })});
   }
-  return rows.size() == 1 ? "there are no quotas\n" : table(rows, invocation.voice);
+  return heading + (rows.size() == 1 ? "there are no quotas\n" : table(rows, invocation.voice));
 }
 
 // "0" or the beginning of a UUID in any case, among the daemon's GPUs.
@@ -148,7 +180,7 @@ Result<std::string> share_word(const Invocation& invocation) {
     const std::string reply = TRY(ask(daemon, "GET", share));
     const std::string row = TRY(shown(invocation, daemon, reply));
     if (!is_table(invocation.voice.format)) return row;
-    return row + settings_text(TRY(snapshot::from_json<snapshot::Share>(reply)));
+    return row + settings_text(TRY(snapshot::from_json<snapshot::Share>(reply)), invocation.voice);
   }
   if (word == "share create") {
     Invocation named = invocation;
@@ -172,11 +204,11 @@ Result<std::string> share_word(const Invocation& invocation) {
     const std::string reply = TRY(ask(daemon, "GET", "/v1/quotas"));
     const Voice& voice = invocation.voice;
     if (voice.format == Format::jsonl || voice.format == Format::csv) return quota_lines(daemon, reply, voice);
-    return quota_text(invocation, reply);
+    return quota_text(daemon, invocation, reply);
   }
   if (word == "quota set") {
     const std::string reply = TRY(ask(daemon, "PUT", "/v1/quotas", body_of(invocation)));
-    return quota_text(invocation, invocation.voice.format == Format::json ? reply : "[" + reply + "]");
+    return quota_text(daemon, invocation, invocation.voice.format == Format::json ? reply : "[" + reply + "]");
   }
   if (word == "gpu policy") {
     const std::string uuid = TRY(uuid_of(daemon, invocation.share));

@@ -14,6 +14,18 @@
 
 namespace headgate::cli {
 
+// What is left empty does not choose.
+struct EventChoice {
+  std::uint64_t since_unix_ns = 0;
+  std::string share = {};
+  std::string kind = {};  // the beginning of it
+
+  [[nodiscard]] bool fits(const snapshot::Event& event) const {
+    return event.unix_ns >= since_unix_ns && (share.empty() || event.share == share) && event.kind.starts_with(kind);
+  }
+  [[nodiscard]] bool chooses() const { return since_unix_ns != 0 || !share.empty() || !kind.empty(); }
+};
+
 // For one thread at a time.
 class SnapshotSource {
  public:
@@ -23,6 +35,12 @@ class SnapshotSource {
   [[nodiscard]] virtual Result<snapshot::Snapshot> look() = 0;
   // What happened after `sequence` (0: all that is known), oldest first; without a daemon, what the last look() showed.
   [[nodiscard]] virtual Result<std::vector<snapshot::Event>> events_after(std::uint64_t sequence) = 0;
+  // What happened and fits, oldest first; of a daemon, over its restarts too.
+  [[nodiscard]] virtual Result<std::vector<snapshot::Event>> events_that(const EventChoice& choice) {
+    auto events = TRY(events_after(0));
+    std::erase_if(events, [&](const auto& event) { return !choice.fits(event); });
+    return events;
+  }
   // What the last picture lacks, and why ("no NVIDIA driver here"); empty: nothing.
   [[nodiscard]] virtual std::string remark() const { return {}; }
 };

@@ -35,10 +35,16 @@ std::string ceiling_text(const snapshot::ShareDevice& device) {
 
 std::string gpu_line(const snapshot::Gpu& gpu, const Voice& voice) {
   std::string line = "GPU " + std::to_string(gpu.index) + "  " + short_model(gpu.model) + "  " +
-                     bytes_text(gpu.memory_used_bytes) + " of " + bytes_text(gpu.memory_total_bytes) + " used";
+                     bytes_text(gpu.memory_used_bytes) + " of " + bytes_text(gpu.memory_total_bytes) + " used  sold " +
+                     bytes_text(gpu.memory_sold_bytes);
+  // Only a daemon sells: without one nobody keeps the rest.
+  if (gpu.memory_unsold_bytes) line += ", " + bytes_text(*gpu.memory_unsold_bytes) + " to sell";
   if (gpu.busy_ratio) line += "  busy " + std::to_string(std::lround(*gpu.busy_ratio * 100)) + " %";
   if (gpu.temperature_celsius) line += "  " + std::to_string(*gpu.temperature_celsius) + " C";
-  if (gpu.power_mw) line += "  " + std::to_string(*gpu.power_mw / 1000) + " W";
+  if (gpu.power_mw) {
+    line += "  " + std::to_string(*gpu.power_mw / 1000) +
+            (gpu.power_limit_mw ? " of " + std::to_string(*gpu.power_limit_mw / 1000) : "") + " W";
+  }
   if (voice.format == Format::wide) line += "  " + gpu.uuid + "  " + gpu.pci_bus_id;
   return bold(line, voice) + "\n";
 }
@@ -47,14 +53,13 @@ std::vector<std::string> share_row(const snapshot::Share& share, const snapshot:
                                    const snapshot::Snapshot& now, bool wide) {
   std::vector<std::string> row = {
       "  " + share.name,
+      share.owner.empty() ? "uid " + std::to_string(share.owner_uid) : share.owner,
       "\t" + memory_text(device),
       "\tGPU " + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-") + " of " + ceiling_text(device),
-      "\twaited " +
-          (device.throttled_ratio ? rate_text(ppm_of(*device.throttled_ratio)) : duration_text(device.throttled_ns)),
+      "\twaited " + (device.throttled_ratio ? rate_text(ppm_of(*device.throttled_ratio)) : "-"),
       "\t" + std::to_string(share.processes) + (share.processes == 1 ? " proc" : " procs"),
       state_words(share.state, share.idle_ns) + (share.level == "hook" ? "" : ", level " + share.level)};
   if (!wide) return row;
-  row.push_back(share.owner.empty() ? "uid " + std::to_string(share.owner_uid) : share.owner);
   row.push_back(device.compute_guarantee_ratio > 0 ? "promised " + percent_text(ppm_of(device.compute_guarantee_ratio))
                                                    : "promised nothing");
   row.push_back(class_words(device));
@@ -81,6 +86,8 @@ std::string heading(const Picture& picture, const Voice& voice) {
   const std::size_t gpus = picture.now.gpus.size();
   std::string line = "driver " + node.driver_version + ", " + std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs") +
                      ", level " + node.level + (picture.daemon ? ", headgated" : ", no daemon");
+  if (node.unattended_processes > 0)
+    line += ", " + warning(std::to_string(node.unattended_processes) + " outside every share", voice);
   return line + (node.simulated ? ", " + warning("SIMULATED", voice) : "") + "\n";
 }
 
@@ -139,6 +146,10 @@ Json device_json(const snapshot::ShareDevice& device) {
           {"neighbours_ns", device.neighbours_ns},
           {"copy_ns", device.copy_ns},
           {"throttled_ns", device.throttled_ns},
+          {"waited_ceiling_ns", device.waited_ceiling_ns},
+          {"waited_turn_ns", device.waited_turn_ns},
+          {"waited_work_ns", device.waited_work_ns},
+          {"waited_pause_ns", device.waited_pause_ns},
           {"held_ratio", or_null(device.held_ratio)},
           {"throttled_ratio", or_null(device.throttled_ratio)}};
 }

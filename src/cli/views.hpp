@@ -21,6 +21,14 @@ struct Picture {
   std::vector<snapshot::Event> events = {};  // of before, oldest first, where the view wants them; without a daemon few
 };
 
+// Events by which an outside scheduler, or its silence, said no, and how far back `why` tells of them.
+struct Denial {
+  const char* kind;
+  const char* words;
+};
+inline constexpr Denial kDenials[] = {{"admit.denied", "processes"}, {"memory.denied", "allocations that waited"}};
+inline constexpr std::uint64_t kRecentNs = 86'400'000'000'000;  // clock_text() tells no day
+
 [[nodiscard]] std::string status_text(const Picture& picture, const Voice& voice);
 [[nodiscard]] std::string status_json(const Picture& picture);
 
@@ -57,6 +65,8 @@ struct Fit {
 // A row for each share on each of its GPUs.
 [[nodiscard]] std::string shares_text(const std::vector<snapshot::Share>& shares, const snapshot::Snapshot& now,
                                       const Voice& voice);
+// Who stands in line for room; empty where nobody does.
+[[nodiscard]] std::string waiting_text(const snapshot::Snapshot& now, const Voice& voice);
 [[nodiscard]] std::string gpus_text(const Picture& picture, const Voice& voice);
 [[nodiscard]] std::string gpus_json(const Picture& picture);
 

@@ -23,6 +23,7 @@ Picture picture() {
   gpu.memory_free_bytes = 104 * kGi;
   gpu.memory_reserved_bytes = 1 * kGi;
   gpu.busy_ratio = 0.75;
+  gpu.memory_sold_bytes = 36 * kGi;
 
   snapshot::ShareDevice device;
   device.uuid = gpu.uuid;
@@ -35,6 +36,7 @@ Picture picture() {
   device.held_ns = 2'500'000'000;
   device.throttled_ns = 7'000'000'000;
   device.throttled_launches = 40;
+  device.waited_ceiling_ns = 7'000'000'000;
   device.passed_in_debt = 2;
   device.last_throttle_unix_ns = 50'531'000'000'000;
   device.held_ratio = 0.2499;
@@ -72,8 +74,23 @@ Picture picture() {
 TEST(Views, StatusShowsLimitsUseLevelAndThatItIsSimulated) {
   EXPECT_EQ(status_text(picture(), {}),
             "driver 570.124.06, 1 GPU, level hook, no daemon, SIMULATED\n"
-            "GPU 0  H200  36.0 GiB of 141.0 GiB used  busy 75 %\n"
-            "  train  35.0/36.0 GiB  GPU 24.9 % of 25 %  waited 73.1 %  1 proc  throttled\n");
+            "GPU 0  H200  36.0 GiB of 141.0 GiB used  sold 36.0 GiB  busy 75 %\n"
+            "  train  uid 0  35.0/36.0 GiB  GPU 24.9 % of 25 %  waited 73.1 %  1 proc  throttled\n");
+}
+
+TEST(Views, StatusSaysWhatMayStillBeSoldTheWattsOfTheCapAndWhoIsOutside) {
+  Picture now = picture();
+  now.daemon = true;
+  now.now.node.unattended_processes = 2;
+  now.now.gpus[0].memory_unsold_bytes = 104 * kGi;
+  now.now.gpus[0].power_mw = 487'000;
+  now.now.gpus[0].power_limit_mw = 700'000;
+  const std::string text = status_text(now, {});
+  EXPECT_TRUE(
+      text.starts_with("driver 570.124.06, 1 GPU, level hook, headgated, 2 outside every share, SIMULATED\n"
+                       "GPU 0  H200  36.0 GiB of 141.0 GiB used  sold 36.0 GiB, 104.0 GiB to sell  busy 75 %  "
+                       "487 of 700 W\n"))
+      << text;
 }
 
 TEST(Views, AnIdleShareSaysForHowLong) {
@@ -97,9 +114,45 @@ TEST(Views, StatusWithoutADriverStillShowsTheShares) {
 TEST(Views, PsNamesProcessesInsideAndOutsideAShare) {
   EXPECT_EQ(ps_text(picture(), {}),
             "SIMULATED\n"
-            "SHARE  GPU    PID  USER   COMMAND       MEM  SHARE'S GPU  LEVEL    STATE\n"
-            "train  GPU 0  101  alice  python   35.0 GiB       24.9 %  hook     throttled\n"
-            "-      GPU 0  999  -      -               -            -  observe  no share\n");
+            "SHARE  GPU  PID  USER   COMMAND       MEM  SHARE'S TIME  LEVEL    STATE\n"
+            "train  0    101  alice  python   35.0 GiB        24.9 %  hook     throttled\n"
+            "-      0    999  -      -               -             -  observe  no share\n");
+}
+
+TEST(Views, AViewWithoutRowsSaysTheLevelAndThatItIsSimulatedAllTheSame) {
+  Picture now = picture();
+  now.now.processes.clear();
+  EXPECT_EQ(ps_text(now, {}), "level hook, SIMULATED\nno process is in a share\n");
+}
+
+TEST(Views, AShareWhoseTimeIsOverSaysWhomItWaitsForAndWhatHelps) {
+  Picture now = picture();
+  now.now.shares[0].state = "draining";
+  now.now.shares[0].expired = true;
+  EXPECT_NE(shares_text(now.now.shares, now.now, {}).find("hook   expired, waits for 1 program\n"), std::string::npos)
+      << shares_text(now.now.shares, now.now, {});
+  EXPECT_NE(why_text(now, now.now.shares, {})
+                .find("waits for 1 program to end\n    what helps: headgate share extend train 1h"),
+            std::string::npos)
+      << why_text(now, now.now.shares, {});
+}
+
+TEST(Views, WhoWaitsForRoomIsListedInHisPlace) {
+  Picture now = picture();
+  EXPECT_EQ(waiting_text(now.now, {}), "");
+  now.now.waiting = {{.place = 1,
+                      .share = "run-1",
+                      .owner_uid = 1000,
+                      .owner = "alice",
+                      .uuids = {"GPU-9c2f0000-1111", "GPU-elsewhere"},
+                      .memory_limit_bytes = 8 * kGi,
+                      .compute_guarantee_ratio = 0.5,
+                      .waited_ns = 75'000'000'000,
+                      .reason = "GPU-9c2f0000 lacks 2.0 GiB"}};
+  EXPECT_EQ(waiting_text(now.now, {}),
+            "waiting for room:\n"
+            "IN LINE  SHARE  OWNER  GPU               MEMORY  COMPUTE  WAITED  WHY\n"
+            "      1  run-1  alice  0,GPU-elsewhere  8.0 GiB  50 %         1m  GPU-9c2f0000 lacks 2.0 GiB\n");
 }
 
 TEST(Views, PsSaysWhereAProcessRunsAndWhatTheDriverKnowsOfOneOutside) {
@@ -110,9 +163,9 @@ TEST(Views, PsSaysWhereAProcessRunsAndWhatTheDriverKnowsOfOneOutside) {
   now.now.processes[1].devices[0].driver_bytes = 2 * kGi;
   EXPECT_EQ(ps_text(now, {}),
             "SIMULATED\n"
-            "SHARE  GPU    PID  USER   COMMAND       MEM  SHARE'S GPU  LEVEL    STATE      WHERE\n"
-            "train  GPU 0  101  alice  python   35.0 GiB       24.9 %  hook     throttled  pod ml/train-0\n"
-            "-      GPU 0  999  carol  ffmpeg    2.0 GiB            -  observe  no share   -\n");
+            "SHARE  GPU  PID  USER   COMMAND       MEM  SHARE'S TIME  LEVEL    STATE      WHERE\n"
+            "train  0    101  alice  python   35.0 GiB        24.9 %  hook     throttled  pod ml/train-0\n"
+            "-      0    999  carol  ffmpeg    2.0 GiB             -  observe  no share   -\n");
 }
 
 TEST(Views, WideTablesAddWhatAnOperatorAsksFor) {
@@ -127,16 +180,16 @@ TEST(Views, WideTablesAddWhatAnOperatorAsksFor) {
   const Voice wide{.format = Format::wide};
   EXPECT_EQ(status_text(now, wide),
             "driver 570.124.06, 1 GPU, level hook, no daemon, SIMULATED\n"
-            "GPU 0  H200  36.0 GiB of 141.0 GiB used  busy 75 %  GPU-9c2f0000-1111  00000000:1B:00.0\n"
-            "  train  35.0/36.0 GiB  GPU 24.9 % of 25 %  waited 73.1 %  1 proc  throttled  alice  promised 20 %  "
+            "GPU 0  H200  36.0 GiB of 141.0 GiB used  sold 36.0 GiB  busy 75 %  GPU-9c2f0000-1111  00000000:1B:00.0\n"
+            "  train  alice  35.0/36.0 GiB  GPU 24.9 % of 25 %  waited 73.1 %  1 proc  throttled  promised 20 %  "
             "normal, weight 100  at most 36.0 GiB  pids 101\n");
   EXPECT_EQ(ps_text(now, wide),
             "SIMULATED\n"
-            "SHARE  GPU    PID  USER   COMMAND       MEM  SHARE'S GPU  LEVEL    STATE      WHERE   UID  PID IN SHARE  "
+            "SHARE  GPU  PID  USER   COMMAND       MEM  SHARE'S TIME  LEVEL    STATE      WHERE   UID  PID IN SHARE  "
             "DRIVER'S MEM  BUSY  OWNER  UUID               FINDING\n"
-            "train  GPU 0  101  alice  python   35.0 GiB       24.9 %  hook     throttled  -      1000             1  "
+            "train  0    101  alice  python   35.0 GiB        24.9 %  hook     throttled  -      1000             1  "
             "    35.0 GiB     -  alice  GPU-9c2f0000-1111  -\n"
-            "-      GPU 0  999  -      -               -            -  observe  no share   -         0             -  "
+            "-      0    999  -      -               -             -  observe  no share   -         0             -  "
             "           -     -  -      GPU-9c2f0000-1111  -\n");
   EXPECT_EQ(
       free_text(now, rooms(now, {}), {}, wide),
@@ -144,11 +197,14 @@ TEST(Views, WideTablesAddWhatAnOperatorAsksFor) {
       "GPU  MODEL   FREE NOW  NOT PROMISED  TIME NOT PROMISED  SHARES      TOTAL  RESERVED  PCI               UUID\n"
       "0    H200   104.0 GiB     104.0 GiB               75 %       1  141.0 GiB   1.0 GiB  00000000:1B:00.0  "
       "GPU-9c2f0000-1111\n");
+  share.fail_policy = "closed";
+  share.idle_notice_ns = 7'200'000'000'000;
   EXPECT_EQ(shares_text(now.now.shares, now.now, wide),
-            "SHARE  OWNER  GPU                MEMORY  COMPUTE               USES  PROCS  LEVEL  STATE          PEAK  "
-            "CLASS               PIDS  ENDS IN  ADMIT  ON OOM  GANG  UUID\n"
+            "SHARE  OWNER  GPU                MEMORY  COMPUTE               TIME  PROCS  LEVEL  STATE          PEAK  "
+            "CLASS               PIDS  ENDS IN  ADMIT  ON OOM  FAILS   FREEZES AFTER  NOTICE AFTER  GANG  UUID\n"
             "train  alice  0    35.0 GiB of 36.0 GiB  20 %, at most 25 %  24.9 %      1  hook   throttled  36.0 GiB  "
-            "normal, weight 100  101     1h00m  -      -       -     GPU-9c2f0000-1111\n");
+            "normal, weight 100  101     1h00m  -      -       closed              -         2h00m  -     "
+            "GPU-9c2f0000-1111\n");
 }
 
 TEST(Views, ManyProcessesOfAShareAreCountedBehindTheFirst) {
@@ -244,6 +300,36 @@ TEST(Views, WhyExplainsARefusalAndTheWaitsInWordsAndNumbers) {
             "    2 of them went on after 20 ms all the same: earlier work was unfinished\n");
 }
 
+TEST(Views, WhySaysHowLong99Of100LaunchesWaited) {
+  Picture seen = picture();
+  auto& device = seen.now.shares[0].devices[0];
+  const auto text = [&] { return why_text(seen, seen.now.shares, {}); };
+  device.launch_delays = {{10'000, 985}, {5'000'000, 5}, {20'000'000, 10}, {std::nullopt, 0}};
+  EXPECT_NE(text().find("    99 % of all 1000 launches passed within 5.0 ms\n"), std::string::npos) << text();
+  device.launch_delays[3].launches = 11;
+  device.compute_ceiling_ratio = 1;  // it waits for its turns
+  EXPECT_NE(text().find("    more than 1 % of all 1011 launches waited longer than 20.0 ms\n"), std::string::npos)
+      << text();
+  device.launch_delays.clear();
+  EXPECT_EQ(text().find("launches passed"), std::string::npos);
+}
+
+TEST(Views, WhyNamesTheCardOrTheOwnerWhereTheLimitWasNotTheCause) {
+  Picture seen = picture();
+  auto& device = seen.now.shares[0].devices[0];
+  device.refusals_device_full = 2;
+  device.last_refusal->reason = "device_full";
+  const std::string full = why_text(seen, seen.now.shares, {});
+  EXPECT_NE(full.find("    of these 2 by the driver, 0 while the share was being drained\n"), std::string::npos)
+      << full;
+  EXPECT_NE(full.find("the driver had no memory left, though the share had: 35.0 GiB of 36.0 GiB in use"),
+            std::string::npos);
+  EXPECT_EQ(full.find("not caused by neighbours: the card"), std::string::npos);
+  device.last_refusal->reason = "policy";
+  EXPECT_NE(why_text(seen, seen.now.shares, {}).find("reason: the share was being drained"), std::string::npos);
+  EXPECT_NE(why_json(seen, seen.now.shares).find("\"reason\": \"policy\""), std::string::npos);
+}
+
 TEST(Views, WhyTellsWhoWasKeptOutOrDeniedMemoryByTheSchedulerInTheLastDay) {
   ::setenv("TZ", "UTC0", 1);
   constexpr std::uint64_t kSecond = 1'000'000'000, kDay = 86'400 * kSecond;
@@ -310,6 +396,32 @@ TEST(Views, ASharesNameOrCommandCannotDriveTheTerminal) {
   EXPECT_EQ(harmless("\xff\xc0\x80\xe2\x80"), "?????") << "no UTF-8";
   EXPECT_EQ(harmless("K\xc3\xb6ln \xf0\x9f\x98\x80"), "K\xc3\xb6ln \xf0\x9f\x98\x80");
   EXPECT_EQ(table({{"K\xc3\xb6ln", "\tb\rc"}}, {.ascii = true}), "K??ln  b?c\n");
+}
+
+TEST(Why, SaysOfEachWaitWhatItWasFor) {
+  Picture seen = picture();
+  snapshot::Share& share = seen.now.shares.at(0);
+  snapshot::ShareDevice& device = share.devices.at(0);
+  const auto text = [&] { return why_text(seen, {share}, Voice{}); };
+  EXPECT_NE(text().find("\n    reason: the share had used its 25 %; not caused by neighbours\n"), std::string::npos)
+      << text();
+  device.compute_burst_ratio = 0.9;
+  device.waited_turn_ns = 21'000'000'000;
+  device.waited_pause_ns = 1'000;
+  EXPECT_NE(text().find("\n    reason, for 21.0 s: other shares had the GPU, and the share waited for its turn\n"
+                        "    reason, for 7.0 s: the share had used its 25 %, or 90 % while no other share had work on "
+                        "the GPU\n    2 of them"),
+            std::string::npos)
+      << text();
+  EXPECT_EQ(text().find("paused"), std::string::npos) << text();
+  device.compute_ceiling_ratio = 1;
+  device.compute_burst_ratio = std::nullopt;
+  device.waited_ceiling_ns = 0;
+  EXPECT_NE(text().find("compute: no limit; the GPU was held for 2.5 s\n    40 launches waited 7.0 s in all"),
+            std::string::npos)
+      << text();
+  EXPECT_NE(text().find("\n    reason: other shares had the GPU"), std::string::npos) << text();
+  EXPECT_EQ(text().find("the share had used"), std::string::npos) << text();
 }
 
 TEST(Why, TellsOfALaunchThatStillWaitsAndIsInNoSumYet) {

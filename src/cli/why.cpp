@@ -1,8 +1,12 @@
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "base/saturated.hpp"
 #include "base/units.hpp"
 #include "cli/low_ceiling.hpp"
 #include "cli/names.hpp"
@@ -33,6 +37,18 @@ std::string refusal_text(const Picture& picture, const snapshot::ShareDevice& de
   std::string text = "  memory: refused " + times(device.refusals) + ", last at " + clock_text(last.unix_ns) +
                      ": process " + std::to_string(last.pid) + " asked for " + exact_bytes_text(last.asked_bytes) +
                      "\n";
+  if (device.refusals_device_full + device.refusals_policy > 0 && device.refusals > 1)
+    text += "    of these " + std::to_string(device.refusals_device_full) + " by the driver, " +
+            std::to_string(device.refusals_policy) + " while the share was being drained\n";
+  if (last.reason == "policy") return text + "    reason: the share was being drained; its limits were not the cause\n";
+  if (last.reason == "device_full") {
+    text += "    reason: the driver had no memory left, though the share had: " + bytes_text(last.used_bytes) +
+            (device.memory_limit_bytes ? " of " + bytes_text(limit) : "") + " in use\n";
+    if (const snapshot::Gpu* gpu = gpu_of(picture, device.uuid))
+      text += "    of the card " + bytes_text(gpu->memory_free_bytes) + " are free now, and " +
+              bytes_text(gpu->memory_unattributed_bytes) + " are used outside shares\n";
+    return text + "    what helps: to end what uses the card outside its share (headgate ps), or fewer shares on it\n";
+  }
   const std::uint64_t room = limit > last.used_bytes ? limit - last.used_bytes : 0;
   if (room >= last.asked_bytes) {
     // The allocations alone left room: what was missing is measured, not allocated.
@@ -61,21 +77,68 @@ std::string waiting_text(const snapshot::Share& share, const snapshot::ShareDevi
          " the pause after a kernel is long\n    what helps: a higher compute limit, or shorter kernels\n";
 }
 
+// Of all launches that were metered, those that did not wait among them.
+std::string delay_text(const snapshot::ShareDevice& device) {
+  std::uint64_t all = 0;
+  for (const auto& delay : device.launch_delays) all = saturated(all, delay.launches);
+  if (all == 0) return {};
+  std::uint64_t within = 0, longest_ns = 0;
+  for (const auto& delay : device.launch_delays) {
+    within = saturated(within, delay.launches);
+    // 99 of 100, without a product that does not fit.
+    if (all - within > all / 100) {
+      longest_ns = delay.up_to_ns.value_or(longest_ns);
+      continue;
+    }
+    return delay.up_to_ns ? "    99 % of all " + std::to_string(all) + " launches passed within " +
+                                duration_text(*delay.up_to_ns) + "\n"
+                          : "    more than 1 % of all " + std::to_string(all) + " launches waited longer than " +
+                                duration_text(longest_ns) + "\n";
+  }
+  return {};
+}
+
+// "its 40 %, or 90 % while no other share had work on the GPU".
+std::string ceiling_words(const snapshot::ShareDevice& device) {
+  return "its " + percent_text(ppm_of(device.compute_ceiling_ratio)) +
+         (device.compute_burst_ratio ? ", or " + percent_text(ppm_of(*device.compute_burst_ratio)) +
+                                           " while no other share had work on the GPU"
+                                     : "; not caused by neighbours");
+}
+
+// What was waited for, the longest first. What is less than a hundredth of all is not worth a line.
+std::string reasons_text(const snapshot::ShareDevice& device) {
+  // All of a GPU is no limit: who has used that waits for his own work.
+  const std::uint64_t at_limit_ns = device.compute_ceiling_ratio >= 1 ? 0 : device.waited_ceiling_ns;
+  std::vector<std::pair<std::uint64_t, std::string>> reasons = {
+      {at_limit_ns, "the share had used " + ceiling_words(device)},
+      {device.waited_turn_ns, "other shares had the GPU, and the share waited for its turn"},
+      {saturated(device.waited_work_ns, device.waited_ceiling_ns - at_limit_ns),
+       "the GPU was not done with what the same process had sent before"},
+      {device.waited_pause_ns, "the share was paused"},
+  };
+  std::uint64_t all = 0;
+  for (const auto& reason : reasons) all = saturated(all, reason.first);
+  std::erase_if(reasons, [all](const auto& reason) { return reason.first <= all / 100; });
+  std::ranges::stable_sort(reasons, std::greater{}, [](const auto& reason) { return reason.first; });
+  std::string text;
+  for (const auto& [waited_ns, words] : reasons)
+    text += "    reason" + (reasons.size() > 1 ? ", for " + duration_text(waited_ns) : "") + ": " + words + "\n";
+  return text;
+}
+
 std::string throttle_text(const snapshot::Share& share, const snapshot::ShareDevice& device) {
   const std::string waiting = waiting_text(share, device);
-  if (device.compute_ceiling_ratio >= 1)
-    return "  compute: no limit; the GPU was held for " + duration_text(device.held_ns) + "\n" + waiting;
-  std::string text = "  compute: limit " + percent_text(ppm_of(device.compute_ceiling_ratio)) +
-                     "; the GPU was held for " + duration_text(device.held_ns);
+  std::string text =
+      "  compute: " +
+      (device.compute_ceiling_ratio >= 1 ? "no limit" : "limit " + percent_text(ppm_of(device.compute_ceiling_ratio))) +
+      "; the GPU was held for " + duration_text(device.held_ns);
   if (device.estimated_ns > 0) text += " (" + duration_text(device.estimated_ns) + " of it estimated)";
   if (device.throttled_launches == 0) return text + (waiting.empty() ? "; no launch had to wait\n" : "\n") + waiting;
   text += "\n    " + std::to_string(device.throttled_launches) +
           (device.throttled_launches == 1 ? " launch" : " launches") + " waited " + duration_text(device.throttled_ns) +
-          " in all, the last at " + clock_text(device.last_throttle_unix_ns) + "\n";
-  text += "    reason: the share had used its " + percent_text(ppm_of(device.compute_ceiling_ratio)) +
-          (device.compute_burst_ratio ? ", or " + percent_text(ppm_of(*device.compute_burst_ratio)) +
-                                            " while no other share had work on the GPU\n"
-                                      : "; not caused by neighbours\n");
+          " in all, the last at " + clock_text(device.last_throttle_unix_ns) + "\n" + delay_text(device) +
+          reasons_text(device);
   if (device.passed_in_debt > 0) {
     text += "    " + std::to_string(device.passed_in_debt) +
             " of them went on after 20 ms all the same: earlier work was unfinished\n";
@@ -98,14 +161,6 @@ std::string mps_text(const Picture& picture, const snapshot::ShareDevice& device
                     "that of the time\n"
               : "");
 }
-
-// Events by which an outside scheduler, or its silence, said no.
-struct Denial {
-  const char* kind;
-  const char* words;
-};
-constexpr Denial kDenials[] = {{"admit.denied", "processes"}, {"memory.denied", "allocations that waited"}};
-constexpr std::uint64_t kRecentNs = 86'400'000'000'000;  // clock_text() tells no day
 
 // Of the last day, oldest first.
 std::vector<snapshot::Event> denials_of(const Picture& picture, const std::string& share, std::string_view kind) {
@@ -141,6 +196,10 @@ std::string why_text(const Picture& picture, const std::vector<snapshot::Share>&
                        (simulated ? ", SIMULATED" : ""),
                    voice) +
               "\n";
+      if (share.expired)
+        text += "  its time is over: nobody enters, it is given no more memory, and it waits for " +
+                programs_text(share.processes) + " to end\n    what helps: headgate share extend " + share.name +
+                " 1h\n";
       text += refusal_text(picture, device) + throttle_text(share, device) + mps_text(picture, device);
     }
     text += denial_text(picture, share.name, voice);
@@ -156,8 +215,10 @@ std::string why_json(const Picture& picture, const std::vector<snapshot::Share>&
       Json d = {{"uuid", device.uuid}};
       d["memory_limit_bytes"] = device.memory_limit_bytes ? Json(*device.memory_limit_bytes) : Json();
       d["allocation_refusals"] = device.refusals;
+      d["allocation_refusals_device_full"] = device.refusals_device_full;
+      d["allocation_refusals_policy"] = device.refusals_policy;
       d["last_refusal"] = !device.last_refusal ? Json()
-                                               : Json{{"reason", "limit"},
+                                               : Json{{"reason", device.last_refusal->reason},
                                                       {"asked_bytes", device.last_refusal->asked_bytes},
                                                       {"used_bytes", device.last_refusal->used_bytes},
                                                       {"pid", device.last_refusal->pid},
@@ -167,8 +228,15 @@ std::string why_json(const Picture& picture, const std::vector<snapshot::Share>&
       d["held_ns"] = device.held_ns;
       d["estimated_ns"] = device.estimated_ns;
       d["throttled_ns"] = device.throttled_ns;
+      d["waited_ceiling_ns"] = device.waited_ceiling_ns;
+      d["waited_turn_ns"] = device.waited_turn_ns;
+      d["waited_work_ns"] = device.waited_work_ns;
+      d["waited_pause_ns"] = device.waited_pause_ns;
       d["throttled_launches"] = device.throttled_launches;
       d["passed_in_debt"] = device.passed_in_debt;
+      d["launch_delays"] = Json::array();
+      for (const auto& [up_to_ns, launches] : device.launch_delays)
+        d["launch_delays"].push_back({{"up_to_ns", up_to_ns ? Json(*up_to_ns) : Json()}, {"launches", launches}});
       d["waiting_ns"] = device.waiting_ns;
       d["last_throttle_realtime_ns"] = device.throttled_launches == 0 ? Json() : Json(device.last_throttle_unix_ns);
       one["devices"].push_back(d);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/cards.hpp"
 #include "base/units.hpp"
 #include "cli/names.hpp"
 #include "cli/output.hpp"
@@ -78,10 +79,32 @@ std::uint64_t host_memory_for(const Wish& wish, const grant::DeviceGrant& env, c
   return held != nullptr ? held->host_limit_bytes : 0;
 }
 
-std::uint32_t ceiling_for(const Wish& wish, const grant::DeviceGrant& env, const ledger::DeviceGrant* held) {
+// "40TFLOPS" of that card.
+Result<std::uint32_t> part_of_card(const std::string& option, double tflops, const snapshot::Gpu& gpu,
+                                   const Cards& own) {
+  const std::string asked = option + " " + std::to_string(tflops) + " TFLOPS";
+  const auto card = fp16_tflops(gpu.model, own);
+  if (!card) {
+    return fail(ErrorCode::unsupported, asked + ": what a " + harmless(gpu.model) + " computes is not in the table",
+                "write a percentage of the GPU, or its TFLOPS under [cards] in the configuration");
+  }
+  const double ppm = tflops / *card * 1e6;
+  if (ppm >= ledger::kWholeGpu + 1.0 || ppm < 1) {
+    return fail(
+        ErrorCode::usage, asked + " does not fit GPU " + std::to_string(gpu.index),
+        accepted("up to " + std::to_string(static_cast<int>(*card)) + "TFLOPS (" + short_model(gpu.model) + ", FP16)"));
+  }
+  return static_cast<std::uint32_t>(ppm);
+}
+
+Result<std::uint32_t> ceiling_for(const Wish& wish, const grant::DeviceGrant& env, const ledger::DeviceGrant* held,
+                                  const snapshot::Gpu& gpu) {
+  if (wish.compute_tflops && !wish.compute_is_default)
+    return part_of_card("--compute", *wish.compute_tflops, gpu, wish.cards);
   if (wish.compute_ppm && !wish.compute_is_default) return *wish.compute_ppm;
   if (env.ceiling_ppm != 0) return env.ceiling_ppm;
   if (held != nullptr) return held->compute_ceiling_ppm;
+  if (wish.compute_tflops) return part_of_card("defaults.compute", *wish.compute_tflops, gpu, wish.cards);
   return wish.compute_ppm.value_or(ledger::kWholeGpu);
 }
 
@@ -104,7 +127,10 @@ Result<std::uint32_t> burst_for(const Wish& wish, const grant::DeviceGrant& env,
 Result<grant::Memory> memory_option(const std::string& option, const std::string& text) {
   const auto memory = grant::parse_memory(text);
   if (memory) return memory.value;
-  const std::string hint = memory.fault == grant::Fault::bare_number ? "did you mean " + harmless(text) + "MiB? " : "";
+  const std::string hint =
+      memory.fault == grant::Fault::bare_number
+          ? "did you mean " + (text.size() <= 3 ? harmless(text) + "GiB or " : "") + harmless(text) + "MiB? "
+          : "";
   return fail(ErrorCode::usage, quoted(option, text) + " " + std::string(grant::in_words(memory.fault)),
               hint + accepted(grant::accepted_memory(grant::Dialect::headgate)));
 }
@@ -131,7 +157,13 @@ Result<Wish> read_wish(const RunOptions& run, const config::Config& config) {
     wish.memory_is_default = true;
   }
   if (run.host_memory) wish.host_memory = TRY(memory_option("--host-mem", *run.host_memory));
-  if (run.compute) wish.compute_ppm = TRY(compute_option("--compute", *run.compute));
+  wish.cards = config.cards();
+  if (run.compute && is_tflops(*run.compute)) {
+    wish.compute_tflops = parse_tflops(*run.compute);
+    if (!wish.compute_tflops)
+      return fail(ErrorCode::usage, quoted("--compute", *run.compute) + " is no amount of compute",
+                  accepted("40TFLOPS, 900GFLOPS, 1.2PFLOPS, 50%, 0.5 or 500m"));
+  } else if (run.compute) wish.compute_ppm = TRY(compute_option("--compute", *run.compute));
   else if (!default_compute.value.empty())
     wish.compute_ppm = TRY(compute_option("defaults.compute", default_compute.value)), wish.compute_is_default = true;
   if (run.burst) wish.burst_ppm = TRY(compute_option("--burst", *run.burst));
@@ -173,7 +205,7 @@ Result<ledger::ShareGrant> make_grant(const Wish& wish, const Gpus& gpus, const 
     std::strncpy(device.uuid, gpu.uuid.c_str(), sizeof device.uuid - 1);
     device.memory_limit_bytes = TRY(memory_for(wish, said, before, gpu));
     device.host_limit_bytes = host_memory_for(wish, said, before, gpu);
-    device.compute_ceiling_ppm = ceiling_for(wish, said, before);
+    device.compute_ceiling_ppm = TRY(ceiling_for(wish, said, before, gpu));
     device.compute_burst_ppm = TRY(burst_for(wish, said, before, device.compute_ceiling_ppm));
   }
   return grant;

@@ -20,7 +20,9 @@ struct Wish {
   std::optional<grant::Memory> memory;  // of an option, else of the configuration; the environment's are per device
   std::optional<grant::Memory> host_memory;
   std::optional<std::uint32_t> compute_ppm, burst_ppm;
-  std::optional<std::string> gpu;  // a selector
+  std::optional<double> compute_tflops;  // in place of compute_ppm; what part of a GPU that is, depends on the card
+  Cards cards;                           // the configuration's own
+  std::optional<std::string> gpu;        // a selector
   std::optional<std::string> name;
   std::string memory_text, compute_text;                       // as written, for messages
   bool memory_is_default = false, compute_is_default = false;  // from the configuration: weaker than the environment

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 #include "guest/grant/size.hpp"
@@ -60,6 +62,7 @@ std::string_view objection(const Key& known, std::string_view value) {
   if (key == "arbiter.policy") return is_one_of(value, {"fair", "priority", "off"}) ? "" : "is not understood";
   if (key == "node.admit_timeout") return is_wait(value) ? "" : "is not understood";
   if (key == "audit.policy") return is_one_of(value, {"warn", "freeze", "kill"}) ? "" : "is not understood";
+  if (key == "node.pid_namespace") return is_one_of(value, {"host", "own"}) ? "" : "is not understood";
   if (key == "metrics.format") return is_one_of(value, {"influx", "json"}) ? "" : "is not understood";
   return value.empty() ? "is empty" : "";
 }
@@ -74,11 +77,33 @@ std::string as_text(const toml::node& node) {
   return std::move(out).str();
 }
 
+constexpr std::string_view kCards = "cards.";
+
+// [cards]: "RTX PRO 6000" = 503.8
+void take_card(const std::string& key, const toml::node& node, const std::string& name, Reading& reading) {
+  const std::optional<double> tflops = node.is_number() ? node.value<double>() : std::nullopt;
+  if (!tflops || !(*tflops > 0 && *tflops <= 1e6) || key.size() == kCards.size()) {
+    reading.errors.push_back({ErrorCode::usage,
+                              at(name, node.source()) + ": " + key + " = " + as_text(node) + " is no card's TFLOPS",
+                              "accepted: a part of the card's name and its dense FP16 TFLOPS, more than 0 and at most "
+                              "1000000: \"RTX PRO 6000\" = 503.8"});
+    return;
+  }
+  auto& settings = reading.config.settings;
+  auto written = std::ranges::find(settings, key, &Setting::key);
+  if (written == settings.end())
+    written = settings.insert(settings.end(), Setting{.key = key, .value = {}, .origin = {}});
+  written->value = as_text(node);
+  written->origin = at(name, node.source());
+}
+
 void take(const std::string& key, const toml::node& node, const std::string& name, Reading& reading) {
+  if (key.starts_with(kCards)) return take_card(key, node, name, reading);
   const auto known = std::ranges::find(keys(), key, &Key::name);
   if (known == keys().end()) {
     std::string all;
     for (const Key& one : keys()) all += (all.empty() ? "" : ", ") + std::string(one.name);
+    all += ", and cards.MODEL";
     reading.errors.push_back(
         {ErrorCode::usage, at(name, node.source()) + ": unknown key '" + key + "'", "known keys: " + all});
     return;
@@ -137,6 +162,8 @@ const std::vector<Key>& keys() {
       {"node.group", "headgate", "a group of this machine", "whose members administer headgated"},
       {"node.listen", "", "ADDR:PORT", "HTTP over TCP too; elsewhere than on loopback only with a token file"},
       {"node.token_file", "", "a path", "whose first line lets a caller over TCP administer headgated"},
+      {"node.pid_namespace", "host", "host or own",
+       "own: start in a container's too, where all programs of the GPU are in that container"},
       {"node.names", "", "names of this machine, with commas",
        "that a request over TCP may call it by, beside localhost and its addresses"},
       {"node.connections", "512", "1 to 16384", "HTTP connections at once", 16'384},
@@ -144,10 +171,15 @@ const std::vector<Key>& keys() {
       {"node.streams_per_user", "32", "1 to 16384", "streams of events that one user follows at once", 16'384},
       {"node.shares_per_user", "64", "1 to 1024", "shares of a user who is no administrator and has no quota of them",
        1'024},
+      {"events.rows", "100000", "1000 to 1000000", "events that are kept over restarts, some 300 bytes each",
+       1'000'000},
+      {"events.keep", "7d", "a whole number and s, m, h or d: 12h, 7d", "for how long they are kept at most"},
       {"metrics.file", "", "a path that begins with /",
        "to which figures and events are added, for collectors of files"},
       {"metrics.format", "influx", "influx or json", "how: InfluxDB's line protocol, or one JSON object a line"},
       {"metrics.interval", "10s", "a whole number and s, m, h or d: 10s, 1m", "how often"},
+      {"metrics.job_directory", "", "a path that begins with /",
+       "where a file a GPU names the Slurm jobs that use it, for NVIDIA's exporter"},
       {"sim.profile", "h200", "h200, l40s-x2, tiny, or the path of a profile", "the simulated node that --sim makes"},
   };
   return table;
@@ -160,6 +192,15 @@ const Setting& Config::operator[](std::string_view key) const {
 }
 
 std::uint32_t Config::number(std::string_view key) const { return whole((*this)[key].value); }
+
+Cards Config::cards() const {
+  Cards cards;
+  for (const Setting& setting : settings) {
+    if (setting.key.starts_with(kCards))
+      cards.emplace_back(setting.key.substr(kCards.size()), std::strtod(setting.value.c_str(), nullptr));
+  }
+  return cards;
+}
 
 Reading defaults() {
   Reading reading;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/cards.hpp"
 #include "base/result.hpp"
 
 namespace headgate::config {
@@ -20,13 +21,15 @@ struct Setting {
 };
 
 struct Config {
-  std::vector<Setting> settings;   // all keys, in the order of the table
+  std::vector<Setting> settings;   // all keys, in the order of the table; then each "cards.MODEL" that was written
   std::vector<std::string> files;  // that were read
 
   // The value of a key of the table; empty where none is set.
   [[nodiscard]] const Setting& operator[](std::string_view key) const;
   // Of a key whose values are whole numbers (its `most` is not 0).
   [[nodiscard]] std::uint32_t number(std::string_view key) const;
+  // Of [cards]: what cards compute, by a part of their names.
+  [[nodiscard]] Cards cards() const;
 };
 
 struct Key {

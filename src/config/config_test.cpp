@@ -67,5 +67,20 @@ TEST(Config, DropInsOverrideTheFileInTheOrderOfTheirNames) {
   fs::remove_all(directory);
 }
 
+TEST(Config, AnOperatorsOwnCardsAreReadAndBadOnesNamed) {
+  Reading reading = defaults();
+  read_text("[cards]\n\"RTX PRO 6000\" = 503.8\n\"L40S\" = 181\n", "a.toml", reading);
+  EXPECT_TRUE(reading.errors.empty());
+  EXPECT_EQ(reading.config.cards(), (Cards{{"L40S", 181}, {"RTX PRO 6000", 503.8}}));
+  EXPECT_EQ(reading.config["cards.L40S"].origin, "a.toml:3");
+  for (const char* bad : {"0", "-1", "\"40\"", "nan", "inf", "1e9", "[1]"}) {
+    Reading one = defaults();
+    read_text("[cards]\nX = " + std::string(bad) + "\n", "b.toml", one);
+    ASSERT_EQ(one.errors.size(), 1u) << bad;
+    EXPECT_TRUE(one.errors[0].message.starts_with("b.toml:2: cards.X = ")) << one.errors[0].message;
+    EXPECT_TRUE(one.config.cards().empty()) << bad;
+  }
+}
+
 }  // namespace
 }  // namespace headgate::config

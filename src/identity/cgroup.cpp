@@ -317,11 +317,4 @@ std::string cgroup_folder(const std::string& mounts, const std::string& controll
   return ::stat((mounts + "/unified").c_str(), &unified) == 0 ? mounts + "/unified" : mounts;
 }
 
-std::uint64_t cgroup_inode(const std::string& root, const std::string& controllers, const std::string& path) {
-  if (path.find("/..") != path.npos) return 0;
-  const std::string folder = cgroup_folder(root + "/sys/fs/cgroup", controllers);
-  struct stat status{};
-  return ::stat((folder + path).c_str(), &status) == 0 && S_ISDIR(status.st_mode) ? status.st_ino : 0;
-}
-
 }  // namespace headgate::identity

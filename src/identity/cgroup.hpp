@@ -61,44 +61,10 @@ struct Identity {
 // on hybrid hosts the version 2 line stays where the engine itself runs.
 [[nodiscard]] Identity identify(std::span<const CgroupLine> lines);
 
-// What somebody bound: this cgroup and all below it belong to a share.
-struct Binding {
-  std::string controllers;  // the hierarchy, as CgroupLine has it
-  std::string path;
-  std::uint64_t inode = 0;  // of the directory: paths are used again
-  std::string share;
-
-  friend bool operator==(const Binding&, const Binding&) = default;
-};
-
-// The binding with the longest path that is an ancestor of, or is, one of the process's cgroups. `inode_of` answers the
-// inode of a hierarchy's directory now, 0 where there is none: a binding whose directory was made anew does not count.
-template <typename InodeOf>
-[[nodiscard]] const Binding* longest_bound_ancestor(std::span<const Binding> bindings,
-                                                    std::span<const CgroupLine> lines, InodeOf inode_of);
-
 // Whether `path` is `ancestor` or lies below it, whole names compared.
 [[nodiscard]] bool lies_within(std::string_view path, std::string_view ancestor);
 
 // Where a hierarchy is mounted below `mounts` ("/sys/fs/cgroup" on a host), by its controllers as CgroupLine has them.
 [[nodiscard]] std::string cgroup_folder(const std::string& mounts, const std::string& controllers);
-
-// The inode of a cgroup's directory; `root` is the file system's root ("" on a host). 0 where it cannot be found.
-[[nodiscard]] std::uint64_t cgroup_inode(const std::string& root, const std::string& controllers,
-                                         const std::string& path);
-
-template <typename InodeOf>
-const Binding* longest_bound_ancestor(std::span<const Binding> bindings, std::span<const CgroupLine> lines,
-                                      InodeOf inode_of) {
-  const Binding* best = nullptr;
-  for (const CgroupLine& line : lines) {
-    for (const Binding& binding : bindings) {
-      if (binding.controllers != line.controllers || !lies_within(line.path, binding.path)) continue;
-      if (best != nullptr && best->path.size() >= binding.path.size()) continue;
-      if (binding.inode != 0 && inode_of(binding.controllers, binding.path) == binding.inode) best = &binding;
-    }
-  }
-  return best;
-}
 
 }  // namespace headgate::identity

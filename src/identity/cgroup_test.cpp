@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 namespace headgate::identity {
 namespace {
 
@@ -203,43 +201,13 @@ TEST(Cgroups, LinesThatNoKernelWritesAreRefusedByNumber) {
   EXPECT_EQ(parse_cgroup("3:cpu,cpuacct:/a:b c\n")->at(0), (CgroupLine{3, "cpu,cpuacct", "/a:b c"}));
 }
 
-TEST(Bindings, TheLongestBoundAncestorWinsAndAPathUsedAgainBindsNobody) {
-  const std::vector<Binding> bindings = {
-      {"", "/job", 11, "outer"}, {"", "/job/inner", 12, "inner"}, {"pids", "/job/inner/x", 13, "v1"}};
-  const auto inode_of = [](const std::string&, const std::string& path) -> std::uint64_t {
-    return path == "/job" ? 11 : path == "/job/inner" ? 12 : 99;
-  };
-  const auto share_at = [&](const char* path) -> std::string {
-    const std::vector<CgroupLine> lines = {{0, "", path}};
-    const Binding* found = longest_bound_ancestor(bindings, lines, inode_of);
-    return found == nullptr ? "none" : found->share;
-  };
-  EXPECT_EQ(share_at("/job"), "outer");
-  EXPECT_EQ(share_at("/job/inner/system.slice/x.service"), "inner");
-  EXPECT_EQ(share_at("/job/other"), "outer");
-  EXPECT_EQ(share_at("/jobs"), "none");
-  EXPECT_EQ(share_at("/"), "none");
-  const std::vector<CgroupLine> both = {{5, "pids", "/job/inner/x/y"}, {0, "", "/job"}};
-  EXPECT_EQ(longest_bound_ancestor(bindings, both, inode_of)->share, "outer");  // the v1 directory was made anew
-}
-
-TEST(Bindings, ADirectoryIsFoundOnVersion1Version2AndHybridHosts) {
-  namespace fs = std::filesystem;
-  char path[] = "/tmp/headgate-cgroup-XXXXXX";
-  ASSERT_NE(::mkdtemp(path), nullptr);
-  const std::string root = path;
-  fs::create_directories(root + "/sys/fs/cgroup/a/b");
-  EXPECT_NE(cgroup_inode(root, "", "/a/b"), 0u);
-  EXPECT_EQ(cgroup_inode(root, "", "/a/c"), 0u);
-  EXPECT_EQ(cgroup_inode(root, "", "/../../.."), 0u);
-  fs::create_directories(root + "/sys/fs/cgroup/unified/h");
-  fs::create_directories(root + "/sys/fs/cgroup/pids/p");
-  fs::create_directories(root + "/sys/fs/cgroup/systemd/s");
-  EXPECT_NE(cgroup_inode(root, "", "/h"), 0u);
-  EXPECT_EQ(cgroup_inode(root, "", "/a/b"), 0u);
-  EXPECT_NE(cgroup_inode(root, "pids", "/p"), 0u);
-  EXPECT_NE(cgroup_inode(root, "name=systemd", "/s"), 0u);
-  fs::remove_all(root);
+TEST(Cgroups, APathLiesWithinAnotherByWholeNames) {
+  for (const char* path : {"/job", "/job/", "/job/inner/system.slice/x.service"})
+    EXPECT_TRUE(lies_within(path, "/job")) << path;
+  for (const char* path : {"/jobs", "/", "", "/other/job"}) EXPECT_FALSE(lies_within(path, "/job")) << path;
+  EXPECT_TRUE(lies_within("/job", "/job/"));
+  EXPECT_TRUE(lies_within("/job", "/"));
+  EXPECT_FALSE(lies_within("job", "/"));
 }
 
 }  // namespace

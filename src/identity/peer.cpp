@@ -19,6 +19,8 @@ namespace {
 constexpr int kPeerPidfd = 77, kPeerGroups = 59;
 constexpr unsigned long kNamespaceOwnerUid = 0xb704;
 constexpr long kPidfdOpen = 434;
+// Of the first pid namespace, since Linux 3.8: linux/proc_ns.h, PROC_PID_INIT_INO.
+constexpr ino_t kHostPidNamespace = 0xeffffffc;
 
 std::vector<std::uint32_t> groups_of(int socket) {
   std::vector<std::uint32_t> groups(64);
@@ -56,6 +58,11 @@ bool has_processes(const std::string& proc) {
 }
 
 }  // namespace
+
+bool in_host_pid_namespace(const std::string& proc) {
+  struct stat own{};
+  return ::stat((proc + "/self/ns/pid").c_str(), &own) != 0 || own.st_ino == kHostPidNamespace;
+}
 
 bool has_ended(int pidfd) {
   pollfd ready{pidfd, POLLIN, 0};

@@ -26,6 +26,10 @@ struct Peer {
 // failed where the process is gone already.
 [[nodiscard]] Result<Peer> peer_of(int socket, const std::string& proc);
 
+// Whether `proc` shows that we live in the machine's own pid namespace, from where every process can be seen; true also where
+// that cannot be told (nothing is mounted there).
+[[nodiscard]] bool in_host_pid_namespace(const std::string& proc);
+
 // A pidfd of a process that was found otherwise, if it still is that process. Errors: failed where it has ended.
 [[nodiscard]] Result<UniqueFd> pidfd_of(const Process& process, const std::string& proc);
 

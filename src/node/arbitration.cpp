@@ -154,6 +154,17 @@ void Arbitration::wake() {
   if (wake_) (void)!::write(wake_.get(), &one, sizeof one);
 }
 
+void Arbitration::prod() {
+  std::int64_t none = 0;
+  prodded_ns_.compare_exchange_strong(none, now());
+  wake();
+}
+
+std::int64_t Arbitration::silence_ns() const {
+  const std::int64_t prodded_ns = prodded_ns_;
+  return prodded_ns == 0 ? 0 : std::max<std::int64_t>(0, now() - prodded_ns);
+}
+
 // Until something is heard, or it is time to look.
 int Arbitration::sleep(std::span<epoll_event> events) const {
   const bool for_good = next_look_ns_ == schedule::kNever;
@@ -176,6 +187,7 @@ void Arbitration::run() {
     const std::scoped_lock lock(members_lock_);
     const std::int64_t start_ns = now();
     next_look_ns_ = look(start_ns);
+    prodded_ns_ = 0;
     ++figures_.decisions;
     const std::int64_t took_ns = now() - start_ns;
     figures_.decision_ns += static_cast<std::uint64_t>(took_ns);

@@ -66,6 +66,9 @@ class Arbitration {
   [[nodiscard]] schedule::Policy policy_in_force(std::uint32_t gpu) const;
   [[nodiscard]] const std::vector<std::string>& gpus() const { return gpus_; }
   [[nodiscard]] Figures figures() const;
+  // Has the thread look once more, and for how long such a request has gone without a look; 0: none has. Neither waits.
+  void prod();
+  [[nodiscard]] std::int64_t silence_ns() const;
 
  private:
   struct Member {
@@ -104,6 +107,7 @@ class Arbitration {
   std::vector<Member*> by_id_;
   Figures figures_;
   std::atomic<bool> ending_{false};
+  std::atomic<std::int64_t> prodded_ns_{0};  // the oldest request that is not followed by a look; 0: none
   std::thread thread_;
 };
 

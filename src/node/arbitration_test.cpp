@@ -253,5 +253,17 @@ TEST(Policies, AreThreeWords) {
   EXPECT_EQ(parse_policy("greedy").error().hint, "accepted: fair, priority, off");
 }
 
+TEST_F(Arbitrated, ItLooksWhenItIsProddedAndWhereItDoesNotItsSilenceIsKnown) {
+  EXPECT_EQ(arbitration_->silence_ns(), 0);
+  const std::uint64_t before = arbitration_->figures().decisions;
+  arbitration_->prod();
+  EXPECT_TRUE(soon([&] { return arbitration_->figures().decisions > before && arbitration_->silence_ns() == 0; }));
+  arbitration_->stop();
+  arbitration_->prod();
+  EXPECT_TRUE(soon([&] { return arbitration_->silence_ns() > 10'000'000; }));
+  arbitration_->prod();
+  EXPECT_GT(arbitration_->silence_ns(), 10'000'000) << "asking again is no answer";
+}
+
 }  // namespace
 }  // namespace headgate::node

@@ -1,13 +1,15 @@
 #include "node/enforce.hpp"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
-#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "identity/peer.hpp"
@@ -16,10 +18,14 @@
 namespace headgate::node {
 namespace {
 
+namespace fs = std::filesystem;
+
+constexpr std::string_view kApart = "headgate-frozen-";
+
 struct Freezer {
   std::string controllers, path;  // as CgroupLine has them
-  std::string file;
-  const char* word;
+  std::string folder;             // where that lies
+  const char *file, *word;        // what is written there to freeze
 };
 
 // The cgroups that can be frozen, the better first: who stands still in one of version 2 can still be killed, and `headgate run`
@@ -28,11 +34,10 @@ std::vector<Freezer> freezers_of(const std::vector<identity::CgroupLine>& lines,
   std::vector<Freezer> freezers;
   for (const identity::CgroupLine& line : lines) {
     const bool new_one = line.hierarchy == 0;
-    if (!new_one && line.controllers != "freezer") continue;
-    const std::string folder = identity::cgroup_folder(roots.cgroup, line.controllers) + line.path;
+    if ((!new_one && line.controllers != "freezer") || line.path.contains("..")) continue;
     freezers.insert(new_one ? freezers.begin() : freezers.end(),
-                    {line.controllers, line.path, folder + (new_one ? "/cgroup.freeze" : "/freezer.state"),
-                     new_one ? "1" : "FROZEN"});
+                    {line.controllers, line.path, identity::cgroup_folder(roots.cgroup, line.controllers) + line.path,
+                     new_one ? "cgroup.freeze" : "freezer.state", new_one ? "1" : "FROZEN"});
   }
   return freezers;
 }
@@ -44,27 +49,67 @@ bool is_inside(std::uint32_t pid, const Freezer& freezer, const Roots& roots) {
          });
 }
 
+// A login session is a person's, with the shell and all that was started from it.
+bool is_session(std::string_view path) {
+  path.remove_prefix(path.rfind('/') + 1);
+  return path.starts_with("session-") && path.ends_with(".scope");
+}
+
 bool is_its_own(const Freezer& freezer, const Roots& roots) {
-  return freezer.path != "/" && !freezer.path.contains("..") && !is_inside(1, freezer, roots) &&
+  return freezer.path != "/" && !is_session(freezer.path) && !is_inside(1, freezer, roots) &&
          !is_inside(static_cast<std::uint32_t>(::getpid()), freezer, roots);
 }
 
+Result<void> write(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  if (file << text && file.flush()) return {};
+  return fail(ErrorCode::denied, "cannot write " + path, "headgated needs rights over cgroups");
+}
+
+// Who was frozen below the same cgroup and has ended. One that somebody is in cannot be removed.
+void remove_left(const std::string& folder) {
+  std::error_code failed;
+  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed))
+    if (entry->path().filename().string().starts_with(kApart)) ::rmdir(entry->path().c_str());
+}
+
+// Of a process that shares its cgroup with others: one below it, for this process alone, which is moved there.
+Result<Freezer> set_apart(std::uint32_t pid, const Freezer& shared, const Roots& roots) {
+  const auto process = TRY(identity::read_process(roots.proc, pid));
+  const auto pidfd = TRY(identity::pidfd_of(process, roots.proc));
+  remove_left(shared.folder);
+  Freezer own = shared;
+  const std::string name = (shared.path.ends_with('/') ? "" : "/") + std::string(kApart) + std::to_string(pid);
+  own.path += name;
+  own.folder += name;
+  if (::mkdir(own.folder.c_str(), 0755) != 0 && errno != EEXIST)
+    return fail_errno("cannot make the cgroup " + own.folder, errno, "headgated needs rights over cgroups");
+  const auto moved = write(own.folder + "/cgroup.procs", std::to_string(pid));
+  // Only now is it known that the number still was that process's.
+  if (moved && !identity::has_ended(pidfd.get())) return own;
+  ::rmdir(own.folder.c_str());
+  if (!moved) return std::unexpected(moved.error());
+  return fail(ErrorCode::failed, "process " + std::to_string(pid) + " has ended");
+}
+
 Result<std::string> freeze(std::uint32_t pid, const Roots& roots) {
-  const auto lines = TRY(identity::read_cgroups(roots.proc, pid));
-  const std::string process = "process " + std::to_string(pid);
-  std::optional<Error> refusal;
-  for (const Freezer& freezer : freezers_of(lines, roots)) {
-    if (!is_its_own(freezer, roots)) {
-      refusal = {ErrorCode::denied, process + " cannot be frozen: its cgroup " + freezer.path + " is not its own",
-                 "start tenants in cgroups of their own (headgate run, systemd-run --scope, a container)"};
-      continue;
-    }
-    std::ofstream file(freezer.file);
-    if (file << freezer.word && file.flush()) return "was frozen with its cgroup " + freezer.path;
-    refusal = {ErrorCode::denied, "cannot write " + freezer.file, "headgated needs rights over cgroups"};
+  const auto freezers = freezers_of(TRY(identity::read_cgroups(roots.proc, pid)), roots);
+  const auto halt = [](const Freezer& freezer) { return write(freezer.folder + "/" + freezer.file, freezer.word); };
+  Error refusal{ErrorCode::unsupported, "process " + std::to_string(pid) + " is in no cgroup that can be frozen", {}};
+  for (const Freezer& freezer : freezers) {
+    if (!is_its_own(freezer, roots)) continue;
+    const auto done = halt(freezer);
+    if (done) return "was frozen with its cgroup " + freezer.path;
+    refusal = done.error();
   }
-  if (refusal) return std::unexpected(*refusal);
-  return fail(ErrorCode::unsupported, process + " is in no cgroup that can be frozen");
+  for (const Freezer& freezer : freezers) {
+    if (is_its_own(freezer, roots)) continue;
+    const auto own = set_apart(pid, freezer, roots);
+    const auto done = own ? halt(*own) : std::unexpected(own.error());
+    if (done) return "was frozen alone, in the cgroup " + own->path;
+    refusal = done.error();
+  }
+  return std::unexpected(refusal);
 }
 
 Result<std::string> kill(std::uint32_t pid, const Roots& roots) {

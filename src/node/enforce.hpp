@@ -21,8 +21,9 @@ struct Roots {
 };
 
 // Carries `policy` out against one process and answers what was done, in words ("was frozen with its cgroup /x"). Kill goes
-// through a pidfd of the process as it was looked at, freeze through its cgroup (version 2, or version 1's freezer), which must
-// be its own: neither the root nor one that we, or init, sit in. Errors: denied, failed; nothing was done then.
+// through a pidfd of the process as it was looked at. Freeze goes through its cgroup (version 2, or version 1's freezer) where that
+// is its own: neither the root nor a login session nor one that we, or init, sit in. Who shares one is moved into a new one below it, and frozen
+// alone; what he has counted stays where it was. Errors: denied, failed, unsupported; he runs on then.
 [[nodiscard]] Result<std::string> enforce(AuditPolicy policy, std::uint32_t pid, const Roots& roots = {});
 
 }  // namespace headgate::node

@@ -31,6 +31,12 @@ class FakeNode {
     std::ofstream(directory_ + "/proc/" + pid + "/cgroup") << cgroups;
   }
   void make(const std::string& cgroup) const { fs::create_directories(directory_ + "/cgroup" + cgroup); }
+  // One of the process's true files.
+  void link(const std::string& pid, const std::string& file) const {
+    fs::create_directories(directory_ + "/proc/" + pid);
+    fs::create_symlink("/proc/" + pid + "/" + file, directory_ + "/proc/" + pid + "/" + file);
+  }
+  [[nodiscard]] bool has(const std::string& cgroup) const { return fs::exists(directory_ + "/cgroup" + cgroup); }
   [[nodiscard]] std::string content(const std::string& file) const {
     std::ifstream in(directory_ + "/cgroup" + file);
     std::ostringstream text;
@@ -91,10 +97,60 @@ TEST(Enforce, WhereBothAreItsOwnItIsFrozenWhereItCanStillBeKilled) {
   EXPECT_EQ(node.content("/freezer/docker/abc/freezer.state"), "");
 }
 
-TEST(Enforce, ACgroupThatOthersLiveInIsLeftAlone) {
+// A process that stands still until it goes out of scope, and is looked at under a fake node's /proc.
+class Sleeper {
+ public:
+  explicit Sleeper(const FakeNode& node) : pid_(::fork()) {
+    if (pid_ == 0) {
+      ::pause();
+      ::_exit(0);
+    }
+    for (const char* file : {"status", "stat", "ns"}) node.link(name(), file);
+  }
+  ~Sleeper() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Sleeper(const Sleeper&) = delete;
+  Sleeper& operator=(const Sleeper&) = delete;
+  [[nodiscard]] std::string name() const { return std::to_string(pid_); }
+  [[nodiscard]] std::uint32_t pid() const { return static_cast<std::uint32_t>(pid_); }
+
+ private:
+  pid_t pid_;
+};
+
+TEST(Enforce, WhoSharesHisCgroupIsSetApartAndFrozenAlone) {
+  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << "only /proc tells which process a pid is";
   const FakeNode node;
-  for (const char* cgroups : {"0::/\n", "0::/system.slice\n", "0::/../other\n", ""}) {
-    node.put("77", cgroups);
+  node.make("/unified/user.slice/session-3.scope/headgate-frozen-5");
+  for (const std::string cgroup : {"/", "/system.slice", "/user.slice/session-3.scope"}) {
+    const Sleeper sleeper(node);
+    const std::string folder = (cgroup == "/" ? "" : cgroup) + "/headgate-frozen-" + sleeper.name();
+    node.put(sleeper.name(), "5:freezer:/\n0::" + cgroup + "\n");
+    node.make("/unified" + cgroup);
+    EXPECT_EQ(enforce(AuditPolicy::freeze, sleeper.pid(), node.roots()), "was frozen alone, in the cgroup " + folder);
+    EXPECT_EQ(node.content("/unified" + folder + "/cgroup.procs"), sleeper.name());
+    EXPECT_EQ(node.content("/unified" + folder + "/cgroup.freeze"), "1");
+    EXPECT_EQ(node.content("/unified" + cgroup + "/cgroup.freeze"), "");
+  }
+  EXPECT_FALSE(node.has("/unified/user.slice/session-3.scope/headgate-frozen-5")) << "of somebody who has ended";
+}
+
+TEST(Enforce, WithoutVersionTwoHeIsSetApartByTheFreezerOfVersionOne) {
+  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << "only /proc tells which process a pid is";
+  const FakeNode node;
+  const Sleeper sleeper(node);
+  node.put(sleeper.name(), "5:freezer:/\n1:name=systemd:/system.slice\n");
+  node.make("/freezer");
+  EXPECT_TRUE(enforce(AuditPolicy::freeze, sleeper.pid(), node.roots()));
+  EXPECT_EQ(node.content("/freezer/headgate-frozen-" + sleeper.name() + "/freezer.state"), "FROZEN");
+}
+
+TEST(Enforce, WhereNobodyCanBeSetApartNobodyIsFrozen) {
+  const FakeNode node;
+  for (const char* cgroups : {"0::/\n", "0::/system.slice\n", "0::/../other\n", "3:cpu:/\n", ""}) {
+    node.put("77", cgroups);  // of whom nothing else is known
     node.make("/system.slice");
     EXPECT_FALSE(enforce(AuditPolicy::freeze, 77, node.roots())) << cgroups;
   }

@@ -84,12 +84,14 @@ Result<void> Node::has_room_for_one_more(const Caller& caller) const {
   });
   if (caller.administrator || counted_by_quota) return {};
   const auto own =
-      std::ranges::count_if(list, [&](const auto& entry) { return entry.second.share.owner_uid == caller.uid; });
+      std::ranges::count_if(list, [&](const auto& entry) { return entry.second.share.owner_uid == caller.uid; }) +
+      std::ranges::count_if(queue_.list(), [&](const auto& waiter) { return waiter.share.owner_uid == caller.uid; });
   if (static_cast<std::size_t>(own) < options_.shares_per_user) return {};
-  return fail(ErrorCode::denied,
-              "you have " + std::to_string(own) + " shares, which is the most that a user may have here",
-              "remove one, or ask an administrator for a quota of more (headgate quota set --shares), or for a larger "
-              "node.shares_per_user");
+  return fail(
+      ErrorCode::denied,
+      "you have " + std::to_string(own) + " shares and requests for some, which is the most that a user may have here",
+      "remove one, or ask an administrator for a quota of more (headgate quota set --shares), or for a larger "
+      "node.shares_per_user");
 }
 
 namespace {
@@ -105,21 +107,33 @@ Result<void> may_over_sell(const tenancy::Share* before, const tenancy::Share& w
 
 }  // namespace
 
-Result<void> Node::create(const ShareOrder& order, const Caller& caller, const std::vector<snapshot::Gpu>& gpus) {
+Result<tenancy::Share> Node::asked_for(const ShareOrder& order, const Caller& caller,
+                                       const std::vector<snapshot::Gpu>& gpus) const {
   tenancy::Share share = TRY(share_of(order, nullptr, gpus, system_directory()));
   share.owner_uid = caller.uid;
-  if (auto may = may_over_sell(nullptr, share, caller); !may) return may;
-  if (auto free = has_room_for_one_more(caller); !free) return free;
+  if (auto may = may_over_sell(nullptr, share, caller); !may) return std::unexpected(may.error());
+  if (auto free = has_room_for_one_more(caller); !free) return std::unexpected(free.error());
   share.owner_gids = caller.gids;
   std::ranges::sort(share.owner_gids);
+  return share;
+}
+
+Result<void> Node::make(tenancy::Share share) {
   share.created_at_s =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   const std::string name = share.name, words = in_words(share);
+  const std::uint32_t owner = share.owner_uid;
   if (auto made = shares_.create(std::move(share)); !made) return made;
   if (made_) made_(name);
   refusals_[name] = 0;
-  tell("share.created", "info", name, caller.uid, "the share " + name + " was created: " + words);
+  tell("share.created", "info", name, owner, "the share " + name + " was created: " + words);
   return {};
+}
+
+Result<void> Node::create(const ShareOrder& order, const Caller& caller, const std::vector<snapshot::Gpu>& gpus) {
+  tenancy::Share share = TRY(asked_for(order, caller, gpus));
+  if (auto good = goes_first(share, caller); !good) return good;
+  return make(std::move(share));
 }
 
 Result<void> Node::set(const std::string& name, const ShareOrder& order, const Caller& caller,
@@ -131,6 +145,9 @@ Result<void> Node::set(const std::string& name, const ShareOrder& order, const C
   if (auto may = may_over_sell(&live->share, wanted, caller); !may) return may;
   if (auto done = shares_.set(wanted); !done) return done;
   tell("share.set", "info", name, caller.uid, "the share " + name + " now has " + in_words(wanted));
+  const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  if (!tenancy::has_ended(wanted, now)) take_back_expiry(name, *live);
+  serve_queue();
   return {};
 }
 
@@ -139,6 +156,7 @@ Result<void> Node::remove(const std::string& name, const Caller& caller) {
   if (auto done = shares_.remove(name); !done) return done;
   forget(name);
   tell("share.removed", "info", name, caller.uid, "the share " + name + " was removed", owner_uid);
+  serve_queue();
   return {};
 }
 
@@ -189,6 +207,7 @@ Result<void> Node::arbitrate(const std::string& share, UniqueFd bell) {
 
 void Node::forget(const std::string& name) {
   if (arbitration_ != nullptr) arbitration_->remove(name);
+  expired_.erase(name);
   told_idle_.erase(name);
   told_frozen_.erase(name);
   told_waiting_.erase(name);
@@ -212,7 +231,10 @@ Result<void> Node::pause(const std::string& name, const Caller& caller) {
 }
 
 Result<void> Node::resume(const std::string& name, const Caller& caller) {
-  TRY(changeable(name, caller));
+  const tenancy::LiveShare* const live = TRY(changeable(name, caller));
+  if (expired_.contains(name) && !live->paused())
+    return fail(ErrorCode::usage, "the time of the share '" + name + "' is over",
+                "put its end off: headgate share extend " + name + " 1h");
   if (auto done = shares_.resume(name); !done) return done;
   tell("share.resumed", "info", name, caller.uid, "the share " + name + " goes on");
   return {};
@@ -381,6 +403,7 @@ void Node::finish(snapshot::Snapshot& picture) {
     const tenancy::Room room = shares_.room_on({.uuid = gpu.uuid, .memory_total_bytes = gpu.memory_total_bytes});
     gpu.memory_unsold_bytes = room.memory_bytes;
     gpu.compute_unsold_ratio = room.guarantee_ppm / 1e6;
+    gpu.half_precision_tflops = fp16_tflops(gpu.model, options_.cards);
   }
   for (auto& share : picture.shares) {
     share.owner = user_name(share.owner_uid);
@@ -394,8 +417,14 @@ void Node::finish(snapshot::Snapshot& picture) {
     share.created_unix_ns = static_cast<std::uint64_t>(kept.created_at_s) * 1'000'000'000;
     if (kept.freeze_after)
       share.freeze_after_ns = static_cast<std::uint64_t>(kept.freeze_after->count()) * 1'000'000'000;
+    if (kept.idle_notice) share.idle_notice_ns = static_cast<std::uint64_t>(kept.idle_notice->count()) * 1'000'000'000;
+    share.over_sell = kept.over_sell;
+    share.everyone = kept.everyone;
+    for (const std::uint32_t uid : kept.users) share.users.push_back(user_name(uid));
+    for (const std::uint32_t gid : kept.groups) share.groups.push_back(group_name(gid));
     if (const auto end = tenancy::ends_at_s(kept))
       share.ttl_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(0, *end - now_s)) * 1'000'000'000;
+    share.expired = tenancy::has_ended(kept, now_s);
   }
   // A share whose pages cannot be used is shown all the same.
   for (const auto& [name, live] : shares_.list()) {
@@ -412,87 +441,7 @@ void Node::finish(snapshot::Snapshot& picture) {
   }
   std::ranges::sort(picture.shares, {}, &snapshot::Share::name);
   picture.node.shares = static_cast<std::uint32_t>(picture.shares.size());
-}
-
-void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) {
-  std::vector<std::string> over;
-  for (const auto& [name, live] : shares_.list()) {
-    const auto end = tenancy::ends_at_s(live.share);
-    const auto seen = std::ranges::find(latest.shares, name, &snapshot::Share::name);
-    if (end && *end <= now_unix_s) over.push_back(name);
-    if (seen == latest.shares.end()) continue;
-    if (live.share.until_empty) {
-      // Its run removes it; this is for runs that were killed, before or after they brought a process in.
-      constexpr std::int64_t kTimeToEnter_s = 60;
-      if (seen->processes > 0) entered_.insert(name);
-      else if (entered_.contains(name) || now_unix_s - live.share.created_at_s > kTimeToEnter_s) over.push_back(name);
-    }
-
-    std::uint64_t refusals = 0;
-    for (const auto& device : seen->devices) refusals += device.refusals;
-    // What a share that was adopted had refused before is not news.
-    auto& told = refusals_.try_emplace(name, refusals).first->second;
-    if (refusals > told) {
-      const auto with = std::ranges::find_if(seen->devices, [](const auto& d) { return d.last_refusal.has_value(); });
-      const std::string asked = with == seen->devices.end() ? "memory" : bytes_text(with->last_refusal->asked_bytes);
-      const std::string limit = with == seen->devices.end() || !with->memory_limit_bytes
-                                    ? ""
-                                    : ", limit " + bytes_text(*with->memory_limit_bytes) + ", " +
-                                          bytes_text(with->last_refusal->used_bytes) + " in use";
-      const std::uint64_t times = refusals - told;
-      tell("memory.refused", "warn", name, live.share.owner_uid,
-           name + " asked " + asked + limit + ": refused" + (times > 1 ? ", " + std::to_string(times) + " times" : ""));
-    }
-    told = refusals;
-
-    std::uint64_t waiting_ns = 0;
-    for (const auto& device : seen->devices) waiting_ns = std::max(waiting_ns, device.waiting_ns);
-    if (waiting_ns == 0 || seen->state == "paused") told_waiting_.erase(name);
-    else if (told_waiting_.insert(name).second)
-      tell("compute.waiting", "warn", name, live.share.owner_uid,
-           "a launch of " + name + " has been waiting for the GPU for " + duration_text(waiting_ns));
-
-    const bool frozen = seen->state == "frozen";
-    // Between two looks they may have come back and gone again: the count of returns tells.
-    const auto told_at = told_frozen_.find(name);
-    if (told_at != told_frozen_.end() && (!frozen || seen->thaws != told_at->second)) {
-      told_frozen_.erase(told_at);
-      if (seen->processes > 0)
-        tell("share.thawed", "info", name, live.share.owner_uid, "the programs of " + name + " are at work again");
-    }
-    if (frozen && told_frozen_.emplace(name, seen->thaws).second) {
-      std::uint64_t bytes = 0;
-      for (const auto& device : seen->devices) bytes += device.memory_frozen_bytes;
-      tell("share.frozen", "info", name, live.share.owner_uid,
-           "the programs of " + name + " are idle: " + bytes_text(bytes) + " went from its GPUs to the host");
-    }
-
-    const bool idle = live.share.idle_notice &&
-                      seen->idle_ns / 1'000'000'000 >= static_cast<std::uint64_t>(live.share.idle_notice->count());
-    if (!idle) told_idle_.erase(name);
-    else if (told_idle_.insert(name).second)
-      tell("share.idle", "info", name, live.share.owner_uid,
-           "the share " + name + " has used no GPU for " + std::to_string(seen->idle_ns / 60'000'000'000) + " min");
-  }
-  // Who still uses a damaged page is looked for in all of /proc: for one of them at a time.
-  const auto is_costly = [&](const std::string& name) {
-    const tenancy::LiveShare* live = shares_.find(name);
-    return live != nullptr && (live->distrusted() || live->broken.has_value());
-  };
-  std::string turn;
-  for (const std::string& name : over) {
-    if (is_costly(name) && (turn.empty() || (turn <= last_sought_ && name > last_sought_))) turn = name;
-  }
-  last_sought_ = turn;
-  for (const std::string& name : over) {
-    if (name != turn && is_costly(name)) continue;
-    const tenancy::LiveShare* const live = shares_.find(name);
-    if (live == nullptr) continue;  // over for two reasons
-    const std::uint32_t owner_uid = live->share.owner_uid;
-    // With programs in it, it ends when they do: nobody's work is cut off by a clock alone.
-    if (auto removed = shares_.remove(name))
-      forget(name), tell("share.ended", "info", name, 0, "the share " + name + " came to its end", owner_uid);
-  }
+  show_queue(picture);
 }
 
 }  // namespace headgate::node

@@ -11,11 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "base/cards.hpp"
 #include "base/result.hpp"
 #include "node/arbitration.hpp"
 #include "node/corunning.hpp"
 #include "node/node_pages.hpp"
 #include "node/order.hpp"
+#include "node/queue.hpp"
 #include "node/remains.hpp"
 #include "observe/event_log.hpp"
 #include "observe/join.hpp"
@@ -44,6 +46,7 @@ struct NodeOptions {
   std::string simulated_dir;  // of the simulated node; empty on a real one
   tenancy::Reserve reserve;
   std::vector<snapshot::Gpu> gpus;   // as the driver told at the start
+  Cards cards;                       // the operator's own, for shares in TFLOPS
   std::size_t shares_per_user = 64;  // of a user who is no administrator and for whom no quota counts shares
 };
 
@@ -66,6 +69,12 @@ class Node {
                                     const std::vector<snapshot::Gpu>& gpus);
   [[nodiscard]] Result<void> set(const std::string& name, const ShareOrder& order, const Caller& caller,
                                  const std::vector<snapshot::Gpu>& gpus);
+  // As create(), as soon as there is room, behind those who came before (queue.hpp); what of it is told at once, is told before
+  // this returns. Errors: of create(), but for room; no_capacity, where it can never fit, or too many wait.
+  [[nodiscard]] Result<std::uint64_t> wait_for_room(const ShareOrder& order, const Caller& caller,
+                                                    const std::vector<snapshot::Gpu>& gpus, Queue::Events events);
+  // By wait_for_room()'s ticket. Who does not wait any more has left.
+  void leave_queue(std::uint64_t ticket);
   [[nodiscard]] Result<void> remove(const std::string& name, const Caller& caller);
   [[nodiscard]] Result<void> pause(const std::string& name, const Caller& caller);
   [[nodiscard]] Result<void> resume(const std::string& name, const Caller& caller);
@@ -111,6 +120,10 @@ class Node {
   // The share is at its door: the arbiter hears its bell from now on.
   [[nodiscard]] Result<void> arbitrate(const std::string& share, UniqueFd bell);
   // Thread-safe.
+  [[nodiscard]] std::int64_t arbiter_silence_ns() const {
+    return arbitration_ == nullptr ? 0 : arbitration_->silence_ns();
+  }
+  // Thread-safe.
   [[nodiscard]] std::optional<Arbitration::Figures> arbiter_figures() const {
     return arbitration_ == nullptr ? std::nullopt : std::optional(arbitration_->figures());
   }
@@ -123,6 +136,16 @@ class Node {
   void follow_mps(snapshot::Snapshot& picture);
   void check_page(const std::string& name, tenancy::LiveShare& live, std::uint64_t now_ns);
   Result<void> has_room_for_one_more(const Caller& caller) const;
+  // The share of an order, if the caller may have one such at all; room is not looked for.
+  Result<tenancy::Share> asked_for(const ShareOrder& order, const Caller& caller,
+                                   const std::vector<snapshot::Gpu>& gpus) const;
+  Result<void> make(tenancy::Share share);
+  Result<void> goes_first(const tenancy::Share& share, const Caller& caller) const;
+  Queue::Books books() const;
+  void serve_queue();
+  void show_queue(snapshot::Snapshot& picture) const;
+  void expire(const std::string& name, const tenancy::LiveShare& live);
+  void take_back_expiry(const std::string& name, const tenancy::LiveShare& live);
   void forget(const std::string& name);
   // `owner_uid`: of a share that is gone already; else it is looked up.
   void tell(const std::string& kind, const std::string& severity, const std::string& share, std::uint32_t uid,
@@ -140,6 +163,8 @@ class Node {
   std::map<std::string, observe::PageCheck> checks_;  // by share
   std::unique_ptr<NodePages> node_pages_ = std::make_unique<NodePages>();
   std::string last_sought_;  // damaged share past its end whose users were looked for
+  Queue queue_;
+  std::set<std::string> expired_;  // whose time is over, and who have programs still
   std::set<std::string> told_idle_, told_waiting_;
   std::map<std::string, std::uint64_t> told_frozen_;  // with how often they had come back by then
   std::set<std::string> entered_;                     // shares until they are empty that have had a process

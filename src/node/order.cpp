@@ -4,9 +4,9 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/cards.hpp"
 #include "guest/grant/select.hpp"
 #include "guest/grant/size.hpp"
-#include "node/cards.hpp"
 
 namespace headgate::node {
 namespace {
@@ -40,7 +40,9 @@ Result<std::uint64_t> memory_on(const std::string& key, const std::string& text,
   const auto memory = grant::parse_memory(text);
   if (!memory) {
     const std::string hint =
-        memory.fault == grant::Fault::bare_number ? "did you mean " + harmless(text) + "MiB? " : "";
+        memory.fault == grant::Fault::bare_number
+            ? "did you mean " + (text.size() <= 3 ? harmless(text) + "GiB or " : "") + harmless(text) + "MiB? "
+            : "";
     return fail(ErrorCode::usage, key + " '" + harmless(text) + "' " + std::string(grant::in_words(memory.fault)),
                 hint + "accepted: " + std::string(grant::accepted_memory(grant::Dialect::headgate)));
   }
@@ -178,23 +180,16 @@ Result<std::chrono::seconds> parse_duration(const std::string& key, const std::s
 }
 
 Result<std::uint32_t> parse_compute_of(const std::string& key, const std::string& text, const snapshot::Gpu& gpu) {
-  if (text.ends_with("FLOPS")) {
-    double wanted = 0;
-    const char scale = text.size() < 6 ? '\0' : text[text.size() - 6];
-    const char* const end = text.data() + text.size() - std::min<std::size_t>(6, text.size());
-    auto [at, error] = std::from_chars(text.data(), end, wanted);
-    if (scale == 'G') wanted /= 1000;
-    else if (scale == 'P') wanted *= 1000;
-    else if (scale != 'T') error = std::errc::invalid_argument;
-    if (error != std::errc() || at != end || !(wanted > 0))
-      return unfit(key, text, "is no amount of compute", "40TFLOPS, 900GFLOPS, 1.2PFLOPS, 50%, 0.5 or 500m");
-    const auto card = fp16_tflops(gpu.model);
+  if (is_tflops(text)) {
+    const auto wanted = parse_tflops(text);
+    if (!wanted) return unfit(key, text, "is no amount of compute", "40TFLOPS, 900GFLOPS, 1.2PFLOPS, 50%, 0.5 or 500m");
+    const auto card = gpu.half_precision_tflops ? gpu.half_precision_tflops : fp16_tflops(gpu.model);
     if (!card) {
       return fail(ErrorCode::unsupported,
                   key + " '" + harmless(text) + "': what a " + harmless(gpu.model) + " computes is not in the table",
-                  "write a percentage of the GPU");
+                  "write a percentage of the GPU, or its TFLOPS under [cards] in the configuration");
     }
-    const double ppm = std::floor(wanted / *card * 1e6);
+    const double ppm = std::floor(*wanted / *card * 1e6);
     if (ppm > ledger::kWholeGpu || ppm < 1) {
       return fail(ErrorCode::usage, key + " '" + harmless(text) + "' does not fit GPU " + std::to_string(gpu.index),
                   "accepted: up to " + std::to_string(static_cast<int>(*card)) + "TFLOPS (" + gpu.model + ", FP16)");

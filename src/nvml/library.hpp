@@ -9,6 +9,17 @@
 
 namespace headgate::nvml {
 
+// nvml.h's nvmlFieldValue_t. `value` is a union there; of a field that is no unsigned long long its lower bytes count.
+struct FieldValue {
+  unsigned id = 0, scope = 0;
+  long long timestamp_us = 0, latency_us = 0;
+  unsigned type = 0;  // nvmlValueType_t
+  abi::nvmlReturn_t result{};
+  unsigned long long value = 0;
+};
+static_assert(sizeof(FieldValue) == 40);
+inline constexpr unsigned kUnsignedLongLong = 3;  // NVML_VALUE_TYPE_UNSIGNED_LONG_LONG
+
 // One pointer for each function; null where the loaded driver has none (an older or newer one).
 struct Functions {
 #define NVML_FN(name, kind, parameters, arguments) abi::name##_t* name = nullptr;  // NOLINT(bugprone-macro-parentheses)

@@ -22,14 +22,15 @@ snapshot::Event missed(std::uint64_t count, const snapshot::Event& before) {
 EventCursor::EventCursor(const EventLog& log, std::optional<std::uint64_t> after) {
   const std::uint64_t newest = log.last_sequence();
   last_ = after ? (*after > newest ? 0 : *after) : newest;
-  since_ = after == 0 ? newest : last_;
+  since_ = after == 0 ? newest : after && *after > newest ? log.began_after() : last_;
 }
 
 std::vector<snapshot::Event> EventCursor::next(const EventLog& log, std::size_t most) {
   std::vector<snapshot::Event> told;
   for (auto& event : log.after(last_, most)) {
     const std::uint64_t known = std::max(last_, since_);
-    if (event.sequence > known + 1) told.push_back(missed(event.sequence - 1 - known, event));
+    if (const std::uint64_t gone = log.numbers_between(known, event.sequence); gone > 0)
+      told.push_back(missed(gone, event));
     last_ = event.sequence;
     told.push_back(std::move(event));
   }

@@ -38,13 +38,13 @@ bool EventLog::may_add(const std::string& share, std::uint64_t& left_out) {
 
 void EventLog::give_up_oldest_of(const std::string& share) {
   const auto own = by_share_.find(share);
+  given_up_ = std::max(given_up_, own->second.front());
   of_shares_.erase(own->second.front());
   own->second.pop_front();
   if (own->second.empty()) by_share_.erase(own);
 }
 
-void EventLog::keep(snapshot::Event& event) {
-  event.sequence = ++last_;
+void EventLog::keep(const snapshot::Event& event) {
   if (event.share.empty()) {
     of_node_.emplace_hint(of_node_.end(), event.sequence, event);
   } else {
@@ -57,8 +57,42 @@ void EventLog::keep(snapshot::Event& event) {
   const bool reserved = of_node_.size() <= capacity_ / kPart, too_many = of_node_.size() > capacity_ / 2;
   const bool node_is_older =
       of_shares_.empty() || (!of_node_.empty() && of_node_.begin()->first < of_shares_.begin()->first);
-  if (of_shares_.empty() || too_many || (node_is_older && !reserved)) of_node_.erase(of_node_.begin());
-  else give_up_oldest_of(std::string(of_shares_.begin()->second.share));
+  if (of_shares_.empty() || too_many || (node_is_older && !reserved)) {
+    given_up_ = std::max(given_up_, of_node_.begin()->first);
+    of_node_.erase(of_node_.begin());
+  } else {
+    give_up_oldest_of(std::string(of_shares_.begin()->second.share));
+  }
+}
+
+void EventLog::restore(std::vector<snapshot::Event> former, std::vector<Gap> gaps, std::uint64_t last) {
+  const std::scoped_lock lock(mutex_);
+  // What there was before the oldest of them is nowhere here.
+  given_up_ = former.empty() ? last : former.front().sequence - 1;
+  for (const auto& event : former) keep(event);
+  gaps_ = std::move(gaps);
+  last_ = began_after_ = last;
+}
+
+std::uint64_t EventLog::began_after() const {
+  const std::scoped_lock lock(mutex_);
+  return began_after_;
+}
+
+std::uint64_t EventLog::given_up() const {
+  const std::scoped_lock lock(mutex_);
+  return given_up_;
+}
+
+std::uint64_t EventLog::numbers_between(std::uint64_t after, std::uint64_t before) const {
+  if (before <= after + 1) return 0;
+  const std::scoped_lock lock(mutex_);
+  std::uint64_t count = before - after - 1;
+  for (const Gap& gap : gaps_) {
+    const std::uint64_t from = std::max(after, gap.after), to = std::min(before - 1, gap.until);
+    if (to > from) count -= to - from;
+  }
+  return count;
 }
 
 void EventLog::add(snapshot::Event event) {
@@ -69,10 +103,10 @@ void EventLog::add(snapshot::Event event) {
             .count());
   }
   std::optional<snapshot::Event> note;
-  std::function<void(const snapshot::Event&)> listener;
+  std::vector<std::function<void(const snapshot::Event&)>> listeners;
   {
     const std::scoped_lock lock(mutex_);
-    listener = listener_;
+    listeners = listeners_;
     std::uint64_t left_out = 0;
     if (!may_add(event.share, left_out)) return;
     if (left_out > 0) {
@@ -83,18 +117,21 @@ void EventLog::add(snapshot::Event event) {
                              .owner_uid = event.owner_uid,
                              .text = std::to_string(left_out) + " events of " + event.share +
                                      " were left out: it makes them faster than they can be told"};
+      number(*note);
       keep(*note);
     }
+    number(event);
     keep(event);
   }
-  if (!listener) return;
-  if (note) listener(*note);
-  listener(event);
+  for (const auto& listener : listeners) {
+    if (note) listener(*note);
+    listener(event);
+  }
 }
 
 void EventLog::listen(std::function<void(const snapshot::Event&)> listener) {
   const std::scoped_lock lock(mutex_);
-  listener_ = std::move(listener);
+  listeners_.push_back(std::move(listener));
 }
 
 std::vector<snapshot::Event> EventLog::after(std::uint64_t sequence, std::size_t most) const {

@@ -29,6 +29,20 @@ class EventLog {
 
   explicit EventLog(std::size_t capacity = kCapacity) : capacity_(capacity) {}
 
+  // Numbers above `after` and up to `until` that no event has.
+  struct Gap {
+    std::uint64_t after = 0, until = 0;
+  };
+  // Before the first add(): what former daemons' logs kept, oldest first and with their numbers; the next number is above `last`. As many
+  // stay as the bounds allow. `gaps`: among their numbers and up to `last`.
+  void restore(std::vector<snapshot::Event> former, std::vector<Gap> gaps, std::uint64_t last);
+  // The number after which this log's own events begin.
+  [[nodiscard]] std::uint64_t began_after() const;
+  // How many numbers above `after` and below `before` some event had, whether it is kept or not.
+  [[nodiscard]] std::uint64_t numbers_between(std::uint64_t after, std::uint64_t before) const;
+  // No event with a greater number than this has been given up.
+  [[nodiscard]] std::uint64_t given_up() const;
+
   // Gives `event` its number and, where unix_ns is 0, the time. Control characters in its texts become '?': names come
   // from other people's programs. Then calls whoever listens, on the caller's thread.
   void add(snapshot::Event event);
@@ -36,7 +50,7 @@ class EventLog {
   // events that are kept no more.
   [[nodiscard]] std::vector<snapshot::Event> after(std::uint64_t sequence, std::size_t most = kCapacity) const;
   [[nodiscard]] std::uint64_t last_sequence() const;
-  // One listener, of the events from here on. It must be quick and must not call back. Two threads' events may come to it in
+  // One more listener, of the events from here on. It must be quick and must not call back. Two threads' events may come to it in
   // another order than that of their numbers.
   void listen(std::function<void(const snapshot::Event&)> listener);
 
@@ -51,7 +65,8 @@ class EventLog {
 
   // All under the lock.
   bool may_add(const std::string& share, std::uint64_t& left_out);
-  void keep(snapshot::Event& event);
+  void number(snapshot::Event& event) { event.sequence = ++last_; }
+  void keep(const snapshot::Event& event);
   void give_up_oldest_of(const std::string& share);
 
   const std::size_t capacity_;
@@ -59,8 +74,9 @@ class EventLog {
   Kept of_node_, of_shares_;
   std::map<std::string, std::deque<std::uint64_t>> by_share_;  // the sequences in of_shares_
   std::map<std::string, Budget> budgets_;
-  std::uint64_t last_ = 0;
-  std::function<void(const snapshot::Event&)> listener_;
+  std::uint64_t last_ = 0, began_after_ = 0, given_up_ = 0;
+  std::vector<Gap> gaps_;
+  std::vector<std::function<void(const snapshot::Event&)>> listeners_;
 };
 
 }  // namespace headgate::observe

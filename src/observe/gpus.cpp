@@ -92,6 +92,21 @@ void read_links(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& g
   }
 }
 
+// What all its links carried. A driver that has none of it for all links at once has none of it for one.
+void read_link_data(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& gpu) {
+  constexpr unsigned kSent = 138, kReceived = 139, kAllLinks = ~0U;  // NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, _RX
+  constexpr std::uint64_t kUnit = 1024;
+  if (gpu.nvlinks_active.value_or(0) == 0 || nvml->nvmlDeviceGetFieldValues == nullptr) return;
+  nvml::FieldValue fields[2] = {{.id = kSent, .scope = kAllLinks}, {.id = kReceived, .scope = kAllLinks}};
+  if (!ok(nvml->nvmlDeviceGetFieldValues(device, 2, fields))) return;
+  const auto bytes = [](const nvml::FieldValue& field) -> std::optional<std::uint64_t> {
+    if (!ok(field.result) || field.type != nvml::kUnsignedLongLong) return std::nullopt;
+    return field.value * kUnit;
+  };
+  gpu.nvlink_tx_bytes = bytes(fields[0]);
+  gpu.nvlink_rx_bytes = bytes(fields[1]);
+}
+
 // The driver numbers the places for slices, and not each place is taken.
 void read_mig_instances(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& gpu) {
   const unsigned places = number(nvml->nvmlDeviceGetMaxMigDeviceCount, device).value_or(0);
@@ -181,6 +196,7 @@ Result<DriverPicture> read_driver(const nvml::Library& nvml, std::uint64_t sampl
     read_state(nvml, device, gpu);
     read_memory_errors(nvml, device, gpu);
     read_links(nvml, device, gpu);
+    read_link_data(nvml, device, gpu);
     read_modes(nvml, device, gpu);
     read_utilization(nvml, device, gpu.uuid, samples_since_us, picture.processes);
     picture.gpus.push_back(std::move(gpu));

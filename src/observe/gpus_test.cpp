@@ -3,8 +3,11 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "observe/pcie_traffic.hpp"
 #include "observe/scripted_nvml.hpp"
+#include "observe/sm_activity.hpp"
 
 namespace headgate::observe {
 namespace {
@@ -38,8 +41,32 @@ TEST_F(DriverGpus, OfLinksThoseThatAreUpAreCountedAndTheErrorsOfAll) {
   const auto gpu = read();
   EXPECT_EQ(gpu.nvlinks_active, 1u);
   EXPECT_EQ(gpu.nvlink_errors, 7u) << "a kind that the driver does not count is no reason to tell of none";
+  EXPECT_EQ(gpu.nvlink_tx_bytes, std::nullopt) << "a driver that answers for each field by itself";
+  script_.nvlink_kib = {{3, 1ull << 40}};
+  EXPECT_EQ(read().nvlink_tx_bytes, 3072u);
+  EXPECT_EQ(read().nvlink_rx_bytes, 1ull << 50);
   script_.pcie_replays = 5;
   EXPECT_EQ(read().pcie_replays, 5u);
+}
+
+TEST_F(DriverGpus, HowMuchOfTheSmsWorkedIsToldBetweenTwoSamplesAndNoSampleIsKept) {
+  script_.sm_util = {25, 100.5, NAN};
+  SmActivity activity;
+  const auto ratio_at = [&](std::chrono::milliseconds time) {
+    std::vector gpus = {read()};
+    activity.measure(library_, gpus, std::chrono::steady_clock::time_point(time));
+    return gpus[0].sm_active_ratio;
+  };
+  EXPECT_EQ(ratio_at(0ms), std::nullopt) << "of one sample";
+  EXPECT_EQ(ratio_at(1000ms), 0.25);
+  EXPECT_EQ(ratio_at(1200ms), 0.25) << "too early for another";
+  EXPECT_EQ(ratio_at(2000ms), 1.0);
+  EXPECT_EQ(ratio_at(3000ms), std::nullopt);
+  activity.forget(library_);
+  EXPECT_EQ(script_.samples_held, 0);
+  script_.sm_util.reset();
+  EXPECT_EQ(ratio_at(4000ms), std::nullopt);
+  EXPECT_EQ(script_.samples_held, 0);
 }
 
 TEST_F(DriverGpus, WhatTheCardDoesNotHaveIsNotToldAsZero) {
@@ -49,6 +76,7 @@ TEST_F(DriverGpus, WhatTheCardDoesNotHaveIsNotToldAsZero) {
   EXPECT_EQ(gpu.pcie_replays, std::nullopt);
   EXPECT_EQ(gpu.nvlinks_active, std::nullopt);
   EXPECT_EQ(gpu.nvlink_errors, std::nullopt);
+  EXPECT_EQ(gpu.nvlink_rx_bytes, std::nullopt);
   EXPECT_EQ(gpu.mig, std::nullopt);
   EXPECT_TRUE(gpu.mig_instances.empty());
   PcieTraffic traffic;

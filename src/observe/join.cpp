@@ -1,6 +1,7 @@
 #include "observe/join.hpp"
 
 #include <algorithm>
+#include <string_view>
 #include <tuple>
 
 #include "base/saturated.hpp"
@@ -24,6 +25,20 @@ std::uint64_t held_of(const snapshot::Share& share) {
   return held;
 }
 
+// What the time that was waited since the picture before was waited for, mostly; empty where none was. A full queue of one's own
+// says little where somebody else, or a limit, is why it is full.
+std::string main_cause(const snapshot::ShareDevice& now, const snapshot::ShareDevice& then) {
+  const std::uint64_t work_ns = less(now.waited_work_ns, then.waited_work_ns);
+  const std::pair<const char*, std::uint64_t> causes[] = {
+      {"ceiling", less(now.waited_ceiling_ns, then.waited_ceiling_ns)},
+      {"turn", less(now.waited_turn_ns, then.waited_turn_ns)},
+      {"pause", less(now.waited_pause_ns, then.waited_pause_ns)},
+  };
+  const auto& [word, waited_ns] = *std::ranges::max_element(causes, {}, [](const auto& cause) { return cause.second; });
+  if (waited_ns == 0 || waited_ns < work_ns / 10) return work_ns == 0 ? "" : "work";
+  return word;
+}
+
 void add_rates(snapshot::Share& share, const snapshot::Share& before, std::uint64_t elapsed_ns) {
   if (elapsed_ns == 0) return;
   for (std::size_t i = 0; i < share.devices.size() && i < before.devices.size(); ++i) {
@@ -33,6 +48,7 @@ void add_rates(snapshot::Share& share, const snapshot::Share& before, std::uint6
     if (now.uuid != then.uuid || now.held_ns < then.held_ns || now.throttled_ns < then.throttled_ns) continue;
     now.held_ratio = static_cast<double>(now.held_ns - then.held_ns) / static_cast<double>(elapsed_ns);
     now.throttled_ratio = static_cast<double>(now.throttled_ns - then.throttled_ns) / static_cast<double>(elapsed_ns);
+    now.waits_for = main_cause(now, then);
   }
 }
 
@@ -43,7 +59,15 @@ std::string state_of(const snapshot::Share& share, bool attended) {
   const auto any = [&](auto&& test) { return std::ranges::any_of(share.devices, test); };
   if (any([](const auto& d) { return d.memory_limit_bytes && d.memory_used_bytes >= *d.memory_limit_bytes; }))
     return "full";
-  if (any([](const auto& d) { return d.throttled_ratio.value_or(0) > 0.01; })) return "throttled";
+  // A share that waits for its own earlier work has all of the GPU that it can use.
+  const auto waits_for = [&](std::string_view cause) {
+    return any([&](const auto& d) { return d.throttled_ratio.value_or(0) > 0.01 && d.waits_for == cause; });
+  };
+  if (any([](const auto& d) {
+        return d.throttled_ratio.value_or(0) > 0.01 && d.waits_for == "ceiling" && d.compute_ceiling_ratio < 1;
+      }))
+    return "throttled";
+  if (waits_for("turn")) return "takes turns";
   if (std::ranges::all_of(share.devices, [](const auto& d) { return d.held_ratio && *d.held_ratio == 0; }))
     return "idle";
   return "ok";

@@ -103,6 +103,15 @@ TEST(Join, AStateIsTheWorstThingToSay) {
   const auto before = join(in, nullptr);
   in.taken_ns += kSecond;
   in.ledgers[0].share.devices[0].throttled_ns += kSecond / 10;
+  auto& device = in.ledgers[0].share.devices[0];
+  device.held_ns += kSecond / 2;
+  device.waited_work_ns = kSecond / 10;
+  EXPECT_EQ(state(&before), "ok") << "behind its own work a share waits for nobody";
+  device.waited_turn_ns = kSecond / 5;
+  EXPECT_EQ(state(&before), "takes turns");
+  EXPECT_EQ(join(in, &before).shares.at(0).devices.at(0).waits_for, "turn");
+  device.compute_ceiling_ratio = 0.5;
+  device.waited_ceiling_ns = kSecond;
   EXPECT_EQ(state(&before), "throttled");
   in.ledgers[0].share.devices[0].memory_used_bytes = 50 * kGiB;
   EXPECT_EQ(state(&before), "full");

@@ -17,6 +17,21 @@ std::string text_of(const char* bytes, std::size_t size) { return {bytes, ::strn
 
 double ratio(std::uint32_t ppm) { return ppm / 1e6; }
 
+std::string reason_word(ledger::Denial denial) {
+  return denial == ledger::Denial::device_full ? "device_full" : denial == ledger::Denial::policy ? "policy" : "limit";
+}
+
+// What did not wait at all is among the shortest.
+std::vector<snapshot::LaunchDelay> delays_of(const ledger::LaunchDelays& delays) {
+  std::vector<snapshot::LaunchDelay> all;
+  for (std::uint32_t i = 0; i <= ledger::kDelayBounds; ++i) {
+    snapshot::LaunchDelay& one = all.emplace_back();
+    if (i < ledger::kDelayBounds) one.up_to_ns = static_cast<std::uint64_t>(ledger::kDelayBoundsNs[i]);
+    one.launches = saturated(delays.waited[i].load(kRelaxed), i == 0 ? delays.prompt.load(kRelaxed) : 0);
+  }
+  return all;
+}
+
 snapshot::ShareDevice read_device(const ledger::PolicyPage& policy, const ledger::UsagePage& usage,
                                   std::uint32_t index) {
   const auto& rule = policy.devices[index];
@@ -38,12 +53,16 @@ snapshot::ShareDevice read_device(const ledger::PolicyPage& policy, const ledger
   device.memory_used_bytes = saturated(ledger::used_bytes(usage, index), device.memory_residual_bytes);
   device.memory_peak_bytes = ledger::peak_bytes(usage, index);
   device.memory_draining_bytes = ledger::draining_bytes(usage, index);
-  device.refusals = memory.refusals.load(kRelaxed);
+  device.refusals_device_full = memory.refusals_device_full.load(kRelaxed);
+  device.refusals_policy = memory.refusals_policy.load(kRelaxed);
+  device.refusals =
+      saturated(memory.refusals.load(kRelaxed), saturated(device.refusals_device_full, device.refusals_policy));
   if (device.refusals > 0) {
     device.last_refusal = {.asked_bytes = memory.last_refusal_bytes.load(kRelaxed),
                            .used_bytes = memory.last_refusal_used.load(kRelaxed),
                            .unix_ns = memory.last_refusal_ns.load(kRelaxed),
-                           .pid = memory.last_refusal_pid.load(kRelaxed)};
+                           .pid = memory.last_refusal_pid.load(kRelaxed),
+                           .reason = reason_word(memory.last_denial.load(kRelaxed))};
   }
   device.held_ns = compute.held_ns.load(kRelaxed);
   device.estimated_ns = compute.estimated_ns.load(kRelaxed);
@@ -51,6 +70,18 @@ snapshot::ShareDevice read_device(const ledger::PolicyPage& policy, const ledger
   device.copy_ns = compute.copy_ns.load(kRelaxed);
   device.throttled_ns = compute.throttled_ns.load(kRelaxed);
   device.throttled_launches = compute.throttled_launches.load(kRelaxed);
+  device.launch_delays = delays_of(compute.delays);
+  for (std::uint32_t i = 0; i < ledger::kMeterCallCount; ++i) {
+    if (const auto count = compute.meter_failures[i].load(kRelaxed); count != 0)
+      device.hook_errors.push_back({ledger::kMeterCalls[i], count});
+  }
+  const auto waited_ns = [&](ledger::WaitReason reason) {
+    return compute.waited_ns[static_cast<std::uint32_t>(reason)].load(kRelaxed);
+  };
+  device.waited_pause_ns = waited_ns(ledger::WaitReason::pause);
+  device.waited_turn_ns = waited_ns(ledger::WaitReason::turn);
+  device.waited_ceiling_ns = waited_ns(ledger::WaitReason::ceiling);
+  device.waited_work_ns = waited_ns(ledger::WaitReason::work);
   device.passed_in_debt = compute.passed_in_debt.load(kRelaxed);
   device.last_throttle_unix_ns = compute.last_throttle_ns.load(kRelaxed);
   return device;

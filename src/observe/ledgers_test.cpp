@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 
+#include "guest/ledger/account.hpp"
 #include "guest/ledger/oom_wait.hpp"
 
 namespace headgate::observe {
@@ -46,6 +47,36 @@ TEST(Ledgers, ALaunchThatWaitsForSecondsIsSeenWhileItWaitsAndALieAboutItIsNot) {
     since = lie;
     EXPECT_EQ(waiting_ns(), 0u);
   }
+}
+
+TEST(Ledgers, ALaunchThatDidNotWaitIsAmongTheShortestWaitsAndEachRefusalHasItsReason) {
+  const auto policy = std::make_unique<ledger::PolicyPage>();
+  const auto usage = std::make_unique<ledger::UsagePage>();
+  policy->device_count = 1;
+  auto& delays = usage->compute[0].delays;
+  delays.prompt = 1000;
+  delays.waited[0] = 3;
+  delays.waited[ledger::kDelayBounds] = 1;
+  usage->compute[0].meter_failures[1] = 2;
+  for (const auto by :
+       {ledger::Denial::limit, ledger::Denial::policy, ledger::Denial::device_full, ledger::Denial::device_full})
+    ledger::note_refusal(*usage, 0, {}, 5, 1, by);
+  const auto read = [&] { return read_ledger(*policy, *usage).share.devices.at(0); };
+  EXPECT_EQ(read().launch_delays.size(), ledger::kDelayBounds + 1);
+  EXPECT_EQ(read().launch_delays.front(), (snapshot::LaunchDelay{10'000, 1003}));
+  EXPECT_EQ(read().launch_delays.back(), (snapshot::LaunchDelay{std::nullopt, 1}));
+  EXPECT_EQ(read().hook_errors, (std::vector<snapshot::HookErrors>{{"cuEventRecord", 2}}));
+  EXPECT_EQ(read().refusals, 4u);
+  EXPECT_EQ(read().refusals_device_full, 2u);
+  EXPECT_EQ(read().refusals_policy, 1u);
+  EXPECT_EQ(read().last_refusal->reason, "device_full");
+  // What its processes may write there instead.
+  usage->memory[0].last_denial = static_cast<ledger::Denial>(77);
+  usage->memory[0].refusals = ~0ull;
+  delays.waited[0] = ~0ull;
+  EXPECT_EQ(read().last_refusal->reason, "limit");
+  EXPECT_EQ(read().refusals, ~0ull);
+  EXPECT_EQ(read().launch_delays.front().launches, ~0ull);
 }
 
 TEST(Ledgers, SumsOfWhatTenantsWriteDoNotBeginAnewAtNothing) {

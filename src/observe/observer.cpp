@@ -107,6 +107,7 @@ bool Observer::open_driver() {
 
 void Observer::close_driver() {
   xid_watch_.reset();
+  if (nvml_) sm_activity_.forget(*nvml_);
   nvml_.reset();
 }
 
@@ -179,26 +180,28 @@ void Observer::tell_ended(const std::vector<nvml::Ended>& ended, const snapshot:
 Picture Observer::look_locked() {
   JoinInput input;
   input.node = sources_.node;
-  const bool open = open_driver();
+  bool answers = false;
   std::vector<nvml::Ended> ended;
-  if (open) {
+  if (open_driver()) {
     if (sources_.before_reading) sources_.before_reading();
     if (auto driver = read_driver(*nvml_, samples_since_us_)) {
       if (sources_.after_reading) sources_.after_reading(*driver);
       traffic_.measure(*nvml_, driver->gpus, steady_clock::now());
       traffic_.fill(driver->gpus);
+      sm_activity_.measure(*nvml_, driver->gpus, steady_clock::now());
       last_driver_ = std::move(*driver);
+      driver_answered_ns_ = now_ns<steady_clock>();
+      answers = true;
       samples_since_us_ = now_ns<system_clock>() / 1000;
       take_xids();
       ended = take_ended();
     } else {
       close_driver();  // the driver went away under us: opened anew at the next look
     }
-  } else {
-    last_driver_.processes.clear();
   }
+  if (!answers) last_driver_.processes.clear();
   input.driver = last_driver_;
-  input.node.nvml_released = !open;
+  input.node.nvml_released = !answers;
   input.taken_ns = now_ns<steady_clock>();
   input.taken_unix_ns = now_ns<system_clock>();
   if (sources_.add_ledgers) sources_.add_ledgers(input);

@@ -20,6 +20,7 @@
 #include "observe/explainer.hpp"
 #include "observe/join.hpp"
 #include "observe/pcie_traffic.hpp"
+#include "observe/sm_activity.hpp"
 #include "snapshot/snapshot.hpp"
 
 namespace headgate::observe {
@@ -61,6 +62,8 @@ class Observer {
   void stop();
 
   [[nodiscard]] Picture latest() const;  // never null after start()
+  // When the driver last answered, CLOCK_MONOTONIC: what pictures say of GPUs is of then. 0: it never has.
+  [[nodiscard]] std::uint64_t driver_answered_ns() const { return driver_answered_ns_; }
   // Makes a picture now and returns it.
   Picture look();
   // Has the memory of the GPUs read as soon as may be, on the observer's thread, and after_reading() told. However many ask, and
@@ -95,11 +98,13 @@ class Observer {
   std::optional<nvml::XidWatch> xid_watch_;
   nvml::AccountingWatch accounting_;
   PcieTraffic traffic_;
+  SmActivity sm_activity_;
   std::map<std::string, std::vector<snapshot::XidCount>> xids_;  // by GPU, since the start
   DriverPicture last_driver_;
   std::chrono::steady_clock::time_point released_until_{};
   std::uint64_t samples_since_us_ = 0;
 
+  std::atomic<std::uint64_t> driver_answered_ns_ = 0;
   mutable std::mutex state_;  // guards latest_, period_ and the wishes
   std::condition_variable wake_;
   Picture latest_;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "guest/abi/nvml.hpp"
+#include "nvml/library.hpp"
 
 using namespace headgate;
 using namespace headgate::abi;
@@ -55,7 +56,9 @@ const T& nth(const std::vector<T>& rows, std::size_t asked) {
 SCRIPTED observe::Script* scripted_nvml() { return &script; }
 SCRIPTED nvmlReturn_t nvmlInit_v2() { return NVML_SUCCESS; }
 SCRIPTED nvmlReturn_t nvmlShutdown() { return NVML_SUCCESS; }
-SCRIPTED nvmlReturn_t nvmlDeviceGetCount_v2(unsigned* count) { return *count = script.gpus, NVML_SUCCESS; }
+SCRIPTED nvmlReturn_t nvmlDeviceGetCount_v2(unsigned* count) {
+  return *count = script.gpus, script.answers ? NVML_SUCCESS : NVML_ERROR_GPU_IS_LOST;
+}
 SCRIPTED nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t* device) {
   return *device = handle(index), NVML_SUCCESS;
 }
@@ -126,6 +129,16 @@ SCRIPTED nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t, unsigned link, nvml
   *active = script.nvlinks[link].active ? NVML_FEATURE_ENABLED : NVML_FEATURE_DISABLED;
   return NVML_SUCCESS;
 }
+SCRIPTED nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t, int count, nvml::FieldValue* values) {
+  for (int i = 0; i < count; ++i) {
+    nvml::FieldValue& field = values[i];
+    const bool known = script.nvlink_kib && (field.id == 138 || field.id == 139) && field.scope == ~0U;
+    field.result = known ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
+    field.type = nvml::kUnsignedLongLong;
+    field.value = known ? (*script.nvlink_kib)[field.id - 138] : 77;
+  }
+  return NVML_SUCCESS;
+}
 SCRIPTED nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t, unsigned link, unsigned kind,
                                                       unsigned long long* count) {
   if (kind >= script.nvlinks[link].errors.size()) return NVML_ERROR_NOT_SUPPORTED;
@@ -146,3 +159,28 @@ SCRIPTED nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t slice, unsigned* i
   return *id = static_cast<unsigned>(number_of(slice) - kFirstSlice + 1), NVML_SUCCESS;
 }
 SCRIPTED nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t, unsigned* id) { return *id = 0, NVML_SUCCESS; }
+
+SCRIPTED nvmlReturn_t nvmlGpmQueryDeviceSupport(nvmlDevice_t, unsigned* support) {
+  return support[1] = script.sm_util ? 1 : 0, NVML_SUCCESS;
+}
+SCRIPTED nvmlReturn_t nvmlGpmSampleAlloc(void** sample) {
+  return *sample = new char, ++script.samples_held, NVML_SUCCESS;
+}
+SCRIPTED nvmlReturn_t nvmlGpmSampleFree(void* sample) {
+  return delete static_cast<char*>(sample), --script.samples_held, NVML_SUCCESS;
+}
+SCRIPTED nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t, void*) { return NVML_SUCCESS; }
+SCRIPTED nvmlReturn_t nvmlGpmMetricsGet(void* out) {
+  struct {
+    unsigned version, count;
+    void *first, *second;
+    unsigned id;
+    nvmlReturn_t result;
+    double value;
+  } get;
+  std::memcpy(&get, out, sizeof get);
+  if (get.first == get.second || get.id != 2) return NVML_ERROR_INVALID_ARGUMENT;
+  get.result = NVML_SUCCESS;
+  get.value = nth(*script.sm_util, script.sm_asked++);
+  return std::memcpy(out, &get, sizeof get), NVML_SUCCESS;
+}

@@ -23,6 +23,7 @@ struct ScriptedLink {
   std::array<unsigned long long, 4> errors;  // by kind; of the fifth the driver says nothing
 };
 struct Script {
+  bool answers = true;  // false: the driver has gone; it counts no GPUs and says why
   unsigned gpus = 1;
   std::vector<std::vector<ScriptedRow>> compute{{}};
   std::vector<ScriptedRow> mps;
@@ -31,10 +32,13 @@ struct Script {
   std::vector<ScriptedEnd> accounted;
   std::optional<std::array<std::array<unsigned long long, 2>, 2>> ecc_errors;  // [uncorrected][in its life]
   std::vector<ScriptedLink> nvlinks;
+  std::optional<std::array<unsigned long long, 2>> nvlink_kib;  // sent, received, over all links
   std::optional<unsigned> pcie_replays;
   std::optional<std::array<unsigned, 2>> pcie_kib_per_s;  // sent, received
+  std::optional<std::vector<double>> sm_util;             // percent, one for each pair of samples
+  int samples_held = 0;
   std::vector<std::string> slices;  // UUIDs by place, "" where none is; without places the card has no MIG
-  std::size_t lists_asked = 0, memory_asked = 0, traffic_asked = 0;
+  std::size_t lists_asked = 0, memory_asked = 0, traffic_asked = 0, sm_asked = 0;
 };
 inline constexpr std::uint64_t kScriptedTotal = 1ull << 36;
 

@@ -57,6 +57,7 @@ void each_field(Gpu& g, Visit&& visit) {
   visit("compute_unsold_ratio", g.compute_unsold_ratio);
   visit("busy_ratio", g.busy_ratio);
   visit("memory_busy_ratio", g.memory_busy_ratio);
+  visit("sm_active_ratio", g.sm_active_ratio);
   visit("temperature_celsius", g.temperature_celsius);
   visit("power_mw", g.power_mw);
   visit("power_limit_mw", g.power_limit_mw);
@@ -76,9 +77,12 @@ void each_field(Gpu& g, Visit&& visit) {
   visit("pcie_tx_bytes_per_second", g.pcie_tx_bytes_per_second);
   visit("nvlinks_active", g.nvlinks_active);
   visit("nvlink_errors", g.nvlink_errors);
+  visit("nvlink_rx_bytes", g.nvlink_rx_bytes);
+  visit("nvlink_tx_bytes", g.nvlink_tx_bytes);
   visit("mig", g.mig);
   visit("mig_instances", g.mig_instances);
   visit("ecc", g.ecc);
+  visit("half_precision_tflops", g.half_precision_tflops);
   visit("compute_mode", g.compute_mode);
   visit("policy", g.policy);
   visit("policy_from", g.policy_from);
@@ -93,6 +97,19 @@ void each_field(Refusal& r, Visit&& visit) {
   visit("used_bytes", r.used_bytes);
   visit("unix_ns", r.unix_ns);
   visit("pid", r.pid);
+  visit("reason", r.reason);
+}
+
+template <typename Visit>
+void each_field(LaunchDelay& d, Visit&& visit) {
+  visit("up_to_ns", d.up_to_ns);
+  visit("launches", d.launches);
+}
+
+template <typename Visit>
+void each_field(HookErrors& e, Visit&& visit) {
+  visit("api", e.api);
+  visit("count", e.count);
 }
 
 template <typename Visit>
@@ -107,6 +124,8 @@ void each_field(ShareDevice& d, Visit&& visit) {
   visit("host_limit_bytes", d.host_limit_bytes);
   visit("host_used_bytes", d.host_used_bytes);
   visit("refusals", d.refusals);
+  visit("refusals_device_full", d.refusals_device_full);
+  visit("refusals_policy", d.refusals_policy);
   visit("last_refusal", d.last_refusal);
   visit("compute_ceiling_ratio", d.compute_ceiling_ratio);
   visit("compute_burst_ratio", d.compute_burst_ratio);
@@ -121,11 +140,18 @@ void each_field(ShareDevice& d, Visit&& visit) {
   visit("throttled_launches", d.throttled_launches);
   visit("passed_in_debt", d.passed_in_debt);
   visit("launches", d.launches);
+  visit("launch_delays", d.launch_delays);
+  visit("hook_errors", d.hook_errors);
   visit("last_throttle_unix_ns", d.last_throttle_unix_ns);
   visit("waiting_ns", d.waiting_ns);
+  visit("waited_pause_ns", d.waited_pause_ns);
+  visit("waited_turn_ns", d.waited_turn_ns);
+  visit("waited_ceiling_ns", d.waited_ceiling_ns);
+  visit("waited_work_ns", d.waited_work_ns);
   visit("held_ratio", d.held_ratio);
   visit("throttled_ratio", d.throttled_ratio);
   visit("sm_ratio", d.sm_ratio);
+  visit("waits_for", d.waits_for);
 }
 
 template <typename Visit>
@@ -146,6 +172,11 @@ void each_field(Share& s, Visit&& visit) {
   visit("ttl_ns", s.ttl_ns);
   visit("expired", s.expired);
   visit("freeze_after_ns", s.freeze_after_ns);
+  visit("idle_notice_ns", s.idle_notice_ns);
+  visit("over_sell", s.over_sell);
+  visit("everyone", s.everyone);
+  visit("users", s.users);
+  visit("groups", s.groups);
   visit("processes", s.processes);
   visit("frozen_processes", s.frozen_processes);
   visit("freezes", s.freezes);

@@ -90,6 +90,8 @@ constexpr const char* name_of() {
   else if constexpr (std::same_as<T, XidCount>) return "XidCount";
   else if constexpr (std::same_as<T, MigInstance>) return "MigInstance";
   else if constexpr (std::same_as<T, Refusal>) return "Refusal";
+  else if constexpr (std::same_as<T, LaunchDelay>) return "LaunchDelay";
+  else if constexpr (std::same_as<T, HookErrors>) return "HookErrors";
   else if constexpr (std::same_as<T, ShareDevice>) return "ShareDevice";
   else if constexpr (std::same_as<T, Share>) return "Share";
   else if constexpr (std::same_as<T, ProcessDevice>) return "ProcessDevice";
@@ -158,6 +160,8 @@ std::string schemas() {
   add_schema<MigInstance>(all);
   add_schema<Gpu>(all);
   add_schema<Refusal>(all);
+  add_schema<LaunchDelay>(all);
+  add_schema<HookErrors>(all);
   add_schema<ShareDevice>(all);
   add_schema<Share>(all);
   add_schema<ProcessDevice>(all);

@@ -27,6 +27,7 @@ Snapshot full() {
   gpu.ecc_lifetime_corrected_errors = 3;
   gpu.pcie_rx_bytes_per_second = 1;
   gpu.nvlink_errors = 2;
+  gpu.nvlink_tx_bytes = 1ull << 60;
   s.gpus = {gpu};
   Share share;
   share.name = "alice";
@@ -34,7 +35,9 @@ Snapshot full() {
   share.on_oom = "wait=30s";
   share.devices.resize(2);
   share.devices[0].memory_limit_bytes = 8ull << 30;
-  share.devices[0].last_refusal = Refusal{1, 2, 3, 4};
+  share.devices[0].last_refusal = Refusal{1, 2, 3, 4, "policy"};
+  share.devices[0].launch_delays = {{10'000, 7}, {std::nullopt, 1}};
+  share.devices[0].hook_errors = {{"cuEventRecord", 1}};
   s.shares = {share};
   Process process;
   process.pid = 4711;

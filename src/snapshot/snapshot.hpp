@@ -20,7 +20,7 @@ struct Node {
   std::uint32_t unattended_processes = 0;  // that use a GPU outside every share
   std::uint64_t started_unix_ns = 0;
   std::uint64_t reserve_bytes = 0;  // of each GPU, never sold
-  bool nvml_released = false;       // `headgate gpu release`: what NVML says is not known meanwhile
+  bool nvml_released = false;       // `headgate gpu release`, or no answer: what NVML says is not known
 
   friend bool operator==(const Node&, const Node&) = default;
 };
@@ -54,6 +54,7 @@ struct Gpu {
   std::optional<std::uint64_t> memory_unsold_bytes;
   std::optional<double> compute_unsold_ratio;
   std::optional<double> busy_ratio, memory_busy_ratio;  // NVML's sense: some kernel ran
+  std::optional<double> sm_active_ratio;  // of all its SMs' time; empty without a daemon, which alone measures it
   std::optional<std::uint32_t> temperature_celsius, power_mw, power_limit_mw, sm_clock_mhz, memory_clock_mhz;
   std::optional<std::uint64_t> energy_mj;  // since the driver was loaded
   std::vector<std::string> throttle_reasons;
@@ -66,10 +67,13 @@ struct Gpu {
   // From the host and to it, over 20 ms of the last seconds; empty without a daemon, which alone measures it.
   std::optional<std::uint64_t> pcie_rx_bytes_per_second, pcie_tx_bytes_per_second;
   std::optional<std::uint64_t> nvlink_errors;  // of all links and all kinds that the driver counts, together
+  // Data without the protocol's own, over all links, since the driver was loaded.
+  std::optional<std::uint64_t> nvlink_rx_bytes, nvlink_tx_bytes;
   std::optional<bool> mig, ecc;
   std::vector<MigInstance> mig_instances;
-  std::string compute_mode;  // default, exclusive process, prohibited; empty: not told
-  std::string policy;        // of the arbiter: fair, priority, off
+  std::optional<double> half_precision_tflops;  // dense FP16, by data sheet or configuration (base/cards.hpp)
+  std::string compute_mode;                     // default, exclusive process, prohibited; empty: not told
+  std::string policy;                           // of the arbiter: fair, priority, off
   // Who says so: the configuration, or a command (`headgate gpu policy`), which outlives the daemon; empty without one.
   std::string policy_from;
   std::uint32_t waiting = 0;  // requests for shares that stand in line for room on it
@@ -83,7 +87,22 @@ struct Gpu {
 struct Refusal {
   std::uint64_t asked_bytes = 0, used_bytes = 0, unix_ns = 0;
   std::uint32_t pid = 0;
+  std::string reason = "limit";  // or device_full: the driver had none left; policy: the share was being drained
   friend bool operator==(const Refusal&, const Refusal&) = default;
+};
+
+// Launches that took so long, and no less than the one before allows, to pass the gate.
+struct LaunchDelay {
+  std::optional<std::uint64_t> up_to_ns;  // empty: longer than all others
+  std::uint64_t launches = 0;
+  friend bool operator==(const LaunchDelay&, const LaunchDelay&) = default;
+};
+
+// A call of the driver that metering needs and that failed, as often.
+struct HookErrors {
+  std::string api;
+  std::uint64_t count = 0;
+  friend bool operator==(const HookErrors&, const HookErrors&) = default;
 };
 
 struct ShareDevice {
@@ -93,7 +112,8 @@ struct ShareDevice {
   std::uint64_t memory_residual_bytes = 0, memory_draining_bytes = 0, memory_peak_bytes = 0;
   std::uint64_t memory_frozen_bytes = 0;  // of what is used: on the host until its process calls the driver again
   std::uint64_t host_limit_bytes = 0, host_used_bytes = 0;
-  std::uint64_t refusals = 0;
+  std::uint64_t refusals = 0;                                   // for all reasons
+  std::uint64_t refusals_device_full = 0, refusals_policy = 0;  // of these
   std::optional<Refusal> last_refusal;
   double compute_ceiling_ratio = 1, compute_guarantee_ratio = 0;
   std::optional<double> compute_burst_ratio;  // the ceiling while no other share has work; empty: no other
@@ -102,12 +122,17 @@ struct ShareDevice {
   std::uint64_t held_ns = 0, estimated_ns = 0, copy_ns = 0, throttled_ns = 0;
   std::uint64_t neighbours_ns = 0;  // other shares' work that this one was first taken to have done; not in held_ns
   std::uint64_t throttled_launches = 0, passed_in_debt = 0, launches = 0;
+  std::vector<LaunchDelay> launch_delays;  // shortest first; what waited is told at once, the rest when it is measured
+  std::vector<HookErrors> hook_errors;     // those that there were
   std::uint64_t last_throttle_unix_ns = 0;
   std::uint64_t waiting_ns = 0;  // how long a launch that still waits has waited, where that is seconds; 0: none has
+  // throttled_ns, by what was waited for: resume, the share's turn, its ceiling, its own work sent before.
+  std::uint64_t waited_pause_ns = 0, waited_turn_ns = 0, waited_ceiling_ns = 0, waited_work_ns = 0;
   std::optional<double> held_ratio, throttled_ratio;  // since the picture before
   // Of the GPU's SMs, what its processes may have together as clients of an MPS server, by their thread percentages. Empty: none is
   // there, or one that may have all.
   std::optional<double> sm_ratio;
+  std::string waits_for;  // what most of throttled_ratio was: pause, turn, ceiling, work; empty: nothing, or not known
 
   friend bool operator==(const ShareDevice&, const ShareDevice&) = default;
 };
@@ -116,7 +141,7 @@ struct Share {
   std::string name;
   std::uint32_t owner_uid = 0;
   std::string owner;        // user name, or the uid where it has none
-  std::string state;        // ok, throttled, refused, idle, frozen, paused, draining, empty, broken
+  std::string state;        // ok, throttled, takes turns, full, idle, frozen, paused, draining, empty, broken
   std::string level;        // observe, hook, hook+container, mps, mig
   std::string fail_policy;  // open, closed
   std::string admit;        // now, ask: an outside scheduler decides on each process
@@ -129,6 +154,10 @@ struct Share {
   std::optional<std::uint64_t> ttl_ns;           // left
   bool expired = false;                          // its time is over: nobody enters, and it goes with its last program
   std::optional<std::uint64_t> freeze_after_ns;  // so long without a call, a process moves its memory to the host
+  std::optional<std::uint64_t> idle_notice_ns;   // an event tells when it used no GPU for so long
+  bool over_sell = false;                        // sold beyond the card: promised nothing
+  bool everyone = false;                         // whoever reaches its directory may enter
+  std::vector<std::string> users, groups;        // who else may enter, by name, or by number where there is none
   std::uint32_t processes = 0;
   std::uint32_t frozen_processes = 0;    // idle, with their memory on the host
   std::uint64_t freezes = 0, thaws = 0;  // how often memory of its processes went to the host, and came back

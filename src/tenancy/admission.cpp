@@ -20,29 +20,9 @@ std::uint64_t sellable(const Card& card, const Reserve& reserve) {
   return less(card.memory_total_bytes, saturated(reserve.driver_bytes, reserve.context_room_bytes));
 }
 
-struct Sold {
-  std::uint64_t memory_bytes = 0, guarantee_ppm = 0;
-  std::uint64_t shares = 0;
-};
-
-Sold sold_on(const Card& card, const Books& books, std::string_view without) {
-  Sold sold;
-  for (const Share& share : books.shares) {
-    const DeviceShare* device = share.name == without || share.over_sell ? nullptr : device_on(share, card.uuid);
-    if (device == nullptr) continue;
-    sold.memory_bytes =
-        saturated(sold.memory_bytes, device->memory_limit_bytes.value_or(sellable(card, books.reserve)));
-    sold.guarantee_ppm += device->guarantee_ppm;
-    ++sold.shares;
-  }
-  return sold;
-}
-
 Room room_beside(const Sold& sold, const Card& card, const Reserve& reserve) {
-  std::uint64_t rooms = 0;
-  if (__builtin_mul_overflow(sold.shares + 1, reserve.context_room_bytes, &rooms)) rooms = ~0ull;
-  const std::uint64_t kept = saturated(saturated(reserve.driver_bytes, rooms), sold.memory_bytes);
-  return {less(card.memory_total_bytes, kept), static_cast<std::uint32_t>(less(ledger::kWholeGpu, sold.guarantee_ppm))};
+  return {less(card.memory_total_bytes, kept_beside(sold, reserve)),
+          static_cast<std::uint32_t>(less(ledger::kWholeGpu, sold.guarantee_ppm))};
 }
 
 std::string count_text(std::uint64_t count) { return std::to_string(count) + (count == 1 ? " share" : " shares"); }
@@ -53,8 +33,16 @@ std::string sums(const Sold& sold, const Card& card, const Reserve& reserve) {
          " are kept for the driver and " + bytes_text(reserve.context_room_bytes) + " for each share's contexts";
 }
 
+constexpr const char* kOverSell = "sell it beyond the card with --over-sell (administrators)";
+
+// In the unit of the card's own size, and so that what is written can be asked for.
+std::string fitting_text(std::uint64_t bytes) {
+  const std::string exact = exact_bytes_text(bytes), rounded = bytes_text(bytes);
+  return exact == rounded || exact.starts_with(rounded + " ") ? exact : rounded + " (" + exact + ")";
+}
+
 Result<void> fits(const Share& wanted, const DeviceShare& device, const Card& card, const Books& books) {
-  const std::uint64_t asked = device.memory_limit_bytes.value_or(sellable(card, books.reserve));
+  const std::uint64_t asked = asked_of(device, card, books.reserve);
   const std::string asks = "the share '" + wanted.name + "' asks for " +
                            (device.memory_limit_bytes ? exact_bytes_text(asked) : "all the memory") + " of " +
                            card.uuid;
@@ -67,16 +55,16 @@ Result<void> fits(const Share& wanted, const DeviceShare& device, const Card& ca
   const Room room = room_beside(sold, card, books.reserve);
   if (asked > room.memory_bytes || (asked == 0 && !device.memory_limit_bytes)) {
     return fail(ErrorCode::no_capacity, asks + ": " + sums(sold, card, books.reserve),
-                room.memory_bytes == 0 ? "nothing fits; remove or lower a share, or say that this one may be over-sold"
-                                       : "the largest that fits is " + exact_bytes_text(room.memory_bytes) +
-                                             "; or say that the share may be over-sold");
+                room.memory_bytes == 0
+                    ? "nothing fits; remove or lower a share, or " + std::string(kOverSell)
+                    : "the largest that fits is " + fitting_text(room.memory_bytes) + "; or " + kOverSell);
   }
   if (device.guarantee_ppm > room.guarantee_ppm) {
-    return fail(
-        ErrorCode::no_capacity,
-        "the share '" + wanted.name + "' asks for a guarantee of " + percent_text(device.guarantee_ppm) + " of " +
-            card.uuid + ": " + percent_text(sold.guarantee_ppm) + " are guaranteed to " + count_text(sold.shares),
-        "the largest that fits is " + percent_text(room.guarantee_ppm) + "; or say that the share may be over-sold");
+    return fail(ErrorCode::no_capacity,
+                "the share '" + wanted.name + "' asks for a guarantee of " + percent_text(device.guarantee_ppm) +
+                    " of " + card.uuid + ": " + percent_text(sold.guarantee_ppm) + " are guaranteed to " +
+                    count_text(sold.shares),
+                "the largest that fits is " + percent_text(room.guarantee_ppm) + "; or " + kOverSell);
   }
   return {};
 }
@@ -158,6 +146,28 @@ bool has_own_quota(const Share& share, const Books& books) {
 }
 
 }  // namespace
+
+Sold sold_on(const Card& card, const Books& books, std::string_view without) {
+  Sold sold;
+  for (const Share& share : books.shares) {
+    const DeviceShare* device = share.name == without || share.over_sell ? nullptr : device_on(share, card.uuid);
+    if (device == nullptr) continue;
+    sold.memory_bytes = saturated(sold.memory_bytes, asked_of(*device, card, books.reserve));
+    sold.guarantee_ppm += device->guarantee_ppm;
+    ++sold.shares;
+  }
+  return sold;
+}
+
+std::uint64_t asked_of(const DeviceShare& device, const Card& card, const Reserve& reserve) {
+  return device.memory_limit_bytes.value_or(sellable(card, reserve));
+}
+
+std::uint64_t kept_beside(const Sold& sold, const Reserve& reserve) {
+  std::uint64_t rooms = 0;
+  if (__builtin_mul_overflow(sold.shares + 1, reserve.context_room_bytes, &rooms)) rooms = ~0ull;
+  return saturated(saturated(reserve.driver_bytes, rooms), sold.memory_bytes);
+}
 
 Room room_on(const Card& card, const Books& books, std::string_view without) {
   return room_beside(sold_on(card, books, without), card, books.reserve);

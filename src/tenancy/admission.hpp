@@ -59,6 +59,19 @@ struct Books {
 // of a card, a lease that a quota does not allow), denied (a quota).
 [[nodiscard]] Result<void> admit(const Share& wanted, const Books& books);
 
+// What is sold of a card, over all shares that are not over-sold; `without`: a share that would be replaced.
+struct Sold {
+  std::uint64_t memory_bytes = 0, guarantee_ppm = 0;
+  std::uint64_t shares = 0;
+
+  friend bool operator==(const Sold&, const Sold&) = default;
+};
+[[nodiscard]] Sold sold_on(const Card& card, const Books& books, std::string_view without = {});
+// What a share is sold of a card's memory: its limit, or all that one share could have.
+[[nodiscard]] std::uint64_t asked_of(const DeviceShare& device, const Card& card, const Reserve& reserve);
+// Memory that a further share cannot have: what is sold, the driver's, and rooms for contexts, its own among them.
+[[nodiscard]] std::uint64_t kept_beside(const Sold& sold, const Reserve& reserve);
+
 // What a new share could have on a card now; `without`: a share that would be replaced.
 struct Room {
   std::uint64_t memory_bytes = 0;

@@ -72,6 +72,11 @@ std::optional<std::int64_t> ends_at_s(const Share& share) {
   return end;
 }
 
+bool has_ended(const Share& share, std::int64_t now_unix_s) {
+  const auto end = ends_at_s(share);
+  return end && *end <= now_unix_s;
+}
+
 Error page_error(const ledger::PageFault& fault, const std::string& base, const std::string& name) {
   std::array<char, 512> text{};
   ledger::explain(fault, text.data(), text.size(), base.empty() ? nullptr : base.c_str());

@@ -69,6 +69,8 @@ struct Share {
 // When the share is to end, CLOCK_REALTIME seconds; null: never.
 [[nodiscard]] std::optional<std::int64_t> ends_at_s(const Share& share);
 
+[[nodiscard]] bool has_ended(const Share& share, std::int64_t now_unix_s);
+
 // A fault of the pages as an error; `base` is the runtime directory.
 [[nodiscard]] Error page_error(const ledger::PageFault& fault, const std::string& base, const std::string& name);
 

@@ -146,6 +146,14 @@ Result<void> Shares::adopt(Share share, Adoption& adoption) {
   const TruncationScope survives;
   ledger::PageFault fault = ledger::open_share(node_.runtime_dir.c_str(), name.c_str(), ledger::Access::owner, pages);
   const bool anew = missing(fault);
+  const auto removal = store_.removal_begun(name);
+  if (!removal) return broken(removal.error());
+  if (*removal && anew) {
+    shares_.erase(name);
+    return store_.remove_share(name);
+  }
+  if (*removal)
+    if (auto noted = store_.note_removal(name, false); !noted) return broken(noted.error());
   if (anew) fault = ledger::create_share(node_.runtime_dir.c_str(), *grant, ledger::Access::owner, pages);
   if (fault) return broken(page_error(fault, node_.runtime_dir, name));
   auto held = hold(pages, name);
@@ -284,12 +292,15 @@ Result<void> Shares::remove(const std::string& name) {
   if (live == nullptr)
     return fail(ErrorCode::usage, "there is no share '" + harmless(name) + "'", "'headgate share ls' lists them");
   if (live->distrusted()) return discard(name);
+  // Killed between the pages and the row, the next start would make new pages, with accounts that begin at 0.
+  if (auto noted = store_.note_removal(name, true); !noted) return noted;
   bool removed = false;
   const TruncationScope survives;
   const ledger::PageFault fault = ledger::remove_if_empty(node_.runtime_dir.c_str(), name.c_str(), removed);
-  if (is_strange(fault)) return discard(name);
-  if (fault && !missing(fault)) return std::unexpected(page_error(fault, node_.runtime_dir, name));
-  if (!fault && !removed) {
+  if (fault ? !missing(fault) : !removed) {
+    if (auto noted = store_.note_removal(name, false); !noted) return noted;
+    if (is_strange(fault)) return discard(name);
+    if (fault) return std::unexpected(page_error(fault, node_.runtime_dir, name));
     const std::uint32_t inside = live->pages ? ledger::live_slots(live->pages->usage()) : 0;
     return fail(ErrorCode::failed,
                 "the share '" + name + "' is in use" +

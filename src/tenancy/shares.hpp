@@ -117,6 +117,9 @@ class Shares {
   [[nodiscard]] const std::map<std::string, LiveShare>& list() const { return shares_; }
   [[nodiscard]] std::map<std::string, LiveShare>& list() { return shares_; }
 
+  // Whether a share that is made now could be kept. Errors: of Store::check().
+  [[nodiscard]] Result<void> check_store() { return store_.check(); }
+
   [[nodiscard]] const std::vector<Quota>& quotas() const { return quotas_; }
   [[nodiscard]] Result<void> set_quota(const Quota& quota);
   [[nodiscard]] Result<void> remove_quota(Quota::Subject subject, std::uint32_t id);

@@ -175,6 +175,38 @@ TEST_F(SharesTest, AKilledDaemonsSharesAreAdoptedWithTheirProcessesAndTheirPause
   EXPECT_EQ(shares.find("t"), nullptr);  // what was sold before is still sold
 }
 
+// With new pages it would be there again, and with accounts that have forgotten everything.
+TEST_F(SharesTest, ARemovalThatWasKilledBetweenPagesAndRowIsBroughtToItsEnd) {
+  {
+    Shares shares = start();
+    for (const char* name : {"gone", "kept"}) ASSERT_EQ(words(shares.create(share_of(name, 1, kGiB))), "done");
+  }
+  for (const char* name : {"gone", "kept"}) ASSERT_EQ(words(Store::open(state_)->note_removal(name, true)), "done");
+  fs::remove_all(base_ + "/shares/gone");
+  Adoption adoption;
+  Shares shares = start(adoption);
+  EXPECT_EQ(shares.find("gone"), nullptr);
+  EXPECT_TRUE(adoption.made_anew.empty());
+  EXPECT_EQ(adoption.adopted, std::vector<std::string>{"kept"});
+  const auto left = Store::open(state_)->shares();
+  ASSERT_TRUE(left);
+  ASSERT_EQ(left->size(), 1u);
+  EXPECT_FALSE(Store::open(state_)->removal_begun("kept").value_or(true));
+}
+
+TEST_F(SharesTest, ARefusedRemovalIsNotBroughtToItsEndByTheNextDaemon) {
+  Tenant tenant;
+  {
+    Shares shares = start();
+    ASSERT_EQ(words(shares.create(share_of("s", 1, kGiB))), "done");
+    enter("s", tenant);
+    EXPECT_NE(words(shares.remove("s")), "done");
+  }
+  tenant.leave();
+  fs::remove_all(base_);
+  EXPECT_NE(start().find("s"), nullptr);
+}
+
 TEST_F(SharesTest, AfterARebootSharesAreMadeAnewFromTheStore) {
   {
     ASSERT_EQ(words(start().create(share_of("s", 1, 8 * kGiB))), "done");

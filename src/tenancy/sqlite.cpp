@@ -47,7 +47,7 @@ Result<Database> Database::open(const std::string& path) {
   if (code != SQLITE_OK)
     return std::unexpected(handle != nullptr ? database.error() : sqlite_error(path, code, ::sqlite3_errstr(code)));
   ::sqlite3_extended_result_codes(handle, 1);
-  ::sqlite3_busy_timeout(handle, 1000);
+  ::sqlite3_busy_timeout(handle, kBusyTimeoutMs);
   return database;
 }
 

@@ -12,6 +12,9 @@
 
 namespace headgate::tenancy {
 
+// How long a statement waits for another program that writes.
+inline constexpr int kBusyTimeoutMs = 1000;
+
 // One connection. Not thread-safe.
 class Database {
  public:

@@ -1,6 +1,10 @@
 #include "tenancy/store.hpp"
 
+#include <sys/statvfs.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 
 #include "tenancy/sqlite.hpp"
 
@@ -47,6 +51,7 @@ constexpr const char* kLaterTables = R"(
 CREATE TABLE IF NOT EXISTS share_waits(
   share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE,
   oom_wait_s INTEGER NOT NULL CHECK(oom_wait_s > 0)) STRICT;
+CREATE TABLE IF NOT EXISTS share_removals(share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE) STRICT;
 CREATE TABLE IF NOT EXISTS gpu_policies(uuid TEXT PRIMARY KEY NOT NULL, policy TEXT NOT NULL) STRICT;
 )";
 
@@ -191,6 +196,21 @@ Result<Store> Store::open(const std::string& path) {
   return Store(std::move(database));
 }
 
+Result<void> Store::check() {
+  const std::string& path = database_->path();
+  constexpr const char* kHint = "the daemon must be able to write this file and its directory (--state)";
+  // SQLite goes on writing to a file that was taken away, and nobody would find it at the next start.
+  if (::access(path.c_str(), R_OK | W_OK) != 0) return fail_errno("the database " + path, errno, kHint);
+  struct statvfs room{};
+  constexpr std::uint64_t kLeastRoom = 1 << 20;
+  if (::statvfs(path.c_str(), &room) == 0 && std::uint64_t{room.f_bavail} * room.f_frsize < kLeastRoom)
+    return fail(ErrorCode::no_capacity, "the database " + path + ": its disk is full", "make room on its file system");
+  ::sqlite3_busy_timeout(database_->handle(), 0);
+  const auto transaction = Transaction::begin(*database_);
+  ::sqlite3_busy_timeout(database_->handle(), kBusyTimeoutMs);
+  return transaction ? Result<void>() : std::unexpected(transaction.error());
+}
+
 Result<std::vector<Share>> Store::shares() {
   std::vector<Share> all;
   Statement row =
@@ -276,6 +296,18 @@ Result<void> Store::put(const Quota& quota) {
 Result<void> Store::remove_quota(Quota::Subject subject, std::uint32_t id) {
   Statement gone = TRY(Statement::prepare(*database_, "DELETE FROM quotas WHERE subject = ? AND id = ?"));
   return gone.bind(static_cast<std::int64_t>(subject)).bind(std::int64_t{id}).run();
+}
+
+Result<void> Store::note_removal(const std::string& name, bool begun) {
+  Statement note = TRY(Statement::prepare(*database_, begun ? "INSERT OR REPLACE INTO share_removals VALUES(?)"
+                                                            : "DELETE FROM share_removals WHERE share = ?"));
+  return note.bind(name).run();
+}
+
+Result<bool> Store::removal_begun(const std::string& name) {
+  Statement row = TRY(Statement::prepare(*database_, "SELECT 1 FROM share_removals WHERE share = ?"));
+  row.bind(name);
+  return row.step();
 }
 
 Result<std::map<std::string, std::string>> Store::gpu_policies() {

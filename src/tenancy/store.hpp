@@ -30,10 +30,18 @@ class Store {
   [[nodiscard]] Result<std::vector<Share>> shares();
   [[nodiscard]] Result<std::vector<Quota>> quotas();
 
+  // Whether something could be written now, without writing. Waits for nobody. Errors: denied (the file is gone, or cannot be written
+  // any more), no_capacity (disk full), failed (another program holds it).
+  [[nodiscard]] Result<void> check();
+
   // Adds the share, or replaces the one of its name.
   [[nodiscard]] Result<void> put(const Share& share);
   // Nothing to remove is no error.
   [[nodiscard]] Result<void> remove_share(const std::string& name);
+  // Notes that the share's pages are about to be removed, or are not after all: who is killed before remove_share leaves word of
+  // what was asked for.
+  [[nodiscard]] Result<void> note_removal(const std::string& name, bool begun);
+  [[nodiscard]] Result<bool> removal_begun(const std::string& name);
 
   [[nodiscard]] Result<void> put(const Quota& quota);
   [[nodiscard]] Result<void> remove_quota(Quota::Subject subject, std::uint32_t id);

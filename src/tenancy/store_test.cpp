@@ -226,5 +226,24 @@ TEST_F(StoreTest, AnUnwritableStateIsDeniedBeforeAnythingIsPromised) {
   EXPECT_EQ(status, 0);
 }
 
+// Asked by whoever wants to know whether the node is ready, and so it neither writes nor waits.
+TEST_F(StoreTest, AStoreThatCouldNotKeepWhatIsMadeNowSaysSoAndWhy) {
+  Store store = open();
+  EXPECT_TRUE(store.check());
+  sqlite3* other = nullptr;
+  ASSERT_EQ(::sqlite3_open(path_.c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(::sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  const auto held = store.check();
+  ASSERT_FALSE(held);
+  EXPECT_EQ(held.error().hint, "another program holds it; is a second headgated running with the same --state?");
+  ::sqlite3_close(other);
+  EXPECT_TRUE(store.check());
+  ASSERT_TRUE(store.put(full_share())) << "it holds nothing itself";
+  fs::remove(path_);
+  const auto gone = store.check();
+  ASSERT_FALSE(gone);
+  EXPECT_TRUE(gone.error().message.starts_with("the database " + path_)) << gone.error().message;
+}
+
 }  // namespace
 }  // namespace headgate::tenancy

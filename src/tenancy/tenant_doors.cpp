@@ -16,7 +16,6 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
-#include <set>
 
 #include "guest/ledger/node_page.hpp"
 #include "guest/ledger/registration.hpp"
@@ -35,8 +34,7 @@ struct TenantDoors::Common {
   std::string proc;
   Bounds bounds;
   Events events;
-  std::size_t connections = 0;
-  std::map<std::uint32_t, std::size_t> of_user, waiting_of_user;
+  NodeCrowd crowd = {};
 };
 
 namespace {
@@ -126,23 +124,6 @@ Heard hear(int socket, ledger::Verb verb, Message& out) {
   return Heard::message;
 }
 
-// Subordinate uids cost nothing: whoever made the namespace has them all. Root makes namespaces for others.
-std::uint32_t user_of(const identity::Peer& peer) {
-  const std::uint32_t maker = peer.user_namespace_owner.value_or(0);
-  return maker != 0 ? maker : peer.uid;
-}
-
-using CountByUser = std::map<std::uint32_t, std::size_t>;
-
-std::size_t count_of(const CountByUser& counts, std::uint32_t user) {
-  const auto found = counts.find(user);
-  return found == counts.end() ? 0 : found->second;
-}
-
-void count_less(CountByUser& counts, std::uint32_t user) {
-  if (--counts[user] == 0) counts.erase(user);
-}
-
 asio::redirect_error_t<asio::use_awaitable_t<>> into(error_code& error) { return {asio::use_awaitable, error}; }
 
 }  // namespace
@@ -153,10 +134,14 @@ class Door : public std::enable_shared_from_this<Door> {
   Door(std::shared_ptr<TenantDoors::Common> common, std::string share, UniqueFd listener, UniqueFd bell)
       : common_(std::move(common)),
         share_(std::move(share)),
+        crowd_(common_->crowd, common_->bounds),
         listener_(common_->executor, listener.release()),
-        bell_of_tenants_(std::move(bell)) {}
+        bell_of_tenants_(std::move(bell)),
+        inode_(socket_inode()) {}
 
   void start() { asio::co_spawn(common_->executor, accept_all(shared_from_this()), asio::detached); }
+  // Somebody who comes now is heard.
+  [[nodiscard]] bool open() const { return !closed_ && inode_ != 0 && socket_inode() == inode_; }
   void close() {
     closed_ = true;
     error_code ignored;
@@ -172,17 +157,19 @@ class Door : public std::enable_shared_from_this<Door> {
   static asio::awaitable<Result<void>> answer_for(std::shared_ptr<Door> door, std::shared_ptr<Descriptor> socket,
                                                   TenantProcess tenant);
 
+  // Of the socket as others find it; 0 where there is none.
+  [[nodiscard]] ino_t socket_inode() const {
+    struct stat facts{};
+    const std::string path = common_->shares.directory(share_) + "/" + ledger::kTenantSocket;
+    return ::stat(path.c_str(), &facts) == 0 && S_ISSOCK(facts.st_mode) ? facts.st_ino : 0;
+  }
+
   struct Shut {
     ledger::Refusal code;
     std::string why;
   };
 
   void admit(UniqueFd socket);
-  void count_in(const identity::Peer& peer);
-  void count_out(const identity::Peer& peer);
-  // Counts one more who waits for an answer, until stop_waiting(); or why it may not.
-  std::optional<std::string> start_waiting(const identity::Peer& peer);
-  void stop_waiting(const identity::Peer& peer);
   void refuse_seat(int socket, const identity::Peer& peer, std::uint32_t slot);
   // Why that peer may not come in now; empty where it may.
   std::optional<Shut> shut_to(const identity::Peer& peer) const;
@@ -196,11 +183,10 @@ class Door : public std::enable_shared_from_this<Door> {
 
   std::shared_ptr<TenantDoors::Common> common_;
   std::string share_;
+  DoorCrowd crowd_;
   Descriptor listener_;
   UniqueFd bell_of_tenants_;
-  std::size_t connections_ = 0;
-  CountByUser of_user_;
-  std::set<std::uint32_t> waiting_;  // pids
+  const ino_t inode_;
   bool closed_ = false;
 };
 
@@ -208,7 +194,7 @@ asio::awaitable<void> Door::accept_all(std::shared_ptr<Door> door) {
   asio::steady_timer pause(door->common_->executor);
   for (error_code error; !door->closed_;) {
     co_await door->listener_.async_wait(Descriptor::wait_read, into(error));
-    if (error) co_return;
+    if (error) co_return door->close();
     // A turn's worth, so that a flood at this door does not keep the loop from everything else.
     int accepted = -1;
     for (int turn = 0; turn < 16; ++turn) {
@@ -225,51 +211,16 @@ asio::awaitable<void> Door::accept_all(std::shared_ptr<Door> door) {
 }
 
 void Door::admit(UniqueFd socket) {
-  const auto& bounds = common_->bounds;
-  if (connections_ >= bounds.connections_of_a_share || common_->connections >= bounds.connections)
-    return refuse(socket.get(), ledger::Refusal::busy, "too many processes are registering at once: try again");
+  if (const auto full = crowd_.full()) return refuse(socket.get(), ledger::Refusal::busy, *full);
   auto peer = identity::peer_of(socket.get(), common_->proc);
   if (!peer) return refuse(socket.get(), ledger::Refusal::not_allowed, peer.error().message);
   if (const auto shut = shut_to(*peer)) return refuse(socket.get(), shut->code, shut->why);
-  const std::uint32_t user = user_of(*peer);
-  if (count_of(of_user_, user) >= bounds.connections_of_a_user_in_a_share ||
-      count_of(common_->of_user, user) >= bounds.connections_of_a_user)
-    return refuse(socket.get(), ledger::Refusal::busy,
-                  "too many processes of uid " + std::to_string(user) + " are registering at once: try again");
-  count_in(*peer);
+  if (const auto full = crowd_.full_of(*peer)) return refuse(socket.get(), ledger::Refusal::busy, *full);
+  crowd_.come(*peer);
   auto held = std::make_shared<Descriptor>(common_->executor, socket.release());
   asio::co_spawn(common_->executor,
                  converse(shared_from_this(), std::move(held), std::make_shared<identity::Peer>(std::move(*peer))),
                  asio::detached);
-}
-
-void Door::count_in(const identity::Peer& peer) {
-  ++connections_;
-  ++common_->connections;
-  ++of_user_[user_of(peer)];
-  ++common_->of_user[user_of(peer)];
-}
-
-void Door::count_out(const identity::Peer& peer) {
-  --connections_;
-  --common_->connections;
-  count_less(of_user_, user_of(peer));
-  count_less(common_->of_user, user_of(peer));
-}
-
-std::optional<std::string> Door::start_waiting(const identity::Peer& peer) {
-  const std::uint32_t user = user_of(peer);
-  if (count_of(common_->waiting_of_user, user) >= common_->bounds.waiting_of_a_user)
-    return "too many processes of uid " + std::to_string(user) + " wait for an answer: try again";
-  if (!waiting_.insert(peer.process.pid).second)
-    return "process " + std::to_string(peer.process.pid) + " waits for an answer already: try again";
-  ++common_->waiting_of_user[user];
-  return std::nullopt;
-}
-
-void Door::stop_waiting(const identity::Peer& peer) {
-  waiting_.erase(peer.process.pid);
-  count_less(common_->waiting_of_user, user_of(peer));
 }
 
 // Asked anew whenever somebody was waited for: the share may be another by then, or have other users.
@@ -279,8 +230,7 @@ std::optional<Door::Shut> Door::shut_to(const identity::Peer& peer) const {
   if (live == nullptr || live->pages == nullptr || live->pages->spoiled())
     return Shut{ledger::Refusal::share_ending, "the share '" + share_ + "' cannot be used"};
   const Visitor visitor{peer.uid, peer.gid, peer.groups, peer.user_namespace_owner};
-  if (const auto allowed = may_enter(live->share, visitor);
-      !allowed && !(common_->events.also_allowed && common_->events.also_allowed(live->share, peer)))
+  if (const auto allowed = may_enter(live->share, visitor); !allowed)
     return Shut{ledger::Refusal::not_allowed, allowed.error().message};
   return std::nullopt;
 }
@@ -315,15 +265,15 @@ asio::awaitable<void> Door::converse(std::shared_ptr<Door> door, std::shared_ptr
             door->refuse_seat(fd, *peer, claimed.slot);
             break;
           }
-          if (const auto crowded = door->start_waiting(*peer)) {
+          if (const auto crowded = door->crowd_.start_waiting(*peer)) {
             refuse(fd, ledger::Refusal::busy, *crowded);
             break;
           }
           limit.cancel();
-          door->count_out(*peer);
+          door->crowd_.go(*peer);
           registering = false;
           const auto answer = co_await answer_for(door, socket, std::move(*tenant));
-          door->stop_waiting(*peer);
+          door->crowd_.stop_waiting(*peer);
           if (!answer) {
             refuse(fd, ledger::Refusal::denied, answer.error().message);
             break;
@@ -344,7 +294,7 @@ asio::awaitable<void> Door::converse(std::shared_ptr<Door> door, std::shared_ptr
     }
   }
   limit.cancel();
-  if (registering) door->count_out(*peer);
+  if (registering) door->crowd_.go(*peer);
 }
 
 std::optional<TenantProcess> Door::to_ask_about(const identity::Peer& peer) const {
@@ -413,6 +363,11 @@ bool Door::greet(int socket, identity::Peer& peer, const ledger::Hello& hello) {
     return false;
   }
   LiveShare* live = common_->shares.find(share_);  // there is one: shut_to() has just seen it
+  if (has_ended(live->share, std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()))) {
+    refuse(socket, Refusal::share_ending,
+           "the time of the share '" + share_ + "' is over; its owner may put its end off: headgate share extend");
+    return false;
+  }
   if (ledger::is_draining(live->pages->policy())) {
     refuse(socket, Refusal::share_ending, std::string(ledger::kDrainingWords));
     return false;
@@ -496,12 +451,17 @@ void TenantDoors::close(const std::string& share) {
   doors_.erase(found);
 }
 
-std::size_t TenantDoors::connections() const { return common_->connections; }
-
-std::size_t TenantDoors::waiting() const {
-  std::size_t all = 0;
-  for (const auto& [user, count] : common_->waiting_of_user) all += count;
+std::vector<std::string> TenantDoors::shut() const {
+  std::vector<std::string> all;
+  for (const auto& [name, live] : common_->shares.list()) {
+    const auto door = doors_.find(name);
+    if (!live.broken && (door == doors_.end() || !door->second->open())) all.push_back(name);
+  }
   return all;
 }
+
+std::size_t TenantDoors::connections() const { return common_->crowd.connections; }
+
+std::size_t TenantDoors::waiting() const { return common_->crowd.waiting(); }
 
 }  // namespace headgate::tenancy

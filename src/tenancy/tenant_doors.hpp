@@ -7,16 +7,17 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "identity/peer.hpp"
+#include "tenancy/crowd.hpp"
 #include "tenancy/processes.hpp"
 #include "tenancy/shares.hpp"
 
@@ -27,17 +28,7 @@ class Door;
 // All on the loop's one thread.
 class TenantDoors {
  public:
-  struct Bounds {
-    // Who registers, at once: of the node, of a share and of a user, so that neither one share's tenants nor one user keeps
-    // everybody else out. A user is a uid, or who made the user namespace that it lives in, where that is not root.
-    std::size_t connections = 1024, connections_of_a_share = 64;
-    std::size_t connections_of_a_user = 256, connections_of_a_user_in_a_share = 32;
-    std::chrono::milliseconds conversation{1000};
-    // In a share that asks first, until the answer. Who waits keeps its connection and is counted apart: a process waits once,
-    // with a slot that it has, so that a share has as many who wait as it may have processes; and a user so many on the node.
-    std::chrono::milliseconds answer{30'000};
-    std::size_t waiting_of_a_user = 2048;
-  };
+  using Bounds = DoorBounds;
   using Decide = std::function<void(Result<void>)>;
   using Ask = std::function<std::function<void()>(const Share&, const TenantProcess&, Decide)>;
   struct Events {
@@ -46,8 +37,6 @@ class TenantDoors {
     // The arbiter's: our end of the share's doorbell, each time that a door is opened. A message on it means that some process
     // of the share wants to be looked at. Whoever takes the descriptor hears it, and bounds how often. May be empty.
     std::function<void(const std::string& share, UniqueFd bell)> bell;
-    // Asked where the share's own lists do not let a peer in: bound containers and jobs. May be empty.
-    std::function<bool(const Share&, const identity::Peer&)> also_allowed;
     // Asked of each process that has taken its slot in a share with Admit::ask, before it is told that it may stay. `decide` is
     // called once, at once or later: nothing, or why it must go. What comes back is called where nobody wants the answer any
     // more. Not set: nobody may enter such a share.
@@ -65,6 +54,9 @@ class TenantDoors {
   // All of them; the first error, after the others were opened all the same.
   [[nodiscard]] Result<void> open_all();
   void close(const std::string& share);
+
+  // Shares that could be entered and that nobody can: their socket was not opened, or has gone, or is another's. By name.
+  [[nodiscard]] std::vector<std::string> shut() const;
 
   // Of who registers; and of who waits for an answer.
   [[nodiscard]] std::size_t connections() const;

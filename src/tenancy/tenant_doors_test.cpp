@@ -322,5 +322,15 @@ TEST_F(Doors, ARemovedSharesDoorIsClosedAndItsProcessesForgotten) {
   EXPECT_FALSE(doors_->open("s"));
 }
 
+TEST_F(Doors, ADoorThatNobodyCanReachIsNamed) {
+  EXPECT_TRUE(doors_->shut().empty());
+  std::filesystem::remove(directory() + "/tenant.sock");
+  EXPECT_EQ(doors_->shut(), std::vector<std::string>{"s"});
+  ASSERT_TRUE(doors_->open("s"));
+  EXPECT_TRUE(doors_->shut().empty());
+  doors_->close("s");
+  EXPECT_EQ(doors_->shut(), std::vector<std::string>{"s"});
+}
+
 }  // namespace
 }  // namespace headgate::tenancy

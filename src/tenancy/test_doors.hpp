@@ -107,7 +107,6 @@ class Doors : public ::testing::Test {
                                          lies_.push_back(what);
                                        },
                                        [this](const std::string&, UniqueFd bell) { bell_ = std::move(bell); },
-                                       {},
                                        [this](const Share&, const TenantProcess& tenant, TenantDoors::Decide decide) {
                                          asked_.push_back(tenant);
                                          decide_ = std::move(decide);

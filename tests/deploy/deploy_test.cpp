@@ -43,7 +43,11 @@ std::vector<std::string> all_of(const std::string& text, const std::string& patt
 // Metrics of the page, and what the recording rules make of them.
 std::set<std::string> known_series() {
   std::set<std::string> known;
-  for (const auto& metric : api::metrics()) known.emplace(metric.name);
+  for (const auto& metric : api::metrics()) {
+    known.emplace(metric.name);
+    if (metric.kind != api::Kind::histogram) continue;
+    for (const char* part : {"_bucket", "_sum", "_count"}) known.insert(std::string(metric.name) + part);
+  }
   for (const auto& name : all_of(rules(), R"(record: (\S+))")) known.insert(name);
   return known;
 }

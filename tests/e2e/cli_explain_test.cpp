@@ -45,6 +45,15 @@ TEST(CliExplain, WhyNamesTheWaitsOfAThrottledShare) {
       << said.out;
 }
 
+TEST(CliExplain, WhatTheDriverRefusedWasNeverAllocated) {
+  const Cli cli;
+  // No limit: the share has room for it, the card has none.
+  const Said said = cli.shell(
+      "$H run --sim --name wide -- ${SIM%/sim}/headgate-load --mem=1GiB --attempt=200GiB --no-launches --duration=1ms "
+      "--no-idle-list > /dev/null; $H why wide --sim");
+  EXPECT_NE(said.out.find("\n    allocated at most 1.0 GiB, no limit\n"), std::string::npos) << said.out << said.err;
+}
+
 TEST(CliExplain, StatusAndPsMeasureRatesOverTheIntervalThatWasAsked) {
   const Cli cli;
   const Said said = cli.shell(kBusy +
@@ -59,7 +68,7 @@ TEST(CliExplain, StatusAndPsMeasureRatesOverTheIntervalThatWasAsked) {
   const json process = json::parse(cli.shell("cat $D/ps").out).at("processes").at(0);
   EXPECT_EQ(process.at("share"), "busy");
   EXPECT_GT(process.at("devices").at(0).at("share_held_ratio").get<double>(), 0);
-  EXPECT_NE(said.out.find("SHARE'S GPU"), std::string::npos) << said.out;
+  EXPECT_NE(said.out.find("SHARE'S TIME"), std::string::npos) << said.out;
   EXPECT_NE(said.out.find("throttled"), std::string::npos) << said.out;
   EXPECT_EQ(cli.shell("$H status --sim --interval 5").status, 2);
 }

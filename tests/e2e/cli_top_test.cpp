@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -116,6 +117,7 @@ TEST_F(CliTop, TheFirstFrameWaitsForNoInterval) {
   ASSERT_TRUE(terminal.await("SIMULATED")) << terminal.seen();
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
   RecordProperty("first_frame_ms", static_cast<int>(took.count()));
+  std::printf("the first frame of top after %lld ms\n", static_cast<long long>(took.count()));
   EXPECT_LT(took.count(), 30'000);
   terminal.type("q");
   EXPECT_TRUE(terminal.await("status=0")) << terminal.seen();

@@ -275,7 +275,7 @@ TEST(CliValues, AProgramsNameCannotDriveTheTerminalOfWhoLooksAtIt) {
       "n=0; until $H ps --sim | grep -q '^c '|| [ $n = 300 ]; do sleep 0.05; n=$((n+1)); done; for w in ps status why; "
       "do $H $w --sim; $H $w --sim --json; done; $H sim truth --sim; $H sim truth --sim --json; kill -TERM $run; wait "
       "$run");
-  EXPECT_NE(said.out.find("\nc      GPU 0"), std::string::npos) << said.out;
+  EXPECT_NE(said.out.find("\nc      0  "), std::string::npos) << said.out;
   EXPECT_NE(said.out.find("  x?[2J"), std::string::npos) << said.out;
   EXPECT_NE(said.out.find("\"headgate.sim_truth/v1\""), std::string::npos) << said.out;
   for (const char* raw : {"\033", "\xc2\x9b", "\xff"})

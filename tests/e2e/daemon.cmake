@@ -1,5 +1,6 @@
 # The built daemon and command over the simulated node.
 headgate_test(daemon_e2e_test SRC ${CMAKE_CURRENT_LIST_DIR}/daemon_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_hostile_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_top_test.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/daemon_waits_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/daemon_api_test.cpp ${PROJECT_SOURCE_DIR}/src/api/test_reply.cpp
     ${CMAKE_CURRENT_LIST_DIR}/daemon_program.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_program.cpp ${CMAKE_CURRENT_LIST_DIR}/sim_program.cpp
   DEPS api http snapshot LIBS nlohmann_json::nlohmann_json util NEEDS /proc/self)
@@ -12,7 +13,7 @@ if(TARGET daemon_e2e_test)
   set(daemon_dir ${CMAKE_CURRENT_LIST_DIR})
   add_executable(bypass_program ${daemon_dir}/bypass_program.cpp)
   target_link_libraries(bypass_program PRIVATE ${CMAKE_DL_LIBS} headgate_warnings)
-  headgate_test(daemon_observe_test SRC ${daemon_dir}/daemon_audit_test.cpp ${daemon_dir}/daemon_mps_test.cpp ${daemon_dir}/daemon_node_page_test.cpp ${daemon_dir}/daemon_enforce_test.cpp ${daemon_dir}/daemon_reload_test.cpp
+  headgate_test(daemon_observe_test SRC ${daemon_dir}/daemon_audit_test.cpp ${daemon_dir}/daemon_mps_test.cpp ${daemon_dir}/daemon_node_page_test.cpp ${daemon_dir}/daemon_enforce_test.cpp ${daemon_dir}/daemon_events_test.cpp ${daemon_dir}/driver_copy_test.cpp ${daemon_dir}/daemon_reload_test.cpp
       ${daemon_dir}/daemon_program.cpp ${daemon_dir}/cli_program.cpp ${daemon_dir}/sim_program.cpp
     DEPS http snapshot sim LIBS nlohmann_json::nlohmann_json util NEEDS /proc/self TIMEOUT 300)
   target_compile_definitions(daemon_observe_test PRIVATE HEADGATE_COMMAND="$<TARGET_FILE:headgate>" HEADGATE_DAEMON="$<TARGET_FILE:headgated>" HEADGATE_LIMITER="$<TARGET_FILE:headgate_preload>"
@@ -35,9 +36,9 @@ if(TARGET daemon_e2e_test)
   endforeach()
 endif()
 # What the daemon keeps over its own end, what it does at the end of a share's time, and who waits for room.
-headgate_test(daemon_shares_test SRC ${CMAKE_CURRENT_LIST_DIR}/daemon_kept_test.cpp
+headgate_test(daemon_shares_test SRC ${CMAKE_CURRENT_LIST_DIR}/daemon_kept_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_live_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_queue_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/daemon_program.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_program.cpp ${CMAKE_CURRENT_LIST_DIR}/sim_program.cpp
-  DEPS http snapshot sim LIBS nlohmann_json::nlohmann_json TIMEOUT 300 NEEDS /proc/self)
+  DEPS http ledger snapshot sim LIBS nlohmann_json::nlohmann_json TIMEOUT 300 NEEDS /proc/self)
 if(TARGET daemon_shares_test)
   target_compile_definitions(daemon_shares_test PRIVATE HEADGATE_COMMAND="$<TARGET_FILE:headgate>" HEADGATE_DAEMON="$<TARGET_FILE:headgated>"
     HEADGATE_LOAD="$<TARGET_FILE:headgate-load>" HEADGATE_LIMITER="$<TARGET_FILE:headgate_preload>" SIMULATOR_DIR="${CMAKE_BINARY_DIR}/lib/sim")

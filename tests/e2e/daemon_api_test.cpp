@@ -9,8 +9,10 @@
 #include <array>
 #include <cctype>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -23,6 +25,8 @@
 
 namespace headgate::e2e {
 namespace {
+
+namespace fs = std::filesystem;
 
 // The value of the one sample of that name whose labels hold all of `labels`; -1 where there is none.
 double sample(const std::string& page, const std::string& name, const std::vector<std::string>& labels = {}) {
@@ -140,6 +144,10 @@ TEST(DaemonApi, PrometheusFindsAShareAtWorkAndNoSeriesThatTheDocumentationLacks)
   EXPECT_TRUE(eventually([&] { return sample(ask(), "headgate_share_throttled_seconds_total", {"alice"}) > 0.2; }))
       << page;
   EXPECT_GT(sample(page, "headgate_share_gpu_seconds_total", {"alice"}), 0);
+  EXPECT_GE(sample(page, "headgate_share_launch_delay_seconds_count", {"alice"}),
+            sample(page, "headgate_share_throttled_launches_total", {"alice"}));
+  EXPECT_TRUE(eventually([&] { return sample(ask(), "headgate_share_energy_joules_total", {"alice"}) > 0; })) << page;
+  EXPECT_TRUE(eventually([&] { return sample(ask(), "headgate_gpu_sm_active_ratio") > 0; })) << page;
   EXPECT_GE(sample(page, "headgate_share_memory_used_bytes", {"alice"}), 1 << 30);
   EXPECT_EQ(sample(page, "headgate_share_memory_limit_bytes", {"alice"}), 8.0 * (1 << 30));
   EXPECT_EQ(sample(page, "headgate_share_enforcement", {"alice", "enforced"}), 1);
@@ -175,7 +183,8 @@ TEST(DaemonApi, FiguresAndEventsAreAddedToAFileForWhoeverFollowsIt) {
   const Cli files;
   const std::string path = files.directory() + "/metrics.log";
   (void)files.shell("printf '[metrics]\\nfile = \"" + path +
-                    "\"\\nformat = \"influx\"\\ninterval = \"1s\"\\n' > $D/c.toml");
+                    "\"\\nformat = \"influx\"\\ninterval = \"1s\"\\njob_directory = \"" + files.directory() +
+                    "/jobs\"\\n' > $D/c.toml");
   Daemon daemon({"--config", files.directory() + "/c.toml"});
   ASSERT_EQ(daemon.ask("POST", "/v1/shares", R"({"name":"alice","mem":"8GiB"})").status, 201);
   std::string text;
@@ -191,6 +200,7 @@ TEST(DaemonApi, FiguresAndEventsAreAddedToAFileForWhoeverFollowsIt) {
     return holds(R"(headgate_event,node=\S+,kind=share.created,severity=info,share=alice )");
   })) << text;
   EXPECT_TRUE(holds(R"(headgate_gpu,node=\S+,uuid=GPU-\S+ memory_total_bytes=)")) << text;
+  EXPECT_TRUE(eventually([&] { return ::access((files.directory() + "/jobs/0").c_str(), R_OK) == 0; })) << text;
   EXPECT_EQ(daemon.stop(), 0);
   const Said bad = files.shell("printf '[metrics]\\nfile = \"here\"\\n' > $D/c.toml; " + std::string(HEADGATE_DAEMON) +
                                " --sim --config $D/c.toml");
@@ -263,6 +273,43 @@ TEST(DaemonApi, SystemdHearsThatItIsReadyReloadedAliveAndStopping) {
   EXPECT_TRUE(hears("READY=1\nSTATUS=the configuration was read again")) << heard;
   EXPECT_EQ(daemon.stop(), 0);
   EXPECT_TRUE(hears("STOPPING=1")) << heard;
+}
+
+TEST(DaemonApi, ReadinessFailsForEachThingThatTheDaemonCannotDoAndComesBack) {
+  const Daemon daemon;
+  ASSERT_EQ(daemon.ask("POST", "/v1/shares", R"({"name":"alice","mem":"8GiB"})").status, 201);
+  EXPECT_EQ(daemon.ask("GET", "/readyz").status, 200);
+  const auto expect_unready = [&](const std::string& reason) {
+    const auto reply = daemon.ask("GET", "/readyz");
+    EXPECT_EQ(reply.status, 503) << reason;
+    const auto body = nlohmann::json::parse(reply.body, nullptr, false);
+    ASSERT_TRUE(body.is_object()) << reply.body;
+    EXPECT_EQ(body.value("code", ""), "unreachable");
+    EXPECT_NE(body.value("message", "").find(reason), std::string::npos) << reply.body;
+    EXPECT_NE(body.value("hint", ""), "");
+    EXPECT_EQ(daemon.ask("GET", "/healthz").status, 200);
+    const Said doctor = daemon.cli().shell("$H doctor");
+    EXPECT_NE(doctor.out.find("headgated is not ready: "), std::string::npos) << doctor.out;
+  };
+  const fs::path socket = daemon.cli().runtime() + "/shares/alice/tenant.sock";
+  fs::rename(socket, socket.string() + ".away");
+  expect_unready("programs cannot enter alice: the socket is gone");
+  fs::rename(socket.string() + ".away", socket);
+  EXPECT_EQ(daemon.ask("GET", "/readyz").status, 200);
+
+  const std::string node = "HEADGATE_SIM_DIR=$D/node $H sim fault --sim ";
+  ASSERT_EQ(daemon.cli().shell(node + "device0:lost").status, 0);
+  EXPECT_TRUE(eventually([&] { return daemon.ask("GET", "/readyz").status == 503; }));
+  expect_unready("none of the driver's GPUs answers (1)");
+  ASSERT_EQ(daemon.cli().shell(node + "clear").status, 0);
+  EXPECT_TRUE(eventually([&] { return daemon.ask("GET", "/readyz").status == 200; }));
+
+  fs::path database;
+  for (const auto& entry : fs::recursive_directory_iterator(daemon.cli().directory()))
+    if (entry.path().filename() == "headgate.db") database = entry.path();
+  ASSERT_FALSE(database.empty());
+  fs::remove(database);
+  expect_unready("the database " + database.string());
 }
 
 }  // namespace

@@ -183,6 +183,27 @@ TEST(DaemonEnforce, UnderThePolicyFreezeWhoIsInNoShareStandsStillUntilTheOperato
   EXPECT_EQ(rogue.line(), "0");
 }
 
+// In the cgroup of whoever started him, which many others are in.
+TEST(DaemonEnforce, WhoHasNoCgroupOfHisOwnIsFrozenAloneAndCanBeEnded) {
+  if (!OwnCgroup().made()) GTEST_SKIP() << "this machine makes no cgroups";
+  const Directory directory;
+  const Daemon daemon(audit_policy(directory, "freeze"));
+  auto environment = tenant_of(daemon, "nobody");
+  environment["LD_PRELOAD"] = "";
+  Program rogue({BYPASS_PROGRAM, "libcuda.so.1"}, environment);
+  ASSERT_EQ(rogue.line(), "ready 0") << rogue.errors();
+  const auto event = event_of(daemon, "audit.acted", rogue.pid());
+  ASSERT_TRUE(event);
+  const std::string text = event->at("text"), name = "/headgate-frozen-" + std::to_string(rogue.pid());
+  ASSERT_NE(text.find("was frozen alone, in the cgroup "), std::string::npos) << text;
+  ASSERT_TRUE(text.ends_with(name)) << text;
+  rogue.kill_now();
+  EXPECT_EQ(rogue.wait(), 128 + SIGKILL);
+  const std::string cgroup = text.substr(text.find(" cgroup /") + 8);
+  for (const std::string mount : {"/sys/fs/cgroup/unified", "/sys/fs/cgroup"})
+    if (const std::string path = mount + cgroup; fs::exists(path)) EXPECT_EQ(::rmdir(path.c_str()), 0) << path;
+}
+
 // Started as any program of the host is, from a cgroup that others are in too.
 TEST(DaemonEnforce, AProgramOfARunIsFrozenAloneAndTheRunThatWaitsForItIsNot) {
   if (!OwnCgroup().made()) GTEST_SKIP() << "this machine makes no cgroups";

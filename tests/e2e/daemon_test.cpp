@@ -56,6 +56,29 @@ TEST(Daemon, AShareIsMadeListedChangedAndRemoved) {
   EXPECT_EQ(daemon.share("alice").name, "");
 }
 
+TEST(Daemon, ShareShowTellsAllThatAShareWasGiven) {
+  const Daemon daemon;
+  const Cli& cli = daemon.cli();
+  ASSERT_EQ(
+      cli.shell("$H share create full --mem 8GiB --compute 20% --weight 300 --class latency --ttl 8h --freeze-after "
+                "10m --idle-notice 2h --fail-policy closed --user 4000000001 --group root --on-oom wait=5m")
+          .status,
+      0);
+  const Said said = cli.shell("$H share show full | tr -s ' '");
+  for (const char* line :
+       {"\nweight 300\n", "\nclass latency\n", "\nmay enter its owner; users 4000000001; groups root\n",
+        "\nadmit now\n", "\non-oom wait=5m\n", "\nfail-policy closed\n", "\nfreeze-after 10 min 0 s\n",
+        "\nidle-notice 2 h 0 min\n", "\nends in ", "\nover-sell no\n"})
+    EXPECT_NE(said.out.find(line), std::string::npos) << line << said.out << said.err;
+  const auto share = daemon.share("full");
+  EXPECT_EQ(share.idle_notice_ns, 7'200'000'000'000u);
+  EXPECT_EQ(share.groups, std::vector<std::string>{"root"});
+  EXPECT_EQ(cli.shell("$H share create open --mem 1GiB --everyone --over-sell").status, 0);
+  EXPECT_NE(cli.shell("$H share show open | tr -s ' '").out.find("\nmay enter everyone\n"), std::string::npos);
+  const Said wide = cli.shell("$H share ls -o wide");
+  EXPECT_NE(wide.out.find("  closed "), std::string::npos) << wide.out;
+}
+
 TEST(Daemon, ItSaysOfWhichCommitItIsWhereverItSaysItsVersion) {
   Daemon daemon;
   const std::string version = daemon.picture().node.version;
@@ -85,7 +108,9 @@ TEST(Daemon, WhatDoesNotFitIsRefusedWithTheFiguresAndWhatWould) {
   EXPECT_EQ(daemon.cli().shell("$H share create a --mem 100GiB --compute 70%").status, 0);
   Said said = daemon.cli().shell("$H share create b --mem 50GiB");
   EXPECT_EQ(said.status, 4) << said.err;
-  EXPECT_NE(said.err.find("the largest that fits is"), std::string::npos) << said.err;
+  EXPECT_NE(said.err.find("the largest that fits is "), std::string::npos) << said.err;
+  EXPECT_NE(said.err.find(" GiB ("), std::string::npos) << said.err;
+  EXPECT_NE(said.err.find("--over-sell"), std::string::npos) << said.err;
   said = daemon.cli().shell("$H share create b --mem 1GiB --compute 40%");
   EXPECT_EQ(said.status, 4) << said.err;
   EXPECT_NE(said.err.find("30 %"), std::string::npos) << said.err;
@@ -93,7 +118,15 @@ TEST(Daemon, WhatDoesNotFitIsRefusedWithTheFiguresAndWhatWould) {
   EXPECT_EQ(daemon.share("b").devices.at(0).compute_guarantee_ratio, 0) << "it is promised nothing";
   said = daemon.cli().shell("$H share create c --mem 8");
   EXPECT_EQ(said.status, 2);
-  EXPECT_NE(said.err.find("did you mean 8MiB?"), std::string::npos) << said.err;
+  EXPECT_NE(said.err.find("did you mean 8GiB or 8MiB?"), std::string::npos) << said.err;
+}
+
+TEST(Daemon, ASocketInADirectoryThatThereIsNotIsSaidBesideTheCommandThatMakesIt) {
+  const Cli cli;
+  const Said said = cli.shell("${H}d --sim --socket $D/none/x.sock --state $D/state");
+  EXPECT_NE(said.status, 0);
+  EXPECT_NE(said.err.find("/none/x.sock: there is no directory "), std::string::npos) << said.err;
+  EXPECT_NE(said.err.find("mkdir -p -m 0750 "), std::string::npos) << said.err;
 }
 
 TEST(Daemon, AProgramEntersItsShareAndAChangeOfLimitsReachesItWhileItRuns) {
@@ -384,7 +417,7 @@ TEST(Daemon, QuotasHoldUsersBack) {
             "2\n1\n");
   EXPECT_EQ(daemon.cli().shell("$H quota rm --user root").status, 0);
   EXPECT_EQ(daemon.cli().shell("$H share create b --mem 6GiB").status, 0);
-  EXPECT_EQ(daemon.cli().shell("$H quota ls").out, "there are no quotas\n");
+  EXPECT_EQ(daemon.cli().shell("$H quota ls").out, "level hook, SIMULATED\nthere are no quotas\n");
   const Said none = daemon.cli().shell("$H quota rm --user root");
   EXPECT_EQ(none.status, 2);
   EXPECT_NE(none.err.find("there is no such quota"), std::string::npos) << none.err;

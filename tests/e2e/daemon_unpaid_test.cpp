@@ -52,7 +52,8 @@ TEST_F(DaemonUnpaid, AShareWhoseAccountSaysThatItHeldNothingIsNamedAndHonestOnes
   const auto graphs = start("graphs", "", {"--kernels=20us", "--graph=20", "--sync=depth:4"});
   const auto unpaid = start("unpaid", "", {"--kernels=1ms", "--sync=depth:4"});
   for (const std::string share : {"bursty", "latency", "graphs", "unpaid"})
-    ASSERT_TRUE(eventually([&] { return daemon_.share(share).devices.at(0).held_ns > 20'000'000; })) << share << ": " << daemon_.ask("GET", "/v1/snapshot").body;
+    ASSERT_TRUE(eventually([&] { return daemon_.share(share).devices.at(0).held_ns > 20'000'000; }))
+        << share << ": " << daemon_.ask("GET", "/v1/snapshot").body;
   EXPECT_TRUE(findings().empty());
   const auto begun = Clock::now();
   liar_ = start_liar(directory("unpaid"), Lie::unpaid, 1);

@@ -181,7 +181,11 @@ std::string Engine::tree(const std::vector<Mount>& mounts) const {
   for (const char* each : {"/bin", "/sbin", "/lib", "/lib64"}) {
     if (fs::is_symlink(each)) fs::copy_symlink(each, root + each);
   }
-  for (const Mount& mount : mounts) fs::create_directories(root + mount.to);
+  for (const Mount& mount : mounts) {
+    const fs::path place = root + mount.to;
+    fs::create_directories(fs::is_directory(mount.from) ? place : place.parent_path());
+    if (!fs::is_directory(mount.from)) std::ofstream(place).flush();
+  }
   return root;
 }
 

@@ -122,6 +122,21 @@ TEST(Containers, OfAUserWhoMayNotUseTheShareAreRefusedThoughItIsMounted) {
   EXPECT_TRUE(tenant.errors().contains("may not use the share 'alice'"));
 }
 
+// As docs/operations.md has it: the limiter, the loader's list and the share are mounted, and nothing is said.
+TEST(Containers, WithTheLoadersListMountedHoldProgramsThatHaveNothingInTheirEnvironment) {
+  const auto engine = make_engine("podman");
+  if (const std::string lack = engine->lacks(); !lack.empty()) GTEST_SKIP() << lack;
+  const Node node;
+  const std::string folder = node.daemon.cli().directory() + "/limiter";
+  const Said put = node.daemon.cli().shell("$H limiter install --at /opt/limiter " + folder);
+  ASSERT_EQ(put.status, 0) << put.err;
+  auto mounts = node.mounts();
+  mounts.push_back({folder, "/opt/limiter"});
+  mounts.push_back({folder + "/ld.so.preload", "/etc/ld.so.preload"});
+  Program tenant(engine->line(mounts, {"LD_LIBRARY_PATH=/opt/headgate", "HEADGATE_SIM_DIR=/sim"}, kTenant), {});
+  is_held_and_its_end_seen(node, tenant, [&] { return engine->where(); });
+}
+
 // What is mounted is the directory: the socket in it is another after the daemon's end.
 TEST(Containers, GoOnWhenTheDaemonIsKilledAndWhatTheyStartThenFindsTheNextOne) {
   const auto engine = make_engine("runc");

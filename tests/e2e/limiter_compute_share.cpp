@@ -81,6 +81,18 @@ std::uint64_t ComputeShare::metered_launches(std::uint64_t at_least) {
 
 void ComputeShare::expect_metered(std::uint64_t launches) { EXPECT_EQ(metered_launches(launches), launches); }
 
+void ComputeShare::expect_delays_of(std::uint64_t launches) {
+  const auto deadline = std::chrono::steady_clock::now() + kSettled;
+  const ledger::LaunchDelays& delays = account().delays;
+  std::uint64_t waited = 0;
+  for (const auto& bucket : delays.waited) waited += bucket.load();
+  EXPECT_EQ(waited, account().throttled_launches.load());
+  // Its last launches are told of when their bracket closes.
+  while (delays.prompt.load() + waited < launches && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(delays.prompt.load() + waited, launches);
+}
+
 std::uint32_t ComputeShare::live_slots() {
   ledger::reap_dead(*pages().usage);
   return ledger::live_slots(*pages().usage);

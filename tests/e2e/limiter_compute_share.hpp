@@ -32,6 +32,8 @@ class ComputeShare {
   [[nodiscard]] ledger::ComputeAccount& account(unsigned device = 0) { return pages().usage->compute[device]; }
   // How many launches were metered on device 0, of processes that still have their slots; waits for at least so many.
   std::uint64_t metered_launches(std::uint64_t at_least);
+  // Of the share's first process, when nothing waits any more: each launch is in one bucket, those that waited in that of their wait.
+  void expect_delays_of(std::uint64_t launches);
   void expect_metered(std::uint64_t launches);
   std::uint32_t live_slots();  // after the dead are reaped
   [[nodiscard]] sim::DeviceTruth truth(unsigned device = 0) const;

@@ -81,6 +81,7 @@ TEST(Launches, OnStreamsInTurnAreNotHeldWhereTheLimitDoesNotBind) {
   // The first ones, of unknown length, and those of a thread that stood still on a busy machine: 4 to 40 of 3200, where a thread
   // that kept its credit starved the next stream in 94 to 155.
   EXPECT_LT(share.account().throttled_launches.load(), 60U);
+  share.expect_delays_of(3200);
   program->close_stdin();
   EXPECT_EQ(program->wait(), 0);
 }
@@ -95,6 +96,7 @@ TEST_P(EveryRoad, ToALaunchIsMetered) {
   share.expect_launched(*program);
   share.expect_exact();
   share.expect_metered(200);
+  share.expect_delays_of(200);
   EXPECT_GT(share.account().throttled_launches.load(), 0U);
   program->close_stdin();
   EXPECT_EQ(program->wait(), 0);

@@ -191,6 +191,8 @@ TEST(Pool, AShareThatIsDrainedTakesNeitherMemoryNorProcessesAndKeepsNothingIdle)
   EXPECT_TRUE(comes_true([&] { return owner.used() == kMiB && really_held(runtime) == kMiB; }));
   EXPECT_EQ(tenant.does(bytes("linear", 1)), "2");
   EXPECT_EQ(tenant.does(bytes("alloc", 1)), "2");
+  EXPECT_EQ(owner.pages.usage->memory[0].refusals_policy.load(), 2u);
+  EXPECT_EQ(owner.pages.usage->memory[0].refusals.load(), 0u);
   EXPECT_EQ(tenant.does("sync"), "0") << "its work goes on";
   EXPECT_EQ(tenant.does("now:1"), "0");
   EXPECT_EXACT(runtime, owner, 0u);

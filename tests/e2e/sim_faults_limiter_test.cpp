@@ -111,6 +111,16 @@ class FaultsUnderTheLimiter : public testing::Test {
     ledger::close_pages(pages);
     return held;
   }
+  // Contexts whose metering the failure of that call has ended.
+  std::uint64_t failures_of(const std::string& call) const {
+    ledger::SharePages pages;
+    EXPECT_FALSE(ledger::open_share(runtime().c_str(), kShare, ledger::Access::owner, pages));
+    if (pages.usage == nullptr) return 0;
+    const auto* which = std::ranges::find(ledger::kMeterCalls, call);
+    const std::uint64_t count = pages.usage->compute[0].meter_failures[which - ledger::kMeterCalls].load();
+    ledger::close_pages(pages);
+    return count;
+  }
   // After the program's end.
   void expect_nothing_left() const {
     ledger::SharePages pages;
@@ -160,7 +170,21 @@ TEST_F(FaultsUnderTheLimiter, AMeterThatCannotMeasureSaysSoOnceAndTheProgramRuns
     EXPECT_EQ(ended.lines(), 1) << function << " failed and nobody was told:\n" << ended.err;
     EXPECT_NE(ended.err.find(std::to_string(kFault)), std::string::npos)
         << "the driver's error is masked: " << ended.err;
+    EXPECT_GT(failures_of(function), 0U) << "not there for headgate_share_hook_errors_total";
   }
+}
+
+TEST_F(FaultsUnderTheLimiter, ACardWithoutMemoryIsNotTakenForTheSharesLimit) {
+  const Ended ended = run("cuMemAlloc_v2:fail=2:count=1");
+  EXPECT_NE(ended.out.find("\nallocate 2\n"), std::string::npos) << ended.out;
+  ledger::SharePages pages;
+  ASSERT_FALSE(ledger::open_share(runtime().c_str(), kShare, ledger::Access::owner, pages));
+  const ledger::MemoryAccount& account = pages.usage->memory[0];
+  EXPECT_EQ(account.refusals_device_full.load(), 1U);
+  EXPECT_EQ(account.refusals.load(), 0U);
+  EXPECT_EQ(account.last_denial.load(), ledger::Denial::device_full);
+  EXPECT_EQ(account.last_refusal_bytes.load(), 64U << 20);
+  ledger::close_pages(pages);
 }
 
 TEST_F(FaultsUnderTheLimiter, UnderTheClosedPolicyAMeterThatCannotMeasureSaysSoOnceAndLaunchesAreRefused) {

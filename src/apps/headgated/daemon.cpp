@@ -11,9 +11,11 @@
 #include <cstdio>
 #include <deque>
 #include <future>
+#include <memory>
 
 #include "api/scheduler.hpp"
 #include "api/service.hpp"
+#include "apps/headgated/job_writer.hpp"
 #include "apps/headgated/metrics_file.hpp"
 #include "apps/headgated/places.hpp"
 #include "apps/headgated/reload.hpp"
@@ -29,6 +31,7 @@
 #include "http/io.hpp"
 #include "http/loop.hpp"
 #include "http/server.hpp"
+#include "identity/peer.hpp"
 #include "node/arbitration.hpp"
 #include "node/bypass.hpp"
 #include "node/enforce.hpp"
@@ -39,6 +42,7 @@
 #include "node/processes.hpp"
 #include "node/unasked.hpp"
 #include "observe/observer.hpp"
+#include "tenancy/event_store.hpp"
 #include "tenancy/tenant_doors.hpp"
 
 namespace headgate::daemon {
@@ -66,12 +70,14 @@ class Daemon {
   ~Daemon() { ending_ = true; }
 
   Result<void> start(const cli::Source& source) {
+    if (auto remembered = open_history(); !remembered) return remembered;
     if (auto opened = open_node(source); !opened) return opened;
     if (auto observing = start_observer(source); !observing) return observing;
     if (auto open = open_channel(); !open) return open;
     open_doors();
     if (auto serving = start_service(); !serving) return serving;
     if (auto wish = TRY(MetricsFile::wish_of(config_))) metrics_file_.emplace(*wish, *observer_, events_, tally_);
+    if (auto place = TRY(JobWriter::directory_of(config_))) job_writer_.emplace(*place, *observer_);
     watch_signals();
     tick_.emplace(loop_);
     tick();
@@ -88,19 +94,65 @@ class Daemon {
     scheduler_.reset();
     channel_.reset();
     if (server_) server_->stop();
+    job_writer_.reset();
     metrics_file_.reset();  // writes what there still is to tell; a file system that hangs keeps only the end waiting
   }
 
  private:
+  // Without what happened before, or a place to keep what happens, a node is governed all the same, and it says so.
+  Result<void> open_history() {
+    const auto age = node::parse_duration("events.keep", config_["events.keep"].value);
+    if (!age)
+      return fail(ErrorCode::usage, config_["events.keep"].origin + ": " + age.error().message, age.error().hint);
+    const auto now = std::chrono::system_clock::now();
+    const tenancy::EventBounds bounds{config_.number("events.rows"), *age};
+    if (auto opened = tenancy::EventStore::open(places_.events_file, bounds, now)) {
+      history_ = std::move(*opened);
+    } else {
+      events_.restore(
+          {}, {}, static_cast<std::uint64_t>(std::chrono::duration_cast<milliseconds>(now.time_since_epoch()).count()));
+      tell_unsaved(opened.error());
+      return {};
+    }
+    auto former = history_->take_former();
+    std::vector<observe::EventLog::Gap> gaps;
+    for (const auto& gap : former.gaps) gaps.push_back({gap.after, gap.until});
+    events_.restore(std::move(former.events), std::move(gaps), former.last);
+    history_->tell_trouble([this](const std::optional<Error>& error, std::uint64_t lost) {
+      if (error) return tell_unsaved(*error);
+      events_.add({.kind = "events.saved",
+                   .severity = "info",
+                   .text = "events are written again; " + std::to_string(lost) + " of those before are lost"});
+    });
+    events_.listen([this](const snapshot::Event& event) { history_->add(event); });
+    return {};
+  }
+
+  // Any thread.
+  void tell_unsaved(const Error& error) {
+    say("events are kept in memory only: " + error.message + " (" + error.hint + ")");
+    events_.add({.kind = "events.unsaved",
+                 .severity = "error",
+                 .text = "events cannot be written, and are kept in memory only: the daemon's log says why"});
+  }
+
   Result<void> open_node(const cli::Source& source) {
     const auto driver = TRY(nvml::Library::open(source.library));
     simulated_ = !source.simulated_directory.empty() || driver.path().ends_with("/sim/libnvidia-ml.so.1");
+    if (!simulated_ && config_["node.pid_namespace"].value == "host" && !identity::in_host_pid_namespace("/proc")) {
+      return fail(
+          ErrorCode::unsupported,
+          "headgated runs in a container's pid namespace, and could neither name nor hold the programs outside it",
+          "run it on the host, or its container with --pid=host; where the GPU is this container's alone: "
+          "node.pid_namespace = \"own\" in the configuration");
+    }
     const auto picture = TRY(observe::read_driver(driver, 0));
     node::NodeOptions node;
     node.runtime_dir = places_.runtime_dir;
     node.state_file = places_.state_file;
     node.gpus = picture.gpus;
     node.simulated_dir = source.simulated_directory;
+    node.cards = config_.cards();
     node.shares_per_user = config_.number("node.shares_per_user");
     if (const auto& reserve = config_["node.reserve"]; !reserve.value.empty())
       node.reserve.driver_bytes = grant::parse_memory(reserve.value).value.bytes;
@@ -247,7 +299,6 @@ class Daemon {
                              if (auto added = node_->arbitrate(share, std::move(bell)); !added)
                                say(added.error().message);
                            },
-                       .also_allowed = {},
                        .ask = [this](const auto& share, const auto& tenant,
                                      auto decide) { return scheduler_->admit(share, tenant, std::move(decide)); },
                        .node_page = [this](const std::string& share) { return node_->node_page(share); }});
@@ -340,7 +391,8 @@ class Daemon {
     const std::string& asked = listens_at(config_);
     std::optional<Address> address;
     if (!asked.empty()) address = TRY(address_of(asked, access_.now()->token.has_value()));
-    service_.emplace(loop_, *node_, *observer_, events_, tally_, access_);
+    service_.emplace(loop_, *node_, *observer_, events_, history_.get(), tally_, access_);
+    service_->watch_doors([this] { return doors_->shut(); });
     http::ServerLimits limits;
     limits.connections = config_.number("node.connections");
     limits.connections_per_uid = config_.number("node.connections_per_user");
@@ -427,6 +479,7 @@ class Daemon {
     const auto now_s =
         std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
     processes_->adopt();
+    arbitration_->prod();
     // Where the bell did not ring: a tenant that has closed it, or has another version of it.
     for (const auto& [name, live] : node_->shares().list()) relieve(name);
     tell_unasked();
@@ -445,6 +498,7 @@ class Daemon {
   std::atomic<bool> ending_ = false;
   std::atomic<node::AuditPolicy> audit_policy_ = node::AuditPolicy::warn;
   observe::EventLog events_;
+  std::unique_ptr<tenancy::EventStore> history_;  // nullptr: in memory only
   api::CurrentAccess access_;
   api::Tally tally_;
   std::deque<std::pair<std::uint32_t, observe::FormerShare>> former_;  // by pid, in the order of their coming
@@ -460,6 +514,7 @@ class Daemon {
   node::Pressure pressure_;
   node::Unasked unasked_;
   std::optional<MetricsFile> metrics_file_;
+  std::optional<JobWriter> job_writer_;
   std::optional<api::Service> service_;
   std::optional<http::Server> server_;
   UniqueFd signals_;

@@ -35,7 +35,7 @@ MetricsFile::MetricsFile(Wish wish, const observe::Observer& observer, const obs
       events_(events),
       tally_(tally),
       file_(wish_.path),
-      reached_{.events = observe::EventCursor(events, 0)},
+      reached_{.events = observe::EventCursor(events, events.began_after())},
       thread_([this] { write_until_stopped(); }) {}
 
 MetricsFile::~MetricsFile() {
@@ -54,6 +54,7 @@ std::string MetricsFile::lines(Reached& reached) const {
     reached.picture_ns = picture->taken_ns;
     api::DaemonFigures figures;
     api::read_process_figures(figures);
+    figures.driver_answered_ns = observer_.driver_answered_ns();
     figures.sums = tally_.sums();
     out =
         api::metric_lines(api::families_of(*picture, figures), picture->node.name, picture->taken_unix_ns, wish_.form);

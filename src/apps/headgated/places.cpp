@@ -79,7 +79,14 @@ Result<Places> find_places(const std::string& socket, const std::string& state, 
                 "set HEADGATE_RUNTIME_DIR to one that begins with /");
   if (auto made = make_runtime_directory(places.runtime_dir); !made) return std::unexpected(made.error());
   places.socket = socket.empty() ? places.runtime_dir + "/control/headgate.sock" : socket;
-  // A path of the operator's own choice is his to prepare.
+  // A path of the operator's own choice is his to prepare: who may reach it is decided by directories that he knows.
+  if (const std::filesystem::path parent = std::filesystem::path(socket).parent_path();
+      !socket.empty() && !parent.empty()) {
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(parent, ignored))
+      return fail(ErrorCode::usage, "--socket " + socket + ": there is no directory " + parent.string(),
+                  "make it first: mkdir -p -m 0750 " + parent.string());
+  }
   if (socket.empty()) {
     if (auto made = make_control_directory(places.runtime_dir + "/control", group); !made)
       return std::unexpected(made.error());
@@ -87,6 +94,7 @@ Result<Places> find_places(const std::string& socket, const std::string& state, 
   const std::string state_dir = state_directory(state, places.runtime_dir);
   if (auto made = make_directory(state_dir, 0700); !made) return std::unexpected(made.error());
   places.state_file = state_dir + "/headgate.db";
+  places.events_file = state_dir + "/events.db";
   return places;
 }
 

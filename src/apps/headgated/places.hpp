@@ -15,6 +15,7 @@ struct Places {
       runtime_dir;  // HEADGATE_RUNTIME_DIR, what systemd gives, /run/headgate for root, else as `headgate run` has it
   std::string socket;  // of the control socket
   std::string state_file;
+  std::string events_file;
 };
 
 // Makes the directories that are missing: of root, the runtime directory so that others can pass through to the tenant sockets

@@ -32,6 +32,11 @@ Changes changes(const config::Config& running, const config::Config& fresh, cons
     const bool at_once = std::ranges::find(kAtOnce, setting.key) != std::end(kAtOnce);
     (at_once ? found.applied : found.waiting).push_back(setting.key);
   }
+  // Rows of [cards] that are gone.
+  for (const auto& setting : running.settings) {
+    const bool gone = fresh[setting.key].key.empty();
+    if (gone && !setting.value.empty()) found.waiting.push_back(setting.key);
+  }
   return found;
 }
 

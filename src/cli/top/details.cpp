@@ -47,6 +47,13 @@ std::string memory_words(const snapshot::ShareDevice& device) {
   return text;
 }
 
+std::string waits_for_words(const snapshot::ShareDevice& device) {
+  if (device.waits_for == "turn") return ", mostly for its turn";
+  if (device.waits_for == "ceiling") return ", mostly for its limit";
+  if (device.waits_for == "work") return ", mostly for its own earlier work";
+  return device.waits_for == "pause" ? ", mostly for its resume" : "";
+}
+
 std::vector<double> values_of(const TopHistory& history, const std::string& key) {
   const auto found = history.find(key);
   return found == history.end() ? std::vector<double>{} : found->second;
@@ -68,9 +75,9 @@ void draw_device(Page& page, const TopState& state, const snapshot::Share& share
               "31");
   }
   if (device.throttled_launches > 0) {
-    page.line("  waits   " + ratio_text(device.throttled_ratio) + " now; " + std::to_string(device.throttled_launches) +
-              " launches waited " + duration_text(device.throttled_ns) + " in all, the last at " +
-              clock_text(device.last_throttle_unix_ns));
+    page.line("  waits   " + ratio_text(device.throttled_ratio) + " now" + waits_for_words(device) + "; " +
+              std::to_string(device.throttled_launches) + " launches waited " + duration_text(device.throttled_ns) +
+              " in all, the last at " + clock_text(device.last_throttle_unix_ns));
   }
 }
 
@@ -137,6 +144,7 @@ std::vector<FrameLine> help_lines(const TopState& state, unsigned width, FrameSt
   page.line("  time: held by each share; | where it would end with just what is guaranteed");
   page.line(" THE COLUMNS", "1");
   page.line("  OF guaranteed or at most   WAITS of the time, for the GPU   REF refusals");
+  page.line("  throttled: it is at its limit   takes turns: others want the GPU as well");
   page.line("  level hook: a library in the program; one that wants to escape can");
   return page.take(30);
 }

@@ -5,6 +5,7 @@
 
 #include "base/units.hpp"
 #include "cli/cells.hpp"
+#include "cli/names.hpp"
 #include "cli/top/parts.hpp"
 #include "snapshot/json.hpp"
 
@@ -119,8 +120,10 @@ std::vector<FrameLine> event_lines(const TopState& state, unsigned width, unsign
   for (std::size_t i = told.size() - std::min<std::size_t>(told.size(), most); i < told.size(); ++i) {
     const auto& [event, times] = told[i];
     FrameLine line(width, style);
-    line.add(" " + clock_text(event->unix_ns) + "  ").add(event->text, severity_look(*event));
-    if (times > 1) line.add("  (" + std::to_string(times) + " alike)");
+    const std::string alike = times > 1 ? "  (" + std::to_string(times) + " alike)" : "";
+    line.add(" " + clock_text(event->unix_ns) + "  ");
+    const unsigned room = line.left() > cells(alike) ? line.left() - cells(alike) : 0;
+    line.add(cut(harmless(event->text), room), severity_look(*event)).add(alike);
     lines.push_back(std::move(line));
   }
   if (lines.empty()) lines.push_back(FrameLine(width, style).add(" no events yet"));
@@ -255,7 +258,7 @@ std::string top_text(const TopState& state, const Voice& voice) {
   std::vector<std::vector<std::string>> gpus = {
       {"GPU", "MODEL", "\tMEMORY", "\tSOLD", "\tBUSY", "\tTEMPERATURE", "\tPOWER", "SLOWED BY"}};
   for (const auto& gpu : picture.gpus)
-    gpus.push_back({std::to_string(gpu.index), gpu.model + (gpu.mps_clients > 0 ? ", MPS" : ""),
+    gpus.push_back({std::to_string(gpu.index), short_model(gpu.model) + (gpu.mps_clients > 0 ? ", MPS" : ""),
                     "\t" + used_of_text(gpu.memory_used_bytes, gpu.memory_total_bytes),
                     "\t" + short_bytes_text(gpu.memory_sold_bytes), "\t" + ratio_text(gpu.busy_ratio),
                     "\t" + (gpu.temperature_celsius ? std::to_string(*gpu.temperature_celsius) + " C" : "-"),
@@ -264,7 +267,7 @@ std::string top_text(const TopState& state, const Voice& voice) {
   if (gpus.size() > 1) text += table(gpus, voice);
   const auto rows = rows_of(state);
   if (rows.empty()) return text + "no shares\n";
-  std::vector<std::vector<std::string>> shown = {{state.view == TopView::process ? "COMMAND" : "NAME", "OWNER", "GPU",
+  std::vector<std::vector<std::string>> shown = {{state.view == TopView::process ? "COMMAND" : "SHARE", "OWNER", "GPU",
                                                   "\tMEMORY", "\tTIME", "\tOF", "\tWAITS", "\tREFUSED", "\tIDLE",
                                                   "LEVEL", "STATE"}};
   for (const TopRow& row : rows)

@@ -188,10 +188,10 @@ TEST_F(TopPicture, AFailedLookIsSaidBesideTheOldPicture) {
 
 TEST_F(TopPicture, OnceIsATableWithAWordForEachFigure) {
   EXPECT_EQ(top_text(test_state(), {}), R"(node lab-3, level hook, daemon, SIMULATED
-GPU  MODEL             MEMORY   SOLD  BUSY  TEMPERATURE     POWER  SLOWED BY
-0    NVIDIA H200  32.0/141.0G  40.0G   93%         71 C  698/700W  power cap
-1    NVIDIA H200    0B/141.0G     0B    0%         34 C   76/700W  -
-NAME        OWNER  GPU      MEMORY  TIME    OF  WAITS  REFUSED   IDLE  LEVEL  STATE
+GPU  MODEL       MEMORY   SOLD  BUSY  TEMPERATURE     POWER  SLOWED BY
+0    H200   32.0/141.0G  40.0G   93%         71 C  698/700W  power cap
+1    H200     0B/141.0G     0B    0%         34 C   76/700W  -
+SHARE       OWNER  GPU      MEMORY  TIME    OF  WAITS  REFUSED   IDLE  LEVEL  STATE
 notebook    bob    0     8.0/16.0G    0%   50%     0%        0  3h12m  hook   idle
 train       alice  0    15.0/16.0G   52%  50%+     4%        3      -  hook   throttled
 vllm-small  svc    0      7.0/8.0G   31%   30%     0%        0      -  hook   ok

@@ -108,7 +108,7 @@ std::string state_look(const TopRow& row) {
   if (state == "throttled" || state == "draining" || state == "paused") return "33";
   if (state == "full" || state == "refused" || state == "broken" || state == "no share") return "31";
   if (state == "idle" || state == "empty" || state == "frozen") return "90";
-  return state == "ok" ? "32" : "";
+  return state == "ok" || state == "takes turns" ? "32" : "";
 }
 
 double memory_ratio(const TopRow& row) {

@@ -45,8 +45,10 @@ std::uint64_t shifted(std::uint64_t value, std::int64_t delta) {
   return value > less ? value - less : 0;
 }
 
-// Under the process's lock for the device. Only growth is checked against the limit.
-Reservation apply(UsagePage& page, std::uint32_t device, std::uint32_t slot, std::int64_t delta, std::uint64_t limit) {
+// Under the process's lock for the device. Only growth is checked against the limit. `had`: what is in use before it was really
+// had, and may be the most that ever was.
+Reservation apply(UsagePage& page, std::uint32_t device, std::uint32_t slot, std::int64_t delta, std::uint64_t limit,
+                  bool had) {
   SlotDevice& books = page.slots[slot].devices[device];
   MemoryAccount& account = page.memory[device];
   const std::uint64_t settled = books.settled.load(std::memory_order_relaxed);
@@ -58,7 +60,7 @@ Reservation apply(UsagePage& page, std::uint32_t device, std::uint32_t slot, std
     const std::uint64_t last = load_half(account.word.operation);
     used = load_half(account.word.used_bytes);
     if (delta > 0 && !fits(used, static_cast<std::uint64_t>(delta), limit)) return {false, used};
-    raise(account.peak_bytes, used, "apply: peak");
+    if (had) raise(account.peak_bytes, used, "apply: peak");
     // Our own previous operation needs no help: W names a later one of ours from here on.
     if (const Operation other = unpack_operation(last); other.slot != slot) help(page, device, other);
     if (swap16(&account.word, used, last, shifted(used, delta), pack(Operation{slot, sequence}), "apply: swap")) break;
@@ -78,7 +80,22 @@ Reservation take(UsagePage& page, std::uint32_t device, SlotRef ref, std::uint64
   if (!fits(used, bytes, limit)) return {false, used};
   const ProcessLock lock(device);
   if (!is_ours(page, ref)) return {false, used};
-  return apply(page, device, ref.slot, static_cast<std::int64_t>(bytes), limit);
+  return apply(page, device, ref.slot, static_cast<std::int64_t>(bytes), limit, false);
+}
+
+std::uint64_t take_back(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes, bool had) {
+  if (device >= kMaxAccounts) return 0;
+  const ProcessLock lock(device);
+  if (!is_ours(page, slot)) return 0;
+  const std::uint64_t held = std::min<std::uint64_t>(held_now(page.slots[slot.slot].devices[device]), INT64_MAX);
+  const std::uint64_t less = std::min(bytes, held);
+  // What is gone is nobody's import: were more exported than held, a reaper would keep bytes that are not there.
+  std::atomic<std::uint64_t>& exported = page.slots[slot.slot].devices[device].exported_bytes;
+  if (exported.load(std::memory_order_relaxed) > held - less) put(exported, held - less, "give back: exported");
+  if (less == 0) return 0;
+  apply(page, device, slot.slot, -static_cast<std::int64_t>(less), kNoMemoryLimit, had);
+  tell_released(page);
+  return less;
 }
 
 }  // namespace
@@ -89,20 +106,21 @@ Reservation reserve(UsagePage& page, std::uint32_t device, SlotRef slot, std::ui
 }
 
 bool charge(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes) {
-  return take(page, device, slot, bytes, kNoMemoryLimit).ok;
+  const bool charged = take(page, device, slot, bytes, kNoMemoryLimit).ok;
+  if (charged) note_peak(page, device);
+  return charged;
 }
 
 std::uint64_t give_back(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes) {
-  if (device >= kMaxAccounts) return 0;
-  const ProcessLock lock(device);
-  if (!is_ours(page, slot)) return 0;
-  const std::uint64_t held = std::min<std::uint64_t>(held_now(page.slots[slot.slot].devices[device]), INT64_MAX);
-  const std::uint64_t less = std::min(bytes, held);
-  // What is gone is nobody's import: were more exported than held, a reaper would keep bytes that are not there.
-  std::atomic<std::uint64_t>& exported = page.slots[slot.slot].devices[device].exported_bytes;
-  if (exported.load(std::memory_order_relaxed) > held - less) put(exported, held - less, "give back: exported");
-  if (less != 0) apply(page, device, slot.slot, -static_cast<std::int64_t>(less), kNoMemoryLimit), tell_released(page);
-  return less;
+  return take_back(page, device, slot, bytes, true);
+}
+
+std::uint64_t unreserve(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes) {
+  return take_back(page, device, slot, bytes, false);
+}
+
+void note_peak(UsagePage& page, std::uint32_t device) {
+  if (device < kMaxAccounts) raise(page.memory[device].peak_bytes, used_bytes(page, device), "peak");
 }
 
 std::uint64_t used_bytes(const UsagePage& page, std::uint32_t device) {
@@ -110,10 +128,7 @@ std::uint64_t used_bytes(const UsagePage& page, std::uint32_t device) {
 }
 
 std::uint64_t peak_bytes(const UsagePage& page, std::uint32_t device) {
-  if (device >= kMaxAccounts) return 0;
-  // The newest value may not be in peak_bytes yet: an operation books the value that it replaces.
-  const std::uint64_t used = used_bytes(page, device);
-  return std::max(used, page.memory[device].peak_bytes.load(std::memory_order_acquire));
+  return device >= kMaxAccounts ? 0 : page.memory[device].peak_bytes.load(std::memory_order_acquire);
 }
 
 std::uint64_t held_bytes(const UsagePage& page, std::uint32_t device, std::uint32_t slot) {
@@ -138,7 +153,7 @@ std::uint64_t orphaned_bytes(const UsagePage& page, std::uint32_t device) {
 }
 
 void note_refusal(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t asked_bytes,
-                  std::uint64_t used_bytes) {
+                  std::uint64_t used_bytes, Denial by) {
   if (device >= kMaxAccounts) return;
   MemoryAccount& account = page.memory[device];
   const std::uint32_t pid =
@@ -150,7 +165,11 @@ void note_refusal(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint
   account.last_refusal_pid.store(pid, std::memory_order_relaxed);
   account.last_refusal_ns.store(static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + now.tv_nsec,
                                 std::memory_order_relaxed);
-  account.refusals.fetch_add(1, std::memory_order_release);
+  account.last_denial.store(by, std::memory_order_relaxed);
+  auto& count = by == Denial::limit         ? account.refusals
+                : by == Denial::device_full ? account.refusals_device_full
+                                            : account.refusals_policy;
+  count.fetch_add(1, std::memory_order_release);
 }
 
 void add_exported(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes) {

@@ -31,6 +31,12 @@ Reservation reserve(UsagePage& page, std::uint32_t device, SlotRef slot, std::ui
 // Takes `bytes` off again; never more than the slot holds, nor 2^63 - 1 at once. Returns the bytes really given back.
 std::uint64_t give_back(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes);
 
+// The same for a reservation, or a part of one, for which the driver gave nothing: the peak never was so high.
+std::uint64_t unreserve(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes);
+
+// The driver gave what was reserved: what is in use now may be the most that ever was.
+void note_peak(UsagePage& page, std::uint32_t device);
+
 // Charges without asking: for what exists already (contexts, code). May push the share over its limit, after which
 // every reservation is refused. False when the slot is not the caller's.
 bool charge(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes);
@@ -38,12 +44,13 @@ bool charge(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t b
 // What the share uses now; one 8-byte load.
 std::uint64_t used_bytes(const UsagePage& page, std::uint32_t device);
 
-// The most it ever was.
+// The most it ever was with what the driver has given; what others have reserved and may not get is in it only where the driver
+// gave at the same instant.
 std::uint64_t peak_bytes(const UsagePage& page, std::uint32_t device);
 
-// Books a refusal for `headgate why`: when, who, what was asked, what was in use.
+// Books a refusal for `headgate why`: when, who, what was asked, what was in use, by whose word.
 void note_refusal(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t asked_bytes,
-                  std::uint64_t used_bytes);
+                  std::uint64_t used_bytes, Denial by = Denial::limit);
 
 // What one slot holds by its own books (0 for a free slot).
 std::uint64_t held_bytes(const UsagePage& page, std::uint32_t device, std::uint32_t slot);

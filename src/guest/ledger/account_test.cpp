@@ -27,9 +27,36 @@ TEST(Account, TheLastByteCanBeHadAndNotOneMore) {
   EXPECT_FALSE(refused.ok);
   EXPECT_EQ(refused.used_bytes, kGiB);
   EXPECT_EQ(used_bytes(*page, 0), kGiB);
+  note_peak(*page, 0);
   EXPECT_EQ(give_back(*page, 0, me, kGiB), kGiB);
   EXPECT_EQ(used_bytes(*page, 0), 0u);
   EXPECT_EQ(peak_bytes(*page, 0), kGiB);
+}
+
+TEST(Account, WhatTheDriverRefusedIsNoPeak) {
+  const SharedPage page = make_shared_page();
+  const SlotRef me = seat(*page, made_up(10)), other = seat(*page, made_up(11));
+  ASSERT_TRUE(reserve(*page, 0, me, 100, kGiB).ok);
+  note_peak(*page, 0);
+  ASSERT_TRUE(reserve(*page, 0, me, kGiB - 100, kGiB).ok);
+  EXPECT_EQ(unreserve(*page, 0, me, kGiB - 100), kGiB - 100);
+  EXPECT_EQ(used_bytes(*page, 0), 100u);
+  EXPECT_EQ(peak_bytes(*page, 0), 100u);
+  // Nor does a later operation, its own or another's, take it for one.
+  ASSERT_TRUE(reserve(*page, 0, other, 50, kGiB).ok);
+  note_peak(*page, 0);
+  EXPECT_EQ(give_back(*page, 0, me, 100), 100u);
+  EXPECT_EQ(peak_bytes(*page, 0), 150u);
+}
+
+TEST(Account, WhatWasGivenBackBeforeAnybodyNotedItWasThePeakAllTheSame) {
+  const SharedPage page = make_shared_page();
+  const SlotRef me = seat(*page, made_up(10)), other = seat(*page, made_up(11));
+  ASSERT_TRUE(reserve(*page, 0, me, 100, kGiB).ok);
+  ASSERT_TRUE(reserve(*page, 0, other, 50, kGiB).ok);
+  give_back(*page, 0, other, 50);
+  note_peak(*page, 0);
+  EXPECT_EQ(peak_bytes(*page, 0), 150u);
 }
 
 TEST(Account, AHugeRequestIsRefusedAndNotWrappedRound) {

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "guest/ledger/coverage.hpp"
+#include "guest/ledger/launch_delay.hpp"
 
 namespace headgate::ledger {
 
@@ -52,6 +53,11 @@ enum class Command : std::uint32_t { run = 0, pause = 1, drain = 2 };
 // portion: with nothing of the share in flight, launches worth portion_us may pass, or one if it is longer; then they wait until
 // all of that has ended. tell: they pass, and ring.
 enum class Gate : std::uint32_t { open = 0, shut = 1, portion = 2, tell = 3, queued = 4 };
+
+// What a launch waits for at the gate. pause: its share is paused. turn: other shares have the GPU. ceiling: the share has used
+// its part of the GPU's time. work: what its process has sent before is not done.
+enum class WaitReason : std::uint32_t { pause = 0, turn = 1, ceiling = 2, work = 3 };
+inline constexpr std::uint32_t kWaitReasons = 4;
 
 struct alignas(64) DevicePolicy {
   char uuid[kUuidBytes];
@@ -106,15 +112,21 @@ struct alignas(16) AccountWord {
 inline constexpr std::uint32_t kNoSlot = ~0u;
 inline constexpr std::uint32_t kSequenceBits = 48;
 
+// Whose word an allocation is refused by: the share's limit; the driver, which has no memory left though the share has; or the
+// share's owner, who drains it.
+enum class Denial : std::uint32_t { limit = 0, device_full = 1, policy = 2 };
+
 struct alignas(64) MemoryAccount {
   AccountWord word;
   std::atomic<std::uint64_t> peak_bytes;
-  std::atomic<std::uint64_t> refusals;
+  std::atomic<std::uint64_t> refusals;            // by the limit; the others below
   std::atomic<std::uint64_t> last_refusal_bytes;  // what was asked
   std::atomic<std::uint64_t> last_refusal_used;   // what was in use then
   std::atomic<std::uint64_t> last_refusal_ns;     // CLOCK_REALTIME
   std::atomic<std::uint32_t> last_refusal_pid;
-  std::uint8_t reserved[48];
+  std::atomic<Denial> last_denial;  // by whose word that was
+  std::atomic<std::uint64_t> refusals_device_full, refusals_policy;
+  std::uint8_t reserved[28];
   // What an allocation lacks that waits, or was just refused by the driver (oom_wait.hpp); hints, never taken for true.
   std::atomic<std::uint32_t> wants;  // moves with each such request, and each second while it waits
   std::atomic<std::uint32_t> wanted_pid;
@@ -122,6 +134,11 @@ struct alignas(64) MemoryAccount {
   std::atomic<std::uint64_t> wanted_bytes;
 };
 static_assert(sizeof(MemoryAccount) == 128);
+
+// The driver's calls that GPU time is measured by. The first failure of one ends a context's metering.
+inline constexpr const char* kMeterCalls[] = {"cuEventCreate", "cuEventRecord", "cuEventQuery", "cuEventElapsedTime",
+                                              "cuStreamQuery"};
+inline constexpr std::uint32_t kMeterCallCount = sizeof kMeterCalls / sizeof kMeterCalls[0];
 
 // Compute use of the share on one device (see compute_account.hpp for its rules).
 struct alignas(64) ComputeAccount {
@@ -145,8 +162,11 @@ struct alignas(64) ComputeAccount {
   std::atomic<std::uint64_t> dry_spells;  // how many such stretches
   Coverage<2048> coverage;                // which microseconds of the recent past are already charged
   Coverage<2048> copies;                  // and which are in copy_ns
+  LaunchDelays delays;
+  alignas(64) std::atomic<std::uint64_t> meter_failures[kMeterCallCount];  // contexts, by the call in kMeterCalls
+  alignas(64) std::atomic<std::uint64_t> waited_ns[kWaitReasons];          // throttled_ns, by what was waited for
 };
-static_assert(sizeof(ComputeAccount) == 128 + 2 * 2048 * 8);
+static_assert(sizeof(ComputeAccount) == 128 + 2 * 2048 * 8 + 128 + 64 + 64);
 
 // free -> claiming -> live -> dead -> free; or dead -> orphan -> free where memory outlives its process: what it had exported, or
 // all of it until the driver has taken it down.

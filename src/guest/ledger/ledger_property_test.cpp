@@ -98,7 +98,7 @@ void take_step(const Step& step, UsagePage& page, Model& model, std::array<SlotR
       const bool fits = used <= limit && step.bytes <= limit - used;
       const Reservation got = reserve(page, step.device, seat, step.bytes, step.limit);
       RC_ASSERT(got.ok == (live && fits));
-      if (got.ok) held += step.bytes;
+      if (got.ok) held += step.bytes, note_peak(page, step.device);
       RC_ASSERT(got.used_bytes == model.used(step.device));
       break;
     }

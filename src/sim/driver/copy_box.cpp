@@ -9,6 +9,7 @@
 #include "sim/driver/mappings.hpp"
 #include "sim/driver/memory.hpp"
 #include "sim/driver/payload.hpp"
+#include "sim/driver/pool.hpp"
 
 namespace headgate::sim::driver {
 namespace {
@@ -28,6 +29,7 @@ struct Side {
   std::uint64_t at = 0;
   std::size_t pitch = 0, slice = 0, span = 0;  // span: from the first byte to behind the last
   bool on_device = false, pageable = false;
+  std::uint32_t device = kNone;  // the node's number; kNone: the host's memory, or mapped from several
 };
 
 // False where a product or sum does not fit: such a box fits no memory.
@@ -56,7 +58,13 @@ CUresult array_side(const CopyEnd& end, const Extent& box, Side* out) {
   if (!fits || !whole_texels || array->base == 0) return CUDA_ERROR_INVALID_VALUE;
   lay_out(end, box, array->row_bytes(), array->rows(), array->base, out);
   out->on_device = true;
+  out->device = array->context->node_device;
   return CUDA_SUCCESS;
+}
+
+std::uint32_t device_of(const Allocation& found) {
+  if (found.pool != nullptr) return library().visible[static_cast<std::size_t>(found.pool->device)];
+  return found.context != nullptr ? found.context->node_device : kNone;
 }
 
 CUresult linear_side(const CopyEnd& end, const Extent& box, Side* out) {
@@ -77,6 +85,7 @@ CUresult linear_side(const CopyEnd& end, const Extent& box, Side* out) {
   out->on_device =
       end.type == kDeviceMemory || (end.type == kUnifiedMemory && known && found.type == MemoryType::device);
   out->pageable = !known;
+  if (out->on_device && known && !found.managed) out->device = device_of(found);
   if (out->on_device && found.managed) touch_managed(found.base, out->at, out->span);
   return CUDA_SUCCESS;
 }
@@ -104,9 +113,21 @@ void move_box(const Side& to, const Side& from, const Extent& box) {
   refresh_flags(to.at, to.span);
 }
 
+// Between two devices it goes over their links; which of them is not modelled, nor a peer's memory that a kernel reaches into.
+void count_on_links(const Side& to, const Side& from, std::uint64_t bytes) {
+  if (to.device == kNone || from.device == kNone || to.device == from.device) return;
+  NvmlDevice* const devices = library().state().nvml;
+  devices[from.device].nvlink_sent_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  devices[to.device].nvlink_received_bytes.fetch_add(bytes, std::memory_order_relaxed);
+}
+
 // From memory that is not pinned, the bytes are taken at the call, as a driver stages them.
 std::function<void()> moving(const Side& to, const Side& from, const Extent& box, bool stage) {
-  if (!stage) return [=] { move_box(to, from, box); };
+  if (!stage)
+    return [=] {
+      move_box(to, from, box);
+      count_on_links(to, from, box.bytes());
+    };
   auto staged = std::make_shared<std::vector<std::byte>>(box.bytes());
   Side packed;
   packed.at = reinterpret_cast<std::uint64_t>(staged->data());

@@ -190,6 +190,55 @@ TEST_F(Driver, peers_and_batches_copy_and_say_which_of_them_failed) {
       0);
 }
 
+// What the simulated NVML beside the driver tells of a device: KiB that its links sent and received.
+std::array<unsigned long long, 2> link_kib(unsigned index) {
+  const std::string path = HEADGATE_SIM_CUDA;
+  void* const nvml = ::dlopen((path.substr(0, path.rfind('/')) + "/libnvidia-ml.so.1").c_str(), RTLD_NOW);
+  must(nvml != nullptr, "no NVML");
+  struct Field {
+    unsigned id, scope;
+    long long when, latency;
+    unsigned type, result;
+    unsigned long long value;
+  } fields[2] = {{138, ~0U, 0, 0, 0, 9, 0}, {139, ~0U, 0, 0, 0, 9, 0}};
+  void* device = nullptr;
+  const auto call = [&]<typename... Arguments>(const char* name, Arguments... arguments) {
+    must(reinterpret_cast<int (*)(Arguments...)>(::dlsym(nvml, name))(arguments...) == 0, name);
+  };
+  call("nvmlInit_v2");
+  call("nvmlDeviceGetHandleByIndex_v2", index, &device);
+  call("nvmlDeviceGetFieldValues", device, 2, &fields[0]);
+  must(fields[0].result == 0 && fields[1].result == 0, "no figures of the links");
+  return {fields[0].value, fields[1].value};
+}
+
+TEST_F(Driver, copies_between_devices_are_traffic_of_their_links_and_others_are_not) {
+  Profile profile = *find_profile("h200");
+  profile.count = 2;
+  ASSERT_TRUE(create_node(directory_, profile));
+  EXPECT_EQ(run([] {
+              constexpr std::size_t kBytes = 1 << 20;
+              using Kib = std::array<unsigned long long, 2>;
+              Program p(1);
+              const CUcontext second = p.context;
+              CUdeviceptr there = 0, here = 0, beside = 0;
+              OK(p.cu.cuMemAlloc_v2(&there, kBytes));
+              OK(p.cu.cuCtxCreate_v2(&p.context, 0, 0));
+              OK(p.cu.cuMemAlloc_v2(&here, kBytes));
+              const CUstream stream = p.stream();
+              OK(p.cu.cuMemAllocAsync(&beside, kBytes, stream));
+              OK(p.cu.cuMemcpyAsync(beside, here, kBytes, stream));
+              OK(p.cu.cuStreamSynchronize(stream));
+              must(link_kib(0) == Kib{0, 0}, "within a device");
+              OK(p.cu.cuMemcpyPeer(there, second, here, p.context, kBytes / 2));
+              OK(p.cu.cuMemcpyAsync(here, there, kBytes, stream));
+              OK(p.cu.cuMemcpyAsync(there, beside, 4096, stream));
+              OK(p.cu.cuStreamSynchronize(stream));
+              must(link_kib(0) == Kib{516, 1024} && link_kib(1) == Kib{1024, 516}, "both ways");
+            }),
+            0);
+}
+
 TEST_F(Driver, arrays_and_mipmaps_take_their_bytes_and_give_them_back) {
   EXPECT_EQ(run([this] {
               Program p;

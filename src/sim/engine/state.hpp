@@ -236,6 +236,8 @@ struct NvmlDevice {
   std::uint32_t persistence_off, compute_mode, accounting_on;
   std::uint32_t ecc_off, ecc_off_now;  // as set; as it is since the last reset of the node
   std::uint64_t accounting_since_ns;
+  // By no setter: what copies between devices brought over its NVLinks. The driver adds at the end of each; on no account either.
+  std::atomic<std::uint64_t> nvlink_sent_bytes, nvlink_received_bytes;
 };
 
 // One call of a setter, refused ones too. The ring's count is raised after the entry is whole.

@@ -21,6 +21,19 @@ void give(nvmlFieldValue_t& field, std::uint64_t value, bool wide) {
   else field.value.uiVal = static_cast<unsigned>(value);
 }
 
+// NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX and _RX: KiB since the driver was loaded; the scope is a link, or UINT_MAX for all. The node
+// counts what a card sent and received, and each of its links is told an even part.
+void give_link_data(const DeviceView& view, nvmlFieldValue_t& field) {
+  constexpr unsigned kSent = 138;
+  const unsigned links = nvlinks(view.profile());
+  const bool all = field.scopeId == ~0U;
+  field.nvmlReturn = links == 0 ? abi::NVML_ERROR_NOT_SUPPORTED : abi::NVML_ERROR_INVALID_ARGUMENT;
+  if (links == 0 || (!all && field.scopeId >= links)) return;
+  const NvmlDevice& device = view.settings();
+  const std::uint64_t bytes = field.fieldId == kSent ? device.nvlink_sent_bytes : device.nvlink_received_bytes;
+  give(field, (all ? bytes : bytes / links) / 1024, true);
+}
+
 // Numbers as in nvml.h (NVML_FI_DEV_*), and power by CUDA 12's: 185 to 192, of the GPU alone (scope 0), as no module is around it.
 void answer_field(const DeviceView& view, nvmlFieldValue_t& field) {
   switch (field.fieldId) {
@@ -50,6 +63,8 @@ void answer_field(const DeviceView& view, nvmlFieldValue_t& field) {
     case 91: return give(field, nvlinks(view.profile()), false);
     case 94:
     case 95: return give(field, 0, false);  // PCIe replays
+    case 138:
+    case 139: return give_link_data(view, field);
     case 142:
     case 143:
     case 144:

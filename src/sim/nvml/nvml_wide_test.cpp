@@ -338,6 +338,15 @@ TEST_F(NvmlWide, AnH200HasItsLinksUpAndWithoutErrors) {
   EXPECT_EQ(NVML(nvmlDeviceGetNvLinkState)(device, 18, &active), NVML_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(NVML(nvmlDeviceGetNvLinkState)(device, 0, nullptr), NVML_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(NVML(nvmlDeviceGetNvLinkErrorCounter)(device, 0, 5, &errors), NVML_ERROR_INVALID_ARGUMENT);
+  nvmlFieldValue_t data[4] = {{.fieldId = 138}, {.fieldId = 139}, {.fieldId = 138}, {.fieldId = 139}};
+  data[0].scopeId = ~0U, data[1].scopeId = 17, data[2].scopeId = 18;
+  ASSERT_EQ(NVML(nvmlDeviceGetFieldValues)(device, 4, data), NVML_SUCCESS);
+  for (const int i : {0, 1, 3}) {
+    EXPECT_EQ(data[i].nvmlReturn, NVML_SUCCESS) << i;
+    EXPECT_EQ(data[i].valueType, NVML_VALUE_TYPE_UNSIGNED_LONG_LONG);
+    EXPECT_EQ(data[i].value.ullVal, 0U);
+  }
+  EXPECT_EQ(data[2].nvmlReturn, NVML_ERROR_INVALID_ARGUMENT) << "there is no such link";
 }
 
 TEST_F(NvmlWide, LinksAreNotSupportedByASmallCard) {
@@ -346,6 +355,10 @@ TEST_F(NvmlWide, LinksAreNotSupportedByASmallCard) {
   unsigned long long errors = 0;
   EXPECT_EQ(NVML(nvmlDeviceGetNvLinkState)(device, 0, &active), NVML_ERROR_NOT_SUPPORTED);
   EXPECT_EQ(NVML(nvmlDeviceGetNvLinkErrorCounter)(device, 0, 0, &errors), NVML_ERROR_NOT_SUPPORTED);
+  nvmlFieldValue_t data{};
+  data.fieldId = 138, data.scopeId = ~0U;
+  ASSERT_EQ(NVML(nvmlDeviceGetFieldValues)(device, 1, &data), NVML_SUCCESS);
+  EXPECT_EQ(data.nvmlReturn, NVML_ERROR_NOT_SUPPORTED);
 }
 
 TEST_F(NvmlWide, ThePrivateTableListsWhatThePublicListsDo) {

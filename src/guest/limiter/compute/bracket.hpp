@@ -46,6 +46,7 @@ struct Bracket {
   bool overran = false;   // it went on after that: it holds idle time
   bool doubtful = false;  // its one function's estimate said where in a long call it began
   std::uint32_t launches = 0;
+  std::uint32_t waited = 0;  // of these, at the gate
   std::uint32_t function_count = 0;
   std::array<std::uint64_t, kFunctions> functions{};
   std::array<std::int64_t, kFunctions> estimates_ns{};  // as they were

@@ -44,9 +44,18 @@ GateWait::~GateWait() {
   if (noted_) since_of(context_).compare_exchange_strong(mine, 0, memory_order_relaxed);
 }
 
+void GateWait::waited_until(std::int64_t now_ns) {
+  waited_ns_[static_cast<std::uint32_t>(reason_)] += now_ns - since_ns_;
+  since_ns_ = now_ns;
+}
+
 void GateWait::goes_on(WaitReason reason) {
+  const std::int64_t now_ns = port.now_ns();
+  if (begun_) waited_until(now_ns);
+  else since_ns_ = asked_ns_;
   begun_ = true;
-  const std::int64_t waited_ns = port.now_ns() - asked_ns_;
+  reason_ = reason;
+  const std::int64_t waited_ns = now_ns - asked_ns_;
   if (waited_ns < ledger::kLongWaitNs) return;
   // First the line: once the wait is noted, somebody may change what it waits for.
   if (log_wanted(LogLevel::warn) && may_say(kLongWaitEvent)) {
@@ -61,10 +70,18 @@ void GateWait::goes_on(WaitReason reason) {
   if (longest == 0 || longest > asked_ns_) since.store(asked_ns_, memory_order_relaxed), noted_ = true;
 }
 
-void GateWait::passes() const {
+void GateWait::passes() {
   if (!begun_) return;
   ledger::ComputeAccount& account = *context_.account;
-  account.throttled_ns.fetch_add(static_cast<std::uint64_t>(port.now_ns() - asked_ns_), memory_order_relaxed);
+  const std::int64_t now_ns = port.now_ns();
+  waited_until(now_ns);
+  for (std::uint32_t i = 0; i < ledger::kWaitReasons; ++i) {
+    if (waited_ns_[i] > 0)
+      account.waited_ns[i].fetch_add(static_cast<std::uint64_t>(waited_ns_[i]), memory_order_relaxed);
+  }
+  const std::int64_t all_ns = now_ns - asked_ns_;
+  account.throttled_ns.fetch_add(static_cast<std::uint64_t>(all_ns), memory_order_relaxed);
+  account.delays.waited[ledger::delay_bucket(all_ns)].fetch_add(1, memory_order_relaxed);
   account.throttled_launches.fetch_add(1, memory_order_relaxed);
   timespec now;
   ::clock_gettime(CLOCK_REALTIME, &now);

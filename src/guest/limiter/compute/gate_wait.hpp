@@ -8,12 +8,7 @@
 
 namespace headgate::limiter {
 
-enum class WaitReason : std::uint32_t {
-  pause,    // the share is paused
-  turn,     // other shares have the GPU
-  ceiling,  // the share has used its part of the GPU's time
-  work,     // what the process has sent before is not done
-};
+using ledger::WaitReason;
 
 class GateWait {
  public:
@@ -26,13 +21,18 @@ class GateWait {
   // Before each sleep. Says at most once a minute a process, at level warn, that a launch has waited for kLongWaitNs, and why.
   void goes_on(WaitReason reason);
   [[nodiscard]] bool begun() const { return begun_; }
-  // The launch may pass: what it has waited is the share's throttled time.
-  void passes() const;
+  // The launch may pass: what it has waited is the share's throttled time, each stretch by what was waited for in it.
+  void passes();
 
  private:
+  void waited_until(std::int64_t now_ns);
+
   const ContextMeter& context_;
   const std::int64_t asked_ns_;
   bool begun_ = false, noted_ = false;
+  WaitReason reason_ = WaitReason::work;  // since since_ns_
+  std::int64_t since_ns_ = 0;
+  std::int64_t waited_ns_[ledger::kWaitReasons] = {};
 };
 
 }  // namespace headgate::limiter

@@ -29,6 +29,7 @@ void tell_lane(StreamMeter& stream, bool take) {
   context.account->held_ns.fetch_add(static_cast<std::uint64_t>(stray_ns), std::memory_order_relaxed);
   context.account->estimated_ns.fetch_add(static_cast<std::uint64_t>(stray_ns), std::memory_order_relaxed);
   context.launches->fetch_add(launches - lane.told_launches, std::memory_order_relaxed);
+  context.account->delays.prompt.fetch_add(launches - lane.told_launches, std::memory_order_relaxed);
 }
 
 void give_lane(StreamMeter& stream, abi::CUstream handle, std::uint64_t function, std::uint32_t epoch) {

@@ -85,6 +85,7 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
     else wait_ns = meter.pass(stream, launch.function, est_ns, alone, launch.chained, asked_ns);
     if (ranks) wait_ns = ranks_look_ns(stream, wait_ns);
     if (wait_ns == 0) {
+      if (waiting.begun()) ++stream.bracket.waited;
       // Where nobody waits, longer brackets cost nobody anything and ask the driver less.
       if (was_full && !waiting.begun() && stream.quantum_ns < kUnboundQuantumNs) stream.quantum_ns *= 2;
       break;

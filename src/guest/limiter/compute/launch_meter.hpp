@@ -210,6 +210,8 @@ class LaunchMeter {
     ContextMeter& context = *stream.context;
     context.pace->unsettled_ns.fetch_add(bracket.expected_ns, std::memory_order_relaxed);
     if (context.launches != nullptr) context.launches->fetch_add(bracket.launches, std::memory_order_relaxed);
+    const std::uint32_t prompt = bracket.launches - std::min(bracket.launches, bracket.waited);
+    if (prompt != 0) context.account->delays.prompt.fetch_add(prompt, std::memory_order_relaxed);
     if (context.pace->open.fetch_sub(1, std::memory_order_relaxed) != 1) return;
     const std::int64_t left = context.pace->credit_ns.exchange(0, std::memory_order_relaxed);
     ledger::correct(*context.account, -left, rate_ppm(context));

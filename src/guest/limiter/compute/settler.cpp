@@ -5,6 +5,8 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include <cstring>
+
 #include "guest/bare/futex.hpp"
 #include "guest/ledger/directory.hpp"
 #include "guest/limiter/compute/copies.hpp"
@@ -84,6 +86,10 @@ void DriverPort::enter(ContextMeter& context) {
 }
 
 void DriverPort::failed(ContextMeter& context, abi::CUresult result, const char* call) {
+  for (std::uint32_t i = 0; i < ledger::kMeterCallCount; ++i) {
+    if (std::strcmp(ledger::kMeterCalls[i], call) == 0)
+      context.account->meter_failures[i].fetch_add(1, std::memory_order_relaxed);
+  }
   log_line(LogLevel::error,
            "%s answered %u: GPU time of this context is no longer measured (device %u of the share); its launches %s",
            call, static_cast<unsigned>(result), context.device, unmeasured_fate());

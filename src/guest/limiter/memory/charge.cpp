@@ -146,8 +146,16 @@ void book_refusal(const Place& place, std::uint64_t bytes) {
   ledger::UsagePage& usage = *session.usage;
   const std::uint64_t granted = session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
   const std::uint64_t used = plus(ledger::used_bytes(usage, device), share_residual(device, coarse_now_ns()));
-  ledger::note_refusal(usage, device, own_slot(), bytes, used);
+  ledger::note_refusal(usage, device, own_slot(), bytes, used,
+                       being_drained() ? ledger::Denial::policy : ledger::Denial::limit);
   say_refused(device, bytes, used, granted);
+}
+
+void book_driver_refusal(const Place& place, std::uint64_t bytes) {
+  if (place.standing != Standing::held || !seated()) return;
+  const std::uint32_t device = place.device_index;
+  const std::uint64_t used = plus(ledger::used_bytes(*session.usage, device), share_residual(device, coarse_now_ns()));
+  ledger::note_refusal(*session.usage, device, own_slot(), bytes, used, ledger::Denial::device_full);
 }
 
 Verdict try_reserve_at(const Place& place, std::uint64_t bytes) {
@@ -223,7 +231,14 @@ void freed_unknown(std::uint64_t key) { let_go(mapped_unmapped(key)); }
 
 void keep(Holdings& holdings, std::uint64_t key, const Holding& holding) {
   holdings.put(key, holding);
+  ledger::note_peak(*session.usage, holding.device_index);
   residual_moved(holding.device_index);
+}
+
+void hand_back_unused(std::uint32_t account, std::uint64_t bytes) {
+  if (bytes == 0) return;
+  ledger::unreserve(*session.usage, account, own_slot(), bytes);
+  residual_moved(account);
 }
 
 void hand_back(std::uint32_t account, std::uint64_t bytes) {

@@ -12,7 +12,7 @@ namespace headgate::limiter {
 
 enum class Verdict : std::uint32_t {
   forward,   // not ours to charge: call the driver, keep no books
-  reserved,  // call the driver, then keep() or hand_back()
+  reserved,  // call the driver, then keep() or hand_back_unused()
   refused,   // answer refusal()
   on_host,   // no room on the GPU, but in the share's host budget, which has it reserved: allocate_on_host()
 };
@@ -26,6 +26,8 @@ Verdict reserve_at(const Place& place, std::uint64_t bytes, OomWait& wait, Fallb
 // The same without the record, for a caller that may yet avert the refusal; and the record, on a device of the share.
 Verdict try_reserve_at(const Place& place, std::uint64_t bytes);
 void book_refusal(const Place& place, std::uint64_t bytes);
+// The record of what the driver had no memory for, though the share had room.
+void book_driver_refusal(const Place& place, std::uint64_t bytes);
 
 // Of the current context's device; `place` is filled.
 inline Verdict reserve_here(std::uint64_t bytes, Place& place, OomWait& wait, Fallback fallback = Fallback::none) {
@@ -33,16 +35,23 @@ inline Verdict reserve_here(std::uint64_t bytes, Place& place, OomWait& wait, Fa
   return place.standing == Standing::free ? Verdict::forward : reserve_at(place, bytes, wait, fallback);
 }
 
-// After the driver has failed a request for which the share had room: whether to reserve and ask it again.
-inline bool try_again(abi::CUresult result, const Place& place, std::uint64_t bytes, OomWait& wait) {
-  return result == abi::CUDA_ERROR_OUT_OF_MEMORY && wait.again(place, bytes, Lack::card);
+// After the driver has failed a request for which the share had room: whether to reserve and ask it again. The last no is
+// recorded, unless `recorded` says that it is: the driver had said yes, and that was undone for the share's limit.
+inline bool try_again(abi::CUresult result, const Place& place, std::uint64_t bytes, OomWait& wait,
+                      bool recorded = false) {
+  if (result != abi::CUDA_ERROR_OUT_OF_MEMORY) return false;
+  if (wait.again(place, bytes, Lack::card)) return true;
+  if (!recorded) book_driver_refusal(place, bytes);
+  return false;
 }
 
 // `account`: the page index of a device, or ledger::host_account() of it; also a Holding's device_index.
 // After the driver's success: the bytes stay reserved, and are found again by `key`.
 void keep(Holdings& holdings, std::uint64_t key, const Holding& holding);
 
+// Of what the driver has taken back; and of what it never gave.
 void hand_back(std::uint32_t account, std::uint64_t bytes);
+void hand_back_unused(std::uint32_t account, std::uint64_t bytes);
 
 // After the driver freed what the books knew, and what `pointers` and `arrays` did not know: mapped external memory.
 void freed(std::uint64_t key, const Holding& holding);
@@ -76,7 +85,7 @@ abi::CUresult charged(std::uint64_t bytes, Holdings& holdings, Allocate allocate
     if (verdict == Verdict::refused) return refusal();
     const abi::CUresult result = noted(allocate());
     if (result == abi::CUDA_SUCCESS) keep(holdings, key(), {bytes, place.device_index, of_context ? owner_here() : 0});
-    else hand_back(place.device_index, bytes);
+    else hand_back_unused(place.device_index, bytes);
     if (!try_again(result, place, bytes, wait)) return result;
   }
 }

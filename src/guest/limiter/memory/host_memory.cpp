@@ -38,7 +38,7 @@ CUresult allocate_on_host(CUdeviceptr* pointer, std::uint64_t bytes, const Place
     made = CUDA_ERROR_OUT_OF_MEMORY;
   }
   if (made != CUDA_SUCCESS) {
-    hand_back(account, bytes);
+    hand_back_unused(account, bytes);
     return is_final(made) ? made : CUDA_ERROR_OUT_OF_MEMORY;
   }
   advise(*pointer, bytes, kAccessedBy, place.device);  // spares page faults; where it cannot be, they happen

@@ -57,7 +57,7 @@ CUresult charged_linear(std::uint64_t bytes, CUdeviceptr* pointer, Allocate allo
     }
     const CUresult result = noted(allocate());
     if (result == CUDA_SUCCESS) keep(pointers, *pointer, {bytes, place.device_index, owner_here()});
-    else hand_back(place.device_index, bytes);
+    else hand_back_unused(place.device_index, bytes);
     if (!try_again(result, place, bytes, wait)) return result;
   }
 }
@@ -78,16 +78,16 @@ CUresult pitched(Pointer* pointer, Pitch* pitch, std::uint64_t width, std::uint6
     if (verdict == Verdict::refused) return refusal();
     if (verdict == Verdict::on_host) return pitched_on_host(pointer, pitch, bound, height, place);
     result = noted(allocate());
-    if (result != CUDA_SUCCESS) hand_back(place.device_index, bound);
+    if (result != CUDA_SUCCESS) hand_back_unused(place.device_index, bound);
   } while (try_again(result, place, bound, wait));
   if (result != CUDA_SUCCESS) return result;
   const std::uint64_t bytes = std::uint64_t{*pitch} * height;
   if (bytes > bound && !grow_reservation(place.device_index, bytes - bound)) {
     undo(*pointer);
-    hand_back(place.device_index, bound);
+    hand_back_unused(place.device_index, bound);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  if (bytes < bound) hand_back(place.device_index, bound - bytes);
+  if (bytes < bound) hand_back_unused(place.device_index, bound - bytes);
   keep(pointers, *pointer, {bytes, place.device_index, owner_here()});
   return result;
 }

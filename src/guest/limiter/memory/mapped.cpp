@@ -4,7 +4,9 @@
 
 #include <cerrno>
 
+#include "guest/ledger/account.hpp"
 #include "guest/limiter/memory/patience.hpp"
+#include "guest/limiter/session/membership.hpp"
 
 namespace headgate::limiter {
 namespace {
@@ -70,6 +72,7 @@ Released let_go_if_unused(std::uint32_t index) {
 }  // namespace
 
 void mapped_created(std::uint64_t handle, Holding holding) {
+  ledger::note_peak(*session.usage, holding.device_index);
   const Guard guard;
   if (!have_room()) return;
   const std::uint32_t index = new_object();

@@ -36,7 +36,7 @@ HEADGATE_HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t 
     if (verdict == Verdict::refused) return refused(size, prop);
     const CUresult result = allocate();
     if (result == CUDA_SUCCESS) mapped_created(*handle, {size, place.device_index});
-    else hand_back(place.device_index, size);
+    else hand_back_unused(place.device_index, size);
     if (!try_again(result, place, size, wait)) return result;
   }
 }

@@ -343,7 +343,7 @@ Verdict expect_graph_growth(const Place& place, std::uint64_t most) {
   if (verdict != Verdict::reserved) return verdict;
   pools_may_shrink();
   if (pool == nullptr) {
-    hand_back(place.device_index, most);
+    hand_back_unused(place.device_index, most);
     return Verdict::forward;
   }
   const PoolGuard guard(pool->locked);

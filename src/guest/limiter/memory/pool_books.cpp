@@ -88,7 +88,8 @@ PoolBooks* new_books(PoolKind kind, abi::CUmemoryPool handle, const Place& place
 std::uint64_t level_books(PoolBooks& pool) {
   const std::uint64_t wanted = pool.reserved + pool.under_way;
   if (wanted >= pool.charged) return wanted - pool.charged;
-  hand_back(pool.device_index, pool.charged - wanted);
+  // What it really had was noted when that was read.
+  hand_back_unused(pool.device_index, pool.charged - wanted);
   pool.charged = wanted;
   return 0;
 }
@@ -119,11 +120,12 @@ std::uint64_t settle_books(PoolBooks& pool, std::uint64_t done, bool force) {
     else pool.reserved += done;
   }
   const std::uint64_t missing = level_books(pool);
-  if (missing == 0) return 0;
+  if (missing == 0) return ledger::note_peak(*session.usage, pool.device_index), 0;
   const bool fits = grow_reservation(pool.device_index, missing);
   if (!fits && !force) return missing;
   if (!fits) ledger::charge(*session.usage, pool.device_index, own_slot(), missing);
   pool.charged += missing;
+  ledger::note_peak(*session.usage, pool.device_index);
   return 0;
 }
 

@@ -59,8 +59,9 @@ CUresult pooled(PoolBooks& pool, const Place& place, CUdeviceptr* dptr, std::siz
       case Verdict::reserved:
       case Verdict::on_host: break;  // never: pools have no host budget
     }
-    const CUresult result = request.settle(noted(allocate()), dptr);
-    if (!try_again(result, place, bytes, wait)) return result;
+    const CUresult answer = noted(allocate());
+    const CUresult result = request.settle(answer, dptr);
+    if (!try_again(result, place, bytes, wait, answer == CUDA_SUCCESS)) return result;
   }
 }
 
@@ -73,8 +74,8 @@ CUresult charged_by_request(const Place& place, CUdeviceptr* dptr, std::size_t b
     if (verdict == Verdict::forward) return allocate();
     if (verdict == Verdict::refused) return refusal();
     const CUresult result = noted(allocate());
-    if (result == CUDA_SUCCESS) pointers.put(*dptr, {bytes, place.device_index, 0});
-    else hand_back(place.device_index, bytes);
+    if (result == CUDA_SUCCESS) keep(pointers, *dptr, {bytes, place.device_index, 0});
+    else hand_back_unused(place.device_index, bytes);
     if (!try_again(result, place, bytes, wait)) return result;
   }
 }

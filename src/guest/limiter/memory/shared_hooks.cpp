@@ -56,7 +56,7 @@ HEADGATE_HOOK CUresult cuImportExternalMemory(CUexternalMemory* extMem_out,
   if (verdict == Verdict::refused) return refusal();
   const CUresult result = import();
   if (result == CUDA_SUCCESS) mapped_created(key_of(*extMem_out), {head.size, place.device_index});
-  else hand_back(place.device_index, head.size);
+  else hand_back_unused(place.device_index, head.size);
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include "guest/bare/elf.hpp"
+#include "guest/limiter/route/driver.hpp"
 #include "guest/limiter/route/governed.hpp"
 #include "guest/limiter/route/library.hpp"
 #include "guest/limiter/route/real_dl.hpp"
@@ -25,9 +26,22 @@ void* ask(const Question& question, void* handle) {
                                      : real_dl().dlvsym(handle, question.name, question.version);
 }
 
+bool same(const char* a, const char* b) {  // strcmp may not work yet (elf.hpp)
+  while (*a != 0 && *a == *b) ++a, ++b;
+  return *a == *b;
+}
+
+// A copy of the driver's library under another file name is another library to the dynamic linker, and says in itself what it is a copy of.
+bool is_copy(const char* soname, const void* address) {
+  bare::Object object;
+  if (address == nullptr || !bare::object_at(address, object)) return false;
+  const char* const its_own = bare::soname_of(object);
+  return its_own != nullptr && same(its_own, soname);
+}
+
 bool is_drivers(const Governed& governed, const void* address) {
-  if (governed.is_nvml) return nvml_is_loaded() && nvml_owns(address);
-  return driver_is_loaded() && driver_owns(address);
+  if (governed.is_nvml) return nvml_is_loaded() && (nvml_owns(address) || is_copy(kNvmlSoname, address));
+  return driver_is_loaded() && (driver_owns(address) || is_copy(kDriverSoname, address));
 }
 
 // As if asked with a handle of the library that the caller's code lies in: its own dependencies.
@@ -103,9 +117,19 @@ bool answer_handle(const Governed& governed, const Question& question, void*& an
   return true;
 }
 
-bool same(const char* a, const char* b) {  // strcmp may not work yet (elf.hpp)
-  while (*a != 0 && *a == *b) ++a, ++b;
-  return *a == *b;
+// Of a copy: what we do not govern must come from where our hooks lead, since the copy itself has seen none of the calls that they took.
+bool answer_passing(const Question& question, void*& answer) {
+  if (question.handle == RTLD_NEXT || question.handle == RTLD_DEFAULT || question.version != nullptr) return false;
+  const bool is_nvml = question.name[0] == 'n';
+  const char* const soname = is_nvml ? kNvmlSoname : kDriverSoname;
+  if (!(is_nvml ? nvml_is_loaded() : driver_is_loaded())) return false;
+  const void* const found = ask(question, question.handle);
+  if (found == nullptr || (is_nvml ? nvml_owns(found) : driver_owns(found)) || !is_copy(soname, found)) return false;
+  void* const drivers = open_library(soname, RTLD_LAZY | RTLD_NOLOAD);
+  if (drivers == nullptr) return false;
+  answer = ask(question, drivers);
+  close_library(drivers);
+  return answer != nullptr;
 }
 
 // Who wraps the lookup functions asks for the real ones by name, and by a version that no wrapper has: a profiler before us
@@ -148,10 +172,10 @@ extern "C" __attribute__((visibility("hidden"))) void* headgate_decide_dlsym(voi
   const bool could_be = (name[0] == 'c' && name[1] == 'u') || (name[0] == 'n' && name[1] == 'v');
   if (!could_be) return go_on;
   const Governed* governed = find_governed(name);
-  if (governed == nullptr) return go_on;
   inside = true;
-  const bool answered =
-      handle == RTLD_NEXT ? answer_next(*governed, question, *answer) : answer_handle(*governed, question, *answer);
+  const bool answered = governed == nullptr   ? answer_passing(question, *answer)
+                        : handle == RTLD_NEXT ? answer_next(*governed, question, *answer)
+                                              : answer_handle(*governed, question, *answer);
   inside = false;
   return answered ? nullptr : go_on;
 }

@@ -38,8 +38,8 @@ void fill_nvml(void* handle) {
 #include "guest/abi/nvml_table.def"
 }
 
-constinit Library cuda_library{"libcuda.so.1", &fill_driver};
-constinit Library nvml_library{"libnvidia-ml.so.1", &fill_nvml};
+constinit Library cuda_library{kDriverSoname, &fill_driver};
+constinit Library nvml_library{kNvmlSoname, &fill_nvml};
 
 // No lock: the dynamic linker's own lock is held by others while they wait for us (a constructor of the driver that
 // looks a name up), so ours would close a circle. Racing threads store the same values.

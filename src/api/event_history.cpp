@@ -1,0 +1,83 @@
+#include "api/event_history.hpp"
+
+#include <charconv>
+#include <string>
+
+#include "api/visible.hpp"
+#include "snapshot/json.hpp"
+#include "tenancy/share.hpp"
+
+namespace headgate::api {
+namespace {
+
+using http::Request;
+using http::Response;
+using tenancy::EventQuery;
+using Events = std::vector<snapshot::Event>;
+
+Result<std::uint64_t> number_at(const Request& request, const char* name) {
+  const std::string* text = request.query_value(name);
+  std::uint64_t value = 0;
+  if (text == nullptr) return value;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (error == std::errc() && end == text->data() + text->size()) return value;
+  return fail(ErrorCode::usage, std::string(name) + "='" + tenancy::harmless(*text) + "' is no number",
+              "accepted: a whole number from 0");
+}
+
+std::string text_at(const Request& request, const char* name) {
+  const std::string* text = request.query_value(name);
+  return text == nullptr ? std::string() : *text;
+}
+
+Result<EventQuery> query_of(const Request& request) {
+  EventQuery query;
+  query.after = TRY(number_at(request, "after"));
+  query.since_unix_ns = TRY(number_at(request, "since_unix_ns"));
+  query.share = text_at(request, "share");
+  query.kind = text_at(request, "kind");
+  return query;
+}
+
+bool chooses(const EventQuery& query) {
+  return query.since_unix_ns != 0 || !query.share.empty() || !query.kind.empty();
+}
+
+Response page_of(const Events& events) {
+  Response response;
+  response.body = snapshot::to_json(events) + "\n";
+  return response;
+}
+
+// Adds what the log has that the store has not written yet.
+void add_newer(const observe::EventLog& log, EventQuery query, const node::Caller& caller, Events& events) {
+  if (!events.empty()) query.after = events.back().sequence;
+  for (auto& event : log.after(query.after)) {
+    if (events.size() >= kMostEvents) return;
+    if (query.matches(event) && may_see(event, caller)) events.push_back(std::move(event));
+  }
+}
+
+}  // namespace
+
+void answer_events(const Request& request, const node::Caller& caller, const observe::EventLog& log,
+                   tenancy::EventStore* store, http::Reply reply) {
+  const auto query = query_of(request);
+  if (!query) return reply(http::error_response(query.error()));
+  // Without a choice and a place to begin: the newest, which are in memory.
+  const bool in_memory = !chooses(*query) && (query->after == 0 || query->after >= log.given_up());
+  if (store == nullptr || in_memory) {
+    Events events;
+    add_newer(log, *query, caller, events);
+    return reply(page_of(events));
+  }
+  store->read(
+      *query, kMostEvents, [caller](const snapshot::Event& event) { return may_see(event, caller); },
+      [query = *query, caller, &log, reply](Result<Events> found) {
+        if (!found) return reply(http::error_response(found.error()));
+        add_newer(log, query, caller, *found);
+        reply(page_of(*found));
+      });
+}
+
+}  // namespace headgate::api

@@ -1,0 +1,19 @@
+// GET /v1/events without follow=1: what happened, from the log in memory where that has all of it, else from the store.
+#pragma once
+
+#include "http/reply.hpp"
+#include "node/node.hpp"
+#include "observe/event_log.hpp"
+#include "tenancy/event_store.hpp"
+
+namespace headgate::api {
+
+// A page, oldest first; who wants more asks again with after= the last of it.
+inline constexpr std::size_t kMostEvents = 4096;
+
+// `store`: nullptr where events are kept in memory only. Replies now or from the store's thread; 400 for a number that is none. The log
+// must outlive the store.
+void answer_events(const http::Request& request, const node::Caller& caller, const observe::EventLog& log,
+                   tenancy::EventStore* store, http::Reply reply);
+
+}  // namespace headgate::api

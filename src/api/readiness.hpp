@@ -1,0 +1,30 @@
+// What /readyz looks at, and what it says of it. Pure: everything that was looked at is handed in.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace headgate::api {
+
+// Longer silence is no slow answer any more.
+inline constexpr std::chrono::seconds kDriverSilence{10};
+inline constexpr std::chrono::seconds kArbiterSilence{5};
+
+struct Health {
+  std::chrono::nanoseconds driver_silence{0};   // since it last answered
+  bool driver_answered = true;                  // at the last picture
+  std::size_t gpus = 0, silent_gpus = 0;        // that the driver counts; of them, those that do not answer
+  std::vector<std::string> shut;                // shares that nobody can enter, their socket being gone
+  std::optional<Error> store;                   // why nothing could be written there
+  std::chrono::nanoseconds arbiter_silence{0};  // for how long the arbiter has not looked though it was asked to
+};
+
+// Nothing where the daemon can do all that it is for; else the first reason's code, and all reasons and repairs, each a half sentence.
+[[nodiscard]] Result<void> readiness(const Health& health);
+
+}  // namespace headgate::api

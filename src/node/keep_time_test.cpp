@@ -1,0 +1,137 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "base/user_name.hpp"
+#include "guest/ledger/slot.hpp"
+#include "node/node.hpp"
+#include "tenancy/test_shares.hpp"
+
+namespace headgate::node {
+namespace {
+
+// A node with one share, whose daemon can end and start anew, and whose time is the test's.
+class KeepTime : public ::testing::Test {
+ protected:
+  KeepTime() { start(); }
+
+  void start() {
+    snapshot::Gpu gpu;
+    gpu.uuid = tenancy::kGpu0;
+    gpu.memory_total_bytes = gpu.memory_free_bytes = 80 * tenancy::kGiB;
+    gpus_ = {gpu};
+    node_.reset();
+    events_ = std::make_unique<observe::EventLog>();
+    auto opened = Node::open(
+        {.runtime_dir = scratch_.path() + "/run", .state_file = scratch_.path() + "/state.db", .gpus = gpus_},
+        *events_);
+    ASSERT_TRUE(opened) << opened.error().message;
+    node_.emplace(std::move(*opened));
+  }
+  void create(ShareOrder order) {
+    order.name = "s";
+    order.mem = "8GiB";
+    const auto made = node_->create(order, caller_, gpus_);
+    ASSERT_TRUE(made) << made.error().message;
+  }
+  [[nodiscard]] std::int64_t made_at() { return node_->shares().find("s")->share.created_at_s; }
+  [[nodiscard]] ledger::Command command() {
+    return node_->shares().find("s")->pages->policy().command.load(std::memory_order_relaxed);
+  }
+  // A picture in which the share has used no GPU for so long; what of that kind was said so far.
+  std::size_t told(const std::string& kind, std::int64_t now_s, std::uint64_t idle_s = 0) {
+    snapshot::Snapshot picture;
+    picture.shares.emplace_back().name = "s";
+    picture.shares.back().idle_ns = idle_s * 1'000'000'000;
+    node_->keep_time(picture, now_s);
+    const auto all = events_->after(0);
+    return static_cast<std::size_t>(std::ranges::count(all, kind, &snapshot::Event::kind));
+  }
+  // This process sits in the share.
+  void sit() {
+    ASSERT_EQ(ledger::claim(node_->shares().find("s")->pages->usage(), ledger::own_identity(), "keep_time_test", slot_),
+              ledger::ClaimResult::claimed);
+  }
+  void rise() { ledger::release(node_->shares().find("s")->pages->usage(), slot_); }
+
+  const tenancy::Scratch scratch_;
+  std::vector<snapshot::Gpu> gpus_;
+  std::unique_ptr<observe::EventLog> events_;
+  std::optional<Node> node_;
+  const Caller caller_{.uid = ::geteuid(), .administrator = true};
+  ledger::SlotRef slot_;
+};
+
+TEST_F(KeepTime, ThatAShareIsIdleIsToldOnceEachTimeItHasBeenAndByEachDaemon) {
+  create({.idle_notice = "5m"});
+  const std::int64_t now = made_at();
+  EXPECT_EQ(told("share.idle", now, 299), 0u);
+  EXPECT_EQ(told("share.idle", now + 1, 300), 1u);
+  EXPECT_EQ(told("share.idle", now + 2, 301), 1u) << "it is idle still";
+  EXPECT_EQ(told("share.idle", now + 3, 0), 1u) << "at work";
+  EXPECT_EQ(told("share.idle", now + 4, 299), 1u);
+  EXPECT_EQ(told("share.idle", now + 5, 310), 2u) << "idle again";
+  const auto all = events_->after(0);
+  const auto event = std::ranges::find(all, "share.idle", &snapshot::Event::kind);
+  EXPECT_EQ(event->share, "s");
+  EXPECT_EQ(event->owner_uid, ::geteuid());
+  EXPECT_NE(event->text.find("5 min"), std::string::npos) << event->text;
+
+  start();
+  EXPECT_EQ(told("share.idle", now + 6, 1), 0u) << "a new daemon counts from its own start";
+  EXPECT_EQ(told("share.idle", now + 7, 300), 1u);
+  ASSERT_TRUE(node_->set("s", {.idle_notice = "none"}, caller_, gpus_));
+  EXPECT_EQ(told("share.idle", now + 8, 0), 1u);
+  EXPECT_EQ(told("share.idle", now + 9, 900), 1u) << "nobody wants to know";
+}
+
+TEST_F(KeepTime, AShareWhoseTimeIsOverTakesNobodyInAndGoesWithItsLastProgram) {
+  create({.ttl = "1h"});
+  sit();
+  const std::int64_t end = made_at() + 3600;
+  EXPECT_EQ(told("share.expired", end - 1), 0u);
+  EXPECT_EQ(command(), ledger::Command::run);
+  EXPECT_EQ(told("share.expired", end), 1u);
+  EXPECT_EQ(told("share.expired", end + 1), 1u) << "once";
+  EXPECT_EQ(command(), ledger::Command::drain);
+  const auto all = events_->after(0);
+  const auto event = std::ranges::find(all, "share.expired", &snapshot::Event::kind);
+  EXPECT_NE(event->text.find("of " + user_name(::geteuid()) + " is over"), std::string::npos) << event->text;
+  EXPECT_NE(event->text.find("the last of its 1 program"), std::string::npos) << event->text;
+  EXPECT_FALSE(node_->resume("s", caller_)) << "its time is over";
+
+  start();
+  EXPECT_EQ(told("share.expired", end + 2), 0u) << "the daemon before has told it";
+  EXPECT_EQ(command(), ledger::Command::drain);
+  EXPECT_EQ(told("share.ended", end + 3), 0u);
+  rise();
+  EXPECT_EQ(told("share.ended", end + 4), 1u);
+  EXPECT_EQ(node_->shares().find("s"), nullptr);
+}
+
+TEST_F(KeepTime, AnEndThatIsPutOffOpensTheShareAgain) {
+  create({.ttl = "1h"});
+  sit();
+  const std::int64_t end = made_at() + 3600;
+  EXPECT_EQ(told("share.expired", end), 1u);
+  ASSERT_TRUE(node_->set("s", {.ttl = "2h"}, caller_, gpus_));
+  EXPECT_EQ(told("share.expired", end + 1), 1u);
+  EXPECT_EQ(command(), ledger::Command::run);
+  EXPECT_EQ(told("share.expired", end + 3600), 2u) << "and it is over again";
+  rise();
+}
+
+TEST_F(KeepTime, APausedShareStaysPausedWhenItsTimeIsOver) {
+  create({.ttl = "1h"});
+  sit();
+  const std::int64_t end = made_at() + 3600;
+  ASSERT_TRUE(node_->pause("s", caller_));
+  EXPECT_EQ(told("share.expired", end), 1u);
+  EXPECT_EQ(command(), ledger::Command::pause) << "its programs are not set going";
+  ASSERT_TRUE(node_->resume("s", caller_));
+  EXPECT_EQ(told("share.expired", end + 1), 1u);
+  EXPECT_EQ(command(), ledger::Command::drain);
+  rise();
+}
+
+}  // namespace
+}  // namespace headgate::node

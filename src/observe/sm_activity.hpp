@@ -1,0 +1,39 @@
+// How much of a GPU's SMs worked, by the driver's performance monitoring (GPM), which Hopper and newer cards have: it tells what
+// lies between two samples that its caller keeps.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nvml/library.hpp"
+#include "snapshot/snapshot.hpp"
+
+namespace headgate::observe {
+
+inline constexpr std::chrono::milliseconds kBetweenSamples(500);
+
+// Not thread-safe.
+class SmActivity {
+ public:
+  // Takes a sample of each GPU whose last one is old enough, and fills sm_active_ratio with what is known; empty where the card,
+  // the driver or its permissions have no such figure.
+  void measure(const nvml::Library& nvml, std::vector<snapshot::Gpu>& gpus, std::chrono::steady_clock::time_point now);
+  // Gives the samples back, before `nvml` is closed.
+  void forget(const nvml::Library& nvml);
+
+ private:
+  struct Known {
+    void *last = nullptr, *spare = nullptr;  // nvmlGpmSample_t
+    std::optional<std::chrono::steady_clock::time_point> taken;
+    std::optional<double> ratio;
+    bool lacking = false;
+  };
+  static void sample(const nvml::Library& nvml, unsigned index, Known& known,
+                     std::chrono::steady_clock::time_point now);
+  std::map<std::string, Known> known_;  // by GPU
+};
+
+}  // namespace headgate::observe

@@ -1,0 +1,61 @@
+// Who is at the doors of the node's shares, counted: so that neither one share's tenants nor one user keeps everybody else out.
+// Who registers is soon gone again; who waits for an outside scheduler's answer is counted apart, with bounds of its own.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "identity/peer.hpp"
+
+namespace headgate::tenancy {
+
+struct DoorBounds {
+  // Who registers, at once: of the node, of a share and of a user. A user is a uid, or who made the user namespace that it lives
+  // in, where that is not root.
+  std::size_t connections = 1024, connections_of_a_share = 64;
+  std::size_t connections_of_a_user = 256, connections_of_a_user_in_a_share = 32;
+  std::chrono::milliseconds conversation{1000};
+  // In a share that asks first, until the answer. Who waits keeps its connection and is counted apart: a process waits once,
+  // with a slot that it has, so that a share has as many who wait as it may have processes; and a user so many on the node.
+  std::chrono::milliseconds answer{30'000};
+  std::size_t waiting_of_a_user = 2048;
+};
+
+using CountByUser = std::map<std::uint32_t, std::size_t>;
+
+// At all doors.
+struct NodeCrowd {
+  std::size_t connections = 0;
+  CountByUser of_user, waiting_of_user;
+
+  [[nodiscard]] std::size_t waiting() const;
+};
+
+// At one door of them. `node` and `bounds` outlive it.
+class DoorCrowd {
+ public:
+  DoorCrowd(NodeCrowd& node, const DoorBounds& bounds) : node_(node), bounds_(bounds) {}
+
+  // Why nobody, or nobody of that user, may come now; empty where the next may.
+  [[nodiscard]] std::optional<std::string> full() const;
+  [[nodiscard]] std::optional<std::string> full_of(const identity::Peer& peer) const;
+  void come(const identity::Peer& peer);
+  void go(const identity::Peer& peer);
+  // Counts one more who waits for an answer, until stop_waiting(); or why it may not.
+  [[nodiscard]] std::optional<std::string> start_waiting(const identity::Peer& peer);
+  void stop_waiting(const identity::Peer& peer);
+
+ private:
+  NodeCrowd& node_;
+  const DoorBounds& bounds_;
+  std::size_t connections_ = 0;
+  CountByUser of_user_;
+  std::set<std::uint32_t> waiting_;  // pids
+};
+
+}  // namespace headgate::tenancy

@@ -1,0 +1,316 @@
+#include "tenancy/event_store.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "tenancy/sqlite.hpp"
+
+namespace headgate::tenancy {
+namespace {
+
+using Time = std::chrono::system_clock::time_point;
+
+// "HGev": tells our file from any other program's database (PRAGMA application_id).
+constexpr std::int64_t kApplicationId = 0x4847'6576;
+constexpr std::int64_t kSchemaVersion = 1;
+constexpr std::size_t kNewest = 4096;  // of the former daemons' that a new one's log begins with
+constexpr std::size_t kMostAtOnce = 1024;
+constexpr std::chrono::seconds kRetry(1);
+constexpr std::chrono::minutes kAgeEvery(10);
+
+constexpr const char* kSchema = R"(
+CREATE TABLE events(
+  id INTEGER PRIMARY KEY, unix_ns INTEGER NOT NULL, kind TEXT NOT NULL, severity TEXT NOT NULL, share TEXT NOT NULL,
+  uuid TEXT NOT NULL, pid INTEGER NOT NULL, uid INTEGER NOT NULL, owner_uid INTEGER, text TEXT NOT NULL) STRICT;
+CREATE INDEX events_of_share ON events(share, id);
+CREATE TABLE gaps(after INTEGER NOT NULL, until INTEGER NOT NULL) STRICT;
+PRAGMA application_id = 1212638582;
+PRAGMA user_version = 1;
+)";
+static_assert(kApplicationId == 1212638582);
+
+constexpr const char* kColumns = "id, unix_ns, kind, severity, share, uuid, pid, uid, owner_uid, text";
+
+std::int64_t unix_ns(Time time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+Result<std::int64_t> one_number(Database& database, const char* sql) {
+  Statement statement = TRY(Statement::prepare(database, sql));
+  if (!TRY(statement.step()))
+    return fail(ErrorCode::failed, "the database " + database.path() + " does not answer " + sql);
+  return statement.number(0);
+}
+
+Result<void> make_or_check(Database& database) {
+  Transaction transaction = TRY(Transaction::begin(database));
+  const std::int64_t version = TRY(one_number(database, "PRAGMA user_version"));
+  const std::int64_t application = TRY(one_number(database, "PRAGMA application_id"));
+  if (TRY(one_number(database, "SELECT count(*) FROM sqlite_schema")) == 0) {
+    if (auto made = database.run(kSchema); !made) return made;
+    return transaction.commit();
+  }
+  if (application == kApplicationId && version == kSchemaVersion) return {};
+  return fail(ErrorCode::unsupported,
+              "the database " + database.path() +
+                  (application == kApplicationId ? " was written by another headgate: schema " + std::to_string(version)
+                                                 : " is another program's"),
+              "nothing was changed; move the file away to begin a new one");
+}
+
+snapshot::Event event_of(const Statement& row) {
+  snapshot::Event event;
+  event.sequence = static_cast<std::uint64_t>(row.number(0));
+  event.unix_ns = static_cast<std::uint64_t>(row.number(1));
+  event.kind = row.text(2);
+  event.severity = row.text(3);
+  event.share = row.text(4);
+  event.uuid = row.text(5);
+  event.pid = static_cast<std::uint32_t>(row.number(6));
+  event.uid = static_cast<std::uint32_t>(row.number(7));
+  if (const auto owner = row.maybe(8)) event.owner_uid = static_cast<std::uint32_t>(*owner);
+  event.text = row.text(9);
+  return event;
+}
+
+Result<EventStore::Former> read_former(Database& database, Time now) {
+  EventStore::Former former;
+  Statement gaps = TRY(Statement::prepare(database, "SELECT after, until FROM gaps ORDER BY after"));
+  while (TRY(gaps.step()))
+    former.gaps.push_back({static_cast<std::uint64_t>(gaps.number(0)), static_cast<std::uint64_t>(gaps.number(1))});
+  Statement row = TRY(Statement::prepare(
+      database, ("SELECT " + std::string(kColumns) + " FROM events ORDER BY id DESC LIMIT ?").c_str()));
+  row.bind(std::int64_t{kNewest});
+  while (TRY(row.step())) former.events.push_back(event_of(row));
+  std::ranges::reverse(former.events);
+  std::uint64_t last = former.events.empty() ? 0 : former.events.back().sequence;
+  if (!former.gaps.empty()) last = std::max(last, former.gaps.back().until);
+  const auto by_clock =
+      std::max<std::int64_t>(0, std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count());
+  former.last = std::max(last, static_cast<std::uint64_t>(by_clock));
+  if (former.events.empty()) former.gaps = {{0, former.last}};
+  else if (former.last > last) former.gaps.push_back({last, former.last});
+  return former;
+}
+
+Result<void> note_gap(Database& database, const EventStore::Former& former) {
+  Transaction transaction = TRY(Transaction::begin(database));
+  // A gap below everything that is kept is nobody's any more.
+  if (auto done = database.run("DELETE FROM gaps WHERE until < coalesce((SELECT min(id) FROM events), until + 1)");
+      !done)
+    return done;
+  if (!former.gaps.empty()) {
+    Statement insert = TRY(Statement::prepare(database,
+                                              "INSERT INTO gaps SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM gaps "
+                                              "WHERE until = ?2)"));
+    insert.bind(static_cast<std::int64_t>(former.gaps.back().after));
+    insert.bind(static_cast<std::int64_t>(former.gaps.back().until));
+    if (auto done = insert.run(); !done) return done;
+  }
+  return transaction.commit();
+}
+
+}  // namespace
+
+bool EventQuery::matches(const snapshot::Event& event) const {
+  return event.sequence > after && event.unix_ns >= since_unix_ns && (share.empty() || event.share == share) &&
+         event.kind.starts_with(kind);
+}
+
+EventStore::EventStore(std::unique_ptr<Database> database, EventBounds bounds)
+    : database_(std::move(database)), bounds_(bounds) {}
+
+Result<std::unique_ptr<EventStore>> EventStore::open(const std::string& path, EventBounds bounds, Time now) {
+  auto database = std::make_unique<Database>(TRY(Database::open(path)));
+  // Not synchronous at each commit: a power cut may cost the last moments, which are told as they come; a kill costs nothing.
+  for (const char* pragma : {"PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL", "PRAGMA trusted_schema = OFF",
+                             "PRAGMA journal_size_limit = 4194304"}) {
+    if (auto set = database->run(pragma); !set) return std::unexpected(set.error());
+  }
+  if (auto ready = make_or_check(*database); !ready) return std::unexpected(ready.error());
+  std::unique_ptr<EventStore> store(new EventStore(std::move(database), bounds));
+  if (auto aged = store->forget_old(now); !aged) return std::unexpected(aged.error());
+  store->former_ = TRY(read_former(*store->database_, now));
+  if (auto noted = note_gap(*store->database_, store->former_); !noted) return std::unexpected(noted.error());
+  store->thread_ = std::thread([raw = store.get()] { raw->work(); });
+  return store;
+}
+
+EventStore::~EventStore() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void EventStore::tell_trouble(Trouble trouble) {
+  const std::scoped_lock lock(mutex_);
+  trouble_ = std::move(trouble);
+}
+
+void EventStore::add(const snapshot::Event& event) {
+  const std::scoped_lock lock(mutex_);
+  if (stopping_) return;
+  waiting_.push_back(event);
+  if (waiting_.size() > kMostWaiting) {
+    waiting_.pop_front();
+    ++lost_;
+  }
+  wake_.notify_all();
+}
+
+void EventStore::read(EventQuery query, std::size_t most, std::function<bool(const snapshot::Event&)> wanted,
+                      Answer answer) {
+  const std::scoped_lock lock(mutex_);
+  if (stopping_) return;
+  questions_.push_back({std::move(query), most, std::move(wanted), std::move(answer)});
+  wake_.notify_all();
+}
+
+void EventStore::work() {
+  std::unique_lock lock(mutex_);
+  Time retry_at{};
+  for (;;) {
+    const Time now = std::chrono::system_clock::now();
+    const bool may_write = !failing_ || now >= retry_at || stopping_;
+    if (!waiting_.empty() && may_write) {
+      std::deque<snapshot::Event> batch;
+      for (std::size_t i = 0; i < kMostAtOnce && !waiting_.empty(); ++i) {
+        batch.push_back(std::move(waiting_.front()));
+        waiting_.pop_front();
+      }
+      lock.unlock();
+      write(std::move(batch));
+      lock.lock();
+      retry_at = std::chrono::system_clock::now() + kRetry;
+      if (failing_ && stopping_) return;
+    } else if (stopping_) {
+      return;
+    } else if (!questions_.empty()) {
+      const Question question = std::move(questions_.front());
+      questions_.pop_front();
+      lock.unlock();
+      question.answer(rows_of(question));
+      lock.lock();
+    } else if (failing_) {
+      wake_.wait_for(lock, kRetry);
+    } else {
+      wake_.wait(lock);
+    }
+  }
+}
+
+void EventStore::write(std::deque<snapshot::Event> batch) {
+  const Time now = std::chrono::system_clock::now();
+  const auto written = write_rows(batch, now);
+  if (!written) return put_back(std::move(batch), written.error());
+  Trouble tell;
+  std::uint64_t lost = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!std::exchange(failing_, false)) return;
+    tell = trouble_;
+    lost = std::exchange(lost_, 0);
+  }
+  if (tell) tell(std::nullopt, lost);
+}
+
+void EventStore::put_back(std::deque<snapshot::Event> batch, const Error& error) {
+  counted_ = false;
+  Trouble tell;
+  {
+    const std::scoped_lock lock(mutex_);
+    waiting_.insert(waiting_.begin(), std::make_move_iterator(batch.begin()), std::make_move_iterator(batch.end()));
+    for (; waiting_.size() > kMostWaiting; ++lost_) waiting_.pop_front();
+    if (!std::exchange(failing_, true)) tell = trouble_;
+  }
+  if (tell) tell(error, 0);
+}
+
+Result<void> EventStore::count_rows() {
+  rows_.clear();
+  row_count_ = 0;
+  Statement row = TRY(Statement::prepare(*database_, "SELECT share, count(*) FROM events GROUP BY share"));
+  while (TRY(row.step())) row_count_ += rows_[row.text(0)] = static_cast<std::size_t>(row.number(1));
+  counted_ = true;
+  return {};
+}
+
+Result<void> EventStore::write_rows(const std::deque<snapshot::Event>& batch, Time now) {
+  Transaction transaction = TRY(Transaction::begin(*database_));
+  if (!counted_) {
+    if (auto counted = count_rows(); !counted) return counted;
+  }
+  Statement insert =
+      TRY(Statement::prepare(*database_, "INSERT OR REPLACE INTO events VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+  for (const auto& event : batch) {
+    insert.bind(static_cast<std::int64_t>(event.sequence)).bind(static_cast<std::int64_t>(event.unix_ns));
+    insert.bind(event.kind).bind(event.severity).bind(event.share).bind(event.uuid);
+    insert.bind(std::int64_t{event.pid}).bind(std::int64_t{event.uid});
+    insert.bind(event.owner_uid ? std::optional(std::int64_t{*event.owner_uid}) : std::nullopt).bind(event.text);
+    if (auto put = insert.run(); !put) return put;
+    ++rows_[event.share];
+    ++row_count_;
+  }
+  if (auto kept = keep_bounds(now); !kept) return kept;
+  return transaction.commit();
+}
+
+Result<void> EventStore::keep_bounds(Time now) {
+  if (now - aged_at_ >= kAgeEvery || now < aged_at_) {
+    if (auto aged = forget_old(now); !aged) return aged;
+    if (auto counted = count_rows(); !counted) return counted;
+  }
+  const std::size_t part = std::max<std::size_t>(1, bounds_.rows / kPart);
+  Statement of_share = TRY(Statement::prepare(
+      *database_, "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE share = ? ORDER BY id LIMIT ?)"));
+  const auto give_up = [&](const std::string& share, std::size_t& rows, std::size_t most) -> Result<void> {
+    if (rows <= most) return {};
+    of_share.bind(share).bind(static_cast<std::int64_t>(rows - most));
+    row_count_ -= rows - most;
+    rows = most;
+    return of_share.run();
+  };
+  for (auto& [share, rows] : rows_) {
+    if (auto done = give_up(share, rows, share.empty() ? bounds_.rows / 2 : part); !done) return done;
+  }
+  if (row_count_ <= bounds_.rows) return {};
+  // Some more than must, so that the rows are not counted anew for each batch. The node's own stay while they have no more than their part.
+  const std::size_t excess = row_count_ - bounds_.rows + bounds_.rows / 100;
+  const bool spare_node = rows_[""] <= part + excess;
+  Statement oldest = TRY(Statement::prepare(
+      *database_, spare_node
+                      ? "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE share <> '' ORDER BY id LIMIT ?)"
+                      : "DELETE FROM events WHERE id IN (SELECT id FROM events ORDER BY id LIMIT ?)"));
+  oldest.bind(static_cast<std::int64_t>(excess));
+  if (auto done = oldest.run(); !done) return done;
+  return count_rows();
+}
+
+Result<void> EventStore::forget_old(Time now) {
+  Statement old = TRY(Statement::prepare(*database_, "DELETE FROM events WHERE unix_ns < ?"));
+  old.bind(unix_ns(now - bounds_.age));
+  aged_at_ = now;
+  return old.run();
+}
+
+Result<std::vector<snapshot::Event>> EventStore::rows_of(const Question& question) {
+  const EventQuery& query = question.query;
+  std::string sql = "SELECT " + std::string(kColumns) + " FROM events WHERE id > ? AND unix_ns >= ?";
+  if (!query.share.empty()) sql += " AND share = ?";
+  Statement row = TRY(Statement::prepare(*database_, (sql + " ORDER BY id").c_str()));
+  constexpr std::uint64_t kMost = ~0ull >> 1;
+  row.bind(static_cast<std::int64_t>(std::min(query.after, kMost)));
+  row.bind(static_cast<std::int64_t>(std::min(query.since_unix_ns, kMost)));
+  if (!query.share.empty()) row.bind(query.share);
+  std::vector<snapshot::Event> found;
+  while (found.size() < question.most && TRY(row.step())) {
+    snapshot::Event event = event_of(row);
+    if (query.matches(event) && question.wanted(event)) found.push_back(std::move(event));
+  }
+  return found;
+}
+
+}  // namespace headgate::tenancy

@@ -1,0 +1,186 @@
+#include "tenancy/event_store.hpp"
+
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <future>
+
+#include "tenancy/test_shares.hpp"
+
+namespace headgate::tenancy {
+namespace {
+
+using Events = std::vector<snapshot::Event>;
+using std::chrono::hours;
+using Time = std::chrono::system_clock::time_point;
+
+std::uint64_t ns(Time time) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count());
+}
+
+class EventStoreTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<EventStore> open(EventBounds bounds = {}) {
+    auto store = EventStore::open(path_, bounds, now_);
+    if (!store) ADD_FAILURE() << store.error().message;
+    return std::move(store).value();
+  }
+  std::string refusal() {
+    const auto store = EventStore::open(path_, {}, now_);
+    return store ? "opened" : store.error().message + "; " + store.error().hint;
+  }
+  snapshot::Event event(std::uint64_t number, const std::string& share = "", const std::string& kind = "k") {
+    return {.sequence = number,
+            .unix_ns = ns(now_),
+            .kind = kind,
+            .severity = "info",
+            .share = share,
+            .uuid = "GPU-1",
+            .pid = 7,
+            .uid = 8,
+            .owner_uid = 9,
+            .text = "number " + std::to_string(number)};
+  }
+  static Events all_of(EventStore& store, const EventQuery& query = {}, std::size_t most = 1'000'000) {
+    std::promise<Result<Events>> answer;
+    store.read(
+        query, most, [](const auto&) { return true; },
+        [&](Result<Events> found) { answer.set_value(std::move(found)); });
+    auto found = answer.get_future().get();
+    EXPECT_TRUE(found) << found.error().message;
+    return found.value_or(Events{});
+  }
+
+  Scratch scratch_;
+  std::string path_ = scratch_.path() + "/events.db";
+  Time now_ = std::chrono::system_clock::now();
+};
+
+TEST_F(EventStoreTest, WhatHappenedIsKnownAfterTheDaemonWasKilled) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto store = EventStore::open(path_, {}, now_);
+    if (!store) ::_exit(1);
+    const std::uint64_t first = (*store)->take_former().last + 1;
+    for (std::uint64_t i = 0; i < 100; ++i) (*store)->add(event(first + i, i % 2 == 0 ? "train" : ""));
+    if (all_of(**store).size() == 100) ::kill(::getpid(), SIGKILL);
+    ::_exit(2);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status)) << status;
+  now_ += std::chrono::seconds(1);
+  const auto store = open();
+  const auto former = store->take_former();
+  ASSERT_EQ(former.events.size(), 100U);
+  EXPECT_EQ(former.events, all_of(*store));
+  now_ -= std::chrono::seconds(1);
+  EXPECT_EQ(former.events[0], event(former.events[0].sequence, "train")) << "all of it";
+  EXPECT_GT(former.last, former.events.back().sequence);
+}
+
+TEST_F(EventStoreTest, AFloodOfOneSharePushesOutNobodyElse) {
+  const auto store = open({.rows = 800, .age = hours(1)});
+  std::uint64_t number = store->take_former().last;
+  for (int i = 0; i < 90; ++i) store->add(event(++number, "quiet"));
+  for (int i = 0; i < 90; ++i) store->add(event(++number));
+  for (int i = 0; i < 3000; ++i) store->add(event(++number, "loud"));
+  EXPECT_EQ(all_of(*store, {.share = "quiet"}).size(), 90U);
+  const auto loud = all_of(*store, {.share = "loud"});
+  EXPECT_EQ(loud.size(), 100U) << "an eighth";
+  EXPECT_EQ(loud.back().sequence, number) << "the newest";
+  // Many names instead of one: the oldest go, the node's own stay.
+  for (int i = 0; i < 3000; ++i) store->add(event(++number, "loud" + std::to_string(i)));
+  const auto all = all_of(*store);
+  EXPECT_LE(all.size(), 800U);
+  EXPECT_GT(all.size(), 700U);
+  EXPECT_EQ(std::ranges::count(all, "", &snapshot::Event::share), 90);
+}
+
+TEST_F(EventStoreTest, WhatIsTooOldGoes) {
+  std::uint64_t number = 0;
+  {
+    const auto store = open({.rows = 1000, .age = hours(24)});
+    number = store->take_former().last;
+    store->add(event(++number, "old"));
+    all_of(*store);
+  }
+  now_ += hours(23);
+  {
+    EXPECT_EQ(open({.rows = 1000, .age = hours(24)})->take_former().events.size(), 1U);
+  }
+  now_ += hours(2);
+  EXPECT_TRUE(open({.rows = 1000, .age = hours(24)})->take_former().events.empty());
+}
+
+TEST_F(EventStoreTest, ChoosesByTimeShareKindAndNumberPageByPage) {
+  const auto store = open();
+  const std::uint64_t first = store->take_former().last + 1;
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    auto one = event(first + i, i % 2 == 0 ? "a" : "b", i < 5 ? "memory.refused" : "share.set");
+    one.unix_ns += i;
+    store->add(one);
+  }
+  const auto count = [&](const EventQuery& query, std::size_t most = 100) {
+    return all_of(*store, query, most).size();
+  };
+  EXPECT_EQ(count({.share = "a"}), 5U);
+  EXPECT_EQ(count({.kind = "memory"}), 5U);
+  EXPECT_EQ(count({.share = "a", .kind = "share."}), 2U);
+  EXPECT_EQ(count({.since_unix_ns = ns(now_) + 7}), 3U);
+  EXPECT_EQ(count({.after = first + 8}), 1U);
+  EXPECT_EQ(count({.after = ~0ull}), 0U);
+  EXPECT_EQ(all_of(*store, {.after = first}, 2).back().sequence, first + 2) << "the first of what is left";
+}
+
+// What a full disk is to SQLite: a write that stops short. RLIMIT_FSIZE counts for this process alone.
+TEST_F(EventStoreTest, AFullDiskIsSaidOnceNobodyWaitsForItAndWhatCameMeanwhileIsWrittenWhenThereIsRoom) {
+  const auto store = open();
+  std::uint64_t number = store->take_former().last;
+  std::promise<Error> failed;
+  std::promise<std::uint64_t> well;
+  std::atomic<int> said = 0;
+  store->tell_trouble([&](const std::optional<Error>& error, std::uint64_t lost) {
+    ++said;
+    if (error) failed.set_value(*error);
+    else well.set_value(lost);
+  });
+  const auto ignored = ::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit less{1, before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &less);
+  for (int i = 0; i < 10; ++i) store->add(event(++number));
+  const Error error = failed.get_future().get();
+  EXPECT_TRUE(error.message.contains(path_)) << error.message;
+  EXPECT_FALSE(error.hint.empty());
+  for (int i = 0; i < 10'000; ++i) store->add(event(++number));
+  EXPECT_TRUE(all_of(*store).empty()) << "reading goes on";
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  ::signal(SIGXFSZ, ignored);
+  EXPECT_EQ(well.get_future().get(), 10'010 - EventStore::kMostWaiting);
+  const auto all = all_of(*store);
+  EXPECT_EQ(all.size(), EventStore::kMostWaiting);
+  EXPECT_EQ(all.back().sequence, number);
+  EXPECT_EQ(said, 2);
+}
+
+TEST_F(EventStoreTest, AFileThatIsNotOursIsLeftAsItIs) {
+  std::ofstream(path_) << std::string(4096, 'x');
+  EXPECT_TRUE(refusal().contains("not a database")) << refusal();
+  std::filesystem::remove(path_);
+  sqlite3* handle = nullptr;
+  ASSERT_EQ(::sqlite3_open(path_.c_str(), &handle), SQLITE_OK);
+  ::sqlite3_exec(handle, "CREATE TABLE a(b)", nullptr, nullptr, nullptr);
+  ::sqlite3_close(handle);
+  EXPECT_TRUE(refusal().contains("another program's")) << refusal();
+}
+
+}  // namespace
+}  // namespace headgate::tenancy

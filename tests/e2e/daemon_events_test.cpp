@@ -1,0 +1,70 @@
+// What happened is known after the daemon has ended, in whatever way.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "daemon_program.hpp"
+#include "snapshot/json.hpp"
+
+namespace headgate::e2e {
+namespace {
+
+using Events = std::vector<snapshot::Event>;
+
+Events ask_for(const Daemon& daemon, const std::string& query) {
+  const auto reply = daemon.ask("GET", "/v1/events?" + query);
+  EXPECT_EQ(reply.status, 200) << reply.body;
+  return snapshot::from_json<Events>(reply.body).value_or(Events{});
+}
+
+std::string text_of(const Events& events) {
+  std::string all;
+  for (const auto& event : events) all += event.kind + ": " + event.text + "\n";
+  return all;
+}
+
+TEST(DaemonEvents, AKillAndARestartTakeNothingFromWhatEventsAndTheApiTell) {
+  Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H share create train --mem 4GiB && $H share set train --mem 5GiB").status, 0);
+  const Events before = ask_for(daemon, "since_unix_ns=1");  // answered when all before it is written
+  ASSERT_TRUE(text_of(before).contains("share.created")) << text_of(before);
+  const std::uint64_t last = before.back().sequence;
+  daemon.kill_and_wait();
+  daemon.start();
+  EXPECT_EQ(ask_for(daemon, "since_unix_ns=1&share=train&kind=share.created").size(), 1U);
+  const std::string told = daemon.cli().shell("$H events --since 1h --share train -o wide").out;
+  EXPECT_TRUE(told.contains("share.created") && told.contains("share.set")) << told;
+  EXPECT_EQ(daemon.cli().shell("$H events --since 1h --kind share.set | grep -c train").out, "1\n") << "each once";
+  const Events newer = ask_for(daemon, "after=" + std::to_string(last));
+  ASSERT_FALSE(newer.empty());
+  EXPECT_GT(newer.front().sequence, last) << "a follower's place stays good";
+  EXPECT_FALSE(text_of(newer).contains("share.created") || text_of(newer).contains("missed")) << text_of(newer);
+  auto stream = http::EventSource::open({.path = daemon.socket()},
+                                        {.target = "/v1/events?follow=1&after=" + std::to_string(last)},
+                                        std::chrono::milliseconds(2000));
+  ASSERT_TRUE(stream);
+  const auto first = stream->next(std::chrono::seconds(10));
+  ASSERT_TRUE(first && *first);
+  EXPECT_EQ((*first)->id, std::to_string(newer.front().sequence)) << (*first)->data;
+}
+
+TEST(DaemonEvents, AFileThatCannotBeUsedIsSaidAndTheNodeIsGovernedAllTheSame) {
+  Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H share create train --mem 4GiB").status, 0);
+  daemon.kill_and_wait();
+  const std::string file = daemon.cli().directory() + "/state/headgate/events.db";
+  ASSERT_TRUE(std::filesystem::exists(file));
+  for (const char* beside : {"-wal", "-shm"}) std::filesystem::remove(file + beside);
+  std::ofstream(file) << std::string(8192, 'x');
+  daemon.start();
+  EXPECT_TRUE(daemon.errors_so_far().contains("events are kept in memory only: the database " + file))
+      << daemon.errors_so_far();
+  EXPECT_EQ(daemon.share("train").name, "train");
+  ASSERT_EQ(daemon.cli().shell("$H share set train --mem 5GiB").status, 0);
+  const std::string told = daemon.cli().shell("$H events --since 1h -o wide").out;
+  EXPECT_TRUE(told.contains("events.unsaved") && told.contains("share.set")) << told;
+}
+
+}  // namespace
+}  // namespace headgate::e2e

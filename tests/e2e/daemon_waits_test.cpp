@@ -1,0 +1,46 @@
+// What a share that shares its GPU is told about its waits: the true cause, of each.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "daemon_program.hpp"
+
+namespace headgate::e2e {
+namespace {
+
+TEST(DaemonWaits, AShareThatTakesTurnsIsToldSoAndOneAtItsLimitThatItIsThere) {
+  const Daemon daemon;
+  const Cli& cli = daemon.cli();
+  ASSERT_EQ(
+      cli.shell("$H share create a --mem 16GiB && $H share create b --mem 16GiB --compute 40% --burst 90%").status, 0);
+  ASSERT_EQ(cli.shell("$H share create held --mem 16GiB --compute 10% --burst 10%").status, 0);
+  const std::string load = " -- ${SIM%/sim}/headgate-load --kernels=1ms --duration=3s --no-idle-list > /dev/null & ";
+  // Alone a share without a limit has nobody to wait for, and its own queue is no wait that anybody caused.
+  EXPECT_EQ(cli.shell("$H run --share held" + load + "wait").status, 0);
+  const std::string held = cli.shell("$H why held").out;
+  EXPECT_NE(held.find(": the share had used its 10 %; not caused by neighbours\n"), std::string::npos) << held;
+  EXPECT_EQ(held.find("other shares had the GPU"), std::string::npos) << held;
+
+  const Said both = cli.shell("$H run --share a" + load + "$H run --share b" + load +
+                              "sleep 2; $H status --json > $D/status; $H top --once > $D/top; wait; cat $D/top");
+  EXPECT_EQ(both.status, 0) << both.err;
+  EXPECT_NE(both.out.find("takes turns"), std::string::npos) << both.out;
+  EXPECT_EQ(both.out.find("throttled"), std::string::npos) << both.out;
+  for (const std::string name : {"a", "b"}) {
+    const std::string why = cli.shell("$H why " + name).out;
+    EXPECT_NE(why.find(": other shares had the GPU, and the share waited for its turn\n"), std::string::npos) << why;
+    EXPECT_EQ(why.find("not caused by neighbours\n    "), std::string::npos) << why;
+    const auto& device = daemon.share(name).devices.at(0);
+    EXPECT_GT(device.waited_turn_ns, device.throttled_ns / 10) << name;
+    EXPECT_EQ(device.waited_turn_ns + device.waited_ceiling_ns + device.waited_work_ns + device.waited_pause_ns,
+              device.throttled_ns)
+        << name;
+  }
+  const std::string page = daemon.ask("GET", "/metrics").body;
+  EXPECT_NE(page.find("\nheadgate_share_waited_seconds_total{share=\"a\""), std::string::npos);
+  EXPECT_NE(page.find(",cause=\"turn\"} "), std::string::npos);
+}
+
+}  // namespace
+}  // namespace headgate::e2e
