@@ -37,8 +37,11 @@ constexpr const char* kOverSell = "sell it beyond the card with --over-sell (adm
 
 // In the unit of the card's own size, and so that what is written can be asked for.
 std::string fitting_text(std::uint64_t bytes) {
-  const std::string exact = exact_bytes_text(bytes), rounded = bytes_text(bytes);
-  return exact == rounded || exact.starts_with(rounded + " ") ? exact : rounded + " (" + exact + ")";
+  constexpr std::uint64_t kGiB = 1ull << 30;
+  const std::string exact = exact_bytes_text(bytes);
+  if (bytes < kGiB || bytes % kGiB == 0) return exact;
+  // Never rounded up: that much would not fit.
+  return std::to_string(bytes / kGiB) + "." + std::to_string(bytes % kGiB * 10 / kGiB) + " GiB (" + exact + ")";
 }
 
 Result<void> fits(const Share& wanted, const DeviceShare& device, const Card& card, const Books& books) {
