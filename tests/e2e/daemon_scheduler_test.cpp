@@ -188,9 +188,10 @@ TEST(DaemonScheduler, AQuestionEndsWithItsProcessAndADaemonThatDiesLetsNobodyIn)
   const std::string errors = tenant.ends();
   EXPECT_NE(errors.find("asks a scheduler about each process"), std::string::npos) << errors;
   // Nor by the share's files, which this user may open.
-  const std::string files = "HEADGATE_SHARE_DIR=" + node.daemon->cli().runtime() +
-                            "/shares/asks HEADGATE_SIM_DIR=$D/run/sim/tiny LD_LIBRARY_PATH=$SIM LD_PRELOAD=" HEADGATE_LIMITER
-                            " " TENANT_POOL " linear:1";
+  const std::string files =
+      "HEADGATE_SHARE_DIR=" + node.daemon->cli().runtime() +
+      "/shares/asks HEADGATE_SIM_DIR=$D/run/sim/tiny LD_LIBRARY_PATH=$SIM LD_PRELOAD=" HEADGATE_LIMITER " " TENANT_POOL
+      " linear:1";
   Said said = node.daemon->cli().shell(files);
   EXPECT_NE(said.out.find("ready: 800"), std::string::npos) << said.out << said.err;
   said = node.daemon->cli().shell(
