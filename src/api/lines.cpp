@@ -69,8 +69,8 @@ std::string json(const Line& line) {
               {"tags", Json::object()},
               {"fields", Json::object()}};
   for (const auto& [name, value] : line.tags) out["tags"][name] = value;
-  for (const auto& [name, figure] : line.fields)
-    std::visit([&](const auto& value) { out["fields"][name] = value; }, figure);
+  for (const auto& field : line.fields)
+    std::visit([&](const auto& value) { out["fields"][field.first] = value; }, field.second);
   return out.dump() + "\n";
 }
 
