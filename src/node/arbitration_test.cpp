@@ -197,8 +197,12 @@ TEST_F(Arbitrated, ANewOneGoesOnWithTheVirtualTimesThatItFinds) {
   start();
   EXPECT_GT(b.beats(), beats);
   EXPECT_GE(a.pages.policy->devices[0].virtual_time_ns.load(), 500'000);
-  // B has had nothing: the first turn is its.
-  EXPECT_TRUE(soon([&] { return b.gate() == Gate::open && a.gate() != Gate::open; }));
+  // B has had nothing: the first turn is its. Both live on: who gives no pulse for 50 ms is stopped.
+  EXPECT_TRUE(soon([&] {
+    a.want();
+    b.want();
+    return b.gate() == Gate::open && a.gate() != Gate::open;
+  }));
 }
 
 TEST_F(Arbitrated, AShareThatRingsWithoutEndIsHeardAHundredTimesInTenMillisecondsAndTheOthersToo) {
