@@ -37,7 +37,7 @@ double cpu_of(const std::filesystem::path& stat) {
 }  // namespace
 
 Result<std::unique_ptr<DaemonNode>> DaemonNode::start(const Setting& setting, const std::string& profile) {
-  std::unique_ptr<DaemonNode> node(new DaemonNode(setting, TRY(make_case(setting))));
+  std::unique_ptr<DaemonNode> node(new DaemonNode(setting, TRY(make_case(setting)), profile));
   const load::ChildSpec daemon = node->child({setting.daemon_program, "--sim=" + profile});
   node->daemon_ = std::make_unique<load::Child>(TRY(load::Child::start(daemon)));
   const http::Endpoint place{.path = runtime_of(setting, node->case_) + "/control/headgate.sock"};
@@ -55,11 +55,13 @@ DaemonNode::~DaemonNode() {
   remove_case(setting_, case_);
 }
 
+std::string DaemonNode::simulated_node() const { return runtime_of(setting_, case_) + "/sim/" + profile_; }
+
 load::ChildSpec DaemonNode::child(std::vector<std::string> line) const {
   return {.argv = std::move(line),
           .environment = {{"HEADGATE_RUNTIME_DIR", runtime_of(setting_, case_)},
                           {"XDG_STATE_HOME", setting_.directory + "/" + case_ + "/state"},
-                          {"HEADGATE_SIM_DIR", node_of(setting_, case_)},
+                          {"HEADGATE_SIM_DIR", simulated_node()},
                           {"LD_LIBRARY_PATH", setting_.simulator_dir}},
           .ends_with_us = true,
           .without = {"HEADGATE_*", "LD_PRELOAD"}};
@@ -80,7 +82,7 @@ Result<load::Child> DaemonNode::run_unlimited(std::vector<std::string> line) con
   return load::Child::start(child(std::move(line)));
 }
 
-Result<sim::Truth> DaemonNode::truth() const { return sim::read_truth(node_of(setting_, case_)); }
+Result<sim::Truth> DaemonNode::truth() const { return sim::read_truth(simulated_node()); }
 
 Result<double> DaemonNode::metric(const std::string& sample) const {
   const http::Endpoint place{.path = runtime_of(setting_, case_) + "/control/headgate.sock"};

@@ -34,11 +34,13 @@ class DaemonNode {
   [[nodiscard]] std::uint64_t resident_bytes() const;
 
  private:
-  DaemonNode(const Setting& setting, std::string name) : setting_(setting), case_(std::move(name)) {}
+  DaemonNode(const Setting& setting, std::string name, std::string profile)
+      : setting_(setting), case_(std::move(name)), profile_(std::move(profile)) {}
+  [[nodiscard]] std::string simulated_node() const;  // where `headgated --sim=PROFILE` has it
   [[nodiscard]] load::ChildSpec child(std::vector<std::string> line) const;
 
   const Setting& setting_;
-  std::string case_;
+  std::string case_, profile_;
   std::unique_ptr<load::Child> daemon_;
 };
 
