@@ -85,7 +85,9 @@ void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) 
     const tenancy::LiveShare* const live = shares_.find(name);
     if (live == nullptr) continue;  // over for two reasons
     const std::uint32_t owner_uid = live->share.owner_uid;
-    if (name == turn || !is_costly(name)) {
+    // With programs in it, it stays: trying would be two writes to the disk at each look.
+    const bool used = live->pages != nullptr && ledger::live_slots(live->pages->usage()) > 0;
+    if (is_costly(name) ? name == turn : !used) {
       if (auto removed = shares_.remove(name)) {
         forget(name), tell("share.ended", "info", name, 0, "the share " + name + " came to its end", owner_uid);
         continue;

@@ -35,13 +35,6 @@ std::int64_t unix_ns(Time time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
 }
 
-Result<std::int64_t> one_number(Database& database, const char* sql) {
-  Statement statement = TRY(Statement::prepare(database, sql));
-  if (!TRY(statement.step()))
-    return fail(ErrorCode::failed, "the database " + database.path() + " does not answer " + sql);
-  return statement.number(0);
-}
-
 Result<void> make_or_check(Database& database) {
   Transaction transaction = TRY(Transaction::begin(database));
   const std::int64_t version = TRY(one_number(database, "PRAGMA user_version"));

@@ -122,4 +122,11 @@ Result<void> Transaction::commit() {
   return done;
 }
 
+Result<std::int64_t> one_number(Database& database, const char* sql) {
+  Statement statement = TRY(Statement::prepare(database, sql));
+  if (!TRY(statement.step()))
+    return fail(ErrorCode::failed, "the database " + database.path() + " does not answer " + sql);
+  return statement.number(0);
+}
+
 }  // namespace headgate::tenancy

@@ -86,4 +86,7 @@ class Transaction {
   Database* database_;
 };
 
+// What a statement that gives one number gives: a PRAGMA, a count. Errors: failed, where it gives none.
+[[nodiscard]] Result<std::int64_t> one_number(Database& database, const char* sql);
+
 }  // namespace headgate::tenancy

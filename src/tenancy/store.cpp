@@ -57,13 +57,6 @@ CREATE TABLE IF NOT EXISTS gpu_policies(uuid TEXT PRIMARY KEY NOT NULL, policy T
 
 enum MemberKind : std::int64_t { kOwnerGid = 0, kUser = 1, kGroup = 2 };
 
-Result<std::int64_t> one_number(Database& database, const char* sql) {
-  Statement statement = TRY(Statement::prepare(database, sql));
-  if (!TRY(statement.step()))
-    return fail(ErrorCode::failed, "the database " + database.path() + " does not answer " + sql);
-  return statement.number(0);
-}
-
 Result<void> migrate(Database& database) {
   Transaction transaction = TRY(Transaction::begin(database));
   const std::int64_t version = TRY(one_number(database, "PRAGMA user_version"));

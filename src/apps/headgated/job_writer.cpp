@@ -1,7 +1,9 @@
 #include "apps/headgated/job_writer.hpp"
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
+#include <mutex>
 #include <utility>
 
 namespace headgate::daemon {
@@ -16,29 +18,22 @@ Result<std::optional<std::string>> JobWriter::directory_of(const config::Config&
 }
 
 JobWriter::JobWriter(std::string directory, const observe::Observer& observer)
-    : observer_(observer), files_(std::move(directory)), thread_([this] { write_until_stopped(); }) {}
-
-JobWriter::~JobWriter() {
-  {
-    const std::scoped_lock lock(mutex_);
-    stopping_ = true;
-  }
-  wake_.notify_all();
-  thread_.join();
-}
+    : observer_(observer),
+      files_(std::move(directory)),
+      thread_([this](const std::stop_token& stop) { write_until(stop); }) {}
 
 void JobWriter::say(const Result<void>& done) {
   if (!done && !failing_) std::fprintf(stderr, "headgated: metrics.job_directory: %s\n", done.error().message.c_str());
   failing_ = !done;
 }
 
-void JobWriter::write_until_stopped() {
-  std::unique_lock lock(mutex_);
-  while (!stopping_) {
-    lock.unlock();
+void JobWriter::write_until(const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any wake;
+  std::unique_lock lock(mutex);
+  while (!stop.stop_requested()) {
     say(files_.write(api::jobs_of(*observer_.latest())));
-    lock.lock();
-    wake_.wait_for(lock, std::chrono::seconds(1), [this] { return stopping_; });
+    wake.wait_for(lock, stop, std::chrono::seconds(1), [] { return false; });
   }
   say(files_.clear());
 }

@@ -1,9 +1,8 @@
 // Keeps the files of jobs (api/job_files.hpp) up to date, on a thread of its own: a file system that hangs keeps nobody waiting.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 
@@ -20,20 +19,15 @@ class JobWriter {
 
   // `observer` must outlive it.
   JobWriter(std::string directory, const observe::Observer& observer);
-  ~JobWriter();
-  JobWriter(const JobWriter&) = delete;
 
  private:
-  void write_until_stopped();
+  void write_until(const std::stop_token& stop);
   void say(const Result<void>& done);
 
   const observe::Observer& observer_;
   api::JobFiles files_;
   bool failing_ = false;  // said once
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stopping_ = false;
-  std::thread thread_;
+  std::jthread thread_;   // the last: it uses the others until it has ended
 };
 
 }  // namespace headgate::daemon
