@@ -43,7 +43,8 @@ class Engine {
   void remove_cgroups() const;
 
  private:
-  Directory directory_;
+  // However long TMPDIR is: podman takes 50 characters for where its containers run, and sockets lie in it.
+  Directory directory_{"/tmp"};
   std::string cgroup_;
 };
 

@@ -134,8 +134,10 @@ std::string Program::errors_so_far() {
   return made;
 }
 
-Directory::Directory() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "headgate-e2e-XXXXXX").string();
+Directory::Directory() : Directory(std::filesystem::temp_directory_path()) {}
+
+Directory::Directory(const std::filesystem::path& parent) {
+  std::string pattern = (parent / "headgate-e2e-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary directory");
   path_ = pattern;
 }

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -44,6 +45,7 @@ class Program {
 class Directory {
  public:
   Directory();
+  explicit Directory(const std::filesystem::path& parent);
   ~Directory();
   Directory(const Directory&) = delete;
   Directory& operator=(const Directory&) = delete;
