@@ -82,7 +82,7 @@ class MeterAlone : public testing::Test {
   void settle(std::int64_t most_ns = 1'000 * kMs) {
     const std::int64_t until_ns = port.clock_ns + most_ns;
     while (port.clock_ns < until_ns) {
-      const std::int64_t next = meter.settle(streams, port.clock_ns, nullptr);
+      const std::int64_t next = meter.settle(streams, port.clock_ns);
       if (next == kNothingOpen) return;
       port.clock_ns = std::max(port.clock_ns + 10 * kUs, std::min(next, port.clock_ns + 500 * kUs));
     }

@@ -170,7 +170,7 @@ void Machine::settler(Actor& actor, std::size_t index) {
   }
   Process& process = *processes_[actor.process];
   process.port.settling = true;
-  const std::int64_t next = process.meter->settle(process.streams, clock_ns, nullptr);
+  const std::int64_t next = process.meter->settle(process.streams, clock_ns);
   process.port.settling = false;
   if (next == kNothingOpen) {
     process.settler_idle = true;

@@ -4,13 +4,14 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "guest/limiter/compute/lateness.hpp"
+
 namespace headgate::limiter::model {
 namespace {
 
 constexpr std::int64_t kDecisionCostNs = 8'000;  // of the arbiter's thread: reading the pages, deciding, writing gates
 constexpr std::int64_t kRewatchNs = 20'000;
-constexpr std::int64_t kEarlyNs = 15'000;  // a timer is always as late
-constexpr int kFlags = 200;                // ranks are never so many collectives apart
+constexpr int kFlags = 200;  // ranks are never so many collectives apart
 // Priced so, the account of a share without a ceiling is never what it waits for.
 constexpr std::uint32_t kNoCeiling = 4 * ledger::kWholeGpu;
 
@@ -52,6 +53,7 @@ struct Node::Tenant {
   bool sleeps = false;  // for what is ahead to end: woken when nothing is
   std::uint64_t steps = 0, launched = 0;
   std::int64_t portion_left_ns = 0;
+  std::int64_t wake_up_late_ns = kUsualLatenessNs;
   std::vector<std::int64_t> latencies;
   StreamMeter& stream() { return streams[0]; }
   std::uint32_t engine_stream() { return number(streams[0].handle); }
@@ -166,7 +168,7 @@ void Node::wake_settler(std::size_t index) {
 void Node::settler(std::size_t index) {
   Tenant& tenant = *tenants_[index];
   tenant.port.settling = true;
-  const std::int64_t next = tenant.meter->settle(tenant.streams, clock_ns, nullptr);
+  const std::int64_t next = tenant.meter->settle(tenant.streams, clock_ns);
   tenant.port.settling = false;
   if (tenant.sleeps && tenant.pace.busy_streams.load() == 0) come_back(index, clock_ns + late());
   if (next == kNothingOpen) {
@@ -236,7 +238,11 @@ bool Node::passes_gate(Tenant& tenant, Entry& entry, std::size_t index, std::int
         wake_settler(index);
         tenant.wanting = true;
         const std::int64_t ahead = tenant.pace.busy_until_ns.load() - clock_ns;
-        come_back(index, clock_ns + std::clamp<std::int64_t>(ahead - kEarlyNs, 5'000, 500'000) + late());
+        const std::int64_t asked =
+            std::clamp<std::int64_t>(ahead - head_start_ns(tenant.wake_up_late_ns), 5'000, 500'000);
+        const std::int64_t slept = asked + late();
+        tenant.wake_up_late_ns = next_lateness_ns(tenant.wake_up_late_ns, asked, slept);
+        come_back(index, clock_ns + slept);
         return false;
       }
       tenant.portion_left_ns -= est_ns;

@@ -85,7 +85,7 @@ TEST_F(TopPicture, EachFrameIsTheOneThatWasLookedAt) {
 TEST_F(TopPicture, NoLineIsWiderThanTheTerminalAndNoFrameHigherAtAnySizeInAnyView) {
   for (const auto mode : {TopMode::table, TopMode::details, TopMode::help, TopMode::filter, TopMode::limits}) {
     for (const auto view : {TopView::share, TopView::gpu, TopView::user, TopView::process}) {
-      for (unsigned columns = 1; columns <= 200; columns += columns < 50 ? 7 : 3) {
+      for (unsigned columns = 1; columns <= 200; columns += mode == TopMode::table ? 5 : 23) {
         for (const unsigned rows : {1u, 2u, 5u, 12u, 13u, 20u, 24u, 33u, 60u}) {
           TopState state = test_state();
           state.mode = mode;

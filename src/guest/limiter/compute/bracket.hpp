@@ -9,27 +9,9 @@
 #include "guest/ledger/gpu_page.hpp"
 #include "guest/limiter/compute/clock_map.hpp"
 #include "guest/limiter/compute/pacer.hpp"
+#include "guest/limiter/compute/short_lock.hpp"
 
 namespace headgate::limiter {
-
-// Short, never held over a wait of ours but by a launch on several GPUs at once; a blocked driver call under it blocks only
-// launches that the driver blocks too.
-class ShortLock {
- public:
-  bool try_lock() { return !held_.exchange(true, std::memory_order_acquire); }
-  // The settler holds it for a microsecond: looking again for as long costs less than a sleep, which is a system call.
-  void lock(void (*pause)()) {
-    for (int looks = 0; looks < 500; ++looks) {
-      if (!held_.load(std::memory_order_relaxed) && try_lock()) return;
-    }
-    while (!try_lock()) pause();
-  }
-  void unlock() { held_.store(false, std::memory_order_release); }
-  void reset() { held_.store(false, std::memory_order_relaxed); }
-
- private:
-  std::atomic<bool> held_{false};
-};
 
 struct Bracket {
   static constexpr std::uint32_t kFunctions = 4;

@@ -24,7 +24,7 @@ constinit Origins origins{};
 template <typename Wanted>
 void remove(const Wanted& wanted) {
   if (metered.captures.load() == 0) return;
-  origins.lock.lock(pause_thread);
+  origins.lock.lock();
   for (Origin& origin : origins.places) {
     if (origin.stream == 0 || !wanted(origin)) continue;
     origin = {};
@@ -68,7 +68,7 @@ void capture_begun(abi::CUstream stream, abi::CUresult result) {
   abi::CUcontext context = nullptr;
   if (driver.cuCtxGetCurrent != nullptr) driver.cuCtxGetCurrent(&context);
   const std::uint64_t number = stream_number(stream);
-  origins.lock.lock(pause_thread);
+  origins.lock.lock();
   for (Origin& origin : origins.places) {
     if (origin.stream != 0) continue;
     origin = {number, context};

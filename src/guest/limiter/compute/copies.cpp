@@ -24,7 +24,7 @@ struct Copies {
 constinit Copies copies{};
 
 bool put(const Copy& copy) {
-  copies.lock.lock(pause_thread);
+  copies.lock.lock();
   Copy* free = nullptr;
   for (std::size_t i = 0; i < kPlaces && free == nullptr; ++i)
     if (copies.places[i].context == nullptr) free = &copies.places[i];
@@ -43,7 +43,7 @@ void give_back(ContextMeter& context, abi::CUevent start, abi::CUevent end) {
 
 // False while a capture forbids a record of ours.
 bool record(StreamMeter& stream, abi::CUstream handle, abi::CUevent event) {
-  stream.lock.lock(pause_thread);
+  stream.lock.lock();
   const bool allowed =
       !capturing(handle) && !stream.context->failed.load() && port.record(event, handle) == abi::CUDA_SUCCESS;
   stream.lock.unlock();
@@ -84,7 +84,7 @@ std::int64_t settle_copies(std::int64_t now_ns) {
   if (copies.under_way.load(std::memory_order_relaxed) == 0) return kNothingOpen;
   std::int64_t next = kNothingOpen;
   for (Copy& place : copies.places) {
-    copies.lock.lock(pause_thread);
+    copies.lock.lock();
     const Copy copy = place;
     copies.lock.unlock();
     if (copy.context == nullptr) continue;
@@ -104,7 +104,7 @@ std::int64_t settle_copies(std::int64_t now_ns) {
     if (answer == abi::CUDA_SUCCESS)
       meter.settle_copy(*copy.context, copy.start, copy.end, copy.sent_ns, copy.ended_ns);
     give_back(*copy.context, copy.start, copy.end);
-    copies.lock.lock(pause_thread);
+    copies.lock.lock();
     place = {};
     copies.lock.unlock();
     copies.under_way.fetch_sub(1);
@@ -113,7 +113,7 @@ std::int64_t settle_copies(std::int64_t now_ns) {
 }
 
 void forget_copies(const ContextMeter& context) {
-  copies.lock.lock(pause_thread);
+  copies.lock.lock();
   for (Copy& place : copies.places) {
     if (place.context != &context) continue;
     give_back(*place.context, place.start, place.end);

@@ -58,7 +58,7 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
   GateWait waiting(context, asked_ns);
   bool gathered = false;
   while (true) {
-    stream.lock.lock(pause_thread);
+    stream.lock.lock();
     tell_lane(stream, true);
     if (metered.epoch.load(std::memory_order_acquire) != epoch) return Passed::look_again;
     if (!stream.used.load() || context.failed.load()) return Passed::unmetered;
@@ -107,7 +107,7 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
     if (turn_ns != 0) turn.wait(wait_ns);
     else turn.wait_for_room(wait_ns);
     if (!concerned()) {
-      stream.lock.lock(pause_thread);
+      stream.lock.lock();
       break;
     }
   }

@@ -63,14 +63,14 @@ class Meter : public LaunchMeter<Port> {
   }
 
   // Settles what is finished on these streams. Returns when to look again; kNothingOpen: when a bracket is closed.
-  std::int64_t settle(std::span<StreamMeter> streams, std::int64_t now_ns, void (*pause)()) {
+  std::int64_t settle(std::span<StreamMeter> streams, std::int64_t now_ns) {
     std::int64_t next = kNothingOpen;
     for (Oldest& oldest : oldest_) oldest = {};
     entered_ = nullptr;
     for (StreamMeter& stream : streams) {
       if (!stream.used.load(std::memory_order_acquire) || stream.context->failed.load()) continue;
       if (entered_ != stream.context) port_.enter(*(entered_ = stream.context));
-      next = std::min(next, settle_stream(stream, now_ns, pause));
+      next = std::min(next, settle_stream(stream, now_ns));
       look_around(*stream.context, now_ns);
       next = std::min(next, look_back(*stream.context, now_ns));
       note_oldest(stream);
@@ -83,10 +83,10 @@ class Meter : public LaunchMeter<Port> {
     return next;
   }
 
-  std::int64_t settle_stream(StreamMeter& stream, std::int64_t now_ns, void (*pause)()) {
+  std::int64_t settle_stream(StreamMeter& stream, std::int64_t now_ns) {
     while (true) {
       const std::uint32_t head = stream.head.load(std::memory_order_relaxed);
-      if (head == stream.tail.load(std::memory_order_acquire)) return look_at_open(stream, now_ns, pause);
+      if (head == stream.tail.load(std::memory_order_acquire)) return look_at_open(stream, now_ns);
       Bracket& bracket = stream.closed[head % StreamMeter::kClosed];
       if (stream.looks == 0) {
         stream.looks = 1;
@@ -437,7 +437,7 @@ class Meter : public LaunchMeter<Port> {
   }
 
   // A bracket that nobody closes: the host's look at an idle stream ends it, as an estimate.
-  std::int64_t look_at_open(StreamMeter& stream, std::int64_t now_ns, void (*)()) {
+  std::int64_t look_at_open(StreamMeter& stream, std::int64_t now_ns) {
     if (!stream.open.load(std::memory_order_acquire)) return kNothingOpen;
     if (stream.bracket.ended && stream.lock.try_lock()) {
       if (stream.open.load() && stream.bracket.ended) hand_over(stream);

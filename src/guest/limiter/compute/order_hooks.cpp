@@ -117,7 +117,7 @@ struct OrderCall<CUresult(Arguments...)> {
       mine = known_stream(stream);
     }
     if (mine == nullptr) return forward(slot, arguments...);
-    mine->lock.lock(pause_thread);
+    mine->lock.lock();
     if (mine->open.load() && !mine->context->failed.load()) {
       tell_lane(*mine, true);
       meter.close(*mine);

@@ -128,7 +128,7 @@ StreamMeter* look_up(abi::CUstream handle, bool add) {
   else if (driver.cuStreamGetId != nullptr) driver.cuStreamGetId(handle, &id);
   const std::int64_t until_ns = port.now_ns() + kPatienceNs;
   while (true) {
-    metered.table_lock.lock(pause_thread);
+    metered.table_lock.lock();
     StreamMeter* found = nullptr;
     ContextMeter* context = context_meter(owner);
     for (std::uint32_t i = 0; context != nullptr && i < metered.stream_limit.load() && found == nullptr; ++i) {
@@ -220,7 +220,7 @@ void close_stream(abi::CUstream handle, bool dies) {
   StreamMeter* stream = known_stream(handle);
   if (stream == nullptr) return;
   if (!stream->open.load(std::memory_order_acquire) && !dies) return;
-  stream->lock.lock(pause_thread);
+  stream->lock.lock();
   tell_lane(*stream, true);
   if (!stream->context->failed.load()) meter.close(*stream);
   if (dies) {
@@ -248,7 +248,7 @@ bool close_current(bool only_legacy) {
     if (only_legacy && !stream.legacy) continue;
     // The per-thread stream's handle names the caller's own; another thread's closes in its own calls.
     if (stream.handle == abi::stream_per_thread() && known_stream(stream.handle) != &stream) continue;
-    stream.lock.lock(pause_thread);
+    stream.lock.lock();
     tell_lane(stream, true);
     meter.close(stream);
     stream.lock.unlock();
@@ -329,7 +329,7 @@ void start_metering() {
 // when it destroys a context.
 void settle_context(abi::CUcontext handle) {
   const ContextMeter* context = nullptr;
-  metered.table_lock.lock(pause_thread);
+  metered.table_lock.lock();
   for (const ContextMeter& one : metered.contexts)
     if (one.handle == handle && !one.failed.load()) context = &one;
   metered.table_lock.unlock();
@@ -355,7 +355,7 @@ void settle_context(abi::CUcontext handle) {
 void compute_know_context(abi::CUcontext handle, std::uint32_t device) {
   start_metering();
   if (!metered.active.load(std::memory_order_acquire)) return;
-  metered.table_lock.lock(pause_thread);
+  metered.table_lock.lock();
   if (handle == nullptr || context_meter(handle, device) == nullptr) {
     metered.contexts_seen.fetch_add(1);
     move_lane_epoch();
@@ -367,8 +367,8 @@ void compute_forget_context(abi::CUcontext handle) {
   captures_of_context_gone(handle);
   if (!metered.active.load(std::memory_order_acquire)) return;
   settle_context(handle);
-  metered.settler_lock.lock(pause_thread);
-  metered.table_lock.lock(pause_thread);
+  metered.settler_lock.lock();
+  metered.table_lock.lock();
   for (ContextMeter& context : metered.contexts) {
     if (context.handle != handle) continue;
     for (StreamMeter& stream : metered.streams)

@@ -156,11 +156,11 @@ void* settle_all(void*) {
   std::int64_t last_work_ns = 0;
   while (metered.settler.load(std::memory_order_acquire) == 1) {
     const std::uint32_t work = metered.work.load();
-    metered.settler_lock.lock(pause_thread);
+    metered.settler_lock.lock();
     std::int64_t next = kNothingOpen;
     if (metered.settler.load() == 1) {
       tell_lanes();
-      next = meter.settle({metered.streams.data(), metered.stream_limit.load()}, port.now_ns(), pause_thread);
+      next = meter.settle({metered.streams.data(), metered.stream_limit.load()}, port.now_ns());
       next = std::min(next, settle_copies(port.now_ns()));
     }
     metered.settler_lock.unlock();

@@ -5,6 +5,7 @@
 #include "guest/bare/futex.hpp"
 #include "guest/ledger/gate.hpp"
 #include "guest/limiter/compute/captures.hpp"
+#include "guest/limiter/compute/lateness.hpp"
 #include "guest/limiter/session/registration.hpp"
 
 namespace headgate::limiter {
@@ -14,7 +15,6 @@ using std::memory_order_relaxed;
 
 // Priced so, the account of a share without a ceiling is never what a launch waits for.
 constexpr std::uint32_t kNoCeiling = 4 * ledger::kWholeGpu;
-constexpr std::int64_t kEarlyNs = 15'000;                            // a timer is always as late
 constexpr std::int64_t kLeastLookNs = 5'000, kMostLookNs = 500'000;  // for the end of a portion
 constexpr std::int64_t kShortWaitNs = 1'000'000;
 // Of two looks further apart the thread slept through most of it, or was stopped.
@@ -30,6 +30,7 @@ struct DeviceTurns {
   std::atomic<std::uint32_t> room_waiters{0};
 };
 constinit std::array<DeviceTurns, ledger::kMaxDevices> turns{};
+constinit std::atomic<std::int64_t> wake_up_late_ns{kUsualLatenessNs};
 
 const ledger::DevicePolicy& policy_of(std::uint32_t device) { return session.policy->devices[device]; }
 ledger::SlotDevice& slot_of(std::uint32_t device) { return session.usage->slots[session.slot].devices[device]; }
@@ -166,8 +167,10 @@ std::int64_t TurnWait::wait_ns(StreamMeter& stream, std::int64_t est_ns) {
       mine.portion_left_ns.store(std::int64_t{policy.portion_us.load(memory_order_relaxed)} * 1'000);
     } else if (mine.portion_left_ns.load(memory_order_relaxed) < est_ns && !deserted()) {
       begin();
+      meter.close(stream);  // what its bracket has taken and not used is not ahead of us
       const std::int64_t ahead_ns = stream.context->pace->busy_until_ns.load(memory_order_relaxed) - port.now_ns();
-      return std::clamp(ahead_ns - kEarlyNs, kLeastLookNs, kMostLookNs);
+      return std::clamp(ahead_ns - head_start_ns(wake_up_late_ns.load(memory_order_relaxed)), kLeastLookNs,
+                        kMostLookNs);
     }
     mine.portion_left_ns.fetch_sub(est_ns, memory_order_relaxed);
     taken_ns_ = est_ns;
@@ -195,6 +198,9 @@ void TurnWait::wait(std::int64_t ns) {
     if (doorbell_is_dead()) renew_doorbell(), ring_doorbell(ledger::Ring::turn);
   }
   wait_at_gate(policy_of(device_).gate_epoch, epoch_, ns);
+  if (shut_) return;
+  const std::int64_t known_ns = wake_up_late_ns.load(memory_order_relaxed);
+  wake_up_late_ns.store(next_lateness_ns(known_ns, ns, port.now_ns() - now_ns), memory_order_relaxed);
 }
 
 void TurnWait::wait_for_room(std::int64_t ns) const {
