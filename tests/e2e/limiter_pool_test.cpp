@@ -496,15 +496,16 @@ TEST(PoolRace, NeitherLedgerNorCardPassesTheLimit) {
 }
 
 // Mixed sizes up to 80 MiB, linear memory between, frees in other streams, trims: whether a pool has to grow shows only
-// afterwards. The card may hold what is just being undone: a request, of one process or, at the worst moment, of two.
+// afterwards. The card may hold what is just being undone: a request of each process, and half of the eight are not there at once.
 TEST(PoolRace, MixedSizesPassTheLimitByNoMoreThanARequestThatIsUndone) {
   const Race seen = race("storm:4000");
   EXPECT_LE(seen.ledger_peak, (512 + 96) * kMiB);
-  EXPECT_LE(seen.card_peak, (1024 + 2 * 96) * kMiB);
+  EXPECT_LE(seen.card_peak, (1024 + 4 * 96) * kMiB);
 }
 
-// Linear memory, arrays, pools, graphs' memory and virtual memory, all at once for one limit.
-TEST(PoolRace, OfEveryKindOfMemoryTogetherPassesTheLimitByNoMoreThanARequestThatIsUndone) {
+// Linear memory, arrays, pools, graphs' memory and virtual memory, all at once for one limit. At the worst moment each of the
+// four processes that use pools has a request that is just being undone.
+TEST(PoolRace, OfEveryKindOfMemoryTogetherPassesTheLimitByNoMoreThanARequestThatIsUndoneOfEachProcess) {
   const Runtime runtime;
   const Tenant of_pools = on_tiny("1GiB");
   Tenant of_paths = of_pools, of_mappings = of_pools;
@@ -548,7 +549,7 @@ TEST(PoolRace, OfEveryKindOfMemoryTogetherPassesTheLimitByNoMoreThanARequestThat
   watcher.request_stop();
   watcher.join();
   EXPECT_LE(ledger::peak_bytes(*owner.pages.usage, 0), 1024 * kMiB - 8 * kContext + 96 * kMiB);
-  EXPECT_LE(card_peak, (1024 + 2 * 96) * kMiB);
+  EXPECT_LE(card_peak, (1024 + 4 * 96) * kMiB);
   for (auto& each : paths) EXPECT_EQ(each.finish().status, 0);
   for (auto& each : mappings) EXPECT_EQ(each.finish().status, 0);
   // What the ended had exported comes back when somebody sees it gone: sooner than by the time-out of ten seconds.
