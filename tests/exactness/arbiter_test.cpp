@@ -321,6 +321,17 @@ TEST(Copies, take_no_turn_from_a_share_with_kernels) {
   EXPECT_GE(node.held_percent(1), 99);
   EXPECT_LE(node.decisions, 20u);
 }
+// A kernel whose pages were moved out waits for them on the GPU, and nothing tells that from work: it is billed to whose kernel
+// it is, whoever moved them. Its neighbour keeps its part all the same, though kernels are of another length each time.
+TEST(Faults, of_managed_memory_are_billed_to_whose_kernels_wait_and_to_nobody_else) {
+  NodeShare thrashed = full([made = 0](std::mt19937_64& random) mutable {
+    const bool faults = ++made > 5'000 && random() % 10 == 0;
+    return Kernel{1, faults ? 2 * kMs : 200 * kUs};
+  });
+  expect_split("page faults of one of two", {thrashed, full(constant(200 * kUs))});
+  thrashed.gpus[0].weight = 30;
+  expect_split("page faults of one of two, 3:7", {thrashed, full(constant(200 * kUs), 70)});
+}
 // The restarted arbiter knows nothing but the virtual times in the pages.
 TEST(Restart, a_new_arbiter_goes_on_where_the_old_one_was) {
   Node node({.shares = {full(constant(200 * kUs), 30), full(constant(200 * kUs), 70)}});
