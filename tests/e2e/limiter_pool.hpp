@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <thread>
 
@@ -39,6 +40,16 @@ inline std::uint64_t really_held(const Runtime& runtime, std::uint32_t device = 
   std::uint64_t sum = 0;
   for (const sim::ProcessTruth& process : truth(runtime, device).processes) sum += process.bytes;
   return sum;
+}
+
+template <typename Condition>
+bool comes_true(const Condition& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
 }
 
 struct Owner {

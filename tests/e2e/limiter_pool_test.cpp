@@ -43,16 +43,6 @@ TEST(Pool, TheLedgerHoldsWhatThePoolHasReservedAtEachStep) {
   EXPECT_EXACT(runtime, owner, 0u);
 }
 
-template <typename Condition>
-bool comes_true(const Condition& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
-}
-
 // The program sleeps in a read all the while: no call of its own can be what gives the memory back.
 TEST(Pool, AnIdleProgramsPoolsAreGivenBackWhenTheOwnerReclaimsThem) {
   const Runtime runtime;
@@ -391,6 +381,35 @@ TEST(Pool, AGrowthThatNobodyCouldExpectIsUndone) {
   EXPECT_EQ(tenant.does("now:0"), "0");
   EXPECT_EQ(tenant.does(bytes("alloc", kMiB)), "0");
   EXPECT_EXACT(runtime, owner, 8 * kGranule);
+}
+
+// The pool has unused what is asked for, but not in one piece: that shows when it has grown.
+TEST(Pool, AGrowthThatIsBeingUndoneIsChargedByNobodyWhoLooksMeanwhile) {
+  const Runtime runtime;
+  Tenant slow = on_tiny(kSixteen);
+  slow.environment["HEADGATE_SIM_FAULT"] = "cuMemFree_v2:delay_us=300000";
+  Led tenant(runtime, slow);
+  for (int i = 0; i < 16; ++i) EXPECT_EQ(tenant.does(bytes("alloc", 20 * kMiB)), "0");
+  const Owner owner(runtime);
+  EXPECT_EXACT(runtime, owner, 16 * kGranule);
+  EXPECT_EQ(tenant.does(bytes("alloc", 60 * kMiB)), "2");
+  EXPECT_EXACT(runtime, owner, 16 * kGranule);
+  EXPECT_EQ(ledger::peak_bytes(*owner.pages.usage, 0), 16 * kGranule);
+}
+
+TEST(Pool, NorIsOneThatNobodyCouldExpect) {
+  const Runtime runtime;
+  sim::Profile profile = *sim::find_profile("tiny");
+  profile.pool_granule_bytes = 256 * kMiB;
+  ASSERT_TRUE(sim::create_node(runtime.path() + "/run-node", profile));
+  Tenant slow = on_tiny(kSixteen);
+  slow.environment["HEADGATE_SIM_FAULT"] = "cuMemFree_v2:delay_us=300000";
+  Led tenant(runtime, slow);
+  EXPECT_EQ(tenant.does(bytes("linear", 10 * kGranule)), "0");
+  EXPECT_EQ(tenant.does(bytes("alloc", kMiB)), "2");
+  const Owner owner(runtime);
+  EXPECT_EXACT(runtime, owner, 10 * kGranule);
+  EXPECT_LE(ledger::peak_bytes(*owner.pages.usage, 0), 16 * kGranule);
 }
 
 TEST(Pool, ASmallGranuleLeavesNothingUnusable) {

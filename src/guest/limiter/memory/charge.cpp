@@ -130,7 +130,7 @@ std::uint64_t reservable_limit(std::uint32_t device) {
 
 Verdict reserve_at(const Place& place, std::uint64_t bytes, OomWait& wait, Fallback fallback) {
   for (;;) {
-    const Verdict verdict = try_reserve_at(place, bytes);
+    const Verdict verdict = try_reserve_at(place, bytes, wait.transit);
     if (verdict == Verdict::reserved) pools_may_shrink();
     if (verdict != Verdict::refused || place.standing != Standing::held) return verdict;
     if (fallback == Fallback::host && !being_drained() && reserve_on_host(place.device_index, bytes))
@@ -158,7 +158,7 @@ void book_driver_refusal(const Place& place, std::uint64_t bytes) {
   ledger::note_refusal(*session.usage, device, own_slot(), bytes, used, ledger::Denial::device_full);
 }
 
-Verdict try_reserve_at(const Place& place, std::uint64_t bytes) {
+Verdict try_reserve_at(const Place& place, std::uint64_t bytes, Transit& transit) {
   if (place.standing == Standing::free) return Verdict::forward;
   if (place.standing == Standing::unknown) {
     const bool closed = session.policy->fail_policy == ledger::FailPolicy::closed;
@@ -191,7 +191,10 @@ Verdict try_reserve_at(const Place& place, std::uint64_t bytes) {
     room = wait_for_teardown(device, bytes, granted);
     residual = share_residual_now(device);
   }
-  if (room && ledger::reserve(usage, device, own_slot(), bytes, less(granted, residual)).ok) return Verdict::reserved;
+  if (!room) return Verdict::refused;
+  transit.begin(device);
+  if (ledger::reserve(usage, device, own_slot(), bytes, less(granted, residual)).ok) return Verdict::reserved;
+  transit.end();
   return Verdict::refused;
 }
 
@@ -261,6 +264,7 @@ void memory_reset_after_fork() {
   keeper_reset_after_fork();
   presence_reset_after_fork();
   residual_reset_after_fork();
+  transit_reset_after_fork();
 }
 
 }  // namespace headgate::limiter

@@ -23,8 +23,9 @@ enum class Fallback : std::uint32_t { none, host };
 // `headgate why` and said once a minute.
 Verdict reserve_at(const Place& place, std::uint64_t bytes, OomWait& wait, Fallback fallback = Fallback::none);
 
-// The same without the record, for a caller that may yet avert the refusal; and the record, on a device of the share.
-Verdict try_reserve_at(const Place& place, std::uint64_t bytes);
+// The same without the record, for a caller that may yet avert the refusal; and the record, on a device of the share. `transit`
+// has begun if it is reserved.
+Verdict try_reserve_at(const Place& place, std::uint64_t bytes, Transit& transit);
 void book_refusal(const Place& place, std::uint64_t bytes);
 // The record of what the driver had no memory for, though the share had room.
 void book_driver_refusal(const Place& place, std::uint64_t bytes);
@@ -96,10 +97,12 @@ abi::CUresult released(Holdings& holdings, std::uint64_t key, Free free) {
   Holding holding;
   if (!seated()) return free();
   if (!holdings.take(key, holding)) {
+    const Transit transit(kAnyDevice);
     const abi::CUresult result = free();
     if (result == abi::CUDA_SUCCESS) freed_unknown(key);
     return result;
   }
+  const Transit transit(holding.device_index);
   const abi::CUresult result = free();
   if (result == abi::CUDA_SUCCESS) freed(key, holding);
   else holdings.put(key, holding);

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "guest/limiter/memory/transit.hpp"
 #include "guest/limiter/session/membership.hpp"
 
 namespace headgate::limiter {
@@ -21,6 +22,9 @@ enum class Lack : std::uint32_t {
 
 class OomWait {
  public:
+  // Of what was reserved for the request; nothing is in transit while it waits.
+  Transit transit;
+
   // True: something may have changed, try again. False: it is time to refuse; errno is restored.
   bool again(const Place& place, std::uint64_t bytes, Lack lack);
 

@@ -71,6 +71,17 @@ Remembered& remembered_at(PoolBooks& pool, std::uint64_t address) {
 }
 static_assert(kRemembered == 1 << (64 - 58));
 
+void begin_trial(PoolBooks& pool) {
+  const PoolGuard guard(pool.locked);
+  ++pool.trials;
+}
+
+void end_trials(PoolBooks& pool, std::uint32_t trials) {
+  if (trials == 0) return;
+  const PoolGuard guard(pool.locked);
+  pool.trials -= trials;
+}
+
 }  // namespace
 
 PoolBooks* current_pool_books(const Place& place) {
@@ -121,7 +132,7 @@ PoolRequest::PoolRequest(PoolBooks& pool, const Place& place, std::uint64_t byte
 Verdict PoolRequest::expect(OomWait& wait) {
   const std::uint64_t most = most_;
   for (;;) {
-    const Verdict verdict = try_expect();
+    const Verdict verdict = try_expect(wait.transit);
     if (verdict != Verdict::refused) return verdict;
     if (!wait.again(place_, bytes_, Lack::share)) break;
     most_ = most;
@@ -130,8 +141,8 @@ Verdict PoolRequest::expect(OomWait& wait) {
   return Verdict::refused;
 }
 
-Verdict PoolRequest::try_expect() {
-  const Verdict verdict = try_reserve_at(place_, most_);
+Verdict PoolRequest::try_expect(Transit& transit) {
+  const Verdict verdict = try_reserve_at(place_, most_, transit);
   if (verdict == Verdict::reserved) {
     const PoolGuard guard(pool_.locked);
     pool_.under_way += most_;
@@ -139,8 +150,8 @@ Verdict PoolRequest::try_expect() {
     return verdict;
   }
   if (verdict == Verdict::forward) return verdict;
-  // No room to grow. What the pool has may be enough: then the call goes through with nothing reserved, and is undone if
-  // the pool grew after all.
+  // No room to grow. What the pool has may be enough: then the call goes through with nothing reserved, as a trial, and is undone
+  // if the pool grew after all.
   most_ = 0;
   std::uint64_t used = 0, reserved = 0;
   const abi::CUmemoryPool handle = handle_of(pool_);
@@ -148,8 +159,10 @@ Verdict PoolRequest::try_expect() {
           abi::CUDA_SUCCESS &&
       forward(driver.cuMemPoolGetAttribute, handle, abi::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
               static_cast<void*>(&reserved)) == abi::CUDA_SUCCESS &&
-      used <= reserved && bytes_ <= reserved - used)
+      used <= reserved && bytes_ <= reserved - used) {
+    begin_trial(pool_);
     return Verdict::reserved;
+  }
   return Verdict::refused;
 }
 
@@ -166,25 +179,31 @@ bool PoolRequest::nothing_grew(std::uint64_t address) {
 }
 
 abi::CUresult PoolRequest::settle(abi::CUresult result, const abi::CUdeviceptr* address) {
-  if (result != abi::CUDA_SUCCESS) {
+  std::uint32_t trials = most_ == 0 ? 1 : 0;
+  const bool made = result == abi::CUDA_SUCCESS;
+  bool kept = made;
+  if (!made) {
     // A driver that fails may have released what it has before.
     release_epoch.fetch_add(1, std::memory_order_relaxed);
-    settle_books(pool_, most_, true);
-    return result;
-  }
-  if (!nothing_grew(*address)) {
-    if (settle_books(pool_, most_, false) != 0) {
+    settle_books(pool_, most_, true, trials);
+  } else if (!nothing_grew(*address)) {
+    kept = settle_books(pool_, most_, false) == 0;
+    if (!kept) {
+      ++trials;
       // Nobody has used it, so it need not wait for its stream (cuda.h, cuMemFree: no synchronisation for pool memory).
       forward(driver.cuMemFree_v2, *address);
       trim_pool(pool_, PoolKind::pool);
-      settle_books(pool_, 0, true);
+      settle_books(pool_, 0, true, trials);
       book_refusal(place_, bytes_);
-      return abi::CUDA_ERROR_OUT_OF_MEMORY;
+      result = abi::CUDA_ERROR_OUT_OF_MEMORY;
+    } else {
+      const PoolGuard guard(pool_.locked);
+      remembered_at(pool_, *address) = {*address, bytes_, epoch_};
     }
-    const PoolGuard guard(pool_.locked);
-    remembered_at(pool_, *address) = {*address, bytes_, epoch_};
   }
-  if (pool_.tracked) {
+  end_trials(pool_, trials);
+  if (made && !kept) settle_books(pool_, 0, true);  // what the driver did not take back is charged, whoever grew it
+  if (kept && pool_.tracked) {
     pool_pointers.put(*address, {static_cast<std::uint64_t>(&pool_ - all_books), place_.device_index, 0});
     pool_.outstanding.fetch_add(1);
   }
@@ -339,7 +358,8 @@ std::uint64_t most_graph_growth(const Place& place, std::uint64_t bytes, std::ui
 Verdict expect_graph_growth(const Place& place, std::uint64_t most) {
   PoolBooks* pool = graph_pool_books(place);
   if (most == 0 || place.standing == Standing::free) return Verdict::forward;
-  const Verdict verdict = try_reserve_at(place, most);
+  Transit transit;  // until it is counted as under way
+  const Verdict verdict = try_reserve_at(place, most, transit);
   if (verdict != Verdict::reserved) return verdict;
   pools_may_shrink();
   if (pool == nullptr) {
@@ -365,25 +385,21 @@ bool graph_pool_has(const Place& place, std::uint64_t bytes, bool used_too) {
          used <= reserved && bytes <= (used_too ? reserved : reserved - used);
 }
 
-namespace {
-
-void count_trial(PoolBooks& pool, int change) {
-  const PoolGuard guard(pool.locked);
-  pool.trials += static_cast<std::uint32_t>(change);
-}
-
-}  // namespace
-
 void try_graph_growth(const Place& place) {
-  if (PoolBooks* pool = graph_pool_books(place); pool != nullptr) count_trial(*pool, 1);
+  if (PoolBooks* pool = graph_pool_books(place); pool != nullptr) begin_trial(*pool);
 }
 
 bool keep_graph_growth(const Place& place) {
   PoolBooks* pool = graph_pool_books(place);
   if (pool == nullptr) return false;
   const bool kept = settle_books(*pool, 0, false) == 0;
-  if (!kept) trim_pool(*pool, PoolKind::graph);
-  count_trial(*pool, -1);
+  const std::uint32_t trials = kept ? 1 : 2;
+  if (!kept) {
+    trim_pool(*pool, PoolKind::graph);
+    // Before the trials' end: who has read the sum before the trim would charge what is gone.
+    settle_books(*pool, 0, true, trials);
+  }
+  end_trials(*pool, trials);
   if (!kept) settle_books(*pool, 0, true);
   return kept;
 }

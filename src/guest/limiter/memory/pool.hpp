@@ -34,7 +34,7 @@ class PoolRequest {
   abi::CUresult settle(abi::CUresult result, const abi::CUdeviceptr* address);
 
  private:
-  Verdict try_expect();
+  Verdict try_expect(Transit& transit);
   bool nothing_grew(std::uint64_t address);
 
   PoolBooks& pool_;

@@ -94,7 +94,7 @@ std::uint64_t level_books(PoolBooks& pool) {
   return 0;
 }
 
-std::uint64_t settle_books(PoolBooks& pool, std::uint64_t done, bool force) {
+std::uint64_t settle_books(PoolBooks& pool, std::uint64_t done, bool force, std::uint32_t own_trials) {
   const std::uint64_t ticket = pool.tickets.fetch_add(1) + 1;
   std::uint64_t sum = 0;
   abi::CUresult result = abi::CUDA_SUCCESS;
@@ -102,9 +102,10 @@ std::uint64_t settle_books(PoolBooks& pool, std::uint64_t done, bool force) {
   const PoolGuard guard(pool.locked);
   const bool alone = pool.under_way == done;
   pool.under_way -= done;
-  // Growth that is charged as under way, or is on trial, is its own request's to settle: charged here too, it would count twice.
-  const bool anothers = done == 0 && force && (pool.trials != 0 || (sum > pool.reserved && sum <= pool.charged));
-  if (told && anothers) return 0;
+  // Growth while a request is under way, or on trial, is that one's to settle: charged here too, it would count twice, or stay though
+  // it is refused.
+  const bool somebodys = pool.under_way != 0 || pool.trials > own_trials;
+  if (told && done == 0 && force && sum > pool.reserved && somebodys) return 0;
   if (told && ticket > pool.applied) {
     if (sum < pool.reserved) release_epoch.fetch_add(1, std::memory_order_relaxed);
     if (sum > pool.reserved) {
@@ -122,7 +123,11 @@ std::uint64_t settle_books(PoolBooks& pool, std::uint64_t done, bool force) {
   const std::uint64_t missing = level_books(pool);
   if (missing == 0) return ledger::note_peak(*session.usage, pool.device_index), 0;
   const bool fits = grow_reservation(pool.device_index, missing);
-  if (!fits && !force) return missing;
+  if (!fits && !force) {
+    pool.reserved -= missing;
+    ++pool.trials;
+    return missing;
+  }
   if (!fits) ledger::charge(*session.usage, pool.device_index, own_slot(), missing);
   pool.charged += missing;
   ledger::note_peak(*session.usage, pool.device_index);

@@ -84,13 +84,15 @@ PoolBooks* new_books(PoolKind kind, abi::CUmemoryPool handle, const Place& place
 std::uint64_t level_books(PoolBooks& pool);
 
 // Reads the sum and brings the books in line; `done` of what was under way is not any more. Returns what is missing: the
-// pool has grown by that much more than anybody reserved, and the share does not have it.
+// pool has grown by that much more than anybody reserved, and the share does not have it. That is one trial more, until the caller
+// has undone it.
 //
-// `force`: what is missing is charged all the same, but not what a request that is under way will settle itself.
+// `force`: what is missing is charged all the same, but not what a request that is under way, or a trial besides the caller's
+// own_trials, will settle itself.
 //
 // Without a lock over the driver's call: a reading counts unless one that began later has been applied. Whatever grew a pool
 // is still under way until a reading that began after it is applied.
-std::uint64_t settle_books(PoolBooks& pool, std::uint64_t done, bool force);
+std::uint64_t settle_books(PoolBooks& pool, std::uint64_t done, bool force, std::uint32_t own_trials = 0);
 
 void trim_pool(const PoolBooks& pool, PoolKind kind);
 

@@ -12,6 +12,7 @@
 #include "guest/limiter/memory/draining.hpp"
 #include "guest/limiter/memory/keeper.hpp"
 #include "guest/limiter/memory/pool.hpp"
+#include "guest/limiter/memory/transit.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/membership.hpp"
 #include "guest/limiter/session/node_page.hpp"
@@ -109,7 +110,7 @@ class Measured {
   std::uint32_t device_index_;
 };
 
-// Readings may follow each other at once, all of them while one request is between the ledger and the driver.
+// Readings while a program allocates on and on would cost it more than they are worth.
 constexpr std::int64_t kStillNs = 35'000'000;
 bool still(std::uint32_t device_index, std::uint64_t sequence) {
   const std::int64_t now = coarse_now_ns();
@@ -121,11 +122,16 @@ bool still(std::uint32_t device_index, std::uint64_t sequence) {
   return false;
 }
 
-// A lower figure counts only when nothing has moved for longer than a request takes, and no pool's request is still under way: a
-// launch of a graph that allocates may wait for as long as it likes.
+std::uint64_t sequence_of(std::uint32_t device_index) {
+  return session.usage->slots[session.slot].devices[device_index].sequence.load(std::memory_order_acquire);
+}
+
+// Whether ledger and driver hold the same: no request is between them. A launch of a graph that allocates may be for as long as it likes.
+bool nothing_between(std::uint32_t device_index) { return !in_transit(device_index) && !pools_under_way(device_index); }
+
+// A reading while things move is worth little: it may not lower anything.
 bool quiet_on(std::uint32_t device_index) {
-  const ledger::SlotDevice& books = session.usage->slots[session.slot].devices[device_index];
-  return still(device_index, books.sequence.load(std::memory_order_acquire)) && !pools_under_way(device_index);
+  return still(device_index, sequence_of(device_index)) && nothing_between(device_index);
 }
 
 }  // namespace
@@ -136,6 +142,10 @@ void refresh_residual(std::uint32_t device_index) {
   const Measured whoever_asks(device_index);
   if (!seated() || device_index >= ledger::kMaxDevices) return;
   settle_pools(device_index);  // what they have released without a word would hide as much of the residual
+  const std::uint64_t sequence = sequence_of(device_index);
+  const bool was_quiet = still(device_index, sequence) && nothing_between(device_index);
+  ledger::SlotDevice& books = session.usage->slots[session.slot].devices[device_index];
+  std::uint64_t last = books.residual_bytes.load(std::memory_order_relaxed);
   // Threads allocate and free meanwhile. The ledger holds what NVML shows if it is read on both sides of it: bytes are
   // reserved before the driver has them and given back after, so the larger reading never counts them as residual.
   const std::uint64_t before = ledger::held_bytes(*session.usage, device_index, session.slot);
@@ -147,14 +157,15 @@ void refresh_residual(std::uint32_t device_index) {
   const std::uint64_t draining = own_draining(device_index);
   const std::uint64_t held = most > draining ? most - draining : 0;
   const std::uint64_t residual = shown > held ? shown - held : 0;
-  ledger::SlotDevice& books = session.usage->slots[session.slot].devices[device_index];
-  // What is reserved and not yet the driver's hides as much residual: others would be given that room.
-  const bool quiet = quiet_on(device_index);
-  const std::uint64_t last = books.residual_bytes.load(std::memory_order_relaxed);
-  if (residual > last || (quiet && residual < last)) {
-    books.residual_bytes.store(residual, std::memory_order_relaxed);
-    session.usage->residuals.fetch_add(1, std::memory_order_release);
-  }
+  // What is reserved and not yet the driver's, or gone from there and not given back, hides as much residual: others would be
+  // given that room. Who was between the two before the reading was seen there, or has moved the sequence since.
+  if (was_quiet) settle_pools(device_index);
+  const bool quiet = was_quiet && nothing_between(device_index) && sequence_of(device_index) == sequence;
+  // Another thread may have read later and stored first: over it goes only what is more.
+  bool stored = false;
+  while (residual > last && !stored) stored = books.residual_bytes.compare_exchange_weak(last, residual);
+  if (quiet && residual < last) stored = books.residual_bytes.compare_exchange_strong(last, residual);
+  if (stored) session.usage->residuals.fetch_add(1, std::memory_order_release);
   if (!quiet) residual_moved(device_index);
   share_residual_now(device_index);
   refreshed_at[device_index].store(coarse_now_ns(), std::memory_order_relaxed);

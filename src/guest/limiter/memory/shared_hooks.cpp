@@ -77,6 +77,7 @@ HEADGATE_HOOK CUresult cuExternalMemoryGetMappedMipmappedArray(
 // Buffers that are mapped keep the memory until they are freed.
 HEADGATE_HOOK CUresult cuDestroyExternalMemory(CUexternalMemory extMem) {
   if (!seated()) return forward(driver.cuDestroyExternalMemory, extMem);
+  const Transit transit(kAnyDevice);
   HandleRelease release(key_of(extMem));
   const CUresult result = forward(driver.cuDestroyExternalMemory, extMem);
   let_go(release.settle(result == CUDA_SUCCESS));

@@ -53,6 +53,7 @@ CUresult destroyed(CUcontext context, Destroy destroy) {
   // The meter's events die with their context, so it lets go of them first.
   compute_forget_context(context);
   context_may_go(owner(context));
+  const Transit transit(kAnyDevice);
   const CUresult result = going(destroy);
   if (result == CUDA_SUCCESS) context_gone(owner(context));
   return result;
@@ -83,6 +84,7 @@ CUresult primary_destroyed(CUdevice device, bool surely, Destroy destroy) {
   if (surely) forget_green_of(context, compute_forget_context);
   compute_forget_context(context);
   context_may_go(owner(context));
+  const Transit transit(kAnyDevice);
   const CUresult result = going(destroy);
   if (result == CUDA_SUCCESS && (surely || !primary_is_active(device))) context_gone(owner(context));
   return result;
