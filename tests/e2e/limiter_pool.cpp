@@ -5,7 +5,7 @@
 //   free:N  now:N (cuMemFree)  stream:N (allocate and free there; 0 is the default stream)
 //   keep:BYTES (release threshold of the current pool)  trim:BYTES  sync  ctxsync  query  spin  raise
 //   pool (makes one)  use (makes it current)  destroy  reset (the primary context)  device:N (another GPU)
-//   reserved  used (of the current pool)  info  wrong (every kind of bad argument)  storm:ROUNDS  whole:ROUNDS  steps:ROUNDS
+//   reserved  used (of the current pool)  info  nvml (both ask for memory)  wrong (every kind of bad argument)  storm:ROUNDS  whole:ROUNDS  steps:ROUNDS
 //   threads:ROUNDS
 //   graph:BYTES (an executable graph that allocates and frees so much: number 0, 1, 2, ...)  many:COUNT (of 1 MiB each)
 //   keeping:BYTES (does not free)  repeating:BYTES (frees at the next launch)  captured:BYTES  moved:BYTES (in a child)
@@ -333,6 +333,20 @@ struct Tenant {
     return CALL(cuMemGetInfo_v2)(&free, &total);
   }
 
+  // nvml.h: nvmlDeviceGetMemoryInfo fills three counts of bytes.
+  static CUresult ask_nvml() {
+    void* const nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+    const auto function = [nvml](const char* name) { return nvml != nullptr ? dlsym(nvml, name) : nullptr; };
+    const auto init = reinterpret_cast<int (*)()>(function("nvmlInit_v2"));
+    const auto handle = reinterpret_cast<int (*)(unsigned, void**)>(function("nvmlDeviceGetHandleByIndex_v2"));
+    const auto memory = reinterpret_cast<int (*)(void*, unsigned long long*)>(function("nvmlDeviceGetMemoryInfo"));
+    if (init == nullptr || handle == nullptr || memory == nullptr) return CUDA_ERROR_NOT_FOUND;
+    void* device = nullptr;
+    unsigned long long bytes[3];
+    const bool told = init() == 0 && handle(0, &device) == 0 && memory(device, bytes) == 0;
+    return told ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+  }
+
   CUresult destroy_pool() { return CALL(cuMemPoolDestroy)(made); }
 
   CUresult choose(std::uint64_t which) {
@@ -417,6 +431,7 @@ struct Tenant {
     if (verb == "reserved") return attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, told);
     if (verb == "used") return attribute(CU_MEMPOOL_ATTR_USED_MEM_CURRENT, told);
     if (verb == "info") return information();
+    if (verb == "nvml") return ask_nvml();
     if (verb == "wrong") return wrong(told);
     if (verb == "deep") return launch_kernel("deep", 0);
     if (verb == "heap") return CALL(cuCtxSetLimit)(static_cast<CUlimit>(2), number);

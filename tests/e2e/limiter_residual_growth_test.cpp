@@ -68,4 +68,44 @@ TEST(Residual, IsNotTakenForLessWhileARequestIsOnItsWayToTheDriver) {
   EXPECT_EQ(truth(runtime).used_bytes, 576 * kMiB);
 }
 
+// Nothing tells what a destroyed pool still has: while it is charged, a reading may be of less.
+TEST(Residual, IsNotTakenForLessForAPoolThatIsGoneAndStillCharged) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("576MiB"));
+  EXPECT_EQ(tenant.does("pool"), "0");
+  EXPECT_EQ(tenant.does(bytes("from", 2 * kGranule)), "0");
+  EXPECT_EQ(tenant.does("destroy"), "0");
+  EXPECT_EQ(tenant.does("free:0"), "0");
+  EXPECT_TRUE(comes_true([&] { return really_held(runtime) == 0; }));
+  const Owner owner(runtime);
+  EXPECT_EQ(owner.used(), 2 * kGranule) << "until a wait has been seen";
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // it is measured meanwhile
+  EXPECT_EQ(residual(owner), kContext);
+  EXPECT_EQ(tenant.does("sync"), "0");
+  EXPECT_EQ(owner.used(), 0u);
+  EXPECT_EQ(tenant.does(bytes("linear", 513 * kMiB)), "2");
+  EXPECT_EQ(tenant.does(bytes("linear", 512 * kMiB)), "0");
+}
+
+// The context has left the card and will be back. Who only looks neither changes that nor fetches it.
+class FrozenResidual : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Memory, FrozenResidual, testing::Values("linear:1048576", "alloc:1048576"));
+
+TEST_P(FrozenResidual, StaysChargedThoughTheProgramLooks) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("576MiB"));
+  EXPECT_EQ(tenant.does(GetParam()), "0");
+  const Owner owner(runtime);
+  EXPECT_TRUE(comes_true([&] { return residual(owner) == kContext; }));
+  ledger::set_freeze_after(*owner.pages.writable_policy, 1);
+  EXPECT_EQ(tenant.does("linear:1048576"), "0");  // something moved: measured soon
+  EXPECT_TRUE(comes_true([&] { return truth(runtime).used_bytes == 0; }));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(tenant.does("nvml"), "0");
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));  // a reading serves for 50
+  }
+  EXPECT_EQ(truth(runtime).used_bytes, 0u);
+  EXPECT_EQ(residual(owner), kContext);
+}
+
 }  // namespace

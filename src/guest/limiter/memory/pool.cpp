@@ -303,6 +303,17 @@ bool pools_under_way(std::uint32_t device) {
   return any;
 }
 
+bool destroyed_pools_charged(std::uint32_t device) {
+  const std::uint32_t end = books_used.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < end; ++i) {
+    PoolBooks& pool = all_books[i];
+    if (pool.device_index != device || pool.kind.load(std::memory_order_acquire) != PoolKind::ghost) continue;
+    const PoolGuard guard(pool.locked);
+    if (pool.charged != 0) return true;
+  }
+  return false;
+}
+
 void settle_pools(std::uint32_t device) {
   if (!any_pool()) return;
   each_pool(device, [](PoolBooks& pool, PoolKind) { settle_books(pool, 0, true); });

@@ -71,6 +71,9 @@ void pools_may_shrink();
 // Whether some request of a pool of that device is between its reservation and its settling.
 bool pools_under_way(std::uint32_t device_index);
 
+// Whether a pool that was destroyed with memory outstanding is still charged: nothing tells what of it is left.
+bool destroyed_pools_charged(std::uint32_t device_index);
+
 // Reads the sums anew: of this process's pools on a device of the pages.
 void settle_pools(std::uint32_t device_index);
 // Where a request for `bytes` does not fit: reads the sums anew; where that is not enough, trims what is reserved for nobody.

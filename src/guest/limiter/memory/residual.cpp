@@ -14,6 +14,7 @@
 #include "guest/limiter/memory/pool.hpp"
 #include "guest/limiter/memory/transit.hpp"
 #include "guest/limiter/route/forward.hpp"
+#include "guest/limiter/route/presence.hpp"
 #include "guest/limiter/session/membership.hpp"
 #include "guest/limiter/session/node_page.hpp"
 
@@ -141,6 +142,8 @@ bool nvml_lists_us() { return listed.load(std::memory_order_relaxed); }
 void refresh_residual(std::uint32_t device_index) {
   const Measured whoever_asks(device_index);
   if (!seated() || device_index >= ledger::kMaxDevices) return;
+  // Frozen, it shows nothing that will not be back, and its pools are not worth bringing it back for.
+  if (!on_its_gpus()) return;
   settle_pools(device_index);  // what they have released without a word would hide as much of the residual
   const std::uint64_t sequence = sequence_of(device_index);
   const bool was_quiet = still(device_index, sequence) && nothing_between(device_index);
@@ -163,8 +166,12 @@ void refresh_residual(std::uint32_t device_index) {
   const bool quiet = was_quiet && nothing_between(device_index) && sequence_of(device_index) == sequence;
   // Another thread may have read later and stored first: over it goes only what is more.
   bool stored = false;
-  while (residual > last && !stored) stored = books.residual_bytes.compare_exchange_weak(last, residual);
-  if (quiet && residual < last) stored = books.residual_bytes.compare_exchange_strong(last, residual);
+  if (residual < last) {
+    if (quiet && on_its_gpus() && !destroyed_pools_charged(device_index))
+      stored = books.residual_bytes.compare_exchange_strong(last, residual);
+  } else {
+    while (residual > last && !stored) stored = books.residual_bytes.compare_exchange_weak(last, residual);
+  }
   if (stored) session.usage->residuals.fetch_add(1, std::memory_order_release);
   if (!quiet) residual_moved(device_index);
   share_residual_now(device_index);

@@ -18,6 +18,9 @@ void come_back();
 
 inline bool present() { return presence.load(std::memory_order_acquire) == kUsed; }
 
+// Whether its memory is on its GPUs, used or not.
+inline bool on_its_gpus() { return presence.load(std::memory_order_acquire) <= kQuiet; }
+
 // Before anything is asked of the driver in a call of the program's. One load.
 inline void arrive() {
   if (!present()) [[unlikely]]
