@@ -86,6 +86,7 @@ using driver::ValueOperation;
 
 // By dlsym, in a library that is open.
 struct GraphCalls {
+  // NOLINTBEGIN(bugprone-macro-parentheses): names declared and lists of parameters
 #define HEADGATE_GRAPH_MEMBER(name, parameters) CUresult(*name) parameters = nullptr;
   HEADGATE_GRAPH_CALLS(HEADGATE_GRAPH_MEMBER)
 
@@ -95,6 +96,7 @@ struct GraphCalls {
   if (name == nullptr) throw std::runtime_error(#name " is missing");
     HEADGATE_GRAPH_CALLS(HEADGATE_GRAPH_FIND)
   }
+  // NOLINTEND(bugprone-macro-parentheses)
 };
 
 }  // namespace headgate::sim
