@@ -103,7 +103,10 @@ void Arbiter::observe(ShareId id, std::uint32_t gpu, const Use& reported, std::i
   const std::int64_t held_ns = place->credible_ns(use.held_ns - place->use.held_ns, now_ns);
   const bool requested = use.requests != place->use.requests;
   const bool was_overdue = place->overdue();
+  const bool anew = was_overdue || place->use.in_flight_ns == 0;
   place->use = use;
+  if (use.in_flight_ns > 0 && !place->overdue())
+    place->expected_ns = anew ? use.in_flight_ns : std::max(place->expected_ns, use.in_flight_ns);
   if (!was_overdue) place->overdue_since_ns = now_ns;
   stake.held_ns = std::clamp(stake.held_ns + held_ns, -kMostHeldNs, kMostHeldNs);
   gang.charge(stake, held_ns);

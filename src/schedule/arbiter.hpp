@@ -43,6 +43,7 @@ inline constexpr std::int64_t kIdleLookNs =
 inline constexpr std::int64_t kLookNs = 50'000;  // for the end of a kernel that somebody waits for
 inline constexpr std::int64_t kDrainNs = 2'000'000;  // for a gang's ranks to come level when its turn ends
 inline constexpr std::int64_t kOverdueNs = 150'000;  // a limiter's settler may be so late to see that work has ended
+inline constexpr std::int64_t kMostPatienceNs = 20'000'000;  // with work beside another's turn, besides
 
 struct Decision {
   std::span<const Change> changes;  // valid until the next call

@@ -36,7 +36,8 @@ struct Place {
   std::int64_t late_ns = kMostLateNs;      // how much more than the time that passes it may report
   std::int64_t charged_ns = 0;             // of late, and so can come back
   std::int64_t overdue_since_ns = 0;
-  std::int64_t shut_ns = 0;  // since when the gate is
+  std::int64_t expected_ns = 0;  // the most that was in flight since it last had nothing to do or was overdue
+  std::int64_t shut_ns = 0;      // since when the gate is
   Gate gate = Gate::tell;
   std::int64_t portion_ns = 0;
   // How long its work is interrupted by its host; 0 where that is less than 2 % of the time, or where each pause is long

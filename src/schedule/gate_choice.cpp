@@ -114,12 +114,15 @@ std::int64_t Arbiter::ahead_ns(const Gang& gang) const {
   return most_ns;
 }
 
-// Its work on another GPU goes on for longer than it should, and may be waiting for the launch that stands at this gate.
+// Its work on another GPU goes on for longer than it should, and may be waiting for the launch that stands at this gate. Beside
+// another's turn it has half of the GPU's slices: it is late only after twice its time.
 bool Arbiter::is_awaited(const Gang& gang, const Place& mine, std::int64_t now_ns) const {
   if (gang.stakes.size() < 2 || !mine.use.wanting || mine.use.in_flight_ns > 0) return false;
   for (const ShareId id : gang.members)
     for (const Place& place : shares_[id].places)
-      if (place.terms.gpu != mine.terms.gpu && place.overdue() && now_ns - place.overdue_since_ns >= kOverdueNs)
+      if (place.terms.gpu != mine.terms.gpu && place.overdue() &&
+          now_ns - place.overdue_since_ns >=
+              kOverdueNs + (gang.holds != 0 ? 0 : std::min(place.expected_ns, kMostPatienceNs)))
         return true;
   return false;
 }
