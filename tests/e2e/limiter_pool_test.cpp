@@ -368,11 +368,15 @@ TEST(Pool, AStreamsMemoryIsItsOwnGpusWhicheverIsCurrent) {
   EXPECT_EQ(owner.used(1), 2 * kGranule);
 }
 
+bool has_granules_of(std::uint64_t bytes, const Runtime& runtime) {
+  sim::Profile profile = *sim::find_profile("tiny");
+  profile.pool_granule_bytes = bytes;
+  return sim::create_node(runtime.path() + "/run-node", profile).has_value();
+}
+
 TEST(Pool, AGrowthThatNobodyCouldExpectIsUndone) {
   const Runtime runtime;
-  sim::Profile profile = *sim::find_profile("tiny");
-  profile.pool_granule_bytes = 256 * kMiB;
-  ASSERT_TRUE(sim::create_node(runtime.path() + "/run-node", profile));
+  ASSERT_TRUE(has_granules_of(256 * kMiB, runtime));
   Led tenant(runtime, on_tiny(kSixteen));
   EXPECT_EQ(tenant.does(bytes("linear", 10 * kGranule)), "0");
   EXPECT_EQ(tenant.does(bytes("alloc", kMiB)), "2");
@@ -383,12 +387,16 @@ TEST(Pool, AGrowthThatNobodyCouldExpectIsUndone) {
   EXPECT_EXACT(runtime, owner, 8 * kGranule);
 }
 
+Tenant slow_to_free() {
+  Tenant tenant = on_tiny(kSixteen);
+  tenant.environment["HEADGATE_SIM_FAULT"] = "cuMemFree_v2:delay_us=300000";
+  return tenant;
+}
+
 // The pool has unused what is asked for, but not in one piece: that shows when it has grown.
 TEST(Pool, AGrowthThatIsBeingUndoneIsChargedByNobodyWhoLooksMeanwhile) {
   const Runtime runtime;
-  Tenant slow = on_tiny(kSixteen);
-  slow.environment["HEADGATE_SIM_FAULT"] = "cuMemFree_v2:delay_us=300000";
-  Led tenant(runtime, slow);
+  Led tenant(runtime, slow_to_free());
   for (int i = 0; i < 16; ++i) EXPECT_EQ(tenant.does(bytes("alloc", 20 * kMiB)), "0");
   const Owner owner(runtime);
   EXPECT_EXACT(runtime, owner, 16 * kGranule);
@@ -399,12 +407,8 @@ TEST(Pool, AGrowthThatIsBeingUndoneIsChargedByNobodyWhoLooksMeanwhile) {
 
 TEST(Pool, NorIsOneThatNobodyCouldExpect) {
   const Runtime runtime;
-  sim::Profile profile = *sim::find_profile("tiny");
-  profile.pool_granule_bytes = 256 * kMiB;
-  ASSERT_TRUE(sim::create_node(runtime.path() + "/run-node", profile));
-  Tenant slow = on_tiny(kSixteen);
-  slow.environment["HEADGATE_SIM_FAULT"] = "cuMemFree_v2:delay_us=300000";
-  Led tenant(runtime, slow);
+  ASSERT_TRUE(has_granules_of(256 * kMiB, runtime));
+  Led tenant(runtime, slow_to_free());
   EXPECT_EQ(tenant.does(bytes("linear", 10 * kGranule)), "0");
   EXPECT_EQ(tenant.does(bytes("alloc", kMiB)), "2");
   const Owner owner(runtime);
@@ -414,9 +418,7 @@ TEST(Pool, NorIsOneThatNobodyCouldExpect) {
 
 TEST(Pool, ASmallGranuleLeavesNothingUnusable) {
   const Runtime runtime;
-  sim::Profile profile = *sim::find_profile("tiny");
-  profile.pool_granule_bytes = 2 * kMiB;
-  ASSERT_TRUE(sim::create_node(runtime.path() + "/run-node", profile));
+  ASSERT_TRUE(has_granules_of(2 * kMiB, runtime));
   Led tenant(runtime, on_tiny(kSixteen));
   EXPECT_EQ(tenant.does(bytes("alloc", 2 * kMiB)), "0");  // teaches the granule
   EXPECT_EQ(tenant.does(bytes("linear", 508 * kMiB)), "0");

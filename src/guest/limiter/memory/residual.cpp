@@ -131,8 +131,8 @@ std::uint64_t sequence_of(std::uint32_t device_index) {
 bool nothing_between(std::uint32_t device_index) { return !in_transit(device_index) && !pools_under_way(device_index); }
 
 // A reading while things move is worth little: it may not lower anything.
-bool quiet_on(std::uint32_t device_index) {
-  return still(device_index, sequence_of(device_index)) && nothing_between(device_index);
+bool quiet_on(std::uint32_t device_index, std::uint64_t sequence) {
+  return still(device_index, sequence) && nothing_between(device_index);
 }
 
 }  // namespace
@@ -146,7 +146,7 @@ void refresh_residual(std::uint32_t device_index) {
   if (!on_its_gpus()) return;
   settle_pools(device_index);  // what they have released without a word would hide as much of the residual
   const std::uint64_t sequence = sequence_of(device_index);
-  const bool was_quiet = still(device_index, sequence) && nothing_between(device_index);
+  const bool was_quiet = quiet_on(device_index, sequence);
   ledger::SlotDevice& books = session.usage->slots[session.slot].devices[device_index];
   std::uint64_t last = books.residual_bytes.load(std::memory_order_relaxed);
   // Threads allocate and free meanwhile. The ledger holds what NVML shows if it is read on both sides of it: bytes are
@@ -221,7 +221,7 @@ std::int64_t measure_moved(std::int64_t now_ns) {
   for (std::uint32_t device = 0; device < ledger::kMaxDevices; ++device) {
     if (!moved[device].load(std::memory_order_relaxed)) continue;
     // Looks cost no NVML call, and a reading that may not lower anything is worth little: it waits, not for long.
-    const bool quiet = seated() && quiet_on(device);
+    const bool quiet = seated() && quiet_on(device, sequence_of(device));
     const std::int64_t last = measured_at[device].load(std::memory_order_relaxed);
     const std::int64_t due_ns = last + (quiet ? kResidualEvery : kResidualLatest);
     if (due_ns > now_ns) {
