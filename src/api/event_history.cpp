@@ -1,9 +1,9 @@
 #include "api/event_history.hpp"
 
-#include <charconv>
 #include <string>
 
 #include "api/visible.hpp"
+#include "base/whole_number.hpp"
 #include "snapshot/json.hpp"
 #include "tenancy/share.hpp"
 
@@ -17,10 +17,8 @@ using Events = std::vector<snapshot::Event>;
 
 Result<std::uint64_t> number_at(const Request& request, const char* name) {
   const std::string* text = request.query_value(name);
-  std::uint64_t value = 0;
-  if (text == nullptr) return value;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (error == std::errc() && end == text->data() + text->size()) return value;
+  if (text == nullptr) return 0;
+  if (const auto value = whole_number(*text)) return *value;
   return fail(ErrorCode::usage, std::string(name) + "='" + tenancy::harmless(*text) + "' is no number",
               "accepted: a whole number from 0");
 }

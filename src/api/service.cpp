@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <cmath>
 #include <list>
 #include <map>
@@ -18,6 +17,7 @@
 #include "api/readiness.hpp"
 #include "api/routes.hpp"
 #include "api/visible.hpp"
+#include "base/whole_number.hpp"
 #include "guest/grant/text.hpp"
 #include "snapshot/json.hpp"
 
@@ -39,11 +39,7 @@ bool equal_in_secret(std::string_view a, std::string_view b) {
 
 std::optional<std::uint64_t> number_of(const Request& request, std::string_view name) {
   const std::string* text = request.query_value(name);
-  std::uint64_t value = 0;
-  if (text == nullptr) return std::nullopt;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (error != std::errc() || end != text->data() + text->size()) return std::nullopt;
-  return value;
+  return text == nullptr ? std::nullopt : whole_number(*text);
 }
 
 std::uint64_t steady_ns() {

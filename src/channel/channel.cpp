@@ -1,11 +1,11 @@
 #include "channel/channel.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <list>
 #include <nlohmann/json.hpp>
 #include <variant>
 
+#include "base/whole_number.hpp"
 #include "channel/wire.hpp"
 
 namespace headgate::channel {
@@ -47,12 +47,7 @@ Response refusal_response(Refusal refusal) {
 
 template <typename Number>
 std::optional<Number> number(const std::string* text) {
-  Number value = 0;
-  if (text == nullptr) return std::nullopt;
-  const char* const end = text->data() + text->size();
-  const auto [stop, error] = std::from_chars(text->data(), end, value);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return value;
+  return text == nullptr ? std::nullopt : whole_number<Number>(*text);
 }
 
 bool wants_events(const Request& request) {

@@ -1,7 +1,6 @@
 #include "cli/demo.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -12,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "base/whole_number.hpp"
 #include "cli/demo_node.hpp"
 #include "cli/demo_picture.hpp"
 #include "cli/demo_story.hpp"
@@ -239,14 +239,12 @@ Result<Words> read_words(std::span<const std::string> words) {
     constexpr std::string_view kSeconds = "--seconds=";
     const std::string_view value =
         word.starts_with(kSeconds) ? std::string_view(word).substr(kSeconds.size()) : std::string_view();
-    unsigned whole = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), whole);
-    if (value.empty() || error != std::errc{} || end != value.data() + value.size() || whole < kShortestDemoS ||
-        whole > kLongestDemoS)
+    const auto seconds = whole_number<unsigned>(value);
+    if (!seconds || *seconds < kShortestDemoS || *seconds > kLongestDemoS)
       return fail(ErrorCode::usage, "headgate demo does not know '" + word + "'",
                   "it accepts --seconds=N, N from " + std::to_string(kShortestDemoS) + " to " +
                       std::to_string(kLongestDemoS) + ", --once, and the output options");
-    read.seconds = whole;
+    read.seconds = *seconds;
   }
   return read;
 }

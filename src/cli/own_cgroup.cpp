@@ -6,10 +6,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <string_view>
+
+#include "base/whole_number.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -46,9 +47,8 @@ void remove_left(const std::string& parent) {
   for (fs::directory_iterator entry(parent, failed), end; !failed && entry != end; entry.increment(failed)) {
     const std::string name = entry->path().filename();
     if (!name.starts_with(kPrefix)) continue;
-    pid_t pid = 0;
-    const auto [rest, error] = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), pid);
-    if (error != std::errc{} || rest != name.data() + name.size() || pid <= 0) continue;
+    const pid_t pid = whole_number<pid_t>(std::string_view(name).substr(kPrefix.size())).value_or(0);
+    if (pid <= 0) continue;
     if (::kill(pid, 0) != 0 && errno == ESRCH) ::rmdir(entry->path().c_str());
   }
 }

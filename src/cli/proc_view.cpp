@@ -1,9 +1,10 @@
 #include "cli/proc_view.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <sstream>
 #include <vector>
+
+#include "base/whole_number.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -16,13 +17,6 @@ std::vector<std::string> words_of(const std::string& line, char separator) {
   return words;
 }
 
-template <typename Number>
-std::optional<Number> number(std::string_view text, int base) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
-
 std::optional<ProcHiding> hiding_of(const std::string& options) {
   ProcHiding hiding;
   for (const std::string& option : words_of(options, ',')) {
@@ -32,7 +26,7 @@ std::optional<ProcHiding> hiding_of(const std::string& options) {
       hiding.option = option;
       hiding.ptraceable = value == "4" || value == "ptraceable";
     }
-    if (option.starts_with("gid=")) hiding.gid = number<gid_t>(value, 10);
+    if (option.starts_with("gid=")) hiding.gid = whole_number<gid_t>(value);
   }
   return hiding.option.empty() ? std::nullopt : std::optional(hiding);
 }
@@ -58,11 +52,11 @@ bool sees_through(const ProcHiding& hiding, std::string_view status) {
     std::ranges::replace(line, '\t', ' ');
     const auto words = words_of(line, ' ');
     if (words.size() < 2) continue;
-    if (words[0] == "CapEff:" && (number<unsigned long long>(words[1], 16).value_or(0) >> kSysPtrace & 1) != 0)
+    if (words[0] == "CapEff:" && (whole_number<unsigned long long>(words[1], 16).value_or(0) >> kSysPtrace & 1) != 0)
       return true;
     if (hiding.gid && !hiding.ptraceable && (words[0] == "Groups:" || words[0] == "Gid:") &&
         std::any_of(words.begin() + 1, words.end(),
-                    [&](const auto& word) { return number<gid_t>(word, 10) == hiding.gid; }))
+                    [&](const auto& word) { return whole_number<gid_t>(word) == hiding.gid; }))
       return true;
   }
   return false;

@@ -1,9 +1,9 @@
 #include "config/config.hpp"
 
+#include "base/whole_number.hpp"
 #include "config/toml.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -22,11 +22,7 @@ bool is_one_of(std::string_view value, std::initializer_list<std::string_view> w
   return std::ranges::find(words, value) != words.end();
 }
 
-std::uint32_t whole(std::string_view text) {
-  std::uint32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? value : 0;
-}
+std::uint32_t whole(std::string_view text) { return whole_number<std::uint32_t>(text).value_or(0); }
 
 // A whole number of s, m or h, from a second to an hour.
 bool is_wait(std::string_view value) {

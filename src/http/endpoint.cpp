@@ -3,8 +3,9 @@
 #include <netdb.h>
 #include <sys/un.h>
 
-#include <charconv>
 #include <cstring>
+
+#include "base/whole_number.hpp"
 
 namespace headgate::http {
 namespace {
@@ -42,8 +43,8 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
   const auto colon = rest.rfind(':');
   if (colon == std::string_view::npos || colon == 0) return refuse(text);
   const std::string_view port = rest.substr(colon + 1);
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), endpoint.port);
-  if (error != std::errc() || end != port.data() + port.size() || endpoint.port == 0) return refuse(text);
+  endpoint.port = whole_number<std::uint16_t>(port).value_or(0);
+  if (endpoint.port == 0) return refuse(text);
   std::string_view host = rest.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) {
     host = host.substr(1, host.size() - 2);

@@ -6,6 +6,8 @@
 #include <array>
 #include <charconv>
 
+#include "base/whole_number.hpp"
+
 namespace headgate::identity {
 namespace {
 
@@ -15,14 +17,6 @@ bool is_hex(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 bool is_container_id(std::string_view text) { return text.size() == 64 && is_hex(text); }
-
-template <typename Number>
-std::optional<Number> number(std::string_view text) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 // What stands between a prefix and a suffix; nothing where the text is not of that form.
 std::optional<std::string_view> between(std::string_view text, std::string_view prefix, std::string_view suffix = {}) {
@@ -184,10 +178,10 @@ class PathReader {
       return in_slurm_ = true;
     if (!in_slurm_) return false;
     if (const auto uid = between(text, "uid_")) {
-      out_.uid = number<std::uint32_t>(*uid);
+      out_.uid = whole_number<std::uint32_t>(*uid);
       return true;
     }
-    if (const auto job = between(text, "job_"); job && number<std::uint64_t>(*job)) {
+    if (const auto job = between(text, "job_"); job && whole_number<std::uint64_t>(*job)) {
       begin(Kind::slurm);
       out_.job = *job;
       return true;
@@ -220,7 +214,7 @@ class PathReader {
 
   bool unit(std::string_view text) {
     if (const auto uid = between(text, "user-", ".slice")) {
-      if (const auto known = number<std::uint32_t>(*uid)) out_.uid = known;
+      if (const auto known = whole_number<std::uint32_t>(*uid)) out_.uid = known;
     }
     if (!text.ends_with(".service") && !text.ends_with(".scope") && !text.ends_with(".socket") &&
         !text.ends_with(".slice"))
@@ -277,7 +271,7 @@ Result<std::vector<CgroupLine>> parse_cgroup(std::string_view text) {
     const std::size_t first = line.find(':');
     const std::size_t second = first == line.npos ? line.npos : line.find(':', first + 1);
     if (second == line.npos) return std::unexpected(bad_line(index, "has fewer than two ':'"));
-    const auto hierarchy = number<std::uint32_t>(line.substr(0, first));
+    const auto hierarchy = whole_number<std::uint32_t>(line.substr(0, first));
     if (!hierarchy) return std::unexpected(bad_line(index, "does not begin with a hierarchy's number"));
     const std::string_view path = line.substr(second + 1);
     // A path may hold ':' and blanks; a NUL or a missing '/' never comes from a kernel.

@@ -7,10 +7,10 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <memory>
 
 #include "base/unique_fd.hpp"
+#include "base/whole_number.hpp"
 
 namespace headgate::identity {
 namespace {
@@ -19,14 +19,6 @@ std::string_view trimmed(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
   return text;
-}
-
-template <typename Number>
-std::optional<Number> number(std::string_view text) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
 }
 
 // The n-th word, counted from 0, between blanks.
@@ -94,20 +86,20 @@ Result<Process> parse_process(std::string_view status, std::string_view stat) {
   const std::size_t close = stat.rfind(')');
   const std::size_t open = stat.find('(');
   if (close == stat.npos || open == stat.npos || open > close) return lacks("name in stat");
-  const auto start = number<std::uint64_t>(word_at(stat.substr(close + 1), 19));
+  const auto start = whole_number<std::uint64_t>(word_at(stat.substr(close + 1), 19));
   if (!start) return lacks("start time in stat");
   process.start_time = static_cast<std::uint32_t>(*start);
   process.command = shown(stat.substr(open + 1, close - open - 1));
-  const auto pid = number<std::uint32_t>(line_of(status, "Pid").value_or(""));
+  const auto pid = whole_number<std::uint32_t>(line_of(status, "Pid").value_or(""));
   if (!pid || *pid == 0) return lacks("Pid in status");
   process.pid = *pid;
-  const auto uid = number<std::uint32_t>(word_at(line_of(status, "Uid").value_or(""), 1));
+  const auto uid = whole_number<std::uint32_t>(word_at(line_of(status, "Uid").value_or(""), 1));
   if (!uid) return lacks("Uid in status");
   process.uid = *uid;
   process.namespace_pid = *pid;
   // Missing in kernels without pid namespaces.
   if (const auto pids = line_of(status, "NSpid")) {
-    const auto inner = number<std::uint32_t>(pids->substr(pids->find_last_of(" \t") + 1));
+    const auto inner = whole_number<std::uint32_t>(pids->substr(pids->find_last_of(" \t") + 1));
     if (!inner || *inner == 0) return lacks("number in NSpid of status");
     process.namespace_pid = *inner;
   }
@@ -133,7 +125,7 @@ ProcessList list_processes(const std::string& proc) {
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(proc.c_str()), &::closedir);
   if (folder == nullptr) return {{}, false};
   while (const dirent* entry = ::readdir(folder.get())) {
-    const auto pid = number<std::uint32_t>(entry->d_name);
+    const auto pid = whole_number<std::uint32_t>(entry->d_name);
     if (!pid) continue;
     auto process = read_process(proc, *pid);
     if (process) list.all.push_back(std::move(*process));

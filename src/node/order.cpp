@@ -1,10 +1,10 @@
 #include "node/order.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "base/cards.hpp"
+#include "base/whole_number.hpp"
 #include "guest/grant/select.hpp"
 #include "guest/grant/size.hpp"
 
@@ -16,13 +16,6 @@ using tenancy::harmless;
 std::unexpected<Error> unfit(const std::string& key, const std::string& text, std::string_view why,
                              const std::string& accepted) {
   return fail(ErrorCode::usage, key + " '" + harmless(text) + "' " + std::string(why), "accepted: " + accepted);
-}
-
-std::optional<std::uint32_t> whole(std::string_view text) {
-  std::uint32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
 }
 
 template <typename Value>
@@ -93,7 +86,7 @@ Result<void> take_device_values(const ShareOrder& order, const snapshot::Gpu& gp
     return unfit("burst", order.burst.value_or(""), "is less than what compute promises",
                  "a part of the GPU at least as large as compute");
   if (order.weight) {
-    const auto weight = whole(*order.weight);
+    const auto weight = whole_number<std::uint32_t>(*order.weight);
     if (!weight || *weight < 1 || *weight > 1000) return unfit("weight", *order.weight, "is no weight", "1 to 1000");
     device.weight = *weight;
   }
@@ -114,7 +107,7 @@ Result<std::vector<std::uint32_t>> ids(const std::string& key, const std::vector
                                        std::optional<std::uint32_t> (*find)(const std::string&)) {
   std::vector<std::uint32_t> all;
   for (const std::string& name : names) {
-    const auto number = whole(name);
+    const auto number = whole_number<std::uint32_t>(name);
     const auto id = number ? number : find(name);
     if (!id) return unfit(key, name, "is not known here", "a name of this machine, or a number");
     all.push_back(*id);
@@ -168,8 +161,9 @@ Result<std::chrono::seconds> parse_duration(const std::string& key, const std::s
   const std::string accepted = "a whole number and s, m, h or d: 90s, 5m, 2h, 7d";
   constexpr std::pair<char, std::int64_t> kUnits[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86'400}};
   const auto unit = std::ranges::find(kUnits, text.empty() ? '\0' : text.back(), &std::pair<char, std::int64_t>::first);
-  const auto number =
-      unit == std::end(kUnits) ? std::nullopt : whole(std::string_view(text).substr(0, text.size() - 1));
+  const auto number = unit == std::end(kUnits)
+                          ? std::nullopt
+                          : whole_number<std::uint32_t>(std::string_view(text).substr(0, text.size() - 1));
   if (!number) return unfit(key, text, "is no length of time", accepted);
   if (*number == 0) return unfit(key, text, "is zero", accepted);
   // In nanoseconds, as the API tells it, it still fits 63 bits.

@@ -1,9 +1,9 @@
 #include "sim/fault_rules.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
+#include "base/whole_number.hpp"
 #include "guest/abi/names.hpp"
 #include "sim/kernel_faults.hpp"
 #include "sim/profile.hpp"
@@ -29,10 +29,8 @@ std::string_view cut(std::string_view& rest, char at) {
 }
 
 std::optional<std::uint64_t> whole(std::string_view digits, std::uint64_t least, std::uint64_t most) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (digits.empty() || error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
-  return value >= least && value <= most ? std::optional(value) : std::nullopt;
+  const auto value = whole_number(digits);
+  return value && *value >= least && *value <= most ? value : std::nullopt;
 }
 
 bool known(std::string_view name, bool prefix) {

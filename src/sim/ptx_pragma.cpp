@@ -1,9 +1,9 @@
 #include "sim/ptx_pragma.hpp"
 
-#include <charconv>
 #include <cmath>
 #include <cstring>
 
+#include "base/whole_number.hpp"
 #include "sim/kernel_faults.hpp"
 #include "sim/ptx_lexer.hpp"
 #include "sim/words.hpp"
@@ -22,22 +22,15 @@ std::unexpected<Error> refuse(unsigned line, const Entry& entry, std::string_vie
                  words("entry ", entry.name, ": pragma \"", pragma.substr(0, 80), "\": ", reason, "; ", kAccepted));
 }
 
-std::optional<std::uint64_t> whole(std::string_view digits) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (digits.empty() || error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
-  return value;
-}
-
 // Microseconds with at most three decimals, as ns.
 std::optional<std::uint64_t> microseconds(std::string_view text) {
   const std::size_t dot = text.find('.');
-  const auto units = whole(text.substr(0, dot));
+  const auto units = whole_number(text.substr(0, dot));
   if (!units || *units > kLongestKernelNs / 1000) return std::nullopt;
   std::uint64_t nanoseconds = 0;
   if (dot != std::string_view::npos) {
     const std::string_view decimals = text.substr(dot + 1);
-    const auto fraction = whole(decimals);
+    const auto fraction = whole_number(decimals);
     if (!fraction || decimals.size() > 3) return std::nullopt;
     nanoseconds = *fraction;
     for (std::size_t i = decimals.size(); i < 3; ++i) nanoseconds *= 10;
@@ -53,7 +46,7 @@ struct Target {
 
 Target parameter_of(std::string_view value, const Entry& entry, bool address) {
   if (!value.starts_with("param")) return {{}, "it names no parameter"};
-  const auto index = whole(value.substr(5));
+  const auto index = whole_number(value.substr(5));
   if (!index) return {{}, words("'", value, "' is not paramK")};
   if (*index >= entry.parameters.size())
     return {{}, words("the entry has ", entry.parameters.size(), " parameters, counted from 0")};
@@ -120,7 +113,7 @@ Result<bool> apply_pragma(std::string_view pragma, const Entry& entry, Behaviour
     return true;
   }
   if (verb == "headgate.sim.code") {
-    const auto kib = whole(value);
+    const auto kib = whole_number(value);
     if (!kib || *kib > 1 << 20) return refuse(line, entry, pragma, "the KiB are not a whole number from 0 to 1048576");
     behaviour.code_bytes = *kib * 1024;
     return true;

@@ -4,10 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <fstream>
 #include <sstream>
 
+#include "base/whole_number.hpp"
 #include "observe/audit.hpp"
 
 namespace headgate::daemon {
@@ -50,15 +50,13 @@ Result<std::optional<std::string>> token(const config::Config& config) {
 Result<Address> address_of(const std::string& text, bool has_token) {
   const std::size_t colon = text.rfind(':');
   Address address;
-  unsigned port = 0;
-  const char* const end = text.data() + text.size();
   if (colon != std::string::npos) {
-    const auto [at, error] = std::from_chars(text.data() + colon + 1, end, port);
-    if (error == std::errc() && at == end && port <= 65535 && colon > 0) {
+    const auto port = whole_number<std::uint16_t>(std::string_view(text).substr(colon + 1));
+    if (port && colon > 0) {
       address.host = text.substr(0, colon);
       if (address.host.starts_with('[') && address.host.ends_with(']'))
         address.host = address.host.substr(1, address.host.size() - 2);
-      address.port = static_cast<std::uint16_t>(port);
+      address.port = *port;
     }
   }
   if (address.host.empty())

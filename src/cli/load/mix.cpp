@@ -6,6 +6,8 @@
 #include <numbers>
 #include <optional>
 
+#include "base/whole_number.hpp"
+
 namespace headgate::load {
 
 namespace {
@@ -56,10 +58,9 @@ Result<Mix> parse_lognormal(std::string_view whole, std::string_view rest) {
       return bad_mix(whole);
     }
     seed.remove_prefix(5);
-    const auto [end, error] = std::from_chars(seed.data(), seed.data() + seed.size(), mix.seed);
-    if (error != std::errc{} || end != seed.data() + seed.size()) {
-      return bad_mix(whole);
-    }
+    const auto number = whole_number<decltype(mix.seed)>(seed);
+    if (!number) return bad_mix(whole);
+    mix.seed = *number;
   }
   return mix;
 }

@@ -1,9 +1,9 @@
 #include "cli/load/options.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 
+#include "base/whole_number.hpp"
 #include "guest/grant/size.hpp"
 
 namespace headgate::load {
@@ -33,13 +33,12 @@ constexpr std::string_view kUsage =
 )";
 
 Result<std::uint64_t> whole(std::string_view option, std::string_view text, std::uint64_t least, std::uint64_t most) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most) {
+  const auto value = whole_number(text);
+  if (!value || *value < least || *value > most) {
     return fail(ErrorCode::usage, std::string(option) + " '" + std::string(text) + "' is not accepted",
                 "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
   }
-  return value;
+  return *value;
 }
 
 Result<std::uint64_t> bytes(std::string_view option, std::string_view text) {

@@ -122,13 +122,14 @@ std::vector<FrameLine> details_lines(const TopState& state, unsigned width, unsi
 
 std::vector<FrameLine> help_lines(const TopState& state, unsigned width, FrameStyle style) {
   Page page(width, style);
-  constexpr std::array<std::pair<const char*, const char*>, 11> kKeys = {{
+  constexpr std::array<std::pair<const char*, const char*>, 12> kKeys = {{
       {"arrows PgUp PgDn Home End", "choose a row"},
       {"Enter", "the share in full, with its processes; back"},
       {"/ TEXT Enter", "only rows with that text; Esc shows all"},
       {"u", "only one user's rows: the next user, then all again"},
       {"< >  F6  r", "sort by the column before or after; reverse"},
       {"s Tab  1 2 3 4", "by share, GPU, user, process"},
+      {"Space", "tag a process; Esc takes all tags off"},
       {"t", "tree: what belongs to each row below it"},
       {"+ -", "longer or shorter between two looks"},
       {"z", "hold the picture; go on"},
@@ -137,7 +138,10 @@ std::vector<FrameLine> help_lines(const TopState& state, unsigned width, FrameSt
   }};
   page.line(" KEYS", "1");
   for (const auto& [keys, does] : kKeys) page.line("  " + fitted(keys, 26)).add(does);
-  if (!state.readonly) page.line("  " + fitted("e", 26)).add("new limits for the share (needs the daemon)");
+  if (!state.readonly) {
+    page.line("  " + fitted("e", 26)).add("new limits for the share (needs the daemon)");
+    page.line("  " + fitted("k F9", 26)).add("a signal for what is tagged, or for this row");
+  }
   page.line(" THE BARS", "1");
   page.line(style.ascii || !style.colour ? "  memory: the shares, ? of no share, : reserved, . free"
                                          : "  memory: the shares, then what is of no share, reserved, free");

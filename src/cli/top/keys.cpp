@@ -19,14 +19,15 @@ struct Sequence {
   KeyKind kind;
 };
 constexpr std::array kSequences = {
-    Sequence{"[A", KeyKind::up},   Sequence{"OA", KeyKind::up},       Sequence{"[B", KeyKind::down},
-    Sequence{"OB", KeyKind::down}, Sequence{"[C", KeyKind::right},    Sequence{"OC", KeyKind::right},
-    Sequence{"[D", KeyKind::left}, Sequence{"OD", KeyKind::left},     Sequence{"[H", KeyKind::home},
-    Sequence{"OH", KeyKind::home}, Sequence{"[1~", KeyKind::home},    Sequence{"[7~", KeyKind::home},
-    Sequence{"[F", KeyKind::end},  Sequence{"OF", KeyKind::end},      Sequence{"[4~", KeyKind::end},
-    Sequence{"[8~", KeyKind::end}, Sequence{"[5~", KeyKind::page_up}, Sequence{"[6~", KeyKind::page_down},
-    Sequence{"OP", KeyKind::f1},   Sequence{"[11~", KeyKind::f1},     Sequence{"[[A", KeyKind::f1},
-    Sequence{"[17~", KeyKind::f6}, Sequence{"[21~", KeyKind::f10},    Sequence{"OM", KeyKind::enter},
+    Sequence{"[A", KeyKind::up},    Sequence{"OA", KeyKind::up},       Sequence{"[B", KeyKind::down},
+    Sequence{"OB", KeyKind::down},  Sequence{"[C", KeyKind::right},    Sequence{"OC", KeyKind::right},
+    Sequence{"[D", KeyKind::left},  Sequence{"OD", KeyKind::left},     Sequence{"[H", KeyKind::home},
+    Sequence{"OH", KeyKind::home},  Sequence{"[1~", KeyKind::home},    Sequence{"[7~", KeyKind::home},
+    Sequence{"[F", KeyKind::end},   Sequence{"OF", KeyKind::end},      Sequence{"[4~", KeyKind::end},
+    Sequence{"[8~", KeyKind::end},  Sequence{"[5~", KeyKind::page_up}, Sequence{"[6~", KeyKind::page_down},
+    Sequence{"OP", KeyKind::f1},    Sequence{"[11~", KeyKind::f1},     Sequence{"[[A", KeyKind::f1},
+    Sequence{"[17~", KeyKind::f6},  Sequence{"[20~", KeyKind::f9},     Sequence{"[21~", KeyKind::f10},
+    Sequence{"OM", KeyKind::enter},
 };
 
 // The bytes of the sequence at the front; 0 where its end has not come yet.

@@ -24,6 +24,7 @@ enum class KeyKind {
   tab,
   f1,
   f6,
+  f9,
   f10,
   redraw,  // Ctrl-L
 };

@@ -18,7 +18,7 @@ TEST(Keys, EachTerminalsSequencesAreTheKeysThatWerePressed) {
       {"\x1b[5~\x1b[6~", {{page_up}, {page_down}}},
       {"\x1b[H\x1b[F\x1bOH\x1b[4~\x1b[1~\x1b[8~", {{home}, {end}, {home}, {end}, {home}, {end}}},
       {"\x1bOP\x1b[11~\x1b[[A", {{f1}, {f1}, {f1}}},
-      {"\x1b[17~\x1b[21~", {{f6}, {f10}}},
+      {"\x1b[17~\x1b[20~\x1b[21~", {{f6}, {f9}, {f10}}},
       {"\r\n", {{enter}, {enter}}},
       {"\x7f\b", {{backspace}, {backspace}}},
       {"\x0c\t", {{redraw}, {tab}}},

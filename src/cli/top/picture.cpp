@@ -143,7 +143,14 @@ FrameLine keys_line(const TopState& state, unsigned width, FrameStyle style) {
     return line;
   }
   if (state.mode == TopMode::limits) {
-    prompt("new limits: ", "mem=12GiB compute=50%  Enter, Esc");
+    prompt("new limits for " + state.limits_for + ": ", "mem=12GiB compute=50%  Enter, Esc");
+    return line;
+  }
+  if (state.mode == TopMode::signal) {
+    const auto& targets = state.signal_for.to;
+    const std::string whom = targets.size() == 1 ? targets[0].command + " " + std::to_string(targets[0].pid)
+                                                 : std::to_string(targets.size()) + " processes";
+    prompt("signal for " + whom + " (TERM): ", "KILL STOP CONT ...  Enter, Esc");
     return line;
   }
   if (!state.said.empty()) return line.add(" " + state.said, "33");

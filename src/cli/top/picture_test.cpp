@@ -71,6 +71,10 @@ TEST_F(TopPicture, EachFrameIsTheOneThatWasLookedAt) {
     state.view = view;
     expect_frame("80x24-by-" + view_word(view) + ".txt", render(state, {80, 24}, kAscii));
   }
+  for (const char* keys : {"4 ", "k"}) {
+    for (const char key : std::string(keys)) state = apply(std::move(state), {KeyKind::text, std::string(1, key)});
+  }
+  expect_frame("80x24-signal.txt", render(state, {80, 24}, kAscii));
   state = test_state();
   state.tree = true;
   expect_frame("80x24-tree.txt", render(state, {80, 24}, kAscii));
@@ -83,7 +87,8 @@ TEST_F(TopPicture, EachFrameIsTheOneThatWasLookedAt) {
 }
 
 TEST_F(TopPicture, NoLineIsWiderThanTheTerminalAndNoFrameHigherAtAnySizeInAnyView) {
-  for (const auto mode : {TopMode::table, TopMode::details, TopMode::help, TopMode::filter, TopMode::limits}) {
+  for (const auto mode :
+       {TopMode::table, TopMode::details, TopMode::help, TopMode::filter, TopMode::limits, TopMode::signal}) {
     for (const auto view : {TopView::share, TopView::gpu, TopView::user, TopView::process}) {
       for (unsigned columns = 1; columns <= 200; columns += mode == TopMode::table ? 5 : 23) {
         for (const unsigned rows : {1u, 2u, 5u, 12u, 13u, 20u, 24u, 33u, 60u}) {
@@ -92,6 +97,8 @@ TEST_F(TopPicture, NoLineIsWiderThanTheTerminalAndNoFrameHigherAtAnySizeInAnyVie
           state.view = view;
           state.tree = true;
           state.typed = std::string(150, 'x');
+          state.limits_for = std::string(150, 'y');
+          state.signal_for.to = {{1, std::string(150, 'z')}};
           const auto lines = lines_of(without_colours(render(state, {columns, rows}, kColour)));
           ASSERT_LE(lines.size(), rows) << columns << "x" << rows;
           for (const auto& line : lines) ASSERT_LE(cells(line), columns) << columns << "x" << rows << "\n" << line;
@@ -116,8 +123,10 @@ TEST_F(TopPicture, HostileNamesNeitherSteerTheTerminalNorBreakTheColumns) {
     process.share = hostile;
     process.command = process.user = process.where = process.finding = hostile;
   }
-  state.events.back().text = state.filter = state.user = state.typed = state.said = state.trouble = hostile;
-  for (const auto mode : {TopMode::table, TopMode::details, TopMode::filter}) {
+  state.events.back().text = state.filter = state.user = state.typed = state.said = state.trouble = state.limits_for =
+      hostile;
+  state.signal_for.to = {{1, hostile}};
+  for (const auto mode : {TopMode::table, TopMode::details, TopMode::filter, TopMode::limits, TopMode::signal}) {
     for (const auto view : {TopView::share, TopView::gpu, TopView::user, TopView::process}) {
       state.mode = mode;
       state.view = view;

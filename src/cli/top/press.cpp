@@ -3,6 +3,7 @@
 #include <array>
 
 #include "cli/top/rows.hpp"
+#include "cli/top/signals.hpp"
 #include "cli/top/state.hpp"
 
 namespace headgate::cli {
@@ -64,14 +65,13 @@ void begin_limits(TopState& state) {
   else {
     state.mode = TopMode::limits;
     state.typed.clear();
+    state.limits_for = share;
   }
 }
 
 // "mem=12GiB compute=50%" -> pairs; what they mean is judged by the daemon.
 void end_limits(TopState& state) {
-  const auto rows = rows_of(state);
-  LimitsWish wish;
-  if (!rows.empty()) wish.share = rows[selected_row(rows, state)].share;
+  LimitsWish wish{.share = state.limits_for, .values = {}};
   for (std::size_t at = 0; at < state.typed.size();) {
     const std::size_t end = std::min(state.typed.find(' ', at), state.typed.size());
     const std::string word = state.typed.substr(at, end - at);
@@ -84,7 +84,54 @@ void end_limits(TopState& state) {
     }
     wish.values.emplace_back(word.substr(0, equals), word.substr(equals + 1));
   }
-  if (!wish.values.empty() && !wish.share.empty()) state.wish = std::move(wish);
+  if (!wish.values.empty()) state.wish = std::move(wish);
+}
+
+void tag(TopState& state) {
+  const auto rows = rows_of(state);
+  const std::uint32_t pid = rows.empty() ? 0 : rows[selected_row(rows, state)].pid;
+  if (pid == 0) {
+    state.said = "only processes are tagged: 4 shows them, t those of each share";
+    return;
+  }
+  if (state.tagged.erase(pid) == 0) state.tagged.insert(pid);
+  move_to(state, 1);
+}
+
+// The tagged processes, else the selected row's: of a share all.
+SignalWish chosen_processes(const TopState& state) {
+  SignalWish wish;
+  if (!state.now) return wish;
+  wish.seen_unix_ns = state.now->taken_unix_ns;
+  const auto rows = rows_of(state);
+  const TopRow row = rows.empty() ? TopRow{} : rows[selected_row(rows, state)];
+  for (const auto& process : state.now->processes) {
+    const bool chosen = !state.tagged.empty() ? state.tagged.contains(process.pid)
+                        : row.pid != 0        ? row.pid == process.pid
+                                              : !row.share.empty() && row.share == process.share;
+    if (chosen && process.pid != 0) wish.to.push_back({process.pid, process.command});
+  }
+  return wish;
+}
+
+void begin_signal(TopState& state) {
+  state.signal_for = chosen_processes(state);
+  if (state.readonly) state.said = "this is --readonly: no signal is sent from here";
+  else if (state.far) state.said = "these are processes of another machine: signal them there";
+  else if (state.signal_for.to.empty()) state.said = "choose a process, or a share that has some, first";
+  else {
+    state.mode = TopMode::signal;
+    state.typed.clear();
+  }
+}
+
+void end_signal(TopState& state) {
+  if (const auto number = signal_number(state.typed)) {
+    state.signal_for.number = *number;
+    state.signal = std::move(state.signal_for);
+  } else {
+    state.said = "'" + state.typed + "' is no signal; accepted: TERM, INT, HUP, KILL and others, or 1 to 31";
+  }
 }
 
 // Modes in which letters are typed.
@@ -100,6 +147,7 @@ void type(TopState& state, const Key& key) {
       break;
     case KeyKind::enter:
       if (state.mode == TopMode::limits) end_limits(state);
+      if (state.mode == TopMode::signal) end_signal(state);
       state.mode = TopMode::table;
       return;
     case KeyKind::escape:
@@ -131,6 +179,8 @@ void letter(TopState& state, char which) {
     case '+': change_interval(state, true); break;
     case '-': change_interval(state, false); break;
     case 'e': begin_limits(state); break;
+    case 'k': begin_signal(state); break;
+    case ' ': tag(state); break;
     case '1':
     case '2':
     case '3':
@@ -164,12 +214,16 @@ TopState observed(TopState state, snapshot::Snapshot picture, std::vector<snapsh
   if (state.events.size() > kTopEvents)
     state.events.erase(state.events.begin(), state.events.end() - static_cast<std::ptrdiff_t>(kTopEvents));
   state.now = std::move(picture);
+  // Its number may be another process's next time.
+  std::erase_if(state.tagged, [&state](std::uint32_t pid) {
+    return std::ranges::find(state.now->processes, pid, &snapshot::Process::pid) == state.now->processes.end();
+  });
   return state;
 }
 
 TopState apply(TopState state, const Key& key) {
   state.said.clear();
-  if (state.mode == TopMode::filter || state.mode == TopMode::limits) {
+  if (state.mode == TopMode::filter || state.mode == TopMode::limits || state.mode == TopMode::signal) {
     type(state, key);
     return state;
   }
@@ -185,12 +239,13 @@ TopState apply(TopState state, const Key& key) {
     case KeyKind::end: move_to(state, static_cast<std::ptrdiff_t>(1e9)); break;
     case KeyKind::enter: state.mode = state.mode == TopMode::table ? TopMode::details : TopMode::table; break;
     case KeyKind::escape:
-      if (state.mode == TopMode::table) state.filter.clear(), state.user.clear();
+      if (state.mode == TopMode::table) state.filter.clear(), state.user.clear(), state.tagged.clear();
       state.mode = TopMode::table;
       break;
     case KeyKind::tab: letter(state, 's'); break;
     case KeyKind::f1: letter(state, '?'); break;
     case KeyKind::f6: letter(state, '>'); break;
+    case KeyKind::f9: letter(state, 'k'); break;
     case KeyKind::f10: state.quit = true; break;
     default: break;
   }

@@ -124,6 +124,54 @@ TEST(TopKeys, LimitsAreAskedOfTheDaemonOnlyAndNeverReadonly) {
   EXPECT_FALSE(press(press(press(test_state(), "emem=1GiB"), KeyKind::escape), KeyKind::enter).wish);
 }
 
+SignalWish signal(int number, std::vector<SignalWish::To> to) { return {std::move(to), kTestTime, number}; }
+
+TEST(TopKeys, ASignalGoesToTheChosenProcessOrToAllOfTheChosenShare) {
+  TopState state = press(press(test_state(), "4"), KeyKind::end);
+  state = press(press(state, "k"), KeyKind::enter);
+  EXPECT_EQ(state.signal, signal(15, {{31007, "vllm"}}));
+  state = press(press(press(test_state(), KeyKind::down), KeyKind::f9), "kill");
+  EXPECT_EQ(press(state, KeyKind::enter).signal, signal(9, {{48121, "python"}}));
+  EXPECT_FALSE(press(press(state, KeyKind::escape), KeyKind::enter).signal);
+  EXPECT_EQ(press(test_state(), "2k").said, "choose a process, or a share that has some, first");
+  state = press(press(test_state(), "knine"), KeyKind::enter);
+  EXPECT_FALSE(state.signal);
+  EXPECT_EQ(state.said.substr(0, 34), "'nine' is no signal; accepted: TER");
+}
+
+TEST(TopKeys, TaggedProcessesAreSignalledTogetherAndTheTagGoesWithTheProcess) {
+  TopState state = press(test_state(), "4  ");
+  EXPECT_EQ(state.tagged, (std::set<std::uint32_t>{50977, 50120})) << "each tag goes one row down";
+  EXPECT_EQ(press(press(state, "k"), KeyKind::enter).signal, signal(15, {{50120, "jupyter"}, {50977, "ffmpeg"}}));
+  EXPECT_EQ(press(press(state, KeyKind::up), " ").tagged.size(), 1u) << "off again";
+  EXPECT_TRUE(press(state, KeyKind::escape).tagged.empty());
+  auto picture = test_picture();
+  picture.processes.pop_back();
+  EXPECT_EQ(observed(state, picture, {}).tagged.size(), 1u);
+  EXPECT_TRUE(press(test_state(), " ").tagged.empty()) << "a share";
+}
+
+// Else a signal or a limit would reach whoever is shown first.
+TEST(TopKeys, WhoeverWasChosenStaysSoWhenItsRowGoesWhileSomebodyTypes) {
+  auto picture = test_picture();
+  std::erase_if(picture.processes, [](const auto& process) { return process.pid == 48121; });
+  std::erase_if(picture.shares, [](const auto& share) { return share.name == "train"; });
+  TopState state = press(press(test_state(), KeyKind::down), "kHUP");
+  EXPECT_EQ(press(observed(state, picture, {}), KeyKind::enter).signal, signal(1, {{48121, "python"}}));
+  state = press(press(test_state(), KeyKind::down), "emem=1GiB");
+  EXPECT_EQ(press(observed(state, picture, {}), KeyKind::enter).wish, (LimitsWish{"train", {{"mem", "1GiB"}}}));
+}
+
+TEST(TopKeys, NoSignalIsSentReadonlyOrToAnotherMachine) {
+  TopState state = test_state();
+  state.readonly = true;
+  EXPECT_EQ(press(state, "k").said, "this is --readonly: no signal is sent from here");
+  state.readonly = false;
+  state.far = true;
+  EXPECT_EQ(press(state, "k").said, "these are processes of another machine: signal them there");
+  EXPECT_EQ(press(state, "k").mode, TopMode::table);
+}
+
 TEST(TopKeys, HistoryAndEventsAreBoundedAndThoseOfSharesThatWentAreForgotten) {
   TopState state = test_state();
   for (int i = 0; i < 300; ++i) state = observed(std::move(state), test_picture(), test_events());

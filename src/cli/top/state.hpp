@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@ namespace headgate::cli {
 
 enum class TopView { share, gpu, user, process };
 enum class TopSort { name, owner, gpu, memory, compute, waited, refusals, idle, state };
-enum class TopMode { table, details, help, filter, limits };
+enum class TopMode { table, details, help, filter, limits, signal };
 
 inline constexpr std::size_t kTopHistory = 120;  // pictures
 inline constexpr std::size_t kTopEvents = 200;
@@ -31,11 +32,24 @@ struct LimitsWish {
   friend bool operator==(const LimitsWish&, const LimitsWish&) = default;
 };
 
+// A signal for processes that a picture showed.
+struct SignalWish {
+  struct To {
+    std::uint32_t pid = 0;
+    std::string command;
+    friend bool operator==(const To&, const To&) = default;
+  };
+  std::vector<To> to;
+  std::uint64_t seen_unix_ns = 0;  // when the picture was taken
+  int number = 0;
+  friend bool operator==(const SignalWish&, const SignalWish&) = default;
+};
+
 struct TopState {
   // Known.
   std::optional<snapshot::Snapshot> now;  // none before the first look
-  bool daemon = false;
-  std::string trouble;  // why there is no newer picture, or what it lacks
+  bool daemon = false, far = false;       // far: the node is another machine
+  std::string trouble;                    // why there is no newer picture, or what it lacks
   TopHistory held, memory;
   std::vector<snapshot::Event> events;  // oldest first
 
@@ -46,13 +60,18 @@ struct TopState {
   bool reverse = false, tree = false, paused = false, readonly = false;
   std::string selected;  // key of a row; the first where it names none
   std::string filter, user;
-  std::string typed;  // in modes filter and limits
-  std::string said;   // an answer to the last key, shown until the next
+  std::set<std::uint32_t> tagged;  // pids
+  std::string typed;               // in modes filter, limits and signal
+  // Whom limits or a signal are for, from the key on: rows may come and go while somebody types.
+  std::string limits_for;
+  SignalWish signal_for;
+  std::string said;  // an answer to the last key, shown until the next
   std::uint64_t interval_ms = 1000;
 
   // Asked of whoever runs this; taken out by it.
   bool quit = false;
   std::optional<LimitsWish> wish;
+  std::optional<SignalWish> signal;
 };
 
 // A newer picture with the events since the last. Nothing changes while the person has it paused.

@@ -17,6 +17,7 @@
 #include "cli/screen.hpp"
 #include "cli/top/picture.hpp"
 #include "cli/top/rows.hpp"
+#include "cli/top/signals.hpp"
 #include "cli/top/watcher.hpp"
 #include "http/codec.hpp"
 
@@ -35,6 +36,7 @@ TopView view_named(const std::string& word) {
 TopState first_state(const Invocation& invocation, const Chosen& chosen) {
   TopState state;
   state.daemon = chosen.source->is_daemon();
+  state.far = chosen.daemon && chosen.daemon->path.empty();
   state.view = view_named(invocation.by);
   state.readonly = invocation.readonly;
   state.interval_ms = invocation.interval_ms;
@@ -147,6 +149,21 @@ class Live {
     for (const Key& key : keys) state_ = apply(std::move(state_), key);
     watcher_.set_interval(milliseconds(state_.interval_ms));
     if (const auto wish = std::exchange(state_.wish, std::nullopt)) set_limits(*wish);
+    if (const auto signal = std::exchange(state_.signal, std::nullopt)) send(*signal);
+  }
+
+  void send(const SignalWish& wish) {
+    std::size_t reached = 0;
+    std::string trouble;
+    for (const auto& to : wish.to) {
+      if (const auto sent = send_signal(to.pid, wish.seen_unix_ns, wish.number)) ++reached;
+      else trouble += "; " + sent.error().message;
+    }
+    const bool one = reached == 1 && wish.to.size() == 1;
+    const std::string who = one ? wish.to[0].command + " " + std::to_string(wish.to[0].pid)
+                                : std::to_string(reached) + " of " + std::to_string(wish.to.size()) + " processes";
+    state_.said = signal_word(wish.number) + " was sent to " + who + trouble;
+    state_.tagged.clear();
   }
 
   void set_limits(const LimitsWish& wish) {

@@ -1,7 +1,6 @@
 // A driver knows every process by its number in the pid namespace of whoever asks it on the host, and lists it so.
 #include <sys/stat.h>
 
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -10,6 +9,7 @@
 #include <string>
 #include <tuple>
 
+#include "base/whole_number.hpp"
 #include "sim/nvml/processes.hpp"
 #include "sim/process_identity.hpp"
 
@@ -40,11 +40,9 @@ std::int32_t own_number(const std::string& folder) {
 std::uint32_t search(const Account& account) {
   std::error_code error;
   for (fs::directory_iterator at("/proc", error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename();
-    std::uint32_t pid = 0;
-    const auto [rest, bad] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (bad != std::errc{} || rest != name.data() + name.size()) continue;
-    if (namespace_of(at->path()) == account.pid_namespace && own_number(at->path()) == account.pid) return pid;
+    const auto pid = whole_number<std::uint32_t>(at->path().filename().native());
+    if (!pid) continue;
+    if (namespace_of(at->path()) == account.pid_namespace && own_number(at->path()) == account.pid) return *pid;
   }
   return 0;
 }

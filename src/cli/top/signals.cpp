@@ -1,0 +1,87 @@
+#include "cli/top/signals.hpp"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+
+#include "base/unique_fd.hpp"
+#include "base/whole_number.hpp"
+
+namespace headgate::cli {
+namespace {
+
+constexpr int kLast = 31;  // real-time signals have no names that all agree on
+
+std::uint64_t now_ns(clockid_t clock) {
+  timespec now{};
+  ::clock_gettime(clock, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+// When it began, in ns since boot, to a tick of the clock (10 ms): field 22 of /proc/PID/stat. Fields are counted from the last
+// ')', for the name may hold anything.
+std::optional<std::uint64_t> began_ns(std::uint32_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::size_t at = text.rfind(')');
+  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = text.find(' ', at + 1);
+  if (at == std::string::npos) return std::nullopt;
+  const auto ticks = whole_number(std::string_view(text).substr(at + 1, text.find(' ', at + 1) - at - 1));
+  if (!ticks) return std::nullopt;
+  return *ticks * (1'000'000'000 / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK)));
+}
+
+// Whoever has the number now and began before the picture had it then as well.
+bool had_its_number(std::uint32_t pid, std::uint64_t seen_unix_ns) {
+  const auto began = began_ns(pid);
+  const std::uint64_t now = now_ns(CLOCK_REALTIME), since_boot = now_ns(CLOCK_BOOTTIME);
+  const std::uint64_t age = now - std::min(now, seen_unix_ns);
+  return began && *began <= since_boot - std::min(since_boot, age);
+}
+
+std::unexpected<Error> ended(std::uint32_t pid) {
+  return fail(ErrorCode::failed, "process " + std::to_string(pid) + " has ended");
+}
+
+}  // namespace
+
+std::optional<int> signal_number(std::string_view word) {
+  if (word.empty()) return SIGTERM;
+  if (const auto number = whole_number<int>(word)) return *number >= 1 && *number <= kLast ? number : std::nullopt;
+  std::string name(word);
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  if (name.starts_with("SIG")) name.erase(0, 3);
+  for (int number = 1; number <= kLast; ++number) {
+    if (const char* known = ::sigabbrev_np(number); known != nullptr && name == known) return number;
+  }
+  return std::nullopt;
+}
+
+std::string signal_word(int number) {
+  const char* known = ::sigabbrev_np(number);
+  return known == nullptr ? std::to_string(number) : known;
+}
+
+Result<void> send_signal(std::uint32_t pid, std::uint64_t seen_unix_ns, int number) {
+  const auto refused = [pid](int error) -> std::unexpected<Error> {
+    if (error == ESRCH) return ended(pid);
+    if (error == EPERM) return fail(ErrorCode::denied, "process " + std::to_string(pid) + " is another user's");
+    return fail(ErrorCode::failed, "process " + std::to_string(pid) + ": " + std::strerror(error));
+  };
+  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0u)));
+  if (!process) return refused(errno);
+  // Looked at only now: the number stays that process's while it is not reaped, and a signal through the pidfd says if it was.
+  if (!had_its_number(pid, seen_unix_ns)) return ended(pid);
+  if (::syscall(SYS_pidfd_send_signal, process.get(), number, nullptr, 0u) != 0) return refused(errno);
+  return {};
+}
+
+}  // namespace headgate::cli
