@@ -28,7 +28,6 @@ std::string bytes_text(std::uint64_t bytes) {
 }
 
 std::string exact_bytes_text(std::uint64_t bytes) {
-  constexpr std::uint64_t kMiB = 1ull << 20, kGiB = 1ull << 30;
   if (bytes < 1024 || (bytes < kGiB && bytes % kMiB == 0) || bytes % kGiB == 0) return bytes_text(bytes);
   if (bytes % kMiB == 0) return std::to_string(bytes / kMiB) + " MiB";
   return bytes_text(bytes) + " (" + std::to_string(bytes) + " bytes)";

@@ -6,6 +6,8 @@
 
 namespace headgate {
 
+inline constexpr std::uint64_t kMiB = 1ull << 20, kGiB = 1ull << 30;
+
 // "35.3 GiB", "512 MiB", "17 bytes".
 [[nodiscard]] std::string bytes_text(std::uint64_t bytes);
 // "25 %", "12.5 %", "0.05 %" of 1,000,000.

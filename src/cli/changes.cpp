@@ -55,7 +55,7 @@ std::string grant_words(const Snapshot& picture, const snapshot::Share& share) {
     text += text.empty() ? ": " : "; ";
     text += gpu_words(picture, device.uuid) + ", " +
             (device.memory_limit_bytes ? bytes_text(*device.memory_limit_bytes) : "no memory limit");
-    if (device.compute_ceiling_ratio < 1) text += ", " + percent_text(ppm_of(device.compute_ceiling_ratio));
+    if (device.compute_ceiling_ratio < 1) text += ", " + percent_of(device.compute_ceiling_ratio);
   }
   return text;
 }

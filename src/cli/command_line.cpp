@@ -71,8 +71,8 @@ Voice voice_of(const Raw& raw) {
 }
 
 // `most_ms`: of an option that accepts 10ms to that.
-Result<std::uint64_t> milliseconds(const std::string& option, std::string_view text, std::uint64_t most_ms,
-                                   const std::string& accepted) {
+Result<std::uint64_t> milliseconds_of(const std::string& option, std::string_view text, std::uint64_t most_ms,
+                                      const std::string& accepted) {
   std::size_t digits = 0;
   while (digits < text.size() && grant::is_digit(text[digits])) ++digits;
   std::uint64_t number = 0;
@@ -185,13 +185,13 @@ Result<Invocation> parse(int argc, const char* const* argv) {
   raw.out.voice.format = raw.json ? Format::json : TRY(form_of(raw.out.word, raw.output));
   if (raw.simulated) raw.out.simulate = raw.profile;
   const bool live = name == "top" || name == "events";
-  raw.out.interval_ms = TRY(milliseconds("--interval", live ? raw.live_interval : raw.interval, 60'000,
-                                         "accepted: 10ms to 60s, such as 500ms or 1s"));
+  raw.out.interval_ms = TRY(milliseconds_of("--interval", live ? raw.live_interval : raw.interval, 60'000,
+                                            "accepted: 10ms to 60s, such as 500ms or 1s"));
   if (raw.watch) {
     raw.out.watch_ms =
         raw.watch->empty()
             ? kUsualWatchMs
-            : TRY(milliseconds("--watch", *raw.watch, 3'600'000, "accepted: 10ms to 60m, such as 500ms, 2s or 5m"));
+            : TRY(milliseconds_of("--watch", *raw.watch, 3'600'000, "accepted: 10ms to 60m, such as 500ms, 2s or 5m"));
   }
   if (!raw.since.empty()) raw.out.since_ns = TRY(since_option(raw.since));
   raw.out.libraries = raw.symbols;

@@ -5,20 +5,15 @@
 #include <set>
 
 #include "cli/forms.hpp"
+#include "cli/names.hpp"
 
 namespace headgate::cli {
 namespace {
 
-std::string joined(const std::vector<std::string>& texts) {
-  std::string all;
-  for (const auto& text : texts) all += (all.empty() ? "" : " ") + text;
-  return all;
-}
-
 std::string candidates(const WordTree& tree) {
   std::string all;
   for (const auto& word : tree.words) all += (all.empty() ? "" : " ") + word.name;
-  return all + (all.empty() || tree.options.empty() ? "" : " ") + joined(tree.options);
+  return all + (all.empty() || tree.options.empty() ? "" : " ") + joined(tree.options, " ");
 }
 
 // A case branch for every path of words, longest first.
@@ -87,7 +82,7 @@ _headgate() {
   case "$option" in
     "") ;;
     -o | --output) COMPREPLY=($(compgen -W ")" +
-         joined(form_names()) + R"(" -- "$current")); return ;;
+         joined(form_names(), " ") + R"(" -- "$current")); return ;;
     --sim) COMPREPLY=($(compgen -W "h200 l40s-x2 tiny" -A file -- "$current")); return ;;
     --config | --symbols) COMPREPLY=($(compgen -A file -- "$current")); return ;;
     *) return ;;
@@ -124,7 +119,7 @@ std::vector<WordTree> words_at(const WordTree& word) {
 
 // A case branch for every path of words.
 void zsh_branches(const WordTree& tree, const std::string& path, std::string& out) {
-  out += "    " + quoted(path) + ")\n      options=(" + joined(tree.options) + ")\n      described=(";
+  out += "    " + quoted(path) + ")\n      options=(" + joined(tree.options, " ") + ")\n      described=(";
   for (const auto& word : words_at(tree))
     out += " " + quoted(word.name + (word.summary.empty() ? "" : ":" + word.summary));
   out += " ) ;;\n";
@@ -170,7 +165,7 @@ _headgate() {
   case $value in
     "") ;;
     -o | --output) compadd -- )" +
-         joined(form_names()) +
+         joined(form_names(), " ") +
          R"(; return ;;
     --sim) compadd -- h200 l40s-x2 tiny; _files; return ;;
     --config | --symbols) _files; return ;;
@@ -202,7 +197,7 @@ void fish_lines(const WordTree& tree, const std::string& path, std::string& out)
     out += here + " -a " + word.name + (word.summary.empty() ? "" : " -d " + quoted(word.summary)) + "\n";
   for (const auto& option : tree.options) {
     out += here + (option.starts_with("--") ? " -l " + option.substr(2) : " -s " + option.substr(1));
-    if (option == "-o" || option == "--output") out += " -x -a " + quoted(joined(form_names()));
+    if (option == "-o" || option == "--output") out += " -x -a " + quoted(joined(form_names(), " "));
     else if (option == "--sim") out += " -a 'h200 l40s-x2 tiny'";
     else if (option == "--config" || option == "--symbols") out += " -r -F";
     else if (std::ranges::find(tree.valued, option) != tree.valued.end()) out += " -x";

@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr auto kPatience = milliseconds(2000);  // with a tenant that is asked to end
+constexpr auto kEndPatience = milliseconds(2000);  // with a tenant that is asked to end
 constexpr auto kFramePause = milliseconds(200);
 constexpr auto kLookPause = milliseconds(400);
 constexpr FrameSize kPlainFrame{80, 24};
@@ -96,7 +96,7 @@ class Demo {
       if (player.child) player.child->signal(SIGTERM);
     }
     for (Player& player : players_) {
-      if (player.child) player.child->end(kPatience);
+      if (player.child) player.child->end(kEndPatience);
     }
     node_.end();
   }

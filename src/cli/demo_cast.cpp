@@ -6,7 +6,7 @@ namespace {
 constexpr std::uint64_t kGiB = 1ull << 30;
 
 std::string gib(unsigned number) { return std::to_string(number) + "GiB"; }
-std::string milliseconds(double seconds) { return std::to_string(static_cast<long>(seconds * 1000)) + "ms"; }
+std::string milliseconds_word(double seconds) { return std::to_string(static_cast<long>(seconds * 1000)) + "ms"; }
 
 struct Part {
   DemoRole role;
@@ -32,7 +32,7 @@ std::vector<std::string> work_of(DemoRole role, double lasts_s) {
     case DemoRole::trainer: return {"--kernels=1ms"};
     // kDemoServerWantsPercent: 10 ms of kernels, then a gap.
     case DemoRole::server: return {"--kernels=500us", "--sync=batch:20", "--gap=50ms"};
-    case DemoRole::leaker: return {"--no-launches", "--grow=1GiB", "--gap=" + milliseconds(lasts_s / 14)};
+    case DemoRole::leaker: return {"--no-launches", "--grow=1GiB", "--gap=" + milliseconds_word(lasts_s / 14)};
     case DemoRole::bypasser: return {"--kernels=200us", "--sync=each", "--gap=4ms"};
     case DemoRole::notebook:
     case DemoRole::over_asker: break;
@@ -61,7 +61,7 @@ std::vector<DemoTenant> demo_cast(double total_s) {
     if (part.role == DemoRole::notebook) tenant.order.emplace_back("idle_notice", "3s");
     if (part.role == DemoRole::bypasser) tenant.command = {"env", "-u", "LD_PRELOAD"};
     const double lasts_s = total_s - kDemoTailS - tenant.starts_at_s;
-    tenant.load_words = {"--mem=" + gib(part.takes_gib), "--duration=" + milliseconds(lasts_s), "--no-idle-list"};
+    tenant.load_words = {"--mem=" + gib(part.takes_gib), "--duration=" + milliseconds_word(lasts_s), "--no-idle-list"};
     if (part.attempts_gib > 0) tenant.load_words.push_back("--attempt=" + gib(part.attempts_gib));
     for (std::string& word : work_of(part.role, lasts_s)) tenant.load_words.push_back(std::move(word));
     cast.push_back(std::move(tenant));

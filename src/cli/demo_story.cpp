@@ -24,7 +24,7 @@ std::string percent(double value) {
 
 std::string whole_percent(double value) { return std::to_string(std::lround(value)) + " %"; }
 
-std::string milliseconds(double ms) {
+std::string milliseconds_text(double ms) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f ms", ms);
   return text;
@@ -80,8 +80,8 @@ DemoVerdict demo_verdict(const DemoMeasured& m) {
       break;
     case DemoRole::server:
       verdict.promised = "never over " + whole_percent(m.ceiling_percent);
-      verdict.measured = percent(m.held_percent) + ", requests p50 " + milliseconds(m.request_p50_ms) + " p99 " +
-                         milliseconds(m.request_p99_ms);
+      verdict.measured = percent(m.held_percent) + ", requests p50 " + milliseconds_text(m.request_p50_ms) + " p99 " +
+                         milliseconds_text(m.request_p99_ms);
       verdict.kept = memory && m.held_percent > 0 && m.held_percent <= m.ceiling_percent + kDemoPoints;
       break;
     case DemoRole::notebook:

@@ -11,7 +11,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-constexpr milliseconds kPatience(2000), kSilence(10'000);  // the daemon's heartbeat is a second
+constexpr milliseconds kAnswer(2000), kSilence(10'000);  // the daemon's heartbeat is a second
 
 // The end of one wait: the share, or the daemon's no; nothing where the daemon went away.
 using End = std::optional<Result<std::string>>;
@@ -25,7 +25,7 @@ class Line {
   Result<End> stand(std::optional<std::chrono::seconds> left) {
     http::OutgoingRequest request{.method = "POST", .target = "/v1/queue", .body = body_};
     if (left) request.target += "?wait=" + std::to_string(left->count()) + "s";
-    auto stream = TRY(http::EventSource::open(daemon_, request, kPatience));
+    auto stream = TRY(http::EventSource::open(daemon_, request, kAnswer));
     for (;;) {
       const auto told = stream.next(kSilence);
       if (!told || !*told) return std::nullopt;
@@ -65,7 +65,7 @@ Result<std::string> share_by_line(const http::Endpoint& daemon, const std::strin
   for (bool away = false;;) {
     if (away) {
       // What it had made when it went away is there, or is not.
-      const auto made = ask(daemon, "GET", "/v1/shares/" + http::escape(name), "", kPatience);
+      const auto made = ask(daemon, "GET", "/v1/shares/" + http::escape(name), "", kAnswer);
       if (made) return *made;
       if (made.error().code == ErrorCode::unreachable) {
         if (until && Clock::now() >= *until) return too_late();

@@ -37,7 +37,8 @@ std::optional<observe::ProcessFacts> facts_of(std::uint32_t pid) {
   const std::string directory = "/proc/" + std::to_string(pid);
   struct stat owner{};
   if (::stat(directory.c_str(), &owner) != 0) return std::nullopt;
-  observe::ProcessFacts facts{.uid = owner.st_uid, .user = user_name(owner.st_uid), .command = {}, .where = {}};
+  observe::ProcessFacts facts{
+      .uid = owner.st_uid, .user = user_name(owner.st_uid), .command = {}, .where = {}, .program = {}};
   std::ifstream in(directory + "/comm");
   std::getline(in, facts.command);
   return facts;

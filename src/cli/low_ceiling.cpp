@@ -13,8 +13,7 @@ std::optional<std::string> low_ceiling_remark(const std::vector<double>& ceiling
   if (lowest <= 0 || lowest >= kLowCeiling) return std::nullopt;
   constexpr double kKernelNs = 10e6;
   const double waits_ns = std::min(kKernelNs / lowest - kKernelNs, 1e18);
-  return "a compute limit of " + percent_text(ppm_of(lowest)) +
-         " is low: after a kernel of 10 ms the next launch waits " +
+  return "a compute limit of " + percent_of(lowest) + " is low: after a kernel of 10 ms the next launch waits " +
          duration_text(static_cast<std::uint64_t>(waits_ns)) + ", after longer ones longer";
 }
 

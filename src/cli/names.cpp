@@ -31,6 +31,14 @@ std::uint32_t ppm_of(double ratio) {
   return ratio > 0 ? static_cast<std::uint32_t>(std::min(ratio, 1000.0) * 1e6 + 0.5) : 0;
 }
 
+std::string joined(const std::vector<std::string>& words, const std::string& between) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : between) + word;
+  return text;
+}
+
+std::string percent_of(double ratio) { return percent_text(ppm_of(ratio)); }
+
 std::string state_words(const std::string& state, std::uint64_t idle_ns) {
   constexpr std::uint64_t kMinute = 60'000'000'000;
   return state == "idle" && idle_ns >= kMinute ? "idle " + short_duration_text(idle_ns) : state;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "cli/output.hpp"
 #include "snapshot/snapshot.hpp"
@@ -19,8 +20,11 @@ namespace headgate::cli {
 [[nodiscard]] std::string stamp(const snapshot::Snapshot& picture, const Voice& voice);
 // Millionths of a ratio, rounded, for percent_text() and rate_text(); 0 below it, at most a thousand wholes.
 [[nodiscard]] std::uint32_t ppm_of(double ratio);
+// "30%", "12.5%".
+[[nodiscard]] std::string percent_of(double ratio);
 // A share's state, with how long it has been idle from a minute on: "throttled", "idle 3h12m".
 [[nodiscard]] std::string state_words(const std::string& state, std::uint64_t idle_ns);
+[[nodiscard]] std::string joined(const std::vector<std::string>& words, const std::string& between);
 // "normal, weight 100"; "-" where nobody keeps either.
 [[nodiscard]] std::string class_words(const snapshot::ShareDevice& device);
 // The numbers of a share's processes, with blanks; of many the first and how many more.

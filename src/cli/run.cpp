@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <random>
 
 #include <nlohmann/json.hpp>
 #include "base/units.hpp"
@@ -81,14 +80,6 @@ Result<void> refuse_unheld(const Program& program, const RunOptions& run) {
   }
   return fail(ErrorCode::unsupported, "cannot hold it: " + *program.unheld,
               "--allow-unheld starts it without limits; a container with its own GPU, MPS or MIG can hold it");
-}
-
-std::string random_name() {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::random_device random;
-  std::string name = "run-";
-  for (int i = 0; i < 4; ++i) name += kDigits[random() % 16];
-  return name;
 }
 
 std::optional<ledger::ShareGrant> existing(const std::string& base, const std::string& name) {

@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "base/units.hpp"
 #include "cli/daemon.hpp"
@@ -45,14 +44,6 @@ Result<int> run_inside(const Entry& entry, const Invocation& invocation, const c
   // So that the audit's policy can halt it alone.
   const OwnCgroup cgroup;
   return run_and_wait({program.path, invocation.run.command, std::move(environment), cgroup.door()});
-}
-
-std::string random_name() {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::random_device random;
-  std::string name = "run-";
-  for (int i = 0; i < 8; ++i) name += kDigits[random() % 16];
-  return name;
 }
 
 // What options, environment and configuration say, as the daemon takes it. One set of values for all GPUs of the share.

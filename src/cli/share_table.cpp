@@ -12,14 +12,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string part_text(double ratio) { return percent_text(ppm_of(ratio)); }
-
 std::string compute_text(const snapshot::ShareDevice& device) {
   if (device.compute_guarantee_ratio == 0)
-    return device.compute_ceiling_ratio >= 1 ? "no limit" : "at most " + part_text(device.compute_ceiling_ratio);
-  const std::string promised = part_text(device.compute_guarantee_ratio);
+    return device.compute_ceiling_ratio >= 1 ? "no limit" : "at most " + percent_of(device.compute_ceiling_ratio);
+  const std::string promised = percent_of(device.compute_guarantee_ratio);
   return device.compute_ceiling_ratio > device.compute_guarantee_ratio
-             ? promised + ", at most " + part_text(device.compute_ceiling_ratio)
+             ? promised + ", at most " + percent_of(device.compute_ceiling_ratio)
              : promised;
 }
 
@@ -102,7 +100,7 @@ std::string waiting_text(const snapshot::Snapshot& now, const Voice& voice) {
     }
     rows.push_back({"\t" + std::to_string(waiting.place), waiting.share, waiting.owner, gpus,
                     "\t" + (waiting.memory_limit_bytes ? bytes_text(*waiting.memory_limit_bytes) : "all"),
-                    waiting.compute_guarantee_ratio == 0 ? "-" : part_text(waiting.compute_guarantee_ratio),
+                    waiting.compute_guarantee_ratio == 0 ? "-" : percent_of(waiting.compute_guarantee_ratio),
                     "\t" + short_duration_text(waiting.waited_ns), waiting.reason});
   }
   return "waiting for room:\n" + table(rows, voice);

@@ -41,8 +41,6 @@ std::string body_of(const Invocation& invocation) {
   return body.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
-std::string part_text(double ratio) { return percent_text(ppm_of(ratio)); }
-
 Result<snapshot::Snapshot> picture_of(const http::Endpoint& daemon) {
   const std::string reply = TRY(ask(daemon, "GET", "/v1/snapshot"));
   return snapshot::from_json<snapshot::Snapshot>(reply);
@@ -92,7 +90,7 @@ Result<std::string> changed(const Invocation& invocation, const http::Endpoint& 
 
 std::string after_text(const std::optional<std::uint64_t>& ns) { return ns ? duration_text(*ns) : "never"; }
 
-std::string joined(const std::vector<std::string>& words) {
+std::string people(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + harmless(word);
   return text.empty() ? "nobody" : text;
@@ -108,7 +106,7 @@ std::string settings_text(const snapshot::Share& share, const Voice& voice) {
     rows.push_back({"class" + on, device.priority_class.empty() ? "-" : device.priority_class});
     rows.push_back({"host-mem" + on, device.host_limit_bytes == 0 ? "none" : bytes_text(device.host_limit_bytes)});
   }
-  const std::string others = "users " + joined(share.users) + "; groups " + joined(share.groups);
+  const std::string others = "users " + people(share.users) + "; groups " + people(share.groups);
   rows.push_back({"may enter", share.everyone ? "everyone" : "its owner; " + others});
   rows.push_back({"admit", share.admit});
   rows.push_back({"on-oom", share.on_oom});
@@ -148,7 +146,7 @@ Result<std::string> quota_text(const http::Endpoint& daemon, const Invocation& i
       return "\t" + (quota.contains(key) && quota[key].is_number() ? text(quota[key]) : std::string("-"));
     };
     rows.push_back({who, cell("memory_bytes", [](const Json& v) { return bytes_text(v.get<std::uint64_t>()); }),
-                    cell("compute_ratio", [](const Json& v) { return part_text(v.get<double>()); }),
+                    cell("compute_ratio", [](const Json& v) { return percent_of(v.get<double>()); }),
                     cell("shares", [](const Json& v) { return v.dump(); }),
                     cell("ttl_ns", [](const Json& v) { return duration_text(v.get<std::uint64_t>()); })});
   }
@@ -157,7 +155,8 @@ Result<std::string> quota_text(const http::Endpoint& daemon, const Invocation& i
 
 // "0" or the beginning of a UUID in any case, among the daemon's GPUs.
 Result<std::string> uuid_of(const http::Endpoint& daemon, const std::string& text) {
-  const auto gpus = TRY(snapshot::from_json<std::vector<snapshot::Gpu>>(TRY(ask(daemon, "GET", "/v1/gpus"))));
+  const std::string reply = TRY(ask(daemon, "GET", "/v1/gpus"));
+  const auto gpus = TRY(snapshot::from_json<std::vector<snapshot::Gpu>>(reply));
   std::string found, known;
   for (const auto& gpu : gpus) {
     known += (known.empty() ? "" : ", ") + std::to_string(gpu.index) + " (" + gpu.uuid.substr(0, 12) + ")";

@@ -19,7 +19,7 @@ std::string of_text(std::uint64_t used_bytes, std::uint64_t limit_bytes) {
   return used + "/" + limit;
 }
 
-std::string memory_text(const snapshot::ShareDevice& device) {
+std::string memory_cell(const snapshot::ShareDevice& device) {
   if (!device.memory_limit_bytes) return bytes_text(device.memory_used_bytes) + ", no limit";
   const std::string on_gpu = of_text(device.memory_used_bytes, *device.memory_limit_bytes);
   return device.host_limit_bytes == 0 ? on_gpu
@@ -28,9 +28,8 @@ std::string memory_text(const snapshot::ShareDevice& device) {
 
 std::string ceiling_text(const snapshot::ShareDevice& device) {
   if (device.compute_ceiling_ratio >= 1) return "no limit";
-  const std::string ceiling = percent_text(ppm_of(device.compute_ceiling_ratio));
-  return device.compute_burst_ratio ? ceiling + " (burst " + percent_text(ppm_of(*device.compute_burst_ratio)) + ")"
-                                    : ceiling;
+  const std::string ceiling = percent_of(device.compute_ceiling_ratio);
+  return device.compute_burst_ratio ? ceiling + " (burst " + percent_of(*device.compute_burst_ratio) + ")" : ceiling;
 }
 
 std::string gpu_line(const snapshot::Gpu& gpu, const Voice& voice) {
@@ -54,13 +53,13 @@ std::vector<std::string> share_row(const snapshot::Share& share, const snapshot:
   std::vector<std::string> row = {
       "  " + share.name,
       share.owner.empty() ? "uid " + std::to_string(share.owner_uid) : share.owner,
-      "\t" + memory_text(device),
+      "\t" + memory_cell(device),
       "\tGPU " + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-") + " of " + ceiling_text(device),
       "\twaited " + (device.throttled_ratio ? rate_text(ppm_of(*device.throttled_ratio)) : "-"),
       "\t" + std::to_string(share.processes) + (share.processes == 1 ? " proc" : " procs"),
       state_words(share.state, share.idle_ns) + (share.level == "hook" ? "" : ", level " + share.level)};
   if (!wide) return row;
-  row.push_back(device.compute_guarantee_ratio > 0 ? "promised " + percent_text(ppm_of(device.compute_guarantee_ratio))
+  row.push_back(device.compute_guarantee_ratio > 0 ? "promised " + percent_of(device.compute_guarantee_ratio)
                                                    : "promised nothing");
   row.push_back(class_words(device));
   row.push_back("at most " + bytes_text(device.memory_peak_bytes));

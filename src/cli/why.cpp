@@ -73,7 +73,7 @@ std::string waiting_text(const snapshot::Share& share, const snapshot::ShareDevi
   std::string text = "    a launch has been waiting for " + duration_text(device.waiting_ns);
   if (share.state == "paused") return text + ": the share is paused\n";
   if (device.compute_ceiling_ratio > kLowCeiling) return text + "\n";
-  return text + ": under " + percent_text(ppm_of(device.compute_ceiling_ratio)) +
+  return text + ": under " + percent_of(device.compute_ceiling_ratio) +
          " the pause after a kernel is long\n    what helps: a higher compute limit, or shorter kernels\n";
 }
 
@@ -100,10 +100,10 @@ std::string delay_text(const snapshot::ShareDevice& device) {
 
 // "its 40 %, or 90 % while no other share had work on the GPU".
 std::string ceiling_words(const snapshot::ShareDevice& device) {
-  return "its " + percent_text(ppm_of(device.compute_ceiling_ratio)) +
-         (device.compute_burst_ratio ? ", or " + percent_text(ppm_of(*device.compute_burst_ratio)) +
-                                           " while no other share had work on the GPU"
-                                     : "; not caused by neighbours");
+  return "its " + percent_of(device.compute_ceiling_ratio) +
+         (device.compute_burst_ratio
+              ? ", or " + percent_of(*device.compute_burst_ratio) + " while no other share had work on the GPU"
+              : "; not caused by neighbours");
 }
 
 // What was waited for, the longest first. What is less than a hundredth of all is not worth a line.
@@ -131,7 +131,7 @@ std::string throttle_text(const snapshot::Share& share, const snapshot::ShareDev
   const std::string waiting = waiting_text(share, device);
   std::string text =
       "  compute: " +
-      (device.compute_ceiling_ratio >= 1 ? "no limit" : "limit " + percent_text(ppm_of(device.compute_ceiling_ratio))) +
+      (device.compute_ceiling_ratio >= 1 ? "no limit" : "limit " + percent_of(device.compute_ceiling_ratio)) +
       "; the GPU was held for " + duration_text(device.held_ns);
   if (device.estimated_ns > 0) text += " (" + duration_text(device.estimated_ns) + " of it estimated)";
   if (device.throttled_launches == 0) return text + (waiting.empty() ? "; no launch had to wait\n" : "\n") + waiting;
@@ -156,7 +156,7 @@ std::string mps_text(const Picture& picture, const snapshot::ShareDevice& device
          gpu->policy_in_force + " for as long" +
          (gpu->policy == gpu->policy_in_force ? "\n" : " (else " + gpu->policy + ")\n") +
          (device.sm_ratio && device.compute_ceiling_ratio < 1
-              ? "    the share's programs have " + percent_text(ppm_of(*device.sm_ratio)) +
+              ? "    the share's programs have " + percent_of(*device.sm_ratio) +
                     " of its SMs together by their thread percentages,\n    and what the compute limit leaves beside "
                     "that of the time\n"
               : "");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <random>
 
 #include "base/cards.hpp"
 #include "base/units.hpp"
@@ -209,6 +210,14 @@ Result<ledger::ShareGrant> make_grant(const Wish& wish, const Gpus& gpus, const 
     device.compute_burst_ppm = TRY(burst_for(wish, said, before, device.compute_ceiling_ppm));
   }
   return grant;
+}
+
+std::string random_name() {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::random_device random;
+  std::string name = "run-";
+  for (int i = 0; i < 8; ++i) name += kDigits[random() % 16];
+  return name;
 }
 
 }  // namespace headgate::cli

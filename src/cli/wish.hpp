@@ -34,6 +34,9 @@ struct Wish {
 [[nodiscard]] Result<std::uint32_t> compute_option(const std::string& option, const std::string& text);
 [[nodiscard]] Result<Wish> read_wish(const RunOptions& run, const config::Config& config);
 
+// "run-4f02c81d": of a share that nobody gave a name.
+[[nodiscard]] std::string random_name();
+
 // Indices into gpus.list. Errors: usage for a selector that names none.
 [[nodiscard]] Result<std::vector<std::size_t>> choose_gpus(const std::string& option, const std::string& selector,
                                                            const Gpus& gpus);

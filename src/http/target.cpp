@@ -5,7 +5,7 @@
 namespace headgate::http {
 namespace {
 
-std::unexpected<Refusal> refuse(std::string message) { return std::unexpected(Refusal{400, std::move(message)}); }
+std::unexpected<Refusal> malformed(std::string message) { return std::unexpected(Refusal{400, std::move(message)}); }
 
 std::expected<std::string, Refusal> decode(std::string_view text, bool plus_is_blank) {
   std::string decoded;
@@ -15,14 +15,14 @@ std::expected<std::string, Refusal> decode(std::string_view text, bool plus_is_b
       unsigned char byte = 0;
       const char* const first = text.data() + i + 1;
       if (i + 2 >= text.size() || std::from_chars(first, first + 2, byte, 16).ptr != first + 2) {
-        return refuse("the target has '%' without two hexadecimal digits after it");
+        return malformed("the target has '%' without two hexadecimal digits after it");
       }
       c = static_cast<char>(byte);
       i += 2;
     } else if (plus_is_blank && c == '+') {
       c = ' ';
     }
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) return refuse("the target has a control character");
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) return malformed("the target has a control character");
     decoded += c;
   }
   return decoded;
@@ -31,7 +31,7 @@ std::expected<std::string, Refusal> decode(std::string_view text, bool plus_is_b
 }  // namespace
 
 std::expected<Target, Refusal> parse_target(std::string_view target) {
-  if (!target.starts_with('/')) return refuse("the target must begin with '/'");
+  if (!target.starts_with('/')) return malformed("the target must begin with '/'");
   target = target.substr(0, target.find('#'));
   const auto mark = target.find('?');
   Target parsed;

@@ -16,7 +16,6 @@
 namespace headgate::node {
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr int kSealFutureWrite = 0x10;  // linux/fcntl.h of 5.1, which older C libraries lack
 
 UniqueFd make_file() {
@@ -42,7 +41,7 @@ struct NodePages::Page {
     if (mapped == MAP_FAILED) return false;
     at = static_cast<ledger::NodePage*>(mapped);
     at->header = {ledger::kNodeMagic, ledger::kNodePageVersion, sizeof *at};
-    for (auto& bytes : at->unattributed_bytes) bytes.store(ledger::kNotTold, kRelaxed);
+    for (auto& bytes : at->unattributed_bytes) bytes.store(ledger::kNotTold, std::memory_order_relaxed);
     // After our own mapping, which goes on. A kernel that does not know the last one takes the others.
     ::fchmod(file.get(), 0400);
     if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | kSealFutureWrite | F_SEAL_SEAL) != 0)
@@ -94,7 +93,7 @@ void NodePages::tell(const observe::DriverMemory& memory, const tenancy::Shares&
     const auto& devices = live->second.share.devices;
     for (std::size_t i = 0; i < std::min<std::size_t>(devices.size(), ledger::kMaxDevices); ++i)
       seat.driver_bytes[i].store(memory.bytes_of(devices[i].uuid, tenant.process.pid).value_or(ledger::kNotTold),
-                                 kRelaxed);
+                                 std::memory_order_relaxed);
     std::uint64_t mps_devices = 0;
     for (std::size_t i = 0; i < std::min<std::size_t>(devices.size(), ledger::kMaxDevices); ++i) {
       const observe::DriverProcess* const on = memory.process_on(devices[i].uuid, tenant.process.pid);
@@ -103,7 +102,8 @@ void NodePages::tell(const observe::DriverMemory& memory, const tenancy::Shares&
       ++sum.present;
       const std::uint32_t percent =
           on->mps && live->second.pages != nullptr
-              ? std::min(live->second.pages->usage().slots[tenant.slot->slot].devices[i].sm_percent.load(kRelaxed),
+              ? std::min(live->second.pages->usage().slots[tenant.slot->slot].devices[i].sm_percent.load(
+                             std::memory_order_relaxed),
                          100u)
               : 0;
       if (percent == 0) continue;
@@ -111,7 +111,7 @@ void NodePages::tell(const observe::DriverMemory& memory, const tenancy::Shares&
       ++sum.known;
       sum.percent += percent;
     }
-    seat.mps_devices.store(mps_devices, kRelaxed);
+    seat.mps_devices.store(mps_devices, std::memory_order_relaxed);
     seat.generation.store(tenant.slot->generation, std::memory_order_release);
   });
   for (const auto& [name, live] : shares.list()) {
@@ -120,9 +120,11 @@ void NodePages::tell(const observe::DriverMemory& memory, const tenancy::Shares&
     const auto& devices = live.share.devices;
     const auto& parts = sums[name];
     for (std::size_t i = 0; i < parts.size(); ++i)
-      page->sm_percent[i].store(parts[i].known == parts[i].present ? std::min(parts[i].percent, 100u) : 0, kRelaxed);
+      page->sm_percent[i].store(parts[i].known == parts[i].present ? std::min(parts[i].percent, 100u) : 0,
+                                std::memory_order_relaxed);
     for (std::size_t i = 0; i < std::min<std::size_t>(devices.size(), ledger::kMaxDevices); ++i)
-      page->unattributed_bytes[i].store(memory.unattributed_on(devices[i].uuid).value_or(ledger::kNotTold), kRelaxed);
+      page->unattributed_bytes[i].store(memory.unattributed_on(devices[i].uuid).value_or(ledger::kNotTold),
+                                        std::memory_order_relaxed);
     page->done.store(page->begun.load());
     ::syscall(SYS_futex, &page->done, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
   }

@@ -70,7 +70,8 @@ void add_processes(observe::JoinInput& input, const tenancy::Processes* tenants,
       facts = {.uid = tenant.uid,
                .user = user_name(tenant.uid),
                .command = tenant.process.command,
-               .where = where_text(tenant.where)};
+               .where = where_text(tenant.where),
+               .program = {}};
     });
   }
   Found found(proc);

@@ -9,6 +9,8 @@
 
 namespace headgate::nvml {
 
+inline bool ok(abi::nvmlReturn_t result) { return result == abi::NVML_SUCCESS; }
+
 // nvml.h's nvmlFieldValue_t. `value` is a union there; of a field that is no unsigned long long its lower bytes count.
 struct FieldValue {
   unsigned id = 0, scope = 0;

@@ -12,8 +12,7 @@ namespace headgate::observe {
 namespace {
 
 using namespace abi;
-
-bool ok(nvmlReturn_t result) { return result == NVML_SUCCESS; }
+using nvml::ok;
 
 CardMemory read_card(const nvml::Library& nvml, nvmlDevice_t device) {
   nvmlMemory_v2_t v2{};

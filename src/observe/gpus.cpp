@@ -8,8 +8,7 @@ namespace headgate::observe {
 namespace {
 
 using namespace abi;
-
-bool ok(nvmlReturn_t result) { return result == NVML_SUCCESS; }
+using nvml::ok;
 
 std::string text_of(nvmlReturn_t (*ask)(nvmlDevice_t, char*, unsigned), nvmlDevice_t device) {
   std::array<char, 96> text{};
@@ -18,7 +17,7 @@ std::string text_of(nvmlReturn_t (*ask)(nvmlDevice_t, char*, unsigned), nvmlDevi
 
 // A figure of one unsigned number, where the driver has the function and the card the figure.
 template <typename Ask, typename... Args>
-std::optional<std::uint32_t> number(Ask ask, Args... args) {
+std::optional<std::uint32_t> figure(Ask ask, Args... args) {
   unsigned value = 0;
   if (ask == nullptr || !ok(ask(args..., &value))) return std::nullopt;
   return value;
@@ -53,11 +52,11 @@ void read_state(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& g
     gpu.busy_ratio = utilization.gpu / 100.0;
     gpu.memory_busy_ratio = utilization.memory / 100.0;
   }
-  gpu.temperature_celsius = number(nvml->nvmlDeviceGetTemperature, device, NVML_TEMPERATURE_GPU);
-  gpu.power_mw = number(nvml->nvmlDeviceGetPowerUsage, device);
-  gpu.power_limit_mw = number(nvml->nvmlDeviceGetEnforcedPowerLimit, device);
-  gpu.sm_clock_mhz = number(nvml->nvmlDeviceGetClockInfo, device, NVML_CLOCK_SM);
-  gpu.memory_clock_mhz = number(nvml->nvmlDeviceGetClockInfo, device, NVML_CLOCK_MEM);
+  gpu.temperature_celsius = figure(nvml->nvmlDeviceGetTemperature, device, NVML_TEMPERATURE_GPU);
+  gpu.power_mw = figure(nvml->nvmlDeviceGetPowerUsage, device);
+  gpu.power_limit_mw = figure(nvml->nvmlDeviceGetEnforcedPowerLimit, device);
+  gpu.sm_clock_mhz = figure(nvml->nvmlDeviceGetClockInfo, device, NVML_CLOCK_SM);
+  gpu.memory_clock_mhz = figure(nvml->nvmlDeviceGetClockInfo, device, NVML_CLOCK_MEM);
   gpu.energy_mj = count(nvml->nvmlDeviceGetTotalEnergyConsumption, device);
   read_throttle_reasons(nvml, device, gpu);
 }
@@ -75,9 +74,9 @@ void read_memory_errors(const nvml::Library& nvml, nvmlDevice_t device, snapshot
 }
 
 void read_links(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& gpu) {
-  gpu.pcie_generation = number(nvml->nvmlDeviceGetCurrPcieLinkGeneration, device);
-  gpu.pcie_width = number(nvml->nvmlDeviceGetCurrPcieLinkWidth, device);
-  gpu.pcie_replays = number(nvml->nvmlDeviceGetPcieReplayCounter, device);
+  gpu.pcie_generation = figure(nvml->nvmlDeviceGetCurrPcieLinkGeneration, device);
+  gpu.pcie_width = figure(nvml->nvmlDeviceGetCurrPcieLinkWidth, device);
+  gpu.pcie_replays = figure(nvml->nvmlDeviceGetPcieReplayCounter, device);
   constexpr unsigned kMostLinks = 18;     // NVML_NVLINK_MAX_LINKS
   constexpr unsigned kKindsOfErrors = 5;  // nvmlNvLinkErrorCounter_t: replay, recovery, CRC of flits and of data, ECC
   for (unsigned link = 0; link < kMostLinks && nvml->nvmlDeviceGetNvLinkState != nullptr; ++link) {
@@ -109,7 +108,7 @@ void read_link_data(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gp
 
 // The driver numbers the places for slices, and not each place is taken.
 void read_mig_instances(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& gpu) {
-  const unsigned places = number(nvml->nvmlDeviceGetMaxMigDeviceCount, device).value_or(0);
+  const unsigned places = figure(nvml->nvmlDeviceGetMaxMigDeviceCount, device).value_or(0);
   for (unsigned place = 0; place < places && nvml->nvmlDeviceGetMigDeviceHandleByIndex != nullptr; ++place) {
     nvmlDevice_t slice = nullptr;
     if (!ok(nvml->nvmlDeviceGetMigDeviceHandleByIndex(device, place, &slice))) continue;
@@ -120,8 +119,8 @@ void read_mig_instances(const nvml::Library& nvml, nvmlDevice_t device, snapshot
     constexpr std::string_view kMark = " MIG ";
     if (const auto mark = name.rfind(kMark); mark != std::string::npos)
       instance.profile = name.substr(mark + kMark.size());
-    instance.gpu_instance = number(nvml->nvmlDeviceGetGpuInstanceId, slice);
-    instance.compute_instance = number(nvml->nvmlDeviceGetComputeInstanceId, slice);
+    instance.gpu_instance = figure(nvml->nvmlDeviceGetGpuInstanceId, slice);
+    instance.compute_instance = figure(nvml->nvmlDeviceGetComputeInstanceId, slice);
     nvmlMemory_t memory{};
     if (nvml->nvmlDeviceGetMemoryInfo == nullptr || !ok(nvml->nvmlDeviceGetMemoryInfo(slice, &memory))) continue;
     instance.memory_total_bytes = memory.total;

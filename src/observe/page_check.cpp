@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t kDisagreesNs = 1'500'000'000;
 constexpr std::uint32_t kDisagreeingLooks = 3;
 
-std::string number(std::uint64_t value) { return std::to_string(value); }
+using std::to_string;
 
 template <std::size_t kSize>
 bool is_written(const std::uint8_t (&reserved)[kSize]) {
@@ -33,13 +33,13 @@ std::string of_header(const ledger::PolicyPage& policy, const ledger::UsagePage&
   const std::uint32_t slots = copy_of(usage.slot_count), devices = copy_of(usage.device_count);
   const std::uint32_t seen = usage.slots_seen.load(std::memory_order_relaxed);
   if (magic != ledger::kUsageMagic) return "begins with another number than a usage page";
-  if (version != ledger::kVersion) return "says that its version is " + number(version);
-  if (bytes != sizeof(ledger::UsagePage)) return "says that it has " + number(bytes) + " bytes";
-  if (slots != ledger::kMaxSlots) return "says that it has " + number(slots) + " slots";
+  if (version != ledger::kVersion) return "says that its version is " + to_string(version);
+  if (bytes != sizeof(ledger::UsagePage)) return "says that it has " + to_string(bytes) + " bytes";
+  if (slots != ledger::kMaxSlots) return "says that it has " + to_string(slots) + " slots";
   if (devices != policy.device_count)
-    return "says that it has " + number(devices) + " GPUs, and has " + number(policy.device_count);
+    return "says that it has " + to_string(devices) + " GPUs, and has " + to_string(policy.device_count);
   if (generation != policy.generation) return "is of another generation than the share";
-  if (seen > ledger::kMaxSlots) return "says that " + number(seen) + " slots were used";
+  if (seen > ledger::kMaxSlots) return "says that " + to_string(seen) + " slots were used";
   if (is_written(usage.reserved)) return "is written where nothing belongs";
   return {};
 }
@@ -48,7 +48,7 @@ std::string of_account(const ledger::UsagePage& usage, std::uint32_t account, st
   const std::uint64_t used = ledger::used_bytes(usage, account);
   // Twice, for what is draining still while its successor has it already.
   if (card_bytes != 0 && account < ledger::kMaxDevices && used / 2 > card_bytes)
-    return "counts " + number(used) + " bytes on a GPU of " + number(card_bytes);
+    return "counts " + to_string(used) + " bytes on a GPU of " + to_string(card_bytes);
   if (is_written(usage.memory[account].reserved)) return "is written where nothing belongs";
   return {};
 }
@@ -60,15 +60,15 @@ std::string of_residuals(const ledger::UsagePage& usage, std::uint32_t slots, st
   for (std::uint32_t slot = 0; slot < slots && card_bytes != 0; ++slot) {
     const std::uint64_t residual = usage.slots[slot].devices[device].residual_bytes.load(std::memory_order_relaxed);
     if (residual > card_bytes)
-      return "has a slot " + number(slot) + " with " + number(residual) + " bytes of contexts and code on a GPU of " +
-             number(card_bytes);
+      return "has a slot " + to_string(slot) + " with " + to_string(residual) +
+             " bytes of contexts and code on a GPU of " + to_string(card_bytes);
     // A slot that is free keeps what its last process had.
     const std::uint64_t kind = usage.slots[slot].life.load(std::memory_order_relaxed) & 0xf;
     if (kind == static_cast<std::uint64_t>(ledger::SlotKind::live)) sum = saturated(sum, residual);
   }
   // Twice, for processes that have gone and whose slots have not yet.
   if (sum / 2 > card_bytes)
-    return "counts " + number(sum) + " bytes of contexts and code on a GPU of " + number(card_bytes);
+    return "counts " + to_string(sum) + " bytes of contexts and code on a GPU of " + to_string(card_bytes);
   return {};
 }
 
@@ -76,9 +76,9 @@ std::string of_slot(const ledger::UsagePage& usage, std::uint32_t index, std::ui
   const ledger::Slot& slot = usage.slots[index];
   const std::uint64_t kind = slot.life.load(std::memory_order_relaxed) & 0xf;
   if (kind > static_cast<std::uint64_t>(ledger::SlotKind::orphan))
-    return "has a slot " + number(index) + " in a state " + number(kind) + " that there is not";
+    return "has a slot " + to_string(index) + " in a state " + to_string(kind) + " that there is not";
   if (copy_of(slot.command[sizeof slot.command - 1]) != '\0')
-    return "has a slot " + number(index) + " whose program's name has no end";
+    return "has a slot " + to_string(index) + " whose program's name has no end";
   bool written = is_written(slot.reserved);
   for (std::uint32_t device = 0; device < devices; ++device) {
     const ledger::SlotDevice& books = slot.devices[device];
@@ -87,7 +87,7 @@ std::string of_slot(const ledger::UsagePage& usage, std::uint32_t index, std::ui
     const std::uint64_t sequence = books.sequence.load(std::memory_order_acquire);
     const std::uint64_t settled = books.settled.load(std::memory_order_acquire);
     if (kind == static_cast<std::uint64_t>(ledger::SlotKind::live) && sequence > settled && sequence - settled > 1)
-      return "has a slot " + number(index) + " with two operations under way at once";
+      return "has a slot " + to_string(index) + " with two operations under way at once";
   }
   return written ? "is written where nothing belongs" : std::string();
 }
@@ -120,7 +120,8 @@ std::string PageCheck::look(const ledger::PolicyPage& policy, const ledger::Usag
     }
     if (imbalance.looks++ == 0) imbalance.since_ns = now_ns;
     if (imbalance.looks >= kDisagreeingLooks && now_ns - imbalance.since_ns >= kDisagreesNs)
-      return "counts " + number(balance.used_bytes) + " bytes in use, and its processes " + number(balance.slots_bytes);
+      return "counts " + to_string(balance.used_bytes) + " bytes in use, and its processes " +
+             to_string(balance.slots_bytes);
   }
   return {};
 }

@@ -303,7 +303,7 @@ std::int64_t Arbiter::lease_ns(const Gang& gang) const {
   for (const ShareId id : gang.members)
     for (const Place& place : shares_[id].places) kernel_ns = std::max(kernel_ns, place.use.kernel_ns);
   for (const Stake& stake : gang.stakes) crowd = std::max(crowd, gpus_[stake.gpu].wanted_by);
-  if (std::popcount(gang.wanted) > 1) return kGangLeaseNs;
+  if (std::popcount(gang.wanted) > 1) return std::clamp(10 * kernel_ns, kGangLeaseNs, kLongestGangLeaseNs);
   const std::int64_t usual_ns = std::clamp(4 * kernel_ns, kShortestLeaseNs, kLongestLeaseNs);
   return std::min(usual_ns, std::max(kernel_ns, kWindowNs / crowd));
 }

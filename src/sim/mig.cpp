@@ -4,11 +4,10 @@
 #include <cstdio>
 #include <string_view>
 
+#include "base/units.hpp"
+
 namespace headgate::sim {
 namespace {
-
-constexpr std::uint64_t kMiB = 1ULL << 20;
-constexpr std::uint64_t kGiB = 1ULL << 30;
 
 constexpr MigSlice kKinds[] = {{1, 1}, {1, 2}, {2, 2}, {3, 4}, {4, 4}, {7, 8}};
 

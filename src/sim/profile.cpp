@@ -3,11 +3,10 @@
 #include <cstdio>
 #include <string_view>
 
+#include "base/units.hpp"
+
 namespace headgate::sim {
 namespace {
-
-constexpr std::uint64_t kMiB = 1024 * 1024;
-constexpr std::uint64_t kGiB = 1024 * kMiB;
 
 template <std::size_t N>
 constexpr void copy_text(char (&to)[N], std::string_view from) {

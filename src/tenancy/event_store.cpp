@@ -11,14 +11,14 @@ namespace {
 using Time = std::chrono::system_clock::time_point;
 
 // "HGev": tells our file from any other program's database (PRAGMA application_id).
-constexpr std::int64_t kApplicationId = 0x4847'6576;
-constexpr std::int64_t kSchemaVersion = 1;
+constexpr std::int64_t kEventApplicationId = 0x4847'6576;
+constexpr std::int64_t kEventSchemaVersion = 1;
 constexpr std::size_t kNewest = 4096;  // of the former daemons' that a new one's log begins with
 constexpr std::size_t kMostAtOnce = 1024;
 constexpr std::chrono::seconds kRetry(1);
 constexpr std::chrono::minutes kAgeEvery(10);
 
-constexpr const char* kSchema = R"(
+constexpr const char* kEventSchema = R"(
 CREATE TABLE events(
   id INTEGER PRIMARY KEY, unix_ns INTEGER NOT NULL, kind TEXT NOT NULL, severity TEXT NOT NULL, share TEXT NOT NULL,
   uuid TEXT NOT NULL, pid INTEGER NOT NULL, uid INTEGER NOT NULL, owner_uid INTEGER, text TEXT NOT NULL) STRICT;
@@ -27,7 +27,7 @@ CREATE TABLE gaps(after INTEGER NOT NULL, until INTEGER NOT NULL) STRICT;
 PRAGMA application_id = 1212638582;
 PRAGMA user_version = 1;
 )";
-static_assert(kApplicationId == 1212638582);
+static_assert(kEventApplicationId == 1212638582);
 
 constexpr const char* kColumns = "id, unix_ns, kind, severity, share, uuid, pid, uid, owner_uid, text";
 
@@ -40,15 +40,16 @@ Result<void> make_or_check(Database& database) {
   const std::int64_t version = TRY(one_number(database, "PRAGMA user_version"));
   const std::int64_t application = TRY(one_number(database, "PRAGMA application_id"));
   if (TRY(one_number(database, "SELECT count(*) FROM sqlite_schema")) == 0) {
-    if (auto made = database.run(kSchema); !made) return made;
+    if (auto made = database.run(kEventSchema); !made) return made;
     return transaction.commit();
   }
-  if (application == kApplicationId && version == kSchemaVersion) return {};
-  return fail(ErrorCode::unsupported,
-              "the database " + database.path() +
-                  (application == kApplicationId ? " was written by another headgate: schema " + std::to_string(version)
-                                                 : " is another program's"),
-              "nothing was changed; move the file away to begin a new one");
+  if (application == kEventApplicationId && version == kEventSchemaVersion) return {};
+  return fail(
+      ErrorCode::unsupported,
+      "the database " + database.path() +
+          (application == kEventApplicationId ? " was written by another headgate: schema " + std::to_string(version)
+                                              : " is another program's"),
+      "nothing was changed; move the file away to begin a new one");
 }
 
 snapshot::Event event_of(const Statement& row) {

@@ -15,15 +15,17 @@ TEST(DaemonWaits, AShareThatTakesTurnsIsToldSoAndOneAtItsLimitThatItIsThere) {
   ASSERT_EQ(
       cli.shell("$H share create a --mem 16GiB && $H share create b --mem 16GiB --compute 40% --burst 90%").status, 0);
   ASSERT_EQ(cli.shell("$H share create held --mem 16GiB --compute 10% --burst 10%").status, 0);
-  const std::string load = " -- ${SIM%/sim}/headgate-load --kernels=1ms --duration=3s --no-idle-list > /dev/null & ";
+  const std::string load = " -- ${SIM%/sim}/headgate-load --kernels=1ms --duration=4s --no-idle-list > /dev/null & ";
   // Alone a share without a limit has nobody to wait for, and its own queue is no wait that anybody caused.
   EXPECT_EQ(cli.shell("$H run --share held" + load + "wait").status, 0);
   const std::string held = cli.shell("$H why held").out;
   EXPECT_NE(held.find(": the share had used its 10 %; not caused by neighbours\n"), std::string::npos) << held;
   EXPECT_EQ(held.find("other shares had the GPU"), std::string::npos) << held;
 
-  const Said both = cli.shell("$H run --share a" + load + "$H run --share b" + load +
-                              "sleep 2; $H status --json > $D/status; $H top --once > $D/top; wait; cat $D/top");
+  const Said both =
+      cli.shell("$H run --share a" + load + "$H run --share b" + load +
+                "until grep -q 'takes turns' $D/top; do kill -0 $! || break; $H top --once > $D/top; done; "
+                "wait; cat $D/top");
   EXPECT_EQ(both.status, 0) << both.err;
   EXPECT_NE(both.out.find("takes turns"), std::string::npos) << both.out;
   EXPECT_EQ(both.out.find("throttled"), std::string::npos) << both.out;

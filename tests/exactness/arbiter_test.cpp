@@ -210,9 +210,10 @@ NodeShare gang(const std::string& name = "", std::int64_t work_ns = 200 * kUs) {
       .gpus = {Terms{.gpu = 0}, Terms{.gpu = 1}}, .load = {.mix = constant(work_ns), .collective = true}, .gang = name};
 }
 // Without a turn's end in good order it is 87 % of what one share does alone: what one gang has sent spins beside the other's.
-// Work of 10 ms ends long after its turn, and slowly: taken for overdue by its own time, it is 90 to 95 %.
+// Work of 10 ms ends long after its turn, and slowly: taken for overdue by its own time, it is 90 to 95 %, and with turns as short
+// as those of 200 us 96.
 TEST(Gangs, crossed_collectives_of_two_shares_never_hang_and_waste_little) {
-  for (const std::int64_t work_ns : {200 * kUs, 10 * kMs}) {
+  for (const auto& [work_ns, least] : {std::pair{200 * kUs, 0.95}, std::pair{10 * kMs, 0.97}}) {
     for (const std::uint64_t seed : {1u, 2u, 3u}) {
       const NodeShare each = gang("", work_ns);
       Node alone({.shares = {each}, .gpus = 2, .seed = seed});
@@ -222,7 +223,7 @@ TEST(Gangs, crossed_collectives_of_two_shares_never_hang_and_waste_little) {
       print("two gangs", node, 2, 4 * kSecond);
       const auto all = static_cast<double>(node.kernels(0) + node.kernels(1));
       std::printf("   useful kernels: %lu + %lu, alone %lu\n", node.kernels(0), node.kernels(1), alone.kernels(0));
-      EXPECT_GE(all, 0.95 * static_cast<double>(alone.kernels(0))) << work_ns << " " << seed;
+      EXPECT_GE(all, least * static_cast<double>(alone.kernels(0))) << work_ns << " " << seed;
       EXPECT_NEAR(static_cast<double>(node.kernels(0)) / all, 0.5, 0.02) << work_ns << " " << seed;
     }
   }

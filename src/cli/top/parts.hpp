@@ -36,6 +36,5 @@ namespace headgate::cli {
 [[nodiscard]] std::string used_of_text(std::uint64_t used_bytes, const std::optional<std::uint64_t>& limit_bytes);
 // "298/300 W", "" where the card does not tell.
 [[nodiscard]] std::string power_text(const snapshot::Gpu& gpu);
-[[nodiscard]] std::string joined(const std::vector<std::string>& words, const std::string& between);
 
 }  // namespace headgate::cli

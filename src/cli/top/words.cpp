@@ -46,10 +46,4 @@ std::string power_text(const snapshot::Gpu& gpu) {
   return gpu.power_limit_mw ? now + "/" + std::to_string(*gpu.power_limit_mw / 1000) + "W" : now + "W";
 }
 
-std::string joined(const std::vector<std::string>& words, const std::string& between) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : between) + word;
-  return text;
-}
-
 }  // namespace headgate::cli

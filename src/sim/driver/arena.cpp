@@ -11,7 +11,7 @@
 namespace headgate::sim::driver {
 namespace {
 
-constexpr std::uint64_t kLargestSmall = 1 << 20, kPage = 4096;
+constexpr std::uint64_t kLargestSmall = 1 << 20, kArenaPage = 4096;
 
 std::uint64_t map(std::uint64_t bytes) {
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -99,12 +99,12 @@ std::uint64_t arena_take(const void* owner, std::uint64_t bytes, std::uint64_t s
   if (bytes <= kLargestSmall) return take_small({owner, piece_bytes(bytes)}, bytes, slab_bytes, reserve);
   if (bytes > ~0ull - kSlabBytes) return 0;
   if (!reserve(slab_bytes == 0 ? bytes : rounded(bytes, slab_bytes))) return 0;
-  return map(rounded(bytes, kPage));
+  return map(rounded(bytes, kArenaPage));
 }
 
 std::uint64_t arena_give(std::uint64_t address, std::uint64_t bytes, std::uint64_t slab_bytes) {
   if (bytes > kLargestSmall) {
-    ::munmap(reinterpret_cast<void*>(address), rounded(bytes, kPage));
+    ::munmap(reinterpret_cast<void*>(address), rounded(bytes, kArenaPage));
     return slab_bytes == 0 ? bytes : rounded(bytes, slab_bytes);
   }
   Arena& a = arena();

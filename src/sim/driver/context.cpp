@@ -206,17 +206,15 @@ CUresult pop(CUcontext* out) {
   return CUDA_SUCCESS;
 }
 
-bool known(CUdevice device) { return device >= 0 && static_cast<std::size_t>(device) < library().visible.size(); }
-
 CUresult release(CUdevice device) {
-  if (!known(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   const std::lock_guard guard(library().contexts_lock);
   return release_primary(device);
 }
 
 CUresult reset(CUdevice device) {
   Library& lib = library();
-  if (!known(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   const std::lock_guard guard(lib.contexts_lock);
   if (!lib.primary[device]) return CUDA_SUCCESS;
   end_context(lib.primary[device]);
@@ -226,7 +224,7 @@ CUresult reset(CUdevice device) {
 }
 
 CUresult set_flags(CUdevice device, unsigned flags) {
-  if (!known(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   if (flags > 0xff) return CUDA_ERROR_INVALID_VALUE;
   library().primary_flags[device] = flags;
   return CUDA_SUCCESS;
@@ -416,7 +414,7 @@ SIM_API CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   SIM_ENTER(cuDevicePrimaryCtxRetain);
   Library& lib = library();
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  if (!known(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   const std::lock_guard guard(lib.contexts_lock);
   Context* primary = nullptr;
   SIM_TRY(retain_primary(device, &primary));
@@ -450,7 +448,7 @@ SIM_API CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) 
 SIM_API CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
   SIM_ENTER(cuDevicePrimaryCtxGetState);
   if (!flags || !active) return CUDA_ERROR_INVALID_VALUE;
-  if (!known(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   const std::lock_guard guard(library().contexts_lock);
   *flags = library().primary_flags[device];
   *active = library().primary[device] != nullptr;

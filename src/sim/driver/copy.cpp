@@ -206,23 +206,23 @@ SIM_WAITING_COPY(cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds, (const CUD
                  copy_2d(what, nullptr, mode))
 
 // The first form says which of the copies failed.
-#define SIM_BATCH(name, mode)                                                                               \
+#define SIM_COPY_BATCH(name, mode)                                                                          \
   SIM_API CUresult name(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes, std::size_t count_in,       \
                         CUmemcpyAttributes* attributes, std::size_t* first, std::size_t attribute_count,    \
                         std::size_t* failed, CUstream stream) {                                             \
     SIM_ENTER(name);                                                                                        \
     return copy_batch(to, from, sizes, count_in, attributes, first, attribute_count, failed, stream, mode); \
   }
-#define SIM_BATCH_V2(name, mode)                                                                             \
+#define SIM_COPY_BATCH_V2(name, mode)                                                                        \
   SIM_API CUresult name(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes, std::size_t count_in,        \
                         CUmemcpyAttributes* attributes, std::size_t* first, std::size_t attribute_count,     \
                         CUstream stream) {                                                                   \
     SIM_ENTER(name);                                                                                         \
     return copy_batch(to, from, sizes, count_in, attributes, first, attribute_count, nullptr, stream, mode); \
   }
-SIM_BATCH(cuMemcpyBatchAsync, CopyMode::async)
-SIM_BATCH(cuMemcpyBatchAsync_ptsz, CopyMode::async_per_thread)
-SIM_BATCH_V2(cuMemcpyBatchAsync_v2, CopyMode::async)
-SIM_BATCH_V2(cuMemcpyBatchAsync_v2_ptsz, CopyMode::async_per_thread)
+SIM_COPY_BATCH(cuMemcpyBatchAsync, CopyMode::async)
+SIM_COPY_BATCH(cuMemcpyBatchAsync_ptsz, CopyMode::async_per_thread)
+SIM_COPY_BATCH_V2(cuMemcpyBatchAsync_v2, CopyMode::async)
+SIM_COPY_BATCH_V2(cuMemcpyBatchAsync_v2_ptsz, CopyMode::async_per_thread)
 
 }  // namespace headgate::sim::driver

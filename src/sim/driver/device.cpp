@@ -7,8 +7,6 @@ namespace headgate::sim::driver {
 
 namespace {
 
-bool known(CUdevice device) { return device >= 0 && static_cast<std::size_t>(device) < library().visible.size(); }
-
 int attribute(const Profile& p, int which, std::uint32_t node_device) {
   switch (which) {
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: return static_cast<int>(p.max_threads_per_block);
@@ -69,7 +67,7 @@ int attribute(const Profile& p, int which, std::uint32_t node_device) {
 
 CUresult uuid(CUuuid* out, CUdevice device) {
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  if (!known(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   const auto bytes = uuid_bytes(library().profile(), library().visible[device]);
   std::memcpy(out->bytes, bytes.data(), sizeof out->bytes);
   return CUDA_SUCCESS;
@@ -77,7 +75,7 @@ CUresult uuid(CUuuid* out, CUdevice device) {
 
 CUresult total(std::size_t* bytes, CUdevice device) {
   if (!bytes) return CUDA_ERROR_INVALID_VALUE;
-  if (!known(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   *bytes = library().profile().memory_bytes - library().profile().reserved_bytes;
   return CUDA_SUCCESS;
 }
@@ -98,14 +96,14 @@ SIM_API CUresult cuDeviceGetCount(int* count) {
 SIM_API CUresult cuDeviceGet(CUdevice* device, int ordinal) {
   SIM_ENTER(cuDeviceGet);
   if (!device) return CUDA_ERROR_INVALID_VALUE;
-  if (!known(ordinal)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(ordinal)) return CUDA_ERROR_INVALID_DEVICE;
   *device = ordinal;
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
   SIM_ENTER(cuDeviceGetName);
   if (!name || length <= 0) return CUDA_ERROR_INVALID_VALUE;
-  if (!known(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   put_text(name, length, library().profile().model);
   return CUDA_SUCCESS;
 }
@@ -131,14 +129,14 @@ SIM_API CUresult cuDeviceTotalMem(unsigned* bytes, CUdevice device) {
 SIM_API CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice device) {
   SIM_ENTER(cuDeviceGetAttribute);
   if (!value || which == 0 || which > 200) return CUDA_ERROR_INVALID_VALUE;
-  if (!known(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   *value = attribute(library().profile(), static_cast<int>(which), library().visible[device]);
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice device) {
   SIM_ENTER(cuDeviceComputeCapability);
   if (!major || !minor) return CUDA_ERROR_INVALID_VALUE;
-  if (!known(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   *major = static_cast<int>(library().profile().capability_major);
   *minor = static_cast<int>(library().profile().capability_minor);
   return CUDA_SUCCESS;
@@ -146,7 +144,7 @@ SIM_API CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice devi
 SIM_API CUresult cuDeviceGetProperties(CUdevprop* properties, CUdevice device) {
   SIM_ENTER(cuDeviceGetProperties);
   if (!properties) return CUDA_ERROR_INVALID_VALUE;
-  if (!known(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   const Profile& p = library().profile();
   *properties = {.maxThreadsPerBlock = static_cast<int>(p.max_threads_per_block),
                  .maxThreadsDim = {1024, 1024, 64},
@@ -163,7 +161,7 @@ SIM_API CUresult cuDeviceGetProperties(CUdevprop* properties, CUdevice device) {
 SIM_API CUresult cuDeviceGetPCIBusId(char* id, int length, CUdevice device) {
   SIM_ENTER(cuDeviceGetPCIBusId);
   if (!id || length <= 0) return CUDA_ERROR_INVALID_VALUE;
-  if (!known(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   put_text(id, length, pci_bus_id_legacy(library().profile(), library().visible[device]).data());
   return CUDA_SUCCESS;
 }
@@ -181,7 +179,7 @@ SIM_API CUresult cuDeviceGetByPCIBusId(CUdevice* device, const char* id) {
 SIM_API CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
   SIM_ENTER(cuDeviceCanAccessPeer);
   if (!can) return CUDA_ERROR_INVALID_VALUE;
-  if (!known(device) || !known(peer)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(device) || !known_device(peer)) return CUDA_ERROR_INVALID_DEVICE;
   *can = device != peer;
   return CUDA_SUCCESS;
 }

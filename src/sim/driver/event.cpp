@@ -24,12 +24,12 @@ CUresult event_of(CUevent handle, Event** out) {
 
 namespace {
 
-struct Alive {
+struct AliveEvents {
   std::mutex lock;
   std::vector<Event*> events;  // swap-erased: each knows no place, so a destroy looks for it from the end
 };
-Alive& alive() {
-  static Alive& forever = *new Alive;
+AliveEvents& alive_events() {
+  static AliveEvents& forever = *new AliveEvents;
   return forever;
 }
 
@@ -48,8 +48,8 @@ void destroy_in_node(Event* event) {
 }  // namespace
 
 void forget_events(Context* context) {
-  const std::lock_guard guard(alive().lock);
-  std::erase_if(alive().events, [context](Event* event) {
+  const std::lock_guard guard(alive_events().lock);
+  std::erase_if(alive_events().events, [context](Event* event) {
     if (event->context != context) return false;
     destroy_in_node(event);
     event_objects().give(event);
@@ -66,8 +66,8 @@ CUevent list_event(Context* context, std::uint32_t index, unsigned flags, bool i
   event->imported = imported;
   event->captured_in.store(0, std::memory_order_relaxed);
   {
-    const std::lock_guard guard(alive().lock);
-    alive().events.push_back(event);
+    const std::lock_guard guard(alive_events().lock);
+    alive_events().events.push_back(event);
   }
   event->word.store(kEventWord, std::memory_order_release);
   return reinterpret_cast<CUevent>(event);
@@ -79,8 +79,8 @@ CUresult destroy(CUevent handle) {
   Event* event = nullptr;
   SIM_TRY(event_of(handle, &event));
   {
-    const std::lock_guard guard(alive().lock);
-    auto& events = alive().events;
+    const std::lock_guard guard(alive_events().lock);
+    auto& events = alive_events().events;
     const auto found = std::find(events.rbegin(), events.rend(), event);
     if (found == events.rend()) return CUDA_ERROR_INVALID_HANDLE;
     *found = events.back();

@@ -10,7 +10,6 @@ namespace {
 
 constexpr unsigned kOpaqueFd = 1;
 constexpr std::uint32_t kExternalWord = 0x6865786d;
-constexpr std::uint64_t kPage = 4096;
 
 // cuda.h: the heads of CUDA_EXTERNAL_MEMORY_HANDLE_DESC and CUDA_EXTERNAL_MEMORY_BUFFER_DESC.
 struct HandleDescriptor {

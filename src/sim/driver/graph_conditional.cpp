@@ -10,19 +10,19 @@ enum : unsigned { kIf = 0, kWhile = 1, kSwitch = 2 };  // cuda.h: CUgraphConditi
 constexpr unsigned kAssignDefault = 1;                 // cuda.h: CU_GRAPH_COND_ASSIGN_DEFAULT
 constexpr std::size_t kMostCommands = 100'000;         // of one node of a launch
 
-struct Book {
+struct Conditionals {
   std::mutex lock;
   std::map<cuuint64_t, std::weak_ptr<Conditional>> known;
 };
-Book& book() {
-  static Book& forever = *new Book;
+Conditionals& conditionals() {
+  static Conditionals& forever = *new Conditionals;
   return forever;
 }
 
 std::shared_ptr<Conditional> find(cuuint64_t handle) {
-  const std::lock_guard guard(book().lock);
-  const auto found = book().known.find(handle);
-  return found == book().known.end() ? nullptr : found->second.lock();
+  const std::lock_guard guard(conditionals().lock);
+  const auto found = conditionals().known.find(handle);
+  return found == conditionals().known.end() ? nullptr : found->second.lock();
 }
 
 bool size_fits(unsigned type, unsigned size) {
@@ -143,10 +143,10 @@ CUresult conditionals_complete(const Graph* graph) {
 }
 
 void forget_handles(Graph* graph) {
-  const std::lock_guard guard(book().lock);
+  const std::lock_guard guard(conditionals().lock);
   for (const auto& one : graph->handles) {
     one->graph = nullptr;
-    book().known.erase(one->handle);
+    conditionals().known.erase(one->handle);
   }
   graph->handles.clear();
 }
@@ -164,8 +164,8 @@ SIM_API CUresult cuGraphConditionalHandleCreate(cuuint64_t* out, CUgraph handle,
   made->handle = library().next_id.fetch_add(1);
   made->at_launch = at_launch;
   made->assigned_at_launch = flags == kAssignDefault;
-  const std::lock_guard guard(book().lock);
-  book().known[made->handle] = made;
+  const std::lock_guard guard(conditionals().lock);
+  conditionals().known[made->handle] = made;
   *out = made->handle;
   graph->handles.push_back(std::move(made));
   return CUDA_SUCCESS;

@@ -14,12 +14,12 @@ Pool<Exec>& exec_objects() {
   return forever;
 }
 
-struct Alive {
+struct AliveExecs {
   std::mutex lock;
   std::vector<Exec*> execs;
 };
-Alive& alive() {
-  static Alive& forever = *new Alive;
+AliveExecs& alive_execs() {
+  static AliveExecs& forever = *new AliveExecs;
   return forever;
 }
 
@@ -150,8 +150,8 @@ CUresult exec_of(CUgraphExec handle, Exec** out) {
 CUresult flatten(const Graph* graph, std::vector<ExecNode>* out) { return flatten_into(graph, {}, out); }
 
 void forget_graphs(Context* context) {
-  const std::lock_guard guard(alive().lock);
-  for (Exec* exec : alive().execs) {
+  const std::lock_guard guard(alive_execs().lock);
+  for (Exec* exec : alive_execs().execs) {
     const auto here = [context](const Lane& lane) { return lane.context == context; };
     if (std::ranges::any_of(exec->lanes, here)) end_lanes(exec);
   }
@@ -190,8 +190,8 @@ CUresult instantiate(CUgraphExec* out, CUgraph handle, cuuint64_t flags) {
   if (unique) graph->instance = exec->instance = std::make_shared<int>();
   exec->word.store(kExecWord, std::memory_order_release);
   {
-    const std::lock_guard guard(alive().lock);
-    alive().execs.push_back(exec);
+    const std::lock_guard guard(alive_execs().lock);
+    alive_execs().execs.push_back(exec);
   }
   *out = reinterpret_cast<CUgraphExec>(exec);
   return CUDA_SUCCESS;
@@ -201,8 +201,8 @@ CUresult destroy(CUgraphExec handle) {
   Exec* exec = nullptr;
   SIM_TRY(exec_of(handle, &exec));
   {
-    const std::lock_guard guard(alive().lock);
-    std::erase(alive().execs, exec);
+    const std::lock_guard guard(alive_execs().lock);
+    std::erase(alive_execs().execs, exec);
   }
   const std::lock_guard guard(exec->lock);
   exec->word.store(0, std::memory_order_release);

@@ -28,8 +28,6 @@ Book& book() {
   return forever;
 }
 
-bool known(int device) { return device >= 0 && static_cast<std::size_t>(device) < library().visible.size(); }
-
 std::shared_ptr<GraphMemory> find(CUdeviceptr address) {
   const std::lock_guard guard(book().lock);
   const auto found = book().known.find(address);
@@ -84,13 +82,13 @@ CUresult allocate_work(const AllocateNodeParams& given, Work* out) {
   if (given.bytes == 0 || given.pool.allocType != CU_MEM_ALLOCATION_TYPE_PINNED || given.pool.handleTypes != 0)
     return CUDA_ERROR_INVALID_VALUE;
   if (where.type != kOnDevice) return where.type <= 4 ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
-  if (!known(where.id)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(where.id)) return CUDA_ERROR_INVALID_DEVICE;
   if (given.access_count > library().visible.size() || (given.access_count != 0 && given.access == nullptr))
     return CUDA_ERROR_INVALID_VALUE;
   auto memory = std::make_shared<GraphMemory>();
   memory->device = where.id;
   for (std::size_t i = 0; i < given.access_count; ++i) {
-    if (given.access[i].location.type != kOnDevice || !known(given.access[i].location.id))
+    if (given.access[i].location.type != kOnDevice || !known_device(given.access[i].location.id))
       return CUDA_ERROR_INVALID_VALUE;
     memory->access.push_back(given.access[i]);
   }

@@ -18,7 +18,7 @@ std::uint32_t sms_of(const Stream* stream) {
 
 namespace {
 
-std::vector<GreenContext*>& alive() {  // under contexts_lock
+std::vector<GreenContext*>& alive_green() {  // under contexts_lock
   static auto& forever = *new std::vector<GreenContext*>;
   return forever;
 }
@@ -33,7 +33,7 @@ CUgreenCtx handle_of(GreenContext* green) { return reinterpret_cast<CUgreenCtx>(
 
 // Under contexts_lock. Its streams stay behind, as cuda.h says, and answer CONTEXT_IS_DESTROYED.
 void end(GreenContext* green) {
-  std::erase(alive(), green);
+  std::erase(alive_green(), green);
   green->view->word.store(0, std::memory_order_release);
   context_objects().give(green->view);
   green_objects().give(green);
@@ -66,7 +66,7 @@ CUresult create(CUgreenCtx* out, const SmSet* set, CUdevice device, unsigned fla
   }
   green->view->word.store(kContextWord, std::memory_order_release);
   green->word.store(kGreenWord, std::memory_order_release);
-  alive().push_back(green);
+  alive_green().push_back(green);
   *out = handle_of(green);
   return CUDA_SUCCESS;
 }
@@ -104,8 +104,8 @@ CUresult green_of_stream(CUstream handle, CUgreenCtx* out) {
 void forget_green(const Context* primary) {
   const auto of_primary = [primary](const GreenContext* green) { return green->view->root == primary; };
   while (true) {
-    const auto found = std::ranges::find_if(alive(), of_primary);
-    if (found == alive().end()) return;
+    const auto found = std::ranges::find_if(alive_green(), of_primary);
+    if (found == alive_green().end()) return;
     end(*found);
   }
 }

@@ -10,9 +10,8 @@
 namespace headgate::sim::driver {
 namespace {
 
-constexpr std::uint64_t kPage = 4096;
-constexpr std::uint64_t kMagic = 0x6d656d2d63706968;  // "hipc-mem"
-constexpr unsigned kLazyPeerAccess = 1;               // the one flag, which must be given
+constexpr std::uint64_t kMemoryMagic = 0x6d656d2d63706968;  // "hipc-mem"
+constexpr unsigned kLazyPeerAccess = 1;                     // the one flag, which must be given
 
 struct MemoryHandle {
   std::uint64_t magic, seed;  // the node's
@@ -104,7 +103,7 @@ CUresult handle_of(const Allocation& allocation, CUipcMemHandle* out) {
     ++all.regions[region.base].exports;
     all.allocations[allocation.base] = region.base;
   }
-  const MemoryHandle handle{kMagic, library().profile().node_seed, region.shared, region.generation,
+  const MemoryHandle handle{kMemoryMagic, library().profile().node_seed, region.shared, region.generation,
                             allocation.base - region.base};
   *out = {};
   std::memcpy(out, &handle, sizeof handle);
@@ -124,7 +123,7 @@ CUresult open_handle(CUdeviceptr* out, const CUipcMemHandle& opaque, unsigned fl
   SIM_TRY(current_context(&context));
   MemoryHandle handle;
   std::memcpy(&handle, &opaque, sizeof handle);
-  if (handle.magic != kMagic || handle.seed != library().profile().node_seed || handle.shared >= kMostShared)
+  if (handle.magic != kMemoryMagic || handle.seed != library().profile().node_seed || handle.shared >= kMostShared)
     return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard guard(physical_lock());
   if (ours(handle)) return CUDA_ERROR_INVALID_CONTEXT;

@@ -6,7 +6,7 @@
 namespace headgate::sim::driver {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x746e65762d697068;  // "hpi-vent"
+constexpr std::uint64_t kEventMagic = 0x746e65762d697068;  // "hpi-vent"
 
 struct EventHandle {
   std::uint64_t magic, seed;
@@ -22,7 +22,7 @@ SIM_API CUresult cuIpcGetEventHandle(CUipcEventHandle* out, CUevent handle) {
   Event* event = nullptr;
   SIM_TRY(event_of(handle, &event));
   if (!(event->flags & CU_EVENT_INTERPROCESS) || event->imported) return CUDA_ERROR_INVALID_HANDLE;
-  const EventHandle made{kMagic, library().profile().node_seed, event->index, event->generation};
+  const EventHandle made{kEventMagic, library().profile().node_seed, event->index, event->generation};
   *out = {};
   std::memcpy(out, &made, sizeof made);
   return CUDA_SUCCESS;
@@ -34,7 +34,7 @@ SIM_API CUresult cuIpcOpenEventHandle(CUevent* out, CUipcEventHandle opaque) {
   SIM_TRY(current_context(&context));
   EventHandle handle;
   std::memcpy(&handle, &opaque, sizeof handle);
-  if (handle.magic != kMagic || handle.seed != library().profile().node_seed || handle.index >= kMostEvents)
+  if (handle.magic != kEventMagic || handle.seed != library().profile().node_seed || handle.index >= kMostEvents)
     return CUDA_ERROR_INVALID_VALUE;
   {
     Node::Locked locked(*library().node);

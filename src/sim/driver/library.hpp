@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -20,6 +21,8 @@ using namespace headgate::abi;
 // Handles are addresses of objects that are never given back to the system: a stale one is seen by its word.
 inline constexpr std::uint32_t kContextWord = 0x68637478, kStreamWord = 0x68737472, kEventWord = 0x68657674,
                                kModuleWord = 0x686d6f64, kFunctionWord = 0x6866756e;
+
+inline constexpr std::uint64_t kPage = 4096;  // of the host
 
 struct Stream;
 struct GreenContext;
@@ -91,6 +94,9 @@ struct Library {
 enum class Life : std::uint32_t { fresh, ready, forked, ended };
 extern std::atomic<Life> life;
 Library& library();
+inline bool known_device(int ordinal) {
+  return ordinal >= 0 && static_cast<std::size_t>(ordinal) < library().visible.size();
+}
 // What the driver says it is, before cuInit too.
 int cuda_version();
 
@@ -158,6 +164,13 @@ void fail_context(Context* context, CUresult error);
 
 inline Counters& counters(const Context* context) { return library().state().counters[context->account]; }
 inline void count(std::atomic<std::uint64_t>& counter) { counter.fetch_add(1, std::memory_order_relaxed); }
+
+// What a caller's void* points at, which may be aligned for nothing.
+template <typename T>
+CUresult put_value(void* to, T value) {
+  std::memcpy(to, &value, sizeof value);
+  return CUDA_SUCCESS;
+}
 
 template <typename T>
 T* object(const void* handle, std::uint32_t word) {

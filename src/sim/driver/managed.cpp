@@ -35,13 +35,13 @@ struct Managed {
   std::vector<Block> blocks;
 };
 
-struct All {
+struct ManagedMemory {
   std::mutex lock;
   std::map<std::uint64_t, Managed> list;  // by base
   std::atomic<std::size_t> count{0};
 };
-All& all() {
-  static All& forever = *new All;
+ManagedMemory& managed_memory() {
+  static ManagedMemory& forever = *new ManagedMemory;
   return forever;
 }
 
@@ -78,8 +78,8 @@ Range blocks_of(const Managed& managed, std::uint64_t at, std::uint64_t bytes) {
 
 // The caller holds the lock.
 Managed* find(std::uint64_t at, std::uint64_t bytes) {
-  auto it = all().list.upper_bound(at);
-  if (it == all().list.begin()) return nullptr;
+  auto it = managed_memory().list.upper_bound(at);
+  if (it == managed_memory().list.begin()) return nullptr;
   Managed& managed = (--it)->second;
   const std::uint64_t offset = at - managed.allocation.base;
   const bool inside = offset < managed.allocation.bytes && bytes <= managed.allocation.bytes - offset;
@@ -90,7 +90,7 @@ Managed* find(std::uint64_t at, std::uint64_t bytes) {
 template <typename Act>
 CUresult with_range(CUdeviceptr at, std::size_t bytes, Act act) {
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  const std::lock_guard guard(all().lock);
+  const std::lock_guard guard(managed_memory().lock);
   Managed* managed = find(at, bytes);
   if (!managed) return CUDA_ERROR_INVALID_VALUE;
   const Range range = blocks_of(*managed, at, bytes);
@@ -196,18 +196,19 @@ CUresult range_attribute(int* data, std::size_t data_bytes, unsigned which, CUde
 }  // namespace
 
 void managed_made(const Allocation& allocation) {
-  const std::lock_guard guard(all().lock);
-  all().list[allocation.base] = {allocation, std::vector<Block>((allocation.bytes + kBlockBytes - 1) / kBlockBytes)};
-  all().count.store(all().list.size(), std::memory_order_release);
+  const std::lock_guard guard(managed_memory().lock);
+  managed_memory().list[allocation.base] = {allocation,
+                                            std::vector<Block>((allocation.bytes + kBlockBytes - 1) / kBlockBytes)};
+  managed_memory().count.store(managed_memory().list.size(), std::memory_order_release);
 }
 
 void managed_gone(std::uint64_t base) {
-  const std::lock_guard guard(all().lock);
-  const auto it = all().list.find(base);
-  if (it == all().list.end()) return;
+  const std::lock_guard guard(managed_memory().lock);
+  const auto it = managed_memory().list.find(base);
+  if (it == managed_memory().list.end()) return;
   for (std::size_t block = 0; block < it->second.blocks.size(); ++block) leave_gpu(it->second, block);
-  all().list.erase(it);
-  all().count.store(all().list.size(), std::memory_order_release);
+  managed_memory().list.erase(it);
+  managed_memory().count.store(managed_memory().list.size(), std::memory_order_release);
 }
 
 namespace {
@@ -219,17 +220,17 @@ void touch(Managed& managed, std::size_t block) {
 }  // namespace
 
 void touch_managed(std::uint64_t base, std::uint64_t at, std::uint64_t bytes) {
-  const std::lock_guard guard(all().lock);
-  const auto it = all().list.find(base);
-  if (it == all().list.end() || bytes == 0) return;
+  const std::lock_guard guard(managed_memory().lock);
+  const auto it = managed_memory().list.find(base);
+  if (it == managed_memory().list.end() || bytes == 0) return;
   const Range range = blocks_of(it->second, at, bytes);
   for (std::size_t block = range.first; block < range.end; ++block) touch(it->second, block);
 }
 
 void touch_all_managed(const Context* context) {
-  if (all().count.load(std::memory_order_acquire) == 0) return;
-  const std::lock_guard guard(all().lock);
-  for (auto& [base, managed] : all().list) {
+  if (managed_memory().count.load(std::memory_order_acquire) == 0) return;
+  const std::lock_guard guard(managed_memory().lock);
+  for (auto& [base, managed] : managed_memory().list) {
     // CU_MEM_ATTACH_HOST: no kernel reaches it.
     if (managed.allocation.context != context || managed.allocation.flags == 2) continue;
     for (std::size_t block = 0; block < managed.blocks.size(); ++block) touch(managed, block);

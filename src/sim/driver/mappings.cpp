@@ -13,12 +13,6 @@ std::map<std::uint64_t, Mapping>& mappings() {
   return forever;
 }
 
-template <typename T>
-CUresult put(void* data, T value) {
-  std::memcpy(data, &value, sizeof value);
-  return CUDA_SUCCESS;
-}
-
 }  // namespace
 
 void put_mapping(const Mapping& mapping) { mappings()[mapping.base] = mapping; }
@@ -102,19 +96,19 @@ CUresult mapped_attribute(void* data, CUpointer_attribute which, std::uint64_t a
   const Mapping* mapping = find_mapping(address);
   if (!mapping) return CUDA_ERROR_INVALID_VALUE;
   switch (static_cast<unsigned>(which)) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT: return put(data, reinterpret_cast<CUcontext>(mapping->context));
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: return put(data, static_cast<unsigned>(MemoryType::device));
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return put(data, address);
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED: return put(data, 0u);
+    case CU_POINTER_ATTRIBUTE_CONTEXT: return put_value(data, reinterpret_cast<CUcontext>(mapping->context));
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: return put_value(data, static_cast<unsigned>(MemoryType::device));
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return put_value(data, address);
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED: return put_value(data, 0u);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: {
       const Physical* memory = find_physical(mapping->handle);
-      return put(data, memory ? ordinal_of(memory->node_device) : -2);
+      return put_value(data, memory ? ordinal_of(memory->node_device) : -2);
     }
-    case 7: return put(data, static_cast<unsigned long long>(mapping->base));  // BUFFER_ID
-    case 10: return put(data, 0u);                                             // IS_LEGACY_CUDA_IPC_CAPABLE
-    case 11: return put(data, static_cast<CUdeviceptr>(mapping->base));        // RANGE_START_ADDR
-    case 12: return put(data, static_cast<std::size_t>(mapping->bytes));       // RANGE_SIZE
-    case 13: return put(data, 1);                                              // MAPPED
+    case 7: return put_value(data, static_cast<unsigned long long>(mapping->base));  // BUFFER_ID
+    case 10: return put_value(data, 0u);                                             // IS_LEGACY_CUDA_IPC_CAPABLE
+    case 11: return put_value(data, static_cast<CUdeviceptr>(mapping->base));        // RANGE_START_ADDR
+    case 12: return put_value(data, static_cast<std::size_t>(mapping->bytes));       // RANGE_SIZE
+    case 13: return put_value(data, 1);                                              // MAPPED
     case CU_POINTER_ATTRIBUTE_HOST_POINTER: return CUDA_ERROR_INVALID_VALUE;
     default: return CUDA_ERROR_NOT_SUPPORTED;
   }

@@ -310,38 +310,32 @@ CUresult range(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr address) {
   return CUDA_SUCCESS;
 }
 
-template <typename T>
-CUresult put(void* data, T value) {
-  std::memcpy(data, &value, sizeof value);
-  return CUDA_SUCCESS;
-}
-
 CUresult pointer_attribute(void* data, CUpointer_attribute which, CUdeviceptr address) {
   if (!data) return CUDA_ERROR_INVALID_VALUE;
   if (find_mapped(address, nullptr)) return mapped_attribute(data, which, address);
   Allocation found;
   if (!find_allocation(address, &found)) return CUDA_ERROR_INVALID_VALUE;
   switch (which) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT: return put(data, reinterpret_cast<CUcontext>(found.context));
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: return put(data, static_cast<unsigned>(found.type));
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return put(data, address);
+    case CU_POINTER_ATTRIBUTE_CONTEXT: return put_value(data, reinterpret_cast<CUcontext>(found.context));
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: return put_value(data, static_cast<unsigned>(found.type));
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return put_value(data, address);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
       if (found.type != MemoryType::host && !found.managed) return CUDA_ERROR_INVALID_VALUE;
-      return put(data, address);
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED: return put(data, static_cast<unsigned>(found.managed));
+      return put_value(data, address);
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED: return put_value(data, static_cast<unsigned>(found.managed));
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      return put(data, found.pool != nullptr ? found.pool->device : found.context->device);
+      return put_value(data, found.pool != nullptr ? found.pool->device : found.context->device);
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: {
       const bool named = found.pool != nullptr && found.pool->word.load(std::memory_order_acquire) == kPoolWord;
-      return put(data, named ? reinterpret_cast<CUmemoryPool>(found.pool) : nullptr);
+      return put_value(data, named ? reinterpret_cast<CUmemoryPool>(found.pool) : nullptr);
     }
     default: break;
   }
   switch (static_cast<unsigned>(which)) {
-    case 7: return put(data, static_cast<unsigned long long>(found.base));  // BUFFER_ID
-    case 11: return put(data, static_cast<CUdeviceptr>(found.base));        // RANGE_START_ADDR
-    case 12: return put(data, static_cast<std::size_t>(found.bytes));       // RANGE_SIZE
-    case 13: return put(data, 1);                                           // MAPPED
+    case 7: return put_value(data, static_cast<unsigned long long>(found.base));  // BUFFER_ID
+    case 11: return put_value(data, static_cast<CUdeviceptr>(found.base));        // RANGE_START_ADDR
+    case 12: return put_value(data, static_cast<std::size_t>(found.bytes));       // RANGE_SIZE
+    case 13: return put_value(data, 1);                                           // MAPPED
     default: return CUDA_ERROR_NOT_SUPPORTED;
   }
 }
@@ -349,9 +343,9 @@ CUresult pointer_attribute(void* data, CUpointer_attribute which, CUdeviceptr ad
 // What an address that nobody allocated answers in the plural call.
 void pointer_attribute_or_nothing(void* data, CUpointer_attribute which, CUdeviceptr address) {
   if (pointer_attribute(data, which, address) == CUDA_SUCCESS) return;
-  if (which == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) put(data, -2);
-  else if (which == CU_POINTER_ATTRIBUTE_MEMORY_TYPE || which == CU_POINTER_ATTRIBUTE_IS_MANAGED) put(data, 0u);
-  else put(data, std::uint64_t{0});
+  if (which == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) put_value(data, -2);
+  else if (which == CU_POINTER_ATTRIBUTE_MEMORY_TYPE || which == CU_POINTER_ATTRIBUTE_IS_MANAGED) put_value(data, 0u);
+  else put_value(data, std::uint64_t{0});
 }
 
 }  // namespace

@@ -9,13 +9,13 @@
 namespace headgate::sim::driver {
 namespace {
 
-struct All {
+struct Handles {
   std::mutex lock;
   std::map<std::uint64_t, Physical> by_handle;
   std::uint64_t next_handle = 0x100;
 };
-All& all() {
-  static All& forever = *new All;
+Handles& handles() {
+  static Handles& forever = *new Handles;
   return forever;
 }
 
@@ -29,8 +29,8 @@ std::uint64_t map_home(int fd, std::uint64_t bytes) {
 }
 
 std::uint64_t keep(const Physical& memory) {
-  const std::uint64_t handle = all().next_handle += 0x10;
-  all().by_handle[handle] = memory;
+  const std::uint64_t handle = handles().next_handle += 0x10;
+  handles().by_handle[handle] = memory;
   return handle;
 }
 
@@ -43,7 +43,7 @@ bool reserve(std::uint32_t account, std::uint64_t bytes) {
 
 }  // namespace
 
-std::mutex& physical_lock() { return all().lock; }
+std::mutex& physical_lock() { return handles().lock; }
 
 int ordinal_of(std::uint32_t node_device) {
   const auto& visible = library().visible;
@@ -94,7 +94,7 @@ CUresult import_physical(std::uint32_t shared, std::uint64_t* handle) {
   Library& lib = library();
   Node::Locked locked(*lib.node);
   const SharedMemory& there = lib.state().shared[shared];
-  for (auto& [known, memory] : all().by_handle) {
+  for (auto& [known, memory] : handles().by_handle) {
     if (memory.shared != shared || memory.generation != there.generation) continue;
     ++memory.references;
     *handle = known;
@@ -119,15 +119,15 @@ CUresult import_physical(std::uint32_t shared, std::uint64_t* handle) {
 }
 
 Physical* find_physical(std::uint64_t handle) {
-  const auto found = all().by_handle.find(handle);
-  return found == all().by_handle.end() ? nullptr : &found->second;
+  const auto found = handles().by_handle.find(handle);
+  return found == handles().by_handle.end() ? nullptr : &found->second;
 }
 
 void drop_if_unused(std::uint64_t handle) {
-  const auto found = all().by_handle.find(handle);
-  if (found == all().by_handle.end() || found->second.references != 0 || found->second.mappings != 0) return;
+  const auto found = handles().by_handle.find(handle);
+  if (found == handles().by_handle.end() || found->second.references != 0 || found->second.mappings != 0) return;
   const Physical memory = found->second;
-  all().by_handle.erase(found);
+  handles().by_handle.erase(found);
   ::munmap(reinterpret_cast<void*>(memory.home), memory.bytes);
   Node::Locked locked(*library().node);
   if (memory.shared == kNone) {

@@ -9,13 +9,13 @@
 namespace headgate::sim::driver {
 namespace {
 
-struct All {
+struct Pools {
   std::mutex lock;
   std::vector<MemoryPool*> pools;                     // alive, destroyed ones that still hold memory included
   std::vector<MemoryPool*> defaults, current, graph;  // by device
 };
-All& all() {
-  static All& forever = *new All;
+Pools& all_pools() {
+  static Pools& forever = *new Pools;
   return forever;
 }
 std::atomic<bool> in_use{false};
@@ -105,13 +105,13 @@ bool grow(MemoryPool* pool, std::uint64_t bytes) {
 
 void bury_if_done(MemoryPool* pool) {
   if (!pool->destroyed || pool->reserved != 0) return;
-  std::erase(all().pools, pool);
+  std::erase(all_pools().pools, pool);
   pool_objects().give(pool);
 }
 
 bool give_way(int device) {
   bool gave = false;
-  const std::vector<MemoryPool*> pools = all().pools;
+  const std::vector<MemoryPool*> pools = all_pools().pools;
   for (MemoryPool* pool : pools) {
     if (pool->device != device) continue;
     const std::uint64_t before = pool->reserved;
@@ -132,20 +132,20 @@ MemoryPool* made_once(std::vector<MemoryPool*>& by_device, int device) {
 
 }  // namespace
 
-std::unique_lock<std::mutex> lock_pools() { return std::unique_lock(all().lock); }
+std::unique_lock<std::mutex> lock_pools() { return std::unique_lock(all_pools().lock); }
 
 MemoryPool* pool_of(CUmemoryPool handle) { return object<MemoryPool>(handle, kPoolWord); }
 
-MemoryPool* default_pool(int device) { return made_once(all().defaults, device); }
+MemoryPool* default_pool(int device) { return made_once(all_pools().defaults, device); }
 
 MemoryPool* current_pool(int device) {
-  all().current.resize(library().visible.size());
-  MemoryPool* pool = all().current[static_cast<std::size_t>(device)];
+  all_pools().current.resize(library().visible.size());
+  MemoryPool* pool = all_pools().current[static_cast<std::size_t>(device)];
   return pool != nullptr ? pool : default_pool(device);
 }
 
 MemoryPool* graph_pool(int device) {
-  MemoryPool* pool = made_once(all().graph, device);
+  MemoryPool* pool = made_once(all_pools().graph, device);
   if (pool == nullptr) return nullptr;
   pool->word.store(0, std::memory_order_release);  // no handle names it
   pool->release_threshold = std::numeric_limits<std::uint64_t>::max();
@@ -153,8 +153,8 @@ MemoryPool* graph_pool(int device) {
 }
 
 void set_current_pool(int device, MemoryPool* pool) {
-  all().current.resize(library().visible.size());
-  all().current[static_cast<std::size_t>(device)] = pool;
+  all_pools().current.resize(library().visible.size());
+  all_pools().current[static_cast<std::size_t>(device)] = pool;
 }
 
 MemoryPool* make_pool(int device) {
@@ -171,7 +171,7 @@ MemoryPool* make_pool(int device) {
   pool->access.assign(library().visible.size(), CU_MEM_ACCESS_FLAGS_PROT_NONE);
   pool->access[static_cast<std::size_t>(device)] = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   pool->word.store(kPoolWord, std::memory_order_release);
-  all().pools.push_back(pool);
+  all_pools().pools.push_back(pool);
   in_use.store(true, std::memory_order_release);
   return pool;
 }
@@ -179,7 +179,7 @@ MemoryPool* make_pool(int device) {
 void destroy_pool(MemoryPool* pool) {
   pool->word.store(0, std::memory_order_release);
   pool->destroyed = true;
-  std::ranges::replace(all().current, pool, nullptr);
+  std::ranges::replace(all_pools().current, pool, nullptr);
   if (pool->used == 0) pool_trim(pool, 0);
   bury_if_done(pool);
 }
@@ -271,7 +271,7 @@ Marks marks_of(Stream* stream) {
 void pools_synchronised() {
   if (!in_use.load(std::memory_order_acquire)) return;
   const auto guard = lock_pools();
-  const std::vector<MemoryPool*> pools = all().pools;
+  const std::vector<MemoryPool*> pools = all_pools().pools;
   for (MemoryPool* pool : pools) {
     observe(pool);
     if (pool->reserved > pool->release_threshold) pool_trim(pool, pool->release_threshold);

@@ -10,8 +10,6 @@ namespace {
 
 constexpr unsigned kOnDevice = 1;  // cuda.h: CU_MEM_LOCATION_TYPE_DEVICE
 
-bool known(CUdevice device) { return device >= 0 && static_cast<std::size_t>(device) < library().visible.size(); }
-
 // Pools of host memory and of managed memory are not modelled.
 CUresult device_at(const CUmemLocation* location, CUmemAllocationType type, CUdevice* out) {
   if (location == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -19,14 +17,14 @@ CUresult device_at(const CUmemLocation* location, CUmemAllocationType type, CUde
     const bool exists = type <= CU_MEM_ALLOCATION_TYPE_MANAGED && type != 0 && location->type <= 4;
     return exists ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
   }
-  if (!known(location->id)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(location->id)) return CUDA_ERROR_INVALID_DEVICE;
   *out = location->id;
   return CUDA_SUCCESS;
 }
 
 CUresult tell(CUmemoryPool* out, CUdevice device, MemoryPool* (*which)(int)) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (!known(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   const auto guard = lock_pools();
   MemoryPool* pool = which(device);
   if (pool == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -35,7 +33,7 @@ CUresult tell(CUmemoryPool* out, CUdevice device, MemoryPool* (*which)(int)) {
 }
 
 CUresult set_current(CUdevice device, CUmemoryPool handle) {
-  if (!known(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   const auto guard = lock_pools();
   MemoryPool* pool = pool_of(handle);
   if (pool == nullptr || pool->device != device) return CUDA_ERROR_INVALID_VALUE;
@@ -122,25 +120,19 @@ CUresult destroy(CUmemoryPool handle) {
   return CUDA_SUCCESS;
 }
 
-template <typename T>
-CUresult put(void* to, T value) {
-  std::memcpy(to, &value, sizeof value);
-  return CUDA_SUCCESS;
-}
-
 CUresult get_attribute(CUmemoryPool handle, CUmemPool_attribute which, void* value) {
   const auto guard = lock_pools();
   const MemoryPool* pool = pool_of(handle);
   if (pool == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   switch (which) {
-    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: return put(value, pool->follow_events);
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: return put(value, pool->opportunistic);
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: return put(value, pool->internal_dependencies);
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: return put(value, pool->release_threshold);
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: return put(value, pool->reserved);
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: return put(value, pool->reserved_high);
-    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: return put(value, pool->used);
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return put(value, pool->used_high);
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: return put_value(value, pool->follow_events);
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: return put_value(value, pool->opportunistic);
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: return put_value(value, pool->internal_dependencies);
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: return put_value(value, pool->release_threshold);
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: return put_value(value, pool->reserved);
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: return put_value(value, pool->reserved_high);
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: return put_value(value, pool->used);
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return put_value(value, pool->used_high);
     default: return CUDA_ERROR_INVALID_VALUE;
   }
 }
@@ -185,7 +177,7 @@ CUresult set_access(CUmemoryPool handle, const CUmemAccessDesc* map, std::size_t
   for (std::size_t i = 0; i < entries; ++i) {
     const auto& [location, flags] = map[i];
     if (location.type != kOnDevice) return CUDA_ERROR_INVALID_VALUE;
-    if (!known(location.id)) return CUDA_ERROR_INVALID_DEVICE;
+    if (!known_device(location.id)) return CUDA_ERROR_INVALID_DEVICE;
     const bool own = location.id == pool->device;
     if (flags == CU_MEM_ACCESS_FLAGS_PROT_READ || (own && flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)) {
       return CUDA_ERROR_INVALID_VALUE;
@@ -201,29 +193,29 @@ CUresult get_access(CUmemAccess_flags* flags, CUmemoryPool handle, const CUmemLo
   if (flags == nullptr || pool == nullptr || location == nullptr || location->type != kOnDevice) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (!known(location->id)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(location->id)) return CUDA_ERROR_INVALID_DEVICE;
   *flags = static_cast<CUmemAccess_flags>(pool->access[static_cast<std::size_t>(location->id)]);
   return CUDA_SUCCESS;
 }
 
 CUresult graph_attribute(CUdevice device, CUgraphMem_attribute which, void* value) {
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (!known(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   const auto guard = lock_pools();
   const MemoryPool* pool = graph_pool(device);
   if (pool == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   switch (which) {
-    case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT: return put(value, pool->used);
-    case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH: return put(value, pool->used_high);
-    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT: return put(value, pool->reserved);
-    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH: return put(value, pool->reserved_high);
+    case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT: return put_value(value, pool->used);
+    case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH: return put_value(value, pool->used_high);
+    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT: return put_value(value, pool->reserved);
+    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH: return put_value(value, pool->reserved_high);
     default: return CUDA_ERROR_INVALID_VALUE;
   }
 }
 
 CUresult set_graph_attribute(CUdevice device, CUgraphMem_attribute which, const void* value) {
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (!known(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   const auto guard = lock_pools();
   MemoryPool* pool = graph_pool(device);
   if (pool == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -237,7 +229,7 @@ CUresult set_graph_attribute(CUdevice device, CUgraphMem_attribute which, const 
 }
 
 CUresult graph_trim(CUdevice device) {
-  if (!known(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   const auto guard = lock_pools();
   if (MemoryPool* pool = graph_pool(device); pool != nullptr) pool_trim(pool, 0);
   return CUDA_SUCCESS;

@@ -11,7 +11,6 @@
 namespace headgate::sim::driver {
 namespace {
 
-constexpr std::uint64_t kPage = 4096;
 constexpr unsigned kPosixFd = 1, kFabric = 8;                           // CUmemAllocationHandleType
 constexpr unsigned kNoAccess = 0, kRead = 1, kReadWrite = 3;            // CUmemAccess_flags
 constexpr unsigned kPinned = 1, kDevice = 1, kHostNuma = 3, kLast = 4;  // CUmemAllocationType, CUmemLocationType
@@ -31,15 +30,13 @@ std::map<std::uint64_t, std::uint64_t>& ranges() {
   return forever;
 }
 
-bool known(CUdevice device) { return device >= 0 && static_cast<std::size_t>(device) < library().visible.size(); }
-
 CUresult check(const CUmemAllocationProp* opaque, Properties* out) {
   if (!opaque) return CUDA_ERROR_INVALID_VALUE;
   std::memcpy(out, opaque, sizeof *out);
   if (out->type != kPinned || out->win32) return CUDA_ERROR_INVALID_VALUE;
   if (out->location.type == 0 || out->location.type >= kLast) return CUDA_ERROR_INVALID_VALUE;
   if (out->location.type != kDevice) return CUDA_ERROR_NOT_SUPPORTED;
-  if (!known(out->location.id)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(out->location.id)) return CUDA_ERROR_INVALID_DEVICE;
   if (out->handle_types & kFabric) return CUDA_ERROR_NOT_PERMITTED;  // no IMEX channel here
   return out->handle_types & ~kPosixFd ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
 }
@@ -85,7 +82,7 @@ CUresult map(std::uint64_t at, std::uint64_t bytes, std::uint64_t handle) {
 CUresult set_access(const std::vector<Mapping*>& mappings, const CUmemAccessDesc& access) {
   if (access.location.type == kHostNuma) return CUDA_ERROR_NOT_SUPPORTED;
   if (access.location.type != kDevice) return CUDA_ERROR_INVALID_VALUE;
-  if (!known(access.location.id)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(access.location.id)) return CUDA_ERROR_INVALID_DEVICE;
   if (access.flags != kNoAccess && access.flags != kRead && access.flags != kReadWrite) return CUDA_ERROR_INVALID_VALUE;
   const std::uint64_t bit = 1ull << library().visible[access.location.id];
   for (Mapping* mapping : mappings) {
@@ -205,7 +202,7 @@ SIM_API CUresult cuMemSetAccess(CUdeviceptr at, std::size_t bytes, const CUmemAc
 SIM_API CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr address) {
   SIM_ENTER(cuMemGetAccess);
   if (!flags || !location || location->type != kDevice) return CUDA_ERROR_INVALID_VALUE;
-  if (!known(location->id)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(location->id)) return CUDA_ERROR_INVALID_DEVICE;
   const std::lock_guard guard(physical_lock());
   const Mapping* mapping = find_mapping(address);
   if (!mapping || mapping->kind != MappingKind::reserved) return CUDA_ERROR_INVALID_VALUE;
