@@ -80,6 +80,8 @@ class Arbitration {
     bool muted = false;  // until the window ends
     bool rang = false;
     bool deaf = false;  // a tenant has shut its bell down
+    bool asleep = false, waits = false;
+    std::int64_t active_ns = 0, held_ns = 0;  // when it last was seen at work; GPU time held until then
   };
 
   void run();
@@ -87,6 +89,7 @@ class Arbitration {
   void hear(Member& member, std::int64_t now_ns);
   void listen(const Member& member, bool on);
   std::int64_t look(std::int64_t now_ns);
+  void look_at(Member& member, std::int64_t now_ns);
   std::int64_t idle_ns(const schedule::Turn& turn) const;
   void apply_policy(std::uint32_t gpu);
   [[nodiscard]] schedule::Policy in_force(std::uint32_t gpu) const {
@@ -98,7 +101,7 @@ class Arbitration {
   const std::vector<std::string> gpus_;
   const Asked asked_;
   UniqueFd poll_, wake_;
-  std::int64_t next_look_ns_ = 0;
+  std::int64_t next_look_ns_ = 0, roll_call_ns_ = 0;
   mutable std::mutex members_lock_;  // guards all below it but what is atomic
   schedule::Arbiter arbiter_;
   std::array<schedule::Policy, schedule::kMostGpus> policies_{};

@@ -2,12 +2,15 @@
 #include "node/arbitration.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "guest/ledger/slot.hpp"
 
@@ -252,9 +255,50 @@ TEST_F(Arbitrated, WeightsThatAreChangedCountFromTheNextLookOn) {
   EXPECT_LT(a.pages.policy->devices[0].virtual_time_ns.load(), before + 300'000);
 }
 
+// Shares that do nothing are not looked at each time. What tells of their work is their ring, and where that does not come, the
+// roll call.
+TEST_F(Arbitrated, AShareThatHasSleptIsHeardAtItsRingAndChargedWithoutOne) {
+  const Tenant &a = tenant("a"), &b = tenant("b"), &sleeper = tenant("sleeper");
+  const auto others_work_until = [&](auto&& holds) {
+    return soon([&] {
+      for (const Tenant* each : {&a, &b}) each->gate() == Gate::open ? each->work(3'000'000) : each->want();
+      return holds();
+    });
+  };
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_TRUE(others_work_until([&] { return std::chrono::steady_clock::now() - start > 300ms; }));
+  ASSERT_EQ(sleeper.gate(), Gate::shut);
+  const std::int64_t before = sleeper.pages.policy->devices[0].virtual_time_ns.load();
+  sleeper.pages.usage->compute[0].held_ns.fetch_add(50'000'000);
+  EXPECT_TRUE(
+      others_work_until([&] { return sleeper.pages.policy->devices[0].virtual_time_ns.load() >= before + 500'000; }));
+  sleeper.want();
+  EXPECT_TRUE(others_work_until([&] { return sleeper.gate() == Gate::open; }));
+}
+
 TEST(Policies, AreThreeWords) {
   for (const char* word : {"fair", "priority", "off"}) EXPECT_EQ(policy_word(*parse_policy(word)), word);
   EXPECT_EQ(parse_policy("greedy").error().hint, "accepted: fair, priority, off");
+}
+
+TEST_F(Arbitrated, ItsThreadIsNotPutAsideForWhomItWakesWhereThatIsAllowed) {
+  bool allowed = false;
+  std::thread([&allowed] {
+    allowed = ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), -10) == 0;
+  }).join();
+  if (!allowed) GTEST_SKIP() << "this user may not raise a priority";
+  if (!std::filesystem::exists("/proc/self/task")) GTEST_SKIP() << "nothing is mounted at /proc";
+  const auto is_before = [] {
+    std::error_code gone;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", gone)) {
+      std::string name;
+      std::getline(std::ifstream(task.path() / "comm"), name);
+      if (name == "arbiter")
+        return ::getpriority(PRIO_PROCESS, static_cast<id_t>(std::stoi(task.path().filename()))) == -10;
+    }
+    return false;
+  };
+  EXPECT_TRUE(soon(is_before));
 }
 
 TEST_F(Arbitrated, ItLooksWhenItIsProddedAndWhereItDoesNotItsSilenceIsKnown) {
