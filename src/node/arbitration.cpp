@@ -226,6 +226,7 @@ void Arbitration::hear(Member& member, std::int64_t now_ns) {
   std::uint32_t rings = 0;
   bool memory = false, reading = false;
   while (length > 0 && rings < 512) {
+    // NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection): it does not wait
     length = ::recv(member.share.bell(), bytes.data(), bytes.size(), MSG_DONTWAIT);
     rings += length > 0;
     memory |= length > 0 && bytes[0] == static_cast<char>(ledger::Ring::memory);
