@@ -413,6 +413,7 @@ struct Tenant {
     if (verb == "alloc") return take(nullptr, number);
     if (verb == "from") return take(made, number);
     if (verb == "linear") return linear(number);
+    if (verb == "fill") return CALL(cuMemsetD8_v2)(memory.front(), 1, number);
     if (verb == "free") return CALL(cuMemFreeAsync)(memory.at(number), stream);
     if (verb == "now") return CALL(cuMemFree_v2)(memory.at(number));
     if (verb == "stream") return choose(number);

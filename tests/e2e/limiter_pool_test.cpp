@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <fstream>
 #include <memory>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -113,6 +116,34 @@ TEST(Freeze, AnIdleProgramsMemoryLeavesTheCardAndIsThereAgainForItsNextCall) {
   }
   EXPECT_EQ(tenant.does("sync"), "0");
   EXPECT_EXACT(runtime, owner, owner.used());
+}
+
+// Of mappings of at least so much: what of it was touched since the kernel last forgot. Nothing without /proc.
+std::optional<std::uint64_t> referenced_bytes(int pid, std::uint64_t least) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/smaps");
+  if (!in) return std::nullopt;
+  std::uint64_t sum = 0, size = 0, kib = 0;
+  for (std::string line; std::getline(in, line);) {
+    if (std::sscanf(line.c_str(), "Size: %lu kB", &kib) == 1) size = kib << 10;
+    if (std::sscanf(line.c_str(), "Referenced: %lu kB", &kib) == 1 && size >= least) sum += kib << 10;
+  }
+  return sum;
+}
+
+TEST(Freeze, WhatAFrozenProgramHasOnTheHostIsTheFirstToBeSwapped) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("1GiB"));
+  EXPECT_EQ(tenant.does(bytes("linear", 100 * kMiB)), "0");
+  EXPECT_EQ(tenant.does(bytes("fill", 100 * kMiB)), "0");
+  EXPECT_EQ(tenant.does("ctxsync"), "0");
+  const auto warm = referenced_bytes(tenant.running.pid(), 100 * kMiB);
+  if (!warm) GTEST_SKIP() << "skipped: only /proc tells what was touched";
+  EXPECT_GE(*warm, 100 * kMiB);
+  const Owner owner(runtime);
+  ledger::set_freeze_after(*owner.pages.writable_policy, 1);
+  EXPECT_TRUE(comes_true([&] { return frozen(owner); }));
+  EXPECT_TRUE(
+      comes_true([&] { return referenced_bytes(tenant.running.pid(), 100 * kMiB).value_or(~0ull) < 10 * kMiB; }));
 }
 
 TEST(Freeze, AProgramAtWorkOrInAShareWithoutTheWishStaysWhereItIs) {

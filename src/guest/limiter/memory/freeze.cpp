@@ -7,6 +7,7 @@
 
 #include "guest/bare/futex.hpp"
 #include "guest/limiter/compute/compute.hpp"
+#include "guest/limiter/memory/cold.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/route/driver.hpp"
 #include "guest/limiter/route/presence.hpp"
@@ -72,6 +73,7 @@ void go_away(std::int64_t now_ns) {
   }
   tell_page(now_ns);
   log_line(LogLevel::info, "idle: its memory was moved to the host");
+  advise_cold();
   move_on(kAway);
 }
 
