@@ -20,6 +20,7 @@
 #include "nvml/library.hpp"
 #include "observe/gpus.hpp"
 #include "observe/join.hpp"
+#include "observe/pid_space.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -82,6 +83,7 @@ class LocalSource final : public SnapshotSource {
     observe::JoinInput input;
     std::array<char, 256> host{};
     if (::gethostname(host.data(), host.size() - 1) == 0) input.node.name = host.data();
+    input.node.pid_space = observe::own_pid_space();
     read_gpus_into(input);
     auto broken = add_ledgers(base_, input);
     add_facts(input);

@@ -255,21 +255,23 @@ void Arbitration::look_at(Member& member, std::int64_t now_ns) {
     arbiter_.change_share(member.id, member.terms);
   }
   member.waits = false;
-  bool works = member.rang, told = true;
-  std::int64_t held_ns = 0;
+  bool works = member.rang, told = true, behind_its_gate = false;
+  std::uint64_t held_ns = 0;  // a tenant may have written anything
   for (const schedule::Terms& each : member.terms) {
     const schedule::Use use = member.share.use_of(each.gpu, now_ns);
     arbiter_.observe(member.id, each.gpu, use, now_ns);
     member.waits |= use.wanting;
     works |= use.wanting || use.in_flight_ns > 0;
-    held_ns += use.held_ns;
+    held_ns += static_cast<std::uint64_t>(use.held_ns);
     const schedule::Gate gate = member.share.gate(each.gpu);
     told &= gate == schedule::Gate::tell || gate == schedule::Gate::shut;
+    behind_its_gate |= use.in_flight_ns > 0 && (gate == schedule::Gate::shut || gate == schedule::Gate::queued);
   }
   if (works || held_ns != member.held_ns) member.active_ns = now_ns;
   member.held_ns = held_ns;
   member.asleep = told && now_ns - member.active_ns >= kAsleepNs;
-  if (member.waits || member.rang) member.share.beat();
+  // Also for one that went on because it had heard no beat: with one it waits for its turn again.
+  if (member.waits || member.rang || behind_its_gate) member.share.beat();
   member.rang = false;
 }
 
@@ -296,8 +298,12 @@ std::int64_t Arbitration::look(std::int64_t now_ns) {
     member->asleep = false;
   }
   figures_.gate_writes += decision.changes.size();
-  for (auto& [name, member] : members_)
-    if (!member.asleep || roll_call) member.share.keep_virtual_time(arbiter_.virtual_time_ns(member.id));
+  for (auto& [name, member] : members_) {
+    const std::int64_t virtual_ns = arbiter_.virtual_time_ns(member.id);
+    if (virtual_ns == member.virtual_ns && !roll_call) continue;
+    member.virtual_ns = virtual_ns;
+    member.share.keep_virtual_time(virtual_ns);
+  }
   return std::min(next_ns, decision.wake_at_ns);
 }
 
@@ -307,7 +313,8 @@ std::int64_t Arbitration::idle_ns(const schedule::Turn& turn) const {
   for (std::int64_t word = turn.from_ns / kWordNs; word * kWordNs < turn.to_ns; ++word) {
     std::uint64_t held = 0;
     for (const auto& [name, member] : members_)
-      if (!member.asleep && member.share.has(turn.gpu)) held |= member.share.held_in(turn.gpu, word);
+      if ((!member.asleep || member.active_ns >= turn.from_ns) && member.share.has(turn.gpu))
+        held |= member.share.held_in(turn.gpu, word);
     const std::int64_t from =
         std::max<std::int64_t>(0, (turn.from_ns - word * kWordNs + ledger::kCoverageNs - 1) / ledger::kCoverageNs);
     const std::int64_t to =

@@ -81,7 +81,9 @@ class Arbitration {
     bool rang = false;
     bool deaf = false;  // a tenant has shut its bell down
     bool asleep = false, waits = false;
-    std::int64_t active_ns = 0, held_ns = 0;  // when it last was seen at work; GPU time held until then
+    std::int64_t active_ns = 0;   // when it last was seen at work
+    std::uint64_t held_ns = 0;    // GPU time held until then
+    std::int64_t virtual_ns = 0;  // as it was kept last
   };
 
   void run();

@@ -276,6 +276,20 @@ TEST_F(Arbitrated, AShareThatHasSleptIsHeardAtItsRingAndChargedWithoutOne) {
   EXPECT_TRUE(others_work_until([&] { return sleeper.gate() == Gate::open; }));
 }
 
+// A process that went on because it heard no beat, and has no bell, waits for its turns again once it hears one.
+TEST_F(Arbitrated, WhoWorksBehindAShutGateHearsTheHeartbeatWithoutRinging) {
+  const Tenant &a = tenant("a"), &deserter = tenant("deserter");
+  a.work(3'600'000'000'000);
+  a.ring();
+  ASSERT_TRUE(soon([&] { return a.gate() == Gate::open && deserter.gate() == Gate::shut; }));
+  const std::uint64_t beats = deserter.beats();
+  EXPECT_TRUE(soon([&] {
+    deserter.work(10'000'000);
+    arbitration_->prod();
+    return deserter.beats() > beats;
+  }));
+}
+
 TEST(Policies, AreThreeWords) {
   for (const char* word : {"fair", "priority", "off"}) EXPECT_EQ(policy_word(*parse_policy(word)), word);
   EXPECT_EQ(parse_policy("greedy").error().hint, "accepted: fair, priority, off");

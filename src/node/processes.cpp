@@ -1,6 +1,7 @@
 #include "node/processes.hpp"
 
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "base/user_name.hpp"
@@ -63,9 +64,11 @@ std::string where_text(const identity::Identity& identity) {
 void add_processes(observe::JoinInput& input, const tenancy::Processes* tenants, const std::string& proc) {
   static const std::uint32_t own_namespace = ledger::own_identity().pidns_inode;
   std::map<SeatKey, std::uint32_t> held;
+  std::set<std::uint32_t> known_elsewhere;
   if (tenants != nullptr) {
     tenants->each([&](const tenancy::TenantProcess& tenant) {
       held[key_of(tenant.share, tenant.seat)] = tenant.process.pid;
+      known_elsewhere.insert(tenant.process.pid);
       auto& facts = input.facts[tenant.process.pid];
       facts = {.uid = tenant.uid,
                .user = user_name(tenant.uid),
@@ -80,9 +83,17 @@ void add_processes(observe::JoinInput& input, const tenancy::Processes* tenants,
     auto& pids = input.host_pids.emplace_back();
     for (const auto& seat : ledger.seats) {
       const auto known = held.find(key_of(ledger.share.name, seat.identity));
+      if (known != held.end()) {
+        pids.push_back(known->second);
+        continue;
+      }
+      // A tenant can write any number into its share's page. One that is known to be another share's is not taken, and one
+      // that nobody has looked into yet is shown for what it is.
       const bool ours = seat.identity.pidns_inode == own_namespace || seat.identity.pidns_inode == 0;
-      pids.push_back(known != held.end() ? known->second : ours ? seat.identity.pid : found.by_seat(seat.identity));
-      if (known == held.end()) found.by_pid(pids.back());
+      const std::uint32_t pid = ours ? seat.identity.pid : found.by_seat(seat.identity);
+      pids.push_back(known_elsewhere.contains(pid) ? 0 : pid);
+      if (tenants != nullptr && pids.back() != 0) input.claimed.insert(pid);
+      found.by_pid(pids.back());
     }
   }
   for (const auto& [pid, process] : found.all()) {

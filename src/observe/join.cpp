@@ -120,6 +120,7 @@ std::vector<snapshot::Process> joined_processes(const JoinInput& input) {
       snapshot::Process& row = pid != 0 ? row_of(rows, pid, input) : unknown.emplace_back();
       if (pid != seat.identity.pid) row.pid_in_share = seat.identity.pid;
       row.share = ledger.share.name;
+      row.claimed = input.claimed.contains(pid);
       row.level = ledger.share.level;
       if (row.command.empty()) row.command = seat.command;
       for (std::size_t d = 0; d < ledger.share.devices.size(); ++d) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct JoinInput {
   DriverPicture driver;
   std::vector<LedgerPicture> ledgers;
   std::vector<std::vector<std::uint32_t>> host_pids;  // by ledger and seat: the seat's pid on the host, 0 where unknown
+  std::set<std::uint32_t> claimed;                    // of these pids: not more than the seat's word
   std::map<std::uint32_t, ProcessFacts> facts;        // by host pid
   std::uint64_t taken_unix_ns = 0, taken_ns = 0;
 };

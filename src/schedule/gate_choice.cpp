@@ -35,7 +35,7 @@ Arbiter::Standing Arbiter::standing_of(const Share& share, const Place& place, s
   if (gpu.holder == share.gang) {
     // Two kernels in a row would be two that it has to wait for.
     if (protect && tail_of_others(share, place.terms.gpu, now_ns)) return closed(place, now_ns);
-    if (protect) return {Gate::portion, std::max(place.use.kernel_ns, kProtectedPortionNs)};
+    if (protect) return {Gate::portion, std::clamp(place.use.kernel_ns, kProtectedPortionNs, kLongestLeaseNs)};
     return {Gate::open, 0};
   }
   if (gpu.holder == nullptr && gpu.wanted_by == 0) return {Gate::tell, 0};

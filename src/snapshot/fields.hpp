@@ -19,6 +19,7 @@ void each_field(Node& n, Visit&& visit) {
   visit("unattended_processes", n.unattended_processes);
   visit("started_unix_ns", n.started_unix_ns);
   visit("reserve_bytes", n.reserve_bytes);
+  visit("pid_space", n.pid_space);
   visit("nvml_released", n.nvml_released);
 }
 
@@ -203,6 +204,7 @@ void each_field(Process& p, Visit&& visit) {
   visit("command", p.command);
   visit("where", p.where);
   visit("level", p.level);
+  visit("claimed", p.claimed);
   visit("finding", p.finding);
   visit("devices", p.devices);
 }

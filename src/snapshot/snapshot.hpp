@@ -20,7 +20,8 @@ struct Node {
   std::uint32_t unattended_processes = 0;  // that use a GPU outside every share
   std::uint64_t started_unix_ns = 0;
   std::uint64_t reserve_bytes = 0;  // of each GPU, never sold
-  bool nvml_released = false;       // `headgate gpu release`, or no answer: what NVML says is not known
+  std::string pid_space;       // pids here and there mean the same processes where this is the same; empty: unknown
+  bool nvml_released = false;  // `headgate gpu release`, or no answer: what NVML says is not known
 
   friend bool operator==(const Node&, const Node&) = default;
 };
@@ -184,6 +185,8 @@ struct Process {
   std::string user, command;
   std::string where;  // "host", "docker 4f2a...", "pod ml/train-0", "slurm 1234.0", "unit x.service"
   std::string level;
+  bool claimed =
+      false;  // that this process is in the share, nobody says yet but the share's own page, which its tenants write
   std::string finding;  // what the audit holds against it; empty: nothing
   std::vector<ProcessDevice> devices;
 

@@ -42,6 +42,7 @@
 #include "node/processes.hpp"
 #include "node/unasked.hpp"
 #include "observe/observer.hpp"
+#include "observe/pid_space.hpp"
 #include "tenancy/event_store.hpp"
 #include "tenancy/tenant_doors.hpp"
 
@@ -184,6 +185,7 @@ class Daemon {
     std::array<char, 256> host{};
     sources.node.name = ::gethostname(host.data(), host.size() - 1) == 0 ? host.data() : "";
     sources.node.version = version_text();
+    sources.node.pid_space = observe::own_pid_space();
     sources.node.simulated = simulated_;
     sources.node.reserve_bytes = node_->shares().node().reserve.driver_bytes;
     sources.node.started_unix_ns = static_cast<std::uint64_t>(

@@ -148,8 +148,11 @@ FrameLine keys_line(const TopState& state, unsigned width, FrameStyle style) {
   }
   if (state.mode == TopMode::signal) {
     const auto& targets = state.signal_for.to;
-    const std::string whom = targets.size() == 1 ? targets[0].command + " " + std::to_string(targets[0].pid)
-                                                 : std::to_string(targets.size()) + " processes";
+    std::string whom;
+    for (std::size_t i = 0; i < std::min<std::size_t>(targets.size(), 3); ++i)
+      whom +=
+          (i == 0 ? "" : ", ") + targets[i].command + " " + std::to_string(targets[i].pid) + " of " + targets[i].user;
+    if (targets.size() > 3) whom += " and " + std::to_string(targets.size() - 3) + " more";
     prompt("signal for " + whom + " (TERM): ", "KILL STOP CONT ...  Enter, Esc");
     return line;
   }

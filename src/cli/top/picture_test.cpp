@@ -98,7 +98,7 @@ TEST_F(TopPicture, NoLineIsWiderThanTheTerminalAndNoFrameHigherAtAnySizeInAnyVie
           state.tree = true;
           state.typed = std::string(150, 'x');
           state.limits_for = std::string(150, 'y');
-          state.signal_for.to = {{1, std::string(150, 'z')}};
+          state.signal_for.to.assign(5, {1, std::string(50, 'z'), "u", 0});
           const auto lines = lines_of(without_colours(render(state, {columns, rows}, kColour)));
           ASSERT_LE(lines.size(), rows) << columns << "x" << rows;
           for (const auto& line : lines) ASSERT_LE(cells(line), columns) << columns << "x" << rows << "\n" << line;
@@ -125,7 +125,7 @@ TEST_F(TopPicture, HostileNamesNeitherSteerTheTerminalNorBreakTheColumns) {
   }
   state.events.back().text = state.filter = state.user = state.typed = state.said = state.trouble = state.limits_for =
       hostile;
-  state.signal_for.to = {{1, hostile}};
+  state.signal_for.to = {{1, hostile, hostile, 0}};
   for (const auto mode : {TopMode::table, TopMode::details, TopMode::filter, TopMode::limits, TopMode::signal}) {
     for (const auto view : {TopView::share, TopView::gpu, TopView::user, TopView::process}) {
       state.mode = mode;

@@ -1,10 +1,13 @@
 // Which key does what, and how a newer picture is taken in.
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <utility>
 
 #include "cli/top/rows.hpp"
 #include "cli/top/signals.hpp"
 #include "cli/top/state.hpp"
+#include "observe/pid_space.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -56,11 +59,23 @@ void choose_view(TopState& state, TopView view) {
   state.selected.clear();
 }
 
+constexpr const char* kNobody = "its number on this machine is not known, or nobody but its share's own page tells it";
+constexpr const char* kGone = "the row that was chosen is gone; choose another";
+
+// What is chosen now; nothing where that has gone, so that nobody stands in for it.
+std::optional<TopRow> chosen_row(const TopState& state) {
+  auto rows = rows_of(state);
+  const std::size_t at = selected_row(rows, state);
+  if (rows.empty() || (!state.selected.empty() && rows[at].key != state.selected)) return std::nullopt;
+  return std::move(rows[at]);
+}
+
 void begin_limits(TopState& state) {
-  const auto rows = rows_of(state);
-  const std::string share = rows.empty() ? "" : rows[selected_row(rows, state)].share;
+  const auto row = chosen_row(state);
+  const std::string share = row ? row->share : "";
   if (state.readonly) state.said = "this is --readonly: nothing is changed from here";
   else if (!state.daemon) state.said = "limits are changed by the daemon, and none answers here";
+  else if (!row) state.said = kGone;
   else if (share.empty()) state.said = "choose a share first";
   else {
     state.mode = TopMode::limits;
@@ -88,40 +103,49 @@ void end_limits(TopState& state) {
 }
 
 void tag(TopState& state) {
-  const auto rows = rows_of(state);
-  const std::uint32_t pid = rows.empty() ? 0 : rows[selected_row(rows, state)].pid;
-  if (pid == 0) {
-    state.said = "only processes are tagged: 4 shows them, t those of each share";
-    return;
+  const auto row = chosen_row(state);
+  if (!row) state.said = kGone;
+  else if (!row->process) state.said = "only processes are tagged: 4 shows them, t those of each share";
+  else if (row->host_pid == 0) state.said = kNobody;
+  else {
+    if (state.tagged.erase(row->host_pid) == 0) state.tagged[row->host_pid] = state.now->taken_unix_ns;
+    move_to(state, 1);
   }
-  if (state.tagged.erase(pid) == 0) state.tagged.insert(pid);
-  move_to(state, 1);
 }
 
-// The tagged processes, else the selected row's: of a share all.
-SignalWish chosen_processes(const TopState& state) {
+// A driver numbers processes as the machine does: elsewhere only those that sit in a share are known by our numbers.
+bool is_reachable(const TopState& state, const snapshot::Process& process) {
+  return process.pid != 0 && !process.claimed && (!process.share.empty() || observe::is_hosts(state.pid_space));
+}
+
+// The tagged processes, else the row's: of a share all.
+SignalWish chosen_processes(const TopState& state, const TopRow& row) {
   SignalWish wish;
-  if (!state.now) return wish;
-  wish.seen_unix_ns = state.now->taken_unix_ns;
-  const auto rows = rows_of(state);
-  const TopRow row = rows.empty() ? TopRow{} : rows[selected_row(rows, state)];
   for (const auto& process : state.now->processes) {
-    const bool chosen = !state.tagged.empty() ? state.tagged.contains(process.pid)
-                        : row.pid != 0        ? row.pid == process.pid
+    const auto tag = state.tagged.find(process.pid);
+    const bool chosen = !state.tagged.empty() ? tag != state.tagged.end()
+                        : row.process         ? row.host_pid != 0 && row.host_pid == process.pid
                                               : !row.share.empty() && row.share == process.share;
-    if (chosen && process.pid != 0) wish.to.push_back({process.pid, process.command});
+    if (chosen && is_reachable(state, process))
+      wish.to.push_back({process.pid, process.command, process.user,
+                         tag != state.tagged.end() ? tag->second : state.now->taken_unix_ns});
   }
   return wish;
 }
 
 void begin_signal(TopState& state) {
-  state.signal_for = chosen_processes(state);
+  const auto row = chosen_row(state);
   if (state.readonly) state.said = "this is --readonly: no signal is sent from here";
-  else if (state.far) state.said = "these are processes of another machine: signal them there";
-  else if (state.signal_for.to.empty()) state.said = "choose a process, or a share that has some, first";
-  else {
+  else if (!state.now || state.pid_space.empty() || state.now->node.pid_space != state.pid_space)
+    state.said = "these are processes of another machine or container: signal them there";
+  else if (std::exchange(state.lost_tags, false))
+    state.said = "some of what was tagged has ended; look, and press k again";
+  else if (state.tagged.empty() && !row) state.said = kGone;
+  else if (state.signal_for = chosen_processes(state, row.value_or(TopRow{})); !state.signal_for.to.empty()) {
     state.mode = TopMode::signal;
     state.typed.clear();
+  } else {
+    state.said = row && row->process ? kNobody : "choose a process, or a share that has some, first";
   }
 }
 
@@ -215,9 +239,10 @@ TopState observed(TopState state, snapshot::Snapshot picture, std::vector<snapsh
     state.events.erase(state.events.begin(), state.events.end() - static_cast<std::ptrdiff_t>(kTopEvents));
   state.now = std::move(picture);
   // Its number may be another process's next time.
-  std::erase_if(state.tagged, [&state](std::uint32_t pid) {
-    return std::ranges::find(state.now->processes, pid, &snapshot::Process::pid) == state.now->processes.end();
-  });
+  const auto ended = [&state](const auto& tag) {
+    return std::ranges::find(state.now->processes, tag.first, &snapshot::Process::pid) == state.now->processes.end();
+  };
+  state.lost_tags |= std::erase_if(state.tagged, ended) > 0;
   return state;
 }
 
@@ -239,7 +264,8 @@ TopState apply(TopState state, const Key& key) {
     case KeyKind::end: move_to(state, static_cast<std::ptrdiff_t>(1e9)); break;
     case KeyKind::enter: state.mode = state.mode == TopMode::table ? TopMode::details : TopMode::table; break;
     case KeyKind::escape:
-      if (state.mode == TopMode::table) state.filter.clear(), state.user.clear(), state.tagged.clear();
+      if (state.mode == TopMode::table)
+        state.filter.clear(), state.user.clear(), state.tagged.clear(), state.lost_tags = false;
       state.mode = TopMode::table;
       break;
     case KeyKind::tab: letter(state, 's'); break;

@@ -124,7 +124,14 @@ TEST(TopKeys, LimitsAreAskedOfTheDaemonOnlyAndNeverReadonly) {
   EXPECT_FALSE(press(press(press(test_state(), "emem=1GiB"), KeyKind::escape), KeyKind::enter).wish);
 }
 
-SignalWish signal(int number, std::vector<SignalWish::To> to) { return {std::move(to), kTestTime, number}; }
+SignalWish signal(int number, const std::vector<std::pair<std::uint32_t, std::string>>& to) {
+  SignalWish wish{.to = {}, .number = number};
+  for (const auto& [pid, command] : to) {
+    const std::string user = pid == 48121 ? "alice" : pid == 50120 ? "bob" : pid == 31007 ? "svc" : "carol";
+    wish.to.push_back({pid, command, user, kTestTime});
+  }
+  return wish;
+}
 
 TEST(TopKeys, ASignalGoesToTheChosenProcessOrToAllOfTheChosenShare) {
   TopState state = press(press(test_state(), "4"), KeyKind::end);
@@ -141,7 +148,8 @@ TEST(TopKeys, ASignalGoesToTheChosenProcessOrToAllOfTheChosenShare) {
 
 TEST(TopKeys, TaggedProcessesAreSignalledTogetherAndTheTagGoesWithTheProcess) {
   TopState state = press(test_state(), "4  ");
-  EXPECT_EQ(state.tagged, (std::set<std::uint32_t>{50977, 50120})) << "each tag goes one row down";
+  EXPECT_EQ(state.tagged, (std::map<std::uint32_t, std::uint64_t>{{50120, kTestTime}, {50977, kTestTime}}))
+      << "each tag goes one row down";
   EXPECT_EQ(press(press(state, "k"), KeyKind::enter).signal, signal(15, {{50120, "jupyter"}, {50977, "ffmpeg"}}));
   EXPECT_EQ(press(press(state, KeyKind::up), " ").tagged.size(), 1u) << "off again";
   EXPECT_TRUE(press(state, KeyKind::escape).tagged.empty());
@@ -162,14 +170,51 @@ TEST(TopKeys, WhoeverWasChosenStaysSoWhenItsRowGoesWhileSomebodyTypes) {
   EXPECT_EQ(press(observed(state, picture, {}), KeyKind::enter).wish, (LimitsWish{"train", {{"mem", "1GiB"}}}));
 }
 
-TEST(TopKeys, NoSignalIsSentReadonlyOrToAnotherMachine) {
+TEST(TopKeys, NobodyStandsInForWhoeverWasChosenAndHasGone) {
+  auto picture = test_picture();
+  std::erase_if(picture.processes, [](const auto& process) { return process.pid == 50977; });
+  TopState state = press(press(test_state(), "4"), KeyKind::home);
+  EXPECT_EQ(press(observed(state, picture, {}), "k").said, "the row that was chosen is gone; choose another");
+  state = press(observed(press(state, " "), picture, {}), "k");
+  EXPECT_EQ(state.said, "some of what was tagged has ended; look, and press k again");
+  EXPECT_EQ(state.mode, TopMode::table);
+  picture.shares.erase(picture.shares.begin());
+  state = press(test_state(), KeyKind::home);
+  EXPECT_EQ(press(observed(state, picture, {}), "e").said, "the row that was chosen is gone; choose another");
+}
+
+// Where two containers have a process 7 each, and where a page claims that somebody else's process is in its share.
+TEST(TopKeys, NoSignalIsSentByANumberThatIsNotTheMachinesOrThatOnlyAPageClaims) {
+  auto picture = test_picture();
+  picture.processes = {test_process(7, "train", "alice", "ours", 1), test_process(0, "train", "alice", "theirs", 1),
+                       test_process(812, "vllm-small", "root", "sshd", 1)};
+  picture.processes[1].pid_in_share = 7;
+  picture.processes[2].claimed = true;
+  const TopState state = press(observed(test_state(), picture, {}), "4");
+  ASSERT_EQ(names(state), (Names{"ours", "sshd", "theirs"}));
+  const TopState theirs = press(state, KeyKind::end);
+  EXPECT_EQ(rows_of(theirs)[selected_row(rows_of(theirs), theirs)].name, "theirs") << "one number, two rows";
+  for (const TopState& refused : {theirs, press(theirs, KeyKind::up)}) {
+    EXPECT_NE(press(refused, "k").said.find("nobody but its share's own page tells it"), std::string::npos);
+    EXPECT_TRUE(press(refused, " ").tagged.empty());
+  }
+  const TopState share = press(press(press(state, "1"), KeyKind::home), KeyKind::down);
+  EXPECT_EQ(press(press(share, "k"), KeyKind::enter).signal->to.size(), 1u) << "of train's two the one that is known";
+}
+
+TEST(TopKeys, NoSignalIsSentReadonlyOrToAnotherMachineOrToADriversNumberInAContainer) {
   TopState state = test_state();
   state.readonly = true;
   EXPECT_EQ(press(state, "k").said, "this is --readonly: no signal is sent from here");
   state.readonly = false;
-  state.far = true;
-  EXPECT_EQ(press(state, "k").said, "these are processes of another machine: signal them there");
-  EXPECT_EQ(press(state, "k").mode, TopMode::table);
+  state.now->node.pid_space = "another";
+  EXPECT_EQ(press(state, "k").said, "these are processes of another machine or container: signal them there");
+  state.now->node.pid_space = state.pid_space = "";
+  EXPECT_EQ(press(state, "k").mode, TopMode::table) << "nobody knows";
+  state.now->node.pid_space = state.pid_space = "boot:4026532000";
+  const TopState in_no_share = press(press(state, "4"), KeyKind::home);
+  EXPECT_EQ(press(in_no_share, "k").mode, TopMode::table);
+  EXPECT_EQ(press(press(in_no_share, KeyKind::end), "k").mode, TopMode::signal);
 }
 
 TEST(TopKeys, HistoryAndEventsAreBoundedAndThoseOfSharesThatWentAreForgotten) {

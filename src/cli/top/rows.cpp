@@ -59,8 +59,12 @@ int share_index(const Snapshot& picture, const std::string& name) {
 
 TopRow process_row(const Snapshot& picture, const snapshot::Process& process) {
   TopRow row;
+  row.process = true;
   row.pid = shown_pid(process);
-  row.key = "process/" + process.share + "/" + std::to_string(row.pid);
+  row.host_pid = process.claimed ? 0 : process.pid;
+  // Processes of two containers may have one number there.
+  row.key = "process/" + process.share + "/" + std::to_string(process.pid) + "/" + std::to_string(row.pid) + "/" +
+            process.command;
   row.share = process.share;
   row.name = process.command.empty() ? "-" : process.command;
   row.owner = process.user;

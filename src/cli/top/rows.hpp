@@ -16,8 +16,11 @@ struct TopRow {
   std::optional<double> held_ratio, waited_ratio;
   double guarantee_ratio = 0, ceiling_ratio = 1;
   std::uint64_t refusals = 0, idle_ns = 0;
-  std::uint32_t processes = 0, pid = 0;
-  int colour = -1;  // the place of the share in the picture; -1: of none
+  std::uint32_t processes = 0;
+  bool process = false;
+  std::uint32_t pid = 0;       // of a process, as it is shown
+  std::uint32_t host_pid = 0;  // as it can be signalled; 0: not known, or by its share's page alone
+  int colour = -1;             // the place of the share in the picture; -1: of none
 };
 
 [[nodiscard]] std::vector<TopRow> rows_of(const TopState& state);

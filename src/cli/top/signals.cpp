@@ -43,7 +43,8 @@ std::optional<std::uint64_t> began_ns(std::uint32_t pid) {
 bool had_its_number(std::uint32_t pid, std::uint64_t seen_unix_ns) {
   const auto began = began_ns(pid);
   const std::uint64_t now = now_ns(CLOCK_REALTIME), since_boot = now_ns(CLOCK_BOOTTIME);
-  const std::uint64_t age = now - std::min(now, seen_unix_ns);
+  if (now < seen_unix_ns) return false;  // the clock was set back: how long ago that was, nobody knows
+  const std::uint64_t age = now - seen_unix_ns;
   return began && *began <= since_boot - std::min(since_boot, age);
 }
 

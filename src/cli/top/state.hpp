@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -36,11 +35,11 @@ struct LimitsWish {
 struct SignalWish {
   struct To {
     std::uint32_t pid = 0;
-    std::string command;
+    std::string command, user;
+    std::uint64_t seen_unix_ns = 0;  // in a picture of that time, by the person who chose it
     friend bool operator==(const To&, const To&) = default;
   };
   std::vector<To> to;
-  std::uint64_t seen_unix_ns = 0;  // when the picture was taken
   int number = 0;
   friend bool operator==(const SignalWish&, const SignalWish&) = default;
 };
@@ -48,8 +47,9 @@ struct SignalWish {
 struct TopState {
   // Known.
   std::optional<snapshot::Snapshot> now;  // none before the first look
-  bool daemon = false, far = false;       // far: the node is another machine
-  std::string trouble;                    // why there is no newer picture, or what it lacks
+  bool daemon = false;
+  std::string pid_space;  // of whoever runs this: signals go nowhere else
+  std::string trouble;    // why there is no newer picture, or what it lacks
   TopHistory held, memory;
   std::vector<snapshot::Event> events;  // oldest first
 
@@ -60,8 +60,9 @@ struct TopState {
   bool reverse = false, tree = false, paused = false, readonly = false;
   std::string selected;  // key of a row; the first where it names none
   std::string filter, user;
-  std::set<std::uint32_t> tagged;  // pids
-  std::string typed;               // in modes filter, limits and signal
+  std::map<std::uint32_t, std::uint64_t> tagged;  // host pids, each with the time of the picture
+  bool lost_tags = false;                         // processes that were tagged have ended
+  std::string typed;                              // in modes filter, limits and signal
   // Whom limits or a signal are for, from the key on: rows may come and go while somebody types.
   std::string limits_for;
   SignalWish signal_for;

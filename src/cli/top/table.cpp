@@ -190,7 +190,7 @@ FrameLine row_line(const TopState& state, const TopRow& row, bool selected, cons
   FrameLine line(width, style);
   line.add(selected ? ">" : " ", "1");
   const std::string branch = row.depth == 0 ? "" : style.ascii ? " `-" : " \u2514 ";
-  const std::string name = branch + (state.tagged.contains(row.pid) ? "*" : "") +
+  const std::string name = branch + ((row.process && state.tagged.contains(row.host_pid)) ? "*" : "") +
                            (row.depth > 0 && row.pid != 0 ? std::to_string(row.pid) + " " : "") + row.name;
   line.add(fitted(name, name_width(columns, width)), selected ? "1;7" : share_look(row.colour));
   for (const Column& column : columns) {

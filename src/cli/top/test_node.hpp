@@ -78,6 +78,7 @@ inline snapshot::Snapshot test_picture() {
   picture.node.name = "lab-3";
   picture.node.driver_version = "580.95";
   picture.node.simulated = true;
+  picture.node.pid_space = "boot:4026531836";
   picture.node.level = "hook";
   picture.node.unattended_processes = 1;
   picture.gpus = {test_gpu(0), test_gpu(1)};
@@ -126,6 +127,7 @@ inline std::vector<snapshot::Event> test_events() {
 inline TopState test_state() {
   TopState state;
   state.daemon = true;
+  state.pid_space = "boot:4026531836";
   for (int i = 0; i < 40; ++i) state = observed(std::move(state), test_picture(), {});
   return observed(std::move(state), test_picture(), test_events());
 }

@@ -20,6 +20,7 @@
 #include "cli/top/signals.hpp"
 #include "cli/top/watcher.hpp"
 #include "http/codec.hpp"
+#include "observe/pid_space.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -36,7 +37,7 @@ TopView view_named(const std::string& word) {
 TopState first_state(const Invocation& invocation, const Chosen& chosen) {
   TopState state;
   state.daemon = chosen.source->is_daemon();
-  state.far = chosen.daemon && chosen.daemon->path.empty();
+  state.pid_space = observe::own_pid_space();
   state.view = view_named(invocation.by);
   state.readonly = invocation.readonly;
   state.interval_ms = invocation.interval_ms;
@@ -146,7 +147,12 @@ class Live {
   }
 
   void press(const std::vector<Key>& keys) {
-    for (const Key& key : keys) state_ = apply(std::move(state_), key);
+    for (const Key& key : keys) {
+      const TopMode before = state_.mode;
+      state_ = apply(std::move(state_), key);
+      // What was pasted, or typed ahead, answers no question that nobody has read.
+      if (state_.mode == TopMode::signal && before != TopMode::signal) break;
+    }
     watcher_.set_interval(milliseconds(state_.interval_ms));
     if (const auto wish = std::exchange(state_.wish, std::nullopt)) set_limits(*wish);
     if (const auto signal = std::exchange(state_.signal, std::nullopt)) send(*signal);
@@ -156,7 +162,7 @@ class Live {
     std::size_t reached = 0;
     std::string trouble;
     for (const auto& to : wish.to) {
-      if (const auto sent = send_signal(to.pid, wish.seen_unix_ns, wish.number)) ++reached;
+      if (const auto sent = send_signal(to.pid, to.seen_unix_ns, wish.number)) ++reached;
       else trouble += "; " + sent.error().message;
     }
     const bool one = reached == 1 && wish.to.size() == 1;

@@ -9,7 +9,8 @@ namespace headgate::limiter {
 
 // MADV_COLD (Linux 5.4) on every private, writable mapping without a file: which of them the driver has put the memory into, it does
 // not tell. Nothing is lost or moved by it; what the program touches is warm again. Without /proc, or on an older kernel, nothing.
-void advise_cold();
+// In pieces, for a call keeps other threads from mapping memory, and only for as long as `goes_on` says so.
+void advise_cold(bool (*goes_on)());
 
 // Reads /proc/PID/maps (proc(5)) in pieces of any size. Pure.
 class ColdRanges {

@@ -73,8 +73,8 @@ void go_away(std::int64_t now_ns) {
   }
   tell_page(now_ns);
   log_line(LogLevel::info, "idle: its memory was moved to the host");
-  advise_cold();
   move_on(kAway);
+  advise_cold([] { return presence.load(std::memory_order_relaxed) == kAway; });
 }
 
 void restore() {

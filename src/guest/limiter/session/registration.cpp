@@ -286,16 +286,15 @@ Registered register_at(const char* directory, bool with_slot, ledger::SharePages
 
 namespace {
 
-// False: nobody has the other end, or the program has closed ours.
+// False: nobody has the other end, the program has closed ours, or there was no daemon to give us one. There may be one now.
 bool ring(ledger::Ring what) {
   const int fd = bell.fd.load(std::memory_order_acquire);
-  if (fd < 0) return false;
   const int saved = errno;
   // send(), not write(): should the number be given to a file between these two lines, the file is not written to.
-  const bool ours = still_ours(fd);
   const bool heard =
-      ours && (::send(fd, &what, sizeof what, MSG_DONTWAIT | MSG_NOSIGNAL) == 1 || errno == EAGAIN || errno == EINTR);
-  if (ours && !heard) bell.dead.store(true);
+      fd >= 0 && still_ours(fd) &&
+      (::send(fd, &what, sizeof what, MSG_DONTWAIT | MSG_NOSIGNAL) == 1 || errno == EAGAIN || errno == EINTR);
+  if (!heard && home[0] != '\0') bell.dead.store(true);
   errno = saved;
   return heard;
 }

@@ -22,7 +22,7 @@ Registered register_at(const char* directory, bool with_slot, ledger::SharePages
 // Tells the daemon that this share wants to be looked at. Does nothing where there is no daemon or the program has closed
 // our descriptor: it is never taken for one of the program's own. Two system calls, never waits; thread-safe.
 void ring_doorbell(ledger::Ring what);
-// The daemon that handed it out is gone: at the last ring nobody could hear it.
+// There is none, or whoever handed it out is gone: at the last ring nobody could hear it.
 bool doorbell_is_dead();
 // Asks whatever daemon is there now for another. At most once in 100 ms, and then for at most 20; thread-safe.
 void renew_doorbell();
