@@ -156,6 +156,7 @@ Result<tenancy::Quota> quota_of(const std::string& body) {
       quota.subject = key == "user" ? tenancy::Quota::Subject::user : tenancy::Quota::Subject::group;
       ++named;
     } else if (key == "everyone") {
+      if (value != true) return unfit(key, value, "true, or leave it out");
       quota.subject = tenancy::Quota::Subject::every_user;
       ++named;
     } else if (key == "mem") {

@@ -246,7 +246,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     return one_share(*request.parameter("name"), caller, *fresh());
   }
 
-  Response release_driver(const Request&, const node::Caller& caller) {
+  Response release_driver(const Request& request, const node::Caller& caller) {
     if (!caller.administrator)
       return error_response(
           {ErrorCode::denied, "only an administrator releases the driver", "root, or the control group"});
@@ -418,6 +418,9 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     changed_ns = steady_ns();
     observe::JoinInput input;
     node.hand_ledgers(input);
+    input.taken_unix_ns = static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+            .count());
     input.driver.gpus = observer.latest()->gpus;
     snapshot::Snapshot picture = observe::join(input, nullptr);
     node.finish(picture);

@@ -115,8 +115,8 @@ void examine_runtime_dir(const std::optional<snapshot::Snapshot>& told, Findings
   if (facts.st_uid != ::geteuid())
     return out.push_back({Health::fail, *base + " belongs to uid " + std::to_string(facts.st_uid),
                           "remove it, or set HEADGATE_RUNTIME_DIR"});
-  // A daemon lets others pass through to the sockets in it (0755); without one nobody has anything to look for here.
-  if ((facts.st_mode & (told ? 0022 : 0066)) != 0)
+  // A daemon lets others pass through to the sockets in it (0755), and root's is there again at its next start.
+  if ((facts.st_mode & (told || ::geteuid() == 0 ? 0022 : 0066)) != 0)
     return out.push_back({Health::fail, *base + " is open to others", "chmod 700 " + *base});
   if (::access(base->c_str(), W_OK) != 0)
     return out.push_back(

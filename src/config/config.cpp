@@ -128,6 +128,14 @@ void walk(const toml::table& table, const std::string& prefix, const std::string
 }
 
 void read_file(const std::string& path, Reading& reading) {
+  // A directory reads as an empty file, and a pipe as nothing for ever.
+  std::error_code unknown;
+  const auto kind = std::filesystem::status(path, unknown).type();
+  if (kind == std::filesystem::file_type::directory || kind == std::filesystem::file_type::fifo ||
+      kind == std::filesystem::file_type::socket) {
+    reading.errors.push_back({ErrorCode::usage, path + " is no file", "the path of a TOML file"});
+    return;
+  }
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
   if (!in || !(text << in.rdbuf() || in.peek() == std::ifstream::traits_type::eof())) {

@@ -52,7 +52,10 @@ std::variant<const Router::Route*, Response> Router::find(Request& request) cons
   for (const auto& route : routes_) {
     auto parameters = match(route.segments, request.segments);
     if (!parameters) continue;
-    if (route.method == request.method || (request.method == "HEAD" && route.method == "GET")) {
+    // What answers later waits, follows or takes something out: nobody wants that without the answer.
+    const bool head =
+        request.method == "HEAD" && route.method == "GET" && std::holds_alternative<Handler>(route.handler);
+    if (route.method == request.method || head) {
       request.parameters = std::move(*parameters);
       return &route;
     }

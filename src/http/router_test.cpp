@@ -43,6 +43,11 @@ TEST_F(RouterTest, finds_the_handler_and_names_what_matched) {
   EXPECT_EQ(ask("GET", "/v1/p/x/q").body, "pq");
 }
 
+TEST_F(RouterTest, takes_nothing_out_for_whoever_asks_only_for_the_head) {
+  router_.add_later("GET", "/tasks", [](const Request&, Reply) {});
+  EXPECT_EQ(ask("HEAD", "/tasks").status, 405);
+}
+
 TEST_F(RouterTest, says_what_is_possible_where_the_method_is_not) {
   const auto response = ask("PUT", "/v1/shares/a");
   EXPECT_EQ(response.status, 405);

@@ -8,6 +8,12 @@
 namespace headgate::node {
 namespace {
 
+TEST(Directory, ANameThatGoesOnBehindANulIsNobodys) {
+  EXPECT_EQ(system_directory().user("root"), 0u);
+  EXPECT_FALSE(system_directory().user(std::string("root\0x", 6)));
+  EXPECT_FALSE(system_directory().group(std::string("root\0", 5)));
+}
+
 TEST(Directory, AGroupOfThousandsOfMembersIsKnownToo) {
   constexpr std::size_t kEntry = 3u << 20;
   std::size_t had = 0;

@@ -43,6 +43,13 @@ Result<Node> Node::open(NodeOptions options, observe::EventLog& events) {
     node.tell("share.adopted", "info", name, 0, "the share " + name + " was found and goes on");
   for (const auto& name : adoption.made_anew)
     node.tell("share.restored", "info", name, 0, "the share " + name + " was made anew from the store");
+  for (const auto& name : adoption.unmanaged)
+    node.tell(
+        "share.unmanaged", "warn", name, 0,
+        "the share " + name + " has pages in " + node.options_.runtime_dir +
+            " and is not in the database: of `headgate run` without headgated, or the database was lost. It counts "
+            "for nothing that is sold. To make it again, end its programs and remove " +
+            node.options_.runtime_dir + "/shares/" + name);
   for (const auto& [name, error] : adoption.refused)
     node.tell("share.broken", "error", name, 0, error.message + (error.hint.empty() ? "" : " (" + error.hint + ")"));
   return node;
@@ -143,9 +150,14 @@ Result<void> Node::set(const std::string& name, const ShareOrder& order, const C
     return fail(ErrorCode::unsupported, "a share keeps its name", "create another one");
   const tenancy::Share wanted = TRY(share_of(order, &live->share, gpus, system_directory()));
   if (auto may = may_over_sell(&live->share, wanted, caller); !may) return may;
+  const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  if (order.ttl && tenancy::has_ended(wanted, now))
+    return fail(ErrorCode::usage,
+                "a time to live of " + *order.ttl + " is over already: it counts from when the share was made, " +
+                    duration_text(static_cast<std::uint64_t>(now - live->share.created_at_s) * 1'000'000'000) + " ago",
+                "a longer one; or headgate share drain " + name + ", which lets nobody in from now on");
   if (auto done = shares_.set(wanted); !done) return done;
   tell("share.set", "info", name, caller.uid, "the share " + name + " now has " + in_words(wanted));
-  const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   if (!tenancy::has_ended(wanted, now)) take_back_expiry(name, *live);
   serve_queue();
   return {};

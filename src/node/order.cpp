@@ -103,9 +103,15 @@ Result<std::optional<std::chrono::seconds>> time_or_none(const std::string& key,
   return TRY(parse_duration(key, text));
 }
 
+constexpr std::size_t kMostNames = 256;
+
 Result<std::vector<std::uint32_t>> ids(const std::string& key, const std::vector<std::string>& names,
                                        std::optional<std::uint32_t> (*find)(const std::string&)) {
   std::vector<std::uint32_t> all;
+  // Each is looked up again for each picture of the node.
+  if (names.size() > kMostNames)
+    return unfit(key, std::to_string(names.size()) + " names", "are too many",
+                 "at most " + std::to_string(kMostNames) + " names; a group has as many members as it likes");
   for (const std::string& name : names) {
     const auto number = whole_number<std::uint32_t>(name);
     const auto id = number ? number : find(name);

@@ -16,6 +16,9 @@ using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 using std::chrono::system_clock;
 
+// Where the driver does not answer, whoever wants a picture is shown the last one.
+constexpr milliseconds kLookPatience{1000};
+
 template <typename Clock>
 std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(
@@ -71,8 +74,8 @@ Picture Observer::latest() const {
 }
 
 Picture Observer::look() {
-  const std::scoped_lock lock(looking_);
-  return look_locked();
+  const std::unique_lock lock(looking_, kLookPatience);
+  return lock ? look_locked() : latest();
 }
 
 void Observer::set_period(std::chrono::milliseconds period) {

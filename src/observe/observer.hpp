@@ -93,7 +93,7 @@ class Observer {
   Audit audit_;
   EventLog& events_;
 
-  std::mutex looking_;  // one look at a time; guards all below it but what is atomic or guarded by state_
+  std::timed_mutex looking_;  // one look at a time; guards all below it but what is atomic or guarded by state_
   std::optional<nvml::Library> nvml_;
   std::optional<nvml::XidWatch> xid_watch_;
   nvml::AccountingWatch accounting_;

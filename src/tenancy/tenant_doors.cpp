@@ -173,6 +173,7 @@ class Door : public std::enable_shared_from_this<Door> {
   void refuse_seat(int socket, const identity::Peer& peer, std::uint32_t slot);
   // Why that peer may not come in now; empty where it may.
   std::optional<Shut> shut_to(const identity::Peer& peer) const;
+  std::optional<Shut> shut_to_newcomers() const;
   // The process whom the share's owner wants asked about; empty where nobody has to be.
   std::optional<TenantProcess> to_ask_about(const identity::Peer& peer) const;
   bool greet(int socket, identity::Peer& peer, const ledger::Hello& hello);
@@ -235,6 +236,17 @@ std::optional<Door::Shut> Door::shut_to(const identity::Peer& peer) const {
   return std::nullopt;
 }
 
+// Of a share that shut_to() has just seen. Who has his seat keeps it.
+std::optional<Door::Shut> Door::shut_to_newcomers() const {
+  const LiveShare* live = common_->shares.find(share_);
+  if (has_ended(live->share, std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())))
+    return Shut{ledger::Refusal::share_ending,
+                "the time of the share '" + share_ + "' is over; its owner may put its end off: headgate share extend"};
+  if (ledger::is_draining(live->pages->policy()))
+    return Shut{ledger::Refusal::share_ending, std::string(ledger::kDrainingWords)};
+  return std::nullopt;
+}
+
 asio::awaitable<void> Door::converse(std::shared_ptr<Door> door, std::shared_ptr<Descriptor> socket,
                                      std::shared_ptr<identity::Peer> peer) {
   asio::steady_timer limit(door->common_->executor, door->common_->bounds.conversation);
@@ -278,7 +290,9 @@ asio::awaitable<void> Door::converse(std::shared_ptr<Door> door, std::shared_ptr
             refuse(fd, ledger::Refusal::denied, answer.error().message);
             break;
           }
-          if (const auto shut = door->shut_to(*peer)) {
+          auto shut = door->shut_to(*peer);
+          if (!shut) shut = door->shut_to_newcomers();
+          if (shut) {
             refuse(fd, shut->code, shut->why);
             break;
           }
@@ -363,13 +377,8 @@ bool Door::greet(int socket, identity::Peer& peer, const ledger::Hello& hello) {
     return false;
   }
   LiveShare* live = common_->shares.find(share_);  // there is one: shut_to() has just seen it
-  if (has_ended(live->share, std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()))) {
-    refuse(socket, Refusal::share_ending,
-           "the time of the share '" + share_ + "' is over; its owner may put its end off: headgate share extend");
-    return false;
-  }
-  if (ledger::is_draining(live->pages->policy())) {
-    refuse(socket, Refusal::share_ending, std::string(ledger::kDrainingWords));
+  if (const auto shut = shut_to_newcomers()) {
+    refuse(socket, shut->code, shut->why);
     return false;
   }
   if (common_->processes.count_in(share_) >= ledger::kMaxSlots) {

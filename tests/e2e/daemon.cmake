@@ -1,5 +1,6 @@
 # The built daemon and command over the simulated node.
 headgate_test(daemon_e2e_test SRC ${CMAKE_CURRENT_LIST_DIR}/daemon_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_hostile_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_top_test.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/daemon_night_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/daemon_waits_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/daemon_api_test.cpp ${PROJECT_SOURCE_DIR}/src/api/test_reply.cpp
     ${CMAKE_CURRENT_LIST_DIR}/daemon_program.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_program.cpp ${CMAKE_CURRENT_LIST_DIR}/sim_program.cpp

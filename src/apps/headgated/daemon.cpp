@@ -460,7 +460,12 @@ class Daemon {
     for (const config::Config* config : {&std::as_const(config_), &fresh})
       if (!listens_at(*config).empty()) TRY(address_of(listens_at(*config), access.token.has_value()));
     const auto policy = TRY(node::parse_audit_policy(fresh["audit.policy"].value));
+    // What only a start reads: a mistake there is one now, not then.
     TRY(MetricsFile::wish_of(fresh));
+    TRY(control_group(fresh));
+    TRY(node::parse_duration("node.admit_timeout", fresh["node.admit_timeout"].value));
+    if (const auto age = node::parse_duration("events.keep", fresh["events.keep"].value); !age)
+      return fail(ErrorCode::usage, fresh["events.keep"].origin + ": " + age.error().message, age.error().hint);
 
     Changes changed = changes(config_, fresh, options_);
     // The same file may hold another one.
@@ -537,6 +542,7 @@ Result<void> run(const Options& options) {
   const config::Config config = TRY(read_configuration(options));
   const auto group = TRY(control_group(config));
   const Places places = TRY(find_places(options.socket, options.state, group));
+  const PlacesHeld held = TRY(hold(places));
   cli::Source source = TRY(cli::source_for(options.simulate, config["sim.profile"].value));
   if (!options.simulate && !config["node.nvml"].value.empty()) source.library = config["node.nvml"].value;
   if (!source.simulated_directory.empty()) ::setenv("HEADGATE_SIM_DIR", source.simulated_directory.c_str(), 1);

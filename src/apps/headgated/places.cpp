@@ -1,5 +1,7 @@
 #include "apps/headgated/places.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -62,6 +64,13 @@ Result<void> make_runtime_directory(const std::string& path) {
   return made || path == kRootsPlace ? set_mode(path, 0755) : Result<void>{};
 }
 
+// What an operator names and has made already keeps its permissions too: it may hold more than ours.
+Result<void> make_state_directory(const std::string& path, bool named) {
+  std::error_code error;
+  if (named && std::filesystem::is_directory(path, error)) return {};
+  return make_directory(path, 0700);
+}
+
 Result<void> make_control_directory(const std::string& path, std::optional<gid_t> group) {
   if (auto made = make_directory(path, 0750); !made) return made;
   if (group && ::chown(path.c_str(), static_cast<uid_t>(-1), *group) != 0)
@@ -92,10 +101,31 @@ Result<Places> find_places(const std::string& socket, const std::string& state, 
       return std::unexpected(made.error());
   }
   const std::string state_dir = state_directory(state, places.runtime_dir);
-  if (auto made = make_directory(state_dir, 0700); !made) return std::unexpected(made.error());
+  if (auto made = make_state_directory(state_dir, !state.empty()); !made) return std::unexpected(made.error());
   places.state_file = state_dir + "/headgate.db";
   places.events_file = state_dir + "/events.db";
   return places;
+}
+
+namespace {
+
+Result<UniqueFd> hold_directory(const std::string& path) {
+  UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory) return fail_errno("cannot open " + path, errno);
+  if (::flock(directory.get(), LOCK_EX | LOCK_NB) == 0) return directory;
+  if (errno != EWOULDBLOCK) return fail_errno("cannot lock " + path, errno);
+  return fail(ErrorCode::denied, "another headgated works in " + path,
+              "end it first, or give this one directories of its own: HEADGATE_RUNTIME_DIR and --state");
+}
+
+}  // namespace
+
+Result<PlacesHeld> hold(const Places& places) {
+  PlacesHeld held;
+  held.runtime = TRY(hold_directory(places.runtime_dir));
+  const std::string state = std::filesystem::path(places.state_file).parent_path();
+  if (state != places.runtime_dir) held.state = TRY(hold_directory(state));
+  return held;
 }
 
 }  // namespace headgate::daemon

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "base/unique_fd.hpp"
 
 namespace headgate::daemon {
 
@@ -17,6 +18,13 @@ struct Places {
   std::string state_file;
   std::string events_file;
 };
+
+// Held while the daemon lives: by no two at once. The kernel lets go of it with the last of its process.
+struct PlacesHeld {
+  UniqueFd runtime, state;
+};
+// Errors: denied, where another headgated is in one of them.
+[[nodiscard]] Result<PlacesHeld> hold(const Places& places);
 
 // Makes the directories that are missing: of root, the runtime directory so that others can pass through to the tenant sockets
 // (0755) and the control directory for `group` (0750); of anybody else, both private. `socket`, `state`: of the command line,
