@@ -107,29 +107,38 @@ Error over(const Quota& quota, const Share& wanted, const std::string& what, con
 }
 
 Result<void> keeps(const Quota& quota, const Share& wanted, const Books& books) {
-  Taken before, own;
+  // Who has more than a quota that came later may change his share all the same, so long as he takes no more.
+  Taken before, own, had;
   own.count(wanted, books);
+  const Share* former = nullptr;
   for (const Share& share : books.shares) {
-    if (share.name == wanted.name) continue;
+    if (share.name == wanted.name) {
+      former = &share;
+      had.count(share, books);
+      continue;
+    }
     const bool same =
         quota.subject == Quota::Subject::group ? concerns(quota, share) : share.owner_uid == wanted.owner_uid;
     if (same) before.count(share, books);
   }
-  if (quota.shares && before.shares + 1 > *quota.shares) {
+  if (quota.shares && former == nullptr && before.shares + 1 > *quota.shares) {
     return std::unexpected(over(quota, wanted, "shares", std::to_string(*quota.shares), std::to_string(before.shares),
                                 std::to_string(less(*quota.shares, before.shares)) + " more"));
   }
-  if (quota.memory_bytes && saturated(before.memory_bytes, own.memory_bytes) > *quota.memory_bytes) {
+  if (quota.memory_bytes && own.memory_bytes > had.memory_bytes &&
+      saturated(before.memory_bytes, own.memory_bytes) > *quota.memory_bytes) {
     return std::unexpected(over(quota, wanted, "GPU memory", exact_bytes_text(*quota.memory_bytes),
                                 exact_bytes_text(before.memory_bytes),
                                 exact_bytes_text(less(*quota.memory_bytes, before.memory_bytes))));
   }
-  if (quota.compute_ppm && saturated(before.compute_ppm, own.compute_ppm) > *quota.compute_ppm) {
+  if (quota.compute_ppm && own.compute_ppm > had.compute_ppm &&
+      saturated(before.compute_ppm, own.compute_ppm) > *quota.compute_ppm) {
     return std::unexpected(over(quota, wanted, "compute (ceilings, one GPU being 100 %)",
                                 percent_text(*quota.compute_ppm), percent_text(before.compute_ppm),
                                 percent_text(less(*quota.compute_ppm, before.compute_ppm))));
   }
-  if (quota.ttl && (!wanted.ttl || *wanted.ttl > *quota.ttl)) {
+  const bool as_before = former != nullptr && former->ttl == wanted.ttl;
+  if (quota.ttl && !as_before && (!wanted.ttl || *wanted.ttl > *quota.ttl)) {
     const auto text = [](std::chrono::seconds time) {
       return duration_text(static_cast<std::uint64_t>(time.count()) * 1'000'000'000u);
     };

@@ -147,6 +147,25 @@ TEST_F(Admission, QuotasOfComputeOfSharesAndOfTimeNameWhatIsLeft) {
       << refusal(share);
 }
 
+TEST_F(Admission, WhoHasMoreThanALaterQuotaMayChangeHisShareAndTakeNoMore) {
+  Quota quota;
+  quota.id = 1000;
+  quota.memory_bytes = kGiB;
+  quota.shares = 1;
+  quota.ttl = std::chrono::hours(1);
+  quotas = {quota};
+  Share share = share_of("a", 1000, 4 * kGiB);
+  shares = {share, share_of("b", 1000, 4 * kGiB)};
+  share.devices[0].weight = 300;
+  EXPECT_EQ(refusal(share), "admitted");
+  share.devices[0].memory_limit_bytes = 3 * kGiB;
+  EXPECT_EQ(refusal(share), "admitted") << "less, if not yet little enough";
+  share.devices[0].memory_limit_bytes = 5 * kGiB;
+  EXPECT_NE(refusal(share).find("over its quota of GPU memory"), std::string::npos) << refusal(share);
+  share = shares[0];
+  share.ttl = std::chrono::hours(2);
+  EXPECT_NE(refusal(share).find("is to last 2 h 0 min"), std::string::npos) << refusal(share);
+}
 TEST_F(Admission, AGroupsQuotaCountsAllItsMembersAndEveryUsersQuotaYieldsToAUsersOwn) {
   Quota group;
   group.subject = Quota::Subject::group;
