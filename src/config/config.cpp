@@ -33,6 +33,21 @@ bool is_wait(std::string_view value) {
          number * unit <= 3600;
 }
 
+// As node::parse_duration() has it: a whole number and s, m, h or d, a hundred years at most.
+bool is_duration(std::string_view value) {
+  if (value.empty()) return false;
+  const char unit = value.back();
+  const std::uint64_t seconds = unit == 's' ? 1 : unit == 'm' ? 60 : unit == 'h' ? 3600 : unit == 'd' ? 86'400 : 0;
+  const std::uint64_t number = whole(value.substr(0, value.size() - 1));
+  return seconds != 0 && number >= 1 && number * seconds <= 36'500ull * 86'400;
+}
+
+// Whether an address and a port stand there; who may be reached by it, the daemon asks.
+bool is_address(std::string_view value) {
+  const auto colon = value.rfind(':');
+  return colon != std::string_view::npos && colon > 0 && whole_number<std::uint16_t>(value.substr(colon + 1));
+}
+
 // Why a value cannot stand for a key; empty where it can.
 std::string_view objection(const Key& known, std::string_view value) {
   const std::string_view key = known.name;
@@ -57,6 +72,10 @@ std::string_view objection(const Key& known, std::string_view value) {
   }
   if (key == "arbiter.policy") return is_one_of(value, {"fair", "priority", "off"}) ? "" : "is not understood";
   if (key == "node.admit_timeout") return is_wait(value) ? "" : "is not understood";
+  if (key == "events.keep" || key == "metrics.interval") return is_duration(value) ? "" : "is no length of time";
+  if (key == "node.listen") return is_address(value) ? "" : "is no address";
+  if (key == "metrics.file" || key == "metrics.job_directory")
+    return value.starts_with('/') ? "" : "is a relative path";
   if (key == "audit.policy") return is_one_of(value, {"warn", "freeze", "kill"}) ? "" : "is not understood";
   if (key == "node.pid_namespace") return is_one_of(value, {"host", "own"}) ? "" : "is not understood";
   if (key == "metrics.format") return is_one_of(value, {"influx", "json"}) ? "" : "is not understood";
@@ -164,7 +183,8 @@ const std::vector<Key>& keys() {
       {"node.admit_timeout", "30s", "1s to 1h: 30s, 5m",
        "how long a process waits for the scheduler's leave in a share with --admit=ask; then it is refused"},
       {"node.group", "headgate", "a group of this machine", "whose members administer headgated"},
-      {"node.listen", "", "ADDR:PORT", "HTTP over TCP too; elsewhere than on loopback only with a token file"},
+      {"node.listen", "", "ADDR:PORT such as 127.0.0.1:9471 or [::1]:9471",
+       "HTTP over TCP too; elsewhere than on loopback only with a token file"},
       {"node.token_file", "", "a path", "whose first line lets a caller over TCP administer headgated"},
       {"node.pid_namespace", "host", "host or own",
        "own: start in a container's too, where all programs of the GPU are in that container"},

@@ -44,6 +44,23 @@ TEST(Config, EachMistakeIsNamedWithFileLineKeyValueAndWhatIsAccepted) {
   for (const Error& error : reading.errors) EXPECT_FALSE(error.hint.empty()) << error.message;
 }
 
+// `headgate config check` looks no further: what passes here may not stop the daemon's start.
+TEST(Config, WhatOnlyTheDaemonReadsIsLookedAtToo) {
+  const Reading good =
+      of("[events]\nkeep = '12h'\n[metrics]\nfile = '/var/x'\ninterval = '1m'\n[node]\nlisten = '[::1]:9471'\n");
+  EXPECT_TRUE(good.errors.empty());
+  for (const char* bad :
+       {"events.keep = 'forever'", "events.keep = '0d'", "events.keep = '36501d'", "metrics.interval = '0s'",
+        "metrics.interval = 's'", "metrics.file = 'var/x'", "metrics.job_directory = 'x'",
+        "node.listen = '127.0.0.1:999999'", "node.listen = 'localhost'", "node.listen = ':80'"}) {
+    const Reading reading = of(bad);
+    ASSERT_EQ(reading.errors.size(), 1u) << bad;
+    EXPECT_TRUE(reading.errors[0].message.starts_with("config.toml:1: ")) << reading.errors[0].message;
+    EXPECT_TRUE(reading.errors[0].hint.starts_with("accepted: ")) << reading.errors[0].hint;
+  }
+  EXPECT_EQ(read("/", true).errors.at(0).message, "/ is no file");
+}
+
 TEST(Config, TextThatIsNoTomlIsNamedWithItsLine) {
   const Reading reading = of("[defaults]\nmem = \n");
   ASSERT_EQ(reading.errors.size(), 1u);

@@ -49,6 +49,34 @@ struct ObserverSources {
   std::function<std::string(std::uint32_t pid)> explain;
 };
 
+// A mutex that is waited for only so long. std::timed_mutex would be one, but waits in a way (pthread_mutex_clocklock) that gcc 12's
+// ThreadSanitizer takes for no lock.
+class LookTurn {
+ public:
+  void lock() {
+    std::unique_lock lock(mutex_);
+    free_.wait(lock, [this] { return !taken_; });
+    taken_ = true;
+  }
+  bool try_lock_for(std::chrono::milliseconds patience) {
+    std::unique_lock lock(mutex_);
+    if (!free_.wait_for(lock, patience, [this] { return !taken_; })) return false;
+    return taken_ = true;
+  }
+  void unlock() {
+    {
+      const std::scoped_lock lock(mutex_);
+      taken_ = false;
+    }
+    free_.notify_one();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable free_;
+  bool taken_ = false;
+};
+
 // Thread-safe.
 class Observer {
  public:
@@ -93,7 +121,7 @@ class Observer {
   Audit audit_;
   EventLog& events_;
 
-  std::timed_mutex looking_;  // one look at a time; guards all below it but what is atomic or guarded by state_
+  LookTurn looking_;  // one look at a time; guards all below it but what is atomic or guarded by state_
   std::optional<nvml::Library> nvml_;
   std::optional<nvml::XidWatch> xid_watch_;
   nvml::AccountingWatch accounting_;
