@@ -112,8 +112,8 @@ namespace {
 Result<UniqueFd> hold_directory(const std::string& path) {
   UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory) return fail_errno("cannot open " + path, errno);
-  if (::flock(directory.get(), LOCK_EX | LOCK_NB) == 0) return directory;
-  if (errno != EWOULDBLOCK) return fail_errno("cannot lock " + path, errno);
+  // A file system without locks is no reason not to govern a node.
+  if (::flock(directory.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return directory;
   return fail(ErrorCode::denied, "another headgated works in " + path,
               "end it first, or give this one directories of its own: HEADGATE_RUNTIME_DIR and --state");
 }
