@@ -300,7 +300,7 @@ std::int64_t Arbitration::look(std::int64_t now_ns) {
   figures_.gate_writes += decision.changes.size();
   for (auto& [name, member] : members_) {
     const std::int64_t virtual_ns = arbiter_.virtual_time_ns(member.id);
-    if (virtual_ns == member.virtual_ns && !roll_call) continue;
+    if (virtual_ns == member.virtual_ns) continue;
     member.virtual_ns = virtual_ns;
     member.share.keep_virtual_time(virtual_ns);
   }

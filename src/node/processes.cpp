@@ -64,11 +64,11 @@ std::string where_text(const identity::Identity& identity) {
 void add_processes(observe::JoinInput& input, const tenancy::Processes* tenants, const std::string& proc) {
   static const std::uint32_t own_namespace = ledger::own_identity().pidns_inode;
   std::map<SeatKey, std::uint32_t> held;
-  std::set<std::uint32_t> known_elsewhere;
+  std::set<std::uint32_t> held_pids;
   if (tenants != nullptr) {
     tenants->each([&](const tenancy::TenantProcess& tenant) {
       held[key_of(tenant.share, tenant.seat)] = tenant.process.pid;
-      known_elsewhere.insert(tenant.process.pid);
+      held_pids.insert(tenant.process.pid);
       auto& facts = input.facts[tenant.process.pid];
       facts = {.uid = tenant.uid,
                .user = user_name(tenant.uid),
@@ -91,7 +91,7 @@ void add_processes(observe::JoinInput& input, const tenancy::Processes* tenants,
       // that nobody has looked into yet is shown for what it is.
       const bool ours = seat.identity.pidns_inode == own_namespace || seat.identity.pidns_inode == 0;
       const std::uint32_t pid = ours ? seat.identity.pid : found.by_seat(seat.identity);
-      pids.push_back(known_elsewhere.contains(pid) ? 0 : pid);
+      pids.push_back(held_pids.contains(pid) ? 0 : pid);
       if (tenants != nullptr && pids.back() != 0) input.claimed.insert(pid);
       found.by_pid(pids.back());
     }

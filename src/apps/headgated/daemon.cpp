@@ -463,9 +463,6 @@ class Daemon {
     // What only a start reads: a mistake there is one now, not then.
     TRY(MetricsFile::wish_of(fresh));
     TRY(control_group(fresh));
-    TRY(node::parse_duration("node.admit_timeout", fresh["node.admit_timeout"].value));
-    if (const auto age = node::parse_duration("events.keep", fresh["events.keep"].value); !age)
-      return fail(ErrorCode::usage, fresh["events.keep"].origin + ": " + age.error().message, age.error().hint);
 
     Changes changed = changes(config_, fresh, options_);
     // The same file may hold another one.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <ctime>
@@ -19,12 +20,6 @@ namespace headgate::cli {
 namespace {
 
 constexpr int kLast = 31;  // real-time signals have no names that all agree on
-
-std::uint64_t now_ns(clockid_t clock) {
-  timespec now{};
-  ::clock_gettime(clock, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 // When it began, in ns since boot, to a tick of the clock (10 ms): field 22 of /proc/PID/stat. Fields are counted from the last
 // ')', for the name may hold anything.
@@ -42,7 +37,11 @@ std::optional<std::uint64_t> began_ns(std::uint32_t pid) {
 // Whoever has the number now and began before the picture had it then as well.
 bool had_its_number(std::uint32_t pid, std::uint64_t seen_unix_ns) {
   const auto began = began_ns(pid);
-  const std::uint64_t now = now_ns(CLOCK_REALTIME), since_boot = now_ns(CLOCK_BOOTTIME);
+  timespec boot{};
+  ::clock_gettime(CLOCK_BOOTTIME, &boot);
+  const auto since_boot = static_cast<std::uint64_t>(boot.tv_sec * 1'000'000'000 + boot.tv_nsec);
+  const auto now =
+      static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count());
   if (now < seen_unix_ns) return false;  // the clock was set back: how long ago that was, nobody knows
   const std::uint64_t age = now - seen_unix_ns;
   return began && *began <= since_boot - std::min(since_boot, age);
