@@ -28,14 +28,14 @@ TEST(EventFeed, ManyEventsThatHeMayNotSeeHideNoneThatHeMay) {
   observe::EventLog log;
   for (int i = 0; i < 10; ++i) add(log, 50, "s" + std::to_string(i), 1002);
   add(log, 1, "mine", 1001);
-  EventFeed feed(log, {.uid = 1001, .gids = {}, .administrator = false}, 0);
+  EventFeed feed(log, nullptr, {.uid = 1001, .gids = {}, .administrator = false}, {}, false, {});
   EXPECT_EQ(rest_of(feed), (std::vector<std::string>{"501"}));
   EXPECT_TRUE(feed.next().empty());
 }
 
 TEST(EventFeed, WhoIsNoAdministratorIsToldThatHeMissedSomeToo) {
   observe::EventLog log(8);
-  EventFeed feed(log, {.uid = 1001, .gids = {}, .administrator = false}, 0);
+  EventFeed feed(log, nullptr, {.uid = 1001, .gids = {}, .administrator = false}, {}, false, {});
   for (int i = 0; i < 20; ++i) add(log, 1, "s" + std::to_string(i), 1002);
   EXPECT_EQ(rest_of(feed), (std::vector<std::string>{"missed 12"}));
 }

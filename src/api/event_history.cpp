@@ -28,15 +28,6 @@ std::string text_at(const Request& request, const char* name) {
   return text == nullptr ? std::string() : *text;
 }
 
-Result<EventQuery> query_of(const Request& request) {
-  EventQuery query;
-  query.after = TRY(number_at(request, "after"));
-  query.since_unix_ns = TRY(number_at(request, "since_unix_ns"));
-  query.share = text_at(request, "share");
-  query.kind = text_at(request, "kind");
-  return query;
-}
-
 bool chooses(const EventQuery& query) {
   return query.since_unix_ns != 0 || !query.share.empty() || !query.kind.empty();
 }
@@ -58,9 +49,18 @@ void add_newer(const observe::EventLog& log, EventQuery query, const node::Calle
 
 }  // namespace
 
+Result<EventQuery> event_query_of(const Request& request) {
+  EventQuery query;
+  query.after = TRY(number_at(request, "after"));
+  query.since_unix_ns = TRY(number_at(request, "since_unix_ns"));
+  query.share = text_at(request, "share");
+  query.kind = text_at(request, "kind");
+  return query;
+}
+
 void answer_events(const Request& request, const node::Caller& caller, const observe::EventLog& log,
                    tenancy::EventStore* store, http::Reply reply) {
-  const auto query = query_of(request);
+  const auto query = event_query_of(request);
   if (!query) return reply(http::error_response(query.error()));
   // Without a choice and a place to begin: the newest, which are in memory.
   const bool in_memory = !chooses(*query) && (query->after == 0 || query->after >= log.given_up());

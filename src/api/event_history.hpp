@@ -1,12 +1,16 @@
 // GET /v1/events without follow=1: what happened, from the log in memory where that has all of it, else from the store.
 #pragma once
 
+#include "base/result.hpp"
 #include "http/reply.hpp"
 #include "node/node.hpp"
 #include "observe/event_log.hpp"
 #include "tenancy/event_store.hpp"
 
 namespace headgate::api {
+
+// What the request chooses by after, since_unix_ns, share and kind; usage for a number that is none.
+[[nodiscard]] Result<tenancy::EventQuery> event_query_of(const http::Request& request);
 
 // A page, oldest first; who wants more asks again with after= the last of it.
 inline constexpr std::size_t kMostEvents = 4096;

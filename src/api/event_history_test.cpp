@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <filesystem>
 #include <future>
 
+#include "api/event_feed.hpp"
 #include "observe/event_cursor.hpp"
 #include "snapshot/json.hpp"
 
@@ -113,6 +116,52 @@ TEST_F(EventHistory, WhoIsNoAdministratorSeesHisOwnOfBeforeTheRestartToo) {
   const auto seen = run.get({{"since_unix_ns", "1"}}, caller).second;
   ASSERT_EQ(seen.size(), 2U);
   EXPECT_EQ(seen[0].text + ", " + seen[1].text, "mine, mine again");
+}
+
+// A follower who was away for longer than the memory goes back.
+TEST_F(EventHistory, AFollowerGetsFirstWhatOnlyTheStoreHas) {
+  std::uint64_t before = 0;
+  {
+    DaemonRun first(path_, now_);
+    for (int i = 0; i < 3000; ++i) first.add("x" + std::to_string(i));
+    before = first.log.after(0, 1).front().sequence;
+  }
+  now_ += std::chrono::hours(1);
+  DaemonRun run(path_, now_);
+  for (int i = 3000; i < 6000; ++i) run.add("x" + std::to_string(i));
+  const auto follow = [&](tenancy::EventQuery query) {
+    std::mutex mutex;
+    std::condition_variable woken;
+    bool more = false;
+    EventFeed feed(run.log, run.store.get(), root(), std::move(query), false, [&] {
+      const std::scoped_lock lock(mutex);
+      more = true;
+      woken.notify_all();
+    });
+    std::vector<http::Event> told;
+    for (;;) {
+      auto some = feed.next();
+      if (some.empty() && feed.waits_for_store()) {
+        std::unique_lock lock(mutex);
+        woken.wait(lock, [&] { return std::exchange(more, false); });
+        continue;
+      }
+      if (some.empty()) return told;
+      told.insert(told.end(), some.begin(), some.end());
+    }
+  };
+  const auto missed_of = [](const std::vector<http::Event>& told) {
+    return std::ranges::count(told, std::string(observe::EventCursor::kMissed), &http::Event::name);
+  };
+  const auto all = follow({.after = before});
+  EXPECT_EQ(all.size(), 5999u);
+  EXPECT_EQ(missed_of(all), 0);
+  EXPECT_NE(all.front().data.find("\"x1\""), std::string::npos) << all.front().data;
+  EXPECT_NE(all.back().data.find("\"x5999\""), std::string::npos) << all.back().data;
+  run.add("of a share", "a");
+  const auto chosen = follow({.since_unix_ns = 1, .share = "a"});
+  ASSERT_EQ(chosen.size(), 1u);
+  EXPECT_NE(chosen.front().data.find("of a share"), std::string::npos);
 }
 
 TEST_F(EventHistory, ANumberThatIsNoneIsRefused) {

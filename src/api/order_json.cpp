@@ -4,6 +4,8 @@
 #include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
 #include "api/body.hpp"
 #include "guest/grant/size.hpp"
@@ -13,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::uint32_t kMostId = 4'294'967'294;  // the one above it is "no user" to the kernel (chown(2))
+using node::kMostId;
 
 // A value on its way into a message. Lists in lists are not written out: the writer of JSON calls itself for each level,
 // and whoever sends a million brackets would have the stack.
@@ -38,7 +40,19 @@ Result<std::uint32_t> number_of(const std::string& key, const Json& value, std::
 }
 
 Result<Json> object_of(const std::string& body) {
-  Json json = Json::parse(body, nullptr, false);
+  // Of a key that stands twice a reader would keep the last, another the first: neither is what was meant.
+  std::set<std::string> seen;
+  std::optional<std::string> twice;
+  Json json = Json::parse(
+      body,
+      [&](int depth, Json::parse_event_t event, const Json& parsed) {
+        if (event == Json::parse_event_t::key && depth == 1 && !seen.insert(parsed.get<std::string>()).second)
+          twice = parsed.get<std::string>();
+        return true;
+      },
+      false);
+  if (twice)
+    return fail(ErrorCode::usage, "the key '" + tenancy::harmless(*twice) + "' stands twice", "say each but once");
   if (json.is_discarded() || !json.is_object())
     return fail(ErrorCode::usage, "the body is no JSON object: " + tenancy::harmless(body),
                 "such as {\"name\": \"alice\", \"mem\": \"8GiB\", \"compute\": \"50%\"}");
@@ -74,7 +88,7 @@ Result<bool> take(const std::string& key, const Json& value, node::ShareOrder& o
     // A weight may be written as the number that it is.
     if (value.is_number_unsigned() && key == "weight") order.*field = value.dump();
     else if (value.is_string()) order.*field = value.get<std::string>();
-    else return unfit(key, value, "a text");
+    else return unfit(key, value, key == "weight" ? "1 to 1000, as a number or a text" : "a text");
     return true;
   }
   if (key == "over_sell" || key == "everyone" || key == "until_empty") {
@@ -84,8 +98,9 @@ Result<bool> take(const std::string& key, const Json& value, node::ShareOrder& o
   }
   if (key == "users" || key == "groups") {
     std::vector<std::string> names;
+    if (!value.is_array()) return unfit(key, value, "a list of texts");
     for (const Json& one : value) {
-      if (!value.is_array() || !one.is_string()) return unfit(key, value, "a list of texts");
+      if (!one.is_string()) return unfit(key, value, "a list of texts");
       names.push_back(one.get<std::string>());
     }
     (key == "users" ? order.users : order.groups) = std::move(names);
@@ -173,6 +188,7 @@ Result<tenancy::Quota> quota_of(const std::string& body) {
     } else if (key == "shares") {
       quota.shares = TRY(number_of(key, value, std::numeric_limits<std::uint32_t>::max()));
     } else if (key == "ttl") {
+      if (!value.is_string()) return unfit(key, value, "a time as text: 30s, 5m, 2h, 7d");
       quota.ttl = TRY(node::parse_duration("ttl", text));
     } else {
       return fail(ErrorCode::usage, "unknown key '" + tenancy::harmless(key) + "'",

@@ -52,7 +52,7 @@ std::vector<Route> node_and_gpus() {
        .parameters = {gpu_uuid()},
        .body = BodyKind::gpu_change,
        .replies = {one("Gpu")},
-       .errors = {400, 403}},
+       .errors = {400, 403, 404}},
       {.operation = Operation::release_driver,
        .id = "releaseDriver",
        .method = "POST",
@@ -60,7 +60,7 @@ std::vector<Route> node_and_gpus() {
        .summary = "Let go of the driver's library for a while, so that a GPU can be reset or the driver replaced",
        .parameters = {{"uuid", Place::path, "any of them: NVML is let go of as a whole", "a GPU's UUID, or all"}},
        .replies = {one("Released")},
-       .errors = {403}},
+       .errors = {403, 404, 503}},
   };
 }
 
@@ -114,7 +114,7 @@ std::vector<Route> shares() {
        .parameters = {share_name()},
        .body = BodyKind::share_change,
        .replies = {one("Share")},
-       .errors = {400, 403, 409}},
+       .errors = {400, 403, 404, 409}},
       {.operation = Operation::remove_share,
        .id = "removeShare",
        .method = "DELETE",
@@ -122,7 +122,7 @@ std::vector<Route> shares() {
        .summary = "Remove a share in which no process runs",
        .parameters = {share_name()},
        .replies = {one("Nothing")},
-       .errors = {400, 403, 500}},
+       .errors = {403, 404, 409}},
       {.operation = Operation::pause_share,
        .id = "pauseShare",
        .method = "POST",
@@ -130,7 +130,7 @@ std::vector<Route> shares() {
        .summary = "Shut its gates: what was launched ends, nothing more is launched",
        .parameters = {share_name()},
        .replies = {one("Share")},
-       .errors = {400, 403}},
+       .errors = {400, 403, 404}},
       {.operation = Operation::resume_share,
        .id = "resumeShare",
        .method = "POST",
@@ -138,7 +138,7 @@ std::vector<Route> shares() {
        .summary = "Open its gates again",
        .parameters = {share_name()},
        .replies = {one("Share")},
-       .errors = {400, 403}},
+       .errors = {400, 403, 404}},
       {.operation = Operation::drain_share,
        .id = "drainShare",
        .method = "POST",
@@ -146,7 +146,7 @@ std::vector<Route> shares() {
        .summary = "Let no more processes in and give no more memory until it is resumed; work goes on",
        .parameters = {share_name()},
        .replies = {one("Share")},
-       .errors = {400, 403}},
+       .errors = {400, 403, 404}},
       {.operation = Operation::reclaim_share,
        .id = "reclaimShare",
        .method = "POST",
@@ -154,7 +154,7 @@ std::vector<Route> shares() {
        .summary = "Ask its programs, once, to give back what their pools hold unused",
        .parameters = {share_name()},
        .replies = {one("Share")},
-       .errors = {400, 403}},
+       .errors = {400, 403, 404}},
       {.operation = Operation::enter_share,
        .id = "enterShare",
        .method = "GET",
@@ -162,7 +162,7 @@ std::vector<Route> shares() {
        .summary = "What a program must be told to enter the share, for those who may",
        .parameters = {share_name()},
        .replies = {one("Entry")},
-       .errors = {400, 500}},
+       .errors = {404, 500}},
   };
 }
 
@@ -183,12 +183,11 @@ std::vector<Route> processes_and_events() {
            "first "
            "(ask again after the last); kept over restarts. With follow=1 as a stream of server-sent events that "
            "goes on, in which events.missed tells of those that were gone before they could be sent",
-       .parameters =
-           {{"after", Place::query, "only those with a greater sequence number", {}, true},
-            {"since_unix_ns", Place::query, "only those that happened then or later; not with follow", {}, true},
-            {"share", Place::query, "only those that concern this share; not with follow", "a share's name"},
-            {"kind", Place::query, "only kinds that begin so; not with follow", "memory, share.created, audit"},
-            {"follow", Place::query, "go on as a stream", "1"}},
+       .parameters = {{"after", Place::query, "only those with a greater sequence number", {}, true},
+                      {"since_unix_ns", Place::query, "only those that happened then or later", {}, true},
+                      {"share", Place::query, "only those that concern this share", "a share's name"},
+                      {"kind", Place::query, "only kinds that begin so", "memory, share.created, audit"},
+                      {"follow", Place::query, "go on as a stream", "1"}},
        .replies = {list("Event"), {.content_type = kStream}},
        .errors = {400, 429}},
   };
@@ -219,7 +218,7 @@ std::vector<Route> quotas() {
                       {"group", Place::query, "of this group", "a name of the machine, or a gid"},
                       {"everyone", Place::query, "of every user who has none of their own", "1"}},
        .replies = {one("Nothing")},
-       .errors = {400, 403}},
+       .errors = {400, 403, 404}},
   };
 }
 

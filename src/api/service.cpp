@@ -17,7 +17,6 @@
 #include "api/readiness.hpp"
 #include "api/routes.hpp"
 #include "api/visible.hpp"
-#include "base/whole_number.hpp"
 #include "guest/grant/text.hpp"
 #include "snapshot/json.hpp"
 
@@ -35,11 +34,6 @@ bool equal_in_secret(std::string_view a, std::string_view b) {
   for (std::size_t i = 0; i < a.size(); ++i)
     difference |= static_cast<unsigned char>(a[i] ^ (b.empty() ? '\0' : b[i % b.size()]));
   return difference == 0;
-}
-
-std::optional<std::uint64_t> number_of(const Request& request, std::string_view name) {
-  const std::string* text = request.query_value(name);
-  return text == nullptr ? std::nullopt : whole_number(*text);
 }
 
 std::uint64_t steady_ns() {
@@ -76,7 +70,9 @@ Result<node::Caller> caller_of(const Request& request, const Access& access) {
   }
   if (!access.token) return caller;
   const std::string* shown = http::find(request.headers, "Authorization");
-  if (shown == nullptr || !equal_in_secret(*shown, "Bearer " + *access.token)) {
+  constexpr std::string_view kScheme = "Bearer ";  // in any case (RFC 9110, section 11.1)
+  const bool bearer = shown != nullptr && grant::same_ignoring_case(shown->substr(0, kScheme.size()), kScheme);
+  if (!bearer || !equal_in_secret(shown->substr(kScheme.size()), *access.token)) {
     return fail(ErrorCode::denied, shown == nullptr ? "no token was shown" : "the token is not the one of this daemon",
                 "send the header Authorization: Bearer TOKEN, with the text of the daemon's token file");
   }
@@ -220,12 +216,16 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     return response;
   }
 
-  Response get_gpu(const Request& request, const node::Caller&) {
-    const std::string uuid = *request.parameter("uuid");
-    for (const auto& gpu : fresh()->gpus) {
+  static Response gpu_in(const std::vector<snapshot::Gpu>& gpus, const std::string& uuid) {
+    for (const auto& gpu : gpus) {
       if (grant::same_ignoring_case(gpu.uuid, uuid)) return json(snapshot::to_json(gpu));
     }
-    return error_response(404, "not_found", "there is no GPU " + tenancy::harmless(uuid), "GET /v1/gpus lists them");
+    return error_response({ErrorCode::not_found, "there is no GPU " + tenancy::harmless(uuid),
+                           "GET /v1/gpus (headgate status) lists them"});
+  }
+
+  Response get_gpu(const Request& request, const node::Caller&) {
+    return gpu_in(fresh()->gpus, *request.parameter("uuid"));
   }
 
   Response change_gpu(const Request& request, const node::Caller& caller) {
@@ -237,9 +237,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     snapshot::Snapshot picture;
     picture.gpus = observer.latest()->gpus;
     node.finish(picture);
-    for (const auto& gpu : picture.gpus)
-      if (grant::same_ignoring_case(gpu.uuid, uuid)) return json(snapshot::to_json(gpu));
-    return json("{}");
+    return gpu_in(picture.gpus, uuid);
   }
 
   Response get_share(const Request& request, const node::Caller& caller) {
@@ -250,7 +248,16 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     if (!caller.administrator)
       return error_response(
           {ErrorCode::denied, "only an administrator releases the driver", "root, or the control group"});
-    observer.release_driver(std::chrono::seconds(60));
+    const std::string uuid = *request.parameter("uuid");
+    if (auto known = gpu_in(observer.latest()->gpus, uuid); uuid != "all" && known.status != 200) return known;
+    if (!observer.release_driver(std::chrono::seconds(60)))
+      return error_response(
+          {ErrorCode::unreachable, "a call into the driver hangs, so it cannot be let go of",
+           "nothing but the daemon's end lets go of it: kill -9 it; tenants run on under their limits"});
+    events.add({.kind = "gpu.released",
+                .severity = "warn",
+                .uid = caller.uid,
+                .text = "the driver is let go of for a minute: what it says of GPUs is not known meanwhile"});
     return json("{\"released_s\":60}");
   }
 
@@ -409,8 +416,8 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     for (const auto& share : picture.shares) {
       if (share.name == name && caller.owns(share.owner_uid)) return json(snapshot::to_json(share));
     }
-    return error_response(404, "not_found", "there is no share '" + tenancy::harmless(name) + "' of yours",
-                          "GET /v1/shares lists them");
+    return error_response({ErrorCode::not_found, "there is no share '" + tenancy::harmless(name) + "' of yours",
+                           "GET /v1/shares (headgate share ls) lists them"});
   }
 
   // After a verb: the share as the ledgers show it now, without waiting for the driver.
@@ -443,10 +450,16 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
       return error_response(429, "busy", "you follow " + std::to_string(own) + " streams of events already",
                             "close one, or raise node.streams_per_user in the configuration");
     }
+    auto query = event_query_of(request);
+    if (!query) return error_response(query.error());
+    const bool from_now = request.query_value("after") == nullptr && query->since_unix_ns == 0;
     Response response;
     response.stream = std::make_shared<http::EventStream>();
-    response.stream->feed_from(
-        [feed = std::make_shared<EventFeed>(events, caller, number_of(request, "after"))] { return feed->next(); });
+    const auto feed = std::make_shared<EventFeed>(events, history, caller, std::move(*query), from_now,
+                                                  [weak = std::weak_ptr(response.stream)] {
+                                                    if (const auto stream = weak.lock()) stream->wake();
+                                                  });
+    response.stream->feed_from([feed] { return feed->next(); });
     followers.push_back({response.stream, caller.uid});
     return response;
   }
@@ -512,6 +525,15 @@ http::Router Service::routes(channel::Channel& channel) {
     }
     auto [handler, runs] = impl_->handler_of(route.operation);
     router.add(route.method, route.path, std::move(handler), runs);
+  }
+  for (const Route& route : api::routes()) {
+    // Probes and scrapers of others' making may say more than is heard.
+    if (!route.path.starts_with("/v1/")) continue;
+    std::vector<std::string> query;
+    for (const Parameter& parameter : route.parameters) {
+      if (parameter.in == Place::query) query.emplace_back(parameter.name);
+    }
+    router.accept_only(route.method, route.path, std::move(query));
   }
   return router;
 }

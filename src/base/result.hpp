@@ -3,6 +3,7 @@
 
 #include <expected>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace headgate {
@@ -15,6 +16,8 @@ enum class ErrorCode {
   no_capacity,  // what was asked for does not fit (exit 4)
   denied,       // permission (exit 5)
   unsupported,  // not possible here, or only at a lower level (exit 6)
+  not_found,    // nothing of that name is there, for this caller (exit 2)
+  conflict,     // not while it is as it is: a name that is taken, a share in use (exit 1)
 };
 
 struct Error {
@@ -35,8 +38,10 @@ using Result = std::expected<T, Error>;
 // "WHAT: strerror(error_number)" as an Error; EACCES and EPERM become denied, ENOSPC no_capacity.
 [[nodiscard]] std::unexpected<Error> fail_errno(std::string what, int error_number, std::string hint = {});
 
-// The process exit status for a code: 1 failed, 2 usage, 3 unreachable, 4 no capacity, 5 denied, 6 unsupported.
+// The process exit status for a code, as above.
 [[nodiscard]] int exit_status(ErrorCode code);
+// The code as programs read it, in HTTP answers and under --json: "no_capacity".
+[[nodiscard]] std::string_view error_word(ErrorCode code);
 
 }  // namespace headgate
 

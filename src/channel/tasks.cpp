@@ -95,8 +95,9 @@ std::expected<void, Refusal> Tasks::settle(const std::string& client, TaskId id,
                                            std::string result, Time now) {
   advance(now);
   const Task* known = find(id);
-  const bool answered = known != nullptr && (known->state == State::done || known->state == State::failed);
-  if (answered && known->client == client && known->attempt == attempt) return {};
+  const bool same = known != nullptr && known->client == client && known->attempt == attempt &&
+                    known->state == (ok ? State::done : State::failed) && known->result == result;
+  if (same) return {};
   const auto task = held(client, id, attempt);
   if (!task) return std::unexpected(task.error());
   (*task)->result = std::move(result);

@@ -88,7 +88,8 @@ class Tasks {
   // expires before.
   [[nodiscard]] std::expected<Time, Refusal> acknowledge(const std::string& client, TaskId id, unsigned attempt,
                                                          Time now);
-  // The answer. The same attempt may say it twice (its first word's echo was lost); the first counts.
+  // The answer. The same attempt may say the same twice (its first word's echo was lost); another answer than the
+  // first comes too late (settled).
   [[nodiscard]] std::expected<void, Refusal> settle(const std::string& client, TaskId id, unsigned attempt, bool ok,
                                                     std::string result, Time now);
   // The lease is given back before its end.

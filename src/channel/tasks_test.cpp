@@ -53,7 +53,9 @@ TEST(Tasks, lets_only_the_present_holder_speak) {
   ASSERT_TRUE(tasks.lease("sched", 10s));
   EXPECT_EQ(tasks.settle("sched", id, 1, true, "", 11s).error(), Refusal::stale);
   EXPECT_TRUE(tasks.settle("sched", id, 2, true, "first", 11s));
-  EXPECT_TRUE(tasks.settle("sched", id, 2, false, "second", 11s)) << "an answer whose echo was lost";
+  EXPECT_TRUE(tasks.settle("sched", id, 2, true, "first", 11s)) << "an answer whose echo was lost";
+  EXPECT_EQ(tasks.settle("sched", id, 2, true, "second", 11s).error(), Refusal::settled) << "passed for the first";
+  EXPECT_EQ(tasks.settle("sched", id, 2, false, "first", 11s).error(), Refusal::settled);
   EXPECT_EQ(tasks.find(id)->result, "first");
   EXPECT_EQ(tasks.settle("sched", id, 1, true, "", 11s).error(), Refusal::settled);
   EXPECT_EQ(tasks.acknowledge("sched", id, 2, 11s).error(), Refusal::settled);

@@ -16,7 +16,8 @@ namespace headgate::cli {
 struct RunOptions {
   std::optional<std::string> gpu, memory, host_memory, compute, burst, name;  // as written; null where not given
   std::optional<std::string> share;                                           // of headgated: enter it as it is
-  std::optional<std::string> weight, wait, on_oom;  // need the daemon; wait: for how long, "" without end
+  // Need the daemon; wait: for how long, "" without end.
+  std::optional<std::string> weight, wait, on_oom, priority_class, ttl;
   bool allow_unheld = false;
   std::vector<std::string> command;
 };

@@ -74,6 +74,10 @@ void describe_run(CLI::App& app, Raw& raw) {
       ->expected(0, 1);
   word_run->add_option("--on-oom", run.on_oom, "allocations without room (needs the daemon): fail, wait (30s), wait=5m")
       ->type_name("WHAT");
+  word_run->add_option("--class", run.priority_class, "best-effort, normal or latency (needs the daemon)")
+      ->type_name("CLASS");
+  word_run->add_option("--ttl", run.ttl, "after it no more programs enter the share (needs the daemon): 8h, 7d")
+      ->type_name("TIME");
   word_run->add_flag("--allow-unheld", run.allow_unheld,
                      "start programs that the limiter cannot be loaded into, unheld");
   word_run->footer("Write the command after '--': headgate run --mem 8GiB --compute 50% -- python train.py");

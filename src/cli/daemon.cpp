@@ -10,9 +10,16 @@ namespace {
 constexpr const char* kStart =
     "start it: sudo systemctl start headgated, or as yourself: headgated (with a simulated GPU: headgated --sim)";
 
-bool answers(const http::Endpoint& endpoint) {
-  const auto reply = http::exchange(endpoint, {.target = "/healthz"}, std::chrono::milliseconds(2'000));
-  return reply.has_value();
+Result<void> answers(const http::Endpoint& endpoint) {
+  TRY(http::exchange(endpoint, {.target = "/healthz"}, std::chrono::milliseconds(2'000)));
+  return {};
+}
+
+// Where there is one, going on without it would be going past it.
+std::unexpected<Error> not_allowed(const std::string& socket) {
+  return fail(ErrorCode::denied, "you may not open headgated's control socket " + harmless(socket),
+              "as an administrator: usermod -aG GROUP USER, with the group of its directory, and a new login; or "
+              "node.callers = \"all\" in its configuration, which lets everybody see and use his own shares");
 }
 
 }  // namespace
@@ -25,14 +32,20 @@ Result<std::optional<http::Endpoint>> find_daemon() {
                   "the environment variable HEADGATE_SOCKET='" + harmless(given) + "': " + endpoint.error().message,
                   endpoint.error().hint);
     }
-    if (!answers(*endpoint))
+    const auto answered = answers(*endpoint);
+    if (!answered && answered.error().code == ErrorCode::denied) return not_allowed(given);
+    if (!answered)
       return fail(ErrorCode::unreachable, "no headgated answers at HEADGATE_SOCKET='" + harmless(given) + "'", kStart);
     return *endpoint;
   }
+  std::optional<std::string> shut;
   for (const std::string& path : daemon_sockets()) {
     const http::Endpoint endpoint{.path = path};
-    if (answers(endpoint)) return endpoint;
+    const auto answered = answers(endpoint);
+    if (answered) return endpoint;
+    if (!shut && answered.error().code == ErrorCode::denied) shut = path;
   }
+  if (shut) return not_allowed(*shut);
   return std::nullopt;
 }
 

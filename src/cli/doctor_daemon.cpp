@@ -171,6 +171,10 @@ void examine_processes(const snapshot::Snapshot& now, Findings& out) {
 
 std::optional<snapshot::Snapshot> examine_daemon(std::vector<Finding>& out) {
   const auto found = find_daemon();
+  if (!found && found.error().code == ErrorCode::denied) {
+    examine_silence(out);
+    return std::nullopt;
+  }
   if (!found) {
     out.push_back({Health::fail, found.error().message, found.error().hint});
     return std::nullopt;

@@ -23,8 +23,18 @@ std::string gpu_cell(const snapshot::Snapshot& picture, const std::string& uuid)
   return gpu == picture.gpus.end() ? uuid.substr(0, 12) : std::to_string(gpu->index);
 }
 
+std::string staleness(const snapshot::Snapshot& picture) {
+  return picture.node.nvml_released ? "GPU FIGURES ARE OLD" : "";
+}
+
+std::string caveats(const snapshot::Snapshot& picture, const Voice& voice) {
+  const std::string old = staleness(picture);
+  return (picture.node.simulated ? ", " + warning("SIMULATED", voice) : "") +
+         (old.empty() ? "" : ", " + warning(old, voice));
+}
+
 std::string stamp(const snapshot::Snapshot& picture, const Voice& voice) {
-  return "level " + picture.node.level + (picture.node.simulated ? ", " + warning("SIMULATED", voice) : "") + "\n";
+  return "level " + picture.node.level + caveats(picture, voice) + "\n";
 }
 
 std::uint32_t ppm_of(double ratio) {

@@ -16,6 +16,10 @@ namespace headgate::cli {
 [[nodiscard]] std::string gpu_words(const snapshot::Snapshot& picture, const std::string& uuid);
 // The same under a heading that says GPU: "0".
 [[nodiscard]] std::string gpu_cell(const snapshot::Snapshot& picture, const std::string& uuid);
+// "GPU FIGURES ARE OLD", where the daemon has let go of the driver or it does not answer; else empty.
+[[nodiscard]] std::string staleness(const snapshot::Snapshot& picture);
+// What a view must not keep to itself, each with ", " before it, as a warning: SIMULATED, and staleness().
+[[nodiscard]] std::string caveats(const snapshot::Snapshot& picture, const Voice& voice);
 // The first line of a view that does not say it elsewhere: "level hook, SIMULATED".
 [[nodiscard]] std::string stamp(const snapshot::Snapshot& picture, const Voice& voice);
 // Millionths of a ratio, rounded, for percent_text() and rate_text(); 0 below it, at most a thousand wholes.

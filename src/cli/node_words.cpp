@@ -97,7 +97,8 @@ Result<Shown> shares_view(const Picture& picture, const Voice& voice, bool headi
     return Shown{.text = stamp(picture.now, voice) + shares_text(picture.now.shares, picture.now, voice) +
                          waiting_text(picture.now, voice)};
   }
-  if (voice.format == Format::json) return Shown{.text = snapshot::to_json(picture.now.shares) + "\n"};
+  if (voice.format == Format::json)
+    return Shown{.text = enclosed("headgate.shares/v1", "shares", snapshot::to_json(picture.now.shares), picture.now)};
   return Shown{.text = lines(records_of("headgate.share/v1", picture.now.shares), picture, voice, heading)};
 }
 
@@ -185,7 +186,15 @@ int again(const Invocation& invocation, const config::Config& config, const View
   return ended ? *ended : refuse(ended.error(), invocation.voice);
 }
 
-int why_of(const Invocation& invocation, const Picture& picture) {
+// The newest, which say how it ended; all of them are for `headgate events --share`.
+Result<std::vector<snapshot::Event>> last_of(SnapshotSource& source, const std::string& share) {
+  constexpr std::size_t kMost = 20;
+  auto events = TRY(source.events_that({.share = share}));
+  if (events.size() > kMost) events.erase(events.begin(), events.end() - kMost);
+  return events;
+}
+
+int why_of(const Invocation& invocation, const config::Config& config, const Picture& picture) {
   std::string asked = invocation.share;
   if (const auto* process = process_numbered(picture.now, asked)) {
     if (process->share.empty())
@@ -202,8 +211,16 @@ int why_of(const Invocation& invocation, const Picture& picture) {
     names += (names.empty() ? "" : ", ") + share.name;
   }
   if (chosen.empty() && !asked.empty()) {
+    if (picture.daemon) {
+      auto chosen_source = choose_source(invocation, config);
+      const auto told = chosen_source ? last_of(*chosen_source->source, asked)
+                                      : Result<std::vector<snapshot::Event>>(std::unexpected(chosen_source.error()));
+      if (!told) return refuse(told.error(), invocation.voice);
+      if (!told->empty())
+        return put(Shown{.text = why_gone(picture, asked, *told, invocation.voice)}, invocation.voice);
+    }
     const bool number = asked.find_first_not_of("0123456789") == std::string::npos;
-    return refuse({ErrorCode::usage,
+    return refuse({ErrorCode::not_found,
                    "there is no share '" + harmless(asked) + "'" +
                        (number ? ", and no process " + asked + " in a share or on a GPU here" : ""),
                    names.empty() ? "there are no shares" : "shares here: " + names},
@@ -236,7 +253,7 @@ int why(const Invocation& invocation, const config::Config& config) {
   const auto picture = look(invocation, config, false, true);
   if (!picture) return refuse(picture.error(), invocation.voice);
   name_problems(*picture, invocation.voice);
-  return why_of(invocation, *picture);
+  return why_of(invocation, config, *picture);
 }
 
 }  // namespace headgate::cli

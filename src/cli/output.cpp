@@ -9,18 +9,6 @@
 namespace headgate::cli {
 namespace {
 
-std::string_view code_name(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::failed: return "failed";
-    case ErrorCode::usage: return "usage";
-    case ErrorCode::unreachable: return "unreachable";
-    case ErrorCode::no_capacity: return "no_capacity";
-    case ErrorCode::denied: return "denied";
-    case ErrorCode::unsupported: return "unsupported";
-  }
-  return "failed";
-}
-
 std::size_t width(std::string_view text) {
   return static_cast<std::size_t>(
       std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
@@ -87,7 +75,7 @@ void complain(const Error& error, const Voice& voice) {
   if (is_json(voice.format)) {
     const nlohmann::ordered_json object = {
         {"schema", "headgate.error/v1"},
-        {"error", {{"code", code_name(error.code)}, {"message", error.message}, {"hint", error.hint}}}};
+        {"error", {{"code", error_word(error.code)}, {"message", error.message}, {"hint", error.hint}}}};
     const std::string text = object.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
     std::fwrite(text.data(), 1, text.size(), stderr);
     return;

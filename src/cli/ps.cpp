@@ -90,7 +90,7 @@ std::string ps_text(const Picture& picture, const Voice& voice) {
   if (rows.size() == 1 && !picture.now.node.level.empty())
     return stamp(picture.now, voice) + "no process is in a share\n";
   std::string text = rows.size() == 1 ? "no process is in a share\n" : table(rows, voice);
-  if (picture.now.node.simulated) text = warning("SIMULATED", voice) + "\n" + text;
+  if (const auto words = caveats(picture.now, voice); !words.empty()) text = words.substr(2) + "\n" + text;
   return text;
 }
 

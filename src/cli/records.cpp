@@ -95,6 +95,15 @@ std::string csv(const Records& records, const Origin& origin, bool heading) {
   return text;
 }
 
+std::string enclosed(std::string_view schema, std::string_view key, const std::string& text,
+                     const snapshot::Snapshot& picture) {
+  const Json json = {{"schema", schema},
+                     {"simulated", picture.node.simulated},
+                     {"level", picture.node.level},
+                     {key, Json::parse(text, nullptr, false)}};
+  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
 Origin origin_of(const snapshot::Snapshot& picture) {
   return {picture.node.name, picture.node.simulated, picture.taken_unix_ns};
 }

@@ -37,6 +37,9 @@ struct Records {
 // take for a formula stands an apostrophe: a program's name is whatever its owner called it.
 [[nodiscard]] std::string csv_cell(std::string_view text);
 
+// One JSON object under --json: the schema, what must not be kept back (simulated, level), and `text` (JSON) as `key`.
+[[nodiscard]] std::string enclosed(std::string_view schema, std::string_view key, const std::string& text,
+                                   const snapshot::Snapshot& picture);
 [[nodiscard]] Origin origin_of(const snapshot::Snapshot& picture);
 
 // Gives every optional a value and every list of structs an element.

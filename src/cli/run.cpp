@@ -53,14 +53,20 @@ struct Plan {
 };
 
 Result<void> refuse_what_needs_the_daemon(const RunOptions& run) {
-  if (!run.weight && !run.wait && !run.on_oom) return {};
-  if (!run.weight && !run.wait)
+  if (!run.weight && !run.wait && !run.on_oom && !run.priority_class && !run.ttl) return {};
+  if (run.ttl)
+    return fail(ErrorCode::unsupported,
+                "--ttl needs the daemon (headgated), which keeps the time; it is not running here",
+                "without it a share ends with its last program; timeout(1) ends a program in time");
+  if (run.on_oom)
     return fail(ErrorCode::unsupported,
                 "--on-oom needs the daemon (headgated), which has memory given back for those who wait; it is not "
                 "running here",
                 "without it an allocation for which there is no room is refused at once; leave the option out");
   return fail(ErrorCode::unsupported,
-              std::string(run.weight ? "--weight" : "--wait") +
+              std::string(run.weight           ? "--weight"
+                          : run.priority_class ? "--class"
+                                               : "--wait") +
                   " needs the daemon (headgated), which decides between shares; it is not running here",
               "without it a share has a ceiling, and a burst above it: --compute, --burst");
 }

@@ -76,6 +76,8 @@ Result<std::string> order_for(const Invocation& invocation, const config::Config
   if (run.burst) body["burst"] = *run.burst;
   if (run.weight) body["weight"] = *run.weight;
   if (run.on_oom) body["on_oom"] = *run.on_oom;
+  if (run.priority_class) body["class"] = *run.priority_class;
+  if (run.ttl) body["ttl"] = *run.ttl;
   if (grant.fail_policy == ledger::FailPolicy::closed) body["fail_policy"] = "closed";
   return body.dump();
 }
@@ -83,7 +85,7 @@ Result<std::string> order_for(const Invocation& invocation, const config::Config
 // A run waits without end, or for the time that was said.
 Result<std::optional<Clock::time_point>> end_of_waiting(const std::string& text) {
   if (text.empty()) return std::nullopt;
-  constexpr std::pair<char, int> kUnits[] = {{'s', 1}, {'m', 60}, {'h', 3600}};
+  constexpr std::pair<char, int> kUnits[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86'400}};
   for (const auto& [unit, seconds] : kUnits) {
     if (!text.ends_with(unit)) continue;
     std::size_t used = 0;
@@ -91,12 +93,13 @@ Result<std::optional<Clock::time_point>> end_of_waiting(const std::string& text)
     if (number.empty() || number.find_first_not_of("0123456789") != std::string::npos || number.size() > 6) break;
     return Clock::now() + std::chrono::seconds(std::stol(number, &used) * seconds);
   }
-  return fail(ErrorCode::usage, "--wait '" + harmless(text) + "' is no length of time", "accepted: 30s, 5m, 2h");
+  return fail(ErrorCode::usage, "--wait '" + harmless(text) + "' is no length of time", "accepted: 30s, 5m, 2h, 7d");
 }
 
 // What a share that exists has already, and does not take from whoever joins it.
 bool asks_for_limits(const RunOptions& run) {
-  return run.gpu || run.memory || run.host_memory || run.compute || run.burst || run.weight || run.on_oom;
+  return run.gpu || run.memory || run.host_memory || run.compute || run.burst || run.weight || run.on_oom ||
+         run.priority_class || run.ttl;
 }
 
 }  // namespace

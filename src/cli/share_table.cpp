@@ -141,11 +141,7 @@ std::string gpus_text(const Picture& picture, const Voice& voice) {
 }
 
 std::string gpus_json(const Picture& picture) {
-  const Json json = {{"schema", "headgate.gpus/v1"},
-                     {"simulated", picture.now.node.simulated},
-                     {"level", picture.now.node.level},
-                     {"gpus", Json::parse(snapshot::to_json(picture.now.gpus))}};
-  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+  return enclosed("headgate.gpus/v1", "gpus", snapshot::to_json(picture.now.gpus), picture.now);
 }
 
 }  // namespace headgate::cli

@@ -56,9 +56,9 @@ std::string simulated_text(const snapshot::Snapshot& picture, const Voice& voice
 
 // The share that a verb left, as one row.
 Result<std::string> shown(const Invocation& invocation, const http::Endpoint& daemon, const std::string& reply) {
-  if (invocation.voice.format == Format::json) return reply + "\n";
-  const auto share = TRY(snapshot::from_json<snapshot::Share>(reply));
   const auto picture = TRY(picture_of(daemon));
+  if (invocation.voice.format == Format::json) return enclosed("headgate.share/v1", "share", reply, picture);
+  const auto share = TRY(snapshot::from_json<snapshot::Share>(reply));
   if (!is_table(invocation.voice.format))
     return lines(records_of("headgate.share/v1", std::vector{share}), origin_of(picture), invocation.voice);
   return simulated_text(picture, invocation.voice) + shares_text({share}, picture, invocation.voice);
@@ -134,8 +134,9 @@ Result<std::string> quota_lines(const http::Endpoint& daemon, const std::string&
 }
 
 Result<std::string> quota_text(const http::Endpoint& daemon, const Invocation& invocation, const std::string& reply) {
-  if (invocation.voice.format == Format::json) return reply + "\n";
-  const std::string heading = stamp(TRY(picture_of(daemon)), invocation.voice);
+  const auto picture = TRY(picture_of(daemon));
+  if (invocation.voice.format == Format::json) return enclosed("headgate.quotas/v1", "quotas", reply, picture);
+  const std::string heading = stamp(picture, invocation.voice);
   const Json json = Json::parse(reply, nullptr, false);
   std::vector<std::vector<std::string>> rows = {{"WHO", "\tMEMORY", "\tCOMPUTE", "\tSHARES", "\tENDS AFTER"}};
   for (const Json& quota : json) {
@@ -165,7 +166,7 @@ Result<std::string> uuid_of(const http::Endpoint& daemon, const std::string& tex
     if (!found.empty()) return fail(ErrorCode::usage, "several GPUs begin with '" + text + "'", "GPUs here: " + known);
     found = gpu.uuid;
   }
-  if (found.empty()) return fail(ErrorCode::usage, "there is no GPU '" + text + "'", "GPUs here: " + known);
+  if (found.empty()) return fail(ErrorCode::not_found, "there is no GPU '" + text + "'", "GPUs here: " + known);
   return found;
 }
 
@@ -207,12 +208,13 @@ Result<std::string> share_word(const Invocation& invocation) {
   }
   if (word == "quota set") {
     const std::string reply = TRY(ask(daemon, "PUT", "/v1/quotas", body_of(invocation)));
-    return quota_text(daemon, invocation, invocation.voice.format == Format::json ? reply : "[" + reply + "]");
+    return quota_text(daemon, invocation, "[" + reply + "]");
   }
   if (word == "gpu policy") {
     const std::string uuid = TRY(uuid_of(daemon, invocation.share));
     const std::string reply = TRY(ask(daemon, "PATCH", "/v1/gpus/" + http::escape(uuid), body_of(invocation)));
-    if (invocation.voice.format == Format::json) return reply;
+    if (invocation.voice.format == Format::json)
+      return enclosed("headgate.gpu/v1", "gpu", reply, TRY(picture_of(daemon)));
     const auto gpu = TRY(snapshot::from_json<snapshot::Gpu>(reply));
     return "GPU " + uuid.substr(0, 12) + " is now given by the policy " + gpu.policy +
            (gpu.policy_from == "command"

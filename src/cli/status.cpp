@@ -87,7 +87,7 @@ std::string heading(const Picture& picture, const Voice& voice) {
                      ", level " + node.level + (picture.daemon ? ", headgated" : ", no daemon");
   if (node.unattended_processes > 0)
     line += ", " + warning(std::to_string(node.unattended_processes) + " outside every share", voice);
-  return line + (node.simulated ? ", " + warning("SIMULATED", voice) : "") + "\n";
+  return line + caveats(picture.now, voice) + "\n";
 }
 
 // Shares on GPUs that this node does not have (made on a simulated node, or on cards that are gone).

@@ -74,6 +74,9 @@ struct Fit {
 [[nodiscard]] std::string why_text(const Picture& picture, const std::vector<snapshot::Share>& shares,
                                    const Voice& voice);
 [[nodiscard]] std::string why_json(const Picture& picture, const std::vector<snapshot::Share>& shares);
+// Of a share that is there no more: what was told of it, oldest first.
+[[nodiscard]] std::string why_gone(const Picture& picture, const std::string& share,
+                                   const std::vector<snapshot::Event>& events, const Voice& voice);
 // The process that a word names by its number, unless it is the name of a share; null: none.
 [[nodiscard]] const snapshot::Process* process_numbered(const snapshot::Snapshot& now, const std::string& word);
 // Of a process outside every share; text or JSON, as `voice` says.

@@ -10,7 +10,9 @@
 #include "base/units.hpp"
 #include "cli/low_ceiling.hpp"
 #include "cli/names.hpp"
+#include "cli/top/top.hpp"
 #include "cli/views.hpp"
+#include "snapshot/json.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -208,7 +210,10 @@ std::string why_text(const Picture& picture, const std::vector<snapshot::Share>&
 }
 
 std::string why_json(const Picture& picture, const std::vector<snapshot::Share>& shares) {
-  Json json = {{"schema", "headgate.why/v1"}, {"simulated", picture.now.node.simulated}, {"shares", Json::array()}};
+  Json json = {{"schema", "headgate.why/v1"},
+               {"simulated", picture.now.node.simulated},
+               {"level", picture.now.node.level},
+               {"shares", Json::array()}};
   for (const snapshot::Share& share : shares) {
     Json one = {{"name", share.name}, {"level", share.level}, {"devices", Json::array()}};
     for (const snapshot::ShareDevice& device : share.devices) {
@@ -257,6 +262,23 @@ const snapshot::Process* process_numbered(const snapshot::Snapshot& now, const s
   const auto found = std::ranges::find_if(
       now.processes, [&](const auto& process) { return std::to_string(shown_pid(process)) == word; });
   return found == now.processes.end() ? nullptr : &*found;
+}
+
+std::string why_gone(const Picture& picture, const std::string& share, const std::vector<snapshot::Event>& events,
+                     const Voice& voice) {
+  if (voice.format == Format::json) {
+    const Json json = {{"schema", "headgate.why/v1"},
+                       {"simulated", picture.now.node.simulated},
+                       {"shares", Json::array()},
+                       {"gone", {{"name", share}, {"events", Json::parse(snapshot::to_json(events))}}}};
+    return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+  }
+  std::string text = bold("share " + harmless(share) + " is there no more" +
+                              (picture.now.node.simulated ? ", SIMULATED" : "") + "; what was told of it:",
+                          voice) +
+                     "\n";
+  for (const auto& event : events) text += "  " + event_line(event, picture.now.taken_unix_ns, voice);
+  return text;
 }
 
 std::string why_not_held(const Picture& picture, const snapshot::Process& process, const Voice& voice) {

@@ -78,6 +78,7 @@ std::string_view objection(const Key& known, std::string_view value) {
     return value.starts_with('/') ? "" : "is a relative path";
   if (key == "audit.policy") return is_one_of(value, {"warn", "freeze", "kill"}) ? "" : "is not understood";
   if (key == "node.pid_namespace") return is_one_of(value, {"host", "own"}) ? "" : "is not understood";
+  if (key == "node.callers") return is_one_of(value, {"group", "all"}) ? "" : "is not understood";
   if (key == "metrics.format") return is_one_of(value, {"influx", "json"}) ? "" : "is not understood";
   return value.empty() ? "is empty" : "";
 }
@@ -183,6 +184,8 @@ const std::vector<Key>& keys() {
       {"node.admit_timeout", "30s", "1s to 1h: 30s, 5m",
        "how long a process waits for the scheduler's leave in a share with --admit=ask; then it is refused"},
       {"node.group", "headgate", "a group of this machine", "whose members administer headgated"},
+      {"node.callers", "group", "group or all",
+       "who may open the control socket; those outside the group use their own shares, and see totals of others'"},
       {"node.listen", "", "ADDR:PORT such as 127.0.0.1:9471 or [::1]:9471",
        "HTTP over TCP too; elsewhere than on loopback only with a token file"},
       {"node.token_file", "", "a path", "whose first line lets a caller over TCP administer headgated"},

@@ -28,7 +28,9 @@ struct Wire {
   Result<void> wait(short events) const {
     for (;;) {
       const auto left = std::chrono::ceil<milliseconds>(end - Clock::now()).count();
-      if (left <= 0) return unreachable(endpoint, "no answer in time");
+      if (left <= 0)
+        return unreachable(endpoint, "no answer in time",
+                           "it runs and is busy, or its disk or the driver hangs: see its log");
       pollfd watched{.fd = fd.get(), .events = events, .revents = 0};
       const int ready = ::poll(&watched, 1, static_cast<int>(std::min<decltype(left)>(left, INT_MAX)));
       if (ready > 0) return {};
@@ -46,7 +48,8 @@ struct Wire {
       if (error == EINTR) continue;
       if (error == EAGAIN) {
         // A Unix socket with a full backlog: there is nothing to poll for.
-        if (Clock::now() >= end) return unreachable(endpoint, "its backlog is full");
+        if (Clock::now() >= end)
+          return unreachable(endpoint, "its backlog is full", "too many ask at once; try again in a second");
         ::poll(nullptr, 0, 5);
         continue;
       }

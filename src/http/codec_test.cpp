@@ -150,14 +150,14 @@ TEST(RequestText, is_read_back_as_it_was_meant) {
 
 TEST(ErrorResponse, comes_back_as_the_error_it_was) {
   for (const auto code : {ErrorCode::failed, ErrorCode::usage, ErrorCode::unreachable, ErrorCode::no_capacity,
-                          ErrorCode::denied, ErrorCode::unsupported}) {
+                          ErrorCode::denied, ErrorCode::unsupported, ErrorCode::not_found, ErrorCode::conflict}) {
     const Error error{code, "what \"was\" wrong", "what to do"};
     const auto response = error_response(error);
     EXPECT_EQ(error_of(response.status, response.body), error);
   }
   EXPECT_EQ(error_of(409, R"({"code":"stale","message":"late"})"), (Error{ErrorCode::usage, "late", ""}));
   EXPECT_EQ(error_of(503, "").code, ErrorCode::unreachable);
-  EXPECT_EQ(error_of(404, "<html>"), (Error{ErrorCode::usage, "the server answered 404", ""}));
+  EXPECT_EQ(error_of(404, "<html>"), (Error{ErrorCode::not_found, "the server answered 404", ""}));
   EXPECT_EQ(error_response(500, "failed", "\xff", "").body,
             "{\"code\":\"failed\",\"message\":\"\xef\xbf\xbd\",\"hint\":\"\"}\n");
 }

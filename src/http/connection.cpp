@@ -76,8 +76,9 @@ void Connection::close() {
 
 awaitable<void> Connection::serve(std::shared_ptr<Connection> self) {
   if (self->refused_) {
-    Response response = error_response(503, "busy", "this server has all the connections that it takes",
-                                       "try again in a second; each user has a bound, and all have one together");
+    Response response = error_response(
+        503, "busy", "this server has all the connections that it takes",
+        "try again in a second; node.connections_per_user and node.connections of the configuration say how many");
     response.headers.push_back({"Retry-After", "1"});
     self->keep_alive_ = false;
     (void)co_await self->write_response(std::move(response));
@@ -180,10 +181,10 @@ awaitable<Response> Connection::respond(Request request) {
       }
     }
   }
-  co_return co_await wait_for(std::move(slot));
+  co_return co_await wait_for(std::move(slot), handler == nullptr);
 }
 
-awaitable<Response> Connection::wait_for(std::shared_ptr<Reply::Slot> slot) {
+awaitable<Response> Connection::wait_for(std::shared_ptr<Reply::Slot> slot, bool watched) {
   const LetGo let_go{slot};
   const auto end = Clock::now() + state_->limits.answer;
   ++deadline_round_;  // the handler's time is not the client's
@@ -201,7 +202,7 @@ awaitable<Response> Connection::wait_for(std::shared_ptr<Reply::Slot> slot) {
       end_watch();
       co_return error_response(503, "timeout", "the server found no answer in time", "try again later");
     }
-    watch_for_hangup();
+    if (watched) watch_for_hangup();
     co_await sleep_until(end);
   }
 }

@@ -43,7 +43,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::awaitable<Next> read_request();
   boost::asio::awaitable<bool> answer_request();
   boost::asio::awaitable<Response> respond(Request request);
-  boost::asio::awaitable<Response> wait_for(std::shared_ptr<Reply::Slot> slot);
+  // `watched`: a client that sends no more is taken for gone. Whoever closes only his side of the connection still reads, and gets an
+  // answer that does not take long; what waits must not wait for those who went.
+  boost::asio::awaitable<Response> wait_for(std::shared_ptr<Reply::Slot> slot, bool watched);
   boost::asio::awaitable<bool> write_response(Response response);
   boost::asio::awaitable<bool> pump(EventStream& stream, bool chunked);
   boost::asio::awaitable<bool> write(std::string_view text);

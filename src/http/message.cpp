@@ -6,18 +6,13 @@
 namespace headgate::http {
 namespace {
 
-struct CodeWord {
+struct CodeStatus {
   ErrorCode code;
-  std::string_view word;
   int status;
 };
-constexpr CodeWord kCodes[] = {
-    {ErrorCode::usage, "usage", 400},
-    {ErrorCode::denied, "denied", 403},
-    {ErrorCode::no_capacity, "no_capacity", 409},
-    {ErrorCode::failed, "failed", 500},
-    {ErrorCode::unsupported, "unsupported", 501},
-    {ErrorCode::unreachable, "unreachable", 503},
+constexpr CodeStatus kCodes[] = {
+    {ErrorCode::usage, 400},    {ErrorCode::denied, 403}, {ErrorCode::not_found, 404},   {ErrorCode::no_capacity, 409},
+    {ErrorCode::conflict, 409}, {ErrorCode::failed, 500}, {ErrorCode::unsupported, 501}, {ErrorCode::unreachable, 503},
 };
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
@@ -58,8 +53,8 @@ Response error_response(int status, std::string_view code, std::string_view mess
 }
 
 Response error_response(const Error& error) {
-  const auto* row = std::ranges::find(kCodes, error.code, &CodeWord::code);
-  return error_response(row->status, row->word, error.message, error.hint);
+  const auto* row = std::ranges::find(kCodes, error.code, &CodeStatus::code);
+  return error_response(row->status, error_word(error.code), error.message, error.hint);
 }
 
 Error error_of(int status, std::string_view body) {
@@ -70,13 +65,15 @@ Error error_of(int status, std::string_view body) {
     error.hint = text_of(parsed, "hint");
   }
   const std::string word = parsed.is_object() ? text_of(parsed, "code") : std::string();
-  const auto* row = std::ranges::find(kCodes, std::string_view(word), &CodeWord::word);
+  const auto* row = std::ranges::find_if(kCodes, [&](const auto& known) { return error_word(known.code) == word; });
   if (row != std::end(kCodes)) {
     error.code = row->code;
   } else if (status == 503) {
     error.code = ErrorCode::unreachable;
   } else if (status == 401 || status == 403) {
     error.code = ErrorCode::denied;
+  } else if (status == 404) {
+    error.code = ErrorCode::not_found;
   } else if (status >= 400 && status < 500) {
     error.code = ErrorCode::usage;
   }

@@ -66,7 +66,7 @@ struct Response {
 [[nodiscard]] Response error_response(int status, std::string_view code, std::string_view message,
                                       std::string_view hint);
 
-// usage 400, denied 403, no_capacity 409, failed 500, unsupported 501, unreachable 503.
+// usage 400, denied 403, not_found 404, no_capacity and conflict 409, failed 500, unsupported 501, unreachable 503.
 [[nodiscard]] Response error_response(const Error& error);
 
 // An error reply back to an Error: the inverse of error_response by its code word; without one that we know, by the status.

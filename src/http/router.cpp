@@ -35,16 +35,36 @@ std::optional<Fields> match(const std::vector<std::string>& pattern, const std::
   return parameters;
 }
 
+std::optional<Response> strange_query(const Router::Route& route, const Request& request) {
+  if (!route.query) return std::nullopt;
+  for (const Field& field : request.query) {
+    if (std::ranges::find(*route.query, field.name) != route.query->end()) continue;
+    std::string known;
+    for (const auto& name : *route.query) known += (known.empty() ? "" : ", ") + name;
+    return error_response(400, "usage",
+                          "'" + field.name.substr(0, 80) + "' is nothing that " + request.path + " may be asked with",
+                          known.empty() ? "it takes no parameters" : "accepted: " + known);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Router& Router::add(std::string_view method, std::string_view pattern, Handler handler, Runs runs) {
-  routes_.push_back({std::string(method), split(pattern), std::move(handler), runs});
+  routes_.push_back({std::string(method), split(pattern), std::move(handler), runs, {}});
   return *this;
 }
 
 Router& Router::add_later(std::string_view method, std::string_view pattern, LaterHandler handler) {
-  routes_.push_back({std::string(method), split(pattern), std::move(handler), Runs::on_loop});
+  routes_.push_back({std::string(method), split(pattern), std::move(handler), Runs::on_loop, {}});
   return *this;
+}
+
+void Router::accept_only(std::string_view method, std::string_view pattern, std::vector<std::string> query) {
+  const auto segments = split(pattern);
+  for (Route& route : routes_) {
+    if (route.method == method && route.segments == segments) route.query = query;
+  }
 }
 
 std::variant<const Router::Route*, Response> Router::find(Request& request) const {
@@ -56,6 +76,7 @@ std::variant<const Router::Route*, Response> Router::find(Request& request) cons
     const bool head =
         request.method == "HEAD" && route.method == "GET" && std::holds_alternative<Handler>(route.handler);
     if (route.method == request.method || head) {
+      if (auto refused = strange_query(route, request)) return std::move(*refused);
       request.parameters = std::move(*parameters);
       return &route;
     }

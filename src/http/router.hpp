@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -26,6 +27,7 @@ class Router {
     std::vector<std::string> segments;
     std::variant<Handler, LaterHandler> handler;
     Runs runs;
+    std::optional<std::vector<std::string>> query;  // the names that may stand behind the '?'; none: any
   };
 
   // Where several patterns match, the one added first answers: add "/v1/shares/new" before "/v1/shares/{name}".
@@ -33,7 +35,10 @@ class Router {
   // For answers that come later (long polls); runs on the loop's thread.
   Router& add_later(std::string_view method, std::string_view pattern, LaterHandler handler);
 
-  // The route, with request.parameters filled; or the answer: 404, or 405 with Allow. HEAD finds the GET route.
+  // Of a route that was added: a name in the query that is none of these is refused, not passed over.
+  void accept_only(std::string_view method, std::string_view pattern, std::vector<std::string> query);
+
+  // The route, with request.parameters filled; or the answer: 404, 405 with Allow, or 400 for its query. HEAD finds the GET route.
   [[nodiscard]] std::variant<const Route*, Response> find(Request& request) const;
 
  private:

@@ -26,7 +26,9 @@ class RouterTest : public testing::Test {
     Request request;
     request.method = method;
     request.path = path;
-    request.segments = parse_target(path)->segments;
+    const auto target = parse_target(path);
+    request.segments = target->segments;
+    request.query = target->query;
     const auto found = router_.find(request);
     if (const auto* response = std::get_if<Response>(&found)) return *response;
     return std::get<Handler>(std::get<const Router::Route*>(found)->handler)(request);
@@ -55,6 +57,17 @@ TEST_F(RouterTest, says_what_is_possible_where_the_method_is_not) {
   EXPECT_EQ(response.body,
             "{\"code\":\"method_not_allowed\",\"message\":\"PUT is not possible at /v1/shares/a\","
             "\"hint\":\"accepted: GET, DELETE\"}\n");
+}
+
+TEST_F(RouterTest, refuses_a_query_that_a_route_does_not_know_and_lets_others_be) {
+  EXPECT_EQ(ask("GET", "/v1/shares/a?what=1").body, "get a");
+  router_.accept_only("GET", "/v1/shares/{name}", {"after", "wait"});
+  EXPECT_EQ(ask("GET", "/v1/shares/a?wait=1s&after=2").body, "get a");
+  const auto refused = ask("GET", "/v1/shares/a?atfer=2");
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_NE(refused.body.find("'atfer' is nothing that"), std::string::npos) << refused.body;
+  EXPECT_NE(refused.body.find("accepted: after, wait"), std::string::npos) << refused.body;
+  EXPECT_EQ(ask("DELETE", "/v1/shares/a?atfer=2").body, "rm a");
 }
 
 TEST_F(RouterTest, has_nothing_elsewhere) {

@@ -124,6 +124,30 @@ TEST(Server, keeps_answering_while_a_handler_blocks) {
   EXPECT_EQ(slow.get()->status, 200);
 }
 
+// As `nc -N` and shutdown(2) do: the request is whole, and the answer is still read.
+TEST(Server, answers_a_client_that_has_closed_its_own_side) {
+  std::promise<void> gate;
+  Router router;
+  router.add(
+      "GET", "/slow",
+      [opened = gate.get_future().share()](const Request&) {
+        opened.wait();
+        return Response{};
+      },
+      Runs::on_pool);
+  TestServer server(std::move(router));
+  for (const Endpoint& endpoint : {server.unix_endpoint(), server.tcp_endpoint()}) {
+    RawClient client(endpoint);
+    client.send("GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    client.half_close();
+    if (endpoint.path == server.unix_endpoint().path) {
+      std::this_thread::sleep_for(50ms);  // so that the server has seen it; too short only lets a defect pass
+      gate.set_value();
+    }
+    EXPECT_TRUE(client.read().starts_with("HTTP/1.1 200")) << endpoint.text();
+  }
+}
+
 TEST(Server, lets_a_handler_answer_later_and_tells_it_when_the_client_left) {
   std::optional<Reply> kept;
   std::atomic<bool> gone = false;

@@ -1,12 +1,46 @@
 // What becomes of shares as time passes: their end, and what their owners are told of.
 #include <algorithm>
+#include <utility>
 
+#include "base/saturated.hpp"
 #include "base/units.hpp"
 #include "base/user_name.hpp"
 #include "guest/ledger/slot.hpp"
 #include "node/node.hpp"
+#include "observe/ledgers.hpp"
 
 namespace headgate::node {
+
+// What was refused since it was last told. `seen` may be older than that.
+void Node::tell_refusals(const std::string& name, const tenancy::LiveShare& live, const snapshot::Share& seen) {
+  std::uint64_t refusals = 0;
+  for (const auto& device : seen.devices) refusals = saturated(refusals, device.refusals);
+  // What a share that was adopted had refused before is not news.
+  auto& told = refusals_.try_emplace(name, refusals).first->second;
+  if (refusals <= told) return;
+  const std::uint64_t times = refusals - std::exchange(told, refusals);
+  const auto with = std::ranges::find_if(seen.devices, [](const auto& d) { return d.last_refusal.has_value(); });
+  const std::string asked = with == seen.devices.end() ? "memory" : bytes_text(with->last_refusal->asked_bytes);
+  const std::string limit = with == seen.devices.end() || !with->memory_limit_bytes
+                                ? ""
+                                : ", limit " + bytes_text(*with->memory_limit_bytes) + ", " +
+                                      bytes_text(with->last_refusal->used_bytes) + " in use";
+  const std::string reason = with == seen.devices.end() ? "limit" : with->last_refusal->reason;
+  const char* why = reason == "device_full" ? ": the card was full" : reason == "policy" ? ": it is drained" : "";
+  tell("memory.refused", "warn", name, live.share.owner_uid,
+       name + " asked " + asked + limit + ": refused" + why +
+           (times > 1 ? ", " + std::to_string(times) + " times" : ""));
+}
+
+// A program that ends on its refusal takes the ledger with it sooner than anybody looks.
+Result<void> Node::remove_pages(const std::string& name) {
+  if (const tenancy::LiveShare* const live = shares_.find(name);
+      live != nullptr && live->pages != nullptr && !live->distrusted()) {
+    const tenancy::TruncationScope survives;
+    tell_refusals(name, *live, observe::read_ledger(live->pages->policy(), live->pages->usage()).share);
+  }
+  return shares_.remove(name);
+}
 
 void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) {
   std::vector<std::string> over;
@@ -22,25 +56,7 @@ void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) 
       else if (entered_.contains(name) || now_unix_s - live.share.created_at_s > kTimeToEnter_s) over.push_back(name);
     }
 
-    std::uint64_t refusals = 0;
-    for (const auto& device : seen->devices) refusals += device.refusals;
-    // What a share that was adopted had refused before is not news.
-    auto& told = refusals_.try_emplace(name, refusals).first->second;
-    if (refusals > told) {
-      const auto with = std::ranges::find_if(seen->devices, [](const auto& d) { return d.last_refusal.has_value(); });
-      const std::string asked = with == seen->devices.end() ? "memory" : bytes_text(with->last_refusal->asked_bytes);
-      const std::string limit = with == seen->devices.end() || !with->memory_limit_bytes
-                                    ? ""
-                                    : ", limit " + bytes_text(*with->memory_limit_bytes) + ", " +
-                                          bytes_text(with->last_refusal->used_bytes) + " in use";
-      const std::string reason = with == seen->devices.end() ? "limit" : with->last_refusal->reason;
-      const char* why = reason == "device_full" ? ": the card was full" : reason == "policy" ? ": it is drained" : "";
-      const std::uint64_t times = refusals - told;
-      tell("memory.refused", "warn", name, live.share.owner_uid,
-           name + " asked " + asked + limit + ": refused" + why +
-               (times > 1 ? ", " + std::to_string(times) + " times" : ""));
-    }
-    told = refusals;
+    tell_refusals(name, live, *seen);
 
     std::uint64_t waiting_ns = 0;
     for (const auto& device : seen->devices) waiting_ns = std::max(waiting_ns, device.waiting_ns);
@@ -69,7 +85,7 @@ void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) 
     if (!idle) told_idle_.erase(name);
     else if (told_idle_.insert(name).second)
       tell("share.idle", "info", name, live.share.owner_uid,
-           "the share " + name + " has used no GPU for " + std::to_string(seen->idle_ns / 60'000'000'000) + " min");
+           "the share " + name + " has used no GPU for " + duration_text(seen->idle_ns));
   }
   // Who still uses a damaged page is looked for in all of /proc: for one of them at a time.
   const auto is_costly = [&](const std::string& name) {
@@ -88,7 +104,7 @@ void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) 
     // With programs in it, it stays: trying would be two writes to the disk at each look.
     const bool used = live->pages != nullptr && ledger::live_slots(live->pages->usage()) > 0;
     if (is_costly(name) ? name == turn : !used) {
-      if (auto removed = shares_.remove(name)) {
+      if (auto removed = remove_pages(name)) {
         forget(name), tell("share.ended", "info", name, 0, "the share " + name + " came to its end", owner_uid);
         continue;
       }

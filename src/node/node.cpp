@@ -71,7 +71,7 @@ Result<tenancy::LiveShare*> Node::changeable(const std::string& name, const Call
     for (const auto& [other, live] : shares_.list()) {
       if (caller.owns(live.share.owner_uid)) known += (known.empty() ? "" : ", ") + other;
     }
-    return fail(ErrorCode::usage, "there is no share '" + tenancy::harmless(name) + "' of yours",
+    return fail(ErrorCode::not_found, "there is no share '" + tenancy::harmless(name) + "' of yours",
                 known.empty() ? "make one: headgate share create NAME" : "there are: " + known);
   }
   return found;
@@ -165,7 +165,7 @@ Result<void> Node::set(const std::string& name, const ShareOrder& order, const C
 
 Result<void> Node::remove(const std::string& name, const Caller& caller) {
   const std::uint32_t owner_uid = TRY(changeable(name, caller))->share.owner_uid;
-  if (auto done = shares_.remove(name); !done) return done;
+  if (auto done = remove_pages(name); !done) return done;
   forget(name);
   tell("share.removed", "info", name, caller.uid, "the share " + name + " was removed", owner_uid);
   serve_queue();
@@ -185,7 +185,8 @@ Result<void> Node::set_gpu_policy(const std::string& uuid, const std::string& po
   const auto& gpus = arbitration_->gpus();
   const auto found = std::ranges::find_if(gpus, [&](const auto& gpu) { return grant::same_ignoring_case(gpu, uuid); });
   if (found == gpus.end())
-    return fail(ErrorCode::usage, "there is no GPU " + tenancy::harmless(uuid), "GET /v1/gpus lists them");
+    return fail(ErrorCode::not_found, "there is no GPU " + tenancy::harmless(uuid),
+                "GET /v1/gpus (headgate status) lists them");
   if (auto kept = shares_.set_gpu_policy(*found, as_usual ? "" : policy); !kept) return kept;
   arbitration_->set_policy(static_cast<std::uint32_t>(found - gpus.begin()), *wanted);
   events_->add({.kind = "gpu.policy",
@@ -299,7 +300,7 @@ Result<void> Node::remove_quota(tenancy::Quota::Subject subject, std::uint32_t i
     return fail(ErrorCode::denied, "only an administrator removes quotas", "root, or the group of the control socket");
   const bool known = std::ranges::any_of(
       shares_.quotas(), [&](const tenancy::Quota& quota) { return quota.subject == subject && quota.id == id; });
-  if (!known) return fail(ErrorCode::usage, "there is no such quota", "see 'headgate quota ls'");
+  if (!known) return fail(ErrorCode::not_found, "there is no such quota", "see GET /v1/quotas (headgate quota ls)");
   return shares_.remove_quota(subject, id);
 }
 

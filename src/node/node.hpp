@@ -81,12 +81,12 @@ class Node {
   [[nodiscard]] Result<void> drain(const std::string& name, const Caller& caller);
   [[nodiscard]] Result<void> reclaim(const std::string& name, const Caller& caller);
 
-  // Errors: usage, where the caller may not enter it or it is not there; failed, where its pages are broken.
+  // Errors: not_found, where the caller may not enter it or it is not there; failed, where its pages are broken.
   [[nodiscard]] Result<Entry> entry(const std::string& name, const Caller& caller);
 
   [[nodiscard]] const std::vector<tenancy::Quota>& quotas() const { return shares_.quotas(); }
   [[nodiscard]] Result<void> set_quota(const tenancy::Quota& quota, const Caller& caller);
-  // Errors: denied; usage where there is none.
+  // Errors: denied; not_found.
   [[nodiscard]] Result<void> remove_quota(tenancy::Quota::Subject subject, std::uint32_t id, const Caller& caller);
 
   // Around each reading of the driver, whoever wanted it: what drains is settled, and limiters are told.
@@ -104,7 +104,7 @@ class Node {
   void keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s);
 
   // Who has the GPU when several shares want it: fair, priority, off, and it is kept; default: what the configuration says, again.
-  // Errors: denied; usage; of the store.
+  // Errors: denied; usage; not_found; of the store.
   [[nodiscard]] Result<void> set_gpu_policy(const std::string& uuid, const std::string& policy, const Caller& caller);
   // What the configuration says, for all GPUs of which nobody has said anything else.
   void set_usual_policy(schedule::Policy policy);
@@ -147,6 +147,8 @@ class Node {
   void expire(const std::string& name, const tenancy::LiveShare& live);
   void take_back_expiry(const std::string& name, const tenancy::LiveShare& live);
   void forget(const std::string& name);
+  void tell_refusals(const std::string& name, const tenancy::LiveShare& live, const snapshot::Share& seen);
+  [[nodiscard]] Result<void> remove_pages(const std::string& name);
   // `owner_uid`: of a share that is gone already; else it is looked up.
   void tell(const std::string& kind, const std::string& severity, const std::string& share, std::uint32_t uid,
             const std::string& text, std::optional<std::uint32_t> owner_uid = {});

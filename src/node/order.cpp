@@ -115,7 +115,9 @@ Result<std::vector<std::uint32_t>> ids(const std::string& key, const std::vector
   for (const std::string& name : names) {
     const auto number = whole_number<std::uint32_t>(name);
     const auto id = number ? number : find(name);
-    if (!id) return unfit(key, name, "is not known here", "a name of this machine, or a number");
+    if (!id || *id > kMostId)
+      return unfit(key, name, "is not known here",
+                   "a name of this machine, or a number of 0 to " + std::to_string(kMostId));
     all.push_back(*id);
   }
   std::ranges::sort(all);

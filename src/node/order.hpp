@@ -42,6 +42,9 @@ struct ShareOrder {
 [[nodiscard]] Result<tenancy::Share> share_of(const ShareOrder& order, const tenancy::Share* before,
                                               const std::vector<snapshot::Gpu>& gpus, const Directory& directory);
 
+// The greatest uid and gid; the number above it is "no user" to the kernel (chown(2)).
+inline constexpr std::uint32_t kMostId = 4'294'967'294;
+
 // How long an allocation without room waits where --on-oom=wait says no time; and the longest that may be said.
 inline constexpr std::chrono::seconds kUsualOomWait{30}, kLongestOomWait{3600};
 

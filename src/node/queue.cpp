@@ -30,7 +30,7 @@ Result<std::uint64_t> Queue::enter(tenancy::Share share, std::int64_t now_ns, Ev
                 "try again when some of them have ended");
   }
   if (std::ranges::any_of(line_, [&](const Waiter& w) { return w.share.name == share.name; }))
-    return fail(ErrorCode::usage, "a request for a share '" + share.name + "' waits already", "choose another name");
+    return fail(ErrorCode::conflict, "a request for a share '" + share.name + "' waits already", "choose another name");
   Waiter waiter{.share = std::move(share)};
   waiter.ticket = ++last_ticket_;
   waiter.since_ns = now_ns;

@@ -108,7 +108,8 @@ TEST(Queue, OneUserDoesNotFillIt) {
   ASSERT_FALSE(more);
   EXPECT_EQ(more.error().code, ErrorCode::no_capacity);
   EXPECT_TRUE(node.queue.enter(share_of("more", 8, kGiB), 0, {}));
-  EXPECT_EQ(node.queue.enter(share_of("more", 9, kGiB), 0, {}).error().code, ErrorCode::usage) << "the name is taken";
+  EXPECT_EQ(node.queue.enter(share_of("more", 9, kGiB), 0, {}).error().code, ErrorCode::conflict)
+      << "the name is taken";
 }
 
 }  // namespace

@@ -26,8 +26,12 @@ EventCursor::EventCursor(const EventLog& log, std::optional<std::uint64_t> after
 }
 
 std::vector<snapshot::Event> EventCursor::next(const EventLog& log, std::size_t most) {
+  return pass(log, log.after(last_, most));
+}
+
+std::vector<snapshot::Event> EventCursor::pass(const EventLog& log, std::vector<snapshot::Event> some) {
   std::vector<snapshot::Event> told;
-  for (auto& event : log.after(last_, most)) {
+  for (auto& event : some) {
     const std::uint64_t known = std::max(last_, since_);
     if (const std::uint64_t gone = log.numbers_between(known, event.sequence); gone > 0)
       told.push_back(missed(gone, event));

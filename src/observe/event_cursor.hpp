@@ -22,6 +22,8 @@ class EventCursor {
   // The next of them, `most` or fewer, in order, each once; empty: there is none now. Where the log has given some up, events.missed
   // stands in their place, with the number of the last of them.
   [[nodiscard]] std::vector<snapshot::Event> next(const EventLog& log, std::size_t most);
+  // The same of `some`, which come next and were kept elsewhere.
+  [[nodiscard]] std::vector<snapshot::Event> pass(const EventLog& log, std::vector<snapshot::Event> some);
 
  private:
   std::uint64_t last_ = 0;   // looked at

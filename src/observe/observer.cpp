@@ -18,6 +18,7 @@ using std::chrono::system_clock;
 
 // Where the driver does not answer, whoever wants a picture is shown the last one.
 constexpr milliseconds kLookPatience{1000};
+constexpr std::uint64_t kOldNs = 3'000'000'000;  // what is shown because nothing newer comes says so from here on
 
 template <typename Clock>
 std::uint64_t now_ns() {
@@ -75,7 +76,12 @@ Picture Observer::latest() const {
 
 Picture Observer::look() {
   const std::unique_lock lock(looking_, kLookPatience);
-  return lock ? look_locked() : latest();
+  if (lock) return look_locked();
+  Picture last = latest();
+  if (now_ns<steady_clock>() - last->taken_ns < kOldNs) return last;
+  auto old = std::make_shared<snapshot::Snapshot>(*last);
+  old->node.nvml_released = true;
+  return old;
 }
 
 void Observer::set_period(std::chrono::milliseconds period) {
@@ -92,10 +98,12 @@ void Observer::set_exempt(std::vector<std::string> programs) {
   exempt_wanted_ = std::move(programs);
 }
 
-void Observer::release_driver(std::chrono::seconds time) {
-  const std::scoped_lock lock(looking_);
+bool Observer::release_driver(std::chrono::seconds time) {
+  const std::unique_lock lock(looking_, kLookPatience);
+  if (!lock) return false;
   close_driver();
   released_until_ = steady_clock::now() + time;
+  return true;
 }
 
 bool Observer::open_driver() {

@@ -104,7 +104,8 @@ class Observer {
   // AuditRules::exempt, from the next picture on. Waits for none.
   void set_exempt(std::vector<std::string> programs);
   // Closes NVML, so that a GPU can be reset or its driver unloaded, for at most `time`; pictures keep what was known.
-  void release_driver(std::chrono::seconds time);
+  // False: a call into it hangs.
+  [[nodiscard]] bool release_driver(std::chrono::seconds time);
 
  private:
   void loop();

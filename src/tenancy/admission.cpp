@@ -146,7 +146,7 @@ Result<void> keeps(const Quota& quota, const Share& wanted, const Books& books) 
                 "the share '" + wanted.name + "' " +
                     (wanted.ttl ? "is to last " + text(*wanted.ttl) : std::string("has no end")) +
                     ", and the quota of " + subject_text(quota, wanted) + " allows " + text(*quota.ttl),
-                "ask for a time to live of at most " + text(*quota.ttl));
+                "ask for a time to live of at most that: --ttl " + std::to_string(quota.ttl->count()) + "s");
   }
   return {};
 }

@@ -203,7 +203,8 @@ Room Shares::room_on(const Card& card) const {
 Result<void> Shares::create(Share share) {
   const ledger::ShareGrant grant = TRY(to_grant(share));
   if (shares_.contains(share.name)) {
-    return fail(ErrorCode::usage, "there is a share '" + share.name + "' already", "'headgate share set' changes it");
+    return fail(ErrorCode::conflict, "there is a share '" + share.name + "' already",
+                "'headgate share set' changes it");
   }
   if (auto admitted = admit_beside_others(share); !admitted) return admitted;
   hunts_.erase(share.name);
@@ -237,7 +238,7 @@ Result<void> Shares::create(Share share) {
 Result<LiveShare*> Shares::usable(const std::string& name) {
   LiveShare* live = find(name);
   if (live == nullptr)
-    return fail(ErrorCode::usage, "there is no share '" + harmless(name) + "'", "'headgate share ls' lists them");
+    return fail(ErrorCode::not_found, "there is no share '" + harmless(name) + "'", "'headgate share ls' lists them");
   if (live->broken) return std::unexpected(*live->broken);
   if (live->pages->spoiled()) {
     return fail(
@@ -290,7 +291,7 @@ Result<void> Shares::reclaim(const std::string& name) {
 Result<void> Shares::remove(const std::string& name) {
   LiveShare* live = find(name);
   if (live == nullptr)
-    return fail(ErrorCode::usage, "there is no share '" + harmless(name) + "'", "'headgate share ls' lists them");
+    return fail(ErrorCode::not_found, "there is no share '" + harmless(name) + "'", "'headgate share ls' lists them");
   if (live->distrusted()) return discard(name);
   // Killed between the pages and the row, the next start would make new pages, with accounts that begin at 0.
   if (auto noted = store_.note_removal(name, true); !noted) return noted;
@@ -302,7 +303,7 @@ Result<void> Shares::remove(const std::string& name) {
     if (is_strange(fault)) return discard(name);
     if (fault) return std::unexpected(page_error(fault, node_.runtime_dir, name));
     const std::uint32_t inside = live->pages ? ledger::live_slots(live->pages->usage()) : 0;
-    return fail(ErrorCode::failed,
+    return fail(ErrorCode::conflict,
                 "the share '" + name + "' is in use" +
                     (inside == 0 ? ": memory of ended processes is still held"
                                  : " by " + std::to_string(inside) + (inside == 1 ? " process" : " processes")),

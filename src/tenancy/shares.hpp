@@ -95,7 +95,7 @@ class Shares {
   // what is wrong with a single share is told in `adoption`, and stops no other.
   [[nodiscard]] static Result<Shares> open(Node node, Store store, Adoption& adoption);
 
-  // Errors: of admit(); usage where the name is taken; of the store, the pages. After an error there is no share.
+  // Errors: of admit(); conflict where the name is taken; of the store, the pages. After an error there is no share.
   [[nodiscard]] Result<void> create(Share share);
   // New limits, quota-relevant values and members for the share of that name; its GPUs, owner and fail policy stay.
   // Effective for running processes when the call returns. After an error everything is as before.
@@ -106,7 +106,7 @@ class Shares {
   [[nodiscard]] Result<void> drain(const std::string& name);
   // Its processes give back what their pools hold unused, once.
   [[nodiscard]] Result<void> reclaim(const std::string& name);
-  // Errors: usage for no such share; failed while processes sit in it. Of a share whose pages are damaged that is asked of
+  // Errors: not_found; conflict while processes sit in it. Of a share whose pages are damaged that is asked of
   // /proc: the pages would say whatever their tenants like. Some of it at a call, which may then answer that it is not done
   // (failed): the next goes on where it stopped.
   [[nodiscard]] Result<void> remove(const std::string& name);

@@ -432,7 +432,7 @@ TenantDoors::~TenantDoors() {
 
 Result<void> TenantDoors::open(const std::string& share) {
   const LiveShare* live = common_->shares.find(share);
-  if (live == nullptr) return fail(ErrorCode::usage, "there is no share '" + harmless(share) + "'");
+  if (live == nullptr) return fail(ErrorCode::not_found, "there is no share '" + harmless(share) + "'");
   if (live->broken) return std::unexpected(*live->broken);
   close(share);
   UniqueFd listener = TRY(listen_at(common_->shares.directory(share)));

@@ -49,7 +49,7 @@ class TenantDoors {
               Bounds bounds, Events events);
   ~TenantDoors();
 
-  // Binds the share's socket, over one that a former daemon left. Errors: of the file system; usage for no such share.
+  // Binds the share's socket, over one that a former daemon left. Errors: of the file system; not_found.
   [[nodiscard]] Result<void> open(const std::string& share);
   // All of them; the first error, after the others were opened all the same.
   [[nodiscard]] Result<void> open_all();

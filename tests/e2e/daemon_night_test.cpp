@@ -1,7 +1,10 @@
 // What an operator meets at three in the morning: a driver that hangs, a database that is gone, a second daemon by hand.
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <tuple>
 
 #include "daemon_program.hpp"
 
@@ -21,6 +24,129 @@ TEST(DaemonNight, WhereTheDriverHangsTheLastPictureIsShownAndWhatWasDoneIsSaid) 
     EXPECT_EQ(said.status, 0) << words << ": " << said.err;
   }
   EXPECT_EQ(daemon.ask("GET", "/metrics").status, 200);
+  EXPECT_TRUE(eventually([&] { return says(cli.shell("$H status"), "GPU FIGURES ARE OLD"); }));
+  EXPECT_TRUE(says(cli.shell("$H top --once"), "GPU FIGURES ARE OLD"));
+  const Said released = cli.shell("timeout 8 $H gpu release");
+  EXPECT_EQ(released.status, 3) << released.err;
+  EXPECT_TRUE(says(released, "a call into the driver hangs")) << released.err;
+}
+
+TEST(DaemonNight, WhatIsNotThereAndWhatIsInUseAreToldApart) {
+  const Daemon daemon;
+  const auto code = [](const Daemon::Reply& reply) {
+    const auto from = reply.body.find("\"code\":\"") + 8;
+    return std::to_string(reply.status) + " " + reply.body.substr(from, reply.body.find('"', from) - from);
+  };
+  for (const char* verb : {"pause", "resume", "drain", "reclaim"})
+    EXPECT_EQ(code(daemon.ask("POST", "/v1/shares/nobody/" + std::string(verb))), "404 not_found") << verb;
+  for (const char* method : {"GET", "DELETE"})
+    EXPECT_EQ(code(daemon.ask(method, "/v1/shares/nobody")), "404 not_found") << method;
+  EXPECT_EQ(code(daemon.ask("PATCH", "/v1/shares/nobody", R"({"mem":"1GiB"})")), "404 not_found");
+  EXPECT_EQ(code(daemon.ask("PATCH", "/v1/gpus/GPU-0", R"({"policy":"fair"})")), "404 not_found");
+  EXPECT_EQ(code(daemon.ask("DELETE", "/v1/quotas?user=4242")), "404 not_found");
+  EXPECT_EQ(code(daemon.ask("DELETE", "/v1/quotas?user=4294967295")), "400 usage");
+  EXPECT_EQ(daemon.cli().shell("$H share pause nobody").status, 2);
+
+  const std::string order = R"({"name":"busy","mem":"1GiB"})";
+  ASSERT_EQ(daemon.ask("POST", "/v1/shares", order).status, 201);
+  EXPECT_EQ(code(daemon.ask("POST", "/v1/shares", order)), "409 conflict");
+  Program tenant({HEADGATE_COMMAND, "run", "--share", "busy", "--", HEADGATE_LOAD, "--no-launches", "--duration=60s",
+                  "--no-idle-list"},
+                 {{"HEADGATE_RUNTIME_DIR", daemon.cli().runtime()}});
+  ASSERT_TRUE(eventually([&] { return daemon.share("busy").processes == 1; }));
+  EXPECT_EQ(code(daemon.ask("DELETE", "/v1/shares/busy")), "409 conflict");
+  ::kill(tenant.pid(), SIGTERM);  // handed on to the load
+  tenant.wait();
+}
+
+TEST(DaemonNight, WhatARequestCannotMeanIsRefusedWithWhatItCan) {
+  const Daemon daemon;
+  const std::tuple<const char*, const char*, const char*, const char*> table[] = {
+      {"GET", "/v1/events?atfer=3", "", "accepted: after, since_unix_ns, share, kind, follow"},
+      {"GET", "/v1/shares?all=1", "", "it takes no parameters"},
+      {"GET", "/v1/events?follow=1&after=x", "", "accepted: a whole number from 0"},
+      {"POST", "/v1/shares", R"({"name":"a","mem":"1GiB","mem":"2GiB"})", "'mem' stands twice"},
+      {"POST", "/v1/shares", R"({"name":"a","users":{}})", "a list of texts"},
+      {"POST", "/v1/shares", R"({"name":"a","users":["4294967295"]})", "a number of 0 to 4294967294"},
+      {"POST", "/v1/shares", R"({"name":"a","weight":-5})", "1 to 1000, as a number or a text"},
+      {"PUT", "/v1/quotas", R"({"user":1,"ttl":3600})", "a time as text: 30s, 5m, 2h, 7d"}};
+  for (const auto& [method, target, body, words] : table) {
+    const auto reply = daemon.ask(method, target, body);
+    EXPECT_EQ(reply.status, 400) << target << " " << body;
+    EXPECT_NE(reply.body.find(words), std::string::npos) << reply.body;
+  }
+  EXPECT_EQ(daemon.ask("GET", "/healthz?x=1").status, 200) << "probes say what they like";
+}
+
+TEST(DaemonNight, WhatAShortRunWasRefusedIsToldAfterItsShareHasGone) {
+  const Daemon daemon;
+  const Cli& cli = daemon.cli();
+  for (const char* name : {"one", "two", "three"}) {
+    (void)cli.shell("$H run --name " + std::string(name) +
+                    " --mem 1GiB -- ${SIM%/sim}/headgate-load --no-launches --mem=100MiB --attempt=8GiB --duration=1ms "
+                    "--no-idle-list");
+    const Said events = cli.shell("$H events --kind memory.refused --share " + std::string(name));
+    EXPECT_TRUE(says(events, "asked 8.0 GiB, limit 1.0 GiB")) << events.out;
+    const Said why = cli.shell("$H why " + std::string(name));
+    EXPECT_EQ(why.status, 0) << why.err;
+    EXPECT_TRUE(says(why, "is there no more") && says(why, "asked 8.0 GiB, limit 1.0 GiB")) << why.out;
+  }
+  EXPECT_EQ(cli.shell("$H why nobody").status, 2);
+}
+
+TEST(DaemonNight, ReleasingTheDriverNamesAGpuAndIsTold) {
+  const Daemon daemon;
+  EXPECT_EQ(daemon.ask("POST", "/v1/gpus/GPU-typo/release").status, 404);
+  EXPECT_FALSE(daemon.picture().node.nvml_released);
+  EXPECT_EQ(daemon.ask("POST", "/v1/gpus/" + daemon.picture().gpus.at(0).uuid + "/release").status, 200);
+  EXPECT_TRUE(says(daemon.cli().shell("$H events --kind gpu.released"), "is let go of for a minute"));
+  EXPECT_TRUE(eventually([&] { return says(daemon.cli().shell("$H status"), "GPU FIGURES ARE OLD"); }));
+}
+
+// The command as somebody without any right, who can pass through to where the sockets lie.
+std::string as_nobody(const std::string& words) {
+  return "cp $H $D/command; chmod 755 $D $D/run $D/command; cd /; HEADGATE_RUNTIME_DIR=$D/run setpriv --reuid 65534 "
+         "--regid 65534 --clear-groups $D/command " +
+         words;
+}
+
+TEST(DaemonNight, WhoMayNotAskTheDaemonIsToldSoAndDoesNotGoPastIt) {
+  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become somebody else";
+  const Daemon daemon;
+  for (const char* words : {"share ls", "status", "events", "run --mem 1GiB -- true"}) {
+    const Said said = daemon.cli().shell(as_nobody(words));
+    EXPECT_EQ(said.status, 5) << words << ": " << said.out;
+    EXPECT_TRUE(says(said, "you may not open headgated's control socket")) << said.err;
+    EXPECT_TRUE(says(said, "node.callers")) << said.err;
+  }
+  EXPECT_TRUE(says(daemon.cli().shell(as_nobody("doctor")), "you may not open it"));
+}
+
+TEST(DaemonNight, WhereAllMayAskEverybodyHasHisOwnSharesAndNoOthers) {
+  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become somebody else";
+  const Cli place;
+  ASSERT_EQ(place.shell("echo 'node.callers = \"all\"' > $D/all.toml").status, 0);
+  const Daemon daemon({"--config", place.directory() + "/all.toml"});
+  const Cli& cli = daemon.cli();
+  ASSERT_EQ(cli.shell("$H share create roots --mem 2GiB").status, 0);
+  const Said made = cli.shell(as_nobody("share create mine --mem 1GiB"));
+  EXPECT_EQ(made.status, 0) << made.err;
+  const Said listed = cli.shell(as_nobody("share ls"));
+  EXPECT_TRUE(says(listed, "mine")) << listed.out << listed.err;
+  EXPECT_FALSE(says(listed, "roots")) << listed.out;
+  EXPECT_EQ(cli.shell(as_nobody("share rm roots")).status, 2);
+  EXPECT_EQ(cli.shell(as_nobody("gpu policy 0 off")).status, 5);
+  EXPECT_EQ(cli.shell(as_nobody("share rm mine")).status, 0);
+}
+
+TEST(DaemonNight, AQuotaOfTimeLetsARunIn) {
+  const Daemon daemon;
+  const Cli& cli = daemon.cli();
+  ASSERT_EQ(cli.shell("$H quota set --everyone --ttl 1h").status, 0);
+  const Said refused = cli.shell("$H run --mem 1GiB -- true");
+  EXPECT_EQ(refused.status, 5);
+  EXPECT_TRUE(says(refused, "--ttl")) << refused.err;
+  EXPECT_EQ(cli.shell("$H run --mem 1GiB --ttl 30m --class best-effort -- true").status, 0);
 }
 
 TEST(DaemonNight, ASecondDaemonInTheSamePlaceDoesNotStartAndTheFirstGoesOn) {
@@ -48,7 +174,16 @@ TEST(DaemonNight, SharesWhoseDatabaseIsGoneAreToldOf) {
 
 TEST(DaemonNight, AConfigurationThatIsADirectoryOrWhoseStartWouldFailIsRefused) {
   const Daemon daemon({"--config", "/dev/null"});
-  EXPECT_TRUE(says(daemon.cli().shell("$H config check --config /tmp"), "/tmp is no file"));
+  const Cli& cli = daemon.cli();
+  EXPECT_TRUE(says(cli.shell("$H config check --config /tmp"), "/tmp is no file"));
+  // What depends on the machine: only the daemon itself can say, without starting.
+  EXPECT_TRUE(says(cli.shell("${H}d --check --config /dev/null"), "headgated would start with this configuration"));
+  for (const auto& [line, words] :
+       {std::pair{"node.token_file = \"/nowhere\"", "holds no token"}, {"node.listen = \"0.0.0.0:0\"", "no token"}}) {
+    const Said said = cli.shell("echo '" + std::string(line) + "' > $D/c.toml; ${H}d --check --config $D/c.toml");
+    EXPECT_NE(said.status, 0) << line;
+    EXPECT_TRUE(says(said, words)) << said.err;
+  }
 }
 
 TEST(DaemonNight, AnAnswerSaysHowMuchTimeAShareHasAndATimeThatIsOverIsRefused) {

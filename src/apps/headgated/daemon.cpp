@@ -61,6 +61,24 @@ void take_all_descriptors() {
   ::setrlimit(RLIMIT_NOFILE, &descriptors);
 }
 
+// Where to listen over TCP, by command line or configuration; none: nowhere. Errors: as of address_of().
+Result<std::optional<Address>> tcp_address(const config::Config& config, const Options& options, bool has_token) {
+  if (!options.listen.empty()) return TRY(address_of("--listen", options.listen, has_token));
+  const config::Setting& listen = config["node.listen"];
+  if (listen.value.empty()) return std::nullopt;
+  return TRY(address_of(listen.origin + ": node.listen =", listen.value, has_token));
+}
+
+// Whether this machine has what the configuration names.
+Result<void> is_sound(const config::Config& config, const Options& options) {
+  const auto secret = TRY(token(config));
+  TRY(tcp_address(config, options, secret.has_value()));
+  TRY(MetricsFile::wish_of(config));
+  TRY(JobWriter::directory_of(config));
+  TRY(control_group(config));
+  return {};
+}
+
 // What must hold while the daemon runs; members in the order in which they start, ended in the reverse.
 class Daemon {
  public:
@@ -390,9 +408,7 @@ class Daemon {
   }
 
   Result<void> start_service() {
-    const std::string& asked = listens_at(config_);
-    std::optional<Address> address;
-    if (!asked.empty()) address = TRY(address_of(asked, access_.now()->token.has_value()));
+    const auto address = TRY(tcp_address(config_, options_, access_.now()->token.has_value()));
     service_.emplace(loop_, *node_, *observer_, events_, history_.get(), tally_, access_);
     service_->watch_doors([this] { return doors_->shut(); });
     http::ServerLimits limits;
@@ -400,7 +416,9 @@ class Daemon {
     limits.connections_per_uid = config_.number("node.connections_per_user");
     limits.names = list_of(config_["node.names"].value);
     server_.emplace(loop_, service_->routes(*channel_), std::move(limits));
-    if (auto bound = server_->listen(http::UnixListener{.path = places_.socket, .mode = 0660, .group = group_}); !bound)
+    if (auto bound = server_->listen(http::UnixListener{
+            .path = places_.socket, .mode = mode_t{for_all(config_) ? 0666u : 0660u}, .group = group_});
+        !bound)
       return bound;
     std::string where = places_.socket;
     if (address) {
@@ -431,10 +449,6 @@ class Daemon {
     });
   }
 
-  const std::string& listens_at(const config::Config& config) const {
-    return options_.listen.empty() ? config["node.listen"].value : options_.listen;
-  }
-
   void reload() {
     tell_service_manager(ServiceState::reloading);
     const auto taken = take_configuration();
@@ -456,13 +470,11 @@ class Daemon {
     const auto former_token = std::exchange(access.token, TRY(token(fresh)));
     const bool other_token = access.token != former_token;
     access.streams_per_user = fresh.number("node.streams_per_user");
-    // Where it listens, and where it would at the next start.
-    for (const config::Config* config : {&std::as_const(config_), &fresh})
-      if (!listens_at(*config).empty()) TRY(address_of(listens_at(*config), access.token.has_value()));
+    // A mistake in what only a start reads is one now, not then.
+    if (auto sound = is_sound(fresh, options_); !sound) return std::unexpected(sound.error());
+    // Where it listens now, which may be another place than at the next start.
+    TRY(tcp_address(config_, options_, access.token.has_value()));
     const auto policy = TRY(node::parse_audit_policy(fresh["audit.policy"].value));
-    // What only a start reads: a mistake there is one now, not then.
-    TRY(MetricsFile::wish_of(fresh));
-    TRY(control_group(fresh));
 
     Changes changed = changes(config_, fresh, options_);
     // The same file may hold another one.
@@ -528,6 +540,8 @@ class Daemon {
 
 }  // namespace
 
+Result<void> check(const Options& options) { return is_sound(TRY(read_configuration(options)), options); }
+
 Result<void> run(const Options& options) {
   // Every thread inherits this: signals come to the loop only.
   sigset_t set;
@@ -537,8 +551,9 @@ Result<void> run(const Options& options) {
   take_all_descriptors();
   say("version " + version_text());
   const config::Config config = TRY(read_configuration(options));
+  if (auto sound = is_sound(config, options); !sound) return sound;
   const auto group = TRY(control_group(config));
-  const Places places = TRY(find_places(options.socket, options.state, group));
+  const Places places = TRY(find_places(options.socket, options.state, {.group = group, .all = for_all(config)}));
   const PlacesHeld held = TRY(hold(places));
   cli::Source source = TRY(cli::source_for(options.simulate, config["sim.profile"].value));
   if (!options.simulate && !config["node.nvml"].value.empty()) source.library = config["node.nvml"].value;

@@ -22,6 +22,10 @@ int main(int argc, char** argv) {
   if (!options) return complain(options.error());
   if (options->help) return std::fputs(daemon::usage_text(), stdout), 0;
   if (options->version) return std::puts(("headgated " + version_text()).c_str()), 0;
+  if (options->check) {
+    if (const auto checked = daemon::check(*options); !checked) return complain(checked.error());
+    return std::puts("headgated would start with this configuration"), 0;
+  }
   const auto ended = daemon::run(*options);
   return ended ? 0 : complain(ended.error());
 }

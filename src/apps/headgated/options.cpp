@@ -7,7 +7,8 @@
 namespace headgate::daemon {
 namespace {
 
-constexpr const char* kAccepted = "--sim[=PROFILE], --config FILE, --socket PATH, --state DIR, --listen ADDR:PORT";
+constexpr const char* kAccepted =
+    "--sim[=PROFILE], --config FILE, --socket PATH, --state DIR, --listen ADDR:PORT, --check";
 
 }  // namespace
 
@@ -20,16 +21,18 @@ const char* usage_text() {
          "  --state DIR         what must survive a reboot, instead of /var/lib/headgate\n"
          "  --listen ADDR:PORT  HTTP over TCP too; off unless asked for. Elsewhere than on a loopback address only\n"
          "                      with a token file (node.token_file)\n"
+         "  --check             says whether it would start here with this configuration, and ends\n"
          "  --help, --version\n\n"
          "SIGHUP reads the configuration again, SIGTERM ends; tenants run on under their limits.\n";
 }
 
 Result<Options> parse(int argc, char** argv) {
-  const std::array<option, 8> known = {{{"sim", optional_argument, nullptr, 's'},
+  const std::array<option, 9> known = {{{"sim", optional_argument, nullptr, 's'},
                                         {"config", required_argument, nullptr, 'c'},
                                         {"socket", required_argument, nullptr, 'p'},
                                         {"state", required_argument, nullptr, 'd'},
                                         {"listen", required_argument, nullptr, 'l'},
+                                        {"check", no_argument, nullptr, 'k'},
                                         {"help", no_argument, nullptr, 'h'},
                                         {"version", no_argument, nullptr, 'v'},
                                         {nullptr, 0, nullptr, 0}}};
@@ -47,6 +50,7 @@ Result<Options> parse(int argc, char** argv) {
       case 'p': options.socket = value; break;
       case 'd': options.state = value; break;
       case 'l': options.listen = value; break;
+      case 'k': options.check = true; break;
       case 'h': options.help = true; break;
       case 'v': options.version = true; break;
       case ':':

@@ -71,16 +71,16 @@ Result<void> make_state_directory(const std::string& path, bool named) {
   return make_directory(path, 0700);
 }
 
-Result<void> make_control_directory(const std::string& path, std::optional<gid_t> group) {
-  if (auto made = make_directory(path, 0750); !made) return made;
-  if (group && ::chown(path.c_str(), static_cast<uid_t>(-1), *group) != 0)
+Result<void> make_control_directory(const std::string& path, const Callers& callers) {
+  if (auto made = make_directory(path, callers.all ? 0755 : 0750); !made) return made;
+  if (callers.group && ::chown(path.c_str(), static_cast<uid_t>(-1), *callers.group) != 0)
     return fail_errno("cannot give " + path + " to its group", errno);
   return {};
 }
 
 }  // namespace
 
-Result<Places> find_places(const std::string& socket, const std::string& state, std::optional<gid_t> group) {
+Result<Places> find_places(const std::string& socket, const std::string& state, const Callers& callers) {
   Places places;
   places.runtime_dir = TRY(runtime_directory());
   if (!places.runtime_dir.starts_with('/'))
@@ -97,7 +97,7 @@ Result<Places> find_places(const std::string& socket, const std::string& state, 
                   "make it first: mkdir -p -m 0750 " + parent.string());
   }
   if (socket.empty()) {
-    if (auto made = make_control_directory(places.runtime_dir + "/control", group); !made)
+    if (auto made = make_control_directory(places.runtime_dir + "/control", callers); !made)
       return std::unexpected(made.error());
   }
   const std::string state_dir = state_directory(state, places.runtime_dir);

@@ -26,10 +26,16 @@ struct PlacesHeld {
 // Errors: denied, where another headgated is in one of them.
 [[nodiscard]] Result<PlacesHeld> hold(const Places& places);
 
+// Who may come to the control socket: the group's members, or everybody.
+struct Callers {
+  std::optional<gid_t> group;
+  bool all = false;
+};
+
 // Makes the directories that are missing: of root, the runtime directory so that others can pass through to the tenant sockets
-// (0755) and the control directory for `group` (0750); of anybody else, both private. `socket`, `state`: of the command line,
+// (0755) and the control directory for `callers` (0750, 0755); of anybody else, both private. `socket`, `state`: of the command line,
 // may be empty. Errors: with the directory.
 [[nodiscard]] Result<Places> find_places(const std::string& socket, const std::string& state,
-                                         std::optional<gid_t> group = std::nullopt);
+                                         const Callers& callers = {});
 
 }  // namespace headgate::daemon

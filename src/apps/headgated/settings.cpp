@@ -32,6 +32,8 @@ Result<std::optional<gid_t>> control_group(const config::Config& config) {
               "make it: groupadd --system " + name);
 }
 
+bool for_all(const config::Config& config) { return config["node.callers"].value == "all"; }
+
 Result<std::optional<std::string>> token(const config::Config& config) {
   const config::Setting& file = config["node.token_file"];
   if (file.value.empty()) return std::nullopt;
@@ -47,7 +49,7 @@ Result<std::optional<std::string>> token(const config::Config& config) {
 }
 
 // "127.0.0.1:9471", "[::1]:9471".
-Result<Address> address_of(const std::string& text, bool has_token) {
+Result<Address> address_of(const std::string& said, const std::string& text, bool has_token) {
   const std::size_t colon = text.rfind(':');
   Address address;
   if (colon != std::string::npos) {
@@ -60,10 +62,10 @@ Result<Address> address_of(const std::string& text, bool has_token) {
     }
   }
   if (address.host.empty())
-    return fail(ErrorCode::usage, "--listen '" + text + "' is no address", "accepted: 127.0.0.1:9471, [::1]:9471");
+    return fail(ErrorCode::usage, said + " '" + text + "' is no address", "accepted: 127.0.0.1:9471, [::1]:9471");
   const bool loopback = address.host.starts_with("127.") || address.host == "::1";
   if (!loopback && !has_token)
-    return fail(ErrorCode::denied, "--listen " + text + " can be reached from outside, and there is no token",
+    return fail(ErrorCode::usage, said + " '" + text + "' can be reached from outside, and there is no token",
                 "set node.token_file, or listen on 127.0.0.1");
   return address;
 }

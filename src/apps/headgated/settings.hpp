@@ -20,6 +20,9 @@ Result<config::Config> read_configuration(const Options& options);
 // The group that may use the control socket. None where there is no such group by default, or we have no right to give it one.
 Result<std::optional<gid_t>> control_group(const config::Config& config);
 
+// Whether users outside that group may ask, for what is theirs.
+[[nodiscard]] bool for_all(const config::Config& config);
+
 // What clients over TCP have to show; none where no file is named. A file that others can read is refused.
 Result<std::optional<std::string>> token(const config::Config& config);
 
@@ -28,7 +31,8 @@ struct Address {
   std::uint16_t port = 0;
 };
 // "127.0.0.1:9471", "[::1]:9471". Beyond loopback only with a token.
-Result<Address> address_of(const std::string& text, bool has_token);
+// `said`: by whom, for errors: "--listen", "/etc/headgate/config.toml:3: node.listen =".
+Result<Address> address_of(const std::string& said, const std::string& text, bool has_token);
 
 std::vector<std::string> list_of(const std::string& with_commas);
 

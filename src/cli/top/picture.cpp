@@ -75,6 +75,7 @@ FrameLine header_line(const TopState& state, unsigned width, FrameStyle style) {
   };
   word(cut(picture.node.name.empty() ? "this node" : picture.node.name, 24), "1", 0);
   word(picture.node.simulated ? "SIMULATED" : "", "30;43", 0);
+  word(staleness(picture), "30;43", 0);
   word(level_words(state), picture.node.level == "observe" ? "33" : "", 0);
   word(state.daemon ? "" : "no daemon", "33", 2);
   word(picture.node.driver_version.empty() ? "" : "driver " + picture.node.driver_version, "", 6);
@@ -262,8 +263,7 @@ std::string render(const TopState& state, FrameSize size, FrameStyle style) {
 std::string top_text(const TopState& state, const Voice& voice) {
   const Snapshot& picture = *state.now;
   std::string text = "node " + harmless(picture.node.name) + ", " + level_words(state) + ", " +
-                     (state.daemon ? "daemon" : "no daemon") +
-                     (picture.node.simulated ? ", " + warning("SIMULATED", voice) : "") + "\n";
+                     (state.daemon ? "daemon" : "no daemon") + caveats(picture, voice) + "\n";
   if (!state.trouble.empty()) text += harmless(state.trouble) + "\n";
   std::vector<std::vector<std::string>> gpus = {
       {"GPU", "MODEL", "\tMEMORY", "\tSOLD", "\tBUSY", "\tTEMPERATURE", "\tPOWER", "SLOWED BY"}};
