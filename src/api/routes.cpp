@@ -160,7 +160,10 @@ std::vector<Route> shares() {
        .method = "GET",
        .path = "/v1/shares/{name}/entry",
        .summary = "What a program must be told to enter the share, for those who may",
-       .parameters = {share_name()},
+       .parameters = {share_name(),
+                      {"stay", Place::query,
+                       "over the control socket: nobody removes the share for as long as the caller's process lives",
+                       "1"}},
        .replies = {one("Entry")},
        .errors = {404, 500}},
   };

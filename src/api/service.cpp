@@ -62,6 +62,7 @@ Result<node::Caller> caller_of(const Request& request, const Access& access) {
   node::Caller caller;
   if (request.peer.is_unix) {
     caller.uid = request.peer.uid;
+    caller.pid = static_cast<std::uint32_t>(request.peer.pid);
     caller.gids.assign(request.peer.groups.begin(), request.peer.groups.end());
     if (std::ranges::find(caller.gids, request.peer.gid) == caller.gids.end()) caller.gids.push_back(request.peer.gid);
     caller.administrator = caller.uid == 0 || caller.uid == access.daemon_uid ||
@@ -348,7 +349,8 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   }
 
   Response enter_share(const Request& request, const node::Caller& caller) {
-    const auto entry = node.entry(*request.parameter("name"), caller);
+    const auto* stay = request.query_value("stay");
+    const auto entry = node.entry(*request.parameter("name"), caller, stay != nullptr && *stay != "0");
     return entry ? json(to_json(*entry)) : error_response(entry.error());
   }
 

@@ -25,7 +25,7 @@ using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 Result<Entry> entry_into(const http::Endpoint& daemon, const std::string& share) {
-  const std::string reply = TRY(ask(daemon, "GET", "/v1/shares/" + http::escape(share) + "/entry"));
+  const std::string reply = TRY(ask(daemon, "GET", "/v1/shares/" + http::escape(share) + "/entry?stay=1"));
   const Json json = Json::parse(reply, nullptr, false);
   if (json.is_discarded() || !json.is_object())
     return fail(ErrorCode::failed, "headgated's answer cannot be read",

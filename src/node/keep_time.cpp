@@ -33,13 +33,13 @@ void Node::tell_refusals(const std::string& name, const tenancy::LiveShare& live
 }
 
 // A program that ends on its refusal takes the ledger with it sooner than anybody looks.
-Result<void> Node::remove_pages(const std::string& name) {
+Result<void> Node::remove_pages(const std::string& name, std::uint32_t by) {
   if (const tenancy::LiveShare* const live = shares_.find(name);
       live != nullptr && live->pages != nullptr && !live->distrusted()) {
     const tenancy::TruncationScope survives;
     tell_refusals(name, *live, observe::read_ledger(live->pages->policy(), live->pages->usage()).share);
   }
-  return shares_.remove(name);
+  return shares_.remove(name, by);
 }
 
 void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) {
@@ -50,10 +50,13 @@ void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) 
     else take_back_expiry(name, live);
     if (seen == latest.shares.end()) continue;
     if (live.share.until_empty) {
-      // Its run removes it; this is for runs that were killed, before or after they brought a process in.
+      // Its run removes it; this is for runs that were killed, before or after they brought a process in. While one waits, its program
+      // may have no process in the share for as long as it likes.
       constexpr std::int64_t kTimeToEnter_s = 60;
       if (seen->processes > 0) entered_.insert(name);
-      else if (entered_.contains(name) || now_unix_s - live.share.created_at_s > kTimeToEnter_s) over.push_back(name);
+      else if ((entered_.contains(name) || now_unix_s - live.share.created_at_s > kTimeToEnter_s) &&
+               shares_.staying(name) == 0)
+        over.push_back(name);
     }
 
     tell_refusals(name, live, *seen);
@@ -102,7 +105,8 @@ void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) 
     if (live == nullptr) continue;  // over for two reasons
     const std::uint32_t owner_uid = live->share.owner_uid;
     // With programs in it, it stays: trying would be two writes to the disk at each look.
-    const bool used = live->pages != nullptr && ledger::live_slots(live->pages->usage()) > 0;
+    const bool used =
+        (live->pages != nullptr && ledger::live_slots(live->pages->usage()) > 0) || shares_.staying(name) > 0;
     if (is_costly(name) ? name == turn : !used) {
       if (auto removed = remove_pages(name)) {
         forget(name), tell("share.ended", "info", name, 0, "the share " + name + " came to its end", owner_uid);

@@ -165,7 +165,7 @@ Result<void> Node::set(const std::string& name, const ShareOrder& order, const C
 
 Result<void> Node::remove(const std::string& name, const Caller& caller) {
   const std::uint32_t owner_uid = TRY(changeable(name, caller))->share.owner_uid;
-  if (auto done = remove_pages(name); !done) return done;
+  if (auto done = remove_pages(name, caller.pid); !done) return done;
   forget(name);
   tell("share.removed", "info", name, caller.uid, "the share " + name + " was removed", owner_uid);
   serve_queue();
@@ -267,13 +267,15 @@ Result<void> Node::reclaim(const std::string& name, const Caller& caller) {
   return {};
 }
 
-Result<Entry> Node::entry(const std::string& name, const Caller& caller) {
+Result<Entry> Node::entry(const std::string& name, const Caller& caller, bool stay) {
   tenancy::LiveShare* const live = shares_.find(name);
   const auto member = [&](const tenancy::Share& share) {
     return caller.administrator || tenancy::may_enter(share, {.uid = caller.uid, .groups = caller.gids}).has_value();
   };
   if (live == nullptr || !member(live->share)) TRY(changeable(name, caller));
   if (live->broken) return std::unexpected(*live->broken);
+  if (stay && caller.pid != 0)
+    if (auto stays = shares_.stay(name, caller.pid); !stays) return std::unexpected(stays.error());
   Entry entry{.runtime_dir = options_.runtime_dir,
               .share = name,
               .directory = shares_.directory(name),

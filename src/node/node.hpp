@@ -33,6 +33,7 @@ struct Caller {
   std::uint32_t uid = ~0u;
   std::vector<std::uint32_t> gids;
   bool administrator = false;  // root, the daemon's own user, or the control group
+  std::uint32_t pid = 0;       // who asks over the control socket; 0: not known
 
   // Whether a share's full figures are his to see, and the share his to change.
   [[nodiscard]] bool owns(std::uint32_t owner_uid) const { return administrator || (known() && uid == owner_uid); }
@@ -81,8 +82,8 @@ class Node {
   [[nodiscard]] Result<void> drain(const std::string& name, const Caller& caller);
   [[nodiscard]] Result<void> reclaim(const std::string& name, const Caller& caller);
 
-  // Errors: not_found, where the caller may not enter it or it is not there; failed, where its pages are broken.
-  [[nodiscard]] Result<Entry> entry(const std::string& name, const Caller& caller);
+  // `stay`: Shares::stay() of the caller, where it is known. Errors: not_found, where the caller may not enter it or it is not there; failed, where its pages are broken.
+  [[nodiscard]] Result<Entry> entry(const std::string& name, const Caller& caller, bool stay);
 
   [[nodiscard]] const std::vector<tenancy::Quota>& quotas() const { return shares_.quotas(); }
   [[nodiscard]] Result<void> set_quota(const tenancy::Quota& quota, const Caller& caller);
@@ -148,7 +149,7 @@ class Node {
   void take_back_expiry(const std::string& name, const tenancy::LiveShare& live);
   void forget(const std::string& name);
   void tell_refusals(const std::string& name, const tenancy::LiveShare& live, const snapshot::Share& seen);
-  [[nodiscard]] Result<void> remove_pages(const std::string& name);
+  [[nodiscard]] Result<void> remove_pages(const std::string& name, std::uint32_t by = 0);
   // `owner_uid`: of a share that is gone already; else it is looked up.
   void tell(const std::string& kind, const std::string& severity, const std::string& share, std::uint32_t uid,
             const std::string& text, std::optional<std::uint32_t> owner_uid = {});

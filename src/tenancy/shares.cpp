@@ -123,9 +123,11 @@ Result<Shares> Shares::open(Node node, Store store, Adoption& adoption) {
   Shares shares(std::move(node), std::move(store));
   shares.quotas_ = TRY(shares.store_.quotas());
   shares.gpu_policies_ = TRY(shares.store_.gpu_policies());
+  auto runs = TRY(shares.store_.runs());
   for (Share& share : TRY(shares.store_.shares())) {
     const std::string name = share.name;
     if (auto good = shares.adopt(std::move(share), adoption); !good) adoption.refused.emplace_back(name, good.error());
+    if (LiveShare* const live = shares.find(name)) live->runs = std::move(runs[name]);
   }
   shares.note_unmanaged(adoption);
   return shares;
@@ -288,10 +290,33 @@ Result<void> Shares::reclaim(const std::string& name) {
   return {};
 }
 
-Result<void> Shares::remove(const std::string& name) {
+Result<void> Shares::stay(const std::string& name, std::uint32_t pid) {
+  LiveShare& live = *TRY(usable(name));
+  const Run run = run_of(pid, node_.proc);
+  std::erase_if(live.runs, [&](const Run& known) { return known.pid == pid || !is_alive(known, node_.proc); });
+  live.runs.push_back(run);
+  return live.share.until_empty ? store_.put_runs(name, live.runs) : Result<void>();
+}
+
+std::size_t Shares::staying(const std::string& name, std::uint32_t but) {
+  LiveShare* const live = find(name);
+  if (live == nullptr) return 0;
+  std::erase_if(live->runs, [&](const Run& run) { return !is_alive(run, node_.proc); });
+  return static_cast<std::size_t>(std::ranges::count_if(live->runs, [&](const Run& run) { return run.pid != but; }));
+}
+
+Result<void> Shares::remove(const std::string& name, std::uint32_t by) {
   LiveShare* live = find(name);
   if (live == nullptr)
     return fail(ErrorCode::not_found, "there is no share '" + harmless(name) + "'", "'headgate share ls' lists them");
+  if (const std::size_t runs = staying(name, by); runs > 0) {
+    std::string whose;
+    for (const Run& run : live->runs) whose += run.pid == by ? "" : " " + std::to_string(run.pid);
+    return fail(ErrorCode::conflict,
+                "the share '" + name + "' is in use by " + std::to_string(runs) + " headgate run" +
+                    (runs == 1 ? "" : "s") + ", whose programs may come back to it",
+                "end them first: kill" + whose);
+  }
   if (live->distrusted()) return discard(name);
   // Killed between the pages and the row, the next start would make new pages, with accounts that begin at 0.
   if (auto noted = store_.note_removal(name, true); !noted) return noted;
@@ -340,7 +365,7 @@ Result<void> Shares::find_user_of(const std::string& name, std::uint64_t inode) 
       }
       if (answer != Answer::yes) continue;
       auto used = fail(
-          ErrorCode::failed,
+          ErrorCode::conflict,
           "the share '" + name + "' is in use by process " + std::to_string(process.pid) + " (" + process.command + ")",
           "end it first: the share's page is damaged, so its other processes are not known");
       hunts_.erase(name);

@@ -67,6 +67,7 @@ struct LiveShare {
   std::optional<Error> broken;   // pages of another version, damaged, or gone: still counted, cannot be entered
   std::uint64_t generation = 0;  // of the pages
   std::string damage;            // what was found in the usage page that no limiter writes there; empty: nothing
+  std::vector<Run> runs;         // commands that wait in it, perhaps ended since
   std::string accusation;  // the same, found by who looks after its processes, for who tells of damage; half a sentence
 
   // Its account says nothing any more: a tenant has written there, or shortened the page.
@@ -106,10 +107,15 @@ class Shares {
   [[nodiscard]] Result<void> drain(const std::string& name);
   // Its processes give back what their pools hold unused, once.
   [[nodiscard]] Result<void> reclaim(const std::string& name);
-  // Errors: not_found; conflict while processes sit in it. Of a share whose pages are damaged that is asked of
+  // A command of that number stays in the share until it ends: nobody removes it meanwhile, though no process may sit in it. Kept over
+  // restarts of the daemon where the share goes with its last process. Errors: not_found; of the store.
+  [[nodiscard]] Result<void> stay(const std::string& name, std::uint32_t pid);
+  // How many of them live, `but` for one.
+  [[nodiscard]] std::size_t staying(const std::string& name, std::uint32_t but = 0);
+  // `by`: the process that asks, 0: none of those that stay. Errors: not_found; conflict while processes sit in it, or somebody stays. Of a share whose pages are damaged that is asked of
   // /proc: the pages would say whatever their tenants like. Some of it at a call, which may then answer that it is not done
   // (failed): the next goes on where it stopped.
-  [[nodiscard]] Result<void> remove(const std::string& name);
+  [[nodiscard]] Result<void> remove(const std::string& name, std::uint32_t by = 0);
 
   // Null where there is none. Pointers last until the share is removed.
   [[nodiscard]] LiveShare* find(const std::string& name);

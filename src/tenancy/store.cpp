@@ -52,6 +52,8 @@ CREATE TABLE IF NOT EXISTS share_waits(
   share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE,
   oom_wait_s INTEGER NOT NULL CHECK(oom_wait_s > 0)) STRICT;
 CREATE TABLE IF NOT EXISTS share_removals(share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE) STRICT;
+CREATE TABLE IF NOT EXISTS share_runs(
+  share TEXT NOT NULL, pid INTEGER NOT NULL, start_time INTEGER NOT NULL, PRIMARY KEY(share, pid)) STRICT;
 CREATE TABLE IF NOT EXISTS gpu_policies(uuid TEXT PRIMARY KEY NOT NULL, policy TEXT NOT NULL) STRICT;
 )";
 
@@ -253,8 +255,30 @@ Result<void> Store::put(const Share& share) {
 }
 
 Result<void> Store::remove_share(const std::string& name) {
+  if (auto forgotten = put_runs(name, {}); !forgotten) return forgotten;
   Statement gone = TRY(Statement::prepare(*database_, "DELETE FROM shares WHERE name = ?"));
   return gone.bind(name).run();
+}
+
+Result<std::map<std::string, std::vector<Run>>> Store::runs() {
+  std::map<std::string, std::vector<Run>> all;
+  Statement row = TRY(Statement::prepare(*database_, "SELECT share, pid, start_time FROM share_runs"));
+  while (TRY(row.step()))
+    all[row.text(0)].push_back({TRY(narrow<std::uint32_t>(row.number(1), *database_, "a process")),
+                                TRY(narrow<std::uint32_t>(row.number(2), *database_, "a start time"))});
+  return all;
+}
+
+Result<void> Store::put_runs(const std::string& share, const std::vector<Run>& runs) {
+  Transaction transaction = TRY(Transaction::begin(*database_));
+  Statement gone = TRY(Statement::prepare(*database_, "DELETE FROM share_runs WHERE share = ?"));
+  if (auto done = gone.bind(share).run(); !done) return done;
+  for (const Run& run : runs) {
+    Statement insert = TRY(Statement::prepare(*database_, "INSERT INTO share_runs VALUES(?, ?, ?)"));
+    if (auto done = insert.bind(share).bind(std::int64_t{run.pid}).bind(std::int64_t{run.start_time}).run(); !done)
+      return done;
+  }
+  return transaction.commit();
 }
 
 Result<std::vector<Quota>> Store::quotas() {

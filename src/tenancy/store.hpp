@@ -11,6 +11,7 @@
 
 #include "base/result.hpp"
 #include "tenancy/admission.hpp"
+#include "tenancy/runs.hpp"
 #include "tenancy/share.hpp"
 
 namespace headgate::tenancy {
@@ -42,6 +43,11 @@ class Store {
   // what was asked for.
   [[nodiscard]] Result<void> note_removal(const std::string& name, bool begun);
   [[nodiscard]] Result<bool> removal_begun(const std::string& name);
+
+  // The commands that wait in shares, by share: so that the next daemon knows them.
+  [[nodiscard]] Result<std::map<std::string, std::vector<Run>>> runs();
+  // In place of those that were noted.
+  [[nodiscard]] Result<void> put_runs(const std::string& share, const std::vector<Run>& runs);
 
   [[nodiscard]] Result<void> put(const Quota& quota);
   [[nodiscard]] Result<void> remove_quota(Quota::Subject subject, std::uint32_t id);

@@ -87,11 +87,11 @@ TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
   expect("createShare", "POST", "/v1/shares", 409, R"({"name":"bob","mem":"139GiB"})");
   expect("createShare", "POST", "/v1/shares", 400, R"({"name":"bob","memory":"1GiB"})");
   expect("changeShare", "PATCH", "/v1/shares/alice", 200, R"({"mem":"9GiB"})");
-  expect("changeShare", "PATCH", "/v1/shares/nobody", 400, R"({"mem":"9GiB"})");
+  expect("changeShare", "PATCH", "/v1/shares/nobody", 404, R"({"mem":"9GiB"})");
   expect("pauseShare", "POST", "/v1/shares/alice/pause", 200);
   expect("drainShare", "POST", "/v1/shares/alice/drain", 200);
   expect("reclaimShare", "POST", "/v1/shares/alice/reclaim", 200);
-  expect("drainShare", "POST", "/v1/shares/nobody/drain", 400);
+  expect("drainShare", "POST", "/v1/shares/nobody/drain", 404);
   expect("resumeShare", "POST", "/v1/shares/alice/resume", 200);
   expect("enterShare", "GET", "/v1/shares/alice/entry", 200);
   expect("getShare", "GET", "/v1/shares/alice", 200);
@@ -116,7 +116,7 @@ TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
   expect("setQuota", "PUT", "/v1/quotas", 400, R"({"mem":"20GiB"})");
   expect("listQuotas", "GET", "/v1/quotas", 200);
   expect("removeQuota", "DELETE", "/v1/quotas?user=root", 200);
-  expect("removeQuota", "DELETE", "/v1/quotas?user=root", 400);
+  expect("removeQuota", "DELETE", "/v1/quotas?user=root", 404);
   expect("removeQuota", "DELETE", "/v1/quotas", 400);
   expect("pullTasks", "GET", "/v1/channel/scheduler/tasks?wait=0", 200);
   expect("pullTasks", "GET", "/v1/channel/scheduler/tasks?wait=x", 400);

@@ -58,8 +58,8 @@ TEST(DaemonHostile, EveryErrorIsJsonWithCodeMessageAndHint) {
       {"POST", "/v1/shares", R"({"name":"a b"})", 400},
       {"POST", "/v1/shares", R"({"name":"a","memory":"8GiB"})", 400},
       {"POST", "/v1/shares", R"({"name":"a","mem":"900GiB"})", 400},
-      {"PATCH", "/v1/shares/none", R"({"mem":"1GiB"})", 400},
-      {"DELETE", "/v1/shares/none", "", 400},
+      {"PATCH", "/v1/shares/none", R"({"mem":"1GiB"})", 404},
+      {"DELETE", "/v1/shares/none", "", 404},
       {"PUT", "/v1/quotas", "{}", 400},
   };
   for (const auto& [method, target, body, status] : cases) {

@@ -94,6 +94,28 @@ TEST(DaemonNight, WhatAShortRunWasRefusedIsToldAfterItsShareHasGone) {
   EXPECT_EQ(cli.shell("$H why nobody").status, 2);
 }
 
+// A job that prepares its data, or works on the host between two programs that use the GPU.
+TEST(DaemonNight, TheShareOfARunStaysWhileTheRunDoesThoughNoProcessIsInIt) {
+  Daemon daemon;
+  const std::string load = HEADGATE_LOAD " --no-launches --no-idle-list --mem=10MiB";
+  Program job({HEADGATE_COMMAND, "run", "--name", "job", "--mem", "1GiB", "--", "sh", "-c",
+               load + " --duration=1s && sleep 6 && exec " + load + " --duration=1ms --attempt=2GiB"},
+              {{"HEADGATE_RUNTIME_DIR", daemon.cli().runtime()}, {"HEADGATE_LOG", "warn"}});
+  ASSERT_TRUE(eventually([&] { return daemon.share("job").processes == 1; }));
+  ASSERT_TRUE(eventually([&] { return daemon.share("job").processes == 0; }));
+  rest_ms(1500);  // pictures without a process
+  const auto refused = daemon.ask("DELETE", "/v1/shares/job");
+  EXPECT_EQ(refused.status, 409) << refused.body;
+  EXPECT_NE(refused.body.find("kill " + std::to_string(job.pid())), std::string::npos) << refused.body;
+  daemon.kill_and_wait();
+  daemon.start();
+  rest_ms(1500);
+  EXPECT_EQ(daemon.share("job").name, "job");
+  job.wait();
+  EXPECT_TRUE(says(daemon.cli().shell("$H events --kind memory.refused --share job"), "asked 2.0 GiB, limit 1.0 GiB"));
+  EXPECT_TRUE(eventually([&] { return daemon.share("job").name.empty(); }));
+}
+
 TEST(DaemonNight, ReleasingTheDriverNamesAGpuAndIsTold) {
   const Daemon daemon;
   EXPECT_EQ(daemon.ask("POST", "/v1/gpus/GPU-typo/release").status, 404);
