@@ -32,6 +32,19 @@ void Node::tell_refusals(const std::string& name, const tenancy::LiveShare& live
            (times > 1 ? ", " + std::to_string(times) + " times" : ""));
 }
 
+// What the dead had is the share's no longer, and nobody has seen it freed: the card may have less than was sold of it.
+void Node::tell_given_up(const std::string& name, const tenancy::LiveShare& live) {
+  if (live.pages == nullptr || live.distrusted()) return;
+  const std::uint64_t bytes = live.pages->usage().teardowns_given_up.load(std::memory_order_relaxed);
+  auto& told = given_up_.try_emplace(name, bytes).first->second;
+  if (bytes > told)
+    tell("memory.given_up", "warn", name, live.share.owner_uid,
+         bytes_text(bytes - told) + " of ended processes of " + name + " are off its account after " +
+             duration_text(ledger::kTeardownNs) +
+             ", and the driver was not seen to free them: they may hold the card yet");
+  told = bytes;
+}
+
 // A program that ends on its refusal takes the ledger with it sooner than anybody looks.
 Result<void> Node::remove_pages(const std::string& name, std::uint32_t by) {
   if (const tenancy::LiveShare* const live = shares_.find(name);
@@ -60,6 +73,7 @@ void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) 
     }
 
     tell_refusals(name, live, *seen);
+    tell_given_up(name, live);
 
     std::uint64_t waiting_ns = 0;
     for (const auto& device : seen->devices) waiting_ns = std::max(waiting_ns, device.waiting_ns);

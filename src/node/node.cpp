@@ -132,7 +132,7 @@ Result<void> Node::make(tenancy::Share share) {
   const std::uint32_t owner = share.owner_uid;
   if (auto made = shares_.create(std::move(share)); !made) return made;
   if (made_) made_(name);
-  refusals_[name] = 0;
+  refusals_[name] = given_up_[name] = 0;
   tell("share.created", "info", name, owner, "the share " + name + " was created: " + words);
   return {};
 }
@@ -226,6 +226,7 @@ void Node::forget(const std::string& name) {
   told_waiting_.erase(name);
   entered_.erase(name);
   refusals_.erase(name);
+  given_up_.erase(name);
   checks_.erase(name);
   node_pages_->forget(name);
   if (gone_) gone_(name);

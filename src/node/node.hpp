@@ -149,6 +149,7 @@ class Node {
   void take_back_expiry(const std::string& name, const tenancy::LiveShare& live);
   void forget(const std::string& name);
   void tell_refusals(const std::string& name, const tenancy::LiveShare& live, const snapshot::Share& seen);
+  void tell_given_up(const std::string& name, const tenancy::LiveShare& live);
   [[nodiscard]] Result<void> remove_pages(const std::string& name, std::uint32_t by = 0);
   // `owner_uid`: of a share that is gone already; else it is looked up.
   void tell(const std::string& kind, const std::string& severity, const std::string& share, std::uint32_t uid,
@@ -172,6 +173,7 @@ class Node {
   std::map<std::string, std::uint64_t> told_frozen_;  // with how often they had come back by then
   std::set<std::string> entered_;                     // shares until they are empty that have had a process
   std::map<std::string, std::uint64_t> refusals_;     // by share: how many were told
+  std::map<std::string, std::uint64_t> given_up_;     // by share: bytes of the dead, told
 };
 
 }  // namespace headgate::node

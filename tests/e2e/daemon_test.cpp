@@ -213,6 +213,24 @@ TEST(Daemon, AShareOfARunThatWasKilledGoesWithItsLastProgram) {
   EXPECT_TRUE(eventually([&] { return daemon.share("lost").name.empty(); }));
 }
 
+TEST(Daemon, WhatIsGivenUpOfAKilledProgramThoughTheDriverStillShowsItIsTold) {
+  const Daemon daemon({}, "base = \"h200\"\nname = \"slow\"\nteardown_ms = 14000\n");
+  ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 8GiB").status, 0);
+  Program load({HEADGATE_COMMAND, "run", "--share", "alice", "--", "sh", "-c",
+                "exec " HEADGATE_LOAD " --mem=2GiB --duration=60s --no-idle-list"},
+               {{"HEADGATE_RUNTIME_DIR", daemon.cli().runtime()}});
+  ASSERT_TRUE(eventually([&] { return daemon.share("alice").processes == 1; }));
+  ASSERT_TRUE(eventually([&] { return daemon.share("alice").devices.at(0).memory_used_bytes >= 2 * kGiB; }));
+  for (const auto& process : daemon.picture().processes) ::kill(static_cast<pid_t>(process.pid), SIGKILL);
+  load.wait();
+  EXPECT_TRUE(eventually([&] {
+    return daemon.cli()
+        .shell("$H events --kind memory.given_up --share alice")
+        .out.contains("2.0 GiB of ended processes");
+  }));
+  EXPECT_LT(daemon.share("alice").devices.at(0).memory_used_bytes, kGiB);
+}
+
 TEST(Daemon, WhatAKilledProgramHadStaysChargedUntilTheDriverShowsItGone) {
   const Daemon daemon({}, "base = \"h200\"\nname = \"slow\"\nteardown_ms = 4000\n");
   ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 8GiB").status, 0);
