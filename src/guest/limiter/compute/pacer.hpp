@@ -17,7 +17,9 @@ inline constexpr std::int64_t kLeastBatchNs = 200'000;  // and again where other
 inline constexpr std::int64_t kCatchUpNs =
     12'000'000;  // lateness that is made up for; see docs/decisions/catch-up-window.md
 inline constexpr std::int64_t kPatienceNs = 20'000'000;           // the longest wait behind unfinished work
-inline constexpr std::int64_t kLongestCommandNs = 1'000'000'000;  // that a launch on the same stream waits behind
+// The longest that a launch waits behind work on its own stream, beside that: four times its own length, within these. With less, as
+// many pass as end, and what was sent before the length was known stays ahead for good.
+inline constexpr std::int64_t kLeastBehindNs = 1'000'000'000, kMostBehindNs = 8'000'000'000;
 inline constexpr std::int64_t kSeenLateNs = 4'000'000;            // running work is marked as held no later than this
 inline constexpr std::int64_t kLongestSleepNs = 10'000'000;
 
@@ -91,7 +93,8 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
   std::int64_t last = pace.last_debt_ns.load(std::memory_order_relaxed);
   // Work on a launch's own stream cannot wait for it: known to be long, it is given its time. But its thread may be the one
   // that everything waits for.
-  const std::int64_t begun_ns = std::clamp(stream_due_ns, asked_ns, asked_ns + kLongestCommandNs);
+  const std::int64_t most_ns = std::clamp(4 * std::min(est_ns, kMostBehindNs), kLeastBehindNs, kMostBehindNs);
+  const std::int64_t begun_ns = std::clamp(stream_due_ns, asked_ns, asked_ns + most_ns);
   // Work that has run through all that time while the gate was shut, in whatever process, may wait for this launch.
   const bool stuck =
       now_ns - begun_ns >= kPatienceNs &&
