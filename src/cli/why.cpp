@@ -136,7 +136,10 @@ std::string throttle_text(const snapshot::Share& share, const snapshot::ShareDev
       (device.compute_ceiling_ratio >= 1 ? "no limit" : "limit " + percent_of(device.compute_ceiling_ratio)) +
       "; the GPU was held for " + duration_text(device.held_ns);
   if (device.estimated_ns > 0) text += " (" + duration_text(device.estimated_ns) + " of it estimated)";
-  if (device.throttled_launches == 0) return text + (waiting.empty() ? "; no launch had to wait\n" : "\n") + waiting;
+  if (device.throttled_launches == 0) {
+    const char* none = share.state == "paused" ? "; it is paused: launches wait\n" : "; no launch had to wait\n";
+    return text + (waiting.empty() ? none : "\n") + waiting;
+  }
   text += "\n    " + std::to_string(device.throttled_launches) +
           (device.throttled_launches == 1 ? " launch" : " launches") + " waited " + duration_text(device.throttled_ns) +
           " in all, the last at " + clock_text(device.last_throttle_unix_ns) + "\n" + delay_text(device) +

@@ -33,7 +33,7 @@ std::string sums(const Sold& sold, const Card& card, const Reserve& reserve) {
          " are kept for the driver and " + bytes_text(reserve.context_room_bytes) + " for each share's contexts";
 }
 
-constexpr const char* kOverSell = "sell it beyond the card with --over-sell (administrators)";
+constexpr const char* kOverSell = "an administrator sells it beyond the card: headgate share create NAME --over-sell";
 
 // In the unit of the card's own size, and so that what is written can be asked for.
 std::string fitting_text(std::uint64_t bytes) {
@@ -41,7 +41,8 @@ std::string fitting_text(std::uint64_t bytes) {
   const std::string exact = exact_bytes_text(bytes);
   if (bytes < kGiB || bytes % kGiB == 0) return exact;
   // Never rounded up: that much would not fit.
-  return std::to_string(bytes / kGiB) + "." + std::to_string(bytes % kGiB * 10 / kGiB) + " GiB (" + exact + ")";
+  return std::to_string(bytes / kGiB) + "." + std::to_string(bytes % kGiB * 10 / kGiB) + " GiB (" +
+         (bytes % (1u << 20) == 0 ? exact : std::to_string(bytes) + " bytes") + ")";
 }
 
 Result<void> fits(const Share& wanted, const DeviceShare& device, const Card& card, const Books& books) {

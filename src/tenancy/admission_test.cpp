@@ -33,8 +33,8 @@ TEST_F(Admission, TheLastByteThatFitsIsSoldAndOneMoreIsNot) {
       refusal(share_of("b", 1, left + 1)),
       "the share 'b' asks for 49.3 GiB (52881784833 bytes) of " + kGpu0 +
           ": the card has 80.0 GiB, 30.0 GiB of it sold to 1 share; 512 MiB are kept for the driver and 128 MiB for "
-          "each share's contexts | the largest that fits is 49.2 GiB (50432 MiB); or sell it beyond the card with "
-          "--over-sell (administrators)");
+          "each share's contexts | the largest that fits is 49.2 GiB (50432 MiB); or an administrator sells it "
+          "beyond the card: headgate share create NAME --over-sell");
   EXPECT_EQ(admit(share_of("b", 1, left + 1), books()).error().code, ErrorCode::no_capacity);
   EXPECT_EQ(refusal(share_of("b", 1, 60 * kGiB, 0, kGpu1)), "admitted");  // the other card is empty
 }
@@ -52,8 +52,8 @@ TEST_F(Admission, GuaranteesNeverPassTheWholeGpu) {
   EXPECT_EQ(refusal(share_of("b", 1, kGiB, 300'000)), "admitted");
   EXPECT_EQ(refusal(share_of("b", 1, kGiB, 300'001)),
             "the share 'b' asks for a guarantee of 30.0001 % of " + kGpu0 +
-                ": 70 % are guaranteed to 1 share | the largest that fits is 30 %; or sell it beyond the card with "
-                "--over-sell (administrators)");
+                ": 70 % are guaranteed to 1 share | the largest that fits is 30 %; or an administrator sells it "
+                "beyond the card: headgate share create NAME --over-sell");
 }
 
 TEST_F(Admission, AnOverSoldShareTakesNothingFromTheOthersAndIsNoLargerThanItsCard) {

@@ -132,9 +132,9 @@ std::vector<FrameLine> help_lines(const TopState& state, unsigned width, FrameSt
       {"Space", "tag a process; Esc takes all tags off"},
       {"t", "tree: what belongs to each row below it"},
       {"+ -", "longer or shorter between two looks"},
+      {"p", "all parts; the table alone; GPUs and events"},
       {"z", "hold the picture; go on"},
-      {"? h F1", "this page"},
-      {"q F10", "end"},
+      {"? h F1; q F10", "this page; end"},
   }};
   page.line(" KEYS", "1");
   for (const auto& [keys, does] : kKeys) page.line("  " + fitted(keys, 26)).add(does);

@@ -206,11 +206,14 @@ Budget budget_of(const TopState& state, unsigned rows) {
                           : rows >= 20 ? 2u
                                        : 1u,
                 .airy = rows >= 22};
+  if (state.preset == TopPreset::table) budget.events = 0;
+  if (state.preset == TopPreset::gpus) budget.events = std::max(budget.events, rows / 3);
   const unsigned around = kHeader + kKeys + budget.events + (budget.airy ? 2 : 0) + (state.trouble.empty() ? 0 : 1);
   const auto gpus = static_cast<unsigned>(std::min<std::size_t>(state.now->gpus.size(), 1000));
   const unsigned room = rows > around + kLeastTable ? rows - around - kLeastTable : 1;
   // Half of what is left for the GPUs at most, so that the table stays the larger part.
-  const unsigned most = std::max(gpus == 0 ? 0u : 1u, std::min(room, std::max(2u, room / 2)));
+  const unsigned part = state.preset == TopPreset::gpus ? room : std::min(room, std::max(2u, room / 2));
+  const unsigned most = state.preset == TopPreset::table ? 0 : std::max(gpus == 0 ? 0u : 1u, part);
   budget.gpus = gpus * 2 <= most ? gpus * 2 : std::min(gpus, most);
   budget.table = rows - std::min(rows, around + budget.gpus);
   return budget;
@@ -238,7 +241,7 @@ std::vector<FrameLine> all_lines(const TopState& state, FrameSize size, FrameSty
     if (budget.airy) blank();
     put(state.mode == TopMode::details ? details_lines(state, width, budget.table, style)
                                        : table_lines(state, width, budget.table, style));
-    const auto events = event_lines(state, width, budget.events, style);
+    const auto events = budget.events == 0 ? std::vector<FrameLine>() : event_lines(state, width, budget.events, style);
     while (lines.size() + events.size() + 1 < size.rows) blank();
     put(events);
   }

@@ -76,6 +76,11 @@ TEST_F(TopPicture, EachFrameIsTheOneThatWasLookedAt) {
   }
   expect_frame("80x24-signal.txt", render(state, {80, 24}, kAscii));
   state = test_state();
+  state.preset = TopPreset::table;
+  expect_frame("80x24-table-alone.txt", render(state, {80, 24}, kAscii));
+  state.preset = TopPreset::gpus;
+  expect_frame("80x24-gpus-and-events.txt", render(state, {80, 24}, kAscii));
+  state = test_state();
   state.tree = true;
   expect_frame("80x24-tree.txt", render(state, {80, 24}, kAscii));
   state.selected = history_key("train", test_gpu(0).uuid);
@@ -89,22 +94,25 @@ TEST_F(TopPicture, EachFrameIsTheOneThatWasLookedAt) {
 TEST_F(TopPicture, NoLineIsWiderThanTheTerminalAndNoFrameHigherAtAnySizeInAnyView) {
   for (const auto mode :
        {TopMode::table, TopMode::details, TopMode::help, TopMode::filter, TopMode::limits, TopMode::signal}) {
-    for (const auto view : {TopView::share, TopView::gpu, TopView::user, TopView::process}) {
-      for (unsigned columns = 1; columns <= 200; columns += mode == TopMode::table ? 5 : 23) {
-        for (const unsigned rows : {1u, 2u, 5u, 12u, 13u, 20u, 24u, 33u, 60u}) {
-          TopState state = test_state();
-          state.mode = mode;
-          state.view = view;
-          state.tree = true;
-          state.typed = std::string(150, 'x');
-          state.limits_for = std::string(150, 'y');
-          state.signal_for.to.assign(5, {1, std::string(50, 'z'), "u", 0});
-          const auto lines = lines_of(without_colours(render(state, {columns, rows}, kColour)));
-          ASSERT_LE(lines.size(), rows) << columns << "x" << rows;
-          for (const auto& line : lines) ASSERT_LE(cells(line), columns) << columns << "x" << rows << "\n" << line;
+    for (const auto preset : {TopPreset::all, TopPreset::table, TopPreset::gpus})
+      for (const auto view : {TopView::share, TopView::gpu, TopView::user, TopView::process}) {
+        if (preset != TopPreset::all && view != TopView::share) continue;
+        for (unsigned columns = 1; columns <= 200; columns += mode == TopMode::table ? 5 : 23) {
+          for (const unsigned rows : {1u, 2u, 5u, 12u, 13u, 20u, 24u, 33u, 60u}) {
+            TopState state = test_state();
+            state.mode = mode;
+            state.view = view;
+            state.preset = preset;
+            state.tree = true;
+            state.typed = std::string(150, 'x');
+            state.limits_for = std::string(150, 'y');
+            state.signal_for.to.assign(5, {1, std::string(50, 'z'), "u", 0});
+            const auto lines = lines_of(without_colours(render(state, {columns, rows}, kColour)));
+            ASSERT_LE(lines.size(), rows) << columns << "x" << rows;
+            for (const auto& line : lines) ASSERT_LE(cells(line), columns) << columns << "x" << rows << "\n" << line;
+          }
         }
       }
-    }
   }
 }
 

@@ -199,6 +199,7 @@ void letter(TopState& state, char which) {
     case 't': state.tree = !state.tree; break;
     case 's': choose_view(state, static_cast<TopView>(turn(static_cast<int>(state.view), 1, 4))); break;
     case 'u': next_user(state); break;
+    case 'p': state.preset = static_cast<TopPreset>(turn(static_cast<int>(state.preset), 1, 3)); break;
     case 'z': state.paused = !state.paused; break;
     case '+': change_interval(state, true); break;
     case '-': change_interval(state, false); break;

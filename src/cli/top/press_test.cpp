@@ -91,6 +91,22 @@ TEST(TopKeys, TheUserKeyGoesRoundTheUsers) {
   EXPECT_EQ(names(press(state, "uuuu")).size(), 3u);
 }
 
+TEST(TopKeys, PresetsGoRound) {
+  TopState state = press(test_state(), "p");
+  EXPECT_EQ(state.preset, TopPreset::table);
+  state = press(std::move(state), "p");
+  EXPECT_EQ(state.preset, TopPreset::gpus);
+  EXPECT_EQ(press(std::move(state), "p").preset, TopPreset::all);
+}
+
+TEST(TopKeys, HelpComesByEachOfItsKeysAndGoesAgain) {
+  for (const auto& key : {Key{KeyKind::text, "?"}, Key{KeyKind::text, "h"}, Key{KeyKind::f1, ""}}) {
+    const TopState helped = apply(test_state(), key);
+    EXPECT_EQ(helped.mode, TopMode::help);
+    EXPECT_EQ(apply(helped, key).mode, TopMode::table);
+  }
+}
+
 TEST(TopKeys, AHeldPictureStaysUntilItGoesOn) {
   TopState state = press(test_state(), "z");
   EXPECT_EQ(observed(state, {}, {}).now->shares.size(), 3u);

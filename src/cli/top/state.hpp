@@ -15,6 +15,7 @@ namespace headgate::cli {
 
 enum class TopView { share, gpu, user, process };
 enum class TopSort { name, owner, gpu, memory, compute, waited, refusals, idle, state };
+enum class TopPreset { all, table, gpus };  // which parts a frame has
 enum class TopMode { table, details, help, filter, limits, signal };
 
 inline constexpr std::size_t kTopHistory = 120;  // pictures
@@ -57,6 +58,7 @@ struct TopState {
   TopView view = TopView::share;
   TopSort sort = TopSort::name;
   TopMode mode = TopMode::table;
+  TopPreset preset = TopPreset::all;
   bool reverse = false, tree = false, paused = false, readonly = false;
   std::string selected;  // key of a row; the first where it names none
   std::string filter, user;
