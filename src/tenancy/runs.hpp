@@ -2,11 +2,14 @@
 // yet, or none at the moment.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace headgate::tenancy {
+
+inline constexpr std::size_t kMostRuns = 1024;  // of a share: each is looked for whenever one comes
 
 struct Run {
   std::uint32_t pid = 0;         // in our pid namespace

@@ -294,6 +294,10 @@ Result<void> Shares::stay(const std::string& name, std::uint32_t pid) {
   LiveShare& live = *TRY(usable(name));
   const Run run = run_of(pid, node_.proc);
   std::erase_if(live.runs, [&](const Run& known) { return known.pid == pid || !is_alive(known, node_.proc); });
+  if (live.runs.size() >= kMostRuns)
+    return fail(ErrorCode::no_capacity,
+                "in the share '" + name + "' wait " + std::to_string(kMostRuns) + " headgate runs",
+                "one run may start many programs; or make another share");
   live.runs.push_back(run);
   return live.share.until_empty ? store_.put_runs(name, live.runs) : Result<void>();
 }

@@ -69,6 +69,20 @@ const Json& board() {
   return json;
 }
 
+// What the promises over restarts and reboots rest on: systemd would accept the unit without any of it.
+TEST(UnitPromises, KeepsThePagesOverARestartIsWatchedAndIsThereBeforeContainers) {
+  const std::string unit = "\n" + text_of(DEPLOY_DIR "/systemd/headgated.service");
+  for (const char* line :
+       {"Type=notify", "WatchdogSec=", "RuntimeDirectory=headgate", "RuntimeDirectoryPreserve=yes",
+        "StateDirectory=headgate", "Restart=on-failure", "NoNewPrivileges=yes", "ProtectSystem=strict"})
+    EXPECT_NE(unit.find(std::string("\n") + line), std::string::npos) << line;
+  const auto before = all_of(unit, R"(\nBefore=([^\n]+))");
+  ASSERT_EQ(before.size(), 1u);
+  for (const char* engine :
+       {"docker.service", "podman.service", "containerd.service", "kubelet.service", "slurmd.service"})
+    EXPECT_NE(before[0].find(engine), std::string::npos) << engine;
+}
+
 class Folder {
  public:
   Folder() : path_(fs::path(testing::TempDir()) / ("headgate-deploy-" + std::to_string(::getpid()))) {

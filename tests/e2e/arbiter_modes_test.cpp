@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <span>
+#include <thread>
 
 #include "arbiter_node.hpp"
 
@@ -98,7 +100,8 @@ TEST(Copies, AShareThatOnlyCopiesTakesNoTurnFromOneWithKernels) {
   node.load("kernels", {"--kernels=200us", "--sync=depth:8"});
   node.all_at_work();
   const auto copied = [&] {
-    for (const auto& process : node.truth().devices[0].processes)
+    const sim::Truth now = node.truth();
+    for (const auto& process : now.devices[0].processes)
       if (process.pid == copies->pid()) return process.copy_ns;
     return std::uint64_t{0};
   };
@@ -112,6 +115,37 @@ TEST(Copies, AShareThatOnlyCopiesTakesNoTurnFromOneWithKernels) {
   EXPECT_GT(copying, 10);
   EXPECT_GT(had[0], 25);
   EXPECT_EQ(gate.load(), epoch);
+}
+
+// Two shares tied by a name, on one GPU each, where another share wants each of these: are both gates open or neither? Apart, that is
+// so about half of the time.
+TEST(Gangs, SharesTiedByANameHaveTheirTurnsOnTheirGpusTogether) {
+  const auto together = [](const std::string& gang) {
+    ArbiterNode node("l40s-x2");
+    node.share("ga", {.gang = gang, .gpus = {0}});
+    node.share("gb", {.gang = gang, .gpus = {1}});
+    node.share("xa", {.gpus = {0}});
+    node.share("xb", {.gpus = {1}});
+    node.start();
+    for (const char* name : {"ga", "xa", "gb", "xb"}) node.load(name, {"--kernels=1ms"});
+    for (std::size_t i = 0; i < 4; ++i)
+      EXPECT_TRUE(eventually([&] { return node.held_ns(node.tenant(i), i / 2) > 5'000'000; }));
+    const auto open = [&](const char* name) {
+      const auto gate = node.pages(name).policy->devices[0].gate.load();
+      return gate != ledger::Gate::shut && gate != ledger::Gate::queued;
+    };
+    int alike = 0;
+    constexpr int kLooks = 4'000;
+    for (int i = 0; i < kLooks; ++i) {
+      alike += open("ga") == open("gb");
+      std::this_thread::sleep_for(std::chrono::microseconds(500));
+    }
+    return 100.0 * alike / kLooks;
+  };
+  const double tied = together("g"), apart = together("");
+  std::printf("gates alike: %.1f %% tied, %.1f %% apart\n", tied, apart);
+  EXPECT_GT(tied, 85);
+  EXPECT_LT(apart, tied - 10);
 }
 
 // A ceiling for each GPU on its own lets one rank spin through its part while the other is shut, and then the other way round.

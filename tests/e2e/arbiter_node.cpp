@@ -164,7 +164,8 @@ sim::Truth ArbiterNode::truth() const {
 
 std::uint64_t ArbiterNode::held_ns(const Program& tenant, unsigned device) const {
   std::uint64_t sum = 0;
-  for (const sim::ProcessTruth& process : truth().devices.at(device).processes)
+  const sim::Truth now = truth();
+  for (const sim::ProcessTruth& process : now.devices.at(device).processes)
     if (process.pid == tenant.pid()) sum += process.held_ns;
   return sum;
 }
