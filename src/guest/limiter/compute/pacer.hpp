@@ -16,11 +16,11 @@ inline constexpr std::int64_t kBatchNs = 300'000;  // a waiter sleeps so much lo
 inline constexpr std::int64_t kLeastBatchNs = 200'000;  // and again where others have left less of that
 inline constexpr std::int64_t kCatchUpNs =
     12'000'000;  // lateness that is made up for; see docs/decisions/catch-up-window.md
-inline constexpr std::int64_t kPatienceNs = 20'000'000;           // the longest wait behind unfinished work
+inline constexpr std::int64_t kPatienceNs = 20'000'000;  // the longest wait behind unfinished work
 // The longest that a launch waits behind work on its own stream, beside that: four times its own length, within these. With less, as
 // many pass as end, and what was sent before the length was known stays ahead for good.
 inline constexpr std::int64_t kLeastBehindNs = 1'000'000'000, kMostBehindNs = 8'000'000'000;
-inline constexpr std::int64_t kSeenLateNs = 4'000'000;            // running work is marked as held no later than this
+inline constexpr std::int64_t kSeenLateNs = 4'000'000;  // running work is marked as held no later than this
 inline constexpr std::int64_t kLongestSleepNs = 10'000'000;
 
 // One process's work on one device, by the estimates.
