@@ -39,7 +39,7 @@ struct TenantSpec {
 
 // What headgate-load reports of itself when it has ended.
 struct LoadReport {
-  std::int64_t started_ns = 0, ended_ns = 0, drained_ns = 0;  // CLOCK_MONOTONIC
+  std::int64_t started_ns = 0, ended_ns = 0, drained_ns = 0;  // host time, ledger::host_ns()
   std::uint64_t launches = 0;
   double kernel_us = 0;
   std::uint64_t taken_bytes = 0, attempted_bytes = 0, attempt_given_bytes = 0;
@@ -61,7 +61,7 @@ struct LoadReport {
 [[nodiscard]] Result<load::Child> start_tenant(const PrivateNode& node, const TenantSpec& spec,
                                                const std::optional<std::string>& simulated);
 
-// GPU time that these processes held in [from_ns, to_ns) of CLOCK_MONOTONIC, whole truth buckets only; and the buckets' span.
+// GPU time that these processes held in [from_ns, to_ns) of ledger::host_ns(), whole truth buckets only; and the buckets' span.
 struct HeldSpan {
   std::uint64_t held_ns = 0;
   std::uint64_t span_ns = 0;

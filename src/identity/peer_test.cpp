@@ -176,7 +176,7 @@ TEST(Processes, AHostPidAndAPidInsideANamespaceFindEachOther) {
   const Search search = find_process(list, process->pidns_inode, 1, process->start_time);
   ASSERT_NE(search.found, nullptr);
   EXPECT_EQ(search.found->pid, static_cast<std::uint32_t>(inner));
-  EXPECT_EQ(find_process(list, process->pidns_inode, 1, process->start_time + 1).found, nullptr);
+  EXPECT_EQ(find_process(list, process->pidns_inode, 1, process->start_time + 10).found, nullptr);
   ::kill(outer, SIGKILL);
   ::waitpid(outer, nullptr, 0);
 }

@@ -11,6 +11,7 @@
 
 #include "base/unique_fd.hpp"
 #include "base/whole_number.hpp"
+#include "guest/ledger/clock.hpp"
 
 namespace headgate::identity {
 namespace {
@@ -111,8 +112,8 @@ Result<Process> read_process(const std::string& proc, std::uint32_t pid) {
   const std::string status = TRY(read_file(folder + "/status"));
   const std::string stat = TRY(read_file(folder + "/stat"));
   Process process = TRY(parse_process(status, stat));
+  process.start_time = ledger::host_start_time(process.start_time);
   process.pidns_inode = namespace_inode(folder + "/ns/pid");
-  process.other_clock = namespace_inode(folder + "/ns/time") != namespace_inode(proc + "/self/ns/time");
   return process;
 }
 
@@ -138,7 +139,8 @@ Search find_process(const ProcessList& list, std::uint32_t pidns_inode, std::uin
                     std::uint32_t start_time) {
   Search search{nullptr, list.complete};
   for (const Process& process : list.all) {
-    const bool started_then = start_time == 0 || process.start_time == start_time || process.other_clock;
+    const bool started_then =
+        start_time == 0 || process.start_time == 0 || ledger::same_start(process.start_time, start_time);
     if (process.namespace_pid != namespace_pid || !started_then) continue;
     // A namespace that we may not ask for: it may be this one.
     if (process.pidns_inode == 0) search.certain = false;

@@ -16,15 +16,14 @@ struct Process {
   std::uint32_t pid = 0;            // as the reader of /proc sees it
   std::uint32_t namespace_pid = 0;  // as the process sees itself: the last of NSpid
   std::uint32_t pidns_inode = 0;    // of its pid namespace; 0 where we may not ask
-  std::uint32_t start_time = 0;  // field 22 of stat, clock ticks since boot, low 32 bits: as the ledger's slots have it
-  std::uint32_t uid = 0;         // effective
-  bool other_clock = false;      // in a time namespace it sees another start time than we (time_namespaces(7))
-  std::string command{};         // at most 15 bytes, control characters replaced
+  std::uint32_t start_time = 0;     // as the ledger's slots have it: ledger::host_start_time(); 0: not known
+  std::uint32_t uid = 0;            // effective
+  std::string command{};            // at most 15 bytes, control characters replaced
 
   friend bool operator==(const Process&, const Process&) = default;
 };
 
-// /proc/PID/status and /proc/PID/stat, from their text. Errors: failed, naming what is missing.
+// /proc/PID/status and /proc/PID/stat, from their text; the start time as it stands there. Errors: failed, naming what is missing.
 [[nodiscard]] Result<Process> parse_process(std::string_view status, std::string_view stat);
 
 // Errors: failed where there is no such process (any more), denied where /proc hides it.
@@ -38,7 +37,7 @@ struct ProcessList {
 };
 [[nodiscard]] ProcessList list_processes(const std::string& proc);
 
-// The process that a ledger slot names, by its pid in its own namespace and its start time as it sees it itself.
+// The process that a ledger slot names, by its pid in its own namespace and its start time.
 struct Search {
   const Process* found = nullptr;
   bool certain = true;  // false: not found, but it may live all the same

@@ -1,11 +1,11 @@
 #include "observe/ledgers.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "base/saturated.hpp"
 #include "guest/ledger/account.hpp"
+#include "guest/ledger/clock.hpp"
 #include "guest/ledger/draining.hpp"
 
 namespace headgate::observe {
@@ -90,7 +90,7 @@ snapshot::ShareDevice read_device(const ledger::PolicyPage& policy, const ledger
 // A launch that waits since before the machine was up, or since later than now, is a lie.
 std::uint64_t waiting_ns(const ledger::SlotDevice& own) {
   const std::int64_t since_ns = own.long_wait_since_ns.load(kRelaxed);
-  const std::int64_t now_ns = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  const std::int64_t now_ns = ledger::host_ns();
   return since_ns <= 0 || since_ns > now_ns ? 0 : static_cast<std::uint64_t>(now_ns - since_ns);
 }
 

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "guest/bare/clock.hpp"
 #include "sim/node_file.hpp"
 #include "sim/process_identity.hpp"
 #include "sim/words.hpp"
@@ -42,11 +43,7 @@ class TightTimer {
 
 }  // namespace
 
-std::uint64_t clock_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
-}
+std::uint64_t clock_ns() { return static_cast<std::uint64_t>(bare::host_ns()); }
 
 Node::~Node() {
   detach();
@@ -194,7 +191,8 @@ void Node::forget_after_fork() {
 }
 
 void Node::sleep(std::uint32_t word, std::uint64_t until_ns) {
-  const timespec until{static_cast<time_t>(until_ns / 1'000'000'000), static_cast<long>(until_ns % 1'000'000'000)};
+  const auto own_ns = bare::own_ns(static_cast<std::int64_t>(std::min<std::uint64_t>(until_ns, INT64_MAX)));
+  const timespec until{own_ns / 1'000'000'000, own_ns % 1'000'000'000};
   const int saved = errno;
   futex(&file_->word, FUTEX_WAIT_BITSET, word, &until);  // absolute, CLOCK_MONOTONIC
   errno = saved;

@@ -20,7 +20,7 @@ namespace headgate::sim {
 
 struct NodeFile;
 
-// CLOCK_MONOTONIC in ns: the node's time.
+// bare::host_ns(): the node's time, also for programs in time namespaces.
 [[nodiscard]] std::uint64_t clock_ns();
 
 // HEADGATE_SIM_DIR, or an error that says to set it.

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/unique_fd.hpp"
+#include "guest/bare/clock.hpp"
 
 namespace headgate::sim {
 namespace {
@@ -21,7 +22,7 @@ std::uint64_t own_start_time() {
   if (!fd || ::read(fd.get(), text, sizeof text - 1) <= 0) return 0;
   const char* at = std::strrchr(text, ')');
   for (int field = 2; at && field < 22; ++field) at = std::strchr(at + 1, ' ');
-  return at ? std::strtoull(at + 1, nullptr, 10) : 0;
+  return at ? bare::host_start_time(std::strtoull(at + 1, nullptr, 10)) : 0;
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ struct SettingTruth {
 
 struct Truth {
   std::string profile;
-  std::uint64_t now_ns = 0;  // node time of this reading: CLOCK_MONOTONIC
+  std::uint64_t now_ns = 0;  // node time of this reading: bare::host_ns()
   std::vector<DeviceTruth> devices;
   std::vector<SettingTruth> settings;  // the last 256, oldest first
 };

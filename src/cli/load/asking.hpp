@@ -12,7 +12,7 @@ inline constexpr std::int64_t kIdleBucketNs = 10'000'000;
 inline constexpr std::size_t kIdleBuckets = 60'000;      // ten minutes
 inline constexpr std::int64_t kShortestIdleNs = 20'000;  // shorter gaps are the loop itself and hide behind queued work
 
-// Lies in memory shared by the load's processes. All times are CLOCK_MONOTONIC nanoseconds. Buckets lie on the clock's own
+// Lies in memory shared by the load's processes. All times are ledger::host_ns(). Buckets lie on the clock's own
 // 10 ms grid, as the simulator's truth does: bucket 0 is the one that holds the start.
 class AskingLog {
  public:

@@ -16,6 +16,7 @@
 
 #include "cli/load/asking.hpp"
 #include "cli/load/kernels.hpp"
+#include "guest/ledger/clock.hpp"
 
 namespace headgate::load {
 
@@ -43,11 +44,8 @@ void stop_on_signal(int) {
   }
 }
 
-std::int64_t now_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
-}
+// What is said of the load is compared with the simulated node's truth, which is told in host time.
+std::int64_t now_ns() { return ledger::host_ns(); }
 
 void sleep_ns(std::int64_t duration_ns) {
   const timespec length{duration_ns / 1'000'000'000, duration_ns % 1'000'000'000};

@@ -32,7 +32,7 @@ struct ProcessReport {
 };
 
 struct Report {
-  std::int64_t started_ns = 0;  // CLOCK_MONOTONIC: the first launch was allowed
+  std::int64_t started_ns = 0;  // ledger::host_ns(): the first launch was allowed
   std::int64_t ended_ns = 0;    // no launch began after this
   std::int64_t drained_ns = 0;  // the last kernel was done
   std::vector<ProcessReport> processes;

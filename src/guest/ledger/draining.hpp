@@ -25,7 +25,7 @@ std::uint64_t draining_bytes(const UsagePage& page, std::uint32_t device);
 // Of what drains, that which goes with dead processes: their residuals with it, and these alone.
 struct Torn {
   std::uint64_t bytes, residual;
-  std::int64_t died_ns;  // CLOCK_MONOTONIC, of the last of them; 0: there is none
+  std::int64_t died_ns;  // bare::host_ns(), of the last of them; 0: there is none
 };
 Torn torn_on(const UsagePage& page, std::uint32_t device);
 

@@ -3,8 +3,8 @@
 //   policy page   what the share may use.   Written by the share's owner, mapped read-only by tenants.
 //   usage page    what the share uses.      Written by the share's tenants, one slot a process.
 //
-// Rules: fixed-width types only; every offset and size is asserted below; times are CLOCK_MONOTONIC nanoseconds of the
-// host or durations, never deadlines; the other side may be hostile, so a value is copied out before it is believed.
+// Rules: fixed-width types only; every offset and size is asserted below; times are CLOCK_MONOTONIC nanoseconds of
+// the host, whatever time namespace they are written or read in (bare::host_ns()), or durations, never deadlines; the other side may be hostile, so a value is copied out before it is believed.
 // A page whose magic, version or size differs from ours is refused by name, in both directions.
 #pragma once
 
@@ -188,7 +188,7 @@ struct alignas(64) SlotDevice {
   std::atomic<std::int64_t> work_until_ns;  // when all it has sent should be done, host time; 0: none is in flight
   std::atomic<std::uint32_t> waiting;       // launches that wait for the share's turn
   std::atomic<std::uint32_t> pulse;         // moves while either is so: a process that is stopped is not waited for
-  // Since when a launch waits that has waited for kLongWaitNs, CLOCK_MONOTONIC; 0: none does. For views.
+  // Since when a launch waits that has waited for kLongWaitNs, host time; 0: none does. For views.
   std::atomic<std::int64_t> long_wait_since_ns;
   // Of the device's SMs, what CUDA_MPS_ACTIVE_THREAD_PERCENTAGE leaves the process if it is a client of an MPS server; 0: nothing
   // is known to keep it from having all.
@@ -199,12 +199,12 @@ struct alignas(64) SlotDevice {
 // `life` and `who` change together, by one 16-byte compare-and-swap, when a slot is claimed: a process killed at its
 // very first store is known by name already. Read them with view() in slot.hpp.
 struct alignas(64) Slot {
-  std::atomic<std::uint64_t> life;  // kind in bits 0..3, generation in 4..31, pid in the high 32
-  std::atomic<std::uint64_t> who;  // pid namespace's inode in the high 32 bits, start time (ticks, mod 2^32) in the low
-  char command[16];                // comm, for people
-  std::atomic<std::int64_t> died_ns;  // CLOCK_MONOTONIC, when its death was seen; of a slot whose bytes drain
+  std::atomic<std::uint64_t> life;    // kind in bits 0..3, generation in 4..31, pid in the high 32
+  std::atomic<std::uint64_t> who;     // pid namespace's inode in the high 32 bits, start time (Identity's) in the low
+  char command[16];                   // comm, for people
+  std::atomic<std::int64_t> died_ns;  // host time, when its death was seen; of a slot whose bytes drain
   std::uint8_t reserved[16];
-  std::atomic<std::int64_t> frozen_since_ns;  // CLOCK_MONOTONIC; 0: its memory is on the GPU
+  std::atomic<std::int64_t> frozen_since_ns;  // host time; 0: its memory is on the GPU
   SlotDevice devices[kMaxAccounts];           // residual and launches: of devices only
 };
 

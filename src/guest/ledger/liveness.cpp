@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "guest/bare/clock.hpp"
 #include "guest/ledger/slot.hpp"
 
 #ifndef SYS_pidfd_open
@@ -22,7 +23,7 @@ struct ProcessStat {
   bool known = false;
   char state = '?';
   std::uint64_t threads = 0;
-  std::uint32_t start_time = 0;
+  std::uint32_t start_time = 0;  // as in Identity
 };
 
 // Field 3 (state), 20 (threads) and 22 (start time) of /proc/PID/stat. The name in field 2 may hold anything, so fields
@@ -42,7 +43,7 @@ ProcessStat parse_stat(const char* text, std::size_t length) {
       if (text[at] >= '0' && text[at] <= '9') number = number * 10 + static_cast<std::uint64_t>(text[at] - '0');
     if (field == 20) out.threads = number;
     if (field == 22) {
-      out.start_time = static_cast<std::uint32_t>(number);
+      out.start_time = bare::host_start_time(number);
       out.known = true;
       break;
     }
@@ -129,7 +130,8 @@ bool judge(const Identity& identity) {
   proc_path(identity.pid, "/stat", path);
   const ProcessStat stat = read_stat(path);
   if (!stat.known) return true;
-  if (identity.start_time != 0 && stat.start_time != identity.start_time) return false;  // the pid was given anew
+  const bool comparable = identity.start_time != 0 && stat.start_time != 0;
+  if (comparable && !bare::same_start(stat.start_time, identity.start_time)) return false;  // the pid was given anew
   const bool zombie = stat.state == 'Z' || stat.state == 'X';
   return certain || !zombie || stat.threads > 1;
 }

@@ -1,11 +1,10 @@
 #include "guest/ledger/slot.hpp"
 
-#include <time.h>
-
 #include <algorithm>
 #include <cstring>
 #include <limits>
 
+#include "guest/bare/clock.hpp"
 #include "guest/ledger/closing.hpp"
 #include "guest/ledger/process_lock.hpp"
 #include "guest/ledger/words.hpp"
@@ -97,7 +96,7 @@ void reap_own_past(UsagePage& page, const Identity& identity) {
   for (std::uint32_t i = 0; i < end; ++i) {
     const SlotView seat = view(page, i);
     const bool ours = seat.identity.pid == identity.pid && seat.identity.pidns_inode == identity.pidns_inode &&
-                      seat.identity.start_time == identity.start_time;
+                      bare::same_start(seat.identity.start_time, identity.start_time);
     if (!ours || (seat.kind != SlotKind::live && seat.kind != SlotKind::claiming)) continue;
     if (mark_dead(page, {i, seat.generation})) reap(page, i);
   }
@@ -146,12 +145,6 @@ bool reap_account(UsagePage& page, std::uint32_t account, std::uint32_t index, s
   // A slot that died while being claimed still shows the previous owner's exports, long released.
   orphan = orphan || (estate.exported != 0 && !estate.released);
   return true;
-}
-
-std::int64_t monotonic_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1'000'000'000ll + now.tv_nsec;
 }
 
 }  // namespace
@@ -229,7 +222,7 @@ void reap(UsagePage& page, std::uint32_t index, Remains remains) {
       page, [&](std::uint32_t account) { ours = ours && reap_account(page, account, index, dead, remains, orphan); });
   if (!ours) return;
   // Raised, never lowered: a reaper that slept until the slot was another's orphan does not shorten that one's time.
-  if (orphan) raise(slot.died_ns, monotonic_ns(), "reap: died");
+  if (orphan) raise(slot.died_ns, bare::host_ns(), "reap: died");
   now.kind = orphan ? SlotKind::orphan : SlotKind::free;
   swap(slot.life, dead, pack(now), "reap: free");
   step("reap: end");
@@ -304,7 +297,7 @@ void release_orphan(UsagePage& page, SlotRef ref) {
 }
 
 std::uint32_t reap_dead(UsagePage& page, Remains remains) {
-  give_up_teardowns(page, monotonic_ns());
+  give_up_teardowns(page, bare::host_ns());
   const std::uint32_t here = own_identity().pidns_inode;
   const std::uint32_t end = slots_end(page);
   std::uint32_t reaped = 0;

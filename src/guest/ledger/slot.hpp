@@ -14,7 +14,7 @@ namespace headgate::ledger {
 struct Identity {
   std::uint32_t pid;          // in the namespace below
   std::uint32_t pidns_inode;  // 0 where /proc is missing and Linux is older than 6.11
-  std::uint32_t start_time;   // /proc/PID/stat field 22 (clock ticks since boot), low 32 bits; 0 where /proc is missing
+  std::uint32_t start_time;   // bare::host_start_time() of /proc/PID/stat; 0 where that is missing
 };
 // Of the calling process. Opens /proc/self/stat and ns/pid; restores errno.
 Identity own_identity();
@@ -63,7 +63,7 @@ void release_orphan(UsagePage& page, SlotRef slot);
 void release_orphan_on(UsagePage& page, SlotRef slot, std::uint32_t device);
 // The part alone that goes with its process: all but the exported bytes. Its residual with it.
 void release_torn_on(UsagePage& page, SlotRef slot, std::uint32_t device);
-// Of all orphans whose time is up by now_ns (CLOCK_MONOTONIC), counted in the page; true if there were any.
+// Of all orphans whose time is up by now_ns (bare::host_ns()), counted in the page; true if there were any.
 bool give_up_teardowns(UsagePage& page, std::int64_t now_ns);
 
 // What an orphan still has on a device: charged to the account, of that what goes with its process, and the residual besides.

@@ -57,7 +57,7 @@ TEST(Slot, SeatsOfDeadProcessesAreFoundWhenTheShareIsFull) {
   const SharedPage page = make_shared_page();
   const std::uint32_t here = own_identity().pidns_inode;
   // pid 0 is nobody's.
-  for (std::uint32_t i = 0; i < kMaxSlots; ++i) seat(*page, Identity{0, here, 1000 + i});
+  for (std::uint32_t i = 0; i < kMaxSlots; ++i) seat(*page, Identity{0, here, 1000 + 10 * i});
   SlotRef mine;
   EXPECT_EQ(claim(*page, own_identity(), "x", mine), ClaimResult::claimed);
   EXPECT_EQ(live_slots(*page), 1u);
@@ -67,7 +67,7 @@ TEST(Slot, AShareFullOfTheRemainsOfTheDeadStillTakesNewProcesses) {
   const SharedPage page = make_shared_page();
   const std::uint32_t here = own_identity().pidns_inode;
   for (std::uint32_t i = 0; i < kMaxSlots; ++i)
-    reserve(*page, 0, seat(*page, Identity{0, here, 1000 + i}), 10, 1 << 20);
+    reserve(*page, 0, seat(*page, Identity{0, here, 1000 + 10 * i}), 10, 1 << 20);
   EXPECT_EQ(reap_dead(*page, Remains::draining), kMaxSlots);
   EXPECT_EQ(used_bytes(*page, 0), 10u * kMaxSlots);
   SlotRef mine;

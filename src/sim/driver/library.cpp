@@ -7,6 +7,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "guest/bare/clock.hpp"
+
 namespace headgate::sim::driver {
 
 std::atomic<Life> life{Life::fresh};
@@ -94,6 +96,7 @@ void at_exit() {
 
 void in_child() {
   const Life before = life.load();
+  bare::forget_clock_after_fork();
   if (before == Life::ready) library().node->forget_after_fork();
   if (before != Life::fresh) life.store(Life::forked);
 }

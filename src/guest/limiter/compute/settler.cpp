@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "guest/bare/clock.hpp"
 #include "guest/bare/futex.hpp"
 #include "guest/ledger/directory.hpp"
 #include "guest/limiter/compute/copies.hpp"
@@ -19,11 +20,7 @@ extern "C" void* __dso_handle;
 
 namespace headgate::limiter {
 
-std::int64_t DriverPort::now_ns() {
-  timespec now;
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
-}
+std::int64_t DriverPort::now_ns() { return bare::host_ns(); }
 
 abi::CUresult DriverPort::create(abi::CUevent* event) {
   return driver.cuEventCreate != nullptr ? driver.cuEventCreate(event, 0) : abi::CUDA_ERROR_NOT_FOUND;

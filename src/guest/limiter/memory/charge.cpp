@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "guest/bare/clock.hpp"
 #include "guest/ledger/account.hpp"
 #include "guest/ledger/draining.hpp"
 #include "guest/limiter/memory/draining.hpp"
@@ -108,9 +109,7 @@ bool wait_for_teardown(std::uint32_t device, std::uint64_t bytes, std::uint64_t 
     const ledger::Torn torn = ledger::torn_on(*session.usage, device);
     const std::uint64_t used = plus(ledger::used_bytes(*session.usage, device), share_residual_now(device));
     if (fits(used, bytes, granted)) return true;
-    timespec now;
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-    const std::int64_t age_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec - torn.died_ns;
+    const std::int64_t age_ns = bare::host_ns() - torn.died_ns;
     if (torn.bytes == 0 || age_ns > kTeardownPatienceNs) return false;
     if (!fits(used > torn.bytes ? used - torn.bytes : 0, bytes, granted)) return false;
     const int saved = errno;

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "guest/bare/clock.hpp"
 #include "guest/bare/futex.hpp"
 #include "guest/limiter/compute/compute.hpp"
 #include "guest/limiter/memory/cold.hpp"
@@ -61,7 +62,7 @@ abi::CUresult leave() {
   return result;
 }
 
-void go_away(std::int64_t now_ns) {
+void go_away() {
   std::uint32_t quiet = kQuiet;
   if (!presence.compare_exchange_strong(quiet, kLeaving)) return;
   const abi::CUresult result = leave();
@@ -71,7 +72,7 @@ void go_away(std::int64_t now_ns) {
              static_cast<unsigned>(result));
     return move_on(kQuiet);
   }
-  tell_page(now_ns);
+  tell_page(bare::host_ns());
   log_line(LogLevel::info, "idle: its memory was moved to the host");
   move_on(kAway);
   advise_cold([] { return presence.load(std::memory_order_relaxed) == kAway; });
@@ -123,7 +124,7 @@ std::int64_t tend_presence(std::int64_t now_ns) {
     unwilling = false;
     presence.compare_exchange_strong(now, kQuiet);
   } else if (now == kQuiet && !unwilling && ++quiet_looks >= kLooks) {
-    if (compute_idle() && !compute_captures()) go_away(now_ns);
+    if (compute_idle() && !compute_captures()) go_away();
     else quiet_looks = 0;
   }
   return now_ns + std::int64_t{after_s} * 1'000'000'000 / kLooks;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "guest/bare/clock.hpp"
 #include "guest/bare/futex.hpp"
 #include "guest/bare/text.hpp"
 #include "guest/grant/text.hpp"
@@ -52,6 +53,7 @@ void start_clean_in_child() {
   for (std::uint32_t& index : session.device_index) index = kNoDevice;
   session.policy = nullptr;
   session.usage = nullptr;
+  bare::forget_clock_after_fork();
   contexts_changed();
   node_page_reset_after_fork();
   ledger::reset_locks_after_fork();
