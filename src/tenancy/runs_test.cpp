@@ -20,7 +20,7 @@ TEST(Runs, OneIsAliveUntilItEndsAndItsNumberGivenAnewIsSomebodyElse) {
   EXPECT_TRUE(is_alive({run.pid, 0}, "/proc"));
   EXPECT_TRUE(is_alive(run, "/nowhere")) << "what cannot be told is taken for alive";
   if (run.start_time != 0) {
-    EXPECT_FALSE(is_alive({run.pid, run.start_time - 1}, "/proc"));
+    EXPECT_FALSE(is_alive({run.pid, run.start_time - 10}, "/proc"));
   }
   ::kill(child, SIGKILL);
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);

@@ -4,7 +4,8 @@
 //   usage page    what the share uses.      Written by the share's tenants, one slot a process.
 //
 // Rules: fixed-width types only; every offset and size is asserted below; times are CLOCK_MONOTONIC nanoseconds of
-// the host, whatever time namespace they are written or read in (bare::host_ns()), or durations, never deadlines; the other side may be hostile, so a value is copied out before it is believed.
+// the host, whatever time namespace they are written or read in (bare::host_ns()), or durations, never
+// deadlines; the other side may be hostile, so a value is copied out before it is believed.
 // A page whose magic, version or size differs from ours is refused by name, in both directions.
 #pragma once
 
