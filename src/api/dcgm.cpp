@@ -32,6 +32,10 @@ constexpr Field kFields[] = {
      [](const Gpu& g) { return scaled(g.energy_mj); }},
     {"DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).", Kind::gauge,
      [](const Gpu& g) { return scaled(g.busy_ratio, 100); }},
+    {"DCGM_FI_DEV_ENC_UTIL", "Encoder utilization (in %).", Kind::gauge,
+     [](const Gpu& g) { return scaled(g.encoder_busy_ratio, 100); }},
+    {"DCGM_FI_DEV_DEC_UTIL", "Decoder utilization (in %).", Kind::gauge,
+     [](const Gpu& g) { return scaled(g.decoder_busy_ratio, 100); }},
     {"DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB).", Kind::gauge,
      [](const Gpu& g) { return std::optional(static_cast<double>(g.memory_used_bytes >> 20)); }},
 };

@@ -36,6 +36,8 @@ Gpu l40s() {
   gpu.compute_sold_ratio = 0.8;
   gpu.busy_ratio = 0.93;
   gpu.memory_busy_ratio = 0.41;
+  gpu.encoder_busy_ratio = 0.25;
+  gpu.decoder_busy_ratio = 0;
   gpu.sm_active_ratio = 0.62;
   gpu.power_mw = 298125;
   gpu.power_limit_mw = 300000;
@@ -192,6 +194,8 @@ TEST(Metrics, BoardsForNvidiasExporterFindItsNamesUnitsAndLabels) {
       R"({gpu="0",UUID="GPU-9c2f",pci_bus_id="00000000:1B:00.0",device="nvidia0",modelName="NVIDIA L40S",hostname="lab-3"})";
   EXPECT_EQ(sample(page, "DCGM_FI_DEV_FB_USED" + labels), "16384");
   EXPECT_EQ(sample(page, "DCGM_FI_DEV_GPU_UTIL" + labels), "93");
+  EXPECT_EQ(sample(page, "DCGM_FI_DEV_ENC_UTIL" + labels), "25");
+  EXPECT_EQ(sample(page, "DCGM_FI_DEV_DEC_UTIL" + labels), "0");
   EXPECT_EQ(sample(page, "DCGM_FI_DEV_POWER_USAGE" + labels), "298.125");
   EXPECT_EQ(sample(page, "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" + labels), "123456789");
   EXPECT_EQ(sample(page, "DCGM_FI_DEV_GPU_TEMP" + labels), "71");
@@ -239,11 +243,11 @@ TEST(Metrics, WhatIsNotKnownIsNotShownAsZero) {
   s.shares[0].devices[0].memory_limit_bytes.reset();
   const std::string page = metrics_page(s, {});
   for (const char* name :
-       {"gpu_busy_ratio", "gpu_sm_active_ratio", "gpu_power_watts", "gpu_temperature_celsius", "gpu_clock_hertz",
-        "gpu_energy_joules_total", "gpu_ecc_corrected_errors_total", "gpu_ecc_lifetime_corrected_errors_total",
-        "gpu_pcie_replays_total", "gpu_pcie_received_bytes_per_second", "gpu_pcie_sent_bytes_per_second",
-        "gpu_nvlink_errors_total", "gpu_nvlink_received_bytes_total", "gpu_nvlink_sent_bytes_total",
-        "share_memory_limit_bytes", "daemon_clients", "daemon_cpu_seconds"})
+       {"gpu_busy_ratio", "gpu_sm_active_ratio", "gpu_encoder_busy_ratio", "gpu_decoder_busy_ratio", "gpu_power_watts",
+        "gpu_temperature_celsius", "gpu_clock_hertz", "gpu_energy_joules_total", "gpu_ecc_corrected_errors_total",
+        "gpu_ecc_lifetime_corrected_errors_total", "gpu_pcie_replays_total", "gpu_pcie_received_bytes_per_second",
+        "gpu_pcie_sent_bytes_per_second", "gpu_nvlink_errors_total", "gpu_nvlink_received_bytes_total",
+        "gpu_nvlink_sent_bytes_total", "share_memory_limit_bytes", "daemon_clients", "daemon_cpu_seconds"})
     EXPECT_EQ(page.find(std::string("headgate_") + name), std::string::npos) << name;
 }
 

@@ -52,6 +52,14 @@ void read_state(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& g
     gpu.busy_ratio = utilization.gpu / 100.0;
     gpu.memory_busy_ratio = utilization.memory / 100.0;
   }
+  // Through these goes no launch: what shares do there is nobody's account, and only this shows it.
+  const auto engine = [device](auto ask) -> std::optional<double> {
+    unsigned percent = 0, period_us = 0;
+    if (ask == nullptr || !ok(ask(device, &percent, &period_us))) return std::nullopt;
+    return percent / 100.0;
+  };
+  gpu.encoder_busy_ratio = engine(nvml->nvmlDeviceGetEncoderUtilization);
+  gpu.decoder_busy_ratio = engine(nvml->nvmlDeviceGetDecoderUtilization);
   gpu.temperature_celsius = figure(nvml->nvmlDeviceGetTemperature, device, NVML_TEMPERATURE_GPU);
   gpu.power_mw = figure(nvml->nvmlDeviceGetPowerUsage, device);
   gpu.power_limit_mw = figure(nvml->nvmlDeviceGetEnforcedPowerLimit, device);

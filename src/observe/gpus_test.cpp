@@ -69,11 +69,18 @@ TEST_F(DriverGpus, HowMuchOfTheSmsWorkedIsToldBetweenTwoSamplesAndNoSampleIsKept
   EXPECT_EQ(script_.samples_held, 0);
 }
 
+TEST_F(DriverGpus, VideoEnginesWhichNobodyGatesAreSeenAtWork) {
+  script_.video_percent = {{40, 75}};
+  EXPECT_EQ(read().encoder_busy_ratio, 0.4);
+  EXPECT_EQ(read().decoder_busy_ratio, 0.75);
+}
+
 TEST_F(DriverGpus, WhatTheCardDoesNotHaveIsNotToldAsZero) {
   const auto gpu = read();
   EXPECT_EQ(gpu.ecc_corrected_errors, std::nullopt);
   EXPECT_EQ(gpu.ecc_lifetime_uncorrected_errors, std::nullopt);
   EXPECT_EQ(gpu.pcie_replays, std::nullopt);
+  EXPECT_EQ(gpu.encoder_busy_ratio, std::nullopt);
   EXPECT_EQ(gpu.nvlinks_active, std::nullopt);
   EXPECT_EQ(gpu.nvlink_errors, std::nullopt);
   EXPECT_EQ(gpu.nvlink_rx_bytes, std::nullopt);

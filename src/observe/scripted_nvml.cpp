@@ -115,6 +115,14 @@ SCRIPTED nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t, unsigned type, u
   if (!script.ecc_errors) return NVML_ERROR_NOT_SUPPORTED;
   return *count = (*script.ecc_errors)[type][counter], NVML_SUCCESS;
 }
+SCRIPTED nvmlReturn_t nvmlDeviceGetEncoderUtilization(nvmlDevice_t, unsigned* percent, unsigned* period_us) {
+  if (!script.video_percent) return NVML_ERROR_NOT_SUPPORTED;
+  return *percent = (*script.video_percent)[0], *period_us = 167'000, NVML_SUCCESS;
+}
+SCRIPTED nvmlReturn_t nvmlDeviceGetDecoderUtilization(nvmlDevice_t, unsigned* percent, unsigned* period_us) {
+  if (!script.video_percent) return NVML_ERROR_NOT_SUPPORTED;
+  return *percent = (*script.video_percent)[1], *period_us = 167'000, NVML_SUCCESS;
+}
 SCRIPTED nvmlReturn_t nvmlDeviceGetPcieReplayCounter(nvmlDevice_t, unsigned* count) {
   if (!script.pcie_replays) return NVML_ERROR_NOT_SUPPORTED;
   return *count = *script.pcie_replays, NVML_SUCCESS;

@@ -33,6 +33,7 @@ struct Script {
   std::optional<std::array<std::array<unsigned long long, 2>, 2>> ecc_errors;  // [uncorrected][in its life]
   std::vector<ScriptedLink> nvlinks;
   std::optional<std::array<unsigned long long, 2>> nvlink_kib;  // sent, received, over all links
+  std::optional<std::array<unsigned, 2>> video_percent;         // encoder, decoder
   std::optional<unsigned> pcie_replays;
   std::optional<std::array<unsigned, 2>> pcie_kib_per_s;  // sent, received
   std::optional<std::vector<double>> sm_util;             // percent, one for each pair of samples

@@ -58,6 +58,8 @@ void each_field(Gpu& g, Visit&& visit) {
   visit("compute_unsold_ratio", g.compute_unsold_ratio);
   visit("busy_ratio", g.busy_ratio);
   visit("memory_busy_ratio", g.memory_busy_ratio);
+  visit("encoder_busy_ratio", g.encoder_busy_ratio);
+  visit("decoder_busy_ratio", g.decoder_busy_ratio);
   visit("sm_active_ratio", g.sm_active_ratio);
   visit("temperature_celsius", g.temperature_celsius);
   visit("power_mw", g.power_mw);

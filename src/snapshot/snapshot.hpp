@@ -54,7 +54,8 @@ struct Gpu {
   // The largest share that headgated would still make here; empty without it.
   std::optional<std::uint64_t> memory_unsold_bytes;
   std::optional<double> compute_unsold_ratio;
-  std::optional<double> busy_ratio, memory_busy_ratio;  // NVML's sense: some kernel ran
+  std::optional<double> busy_ratio, memory_busy_ratio;           // NVML's sense: some kernel ran
+  std::optional<double> encoder_busy_ratio, decoder_busy_ratio;  // the video engines, which nobody gates
   std::optional<double> sm_active_ratio;  // of all its SMs' time; empty without a daemon, which alone measures it
   std::optional<std::uint32_t> temperature_celsius, power_mw, power_limit_mw, sm_clock_mhz, memory_clock_mhz;
   std::optional<std::uint64_t> energy_mj;  // since the driver was loaded

@@ -91,6 +91,20 @@ TEST(Crowds, AShareIsNotMultipliedByItsProcesses) {
   for (const double each : had) EXPECT_GT(each, 2);
 }
 
+// A kernel that waits for pages (managed memory) holds the GPU meanwhile, and is charged for it: not its neighbour.
+TEST(Faults, KernelsThatWaitForPagesTakeTheirTimeFromTheirOwnShare) {
+  ArbiterNode node;
+  for (const char* name : {"faults", "plain"}) node.share(name);
+  node.start();
+  node.load("faults", {"--kernels=list:200us,200us,200us,200us,200us,200us,200us,200us,200us,2ms"});
+  node.load("plain", {"--kernels=200us"});
+  node.all_at_work();
+  const auto had = node.split(3'000);
+  std::printf("with faults %.1f %%, without %.1f %%\n", had[0], had[1]);
+  EXPECT_NEAR(had[0] / sum(had), 0.5, 0.1) << "by launches alike it would be 65 to 35";
+  EXPECT_GT(sum(had), 80);
+}
+
 // Copies are not gated (docs/decisions/arbiter.md): they have engines of their own, ask for no turn, and take none.
 TEST(Copies, AShareThatOnlyCopiesTakesNoTurnFromOneWithKernels) {
   ArbiterNode node;
