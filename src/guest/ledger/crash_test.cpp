@@ -249,8 +249,8 @@ TEST_F(Crash, WhoeverIsKilledWhileTheRemainsOfADeadProcessDrainTheNextFinishesIt
   kill_at_every_step(
       [](UsagePage& page, long fatal) {
         static Draining seen;
-        const SlotRef gone = seat(page, Identity{0, own_identity().pidns_inode, 1});
-        const SlotRef late = seat(page, Identity{0, own_identity().pidns_inode, 2});
+        const SlotRef gone = seat(page, Identity{0, own_identity().pidns_inode, 10});
+        const SlotRef late = seat(page, Identity{0, own_identity().pidns_inode, 20});
         reserve(page, 0, gone, 100, kLimit);
         reserve(page, 0, late, 20, kLimit);
         add_exported(page, 0, gone, 60);
