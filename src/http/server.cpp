@@ -22,9 +22,13 @@ namespace {
 
 constexpr std::size_t kMostLingering = 256;
 
+// However many users join in taking all places: who looks after the server, root and its own user, gets in.
+constexpr std::size_t kKeptForOurs = 16;
+
 bool takes_one_more(const ServerState& state, uid_t uid) {
   const auto mine = state.per_uid.find(uid);
-  return state.all.size() - state.lingering < state.limits.connections &&
+  const std::size_t kept = uid == 0 || uid == ::geteuid() ? kKeptForOurs : 0;
+  return state.all.size() - state.lingering < state.limits.connections + kept &&
          (mine == state.per_uid.end() || mine->second < state.limits.connections_per_uid);
 }
 

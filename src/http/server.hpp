@@ -20,7 +20,7 @@ namespace headgate::http {
 
 struct ServerLimits {
   CodecLimits codec;
-  std::size_t connections = 512;
+  std::size_t connections = 512;          // and 16 more for root and our own user
   std::size_t connections_per_uid = 128;  // all TCP clients count as one uid
   // What is slower is dropped.
   std::chrono::milliseconds head{

@@ -180,5 +180,22 @@ TEST(ServerBounds, one_user_cannot_take_what_others_need) {
   })) << "a place that was freed stays taken";
 }
 
+TEST(ServerBounds, all_others_together_cannot_shut_out_who_looks_after_the_server) {
+  Router router;
+  router.add("GET", "/ok", [](const Request&) { return Response{}; });
+  ServerLimits limits;
+  limits.connections = 3;
+  TestServer server(std::move(router), limits);
+  std::deque<RawClient> others;
+  for (int i = 0; i < 3; ++i) {
+    others.emplace_back(server.tcp_endpoint()).send(kGet);
+    others.back().read([](const std::string& all) { return all.contains("\r\n\r\n"); });
+  }
+  RawClient one_more(server.tcp_endpoint());
+  one_more.send(kGet);
+  EXPECT_TRUE(one_more.read().starts_with("HTTP/1.1 503 "));
+  EXPECT_TRUE(exchange(server.unix_endpoint(), {.target = "/ok"}, 20s)) << "our own user was shut out";
+}
+
 }  // namespace
 }  // namespace headgate::http
