@@ -255,6 +255,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
       return error_response(
           {ErrorCode::unreachable, "a call into the driver hangs, so it cannot be let go of",
            "nothing but the daemon's end lets go of it: kill -9 it; tenants run on under their limits"});
+    changed_ns = steady_ns();  // pictures of before do not say so
     events.add({.kind = "gpu.released",
                 .severity = "warn",
                 .uid = caller.uid,
