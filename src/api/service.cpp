@@ -417,7 +417,8 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
 
   Response one_share(const std::string& name, const node::Caller& caller, const snapshot::Snapshot& picture) {
     for (const auto& share : picture.shares) {
-      if (share.name == name && caller.owns(share.owner_uid)) return json(snapshot::to_json(share));
+      if (share.name == name && caller.sees(share.owner_uid, share.uids, share.gids))
+        return json(snapshot::to_json(share));
     }
     return error_response({ErrorCode::not_found, "there is no share '" + tenancy::harmless(name) + "' of yours",
                            "GET /v1/shares (headgate share ls) lists them"});

@@ -6,12 +6,12 @@
 namespace headgate::api {
 namespace {
 
-std::set<std::string> own_shares(const snapshot::Snapshot& picture, const node::Caller& caller) {
-  std::set<std::string> own;
+std::set<std::string> seen_shares(const snapshot::Snapshot& picture, const node::Caller& caller) {
+  std::set<std::string> seen;
   for (const auto& share : picture.shares) {
-    if (caller.owns(share.owner_uid)) own.insert(share.name);
+    if (caller.sees(share.owner_uid, share.uids, share.gids)) seen.insert(share.name);
   }
-  return own;
+  return seen;
 }
 
 }  // namespace
@@ -19,10 +19,10 @@ std::set<std::string> own_shares(const snapshot::Snapshot& picture, const node::
 snapshot::Snapshot visible(const snapshot::Snapshot& picture, const node::Caller& caller) {
   if (caller.administrator) return picture;
   snapshot::Snapshot seen = picture;
-  const auto own = own_shares(picture, caller);
-  std::erase_if(seen.shares, [&](const auto& share) { return !own.contains(share.name); });
+  const auto shares = seen_shares(picture, caller);
+  std::erase_if(seen.shares, [&](const auto& share) { return !shares.contains(share.name); });
   std::erase_if(seen.processes, [&](const auto& process) {
-    return process.share.empty() ? process.uid != caller.uid : !own.contains(process.share);
+    return process.share.empty() ? process.uid != caller.uid : !shares.contains(process.share);
   });
   std::erase_if(seen.waiting, [&](const auto& waiting) { return !caller.owns(waiting.owner_uid); });
   return seen;

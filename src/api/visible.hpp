@@ -1,4 +1,5 @@
-// What a caller may see of a picture: his own shares in full, the others' only in the totals of the GPUs. Pure.
+// What a caller may see of a picture: his own shares and those into which he was let by name in full, the others' only in the
+// totals of the GPUs. Pure.
 #pragma once
 
 #include <vector>
@@ -8,7 +9,7 @@
 
 namespace headgate::api {
 
-// The same for an administrator. For others: the shares, processes and events of other users are left out, and names of theirs
+// The same for an administrator. For others: the shares of other users and what is in them are left out, and names of theirs
 // stand nowhere; the GPUs' and the node's totals stay whole.
 [[nodiscard]] snapshot::Snapshot visible(const snapshot::Snapshot& picture, const node::Caller& caller);
 // Left out are events of shares that were not the caller's when they happened, unless by a process or a verb of his own, and

@@ -35,6 +35,18 @@ TEST(Visible, OthersAreOnlyInTheTotals) {
   EXPECT_TRUE(visible(picture(), caller(~0u)).shares.empty());
 }
 
+TEST(Visible, WhoWasLetInSeesTheShare) {
+  auto all = picture();
+  all.shares[0].uids = {1003};
+  all.shares[1].gids = {500};
+  EXPECT_EQ(visible(all, caller(1003)).shares.size(), 1u);
+  EXPECT_EQ(visible(all, caller(1003)).processes.size(), 1u);
+  EXPECT_EQ(visible(all, {.uid = 1004, .gids = {7, 500}}).shares.at(0).name, "bob-serve");
+  EXPECT_TRUE(visible(all, {.uid = 1005, .gids = {7}}).shares.empty());
+  all.shares[0].uids = {~0u};  // nobody is let in by that: it stands for who is not known
+  EXPECT_TRUE(visible(all, caller(~0u)).shares.empty());
+}
+
 TEST(Visible, AnAdministratorSeesEverything) { EXPECT_EQ(visible(picture(), caller(0, true)), picture()); }
 
 TEST(Visible, EventsOfOthersAreNotHandedOut) {

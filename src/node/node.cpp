@@ -63,8 +63,21 @@ void Node::tell(const std::string& kind, const std::string& severity, const std:
   events_->add({.kind = kind, .severity = severity, .share = share, .uid = uid, .owner_uid = owner_uid, .text = text});
 }
 
+bool Caller::sees(std::uint32_t owner_uid, std::span<const std::uint32_t> users,
+                  std::span<const std::uint32_t> groups) const {
+  if (owns(owner_uid)) return true;
+  return known() &&
+         (std::ranges::find(users, uid) != users.end() || std::ranges::find_first_of(groups, gids) != groups.end());
+}
+
 Result<tenancy::LiveShare*> Node::changeable(const std::string& name, const Caller& caller) {
   tenancy::LiveShare* const found = shares_.find(name);
+  if (found != nullptr && !caller.owns(found->share.owner_uid) &&
+      caller.sees(found->share.owner_uid, found->share.users, found->share.groups))
+    return fail(
+        ErrorCode::denied,
+        "the share '" + name + "' is " + user_name(found->share.owner_uid) + "'s: you may use it, and not change it",
+        "its owner and administrators may");
   // Who may not see a share is told the same as of one that is not there.
   if (found == nullptr || !caller.owns(found->share.owner_uid)) {
     std::string known;
@@ -436,6 +449,8 @@ void Node::finish(snapshot::Snapshot& picture) {
     if (kept.idle_notice) share.idle_notice_ns = static_cast<std::uint64_t>(kept.idle_notice->count()) * 1'000'000'000;
     share.over_sell = kept.over_sell;
     share.everyone = kept.everyone;
+    share.uids = kept.users;
+    share.gids = kept.groups;
     for (const std::uint32_t uid : kept.users) share.users.push_back(user_name(uid));
     for (const std::uint32_t gid : kept.groups) share.groups.push_back(group_name(gid));
     if (const auto end = tenancy::ends_at_s(kept))
@@ -449,6 +464,8 @@ void Node::finish(snapshot::Snapshot& picture) {
     broken.name = name;
     broken.owner_uid = live.share.owner_uid;
     broken.owner = user_name(live.share.owner_uid);
+    broken.uids = live.share.users;
+    broken.gids = live.share.groups;
     broken.state = "broken";
     broken.level = "observe";
     broken.created = !live.share.until_empty;

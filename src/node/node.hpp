@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,8 +36,11 @@ struct Caller {
   bool administrator = false;  // root, the daemon's own user, or the control group
   std::uint32_t pid = 0;       // who asks over the control socket; 0: not known
 
-  // Whether a share's full figures are his to see, and the share his to change.
+  // Whether a share is his to change.
   [[nodiscard]] bool owns(std::uint32_t owner_uid) const { return administrator || (known() && uid == owner_uid); }
+  // Whether a share into which these users and groups are let is his to see in full: whoever was let in by name may.
+  [[nodiscard]] bool sees(std::uint32_t owner_uid, std::span<const std::uint32_t> users,
+                          std::span<const std::uint32_t> groups) const;
   // Over TCP without a token nobody is: he sees totals, and makes and changes nothing.
   [[nodiscard]] bool known() const { return uid != ~0u; }
 };

@@ -180,6 +180,8 @@ void each_field(Share& s, Visit&& visit) {
   visit("everyone", s.everyone);
   visit("users", s.users);
   visit("groups", s.groups);
+  visit("uids", s.uids);
+  visit("gids", s.gids);
   visit("processes", s.processes);
   visit("frozen_processes", s.frozen_processes);
   visit("freezes", s.freezes);

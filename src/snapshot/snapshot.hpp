@@ -160,6 +160,7 @@ struct Share {
   bool over_sell = false;                        // sold beyond the card: promised nothing
   bool everyone = false;                         // whoever reaches its directory may enter
   std::vector<std::string> users, groups;        // who else may enter, by name, or by number where there is none
+  std::vector<std::uint32_t> uids, gids;         // the same by number
   std::uint32_t processes = 0;
   std::uint32_t frozen_processes = 0;    // idle, with their memory on the host
   std::uint64_t freezes = 0, thaws = 0;  // how often memory of its processes went to the host, and came back
