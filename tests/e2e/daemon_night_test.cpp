@@ -157,6 +157,14 @@ TEST(DaemonNight, WhereAllMayAskEverybodyHasHisOwnSharesAndNoOthers) {
   EXPECT_TRUE(says(listed, "mine")) << listed.out << listed.err;
   EXPECT_FALSE(says(listed, "roots")) << listed.out;
   EXPECT_EQ(cli.shell(as_nobody("share rm roots")).status, 2);
+  // Who is let in by name sees the share, and changes nothing of it.
+  ASSERT_EQ(cli.shell("$H share create team --mem 2GiB --user 65534").status, 0);
+  EXPECT_TRUE(says(cli.shell(as_nobody("share show team")), "2.0 GiB"));
+  for (const char* words : {"share rm team", "share set team --mem 8GiB", "share pause team"}) {
+    const Said denied = cli.shell(as_nobody(words));
+    EXPECT_EQ(denied.status, 5) << words;
+    EXPECT_TRUE(says(denied, "you may use it, and not change it")) << denied.err;
+  }
   EXPECT_EQ(cli.shell(as_nobody("gpu policy 0 off")).status, 5);
   EXPECT_EQ(cli.shell(as_nobody("share rm mine")).status, 0);
 }
