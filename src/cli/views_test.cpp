@@ -361,6 +361,28 @@ TEST(Views, WhyTellsWhoWasKeptOutOrDeniedMemoryByTheSchedulerInTheLastDay) {
   EXPECT_EQ(denials[2].at("pid"), 7);
 }
 
+TEST(Views, WhyTellsWhoseLeaveASchedulerHasNotGivenYet) {
+  ::setenv("TZ", "UTC0", 1);
+  Picture now = picture();
+  const auto event = [](std::uint64_t sequence, const char* kind, std::uint32_t pid) {
+    return snapshot::Event{.sequence = sequence, .kind = kind, .share = "train", .pid = pid, .text = "it wants in"};
+  };
+  now.now.processes.resize(3);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    now.now.processes[i].pid = 7 + i;
+    now.now.processes[i].share = "train";
+  }
+  // By kind, as they are asked for: 7 came back after it had been denied, 8 was let in, 9 was denied, 10 has ended.
+  now.events = {event(4, "admit.asked", 7),  event(3, "admit.asked", 8),   event(2, "admit.asked", 9),
+                event(8, "admit.asked", 10), event(5, "admit.allowed", 8), event(1, "admit.denied", 7),
+                event(6, "admit.denied", 9)};
+  const std::string text = why_text(now, now.now.shares, {});
+  EXPECT_NE(text.find("  waits for leave since 00:00:00: it wants in\n"), std::string::npos) << text;
+  const auto asking = nlohmann::json::parse(why_json(now, now.now.shares)).at("shares").at(0).at("asking");
+  ASSERT_EQ(asking.size(), 1u);
+  EXPECT_EQ(asking[0].at("pid"), 7);
+}
+
 TEST(Views, EveryJsonHasItsSchemaBaseUnitsAndSaysThatItIsSimulated) {
   const Picture now = picture();
   for (const auto& [text, schema] :

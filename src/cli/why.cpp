@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
@@ -176,6 +177,29 @@ std::vector<snapshot::Event> denials_of(const Picture& picture, const std::strin
   return recent;
 }
 
+// Whose cuInit waits for a scheduler's leave.
+std::vector<snapshot::Event> asking(const Picture& picture, const std::string& share) {
+  std::map<std::uint32_t, const snapshot::Event*> last;
+  for (const auto& event : picture.events) {
+    if (event.share != share || !event.kind.starts_with("admit.")) continue;
+    const snapshot::Event*& of_process = last[event.pid];
+    if (of_process == nullptr || of_process->sequence < event.sequence) of_process = &event;
+  }
+  std::vector<snapshot::Event> waiting;
+  for (const auto& [pid, event] : last) {
+    const auto lives = [&](const snapshot::Process& process) { return process.pid == pid && process.share == share; };
+    if (event->kind == kLeave[0] && std::ranges::any_of(picture.now.processes, lives)) waiting.push_back(*event);
+  }
+  return waiting;
+}
+
+std::string asking_text(const Picture& picture, const std::string& share) {
+  std::string text;
+  for (const auto& event : asking(picture, share))
+    text += "  waits for leave since " + clock_text(event.unix_ns) + ": " + harmless(event.text) + "\n";
+  return text;
+}
+
 std::string denial_text(const Picture& picture, const std::string& share, const Voice& voice) {
   std::string text;
   for (const auto& [kind, words] : kDenials) {
@@ -207,7 +231,7 @@ std::string why_text(const Picture& picture, const std::vector<snapshot::Share>&
                 " 1h\n";
       text += refusal_text(picture, device) + throttle_text(share, device) + mps_text(picture, device);
     }
-    text += denial_text(picture, share.name, voice);
+    text += asking_text(picture, share.name) + denial_text(picture, share.name, voice);
   }
   return text.empty() ? "there are no shares\n" : text;
 }
@@ -249,6 +273,9 @@ std::string why_json(const Picture& picture, const std::vector<snapshot::Share>&
       d["last_throttle_realtime_ns"] = device.throttled_launches == 0 ? Json() : Json(device.last_throttle_unix_ns);
       one["devices"].push_back(d);
     }
+    one["asking"] = Json::array();
+    for (const auto& event : asking(picture, share.name))
+      one["asking"].push_back({{"realtime_ns", event.unix_ns}, {"pid", event.pid}, {"text", event.text}});
     one["denials"] = Json::array();
     for (const Denial& denial : kDenials) {
       for (const auto& event : denials_of(picture, share.name, denial.kind))
