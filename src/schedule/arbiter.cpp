@@ -304,7 +304,7 @@ std::int64_t Arbiter::lease_ns(const Gang& gang) const {
     for (const Place& place : shares_[id].places)
       if ((gang.wanted >> place.terms.gpu & 1) != 0) kernel_ns = std::max(kernel_ns, place.use.kernel_ns);
   for (const Stake& stake : gang.stakes) crowd = std::max(crowd, gpus_[stake.gpu].wanted_by);
-  if (std::popcount(gang.wanted) > 1) return std::clamp(10 * kernel_ns, kGangLeaseNs, kLongestGangLeaseNs);
+  if (std::popcount(gang.wanted) > 1) return std::clamp(15 * kernel_ns, kGangLeaseNs, kLongestGangLeaseNs);
   const std::int64_t usual_ns = std::clamp(4 * kernel_ns, kShortestLeaseNs, kLongestLeaseNs);
   return std::min(usual_ns, std::max(kernel_ns, kWindowNs / crowd));
 }

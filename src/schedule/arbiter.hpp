@@ -22,8 +22,8 @@ namespace headgate::schedule {
 
 inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 inline constexpr std::int64_t kShortestLeaseNs = 2'000'000, kLongestLeaseNs = 5'000'000;
-inline constexpr std::int64_t kGangLeaseNs = 50'000'000;  // on several GPUs: ten kernels, at least this
-inline constexpr std::int64_t kLongestGangLeaseNs = 100'000'000;
+inline constexpr std::int64_t kGangLeaseNs = 50'000'000;  // on several GPUs: fifteen kernels, at least this
+inline constexpr std::int64_t kLongestGangLeaseNs = 150'000'000;
 inline constexpr std::int64_t kLeastWakeNs = 20'000;  // no timer is better than that
 // A portion that fills one pause leaves the GPU idle while the filler learns that it has ended; much more than two, and the
 // holder waits for whole time slices of the GPU's.
