@@ -43,6 +43,18 @@ ArbitratedShare::ArbitratedShare(ledger::SharePages pages, std::string name, con
     device_of_[g] = ledger::find_device(*pages.policy, gpus[g].c_str());
 }
 
+bool ArbitratedShare::make_marks() {
+  if (!marks_) marks_ = ShareMarks(pages_.policy());
+  return static_cast<bool>(marks_);
+}
+
+std::vector<std::uint32_t> ArbitratedShare::gpus() const {
+  std::vector<std::uint32_t> of_device(pages_.policy().device_count, schedule::kMostGpus);
+  for (std::uint32_t g = 0; g < schedule::kMostGpus; ++g)
+    if (has(g)) of_device[device_of_[g]] = g;
+  return of_device;
+}
+
 schedule::Terms ArbitratedShare::terms_of(std::uint32_t gpu) const {
   const ledger::DevicePolicy& policy = policy_of(gpu);
   return {.gpu = gpu,

@@ -10,6 +10,7 @@
 #include "base/unique_fd.hpp"
 #include "guest/ledger/gate.hpp"
 #include "guest/ledger/pages.hpp"
+#include "node/gpu_boards.hpp"
 #include "schedule/arbiter.hpp"
 #include "tenancy/truncation.hpp"
 
@@ -30,6 +31,14 @@ class ArbitratedShare {
   [[nodiscard]] schedule::Use use_of(std::uint32_t gpu, std::int64_t now_ns);
   // Of the 48 microseconds that begin at `word` * 48 us: those in which it held the GPU, as bits.
   [[nodiscard]] std::uint64_t held_in(std::uint32_t gpu, std::int64_t word) const;
+
+  // The pages on which its limiters mark their work: made by make_marks(), which says whether there are some.
+  bool make_marks();
+  [[nodiscard]] const ShareMarks& marks() const { return marks_; }
+  [[nodiscard]] const ledger::GpuPage& marks_on(std::uint32_t gpu) const { return marks_.of(device_of_[gpu]); }
+  // Of the share's devices, in its own order, which GPU of the node each is; kMostGpus: none that is arbitrated.
+  [[nodiscard]] std::vector<std::uint32_t> gpus() const;
+  [[nodiscard]] std::uint64_t generation() const { return pages_.policy().generation; }
 
   // Whether somebody decided of its gates before us; then gate() and virtual_time_ns() are the last word on them.
   [[nodiscard]] bool was_arbitrated(std::uint32_t gpu) const;
@@ -78,6 +87,7 @@ class ArbitratedShare {
   std::array<std::uint32_t, schedule::kMostGpus>
       device_of_;              // of the node's GPU in the pages; kMaxDevices: not in the share
   std::vector<Pulse> pulses_;  // by device, then slot
+  ShareMarks marks_;
 };
 
 }  // namespace headgate::node

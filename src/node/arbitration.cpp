@@ -27,6 +27,8 @@ constexpr std::uint32_t kRingsAWindow = 100;
 // than any turn, and than it takes until what was held in one is known. What else may change in its pages is seen at the roll call.
 constexpr std::int64_t kAsleepNs = 200'000'000;
 constexpr std::int64_t kRollCallNs = 100'000'000;
+// Where the policy is off nobody rings to say that a second share has begun to work.
+constexpr std::int64_t kUnrungNs = 100'000'000;
 constexpr int kPriority = -10;  // nice(2); of a thread that works for a hundredth of a core
 constexpr std::int64_t kWordNs = ledger::kCoverageNs * ledger::kCoverageBits;
 
@@ -55,7 +57,8 @@ Result<schedule::Policy> parse_policy(const std::string& text) {
 Arbitration::Arbitration(std::vector<std::string> gpus, Asked asked)
     : gpus_(std::move(gpus)),
       asked_(std::move(asked)),
-      arbiter_(static_cast<std::uint32_t>(std::min<std::size_t>(gpus_.size(), schedule::kMostGpus))) {}
+      arbiter_(static_cast<std::uint32_t>(std::min<std::size_t>(gpus_.size(), schedule::kMostGpus))),
+      boards_(gpus_) {}
 
 Arbitration::~Arbitration() { stop(); }
 
@@ -111,10 +114,26 @@ void Arbitration::remove(const std::string& name) {
   const auto found = members_.find(name);
   if (found == members_.end()) return;
   if (found->second.share.bell() >= 0) ::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, found->second.share.bell(), nullptr);
+  for (const schedule::Terms& terms : found->second.terms)
+    if (GpuBoard* const board = boards_.of(terms.gpu)) board->forget(found->second.share.generation());
   arbiter_.remove_share(found->second.id);
   by_id_[found->second.id] = nullptr;
   members_.erase(found);
   wake();
+}
+
+std::vector<int> Arbitration::board_descriptors(const std::string& name) {
+  const std::scoped_lock lock(members_lock_);
+  const auto found = members_.find(name);
+  if (found == members_.end() || !found->second.share.make_marks()) return {};
+  wake();
+  std::vector<int> all{found->second.share.marks().descriptor()};
+  for (const std::uint32_t gpu : found->second.share.gpus()) {
+    const int board = gpu < schedule::kMostGpus ? boards_.descriptor(gpu) : -1;
+    if (board < 0) break;
+    all.push_back(board);
+  }
+  return all;
 }
 
 void Arbitration::set_policy(std::uint32_t gpu, schedule::Policy policy) {
@@ -176,8 +195,9 @@ std::int64_t Arbitration::silence_ns() const {
 
 // Until something is heard, or it is time to look.
 int Arbitration::sleep(std::span<epoll_event> events) const {
-  const bool for_good = next_look_ns_ == schedule::kNever;
-  const std::int64_t left_ns = for_good ? 0 : std::max<std::int64_t>(0, next_look_ns_ - now());
+  const std::int64_t due_ns = std::min(next_look_ns_, board_due_ns_);
+  const bool for_good = due_ns == schedule::kNever;
+  const std::int64_t left_ns = for_good ? 0 : std::max<std::int64_t>(0, due_ns - now());
   const timespec left{left_ns / 1'000'000'000, left_ns % 1'000'000'000};
   const int most = static_cast<int>(events.size());
   const int count = ::epoll_pwait2(poll_.get(), events.data(), most, for_good ? nullptr : &left, nullptr);
@@ -193,10 +213,14 @@ void Arbitration::run() {
   // Whom it lets go would run in its place before it has told the others. Where that is not allowed, it is so.
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kPriority);
   while (!ending_) {
-    hear();
+    const bool heard = hear();
     if (ending_) break;
     const std::scoped_lock lock(members_lock_);
     const std::int64_t start_ns = now();
+    if (!heard && start_ns < next_look_ns_) {
+      tell_boards(start_ns);
+      continue;
+    }
     next_look_ns_ = look(start_ns);
     prodded_ns_ = 0;
     ++figures_.decisions;
@@ -204,11 +228,12 @@ void Arbitration::run() {
     figures_.decision_ns += static_cast<std::uint64_t>(took_ns);
     const auto bound = std::ranges::lower_bound(kDecisionBoundsNs, took_ns);
     ++figures_.took[static_cast<std::size_t>(bound - kDecisionBoundsNs.begin())];
+    tell_boards(start_ns);
   }
 }
 
-// Waits for whatever comes first. What was heard of is taken under the lock: a share may go meanwhile.
-void Arbitration::hear() {
+// Waits for whatever comes first; false: for no more than the time. What was heard of is taken under the lock: a share may go meanwhile.
+bool Arbitration::hear() {
   std::array<epoll_event, 64> events;
   const int count = sleep(events);
   const std::scoped_lock lock(members_lock_);
@@ -216,6 +241,7 @@ void Arbitration::hear() {
   for (auto& [name, member] : members_)
     for (int i = 0; i < count; ++i)
       if (events[static_cast<std::size_t>(i)].data.ptr == &member) hear(member, now_ns);
+  return count != 0;
 }
 
 void Arbitration::hear(Member& member, std::int64_t now_ns) {
@@ -303,6 +329,37 @@ std::int64_t Arbitration::look(std::int64_t now_ns) {
     member.share.keep_virtual_time(virtual_ns);
   }
   return std::min(next_ns, decision.wake_at_ns);
+}
+
+// Brings what was marked since the last time to the boards, where it was long enough ago: again and again while several shares
+// work on a GPU, whoever has turns there.
+void Arbitration::tell_boards(std::int64_t now_ns) {
+  if (now_ns - told_ns_ < kBoardSoonNs) return;
+  told_ns_ = now_ns;
+  std::array<std::uint32_t, schedule::kMostGpus> there{}, at_work{};
+  for (auto& [name, member] : members_) {
+    if (!member.share.marks()) continue;
+    bool on_board = false;
+    for (const schedule::Terms& each : member.terms) {
+      GpuBoard* const board = boards_.of(each.gpu);
+      if (board == nullptr) continue;
+      const ledger::GpuPage& marks = member.share.marks_on(each.gpu);
+      const bool works = GpuBoard::works(marks, now_ns, ledger::kSeatIdleNs);
+      if (works) board->bring(marks, member.share.generation(), now_ns);
+      else if (member.on_board) board->forget(member.share.generation());
+      on_board |= works;
+      ++there[each.gpu];
+      at_work[each.gpu] += works;
+    }
+    member.on_board = on_board;
+  }
+  board_due_ns_ = schedule::kNever;
+  for (std::uint32_t g = 0; g < gpus_.size() && g < schedule::kMostGpus; ++g) {
+    if (GpuBoard* const board = boards_.of(g)) board->told(now_ns);
+    if (at_work[g] > 1) board_due_ns_ = std::min(board_due_ns_, now_ns + kBoardNs);
+    else if (there[g] > 1 && in_force(g) == schedule::Policy::off)
+      board_due_ns_ = std::min(board_due_ns_, now_ns + kUnrungNs);
+  }
 }
 
 // Time of the turn in which no share held the GPU.

@@ -19,6 +19,7 @@
 
 #include "guest/ledger/registration.hpp"
 #include "node/arbitrated_share.hpp"
+#include "node/gpu_boards.hpp"
 
 namespace headgate::node {
 
@@ -58,6 +59,9 @@ class Arbitration {
   [[nodiscard]] Result<void> add(const std::string& runtime_dir, const std::string& share, const std::string& gang,
                                  UniqueFd bell);
   void remove(const std::string& share);
+  // What a limiter of the share is handed of the boards, as guest/ledger/registration.hpp orders it: the share's pages to mark,
+  // then the boards of its devices, as far as there are any. The descriptors live as long as the share is here.
+  [[nodiscard]] std::vector<int> board_descriptors(const std::string& share);
   // Of the GPU with that number in the constructor's list.
   void set_policy(std::uint32_t gpu, schedule::Policy policy);
   [[nodiscard]] schedule::Policy policy(std::uint32_t gpu) const;  // off where the GPU is not arbitrated
@@ -84,15 +88,17 @@ class Arbitration {
     std::int64_t active_ns = 0;   // when it last was seen at work
     std::uint64_t held_ns = 0;    // GPU time held until then
     std::int64_t virtual_ns = 0;  // as it was kept last
+    bool on_board = false;        // of some GPU
   };
 
   void run();
-  void hear();
+  bool hear();
   void hear(Member& member, std::int64_t now_ns);
   void listen(const Member& member, bool on);
   std::int64_t look(std::int64_t now_ns);
   void look_at(Member& member, std::int64_t now_ns);
   std::int64_t idle_ns(const schedule::Turn& turn) const;
+  void tell_boards(std::int64_t now_ns);
   void apply_policy(std::uint32_t gpu);
   [[nodiscard]] schedule::Policy in_force(std::uint32_t gpu) const {
     return corunning_[gpu] ? schedule::Policy::off : policies_[gpu];
@@ -110,6 +116,8 @@ class Arbitration {
   std::array<bool, schedule::kMostGpus> corunning_{};
   std::map<std::string, Member> members_;
   std::vector<Member*> by_id_;
+  GpuBoards boards_;
+  std::int64_t told_ns_ = 0, board_due_ns_ = schedule::kNever;  // of the boards
   Figures figures_;
   std::atomic<bool> ending_{false};
   std::atomic<std::int64_t> prodded_ns_{0};  // the oldest request that is not followed by a look; 0: none

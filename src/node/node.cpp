@@ -231,6 +231,14 @@ Result<void> Node::arbitrate(const std::string& share, UniqueFd bell) {
   return arbitration_->add(options_.runtime_dir, share, gang, std::move(bell));
 }
 
+std::vector<int> Node::handed(const std::string& share) {
+  const int node_page = node_pages_->descriptor(share);
+  if (node_page < 0) return {};  // their order says which is which
+  std::vector<int> all{node_page};
+  if (arbitration_ != nullptr) std::ranges::copy(arbitration_->board_descriptors(share), std::back_inserter(all));
+  return all;
+}
+
 void Node::forget(const std::string& name) {
   if (arbitration_ != nullptr) arbitration_->remove(name);
   expired_.erase(name);

@@ -98,7 +98,8 @@ class Node {
   void before_reading();
   void after_reading(const observe::DriverMemory& memory);
   // The descriptor of a share's node page; -1: none.
-  [[nodiscard]] int node_page(const std::string& share) { return node_pages_->descriptor(share); }
+  // Descriptors for a limiter of the share, beside those of the share itself (guest/ledger/registration.hpp).
+  [[nodiscard]] std::vector<int> handed(const std::string& share);
 
   // What the ledgers say now, those of runs without the daemon too; reaps the dead first.
   void hand_ledgers(observe::JoinInput& input);

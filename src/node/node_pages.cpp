@@ -1,8 +1,6 @@
 #include "node/node_pages.hpp"
 
-#include <fcntl.h>
 #include <linux/futex.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -10,44 +8,18 @@
 #include <array>
 #include <climits>
 
-#include "base/unique_fd.hpp"
 #include "guest/ledger/node_page.hpp"
+#include "node/handed_memory.hpp"
 
 namespace headgate::node {
-namespace {
-
-constexpr int kSealFutureWrite = 0x10;  // linux/fcntl.h of 5.1, which older C libraries lack
-
-UniqueFd make_file() {
-  UniqueFd file(::memfd_create("headgate-node-page", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (file && ::ftruncate(file.get(), sizeof(ledger::NodePage)) != 0) file = {};
-  return file;
-}
-
-}  // namespace
-
 struct NodePages::Page {
-  UniqueFd file, theirs;
-  ledger::NodePage* at = nullptr;
+  HandedMemory memory{"headgate-node-page", sizeof(ledger::NodePage), HandedMemory::Theirs::to_read};
+  ledger::NodePage* at = memory.as<ledger::NodePage>();
 
-  ~Page() {
-    if (at != nullptr) ::munmap(at, sizeof *at);
-  }
-
-  bool make() {
-    file = make_file();
-    if (!file) return false;
-    void* const mapped = ::mmap(nullptr, sizeof *at, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-    if (mapped == MAP_FAILED) return false;
-    at = static_cast<ledger::NodePage*>(mapped);
+  Page() {
+    if (at == nullptr) return;
     at->header = {ledger::kNodeMagic, ledger::kNodePageVersion, sizeof *at};
     for (auto& bytes : at->unattributed_bytes) bytes.store(ledger::kNotTold, std::memory_order_relaxed);
-    // After our own mapping, which goes on. A kernel that does not know the last one takes the others.
-    ::fchmod(file.get(), 0400);
-    if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | kSealFutureWrite | F_SEAL_SEAL) != 0)
-      ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
-    theirs = UniqueFd(::open(("/proc/self/fd/" + std::to_string(file.get())).c_str(), O_RDONLY | O_CLOEXEC));
-    return true;
   }
 };
 
@@ -58,11 +30,10 @@ int NodePages::descriptor(const std::string& share) {
   auto& page = pages_[share];
   if (page == nullptr) {
     auto made = std::make_unique<Page>();
-    if (!made->make()) return -1;
+    if (made->at == nullptr) return -1;
     page = std::move(made);
   }
-  // Without /proc the sealed one itself.
-  return page->theirs ? page->theirs.get() : page->file.get();
+  return page->memory.descriptor();
 }
 
 void NodePages::forget(const std::string& share) { pages_.erase(share); }

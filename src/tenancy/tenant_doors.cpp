@@ -400,11 +400,10 @@ bool Door::greet(int socket, identity::Peer& peer, const ledger::Hello& hello) {
   common_->processes.enter(std::move(tenant), std::move(pidfd));
   ledger::Welcome welcome{ledger::head_of<ledger::Welcome>(ledger::Verb::welcome), {}, live->generation};
   std::memcpy(welcome.share, share_.data(), std::min(share_.size(), sizeof welcome.share - 1));
-  const int node_page = common_->events.node_page ? common_->events.node_page(share_) : -1;
-  const std::array<int, ledger::kMostWelcomeDescriptors> descriptors = {
-      live->pages->policy_fd(), live->pages->usage_fd(), bell_of_tenants_.get(), node_page};
-  return say(socket, welcome,
-             std::span(descriptors).first(node_page < 0 ? ledger::kWelcomeDescriptors : descriptors.size()));
+  std::vector<int> descriptors = {live->pages->policy_fd(), live->pages->usage_fd(), bell_of_tenants_.get()};
+  if (common_->events.handed) std::ranges::copy(common_->events.handed(share_), std::back_inserter(descriptors));
+  descriptors.resize(std::min<std::size_t>(descriptors.size(), ledger::kMostWelcomeDescriptors));
+  return say(socket, welcome, descriptors);
 }
 
 void Door::seat(int socket, const identity::Peer& peer, const ledger::Claimed& claimed) {

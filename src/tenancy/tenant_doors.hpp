@@ -41,8 +41,8 @@ class TenantDoors {
     // called once, at once or later: nothing, or why it must go. What comes back is called where nobody wants the answer any
     // more. Not set: nobody may enter such a share.
     Ask ask = {};
-    // The descriptor of the share's node page, which goes out with the others; -1: none. May be empty.
-    std::function<int(const std::string& share)> node_page = {};
+    // Descriptors that go out after those of the share itself (guest/ledger/registration.hpp). May be empty.
+    std::function<std::vector<int>(const std::string& share)> handed = {};
   };
 
   TenantDoors(boost::asio::any_io_executor executor, Shares& shares, Processes& processes, std::string proc,

@@ -60,9 +60,7 @@ struct Node::Tenant {
 };
 
 Node::Node(const NodeSetup& setup) : Hardware(profile_of(setup)), setup_(setup), random_(setup.seed) {
-  for (std::uint32_t g = 0; g < setup.gpus; ++g) {
-    pages_.push_back(std::make_unique<ledger::GpuPage>());
-  }
+  boards_.resize(setup.gpus);
   for (std::uint32_t s = 0; s < setup_.shares.size(); ++s) {
     const NodeShare& share = setup_.shares[s];
     for (const schedule::Terms& terms : share.gpus) {
@@ -131,7 +129,8 @@ void Node::add_tenant(std::size_t e) {
   tenant.context.account = entry.account.get();
   tenant.context.pace = &tenant.pace;
   tenant.context.arbitrated = setup_.policy != schedule::Policy::off;
-  tenant.context.seat = {.page = pages_[entry.gpu].get(), .owner = index + 1, .share = entry.share + 1u};
+  tenant.context.seat = {
+      .page = entry.marks.get(), .board = boards_[entry.gpu].page.get(), .owner = index + 1, .share = entry.share + 1u};
   StreamMeter& stream = tenant.stream();
   stream.handle = handle<abi::CUstream>(engine.create_stream(tenant.port.context, sim::StreamKind::non_blocking));
   stream.context = &tenant.context;
@@ -376,6 +375,7 @@ void Node::spin_for(Tenant& tenant, sim::Command& command) {
 }
 
 void Node::ring() {
+  rung_ = true;
   const std::int64_t at_ns = clock_ns + late();
   if (at_ns >= arbiter_due_ns_) return;
   arbiter_due_ns_ = at_ns;
@@ -418,8 +418,32 @@ std::int64_t Node::idle_ns(std::uint32_t gpu, std::int64_t from_ns, std::int64_t
   return idle;
 }
 
+// As Arbitration does it.
+std::int64_t Node::tell_boards() {
+  if (clock_ns - told_ns_ < node::kBoardSoonNs) return board_due_ns_;
+  told_ns_ = clock_ns;
+  std::vector<int> at_work(setup_.gpus);
+  for (Entry& entry : entries_) {
+    if (!node::GpuBoard::works(*entry.marks, clock_ns, ledger::kSeatIdleNs)) continue;
+    boards_[entry.gpu].board.bring(*entry.marks, entry.share + 1u, clock_ns);
+    ++at_work[entry.gpu];
+  }
+  for (Board& each : boards_) each.board.told(clock_ns);
+  const bool several = std::ranges::any_of(at_work, [](int shares) { return shares > 1; });
+  return board_due_ns_ = several ? clock_ns + node::kBoardNs : schedule::kNever;
+}
+
+void Node::sleep_until(std::int64_t at_ns) {
+  if (at_ns == schedule::kNever) return;
+  arbiter_due_ns_ = std::max(at_ns, clock_ns) + late();
+  turn(0, arbiter_due_ns_);
+}
+
 void Node::arbitrate() {
   arbiter_due_ns_ = schedule::kNever;
+  // Only the boards are due.
+  if (!std::exchange(rung_, false) && clock_ns < decision_due_ns_)
+    return sleep_until(std::min(decision_due_ns_, tell_boards()));
   ++decisions;
   for (Entry& entry : entries_) {
     arbiter_->observe(entry.id, entry.gpu, use_of(entry), clock_ns);
@@ -446,9 +470,8 @@ void Node::arbitrate() {
       }
     }
   }
-  if (decision.wake_at_ns == schedule::kNever) return;
-  arbiter_due_ns_ = std::max(decision.wake_at_ns, clock_ns) + late();
-  turn(0, arbiter_due_ns_);
+  decision_due_ns_ = decision.wake_at_ns;
+  sleep_until(std::min(decision_due_ns_, tell_boards()));
 }
 
 std::uint64_t Node::truth_ns(std::size_t share, std::uint32_t gpu) const {

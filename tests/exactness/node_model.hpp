@@ -13,6 +13,7 @@
 
 #include "exactness/model.hpp"
 #include "guest/limiter/compute/rank_rules.hpp"
+#include "node/gpu_board.hpp"
 #include "schedule/arbiter.hpp"
 
 namespace headgate::limiter::model {
@@ -75,6 +76,7 @@ class Node : public Hardware {
     std::uint32_t share = 0, gpu = 0;
     schedule::ShareId id = schedule::kNoShare;
     std::unique_ptr<ledger::ComputeAccount> account;
+    std::unique_ptr<ledger::GpuPage> marks = std::make_unique<ledger::GpuPage>();
     schedule::Gate gate = schedule::Gate::tell;
     std::int64_t portion_ns = 0;
     // What the share's limiters write down for the arbiter.
@@ -118,7 +120,17 @@ class Node : public Hardware {
   std::vector<std::int64_t> virtual_times_;               // of the shares, as the policy pages have them
   NodeSetup setup_;
   std::mt19937_64 random_;
-  std::vector<std::unique_ptr<ledger::GpuPage>> pages_;
+  // As headgated tells them: each share marks on pages of its own.
+  struct Board {
+    std::unique_ptr<ledger::GpuPage> page = std::make_unique<ledger::GpuPage>();
+    node::GpuBoard board{*page};
+  };
+  std::int64_t tell_boards();
+  void sleep_until(std::int64_t at_ns);
+  bool rung_ = false;
+  std::int64_t decision_due_ns_ = 0;
+  std::vector<Board> boards_;
+  std::int64_t told_ns_ = 0, board_due_ns_ = schedule::kNever;
   std::vector<Entry> entries_;
   std::vector<std::unique_ptr<Tenant>> tenants_;
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns_;

@@ -321,7 +321,7 @@ class Daemon {
                            },
                        .ask = [this](const auto& share, const auto& tenant,
                                      auto decide) { return scheduler_->admit(share, tenant, std::move(decide)); },
-                       .node_page = [this](const std::string& share) { return node_->node_page(share); }});
+                       .handed = [this](const std::string& share) { return node_->handed(share); }});
     if (auto opened = doors_->open_all(); !opened) say(opened.error().message);
     processes_->adopt();
     node_->watch_shares(

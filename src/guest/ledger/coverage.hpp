@@ -49,6 +49,19 @@ class Coverage {
     return seen >> kCoverageBits == turn(word) ? seen & kCoverageMask : 0;
   }
 
+  void clear() {
+    for (std::atomic<std::uint64_t>& word : words_) word.store(0, std::memory_order_relaxed);
+  }
+
+  // Has what `other` has of the words [first, end), which are less than a ring; nobody else may be writing here.
+  void copy(const Coverage& other, std::int64_t first, std::int64_t end) {
+    for (std::int64_t word = first; word < end; ++word) {
+      const std::uint64_t theirs = other.words_[word % kWords].load(std::memory_order_relaxed);
+      std::atomic<std::uint64_t>& ours = words_[word % kWords];
+      if (ours.load(std::memory_order_relaxed) != theirs) ours.store(theirs, std::memory_order_relaxed);
+    }
+  }
+
  private:
   static constexpr std::int16_t kMostTurnsAhead = 16;  // no settlement is so late
 

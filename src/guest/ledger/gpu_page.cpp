@@ -52,9 +52,9 @@ struct Table {
 
   void read(std::int64_t word) {
     for (Seats left = present; left != 0; left &= left - 1) {
-      const GpuSeat& seat = page.seats[first_of(left)];
-      working[first_of(left)] = seat.working.word(word);
-      events[first_of(left)] = seat.events.word(word);
+      const GpuMarks& marks = page.marks[first_of(left)];
+      working[first_of(left)] = marks.working.word(word);
+      events[first_of(left)] = marks.events.word(word);
     }
   }
 
@@ -85,7 +85,7 @@ struct Table {
       std::uint32_t first = kMaxSeats;
       int first_at = kCoverageBits;
       for (Seats left = waiting; left != 0; left &= left - 1) {
-        const std::uint64_t fired = page.seats[first_of(left)].events.word(word) >> us << us;
+        const std::uint64_t fired = page.marks[first_of(left)].events.word(word) >> us << us;
         if (fired == 0 || __builtin_ctzll(fired) >= first_at) continue;
         first = first_of(left);
         first_at = __builtin_ctzll(fired);
@@ -163,16 +163,6 @@ bool take_seat(Seat& seat, std::int64_t now_ns) {
   return false;
 }
 
-PageFault check_gpu_page(const GpuPage& page, const char* uuid) {
-  if (page.header.magic != kGpuMagic) return fault(PageError::wrong_magic, "gpu page", page.header.magic, kGpuMagic);
-  if (page.header.version > kGpuPageVersion)
-    return fault(PageError::pages_newer, "gpu page", page.header.version, kGpuPageVersion);
-  if (page.header.version < kGpuPageVersion)
-    return fault(PageError::pages_older, "gpu page", page.header.version, kGpuPageVersion);
-  if (std::strncmp(page.uuid, uuid, kUuidBytes) != 0) return fault(PageError::wrong_name, uuid);
-  return {};
-}
-
 PageFault map_gpu_page(int directory, const char* uuid, GpuPage*& page) {
   Descriptor file;
   std::size_t bytes = 0;
@@ -210,6 +200,21 @@ PageFault make_gpu_page(int directory, const char* uuid) {
 
 }  // namespace
 
+void name_gpu_page(GpuPage& page, const char* uuid) {
+  page.header = {kGpuMagic, kGpuPageVersion, sizeof(GpuPage)};
+  std::strncpy(page.uuid, uuid, kUuidBytes - 1);
+}
+
+PageFault check_gpu_page(const GpuPage& page, const char* uuid) {
+  if (page.header.magic != kGpuMagic) return fault(PageError::wrong_magic, "gpu page", page.header.magic, kGpuMagic);
+  if (page.header.version > kGpuPageVersion)
+    return fault(PageError::pages_newer, "gpu page", page.header.version, kGpuPageVersion);
+  if (page.header.version < kGpuPageVersion)
+    return fault(PageError::pages_older, "gpu page", page.header.version, kGpuPageVersion);
+  if (std::strncmp(page.uuid, uuid, kUuidBytes) != 0) return fault(PageError::wrong_name, uuid);
+  return {};
+}
+
 PageFault open_gpu_page(const char* base, const char* uuid, GpuPage*& page) {
   // It becomes a file's name.
   if (!is_share_name(uuid) || std::strlen(uuid) >= kUuidBytes) return fault(PageError::bad_uuid, uuid);
@@ -223,11 +228,12 @@ PageFault open_gpu_page(const char* base, const char* uuid, GpuPage*& page) {
 
 void mark_seat(Seat& seat, const Work& work, std::int64_t now_ns) {
   if (!sits(seat) && !take_seat(seat, now_ns)) return;
-  GpuSeat& place = seat.page->seats[seat.index];
-  place.working.mark(work.from_ns, work.to_ns);
-  if (work.start_event_ns != 0) place.events.mark(work.start_event_ns, work.start_event_ns + kCoverageNs);
-  if (work.end_event) place.events.mark(work.to_ns - kCoverageNs, work.to_ns);
-  place.seen_ns.store(now_ns, std::memory_order_relaxed);
+  GpuMarks& marks = seat.page->marks[seat.index];
+  marks.working.mark(work.from_ns, work.to_ns);
+  if (work.start_event_ns != 0) marks.events.mark(work.start_event_ns, work.start_event_ns + kCoverageNs);
+  if (work.end_event) marks.events.mark(work.to_ns - kCoverageNs, work.to_ns);
+  seat.page->seats[seat.index].seen_ns.store(now_ns, std::memory_order_relaxed);
+  seat.page->seen_ns.store(now_ns, std::memory_order_relaxed);
 }
 
 void leave_seat(Seat& seat) {
@@ -238,7 +244,7 @@ void leave_seat(Seat& seat) {
 }
 
 bool others_at_work(const Seat& seat, std::int64_t now_ns) {
-  if (seat.page == nullptr) return false;
+  if (seat.page == nullptr || seat.board != nullptr) return false;
   for (const GpuSeat& place : seat.page->seats) {
     if (place.owner.load(std::memory_order_relaxed) == 0) continue;
     if (place.share.load(std::memory_order_relaxed) == seat.share) continue;
@@ -249,13 +255,15 @@ bool others_at_work(const Seat& seat, std::int64_t now_ns) {
 }
 
 std::int64_t neighbours_ns(const Seat& seat, ComputeAccount& account, std::int64_t now_ns) {
+  const GpuPage& board = seat.board != nullptr ? *seat.board : *seat.page;
+  if (seat.board != nullptr) now_ns = std::min(now_ns, board.told_ns.load(std::memory_order_acquire));
   const std::int64_t end_word = (now_ns - kReplayLagNs) / kWordNs;
   std::uint64_t packed = account.slices.load(std::memory_order_relaxed);
   Slices slices = Slices::unpack(packed);
   if (slices.next_word >= end_word && slices.next_word < end_word + kReachWords) return 0;
-  Table table{.page = *seat.page};
+  Table table{.page = board};
   for (std::uint32_t i = 0; i < kMaxSeats; ++i) {
-    const GpuSeat& place = seat.page->seats[i];
+    const GpuSeat& place = board.seats[i];
     const std::int64_t idle_ns = now_ns - place.seen_ns.load(std::memory_order_relaxed);
     if (idle_ns < -kSeatIdleNs || idle_ns > kSeatIdleNs) continue;
     table.present |= only(i);

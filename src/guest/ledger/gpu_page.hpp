@@ -1,5 +1,9 @@
-// One GPU among the shares of one runtime directory: who had work on it when, so that shares that run at once are not each
-// charged for the others' time slices. BASE/gpus/UUID, one page a GPU, one seat a context.
+// One GPU among the shares of one node: who had work on it when, so that shares that run at once are not each charged for the
+// others' time slices. One seat a context.
+//
+//   without a daemon   BASE/gpus/UUID, one page a GPU: all of one user's contexts write and read it.
+//   with headgated     each share has pages of its own to write, which the daemon hands out; what stands there it copies to a
+//                      page of the GPU that the shares can read and nobody but the daemon writes (node/gpu_board.hpp).
 //
 // A GPU runs one context at a time; what a context measures between two events of its own includes the slices of the others.
 // Which context had a given microsecond nobody says, but it follows: an event only fires while its context has the GPU, and
@@ -7,8 +11,8 @@
 // marks of all seats, late enough for them to be there, and gives back what it charged for time that another share had.
 //
 // The result is approximate, and `headgate run` says so: the slice is the driver's default, a seat's marks may come too late, a
-// process that is not metered has no seat, and any process of the same user can write here. What it cannot do is change
-// another share's own account by more than that share was charged in the time that is looked at.
+// process that is not metered has no seat, and without a daemon any process of the same user can write here. What false marks
+// cannot do is raise what another share is charged, or lower it by more than it was charged in the time that is looked at.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +23,11 @@
 namespace headgate::ledger {
 
 inline constexpr std::uint64_t kGpuMagic = 0x4847'2067'7075'2020;  // "HG gpu  "
-inline constexpr std::uint32_t kGpuPageVersion = 2;  // of its own: one page serves shares of several versions
+inline constexpr std::uint32_t kGpuPageVersion = 3;  // of its own: one page serves shares of several versions
 inline constexpr std::uint32_t kMaxSeats = 64;
 inline constexpr std::int64_t kGpuSliceNs = 2'000'000;        // the driver's default time slice
 inline constexpr std::int64_t kReplayLagNs = 8'000'000;       // by then nearly every mark is there
+inline constexpr std::int64_t kBoardLateNs = 6'000'000;       // what a daemon tells is rarely older
 inline constexpr std::int64_t kSeatIdleNs = 1'000'000'000;    // a seat without marks for so long is nobody's neighbour
 inline constexpr std::int64_t kSeatStaleNs = 10'000'000'000;  // and after this it may be taken by another
 
@@ -31,25 +36,37 @@ struct alignas(64) GpuSeat {
   std::atomic<std::uint64_t> share;   // the generation of its policy page
   std::atomic<std::int64_t> seen_ns;  // host time of its last mark
   std::uint8_t reserved[40];
+};
+struct GpuMarks {
   Coverage<1024> working;  // when it had work for the GPU: the last 49 ms
   Coverage<1024> events;   // when an event of its own fired: it had the GPU
 };
-static_assert(sizeof(GpuSeat) == 64 + 2 * 1024 * 8);
 
 struct alignas(64) GpuPage {
   PageHeader header;
   char uuid[kUuidBytes];
+  std::atomic<std::int64_t> seen_ns;  // host time of the last mark on any seat
+  std::atomic<std::int64_t> told_ns;  // of a page that the daemon writes: all that was marked before then stands here
+  std::uint8_t reserved[48];
   GpuSeat seats[kMaxSeats];
+  GpuMarks marks[kMaxSeats];  // of the seat of that number
 };
-static_assert(offsetof(GpuPage, seats) == 64);
+static_assert(sizeof(GpuSeat) == 64 && offsetof(GpuPage, seats) == 128);
+static_assert(sizeof(GpuPage) == 128 + kMaxSeats * (64 + 2 * 1024 * 8));
 
 // Maps the GPU's page, made where missing. `page` stays null on error. The mapping lives as long as the process.
 PageFault open_gpu_page(const char* base, const char* uuid, GpuPage*& page);
 
-// One context's place on the page. Not thread-safe: of one settler at a time.
+// Fills the head of an empty page of a GPU.
+void name_gpu_page(GpuPage& page, const char* uuid);
+// wrong_magic, pages_newer, pages_older or wrong_name where it is no page of that GPU that can be used.
+PageFault check_gpu_page(const GpuPage& page, const char* uuid);
+
+// One context's place. Not thread-safe: of one settler at a time.
 struct Seat {
-  GpuPage* page = nullptr;
-  std::uint64_t owner = 0;  // random, not 0
+  GpuPage* page = nullptr;         // where it marks
+  const GpuPage* board = nullptr;  // where everybody's marks are read; null: `page` is everybody's
+  std::uint64_t owner = 0;         // random, not 0
   std::uint64_t share = 0;
   std::uint32_t index = 0;  // where it sits if that seat says so; kMaxSeats: none was free
 };
@@ -67,10 +84,16 @@ struct Work {
 void mark_seat(Seat& seat, const Work& work, std::int64_t now_ns);
 void leave_seat(Seat& seat);
 
-// Whether contexts of other shares have marked work within the last kSeatIdleNs. False without a page.
+// Whether contexts of other shares have marked work within the last kSeatIdleNs. False without a page, and where they mark
+// elsewhere.
 bool others_at_work(const Seat& seat, std::int64_t now_ns);
 
-// How much of what the share was charged for, up to kReplayLagNs ago and not looked at before, other shares had: ns, at
+// After which a replay reaches a moment.
+inline std::int64_t replay_lag_ns(const Seat& seat) {
+  return kReplayLagNs + (seat.board != nullptr ? kBoardLateNs : 0);
+}
+
+// How much of what the share was charged for, up to replay_lag_ns() ago and not looked at before, other shares had: ns, at
 // least 0. Any process of the share may ask; each microsecond is answered to one of them.
 std::int64_t neighbours_ns(const Seat& seat, ComputeAccount& account, std::int64_t now_ns);
 

@@ -3,8 +3,9 @@
 //   RUNTIME/shares/NAME/tenant.sock, SOCK_SEQPACKET; the socket that accepts is the share.
 //
 //   limiter  Hello      who I am, as I see it (the daemon believes the kernel, and compares)
-//   daemon   Welcome    with descriptors: policy (read-only), usage, doorbell (a socket), and, where the daemon has one, the
-//                       node page (node_page.hpp);  or Refuse
+//   daemon   Welcome    with descriptors: policy (read-only), usage, doorbell (a socket); then, as far as the daemon has them, the
+//                       node page (node_page.hpp), the share's pages to mark its work on, one behind the other, and for each of
+//                       its devices the board of that GPU (gpu_page.hpp);  or Refuse
 //   limiter  Claimed    which slot I took; it was taken in the usage page, by the ledger's own rules
 //   daemon   Hold       in a share that asks first: somebody outside decides, wait so long  (then Seated, or Refuse)
 //   daemon   Seated     the slot is bound to the process's pidfd: its death gives the slot back at once;  or Refuse
@@ -28,7 +29,7 @@ inline constexpr std::uint32_t kRegistrationVersion = 1;
 // How long a limiter waits for all of it, and then does without the daemon.
 inline constexpr std::int64_t kRegistrationNs = 200'000'000;
 // The least and the most; a limiter that knows of fewer than it is sent leaves the rest to the kernel, which closes them.
-inline constexpr std::uint32_t kWelcomeDescriptors = 3, kMostWelcomeDescriptors = 4;
+inline constexpr std::uint32_t kWelcomeDescriptors = 3, kMostWelcomeDescriptors = 5 + kMaxDevices;
 
 // What is said on the doorbell, one a message: a launch waits for its share's turn, memory is lacking, or a new reading of the
 // driver is wanted (node_page.hpp).

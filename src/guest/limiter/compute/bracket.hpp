@@ -46,7 +46,7 @@ struct ContextMeter {
   std::int64_t gpu_base_ns = 0;
   // The settler's: what other shares had of the time that this context was charged for. No page: not looked at.
   ledger::Seat seat;
-  bool seat_sought = false;
+  std::uint32_t seat_epoch = 0;      // of the pages among which it was sought; 0: it was not
   std::int64_t marked_until_ns = 0;  // 0: all of it has been looked at
   std::int64_t looked_back_ns = 0, looked_around_ns = 0;
   bool arbitrated = false;      // the GPU is its share's by turns

@@ -317,10 +317,11 @@ class Meter : public LaunchMeter<Port> {
     return ledger::cover(*context.account, std::max(work.from_ns, covered_until_ns), work.to_ns);
   }
 
-  // Whether the share may burst. Not knowing, where there is no page of the GPU, is no leave to.
+  // Whether the share may burst. Not knowing, where there is no page of the GPU or a daemon told of one that may have died, is no
+  // leave to.
   void look_around(ContextMeter& context, std::int64_t now_ns) {
     const std::uint32_t ceiling_ppm = port_.ceiling_ppm(context), burst_ppm = port_.burst_ppm(context);
-    if (burst_ppm <= ceiling_ppm || context.seat.page == nullptr) return;
+    if (burst_ppm <= ceiling_ppm || context.seat.page == nullptr || context.seat.board != nullptr) return;
     if (now_ns - context.looked_around_ns < kLookAroundNs) return;
     context.looked_around_ns = now_ns;
     const std::int64_t until_ns = ledger::others_at_work(context.seat, now_ns) ? 0 : now_ns + kAloneTrustNs;
@@ -331,7 +332,7 @@ class Meter : public LaunchMeter<Port> {
   // Time that other shares had, charged because they had work at once, goes back. Returns when to look again.
   std::int64_t look_back(ContextMeter& context, std::int64_t now_ns) {
     if (context.marked_until_ns == 0) return kNothingOpen;
-    const std::int64_t last_ns = context.marked_until_ns + ledger::kReplayLagNs + kQuantumNs;
+    const std::int64_t last_ns = context.marked_until_ns + ledger::replay_lag_ns(context.seat) + kQuantumNs;
     if (now_ns < last_ns && now_ns - context.looked_back_ns < kLookBackNs) return last_ns;
     context.looked_back_ns = now_ns;
     if (now_ns >= last_ns) context.marked_until_ns = 0;

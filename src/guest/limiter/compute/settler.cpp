@@ -13,6 +13,8 @@
 #include "guest/limiter/compute/copies.hpp"
 #include "guest/limiter/compute/process.hpp"
 #include "guest/limiter/compute/turns.hpp"
+#include "guest/limiter/session/gpu_pages.hpp"
+#include "guest/limiter/session/registration.hpp"
 #include "guest/limiter/session/thread_percentage.hpp"
 
 extern "C" int __cxa_atexit(void (*function)(void*), void* argument, void* dso_handle);
@@ -49,7 +51,10 @@ namespace {
 
 // Where the GPU's page cannot be had the share is held all the same, and pays for its neighbours' slices.
 ledger::Seat seat_on(std::uint32_t device) {
-  // A tenant of the daemon may not write what all shares read; there the arbiter decides who had the GPU.
+  const std::uint64_t owner = ledger::random_word() | 1, share = session.policy->generation;
+  // A tenant of the daemon may not write what all shares read, and has both from it.
+  if (const GpuPages handed = gpu_pages_of(device); handed.own != nullptr)
+    return {.page = handed.own, .board = handed.board, .owner = owner, .share = share};
   if (session.base[0] == '\0') return {};
   ledger::GpuPage*& page = metered.gpu_pages[device];
   if (page == nullptr) {
@@ -60,7 +65,19 @@ ledger::Seat seat_on(std::uint32_t device) {
       return {};
     }
   }
-  return {.page = page, .owner = ledger::random_word() | 1, .share = session.policy->generation};
+  return {.page = page, .board = nullptr, .owner = owner, .share = share};
+}
+
+// A board that nobody writes any more is a daemon's that has ended, or of a GPU on which nobody else is.
+void ask_after_board(const ContextMeter& context) {
+  constexpr std::int64_t kStaleNs = 1'000'000'000;
+  static std::atomic<std::int64_t> asked_ns{0};
+  if (context.seat.board == nullptr) return;
+  const std::int64_t now_ns = bare::host_ns();
+  if (now_ns - context.seat.board->told_ns.load(std::memory_order_relaxed) < kStaleNs) return;
+  if (now_ns - asked_ns.load(std::memory_order_relaxed) < kStaleNs) return;
+  asked_ns.store(now_ns, std::memory_order_relaxed);
+  if (daemon_hung_up()) renew_doorbell();
 }
 
 }  // namespace
@@ -68,8 +85,10 @@ ledger::Seat seat_on(std::uint32_t device) {
 void DriverPort::enter(ContextMeter& context) {
   context.arbitrated = arbitrated(context.device);
   // Here rather than when the context is made: a file to open is nothing that the program should wait for.
-  if (!context.seat_sought) {
-    context.seat_sought = true;
+  ask_after_board(context);
+  if (const std::uint32_t handed = gpu_pages_epoch(); context.seat_epoch != handed) {
+    ledger::leave_seat(context.seat);
+    context.seat_epoch = handed;
     context.seat = seat_on(context.device);
   }
   // Of the calling thread: still current unless contexts have gone since.

@@ -15,6 +15,7 @@
 #include "guest/ledger/directory.hpp"
 #include "guest/ledger/node_page.hpp"
 #include "guest/ledger/registration.hpp"
+#include "guest/limiter/session/gpu_pages.hpp"
 #include "guest/limiter/session/node_page.hpp"
 #include "guest/limiter/session/session.hpp"
 
@@ -240,6 +241,7 @@ class Conversation {
     }
     keep_bell(descriptors_[2].get());
     take_node_page(descriptors_[3].get());
+    take_gpu_pages(*pages.policy, descriptors_[4].get(), std::span(descriptors_).subspan(5));
     return Registered::seated;
   }
 
@@ -303,6 +305,15 @@ bool ring(ledger::Ring what) {
 
 void ring_doorbell(ledger::Ring what) { ring(what); }
 bool ask_for_reading() { return ring(ledger::Ring::reading); }
+
+bool daemon_hung_up() {
+  pollfd bell_of_ours{bell.fd.load(std::memory_order_acquire), 0, 0};
+  const int saved = errno;
+  const bool gone = still_ours(bell_of_ours.fd) && ::poll(&bell_of_ours, 1, 0) == 1 &&
+                    (bell_of_ours.revents & (POLLHUP | POLLERR)) != 0;
+  errno = saved;
+  return gone;
+}
 
 bool doorbell_is_dead() { return bell.dead.load(std::memory_order_relaxed); }
 

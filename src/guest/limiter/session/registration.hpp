@@ -24,7 +24,9 @@ Registered register_at(const char* directory, bool with_slot, ledger::SharePages
 void ring_doorbell(ledger::Ring what);
 // There is none, or whoever handed it out is gone: at the last ring nobody could hear it.
 bool doorbell_is_dead();
-// Asks whatever daemon is there now for another. At most once in 100 ms, and then for at most 20; thread-safe.
+// The same by a look at our end, without a ring. Two system calls; thread-safe.
+bool daemon_hung_up();
+// Asks whatever daemon is there now for another, with which come its pages of the GPUs. At most once in 100 ms, and then for at most 20; thread-safe.
 void renew_doorbell();
 
 // Asks the daemon for a new reading of the driver (guest/ledger/node_page.hpp). False: nobody hears it. As ring_doorbell().

@@ -1,0 +1,78 @@
+#include "node/gpu_board.hpp"
+
+#include <algorithm>
+
+namespace headgate::node {
+namespace {
+
+constexpr std::int64_t kWordNs = ledger::kCoverageNs * ledger::kCoverageBits;
+constexpr std::uint32_t kNone = ledger::kMaxSeats;
+
+}  // namespace
+
+// By the number of the seat on the share's own page.
+std::array<std::uint32_t, ledger::kMaxSeats> GpuBoard::places_of(std::uint64_t share) const {
+  std::array<std::uint32_t, ledger::kMaxSeats> of_seat;
+  of_seat.fill(kNone);
+  for (std::uint32_t i = 0; i < places_.size(); ++i)
+    if (places_[i].share == share) of_seat[places_[i].seat] = i;
+  return of_seat;
+}
+
+// A free place, or where there is none one of the share that has most, unless that is this one: however many contexts a share
+// says that it has, the others have room for theirs.
+std::uint32_t GpuBoard::make_room(std::uint64_t share) const {
+  std::uint32_t most = kNone;
+  std::ptrdiff_t places = std::ranges::count(places_, share, &Place::share) + 1;
+  for (std::uint32_t i = 0; i < places_.size(); ++i) {
+    if (places_[i].share == 0) return i;
+    const std::ptrdiff_t theirs = std::ranges::count(places_, places_[i].share, &Place::share);
+    if (theirs > places) most = i, places = theirs;
+  }
+  return most;
+}
+
+// The marks stay: they are true of the time before.
+void GpuBoard::leave(std::uint32_t place) {
+  places_[place] = {};
+  page_.seats[place].owner.store(0, std::memory_order_relaxed);
+}
+
+// Whoever was there before has marked what is no work of this one.
+void GpuBoard::enter(std::uint32_t place, const Place& who) {
+  places_[place] = who;
+  page_.seats[place].share.store(who.share, std::memory_order_relaxed);
+  page_.seats[place].owner.store(who.owner, std::memory_order_relaxed);
+  page_.marks[place].working.clear();
+  page_.marks[place].events.clear();
+}
+
+void GpuBoard::bring(const ledger::GpuPage& from, std::uint64_t share, std::int64_t now_ns) {
+  const std::int64_t first = std::max<std::int64_t>(0, now_ns - kBoardReachNs) / kWordNs, end = now_ns / kWordNs + 1;
+  const auto places = places_of(share);
+  for (std::uint32_t seat = 0; seat < ledger::kMaxSeats; ++seat) {
+    const std::uint64_t owner = from.seats[seat].owner.load(std::memory_order_relaxed);
+    const std::int64_t seen_ns = std::min(now_ns, from.seats[seat].seen_ns.load(std::memory_order_relaxed));
+    const bool there = owner != 0 && now_ns - seen_ns < ledger::kSeatIdleNs;
+    std::uint32_t place = places[seat];
+    // Another share's since: it had too many.
+    if (place != kNone && (places_[place].share != share || places_[place].seat != seat)) place = kNone;
+    if (place != kNone && (!there || places_[place].owner != owner)) leave(place), place = kNone;
+    if (!there) continue;
+    if (place == kNone) {
+      place = make_room(share);
+      if (place == kNone) continue;
+      enter(place, {.share = share, .owner = owner, .seat = seat});
+    }
+    page_.marks[place].working.copy(from.marks[seat].working, first, end);
+    page_.marks[place].events.copy(from.marks[seat].events, first, end);
+    page_.seats[place].seen_ns.store(seen_ns, std::memory_order_relaxed);
+  }
+}
+
+void GpuBoard::forget(std::uint64_t share) {
+  for (std::uint32_t i = 0; i < places_.size(); ++i)
+    if (places_[i].share == share) leave(i);
+}
+
+}  // namespace headgate::node

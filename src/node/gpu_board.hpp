@@ -1,0 +1,54 @@
+// The page of a GPU that the daemon tells its shares (guest/ledger/gpu_page.hpp): what each of them marks on a page of its own,
+// side by side, so that none can write what another reads. Pure: time is an argument.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "guest/ledger/gpu_page.hpp"
+
+namespace headgate::node {
+
+// How old the board may be while several shares work: a replay is late by as much.
+inline constexpr std::int64_t kBoardNs = 5'000'000;
+// And how much of it is brought with a look that comes sooner for another reason.
+inline constexpr std::int64_t kBoardSoonNs = 2'500'000;
+// How far back a replay reaches, with what was marked late.
+inline constexpr std::int64_t kBoardReachNs = 30'000'000;
+
+// Of one GPU. Not thread-safe.
+class GpuBoard {
+ public:
+  explicit GpuBoard(ledger::GpuPage& page) : page_(page) {}
+
+  // Brings what a share's contexts have marked on `from`, which its tenants write: anything may stand there. `share`: the
+  // generation of its policy page, not 0.
+  void bring(const ledger::GpuPage& from, std::uint64_t share, std::int64_t now_ns);
+  void forget(std::uint64_t share);
+  // All that was marked before `now_ns` has been brought.
+  void told(std::int64_t now_ns) { page_.told_ns.store(now_ns, std::memory_order_release); }
+  [[nodiscard]] std::int64_t told_ns() const { return page_.told_ns.load(std::memory_order_relaxed); }
+
+  // Whether the share has marked work there within the last `ns`; where not for kSeatIdleNs there is nothing to bring.
+  [[nodiscard]] static bool works(const ledger::GpuPage& from, std::int64_t now_ns, std::int64_t ns) {
+    const std::int64_t seen_ns = from.seen_ns.load(std::memory_order_relaxed);
+    return seen_ns <= now_ns ? now_ns - seen_ns < ns : seen_ns - now_ns < ns;
+  }
+
+ private:
+  // Whose seat stands at that number of the board.
+  struct Place {
+    std::uint64_t share = 0;  // 0: nobody's
+    std::uint64_t owner = 0;
+    std::uint32_t seat = 0;  // on the share's own page
+  };
+  std::array<std::uint32_t, ledger::kMaxSeats> places_of(std::uint64_t share) const;
+  std::uint32_t make_room(std::uint64_t share) const;
+  void enter(std::uint32_t place, const Place& who);
+  void leave(std::uint32_t place);
+
+  ledger::GpuPage& page_;
+  std::array<Place, ledger::kMaxSeats> places_{};
+};
+
+}  // namespace headgate::node

@@ -1,0 +1,131 @@
+#include "node/gpu_board.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <set>
+#include <vector>
+
+namespace headgate::node {
+namespace {
+
+constexpr std::int64_t kMs = 1'000'000, kNow = 20'000 * kMs;
+
+struct Share {
+  std::uint64_t generation;
+  std::unique_ptr<ledger::GpuPage> page = std::make_unique<ledger::GpuPage>();
+  std::vector<ledger::Seat> seats{};
+
+  void work(const ledger::GpuPage& board, std::uint64_t owner, std::int64_t from_ns, std::int64_t to_ns) {
+    seats.push_back({.page = page.get(), .board = &board, .owner = owner, .share = generation});
+    ledger::mark_seat(seats.back(), {from_ns, to_ns, from_ns, true}, to_ns);
+  }
+};
+
+struct Boards {
+  std::unique_ptr<ledger::GpuPage> page = std::make_unique<ledger::GpuPage>();
+  GpuBoard board{*page};
+
+  std::size_t places_of(std::uint64_t share) const {
+    std::size_t places = 0;
+    for (const ledger::GpuSeat& seat : page->seats) places += seat.owner.load() != 0 && seat.share.load() == share;
+    return places;
+  }
+};
+
+TEST(GpuBoard, WhoReadsItIsGivenBackWhatANeighbourOfAnotherPageHad) {
+  Boards all;
+  Share one{.generation = 11}, other{.generation = 12};
+  // The other's kernel of 2 ms lies within what the first one measured.
+  one.work(*all.page, 1, kNow - 20 * kMs, kNow - 14 * kMs);
+  other.work(*all.page, 1, kNow - 18 * kMs, kNow - 16 * kMs);
+  const auto account = std::make_unique<ledger::ComputeAccount>();
+  all.board.bring(*one.page, 11, kNow);
+  all.board.bring(*other.page, 12, kNow);
+  EXPECT_EQ(ledger::neighbours_ns(one.seats[0], *account, kNow), 0);  // it has not been said that this is all
+  all.board.told(kNow);
+  const std::int64_t theirs_ns = ledger::neighbours_ns(one.seats[0], *account, kNow);
+  EXPECT_NEAR(static_cast<double>(theirs_ns), 2e6, 1e5);
+  EXPECT_EQ(ledger::neighbours_ns(one.seats[0], *account, kNow), 0);
+}
+
+TEST(GpuBoard, WhatIsToldNoMoreIsReplayedNoFurther) {
+  Boards all;
+  Share one{.generation = 11}, other{.generation = 12};
+  one.work(*all.page, 1, kNow - 20 * kMs, kNow - 14 * kMs);
+  other.work(*all.page, 1, kNow - 18 * kMs, kNow - 16 * kMs);
+  all.board.bring(*one.page, 11, kNow);
+  all.board.bring(*other.page, 12, kNow);
+  all.board.told(kNow - 15 * kMs);
+  const auto account = std::make_unique<ledger::ComputeAccount>();
+  EXPECT_EQ(ledger::neighbours_ns(one.seats[0], *account, kNow), 0);
+}
+
+TEST(GpuBoard, AContextThatLeavesGivesItsPlaceToTheNext) {
+  Boards all;
+  Share one{.generation = 11};
+  one.work(*all.page, 1, kNow - 2 * kMs, kNow);
+  all.board.bring(*one.page, 11, kNow);
+  EXPECT_EQ(all.places_of(11), 1u);
+  ledger::leave_seat(one.seats[0]);
+  one.work(*all.page, 2, kNow - 1 * kMs, kNow);
+  all.board.bring(*one.page, 11, kNow);
+  EXPECT_EQ(all.places_of(11), 1u);
+  EXPECT_EQ(all.page->seats[0].owner.load(), 2u);
+  all.board.bring(*one.page, 11, kNow + ledger::kSeatIdleNs);  // it has been still for so long
+  EXPECT_EQ(all.places_of(11), 0u);
+  // What is brought of another share has nothing of the one that was there before.
+  Share other{.generation = 12};
+  other.work(*all.page, 1, kNow - kMs / 2, kNow);
+  all.board.bring(*other.page, 12, kNow);
+  EXPECT_EQ(all.page->seats[0].share.load(), 12u);
+  EXPECT_EQ(all.page->marks[0].working.word((kNow - 2 * kMs) / 48'000 + 1), 0u);
+  all.board.forget(12);
+  EXPECT_EQ(all.places_of(12), 0u);
+}
+
+TEST(GpuBoard, AShareWithManyContextsLeavesRoomForTheOthers) {
+  Boards all;
+  Share flood{.generation = 11};
+  for (std::uint64_t i = 1; i <= ledger::kMaxSeats; ++i) flood.work(*all.page, i, kNow - kMs, kNow);
+  all.board.bring(*flood.page, 11, kNow);
+  EXPECT_EQ(all.places_of(11), ledger::kMaxSeats);
+  Share other{.generation = 12};
+  for (std::uint64_t i = 1; i <= 8; ++i) other.work(*all.page, i, kNow - kMs, kNow);
+  for (int round = 0; round < 3; ++round) {
+    all.board.bring(*flood.page, 11, kNow);
+    all.board.bring(*other.page, 12, kNow);
+    EXPECT_EQ(all.places_of(12), 8u);
+    EXPECT_EQ(all.places_of(11), ledger::kMaxSeats - 8);
+  }
+}
+
+TEST(GpuBoard, WhateverATenantWritesTheOthersMarksStandAsTheyWere) {
+  Boards all;
+  Share honest{.generation = 12};
+  honest.work(*all.page, 1, kNow - 18 * kMs, kNow - 16 * kMs);
+  const auto page = std::make_unique<ledger::GpuPage>();
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 100; ++round) {
+    auto* words = reinterpret_cast<std::uint64_t*>(page.get());
+    for (std::size_t i = 0; i < sizeof(ledger::GpuPage) / 8; ++i) words[i] = random();
+    if (random() % 2 == 0) page->seen_ns.store(kNow);
+    for (ledger::GpuSeat& seat : page->seats)
+      if (random() % 2 == 0) seat.seen_ns.store(kNow);
+    all.board.bring(*page, 11, kNow);
+    all.board.bring(*honest.page, 12, kNow);
+    ASSERT_EQ(all.places_of(12), 1u) << round;
+    for (std::size_t i = 0; i < ledger::kMaxSeats; ++i) {
+      // Whose a seat is the board says, not the tenant.
+      const std::uint64_t share = all.page->seats[i].share.load();
+      ASSERT_TRUE(share == 0 || share == 11 || share == 12) << share;
+      if (all.page->seats[i].owner.load() == 0 || share != 12) continue;
+      for (std::int64_t word = (kNow - 25 * kMs) / 48'000; word < kNow / 48'000; ++word)
+        ASSERT_EQ(all.page->marks[i].working.word(word), honest.page->marks[0].working.word(word));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace headgate::node
