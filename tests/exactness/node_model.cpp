@@ -251,6 +251,7 @@ bool Node::passes_gate(Tenant& tenant, Entry& entry, std::size_t index, std::int
       tenant.meter->close(tenant.stream());
       wake_settler(index);
       if (entry.gate == schedule::Gate::shut && !tenant.wanting) ring();
+      tenant.pace.turn_awaited_ns.store(clock_ns);
       tenant.wanting = tenant.parked = tenant.was_shut = true;
       return false;
   }

@@ -55,6 +55,7 @@ void GateWait::goes_on(WaitReason reason) {
   else since_ns_ = asked_ns_;
   begun_ = true;
   reason_ = reason;
+  if (reason == WaitReason::turn) context_.pace->turn_awaited_ns.store(now_ns, memory_order_relaxed);
   const std::int64_t waited_ns = now_ns - asked_ns_;
   if (waited_ns < ledger::kLongWaitNs) return;
   // First the line: once the wait is noted, somebody may change what it waits for.

@@ -143,7 +143,8 @@ class LaunchMeter {
   }
   // It passes before its time, as debt.
   Admission prove(ContextMeter& context, std::int64_t est_ns, std::uint32_t rate_ppm) {
-    ledger::charge_debt(*context.account, port_.now_ns(), est_ns, rate_ppm, kCatchUpNs);
+    const std::int64_t now_ns = port_.now_ns();
+    ledger::charge_debt(*context.account, now_ns, est_ns, rate_ppm, catch_up_ns(*context.pace, rate_ppm, now_ns));
     context.pace->busy_until_ns.fetch_add(est_ns, std::memory_order_relaxed);
     return {.wait_ns = 0, .credit_ns = est_ns, .debt = false};
   }

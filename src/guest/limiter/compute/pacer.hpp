@@ -16,6 +16,9 @@ inline constexpr std::int64_t kBatchNs = 300'000;  // a waiter sleeps so much lo
 inline constexpr std::int64_t kLeastBatchNs = 200'000;  // and again where others have left less of that
 inline constexpr std::int64_t kCatchUpNs =
     12'000'000;  // lateness that is made up for; see docs/decisions/catch-up-window.md
+// Who waits for others' turns is late by theirs. What is made up for then is as long as everybody has had a turn in
+// (schedule::kWindowNs), for as long as there were turns; see docs/decisions/arbiter.md.
+inline constexpr std::int64_t kCatchUpInTurnsNs = 100'000'000;
 inline constexpr std::int64_t kPatienceNs = 20'000'000;  // the longest wait behind unfinished work
 // The longest that a launch waits behind work on its own stream, beside that: four times its own length, within these. With less, as
 // many pass as end, and what was sent before the length was known stays ahead for good.
@@ -33,7 +36,14 @@ struct Pace {
   std::atomic<std::int64_t> last_debt_ns{0};   // when the last launch passed as debt
   std::atomic<std::int64_t> unsettled_ns{0};   // what closed brackets that are not settled were estimated at
   std::atomic<std::int64_t> ended_ns{0};       // when the last settled work had ended
+  std::atomic<std::int64_t> turn_awaited_ns{-kCatchUpInTurnsNs};  // when a launch last waited for the share's turn
 };
+
+inline std::int64_t catch_up_ns(const Pace& pace, std::uint32_t ceiling_ppm, std::int64_t now_ns) {
+  const bool in_turns = ceiling_ppm < ledger::kWholeGpu &&
+                        now_ns - pace.turn_awaited_ns.load(std::memory_order_relaxed) < kCatchUpInTurnsNs;
+  return in_turns ? kCatchUpInTurnsNs : kCatchUpNs;
+}
 
 struct Admission {
   std::int64_t wait_ns = 0;    // 0: it may pass
@@ -66,7 +76,7 @@ inline void give_room(Pace& pace, std::int64_t unused_ns) {
 inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_t ceiling_ppm, std::int64_t now_ns,
                        std::int64_t asked_ns, std::int64_t est_ns, bool crowded = false,
                        std::int64_t stream_due_ns = 0) {
-  const std::int64_t lag = now_ns - ledger::paid_until_ns(account);
+  const std::int64_t lag = now_ns - ledger::paid_until_ns(account), late_ns = catch_up_ns(pace, ceiling_ppm, now_ns);
   Admission admission;
   // Processes that take turns with a launch or two each would meter as many brackets and lose a little at each handover.
   const bool crumbs = lag < kLeastBatchNs && now_ns != asked_ns && now_ns - asked_ns < kPatienceNs / 2;
@@ -80,7 +90,7 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
       admission.wait_ns =
           std::clamp<std::int64_t>(ahead - std::max(kLeadNs, (kInFlightNs - est_ns) / 2), 20'000, 700'000);
     } else {
-      admission.wait_ns = ledger::try_charge(account, now_ns, credit, ceiling_ppm, kCatchUpNs);
+      admission.wait_ns = ledger::try_charge(account, now_ns, credit, ceiling_ppm, late_ns);
       admission.credit_ns = credit;
       if (admission.wait_ns == 0) return admission;
       give_room(pace, credit);
@@ -102,7 +112,7 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
        (lag < 0 && ledger::held_throughout(account, now_ns - kPatienceNs - kSeenLateNs, now_ns - kSeenLateNs)));
   if (stuck && now_ns - last >= kPatienceNs &&
       pace.last_debt_ns.compare_exchange_strong(last, now_ns, std::memory_order_relaxed)) {
-    ledger::charge_debt(account, now_ns, est_ns, ceiling_ppm, kCatchUpNs);
+    ledger::charge_debt(account, now_ns, est_ns, ceiling_ppm, late_ns);
     pace.busy_until_ns.fetch_add(est_ns, std::memory_order_relaxed);
     return {.wait_ns = 0, .credit_ns = est_ns, .debt = true};
   }

@@ -427,6 +427,7 @@ void compute_reset_after_fork() {
     pace.oldest_ns.store(0);
     pace.unsettled_ns.store(0);
     pace.ended_ns.store(0);
+    pace.turn_awaited_ns.store(-kCatchUpInTurnsNs);
   }
   metered.epoch.fetch_add(1);
   for (Lane& lane : metered.lanes) lane.owner.store(nullptr);

@@ -55,7 +55,7 @@ inline std::int64_t look_at_ranks_ns(std::span<const RankPlace> others, std::int
 // est_ns are charged although the account is not open, and are there for the launch that follows.
 inline void charge_ahead(ledger::ComputeAccount& account, Pace& pace, std::int64_t est_ns, std::uint32_t rate_ppm,
                          std::int64_t now_ns) {
-  ledger::charge_debt(account, now_ns, est_ns, rate_ppm, kCatchUpNs);
+  ledger::charge_debt(account, now_ns, est_ns, rate_ppm, catch_up_ns(pace, rate_ppm, now_ns));
   account.passed_in_debt.fetch_add(1, std::memory_order_relaxed);
   std::int64_t busy = pace.busy_until_ns.load(std::memory_order_relaxed);
   while (!pace.busy_until_ns.compare_exchange_weak(busy, std::max(busy, now_ns) + est_ns, std::memory_order_relaxed)) {
