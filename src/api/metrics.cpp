@@ -290,8 +290,10 @@ std::vector<Row> gpu_rows() {
                   [](const Gpu& g) { return number(g.unlimited_shares); }),
       sold_of_gpu("headgate_gpu_waiting_requests", "Requests for shares that wait for room on it.",
                   [](const Gpu& g) { return number(g.waiting); }),
-      sold_of_gpu("headgate_gpu_compute_sold_ratio", "Guarantees of the shares on it, together; 1 is the whole GPU.",
-                  [](const Gpu& g) { return number(g.compute_sold_ratio); }),
+      sold_of_gpu(
+          "headgate_gpu_compute_sold_ratio",
+          "Guarantees of the shares on it, and ceilings of those of class latency, together; 1 is the whole GPU.",
+          [](const Gpu& g) { return number(g.compute_sold_ratio); }),
       of_gpu("headgate_gpu_busy_ratio", kGauge,
              "Part of the last second or so in which some kernel ran (NVML's utilization).",
              [](const Gpu& g) { return number(g.busy_ratio); }),

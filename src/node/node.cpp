@@ -437,9 +437,12 @@ void Node::finish(snapshot::Snapshot& picture) {
   follow_mps(picture);
   const std::int64_t now_s = static_cast<std::int64_t>(picture.taken_unix_ns / 1'000'000'000);
   for (auto& gpu : picture.gpus) {
-    const tenancy::Room room = shares_.room_on({.uuid = gpu.uuid, .memory_total_bytes = gpu.memory_total_bytes});
+    const tenancy::Card card{.uuid = gpu.uuid, .memory_total_bytes = gpu.memory_total_bytes};
+    const tenancy::Room room = shares_.room_on(card);
     gpu.memory_unsold_bytes = room.memory_bytes;
     gpu.compute_unsold_ratio = room.guarantee_ppm / 1e6;
+    // Its ledgers do not tell what a share of class latency is sold.
+    gpu.compute_sold_ratio = shares_.sold_on(card).guarantee_ppm / 1e6;
     gpu.half_precision_tflops = fp16_tflops(gpu.model, options_.cards);
   }
   for (auto& share : picture.shares) {

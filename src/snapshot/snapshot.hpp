@@ -50,7 +50,7 @@ struct Gpu {
   std::uint64_t memory_shares_bytes = 0;        // used by shares, by their ledgers; what drains is in it
   std::uint64_t memory_unattributed_bytes = 0;  // used, but by no share
   std::uint32_t unlimited_shares = 0;           // with no memory limit: nothing of the card is certainly free then
-  double compute_sold_ratio = 0;                // guarantees, together
+  double compute_sold_ratio = 0;                // guarantees, and ceilings of class latency, together
   // The largest share that headgated would still make here; empty without it.
   std::optional<std::uint64_t> memory_unsold_bytes;
   std::optional<double> compute_unsold_ratio;

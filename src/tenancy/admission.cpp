@@ -45,6 +45,24 @@ std::string fitting_text(std::uint64_t bytes) {
          (bytes % (1u << 20) == 0 ? exact : std::to_string(bytes) + " bytes") + ")";
 }
 
+Result<void> too_little_time(const Share& wanted, const DeviceShare& device, const Card& card, const Sold& sold,
+                             const Room& room) {
+  const std::string part = percent_text(promised_of(device));
+  const std::string promised = ": " + percent_text(sold.guarantee_ppm) + " are promised to " + count_text(sold.shares);
+  if (device.priority_class == Class::latency) {
+    return fail(ErrorCode::no_capacity,
+                "the share '" + wanted.name + "' asks for " + part + " of " + card.uuid +
+                    ", its ceiling, which a share of class latency is sold because nobody keeps it waiting" + promised,
+                room.guarantee_ppm == 0
+                    ? "take another class; or " + std::string(kOverSell)
+                    : "the largest ceiling that fits is " + percent_text(room.guarantee_ppm) +
+                          ": --compute and --burst lower it; or take another class; or " + kOverSell);
+  }
+  return fail(ErrorCode::no_capacity,
+              "the share '" + wanted.name + "' asks for a guarantee of " + part + " of " + card.uuid + promised,
+              "the largest that fits is " + percent_text(room.guarantee_ppm) + "; or " + kOverSell);
+}
+
 Result<void> fits(const Share& wanted, const DeviceShare& device, const Card& card, const Books& books) {
   const std::uint64_t asked = asked_of(device, card, books.reserve);
   const std::string asks = "the share '" + wanted.name + "' asks for " +
@@ -57,19 +75,18 @@ Result<void> fits(const Share& wanted, const DeviceShare& device, const Card& ca
   if (wanted.over_sell) return {};
   const Sold sold = sold_on(card, books, wanted.name);
   const Room room = room_beside(sold, card, books.reserve);
-  if (asked > room.memory_bytes || (asked == 0 && !device.memory_limit_bytes)) {
+  const auto former = std::ranges::find(books.shares, wanted.name, &Share::name);
+  const DeviceShare* const had =
+      former == books.shares.end() || former->over_sell ? nullptr : device_on(*former, card.uuid);
+  const bool more_memory = had == nullptr || asked > asked_of(*had, card, books.reserve);
+  const bool more_time = had == nullptr || promised_of(device) > promised_of(*had);
+  if ((more_memory && asked > room.memory_bytes) || (asked == 0 && !device.memory_limit_bytes)) {
     return fail(ErrorCode::no_capacity, asks + ": " + sums(sold, card, books.reserve),
                 room.memory_bytes == 0
                     ? "nothing fits; remove or lower a share, or " + std::string(kOverSell)
                     : "the largest that fits is " + fitting_text(room.memory_bytes) + "; or " + kOverSell);
   }
-  if (device.guarantee_ppm > room.guarantee_ppm) {
-    return fail(ErrorCode::no_capacity,
-                "the share '" + wanted.name + "' asks for a guarantee of " + percent_text(device.guarantee_ppm) +
-                    " of " + card.uuid + ": " + percent_text(sold.guarantee_ppm) + " are guaranteed to " +
-                    count_text(sold.shares),
-                "the largest that fits is " + percent_text(room.guarantee_ppm) + "; or " + kOverSell);
-  }
+  if (more_time && promised_of(device) > room.guarantee_ppm) return too_little_time(wanted, device, card, sold, room);
   return {};
 }
 
@@ -166,7 +183,7 @@ Sold sold_on(const Card& card, const Books& books, std::string_view without) {
     const DeviceShare* device = share.name == without || share.over_sell ? nullptr : device_on(share, card.uuid);
     if (device == nullptr) continue;
     sold.memory_bytes = saturated(sold.memory_bytes, asked_of(*device, card, books.reserve));
-    sold.guarantee_ppm += device->guarantee_ppm;
+    sold.guarantee_ppm += promised_of(*device);
     ++sold.shares;
   }
   return sold;
@@ -174,6 +191,10 @@ Sold sold_on(const Card& card, const Books& books, std::string_view without) {
 
 std::uint64_t asked_of(const DeviceShare& device, const Card& card, const Reserve& reserve) {
   return device.memory_limit_bytes.value_or(sellable(card, reserve));
+}
+
+std::uint32_t promised_of(const DeviceShare& device) {
+  return device.priority_class == Class::latency ? device.ceiling_ppm : device.guarantee_ppm;
 }
 
 std::uint64_t kept_beside(const Sold& sold, const Reserve& reserve) {

@@ -2,9 +2,11 @@
 //
 // On each GPU, over all shares that are not over-sold:
 //   memory limits + one context room a share + the driver's reserve  <=  the card's memory
-//   guarantees                                                       <=  100 %
+//   guarantees, and ceilings of shares of class latency              <=  100 %
 // A share without a memory limit is sold all that one share could have. An over-sold share is held to its limit as the
-// others are, is never more than the card, and is promised nothing; its owner's quotas count it all the same.
+// others are, is never more than the card, and is promised nothing; its owner's quotas count it all the same. A share of class
+// latency never waits for its turn, so nothing but its ceiling keeps it from what others were promised. Who asks for no more than he
+// has may change his share also where more is sold than there is.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +63,7 @@ struct Books {
 
 // What is sold of a card, over all shares that are not over-sold; `without`: a share that would be replaced.
 struct Sold {
-  std::uint64_t memory_bytes = 0, guarantee_ppm = 0;
+  std::uint64_t memory_bytes = 0, guarantee_ppm = 0;  // guarantee_ppm: promised_of() of all
   std::uint64_t shares = 0;
 
   friend bool operator==(const Sold&, const Sold&) = default;
@@ -69,6 +71,8 @@ struct Sold {
 [[nodiscard]] Sold sold_on(const Card& card, const Books& books, std::string_view without = {});
 // What a share is sold of a card's memory: its limit, or all that one share could have.
 [[nodiscard]] std::uint64_t asked_of(const DeviceShare& device, const Card& card, const Reserve& reserve);
+// What a share is sold of a card's time, in ppm: its guarantee, or its ceiling where it is of class latency.
+[[nodiscard]] std::uint32_t promised_of(const DeviceShare& device);
 // Memory that a further share cannot have: what is sold, the driver's, and rooms for contexts, its own among them.
 [[nodiscard]] std::uint64_t kept_beside(const Sold& sold, const Reserve& reserve);
 

@@ -52,8 +52,47 @@ TEST_F(Admission, GuaranteesNeverPassTheWholeGpu) {
   EXPECT_EQ(refusal(share_of("b", 1, kGiB, 300'000)), "admitted");
   EXPECT_EQ(refusal(share_of("b", 1, kGiB, 300'001)),
             "the share 'b' asks for a guarantee of 30.0001 % of " + kGpu0 +
-                ": 70 % are guaranteed to 1 share | the largest that fits is 30 %; or an administrator sells it "
+                ": 70 % are promised to 1 share | the largest that fits is 30 %; or an administrator sells it "
                 "beyond the card: headgate share create NAME --over-sell");
+}
+
+TEST_F(Admission, AShareThatNobodyKeepsWaitingIsSoldItsCeilingSoThatItBreaksNoPromise) {
+  shares = {share_of("a", 1, kGiB, 700'000)};
+  Share fast = share_of("fast", 2, kGiB, 10'000);
+  EXPECT_EQ(refusal(fast), "admitted");
+  fast.devices[0].priority_class = Class::latency;
+  EXPECT_EQ(refusal(fast),
+            "the share 'fast' asks for 100 % of " + kGpu0 +
+                ", its ceiling, which a share of class latency is sold because nobody keeps it waiting: 70 % are "
+                "promised to 1 share | the largest ceiling that fits is 30 %: --compute and --burst lower it; or take "
+                "another class; or an administrator sells it beyond the card: headgate share create NAME --over-sell");
+  Share beyond = fast;
+  beyond.over_sell = true;
+  EXPECT_EQ(refusal(beyond), "admitted");
+  fast.devices[0].ceiling_ppm = 300'000;
+  EXPECT_EQ(refusal(fast), "admitted");
+  // Nobody is promised what it may take.
+  shares = {fast};
+  EXPECT_EQ(refusal(share_of("b", 1, kGiB, 700'000)), "admitted");
+  EXPECT_NE(refusal(share_of("b", 1, kGiB, 700'001)), "admitted");
+  EXPECT_EQ(room_on(cards[0], books()).guarantee_ppm, 700'000u);
+  // Beside those that were promised nothing it may have all there is.
+  shares = {share_of("c", 1, kGiB)};
+  fast.devices[0].ceiling_ppm = 1'000'000;
+  EXPECT_EQ(refusal(fast), "admitted");
+}
+
+TEST_F(Admission, WhoHasMoreThanIsSoldTodayMayChangeHisShareAndTakeNoMore) {
+  Share fast = share_of("fast", 2, 2 * kGiB);
+  fast.devices[0].priority_class = Class::latency;
+  shares = {share_of("a", 1, 79 * kGiB, 700'000), fast};
+  fast.devices[0].weight = 200;
+  EXPECT_EQ(refusal(fast), "admitted");
+  fast.devices[0].memory_limit_bytes = 3 * kGiB;
+  EXPECT_NE(refusal(fast), "admitted");
+  shares[1].devices[0].priority_class = Class::normal;
+  fast.devices[0].memory_limit_bytes = 2 * kGiB;
+  EXPECT_NE(refusal(fast), "admitted") << "of the class it is sold more";
 }
 
 TEST_F(Admission, AnOverSoldShareTakesNothingFromTheOthersAndIsNoLargerThanItsCard) {

@@ -24,7 +24,7 @@ void sell(const Share& share, std::span<const Card> cards, const Reserve& reserv
     if (card == cards.end()) continue;
     Sold& there = sold[static_cast<std::size_t>(card - cards.begin())];
     there.memory_bytes = saturated(there.memory_bytes, asked_of(device, *card, reserve));
-    there.guarantee_ppm += device.guarantee_ppm;
+    there.guarantee_ppm += promised_of(device);
     ++there.shares;
   }
 }
@@ -39,7 +39,7 @@ std::vector<Lack> lacks(const Share& wanted, std::span<const Card> cards, const 
     const Sold& there = sold[static_cast<std::size_t>(card - cards.begin())];
     const std::uint64_t needed = saturated(kept_beside(there, reserve), asked_of(device, *card, reserve));
     const Lack lack{device.uuid, past(needed, card->memory_total_bytes),
-                    past(there.guarantee_ppm + device.guarantee_ppm, ledger::kWholeGpu)};
+                    past(there.guarantee_ppm + promised_of(device), ledger::kWholeGpu)};
     if (lack.memory_bytes > 0 || lack.guarantee_ppm > 0) all.push_back(lack);
   }
   return all;

@@ -26,11 +26,15 @@ TEST(Lack, AShareLacksWhatAdmissionWouldMissAndNothingWhereItFits) {
   Share promised_nothing = large;
   promised_nothing.over_sell = true;
   EXPECT_TRUE(lacks(promised_nothing, kCards, kReserve, sold(there)).empty());
+  Share fast = share_of("fast", 1, kGiB, 10'000);
+  fast.devices[0].priority_class = Class::latency;
+  EXPECT_EQ(lacks(fast, kCards, kReserve, sold(there)), (std::vector<Lack>{{kGpu0, 0, 700'000}}));
   EXPECT_EQ(lacks(share_of("b", 1, std::nullopt), kCards, kReserve, sold({})), std::vector<Lack>{});
 }
 
 TEST(Lack, WhoIsSoldIsWhatTheBooksSayOfHim) {
-  const std::vector<Share> both = {share_of("a", 1, 8 * kGiB, 100'000), share_of("b", 1, std::nullopt, 0, kGpu1)};
+  std::vector<Share> both = {share_of("a", 1, 8 * kGiB, 100'000), share_of("b", 1, std::nullopt, 0, kGpu1)};
+  both[0].devices[0].priority_class = Class::latency;
   std::vector<Sold> now = sold({});
   for (const Share& share : both) sell(share, kCards, kReserve, now);
   EXPECT_EQ(now, sold(both));

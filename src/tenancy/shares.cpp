@@ -202,6 +202,11 @@ Room Shares::room_on(const Card& card) const {
   return tenancy::room_on(card, {node_.cards, all, quotas_, node_.reserve});
 }
 
+Sold Shares::sold_on(const Card& card) const {
+  const std::vector<Share> all = rows();
+  return tenancy::sold_on(card, {node_.cards, all, quotas_, node_.reserve});
+}
+
 Result<void> Shares::create(Share share) {
   const ledger::ShareGrant grant = TRY(to_grant(share));
   if (shares_.contains(share.name)) {

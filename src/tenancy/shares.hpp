@@ -135,6 +135,7 @@ class Shares {
   [[nodiscard]] Result<void> set_gpu_policy(const std::string& uuid, const std::string& policy);
 
   [[nodiscard]] Room room_on(const Card& card) const;
+  [[nodiscard]] Sold sold_on(const Card& card) const;
   // As their owners asked for them, in a copy that the caller keeps for as long as it has books over it.
   [[nodiscard]] std::vector<Share> rows() const;
   [[nodiscard]] const Node& node() const { return node_; }
