@@ -319,12 +319,27 @@ TEST(Views, WhyNamesTheCardOrTheOwnerWhereTheLimitWasNotTheCause) {
   auto& device = seen.now.shares[0].devices[0];
   device.refusals_device_full = 2;
   device.last_refusal->reason = "device_full";
+  seen.now.gpus[0].memory_unattributed_bytes = 5ull << 30;
   const std::string full = why_text(seen, seen.now.shares, {});
   EXPECT_NE(full.find("    of these 2 by the driver, 0 while the share was being drained\n"), std::string::npos)
       << full;
   EXPECT_NE(full.find("the driver had no memory left, though the share had: 35.0 GiB of 36.0 GiB in use"),
             std::string::npos);
   EXPECT_EQ(full.find("not caused by neighbours: the card"), std::string::npos);
+  EXPECT_NE(full.find("what helps: to end what uses the card outside its share (headgate ps), or fewer"),
+            std::string::npos)
+      << full;
+  seen.now.gpus[0].memory_unattributed_bytes = 0;
+  snapshot::Share lowered = seen.now.shares[0];
+  lowered.name = "lowered";
+  lowered.devices[0].memory_limit_bytes = 1ull << 30;
+  lowered.devices[0].memory_used_bytes = 8ull << 30;
+  seen.now.shares.push_back(lowered);
+  const std::string by_share = why_text(seen, {seen.now.shares[0]}, {});
+  EXPECT_NE(by_share.find("    the share lowered holds 8.0 GiB, and its limit is now 1.0 GiB\n"
+                          "    what helps: to end programs of lowered (headgate ps), or fewer shares on it\n"),
+            std::string::npos)
+      << by_share;
   device.last_refusal->reason = "policy";
   EXPECT_NE(why_text(seen, seen.now.shares, {}).find("reason: the share was being drained"), std::string::npos);
   EXPECT_NE(why_json(seen, seen.now.shares).find("\"reason\": \"policy\""), std::string::npos);

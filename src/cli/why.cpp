@@ -27,6 +27,27 @@ const snapshot::Gpu* gpu_of(const Picture& picture, const std::string& uuid) {
 
 std::string times(std::uint64_t count) { return count == 1 ? "once" : std::to_string(count) + " times"; }
 
+// Who has of the card what is missing: programs outside shares, and shares whose limit was lowered beneath what they hold.
+std::string full_card_text(const Picture& picture, const std::string& uuid) {
+  const snapshot::Gpu* const gpu = gpu_of(picture, uuid);
+  const bool outside = gpu == nullptr || gpu->memory_unattributed_bytes > 0;
+  std::string text, helps;
+  if (gpu != nullptr)
+    text = "    of the card " + bytes_text(gpu->memory_free_bytes) + " are free now, and " +
+           bytes_text(gpu->memory_unattributed_bytes) + " are used outside shares\n";
+  if (outside) helps = "to end what uses the card outside its share (headgate ps), or ";
+  for (const snapshot::Share& share : picture.now.shares) {
+    for (const snapshot::ShareDevice& device : share.devices) {
+      if (device.uuid != uuid || !device.memory_limit_bytes || device.memory_used_bytes <= *device.memory_limit_bytes)
+        continue;
+      text += "    the share " + share.name + " holds " + bytes_text(device.memory_used_bytes) +
+              ", and its limit is now " + bytes_text(*device.memory_limit_bytes) + "\n";
+      helps += "to end programs of " + share.name + " (headgate ps), or ";
+    }
+  }
+  return text + "    what helps: " + helps + "fewer shares on it\n";
+}
+
 std::string refusal_text(const Picture& picture, const snapshot::ShareDevice& device) {
   if (!device.last_refusal)
     return "  memory: nothing was refused; " + bytes_text(device.memory_used_bytes) + " in use" +
@@ -47,10 +68,7 @@ std::string refusal_text(const Picture& picture, const snapshot::ShareDevice& de
   if (last.reason == "device_full") {
     text += "    reason: the driver had no memory left, though the share had: " + bytes_text(last.used_bytes) +
             (device.memory_limit_bytes ? " of " + bytes_text(limit) : "") + " in use\n";
-    if (const snapshot::Gpu* gpu = gpu_of(picture, device.uuid))
-      text += "    of the card " + bytes_text(gpu->memory_free_bytes) + " are free now, and " +
-              bytes_text(gpu->memory_unattributed_bytes) + " are used outside shares\n";
-    return text + "    what helps: to end what uses the card outside its share (headgate ps), or fewer shares on it\n";
+    return text + full_card_text(picture, device.uuid);
   }
   const std::uint64_t room = limit > last.used_bytes ? limit - last.used_bytes : 0;
   if (room >= last.asked_bytes) {

@@ -17,8 +17,9 @@ std::int64_t steady_ns() {
 
 Queue::Books Node::books() const {
   const std::vector<tenancy::Share> rows = shares_.rows();
+  const std::vector<tenancy::Excess> past = shares_.past_limits();
   const auto& node = shares_.node();
-  return {node.cards, node.reserve, tenancy::sold_of({node.cards, rows, shares_.quotas(), node.reserve})};
+  return {node.cards, node.reserve, tenancy::sold_of({node.cards, rows, shares_.quotas(), node.reserve, past})};
 }
 
 Result<void> Node::goes_first(const tenancy::Share& share, const Caller& caller) const {

@@ -183,6 +183,9 @@ Sold sold_on(const Card& card, const Books& books, std::string_view without) {
     const DeviceShare* device = share.name == without || share.over_sell ? nullptr : device_on(share, card.uuid);
     if (device == nullptr) continue;
     sold.memory_bytes = saturated(sold.memory_bytes, asked_of(*device, card, books.reserve));
+    for (const Excess& excess : books.past_limits)
+      if (excess.share == share.name && excess.uuid == card.uuid)
+        sold.memory_bytes = saturated(sold.memory_bytes, excess.bytes);
     sold.guarantee_ppm += promised_of(*device);
     ++sold.shares;
   }

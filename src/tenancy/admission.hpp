@@ -3,6 +3,7 @@
 // On each GPU, over all shares that are not over-sold:
 //   memory limits + one context room a share + the driver's reserve  <=  the card's memory
 //   guarantees, and ceilings of shares of class latency              <=  100 %
+// A share whose limit was lowered beneath what its programs hold is sold what they hold, until they let go of it.
 // A share without a memory limit is sold all that one share could have. An over-sold share is held to its limit as the
 // others are, is never more than the card, and is promised nothing; its owner's quotas count it all the same. A share of class
 // latency never waits for its turn, so nothing but its ceiling keeps it from what others were promised. Who asks for no more than he
@@ -50,11 +51,18 @@ struct Quota {
   friend bool operator==(const Quota&, const Quota&) = default;
 };
 
+// What a share's programs hold past its limit on a GPU.
+struct Excess {
+  std::string share, uuid;
+  std::uint64_t bytes = 0;
+};
+
 struct Books {
   std::span<const Card> cards;
   std::span<const Share> shares;  // that exist; one of the wanted share's name is taken for what it replaces
   std::span<const Quota> quotas;
   Reserve reserve;
+  std::span<const Excess> past_limits = {};
 };
 
 // Errors: unreachable (no such GPU here), no_capacity (with the sums and the largest that would fit), usage (over 100 %

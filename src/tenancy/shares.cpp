@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <iterator>
 
+#include "base/saturated.hpp"
+#include "guest/ledger/draining.hpp"
 #include "guest/ledger/oom_wait.hpp"
 #include "guest/ledger/slot.hpp"
 #include "tenancy/read_only.hpp"
@@ -44,6 +46,19 @@ Result<void> apply(const ledger::ShareGrant& grant, Pages& pages, const std::str
 void apply_freeze(const Share& share, Pages& pages) {
   const auto wanted = share.freeze_after.value_or(std::chrono::seconds(0)).count();
   ledger::set_freeze_after(pages.policy(), static_cast<std::uint32_t>(std::clamp<std::int64_t>(wanted, 0, UINT32_MAX)));
+}
+
+// What its programs hold on a GPU, by the account: allocations, contexts and code.
+std::uint64_t held_on(const Pages& pages, const std::string& uuid) {
+  const std::uint32_t at = ledger::find_device(pages.policy(), uuid.c_str());
+  if (at == ledger::kMaxDevices) return 0;
+  const ledger::UsagePage& usage = pages.usage();
+  std::uint64_t bytes = saturated(ledger::used_bytes(usage, at), ledger::torn_on(usage, at).residual);
+  const std::uint32_t seen = std::min(usage.slots_seen.load(std::memory_order_acquire), ledger::kMaxSlots);
+  for (std::uint32_t slot = 0; slot < seen; ++slot)
+    if (ledger::view(usage, slot).kind == ledger::SlotKind::live)
+      bytes = saturated(bytes, usage.slots[slot].devices[at].residual_bytes.load(std::memory_order_relaxed));
+  return bytes;
 }
 
 bool same_devices(const Share& a, const Share& b) {
@@ -171,6 +186,7 @@ Result<void> Shares::adopt(Share share, Adoption& adoption) {
   apply_freeze(live.share, **held);
   live.generation = (*held)->policy().generation;
   live.pages = std::move(*held);
+  note_held(live);
   (anew ? adoption.made_anew : adoption.adopted).push_back(name);
   return {};
 }
@@ -192,19 +208,60 @@ std::vector<Share> Shares::rows() const {
   return all;
 }
 
+std::vector<Excess> Shares::past_limits() const {
+  std::vector<Excess> all;
+  for (const auto& [name, live] : shares_) {
+    if (live.sold_before.empty() || live.pages == nullptr || live.distrusted()) continue;
+    for (const DeviceShare& device : live.share.devices) {
+      const auto before = live.sold_before.find(device.uuid);
+      if (before == live.sold_before.end() || !device.memory_limit_bytes) continue;
+      const std::uint64_t held = std::min(held_on(*live.pages, device.uuid), before->second);
+      if (held > *device.memory_limit_bytes) all.push_back({name, device.uuid, held - *device.memory_limit_bytes});
+    }
+  }
+  return all;
+}
+
+// Of a former daemon's share nobody knows any more what it was sold before: what its programs hold is in use. What they hold within
+// the room for contexts is kept beside each share as it is.
+void Shares::note_held(LiveShare& live) const {
+  for (const DeviceShare& device : live.share.devices) {
+    const auto card = std::ranges::find(node_.cards, device.uuid, &Card::uuid);
+    if (card == node_.cards.end()) continue;
+    const std::uint64_t held = std::min(held_on(*live.pages, device.uuid), card->memory_total_bytes);
+    if (held > saturated(asked_of(device, *card, node_.reserve), node_.reserve.context_room_bytes))
+      live.sold_before[device.uuid] = held;
+  }
+}
+
+void Shares::note_lowered(LiveShare& live, const Share& wanted) const {
+  for (const DeviceShare& device : wanted.devices) {
+    const auto former = std::ranges::find(live.share.devices, device.uuid, &DeviceShare::uuid);
+    const auto card = std::ranges::find(node_.cards, device.uuid, &Card::uuid);
+    if (former == live.share.devices.end() || card == node_.cards.end()) continue;
+    const std::uint64_t sold = asked_of(*former, *card, node_.reserve);
+    if (asked_of(device, *card, node_.reserve) >= sold) continue;
+    std::uint64_t& before = live.sold_before[device.uuid];
+    before = std::max(before, sold);
+  }
+}
+
 Result<void> Shares::admit_beside_others(const Share& share) const {
   const std::vector<Share> others = rows();
-  return admit(share, {node_.cards, others, quotas_, node_.reserve});
+  const std::vector<Excess> past = past_limits();
+  return admit(share, {node_.cards, others, quotas_, node_.reserve, past});
 }
 
 Room Shares::room_on(const Card& card) const {
   const std::vector<Share> all = rows();
-  return tenancy::room_on(card, {node_.cards, all, quotas_, node_.reserve});
+  const std::vector<Excess> past = past_limits();
+  return tenancy::room_on(card, {node_.cards, all, quotas_, node_.reserve, past});
 }
 
 Sold Shares::sold_on(const Card& card) const {
   const std::vector<Share> all = rows();
-  return tenancy::sold_on(card, {node_.cards, all, quotas_, node_.reserve});
+  const std::vector<Excess> past = past_limits();
+  return tenancy::sold_on(card, {node_.cards, all, quotas_, node_.reserve, past});
 }
 
 Result<void> Shares::create(Share share) {
@@ -278,6 +335,7 @@ Result<void> Shares::set(Share share) {
   }
   apply_waiting(share, *live.pages);
   apply_freeze(share, *live.pages);
+  note_lowered(live, share);
   live.share = std::move(share);
   return {};
 }

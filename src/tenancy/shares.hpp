@@ -68,6 +68,9 @@ struct LiveShare {
   std::uint64_t generation = 0;  // of the pages
   std::string damage;            // what was found in the usage page that no limiter writes there; empty: nothing
   std::vector<Run> runs;         // commands that wait in it, perhaps ended since
+  // By UUID, where its limit was lowered: the most that it was sold before. A tenant writes what it likes into its account, and is
+  // never believed to hold more than that.
+  std::map<std::string, std::uint64_t> sold_before;
   std::string accusation;  // the same, found by who looks after its processes, for who tells of damage; half a sentence
 
   // Its account says nothing any more: a tenant has written there, or shortened the page.
@@ -138,6 +141,8 @@ class Shares {
   [[nodiscard]] Sold sold_on(const Card& card) const;
   // As their owners asked for them, in a copy that the caller keeps for as long as it has books over it.
   [[nodiscard]] std::vector<Share> rows() const;
+  // Of all of them, for the same books.
+  [[nodiscard]] std::vector<Excess> past_limits() const;
   [[nodiscard]] const Node& node() const { return node_; }
   // RUNTIME/shares/NAME: what is mounted into a container, and HEADGATE_SHARE_DIR outside one.
   [[nodiscard]] std::string directory(const std::string& name) const { return node_.runtime_dir + "/shares/" + name; }
@@ -152,6 +157,8 @@ class Shares {
   Result<void> discard(const std::string& name);
   Result<void> find_user_of(const std::string& name, std::uint64_t inode);
   Result<void> admit_beside_others(const Share& share) const;
+  void note_held(LiveShare& live) const;
+  void note_lowered(LiveShare& live, const Share& wanted) const;
   Result<std::unique_ptr<Pages>> hold(ledger::SharePages pages, const std::string& name) const;
 
   Node node_;

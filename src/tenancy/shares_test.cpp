@@ -129,6 +129,29 @@ TEST_F(SharesTest, NewLimitsReachAProcessThatWaitsAtItsGateWithin20Milliseconds)
   for (const int fd : {ready[0], ready[1], seen[0], seen[1]}) ::close(fd);
 }
 
+TEST_F(SharesTest, WhatProgramsHoldPastALoweredLimitIsSoldToNobodyElseUntilTheyLetGoOfIt) {
+  Tenant tenant;
+  {
+    Shares shares = start();
+    ASSERT_EQ(words(shares.create(share_of("a", 1, 60 * kGiB))), "done");
+    enter("a", tenant);
+    auto& usage = *tenant.pages.usage;
+    ASSERT_TRUE(ledger::reserve(usage, 0, tenant.slot, 50 * kGiB, 60 * kGiB).ok);
+    ASSERT_EQ(words(shares.set(share_of("a", 1, kGiB))), "done");
+    const Card card{kGpu0, 80 * kGiB};
+    EXPECT_EQ(shares.sold_on(card).memory_bytes, 50 * kGiB);
+    EXPECT_NE(words(shares.create(share_of("b", 2, 40 * kGiB))), "done");
+    // A page that says more than was ever sold is not believed.
+    ASSERT_TRUE(ledger::charge(usage, 0, tenant.slot, 30 * kGiB));
+    EXPECT_EQ(shares.sold_on(card).memory_bytes, 60 * kGiB);
+    ledger::give_back(usage, 0, tenant.slot, 30 * kGiB);
+  }
+  Shares shares = start();
+  EXPECT_NE(words(shares.create(share_of("b", 2, 40 * kGiB))), "done") << "after a restart";
+  ledger::give_back(*tenant.pages.usage, 0, tenant.slot, 50 * kGiB);
+  EXPECT_EQ(words(shares.create(share_of("b", 2, 40 * kGiB))), "done");
+}
+
 TEST_F(SharesTest, ARefusedChangeChangesNothing) {
   Shares shares = start();
   ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");

@@ -2,6 +2,7 @@
 #include "daemon_program.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <nlohmann/json.hpp>
 
@@ -29,6 +30,22 @@ TEST(Sold, TheClassThatNobodyKeepsWaitingIsSoldItsCeilingAndBreaksNoPromise) {
   ASSERT_EQ(cli.shell("$H quota set --user root --compute 110%").status, 0);
   EXPECT_EQ(cli.shell("$H share create third --mem 1GiB --class latency --burst 10% --over-sell").status, 5)
       << "a quota counts ceilings";
+}
+
+TEST(Sold, WhatAShareHoldsPastItsLoweredLimitIsNotSoldAgain) {
+  const Daemon daemon;
+  const Cli& cli = daemon.cli();
+  ASSERT_EQ(cli.shell("$H share create a --mem 100GiB").status, 0);
+  Program holder({HEADGATE_COMMAND, "run", "--share", "a", "--", HEADGATE_LOAD, "--mem=80GiB", "--duration=60s",
+                  "--kernels=200us", "--no-idle-list"},
+                 {{"HEADGATE_RUNTIME_DIR", cli.runtime()}});
+  ASSERT_TRUE(eventually([&] { return daemon.share("a").devices.at(0).memory_used_bytes > 80ull << 30; }));
+  ASSERT_EQ(cli.shell("$H share set a --mem 1GiB").status, 0);
+  EXPECT_EQ(cli.shell("$H free --fit 100GiB").status, 4);
+  EXPECT_EQ(cli.shell("$H share create b --mem 100GiB").status, 4);
+  ::kill(holder.pid(), SIGTERM);
+  holder.wait();
+  EXPECT_TRUE(eventually([&] { return cli.shell("$H share create b --mem 100GiB").status == 0; }));
 }
 
 }  // namespace
