@@ -25,7 +25,7 @@ Fields share_fields() {
       {"mem", text, "memory limit on each of its GPUs; none: no limit", memory},
       {"host_mem", text, "host memory that stands in for the GPU's past the limit", memory},
       {"compute", text, "part of each GPU's time that is promised; the ceiling too, where burst says nothing", compute},
-      {"burst", text, "ceiling above what is promised, while others leave time", compute},
+      {"burst", text, "ceiling above what is promised, while others leave time; none: no other than that", compute},
       {"weight", text_or_whole, "its part of what is left, against the weights of others", "1 to 1000"},
       {"class", text, "who goes first where several want the GPU", "best-effort, normal or latency"},
       {"ttl", text, "when it ends by itself", kDurationOrNone},

@@ -81,7 +81,10 @@ Result<void> take_device_values(const ShareOrder& order, const snapshot::Gpu& gp
     device.guarantee_ppm = TRY(parse_compute_of("compute", *order.compute, gpu));
     if (!order.burst) device.ceiling_ppm = device.guarantee_ppm;
   }
-  if (order.burst) device.ceiling_ppm = TRY(parse_compute_of("burst", *order.burst, gpu));
+  // Taken back, the ceiling is again what the compute alone makes it.
+  if (order.burst && *order.burst == "none")
+    device.ceiling_ppm = device.guarantee_ppm > 0 ? device.guarantee_ppm : ledger::kWholeGpu;
+  else if (order.burst) device.ceiling_ppm = TRY(parse_compute_of("burst", *order.burst, gpu));
   if (device.ceiling_ppm < device.guarantee_ppm)
     return unfit("burst", order.burst.value_or(""), "is less than what compute promises",
                  "a part of the GPU at least as large as compute");

@@ -21,7 +21,7 @@ struct ShareOrder {
   std::optional<std::string> mem;                             // of each GPU; "none": no limit
   std::optional<std::string> host_mem;                        // host memory past it
   std::optional<std::string> compute;                         // promised; the ceiling too, where `burst` says nothing
-  std::optional<std::string> burst;                           // ceiling above what is promised
+  std::optional<std::string> burst;                           // ceiling above what is promised; "none"
   std::optional<std::string> weight;                          // 1..1000
   std::optional<std::string> priority_class;                  // best-effort, normal, latency
   std::optional<std::string> ttl, idle_notice, freeze_after;  // "8h"; "none"

@@ -58,6 +58,24 @@ TEST(Order, ComputeIsPromisedAndTheCeilingUnlessBurstRaisesIt) {
   EXPECT_EQ(share->devices[1].ceiling_ppm, 800'000u);
 }
 
+TEST(Order, ABurstIsTakenBackAndLeavesTheCeilingThatTheComputeMakes) {
+  ShareOrder o;
+  o.gpu = "0";
+  o.compute = "30%";
+  o.burst = "80%";
+  const auto before = made(o);
+  ASSERT_TRUE(before);
+  ShareOrder back;
+  back.burst = "none";
+  auto share = made(back, &*before);
+  ASSERT_TRUE(share);
+  EXPECT_EQ(share->devices[0].guarantee_ppm, 300'000u);
+  EXPECT_EQ(share->devices[0].ceiling_ppm, 300'000u);
+  back.compute = "none";
+  share = made(back, &*before);
+  EXPECT_EQ(share->devices[0].ceiling_ppm, ledger::kWholeGpu);
+}
+
 TEST(Order, WhatIsNotSaidOfAnExistingShareStays) {
   ShareOrder first;
   first.gpu = "0";
