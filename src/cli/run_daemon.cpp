@@ -9,6 +9,7 @@
 #include "cli/daemon.hpp"
 #include "cli/devices.hpp"
 #include "cli/entry.hpp"
+#include "cli/join.hpp"
 #include "cli/launch.hpp"
 #include "cli/line.hpp"
 #include "cli/low_ceiling.hpp"
@@ -102,6 +103,22 @@ bool asks_for_limits(const RunOptions& run) {
          run.priority_class || run.ttl;
 }
 
+Result<snapshot::Snapshot> picture_for_run(const http::Endpoint& daemon) {
+  return snapshot::from_json<snapshot::Snapshot>(TRY(ask(daemon, "GET", "/v1/snapshot")));
+}
+
+// In the share of that name; nothing where there is none.
+std::optional<Result<int>> join(const http::Endpoint& daemon, const snapshot::Snapshot& picture,
+                                const std::string& name, const Invocation& invocation, const config::Config& config,
+                                const Program& program) {
+  const auto share = std::ranges::find(picture.shares, name, &snapshot::Share::name);
+  if (share == picture.shares.end()) return std::nullopt;
+  if (asks_for_limits(invocation.run))
+    if (auto same = agrees(invocation.run, config, *share, picture); !same) return std::unexpected(same.error());
+  const auto entry = entry_into(daemon, name);
+  return entry ? run_inside(*entry, invocation, config, program) : std::unexpected(entry.error());
+}
+
 }  // namespace
 
 Result<int> run_in_share(const Invocation& invocation, const config::Config& config, const Program& program) {
@@ -117,21 +134,20 @@ Result<int> run_in_share(const Invocation& invocation, const config::Config& con
 
 Result<int> run_by_daemon(const http::Endpoint& daemon, const Invocation& invocation, const config::Config& config,
                           const Program& program) {
-  const std::string reply = TRY(ask(daemon, "GET", "/v1/snapshot"));
-  auto picture = TRY(snapshot::from_json<snapshot::Snapshot>(reply));
-  std::string wanted = invocation.run.name.value_or(environment("HEADGATE_SHARE"));
-  if (std::ranges::find(picture.shares, wanted, &snapshot::Share::name) != picture.shares.end()) {
-    if (asks_for_limits(invocation.run))
-      return fail(ErrorCode::usage, "the share '" + harmless(wanted) + "' of headgated has its limits already",
-                  "leave them out to join it, or choose another --name");
-    return run_inside(TRY(entry_into(daemon, wanted)), invocation, config, program);
-  }
+  auto picture = TRY(picture_for_run(daemon));
+  const std::string wanted = invocation.run.name.value_or(environment("HEADGATE_SHARE"));
+  if (const auto joined = join(daemon, picture, wanted, invocation, config, program)) return *joined;
   const std::string name = wanted.empty() ? random_name() : wanted;
-  const Gpus gpus{std::move(picture.gpus), picture.node.driver_version, picture.node.simulated};
+  const Gpus gpus{picture.gpus, picture.node.driver_version, picture.node.simulated};
   const std::string body = TRY(order_for(invocation, config, gpus, name));
   const auto made = invocation.run.wait
                         ? share_by_line(daemon, name, body, TRY(end_of_waiting(*invocation.run.wait)), invocation.voice)
                         : ask(daemon, "POST", "/v1/shares", body);
+  if (!made && made.error().code == ErrorCode::conflict) {
+    // Another run under the name was first.
+    picture = TRY(picture_for_run(daemon));
+    if (const auto joined = join(daemon, picture, wanted, invocation, config, program)) return *joined;
+  }
   if (!made) return std::unexpected(made.error());
   if (const auto share = snapshot::from_json<snapshot::Share>(*made)) remark_on_low_ceiling(*share, invocation.voice);
   const auto entry = entry_into(daemon, name);

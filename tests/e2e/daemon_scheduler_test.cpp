@@ -281,7 +281,8 @@ TEST(DaemonOom, ARunSaysForItsOwnShareHowLongAllocationsWait) {
   for (const std::string word : {"--on-oom wait", "--mem 1GiB", "--burst 80%", "--weight 3"}) {
     const Said named = node.daemon->cli().shell("$H run --name made " + word + " -- true");
     EXPECT_EQ(named.status, 2) << word;
-    EXPECT_NE(named.err.find("has its limits already"), std::string::npos) << word << ": " << named.err;
+    EXPECT_NE(named.err.find("has its limits already: "), std::string::npos) << word << ": " << named.err;
+    EXPECT_NE(named.err.find("asked was " + word), std::string::npos) << word << ": " << named.err;
   }
 }
 

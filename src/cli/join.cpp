@@ -1,0 +1,130 @@
+#include "cli/join.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/units.hpp"
+#include "cli/devices.hpp"
+#include "cli/output.hpp"
+#include "cli/top/top.hpp"
+#include "cli/wish.hpp"
+
+namespace headgate::cli {
+namespace {
+
+constexpr std::uint64_t kSecond = 1'000'000'000;
+
+class Comparison {
+ public:
+  Comparison(const RunOptions& run, const snapshot::Share& share) : run_(run), share_(share) {}
+
+  // `asked` as it was written.
+  Result<void> same(bool equal, const std::string& option, const std::string& has, const std::string& asked) const {
+    if (equal) return {};
+    // Who may not change it is not told how.
+    const bool own = ::geteuid() == 0 || share_.owner_uid == ::geteuid();
+    return fail(ErrorCode::usage,
+                "the share '" + harmless(share_.name) + "' of headgated has its limits already: " + option + " " +
+                    harmless(has) + ", asked was " + option + " " + harmless(asked),
+                own ? "use the same values, leave them out to join it, or choose another --name; headgate share set " +
+                          harmless(share_.name) + " changes them"
+                    : "use the same values, leave them out to join it, or choose another --name");
+  }
+
+  Result<void> gpus(const Gpus& gpus) const {
+    // Whichever there is is as good as another.
+    if (!run_.gpu || *run_.gpu == "auto") return {};
+    std::vector<std::string> asked, has;
+    for (const std::size_t index : TRY(choose_gpus("--gpu", *run_.gpu, gpus))) asked.push_back(gpus.list[index].uuid);
+    std::string words;
+    for (const auto& device : share_.devices) {
+      has.push_back(device.uuid);
+      words += (words.empty() ? "" : ",") + device.uuid;
+    }
+    return same(std::ranges::is_permutation(asked, has), "--gpu", words, *run_.gpu);
+  }
+
+  Result<void> device(const ledger::DeviceGrant& wanted, const snapshot::ShareDevice& has) const {
+    const std::uint64_t limit = has.memory_limit_bytes.value_or(ledger::kNoMemoryLimit);
+    const auto ppm = [](double ratio) { return static_cast<std::uint32_t>(std::lround(ratio * 1e6)); };
+    if (run_.memory)
+      if (auto good = same(wanted.memory_limit_bytes == limit, "--mem",
+                           has.memory_limit_bytes ? exact_bytes_text(limit) : "none", *run_.memory);
+          !good)
+        return good;
+    if (run_.host_memory)
+      if (auto good = same(wanted.host_limit_bytes == has.host_limit_bytes, "--host-mem",
+                           exact_bytes_text(has.host_limit_bytes), *run_.host_memory);
+          !good)
+        return good;
+    const std::uint32_t promised = ppm(has.compute_guarantee_ratio), ceiling = ppm(has.compute_ceiling_ratio);
+    if (run_.compute)
+      if (auto good = same(wanted.compute_ceiling_ppm == promised, "--compute",
+                           promised == 0 ? "none" : percent_text(promised), *run_.compute);
+          !good)
+        return good;
+    if (run_.burst)
+      if (auto good = same(TRY(compute_option("--burst", *run_.burst)) == ceiling, "--burst", percent_text(ceiling),
+                           *run_.burst);
+          !good)
+        return good;
+    if (run_.weight)
+      if (auto good =
+              same(*run_.weight == std::to_string(has.weight), "--weight", std::to_string(has.weight), *run_.weight);
+          !good)
+        return good;
+    return run_.priority_class
+               ? same(*run_.priority_class == has.priority_class, "--class", has.priority_class, *run_.priority_class)
+               : Result<void>();
+  }
+
+  Result<void> times(std::uint64_t taken_unix_ns) const {
+    if (run_.on_oom) {
+      // As the daemon writes them.
+      const std::string asked = *run_.on_oom == "wait" ? "wait=30s" : *run_.on_oom;
+      const auto length = [](const std::string& text) -> Result<std::uint64_t> {
+        return text.starts_with("wait=") ? time_option("--on-oom", text.substr(5)) : 0;
+      };
+      const bool waits = share_.on_oom != "fail";
+      const bool equal = asked == share_.on_oom ||
+                         (waits && asked.starts_with("wait=") && TRY(length(asked)) == TRY(length(share_.on_oom)));
+      if (auto good = same(equal, "--on-oom", share_.on_oom, *run_.on_oom); !good) return good;
+    }
+    if (!run_.ttl) return {};
+    // What it was made with: what is left, and what has passed, by the second.
+    const std::uint64_t passed_ns = taken_unix_ns / kSecond * kSecond - share_.created_unix_ns;
+    const std::string has = share_.ttl_ns ? duration_text(*share_.ttl_ns + passed_ns) : "none";
+    const bool equal = share_.ttl_ns && *run_.ttl != "none"
+                           ? !share_.expired && TRY(time_option("--ttl", *run_.ttl)) == *share_.ttl_ns + passed_ns
+                           : !share_.ttl_ns && *run_.ttl == "none";
+    return same(equal, "--ttl", has, *run_.ttl);
+  }
+
+ private:
+  const RunOptions& run_;
+  const snapshot::Share& share_;
+};
+
+}  // namespace
+
+Result<void> agrees(const RunOptions& run, const config::Config& config, const snapshot::Share& share,
+                    const snapshot::Snapshot& picture) {
+  const Comparison comparison(run, share);
+  const Gpus gpus{picture.gpus, picture.node.driver_version, picture.node.simulated};
+  if (auto good = comparison.gpus(gpus); !good) return good;
+  Wish wish = TRY(read_wish(run, config));
+  // A burst is compared by itself: the ceiling that it is to be above may be left out.
+  wish.burst_ppm.reset();
+  for (const auto& has : share.devices) {
+    const auto found = std::ranges::find(gpus.list, has.uuid, &snapshot::Gpu::uuid);
+    if (found == gpus.list.end()) continue;
+    const auto index = static_cast<std::size_t>(found - gpus.list.begin());
+    const ledger::ShareGrant wanted = TRY(make_grant(wish, gpus, {index}, ::environ, std::nullopt));
+    if (auto good = comparison.device(wanted.devices[0], has); !good) return good;
+  }
+  return comparison.times(picture.taken_unix_ns);
+}
+
+}  // namespace headgate::cli

@@ -1,0 +1,43 @@
+// What a run does about a share of its name that is there already, and about a daemon that is not there yet.
+#include "daemon_program.hpp"
+
+#include <gtest/gtest.h>
+
+namespace headgate::e2e {
+namespace {
+
+TEST(Join, ARunUnderTheNameOfARunningShareJoinsItWithTheSameValuesAndIsToldWhichDiffer) {
+  const Daemon daemon;
+  const Cli& cli = daemon.cli();
+  const std::string values =
+      "--mem 2GiB --host-mem 1GiB --compute 30% --burst 80% --weight 200 --class best-effort --on-oom wait --ttl 8h";
+  // The second ends while the first waits for it, and takes nothing away with it.
+  const Said both =
+      cli.shell("$H run --name k " + values + " -- sh -c '$H run --share k -- true; env -u HEADGATE_SHARE -u " +
+                "LD_PRELOAD $H run --name k " + values + " --gpu 0 -- echo joined; $H share show k'");
+  EXPECT_EQ(both.status, 0) << both.err;
+  EXPECT_NE(both.out.find("joined\n"), std::string::npos) << both.out << both.err;
+  EXPECT_NE(both.out.find("0 bytes of 2.0 GiB  30 %"), std::string::npos) << both.out << both.err;
+
+  ASSERT_EQ(cli.shell("$H share create k " + values).status, 0);
+  const auto run = [&](const std::string& words) { return cli.shell("$H run --name k " + words + " -- echo joined"); };
+  for (const char* same : {"", "--mem 2048MiB", "--compute 0.3 --burst 800m", "--ttl 480m", "--on-oom wait=30s",
+                           "--gpu auto", "--weight 200 --class best-effort"})
+    EXPECT_EQ(run(same).out, "joined\n") << same << ": " << run(same).err;
+  for (const auto& [other, differs] : {std::pair{"--mem 3GiB", "--mem 2.0 GiB, asked was --mem 3GiB"},
+                                       {"--host-mem 2GiB", "--host-mem 1.0 GiB, asked was --host-mem 2GiB"},
+                                       {"--compute 40%", "--compute 30 %, asked was --compute 40%"},
+                                       {"--compute 30% --burst 90%", "--burst 80 %, asked was --burst 90%"},
+                                       {"--weight 3", "--weight 200, asked was --weight 3"},
+                                       {"--class normal", "--class best-effort, asked was --class normal"},
+                                       {"--on-oom fail", "--on-oom wait=30s, asked was --on-oom fail"},
+                                       {"--ttl 7h", "--ttl 8 h 0 min, asked was --ttl 7h"}}) {
+    const Said said = run(other);
+    EXPECT_EQ(said.status, 2) << other;
+    EXPECT_NE(said.err.find(differs), std::string::npos) << said.err;
+    EXPECT_NE(said.err.find("headgate share set k changes them"), std::string::npos) << said.err;
+  }
+}
+
+}  // namespace
+}  // namespace headgate::e2e
