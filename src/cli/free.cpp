@@ -52,8 +52,9 @@ std::vector<Room> rooms(const Picture& picture, const std::optional<Fit>& fit) {
               .memory_free_bytes = gpu.memory_free_bytes};
     std::uint64_t sold = gpu.memory_reserved_bytes, ppm = 0;
     for (const snapshot::Share& share : picture.now.shares) {
-      if (share.state == "empty" && !share.created)
-        continue;  // nobody uses it; its limits return with its next process
+      // Without the daemon nobody is sold a share that nobody uses: its limits return with its next process. The daemon's are, those of
+      // runs among them, and it alone knows when they were made.
+      if (share.state == "empty" && !share.created && share.created_unix_ns == 0) continue;
       for (const snapshot::ShareDevice& device : share.devices) {
         if (device.uuid != gpu.uuid) continue;
         ++room.shares;

@@ -1,5 +1,7 @@
 #include "node/node.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -70,6 +72,21 @@ bool Caller::sees(std::uint32_t owner_uid, std::span<const std::uint32_t> users,
          (std::ranges::find(users, uid) != users.end() || std::ranges::find_first_of(groups, gids) != groups.end());
 }
 
+// In the views, as its pages are there, though nobody may change it over us.
+bool Node::has_pages_only(const std::string& name, const Caller& caller) const {
+  struct stat directory{};
+  return tenancy::check_name(name) && ::lstat(shares_.directory(name).c_str(), &directory) == 0 &&
+         S_ISDIR(directory.st_mode) && caller.owns(directory.st_uid);
+}
+
+Result<void> Node::name_is_free(const std::string& name, const Caller& caller) {
+  const tenancy::LiveShare* const live = shares_.find(name);
+  if (live == nullptr) return {};
+  return fail(ErrorCode::conflict, "there is a share '" + name + "' already",
+              caller.owns(live->share.owner_uid) ? "'headgate share set' changes it"
+                                                 : "it is another user's: choose another name (of a run: --name)");
+}
+
 Result<tenancy::LiveShare*> Node::changeable(const std::string& name, const Caller& caller) {
   tenancy::LiveShare* const found = shares_.find(name);
   if (found != nullptr && !caller.owns(found->share.owner_uid) &&
@@ -78,6 +95,11 @@ Result<tenancy::LiveShare*> Node::changeable(const std::string& name, const Call
         ErrorCode::denied,
         "the share '" + name + "' is " + user_name(found->share.owner_uid) + "'s: you may use it, and not change it",
         "its owner and administrators may");
+  if (found == nullptr && has_pages_only(name, caller))
+    return fail(ErrorCode::not_found,
+                "the share '" + name + "' is known by its pages in " + shares_.directory(name) +
+                    " alone, and is not in the database: of `headgate run` without headgated, or the database was lost",
+                "it goes with its pages: end its programs, then rm -r " + shares_.directory(name));
   // Who may not see a share is told the same as of one that is not there.
   if (found == nullptr || !caller.owns(found->share.owner_uid)) {
     std::string known;
@@ -107,11 +129,12 @@ Result<void> Node::has_room_for_one_more(const Caller& caller) const {
       std::ranges::count_if(list, [&](const auto& entry) { return entry.second.share.owner_uid == caller.uid; }) +
       std::ranges::count_if(queue_.list(), [&](const auto& waiter) { return waiter.share.owner_uid == caller.uid; });
   if (static_cast<std::size_t>(own) < options_.shares_per_user) return {};
-  return fail(
-      ErrorCode::denied,
-      "you have " + std::to_string(own) + " shares and requests for some, which is the most that a user may have here",
-      "remove one, or ask an administrator for a quota of more (headgate quota set --shares), or for a larger "
-      "node.shares_per_user");
+  return fail(ErrorCode::denied,
+              "you have " + std::to_string(own) +
+                  (own == 1 ? " share or request for one" : " shares and requests for some") +
+                  ", which is the most that a user may have here",
+              "remove one, or ask an administrator for a quota of more (headgate quota set --shares), or for a larger "
+              "node.shares_per_user");
 }
 
 namespace {
@@ -152,6 +175,7 @@ Result<void> Node::make(tenancy::Share share) {
 
 Result<void> Node::create(const ShareOrder& order, const Caller& caller, const std::vector<snapshot::Gpu>& gpus) {
   tenancy::Share share = TRY(asked_for(order, caller, gpus));
+  if (auto taken = name_is_free(share.name, caller); !taken) return taken;
   if (auto good = goes_first(share, caller); !good) return good;
   return make(std::move(share));
 }

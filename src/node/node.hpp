@@ -141,6 +141,8 @@ class Node {
   Result<tenancy::LiveShare*> changeable(const std::string& name, const Caller& caller);
   void follow_mps(snapshot::Snapshot& picture);
   void check_page(const std::string& name, tenancy::LiveShare& live, std::uint64_t now_ns);
+  bool has_pages_only(const std::string& name, const Caller& caller) const;
+  Result<void> name_is_free(const std::string& name, const Caller& caller);
   Result<void> has_room_for_one_more(const Caller& caller) const;
   // The share of an order, if the caller may have one such at all; room is not looked for.
   Result<tenancy::Share> asked_for(const ShareOrder& order, const Caller& caller,

@@ -200,6 +200,15 @@ TEST(DaemonNight, SharesWhoseDatabaseIsGoneAreToldOf) {
   ASSERT_EQ(removed, 1u);
   daemon.start();
   EXPECT_TRUE(says(cli.shell("$H events --share lost"), "is not in the database"));
+  ASSERT_NE(cli.shell("$H share ls").out.find("\nlost "), std::string::npos);
+  const Said said = cli.shell("$H share rm lost");
+  EXPECT_EQ(said.status, 2);
+  EXPECT_TRUE(says(said, "is not in the database")) << said.err;
+  const std::size_t command = said.err.find("rm -r ");
+  ASSERT_NE(command, std::string::npos) << said.err;
+  EXPECT_EQ(cli.shell(said.err.substr(command, said.err.find('\n', command) - command)).status, 0);
+  EXPECT_EQ(cli.shell("$H share ls").out.find("\nlost "), std::string::npos);
+  EXPECT_TRUE(says(cli.shell("$H share rm lost"), "there is no share 'lost' of yours"));
 }
 
 TEST(DaemonNight, AConfigurationThatIsADirectoryOrWhoseStartWouldFailIsRefused) {

@@ -1,0 +1,57 @@
+#include "node/node.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "tenancy/test_shares.hpp"
+
+namespace headgate::node {
+namespace {
+
+class NodeTest : public ::testing::Test {
+ protected:
+  NodeTest() {
+    snapshot::Gpu gpu;
+    gpu.uuid = tenancy::kGpu0;
+    gpu.memory_total_bytes = gpu.memory_free_bytes = 80 * tenancy::kGiB;
+    gpus_ = {gpu};
+    auto opened = Node::open({.runtime_dir = scratch_.path() + "/run",
+                              .state_file = scratch_.path() + "/state.db",
+                              .gpus = gpus_,
+                              .shares_per_user = 1},
+                             events_);
+    if (opened) node_.emplace(std::move(*opened));
+    else ADD_FAILURE() << opened.error().message;
+  }
+  std::string refusal(const std::string& name, const Caller& caller) {
+    ShareOrder order;
+    order.name = name;
+    order.mem = "1GiB";
+    const auto made = node_->create(order, caller, gpus_);
+    return made ? "made" : made.error().message + " | " + made.error().hint;
+  }
+
+  const tenancy::Scratch scratch_;
+  std::vector<snapshot::Gpu> gpus_;
+  observe::EventLog events_;
+  std::optional<Node> node_;
+};
+
+TEST_F(NodeTest, OnlyWhoMayChangeTheShareThatHasTheNameIsToldToChangeIt) {
+  const Caller root{.uid = 0, .administrator = true}, other{.uid = 1000};
+  ASSERT_EQ(refusal("k", root), "made");
+  EXPECT_EQ(refusal("k", root), "there is a share 'k' already | 'headgate share set' changes it");
+  EXPECT_EQ(refusal("k", other),
+            "there is a share 'k' already | it is another user's: choose another name (of a run: --name)");
+}
+
+TEST_F(NodeTest, WhoHasAsManySharesAsAUserMayIsToldHowMany) {
+  const Caller user{.uid = 1000};
+  ASSERT_EQ(refusal("a", user), "made");
+  EXPECT_TRUE(refusal("b", user).starts_with(
+      "you have 1 share or request for one, which is the most that a user may have here"))
+      << refusal("b", user);
+}
+
+}  // namespace
+}  // namespace headgate::node
