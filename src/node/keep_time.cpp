@@ -137,7 +137,7 @@ void Node::expire(const std::string& name, const tenancy::LiveShare& live) {
   if (live.pages == nullptr) return;
   const bool news = expired_.insert(name).second && !ledger::is_draining(live.pages->policy());
   // Who has paused it wants it to stand still: the door is shut by the time itself (tenant_doors.cpp).
-  if (!live.paused() && !ledger::is_draining(live.pages->policy())) (void)shares_.drain(name);
+  if (!live.paused() && !ledger::is_draining(live.pages->policy())) (void)shares_.drain_expired(name);
   if (!news) return;  // it was told before a restart
   const std::uint32_t inside = ledger::live_slots(live.pages->usage());
   tell("share.expired", "warn", name, live.share.owner_uid,

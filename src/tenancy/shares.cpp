@@ -184,6 +184,11 @@ Result<void> Shares::adopt(Share share, Adoption& adoption) {
   if (auto applied = apply(*grant, **held, node_.runtime_dir); !applied) return broken(applied.error());
   apply_waiting(live.share, **held);
   apply_freeze(live.share, **held);
+  if (anew) {
+    const auto command = store_.command_of(name);
+    if (!command) return broken(command.error());
+    ledger::set_command((*held)->policy(), *command);
+  }
   live.generation = (*held)->policy().generation;
   live.pages = std::move(*held);
   note_held(live);
@@ -341,13 +346,22 @@ Result<void> Shares::set(Share share) {
 }
 
 Result<void> Shares::command(const std::string& name, ledger::Command command) {
-  ledger::set_command(TRY(usable(name))->pages->policy(), command);
-  return {};
+  ledger::PolicyPage& policy = TRY(usable(name))->pages->policy();
+  const ledger::Command before = policy.command.load(std::memory_order_relaxed);
+  // The page first, as for limits.
+  ledger::set_command(policy, command);
+  auto stored = store_.put_command(name, command);
+  if (!stored) ledger::set_command(policy, before);
+  return stored;
 }
 Result<void> Shares::pause(const std::string& name) { return command(name, ledger::Command::pause); }
 Result<void> Shares::resume(const std::string& name) { return command(name, ledger::Command::run); }
 
 Result<void> Shares::drain(const std::string& name) { return command(name, ledger::Command::drain); }
+Result<void> Shares::drain_expired(const std::string& name) {
+  ledger::set_command(TRY(usable(name))->pages->policy(), ledger::Command::drain);
+  return {};
+}
 Result<void> Shares::reclaim(const std::string& name) {
   ledger::ask_reclaim(TRY(usable(name))->pages->policy());
   return {};

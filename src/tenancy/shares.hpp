@@ -106,8 +106,10 @@ class Shares {
   [[nodiscard]] Result<void> set(Share share);
   [[nodiscard]] Result<void> pause(const std::string& name);
   [[nodiscard]] Result<void> resume(const std::string& name);
-  // No process enters and no memory is given until resume(); work goes on.
+  // No process enters and no memory is given until resume(); work goes on. Like a pause it outlives a reboot.
   [[nodiscard]] Result<void> drain(const std::string& name);
+  // The same of a share whose time is over, which the next daemon sees by itself.
+  [[nodiscard]] Result<void> drain_expired(const std::string& name);
   // Its processes give back what their pools hold unused, once.
   [[nodiscard]] Result<void> reclaim(const std::string& name);
   // A command of that number stays in the share until it ends: nobody removes it meanwhile, though no process may sit in it. Kept over

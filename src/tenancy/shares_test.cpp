@@ -230,6 +230,26 @@ TEST_F(SharesTest, ARefusedRemovalIsNotBroughtToItsEndByTheNextDaemon) {
   EXPECT_NE(start().find("s"), nullptr);
 }
 
+TEST_F(SharesTest, APauseAndADrainOutliveAReboot) {
+  {
+    Shares shares = start();
+    for (const char* name : {"paused", "drained", "resumed", "expired"})
+      ASSERT_EQ(words(shares.create(share_of(name, 1, kGiB))), "done");
+    for (const char* name : {"paused", "resumed"}) ASSERT_EQ(words(shares.pause(name)), "done");
+    ASSERT_EQ(words(shares.drain("drained")), "done");
+    ASSERT_EQ(words(shares.drain_expired("expired")), "done");
+    ASSERT_EQ(words(shares.resume("resumed")), "done");
+    ASSERT_EQ(words(shares.set(share_of("paused", 1, 2 * kGiB))), "done");
+  }
+  fs::remove_all(base_);
+  Shares shares = start();
+  const auto command = [&](const char* name) { return shares.find(name)->pages->policy().command.load(); };
+  EXPECT_EQ(command("paused"), ledger::Command::pause);
+  EXPECT_EQ(command("drained"), ledger::Command::drain);
+  EXPECT_EQ(command("resumed"), ledger::Command::run);
+  EXPECT_EQ(command("expired"), ledger::Command::run) << "whose time is over the daemon sees by itself";
+}
+
 TEST_F(SharesTest, AfterARebootSharesAreMadeAnewFromTheStore) {
   {
     ASSERT_EQ(words(start().create(share_of("s", 1, 8 * kGiB))), "done");

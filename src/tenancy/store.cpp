@@ -54,6 +54,9 @@ CREATE TABLE IF NOT EXISTS share_waits(
 CREATE TABLE IF NOT EXISTS share_removals(share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE) STRICT;
 CREATE TABLE IF NOT EXISTS share_runs(
   share TEXT NOT NULL, pid INTEGER NOT NULL, start_time INTEGER NOT NULL, PRIMARY KEY(share, pid)) STRICT;
+CREATE TABLE IF NOT EXISTS share_commands(
+  share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE,
+  command INTEGER NOT NULL CHECK(command IN (1, 2))) STRICT;
 CREATE TABLE IF NOT EXISTS gpu_policies(uuid TEXT PRIMARY KEY NOT NULL, policy TEXT NOT NULL) STRICT;
 )";
 
@@ -234,6 +237,7 @@ Result<std::vector<Share>> Store::shares() {
 
 Result<void> Store::put(const Share& share) {
   Transaction transaction = TRY(Transaction::begin(*database_));
+  const ledger::Command command = TRY(command_of(share.name));
   Statement gone = TRY(Statement::prepare(*database_, "DELETE FROM shares WHERE name = ?"));
   if (auto done = gone.bind(share.name).run(); !done) return done;
   Statement insert =
@@ -248,6 +252,7 @@ Result<void> Store::put(const Share& share) {
     Statement waits = TRY(Statement::prepare(*database_, "INSERT INTO share_waits VALUES(?, ?)"));
     if (auto done = waits.bind(share.name).bind(std::int64_t{share.oom_wait->count()}).run(); !done) return done;
   }
+  if (auto done = put_command(share.name, command); !done) return done;
   if (auto done = put_members(*database_, share, kOwnerGid, share.owner_gids); !done) return done;
   if (auto done = put_members(*database_, share, kUser, share.users); !done) return done;
   if (auto done = put_members(*database_, share, kGroup, share.groups); !done) return done;
@@ -258,6 +263,21 @@ Result<void> Store::remove_share(const std::string& name) {
   if (auto forgotten = put_runs(name, {}); !forgotten) return forgotten;
   Statement gone = TRY(Statement::prepare(*database_, "DELETE FROM shares WHERE name = ?"));
   return gone.bind(name).run();
+}
+
+Result<void> Store::put_command(const std::string& share, ledger::Command command) {
+  if (command == ledger::Command::run) {
+    Statement gone = TRY(Statement::prepare(*database_, "DELETE FROM share_commands WHERE share = ?"));
+    return gone.bind(share).run();
+  }
+  Statement insert = TRY(Statement::prepare(*database_, "INSERT OR REPLACE INTO share_commands VALUES(?, ?)"));
+  return insert.bind(share).bind(static_cast<std::int64_t>(command)).run();
+}
+
+Result<ledger::Command> Store::command_of(const std::string& share) {
+  Statement row = TRY(Statement::prepare(*database_, "SELECT command FROM share_commands WHERE share = ?"));
+  row.bind(share);
+  return TRY(row.step()) ? static_cast<ledger::Command>(row.number(0)) : ledger::Command::run;
 }
 
 Result<std::map<std::string, std::vector<Run>>> Store::runs() {

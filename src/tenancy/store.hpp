@@ -44,6 +44,10 @@ class Store {
   [[nodiscard]] Result<void> note_removal(const std::string& name, bool begun);
   [[nodiscard]] Result<bool> removal_begun(const std::string& name);
 
+  // What the share's processes were told to do until they are told otherwise; run where nothing was noted. Stays when put() replaces it.
+  [[nodiscard]] Result<void> put_command(const std::string& share, ledger::Command command);
+  [[nodiscard]] Result<ledger::Command> command_of(const std::string& share);
+
   // The commands that wait in shares, by share: so that the next daemon knows them.
   [[nodiscard]] Result<std::map<std::string, std::vector<Run>>> runs();
   // In place of those that were noted.

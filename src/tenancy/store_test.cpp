@@ -112,6 +112,22 @@ TEST_F(StoreTest, WhatWasSaidOfAGpuIsKeptUntilItIsTakenBack) {
   EXPECT_EQ(open().gpu_policies().value(), (std::map<std::string, std::string>{{kGpu0, "priority"}}));
 }
 
+TEST_F(StoreTest, WhatAShareWasToldToDoStaysWithItAndGoesWithIt) {
+  {
+    Store store = open();
+    ASSERT_TRUE(store.put(full_share()));
+    EXPECT_EQ(store.command_of("research").value(), ledger::Command::run);
+    ASSERT_TRUE(store.put_command("research", ledger::Command::pause));
+    ASSERT_TRUE(store.put_command("research", ledger::Command::drain));
+    ASSERT_TRUE(store.put(full_share()));
+  }
+  Store store = open();
+  EXPECT_EQ(store.command_of("research").value(), ledger::Command::drain);
+  ASSERT_TRUE(store.remove_share("research"));
+  ASSERT_TRUE(store.put(full_share()));
+  EXPECT_EQ(store.command_of("research").value(), ledger::Command::run);
+}
+
 TEST_F(StoreTest, AShareIsReplacedWholeAndRemovedWhole) {
   Store store = open();
   ASSERT_TRUE(store.put(full_share()));

@@ -276,6 +276,7 @@ TEST(Daemon, TenantsRunOnWhenTheDaemonIsKilledAndANewOneTakesThemUp) {
 TEST(Daemon, SharesSurviveAReboot) {
   Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 8GiB --compute 30% --weight 200").status, 0);
+  ASSERT_EQ(daemon.cli().shell("$H share pause alice").status, 0);
   EXPECT_EQ(daemon.stop(), 0);
   (void)daemon.cli().shell("rm -rf $HEADGATE_RUNTIME_DIR/shares");  // what a reboot does to a tmpfs
   daemon.start();
@@ -283,6 +284,7 @@ TEST(Daemon, SharesSurviveAReboot) {
   ASSERT_EQ(share.devices.size(), 1u);
   EXPECT_EQ(share.devices[0].memory_limit_bytes, 8 * kGiB);
   EXPECT_EQ(share.devices[0].weight, 200u);
+  EXPECT_EQ(share.state, "paused");
 }
 
 TEST(Daemon, EventsAreHandedOutAsTheyHappen) {
