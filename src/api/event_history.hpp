@@ -12,6 +12,13 @@ namespace headgate::api {
 // What the request chooses by after, since_unix_ns, share and kind; usage for a number that is none.
 [[nodiscard]] Result<tenancy::EventQuery> event_query_of(const http::Request& request);
 
+// The same of who follows: the header Last-Event-ID stands in place of after, as an EventSource that connects again repeats its URL.
+struct Following {
+  tenancy::EventQuery query;
+  bool from_now = false;  // nothing says from where: he gets what happens from here on
+};
+[[nodiscard]] Result<Following> following_of(const http::Request& request);
+
 // A page, oldest first; who wants more asks again with after= the last of it.
 inline constexpr std::size_t kMostEvents = 4096;
 

@@ -164,6 +164,21 @@ TEST_F(EventHistory, AFollowerGetsFirstWhatOnlyTheStoreHas) {
   EXPECT_NE(chosen.front().data.find("of a share"), std::string::npos);
 }
 
+TEST_F(EventHistory, WhoConnectsAgainGoesOnWhereHeWasWhateverHisAddressSays) {
+  http::Request request;
+  EXPECT_TRUE(following_of(request)->from_now);
+  request.query.push_back({"after", "3"});
+  EXPECT_EQ(following_of(request)->query.after, 3u);
+  request.headers.push_back({"last-event-id", "17"});
+  EXPECT_EQ(following_of(request)->query.after, 17u);
+  request.query.clear();
+  EXPECT_EQ(following_of(request)->query.after, 17u);
+  EXPECT_FALSE(following_of(request)->from_now);
+  request.headers.back().value = "x";
+  EXPECT_EQ(following_of(request).error().message, "Last-Event-ID='x' is no number");
+  EXPECT_EQ(following_of(request).error().code, ErrorCode::usage);
+}
+
 TEST_F(EventHistory, ANumberThatIsNoneIsRefused) {
   DaemonRun run(path_, now_);
   EXPECT_EQ(run.get({{"since_unix_ns", "yesterday"}}, root()).first, 400);

@@ -17,7 +17,9 @@ std::string words_of(std::string_view meaning, std::string_view accepted) {
 
 Json parameter_of(const Parameter& parameter) {
   Json json = {{"name", parameter.name},
-               {"in", parameter.in == Place::path ? "path" : "query"},
+               {"in", parameter.in == Place::path    ? "path"
+                      : parameter.in == Place::query ? "query"
+                                                     : "header"},
                {"required", parameter.in == Place::path},
                {"description", words_of(parameter.meaning, parameter.accepted)}};
   json["schema"] = parameter.number ? Json{{"type", "integer"}, {"minimum", 0}} : Json{{"type", "string"}};

@@ -190,7 +190,13 @@ std::vector<Route> processes_and_events() {
                       {"since_unix_ns", Place::query, "only those that happened then or later", {}, true},
                       {"share", Place::query, "only those that concern this share", "a share's name"},
                       {"kind", Place::query, "only kinds that begin so", "memory, share.created, audit"},
-                      {"follow", Place::query, "go on as a stream", "1"}},
+                      {"follow", Place::query, "go on as a stream", "1"},
+                      {"Last-Event-ID",
+                       Place::header,
+                       "with follow=1, in place of after: the id of the last event that was had, as an EventSource "
+                       "that connects again says it",
+                       {},
+                       true}},
        .replies = {list("Event"), {.content_type = kStream}},
        .errors = {400, 429}},
   };

@@ -48,7 +48,7 @@ enum class Operation {
   document,
 };
 
-enum class Place { path, query };
+enum class Place { path, query, header };
 
 struct Parameter {
   std::string_view name;

@@ -454,13 +454,12 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
       return error_response(429, "busy", "you follow " + std::to_string(own) + " streams of events already",
                             "close one, or raise node.streams_per_user in the configuration");
     }
-    auto query = event_query_of(request);
-    if (!query) return error_response(query.error());
-    const bool from_now = request.query_value("after") == nullptr && query->since_unix_ns == 0;
+    auto following = following_of(request);
+    if (!following) return error_response(following.error());
     Response response;
     response.stream = std::make_shared<http::EventStream>();
-    const auto feed = std::make_shared<EventFeed>(events, history, caller, std::move(*query), from_now,
-                                                  [weak = std::weak_ptr(response.stream)] {
+    const auto feed = std::make_shared<EventFeed>(events, history, caller, std::move(following->query),
+                                                  following->from_now, [weak = std::weak_ptr(response.stream)] {
                                                     if (const auto stream = weak.lock()) stream->wake();
                                                   });
     response.stream->feed_from([feed] { return feed->next(); });

@@ -47,6 +47,15 @@ TEST(DaemonEvents, AKillAndARestartTakeNothingFromWhatEventsAndTheApiTell) {
   const auto first = stream->next(std::chrono::seconds(10));
   ASSERT_TRUE(first && *first);
   EXPECT_EQ((*first)->id, std::to_string(newer.front().sequence)) << (*first)->data;
+  // An EventSource that connects again repeats its address.
+  auto again = http::EventSource::open(
+      {.path = daemon.socket()},
+      {.target = "/v1/events?follow=1&after=0", .headers = {{"Last-Event-ID", std::to_string(last)}}},
+      std::chrono::milliseconds(2000));
+  ASSERT_TRUE(again);
+  const auto next = again->next(std::chrono::seconds(10));
+  ASSERT_TRUE(next && *next);
+  EXPECT_EQ((*next)->id, (*first)->id) << (*next)->data;
 }
 
 TEST(DaemonEvents, AFileThatCannotBeUsedIsSaidAndTheNodeIsGovernedAllTheSame) {
