@@ -1,5 +1,9 @@
 #include "cli/daemon.hpp"
 
+#include <sys/stat.h>
+
+#include <thread>
+
 #include "cli/output.hpp"
 #include "cli/paths.hpp"
 #include "http/client.hpp"
@@ -47,6 +51,33 @@ Result<std::optional<http::Endpoint>> find_daemon() {
   }
   if (shut) return not_allowed(*shut);
   return std::nullopt;
+}
+
+std::optional<std::string> socket_left_behind() {
+  std::vector<std::string> places = daemon_sockets();
+  if (const std::string given = environment("HEADGATE_SOCKET"); !given.empty()) {
+    const auto endpoint = http::parse_endpoint(given);
+    places = {endpoint ? endpoint->path : ""};
+  }
+  for (const std::string& path : places) {
+    struct stat facts{};
+    if (::stat(path.c_str(), &facts) == 0 && S_ISSOCK(facts.st_mode)) return path;
+  }
+  return std::nullopt;
+}
+
+Result<std::optional<http::Endpoint>> await_daemon() {
+  using Clock = std::chrono::steady_clock;
+  const auto until = Clock::now() + std::chrono::seconds(3);
+  for (bool told = false;; told = true) {
+    auto found = find_daemon();
+    const bool silent = found ? !*found : found.error().code == ErrorCode::unreachable;
+    const auto left_behind = silent ? socket_left_behind() : std::nullopt;
+    if (!left_behind) return found;
+    if (Clock::now() >= until) return found;
+    if (!told) say("headgated does not answer at " + harmless(*left_behind) + ": waiting 3 s for it");
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
 }
 
 std::vector<std::string> daemon_sockets() {

@@ -14,8 +14,14 @@ namespace headgate::cli {
 // HEADGATE_SOCKET where it is set (then it must answer), else a socket in this user's runtime directory, else the node's
 // at /run/headgate. Empty where nobody listens at any of these. Errors: unreachable, usage: of HEADGATE_SOCKET.
 [[nodiscard]] Result<std::optional<http::Endpoint>> find_daemon();
+// The same for a run, which a daemon that is just being started anew must not lose: where a control socket lies and nobody answers
+// there, waits 3 s for one, and says so. Empty and errors: as of find_daemon().
+[[nodiscard]] Result<std::optional<http::Endpoint>> await_daemon();
 // The same for words that cannot do without. Errors: unreachable, with how to start one.
 [[nodiscard]] Result<http::Endpoint> need_daemon();
+
+// A control socket that lies where one is looked for, whether somebody listens or not.
+[[nodiscard]] std::optional<std::string> socket_left_behind();
 
 // Where it is looked for without HEADGATE_SOCKET, in this order.
 [[nodiscard]] std::vector<std::string> daemon_sockets();

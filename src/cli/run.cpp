@@ -248,9 +248,12 @@ Result<int> start(const Invocation& invocation, const config::Config& config, co
 Result<int> start_where(const Invocation& invocation, const config::Config& config, const Program& program) {
   if (invocation.run.share) return run_in_share(invocation, config, program);
   if (!invocation.simulate) {
-    if (const auto daemon = TRY(find_daemon())) return run_by_daemon(*daemon, invocation, config, program);
+    if (const auto daemon = TRY(await_daemon())) return run_by_daemon(*daemon, invocation, config, program);
   }
   if (auto ok = refuse_what_needs_the_daemon(invocation.run); !ok) return std::unexpected(ok.error());
+  if (const auto silent = socket_left_behind(); silent && !invocation.simulate)
+    say("headgated does not answer at " + harmless(*silent) +
+        ": the share is without it, and counts for nothing that is sold");
   return start(invocation, config, program);
 }
 

@@ -128,7 +128,8 @@ Result<int> run_in_share(const Invocation& invocation, const config::Config& con
                 "run --share takes no limits of its own: the share '" + harmless(*run.share) + "' has them",
                 "change them: headgate share set " + harmless(*run.share) + " --mem 12GiB");
   }
-  const http::Endpoint daemon = TRY(need_daemon());
+  const auto awaited = TRY(await_daemon());
+  const http::Endpoint daemon = awaited ? *awaited : TRY(need_daemon());
   return run_inside(TRY(entry_into(daemon, *run.share)), invocation, config, program);
 }
 

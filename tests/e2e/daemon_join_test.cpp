@@ -39,5 +39,35 @@ TEST(Join, ARunUnderTheNameOfARunningShareJoinsItWithTheSameValuesAndIsToldWhich
   }
 }
 
+TEST(Join, ARunWaitsForADaemonThatStartsAnewAndSaysSoWhereItGoesOnWithoutOne) {
+  Daemon daemon;
+  const Cli& cli = daemon.cli();
+  const auto run = [&](std::vector<std::string> words) {
+    std::vector<std::string> line = {HEADGATE_COMMAND, "run", "--name", "k", "--mem", "1GiB"};
+    line.insert(line.end(), words.begin(), words.end());
+    line.insert(line.end(), {"--", "sh", "-c", "$H share ls | grep -c '^k '; exec true"});
+    return Program(line, {{"HEADGATE_RUNTIME_DIR", cli.runtime()},
+                          {"H", HEADGATE_COMMAND},
+                          {"HEADGATE_SIM_DIR", cli.directory() + "/node"},
+                          {"LD_LIBRARY_PATH", SIMULATOR_DIR}});
+  };
+  for (const std::vector<std::string>& words : {std::vector<std::string>{}, {"--wait"}}) {
+    daemon.kill_and_wait();
+    Program waits = run(words);
+    ASSERT_TRUE(eventually([&] { return waits.errors_so_far().contains("waiting 3 s for it\n"); }));
+    daemon.start();
+    EXPECT_EQ(waits.wait(), 0) << waits.errors();
+    EXPECT_FALSE(waits.errors().contains("is without it")) << waits.errors();
+    EXPECT_TRUE(daemon.ask("GET", "/v1/events?share=k&kind=share.created").body.contains("the share k was created"));
+  }
+  daemon.kill_and_wait();
+  Program alone = run({});
+  EXPECT_EQ(alone.wait(), 0) << alone.errors();
+  EXPECT_TRUE(alone.errors().contains("the share is without it, and counts for nothing that is sold"))
+      << alone.errors();
+  Program in_line = run({"--wait"});
+  EXPECT_EQ(in_line.wait(), 6) << in_line.errors();
+}
+
 }  // namespace
 }  // namespace headgate::e2e
