@@ -31,6 +31,7 @@ snapshot::Snapshot visible(const snapshot::Snapshot& picture, const node::Caller
 bool may_see(const snapshot::Event& event, const node::Caller& caller) {
   if (caller.administrator) return true;
   if (!event.share.empty()) return (event.owner_uid && caller.owns(*event.owner_uid)) || event.uid == caller.uid;
+  if (event.owner_uid) return caller.owns(*event.owner_uid);  // of the node, for who runs it
   return event.pid == 0;  // an audit's finding names a process, and whose it was is not known any more
 }
 

@@ -67,6 +67,14 @@ TEST(Visible, EventsOfOthersAreNotHandedOut) {
   EXPECT_EQ(visible(events, caller(1001)).size(), 3u);
 }
 
+TEST(Visible, WhatStandsInTheNodesFilesIsForWhoRunsIt) {
+  const snapshot::Event refused{.kind = "config.refused", .owner_uid = 1001};
+  EXPECT_TRUE(may_see(refused, caller(1001)));
+  EXPECT_TRUE(may_see(refused, caller(0, true)));
+  EXPECT_FALSE(may_see(refused, caller(1002)));
+  EXPECT_FALSE(may_see(refused, caller(~0u)));
+}
+
 TEST(Visible, WhoMakesAShareOfAFormerNameReadsNothingOfItsFormerOwner) {
   std::vector<snapshot::Event> events(2);
   events[0].share = events[1].share = "train";

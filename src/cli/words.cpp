@@ -67,6 +67,12 @@ int doctor(const Invocation& invocation, const config::Config& config) {
 int config_check(const Invocation& invocation, const config::Reading& reading) {
   for (const Error& error : reading.errors) complain(error, invocation.voice);
   if (!reading.errors.empty()) return exit_status(ErrorCode::usage);
+  // Where the command line names another place the daemon listens there; a configuration has to hold by itself.
+  const config::Setting& listen = reading.config["node.listen"];
+  const bool has_token = !reading.config["node.token_file"].value.empty();
+  if (const auto may = config::may_listen(listen.origin + ": node.listen =", listen.value, has_token);
+      !listen.value.empty() && !may)
+    return refuse(may.error(), invocation.voice);
   if (json(invocation))
     return show(Json{{"schema", "headgate.config_check/v1"}, {"files", reading.config.files}}.dump(
                     2, ' ', true, Json::error_handler_t::replace) +

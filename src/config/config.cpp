@@ -12,6 +12,7 @@
 
 #include "guest/grant/size.hpp"
 #include "guest/grant/text.hpp"
+#include "sim/profile.hpp"
 
 namespace headgate::config {
 namespace {
@@ -79,6 +80,10 @@ std::string_view objection(const Key& known, std::string_view value) {
   if (key == "audit.policy") return is_one_of(value, {"warn", "freeze", "kill"}) ? "" : "is not understood";
   if (key == "node.pid_namespace") return is_one_of(value, {"host", "own"}) ? "" : "is not understood";
   if (key == "node.callers") return is_one_of(value, {"group", "all"}) ? "" : "is not understood";
+  // What stands in a profile's file is for whoever makes the node.
+  if (key == "sim.profile")
+    return sim::find_profile(value) != nullptr || value.contains('/') || value.ends_with(".toml") ? ""
+                                                                                                  : "names no profile";
   if (key == "metrics.format") return is_one_of(value, {"influx", "json"}) ? "" : "is not understood";
   return value.empty() ? "is empty" : "";
 }
@@ -210,6 +215,13 @@ const std::vector<Key>& keys() {
       {"sim.profile", "h200", "h200, l40s-x2, tiny, or the path of a profile", "the simulated node that --sim makes"},
   };
   return table;
+}
+
+Result<void> may_listen(const std::string& said, const std::string& address, bool has_token) {
+  if (has_token || address.starts_with("127.") || address.starts_with("[::1]:") || address.starts_with("::1:"))
+    return {};
+  return fail(ErrorCode::usage, said + " '" + address + "' can be reached from outside, and there is no token",
+              "set node.token_file, or listen on 127.0.0.1");
 }
 
 const Setting& Config::operator[](std::string_view key) const {

@@ -31,6 +31,22 @@ TEST(Config, EachValueSaysWhichLineItComesFrom) {
   EXPECT_EQ(reading.config["sim.profile"].origin, "config.toml:5");
 }
 
+TEST(Config, AProfileThatThereIsNotAndAnAddressThatStrangersReachAreMistakesOnAnyMachine) {
+  const Reading reading = of("[sim]\nprofile = 'h2000'\n");
+  ASSERT_EQ(reading.errors.size(), 1u);
+  EXPECT_EQ(reading.errors[0].message, "config.toml:2: sim.profile = 'h2000' names no profile");
+  EXPECT_EQ(reading.errors[0].hint, "accepted: h200, l40s-x2, tiny, or the path of a profile");
+  for (const char* profile : {"tiny", "./lab", "lab.toml"})
+    EXPECT_TRUE(of("sim.profile = '" + std::string(profile) + "'").errors.empty()) << profile;
+  for (const char* inside : {"127.0.0.1:1", "127.9.0.1:1", "[::1]:1", "::1:1"})
+    EXPECT_TRUE(may_listen("it listens on", inside, false)) << inside;
+  for (const char* outside : {"0.0.0.0:1", "[::]:1", "lab:1", "10.0.0.1:1"}) {
+    EXPECT_TRUE(may_listen("it listens on", outside, true)) << outside;
+    EXPECT_EQ(may_listen("it listens on", outside, false).error().message,
+              "it listens on '" + std::string(outside) + "' can be reached from outside, and there is no token");
+  }
+}
+
 TEST(Config, EachMistakeIsNamedWithFileLineKeyValueAndWhatIsAccepted) {
   const Reading reading = of("[defaults]\nmem = '0m'\ncompute = 50\nlog = 'loud'\nmemory = '8G'\n");
   ASSERT_EQ(reading.errors.size(), 4u);

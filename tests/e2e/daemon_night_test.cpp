@@ -218,11 +218,23 @@ TEST(DaemonNight, AConfigurationThatIsADirectoryOrWhoseStartWouldFailIsRefused) 
   // What depends on the machine: only the daemon itself can say, without starting.
   EXPECT_TRUE(says(cli.shell("${H}d --check --config /dev/null"), "headgated would start with this configuration"));
   for (const auto& [line, words] :
-       {std::pair{"node.token_file = \"/nowhere\"", "holds no token"}, {"node.listen = \"0.0.0.0:0\"", "no token"}}) {
+       {std::pair{"node.token_file = \"/nowhere\"", "holds no token"},
+        {"node.listen = \"0.0.0.0:0\"", "c.toml:1: node.listen = '0.0.0.0:0' can be reached from outside, and"},
+        {"sim.profile = \"h2000\"", "c.toml:1: sim.profile = 'h2000' names no profile"}}) {
     const Said said = cli.shell("echo '" + std::string(line) + "' > $D/c.toml; ${H}d --check --config $D/c.toml");
     EXPECT_NE(said.status, 0) << line;
     EXPECT_TRUE(says(said, words)) << said.err;
+    // What depends on no machine the command says too, and a start.
+    if (line == std::string("node.token_file = \"/nowhere\"")) continue;
+    const Said checked = cli.shell("$H config check --config $D/c.toml");
+    EXPECT_EQ(checked.status, 2) << line;
+    EXPECT_TRUE(says(checked, words)) << checked.err;
+    EXPECT_TRUE(says(cli.shell("HEADGATE_RUNTIME_DIR=$D/other timeout 20 ${H}d --sim --state $D/other --config "
+                               "$D/c.toml"),
+                     words));
   }
+  EXPECT_EQ(
+      cli.shell("printf '[node]\\nlisten = \"[::1]:0\"\\n' > $D/c.toml; $H config check --config $D/c.toml").status, 0);
 }
 
 TEST(DaemonNight, AnAnswerSaysHowMuchTimeAShareHasAndATimeThatIsOverIsRefused) {

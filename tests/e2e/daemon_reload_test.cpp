@@ -174,7 +174,8 @@ TEST_F(DaemonReloadToken, AMistakeKeepsEveryOldValue) {
     const Json said = reload(daemon);
     ASSERT_FALSE(said.is_null());
     EXPECT_EQ(said.at("kind"), "config.refused");
-    EXPECT_EQ(said.at("text").get<std::string>().find(files_.path()), std::string::npos) << "everybody can read it";
+    EXPECT_TRUE(said.at("text").get<std::string>().contains(files_.path())) << said.at("text");
+    EXPECT_EQ(said.at("owner_uid").get<std::uint32_t>(), ::geteuid()) << "others do not see it";
     EXPECT_EQ(status(endpoint, kOld), 200);
     EXPECT_EQ(status(endpoint, kNew), 403);
   };

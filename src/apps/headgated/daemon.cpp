@@ -454,12 +454,15 @@ class Daemon {
     const auto taken = take_configuration();
     std::string outcome = taken ? in_words(*taken) : "the old configuration stays: " + taken.error().message;
     say(outcome + (taken || taken.error().hint.empty() ? "" : " (" + taken.error().hint + ")"));
-    // Everybody sees the node's events: what stands in its files is for the log.
-    if (!taken)
+    // What stands in the node's files is for those who administer it.
+    if (!taken) {
+      std::string mistake = taken.error().message;
+      std::ranges::replace(mistake, '\n', ' ');
       events_.add({.kind = "config.refused",
                    .severity = "error",
-                   .text = "the configuration has a mistake, so the old one stays: headgate config check"});
-    else events_.add({.kind = "config.read", .severity = taken->waiting.empty() ? "info" : "warn", .text = outcome});
+                   .owner_uid = ::geteuid(),
+                   .text = "the configuration has a mistake, so the old one stays: " + mistake});
+    } else events_.add({.kind = "config.read", .severity = taken->waiting.empty() ? "info" : "warn", .text = outcome});
     tell_service_manager(ServiceState::ready, outcome);
   }
 

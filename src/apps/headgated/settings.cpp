@@ -63,10 +63,7 @@ Result<Address> address_of(const std::string& said, const std::string& text, boo
   }
   if (address.host.empty())
     return fail(ErrorCode::usage, said + " '" + text + "' is no address", "accepted: 127.0.0.1:9471, [::1]:9471");
-  const bool loopback = address.host.starts_with("127.") || address.host == "::1";
-  if (!loopback && !has_token)
-    return fail(ErrorCode::usage, said + " '" + text + "' can be reached from outside, and there is no token",
-                "set node.token_file, or listen on 127.0.0.1");
+  if (auto may = config::may_listen(said, text, has_token); !may) return std::unexpected(may.error());
   return address;
 }
 
