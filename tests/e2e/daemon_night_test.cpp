@@ -207,7 +207,7 @@ TEST(DaemonNight, SharesWhoseDatabaseIsGoneAreToldOf) {
   const std::size_t command = said.err.find("rm -r ");
   ASSERT_NE(command, std::string::npos) << said.err;
   EXPECT_EQ(cli.shell(said.err.substr(command, said.err.find('\n', command) - command)).status, 0);
-  EXPECT_EQ(cli.shell("$H share ls").out.find("\nlost "), std::string::npos);
+  EXPECT_TRUE(eventually([&] { return !cli.shell("$H share ls").out.contains("\nlost "); }));
   EXPECT_TRUE(says(cli.shell("$H share rm lost"), "there is no share 'lost' of yours"));
 }
 
