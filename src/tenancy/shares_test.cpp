@@ -230,6 +230,22 @@ TEST_F(SharesTest, ARefusedRemovalIsNotBroughtToItsEndByTheNextDaemon) {
   EXPECT_NE(start().find("s"), nullptr);
 }
 
+TEST_F(SharesTest, AStartLosesNoShareThatTodayWouldNotBeSold) {
+  Share fast = share_of("fast", 1, kGiB);
+  fast.devices[0].priority_class = Class::latency;
+  {
+    Store store = *Store::open(state_);
+    ASSERT_TRUE(store.put(share_of("paid", 1, kGiB, 700'000)));
+    ASSERT_TRUE(store.put(fast));
+  }
+  Adoption adoption;
+  Shares shares = start(adoption);
+  EXPECT_EQ(adoption.made_anew, (std::vector<std::string>{"fast", "paid"}));
+  EXPECT_TRUE(adoption.refused.empty());
+  fast.devices[0].weight = 7;
+  EXPECT_EQ(words(shares.set(fast)), "done") << "which is no more than it has";
+}
+
 TEST_F(SharesTest, APauseAndADrainOutliveAReboot) {
   {
     Shares shares = start();
