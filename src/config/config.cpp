@@ -218,8 +218,8 @@ const std::vector<Key>& keys() {
 }
 
 Result<void> may_listen(const std::string& said, const std::string& address, bool has_token) {
-  if (has_token || address.starts_with("127.") || address.starts_with("[::1]:") || address.starts_with("::1:"))
-    return {};
+  const std::string host = address.substr(0, address.rfind(':'));
+  if (has_token || host.starts_with("127.") || host == "[::1]" || host == "::1") return {};
   return fail(ErrorCode::usage, said + " '" + address + "' can be reached from outside, and there is no token",
               "set node.token_file, or listen on 127.0.0.1");
 }

@@ -40,7 +40,7 @@ TEST(Config, AProfileThatThereIsNotAndAnAddressThatStrangersReachAreMistakesOnAn
     EXPECT_TRUE(of("sim.profile = '" + std::string(profile) + "'").errors.empty()) << profile;
   for (const char* inside : {"127.0.0.1:1", "127.9.0.1:1", "[::1]:1", "::1:1"})
     EXPECT_TRUE(may_listen("it listens on", inside, false)) << inside;
-  for (const char* outside : {"0.0.0.0:1", "[::]:1", "lab:1", "10.0.0.1:1"}) {
+  for (const char* outside : {"0.0.0.0:1", "[::]:1", "::1:2:1", "lab:1", "10.0.0.1:1"}) {
     EXPECT_TRUE(may_listen("it listens on", outside, true)) << outside;
     EXPECT_EQ(may_listen("it listens on", outside, false).error().message,
               "it listens on '" + std::string(outside) + "' can be reached from outside, and there is no token");
