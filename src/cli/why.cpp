@@ -204,9 +204,12 @@ std::vector<snapshot::Event> asking(const Picture& picture, const std::string& s
     if (of_process == nullptr || of_process->sequence < event.sequence) of_process = &event;
   }
   std::vector<snapshot::Event> waiting;
-  for (const auto& [pid, event] : last) {
-    const auto lives = [&](const snapshot::Process& process) { return process.pid == pid && process.share == share; };
-    if (event->kind == kLeave[0] && std::ranges::any_of(picture.now.processes, lives)) waiting.push_back(*event);
+  for (const auto& of_process : last) {
+    const snapshot::Event& event = *of_process.second;
+    const auto lives = [&](const snapshot::Process& process) {
+      return process.pid == event.pid && process.share == share;
+    };
+    if (event.kind == kLeave[0] && std::ranges::any_of(picture.now.processes, lives)) waiting.push_back(event);
   }
   return waiting;
 }
