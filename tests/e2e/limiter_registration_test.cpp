@@ -288,6 +288,51 @@ TEST_F(Registration, AMountedShareHoldsAProgramWithNothingInItsEnvironmentAndOne
   EXPECT_TRUE(all.contains("the environment asks for another memory limit")) << all;
 }
 
+TEST_F(Registration, AShareThatIsGoneIsNoMissingDaemonAndNobodyRunsUnheldForIt) {
+  auto headgated = daemon();
+  headgated->share("s", kMiB);
+  for (const bool there : {true, false}) {
+    if (!there) headgated.reset();
+    for (const std::string& path : {directory("gone"), directory("gone") + "/"}) {
+      const Outcome outcome = runtime_.run(at(path, {{"HEADGATE_FAIL_POLICY", "open"}}), {"alloc", "5"});
+      EXPECT_TRUE(outcome.out.contains("ready: 800")) << outcome.out << outcome.err;
+      EXPECT_TRUE(
+          outcome.err.contains("the share gone is gone: its run has ended, or it was removed; start this program by "
+                               "headgate run"))
+          << outcome.err;
+    }
+  }
+  // Nothing of ours is on this machine.
+  const Outcome nothing = runtime_.run(at(runtime_.path() + "/nowhere/shares/s"), {"alloc", "5"});
+  EXPECT_TRUE(nothing.out.contains("alloc 5: 0")) << nothing.out << nothing.err;
+  EXPECT_TRUE(nothing.err.contains("NOT HELD")) << nothing.err;
+}
+
+TEST_F(Registration, AMountedShareThatWasRemovedLetsNobodyRunUnheld) {
+  const std::string told = runtime_.path() + "/told";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount("none", "/run", "tmpfs", 0, nullptr) != 0)
+      ::_exit(77);
+    fs::create_directories("/run/headgate/share");
+    fs::create_directories(directory("s"));
+    if (::mount(directory("s").c_str(), "/run/headgate/share", nullptr, MS_BIND, nullptr) != 0) ::_exit(77);
+    fs::remove(directory("s"));
+    const Outcome outcome = runtime_.run({}, {"alloc", "5"});
+    std::ofstream(told) << outcome.out << outcome.err;
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "no mount namespaces here";
+  ASSERT_EQ(status, 0);
+  std::ifstream file(told);
+  const std::string all{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_TRUE(all.contains("ready: 800")) << all;
+  EXPECT_TRUE(all.contains("is gone: its run has ended")) << all;
+}
+
 TEST_F(Registration, ARelativeDirectoryIsAnErrorThatNamesIt) {
   const Outcome outcome = runtime_.run(at("shares/s"), {"alloc", "5"});
   EXPECT_NE(outcome.err.find("HEADGATE_SHARE_DIR='shares/s'"), std::string::npos) << outcome.err;

@@ -19,7 +19,7 @@ constexpr std::int64_t kUnknown = INT64_MAX;
 constexpr std::string_view kInitialNamespace =
     "time:[4026531834]";  // PROC_TIME_INIT_INO, linux/nsfs.h: fixed since 5.6
 
-// Any two threads that learn them store the same.
+// Any two threads that learn them store the same. What could not be read for want of a descriptor is asked again at the next call.
 constinit std::atomic<std::int64_t> monotonic_offset{kNotLearnt};
 constinit std::atomic<std::int64_t> boottime_offset{kNotLearnt};
 
@@ -65,8 +65,9 @@ std::string_view link_text(const char* path, char (&buffer)[40]) {
   return {buffer, length > 0 ? static_cast<std::size_t>(length) : 0};
 }
 
-std::string_view file_text(const char* path, char (&buffer)[256]) {
+std::string_view file_text(const char* path, char (&buffer)[256], bool& lacked) {
   const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  lacked = fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM);
   if (fd < 0) return {};
   const ssize_t length = ::read(fd, buffer, sizeof buffer);
   ::close(fd);
@@ -84,7 +85,12 @@ void learn() {
     // The file tells of the namespace that children will be in. That is another than the process's own once it has called
     // unshare(CLONE_NEWTIME), and then no file tells of its own. A new one starts as a copy of the one it was made in, so that the
     // numbers are the best guess; identities, by which the living are told from the dead, are not left to a guess.
-    const bool read = parse_clock_offsets(file_text("/proc/self/timens_offsets", buffer), offsets);
+    bool lacked = false;
+    const bool read = parse_clock_offsets(file_text("/proc/self/timens_offsets", buffer, lacked), offsets);
+    if (lacked) {
+      errno = saved;
+      return;
+    }
     if (!read) offsets = {0, 0};
     certain = read && own == link_text("/proc/self/ns/time_for_children", children_link);
   }
@@ -93,18 +99,19 @@ void learn() {
   errno = saved;
 }
 
-std::int64_t learnt(const std::atomic<std::int64_t>& offset) {
-  const std::int64_t known = offset.load(std::memory_order_relaxed);
+std::int64_t learnt(const std::atomic<std::int64_t>& offset, std::int64_t otherwise) {
+  std::int64_t known = offset.load(std::memory_order_relaxed);
   if (known != kNotLearnt) [[likely]]
     return known;
   learn();
-  return offset.load(std::memory_order_relaxed);
+  known = offset.load(std::memory_order_relaxed);
+  return known != kNotLearnt ? known : otherwise;
 }
 
 }  // namespace
 
 std::int64_t host_ns() {
-  const std::int64_t offset_ns = learnt(monotonic_offset);
+  const std::int64_t offset_ns = learnt(monotonic_offset, 0);
   timespec now;
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   return now.tv_sec * kSecond + now.tv_nsec - offset_ns;
@@ -112,12 +119,12 @@ std::int64_t host_ns() {
 
 std::int64_t own_ns(std::int64_t host_ns) {
   std::int64_t own = 0;
-  const bool too_far = __builtin_add_overflow(host_ns, learnt(monotonic_offset), &own);
+  const bool too_far = __builtin_add_overflow(host_ns, learnt(monotonic_offset, 0), &own);
   return too_far ? INT64_MAX : own < 0 ? 0 : own;
 }
 
 std::uint32_t host_start_time(std::uint64_t ticks) {
-  const std::int64_t offset_ns = learnt(boottime_offset);
+  const std::int64_t offset_ns = learnt(boottime_offset, kUnknown);
   if (offset_ns == kUnknown) return 0;
   // Downwards, as the kernel rounds the sum.
   const std::int64_t offset = offset_ns / kTickNs - (offset_ns % kTickNs < 0 ? 1 : 0);

@@ -130,6 +130,11 @@ PageFault regular_file_size(int fd, const char* name, std::size_t& bytes) {
   return {};
 }
 
+bool is_removed(int directory) {
+  struct stat status{};
+  return stat_fd(directory, status) && status.st_nlink == 0;
+}
+
 bool is_half_a_share(int shares, const char* name, int directory) {
   if (::unlinkat(shares, name, AT_REMOVEDIR) == 0 || errno == ENOENT) return false;
   struct stat ours{}, named{};

@@ -40,6 +40,9 @@ PageFault open_share_directory(int shares, const char* name, Descriptor& out);
 // The same by the directory's own path.
 PageFault open_share_directory_at(const char* path, Descriptor& out);
 
+// Whether that open directory has been removed: by its path it is no more, though a mount may still lead to it.
+bool is_removed(int directory);
+
 // Of a share directory that was opened by `name` and lacks a page: whether it still bears that name and holds something,
 // so that nobody is just removing it. An empty one is removed.
 bool is_half_a_share(int shares, const char* name, int directory);

@@ -1,4 +1,5 @@
 // A fault in words: what was wrong, with which value, what is accepted, what to do.
+#include <cerrno>
 #include <cstring>
 
 #include "guest/ledger/pages.hpp"
@@ -132,7 +133,7 @@ void explain_grant(const PageFault& fault, Writer& out) {
 void explain_directory(const PageFault& fault, const char* base, Writer& out) {
   constexpr const char* kElsewhere = "; set HEADGATE_RUNTIME_DIR to a directory of your own";
   out.name(fault.what);
-  if (base != nullptr && std::strcmp(fault.what, base) != 0) out.text(" in ").name(base);
+  if (base != nullptr && fault.what[0] != '/' && std::strcmp(fault.what, base) != 0) out.text(" in ").name(base);
   switch (fault.error) {
     case PageError::path_too_long: out.text(" is too long a path").text(kElsewhere); break;
     case PageError::relative_path:
@@ -176,7 +177,13 @@ void explain_directory(const PageFault& fault, const char* base, Writer& out) {
           .text("; raise the limit");
       break;
     case PageError::no_permission: out.text(" may not be opened or made by you").text(kElsewhere); break;
-    default: out.text(" cannot be opened or made (errno ").number(fault.os_errno).text(")").text(kElsewhere); break;
+    default:
+      if (fault.os_errno == EMFILE) {
+        out.text(" cannot be opened: this process has as many files open as it may; raise the limit (ulimit -n)");
+        break;
+      }
+      out.text(" cannot be opened or made (errno ").number(fault.os_errno).text(")").text(kElsewhere);
+      break;
   }
 }
 

@@ -21,6 +21,7 @@ namespace {
 
 struct ProcessStat {
   bool known = false;
+  bool lacked = false;  // no descriptor, or no memory, to read it with
   char state = '?';
   std::uint64_t threads = 0;
   std::uint32_t start_time = 0;  // as in Identity
@@ -63,9 +64,11 @@ void proc_path(std::uint32_t pid, const char* tail, char (&path)[40]) {
   std::memcpy(path + at, tail, std::strlen(tail) + 1);
 }
 
+bool lacks_something(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM; }
+
 ProcessStat read_stat(const char* path) {
   const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return {};
+  if (fd < 0) return {.lacked = lacks_something(errno)};
   char text[512];
   const ssize_t length = ::read(fd, text, sizeof text);
   ::close(fd);
@@ -138,10 +141,11 @@ bool judge(const Identity& identity) {
 
 }  // namespace
 
-Identity own_identity() {
+Identity own_identity(bool* lacked) {
   const int saved = errno;
-  const Identity identity{static_cast<std::uint32_t>(::getpid()), pid_namespace(),
-                          read_stat("/proc/self/stat").start_time};
+  const ProcessStat stat = read_stat("/proc/self/stat");
+  const Identity identity{static_cast<std::uint32_t>(::getpid()), pid_namespace(), stat.start_time};
+  if (lacked != nullptr) *lacked = stat.lacked;
   errno = saved;
   return identity;
 }

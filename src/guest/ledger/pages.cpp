@@ -310,7 +310,9 @@ PageFault open_share_at(const char* directory, SharePages& out) {
 ClaimResult claim_for_self(UsagePage& page, SlotRef& out) {
   char command[16] = {};
   ::prctl(PR_GET_NAME, command);
-  return claim(page, own_identity(), command, out);
+  bool lacked = false;
+  const Identity self = own_identity(&lacked);
+  return lacked ? ClaimResult::unnamed : claim(page, self, command, out);
 }
 
 PageFault enter_share(const char* base, const char* name, const ShareGrant* grant, SharePages& out, SlotRef& slot) {
@@ -330,9 +332,10 @@ PageFault enter_share(const char* base, const char* name, const ShareGrant* gran
     const bool draining = is_draining(*out.policy);
     const ClaimResult claimed = draining ? ClaimResult::closing : claim_for_self(*out.usage, slot);
     if (claimed == ClaimResult::claimed) return {};
-    if (claimed == ClaimResult::full) {
+    if (claimed == ClaimResult::full || claimed == ClaimResult::unnamed) {
       close_pages(out);
-      return fault(PageError::slots_full, name, kMaxSlots, kMaxSlots);
+      return claimed == ClaimResult::full ? fault(PageError::slots_full, name, kMaxSlots, kMaxSlots)
+                                          : system_fault("/proc/self/stat", EMFILE);
     }
     bool removed = false;
     if (const PageFault stuck = close_and_remove(base, name, out, removed)) return stuck;

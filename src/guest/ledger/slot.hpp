@@ -16,13 +16,15 @@ struct Identity {
   std::uint32_t pidns_inode;  // 0 where /proc is missing and Linux is older than 6.11
   std::uint32_t start_time;   // bare::host_start_time() of /proc/PID/stat; 0 where that is missing
 };
-// Of the calling process. Opens /proc/self/stat and ns/pid; restores errno.
-Identity own_identity();
+// Of the calling process. Opens /proc/self/stat and ns/pid; restores errno. `lacked` is set where it could not look for want of a
+// descriptor or of memory: then what is 0 says nothing, and nobody may claim in that name.
+Identity own_identity(bool* lacked = nullptr);
 
 enum class ClaimResult : std::uint32_t {
   claimed,
   full,     // every slot is taken by a living process
   closing,  // the share is being removed: open or make it anew
+  unnamed,  // own_identity() lacked something: of claim_for_self() only
 };
 // Takes a free slot. First reaps what an earlier program of the same process (before exec) left behind; if no slot is
 // free, reaps the dead. `command` is cut to 15 bytes.

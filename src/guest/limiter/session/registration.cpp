@@ -65,6 +65,15 @@ void keep_bell(int fd) {
   bell.fd.store(kept);
 }
 
+// NAME of BASE/shares/NAME; an absolute path.
+std::string_view name_in(const char* directory) {
+  std::size_t end = strlen(directory);
+  while (end > 1 && directory[end - 1] == '/') --end;
+  std::size_t at = end;
+  while (at > 0 && directory[at - 1] != '/') --at;
+  return {directory + at, end - at};
+}
+
 class Conversation {
  public:
   Conversation(std::span<char> why, std::int64_t patience_ns, bool insist)
@@ -94,12 +103,15 @@ class Conversation {
 
  private:
   Registered hold_once(const char* directory, bool with_slot, ledger::SharePages& pages, ledger::SlotRef& slot) {
-    if (!connect(directory)) return unreachable("does not accept connections");
-    const ledger::Identity self = ledger::own_identity();
+    Registered outcome = connect(directory);
+    if (outcome != Registered::seated) return outcome;
+    bool lacked = false;
+    const ledger::Identity self = ledger::own_identity(&lacked);
+    if (lacked) return cannot("read /proc/self/stat", EMFILE);
     const ledger::Hello hello{ledger::head_of<ledger::Hello>(ledger::Verb::hello), self.pid, self.pidns_inode,
                               self.start_time, ledger::kVersion};
     ledger::Welcome welcome{};
-    Registered outcome = ask(hello, ledger::Verb::welcome, welcome);
+    outcome = ask(hello, ledger::Verb::welcome, welcome);
     if (outcome != Registered::seated) return outcome;
     outcome = map(welcome, pages);
     if (outcome != Registered::seated || !with_slot) return outcome;
@@ -122,20 +134,63 @@ class Conversation {
     return Registered::refused;
   }
 
-  bool wait_for(short event) {
+  // What this process has not, or may not, itself: who lowers a limit of its own does not leave its share by that.
+  Registered cannot(const char* what, int error) {
+    bare::Text text(why_);
+    text.add("this process cannot ").add(what).add(": ");
+    switch (error) {
+      case EMFILE: text.add("it has as many files open as it may; raise its limit (ulimit -n)"); break;
+      case ENFILE: text.add("the machine has as many files open as it may; raise fs.file-max"); break;
+      case ENOMEM:
+      case ENOBUFS: text.add("there is no memory for it"); break;
+      case EACCES:
+      case EPERM:
+      case ENOSYS:
+        text.add("it is not permitted (errno ")
+            .add_decimal(static_cast<std::uint64_t>(error))
+            .add("); look at the directory's mode and at the process's seccomp filter");
+        break;
+      default: text.add("errno ").add_decimal(static_cast<std::uint64_t>(error)); break;
+    }
+    return Registered::refused;
+  }
+
+  // A share whose directory is not there any more has ended, whether or not there is a daemon.
+  Registered gone(const char* directory) {
+    bare::Text(why_)
+        .add("the share ")
+        .add(name_in(directory))
+        .add(
+            " is gone: its run has ended, or it was removed; start this program by headgate run, in a share that is "
+            "there");
+    return Registered::refused;
+  }
+
+  Registered without_directory(const char* directory, int error) {
+    if (error != ENOENT) return cannot("open the share's directory", error);
+    char parent[256];
+    bare::Text(parent).add(
+        std::string_view(directory, static_cast<std::size_t>(name_in(directory).data() - directory)));
+    if (::access(parent, F_OK) == 0) return gone(directory);
+    return errno == ENOENT ? unreachable("has no runtime directory here")
+                           : cannot("look at the runtime directory", errno);
+  }
+
+  // As poll() answers.
+  int wait_for(short event) {
     for (;;) {
       const std::int64_t left_ms = (deadline_ns_ - now_ns()) / 1'000'000;
       pollfd ready{socket_.get(), event, 0};
       const int count = left_ms <= 0 ? 0 : ::poll(&ready, 1, static_cast<int>(left_ms));
-      if (count > 0) return true;
-      if (count == 0 || errno != EINTR) return false;
+      if (count >= 0 || errno != EINTR) return count;
     }
   }
 
   // A daemon that restarts binds its socket anew: it is waited for, within the time there is.
-  bool connect(const char* directory) {
+  Registered connect(const char* directory) {
     const Descriptor folder(::open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!folder.valid()) return false;
+    if (!folder.valid()) return without_directory(directory, errno);
+    if (ledger::is_removed(folder.get())) return gone(directory);
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     bare::Text path(address.sun_path);
@@ -148,10 +203,13 @@ class Conversation {
           .add(ledger::kTenantSocket);
     for (;;) {
       socket_.reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-      if (!socket_.valid()) return false;
-      if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return true;
+      if (!socket_.valid()) return cannot("make a socket", errno);
+      if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
+        return Registered::seated;
       const bool passing = errno == ECONNREFUSED || errno == ENOENT || errno == EAGAIN || errno == EINTR;
-      if (!passing || !insist_ || now_ns() > deadline_ns_) return false;
+      if (!passing) return cannot("connect to headgated", errno);
+      if (ledger::is_removed(folder.get())) return gone(directory);
+      if (!insist_ || now_ns() > deadline_ns_) return unreachable("does not accept connections");
       const timespec pause{0, 5'000'000};
       ::nanosleep(&pause, nullptr);
     }
@@ -162,7 +220,7 @@ class Conversation {
   Registered ask(const Say& say, ledger::Verb verb, Hear& heard) {
     if (::send(socket_.get(), &say, sizeof say, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof say) && errno != EPIPE &&
         errno != ECONNRESET)
-      return unreachable("does not listen");
+      return errno == EAGAIN || errno == EINTR ? unreachable("does not listen") : cannot("send to headgated", errno);
     // Also after EPIPE: a daemon that lets nobody in says why before it hangs up.
     alignas(8) char bytes[sizeof(ledger::Refuse)];
     ssize_t length;
@@ -170,11 +228,14 @@ class Conversation {
     bool whole;
     do {
       do {
-        if (!wait_for(POLLIN)) return unreachable("does not answer");
+        const int ready = wait_for(POLLIN);
+        if (ready < 0) return cannot("wait for headgated", errno);
+        if (ready == 0) return unreachable("does not answer");
         length = receive(bytes, sizeof bytes);
         // A refusal that crossed our message: Linux tells of the reset once, and then hands out what was said before it.
       } while (length < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNRESET));
-      if (length <= 0) return unreachable("hung up");
+      if (length < 0) return cannot("receive from headgated", errno);
+      if (length == 0) return unreachable("hung up");
       head = {};
       if (length >= static_cast<ssize_t>(sizeof head)) memcpy(&head, bytes, sizeof head);
       whole = head.magic == ledger::kRegistrationMagic && head.bytes == length;
@@ -212,6 +273,7 @@ class Conversation {
     header.msg_controllen = sizeof control;
     const ssize_t length = ::recvmsg(socket_.get(), &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (length <= 0) return length;
+    truncated_ = (header.msg_flags & MSG_CTRUNC) != 0;
     for (cmsghdr* part_of = CMSG_FIRSTHDR(&header); part_of != nullptr; part_of = CMSG_NXTHDR(&header, part_of)) {
       if (part_of->cmsg_level != SOL_SOCKET || part_of->cmsg_type != SCM_RIGHTS) continue;
       const std::size_t count = (part_of->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -226,9 +288,8 @@ class Conversation {
   }
 
   Registered map(const ledger::Welcome& welcome, ledger::SharePages& pages) {
-    // Fewer came where this process has no room for more descriptors.
-    if (received_ < ledger::kWelcomeDescriptors)
-      return unreachable("could not hand out its descriptors: this process has too many open");
+    if (received_ < ledger::kWelcomeDescriptors || (truncated_ && received_ < ledger::kMostWelcomeDescriptors))
+      return cannot("take the descriptors that headgated hands out", EMFILE);
     if (const ledger::PageFault bad = ledger::map_pages(descriptors_[0].get(), descriptors_[1].get(), pages)) {
       ledger::explain(bad, why_.data(), why_.size());
       return Registered::refused;
@@ -251,6 +312,7 @@ class Conversation {
       case ledger::ClaimResult::claimed: break;
       case ledger::ClaimResult::full: return refused("every slot of the share is taken");
       case ledger::ClaimResult::closing: return refused("the share is being removed");
+      case ledger::ClaimResult::unnamed: return cannot("read /proc/self/stat", EMFILE);
     }
     const Registered outcome = tell_seat(slot);
     if (outcome == Registered::unreachable && pages.policy->ask_first.load(std::memory_order_acquire) != 0)
@@ -272,6 +334,7 @@ class Conversation {
   Descriptor descriptors_[ledger::kMostWelcomeDescriptors];
   std::uint32_t received_ = 0;
   bool held_ = false, busy_ = false;
+  bool truncated_ = false;  // the last message had descriptors for which there was no room
 };
 
 }  // namespace

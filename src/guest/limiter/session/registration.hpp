@@ -9,9 +9,10 @@
 namespace headgate::limiter {
 
 enum class Registered : std::uint32_t {
-  seated,       // `pages` are mapped, checked, and a slot is claimed if one was wanted
-  refused,      // the daemon said no, or sent what cannot be used; `why` is its sentence
-  unreachable,  // no daemon answered within 200 ms; `why` says what was tried
+  seated,  // `pages` are mapped, checked, and a slot is claimed if one was wanted
+  refused,  // `why` is a sentence: the daemon said no, or sent what cannot be used; the share is gone; this process lacks what
+            // it takes to ask (descriptors, memory, a right), which is no sign that there is no daemon
+  unreachable,  // no daemon answered within 200 ms, or there is no runtime directory; `why` says what was tried
 };
 
 // `directory`: where the share's directory lies for us, such as /run/headgate/shares/NAME. Takes at most 200 ms; keeps no

@@ -179,28 +179,45 @@ void find_base(const char* directory) {
     base.add(std::string_view(path.data(), at));
 }
 
-// Without a daemon: by the files, where this process may open them. Not into a share that asks first: nobody is there to ask.
-bool enter_by_files(const char* directory, bool with_slot, ledger::SharePages& pages, ledger::SlotRef& slot,
-                    std::span<char> why, bool& asks_first) {
-  if (const ledger::PageFault bad = ledger::open_share_at(directory, pages)) {
-    ledger::explain(bad, why.data(), why.size(), directory);
-    return false;
+// Why the share whose pages are open takes nobody; empty: it has.
+std::string_view take_seat_by_files(const ledger::SharePages& pages, ledger::SlotRef& slot) {
+  // Nobody is there to ask.
+  if (pages.policy->ask_first.load(std::memory_order_acquire) != 0)
+    return "the share asks a scheduler about each process, and headgated, which would, does not answer";
+  if (ledger::is_draining(*pages.policy)) return ledger::kDrainingWords;
+  switch (ledger::claim_for_self(*pages.usage, slot)) {
+    case ledger::ClaimResult::claimed: return {};
+    case ledger::ClaimResult::full: return "every slot of the share is taken";
+    case ledger::ClaimResult::closing: return "the share is being removed";
+    case ledger::ClaimResult::unnamed: break;
   }
-  asks_first = with_slot && pages.policy->ask_first.load(std::memory_order_acquire) != 0;
-  if (asks_first) {
-    bare::Text(why).add("the share asks a scheduler about each process, and headgated, which would, does not answer");
-    ledger::close_pages(pages);
-    return false;
-  }
-  const bool draining = with_slot && ledger::is_draining(*pages.policy);
-  if (!with_slot || (!draining && ledger::claim_for_self(*pages.usage, slot) == ledger::ClaimResult::claimed))
-    return true;
-  bare::Text(why).add(draining ? ledger::kDrainingWords : "the share is full or is being removed");
-  ledger::close_pages(pages);
-  return false;
+  return "this process cannot read /proc/self/stat: it has as many files open as it may; raise its limit (ulimit -n)";
 }
 
-// A share of the daemon's. Where there is neither daemon nor page, the fail policy that the environment names decides.
+// Whether files that could not be opened say nothing of the share, but of this process: no descriptor, no memory, a filter of its own.
+bool is_own_failure(const ledger::PageFault& bad) {
+  return bad.error == ledger::PageError::os_error ||
+         (bad.error == ledger::PageError::no_permission && bad.os_errno == EPERM);
+}
+
+enum class Files { entered, refused, unusable };
+
+// Without a daemon: by the files, where this process may open them.
+Files enter_by_files(const char* directory, bool with_slot, ledger::SharePages& pages, ledger::SlotRef& slot,
+                     std::span<char> why) {
+  if (const ledger::PageFault bad = ledger::open_share_at(directory, pages)) {
+    ledger::explain(bad, why.data(), why.size(), directory);
+    return is_own_failure(bad) ? Files::refused : Files::unusable;
+  }
+  const std::string_view refusal = with_slot ? take_seat_by_files(pages, slot) : std::string_view();
+  if (refusal.empty()) return Files::entered;
+  bare::Text(why).add(refusal);
+  ledger::close_pages(pages);
+  return Files::refused;
+}
+
+// A share of the daemon's. Where there is no runtime directory at all, or neither daemon nor page can be used, the fail policy that
+// the environment names decides; nothing that this process lacks itself, and no share that has ended, is either.
 [[gnu::noinline]] Membership join_at(Wanted& wanted, bool with_slot) {
   char why[512];
   ledger::SharePages pages;
@@ -214,10 +231,10 @@ bool enter_by_files(const char* directory, bool with_slot, ledger::SharePages& p
     case Registered::seated: break;
     case Registered::refused: return refuse_saying();
     case Registered::unreachable: {
-      bool asks_first = false;
       log_line(LogLevel::warn, "%s: %s; trying the share's files", directory, why);
-      if (enter_by_files(directory, with_slot, pages, slot, why, asks_first)) break;
-      if (asks_first || wanted.grant.fail_policy == ledger::FailPolicy::closed) return refuse_saying();
+      const Files files = enter_by_files(directory, with_slot, pages, slot, why);
+      if (files == Files::entered) break;
+      if (files == Files::refused || wanted.grant.fail_policy == ledger::FailPolicy::closed) return refuse_saying();
       log_line(LogLevel::error, "NOT HELD: %s: no daemon, and %s; HEADGATE_FAIL_POLICY=closed would refuse to run",
                directory, why);
       session.membership.store(Membership::none, std::memory_order_release);

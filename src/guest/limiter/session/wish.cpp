@@ -1,9 +1,12 @@
 #include "guest/limiter/session/wish.hpp"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "guest/bare/text.hpp"
@@ -21,7 +24,10 @@ constexpr char kMountedShare[] = "/run/headgate/share";
 
 bool is_mounted() {
   const int saved = errno;
-  const bool there = ::access("/run/headgate/share/tenant.sock", F_OK) == 0;
+  bool there = ::access("/run/headgate/share/tenant.sock", F_OK) == 0;
+  // A share that was removed stays mounted, as a directory with nothing in it and without a name: who runs there was in it.
+  struct stat status{};
+  if (!there) there = ::syscall(SYS_newfstatat, AT_FDCWD, kMountedShare, &status, 0) == 0 && status.st_nlink == 0;
   errno = saved;
   return there;
 }
