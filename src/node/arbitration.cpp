@@ -20,9 +20,15 @@
 namespace headgate::node {
 namespace {
 
-// A share that rings more often is heard at the end of the window: a tenant can ring as often as it likes.
-constexpr std::int64_t kRingWindowNs = 10'000'000;
-constexpr std::uint32_t kRingsAWindow = 100;
+// A tenant can ring as often as it likes, so each share pays for being heard out of its own time: what it has not used of the last
+// 10 ms, or it is not listened to for a while. 2,000 rings a second, each heard alone, take half of it; a flood is heard once in 1 ms,
+// and rings that come one by one 4,000 times a second, at some 10 us each.
+constexpr std::int64_t kHearNs = 250'000, kRingNs = 12'000, kCreditNs = 10'000'000, kLeastPauseNs = 1'000'000;
+// What no limiter sends: more than a byte, or descriptors, which are closed here.
+constexpr std::int64_t kStrangeNs = 1'000'000;
+// What is handed on costs other threads something, too.
+constexpr std::int64_t kHandedOnNs = 750'000;
+constexpr std::size_t kMostHeardAtOnce = 64;
 // A share whose gate would have its next launch ring is not looked at each time once it has done nothing for so long: longer
 // than any turn, and than it takes until what was held in one is known. What else may change in its pages is seen at the roll call.
 constexpr std::int64_t kAsleepNs = 200'000'000;
@@ -245,26 +251,38 @@ bool Arbitration::hear() {
 }
 
 void Arbitration::hear(Member& member, std::int64_t now_ns) {
-  std::array<char, 64> bytes;
-  ssize_t length = 1;
-  std::uint32_t rings = 0;
-  bool memory = false, reading = false;
-  while (length > 0 && rings < 512) {
-    // NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection): it does not wait
-    length = ::recv(member.share.bell(), bytes.data(), bytes.size(), MSG_DONTWAIT);
-    rings += length > 0;
-    memory |= length > 0 && bytes[0] == static_cast<char>(ledger::Ring::memory);
-    reading |= length > 0 && bytes[0] == static_cast<char>(ledger::Ring::reading);
+  std::array<char, kMostHeardAtOnce> bytes{};
+  std::array<iovec, kMostHeardAtOnce> parts;
+  std::array<mmsghdr, kMostHeardAtOnce> messages{};
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    parts[i] = {&bytes[i], 1};
+    messages[i].msg_hdr.msg_iov = &parts[i];
+    messages[i].msg_hdr.msg_iovlen = 1;
   }
-  figures_.rings += rings;
+  const int count = ::recvmmsg(member.share.bell(), messages.data(), messages.size(), MSG_DONTWAIT, nullptr);
+  bool shut = count < 0 && errno != EAGAIN && errno != EINTR, memory = false, reading = false;
+  std::int64_t cost_ns = kHearNs;
+  for (int i = 0; i < count; ++i) {
+    const char said = bytes[static_cast<std::size_t>(i)];
+    const mmsghdr& message = messages[static_cast<std::size_t>(i)];
+    cost_ns += (message.msg_hdr.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ? kStrangeNs : kRingNs;
+    shut |= message.msg_len == 0;
+    memory |= said == static_cast<char>(ledger::Ring::memory);
+    reading |= said == static_cast<char>(ledger::Ring::reading);
+  }
+  figures_.rings += static_cast<std::uint64_t>(std::max(0, count));
   member.rang = true;
   if (memory && asked_) asked_(member.share.name(), ledger::Ring::memory);
   if (reading && asked_) asked_(member.share.name(), ledger::Ring::reading);
-  if (length == 0 || (length < 0 && errno != EAGAIN)) member.deaf = true, listen(member, false);
-  if (now_ns - member.window_ns >= kRingWindowNs) member.window_ns = now_ns, member.rings = 0;
-  if (++member.rings < kRingsAWindow) return;
+  if (shut) {
+    member.deaf = true;
+    return listen(member, false);
+  }
+  if (memory || reading) cost_ns += kHandedOnNs;
+  member.paid_ns = std::max(member.paid_ns, now_ns - kCreditNs) + cost_ns;
+  if (member.paid_ns <= now_ns) return;
   ++figures_.unheard_rings;
-  member.muted = true;
+  member.muted_until_ns = std::max(member.paid_ns, now_ns + kLeastPauseNs);
   listen(member, false);
 }
 
@@ -310,8 +328,10 @@ std::int64_t Arbitration::look(std::int64_t now_ns) {
     if (member.waits || member.deaf) next_ns = std::min(next_ns, now_ns + ledger::kTurnLookNs);
   }
   for (auto& [name, member] : members_) {
-    if (member.muted && now_ns - member.window_ns >= kRingWindowNs) member.muted = false, listen(member, true);
-    if (member.muted) next_ns = std::min(next_ns, member.window_ns + kRingWindowNs);
+    if (member.muted_until_ns == 0) continue;
+    if (member.deaf || now_ns >= member.muted_until_ns) member.muted_until_ns = 0;
+    else next_ns = std::min(next_ns, member.muted_until_ns);
+    if (member.muted_until_ns == 0 && !member.deaf) listen(member, true);
   }
   while (const auto turn = arbiter_.next_turn(now_ns)) arbiter_.settle(*turn, idle_ns(*turn));
   const schedule::Decision decision = arbiter_.decide(now_ns);

@@ -42,7 +42,7 @@ class Arbitration {
   };
 
   // `gpus`: UUIDs of the node's GPUs. At most schedule::kMostGpus of them are arbitrated; the gates of further ones stand open.
-  // `asked` is called on the arbiter's thread, at most 100 times in 10 ms for each of a share's wishes, where a ring says something
+  // `asked` is called on the arbiter's thread, at most 1,000 times a second for each of a share's wishes, where a ring says something
   // else than that a launch waits; it must neither wait nor call back. May be empty.
   using Asked = std::function<void(const std::string& share, ledger::Ring what)>;
   explicit Arbitration(std::vector<std::string> gpus, Asked asked = {});
@@ -79,9 +79,8 @@ class Arbitration {
     ArbitratedShare share;
     schedule::ShareId id;
     std::vector<schedule::Terms> terms;
-    std::int64_t window_ns = 0;  // in which it rang so often:
-    std::uint32_t rings = 0;
-    bool muted = false;  // until the window ends
+    std::int64_t paid_ns = 0;         // until when what was heard of it is paid for
+    std::int64_t muted_until_ns = 0;  // its bell is not listened to; 0: it is
     bool rang = false;
     bool deaf = false;  // a tenant has shut its bell down
     bool asleep = false, waits = false;
