@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include <nlohmann/json.hpp>
+#include "base/standard_streams.hpp"
 #include "base/units.hpp"
 
 #include "cli/daemon.hpp"
@@ -272,6 +273,7 @@ int give_up(const Error& error, const Voice& voice) {
 }  // namespace
 
 int run(const Invocation& invocation, const config::Config& config) {
+  fill_standard_streams();
   const Voice& voice = invocation.voice;
   if (auto ok = check(invocation); !ok) return give_up(ok.error(), voice);
   const auto program = find_program(invocation.run.command.front());

@@ -56,6 +56,14 @@ Result<Source> source_for(const std::optional<std::string>& simulate, const std:
   return simulated_source(TRY(simulated_node(*simulate, usual_profile)));
 }
 
+Result<void> let_all_use(const std::string& simulated_directory) {
+  // One that was named keeps what whoever made it gave it.
+  if (simulated_directory == environment("HEADGATE_SIM_DIR")) return {};
+  const std::string above = simulated_directory.substr(0, simulated_directory.rfind('/'));
+  if (::chmod(above.c_str(), 0711) != 0) return fail_errno("cannot let others pass through " + above, errno);
+  return sim::open_to_all(simulated_directory);
+}
+
 Result<Gpus> gpus_to_view(const std::optional<std::string>& simulate, const std::string& usual_profile) {
   auto gpus = read_gpus(TRY(source_for(simulate, usual_profile)));
   if (gpus || simulate) return gpus;

@@ -16,6 +16,7 @@
 
 #include "base/unique_fd.hpp"
 #include "sim/fault_rules.hpp"
+#include "sim/out_of_the_way.hpp"
 #include "sim/words.hpp"
 
 namespace headgate::sim {
@@ -110,7 +111,7 @@ void spend_us(std::uint64_t us) {
 
 FaultPage* map_page(const std::string& directory) {
   const std::string path = directory + "/faults";
-  const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  const UniqueFd fd = out_of_the_way(UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)));
   struct stat about{};
   if (!fd || ::fstat(fd.get(), &about) != 0) return nullptr;
   if (about.st_size < static_cast<off_t>(sizeof(FaultPage)) && ::ftruncate(fd.get(), sizeof(FaultPage)) != 0)
@@ -196,7 +197,7 @@ Result<std::vector<std::uint64_t>> fault_hits(const std::string& node_directory)
 Result<bool> write_faults(const std::string& node_directory, std::string_view rules) {
   TRY(parse_faults(rules));
   const std::string path = node_directory + "/faults";
-  const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  const UniqueFd fd = out_of_the_way(UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)));
   if (!fd) return fail_errno("cannot open " + path, errno);
   if (::flock(fd.get(), LOCK_EX) != 0) return fail_errno("cannot lock " + path, errno);
   const OwnPage page(map_page(node_directory));

@@ -11,11 +11,13 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "guest/bare/clock.hpp"
 #include "sim/node_file.hpp"
+#include "sim/out_of_the_way.hpp"
 #include "sim/process_identity.hpp"
 #include "sim/words.hpp"
 
@@ -64,7 +66,19 @@ int Node::let_stopped_owner_finish() const {
   return known && ::kill(process, SIGCONT) == 0 ? process : 0;
 }
 
+// Nobody can go on without the node, and none of those who ask is asked back: they end, each with the same sentence.
+void Node::end_if_damaged() const {
+  if (!is_damaged(*file_)) return;
+  std::fprintf(
+      stderr,
+      "headgate simulator: %s/node is damaged: something else has written into it; end what uses the node and remove "
+      "the file; the next program makes it anew\n",
+      directory_.c_str());
+  ::_exit(exit_status(ErrorCode::failed));
+}
+
 void Node::lock() {
+  end_if_damaged();
   int error = pthread_mutex_trylock(&file_->mutex);
   int helped = 0;
   while (error == EBUSY || error == ETIMEDOUT) {
@@ -122,7 +136,8 @@ bool Node::gone(std::uint32_t p) const {
   const bool ours =
       process.pid == ::getpid() && process.image == own_image() && process.pid_namespace == own_pid_namespace();
   if (p == process_ || ours) return false;
-  UniqueFd fd(::open(words(directory_, "/clients/", p).c_str(), O_RDWR | O_CLOEXEC));
+  UniqueFd fd =
+      out_of_the_way(UniqueFd(::open(words(directory_, "/clients/", p).c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC)));
   if (!fd) return errno == ENOENT;
   struct flock probe{};
   probe.l_type = F_WRLCK;
@@ -159,7 +174,13 @@ Result<std::uint32_t> Node::attach(std::uint32_t mps_percent) {
   if (p == kNone)
     return fail(ErrorCode::no_capacity, words("the simulated node holds ", kMostProcesses, " processes already"));
   const std::string path = words(directory_, "/clients/", p);
-  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd) {
+    ::unlink(path.c_str());  // another user's, of a process that is gone: the place was free
+    fd = UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    give_to_all_of(words(directory_, "/clients"), fd);
+  }
+  fd = out_of_the_way(std::move(fd));
   struct flock claim{};
   claim.l_type = F_WRLCK;
   claim.l_whence = SEEK_SET;

@@ -32,6 +32,11 @@ struct NodeFile;
 // Empties the node whatever is in it; refused (no_capacity) while a process uses it.
 [[nodiscard]] Result<void> recreate_node(const std::string& directory, const Profile& profile);
 
+// Lets every user of the machine use the node that is there, as /dev/nvidia* may be opened by everybody: its files can be written by
+// all, whatever the umask of those who make more of them. The directory itself stays its owner's: nothing in it can be put
+// elsewhere. Whoever uses a node can write all of its state: there is no wall between its users.
+[[nodiscard]] Result<void> open_to_all(const std::string& directory);
+
 class Node {
  public:
   // Opens what is there; creates an h200 (HEADGATE_SIM_PROFILE names another built-in one) in an existing or new directory.
@@ -104,6 +109,7 @@ class Node {
   [[nodiscard]] std::string shared_path(std::uint32_t shared) const;
   static Result<std::unique_ptr<Node>> open(const std::string& directory, const Profile* create);
   void lock();
+  void end_if_damaged() const;
   // The process it lets go on, to be stopped again; 0: none.
   [[nodiscard]] int let_stopped_owner_finish() const;
   void unlock();

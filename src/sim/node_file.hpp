@@ -4,7 +4,9 @@
 #include <pthread.h>
 #include <atomic>
 #include <cstdint>
+#include <string>
 
+#include "base/unique_fd.hpp"
 #include "sim/engine.hpp"
 
 namespace headgate::sim {
@@ -31,6 +33,12 @@ struct NodeFile {
   JournalPage journal;
   alignas(4096) State state;
 };
+
+// Whether something else has written over its first bytes. A lock or a journal of such a file is not to be touched.
+[[nodiscard]] bool is_damaged(const NodeFile& file);
+
+// A file just made in that directory: where everybody may make files, everybody may write this one, whatever the maker's umask.
+void give_to_all_of(const std::string& directory, const UniqueFd& file);
 
 class FileJournal final : public Journal {
  public:

@@ -11,18 +11,20 @@
 
 #include "sim/node.hpp"
 #include "sim/node_file.hpp"
+#include "sim/out_of_the_way.hpp"
 #include "sim/words.hpp"
 
 namespace headgate::sim {
 namespace {
 
+const char kRemoveIt[] = "end what uses the node and remove the file; the next program makes it anew";
 const char kHint[] = "name a directory you may write to in HEADGATE_SIM_DIR";
 
 Result<UniqueFd> open_directory(const std::string& directory, bool create) {
   if (create && ::mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST) {
     return fail_errno(words("cannot make the simulated node ", directory), errno, kHint);
   }
-  UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  UniqueFd fd = out_of_the_way(UniqueFd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
   if (!fd && errno == ENOENT) return fail(ErrorCode::unreachable, words("no simulated node at ", directory), kHint);
   if (!fd) return fail_errno(words("cannot open the simulated node ", directory), errno, kHint);
   while (::flock(fd.get(), LOCK_EX) != 0) {
@@ -46,6 +48,15 @@ Result<void> make_mutex(pthread_mutex_t& mutex) {
   pthread_mutexattr_destroy(&attributes);
   if (error != 0) return fail_errno("cannot make the node's lock", error);
   return {};
+}
+
+// Of the mutexes that make_mutex() makes.
+int mutex_kind() {
+  static const int kind = [] {
+    pthread_mutex_t mutex;
+    return make_mutex(mutex) ? mutex.__data.__kind : 0;
+  }();
+  return kind;
 }
 
 // A profile without a seed takes that of the node which it replaces in this directory, else a random one: no two directories
@@ -79,7 +90,8 @@ Result<Profile> seeded(const Profile& profile, int directory_fd) {
 Result<void> write_node(const std::string& directory, int directory_fd, const Profile& asked) {
   const Profile profile = TRY(seeded(asked, directory_fd));
   const std::string fresh = directory + "/node.new";
-  UniqueFd fd(::openat(directory_fd, "node.new", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  UniqueFd fd =
+      out_of_the_way(UniqueFd(::openat(directory_fd, "node.new", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)));
   if (!fd) return fail_errno(words("cannot write ", fresh), errno, kHint);
   if (::ftruncate(fd.get(), sizeof(NodeFile)) != 0) return fail_errno(words("cannot size ", fresh), errno, kHint);
   const std::uint64_t base = offsetof(NodeFile, state);
@@ -104,8 +116,10 @@ Result<void> write_node(const std::string& directory, int directory_fd, const Pr
   if (::mkdirat(directory_fd, "clients", 0777) != 0 && errno != EEXIST) {
     return fail_errno(words("cannot make ", directory, "/clients"), errno, kHint);
   }
+  give_to_all_of(directory + "/clients", fd);
   std::error_code ignored;  // what an earlier node left: nobody holds it
-  std::filesystem::remove_all(directory + "/memory", ignored);
+  for (const auto& left : std::filesystem::directory_iterator(directory + "/memory", ignored))
+    std::filesystem::remove_all(left.path(), ignored);
   if (::renameat(directory_fd, "node.new", directory_fd, "node") != 0) {
     return fail_errno(words("cannot put ", directory, "/node in place"), errno, kHint);
   }
@@ -115,14 +129,15 @@ Result<void> write_node(const std::string& directory, int directory_fd, const Pr
 // Null: there is none, or one of an earlier boot, whose clock counts for nothing.
 Result<NodeFile*> map_existing(const std::string& directory, int directory_fd, UniqueFd* kept) {
   const std::string path = directory + "/node";
-  UniqueFd fd(::openat(directory_fd, "node", O_RDWR | O_CLOEXEC));
+  UniqueFd fd = out_of_the_way(UniqueFd(::openat(directory_fd, "node", O_RDWR | O_CLOEXEC)));
   if (!fd && errno == ENOENT) return nullptr;
   if (!fd) return fail_errno(words("cannot open ", path), errno, kHint);
   struct stat status{};
   if (::fstat(fd.get(), &status) != 0) return fail_errno(words("cannot look at ", path), errno);
   std::uint64_t head[3] = {};
   if (::pread(fd.get(), head, sizeof head, 0) != static_cast<ssize_t>(sizeof head) || head[0] != kNodeMagic) {
-    return fail(ErrorCode::failed, words(path, " is not a simulated node"), "remove it, or choose another directory");
+    return fail(ErrorCode::failed, words(path, " is not a simulated node"),
+                words(kRemoveIt, ", or choose another directory"));
   }
   std::uint32_t version = 0;
   std::memcpy(&version, &head[1], sizeof version);
@@ -134,6 +149,10 @@ Result<NodeFile*> map_existing(const std::string& directory, int directory_fd, U
                 "use the headgate that made it, or choose another directory");
   }
   NodeFile* file = TRY(map_file(fd.get(), path));
+  if (is_damaged(*file)) {
+    ::munmap(file, sizeof(NodeFile));
+    return fail(ErrorCode::failed, words(path, " is damaged: something else has written into it"), kRemoveIt);
+  }
   if (file->state.now_ns > clock_ns() + 1'000'000'000) {
     ::munmap(file, sizeof(NodeFile));
     return nullptr;
@@ -155,6 +174,35 @@ Result<const Profile*> default_profile() {
 }
 
 }  // namespace
+
+bool is_damaged(const NodeFile& file) {
+  return file.magic != kNodeMagic || file.version != kNodeVersion || file.mutex.__data.__kind != mutex_kind() ||
+         file.journal.used.load(std::memory_order_relaxed) > kJournalBytes;
+}
+
+void give_to_all_of(const std::string& directory, const UniqueFd& file) {
+  struct stat facts{};
+  if (file && ::stat(directory.c_str(), &facts) == 0 && (facts.st_mode & S_IWOTH) != 0) ::fchmod(file.get(), 0666);
+}
+
+Result<void> open_to_all(const std::string& directory) {
+  const UniqueFd directory_fd = TRY(open_directory(directory, false));
+  const auto fail_at = [&](const char* name) {
+    return fail_errno(words("cannot open ", directory, name, " to all users"), errno, kHint);
+  };
+  if (::fchmod(directory_fd.get(), 0755) != 0) return fail_at("");
+  for (const char* name : {"clients", "memory"}) {
+    if (::mkdirat(directory_fd.get(), name, 0777) != 0 && errno != EEXIST) return fail_at(name);
+    const UniqueFd folder(::openat(directory_fd.get(), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    // Without the sticky bit: whoever finds a process dead takes away what it left.
+    if (!folder || ::fchmod(folder.get(), 0777) != 0) return fail_at(name);
+  }
+  for (const char* name : {"node", "faults"}) {
+    const UniqueFd file(::openat(directory_fd.get(), name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (!file || ::fchmod(file.get(), 0666) != 0) return fail_at(name);
+  }
+  return {};
+}
 
 Result<std::string> node_directory() {
   const char* directory = std::getenv("HEADGATE_SIM_DIR");

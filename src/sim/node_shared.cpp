@@ -8,6 +8,8 @@
 #include <cerrno>
 
 #include "sim/node.hpp"
+#include "sim/node_file.hpp"
+#include "sim/out_of_the_way.hpp"
 #include "sim/words.hpp"
 
 namespace headgate::sim {
@@ -33,7 +35,8 @@ UniqueFd Node::create_shared(Engine& engine, std::uint32_t account, std::uint64_
   const std::string path = shared_path(place);
   ::mkdir(words(directory_, "/memory").c_str(), 0777);
   ::unlink(path.c_str());  // of a node that was here before
-  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  UniqueFd fd = out_of_the_way(UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666)));
+  give_to_all_of(words(directory_, "/memory"), fd);
   struct stat status{};
   if (!fd || !locked(fd.get(), LOCK_SH) || ::ftruncate(fd.get(), static_cast<off_t>(file_bytes)) != 0 ||
       ::fstat(fd.get(), &status) != 0) {
@@ -48,7 +51,7 @@ UniqueFd Node::create_shared(Engine& engine, std::uint32_t account, std::uint64_
 }
 
 UniqueFd Node::open_shared(std::uint32_t shared) {
-  UniqueFd fd(::open(shared_path(shared).c_str(), O_RDWR | O_CLOEXEC));
+  UniqueFd fd = out_of_the_way(UniqueFd(::open(shared_path(shared).c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC)));
   if (fd && !locked(fd.get(), LOCK_SH)) fd.reset();
   return fd;
 }
@@ -66,7 +69,7 @@ std::uint32_t Node::shared_of(int descriptor) const {
 void Node::settle_shared(Engine& engine, std::uint32_t shared) {
   if (!state_->shared[shared].used) return;
   const std::string path = shared_path(shared);
-  const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  const UniqueFd fd = out_of_the_way(UniqueFd(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC)));
   if (fd && !locked(fd.get(), LOCK_EX | LOCK_NB)) return;
   if (!fd && errno != ENOENT) return;
   ::unlink(path.c_str());

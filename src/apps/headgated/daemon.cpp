@@ -560,6 +560,10 @@ Result<void> run(const Options& options) {
   const PlacesHeld held = TRY(hold(places));
   cli::Source source = TRY(cli::source_for(options.simulate, config["sim.profile"].value));
   if (!options.simulate && !config["node.nvml"].value.empty()) source.library = config["node.nvml"].value;
+  // The GPUs of root's daemon are everybody's whom it lets in; a user's own are his.
+  if (!source.simulated_directory.empty() && ::geteuid() == 0) {
+    if (auto opened = cli::let_all_use(source.simulated_directory); !opened) return opened;
+  }
   if (!source.simulated_directory.empty()) ::setenv("HEADGATE_SIM_DIR", source.simulated_directory.c_str(), 1);
   Daemon daemon(config, options, places, group);
   if (auto started = daemon.start(source); !started) return started;

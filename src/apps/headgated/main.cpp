@@ -4,6 +4,7 @@
 
 #include "apps/headgated/daemon.hpp"
 #include "apps/headgated/options.hpp"
+#include "base/standard_streams.hpp"
 #include "base/version.hpp"
 
 namespace {
@@ -18,6 +19,7 @@ int complain(const headgate::Error& error) {
 
 int main(int argc, char** argv) {
   using namespace headgate;
+  fill_standard_streams();
   const auto options = daemon::parse(argc, argv);
   if (!options) return complain(options.error());
   if (options->help) return std::fputs(daemon::usage_text(), stdout), 0;
