@@ -97,6 +97,7 @@ Result<Process> parse_process(std::string_view status, std::string_view stat) {
   const auto uid = whole_number<std::uint32_t>(word_at(line_of(status, "Uid").value_or(""), 1));
   if (!uid) return lacks("Uid in status");
   process.uid = *uid;
+  process.parent = whole_number<std::uint32_t>(line_of(status, "PPid").value_or("")).value_or(0);
   process.namespace_pid = *pid;
   // Missing in kernels without pid namespaces.
   if (const auto pids = line_of(status, "NSpid")) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
+#include "identity/process.hpp"
 
 namespace headgate::node {
 namespace {
@@ -158,6 +159,24 @@ std::string own_namespaces(const std::string& folder, const std::string& proc) {
   return names.contains(' ') ? names + " namespaces of its own" : "a " + names + " namespace of its own";
 }
 
+bool only_root_changes(const struct stat& facts) {
+  return facts.st_uid == 0 && (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+// Whether `path`, as a process whose root is `root` has it, is that file, and root alone says what lies there: by no link, which a
+// user may point anywhere, and through no folder in which others may rename (a sticky one as well: whoever made a name there may).
+bool lies_with_root(const std::string& root, const std::string& path, const struct stat& file) {
+  UniqueFd at(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  struct stat here{};
+  for (const auto& name : std::filesystem::path(path).relative_path()) {
+    if (name == ".." || !at || ::fstat(at.get(), &here) != 0 || !S_ISDIR(here.st_mode) || !only_root_changes(here))
+      return false;
+    at = UniqueFd(::openat(at.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  }
+  return at && ::fstat(at.get(), &here) == 0 && S_ISREG(here.st_mode) && here.st_dev == file.st_dev &&
+         here.st_ino == file.st_ino;
+}
+
 }  // namespace
 
 std::string how_it_goes_around(std::uint32_t pid, const std::string& proc) {
@@ -187,19 +206,24 @@ std::string how_it_goes_around(std::uint32_t pid, const std::string& proc) {
   return text;
 }
 
-std::string trusted_program(std::uint32_t pid, const std::string& proc) {
+TrustedProgram trusted_program(std::uint32_t pid, const std::string& proc) {
   const std::string exe = proc + "/" + std::to_string(pid) + "/exe";
   std::error_code error;
   const std::string path = std::filesystem::read_symlink(exe, error).string();
-  struct stat theirs{}, ours{};
-  if (error || ::stat(exe.c_str(), &theirs) != 0 || theirs.st_uid != 0 || (theirs.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-    return "";
-  // Its own mount namespace may give any file that root owns another name. A container of root's is believed.
-  const bool same_file =
-      ::stat(path.c_str(), &ours) == 0 && ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
-  struct stat process{};
-  const bool of_root = ::stat((proc + "/" + std::to_string(pid)).c_str(), &process) == 0 && process.st_uid == 0;
-  return same_file || of_root ? file_name(path) : "";
+  struct stat file{};
+  if (error || ::stat(exe.c_str(), &file) != 0 || !only_root_changes(file)) return {};
+  // By its status: of a process that let itself not be dumped, the folder in /proc is root's whoever runs it.
+  const auto process = identity::read_process(proc, pid);
+  if (!process) return {};
+  if (process->uid == 0) return {.name = file_name(path), .parent = {}};
+  const bool ours = lies_with_root("/", path, file);
+  if (process->uid == ::geteuid()) return {.name = ours ? file_name(path) : "", .parent = {}};
+  const auto parent =
+      process->parent == 0 ? fail(ErrorCode::not_found, "") : identity::read_process(proc, process->parent);
+  const bool of_root = parent && parent->uid == 0;
+  if (!ours && !(of_root && lies_with_root(proc + "/" + std::to_string(process->parent) + "/root", path, file)))
+    return {};
+  return {.name = file_name(path), .parent = of_root ? trusted_program(process->parent, proc).name : ""};
 }
 
 }  // namespace headgate::node

@@ -166,16 +166,86 @@ TEST_F(Bypass, WhatAllFilesTogetherMayCostIsBoundedAndSaid) {
   EXPECT_EQ(how_it_goes_around(7, proc_), "the limiter is not loaded; it has mapped more than is looked through");
 }
 
-TEST_F(Bypass, OnlyAFileOfRootsGivesAProgramATrustedName) {
-  program("/bin/sh");
-  EXPECT_EQ(trusted_program(7, proc_), "sh");
-  EXPECT_EQ(trusted_program(8, proc_), "");
+// The file that a process of these users runs, and who started it.
+class Trusted : public Bypass {
+ protected:
+  void process(std::uint32_t pid, std::uint32_t uid, std::uint32_t parent, const std::string& path) const {
+    const std::string folder = proc_ + "/" + std::to_string(pid), id = std::to_string(uid);
+    fs::create_directories(folder + "/ns");
+    std::ofstream(folder + "/status") << "Pid:\t" << pid << "\nPPid:\t" << parent << "\nUid:\t" << id << "\t" << id
+                                      << "\n";
+    std::ofstream(folder + "/stat") << pid << " (x) S 1 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 1 0 77 0\n";
+    fs::remove(folder + "/exe");
+    fs::create_symlink(path, folder + "/exe");
+  }
+  static constexpr std::uint32_t kUser = 4711;
+  const std::string sh_ = fs::canonical("/bin/sh");
+  const std::string sh_name_ = fs::path(sh_).filename();
+};
+
+TEST_F(Trusted, OnlyAFileOfRootsGivesAProgramOfRootsItsName) {
+  process(7, 0, 1, sh_);
+  EXPECT_EQ(trusted_program(7, proc_).name, sh_name_);
+  EXPECT_FALSE(trusted_program(7, proc_).parent);
+  EXPECT_EQ(trusted_program(8, proc_).name, "");
   const std::string own = proc_ + "/Xorg";
   fs::copy_file("/bin/sh", own);
   fs::permissions(own, fs::perms::others_write, fs::perm_options::add);
-  fs::remove(proc_ + "/7/exe");
-  program(own);
-  EXPECT_EQ(trusted_program(7, proc_), "") << "anybody may write it";
+  process(7, 0, 1, own);
+  EXPECT_EQ(trusted_program(7, proc_).name, "") << "anybody may write it";
+}
+
+TEST_F(Trusted, AUsersProcessHasTheNameOfAFileAndNeverARight) {
+  process(7, kUser, 1, sh_);
+  EXPECT_EQ(trusted_program(7, proc_).name, sh_name_);
+  EXPECT_EQ(trusted_program(7, proc_).parent, "") << "who started it is not known";
+  process(6, kUser, 1, sh_);
+  process(7, kUser, 6, sh_);
+  EXPECT_EQ(trusted_program(7, proc_).parent, "") << "a user of his own started it";
+  process(6, 0, 1, sh_);
+  EXPECT_EQ(trusted_program(7, proc_).parent, sh_name_);
+}
+
+// In a namespace of his own the user mounts what he likes over any name, and outside it the name is his link to the same file.
+TEST_F(Trusted, ALinkOfAUsersGivesNoFileOfRootsAName) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can own the folders";
+  const std::string safe = fs::path("/run") / fs::path(proc_).filename(), link = safe + "/Xorg";
+  if (!fs::create_directory(safe)) GTEST_SKIP() << "/run cannot be written here";
+  fs::create_symlink(sh_, link);
+  // What /proc/PID/exe says and what it leads to are not the same: here by a link that leads on.
+  process(7, kUser, 1, link);
+  EXPECT_EQ(trusted_program(7, proc_).name, "");
+  fs::remove(link);
+  fs::copy_file(sh_, link);
+  EXPECT_EQ(trusted_program(7, proc_).name, "Xorg");
+  fs::permissions(safe, fs::perms::group_write, fs::perm_options::add);
+  EXPECT_EQ(trusted_program(7, proc_).name, "") << "others may rename in it";
+  fs::permissions(safe, fs::perms::all | fs::perms::sticky_bit);
+  EXPECT_EQ(trusted_program(7, proc_).name, "") << "as in /tmp";
+  fs::permissions(safe, fs::perms::owner_all);
+  EXPECT_EQ(::chown(safe.c_str(), kUser, kUser), 0);
+  EXPECT_EQ(trusted_program(7, proc_).name, "") << "a user's folder";
+  fs::remove_all(safe);
+}
+
+// A container's MPS server: its path leads nowhere safe on the node, and to the same file where root's process that started it is.
+TEST_F(Trusted, AProgramThatRootStartedInAContainerIsLookedForThere) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can own the folders";
+  const std::string safe = fs::path("/run") / fs::path(proc_).filename(), path = safe + "/open/server";
+  if (!fs::create_directories(safe + "/open")) GTEST_SKIP() << "/run cannot be written here";
+  fs::copy_file(sh_, path);
+  fs::permissions(safe + "/open", fs::perms::others_write, fs::perm_options::add);
+  const std::string inside = safe + "/root" + safe + "/open";
+  fs::create_directories(inside);
+  fs::create_hard_link(path, inside + "/server");
+  process(6, 0, 1, path);
+  process(7, kUser, 6, path);
+  fs::create_directory_symlink(safe + "/root", proc_ + "/6/root");
+  EXPECT_EQ(trusted_program(7, proc_).name, "server");
+  EXPECT_EQ(trusted_program(7, proc_).parent, "server");
+  process(6, kUser, 1, path);
+  EXPECT_EQ(trusted_program(7, proc_).name, "") << "a user's container";
+  fs::remove_all(safe);
 }
 
 }  // namespace

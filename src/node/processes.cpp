@@ -74,7 +74,8 @@ void add_processes(observe::JoinInput& input, const tenancy::Processes* tenants,
                .user = user_name(tenant.uid),
                .command = tenant.process.command,
                .where = where_text(tenant.where),
-               .program = {}};
+               .program = {},
+               .program_parent = {}};
     });
   }
   Found found(proc);
@@ -104,7 +105,9 @@ void add_processes(observe::JoinInput& input, const tenancy::Processes* tenants,
     facts.command = process->command;
     const auto lines = identity::read_cgroups(proc, pid);
     facts.where = lines ? where_text(identity::identify(*lines)) : "host";
-    facts.program = trusted_program(pid, proc);
+    TrustedProgram program = trusted_program(pid, proc);
+    facts.program = std::move(program.name);
+    facts.program_parent = std::move(program.parent);
   }
 }
 

@@ -32,7 +32,12 @@ std::string event_kind(FindingKind kind) {
 }
 
 bool Audit::is_exempt(const ProcessFacts& facts) const {
-  return !facts.program.empty() && std::ranges::find(rules_.exempt, facts.program) != rules_.exempt.end();
+  const auto listed = [&](const std::string& name) {
+    return !name.empty() && std::ranges::find(rules_.exempt, name) != rules_.exempt.end();
+  };
+  if (facts.program.empty()) return false;
+  if (facts.program_parent && !listed(*facts.program_parent)) return listed(facts.program + "@" + facts.user);
+  return listed(facts.program);
 }
 
 void Audit::suspect(const snapshot::Snapshot& picture, const snapshot::Process& process, FindingKind kind,

@@ -25,7 +25,8 @@ struct AuditRules {
   std::uint32_t looks = 3;
   std::uint64_t least_ns = 1'500'000'000;  // from the first of them to the last: somebody may look more often
   ComputeRules compute = {};               // which has steps of its own instead
-  // Programs that use GPUs on everybody's behalf, by ProcessFacts::program.
+  // Programs that use GPUs on everybody's behalf, by ProcessFacts::program: of root's, and of users where such a one of root's
+  // started them. NAME@USER: where that user runs it too.
   std::vector<std::string> exempt = {"nvidia-cuda-mps-server",
                                      "nvidia-cuda-mps-control",
                                      "nvidia-persistenced",

@@ -53,6 +53,15 @@ TEST(Audit, ServersThatWorkForEverybodyAreExempt) {
   };
   EXPECT_EQ(told(picture(30, 0, "", "nvidia-cuda-mps"), nullptr, named("nvidia-cuda-mps-server")).first, 0);
   EXPECT_EQ(told(picture(30, 0, ""), nullptr, named("Xorg")).first, 0);
+  // A user can have loaded any code into his own, but not into what a server of root's started for him.
+  Facts users = named("Xorg");
+  users[41].user = "alice";
+  users[41].program_parent = "";
+  EXPECT_EQ(told(picture(30, 0, ""), nullptr, users).first, 1);
+  users[41].program_parent = "sshd";
+  EXPECT_EQ(told(picture(30, 0, ""), nullptr, users).first, 1);
+  users[41].program_parent = "nvidia-cuda-mps-control";
+  EXPECT_EQ(told(picture(30, 0, ""), nullptr, users).first, 0);
   // What a program calls itself is no more than that.
   EXPECT_EQ(told(picture(30, 0, "", "Xorg"), nullptr, named("")).first, 1);
   Audit audit;
@@ -62,6 +71,22 @@ TEST(Audit, ServersThatWorkForEverybodyAreExempt) {
   EXPECT_TRUE(audit.exempts(41));
   (void)audit.look(s, {});
   EXPECT_EQ(s.node.unattended_processes, 1u);
+}
+
+TEST(Audit, AUsersOwnProgramIsExemptWhereItIsListedWithItsUser) {
+  Audit audit;
+  audit.set_exempt({"Xorg", "Xorg@alice"});
+  Facts facts;
+  facts[41] = {.uid = 1000, .user = "alice", .command = {}, .where = {}, .program = "Xorg", .program_parent = ""};
+  auto s = picture(30, 0, "");
+  (void)audit.look(s, facts);
+  EXPECT_TRUE(audit.exempts(41));
+  facts[41].user = "bob";
+  (void)audit.look(s, facts);
+  EXPECT_FALSE(audit.exempts(41));
+  facts[41].user = "alice", facts[41].program = "";
+  (void)audit.look(s, facts);
+  EXPECT_FALSE(audit.exempts(41)) << "alice's file may be bob's work";
 }
 
 TEST(Audit, MoreMemoryThanTheLedgerKnowsIsNamedAndSlackIsNot) {

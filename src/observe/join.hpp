@@ -19,6 +19,8 @@ struct ProcessFacts {
   std::uint32_t uid = 0;
   std::string user, command, where;
   std::string program;  // its file's name, where nobody but root can have given it; else empty
+  // Set where an ordinary user runs it: the same of root's process that started it; empty where none did.
+  std::optional<std::string> program_parent = {};
 };
 
 struct JoinInput {

@@ -168,6 +168,28 @@ TEST_F(DaemonAudit, AnExemptProgramIsNeitherNamedNorCountedAndANameAloneExemptsN
   EXPECT_EQ(daemon_.ask("GET", "/v1/events").body.find("(nvidia-cuda-mps"), std::string::npos);
 }
 
+// He has the file of an exempt program run code of his own: LD_PRELOAD=evil.so nvidia-persistenced.
+TEST_F(DaemonAudit, AUserWhoRunsAnExemptProgramIsNamedAllTheSame) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can own the program's file and run it as another user";
+  // Where root's folders alone lead to it: not below /tmp.
+  std::string folder = "/run/headgate-exempt-XXXXXX";
+  if (::mkdtemp(folder.data()) == nullptr) GTEST_SKIP() << "/run cannot be written here";
+  fs::permissions(folder, fs::perms(0755));
+  fs::copy_file(BYPASS_PROGRAM, folder + "/Xorg");
+  ASSERT_EQ(daemon_.cli().shell("chmod 755 $D && chmod -R a+rwX $D/node").status, 0);
+  auto environment = tenant();
+  environment["LD_PRELOAD"] = "";
+  {
+    Program rogue(
+        {"/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", folder + "/Xorg", "libcuda.so.1"},
+        environment);
+    take(rogue);
+    const auto event = named(rogue.pid(), "audit.outside");
+    EXPECT_TRUE(event && event->uid == 65534);
+  }
+  fs::remove_all(folder);
+}
+
 // Where accounting is on, a life shorter than a second is no way around.
 TEST_F(DaemonAudit, WhoEndedBeforeAnybodyLookedIsNamedByTheDriversAccounting) {
   const std::string on = "HEADGATE_SIM_DIR=$D/node LD_LIBRARY_PATH=$SIM " BYPASS_PROGRAM " --accounting";
