@@ -61,7 +61,7 @@ bool Audit::is_proven(FindingKind kind, const std::string& share) const {
   switch (kind) {
     case FindingKind::outside: return true;
     case FindingKind::memory: return memory_proven_.contains(share);
-    case FindingKind::compute: return compute_.is_proven(share);
+    case FindingKind::compute: return compute_.is_proven(share) || sum_.is_proven(share);
   }
   return false;
 }
@@ -84,7 +84,9 @@ void Audit::look_at(const snapshot::Snapshot& picture, const snapshot::Process& 
   } else if (device.driver_bytes && *device.driver_bytes > 0) {
     memory_proven_.insert(process.share);
   }
-  if (const auto verdict = compute_.of(process.pid, device.uuid)) {
+  auto verdict = compute_.of(process.pid, device.uuid);
+  if (!verdict) verdict = sum_.of(process.pid, device.uuid);
+  if (verdict) {
     suspect(picture, process, FindingKind::compute, device.uuid, whose + " " + verdict->text, found, verdict->ripe);
     return;
   }
@@ -111,6 +113,7 @@ std::vector<Finding> Audit::look(snapshot::Snapshot& picture, const std::map<std
   picture.node.unattended_processes = static_cast<std::uint32_t>(std::ranges::count_if(
       picture.processes, [&](const auto& process) { return process.share.empty() && !exempts(process.pid); }));
   compute_.look(picture, books);
+  sum_.look(picture, books);
   std::vector<Suspicion> found;
   for (const snapshot::Process& process : picture.processes) {
     if (process.pid == 0 || exempts(process.pid)) continue;

@@ -13,6 +13,7 @@
 
 #include "observe/compute_check.hpp"
 #include "observe/join.hpp"
+#include "observe/share_sum.hpp"
 #include "snapshot/snapshot.hpp"
 
 namespace headgate::observe {
@@ -65,7 +66,7 @@ inline constexpr const char* kExplainedEvent = "audit.explained";
 
 class Audit {
  public:
-  explicit Audit(AuditRules rules = {}) : rules_(std::move(rules)), compute_(rules_.compute) {}
+  explicit Audit(AuditRules rules = {}) : rules_(std::move(rules)), compute_(rules_.compute), sum_(rules_.compute) {}
 
   // Looks at one more picture, writes each process's `finding` and the number of the unattended into it, and returns what is new
   // since the last. `facts`, `books`: as the picture was made of.
@@ -100,6 +101,7 @@ class Audit {
 
   AuditRules rules_;
   ComputeCheck compute_;
+  ShareSum sum_;
   std::set<std::string> memory_proven_;  // shares whose ledger had once all that the driver told of a process's memory
   std::map<Key, Case> cases_;
   std::set<std::uint32_t> exempt_;

@@ -226,6 +226,32 @@ TEST(Audit, ComputeThatIsInNoAccountIsNamedThoughTheShareHasNoCeiling) {
       "process 41 (python) of share alice keeps 40 % on GPU 0 busy by the driver, the whole share 0 % by its ledger");
 }
 
+TEST(Audit, ComputeThatIsSplitOverProcessesIsNamedOfEachOfThem) {
+  Audit audit;
+  auto s = picture(500, 500, "alice");
+  s.processes[0].devices[0].busy_ratio = 0.17;
+  s.processes.resize(6, s.processes[0]);
+  s.shares.resize(1);
+  s.shares[0].name = "alice";
+  ComputeBooks books;
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    s.processes[i].pid = 41 + i;
+    books[{41 + i, "GPU-a"}] = {.metered = true, .held_ns = 0, .copy_ns = 0, .launches = 0, .working = false};
+  }
+  std::vector<Finding> found;
+  for (std::uint64_t i = 1; i <= 6; ++i) {
+    auto copy = s;
+    copy.taken_ns = i * kSecond;
+    for (auto& finding : audit.look(copy, {}, books)) found.push_back(finding);
+  }
+  ASSERT_EQ(found.size(), 6u);
+  EXPECT_EQ(event_kind(found[5].kind), "audit.compute");
+  EXPECT_EQ(found[5].pid, 46u);
+  EXPECT_EQ(found[5].text,
+            "process 46 (python) of share alice keeps 17 % on GPU 0 busy by the driver, 6 processes of its share "
+            "together 96 %, the whole share 0 % by its ledger");
+}
+
 // What is done about a finding depends on it.
 TEST(Audit, ALedgerIsProvenOnceItHasAgreedWithTheDriver) {
   for (const bool sound_first : {false, true}) {

@@ -22,7 +22,9 @@
 namespace headgate::observe {
 
 struct ComputeRules {
-  double least_busy_ratio = 0.2;  // by the driver; below it nobody is looked at
+  double least_busy_ratio = 0.2;  // by the driver; below it nobody is looked at, alone (here) or together (ShareSum)
+  // The driver tells whole percents, and may round each of many processes up: so much of each counts for nothing in a sum.
+  double rounded_ratio = 0.01;
   // Of what the driver says, the account has at least this much. A kernel of 1.5 us, about the shortest there is, would have to be
   // surrounded by 28 us that the driver counts as busy to be below it.
   double least_accounted_ratio = 0.05;

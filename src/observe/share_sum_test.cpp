@@ -1,0 +1,159 @@
+#include "observe/share_sum.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace headgate::observe {
+namespace {
+
+constexpr std::uint64_t kSecond = 1'000'000'000, kMs = 1'000'000;
+constexpr const char* kGpu = "GPU-a";
+
+// Processes 1, 2, ... of a share on one GPU.
+struct Node {
+  ShareSum check;
+  snapshot::Snapshot picture;
+  ComputeBooks books;
+
+  explicit Node(std::uint32_t processes, ComputeRules rules = {}) : check(std::move(rules)) {
+    picture.gpus.resize(1);
+    picture.gpus[0].uuid = kGpu;
+    picture.shares.resize(1);
+    picture.shares[0].name = "alice";
+    for (std::uint32_t pid = 1; pid <= processes; ++pid) {
+      snapshot::Process process;
+      process.pid = pid;
+      process.share = "alice";
+      process.devices = {{.uuid = kGpu, .driver_bytes = 1, .ledger_bytes = 1, .busy_ratio = {}}};
+      picture.processes.push_back(process);
+      words(pid) = {.metered = true, .held_ns = 5 * kSecond, .copy_ns = 0, .launches = 7, .working = false};
+    }
+    pass(kSecond, 0.0, 0);
+  }
+  ComputeWords& words(std::uint32_t pid) { return books[{pid, kGpu}]; }
+  void look(std::uint64_t time_ns) {
+    picture.taken_ns += time_ns;
+    check.look(picture, books);
+  }
+  // The driver says `busy` of each, the share's account has `held_ns` more, and each of them so many launches.
+  void pass(std::uint64_t time_ns, std::optional<double> busy, std::uint64_t held_ns, std::uint64_t launches = 0) {
+    for (auto& process : picture.processes) {
+      process.devices[0].busy_ratio = busy;
+      words(process.pid).held_ns += held_ns;
+      words(process.pid).launches += launches;
+    }
+    look(time_ns);
+  }
+  [[nodiscard]] bool named(std::uint32_t pid) const {
+    const auto verdict = check.of(pid, kGpu);
+    return verdict && verdict->ripe;
+  }
+};
+
+TEST(ShareSum, WorkThatIsSplitOverProcessesEachTooLittleToBeLookedAtIsNamed) {
+  Node node(6);
+  for (int i = 0; i < 2; ++i) {
+    node.pass(kSecond, 0.17, 0);
+    EXPECT_TRUE(node.check.of(1, kGpu));
+    EXPECT_FALSE(node.named(1)) << "no sooner than one process alone";
+  }
+  node.pass(kSecond, 0.17, 0);
+  for (std::uint32_t pid = 1; pid <= 6; ++pid) ASSERT_TRUE(node.named(pid)) << pid;
+  EXPECT_EQ(
+      node.check.of(3, kGpu)->text,
+      "keeps 17 % on GPU 0 busy by the driver, 6 processes of its share together 96 %, the whole share 0 % by its "
+      "ledger");
+  EXPECT_FALSE(node.check.is_proven("alice"));
+  node.pass(kSecond, 0.17, kSecond);
+  EXPECT_FALSE(node.check.of(1, kGpu)) << "its account tells";
+  EXPECT_TRUE(node.check.is_proven("alice"));
+}
+
+TEST(ShareSum, ShortKernelsOfManyProcessesWithPausesAccuseNobody) {
+  for (const std::uint64_t held : {200 * kMs, 100 * kMs, 60 * kMs}) {
+    Node node(6);
+    for (int i = 0; i < 30; ++i) {
+      node.pass(kSecond, 0.17, held, 100);
+      ASSERT_FALSE(node.check.of(1, kGpu)) << held;
+    }
+  }
+}
+
+// The driver tells whole percents: each of 60 processes that hardly ran may be called 1 % busy.
+TEST(ShareSum, WhatTheDriverRoundsUpIsNoSum) {
+  Node node(60);
+  for (int i = 0; i < 10; ++i) node.pass(kSecond, 0.01, 5 * kMs, 1);
+  EXPECT_FALSE(node.check.of(1, kGpu));
+}
+
+TEST(ShareSum, CopiesCountAndALittleWorkIsNotLookedAt) {
+  Node copying(6);
+  for (int i = 0; i < 10; ++i) {
+    for (std::uint32_t pid = 1; pid <= 6; ++pid) copying.words(pid).copy_ns += kSecond / 2;
+    copying.pass(kSecond, 0.10, 0);
+    EXPECT_FALSE(copying.check.of(1, kGpu));
+  }
+  Node little(6);
+  for (int i = 0; i < 10; ++i) little.pass(kSecond, 0.04, 0);
+  EXPECT_FALSE(little.check.of(1, kGpu)) << "24 %, of which 6 may be rounded";
+}
+
+TEST(ShareSum, LongKernelsAreBelievedForAsLongAsThoseOfOneProcess) {
+  Node node(6);
+  for (std::uint32_t pid = 1; pid <= 6; ++pid) node.words(pid).working = true;
+  for (int i = 0; i < 25; ++i) node.pass(kSecond, 0.17, 0);
+  EXPECT_FALSE(node.check.of(1, kGpu));
+  for (int i = 0; i < 15; ++i) node.pass(kSecond, 0.17, 0);
+  EXPECT_TRUE(node.named(1));
+}
+
+TEST(ShareSum, WhoIsNotMeteredOrIsStoppedCannotTell) {
+  Node node(6);
+  for (std::uint32_t pid = 1; pid <= 6; ++pid) node.words(pid).metered = false;
+  for (int i = 0; i < 10; ++i) node.pass(kSecond, 0.17, 0);
+  for (std::uint32_t pid = 1; pid <= 6; ++pid) node.words(pid).metered = true;
+  for (int i = 0; i < 10; ++i) {
+    node.pass(kSecond, 0.17, 0);
+    EXPECT_FALSE(node.named(1)) << i;
+  }
+  for (int i = 0; i < 5; ++i) node.pass(kSecond, 0.17, 0);
+  EXPECT_TRUE(node.named(1));
+  Node stopped(6, {.halted = [](std::uint32_t) { return true; }});
+  for (int i = 0; i < 10; ++i) stopped.pass(kSecond, 0.17, 0);
+  EXPECT_FALSE(stopped.check.of(1, kGpu));
+}
+
+TEST(ShareSum, WhoLaunchesByHisLedgerIsNotNamedBesideThoseWhoDoNot) {
+  Node node(6);
+  for (int i = 0; i < 4; ++i) {
+    node.words(1).launches += 10;
+    node.pass(kSecond, 0.17, 0);
+  }
+  EXPECT_FALSE(node.named(1));
+  EXPECT_TRUE(node.named(2));
+}
+
+// The driver tells of what has ended for a second more, of each of those who take turns.
+TEST(ShareSum, TurnsThatTheDriverTellsOfASecondLateAccuseNobody) {
+  for (const std::uint64_t period : {kSecond / 10, kSecond}) {
+    Node node(6);
+    std::uint64_t worked[7] = {};
+    for (std::uint64_t at = 0; at < 60 * kSecond; at += period) {
+      const auto turn = static_cast<std::uint32_t>(at / (2 * kSecond) % 12);  // half of the time nobody's
+      std::uint64_t held = 0;
+      for (auto& process : node.picture.processes) {
+        const bool works = process.pid == turn + 1;
+        if (works) held = period / 5, worked[process.pid] = at + period;
+        const bool told = worked[process.pid] != 0 && at + period <= worked[process.pid] + kSecond;
+        process.devices[0].busy_ratio = told ? std::optional(0.25) : std::nullopt;
+      }
+      for (std::uint32_t pid = 1; pid <= 6; ++pid) node.words(pid).held_ns += held;
+      node.look(period);
+      for (std::uint32_t pid = 1; pid <= 6; ++pid) ASSERT_FALSE(node.named(pid)) << period << " " << at;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace headgate::observe
