@@ -241,13 +241,30 @@ TEST(Metrics, WhatIsNotKnownIsNotShownAsZero) {
   s.gpus[0].uuid = "GPU-9c2f";
   s.gpus[0].memory_total_bytes = 1;
   s.shares[0].devices[0].memory_limit_bytes.reset();
+  for (auto& share : s.shares)
+    for (auto& device : share.devices) device.metered = false;
   const std::string page = metrics_page(s, {});
-  for (const char* name :
-       {"gpu_busy_ratio", "gpu_sm_active_ratio", "gpu_encoder_busy_ratio", "gpu_decoder_busy_ratio", "gpu_power_watts",
-        "gpu_temperature_celsius", "gpu_clock_hertz", "gpu_energy_joules_total", "gpu_ecc_corrected_errors_total",
-        "gpu_ecc_lifetime_corrected_errors_total", "gpu_pcie_replays_total", "gpu_pcie_received_bytes_per_second",
-        "gpu_pcie_sent_bytes_per_second", "gpu_nvlink_errors_total", "gpu_nvlink_received_bytes_total",
-        "gpu_nvlink_sent_bytes_total", "share_memory_limit_bytes", "daemon_clients", "daemon_cpu_seconds"})
+  for (const char* name : {"gpu_busy_ratio",
+                           "gpu_sm_active_ratio",
+                           "gpu_encoder_busy_ratio",
+                           "gpu_decoder_busy_ratio",
+                           "gpu_power_watts",
+                           "gpu_temperature_celsius",
+                           "gpu_clock_hertz",
+                           "gpu_energy_joules_total",
+                           "gpu_ecc_corrected_errors_total",
+                           "gpu_ecc_lifetime_corrected_errors_total",
+                           "gpu_pcie_replays_total",
+                           "gpu_pcie_received_bytes_per_second",
+                           "gpu_pcie_sent_bytes_per_second",
+                           "gpu_nvlink_errors_total",
+                           "gpu_nvlink_received_bytes_total",
+                           "gpu_nvlink_sent_bytes_total",
+                           "share_memory_limit_bytes",
+                           "share_gpu_seconds_total",
+                           "share_gpu_seconds_estimated_total",
+                           "daemon_clients",
+                           "daemon_cpu_seconds"})
     EXPECT_EQ(page.find(std::string("headgate_") + name), std::string::npos) << name;
 }
 

@@ -140,6 +140,7 @@ Json device_json(const snapshot::ShareDevice& device) {
           {"allocation_refusals", device.refusals},
           {"compute_ceiling_ratio", device.compute_ceiling_ratio},
           {"compute_burst_ratio", or_null(device.compute_burst_ratio)},
+          {"metered", device.metered},
           {"held_ns", device.held_ns},
           {"estimated_ns", device.estimated_ns},
           {"neighbours_ns", device.neighbours_ns},

@@ -153,7 +153,8 @@ std::string throttle_text(const snapshot::Share& share, const snapshot::ShareDev
   std::string text =
       "  compute: " +
       (device.compute_ceiling_ratio >= 1 ? "no limit" : "limit " + percent_of(device.compute_ceiling_ratio)) +
-      "; the GPU was held for " + duration_text(device.held_ns);
+      (device.metered ? "; the GPU was held for " + duration_text(device.held_ns)
+                      : "; for how long it has the GPU is not measured: it needs no turns and has no limit");
   if (device.estimated_ns > 0) text += " (" + duration_text(device.estimated_ns) + " of it estimated)";
   if (device.throttled_launches == 0) {
     const char* none = share.state == "paused" ? "; it is paused: launches wait\n" : "; no launch had to wait\n";
@@ -278,6 +279,7 @@ std::string why_json(const Picture& picture, const std::vector<snapshot::Share>&
                                                       {"realtime_ns", device.last_refusal->unix_ns}};
       d["compute_ceiling_ratio"] = device.compute_ceiling_ratio;
       d["compute_burst_ratio"] = device.compute_burst_ratio ? Json(*device.compute_burst_ratio) : Json();
+      d["metered"] = device.metered;
       d["held_ns"] = device.held_ns;
       d["estimated_ns"] = device.estimated_ns;
       d["throttled_ns"] = device.throttled_ns;

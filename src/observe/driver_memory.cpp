@@ -54,7 +54,7 @@ bool read_list(ListCall* ask, nvmlDevice_t device, const std::string& uuid, bool
     // Who computes and draws is in both lists, with the same figure.
     const auto known = std::ranges::find(out, rows[i].pid, &DriverProcess::pid);
     if (known == out.end()) {
-      out.push_back({.uuid = uuid, .pid = rows[i].pid, .bytes = bytes, .busy_ratio = {}, .mps = mps});
+      out.push_back({.uuid = uuid, .pid = rows[i].pid, .bytes = bytes, .busy_ratio = {}, .mps = mps, .at_work = false});
       continue;
     }
     known->mps |= mps;

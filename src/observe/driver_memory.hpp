@@ -18,7 +18,8 @@ struct DriverProcess {
   std::uint32_t pid = 0;  // of the host
   std::optional<std::uint64_t> bytes;
   std::optional<double> busy_ratio;
-  bool mps = false;  // a client of an MPS server
+  bool mps = false;      // a client of an MPS server
+  bool at_work = false;  // some engine of the GPU worked for it lately: SMs, copies, video
 
   friend bool operator==(const DriverProcess&, const DriverProcess&) = default;
 };

@@ -166,6 +166,7 @@ void read_utilization(const nvml::Library& nvml, nvmlDevice_t device, const std:
       if (samples[i].pid != process.pid || samples[i].smUtil > 100) continue;
       sum += samples[i].smUtil;
       ++n;
+      process.at_work |= (samples[i].smUtil | samples[i].memUtil | samples[i].encUtil | samples[i].decUtil) != 0;
     }
     if (n > 0) process.busy_ratio = sum / n / 100.0;
   }

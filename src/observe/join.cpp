@@ -1,6 +1,8 @@
 #include "observe/join.hpp"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <string_view>
 #include <tuple>
 
@@ -19,11 +21,43 @@ const snapshot::Share* share_in(const Snapshot* picture, const std::string& name
   return found == picture->shares.end() ? nullptr : &*found;
 }
 
-std::uint64_t held_of(const snapshot::Share& share) {
-  std::uint64_t held = 0;
-  for (const auto& device : share.devices) held += device.held_ns;
-  return held;
+// Of kernels and of copies.
+std::uint64_t work_of(const snapshot::Share& share) {
+  std::uint64_t work_ns = 0;
+  for (const auto& device : share.devices) work_ns += device.held_ns + device.copy_ns;
+  return work_ns;
 }
+
+// What a share did since the picture before, by its ledger and the driver; the driver alone where the ledger measures nothing.
+enum class Activity { worked, rested, unknown };
+
+// What the driver knows of processes' work on the GPUs.
+class DriverActivity {
+ public:
+  DriverActivity(const JoinInput& input, const std::vector<snapshot::Process>& processes) {
+    std::map<std::uint32_t, const std::string*> share_of;
+    for (const auto& process : processes)
+      if (process.pid != 0 && !process.share.empty()) share_of[process.pid] = &process.share;
+    for (const DriverProcess& process : input.driver.processes) {
+      if (process.busy_ratio) tells_.insert(process.uuid);
+      const auto share = share_of.find(process.pid);
+      if (process.at_work && share != share_of.end()) at_work_.insert(*share->second);
+    }
+    // Of a process that did nothing it tells nothing; so it does where it cannot tell.
+    for (const auto& gpu : input.driver.gpus)
+      if (gpu.busy_ratio == 0.0 && !input.node.nvml_released) tells_.insert(gpu.uuid);
+  }
+  [[nodiscard]] Activity of(const snapshot::Share& share) const {
+    if (at_work_.contains(share.name)) return Activity::worked;
+    const bool known = share.processes == 0 || std::ranges::all_of(share.devices, [&](const auto& d) {
+                         return d.metered || tells_.contains(d.uuid);
+                       });
+    return known ? Activity::rested : Activity::unknown;
+  }
+
+ private:
+  std::set<std::string> at_work_, tells_;  // shares; GPUs
+};
 
 // What the time that was waited since the picture before was waited for, mostly; empty where none was. A full queue of one's own
 // says little where somebody else, or a limit, is why it is full.
@@ -46,13 +80,14 @@ void add_rates(snapshot::Share& share, const snapshot::Share& before, std::uint6
     const auto& then = before.devices[i];
     // Figures that went back belong to a share that was made anew under the same name.
     if (now.uuid != then.uuid || now.held_ns < then.held_ns || now.throttled_ns < then.throttled_ns) continue;
-    now.held_ratio = static_cast<double>(now.held_ns - then.held_ns) / static_cast<double>(elapsed_ns);
+    if (now.metered && then.metered)
+      now.held_ratio = static_cast<double>(now.held_ns - then.held_ns) / static_cast<double>(elapsed_ns);
     now.throttled_ratio = static_cast<double>(now.throttled_ns - then.throttled_ns) / static_cast<double>(elapsed_ns);
     now.waits_for = main_cause(now, then);
   }
 }
 
-std::string state_of(const snapshot::Share& share, bool attended) {
+std::string state_of(const snapshot::Share& share, bool attended, Activity activity) {
   if (!share.state.empty()) return share.state;  // paused, draining
   if (share.processes == 0) return attended ? "idle" : "empty";
   if (share.frozen_processes == share.processes) return "frozen";
@@ -68,21 +103,22 @@ std::string state_of(const snapshot::Share& share, bool attended) {
       }))
     return "throttled";
   if (waits_for("turn")) return "takes turns";
-  if (std::ranges::all_of(share.devices, [](const auto& d) { return d.held_ratio && *d.held_ratio == 0; }))
-    return "idle";
-  return "ok";
+  return activity == Activity::rested ? "idle" : "ok";
 }
 
-snapshot::Share joined_share(const LedgerPicture& ledger, const Snapshot* before, const JoinInput& input) {
+snapshot::Share joined_share(const LedgerPicture& ledger, const Snapshot* before, const JoinInput& input,
+                             const DriverActivity& driver) {
   snapshot::Share share = ledger.share;
+  Activity activity = Activity::unknown;
   const snapshot::Share* earlier = share_in(before, share.name);
   if (earlier != nullptr) {
     const std::uint64_t elapsed_ns = less(input.taken_ns, before->taken_ns);
     add_rates(share, *earlier, elapsed_ns);
-    const bool worked = held_of(share) != held_of(*earlier);
-    share.idle_ns = worked ? 0 : earlier->idle_ns + elapsed_ns;
+    activity = work_of(share) != work_of(*earlier) ? Activity::worked : driver.of(share);
+    share.idle_ns = activity == Activity::worked ? 0 : earlier->idle_ns;
+    if (activity == Activity::rested) share.idle_ns += elapsed_ns;
   }
-  share.state = state_of(share, ledger.attended);
+  share.state = state_of(share, ledger.attended, activity);
   return share;
 }
 
@@ -221,9 +257,11 @@ Snapshot join(const JoinInput& input, const Snapshot* before) {
   picture.taken_unix_ns = input.taken_unix_ns;
   picture.node = input.node;
   picture.node.driver_version = input.driver.driver_version;
-  for (const LedgerPicture& ledger : input.ledgers) picture.shares.push_back(joined_share(ledger, before, input));
-  std::ranges::sort(picture.shares, {}, &snapshot::Share::name);
   picture.processes = joined_processes(input);
+  const DriverActivity driver(input, picture.processes);
+  for (const LedgerPicture& ledger : input.ledgers)
+    picture.shares.push_back(joined_share(ledger, before, input, driver));
+  std::ranges::sort(picture.shares, {}, &snapshot::Share::name);
   hold_by_mps(input, picture.shares, picture.processes);
   picture.gpus = input.driver.gpus;
   for (auto& gpu : picture.gpus) fill_gpu(gpu, picture.shares), count_mps_clients(gpu, picture.processes);

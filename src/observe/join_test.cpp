@@ -96,6 +96,47 @@ TEST(Join, RatesAndIdleTimeComeFromThePictureBefore) {
   EXPECT_EQ(third.shares[0].state, "idle");
 }
 
+// Policy off and no ceiling: its account stays at what it was, whatever it does.
+TEST(Join, AShareThatNobodyMeasuresHasNoTimeAndIsIdleByTheDriversWordAlone) {
+  auto in = input();
+  in.ledgers[0].share.devices[0].metered = false;
+  auto before = join(in, nullptr);
+  const auto next = [&] {
+    in.taken_ns += kSecond;
+    before = join(in, &before);
+    return before.shares.at(0);
+  };
+  in.driver.processes[0].at_work = true;
+  for (int i = 0; i < 3; ++i) {
+    const auto share = next();
+    EXPECT_FALSE(share.devices[0].held_ratio);
+    EXPECT_EQ(share.state, "ok");
+    EXPECT_EQ(share.idle_ns, 0u);
+  }
+  in.driver.processes[0].at_work = false;
+  EXPECT_EQ(next().state, "idle") << "the driver tells, and it did nothing";
+  EXPECT_EQ(next().idle_ns, 2 * kSecond);
+  in.driver.processes[0].busy_ratio.reset();
+  EXPECT_EQ(next().state, "ok") << "the driver tells of nobody";
+  EXPECT_EQ(before.shares.at(0).idle_ns, 2 * kSecond) << "it may have worked or not";
+  in.driver.gpus[0].busy_ratio = 0;
+  EXPECT_EQ(next().state, "idle") << "nobody works on this GPU";
+  in.node.nvml_released = true;
+  EXPECT_EQ(next().state, "ok") << "so it was when it was last asked";
+}
+
+TEST(Join, WorkThatNoLimiterMeasuresIsWorkWhereTheDriverSeesIt) {
+  auto in = input();
+  const auto first = join(in, nullptr);
+  in.taken_ns += kSecond;
+  in.driver.processes[0].at_work = true;
+  EXPECT_EQ(join(in, &first).shares[0].state, "ok") << "video";
+  EXPECT_EQ(join(in, &first).shares[0].idle_ns, 0u);
+  in.driver.processes[0].at_work = false;
+  in.ledgers[0].share.devices[0].copy_ns += kSecond / 2;
+  EXPECT_EQ(join(in, &first).shares[0].idle_ns, 0u) << "copies";
+}
+
 TEST(Join, AStateIsTheWorstThingToSay) {
   JoinInput in = input();
   const auto state = [&](const snapshot::Snapshot* before = nullptr) { return join(in, before).shares.at(0).state; };

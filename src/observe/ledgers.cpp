@@ -94,6 +94,18 @@ std::uint64_t waiting_ns(const ledger::SlotDevice& own) {
   return since_ns <= 0 || since_ns > now_ns ? 0 : static_cast<std::uint64_t>(now_ns - since_ns);
 }
 
+// As limiters decide it: for all GPUs of the share at once.
+bool is_metered(const ledger::PolicyPage& policy) {
+  if (policy.level == ledger::Level::observe) return false;
+  // Only what is measured tells whether a GPU still works for an idle program.
+  if (policy.freeze_after_s.load(kRelaxed) != 0) return true;
+  for (std::uint32_t i = 0; i < std::min(policy.device_count, ledger::kMaxDevices); ++i) {
+    const auto& rule = policy.devices[i];
+    if (rule.arbitrated.load(kRelaxed) != 0 || rule.compute_ceiling_ppm.load(kRelaxed) < ledger::kWholeGpu) return true;
+  }
+  return false;
+}
+
 SeatWork work_of(const ledger::PolicyPage& policy, const ledger::SlotDevice& own, std::uint32_t device) {
   const bool arbitrated = policy.devices[device].arbitrated.load(kRelaxed) != 0;
   const bool held_back = policy.devices[device].compute_ceiling_ppm.load(kRelaxed) < ledger::kWholeGpu;
@@ -138,7 +150,11 @@ LedgerPicture read_ledger(const ledger::PolicyPage& policy, const ledger::UsageP
   share.admit = policy.ask_first.load(kRelaxed) != 0 ? "ask" : "now";
   share.on_oom = on_oom_word(policy.oom_wait_ms.load(kRelaxed));
   const std::uint32_t count = std::min(policy.device_count, ledger::kMaxDevices);
-  for (std::uint32_t i = 0; i < count; ++i) share.devices.push_back(read_device(policy, usage, i));
+  const bool metered = is_metered(policy);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    share.devices.push_back(read_device(policy, usage, i));
+    share.devices.back().metered = metered;
+  }
   switch (policy.command.load(kRelaxed)) {
     case ledger::Command::pause: share.state = "paused"; break;
     case ledger::Command::drain: share.state = "draining"; break;

@@ -93,5 +93,28 @@ TEST(Ledgers, SumsOfWhatTenantsWriteDoNotBeginAnewAtNothing) {
   EXPECT_EQ(picture.share.devices.at(0).memory_used_bytes, ~0ull);
 }
 
+TEST(Ledgers, AShareIsMeasuredWhereItHasACeilingOrTurnsOrIsFrozenWhenIdle) {
+  const auto policy = std::make_unique<ledger::PolicyPage>();
+  const auto usage = std::make_unique<ledger::UsagePage>();
+  policy->level = ledger::Level::hook;
+  policy->device_count = 2;
+  for (auto& rule : policy->devices) rule.compute_ceiling_ppm = ledger::kWholeGpu;
+  const auto metered = [&] {
+    const auto share = read_ledger(*policy, *usage).share;
+    return share.devices.at(0).metered && share.devices.at(1).metered;
+  };
+  EXPECT_FALSE(metered());
+  policy->devices[1].arbitrated = 1;
+  EXPECT_TRUE(metered()) << "limiters measure on all GPUs of a share or on none";
+  policy->devices[1].arbitrated = 0;
+  policy->devices[0].compute_ceiling_ppm = ledger::kWholeGpu / 2;
+  EXPECT_TRUE(metered());
+  policy->devices[0].compute_ceiling_ppm = ledger::kWholeGpu;
+  policy->freeze_after_s = 60;
+  EXPECT_TRUE(metered());
+  policy->level = ledger::Level::observe;
+  EXPECT_FALSE(metered());
+}
+
 }  // namespace
 }  // namespace headgate::observe

@@ -135,6 +135,7 @@ void each_field(ShareDevice& d, Visit&& visit) {
   visit("compute_guarantee_ratio", d.compute_guarantee_ratio);
   visit("weight", d.weight);
   visit("priority_class", d.priority_class);
+  visit("metered", d.metered);
   visit("held_ns", d.held_ns);
   visit("estimated_ns", d.estimated_ns);
   visit("neighbours_ns", d.neighbours_ns);

@@ -121,6 +121,8 @@ struct ShareDevice {
   std::optional<double> compute_burst_ratio;  // the ceiling while no other share has work; empty: no other
   std::uint32_t weight = 0;
   std::string priority_class;  // best-effort, normal, latency
+  // Its work is measured: it has a ceiling, or its GPU an arbiter. Else what is held and waited says nothing, and held_ratio is empty.
+  bool metered = true;
   std::uint64_t held_ns = 0, estimated_ns = 0, copy_ns = 0, throttled_ns = 0;
   std::uint64_t neighbours_ns = 0;  // other shares' work that this one was first taken to have done; not in held_ns
   std::uint64_t throttled_launches = 0, passed_in_debt = 0, launches = 0;

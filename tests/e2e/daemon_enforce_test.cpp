@@ -230,6 +230,24 @@ TEST(DaemonEnforce, AProgramOfARunIsFrozenAloneAndTheRunThatWaitsForItIsNot) {
     EXPECT_FALSE(fs::exists(std::string(mount) + "/" + name));
 }
 
+// Nobody has turns and the share has no ceiling, so nobody measures what it does.
+TEST(DaemonTurns, AShareThatNobodyMeasuresIsNotCalledIdleWhileItWorks) {
+  const Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H gpu policy 0 off && $H share create alice --mem 4GiB --idle-notice 1s").status, 0);
+  Program load({HEADGATE_LOAD, "--duration=60s", "--kernels=1ms", "--no-idle-list"}, tenant_of(daemon, "alice"));
+  const auto at_work = [&] {
+    const auto share = daemon.share("alice");
+    return share.processes == 1 && share.state == "ok" && !share.devices.at(0).metered && share.idle_ns == 0;
+  };
+  ASSERT_TRUE(eventually(at_work)) << daemon.ask("GET", "/v1/shares").body;
+  const std::uint64_t then = daemon.picture().taken_ns;
+  ASSERT_TRUE(eventually([&] { return daemon.picture().taken_ns > then + 3'000'000'000; }));
+  EXPECT_TRUE(at_work()) << daemon.ask("GET", "/v1/shares").body;
+  EXPECT_FALSE(daemon.share("alice").devices.at(0).held_ratio);
+  EXPECT_FALSE(daemon.ask("GET", "/metrics").body.contains("headgate_share_gpu_seconds_total{"));
+  EXPECT_FALSE(daemon.ask("GET", "/v1/events").body.contains("has used no GPU"));
+}
+
 // Both want all of it.
 TEST(DaemonTurns, APolicySetWhileSharesRunGivesTheGpuToTheHigherClassAndBack) {
   const Daemon daemon;

@@ -33,7 +33,7 @@ std::string time_words(const snapshot::ShareDevice& device) {
                      allowance_text(device.compute_guarantee_ratio, device.compute_ceiling_ratio);
   if (device.weight > 0) text += ", weight " + std::to_string(device.weight);
   if (!device.priority_class.empty()) text += ", " + device.priority_class;
-  return text + ", held " + duration_text(device.held_ns) + " in all";
+  return text + (device.metered ? ", held " + duration_text(device.held_ns) + " in all" : ", not measured");
 }
 
 std::string memory_words(const snapshot::ShareDevice& device) {
