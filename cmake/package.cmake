@@ -20,7 +20,7 @@ set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS OFF)
 # What goes with the daemon. The unit names /usr/sbin: another prefix needs a drop-in.
 if(TARGET headgated)
   set(deploy ${PROJECT_SOURCE_DIR}/deploy)
-  install(FILES ${deploy}/systemd/headgated.service DESTINATION lib/systemd/system)
+  install(FILES ${deploy}/systemd/headgated.service ${deploy}/systemd/run-headgate.mount DESTINATION lib/systemd/system)
   install(FILES ${deploy}/systemd/headgate.sysusers DESTINATION lib/sysusers.d RENAME headgate.conf)
   install(FILES ${deploy}/prometheus/headgate.rules.yml DESTINATION share/headgate/prometheus)
   install(FILES ${deploy}/grafana/headgate.json DESTINATION share/headgate/grafana)

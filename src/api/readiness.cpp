@@ -30,6 +30,7 @@ std::vector<Error> reasons(const Health& health) {
                    "systemctl restart headgated (running programs go on)"});
   }
   if (health.store) all.push_back(*health.store);
+  if (health.room) all.push_back(*health.room);
   if (health.arbiter_silence > kArbiterSilence) {
     all.push_back({ErrorCode::failed, "the arbiter has not looked for " + seconds_text(health.arbiter_silence),
                    "systemctl restart headgated (running programs go on under their guarantees)"});

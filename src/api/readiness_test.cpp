@@ -44,6 +44,12 @@ TEST(Readiness, SharesThatNobodyCanEnterAreNamedAFewOfThem) {
   EXPECT_EQ(reason(health), "programs cannot enter a, b, c, d, e and 2 more: the socket is gone");
 }
 
+TEST(Readiness, ARuntimeDirectoryWithoutRoomIsNamed) {
+  Health health = well();
+  health.room = Error{ErrorCode::no_capacity, "the file system of /run/headgate is full", "du -a"};
+  EXPECT_EQ(reason(health), "the file system of /run/headgate is full");
+}
+
 TEST(Readiness, AnArbiterThatDoesNotLookIsNamed) {
   Health health = well();
   health.arbiter_silence = 6s;

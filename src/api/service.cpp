@@ -400,8 +400,10 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
                       std::ranges::count_if(latest->gpus, [](const auto& gpu) { return gpu.uuid.empty(); })),
                   .shut = shut_doors ? shut_doors() : std::vector<std::string>(),
                   .store = {},
+                  .room = {},
                   .arbiter_silence = std::chrono::nanoseconds(node.arbiter_silence_ns())};
     if (auto writable = node.shares().check_store(); !writable) health.store = writable.error();
+    if (auto room = node.shares().check_room(); !room) health.room = room.error();
     auto outcome = readiness(health);
     if (outcome) return json("{\"status\":\"ready\"}");
     outcome.error().code = ErrorCode::unreachable;  // 503, whatever is behind it

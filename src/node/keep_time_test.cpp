@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "base/user_name.hpp"
 #include "guest/ledger/slot.hpp"
 #include "node/node.hpp"
@@ -131,6 +134,24 @@ TEST_F(KeepTime, APausedShareStaysPausedWhenItsTimeIsOver) {
   EXPECT_EQ(told("share.expired", end + 1), 1u);
   EXPECT_EQ(command(), ledger::Command::drain);
   rise();
+}
+
+// Its tenants have their descriptors still, and what they fill is all shares' file system.
+TEST_F(KeepTime, ThePageOfABrokenShareIsCutAtEachLookToo) {
+  create({});
+  const std::string pages = node_->shares().directory("s");
+  node_.reset();
+  const std::uint32_t version = ledger::kVersion + 1;
+  std::fstream policy(pages + "/policy", std::ios::in | std::ios::out | std::ios::binary);
+  policy.seekp(offsetof(ledger::PageHeader, version));
+  policy.write(reinterpret_cast<const char*>(&version), sizeof version);
+  policy.close();
+  start();
+  ASSERT_TRUE(node_->shares().find("s")->broken);
+  std::filesystem::resize_file(pages + "/usage", 1u << 26);
+  observe::JoinInput input;
+  node_->hand_ledgers(input);
+  EXPECT_LT(std::filesystem::file_size(pages + "/usage"), 1u << 24);
 }
 
 }  // namespace

@@ -406,7 +406,11 @@ void Node::hand_ledgers(observe::JoinInput& input) {
   std::set<std::string> managed;
   for (auto& [name, live] : shares_.list()) {
     managed.insert(name);
-    if (live.pages == nullptr) continue;
+    if (live.pages == nullptr) {
+      // Its tenants have their descriptors still.
+      tenancy::cut_usage_file(shares_.directory(name));
+      continue;
+    }
     if (input.taken_ns != 0) check_page(name, live, input.taken_ns);
     // A page that somebody scribbles in is looked at, and nothing more is done to it.
     if (!live.distrusted()) ledger::reap_dead(live.pages->usage(), ledger::Remains::draining);

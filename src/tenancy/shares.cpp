@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <iterator>
 
 #include "base/saturated.hpp"
+#include "base/units.hpp"
 #include "guest/ledger/draining.hpp"
 #include "guest/ledger/oom_wait.hpp"
 #include "guest/ledger/slot.hpp"
@@ -99,6 +101,19 @@ std::uint64_t Pages::cut_growth() {
   return ::ftruncate(usage_.get(), sizeof(ledger::UsagePage)) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
 }
 
+std::uint64_t cut_usage_file(const std::string& directory) {
+  const UniqueFd policy(::open((directory + "/policy").c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  const UniqueFd usage(::open((directory + "/usage").c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  // By the page that tenants cannot write.
+  ledger::PageHeader header{};
+  const bool ours = policy && ::pread(policy.get(), &header, sizeof header, 0) == sizeof header &&
+                    header.magic == ledger::kPolicyMagic && header.version == ledger::kVersion;
+  const auto most = static_cast<off_t>(sizeof(ledger::UsagePage) * (ours ? 1 : 4));
+  struct stat status{};
+  if (!usage || ::fstat(usage.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size <= most) return 0;
+  return ::ftruncate(usage.get(), most) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
+}
+
 Error unguarded(const std::string& share) {
   return {ErrorCode::no_capacity,
           "the share '" + share +
@@ -161,6 +176,7 @@ Result<void> Shares::adopt(Share share, Adoption& adoption) {
   if (!grant) return broken(grant.error());
   ledger::SharePages pages;
   const TruncationScope survives;
+  cut_usage_file(directory(name));
   ledger::PageFault fault = ledger::open_share(node_.runtime_dir.c_str(), name.c_str(), ledger::Access::owner, pages);
   const bool anew = missing(fault);
   const auto removal = store_.removal_begun(name);
@@ -194,6 +210,24 @@ Result<void> Shares::adopt(Share share, Adoption& adoption) {
   note_held(live);
   (anew ? adoption.made_anew : adoption.adopted).push_back(name);
   return {};
+}
+
+Result<void> Shares::check_room() const {
+  constexpr std::uint64_t kFiles = 8;  // of a share: its directory, pages, socket, and some to spare
+  constexpr std::uint64_t kBytes = sizeof(ledger::PolicyPage) + sizeof(ledger::UsagePage);
+  struct statvfs room{};
+  if (::statvfs(node_.runtime_dir.c_str(), &room) != 0) return fail_errno(node_.runtime_dir, errno);
+  const std::uint64_t free_bytes = room.f_bavail * room.f_frsize;
+  // Without a limit of its own it tells none.
+  const bool full = room.f_blocks != 0 && free_bytes < kBytes, no_names = room.f_files != 0 && room.f_favail < kFiles;
+  if (!full && !no_names) return {};
+  return fail(ErrorCode::no_capacity,
+              "the file system of " + node_.runtime_dir + " is full: " + bytes_text(free_bytes) + " and " +
+                  std::to_string(room.f_favail) + " files are left, and a share takes " + bytes_text(kBytes) + " and " +
+                  std::to_string(kFiles),
+              "du -a " + node_.runtime_dir +
+                  " says what fills it; where it is its own (run-headgate.mount): mount -o remount,size=1G " +
+                  node_.runtime_dir);
 }
 
 void Shares::note_unmanaged(Adoption& adoption) const {

@@ -58,6 +58,10 @@ class Pages {
   TruncationGuard guard_;
 };
 
+// Cuts the usage file in a share's directory back where a tenant has made it longer than it should be, by its descriptor: for shares
+// that are not used, and before it is judged. A file of another headgate's may be four times as long. How long it was; 0: as it was.
+std::uint64_t cut_usage_file(const std::string& directory);
+
 // Of a share that is not used because its page cannot be guarded.
 [[nodiscard]] Error unguarded(const std::string& share);
 
@@ -130,6 +134,8 @@ class Shares {
 
   // Whether a share that is made now could be kept. Errors: of Store::check().
   [[nodiscard]] Result<void> check_store() { return store_.check(); }
+  // Whether the runtime directory's file system has room for the pages of one more. Errors: no_capacity.
+  [[nodiscard]] Result<void> check_room() const;
 
   [[nodiscard]] const std::vector<Quota>& quotas() const { return quotas_; }
   [[nodiscard]] Result<void> set_quota(const Quota& quota);

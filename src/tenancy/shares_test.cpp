@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -301,6 +302,43 @@ TEST_F(SharesTest, PagesOfAnotherVersionAreRefusedByNameStayInTheBooksAndStopNoO
   EXPECT_NE(adoption.refused[0].second.message, adoption.refused[1].second.message);
   EXPECT_FALSE(shares.pause("new"));
   EXPECT_FALSE(shares.create(share_of("more", 1, 30 * kGiB)));
+}
+
+TEST_F(SharesTest, APageThatATenantMadeLongerIsCutAndAdoptedAndNotFilledFurtherWhereItIsRefused) {
+  {
+    ASSERT_EQ(words(start().create(share_of("train", 1, kGiB))), "done");
+  }
+  fs::resize_file(file("train", "usage"), 1u << 24);
+  Adoption adoption;
+  {
+    const Shares again = start(adoption);
+  }
+  EXPECT_EQ(adoption.adopted, std::vector<std::string>{"train"});
+  EXPECT_EQ(fs::file_size(file("train", "usage")), sizeof(ledger::UsagePage));
+  // Of another version nobody knows how long it should be; not without measure.
+  std::uint32_t version = ledger::kVersion + 1;
+  std::fstream policy(file("train", "policy"), std::ios::in | std::ios::out | std::ios::binary);
+  policy.seekp(offsetof(ledger::PageHeader, version));
+  policy.write(reinterpret_cast<const char*>(&version), sizeof version);
+  policy.close();
+  for (const std::uint64_t grown : {2 * sizeof(ledger::UsagePage), std::uint64_t{1} << 24}) {
+    fs::resize_file(file("train", "usage"), grown);
+    cut_usage_file(base_ + "/shares/train");
+    EXPECT_EQ(fs::file_size(file("train", "usage")), std::min(grown, 4 * sizeof(ledger::UsagePage)));
+  }
+}
+
+TEST_F(SharesTest, AFullRuntimeDirectoryIsSaidBeforeAShareDoesNotFit) {
+  const Shares shares = start();
+  EXPECT_EQ(words(shares.check_room()), "done");
+  if (!may_mount()) GTEST_SKIP() << "only CAP_SYS_ADMIN may mount";
+  ASSERT_EQ(::mount("none", base_.c_str(), "tmpfs", 0, "size=64k"), 0);
+  const auto full = shares.check_room();
+  ASSERT_EQ(::umount2(base_.c_str(), MNT_DETACH), 0);
+  ASSERT_FALSE(full);
+  EXPECT_EQ(full.error().code, ErrorCode::no_capacity);
+  EXPECT_TRUE(full.error().message.starts_with("the file system of " + base_ + " is full: 64 KiB and "))
+      << full.error().message;
 }
 
 TEST_F(SharesTest, SharesOfRunsWithoutTheDaemonAreLeftAlone) {

@@ -83,6 +83,20 @@ TEST(UnitPromises, KeepsThePagesOverARestartIsWatchedAndIsThereBeforeContainers)
     EXPECT_NE(before[0].find(engine), std::string::npos) << engine;
 }
 
+// A tenant can fill the file system that its page lies in.
+TEST(UnitPromises, PagesLieInABoundedFileSystemOfTheirOwnThatIsNeverMountedOverOthers) {
+  EXPECT_NE(text_of(DEPLOY_DIR "/systemd/headgated.service").find("\nAfter=run-headgate.mount\n"), std::string::npos);
+  EXPECT_NE(text_of(DEPLOY_DIR "/systemd/headgated.service").find("\nWants=run-headgate.mount\n"), std::string::npos);
+  const std::string unit = text_of(DEPLOY_DIR "/systemd/run-headgate.mount");
+  for (const char* line :
+       {"\nWhere=/run/headgate\n", "\nType=tmpfs\n", "\nConditionPathExists=!/run/headgate/shares\n"})
+    EXPECT_NE(unit.find(line), std::string::npos) << line;
+  const auto options = all_of(unit, R"(\nOptions=([^\n]+))");
+  ASSERT_EQ(options.size(), 1u);
+  for (const char* option : {"mode=0755", "size=512M", "nr_inodes="})
+    EXPECT_NE(options[0].find(option), std::string::npos) << option;
+}
+
 class Folder {
  public:
   Folder() : path_(fs::path(testing::TempDir()) / ("headgate-deploy-" + std::to_string(::getpid()))) {
@@ -220,13 +234,14 @@ class Unit : public testing::Test {
     // What is judged is the unit, not whether the daemon is installed on this machine.
     const std::string text = text_of(DEPLOY_DIR "/systemd/headgated.service");
     std::ofstream(unit_) << std::regex_replace(text, std::regex("/usr/sbin/headgated"), "/bin/sh");
+    fs::copy_file(DEPLOY_DIR "/systemd/run-headgate.mount", mount_);
   }
   Folder folder_;
-  std::string unit_ = folder_ / "headgated.service";
+  std::string unit_ = folder_ / "headgated.service", mount_ = folder_ / "run-headgate.mount";
 };
 
 TEST_F(Unit, HasNoDirectiveThatSystemdWouldPassOver) {
-  const Said said = run("SYSTEMD_LOG_LEVEL=warning systemd-analyze verify --man=no " + unit_);
+  const Said said = run("SYSTEMD_LOG_LEVEL=warning systemd-analyze verify --man=no " + unit_ + " " + mount_);
   EXPECT_EQ(said.status, 0) << said.text;
   EXPECT_EQ(said.text, "");
 }
