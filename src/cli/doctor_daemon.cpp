@@ -15,6 +15,7 @@
 #include "base/version.hpp"
 #include "cli/daemon.hpp"
 #include "cli/doctor.hpp"
+#include "cli/names.hpp"
 #include "cli/proc_view.hpp"
 #include "cli/snapshot_source.hpp"
 #include "guest/ledger/registration.hpp"
@@ -38,6 +39,12 @@ bool is_member(gid_t gid) {
   return std::ranges::find(all, gid) != all.end();
 }
 
+// root's group is more than this daemon.
+std::string how_to_join(gid_t gid) {
+  return gid == 0 ? "name a group for its administrators, not root's: node.group in its configuration"
+                  : "usermod -aG " + group_name(gid) + " " + user_name(::geteuid());
+}
+
 // 0, or why nobody can be reached at the socket.
 int try_to_connect(const std::string& path) {
   const auto address = http::address_of({.path = path});
@@ -55,8 +62,7 @@ void examine_silence(Findings& out) {
     if (error == EACCES) {
       const bool seen = ::stat(path.c_str(), &facts) == 0;
       out.push_back({Health::warn, "headgated's socket " + path + " is there, and you may not open it",
-                     seen ? "as an administrator: usermod -aG " + group_name(facts.st_gid) + " " +
-                                user_name(::geteuid()) + ", then log in again"
+                     seen ? "as an administrator: " + how_to_join(facts.st_gid) + ", then log in again"
                           : "ask an administrator for the group of its directory"});
     } else if (error == ECONNREFUSED) {
       out.push_back({Health::fail, "headgated's socket " + path + " is there, and nobody listens: the daemon has ended",
@@ -84,7 +90,7 @@ void examine_socket(const http::Endpoint& daemon, Findings& out) {
   out.push_back({Health::ok,
                  "its socket has mode " + mode + ", owner " + user_name(facts.st_uid) + ", group " + group + "; you " +
                      (administers ? "administer it" : "see and change your own shares only"),
-                 administers ? "" : "usermod -aG " + group + " " + user_name(::geteuid())});
+                 administers ? "" : how_to_join(facts.st_gid)});
 }
 
 void examine_readiness(const http::Endpoint& daemon, Findings& out) {
@@ -134,7 +140,15 @@ void examine_view(const http::Endpoint& daemon, Findings& out) {
 }
 
 // Programs come in by a socket of the share; without it they are refused the GPU, or run unheld by its fail policy.
-void examine_share(const http::Endpoint& daemon, const snapshot::Share& share, Findings& out) {
+void examine_share(const http::Endpoint& daemon, const snapshot::Snapshot& now, const snapshot::Share& share,
+                   Findings& out) {
+  for (const auto& device : share.devices) {
+    if (is_gpu_of(now, device.uuid)) continue;
+    out.push_back({Health::fail,
+                   "share " + share.name + " is for " + device.uuid +
+                       ", which is not a GPU of this node, or does not answer: its programs find no GPU",
+                   "headgate share rm " + share.name + ", and make it again on one of those in 'headgate status'"});
+  }
   if (!share.problem.empty()) {
     out.push_back({Health::fail, "share " + share.name + " is broken: " + share.problem,
                    "when its programs have ended: headgate share rm " + share.name + ", and make it again"});
@@ -210,7 +224,7 @@ std::optional<snapshot::Snapshot> examine_daemon(std::vector<Finding>& out) {
          "headgated does not see the driver ('headgate gpu release', or it does not answer): figures of GPUs are old",
          "it takes the driver again by itself, after a release within a minute; else see nvidia-smi"});
   }
-  for (const auto& share : now->shares) examine_share(daemon, share, out);
+  for (const auto& share : now->shares) examine_share(daemon, *now, share, out);
   examine_processes(*now, out);
   return *now;
 }

@@ -23,6 +23,14 @@ std::string gpu_cell(const snapshot::Snapshot& picture, const std::string& uuid)
   return gpu == picture.gpus.end() ? uuid.substr(0, 12) : std::to_string(gpu->index);
 }
 
+bool is_gpu_of(const snapshot::Snapshot& picture, const std::string& uuid) {
+  if (picture.gpus.empty() || picture.node.nvml_released) return true;
+  return std::ranges::any_of(picture.gpus, [&](const snapshot::Gpu& gpu) {
+    return gpu.uuid == uuid ||
+           std::ranges::find(gpu.mig_instances, uuid, &snapshot::MigInstance::uuid) != gpu.mig_instances.end();
+  });
+}
+
 std::string staleness(const snapshot::Snapshot& picture) {
   return picture.node.nvml_released ? "GPU FIGURES ARE OLD" : "";
 }

@@ -16,6 +16,8 @@ namespace headgate::cli {
 [[nodiscard]] std::string gpu_words(const snapshot::Snapshot& picture, const std::string& uuid);
 // The same under a heading that says GPU: "0".
 [[nodiscard]] std::string gpu_cell(const snapshot::Snapshot& picture, const std::string& uuid);
+// Whether the node has that GPU, or slice of one, as far as it is known.
+[[nodiscard]] bool is_gpu_of(const snapshot::Snapshot& picture, const std::string& uuid);
 // "GPU FIGURES ARE OLD", where the daemon has let go of the driver or it does not answer; else empty.
 [[nodiscard]] std::string staleness(const snapshot::Snapshot& picture);
 // What a view must not keep to itself, each with ", " before it, as a warning: SIMULATED, and staleness().

@@ -93,7 +93,7 @@ std::string after_text(const std::optional<std::uint64_t>& ns) { return ns ? dur
 std::string people(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + harmless(word);
-  return text.empty() ? "nobody" : text;
+  return text.empty() ? "-" : text;
 }
 
 // All that a share was given, a line each, by the names of the options that say it. Nothing of one whose pages tell nothing.

@@ -484,5 +484,51 @@ TEST(Why, TellsOfALaunchThatStillWaitsAndIsInNoSumYet) {
   EXPECT_NE(why_json(seen, {share}).find("\"waiting_ns\": 12000000000"), std::string::npos);
 }
 
+TEST(Why, SaysOfAShareWhoseCardIsGoneThatNobodyFindsAGpuInIt) {
+  Picture seen = picture();
+  EXPECT_EQ(why_text(seen, seen.now.shares, {}).find("is not a GPU of this node"), std::string::npos);
+  seen.now.shares[0].devices[0].uuid = "GPU-taken-out";
+  EXPECT_NE(why_text(seen, seen.now.shares, {}).find("  GPU-taken-out is not a GPU of this node, or does not answer"),
+            std::string::npos)
+      << why_text(seen, seen.now.shares, {});
+  seen.now.node.nvml_released = true;
+  EXPECT_EQ(why_text(seen, seen.now.shares, {}).find("is not a GPU of this node"), std::string::npos) << "not known";
+}
+
+TEST(Why, AlwaysSaysThatAShareIsPaused) {
+  Picture seen = picture();
+  seen.now.shares[0].state = "paused";
+  for (const std::uint64_t launches : {40, 0}) {
+    seen.now.shares[0].devices[0].throttled_launches = launches;
+    const std::string text = why_text(seen, seen.now.shares, {});
+    EXPECT_NE(text.find("  it is paused: its launches wait\n    what helps: headgate share resume train\n"),
+              std::string::npos)
+        << text;
+    EXPECT_EQ(text.find("no launch had to wait"), std::string::npos) << text;
+  }
+}
+
+// It is in no figure: what is told of it every ten seconds is.
+TEST(Why, TellsOfAnAllocationThatWaitsAndOfNoneThatDidLongAgo) {
+  Picture seen = picture();
+  constexpr std::uint64_t kSecond = 1'000'000'000;
+  for (const std::uint64_t at : {100, 200, 210, 220})
+    seen.events.push_back({.sequence = at,
+                           .unix_ns = at * kSecond,
+                           .kind = "memory.waiting",
+                           .severity = "warn",
+                           .share = "train",
+                           .uuid = seen.now.gpus[0].uuid,
+                           .text = "train waits for 2.0 GiB"});
+  seen.now.taken_unix_ns = 224 * kSecond;
+  const auto text = [&] { return why_text(seen, seen.now.shares, {}); };
+  EXPECT_NE(
+      text().find("    an allocation has been waiting for 24.0 s, told last 4.0 s ago: train waits for 2.0 GiB\n"),
+      std::string::npos)
+      << text();
+  seen.now.taken_unix_ns = 240 * kSecond;
+  EXPECT_EQ(text().find("an allocation has been waiting"), std::string::npos) << text();
+}
+
 }  // namespace
 }  // namespace headgate::cli

@@ -157,8 +157,7 @@ std::string throttle_text(const snapshot::Share& share, const snapshot::ShareDev
                       : "; for how long it has the GPU is not measured: it needs no turns and has no limit");
   if (device.estimated_ns > 0) text += " (" + duration_text(device.estimated_ns) + " of it estimated)";
   if (device.throttled_launches == 0) {
-    const char* none = share.state == "paused" ? "; it is paused: launches wait\n" : "; no launch had to wait\n";
-    return text + (waiting.empty() ? none : "\n") + waiting;
+    return text + (waiting.empty() && share.state != "paused" ? "; no launch had to wait\n" : "\n") + waiting;
   }
   text += "\n    " + std::to_string(device.throttled_launches) +
           (device.throttled_launches == 1 ? " launch" : " launches") + " waited " + duration_text(device.throttled_ns) +
@@ -222,6 +221,42 @@ std::string asking_text(const Picture& picture, const std::string& share) {
   return text;
 }
 
+// An allocation that waits is told of anew after ten seconds, for as long as it waits (node/pressure.hpp): the first and the last of
+// those that follow each other so, where the last is not older.
+std::pair<const snapshot::Event*, const snapshot::Event*> waiting_allocation(const Picture& picture,
+                                                                             const snapshot::Share& share,
+                                                                             const std::string& uuid) {
+  constexpr std::uint64_t kToldWithinNs = 13'000'000'000;
+  std::pair<const snapshot::Event*, const snapshot::Event*> told{};
+  for (const auto& event : picture.events) {
+    if (event.share != share.name || event.uuid != uuid || event.kind != "memory.waiting") continue;
+    if (told.second == nullptr || event.unix_ns > told.second->unix_ns + kToldWithinNs) told.first = &event;
+    told.second = &event;
+  }
+  const bool old = told.second != nullptr && told.second->unix_ns + kToldWithinNs < picture.now.taken_unix_ns;
+  return old || share.processes == 0 ? std::pair<const snapshot::Event*, const snapshot::Event*>{} : told;
+}
+
+std::string waiting_allocation_text(const Picture& picture, const snapshot::Share& share, const std::string& uuid) {
+  const auto [first, last] = waiting_allocation(picture, share, uuid);
+  if (first == nullptr) return {};
+  const auto ago = [&](const snapshot::Event& event) {
+    return duration_text(picture.now.taken_unix_ns - std::min(event.unix_ns, picture.now.taken_unix_ns));
+  };
+  return "    an allocation has been waiting for " + ago(*first) + ", told last " + ago(*last) +
+         " ago: " + harmless(last->text) + "\n";
+}
+
+// Cards are taken out and put in: the share's pages still name the one that it was made for.
+std::string gone_gpu_text(const Picture& picture, const snapshot::ShareDevice& device) {
+  return is_gpu_of(picture.now, device.uuid)
+             ? ""
+             : "  " + device.uuid +
+                   " is not a GPU of this node, or does not answer: programs of the share find no GPU\n    what helps: "
+                   "the card back in its place, or to remove the share and make it anew on one of those in 'headgate "
+                   "status'\n";
+}
+
 std::string denial_text(const Picture& picture, const std::string& share, const Voice& voice) {
   std::string text;
   for (const auto& [kind, words] : kDenials) {
@@ -251,7 +286,11 @@ std::string why_text(const Picture& picture, const std::vector<snapshot::Share>&
         text += "  its time is over: nobody enters, it is given no more memory, and it waits for " +
                 programs_text(share.processes) + " to end\n    what helps: headgate share extend " + share.name +
                 " 1h\n";
-      text += refusal_text(picture, device) + throttle_text(share, device) + mps_text(picture, device);
+      if (share.state == "paused")
+        text += "  it is paused: its launches wait\n    what helps: headgate share resume " + share.name + "\n";
+      text += gone_gpu_text(picture, device) + refusal_text(picture, device) +
+              waiting_allocation_text(picture, share, device.uuid) + throttle_text(share, device) +
+              mps_text(picture, device);
     }
     text += asking_text(picture, share.name) + denial_text(picture, share.name, voice);
   }

@@ -60,10 +60,12 @@ Processes::Processes(boost::asio::any_io_executor executor, Shares& shares, std:
 
 void Processes::enter(TenantProcess process, UniqueFd pidfd) {
   const Key key{process.share, process.process.pid};
+  bool again = false;
   // Who comes again for another bell may say nothing about its seat, which it has all the same.
-  if (const auto found = entries_.find(key); found != entries_.end() && !process.slot) {
+  if (const auto found = entries_.find(key); found != entries_.end()) {
     const TenantProcess& former = found->second->tenant;
-    if (former.slot && same(former.seat, process.seat) && sits(key.first, key.second, *former.slot)) {
+    again = former.process.start_time == process.process.start_time;
+    if (!process.slot && former.slot && same(former.seat, process.seat) && sits(key.first, key.second, *former.slot)) {
       process.slot = former.slot;
       process.adopted = former.adopted;
     }
@@ -73,7 +75,7 @@ void Processes::enter(TenantProcess process, UniqueFd pidfd) {
   const TenantProcess& tenant = entry->tenant;
   entries_[key] = std::move(entry);
   watch(key, last_serial_);
-  if (events_.joined) events_.joined(tenant);
+  if (!again && events_.joined) events_.joined(tenant);
 }
 
 bool Processes::sits(const std::string& share, std::uint32_t pid, ledger::SlotRef slot) const {

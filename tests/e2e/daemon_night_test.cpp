@@ -258,5 +258,40 @@ TEST(DaemonNight, AnAnswerSaysHowMuchTimeAShareHasAndATimeThatIsOverIsRefused) {
   EXPECT_EQ(daemon.ask("GET", "/v1/quotas").body.find("everyone\":true"), std::string::npos);
 }
 
+TEST(DaemonNight, AProcessThatARestartFindsIsToldOfOnceAsFound) {
+  Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H share create job --mem 1GiB --compute 50%").status, 0);
+  const Program job({HEADGATE_COMMAND, "run", "--share", "job", "--", HEADGATE_LOAD, "--duration=60s", "--kernels=1ms",
+                     "--no-idle-list"},
+                    {{"HEADGATE_RUNTIME_DIR", daemon.cli().runtime()}});
+  ASSERT_TRUE(eventually([&] { return daemon.share("job").devices.at(0).held_ns > 0; }));
+  daemon.kill_and_wait();
+  daemon.start();
+  const std::uint64_t then = daemon.share("job").devices.at(0).held_ns;
+  ASSERT_TRUE(eventually([&] { return daemon.share("job").devices.at(0).held_ns > then + 1'000'000'000; }));
+  const Said told = daemon.cli().shell("$H events --since 1h --kind process.joined --share job");
+  const auto count = [&](const std::string& words) {
+    std::size_t n = 0;
+    for (std::size_t at = 0; (at = told.out.find(words, at)) != told.out.npos; ++at) ++n;
+    return n;
+  };
+  EXPECT_EQ(count(" joined job"), 1u) << told.out;
+  EXPECT_EQ(count(" was found in job"), 1u) << told.out;
+}
+
+TEST(DaemonNight, NobodyIsAdvisedToJoinRootsGroupAndNoUsersIsNoUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become somebody else";
+  const Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H share create job --mem 1GiB").status, 0);
+  const Said shown = daemon.cli().shell("$H share show job");
+  EXPECT_NE(shown.out.find("users -; groups -"), std::string::npos) << shown.out;
+  const Said said = daemon.cli().shell(
+      "chmod 755 $D $D/run $D/run/control; chown root:root $D/run/control/headgate.sock; "
+      "chmod 666 $D/run/control/headgate.sock; " +
+      as_nobody("doctor"));
+  EXPECT_EQ((said.out + said.err).find("usermod"), std::string::npos) << said.out << said.err;
+  EXPECT_NE((said.out + said.err).find("node.group"), std::string::npos) << said.out << said.err;
+}
+
 }  // namespace
 }  // namespace headgate::e2e

@@ -348,7 +348,11 @@ class Daemon {
                  .uid = tenant.uid,
                  .owner_uid = former.name == tenant.share ? former.owner_uid : owner_of(tenant.share),
                  .text = "process " + std::to_string(tenant.process.pid) + " (" + tenant.process.command + ", " +
-                         node::where_text(tenant.where) + ") " + (joined ? "joined " : "left ") + tenant.share});
+                         node::where_text(tenant.where) + ") " +
+                         (joined && tenant.adopted ? "was found in "
+                          : joined                 ? "joined "
+                                                   : "left ") +
+                         tenant.share});
   }
 
   // Who was in a share, for as long as the driver's accounting may first tell of his end.
