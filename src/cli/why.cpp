@@ -153,8 +153,7 @@ std::string throttle_text(const snapshot::Share& share, const snapshot::ShareDev
   std::string text =
       "  compute: " +
       (device.compute_ceiling_ratio >= 1 ? "no limit" : "limit " + percent_of(device.compute_ceiling_ratio)) +
-      (device.metered ? "; the GPU was held for " + duration_text(device.held_ns)
-                      : "; for how long it has the GPU is not measured: it needs no turns and has no limit");
+      (device.metered ? "; the GPU was held for " + duration_text(device.held_ns) : "; its GPU time is not measured");
   if (device.estimated_ns > 0) text += " (" + duration_text(device.estimated_ns) + " of it estimated)";
   if (device.throttled_launches == 0) {
     return text + (waiting.empty() && share.state != "paused" ? "; no launch had to wait\n" : "\n") + waiting;
