@@ -37,7 +37,7 @@ if(TARGET daemon_e2e_test)
   endforeach()
 endif()
 # What the daemon keeps over its own end, what it does at the end of a share's time, who waits for room, and whose clock is another.
-headgate_test(daemon_shares_test SRC ${CMAKE_CURRENT_LIST_DIR}/daemon_kept_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_unheld_test.cpp ${CMAKE_CURRENT_LIST_DIR}/sim_users_test.cpp ${CMAKE_CURRENT_LIST_DIR}/time_namespaces_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_live_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_queue_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_sold_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_join_test.cpp
+headgate_test(daemon_shares_test SRC ${CMAKE_CURRENT_LIST_DIR}/daemon_kept_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_unheld_test.cpp ${CMAKE_CURRENT_LIST_DIR}/sim_users_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_users_test.cpp ${CMAKE_CURRENT_LIST_DIR}/time_namespaces_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_live_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_queue_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_sold_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_join_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/daemon_program.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_program.cpp ${CMAKE_CURRENT_LIST_DIR}/sim_program.cpp
   DEPS http ledger snapshot sim LIBS nlohmann_json::nlohmann_json TIMEOUT 300 NEEDS /proc/self)
 if(TARGET daemon_shares_test)

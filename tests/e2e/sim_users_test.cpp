@@ -41,7 +41,7 @@ TEST(SimulatedNode, ADamagedFileIsNamedWithWhatToDoAndNobodyAborts) {
 }
 
 // The node in its usual place, where the daemon that is root's makes it; and a program of another user's, where he may read it.
-TEST(SimulatedNode, OfRootsDaemonIsEverybodysAndThatOfARunIsItsUsersAlone) {
+TEST(SimulatedNode, OfRootsDaemonForAllIsEverybodysAndAnyOtherItsMakersAlone) {
   if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become somebody else";
   const Cli cli;
   const Said said = cli.shell(
@@ -49,17 +49,20 @@ TEST(SimulatedNode, OfRootsDaemonIsEverybodysAndThatOfARunIsItsUsersAlone) {
       " $SIM/lib*.so* $D/files; chmod -R a+rX $D/files; chmod 755 $D; cd /; "
       "as_nobody() { LD_LIBRARY_PATH=$D/files HEADGATE_SIM_DIR=$D/run/sim/default setpriv --reuid 65534 --regid 65534 "
       "--clear-groups sh -c \"umask 077; $D/files/headgate-load --launches=2 --processes=2 --no-idle-list\"; }; "
-      "umask 077; XDG_STATE_HOME=$D/state " HEADGATE_DAEMON
-      " --sim > $D/log 2>&1 & "
+      "echo 'node.callers = \"all\"' > $D/all.toml; umask 077; XDG_STATE_HOME=$D/state " HEADGATE_DAEMON
+      " --sim --config $D/all.toml > $D/log 2>&1 & "
       "until $H share ls > /dev/null 2>&1; do kill -0 $! || exit 9; sleep 0.05; done; "
       "as_nobody; $H run --mem 1GiB -- " +
       std::string(kLoad) +
       "; as_nobody; kill $!; wait $!; "
-      "HEADGATE_RUNTIME_DIR=$D/own $H run --sim -- true; stat -c 'own %a' $D/own/sim $D/own/sim/default");
+      "HEADGATE_RUNTIME_DIR=$D/own $H run --sim -- true; stat -c 'own %a' $D/own/sim $D/own/sim/default; "
+      "export HEADGATE_RUNTIME_DIR=$D/closed; XDG_STATE_HOME=$D/state2 " HEADGATE_DAEMON
+      " --sim > $D/log2 2>&1 & until $H share ls > /dev/null 2>&1; do kill -0 $! || exit 9; sleep 0.05; done; "
+      "stat -c 'closed %a' $D/closed/sim/default; kill $!; wait $!");
   std::size_t reports = 0;
   for (std::size_t at = 0; (at = said.out.find("headgate.load/v1", at)) != std::string::npos; ++at) ++reports;
   EXPECT_EQ(reports, 3u) << said.out << said.err;
-  EXPECT_TRUE(said.out.ends_with("own 700\nown 700\n")) << said.out << said.err;
+  EXPECT_TRUE(said.out.ends_with("own 700\nown 700\nclosed 700\n")) << said.out << said.err;
 }
 
 }  // namespace

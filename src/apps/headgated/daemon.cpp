@@ -564,8 +564,8 @@ Result<void> run(const Options& options) {
   const PlacesHeld held = TRY(hold(places));
   cli::Source source = TRY(cli::source_for(options.simulate, config["sim.profile"].value));
   if (!options.simulate && !config["node.nvml"].value.empty()) source.library = config["node.nvml"].value;
-  // The GPUs of root's daemon are everybody's whom it lets in; a user's own are his.
-  if (!source.simulated_directory.empty() && ::geteuid() == 0) {
+  // Whoever can write a simulated node can harm who has it mapped: root's is everybody's only where everybody may ask the daemon.
+  if (!source.simulated_directory.empty() && ::geteuid() == 0 && for_all(config)) {
     if (auto opened = cli::let_all_use(source.simulated_directory); !opened) return opened;
   }
   if (!source.simulated_directory.empty()) ::setenv("HEADGATE_SIM_DIR", source.simulated_directory.c_str(), 1);
