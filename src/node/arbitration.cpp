@@ -358,7 +358,7 @@ void Arbitration::tell_boards(std::int64_t now_ns) {
   told_ns_ = now_ns;
   std::array<std::uint32_t, schedule::kMostGpus> there{}, at_work{};
   for (auto& [name, member] : members_) {
-    if (!member.share.marks()) continue;
+    if (!member.share.marks() || (member.asleep && !member.on_board)) continue;
     bool on_board = false;
     for (const schedule::Terms& each : member.terms) {
       GpuBoard* const board = boards_.of(each.gpu);

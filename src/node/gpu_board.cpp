@@ -43,14 +43,19 @@ void GpuBoard::enter(std::uint32_t place, const Place& who) {
   places_[place] = who;
   page_.seats[place].share.store(who.share, std::memory_order_relaxed);
   page_.seats[place].owner.store(who.owner, std::memory_order_relaxed);
+  ledger::see_seat(page_, place);
   page_.marks[place].working.clear();
   page_.marks[place].events.clear();
 }
 
 void GpuBoard::bring(const ledger::GpuPage& from, std::uint64_t share, std::int64_t now_ns) {
-  const std::int64_t first = std::max<std::int64_t>(0, now_ns - kBoardReachNs) / kWordNs, end = now_ns / kWordNs + 1;
+  const std::int64_t reach_ns = std::clamp<std::int64_t>(now_ns - told_ns() + kMarkedLateNs, 0, kBoardReachNs);
+  const std::int64_t end = now_ns / kWordNs + 1;
   const auto places = places_of(share);
+  const std::uint32_t seats = ledger::seats_of(from);
   for (std::uint32_t seat = 0; seat < ledger::kMaxSeats; ++seat) {
+    if (seat >= seats && places[seat] == kNone) continue;
+    std::int64_t first = std::max<std::int64_t>(0, now_ns - reach_ns) / kWordNs;
     const std::uint64_t owner = from.seats[seat].owner.load(std::memory_order_relaxed);
     const std::int64_t seen_ns = std::min(now_ns, from.seats[seat].seen_ns.load(std::memory_order_relaxed));
     const bool there = owner != 0 && now_ns - seen_ns < ledger::kSeatIdleNs;
@@ -63,6 +68,7 @@ void GpuBoard::bring(const ledger::GpuPage& from, std::uint64_t share, std::int6
       place = make_room(share);
       if (place == kNone) continue;
       enter(place, {.share = share, .owner = owner, .seat = seat});
+      first = std::max<std::int64_t>(0, now_ns - kBoardReachNs) / kWordNs;
     }
     page_.marks[place].working.copy(from.marks[seat].working, first, end);
     page_.marks[place].events.copy(from.marks[seat].events, first, end);

@@ -9,11 +9,12 @@
 
 namespace headgate::node {
 
-// How old the board may be while several shares work: a replay is late by as much.
-inline constexpr std::int64_t kBoardNs = 5'000'000;
-// And how much of it is brought with a look that comes sooner for another reason.
-inline constexpr std::int64_t kBoardSoonNs = 2'500'000;
-// How far back a replay reaches, with what was marked late.
+// How old the board may be while several shares work: a replay is late by as much. Where the arbiter is awake anyhow it is told
+// after the second.
+inline constexpr std::int64_t kBoardNs = 8'000'000, kBoardSoonNs = 7'000'000;
+// Marks of a time come later than that by so much at most, if a replay is to find them (kReplayLagNs); what lies before was brought.
+inline constexpr std::int64_t kMarkedLateNs = 10'000'000;
+// How far back a replay reaches of a context that is new here.
 inline constexpr std::int64_t kBoardReachNs = 30'000'000;
 
 // Of one GPU. Not thread-safe.

@@ -156,6 +156,7 @@ bool take_seat(Seat& seat, std::int64_t now_ns) {
     if (!place.owner.compare_exchange_strong(owner, seat.owner, std::memory_order_relaxed)) continue;
     place.seen_ns.store(now_ns, std::memory_order_relaxed);
     place.share.store(seat.share, std::memory_order_relaxed);
+    see_seat(*seat.page, i);
     seat.index = i;
     return true;
   }
@@ -226,6 +227,16 @@ PageFault open_gpu_page(const char* base, const char* uuid, GpuPage*& page) {
   return bad ? bad : map_gpu_page(gpus.get(), uuid, page);
 }
 
+std::uint32_t seats_of(const GpuPage& page) {
+  return std::min(page.seats_seen.load(std::memory_order_acquire), kMaxSeats);
+}
+
+void see_seat(GpuPage& page, std::uint32_t seat) {
+  std::uint32_t seen = page.seats_seen.load(std::memory_order_relaxed);
+  while (seen <= seat && !page.seats_seen.compare_exchange_weak(seen, seat + 1, std::memory_order_release)) {
+  }
+}
+
 void mark_seat(Seat& seat, const Work& work, std::int64_t now_ns) {
   if (!sits(seat) && !take_seat(seat, now_ns)) return;
   GpuMarks& marks = seat.page->marks[seat.index];
@@ -245,7 +256,8 @@ void leave_seat(Seat& seat) {
 
 bool others_at_work(const Seat& seat, std::int64_t now_ns) {
   if (seat.page == nullptr || seat.board != nullptr) return false;
-  for (const GpuSeat& place : seat.page->seats) {
+  for (std::uint32_t i = 0; i < seats_of(*seat.page); ++i) {
+    const GpuSeat& place = seat.page->seats[i];
     if (place.owner.load(std::memory_order_relaxed) == 0) continue;
     if (place.share.load(std::memory_order_relaxed) == seat.share) continue;
     const std::int64_t idle_ns = now_ns - place.seen_ns.load(std::memory_order_relaxed);
@@ -262,7 +274,7 @@ std::int64_t neighbours_ns(const Seat& seat, ComputeAccount& account, std::int64
   Slices slices = Slices::unpack(packed);
   if (slices.next_word >= end_word && slices.next_word < end_word + kReachWords) return 0;
   Table table{.page = board};
-  for (std::uint32_t i = 0; i < kMaxSeats; ++i) {
+  for (std::uint32_t i = 0; i < seats_of(board); ++i) {
     const GpuSeat& place = board.seats[i];
     const std::int64_t idle_ns = now_ns - place.seen_ns.load(std::memory_order_relaxed);
     if (idle_ns < -kSeatIdleNs || idle_ns > kSeatIdleNs) continue;

@@ -27,7 +27,7 @@ inline constexpr std::uint32_t kGpuPageVersion = 3;  // of its own: one page ser
 inline constexpr std::uint32_t kMaxSeats = 64;
 inline constexpr std::int64_t kGpuSliceNs = 2'000'000;        // the driver's default time slice
 inline constexpr std::int64_t kReplayLagNs = 8'000'000;       // by then nearly every mark is there
-inline constexpr std::int64_t kBoardLateNs = 6'000'000;       // what a daemon tells is rarely older
+inline constexpr std::int64_t kBoardLateNs = 7'000'000;       // what a daemon tells is rarely older
 inline constexpr std::int64_t kSeatIdleNs = 1'000'000'000;    // a seat without marks for so long is nobody's neighbour
 inline constexpr std::int64_t kSeatStaleNs = 10'000'000'000;  // and after this it may be taken by another
 
@@ -47,7 +47,8 @@ struct alignas(64) GpuPage {
   char uuid[kUuidBytes];
   std::atomic<std::int64_t> seen_ns;  // host time of the last mark on any seat
   std::atomic<std::int64_t> told_ns;  // of a page that the daemon writes: all that was marked before then stands here
-  std::uint8_t reserved[48];
+  std::atomic<std::uint32_t> seats_seen;  // seats from that number on were never taken
+  std::uint8_t reserved[44];
   GpuSeat seats[kMaxSeats];
   GpuMarks marks[kMaxSeats];  // of the seat of that number
 };
@@ -78,6 +79,10 @@ struct Work {
   std::int64_t start_event_ns = 0;
   bool end_event = false;  // at to_ns
 };
+
+// What is read of a page are the seats up to the last that was ever taken.
+std::uint32_t seats_of(const GpuPage& page);
+void see_seat(GpuPage& page, std::uint32_t seat);
 
 // Marks such a stretch. Takes a seat where the context has none; where all are taken it stays unmarked, and its neighbours
 // are charged for its slices.
