@@ -242,12 +242,13 @@ void Arbitration::run() {
 bool Arbitration::hear() {
   std::array<epoll_event, 64> events;
   const int count = sleep(events);
+  if (count == 0) return false;
   const std::scoped_lock lock(members_lock_);
   const std::int64_t now_ns = now();
   for (auto& [name, member] : members_)
     for (int i = 0; i < count; ++i)
       if (events[static_cast<std::size_t>(i)].data.ptr == &member) hear(member, now_ns);
-  return count != 0;
+  return true;
 }
 
 void Arbitration::hear(Member& member, std::int64_t now_ns) {
@@ -343,6 +344,7 @@ std::int64_t Arbitration::look(std::int64_t now_ns) {
   }
   figures_.gate_writes += decision.changes.size();
   for (auto& [name, member] : members_) {
+    if (member.asleep && !roll_call) continue;
     const std::int64_t virtual_ns = arbiter_.virtual_time_ns(member.id);
     if (virtual_ns == member.virtual_ns) continue;
     member.virtual_ns = virtual_ns;
@@ -383,13 +385,16 @@ void Arbitration::tell_boards(std::int64_t now_ns) {
 }
 
 // Time of the turn in which no share held the GPU.
-std::int64_t Arbitration::idle_ns(const schedule::Turn& turn) const {
+std::int64_t Arbitration::idle_ns(const schedule::Turn& turn) {
   std::int64_t idle_ns = 0;
+  // Of 64 shares mostly two.
+  at_turn_.clear();
+  for (const auto& [name, member] : members_)
+    if ((!member.asleep || member.active_ns >= turn.from_ns) && member.share.has(turn.gpu))
+      at_turn_.push_back(&member.share);
   for (std::int64_t word = turn.from_ns / kWordNs; word * kWordNs < turn.to_ns; ++word) {
     std::uint64_t held = 0;
-    for (const auto& [name, member] : members_)
-      if ((!member.asleep || member.active_ns >= turn.from_ns) && member.share.has(turn.gpu))
-        held |= member.share.held_in(turn.gpu, word);
+    for (const ArbitratedShare* const share : at_turn_) held |= share->held_in(turn.gpu, word);
     const std::int64_t from =
         std::max<std::int64_t>(0, (turn.from_ns - word * kWordNs + ledger::kCoverageNs - 1) / ledger::kCoverageNs);
     const std::int64_t to =

@@ -96,7 +96,7 @@ class Arbitration {
   void listen(const Member& member, bool on);
   std::int64_t look(std::int64_t now_ns);
   void look_at(Member& member, std::int64_t now_ns);
-  std::int64_t idle_ns(const schedule::Turn& turn) const;
+  std::int64_t idle_ns(const schedule::Turn& turn);
   void tell_boards(std::int64_t now_ns);
   void apply_policy(std::uint32_t gpu);
   [[nodiscard]] schedule::Policy in_force(std::uint32_t gpu) const {
@@ -115,6 +115,7 @@ class Arbitration {
   std::array<bool, schedule::kMostGpus> corunning_{};
   std::map<std::string, Member> members_;
   std::vector<Member*> by_id_;
+  std::vector<const ArbitratedShare*> at_turn_;  // of idle_ns() alone: kept for its room
   GpuBoards boards_;
   std::int64_t told_ns_ = 0, board_due_ns_ = schedule::kNever;  // of the boards
   Figures figures_;

@@ -11,7 +11,7 @@ namespace headgate::node {
 
 // How old the board may be while several shares work: a replay is late by as much. Where the arbiter is awake anyhow it is told
 // after the second.
-inline constexpr std::int64_t kBoardNs = 8'000'000, kBoardSoonNs = 7'000'000;
+inline constexpr std::int64_t kBoardNs = 10'000'000, kBoardSoonNs = 6'000'000;
 // Marks of a time come later than that by so much at most, if a replay is to find them (kReplayLagNs); what lies before was brought.
 inline constexpr std::int64_t kMarkedLateNs = 10'000'000;
 // How far back a replay reaches of a context that is new here.
