@@ -1,4 +1,4 @@
-// Sums of figures that somebody else may choose: they end at the largest number, where others would begin anew at nothing.
+// Sums and differences of figures that somebody else may choose: they end at the largest number and at 0, where others would go round.
 #pragma once
 
 #include <cstdint>
@@ -6,5 +6,8 @@
 namespace headgate {
 
 [[nodiscard]] constexpr std::uint64_t saturated(std::uint64_t a, std::uint64_t b) { return a > ~b ? ~0ull : a + b; }
+[[nodiscard]] constexpr std::uint64_t less(std::uint64_t from, std::uint64_t what) {
+  return from > what ? from - what : 0;
+}
 
 }  // namespace headgate

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/saturated.hpp"
 #include "observe/words.hpp"
 
 namespace headgate::observe {
@@ -28,9 +29,6 @@ std::optional<double> busy_ratio(const snapshot::Snapshot& picture, const snapsh
   if (gpu == picture.gpus.end() || only == nullptr || *only != process.share) return std::nullopt;
   return gpu->busy_ratio;
 }
-
-// Figures that went back are no progress.
-std::uint64_t risen(std::uint64_t from, std::uint64_t to) { return to > from ? to - from : 0; }
 
 }  // namespace
 
@@ -98,9 +96,9 @@ void ComputeCheck::end_step(Track& track, const snapshot::Process& process, cons
                             const ComputeWords& words, std::uint64_t now_ns) {
   const double elapsed_ns = static_cast<double>(now_ns - track.from_ns);
   const double busy = track.told_ns > 0 ? track.busy_ns / track.told_ns : 0;
-  const double held = static_cast<double>(risen(track.from.held_ns, words.held_ns)) / elapsed_ns;
+  const double held = static_cast<double>(less(words.held_ns, track.from.held_ns)) / elapsed_ns;
   // Some cards copy within their memory by kernels.
-  const double accounted = held + static_cast<double>(risen(track.from.copy_ns, words.copy_ns)) / elapsed_ns;
+  const double accounted = held + static_cast<double>(less(words.copy_ns, track.from.copy_ns)) / elapsed_ns;
   const bool share_says_nothing = accounted < busy * rules_.least_accounted_ratio;
   // It has no share of what another process of the share honestly reports.
   const bool seat_says_nothing = words.launches == track.from.launches && !track.from.working &&

@@ -13,8 +13,6 @@ namespace {
 
 using snapshot::Snapshot;
 
-std::uint64_t less(std::uint64_t from, std::uint64_t what) { return from - std::min(from, what); }
-
 const snapshot::Share* share_in(const Snapshot* picture, const std::string& name) {
   if (picture == nullptr) return nullptr;
   const auto found = std::ranges::find(picture->shares, name, &snapshot::Share::name);

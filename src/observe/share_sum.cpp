@@ -2,16 +2,10 @@
 
 #include <algorithm>
 
+#include "base/saturated.hpp"
 #include "observe/words.hpp"
 
 namespace headgate::observe {
-namespace {
-
-// Figures that went back are no progress.
-double risen(std::uint64_t from, std::uint64_t to) { return to > from ? static_cast<double>(to - from) : 0; }
-
-}  // namespace
-
 void ShareSum::look(const snapshot::Snapshot& picture, const ComputeBooks& books) {
   const std::uint64_t now_ns = picture.taken_ns;
   for (auto& [key, track] : tracks_) track.seen = track.told = false;
@@ -84,8 +78,8 @@ double ShareSum::busy_ratio(const Track& track) const {
 
 void ShareSum::end_step(Track& track, const std::string& share, const std::string& where, std::uint64_t now_ns) {
   const double elapsed_ns = static_cast<double>(now_ns - track.from_ns);
-  const double held = risen(track.from.held_ns, track.now.held_ns) / elapsed_ns;
-  const double accounted = held + risen(track.from.copy_ns, track.now.copy_ns) / elapsed_ns;
+  const double held = static_cast<double>(less(track.now.held_ns, track.from.held_ns)) / elapsed_ns;
+  const double accounted = held + static_cast<double>(less(track.now.copy_ns, track.from.copy_ns)) / elapsed_ns;
   const auto silent = [&] {
     const double busy = busy_ratio(track);
     return busy >= rules_.least_busy_ratio && accounted < busy * rules_.least_accounted_ratio;
