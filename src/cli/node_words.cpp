@@ -130,7 +130,7 @@ Result<Chosen> source_of(const Invocation& invocation, const config::Config& con
 // What `why` tells of the last day.
 Result<std::vector<snapshot::Event>> admissions_before(SnapshotSource& source, std::uint64_t now_unix_ns) {
   const std::uint64_t since = now_unix_ns - std::min(now_unix_ns, kRecentNs);
-  std::vector<std::string> kinds(std::begin(kLeave), std::end(kLeave));
+  std::vector<std::string> kinds(std::begin(kAdmissionKinds), std::end(kAdmissionKinds));
   for (const Denial& denial : kDenials) kinds.emplace_back(denial.kind);
   std::vector<snapshot::Event> all;
   for (const std::string& kind : kinds)

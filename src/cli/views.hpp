@@ -28,7 +28,7 @@ struct Denial {
 };
 inline constexpr Denial kDenials[] = {{"admit.denied", "processes"}, {"memory.denied", "allocations that waited"}};
 // By the first a process began to wait for its leave; by the second, or a denial, it no longer does.
-inline constexpr const char* kLeave[] = {"admit.asked", "admit.allowed"};
+inline constexpr const char* kAdmissionKinds[] = {"admit.asked", "admit.allowed"};
 inline constexpr std::uint64_t kRecentNs = 86'400'000'000'000;  // clock_text() tells no day
 
 [[nodiscard]] std::string status_text(const Picture& picture, const Voice& voice);

@@ -208,7 +208,7 @@ std::vector<snapshot::Event> asking(const Picture& picture, const std::string& s
     const auto lives = [&](const snapshot::Process& process) {
       return process.pid == event.pid && process.share == share;
     };
-    if (event.kind == kLeave[0] && std::ranges::any_of(picture.now.processes, lives)) waiting.push_back(event);
+    if (event.kind == kAdmissionKinds[0] && std::ranges::any_of(picture.now.processes, lives)) waiting.push_back(event);
   }
   return waiting;
 }

@@ -36,7 +36,6 @@ constexpr std::int64_t kRollCallNs = 100'000'000;
 // Where the policy is off nobody rings to say that a second share has begun to work.
 constexpr std::int64_t kUnrungNs = 100'000'000;
 constexpr int kPriority = -10;  // nice(2); of a thread that works for a hundredth of a core
-constexpr std::int64_t kWordNs = ledger::kCoverageNs * ledger::kCoverageBits;
 
 // The pages' clock: limiters may be in time namespaces, and so may we.
 std::int64_t now() { return ledger::host_ns(); }
@@ -392,13 +391,15 @@ std::int64_t Arbitration::idle_ns(const schedule::Turn& turn) {
   for (const auto& [name, member] : members_)
     if ((!member.asleep || member.active_ns >= turn.from_ns) && member.share.has(turn.gpu))
       at_turn_.push_back(&member.share);
-  for (std::int64_t word = turn.from_ns / kWordNs; word * kWordNs < turn.to_ns; ++word) {
+  for (std::int64_t word = turn.from_ns / ledger::kCoverageWordNs; word * ledger::kCoverageWordNs < turn.to_ns;
+       ++word) {
     std::uint64_t held = 0;
     for (const ArbitratedShare* const share : at_turn_) held |= share->held_in(turn.gpu, word);
-    const std::int64_t from =
-        std::max<std::int64_t>(0, (turn.from_ns - word * kWordNs + ledger::kCoverageNs - 1) / ledger::kCoverageNs);
+    const std::int64_t from = std::max<std::int64_t>(
+        0, (turn.from_ns - word * ledger::kCoverageWordNs + ledger::kCoverageNs - 1) / ledger::kCoverageNs);
     const std::int64_t to =
-        std::min(ledger::kCoverageBits, (turn.to_ns - word * kWordNs + ledger::kCoverageNs - 1) / ledger::kCoverageNs);
+        std::min(ledger::kCoverageBits,
+                 (turn.to_ns - word * ledger::kCoverageWordNs + ledger::kCoverageNs - 1) / ledger::kCoverageNs);
     if (to <= from) continue;
     const std::uint64_t within = ((1ull << to) - 1) & ~((1ull << from) - 1);
     idle_ns += std::popcount(~held & within) * ledger::kCoverageNs;

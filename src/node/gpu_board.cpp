@@ -5,7 +5,6 @@
 namespace headgate::node {
 namespace {
 
-constexpr std::int64_t kWordNs = ledger::kCoverageNs * ledger::kCoverageBits;
 constexpr std::uint32_t kNone = ledger::kMaxSeats;
 
 }  // namespace
@@ -50,12 +49,12 @@ void GpuBoard::enter(std::uint32_t place, const Place& who) {
 
 void GpuBoard::bring(const ledger::GpuPage& from, std::uint64_t share, std::int64_t now_ns) {
   const std::int64_t reach_ns = std::clamp<std::int64_t>(now_ns - told_ns() + kMarkedLateNs, 0, kBoardReachNs);
-  const std::int64_t end = now_ns / kWordNs + 1;
+  const std::int64_t end = now_ns / ledger::kCoverageWordNs + 1;
   const auto places = places_of(share);
   const std::uint32_t seats = ledger::seats_of(from);
   for (std::uint32_t seat = 0; seat < ledger::kMaxSeats; ++seat) {
     if (seat >= seats && places[seat] == kNone) continue;
-    std::int64_t first = std::max<std::int64_t>(0, now_ns - reach_ns) / kWordNs;
+    std::int64_t first = std::max<std::int64_t>(0, now_ns - reach_ns) / ledger::kCoverageWordNs;
     const std::uint64_t owner = from.seats[seat].owner.load(std::memory_order_relaxed);
     const std::int64_t seen_ns = std::min(now_ns, from.seats[seat].seen_ns.load(std::memory_order_relaxed));
     const bool there = owner != 0 && now_ns - seen_ns < ledger::kSeatIdleNs;
@@ -68,7 +67,7 @@ void GpuBoard::bring(const ledger::GpuPage& from, std::uint64_t share, std::int6
       place = make_room(share);
       if (place == kNone) continue;
       enter(place, {.share = share, .owner = owner, .seat = seat});
-      first = std::max<std::int64_t>(0, now_ns - kBoardReachNs) / kWordNs;
+      first = std::max<std::int64_t>(0, now_ns - kBoardReachNs) / ledger::kCoverageWordNs;
     }
     page_.marks[place].working.copy(from.marks[seat].working, first, end);
     page_.marks[place].events.copy(from.marks[seat].events, first, end);

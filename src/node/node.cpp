@@ -470,7 +470,7 @@ void Node::finish(snapshot::Snapshot& picture) {
     gpu.memory_unsold_bytes = room.memory_bytes;
     gpu.compute_unsold_ratio = room.guarantee_ppm / 1e6;
     // Its ledgers do not tell what a share of class latency is sold.
-    gpu.compute_sold_ratio = shares_.sold_on(card).guarantee_ppm / 1e6;
+    gpu.compute_sold_ratio = static_cast<double>(shares_.sold_on(card).guarantee_ppm) / 1e6;
     gpu.half_precision_tflops = fp16_tflops(gpu.model, options_.cards);
   }
   for (auto& share : picture.shares) {

@@ -12,7 +12,6 @@
 namespace headgate::ledger {
 namespace {
 
-constexpr std::int64_t kWordNs = kCoverageNs * kCoverageBits;
 constexpr std::int64_t kSliceUs = kGpuSliceNs / kCoverageNs;
 constexpr std::int64_t kSwitchUs = 5;      // a pause that is too short to change contexts in
 constexpr std::int64_t kReachWords = 512;  // half a ring: nothing that is replayed is being overwritten
@@ -269,7 +268,7 @@ bool others_at_work(const Seat& seat, std::int64_t now_ns) {
 std::int64_t neighbours_ns(const Seat& seat, ComputeAccount& account, std::int64_t now_ns) {
   const GpuPage& board = seat.board != nullptr ? *seat.board : *seat.page;
   if (seat.board != nullptr) now_ns = std::min(now_ns, board.told_ns.load(std::memory_order_acquire));
-  const std::int64_t end_word = (now_ns - kReplayLagNs) / kWordNs;
+  const std::int64_t end_word = (now_ns - kReplayLagNs) / kCoverageWordNs;
   std::uint64_t packed = account.slices.load(std::memory_order_relaxed);
   Slices slices = Slices::unpack(packed);
   if (slices.next_word >= end_word && slices.next_word < end_word + kReachWords) return 0;
