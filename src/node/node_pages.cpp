@@ -12,6 +12,7 @@
 #include "node/handed_memory.hpp"
 
 namespace headgate::node {
+
 struct NodePages::Page {
   HandedMemory memory{"headgate-node-page", sizeof(ledger::NodePage), HandedMemory::Theirs::to_read};
   ledger::NodePage* at = memory.as<ledger::NodePage>();

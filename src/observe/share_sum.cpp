@@ -6,6 +6,7 @@
 #include "observe/words.hpp"
 
 namespace headgate::observe {
+
 void ShareSum::look(const snapshot::Snapshot& picture, const ComputeBooks& books) {
   const std::uint64_t now_ns = picture.taken_ns;
   for (auto& [key, track] : tracks_) track.seen = track.told = false;

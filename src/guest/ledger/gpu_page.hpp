@@ -27,7 +27,7 @@ inline constexpr std::uint32_t kGpuPageVersion = 3;  // of its own: one page ser
 inline constexpr std::uint32_t kMaxSeats = 64;
 inline constexpr std::int64_t kGpuSliceNs = 2'000'000;        // the driver's default time slice
 inline constexpr std::int64_t kReplayLagNs = 8'000'000;       // by then nearly every mark is there
-inline constexpr std::int64_t kBoardLateNs = 7'000'000;       // what a daemon tells is rarely older
+inline constexpr std::int64_t kBoardLateNs = 7'000'000;       // usually, what a daemon tells is no older
 inline constexpr std::int64_t kSeatIdleNs = 1'000'000'000;    // a seat without marks for so long is nobody's neighbour
 inline constexpr std::int64_t kSeatStaleNs = 10'000'000'000;  // and after this it may be taken by another
 

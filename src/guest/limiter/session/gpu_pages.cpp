@@ -1,11 +1,10 @@
 #include "guest/limiter/session/gpu_pages.hpp"
 
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <atomic>
+
+#include "guest/limiter/session/handed.hpp"
 
 namespace headgate::limiter {
 namespace {
@@ -17,24 +16,15 @@ struct Pages {
 Pages pages[ledger::kMaxDevices];
 std::atomic<std::uint32_t> epoch{1};
 
-void* map(int fd, std::size_t bytes, int protection) {
-  struct stat status{};
-  // By system call: fstat() is no symbol of GLIBC 2.17.
-  if (fd < 0 || ::syscall(SYS_fstat, fd, &status) != 0 || static_cast<std::size_t>(status.st_size) != bytes)
-    return nullptr;
-  void* const at = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
-  return at == MAP_FAILED ? nullptr : at;
-}
-
 }  // namespace
 
 void take_gpu_pages(const ledger::PolicyPage& policy, int own_fd, std::span<const ledger::Descriptor> boards) {
   constexpr std::size_t kBytes = sizeof(ledger::GpuPage);
   const std::uint32_t count = policy.device_count;
-  auto* const own = static_cast<ledger::GpuPage*>(map(own_fd, count * kBytes, PROT_READ | PROT_WRITE));
+  auto* const own = static_cast<ledger::GpuPage*>(map_handed(own_fd, count * kBytes, PROT_READ | PROT_WRITE));
   for (std::uint32_t d = 0; d < ledger::kMaxDevices; ++d) {
     void* const at =
-        own != nullptr && d < count && d < boards.size() ? map(boards[d].get(), kBytes, PROT_READ) : nullptr;
+        own != nullptr && d < count && d < boards.size() ? map_handed(boards[d].get(), kBytes, PROT_READ) : nullptr;
     const auto* board = static_cast<const ledger::GpuPage*>(at);
     const bool good = board != nullptr && !ledger::check_gpu_page(*board, policy.devices[d].uuid) &&
                       !ledger::check_gpu_page(own[d], policy.devices[d].uuid);

@@ -2,15 +2,13 @@
 
 #include <errno.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <atomic>
 
 #include "guest/bare/futex.hpp"
 #include "guest/ledger/node_page.hpp"
+#include "guest/limiter/session/handed.hpp"
 #include "guest/limiter/session/registration.hpp"
 
 namespace headgate::limiter {
@@ -55,11 +53,8 @@ bool wait_for_reading(const ledger::NodePage& told) {
 }  // namespace
 
 void take_node_page(int fd) {
-  struct stat status{};
-  // By system call: fstat() is no symbol of GLIBC 2.17.
-  if (fd < 0 || ::syscall(SYS_fstat, fd, &status) != 0 || status.st_size != sizeof(ledger::NodePage)) return;
-  void* const at = ::mmap(nullptr, sizeof(ledger::NodePage), PROT_READ, MAP_SHARED, fd, 0);
-  if (at == MAP_FAILED) return;
+  void* const at = map_handed(fd, sizeof(ledger::NodePage), PROT_READ);
+  if (at == nullptr) return;
   const auto* told = static_cast<const ledger::NodePage*>(at);
   if (told->header.magic != ledger::kNodeMagic || told->header.version != ledger::kNodePageVersion ||
       told->header.bytes != sizeof(ledger::NodePage)) {
