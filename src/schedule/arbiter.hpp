@@ -21,7 +21,7 @@
 namespace headgate::schedule {
 
 inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-inline constexpr std::int64_t kShortestLeaseNs = 2'000'000, kLongestLeaseNs = 5'000'000;
+inline constexpr std::int64_t kShortestLeaseNs = 2'500'000, kLongestLeaseNs = 5'000'000;
 inline constexpr std::int64_t kGangLeaseNs = 50'000'000;  // on several GPUs: fifteen kernels, at least this
 inline constexpr std::int64_t kLongestGangLeaseNs = 150'000'000;
 inline constexpr std::int64_t kLeastWakeNs = 20'000;  // no timer is better than that
@@ -40,7 +40,7 @@ inline constexpr std::int64_t kProtectedNs = 100'000'000;   // after a launch of
 inline constexpr std::int64_t kProtectedPortionNs = 200'000;  // what others may have in flight then, or one kernel
 inline constexpr std::int64_t kTogetherNs = 50'000'000;       // GPUs that a gang used within this are opened together
 inline constexpr std::int64_t kIdleLookNs =
-    1'500'000;                                   // so much of a lease is not worth a look whether a steady holder works
+    2'000'000;                                   // so much of a lease is not worth a look whether a steady holder works
 inline constexpr std::int64_t kLookNs = 50'000;  // for the end of a kernel that somebody waits for
 inline constexpr std::int64_t kDrainNs = 2'000'000;  // for a gang's ranks to come level when its turn ends
 inline constexpr std::int64_t kOverdueNs = 150'000;  // a limiter's settler may be so late to see that work has ended

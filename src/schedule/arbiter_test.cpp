@@ -120,7 +120,7 @@ TEST(Arbiter, the_successor_may_send_one_kernel_before_the_lease_ends) {
   gpus.want(b);
   Decision decision = gpus.decide(kMs);
   const ShareId first = gpus.gate(a) == Gate::open ? a : b, second = first == a ? b : a;
-  gpus.run(first, kMs);
+  gpus.run(first, kShortestLeaseNs);
   decision = gpus.decide(kMs + 50 * kUs);
   EXPECT_EQ(gpus.gate(second), Gate::queued);
   EXPECT_EQ(decision.wake_at_ns, kMs + kShortestLeaseNs - kOverlapNs);

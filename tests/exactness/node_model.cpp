@@ -215,12 +215,6 @@ bool Node::dry(Tenant& tenant) {
   return tenant.port.query(stream.closed[(stream.tail.load() - 1) % StreamMeter::kClosed].end) == abi::CUDA_SUCCESS;
 }
 
-// While the gate was shut others had the GPU, and what was sent before may all be there still, whatever the estimates say.
-void Node::count_in_flight(Tenant& tenant) {
-  tenant.was_shut = false;
-  tenant.pace.busy_until_ns.store(clock_ns + tenant.pace.unsettled_ns.load());
-}
-
 // What launch_hooks.cpp and gates do round Meter::pass.
 bool Node::passes_gate(Tenant& tenant, Entry& entry, std::size_t index, std::int64_t est_ns) {
   switch (entry.gate) {
@@ -283,7 +277,7 @@ void Node::client(std::size_t index) {
   entry.kernel_ns = known;
   const bool alone = known == 0 || est >= kAloneNs;
   if (!passes_gate(tenant, entry, index, est)) return;
-  if (tenant.was_shut) count_in_flight(tenant);
+  if (std::exchange(tenant.was_shut, false)) count_after_shut_gate(tenant.pace, clock_ns, est);
   std::int64_t wait = 0;
   const std::vector<RankPlace> others = other_ranks(entry);
   if (!others.empty()) wait = rank_gate_ns(tenant, entry, others, est);

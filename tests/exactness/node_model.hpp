@@ -99,7 +99,6 @@ class Node : public Hardware {
   void add_tenant(std::size_t entry);
   void client(std::size_t index);
   bool next_kernel(Tenant& tenant, std::size_t index);
-  void count_in_flight(Tenant& tenant);
   static bool dry(Tenant& tenant);
   bool passes_gate(Tenant& tenant, Entry& entry, std::size_t index, std::int64_t est_ns);
   std::vector<RankPlace> other_ranks(const Entry& mine) const;

@@ -57,16 +57,27 @@ inline bool take_credit(Pace& pace, std::int64_t est_ns) {
   return false;
 }
 
+// When the next command may follow one that takes all the room by itself. Who sends one such at a time idles the GPU at each late wake-up.
+inline std::int64_t lead_ns(std::int64_t est_ns) { return std::clamp(est_ns / 8, kLeadNs, kInFlightNs); }
+
 // Takes room for est_ns..credit of work; 0 where there is none yet.
 inline std::int64_t take_room(Pace& pace, std::int64_t now_ns, std::int64_t est_ns, std::int64_t wanted_ns) {
   std::int64_t busy = pace.busy_until_ns.load(std::memory_order_relaxed);
   while (true) {
     const std::int64_t ahead = std::max<std::int64_t>(0, busy - now_ns);
-    if (ahead > kLeadNs && ahead + est_ns > kInFlightNs) return 0;
+    if (ahead > lead_ns(est_ns) && ahead + est_ns > kInFlightNs) return 0;
     const std::int64_t credit = std::max(est_ns, std::min(wanted_ns, kInFlightNs - ahead));
     if (pace.busy_until_ns.compare_exchange_weak(busy, std::max(busy, now_ns) + credit, std::memory_order_relaxed))
       return credit;
   }
+}
+
+// A launch passes a turn's gate that was shut. Others had the GPU, and what was sent before may all be there still, whatever the
+// estimates say. But behind a command that takes all the room, one too many ahead costs nobody anything (it is this share's turn), and
+// one too few idles the GPU.
+inline void count_after_shut_gate(Pace& pace, std::int64_t now_ns, std::int64_t est_ns) {
+  if (est_ns > kInFlightNs) return;
+  pace.busy_until_ns.store(now_ns + std::max<std::int64_t>(0, pace.unsettled_ns.load(std::memory_order_relaxed)));
 }
 
 inline void give_room(Pace& pace, std::int64_t unused_ns) {
@@ -88,7 +99,7 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
     if (credit == 0) {
       const std::int64_t ahead = pace.busy_until_ns.load(std::memory_order_relaxed) - now_ns;
       admission.wait_ns =
-          std::clamp<std::int64_t>(ahead - std::max(kLeadNs, (kInFlightNs - est_ns) / 2), 20'000, 700'000);
+          std::clamp<std::int64_t>(ahead - std::max(lead_ns(est_ns), (kInFlightNs - est_ns) / 2), 20'000, 700'000);
     } else {
       admission.wait_ns = ledger::try_charge(account, now_ns, credit, ceiling_ppm, late_ns);
       admission.credit_ns = credit;

@@ -175,11 +175,8 @@ std::int64_t TurnWait::wait_ns(StreamMeter& stream, std::int64_t est_ns) {
     mine.portion_left_ns.fetch_sub(est_ns, memory_order_relaxed);
     taken_ns_ = est_ns;
   }
-  // While the gate was shut others had the GPU, and what was sent before may all be there still, whatever the estimates say.
-  if (mine.was_shut.load(memory_order_relaxed) && mine.was_shut.exchange(false)) {
-    Pace& pace = *stream.context->pace;
-    pace.busy_until_ns.store(port.now_ns() + std::max<std::int64_t>(0, pace.unsettled_ns.load(memory_order_relaxed)));
-  }
+  if (mine.was_shut.load(memory_order_relaxed) && mine.was_shut.exchange(false))
+    count_after_shut_gate(*stream.context->pace, port.now_ns(), est_ns);
   return 0;
 }
 
