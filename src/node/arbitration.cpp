@@ -95,9 +95,25 @@ Result<void> Arbitration::add(const std::string& runtime_dir, const std::string&
   remove(name);
   const std::scoped_lock lock(members_lock_);
   auto terms = opened->terms();
-  if (terms.empty()) return {};
-  const auto id = arbiter_.add_share({.gpus = terms, .gang = gang, .virtual_time_ns = opened->virtual_time_ns()});
-  Member& member = members_.emplace(name, Member{std::move(*opened), id, std::move(terms)}).first->second;
+  Member& member =
+      members_.emplace(name, Member{std::move(*opened), schedule::kNoShare, std::move(terms)}).first->second;
+  epoll_event event{.events = EPOLLIN, .data = {.ptr = &member}};
+  const int heard = member.share.bell();
+  if (heard >= 0 && ::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, heard, &event) != 0) {
+    const int error = errno;
+    members_.erase(name);
+    return fail_errno("listening to the doorbell of share '" + name + "'", error);
+  }
+  if (!member.terms.empty()) enter(member, gang);
+  wake();
+  return {};
+}
+
+// Under the lock.
+void Arbitration::enter(Member& member, const std::string& gang) {
+  const schedule::ShareId id =
+      arbiter_.add_share({.gpus = member.terms, .gang = gang, .virtual_time_ns = member.share.virtual_time_ns()});
+  member.id = id;
   if (by_id_.size() <= id) by_id_.resize(id + 1);
   by_id_[id] = &member;
   for (const schedule::Terms& each : member.terms) {
@@ -108,10 +124,6 @@ Result<void> Arbitration::add(const std::string& runtime_dir, const std::string&
     member.share.set_arbitrated(each.gpu, decided);
   }
   member.share.beat();
-  epoll_event event{.events = EPOLLIN, .data = {.ptr = &member}};
-  if (member.share.bell() >= 0) ::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, member.share.bell(), &event);
-  wake();
-  return {};
 }
 
 void Arbitration::remove(const std::string& name) {
@@ -121,8 +133,10 @@ void Arbitration::remove(const std::string& name) {
   if (found->second.share.bell() >= 0) ::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, found->second.share.bell(), nullptr);
   for (const schedule::Terms& terms : found->second.terms)
     if (GpuBoard* const board = boards_.of(terms.gpu)) board->forget(found->second.share.generation());
-  arbiter_.remove_share(found->second.id);
-  by_id_[found->second.id] = nullptr;
+  if (found->second.id != schedule::kNoShare) {
+    arbiter_.remove_share(found->second.id);
+    by_id_[found->second.id] = nullptr;
+  }
   members_.erase(found);
   wake();
 }
@@ -130,7 +144,7 @@ void Arbitration::remove(const std::string& name) {
 std::vector<int> Arbitration::board_descriptors(const std::string& name) {
   const std::scoped_lock lock(members_lock_);
   const auto found = members_.find(name);
-  if (found == members_.end() || !found->second.share.make_marks()) return {};
+  if (found == members_.end() || found->second.id == schedule::kNoShare || !found->second.share.make_marks()) return {};
   wake();
   std::vector<int> all{found->second.share.marks().descriptor()};
   for (const std::uint32_t gpu : found->second.share.gpus()) {
@@ -343,7 +357,7 @@ std::int64_t Arbitration::look(std::int64_t now_ns) {
   }
   figures_.gate_writes += decision.changes.size();
   for (auto& [name, member] : members_) {
-    if (member.asleep && !roll_call) continue;
+    if (member.id == schedule::kNoShare || (member.asleep && !roll_call)) continue;
     const std::int64_t virtual_ns = arbiter_.virtual_time_ns(member.id);
     if (virtual_ns == member.virtual_ns) continue;
     member.virtual_ns = virtual_ns;

@@ -77,7 +77,7 @@ class Arbitration {
  private:
   struct Member {
     ArbitratedShare share;
-    schedule::ShareId id;
+    schedule::ShareId id;  // kNoShare: the arbiter decides nothing about it; only its bell is heard
     std::vector<schedule::Terms> terms;
     std::int64_t paid_ns = 0;         // until when what was heard of it is paid for
     std::int64_t muted_until_ns = 0;  // its bell is not listened to; 0: it is
@@ -90,6 +90,7 @@ class Arbitration {
     bool on_board = false;        // of some GPU
   };
 
+  void enter(Member& member, const std::string& gang);
   void run();
   bool hear();
   void hear(Member& member, std::int64_t now_ns);

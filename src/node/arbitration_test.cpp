@@ -90,13 +90,14 @@ class Arbitrated : public testing::Test {
     const auto added = arbitration_->add(base_, name, {}, UniqueFd(ends[0]));
     ASSERT_TRUE(added) << added.error().message;
   }
-  Tenant& tenant(const std::string& name, std::uint32_t weight = 100) {
+  Tenant& tenant(const std::string& name, std::uint32_t weight = 100, ledger::Level level = ledger::Level::hook) {
     Tenant& tenant = tenants_[name];
     ledger::ShareGrant grant;
     std::strcpy(grant.name, name.c_str());
     grant.device_count = 1;
     std::strcpy(grant.devices[0].uuid, kGpu);
     grant.devices[0].weight = weight;
+    grant.level = level;
     EXPECT_FALSE(ledger::create_share(base_.c_str(), grant, ledger::Access::owner, tenant.pages));
     EXPECT_EQ(ledger::claim_for_self(*tenant.pages.usage, tenant.slot), ledger::ClaimResult::claimed);
     enter(name, tenant);
@@ -114,6 +115,16 @@ TEST_F(Arbitrated, RingsThatMeanSomethingElseAreHandedOn) {
   for (const ledger::Ring what : {ledger::Ring::turn, ledger::Ring::memory, ledger::Ring::reading})
     ASSERT_EQ(::send(a.bell.get(), &what, sizeof what, MSG_DONTWAIT | MSG_NOSIGNAL), 1);
   EXPECT_TRUE(soon([&] { return memory_ == 1 && readings_ == 1; }));
+}
+
+// Under MPS kernels of several shares run at once, and nothing is decided.
+TEST_F(Arbitrated, AShareWithoutTurnsIsHeardWhenItWaitsForMemory) {
+  const Tenant& a = tenant("a", 100, ledger::Level::mps);
+  EXPECT_TRUE(arbitration_->board_descriptors("a").empty());
+  const ledger::Ring what = ledger::Ring::memory;
+  ASSERT_EQ(::send(a.bell.get(), &what, sizeof what, MSG_DONTWAIT | MSG_NOSIGNAL), 1);
+  EXPECT_TRUE(soon([&] { return memory_ == 1; }));
+  EXPECT_EQ(a.gate(), Gate::open);
 }
 
 TEST_F(Arbitrated, ALoneShareRingsOnceAndHasItsGateOpenWithoutAnotherLook) {

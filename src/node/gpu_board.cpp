@@ -52,6 +52,7 @@ void GpuBoard::bring(const ledger::GpuPage& from, std::uint64_t share, std::int6
   const std::int64_t end = now_ns / ledger::kCoverageWordNs + 1;
   const auto places = places_of(share);
   const std::uint32_t seats = ledger::seats_of(from);
+  int entered = 0;
   for (std::uint32_t seat = 0; seat < ledger::kMaxSeats; ++seat) {
     if (seat >= seats && places[seat] == kNone) continue;
     std::int64_t first = std::max<std::int64_t>(0, now_ns - reach_ns) / ledger::kCoverageWordNs;
@@ -64,8 +65,8 @@ void GpuBoard::bring(const ledger::GpuPage& from, std::uint64_t share, std::int6
     if (place != kNone && (!there || places_[place].owner != owner)) leave(place), place = kNone;
     if (!there) continue;
     if (place == kNone) {
-      place = make_room(share);
-      if (place == kNone) continue;
+      if (entered == kNewPlaces || (place = make_room(share)) == kNone) continue;
+      ++entered;
       enter(place, {.share = share, .owner = owner, .seat = seat});
       first = std::max<std::int64_t>(0, now_ns - kBoardReachNs) / ledger::kCoverageWordNs;
     }

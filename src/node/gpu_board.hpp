@@ -16,6 +16,9 @@ inline constexpr std::int64_t kBoardNs = 10'000'000, kBoardSoonNs = 6'000'000;
 inline constexpr std::int64_t kMarkedLateNs = 10'000'000;
 // How far back a replay reaches of a context that is new here.
 inline constexpr std::int64_t kBoardReachNs = 30'000'000;
+// So many contexts of a share are given a place at a time: each costs the arbiter's thread some microseconds, and a tenant can say
+// each time that all of its contexts are new.
+inline constexpr int kNewPlaces = 4;
 
 // Of one GPU. Not thread-safe.
 class GpuBoard {

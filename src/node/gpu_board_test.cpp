@@ -89,15 +89,31 @@ TEST(GpuBoard, AShareWithManyContextsLeavesRoomForTheOthers) {
   Boards all;
   Share flood{.generation = 11};
   for (std::uint64_t i = 1; i <= ledger::kMaxSeats; ++i) flood.work(*all.page, i, kNow - kMs, kNow);
-  all.board.bring(*flood.page, 11, kNow);
+  for (std::uint32_t entered = 0; entered < ledger::kMaxSeats; entered += kNewPlaces)
+    all.board.bring(*flood.page, 11, kNow);
   EXPECT_EQ(all.places_of(11), ledger::kMaxSeats);
   Share other{.generation = 12};
   for (std::uint64_t i = 1; i <= 8; ++i) other.work(*all.page, i, kNow - kMs, kNow);
-  for (int round = 0; round < 3; ++round) {
+  for (std::uint32_t round = 1; round <= 4; ++round) {
     all.board.bring(*flood.page, 11, kNow);
     all.board.bring(*other.page, 12, kNow);
-    EXPECT_EQ(all.places_of(12), 8u);
-    EXPECT_EQ(all.places_of(11), ledger::kMaxSeats - 8);
+    const std::uint32_t theirs = std::min(8u, round * kNewPlaces);
+    EXPECT_EQ(all.places_of(12), theirs);
+    EXPECT_EQ(all.places_of(11), ledger::kMaxSeats - theirs);
+  }
+}
+
+TEST(GpuBoard, ATenantWhoseContextsAreAlwaysNewCostsTheDaemonAFewPlacesATime) {
+  Boards all;
+  const auto page = std::make_unique<ledger::GpuPage>();
+  ledger::see_seat(*page, ledger::kMaxSeats - 1);
+  for (std::uint64_t round = 1; round <= 20; ++round) {
+    for (ledger::GpuSeat& seat : page->seats) {
+      seat.owner.store(round);
+      seat.seen_ns.store(kNow);
+    }
+    all.board.bring(*page, 11, kNow);
+    EXPECT_EQ(all.places_of(11), static_cast<std::size_t>(kNewPlaces)) << round;
   }
 }
 
