@@ -397,6 +397,8 @@ void Arbitration::tell_boards(std::int64_t now_ns) {
   }
 }
 
+static_assert(decltype(ledger::ComputeAccount::coverage)::kSpanNs > schedule::kKnownNs);
+
 // Time of the turn in which no share held the GPU.
 std::int64_t Arbitration::idle_ns(const schedule::Turn& turn) {
   std::int64_t idle_ns = 0;
@@ -416,7 +418,7 @@ std::int64_t Arbitration::idle_ns(const schedule::Turn& turn) {
                  (turn.to_ns - word * ledger::kCoverageWordNs + ledger::kCoverageNs - 1) / ledger::kCoverageNs);
     if (to <= from) continue;
     const std::uint64_t within = ((1ull << to) - 1) & ~((1ull << from) - 1);
-    idle_ns += std::popcount(~held & within) * ledger::kCoverageNs;
+    if (const std::uint64_t unheld = ~held & within) idle_ns += std::popcount(unheld) * ledger::kCoverageNs;
   }
   return idle_ns;
 }

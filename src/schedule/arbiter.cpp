@@ -100,7 +100,8 @@ void Arbiter::observe(ShareId id, std::uint32_t gpu, const Use& reported, std::i
   Stake& stake = *gang.stake(gpu);
   const Use use = sane(reported);
   // Time that turns out to have been another's comes back.
-  const std::int64_t held_ns = place->credible_ns(use.held_ns - place->use.held_ns, now_ns);
+  const std::int64_t reported_ns = was_away(now_ns) ? 0 : use.held_ns - place->use.held_ns;
+  const std::int64_t held_ns = place->credible_ns(reported_ns, now_ns);
   const bool requested = use.requests != place->use.requests;
   const bool was_overdue = place->overdue();
   const bool anew = was_overdue || place->use.in_flight_ns == 0;
@@ -117,6 +118,7 @@ void Arbiter::observe(ShareId id, std::uint32_t gpu, const Use& reported, std::i
 }
 
 Decision Arbiter::decide(std::int64_t now_ns) {
+  if (was_away(now_ns)) forget_open_turns();
   refresh(now_ns);
   order();
   end_leases(now_ns);
@@ -124,7 +126,13 @@ Decision Arbiter::decide(std::int64_t now_ns) {
   changes_.clear();
   set_gates(now_ns);
   record_turns(now_ns);
-  return {changes_, wake_at_ns(now_ns)};
+  due_ns_ = wake_at_ns(now_ns);
+  return {changes_, due_ns_};
+}
+
+void Arbiter::forget_open_turns() {
+  for (const auto& gang : gangs_)
+    for (Stake& stake : gang->stakes) stake.open.share = kNoShare;
 }
 
 void Arbiter::refresh(std::int64_t now_ns) {
@@ -373,6 +381,8 @@ void Arbiter::record_turns(std::int64_t now_ns) {
 std::optional<Turn> Arbiter::next_turn(std::int64_t now_ns) {
   for (const auto& gang : gangs_)
     for (Stake& stake : gang->stakes) {
+      while (stake.first != stake.last && now_ns - stake.turns[stake.first % Stake::kTurns].from_ns > kKnownNs)
+        ++stake.first;
       if (stake.first == stake.last) continue;
       const Turn& oldest = stake.turns[stake.first % Stake::kTurns];
       if (oldest.to_ns + kTurnSettlesNs > now_ns) continue;

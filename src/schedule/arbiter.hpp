@@ -36,7 +36,10 @@ inline constexpr std::int64_t kWakeCreditNs = 5'000'000;    // what a share that
 inline constexpr std::int64_t kGapCreditNs = 20'000'000;    // and one that has gaps
 inline constexpr std::int64_t kUnlevelNs = 100'000'000;     // of GPU time; clocks that differ by less are level
 inline constexpr std::int64_t kTurnSettlesNs = 10'000'000;  // by then it is known who had the GPU in a turn
-inline constexpr std::int64_t kProtectedNs = 100'000'000;   // after a launch of the latency class
+// How far back it can be known who had the GPU. Who looks later than that after it was time has not minded the gates: what
+// happened meanwhile was nobody's turn, and is charged to nobody.
+inline constexpr std::int64_t kKnownNs = 80'000'000;
+inline constexpr std::int64_t kProtectedNs = 100'000'000;     // after a launch of the latency class
 inline constexpr std::int64_t kProtectedPortionNs = 200'000;  // what others may have in flight then, or one kernel
 inline constexpr std::int64_t kTogetherNs = 50'000'000;       // GPUs that a gang used within this are opened together
 inline constexpr std::int64_t kIdleLookNs =
@@ -96,6 +99,8 @@ class Arbiter {
     std::int64_t portion_ns;
   };
 
+  bool was_away(std::int64_t now_ns) const { return due_ns_ != kNever && now_ns - due_ns_ > kKnownNs; }
+  void forget_open_turns();
   void refresh(std::int64_t now_ns);
   void level_clocks(const Gang& gang);
   std::uint32_t linked_to(std::uint32_t gpu) const;
@@ -132,6 +137,7 @@ class Arbiter {
   std::uint32_t gpu_count_;
   std::array<Gpu, kMostGpus> gpus_{};
   std::int64_t refreshed_ns_ = 0;
+  std::int64_t due_ns_ = kNever;              // when it asked to be woken last
   std::vector<Share> shares_;                 // by id; a free one has no places
   std::vector<std::unique_ptr<Gang>> gangs_;  // shares and GPUs point at them
   std::vector<Gang*> order_;

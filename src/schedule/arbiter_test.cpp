@@ -113,6 +113,40 @@ TEST(Arbiter, a_holder_without_work_gives_way_before_its_lease_ends) {
   gpus.decide(10 * kMs + 300 * kUs);
   EXPECT_EQ(gpus.gate(b), Gate::open);
 }
+// The daemon was stopped, or its machine was.
+TEST(Arbiter, a_time_in_which_nobody_decided_is_charged_to_nobody) {
+  Gpus gpus;
+  const ShareId light = gpus.add({Terms{.weight = 10}}),
+                heavy = gpus.add({Terms{.weight = 90, .guarantee_ppm = 200'000}});
+  const auto contend = [&](std::int64_t from_ns, std::int64_t to_ns) {
+    std::map<ShareId, std::int64_t> had;
+    for (std::int64_t at_ns = from_ns; at_ns < to_ns;) {
+      for (const ShareId share : {light, heavy})
+        gpus.gate(share) == Gate::open ? gpus.run(share, kMs) : gpus.want(share);
+      while (const auto turn = gpus.arbiter.next_turn(at_ns)) {
+        EXPECT_LE(turn->to_ns - turn->from_ns, 3 * kLongestLeaseNs);
+        gpus.arbiter.settle(*turn, 0);
+      }
+      const std::int64_t next_ns = std::clamp(gpus.decide(at_ns).wake_at_ns, at_ns + kMs / 10, at_ns + 5 * kMs);
+      for (const ShareId share : {light, heavy})
+        if (gpus.gate(share) == Gate::open)
+          had[share] += next_ns - at_ns, gpus.uses[{share, 0}].held_ns += next_ns - at_ns;
+      at_ns = next_ns;
+    }
+    return had;
+  };
+  contend(kMs, 500 * kMs);
+  const std::int64_t light_ns = gpus.arbiter.virtual_time_ns(light), heavy_ns = gpus.arbiter.virtual_time_ns(heavy);
+  // Meanwhile they went on under their guarantees, side by side.
+  for (const ShareId share : {light, heavy}) gpus.uses[{share, 0}].held_ns += 4'000 * kMs;
+  gpus.decide(8'500 * kMs);
+  EXPECT_NEAR(static_cast<double>(gpus.arbiter.virtual_time_ns(light) - light_ns), 0, 1e6);
+  EXPECT_NEAR(static_cast<double>(gpus.arbiter.virtual_time_ns(heavy) - heavy_ns), 0, 1e6);
+  auto had = contend(8'500 * kMs, 9'500 * kMs);
+  EXPECT_NEAR(static_cast<double>(had[light]), 100e6, 10e6);
+  EXPECT_NEAR(static_cast<double>(had[heavy]), 900e6, 10e6);
+}
+
 TEST(Arbiter, the_successor_may_send_one_kernel_before_the_lease_ends) {
   Gpus gpus;
   const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
