@@ -223,7 +223,8 @@ void Arbiter::catch_up(Gang& gang, std::int64_t credit_ns) {
   gang.virtual_ns = std::max(gang.virtual_ns, least_ns);
 }
 
-// Where everybody stands, turns under way included; and who is furthest behind on each GPU.
+// Until a turn is settled it is taken to have been used to the full. Then each GPU's clock goes on to where the gang stands that is
+// furthest behind there.
 void Arbiter::assume(std::int64_t now_ns) {
   std::array<std::int64_t, kMostGpus> least, waking;
   least.fill(kNever);

@@ -73,16 +73,16 @@ Stake* Gang::stake(std::uint32_t gpu) {
   return nullptr;
 }
 
-std::int64_t Gang::parts(const Stake& stake) const {
+std::int64_t Gang::divisor(const Stake& stake) const {
   return std::max<std::int64_t>(1, stake.weight * std::max(1, std::popcount(wanted | holds)));
 }
 
-std::int64_t Gang::price_ns(const Stake& stake, std::int64_t gpu_ns) const { return gpu_ns / parts(stake); }
+std::int64_t Gang::price_ns(const Stake& stake, std::int64_t gpu_ns) const { return gpu_ns / divisor(stake); }
 
 void Gang::charge(Stake& stake, std::int64_t gpu_ns) {
   const std::int64_t all_ns = gpu_ns + rest_ns;
-  rest_ns = all_ns % parts(stake);
-  virtual_ns = std::clamp(virtual_ns + all_ns / parts(stake), -kFarNs, kFarNs);
+  rest_ns = all_ns % divisor(stake);
+  virtual_ns = std::clamp(virtual_ns + all_ns / divisor(stake), -kFarNs, kFarNs);
   stake.budget_ns = std::clamp(stake.budget_ns - gpu_ns, -kFarNs, kFarNs);
 }
 

@@ -53,8 +53,9 @@ struct Place {
   std::int64_t linger_ns() const;
   // How long after its work's end one looks whether it goes on.
   std::int64_t patience_ns(std::int64_t now_ns) const;
-  // Its own ceiling keeps it from sending more.
+  // Work is in flight that should have ended by the estimates.
   bool overdue() const { return use.in_flight_ns > 0 && use.in_flight_ns <= kOverdueReportNs; }
+  // Its own ceiling keeps it from sending more.
   bool throttled() const { return use.ceiling_ns > kLeastLingerNs; }
   bool engaged(std::int64_t now_ns) const;
   // Its host has had work ready all the time.
@@ -107,8 +108,9 @@ struct Gang {
 
   Stake* stake(std::uint32_t gpu);
   const Stake* stake(std::uint32_t gpu) const { return const_cast<Gang*>(this)->stake(gpu); }
-  // GPU time on one of its GPUs, in virtual time: a gang on several GPUs pays for the part of each.
-  std::int64_t parts(const Stake& stake) const;
+  // GPU time on one of its GPUs costs so much less virtual time: the weight, times the number of GPUs that it works on.
+  std::int64_t divisor(const Stake& stake) const;
+  // The virtual time that gpu_ns cost.
   std::int64_t price_ns(const Stake& stake, std::int64_t gpu_ns) const;
   void charge(Stake& stake, std::int64_t gpu_ns);
   void end_turn(Stake& stake, std::int64_t now_ns);

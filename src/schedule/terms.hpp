@@ -46,9 +46,13 @@ struct Use {
   bool wanting = false;          // a launch waits at the gate
 };
 
-// open: launches pass. shut: they wait, and say so. queued: they wait, and that they do is known. portion: with nothing of the share in flight, launches worth portion_ns may
-// pass, or one if it is longer; then they wait until all of it has ended. tell: they pass, and the first one says so.
-enum class Gate : std::uint32_t { open = 0, shut = 1, portion = 2, tell = 3, queued = 4 };
+enum class Gate : std::uint32_t {
+  open = 0,     // launches pass
+  shut = 1,     // they wait, and ring the arbiter's bell
+  portion = 2,  // launches worth portion_ns pass, or one that is longer; then none until all of them have ended
+  tell = 3,     // they pass, and the first one rings
+  queued = 4,   // they wait and need not ring: the arbiter knows of them
+};
 
 using ShareId = std::uint32_t;
 inline constexpr ShareId kNoShare = ~0u;
