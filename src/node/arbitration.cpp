@@ -35,6 +35,9 @@ constexpr std::int64_t kAsleepNs = 200'000'000;
 constexpr std::int64_t kRollCallNs = 100'000'000;
 // Where the policy is off nobody rings to say that a second share has begun to work.
 constexpr std::int64_t kUnrungNs = 100'000'000;
+// A share's contexts are given a place on a board one in such a time, and as many as there are where none was for long: a program
+// with 64 contexts has them at once, and one that invents new ones costs a thousandth of a core.
+constexpr std::int64_t kSeatedNs = 10'000'000;
 constexpr int kPriority = -10;  // nice(2); of a thread that works for a hundredth of a core
 
 // The pages' clock: limiters may be in time namespaces, and so may we.
@@ -380,8 +383,11 @@ void Arbitration::tell_boards(std::int64_t now_ns) {
       if (board == nullptr) continue;
       const ledger::GpuPage& marks = member.share.marks_on(each.gpu);
       const bool works = GpuBoard::works(marks, now_ns, ledger::kSeatIdleNs);
-      if (works) board->bring(marks, member.share.generation(), now_ns);
-      else if (member.on_board) board->forget(member.share.generation());
+      if (works) {
+        member.seated_ns = std::max(member.seated_ns, now_ns - ledger::kMaxSeats * kSeatedNs);
+        const auto newcomers = static_cast<int>(std::max<std::int64_t>(0, now_ns - member.seated_ns) / kSeatedNs);
+        member.seated_ns += board->bring(marks, member.share.generation(), now_ns, newcomers) * kSeatedNs;
+      } else if (member.on_board) board->forget(member.share.generation());
       on_board |= works;
       ++there[each.gpu];
       at_work[each.gpu] += works;

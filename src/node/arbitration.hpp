@@ -88,6 +88,7 @@ class Arbitration {
     std::uint64_t held_ns = 0;    // GPU time held until then
     std::int64_t virtual_ns = 0;  // as it was kept last
     bool on_board = false;        // of some GPU
+    std::int64_t seated_ns = 0;   // until when the places that its contexts were given on boards are paid for
   };
 
   void enter(Member& member, const std::string& gang);

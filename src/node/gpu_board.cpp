@@ -47,7 +47,7 @@ void GpuBoard::enter(std::uint32_t place, const Place& who) {
   page_.marks[place].events.clear();
 }
 
-void GpuBoard::bring(const ledger::GpuPage& from, std::uint64_t share, std::int64_t now_ns) {
+int GpuBoard::bring(const ledger::GpuPage& from, std::uint64_t share, std::int64_t now_ns, int newcomers) {
   const std::int64_t reach_ns = std::clamp<std::int64_t>(now_ns - told_ns() + kMarkedLateNs, 0, kBoardReachNs);
   const std::int64_t end = now_ns / ledger::kCoverageWordNs + 1;
   const auto places = places_of(share);
@@ -65,7 +65,7 @@ void GpuBoard::bring(const ledger::GpuPage& from, std::uint64_t share, std::int6
     if (place != kNone && (!there || places_[place].owner != owner)) leave(place), place = kNone;
     if (!there) continue;
     if (place == kNone) {
-      if (entered == kNewPlaces || (place = make_room(share)) == kNone) continue;
+      if (entered >= newcomers || (place = make_room(share)) == kNone) continue;
       ++entered;
       enter(place, {.share = share, .owner = owner, .seat = seat});
       first = std::max<std::int64_t>(0, now_ns - kBoardReachNs) / ledger::kCoverageWordNs;
@@ -74,6 +74,7 @@ void GpuBoard::bring(const ledger::GpuPage& from, std::uint64_t share, std::int6
     page_.marks[place].events.copy(from.marks[seat].events, first, end);
     page_.seats[place].seen_ns.store(seen_ns, std::memory_order_relaxed);
   }
+  return entered;
 }
 
 void GpuBoard::forget(std::uint64_t share) {

@@ -16,9 +16,6 @@ inline constexpr std::int64_t kBoardNs = 10'000'000, kBoardSoonNs = 6'000'000;
 inline constexpr std::int64_t kMarkedLateNs = 10'000'000;
 // How far back a replay reaches of a context that is new here.
 inline constexpr std::int64_t kBoardReachNs = 30'000'000;
-// So many contexts of a share are given a place at a time: each costs the arbiter's thread some microseconds, and a tenant can say
-// each time that all of its contexts are new.
-inline constexpr int kNewPlaces = 4;
 
 // Of one GPU. Not thread-safe.
 class GpuBoard {
@@ -26,8 +23,10 @@ class GpuBoard {
   explicit GpuBoard(ledger::GpuPage& page) : page_(page) {}
 
   // Brings what a share's contexts have marked on `from`, which its tenants write: anything may stand there. `share`: the
-  // generation of its policy page, not 0.
-  void bring(const ledger::GpuPage& from, std::uint64_t share, std::int64_t now_ns);
+  // generation of its policy page, not 0. Of its contexts that are new here at most `newcomers` are given a place, the others another
+  // time: each costs some microseconds, and a tenant can say each time that all are new. Returns how many were.
+  int bring(const ledger::GpuPage& from, std::uint64_t share, std::int64_t now_ns,
+            int newcomers = static_cast<int>(ledger::kMaxSeats));
   void forget(std::uint64_t share);
   // All that was marked before `now_ns` has been brought.
   void told(std::int64_t now_ns) { page_.told_ns.store(now_ns, std::memory_order_release); }

@@ -89,21 +89,19 @@ TEST(GpuBoard, AShareWithManyContextsLeavesRoomForTheOthers) {
   Boards all;
   Share flood{.generation = 11};
   for (std::uint64_t i = 1; i <= ledger::kMaxSeats; ++i) flood.work(*all.page, i, kNow - kMs, kNow);
-  for (std::uint32_t entered = 0; entered < ledger::kMaxSeats; entered += kNewPlaces)
-    all.board.bring(*flood.page, 11, kNow);
+  all.board.bring(*flood.page, 11, kNow);
   EXPECT_EQ(all.places_of(11), ledger::kMaxSeats);
   Share other{.generation = 12};
   for (std::uint64_t i = 1; i <= 8; ++i) other.work(*all.page, i, kNow - kMs, kNow);
-  for (std::uint32_t round = 1; round <= 4; ++round) {
+  for (int round = 0; round < 3; ++round) {
     all.board.bring(*flood.page, 11, kNow);
     all.board.bring(*other.page, 12, kNow);
-    const std::uint32_t theirs = std::min(8u, round * kNewPlaces);
-    EXPECT_EQ(all.places_of(12), theirs);
-    EXPECT_EQ(all.places_of(11), ledger::kMaxSeats - theirs);
+    EXPECT_EQ(all.places_of(12), 8u);
+    EXPECT_EQ(all.places_of(11), ledger::kMaxSeats - 8);
   }
 }
 
-TEST(GpuBoard, ATenantWhoseContextsAreAlwaysNewCostsTheDaemonAFewPlacesATime) {
+TEST(GpuBoard, OfContextsThatAreAlwaysNewAsManyAreBroughtAsAreAskedFor) {
   Boards all;
   const auto page = std::make_unique<ledger::GpuPage>();
   ledger::see_seat(*page, ledger::kMaxSeats - 1);
@@ -112,8 +110,8 @@ TEST(GpuBoard, ATenantWhoseContextsAreAlwaysNewCostsTheDaemonAFewPlacesATime) {
       seat.owner.store(round);
       seat.seen_ns.store(kNow);
     }
-    all.board.bring(*page, 11, kNow);
-    EXPECT_EQ(all.places_of(11), static_cast<std::size_t>(kNewPlaces)) << round;
+    EXPECT_EQ(all.board.bring(*page, 11, kNow, 2), 2);
+    EXPECT_EQ(all.places_of(11), 2u) << round;
   }
 }
 
