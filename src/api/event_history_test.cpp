@@ -22,7 +22,7 @@ using Events = std::vector<snapshot::Event>;
 // What a daemon has between its start and its end.
 struct DaemonRun {
   DaemonRun(const std::string& path, std::chrono::system_clock::time_point now) {
-    auto opened = tenancy::EventStore::open(path, {}, now);
+    auto opened = tenancy::EventStore::open(path, {}, [now] { return now; });
     EXPECT_TRUE(opened) << opened.error().message;
     store = std::move(*opened);
     auto former = store->take_former();

@@ -111,10 +111,11 @@ bool EventQuery::matches(const snapshot::Event& event) const {
          event.kind.starts_with(kind);
 }
 
-EventStore::EventStore(std::unique_ptr<Database> database, EventBounds bounds)
-    : database_(std::move(database)), bounds_(bounds) {}
+EventStore::EventStore(std::unique_ptr<Database> database, EventBounds bounds, Clock clock)
+    : database_(std::move(database)), bounds_(bounds), clock_(std::move(clock)) {}
 
-Result<std::unique_ptr<EventStore>> EventStore::open(const std::string& path, EventBounds bounds, Time now) {
+Result<std::unique_ptr<EventStore>> EventStore::open(const std::string& path, EventBounds bounds, Clock clock) {
+  const Time now = clock();
   auto database = std::make_unique<Database>(TRY(Database::open(path)));
   // Not synchronous at each commit: a power cut may cost the last moments, which are told as they come; a kill costs nothing.
   for (const char* pragma : {"PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL", "PRAGMA trusted_schema = OFF",
@@ -122,7 +123,7 @@ Result<std::unique_ptr<EventStore>> EventStore::open(const std::string& path, Ev
     if (auto set = database->run(pragma); !set) return std::unexpected(set.error());
   }
   if (auto ready = make_or_check(*database); !ready) return std::unexpected(ready.error());
-  std::unique_ptr<EventStore> store(new EventStore(std::move(database), bounds));
+  std::unique_ptr<EventStore> store(new EventStore(std::move(database), bounds, std::move(clock)));
   if (auto aged = store->forget_old(now); !aged) return std::unexpected(aged.error());
   store->former_ = TRY(read_former(*store->database_, now));
   if (auto noted = note_gap(*store->database_, store->former_); !noted) return std::unexpected(noted.error());
@@ -165,10 +166,9 @@ void EventStore::read(EventQuery query, std::size_t most, std::function<bool(con
 
 void EventStore::work() {
   std::unique_lock lock(mutex_);
-  Time retry_at{};
+  std::chrono::steady_clock::time_point retry_at{};
   for (;;) {
-    const Time now = std::chrono::system_clock::now();
-    const bool may_write = !failing_ || now >= retry_at || stopping_;
+    const bool may_write = !failing_ || std::chrono::steady_clock::now() >= retry_at || stopping_;
     if (!waiting_.empty() && may_write) {
       std::deque<snapshot::Event> batch;
       for (std::size_t i = 0; i < kMostAtOnce && !waiting_.empty(); ++i) {
@@ -178,7 +178,7 @@ void EventStore::work() {
       lock.unlock();
       write(std::move(batch));
       lock.lock();
-      retry_at = std::chrono::system_clock::now() + kRetry;
+      retry_at = std::chrono::steady_clock::now() + kRetry;
       if (failing_ && stopping_) return;
     } else if (stopping_) {
       return;
@@ -197,8 +197,7 @@ void EventStore::work() {
 }
 
 void EventStore::write(std::deque<snapshot::Event> batch) {
-  const Time now = std::chrono::system_clock::now();
-  const auto written = write_rows(batch, now);
+  const auto written = write_rows(batch, clock_());
   if (!written) return put_back(std::move(batch), written.error());
   Trouble tell;
   std::uint64_t lost = 0;

@@ -62,10 +62,13 @@ class EventStore {
     std::uint64_t last = 0;               // the next event's number is greater
   };
 
-  // Opens or makes the file. `now`: the clock; by it what is too old goes, and the first number is found (milliseconds: less than a
-  // thousand events a second are told). Errors as of Store::open.
+  // The node's clock, which people set forward and back. Any thread.
+  using Clock = std::function<std::chrono::system_clock::time_point()>;
+
+  // Opens or makes the file. By the clock what is too old goes, and the first number is found (milliseconds: less than a thousand
+  // events a second are told); nothing is waited for by it. Errors as of Store::open.
   [[nodiscard]] static Result<std::unique_ptr<EventStore>> open(const std::string& path, EventBounds bounds,
-                                                                std::chrono::system_clock::time_point now);
+                                                                Clock clock);
   // Writes what waits. A file system that hangs keeps only this waiting.
   ~EventStore();
   EventStore(const EventStore&) = delete;
@@ -94,7 +97,7 @@ class EventStore {
     Answer answer;
   };
 
-  EventStore(std::unique_ptr<Database> database, EventBounds bounds);
+  EventStore(std::unique_ptr<Database> database, EventBounds bounds, Clock clock);
   void work();
   void write(std::deque<snapshot::Event> batch);
   void put_back(std::deque<snapshot::Event> batch, const Error& error);
@@ -108,6 +111,7 @@ class EventStore {
 
   const std::unique_ptr<Database> database_;
   const EventBounds bounds_;
+  const Clock clock_;
   Former former_;
   // The store's thread only.
   std::map<std::string, std::size_t> rows_;  // by share; the node's own under ""

@@ -6,9 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <fstream>
 #include <future>
+#include <optional>
 
 #include "tenancy/test_shares.hpp"
 
@@ -26,13 +28,17 @@ std::uint64_t ns(Time time) {
 
 class EventStoreTest : public ::testing::Test {
  protected:
-  std::unique_ptr<EventStore> open(EventBounds bounds = {}) {
-    auto store = EventStore::open(path_, bounds, now_);
+  std::unique_ptr<EventStore> open(EventBounds bounds = {}) { return open(bounds, standing_clock()); }
+  std::unique_ptr<EventStore> open(EventBounds bounds, EventStore::Clock clock) {
+    auto store = EventStore::open(path_, bounds, std::move(clock));
     if (!store) ADD_FAILURE() << store.error().message;
     return std::move(store).value();
   }
+  [[nodiscard]] EventStore::Clock standing_clock() const {
+    return [now = now_] { return now; };
+  }
   std::string refusal() {
-    const auto store = EventStore::open(path_, {}, now_);
+    const auto store = EventStore::open(path_, {}, standing_clock());
     return store ? "opened" : store.error().message + "; " + store.error().hint;
   }
   snapshot::Event event(std::uint64_t number, const std::string& share = "", const std::string& kind = "k") {
@@ -65,7 +71,7 @@ class EventStoreTest : public ::testing::Test {
 TEST_F(EventStoreTest, WhatHappenedIsKnownAfterTheDaemonWasKilled) {
   const pid_t child = ::fork();
   if (child == 0) {
-    const auto store = EventStore::open(path_, {}, now_);
+    const auto store = EventStore::open(path_, {}, standing_clock());
     if (!store) ::_exit(1);
     const std::uint64_t first = (*store)->take_former().last + 1;
     for (std::uint64_t i = 0; i < 100; ++i) (*store)->add(event(first + i, i % 2 == 0 ? "train" : ""));
@@ -140,6 +146,24 @@ TEST_F(EventStoreTest, ChoosesByTimeShareKindAndNumberPageByPage) {
 }
 
 // What a full disk is to SQLite: a write that stops short. RLIMIT_FSIZE counts for this process alone.
+class FullDisk {
+ public:
+  FullDisk() {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit less{1, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &less);
+  }
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, handler_);
+  }
+  FullDisk(const FullDisk&) = delete;
+
+ private:
+  sighandler_t handler_ = ::signal(SIGXFSZ, SIG_IGN);
+  rlimit before_{};
+};
+
 TEST_F(EventStoreTest, AFullDiskIsSaidOnceNobodyWaitsForItAndWhatCameMeanwhileIsWrittenWhenThereIsRoom) {
   const auto store = open();
   std::uint64_t number = store->take_former().last;
@@ -151,24 +175,33 @@ TEST_F(EventStoreTest, AFullDiskIsSaidOnceNobodyWaitsForItAndWhatCameMeanwhileIs
     if (error) failed.set_value(*error);
     else well.set_value(lost);
   });
-  const auto ignored = ::signal(SIGXFSZ, SIG_IGN);
-  rlimit before{};
-  ::getrlimit(RLIMIT_FSIZE, &before);
-  const rlimit less{1, before.rlim_max};
-  ::setrlimit(RLIMIT_FSIZE, &less);
+  std::optional<FullDisk> full(std::in_place);
   for (int i = 0; i < 10; ++i) store->add(event(++number));
   const Error error = failed.get_future().get();
   EXPECT_TRUE(error.message.contains(path_)) << error.message;
   EXPECT_FALSE(error.hint.empty());
   for (int i = 0; i < 10'000; ++i) store->add(event(++number));
   EXPECT_TRUE(all_of(*store).empty()) << "reading goes on";
-  ::setrlimit(RLIMIT_FSIZE, &before);
-  ::signal(SIGXFSZ, ignored);
+  full.reset();
   EXPECT_EQ(well.get_future().get(), 10'010 - EventStore::kMostWaiting);
   const auto all = all_of(*store);
   EXPECT_EQ(all.size(), EventStore::kMostWaiting);
   EXPECT_EQ(all.back().sequence, number);
   EXPECT_EQ(said, 2);
+}
+
+TEST_F(EventStoreTest, ADiskThatFailedIsTriedAgainThoughTheClockWasSetBackAnHour) {
+  std::promise<void> failed, well;
+  std::atomic<bool> set_back = false;
+  const auto store = open({}, [&, now = now_] { return set_back ? now - hours(1) : now; });
+  store->tell_trouble([&](const std::optional<Error>& error, std::uint64_t) { (error ? failed : well).set_value(); });
+  {
+    const FullDisk full;
+    store->add(event(store->take_former().last + 1));
+    failed.get_future().get();
+    set_back = true;
+  }
+  EXPECT_EQ(well.get_future().wait_for(std::chrono::seconds(60)), std::future_status::ready);
 }
 
 TEST_F(EventStoreTest, AFileThatIsNotOursIsLeftAsItIs) {

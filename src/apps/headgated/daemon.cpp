@@ -125,7 +125,7 @@ class Daemon {
       return fail(ErrorCode::usage, config_["events.keep"].origin + ": " + age.error().message, age.error().hint);
     const auto now = std::chrono::system_clock::now();
     const tenancy::EventBounds bounds{config_.number("events.rows"), *age};
-    if (auto opened = tenancy::EventStore::open(places_.events_file, bounds, now)) {
+    if (auto opened = tenancy::EventStore::open(places_.events_file, bounds, std::chrono::system_clock::now)) {
       history_ = std::move(*opened);
     } else {
       events_.restore(
