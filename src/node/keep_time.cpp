@@ -55,101 +55,119 @@ Result<void> Node::remove_pages(const std::string& name, std::uint32_t by) {
   return shares_.remove(name, by);
 }
 
+void Node::tell_waiting(const tenancy::LiveShare& live, const snapshot::Share& seen) {
+  std::uint64_t waiting_ns = 0;
+  for (const auto& device : seen.devices) waiting_ns = std::max(waiting_ns, device.waiting_ns);
+  if (waiting_ns == 0 || seen.state == "paused") told_waiting_.erase(seen.name);
+  else if (told_waiting_.insert(seen.name).second)
+    tell("compute.waiting", "warn", seen.name, live.share.owner_uid,
+         "a launch of " + seen.name + " has been waiting for the GPU for " + duration_text(waiting_ns));
+}
+
+void Node::tell_frozen(const tenancy::LiveShare& live, const snapshot::Share& seen) {
+  const bool frozen = seen.state == "frozen";
+  // Between two looks they may have come back and gone again: the count of returns tells.
+  const auto told_at = told_frozen_.find(seen.name);
+  if (told_at != told_frozen_.end() && (!frozen || seen.thaws != told_at->second)) {
+    told_frozen_.erase(told_at);
+    if (seen.processes > 0)
+      tell("share.thawed", "info", seen.name, live.share.owner_uid,
+           "the programs of " + seen.name + " are at work again");
+  }
+  if (!frozen || !told_frozen_.emplace(seen.name, seen.thaws).second) return;
+  std::uint64_t bytes = 0;
+  for (const auto& device : seen.devices) bytes += device.memory_frozen_bytes;
+  tell("share.frozen", "info", seen.name, live.share.owner_uid,
+       "the programs of " + seen.name + " are idle: " + bytes_text(bytes) + " went from its GPUs to the host");
+}
+
+void Node::tell_idle(const tenancy::LiveShare& live, const snapshot::Share& seen) {
+  const bool idle = live.share.idle_notice &&
+                    seen.idle_ns / 1'000'000'000 >= static_cast<std::uint64_t>(live.share.idle_notice->count());
+  if (!idle) told_idle_.erase(seen.name);
+  else if (told_idle_.insert(seen.name).second)
+    tell("share.idle", "info", seen.name, live.share.owner_uid,
+         "the share " + seen.name + " has used no GPU for " + duration_text(seen.idle_ns));
+}
+
 void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) {
   std::vector<std::string> over;
-  for (const auto& [name, live] : shares_.list()) {
-    const auto seen = std::ranges::find(latest.shares, name, &snapshot::Share::name);
-    if (tenancy::has_ended(live.share, now_unix_s)) over.push_back(name);
-    else take_back_expiry(name, live);
-    if (seen == latest.shares.end()) continue;
-    if (live.share.until_empty) {
-      // Its run removes it; this is for runs that were killed, before or after they brought a process in. While one waits, its program
-      // may have no process in the share for as long as it likes.
-      constexpr std::int64_t kTimeToEnter_s = 60;
-      if (seen->processes > 0) entered_.insert(name);
-      else if ((entered_.contains(name) || now_unix_s - live.share.created_at_s > kTimeToEnter_s) &&
-               shares_.staying(name) == 0)
-        over.push_back(name);
-    }
-
+  for (auto& [name, live] : shares_.list()) {
+    const auto at = std::ranges::find(latest.shares, name, &snapshot::Share::name);
+    const snapshot::Share* const seen = at == latest.shares.end() ? nullptr : &*at;
+    const bool ended = tenancy::has_ended(live.share, now_unix_s);
+    if (!ended) tenancy::Shares::set_time_over(live, false);
+    if ((seen != nullptr && is_empty_for_good(live, *seen, now_unix_s)) || ended) over.push_back(name);
+    if (seen == nullptr) continue;
     tell_refusals(name, live, *seen);
     tell_given_up(name, live);
-
-    std::uint64_t waiting_ns = 0;
-    for (const auto& device : seen->devices) waiting_ns = std::max(waiting_ns, device.waiting_ns);
-    if (waiting_ns == 0 || seen->state == "paused") told_waiting_.erase(name);
-    else if (told_waiting_.insert(name).second)
-      tell("compute.waiting", "warn", name, live.share.owner_uid,
-           "a launch of " + name + " has been waiting for the GPU for " + duration_text(waiting_ns));
-
-    const bool frozen = seen->state == "frozen";
-    // Between two looks they may have come back and gone again: the count of returns tells.
-    const auto told_at = told_frozen_.find(name);
-    if (told_at != told_frozen_.end() && (!frozen || seen->thaws != told_at->second)) {
-      told_frozen_.erase(told_at);
-      if (seen->processes > 0)
-        tell("share.thawed", "info", name, live.share.owner_uid, "the programs of " + name + " are at work again");
-    }
-    if (frozen && told_frozen_.emplace(name, seen->thaws).second) {
-      std::uint64_t bytes = 0;
-      for (const auto& device : seen->devices) bytes += device.memory_frozen_bytes;
-      tell("share.frozen", "info", name, live.share.owner_uid,
-           "the programs of " + name + " are idle: " + bytes_text(bytes) + " went from its GPUs to the host");
-    }
-
-    const bool idle = live.share.idle_notice &&
-                      seen->idle_ns / 1'000'000'000 >= static_cast<std::uint64_t>(live.share.idle_notice->count());
-    if (!idle) told_idle_.erase(name);
-    else if (told_idle_.insert(name).second)
-      tell("share.idle", "info", name, live.share.owner_uid,
-           "the share " + name + " has used no GPU for " + duration_text(seen->idle_ns));
+    tell_waiting(live, *seen);
+    tell_frozen(live, *seen);
+    tell_idle(live, *seen);
   }
-  // Who still uses a damaged page is looked for in all of /proc: for one of them at a time.
-  const auto is_costly = [&](const std::string& name) {
-    const tenancy::LiveShare* live = shares_.find(name);
-    return live != nullptr && (live->distrusted() || live->broken.has_value());
-  };
+  end_those(over, now_unix_s);
+  serve_queue();
+}
+
+// Its run removes it; this is for runs that were killed, before or after they brought a process in. While one waits, its program may
+// have no process in the share for as long as it likes.
+bool Node::is_empty_for_good(const tenancy::LiveShare& live, const snapshot::Share& seen, std::int64_t now_unix_s) {
+  constexpr std::int64_t kTimeToEnter_s = 60;
+  if (!live.share.until_empty) return false;
+  if (seen.processes > 0) {
+    entered_.insert(seen.name);
+    return false;
+  }
+  return (entered_.contains(seen.name) || now_unix_s - live.share.created_at_s > kTimeToEnter_s) &&
+         shares_.staying(seen.name) == 0;
+}
+
+namespace {
+
+// Who still uses a damaged page is looked for in all of /proc.
+bool is_costly_to_end(const tenancy::LiveShare& live) { return live.distrusted() || live.broken.has_value(); }
+
+}  // namespace
+
+// One of those that are costly to end, each in its turn.
+std::string Node::next_costly(const std::vector<std::string>& over) {
   std::string turn;
   for (const std::string& name : over) {
-    if (is_costly(name) && (turn.empty() || (turn <= last_sought_ && name > last_sought_))) turn = name;
+    if (is_costly_to_end(*shares_.find(name)) && (turn.empty() || (turn <= last_sought_ && name > last_sought_)))
+      turn = name;
   }
-  last_sought_ = turn;
+  return turn;
+}
+
+void Node::end_those(const std::vector<std::string>& over, std::int64_t now_unix_s) {
+  last_sought_ = next_costly(over);
   for (const std::string& name : over) {
-    const tenancy::LiveShare* const live = shares_.find(name);
-    if (live == nullptr) continue;  // over for two reasons
-    const std::uint32_t owner_uid = live->share.owner_uid;
+    tenancy::LiveShare& live = *shares_.find(name);
+    const std::uint32_t owner_uid = live.share.owner_uid;
     // With programs in it, it stays: trying would be two writes to the disk at each look.
     const bool used =
-        (live->pages != nullptr && ledger::live_slots(live->pages->usage()) > 0) || shares_.staying(name) > 0;
-    if (is_costly(name) ? name == turn : !used) {
+        (live.pages != nullptr && ledger::live_slots(live.pages->usage()) > 0) || shares_.staying(name) > 0;
+    if (is_costly_to_end(live) ? name == last_sought_ : !used) {
       if (auto removed = remove_pages(name)) {
         forget(name), tell("share.ended", "info", name, 0, "the share " + name + " came to its end", owner_uid);
         continue;
       }
     }
     // Nobody's work is cut off by a clock alone.
-    if (tenancy::has_ended(live->share, now_unix_s)) expire(name, *live);
+    if (tenancy::has_ended(live.share, now_unix_s)) expire(name, live);
   }
-  serve_queue();
 }
 
-void Node::expire(const std::string& name, const tenancy::LiveShare& live) {
-  if (live.pages == nullptr) return;
-  const bool news = expired_.insert(name).second && !ledger::is_draining(live.pages->policy());
-  // Who has paused it wants it to stand still: the door is shut by the time itself (tenant_doors.cpp).
-  if (!live.paused() && !ledger::is_draining(live.pages->policy())) (void)shares_.drain_expired(name);
-  if (!news) return;  // it was told before a restart
+void Node::expire(const std::string& name, tenancy::LiveShare& live) {
+  if (live.pages == nullptr || live.time_over) return;
+  const bool drained = ledger::is_draining(live.pages->policy());
+  tenancy::Shares::set_time_over(live, true);
+  if (drained) return;  // nothing that its owner has not said already
   const std::uint32_t inside = ledger::live_slots(live.pages->usage());
   tell("share.expired", "warn", name, live.share.owner_uid,
        "the time of the share " + name + " of " + user_name(live.share.owner_uid) +
            " is over: nobody enters it any more, it is given no more memory, and it ends with the last of its " +
            std::to_string(inside) + (inside == 1 ? " program" : " programs"));
-}
-
-// Its time was put off.
-void Node::take_back_expiry(const std::string& name, const tenancy::LiveShare& live) {
-  if (expired_.erase(name) == 0 || live.pages == nullptr || !ledger::is_draining(live.pages->policy())) return;
-  (void)shares_.resume(name);
 }
 
 }  // namespace headgate::node

@@ -123,6 +123,24 @@ TEST_F(KeepTime, AnEndThatIsPutOffOpensTheShareAgain) {
   rise();
 }
 
+TEST_F(KeepTime, AShareThatItsOwnerDrainedDrainsAfterItsEndIsPutOffToo) {
+  create({.ttl = "1h"});
+  sit();
+  const std::int64_t end = made_at() + 3600;
+  ASSERT_TRUE(node_->drain("s", caller_));
+  EXPECT_EQ(told("share.expired", end), 0u) << "it drains already";
+  ASSERT_TRUE(node_->set("s", {.ttl = "2h"}, caller_, gpus_));
+  EXPECT_EQ(command(), ledger::Command::drain);
+  EXPECT_EQ(told("share.expired", end + 1), 0u);
+  EXPECT_EQ(command(), ledger::Command::drain);
+  node_.reset();
+  std::filesystem::remove_all(scratch_.path() + "/run");  // a reboot
+  start();
+  EXPECT_EQ(command(), ledger::Command::drain);
+  ASSERT_TRUE(node_->resume("s", caller_));
+  EXPECT_EQ(command(), ledger::Command::run);
+}
+
 TEST_F(KeepTime, APausedShareStaysPausedWhenItsTimeIsOver) {
   create({.ttl = "1h"});
   sit();

@@ -182,7 +182,7 @@ Result<void> Node::create(const ShareOrder& order, const Caller& caller, const s
 
 Result<void> Node::set(const std::string& name, const ShareOrder& order, const Caller& caller,
                        const std::vector<snapshot::Gpu>& gpus) {
-  const tenancy::LiveShare* const live = TRY(changeable(name, caller));
+  tenancy::LiveShare* const live = TRY(changeable(name, caller));
   if (order.name && *order.name != name)
     return fail(ErrorCode::unsupported, "a share keeps its name", "create another one");
   const tenancy::Share wanted = TRY(share_of(order, &live->share, gpus, system_directory()));
@@ -195,7 +195,7 @@ Result<void> Node::set(const std::string& name, const ShareOrder& order, const C
                 "a longer one; or headgate share drain " + name + ", which lets nobody in from now on");
   if (auto done = shares_.set(wanted); !done) return done;
   tell("share.set", "info", name, caller.uid, "the share " + name + " now has " + in_words(wanted));
-  if (!tenancy::has_ended(wanted, now)) take_back_expiry(name, *live);
+  if (!tenancy::has_ended(wanted, now)) tenancy::Shares::set_time_over(*live, false);
   serve_queue();
   return {};
 }
@@ -265,7 +265,6 @@ std::vector<int> Node::handed(const std::string& share) {
 
 void Node::forget(const std::string& name) {
   if (arbitration_ != nullptr) arbitration_->remove(name);
-  expired_.erase(name);
   told_idle_.erase(name);
   told_frozen_.erase(name);
   told_waiting_.erase(name);
@@ -291,7 +290,7 @@ Result<void> Node::pause(const std::string& name, const Caller& caller) {
 
 Result<void> Node::resume(const std::string& name, const Caller& caller) {
   const tenancy::LiveShare* const live = TRY(changeable(name, caller));
-  if (expired_.contains(name) && !live->paused())
+  if (live->time_over && !live->paused())
     return fail(ErrorCode::usage, "the time of the share '" + name + "' is over",
                 "put its end off: headgate share extend " + name + " 1h");
   if (auto done = shares_.resume(name); !done) return done;

@@ -152,10 +152,16 @@ class Node {
   Queue::Books books() const;
   void serve_queue();
   void show_queue(snapshot::Snapshot& picture) const;
-  void expire(const std::string& name, const tenancy::LiveShare& live);
-  void take_back_expiry(const std::string& name, const tenancy::LiveShare& live);
+  void expire(const std::string& name, tenancy::LiveShare& live);
+  [[nodiscard]] bool is_empty_for_good(const tenancy::LiveShare& live, const snapshot::Share& seen,
+                                       std::int64_t now_unix_s);
+  void end_those(const std::vector<std::string>& over, std::int64_t now_unix_s);
+  [[nodiscard]] std::string next_costly(const std::vector<std::string>& over);
   void forget(const std::string& name);
   void tell_refusals(const std::string& name, const tenancy::LiveShare& live, const snapshot::Share& seen);
+  void tell_waiting(const tenancy::LiveShare& live, const snapshot::Share& seen);
+  void tell_frozen(const tenancy::LiveShare& live, const snapshot::Share& seen);
+  void tell_idle(const tenancy::LiveShare& live, const snapshot::Share& seen);
   void tell_given_up(const std::string& name, const tenancy::LiveShare& live);
   [[nodiscard]] Result<void> remove_pages(const std::string& name, std::uint32_t by = 0);
   // `owner_uid`: of a share that is gone already; else it is looked up.
@@ -175,7 +181,6 @@ class Node {
   std::unique_ptr<NodePages> node_pages_ = std::make_unique<NodePages>();
   std::string last_sought_;  // damaged share past its end whose users were looked for
   Queue queue_;
-  std::set<std::string> expired_;  // whose time is over, and who have programs still
   std::set<std::string> told_idle_, told_waiting_;
   std::map<std::string, std::uint64_t> told_frozen_;  // with how often they had come back by then
   std::set<std::string> entered_;                     // shares until they are empty that have had a process

@@ -200,11 +200,12 @@ Result<void> Shares::adopt(Share share, Adoption& adoption) {
   if (auto applied = apply(*grant, **held, node_.runtime_dir); !applied) return broken(applied.error());
   apply_waiting(live.share, **held);
   apply_freeze(live.share, **held);
-  if (anew) {
-    const auto command = store_.command_of(name);
-    if (!command) return broken(command.error());
-    ledger::set_command((*held)->policy(), *command);
-  }
+  const auto said = store_.command_of(name);
+  if (!said) return broken(said.error());
+  live.said = *said;
+  // Pages that drain though nobody said so had their time over: no restart opens them before somebody has looked at the clock.
+  live.time_over = !anew && ledger::is_draining((*held)->policy()) && live.said != ledger::Command::drain;
+  ledger::set_command((*held)->policy(), command_in_force(live.said, live.time_over));
   live.generation = (*held)->policy().generation;
   live.pages = std::move(*held);
   note_held(live);
@@ -380,21 +381,22 @@ Result<void> Shares::set(Share share) {
 }
 
 Result<void> Shares::command(const std::string& name, ledger::Command command) {
-  ledger::PolicyPage& policy = TRY(usable(name))->pages->policy();
-  const ledger::Command before = policy.command.load(std::memory_order_relaxed);
+  LiveShare& live = *TRY(usable(name));
   // The page first, as for limits.
-  ledger::set_command(policy, command);
+  ledger::set_command(live.pages->policy(), command_in_force(command, live.time_over));
   auto stored = store_.put_command(name, command);
-  if (!stored) ledger::set_command(policy, before);
+  if (stored) live.said = command;
+  else ledger::set_command(live.pages->policy(), command_in_force(live.said, live.time_over));
   return stored;
 }
 Result<void> Shares::pause(const std::string& name) { return command(name, ledger::Command::pause); }
 Result<void> Shares::resume(const std::string& name) { return command(name, ledger::Command::run); }
 
 Result<void> Shares::drain(const std::string& name) { return command(name, ledger::Command::drain); }
-Result<void> Shares::drain_expired(const std::string& name) {
-  ledger::set_command(TRY(usable(name))->pages->policy(), ledger::Command::drain);
-  return {};
+void Shares::set_time_over(LiveShare& live, bool over) {
+  if (live.pages == nullptr || live.time_over == over) return;
+  live.time_over = over;
+  ledger::set_command(live.pages->policy(), command_in_force(live.said, over));
 }
 Result<void> Shares::reclaim(const std::string& name) {
   ledger::ask_reclaim(TRY(usable(name))->pages->policy());

@@ -65,13 +65,21 @@ std::uint64_t cut_usage_file(const std::string& directory);
 // Of a share that is not used because its page cannot be guarded.
 [[nodiscard]] Error unguarded(const std::string& share);
 
+// What the page of a share says: what its owner said last, and that it drains once its time is over. A pause stays one: whoever wants
+// the programs to stand still has them set going by no clock, and the door is shut by the time itself (tenant_doors.cpp).
+[[nodiscard]] constexpr ledger::Command command_in_force(ledger::Command said, bool time_over) {
+  return time_over && said == ledger::Command::run ? ledger::Command::drain : said;
+}
+
 struct LiveShare {
   Share share;
   std::unique_ptr<Pages> pages;  // null where `broken` says why
   std::optional<Error> broken;   // pages of another version, damaged, or gone: still counted, cannot be entered
   std::uint64_t generation = 0;  // of the pages
-  std::string damage;            // what was found in the usage page that no limiter writes there; empty: nothing
-  std::vector<Run> runs;         // commands that wait in it, perhaps ended since
+  ledger::Command said = ledger::Command::run;  // by its owner, as it is stored
+  bool time_over = false;                       // as Shares::set_time_over() was told last
+  std::string damage;     // what was found in the usage page that no limiter writes there; empty: nothing
+  std::vector<Run> runs;  // commands that wait in it, perhaps ended since
   // By UUID, where its limit was lowered: the most that it was sold before. A tenant writes what it likes into its account, and is
   // never believed to hold more than that.
   std::map<std::string, std::uint64_t> sold_before;
@@ -112,8 +120,8 @@ class Shares {
   [[nodiscard]] Result<void> resume(const std::string& name);
   // No process enters and no memory is given until resume(); work goes on. Like a pause it outlives a reboot.
   [[nodiscard]] Result<void> drain(const std::string& name);
-  // The same of a share whose time is over, which the next daemon sees by itself.
-  [[nodiscard]] Result<void> drain_expired(const std::string& name);
+  // The page follows, and the row stays: it has the time by which the next daemon sees the same. A share without pages stays as it is.
+  static void set_time_over(LiveShare& live, bool over);
   // Its processes give back what their pools hold unused, once.
   [[nodiscard]] Result<void> reclaim(const std::string& name);
   // A command of that number stays in the share until it ends: nobody removes it meanwhile, though no process may sit in it. Kept over

@@ -254,7 +254,7 @@ TEST_F(SharesTest, APauseAndADrainOutliveAReboot) {
       ASSERT_EQ(words(shares.create(share_of(name, 1, kGiB))), "done");
     for (const char* name : {"paused", "resumed"}) ASSERT_EQ(words(shares.pause(name)), "done");
     ASSERT_EQ(words(shares.drain("drained")), "done");
-    ASSERT_EQ(words(shares.drain_expired("expired")), "done");
+    Shares::set_time_over(*shares.find("expired"), true);
     ASSERT_EQ(words(shares.resume("resumed")), "done");
     ASSERT_EQ(words(shares.set(share_of("paused", 1, 2 * kGiB))), "done");
   }
@@ -265,6 +265,31 @@ TEST_F(SharesTest, APauseAndADrainOutliveAReboot) {
   EXPECT_EQ(command("drained"), ledger::Command::drain);
   EXPECT_EQ(command("resumed"), ledger::Command::run);
   EXPECT_EQ(command("expired"), ledger::Command::run) << "whose time is over the daemon sees by itself";
+}
+
+// A change that was cut off between page and row was never confirmed to anybody.
+TEST_F(SharesTest, APauseThatWasKilledBeforeItWasStoredIsNone) {
+  {
+    Shares shares = start();
+    ASSERT_EQ(words(shares.create(share_of("s", 1, kGiB))), "done");
+    ledger::set_command(shares.find("s")->pages->policy(), ledger::Command::pause);
+  }
+  EXPECT_FALSE(start().find("s")->paused());
+}
+
+TEST_F(SharesTest, WhatAnOwnerSaysOfAShareWhoseTimeIsOverCountsWhenItsEndIsPutOff) {
+  Shares shares = start();
+  ASSERT_EQ(words(shares.create(share_of("s", 1, kGiB))), "done");
+  LiveShare& live = *shares.find("s");
+  const auto command = [&] { return live.pages->policy().command.load(); };
+  Shares::set_time_over(live, true);
+  EXPECT_EQ(command(), ledger::Command::drain);
+  ASSERT_EQ(words(shares.pause("s")), "done");
+  EXPECT_EQ(command(), ledger::Command::pause) << "programs that stand still are set going by no clock";
+  ASSERT_EQ(words(shares.resume("s")), "done");
+  EXPECT_EQ(command(), ledger::Command::drain);
+  Shares::set_time_over(live, false);
+  EXPECT_EQ(command(), ledger::Command::run);
 }
 
 TEST_F(SharesTest, AfterARebootSharesAreMadeAnewFromTheStore) {
