@@ -27,7 +27,7 @@ std::vector<Error> reasons(const Health& health) {
   }
   if (!health.shut.empty()) {
     all.push_back({ErrorCode::failed, "programs cannot enter " + some_of(health.shut) + ": the socket is gone",
-                   "systemctl restart headgated (running programs go on)"});
+                   "it is tried again each second, and headgated's log says what keeps it (running programs go on)"});
   }
   if (health.store) all.push_back(*health.store);
   if (health.room) all.push_back(*health.room);

@@ -162,7 +162,7 @@ void examine_share(const http::Endpoint& daemon, const snapshot::Snapshot& now, 
   struct stat facts{};
   if (::stat(socket.c_str(), &facts) == 0 && S_ISSOCK(facts.st_mode)) return;
   out.push_back({Health::fail, "programs cannot enter the share " + share.name + ": there is no socket " + socket,
-                 "systemctl restart headgated (running programs go on)"});
+                 "it is tried again each second, and headgated's log says what keeps it (running programs go on)"});
 }
 
 void examine_processes(const snapshot::Snapshot& now, Findings& out) {

@@ -11,6 +11,17 @@ namespace headgate::http {
 Loop::Loop() : impl_(std::make_unique<Impl>()) {}
 Loop::~Loop() = default;
 
+std::string what_ended(const std::exception_ptr& thrown) {
+  if (!thrown) return {};
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an exception without words";
+  }
+}
+
 void Loop::run() { impl_->context.run(); }
 
 void Loop::run_for(std::chrono::nanoseconds duration) { impl_->context.run_for(duration); }

@@ -34,7 +34,7 @@ TEST(Processes, ANumberThatOnlyAPageTellsIsShownAsClaimedAndAnotherSharesProcess
   tenant.share = "honest";
   tenant.process.pid = self.pid;
   tenant.seat = self;
-  tenants.enter(tenant, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0))));
+  EXPECT_TRUE(tenants.enter(tenant, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)))));
 
   observe::JoinInput input;
   input.ledgers = {ledger_of("honest", {self}), ledger_of("liar", {self, parent})};

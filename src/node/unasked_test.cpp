@@ -36,7 +36,7 @@ TEST(Unasked, AProgramThatLeftTheSeatItWasGivenAndTookAnotherIsNamed) {
   tenant.share = "s";
   tenant.process.pid = static_cast<std::uint32_t>(::getpid());
   tenant.seat = self;
-  processes.enter(tenant, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0))));
+  EXPECT_TRUE(processes.enter(tenant, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)))));
   ASSERT_TRUE(processes.seat("s", tenant.process.pid, slot));
   for (const auto now : {10s, 20s}) EXPECT_TRUE(unasked.look(*shares, processes, now, 5s).empty());
 

@@ -39,33 +39,32 @@ std::optional<std::string> DoorCrowd::full_of(const identity::Peer& peer) const 
   return "too many processes of uid " + std::to_string(user) + " are registering at once: try again";
 }
 
-void DoorCrowd::come(const identity::Peer& peer) {
+Counted DoorCrowd::come(const identity::Peer& peer) {
+  const std::uint32_t user = user_of(peer);
+  ++of_user_[user];
+  ++node_.of_user[user];
   ++connections_;
   ++node_.connections;
-  ++of_user_[user_of(peer)];
-  ++node_.of_user[user_of(peer)];
+  return Counted([this, user] {
+    --connections_;
+    --node_.connections;
+    count_less(of_user_, user);
+    count_less(node_.of_user, user);
+  });
 }
 
-void DoorCrowd::go(const identity::Peer& peer) {
-  --connections_;
-  --node_.connections;
-  count_less(of_user_, user_of(peer));
-  count_less(node_.of_user, user_of(peer));
-}
-
-std::optional<std::string> DoorCrowd::start_waiting(const identity::Peer& peer) {
-  const std::uint32_t user = user_of(peer);
+Result<Counted> DoorCrowd::wait(const identity::Peer& peer) {
+  const std::uint32_t user = user_of(peer), pid = peer.process.pid;
   if (count_of(node_.waiting_of_user, user) >= bounds_.waiting_of_a_user)
-    return "too many processes of uid " + std::to_string(user) + " wait for an answer: try again";
-  if (!waiting_.insert(peer.process.pid).second)
-    return "process " + std::to_string(peer.process.pid) + " waits for an answer already: try again";
+    return fail(ErrorCode::no_capacity,
+                "too many processes of uid " + std::to_string(user) + " wait for an answer: try again");
+  if (!waiting_.insert(pid).second)
+    return fail(ErrorCode::no_capacity, "process " + std::to_string(pid) + " waits for an answer already: try again");
   ++node_.waiting_of_user[user];
-  return std::nullopt;
-}
-
-void DoorCrowd::stop_waiting(const identity::Peer& peer) {
-  waiting_.erase(peer.process.pid);
-  count_less(node_.waiting_of_user, user_of(peer));
+  return Counted([this, user, pid] {
+    waiting_.erase(pid);
+    count_less(node_.waiting_of_user, user);
+  });
 }
 
 }  // namespace headgate::tenancy

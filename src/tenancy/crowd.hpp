@@ -5,11 +5,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
+#include "base/result.hpp"
 #include "identity/peer.hpp"
 
 namespace headgate::tenancy {
@@ -28,6 +31,21 @@ struct DoorBounds {
 
 using CountByUser = std::map<std::uint32_t, std::size_t>;
 
+// One who is counted, until end() or for as long as this lives.
+class Counted {
+ public:
+  explicit Counted(std::function<void()> uncount) : uncount_(std::move(uncount)) {}
+  Counted(Counted&& other) noexcept : uncount_(std::exchange(other.uncount_, nullptr)) {}
+  Counted& operator=(Counted&&) = delete;
+  ~Counted() { end(); }
+  void end() {
+    if (const auto uncount = std::exchange(uncount_, nullptr)) uncount();
+  }
+
+ private:
+  std::function<void()> uncount_;
+};
+
 // At all doors.
 struct NodeCrowd {
   std::size_t connections = 0;
@@ -36,7 +54,7 @@ struct NodeCrowd {
   [[nodiscard]] std::size_t waiting() const;
 };
 
-// At one door of them. `node` and `bounds` outlive it.
+// At one door of them. `node` and `bounds` outlive it, and it outlives whom it counts.
 class DoorCrowd {
  public:
   DoorCrowd(NodeCrowd& node, const DoorBounds& bounds) : node_(node), bounds_(bounds) {}
@@ -44,11 +62,9 @@ class DoorCrowd {
   // Why nobody, or nobody of that user, may come now; empty where the next may.
   [[nodiscard]] std::optional<std::string> full() const;
   [[nodiscard]] std::optional<std::string> full_of(const identity::Peer& peer) const;
-  void come(const identity::Peer& peer);
-  void go(const identity::Peer& peer);
-  // Counts one more who waits for an answer, until stop_waiting(); or why it may not.
-  [[nodiscard]] std::optional<std::string> start_waiting(const identity::Peer& peer);
-  void stop_waiting(const identity::Peer& peer);
+  [[nodiscard]] Counted come(const identity::Peer& peer);
+  // One more who waits for an answer. Errors: no_capacity.
+  [[nodiscard]] Result<Counted> wait(const identity::Peer& peer);
 
  private:
   NodeCrowd& node_;

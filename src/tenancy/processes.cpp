@@ -58,7 +58,14 @@ Processes::Processes(boost::asio::any_io_executor executor, Shares& shares, std:
       events_(std::move(events)),
       remains_(remains) {}
 
-void Processes::enter(TenantProcess process, UniqueFd pidfd) {
+Result<void> Processes::enter(TenantProcess process, UniqueFd pidfd) {
+  boost::asio::posix::stream_descriptor watched(executor_);
+  boost::system::error_code error;
+  watched.assign(pidfd.get(), error);
+  if (error)
+    return fail(ErrorCode::failed,
+                "process " + std::to_string(process.process.pid) + " cannot be watched: " + error.message());
+  (void)pidfd.release();
   const Key key{process.share, process.process.pid};
   bool again = false;
   // Who comes again for another bell may say nothing about its seat, which it has all the same.
@@ -70,12 +77,12 @@ void Processes::enter(TenantProcess process, UniqueFd pidfd) {
       process.adopted = former.adopted;
     }
   }
-  auto entry = std::make_unique<Entry>(
-      std::move(process), boost::asio::posix::stream_descriptor(executor_, pidfd.release()), ++last_serial_);
+  auto entry = std::make_unique<Entry>(std::move(process), std::move(watched), ++last_serial_);
   const TenantProcess& tenant = entry->tenant;
   entries_[key] = std::move(entry);
   watch(key, last_serial_);
   if (!again && events_.joined) events_.joined(tenant);
+  return {};
 }
 
 bool Processes::sits(const std::string& share, std::uint32_t pid, ledger::SlotRef slot) const {
@@ -139,7 +146,7 @@ void Processes::adopt_process(const std::string& share, const identity::Process&
   TenantProcess tenant{
       .share = share, .process = process, .uid = process.uid, .where = {}, .seat = seat, .slot = slot, .adopted = true};
   if (const auto cgroups = identity::read_cgroups(proc_, process.pid)) tenant.where = identity::identify(*cgroups);
-  enter(std::move(tenant), std::move(*pidfd));
+  (void)enter(std::move(tenant), std::move(*pidfd));  // who is not watched yet has its claim, and is looked at again
 }
 
 // Whoever writes in the page can name any process of the node there: only one that has the page mapped is taken for its

@@ -8,7 +8,6 @@
 
 #include <array>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -19,6 +18,7 @@
 
 #include "guest/ledger/node_page.hpp"
 #include "guest/ledger/registration.hpp"
+#include "http/io.hpp"
 #include "tenancy/access.hpp"
 
 namespace headgate::tenancy {
@@ -35,9 +35,12 @@ struct TenantDoors::Common {
   Bounds bounds;
   Events events;
   NodeCrowd crowd = {};
+  UniqueFd spare = {};  // for whoever knocks when there is no descriptor left
 };
 
 namespace {
+
+UniqueFd spare_descriptor() { return UniqueFd(::open("/", O_PATH | O_CLOEXEC)); }
 
 // What the tenants of a share have of its doorbell, and our end of it. A pair of sockets rather than an eventfd: the tenant's end
 // shares no file flags with ours, so that we never block in a read that a tenant made blocking; and a limiter can tell by its
@@ -101,6 +104,8 @@ void refuse(int socket, ledger::Refusal code, const std::string& why) {
   say(socket, message);
 }
 
+constexpr const char* kNoDescriptor = "headgated has no descriptor left: try again";
+
 enum class Heard { message, nothing_yet, ended, strange };
 
 // One whole message of that verb. Descriptors that come with it are not taken: the kernel closes them.
@@ -126,20 +131,32 @@ Heard hear(int socket, ledger::Verb verb, Message& out) {
 
 asio::redirect_error_t<asio::use_awaitable_t<>> into(error_code& error) { return {asio::use_awaitable, error}; }
 
+// Who has connected. Keeps the door that counts him.
+struct Newcomer {
+  Newcomer(std::shared_ptr<Door> at, const asio::any_io_executor& executor, identity::Peer who, Counted counted)
+      : door(std::move(at)), socket(executor), peer(std::move(who)), registering(std::move(counted)) {}
+
+  const std::shared_ptr<Door> door;
+  Descriptor socket;
+  identity::Peer peer;
+  Counted registering;
+};
+
 }  // namespace
 
 // One share's listening socket, and who is at the door. Its coroutines keep it alive; close() ends them.
 class Door : public std::enable_shared_from_this<Door> {
  public:
-  Door(std::shared_ptr<TenantDoors::Common> common, std::string share, UniqueFd listener, UniqueFd bell)
+  Door(std::shared_ptr<TenantDoors::Common> common, std::string share, UniqueFd bell)
       : common_(std::move(common)),
         share_(std::move(share)),
         crowd_(common_->crowd, common_->bounds),
-        listener_(common_->executor, listener.release()),
+        listener_(common_->executor),
         bell_of_tenants_(std::move(bell)),
         inode_(socket_inode()) {}
 
-  void start() { asio::co_spawn(common_->executor, accept_all(shared_from_this()), asio::detached); }
+  // Errors: of the loop, which cannot watch one more descriptor.
+  [[nodiscard]] Result<void> start(UniqueFd listener);
   // Somebody who comes now is heard.
   [[nodiscard]] bool open() const { return !closed_ && inode_ != 0 && socket_inode() == inode_; }
   void close() {
@@ -149,13 +166,17 @@ class Door : public std::enable_shared_from_this<Door> {
   }
 
  private:
-  // Coroutines are static and take the door by value, so that it outlives whatever they wait for.
+  // Coroutines are static and take by value what must outlive whatever they wait for.
   static asio::awaitable<void> accept_all(std::shared_ptr<Door> door);
-  static asio::awaitable<void> converse(std::shared_ptr<Door> door, std::shared_ptr<Descriptor> socket,
-                                        std::shared_ptr<identity::Peer> peer);
-
-  static asio::awaitable<Result<void>> answer_for(std::shared_ptr<Door> door, std::shared_ptr<Descriptor> socket,
-                                                  TenantProcess tenant);
+  static asio::awaitable<void> converse(std::shared_ptr<Newcomer> newcomer);
+  // The next message of that verb, of who may come in still; none: the conversation is over.
+  template <typename Message>
+  static asio::awaitable<std::optional<Message>> next(std::shared_ptr<Newcomer> newcomer, ledger::Verb verb);
+  // Whether the process may stay in the slot that it took, by whom the share's owner wants asked. Who may not has been told.
+  // `limit`: of a conversation, which this is no more.
+  static asio::awaitable<bool> may_stay(std::shared_ptr<Newcomer> newcomer, ledger::Claimed claimed,
+                                        asio::steady_timer& limit);
+  static asio::awaitable<Result<void>> answer_for(std::shared_ptr<Newcomer> newcomer, TenantProcess tenant);
 
   // Of the socket as others find it; 0 where there is none.
   [[nodiscard]] ino_t socket_inode() const {
@@ -169,17 +190,23 @@ class Door : public std::enable_shared_from_this<Door> {
     std::string why;
   };
 
+  // 0, or errno of what kept it.
+  int accept_one();
   void admit(UniqueFd socket);
-  void refuse_seat(int socket, const identity::Peer& peer, std::uint32_t slot);
+  void refuse_seat(Newcomer& newcomer, std::uint32_t slot);
   // Why that peer may not come in now; empty where it may.
   std::optional<Shut> shut_to(const identity::Peer& peer) const;
   std::optional<Shut> shut_to_newcomers() const;
   // The process whom the share's owner wants asked about; empty where nobody has to be.
   std::optional<TenantProcess> to_ask_about(const identity::Peer& peer) const;
-  bool greet(int socket, identity::Peer& peer, const ledger::Hello& hello);
-  void seat(int socket, const identity::Peer& peer, const ledger::Claimed& claimed);
+  // False: who cannot come in has been told why.
+  bool greet(Newcomer& newcomer, const ledger::Hello& hello);
+  void seat(Newcomer& newcomer, const ledger::Claimed& claimed);
   void lied(const identity::Peer& peer, const std::string& what) const {
     if (common_->events.lied) common_->events.lied(share_, peer, what);
+  }
+  void tell_trouble(const std::string& what) const {
+    if (common_->events.trouble) common_->events.trouble("the door of the share '" + share_ + "': " + what);
   }
 
   std::shared_ptr<TenantDoors::Common> common_;
@@ -191,37 +218,74 @@ class Door : public std::enable_shared_from_this<Door> {
   bool closed_ = false;
 };
 
+Result<void> Door::start(UniqueFd listener) {
+  error_code error;
+  listener_.assign(listener.get(), error);
+  if (error) return fail(ErrorCode::failed, "the door of the share '" + share_ + "': " + error.message());
+  (void)listener.release();
+  asio::co_spawn(common_->executor, accept_all(shared_from_this()),
+                 [door = shared_from_this()](const std::exception_ptr& thrown) {
+                   if (!door->closed_) door->tell_trouble("nobody is let in: " + http::what_ended(thrown));
+                   door->close();
+                 });
+  return {};
+}
+
 asio::awaitable<void> Door::accept_all(std::shared_ptr<Door> door) {
   asio::steady_timer pause(door->common_->executor);
   for (error_code error; !door->closed_;) {
     co_await door->listener_.async_wait(Descriptor::wait_read, into(error));
-    if (error) co_return door->close();
+    if (door->closed_) co_return;
+    if (error) throw boost::system::system_error(error);
     // A turn's worth, so that a flood at this door does not keep the loop from everything else.
-    int accepted = -1;
-    for (int turn = 0; turn < 16; ++turn) {
-      accepted = ::accept4(door->listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-      if (accepted < 0) break;
-      door->admit(UniqueFd(accepted));
-    }
+    int failed = 0;
+    for (int turn = 0; turn < 16 && failed == 0; ++turn) failed = door->accept_one();
     // Out of descriptors or memory: the socket stays readable, so it is looked at again later, not at once.
-    if (accepted < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {
+    if (failed != 0 && failed != EAGAIN && failed != ECONNABORTED && failed != EINTR) {
       pause.expires_after(std::chrono::milliseconds(100));
       co_await pause.async_wait(into(error));
     }
   }
 }
 
+int Door::accept_one() {
+  const auto accept = [this] {
+    return UniqueFd(::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  };
+  if (UniqueFd socket = accept()) return admit(std::move(socket)), 0;
+  const int error = errno;
+  if (error != EMFILE && error != ENFILE) return error;
+  // Who is left waiting takes the daemon for dead, and goes by its fail policy: unheld, perhaps.
+  common_->spare.reset();
+  if (const UniqueFd socket = accept()) refuse(socket.get(), ledger::Refusal::busy, kNoDescriptor);
+  common_->spare = spare_descriptor();
+  return error;
+}
+
 void Door::admit(UniqueFd socket) {
   if (const auto full = crowd_.full()) return refuse(socket.get(), ledger::Refusal::busy, *full);
   auto peer = identity::peer_of(socket.get(), common_->proc);
-  if (!peer) return refuse(socket.get(), ledger::Refusal::not_allowed, peer.error().message);
+  if (!peer) {
+    // Where it could not be found out this time, it may be the next.
+    const bool never = peer.error().code == ErrorCode::unsupported;
+    return refuse(socket.get(), never ? ledger::Refusal::not_allowed : ledger::Refusal::busy, peer.error().message);
+  }
   if (const auto shut = shut_to(*peer)) return refuse(socket.get(), shut->code, shut->why);
   if (const auto full = crowd_.full_of(*peer)) return refuse(socket.get(), ledger::Refusal::busy, *full);
-  crowd_.come(*peer);
-  auto held = std::make_shared<Descriptor>(common_->executor, socket.release());
-  asio::co_spawn(common_->executor,
-                 converse(shared_from_this(), std::move(held), std::make_shared<identity::Peer>(std::move(*peer))),
-                 asio::detached);
+  Counted registering = crowd_.come(*peer);
+  const auto newcomer =
+      std::make_shared<Newcomer>(shared_from_this(), common_->executor, std::move(*peer), std::move(registering));
+  error_code error;
+  newcomer->socket.assign(socket.get(), error);
+  if (error) return refuse(socket.get(), ledger::Refusal::busy, "headgated cannot hear one more: " + error.message());
+  (void)socket.release();
+  asio::co_spawn(common_->executor, converse(newcomer), [newcomer](const std::exception_ptr& thrown) {
+    if (!thrown) return;
+    const std::string why = http::what_ended(thrown);
+    newcomer->door->tell_trouble("process " + std::to_string(newcomer->peer.process.pid) + " was sent away: " + why);
+    if (newcomer->socket.is_open())
+      refuse(newcomer->socket.native_handle(), ledger::Refusal::busy, "headgated failed: " + why);
+  });
 }
 
 // Asked anew whenever somebody was waited for: the share may be another by then, or have other users.
@@ -247,68 +311,69 @@ std::optional<Door::Shut> Door::shut_to_newcomers() const {
   return std::nullopt;
 }
 
-asio::awaitable<void> Door::converse(std::shared_ptr<Door> door, std::shared_ptr<Descriptor> socket,
-                                     std::shared_ptr<identity::Peer> peer) {
-  asio::steady_timer limit(door->common_->executor, door->common_->bounds.conversation);
-  limit.async_wait([socket](const error_code& error) {
-    if (!error) socket->close();
+asio::awaitable<void> Door::converse(std::shared_ptr<Newcomer> newcomer) {
+  Door& door = *newcomer->door;
+  asio::steady_timer limit(door.common_->executor, door.common_->bounds.conversation);
+  limit.async_wait([newcomer](const error_code& error) {
+    if (!error) newcomer->socket.close();
   });
-  bool greeted = false, registering = true;
-  for (error_code error; socket->is_open();) {
-    co_await socket->async_wait(Descriptor::wait_read, into(error));
-    if (error || !socket->is_open()) break;
-    const int fd = socket->native_handle();
-    if (const auto shut = door->shut_to(*peer)) {
+  const auto hello = co_await next<ledger::Hello>(newcomer, ledger::Verb::hello);
+  if (!hello || !door.greet(*newcomer, *hello)) co_return;
+  const auto claimed = co_await next<ledger::Claimed>(newcomer, ledger::Verb::claimed);
+  if (!claimed) co_return;
+  const bool stays = co_await may_stay(newcomer, *claimed, limit);
+  if (stays) door.seat(*newcomer, *claimed);
+}
+
+template <typename Message>
+asio::awaitable<std::optional<Message>> Door::next(std::shared_ptr<Newcomer> newcomer, ledger::Verb verb) {
+  Door& door = *newcomer->door;
+  for (error_code error;;) {
+    co_await newcomer->socket.async_wait(Descriptor::wait_read, into(error));
+    if (error || !newcomer->socket.is_open()) co_return std::nullopt;
+    const int fd = newcomer->socket.native_handle();
+    if (const auto shut = door.shut_to(newcomer->peer)) {
       refuse(fd, shut->code, shut->why);
-      break;
+      co_return std::nullopt;
     }
-    Heard heard = Heard::strange;
-    if (!greeted) {
-      ledger::Hello hello;
-      heard = hear(fd, ledger::Verb::hello, hello);
-      if (heard == Heard::message && !(greeted = door->greet(fd, *peer, hello))) break;
-    } else {
-      ledger::Claimed claimed;
-      heard = hear(fd, ledger::Verb::claimed, claimed);
-      if (heard == Heard::message) {
-        if (auto tenant = door->to_ask_about(*peer)) {
-          if (!door->common_->processes.sits(door->share_, peer->process.pid,
-                                             {claimed.slot, claimed.slot_generation})) {
-            door->refuse_seat(fd, *peer, claimed.slot);
-            break;
-          }
-          if (const auto crowded = door->crowd_.start_waiting(*peer)) {
-            refuse(fd, ledger::Refusal::busy, *crowded);
-            break;
-          }
-          limit.cancel();
-          door->crowd_.go(*peer);
-          registering = false;
-          const auto answer = co_await answer_for(door, socket, std::move(*tenant));
-          door->crowd_.stop_waiting(*peer);
-          if (!answer) {
-            refuse(fd, ledger::Refusal::denied, answer.error().message);
-            break;
-          }
-          auto shut = door->shut_to(*peer);
-          if (!shut) shut = door->shut_to_newcomers();
-          if (shut) {
-            refuse(fd, shut->code, shut->why);
-            break;
-          }
-        }
-        door->seat(fd, *peer, claimed);
-        break;
-      }
-    }
-    if (heard == Heard::ended) break;
-    if (heard == Heard::strange) {
-      door->lied(*peer, "sent what is no message of ours");
-      break;
+    Message message;
+    switch (hear(fd, verb, message)) {
+      case Heard::message: co_return message;
+      case Heard::nothing_yet: break;
+      case Heard::ended: co_return std::nullopt;
+      case Heard::strange: door.lied(newcomer->peer, "sent what is no message of ours"); co_return std::nullopt;
     }
   }
+}
+
+asio::awaitable<bool> Door::may_stay(std::shared_ptr<Newcomer> newcomer, ledger::Claimed claimed,
+                                     asio::steady_timer& limit) {
+  Door& door = *newcomer->door;
+  const identity::Peer& peer = newcomer->peer;
+  auto tenant = door.to_ask_about(peer);
+  if (!tenant) co_return true;
+  const int fd = newcomer->socket.native_handle();
+  if (!door.common_->processes.sits(door.share_, peer.process.pid, {claimed.slot, claimed.slot_generation})) {
+    door.refuse_seat(*newcomer, claimed.slot);
+    co_return false;
+  }
+  const auto waiting = door.crowd_.wait(peer);
+  if (!waiting) {
+    refuse(fd, ledger::Refusal::busy, waiting.error().message);
+    co_return false;
+  }
   limit.cancel();
-  if (registering) door->crowd_.go(*peer);
+  newcomer->registering.end();
+  const auto answer = co_await answer_for(newcomer, std::move(*tenant));
+  if (!answer) {
+    const bool later = answer.error().code == ErrorCode::no_capacity;
+    refuse(fd, later ? ledger::Refusal::busy : ledger::Refusal::denied, answer.error().message);
+    co_return false;
+  }
+  auto shut = door.shut_to(peer);
+  if (!shut) shut = door.shut_to_newcomers();
+  if (shut) refuse(fd, shut->code, shut->why);
+  co_return !shut;
 }
 
 std::optional<TenantProcess> Door::to_ask_about(const identity::Peer& peer) const {
@@ -324,8 +389,8 @@ std::optional<TenantProcess> Door::to_ask_about(const identity::Peer& peer) cons
   return found;
 }
 
-asio::awaitable<Result<void>> Door::answer_for(std::shared_ptr<Door> door, std::shared_ptr<Descriptor> socket,
-                                               TenantProcess tenant) {
+asio::awaitable<Result<void>> Door::answer_for(std::shared_ptr<Newcomer> newcomer, TenantProcess tenant) {
+  Door& door = *newcomer->door;
   struct Waiting {
     explicit Waiting(const asio::any_io_executor& executor) : timer(executor) {}
     asio::steady_timer timer;
@@ -333,20 +398,21 @@ asio::awaitable<Result<void>> Door::answer_for(std::shared_ptr<Door> door, std::
     bool gone = false;
   };
   constexpr std::chrono::milliseconds kForTheAnswersWay{1000};
-  const auto patience = door->common_->bounds.answer;
-  const LiveShare* live = door->common_->shares.find(door->share_);
-  if (!door->common_->events.ask || live == nullptr)
+  const auto patience = door.common_->bounds.answer;
+  const LiveShare* live = door.common_->shares.find(door.share_);
+  if (!door.common_->events.ask || live == nullptr)
     co_return fail(ErrorCode::denied, "the share asks first who may enter, and nobody is there to be asked");
-  say(socket->native_handle(), ledger::Hold{ledger::head_of<ledger::Hold>(ledger::Verb::hold),
-                                            static_cast<std::uint32_t>((patience + 2 * kForTheAnswersWay).count()), 0});
-  const auto waiting = std::make_shared<Waiting>(door->common_->executor);
+  say(newcomer->socket.native_handle(),
+      ledger::Hold{ledger::head_of<ledger::Hold>(ledger::Verb::hold),
+                   static_cast<std::uint32_t>((patience + 2 * kForTheAnswersWay).count()), 0});
+  const auto waiting = std::make_shared<Waiting>(door.common_->executor);
   waiting->timer.expires_after(patience + kForTheAnswersWay);
   // A limiter has nothing more to say: what can be read is the end of its process, or no message of ours.
-  socket->async_wait(Descriptor::wait_read, [waiting](const error_code&) {
+  newcomer->socket.async_wait(Descriptor::wait_read, [waiting](const error_code&) {
     waiting->gone = true;
     waiting->timer.cancel();
   });
-  const auto take_back = door->common_->events.ask(live->share, tenant, [waiting](Result<void> decision) {
+  const auto take_back = door.common_->events.ask(live->share, tenant, [waiting](Result<void> decision) {
     waiting->decision = std::move(decision);
     waiting->timer.cancel();
   });
@@ -357,7 +423,9 @@ asio::awaitable<Result<void>> Door::answer_for(std::shared_ptr<Door> door, std::
   co_return fail(ErrorCode::denied, waiting->gone ? "the process went away" : "nobody answered in time");
 }
 
-bool Door::greet(int socket, identity::Peer& peer, const ledger::Hello& hello) {
+bool Door::greet(Newcomer& newcomer, const ledger::Hello& hello) {
+  const int socket = newcomer.socket.native_handle();
+  const identity::Peer& peer = newcomer.peer;
   using ledger::Refusal;
   if (hello.head.version != ledger::kRegistrationVersion || hello.page_version != ledger::kVersion) {
     refuse(socket, Refusal::version,
@@ -396,34 +464,44 @@ bool Door::greet(int socket, identity::Peer& peer, const ledger::Hello& hello) {
   if (const auto cgroups = identity::read_cgroups(common_->proc, process.pid))
     tenant.where = identity::identify(*cgroups);
   UniqueFd pidfd(::fcntl(peer.pidfd.get(), F_DUPFD_CLOEXEC, 0));
-  if (!pidfd) return false;
-  common_->processes.enter(std::move(tenant), std::move(pidfd));
+  if (!pidfd) {
+    refuse(socket, Refusal::busy, kNoDescriptor);
+    return false;
+  }
+  if (auto entered = common_->processes.enter(std::move(tenant), std::move(pidfd)); !entered) {
+    refuse(socket, Refusal::busy, entered.error().message);
+    return false;
+  }
   ledger::Welcome welcome{ledger::head_of<ledger::Welcome>(ledger::Verb::welcome), {}, live->generation};
   std::memcpy(welcome.share, share_.data(), std::min(share_.size(), sizeof welcome.share - 1));
   std::vector<int> descriptors = {live->pages->policy_fd(), live->pages->usage_fd(), bell_of_tenants_.get()};
   if (common_->events.handed) std::ranges::copy(common_->events.handed(share_), std::back_inserter(descriptors));
   descriptors.resize(std::min<std::size_t>(descriptors.size(), ledger::kMostWelcomeDescriptors));
-  return say(socket, welcome, descriptors);
+  if (say(socket, welcome, descriptors)) return true;
+  refuse(socket, Refusal::busy, std::string("headgated cannot hand out the share's pages: ") + std::strerror(errno));
+  return false;
 }
 
-void Door::seat(int socket, const identity::Peer& peer, const ledger::Claimed& claimed) {
+void Door::seat(Newcomer& newcomer, const ledger::Claimed& claimed) {
   if (claimed.head.version == ledger::kRegistrationVersion &&
-      common_->processes.seat(share_, peer.process.pid, {claimed.slot, claimed.slot_generation})) {
-    say(socket, ledger::Seated{ledger::head_of<ledger::Seated>(ledger::Verb::seated)});
+      common_->processes.seat(share_, newcomer.peer.process.pid, {claimed.slot, claimed.slot_generation})) {
+    say(newcomer.socket.native_handle(), ledger::Seated{ledger::head_of<ledger::Seated>(ledger::Verb::seated)});
     return;
   }
-  refuse_seat(socket, peer, claimed.slot);
+  refuse_seat(newcomer, claimed.slot);
 }
 
-void Door::refuse_seat(int socket, const identity::Peer& peer, std::uint32_t slot) {
-  refuse(socket, ledger::Refusal::not_yours, "slot " + std::to_string(slot) + " is not yours");
-  lied(peer, "claimed slot " + std::to_string(slot) + ", which is not its own");
+void Door::refuse_seat(Newcomer& newcomer, std::uint32_t slot) {
+  refuse(newcomer.socket.native_handle(), ledger::Refusal::not_yours, "slot " + std::to_string(slot) + " is not yours");
+  lied(newcomer.peer, "claimed slot " + std::to_string(slot) + ", which is not its own");
 }
 
 TenantDoors::TenantDoors(asio::any_io_executor executor, Shares& shares, Processes& processes, std::string proc,
                          Bounds bounds, Events events)
     : common_(std::make_shared<Common>(
-          Common{std::move(executor), shares, processes, std::move(proc), bounds, std::move(events)})) {}
+          Common{std::move(executor), shares, processes, std::move(proc), bounds, std::move(events)})) {
+  common_->spare = spare_descriptor();
+}
 
 TenantDoors::~TenantDoors() {
   for (const auto& [name, door] : doors_) door->close();
@@ -436,8 +514,8 @@ Result<void> TenantDoors::open(const std::string& share) {
   close(share);
   UniqueFd listener = TRY(listen_at(common_->shares.directory(share)));
   Bell bell = TRY(make_bell());
-  auto door = std::make_shared<Door>(common_, share, std::move(listener), std::move(bell.theirs));
-  door->start();
+  auto door = std::make_shared<Door>(common_, share, std::move(bell.theirs));
+  if (auto started = door->start(std::move(listener)); !started) return started;
   doors_[share] = std::move(door);
   if (common_->events.bell) common_->events.bell(share, std::move(bell.ours));
   return {};
@@ -445,8 +523,7 @@ Result<void> TenantDoors::open(const std::string& share) {
 
 Result<void> TenantDoors::open_all() {
   Result<void> first;
-  for (const auto& [name, live] : common_->shares.list()) {
-    if (live.broken) continue;
+  for (const std::string& name : shut()) {
     if (auto opened = open(name); !opened && first) first = std::move(opened);
   }
   return first;

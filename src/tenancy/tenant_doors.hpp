@@ -43,6 +43,8 @@ class TenantDoors {
     Ask ask = {};
     // Descriptors that go out after those of the share itself (guest/ledger/registration.hpp). May be empty.
     std::function<std::vector<int>(const std::string& share)> handed = {};
+    // What went wrong at a door, for the log: a door that shut by itself is among shut(). May be empty.
+    std::function<void(const std::string& what)> trouble = {};
   };
 
   TenantDoors(boost::asio::any_io_executor executor, Shares& shares, Processes& processes, std::string proc,
@@ -51,11 +53,12 @@ class TenantDoors {
 
   // Binds the share's socket, over one that a former daemon left. Errors: of the file system; not_found.
   [[nodiscard]] Result<void> open(const std::string& share);
-  // All of them; the first error, after the others were opened all the same.
+  // All that are shut(); the first error, after the others were opened all the same.
   [[nodiscard]] Result<void> open_all();
   void close(const std::string& share);
 
-  // Shares that could be entered and that nobody can: their socket was not opened, or has gone, or is another's. By name.
+  // Shares that could be entered and that nobody can: their socket was not opened, or has gone, or is another's, or nobody accepts
+  // there any more. By name.
   [[nodiscard]] std::vector<std::string> shut() const;
 
   // Of who registers; and of who waits for an answer.

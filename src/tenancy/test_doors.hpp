@@ -15,6 +15,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -44,6 +45,7 @@ struct Heard {
   ssize_t length = -1;
   ledger::MessageHead head{};
   std::string text;  // of a refusal
+  ledger::Refusal code{};
   ledger::Welcome welcome{};
   UniqueFd descriptors[3];
 };
@@ -61,7 +63,10 @@ inline Heard hear(int socket) {
   header.msg_controllen = sizeof control;
   heard.length = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
   if (heard.length >= static_cast<ssize_t>(sizeof heard.head)) std::memcpy(&heard.head, bytes, sizeof heard.head);
-  if (heard.length == sizeof(ledger::Refuse)) heard.text = bytes + offsetof(ledger::Refuse, text);
+  if (heard.length == sizeof(ledger::Refuse)) {
+    heard.text = bytes + offsetof(ledger::Refuse, text);
+    std::memcpy(&heard.code, bytes + offsetof(ledger::Refuse, code), sizeof heard.code);
+  }
   if (heard.length == sizeof(ledger::Welcome)) std::memcpy(&heard.welcome, bytes, sizeof heard.welcome);
   if (const cmsghdr* rights = CMSG_FIRSTHDR(&header); heard.length > 0 && rights != nullptr) {
     int fds[3];
@@ -103,15 +108,17 @@ class Doors : public ::testing::Test {
                        Processes::Events{[this](const TenantProcess& process) { joined_.push_back(process); },
                                          [this](const TenantProcess& process) { left_.push_back(process); }});
     doors_.emplace(context_.get_executor(), *shares_, *processes_, "/proc", bounds,
-                   TenantDoors::Events{[this](const std::string&, const identity::Peer&, const std::string& what) {
-                                         lies_.push_back(what);
-                                       },
-                                       [this](const std::string&, UniqueFd bell) { bell_ = std::move(bell); },
-                                       [this](const Share&, const TenantProcess& tenant, TenantDoors::Decide decide) {
-                                         asked_.push_back(tenant);
-                                         decide_ = std::move(decide);
-                                         return [this] { ++taken_back_; };
-                                       }});
+                   TenantDoors::Events{
+                       .lied = [this](const auto&, const auto&, const std::string& what) { lies_.push_back(what); },
+                       .bell = [this](const auto&, UniqueFd bell) { bell_ = std::move(bell); },
+                       .ask =
+                           [this](const Share&, const TenantProcess& tenant, TenantDoors::Decide decide) {
+                             asked_.push_back(tenant);
+                             decide_ = std::move(decide);
+                             return [this] { ++taken_back_; };
+                           },
+                       .handed = [this](const auto&) { return handed_ ? handed_() : std::vector<int>(); },
+                       .trouble = [this](const std::string& what) { troubles_.push_back(what); }});
     ASSERT_TRUE(doors_->open_all());
   }
   // Runs the loop until that holds; false after 20 s.
@@ -199,7 +206,8 @@ class Doors : public ::testing::Test {
   std::optional<Processes> processes_;
   std::optional<TenantDoors> doors_;
   std::vector<TenantProcess> joined_, left_;
-  std::vector<std::string> lies_;
+  std::vector<std::string> lies_, troubles_;
+  std::function<std::vector<int>()> handed_;
   UniqueFd bell_;
   std::vector<TenantProcess> asked_;
   TenantDoors::Decide decide_;

@@ -321,8 +321,9 @@ class Daemon {
                            },
                        .ask = [this](const auto& share, const auto& tenant,
                                      auto decide) { return scheduler_->admit(share, tenant, std::move(decide)); },
-                       .handed = [this](const std::string& share) { return node_->handed(share); }});
-    if (auto opened = doors_->open_all(); !opened) say(opened.error().message);
+                       .handed = [this](const std::string& share) { return node_->handed(share); },
+                       .trouble = [](const std::string& what) { say(what); }});
+    open_shut_doors();
     processes_->adopt();
     node_->watch_shares(
         [this](const std::string& name) {
@@ -333,6 +334,13 @@ class Daemon {
           processes_->forget(name);
           pressure_.forget(name);
         });
+  }
+
+  // At the start, and those that could not be opened then, or that somebody removed, or that shut by themselves: each second.
+  void open_shut_doors() {
+    const auto opened = doors_->open_all();
+    const std::string trouble = opened ? "" : opened.error().message;
+    if (std::exchange(door_trouble_, trouble) != trouble && !trouble.empty()) say(trouble);
   }
 
   void tell_process(const char* kind, const tenancy::TenantProcess& tenant) {
@@ -501,6 +509,7 @@ class Daemon {
   void tick() {
     const auto now_s =
         std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+    open_shut_doors();
     processes_->adopt();
     arbitration_->prod();
     // Where the bell did not ring: a tenant that has closed it, or has another version of it.
@@ -530,6 +539,7 @@ class Daemon {
   std::optional<node::Node> node_;
   std::optional<tenancy::Processes> processes_;
   std::optional<tenancy::TenantDoors> doors_;
+  std::string door_trouble_;  // told last
   std::optional<observe::Observer> observer_;
   std::chrono::seconds patience_{30};  // for a scheduler's answer
   std::optional<channel::Channel> channel_;
