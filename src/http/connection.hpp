@@ -24,6 +24,11 @@ struct ServerState {
   std::map<uid_t, std::size_t> per_uid;
   std::size_t lingering = 0;  // refused and not yet gone; counted apart
   std::uint64_t refused = 0;
+  std::function<void(const std::string& what)> trouble;
+
+  void tell_trouble(const std::string& what) const {
+    if (trouble) trouble(what);
+  }
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {

@@ -6,7 +6,6 @@
 
 #include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
 
@@ -32,15 +31,28 @@ bool takes_one_more(const ServerState& state, uid_t uid) {
          (mine == state.per_uid.end() || mine->second < state.limits.connections_per_uid);
 }
 
-boost::asio::awaitable<void> accept_all(std::shared_ptr<ServerState> state, std::shared_ptr<Acceptor> acceptor) {
-  boost::asio::steady_timer pause(acceptor->get_executor());
+constexpr std::chrono::milliseconds kAcceptPause{100};
+
+void serve(const std::shared_ptr<ServerState>& state, std::shared_ptr<Connection> connection,
+           const Acceptor::executor_type& executor) {
+  boost::asio::co_spawn(executor, Connection::serve(connection), [state, connection](const std::exception_ptr& thrown) {
+    if (!thrown) return;
+    state->tell_trouble("a connection was given up: " + what_ended(thrown));
+    connection->close();
+  });
+}
+
+boost::asio::awaitable<void> accept_all(std::shared_ptr<ServerState> state, std::shared_ptr<Acceptor> acceptor,
+                                        std::chrono::milliseconds after) {
+  boost::asio::steady_timer pause(acceptor->get_executor(), after);
+  (void)co_await pause.async_wait(kAwait);
   for (;;) {
     Protocol::socket socket(acceptor->get_executor());
     const auto [error] = co_await acceptor->async_accept(socket, kAwait);
     if (!acceptor->is_open()) co_return;
     if (error) {
       // Out of descriptors, most likely: the pending connection stays in the backlog and would be reported at once again.
-      pause.expires_after(std::chrono::milliseconds(100));
+      pause.expires_after(kAcceptPause);
       (void)co_await pause.async_wait(kAwait);
       continue;
     }
@@ -50,9 +62,20 @@ boost::asio::awaitable<void> accept_all(std::shared_ptr<ServerState> state, std:
       ++state->refused;
       continue;
     }
-    auto connection = std::make_shared<Connection>(state, std::move(socket), std::move(peer), refused);
-    boost::asio::co_spawn(acceptor->get_executor(), Connection::serve(std::move(connection)), boost::asio::detached);
+    serve(state, std::make_shared<Connection>(state, std::move(socket), std::move(peer), refused),
+          acceptor->get_executor());
   }
+}
+
+// For as long as the acceptor is open: what one connection has come to (no memory, mostly) takes nobody else's.
+void keep_accepting(std::shared_ptr<ServerState> state, std::shared_ptr<Acceptor> acceptor,
+                    std::chrono::milliseconds after) {
+  boost::asio::co_spawn(acceptor->get_executor(), accept_all(state, acceptor, after),
+                        [state, acceptor](const std::exception_ptr& thrown) {
+                          if (!thrown || !acceptor->is_open()) return;
+                          state->tell_trouble("a connection was not accepted: " + what_ended(thrown));
+                          keep_accepting(state, acceptor, kAcceptPause);
+                        });
 }
 
 }  // namespace
@@ -83,7 +106,7 @@ struct Server::Impl {
     if (error) return fail(ErrorCode::failed, "taking the listening socket: " + error.message());
     (void)fd.release();
     acceptors.push_back(acceptor);
-    boost::asio::co_spawn(context_of(loop), accept_all(state, std::move(acceptor)), boost::asio::detached);
+    keep_accepting(state, std::move(acceptor), {});
     return {};
   }
 
@@ -141,6 +164,10 @@ void Server::hang_up_tcp() {
   for (Connection* connection : impl_->state->all) {
     if (!connection->peer().is_unix) connection->close();
   }
+}
+
+void Server::tell_trouble(std::function<void(const std::string&)> trouble) {
+  impl_->state->trouble = std::move(trouble);
 }
 
 std::size_t Server::connections() const { return impl_->state->all.size() - impl_->state->lingering; }

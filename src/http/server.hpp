@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -54,6 +55,9 @@ class Server {
   void stop();
   // Ends every connection over TCP, whatever it is at: who was let in by what is no longer valid has to ask again.
   void hang_up_tcp();
+
+  // Called with what ended a connection, or kept it from being accepted, that should not have: for the log.
+  void tell_trouble(std::function<void(const std::string& what)> trouble);
 
   [[nodiscard]] std::size_t connections() const;
   [[nodiscard]] std::uint64_t refused() const;  // connections answered 503 for being too many

@@ -428,6 +428,7 @@ class Daemon {
     limits.connections_per_uid = config_.number("node.connections_per_user");
     limits.names = list_of(config_["node.names"].value);
     server_.emplace(loop_, service_->routes(*channel_), std::move(limits));
+    server_->tell_trouble([](const std::string& what) { say(what); });
     if (auto bound = server_->listen(http::UnixListener{
             .path = places_.socket, .mode = mode_t{for_all(config_) ? 0666u : 0660u}, .group = group_});
         !bound)
