@@ -49,7 +49,12 @@ std::function<void()> Scheduler::admit(const tenancy::Share& share, const tenanc
                         {"where", node::where_text(tenant.where)},
                         {"devices", devices_of(share)}};
   const auto asked = channel::ask(
-      channel_, {.client = kClient, .kind = "admit", .payload = text_of(payload), .time_to_live = patience_},
+      channel_,
+      {.client = kClient,
+       .kind = "admit",
+       .payload = text_of(payload),
+       .time_to_live = patience_,
+       .lane = "uid " + std::to_string(tenant.uid)},
       [tell, who, where, decide](const Decision& decision) {
         const std::string said = tenancy::harmless(decision.reason);
         switch (decision.verdict) {
@@ -66,7 +71,9 @@ std::function<void()> Scheduler::admit(const tenancy::Share& share, const tenanc
       });
   if (!asked) {
     tell("admit.denied", "warn", who + " was not let" + where + ": " + asked.error().message);
-    decide(fail(ErrorCode::denied, "the scheduler could not be asked: " + asked.error().message));
+    const bool later = asked.error().code == ErrorCode::no_capacity;
+    decide(fail(later ? ErrorCode::no_capacity : ErrorCode::denied,
+                "the scheduler could not be asked: " + asked.error().message + (later ? ": try again" : "")));
     return {};
   }
   const bool heard = channel_.listeners(kClient) > 0 || channel_.find(*asked)->attempt > 0;
@@ -88,7 +95,8 @@ void Scheduler::tell_of_want(const node::Shortage& shortage, const tenancy::Shar
                         {"waits_ms", waits.count()},
                         {"asked_to_trim", shortage.asked}};
   const auto asked = channel::ask(
-      channel_, {.client = kClient, .kind = "memory", .payload = text_of(payload), .time_to_live = waits},
+      channel_,
+      {.client = kClient, .kind = "memory", .payload = text_of(payload), .time_to_live = waits, .lane = "memory"},
       [this, share = shortage.share, owner = share.owner_uid, denied = std::move(denied)](const Decision& decision) {
         open_wants_.erase(share);
         if (decision.verdict != Decision::Verdict::deny) return;

@@ -10,7 +10,9 @@
 #include "channel/ask.hpp"
 #include "node/pressure.hpp"
 #include "observe/event_log.hpp"
+#include "tenancy/crowd.hpp"
 #include "tenancy/processes.hpp"
+#include "tenancy/shares.hpp"
 
 namespace headgate::api {
 
@@ -23,8 +25,14 @@ class Scheduler {
   Scheduler(channel::Channel& channel, observe::EventLog& events, std::chrono::milliseconds patience)
       : channel_(channel), events_(events), patience_(patience) {}
 
-  // Whether `tenant` may enter. `decide` is called once, later: nothing, or denied with the scheduler's words or why there were
-  // none. What comes back takes the question back. Events: admit.asked, admit.allowed, admit.denied.
+  // Of its channel. Each process that may wait at the doors can be asked about, and each share that may lack memory told of: no
+  // user's questions keep another's from being asked. Some KiB each.
+  [[nodiscard]] static channel::TaskLimits limits(const tenancy::DoorBounds& doors) {
+    return {.open_per_client = doors.waiting + tenancy::kMostShares};
+  }
+
+  // Whether `tenant` may enter. `decide` is called once: nothing; denied with the scheduler's words or why there were none; at once
+  // no_capacity, where too many questions are open. What comes back takes the question back. Events: admit.asked, admit.allowed, admit.denied.
   std::function<void()> admit(const tenancy::Share& share, const tenancy::TenantProcess& tenant,
                               std::function<void(Result<void>)> decide);
 

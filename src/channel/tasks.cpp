@@ -62,12 +62,12 @@ Result<TaskId> Tasks::submit(const Submission& submission, Time now) {
   task.client = submission.client;
   task.kind = submission.kind;
   task.payload = submission.payload;
+  task.lane = submission.lane;
   task.submitted = now;
   task.expires = now + submission.time_to_live;
   set_deadline(task, task.expires);
-  Client& client = clients_[task.client];
-  client.queued.insert(task.id);
-  client.all.insert(task.id);
+  clients_[task.client].all.insert(task.id);
+  enqueue(task);
   tasks_.emplace(task.id, std::move(task));
   return last_id_;
 }
@@ -76,8 +76,12 @@ std::optional<Task> Tasks::lease(const std::string& client, Time now) {
   advance(now);
   const auto known = clients_.find(client);
   if (known == clients_.end() || known->second.queued.empty()) return std::nullopt;
-  Task& task = tasks_.at(*known->second.queued.begin());
-  known->second.queued.erase(task.id);
+  Client& waiting = known->second;
+  auto lane = waiting.queued.upper_bound(waiting.last_lane);
+  if (lane == waiting.queued.end()) lane = waiting.queued.begin();
+  waiting.last_lane = lane->first;
+  Task& task = tasks_.at(*lane->second.begin());
+  dequeue(task);
   ++task.attempt;
   hold(task, State::leased, limits_.lease, now);
   return task;
@@ -173,6 +177,16 @@ std::expected<Task*, Refusal> Tasks::held(const std::string& client, TaskId id, 
   return &task;
 }
 
+void Tasks::enqueue(const Task& task) { clients_.at(task.client).queued[task.lane].insert(task.id); }
+
+void Tasks::dequeue(const Task& task) {
+  auto& queued = clients_.at(task.client).queued;
+  const auto lane = queued.find(task.lane);
+  if (lane == queued.end()) return;
+  lane->second.erase(task.id);
+  if (lane->second.empty()) queued.erase(lane);
+}
+
 void Tasks::set_deadline(const Task& task, Time at) {
   const auto before = deadline_of_.find(task.id);
   if (before != deadline_of_.end()) deadlines_.erase({before->second, task.id});
@@ -192,13 +206,13 @@ void Tasks::lose_lease(Task& task, Time now) {
     return;
   }
   task.state = State::queued;
-  clients_.at(task.client).queued.insert(task.id);
+  enqueue(task);
   set_deadline(task, task.expires);
 }
 
 void Tasks::end(Task& task, State state, Time now) {
   Client& client = clients_.at(task.client);
-  client.queued.erase(task.id);
+  dequeue(task);
   task.state = state;
   task.settled_at = now;
   settled_.push_back(task);

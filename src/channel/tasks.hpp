@@ -52,6 +52,8 @@ struct Submission {
   std::string kind;
   std::string payload;  // JSON
   Time time_to_live{std::chrono::seconds(30)};
+  std::string lane =
+      {};  // for whom: the lanes of a client have their turns, so that many tasks of one keep no other's waiting
 };
 
 struct Task {
@@ -66,6 +68,7 @@ struct Task {
   Time lease_ends{};     // leased and working
   Time settled_at{};     // once settled
   std::string result{};  // done: JSON; failed: the agent's words
+  std::string lane{};
   friend bool operator==(const Task&, const Task&) = default;
 };
 
@@ -82,7 +85,7 @@ class Tasks {
 
   // usage: a name, payload or time to live that we do not take; no_capacity: too much waits already.
   [[nodiscard]] Result<TaskId> submit(const Submission& submission, Time now);
-  // The oldest task that waits for the client, now leased.
+  // The oldest task that waits for the client in the lane whose turn it is, now leased.
   [[nodiscard]] std::optional<Task> lease(const std::string& client, Time now);
   // "I have it and work on it": each call grants `work` from now. Returns what was granted: `work`, or less where the task
   // expires before.
@@ -111,13 +114,17 @@ class Tasks {
 
  private:
   struct Client {
-    std::set<TaskId> queued;  // a task that comes back is older than those behind it
+    // By lane, none of them empty; a task that comes back is older than those behind it.
+    std::map<std::string, std::set<TaskId>> queued;
+    std::string last_lane;
     std::set<TaskId> all;
     std::set<std::pair<Time, TaskId>> remembered;
   };
 
   [[nodiscard]] std::expected<Task*, Refusal> held(const std::string& client, TaskId id, unsigned attempt);
   [[nodiscard]] Result<void> check(const Submission& submission) const;
+  void enqueue(const Task& task);
+  void dequeue(const Task& task);
   void set_deadline(const Task& task, Time at);
   void hold(Task& task, State state, Time duration, Time now);
   void lose_lease(Task& task, Time now);

@@ -3,6 +3,8 @@
 #include <rapidcheck.h>
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 #include "channel/tasks.hpp"
 
@@ -22,6 +24,7 @@ constexpr TaskLimits kLimits{.clients = 8,
 struct Model {
   std::vector<Task> tasks;
   std::vector<std::pair<TaskId, State>> settled;
+  std::map<std::string, std::string> last_lane;  // by client
   Time now{};
 
   static bool is_held(const Task& task) { return task.state == State::leased || task.state == State::working; }
@@ -51,6 +54,16 @@ struct Model {
     }
     now = until;
   }
+  // Of the lane after that which was served last, or else of the first, the oldest.
+  Task* next(const std::string& client) {
+    const auto rank = [&](const Task& task) { return std::tuple(task.lane <= last_lane[client], task.lane, task.id); };
+    Task* found = nullptr;
+    for (auto& task : tasks) {
+      if (task.client != client || task.state != State::queued) continue;
+      if (found == nullptr || rank(task) < rank(*found)) found = &task;
+    }
+    return found;
+  }
   Task* held(const std::string& client, TaskId id, unsigned attempt) {
     Task* task = find(id);
     return task != nullptr && task->client == client && is_held(*task) && task->attempt == attempt ? task : nullptr;
@@ -78,22 +91,28 @@ void take(const Step& step, Tasks& tasks, Model& model, Time now) {
       const Time ttl(1 + step.time * 3);
       const auto open = std::ranges::count_if(
           model.tasks, [&](const Task& task) { return task.client == client && !is_settled(task.state); });
-      const auto submitted = tasks.submit({client, "k", "{}", ttl}, now);
+      const std::string lane = step.attempt == 1 ? "x" : "y";
+      const auto submitted = tasks.submit({client, "k", "{}", ttl, lane}, now);
       RC_ASSERT(submitted.has_value() == (open < 4));
       if (!submitted) break;
       RC_ASSERT(*submitted == model.tasks.size() + 1);
-      model.tasks.push_back(Task{
-          .id = *submitted, .client = client, .kind = "k", .payload = "{}", .submitted = now, .expires = now + ttl});
+      model.tasks.push_back(Task{.id = *submitted,
+                                 .client = client,
+                                 .kind = "k",
+                                 .payload = "{}",
+                                 .submitted = now,
+                                 .expires = now + ttl,
+                                 .lane = lane});
       break;
     }
     case 2:
     case 3: {
       const auto leased = tasks.lease(client, now);
-      const auto oldest = std::ranges::find_if(
-          model.tasks, [&](const Task& task) { return task.client == client && task.state == State::queued; });
-      RC_ASSERT(leased.has_value() == (oldest != model.tasks.end()));
+      Task* const oldest = model.next(client);
+      RC_ASSERT(leased.has_value() == (oldest != nullptr));
       if (!leased) break;
       RC_ASSERT(leased->id == oldest->id);
+      model.last_lane[client] = oldest->lane;
       oldest->state = State::leased;
       ++oldest->attempt;
       oldest->lease_ends = std::min(now + kLimits.lease, oldest->expires);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace headgate::channel {
 namespace {
 
@@ -26,6 +28,27 @@ TEST(Tasks, go_out_oldest_first_and_come_back_with_an_answer) {
   EXPECT_EQ(settled[0].result, "{\"allow\":true}");
   EXPECT_EQ(settled[1].state, State::failed);
   EXPECT_TRUE(tasks.take_settled().empty());
+}
+
+TEST(Tasks, of_one_lane_keep_those_of_another_waiting_for_no_more_than_a_turn) {
+  Tasks tasks;
+  const auto submit = [&](const std::string& lane) {
+    Submission submission = job();
+    submission.lane = lane;
+    return *tasks.submit(submission, 0s);
+  };
+  for (int i = 0; i < 50; ++i) submit("many");
+  const TaskId first = submit("few"), second = submit("few"), other = submit("other");
+  std::vector<TaskId> out;
+  while (const auto task = tasks.lease("sched", 0s)) out.push_back(task->id);
+  ASSERT_EQ(out.size(), 53U);
+  const auto turn = [&](TaskId id) { return std::ranges::find(out, id) - out.begin(); };
+  EXPECT_LT(turn(first), 3);
+  EXPECT_LT(turn(other), 3);
+  EXPECT_LT(turn(second), 6);
+  EXPECT_TRUE(tasks.release("sched", first, 1, 0s));
+  submit("few");
+  EXPECT_EQ(tasks.lease("sched", 0s)->id, first) << "within a lane the oldest goes first";
 }
 
 TEST(Tasks, of_a_holder_that_died_go_to_the_next_and_not_for_ever) {

@@ -55,6 +55,8 @@ Counted DoorCrowd::come(const identity::Peer& peer) {
 
 Result<Counted> DoorCrowd::wait(const identity::Peer& peer) {
   const std::uint32_t user = user_of(peer), pid = peer.process.pid;
+  if (node_.waiting() >= bounds_.waiting)
+    return fail(ErrorCode::no_capacity, "too many processes wait for an answer: try again");
   if (count_of(node_.waiting_of_user, user) >= bounds_.waiting_of_a_user)
     return fail(ErrorCode::no_capacity,
                 "too many processes of uid " + std::to_string(user) + " wait for an answer: try again");

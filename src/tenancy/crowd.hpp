@@ -24,9 +24,10 @@ struct DoorBounds {
   std::size_t connections_of_a_user = 256, connections_of_a_user_in_a_share = 32;
   std::chrono::milliseconds conversation{1000};
   // In a share that asks first, until the answer. Who waits keeps its connection and is counted apart: a process waits once,
-  // with a slot that it has, so that a share has as many who wait as it may have processes; and a user so many on the node.
+  // with a slot that it has, so that a share has as many who wait as it may have processes; and a user so many on the node. Each
+  // takes three descriptors, of which the daemon has 65,536.
   std::chrono::milliseconds answer{30'000};
-  std::size_t waiting_of_a_user = 2048;
+  std::size_t waiting = 16'384, waiting_of_a_user = 2048;
 };
 
 using CountByUser = std::map<std::uint32_t, std::size_t>;

@@ -402,9 +402,6 @@ asio::awaitable<Result<void>> Door::answer_for(std::shared_ptr<Newcomer> newcome
   const LiveShare* live = door.common_->shares.find(door.share_);
   if (!door.common_->events.ask || live == nullptr)
     co_return fail(ErrorCode::denied, "the share asks first who may enter, and nobody is there to be asked");
-  say(newcomer->socket.native_handle(),
-      ledger::Hold{ledger::head_of<ledger::Hold>(ledger::Verb::hold),
-                   static_cast<std::uint32_t>((patience + 2 * kForTheAnswersWay).count()), 0});
   const auto waiting = std::make_shared<Waiting>(door.common_->executor);
   waiting->timer.expires_after(patience + kForTheAnswersWay);
   // A limiter has nothing more to say: what can be read is the end of its process, or no message of ours.
@@ -416,8 +413,13 @@ asio::awaitable<Result<void>> Door::answer_for(std::shared_ptr<Newcomer> newcome
     waiting->decision = std::move(decision);
     waiting->timer.cancel();
   });
+  if (waiting->decision) co_return std::move(*waiting->decision);
+  // Not before: a limiter takes one Hold, and could not try again after it.
+  say(newcomer->socket.native_handle(),
+      ledger::Hold{ledger::head_of<ledger::Hold>(ledger::Verb::hold),
+                   static_cast<std::uint32_t>((patience + 2 * kForTheAnswersWay).count()), 0});
   error_code ignored;
-  if (!waiting->decision) co_await waiting->timer.async_wait(into(ignored));
+  co_await waiting->timer.async_wait(into(ignored));
   if (waiting->decision) co_return std::move(*waiting->decision);
   if (take_back) take_back();
   co_return fail(ErrorCode::denied, waiting->gone ? "the process went away" : "nobody answered in time");

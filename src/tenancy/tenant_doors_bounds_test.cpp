@@ -89,5 +89,29 @@ TEST_F(CrowdedDoors, WhoWaitsIsBoundedForAUser) {
   EXPECT_TRUE(asked_.empty());
 }
 
+TEST_F(CrowdedDoors, WhoWaitsIsBoundedForTheNode) {
+  ask_first();
+  open_doors({.waiting = 0});
+  const UniqueFd socket = welcomed();
+  claim(socket.get(), ledger::seat(usage(), ledger::own_identity()));
+  const Heard heard = answer(socket.get());
+  EXPECT_EQ(heard.text, "too many processes wait for an answer: try again");
+  EXPECT_EQ(heard.code, ledger::Refusal::busy);
+  EXPECT_TRUE(asked_.empty());
+}
+
+// A limiter takes one Hold: after it, it could not try again.
+TEST_F(CrowdedDoors, WhoCannotBeAskedAboutNowIsToldToTryAgainWithoutBeingHeld) {
+  ask_first();
+  decide_at_once_ = fail(ErrorCode::no_capacity, "too many questions are open: try again");
+  const UniqueFd socket = welcomed();
+  claim(socket.get(), ledger::seat(usage(), ledger::own_identity()));
+  const Heard heard = answer(socket.get());
+  EXPECT_EQ(heard.head.verb, ledger::Verb::refuse);
+  EXPECT_EQ(heard.code, ledger::Refusal::busy);
+  EXPECT_EQ(heard.text, "too many questions are open: try again");
+  EXPECT_EQ(doors_->waiting(), 0u);
+}
+
 }  // namespace
 }  // namespace headgate::tenancy

@@ -114,6 +114,7 @@ class Doors : public ::testing::Test {
                        .ask =
                            [this](const Share&, const TenantProcess& tenant, TenantDoors::Decide decide) {
                              asked_.push_back(tenant);
+                             if (decide_at_once_) decide(*decide_at_once_);
                              decide_ = std::move(decide);
                              return [this] { ++taken_back_; };
                            },
@@ -211,6 +212,7 @@ class Doors : public ::testing::Test {
   UniqueFd bell_;
   std::vector<TenantProcess> asked_;
   TenantDoors::Decide decide_;
+  std::optional<Result<void>> decide_at_once_;
   int taken_back_ = 0;
 };
 

@@ -242,7 +242,9 @@ class Daemon {
     if (group_) access.admin_gid = *group_;
     access_.set(std::move(access));
     patience_ = TRY(node::parse_duration("node.admit_timeout", config_["node.admit_timeout"].value));
-    channel_.emplace(loop_, channel::ChannelOptions{.authorise = api::administrators(access_)});
+    doors_bounds_.answer = patience_;
+    channel_.emplace(loop_, channel::ChannelOptions{.limits = api::Scheduler::limits(doors_bounds_),
+                                                    .authorise = api::administrators(access_)});
     scheduler_.emplace(*channel_, events_, patience_);
     return {};
   }
@@ -301,7 +303,7 @@ class Daemon {
                                    .left = [this](const auto& tenant) { tell_process("process.left", tenant); }},
         ledger::Remains::draining);
     node_->ask_for_processes(&*processes_);
-    doors_.emplace(executor, shares, *processes_, "/proc", tenancy::TenantDoors::Bounds{.answer = patience_},
+    doors_.emplace(executor, shares, *processes_, "/proc", doors_bounds_,
                    tenancy::TenantDoors::Events{
                        .lied =
                            [this](const std::string& share, const identity::Peer& peer, const std::string& what) {
@@ -540,6 +542,7 @@ class Daemon {
   std::optional<node::Node> node_;
   std::optional<tenancy::Processes> processes_;
   std::optional<tenancy::TenantDoors> doors_;
+  tenancy::DoorBounds doors_bounds_;
   std::string door_trouble_;  // told last
   std::optional<observe::Observer> observer_;
   std::chrono::seconds patience_{30};  // for a scheduler's answer
