@@ -5,6 +5,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 
+#include "base/foreign_socket.hpp"
 #include "http/event_text.hpp"
 #include "http/host_name.hpp"
 
@@ -41,6 +42,11 @@ struct LetGo {
 
 }  // namespace
 
+void hang_up(Connection::Socket& socket) {
+  boost::system::error_code ignored;
+  if (socket.is_open()) let_go(UniqueFd(socket.release(ignored)));
+}
+
 Connection::Connection(std::shared_ptr<ServerState> state, Socket socket, Peer peer, bool refused)
     : state_(std::move(state)),
       socket_(std::move(socket)),
@@ -49,6 +55,7 @@ Connection::Connection(std::shared_ptr<ServerState> state, Socket socket, Peer p
       parser_(state_->limits.codec),
       deadline_(socket_.get_executor()),
       wake_(socket_.get_executor()) {
+  if (peer_.is_unix) refuse_descriptors(socket_.native_handle());
   state_->all.insert(this);
   if (refused_) {
     ++state_->lingering;
@@ -59,6 +66,7 @@ Connection::Connection(std::shared_ptr<ServerState> state, Socket socket, Peer p
 }
 
 Connection::~Connection() {
+  hang_up(socket_);
   state_->all.erase(this);
   if (refused_) {
     --state_->lingering;
@@ -69,8 +77,7 @@ Connection::~Connection() {
 
 void Connection::close() {
   gone_ = true;
-  boost::system::error_code ignored;
-  socket_.close(ignored);
+  hang_up(socket_);
   wake_.cancel();
 }
 
@@ -129,10 +136,12 @@ awaitable<Connection::Next> Connection::read_request() {
       }
       allow(limits.body);
     }
-    const auto room = boost::asio::buffer(inbox_);
-    const auto [error, bytes] = co_await socket_.async_read_some(room, kAwait);
+    const ssize_t bytes = take();
+    if (bytes == 0) co_return Next::gone;
+    fresh = {inbox_.data(), static_cast<std::size_t>(std::max<ssize_t>(0, bytes))};
+    if (bytes > 0) continue;
+    const auto [error] = co_await socket_.async_wait(Socket::wait_read, kAwait);
     if (error) co_return Next::gone;
-    fresh = {inbox_.data(), bytes};
   }
 }
 
@@ -255,6 +264,11 @@ awaitable<bool> Connection::pump(EventStream& stream, bool chunked) {
   }
 }
 
+ssize_t Connection::take() {
+  const ssize_t bytes = gone_ ? 0 : receive_bytes(socket_.native_handle(), inbox_.data(), inbox_.size());
+  return bytes >= 0 ? bytes : errno == EAGAIN || errno == EINTR ? -1 : 0;
+}
+
 awaitable<bool> Connection::write(std::string_view text) {
   while (!text.empty()) {
     const auto piece = boost::asio::buffer(text.substr(0, kPiece));
@@ -273,10 +287,12 @@ awaitable<void> Connection::linger() {
   socket_.shutdown(Socket::shutdown_send, ignored);
   allow(std::chrono::seconds(1));
   for (std::size_t read = 0; read < kMostLinger;) {
-    const auto room = boost::asio::buffer(inbox_);
-    const auto [error, bytes] = co_await socket_.async_read_some(room, kAwait);
+    const ssize_t bytes = take();
+    if (bytes == 0) break;
+    read += static_cast<std::size_t>(std::max<ssize_t>(0, bytes));
+    if (bytes > 0) continue;
+    const auto [error] = co_await socket_.async_wait(Socket::wait_read, kAwait);
     if (error) break;
-    read += bytes;
   }
   deadline_.cancel();
   close();

@@ -53,6 +53,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::awaitable<Response> wait_for(std::shared_ptr<Reply::Slot> slot, bool watched);
   boost::asio::awaitable<bool> write_response(Response response);
   boost::asio::awaitable<bool> pump(EventStream& stream, bool chunked);
+  ssize_t take();  // bytes that came, into inbox_; 0: the client has gone, or sent what nobody takes; -1: nothing yet
   boost::asio::awaitable<bool> write(std::string_view text);
   boost::asio::awaitable<void> linger();
 
@@ -80,5 +81,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::steady_timer wake_;
   std::array<char, 16 << 10> inbox_;
 };
+
+// Whoever waits on it hears that it ended. Never waits, whatever lies unread in it.
+void hang_up(Connection::Socket& socket);
 
 }  // namespace headgate::http

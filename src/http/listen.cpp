@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/foreign_socket.hpp"
+
 namespace headgate::http {
 namespace {
 
@@ -63,6 +65,7 @@ Result<UniqueFd> listen_unix(const UnixListener& listener) {
     return give_up("giving to its group: ");
   }
   if (::chmod(listener.path.c_str(), listener.mode) != 0) return give_up("setting the mode of ");
+  refuse_descriptors(fd.get());
   if (::listen(fd.get(), kBacklog) != 0) return give_up("listening on ");
   return fd;
 }

@@ -9,6 +9,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
 
+#include "base/foreign_socket.hpp"
 #include "http/connection.hpp"
 #include "http/listen.hpp"
 
@@ -60,6 +61,7 @@ boost::asio::awaitable<void> accept_all(std::shared_ptr<ServerState> state, std:
     const bool refused = !takes_one_more(*state, peer.uid);
     if (refused && state->lingering >= kMostLingering) {
       ++state->refused;
+      hang_up(socket);
       continue;
     }
     serve(state, std::make_shared<Connection>(state, std::move(socket), std::move(peer), refused),
@@ -147,7 +149,7 @@ Result<std::uint16_t> Server::listen(const std::string& address, std::uint16_t p
 void Server::stop() {
   for (const auto& acceptor : impl_->acceptors) {
     boost::system::error_code ignored;
-    acceptor->close(ignored);
+    if (acceptor->is_open()) let_go(UniqueFd(acceptor->release(ignored)));  // some may not have been accepted yet
   }
   impl_->acceptors.clear();
   // A successor may already listen under the same name.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "base/test_foreign_socket.hpp"
 #include "http/test_server.hpp"
 
 namespace headgate::http {
@@ -154,6 +155,36 @@ TEST_F(ServerAbuseTest, a_thousand_connections_are_served_or_refused_and_the_ser
   EXPECT_GT(refused, 0U) << "refused without a word";
   expect_all_gone();
   expect_alive();
+}
+
+// Read in the request, or left unread behind it. Where the rule is broken, nobody is served for an hour.
+void send_descriptors_to_a_server() {
+  Router router;
+  router.add("GET", "/events", [](const Request&) {
+    Response response;
+    response.stream = std::make_shared<EventStream>(1 << 20);
+    return response;
+  });
+  router.add("GET", "/ok", [](const Request&) { return Response{}; });
+  TestServer server(std::move(router));
+  for (const bool unread : {false, true}) {
+    RawClient client(server.unix_endpoint());
+    if (unread) {
+      client.send("GET /events HTTP/1.1\r\n\r\n");
+      client.read([](const std::string& all) { return all.contains("\r\n\r\n"); });
+    }
+    LingeringConnection trap;
+    const bool sent = trap.send_along(client.fd(), "GET");
+    EXPECT_EQ(sent, !kernel_refuses_descriptors()) << errno;
+    client.close();
+    EXPECT_TRUE(exchange(server.unix_endpoint(), {.target = "/ok"}, 20s));
+  }
+}
+
+TEST(ServerDescriptors, a_client_that_sends_some_holds_nobody_up) { send_descriptors_to_a_server(); }
+
+TEST(ServerDescriptors, on_a_kernel_that_does_not_refuse_them_neither) {
+  if (!on_an_old_kernel(send_descriptors_to_a_server)) GTEST_SKIP() << "skipped: no system call may be filtered here";
 }
 
 TEST(ServerBounds, one_user_cannot_take_what_others_need) {

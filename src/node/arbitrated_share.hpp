@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/foreign_socket.hpp"
 #include "base/result.hpp"
-#include "base/unique_fd.hpp"
 #include "guest/ledger/gate.hpp"
 #include "guest/ledger/pages.hpp"
 #include "node/gpu_boards.hpp"
@@ -83,7 +83,7 @@ class ArbitratedShare {
   std::string name_;
   Pages pages_;
   tenancy::TruncationGuard guard_;
-  UniqueFd bell_;
+  ForeignSocket bell_;
   std::array<std::uint32_t, schedule::kMostGpus>
       device_of_;              // of the node's GPU in the pages; kMaxDevices: not in the share
   std::vector<Pulse> pulses_;  // by device, then slot

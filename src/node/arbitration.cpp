@@ -13,6 +13,7 @@
 #include <bit>
 #include <cerrno>
 
+#include "base/foreign_socket.hpp"
 #include "guest/ledger/clock.hpp"
 #include "guest/ledger/registration.hpp"
 #include "tenancy/share.hpp"
@@ -24,7 +25,7 @@ namespace {
 // 10 ms, or it is not listened to for a while. 2,000 rings a second, each heard alone, take half of it; a flood is heard once in 1 ms,
 // and rings that come one by one 4,000 times a second, at some 10 us each.
 constexpr std::int64_t kHearNs = 250'000, kRingNs = 12'000, kCreditNs = 10'000'000, kLeastPauseNs = 1'000'000;
-// What no limiter sends: more than a byte, or descriptors, which are closed here.
+// What no limiter sends: more than a byte.
 constexpr std::int64_t kStrangeNs = 1'000'000;
 // What is handed on costs other threads something, too.
 constexpr std::int64_t kHandedOnNs = 750'000;
@@ -268,26 +269,18 @@ bool Arbitration::hear() {
 }
 
 void Arbitration::hear(Member& member, std::int64_t now_ns) {
-  std::array<char, kMostHeardAtOnce> bytes{};
-  std::array<iovec, kMostHeardAtOnce> parts;
-  std::array<mmsghdr, kMostHeardAtOnce> messages{};
-  for (std::size_t i = 0; i < messages.size(); ++i) {
-    parts[i] = {&bytes[i], 1};
-    messages[i].msg_hdr.msg_iov = &parts[i];
-    messages[i].msg_hdr.msg_iovlen = 1;
-  }
-  const int count = ::recvmmsg(member.share.bell(), messages.data(), messages.size(), MSG_DONTWAIT, nullptr);
-  bool shut = count < 0 && errno != EAGAIN && errno != EINTR, memory = false, reading = false;
+  bool shut = false, memory = false, reading = false;
   std::int64_t cost_ns = kHearNs;
-  for (int i = 0; i < count; ++i) {
-    const char said = bytes[static_cast<std::size_t>(i)];
-    const mmsghdr& message = messages[static_cast<std::size_t>(i)];
-    cost_ns += (message.msg_hdr.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ? kStrangeNs : kRingNs;
-    shut |= message.msg_len == 0;
+  for (std::size_t i = 0; i < kMostHeardAtOnce && !shut; ++i) {
+    char said = 0;
+    const ssize_t length = receive_bytes(member.share.bell(), &said, 1, MSG_TRUNC);
+    if (length < 0 && (errno == EAGAIN || errno == EINTR)) break;
+    shut = length <= 0;  // the end of it, or what comes with descriptors and is not taken
+    figures_.rings += !shut;
+    cost_ns += length > 1 ? kStrangeNs : kRingNs;
     memory |= said == static_cast<char>(ledger::Ring::memory);
     reading |= said == static_cast<char>(ledger::Ring::reading);
   }
-  figures_.rings += static_cast<std::uint64_t>(std::max(0, count));
   member.rang = true;
   if (memory && asked_) asked_(member.share.name(), ledger::Ring::memory);
   if (reading && asked_) asked_(member.share.name(), ledger::Ring::reading);

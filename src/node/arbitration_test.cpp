@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/test_foreign_socket.hpp"
 #include "guest/ledger/slot.hpp"
 
 namespace headgate::node {
@@ -266,6 +267,22 @@ TEST_F(Arbitrated, AShareThatShutsItsBellDownHasTurnsAllTheSame) {
   ASSERT_TRUE(soon([&] { return a.gate() == Gate::open; }));
   ::shutdown(b.bell.get(), SHUT_RDWR);
   std::this_thread::sleep_for(20ms);
+  b.want();
+  EXPECT_TRUE(soon([&] { return b.gate() == Gate::open; }));
+}
+
+// Heard, and unheard in a bell that goes. Where the rule is broken, nobody has a turn for an hour.
+TEST_F(Arbitrated, AShareThatSendsDescriptorsHoldsNobodyUp) {
+  const Tenant &a = tenant("a"), &b = tenant("b"), &c = tenant("c");
+  LingeringConnection heard, unheard;
+  ASSERT_TRUE(heard.send_along(a.bell.get(), "t"));
+  b.want();
+  ASSERT_TRUE(soon([&] { return b.gate() == Gate::open; }));
+  for (int i = 0; i < 64; ++i) (void)::send(c.bell.get(), "xx", 2, MSG_DONTWAIT | MSG_NOSIGNAL);
+  ASSERT_TRUE(unheard.send_along(c.bell.get(), "t"));
+  arbitration_->remove("a");
+  arbitration_->remove("c");
+  b.rest();
   b.want();
   EXPECT_TRUE(soon([&] { return b.gate() == Gate::open; }));
 }

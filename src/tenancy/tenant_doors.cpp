@@ -16,6 +16,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/foreign_socket.hpp"
 #include "guest/ledger/node_page.hpp"
 #include "guest/ledger/registration.hpp"
 #include "http/io.hpp"
@@ -53,6 +54,7 @@ Result<Bell> make_bell() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
     return fail_errno("a doorbell", errno);
+  refuse_descriptors(ends[0]);
   return Bell{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
@@ -74,6 +76,7 @@ Result<UniqueFd> listen_at(const std::string& directory) {
     return fail_errno(where, errno);
   // Connecting takes the right to write; who is let in is decided by who connects.
   if (::fchmodat(folder.get(), ledger::kTenantSocket, 0666, 0) != 0) return fail_errno(where, errno);
+  refuse_descriptors(listener.get());
   if (::listen(listener.get(), 128) != 0) return fail_errno(where, errno);
   return listener;
 }
@@ -108,11 +111,12 @@ constexpr const char* kNoDescriptor = "headgated has no descriptor left: try aga
 
 enum class Heard { message, nothing_yet, ended, strange };
 
-// One whole message of that verb. Descriptors that come with it are not taken: the kernel closes them.
+// One whole message of that verb, without descriptors.
 template <typename Message>
 Heard hear(int socket, ledger::Verb verb, Message& out) {
   std::array<char, sizeof(ledger::Refuse)> bytes;
-  const ssize_t length = ::recv(socket, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_TRUNC);
+  const ssize_t length = receive_bytes(socket, bytes.data(), bytes.size(), MSG_TRUNC);
+  if (length < 0 && errno == EPERM) return Heard::strange;
   if (length < 0) return errno == EAGAIN || errno == EINTR ? Heard::nothing_yet : Heard::ended;
   if (length == 0) return Heard::ended;
   if (static_cast<std::size_t>(length) < sizeof(ledger::MessageHead)) return Heard::strange;
@@ -129,12 +133,19 @@ Heard hear(int socket, ledger::Verb verb, Message& out) {
   return Heard::message;
 }
 
+void hang_up(Descriptor& socket) {
+  if (socket.is_open()) let_go(UniqueFd(socket.release()));
+}
+
 asio::redirect_error_t<asio::use_awaitable_t<>> into(error_code& error) { return {asio::use_awaitable, error}; }
 
 // Who has connected. Keeps the door that counts him.
 struct Newcomer {
   Newcomer(std::shared_ptr<Door> at, const asio::any_io_executor& executor, identity::Peer who, Counted counted)
       : door(std::move(at)), socket(executor), peer(std::move(who)), registering(std::move(counted)) {}
+  ~Newcomer() { hang_up(socket); }
+  Newcomer(const Newcomer&) = delete;
+  Newcomer& operator=(const Newcomer&) = delete;
 
   const std::shared_ptr<Door> door;
   Descriptor socket;
@@ -161,8 +172,7 @@ class Door : public std::enable_shared_from_this<Door> {
   [[nodiscard]] bool open() const { return !closed_ && inode_ != 0 && socket_inode() == inode_; }
   void close() {
     closed_ = true;
-    error_code ignored;
-    listener_.close(ignored);
+    hang_up(listener_);  // some may not have been accepted yet
   }
 
  private:
@@ -192,7 +202,7 @@ class Door : public std::enable_shared_from_this<Door> {
 
   // 0, or errno of what kept it.
   int accept_one();
-  void admit(UniqueFd socket);
+  void admit(ForeignSocket socket);
   void refuse_seat(Newcomer& newcomer, std::uint32_t slot);
   // Why that peer may not come in now; empty where it may.
   std::optional<Shut> shut_to(const identity::Peer& peer) const;
@@ -250,19 +260,21 @@ asio::awaitable<void> Door::accept_all(std::shared_ptr<Door> door) {
 
 int Door::accept_one() {
   const auto accept = [this] {
-    return UniqueFd(::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    return ForeignSocket(
+        UniqueFd(::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)));
   };
-  if (UniqueFd socket = accept()) return admit(std::move(socket)), 0;
+  if (ForeignSocket socket = accept(); socket.get() >= 0) return admit(std::move(socket)), 0;
   const int error = errno;
   if (error != EMFILE && error != ENFILE) return error;
   // Who is left waiting takes the daemon for dead, and goes by its fail policy: unheld, perhaps.
   common_->spare.reset();
-  if (const UniqueFd socket = accept()) refuse(socket.get(), ledger::Refusal::busy, kNoDescriptor);
+  if (const ForeignSocket socket = accept(); socket.get() >= 0)
+    refuse(socket.get(), ledger::Refusal::busy, kNoDescriptor);
   common_->spare = spare_descriptor();
   return error;
 }
 
-void Door::admit(UniqueFd socket) {
+void Door::admit(ForeignSocket socket) {
   if (const auto full = crowd_.full()) return refuse(socket.get(), ledger::Refusal::busy, *full);
   auto peer = identity::peer_of(socket.get(), common_->proc);
   if (!peer) {
@@ -315,7 +327,7 @@ asio::awaitable<void> Door::converse(std::shared_ptr<Newcomer> newcomer) {
   Door& door = *newcomer->door;
   asio::steady_timer limit(door.common_->executor, door.common_->bounds.conversation);
   limit.async_wait([newcomer](const error_code& error) {
-    if (!error) newcomer->socket.close();
+    if (!error) hang_up(newcomer->socket);
   });
   const auto hello = co_await next<ledger::Hello>(newcomer, ledger::Verb::hello);
   if (!hello || !door.greet(*newcomer, *hello)) co_return;
