@@ -22,6 +22,7 @@ static_assert(static_cast<int>(schedule::Gate::open) == static_cast<int>(ledger:
 Result<ArbitratedShare> ArbitratedShare::open(const std::string& runtime_dir, const std::string& name,
                                               const std::vector<std::string>& gpus, UniqueFd bell) {
   ledger::SharePages pages;
+  const tenancy::TruncationScope survives;  // what is looked at before the guard stands
   if (const auto bad = ledger::open_share(runtime_dir.c_str(), name.c_str(), ledger::Access::owner, pages))
     return std::unexpected(tenancy::page_error(bad, runtime_dir, name));
   ArbitratedShare share(pages, name, gpus, std::move(bell));

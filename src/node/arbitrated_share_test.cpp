@@ -2,16 +2,20 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "tenancy/test_shares.hpp"
 
 namespace headgate::node {
 namespace {
 
-TEST(ArbitratedShare, APageThatCannotBeGuardedIsAnErrorAndNotTheEndOfTheDaemon) {
-  const tenancy::Scratch scratch;
-  const std::string& base = scratch.path();
+void make_share(const std::string& base) {
   ledger::ShareGrant grant{};
   std::strcpy(grant.name, "s");
   grant.device_count = 1;
@@ -19,6 +23,12 @@ TEST(ArbitratedShare, APageThatCannotBeGuardedIsAnErrorAndNotTheEndOfTheDaemon) 
   ledger::SharePages pages;
   ASSERT_FALSE(ledger::create_share(base.c_str(), grant, ledger::Access::owner, pages));
   ledger::close_pages(pages);
+}
+
+TEST(ArbitratedShare, APageThatCannotBeGuardedIsAnErrorAndNotTheEndOfTheDaemon) {
+  const tenancy::Scratch scratch;
+  const std::string& base = scratch.path();
+  make_share(base);
   std::vector<tenancy::TruncationGuard> guards(tenancy::TruncationGuard::kMaxGuards);
   for (auto& guard : guards) guard = tenancy::TruncationGuard(nullptr, 1);
   const auto refused = ArbitratedShare::open(base, "s", {}, {});
@@ -27,6 +37,26 @@ TEST(ArbitratedShare, APageThatCannotBeGuardedIsAnErrorAndNotTheEndOfTheDaemon) 
       << refused.error().message;
   guards.clear();
   EXPECT_TRUE(ArbitratedShare::open(base, "s", {}, {}));
+}
+
+TEST(ArbitratedShare, APageWhoseLengthChangesWhileItIsOpenedDoesNotEndTheDaemon) {
+  const tenancy::Scratch scratch;
+  const std::string& base = scratch.path();
+  make_share(base);
+  const UniqueFd usage(::open((base + "/shares/s/usage").c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_TRUE(usage);
+  std::atomic<bool> done = false;
+  std::thread tenant([&] {
+    while (!done)
+      for (const off_t length : {off_t{0}, static_cast<off_t>(sizeof(ledger::UsagePage))})
+        (void)!::ftruncate(usage.get(), length);
+  });
+  for (int i = 0; i < 5'000; ++i) (void)ArbitratedShare::open(base, "s", {}, {});
+  done = true;
+  tenant.join();
+  struct sigaction now{};
+  ASSERT_EQ(::sigaction(SIGBUS, nullptr, &now), 0);
+  EXPECT_NE(now.sa_handler, SIG_DFL);
 }
 
 }  // namespace

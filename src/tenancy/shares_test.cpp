@@ -482,6 +482,21 @@ TEST_F(SharesTest, AFileThatShrinksWhileItIsOpenedEndsNobody) {
   ::unlink(path.c_str());
 }
 
+// A tenant that is quick to make its file long again would have it live on unguarded.
+TEST_F(SharesTest, AFaultThatIsNobodysEndsTheProcessAtOnceAndLeavesNoneWithoutItsHandler) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    {
+      const TruncationScope installs;
+    }
+    ::raise(SIGBUS);
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS) << status;
+}
+
 TEST_F(SharesTest, ThePolicyDescriptorThatTenantsGetCannotBeWrittenNorOpenedAnewForWritingByRoot) {
   Shares shares = start();
   ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");

@@ -44,9 +44,14 @@ void on_bus_error(int number, siginfo_t* info, void*) {
     errno = saved;
     return;
   }
-  // Not ours: the access happens again on return, and ends the process as it would have.
+  // Not ours: it ends the process, here. Left to meet the access again, it would go on without a handler where whoever shortened the
+  // file has made it long again meanwhile, and die of the next access that is ours.
   ::signal(number, SIG_DFL);
-  errno = saved;
+  sigset_t ours;
+  ::sigemptyset(&ours);
+  ::sigaddset(&ours, number);
+  ::pthread_sigmask(SIG_UNBLOCK, &ours, nullptr);
+  ::raise(number);
 }
 
 void install() {
