@@ -12,7 +12,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string compute_text(const snapshot::ShareDevice& device) {
+std::string compute_text(const snapshot::ShareDevice& device, bool over_sold) {
+  if (over_sold) return "over-sold, at most " + percent_of(device.compute_ceiling_ratio);
   if (device.compute_guarantee_ratio == 0)
     return device.compute_ceiling_ratio >= 1 ? "no limit" : "at most " + percent_of(device.compute_ceiling_ratio);
   const std::string promised = percent_of(device.compute_guarantee_ratio);
@@ -80,7 +81,8 @@ std::string shares_text(const std::vector<snapshot::Share>& shares, const snapsh
           {share.name, share.owner, "-", "-", "-", "-", "-", share.level, share.state + ": " + share.problem});
     for (const auto& device : share.devices) {
       rows.push_back({share.name, share.owner, gpu_cell(now, device.uuid), "\t" + memory_text(device),
-                      compute_text(device), "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"),
+                      compute_text(device, share.over_sell),
+                      "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"),
                       "\t" + std::to_string(share.processes), share.level, state_text(share)});
       if (wide) add_wide(rows.back(), share, device, now);
     }

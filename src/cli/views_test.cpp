@@ -137,6 +137,14 @@ TEST(Views, AShareWhoseTimeIsOverSaysWhomItWaitsForAndWhatHelps) {
       << why_text(now, now.now.shares, {});
 }
 
+TEST(Views, AnOverSoldShareSaysSoInPlaceOfAPromise) {
+  Picture now = picture();
+  now.now.shares[0].over_sell = true;
+  const std::string text = shares_text(now.now.shares, now.now, {});
+  EXPECT_NE(text.find("  over-sold, at most 25 %  "), std::string::npos) << text;
+  EXPECT_EQ(text.find("20 %,"), std::string::npos) << text;
+}
+
 TEST(Views, WhoWaitsForRoomIsListedInHisPlace) {
   Picture now = picture();
   EXPECT_EQ(waiting_text(now.now, {}), "");

@@ -10,6 +10,7 @@
 #include "guest/grant/text.hpp"
 #include "guest/ledger/slot.hpp"
 #include "node/processes.hpp"
+#include "node/share_text.hpp"
 #include "tenancy/access.hpp"
 
 namespace headgate::node {
@@ -17,18 +18,6 @@ namespace {
 
 // Beside the policies' own words: back to what the configuration says.
 constexpr std::string_view kUsualPolicy = "default";
-
-// "8.0 GiB, 50 % on GPU-9c2f..., ..."
-std::string in_words(const tenancy::Share& share) {
-  std::string text;
-  for (const auto& device : share.devices) {
-    text += (text.empty() ? "" : "; ") +
-            (device.memory_limit_bytes ? bytes_text(*device.memory_limit_bytes) : std::string("no memory limit")) +
-            ", " + (device.guarantee_ppm > 0 ? percent_text(device.guarantee_ppm) + " promised, " : "") + "at most " +
-            percent_text(device.ceiling_ppm) + " on " + device.uuid.substr(0, 12);
-  }
-  return text;
-}
 
 }  // namespace
 
@@ -193,8 +182,11 @@ Result<void> Node::set(const std::string& name, const ShareOrder& order, const C
                 "a time to live of " + *order.ttl + " is over already: it counts from when the share was made, " +
                     duration_text(static_cast<std::uint64_t>(now - live->share.created_at_s) * 1'000'000'000) + " ago",
                 "a longer one; or headgate share drain " + name + ", which lets nobody in from now on");
+  const std::string changes = changes_in_words(live->share, wanted);
   if (auto done = shares_.set(wanted); !done) return done;
-  tell("share.set", "info", name, caller.uid, "the share " + name + " now has " + in_words(wanted));
+  tell("share.set", "info", name, caller.uid,
+       user_name(caller.uid) + " changed the share " + name + ": " +
+           (changes.empty() ? "nothing that it did not have; it has " + in_words(wanted) : changes));
   if (!tenancy::has_ended(wanted, now)) tenancy::Shares::set_time_over(*live, false);
   serve_queue();
   return {};

@@ -53,5 +53,18 @@ TEST_F(NodeTest, WhoHasAsManySharesAsAUserMayIsToldHowMany) {
       << refusal("b", user);
 }
 
+TEST_F(NodeTest, AChangeIsToldWithWhoMadeItAndWithWhatWasBefore) {
+  const Caller user{.uid = 4'000'000'001};
+  ASSERT_EQ(refusal("a", user), "made");
+  ShareOrder order;
+  order.weight = "50";
+  ASSERT_TRUE(node_->set("a", order, user, gpus_));
+  EXPECT_EQ(events_.after(0).back().text, "4000000001 changed the share a: weight 100 -> 50");
+  ASSERT_TRUE(node_->set("a", order, user, gpus_));
+  EXPECT_EQ(
+      events_.after(0).back().text,
+      "4000000001 changed the share a: nothing that it did not have; it has 1.0 GiB, at most 100 % on GPU-00000000");
+}
+
 }  // namespace
 }  // namespace headgate::node

@@ -18,6 +18,10 @@ bool copy_text(const std::string& from, char (&to)[kSize]) {
 
 }  // namespace
 
+std::string_view class_word(Class priority_class) {
+  return priority_class == Class::best_effort ? "best-effort" : priority_class == Class::latency ? "latency" : "normal";
+}
+
 std::string harmless(std::string_view text) {
   constexpr std::size_t kShown = 80;
   std::string out;

@@ -17,6 +17,7 @@
 namespace headgate::tenancy {
 
 enum class Class : std::uint32_t { best_effort = 0, normal = 1, latency = 2 };
+[[nodiscard]] std::string_view class_word(Class priority_class);  // best-effort, normal, latency
 
 // Who says yes to a process that wants in: nobody has to, or an outside scheduler is asked first.
 enum class Admit : std::uint32_t { now = 0, ask = 1 };

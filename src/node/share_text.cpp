@@ -1,0 +1,118 @@
+#include "node/share_text.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/units.hpp"
+#include "base/user_name.hpp"
+
+namespace headgate::node {
+namespace {
+
+class Changes {
+ public:
+  void add(const std::string& key, const std::string& before, const std::string& after) {
+    if (before != after) text_ += (text_.empty() ? "" : ", ") + key + " " + before + " -> " + after;
+  }
+  void add_flag(const std::string& key, bool before, bool after) {
+    add(key, before ? "yes" : "no", after ? "yes" : "no");
+  }
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+// As it would be asked for: "8h", "90s".
+std::string time_text(std::optional<std::chrono::seconds> time) {
+  if (!time) return "none";
+  const auto count = time->count();
+  for (const auto& [unit, seconds] : {std::pair{'d', 86'400}, {'h', 3'600}, {'m', 60}})
+    if (count % seconds == 0) return std::to_string(count / seconds) + unit;
+  return std::to_string(count) + "s";
+}
+
+std::string oom_text(const tenancy::Share& share) {
+  return share.oom_wait ? "wait=" + time_text(share.oom_wait) : "fail";
+}
+
+std::string names_text(const std::vector<std::uint32_t>& ids, std::string (*name)(std::uint32_t)) {
+  constexpr std::size_t kShown = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(ids.size(), kShown); ++i) text += (i == 0 ? "" : " and ") + name(ids[i]);
+  if (ids.size() > kShown) text += " and " + std::to_string(ids.size() - kShown) + " more";
+  return text.empty() ? "none" : text;
+}
+
+std::string device_changes(const tenancy::DeviceShare& before, const tenancy::DeviceShare& after) {
+  const auto memory = [](const tenancy::DeviceShare& device) {
+    return device.memory_limit_bytes ? exact_bytes_text(*device.memory_limit_bytes) : "none";
+  };
+  const auto host = [](const tenancy::DeviceShare& device) {
+    return device.host_limit_bytes > 0 ? exact_bytes_text(device.host_limit_bytes) : "none";
+  };
+  const auto compute = [](const tenancy::DeviceShare& device) {
+    return device.guarantee_ppm > 0 ? percent_text(device.guarantee_ppm) : "none";
+  };
+  Changes changes;
+  changes.add("mem", memory(before), memory(after));
+  changes.add("host-mem", host(before), host(after));
+  changes.add("compute", compute(before), compute(after));
+  changes.add("ceiling", percent_text(before.ceiling_ppm), percent_text(after.ceiling_ppm));
+  changes.add("weight", std::to_string(before.weight), std::to_string(after.weight));
+  changes.add("class", std::string(tenancy::class_word(before.priority_class)),
+              std::string(tenancy::class_word(after.priority_class)));
+  return changes.text();
+}
+
+// One set of limits is said once, however many GPUs it is for.
+std::string all_device_changes(const tenancy::Share& before, const tenancy::Share& after) {
+  std::vector<std::string> of_each;
+  for (const auto& device : after.devices) {
+    const auto former = std::ranges::find(before.devices, device.uuid, &tenancy::DeviceShare::uuid);
+    of_each.push_back(former == before.devices.end() ? "" : device_changes(*former, device));
+  }
+  if (std::ranges::adjacent_find(of_each, std::ranges::not_equal_to()) == of_each.end())
+    return of_each.empty() ? "" : of_each.front();
+  std::string text;
+  for (std::size_t i = 0; i < of_each.size(); ++i)
+    if (!of_each[i].empty())
+      text += (text.empty() ? "" : ", ") + of_each[i] + " on " + after.devices[i].uuid.substr(0, 12);
+  return text;
+}
+
+}  // namespace
+
+std::string in_words(const tenancy::Share& share) {
+  std::string text;
+  for (const auto& device : share.devices) {
+    const std::string promised = share.over_sell            ? "over-sold, "
+                                 : device.guarantee_ppm > 0 ? percent_text(device.guarantee_ppm) + " promised, "
+                                                            : "";
+    text += (text.empty() ? "" : "; ") +
+            (device.memory_limit_bytes ? bytes_text(*device.memory_limit_bytes) : std::string("no memory limit")) +
+            ", " + promised + "at most " + percent_text(device.ceiling_ppm) + " on " + device.uuid.substr(0, 12);
+  }
+  return text;
+}
+
+std::string changes_in_words(const tenancy::Share& before, const tenancy::Share& after) {
+  Changes changes;
+  changes.add("admit", before.admit == tenancy::Admit::ask ? "ask" : "now",
+              after.admit == tenancy::Admit::ask ? "ask" : "now");
+  changes.add("on-oom", oom_text(before), oom_text(after));
+  changes.add("ttl", time_text(before.ttl), time_text(after.ttl));
+  changes.add("freeze-after", time_text(before.freeze_after), time_text(after.freeze_after));
+  changes.add("idle-notice", time_text(before.idle_notice), time_text(after.idle_notice));
+  changes.add("user", names_text(before.users, user_name), names_text(after.users, user_name));
+  changes.add("group", names_text(before.groups, group_name), names_text(after.groups, group_name));
+  changes.add_flag("everyone", before.everyone, after.everyone);
+  changes.add_flag("over-sell", before.over_sell, after.over_sell);
+  changes.add_flag("until-empty", before.until_empty, after.until_empty);
+  const std::string of_devices = all_device_changes(before, after);
+  return of_devices + (of_devices.empty() || changes.text().empty() ? "" : ", ") + changes.text();
+}
+
+}  // namespace headgate::node

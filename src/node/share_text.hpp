@@ -1,0 +1,16 @@
+// Shares in the words of events. Pure, but for names of users and groups.
+#pragma once
+
+#include <string>
+
+#include "tenancy/share.hpp"
+
+namespace headgate::node {
+
+// "8.0 GiB, 50 % promised, at most 80 % on GPU-9c2f..."; of an over-sold share, which is promised nothing, "over-sold" in its place.
+[[nodiscard]] std::string in_words(const tenancy::Share& share);
+
+// What a change has changed, by the names of the options that say it: "weight 100 -> 200, ttl none -> 8h". Empty: nothing.
+[[nodiscard]] std::string changes_in_words(const tenancy::Share& before, const tenancy::Share& after);
+
+}  // namespace headgate::node
