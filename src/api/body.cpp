@@ -16,6 +16,7 @@ using enum FieldType;
 constexpr std::string_view kDuration = "30s, 5m, 2h, 7d";
 constexpr std::string_view kDurationOrNone = "30s, 5m, 2h, 7d or none";
 constexpr std::string_view kNames = "names or numbers";
+constexpr std::string_view kNamesOrNone = "names or numbers, or none alone";
 
 // What a request and a later change may say.
 Fields share_fields() {
@@ -24,8 +25,12 @@ Fields share_fields() {
   return {
       {"mem", text, "memory limit on each of its GPUs; none: no limit", memory},
       {"host_mem", text, "host memory that stands in for the GPU's past the limit", memory},
-      {"compute", text, "part of each GPU's time that is promised; the ceiling too, where burst says nothing", compute},
-      {"burst", text, "ceiling above what is promised, while others leave time; none: no other than that", compute},
+      {"compute", text, "part of each GPU's time that is promised; the ceiling too, where the share has no burst",
+       compute},
+      {"burst", text,
+       "ceiling above what is promised, while others leave time; none: no other than that; a change that does not name "
+       "it leaves it",
+       compute},
       {"weight", text_or_whole, "its part of what is left, against the weights of others", "1 to 1000"},
       {"class", text, "who goes first where several want the GPU", "best-effort, normal or latency"},
       {"ttl", text, "when it ends by itself", kDurationOrNone},
@@ -39,8 +44,8 @@ Fields share_fields() {
       {"over_sell", flag, "whether it may be sold what is sold already", "true or false"},
       {"everyone", flag, "whether anybody may enter it", "true or false"},
       {"until_empty", flag, "whether it ends with its last process", "true or false"},
-      {"users", texts, "who may enter it besides its owner", kNames},
-      {"groups", texts, "whose members may enter it", kNames},
+      {"users", texts, "who may enter it besides its owner", kNamesOrNone},
+      {"groups", texts, "whose members may enter it", kNamesOrNone},
   };
 }
 

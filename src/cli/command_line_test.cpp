@@ -22,6 +22,15 @@ TEST(CommandLine, BareMeansStatus) {
   EXPECT_EQ(words({"-o", "json", "--sim"})->simulate, "");
 }
 
+TEST(CommandLine, WhatAShareHasForItsLifeReachesTheDaemonWhichSaysSoAndIsOfferedNowhere) {
+  for (const auto& [option, key] : {std::pair{"--gpu", "gpu"}, {"--gang", "gang"}, {"--fail-policy", "fail_policy"}}) {
+    const auto parsed = words({"share", "set", "a", option, "x"});
+    ASSERT_TRUE(parsed) << option << ": " << parsed.error().message;
+    EXPECT_EQ(parsed->order.at(key), "x");
+    EXPECT_EQ(words({"share", "set", "--help"})->help.value_or(option).find(option), std::string::npos);
+  }
+}
+
 TEST(CommandLine, AWordHasTheFormsThatMakeSenseOfItAndNamesThemWhereAnotherIsAsked) {
   for (const char* word : {"status", "ps", "free", "events"}) {
     for (const auto& [name, form] : {std::pair{"table", Format::table},

@@ -104,9 +104,11 @@ void describe_live_views(CLI::App& app, Raw& raw) {
 }
 
 // Options that stand in the API's body under `key`, for the daemon to read.
-void order_option(CLI::App& app, Raw& raw, const char* option, const char* key, const char* type, const char* summary) {
-  app.add_option_function<std::string>(
-         option, [&raw, key](const std::string& value) { raw.out.order[key] = value; }, summary)
+CLI::Option* order_option(CLI::App& app, Raw& raw, const char* option, const char* key, const char* type,
+                          const char* summary) {
+  return app
+      .add_option_function<std::string>(
+          option, [&raw, key](const std::string& value) { raw.out.order[key] = value; }, summary)
       ->type_name(type);
 }
 
@@ -128,8 +130,8 @@ void describe_order(CLI::App& app, Raw& raw) {
   order_option(app, raw, "--freeze-after", "freeze_after", "TIME",
                "idle programs' memory goes to the host until their next call: 10m, none");
   order_option(app, raw, "--idle-notice", "idle_notice", "TIME", "an event when it used no GPU for so long: 2h, none");
-  order_option(app, raw, "--user", "users", "USERS", "who else may enter: names or numbers, with commas");
-  order_option(app, raw, "--group", "groups", "GROUPS", "whose members may enter");
+  order_option(app, raw, "--user", "users", "USERS", "who else may enter: names or numbers, with commas; none");
+  order_option(app, raw, "--group", "groups", "GROUPS", "whose members may enter; none");
   order_flag(app, raw, "--everyone", "everyone", "whoever reaches its directory may enter (containers)");
   order_flag(app, raw, "--over-sell", "over_sell", "may be sold beyond the card; promised nothing");
 }
@@ -148,7 +150,12 @@ void describe_daemon_words(CLI::App& app, Raw& raw) {
   order_option(*create, raw, "--gang", "gang", "NAME", "has its turns together with your other shares of that gang");
   order_option(*create, raw, "--fail-policy", "fail_policy", "POLICY", "where it cannot be measured: open or closed");
   describe_order(*create, raw);
-  describe_order(*share_inner(*share, raw, "set", "changes a share; running programs feel it at once"), raw);
+  CLI::App* change = share_inner(
+      *share, raw, "set", "changes a share; running programs feel it at once. Its GPUs, gang and fail policy stay");
+  describe_order(*change, raw);
+  // Whoever tries is told why, and not that there is no such option; no help or completion offers them.
+  for (const auto& [option, key] : {std::pair{"-i,--gpu", "gpu"}, {"--gang", "gang"}, {"--fail-policy", "fail_policy"}})
+    order_option(*change, raw, option, key, "", "")->group("");
   CLI::App* extend = share_inner(*share, raw, "extend", "puts off the end of a share that has one");
   extend
       ->add_option_function<std::string>(

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/cards.hpp"
+#include "base/units.hpp"
 #include "base/whole_number.hpp"
 #include "guest/grant/select.hpp"
 #include "guest/grant/size.hpp"
@@ -68,26 +69,35 @@ Result<std::vector<const snapshot::Gpu*>> chosen(const std::string& selector, co
   return found;
 }
 
+// The ceiling of a share whose burst says nothing.
+std::uint32_t ceiling_of(std::uint32_t guarantee_ppm) { return guarantee_ppm > 0 ? guarantee_ppm : ledger::kWholeGpu; }
+
+// A burst that is not named stays: it is a bound of its own, and whoever lowers or lifts what is promised has not said a word of it.
+Result<void> take_compute(const ShareOrder& order, const snapshot::Gpu& gpu, tenancy::DeviceShare& device) {
+  const bool had_burst = device.ceiling_ppm != ceiling_of(device.guarantee_ppm);
+  if (order.compute)
+    device.guarantee_ppm = *order.compute == "none" ? 0 : TRY(parse_compute_of("compute", *order.compute, gpu));
+  if (order.burst)
+    device.ceiling_ppm =
+        *order.burst == "none" ? ceiling_of(device.guarantee_ppm) : TRY(parse_compute_of("burst", *order.burst, gpu));
+  else if (!had_burst) device.ceiling_ppm = ceiling_of(device.guarantee_ppm);
+  if (device.ceiling_ppm >= device.guarantee_ppm) return {};
+  if (order.burst)
+    return unfit("burst", *order.burst, "is less than what compute promises",
+                 "a part of the GPU at least as large as compute");
+  return fail(ErrorCode::usage,
+              "compute '" + harmless(*order.compute) + "' is more than the share's burst of " +
+                  percent_text(device.ceiling_ppm) + ", which stays where it is not named",
+              "name both: a burst at least as large, or the burst none, which makes compute the most too");
+}
+
 // Values of one GPU of the share.
 Result<void> take_device_values(const ShareOrder& order, const snapshot::Gpu& gpu, tenancy::DeviceShare& device) {
   if (order.mem && *order.mem == "none") device.memory_limit_bytes.reset();
   else if (order.mem) device.memory_limit_bytes = TRY(memory_on("mem", *order.mem, gpu));
   if (order.host_mem && *order.host_mem == "none") device.host_limit_bytes = 0;
   else if (order.host_mem) device.host_limit_bytes = TRY(memory_on("host_mem", *order.host_mem, gpu));
-  if (order.compute && *order.compute == "none") {
-    device.guarantee_ppm = 0;
-    device.ceiling_ppm = ledger::kWholeGpu;
-  } else if (order.compute) {
-    device.guarantee_ppm = TRY(parse_compute_of("compute", *order.compute, gpu));
-    if (!order.burst) device.ceiling_ppm = device.guarantee_ppm;
-  }
-  // Taken back, the ceiling is again what the compute alone makes it.
-  if (order.burst && *order.burst == "none")
-    device.ceiling_ppm = device.guarantee_ppm > 0 ? device.guarantee_ppm : ledger::kWholeGpu;
-  else if (order.burst) device.ceiling_ppm = TRY(parse_compute_of("burst", *order.burst, gpu));
-  if (device.ceiling_ppm < device.guarantee_ppm)
-    return unfit("burst", order.burst.value_or(""), "is less than what compute promises",
-                 "a part of the GPU at least as large as compute");
+  if (auto taken = take_compute(order, gpu, device); !taken) return taken;
   if (order.weight) {
     const auto weight = whole_number<std::uint32_t>(*order.weight);
     if (!weight || *weight < 1 || *weight > 1000) return unfit("weight", *order.weight, "is no weight", "1 to 1000");
@@ -111,6 +121,7 @@ constexpr std::size_t kMostNames = 256;
 Result<std::vector<std::uint32_t>> ids(const std::string& key, const std::vector<std::string>& names,
                                        std::optional<std::uint32_t> (*find)(const std::string&)) {
   std::vector<std::uint32_t> all;
+  if (names == std::vector<std::string>{"none"}) return all;
   // Each is looked up again for each picture of the node.
   if (names.size() > kMostNames)
     return unfit(key, std::to_string(names.size()) + " names", "are too many",
@@ -120,7 +131,7 @@ Result<std::vector<std::uint32_t>> ids(const std::string& key, const std::vector
     const auto id = number ? number : find(name);
     if (!id || *id > kMostId)
       return unfit(key, name, "is not known here",
-                   "a name of this machine, or a number of 0 to " + std::to_string(kMostId));
+                   "a name of this machine, a number of 0 to " + std::to_string(kMostId) + ", or none alone");
     all.push_back(*id);
   }
   std::ranges::sort(all);
@@ -227,6 +238,8 @@ Result<tenancy::Share> share_of(const ShareOrder& order, const tenancy::Share* b
                 "remove it and create it anew");
   } else if (order.fail_policy) {
     return fail(ErrorCode::unsupported, "the fail policy of a share cannot be changed", "remove it and create it anew");
+  } else if (order.gang) {
+    return fail(ErrorCode::unsupported, "the gang of a share cannot be changed", "remove it and create it anew");
   }
   for (tenancy::DeviceShare& device : share.devices) {
     const auto gpu = std::ranges::find(gpus, device.uuid, &snapshot::Gpu::uuid);

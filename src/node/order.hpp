@@ -20,7 +20,7 @@ struct ShareOrder {
   std::optional<std::string> gpu;                             // a selector: "0", "0,2-3", "GPU-9c", "all", "auto"
   std::optional<std::string> mem;                             // of each GPU; "none": no limit
   std::optional<std::string> host_mem;                        // host memory past it
-  std::optional<std::string> compute;                         // promised; the ceiling too, where `burst` says nothing
+  std::optional<std::string> compute;                         // promised; the ceiling too, where the share has no burst
   std::optional<std::string> burst;                           // ceiling above what is promised; "none"
   std::optional<std::string> weight;                          // 1..1000
   std::optional<std::string> priority_class;                  // best-effort, normal, latency
@@ -31,7 +31,7 @@ struct ShareOrder {
   std::optional<std::string> gang;                            // a name; "none"
   std::optional<bool> over_sell, everyone;
   std::optional<bool> until_empty;                        // it goes with its last process
-  std::optional<std::vector<std::string>> users, groups;  // names or numbers
+  std::optional<std::vector<std::string>> users, groups;  // names or numbers; {"none"}
 
   friend bool operator==(const ShareOrder&, const ShareOrder&) = default;
 };

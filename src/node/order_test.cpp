@@ -76,6 +76,60 @@ TEST(Order, ABurstIsTakenBackAndLeavesTheCeilingThatTheComputeMakes) {
   EXPECT_EQ(share->devices[0].ceiling_ppm, ledger::kWholeGpu);
 }
 
+TEST(Order, ABurstThatIsNotNamedStaysWhenWhatIsPromisedChanges) {
+  const struct {
+    std::optional<std::string> compute, burst;  // as it was made
+    const char* set;
+    std::uint32_t guarantee_percent, ceiling_percent;
+  } cases[] = {
+      {"50%", "80%", "10%", 10, 80},   {"30%", "50%", "none", 0, 50}, {"30%", {}, "10%", 10, 10},
+      {"30%", {}, "none", 0, 100},     {{}, "50%", "20%", 20, 50},    {{}, {}, "20%", 20, 20},
+      {"30%", "100%", "20%", 20, 100},
+  };
+  for (const auto& [compute, burst, set, guarantee, ceiling] : cases) {
+    ShareOrder first;
+    first.compute = compute;
+    first.burst = burst;
+    const auto before = made(first);
+    ASSERT_TRUE(before);
+    ShareOrder change;
+    change.compute = set;
+    const auto after = made(change, &*before);
+    ASSERT_TRUE(after);
+    EXPECT_EQ(after->devices[0].guarantee_ppm, guarantee * 10'000) << set;
+    EXPECT_EQ(after->devices[0].ceiling_ppm, ceiling * 10'000) << set;
+  }
+}
+
+TEST(Order, WhatIsPromisedIsNotRaisedAboveABurstThatNobodyNamed) {
+  ShareOrder first, change;
+  first.compute = "30%";
+  first.burst = "50%";
+  const auto before = made(first);
+  ASSERT_TRUE(before);
+  change.compute = "60%";
+  EXPECT_EQ(made(change, &*before).error(),
+            (Error{ErrorCode::usage,
+                   "compute '60%' is more than the share's burst of 50 %, which stays where it is not named",
+                   "name both: a burst at least as large, or the burst none, which makes compute the most too"}));
+  change.burst = "none";
+  EXPECT_EQ(made(change, &*before)->devices[0].ceiling_ppm, 600'000u);
+}
+
+TEST(Order, NoneTakesBackWhoMayEnterIt) {
+  ShareOrder first, change;
+  first.users = {{"bob"}};
+  first.groups = {{"7"}};
+  const auto before = made(first);
+  ASSERT_TRUE(before);
+  change.users = change.groups = {{"none"}};
+  const auto after = made(change, &*before);
+  ASSERT_TRUE(after) << after.error().message;
+  EXPECT_TRUE(after->users.empty() && after->groups.empty());
+  change.users = {{"none", "bob"}};
+  EXPECT_EQ(made(change, &*before).error().message, "users 'none' is not known here");
+}
+
 TEST(Order, WhatIsNotSaidOfAnExistingShareStays) {
   ShareOrder first;
   first.gpu = "0";
@@ -165,7 +219,7 @@ TEST(Order, AMemoryLimitAboveTheCardIsLeftToAdmissionWhichKnowsTheReserve) {
   EXPECT_TRUE(made(o));
 }
 
-TEST(Order, TheGpusAndTheFailPolicyOfAShareCannotBeChanged) {
+TEST(Order, TheGpusTheGangAndTheFailPolicyOfAShareCannotBeChanged) {
   const auto before = made(order());
   ShareOrder o;
   o.gpu = "0";
@@ -173,6 +227,10 @@ TEST(Order, TheGpusAndTheFailPolicyOfAShareCannotBeChanged) {
   o = {};
   o.fail_policy = "closed";
   EXPECT_EQ(made(o, &*before).error().code, ErrorCode::unsupported);
+  o = {};
+  o.gang = "ranks";
+  EXPECT_EQ(made(o, &*before).error(),
+            (Error{ErrorCode::unsupported, "the gang of a share cannot be changed", "remove it and create it anew"}));
 }
 
 }  // namespace
