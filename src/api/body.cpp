@@ -13,7 +13,6 @@ namespace {
 using Fields = std::vector<BodyField>;
 using enum FieldType;
 
-constexpr std::string_view kDuration = "30s, 5m, 2h, 7d";
 constexpr std::string_view kDurationOrNone = "30s, 5m, 2h, 7d or none";
 constexpr std::string_view kNames = "names or numbers";
 constexpr std::string_view kNamesOrNone = "names or numbers, or none alone";
@@ -68,11 +67,15 @@ Fields quota() {
   return {
       {"user", text_or_whole, "whose shares", kNames},
       {"group", text_or_whole, "the shares of whose members", kNames},
-      {"everyone", flag, "the shares of every user without a quota of his own", "true"},
-      {"mem", text, "memory of all shares together", "24GiB, 24Gi, 24G or 24GB"},
-      {"compute", text, "ceilings of all shares together, 100% for each GPU", "50%, 200%"},
-      {"shares", whole, "how many shares", "a whole number"},
-      {"ttl", text, "how long a share may live at most", kDuration},
+      {"everyone", flag, "every user's shares but root's; limit by limit, a user's own goes before it", "true"},
+      {"mem", text, "memory of all shares together", "24GiB, 24Gi, 24G or 24GB, or none"},
+      {"compute", text, "ceilings of all shares together, 100% for each GPU", "50%, 200%, or none"},
+      {"shares", text_or_whole, "how many shares", "a whole number, or none"},
+      {"ttl", text, "how long a share may live at most", kDurationOrNone},
+      {"weight", text_or_whole, "the largest weight of a share; 100 for users where no quota says more",
+       "1 to 1000, or none"},
+      {"class", text, "the highest class of a share; normal for users where no quota says more",
+       "best-effort, normal, latency or none"},
   };
 }
 

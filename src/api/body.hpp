@@ -10,7 +10,7 @@ namespace headgate::api {
 
 enum class BodyKind { none, share_request, share_change, quota, gpu_change };
 
-enum class FieldType { text, flag, texts, whole, text_or_whole };
+enum class FieldType { text, flag, texts, text_or_whole };
 
 struct BodyField {
   std::string_view name;

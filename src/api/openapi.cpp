@@ -78,7 +78,6 @@ Json type_schema(FieldType type) {
   switch (type) {
     case FieldType::text: return {{"type", {"string", "null"}}};
     case FieldType::flag: return {{"type", {"boolean", "null"}}};
-    case FieldType::whole: return {{"type", {"integer", "null"}}, {"minimum", 0}};
     case FieldType::text_or_whole: return {{"type", {"string", "integer", "null"}}, {"minimum", 0}};
     case FieldType::texts: return {{"type", {"array", "null"}}, {"items", {{"type", "string"}}}};
   }
@@ -130,7 +129,9 @@ void add_small_schemas(Json& all) {
                                 {"memory_bytes", maybe_whole},
                                 {"compute_ratio", {{"type", {"number", "null"}}}},
                                 {"shares", maybe_whole},
-                                {"ttl_ns", maybe_whole}});
+                                {"ttl_ns", maybe_whole},
+                                {"weight", maybe_whole},
+                                {"class", {{"type", {"string", "null"}}}}});
   all["ChannelClients"] = object_schema({{"clients", {{"type", "array"}, {"items", text}}}});
   const Json task =
       object_schema({{"id", whole}, {"kind", text}, {"state", text}, {"attempt", whole}, {"age_ms", whole}});

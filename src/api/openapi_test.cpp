@@ -126,11 +126,11 @@ std::string example_of(const BodyField& field) {
   if (field.name == "user" || field.name == "group") return "\"root\"";
   if (field.name == "mem") return "\"1GiB\"";
   if (field.name == "compute") return "\"50%\"";
+  if (field.name == "class") return "\"normal\"";
   if (field.name == "ttl") return "\"2h\"";
   switch (field.type) {
     case FieldType::flag: return "true";
     case FieldType::texts: return "[\"root\"]";
-    case FieldType::whole:
     case FieldType::text_or_whole: return "4";
     case FieldType::text: break;
   }
@@ -148,10 +148,11 @@ TEST(OpenApi, EachFieldOfABodyThatTheDocumentNamesIsRead) {
   }
   for (const BodyField& field : fields(BodyKind::quota)) {
     const bool says_whom = field.name == "user" || field.name == "group" || field.name == "everyone";
-    const std::string body = "{" + std::string(says_whom ? "" : "\"user\":\"root\",") + "\"" + std::string(field.name) +
-                             "\":" + example_of(field) + "}";
+    const std::string body = "{" + std::string(says_whom ? "\"shares\":4," : "\"user\":\"root\",") + "\"" +
+                             std::string(field.name) + "\":" + example_of(field) + "}";
     EXPECT_EQ(request_objection(document(), "setQuota", body), "") << body;
-    EXPECT_TRUE(quota_of(body)) << body;
+    EXPECT_EQ(request_objection(document(), "changeQuota", body), "") << body;
+    EXPECT_TRUE(quota_change_of(body)) << body;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "api/body.hpp"
+#include "base/whole_number.hpp"
 #include "guest/grant/size.hpp"
 
 namespace headgate::api {
@@ -158,39 +159,89 @@ Result<std::uint32_t> id_named(const std::string& key, const std::string& text) 
 
 }  // namespace
 
-Result<tenancy::Quota> quota_of(const std::string& body) {
+namespace {
+
+template <typename T>
+using Said = tenancy::QuotaChange::Said<T>;
+
+// A whole number, be it in text, as the command sends it.
+Result<std::uint32_t> whole_of(const std::string& key, const Json& value, std::uint32_t least, std::uint32_t most) {
+  const auto number = value.is_string() ? whole_number<std::uint32_t>(value.get<std::string>())
+                                        : std::optional<std::uint32_t>(TRY(number_of(key, value, most)));
+  if (number && *number >= least && *number <= most) return *number;
+  return unfit(key, value, "a whole number of " + std::to_string(least) + " to " + std::to_string(most) + ", or none");
+}
+
+Result<std::uint64_t> memory_of(const Json& value, const std::string& text) {
+  const auto memory = grant::parse_memory(text);
+  if (!memory || memory.value.bytes == 0) return unfit("mem", value, "24GiB, 24Gi, 24G or 24GB, or none");
+  return memory.value.bytes;
+}
+
+// Over all GPUs, so more than one GPU's 100 % is possible: "250%".
+Result<std::uint64_t> compute_of(const Json& value, const std::string& text) {
+  const auto percent = text.ends_with('%')
+                           ? whole_number<std::uint32_t>(std::string_view(text).substr(0, text.size() - 1))
+                           : std::nullopt;
+  if (!percent || *percent == 0 || *percent > 1'000'000)
+    return unfit("compute", value, "a whole percentage of one GPU, 100% for each GPU: 50%, 200%; or none");
+  return std::uint64_t{*percent} * 10'000;
+}
+
+Result<tenancy::Class> class_of(const Json& value, const std::string& text) {
+  for (const auto one : {tenancy::Class::best_effort, tenancy::Class::normal, tenancy::Class::latency})
+    if (text == tenancy::class_word(one)) return one;
+  return unfit("class", value, "best-effort, normal, latency or none");
+}
+
+// False where the key is no limit.
+Result<bool> take_limit(const std::string& key, const Json& value, tenancy::QuotaChange& change) {
+  const std::string text = value.is_string() ? value.get<std::string>() : "";
+  const bool none = text == "none";
+  if (key == "mem") {
+    change.memory_bytes.emplace();
+    if (!none) change.memory_bytes = TRY(memory_of(value, text));
+  } else if (key == "compute") {
+    change.compute_ppm.emplace();
+    if (!none) change.compute_ppm = TRY(compute_of(value, text));
+  } else if (key == "shares") {
+    change.shares.emplace();
+    if (!none) change.shares = TRY(whole_of(key, value, 0, std::numeric_limits<std::uint32_t>::max()));
+  } else if (key == "ttl") {
+    if (!value.is_string()) return unfit(key, value, "a time as text: 30s, 5m, 2h, 7d; or none");
+    change.ttl.emplace();
+    if (!none) change.ttl = TRY(node::parse_duration("ttl", text));
+  } else if (key == "weight") {
+    change.weight.emplace();
+    if (!none) change.weight = TRY(whole_of(key, value, 1, tenancy::kMostWeight));
+  } else if (key == "class") {
+    change.highest_class.emplace();
+    if (!none) change.highest_class = TRY(class_of(value, text));
+  } else {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<tenancy::QuotaChange> quota_change_of(const std::string& body) {
   const Json json = TRY(object_of(body));
-  tenancy::Quota quota;
+  tenancy::QuotaChange change;
   int named = 0;
   for (const auto& [key, value] : json.items()) {
     if (value.is_null()) continue;
-    const std::string text = value.is_string() ? value.get<std::string>() : "";
     if (key == "user" || key == "group") {
       if (!value.is_number() && !value.is_string()) return unfit(key, value, "a name of this machine, or a number");
-      quota.id = value.is_number() ? TRY(number_of(key, value, kMostId)) : TRY(id_named(key, text));
-      quota.subject = key == "user" ? tenancy::Quota::Subject::user : tenancy::Quota::Subject::group;
+      change.id =
+          value.is_number() ? TRY(number_of(key, value, kMostId)) : TRY(id_named(key, value.get<std::string>()));
+      change.subject = key == "user" ? tenancy::Quota::Subject::user : tenancy::Quota::Subject::group;
       ++named;
     } else if (key == "everyone") {
       if (value != true) return unfit(key, value, "true, or leave it out");
-      quota.subject = tenancy::Quota::Subject::every_user;
+      change.subject = tenancy::Quota::Subject::every_user;
       ++named;
-    } else if (key == "mem") {
-      const auto memory = grant::parse_memory(text);
-      if (!memory || memory.value.bytes == 0) return unfit(key, value, "24GiB, 24Gi, 24G or 24GB");
-      quota.memory_bytes = memory.value.bytes;
-    } else if (key == "compute") {
-      // Over all GPUs, so more than one GPU's 100 % is possible: "250%".
-      std::uint32_t percent = 0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
-      if (error != std::errc() || std::string_view(end) != "%" || percent == 0 || percent > 1'000'000)
-        return unfit(key, value, "a whole percentage of one GPU, 100% for each GPU: 50%, 200%");
-      quota.compute_ppm = std::uint64_t{percent} * 10'000;
-    } else if (key == "shares") {
-      quota.shares = TRY(number_of(key, value, std::numeric_limits<std::uint32_t>::max()));
-    } else if (key == "ttl") {
-      if (!value.is_string()) return unfit(key, value, "a time as text: 30s, 5m, 2h, 7d");
-      quota.ttl = TRY(node::parse_duration("ttl", text));
-    } else {
+    } else if (!TRY(take_limit(key, value, change))) {
       return fail(ErrorCode::usage, "unknown key '" + tenancy::harmless(key) + "'",
                   "accepted: " + field_names(BodyKind::quota));
     }
@@ -198,7 +249,10 @@ Result<tenancy::Quota> quota_of(const std::string& body) {
   if (named == 0) return fail(ErrorCode::usage, "the quota says for nobody", "name a user, a group, or everyone");
   if (named > 1)
     return fail(ErrorCode::usage, "the quota is for more than one", "name a user, a group, or everyone: one of them");
-  return quota;
+  if (tenancy::says_nothing(change))
+    return fail(ErrorCode::usage, "the quota names no limit",
+                "name mem, compute, shares, ttl, weight or class; none takes one back");
+  return change;
 }
 
 Result<tenancy::Quota> quota_named(const std::string* user, const std::string* group, bool everyone) {
@@ -225,6 +279,8 @@ std::string to_json(const tenancy::Quota& quota) {
   json["compute_ratio"] = quota.compute_ppm ? Json(static_cast<double>(*quota.compute_ppm) / 1e6) : Json();
   json["shares"] = quota.shares ? Json(*quota.shares) : Json();
   json["ttl_ns"] = quota.ttl ? Json(quota.ttl->count() * 1'000'000'000) : Json();
+  json["weight"] = quota.weight ? Json(*quota.weight) : Json();
+  json["class"] = quota.highest_class ? Json(tenancy::class_word(*quota.highest_class)) : Json();
   return json.dump();
 }
 

@@ -14,8 +14,9 @@ namespace headgate::api {
 // an error, for a misspelt limit would be none.
 [[nodiscard]] Result<node::ShareOrder> order_of(const std::string& body);
 
-// {"user": "alice" | "group": "students" | "everyone": true, "mem": "24GiB", "compute": "200%", "shares": 4, "ttl": "8h"}.
-[[nodiscard]] Result<tenancy::Quota> quota_of(const std::string& body);
+// {"user": "alice" | "group": "students" | "everyone": true, "mem": "24GiB", "compute": "200%", "shares": 4, "ttl": "8h",
+// "weight": 200, "class": "latency"}; "none" in place of a limit takes it back. Errors: usage, also where no limit is named.
+[[nodiscard]] Result<tenancy::QuotaChange> quota_change_of(const std::string& body);
 // Whose quota a request names in its query: null and false where it does not. Only subject and id are filled.
 // Errors: usage, where it names none, several, or somebody whom the machine does not know.
 [[nodiscard]] Result<tenancy::Quota> quota_named(const std::string* user, const std::string* group, bool everyone);

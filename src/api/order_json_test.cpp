@@ -48,21 +48,48 @@ TEST(OrderJson, AMillionBracketsDoNotExhaustTheDaemonsStack) {
     ASSERT_FALSE(order);
     EXPECT_EQ(order.error().message, std::string(key) + " = a nested array is not understood");
   }
-  EXPECT_FALSE(quota_of("{\"mem\":" + deep + "}"));
+  EXPECT_FALSE(quota_change_of("{\"mem\":" + deep + "}"));
 }
 
 TEST(OrderJson, AQuotaSaysForWhomAndHowMuch) {
-  const auto quota = quota_of(R"({"user":"root","mem":"24GiB","compute":"200%","shares":4,"ttl":"8h"})");
-  ASSERT_TRUE(quota) << quota.error().message;
-  EXPECT_EQ(quota->id, 0u);
-  EXPECT_EQ(quota->memory_bytes, 24ull << 30);
-  EXPECT_EQ(quota->compute_ppm, 2'000'000u);
-  EXPECT_EQ(to_json(*quota),
-            R"({"user":0,"memory_bytes":25769803776,"compute_ratio":2.0,"shares":4,"ttl_ns":28800000000000})");
-  EXPECT_EQ(quota_of(R"({"mem":"1GiB"})").error().message, "the quota says for nobody");
-  EXPECT_EQ(quota_of(R"({"user":"root","everyone":true})").error().message, "the quota is for more than one");
-  EXPECT_EQ(quota_of(R"({"user":"no-such-user"})").error().message, "user = \"no-such-user\" is not understood");
-  EXPECT_EQ(quota_of(R"({"everyone":true,"compute":"half"})").error().message, "compute = \"half\" is not understood");
+  const auto change = quota_change_of(
+      R"({"user":"root","mem":"24GiB","compute":"200%","shares":4,"ttl":"8h","weight":"200","class":"latency"})");
+  ASSERT_TRUE(change) << change.error().message;
+  const tenancy::Quota quota = tenancy::changed({}, *change);
+  EXPECT_EQ(quota.id, 0u);
+  EXPECT_EQ(quota.memory_bytes, 24ull << 30);
+  EXPECT_EQ(quota.compute_ppm, 2'000'000u);
+  EXPECT_EQ(to_json(quota), R"({"user":0,"memory_bytes":25769803776,"compute_ratio":2.0,"shares":4,)"
+                            R"("ttl_ns":28800000000000,"weight":200,"class":"latency"})");
+  const auto message = [](const char* body) { return quota_change_of(body).error().message; };
+  EXPECT_EQ(message(R"({"mem":"1GiB"})"), "the quota says for nobody");
+  EXPECT_EQ(message(R"({"user":"root","everyone":true})"), "the quota is for more than one");
+  EXPECT_EQ(message(R"({"user":"no-such-user"})"), "user = \"no-such-user\" is not understood");
+  EXPECT_EQ(message(R"({"everyone":true,"compute":"half"})"), "compute = \"half\" is not understood");
+  EXPECT_EQ(message(R"({"everyone":true,"weight":1001})"), "weight = 1001 is out of range");
+  EXPECT_EQ(message(R"({"everyone":true,"weight":"0"})"), "weight = \"0\" is not understood");
+  EXPECT_EQ(message(R"({"everyone":true,"class":"best"})"), "class = \"best\" is not understood");
+}
+
+TEST(OrderJson, AChangeOfAQuotaTouchesWhatItNamesTakesBackWhereItSaysNoneAndNamesSomething) {
+  tenancy::Quota before;
+  before.id = 3001;
+  before.memory_bytes = 4ull << 30;
+  before.compute_ppm = 100'000;
+  before.shares = 3;
+  before.ttl = std::chrono::hours(1);
+  before.weight = 200;
+  before.highest_class = tenancy::Class::latency;
+  tenancy::Quota expected = before;
+  expected.shares = 4;
+  EXPECT_EQ(tenancy::changed(before, *quota_change_of(R"({"user":3001,"shares":4})")), expected);
+  const auto nothing = quota_change_of(
+      R"({"user":3001,"mem":"none","compute":"none","shares":"none","ttl":"none","weight":"none","class":"none"})");
+  ASSERT_TRUE(nothing) << nothing.error().message;
+  EXPECT_TRUE(tenancy::bounds_nothing(tenancy::changed(before, *nothing)));
+  EXPECT_EQ(quota_change_of(R"({"user":3001})").error(),
+            (Error{ErrorCode::usage, "the quota names no limit",
+                   "name mem, compute, shares, ttl, weight or class; none takes one back"}));
 }
 
 TEST(OrderJson, ANumberThatDoesNotFitIsRefusedAndSetsNobodyElsesQuota) {
@@ -75,23 +102,24 @@ TEST(OrderJson, ANumberThatDoesNotFitIsRefusedAndSetsNobodyElsesQuota) {
       {R"({"group":-1})", "group = -1 is out of range", "accepted: a whole number of 0 to 4294967294"},
       {R"({"everyone":true,"shares":4294967296})", "shares = 4294967296 is out of range",
        "accepted: a whole number of 0 to 4294967295"},
-      {R"({"everyone":true,"shares":"4"})", "shares = \"4\" is not understood",
-       "accepted: a whole number of 0 to 4294967295"},
+      {R"({"everyone":true,"shares":"four"})", "shares = \"four\" is not understood",
+       "accepted: a whole number of 0 to 4294967295, or none"},
       {R"({"everyone":true,"ttl":"4294967295d"})", "ttl '4294967295d' is too long",
        "accepted: at most 36500d, which is a hundred years"},
       {R"({"everyone":true,"ttl":"36501d"})", "ttl '36501d' is too long",
        "accepted: at most 36500d, which is a hundred years"},
   };
   for (const auto& [body, message, hint] : cases) {
-    const auto quota = quota_of(body);
+    const auto quota = quota_change_of(body);
     ASSERT_FALSE(quota) << body;
     EXPECT_EQ(quota.error().message, message);
     EXPECT_EQ(quota.error().hint, hint);
   }
-  EXPECT_EQ(quota_of(R"({"user":4294967294,"shares":0})")->id, 4294967294u);
-  EXPECT_EQ(quota_of(R"({"user":"12345","shares":0})")->id, 12345u) << "as the command sends it";
-  EXPECT_EQ(to_json(*quota_of(R"({"everyone":true,"ttl":"36500d"})")),
-            R"({"everyone":true,"memory_bytes":null,"compute_ratio":null,"shares":null,"ttl_ns":3153600000000000000})");
+  EXPECT_EQ(quota_change_of(R"({"user":4294967294,"shares":0})")->id, 4294967294u);
+  EXPECT_EQ(quota_change_of(R"({"user":"12345","shares":0})")->id, 12345u) << "as the command sends it";
+  EXPECT_EQ(to_json(tenancy::changed({}, *quota_change_of(R"({"everyone":true,"ttl":"36500d"})"))),
+            R"({"everyone":true,"memory_bytes":null,"compute_ratio":null,"shares":null,"ttl_ns":3153600000000000000,)"
+            R"("weight":null,"class":null})");
   const std::string wrapped = "4294967297";
   EXPECT_EQ(quota_named(&wrapped, nullptr, false).error().message, "user = '4294967297' is out of range");
 }

@@ -33,6 +33,7 @@ enum class Operation {
   list_events,
   list_quotas,
   set_quota,
+  change_quota,
   remove_quota,
   channel_clients,
   channel_client,

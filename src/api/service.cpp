@@ -168,6 +168,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
       case Operation::enter_share: return known(&Impl::enter_share);
       case Operation::list_quotas: return known(&Impl::list_quotas);
       case Operation::set_quota: return known(&Impl::set_quota);
+      case Operation::change_quota: return known(&Impl::change_quota);
       case Operation::remove_quota: return known(&Impl::remove_quota);
       case Operation::list_events: break;  // list_events() answers later
       case Operation::channel_clients:
@@ -375,11 +376,19 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     return json("[" + list + "]");
   }
 
+  Response put_quota(const Request& request, const node::Caller& caller, node::Node::Naming naming) {
+    const auto change = quota_change_of(request.body);
+    if (!change) return error_response(change.error());
+    const auto quota = node.set_quota(*change, naming, caller);
+    return quota ? json(to_json(*quota)) : error_response(quota.error());
+  }
+
   Response set_quota(const Request& request, const node::Caller& caller) {
-    const auto quota = quota_of(request.body);
-    if (!quota) return error_response(quota.error());
-    if (auto done = node.set_quota(*quota, caller); !done) return error_response(done.error());
-    return json(to_json(*quota));
+    return put_quota(request, caller, node::Node::Naming::all);
+  }
+
+  Response change_quota(const Request& request, const node::Caller& caller) {
+    return put_quota(request, caller, node::Node::Naming::some);
   }
 
   Response remove_quota(const Request& request, const node::Caller& caller) {

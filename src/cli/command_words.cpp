@@ -172,18 +172,21 @@ void describe_daemon_words(CLI::App& app, Raw& raw) {
   CLI::App* quota = app.add_subcommand("quota", "what users and groups may have together")->group(kWords);
   quota->require_subcommand(1);
   word(*quota, raw, "ls", "the quotas that concern you");
-  CLI::App* set = word(*quota, raw, "set", "sets one (administrators)");
+  CLI::App* set = word(*quota, raw, "set", "changes what is named of one, or makes it (administrators)");
   order_option(*set, raw, "--user", "user", "USER", "for one user");
   order_option(*set, raw, "--group", "group", "GROUP", "for a group's members together");
-  order_flag(*set, raw, "--everyone", "everyone", "for every user who has none of his own");
-  order_option(*set, raw, "-m,--mem", "mem", "SIZE", "memory over all GPUs: 24GiB");
-  order_option(*set, raw, "-c,--compute", "compute", "PART", "of GPUs' time, 100% for each: 50%, 200%");
-  order_option(*set, raw, "--shares", "shares", "N", "how many");
-  order_option(*set, raw, "--ttl", "ttl", "TIME", "each must end by itself: 8h");
+  order_flag(*set, raw, "--everyone", "everyone", "for each user but root, where his own says nothing");
+  order_option(*set, raw, "-m,--mem", "mem", "SIZE", "memory over all GPUs: 24GiB, none");
+  order_option(*set, raw, "-c,--compute", "compute", "PART", "of GPUs' time, 100% for each: 50%, 200%, none");
+  order_option(*set, raw, "--shares", "shares", "N", "how many, none");
+  order_option(*set, raw, "--ttl", "ttl", "TIME", "each must end by itself: 8h, none");
+  order_option(*set, raw, "--weight", "weight", "N", "largest weight of each: 1 to 1000, none (users have 100)");
+  order_option(*set, raw, "--class", "class", "CLASS",
+               "highest class of each: best-effort, normal, latency, none (users have normal)");
   CLI::App* gone = word(*quota, raw, "rm", "removes one (administrators)");
   order_option(*gone, raw, "--user", "user", "USER", "of one user");
   order_option(*gone, raw, "--group", "group", "GROUP", "of a group");
-  order_flag(*gone, raw, "--everyone", "everyone", "of every user who has none of their own");
+  order_flag(*gone, raw, "--everyone", "everyone", "of every user");
   CLI::App* gpu = app.add_subcommand("gpu", "the node's GPUs")->group(kWords);
   gpu->require_subcommand(1);
   CLI::App* list = word(*gpu, raw, "ls", "a line for each GPU");

@@ -35,7 +35,6 @@ std::string body_of(const Invocation& invocation) {
   for (const auto& [key, value] : invocation.order) {
     if (key == "over_sell" || key == "everyone") body[key] = true;
     else if (key == "users" || key == "groups") body[key] = parts_of(value);
-    else if (key == "shares") body[key] = Json::parse(value, nullptr, false);
     else body[key] = value;
   }
   return body.dump(-1, ' ', true, Json::error_handler_t::replace);
@@ -126,8 +125,8 @@ std::string settings_text(const snapshot::Share& share, const Voice& voice) {
 
 Result<std::string> quota_lines(const http::Endpoint& daemon, const std::string& reply, const Voice& voice) {
   const Json list = Json::parse(reply, nullptr, false);
-  const Json pattern = {{"user", 0},          {"group", 0},  {"everyone", true}, {"memory_bytes", 0},
-                        {"compute_ratio", 0}, {"shares", 0}, {"ttl_ns", 0}};
+  const Json pattern = {{"user", 0},   {"group", 0},  {"everyone", true}, {"memory_bytes", 0}, {"compute_ratio", 0},
+                        {"shares", 0}, {"ttl_ns", 0}, {"weight", 0},      {"class", ""}};
   Records records{.schema = "headgate.quota/v1", .pattern = pattern.dump(), .objects = {}};
   for (const Json& quota : list) records.objects.push_back(quota.dump());
   return lines(records, origin_of(TRY(picture_of(daemon))), voice);
@@ -138,7 +137,8 @@ Result<std::string> quota_text(const http::Endpoint& daemon, const Invocation& i
   if (invocation.voice.format == Format::json) return enclosed("headgate.quotas/v1", "quotas", reply, picture);
   const std::string heading = stamp(picture, invocation.voice);
   const Json json = Json::parse(reply, nullptr, false);
-  std::vector<std::vector<std::string>> rows = {{"WHO", "\tMEMORY", "\tCOMPUTE", "\tSHARES", "\tENDS AFTER"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"WHO", "\tMEMORY", "\tCOMPUTE", "\tSHARES", "\tENDS AFTER", "\tWEIGHT", "CLASS"}};
   for (const Json& quota : json) {
     const std::string who = quota.contains("user")    ? "user " + quota["user"].dump()
                             : quota.contains("group") ? "group " + quota["group"].dump()
@@ -149,7 +149,9 @@ Result<std::string> quota_text(const http::Endpoint& daemon, const Invocation& i
     rows.push_back({who, cell("memory_bytes", [](const Json& v) { return bytes_text(v.get<std::uint64_t>()); }),
                     cell("compute_ratio", [](const Json& v) { return percent_of(v.get<double>()); }),
                     cell("shares", [](const Json& v) { return v.dump(); }),
-                    cell("ttl_ns", [](const Json& v) { return duration_text(v.get<std::uint64_t>()); })});
+                    cell("ttl_ns", [](const Json& v) { return duration_text(v.get<std::uint64_t>()); }),
+                    cell("weight", [](const Json& v) { return v.dump(); }),
+                    quota.contains("class") && quota["class"].is_string() ? quota["class"].get<std::string>() : "-"});
   }
   return heading + (rows.size() == 1 ? "there are no quotas\n" : table(rows, invocation.voice));
 }
@@ -207,7 +209,13 @@ Result<std::string> share_word(const Invocation& invocation) {
     return quota_text(daemon, invocation, reply);
   }
   if (word == "quota set") {
-    const std::string reply = TRY(ask(daemon, "PUT", "/v1/quotas", body_of(invocation)));
+    const bool names_a_limit = std::ranges::any_of(invocation.order, [](const auto& said) {
+      return said.first != "user" && said.first != "group" && said.first != "everyone";
+    });
+    if (!names_a_limit)
+      return fail(ErrorCode::usage, "quota set: no limit was named",
+                  "such as: headgate quota set --user NAME --mem 24GiB; none takes one back, quota rm all of them");
+    const std::string reply = TRY(ask(daemon, "PATCH", "/v1/quotas", body_of(invocation)));
     return quota_text(daemon, invocation, "[" + reply + "]");
   }
   if (word == "gpu policy") {

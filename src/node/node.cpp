@@ -109,10 +109,9 @@ Result<void> Node::has_room_for_one_more(const Caller& caller) const {
   if (list.size() >= tenancy::kMostShares)
     return fail(ErrorCode::no_capacity, "this node has " + std::to_string(list.size()) + " shares, and takes no more",
                 "remove one");
-  const bool counted_by_quota = std::ranges::any_of(shares_.quotas(), [&](const tenancy::Quota& quota) {
-    return quota.shares && (quota.subject == tenancy::Quota::Subject::every_user ||
-                            (quota.subject == tenancy::Quota::Subject::user && quota.id == caller.uid));
-  });
+  const tenancy::Share of_caller{.name = {}, .owner_uid = caller.uid, .owner_gids = {}, .devices = {}};
+  const auto quotas = tenancy::holding(of_caller, shares_.quotas());
+  const bool counted_by_quota = !quotas.empty() && quotas.front().shares;
   if (caller.administrator || counted_by_quota) return {};
   const auto own =
       std::ranges::count_if(list, [&](const auto& entry) { return entry.second.share.owner_uid == caller.uid; }) +
@@ -147,6 +146,8 @@ Result<tenancy::Share> Node::asked_for(const ShareOrder& order, const Caller& ca
   if (auto free = has_room_for_one_more(caller); !free) return std::unexpected(free.error());
   share.owner_gids = caller.gids;
   std::ranges::sort(share.owner_gids);
+  fit_to_quotas(order, share);
+  if (auto may = may_have_rank(nullptr, share, caller); !may) return std::unexpected(may.error());
   return share;
 }
 
@@ -176,6 +177,7 @@ Result<void> Node::set(const std::string& name, const ShareOrder& order, const C
     return fail(ErrorCode::unsupported, "a share keeps its name", "create another one");
   const tenancy::Share wanted = TRY(share_of(order, &live->share, gpus, system_directory()));
   if (auto may = may_over_sell(&live->share, wanted, caller); !may) return may;
+  if (auto may = may_have_rank(&live->share, wanted, caller); !may) return may;
   const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   if (order.ttl && tenancy::has_ended(wanted, now))
     return fail(ErrorCode::usage,
@@ -326,21 +328,6 @@ Result<Entry> Node::entry(const std::string& name, const Caller& caller, bool st
   // Whole percents, and never above the ceiling but where that is below the least.
   entry.thread_percentage = std::clamp(ceiling_ppm / 10'000, 1u, 100u);
   return entry;
-}
-
-Result<void> Node::set_quota(const tenancy::Quota& quota, const Caller& caller) {
-  if (!caller.administrator)
-    return fail(ErrorCode::denied, "only an administrator sets quotas", "root, or the group of the control socket");
-  return shares_.set_quota(quota);
-}
-
-Result<void> Node::remove_quota(tenancy::Quota::Subject subject, std::uint32_t id, const Caller& caller) {
-  if (!caller.administrator)
-    return fail(ErrorCode::denied, "only an administrator removes quotas", "root, or the group of the control socket");
-  const bool known = std::ranges::any_of(
-      shares_.quotas(), [&](const tenancy::Quota& quota) { return quota.subject == subject && quota.id == id; });
-  if (!known) return fail(ErrorCode::not_found, "there is no such quota", "see GET /v1/quotas (headgate quota ls)");
-  return shares_.remove_quota(subject, id);
 }
 
 // Tenants write the usage page, and can write what they like there. Theirs alone is the account that it spoils; it is not asked

@@ -90,7 +90,11 @@ class Node {
   [[nodiscard]] Result<Entry> entry(const std::string& name, const Caller& caller, bool stay);
 
   [[nodiscard]] const std::vector<tenancy::Quota>& quotas() const { return shares_.quotas(); }
-  [[nodiscard]] Result<void> set_quota(const tenancy::Quota& quota, const Caller& caller);
+  // What the quota says from now on. Naming::all: what is not named bounds nothing; some: it stays. Errors: denied; usage, where it
+  // would bound nothing.
+  enum class Naming { all, some };
+  [[nodiscard]] Result<tenancy::Quota> set_quota(const tenancy::QuotaChange& change, Naming naming,
+                                                 const Caller& caller);
   // Errors: denied; not_found.
   [[nodiscard]] Result<void> remove_quota(tenancy::Quota::Subject subject, std::uint32_t id, const Caller& caller);
 
@@ -147,6 +151,10 @@ class Node {
   // The share of an order, if the caller may have one such at all; room is not looked for.
   Result<tenancy::Share> asked_for(const ShareOrder& order, const Caller& caller,
                                    const std::vector<snapshot::Gpu>& gpus) const;
+  // A new share has no more of what its order does not name than quotas allow.
+  void fit_to_quotas(const ShareOrder& order, tenancy::Share& share) const;
+  // Weight and class, for who is no administrator, where no quota speaks of them; `before`: null of a new share.
+  Result<void> may_have_rank(const tenancy::Share* before, const tenancy::Share& wanted, const Caller& caller) const;
   Result<void> make(tenancy::Share share);
   Result<void> goes_first(const tenancy::Share& share, const Caller& caller) const;
   Queue::Books books() const;

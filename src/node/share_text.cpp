@@ -115,4 +115,25 @@ std::string changes_in_words(const tenancy::Share& before, const tenancy::Share&
   return of_devices + (of_devices.empty() || changes.text().empty() ? "" : ", ") + changes.text();
 }
 
+std::string changes_in_words(const tenancy::Quota& before, const tenancy::Quota& after) {
+  const auto number = [](const auto& value) { return value ? std::to_string(*value) : "none"; };
+  const auto memory = [](const tenancy::Quota& quota) {
+    return quota.memory_bytes ? exact_bytes_text(*quota.memory_bytes) : "none";
+  };
+  const auto compute = [](const tenancy::Quota& quota) {
+    return quota.compute_ppm ? percent_text(*quota.compute_ppm) : "none";
+  };
+  const auto rank = [](const tenancy::Quota& quota) {
+    return quota.highest_class ? std::string(tenancy::class_word(*quota.highest_class)) : "none";
+  };
+  Changes changes;
+  changes.add("mem", memory(before), memory(after));
+  changes.add("compute", compute(before), compute(after));
+  changes.add("shares", number(before.shares), number(after.shares));
+  changes.add("ttl", time_text(before.ttl), time_text(after.ttl));
+  changes.add("weight", number(before.weight), number(after.weight));
+  changes.add("class", rank(before), rank(after));
+  return changes.text();
+}
+
 }  // namespace headgate::node

@@ -1,8 +1,9 @@
-// Shares in the words of events. Pure, but for names of users and groups.
+// Shares and quotas in the words of events. Pure, but for names of users and groups.
 #pragma once
 
 #include <string>
 
+#include "tenancy/quota.hpp"
 #include "tenancy/share.hpp"
 
 namespace headgate::node {
@@ -12,5 +13,6 @@ namespace headgate::node {
 
 // What a change has changed, by the names of the options that say it: "weight 100 -> 200, ttl none -> 8h". Empty: nothing.
 [[nodiscard]] std::string changes_in_words(const tenancy::Share& before, const tenancy::Share& after);
+[[nodiscard]] std::string changes_in_words(const tenancy::Quota& before, const tenancy::Quota& after);
 
 }  // namespace headgate::node

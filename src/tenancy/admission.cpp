@@ -105,12 +105,6 @@ struct Taken {
   }
 };
 
-bool concerns(const Quota& quota, const Share& share) {
-  if (quota.subject == Quota::Subject::group)
-    return std::ranges::find(share.owner_gids, quota.id) != share.owner_gids.end();
-  return quota.subject == Quota::Subject::every_user || quota.id == share.owner_uid;
-}
-
 std::string subject_text(const Quota& quota, const Share& share) {
   if (quota.subject == Quota::Subject::group) return "the group " + std::to_string(quota.id);
   return "the user " + std::to_string(share.owner_uid);
@@ -135,8 +129,9 @@ Result<void> keeps(const Quota& quota, const Share& wanted, const Books& books) 
       had.count(share, books);
       continue;
     }
-    const bool same =
-        quota.subject == Quota::Subject::group ? concerns(quota, share) : share.owner_uid == wanted.owner_uid;
+    const bool same = quota.subject == Quota::Subject::group
+                          ? std::ranges::find(share.owner_gids, quota.id) != share.owner_gids.end()
+                          : share.owner_uid == wanted.owner_uid;
     if (same) before.count(share, books);
   }
   if (quota.shares && former == nullptr && before.shares + 1 > *quota.shares) {
@@ -169,10 +164,28 @@ Result<void> keeps(const Quota& quota, const Share& wanted, const Books& books) 
   return {};
 }
 
-bool has_own_quota(const Share& share, const Books& books) {
-  return std::ranges::any_of(books.quotas, [&](const Quota& quota) {
-    return quota.subject == Quota::Subject::user && quota.id == share.owner_uid;
-  });
+// Of a share that had as much before the quota came, no word is said.
+Result<void> keeps_rank(const Quota& quota, const Share& wanted, const Share* former) {
+  for (const DeviceShare& device : wanted.devices) {
+    const DeviceShare* const had = former == nullptr ? nullptr : device_on(*former, device.uuid);
+    const auto above = [&](const std::string& asked, const std::string& most, const std::string& option) {
+      return fail(ErrorCode::denied,
+                  "the share '" + wanted.name + "' asks for " + asked + ", and the quota of " +
+                      subject_text(quota, wanted) + " allows " + most,
+                  "ask for " + option + ", or an administrator for a larger quota");
+    };
+    if (quota.weight && device.weight > *quota.weight && (had == nullptr || device.weight > had->weight)) {
+      const std::string most = std::to_string(*quota.weight);
+      return above("a weight of " + std::to_string(device.weight), most, "at most that: --weight " + most);
+    }
+    if (quota.highest_class && device.priority_class > *quota.highest_class &&
+        (had == nullptr || device.priority_class > had->priority_class)) {
+      const std::string most(class_word(*quota.highest_class));
+      return above("the class " + std::string(class_word(device.priority_class)), most + " at most",
+                   "that: --class " + most);
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -222,10 +235,10 @@ Result<void> admit(const Share& wanted, const Books& books) {
     }
     if (auto good = fits(wanted, device, *card, books); !good) return good;
   }
-  for (const Quota& quota : books.quotas) {
-    if (!concerns(quota, wanted) || (quota.subject == Quota::Subject::every_user && has_own_quota(wanted, books)))
-      continue;
+  const auto former = std::ranges::find(books.shares, wanted.name, &Share::name);
+  for (const Quota& quota : holding(wanted, books.quotas)) {
     if (auto good = keeps(quota, wanted, books); !good) return good;
+    if (auto good = keeps_rank(quota, wanted, former == books.shares.end() ? nullptr : &*former); !good) return good;
   }
   return {};
 }

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "tenancy/quota.hpp"
 #include "tenancy/share.hpp"
 
 namespace headgate::tenancy {
@@ -32,23 +33,6 @@ struct Reserve {
   std::uint64_t context_room_bytes = 128ull << 20;  // of each card, for each share on it
 
   friend bool operator==(const Reserve&, const Reserve&) = default;
-};
-
-// Sets an upper bound for what a user's or a group's shares come to, all together. Limits left out bound nothing.
-struct Quota {
-  enum class Subject : std::uint32_t {
-    user = 0,
-    group = 1,
-    every_user = 2
-  };  // every_user: who has no quota of their own
-  Subject subject = Subject::user;
-  std::uint32_t id = 0;                       // uid or gid; 0 for every_user
-  std::optional<std::uint64_t> memory_bytes;  // over all GPUs; a share without a limit counts the whole card
-  std::optional<std::uint64_t> compute_ppm;   // ceilings over all GPUs: 2'000'000 is two whole GPUs
-  std::optional<std::uint32_t> shares;        // how many
-  std::optional<std::chrono::seconds> ttl;    // each share must end by itself, at most so late
-
-  friend bool operator==(const Quota&, const Quota&) = default;
 };
 
 // What a share's programs hold past its limit on a GPU.

@@ -22,13 +22,15 @@ enum class Class : std::uint32_t { best_effort = 0, normal = 1, latency = 2 };
 // Who says yes to a process that wants in: nobody has to, or an outside scheduler is asked first.
 enum class Admit : std::uint32_t { now = 0, ask = 1 };
 
+inline constexpr std::uint32_t kMostWeight = 1000;
+
 struct DeviceShare {
   std::string uuid;
   std::optional<std::uint64_t> memory_limit_bytes;  // null: the whole card
   std::uint64_t host_limit_bytes = 0;               // host memory past that limit; 0: the limit is hard
   std::uint32_t ceiling_ppm = ledger::kWholeGpu;    // 1..kWholeGpu
   std::uint32_t guarantee_ppm = 0;                  // 0..ceiling
-  std::uint32_t weight = 100;                       // 1..1000
+  std::uint32_t weight = 100;                       // 1..kMostWeight
   Class priority_class = Class::normal;
 
   friend bool operator==(const DeviceShare&, const DeviceShare&) = default;

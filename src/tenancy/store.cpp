@@ -57,6 +57,10 @@ CREATE TABLE IF NOT EXISTS share_runs(
 CREATE TABLE IF NOT EXISTS share_commands(
   share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE,
   command INTEGER NOT NULL CHECK(command IN (1, 2))) STRICT;
+CREATE TABLE IF NOT EXISTS quota_ranks(
+  subject INTEGER NOT NULL, id INTEGER NOT NULL, weight INTEGER CHECK(weight BETWEEN 1 AND 1000),
+  highest_class INTEGER CHECK(highest_class BETWEEN 0 AND 2), PRIMARY KEY(subject, id),
+  FOREIGN KEY(subject, id) REFERENCES quotas(subject, id) ON DELETE CASCADE) STRICT;
 CREATE TABLE IF NOT EXISTS gpu_policies(uuid TEXT PRIMARY KEY NOT NULL, policy TEXT NOT NULL) STRICT;
 )";
 
@@ -303,8 +307,10 @@ Result<void> Store::put_runs(const std::string& share, const std::vector<Run>& r
 
 Result<std::vector<Quota>> Store::quotas() {
   std::vector<Quota> all;
-  Statement row = TRY(Statement::prepare(
-      *database_, "SELECT subject, id, memory_bytes, compute_ppm, shares, ttl_s FROM quotas ORDER BY subject, id"));
+  Statement row =
+      TRY(Statement::prepare(*database_,
+                             "SELECT subject, id, memory_bytes, compute_ppm, shares, ttl_s, weight, highest_class "
+                             "FROM quotas LEFT JOIN quota_ranks USING(subject, id) ORDER BY subject, id"));
   while (TRY(row.step())) {
     Quota quota;
     quota.subject = static_cast<Quota::Subject>(row.number(0));
@@ -316,18 +322,31 @@ Result<std::vector<Quota>> Store::quotas() {
     if (const auto shares = row.maybe(4))
       quota.shares = TRY(narrow<std::uint32_t>(*shares, *database_, "a quota of shares"));
     quota.ttl = seconds(row.maybe(5));
+    if (const auto weight = row.maybe(6))
+      quota.weight = TRY(narrow<std::uint32_t>(*weight, *database_, "a quota of weight"));
+    if (const auto highest = row.maybe(7)) quota.highest_class = static_cast<Class>(*highest);
     all.push_back(quota);
   }
   return all;
 }
 
 Result<void> Store::put(const Quota& quota) {
+  Transaction transaction = TRY(Transaction::begin(*database_));
   Statement insert = TRY(Statement::prepare(*database_, "INSERT OR REPLACE INTO quotas VALUES(?, ?, ?, ?, ?, ?)"));
   insert.bind(static_cast<std::int64_t>(quota.subject)).bind(std::int64_t{quota.id});
   insert.bind(quota.memory_bytes ? std::optional(stored(*quota.memory_bytes)) : std::nullopt);
   insert.bind(quota.compute_ppm ? std::optional(stored(*quota.compute_ppm)) : std::nullopt);
   insert.bind(quota.shares ? std::optional(std::int64_t{*quota.shares}) : std::nullopt).bind(stored(quota.ttl));
-  return insert.run();
+  // What replaces a row takes its ranks with it.
+  if (auto done = insert.run(); !done) return done;
+  if (quota.weight || quota.highest_class) {
+    Statement ranks = TRY(Statement::prepare(*database_, "INSERT INTO quota_ranks VALUES(?, ?, ?, ?)"));
+    ranks.bind(static_cast<std::int64_t>(quota.subject)).bind(std::int64_t{quota.id});
+    ranks.bind(quota.weight ? std::optional(std::int64_t{*quota.weight}) : std::nullopt);
+    ranks.bind(quota.highest_class ? std::optional(static_cast<std::int64_t>(*quota.highest_class)) : std::nullopt);
+    if (auto done = ranks.run(); !done) return done;
+  }
+  return transaction.commit();
 }
 
 Result<void> Store::remove_quota(Quota::Subject subject, std::uint32_t id) {

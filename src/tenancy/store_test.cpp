@@ -85,6 +85,8 @@ TEST_F(StoreTest, EverythingAboutAShareAndAQuotaSurvivesAReboot) {
   other.id = 0;
   other.compute_ppm = 2'000'000;
   other.shares = 3;
+  other.weight = 200;
+  other.highest_class = Class::latency;
   {
     Store store = open();
     ASSERT_TRUE(store.put(full_share()));
@@ -95,6 +97,13 @@ TEST_F(StoreTest, EverythingAboutAShareAndAQuotaSurvivesAReboot) {
   Store store = open();
   EXPECT_EQ(store.shares().value(), (std::vector{share_of("b", 1, 5), full_share()}));
   EXPECT_EQ(store.quotas().value(), (std::vector{other, quota}));
+  other.weight.reset();
+  ASSERT_TRUE(store.put(other));
+  EXPECT_EQ(store.quotas().value(), (std::vector{other, quota}));
+  ASSERT_TRUE(store.remove_quota(Quota::Subject::user, 0));
+  other.highest_class.reset();
+  ASSERT_TRUE(store.put(other));
+  EXPECT_EQ(store.quotas().value(), (std::vector{other, quota})) << "nothing of a former quota comes back";
   struct stat status{};
   ASSERT_EQ(::stat(path_.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600u);

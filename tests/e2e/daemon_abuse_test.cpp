@@ -143,6 +143,24 @@ TEST(DaemonAbuse, OnlyAdministratorsSellWhatIsSoldAlready) {
   EXPECT_EQ(asked("PATCH", "/v1/shares/sold", R"({"ttl":"8h"})"), 20);
 }
 
+TEST(DaemonAbuse, NobodyGivesHimselfMoreOfTheTurnsThanOthersHave) {
+  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
+  const Daemon daemon;
+  ASSERT_EQ(::chmod(daemon.cli().directory().c_str(), 0711), 0);
+  for (const std::string& path : {daemon.cli().runtime(), daemon.cli().runtime() + "/control"})
+    ASSERT_EQ(::chmod(path.c_str(), 0755), 0);
+  ASSERT_EQ(::chmod(daemon.socket().c_str(), 0666), 0);
+  const auto asked = [&](const char* method, const std::string& target, const std::string& body) {
+    return as_user(12'345, 12'345, [&] { return status_of(daemon.socket(), method, target, body); });
+  };
+  EXPECT_EQ(asked("POST", "/v1/shares", R"({"name":"greedy","mem":"2GiB","weight":1000})"), 40);
+  EXPECT_EQ(asked("POST", "/v1/queue", R"({"name":"greedy","mem":"2GiB","class":"latency","until_empty":true})"), 40);
+  EXPECT_EQ(asked("POST", "/v1/shares", R"({"name":"modest","mem":"2GiB","weight":100})"), 20);
+  EXPECT_EQ(asked("PATCH", "/v1/shares/modest", R"({"weight":101})"), 40);
+  ASSERT_EQ(daemon.ask("PATCH", "/v1/quotas", R"({"user":12345,"weight":300})").status, 200);
+  EXPECT_EQ(asked("PATCH", "/v1/shares/modest", R"({"weight":300})"), 20);
+}
+
 TEST(DaemonAbuse, OneUserHasSoManyConnectionsStreamsAndSharesAndIsToldWhatToDo) {
   if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   const Cli files;

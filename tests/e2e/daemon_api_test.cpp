@@ -114,6 +114,8 @@ TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
   expect("listEvents", "GET", "/v1/events?after=0", 200);
   expect("setQuota", "PUT", "/v1/quotas", 200, R"({"user":"root","mem":"20GiB","shares":4})");
   expect("setQuota", "PUT", "/v1/quotas", 400, R"({"mem":"20GiB"})");
+  expect("changeQuota", "PATCH", "/v1/quotas", 200, R"({"user":"root","mem":"none","class":"latency"})");
+  expect("changeQuota", "PATCH", "/v1/quotas", 400, R"({"user":"root"})");
   expect("listQuotas", "GET", "/v1/quotas", 200);
   expect("removeQuota", "DELETE", "/v1/quotas?user=root", 200);
   expect("removeQuota", "DELETE", "/v1/quotas?user=root", 404);

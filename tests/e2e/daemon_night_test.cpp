@@ -172,7 +172,7 @@ TEST(DaemonNight, WhereAllMayAskEverybodyHasHisOwnSharesAndNoOthers) {
 TEST(DaemonNight, AQuotaOfTimeLetsARunIn) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
-  ASSERT_EQ(cli.shell("$H quota set --everyone --ttl 1h").status, 0);
+  ASSERT_EQ(cli.shell("$H quota set --user root --ttl 1h").status, 0);
   const Said refused = cli.shell("$H run --mem 1GiB -- true");
   EXPECT_EQ(refused.status, 5);
   EXPECT_TRUE(says(refused, "--ttl")) << refused.err;

@@ -429,10 +429,10 @@ TEST(Daemon, QuotasHoldUsersBack) {
   EXPECT_EQ(said.status, 5) << said.err;
   EXPECT_NE(daemon.cli().shell("$H quota ls").out.find("10.0 GiB"), std::string::npos);
   const std::string lines = daemon.cli().shell("$H quota ls -o csv").out;
-  EXPECT_TRUE(
-      lines.starts_with("taken_unix_ns,node,simulated,user,group,everyone,memory_bytes,compute_ratio,shares,ttl_ns\n"))
+  EXPECT_TRUE(lines.starts_with(
+      "taken_unix_ns,node,simulated,user,group,everyone,memory_bytes,compute_ratio,shares,ttl_ns,weight,class\n"))
       << lines;
-  EXPECT_TRUE(lines.ends_with(",true,0,,,10737418240,,2,\n")) << lines;
+  EXPECT_TRUE(lines.ends_with(",true,0,,,10737418240,,2,,,\n")) << lines;
   EXPECT_EQ(daemon.cli().shell("$H share show a -o csv | wc -l; $H share ls -o jsonl | grep -c headgate.share/v1").out,
             "2\n1\n");
   EXPECT_EQ(daemon.cli().shell("$H quota rm --user root").status, 0);
@@ -442,6 +442,34 @@ TEST(Daemon, QuotasHoldUsersBack) {
   EXPECT_EQ(none.status, 2);
   EXPECT_NE(none.err.find("there is no such quota"), std::string::npos) << none.err;
   EXPECT_NE(daemon.cli().shell("$H quota rm").err.find("name exactly one"), std::string::npos);
+}
+
+TEST(Daemon, AChangeOfAQuotaLeavesWhatItDoesNotName) {
+  const Daemon daemon;
+  const Cli& cli = daemon.cli();
+  const std::string row = "user 3001  4.0 GiB     10 %       4   1 h 0 min     200  latency\n";
+  ASSERT_EQ(cli.shell("$H quota set --user 3001 --mem 4GiB --compute 10% --shares 3 --ttl 1h").status, 0);
+  const Said after = cli.shell("$H quota set --user 3001 --shares 4 --weight 200 --class latency");
+  EXPECT_TRUE(after.out.ends_with(row)) << after.out;
+  const Said nothing = cli.shell("$H quota set --user 3001");
+  EXPECT_EQ(nothing.status, 2);
+  EXPECT_NE(nothing.err.find("quota set: no limit was named"), std::string::npos) << nothing.err;
+  EXPECT_TRUE(cli.shell("$H quota ls").out.ends_with(row));
+  EXPECT_EQ(
+      cli.shell("$H quota set --user 3001 --mem none --compute none --ttl none --weight none --class none").status, 0);
+  const Said all = cli.shell("$H quota set --user 3001 --shares none");
+  EXPECT_EQ(all.status, 2);
+  EXPECT_NE(all.err.find("headgate quota rm --user 3001"), std::string::npos) << all.err;
+  EXPECT_NE(cli.shell("$H events --kind quota.set")
+                .out.find("root set the quota of the user 3001: shares 3 -> 4, weight "
+                          "none -> 200, class none -> latency"),
+            std::string::npos);
+}
+
+TEST(Daemon, EveryonesQuotaDoesNotBindRoot) {
+  const Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H quota set --everyone --shares 0").status, 0);
+  EXPECT_EQ(daemon.cli().shell("$H share create a --mem 1GiB").status, 0);
 }
 
 TEST(Daemon, MistakesInTheConfigurationStopTheStartAndLeaveARunningDaemonAlone) {
