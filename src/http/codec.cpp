@@ -122,6 +122,7 @@ std::expected<Request, Refusal> RequestParser::take() {
   request.path = std::move(target->path);
   request.segments = std::move(target->segments);
   request.query = std::move(target->query);
+  if (!target->host.empty()) message.set(field::host, target->host);
   request.headers = fields_of(message);
   request.http_1_0 = message.version() < 11;
   request.keep_alive = message.keep_alive();

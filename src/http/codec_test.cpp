@@ -55,6 +55,20 @@ TEST(RequestParser, does_not_care_where_the_bytes_are_cut) {
   }
 }
 
+TEST(RequestParser, takes_the_host_of_a_whole_address_and_not_the_one_of_the_header) {
+  for (const auto& [target, host, path] : {std::tuple{"http://lab-3:9471/v1/node?x=1", "lab-3:9471", "/v1/node"},
+                                           {"HTTP://[::1]", "[::1]", "/"},
+                                           {"http://lab-3?x=1", "lab-3", "/"},
+                                           {"/v1/node", "sent", "/v1/node"}}) {
+    RequestParser parser;
+    ASSERT_TRUE(parser.feed("GET " + std::string(target) + " HTTP/1.1\r\nHost: sent\r\n\r\n"));
+    const auto request = parser.take();
+    ASSERT_TRUE(request) << target;
+    EXPECT_EQ(request->path, path);
+    EXPECT_EQ(request->headers, (Fields{{"Host", host}}));
+  }
+}
+
 struct Bad {
   std::string text;
   int status;
@@ -81,8 +95,9 @@ TEST(RequestParser, refuses_what_is_no_request_with_a_status_and_a_sentence) {
       {"POST / HTTP/1.1\r\nContent-Length: 1048577\r\n\r\n", 413, "the request's body is larger than 1048576 bytes"},
       {"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n100001\r\n", 413,
        "the request's body is larger than 1048576 bytes"},
-      {"GET http://other/ HTTP/1.1\r\n\r\n", 400, "the target must begin with '/'"},
-      {"OPTIONS * HTTP/1.1\r\n\r\n", 400, "the target must begin with '/'"},
+      {"GET http:///x HTTP/1.1\r\n\r\n", 400, "the target names no host"},
+      {"GET ftp://other/ HTTP/1.1\r\n\r\n", 400, "the target must begin with '/', or with http:// and a host"},
+      {"OPTIONS * HTTP/1.1\r\n\r\n", 400, "the target must begin with '/', or with http:// and a host"},
       {"GET /%4 HTTP/1.1\r\n\r\n", 400, "the target has '%' without two hexadecimal digits after it"},
       {"GET /?a=%xy HTTP/1.1\r\n\r\n", 400, "the target has '%' without two hexadecimal digits after it"},
       {"GET /a%00b HTTP/1.1\r\n\r\n", 400, "the target has a control character"},

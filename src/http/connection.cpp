@@ -155,8 +155,9 @@ awaitable<bool> Connection::answer_request() {
     response = co_await respond(std::move(*request));
   } else {
     keep_alive_ = false;
-    response = error_response(request.error().status, "bad_request", request.error().message,
-                              "accepted: /path?name=value, other bytes percent-escaped");
+    response =
+        error_response(request.error().status, "bad_request", request.error().message,
+                       "accepted: /path?name=value, other bytes percent-escaped; http://HOST may stand before it");
   }
   const bool written = co_await write_response(std::move(response));
   co_return written&& keep_alive_;

@@ -80,6 +80,18 @@ TEST(Server, answers_many_requests_on_one_connection_pipelined_ones_too) {
   }
 }
 
+TEST(Server, serves_a_whole_address_and_judges_its_host_as_it_does_the_header) {
+  TestServer server(echo());
+  RawClient client(server.tcp_endpoint());
+  client.send(
+      "GET http://localhost/echo/1 HTTP/1.1\r\nHost: elsewhere\r\n\r\n"
+      "GET http://elsewhere/echo/2 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  const std::string all = client.read();
+  EXPECT_TRUE(all.starts_with("HTTP/1.1 200")) << all;
+  EXPECT_NE(all.find("HTTP/1.1 403"), std::string::npos) << all;
+  EXPECT_NE(all.find("'elsewhere', which is no name of ours"), std::string::npos) << all;
+}
+
 TEST(Server, asks_for_a_large_body_before_it_is_sent) {
   TestServer server(echo());
   RawClient client(server.unix_endpoint());

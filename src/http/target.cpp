@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 
 #include "http/codec.hpp"
@@ -28,13 +29,31 @@ std::expected<std::string, Refusal> decode(std::string_view text, bool plus_is_b
   return decoded;
 }
 
+constexpr std::string_view kScheme = "http://";  // in any case (RFC 3986, section 3.1)
+
+bool begins_with_scheme(std::string_view target) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return std::ranges::equal(target.substr(0, kScheme.size()), kScheme, {}, lower);
+}
+
 }  // namespace
 
 std::expected<Target, Refusal> parse_target(std::string_view target) {
-  if (!target.starts_with('/')) return malformed("the target must begin with '/'");
+  Target parsed;
+  if (begins_with_scheme(target)) {
+    target.remove_prefix(kScheme.size());
+    const auto end = std::min(target.find_first_of("/?#"), target.size());
+    parsed.host = target.substr(0, end);
+    if (parsed.host.empty()) return malformed("the target names no host");
+    target.remove_prefix(end);
+  }
+  // Behind a host a path may be missing, and is "/" then.
+  const std::string rooted =
+      parsed.host.empty() || target.starts_with('/') ? std::string(target) : "/" + std::string(target);
+  target = rooted;
+  if (!target.starts_with('/')) return malformed("the target must begin with '/', or with http:// and a host");
   target = target.substr(0, target.find('#'));
   const auto mark = target.find('?');
-  Target parsed;
   parsed.path = target.substr(0, mark);
 
   std::string_view rest = std::string_view(parsed.path).substr(1);
