@@ -1,8 +1,8 @@
-#include "cli/near_word.hpp"
+#include "base/near_word.hpp"
 
 #include <algorithm>
 
-namespace headgate::cli {
+namespace headgate {
 namespace {
 
 std::size_t slips(std::string_view a, std::string_view b) {
@@ -36,4 +36,4 @@ std::string near_word(std::string_view typed, const std::vector<std::string>& wo
   return nearest;
 }
 
-}  // namespace headgate::cli
+}  // namespace headgate

@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
-namespace headgate::cli {
+namespace headgate {
 
 // The word that is the fewest slips away (a letter too many, too few, wrong, or two swapped), where that is one slip, or two of
 // a word of five letters and more; "" where none is so near.
 [[nodiscard]] std::string near_word(std::string_view typed, const std::vector<std::string>& words);
 
-}  // namespace headgate::cli
+}  // namespace headgate

@@ -1,4 +1,5 @@
 #include "cli/command_line.hpp"
+#include "base/near_word.hpp"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -10,7 +11,6 @@
 
 #include "cli/command_words.hpp"
 #include "cli/forms.hpp"
-#include "cli/near_word.hpp"
 #include "cli/top/top.hpp"
 #include "guest/grant/text.hpp"
 

@@ -1,5 +1,6 @@
 #include "config/config.hpp"
 
+#include "base/near_word.hpp"
 #include "base/whole_number.hpp"
 #include "config/toml.hpp"
 
@@ -118,15 +119,38 @@ void take_card(const std::string& key, const toml::node& node, const std::string
   written->origin = at(name, node.source());
 }
 
+// What was meant: a slip, or a key of another table; then what this table has, or which tables there are.
+std::string hint_for_unknown(const std::string& key) {
+  const auto last_part = [](std::string_view text) { return text.substr(text.rfind('.') + 1); };
+  const std::string table = key.substr(0, key.find('.') == std::string::npos ? 0 : key.find('.'));
+  std::vector<std::string> whole, parts, tables = {"cards"}, here;
+  for (const Key& one : keys()) {
+    const std::string of(one.name.substr(0, one.name.find('.')));
+    whole.emplace_back(one.name);
+    parts.emplace_back(last_part(one.name));
+    if (std::ranges::find(tables, of) == tables.end()) tables.push_back(of);
+    if (of == table) here.push_back(parts.back());
+  }
+  std::string meant = near_word(key, whole);
+  if (meant.empty()) {
+    const std::string part = near_word(last_part(key), parts);
+    const auto found = std::ranges::find(parts, part);
+    if (found != parts.end()) meant = whole[static_cast<std::size_t>(found - parts.begin())];
+  }
+  std::ranges::sort(tables);
+  std::string list;
+  for (const std::string& one : here.empty() ? tables : here) list += (list.empty() ? "" : ", ") + one;
+  return (meant.empty() ? "" : "did you mean " + meant + "? ") +
+         (here.empty() ? "tables: " + list + "; headgate config show lists all keys"
+                       : "keys of [" + table + "]: " + list);
+}
+
 void take(const std::string& key, const toml::node& node, const std::string& name, Reading& reading) {
   if (key.starts_with(kCards)) return take_card(key, node, name, reading);
   const auto known = std::ranges::find(keys(), key, &Key::name);
   if (known == keys().end()) {
-    std::string all;
-    for (const Key& one : keys()) all += (all.empty() ? "" : ", ") + std::string(one.name);
-    all += ", and cards.MODEL";
     reading.errors.push_back(
-        {ErrorCode::usage, at(name, node.source()) + ": unknown key '" + key + "'", "known keys: " + all});
+        {ErrorCode::usage, at(name, node.source()) + ": unknown key '" + key + "'", hint_for_unknown(key)});
     return;
   }
   const auto* text = node.as_string();
@@ -255,7 +279,8 @@ void read_text(std::string_view text, const std::string& name, Reading& reading)
   if (!result) {
     reading.errors.push_back({ErrorCode::usage,
                               at(name, result.error().source()) + ": " + std::string(result.error().description()),
-                              "accepted: TOML"});
+                              "each line is a table such as [node], or a key and its value, a text in quotes: callers "
+                              "= \"all\""});
     return;
   }
   walk(result.table(), "", name, reading);

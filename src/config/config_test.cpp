@@ -77,9 +77,23 @@ TEST(Config, WhatOnlyTheDaemonReadsIsLookedAtToo) {
   EXPECT_EQ(read("/", true).errors.at(0).message, "/ is no file");
 }
 
-TEST(Config, TextThatIsNoTomlIsNamedWithItsLine) {
+TEST(Config, AnUnknownKeySaysWhatMayHaveBeenMeant) {
+  for (const auto& [text, meant] :
+       {std::pair{"[node]\ncaller = 'all'", "did you mean node.callers? keys of [node]: nvml, "},
+        {"callers = 'all'", "did you mean node.callers? tables: arbiter, audit, cards, "},
+        {"[defaults]\nreserve = '1GiB'", "did you mean node.reserve? keys of [defaults]: mem, "},
+        {"[nodes]\ncallers = 'all'", "did you mean node.callers? tables: arbiter, "},
+        {"[audit]\nelephants = 'x'", "keys of [audit]: policy, exempt"}}) {
+    const Reading reading = of(text);
+    ASSERT_EQ(reading.errors.size(), 1u) << text;
+    EXPECT_TRUE(reading.errors[0].hint.starts_with(meant)) << reading.errors[0].hint;
+  }
+}
+
+TEST(Config, TextThatIsNoTomlIsNamedWithItsLineAndHowALineLooks) {
   const Reading reading = of("[defaults]\nmem = \n");
   ASSERT_EQ(reading.errors.size(), 1u);
+  EXPECT_NE(reading.errors[0].hint.find("a key and its value, a text in quotes"), std::string::npos);
   EXPECT_TRUE(reading.errors[0].message.starts_with("config.toml:2: ")) << reading.errors[0].message;
 }
 
