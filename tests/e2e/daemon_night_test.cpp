@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <tuple>
 
 #include "daemon_program.hpp"
@@ -235,6 +236,21 @@ TEST(DaemonNight, AConfigurationThatIsADirectoryOrWhoseStartWouldFailIsRefused) 
   }
   EXPECT_EQ(
       cli.shell("printf '[node]\\nlisten = \"[::1]:0\"\\n' > $D/c.toml; $H config check --config $D/c.toml").status, 0);
+}
+
+TEST(DaemonNight, AReserveThatLeavesNothingToSellIsSaidByTheCheckTheLogAndAnEvent) {
+  const Cli files;
+  std::ofstream(files.directory() + "/much.toml") << "[node]\nreserve = \"1TiB\"\n";
+  const Daemon daemon({"--config", files.directory() + "/much.toml"});
+  const std::string words = "no memory of GPU GPU-";
+  EXPECT_TRUE(says(daemon.cli().shell("$H events --kind node.reserve"), words));
+  EXPECT_TRUE(says(daemon.cli().shell("$H events --kind node.reserve"), "such as 512MiB"));
+  // A driver that is there: here the simulator's.
+  const Said checked = daemon.cli().shell(
+      "printf '[node]\\nreserve = \"1TiB\"\\nnvml = \"%s\"\\n' \"$(dirname ${H})/../lib/sim/libnvidia-ml.so.1\" > "
+      "$D/c.toml; HEADGATE_SIM_DIR=$D/node ${H}d --check --config $D/c.toml");
+  EXPECT_EQ(checked.status, 0) << "it would start";
+  EXPECT_TRUE(says(checked, words)) << checked.err << checked.out;
 }
 
 TEST(DaemonNight, AnAnswerSaysHowMuchTimeAShareHasAndATimeThatIsOverIsRefused) {

@@ -15,6 +15,7 @@
 
 #include "api/scheduler.hpp"
 #include "api/service.hpp"
+#include "apps/headgated/check.hpp"
 #include "apps/headgated/job_writer.hpp"
 #include "apps/headgated/metrics_file.hpp"
 #include "apps/headgated/places.hpp"
@@ -59,24 +60,6 @@ void take_all_descriptors() {
   if (::getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return;
   descriptors.rlim_cur = std::min<rlim_t>(descriptors.rlim_max, 65'536);
   ::setrlimit(RLIMIT_NOFILE, &descriptors);
-}
-
-// Where to listen over TCP, by command line or configuration; none: nowhere. Errors: as of address_of().
-Result<std::optional<Address>> tcp_address(const config::Config& config, const Options& options, bool has_token) {
-  if (!options.listen.empty()) return TRY(address_of("--listen", options.listen, has_token));
-  const config::Setting& listen = config["node.listen"];
-  if (listen.value.empty()) return std::nullopt;
-  return TRY(address_of(listen.origin + ": node.listen =", listen.value, has_token));
-}
-
-// Whether this machine has what the configuration names.
-Result<void> is_sound(const config::Config& config, const Options& options) {
-  const auto secret = TRY(token(config));
-  TRY(tcp_address(config, options, secret.has_value()));
-  TRY(MetricsFile::wish_of(config));
-  TRY(JobWriter::directory_of(config));
-  TRY(control_group(config));
-  return {};
 }
 
 // What must hold while the daemon runs; members in the order in which they start, ended in the reverse.
@@ -173,9 +156,12 @@ class Daemon {
     node.simulated_dir = source.simulated_directory;
     node.cards = config_.cards();
     node.shares_per_user = config_.number("node.shares_per_user");
-    if (const auto& reserve = config_["node.reserve"]; !reserve.value.empty())
-      node.reserve.driver_bytes = grant::parse_memory(reserve.value).value.bytes;
+    node.reserve = reserve_of(config_);
     node_.emplace(TRY(node::Node::open(std::move(node), events_)));
+    for (const auto& [uuid, text] : unsellable(config_, picture.gpus)) {
+      say(text);
+      events_.add({.kind = "node.reserve", .severity = "warn", .uuid = uuid, .text = text});
+    }
     return start_arbiter(picture.gpus);
   }
 
@@ -560,8 +546,6 @@ class Daemon {
 };
 
 }  // namespace
-
-Result<void> check(const Options& options) { return is_sound(TRY(read_configuration(options)), options); }
 
 Result<void> run(const Options& options) {
   // Every thread inherits this: signals come to the loop only.

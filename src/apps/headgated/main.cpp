@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "apps/headgated/check.hpp"
 #include "apps/headgated/daemon.hpp"
 #include "apps/headgated/options.hpp"
 #include "base/standard_streams.hpp"

@@ -7,7 +7,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/units.hpp"
 #include "base/whole_number.hpp"
+#include "guest/grant/size.hpp"
 #include "observe/audit.hpp"
 
 namespace headgate::daemon {
@@ -65,6 +67,28 @@ Result<Address> address_of(const std::string& said, const std::string& text, boo
     return fail(ErrorCode::usage, said + " '" + text + "' is no address", "accepted: 127.0.0.1:9471, [::1]:9471");
   if (auto may = config::may_listen(said, text, has_token); !may) return std::unexpected(may.error());
   return address;
+}
+
+tenancy::Reserve reserve_of(const config::Config& config) {
+  tenancy::Reserve reserve;
+  if (const auto& said = config["node.reserve"]; !said.value.empty())
+    reserve.driver_bytes = grant::parse_memory(said.value).value.bytes;
+  return reserve;
+}
+
+std::vector<Unsellable> unsellable(const config::Config& config, const std::vector<snapshot::Gpu>& gpus) {
+  const tenancy::Reserve reserve = reserve_of(config);
+  std::vector<Unsellable> all;
+  for (const auto& gpu : gpus) {
+    const tenancy::Card card{.uuid = gpu.uuid, .memory_total_bytes = gpu.memory_total_bytes};
+    if (tenancy::room_on(card, {.cards = {}, .shares = {}, .quotas = {}, .reserve = reserve}).memory_bytes > 0)
+      continue;
+    const auto& said = config["node.reserve"];
+    all.push_back({gpu.uuid, "no memory of GPU " + gpu.uuid.substr(0, 12) + " can be sold: it has " +
+                                 bytes_text(gpu.memory_total_bytes) + ", and node.reserve = '" + said.value + "' (" +
+                                 said.origin + ") keeps as much or more; give a smaller one, such as 512MiB"});
+  }
+  return all;
 }
 
 std::vector<std::string> list_of(const std::string& with_commas) {

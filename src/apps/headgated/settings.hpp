@@ -11,6 +11,8 @@
 #include "apps/headgated/options.hpp"
 #include "base/result.hpp"
 #include "config/config.hpp"
+#include "snapshot/snapshot.hpp"
+#include "tenancy/admission.hpp"
 
 namespace headgate::daemon {
 
@@ -33,6 +35,15 @@ struct Address {
 // "127.0.0.1:9471", "[::1]:9471". Beyond loopback only with a token.
 // `said`: by whom, for errors: "--listen", "/etc/headgate/config.toml:3: node.listen =".
 Result<Address> address_of(const std::string& said, const std::string& text, bool has_token);
+
+// What is never sold of each GPU.
+[[nodiscard]] tenancy::Reserve reserve_of(const config::Config& config);
+
+struct Unsellable {
+  std::string uuid, text;
+};
+// The GPUs of which that leaves nothing to sell, and what to do about each.
+[[nodiscard]] std::vector<Unsellable> unsellable(const config::Config& config, const std::vector<snapshot::Gpu>& gpus);
 
 std::vector<std::string> list_of(const std::string& with_commas);
 

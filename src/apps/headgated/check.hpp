@@ -1,0 +1,24 @@
+// Whether the daemon can start on this machine with a configuration.
+#pragma once
+
+#include <optional>
+
+#include "apps/headgated/options.hpp"
+#include "apps/headgated/settings.hpp"
+#include "base/result.hpp"
+#include "config/config.hpp"
+
+namespace headgate::daemon {
+
+// Where to listen over TCP, by command line or configuration; none: nowhere. Errors: as of address_of().
+[[nodiscard]] Result<std::optional<Address>> tcp_address(const config::Config& config, const Options& options,
+                                                         bool has_token);
+
+// Whether this machine has what the configuration names.
+[[nodiscard]] Result<void> is_sound(const config::Config& config, const Options& options);
+
+// What the configuration says and asks of this machine (its group, token file and directories), without a start; on stderr, of which GPUs nothing could be
+// sold, where their driver answers. Errors: as of the start.
+[[nodiscard]] Result<void> check(const Options& options);
+
+}  // namespace headgate::daemon
