@@ -516,6 +516,20 @@ TEST(Why, AlwaysSaysThatAShareIsPaused) {
   }
 }
 
+// By priority a share may wait for ever: none of its launches has passed.
+TEST(Why, TellsOfLaunchesThatHaveNotPassedYet) {
+  Picture seen = picture();
+  snapshot::ShareDevice& device = seen.now.shares[0].devices[0];
+  device.throttled_launches = 0;
+  device.throttled_ns = device.waited_turn_ns = 4'000'000'000;
+  device.waited_ceiling_ns = device.waited_work_ns = device.waited_pause_ns = 0;
+  const std::string text = why_text(seen, seen.now.shares, {});
+  EXPECT_NE(text.find("    launches wait, for 4.0 s in all so far\n"
+                      "    reason: other shares had the GPU, and the share waited for its turn\n"),
+            std::string::npos)
+      << text;
+}
+
 // It is in no figure: what is told of it every ten seconds is.
 TEST(Why, TellsOfAnAllocationThatWaitsAndOfNoneThatDidLongAgo) {
   Picture seen = picture();

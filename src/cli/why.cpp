@@ -88,7 +88,7 @@ std::string refusal_text(const Picture& picture, const snapshot::ShareDevice& de
   return text;
 }
 
-// A launch that waits at this moment, and has for seconds: it is in no sum yet.
+// A launch that waits at this moment, and has for seconds.
 std::string waiting_text(const snapshot::Share& share, const snapshot::ShareDevice& device) {
   if (device.waiting_ns == 0) return {};
   std::string text = "    a launch has been waiting for " + duration_text(device.waiting_ns);
@@ -156,6 +156,10 @@ std::string throttle_text(const snapshot::Share& share, const snapshot::ShareDev
       (device.metered ? "; the GPU was held for " + duration_text(device.held_ns) : "; its GPU time is not measured");
   if (device.estimated_ns > 0) text += " (" + duration_text(device.estimated_ns) + " of it estimated)";
   if (device.throttled_launches == 0) {
+    // What has not passed yet is no launch that has waited, and has waited all the same.
+    if (device.throttled_ns > 0)
+      return text + "\n    launches wait, for " + duration_text(device.throttled_ns) + " in all so far\n" +
+             reasons_text(device) + waiting;
     return text + (waiting.empty() && share.state != "paused" ? "; no launch had to wait\n" : "\n") + waiting;
   }
   text += "\n    " + std::to_string(device.throttled_launches) +

@@ -19,10 +19,10 @@ const snapshot::Share* share_in(const Snapshot* picture, const std::string& name
   return found == picture->shares.end() ? nullptr : &*found;
 }
 
-// Of kernels and of copies.
+// Of kernels and of copies, and time for which launches waited: who is kept from working is not idle.
 std::uint64_t work_of(const snapshot::Share& share) {
   std::uint64_t work_ns = 0;
-  for (const auto& device : share.devices) work_ns += device.held_ns + device.copy_ns;
+  for (const auto& device : share.devices) work_ns += device.held_ns + device.copy_ns + device.throttled_ns;
   return work_ns;
 }
 
@@ -80,7 +80,10 @@ void add_rates(snapshot::Share& share, const snapshot::Share& before, std::uint6
     if (now.uuid != then.uuid || now.held_ns < then.held_ns || now.throttled_ns < then.throttled_ns) continue;
     if (now.metered && then.metered)
       now.held_ratio = static_cast<double>(now.held_ns - then.held_ns) / static_cast<double>(elapsed_ns);
-    now.throttled_ratio = static_cast<double>(now.throttled_ns - then.throttled_ns) / static_cast<double>(elapsed_ns);
+    // Several threads of a process may wait at once, and one that was stopped tells of its wait when it goes on.
+    now.throttled_ratio =
+        std::min(static_cast<double>(now.throttled_ns - then.throttled_ns) / static_cast<double>(elapsed_ns),
+                 static_cast<double>(std::max(share.processes, 1u)));
     now.waits_for = main_cause(now, then);
   }
 }

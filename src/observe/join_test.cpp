@@ -167,6 +167,28 @@ TEST(Join, AStateIsTheWorstThingToSay) {
   EXPECT_EQ(state(&before), "empty");
 }
 
+// A starved or a paused program does no work, and would do it gladly.
+TEST(Join, AShareWhoseLaunchesWaitIsNotIdleAndNoProcessWaitsLongerThanTimeGoes) {
+  auto in = input();
+  auto before = join(in, nullptr);
+  const auto next = [&](std::uint64_t waited_ns) {
+    in.taken_ns += kSecond;
+    in.ledgers[0].share.devices[0].throttled_ns += waited_ns;
+    in.ledgers[0].share.devices[0].waited_turn_ns += waited_ns;
+    before = join(in, &before);
+    return before.shares.at(0);
+  };
+  EXPECT_EQ(next(0).state, "idle");
+  EXPECT_EQ(next(kSecond).state, "takes turns");
+  EXPECT_EQ(before.shares[0].idle_ns, 0u);
+  EXPECT_DOUBLE_EQ(*before.shares[0].devices[0].throttled_ratio, 1);
+  EXPECT_DOUBLE_EQ(*next(5 * kSecond).devices[0].throttled_ratio, 1)
+      << "it was stopped while it waited, or has threads";
+  in.ledgers[0].share.state = "paused";
+  EXPECT_EQ(next(kSecond).idle_ns, 0u);
+  EXPECT_EQ(next(0).idle_ns, kSecond);
+}
+
 TEST(Join, AShareMadeAnewUnderTheSameNameHasNoNegativeRate) {
   const auto first = join(input(), nullptr);
   auto later = input();

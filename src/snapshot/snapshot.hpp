@@ -132,7 +132,7 @@ struct ShareDevice {
   std::uint64_t waiting_ns = 0;  // how long a launch that still waits has waited, where that is seconds; 0: none has
   // throttled_ns, by what was waited for: resume, the share's turn, its ceiling, its own work sent before.
   std::uint64_t waited_pause_ns = 0, waited_turn_ns = 0, waited_ceiling_ns = 0, waited_work_ns = 0;
-  std::optional<double> held_ratio, throttled_ratio;  // since the picture before
+  std::optional<double> held_ratio, throttled_ratio;  // since the picture before; throttled: of each process 1 at most
   // Of the GPU's SMs, what its processes may have together as clients of an MPS server, by their thread percentages. Empty: none is
   // there, or one that may have all.
   std::optional<double> sm_ratio;
@@ -154,7 +154,7 @@ struct Share {
   std::string gang;         // that it has its turns with; empty: none
   bool created = false;     // by `share create`: it stays when its last process ends
   std::uint64_t created_unix_ns = 0;
-  std::uint64_t idle_ns = 0;                     // since it last used a GPU; 0 while it does
+  std::uint64_t idle_ns = 0;                     // since it last used a GPU, or waited for it; 0 while it does
   std::optional<std::uint64_t> ttl_ns;           // left
   bool expired = false;                          // its time is over: nobody enters, and it goes with its last program
   std::optional<std::uint64_t> freeze_after_ns;  // so long without a call, a process moves its memory to the host

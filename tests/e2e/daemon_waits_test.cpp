@@ -44,5 +44,37 @@ TEST(DaemonWaits, AShareThatTakesTurnsIsToldSoAndOneAtItsLimitThatItIsThere) {
   EXPECT_NE(page.find(",cause=\"turn\"} "), std::string::npos);
 }
 
+// By priority, who is best effort gets nothing while another has work: that is no idleness of his, and no notice is due.
+TEST(DaemonWaits, AShareThatNeverGetsItsTurnIsSeenToWaitAndIsNotCalledIdle) {
+  const Daemon daemon;
+  const Cli& cli = daemon.cli();
+  ASSERT_EQ(cli.shell("$H gpu policy 0 priority && $H share create hi --mem 16GiB && "
+                      "$H share create lo --mem 16GiB --class best-effort")
+                .status,
+            0);
+  const auto load = [&](const std::string& share) {
+    return "$H run --share " + share +
+           " -- ${SIM%/sim}/headgate-load --kernels=1ms --no-idle-list --duration=60s > /dev/null & echo $! >> "
+           "$D/pids; ";
+  };
+  ASSERT_EQ(cli.shell("( " + load("hi") + load("lo") + ")").status, 0);
+  const auto waited_ns = [&] { return daemon.share("lo").devices.at(0).waited_turn_ns; };
+  ASSERT_TRUE(eventually([&] { return waited_ns() > 1'000'000'000; }));
+  ASSERT_EQ(cli.shell("$H share set lo --idle-notice 1s").status, 0);
+  const std::uint64_t since_ns = waited_ns();
+  EXPECT_TRUE(eventually([&] {
+    const snapshot::Share lo = daemon.share("lo");
+    EXPECT_NE(lo.state, "idle");
+    EXPECT_LT(lo.idle_ns, 1'000'000'000u);
+    return lo.devices.at(0).waited_turn_ns > since_ns + 3'000'000'000;
+  }));
+  const std::string events = cli.shell("$H events --share lo --kind share.idle").out;
+  EXPECT_EQ(events.find("has used no GPU"), std::string::npos) << events;
+  const std::string why = cli.shell("$H why lo").out;
+  EXPECT_NE(why.find(": other shares had the GPU, and the share waited for its turn\n"), std::string::npos) << why;
+  EXPECT_EQ(why.find("no launch had to wait"), std::string::npos) << why;
+  EXPECT_EQ(cli.shell("kill $(cat $D/pids)").status, 0);
+}
+
 }  // namespace
 }  // namespace headgate::e2e

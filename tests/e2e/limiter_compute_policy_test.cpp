@@ -210,5 +210,28 @@ TEST_F(LongWait, OfAPausedShareIsSaidAndEndsWithThePause) {
   let_go(": the share is paused");
 }
 
+// Whoever looks at the account while a launch waits sees it wait: as long as it does, and no longer.
+TEST_F(LiveChange, ALaunchThatDoesNotPassIsSeenToWaitAndItsProgramIsNotSentOffTheCard) {
+  start("50%", "200");
+  command(ledger::Command::pause);
+  const auto waited_ns = [this] {
+    return share_->account().waited_ns[static_cast<std::uint32_t>(ledger::WaitReason::pause)].load();
+  };
+  ASSERT_TRUE(comes_true([&] { return waited_ns() > 0; }));
+  ledger::set_freeze_after(*share_->pages().writable_policy, 1);
+  const std::uint64_t before_ns = waited_ns(), passed = share_->account().throttled_launches.load();
+  const auto began = std::chrono::steady_clock::now();
+  ASSERT_TRUE(comes_true([&] { return waited_ns() > before_ns + 3'000'000'000; }));
+  EXPECT_EQ(share_->account().throttled_launches.load(), passed) << "it still waits";
+  EXPECT_GT(std::chrono::steady_clock::now() - began, std::chrono::milliseconds(2900)) << "told twice";
+  EXPECT_EQ(share_->pages().usage->freezes.load(), 0u) << "it was taken for idle";
+  command(ledger::Command::run);
+  EXPECT_TRUE(comes_true([&] { return share_->account().throttled_launches.load() > passed; }));
+  std::uint64_t all_ns = 0;
+  end();
+  for (const auto& each : share_->account().waited_ns) all_ns += each.load();
+  EXPECT_EQ(all_ns, share_->account().throttled_ns.load());
+}
+
 }  // namespace
 }  // namespace headgate::e2e

@@ -4,6 +4,7 @@
 
 #include "guest/bare/text.hpp"
 #include "guest/ledger/gate.hpp"
+#include "guest/limiter/route/presence.hpp"
 #include "guest/limiter/session/membership.hpp"
 
 namespace headgate::limiter {
@@ -12,6 +13,8 @@ namespace {
 using std::memory_order_relaxed;
 
 constexpr std::uint32_t kLongWaitEvent = 44;  // of may_say()
+// Threads that look for room each few microseconds would fight for the account's cache line.
+constexpr std::int64_t kTellEachNs = 2'000'000;
 
 std::atomic<std::int64_t>& since_of(const ContextMeter& context) {
   return session.usage->slots[session.slot].devices[context.device].long_wait_since_ns;
@@ -39,22 +42,39 @@ void describe(bare::Text& text, WaitReason reason, std::uint32_t ceiling_ppm) {
 }  // namespace
 
 GateWait::~GateWait() {
+  tell_account();
   // Of another thread's launch that waits longer, or notes itself at its next look.
   std::int64_t mine = asked_ns_;
   if (noted_) since_of(context_).compare_exchange_strong(mine, 0, memory_order_relaxed);
 }
 
 void GateWait::waited_until(std::int64_t now_ns) {
-  waited_ns_[static_cast<std::uint32_t>(reason_)] += now_ns - since_ns_;
-  since_ns_ = now_ns;
+  waited_ns_[static_cast<std::uint32_t>(reason_)] += now_ns - told_until_ns_;
+  told_until_ns_ = now_ns;
+}
+
+void GateWait::tell_account() {
+  ledger::ComputeAccount& account = *context_.account;
+  std::int64_t all_ns = 0;
+  for (std::uint32_t i = 0; i < ledger::kWaitReasons; ++i) {
+    if (waited_ns_[i] <= 0) continue;
+    account.waited_ns[i].fetch_add(static_cast<std::uint64_t>(waited_ns_[i]), memory_order_relaxed);
+    all_ns += waited_ns_[i];
+    waited_ns_[i] = 0;
+  }
+  if (all_ns > 0) account.throttled_ns.fetch_add(static_cast<std::uint64_t>(all_ns), memory_order_relaxed);
 }
 
 void GateWait::goes_on(WaitReason reason) {
   const std::int64_t now_ns = port.now_ns();
+  // A program in the middle of a call is not idle: its memory stays where the launch will need it.
+  arrive();
   if (begun_) waited_until(now_ns);
-  else since_ns_ = asked_ns_;
   begun_ = true;
   reason_ = reason;
+  std::int64_t untold_ns = 0;
+  for (const std::int64_t waited_ns : waited_ns_) untold_ns += waited_ns;
+  if (untold_ns >= kTellEachNs) tell_account();
   if (reason == WaitReason::turn) context_.pace->turn_awaited_ns.store(now_ns, memory_order_relaxed);
   const std::int64_t waited_ns = now_ns - asked_ns_;
   if (waited_ns < ledger::kLongWaitNs) return;
@@ -76,12 +96,8 @@ void GateWait::passes() {
   ledger::ComputeAccount& account = *context_.account;
   const std::int64_t now_ns = port.now_ns();
   waited_until(now_ns);
-  for (std::uint32_t i = 0; i < ledger::kWaitReasons; ++i) {
-    if (waited_ns_[i] > 0)
-      account.waited_ns[i].fetch_add(static_cast<std::uint64_t>(waited_ns_[i]), memory_order_relaxed);
-  }
+  tell_account();
   const std::int64_t all_ns = now_ns - asked_ns_;
-  account.throttled_ns.fetch_add(static_cast<std::uint64_t>(all_ns), memory_order_relaxed);
   account.delays.waited[ledger::delay_bucket(all_ns)].fetch_add(1, memory_order_relaxed);
   account.throttled_launches.fetch_add(1, memory_order_relaxed);
   timespec now;

@@ -48,14 +48,14 @@ std::int64_t pause_wait_ns(const ContextMeter& context, std::int64_t asked_ns, s
 enum class Passed { metered, unmetered, captured, look_again };
 
 // Holds the stream's lock on return: the launch is paid for, a bracket is open. look_again: the stream's place is another's
-// since it was looked up. `epoch`: when the stream was looked up.
+// since it was looked up. `epoch`: when the stream was looked up. `told_until_ns`: GateWait's.
 Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns, bool alone, std::uint32_t epoch,
-                 std::int64_t asked_ns) {
+                 std::int64_t asked_ns, std::int64_t& told_until_ns) {
   ContextMeter& context = *stream.context;
   // An event belongs to the context that is current when it is made.
   const CurrentContext as(metered.contexts_seen.load(std::memory_order_relaxed) == 1 ? nullptr : context.handle);
   TurnWait turn(context.device);
-  GateWait waiting(context, asked_ns);
+  GateWait waiting(context, asked_ns, told_until_ns);
   bool gathered = false;
   while (true) {
     stream.lock.lock();
@@ -119,12 +119,13 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
 // `captured` says whether it is a capture's.
 StreamMeter* find_and_pass(const Launch& launch, std::int64_t est_ns, bool alone, bool* captured) {
   const std::int64_t asked_ns = port.now_ns();
+  std::int64_t told_until_ns = asked_ns;
   while (true) {
     const std::uint32_t epoch = metered.epoch.load(std::memory_order_acquire);
     StreamMeter* stream = find_stream(launch.stream);
     if (stream == nullptr || stream->context->failed.load()) return nullptr;
     leave_lane(*stream);
-    const Passed passed = pass_gate(*stream, launch, est_ns, alone, epoch, asked_ns);
+    const Passed passed = pass_gate(*stream, launch, est_ns, alone, epoch, asked_ns, told_until_ns);
     if (passed == Passed::metered) return stream;
     stream->lock.unlock();
     *captured = passed == Passed::captured;
