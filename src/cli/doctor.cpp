@@ -128,8 +128,9 @@ void examine_runtime_dir(const std::optional<snapshot::Snapshot>& told, Findings
     out.push_back(
         {Health::fail, share.problem, "where it is nobody's any more: rm -r " + *base + "/shares/" + share.name});
   }
-  for (const auto& [share, seats, attended] : ledgers.list) {
-    if (!attended && !is_daemons(share.name, told))
+  for (const auto& ledger : ledgers.list) {
+    const snapshot::Share& share = ledger.share;
+    if (!ledger.attended && !is_daemons(share.name, told))
       out.push_back({Health::ok, "the share " + share.name + " is empty; its limits hold again with its next program",
                      "rm -r " + *base + "/shares/" + share.name + "   (only to forget its limits and history)"});
   }

@@ -128,10 +128,11 @@ Result<Chosen> source_of(const Invocation& invocation, const config::Config& con
 }
 
 // What `why` tells of the last day.
-Result<std::vector<snapshot::Event>> admissions_before(SnapshotSource& source, std::uint64_t now_unix_ns) {
+Result<std::vector<snapshot::Event>> told_before(SnapshotSource& source, std::uint64_t now_unix_ns) {
   const std::uint64_t since = now_unix_ns - std::min(now_unix_ns, kRecentNs);
   std::vector<std::string> kinds(std::begin(kAdmissionKinds), std::end(kAdmissionKinds));
   for (const Denial& denial : kDenials) kinds.emplace_back(denial.kind);
+  kinds.emplace_back(kWaitingAllocation);
   std::vector<snapshot::Event> all;
   for (const std::string& kind : kinds)
     std::ranges::move(TRY(source.events_that({.since_unix_ns = since, .kind = kind})), std::back_inserter(all));
@@ -150,7 +151,7 @@ Result<Picture> look(const Invocation& invocation, const config::Config& config,
   const std::string no_gpus = chosen.source->remark();
   if (invocation.simulate && !no_gpus.empty()) return fail(ErrorCode::unreachable, no_gpus);
   Picture picture{std::move(now), no_gpus, daemon};
-  if (events) picture.events = TRY(admissions_before(*chosen.source, picture.now.taken_unix_ns));
+  if (events) picture.events = TRY(told_before(*chosen.source, picture.now.taken_unix_ns));
   return picture;
 }
 

@@ -29,7 +29,8 @@ struct Denial {
 inline constexpr Denial kDenials[] = {{"admit.denied", "processes"}, {"memory.denied", "allocations that waited"}};
 // By the first a process began to wait for its leave; by the second, or a denial, it no longer does.
 inline constexpr const char* kAdmissionKinds[] = {"admit.asked", "admit.allowed"};
-inline constexpr std::uint64_t kRecentNs = 86'400'000'000'000;  // clock_text() tells no day
+inline constexpr const char* kWaitingAllocation = "memory.waiting";  // told of each ten seconds while one waits
+inline constexpr std::uint64_t kRecentNs = 86'400'000'000'000;       // clock_text() tells no day
 
 [[nodiscard]] std::string status_text(const Picture& picture, const Voice& voice);
 [[nodiscard]] std::string status_json(const Picture& picture);

@@ -232,7 +232,7 @@ std::pair<const snapshot::Event*, const snapshot::Event*> waiting_allocation(con
   constexpr std::uint64_t kToldWithinNs = 13'000'000'000;
   std::pair<const snapshot::Event*, const snapshot::Event*> told{};
   for (const auto& event : picture.events) {
-    if (event.share != share.name || event.uuid != uuid || event.kind != "memory.waiting") continue;
+    if (event.share != share.name || event.uuid != uuid || event.kind != kWaitingAllocation) continue;
     if (told.second == nullptr || event.unix_ns > told.second->unix_ns + kToldWithinNs) told.first = &event;
     told.second = &event;
   }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "guest/ledger/account.hpp"
 #include "guest/ledger/oom_wait.hpp"
+#include "observe/ledgers.hpp"
 
 namespace headgate::node {
 namespace {
@@ -40,11 +40,13 @@ std::vector<Shortage> Pressure::look(tenancy::Shares& shares, const std::string&
     if (want.epoch == seen.epoch || (seen.acted && now - *seen.acted < kEvery)) continue;
     seen.epoch = want.epoch;
     seen.acted = now;
+    const auto books = observe::read_ledger(live->pages->policy(), live->pages->usage()).share.devices;
     Shortage shortage{.share = name,
                       .uuid = device.uuid,
                       .pid = want.pid,
                       .bytes = want.bytes,
-                      .used_bytes = ledger::used_bytes(live->pages->usage(), at),
+                      .used_bytes = at < books.size() ? books[at].memory_used_bytes : 0,
+                      .limit_bytes = device.memory_limit_bytes,
                       .of_card = want.of_card,
                       .asked = {},
                       .news = !seen.told || now - *seen.told >= std::chrono::seconds(10)};

@@ -17,11 +17,12 @@ namespace headgate::node {
 
 struct Shortage {
   std::string share, uuid;
-  std::uint32_t pid = 0;  // in the share's own pid namespace, as it said; 0: not known
-  std::uint64_t bytes = 0, used_bytes = 0;
-  bool of_card = false;            // the share has room, the card has none
-  std::vector<std::string> asked;  // shares that were asked to trim
-  bool news = false;               // not told in the last ten seconds
+  std::uint32_t pid = 0;                     // in the share's own pid namespace, as it said; 0: not known
+  std::uint64_t bytes = 0, used_bytes = 0;   // used: of the share, contexts and code among it
+  std::optional<std::uint64_t> limit_bytes;  // of the share
+  bool of_card = false;                      // the share has room, the card has none
+  std::vector<std::string> asked;            // shares that were asked to trim
+  bool news = false;                         // not told in the last ten seconds
 };
 
 // For the loop's thread.

@@ -88,12 +88,13 @@ void add_rates(snapshot::Share& share, const snapshot::Share& before, std::uint6
   }
 }
 
-std::string state_of(const snapshot::Share& share, bool attended, Activity activity) {
+std::string state_of(const snapshot::Share& share, const LedgerPicture& ledger, Activity activity) {
   if (!share.state.empty()) return share.state;  // paused, draining
-  if (share.processes == 0) return attended ? "idle" : "empty";
+  if (share.processes == 0) return ledger.attended ? "idle" : "empty";
   if (share.frozen_processes == share.processes) return "frozen";
   const auto any = [&](auto&& test) { return std::ranges::any_of(share.devices, test); };
-  if (any([](const auto& d) { return d.memory_limit_bytes && d.memory_used_bytes >= *d.memory_limit_bytes; }))
+  if (ledger.waits_for_memory ||
+      any([](const auto& d) { return d.memory_limit_bytes && d.memory_used_bytes >= *d.memory_limit_bytes; }))
     return "full";
   // A share that waits for its own earlier work has all of the GPU that it can use.
   const auto waits_for = [&](std::string_view cause) {
@@ -115,11 +116,12 @@ snapshot::Share joined_share(const LedgerPicture& ledger, const Snapshot* before
   if (earlier != nullptr) {
     const std::uint64_t elapsed_ns = less(input.taken_ns, before->taken_ns);
     add_rates(share, *earlier, elapsed_ns);
-    activity = work_of(share) != work_of(*earlier) ? Activity::worked : driver.of(share);
+    const bool wants = ledger.waits_for_memory && share.processes > 0;
+    activity = wants || work_of(share) != work_of(*earlier) ? Activity::worked : driver.of(share);
     share.idle_ns = activity == Activity::worked ? 0 : earlier->idle_ns;
     if (activity == Activity::rested) share.idle_ns += elapsed_ns;
   }
-  share.state = state_of(share, ledger.attended, activity);
+  share.state = state_of(share, ledger, activity);
   return share;
 }
 

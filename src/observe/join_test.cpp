@@ -189,6 +189,18 @@ TEST(Join, AShareWhoseLaunchesWaitIsNotIdleAndNoProcessWaitsLongerThanTimeGoes) 
   EXPECT_EQ(next(0).idle_ns, kSecond);
 }
 
+TEST(Join, AShareWithAnAllocationThatWaitsIsFullAndNotIdle) {
+  auto in = input();
+  const auto before = join(in, nullptr);
+  in.taken_ns += kSecond;
+  EXPECT_EQ(join(in, &before).shares[0].state, "idle");
+  in.ledgers[0].waits_for_memory = true;
+  EXPECT_EQ(join(in, &before).shares[0].state, "full");
+  EXPECT_EQ(join(in, &before).shares[0].idle_ns, 0u);
+  in.ledgers[0].share.processes = 0;
+  EXPECT_EQ(join(in, &before).shares[0].state, "empty") << "who waited is gone";
+}
+
 TEST(Join, AShareMadeAnewUnderTheSameNameHasNoNegativeRate) {
   const auto first = join(input(), nullptr);
   auto later = input();

@@ -7,6 +7,7 @@
 #include "guest/ledger/account.hpp"
 #include "guest/ledger/clock.hpp"
 #include "guest/ledger/draining.hpp"
+#include "guest/ledger/oom_wait.hpp"
 
 namespace headgate::observe {
 namespace {
@@ -154,6 +155,8 @@ LedgerPicture read_ledger(const ledger::PolicyPage& policy, const ledger::UsageP
   for (std::uint32_t i = 0; i < count; ++i) {
     share.devices.push_back(read_device(policy, usage, i));
     share.devices.back().metered = metered;
+    picture.waits_for_memory |=
+        policy.oom_wait_ms.load(kRelaxed) != 0 && ledger::wanted_lately(usage, i, ledger::host_ns());
   }
   switch (policy.command.load(kRelaxed)) {
     case ledger::Command::pause: share.state = "paused"; break;

@@ -30,7 +30,8 @@ struct Seat {
 struct LedgerPicture {
   snapshot::Share share;  // without ttl, owner's name and what only a comparison of two pictures shows
   std::vector<Seat> seats;
-  bool attended = false;  // a `headgate run` waits in it, if nobody else sits there
+  bool attended = false;          // a `headgate run` waits in it, if nobody else sits there
+  bool waits_for_memory = false;  // an allocation, by its limiter's word
 };
 
 // What a waiting `headgate run` calls itself in its seat; it uses no GPU and is no process of the share.

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "api/test_reply.hpp"
+#include "base/units.hpp"
 #include "channel/blocking_agent.hpp"
 #include "daemon_program.hpp"
 #include "guest/ledger/pages.hpp"
@@ -262,6 +263,35 @@ TEST(DaemonOom, AnAllocationWaitsUntilAnotherProcessOfTheShareFrees) {
     EXPECT_EQ(holder.does(mib("linear", 400)), "0");
   }
   EXPECT_EQ(node.daemon->share("waits").devices.at(0).refusals, 0u);
+}
+
+// By the account alone, without contexts, it would look as if there were room.
+TEST(DaemonOom, WhileAnAllocationWaitsWhyTellsOfItWithTheFiguresThatHoldItBack) {
+  Tiny node;
+  node.share("waits --mem 600MiB --on-oom wait=60s");
+  Tenant holder(*node.daemon, "waits"), waiter(*node.daemon, "waits");
+  ASSERT_EQ(holder.ready(), "ready: 0");
+  ASSERT_EQ(waiter.ready(), "ready: 0");
+  EXPECT_EQ(holder.does(mib("linear", 300)), "0");
+  waiter.say(mib("linear", 300));
+  std::string why;
+  EXPECT_TRUE(eventually([&] {
+    why = node.daemon->cli().shell("$H why waits").out;
+    return why.find("an allocation has been waiting for ") != std::string::npos;
+  })) << why;
+  const snapshot::Share share = node.daemon->share("waits");
+  EXPECT_EQ(share.state, "full");
+  EXPECT_EQ(share.idle_ns, 0u);
+  const std::string used = bytes_text(share.devices.at(0).memory_used_bytes);
+  EXPECT_NE(used, "300 MiB") << "contexts are in it";
+  EXPECT_NE(why.find(": waits waits for 300 MiB; " + used +
+                     " of its 600 MiB are in use, contexts and code among "
+                     "them\n"),
+            std::string::npos)
+      << why;
+  EXPECT_EQ(holder.does("now:0"), "0");
+  EXPECT_EQ(waiter.told(), "0");
+  EXPECT_TRUE(eventually([&] { return node.daemon->share("waits").state != "full"; })) << "it waits no more";
 }
 
 TEST(DaemonOom, ARunSaysForItsOwnShareHowLongAllocationsWait) {

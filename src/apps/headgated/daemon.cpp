@@ -267,6 +267,10 @@ class Daemon {
   void tell_shortage(const node::Shortage& shortage, const tenancy::Share& share) {
     std::string asked;
     for (const auto& name : shortage.asked) asked += (asked.empty() ? "" : ", ") + name;
+    // What was allocated would look as if there were room: contexts and code take theirs.
+    const std::string used = bytes_text(shortage.used_bytes) +
+                             (shortage.limit_bytes ? " of its " + bytes_text(*shortage.limit_bytes) : "") +
+                             " are in use, contexts and code among them";
     events_.add({.kind = share.oom_wait ? "memory.waiting" : "memory.short",
                  .severity = "warn",
                  .share = share.name,
@@ -274,8 +278,7 @@ class Daemon {
                  .uid = share.owner_uid,
                  .owner_uid = share.owner_uid,
                  .text = share.name + (share.oom_wait ? " waits for " : " lacks ") + bytes_text(shortage.bytes) +
-                         (shortage.of_card ? ", which the card does not have"
-                                           : "; " + bytes_text(shortage.used_bytes) + " of its own are in use") +
+                         (shortage.of_card ? ", which the card does not have" : "; " + used) +
                          (asked.empty() ? "" : "; idle shares are asked to trim their pools: " + asked)});
   }
 

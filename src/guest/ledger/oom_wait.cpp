@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "guest/bare/clock.hpp"
 #include "guest/bare/futex.hpp"
 #include "guest/ledger/slot.hpp"
 #include "guest/ledger/words.hpp"
@@ -31,7 +32,14 @@ void note_want(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_
   account.wanted_bytes.store(bytes, std::memory_order_relaxed);
   account.wanted_pid.store(pid, std::memory_order_relaxed);
   account.wanted_of_card.store(of_card ? 1 : 0, std::memory_order_relaxed);
+  account.wanted_ns.store(bare::host_ns(), std::memory_order_relaxed);
   account.wants.fetch_add(1, std::memory_order_release);
+}
+
+bool wanted_lately(const UsagePage& page, std::uint32_t device, std::int64_t now_ns) {
+  if (device >= kMaxAccounts) return false;
+  const std::int64_t wanted_ns = page.memory[device].wanted_ns.load(std::memory_order_relaxed);
+  return wanted_ns > 0 && wanted_ns <= now_ns && now_ns - wanted_ns < kWantLastsNs;
 }
 
 Want last_want(const UsagePage& page, std::uint32_t device) {

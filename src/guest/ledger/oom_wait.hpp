@@ -16,6 +16,8 @@
 namespace headgate::ledger {
 
 inline constexpr std::int64_t kLookAgainNs = 50'000'000;
+inline constexpr std::int64_t kTellWantEachNs = 1'000'000'000;  // while an allocation waits
+inline constexpr std::int64_t kWantLastsNs = kTellWantEachNs + kTellWantEachNs / 2;
 inline constexpr std::uint32_t kLongestOomWaitMs = 3'600'000;
 
 // "I am about to wait": look for room after this, then sleep with wait_for_release().
@@ -35,6 +37,9 @@ struct Want {
 void note_want(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes, bool of_card);
 // The last one, as a tenant wrote it: a hint.
 [[nodiscard]] Want last_want(const UsagePage& page, std::uint32_t device);
+
+// Whether there was one so shortly before now_ns (bare::host_ns()) that its allocation may wait still.
+[[nodiscard]] bool wanted_lately(const UsagePage& page, std::uint32_t device, std::int64_t now_ns);
 
 // Owner only. oom_wait_ms: 0 (refused at once)..kLongestOomWaitMs, more counts as that.
 void set_waiting(PolicyPage& policy, bool ask_first, std::uint32_t oom_wait_ms);

@@ -84,6 +84,11 @@ TEST(OomWait, ADenialReachesWhoWaitsAndAWantIsToldWithItsFigures) {
   EXPECT_EQ(want.pid, own_identity().pid);
   EXPECT_TRUE(want.of_card);
   EXPECT_EQ(last_want(*page, kMaxAccounts).bytes, 0u);
+  const std::int64_t now_ns = page->memory[3].wanted_ns.load();
+  EXPECT_TRUE(wanted_lately(*page, 3, now_ns + kTellWantEachNs)) << "it is told of again each second";
+  EXPECT_FALSE(wanted_lately(*page, 3, now_ns + kWantLastsNs)) << "nobody told of it again";
+  EXPECT_FALSE(wanted_lately(*page, 3, now_ns - 1)) << "a lie";
+  EXPECT_FALSE(wanted_lately(*page, 2, now_ns)) << "nobody wants";
   set_waiting(*policy, true, ~0u);
   EXPECT_EQ(policy->oom_wait_ms, kLongestOomWaitMs);
   EXPECT_EQ(policy->ask_first, 1u);

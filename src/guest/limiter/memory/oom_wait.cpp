@@ -11,7 +11,6 @@
 namespace headgate::limiter {
 namespace {
 
-constexpr std::int64_t kTellEvery = 1'000'000'000;
 constexpr std::uint32_t kWaitEvent = 58;  // of may_say()
 
 std::int64_t now_ns() {
@@ -32,7 +31,7 @@ std::atomic<std::int64_t> told_at;
 // Where nobody waits, a program that hammers a full card tells of it once a second.
 bool tell_now_and_then(std::int64_t now) {
   std::int64_t last = told_at.load(std::memory_order_relaxed);
-  return (last == 0 || now - last >= kTellEvery) && told_at.compare_exchange_strong(last, now);
+  return (last == 0 || now - last >= ledger::kTellWantEachNs) && told_at.compare_exchange_strong(last, now);
 }
 
 void ring(const Place& place, std::uint64_t bytes, Lack lack) {
@@ -75,7 +74,7 @@ bool OomWait::begin(const Place& place, std::uint64_t bytes, Lack lack) {
 }
 
 void OomWait::tell(const Place& place, std::uint64_t bytes, Lack lack, std::int64_t now) {
-  if (told_ns_ != 0 && now - told_ns_ < kTellEvery) return;
+  if (told_ns_ != 0 && now - told_ns_ < ledger::kTellWantEachNs) return;
   told_ns_ = now;
   ring(place, bytes, lack);
 }
