@@ -6,6 +6,7 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "api/event_feed.hpp"
@@ -419,11 +420,20 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     return error_response(outcome.error());
   }
 
-  // The latest picture, made anew where it is older than a tenth of a second or than the last change. Blocks: for the pool.
+  // The latest picture, made anew where it is older than a tenth of a second, than the last change or than the end of a process,
+  // which is what people ask about. Blocks: for the pool.
   observe::Picture fresh() {
+    constexpr std::uint64_t kOldNs = 100'000'000;
+    // Whoever starts and ends programs without end makes no more pictures than this.
+    constexpr std::uint64_t kBetweenEndsNs = 20'000'000;
     const observe::Picture latest = observer.latest();
-    const bool old = steady_ns() - latest->taken_ns > 100'000'000;
-    return old || latest->taken_ns <= changed_ns.load() ? observer.look() : latest;
+    const std::uint64_t age_ns = steady_ns() - latest->taken_ns;
+    if (age_ns > kOldNs || latest->taken_ns <= changed_ns.load()) return observer.look();
+    if (latest->taken_ns > ended_ns.load()) return latest;
+    if (age_ns < kBetweenEndsNs) std::this_thread::sleep_for(std::chrono::nanoseconds(kBetweenEndsNs - age_ns));
+    // Others who waited with us may have looked meanwhile.
+    const observe::Picture now = observer.latest();
+    return now->taken_ns > ended_ns.load() ? now : observer.look();
   }
 
   Response one_share(const std::string& name, const node::Caller& caller, const snapshot::Snapshot& picture) {
@@ -498,6 +508,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   bool closed = false;
   std::atomic<bool> waking = false;           // posted to the loop already
   std::atomic<std::uint64_t> changed_ns = 0;  // when a verb last did something
+  std::atomic<std::uint64_t> ended_ns = 0;    // when a process of a share last ended
 };
 
 Service::Service(http::Loop& loop, node::Node& node, observe::Observer& observer, observe::EventLog& events,
@@ -518,6 +529,8 @@ Service::Service(http::Loop& loop, node::Node& node, observe::Observer& observer
 Service::~Service() { close(); }
 
 void Service::watch_doors(std::function<std::vector<std::string>()> shut) { impl_->shut_doors = std::move(shut); }
+
+void Service::process_ended() { impl_->ended_ns = steady_ns(); }
 
 void Service::close() {
   for (const auto& follower : impl_->followers) follower.stream->finish();

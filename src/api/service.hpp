@@ -65,6 +65,8 @@ class Service {
   [[nodiscard]] http::Router routes(channel::Channel& channel);
   // How readiness is told of shares that nobody can enter.
   void watch_doors(std::function<std::vector<std::string>()> shut);
+  // A process of a share has ended: pictures of before are shown to nobody who asks from now on.
+  void process_ended();
   // Ends all streams, so that the server can stop.
   void close();
 

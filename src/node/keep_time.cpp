@@ -45,13 +45,16 @@ void Node::tell_given_up(const std::string& name, const tenancy::LiveShare& live
   told = bytes;
 }
 
+void Node::look_for_refusals(const std::string& name) {
+  const tenancy::LiveShare* const live = shares_.find(name);
+  if (live == nullptr || live->pages == nullptr || live->distrusted()) return;
+  const tenancy::TruncationScope survives;
+  tell_refusals(name, *live, observe::read_ledger(live->pages->policy(), live->pages->usage()).share);
+}
+
 // A program that ends on its refusal takes the ledger with it sooner than anybody looks.
 Result<void> Node::remove_pages(const std::string& name, std::uint32_t by) {
-  if (const tenancy::LiveShare* const live = shares_.find(name);
-      live != nullptr && live->pages != nullptr && !live->distrusted()) {
-    const tenancy::TruncationScope survives;
-    tell_refusals(name, *live, observe::read_ledger(live->pages->policy(), live->pages->usage()).share);
-  }
+  look_for_refusals(name);
   return shares_.remove(name, by);
 }
 

@@ -133,6 +133,9 @@ class Node {
   [[nodiscard]] std::int64_t arbiter_silence_ns() const {
     return arbitration_ == nullptr ? 0 : arbitration_->silence_ns();
   }
+  // Tells of what the share was refused since it was last told, as keep_time() does in its time: a program of it has ended, and
+  // whoever started it may ask why.
+  void look_for_refusals(const std::string& name);
   // Thread-safe.
   [[nodiscard]] std::optional<Arbitration::Figures> arbiter_figures() const {
     return arbitration_ == nullptr ? std::nullopt : std::optional(arbitration_->figures());

@@ -24,6 +24,20 @@ std::string text_of(const Events& events) {
   return all;
 }
 
+// The question is asked in the line after the program's.
+TEST(DaemonEvents, WhatAProgramWasRefusedIsKnownToWhoeverAsksWhenItHasEnded) {
+  const Daemon daemon;
+  const Cli& cli = daemon.cli();
+  for (int i = 0; i < 10; ++i) {
+    const std::string name = "w" + std::to_string(i);
+    const Said said = cli.shell("$H share create " + name + " --mem 1GiB && { $H run --share " + name +
+                                " -- ${SIM%/sim}/headgate-load --mem=3GiB --no-idle-list > /dev/null 2>&1; $H why " +
+                                name + "; $H events --share " + name + "; }");
+    EXPECT_NE(said.out.find("memory: refused once"), std::string::npos) << said.out << said.err;
+    EXPECT_NE(said.out.find(name + " asked 3.0 GiB, limit 1.0 GiB"), std::string::npos) << said.out << said.err;
+  }
+}
+
 TEST(DaemonEvents, AKillAndARestartTakeNothingFromWhatEventsAndTheApiTell) {
   Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create train --mem 4GiB && $H share set train --mem 5GiB").status, 0);

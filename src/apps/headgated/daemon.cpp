@@ -337,7 +337,7 @@ class Daemon {
   void tell_process(const char* kind, const tenancy::TenantProcess& tenant) {
     const bool joined = std::string_view(kind) == "process.joined";
     if (joined) remember(tenant);
-    else observer_->look_soon();  // what it had, and whoever else has ended
+    else told_of_end(tenant.share);
     // Who leaves a share because it was removed leaves one that is found no more.
     const auto former = share_of_former(tenant.process.pid);
     events_.add({.kind = kind,
@@ -352,6 +352,12 @@ class Daemon {
                           : joined                 ? "joined "
                                                    : "left ") +
                          tenant.share});
+  }
+
+  void told_of_end(const std::string& share) {
+    node_->look_for_refusals(share);
+    observer_->look_soon();  // what it had, and whoever else has ended
+    if (service_) service_->process_ended();
   }
 
   // Who was in a share, for as long as the driver's accounting may first tell of his end.
