@@ -14,6 +14,8 @@ namespace headgate::cli {
 struct Chosen {
   std::unique_ptr<SnapshotSource> source;
   std::optional<http::Endpoint> daemon;
+  // A daemon was here and does not answer: of its node this source knows only what its pages say.
+  std::optional<Error> silence = {};
 };
 
 // With --sim: that simulated node, without a daemon. Errors: those of find_daemon() and local_source().

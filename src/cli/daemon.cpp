@@ -1,9 +1,12 @@
 #include "cli/daemon.hpp"
 
+#include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <thread>
 
+#include "base/unique_fd.hpp"
 #include "cli/output.hpp"
 #include "cli/paths.hpp"
 #include "http/client.hpp"
@@ -38,8 +41,13 @@ Result<std::optional<http::Endpoint>> find_daemon() {
     }
     const auto answered = answers(*endpoint);
     if (!answered && answered.error().code == ErrorCode::denied) return not_allowed(given);
-    if (!answered)
-      return fail(ErrorCode::unreachable, "no headgated answers at HEADGATE_SOCKET='" + harmless(given) + "'", kStart);
+    if (!answered) {
+      const auto left_behind = socket_left_behind();
+      return fail(ErrorCode::unreachable,
+                  "no headgated answers at HEADGATE_SOCKET='" + harmless(given) + "'" +
+                      (left_behind ? ": " + silence_at(*left_behind).message : ""),
+                  left_behind ? silence_at(*left_behind).hint : kStart);
+    }
     return *endpoint;
   }
   std::optional<std::string> shut;
@@ -66,6 +74,22 @@ std::optional<std::string> socket_left_behind() {
   return std::nullopt;
 }
 
+int try_to_connect(const std::string& socket) {
+  const auto address = http::address_of({.path = socket});
+  if (!address) return ENOENT;
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address->storage), address->size) == 0) return 0;
+  return errno == EAGAIN ? 0 : errno;  // its backlog is full: somebody has it open
+}
+
+Error silence_at(const std::string& socket) {
+  if (try_to_connect(socket) == 0)
+    return {ErrorCode::unreachable,
+            "headgated at " + harmless(socket) + " does not answer within 2 s: it is stopped, or hangs",
+            "journalctl -u headgated; systemctl restart headgated (running programs go on)"};
+  return {ErrorCode::unreachable, "headgated has ended: nobody listens at its socket " + harmless(socket), kStart};
+}
+
 Result<std::optional<http::Endpoint>> await_daemon() {
   using Clock = std::chrono::steady_clock;
   const auto until = Clock::now() + std::chrono::seconds(3);
@@ -86,8 +110,9 @@ std::vector<std::string> daemon_sockets() {
 
 Result<http::Endpoint> need_daemon() {
   const auto found = TRY(find_daemon());
-  if (!found) return fail(ErrorCode::unreachable, "headgated does not run here", kStart);
-  return *found;
+  if (found) return *found;
+  if (const auto left_behind = socket_left_behind()) return std::unexpected(silence_at(*left_behind));
+  return fail(ErrorCode::unreachable, "headgated does not run here", kStart);
 }
 
 Result<std::string> ask(const http::Endpoint& daemon, const std::string& method, const std::string& target,

@@ -23,6 +23,11 @@ namespace headgate::cli {
 // A control socket that lies where one is looked for, whether somebody listens or not.
 [[nodiscard]] std::optional<std::string> socket_left_behind();
 
+// What to say of such a socket where nobody answers: that its daemon has ended, or that it does not answer.
+[[nodiscard]] Error silence_at(const std::string& socket);
+// 0, or the errno for which nobody can be reached at the socket. A daemon that is stopped is reached, for the kernel answers.
+[[nodiscard]] int try_to_connect(const std::string& socket);
+
 // Where it is looked for without HEADGATE_SOCKET, in this order.
 [[nodiscard]] std::vector<std::string> daemon_sockets();
 

@@ -6,9 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/units.hpp"
+#include "cli/daemon.hpp"
 #include "cli/launch.hpp"
 #include "cli/own_ledgers.hpp"
 #include "cli/paths.hpp"
@@ -106,17 +109,26 @@ bool is_daemons(const std::string& name, const std::optional<snapshot::Snapshot>
          });
 }
 
+// Made by the first who needs it; here it is only looked at.
 void examine_runtime_dir(const std::optional<snapshot::Snapshot>& told, Findings& out) {
   const auto base = runtime_dir();
   if (!base) return out.push_back(failed(base.error()));
-  if (auto made = make_private_directory(*base); !made) return out.push_back(failed(made.error()));
   struct stat facts{};
-  ::stat(base->c_str(), &facts);
+  if (::stat(base->c_str(), &facts) != 0) {
+    std::string above = *base;
+    while (!above.empty() && !exists(above.c_str())) above.resize(above.rfind('/'));
+    if (::access(above.empty() ? "/" : above.c_str(), W_OK | X_OK) == 0)
+      return out.push_back({Health::ok, "shares will lie in " + *base + ", which the first run makes", ""});
+    return out.push_back({Health::fail, *base + " is not there and cannot be made: " + std::strerror(errno),
+                          "set HEADGATE_RUNTIME_DIR or XDG_RUNTIME_DIR to a directory that you may write"});
+  }
   if (facts.st_uid != ::geteuid())
     return out.push_back({Health::fail, *base + " belongs to uid " + std::to_string(facts.st_uid),
                           "remove it, or set HEADGATE_RUNTIME_DIR"});
+  // One that does not answer may keep all that is here.
+  const bool silent = !told && socket_left_behind();
   // A daemon lets others pass through to the sockets in it (0755), and root's is there again at its next start.
-  if ((facts.st_mode & (told || ::geteuid() == 0 ? 0022 : 0066)) != 0)
+  if ((facts.st_mode & (told || silent || ::geteuid() == 0 ? 0022 : 0066)) != 0)
     return out.push_back({Health::fail, *base + " is open to others", "chmod 700 " + *base});
   if (::access(base->c_str(), W_OK) != 0)
     return out.push_back(
@@ -125,12 +137,13 @@ void examine_runtime_dir(const std::optional<snapshot::Snapshot>& told, Findings
   out.push_back({Health::ok, "shares lie in " + *base + " (" + std::to_string(ledgers.list.size()) + ")", ""});
   for (const auto& share : ledgers.broken) {
     if (is_daemons(share.name, told)) continue;
-    out.push_back(
-        {Health::fail, share.problem, "where it is nobody's any more: rm -r " + *base + "/shares/" + share.name});
+    out.push_back({Health::fail, share.problem,
+                   silent ? "start headgated, which may keep it: headgate share show " + share.name
+                          : "where it is nobody's any more: rm -r " + *base + "/shares/" + share.name});
   }
   for (const auto& ledger : ledgers.list) {
     const snapshot::Share& share = ledger.share;
-    if (!ledger.attended && !is_daemons(share.name, told))
+    if (!ledger.attended && !silent && !is_daemons(share.name, told))
       out.push_back({Health::ok, "the share " + share.name + " is empty; its limits hold again with its next program",
                      "rm -r " + *base + "/shares/" + share.name + "   (only to forget its limits and history)"});
   }

@@ -45,14 +45,6 @@ std::string how_to_join(gid_t gid) {
                   : "usermod -aG " + group_name(gid) + " " + user_name(::geteuid());
 }
 
-// 0, or why nobody can be reached at the socket.
-int try_to_connect(const std::string& path) {
-  const auto address = http::address_of({.path = path});
-  if (!address) return ENOENT;
-  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address->storage), address->size) == 0 ? 0 : errno;
-}
-
 // Nobody answers: is there a socket all the same?
 void examine_silence(Findings& out) {
   const std::size_t before = out.size();
@@ -68,8 +60,7 @@ void examine_silence(Findings& out) {
       out.push_back({Health::fail, "headgated's socket " + path + " is there, and nobody listens: the daemon has ended",
                      "systemctl status headgated says why; running programs stay under their limits"});
     } else if (error == 0) {
-      out.push_back({Health::fail, "headgated at " + path + " does not answer within 2 s",
-                     "journalctl -u headgated; systemctl restart headgated (running programs go on)"});
+      out.push_back({Health::fail, silence_at(path).message, silence_at(path).hint});
     }
   }
   if (out.size() == before) {

@@ -159,6 +159,7 @@ Result<void> follow_local(SnapshotSource& source, Teller& teller, std::uint64_t 
 Result<int> show(const Invocation& invocation, const config::Config& config) {
   const Voice& voice = invocation.voice;
   Chosen chosen = TRY(choose_source(invocation, config));
+  if (chosen.silence) return std::unexpected(*chosen.silence);  // what happened, it alone knows
   const auto picture = TRY(chosen.source->look());
   const Events past = TRY(past_of(*chosen.source, invocation));
   const Events recent = TRY(chosen.source->events_after(0));  // afterwards, so that nothing falls between the two

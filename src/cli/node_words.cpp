@@ -142,6 +142,7 @@ Result<std::vector<snapshot::Event>> told_before(SnapshotSource& source, std::ui
 // One look, or two where there is no daemon, rates are wanted and something runs.
 Result<Picture> look(const Invocation& invocation, const config::Config& config, bool rates, bool events = false) {
   const Chosen chosen = TRY(source_of(invocation, config));
+  if (chosen.silence) complain(*chosen.silence, invocation.voice);
   const bool daemon = chosen.daemon.has_value();
   auto now = TRY(chosen.source->look());
   if (rates && !daemon && std::ranges::any_of(now.shares, [](const auto& share) { return share.processes > 0; })) {
@@ -173,6 +174,7 @@ int put(const Result<Shown>& shown, const Voice& voice) {
 int again(const Invocation& invocation, const config::Config& config, const View& view) {
   auto chosen = source_of(invocation, config);
   if (!chosen) return refuse(chosen.error(), invocation.voice);
+  if (chosen->silence) complain(*chosen->silence, invocation.voice);
   const bool daemon = chosen->daemon.has_value();
   const auto draw = [&](const Look& look, const Voice& voice, bool heading) -> Result<std::string> {
     if (!look.picture) return std::unexpected(look.picture.error());

@@ -70,7 +70,9 @@ void add_picture(const Invocation& invocation, const config::Config& config, Gat
     out.bundle.lacks.push_back("events: " + events.error().message);
   }
   if (!chosen->daemon) {
-    out.bundle.lacks.push_back("metrics, limits of the daemon: headgated was not asked or does not run here");
+    out.bundle.lacks.push_back(
+        "metrics, limits of the daemon: " +
+        (chosen->silence ? chosen->silence->message : "headgated was not asked or does not run here"));
     return;
   }
   const auto metrics = ask(*chosen->daemon, "GET", "/metrics");

@@ -18,6 +18,13 @@ const std::string kBusy =
     "sleep 0.05; n=$((n+1)); done; ";
 const std::string kEnd = "; kill -TERM $run; wait $run";
 
+TEST(CliDoctor, LooksAndMakesNothing) {
+  const Cli cli;
+  const Said said = cli.shell("export HEADGATE_RUNTIME_DIR=$D/none/below; $H doctor; ls $D");
+  EXPECT_NE(said.out.find("/none/below, which the first run makes\n"), std::string::npos) << said.out << said.err;
+  EXPECT_EQ(said.out.find("\nnone\n"), std::string::npos) << said.out;
+}
+
 TEST(CliExplain, WhyNamesTheRefusalTheAskerTheLimitAndWhatHelps) {
   const Cli cli;
   const Said said = cli.shell(

@@ -502,6 +502,36 @@ TEST(Daemon, TheDoctorAsksItAndNamesWhatIsWrongOnTheWay) {
   daemon.kill_and_wait();
   const Said dead = daemon.cli().shell("$H doctor --sim; $H doctor");
   EXPECT_NE(dead.out.find("nobody listens: the daemon has ended\n"), std::string::npos) << dead.out;
+  EXPECT_EQ(dead.out.find("rm -r"), std::string::npos) << "the share is the daemon's, who may come back" << dead.out;
+}
+
+TEST(Daemon, OneThatHasEndedOrIsStoppedIsNamedBeforeAnythingElseAndNobodyIsToldToStartIt) {
+  Daemon daemon;
+  const Cli& cli = daemon.cli();
+  ASSERT_EQ(cli.shell("$H share create a --mem 1GiB").status, 0);
+  daemon.signal(SIGSTOP);
+  const Said stopped = cli.shell("HEADGATE_SOCKET=" + daemon.socket() + " $H share ls; echo $?; $H share ls; echo $?");
+  daemon.signal(SIGCONT);
+  EXPECT_EQ(stopped.out, "3\n3\n");
+  EXPECT_NE(stopped.err.find(": it is stopped, or hangs\n"), std::string::npos) << stopped.err;
+  EXPECT_EQ(stopped.err.find("start it:"), std::string::npos) << "it runs" << stopped.err;
+
+  daemon.kill_and_wait();
+  const std::string ended = "headgate: headgated has ended: nobody listens at its socket ";
+  const Said events = cli.shell("$H events");
+  EXPECT_EQ(events.status, 3) << events.out;
+  EXPECT_EQ(events.out, "") << "what happened, the daemon knows";
+  EXPECT_TRUE(events.err.starts_with(ended)) << events.err;
+  for (const char* word : {"", "share ls", "ps", "why", "top --once"}) {
+    const Said said = cli.shell("$H " + std::string(word));
+    EXPECT_NE((said.err + said.out).find("headgated has ended: nobody listens at its socket"), std::string::npos)
+        << word << said.out << said.err;
+  }
+  EXPECT_TRUE(cli.shell("$H").err.starts_with(ended));
+  EXPECT_NE(cli.shell("HEADGATE_SOCKET=" + daemon.socket() + " $H run --wait -- true").err.find("waiting 3 s for it\n"),
+            std::string::npos);
+  EXPECT_EQ(cli.shell("HEADGATE_SOCKET=" + daemon.socket() + " $H run --mem 1GiB -- true").status, 3)
+      << "whoever names a socket is not led past it";
 }
 
 TEST(Daemon, FreeAndTheSaleAgreeOnWhatStillFits) {

@@ -52,7 +52,7 @@ Result<std::string> once(const Invocation& invocation, Chosen chosen) {
     std::this_thread::sleep_for(milliseconds(100));
     picture = TRY(chosen.source->look());
   }
-  if (const std::string remark = chosen.source->remark(); !remark.empty()) state.trouble = remark;
+  state.trouble = chosen.silence ? chosen.silence->message : chosen.source->remark();
   state = observed(std::move(state), std::move(picture), {});
   return invocation.voice.format == Format::json ? top_json(state) : top_text(state, invocation.voice);
 }
@@ -64,6 +64,7 @@ class Live {
       : state_(first_state(invocation, chosen)),
         style_{.colour = invocation.voice.colour, .ascii = invocation.voice.ascii || !speaks_utf8()},
         daemon_(chosen.daemon),
+        silence_(chosen.silence ? chosen.silence->message : ""),
         watcher_(std::move(chosen.source), milliseconds(state_.interval_ms)) {
     enter();
   }
@@ -128,7 +129,7 @@ class Live {
     auto look = watcher_.take();
     if (!look) return;
     if (look->picture) {
-      state_.trouble = look->remark;
+      state_.trouble = silence_.empty() ? look->remark : silence_;
       state_ = observed(std::move(state_), std::move(*look->picture), std::move(look->events));
     } else {
       state_.trouble =
@@ -184,6 +185,7 @@ class Live {
   TopState state_;
   const FrameStyle style_;
   const std::optional<http::Endpoint> daemon_;
+  const std::string silence_;      // of a daemon that was here
   const TerminalSignals signals_;  // before the watcher, whose thread must have them blocked
   Watcher watcher_;
   KeyReader keys_;
