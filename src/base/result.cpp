@@ -18,7 +18,8 @@ int exit_status(ErrorCode code) {
     case ErrorCode::conflict: return 1;
     case ErrorCode::usage:
     case ErrorCode::not_found: return 2;
-    case ErrorCode::unreachable: return 3;
+    case ErrorCode::unreachable:
+    case ErrorCode::busy: return 3;
     case ErrorCode::no_capacity: return 4;
     case ErrorCode::denied: return 5;
     case ErrorCode::unsupported: return 6;
@@ -36,6 +37,7 @@ std::string_view error_word(ErrorCode code) {
     case ErrorCode::unsupported: return "unsupported";
     case ErrorCode::not_found: return "not_found";
     case ErrorCode::conflict: return "conflict";
+    case ErrorCode::busy: return "busy";
   }
   return "failed";
 }

@@ -18,6 +18,7 @@ enum class ErrorCode {
   unsupported,  // not possible here, or only at a lower level (exit 6)
   not_found,    // nothing of that name is there, for this caller (exit 2)
   conflict,     // not while it is as it is: a name that is taken, a share in use (exit 1)
+  busy,         // not at this moment: nothing was done, and the same may work when it is tried again (exit 3)
 };
 
 struct Error {
@@ -37,6 +38,11 @@ using Result = std::expected<T, Error>;
 
 // "WHAT: strerror(error_number)" as an Error; EACCES and EPERM become denied, ENOSPC no_capacity.
 [[nodiscard]] std::unexpected<Error> fail_errno(std::string what, int error_number, std::string hint = {});
+
+// Whether the same may work when it is asked for again, with nothing changed but the time.
+[[nodiscard]] constexpr bool may_pass(ErrorCode code) {
+  return code == ErrorCode::unreachable || code == ErrorCode::busy;
+}
 
 // The process exit status for a code, as above.
 [[nodiscard]] int exit_status(ErrorCode code);

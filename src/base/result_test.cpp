@@ -51,14 +51,15 @@ TEST(Result, MissingPermissionAndAFullDiskAreToldApartByExitStatus) {
 }
 
 TEST(Result, ScriptsCanRelyOnTheExitStatusOfEachKindOfError) {
-  const std::array<std::pair<ErrorCode, int>, 8> documented{{{ErrorCode::failed, 1},
+  const std::array<std::pair<ErrorCode, int>, 9> documented{{{ErrorCode::failed, 1},
                                                              {ErrorCode::usage, 2},
                                                              {ErrorCode::unreachable, 3},
                                                              {ErrorCode::no_capacity, 4},
                                                              {ErrorCode::denied, 5},
                                                              {ErrorCode::unsupported, 6},
                                                              {ErrorCode::not_found, 2},
-                                                             {ErrorCode::conflict, 1}}};
+                                                             {ErrorCode::conflict, 1},
+                                                             {ErrorCode::busy, 3}}};
   for (const auto& [code, status] : documented) EXPECT_EQ(exit_status(code), status);
 }
 

@@ -33,7 +33,7 @@ Result<std::string> BlockingAgent::ask_until(const Ask& asked, Clock::time_point
   for (;;) {
     auto body = ask(asked);
     if (body) backoff_.succeeded();
-    if (body || body.error().code != ErrorCode::unreachable) return body;
+    if (body || !may_pass(body.error().code)) return body;
     const auto pause = backoff_.next();
     if (Clock::now() + pause >= end) return body;
     std::this_thread::sleep_for(pause);

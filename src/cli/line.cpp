@@ -67,7 +67,7 @@ Result<std::string> share_by_line(const http::Endpoint& daemon, const std::strin
       // What it had made when it went away is there, or is not.
       const auto made = ask(daemon, "GET", "/v1/shares/" + http::escape(name), "", kAnswer);
       if (made) return *made;
-      if (made.error().code == ErrorCode::unreachable) {
+      if (may_pass(made.error().code)) {
         if (until && Clock::now() >= *until) return too_late();
         std::this_thread::sleep_for(milliseconds(250));
         continue;
@@ -82,7 +82,7 @@ Result<std::string> share_by_line(const http::Endpoint& daemon, const std::strin
       }
     }
     const auto end = line.stand(left);
-    if (!end && !(away && end.error().code == ErrorCode::unreachable)) return std::unexpected(end.error());
+    if (!end && !(away && may_pass(end.error().code))) return std::unexpected(end.error());
     if (end && *end) return std::move(**end);
     if (!away && voice.talk) say("headgated went away: waiting for it, then for room again");
     away = true;

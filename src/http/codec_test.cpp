@@ -164,8 +164,9 @@ TEST(RequestText, is_read_back_as_it_was_meant) {
 }
 
 TEST(ErrorResponse, comes_back_as_the_error_it_was) {
-  for (const auto code : {ErrorCode::failed, ErrorCode::usage, ErrorCode::unreachable, ErrorCode::no_capacity,
-                          ErrorCode::denied, ErrorCode::unsupported, ErrorCode::not_found, ErrorCode::conflict}) {
+  for (const auto code :
+       {ErrorCode::failed, ErrorCode::usage, ErrorCode::unreachable, ErrorCode::no_capacity, ErrorCode::denied,
+        ErrorCode::unsupported, ErrorCode::not_found, ErrorCode::conflict, ErrorCode::busy}) {
     const Error error{code, "what \"was\" wrong", "what to do"};
     const auto response = error_response(error);
     EXPECT_EQ(error_of(response.status, response.body), error);

@@ -11,8 +11,9 @@ struct CodeStatus {
   int status;
 };
 constexpr CodeStatus kCodes[] = {
-    {ErrorCode::usage, 400},    {ErrorCode::denied, 403}, {ErrorCode::not_found, 404},   {ErrorCode::no_capacity, 409},
-    {ErrorCode::conflict, 409}, {ErrorCode::failed, 500}, {ErrorCode::unsupported, 501}, {ErrorCode::unreachable, 503},
+    {ErrorCode::usage, 400},       {ErrorCode::denied, 403},      {ErrorCode::not_found, 404},
+    {ErrorCode::no_capacity, 409}, {ErrorCode::conflict, 409},    {ErrorCode::failed, 500},
+    {ErrorCode::unsupported, 501}, {ErrorCode::unreachable, 503}, {ErrorCode::busy, 503},
 };
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }

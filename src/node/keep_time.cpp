@@ -144,17 +144,20 @@ std::string Node::next_costly(const std::vector<std::string>& over) {
 
 void Node::end_those(const std::vector<std::string>& over, std::int64_t now_unix_s) {
   last_sought_ = next_costly(over);
+  bool disk_is_busy = false;  // each that is tried waits for it, and the loop with it: the others at the next look
   for (const std::string& name : over) {
     tenancy::LiveShare& live = *shares_.find(name);
     const std::uint32_t owner_uid = live.share.owner_uid;
     // With programs in it, it stays: trying would be two writes to the disk at each look.
     const bool used =
         (live.pages != nullptr && ledger::live_slots(live.pages->usage()) > 0) || shares_.staying(name) > 0;
-    if (is_costly_to_end(live) ? name == last_sought_ : !used) {
-      if (auto removed = remove_pages(name)) {
+    if (!disk_is_busy && (is_costly_to_end(live) ? name == last_sought_ : !used)) {
+      const auto removed = remove_pages(name);
+      if (removed) {
         forget(name), tell("share.ended", "info", name, 0, "the share " + name + " came to its end", owner_uid);
         continue;
       }
+      disk_is_busy = removed.error().code == ErrorCode::busy;
     }
     // Nobody's work is cut off by a clock alone.
     if (tenancy::has_ended(live.share, now_unix_s)) expire(name, live);

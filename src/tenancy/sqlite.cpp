@@ -27,8 +27,9 @@ Error sqlite_error(const std::string& path, int code, const char* words) {
               "nothing was changed; the daemon must be able to write this file and its directory (--state)"};
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return {ErrorCode::failed, message,
-              "another program holds it; is a second headgated running with the same --state?"};
+      return {ErrorCode::busy, message,
+              "nothing was changed; another program holds it: try again when that has ended. Is a second headgated "
+              "running with the same --state?"};
     default: return {ErrorCode::failed, message, "nothing was changed"};
   }
 }
@@ -47,7 +48,7 @@ Result<Database> Database::open(const std::string& path) {
   if (code != SQLITE_OK)
     return std::unexpected(handle != nullptr ? database.error() : sqlite_error(path, code, ::sqlite3_errstr(code)));
   ::sqlite3_extended_result_codes(handle, 1);
-  ::sqlite3_busy_timeout(handle, kBusyTimeoutMs);
+  database.wait_at_most(kBusyTimeoutMs);
   return database;
 }
 

@@ -12,7 +12,7 @@
 
 namespace headgate::tenancy {
 
-// How long a statement waits for another program that writes.
+// How long a statement waits for another program that writes, where nobody waits for the one who asks.
 inline constexpr int kBusyTimeoutMs = 1000;
 
 // One connection. Not thread-safe.
@@ -28,8 +28,11 @@ class Database {
   }
   ~Database() { ::sqlite3_close(handle_); }
 
+  // Instead of kBusyTimeoutMs.
+  void wait_at_most(int milliseconds) { ::sqlite3_busy_timeout(handle_, milliseconds); }
+
   [[nodiscard]] Result<void> run(const char* sql);
-  [[nodiscard]] Error error() const;  // of the last call
+  [[nodiscard]] Error error() const;  // of the last call; busy, where another program holds the file
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] sqlite3* handle() { return handle_; }
 

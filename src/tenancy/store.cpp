@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "guest/ledger/registration.hpp"
 #include "tenancy/sqlite.hpp"
 
 namespace headgate::tenancy {
@@ -14,6 +15,11 @@ namespace {
 // "HGst": tells our file from any other program's database (PRAGMA application_id).
 constexpr std::int64_t kApplicationId = 0x4847'7374;
 constexpr std::int64_t kSchemaVersion = 3;
+
+// How long a change waits for another program that writes. Meanwhile the daemon's loop does nothing else, and programs that come
+// to a tenant socket wait too: well below what they wait for nobody, several changes in a row included.
+constexpr int kOfALoopMs = 25;
+static_assert(std::int64_t{kOfALoopMs} * 1'000'000 * 4 <= ledger::kRegistrationNs);
 
 // STRICT: a column holds what it says or the row is refused, also when somebody edits the file by hand.
 constexpr const char* kSchema = R"(
@@ -195,6 +201,7 @@ Result<Store> Store::open(const std::string& path) {
   }
   if (auto ready = migrate(*database); !ready) return std::unexpected(ready.error());
   if (auto made = database->run(kLaterTables); !made) return std::unexpected(made.error());
+  database->wait_at_most(kOfALoopMs);
   return Store(std::move(database));
 }
 
@@ -207,9 +214,9 @@ Result<void> Store::check() {
   constexpr std::uint64_t kLeastRoom = 1 << 20;
   if (::statvfs(path.c_str(), &room) == 0 && std::uint64_t{room.f_bavail} * room.f_frsize < kLeastRoom)
     return fail(ErrorCode::no_capacity, "the database " + path + ": its disk is full", "make room on its file system");
-  ::sqlite3_busy_timeout(database_->handle(), 0);
+  database_->wait_at_most(0);
   const auto transaction = Transaction::begin(*database_);
-  ::sqlite3_busy_timeout(database_->handle(), kBusyTimeoutMs);
+  database_->wait_at_most(kOfALoopMs);
   return transaction ? Result<void>() : std::unexpected(transaction.error());
 }
 

@@ -1,7 +1,8 @@
 // Shares, quotas and GPUs' policies that survive a reboot: one SQLite file.
 //
 // A change is all there or not at all, and on the disk when the call returns (write-ahead log, synchronous). A file that is
-// corrupt, of a newer headgate or somebody else's is refused, never repaired or overwritten. One thread at a time.
+// corrupt, of a newer headgate or somebody else's is refused, never repaired or overwritten. One thread at a time: the daemon's
+// loop, which waits no longer than 25 ms for another program that writes to the file. Errors: busy, when that time is over.
 #pragma once
 
 #include <map>
@@ -32,7 +33,7 @@ class Store {
   [[nodiscard]] Result<std::vector<Quota>> quotas();
 
   // Whether something could be written now, without writing. Waits for nobody. Errors: denied (the file is gone, or cannot be written
-  // any more), no_capacity (disk full), failed (another program holds it).
+  // any more), no_capacity (disk full), busy (another program holds it).
   [[nodiscard]] Result<void> check();
 
   // Adds the share, or replaces the one of its name.
