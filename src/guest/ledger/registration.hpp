@@ -26,8 +26,9 @@ inline constexpr const char* kTenantSocket = "tenant.sock";
 inline constexpr std::uint32_t kRegistrationMagic = 0x4847'7267;  // "HGrg"
 // Both sides of another version refuse by name; the messages' heads and Refuse stay as they are in all versions.
 inline constexpr std::uint32_t kRegistrationVersion = 1;
-// How long a limiter waits for all of it, and then does without the daemon.
-inline constexpr std::int64_t kRegistrationNs = 200'000'000;
+// How long a limiter waits for a daemon to listen, and for all of it where one does: a daemon that is busy for a moment is no
+// reason to run unheld, and one that is stopped keeps nobody for ever. Then it does without.
+inline constexpr std::int64_t kRegistrationNs = 200'000'000, kAnswerNs = 2'000'000'000;
 // The least and the most; a limiter that knows of fewer than it is sent leaves the rest to the kernel, which closes them.
 inline constexpr std::uint32_t kWelcomeDescriptors = 3, kMostWelcomeDescriptors = 5 + kMaxDevices;
 

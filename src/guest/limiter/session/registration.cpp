@@ -76,8 +76,13 @@ std::string_view name_in(const char* directory) {
 
 class Conversation {
  public:
-  Conversation(std::span<char> why, std::int64_t patience_ns, bool insist)
-      : why_(why), deadline_ns_(now_ns() + patience_ns), insist_(insist) {}
+  // `patience_ns`: for a daemon to listen; `answer_ns`: for all of it, from the moment that one does.
+  Conversation(std::span<char> why, std::int64_t patience_ns, std::int64_t answer_ns, bool insist)
+      : why_(why),
+        patience_ns_(patience_ns),
+        answer_ns_(answer_ns),
+        deadline_ns_(now_ns() + patience_ns),
+        insist_(insist) {}
 
   // Where too many register at once it comes back, within the time there is: a job starts all its processes in one moment.
   Registered hold(const char* directory, bool with_slot, ledger::SharePages& pages, ledger::SlotRef& slot) {
@@ -176,6 +181,12 @@ class Conversation {
                            : cannot("look at the runtime directory", errno);
   }
 
+  // There is a daemon, which may be busy. Once: it is not waited for anew at each attempt.
+  void somebody_listens() {
+    if (!listened_) deadline_ns_ = now_ns() + answer_ns_;
+    listened_ = true;
+  }
+
   // As poll() answers.
   int wait_for(short event) {
     for (;;) {
@@ -201,15 +212,17 @@ class Conversation {
           .add_decimal(static_cast<std::uint64_t>(folder.get()))
           .add('/')
           .add(ledger::kTenantSocket);
-    for (;;) {
+    for (const std::int64_t give_up_ns = now_ns() + patience_ns_;;) {
       socket_.reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
       if (!socket_.valid()) return cannot("make a socket", errno);
-      if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
-        return Registered::seated;
-      const bool passing = errno == ECONNREFUSED || errno == ENOENT || errno == EAGAIN || errno == EINTR;
+      const bool connected = ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+      const bool full = !connected && errno == EAGAIN;  // more wait to be accepted than the kernel lets wait
+      if (connected || full) somebody_listens();
+      if (connected) return Registered::seated;
+      const bool passing = full || errno == ECONNREFUSED || errno == ENOENT || errno == EINTR;
       if (!passing) return cannot("connect to headgated", errno);
       if (ledger::is_removed(folder.get())) return gone(directory);
-      if (!insist_ || now_ns() > deadline_ns_) return unreachable("does not accept connections");
+      if (!insist_ || now_ns() > (full ? deadline_ns_ : give_up_ns)) return unreachable("does not accept connections");
       const timespec pause{0, 5'000'000};
       ::nanosleep(&pause, nullptr);
     }
@@ -328,7 +341,9 @@ class Conversation {
   }
 
   std::span<char> why_;
+  const std::int64_t patience_ns_, answer_ns_;
   std::int64_t deadline_ns_;
+  bool listened_ = false;
   bool insist_;  // tries again where nobody accepts connections yet, or too many register
   Descriptor socket_;
   Descriptor descriptors_[ledger::kMostWelcomeDescriptors];
@@ -342,7 +357,8 @@ class Conversation {
 Registered register_at(const char* directory, bool with_slot, ledger::SharePages& pages, ledger::SlotRef& slot,
                        std::span<char> why) {
   const int saved = errno;
-  const Registered outcome = Conversation(why, ledger::kRegistrationNs, true).hold(directory, with_slot, pages, slot);
+  const Registered outcome =
+      Conversation(why, ledger::kRegistrationNs, ledger::kAnswerNs, true).hold(directory, with_slot, pages, slot);
   home[0] = '\0';
   if (strlen(directory) < sizeof home) memcpy(home, directory, strlen(directory) + 1);
   errno = saved;
@@ -387,7 +403,7 @@ void renew_doorbell() {
     return;
   const int saved = errno;
   char why[512];
-  Conversation(why, kRenewNs, false).take_bell(home, {session.slot, session.slot_generation});
+  Conversation(why, kRenewNs, kRenewNs, false).take_bell(home, {session.slot, session.slot_generation});
   errno = saved;
 }
 

@@ -12,10 +12,10 @@ enum class Registered : std::uint32_t {
   seated,  // `pages` are mapped, checked, and a slot is claimed if one was wanted
   refused,  // `why` is a sentence: the daemon said no, or sent what cannot be used; the share is gone; this process lacks what
             // it takes to ask (descriptors, memory, a right), which is no sign that there is no daemon
-  unreachable,  // no daemon answered within 200 ms, or there is no runtime directory; `why` says what was tried
+  unreachable,  // no daemon listened within 200 ms or answered within 2 s, or there is no runtime directory; `why` says what was tried
 };
 
-// `directory`: where the share's directory lies for us, such as /run/headgate/shares/NAME. Takes at most 200 ms; keeps no
+// `directory`: where the share's directory lies for us, such as /run/headgate/shares/NAME. Takes at most 2.2 s; keeps no
 // descriptor but the doorbell's. Restores errno.
 Registered register_at(const char* directory, bool with_slot, ledger::SharePages& pages, ledger::SlotRef& slot,
                        std::span<char> why);
