@@ -156,7 +156,15 @@ void read_utilization(const nvml::Library& nvml, nvmlDevice_t device, const std:
   if (nvml->nvmlDeviceGetProcessUtilization == nullptr) return;
   std::vector<nvmlProcessUtilizationSample_t> samples(256);
   unsigned count = static_cast<unsigned>(samples.size());
-  if (!ok(nvml->nvmlDeviceGetProcessUtilization(device, samples.data(), &count, since_us))) return;
+  nvmlReturn_t result = nvml->nvmlDeviceGetProcessUtilization(device, samples.data(), &count, since_us);
+  // Many processes have more samples than that, and without them nobody's work is seen: as much room as the driver says, and some
+  // for what comes meanwhile.
+  for (int round = 0; result == NVML_ERROR_INSUFFICIENT_SIZE && round < 4; ++round) {
+    samples.resize(std::max<std::size_t>(count, samples.size()) * 2);
+    count = static_cast<unsigned>(samples.size());
+    result = nvml->nvmlDeviceGetProcessUtilization(device, samples.data(), &count, since_us);
+  }
+  if (!ok(result)) return;
   // The mean over a process's samples; NVML answers NOT_FOUND where nothing ran.
   for (DriverProcess& process : processes) {
     if (process.uuid != uuid) continue;

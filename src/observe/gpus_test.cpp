@@ -69,6 +69,35 @@ TEST_F(DriverGpus, HowMuchOfTheSmsWorkedIsToldBetweenTwoSamplesAndNoSampleIsKept
   EXPECT_EQ(script_.samples_held, 0);
 }
 
+TEST_F(DriverGpus, ASampleThatFailsOnceEndsNoCardsFigure) {
+  script_.sm_util = {25};
+  SmActivity activity;
+  const auto ratio_at = [&](std::chrono::milliseconds time, abi::nvmlReturn_t result) {
+    script_.sm_sample_result = static_cast<unsigned>(result);
+    std::vector gpus = {read()};
+    activity.measure(library_, gpus, std::chrono::steady_clock::time_point(time));
+    return gpus[0].sm_active_ratio;
+  };
+  EXPECT_EQ(ratio_at(0ms, abi::NVML_ERROR_UNKNOWN), std::nullopt);
+  EXPECT_EQ(ratio_at(1000ms, abi::NVML_SUCCESS), std::nullopt) << "of the first that there is";
+  EXPECT_EQ(ratio_at(2000ms, abi::NVML_ERROR_UNKNOWN), std::nullopt) << "what was once true";
+  EXPECT_EQ(ratio_at(3000ms, abi::NVML_SUCCESS), 0.25);
+  EXPECT_EQ(ratio_at(4000ms, abi::NVML_ERROR_NOT_SUPPORTED), std::nullopt);
+  EXPECT_EQ(ratio_at(5000ms, abi::NVML_SUCCESS), std::nullopt) << "a card that has none is not asked again";
+  activity.forget(library_);
+  EXPECT_EQ(script_.samples_held, 0);
+}
+
+TEST_F(DriverGpus, HoweverManySamplesThereAreWhoIsAtWorkIsSeen) {
+  script_.compute = {{{.pid = 41, .bytes = 1 << 20}}};
+  for (unsigned i = 0; i < 1000; ++i) script_.utilization.push_back({100 + i, 1});
+  script_.utilization.push_back({41, 80});
+  const auto picture = read_driver(library_, 0).value();
+  ASSERT_EQ(picture.processes.size(), 1u);
+  EXPECT_TRUE(picture.processes[0].at_work);
+  EXPECT_EQ(picture.processes[0].busy_ratio, 0.8);
+}
+
 TEST_F(DriverGpus, VideoEnginesWhichNobodyGatesAreSeenAtWork) {
   script_.video_percent = {{40, 75}};
   EXPECT_EQ(read().encoder_busy_ratio, 0.4);

@@ -86,6 +86,16 @@ SCRIPTED nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t, u
                                                                  nvmlProcessInfo_t* rows) {
   return give(script.mps, count, rows);
 }
+SCRIPTED nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t, nvmlProcessUtilizationSample_t* samples,
+                                                      unsigned* count, unsigned long long) {
+  const unsigned room = *count;
+  *count = static_cast<unsigned>(script.utilization.size());
+  if (script.utilization.empty()) return NVML_ERROR_NOT_FOUND;
+  if (room < script.utilization.size()) return NVML_ERROR_INSUFFICIENT_SIZE;
+  for (std::size_t i = 0; i < script.utilization.size(); ++i)
+    samples[i] = {.pid = script.utilization[i][0], .timeStamp = 1, .smUtil = script.utilization[i][1]};
+  return NVML_SUCCESS;
+}
 SCRIPTED nvmlReturn_t nvmlDeviceGetAccountingMode(nvmlDevice_t, nvmlEnableState_t* mode) {
   *mode = script.accounting ? NVML_FEATURE_ENABLED : NVML_FEATURE_DISABLED;
   return NVML_SUCCESS;
@@ -177,7 +187,9 @@ SCRIPTED nvmlReturn_t nvmlGpmSampleAlloc(void** sample) {
 SCRIPTED nvmlReturn_t nvmlGpmSampleFree(void* sample) {
   return delete static_cast<char*>(sample), --script.samples_held, NVML_SUCCESS;
 }
-SCRIPTED nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t, void*) { return NVML_SUCCESS; }
+SCRIPTED nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t, void*) {
+  return static_cast<nvmlReturn_t>(script.sm_sample_result);
+}
 SCRIPTED nvmlReturn_t nvmlGpmMetricsGet(void* out) {
   struct {
     unsigned version, count;

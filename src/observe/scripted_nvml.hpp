@@ -37,6 +37,8 @@ struct Script {
   std::optional<unsigned> pcie_replays;
   std::optional<std::array<unsigned, 2>> pcie_kib_per_s;  // sent, received
   std::optional<std::vector<double>> sm_util;             // percent, one for each pair of samples
+  unsigned sm_sample_result = 0;                          // nvmlReturn_t of taking one
+  std::vector<std::array<unsigned, 2>> utilization;       // pid and percent, one for each sample
   int samples_held = 0;
   std::vector<std::string> slices;  // UUIDs by place, "" where none is; without places the card has no MIG
   std::size_t lists_asked = 0, memory_asked = 0, traffic_asked = 0, sm_asked = 0;

@@ -24,12 +24,15 @@ struct MetricsGet {
   Metric metrics[1];
 };
 
-bool has_monitoring(const nvml::Library& nvml, abi::nvmlDevice_t device) {
-  if (nvml->nvmlGpmQueryDeviceSupport == nullptr || nvml->nvmlGpmSampleAlloc == nullptr ||
-      nvml->nvmlGpmSampleGet == nullptr || nvml->nvmlGpmMetricsGet == nullptr || nvml->nvmlGpmSampleFree == nullptr)
-    return false;
-  Support support{.version = kVersion, .is_supported = 0};
-  return nvml->nvmlGpmQueryDeviceSupport(device, &support) == abi::NVML_SUCCESS && support.is_supported != 0;
+bool has_monitoring(const nvml::Library& nvml) {
+  return nvml->nvmlGpmQueryDeviceSupport != nullptr && nvml->nvmlGpmSampleAlloc != nullptr &&
+         nvml->nvmlGpmSampleGet != nullptr && nvml->nvmlGpmMetricsGet != nullptr && nvml->nvmlGpmSampleFree != nullptr;
+}
+
+// Whether the same will be answered as long as the driver is loaded.
+bool is_final(abi::nvmlReturn_t result) {
+  return result == abi::NVML_ERROR_NOT_SUPPORTED || result == abi::NVML_ERROR_NO_PERMISSION ||
+         result == abi::NVML_ERROR_FUNCTION_NOT_FOUND;
 }
 
 std::optional<double> between(const nvml::Library& nvml, void* first, void* second) {
@@ -46,20 +49,30 @@ std::optional<double> between(const nvml::Library& nvml, void* first, void* seco
 
 void SmActivity::sample(const nvml::Library& nvml, unsigned index, Known& known,
                         std::chrono::steady_clock::time_point now) {
+  known.asked = now;
+  known.ratio.reset();
+  known.lacking = !has_monitoring(nvml);
   abi::nvmlDevice_t device = nullptr;
-  const bool first = known.last == nullptr;
-  known.lacking = nvml->nvmlDeviceGetHandleByIndex_v2(index, &device) != abi::NVML_SUCCESS ||
-                  (first && !has_monitoring(nvml, device));
-  if (known.lacking) return;
-  for (void** one : {&known.last, &known.spare}) {
-    if (*one == nullptr && nvml->nvmlGpmSampleAlloc(one) != abi::NVML_SUCCESS) *one = nullptr, known.lacking = true;
+  if (known.lacking || nvml->nvmlDeviceGetHandleByIndex_v2(index, &device) != abi::NVML_SUCCESS) return;
+  const auto done = [&](abi::nvmlReturn_t result) {
+    known.lacking = is_final(result);
+    return result == abi::NVML_SUCCESS;
+  };
+  if (!known.sampled) {
+    Support support{.version = kVersion, .is_supported = 0};
+    if (!done(nvml->nvmlGpmQueryDeviceSupport(device, &support))) return;
+    known.lacking = support.is_supported == 0;
+    if (known.lacking) return;
   }
-  if (known.lacking) return;
-  void* const into = first ? known.last : known.spare;
-  known.lacking = nvml->nvmlGpmSampleGet(device, into) != abi::NVML_SUCCESS;
-  known.ratio = first || known.lacking || !known.taken ? std::nullopt : between(nvml, known.last, into);
-  known.taken = now;
-  if (!first) std::swap(known.last, known.spare);
+  for (void** one : {&known.last, &known.spare}) {
+    if (*one != nullptr || done(nvml->nvmlGpmSampleAlloc(one))) continue;
+    *one = nullptr;
+    return;
+  }
+  if (!done(nvml->nvmlGpmSampleGet(device, known.spare))) return;
+  if (known.sampled) known.ratio = between(nvml, known.last, known.spare);
+  std::swap(known.last, known.spare);
+  known.sampled = true;
 }
 
 void SmActivity::measure(const nvml::Library& nvml, std::vector<snapshot::Gpu>& gpus,
@@ -67,7 +80,7 @@ void SmActivity::measure(const nvml::Library& nvml, std::vector<snapshot::Gpu>& 
   for (snapshot::Gpu& gpu : gpus) {
     if (gpu.uuid.empty()) continue;
     Known& known = known_[gpu.uuid];
-    if (!known.lacking && (!known.taken || now - *known.taken >= kBetweenSamples)) sample(nvml, gpu.index, known, now);
+    if (!known.lacking && (!known.asked || now - *known.asked >= kBetweenSamples)) sample(nvml, gpu.index, known, now);
     if (!known.lacking) gpu.sm_active_ratio = known.ratio;
   }
 }

@@ -27,9 +27,10 @@ class SmActivity {
  private:
   struct Known {
     void *last = nullptr, *spare = nullptr;  // nvmlGpmSample_t
-    std::optional<std::chrono::steady_clock::time_point> taken;
+    bool sampled = false;                    // `last` holds a sample
+    std::optional<std::chrono::steady_clock::time_point> asked;
     std::optional<double> ratio;
-    bool lacking = false;
+    bool lacking = false;  // and will be: it is not asked again before forget()
   };
   static void sample(const nvml::Library& nvml, unsigned index, Known& known,
                      std::chrono::steady_clock::time_point now);
