@@ -66,6 +66,8 @@ Result<void> write(const std::string& path, const std::string& text) {
   return fail(ErrorCode::denied, "cannot write " + path, "headgated needs rights over cgroups");
 }
 
+Error ended(std::uint32_t pid) { return {ErrorCode::failed, "process " + std::to_string(pid) + " has ended", {}}; }
+
 // Who was frozen below the same cgroup and has ended. One that somebody is in cannot be removed.
 void remove_left(const std::string& folder) {
   std::error_code failed;
@@ -74,9 +76,7 @@ void remove_left(const std::string& folder) {
 }
 
 // Of a process that shares its cgroup with others: one below it, for this process alone, which is moved there.
-Result<Freezer> set_apart(std::uint32_t pid, const Freezer& shared, const Roots& roots) {
-  const auto process = TRY(identity::read_process(roots.proc, pid));
-  const auto pidfd = TRY(identity::pidfd_of(process, roots.proc));
+Result<Freezer> set_apart(std::uint32_t pid, int pidfd, const Freezer& shared) {
   remove_left(shared.folder);
   Freezer own = shared;
   const std::string name = (shared.path.ends_with('/') ? "" : "/") + std::string(kApart) + std::to_string(pid);
@@ -86,14 +86,15 @@ Result<Freezer> set_apart(std::uint32_t pid, const Freezer& shared, const Roots&
     return fail_errno("cannot make the cgroup " + own.folder, errno, "headgated needs rights over cgroups");
   const auto moved = write(own.folder + "/cgroup.procs", std::to_string(pid));
   // Only now is it known that the number still was that process's.
-  if (moved && !identity::has_ended(pidfd.get())) return own;
+  if (moved && !identity::has_ended(pidfd)) return own;
   ::rmdir(own.folder.c_str());
-  if (!moved) return std::unexpected(moved.error());
-  return fail(ErrorCode::failed, "process " + std::to_string(pid) + " has ended");
+  return std::unexpected(moved ? ended(pid) : moved.error());
 }
 
-Result<std::string> freeze(std::uint32_t pid, const Roots& roots) {
+Result<std::string> freeze(std::uint32_t pid, int pidfd, const Roots& roots) {
   const auto freezers = freezers_of(TRY(identity::read_cgroups(roots.proc, pid)), roots);
+  // Only now is it known that these are the cgroups of the process that the pidfd means.
+  if (identity::has_ended(pidfd)) return std::unexpected(ended(pid));
   const auto halt = [](const Freezer& freezer) { return write(freezer.folder + "/" + freezer.file, freezer.word); };
   Error refusal{ErrorCode::unsupported, "process " + std::to_string(pid) + " is in no cgroup that can be frozen", {}};
   for (const Freezer& freezer : freezers) {
@@ -104,7 +105,7 @@ Result<std::string> freeze(std::uint32_t pid, const Roots& roots) {
   }
   for (const Freezer& freezer : freezers) {
     if (is_its_own(freezer, roots)) continue;
-    const auto own = set_apart(pid, freezer, roots);
+    const auto own = set_apart(pid, pidfd, freezer);
     const auto done = own ? halt(*own) : std::unexpected(own.error());
     if (done) return "was frozen alone, in the cgroup " + own->path;
     refusal = done.error();
@@ -112,10 +113,8 @@ Result<std::string> freeze(std::uint32_t pid, const Roots& roots) {
   return std::unexpected(refusal);
 }
 
-Result<std::string> kill(std::uint32_t pid, const Roots& roots) {
-  const auto process = TRY(identity::read_process(roots.proc, pid));
-  const auto pidfd = TRY(identity::pidfd_of(process, roots.proc));
-  if (::syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0) != 0)
+Result<std::string> kill(std::uint32_t pid, int pidfd) {
+  if (::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0) != 0)
     return fail_errno("cannot end process " + std::to_string(pid), errno);
   return std::string("was ended");
 }
@@ -129,15 +128,17 @@ Result<AuditPolicy> parse_audit_policy(std::string_view text) {
   return fail(ErrorCode::usage, "'" + std::string(text) + "' is no audit policy", "accepted: warn, freeze, kill");
 }
 
-Result<std::string> enforce(AuditPolicy policy, std::uint32_t pid, const Roots& roots) {
-  if (pid <= 1 || pid == static_cast<std::uint32_t>(::getpid()))
-    return fail(ErrorCode::denied, "process " + std::to_string(pid) + " is never acted on");
-  switch (policy) {
-    case AuditPolicy::warn: return std::string("was named");
-    case AuditPolicy::freeze: return freeze(pid, roots);
-    case AuditPolicy::kill: return kill(pid, roots);
-  }
-  return std::string();
+Result<std::string> enforce(AuditPolicy policy, const Judged& judged, const Roots& roots) {
+  const std::string who = "process " + std::to_string(judged.pid);
+  if (judged.pid <= 1 || judged.pid == static_cast<std::uint32_t>(::getpid()))
+    return fail(ErrorCode::denied, who + " is never acted on");
+  if (policy == AuditPolicy::warn) return std::string("was named");
+  if (judged.start_time == 0)
+    return fail(ErrorCode::failed,
+                who + " is left alone: /proc does not say when it began, so it may be another by now",
+                "headgated needs a /proc that shows all processes");
+  const auto pidfd = TRY(identity::pidfd_of({.pid = judged.pid, .start_time = judged.start_time}, roots.proc));
+  return policy == AuditPolicy::kill ? kill(judged.pid, pidfd.get()) : freeze(judged.pid, pidfd.get(), roots);
 }
 
 }  // namespace headgate::node

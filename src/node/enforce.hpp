@@ -20,10 +20,15 @@ struct Roots {
   std::string cgroup = "/sys/fs/cgroup";
 };
 
-// Carries `policy` out against one process and answers what was done, in words ("was frozen with its cgroup /x"). Kill goes
-// through a pidfd of the process as it was looked at. Freeze goes through its cgroup (version 2, or version 1's freezer) where that
+// A process as the audit judged it: its number may be another's by the time somebody acts.
+struct Judged {
+  std::uint32_t pid = 0, start_time = 0;  // as of identity::Process
+};
+
+// Carries `policy` out against one process and answers what was done, in words ("was frozen with its cgroup /x"). Nothing is done
+// to a process of another start time than that which was judged, nor where that is not known. Kill goes through its pidfd. Freeze goes through its cgroup (version 2, or version 1's freezer) where that
 // is its own: neither the root nor a login session nor one that we, or init, sit in. Who shares one is moved into a new one below it, and frozen
 // alone; what he has counted stays where it was. Errors: denied, failed, unsupported; he runs on then.
-[[nodiscard]] Result<std::string> enforce(AuditPolicy policy, std::uint32_t pid, const Roots& roots = {});
+[[nodiscard]] Result<std::string> enforce(AuditPolicy policy, const Judged& judged, const Roots& roots = {});
 
 }  // namespace headgate::node

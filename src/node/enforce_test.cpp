@@ -10,6 +10,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "identity/process.hpp"
+
 namespace headgate::node {
 namespace {
 
@@ -49,54 +51,6 @@ class FakeNode {
   std::string directory_;
 };
 
-TEST(Enforce, APidThatIsKilledIsTheOneThatWasLookedAt) {
-  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << "only /proc tells which process a pid is";
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::pause();
-    ::_exit(0);
-  }
-  const auto done = enforce(AuditPolicy::kill, static_cast<std::uint32_t>(child));
-  if (!done) ::kill(child, SIGTERM);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  EXPECT_EQ(done, "was ended");
-  EXPECT_EQ(WTERMSIG(status), SIGKILL);
-  EXPECT_FALSE(enforce(AuditPolicy::kill, static_cast<std::uint32_t>(child)));
-}
-
-TEST(Enforce, AContainerIsFrozenByItsOwnCgroup) {
-  const FakeNode node;
-  node.put("77", "0::/docker/abc\n");
-  node.make("/docker/abc");
-  EXPECT_EQ(enforce(AuditPolicy::freeze, 77, node.roots()), "was frozen with its cgroup /docker/abc");
-  EXPECT_EQ(node.content("/docker/abc/cgroup.freeze"), "1");
-}
-
-TEST(Enforce, OnAHybridHostTheHierarchyIsUsedInWhichTheCgroupIsItsOwn) {
-  const FakeNode node;
-  node.put("77", "5:freezer:/docker/abc\n0::/\n");
-  node.make("/freezer/docker/abc");
-  node.make("/unified");
-  EXPECT_TRUE(enforce(AuditPolicy::freeze, 77, node.roots()));
-  EXPECT_EQ(node.content("/freezer/docker/abc/freezer.state"), "FROZEN");
-  EXPECT_EQ(node.content("/unified/cgroup.freeze"), "");
-  node.put("78", "5:freezer:/\n0::/user.slice/headgate-run-5\n");
-  node.make("/unified/user.slice/headgate-run-5");
-  EXPECT_EQ(enforce(AuditPolicy::freeze, 78, node.roots()), "was frozen with its cgroup /user.slice/headgate-run-5");
-  EXPECT_EQ(node.content("/unified/user.slice/headgate-run-5/cgroup.freeze"), "1");
-}
-
-TEST(Enforce, WhereBothAreItsOwnItIsFrozenWhereItCanStillBeKilled) {
-  const FakeNode node;
-  node.put("77", "5:freezer:/docker/abc\n0::/docker/abc\n");
-  node.make("/freezer/docker/abc");
-  node.make("/unified/docker/abc");
-  EXPECT_TRUE(enforce(AuditPolicy::freeze, 77, node.roots()));
-  EXPECT_EQ(node.content("/unified/docker/abc/cgroup.freeze"), "1");
-  EXPECT_EQ(node.content("/freezer/docker/abc/freezer.state"), "");
-}
-
 // A process that stands still until it goes out of scope, and is looked at under a fake node's /proc.
 class Sleeper {
  public:
@@ -114,14 +68,86 @@ class Sleeper {
   Sleeper(const Sleeper&) = delete;
   Sleeper& operator=(const Sleeper&) = delete;
   [[nodiscard]] std::string name() const { return std::to_string(pid_); }
-  [[nodiscard]] std::uint32_t pid() const { return static_cast<std::uint32_t>(pid_); }
+  [[nodiscard]] Judged judged() const {
+    const auto pid = static_cast<std::uint32_t>(pid_);
+    return {pid, identity::read_process("/proc", pid).value_or(identity::Process{}).start_time};
+  }
 
  private:
   pid_t pid_;
 };
 
+// The start time is what tells that a number was given anew.
+constexpr const char* kNoProc = "only /proc tells which process a pid is";
+
+TEST(Enforce, OnlyTheProcessThatWasJudgedIsKilled) {
+  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProc;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  const auto pid = static_cast<std::uint32_t>(child);
+  const std::uint32_t start_time = identity::read_process("/proc", pid).value().start_time;
+  EXPECT_EQ(enforce(AuditPolicy::kill, {pid, start_time + 100}).error().message,
+            "process " + std::to_string(pid) + " has ended")
+      << "another has its number";
+  EXPECT_FALSE(enforce(AuditPolicy::kill, {pid, 0})) << "nobody knows which";
+  EXPECT_EQ(::waitpid(child, nullptr, WNOHANG), 0) << "it lives";
+  const auto done = enforce(AuditPolicy::kill, {pid, start_time});
+  if (!done) ::kill(child, SIGTERM);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(done, "was ended");
+  EXPECT_EQ(WTERMSIG(status), SIGKILL);
+  EXPECT_FALSE(enforce(AuditPolicy::kill, {pid, start_time}));
+}
+
+TEST(Enforce, AContainerIsFrozenByItsOwnCgroup) {
+  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProc;
+  const FakeNode node;
+  const Sleeper sleeper(node);
+  node.put(sleeper.name(), "0::/docker/abc\n");
+  node.make("/docker/abc");
+  Judged other = sleeper.judged();
+  other.start_time += 100;
+  EXPECT_FALSE(enforce(AuditPolicy::freeze, other, node.roots()));
+  EXPECT_EQ(node.content("/docker/abc/cgroup.freeze"), "") << "another has its number";
+  EXPECT_EQ(enforce(AuditPolicy::freeze, sleeper.judged(), node.roots()), "was frozen with its cgroup /docker/abc");
+  EXPECT_EQ(node.content("/docker/abc/cgroup.freeze"), "1");
+}
+
+TEST(Enforce, OnAHybridHostTheHierarchyIsUsedInWhichTheCgroupIsItsOwn) {
+  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProc;
+  const FakeNode node;
+  const Sleeper first(node), second(node);
+  node.put(first.name(), "5:freezer:/docker/abc\n0::/\n");
+  node.make("/freezer/docker/abc");
+  node.make("/unified");
+  EXPECT_TRUE(enforce(AuditPolicy::freeze, first.judged(), node.roots()));
+  EXPECT_EQ(node.content("/freezer/docker/abc/freezer.state"), "FROZEN");
+  EXPECT_EQ(node.content("/unified/cgroup.freeze"), "");
+  node.put(second.name(), "5:freezer:/\n0::/user.slice/headgate-run-5\n");
+  node.make("/unified/user.slice/headgate-run-5");
+  EXPECT_EQ(enforce(AuditPolicy::freeze, second.judged(), node.roots()),
+            "was frozen with its cgroup /user.slice/headgate-run-5");
+  EXPECT_EQ(node.content("/unified/user.slice/headgate-run-5/cgroup.freeze"), "1");
+}
+
+TEST(Enforce, WhereBothAreItsOwnItIsFrozenWhereItCanStillBeKilled) {
+  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProc;
+  const FakeNode node;
+  const Sleeper sleeper(node);
+  node.put(sleeper.name(), "5:freezer:/docker/abc\n0::/docker/abc\n");
+  node.make("/freezer/docker/abc");
+  node.make("/unified/docker/abc");
+  EXPECT_TRUE(enforce(AuditPolicy::freeze, sleeper.judged(), node.roots()));
+  EXPECT_EQ(node.content("/unified/docker/abc/cgroup.freeze"), "1");
+  EXPECT_EQ(node.content("/freezer/docker/abc/freezer.state"), "");
+}
+
 TEST(Enforce, WhoSharesHisCgroupIsSetApartAndFrozenAlone) {
-  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << "only /proc tells which process a pid is";
+  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProc;
   const FakeNode node;
   node.make("/unified/user.slice/session-3.scope/headgate-frozen-5");
   for (const std::string cgroup : {"/", "/system.slice", "/user.slice/session-3.scope"}) {
@@ -129,7 +155,8 @@ TEST(Enforce, WhoSharesHisCgroupIsSetApartAndFrozenAlone) {
     const std::string folder = (cgroup == "/" ? "" : cgroup) + "/headgate-frozen-" + sleeper.name();
     node.put(sleeper.name(), "5:freezer:/\n0::" + cgroup + "\n");
     node.make("/unified" + cgroup);
-    EXPECT_EQ(enforce(AuditPolicy::freeze, sleeper.pid(), node.roots()), "was frozen alone, in the cgroup " + folder);
+    EXPECT_EQ(enforce(AuditPolicy::freeze, sleeper.judged(), node.roots()),
+              "was frozen alone, in the cgroup " + folder);
     EXPECT_EQ(node.content("/unified" + folder + "/cgroup.procs"), sleeper.name());
     EXPECT_EQ(node.content("/unified" + folder + "/cgroup.freeze"), "1");
     EXPECT_EQ(node.content("/unified" + cgroup + "/cgroup.freeze"), "");
@@ -138,31 +165,33 @@ TEST(Enforce, WhoSharesHisCgroupIsSetApartAndFrozenAlone) {
 }
 
 TEST(Enforce, WithoutVersionTwoHeIsSetApartByTheFreezerOfVersionOne) {
-  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << "only /proc tells which process a pid is";
+  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProc;
   const FakeNode node;
   const Sleeper sleeper(node);
   node.put(sleeper.name(), "5:freezer:/\n1:name=systemd:/system.slice\n");
   node.make("/freezer");
-  EXPECT_TRUE(enforce(AuditPolicy::freeze, sleeper.pid(), node.roots()));
+  EXPECT_TRUE(enforce(AuditPolicy::freeze, sleeper.judged(), node.roots()));
   EXPECT_EQ(node.content("/freezer/headgate-frozen-" + sleeper.name() + "/freezer.state"), "FROZEN");
 }
 
 TEST(Enforce, WhereNobodyCanBeSetApartNobodyIsFrozen) {
+  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProc;
   const FakeNode node;
+  const Sleeper sleeper(node);
+  // Without a folder of the version-2 cgroup below which one could be made.
   for (const char* cgroups : {"0::/\n", "0::/system.slice\n", "0::/../other\n", "3:cpu:/\n", ""}) {
-    node.put("77", cgroups);  // of whom nothing else is known
-    node.make("/system.slice");
-    EXPECT_FALSE(enforce(AuditPolicy::freeze, 77, node.roots())) << cgroups;
+    node.put(sleeper.name(), cgroups);
+    EXPECT_FALSE(enforce(AuditPolicy::freeze, sleeper.judged(), node.roots())) << cgroups;
   }
-  EXPECT_EQ(node.content("/system.slice/cgroup.freeze"), "");
-  EXPECT_FALSE(enforce(AuditPolicy::freeze, 78, node.roots()));  // no such process
+  EXPECT_FALSE(node.has("/unified"));
+  EXPECT_FALSE(enforce(AuditPolicy::freeze, {.pid = 78, .start_time = 5}, node.roots()));  // no such process
 }
 
 TEST(Enforce, WeAndInitAreNeverActedOn) {
   for (const auto policy : {AuditPolicy::freeze, AuditPolicy::kill}) {
-    EXPECT_FALSE(enforce(policy, 0));
-    EXPECT_FALSE(enforce(policy, 1));
-    EXPECT_FALSE(enforce(policy, static_cast<std::uint32_t>(::getpid())));
+    EXPECT_FALSE(enforce(policy, {0, 5}));
+    EXPECT_FALSE(enforce(policy, {1, 5}));
+    EXPECT_FALSE(enforce(policy, {static_cast<std::uint32_t>(::getpid()), 5}));
   }
 }
 

@@ -71,6 +71,7 @@ void add_processes(observe::JoinInput& input, const tenancy::Processes* tenants,
       held_pids.insert(tenant.process.pid);
       auto& facts = input.facts[tenant.process.pid];
       facts = {.uid = tenant.uid,
+               .start_time = tenant.process.start_time,
                .user = user_name(tenant.uid),
                .command = tenant.process.command,
                .where = where_text(tenant.where),
@@ -101,6 +102,7 @@ void add_processes(observe::JoinInput& input, const tenancy::Processes* tenants,
     if (!process || input.facts.contains(pid)) continue;
     auto& facts = input.facts[pid];
     facts.uid = process->uid;
+    facts.start_time = process->start_time;
     facts.user = user_name(process->uid);
     facts.command = process->command;
     const auto lines = identity::read_cgroups(proc, pid);

@@ -105,6 +105,12 @@ void Audit::look_at(const snapshot::Snapshot& picture, const snapshot::Process& 
 
 std::vector<Finding> Audit::look(snapshot::Snapshot& picture, const std::map<std::uint32_t, ProcessFacts>& facts,
                                  const ComputeBooks& books) {
+  const auto start_time_of = [&](std::uint32_t pid) {
+    const auto of_process = facts.find(pid);
+    return of_process == facts.end() ? 0 : of_process->second.start_time;
+  };
+  // What was seen of a process is nothing against the next one of its number.
+  std::erase_if(cases_, [&](const auto& entry) { return entry.second.start_time != start_time_of(entry.first.first); });
   for (auto& [key, known] : cases_) known.seen = false;
   exempt_.clear();
   for (const auto& [pid, of_process] : facts) {
@@ -135,6 +141,7 @@ std::vector<Finding> Audit::look(snapshot::Snapshot& picture, const std::map<std
   std::vector<Finding> fresh;
   for (auto& [finding, ripe] : found) {
     Case& known = cases_[{finding.pid, finding.kind}];
+    known.start_time = finding.start_time = start_time_of(finding.pid);
     if (!known.since_ns) known.since_ns = picture.taken_ns;
     bool explained = false;
     if (!known.reason && known.looks + 1 >= rules_.looks) {

@@ -46,6 +46,7 @@ enum class FindingKind { outside, memory, compute };
 struct Finding {
   FindingKind kind = FindingKind::outside;
   std::uint32_t pid = 0, uid = 0;
+  std::uint32_t start_time = 0;            // of the process that was judged (ProcessFacts)
   std::string share;                       // empty: none
   std::optional<std::uint32_t> owner_uid;  // the share's
   std::string uuid;
@@ -81,6 +82,7 @@ class Audit {
 
  private:
   struct Case {
+    std::uint32_t start_time = 0;
     std::uint32_t looks = 0;
     std::optional<std::uint64_t> since_ns;
     std::optional<std::string> reason;

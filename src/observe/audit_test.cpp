@@ -45,6 +45,24 @@ TEST(Audit, AProcessOutsideEveryShareIsNamedOnceWithinThreeLooks) {
   EXPECT_EQ(event_kind(found[0].kind), "audit.outside");
 }
 
+TEST(Audit, WhatWasSeenOfAProcessIsNothingAgainstTheNextOneOfItsNumber) {
+  Audit audit;
+  const auto findings_at = [&](std::uint64_t second, std::uint32_t start_time) {
+    auto s = picture(700, 0, "");
+    s.taken_ns = second * kSecond;
+    Facts facts;
+    facts[41].start_time = start_time;
+    return audit.look(s, facts);
+  };
+  EXPECT_TRUE(findings_at(1, 7).empty());
+  EXPECT_TRUE(findings_at(2, 7).empty());
+  EXPECT_TRUE(findings_at(3, 9).empty()) << "of the second process this is the first look";
+  EXPECT_TRUE(findings_at(4, 9).empty());
+  const auto found = findings_at(5, 9);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].start_time, 9u) << "who acts on it knows which of them was judged";
+}
+
 TEST(Audit, ServersThatWorkForEverybodyAreExempt) {
   const auto named = [](const std::string& program) {
     Facts facts;

@@ -17,6 +17,7 @@ namespace headgate::observe {
 // What is known of a process beyond driver and ledger: from /proc and its cgroup.
 struct ProcessFacts {
   std::uint32_t uid = 0;
+  std::uint32_t start_time = 0;  // with its number it is this process's name for ever; 0: not known
   std::string user, command, where;
   std::string program;  // its file's name, where nobody but root can have given it; else empty
   // Set where an ordinary user runs it: the same of root's process that started it; empty where none did.

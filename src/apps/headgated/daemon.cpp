@@ -380,7 +380,7 @@ class Daemon {
   void act(node::AuditPolicy policy, const observe::Finding& found) {
     if (policy == node::AuditPolicy::warn) return;
     const bool spared = !found.proven;
-    const auto done = node::enforce(spared ? node::AuditPolicy::warn : policy, found.pid);
+    const auto done = node::enforce(spared ? node::AuditPolicy::warn : policy, {found.pid, found.start_time});
     events_.add({.kind = spared ? "audit.spared"
                          : done ? "audit.acted"
                                 : "audit.failed",
