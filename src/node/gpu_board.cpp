@@ -58,7 +58,7 @@ int GpuBoard::bring(const ledger::GpuPage& from, std::uint64_t share, std::int64
     std::int64_t first = std::max<std::int64_t>(0, now_ns - reach_ns) / ledger::kCoverageWordNs;
     const std::uint64_t owner = from.seats[seat].owner.load(std::memory_order_relaxed);
     const std::int64_t seen_ns = std::min(now_ns, from.seats[seat].seen_ns.load(std::memory_order_relaxed));
-    const bool there = owner != 0 && now_ns - seen_ns < ledger::kSeatIdleNs;
+    const bool there = owner != 0 && seen_ns > now_ns - ledger::kSeatIdleNs;
     std::uint32_t place = places[seat];
     // Another share's since: it had too many.
     if (place != kNone && (places_[place].share != share || places_[place].seat != seat)) place = kNone;

@@ -35,7 +35,7 @@ class GpuBoard {
   // Whether the share has marked work there within the last `ns`; where not for kSeatIdleNs there is nothing to bring.
   [[nodiscard]] static bool works(const ledger::GpuPage& from, std::int64_t now_ns, std::int64_t ns) {
     const std::int64_t seen_ns = from.seen_ns.load(std::memory_order_relaxed);
-    return seen_ns <= now_ns ? now_ns - seen_ns < ns : seen_ns - now_ns < ns;
+    return seen_ns > now_ns - ns && seen_ns < now_ns + ns;  // a tenant wrote it: no difference with it is formed
   }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <memory>
 #include <random>
 #include <set>
@@ -112,6 +113,20 @@ TEST(GpuBoard, OfContextsThatAreAlwaysNewAsManyAreBroughtAsAreAskedFor) {
     }
     EXPECT_EQ(all.board.bring(*page, 11, kNow, 2), 2);
     EXPECT_EQ(all.places_of(11), 2u) << round;
+  }
+}
+
+TEST(GpuBoard, AContextThatWasSeenAtATimeThatNoClockShowsIsNotAtWork) {
+  constexpr auto kEver = std::numeric_limits<std::int64_t>::min(), kNever = std::numeric_limits<std::int64_t>::max();
+  for (const std::int64_t seen_ns : {kEver, kNever}) {
+    Boards all;
+    Share liar{.generation = 11};
+    liar.work(*all.page, 1, kNow - kMs, kNow);
+    liar.page->seen_ns.store(seen_ns);
+    EXPECT_FALSE(GpuBoard::works(*liar.page, kNow, ledger::kSeatIdleNs)) << seen_ns;
+    liar.page->seats[0].seen_ns.store(seen_ns);
+    all.board.bring(*liar.page, 11, kNow);
+    EXPECT_EQ(all.places_of(11), seen_ns == kEver ? 0u : 1u) << "what lies ahead counts as now";
   }
 }
 

@@ -141,6 +141,12 @@ std::int64_t replay_word(Slices& slices, Paused& paused, Table& table) {
   return theirs;
 }
 
+// Without forming a difference with what others may have written.
+bool seen_lately(const GpuSeat& place, std::int64_t now_ns) {
+  const std::int64_t seen_ns = place.seen_ns.load(std::memory_order_relaxed);
+  return seen_ns >= now_ns - kSeatIdleNs && seen_ns <= now_ns + kSeatIdleNs;
+}
+
 bool sits(const Seat& seat) {
   return seat.index < kMaxSeats && seat.page->seats[seat.index].owner.load(std::memory_order_relaxed) == seat.owner;
 }
@@ -151,7 +157,7 @@ bool take_seat(Seat& seat, std::int64_t now_ns) {
     std::uint64_t owner = place.owner.load(std::memory_order_relaxed);
     const std::int64_t seen_ns = place.seen_ns.load(std::memory_order_relaxed);
     // A time still to come is one of before the machine's last start.
-    if (owner != 0 && seen_ns <= now_ns && now_ns - seen_ns < kSeatStaleNs) continue;
+    if (owner != 0 && seen_ns <= now_ns && seen_ns > now_ns - kSeatStaleNs) continue;
     if (!place.owner.compare_exchange_strong(owner, seat.owner, std::memory_order_relaxed)) continue;
     place.seen_ns.store(now_ns, std::memory_order_relaxed);
     place.share.store(seat.share, std::memory_order_relaxed);
@@ -259,8 +265,7 @@ bool others_at_work(const Seat& seat, std::int64_t now_ns) {
     const GpuSeat& place = seat.page->seats[i];
     if (place.owner.load(std::memory_order_relaxed) == 0) continue;
     if (place.share.load(std::memory_order_relaxed) == seat.share) continue;
-    const std::int64_t idle_ns = now_ns - place.seen_ns.load(std::memory_order_relaxed);
-    if (idle_ns >= -kSeatIdleNs && idle_ns <= kSeatIdleNs) return true;
+    if (seen_lately(place, now_ns)) return true;
   }
   return false;
 }
@@ -275,8 +280,7 @@ std::int64_t neighbours_ns(const Seat& seat, ComputeAccount& account, std::int64
   Table table{.page = board};
   for (std::uint32_t i = 0; i < seats_of(board); ++i) {
     const GpuSeat& place = board.seats[i];
-    const std::int64_t idle_ns = now_ns - place.seen_ns.load(std::memory_order_relaxed);
-    if (idle_ns < -kSeatIdleNs || idle_ns > kSeatIdleNs) continue;
+    if (!seen_lately(place, now_ns)) continue;
     table.present |= only(i);
     if (place.share.load(std::memory_order_relaxed) == seat.share) table.ours |= only(i);
   }
