@@ -34,12 +34,19 @@ void apply_waiting(const Share& share, Pages& pages) {
   ledger::set_waiting(pages.policy(), share.admit == Admit::ask, static_cast<std::uint32_t>(wait.count()));
 }
 
-// The pages follow the row, device by device: rows keep the order in which the pages were made.
+// The pages follow the row, device by device: rows keep the order in which the pages were made. After an error they are as before.
 Result<void> apply(const ledger::ShareGrant& grant, Pages& pages, const std::string& base) {
+  ledger::PolicyPage& policy = pages.policy();
+  const ledger::ShareGrant before = ledger::grant_of(policy);
   for (std::uint32_t i = 0; i < grant.device_count; ++i) {
-    const std::uint32_t at = ledger::find_device(pages.policy(), grant.devices[i].uuid);
-    if (const ledger::PageFault bad = ledger::set_limits(pages.policy(), at, grant.devices[i]))
-      return std::unexpected(page_error(bad, base, grant.name));
+    const std::uint32_t at = ledger::find_device(policy, grant.devices[i].uuid);
+    const ledger::PageFault bad = ledger::set_limits(policy, at, grant.devices[i]);
+    if (!bad) continue;
+    for (std::uint32_t changed = 0; changed < i; ++changed) {
+      const std::uint32_t back = ledger::find_device(policy, grant.devices[changed].uuid);
+      (void)ledger::set_limits(policy, back, before.devices[back]);  // they were good when they were made
+    }
+    return std::unexpected(page_error(bad, base, grant.name));
   }
   return {};
 }

@@ -164,6 +164,19 @@ TEST_F(SharesTest, ARefusedChangeChangesNothing) {
   EXPECT_EQ(shares.find("s")->pages->policy().devices[0].memory_limit_bytes, 8 * kGiB);
 }
 
+TEST_F(SharesTest, AChangeThatOneOfItsGpusCannotTakeChangesNoneOfThem) {
+  Shares shares = start();
+  Share two = share_of("s", 1, 8 * kGiB);
+  two.devices.push_back(share_of("s", 1, 8 * kGiB, 0, kGpu1).devices[0]);
+  ASSERT_EQ(words(shares.create(two)), "done");
+  ledger::PolicyPage& policy = shares.find("s")->pages->policy();
+  policy.devices[1].uuid[0] = 'x';  // somebody with the daemon's rights has written there
+  for (DeviceShare& device : two.devices) device.memory_limit_bytes = 2 * kGiB;
+  EXPECT_NE(words(shares.set(two)), "done");
+  EXPECT_EQ(policy.devices[0].memory_limit_bytes, 8 * kGiB);
+  EXPECT_EQ(shares.find("s")->share.devices[0].memory_limit_bytes, 8 * kGiB);
+}
+
 TEST_F(SharesTest, AShareInUseIsNotTakenAwayAndAnEmptyOneGoesWhole) {
   Shares shares = start();
   ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
