@@ -4,9 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+
+#include "node/node.hpp"
+#include "observe/observer.hpp"
 
 namespace headgate::api {
 
@@ -107,6 +111,26 @@ void read_process_figures(DaemonFigures& figures) {
   for (std::filesystem::directory_iterator at("/proc/self/fd", error), end; !error && at != end; at.increment(error))
     ++files;
   if (!error && files > 0) figures.open_files = files - 1;  // one is this look's own
+}
+
+DaemonFigures daemon_figures(const node::Node& node, const observe::Observer& observer, const Tally& tally) {
+  DaemonFigures figures;
+  read_process_figures(figures);
+  figures.sums = tally.sums();
+  figures.driver_answered_ns = observer.driver_answered_ns();
+  const auto arbiter = node.arbiter_figures();
+  if (!arbiter) return figures;
+  const auto& bounds = node::Arbitration::kDecisionBoundsNs;
+  std::uint64_t so_far = 0;
+  for (std::size_t i = 0; i < arbiter->took.size(); ++i) {
+    so_far += arbiter->took[i];
+    const double up_to = i < bounds.size() ? static_cast<double>(bounds[i]) / 1e9 : HUGE_VAL;
+    figures.decisions.push_back({up_to, so_far});
+  }
+  figures.decision_seconds = static_cast<double>(arbiter->decision_ns) / 1e9;
+  figures.gate_changes = arbiter->gate_writes;
+  figures.doorbell_rings = arbiter->rings;
+  return figures;
 }
 
 }  // namespace headgate::api

@@ -13,6 +13,13 @@
 #include "api/page.hpp"
 #include "snapshot/snapshot.hpp"
 
+namespace headgate::node {
+class Node;
+}
+namespace headgate::observe {
+class Observer;
+}
+
 namespace headgate::api {
 
 // Sums over the life of the daemon, and what else the page shows of it. Thread-safe: pictures come from the observer, events
@@ -67,5 +74,9 @@ struct DaemonFigures {
 
 // Fills now_ns and the kernel's figures; what a machine without /proc does not tell stays empty.
 void read_process_figures(DaemonFigures& figures);
+
+// All of them, as they are now: the same in each form in which they are told. Any thread.
+[[nodiscard]] DaemonFigures daemon_figures(const node::Node& node, const observe::Observer& observer,
+                                           const Tally& tally);
 
 }  // namespace headgate::api

@@ -186,36 +186,17 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   }
 
   Response metrics_of(const Snapshot& picture) const {
-    DaemonFigures figures;
-    read_process_figures(figures);
-    figures.sums = tally.sums();
-    figures.driver_answered_ns = observer.driver_answered_ns();
-    if (const auto arbiter = node.arbiter_figures()) {
-      std::uint64_t so_far = 0;
-      for (std::size_t i = 0; i < arbiter->took.size(); ++i) {
-        so_far += arbiter->took[i];
-        const auto& bounds = node::Arbitration::kDecisionBoundsNs;
-        const double up_to = i < bounds.size() ? static_cast<double>(bounds[i]) / 1e9 : HUGE_VAL;
-        figures.decisions.push_back({up_to, so_far});
-      }
-      figures.decision_seconds = static_cast<double>(arbiter->decision_ns) / 1e9;
-      figures.gate_changes = arbiter->gate_writes;
-      figures.doorbell_rings = arbiter->rings;
-    }
-    const std::uint64_t began_ns = figures.now_ns;
-    Response response = page_of(metrics_page(picture, figures));
+    const std::uint64_t began_ns = steady_ns();
+    Response response = page_of(metrics_page(picture, daemon_figures(node, observer, tally)));
     tally.scraped(static_cast<double>(steady_ns() - began_ns) / 1e9);
     return response;
   }
 
   Response lines_of(const Snapshot& picture, LineForm form) const {
-    DaemonFigures figures;
-    read_process_figures(figures);
-    figures.sums = tally.sums();
-    figures.driver_answered_ns = observer.driver_answered_ns();
     Response response;
     response.content_type = form == LineForm::influx ? "text/plain; charset=utf-8" : "application/x-ndjson";
-    response.body = metric_lines(families_of(picture, figures), picture.node.name, picture.taken_unix_ns, form);
+    response.body = metric_lines(families_of(picture, daemon_figures(node, observer, tally)), picture.node.name,
+                                 picture.taken_unix_ns, form);
     return response;
   }
 

@@ -204,6 +204,14 @@ TEST(DaemonApi, FiguresAndEventsAreAddedToAFileForWhoeverFollowsIt) {
     return holds(R"(headgate_event,node=\S+,kind=share.created,severity=info,share=alice )");
   })) << text;
   EXPECT_TRUE(holds(R"(headgate_gpu,node=\S+,uuid=GPU-\S+ memory_total_bytes=)")) << text;
+  // Whoever looks at figures has all of them, in whatever form: the file, the lines and the page.
+  EXPECT_TRUE(holds(R"(headgate_arbiter,node=\S+ \S*gate_changes_total=)")) << text;
+  EXPECT_TRUE(holds(R"(headgate_daemon,node=\S+ \S*cpu_seconds_total=)")) << text;
+  for (const char* target : {"/metrics", "/metrics/influx", "/metrics/json"}) {
+    const std::string page = daemon.ask("GET", target).body;
+    for (const char* figure : {"decision_seconds_count", "gate_changes_total", "doorbell_rings_total"})
+      EXPECT_TRUE(page.contains(figure)) << target << " lacks " << figure;
+  }
   EXPECT_TRUE(eventually([&] { return ::access((files.directory() + "/jobs/0").c_str(), R_OK) == 0; })) << text;
   EXPECT_EQ(daemon.stop(), 0);
   const Said bad = files.shell("printf '[metrics]\\nfile = \"here\"\\n' > $D/c.toml; " + std::string(HEADGATE_DAEMON) +

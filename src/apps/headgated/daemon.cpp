@@ -78,7 +78,8 @@ class Daemon {
     if (auto open = open_channel(); !open) return open;
     open_doors();
     if (auto serving = start_service(); !serving) return serving;
-    if (auto wish = TRY(MetricsFile::wish_of(config_))) metrics_file_.emplace(*wish, *observer_, events_, tally_);
+    if (auto wish = TRY(MetricsFile::wish_of(config_)))
+      metrics_file_.emplace(*wish, *node_, *observer_, events_, tally_);
     if (auto place = TRY(JobWriter::directory_of(config_))) job_writer_.emplace(*place, *observer_);
     watch_signals();
     tick_.emplace(loop_);

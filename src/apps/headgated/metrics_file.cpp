@@ -28,9 +28,10 @@ Result<std::optional<MetricsFile::Wish>> MetricsFile::wish_of(const config::Conf
   return wish;
 }
 
-MetricsFile::MetricsFile(Wish wish, const observe::Observer& observer, const observe::EventLog& events,
-                         const api::Tally& tally)
+MetricsFile::MetricsFile(Wish wish, const node::Node& node, const observe::Observer& observer,
+                         const observe::EventLog& events, const api::Tally& tally)
     : wish_(std::move(wish)),
+      node_(node),
       observer_(observer),
       events_(events),
       tally_(tally),
@@ -52,12 +53,8 @@ std::string MetricsFile::lines(Reached& reached) const {
   std::string out;
   if (picture->taken_ns != reached.picture_ns) {
     reached.picture_ns = picture->taken_ns;
-    api::DaemonFigures figures;
-    api::read_process_figures(figures);
-    figures.driver_answered_ns = observer_.driver_answered_ns();
-    figures.sums = tally_.sums();
-    out =
-        api::metric_lines(api::families_of(*picture, figures), picture->node.name, picture->taken_unix_ns, wish_.form);
+    out = api::metric_lines(api::families_of(*picture, api::daemon_figures(node_, observer_, tally_)),
+                            picture->node.name, picture->taken_unix_ns, wish_.form);
   }
   for (auto some = reached.events.next(events_, kSome); !some.empty(); some = reached.events.next(events_, kSome)) {
     for (const auto& event : some) out += api::event_line(event, picture->node.name, wish_.form);

@@ -12,6 +12,7 @@
 #include "api/line_file.hpp"
 #include "api/lines.hpp"
 #include "config/config.hpp"
+#include "node/node.hpp"
 #include "observe/event_cursor.hpp"
 #include "observe/event_log.hpp"
 #include "observe/observer.hpp"
@@ -28,8 +29,9 @@ class MetricsFile {
   // Empty where no file is asked for. Errors: usage, naming the key and where it stands.
   [[nodiscard]] static Result<std::optional<Wish>> wish_of(const config::Config& config);
 
-  // On a thread of its own: a file system that hangs keeps nobody else waiting. All three must outlive it.
-  MetricsFile(Wish wish, const observe::Observer& observer, const observe::EventLog& events, const api::Tally& tally);
+  // On a thread of its own: a file system that hangs keeps nobody else waiting. All four must outlive it.
+  MetricsFile(Wish wish, const node::Node& node, const observe::Observer& observer, const observe::EventLog& events,
+              const api::Tally& tally);
   ~MetricsFile();
   MetricsFile(const MetricsFile&) = delete;
 
@@ -44,6 +46,7 @@ class MetricsFile {
   std::string lines(Reached& reached) const;
 
   const Wish wish_;
+  const node::Node& node_;
   const observe::Observer& observer_;
   const observe::EventLog& events_;
   const api::Tally& tally_;
