@@ -92,8 +92,6 @@ Row of_share(std::string_view name, std::string_view help,
 
 std::string yes_no(bool value) { return value ? "true" : "false"; }
 
-std::uint64_t less(std::uint64_t from, std::uint64_t what) { return from - std::min(from, what); }
-
 // "reason" as other labels are written: "power cap" is power_cap.
 std::string as_word(std::string text) {
   std::ranges::replace(text, ' ', '_');

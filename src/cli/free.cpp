@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/saturated.hpp"
 #include "base/units.hpp"
 #include "cli/names.hpp"
 #include "cli/views.hpp"
@@ -20,8 +21,6 @@ Json room_json(const Room& room) {
           {"compute_unsold_ratio", room.compute_unsold_ppm / 1e6},
           {"shares", room.shares}};
 }
-
-std::uint64_t less(std::uint64_t from, std::uint64_t part) { return from > part ? from - part : 0; }
 
 bool fits(const Room& room, const Fit& fit) {
   const std::uint64_t memory =

@@ -1,5 +1,6 @@
 #include "config/config.hpp"
 
+#include "base/duration.hpp"
 #include "base/near_word.hpp"
 #include "base/whole_number.hpp"
 #include "config/toml.hpp"
@@ -35,15 +36,6 @@ bool is_wait(std::string_view value) {
          number * unit <= 3600;
 }
 
-// As node::parse_duration() has it: a whole number and s, m, h or d, a hundred years at most.
-bool is_duration(std::string_view value) {
-  if (value.empty()) return false;
-  const char unit = value.back();
-  const std::uint64_t seconds = unit == 's' ? 1 : unit == 'm' ? 60 : unit == 'h' ? 3600 : unit == 'd' ? 86'400 : 0;
-  const std::uint64_t number = whole(value.substr(0, value.size() - 1));
-  return seconds != 0 && number >= 1 && number * seconds <= 36'500ull * 86'400;
-}
-
 // Whether an address and a port stand there; who may be reached by it, the daemon asks.
 bool is_address(std::string_view value) {
   const auto colon = value.rfind(':');
@@ -74,7 +66,10 @@ std::string_view objection(const Key& known, std::string_view value) {
   }
   if (key == "arbiter.policy") return is_one_of(value, {"fair", "priority", "off"}) ? "" : "is not understood";
   if (key == "node.admit_timeout") return is_wait(value) ? "" : "is not understood";
-  if (key == "events.keep" || key == "metrics.interval") return is_duration(value) ? "" : "is no length of time";
+  if (key == "events.keep" || key == "metrics.interval") {
+    const auto time = read_duration(value);
+    return time ? "" : time.error().why;
+  }
   if (key == "node.listen") return is_address(value) ? "" : "is no address";
   if (key == "metrics.file" || key == "metrics.job_directory")
     return value.starts_with('/') ? "" : "is a relative path";

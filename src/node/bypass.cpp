@@ -17,6 +17,7 @@
 
 #include "base/unique_fd.hpp"
 #include "identity/process.hpp"
+#include "tenancy/share.hpp"
 
 namespace headgate::node {
 namespace {
@@ -136,13 +137,6 @@ std::set<std::string> mapped_programs(const std::string& folder, Effort& effort)
 
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-std::string harmless(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) == 0x7f) c = '?';
-  }
-  return text.substr(0, 200);
-}
-
 ino_t inode(const std::string& path) {
   struct stat facts{};
   return ::stat(path.c_str(), &facts) == 0 ? facts.st_ino : 0;
@@ -196,7 +190,7 @@ std::string how_it_goes_around(std::uint32_t pid, const std::string& proc) {
     if (name.starts_with("libcuda.so") || name.starts_with("libheadgate") || !effort.take(0, 0)) continue;
     const ElfFile file(folder + "/root" + path);
     if (!seen.insert(file.identity()).second || !file.exports("cuMemAlloc_v2", effort)) continue;
-    facts.push_back("it has a copy of the driver's library: " + harmless(path));
+    facts.push_back("it has a copy of the driver's library: " + tenancy::harmless(path, 200));
   }
   if (effort.spent) facts.emplace_back("it has mapped more than is looked through");
   if (const auto namespaces = own_namespaces(folder, proc); !namespaces.empty())

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/cards.hpp"
+#include "base/duration.hpp"
 #include "base/units.hpp"
 #include "base/whole_number.hpp"
 #include "guest/grant/select.hpp"
@@ -180,19 +181,9 @@ Result<void> take_share_values(const ShareOrder& order, const Directory& directo
 }  // namespace
 
 Result<std::chrono::seconds> parse_duration(const std::string& key, const std::string& text) {
-  const std::string accepted = "a whole number and s, m, h or d: 90s, 5m, 2h, 7d";
-  constexpr std::pair<char, std::int64_t> kUnits[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86'400}};
-  const auto unit = std::ranges::find(kUnits, text.empty() ? '\0' : text.back(), &std::pair<char, std::int64_t>::first);
-  const auto number = unit == std::end(kUnits)
-                          ? std::nullopt
-                          : whole_number<std::uint32_t>(std::string_view(text).substr(0, text.size() - 1));
-  if (!number) return unfit(key, text, "is no length of time", accepted);
-  if (*number == 0) return unfit(key, text, "is zero", accepted);
-  // In nanoseconds, as the API tells it, it still fits 63 bits.
-  constexpr std::int64_t kLongest = 36'500ll * 86'400;
-  if (*number * unit->second > kLongest)
-    return unfit(key, text, "is too long", "at most 36500d, which is a hundred years");
-  return std::chrono::seconds(*number * unit->second);
+  const auto time = read_duration(text);
+  if (time) return *time;
+  return unfit(key, text, time.error().why, std::string(time.error().accepted));
 }
 
 Result<std::uint32_t> parse_compute_of(const std::string& key, const std::string& text, const snapshot::Gpu& gpu) {

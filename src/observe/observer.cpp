@@ -84,14 +84,6 @@ Picture Observer::look() {
   return old;
 }
 
-void Observer::set_period(std::chrono::milliseconds period) {
-  {
-    const std::scoped_lock lock(state_);
-    period_ = period;
-  }
-  wake_.notify_all();
-}
-
 // Not under looking_, which a look holds while it waits for the loop's thread: whoever calls this may be that.
 void Observer::set_exempt(std::vector<std::string> programs) {
   const std::scoped_lock lock(state_);
@@ -269,12 +261,11 @@ void Observer::loop() {
   steady_clock::time_point looked = steady_clock::now(), rested = looked;
   std::unique_lock lock(state_);
   while (!stopping_) {
-    const auto period = period_;
-    constexpr milliseconds kBetweenLooks{100};
-    const auto next_look = looked + (look_wanted_ ? std::min(period, kBetweenLooks) : period);
+    constexpr milliseconds kPeriod{1000}, kBetweenLooks{100};
+    const auto next_look = looked + (look_wanted_ ? kBetweenLooks : kPeriod);
     const auto until = memory_wanted_ ? std::min(next_look, rested) : next_look;
     wake_.wait_until(lock, until, [&, memory = memory_wanted_, look = look_wanted_] {
-      return stopping_ || period_ != period || memory_wanted_ != memory || look_wanted_ != look;
+      return stopping_ || memory_wanted_ != memory || look_wanted_ != look;
     });
     if (stopping_) return;
     const auto now = steady_clock::now();

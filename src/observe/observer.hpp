@@ -99,8 +99,6 @@ class Observer {
   void read_memory_soon();
   // Has a picture made as soon as may be, at most ten a second: somebody has ended.
   void look_soon();
-  // Between two pictures; while somebody watches, the shorter.
-  void set_period(std::chrono::milliseconds period);
   // AuditRules::exempt, from the next picture on. Waits for none.
   void set_exempt(std::vector<std::string> programs);
   // Closes NVML, so that a GPU can be reset or its driver unloaded, for at most `time`; pictures keep what was known.
@@ -134,10 +132,9 @@ class Observer {
   std::uint64_t samples_since_us_ = 0;
 
   std::atomic<std::uint64_t> driver_answered_ns_ = 0;
-  mutable std::mutex state_;  // guards latest_, period_ and the wishes
+  mutable std::mutex state_;  // guards latest_ and the wishes
   std::condition_variable wake_;
   Picture latest_;
-  std::chrono::milliseconds period_{1000};
   std::optional<std::vector<std::string>> exempt_wanted_;
   bool stopping_ = false, memory_wanted_ = false, look_wanted_ = false;
   std::thread thread_;

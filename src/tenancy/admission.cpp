@@ -8,8 +8,6 @@
 namespace headgate::tenancy {
 namespace {
 
-std::uint64_t less(std::uint64_t a, std::uint64_t b) { return a - std::min(a, b); }
-
 const DeviceShare* device_on(const Share& share, std::string_view uuid) {
   const auto found = std::ranges::find(share.devices, uuid, &DeviceShare::uuid);
   return found == share.devices.end() ? nullptr : &*found;

@@ -22,15 +22,14 @@ std::string_view class_word(Class priority_class) {
   return priority_class == Class::best_effort ? "best-effort" : priority_class == Class::latency ? "latency" : "normal";
 }
 
-std::string harmless(std::string_view text) {
-  constexpr std::size_t kShown = 80;
+std::string harmless(std::string_view text, std::size_t shown) {
   std::string out;
-  for (const char c : text.substr(0, kShown)) {
+  for (const char c : text.substr(0, shown)) {
     const auto byte = static_cast<unsigned char>(c);
     // 0x80..0x9f are control characters in some terminals, and parts of letters in UTF-8: names need neither.
     out += byte < 0x20 || (byte >= 0x7f && byte < 0xa0) ? '?' : c;
   }
-  return text.size() > kShown ? out + "..." : out;
+  return text.size() > shown ? out + "..." : out;
 }
 
 Result<void> check_name(std::string_view name) {
