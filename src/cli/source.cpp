@@ -56,6 +56,14 @@ Result<Source> source_for(const std::optional<std::string>& simulate, const std:
   return simulated_source(TRY(simulated_node(*simulate, usual_profile)));
 }
 
+Result<void> check_source(const std::optional<std::string>& simulate, const std::string& usual_profile) {
+  if (!simulate) return {};
+  TRY(simulator_libraries());
+  if (simulate->empty() && has_node(TRY(sim_directory(*simulate)))) return {};
+  TRY(profile_named(simulate->empty() ? usual_profile : *simulate));
+  return {};
+}
+
 Result<void> let_all_use(const std::string& simulated_directory) {
   // One that was named keeps what whoever made it gave it.
   if (simulated_directory == environment("HEADGATE_SIM_DIR")) return {};

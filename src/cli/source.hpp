@@ -19,6 +19,9 @@ namespace headgate::cli {
 // For a word that needs GPUs: the simulated node if asked for, else the machine's driver.
 [[nodiscard]] Result<Source> source_for(const std::optional<std::string>& simulate, const std::string& usual_profile);
 
+// Whether there is what that needs, but for a driver that answers: makes nothing.
+[[nodiscard]] Result<void> check_source(const std::optional<std::string>& simulate, const std::string& usual_profile);
+
 // Of root's daemon for everybody: lets every user of the machine use that simulated node (sim/node.hpp), unless HEADGATE_SIM_DIR named it.
 [[nodiscard]] Result<void> let_all_use(const std::string& simulated_directory);
 

@@ -217,7 +217,21 @@ TEST(DaemonNight, AConfigurationThatIsADirectoryOrWhoseStartWouldFailIsRefused) 
   const Cli& cli = daemon.cli();
   EXPECT_TRUE(says(cli.shell("$H config check --config /tmp"), "/tmp is no file"));
   // What depends on the machine: only the daemon itself can say, without starting.
-  EXPECT_TRUE(says(cli.shell("${H}d --check --config /dev/null"), "headgated would start with this configuration"));
+  EXPECT_TRUE(
+      says(cli.shell("${H}d --check --sim --config /dev/null"), "headgated would start with this configuration"));
+  // What stands before a start is looked at, and nothing of it is left behind.
+  for (const auto& [options, words] : {std::pair{"--sim --socket $D/no/s", "there is no directory"},
+                                       {"--sim --state /proc/1/nope", "and /proc/1/nope is needed"},
+                                       {"--sim=$D/no.toml", "no.toml"}}) {
+    const Said said = cli.shell("${H}d --check --config /dev/null " + std::string(options));
+    EXPECT_NE(said.status, 0) << options;
+    EXPECT_TRUE(says(said, words)) << options << said.out << said.err;
+  }
+  EXPECT_EQ(cli.shell("printf '[node]\nnvml = \"/nowhere.so\"\n' > $D/c.toml; ${H}d --check --config $D/c.toml").status,
+            3);
+  EXPECT_TRUE(says(cli.shell("${H}d --check --sim --config /dev/null --state $D/later && ls -A $D"), "would start"));
+  EXPECT_FALSE(says(cli.shell("ls -AR $D"), ".headgated-check"));
+  EXPECT_NE(::access((cli.directory() + "/later").c_str(), F_OK), 0) << "looking makes nothing";
   for (const auto& [line, words] :
        {std::pair{"node.token_file = \"/nowhere\"", "holds no token"},
         {"node.listen = \"0.0.0.0:0\"", "c.toml:1: node.listen = '0.0.0.0:0' can be reached from outside, and"},

@@ -4,7 +4,9 @@
 
 #include "apps/headgated/job_writer.hpp"
 #include "apps/headgated/metrics_file.hpp"
+#include "apps/headgated/places.hpp"
 #include "cli/devices.hpp"
+#include "cli/source.hpp"
 #include "nvml/library.hpp"
 #include "observe/gpus.hpp"
 
@@ -26,13 +28,20 @@ Result<void> is_sound(const config::Config& config, const Options& options) {
   return {};
 }
 
+std::string library_of(const config::Config& config) {
+  const std::string& named = config["node.nvml"].value;
+  return named.empty() ? cli::Source{}.library : named;
+}
+
 Result<void> check(const Options& options) {
   const config::Config config = TRY(read_configuration(options));
-  if (auto sound = is_sound(config, options); !sound || options.simulate) return sound;
-  // Where no driver answers, a start says so; what depends on the cards is not asked here.
-  const std::string& named = config["node.nvml"].value;
-  const auto driver = nvml::Library::open(named.empty() ? cli::Source{}.library : named);
-  const auto picture = driver ? observe::read_driver(*driver, 0) : std::unexpected(driver.error());
+  if (auto sound = is_sound(config, options); !sound) return sound;
+  if (auto usable = check_places(options.socket, options.state); !usable) return usable;
+  if (auto there = cli::check_source(options.simulate, config["sim.profile"].value); !there) return there;
+  if (options.simulate) return {};
+  const auto driver = TRY(nvml::Library::open(library_of(config)));
+  // Where no card answers, a start waits for one.
+  const auto picture = observe::read_driver(driver, 0);
   if (!picture) return {};
   for (const auto& card : unsellable(config, picture->gpus)) std::fprintf(stderr, "headgated: %s\n", card.text.c_str());
   return {};

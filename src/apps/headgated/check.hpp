@@ -17,8 +17,11 @@ namespace headgate::daemon {
 // Whether this machine has what the configuration names.
 [[nodiscard]] Result<void> is_sound(const config::Config& config, const Options& options);
 
-// What the configuration says and asks of this machine (its group, token file and directories), without a start; on stderr, of which GPUs nothing could be
-// sold, where their driver answers. Errors: as of the start.
+// NVML, as the configuration names it or as it is usual.
+[[nodiscard]] std::string library_of(const config::Config& config);
+
+// What the configuration says and asks of this machine (its group, token file and directories, the driver's library or the simulator), without
+// a start; on stderr, of which GPUs nothing could be sold, where their driver answers. Errors: as of the start.
 [[nodiscard]] Result<void> check(const Options& options);
 
 }  // namespace headgate::daemon

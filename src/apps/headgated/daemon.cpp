@@ -571,7 +571,7 @@ Result<void> run(const Options& options) {
   const Places places = TRY(find_places(options.socket, options.state, {.group = group, .all = for_all(config)}));
   const PlacesHeld held = TRY(hold(places));
   cli::Source source = TRY(cli::source_for(options.simulate, config["sim.profile"].value));
-  if (!options.simulate && !config["node.nvml"].value.empty()) source.library = config["node.nvml"].value;
+  if (!options.simulate) source.library = library_of(config);
   // Whoever can write a simulated node can harm who has it mapped: root's is everybody's only where everybody may ask the daemon.
   if (!source.simulated_directory.empty() && ::geteuid() == 0 && for_all(config)) {
     if (auto opened = cli::let_all_use(source.simulated_directory); !opened) return opened;

@@ -1,4 +1,5 @@
-// headgated: the node's daemon. Reads as a table of contents: what it is made of, in the order in which it starts.
+// headgated: the node's daemon. What it can be asked on the command line; what it is made of, in the order in which it starts, is
+// daemon.cpp's.
 
 #include <cstdio>
 

@@ -6,12 +6,15 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 
 #include "cli/paths.hpp"
 
 namespace headgate::daemon {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr const char* kRootsPlace = "/run/headgate";
 
@@ -47,7 +50,7 @@ Result<void> set_mode(const std::string& path, mode_t mode) {
 
 Result<void> make_directory(const std::string& path, mode_t mode) {
   std::error_code error;
-  std::filesystem::create_directories(path, error);
+  fs::create_directories(path, error);
   if (error) return fail_errno("cannot make the directory " + path, error.value());
   return set_mode(path, mode);
 }
@@ -57,7 +60,7 @@ Result<void> make_directory(const std::string& path, mode_t mode) {
 Result<void> make_runtime_directory(const std::string& path) {
   if (::geteuid() != 0) return cli::make_private_directory(path);
   std::error_code error;
-  const bool made = std::filesystem::create_directories(path, error);
+  const bool made = fs::create_directories(path, error);
   if (error)
     return fail_errno("cannot make the directory " + path, error.value(),
                       "set HEADGATE_RUNTIME_DIR to a directory that can be written");
@@ -67,7 +70,7 @@ Result<void> make_runtime_directory(const std::string& path) {
 // What an operator names and has made already keeps its permissions too: it may hold more than ours.
 Result<void> make_state_directory(const std::string& path, bool named) {
   std::error_code error;
-  if (named && std::filesystem::is_directory(path, error)) return {};
+  if (named && fs::is_directory(path, error)) return {};
   return make_directory(path, 0700);
 }
 
@@ -78,32 +81,62 @@ Result<void> make_control_directory(const std::string& path, const Callers& call
   return {};
 }
 
-}  // namespace
-
-Result<Places> find_places(const std::string& socket, const std::string& state, const Callers& callers) {
+// Where they lie, before anything is made.
+Result<Places> plan(const std::string& socket, const std::string& state) {
   Places places;
   places.runtime_dir = TRY(runtime_directory());
   if (!places.runtime_dir.starts_with('/'))
     return fail(ErrorCode::usage, "the runtime directory '" + places.runtime_dir + "' is no absolute path",
                 "set HEADGATE_RUNTIME_DIR to one that begins with /");
-  if (auto made = make_runtime_directory(places.runtime_dir); !made) return std::unexpected(made.error());
   places.socket = socket.empty() ? places.runtime_dir + "/control/headgate.sock" : socket;
   // A path of the operator's own choice is his to prepare: who may reach it is decided by directories that he knows.
-  if (const std::filesystem::path parent = std::filesystem::path(socket).parent_path();
-      !socket.empty() && !parent.empty()) {
+  if (const fs::path parent = fs::path(socket).parent_path(); !socket.empty() && !parent.empty()) {
     std::error_code ignored;
-    if (!std::filesystem::is_directory(parent, ignored))
+    if (!fs::is_directory(parent, ignored))
       return fail(ErrorCode::usage, "--socket " + socket + ": there is no directory " + parent.string(),
                   "make it first: mkdir -p -m 0750 " + parent.string());
   }
+  const std::string state_dir = state_directory(state, places.runtime_dir);
+  places.state_file = state_dir + "/headgate.db";
+  places.events_file = state_dir + "/events.db";
+  return places;
+}
+
+std::string directory_of(const std::string& file) { return fs::path(file).parent_path(); }
+
+// Whether files and directories can be made in it, or where it would be made: rights alone do not tell, of /proc they are root's.
+Result<void> can_be_used(const std::string& path) {
+  std::error_code error;
+  fs::path there = path;
+  while (!fs::exists(there, error) && there.has_relative_path()) there = there.parent_path();
+  std::string probe = (there / ".headgated-check-XXXXXX").string();
+  if (::mkdtemp(probe.data()) == nullptr)
+    return fail_errno("nothing can be made in " + there.string() + ", and " + path + " is needed", errno,
+                      "give headgated a directory that it can write: HEADGATE_RUNTIME_DIR, --state, --socket");
+  ::rmdir(probe.c_str());
+  return {};
+}
+
+}  // namespace
+
+Result<void> check_places(const std::string& socket, const std::string& state) {
+  const Places places = TRY(plan(socket, state));
+  for (const std::string& path : {places.runtime_dir, directory_of(places.socket), directory_of(places.state_file)}) {
+    if (path.empty()) continue;  // of a socket in the working directory
+    if (auto usable = can_be_used(path); !usable) return usable;
+  }
+  return {};
+}
+
+Result<Places> find_places(const std::string& socket, const std::string& state, const Callers& callers) {
+  Places places = TRY(plan(socket, state));
+  if (auto made = make_runtime_directory(places.runtime_dir); !made) return std::unexpected(made.error());
   if (socket.empty()) {
     if (auto made = make_control_directory(places.runtime_dir + "/control", callers); !made)
       return std::unexpected(made.error());
   }
-  const std::string state_dir = state_directory(state, places.runtime_dir);
-  if (auto made = make_state_directory(state_dir, !state.empty()); !made) return std::unexpected(made.error());
-  places.state_file = state_dir + "/headgate.db";
-  places.events_file = state_dir + "/events.db";
+  if (auto made = make_state_directory(directory_of(places.state_file), !state.empty()); !made)
+    return std::unexpected(made.error());
   return places;
 }
 
@@ -123,7 +156,7 @@ Result<UniqueFd> hold_directory(const std::string& path) {
 Result<PlacesHeld> hold(const Places& places) {
   PlacesHeld held;
   held.runtime = TRY(hold_directory(places.runtime_dir));
-  const std::string state = std::filesystem::path(places.state_file).parent_path();
+  const std::string state = directory_of(places.state_file);
   if (state != places.runtime_dir) held.state = TRY(hold_directory(state));
   return held;
 }

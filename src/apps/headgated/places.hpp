@@ -32,6 +32,9 @@ struct Callers {
   bool all = false;
 };
 
+// Whether find_places() could, and what lies there be written: makes nothing that stays. A daemon that works there is no error.
+[[nodiscard]] Result<void> check_places(const std::string& socket, const std::string& state);
+
 // Makes the directories that are missing: of root, the runtime directory so that others can pass through to the tenant sockets
 // (0755) and the control directory for `callers` (0750, 0755); of anybody else, both private. `socket`, `state`: of the command line,
 // may be empty. Errors: with the directory.
