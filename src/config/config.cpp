@@ -47,7 +47,7 @@ std::string_view objection(const Key& known, std::string_view value) {
   const std::string_view key = known.name;
   if (known.most != 0) {
     const std::uint32_t number = whole(value);
-    return number >= 1 && number <= known.most ? "" : "is not accepted";
+    return number >= known.least && number <= known.most ? "" : "is not accepted";
   }
   if (key == "defaults.mem") {
     const auto memory = grant::parse_memory(value);
@@ -223,8 +223,8 @@ const std::vector<Key>& keys() {
       {"node.streams_per_user", "32", "1 to 16384", "streams of events that one user follows at once", 16'384},
       {"node.shares_per_user", "64", "1 to 1024", "shares of a user who is no administrator and has no quota of them",
        1'024},
-      {"events.rows", "100000", "1000 to 1000000", "events that are kept over restarts, some 300 bytes each",
-       1'000'000},
+      {"events.rows", "100000", "1000 to 1000000", "events that are kept over restarts, some 300 bytes each", 1'000'000,
+       1000},
       {"events.keep", "7d", "a whole number and s, m, h or d: 12h, 7d", "for how long they are kept at most"},
       {"metrics.file", "", "a path that begins with /",
        "to which figures and events are added, for collectors of files"},

@@ -37,7 +37,7 @@ struct Key {
   std::string_view fallback;  // the default
   std::string_view accepted;
   std::string_view meaning;
-  std::uint32_t most = 0;  // not 0: values are whole numbers from 1 to this, in quotes or without
+  std::uint32_t most = 0, least = 1;  // most not 0: values are whole numbers of these, in quotes or without
 };
 [[nodiscard]] const std::vector<Key>& keys();
 

@@ -65,10 +65,10 @@ TEST(Config, WhatOnlyTheDaemonReadsIsLookedAtToo) {
   const Reading good =
       of("[events]\nkeep = '12h'\n[metrics]\nfile = '/var/x'\ninterval = '1m'\n[node]\nlisten = '[::1]:9471'\n");
   EXPECT_TRUE(good.errors.empty());
-  for (const char* bad :
-       {"events.keep = 'forever'", "events.keep = '0d'", "events.keep = '36501d'", "metrics.interval = '0s'",
-        "metrics.interval = 's'", "metrics.file = 'var/x'", "metrics.job_directory = 'x'",
-        "node.listen = '127.0.0.1:999999'", "node.listen = 'localhost'", "node.listen = ':80'"}) {
+  for (const char* bad : {"events.rows = 999", "events.rows = 1000001", "events.keep = 'forever'", "events.keep = '0d'",
+                          "events.keep = '36501d'", "metrics.interval = '0s'", "metrics.interval = 's'",
+                          "metrics.file = 'var/x'", "metrics.job_directory = 'x'", "node.listen = '127.0.0.1:999999'",
+                          "node.listen = 'localhost'", "node.listen = ':80'"}) {
     const Reading reading = of(bad);
     ASSERT_EQ(reading.errors.size(), 1u) << bad;
     EXPECT_TRUE(reading.errors[0].message.starts_with("config.toml:1: ")) << reading.errors[0].message;

@@ -45,6 +45,17 @@ TEST_F(NodeTest, OnlyWhoMayChangeTheShareThatHasTheNameIsToldToChangeIt) {
             "there is a share 'k' already | it is another user's: choose another name (of a run: --name)");
 }
 
+// By create() and by standing in line alike: a program tells a taken name from a wrong one.
+TEST_F(NodeTest, ANameThatIsTakenIsAConflictForWhoWaitsForRoomToo) {
+  const Caller root{.uid = 0, .administrator = true};
+  ASSERT_EQ(refusal("k", root), "made");
+  ShareOrder order;
+  order.name = "k";
+  order.mem = "1GiB";
+  EXPECT_EQ(node_->create(order, root, gpus_).error().code, ErrorCode::conflict);
+  EXPECT_EQ(node_->wait_for_room(order, root, gpus_, {}).error().code, ErrorCode::conflict);
+}
+
 TEST_F(NodeTest, WhoHasAsManySharesAsAUserMayIsToldHowMany) {
   const Caller user{.uid = 1000};
   ASSERT_EQ(refusal("a", user), "made");

@@ -38,7 +38,7 @@ Result<std::uint64_t> Node::wait_for_room(const ShareOrder& order, const Caller&
   tenancy::Share share = TRY(asked_for(order, caller, gpus));
   const std::string name = share.name;
   if (shares_.find(name) != nullptr)
-    return fail(ErrorCode::usage, "there is a share '" + name + "' already", "choose another name");
+    return fail(ErrorCode::conflict, "there is a share '" + name + "' already", "choose another name");
   // Room as it could be at best.
   const auto& node = shares_.node();
   if (auto good = tenancy::admit(share, {node.cards, {}, {}, node.reserve}); !good) {
