@@ -101,7 +101,6 @@ class Node {
   // Around each reading of the driver, whoever wanted it: what drains is settled, and limiters are told.
   void before_reading();
   void after_reading(const observe::DriverMemory& memory);
-  // The descriptor of a share's node page; -1: none.
   // Descriptors for a limiter of the share, beside those of the share itself (guest/ledger/registration.hpp).
   [[nodiscard]] std::vector<int> handed(const std::string& share);
 

@@ -27,7 +27,7 @@ inline constexpr std::uint32_t kGpuPageVersion = 3;  // of its own: one page ser
 inline constexpr std::uint32_t kMaxSeats = 64;
 inline constexpr std::int64_t kGpuSliceNs = 2'000'000;        // the driver's default time slice
 inline constexpr std::int64_t kReplayLagNs = 8'000'000;       // by then nearly every mark is there
-inline constexpr std::int64_t kBoardLateNs = 7'000'000;       // usually, what a daemon tells is no older
+inline constexpr std::int64_t kBoardLateNs = 7'000'000;       // mostly; what a daemon tells is 10 ms old at most
 inline constexpr std::int64_t kSeatIdleNs = 1'000'000'000;    // a seat without marks for so long is nobody's neighbour
 inline constexpr std::int64_t kSeatStaleNs = 10'000'000'000;  // and after this it may be taken by another
 
@@ -98,8 +98,8 @@ inline std::int64_t replay_lag_ns(const Seat& seat) {
   return kReplayLagNs + (seat.board != nullptr ? kBoardLateNs : 0);
 }
 
-// How much of what the share was charged for, up to replay_lag_ns() ago and not looked at before, other shares had: ns, at
-// least 0. Any process of the share may ask; each microsecond is answered to one of them.
+// How much of what the share was charged for and nobody has looked at yet other shares had: ns, at least 0. It reaches to
+// kReplayLagNs ago, or where a daemon tells the marks to that long before its board's told_ns. Any process of the share may ask; each microsecond is answered to one of them.
 std::int64_t neighbours_ns(const Seat& seat, ComputeAccount& account, std::int64_t now_ns);
 
 }  // namespace headgate::ledger
