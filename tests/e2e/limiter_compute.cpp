@@ -39,85 +39,14 @@
 #include <thread>
 #include <vector>
 
-#include "e2e/driver_call.hpp"
+#include "e2e/limiter_compute.hpp"
 #include "e2e/stalled.hpp"
-#include "guest/abi/cuda.hpp"
 
-using namespace headgate::abi;
-using headgate::e2e::say_launched;
+using namespace headgate::e2e;
 
 namespace {
 
 constexpr unsigned kDeadlineSeconds = 60;  // then SIGALRM: a hang is a failed test, not a stuck one
-constexpr char kPtx[] = R"(.version 8.0
-.target sm_89
-.address_size 64
-.visible .entry us(.param .u32 us_0) { .pragma "headgate.sim.us param0"; ret; }
-.visible .entry also_us(.param .u32 us_0) { .pragma "headgate.sim.us param0"; ret; }
-.visible .entry hold(.param .u64 flag) { .pragma "headgate.sim.us 1"; .pragma "headgate.sim.wait param0"; ret; }
-.visible .entry release(.param .u64 flag) { .pragma "headgate.sim.us 1"; .pragma "headgate.sim.set param0"; ret; }
-)";
-
-void ok(const char* what, CUresult result) {
-  if (result == CUDA_SUCCESS) return;
-  std::printf("%s answered %u\n", what, static_cast<unsigned>(result));
-  std::fflush(stdout);
-  std::_Exit(4);
-}
-#define OK(name, ...) ok(#name, CALL(name)(__VA_ARGS__))
-
-void say(const char* text) {
-  std::printf("%s\n", text);
-  std::fflush(stdout);
-}
-
-struct Gpu {
-  CUcontext context = nullptr;
-  CUmodule module = nullptr;
-  CUfunction us = nullptr, also_us = nullptr, hold = nullptr, release = nullptr;
-
-  explicit Gpu(bool primary = false, int device = 0) {
-    OK(cuInit, 0);
-    if (primary) {
-      OK(cuDevicePrimaryCtxRetain, &context, device);
-      OK(cuCtxSetCurrent, context);
-    } else {
-      OK(cuCtxCreate_v2, &context, 0, device);
-    }
-    load();
-  }
-  void load() {
-    OK(cuModuleLoadData, &module, kPtx);
-    OK(cuModuleGetFunction, &us, module, "us");
-    OK(cuModuleGetFunction, &also_us, module, "also_us");
-    OK(cuModuleGetFunction, &hold, module, "hold");
-    OK(cuModuleGetFunction, &release, module, "release");
-  }
-};
-
-CUstream new_stream() {
-  CUstream stream = nullptr;
-  OK(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
-  return stream;
-}
-
-void launch(CUfunction kernel, unsigned us, CUstream stream, unsigned blocks = 1) {
-  static const auto call = CALL(cuLaunchKernel);
-  void* parameters[] = {&us};
-  ok("cuLaunchKernel", call(kernel, blocks, 1, 1, 32, 1, 1, 0, stream, parameters, nullptr));
-}
-void launch_flag(CUfunction kernel, CUdeviceptr flag, CUstream stream) {
-  void* parameters[] = {&flag};
-  OK(cuLaunchKernel, kernel, 1, 1, 1, 32, 1, 1, 0, stream, parameters, nullptr);
-}
-
-std::atomic<bool> stdin_closed{false};
-void wait_for_stdin() {
-  char byte = 0;
-  while (::read(STDIN_FILENO, &byte, 1) > 0) {
-  }
-  stdin_closed = true;
-}
 
 int busy(unsigned us, int streams, int count, const std::string& end) {
   const Gpu gpu;
@@ -141,7 +70,6 @@ void storm_thread(const Gpu& gpu, unsigned us, int count, unsigned blocks = 1) {
 std::vector<CUgreenCtx> halves() {
   alignas(8) std::byte all[144], parts[2][144];  // CUdevResource
   unsigned groups = 2;
-  using headgate::e2e::found;
   ok("cuDeviceGetDevResource", found<CUresult(CUdevice, void*, unsigned)>("cuDeviceGetDevResource")(0, all, 1));
   ok("cuDevSmResourceSplitByCount", found<CUresult(void*, unsigned*, const void*, void*, unsigned, unsigned)>(
                                         "cuDevSmResourceSplitByCount")(parts, &groups, all, nullptr, 0, 8));
@@ -163,8 +91,8 @@ int green(int count) {
   for (const CUgreenCtx context : contexts) {
     CUstream stream = nullptr;
     CUcontext view = nullptr;
-    ok("cuGreenCtxStreamCreate", headgate::e2e::found<CUresult(CUstream*, CUgreenCtx, unsigned, int)>(
-                                     "cuGreenCtxStreamCreate")(&stream, context, 1, 0));
+    ok("cuGreenCtxStreamCreate",
+       found<CUresult(CUstream*, CUgreenCtx, unsigned, int)>("cuGreenCtxStreamCreate")(&stream, context, 1, 0));
     OK(cuCtxFromGreenCtx, &view, context);
     streams.push_back(stream);
     views.push_back(view);

@@ -28,7 +28,7 @@ TEST_P(KilledAtTheGate, LeavesTheShareToTheNextProcess) {
   ComputeShare share("5%");
   const auto first = share.start({"forever", "200", "4"});
   ASSERT_EQ(first->line(), "running");
-  while (share.account().throttled_launches.load() < 20) ::usleep(1000);
+  ASSERT_TRUE(comes_true([&] { return share.account().throttled_launches.load() >= 20; }));
   ASSERT_EQ(share.live_slots(), 1U);
   ::kill(first->pid(), GetParam());
   EXPECT_EQ(first->wait(), 128 + GetParam());

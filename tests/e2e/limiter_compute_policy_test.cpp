@@ -14,15 +14,6 @@
 namespace headgate::e2e {
 namespace {
 
-bool comes_true(const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    ::usleep(500);
-  }
-  return true;
-}
-
 class LiveChange : public testing::Test {
  protected:
   void start(const char* compute, const char* us, const char* threads = "1") {

@@ -1,8 +1,10 @@
 #include "limiter_compute_share.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <thread>
@@ -50,6 +52,15 @@ std::string ComputeShare::run(std::initializer_list<std::string> words, bool lim
   EXPECT_EQ(program->wait(), 0) << said;
   EXPECT_EQ(program->errors(), "");
   return said;
+}
+
+bool comes_true(const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    ::usleep(500);
+  }
+  return true;
 }
 
 std::string rest_of(Program& program) {

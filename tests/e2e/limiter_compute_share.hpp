@@ -1,6 +1,7 @@
 // One share on a simulated GPU of its own: programs run in it, and what the ledger says of them beside what really happened.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <memory>
@@ -55,6 +56,9 @@ class ComputeShare {
   ledger::SharePages pages_;
   double stalled_ns_ = 0;
 };
+
+// Whether it is so within 20 s.
+[[nodiscard]] bool comes_true(const std::function<bool()>& condition);
 
 // Everything a program prints until it ends, line by line.
 std::string rest_of(Program& program);

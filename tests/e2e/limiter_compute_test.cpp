@@ -189,7 +189,7 @@ TEST_P(AtAnyInstant, NoNumberOfThreadsGetsMoreThanTheShare) {
     ASSERT_EQ(all.back()->line(), "running");
   }
   // The kernel's length is known by then.
-  while (share.account().held_ns.load() < 50'000'000) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  ASSERT_TRUE(comes_true([&] { return share.account().held_ns.load() >= 50'000'000; }));
   struct Look {
     double at_ns, held_ns;
   };

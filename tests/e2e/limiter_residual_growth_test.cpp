@@ -2,6 +2,7 @@
 #include <chrono>
 
 #include "limiter_pool.hpp"
+#include "sim/faults.hpp"
 
 using namespace headgate;
 using namespace headgate::e2e;
@@ -79,7 +80,11 @@ TEST(Residual, IsNotTakenForLessForAPoolThatIsGoneAndStillCharged) {
   EXPECT_TRUE(comes_true([&] { return really_held(runtime) == 0; }));
   const Owner owner(runtime);
   EXPECT_EQ(owner.used(), 2 * kGranule) << "until a wait has been seen";
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // it is measured meanwhile
+  const std::string node = runtime.path() + "/run-node";
+  ASSERT_TRUE(sim::write_faults(node, "nvmlDeviceGetComputeRunningProcesses_v3:delay_us=0"));  // counted, and no more
+  EXPECT_EQ(tenant.does("info"), "0");
+  EXPECT_TRUE(comes_true([&] { return sim::fault_hits(node).value().at(0) > 0; })) << "it is measured now";
+  EXPECT_EQ(owner.used(), 2 * kGranule) << "and the pool still charged";
   EXPECT_EQ(residual(owner), kContext);
   EXPECT_EQ(tenant.does("sync"), "0");
   EXPECT_EQ(owner.used(), 0u);
