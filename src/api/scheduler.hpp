@@ -32,7 +32,8 @@ class Scheduler {
   }
 
   // Whether `tenant` may enter. `decide` is called once: nothing; denied with the scheduler's words or why there were none; at once
-  // no_capacity, where too many questions are open. What comes back takes the question back. Events: admit.asked, admit.allowed, admit.denied.
+  // no_capacity, where too many questions are open. What comes back takes the question back. Events: admit.asked, admit.allowed,
+  // admit.denied.
   std::function<void()> admit(const tenancy::Share& share, const tenancy::TenantProcess& tenant,
                               std::function<void(Result<void>)> decide);
 

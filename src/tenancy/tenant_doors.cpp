@@ -200,7 +200,7 @@ class Door : public std::enable_shared_from_this<Door> {
     std::string why;
   };
 
-  // 0, or errno of what kept it.
+  // 0: somebody was let in or sent away; or errno of what kept it.
   int accept_one();
   void admit(ForeignSocket socket);
   void refuse_seat(Newcomer& newcomer, std::uint32_t slot);
@@ -268,10 +268,13 @@ int Door::accept_one() {
   if (error != EMFILE && error != ENFILE) return error;
   // Who is left waiting takes the daemon for dead, and goes by its fail policy: unheld, perhaps.
   common_->spare.reset();
-  if (const ForeignSocket socket = accept(); socket.get() >= 0)
-    refuse(socket.get(), ledger::Refusal::busy, kNoDescriptor);
+  bool told = false;
+  if (const ForeignSocket last = accept(); last.get() >= 0) {
+    refuse(last.get(), ledger::Refusal::busy, kNoDescriptor);
+    told = true;
+  }
   common_->spare = spare_descriptor();
-  return error;
+  return told ? 0 : error;
 }
 
 void Door::admit(ForeignSocket socket) {

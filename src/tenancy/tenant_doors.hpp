@@ -38,8 +38,8 @@ class TenantDoors {
     // of the share wants to be looked at. Whoever takes the descriptor hears it, and bounds how often. May be empty.
     std::function<void(const std::string& share, UniqueFd bell)> bell;
     // Asked of each process that has taken its slot in a share with Admit::ask, before it is told that it may stay. `decide` is
-    // called once, at once or later: nothing, or why it must go; no_capacity: for now, it may come again. What comes back is called where nobody wants the answer any
-    // more. Not set: nobody may enter such a share.
+    // called once, at once or later: nothing, or why it must go; no_capacity: for now, it may come again. What comes back is called
+    // where nobody wants the answer any more. Not set: nobody may enter such a share.
     Ask ask = {};
     // Descriptors that go out after those of the share itself (guest/ledger/registration.hpp). May be empty.
     std::function<std::vector<int>(const std::string& share)> handed = {};

@@ -63,7 +63,7 @@ enum class Refusal : std::uint32_t {
   not_allowed,   // the peer may not use this share
   not_yours,     // the slot or the identity is not the peer's
   share_ending,  // paused for removal, or its pages cannot be used
-  busy,          // too many connections, of this user or of all, or too many processes: worth another try
+  busy,          // too many connections or processes, or headgated lacks something: worth another try
   denied,        // who is asked first has said no, or nothing in time
 };
 
