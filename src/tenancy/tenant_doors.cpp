@@ -179,6 +179,7 @@ class Door : public std::enable_shared_from_this<Door> {
   // Coroutines are static and take by value what must outlive whatever they wait for.
   static asio::awaitable<void> accept_all(std::shared_ptr<Door> door);
   static asio::awaitable<void> converse(std::shared_ptr<Newcomer> newcomer);
+  static asio::awaitable<bool> waits_to_be_heard(std::shared_ptr<Newcomer> newcomer);
   // The next message of that verb, of who may come in still; none: the conversation is over.
   template <typename Message>
   static asio::awaitable<std::optional<Message>> next(std::shared_ptr<Newcomer> newcomer, ledger::Verb verb);
@@ -340,25 +341,30 @@ asio::awaitable<void> Door::converse(std::shared_ptr<Newcomer> newcomer) {
   if (stays) door.seat(*newcomer, *claimed);
 }
 
+asio::awaitable<bool> Door::waits_to_be_heard(std::shared_ptr<Newcomer> newcomer) {
+  error_code error;
+  co_await newcomer->socket.async_wait(Descriptor::wait_read, into(error));
+  co_return !error && newcomer->socket.is_open();
+}
+
 template <typename Message>
 asio::awaitable<std::optional<Message>> Door::next(std::shared_ptr<Newcomer> newcomer, ledger::Verb verb) {
   Door& door = *newcomer->door;
-  for (error_code error;;) {
-    co_await newcomer->socket.async_wait(Descriptor::wait_read, into(error));
-    if (error || !newcomer->socket.is_open()) co_return std::nullopt;
+  for (;;) {
+    const bool says_something = co_await waits_to_be_heard(newcomer);
+    if (!says_something) break;
     const int fd = newcomer->socket.native_handle();
     if (const auto shut = door.shut_to(newcomer->peer)) {
       refuse(fd, shut->code, shut->why);
-      co_return std::nullopt;
+      break;
     }
     Message message;
-    switch (hear(fd, verb, message)) {
-      case Heard::message: co_return message;
-      case Heard::nothing_yet: break;
-      case Heard::ended: co_return std::nullopt;
-      case Heard::strange: door.lied(newcomer->peer, "sent what is no message of ours"); co_return std::nullopt;
-    }
+    const Heard heard = hear(fd, verb, message);
+    if (heard == Heard::message) co_return message;
+    if (heard == Heard::strange) door.lied(newcomer->peer, "sent what is no message of ours");
+    if (heard != Heard::nothing_yet) break;
   }
+  co_return std::nullopt;
 }
 
 asio::awaitable<bool> Door::may_stay(std::shared_ptr<Newcomer> newcomer, ledger::Claimed claimed,
