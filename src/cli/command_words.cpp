@@ -121,8 +121,9 @@ void describe_order(CLI::App& app, Raw& raw) {
   order_option(app, raw, "--host-mem", "host_mem", "SIZE", "host memory that stands in for the GPU's past --mem");
   order_option(app, raw, "-c,--compute", "compute", "PART", "promised part of each GPU's time: 50%, 40TFLOPS, none");
   order_option(app, raw, "--burst", "burst", "PART", "at most so much, while nobody else wants it: 80%, none");
-  order_option(app, raw, "--weight", "weight", "N", "part of what is left over, beside other shares: 1 to 1000");
-  order_option(app, raw, "--class", "class", "CLASS", "best-effort, normal or latency");
+  order_option(app, raw, "--weight", "weight", "N",
+               "part of what is left over, beside other shares: 1 to 1000 (users: to 100)");
+  order_option(app, raw, "--class", "class", "CLASS", "best-effort, normal or latency (for administrators to give)");
   order_option(app, raw, "--admit", "admit", "WHO", "now, or ask: an outside scheduler decides on each process");
   order_option(app, raw, "--on-oom", "on_oom", "WHAT", "allocations without room: fail, wait (30s), wait=5m");
   order_option(app, raw, "--ttl", "ttl", "TIME",
