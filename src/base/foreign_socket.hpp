@@ -31,7 +31,10 @@ class ForeignSocket {
  public:
   explicit ForeignSocket(UniqueFd fd) : fd_(std::move(fd)) {}
   ForeignSocket(ForeignSocket&&) noexcept = default;
-  ForeignSocket& operator=(ForeignSocket&&) = delete;
+  ForeignSocket& operator=(ForeignSocket&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
   ~ForeignSocket() { let_go(std::move(fd_)); }
   [[nodiscard]] int get() const { return fd_.get(); }
   [[nodiscard]] int release() { return fd_.release(); }

@@ -51,6 +51,7 @@ class ArbitratedShare {
   void beat();
 
   [[nodiscard]] int bell() const { return bell_.get(); }
+  void set_bell(UniqueFd bell) { bell_ = ForeignSocket(std::move(bell)); }
   [[nodiscard]] bool has(std::uint32_t gpu) const { return device_of_[gpu] != ledger::kMaxDevices; }
   [[nodiscard]] const std::string& name() const { return name_; }
 

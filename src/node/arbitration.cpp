@@ -145,6 +145,28 @@ void Arbitration::remove(const std::string& name) {
   wake();
 }
 
+std::vector<std::string> Arbitration::deaf() const {
+  const std::scoped_lock lock(members_lock_);
+  std::vector<std::string> names;
+  for (const auto& [name, member] : members_)
+    if (member.deaf) names.push_back(name);
+  return names;
+}
+
+Result<void> Arbitration::hear_by(const std::string& name, UniqueFd bell) {
+  const std::scoped_lock lock(members_lock_);
+  const auto found = members_.find(name);
+  if (found == members_.end()) return {};
+  Member& member = found->second;
+  epoll_event event{.events = EPOLLIN, .data = {.ptr = &member}};
+  if (::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, bell.get(), &event) != 0)
+    return fail_errno("listening to the doorbell of share '" + name + "'", errno);
+  if (!member.deaf) ::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, member.share.bell(), nullptr);
+  member.share.set_bell(std::move(bell));
+  member.deaf = false;
+  return {};
+}
+
 std::vector<int> Arbitration::board_descriptors(const std::string& name) {
   const std::scoped_lock lock(members_lock_);
   const auto found = members_.find(name);

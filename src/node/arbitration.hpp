@@ -59,6 +59,10 @@ class Arbitration {
   [[nodiscard]] Result<void> add(const std::string& runtime_dir, const std::string& share, const std::string& gang,
                                  UniqueFd bell);
   void remove(const std::string& share);
+  // Shares that ring in vain: a tenant shut down the bell that all of them hold, or sent what nobody takes. And for one of them our
+  // end of another bell. Errors: of the system.
+  [[nodiscard]] std::vector<std::string> deaf() const;
+  [[nodiscard]] Result<void> hear_by(const std::string& share, UniqueFd bell);
   // What a limiter of the share is handed of the boards, as guest/ledger/registration.hpp orders it: the share's pages to mark,
   // then the boards of its devices, as far as there are any. The descriptors live as long as the share is here.
   [[nodiscard]] std::vector<int> board_descriptors(const std::string& share);
@@ -82,7 +86,7 @@ class Arbitration {
     std::int64_t paid_ns = 0;         // until when what was heard of it is paid for
     std::int64_t muted_until_ns = 0;  // its bell is not listened to; 0: it is
     bool rang = false;
-    bool deaf = false;  // a tenant has shut its bell down
+    bool deaf = false;  // its bell is listened to no more
     bool asleep = false, waits = false;
     std::int64_t active_ns = 0;   // when it last was seen at work
     std::uint64_t held_ns = 0;    // GPU time held until then

@@ -271,6 +271,23 @@ TEST_F(Arbitrated, AShareThatShutsItsBellDownHasTurnsAllTheSame) {
   EXPECT_TRUE(soon([&] { return b.gate() == Gate::open; }));
 }
 
+TEST_F(Arbitrated, AShareWhoseBellWasShutDownIsNamedAndHeardByAnother) {
+  Tenant& a = tenant("a");
+  tenant("b");
+  EXPECT_TRUE(arbitration_->deaf().empty());
+  ::shutdown(a.bell.get(), SHUT_RDWR);
+  ASSERT_TRUE(soon([&] { return arbitration_->deaf() == std::vector<std::string>{"a"}; }));
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+  a.bell = UniqueFd(ends[1]);
+  ASSERT_TRUE(arbitration_->hear_by("a", UniqueFd(ends[0])));
+  EXPECT_TRUE(arbitration_->deaf().empty());
+  const auto before = arbitration_->figures().rings;
+  a.ring();
+  EXPECT_TRUE(soon([&] { return arbitration_->figures().rings == before + 1; }));
+  ASSERT_TRUE(arbitration_->hear_by("of no share", UniqueFd()));
+}
+
 // Heard, and unheard in a bell that goes. Where the rule is broken, nobody has a turn for an hour.
 TEST_F(Arbitrated, AShareThatSendsDescriptorsHoldsNobodyUp) {
   const Tenant &a = tenant("a"), &b = tenant("b"), &c = tenant("c");

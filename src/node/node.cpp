@@ -249,6 +249,17 @@ Result<void> Node::arbitrate(const std::string& share, UniqueFd bell) {
   return arbitration_->add(options_.runtime_dir, share, gang, std::move(bell));
 }
 
+Result<void> Node::hear_anew(const std::string& share, UniqueFd bell) {
+  const tenancy::LiveShare* const live = shares_.find(share);
+  if (arbitration_ == nullptr || live == nullptr) return {};
+  if (auto heard = arbitration_->hear_by(share, std::move(bell)); !heard) return heard;
+  tell("share.deaf", "warn", share, live->share.owner_uid,
+       "a process of " + share +
+           " shut down the doorbell of its share, or sent descriptors by it, which no limiter does: "
+           "its processes get another one; headgate ps lists them");
+  return {};
+}
+
 std::vector<int> Node::handed(const std::string& share) {
   const int node_page = node_pages_->descriptor(share);
   if (node_page < 0) return {};  // their order says which is which

@@ -128,6 +128,8 @@ class Node {
   void arbitrate_by(Arbitration* arbitration) { arbitration_ = arbitration; }
   // The share is at its door: the arbiter hears its bell from now on.
   [[nodiscard]] Result<void> arbitrate(const std::string& share, UniqueFd bell);
+  // It has another bell, because a process of it spoiled the one before; that is told.
+  [[nodiscard]] Result<void> hear_anew(const std::string& share, UniqueFd bell);
   // Thread-safe.
   [[nodiscard]] std::int64_t arbiter_silence_ns() const {
     return arbitration_ == nullptr ? 0 : arbitration_->silence_ns();

@@ -174,6 +174,13 @@ class Door : public std::enable_shared_from_this<Door> {
     closed_ = true;
     hang_up(listener_);  // some may not have been accepted yet
   }
+  Result<UniqueFd> new_bell(std::chrono::steady_clock::time_point now) {
+    if (now - belled_at_ < TenantDoors::kBellsApart) return UniqueFd();
+    Bell bell = TRY(make_bell());
+    bell_of_tenants_ = std::move(bell.theirs);
+    belled_at_ = now;
+    return std::move(bell.ours);
+  }
 
  private:
   // Coroutines are static and take by value what must outlive whatever they wait for.
@@ -225,6 +232,7 @@ class Door : public std::enable_shared_from_this<Door> {
   DoorCrowd crowd_;
   Descriptor listener_;
   UniqueFd bell_of_tenants_;
+  std::chrono::steady_clock::time_point belled_at_;  // anew; at first at no time
   const ino_t inode_;
   bool closed_ = false;
 };
@@ -557,6 +565,11 @@ void TenantDoors::close(const std::string& share) {
   if (found == doors_.end()) return;
   found->second->close();
   doors_.erase(found);
+}
+
+Result<UniqueFd> TenantDoors::new_bell(const std::string& share, std::chrono::steady_clock::time_point now) {
+  const auto found = doors_.find(share);
+  return found == doors_.end() ? UniqueFd() : found->second->new_bell(now);
 }
 
 std::vector<std::string> TenantDoors::shut() const {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -56,6 +57,10 @@ class TenantDoors {
   // All that are shut(); the first error, after the others were opened all the same.
   [[nodiscard]] Result<void> open_all();
   void close(const std::string& share);
+  // Our end of a new doorbell for a share whose bell somebody shut down; who registers from now on gets the other one. Empty: it got
+  // one less than kBellsApart ago, or has no door. Errors: of the system.
+  static constexpr std::chrono::seconds kBellsApart{10};
+  [[nodiscard]] Result<UniqueFd> new_bell(const std::string& share, std::chrono::steady_clock::time_point now);
 
   // Shares that could be entered and that nobody can: their socket was not opened, or has gone, or is another's, or nobody accepts
   // there any more. By name.

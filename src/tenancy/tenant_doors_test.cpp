@@ -26,6 +26,25 @@ TEST_F(Doors, AKilledProcessGivesItsMemoryBackAtOnceAndItsConnectionSaysNothingA
   EXPECT_EQ(ledger::live_slots(usage()), 0u);
 }
 
+TEST_F(Doors, AShareWhoseBellWasShutDownGetsAnotherButNotOneAfterAnother) {
+  const auto now = std::chrono::steady_clock::now();
+  const auto bell_of_a_newcomer = [&] {
+    const UniqueFd socket = connect_to(directory());
+    EXPECT_TRUE(say(socket.get(), hello()));
+    return std::move(answer(socket.get()).descriptors[2]);
+  };
+  ::shutdown(bell_of_a_newcomer().get(), SHUT_RDWR);
+  EXPECT_EQ(::send(bell_of_a_newcomer().get(), "t", 1, MSG_NOSIGNAL), -1);
+  const auto ours = doors_->new_bell("s", now);
+  ASSERT_TRUE(ours && *ours);
+  EXPECT_EQ(::send(bell_of_a_newcomer().get(), "t", 1, MSG_NOSIGNAL), 1);
+  char said = 0;
+  EXPECT_EQ(::recv(ours->get(), &said, 1, MSG_DONTWAIT), 1);
+  EXPECT_FALSE(*doors_->new_bell("s", now + TenantDoors::kBellsApart - 1ms));
+  EXPECT_TRUE(*doors_->new_bell("s", now + TenantDoors::kBellsApart));
+  EXPECT_FALSE(*doors_->new_bell("nobody's", now));
+}
+
 TEST_F(Doors, InAShareThatAsksFirstAProcessHasItsSeatOnlyAfterTheAnswer) {
   Share share = shares_->find("s")->share;
   share.admit = Admit::ask;

@@ -107,6 +107,15 @@ class DaemonAttack : public ::testing::Test {
   pid_t liar_ = -1;
 };
 
+TEST_F(DaemonAttack, AShareWhoseDoorbellATenantShutsDownIsNamedAndGetsAnother) {
+  liar_ = start_liar(directory("liar"), Lie::bell, seed());
+  ASSERT_GT(liar_, 0);
+  ASSERT_TRUE(eventually([&] { return has_event("share.deaf", "liar"); }));
+  EXPECT_EQ(events_of("share.deaf", "honest"), 0u);
+  expect_that_every_view_works();
+  expect_that_the_honest_share_is_as_it_was();
+}
+
 TEST_F(DaemonAttack, ATenantThatScribblesInItsPageIsNamedAndNobodyElseFeelsIt) {
   const auto begun = Clock::now();
   liar_ = start_liar(directory("liar"), Lie::words, seed());

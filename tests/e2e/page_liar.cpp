@@ -50,7 +50,7 @@ ledger::Hello hello() {
 }
 
 struct Inside {
-  UniqueFd usage_fd;
+  UniqueFd usage_fd, bell;
   ledger::SharePages pages;
   ledger::SlotRef slot;
 };
@@ -75,6 +75,7 @@ bool enter(const std::string& directory, Inside& in) {
     return false;
   std::memcpy(fds.data(), CMSG_DATA(rights), rights->cmsg_len - CMSG_LEN(0));
   in.usage_fd = UniqueFd(fds[1]);
+  in.bell = UniqueFd(fds[2]);
   if (ledger::map_pages(fds[0], fds[1], in.pages)) return false;
   if (ledger::claim_for_self(*in.pages.usage, in.slot) != ledger::ClaimResult::claimed) return false;
   (void)ledger::reserve(*in.pages.usage, 0, in.slot, 100 << 20, 1ull << 40);
@@ -272,6 +273,7 @@ pid_t start_liar(const std::string& directory, Lie lie, std::uint64_t seed) {
       case Lie::unpaid: take_back_gpu_time(in);
       case Lie::messages: babble(directory, random);
       case Lie::quiet: in.pages.usage->memory[0].word.used_bytes = 0; break;
+      case Lie::bell: ::shutdown(in.bell.get(), SHUT_RDWR); break;
       case Lie::none: break;
     }
     for (;;) ::pause();

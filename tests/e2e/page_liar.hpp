@@ -12,6 +12,7 @@ enum class Lie {
   none,      // enters, reserves 100 MiB, and stays
   words,     // random and edge values into every word of the usage page, its own slot's most often
   length,    // the page's file made shorter and longer, over and over
+  bell,      // shuts its share's doorbell down
   quiet,     // takes what it has reserved out of the account
   unpaid,    // takes the GPU time that its share's other processes have held out of the account, over and over
   claims,    // every slot in the name of a child that has 60,000 mappings, and the page is not one of them

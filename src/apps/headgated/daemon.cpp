@@ -252,6 +252,16 @@ class Daemon {
     }
   }
 
+  // One process of a share can shut down the bell that all of them hold.
+  void mend_bells() {
+    for (const std::string& name : arbitration_->deaf()) {
+      auto bell = doors_->new_bell(name, std::chrono::steady_clock::now());
+      if (bell && !*bell) continue;
+      const auto heard = bell ? node_->hear_anew(name, std::move(*bell)) : std::unexpected(bell.error());
+      if (!heard) say(heard.error().message);
+    }
+  }
+
   void tell_unasked() {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
     for (const auto& tenant : unasked_.look(node_->shares(), *processes_, now, patience_ + std::chrono::seconds(3)))
@@ -514,6 +524,7 @@ class Daemon {
     // Where the bell did not ring: a tenant that has closed it, or has another version of it.
     for (const auto& [name, live] : node_->shares().list()) relieve(name);
     tell_unasked();
+    mend_bells();
     node_->keep_time(*observer_->latest(), now_s);
     tally_.connected(server_->connections());
     tell_service_manager(ServiceState::alive);  // each second, from the loop that must not stand still

@@ -15,13 +15,25 @@ struct Pages {
 };
 Pages pages[ledger::kMaxDevices];
 std::atomic<std::uint32_t> epoch{1};
+// Of which files they are: its own, and the boards.
+struct Files {
+  HandedFile own, boards[ledger::kMaxDevices];
+  friend bool operator==(const Files&, const Files&) = default;
+};
+Files mapped;
 
 }  // namespace
 
 void take_gpu_pages(const ledger::PolicyPage& policy, int own_fd, std::span<const ledger::Descriptor> boards) {
   constexpr std::size_t kBytes = sizeof(ledger::GpuPage);
   const std::uint32_t count = policy.device_count;
+  Files now{.own = file_of(own_fd), .boards = {}};
+  for (std::uint32_t d = 0; d < ledger::kMaxDevices && d < boards.size(); ++d) now.boards[d] = file_of(boards[d].get());
+  // A bell is renewed as often as somebody shuts it down, and what is mapped stays so: others may be reading there.
+  if (now == mapped) return;
+  mapped = now;
   auto* const own = static_cast<ledger::GpuPage*>(map_handed(own_fd, count * kBytes, PROT_READ | PROT_WRITE));
+  if (own == nullptr) mapped = {};
   for (std::uint32_t d = 0; d < ledger::kMaxDevices; ++d) {
     void* const at =
         own != nullptr && d < count && d < boards.size() ? map_handed(boards[d].get(), kBytes, PROT_READ) : nullptr;

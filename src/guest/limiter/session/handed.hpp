@@ -7,8 +7,20 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace headgate::limiter {
+
+// One and the same for as long as something of it is mapped. All zeroes: of no file.
+struct HandedFile {
+  std::uint64_t device = 0, inode = 0;
+  friend bool operator==(const HandedFile&, const HandedFile&) = default;
+};
+inline HandedFile file_of(int fd) {
+  struct stat status{};
+  if (fd < 0 || ::syscall(SYS_fstat, fd, &status) != 0) return {};
+  return {status.st_dev, status.st_ino};
+}
 
 // Null where there is no descriptor, where it is not of just so many bytes, and where it cannot be mapped.
 inline void* map_handed(int fd, std::size_t bytes, int protection) {

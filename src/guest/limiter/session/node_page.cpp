@@ -15,6 +15,7 @@ namespace headgate::limiter {
 namespace {
 
 std::atomic<const ledger::NodePage*> page{nullptr};
+HandedFile page_file;
 // The reading after which none came in time, plus 1 << 32; 0: they come.
 std::atomic<std::uint64_t> silent_at{0};
 
@@ -53,6 +54,11 @@ bool wait_for_reading(const ledger::NodePage& told) {
 }  // namespace
 
 void take_node_page(int fd) {
+  const HandedFile file = file_of(fd);
+  if (page.load(std::memory_order_relaxed) != nullptr && file == page_file) {
+    silent_at.store(0, std::memory_order_relaxed);
+    return;
+  }
   void* const at = map_handed(fd, sizeof(ledger::NodePage), PROT_READ);
   if (at == nullptr) return;
   const auto* told = static_cast<const ledger::NodePage*>(at);
@@ -63,6 +69,7 @@ void take_node_page(int fd) {
   }
   // One that was there before stays mapped: another thread may be waiting on it.
   silent_at.store(0, std::memory_order_relaxed);
+  page_file = file;
   page.store(told, std::memory_order_release);
 }
 

@@ -7,7 +7,7 @@
 
 namespace headgate::limiter {
 
-// Maps the page that came with the registration; one that cannot be used is left alone. Closes nothing.
+// Maps the page that came with the registration; one that cannot be used, or is mapped already, is left alone. Closes nothing.
 void take_node_page(int fd);
 
 // Waits, for kNodePatienceNs at most, until figures stand in the page that are true of a moment after this call. False: there is

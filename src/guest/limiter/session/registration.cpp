@@ -17,6 +17,7 @@
 #include "guest/ledger/registration.hpp"
 #include "guest/limiter/session/gpu_pages.hpp"
 #include "guest/limiter/session/node_page.hpp"
+#include "guest/limiter/session/renewal_pause.hpp"
 #include "guest/limiter/session/session.hpp"
 
 namespace headgate::limiter {
@@ -35,10 +36,10 @@ struct Bell {
   std::atomic<int> fd{-1};
   std::atomic<std::uint64_t> device{0}, inode{0};
   std::atomic<bool> dead{false};
-  std::atomic<std::int64_t> renewed_ns{0};
+  std::atomic<std::int64_t> renewed_ns{0}, pause_ns{kFirstRenewalPauseNs};
 };
 Bell bell;
-constexpr std::int64_t kRenewEveryNs = 100'000'000, kRenewNs = 20'000'000;
+constexpr std::int64_t kRenewNs = 20'000'000;
 // Where the share's directory lies; empty where nobody could be asked for another bell.
 char home[512];
 
@@ -399,8 +400,9 @@ bool doorbell_is_dead() { return bell.dead.load(std::memory_order_relaxed); }
 void renew_doorbell() {
   std::int64_t last_ns = bell.renewed_ns.load();
   const std::int64_t now = now_ns();
-  if (home[0] == '\0' || now - last_ns < kRenewEveryNs || !bell.renewed_ns.compare_exchange_strong(last_ns, now))
-    return;
+  const std::int64_t pause_ns = bell.pause_ns.load();
+  if (home[0] == '\0' || now - last_ns < pause_ns || !bell.renewed_ns.compare_exchange_strong(last_ns, now)) return;
+  bell.pause_ns.store(next_renewal_pause_ns(pause_ns, now - last_ns));
   const int saved = errno;
   char why[512];
   Conversation(why, kRenewNs, kRenewNs, false).take_bell(home, {session.slot, session.slot_generation});
