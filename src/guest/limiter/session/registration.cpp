@@ -36,7 +36,7 @@ struct Bell {
   std::atomic<int> fd{-1};
   std::atomic<std::uint64_t> device{0}, inode{0};
   std::atomic<bool> dead{false};
-  std::atomic<std::int64_t> renewed_ns{0}, pause_ns{kFirstRenewalPauseNs};
+  std::atomic<std::int64_t> renewed_ns{0}, taken_ns{0}, pause_ns{kFirstRenewalPauseNs};
 };
 Bell bell;
 constexpr std::int64_t kRenewNs = 20'000'000;
@@ -99,12 +99,14 @@ class Conversation {
   }
 
   // Only the bell, of a process that has its seat.
-  void take_bell(const char* directory, ledger::SlotRef slot) {
+  // Whether it has one.
+  bool take_bell(const char* directory, ledger::SlotRef slot) {
     ledger::SharePages pages;
-    if (hold(directory, false, pages, slot) != Registered::seated) return;
+    if (hold(directory, false, pages, slot) != Registered::seated) return false;
     const bool asks = pages.policy->ask_first.load(std::memory_order_relaxed) != 0;
     ledger::close_pages(pages);
     if (!asks) tell_seat(slot);  // else a scheduler would be asked about it once more
+    return true;
   }
 
  private:
@@ -402,10 +404,13 @@ void renew_doorbell() {
   const std::int64_t now = now_ns();
   const std::int64_t pause_ns = bell.pause_ns.load();
   if (home[0] == '\0' || now - last_ns < pause_ns || !bell.renewed_ns.compare_exchange_strong(last_ns, now)) return;
-  bell.pause_ns.store(next_renewal_pause_ns(pause_ns, now - last_ns));
   const int saved = errno;
   char why[512];
-  Conversation(why, kRenewNs, kRenewNs, false).take_bell(home, {session.slot, session.slot_generation});
+  const bool taken =
+      Conversation(why, kRenewNs, kRenewNs, false).take_bell(home, {session.slot, session.slot_generation});
+  // Where nobody listens asking costs next to nothing, and the next daemon may be there soon.
+  bell.pause_ns.store(taken ? next_renewal_pause_ns(pause_ns, now - bell.taken_ns.exchange(now))
+                            : kFirstRenewalPauseNs);
   errno = saved;
 }
 
