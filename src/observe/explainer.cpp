@@ -1,57 +1,82 @@
 #include "observe/explainer.hpp"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 namespace headgate::observe {
 
-Explainer::Explainer(std::function<std::string(std::uint32_t pid)> explain) : explain_(std::move(explain)) {
-  if (explain_) thread_ = std::thread([this] { work(); });
+Explainer::Explainer(std::function<std::string(std::uint32_t pid)> explain, std::chrono::milliseconds patience)
+    : patience_(patience), work_(std::make_shared<Work>()) {
+  work_->explain = std::move(explain);
 }
 
 Explainer::~Explainer() {
-  {
-    const std::scoped_lock lock(mutex_);
-    stopping_ = true;
-  }
-  wake_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  std::unique_lock lock(work_->mutex);
+  work_->stopping = true;
+  work_->wake.notify_all();
+  const auto until = (work_->doing ? work_->doing->begun : Clock::now()) + patience_;
+  work_->ended.wait_until(lock, until, [this] { return !work_->working; });
 }
 
 std::optional<std::string> Explainer::of(std::uint32_t pid) {
-  if (!explain_) return "";
-  const std::scoped_lock lock(mutex_);
-  const auto [asked, fresh] = asked_.try_emplace(pid);
-  if (fresh) {
-    asked->second.turn = ++turns_;
-    wake_.notify_all();
-  }
+  if (!work_->explain) return "";
+  const std::scoped_lock lock(work_->mutex);
+  const auto [asked, fresh] = work_->asked.try_emplace(pid);
+  if (fresh) asked->second.turn = ++work_->turns;
+  see_to_a_thread();
+  if (fresh) work_->wake.notify_all();
   return asked->second.answer;
 }
 
 void Explainer::keep_only(const std::set<std::uint32_t>& pids) {
-  const std::scoped_lock lock(mutex_);
-  std::erase_if(asked_, [&](const auto& entry) { return !pids.contains(entry.first); });
+  const std::scoped_lock lock(work_->mutex);
+  std::erase_if(work_->asked, [&](const auto& entry) { return !pids.contains(entry.first); });
 }
 
-void Explainer::work() {
-  std::unique_lock lock(mutex_);
-  while (!stopping_) {
-    const auto next = std::ranges::min_element(
-        asked_, {}, [](const auto& entry) { return std::pair(entry.second.answer.has_value(), entry.second.turn); });
-    if (next == asked_.end() || next->second.answer) {
-      wake_.wait(lock);
+// Under the lock.
+void Explainer::see_to_a_thread() {
+  if (work_->doing && Clock::now() - work_->doing->begun > patience_) {
+    work_->answer(*work_->doing, "its files take longer to read than anybody waits");
+    work_->doing.reset();
+    work_->working = false;
+    ++work_->given_up;
+  }
+  if (work_->working || work_->given_up >= kMostGivenUp) return;
+  work_->working = true;
+  std::thread(run, work_, ++work_->thread).detach();
+}
+
+// It may have ended meanwhile, and another have its number.
+void Explainer::Work::answer(const Doing& what, std::string text) {
+  if (const auto found = asked.find(what.pid); found != asked.end() && found->second.turn == what.turn)
+    found->second.answer = std::move(text);
+}
+
+void Explainer::run(const std::shared_ptr<Work>& work, std::uint64_t thread) {
+  std::unique_lock lock(work->mutex);
+  while (!work->stopping) {
+    const auto next = std::ranges::min_element(work->asked, {}, [](const auto& entry) {
+      return std::pair(entry.second.answer.has_value(), entry.second.turn);
+    });
+    if (next == work->asked.end() || next->second.answer) {
+      work->wake.wait(lock);
       continue;
     }
-    const std::uint32_t pid = next->first;
-    const std::uint64_t turn = next->second.turn;
+    const Doing doing{next->first, next->second.turn, Clock::now()};
+    work->doing = doing;
     lock.unlock();
-    std::string answer = explain_(pid);
+    std::string answer = work->explain(doing.pid);
     lock.lock();
-    // It may have ended meanwhile, and another have its number.
-    if (const auto asked = asked_.find(pid); asked != asked_.end() && asked->second.turn == turn)
-      asked->second.answer = std::move(answer);
+    if (!work->doing || work->doing->turn != doing.turn || work->thread != thread) {
+      --work->given_up;
+      return;
+    }
+    work->doing.reset();
+    work->answer(doing, std::move(answer));
   }
+  work->working = false;
+  work->ended.notify_all();
 }
 
 }  // namespace headgate::observe

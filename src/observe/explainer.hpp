@@ -1,23 +1,31 @@
 // Asks what explains a finding on a thread of its own: the answer reads files of the process that is examined, which can make that
-// take long, and no picture may wait for it. Thread-safe.
+// take long, or, in a file system of its own making, never end; no picture may wait for it, nor other findings for ever. Thread-safe.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 
 namespace headgate::observe {
 
 class Explainer {
  public:
-  // `explain`: what is to be said of a process; empty: nothing. Called on the thread, one process at a time.
-  explicit Explainer(std::function<std::string(std::uint32_t pid)> explain);
+  // A thread that takes longer is given up, and another goes on; but while so many of them have not come back, none does.
+  static constexpr std::chrono::milliseconds kPatience{5'000};
+  static constexpr std::size_t kMostGivenUp = 4;
+
+  // `explain`: what is to be said of a process; empty: nothing. Called on the thread, one process at a time; lives on in threads that
+  // are given up.
+  explicit Explainer(std::function<std::string(std::uint32_t pid)> explain,
+                     std::chrono::milliseconds patience = kPatience);
+  // Waits for the thread no longer than it has time left.
   ~Explainer();
   Explainer(const Explainer&) = delete;
 
@@ -27,19 +35,36 @@ class Explainer {
   void keep_only(const std::set<std::uint32_t>& pids);
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Asked {
     std::uint64_t turn = 0;  // they are answered in turn
     std::optional<std::string> answer = {};
   };
-  void work();
+  struct Doing {
+    std::uint32_t pid;
+    std::uint64_t turn;
+    Clock::time_point begun;
+  };
+  // Shared with the threads: one that is given up outlives us.
+  struct Work {
+    std::function<std::string(std::uint32_t)> explain;
+    std::mutex mutex;
+    std::condition_variable wake, ended;
+    std::map<std::uint32_t, Asked> asked;  // by pid
+    std::uint64_t turns = 0;
+    std::uint64_t thread = 0;  // the number of the one that counts
+    bool working = false;      // there is such a one
+    std::optional<Doing> doing;
+    std::size_t given_up = 0;  // and not back yet
+    bool stopping = false;
 
-  const std::function<std::string(std::uint32_t)> explain_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::map<std::uint32_t, Asked> asked_;  // by pid
-  std::uint64_t turns_ = 0;
-  bool stopping_ = false;
-  std::thread thread_;
+    void answer(const Doing& what, std::string text);
+  };
+  static void run(const std::shared_ptr<Work>& work, std::uint64_t thread);
+  void see_to_a_thread();
+
+  const std::chrono::milliseconds patience_;
+  const std::shared_ptr<Work> work_;
 };
 
 }  // namespace headgate::observe

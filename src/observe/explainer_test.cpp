@@ -32,6 +32,41 @@ TEST(Explainer, WhoAsksDoesNotWaitForAProcessThatMakesTheAnswerTakeLong) {
   EXPECT_TRUE(eventually([&] { return explainer.of(7) == "it is 7" && explainer.of(8) == "it is 8"; }));
 }
 
+// As of a file system that never answers. What is captured outlives the test with the threads that wait.
+TEST(Explainer, OneThatNeverAnswersKeepsNobodyElseFromAnAnswerAndNotTheEnd) {
+  std::promise<void> never;
+  auto open = never.get_future().share();
+  const auto begun = std::make_shared<std::atomic<std::size_t>>(0);
+  {
+    Explainer explainer(
+        [open, begun](std::uint32_t pid) {
+          ++*begun;
+          if (pid < 100) open.wait();
+          return "it is " + std::to_string(pid);
+        },
+        std::chrono::milliseconds(20));
+    const std::string given_up = "its files take longer to read than anybody waits";
+    EXPECT_TRUE(eventually([&] { return explainer.of(1) == given_up; }));
+    EXPECT_TRUE(eventually([&] { return explainer.of(100) == "it is 100"; }));
+    for (std::uint32_t pid = 2; pid <= Explainer::kMostGivenUp; ++pid)
+      EXPECT_TRUE(eventually([&] { return explainer.of(pid) == given_up; }));
+    EXPECT_FALSE(explainer.of(101)) << "no thread is left to be kept";
+    never.set_value();
+    EXPECT_TRUE(eventually([&] { return explainer.of(101) == "it is 101"; })) << "they are back";
+    EXPECT_EQ(begun->load(), Explainer::kMostGivenUp + 2);
+  }
+  std::promise<void> kept;
+  auto shut = kept.get_future().share();
+  {
+    Explainer explainer([shut, begun](std::uint32_t) { return ++*begun, shut.wait(), ""; },
+                        std::chrono::milliseconds(20));
+    const std::size_t before = *begun;
+    (void)explainer.of(1);
+    EXPECT_TRUE(eventually([&] { return *begun == before + 1; }));
+  }
+  kept.set_value();
+}
+
 TEST(Explainer, ANumberThatIsUsedAgainIsAskedAnew) {
   std::atomic<int> asked = 0;
   Explainer explainer([&](std::uint32_t) { return std::to_string(++asked); });
