@@ -402,9 +402,10 @@ std::vector<Row> share_memory_rows() {
                 [](const ShareDevice& d) { return number(d.memory_used_bytes); }),
       of_device("headgate_share_memory_frozen_bytes", kGauge, "Of these, on the host: its processes there are idle.",
                 [](const ShareDevice& d) { return number(d.memory_frozen_bytes); }),
-      of_device("headgate_share_memory_peak_bytes", kGauge,
-                "The most memory that was allocated at one time; what the driver refused is not in it.",
-                [](const ShareDevice& d) { return number(d.memory_peak_bytes); }),
+      of_device(
+          "headgate_share_memory_peak_bytes", kGauge,
+          "The most memory that was in use at one time, all kinds together; what the driver refused is not in it.",
+          [](const ShareDevice& d) { return number(d.memory_peak_bytes); }),
       {{"headgate_share_memory_bytes", kGauge, "share, uuid, kind",
         "Memory in use: allocated; residual (contexts, loaded code: measured, no call tells of it); draining (outlives "
         "its process)."},
@@ -438,7 +439,7 @@ std::vector<Row> share_compute_rows() {
                 "The part of the GPU time held that was estimated, not measured; not there as the time held.",
                 [](const ShareDevice& d) { return d.metered ? number(d.estimated_ns, kNano) : std::nullopt; }),
       of_device("headgate_share_throttled_seconds_total", kCounter,
-                "Time that launching threads waited at the gate, summed over threads.",
+                "Time that launching threads waited at the gate, summed over threads; of those that still wait too.",
                 [](const ShareDevice& d) { return number(d.throttled_ns, kNano); }),
       of_device("headgate_share_throttled_launches_total", kCounter, "Launches that waited at the gate.",
                 [](const ShareDevice& d) { return number(d.throttled_launches); }),

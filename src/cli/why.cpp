@@ -54,7 +54,7 @@ std::string refusal_text(const Picture& picture, const snapshot::ShareDevice& de
            (device.memory_residual_bytes > 0
                 ? ", " + bytes_text(device.memory_residual_bytes) + " of it contexts and code"
                 : "") +
-           "\n    allocated at most " + bytes_text(device.memory_peak_bytes) +
+           "\n    at most " + bytes_text(device.memory_peak_bytes) + " were in use at one time" +
            (device.memory_limit_bytes ? ", limit " + bytes_text(*device.memory_limit_bytes) : ", no limit") + "\n";
   const snapshot::Refusal& last = *device.last_refusal;
   const std::uint64_t limit = device.memory_limit_bytes.value_or(0);

@@ -33,11 +33,12 @@ void Node::tell_refusals(const std::string& name, const tenancy::LiveShare& live
 }
 
 // What the dead had is the share's no longer, and nobody has seen it freed: the card may have less than was sold of it.
-void Node::tell_given_up(const std::string& name, const tenancy::LiveShare& live) {
+void Node::tell_given_up(const std::string& name, const tenancy::LiveShare& live, bool driver_seen) {
   if (live.pages == nullptr || live.distrusted()) return;
   const std::uint64_t bytes = live.pages->usage().teardowns_given_up.load(std::memory_order_relaxed);
   auto& told = given_up_.try_emplace(name, bytes).first->second;
-  if (bytes > told)
+  // Who has let go of the driver for a while has looked at nothing.
+  if (bytes > told && driver_seen)
     tell("memory.given_up", "warn", name, live.share.owner_uid,
          bytes_text(bytes - told) + " of ended processes of " + name + " are off its account after " +
              duration_text(ledger::kTeardownNs) +
@@ -103,7 +104,7 @@ void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) 
     if ((seen != nullptr && is_empty_for_good(live, *seen, now_unix_s)) || ended) over.push_back(name);
     if (seen == nullptr) continue;
     tell_refusals(name, live, *seen);
-    tell_given_up(name, live);
+    tell_given_up(name, live, !latest.node.nvml_released);
     tell_waiting(live, *seen);
     tell_frozen(live, *seen);
     tell_idle(live, *seen);

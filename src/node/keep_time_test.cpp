@@ -64,6 +64,25 @@ class KeepTime : public ::testing::Test {
   ledger::SlotRef slot_;
 };
 
+// Nobody could see it freed: the daemon itself had closed the driver.
+TEST_F(KeepTime, WhatIsGivenUpWhileTheDriverIsReleasedIsNoAlarm) {
+  create({});
+  auto& given_up = node_->shares().find("s")->pages->usage().teardowns_given_up;
+  const auto told_when = [&](bool released) {
+    snapshot::Snapshot picture;
+    picture.node.nvml_released = released;
+    picture.shares.emplace_back().name = "s";
+    node_->keep_time(picture, made_at());
+    const auto all = events_->after(0);
+    return std::ranges::count(all, "memory.given_up", &snapshot::Event::kind);
+  };
+  given_up = 1000;
+  EXPECT_EQ(told_when(true), 0);
+  EXPECT_EQ(told_when(false), 0) << "nor afterwards";
+  given_up = 2000;
+  EXPECT_EQ(told_when(false), 1);
+}
+
 TEST_F(KeepTime, ThatAShareIsIdleIsToldOnceEachTimeItHasBeenAndByEachDaemon) {
   create({.idle_notice = "5m"});
   const std::int64_t now = made_at();

@@ -174,7 +174,7 @@ class Node {
   void tell_waiting(const tenancy::LiveShare& live, const snapshot::Share& seen);
   void tell_frozen(const tenancy::LiveShare& live, const snapshot::Share& seen);
   void tell_idle(const tenancy::LiveShare& live, const snapshot::Share& seen);
-  void tell_given_up(const std::string& name, const tenancy::LiveShare& live);
+  void tell_given_up(const std::string& name, const tenancy::LiveShare& live, bool driver_seen);
   [[nodiscard]] Result<void> remove_pages(const std::string& name, std::uint32_t by = 0);
   // `owner_uid`: of a share that is gone already; else it is looked up.
   void tell(const std::string& kind, const std::string& severity, const std::string& share, std::uint32_t uid,

@@ -90,9 +90,13 @@ void add_rates(snapshot::Share& share, const snapshot::Share& before, std::uint6
 
 std::string state_of(const snapshot::Share& share, const LedgerPicture& ledger, Activity activity) {
   if (!share.state.empty()) return share.state;  // paused, draining
-  if (share.processes == 0) return ledger.attended ? "idle" : "empty";
-  if (share.frozen_processes == share.processes) return "frozen";
   const auto any = [&](auto&& test) { return std::ranges::any_of(share.devices, test); };
+  if (share.processes == 0) {
+    // What the dead had is the share's until the driver is seen to have taken it down.
+    if (any([](const auto& d) { return d.memory_used_bytes > 0; })) return "freeing";
+    return ledger.attended ? "idle" : "empty";
+  }
+  if (share.frozen_processes == share.processes) return "frozen";
   if (ledger.waits_for_memory ||
       any([](const auto& d) { return d.memory_limit_bytes && d.memory_used_bytes >= *d.memory_limit_bytes; }))
     return "full";

@@ -162,6 +162,8 @@ TEST(Join, AStateIsTheWorstThingToSay) {
   in.ledgers[0].seats.clear();
   in.ledgers[0].share.processes = 0;
   in.ledgers[0].attended = true;
+  EXPECT_EQ(state(&before), "freeing") << "the dead have memory yet";
+  in.ledgers[0].share.devices[0].memory_used_bytes = 0;
   EXPECT_EQ(state(&before), "idle");
   in.ledgers[0].attended = false;
   EXPECT_EQ(state(&before), "empty");
@@ -198,7 +200,7 @@ TEST(Join, AShareWithAnAllocationThatWaitsIsFullAndNotIdle) {
   EXPECT_EQ(join(in, &before).shares[0].state, "full");
   EXPECT_EQ(join(in, &before).shares[0].idle_ns, 0u);
   in.ledgers[0].share.processes = 0;
-  EXPECT_EQ(join(in, &before).shares[0].state, "empty") << "who waited is gone";
+  EXPECT_EQ(join(in, &before).shares[0].state, "freeing") << "who waited is gone";
 }
 
 TEST(Join, AShareMadeAnewUnderTheSameNameHasNoNegativeRate) {

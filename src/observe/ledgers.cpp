@@ -52,7 +52,6 @@ snapshot::ShareDevice read_device(const ledger::PolicyPage& policy, const ledger
   // Contexts of processes whose end nobody has settled yet; those of the living are added seat by seat.
   device.memory_residual_bytes = ledger::torn_on(usage, index).residual;
   device.memory_used_bytes = saturated(ledger::used_bytes(usage, index), device.memory_residual_bytes);
-  device.memory_peak_bytes = ledger::peak_bytes(usage, index);
   device.memory_draining_bytes = ledger::draining_bytes(usage, index);
   device.refusals_device_full = memory.refusals_device_full.load(kRelaxed);
   device.refusals_policy = memory.refusals_policy.load(kRelaxed);
@@ -187,6 +186,10 @@ LedgerPicture read_ledger(const ledger::PolicyPage& policy, const ledger::UsageP
     }
     picture.seats.push_back(std::move(taken));
   }
+  // Contexts come and go between two notes of the limiters: it never was less than it is.
+  for (std::uint32_t i = 0; i < count; ++i)
+    share.devices[i].memory_peak_bytes = std::max(
+        {ledger::peak_in_use_bytes(usage, i), ledger::peak_bytes(usage, i), share.devices[i].memory_used_bytes});
   share.processes = static_cast<std::uint32_t>(picture.seats.size());
   share.freezes = usage.freezes.load(kRelaxed);
   share.thaws = usage.thaws.load(kRelaxed);

@@ -29,6 +29,26 @@ TEST(Ledgers, WhoAdmitsAndHowLongMemoryIsWaitedForIsToldInTheWordsThatSetIt) {
   }
 }
 
+TEST(Ledgers, ThePeakIsOfWhatIsCalledUsedAndNeverLess) {
+  const auto policy = std::make_unique<ledger::PolicyPage>();
+  const auto usage = std::make_unique<ledger::UsagePage>();
+  policy->device_count = 1;
+  usage->header = {ledger::kUsageMagic, ledger::kVersion, sizeof(ledger::UsagePage)};
+  usage->slot_count = ledger::kMaxSlots;
+  usage->device_count = 1;
+  ledger::SlotRef slot;
+  ASSERT_EQ(ledger::claim(*usage, ledger::own_identity(), "program", slot), ledger::ClaimResult::claimed);
+  ASSERT_TRUE(ledger::charge(*usage, 0, slot, 1000));
+  usage->slots[slot.slot].devices[0].residual_bytes = 500;
+  const auto device = [&] { return read_ledger(*policy, *usage).share.devices.at(0); };
+  EXPECT_EQ(device().memory_used_bytes, 1500u);
+  EXPECT_EQ(device().memory_peak_bytes, 1500u);
+  ledger::note_in_use(*usage, 0, 500);
+  ledger::release(*usage, slot);
+  EXPECT_EQ(device().memory_used_bytes, 0u);
+  EXPECT_EQ(device().memory_peak_bytes, 1500u);
+}
+
 TEST(Ledgers, ALaunchThatWaitsForSecondsIsSeenWhileItWaitsAndALieAboutItIsNot) {
   const auto policy = std::make_unique<ledger::PolicyPage>();
   const auto usage = std::make_unique<ledger::UsagePage>();

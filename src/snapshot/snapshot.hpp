@@ -145,7 +145,7 @@ struct Share {
   std::string name;
   std::uint32_t owner_uid = 0;
   std::string owner;        // user name, or the uid where it has none
-  std::string state;        // ok, throttled, takes turns, full, idle, frozen, paused, draining, empty, broken
+  std::string state;        // ok, throttled, takes turns, full, idle, frozen, paused, draining, freeing, empty, broken
   std::string level;        // observe, hook, hook+container, mps, mig
   std::string fail_policy;  // open, closed
   std::string admit;        // now, ask: an outside scheduler decides on each process

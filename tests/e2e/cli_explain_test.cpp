@@ -47,7 +47,7 @@ TEST(CliExplain, WhyNamesTheWaitsOfAThrottledShare) {
   EXPECT_NE(said.out.find("share busy on GPU 0, level hook, SIMULATED\n  memory: nothing was refused; "),
             std::string::npos)
       << said.out << said.err;
-  EXPECT_NE(said.out.find(" allocated at most 512 MiB, limit 2.0 GiB\n"), std::string::npos) << said.out;
+  EXPECT_NE(said.out.find(" were in use at one time, limit 2.0 GiB\n"), std::string::npos) << said.out;
   EXPECT_NE(said.out.find("  compute: limit 25 %; the GPU was held for "), std::string::npos) << said.out;
   EXPECT_NE(said.out.find(": the share had used its 25 %; not caused by neighbours\n"), std::string::npos) << said.out;
 }
@@ -59,7 +59,8 @@ TEST(CliExplain, WhatTheDriverRefusedWasNeverAllocated) {
       "$H run --sim --name wide -- ${SIM%/sim}/headgate-load --mem=1GiB --attempt=200GiB --no-launches --duration=1ms "
       "--no-idle-list > /dev/null; $H status --sim --json");
   const json device = json::parse(said.out).at("shares").at(0).at("devices").at(0);
-  EXPECT_EQ(device.at("memory_peak_bytes"), 1ull << 30) << device << said.err;
+  EXPECT_GE(device.at("memory_peak_bytes"), 1ull << 30) << device << said.err;
+  EXPECT_LT(device.at("memory_peak_bytes"), 2ull << 30) << "with a context" << device;
 }
 
 TEST(CliExplain, StatusAndPsMeasureRatesOverTheIntervalThatWasAsked) {

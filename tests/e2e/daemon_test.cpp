@@ -223,6 +223,7 @@ TEST(Daemon, WhatIsGivenUpOfAKilledProgramThoughTheDriverStillShowsItIsTold) {
   ASSERT_TRUE(eventually([&] { return daemon.share("alice").devices.at(0).memory_used_bytes >= 2 * kGiB; }));
   for (const auto& process : daemon.picture().processes) ::kill(static_cast<pid_t>(process.pid), SIGKILL);
   load.wait();
+  EXPECT_TRUE(eventually([&] { return daemon.share("alice").state == "freeing"; })) << daemon.share("alice").state;
   EXPECT_TRUE(eventually([&] {
     return daemon.cli()
         .shell("$H events --kind memory.given_up --share alice")

@@ -107,7 +107,7 @@ std::string state_look(const TopRow& row) {
   const std::string& state = row.state;
   if (state == "throttled" || state == "draining" || state == "paused") return "33";
   if (state == "full" || state == "refused" || state == "broken" || state == "no share") return "31";
-  if (state == "idle" || state == "empty" || state == "frozen") return "90";
+  if (state == "idle" || state == "empty" || state == "freeing" || state == "frozen") return "90";
   return state == "ok" || state == "takes turns" ? "32" : "";
 }
 

@@ -123,12 +123,22 @@ void note_peak(UsagePage& page, std::uint32_t device) {
   if (device < kMaxAccounts) raise(page.memory[device].peak_bytes, used_bytes(page, device), "peak");
 }
 
+void note_in_use(UsagePage& page, std::uint32_t device, std::uint64_t residual_bytes) {
+  std::uint64_t all = 0;
+  if (device >= kMaxAccounts || __builtin_add_overflow(used_bytes(page, device), residual_bytes, &all)) return;
+  raise(page.memory[device].peak_in_use_bytes, all, "peak: in use");
+}
+
 std::uint64_t used_bytes(const UsagePage& page, std::uint32_t device) {
   return device < kMaxAccounts ? load_half(page.memory[device].word.used_bytes) : 0;
 }
 
 std::uint64_t peak_bytes(const UsagePage& page, std::uint32_t device) {
   return device >= kMaxAccounts ? 0 : page.memory[device].peak_bytes.load(std::memory_order_acquire);
+}
+
+std::uint64_t peak_in_use_bytes(const UsagePage& page, std::uint32_t device) {
+  return device >= kMaxAccounts ? 0 : page.memory[device].peak_in_use_bytes.load(std::memory_order_acquire);
 }
 
 std::uint64_t held_bytes(const UsagePage& page, std::uint32_t device, std::uint32_t slot) {

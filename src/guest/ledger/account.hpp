@@ -36,6 +36,8 @@ std::uint64_t unreserve(UsagePage& page, std::uint32_t device, SlotRef slot, std
 
 // The driver gave what was reserved: what is in use now may be the most that ever was.
 void note_peak(UsagePage& page, std::uint32_t device);
+// The same of what is in use in all: with `residual_bytes` of the share, contexts and code, as they were measured last.
+void note_in_use(UsagePage& page, std::uint32_t device, std::uint64_t residual_bytes);
 
 // Charges without asking: for what exists already (contexts, code). May push the share over its limit, after which
 // every reservation is refused. False when the slot is not the caller's.
@@ -47,6 +49,8 @@ std::uint64_t used_bytes(const UsagePage& page, std::uint32_t device);
 // The most it ever was with what the driver has given; what others have reserved and may not get is in it only where the driver
 // gave at the same instant.
 std::uint64_t peak_bytes(const UsagePage& page, std::uint32_t device);
+// The same with contexts and code, as they were when it was noted.
+std::uint64_t peak_in_use_bytes(const UsagePage& page, std::uint32_t device);
 
 // Books a refusal for `headgate why`: when, who, what was asked, what was in use, by whose word.
 void note_refusal(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t asked_bytes,

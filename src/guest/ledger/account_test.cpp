@@ -28,9 +28,12 @@ TEST(Account, TheLastByteCanBeHadAndNotOneMore) {
   EXPECT_EQ(refused.used_bytes, kGiB);
   EXPECT_EQ(used_bytes(*page, 0), kGiB);
   note_peak(*page, 0);
+  note_in_use(*page, 0, 7);
+  note_in_use(*page, 0, ~0ull);  // no share has so much
   EXPECT_EQ(give_back(*page, 0, me, kGiB), kGiB);
   EXPECT_EQ(used_bytes(*page, 0), 0u);
   EXPECT_EQ(peak_bytes(*page, 0), kGiB);
+  EXPECT_EQ(peak_in_use_bytes(*page, 0), kGiB + 7);
 }
 
 TEST(Account, WhatTheDriverRefusedIsNoPeak) {

@@ -233,7 +233,7 @@ void freed_unknown(std::uint64_t key) { let_go(mapped_unmapped(key)); }
 
 void keep(Holdings& holdings, std::uint64_t key, const Holding& holding) {
   holdings.put(key, holding);
-  ledger::note_peak(*session.usage, holding.device_index);
+  note_peaks(holding.device_index);
   residual_moved(holding.device_index);
 }
 

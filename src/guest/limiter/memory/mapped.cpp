@@ -6,6 +6,7 @@
 
 #include "guest/ledger/account.hpp"
 #include "guest/limiter/memory/patience.hpp"
+#include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/session/membership.hpp"
 
 namespace headgate::limiter {
@@ -72,7 +73,7 @@ Released let_go_if_unused(std::uint32_t index) {
 }  // namespace
 
 void mapped_created(std::uint64_t handle, Holding holding) {
-  ledger::note_peak(*session.usage, holding.device_index);
+  note_peaks(holding.device_index);
   const Guard guard;
   if (!have_room()) return;
   const std::uint32_t index = new_object();

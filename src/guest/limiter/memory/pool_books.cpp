@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "guest/ledger/account.hpp"
+#include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/route/forward.hpp"
 
 namespace headgate::limiter {
@@ -121,7 +122,7 @@ std::uint64_t settle_books(PoolBooks& pool, std::uint64_t done, bool force, std:
     else pool.reserved += done;
   }
   const std::uint64_t missing = level_books(pool);
-  if (missing == 0) return ledger::note_peak(*session.usage, pool.device_index), 0;
+  if (missing == 0) return note_peaks(pool.device_index), 0;
   const bool fits = grow_reservation(pool.device_index, missing);
   if (!fits && !force) {
     pool.reserved -= missing;
@@ -130,7 +131,7 @@ std::uint64_t settle_books(PoolBooks& pool, std::uint64_t done, bool force, std:
   }
   if (!fits) ledger::charge(*session.usage, pool.device_index, own_slot(), missing);
   pool.charged += missing;
-  ledger::note_peak(*session.usage, pool.device_index);
+  note_peaks(pool.device_index);
   return 0;
 }
 

@@ -174,7 +174,7 @@ void refresh_residual(std::uint32_t device_index) {
   }
   if (stored) session.usage->residuals.fetch_add(1, std::memory_order_release);
   if (!quiet) residual_moved(device_index);
-  share_residual_now(device_index);
+  ledger::note_in_use(*session.usage, device_index, share_residual_now(device_index));
   refreshed_at[device_index].store(coarse_now_ns(), std::memory_order_relaxed);
 }
 
@@ -253,6 +253,12 @@ std::uint64_t share_residual(std::uint32_t device_index, std::int64_t now_ns) {
   if (current && age >= 0 && age < kFresh) [[likely]]
     return summed[device_index].load(std::memory_order_relaxed);
   return share_residual_now(device_index);
+}
+
+void note_peaks(std::uint32_t device_index) {
+  ledger::note_peak(*session.usage, device_index);
+  if (device_index < ledger::kMaxDevices)
+    ledger::note_in_use(*session.usage, device_index, share_residual(device_index, coarse_now_ns()));
 }
 
 std::uint64_t own_residual(std::uint32_t device_index) {

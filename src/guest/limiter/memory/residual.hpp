@@ -54,6 +54,9 @@ std::uint64_t share_residual(std::uint32_t device_index, std::int64_t now_ns);
 // The same, summed now.
 std::uint64_t share_residual_now(std::uint32_t device_index);
 
+// The driver gave what was reserved: what is in use now, with and without contexts and code, may be the most that ever was.
+void note_peaks(std::uint32_t device_index);
+
 // This process's own part, as last measured.
 std::uint64_t own_residual(std::uint32_t device_index);
 
