@@ -327,6 +327,7 @@ Result<void> Shares::create(Share share) {
     return std::unexpected(std::move(error));
   };
   ledger::SharePages pages;
+  const TruncationScope survives;
   if (const auto bad = ledger::create_share(node_.runtime_dir.c_str(), grant, ledger::Access::owner, pages))
     return undo(page_error(bad, node_.runtime_dir, share.name));
   auto held = hold(pages, share.name);

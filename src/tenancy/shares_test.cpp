@@ -510,6 +510,25 @@ TEST_F(SharesTest, AFaultThatIsNobodysEndsTheProcessAtOnceAndLeavesNoneWithoutIt
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS) << status;
 }
 
+// By a tenant of the daemon's own user, who may open the file as soon as it is there.
+TEST_F(SharesTest, AFileThatShrinksWhileItsShareIsMadeEndsNobody) {
+  Shares shares = start();
+  std::atomic<int> making = 0;
+  std::thread tenant([&] {
+    for (int at; (at = making) >= 0;) {
+      const UniqueFd usage(::open((shares.directory("s" + std::to_string(at)) + "/usage").c_str(), O_RDWR | O_CLOEXEC));
+      for (int i = 0; usage && making == at; ++i)
+        (void)!::ftruncate(usage.get(), i % 2 == 0 ? 0 : static_cast<off_t>(sizeof(ledger::UsagePage)));
+    }
+  });
+  for (int i = 0; i < 300; ++i) {
+    making = i;
+    (void)shares.create(share_of("s" + std::to_string(i), 1, 1 << 20));
+  }
+  making = -1;
+  tenant.join();
+}
+
 TEST_F(SharesTest, ThePolicyDescriptorThatTenantsGetCannotBeWrittenNorOpenedAnewForWritingByRoot) {
   Shares shares = start();
   ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
