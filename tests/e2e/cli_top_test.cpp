@@ -107,10 +107,11 @@ TEST_F(CliTop, ATerminalMadeSmallerAndLargerIsDrawnAnew) {
   EXPECT_TRUE(terminal.await("status=0")) << terminal.seen();
 }
 
-// The promise is 300 ms on a machine with nothing else to do; what is judged here is that nobody waits for an interval.
+// The promise is 300 ms on a machine with nothing else to do. What is judged here is that the first frame is of one picture alone:
+// rates come from two, so it shows none yet. That the second is not waited for: Watcher.TheFirstLookIsHandedOverBeforeTheSecond.
 TEST_F(CliTop, TheFirstFrameWaitsForNoInterval) {
   const Cli cli;
-  ASSERT_EQ(cli.shell("$H top --sim --once").status, 0) << "makes the node";
+  ASSERT_EQ(cli.shell("$H run --sim --mem 1GiB --compute 25% --name first -- true").status, 0);
   Terminal terminal(cli, kSmall);
   const auto begin = std::chrono::steady_clock::now();
   terminal.type("$H top --sim --interval 60s; echo sta\"\"tus=$?\n");
@@ -118,7 +119,7 @@ TEST_F(CliTop, TheFirstFrameWaitsForNoInterval) {
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
   RecordProperty("first_frame_ms", static_cast<int>(took.count()));
   std::printf("the first frame of top after %lld ms\n", static_cast<long long>(took.count()));
-  EXPECT_LT(took.count(), 30'000);
+  EXPECT_TRUE(terminal.await("   - 25%")) << terminal.seen();
   terminal.type("q");
   EXPECT_TRUE(terminal.await("status=0")) << terminal.seen();
 }

@@ -17,6 +17,7 @@ struct Script {
   std::atomic<bool> fails = false;
   std::atomic<std::uint64_t> started = 1;
   std::atomic<std::uint64_t> last_asked_after = 0;
+  std::atomic<int> most_looks = 1'000'000;  // what comes after them waits
 };
 
 class ScriptedSource final : public SnapshotSource {
@@ -25,6 +26,7 @@ class ScriptedSource final : public SnapshotSource {
   [[nodiscard]] bool is_daemon() const override { return true; }
   Result<snapshot::Snapshot> look() override {
     ++script_.looks;
+    while (script_.looks > script_.most_looks) std::this_thread::yield();
     if (script_.fails) return fail(ErrorCode::unreachable, "nobody answers");
     snapshot::Snapshot picture;
     picture.node.started_unix_ns = script_.started;
@@ -51,6 +53,16 @@ TEST(Watcher, LooksAtOnceAndAgainSoForTheRates) {
   Watcher watcher(std::make_unique<ScriptedSource>(script), milliseconds(60'000));
   ASSERT_TRUE(next(watcher));
   ASSERT_TRUE(next(watcher)) << "the second does not wait for the interval";
+}
+
+TEST(Watcher, TheFirstLookIsHandedOverBeforeTheSecond) {
+  Script script;
+  script.most_looks = 1;
+  Watcher watcher(std::make_unique<ScriptedSource>(script), milliseconds(10));
+  const auto first = next(watcher);
+  script.most_looks = 1'000'000;
+  ASSERT_TRUE(first) << "the second was waited for";
+  EXPECT_EQ(first->picture->taken_ns, 1u);
 }
 
 TEST(Watcher, NoEventIsLostBetweenTwoLooksThatNobodyTook) {
