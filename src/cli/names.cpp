@@ -57,6 +57,12 @@ std::string joined(const std::vector<std::string>& words, const std::string& bet
 
 std::string percent_of(double ratio) { return percent_text(ppm_of(ratio)); }
 
+std::string others_words(const snapshot::Snapshot& picture) {
+  if (picture.node.shares <= picture.shares.size()) return {};
+  const std::size_t others = picture.node.shares - picture.shares.size();
+  return std::to_string(others) + (others == 1 ? " share of others" : " shares of others");
+}
+
 std::string state_words(const std::string& state, std::uint64_t idle_ns) {
   constexpr std::uint64_t kMinute = 60'000'000'000;
   return state == "idle" && idle_ns >= kMinute ? "idle " + short_duration_text(idle_ns) : state;

@@ -87,9 +87,11 @@ std::string ps_text(const Picture& picture, const Voice& voice) {
             gpu.uuid, "-");
       });
   // Rows say the level of each.
-  if (rows.size() == 1 && !picture.now.node.level.empty())
-    return stamp(picture.now, voice) + "no process is in a share\n";
-  std::string text = rows.size() == 1 ? "no process is in a share\n" : table(rows, voice);
+  const std::string others = others_words(picture.now);
+  const std::string none =
+      others.empty() ? "no process is in a share\n" : "no process of yours is in a share; there are " + others + "\n";
+  if (rows.size() == 1 && !picture.now.node.level.empty()) return stamp(picture.now, voice) + none;
+  std::string text = rows.size() == 1 ? none : table(rows, voice);
   if (const auto words = caveats(picture.now, voice); !words.empty()) text = words.substr(2) + "\n" + text;
   return text;
 }

@@ -66,7 +66,11 @@ void add_wide(std::vector<std::string>& row, const snapshot::Share& share, const
 }  // namespace
 
 std::string shares_text(const std::vector<snapshot::Share>& shares, const snapshot::Snapshot& now, const Voice& voice) {
-  if (shares.empty()) return "there are no shares; make one: headgate share create NAME --mem 8GiB --compute 50%\n";
+  if (shares.empty()) {
+    const std::string others = others_words(now);
+    return (others.empty() ? "there are no shares" : "you have no share, and there are " + others) +
+           "; make one: headgate share create NAME --mem 8GiB --compute 50%\n";
+  }
   const bool wide = voice.format == Format::wide;
   std::vector<std::vector<std::string>> rows = {
       {"SHARE", "OWNER", "GPU", "\tMEMORY", "COMPUTE", "\tTIME", "\tPROCS", "LEVEL", "STATE"}};
@@ -139,7 +143,9 @@ std::string gpus_text(const Picture& picture, const Voice& voice) {
     row.push_back(gpu.pci_bus_id);
     row.push_back(gpu.uuid);
   }
-  return stamp(picture.now, voice) + table(rows, voice);
+  const std::string others = others_words(picture.now);
+  return stamp(picture.now, voice) + table(rows, voice) +
+         (others.empty() ? "" : "not counted: " + others + ", whose memory is in use and sold all the same\n");
 }
 
 std::string gpus_json(const Picture& picture) {

@@ -85,6 +85,7 @@ std::string heading(const Picture& picture, const Voice& voice) {
   const std::size_t gpus = picture.now.gpus.size();
   std::string line = "driver " + node.driver_version + ", " + std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs") +
                      ", level " + node.level + (picture.daemon ? ", headgated" : ", no daemon");
+  if (const std::string others = others_words(picture.now); !others.empty()) line += ", " + others;
   if (node.unattended_processes > 0)
     line += ", " + warning(std::to_string(node.unattended_processes) + " outside every share", voice);
   return line + caveats(picture.now, voice) + "\n";
@@ -161,7 +162,8 @@ std::string status_text(const Picture& picture, const Voice& voice) {
   for (const snapshot::Gpu& gpu : picture.now.gpus) {
     text += gpu_line(gpu, voice);
     const std::string shares = shares_on(picture, gpu.uuid, voice);
-    text += shares.empty() ? "  no shares\n" : shares;
+    const bool others = !others_words(picture.now).empty();
+    text += !shares.empty() ? shares : others ? "  no shares of yours\n" : "  no shares\n";
   }
   return text + elsewhere(picture, voice);
 }

@@ -503,6 +503,42 @@ TEST(Why, SaysOfAShareWhoseCardIsGoneThatNobodyFindsAGpuInIt) {
   EXPECT_EQ(why_text(seen, seen.now.shares, {}).find("is not a GPU of this node"), std::string::npos) << "not known";
 }
 
+// Whoever sees nothing is not told that nothing is there.
+TEST(Views, SharesOfOthersAreCountedWhereTheyAreNotShown) {
+  Picture seen = picture();
+  seen.now.node.shares = 3;
+  seen.now.shares.clear();
+  seen.now.processes.clear();
+  EXPECT_EQ(
+      shares_text(seen.now.shares, seen.now, {}).find("you have no share, and there are 3 shares of others; make"), 0u);
+  EXPECT_NE(ps_text(seen, {}).find("no process of yours is in a share; there are 3 shares of others\n"),
+            std::string::npos);
+  const std::string status = status_text(seen, {});
+  EXPECT_NE(status.find(", 3 shares of others"), std::string::npos) << status;
+  EXPECT_NE(status.find("  no shares of yours\n"), std::string::npos) << status;
+  EXPECT_NE(gpus_text(seen, {}).find("not counted: 3 shares of others"), std::string::npos);
+  seen.now.node.shares = 0;
+  EXPECT_EQ(shares_text(seen.now.shares, seen.now, {}).find("there are no shares; make one"), 0u);
+}
+
+TEST(Why, TellsOfAFrozenShareOfFaultsOfItsCardAndOfWhatTheAuditFoundOfAnOutsider) {
+  Picture seen = picture();
+  seen.now.shares[0].processes = 2;
+  seen.now.shares[0].frozen_processes = 1;
+  seen.now.shares[0].devices[0].memory_frozen_bytes = 3 * kGi;
+  seen.now.gpus[0].xids = {{.xid = 31, .count = 2}};
+  const std::string text = why_text(seen, seen.now.shares, {});
+  EXPECT_NE(text.find("  1 of its 2 programs is idle, with 3.0 GiB on the host instead of the GPU"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("  faults: the GPU has reported XID 31 2 times since headgated started"), std::string::npos)
+      << text;
+  snapshot::Process rogue;
+  rogue.pid = 99;
+  rogue.finding = "process 99 (rogue) holds 2.0 GiB: the limiter is not loaded";
+  EXPECT_NE(why_not_held(seen, rogue, {}).find("\n  process 99 (rogue) holds 2.0 GiB: the limiter is not loaded\n"),
+            std::string::npos);
+}
+
 TEST(Why, AlwaysSaysThatAShareIsPaused) {
   Picture seen = picture();
   seen.now.shares[0].state = "paused";

@@ -198,6 +198,28 @@ std::vector<snapshot::Event> denials_of(const Picture& picture, const std::strin
   return recent;
 }
 
+// A fault of the card, or of a kernel on it: programs that were there then may get errors from every call since.
+std::string xid_text(const Picture& picture, const snapshot::ShareDevice& device) {
+  const snapshot::Gpu* const gpu = gpu_of(picture, device.uuid);
+  if (gpu == nullptr || gpu->xids.empty()) return {};
+  std::string faults;
+  for (const auto& xid : gpu->xids)
+    faults += (faults.empty() ? "" : ", ") + std::to_string(xid.xid) + " " + times(xid.count);
+  return "  faults: the GPU has reported XID " + faults +
+         " since headgated started: a program that a fault hit gets errors until it\n    starts anew\n    when: "
+         "headgate "
+         "events --kind gpu.xid\n";
+}
+
+std::string frozen_text(const snapshot::Share& share) {
+  if (share.frozen_processes == 0) return {};
+  std::uint64_t bytes = 0;
+  for (const auto& device : share.devices) bytes = saturated(bytes, device.memory_frozen_bytes);
+  return "  " + std::to_string(share.frozen_processes) + " of its " + programs_text(share.processes) +
+         (share.frozen_processes == 1 ? " is" : " are") + " idle, with " + bytes_text(bytes) +
+         " on the host instead of the GPU: the next call brings it back\n";
+}
+
 // Whose cuInit waits for a scheduler's leave.
 std::vector<snapshot::Event> asking(const Picture& picture, const std::string& share) {
   std::map<std::uint32_t, const snapshot::Event*> last;
@@ -291,9 +313,9 @@ std::string why_text(const Picture& picture, const std::vector<snapshot::Share>&
                 " 1h\n";
       if (share.state == "paused")
         text += "  it is paused: its launches wait\n    what helps: headgate share resume " + share.name + "\n";
-      text += gone_gpu_text(picture, device) + refusal_text(picture, device) +
-              waiting_allocation_text(picture, share, device.uuid) + throttle_text(share, device) +
-              mps_text(picture, device);
+      text += frozen_text(share) + gone_gpu_text(picture, device) + xid_text(picture, device) +
+              refusal_text(picture, device) + waiting_allocation_text(picture, share, device.uuid) +
+              throttle_text(share, device) + mps_text(picture, device);
     }
     text += asking_text(picture, share.name) + denial_text(picture, share.name, voice);
   }
@@ -381,14 +403,15 @@ std::string why_not_held(const Picture& picture, const snapshot::Process& proces
     const Json json = {{"schema", "headgate.why/v1"},
                        {"simulated", picture.now.node.simulated},
                        {"shares", Json::array()},
-                       {"process", {{"pid", process.pid}, {"level", "observe"}}}};
+                       {"process", {{"pid", process.pid}, {"level", "observe"}, {"finding", process.finding}}}};
     return json.dump(2) + "\n";
   }
   std::string text = bold("process " + std::to_string(process.pid) +
                               (process.command.empty() ? "" : " (" + harmless(process.command) + ")") +
                               ", in no share, level observe" + (picture.now.node.simulated ? ", SIMULATED" : ""),
                           voice) +
-                     "\n  nothing limits it, so headgate refused it nothing and let it wait for nothing\n";
+                     "\n  nothing limits it, so headgate refused it nothing and let it wait for nothing\n" +
+                     (process.finding.empty() ? "" : "  " + harmless(process.finding) + "\n");
   for (const auto& device : process.devices) {
     text += "  " + gpu_words(picture.now, device.uuid) +
             (device.driver_bytes ? ": holds " + bytes_text(*device.driver_bytes) : ": in use") + "\n";

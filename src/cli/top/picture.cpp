@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/saturated.hpp"
 #include "base/units.hpp"
 #include "cli/cells.hpp"
 #include "cli/names.hpp"
@@ -45,15 +46,18 @@ std::string sold_of(const Snapshot& picture) {
   return total == 0 ? "" : "sold " + ratio_text(static_cast<double>(sold) / static_cast<double>(total));
 }
 
-// "1 refused, 2 idle, 1 outside": what somebody should look at.
+// "3 refused, 2 idle, 1 outside": what somebody should look at; refusals as in the table.
 std::string alarms_of(const Snapshot& picture) {
   std::vector<std::string> words;
   const auto count = [&](auto&& test, const char* word) {
     if (const auto number = std::ranges::count_if(picture.shares, test); number > 0)
       words.push_back(std::to_string(number) + " " + word);
   };
-  count([](const auto& s) { return std::ranges::any_of(s.devices, [](const auto& d) { return d.refusals > 0; }); },
-        "refused");
+  std::uint64_t refusals = 0;
+  for (const auto& share : picture.shares) {
+    for (const auto& device : share.devices) refusals = saturated(refusals, device.refusals);
+  }
+  if (refusals > 0) words.push_back(std::to_string(refusals) + " refused");
   count([](const auto& s) { return s.state == "broken"; }, "broken");
   count([](const auto& s) { return s.state == "idle"; }, "idle");
   if (picture.node.unattended_processes > 0)
@@ -181,8 +185,12 @@ std::vector<FrameLine> too_small(const TopState& state, FrameSize size, FrameSty
                      " and " + std::to_string(size.rows) + ". q quits.";
   std::vector<FrameLine> lines;
   while (!text.empty() && lines.size() < size.rows) {
-    lines.push_back(FrameLine(size.columns, style).add(text));
-    text.erase(0, size.columns);
+    // Between words, but for one that is wider than the terminal.
+    std::size_t end = text.size() <= size.columns ? text.size() : text.rfind(' ', size.columns);
+    if (end == std::string::npos || end == 0) end = size.columns;
+    lines.push_back(FrameLine(size.columns, style).add(text.substr(0, end)));
+    text.erase(0, end);
+    text.erase(0, text.find_first_not_of(' '));
   }
   return lines;
 }
@@ -265,8 +273,11 @@ std::string render(const TopState& state, FrameSize size, FrameStyle style) {
 
 std::string top_text(const TopState& state, const Voice& voice) {
   const Snapshot& picture = *state.now;
+  const std::uint32_t outside = picture.node.unattended_processes;
   std::string text = "node " + harmless(picture.node.name) + ", " + level_words(state) + ", " +
-                     (state.daemon ? "daemon" : "no daemon") + caveats(picture, voice) + "\n";
+                     (state.daemon ? "daemon" : "no daemon") +
+                     (outside > 0 ? ", " + std::to_string(outside) + " outside every share" : "") +
+                     caveats(picture, voice) + "\n";
   if (!state.trouble.empty()) text += harmless(state.trouble) + "\n";
   std::vector<std::vector<std::string>> gpus = {
       {"GPU", "MODEL", "\tMEMORY", "\tSOLD", "\tBUSY", "\tTEMPERATURE", "\tPOWER", "SLOWED BY"}};

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "cli/cells.hpp"
 #include "cli/top/rows.hpp"
@@ -171,6 +172,26 @@ TEST_F(TopPicture, EverySizeSaysTheLevelAndThatItIsSimulated) {
   EXPECT_EQ(render(real, {80, 24}, kAscii).find("SIMULATED"), std::string::npos);
 }
 
+TEST_F(TopPicture, ATerminalThatIsTooSmallIsToldSoInWholeWords) {
+  const std::string text = render(test_state(), {20, 8}, kAscii);
+  std::istringstream lines(text);
+  std::string whole;
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LE(line.size(), 20u) << text;
+    whole += (whole.empty() ? "" : " ") + line;
+  }
+  EXPECT_NE(whole.find("headgate top needs "), std::string::npos) << text;
+  EXPECT_NE(whole.find(" columns and "), std::string::npos) << text;
+}
+
+// The header and the column say the same of the same thing.
+TEST_F(TopPicture, RefusalsAreCountedAndNotTheSharesThatHadThem) {
+  TopState state = test_state();
+  state.now->shares.erase(state.now->shares.begin() + 1, state.now->shares.end());
+  state.now->shares[0].devices[0].refusals = 7;
+  EXPECT_NE(render(state, {120, 24}, kAscii).find("7 refused"), std::string::npos) << render(state, {120, 24}, kAscii);
+}
+
 TEST_F(TopPicture, ColoursAreOnlyThereWhereTheyAreWanted) {
   EXPECT_EQ(render(test_state(), {80, 24}, kPlain).find('\x1b'), std::string::npos);
   EXPECT_NE(render(test_state(), {80, 24}, kColour).find("\x1b[30;43mSIMULATED"), std::string::npos);
@@ -204,7 +225,7 @@ TEST_F(TopPicture, AFailedLookIsSaidBesideTheOldPicture) {
 }
 
 TEST_F(TopPicture, OnceIsATableWithAWordForEachFigure) {
-  EXPECT_EQ(top_text(test_state(), {}), R"(node lab-3, level hook, daemon, SIMULATED
+  EXPECT_EQ(top_text(test_state(), {}), R"(node lab-3, level hook, daemon, 1 outside every share, SIMULATED
 GPU  MODEL       MEMORY   SOLD  BUSY  TEMPERATURE     POWER  SLOWED BY
 0    H200   32.0/141.0G  40.0G   93%         71 C  698/700W  power cap
 1    H200     0B/141.0G     0B    0%         34 C   76/700W  -
