@@ -434,7 +434,7 @@ void Node::follow_mps(snapshot::Snapshot& picture) {
     if (news != Corunning::News::none) {
       const bool began = news == Corunning::News::began;
       arbitration_->set_corunning(g, began);
-      const std::string name = "GPU " + uuid.substr(0, 12);
+      const std::string name = "GPU " + std::to_string(gpu->index);
       events_->add(
           {.kind = "gpu.mps",
            .severity = "info",

@@ -120,10 +120,12 @@ void Observer::take_xids() {
     auto known = std::ranges::find(counts, seen.xid, &snapshot::XidCount::xid);
     if (known == counts.end()) known = counts.insert(counts.end(), {seen.xid, 0});
     ++known->count;
+    const auto gpu = std::ranges::find(last_driver_.gpus, seen.uuid, &snapshot::Gpu::uuid);
     events_.add({.kind = "gpu.xid",
                  .severity = "error",
                  .uuid = seen.uuid,
-                 .text = "XID " + std::to_string(seen.xid) + " on " + seen.uuid});
+                 .text = (gpu == last_driver_.gpus.end() ? seen.uuid : "GPU " + std::to_string(gpu->index)) +
+                         " reports XID " + std::to_string(seen.xid)});
   }
   for (auto& gpu : last_driver_.gpus) {
     if (const auto counts = xids_.find(gpu.uuid); counts != xids_.end()) gpu.xids = counts->second;

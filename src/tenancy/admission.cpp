@@ -4,6 +4,7 @@
 
 #include "base/saturated.hpp"
 #include "base/units.hpp"
+#include "base/user_name.hpp"
 
 namespace headgate::tenancy {
 namespace {
@@ -105,7 +106,7 @@ struct Taken {
 
 std::string subject_text(const Quota& quota, const Share& share) {
   if (quota.subject == Quota::Subject::group) return "the group " + std::to_string(quota.id);
-  return "the user " + std::to_string(share.owner_uid);
+  return "the user " + user_name(share.owner_uid);
 }
 
 Error over(const Quota& quota, const Share& wanted, const std::string& what, const std::string& allowed,

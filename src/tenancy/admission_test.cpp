@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "base/user_name.hpp"
 #include "tenancy/test_shares.hpp"
 
 namespace headgate::tenancy {
@@ -148,10 +149,10 @@ TEST_F(Admission, AQuotaBoundsAllSharesOfAUserTogetherAndNobodyElses) {
   quotas = {quota};
   shares = {share_of("a", 1000, 15 * kGiB), share_of("x", 1001, 30 * kGiB)};
   EXPECT_EQ(refusal(share_of("b", 1000, 5 * kGiB)), "admitted");
-  EXPECT_EQ(
-      refusal(share_of("b", 1000, 6 * kGiB, 0, kGpu1)),
-      "the share 'b' would take the user 1000 over its quota of GPU memory: 20.0 GiB, of which 15.0 GiB are taken | at "
-      "most 5.0 GiB can be had; remove or lower a share, or ask an administrator for a larger quota");
+  EXPECT_EQ(refusal(share_of("b", 1000, 6 * kGiB, 0, kGpu1)),
+            "the share 'b' would take the user " + user_name(1000) +
+                " over its quota of GPU memory: 20.0 GiB, of which 15.0 GiB are taken | at "
+                "most 5.0 GiB can be had; remove or lower a share, or ask an administrator for a larger quota");
   EXPECT_EQ(refusal(share_of("b", 1001, 6 * kGiB)), "admitted");
   Share sly = share_of("b", 1000, 6 * kGiB);
   sly.over_sell = true;
@@ -166,7 +167,8 @@ TEST_F(Admission, QuotasOfComputeOfSharesAndOfTimeNameWhatIsLeft) {
   quota.ttl = std::chrono::hours(8);
   quotas = {quota};
   Share share = share_of("a", 1000, kGiB);
-  EXPECT_NE(refusal(share).find("has no end, and the quota of the user 1000 allows 8 h 0 min"), std::string::npos)
+  EXPECT_NE(refusal(share).find("has no end, and the quota of the user " + user_name(1000) + " allows 8 h 0 min"),
+            std::string::npos)
       << refusal(share);
   share.ttl = std::chrono::hours(9);
   EXPECT_NE(refusal(share).find("is to last 9 h 0 min"), std::string::npos);
@@ -251,7 +253,7 @@ TEST_F(Admission, AGroupsQuotaCountsAllItsMembersAndEveryUsersQuotaYieldsToAUser
   EXPECT_NE(refusal(second).find("the group 50"), std::string::npos) << refusal(second);
   second.owner_gids = {7};
   EXPECT_EQ(refusal(second), "admitted");
-  EXPECT_NE(refusal(share_of("c", 1003, 5 * kGiB)).find("the user 1003"), std::string::npos);
+  EXPECT_NE(refusal(share_of("c", 1003, 5 * kGiB)).find("the user " + user_name(1003)), std::string::npos);
   EXPECT_EQ(refusal(share_of("c", 1003, 4 * kGiB)), "admitted");
 }
 

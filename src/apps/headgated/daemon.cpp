@@ -448,9 +448,10 @@ class Daemon {
                std::to_string(port);
     }
     const auto picture = observer_->latest();
+    const std::size_t shares = node_->shares().list().size();
     const std::string ready = std::to_string(picture->gpus.size()) + (picture->gpus.size() == 1 ? " GPU" : " GPUs") +
-                              (simulated_ ? " (SIMULATED)" : "") + ", " +
-                              std::to_string(node_->shares().list().size()) + " shares; answers at " + where;
+                              (simulated_ ? " (SIMULATED)" : "") + ", " + std::to_string(shares) +
+                              (shares == 1 ? " share" : " shares") + "; answers at " + where;
     say(ready);
     tell_service_manager(ServiceState::ready, ready);
     return {};
