@@ -174,6 +174,15 @@ TEST_F(FaultsUnderTheLimiter, AMeterThatCannotMeasureSaysSoOnceAndTheProgramRuns
   }
 }
 
+TEST_F(FaultsUnderTheLimiter, OfAContextThatAKernelHasEndedNobodyIsToldThatItsLaunchesRunOn) {
+  for (const char* code : {"700", "719"}) {
+    const Ended ended = run(std::string("cuEventQuery:fail=") + code);
+    EXPECT_NE(ended.err.find("its launches fail: a kernel's fault has ended the context"), std::string::npos)
+        << ended.err;
+    EXPECT_EQ(ended.err.find("run unlimited"), std::string::npos) << ended.err;
+  }
+}
+
 TEST_F(FaultsUnderTheLimiter, ACardWithoutMemoryIsNotTakenForTheSharesLimit) {
   const Ended ended = run("cuMemAlloc_v2:fail=2:count=1");
   EXPECT_NE(ended.out.find("\nallocate 2\n"), std::string::npos) << ended.out;

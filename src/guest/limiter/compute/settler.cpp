@@ -101,6 +101,17 @@ void DriverPort::enter(ContextMeter& context) {
   entered_epoch = epoch;
 }
 
+namespace {
+
+// cuda.h: an illegal address, a launch that took too long, an assertion, and hardware's faults up to "launch failed". The driver
+// answers every later call in the context with the same.
+bool gives_up_context(abi::CUresult result) {
+  const auto code = static_cast<unsigned>(result);
+  return code == 700 || code == 702 || code == 710 || (code >= 714 && code <= 719);
+}
+
+}  // namespace
+
 void DriverPort::failed(ContextMeter& context, abi::CUresult result, const char* call) {
   for (std::uint32_t i = 0; i < ledger::kMeterCallCount; ++i) {
     if (std::strcmp(ledger::kMeterCalls[i], call) == 0)
@@ -108,7 +119,8 @@ void DriverPort::failed(ContextMeter& context, abi::CUresult result, const char*
   }
   log_line(LogLevel::error,
            "%s answered %u: GPU time of this context is no longer measured (device %u of the share); its launches %s",
-           call, static_cast<unsigned>(result), context.device, unmeasured_fate());
+           call, static_cast<unsigned>(result), context.device,
+           gives_up_context(result) ? "fail: a kernel's fault has ended the context" : unmeasured_fate());
 }
 
 std::uint32_t DriverPort::ceiling_ppm(const ContextMeter& context) {
