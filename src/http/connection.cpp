@@ -334,6 +334,8 @@ void Connection::watch_for_hangup() {
     // A next request that came early is let lie, and `watching_` stays: it would end each further wait at once.
     if (peeked > 0) return;
     self->watching_ = false;
+    // The loop may tell of what has been read since it heard of it.
+    if (peeked < 0 && (errno == EAGAIN || errno == EINTR)) return self->watch_for_hangup();
     self->gone_ = true;
     self->wake_.cancel();
   });

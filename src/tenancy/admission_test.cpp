@@ -190,22 +190,24 @@ TEST_F(Admission, QuotasOfComputeOfSharesAndOfTimeNameWhatIsLeft) {
 
 TEST_F(Admission, AQuotaBoundsTheWeightAndTheClassOfEachShareButOfThoseThatHadMore) {
   Quota quota;
-  quota.id = 1000;
+  quota.id = 4000001;
   quota.weight = 200;
   quota.highest_class = Class::normal;
   quotas = {quota};
-  Share share = share_of("a", 1000, kGiB);
+  Share share = share_of("a", 4000001, kGiB);
   share.devices[0].weight = 200;
   EXPECT_EQ(refusal(share), "admitted");
   share.devices[0].weight = 201;
-  EXPECT_EQ(refusal(share),
-            "the share 'a' asks for a weight of 201, and the quota of the user 1000 allows 200 | ask for at most that: "
-            "--weight 200, or an administrator for a larger quota");
-  Share quick = share_of("b", 1000, kGiB);
+  EXPECT_EQ(
+      refusal(share),
+      "the share 'a' asks for a weight of 201, and the quota of the user 4000001 allows 200 | ask for at most that: "
+      "--weight 200, or an administrator for a larger quota");
+  Share quick = share_of("b", 4000001, kGiB);
   quick.devices[0].priority_class = Class::latency;
-  EXPECT_EQ(refusal(quick),
-            "the share 'b' asks for the class latency, and the quota of the user 1000 allows normal at most | ask for "
-            "that: --class normal, or an administrator for a larger quota");
+  EXPECT_EQ(
+      refusal(quick),
+      "the share 'b' asks for the class latency, and the quota of the user 4000001 allows normal at most | ask for "
+      "that: --class normal, or an administrator for a larger quota");
   shares = {share};
   share.devices[0].memory_limit_bytes = 2 * kGiB;
   EXPECT_EQ(refusal(share), "admitted") << "as it was before the quota";

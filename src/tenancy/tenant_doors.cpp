@@ -21,6 +21,7 @@
 #include "guest/ledger/registration.hpp"
 #include "http/io.hpp"
 #include "tenancy/access.hpp"
+#include "tenancy/tenant_messages.hpp"
 
 namespace headgate::tenancy {
 
@@ -81,57 +82,7 @@ Result<UniqueFd> listen_at(const std::string& directory) {
   return listener;
 }
 
-// Never waits: a peer that does not read what little we say is not waited for.
-template <typename Message>
-bool say(int socket, const Message& message, std::span<const int> descriptors = {}) {
-  iovec part{const_cast<Message*>(&message), sizeof message};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * ledger::kMostWelcomeDescriptors)> control{};
-  msghdr header{};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  if (!descriptors.empty()) {
-    header.msg_control = control.data();
-    header.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
-    cmsghdr* rights = CMSG_FIRSTHDR(&header);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(descriptors.size_bytes());
-    std::memcpy(CMSG_DATA(rights), descriptors.data(), descriptors.size_bytes());
-  }
-  return ::sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof message);
-}
-
-void refuse(int socket, ledger::Refusal code, const std::string& why) {
-  ledger::Refuse message{ledger::head_of<ledger::Refuse>(ledger::Verb::refuse), code, {}};
-  std::memcpy(message.text, why.data(), std::min(why.size(), sizeof message.text - 1));
-  say(socket, message);
-}
-
 constexpr const char* kNoDescriptor = "headgated has no descriptor left: try again";
-
-enum class Heard { message, nothing_yet, ended, strange };
-
-// One whole message of that verb, without descriptors.
-template <typename Message>
-Heard hear(int socket, ledger::Verb verb, Message& out) {
-  std::array<char, sizeof(ledger::Refuse)> bytes;
-  const ssize_t length = receive_bytes(socket, bytes.data(), bytes.size(), MSG_TRUNC);
-  if (length < 0 && errno == EPERM) return Heard::strange;
-  if (length < 0) return errno == EAGAIN || errno == EINTR ? Heard::nothing_yet : Heard::ended;
-  if (length == 0) return Heard::ended;
-  if (static_cast<std::size_t>(length) < sizeof(ledger::MessageHead)) return Heard::strange;
-  ledger::MessageHead head;
-  std::memcpy(&head, bytes.data(), sizeof head);
-  // Another version's message may have another length: it is told of its version, not of its bytes.
-  const bool other_version = head.magic == ledger::kRegistrationMagic && head.version != ledger::kRegistrationVersion;
-  std::memset(static_cast<void*>(&out), 0, sizeof out);
-  if (other_version) return out.head = head, Heard::message;
-  if (length != static_cast<ssize_t>(sizeof out) || head.magic != ledger::kRegistrationMagic || head.verb != verb ||
-      head.bytes != sizeof out)
-    return Heard::strange;
-  std::memcpy(static_cast<void*>(&out), bytes.data(), sizeof out);
-  return Heard::message;
-}
 
 void hang_up(Descriptor& socket) {
   if (socket.is_open()) let_go(UniqueFd(socket.release()));
@@ -195,6 +146,8 @@ class Door : public std::enable_shared_from_this<Door> {
   static asio::awaitable<bool> may_stay(std::shared_ptr<Newcomer> newcomer, ledger::Claimed claimed,
                                         asio::steady_timer& limit);
   static asio::awaitable<Result<void>> answer_for(std::shared_ptr<Newcomer> newcomer, TenantProcess tenant);
+  // Calls `gone` when there is something to read, or nobody any more.
+  static void watch(const std::weak_ptr<Newcomer>& whom, std::function<void()> gone);
 
   // Of the socket as others find it; 0 where there is none.
   [[nodiscard]] ino_t socket_inode() const {
@@ -434,7 +387,7 @@ asio::awaitable<Result<void>> Door::answer_for(std::shared_ptr<Newcomer> newcome
   const auto waiting = std::make_shared<Waiting>(door.common_->executor);
   waiting->timer.expires_after(patience + kForTheAnswersWay);
   // A limiter has nothing more to say: what can be read is the end of its process, or no message of ours.
-  newcomer->socket.async_wait(Descriptor::wait_read, [waiting](const error_code&) {
+  watch(newcomer, [waiting] {
     waiting->gone = true;
     waiting->timer.cancel();
   });
@@ -452,6 +405,20 @@ asio::awaitable<Result<void>> Door::answer_for(std::shared_ptr<Newcomer> newcome
   if (waiting->decision) co_return std::move(*waiting->decision);
   if (take_back) take_back();
   co_return fail(ErrorCode::denied, waiting->gone ? "the process went away" : "nobody answered in time");
+}
+
+void Door::watch(const std::weak_ptr<Newcomer>& whom, std::function<void()> gone) {
+  const auto there = whom.lock();
+  if (there == nullptr) return;
+  there->socket.async_wait(Descriptor::wait_read, [whom, gone = std::move(gone)](const error_code& error) {
+    const auto newcomer = whom.lock();
+    if (newcomer == nullptr) return;
+    char byte = 0;
+    // The loop may tell of what has been read since it heard of it.
+    if (!error && ::recv(newcomer->socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN)
+      return watch(whom, gone);
+    gone();
+  });
 }
 
 bool Door::greet(Newcomer& newcomer, const ledger::Hello& hello) {

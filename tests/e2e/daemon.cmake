@@ -1,7 +1,5 @@
 # The built daemon and command over the simulated node.
 headgate_test(daemon_e2e_test SRC ${CMAKE_CURRENT_LIST_DIR}/daemon_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_hostile_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_top_test.cpp
-    ${CMAKE_CURRENT_LIST_DIR}/daemon_night_test.cpp
-    ${CMAKE_CURRENT_LIST_DIR}/daemon_waits_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/daemon_api_test.cpp ${PROJECT_SOURCE_DIR}/src/api/test_reply.cpp
     ${CMAKE_CURRENT_LIST_DIR}/daemon_program.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_program.cpp ${CMAKE_CURRENT_LIST_DIR}/sim_program.cpp
   DEPS api http snapshot LIBS nlohmann_json::nlohmann_json util NEEDS /proc/self)
@@ -9,6 +7,13 @@ if(TARGET daemon_e2e_test)
   target_compile_definitions(daemon_e2e_test PRIVATE HEADGATE_COMMAND="$<TARGET_FILE:headgate>" HEADGATE_DAEMON="$<TARGET_FILE:headgated>" HEADGATE_LOAD="$<TARGET_FILE:headgate-load>" HEADGATE_LIMITER="$<TARGET_FILE:headgate_preload>"
     SIMULATOR_DIR="${CMAKE_BINARY_DIR}/lib/sim" PROMTOOL="${PROJECT_SOURCE_DIR}/build/real-parts/usr/bin/promtool")
   add_dependencies(daemon_e2e_test headgate headgated headgate_preload headgate-load headgate_sim_cuda headgate_sim_nvml)
+
+  headgate_test(daemon_night_test SRC ${CMAKE_CURRENT_LIST_DIR}/daemon_night_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_waits_test.cpp
+      ${CMAKE_CURRENT_LIST_DIR}/daemon_program.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_program.cpp ${CMAKE_CURRENT_LIST_DIR}/sim_program.cpp
+    DEPS api http snapshot LIBS nlohmann_json::nlohmann_json util NEEDS /proc/self)
+  target_compile_definitions(daemon_night_test PRIVATE HEADGATE_COMMAND="$<TARGET_FILE:headgate>" HEADGATE_DAEMON="$<TARGET_FILE:headgated>" HEADGATE_LOAD="$<TARGET_FILE:headgate-load>" HEADGATE_LIMITER="$<TARGET_FILE:headgate_preload>"
+    SIMULATOR_DIR="${CMAKE_BINARY_DIR}/lib/sim")
+  add_dependencies(daemon_night_test headgate headgated headgate_preload headgate-load headgate_sim_cuda headgate_sim_nvml)
 
   # What the daemon sees of the driver, and who goes around it: a program by each road.
   set(daemon_dir ${CMAKE_CURRENT_LIST_DIR})

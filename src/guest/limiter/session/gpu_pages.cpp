@@ -24,13 +24,13 @@ Files mapped;
 
 }  // namespace
 
-void take_gpu_pages(const ledger::PolicyPage& policy, int own_fd, std::span<const ledger::Descriptor> boards) {
+bool take_gpu_pages(const ledger::PolicyPage& policy, int own_fd, std::span<const ledger::Descriptor> boards) {
   constexpr std::size_t kBytes = sizeof(ledger::GpuPage);
   const std::uint32_t count = policy.device_count;
   Files now{.own = file_of(own_fd), .boards = {}};
   for (std::uint32_t d = 0; d < ledger::kMaxDevices && d < boards.size(); ++d) now.boards[d] = file_of(boards[d].get());
   // A bell is renewed as often as somebody shuts it down, and what is mapped stays so: others may be reading there.
-  if (now == mapped) return;
+  if (now == mapped) return false;
   mapped = now;
   auto* const own = static_cast<ledger::GpuPage*>(map_handed(own_fd, count * kBytes, PROT_READ | PROT_WRITE));
   if (own == nullptr) mapped = {};
@@ -45,6 +45,7 @@ void take_gpu_pages(const ledger::PolicyPage& policy, int own_fd, std::span<cons
     pages[d].board.store(good ? board : nullptr, std::memory_order_release);
   }
   epoch.fetch_add(1, std::memory_order_release);
+  return true;
 }
 
 GpuPages gpu_pages_of(std::uint32_t device) {

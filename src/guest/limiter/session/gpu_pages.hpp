@@ -16,8 +16,9 @@ struct GpuPages {
 };
 
 // Of the share's devices in their order: a descriptor of all of its own pages, and one of each board. What is not what it should
-// be is left out, and what is there already is not mapped again. Not thread-safe with itself.
-void take_gpu_pages(const ledger::PolicyPage& policy, int own, std::span<const ledger::Descriptor> boards);
+// be is left out, and what is there already is not mapped again. Whether there are others than before: a daemon's own are no other
+// one's. Not thread-safe with itself.
+bool take_gpu_pages(const ledger::PolicyPage& policy, int own, std::span<const ledger::Descriptor> boards);
 // Pages that were handed out before stay mapped. Thread-safe.
 GpuPages gpu_pages_of(std::uint32_t device);
 // Moves when others were handed out; never 0. Thread-safe.

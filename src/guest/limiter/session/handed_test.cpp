@@ -60,18 +60,18 @@ TEST(Handed, PagesThatAreHandedOutAgainAreNotMappedAgain) {
   const auto hand_out = [&](int own_pages) {
     const ledger::Descriptor copies[1] = {ledger::Descriptor(::fcntl(board, F_DUPFD_CLOEXEC, 3))};
     take_node_page(node);
-    take_gpu_pages(policy, own_pages, copies);
+    return take_gpu_pages(policy, own_pages, copies);
   };
-  hand_out(own);
+  EXPECT_TRUE(hand_out(own));
   const GpuPages first = gpu_pages_of(0);
   ASSERT_NE(first.own, nullptr);
   const std::uint32_t epoch = gpu_pages_epoch();
   EXPECT_EQ(mappings(), 3u);
-  for (int i = 0; i < 5; ++i) hand_out(own);
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(hand_out(own));
   EXPECT_EQ(mappings(), 3u);
   EXPECT_EQ(gpu_pages_epoch(), epoch) << "seats on the board are given up for nothing";
   EXPECT_EQ(gpu_pages_of(0).own, first.own);
-  hand_out(gpu_page());
+  EXPECT_TRUE(hand_out(gpu_page()));
   EXPECT_NE(gpu_pages_of(0).own, first.own) << "another daemon's pages are others";
   EXPECT_NE(gpu_pages_epoch(), epoch);
 }

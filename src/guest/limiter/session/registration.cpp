@@ -99,14 +99,14 @@ class Conversation {
   }
 
   // Only the bell, of a process that has its seat.
-  // Whether it has one.
+  // Whether it has one, from the daemon that it had one of.
   bool take_bell(const char* directory, ledger::SlotRef slot) {
     ledger::SharePages pages;
     if (hold(directory, false, pages, slot) != Registered::seated) return false;
     const bool asks = pages.policy->ask_first.load(std::memory_order_relaxed) != 0;
     ledger::close_pages(pages);
     if (!asks) tell_seat(slot);  // else a scheduler would be asked about it once more
-    return true;
+    return same_daemon_;
   }
 
  private:
@@ -318,7 +318,7 @@ class Conversation {
     }
     keep_bell(descriptors_[2].get());
     take_node_page(descriptors_[3].get());
-    take_gpu_pages(*pages.policy, descriptors_[4].get(), std::span(descriptors_).subspan(5));
+    same_daemon_ = !take_gpu_pages(*pages.policy, descriptors_[4].get(), std::span(descriptors_).subspan(5));
     return Registered::seated;
   }
 
@@ -346,7 +346,7 @@ class Conversation {
   std::span<char> why_;
   const std::int64_t patience_ns_, answer_ns_;
   std::int64_t deadline_ns_;
-  bool listened_ = false;
+  bool listened_ = false, same_daemon_ = false;
   bool insist_;  // tries again where nobody accepts connections yet, or too many register
   Descriptor socket_;
   Descriptor descriptors_[ledger::kMostWelcomeDescriptors];
@@ -406,11 +406,12 @@ void renew_doorbell() {
   if (home[0] == '\0' || now - last_ns < pause_ns || !bell.renewed_ns.compare_exchange_strong(last_ns, now)) return;
   const int saved = errno;
   char why[512];
-  const bool taken =
+  const bool exchanged =
       Conversation(why, kRenewNs, kRenewNs, false).take_bell(home, {session.slot, session.slot_generation});
-  // Where nobody listens asking costs next to nothing, and the next daemon may be there soon.
-  bell.pause_ns.store(taken ? next_renewal_pause_ns(pause_ns, now - bell.taken_ns.exchange(now))
-                            : kFirstRenewalPauseNs);
+  // Where nobody listens asking costs next to nothing. And with a new daemon come the boards on which the share's processes are told
+  // apart from others': whoever had them later than his share's others would have its time taken for somebody else's.
+  bell.pause_ns.store(exchanged ? next_renewal_pause_ns(pause_ns, now - bell.taken_ns.exchange(now))
+                                : kFirstRenewalPauseNs);
   errno = saved;
 }
 
