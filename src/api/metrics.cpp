@@ -507,7 +507,7 @@ std::vector<Row> share_rows() {
            if (s.state != "broken") out.push_back({{{"share", s.name}}, static_cast<double>(s.thaws)});
        }},
       of_share("headgate_share_last_activity_timestamp_seconds",
-               "When it last used a GPU, as far as this daemon has seen.",
+               "When it last used a GPU, or waited for one, as far as this daemon has seen.",
                [](const Share& s, const Snapshot& picture) -> Value {
                  if (s.state == "broken") return std::nullopt;
                  return number(less(picture.taken_unix_ns, s.idle_ns), kNano);

@@ -34,7 +34,9 @@ const char* reason(int status) {
     case 404: return "there is no such thing";
     case 409: return "does not fit, or not in this state";
     case 500: return "not possible now: message and hint say why";
-    case 503: return "something that is needed does not answer";
+    case 410: return "it is over";
+    case 429: return "a bound is met: try again later";
+    case 503: return "something that is needed does not answer, or not at this moment: try again";
     default: return "the answer";
   }
 }

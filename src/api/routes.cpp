@@ -233,7 +233,8 @@ std::vector<Route> quotas() {
        .summary = "Remove the quota of a user, a group or everyone: exactly one of the three is named",
        .parameters = {{"user", Place::query, "of this user", "a name of the machine, or a uid"},
                       {"group", Place::query, "of this group", "a name of the machine, or a gid"},
-                      {"everyone", Place::query, "of every user who has none of their own", "1"}},
+                      {"everyone", Place::query, "the one that bounds each user but root, where his own says nothing",
+                       "1"}},
        .replies = {one("Nothing")},
        .errors = {400, 403, 404}},
   };

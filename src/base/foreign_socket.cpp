@@ -50,12 +50,12 @@ class Leaving {
  public:
   void add(UniqueFd socket) {
     const std::scoped_lock lock(mutex_);
-    waiting_.push_back(std::move(socket));
-    if (at_work_) return;
     try {
+      waiting_.push_back(std::move(socket));
+      if (at_work_) return;
       std::thread([this] { work(); }).detach();
       at_work_ = true;
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {  // no thread more, or no memory: it is closed here, whoever has to wait for that
       waiting_.clear();
     }
   }

@@ -65,7 +65,8 @@ void describe_run(CLI::App& app, Raw& raw) {
   word_run->add_option("--name", run.name, "the share's name; programs under one name draw on one account")
       ->type_name("NAME");
   word_run->add_option("--burst", run.burst, "use so much while no other share has work there: 80%")->type_name("PART");
-  word_run->add_option("--weight", run.weight, "part of what is left over (needs the daemon): 1 to 1000")
+  word_run
+      ->add_option("--weight", run.weight, "part of what is left over (needs the daemon): 1 to 1000 (users: to 100)")
       ->type_name("N");
   word_run
       ->add_option("--wait", run.wait,
@@ -74,7 +75,9 @@ void describe_run(CLI::App& app, Raw& raw) {
       ->expected(0, 1);
   word_run->add_option("--on-oom", run.on_oom, "allocations without room (needs the daemon): fail, wait (30s), wait=5m")
       ->type_name("WHAT");
-  word_run->add_option("--class", run.priority_class, "best-effort, normal or latency (needs the daemon)")
+  word_run
+      ->add_option("--class", run.priority_class,
+                   "best-effort, normal, or latency (which administrators give; needs the daemon)")
       ->type_name("CLASS");
   word_run->add_option("--ttl", run.ttl, "after it no more programs enter the share (needs the daemon): 8h, 7d")
       ->type_name("TIME");
@@ -123,7 +126,7 @@ void describe_order(CLI::App& app, Raw& raw) {
   order_option(app, raw, "--burst", "burst", "PART", "at most so much, while nobody else wants it: 80%, none");
   order_option(app, raw, "--weight", "weight", "N",
                "part of what is left over, beside other shares: 1 to 1000 (users: to 100)");
-  order_option(app, raw, "--class", "class", "CLASS", "best-effort, normal or latency (for administrators to give)");
+  order_option(app, raw, "--class", "class", "CLASS", "best-effort, normal, or latency (which administrators give)");
   order_option(app, raw, "--admit", "admit", "WHO", "now, or ask: an outside scheduler decides on each process");
   order_option(app, raw, "--on-oom", "on_oom", "WHAT", "allocations without room: fail, wait (30s), wait=5m");
   order_option(app, raw, "--ttl", "ttl", "TIME",
@@ -187,7 +190,7 @@ void describe_daemon_words(CLI::App& app, Raw& raw) {
   CLI::App* gone = word(*quota, raw, "rm", "removes one (administrators)");
   order_option(*gone, raw, "--user", "user", "USER", "of one user");
   order_option(*gone, raw, "--group", "group", "GROUP", "of a group");
-  order_flag(*gone, raw, "--everyone", "everyone", "of every user");
+  order_flag(*gone, raw, "--everyone", "everyone", "the one for everyone");
   CLI::App* gpu = app.add_subcommand("gpu", "the node's GPUs")->group(kWords);
   gpu->require_subcommand(1);
   CLI::App* list = word(*gpu, raw, "ls", "a line for each GPU");

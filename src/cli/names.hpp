@@ -28,9 +28,9 @@ namespace headgate::cli {
 [[nodiscard]] std::uint32_t ppm_of(double ratio);
 // "30%", "12.5%".
 [[nodiscard]] std::string percent_of(double ratio);
-// A share's state, with how long it has been idle from a minute on: "throttled", "idle 3h12m".
 // "3 shares of others": those of the node that the picture does not show, whose they are not to see; empty: there are none.
 [[nodiscard]] std::string others_words(const snapshot::Snapshot& picture);
+// A share's state, with how long it has been idle from a minute on: "throttled", "idle 3h12m".
 [[nodiscard]] std::string state_words(const std::string& state, std::uint64_t idle_ns);
 [[nodiscard]] std::string joined(const std::vector<std::string>& words, const std::string& between);
 // "normal, weight 100"; "-" where nobody keeps either.

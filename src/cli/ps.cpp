@@ -89,7 +89,7 @@ std::string ps_text(const Picture& picture, const Voice& voice) {
   // Rows say the level of each.
   const std::string others = others_words(picture.now);
   const std::string none =
-      others.empty() ? "no process is in a share\n" : "no process of yours is in a share; there are " + others + "\n";
+      others.empty() ? "no process is in a share\n" : "no process of yours is in a share; not shown: " + others + "\n";
   if (rows.size() == 1 && !picture.now.node.level.empty()) return stamp(picture.now, voice) + none;
   std::string text = rows.size() == 1 ? none : table(rows, voice);
   if (const auto words = caveats(picture.now, voice); !words.empty()) text = words.substr(2) + "\n" + text;

@@ -68,7 +68,7 @@ void add_wide(std::vector<std::string>& row, const snapshot::Share& share, const
 std::string shares_text(const std::vector<snapshot::Share>& shares, const snapshot::Snapshot& now, const Voice& voice) {
   if (shares.empty()) {
     const std::string others = others_words(now);
-    return (others.empty() ? "there are no shares" : "you have no share, and there are " + others) +
+    return (others.empty() ? "there are no shares" : "you have no share; not shown: " + others) +
            "; make one: headgate share create NAME --mem 8GiB --compute 50%\n";
   }
   const bool wide = voice.format == Format::wide;

@@ -509,9 +509,9 @@ TEST(Views, SharesOfOthersAreCountedWhereTheyAreNotShown) {
   seen.now.node.shares = 3;
   seen.now.shares.clear();
   seen.now.processes.clear();
-  EXPECT_EQ(
-      shares_text(seen.now.shares, seen.now, {}).find("you have no share, and there are 3 shares of others; make"), 0u);
-  EXPECT_NE(ps_text(seen, {}).find("no process of yours is in a share; there are 3 shares of others\n"),
+  EXPECT_EQ(shares_text(seen.now.shares, seen.now, {}).find("you have no share; not shown: 3 shares of others; make"),
+            0u);
+  EXPECT_NE(ps_text(seen, {}).find("no process of yours is in a share; not shown: 3 shares of others\n"),
             std::string::npos);
   const std::string status = status_text(seen, {});
   EXPECT_NE(status.find(", 3 shares of others"), std::string::npos) << status;
@@ -528,9 +528,10 @@ TEST(Why, TellsOfAFrozenShareOfFaultsOfItsCardAndOfWhatTheAuditFoundOfAnOutsider
   seen.now.shares[0].devices[0].memory_frozen_bytes = 3 * kGi;
   seen.now.gpus[0].xids = {{.xid = 31, .count = 2}};
   const std::string text = why_text(seen, seen.now.shares, {});
-  EXPECT_NE(text.find("  1 of its 2 programs is idle, with 3.0 GiB on the host instead of the GPU"), std::string::npos)
+  EXPECT_NE(text.find("  1 of its 2 programs is frozen (idle), with 3.0 GiB on the host instead of this GPU"),
+            std::string::npos)
       << text;
-  EXPECT_NE(text.find("  faults: the GPU has reported XID 31 2 times since headgated started"), std::string::npos)
+  EXPECT_NE(text.find("  faults: the GPU has reported XID 31 (2 times) since headgated started"), std::string::npos)
       << text;
   snapshot::Process rogue;
   rogue.pid = 99;

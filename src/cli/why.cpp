@@ -204,20 +204,17 @@ std::string xid_text(const Picture& picture, const snapshot::ShareDevice& device
   if (gpu == nullptr || gpu->xids.empty()) return {};
   std::string faults;
   for (const auto& xid : gpu->xids)
-    faults += (faults.empty() ? "" : ", ") + std::to_string(xid.xid) + " " + times(xid.count);
+    faults += (faults.empty() ? "" : ", ") + std::to_string(xid.xid) + " (" + times(xid.count) + ")";
   return "  faults: the GPU has reported XID " + faults +
-         " since headgated started: a program that a fault hit gets errors until it\n    starts anew\n    when: "
-         "headgate "
-         "events --kind gpu.xid\n";
+         " since headgated started: a program that a fault hit gets errors until it\n    starts anew\n"
+         "    when: headgate events --kind gpu.xid\n";
 }
 
-std::string frozen_text(const snapshot::Share& share) {
+std::string frozen_text(const snapshot::Share& share, const snapshot::ShareDevice& device) {
   if (share.frozen_processes == 0) return {};
-  std::uint64_t bytes = 0;
-  for (const auto& device : share.devices) bytes = saturated(bytes, device.memory_frozen_bytes);
   return "  " + std::to_string(share.frozen_processes) + " of its " + programs_text(share.processes) +
-         (share.frozen_processes == 1 ? " is" : " are") + " idle, with " + bytes_text(bytes) +
-         " on the host instead of the GPU: the next call brings it back\n";
+         (share.frozen_processes == 1 ? " is" : " are") + " frozen (idle), with " +
+         bytes_text(device.memory_frozen_bytes) + " on the host instead of this GPU: the next call brings it back\n";
 }
 
 // Whose cuInit waits for a scheduler's leave.
@@ -313,7 +310,7 @@ std::string why_text(const Picture& picture, const std::vector<snapshot::Share>&
                 " 1h\n";
       if (share.state == "paused")
         text += "  it is paused: its launches wait\n    what helps: headgate share resume " + share.name + "\n";
-      text += frozen_text(share) + gone_gpu_text(picture, device) + xid_text(picture, device) +
+      text += frozen_text(share, device) + gone_gpu_text(picture, device) + xid_text(picture, device) +
               refusal_text(picture, device) + waiting_allocation_text(picture, share, device.uuid) +
               throttle_text(share, device) + mps_text(picture, device);
     }

@@ -93,6 +93,10 @@ std::expected<void, Refusal> RequestParser::feed(std::string_view bytes) {
   if (const auto error = put(*impl_->parser, impl_->buffer)) {
     return std::unexpected(refusal_of(error, impl_->limits));
   }
+  // The parser bounds the head and the body, but not what stands in the line before a chunk, or behind the last one.
+  if (!impl_->parser->is_done() && impl_->buffer.size() > impl_->limits.head_bytes)
+    return std::unexpected(Refusal{431, "what stands before a chunk or behind the last one is longer than " +
+                                            std::to_string(impl_->limits.head_bytes) + " bytes"});
   if (head_done()) {
     // Beast frames by "chunked" alone and would take the body of any other coding for the next request.
     const auto& head = impl_->parser->get();

@@ -139,7 +139,11 @@ awaitable<Connection::Next> Connection::read_request() {
     const ssize_t bytes = take();
     if (bytes == 0) co_return Next::gone;
     fresh = {inbox_.data(), static_cast<std::size_t>(std::max<ssize_t>(0, bytes))};
-    if (bytes > 0) continue;
+    if (bytes > 0) {
+      // Who sends without end has its turns like all others, and its deadlines.
+      co_await boost::asio::post(socket_.get_executor(), boost::asio::use_awaitable);
+      continue;
+    }
     const auto [error] = co_await socket_.async_wait(Socket::wait_read, kAwait);
     if (error) co_return Next::gone;
   }

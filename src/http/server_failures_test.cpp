@@ -55,7 +55,7 @@ TEST(ServerFailures, a_connection_for_which_there_is_no_memory_takes_the_listene
     ASSERT_TRUE(next) << next.error().message;
     EXPECT_EQ(next->status, 200);
   }
-  EXPECT_EQ(server.connections(), 0u);
+  EXPECT_TRUE(eventually([&] { return server.connections() == 0; }));
 }
 
 }  // namespace

@@ -39,6 +39,8 @@ constexpr std::int64_t kUnrungNs = 100'000'000;
 // A share's contexts are given a place on a board one in such a time, and as many as there are where none was for long: a program
 // with 64 contexts has them at once, and one that invents new ones costs a thousandth of a core.
 constexpr std::int64_t kSeatedNs = 10'000'000;
+// A daemon at work prods each second (prod()), also where one share is alone: longer, and it was stopped.
+constexpr std::int64_t kProddedNs = 3'000'000'000;
 constexpr int kPriority = -10;  // nice(2); of a thread that works for a hundredth of a core
 
 // The pages' clock: limiters may be in time namespaces, and so may we.
@@ -352,6 +354,8 @@ void Arbitration::look_at(Member& member, std::int64_t now_ns) {
 // Returns when to look again.
 std::int64_t Arbitration::look(std::int64_t now_ns) {
   std::int64_t next_ns = schedule::kNever;
+  if (looked_ns_ != 0 && now_ns - looked_ns_ > kProddedNs) arbiter_.note_absence();
+  looked_ns_ = now_ns;
   const bool roll_call = now_ns - roll_call_ns_ >= kRollCallNs;
   if (roll_call) roll_call_ns_ = now_ns;
   for (auto& [name, member] : members_) {

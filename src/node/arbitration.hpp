@@ -114,7 +114,7 @@ class Arbitration {
   const std::vector<std::string> gpus_;
   const Asked asked_;
   UniqueFd poll_, wake_;
-  std::int64_t next_look_ns_ = 0, roll_call_ns_ = 0;
+  std::int64_t next_look_ns_ = 0, roll_call_ns_ = 0, looked_ns_ = 0;
   mutable std::mutex members_lock_;  // guards all below it but what is atomic
   schedule::Arbiter arbiter_;
   std::array<schedule::Policy, schedule::kMostGpus> policies_{};

@@ -100,6 +100,20 @@ TEST(Queue, WhomTheNodeRefusesForAnotherReasonThanRoomIsToldAndKeepsNobodyWaitin
   EXPECT_EQ(node.heard, (Heard{"refused out: over a quota", "other in"}));
 }
 
+TEST(Queue, NobodyLosesHisPlaceBecauseTheStoreIsAnothersAtThatMoment) {
+  Node node;
+  node.wait(share_of("first", 1, kGiB));
+  node.wait(share_of("second", 2, kGiB));
+  int asked = 0;
+  node.queue.serve(node.books(), [&](const Share&) -> Result<void> {
+    ++asked;
+    return fail(ErrorCode::busy, "the database is locked");
+  });
+  EXPECT_EQ(asked, 1) << "each that is tried waits for the store";
+  EXPECT_EQ(node.queue.list().size(), 2u);
+  EXPECT_EQ(node.serve(), (Heard{"first in", "second in"}));
+}
+
 TEST(Queue, OneUserDoesNotFillIt) {
   Node node;
   node.sold = {share_of("a", 1, 79 * kGiB)};

@@ -72,6 +72,9 @@ class Arbiter {
   void change_share(ShareId share, std::span<const Terms> terms);
   void remove_share(ShareId share);
 
+  // Nobody has asked for longer than was agreed with whoever asks now and then though nothing is due: as if that had been late.
+  void note_absence() { due_ns_ = 0; }
+
   void observe(ShareId share, std::uint32_t gpu, const Use& reported, std::int64_t now_ns);
   Decision decide(std::int64_t now_ns);
 

@@ -85,6 +85,11 @@ Result<void> Processes::enter(TenantProcess process, UniqueFd pidfd) {
   return {};
 }
 
+bool Processes::has_seat(const std::string& share, std::uint32_t pid) const {
+  const auto found = entries_.find({share, pid});
+  return found != entries_.end() && found->second->tenant.slot && sits(share, pid, *found->second->tenant.slot);
+}
+
 bool Processes::sits(const std::string& share, std::uint32_t pid, ledger::SlotRef slot) const {
   const auto found = entries_.find({share, pid});
   const LiveShare* live = shares_.find(share);

@@ -48,6 +48,8 @@ class Processes {
   // A process that its share's socket let in; replaces what an earlier program of the same process was (exec). A seat that it
   // still has is kept, with how that was found. Errors: of the loop, which cannot watch one more descriptor.
   [[nodiscard]] Result<void> enter(TenantProcess process, UniqueFd pidfd);
+  // Whether it has told of a slot, or was found in one, and has it still.
+  [[nodiscard]] bool has_seat(const std::string& share, std::uint32_t pid) const;
   // Whether the slot is this process's.
   [[nodiscard]] bool sits(const std::string& share, std::uint32_t pid, ledger::SlotRef slot) const;
   // The slot it claimed; false where the slot is not this process's.

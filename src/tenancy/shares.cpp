@@ -461,8 +461,10 @@ Result<void> Shares::remove(const std::string& name, std::uint32_t by) {
   }
   if (auto gone = store_.remove_share(name); !gone) {
     live->pages.reset();
-    live->broken = gone.error();
-    return gone;
+    Error why = gone.error();
+    why.hint = "its pages are gone already: ask again, or the next start of headgated removes what is left of it";
+    live->broken = why;
+    return std::unexpected(std::move(why));
   }
   shares_.erase(name);
   return {};

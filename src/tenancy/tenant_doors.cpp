@@ -115,7 +115,8 @@ class Door : public std::enable_shared_from_this<Door> {
         crowd_(common_->crowd, common_->bounds),
         listener_(common_->executor),
         bell_of_tenants_(std::move(bell)),
-        inode_(socket_inode()) {}
+        inode_(socket_inode()),
+        generation_(common_->shares.find(share_)->generation) {}
 
   // Errors: of the loop, which cannot watch one more descriptor.
   [[nodiscard]] Result<void> start(UniqueFd listener);
@@ -187,6 +188,7 @@ class Door : public std::enable_shared_from_this<Door> {
   UniqueFd bell_of_tenants_;
   std::chrono::steady_clock::time_point belled_at_;  // anew; at first at no time
   const ino_t inode_;
+  const std::uint64_t generation_;  // of the share that it leads into
   bool closed_ = false;
 };
 
@@ -214,7 +216,7 @@ asio::awaitable<void> Door::accept_all(std::shared_ptr<Door> door) {
     for (int turn = 0; turn < 16 && failed == 0; ++turn) failed = door->accept_one();
     // Out of descriptors or memory: the socket stays readable, so it is looked at again later, not at once.
     if (failed != 0 && failed != EAGAIN && failed != ECONNABORTED && failed != EINTR) {
-      pause.expires_after(std::chrono::milliseconds(100));
+      pause.expires_after(std::chrono::milliseconds(10));
       co_await pause.async_wait(into(error));
     }
   }
@@ -267,8 +269,10 @@ void Door::admit(ForeignSocket socket) {
 
 // Asked anew whenever somebody was waited for: the share may be another by then, or have other users.
 std::optional<Door::Shut> Door::shut_to(const identity::Peer& peer) const {
-  if (closed_) return Shut{ledger::Refusal::share_ending, "the share '" + share_ + "' has been removed"};
   const LiveShare* live = common_->shares.find(share_);
+  if (closed_ && live != nullptr && live->generation == generation_)
+    return Shut{ledger::Refusal::busy, "the door of the share '" + share_ + "' is opened anew: try again"};
+  if (closed_) return Shut{ledger::Refusal::share_ending, "the share '" + share_ + "' has been removed"};
   if (live == nullptr || live->pages == nullptr || live->pages->spoiled())
     return Shut{ledger::Refusal::share_ending, "the share '" + share_ + "' cannot be used"};
   const Visitor visitor{peer.uid, peer.gid, peer.groups, peer.user_namespace_owner};
@@ -334,14 +338,17 @@ asio::awaitable<bool> Door::may_stay(std::shared_ptr<Newcomer> newcomer, ledger:
   const identity::Peer& peer = newcomer->peer;
   auto tenant = door.to_ask_about(peer);
   if (!tenant) co_return true;
-  const int fd = newcomer->socket.native_handle();
+  // At each word: its number may be another's by then.
+  const auto say_no = [&](ledger::Refusal code, const std::string& why) {
+    if (newcomer->socket.is_open()) refuse(newcomer->socket.native_handle(), code, why);
+  };
   if (!door.common_->processes.sits(door.share_, peer.process.pid, {claimed.slot, claimed.slot_generation})) {
     door.refuse_seat(*newcomer, claimed.slot);
     co_return false;
   }
   const auto waiting = door.crowd_.wait(peer);
   if (!waiting) {
-    refuse(fd, ledger::Refusal::busy, waiting.error().message);
+    say_no(ledger::Refusal::busy, waiting.error().message);
     co_return false;
   }
   limit.cancel();
@@ -349,12 +356,12 @@ asio::awaitable<bool> Door::may_stay(std::shared_ptr<Newcomer> newcomer, ledger:
   const auto answer = co_await answer_for(newcomer, std::move(*tenant));
   if (!answer) {
     const bool later = answer.error().code == ErrorCode::no_capacity;
-    refuse(fd, later ? ledger::Refusal::busy : ledger::Refusal::denied, answer.error().message);
+    say_no(later ? ledger::Refusal::busy : ledger::Refusal::denied, answer.error().message);
     co_return false;
   }
   auto shut = door.shut_to(peer);
   if (!shut) shut = door.shut_to_newcomers();
-  if (shut) refuse(fd, shut->code, shut->why);
+  if (shut) say_no(shut->code, shut->why);
   co_return !shut;
 }
 
@@ -415,6 +422,7 @@ void Door::watch(const std::weak_ptr<Newcomer>& whom, std::function<void()> gone
     if (newcomer == nullptr) return;
     char byte = 0;
     // The loop may tell of what has been read since it heard of it.
+    // NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection): that lock() is a weak_ptr's, and MSG_DONTWAIT does not wait
     if (!error && ::recv(newcomer->socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN)
       return watch(whom, gone);
     gone();
@@ -442,12 +450,13 @@ bool Door::greet(Newcomer& newcomer, const ledger::Hello& hello) {
     lied(peer, "called itself pid " + std::to_string(hello.pid));
     return false;
   }
-  LiveShare* live = common_->shares.find(share_);  // there is one: shut_to() has just seen it
-  if (const auto shut = shut_to_newcomers()) {
+  LiveShare* live = common_->shares.find(share_);                        // there is one: shut_to() has just seen it
+  const bool seated = common_->processes.has_seat(share_, process.pid);  // it comes for another bell
+  if (const auto shut = seated ? std::nullopt : shut_to_newcomers()) {
     refuse(socket, shut->code, shut->why);
     return false;
   }
-  if (common_->processes.count_in(share_) >= ledger::kMaxSlots) {
+  if (!seated && common_->processes.count_in(share_) >= ledger::kMaxSlots) {
     refuse(socket, Refusal::busy,
            "the share has " + std::to_string(ledger::kMaxSlots) + " processes, and no room for more");
     return false;

@@ -107,7 +107,7 @@ class DaemonAttack : public ::testing::Test {
   pid_t liar_ = -1;
 };
 
-TEST_F(DaemonAttack, AShareWhoseDoorbellATenantShutsDownIsNamedAndGetsAnother) {
+TEST_F(DaemonAttack, AShareWhoseDoorbellATenantShutsDownIsNamedAndTheOthersNoticeNothing) {
   liar_ = start_liar(directory("liar"), Lie::bell, seed());
   ASSERT_GT(liar_, 0);
   ASSERT_TRUE(eventually([&] { return has_event("share.deaf", "liar"); }));

@@ -74,6 +74,9 @@ void draw_device(Page& page, const TopState& state, const snapshot::Share& share
                   bytes_text(last.asked_bytes) + " with " + bytes_text(last.used_bytes) + " in use",
               "31");
   }
+  if (device.throttled_launches == 0 && device.throttled_ns > 0)
+    page.line("  waits   " + ratio_text(device.throttled_ratio) + " now" + waits_for_words(device) +
+              "; launches wait, for " + duration_text(device.throttled_ns) + " in all so far");
   if (device.throttled_launches > 0) {
     page.line("  waits   " + ratio_text(device.throttled_ratio) + " now" + waits_for_words(device) + "; " +
               std::to_string(device.throttled_launches) + " launches waited " + duration_text(device.throttled_ns) +

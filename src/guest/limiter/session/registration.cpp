@@ -36,7 +36,7 @@ struct Bell {
   std::atomic<int> fd{-1};
   std::atomic<std::uint64_t> device{0}, inode{0};
   std::atomic<bool> dead{false};
-  std::atomic<std::int64_t> renewed_ns{0}, taken_ns{0}, pause_ns{kFirstRenewalPauseNs};
+  std::atomic<std::int64_t> renewed_ns{0}, answered_ns{0}, pause_ns{kFirstRenewalPauseNs};
 };
 Bell bell;
 constexpr std::int64_t kRenewNs = 20'000'000;
@@ -98,15 +98,16 @@ class Conversation {
     }
   }
 
-  // Only the bell, of a process that has its seat.
-  // Whether it has one, from the daemon that it had one of.
+  // Only the bell, of a process that has its seat. Whether the next may soon be asked for: nobody was there to ask, or it is another
+  // daemon's than the last.
   bool take_bell(const char* directory, ledger::SlotRef slot) {
     ledger::SharePages pages;
-    if (hold(directory, false, pages, slot) != Registered::seated) return false;
+    const Registered outcome = hold(directory, false, pages, slot);
+    if (outcome != Registered::seated) return outcome == Registered::unreachable;
     const bool asks = pages.policy->ask_first.load(std::memory_order_relaxed) != 0;
     ledger::close_pages(pages);
     if (!asks) tell_seat(slot);  // else a scheduler would be asked about it once more
-    return same_daemon_;
+    return !same_daemon_;
   }
 
  private:
@@ -406,12 +407,12 @@ void renew_doorbell() {
   if (home[0] == '\0' || now - last_ns < pause_ns || !bell.renewed_ns.compare_exchange_strong(last_ns, now)) return;
   const int saved = errno;
   char why[512];
-  const bool exchanged =
+  const bool soon =
       Conversation(why, kRenewNs, kRenewNs, false).take_bell(home, {session.slot, session.slot_generation});
   // Where nobody listens asking costs next to nothing. And with a new daemon come the boards on which the share's processes are told
   // apart from others': whoever had them later than his share's others would have its time taken for somebody else's.
-  bell.pause_ns.store(exchanged ? next_renewal_pause_ns(pause_ns, now - bell.taken_ns.exchange(now))
-                                : kFirstRenewalPauseNs);
+  bell.pause_ns.store(soon ? kFirstRenewalPauseNs
+                           : next_renewal_pause_ns(pause_ns, now - bell.answered_ns.exchange(now)));
   errno = saved;
 }
 

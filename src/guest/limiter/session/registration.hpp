@@ -28,7 +28,7 @@ bool doorbell_is_dead();
 // The same by a look at our end, without a ring. Two system calls; thread-safe.
 bool daemon_hung_up();
 // Asks whatever daemon is there now for another, with which come its pages of the GPUs. At most once in 100 ms, less and less
-// often while it helps nothing (renewal_pause.hpp), and each time for 20 ms at most; thread-safe.
+// often where the same daemon refuses, or hands out what is shut down again (renewal_pause.hpp), and each time for 20 ms at most; thread-safe.
 void renew_doorbell();
 
 // Asks the daemon for a new reading of the driver (guest/ledger/node_page.hpp). False: nobody hears it. As ring_doorbell().

@@ -8,7 +8,7 @@ namespace headgate::limiter {
 
 inline constexpr std::int64_t kFirstRenewalPauseNs = 100'000'000, kLongestRenewalPauseNs = 3'200'000'000;
 
-// After one was taken, `since_last_ns` after the one before it. A bell that was good for a while is none that others shut down.
+// After the daemon had answered, `since_last_ns` after its last answer. A bell that was good for a while is none that others shut down.
 constexpr std::int64_t next_renewal_pause_ns(std::int64_t pause_ns, std::int64_t since_last_ns) {
   if (since_last_ns > 2 * kLongestRenewalPauseNs) return kFirstRenewalPauseNs;
   return 2 * pause_ns < kLongestRenewalPauseNs ? 2 * pause_ns : kLongestRenewalPauseNs;
