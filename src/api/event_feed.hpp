@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "http/event_stream.hpp"
-#include "node/node.hpp"
+#include "node/caller.hpp"
 #include "observe/event_cursor.hpp"
 #include "tenancy/event_store.hpp"
 

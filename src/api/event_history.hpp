@@ -3,7 +3,7 @@
 
 #include "base/result.hpp"
 #include "http/reply.hpp"
-#include "node/node.hpp"
+#include "node/caller.hpp"
 #include "observe/event_log.hpp"
 #include "tenancy/event_store.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "node/node.hpp"
+#include "node/caller.hpp"
 #include "snapshot/snapshot.hpp"
 
 namespace headgate::api {

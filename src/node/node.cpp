@@ -3,13 +3,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/units.hpp"
 #include "base/user_name.hpp"
 #include "guest/grant/text.hpp"
-#include "guest/ledger/slot.hpp"
-#include "node/processes.hpp"
 #include "node/share_text.hpp"
 #include "tenancy/access.hpp"
 
@@ -52,13 +49,6 @@ void Node::tell(const std::string& kind, const std::string& severity, const std:
     if (const tenancy::LiveShare* const live = shares_.find(share)) owner_uid = live->share.owner_uid;
   }
   events_->add({.kind = kind, .severity = severity, .share = share, .uid = uid, .owner_uid = owner_uid, .text = text});
-}
-
-bool Caller::sees(std::uint32_t owner_uid, std::span<const std::uint32_t> users,
-                  std::span<const std::uint32_t> groups) const {
-  if (owns(owner_uid)) return true;
-  return known() &&
-         (std::ranges::find(users, uid) != users.end() || std::ranges::find_first_of(groups, gids) != groups.end());
 }
 
 // In the views, as its pages are there, though nobody may change it over us.
@@ -339,170 +329,6 @@ Result<Entry> Node::entry(const std::string& name, const Caller& caller, bool st
   // Whole percents, and never above the ceiling but where that is below the least.
   entry.thread_percentage = std::clamp(ceiling_ppm / 10'000, 1u, 100u);
   return entry;
-}
-
-// Tenants write the usage page, and can write what they like there. Theirs alone is the account that it spoils; it is not asked
-// any more, and the share has a name for it, with those who can have done it.
-void Node::check_page(const std::string& name, tenancy::LiveShare& live, std::uint64_t now_ns) {
-  tenancy::Pages& pages = *live.pages;
-  const std::uint64_t grown = pages.cut_growth();
-  if (!live.damage.empty()) return;
-  std::uint64_t card = 0;
-  for (const auto& gpu : options_.gpus) card = std::max(card, gpu.memory_total_bytes);
-  std::string what = checks_[name].look(pages.policy(), pages.usage(), card, static_cast<std::int64_t>(now_ns));
-  if (what.empty()) what = live.accusation;
-  if (grown > 0) what = "had grown to " + bytes_text(grown) + ", and was cut";
-  if (pages.spoiled()) what = "was cut short";
-  if (what.empty()) return;
-  std::string whose;
-  std::uint32_t pid = 0, count = 0;
-  if (tenants_ != nullptr) {
-    tenants_->each([&](const tenancy::TenantProcess& tenant) {
-      if (tenant.share != name) return;
-      pid = tenant.process.pid;
-      if (++count <= 8)
-        whose += (whose.empty() ? "" : ", ") + std::to_string(pid) + " (" + tenant.process.command + ")";
-    });
-  }
-  if (count > 8) whose += " and " + std::to_string(count - 8) + " more";
-  live.damage = "the usage page of the share " + name + " " + what +
-                ": no limiter writes that, so its figures are no longer to be trusted" +
-                (whose.empty() ? "" : "; in it: process " + whose);
-  events_->add({.kind = "share.damaged",
-                .severity = "error",
-                .share = name,
-                .pid = count == 1 ? pid : 0,
-                .uid = live.share.owner_uid,
-                .owner_uid = live.share.owner_uid,
-                .text = live.damage + "; end them, then remove and create the share anew"});
-}
-
-void Node::before_reading() {
-  // Before it, so that what has died by now can be seen gone by it.
-  for (auto& [name, live] : shares_.list()) {
-    if (live.pages != nullptr) ledger::reap_dead(live.pages->usage(), ledger::Remains::draining);
-  }
-  remains_.look(shares_);
-  node_pages_->begin();
-}
-
-void Node::after_reading(const observe::DriverMemory& memory) {
-  remains_.settle(shares_, memory);
-  if (tenants_ != nullptr) node_pages_->tell(memory, shares_, *tenants_);
-}
-
-void Node::hand_ledgers(observe::JoinInput& input) {
-  std::set<std::string> managed;
-  for (auto& [name, live] : shares_.list()) {
-    managed.insert(name);
-    if (live.pages == nullptr) {
-      // Its tenants have their descriptors still.
-      tenancy::cut_usage_file(shares_.directory(name));
-      continue;
-    }
-    if (input.taken_ns != 0) check_page(name, live, input.taken_ns);
-    // A page that somebody scribbles in is looked at, and nothing more is done to it.
-    if (!live.distrusted()) ledger::reap_dead(live.pages->usage(), ledger::Remains::draining);
-    input.ledgers.push_back(observe::read_ledger(live.pages->policy(), live.pages->usage()));
-    input.ledgers.back().share.problem = live.damage;
-  }
-  // Of `headgate run` without the daemon: shown, never changed.
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(options_.runtime_dir + "/shares", error), end; !error && at != end;
-       at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    if (name.starts_with(".") || managed.contains(name)) continue;
-    ledger::SharePages pages;
-    const tenancy::TruncationScope survives;
-    if (ledger::open_share(options_.runtime_dir.c_str(), name.c_str(), ledger::Access::owner, pages)) continue;
-    ledger::reap_dead(*pages.usage, ledger::Remains::draining);
-    input.ledgers.push_back(observe::read_ledger(*pages.policy, *pages.usage));
-    ledger::close_pages(pages);
-  }
-  add_processes(input, tenants_, "/proc");
-}
-
-void Node::follow_mps(snapshot::Snapshot& picture) {
-  for (std::uint32_t g = 0; arbitration_ != nullptr && g < arbitration_->gpus().size(); ++g) {
-    const std::string& uuid = arbitration_->gpus()[g];
-    const auto gpu = std::ranges::find(picture.gpus, uuid, &snapshot::Gpu::uuid);
-    if (gpu == picture.gpus.end()) continue;
-    const std::string policy = policy_word(arbitration_->policy(g));
-    // While the driver's library is released nobody knows: what was stays. So it does where this is no new picture.
-    const bool known = picture.taken_ns != 0 && !picture.node.nvml_released;
-    const auto news = !known ? Corunning::News::none : corunning_.look(uuid, gpu->mps_clients, picture.taken_ns);
-    if (news != Corunning::News::none) {
-      const bool began = news == Corunning::News::began;
-      arbitration_->set_corunning(g, began);
-      const std::string name = "GPU " + std::to_string(gpu->index);
-      events_->add(
-          {.kind = "gpu.mps",
-           .severity = "info",
-           .uuid = uuid,
-           .text = began ? "programs of shares are clients of an MPS server on " + name +
-                               ", where their kernels run at once: its policy is off for as long, instead of " + policy
-                         : "no program of a share is a client of an MPS server on " + name +
-                               " any more: its policy is " + policy + " again"});
-    }
-    gpu->policy = policy;
-    gpu->policy_from = shares_.gpu_policies().contains(gpu->uuid) ? "command" : "configuration";
-    gpu->policy_in_force = policy_word(arbitration_->policy_in_force(g));
-  }
-}
-
-void Node::finish(snapshot::Snapshot& picture) {
-  follow_mps(picture);
-  const std::int64_t now_s = static_cast<std::int64_t>(picture.taken_unix_ns / 1'000'000'000);
-  for (auto& gpu : picture.gpus) {
-    const tenancy::Card card{.uuid = gpu.uuid, .memory_total_bytes = gpu.memory_total_bytes};
-    const tenancy::Room room = shares_.room_on(card);
-    gpu.memory_unsold_bytes = room.memory_bytes;
-    gpu.compute_unsold_ratio = room.guarantee_ppm / 1e6;
-    // Its ledgers do not tell what a share of class latency is sold.
-    gpu.compute_sold_ratio = static_cast<double>(shares_.sold_on(card).guarantee_ppm) / 1e6;
-    gpu.half_precision_tflops = fp16_tflops(gpu.model, options_.cards);
-  }
-  for (auto& share : picture.shares) {
-    share.owner = user_name(share.owner_uid);
-    const auto found = shares_.list().find(share.name);
-    if (found == shares_.list().end()) continue;
-    const tenancy::Share& kept = found->second.share;
-    share.created = !kept.until_empty;
-    share.gang = kept.gang;
-    share.owner_uid = kept.owner_uid;
-    share.owner = user_name(kept.owner_uid);
-    share.created_unix_ns = static_cast<std::uint64_t>(kept.created_at_s) * 1'000'000'000;
-    if (kept.freeze_after)
-      share.freeze_after_ns = static_cast<std::uint64_t>(kept.freeze_after->count()) * 1'000'000'000;
-    if (kept.idle_notice) share.idle_notice_ns = static_cast<std::uint64_t>(kept.idle_notice->count()) * 1'000'000'000;
-    share.over_sell = kept.over_sell;
-    share.everyone = kept.everyone;
-    share.uids = kept.users;
-    share.gids = kept.groups;
-    for (const std::uint32_t uid : kept.users) share.users.push_back(user_name(uid));
-    for (const std::uint32_t gid : kept.groups) share.groups.push_back(group_name(gid));
-    if (const auto end = tenancy::ends_at_s(kept))
-      share.ttl_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(0, *end - now_s)) * 1'000'000'000;
-    share.expired = tenancy::has_ended(kept, now_s);
-  }
-  // A share whose pages cannot be used is shown all the same.
-  for (const auto& [name, live] : shares_.list()) {
-    if (live.pages != nullptr) continue;
-    snapshot::Share broken;
-    broken.name = name;
-    broken.owner_uid = live.share.owner_uid;
-    broken.owner = user_name(live.share.owner_uid);
-    broken.uids = live.share.users;
-    broken.gids = live.share.groups;
-    broken.state = "broken";
-    broken.level = "observe";
-    broken.created = !live.share.until_empty;
-    broken.problem = live.broken ? live.broken->message : "its pages cannot be used";
-    picture.shares.push_back(std::move(broken));
-  }
-  std::ranges::sort(picture.shares, {}, &snapshot::Share::name);
-  picture.node.shares = static_cast<std::uint32_t>(picture.shares.size());
-  show_queue(picture);
 }
 
 }  // namespace headgate::node

@@ -8,13 +8,13 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "base/cards.hpp"
 #include "base/result.hpp"
 #include "node/arbitration.hpp"
+#include "node/caller.hpp"
 #include "node/corunning.hpp"
 #include "node/node_pages.hpp"
 #include "node/order.hpp"
@@ -28,22 +28,6 @@
 #include "tenancy/shares.hpp"
 
 namespace headgate::node {
-
-// Who asks, by the kernel's word.
-struct Caller {
-  std::uint32_t uid = ~0u;
-  std::vector<std::uint32_t> gids;
-  bool administrator = false;  // root, the daemon's own user, or the control group
-  std::uint32_t pid = 0;       // who asks over the control socket; 0: not known
-
-  // Whether a share is his to change.
-  [[nodiscard]] bool owns(std::uint32_t owner_uid) const { return administrator || (known() && uid == owner_uid); }
-  // Whether a share into which these users and groups are let is his to see in full: whoever was let in by name may.
-  [[nodiscard]] bool sees(std::uint32_t owner_uid, std::span<const std::uint32_t> users,
-                          std::span<const std::uint32_t> groups) const;
-  // Over TCP without a token nobody is: he sees totals, and makes and changes nothing.
-  [[nodiscard]] bool known() const { return uid != ~0u; }
-};
 
 struct NodeOptions {
   std::string runtime_dir;    // absolute; shares/NAME lie below it
