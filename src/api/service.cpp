@@ -29,14 +29,6 @@ using http::Request;
 using http::Response;
 using snapshot::Snapshot;
 
-// Two strings compared in a time that does not tell where they differ.
-bool equal_in_secret(std::string_view a, std::string_view b) {
-  unsigned char difference = a.size() == b.size() ? 0 : 1;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    difference |= static_cast<unsigned char>(a[i] ^ (b.empty() ? '\0' : b[i % b.size()]));
-  return difference == 0;
-}
-
 std::uint64_t steady_ns() {
   return static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -58,42 +50,6 @@ Response page_of(std::string text) {
 }
 
 }  // namespace
-
-Result<node::Caller> caller_of(const Request& request, const Access& access) {
-  node::Caller caller;
-  if (request.peer.is_unix) {
-    caller.uid = request.peer.uid;
-    caller.pid = static_cast<std::uint32_t>(request.peer.pid);
-    caller.gids.assign(request.peer.groups.begin(), request.peer.groups.end());
-    if (std::ranges::find(caller.gids, request.peer.gid) == caller.gids.end()) caller.gids.push_back(request.peer.gid);
-    caller.administrator = caller.uid == 0 || caller.uid == access.daemon_uid ||
-                           (access.admin_gid && request.peer.in_group(*access.admin_gid));
-    return caller;
-  }
-  if (!access.token) return caller;
-  const std::string* shown = http::find(request.headers, "Authorization");
-  constexpr std::string_view kScheme = "Bearer ";  // in any case (RFC 9110, section 11.1)
-  const bool bearer = shown != nullptr && grant::same_ignoring_case(shown->substr(0, kScheme.size()), kScheme);
-  if (!bearer || !equal_in_secret(shown->substr(kScheme.size()), *access.token)) {
-    return fail(ErrorCode::denied, shown == nullptr ? "no token was shown" : "the token is not the one of this daemon",
-                "send the header Authorization: Bearer TOKEN, with the text of the daemon's token file");
-  }
-  caller.administrator = true;
-  caller.uid = access.daemon_uid;
-  return caller;
-}
-
-channel::Authorise administrators(const CurrentAccess& access) {
-  return [&access](const Request& request, const std::string& client) -> Result<void> {
-    const auto caller = caller_of(request, *access.now());
-    if (!caller) return std::unexpected(caller.error());
-    if (caller->administrator) return {};
-    return fail(ErrorCode::denied,
-                client.empty() ? "you may not see the task channel"
-                               : "you may not speak for client '" + tenancy::harmless(client) + "'",
-                "root, the daemon's own user, its control group, or over TCP its token");
-  };
-}
 
 struct Service::Impl : std::enable_shared_from_this<Impl> {
   Impl(http::Loop& l, node::Node& n, observe::Observer& o, observe::EventLog& e, tenancy::EventStore* h, Tally& t,

@@ -3,12 +3,10 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "api/access.hpp"
 #include "api/figures.hpp"
 #include "channel/channel.hpp"
 #include "http/loop.hpp"
@@ -19,39 +17,6 @@
 #include "tenancy/event_store.hpp"
 
 namespace headgate::api {
-
-struct Access {
-  std::uint32_t daemon_uid = 0;            // its own user administers it
-  std::optional<std::uint32_t> admin_gid;  // the control group
-  std::optional<std::string> token;        // over TCP: who shows it is an administrator
-  std::size_t streams_per_user = 32;       // of events, followed at once; TCP counts as one user
-};
-
-// The access of this moment: it changes when the configuration is read again. Thread-safe.
-class CurrentAccess {
- public:
-  // Shared: who asks goes on by what he began with.
-  [[nodiscard]] std::shared_ptr<const Access> now() const {
-    const std::scoped_lock lock(mutex_);
-    return access_;
-  }
-  void set(Access access) {
-    auto fresh = std::make_shared<const Access>(std::move(access));
-    const std::scoped_lock lock(mutex_);
-    access_ = std::move(fresh);
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::shared_ptr<const Access> access_ = std::make_shared<const Access>();
-};
-
-// Over a Unix socket by the peer's credentials. Over TCP nobody is known: with the token an administrator, without it, or
-// with a wrong one, an error (denied) where a token is set, else a stranger that sees totals.
-[[nodiscard]] Result<node::Caller> caller_of(const http::Request& request, const Access& access);
-
-// Who may speak for a client of the task channel: administrators. `access` must outlive the channel.
-[[nodiscard]] channel::Authorise administrators(const CurrentAccess& access);
 
 // Must outlive the server that runs its routes. For the loop's thread.
 class Service {
