@@ -1,0 +1,202 @@
+// What /metrics says of each GPU.
+#include <algorithm>
+
+#include "api/metric_rows.hpp"
+
+namespace headgate::api {
+namespace {
+
+using snapshot::Gpu;
+using snapshot::MigInstance;
+
+// A GPU that does not answer has no UUID: its place among the others tells it from the next one.
+std::string uuid_of(const Gpu& gpu) { return gpu.uuid.empty() ? "index-" + std::to_string(gpu.index) : gpu.uuid; }
+
+// What the driver says now: nothing is known while its library is released, nor of a GPU that does not answer.
+MetricRow of_gpu(std::string_view name, Kind kind, std::string_view help, std::function<Value(const Gpu&)> value) {
+  return {{name, kind, "uuid", help}, [value](const MetricInput& in, Samples& out) {
+            for (const Gpu& gpu : in.picture.gpus) {
+              if (in.picture.node.nvml_released || gpu.memory_total_bytes == 0) continue;
+              if (const Value found = value(gpu)) out.push_back({{{"uuid", uuid_of(gpu)}}, *found});
+            }
+          }};
+}
+
+// What the ledgers say of a GPU's shares.
+MetricRow sold_of_gpu(std::string_view name, std::string_view help, std::function<Value(const Gpu&)> value) {
+  return {{name, kGauge, "uuid", help}, [value](const MetricInput& in, Samples& out) {
+            for (const Gpu& gpu : in.picture.gpus) {
+              if (const Value found = value(gpu)) out.push_back({{{"uuid", uuid_of(gpu)}}, *found});
+            }
+          }};
+}
+
+// "reason" as other labels are written: "power cap" is power_cap.
+std::string as_word(std::string text) {
+  std::ranges::replace(text, ' ', '_');
+  return text;
+}
+
+void collect_gpu_info(const MetricInput& in, Samples& out) {
+  for (const Gpu& gpu : in.picture.gpus)
+    out.push_back({{{"uuid", uuid_of(gpu)},
+                    {"gpu", std::to_string(gpu.index)},
+                    {"pci_bus_id", gpu.pci_bus_id},
+                    {"model", gpu.model},
+                    {"driver", in.picture.node.driver_version},
+                    {"simulated", yes_no(in.picture.node.simulated)}},
+                   1});
+}
+
+void collect_clocks(const MetricInput& in, Samples& out) {
+  for (const Gpu& gpu : in.picture.gpus) {
+    if (in.picture.node.nvml_released) return;
+    if (const Value sm = number(gpu.sm_clock_mhz, kMega))
+      out.push_back({{{"uuid", uuid_of(gpu)}, {"domain", "sm"}}, *sm});
+    if (const Value memory = number(gpu.memory_clock_mhz, kMega))
+      out.push_back({{{"uuid", uuid_of(gpu)}, {"domain", "memory"}}, *memory});
+  }
+}
+
+void of_slices(const MetricInput& in, Samples& out, Value (*value)(const MigInstance&), bool named = false) {
+  if (in.picture.node.nvml_released) return;
+  for (const Gpu& gpu : in.picture.gpus) {
+    for (const MigInstance& slice : gpu.mig_instances) {
+      const Value found = value(slice);
+      if (!found) continue;
+      Labels labels = {{"uuid", uuid_of(gpu)}, {"instance", slice.uuid}};
+      if (named) labels.emplace_back("profile", slice.profile);
+      out.push_back({std::move(labels), *found});
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<MetricRow> gpu_rows() {
+  return {
+      {{"headgate_gpu_info", kGauge, "uuid, gpu, pci_bus_id, model, driver, simulated",
+        "Always 1; join by uuid for the GPU's place and model."},
+       collect_gpu_info},
+      of_gpu("headgate_gpu_memory_total_bytes", kGauge, "The card's memory, as NVML counts it.",
+             [](const Gpu& g) { return number(g.memory_total_bytes); }),
+      of_gpu("headgate_gpu_memory_used_bytes", kGauge, "Memory in use, by shares and by others.",
+             [](const Gpu& g) { return number(g.memory_used_bytes); }),
+      of_gpu("headgate_gpu_memory_free_bytes", kGauge, "Memory that nobody uses.",
+             [](const Gpu& g) { return number(g.memory_free_bytes); }),
+      of_gpu("headgate_gpu_memory_reserved_bytes", kGauge, "Memory that driver and firmware keep for themselves.",
+             [](const Gpu& g) { return number(g.memory_reserved_bytes); }),
+      of_gpu("headgate_gpu_memory_unattributed_bytes", kGauge, "Memory in use that no share's ledger knows of.",
+             [](const Gpu& g) { return number(g.memory_unattributed_bytes); }),
+      sold_of_gpu("headgate_gpu_memory_sold_bytes", "Memory limits of the shares on it, together.",
+                  [](const Gpu& g) { return number(g.memory_sold_bytes); }),
+      sold_of_gpu("headgate_gpu_memory_shares_bytes", "Memory in use by shares, by their ledgers.",
+                  [](const Gpu& g) { return number(g.memory_shares_bytes); }),
+      sold_of_gpu("headgate_gpu_unlimited_shares", "Shares on it without a memory limit.",
+                  [](const Gpu& g) { return number(g.unlimited_shares); }),
+      sold_of_gpu("headgate_gpu_waiting_requests", "Requests for shares that wait for room on it.",
+                  [](const Gpu& g) { return number(g.waiting); }),
+      sold_of_gpu(
+          "headgate_gpu_compute_sold_ratio",
+          "Guarantees of the shares on it, and ceilings of those of class latency, together; 1 is the whole GPU.",
+          [](const Gpu& g) { return number(g.compute_sold_ratio); }),
+      of_gpu("headgate_gpu_busy_ratio", kGauge,
+             "Part of the last second or so in which some kernel ran (NVML's utilization).",
+             [](const Gpu& g) { return number(g.busy_ratio); }),
+      of_gpu(
+          "headgate_gpu_sm_active_ratio", kGauge,
+          "Part of all its SMs' time in which they had work, over the last second or so; cards from Hopper on tell it.",
+          [](const Gpu& g) { return number(g.sm_active_ratio); }),
+      of_gpu("headgate_gpu_memory_busy_ratio", kGauge, "Part of that time in which memory was read or written.",
+             [](const Gpu& g) { return number(g.memory_busy_ratio); }),
+      of_gpu("headgate_gpu_encoder_busy_ratio", kGauge,
+             "Part of the time in which video was encoded: by an engine that no share is charged for.",
+             [](const Gpu& g) { return number(g.encoder_busy_ratio); }),
+      of_gpu("headgate_gpu_decoder_busy_ratio", kGauge, "The same of decoding.",
+             [](const Gpu& g) { return number(g.decoder_busy_ratio); }),
+      of_gpu("headgate_gpu_power_watts", kGauge, "Power drawn.",
+             [](const Gpu& g) { return number(g.power_mw, kMilli); }),
+      of_gpu("headgate_gpu_power_limit_watts", kGauge, "Power limit in force.",
+             [](const Gpu& g) { return number(g.power_limit_mw, kMilli); }),
+      of_gpu("headgate_gpu_energy_joules_total", kCounter, "Energy used since the driver was loaded.",
+             [](const Gpu& g) { return number(g.energy_mj, kMilli); }),
+      of_gpu(
+          "headgate_gpu_half_precision_flops", kGauge,
+          "Dense FP16 operations in a second, by the maker's data sheet; times a share's rate of GPU seconds, what it "
+          "could have computed at most.",
+          [](const Gpu& g) { return number(g.half_precision_tflops, 1e12); }),
+      of_gpu("headgate_gpu_temperature_celsius", kGauge, "Temperature of the GPU.",
+             [](const Gpu& g) { return number(g.temperature_celsius); }),
+      {{"headgate_gpu_clock_hertz", kGauge, "uuid, domain", "Clock rate; domain is sm or memory."}, collect_clocks},
+      {{"headgate_gpu_throttled_seconds_total", kCounter, "uuid, reason",
+        "Time during which the driver held clocks down, by reason; sampled once a picture."},
+       [](const MetricInput& in, Samples& out) {
+         for (const auto& [key, seconds] : in.own.sums.throttled_seconds)
+           out.push_back({{{"uuid", key.first}, {"reason", as_word(key.second)}}, seconds});
+       }},
+      {{"headgate_gpu_xid_events_total", kCounter, "uuid, xid",
+        "Errors that the driver reported since the daemon started."},
+       [](const MetricInput& in, Samples& out) {
+         for (const Gpu& gpu : in.picture.gpus) {
+           for (const auto& [xid, count] : gpu.xids)
+             out.push_back({{{"uuid", uuid_of(gpu)}, {"xid", std::to_string(xid)}}, static_cast<double>(count)});
+         }
+       }},
+      of_gpu("headgate_gpu_ecc_corrected_errors_total", kCounter,
+             "Memory errors that were corrected, since the driver was loaded.",
+             [](const Gpu& g) { return number(g.ecc_corrected_errors); }),
+      of_gpu("headgate_gpu_ecc_uncorrected_errors_total", kCounter,
+             "Memory errors that could not be corrected, since the driver was loaded.",
+             [](const Gpu& g) { return number(g.ecc_uncorrected_errors); }),
+      of_gpu("headgate_gpu_ecc_lifetime_corrected_errors_total", kCounter,
+             "Memory errors that were corrected, in the card's life.",
+             [](const Gpu& g) { return number(g.ecc_lifetime_corrected_errors); }),
+      of_gpu("headgate_gpu_ecc_lifetime_uncorrected_errors_total", kCounter,
+             "Memory errors that could not be corrected, in the card's life.",
+             [](const Gpu& g) { return number(g.ecc_lifetime_uncorrected_errors); }),
+      of_gpu("headgate_gpu_pcie_generation", kGauge, "PCIe generation of the link as it runs now.",
+             [](const Gpu& g) { return number(g.pcie_generation); }),
+      of_gpu("headgate_gpu_pcie_lanes", kGauge, "PCIe lanes of the link as it runs now.",
+             [](const Gpu& g) { return number(g.pcie_width); }),
+      of_gpu("headgate_gpu_pcie_replays_total", kCounter, "What the PCIe link had to send again.",
+             [](const Gpu& g) { return number(g.pcie_replays); }),
+      of_gpu("headgate_gpu_pcie_received_bytes_per_second", kGauge,
+             "What came over the PCIe link, in 20 ms of the last seconds: one GPU of the node is measured a second.",
+             [](const Gpu& g) { return number(g.pcie_rx_bytes_per_second); }),
+      of_gpu("headgate_gpu_pcie_sent_bytes_per_second", kGauge, "What went out over the PCIe link, in such 20 ms.",
+             [](const Gpu& g) { return number(g.pcie_tx_bytes_per_second); }),
+      of_gpu("headgate_gpu_nvlinks_active", kGauge, "NVLinks that are up.",
+             [](const Gpu& g) { return number(g.nvlinks_active); }),
+      of_gpu("headgate_gpu_nvlink_errors_total", kCounter,
+             "Errors on NVLinks of all kinds that the driver counts, all links together.",
+             [](const Gpu& g) { return number(g.nvlink_errors); }),
+      of_gpu("headgate_gpu_nvlink_received_bytes_total", kCounter,
+             "What came over all NVLinks together, without the protocol's own, since the driver was loaded.",
+             [](const Gpu& g) { return number(g.nvlink_rx_bytes); }),
+      of_gpu("headgate_gpu_nvlink_sent_bytes_total", kCounter,
+             "What went out over all NVLinks together, without the protocol's own, since the driver was loaded.",
+             [](const Gpu& g) { return number(g.nvlink_tx_bytes); }),
+      of_gpu("headgate_gpu_ecc_enabled", kGauge, "1 where the card corrects memory errors.",
+             [](const Gpu& g) { return number(g.ecc); }),
+      of_gpu("headgate_gpu_mig_enabled", kGauge, "1 where the card is cut into MIG slices.",
+             [](const Gpu& g) { return number(g.mig); }),
+      of_gpu("headgate_gpu_mps_clients", kGauge,
+             "Processes of shares that are clients of an MPS server on it; while there are, its policy is off.",
+             [](const Gpu& g) { return number(g.mps_clients); }),
+      {{"headgate_gpu_mig_instance_info", kGauge, "uuid, instance, profile",
+        "Always 1; a MIG slice by its own UUID, and its kind."},
+       [](const MetricInput& in, Samples& out) {
+         of_slices(in, out, [](const MigInstance&) -> Value { return 1.0; }, true);
+       }},
+      {{"headgate_gpu_mig_instance_memory_total_bytes", kGauge, "uuid, instance", "The slice's memory."},
+       [](const MetricInput& in, Samples& out) {
+         of_slices(in, out, [](const MigInstance& m) { return number(m.memory_total_bytes); });
+       }},
+      {{"headgate_gpu_mig_instance_memory_used_bytes", kGauge, "uuid, instance", "Memory in use on the slice."},
+       [](const MetricInput& in, Samples& out) {
+         of_slices(in, out, [](const MigInstance& m) { return number(m.memory_used_bytes); });
+       }},
+  };
+}
+
+}  // namespace headgate::api
