@@ -66,7 +66,7 @@ std::uint64_t cut_usage_file(const std::string& directory);
 [[nodiscard]] Error unguarded(const std::string& share);
 
 // What the page of a share says: what its owner said last, and that it drains once its time is over. A pause stays one: whoever wants
-// the programs to stand still has them set going by no clock, and the door is shut by the time itself (tenant_doors.cpp).
+// the programs to stand still has them set going by no clock, and the door is shut by the time itself (door.cpp).
 [[nodiscard]] constexpr ledger::Command command_in_force(ledger::Command said, bool time_over) {
   return time_over && said == ledger::Command::run ? ledger::Command::drain : said;
 }

@@ -8,8 +8,6 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <chrono>
-#include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,36 +15,17 @@
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
-#include "identity/peer.hpp"
-#include "tenancy/crowd.hpp"
+#include "tenancy/door.hpp"
 #include "tenancy/processes.hpp"
 #include "tenancy/shares.hpp"
 
 namespace headgate::tenancy {
 
-class Door;
-
 // All on the loop's one thread.
 class TenantDoors {
  public:
   using Bounds = DoorBounds;
-  using Decide = std::function<void(Result<void>)>;
-  using Ask = std::function<std::function<void()>(const Share&, const TenantProcess&, Decide)>;
-  struct Events {
-    // A peer that said what the kernel denies, or a slot that is not its own: who, and what was wrong.
-    std::function<void(const std::string& share, const identity::Peer&, const std::string& what)> lied;
-    // The arbiter's: our end of the share's doorbell, each time that a door is opened. A message on it means that some process
-    // of the share wants to be looked at. Whoever takes the descriptor hears it, and bounds how often. May be empty.
-    std::function<void(const std::string& share, UniqueFd bell)> bell;
-    // Asked of each process that has taken its slot in a share with Admit::ask, before it is told that it may stay. `decide` is
-    // called once, at once or later: nothing, or why it must go; no_capacity: for now, it may come again. What comes back is called
-    // where nobody wants the answer any more. Not set: nobody may enter such a share.
-    Ask ask = {};
-    // Descriptors that go out after those of the share itself (guest/ledger/registration.hpp). May be empty.
-    std::function<std::vector<int>(const std::string& share)> handed = {};
-    // What went wrong at a door, for the log: a door that shut by itself is among shut(). May be empty.
-    std::function<void(const std::string& what)> trouble = {};
-  };
+  using Events = DoorEvents;
 
   TenantDoors(boost::asio::any_io_executor executor, Shares& shares, Processes& processes, std::string proc,
               Bounds bounds, Events events);
@@ -58,8 +37,7 @@ class TenantDoors {
   [[nodiscard]] Result<void> open_all();
   void close(const std::string& share);
   // Our end of a new doorbell for a share whose bell somebody shut down; who registers from now on gets the other one. Empty: it got
-  // one less than kBellsApart ago, or has no door. Errors: of the system.
-  static constexpr std::chrono::seconds kBellsApart{10};
+  // one less than Door::kBellsApart ago, or has no door. Errors: of the system.
   [[nodiscard]] Result<UniqueFd> new_bell(const std::string& share, std::chrono::steady_clock::time_point now);
 
   // Shares that could be entered and that nobody can: their socket was not opened, or has gone, or is another's, or nobody accepts
@@ -71,10 +49,7 @@ class TenantDoors {
   [[nodiscard]] std::size_t waiting() const;
 
  private:
-  friend class Door;
-  struct Common;
-
-  std::shared_ptr<Common> common_;
+  std::shared_ptr<DoorCommon> common_;
   std::map<std::string, std::shared_ptr<Door>> doors_;
 };
 

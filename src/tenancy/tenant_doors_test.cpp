@@ -40,8 +40,8 @@ TEST_F(Doors, AShareWhoseBellWasShutDownGetsAnotherButNotOneAfterAnother) {
   EXPECT_EQ(::send(bell_of_a_newcomer().get(), "t", 1, MSG_NOSIGNAL), 1);
   char said = 0;
   EXPECT_EQ(::recv(ours->get(), &said, 1, MSG_DONTWAIT), 1);
-  EXPECT_FALSE(*doors_->new_bell("s", now + TenantDoors::kBellsApart - 1ms));
-  EXPECT_TRUE(*doors_->new_bell("s", now + TenantDoors::kBellsApart));
+  EXPECT_FALSE(*doors_->new_bell("s", now + Door::kBellsApart - 1ms));
+  EXPECT_TRUE(*doors_->new_bell("s", now + Door::kBellsApart));
   EXPECT_FALSE(*doors_->new_bell("nobody's", now));
 }
 

@@ -112,7 +112,7 @@ class Doors : public ::testing::Test {
                        .lied = [this](const auto&, const auto&, const std::string& what) { lies_.push_back(what); },
                        .bell = [this](const auto&, UniqueFd bell) { bell_ = std::move(bell); },
                        .ask =
-                           [this](const Share&, const TenantProcess& tenant, TenantDoors::Decide decide) {
+                           [this](const Share&, const TenantProcess& tenant, DoorEvents::Decide decide) {
                              asked_.push_back(tenant);
                              if (decide_at_once_) decide(*decide_at_once_);
                              decide_ = std::move(decide);
@@ -211,7 +211,7 @@ class Doors : public ::testing::Test {
   std::function<std::vector<int>()> handed_;
   UniqueFd bell_;
   std::vector<TenantProcess> asked_;
-  TenantDoors::Decide decide_;
+  DoorEvents::Decide decide_;
   std::optional<Result<void>> decide_at_once_;
   int taken_back_ = 0;
 };
