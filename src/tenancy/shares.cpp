@@ -8,12 +8,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <iterator>
 
 #include "base/saturated.hpp"
 #include "base/units.hpp"
-#include "guest/ledger/draining.hpp"
-#include "guest/ledger/oom_wait.hpp"
 #include "guest/ledger/slot.hpp"
 #include "tenancy/read_only.hpp"
 
@@ -26,48 +23,6 @@ constexpr mode_t kPassage = 0711;
 Result<void> open_passage(const std::string& path) {
   if (::chmod(path.c_str(), kPassage) != 0) return fail_errno(path, errno);
   return {};
-}
-
-void apply_waiting(const Share& share, Pages& pages) {
-  const auto most = std::chrono::milliseconds(ledger::kLongestOomWaitMs);
-  const auto wait = share.oom_wait ? std::min<std::chrono::milliseconds>(*share.oom_wait, most) : most.zero();
-  ledger::set_waiting(pages.policy(), share.admit == Admit::ask, static_cast<std::uint32_t>(wait.count()));
-}
-
-// The pages follow the row, device by device: rows keep the order in which the pages were made. After an error they are as before.
-Result<void> apply(const ledger::ShareGrant& grant, Pages& pages, const std::string& base) {
-  ledger::PolicyPage& policy = pages.policy();
-  const ledger::ShareGrant before = ledger::grant_of(policy);
-  for (std::uint32_t i = 0; i < grant.device_count; ++i) {
-    const std::uint32_t at = ledger::find_device(policy, grant.devices[i].uuid);
-    const ledger::PageFault bad = ledger::set_limits(policy, at, grant.devices[i]);
-    if (!bad) continue;
-    for (std::uint32_t changed = 0; changed < i; ++changed) {
-      const std::uint32_t back = ledger::find_device(policy, grant.devices[changed].uuid);
-      (void)ledger::set_limits(policy, back, before.devices[back]);  // they were good when they were made
-    }
-    return std::unexpected(page_error(bad, base, grant.name));
-  }
-  return {};
-}
-
-// Beyond what the page's word holds is a century.
-void apply_freeze(const Share& share, Pages& pages) {
-  const auto wanted = share.freeze_after.value_or(std::chrono::seconds(0)).count();
-  ledger::set_freeze_after(pages.policy(), static_cast<std::uint32_t>(std::clamp<std::int64_t>(wanted, 0, UINT32_MAX)));
-}
-
-// What its programs hold on a GPU, by the account: allocations, contexts and code.
-std::uint64_t held_on(const Pages& pages, const std::string& uuid) {
-  const std::uint32_t at = ledger::find_device(pages.policy(), uuid.c_str());
-  if (at == ledger::kMaxDevices) return 0;
-  const ledger::UsagePage& usage = pages.usage();
-  std::uint64_t bytes = saturated(ledger::used_bytes(usage, at), ledger::torn_on(usage, at).residual);
-  const std::uint32_t seen = std::min(usage.slots_seen.load(std::memory_order_acquire), ledger::kMaxSlots);
-  for (std::uint32_t slot = 0; slot < seen; ++slot)
-    if (ledger::view(usage, slot).kind == ledger::SlotKind::live)
-      bytes = saturated(bytes, usage.slots[slot].devices[at].residual_bytes.load(std::memory_order_relaxed));
-  return bytes;
 }
 
 bool same_devices(const Share& a, const Share& b) {
@@ -91,43 +46,6 @@ bool missing(const ledger::PageFault& fault) {
 }
 
 }  // namespace
-
-Pages::Pages(ledger::SharePages pages, UniqueFd policy, UniqueFd usage)
-    : pages_(pages),
-      policy_(std::move(policy)),
-      usage_(std::move(usage)),
-      guard_(pages.usage, sizeof(ledger::UsagePage)) {
-  struct stat status{};
-  if (::fstat(usage_.get(), &status) == 0) usage_inode_ = status.st_ino;
-}
-Pages::~Pages() { ledger::close_pages(pages_); }
-
-std::uint64_t Pages::cut_growth() {
-  struct stat status{};
-  if (::fstat(usage_.get(), &status) != 0 || status.st_size <= static_cast<off_t>(sizeof(ledger::UsagePage))) return 0;
-  return ::ftruncate(usage_.get(), sizeof(ledger::UsagePage)) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
-}
-
-std::uint64_t cut_usage_file(const std::string& directory) {
-  const UniqueFd policy(::open((directory + "/policy").c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-  const UniqueFd usage(::open((directory + "/usage").c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-  // By the page that tenants cannot write.
-  ledger::PageHeader header{};
-  const bool ours = policy && ::pread(policy.get(), &header, sizeof header, 0) == sizeof header &&
-                    header.magic == ledger::kPolicyMagic && header.version == ledger::kVersion;
-  const auto most = static_cast<off_t>(sizeof(ledger::UsagePage) * (ours ? 1 : 4));
-  struct stat status{};
-  if (!usage || ::fstat(usage.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size <= most) return 0;
-  return ::ftruncate(usage.get(), most) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
-}
-
-Error unguarded(const std::string& share) {
-  return {ErrorCode::no_capacity,
-          "the share '" + share +
-              "' is not used: a tenant that shortens its page would end the daemon, which can guard " +
-              std::to_string(TruncationGuard::kMaxGuards) + " pages at once, and does",
-          "remove shares that nobody needs"};
-}
 
 bool LiveShare::paused() const {
   return pages != nullptr && pages->policy().command.load(std::memory_order_relaxed) == ledger::Command::pause;
@@ -204,7 +122,7 @@ Result<void> Shares::adopt(Share share, Adoption& adoption) {
                    "end its processes and remove that directory; the next start makes it anew"});
   }
   // A change that was cut off between page and row was never confirmed to anybody: the row stands.
-  if (auto applied = apply(*grant, **held, node_.runtime_dir); !applied) return broken(applied.error());
+  if (auto applied = apply_limits(*grant, **held, node_.runtime_dir); !applied) return broken(applied.error());
   apply_waiting(live.share, **held);
   apply_freeze(live.share, **held);
   const auto said = store_.command_of(name);
@@ -318,7 +236,7 @@ Result<void> Shares::create(Share share) {
                 "'headgate share set' changes it");
   }
   if (auto admitted = admit_beside_others(share); !admitted) return admitted;
-  hunts_.erase(share.name);
+  page_users_.erase(share.name);
   // The row first: killed between the two, the next start makes the pages, and never finds half a share.
   if (auto stored = store_.put(share); !stored) return stored;
   const auto undo = [&](Error error) -> Result<void> {
@@ -376,9 +294,9 @@ Result<void> Shares::set(Share share) {
   if (auto admitted = admit_beside_others(share); !admitted) return admitted;
   const ledger::ShareGrant before = TRY(to_grant(live.share));
   // The pages first: a disk may take longer than a running process is to wait for its new limit.
-  if (auto applied = apply(grant, *live.pages, node_.runtime_dir); !applied) return applied;
+  if (auto applied = apply_limits(grant, *live.pages, node_.runtime_dir); !applied) return applied;
   if (auto stored = store_.put(share); !stored) {
-    (void)apply(before, *live.pages, node_.runtime_dir);
+    (void)apply_limits(before, *live.pages, node_.runtime_dir);
     return stored;
   }
   apply_waiting(share, *live.pages);
@@ -470,61 +388,14 @@ Result<void> Shares::remove(const std::string& name, std::uint32_t by) {
   return {};
 }
 
-// Whoever has many mappings, or many processes with some, can make this long: it is done a part at a time.
-Result<void> Shares::find_user_of(const std::string& name, std::uint64_t inode) {
-  using Answer = identity::MapsSearch::Answer;
-  constexpr std::size_t kBytesOfACall = 1u << 20;
-  const std::string place = directory(name);
-  Hunt& hunt = hunts_[name];
-  std::size_t bytes = kBytesOfACall;
-  for (bool fresh = false;;) {
-    for (; hunt.next < hunt.processes.size(); ++hunt.next, hunt.search.reset()) {
-      const identity::Process& process = hunt.processes[hunt.next];
-      if (process.pid == static_cast<std::uint32_t>(::getpid())) continue;
-      if (!hunt.search) hunt.search.emplace(node_.proc, process.pid, inode, place + "/usage");
-      const Answer answer = hunt.search->look(bytes);
-      if (answer == Answer::not_yet) {
-        return fail(ErrorCode::failed,
-                    "the page of the share '" + name +
-                        "' is damaged, and who uses it is looked for: " + std::to_string(hunt.next) + " of " +
-                        std::to_string(hunt.processes.size()) + " processes do not",
-                    "ask again: it goes on from there");
-      }
-      if (answer != Answer::yes) continue;
-      auto used = fail(
-          ErrorCode::conflict,
-          "the share '" + name + "' is in use by process " + std::to_string(process.pid) + " (" + process.command + ")",
-          "end it first: the share's page is damaged, so its other processes are not known");
-      hunts_.erase(name);
-      return used;
-    }
-    // Those that came while earlier calls looked are looked at too.
-    if (fresh) return {};
-    fresh = true;
-    identity::ProcessList list = identity::list_processes(node_.proc);
-    if (!list.complete || list.all.empty()) {
-      hunts_.erase(name);
-      return fail(ErrorCode::failed,
-                  "the page of the share '" + name + "' is damaged, and /proc does not show who uses it",
-                  "end its programs, remove " + place + ", start headgated anew, and remove the share then");
-    }
-    std::erase_if(list.all, [&](const identity::Process& now) {
-      return std::ranges::any_of(hunt.processes, [&](const identity::Process& seen) {
-        return seen.pid == now.pid && seen.start_time == now.start_time;
-      });
-    });
-    std::ranges::move(list.all, std::back_inserter(hunt.processes));
-  }
-}
-
 // Who still has the page mapped is left with a page that is no share's any more.
 Result<void> Shares::discard(const std::string& name) {
   const std::string place = directory(name);
   struct stat usage{};
   if (::stat((place + "/usage").c_str(), &usage) == 0) {
-    if (auto unused = find_user_of(name, usage.st_ino); !unused) return unused;
+    if (auto unused = page_users_[name].none(name, place, usage.st_ino, node_.proc); !unused) return unused;
   }
-  hunts_.erase(name);
+  page_users_.erase(name);
   if (auto gone = store_.remove_share(name); !gone) return gone;
   std::error_code error;
   std::filesystem::remove_all(place, error);

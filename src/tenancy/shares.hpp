@@ -12,58 +12,18 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "base/unique_fd.hpp"
 #include "guest/ledger/pages.hpp"
-#include "identity/maps.hpp"
-#include "identity/process.hpp"
 #include "tenancy/admission.hpp"
+#include "tenancy/page_users.hpp"
 #include "tenancy/share.hpp"
+#include "tenancy/share_pages.hpp"
 #include "tenancy/store.hpp"
-#include "tenancy/truncation.hpp"
 
 namespace headgate::tenancy {
 
 // Of a node. Each has the usage page mapped twice under guard.
 inline constexpr std::size_t kMostShares = 4096;
 static_assert(TruncationGuard::kMaxGuards > 2 * kMostShares);
-
-// The owner's mapping of a share's two pages, and the descriptors that tenants get of them.
-class Pages {
- public:
-  Pages(ledger::SharePages pages, UniqueFd policy, UniqueFd usage);
-  Pages(const Pages&) = delete;
-  Pages& operator=(const Pages&) = delete;
-  ~Pages();
-
-  [[nodiscard]] ledger::PolicyPage& policy() { return *pages_.writable_policy; }
-  [[nodiscard]] const ledger::PolicyPage& policy() const { return *pages_.policy; }
-  // Whatever a tenant wrote there: read it with the ledger's functions only.
-  [[nodiscard]] ledger::UsagePage& usage() { return *pages_.usage; }
-  [[nodiscard]] const ledger::UsagePage& usage() const { return *pages_.usage; }
-  [[nodiscard]] int policy_fd() const { return policy_.get(); }  // opened for reading only
-  [[nodiscard]] int usage_fd() const { return usage_.get(); }
-  [[nodiscard]] std::uint64_t usage_inode() const { return usage_inode_; }
-  // Cuts the usage file back where a tenant has made it longer, which fills the file system that all shares have in common.
-  // How long it was; 0 where nothing was to be done.
-  std::uint64_t cut_growth();
-  // False where there were too many guards: a tenant that shortens the file would end us.
-  [[nodiscard]] bool guarded() const { return static_cast<bool>(guard_); }
-  // A tenant has shortened the file: what we read since then is zeroes.
-  [[nodiscard]] bool spoiled() const { return guard_.spoiled(); }
-
- private:
-  ledger::SharePages pages_;
-  UniqueFd policy_, usage_;
-  std::uint64_t usage_inode_ = 0;
-  TruncationGuard guard_;
-};
-
-// Cuts the usage file in a share's directory back where a tenant has made it longer than it should be, by its descriptor: for shares
-// that are not used, and before it is judged. A file of another headgate's may be four times as long. How long it was; 0: as it was.
-std::uint64_t cut_usage_file(const std::string& directory);
-
-// Of a share that is not used because its page cannot be guarded.
-[[nodiscard]] Error unguarded(const std::string& share);
 
 // What the page of a share says: what its owner said last, and that it drains once its time is over. A pause stays one: whoever wants
 // the programs to stand still has them set going by no clock, and the door is shut by the time itself (door.cpp).
@@ -171,7 +131,6 @@ class Shares {
   Result<LiveShare*> usable(const std::string& name);
   Result<void> command(const std::string& name, ledger::Command command);
   Result<void> discard(const std::string& name);
-  Result<void> find_user_of(const std::string& name, std::uint64_t inode);
   Result<void> admit_beside_others(const Share& share) const;
   void note_held(LiveShare& live) const;
   void note_lowered(LiveShare& live, const Share& wanted) const;
@@ -182,13 +141,7 @@ class Shares {
   std::map<std::string, LiveShare> shares_;
   std::vector<Quota> quotas_;
   std::map<std::string, std::string> gpu_policies_;  // by UUID
-  // Who uses a damaged page, by share; not yet known.
-  struct Hunt {
-    std::vector<identity::Process> processes;
-    std::size_t next = 0;
-    std::optional<identity::MapsSearch> search;  // of the next
-  };
-  std::map<std::string, Hunt> hunts_;
+  std::map<std::string, PageUsers> page_users_;      // looked for, by share
 };
 
 }  // namespace headgate::tenancy

@@ -1,0 +1,94 @@
+#include "tenancy/share_pages.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/saturated.hpp"
+#include "guest/ledger/draining.hpp"
+#include "guest/ledger/oom_wait.hpp"
+#include "guest/ledger/slot.hpp"
+
+namespace headgate::tenancy {
+
+Pages::Pages(ledger::SharePages pages, UniqueFd policy, UniqueFd usage)
+    : pages_(pages),
+      policy_(std::move(policy)),
+      usage_(std::move(usage)),
+      guard_(pages.usage, sizeof(ledger::UsagePage)) {
+  struct stat status{};
+  if (::fstat(usage_.get(), &status) == 0) usage_inode_ = status.st_ino;
+}
+Pages::~Pages() { ledger::close_pages(pages_); }
+
+std::uint64_t Pages::cut_growth() {
+  struct stat status{};
+  if (::fstat(usage_.get(), &status) != 0 || status.st_size <= static_cast<off_t>(sizeof(ledger::UsagePage))) return 0;
+  return ::ftruncate(usage_.get(), sizeof(ledger::UsagePage)) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
+}
+
+std::uint64_t cut_usage_file(const std::string& directory) {
+  const UniqueFd policy(::open((directory + "/policy").c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  const UniqueFd usage(::open((directory + "/usage").c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  // By the page that tenants cannot write.
+  ledger::PageHeader header{};
+  const bool ours = policy && ::pread(policy.get(), &header, sizeof header, 0) == sizeof header &&
+                    header.magic == ledger::kPolicyMagic && header.version == ledger::kVersion;
+  const auto most = static_cast<off_t>(sizeof(ledger::UsagePage) * (ours ? 1 : 4));
+  struct stat status{};
+  if (!usage || ::fstat(usage.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size <= most) return 0;
+  return ::ftruncate(usage.get(), most) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
+}
+
+Error unguarded(const std::string& share) {
+  return {ErrorCode::no_capacity,
+          "the share '" + share +
+              "' is not used: a tenant that shortens its page would end the daemon, which can guard " +
+              std::to_string(TruncationGuard::kMaxGuards) + " pages at once, and does",
+          "remove shares that nobody needs"};
+}
+
+Result<void> apply_limits(const ledger::ShareGrant& grant, Pages& pages, const std::string& base) {
+  ledger::PolicyPage& policy = pages.policy();
+  const ledger::ShareGrant before = ledger::grant_of(policy);
+  for (std::uint32_t i = 0; i < grant.device_count; ++i) {
+    const std::uint32_t at = ledger::find_device(policy, grant.devices[i].uuid);
+    const ledger::PageFault bad = ledger::set_limits(policy, at, grant.devices[i]);
+    if (!bad) continue;
+    for (std::uint32_t changed = 0; changed < i; ++changed) {
+      const std::uint32_t back = ledger::find_device(policy, grant.devices[changed].uuid);
+      (void)ledger::set_limits(policy, back, before.devices[back]);  // they were good when they were made
+    }
+    return std::unexpected(page_error(bad, base, grant.name));
+  }
+  return {};
+}
+
+void apply_waiting(const Share& share, Pages& pages) {
+  const auto most = std::chrono::milliseconds(ledger::kLongestOomWaitMs);
+  const auto wait = share.oom_wait ? std::min<std::chrono::milliseconds>(*share.oom_wait, most) : most.zero();
+  ledger::set_waiting(pages.policy(), share.admit == Admit::ask, static_cast<std::uint32_t>(wait.count()));
+}
+
+// Beyond what the page's word holds is a century.
+void apply_freeze(const Share& share, Pages& pages) {
+  const auto wanted = share.freeze_after.value_or(std::chrono::seconds(0)).count();
+  ledger::set_freeze_after(pages.policy(), static_cast<std::uint32_t>(std::clamp<std::int64_t>(wanted, 0, UINT32_MAX)));
+}
+
+std::uint64_t held_on(const Pages& pages, const std::string& uuid) {
+  const std::uint32_t at = ledger::find_device(pages.policy(), uuid.c_str());
+  if (at == ledger::kMaxDevices) return 0;
+  const ledger::UsagePage& usage = pages.usage();
+  std::uint64_t bytes = saturated(ledger::used_bytes(usage, at), ledger::torn_on(usage, at).residual);
+  const std::uint32_t seen = std::min(usage.slots_seen.load(std::memory_order_acquire), ledger::kMaxSlots);
+  for (std::uint32_t slot = 0; slot < seen; ++slot)
+    if (ledger::view(usage, slot).kind == ledger::SlotKind::live)
+      bytes = saturated(bytes, usage.slots[slot].devices[at].residual_bytes.load(std::memory_order_relaxed));
+  return bytes;
+}
+
+}  // namespace headgate::tenancy
