@@ -322,28 +322,41 @@ class TurnsBench {
       if (steady_clock::now() > deadline) return fail(ErrorCode::failed, name + ": they did not all start in 40 s");
       std::this_thread::sleep_for(milliseconds(50));
     }
-    const std::string quick = "headgate_arbiter_decision_seconds_bucket{le=\"5e-05\"}";
-    const std::string any = "headgate_arbiter_decision_seconds_count";
-    const double quick_before = TRY(node->metric(quick)), any_before = TRY(node->metric(any));
+    // Until the gates are written; how long this machine then takes to wake a process is told beside it.
+    struct Quick {
+      std::string name;
+      double within = 0, all = 0;
+      Result<load::Done> read(DaemonNode& from) {
+        within = TRY(from.metric(name + "_bucket{le=\"5e-05\"}")) - within;
+        all = TRY(from.metric(name + "_count")) - all;
+        return load::Done{};
+      }
+      double percent() const { return 100 * within / std::max(1.0, all); }
+    } decisions{"headgate_arbiter_decision_seconds"}, wakes{"headgate_arbiter_wake_seconds"};
+    TRY(decisions.read(*node));
+    TRY(wakes.read(*node));
     const double arbiter = node->cpu_seconds("arbiter"), all = node->cpu_seconds();
     const auto began = steady_clock::now();
     std::this_thread::sleep_for(std::chrono::seconds(seconds_));
     const std::chrono::duration<double> took = steady_clock::now() - began;
     const double arbiter_percent = 100 * (node->cpu_seconds("arbiter") - arbiter) / took.count();
     const double all_percent = 100 * (node->cpu_seconds() - all) / took.count();
-    const double decisions = TRY(node->metric(any)) - any_before;
-    const double quick_percent = 100 * (TRY(node->metric(quick)) - quick_before) / std::max(1.0, decisions);
+    TRY(decisions.read(*node));
+    TRY(wakes.read(*node));
     const double mib = static_cast<double>(node->resident_bytes()) / (1 << 20);
     section_.rows.push_back(
         {.what = name,
          .reach = "1 % of a core; 32 MiB; decision P99 50 us",
          .values = {printed("%.1f MiB", mib), printed("all threads %.1f %%", all_percent),
-                    printed("%.2f %% in 50 us", quick_percent), printed("%.1f %%", arbiter_percent)},
-         .verdict = arbiter_percent <= 1 && mib <= 32 && quick_percent >= 99 ? Verdict::reached : Verdict::missed,
+                    printed("%.2f %% in 50 us, wakes %.1f", decisions.percent(), wakes.percent()),
+                    printed("%.1f %%", arbiter_percent)},
+         .verdict = arbiter_percent <= 1 && mib <= 32 && decisions.percent() >= 99 ? Verdict::reached : Verdict::missed,
          .details = {{"arbiter_percent_of_a_core", arbiter_percent},
                      {"daemon_percent_of_a_core", all_percent},
-                     {"decisions", decisions},
-                     {"decisions_within_50_us_percent", quick_percent},
+                     {"decisions", decisions.all},
+                     {"decisions_within_50_us_percent", decisions.percent()},
+                     {"wakes", wakes.all},
+                     {"wakes_within_50_us_percent", wakes.percent()},
                      {"resident_mib", mib}}});
     return load::Done{};
   }

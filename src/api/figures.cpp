@@ -113,6 +113,17 @@ void read_process_figures(DaemonFigures& figures) {
   if (!error && files > 0) figures.open_files = files - 1;  // one is this look's own
 }
 
+static Durations durations(const node::Arbitration::Times& times) {
+  Durations all{.sum_seconds = static_cast<double>(times.sum_ns) / 1e9};
+  std::uint64_t so_far = 0;
+  for (std::size_t i = 0; i < times.took.size(); ++i) {
+    so_far += times.took[i];
+    all.buckets.push_back(
+        {i < times.kBoundsNs.size() ? static_cast<double>(times.kBoundsNs[i]) / 1e9 : HUGE_VAL, so_far});
+  }
+  return all;
+}
+
 DaemonFigures daemon_figures(const node::Node& node, const observe::Observer& observer, const Tally& tally) {
   DaemonFigures figures;
   read_process_figures(figures);
@@ -120,14 +131,8 @@ DaemonFigures daemon_figures(const node::Node& node, const observe::Observer& ob
   figures.driver_answered_ns = observer.driver_answered_ns();
   const auto arbiter = node.arbiter_figures();
   if (!arbiter) return figures;
-  const auto& bounds = node::Arbitration::kDecisionBoundsNs;
-  std::uint64_t so_far = 0;
-  for (std::size_t i = 0; i < arbiter->took.size(); ++i) {
-    so_far += arbiter->took[i];
-    const double up_to = i < bounds.size() ? static_cast<double>(bounds[i]) / 1e9 : HUGE_VAL;
-    figures.decisions.push_back({up_to, so_far});
-  }
-  figures.decision_seconds = static_cast<double>(arbiter->decision_ns) / 1e9;
+  figures.decisions = durations(arbiter->decisions);
+  figures.wakes = durations(arbiter->wakes);
   figures.gate_changes = arbiter->gate_writes;
   figures.doorbell_rings = arbiter->rings;
   return figures;

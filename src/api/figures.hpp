@@ -58,6 +58,12 @@ class Tally {
   std::uint64_t looked_ns_ = 0, accounted_ns_ = 0;                        // CLOCK_MONOTONIC; 0: never
 };
 
+// How long something took, each time: in all, and by the time, in seconds.
+struct Durations {
+  double sum_seconds = 0;
+  std::vector<Bucket> buckets;
+};
+
 // An optional that is empty is left out of the page.
 struct DaemonFigures {
   std::uint64_t now_ns = 0;              // CLOCK_MONOTONIC
@@ -67,8 +73,7 @@ struct DaemonFigures {
   std::optional<double> cpu_seconds;
   std::optional<std::uint64_t> resident_bytes, open_files;
   // Of the arbiter's thread.
-  std::optional<double> decision_seconds;  // of all decisions together
-  std::vector<Bucket> decisions;           // by how long each took, in seconds
+  std::optional<Durations> decisions, wakes;
   std::optional<std::uint64_t> gate_changes, doorbell_rings;
 };
 

@@ -18,6 +18,11 @@ MetricRow single(std::string_view name, Kind kind, std::string_view help,
             if (const Value found = value(in)) out.push_back({{}, *found});
           }};
 }
+MetricRow times(std::string_view name, std::string_view help, std::optional<Durations> DaemonFigures::* which) {
+  return {{name, kHistogram, "", help}, [which](const MetricInput& in, Samples& out) {
+            if (const auto& found = in.own.*which) out.push_back({{}, found->sum_seconds, found->buckets});
+          }};
+}
 
 std::vector<MetricRow> node_rows() {
   return {
@@ -79,11 +84,11 @@ std::vector<MetricRow> daemon_rows() {
              [](const MetricInput& in) { return number(in.own.resident_bytes); }),
       single("headgate_daemon_open_files", kGauge, "Descriptors that the daemon holds.",
              [](const MetricInput& in) { return number(in.own.open_files); }),
-      {{"headgate_arbiter_decision_seconds", kHistogram, "",
-        "How long each time took that the arbiter looked at the shares, decided and wrote their gates."},
-       [](const MetricInput& in, Samples& out) {
-         if (in.own.decision_seconds) out.push_back({{}, *in.own.decision_seconds, in.own.decisions});
-       }},
+      times("headgate_arbiter_decision_seconds",
+            "How long each time took that the arbiter looked at the shares, decided and wrote their gates.",
+            &DaemonFigures::decisions),
+      times("headgate_arbiter_wake_seconds", "How long it then took to wake the processes that a decision lets in.",
+            &DaemonFigures::wakes),
       single("headgate_arbiter_gate_changes_total", kCounter, "Gates that it wrote anew.",
              [](const MetricInput& in) { return number(in.own.gate_changes); }),
       single("headgate_arbiter_doorbell_rings_total", kCounter, "Rings of limiters that it heard.",

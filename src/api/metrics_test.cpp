@@ -158,8 +158,8 @@ DaemonFigures own() {
   figures.cpu_seconds = 1.75;
   figures.resident_bytes = 20971520;
   figures.open_files = 31;
-  figures.decisions = {{1e-05, 1400}, {2e-05, 1490}, {HUGE_VAL, 1500}};
-  figures.decision_seconds = 0.0125;
+  figures.decisions = {.sum_seconds = 0.0125, .buckets = {{1e-05, 1400}, {2e-05, 1490}, {HUGE_VAL, 1500}}};
+  figures.wakes = {.sum_seconds = 0.0075, .buckets = {{1e-05, 700}, {HUGE_VAL, 750}}};
   figures.gate_changes = 1200;
   figures.doorbell_rings = 40;
   return figures;

@@ -120,6 +120,10 @@ std::int64_t ArbitratedShare::virtual_time_ns() const {
   return pages_.policy().devices[0].virtual_time_ns.load(kRelaxed);
 }
 
+void ArbitratedShare::write_gate(std::uint32_t gpu, schedule::Gate gate, std::int64_t portion_ns) {
+  ledger::write_gate(pages_.policy(), device_of_[gpu], static_cast<ledger::Gate>(gate), portion_ns);
+}
+void ArbitratedShare::wake_at_gate(std::uint32_t gpu) { ledger::wake_at_gate(pages_.policy(), device_of_[gpu]); }
 void ArbitratedShare::set_gate(std::uint32_t gpu, schedule::Gate gate, std::int64_t portion_ns) {
   ledger::set_gate(pages_.policy(), device_of_[gpu], static_cast<ledger::Gate>(gate), portion_ns);
 }

@@ -45,6 +45,9 @@ class ArbitratedShare {
   [[nodiscard]] schedule::Gate gate(std::uint32_t gpu) const;
   [[nodiscard]] std::int64_t virtual_time_ns() const;
 
+  // As in guest/ledger/gate.hpp.
+  void write_gate(std::uint32_t gpu, schedule::Gate gate, std::int64_t portion_ns);
+  void wake_at_gate(std::uint32_t gpu);
   void set_gate(std::uint32_t gpu, schedule::Gate gate, std::int64_t portion_ns);
   void set_arbitrated(std::uint32_t gpu, bool arbitrated);
   void keep_virtual_time(std::int64_t ns);

@@ -15,6 +15,7 @@
 
 #include "base/foreign_socket.hpp"
 #include "guest/ledger/clock.hpp"
+#include "guest/ledger/gate.hpp"
 #include "guest/ledger/registration.hpp"
 #include "tenancy/share.hpp"
 
@@ -63,6 +64,12 @@ Result<schedule::Policy> parse_policy(const std::string& text) {
     if (text == policy_word(each)) return each;
   return fail(ErrorCode::usage, "policy '" + tenancy::harmless(text) + "' is not understood",
               "accepted: fair, priority, off");
+}
+
+void Arbitration::Times::add(std::int64_t ns) {
+  ++count;
+  sum_ns += static_cast<std::uint64_t>(ns);
+  ++took[static_cast<std::size_t>(std::ranges::lower_bound(kBoundsNs, ns) - kBoundsNs.begin())];
 }
 
 Arbitration::Arbitration(std::vector<std::string> gpus, Asked asked)
@@ -270,11 +277,9 @@ void Arbitration::run() {
     }
     next_look_ns_ = look(start_ns);
     prodded_ns_ = 0;
-    ++figures_.decisions;
-    const std::int64_t took_ns = now() - start_ns;
-    figures_.decision_ns += static_cast<std::uint64_t>(took_ns);
-    const auto bound = std::ranges::lower_bound(kDecisionBoundsNs, took_ns);
-    ++figures_.took[static_cast<std::size_t>(bound - kDecisionBoundsNs.begin())];
+    const std::int64_t decided_ns = now();
+    figures_.decisions.add(decided_ns - start_ns);
+    wake_let_in(decided_ns);
     tell_boards(start_ns);
   }
 }
@@ -374,7 +379,8 @@ std::int64_t Arbitration::look(std::int64_t now_ns) {
   for (const schedule::Change& change : decision.changes) {
     Member* const member = by_id_[change.share];
     if (member == nullptr) continue;
-    member->share.set_gate(change.gpu, change.gate, change.portion_ns);
+    member->share.write_gate(change.gpu, change.gate, change.portion_ns);
+    if (ledger::lets_in(static_cast<ledger::Gate>(change.gate))) let_in_.emplace_back(&member->share, change.gpu);
     member->asleep = false;
   }
   figures_.gate_writes += decision.changes.size();
@@ -386,6 +392,14 @@ std::int64_t Arbitration::look(std::int64_t now_ns) {
     member.share.keep_virtual_time(virtual_ns);
   }
   return std::min(next_ns, decision.wake_at_ns);
+}
+
+// All gates are written by now: a processor that takes long to wake keeps no other share's gate as it was.
+void Arbitration::wake_let_in(std::int64_t now_ns) {
+  if (let_in_.empty()) return;
+  for (const auto& [share, gpu] : let_in_) share->wake_at_gate(gpu);
+  let_in_.clear();
+  figures_.wakes.add(now() - now_ns);
 }
 
 // Brings what was marked since the last time to the boards, where it was long enough ago: again and again while several shares

@@ -29,13 +29,19 @@ namespace headgate::node {
 
 class Arbitration {
  public:
-  static constexpr std::array<std::int64_t, 8> kDecisionBoundsNs = {5'000,   10'000,  20'000,  50'000,
-                                                                    100'000, 200'000, 500'000, 1'000'000};
+  // How long something took, each time.
+  struct Times {
+    static constexpr std::array<std::int64_t, 8> kBoundsNs = {5'000,   10'000,  20'000,  50'000,
+                                                              100'000, 200'000, 500'000, 1'000'000};
+    std::uint64_t count = 0, sum_ns = 0;
+    // How many took at most kBoundsNs[i], and more than the bound before; the last: longer than all.
+    std::array<std::uint64_t, kBoundsNs.size() + 1> took{};
+
+    void add(std::int64_t ns);
+  };
   struct Figures {
-    std::uint64_t decisions = 0;    // times that the arbiter was asked
-    std::uint64_t decision_ns = 0;  // in all: reading the pages, deciding, writing the gates
-    // Of the decisions, how many took at most kDecisionBoundsNs[i], and more than the bound before; the last: longer than all.
-    std::array<std::uint64_t, kDecisionBoundsNs.size() + 1> took{};
+    Times decisions;  // reading the pages, deciding, writing the gates
+    Times wakes;      // after a decision that lets shares in: until the last of them was woken, as its system calls say
     std::uint64_t gate_writes = 0;
     std::uint64_t rings = 0;
     std::uint64_t unheard_rings = 0;  // shares' bells that were let be for a while because they rang too often
@@ -103,6 +109,7 @@ class Arbitration {
   std::int64_t look(std::int64_t now_ns);
   void look_at(Member& member, std::int64_t now_ns);
   std::int64_t idle_ns(const schedule::Turn& turn);
+  void wake_let_in(std::int64_t now_ns);
   void tell_boards(std::int64_t now_ns);
   void apply_policy(std::uint32_t gpu);
   [[nodiscard]] schedule::Policy in_force(std::uint32_t gpu) const {
@@ -121,7 +128,8 @@ class Arbitration {
   std::array<bool, schedule::kMostGpus> corunning_{};
   std::map<std::string, Member> members_;
   std::vector<Member*> by_id_;
-  std::vector<const ArbitratedShare*> at_turn_;  // of idle_ns() alone: kept for its room
+  std::vector<std::pair<ArbitratedShare*, std::uint32_t>> let_in_;  // by the last look, on which GPU
+  std::vector<const ArbitratedShare*> at_turn_;                     // of idle_ns() alone: kept for its room
   GpuBoards boards_;
   std::int64_t told_ns_ = 0, board_due_ns_ = schedule::kNever;  // of the boards
   Figures figures_;

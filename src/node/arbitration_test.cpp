@@ -137,7 +137,7 @@ TEST_F(Arbitrated, ALoneShareRingsOnceAndHasItsGateOpenWithoutAnotherLook) {
   ASSERT_TRUE(soon([&] { return a.gate() == Gate::open; }));
   const auto before = arbitration_->figures();
   std::this_thread::sleep_for(100ms);
-  EXPECT_LE(arbitration_->figures().decisions, before.decisions + 1);
+  EXPECT_LE(arbitration_->figures().decisions.count, before.decisions.count + 1);
   EXPECT_EQ(arbitration_->figures().gate_writes, before.gate_writes);
 }
 
@@ -240,7 +240,7 @@ TEST_F(Arbitrated, AShareThatRingsWithoutEndCostsLittleAndTheOthersAreHeardAllTh
     EXPECT_LT(others_ns() - before_ns, std::chrono::nanoseconds(took).count() / 5) << what;
     const auto after = arbitration_->figures();
     // One look at what is heard, and one at the time when it is listened to again; the roll call, and what was saved up.
-    EXPECT_LE(after.decisions - before.decisions, static_cast<std::uint64_t>(took / 1ms) * 2 + 150) << what;
+    EXPECT_LE(after.decisions.count - before.decisions.count, static_cast<std::uint64_t>(took / 1ms) * 2 + 150) << what;
     EXPECT_LE(after.rings - before.rings, static_cast<std::uint64_t>(took / 1ms + 50) * 64) << what;
     EXPECT_GT(after.rings, before.rings) << what;
   }
@@ -389,9 +389,10 @@ TEST_F(Arbitrated, ItsThreadIsNotPutAsideForWhomItWakesWhereThatIsAllowed) {
 
 TEST_F(Arbitrated, ItLooksWhenItIsProddedAndWhereItDoesNotItsSilenceIsKnown) {
   EXPECT_EQ(arbitration_->silence_ns(), 0);
-  const std::uint64_t before = arbitration_->figures().decisions;
+  const std::uint64_t before = arbitration_->figures().decisions.count;
   arbitration_->prod();
-  EXPECT_TRUE(soon([&] { return arbitration_->figures().decisions > before && arbitration_->silence_ns() == 0; }));
+  EXPECT_TRUE(
+      soon([&] { return arbitration_->figures().decisions.count > before && arbitration_->silence_ns() == 0; }));
   arbitration_->stop();
   arbitration_->prod();
   EXPECT_TRUE(soon([&] { return arbitration_->silence_ns() > 10'000'000; }));

@@ -7,20 +7,28 @@
 
 namespace headgate::ledger {
 
-void set_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_t portion_ns) {
+void write_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_t portion_ns) {
   DevicePolicy& to = policy.devices[device];
   const std::int64_t portion_us = std::clamp<std::int64_t>(portion_ns / 1'000, 1, 100'000'000);
   to.portion_us.store(static_cast<std::uint32_t>(portion_us), std::memory_order_relaxed);
   to.gate.store(gate, std::memory_order_relaxed);
   to.gate_epoch.fetch_add(1, std::memory_order_release);
-  if (gate != Gate::shut && gate != Gate::queued) bare::futex_wake_all(&to.gate_epoch);
+}
+
+void wake_at_gate(PolicyPage& policy, std::uint32_t device) {
+  bare::futex_wake_all(&policy.devices[device].gate_epoch);
+}
+
+void set_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_t portion_ns) {
+  write_gate(policy, device, gate, portion_ns);
+  if (lets_in(gate)) wake_at_gate(policy, device);
 }
 
 void set_arbitrated(PolicyPage& policy, std::uint32_t device, bool arbitrated) {
   DevicePolicy& to = policy.devices[device];
   to.arbitrated.store(arbitrated ? 1 : 0, std::memory_order_relaxed);
   to.gate_epoch.fetch_add(1, std::memory_order_release);
-  bare::futex_wake_all(&to.gate_epoch);
+  wake_at_gate(policy, device);
 }
 
 WorkReport work_of(const UsagePage& page, std::uint32_t device, std::uint32_t slot) {

@@ -21,8 +21,13 @@ inline constexpr std::int64_t kLongWaitNs = 5'000'000'000;
 // A process that waits or has work in flight, and gives no pulse for so long, is stopped.
 inline constexpr std::int64_t kNoPulseNs = 50'000'000;
 
-// Owner only. Who sees the new epoch sees the new gate. Wakes who waits, unless they are to wait on. `portion_ns`: 1.., where the
-// gate is `portion`.
+// Owner only. Who sees the new epoch sees the new gate. `portion_ns`: 1.., where the gate is `portion`.
+void write_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_t portion_ns = 0);
+// Owner only: a system call, and as long as it takes to wake a processor that sleeps.
+void wake_at_gate(PolicyPage& policy, std::uint32_t device);
+// Whether who waits there has something to do; at the others they wait on.
+constexpr bool lets_in(Gate gate) { return gate != Gate::shut && gate != Gate::queued; }
+// The first, and the second where the gate lets somebody in.
 void set_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_t portion_ns = 0);
 // Owner only: whether somebody decides from now on. The gate stays as it is.
 void set_arbitrated(PolicyPage& policy, std::uint32_t device, bool arbitrated);
