@@ -410,6 +410,14 @@ std::int64_t Arbiter::protected_look_ns(const Gpu& gpu, std::int64_t now_ns) con
   return gpu.protected_until_ns;
 }
 
+// Whether anybody who wants a GPU that it holds finds his gate shut. Where all the others' kernels fit into its pauses, the end of
+// its lease is soon enough to see that it has stopped.
+bool Arbiter::keeps_out(const Gang& gang) const {
+  return std::ranges::any_of(gang.stakes, [&](const Stake& stake) {
+    return (gang.holds & bit(stake.gpu)) != 0 && gpus_[stake.gpu].kept_out > 0;
+  });
+}
+
 std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) const {
   std::int64_t at_ns = kNever;
   const auto by = [&](std::int64_t when_ns) { at_ns = std::min(at_ns, std::max(when_ns, now_ns + kLeastWakeNs)); };
@@ -418,7 +426,9 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) const {
       if (place.use.wanting && place.throttled() && place.gate != Gate::open) by(now_ns + place.use.ceiling_ns);
   for (const Gang* const gang : order_) {
     if (!contended(*gang)) continue;
-    if (gang->holds != 0) {
+    if (gang->holds != 0 && !keeps_out(*gang)) {
+      by(gang->lease_end_ns);
+    } else if (gang->holds != 0) {
       // Who always has work ready leaves enough of it in flight to hide the hand-over, unless its kernels are short; and the end of
       // a lease is soon enough to see that it has none any more. Each look costs a wake-up.
       bool steady = true;

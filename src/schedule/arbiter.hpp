@@ -121,6 +121,7 @@ class Arbiter {
   bool contended(const Gang& gang) const;
   std::int64_t lease_ns(const Gang& gang) const;
   std::int64_t protected_look_ns(const Gpu& gpu, std::int64_t now_ns) const;
+  bool keeps_out(const Gang& gang) const;
   std::int64_t wake_at_ns(std::int64_t now_ns) const;
   Place* place_of(ShareId share, std::uint32_t gpu);
 

@@ -163,6 +163,32 @@ TEST(Arbiter, the_successor_may_send_one_kernel_before_the_lease_ends) {
   EXPECT_EQ(gpus.gate(second), Gate::portion);
   EXPECT_EQ(gpus.gate(first), Gate::open);
 }
+TEST(Arbiter, where_all_fit_into_the_holder_s_pauses_nobody_looks_before_its_lease_ends) {
+  Gpus gpus;
+  const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
+  const auto sparse = [&](ShareId share, std::int64_t at_ns) {  // 50 us kernels, 200 us pauses
+    Use& use = gpus.uses[{share, 0}];
+    use.kernel_ns = 50 * kUs;
+    use.dry_ns = at_ns / 5 * 4;
+    use.dry_spells = static_cast<std::uint64_t>(at_ns / (250 * kUs));
+    gpus.run(share, 50 * kUs);
+  };
+  Decision decision;
+  std::int64_t now_ns = 20 * kMs;
+  for (; now_ns <= 60 * kMs; now_ns += kMs) {
+    for (const ShareId share : {a, b}) sparse(share, now_ns);
+    decision = gpus.decide(now_ns);
+  }
+  const ShareId first = gpus.gate(a) == Gate::open ? a : b, second = first == a ? b : a;
+  EXPECT_EQ(gpus.gate(first), Gate::open);
+  EXPECT_EQ(gpus.gate(second), Gate::portion);
+  std::int64_t looks = 0;
+  for (const std::int64_t end_ns = now_ns + 50 * kMs; now_ns < end_ns; ++looks) {
+    for (const ShareId share : {a, b}) sparse(share, now_ns);
+    now_ns = gpus.decide(now_ns).wake_at_ns;
+  }
+  EXPECT_LE(looks, 50 * kMs / kShortestLeaseNs + 1);
+}
 TEST(Arbiter, off_opens_every_gate_at_once) {
   Gpus gpus;
   const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
