@@ -9,13 +9,14 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <deque>
 #include <future>
 #include <memory>
 
 #include "api/scheduler.hpp"
 #include "api/service.hpp"
 #include "apps/headgated/check.hpp"
+#include "apps/headgated/events.hpp"
+#include "apps/headgated/former_shares.hpp"
 #include "apps/headgated/job_writer.hpp"
 #include "apps/headgated/metrics_file.hpp"
 #include "apps/headgated/places.hpp"
@@ -212,7 +213,7 @@ class Daemon {
     sources.explain = [](std::uint32_t pid) { return node::how_it_goes_around(pid, "/proc"); };
     sources.share_of_ended = [this](std::uint32_t pid) {
       observe::FormerShare share;
-      on_loop([&] { share = share_of_former(pid); });
+      on_loop([&] { share = former_.of(pid); });
       return share;
     };
     audit_policy_ = TRY(node::parse_audit_policy(config_["audit.policy"].value));
@@ -242,7 +243,7 @@ class Daemon {
     for (const node::Shortage& shortage : pressure_.look(node_->shares(), name, *observer_->latest(), now)) {
       const tenancy::LiveShare* live = node_->shares().find(name);
       if (live == nullptr) return;
-      if (shortage.news) tell_shortage(shortage, live->share);
+      if (shortage.news) events_.add(shortage_event(shortage, live->share));
       if (!live->share.oom_wait) continue;
       scheduler_->tell_of_want(shortage, live->share, *live->share.oom_wait, [this, name] {
         tenancy::LiveShare* still = node_->shares().find(name);
@@ -265,66 +266,36 @@ class Daemon {
   void tell_unasked() {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
     for (const auto& tenant : unasked_.look(node_->shares(), *processes_, now, patience_ + std::chrono::seconds(3)))
-      events_.add({.kind = "tenant.lied",
-                   .severity = "warn",
-                   .share = tenant.share,
-                   .pid = tenant.process.pid,
-                   .uid = tenant.uid,
-                   .owner_uid = owner_of(tenant.share),
-                   .text = "process " + std::to_string(tenant.process.pid) + " (" + tenant.process.command +
-                           ") sits in " + tenant.share + ", where each process needs leave, and nobody gave it any"});
-  }
-
-  void tell_shortage(const node::Shortage& shortage, const tenancy::Share& share) {
-    std::string asked;
-    for (const auto& name : shortage.asked) asked += (asked.empty() ? "" : ", ") + name;
-    // What was allocated would look as if there were room: contexts and code take theirs.
-    const std::string used = bytes_text(shortage.used_bytes) +
-                             (shortage.limit_bytes ? " of its " + bytes_text(*shortage.limit_bytes) : "") +
-                             " are in use, contexts and code among them";
-    events_.add({.kind = share.oom_wait ? "memory.waiting" : "memory.short",
-                 .severity = "warn",
-                 .share = share.name,
-                 .uuid = shortage.uuid,
-                 .uid = share.owner_uid,
-                 .owner_uid = share.owner_uid,
-                 .text = share.name + (share.oom_wait ? " waits for " : " lacks ") + bytes_text(shortage.bytes) +
-                         (shortage.of_card ? ", which the card does not have" : "; " + used) +
-                         (asked.empty() ? "" : "; idle shares are asked to trim their pools: " + asked)});
+      events_.add(unasked_event(tenant, owner_of(tenant.share)));
   }
 
   // The sockets by which limiters come in, and the pidfds by which their deaths are noticed.
   void open_doors() {
     const auto executor = http::context_of(loop_).get_executor();
     auto& shares = node_->shares();
-    processes_.emplace(
-        executor, shares, "/proc",
-        tenancy::Processes::Events{.joined = [this](const auto& tenant) { tell_process("process.joined", tenant); },
-                                   .left = [this](const auto& tenant) { tell_process("process.left", tenant); }},
-        ledger::Remains::draining);
+    processes_.emplace(executor, shares, "/proc",
+                       tenancy::Processes::Events{.joined =
+                                                      [this](const auto& tenant) {
+                                                        former_.remember(tenant.process.pid,
+                                                                         {tenant.share, owner_of(tenant.share)});
+                                                        events_.add(joined_event(tenant, owner_of(tenant.share)));
+                                                      },
+                                                  .left = [this](const auto& tenant) { tell_end(tenant); }},
+                       ledger::Remains::draining);
     node_->ask_for_processes(&*processes_);
-    doors_.emplace(executor, shares, *processes_, "/proc", doors_bounds_,
-                   tenancy::TenantDoors::Events{
-                       .lied =
-                           [this](const std::string& share, const identity::Peer& peer, const std::string& what) {
-                             events_.add({.kind = "tenant.lied",
-                                          .severity = "warn",
-                                          .share = share,
-                                          .pid = peer.process.pid,
-                                          .uid = peer.uid,
-                                          .owner_uid = owner_of(share),
-                                          .text = "process " + std::to_string(peer.process.pid) + " (" +
-                                                  peer.process.command + ") at the door of " + share + ": " + what});
-                           },
-                       .bell =
-                           [this](const std::string& share, UniqueFd bell) {
-                             if (auto added = node_->arbitrate(share, std::move(bell)); !added)
-                               say(added.error().message);
-                           },
-                       .ask = [this](const auto& share, const auto& tenant,
-                                     auto decide) { return scheduler_->admit(share, tenant, std::move(decide)); },
-                       .handed = [this](const std::string& share) { return node_->handed(share); },
-                       .trouble = [](const std::string& what) { say(what); }});
+    doors_.emplace(
+        executor, shares, *processes_, "/proc", doors_bounds_,
+        tenancy::TenantDoors::Events{
+            .lied = [this](const std::string& share, const identity::Peer& peer,
+                           const std::string& what) { events_.add(lie_event(share, peer, what, owner_of(share))); },
+            .bell =
+                [this](const std::string& share, UniqueFd bell) {
+                  if (auto added = node_->arbitrate(share, std::move(bell)); !added) say(added.error().message);
+                },
+            .ask = [this](const auto& share, const auto& tenant,
+                          auto decide) { return scheduler_->admit(share, tenant, std::move(decide)); },
+            .handed = [this](const std::string& share) { return node_->handed(share); },
+            .trouble = [](const std::string& what) { say(what); }});
     open_shut_doors();
     processes_->adopt();
     node_->watch_shares(
@@ -345,43 +316,15 @@ class Daemon {
     if (std::exchange(door_trouble_, trouble) != trouble && !trouble.empty()) say(trouble);
   }
 
-  void tell_process(const char* kind, const tenancy::TenantProcess& tenant) {
-    const bool joined = std::string_view(kind) == "process.joined";
-    if (joined) remember(tenant);
-    else told_of_end(tenant.share);
-    // Who leaves a share because it was removed leaves one that is found no more.
-    const auto former = share_of_former(tenant.process.pid);
-    events_.add({.kind = kind,
-                 .severity = "info",
-                 .share = tenant.share,
-                 .pid = tenant.process.pid,
-                 .uid = tenant.uid,
-                 .owner_uid = former.name == tenant.share ? former.owner_uid : owner_of(tenant.share),
-                 .text = "process " + std::to_string(tenant.process.pid) + " (" + tenant.process.command + ", " +
-                         node::where_text(tenant.where) + ") " +
-                         (joined && tenant.adopted ? "was found in "
-                          : joined                 ? "joined "
-                                                   : "left ") +
-                         tenant.share});
-  }
-
-  void told_of_end(const std::string& share) {
-    node_->look_for_refusals(share);
+  void tell_end(const tenancy::TenantProcess& tenant) {
+    node_->look_for_refusals(tenant.share);
     observer_->look_soon();  // what it had, and whoever else has ended
     if (service_) service_->process_ended();
+    // Who leaves a share because it was removed leaves one that is found no more.
+    const auto former = former_.of(tenant.process.pid);
+    events_.add(left_event(tenant, former.name == tenant.share ? former.owner_uid : owner_of(tenant.share)));
   }
 
-  // Who was in a share, for as long as the driver's accounting may first tell of his end.
-  void remember(const tenancy::TenantProcess& tenant) {
-    constexpr std::size_t kMostFormer = 4096;  // as many as a card's accounting keeps
-    former_.emplace_back(tenant.process.pid, observe::FormerShare{tenant.share, owner_of(tenant.share)});
-    if (former_.size() > kMostFormer) former_.pop_front();
-  }
-  observe::FormerShare share_of_former(std::uint32_t pid) const {
-    const auto found =
-        std::find_if(former_.rbegin(), former_.rend(), [&](const auto& row) { return row.first == pid; });
-    return found == former_.rend() ? observe::FormerShare{} : found->second;
-  }
   std::optional<std::uint32_t> owner_of(const std::string& share) {
     const tenancy::LiveShare* const live = node_->shares().find(share);
     return live == nullptr ? std::nullopt : std::optional(live->share.owner_uid);
@@ -391,20 +334,8 @@ class Daemon {
   void act(node::AuditPolicy policy, const observe::Finding& found) {
     if (policy == node::AuditPolicy::warn) return;
     const bool spared = !found.proven;
-    const auto done = node::enforce(spared ? node::AuditPolicy::warn : policy, {found.pid, found.start_time});
-    events_.add({.kind = spared ? "audit.spared"
-                         : done ? "audit.acted"
-                                : "audit.failed",
-                 .severity = done ? "warn" : "error",
-                 .share = found.share,
-                 .uuid = found.uuid,
-                 .pid = found.pid,
-                 .uid = found.uid,
-                 .owner_uid = found.owner_uid,
-                 .text = (done ? "process " + std::to_string(found.pid) + " " + *done : done.error().message) +
-                         (spared ? ", and no more: the ledger of " + found.share +
-                                       " has not been seen to agree with the driver yet"
-                                 : "")});
+    events_.add(enforcement_event(
+        found, node::enforce(spared ? node::AuditPolicy::warn : policy, {found.pid, found.start_time})));
   }
 
   // Runs `work` on the loop's thread and waits for it.
@@ -544,7 +475,7 @@ class Daemon {
   std::unique_ptr<tenancy::EventStore> history_;  // nullptr: in memory only
   api::CurrentAccess access_;
   api::Tally tally_;
-  std::deque<std::pair<std::uint32_t, observe::FormerShare>> former_;  // by pid, in the order of their coming
+  FormerShares former_;
   http::Loop loop_;
   std::optional<node::Arbitration> arbitration_;
   std::optional<node::Node> node_;
