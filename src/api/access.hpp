@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/result.hpp"
-#include "channel/authorise.hpp"
+#include "channel/channel.hpp"
 #include "http/message.hpp"
 #include "node/caller.hpp"
 

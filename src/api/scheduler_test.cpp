@@ -22,7 +22,9 @@ using namespace std::chrono_literals;
 class SchedulerTest : public ::testing::Test {
  protected:
   void open(const tenancy::DoorBounds& doors) {
-    channel_.emplace(loop_, channel::ChannelOptions{.limits = Scheduler::limits(doors)});
+    channel_.emplace(loop_,
+                     channel::ChannelOptions{.limits = Scheduler::limits(doors),
+                                             .authorise = [](const auto&, const auto&) { return Result<void>(); }});
     scheduler_.emplace(*channel_, events_, 60s);
     channel_->add_routes(router_);
   }

@@ -8,16 +8,20 @@
 #include <memory>
 #include <string>
 
-#include "channel/authorise.hpp"
+#include "base/result.hpp"
 #include "channel/tasks.hpp"
 #include "http/loop.hpp"
+#include "http/message.hpp"
 #include "http/router.hpp"
 
 namespace headgate::channel {
 
+// Whether who asks may speak for the client; an error denies. `client` is empty where the request is about all clients.
+using Authorise = std::function<Result<void>(const http::Request& request, const std::string& client)>;
+
 struct ChannelOptions {
   TaskLimits limits{};
-  Authorise authorise = authorise_by({});
+  Authorise authorise;                             // must be set
   std::size_t window = 8;                          // tasks that one stream holds at a time
   std::chrono::milliseconds longest_poll{50'000};  // less than the server lets a handler take
 };

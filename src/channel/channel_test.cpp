@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 
-#include "channel/agent.hpp"
 #include "channel/ask.hpp"
-#include "channel/blocking_agent.hpp"
+#include "channel/wire.hpp"
 #include "http/test_server.hpp"
 
 namespace headgate::channel {
@@ -20,14 +20,14 @@ using http::eventually;
 // A channel behind a server, and how its tasks ended.
 class ChannelTest : public testing::Test {
  protected:
-  void start(ChannelOptions options = {}, http::ServerLimits limits = {}) {
+  void start(ChannelOptions options = {}) {
+    if (!options.authorise) options.authorise = [](const auto&, const auto&) { return Result<void>(); };
     server_.emplace(std::function<http::Router(http::Loop&)>([&](http::Loop& loop) {
-                      channel_.emplace(loop, std::move(options));
-                      http::Router router;
-                      channel_->add_routes(router);
-                      return router;
-                    }),
-                    limits);
+      channel_.emplace(loop, std::move(options));
+      http::Router router;
+      channel_->add_routes(router);
+      return router;
+    }));
   }
   template <typename Work>
   auto on_loop(Work work) {
@@ -57,9 +57,6 @@ class ChannelTest : public testing::Test {
   }
   std::size_t listeners() {
     return on_loop([&] { return channel_->listeners("sched"); });
-  }
-  AgentOptions options(std::string token = {}) {
-    return {.server = server_->unix_endpoint(), .client = "sched", .token = std::move(token), .backoff = {1ms, 50ms}};
   }
   std::string get(const std::string& target) {
     const auto response = http::exchange(server_->unix_endpoint(), {.target = target}, 20s);
@@ -240,38 +237,16 @@ TEST_F(ChannelTest, leave_is_given_denied_or_left_to_the_asker) {
 }
 
 TEST_F(ChannelTest, only_who_may_speak_for_a_client_does) {
-  start({.authorise = authorise_by({{"sched", {.token = "s3cret"}}})});
-  const auto over_tcp = [&](std::string token, std::string client) {
-    http::OutgoingRequest request{.target = tasks_target(client)};
-    if (!token.empty()) request.headers.push_back({"authorization", token});
-    const auto response = http::exchange(server_->tcp_endpoint(), request, 20s);
-    return response ? response->status : 0;
-  };
-  EXPECT_EQ(over_tcp("Bearer s3cret", "sched"), 200);
-  for (const char* token : {"", "Bearer ", "Bearer s3cre", "Bearer s3creT", "s3cret", "Bearer s3cret2"}) {
-    EXPECT_EQ(over_tcp(token, "sched"), 403) << token;
-  }
-  EXPECT_EQ(over_tcp("Bearer s3cret", "other"), 403);
-  EXPECT_EQ(get("/v1/channel/other/tasks"), "200 {\"tasks\":[]}\n") << "the server's own user";
-  const auto all = http::exchange(server_->tcp_endpoint(), {.target = "/v1/channel"}, 20s);
-  EXPECT_EQ(all->status, 403);
-}
-
-TEST(AuthoriseBy, knows_users_and_groups_of_the_unix_socket) {
-  const auto authorise = authorise_by({{"a", {.uid = 1000}}, {"b", {.group = 50}}, {"c", {}}});
-  const auto may = [&](http::Peer peer, const std::string& client) {
-    http::Request request;
-    request.peer = std::move(peer);
-    return authorise(request, client).has_value();
-  };
-  EXPECT_TRUE(may({.is_unix = true, .uid = 0, .groups = {}}, "c"));
-  EXPECT_TRUE(may({.is_unix = true, .uid = 0, .groups = {}}, ""));
-  EXPECT_TRUE(may({.is_unix = true, .uid = 1000, .groups = {}}, "a"));
-  EXPECT_FALSE(may({.is_unix = true, .uid = 1000, .groups = {}}, "b"));
-  EXPECT_FALSE(may({.is_unix = true, .uid = 1000, .groups = {}}, ""));
-  EXPECT_TRUE(may({.is_unix = true, .uid = 1001, .gid = 9, .groups = {7, 50}}, "b"));
-  EXPECT_FALSE(may({.is_unix = true, .uid = 1001, .gid = 9, .groups = {}}, "c"));
-  EXPECT_FALSE(may({.is_unix = false, .uid = 0, .groups = {}}, "a")) << "over TCP nobody is root";
+  start({.authorise = [](const http::Request&, const std::string& client) -> Result<void> {
+    if (client == "sched") return {};
+    return fail(ErrorCode::denied, "not for '" + client + "'");
+  }});
+  EXPECT_EQ(get("/v1/channel/sched/tasks"), "200 {\"tasks\":[]}\n");
+  EXPECT_TRUE(get("/v1/channel/sched").starts_with("200 "));
+  for (const char* target : {"/v1/channel", "/v1/channel/other", "/v1/channel/other/tasks"})
+    EXPECT_TRUE(get(target).starts_with("403 ")) << target;
+  EXPECT_TRUE(post(acknowledge_target("other", 1, 1)).starts_with("403 "));
+  EXPECT_TRUE(post(result_target("other", 1, 1, true)).starts_with("403 "));
 }
 
 TEST_F(ChannelTest, a_closed_channel_ends_streams_and_answers_polls) {

@@ -25,7 +25,7 @@ void submit(channel::Channel& tasks, unsigned& count) {
 
 int main(int, char** arguments) {
   http::Loop loop;
-  channel::Channel tasks(loop, {});
+  channel::Channel tasks(loop, {.authorise = [](const auto&, const auto&) { return Result<void>(); }});
   http::Router router;
   tasks.add_routes(router);
   http::Server server(loop, std::move(router));
