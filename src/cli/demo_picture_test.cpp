@@ -7,21 +7,13 @@
 #include <fstream>
 
 #include "cli/cells.hpp"
+#include "cli/top/test_frames.hpp"
 #include "cli/top/test_node.hpp"
 
 namespace headgate::cli {
 namespace {
 
-constexpr FrameStyle kPlain{.colour = false, .ascii = false};
-constexpr FrameStyle kAscii{.colour = false, .ascii = true};
-
-class DemoPicture : public testing::Test {
- protected:
-  void SetUp() override {
-    ::setenv("TZ", "UTC0", 1);
-    ::tzset();
-  }
-};
+class DemoPicture : public FrameTest {};
 
 DemoState mid_play() {
   DemoState state{.node = {}, .elapsed_s = 11.9, .total_s = 17, .lines = {}};
@@ -47,24 +39,6 @@ DemoState mid_play() {
                       .text = "event " + std::to_string(i)});
   state.node = observed(std::move(state.node), std::move(picture), std::move(events));
   return state;
-}
-
-std::vector<std::string> lines_of(const std::string& frame) {
-  std::vector<std::string> lines{""};
-  for (const char c : frame) {
-    if (c == '\n') lines.emplace_back();
-    else lines.back() += c;
-  }
-  return lines;
-}
-
-// HEADGATE_WRITE_FRAMES=1 writes the frames anew, to be looked at in the diff.
-void expect_frame(const std::string& name, const std::string& frame) {
-  const std::string path = std::string(HEADGATE_TOP_FRAMES) + "/" + name;
-  if (std::getenv("HEADGATE_WRITE_FRAMES") != nullptr) std::ofstream(path) << frame << "\n";
-  std::ifstream in(path);
-  const std::string golden((std::istreambuf_iterator<char>(in)), {});
-  EXPECT_EQ(frame + "\n", golden) << "not as in " << path;
 }
 
 TEST_F(DemoPicture, EachFrameIsTheOneThatWasLookedAt) {

@@ -1,4 +1,3 @@
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -6,30 +5,14 @@
 
 #include "base/user_name.hpp"
 #include "guest/ledger/slot.hpp"
-#include "node/node.hpp"
-#include "tenancy/test_shares.hpp"
+#include "node/test_node.hpp"
 
 namespace headgate::node {
 namespace {
 
 // A node with one share, whose daemon can end and start anew, and whose time is the test's.
-class KeepTime : public ::testing::Test {
+class KeepTime : public TestNode {
  protected:
-  KeepTime() { start(); }
-
-  void start() {
-    snapshot::Gpu gpu;
-    gpu.uuid = tenancy::kGpu0;
-    gpu.memory_total_bytes = gpu.memory_free_bytes = 80 * tenancy::kGiB;
-    gpus_ = {gpu};
-    node_.reset();
-    events_ = std::make_unique<observe::EventLog>();
-    auto opened = Node::open(
-        {.runtime_dir = scratch_.path() + "/run", .state_file = scratch_.path() + "/state.db", .gpus = gpus_},
-        *events_);
-    ASSERT_TRUE(opened) << opened.error().message;
-    node_.emplace(std::move(*opened));
-  }
   void create(ShareOrder order) {
     order.name = "s";
     order.mem = "8GiB";
@@ -56,10 +39,6 @@ class KeepTime : public ::testing::Test {
   }
   void rise() { ledger::release(node_->shares().find("s")->pages->usage(), slot_); }
 
-  const tenancy::Scratch scratch_;
-  std::vector<snapshot::Gpu> gpus_;
-  std::unique_ptr<observe::EventLog> events_;
-  std::optional<Node> node_;
   const Caller caller_{.uid = ::geteuid(), .administrator = true};
   ledger::SlotRef slot_;
 };

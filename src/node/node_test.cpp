@@ -1,27 +1,17 @@
 #include "node/node.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include "tenancy/test_shares.hpp"
+#include "node/test_node.hpp"
 
 namespace headgate::node {
 namespace {
 
-class NodeTest : public ::testing::Test {
+class NodeTest : public TestNode {
  protected:
   NodeTest() {
-    snapshot::Gpu gpu;
-    gpu.uuid = tenancy::kGpu0;
-    gpu.memory_total_bytes = gpu.memory_free_bytes = 80 * tenancy::kGiB;
-    gpus_ = {gpu};
-    auto opened = Node::open({.runtime_dir = scratch_.path() + "/run",
-                              .state_file = scratch_.path() + "/state.db",
-                              .gpus = gpus_,
-                              .shares_per_user = 1},
-                             events_);
-    if (opened) node_.emplace(std::move(*opened));
-    else ADD_FAILURE() << opened.error().message;
+    options_.shares_per_user = 1;
+    start();
   }
   std::string refusal(const std::string& name, const Caller& caller) {
     ShareOrder order;
@@ -30,11 +20,6 @@ class NodeTest : public ::testing::Test {
     const auto made = node_->create(order, caller, gpus_);
     return made ? "made" : made.error().message + " | " + made.error().hint;
   }
-
-  const tenancy::Scratch scratch_;
-  std::vector<snapshot::Gpu> gpus_;
-  observe::EventLog events_;
-  std::optional<Node> node_;
 };
 
 TEST_F(NodeTest, OnlyWhoMayChangeTheShareThatHasTheNameIsToldToChangeIt) {
@@ -70,10 +55,10 @@ TEST_F(NodeTest, AChangeIsToldWithWhoMadeItAndWithWhatWasBefore) {
   ShareOrder order;
   order.weight = "50";
   ASSERT_TRUE(node_->set("a", order, user, gpus_));
-  EXPECT_EQ(events_.after(0).back().text, "4000000001 changed the share a: weight 100 -> 50");
+  EXPECT_EQ(events_->after(0).back().text, "4000000001 changed the share a: weight 100 -> 50");
   ASSERT_TRUE(node_->set("a", order, user, gpus_));
   EXPECT_EQ(
-      events_.after(0).back().text,
+      events_->after(0).back().text,
       "4000000001 changed the share a: nothing that it did not have; it has 1.0 GiB, at most 100 % on GPU-00000000");
 }
 

@@ -1,27 +1,11 @@
-#include <gtest/gtest.h>
-
-#include "node/node.hpp"
-#include "tenancy/test_shares.hpp"
+#include "node/test_node.hpp"
 
 namespace headgate::node {
 namespace {
 
-class QuotasTest : public ::testing::Test {
+class QuotasTest : public TestNode {
  protected:
   QuotasTest() {
-    snapshot::Gpu gpu;
-    gpu.uuid = tenancy::kGpu0;
-    gpu.memory_total_bytes = gpu.memory_free_bytes = 80 * tenancy::kGiB;
-    gpus_ = {gpu};
-    auto opened = Node::open({.runtime_dir = scratch_.path() + "/run",
-                              .state_file = scratch_.path() + "/state.db",
-                              .simulated_dir = {},
-                              .reserve = {},
-                              .gpus = gpus_,
-                              .cards = {}},
-                             events_);
-    if (opened) node_.emplace(std::move(*opened));
-    else ADD_FAILURE() << opened.error().message;
     user_.uid = kUser;
     root_.uid = 0;
     root_.administrator = true;
@@ -46,13 +30,9 @@ class QuotasTest : public ::testing::Test {
     EXPECT_TRUE(set) << set.error().message;
   }
   const tenancy::DeviceShare& device() { return node_->shares().find("a")->share.devices.at(0); }
-  std::string last_event() { return events_.after(0).back().kind + ": " + events_.after(0).back().text; }
+  std::string last_event() { return events_->after(0).back().kind + ": " + events_->after(0).back().text; }
 
   static constexpr std::uint32_t kUser = 4'000'000'001;
-  const tenancy::Scratch scratch_;
-  std::vector<snapshot::Gpu> gpus_;
-  observe::EventLog events_;
-  std::optional<Node> node_;
   Caller user_, root_;
   ShareOrder order_;
 };
@@ -116,7 +96,7 @@ TEST_F(QuotasTest, AQuotaIsToldWithWhoSetItAndWhatItSaidBefore) {
   ASSERT_TRUE(node_->remove_quota(tenancy::Quota::Subject::user, kUser, root_));
   EXPECT_EQ(last_event(),
             "quota.removed: root removed the quota of the user 4000000001: mem 4.0 GiB -> none, shares 4 -> none");
-  EXPECT_EQ(events_.after(0).back().owner_uid, kUser);
+  EXPECT_EQ(events_->after(0).back().owner_uid, kUser);
 }
 
 TEST_F(QuotasTest, AQuotaThatWouldBoundNothingIsRefusedAndTheOldOneStays) {

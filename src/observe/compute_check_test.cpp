@@ -3,62 +3,30 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
+
+#include "observe/test_books.hpp"
 
 namespace headgate::observe {
 namespace {
 
-constexpr std::uint64_t kSecond = 1'000'000'000, kMs = 1'000'000;
-constexpr const char* kGpu = "GPU-a";
-
-// One process of a share on one GPU, second by second: what the driver says of it, and what the ledger.
-struct Node {
-  ComputeCheck check;
-  snapshot::Snapshot picture;
-  ComputeBooks books;
-
-  explicit Node(ComputeRules rules = {}) : check(std::move(rules)) {
-    picture.gpus.resize(1);
-    picture.gpus[0].uuid = kGpu;
-    picture.shares.resize(1);
-    picture.shares[0].name = "alice";
-    snapshot::Process process;
-    process.pid = 41;
-    process.share = "alice";
-    process.devices = {{.uuid = kGpu, .driver_bytes = 1, .ledger_bytes = 1, .busy_ratio = {}}};
-    picture.processes = {process};
-    words() = {.metered = true, .held_ns = 5 * kSecond, .copy_ns = 0, .launches = 7, .working = false};
-    pass(kSecond, 0.0, 0);
-  }
-  ComputeWords& words() { return books[{41, kGpu}]; }
-  // The driver says `busy`, the account has `held_ns` more, and so many launches.
-  void pass(std::uint64_t time_ns, std::optional<double> busy, std::uint64_t held_ns, std::uint64_t launches = 100) {
-    picture.taken_ns += time_ns;
-    picture.processes[0].devices[0].busy_ratio = busy;
-    words().held_ns += held_ns;
-    words().launches += launches;
-    check.look(picture, books);
-  }
-  [[nodiscard]] bool named() const {
-    const auto verdict = check.of(41, kGpu);
-    return verdict && verdict->ripe;
-  }
+struct Node : TestBooks<ComputeCheck> {
+  explicit Node(ComputeRules rules = {}) : TestBooks(1, 100, std::move(rules)) {}
 };
 
 TEST(ComputeCheck, WhoseAccountSaysNothingWhileTheDriverSaysBusyIsNamedInThreeSeconds) {
   Node node;
   node.pass(kSecond, 0.9, 0);
-  EXPECT_TRUE(node.check.of(41, kGpu)) << "suspected from the first";
+  EXPECT_TRUE(node.check.of(1, kGpu)) << "suspected from the first";
   EXPECT_FALSE(node.named());
   node.pass(kSecond, 0.9, 0);
   EXPECT_FALSE(node.named());
   node.pass(kSecond, 0.9, 0);
   ASSERT_TRUE(node.named());
-  EXPECT_EQ(node.check.of(41, kGpu)->text, "keeps 90 % on GPU 0 busy by the driver, the whole share 0 % by its ledger");
+  EXPECT_EQ(node.check.of(1, kGpu)->text, "keeps 90 % on GPU 0 busy by the driver, the whole share 0 % by its ledger");
   EXPECT_FALSE(node.check.is_proven("alice"));
   // And is not any more once his account tells.
   node.pass(kSecond, 0.9, 900 * kMs);
-  EXPECT_FALSE(node.check.of(41, kGpu));
+  EXPECT_FALSE(node.check.of(1, kGpu));
   EXPECT_TRUE(node.check.is_proven("alice"));
 }
 
@@ -77,7 +45,7 @@ TEST(ComputeCheck, ADriverThatCallsPausesBusyAccusesNobody) {
     Node node;
     for (int i = 0; i < 30; ++i) {
       node.pass(kSecond, 1.0, held);
-      ASSERT_FALSE(node.check.of(41, kGpu)) << held;
+      ASSERT_FALSE(node.check.of(1, kGpu)) << held;
     }
   }
 }
@@ -112,7 +80,7 @@ TEST(ComputeCheck, ManyLooksInAShortTimeAreOneStep) {
 TEST(ComputeCheck, WhoHardlyUsesTheGpuIsNotLookedAt) {
   Node node;
   for (int i = 0; i < 10; ++i) node.pass(kSecond, 0.19, 0);
-  EXPECT_FALSE(node.check.of(41, kGpu));
+  EXPECT_FALSE(node.check.of(1, kGpu));
 }
 
 // One process is honest for the whole share, and another takes its GPU time past the limiter.
@@ -120,7 +88,7 @@ TEST(ComputeCheck, AProcessThatHasLaunchedNothingByItsSeatIsNamedThoughTheShareS
   Node node;
   for (int i = 0; i < 3; ++i) node.pass(kSecond, 0.5, 500 * kMs, 0);
   ASSERT_TRUE(node.named());
-  EXPECT_EQ(node.check.of(41, kGpu)->text,
+  EXPECT_EQ(node.check.of(1, kGpu)->text,
             "keeps 50 % on GPU 0 busy by the driver, and has launched nothing by its ledger");
 }
 
@@ -128,16 +96,16 @@ TEST(ComputeCheck, ALongKernelAndCopiesAreNoSilence) {
   Node node;
   node.words().working = true;
   for (int i = 0; i < 10; ++i) node.pass(kSecond, 1.0, kSecond, 0);  // one kernel, charged while it runs
-  EXPECT_FALSE(node.check.of(41, kGpu));
+  EXPECT_FALSE(node.check.of(1, kGpu));
   for (int i = 0; i < 10; ++i) node.pass(kSecond, 1.0, 0, 0);  // one that is charged at its end
-  EXPECT_FALSE(node.check.of(41, kGpu));
+  EXPECT_FALSE(node.check.of(1, kGpu));
   for (int i = 0; i < 40; ++i) node.pass(kSecond, 1.0, 0, 0);
   EXPECT_TRUE(node.named()) << "who says so for ever is not believed for ever";
   Node copying;
   for (int i = 0; i < 10; ++i) {
     copying.words().copy_ns += kSecond / 2;
     copying.pass(kSecond, 0.6, 0, 0);
-    EXPECT_FALSE(copying.check.of(41, kGpu));
+    EXPECT_FALSE(copying.check.of(1, kGpu));
   }
 }
 
@@ -156,7 +124,7 @@ TEST(ComputeCheck, WhoIsNotMeteredCannotTell) {
 
 TEST(ComputeCheck, AStoppedProcessIsNotAccusedAndStoppingClearsNobody) {
   bool halted = false;
-  Node node({.halted = [&](std::uint32_t pid) { return pid == 41 && halted; }});
+  Node node({.halted = [&](std::uint32_t pid) { return pid == 1 && halted; }});
   node.pass(kSecond, 1.0, 0);
   node.pass(kSecond, 1.0, 0);
   halted = true;
@@ -179,7 +147,7 @@ TEST(ComputeCheck, WhereTheDriverTellsOfNoProcessTheOnlyShareOnTheGpuIsHeldToThe
     second.pid = 42, second.share = other;
     two.picture.processes.push_back(second);
     for (int i = 0; i < 10; ++i) two.pass(kSecond, {}, 0);
-    EXPECT_FALSE(two.check.of(41, kGpu)) << "it may have been " << other;
+    EXPECT_FALSE(two.check.of(1, kGpu)) << "it may have been " << other;
   }
 }
 

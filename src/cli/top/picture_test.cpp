@@ -9,31 +9,15 @@
 
 #include "cli/cells.hpp"
 #include "cli/top/rows.hpp"
+#include "cli/top/test_frames.hpp"
 #include "cli/top/test_node.hpp"
 
 namespace headgate::cli {
 namespace {
 
-constexpr FrameStyle kPlain{.colour = false, .ascii = false};
-constexpr FrameStyle kAscii{.colour = false, .ascii = true};
 constexpr FrameStyle kColour{.colour = true, .ascii = false};
 
-class TopPicture : public testing::Test {
- protected:
-  void SetUp() override {
-    ::setenv("TZ", "UTC0", 1);
-    ::tzset();
-  }
-};
-
-std::vector<std::string> lines_of(const std::string& frame) {
-  std::vector<std::string> lines{""};
-  for (const char c : frame) {
-    if (c == '\n') lines.emplace_back();
-    else lines.back() += c;
-  }
-  return lines;
-}
+class TopPicture : public FrameTest {};
 
 // Without the colours that render() puts in; anything else that steers a terminal is left to be found.
 std::string without_colours(const std::string& text) {
@@ -48,15 +32,6 @@ std::string without_colours(const std::string& text) {
     i = end;
   }
   return plain;
-}
-
-// HEADGATE_WRITE_FRAMES=1 writes the frames anew, to be looked at in the diff.
-void expect_frame(const std::string& name, const std::string& frame) {
-  const std::string path = std::string(HEADGATE_TOP_FRAMES) + "/" + name;
-  if (std::getenv("HEADGATE_WRITE_FRAMES") != nullptr) std::ofstream(path) << frame << "\n";
-  std::ifstream in(path);
-  const std::string golden((std::istreambuf_iterator<char>(in)), {});
-  EXPECT_EQ(frame + "\n", golden) << "not as in " << path;
 }
 
 TEST_F(TopPicture, EachFrameIsTheOneThatWasLookedAt) {

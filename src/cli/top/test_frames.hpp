@@ -1,0 +1,48 @@
+// Frames of the live views as tests compare them: with files that somebody has looked at.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "cli/frame.hpp"
+
+namespace headgate::cli {
+
+inline constexpr FrameStyle kPlain{.colour = false, .ascii = false};
+inline constexpr FrameStyle kAscii{.colour = false, .ascii = true};
+
+// Times in UTC, wherever the test runs.
+class FrameTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ::setenv("TZ", "UTC0", 1);
+    ::tzset();
+  }
+};
+
+inline std::vector<std::string> lines_of(const std::string& frame) {
+  std::vector<std::string> lines{""};
+  for (const char c : frame) {
+    if (c == '\n') lines.emplace_back();
+    else lines.back() += c;
+  }
+  return lines;
+}
+
+// HEADGATE_WRITE_FRAMES=1 writes the frames anew, to be looked at in the diff.
+inline void expect_frame(const std::string& name, const std::string& frame) {
+  const std::string path = std::string(HEADGATE_TOP_FRAMES) + "/" + name;
+  if (std::getenv("HEADGATE_WRITE_FRAMES") != nullptr) std::ofstream(path) << frame << "\n";
+  std::ifstream in(path);
+  const std::string golden((std::istreambuf_iterator<char>(in)), {});
+  EXPECT_EQ(frame + "\n", golden) << "not as in " << path;
+}
+
+}  // namespace headgate::cli
