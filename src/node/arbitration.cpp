@@ -35,8 +35,6 @@ constexpr std::size_t kMostHeardAtOnce = 64;
 // than any turn, and than it takes until what was held in one is known. What else may change in its pages is seen at the roll call.
 constexpr std::int64_t kAsleepNs = 200'000'000;
 constexpr std::int64_t kRollCallNs = 100'000'000;
-// Where the policy is off nobody rings to say that a second share has begun to work.
-constexpr std::int64_t kUnrungNs = 100'000'000;
 // A share's contexts are given a place on a board one in such a time, and as many as there are where none was for long: a program
 // with 64 contexts has them at once, and one that invents new ones costs a thousandth of a core.
 constexpr std::int64_t kSeatedNs = 10'000'000;
@@ -249,7 +247,7 @@ std::int64_t Arbitration::silence_ns() const {
 
 // Until something is heard, or it is time to look.
 int Arbitration::sleep(std::span<epoll_event> events) const {
-  const std::int64_t due_ns = std::min(next_look_ns_, board_due_ns_);
+  const std::int64_t due_ns = std::min(next_look_ns_, board_times_.due_ns());
   const bool for_good = due_ns == schedule::kNever;
   const std::int64_t left_ns = for_good ? 0 : std::max<std::int64_t>(0, due_ns - now());
   const timespec left{left_ns / 1'000'000'000, left_ns % 1'000'000'000};
@@ -402,11 +400,9 @@ void Arbitration::wake_let_in(std::int64_t now_ns) {
   figures_.wakes.add(now() - now_ns);
 }
 
-// Brings what was marked since the last time to the boards, where it was long enough ago: again and again while several shares
-// work on a GPU, whoever has turns there.
+// Brings what was marked since the last time to the boards, where it was long enough ago.
 void Arbitration::tell_boards(std::int64_t now_ns) {
-  if (now_ns - told_ns_ < kBoardSoonNs) return;
-  told_ns_ = now_ns;
+  if (!board_times_.begin(now_ns)) return;
   std::array<std::uint32_t, schedule::kMostGpus> there{}, at_work{};
   for (auto& [name, member] : members_) {
     if (!member.share.marks() || (member.asleep && !member.on_board)) continue;
@@ -427,12 +423,9 @@ void Arbitration::tell_boards(std::int64_t now_ns) {
     }
     member.on_board = on_board;
   }
-  board_due_ns_ = schedule::kNever;
   for (std::uint32_t g = 0; g < gpus_.size() && g < schedule::kMostGpus; ++g) {
     if (GpuBoard* const board = boards_.of(g)) board->told(now_ns);
-    if (at_work[g] > 1) board_due_ns_ = std::min(board_due_ns_, now_ns + kBoardNs);
-    else if (there[g] > 1 && in_force(g) == schedule::Policy::off)
-      board_due_ns_ = std::min(board_due_ns_, now_ns + kUnrungNs);
+    board_times_.saw(there[g], at_work[g], in_force(g) == schedule::Policy::off);
   }
 }
 

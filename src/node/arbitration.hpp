@@ -131,7 +131,7 @@ class Arbitration {
   std::vector<std::pair<ArbitratedShare*, std::uint32_t>> let_in_;  // by the last look, on which GPU
   std::vector<const ArbitratedShare*> at_turn_;                     // of idle_ns() alone: kept for its room
   GpuBoards boards_;
-  std::int64_t told_ns_ = 0, board_due_ns_ = schedule::kNever;  // of the boards
+  BoardTimes board_times_;
   Figures figures_;
   std::atomic<bool> ending_{false};
   std::atomic<std::int64_t> prodded_ns_{0};  // the oldest request that is not followed by a look; 0: none

@@ -2,16 +2,20 @@
 // side by side, so that none can write what another reads. Pure: time is an argument.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
 #include "guest/ledger/gpu_page.hpp"
+#include "schedule/arbiter.hpp"
 
 namespace headgate::node {
 
 // How old the board may be while several shares work: a replay is late by as much. Where the arbiter is awake anyhow it is told
 // after the second.
 inline constexpr std::int64_t kBoardNs = 10'000'000, kBoardSoonNs = 6'000'000;
+// How soon a second share that begins to work is seen where the arbiter's policy is off: nobody rings to say so.
+inline constexpr std::int64_t kUnrungNs = 100'000'000;
 // Marks of a time come later than that by so much at most, if a replay is to find them (kReplayLagNs); what lies before was brought.
 inline constexpr std::int64_t kMarkedLateNs = 10'000'000;
 // How far back a replay reaches of a context that is new here.
@@ -52,6 +56,27 @@ class GpuBoard {
 
   ledger::GpuPage& page_;
   std::array<Place, ledger::kMaxSeats> places_{};
+};
+
+// When all boards of a node are told: again and again while several shares work on one GPU, whoever has turns there. Not thread-safe.
+class BoardTimes {
+ public:
+  // Whether they are told now; then saw() follows for each GPU.
+  [[nodiscard]] bool begin(std::int64_t now_ns) {
+    if (now_ns - told_ns_ < kBoardSoonNs) return false;
+    told_ns_ = now_ns;
+    due_ns_ = schedule::kNever;
+    return true;
+  }
+  // How many shares that may mark there are on a GPU, how many of them work, and whether the policy is off there.
+  void saw(std::uint32_t there, std::uint32_t at_work, bool off) {
+    if (at_work > 1) due_ns_ = std::min(due_ns_, told_ns_ + kBoardNs);
+    else if (there > 1 && off) due_ns_ = std::min(due_ns_, told_ns_ + kUnrungNs);
+  }
+  [[nodiscard]] std::int64_t due_ns() const { return due_ns_; }
+
+ private:
+  std::int64_t told_ns_ = 0, due_ns_ = schedule::kNever;
 };
 
 }  // namespace headgate::node

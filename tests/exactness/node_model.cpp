@@ -414,18 +414,19 @@ std::int64_t Node::idle_ns(std::uint32_t gpu, std::int64_t from_ns, std::int64_t
 }
 
 // As Arbitration does it.
-std::int64_t Node::tell_boards() {
-  if (clock_ns - told_ns_ < node::kBoardSoonNs) return board_due_ns_;
-  told_ns_ = clock_ns;
-  std::vector<int> at_work(setup_.gpus);
+void Node::tell_boards() {
+  if (!board_times_.begin(clock_ns)) return;
+  std::vector<std::uint32_t> there(setup_.gpus), at_work(setup_.gpus);
   for (Entry& entry : entries_) {
+    ++there[entry.gpu];
     if (!node::GpuBoard::works(*entry.marks, clock_ns, ledger::kSeatIdleNs)) continue;
     boards_[entry.gpu].board.bring(*entry.marks, entry.share + 1u, clock_ns);
     ++at_work[entry.gpu];
   }
-  for (Board& each : boards_) each.board.told(clock_ns);
-  const bool several = std::ranges::any_of(at_work, [](int shares) { return shares > 1; });
-  return board_due_ns_ = several ? clock_ns + node::kBoardNs : schedule::kNever;
+  for (std::uint32_t g = 0; g < setup_.gpus; ++g) {
+    boards_[g].board.told(clock_ns);
+    board_times_.saw(there[g], at_work[g], setup_.policy == schedule::Policy::off);
+  }
 }
 
 void Node::sleep_until(std::int64_t at_ns) {
@@ -436,9 +437,10 @@ void Node::sleep_until(std::int64_t at_ns) {
 
 void Node::arbitrate() {
   arbiter_due_ns_ = schedule::kNever;
-  // Only the boards are due.
-  if (!std::exchange(rung_, false) && clock_ns < decision_due_ns_)
-    return sleep_until(std::min(decision_due_ns_, tell_boards()));
+  if (!std::exchange(rung_, false) && clock_ns < decision_due_ns_) {  // only the boards are due
+    tell_boards();
+    return sleep_until(std::min(decision_due_ns_, board_times_.due_ns()));
+  }
   ++decisions;
   for (Entry& entry : entries_) {
     arbiter_->observe(entry.id, entry.gpu, use_of(entry), clock_ns);
@@ -466,7 +468,8 @@ void Node::arbitrate() {
     }
   }
   decision_due_ns_ = decision.wake_at_ns;
-  sleep_until(std::min(decision_due_ns_, tell_boards()));
+  tell_boards();
+  sleep_until(std::min(decision_due_ns_, board_times_.due_ns()));
 }
 
 std::uint64_t Node::truth_ns(std::size_t share, std::uint32_t gpu) const {

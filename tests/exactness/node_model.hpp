@@ -124,12 +124,12 @@ class Node : public Hardware {
     std::unique_ptr<ledger::GpuPage> page = std::make_unique<ledger::GpuPage>();
     node::GpuBoard board{*page};
   };
-  std::int64_t tell_boards();
+  void tell_boards();
   void sleep_until(std::int64_t at_ns);
   bool rung_ = false;
   std::int64_t decision_due_ns_ = 0;
   std::vector<Board> boards_;
-  std::int64_t told_ns_ = 0, board_due_ns_ = schedule::kNever;
+  node::BoardTimes board_times_;
   std::vector<Entry> entries_;
   std::vector<std::unique_ptr<Tenant>> tenants_;
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns_;
