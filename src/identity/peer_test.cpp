@@ -12,6 +12,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 namespace headgate::identity {
@@ -179,6 +180,20 @@ TEST(Processes, AHostPidAndAPidInsideANamespaceFindEachOther) {
   EXPECT_EQ(find_process(list, process->pidns_inode, 1, process->start_time + 10).found, nullptr);
   ::kill(outer, SIGKILL);
   ::waitpid(outer, nullptr, 0);
+}
+
+// Of /proc/PID/stat the kernel sums up the times of all threads: whoever has many would have everybody wait who asks for him.
+TEST(Processes, AreReadWhereTheirThreadsDoNotCount) {
+  namespace fs = std::filesystem;
+  std::string proc = (fs::temp_directory_path() / "headgate-proc-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(proc.data()), nullptr);
+  fs::create_directories(proc + "/41/task/41");
+  std::ofstream(proc + "/41/status") << "Pid:\t41\nUid:\t1\t2\n";
+  std::ofstream(proc + "/41/task/41/stat") << "41 (first) S 1 1 1 0 -1 0 1 0 0 0 0 0 0 0 20 0 1 0 77 0\n";
+  const auto process = read_process(proc, 41);
+  fs::remove_all(proc);
+  ASSERT_TRUE(process) << process.error().message;
+  EXPECT_EQ(process->command, "first");
 }
 
 TEST(Processes, FilesThatLackSomethingAreAnErrorThatNamesIt) {

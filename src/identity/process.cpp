@@ -111,7 +111,8 @@ Result<Process> parse_process(std::string_view status, std::string_view stat) {
 Result<Process> read_process(const std::string& proc, std::uint32_t pid) {
   const std::string folder = proc + "/" + std::to_string(pid);
   const std::string status = TRY(read_file(folder + "/status"));
-  const std::string stat = TRY(read_file(folder + "/stat"));
+  // Of /proc/PID/stat the kernel sums up all threads' times, a millisecond for who has ten thousand; of a thread's it does not.
+  const std::string stat = TRY(read_file(folder + "/task/" + std::to_string(pid) + "/stat"));
   Process process = TRY(parse_process(status, stat));
   process.start_time = ledger::host_start_time(process.start_time);
   process.pidns_inode = namespace_inode(folder + "/ns/pid");

@@ -174,7 +174,9 @@ class Trusted : public Bypass {
     fs::create_directories(folder + "/ns");
     std::ofstream(folder + "/status") << "Pid:\t" << pid << "\nPPid:\t" << parent << "\nUid:\t" << id << "\t" << id
                                       << "\n";
-    std::ofstream(folder + "/stat") << pid << " (x) S 1 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 1 0 77 0\n";
+    fs::create_directories(folder + "/task/" + std::to_string(pid));
+    std::ofstream(folder + "/task/" + std::to_string(pid) + "/stat")
+        << pid << " (x) S 1 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 1 0 77 0\n";
     fs::remove(folder + "/exe");
     fs::create_symlink(path, folder + "/exe");
   }

@@ -59,7 +59,7 @@ class Sleeper {
       ::pause();
       ::_exit(0);
     }
-    for (const char* file : {"status", "stat", "ns"}) node.link(name(), file);
+    for (const char* file : {"status", "task", "ns"}) node.link(name(), file);
   }
   ~Sleeper() {
     ::kill(pid_, SIGKILL);

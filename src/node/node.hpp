@@ -133,6 +133,8 @@ class Node {
   Result<tenancy::LiveShare*> changeable(const std::string& name, const Caller& caller);
   void follow_mps(snapshot::Snapshot& picture);
   void check_page(const std::string& name, tenancy::LiveShare& live, std::uint64_t now_ns);
+  // `asked`: see Processes::give_back_dead().
+  void give_back_dead(const std::string& name, tenancy::LiveShare& live, std::size_t& asked) const;
   bool has_pages_only(const std::string& name, const Caller& caller) const;
   Result<void> name_is_free(const std::string& name, const Caller& caller);
   Result<void> has_room_for_one_more(const Caller& caller) const;

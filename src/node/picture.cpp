@@ -46,10 +46,18 @@ void Node::check_page(const std::string& name, tenancy::LiveShare& live, std::ui
                 .text = live.damage + "; end them, then remove and create the share anew"});
 }
 
+// A page that somebody scribbles in is looked at, and nothing more is done to it.
+void Node::give_back_dead(const std::string& name, tenancy::LiveShare& live, std::size_t& asked) const {
+  if (live.distrusted()) return;
+  if (tenants_ != nullptr) tenants_->give_back_dead(name, live, asked);
+  else ledger::reap_dead(live.pages->usage(), ledger::Remains::draining);
+}
+
 void Node::before_reading() {
+  std::size_t asked = 0;
   // Before it, so that what has died by now can be seen gone by it.
   for (auto& [name, live] : shares_.list()) {
-    if (live.pages != nullptr) ledger::reap_dead(live.pages->usage(), ledger::Remains::draining);
+    if (live.pages != nullptr) give_back_dead(name, live, asked);
   }
   remains_.look(shares_);
   node_pages_->begin();
@@ -62,6 +70,7 @@ void Node::after_reading(const observe::DriverMemory& memory) {
 
 void Node::hand_ledgers(observe::JoinInput& input) {
   std::set<std::string> managed;
+  std::size_t asked = 0;
   for (auto& [name, live] : shares_.list()) {
     managed.insert(name);
     if (live.pages == nullptr) {
@@ -70,8 +79,7 @@ void Node::hand_ledgers(observe::JoinInput& input) {
       continue;
     }
     if (input.taken_ns != 0) check_page(name, live, input.taken_ns);
-    // A page that somebody scribbles in is looked at, and nothing more is done to it.
-    if (!live.distrusted()) ledger::reap_dead(live.pages->usage(), ledger::Remains::draining);
+    give_back_dead(name, live, asked);
     input.ledgers.push_back(observe::read_ledger(live.pages->policy(), live.pages->usage()));
     input.ledgers.back().share.problem = live.damage;
   }

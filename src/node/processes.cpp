@@ -25,22 +25,24 @@ class Found {
     if (pid == 0) return nullptr;
     const auto [at, fresh] = known_.try_emplace(pid);
     if (fresh) {
-      if (auto process = identity::read_process(proc_, pid)) at->second = *process;
+      if (auto process = identity::read_process(proc_, pid)) {
+        inside_.try_emplace({process->pidns_inode, process->namespace_pid}, pid);
+        at->second = std::move(*process);
+      }
     }
     return at->second ? &*at->second : nullptr;
   }
   // In a container: whoever uses a GPU is in the driver's list under the host's pid, and was asked for already.
   [[nodiscard]] std::uint32_t by_seat(const ledger::Identity& seat) const {
-    for (const auto& [pid, process] : known_) {
-      if (process && process->pidns_inode == seat.pidns_inode && process->namespace_pid == seat.pid) return pid;
-    }
-    return 0;
+    const auto found = inside_.find({seat.pidns_inode, seat.pid});
+    return found == inside_.end() ? 0 : found->second;
   }
   [[nodiscard]] const std::map<std::uint32_t, std::optional<identity::Process>>& all() const { return known_; }
 
  private:
   std::string proc_;
   std::map<std::uint32_t, std::optional<identity::Process>> known_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> inside_;  // pids, by namespace and number in it
 };
 
 }  // namespace
@@ -81,7 +83,9 @@ void add_processes(observe::JoinInput& input, const tenancy::Processes* tenants,
   }
   Found found(proc);
   for (const auto& process : input.driver.processes) found.by_pid(process.pid);
+  std::size_t asked = 0;
   for (const auto& ledger : input.ledgers) {
+    std::size_t asked_here = 0;
     auto& pids = input.host_pids.emplace_back();
     for (const auto& seat : ledger.seats) {
       const auto known = held.find(key_of(ledger.share.name, seat.identity));
@@ -94,8 +98,12 @@ void add_processes(observe::JoinInput& input, const tenancy::Processes* tenants,
       const bool ours = seat.identity.pidns_inode == own_namespace || seat.identity.pidns_inode == 0;
       const std::uint32_t pid = ours ? seat.identity.pid : found.by_seat(seat.identity);
       pids.push_back(held_pids.contains(pid) ? 0 : pid);
-      if (tenants != nullptr && pids.back() != 0) input.claimed.insert(pid);
-      found.by_pid(pids.back());
+      if (tenants == nullptr) {
+        found.by_pid(pid);
+      } else if (pids.back() != 0) {
+        input.claimed.insert(pid);
+        if (asked < kMostClaimsAsked && asked_here < kMostClaimsAskedOfAShare) ++asked, ++asked_here, found.by_pid(pid);
+      }
     }
   }
   for (const auto& [pid, process] : found.all()) {

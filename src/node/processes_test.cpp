@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
+#include <filesystem>
+#include <fstream>
 
 #include "guest/ledger/slot.hpp"
 #include "tenancy/test_shares.hpp"
@@ -51,6 +53,40 @@ TEST(Processes, ANumberThatOnlyAPageTellsIsShownAsClaimedAndAnotherSharesProcess
   alone.ledgers = {ledger_of("own", {parent})};
   add_processes(alone, nullptr, "/proc");
   EXPECT_TRUE(alone.claimed.empty()) << "without a daemon a share's pages are its user's own";
+}
+
+// Each costs the daemon's loop some files of /proc, at each picture that anybody asks for.
+TEST(Processes, OfNamesThatOnlyPagesTellSomeAreAskedForAndTheDriversAll) {
+  const tenancy::Scratch scratch;
+  tenancy::Adoption adoption;
+  auto shares = tenancy::Shares::open({scratch.path() + "/run", {{tenancy::kGpu0, 80 * tenancy::kGiB}}, {}},
+                                      tenancy::Store::open(scratch.path() + "/state.db").value(), adoption);
+  ASSERT_TRUE(shares);
+  boost::asio::io_context context;
+  const tenancy::Processes tenants(context.get_executor(), *shares, "/proc", {});
+  const std::string proc = scratch.path() + "/proc";
+  const auto live = [&](std::uint32_t pid) {
+    const std::string number = std::to_string(pid), folder = proc + "/" + number;
+    std::filesystem::create_directories(folder + "/task/" + number);
+    std::ofstream(folder + "/status") << "Pid:\t" << number << "\nUid:\t7\t7\n";
+    std::ofstream(folder + "/task/" + number + "/stat")
+        << number << " (x) S 1 1 1 0 -1 0 1 0 0 0 0 0 0 0 20 0 1 0 77 0\n";
+    return ledger::Identity{pid, 0, 0};
+  };
+  observe::JoinInput input;
+  std::uint32_t pid = 1000;
+  for (std::size_t share = 0; share < 6; ++share) {
+    std::vector<ledger::Identity> seats;
+    while (seats.size() < kMostClaimsAskedOfAShare + 5) seats.push_back(live(pid++));
+    input.ledgers.push_back(ledger_of("liar" + std::to_string(share), std::move(seats)));
+  }
+  input.driver.processes.push_back({.uuid = tenancy::kGpu0, .pid = pid - 1, .bytes = {}, .busy_ratio = {}});
+  add_processes(input, &tenants, proc);
+  EXPECT_EQ(input.facts.size(), kMostClaimsAsked + 1);
+  EXPECT_TRUE(input.facts.contains(pid - 1)) << "who uses a GPU is always known";
+  EXPECT_TRUE(input.facts.contains(1000 + kMostClaimsAskedOfAShare - 1));
+  EXPECT_FALSE(input.facts.contains(1000 + kMostClaimsAskedOfAShare));
+  EXPECT_EQ(input.claimed.size(), pid - 1000);
 }
 
 }  // namespace

@@ -75,7 +75,9 @@ bool read_lists(const nvml::Library& nvml, nvmlDevice_t device, const std::strin
 // A driver may list a process for a while after its end, also while nobody has waited for it.
 bool has_ended(std::uint32_t pid) {
   if (::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) return true;
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  // Of the first thread: of /proc/PID/stat the kernel sums up all threads' times, however many there are.
+  const std::string number = std::to_string(pid);
+  std::ifstream file("/proc/" + number + "/task/" + number + "/stat");
   std::string text;
   std::getline(file, text);
   const std::size_t name_end = text.rfind(')');

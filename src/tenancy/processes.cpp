@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "guest/ledger/clock.hpp"
+
 namespace headgate::tenancy {
 namespace {
 
@@ -221,6 +223,28 @@ std::uint32_t Processes::adopt() {
     if (bytes == 0) last_looked_into_ = at->first;
   }
   return given_back;
+}
+
+void Processes::give_back_dead(const std::string& share, LiveShare& live, std::size_t& asked) const {
+  static const std::uint32_t own_namespace = ledger::own_identity().pidns_inode;
+  ledger::UsagePage& usage = live.pages->usage();
+  ledger::give_up_teardowns(usage, ledger::host_ns());
+  std::map<ledger::Identity, int, ByName> pidfds;
+  for (auto at = entries_.lower_bound({share, 0}); at != entries_.end() && at->first.first == share; ++at)
+    pidfds[at->second->tenant.seat] = at->second->pidfd.native_handle();
+  const auto is_dead = [&](const ledger::Identity& seat) {
+    if (const auto known = pidfds.find(seat); known != pidfds.end()) return identity::has_ended(known->second);
+    if (asked == kMostAsked) return false;
+    ++asked;
+    return !ledger::is_alive(seat, own_namespace);
+  };
+  const std::uint32_t end = std::min(usage.slots_seen.load(std::memory_order_acquire), ledger::kMaxSlots);
+  for (std::uint32_t slot = 0; slot < end; ++slot) {
+    const ledger::SlotView view = ledger::view(usage, slot);
+    if (is_taken(view) && is_dead(view.identity)) ledger::mark_dead(usage, {slot, view.generation});
+    else if (view.kind != ledger::SlotKind::dead) continue;
+    ledger::reap(usage, slot, remains_);
+  }
 }
 
 void Processes::forget(const std::string& share) {

@@ -64,6 +64,11 @@ class Processes {
   static constexpr std::size_t kMapsBytes = 2u << 20, kMapsBytesOfAShare = 1u << 20;
   static constexpr std::size_t kNamesOfAShare = 64;  // in a call
 
+  // Gives back the slots of those that have ended by now, also of those whose end the loop has not told yet. Of slots that are not
+  // known yet kMostAsked are asked about, counted in `asked`: adopt() comes to the others.
+  void give_back_dead(const std::string& share, LiveShare& live, std::size_t& asked) const;
+  static constexpr std::size_t kMostAsked = 256;
+
   // Forgets a share's processes: it has been removed.
   void forget(const std::string& share);
 

@@ -44,10 +44,12 @@ class Claims : public ::testing::Test {
     }
     children_.push_back(pid);
     const std::string folder = proc_ + "/" + std::to_string(pid);
-    std::filesystem::create_directories(folder + "/ns");
     const std::string number = std::to_string(pid);
+    std::filesystem::create_directories(folder + "/ns");
+    std::filesystem::create_directories(folder + "/task/" + number);
     std::ofstream(folder + "/status") << "Pid:\t" << number << "\nUid:\t1\t1\t1\t1\nNSpid:\t" << number << "\n";
-    std::ofstream(folder + "/stat") << number << " (tenant) S 1 1 1 0 -1 0 1 0 0 0 0 0 0 0 20 0 1 0 4711 0\n";
+    std::ofstream(folder + "/task/" + number + "/stat")
+        << number << " (tenant) S 1 1 1 0 -1 0 1 0 0 0 0 0 0 0 20 0 1 0 4711 0\n";
     std::ofstream(folder + "/ns/pid") << "";
     struct stat ns{};
     ::stat((folder + "/ns/pid").c_str(), &ns);
@@ -120,6 +122,33 @@ TEST_F(Claims, AProgramThatLeftItsSlotBehindIsForgivenOnceAndALiarIsNamed) {
   }
   EXPECT_EQ(share().accusation, "has slots, again and again, in the name of process " + std::to_string(child.pid) +
                                     " (tenant), which does not have it mapped");
+}
+
+TEST_F(Claims, PagesFullOfNamesThatNobodyKnowsKeepNoLoopWaiting) {
+  ASSERT_TRUE(shares_->create(share_of("t", ::geteuid(), 8 * kGiB)));
+  const ledger::Identity self = ledger::own_identity();
+  const auto nobody = [&](std::uint32_t slot) {
+    return ledger::Identity{0x7fff'0000 + slot, self.pidns_inode, 0};  // past any pid_max
+  };
+  for (std::uint32_t slot = 0; slot < ledger::kMaxSlots; ++slot) write_slot(slot, nobody(slot));
+  std::size_t asked = Processes::kMostAsked - 10;
+  processes_->give_back_dead("s", share(), asked);
+  EXPECT_EQ(ledger::live_slots(page().usage()), ledger::kMaxSlots - 10);
+  EXPECT_EQ(asked, Processes::kMostAsked);
+  EXPECT_EQ(processes_->adopt(), Processes::kNamesOfAShare) << "who is not asked about there is looked into here";
+}
+
+TEST_F(Claims, WhoIsKnownIsSeenGoneByItsPidfdBeforeTheLoopTells) {
+  write_slot(0, process_with(1, true));
+  ASSERT_EQ(looks_until_somebody_is_in(), 1u);
+  std::size_t asked = Processes::kMostAsked;
+  processes_->give_back_dead("s", share(), asked);
+  EXPECT_EQ(ledger::live_slots(page().usage()), 1u);
+  ::kill(children_.back(), SIGKILL);
+  siginfo_t ended{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(children_.back()), &ended, WEXITED | WNOWAIT), 0);
+  processes_->give_back_dead("s", share(), asked);
+  EXPECT_EQ(ledger::live_slots(page().usage()), 0u);
 }
 
 TEST_F(Claims, WhoUsesADamagedPageIsLookedForAPartAtACall) {

@@ -27,7 +27,7 @@ struct ProcessStat {
   std::uint32_t start_time = 0;  // as in Identity
 };
 
-// Field 3 (state), 20 (threads) and 22 (start time) of /proc/PID/stat. The name in field 2 may hold anything, so fields
+// Field 3 (state), 20 (threads) and 22 (start time) of a stat file of /proc. The name in field 2 may hold anything, so fields
 // are counted from the last ')'.
 ProcessStat parse_stat(const char* text, std::size_t length) {
   ProcessStat out;
@@ -52,16 +52,19 @@ ProcessStat parse_stat(const char* text, std::size_t length) {
   return out;
 }
 
-// "/proc/" + decimal pid + tail.
-void proc_path(std::uint32_t pid, const char* tail, char (&path)[40]) {
+// "/proc/PID/task/PID/stat": of /proc/PID/stat the kernel sums up all threads' times, a millisecond for who has ten thousand.
+void stat_path(std::uint32_t pid, char (&path)[40]) {
   char digits[12];
   std::size_t count = 0;
   do digits[count++] = static_cast<char>('0' + pid % 10);
   while ((pid /= 10) != 0);
-  std::memcpy(path, "/proc/", 6);
-  std::size_t at = 6;
-  while (count > 0) path[at++] = digits[--count];
-  std::memcpy(path + at, tail, std::strlen(tail) + 1);
+  std::size_t at = 0;
+  for (const char* const before : {"/proc/", "/task/"}) {
+    std::memcpy(path + at, before, 6);
+    at += 6;
+    for (std::size_t i = count; i > 0; --i) path[at++] = digits[i - 1];
+  }
+  std::memcpy(path + at, "/stat", 6);
 }
 
 bool lacks_something(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM; }
@@ -130,7 +133,7 @@ bool judge(const Identity& identity) {
   if (answer == Answer::dead) return false;
   if (!proc_shows_our_namespace()) return true;
   char path[40];
-  proc_path(identity.pid, "/stat", path);
+  stat_path(identity.pid, path);
   const ProcessStat stat = read_stat(path);
   if (!stat.known) return true;
   const bool comparable = identity.start_time != 0 && stat.start_time != 0;
