@@ -28,6 +28,38 @@ Response answer_of(const Handler& handler, const Request& request) {
   }
 }
 
+// Who left before his turn came wants nothing that waits, or is taken out of something, for him.
+void begin_answer(const LaterHandler& handler, const Request& request, const Reply& reply) {
+  if (!reply.waits()) return;
+  try {
+    handler(request, reply);
+  } catch (const std::exception& error) {
+    reply(error_response(500, "failed", std::string("the handler of this request failed: ") + error.what(),
+                         "this is a defect of the server"));
+  }
+}
+
+void post_turn(const std::shared_ptr<ServerState>& state);
+
+void take_turn(const std::shared_ptr<ServerState>& state) {
+  state->turn_posted = false;
+  try {
+    const auto work = state->waiting.next();
+    if (!state->waiting.empty()) post_turn(state);
+    if (work) (*work)();
+  } catch (const std::exception&) {
+    state->tell_trouble("a request was not answered: " + what_ended(std::current_exception()));
+  }
+}
+
+void post_turn(const std::shared_ptr<ServerState>& state) {
+  if (state->turn_posted) return;
+  state->post([weak = std::weak_ptr(state)] {
+    if (const auto still = weak.lock()) take_turn(still);
+  });
+  state->turn_posted = true;
+}
+
 // A coroutine that is destroyed where it waits (the loop ended) still lets go of what others hold.
 struct CloseStream {
   std::shared_ptr<EventStream> stream;
@@ -41,6 +73,11 @@ struct LetGo {
 };
 
 }  // namespace
+
+void run_in_turn(const std::shared_ptr<ServerState>& state, uid_t uid, std::function<void()> work) {
+  state->waiting.add(uid, std::move(work));
+  post_turn(state);
+}
 
 void hang_up(Connection::Socket& socket) {
   boost::system::error_code ignored;
@@ -179,22 +216,14 @@ awaitable<Response> Connection::respond(Request request) {
   if (auto* response = std::get_if<Response>(&found)) co_return std::move(*response);
   const Router::Route* route = std::get<const Router::Route*>(found);
   const auto* handler = std::get_if<Handler>(&route->handler);
-  if (handler != nullptr && route->runs == Runs::on_loop) co_return answer_of(*handler, request);
-
+  const auto* later = std::get_if<LaterHandler>(&route->handler);
   auto slot = std::make_shared<Reply::Slot>(waker());
-  {
-    Reply reply(slot);
-    if (handler != nullptr) {
-      state_->run_on_pool([handler, request = std::move(request), reply] { reply(answer_of(*handler, request)); });
-    } else {
-      try {
-        std::get<LaterHandler>(route->handler)(request, reply);
-      } catch (const std::exception& error) {
-        reply(error_response(500, "failed", std::string("the handler of this request failed: ") + error.what(),
-                             "this is a defect of the server"));
-      }
-    }
-  }
+  std::function<void()> work;
+  if (handler != nullptr)
+    work = [handler, request = std::move(request), reply = Reply(slot)] { reply(answer_of(*handler, request)); };
+  else work = [later, request = std::move(request), reply = Reply(slot)] { begin_answer(*later, request, reply); };
+  if (handler != nullptr && route->runs == Runs::on_pool) state_->run_on_pool(std::move(work));
+  else run_in_turn(state_, peer_.uid, std::move(work));
   co_return co_await wait_for(std::move(slot), handler == nullptr);
 }
 

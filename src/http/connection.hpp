@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "base/by_turns.hpp"
 #include "http/io.hpp"
 #include "http/server.hpp"
 
@@ -20,6 +21,9 @@ struct ServerState {
   Router router;
   ServerLimits limits;
   std::function<void(std::function<void()>)> run_on_pool;
+  std::function<void(std::function<void()>)> post;
+  ByTurns<std::function<void()>> waiting;  // for the loop
+  bool turn_posted = false;
   std::set<Connection*> all;
   std::map<uid_t, std::size_t> per_uid;
   std::size_t lingering = 0;  // refused and not yet gone; counted apart
@@ -30,6 +34,10 @@ struct ServerState {
     if (trouble) trouble(what);
   }
 };
+
+// Runs `work` on the loop, when it is its user's turn: one request at a time, and whatever else is ready in between. Many requests
+// of one user, each of which takes a while (the store writes to a disk), keep neither others nor the loop's other sockets waiting.
+void run_in_turn(const std::shared_ptr<ServerState>& state, uid_t uid, std::function<void()> work);
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:

@@ -37,6 +37,11 @@ void Reply::Slot::on_gone(std::function<void()> callback) {
   callback();
 }
 
+bool Reply::Slot::waits() {
+  const std::lock_guard lock(mutex_);
+  return !detached_;
+}
+
 void Reply::Slot::detach() {
   std::function<void()> dropped;  // ends after the lock, as it may hold the last copy of a Reply
   const std::lock_guard lock(mutex_);

@@ -23,6 +23,7 @@ class Reply {
     void on_gone(std::function<void()> callback);
     void detach();       // the connection's side: no more wake-ups; answers are dropped
     void client_gone();  // detach(), and tell
+    [[nodiscard]] bool waits();
 
    private:
     std::mutex mutex_;
@@ -38,6 +39,8 @@ class Reply {
   void operator()(Response response) const { slot_->give(std::move(response)); }
   // Called once, on the loop's thread, if the client leaves before it has its answer; at once where it has left.
   void on_gone(std::function<void()> callback) const { slot_->on_gone(std::move(callback)); }
+  // False: nobody will read what is given, be it that the client has left or that its time is over.
+  [[nodiscard]] bool waits() const { return slot_->waits(); }
 
  private:
   std::shared_ptr<Slot> slot_;

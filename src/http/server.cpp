@@ -94,6 +94,7 @@ struct Server::Impl {
     state->router = std::move(router);
     state->limits = limits;
     state->run_on_pool = [this](std::function<void()> work) { boost::asio::post(pool, std::move(work)); };
+    state->post = [&on](std::function<void()> work) { boost::asio::post(context_of(on), std::move(work)); };
   }
 
   Result<void> start(UniqueFd fd) {
@@ -160,6 +161,7 @@ void Server::stop() {
   }
   impl_->files.clear();
   for (Connection* connection : impl_->state->all) connection->close();
+  impl_->state->waiting.clear();
 }
 
 void Server::hang_up_tcp() {

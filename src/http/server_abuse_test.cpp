@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <future>
 
 #include "base/test_foreign_socket.hpp"
 #include "http/test_server.hpp"
@@ -51,6 +52,38 @@ class ServerAbuseTest : public testing::Test {
   std::shared_ptr<EventStream> stream_ = std::make_shared<EventStream>(1 << 20);
   TestServer server_;
 };
+
+// Each request may take the loop a while: a verb waits for the store's disk. All TCP clients are one user, and those of the socket another.
+TEST_F(ServerAbuseTest, many_requests_of_one_user_keep_anothers_waiting_for_one_of_them) {
+  std::promise<void> held, all_sent;
+  std::vector<std::string> order;
+  TestServer server([&](Loop&) {
+    Router router;
+    router.add("GET", "/hold", [&](const Request&) {
+      held.set_value();
+      all_sent.get_future().wait();
+      return Response{};
+    });
+    router.add("GET", "/{who}", [&](const Request& request) {
+      order.push_back(*request.parameter("who"));
+      return Response{};
+    });
+    return router;
+  });
+  RawClient holder(server.unix_endpoint()), other(server.tcp_endpoint());
+  std::deque<RawClient> clients;
+  for (int i = 0; i < 40; ++i) clients.emplace_back(server.unix_endpoint());
+  ASSERT_TRUE(eventually([&] { return server.connections() == 42; }));
+  holder.send("GET /hold HTTP/1.1\r\nHost: h\r\n\r\n");
+  held.get_future().wait();
+  for (auto& client : clients) ASSERT_TRUE(client.send("GET /many HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"));
+  ASSERT_TRUE(other.send("GET /other HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"));
+  all_sent.set_value();
+  EXPECT_TRUE(other.read().starts_with("HTTP/1.1 200 "));
+  for (auto& client : clients) EXPECT_TRUE(client.read().starts_with("HTTP/1.1 200 "));
+  ASSERT_EQ(order.size(), 41u);
+  EXPECT_LT(std::ranges::find(order, "other") - order.begin(), 20) << "its turn came behind the others";
+}
 
 class ServerBytesTest : public ServerAbuseTest {
  protected:
