@@ -92,7 +92,7 @@ std::string refusal_text(const Picture& picture, const snapshot::ShareDevice& de
 std::string waiting_text(const snapshot::Share& share, const snapshot::ShareDevice& device) {
   if (device.waiting_ns == 0) return {};
   std::string text = "    a launch has been waiting for " + duration_text(device.waiting_ns);
-  if (share.state == "paused") return text + ": the share is paused\n";
+  if (share.state.starts_with("paused")) return text + ": the share is paused\n";
   if (device.compute_ceiling_ratio > kLowCeiling) return text + "\n";
   return text + ": under " + percent_of(device.compute_ceiling_ratio) +
          " the pause after a kernel is long\n    what helps: a higher compute limit, or shorter kernels\n";
@@ -160,7 +160,8 @@ std::string throttle_text(const snapshot::Share& share, const snapshot::ShareDev
     if (device.throttled_ns > 0)
       return text + "\n    launches wait, for " + duration_text(device.throttled_ns) + " in all so far\n" +
              reasons_text(device) + waiting;
-    return text + (waiting.empty() && share.state != "paused" ? "; no launch had to wait\n" : "\n") + waiting;
+    return text + (waiting.empty() && !share.state.starts_with("paused") ? "; no launch had to wait\n" : "\n") +
+           waiting;
   }
   text += "\n    " + std::to_string(device.throttled_launches) +
           (device.throttled_launches == 1 ? " launch" : " launches") + " waited " + duration_text(device.throttled_ns) +
@@ -308,7 +309,7 @@ std::string why_text(const Picture& picture, const std::vector<snapshot::Share>&
         text += "  its time is over: nobody enters, it is given no more memory, and it waits for " +
                 programs_text(share.processes) + " to end\n    what helps: headgate share extend " + share.name +
                 " 1h\n";
-      if (share.state == "paused")
+      if (share.state.starts_with("paused"))
         text += "  it is paused: its launches wait\n    what helps: headgate share resume " + share.name + "\n";
       text += frozen_text(share, device) + gone_gpu_text(picture, device) + xid_text(picture, device) +
               refusal_text(picture, device) + waiting_allocation_text(picture, share, device.uuid) +

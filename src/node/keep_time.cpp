@@ -62,7 +62,7 @@ Result<void> Node::remove_pages(const std::string& name, std::uint32_t by) {
 void Node::tell_waiting(const tenancy::LiveShare& live, const snapshot::Share& seen) {
   std::uint64_t waiting_ns = 0;
   for (const auto& device : seen.devices) waiting_ns = std::max(waiting_ns, device.waiting_ns);
-  if (waiting_ns == 0 || seen.state == "paused") told_waiting_.erase(seen.name);
+  if (waiting_ns == 0 || seen.state.starts_with("paused")) told_waiting_.erase(seen.name);
   else if (told_waiting_.insert(seen.name).second)
     tell("compute.waiting", "warn", seen.name, live.share.owner_uid,
          "a launch of " + seen.name + " has been waiting for the GPU for " + duration_text(waiting_ns));

@@ -145,7 +145,7 @@ TEST_F(KeepTime, APausedShareStaysPausedWhenItsTimeIsOver) {
   const std::int64_t end = made_at() + 3600;
   ASSERT_TRUE(node_->pause("s", caller_));
   EXPECT_EQ(told("share.expired", end), 1u);
-  EXPECT_EQ(command(), ledger::Command::pause) << "its programs are not set going";
+  EXPECT_EQ(command(), ledger::Command::pause_and_drain) << "its programs are not set going, nor given more memory";
   ASSERT_TRUE(node_->resume("s", caller_));
   EXPECT_EQ(told("share.expired", end + 1), 1u);
   EXPECT_EQ(command(), ledger::Command::drain);

@@ -160,6 +160,7 @@ LedgerPicture read_ledger(const ledger::PolicyPage& policy, const ledger::UsageP
   switch (policy.command.load(kRelaxed)) {
     case ledger::Command::pause: share.state = "paused"; break;
     case ledger::Command::drain: share.state = "draining"; break;
+    case ledger::Command::pause_and_drain: share.state = "paused and draining"; break;
     default: break;
   }
   const std::uint32_t seen = std::min(usage.slots_seen.load(std::memory_order_acquire), ledger::kMaxSlots);

@@ -47,9 +47,7 @@ bool missing(const ledger::PageFault& fault) {
 
 }  // namespace
 
-bool LiveShare::paused() const {
-  return pages != nullptr && pages->policy().command.load(std::memory_order_relaxed) == ledger::Command::pause;
-}
+bool LiveShare::paused() const { return pages != nullptr && ledger::is_paused(pages->policy()); }
 
 bool LiveShare::distrusted() const { return !damage.empty() || (pages != nullptr && pages->spoiled()); }
 
@@ -129,7 +127,7 @@ Result<void> Shares::adopt(Share share, Adoption& adoption) {
   if (!said) return broken(said.error());
   live.said = *said;
   // Pages that drain though nobody said so had their time over: no restart opens them before somebody has looked at the clock.
-  live.time_over = !anew && ledger::is_draining((*held)->policy()) && live.said != ledger::Command::drain;
+  live.time_over = !anew && ledger::is_draining((*held)->policy()) && !ledger::says(live.said, ledger::Command::drain);
   ledger::set_command((*held)->policy(), command_in_force(live.said, live.time_over));
   live.generation = (*held)->policy().generation;
   live.pages = std::move(*held);
@@ -308,6 +306,8 @@ Result<void> Shares::set(Share share) {
 
 Result<void> Shares::command(const std::string& name, ledger::Command command) {
   LiveShare& live = *TRY(usable(name));
+  // Who stands still is not set going by being drained, nor a door opened by a pause: run alone takes them back.
+  if (command != ledger::Command::run) command = command | live.said;
   // The page first, as for limits.
   ledger::set_command(live.pages->policy(), command_in_force(command, live.time_over));
   auto stored = store_.put_command(name, command);

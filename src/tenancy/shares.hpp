@@ -25,10 +25,10 @@ namespace headgate::tenancy {
 inline constexpr std::size_t kMostShares = 4096;
 static_assert(TruncationGuard::kMaxGuards > 2 * kMostShares);
 
-// What the page of a share says: what its owner said last, and that it drains once its time is over. A pause stays one: whoever wants
-// the programs to stand still has them set going by no clock, and the door is shut by the time itself (door.cpp).
+// What the page of a share says: what its owner said, and that it drains once its time is over. A pause stays one: whoever wants
+// the programs to stand still has them set going by no clock.
 [[nodiscard]] constexpr ledger::Command command_in_force(ledger::Command said, bool time_over) {
-  return time_over && said == ledger::Command::run ? ledger::Command::drain : said;
+  return time_over ? said | ledger::Command::drain : said;
 }
 
 struct LiveShare {
@@ -36,7 +36,7 @@ struct LiveShare {
   std::unique_ptr<Pages> pages;  // null where `broken` says why
   std::optional<Error> broken;   // pages of another version, damaged, or gone: still counted, cannot be entered
   std::uint64_t generation = 0;  // of the pages
-  ledger::Command said = ledger::Command::run;  // by its owner, as it is stored
+  ledger::Command said = ledger::Command::run;  // by its owner since it was resumed, as it is stored
   bool time_over = false;                       // as Shares::set_time_over() was told last
   std::string damage;     // what was found in the usage page that no limiter writes there; empty: nothing
   std::vector<Run> runs;  // commands that wait in it, perhaps ended since

@@ -263,21 +263,37 @@ TEST_F(SharesTest, AStartLosesNoShareThatTodayWouldNotBeSold) {
 TEST_F(SharesTest, APauseAndADrainOutliveAReboot) {
   {
     Shares shares = start();
-    for (const char* name : {"paused", "drained", "resumed", "expired"})
+    for (const char* name : {"paused", "drained", "both", "resumed", "expired"})
       ASSERT_EQ(words(shares.create(share_of(name, 1, kGiB))), "done");
-    for (const char* name : {"paused", "resumed"}) ASSERT_EQ(words(shares.pause(name)), "done");
-    ASSERT_EQ(words(shares.drain("drained")), "done");
+    for (const char* name : {"paused", "both", "resumed"}) ASSERT_EQ(words(shares.pause(name)), "done");
+    for (const char* name : {"drained", "both", "resumed"}) ASSERT_EQ(words(shares.drain(name)), "done");
     Shares::set_time_over(*shares.find("expired"), true);
     ASSERT_EQ(words(shares.resume("resumed")), "done");
-    ASSERT_EQ(words(shares.set(share_of("paused", 1, 2 * kGiB))), "done");
+    for (const char* name : {"paused", "both"}) ASSERT_EQ(words(shares.set(share_of(name, 1, 2 * kGiB))), "done");
   }
   fs::remove_all(base_);
   Shares shares = start();
   const auto command = [&](const char* name) { return shares.find(name)->pages->policy().command.load(); };
   EXPECT_EQ(command("paused"), ledger::Command::pause);
   EXPECT_EQ(command("drained"), ledger::Command::drain);
+  EXPECT_EQ(command("both"), ledger::Command::pause_and_drain);
   EXPECT_EQ(command("resumed"), ledger::Command::run);
   EXPECT_EQ(command("expired"), ledger::Command::run) << "whose time is over the daemon sees by itself";
+}
+
+TEST_F(SharesTest, ADrainSetsNoPausedProgramGoingAndAPauseOpensNoDrainedShare) {
+  Shares shares = start();
+  ASSERT_EQ(words(shares.create(share_of("s", 1, kGiB))), "done");
+  const ledger::PolicyPage& page = shares.find("s")->pages->policy();
+  ASSERT_EQ(words(shares.pause("s")), "done");
+  ASSERT_EQ(words(shares.drain("s")), "done");
+  EXPECT_TRUE(ledger::is_paused(page) && ledger::is_draining(page));
+  ASSERT_EQ(words(shares.resume("s")), "done");
+  EXPECT_FALSE(ledger::is_paused(page) || ledger::is_draining(page)) << "resume takes both back";
+  ASSERT_EQ(words(shares.drain("s")), "done");
+  EXPECT_FALSE(ledger::is_paused(page)) << "work goes on in a share that is drained alone";
+  ASSERT_EQ(words(shares.pause("s")), "done");
+  EXPECT_TRUE(ledger::is_paused(page) && ledger::is_draining(page));
 }
 
 // A change that was cut off between page and row was never confirmed to anybody.
@@ -298,7 +314,7 @@ TEST_F(SharesTest, WhatAnOwnerSaysOfAShareWhoseTimeIsOverCountsWhenItsEndIsPutOf
   Shares::set_time_over(live, true);
   EXPECT_EQ(command(), ledger::Command::drain);
   ASSERT_EQ(words(shares.pause("s")), "done");
-  EXPECT_EQ(command(), ledger::Command::pause) << "programs that stand still are set going by no clock";
+  EXPECT_EQ(command(), ledger::Command::pause_and_drain) << "programs that stand still are set going by no clock";
   ASSERT_EQ(words(shares.resume("s")), "done");
   EXPECT_EQ(command(), ledger::Command::drain);
   Shares::set_time_over(live, false);

@@ -63,6 +63,7 @@ CREATE TABLE IF NOT EXISTS share_runs(
 CREATE TABLE IF NOT EXISTS share_commands(
   share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE,
   command INTEGER NOT NULL CHECK(command IN (1, 2))) STRICT;
+CREATE TABLE IF NOT EXISTS share_pauses(share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE) STRICT;
 CREATE TABLE IF NOT EXISTS quota_ranks(
   subject INTEGER NOT NULL, id INTEGER NOT NULL, weight INTEGER CHECK(weight BETWEEN 1 AND 1000),
   highest_class INTEGER CHECK(highest_class BETWEEN 0 AND 2), PRIMARY KEY(subject, id),
@@ -276,19 +277,34 @@ Result<void> Store::remove_share(const std::string& name) {
   return gone.bind(name).run();
 }
 
+// That a share which drains is paused too stands in a table of its own, and says nothing without the other. So the statements come in
+// the order in which a kill between two of them leaves what was, or what shall be.
 Result<void> Store::put_command(const std::string& share, ledger::Command command) {
+  const bool both = command == ledger::Command::pause_and_drain;
+  const auto noted = [&](const char* sql) -> Result<void> {
+    Statement statement = TRY(Statement::prepare(*database_, sql));
+    return statement.bind(share).run();
+  };
   if (command == ledger::Command::run) {
-    Statement gone = TRY(Statement::prepare(*database_, "DELETE FROM share_commands WHERE share = ?"));
-    return gone.bind(share).run();
+    if (auto done = noted("DELETE FROM share_commands WHERE share = ?"); !done) return done;
+    return noted("DELETE FROM share_pauses WHERE share = ?");
   }
+  if (auto done =
+          noted(both ? "INSERT OR REPLACE INTO share_pauses VALUES(?)" : "DELETE FROM share_pauses WHERE share = ?");
+      !done)
+    return done;
   Statement insert = TRY(Statement::prepare(*database_, "INSERT OR REPLACE INTO share_commands VALUES(?, ?)"));
-  return insert.bind(share).bind(static_cast<std::int64_t>(command)).run();
+  return insert.bind(share).bind(static_cast<std::int64_t>(both ? ledger::Command::drain : command)).run();
 }
 
 Result<ledger::Command> Store::command_of(const std::string& share) {
-  Statement row = TRY(Statement::prepare(*database_, "SELECT command FROM share_commands WHERE share = ?"));
+  Statement row = TRY(Statement::prepare(*database_,
+                                         "SELECT command, EXISTS(SELECT 1 FROM share_pauses p WHERE p.share = c.share) "
+                                         "FROM share_commands c WHERE share = ?"));
   row.bind(share);
-  return TRY(row.step()) ? static_cast<ledger::Command>(row.number(0)) : ledger::Command::run;
+  if (!TRY(row.step())) return ledger::Command::run;
+  const auto command = static_cast<ledger::Command>(row.number(0));
+  return row.number(1) != 0 && command == ledger::Command::drain ? ledger::Command::pause_and_drain : command;
 }
 
 Result<std::map<std::string, std::vector<Run>>> Store::runs() {

@@ -134,6 +134,8 @@ TEST_F(StoreTest, WhatAShareWasToldToDoStaysWithItAndGoesWithIt) {
   }
   Store store = open();
   EXPECT_EQ(store.command_of("research").value(), ledger::Command::drain);
+  ASSERT_TRUE(store.put_command("research", ledger::Command::pause_and_drain));
+  EXPECT_EQ(store.command_of("research").value(), ledger::Command::pause_and_drain);
   ASSERT_TRUE(store.remove_share("research"));
   ASSERT_TRUE(store.put(full_share()));
   EXPECT_EQ(store.command_of("research").value(), ledger::Command::run);

@@ -131,8 +131,12 @@ TEST_F(LiveChange, APausedShareSendsNothingUntilItIsResumed) {
     }));
     ::usleep(400'000);
     EXPECT_EQ(launches(), seen);
-    command(ledger::Command::run);
+    command(ledger::Command::pause_and_drain);
+    ::usleep(200'000);
+    EXPECT_EQ(launches(), seen) << "being drained sets nothing going";
+    command(ledger::Command::drain);
     EXPECT_TRUE(comes_true([&] { return launches() > seen + 50; }));
+    command(ledger::Command::run);
     end();
   }
 }

@@ -228,7 +228,13 @@ void set_command(PolicyPage& policy, Command command) {
   open_looks(policy);
 }
 
-bool is_draining(const PolicyPage& policy) { return policy.command.load(std::memory_order_acquire) == Command::drain; }
+bool is_draining(const PolicyPage& policy) {
+  return says(policy.command.load(std::memory_order_acquire), Command::drain);
+}
+
+bool is_paused(const PolicyPage& policy) {
+  return says(policy.command.load(std::memory_order_acquire), Command::pause);
+}
 
 void set_freeze_after(PolicyPage& policy, std::uint32_t seconds) {
   if (policy.freeze_after_s.exchange(seconds, std::memory_order_relaxed) != seconds) open_looks(policy);

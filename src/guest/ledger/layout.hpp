@@ -46,8 +46,13 @@ enum class FailPolicy : std::uint32_t { open = 0, closed = 1 };
 
 // Words from the share's owner to its limiters (set_command), in force until the next. pause: no launch passes until run is
 // said again, but for what work from before may be waiting for, one each 20 ms. drain: the share is being emptied. No process
-// joins it, no memory is reserved, what pools hold unused is given back; work goes on until its processes end.
-enum class Command : std::uint32_t { run = 0, pause = 1, drain = 2 };
+// joins it, no memory is reserved, what pools hold unused is given back; work goes on until its processes end. One does not take
+// the other back, so each is a bit.
+enum class Command : std::uint32_t { run = 0, pause = 1, drain = 2, pause_and_drain = 3 };
+constexpr Command operator|(Command a, Command b) {
+  return static_cast<Command>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
+}
+constexpr bool says(Command all, Command one) { return (all | one) == all; }
 
 // How launches of the share find its gate on a GPU; the arbiter's word (gate.hpp). open: they pass. shut: they wait, and ring.
 // queued: they wait, and need not ring: the arbiter knows that the share wants the GPU, and looks again by itself.

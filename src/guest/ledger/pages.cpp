@@ -347,10 +347,11 @@ PageFault enter_share(const char* base, const char* name, const ShareGrant* gran
 PageFault tell_share(const char* base, const char* name, OwnersWord word) {
   SharePages pages;
   if (const PageFault bad = open_share(base, name, Access::owner, pages)) return bad;
+  const Command before = pages.policy->command.load(std::memory_order_relaxed);
   switch (word) {
-    case OwnersWord::pause: set_command(*pages.writable_policy, Command::pause); break;
+    case OwnersWord::pause: set_command(*pages.writable_policy, before | Command::pause); break;
     case OwnersWord::resume: set_command(*pages.writable_policy, Command::run); break;
-    case OwnersWord::drain: set_command(*pages.writable_policy, Command::drain); break;
+    case OwnersWord::drain: set_command(*pages.writable_policy, before | Command::drain); break;
     case OwnersWord::reclaim: ask_reclaim(*pages.writable_policy); break;
   }
   close_pages(pages);

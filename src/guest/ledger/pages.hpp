@@ -141,6 +141,7 @@ void set_command(PolicyPage& policy, Command command);
 
 // Whether the share takes no new process. Who joins asks before he claims a slot; who asked just before the owner said so is in.
 bool is_draining(const PolicyPage& policy);
+bool is_paused(const PolicyPage& policy);
 inline constexpr std::string_view kDrainingWords =
     "the share is being drained: it takes no new process until its owner resumes it";
 

@@ -152,7 +152,7 @@ StreamMeter* look_up(abi::CUstream handle, bool add) {
 }
 
 void read_policy() {
-  bool limited = session.policy->command.load(std::memory_order_relaxed) == ledger::Command::pause;
+  bool limited = ledger::is_paused(*session.policy);
   if (!limited) metered.paused_ns.store(0);
   else if (metered.paused_ns.load() == 0) metered.paused_ns.store(port.now_ns());
   for (std::uint32_t d = 0; d < metered.device_count; ++d) {

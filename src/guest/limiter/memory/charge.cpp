@@ -78,7 +78,7 @@ bool fits(std::uint64_t used, std::uint64_t bytes, std::uint64_t limit) {
   return limit == ledger::kNoMemoryLimit || (used <= limit && bytes <= limit - used);
 }
 
-bool being_drained() { return session.policy->command.load(std::memory_order_relaxed) == ledger::Command::drain; }
+bool being_drained() { return ledger::is_draining(*session.policy); }
 
 // `used` and `limit` as the owner counts: residual included.
 void say_refused(std::uint32_t device, std::uint64_t bytes, std::uint64_t used, std::uint64_t limit) {

@@ -50,7 +50,7 @@ std::atomic<std::uint32_t> reclaims_before{0};
 // False: a capture forbids it now.
 bool obey(Obeyed& obeyed) {
   const std::uint32_t reclaims = session.policy->reclaims.load(std::memory_order_relaxed);
-  const bool drain = session.policy->command.load(std::memory_order_relaxed) == ledger::Command::drain;
+  const bool drain = ledger::is_draining(*session.policy);
   if (reclaims == obeyed.reclaims && (!drain || obeyed.drained)) {
     obeyed.drained = drain;
     return true;

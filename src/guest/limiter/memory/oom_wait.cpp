@@ -89,8 +89,7 @@ bool OomWait::again(const Place& place, std::uint64_t bytes, Lack lack) {
   if (more) {
     const std::int64_t now = now_ns();
     const char* why = nullptr;
-    if (session.policy->command.load(std::memory_order_relaxed) == ledger::Command::drain)
-      why = "the share is being drained";
+    if (ledger::is_draining(*session.policy)) why = "the share is being drained";
     else if (session.policy->oom_denials.load(std::memory_order_acquire) != denials_) why = "it was denied";
     else if (now >= ends_ns_) why = "no memory came";
     if (why != nullptr) say(why, place, bytes, now - began_ns_);
