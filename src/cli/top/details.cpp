@@ -148,7 +148,7 @@ std::vector<FrameLine> help_lines(const TopState& state, unsigned width, FrameSt
   page.line(" THE BARS", "1");
   page.line(style.ascii || !style.colour ? "  memory: the shares, ? of no share, : reserved, . free"
                                          : "  memory: the shares, then what is of no share, reserved, free");
-  page.line("  time: held by each share; | where it would end with just what is guaranteed");
+  page.line("  time: held by each share, then by no share; | ends what is guaranteed");
   page.line(" THE COLUMNS", "1");
   page.line("  OF guaranteed or at most   WAITS of the time, for the GPU   REF refusals");
   page.line("  throttled: it is at its limit   takes turns: others want the GPU as well");

@@ -6,6 +6,7 @@
 #include "cli/cells.hpp"
 #include "cli/names.hpp"
 #include "cli/top/parts.hpp"
+#include "cli/top/rows.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -84,12 +85,20 @@ void draw_memory(FrameLine& line, const snapshot::Gpu& gpu, const std::vector<On
   add_cells(line, stacked(parts, width, with.free));
 }
 
-void draw_time(FrameLine& line, const std::vector<OnGpu>& shares, unsigned width, FrameStyle style) {
+double held_on(const std::vector<OnGpu>& shares) {
+  double held = 0;
+  for (const OnGpu& on : shares) held += on.device->held_ratio.value_or(0);
+  return held;
+}
+
+void draw_time(FrameLine& line, const snapshot::Snapshot& picture, const snapshot::Gpu& gpu,
+               const std::vector<OnGpu>& shares, unsigned width, FrameStyle style) {
   const Ink with = ink(style);
   std::vector<Part> parts;
   for (const OnGpu& on : shares)
     parts.push_back(
         {on.device->held_ratio.value_or(0), "", share_block(on.place), parts.size() % 2 == 0 ? with.even : with.odd});
+  parts.push_back({outside_ratio(picture, gpu, held_on(shares)), "", "37", with.unattributed});
   auto cells = stacked(parts, width, with.free);
   // Where each share's part would end if it had just what it is guaranteed.
   double sum = 0;
@@ -109,12 +118,12 @@ std::string heat_text(const snapshot::Gpu& gpu) {
 // What stands between the names and the figures.
 constexpr unsigned kLabel = 14, kFigures = 28, kFiguresWide = 44;
 
-std::string busy_text(const snapshot::Gpu& gpu, const std::vector<OnGpu>& shares) {
-  std::optional<double> held;
-  for (const OnGpu& on : shares) {
-    if (on.device->held_ratio) held = held.value_or(0) + *on.device->held_ratio;
-  }
-  return held ? ratio_text(held) : ratio_text(gpu.busy_ratio);
+// What shares held and others had; the driver's figure where no share is measured.
+std::string busy_text(const snapshot::Snapshot& picture, const snapshot::Gpu& gpu, const std::vector<OnGpu>& shares) {
+  if (std::ranges::none_of(shares, [](const OnGpu& on) { return on.device->held_ratio.has_value(); }))
+    return ratio_text(gpu.busy_ratio);
+  const double held = held_on(shares);
+  return ratio_text(held + outside_ratio(picture, gpu, held));
 }
 
 void add_throttle(FrameLine& line, const snapshot::Gpu& gpu) {
@@ -136,8 +145,8 @@ std::vector<FrameLine> two_lines(const TopState& state, const snapshot::Gpu& gpu
   if (gpu.memory_unattributed_bytes > 64ull << 20 && memory.left() > 20)
     memory.add("  of no share " + short_bytes_text(gpu.memory_unattributed_bytes), "33");
   time.add("   time").pad_to(kLabel);
-  draw_time(time, shares, bar, style);
-  time.add(" " + fitted_right(busy_text(gpu, shares), 4) + " " + heat_text(gpu));
+  draw_time(time, *state.now, gpu, shares, bar, style);
+  time.add(" " + fitted_right(busy_text(*state.now, gpu, shares), 4) + " " + heat_text(gpu));
   if (figures == kFiguresWide && gpu.sm_clock_mhz) time.add(" " + std::to_string(*gpu.sm_clock_mhz) + "MHz");
   add_throttle(time, gpu);
   return {memory, time};
@@ -150,7 +159,7 @@ FrameLine one_line(const TopState& state, const snapshot::Gpu& gpu, unsigned wid
   line.add(" " + cut(std::to_string(gpu.index) + " " + short_model(gpu.model), kLabel - 4), "1").pad_to(kLabel - 2);
   draw_memory(line, gpu, shares, width - kLabel + 2 - figures, style);
   line.add(" " + fitted_right(used_of_text(gpu.memory_used_bytes, gpu.memory_total_bytes), 11) + " " +
-           fitted_right(busy_text(gpu, shares), 4) + " " + heat_text(gpu));
+           fitted_right(busy_text(*state.now, gpu, shares), 4) + " " + heat_text(gpu));
   add_throttle(line, gpu);
   return line;
 }

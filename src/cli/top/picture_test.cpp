@@ -191,6 +191,28 @@ TEST_F(TopPicture, ManyGpusLeaveRoomForTheSharesAndSayHowManyAreNotShown) {
   EXPECT_NE(text.find("train"), std::string::npos);
 }
 
+// An operator who reads 0 % looks elsewhere.
+TEST_F(TopPicture, TimeThatProgramsInNoShareHaveIsPartOfTheGpusTime) {
+  TopState state = test_state();
+  auto& picture = *state.now;
+  for (auto& share : picture.shares) share.devices[0].held_ratio = 0;
+  picture.processes[3].devices[0].busy_ratio = 0.9;
+  picture.processes[3].finding = "process 50977 (ffmpeg, carol) is in no share";
+  std::string text = render(state, {80, 24}, kAscii);
+  EXPECT_NE(text.find("   time       ?"), std::string::npos) << text;
+  EXPECT_NE(text.find("  90% 71C"), std::string::npos) << text;
+  state.view = TopView::gpu;
+  EXPECT_EQ(rows_of(state)[0].state, "1 outside");
+  EXPECT_EQ(rows_of(state)[0].held_ratio, 0.9);
+  // A driver that does not tell it of processes tells it of the GPU.
+  picture.processes[3].devices[0].busy_ratio = std::nullopt;
+  text = render(state, {80, 24}, kAscii);
+  EXPECT_NE(text.find("  93% 71C"), std::string::npos) << text;
+  // Nobody has more than what shares leave.
+  for (auto& share : picture.shares) share.devices[0].held_ratio = 0.4;
+  EXPECT_NE(render(state, {80, 24}, kAscii).find(" 120% 71C"), std::string::npos);
+}
+
 TEST_F(TopPicture, AFailedLookIsSaidBesideTheOldPicture) {
   TopState state = test_state();
   state.trouble = "the daemon does not answer";

@@ -82,6 +82,10 @@ TopRow process_row(const Snapshot& picture, const snapshot::Process& process) {
   return row;
 }
 
+bool is_on(const snapshot::Process& process, const snapshot::Gpu& gpu) {
+  return std::ranges::find(process.devices, gpu.uuid, &snapshot::ProcessDevice::uuid) != process.devices.end();
+}
+
 TopRow gpu_row(const Snapshot& picture, const snapshot::Gpu& gpu) {
   TopRow row;
   row.key = "gpu/" + gpu.uuid;
@@ -91,7 +95,13 @@ TopRow gpu_row(const Snapshot& picture, const snapshot::Gpu& gpu) {
   row.limit_bytes = gpu.memory_total_bytes;
   row.used_bytes = gpu.memory_used_bytes;
   row.guarantee_ratio = gpu.compute_sold_ratio;
-  row.state = gpu.throttle_reasons.empty() ? "ok" : gpu.throttle_reasons.front();
+  // What the audit holds against somebody; what it exempts is no alarm.
+  const auto outside = std::ranges::count_if(picture.processes, [&gpu](const auto& process) {
+    return process.share.empty() && !process.finding.empty() && is_on(process, gpu);
+  });
+  row.state = outside > 0                    ? std::to_string(outside) + " outside"
+              : gpu.throttle_reasons.empty() ? "ok"
+                                             : gpu.throttle_reasons.front();
   for (const auto& share : picture.shares) {
     for (const auto& device : share.devices) {
       if (device.uuid != gpu.uuid) continue;
@@ -100,9 +110,9 @@ TopRow gpu_row(const Snapshot& picture, const snapshot::Gpu& gpu) {
       row.refusals += device.refusals;
     }
   }
-  row.processes = static_cast<std::uint32_t>(std::ranges::count_if(picture.processes, [&](const auto& process) {
-    return std::ranges::find(process.devices, gpu.uuid, &snapshot::ProcessDevice::uuid) != process.devices.end();
-  }));
+  if (const double more = outside_ratio(picture, gpu, row.held_ratio.value_or(0)); more > 0) add(row.held_ratio, more);
+  row.processes = static_cast<std::uint32_t>(
+      std::ranges::count_if(picture.processes, [&gpu](const auto& process) { return is_on(process, gpu); }));
   return row;
 }
 
@@ -205,6 +215,21 @@ std::vector<Family> families(const Snapshot& picture, TopView view) {
 }
 
 }  // namespace
+
+double outside_ratio(const Snapshot& picture, const snapshot::Gpu& gpu, double held) {
+  double sum = 0;
+  bool untold = false;
+  for (const auto& process : picture.processes) {
+    if (!process.share.empty()) continue;
+    for (const auto& device : process.devices) {
+      if (device.uuid != gpu.uuid) continue;
+      sum += device.busy_ratio.value_or(0);
+      untold |= !device.busy_ratio;
+    }
+  }
+  if (untold) sum = std::max(sum, gpu.busy_ratio.value_or(0) - held);
+  return std::clamp(sum, 0.0, std::max(0.0, 1 - held));
+}
 
 std::string history_key(const std::string& share, const std::string& uuid) { return share + "/" + uuid; }
 
