@@ -17,6 +17,14 @@ class Page {
     lines_.emplace_back(width_, style_).add(text, look);
     return lines_.back();
   }
+  // As many lines as it needs, the later ones further in.
+  void text(unsigned indent, const std::string& text, const char* look = "") {
+    unsigned in = indent;
+    for (const auto& part : wrapped(harmless(text), width_ > indent + 2 ? width_ - indent - 2 : 1)) {
+      line(std::string(in, ' ') + part, look);
+      in = indent + 2;
+    }
+  }
   [[nodiscard]] std::vector<FrameLine> take(unsigned most) {
     if (lines_.size() > most) lines_.erase(lines_.begin() + most, lines_.end());
     return std::move(lines_);
@@ -64,23 +72,25 @@ void draw_device(Page& page, const TopState& state, const snapshot::Share& share
   const std::string key = history_key(share.name, device.uuid);
   const unsigned graph = std::min<unsigned>(width - 12, kTopHistory);
   page.line(" " + gpu_words(*state.now, device.uuid) + "  " + time_words(device), "1");
-  page.line("  " + memory_words(device));
+  page.text(2, memory_words(device));
   page.line("  time    ").add(sparkline(values_of(state.held, key), graph, style), "36");
   page.line("  memory  ").add(sparkline(values_of(state.memory, key), graph, style), "35");
   if (device.last_refusal) {
     const auto& last = *device.last_refusal;
-    page.line("  refused " + std::to_string(device.refusals) + (device.refusals == 1 ? " time" : " times") +
+    page.text(2,
+              "refused " + std::to_string(device.refusals) + (device.refusals == 1 ? " time" : " times") +
                   ", last at " + clock_text(last.unix_ns) + ": process " + std::to_string(last.pid) + " asked for " +
                   bytes_text(last.asked_bytes) + " with " + bytes_text(last.used_bytes) + " in use",
               "31");
   }
   if (device.throttled_launches == 0 && device.throttled_ns > 0)
-    page.line("  waits   " + ratio_text(device.throttled_ratio) + " now" + waits_for_words(device) +
-              "; launches wait, for " + duration_text(device.throttled_ns) + " in all so far");
+    page.text(2, "waits   " + ratio_text(device.throttled_ratio) + " now" + waits_for_words(device) +
+                     "; launches wait, for " + duration_text(device.throttled_ns) + " in all so far");
   if (device.throttled_launches > 0) {
-    page.line("  waits   " + ratio_text(device.throttled_ratio) + " now" + waits_for_words(device) + "; " +
-              std::to_string(device.throttled_launches) + " launches waited " + duration_text(device.throttled_ns) +
-              " in all, the last at " + clock_text(device.last_throttle_unix_ns));
+    page.text(2, "waits   " + ratio_text(device.throttled_ratio) + " now" + waits_for_words(device) + "; " +
+                     std::to_string(device.throttled_launches) + " launches waited " +
+                     duration_text(device.throttled_ns) + " in all, the last at " +
+                     clock_text(device.last_throttle_unix_ns));
   }
 }
 
@@ -97,8 +107,51 @@ void draw_processes(Page& page, const TopState& state, const snapshot::Share& sh
     const std::uint32_t pid = shown_pid(process);
     page.line(" " + fitted_right(std::to_string(pid), 7) + "  " + fitted(process.user, 8) + "  " +
               fitted(process.command, 16) + "  " + fitted_right(short_bytes_text(bytes), 8) + "  " +
-              fitted_right(ratio_text(busy), 4) + "  " + (process.where.empty() ? "-" : process.where) +
-              (process.finding.empty() ? "" : "  " + process.finding));
+              fitted_right(ratio_text(busy), 4) + "  " + (process.where.empty() ? "-" : process.where));
+    if (!process.finding.empty()) page.text(9, process.finding, "31");
+  }
+}
+
+// Who is in no share: what it has, what the audit says, what helps.
+void draw_outsider(Page& page, const TopState& state, const snapshot::Process& process) {
+  page.line(" " + (process.command.empty() ? "-" : process.command) + " " + std::to_string(shown_pid(process)), "1;7")
+      .add("  user " + (process.user.empty() ? "-" : process.user) + "  in no share  level " + process.level + "  " +
+           (process.where.empty() ? "-" : process.where));
+  for (const auto& device : process.devices)
+    page.line("  " + gpu_words(*state.now, device.uuid) + "  " +
+              (device.driver_bytes ? bytes_text(*device.driver_bytes) : "memory not told") + ", busy " +
+              ratio_text(device.busy_ratio));
+  page.text(2, process.finding.empty() ? "the audit holds nothing against it" : process.finding,
+            process.finding.empty() ? "" : "31");
+  page.text(2, "to hold it: end it (k), and start it with headgate run --share NAME -- COMMAND");
+}
+
+// A GPU's memory and time as sums that come to the whole, what slows it and whose turn it is.
+void draw_gpu(Page& page, const TopState& state, const snapshot::Gpu& gpu) {
+  page.line(" GPU " + std::to_string(gpu.index) + " " + short_model(gpu.model), "1;7")
+      .add("  " + gpu.uuid + "  " + gpu.pci_bus_id);
+  page.text(2, "memory  " + bytes_text(gpu.memory_total_bytes) + ": shares use " + bytes_text(gpu.memory_shares_bytes) +
+                   ", others " + bytes_text(gpu.memory_unattributed_bytes) + ", the driver " +
+                   bytes_text(gpu.memory_reserved_bytes) + ", free " + bytes_text(gpu.memory_free_bytes));
+  page.text(
+      2,
+      "sold    " + bytes_text(gpu.memory_sold_bytes) + " and " + ratio_text(gpu.compute_sold_ratio) + " of its time" +
+          (gpu.memory_unsold_bytes ? "; at most " + bytes_text(*gpu.memory_unsold_bytes) + " more" : "") +
+          (gpu.unlimited_shares > 0 ? "; shares without a memory limit: " + std::to_string(gpu.unlimited_shares) : ""));
+  page.text(2, "time    busy " + ratio_text(gpu.busy_ratio) + ", SMs active " + ratio_text(gpu.sm_active_ratio) +
+                   (gpu.policy_in_force.empty() ? "" : ", policy " + gpu.policy_in_force));
+  if (gpu.waiting > 0)
+    page.text(2, "in line " + std::to_string(gpu.waiting) + " for room on it: headgate share ls", "33");
+  if (!gpu.throttle_reasons.empty()) page.text(2, "slowed by " + joined(gpu.throttle_reasons, ", "), "33");
+  for (const auto& xid : gpu.xids)
+    page.text(2,
+              "XID " + std::to_string(xid.xid) + " " + std::to_string(xid.count) +
+                  (xid.count == 1 ? " time" : " times") + " since headgated started: headgate events --kind gpu.xid",
+              "31");
+  for (const auto& process : state.now->processes) {
+    const bool here =
+        std::ranges::find(process.devices, gpu.uuid, &snapshot::ProcessDevice::uuid) != process.devices.end();
+    if (here && process.share.empty() && !process.finding.empty()) page.text(2, process.finding, "31");
   }
 }
 
@@ -107,10 +160,17 @@ void draw_processes(Page& page, const TopState& state, const snapshot::Share& sh
 std::vector<FrameLine> details_lines(const TopState& state, unsigned width, unsigned most, FrameStyle style) {
   Page page(width, style);
   const auto rows = rows_of(state);
-  const std::string name = rows.empty() ? "" : rows[selected_row(rows, state)].share;
-  const auto share = std::ranges::find(state.now->shares, name, &snapshot::Share::name);
+  const TopRow row = rows.empty() ? TopRow{} : rows[selected_row(rows, state)];
+  const auto share = std::ranges::find(state.now->shares, row.share, &snapshot::Share::name);
   if (share == state.now->shares.end()) {
-    page.line(" this row is of no share; choose another (Enter goes back)");
+    const auto process = std::ranges::find_if(state.now->processes, [&row](const auto& one) {
+      return row.process && one.share == row.share && shown_pid(one) == row.pid;
+    });
+    const auto gpu = std::ranges::find_if(
+        state.now->gpus, [&row](const auto& one) { return row.key.starts_with("gpu/") && one.uuid == row.uuid; });
+    if (process != state.now->processes.end()) draw_outsider(page, state, *process);
+    else if (gpu != state.now->gpus.end()) draw_gpu(page, state, *gpu);
+    else page.line(" details are of shares, processes and GPUs: t shows a user's shares (Enter goes back)");
     return page.take(most);
   }
   page.line(" " + share->name, "1;7")
@@ -127,7 +187,7 @@ std::vector<FrameLine> help_lines(const TopState& state, unsigned width, FrameSt
   Page page(width, style);
   constexpr std::array<std::pair<const char*, const char*>, 12> kKeys = {{
       {"arrows PgUp PgDn Home End", "choose a row"},
-      {"Enter", "the share in full, with its processes; back"},
+      {"Enter", "the share, GPU or process in full; back"},
       {"/ TEXT Enter", "only rows with that text; Esc shows all"},
       {"u", "only one user's rows: the next user, then all again"},
       {"< >  F6  r", "sort by the column before or after; reverse"},

@@ -179,19 +179,13 @@ FrameLine keys_line(const TopState& state, unsigned width, FrameStyle style) {
 // The sentence for a terminal too small for more, cut into its lines.
 std::vector<FrameLine> too_small(const TopState& state, FrameSize size, FrameStyle style) {
   const bool simulated = state.now && state.now->node.simulated;
-  std::string text = std::string(simulated ? "SIMULATED " : "") + (state.now ? level_words(state) + ". " : "") +
-                     "headgate top needs " + std::to_string(kSmallestTop.columns) + " columns and " +
-                     std::to_string(kSmallestTop.rows) + " rows; this terminal has " + std::to_string(size.columns) +
-                     " and " + std::to_string(size.rows) + ". q quits.";
+  const std::string text = std::string(simulated ? "SIMULATED " : "") + (state.now ? level_words(state) + ". " : "") +
+                           "headgate top needs " + std::to_string(kSmallestTop.columns) + " columns and " +
+                           std::to_string(kSmallestTop.rows) + " rows; this terminal has " +
+                           std::to_string(size.columns) + " and " + std::to_string(size.rows) + ". q quits.";
   std::vector<FrameLine> lines;
-  while (!text.empty() && lines.size() < size.rows) {
-    // Between words, but for one that is wider than the terminal.
-    std::size_t end = text.size() <= size.columns ? text.size() : text.rfind(' ', size.columns);
-    if (end == std::string::npos || end == 0) end = size.columns;
-    lines.push_back(FrameLine(size.columns, style).add(text.substr(0, end)));
-    text.erase(0, end);
-    text.erase(0, text.find_first_not_of(' '));
-  }
+  for (const auto& line : wrapped(text, size.columns)) lines.push_back(FrameLine(size.columns, style).add(line));
+  lines.resize(std::min<std::size_t>(lines.size(), size.rows), FrameLine(size.columns, style));
   return lines;
 }
 

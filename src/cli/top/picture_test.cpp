@@ -62,6 +62,12 @@ TEST_F(TopPicture, EachFrameIsTheOneThatWasLookedAt) {
   state.selected = history_key("train", test_gpu(0).uuid);
   state.mode = TopMode::details;
   expect_frame("80x24-details.txt", render(state, {80, 24}, kPlain));
+  for (const auto& [view, key] :
+       {std::pair{TopView::process, "process//50977/50977/ffmpeg"}, std::pair{TopView::gpu, "gpu/GPU-0c2f0000-1111"}}) {
+    state.view = view;
+    state.selected = key;
+    expect_frame("80x24-details-of-" + view_word(view) + ".txt", render(state, {80, 24}, kPlain));
+  }
   state.mode = TopMode::help;
   expect_frame("80x24-help.txt", render(state, {80, 24}, kAscii));
   expect_frame("80x24-first.txt", render(TopState{}, {80, 24}, kAscii));
@@ -189,6 +195,25 @@ TEST_F(TopPicture, ManyGpusLeaveRoomForTheSharesAndSayHowManyAreNotShown) {
   EXPECT_NE(text.find(" and "), std::string::npos);
   EXPECT_NE(text.find("more GPUs"), std::string::npos);
   EXPECT_NE(text.find("train"), std::string::npos);
+}
+
+// What is cut off at the right is the limit that was met.
+TEST_F(TopPicture, NoSentenceOfTheDetailsIsCut) {
+  TopState state = test_state();
+  state.mode = TopMode::details;
+  state.selected = history_key("train", test_gpu(0).uuid);
+  state.now->processes[1].finding = state.now->processes[3].finding;
+  const auto told = [&state](const std::string& words) {
+    std::string text;
+    for (const auto& line : lines_of(render(state, {80, 24}, kAscii)))
+      text += " " + line.substr(std::min(line.find_first_not_of(' '), line.size()));
+    EXPECT_NE(text.find(words), std::string::npos) << text;
+  };
+  told("asked for 2.0 GiB with 15.0 GiB in use ");
+  told("and is in no share: no limit holds it; the limiter is not loaded ");
+  state.view = TopView::process;
+  state.selected = "process//50977/50977/ffmpeg";
+  told("and is in no share: no limit holds it; the limiter is not loaded ");
 }
 
 // An operator who reads 0 % looks elsewhere.

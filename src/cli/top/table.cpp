@@ -106,7 +106,8 @@ void draw_bar(FrameLine& line, double full, std::initializer_list<double> marks,
 std::string state_look(const TopRow& row) {
   const std::string& state = row.state;
   if (state == "throttled" || state == "draining" || state.starts_with("paused")) return "33";
-  if (state == "full" || state == "refused" || state == "broken" || state == "no share") return "31";
+  if (state == "full" || state == "refused" || state == "broken" || state == "no share" || state == "bypasses limits")
+    return "31";
   if (state == "idle" || state == "empty" || state == "freeing" || state == "frozen") return "90";
   return state == "ok" || state == "takes turns" ? "32" : "";
 }
