@@ -78,6 +78,14 @@ std::string cut(std::string_view text, unsigned width) {
   return std::string(text.substr(0, end)) + "~";
 }
 
+std::string cut_inside(std::string_view text, unsigned width) {
+  if (cells(text) <= width || width < 3) return cut(text, width);
+  const unsigned after = (width - 1) / 3;
+  std::string_view end = text;
+  while (cells(end) > after) end.remove_prefix(first_glyph(end).bytes);
+  return cut(text, width - cells(end)) + std::string(end);
+}
+
 std::string fitted(std::string_view text, unsigned width) {
   const std::string shown = cut(text, width);
   return shown + std::string(width - cells(shown), ' ');

@@ -19,6 +19,8 @@ struct Glyph {
 
 // Cut to at most `width` cells; what was cut off is marked by a '~' in the last cell.
 [[nodiscard]] std::string cut(std::string_view text, unsigned width);
+// The same, cut out of the middle: names that differ at their ends stay apart.
+[[nodiscard]] std::string cut_inside(std::string_view text, unsigned width);
 // Cut or filled up with blanks to exactly `width` cells: text to the left, numbers to the right.
 [[nodiscard]] std::string fitted(std::string_view text, unsigned width);
 [[nodiscard]] std::string fitted_right(std::string_view text, unsigned width);

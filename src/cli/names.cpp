@@ -68,6 +68,17 @@ std::string state_words(const std::string& state, std::uint64_t idle_ns) {
   return state == "idle" && idle_ns >= kMinute ? "idle " + short_duration_text(idle_ns) : state;
 }
 
+std::string state_on(const snapshot::Snapshot& picture, const snapshot::Share& share,
+                     const snapshot::ShareDevice& device) {
+  const bool bypassed = std::ranges::any_of(picture.processes, [&share](const auto& process) {
+    return process.share == share.name && !process.finding.empty();
+  });
+  if (bypassed) return "bypassed";
+  if (share.devices.size() < 2 || (share.state != "throttled" && share.state != "takes turns")) return share.state;
+  if (device.throttled_ratio.value_or(0) <= 0.01) return "ok";
+  return device.waits_for == "turn" ? "takes turns" : device.waits_for == "ceiling" ? "throttled" : "ok";
+}
+
 std::string class_words(const snapshot::ShareDevice& device) {
   std::string words = device.priority_class;
   if (device.weight != 0) words += (words.empty() ? "weight " : ", weight ") + std::to_string(device.weight);

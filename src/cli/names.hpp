@@ -32,6 +32,10 @@ namespace headgate::cli {
 [[nodiscard]] std::string others_words(const snapshot::Snapshot& picture);
 // A share's state, with how long it has been idle from a minute on: "throttled", "idle 3h12m".
 [[nodiscard]] std::string state_words(const std::string& state, std::uint64_t idle_ns);
+// A share's state as far as it is this GPU's, of several: it may wait on one and not on the others. "bypassed" where the
+// audit has found one of its programs, as headgate_share_enforcement has it.
+[[nodiscard]] std::string state_on(const snapshot::Snapshot& picture, const snapshot::Share& share,
+                                   const snapshot::ShareDevice& device);
 [[nodiscard]] std::string joined(const std::vector<std::string>& words, const std::string& between);
 // "normal, weight 100"; "-" where nobody keeps either.
 [[nodiscard]] std::string class_words(const snapshot::ShareDevice& device);

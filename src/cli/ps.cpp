@@ -76,7 +76,7 @@ std::string ps_text(const Picture& picture, const Voice& voice) {
               {share.name, gpu_cell(picture.now, device.uuid), "", "", "",
                "\t" + bytes_text(on(process, device.uuid).ledger_bytes),
                "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"), share.level,
-               state_words(share.state, share.idle_ns)},
+               process.finding.empty() ? state_words(share.state, share.idle_ns) : "bypassed"},
               device.uuid, or_dash(share.owner));
         }
       },

@@ -43,9 +43,10 @@ std::string number_text(const std::optional<T>& value, const char* unit) {
   return value ? std::to_string(*value) + unit : "-";
 }
 
-std::string state_text(const snapshot::Share& share) {
+std::string state_text(const snapshot::Snapshot& now, const snapshot::Share& share,
+                       const snapshot::ShareDevice& device) {
   return share.expired ? "expired, waits for " + programs_text(share.processes)
-                       : state_words(share.state, share.idle_ns);
+                       : state_words(state_on(now, share, device), share.idle_ns);
 }
 
 void add_wide(std::vector<std::string>& row, const snapshot::Share& share, const snapshot::ShareDevice& device,
@@ -87,7 +88,7 @@ std::string shares_text(const std::vector<snapshot::Share>& shares, const snapsh
       rows.push_back({share.name, share.owner, gpu_cell(now, device.uuid), "\t" + memory_text(device),
                       compute_text(device, share.over_sell),
                       "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"),
-                      "\t" + std::to_string(share.processes), share.level, state_text(share)});
+                      "\t" + std::to_string(share.processes), share.level, state_text(now, share, device)});
       if (wide) add_wide(rows.back(), share, device, now);
     }
   }

@@ -57,7 +57,8 @@ std::vector<std::string> share_row(const snapshot::Share& share, const snapshot:
       "\tGPU " + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-") + " of " + ceiling_text(device),
       "\twaited " + (device.throttled_ratio ? rate_text(ppm_of(*device.throttled_ratio)) : "-"),
       "\t" + std::to_string(share.processes) + (share.processes == 1 ? " proc" : " procs"),
-      state_words(share.state, share.idle_ns) + (share.level == "hook" ? "" : ", level " + share.level)};
+      state_words(state_on(now, share, device), share.idle_ns) +
+          (share.level == "hook" ? "" : ", level " + share.level)};
   if (!wide) return row;
   row.push_back(device.compute_guarantee_ratio > 0 ? "promised " + percent_of(device.compute_guarantee_ratio)
                                                    : "promised nothing");
@@ -165,7 +166,7 @@ std::string status_text(const Picture& picture, const Voice& voice) {
     const bool others = !others_words(picture.now).empty();
     text += !shares.empty() ? shares : others ? "  no shares of yours\n" : "  no shares\n";
   }
-  return text + elsewhere(picture, voice);
+  return text + elsewhere(picture, voice) + waiting_text(picture.now, voice);
 }
 
 std::string status_json(const Picture& picture) {

@@ -46,7 +46,7 @@ std::string sold_of(const Snapshot& picture) {
   return total == 0 ? "" : "sold " + ratio_text(static_cast<double>(sold) / static_cast<double>(total));
 }
 
-// "3 refused, 2 idle, 1 outside": what somebody should look at; refusals as in the table.
+// "3 refused, 2 idle, 1 outside, 1 in line": what somebody should look at; refusals as in the table.
 std::string alarms_of(const Snapshot& picture) {
   std::vector<std::string> words;
   const auto count = [&](auto&& test, const char* word) {
@@ -62,6 +62,7 @@ std::string alarms_of(const Snapshot& picture) {
   count([](const auto& s) { return s.state == "idle"; }, "idle");
   if (picture.node.unattended_processes > 0)
     words.push_back(std::to_string(picture.node.unattended_processes) + " outside");
+  if (!picture.waiting.empty()) words.push_back(std::to_string(picture.waiting.size()) + " in line");
   return joined(words, ", ");
 }
 
@@ -213,8 +214,9 @@ Budget budget_of(const TopState& state, unsigned rows) {
   const unsigned around = kHeader + kKeys + budget.events + (budget.airy ? 2 : 0) + (state.trouble.empty() ? 0 : 1);
   const auto gpus = static_cast<unsigned>(std::min<std::size_t>(state.now->gpus.size(), 1000));
   const unsigned room = rows > around + kLeastTable ? rows - around - kLeastTable : 1;
-  // Half of what is left for the GPUs at most, so that the table stays the larger part.
-  const unsigned part = state.preset == TopPreset::gpus ? room : std::min(room, std::max(2u, room / 2));
+  // Half of what is left for the GPUs at most, so that the table stays the larger part; a little more where that shows all.
+  const unsigned half = gpus <= room * 2 / 3 ? std::max(gpus, room / 2) : room / 2;
+  const unsigned part = state.preset == TopPreset::gpus ? room : std::min(room, std::max(2u, half));
   const unsigned most = state.preset == TopPreset::table ? 0 : std::max(gpus == 0 ? 0u : 1u, part);
   budget.gpus = gpus * 2 <= most ? gpus * 2 : std::min(gpus, most);
   budget.table = rows - std::min(rows, around + budget.gpus);

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "cli/cells.hpp"
+#include "cli/top/parts.hpp"
 #include "cli/top/rows.hpp"
 #include "cli/top/test_frames.hpp"
 #include "cli/top/test_node.hpp"
@@ -195,6 +196,49 @@ TEST_F(TopPicture, ManyGpusLeaveRoomForTheSharesAndSayHowManyAreNotShown) {
   EXPECT_NE(text.find(" and "), std::string::npos);
   EXPECT_NE(text.find("more GPUs"), std::string::npos);
   EXPECT_NE(text.find("train"), std::string::npos);
+}
+
+TEST_F(TopPicture, EightGpusAreAllThereInASmallTerminal) {
+  TopState state = test_state();
+  for (std::uint32_t i = 2; i < 8; ++i) state.now->gpus.push_back(test_gpu(i));
+  const std::string text = render(state, {80, 24}, kAscii);
+  EXPECT_NE(text.find("\n 7 H200"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n>notebook"), std::string::npos) << text;
+}
+
+TEST_F(TopPicture, LongNamesThatDifferAtTheirEndsStayApart) {
+  TopState state = test_state();
+  for (int i = 0; i < 2; ++i)
+    state.now->shares.push_back(test_share("a-very-long-name-of-a-model-" + std::to_string(i), "dora", 1, 0, 0, 1, 0));
+  const std::string text = render(state, {80, 24}, kAscii);
+  EXPECT_NE(text.find("a-very-l~el-0"), std::string::npos) << text;
+  EXPECT_NE(text.find("a-very-l~el-1"), std::string::npos) << text;
+}
+
+TEST_F(TopPicture, AFigureOfMemoryIsNeverCut) {
+  const auto text = [](std::uint64_t used, std::optional<std::uint64_t> limit) { return used_of_text(used, limit); };
+  constexpr std::uint64_t kTenth = kTestGiB / 10;
+  EXPECT_EQ(text(32 * kTestGiB, 141 * kTestGiB), "32.0/141.0G");
+  EXPECT_EQ(text(100 * kTestGiB + 5 * kTenth, 141 * kTestGiB), "100.5/141G");
+  EXPECT_EQ(text(177 * kTestGiB + 6 * kTenth, 612 * kTestGiB + 4 * kTenth), "177/612G");
+  EXPECT_EQ(text(1020ull << 20, 141 * kTestGiB), "1020M/141G");
+}
+
+// A limit beside what no limit holds would be a promise that nobody keeps.
+TEST_F(TopPicture, AUserWithAProgramInNoShareIsShownWithoutALimit) {
+  TopState state = test_state();
+  state.view = TopView::user;
+  EXPECT_EQ(rows_of(state)[0].limit_bytes, 16 * kTestGiB);
+  state.now->processes[3].user = "alice";
+  EXPECT_EQ(rows_of(state)[0].name, "alice");
+  EXPECT_EQ(rows_of(state)[0].used_bytes, 17 * kTestGiB);
+  EXPECT_EQ(rows_of(state)[0].limit_bytes, std::nullopt);
+}
+
+TEST_F(TopPicture, WhoStandsInLineIsCountedInTheHeader) {
+  TopState state = test_state();
+  state.now->waiting.resize(2);
+  EXPECT_NE(render(state, {120, 24}, kAscii).find(", 2 in line"), std::string::npos);
 }
 
 // What is cut off at the right is the limit that was met.

@@ -35,7 +35,7 @@ TopRow share_row(const Snapshot& picture, std::size_t index, const snapshot::Sha
   row.owner = share.owner;
   row.gpu = gpu_index(picture, device.uuid);
   row.level = share.level;
-  row.state = share.state;
+  row.state = state_on(picture, share, device);
   row.limit_bytes = device.memory_limit_bytes;
   row.used_bytes = device.memory_used_bytes;
   row.held_ratio = device.held_ratio;
@@ -70,7 +70,7 @@ TopRow process_row(const Snapshot& picture, const snapshot::Process& process) {
   row.owner = process.user;
   row.where = process.where;
   row.level = process.level;
-  row.state = process.share.empty() ? "no share" : process.finding.empty() ? "" : "bypasses limits";
+  row.state = process.share.empty() ? "no share" : process.finding.empty() ? "" : "bypassed";
   for (const auto& device : process.devices) {
     row.gpu += (row.gpu.empty() ? "" : ",") + gpu_index(picture, device.uuid);
     row.used_bytes += device.driver_bytes.value_or(device.ledger_bytes);
@@ -123,11 +123,14 @@ TopRow user_row(const Snapshot& picture, const std::string& user) {
   row.key = "user/" + user;
   row.name = row.owner = user;
   std::size_t shares = 0;
+  std::uint64_t limit_bytes = 0;
+  bool unlimited = false;  // what he has outside shares is under no limit either
   for (const auto& share : picture.shares) {
     if (share.owner != user) continue;
     row.idle_ns = shares++ == 0 ? share.idle_ns : std::min(row.idle_ns, share.idle_ns);
     for (const auto& device : share.devices) {
-      if (device.memory_limit_bytes) row.limit_bytes = row.limit_bytes.value_or(0) + *device.memory_limit_bytes;
+      limit_bytes += device.memory_limit_bytes.value_or(0);
+      unlimited |= !device.memory_limit_bytes;
       row.used_bytes += device.memory_used_bytes;
       add(row.held_ratio, device.held_ratio);
       add(row.waited_ratio, device.throttled_ratio);
@@ -140,7 +143,9 @@ TopRow user_row(const Snapshot& picture, const std::string& user) {
     ++row.processes;
     if (!process.share.empty()) continue;
     for (const auto& device : process.devices) row.used_bytes += device.driver_bytes.value_or(0);
+    unlimited = true;
   }
+  if (shares > 0 && !unlimited) row.limit_bytes = limit_bytes;
   row.state = std::to_string(shares) + (shares == 1 ? " share" : " shares");
   return row;
 }

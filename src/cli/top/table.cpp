@@ -4,6 +4,7 @@
 #include "base/units.hpp"
 #include "cli/cells.hpp"
 #include "cli/names.hpp"
+#include "cli/output.hpp"
 #include "cli/top/parts.hpp"
 
 namespace headgate::cli {
@@ -56,11 +57,16 @@ constexpr Column kShareColumns[] = {
     {What::level, "LEVEL", 14, false, 140, TopSort::state},
     {What::state, "STATE", 11, false, 0, TopSort::state},
 };
+constexpr unsigned kShareCells = 14;
 constexpr Column kProcessColumns[] = {
-    {What::pid, "PID", 7, true, 0, TopSort::name},           {What::share, "SHARE", 14, false, 0, TopSort::owner},
-    {What::owner, "USER", 8, false, 76, TopSort::owner},     {What::gpu, "GPU", 4, true, 0, TopSort::gpu},
-    {What::memory, "MEMORY", 8, true, 0, TopSort::memory},   {What::compute, "BUSY", 4, true, 66, TopSort::compute},
-    {What::where, "WHERE", 20, false, 110, TopSort::owner},  {What::level, "LEVEL", 14, false, 90, TopSort::state},
+    {What::pid, "PID", 7, true, 0, TopSort::name},
+    {What::share, "SHARE", kShareCells, false, 0, TopSort::owner},
+    {What::owner, "USER", 8, false, 76, TopSort::owner},
+    {What::gpu, "GPU", 4, true, 0, TopSort::gpu},
+    {What::memory, "MEMORY", 8, true, 0, TopSort::memory},
+    {What::compute, "BUSY", 4, true, 66, TopSort::compute},
+    {What::where, "WHERE", 20, false, 110, TopSort::owner},
+    {What::level, "LEVEL", 14, false, 90, TopSort::state},
     {What::state, "FINDING", 16, false, 76, TopSort::state},
 };
 
@@ -106,7 +112,7 @@ void draw_bar(FrameLine& line, double full, std::initializer_list<double> marks,
 std::string state_look(const TopRow& row) {
   const std::string& state = row.state;
   if (state == "throttled" || state == "draining" || state.starts_with("paused")) return "33";
-  if (state == "full" || state == "refused" || state == "broken" || state == "no share" || state == "bypasses limits")
+  if (state == "full" || state == "refused" || state == "broken" || state == "no share" || state == "bypassed")
     return "31";
   if (state == "idle" || state == "empty" || state == "freeing" || state == "frozen") return "90";
   return state == "ok" || state == "takes turns" ? "32" : "";
@@ -128,7 +134,7 @@ std::string text_of(const TopRow& row, What what) {
     case What::owner: return row.owner.empty() ? "-" : row.owner;
     case What::gpu: return row.gpu.empty() ? "-" : row.gpu;
     case What::pid: return std::to_string(row.pid);
-    case What::share: return row.share.empty() ? "-" : row.share;
+    case What::share: return row.share.empty() ? "-" : cut_inside(row.share, kShareCells);
     case What::memory:
       return row.pid != 0 ? short_bytes_text(row.used_bytes) : used_of_text(row.used_bytes, row.limit_bytes);
     case What::compute: return ratio_text(row.held_ratio);
@@ -193,7 +199,9 @@ FrameLine row_line(const TopState& state, const TopRow& row, bool selected, cons
   const std::string branch = row.depth == 0 ? "" : style.ascii ? " `-" : " \u2514 ";
   const std::string name = branch + ((row.process && state.tagged.contains(row.host_pid)) ? "*" : "") +
                            (row.depth > 0 && row.pid != 0 ? std::to_string(row.pid) + " " : "") + row.name;
-  line.add(fitted(name, name_width(columns, width)), selected ? "1;7" : share_look(row.colour));
+  const unsigned room = name_width(columns, width);
+  line.add(fitted(row.pid != 0 ? name : cut_inside(harmless(name), room), room),
+           selected ? "1;7" : share_look(row.colour));
   for (const Column& column : columns) {
     line.add(" ");
     draw_cell(line, state, row, column, style);

@@ -56,8 +56,16 @@ std::string allowance_text(double guarantee_ratio, double ceiling_ratio) {
 std::string used_of_text(std::uint64_t used_bytes, const std::optional<std::uint64_t>& limit_bytes) {
   std::string used = short_bytes_text(used_bytes);
   if (!limit_bytes) return used + "/-";
-  const std::string limit = short_bytes_text(*limit_bytes);
+  std::string limit = short_bytes_text(*limit_bytes);
   if (used.back() == limit.back()) used.pop_back();
+  // A column has eleven cells, and a figure that is cut is another figure: whole numbers first of the limit, then of both.
+  constexpr std::size_t kCells = 11;
+  if (used.size() + 1 + limit.size() > kCells && limit.contains(".0")) limit.erase(limit.find('.'), 2);
+  if (used.size() + 1 + limit.size() > kCells) {
+    for (std::string* figure : {&used, &limit}) {
+      if (const std::size_t point = figure->find('.'); point != std::string::npos) figure->erase(point, 2);
+    }
+  }
   return used + "/" + limit;
 }
 

@@ -1,0 +1,72 @@
+#include "cli/names.hpp"
+
+#include <gtest/gtest.h>
+
+#include "cli/views.hpp"
+
+namespace headgate::cli {
+namespace {
+
+// One share on two GPUs, one program in it.
+Picture picture() {
+  snapshot::ShareDevice device;
+  device.throttled_ratio = 0.5;
+  device.waits_for = "ceiling";
+  Picture picture;
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    snapshot::Gpu gpu;
+    gpu.index = i;
+    device.uuid = gpu.uuid = "GPU-" + std::to_string(i);
+    picture.now.gpus.push_back(gpu);
+    if (picture.now.shares.empty()) picture.now.shares.resize(1);
+    picture.now.shares[0].devices.push_back(device);
+  }
+  picture.now.shares[0].name = "train";
+  picture.now.shares[0].level = "hook";
+  picture.now.shares[0].state = "throttled";
+  picture.now.processes.resize(1);
+  picture.now.processes[0].pid = 101;
+  picture.now.processes[0].share = "train";
+  return picture;
+}
+
+TEST(Names, WhatAShareWaitsForOnOneGpuIsNotSaidOfItsOthers) {
+  Picture seen = picture();
+  auto& share = seen.now.shares[0];
+  const auto states = [&] {
+    return state_on(seen.now, share, share.devices[0]) + ", " + state_on(seen.now, share, share.devices[1]);
+  };
+  EXPECT_EQ(states(), "throttled, throttled");
+  share.devices[1].throttled_ratio = 0;
+  EXPECT_EQ(states(), "throttled, ok");
+  share.devices[1].throttled_ratio = 0.5;
+  share.devices[1].waits_for = "turn";
+  EXPECT_EQ(states(), "throttled, takes turns");
+  share.state = "paused";
+  EXPECT_EQ(states(), "paused, paused");
+}
+
+// As headgate_share_enforcement says: a share whose programs go around their limits is not merely "ok".
+TEST(Names, AShareOfWhichTheAuditFoundAProgramIsBypassedInEachTable) {
+  Picture seen = picture();
+  seen.now.processes[0].finding = "process 101 uses more than its ledger says";
+  for (const std::string& text :
+       {status_text(seen, {}), shares_text(seen.now.shares, seen.now, {}), ps_text(seen, {})}) {
+    EXPECT_TRUE(text.contains("bypassed")) << text;
+    EXPECT_FALSE(text.contains("throttled")) << text;
+  }
+}
+
+TEST(Names, StatusSaysWhoWaitsForRoom) {
+  Picture seen = picture();
+  EXPECT_FALSE(status_text(seen, {}).contains("waiting for room"));
+  snapshot::Waiting waiting;
+  waiting.place = 1;
+  waiting.share = "big";
+  waiting.uuids = {"GPU-1"};
+  seen.now.waiting = {waiting};
+  EXPECT_TRUE(status_text(seen, {}).contains("waiting for room:\nIN LINE  SHARE  OWNER  GPU")) << status_text(seen, {});
+}
+
+}  // namespace
+}  // namespace headgate::cli
