@@ -23,12 +23,6 @@ using Events = std::vector<snapshot::Event>;
 
 constexpr std::size_t kTail = 10;  // with -f alone, as tail shows
 
-std::uint64_t now_unix_ns() {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-          .count());
-}
-
 std::string day_of(std::uint64_t unix_ns) {
   const auto seconds = static_cast<std::time_t>(unix_ns / 1'000'000'000);
   std::tm parts{};
@@ -135,10 +129,12 @@ void follow_daemon(const http::Endpoint& daemon, SnapshotSource& source, Teller&
     });
     if (!heard) return;
     if (std::exchange(alive, false) && voice.talk)
-      say(ended ? "the daemon has ended; waiting for it" : ended.error().message);
+      say((ended ? "headgated has ended" : "headgated does not answer: " + ended.error().message) +
+          "; waiting for it, headgate doctor says more");
     std::this_thread::sleep_for(std::chrono::seconds(1));
     // What came meanwhile; a daemon with another state directory counts its events anew.
     if (const auto all = source.events_after(0)) {
+      if (!std::exchange(alive, true) && voice.talk) say("headgated answers again");
       for (const auto& event : *all) {
         if (heard && teller.is_news(event)) heard = teller.tell(event);
       }
@@ -181,6 +177,12 @@ Result<int> show(const Invocation& invocation, const config::Config& config) {
 }
 
 }  // namespace
+
+std::uint64_t now_unix_ns() {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count());
+}
 
 Result<std::uint64_t> since_option(const std::string& text) { return time_option("--since", text); }
 

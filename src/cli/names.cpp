@@ -35,6 +35,11 @@ std::string staleness(const snapshot::Snapshot& picture) {
   return picture.node.nvml_released ? "GPU FIGURES ARE OLD" : "";
 }
 
+std::string old_picture_words(std::uint64_t taken_unix_ns, std::uint64_t now_unix_ns) {
+  return "headgated does not answer: this picture is " +
+         short_duration_text(now_unix_ns - std::min(taken_unix_ns, now_unix_ns)) + " old; see: headgate doctor";
+}
+
 std::string caveats(const snapshot::Snapshot& picture, const Voice& voice) {
   const std::string old = staleness(picture);
   return (picture.node.simulated ? ", " + warning("SIMULATED", voice) : "") +

@@ -20,6 +20,8 @@ namespace headgate::cli {
 [[nodiscard]] bool is_gpu_of(const snapshot::Snapshot& picture, const std::string& uuid);
 // "GPU FIGURES ARE OLD", where the daemon has let go of the driver or it does not answer; else empty.
 [[nodiscard]] std::string staleness(const snapshot::Snapshot& picture);
+// Of a picture that stands because the daemon makes no newer one: what is wrong, how old it is, what to do. Fits a line.
+[[nodiscard]] std::string old_picture_words(std::uint64_t taken_unix_ns, std::uint64_t now_unix_ns);
 // What a view must not keep to itself, each with ", " before it, as a warning: SIMULATED, and staleness().
 [[nodiscard]] std::string caveats(const snapshot::Snapshot& picture, const Voice& voice);
 // The first line of a view that does not say it elsewhere: "level hook, SIMULATED".

@@ -57,6 +57,13 @@ TEST(Names, AShareOfWhichTheAuditFoundAProgramIsBypassedInEachTable) {
   }
 }
 
+TEST(Names, HowOldAPictureIsAndWhatHelpsFitsTheSmallestTerminal) {
+  EXPECT_EQ(old_picture_words(10'000'000'000, 22'000'000'000),
+            "headgated does not answer: this picture is 12s old; see: headgate doctor");
+  EXPECT_TRUE(old_picture_words(10, 9).contains(" 0s old")) << "a clock that was set back";
+  EXPECT_LE(old_picture_words(0, 86'399'000'000'000).size(), 79u);
+}
+
 TEST(Names, StatusSaysWhoWaitsForRoom) {
   Picture seen = picture();
   EXPECT_FALSE(status_text(seen, {}).contains("waiting for room"));

@@ -10,7 +10,9 @@
 #include <string_view>
 
 #include "base/units.hpp"
+#include "cli/names.hpp"
 #include "cli/screen.hpp"
+#include "cli/top/top.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -30,7 +32,8 @@ class Repeating {
         draw_(std::move(watched.draw)),
         voice_(voice),
         on_screen_(is_table(voice.format) && can_place_cursor()),
-        skips_(!on_screen_ && !watched.source->is_daemon() ? 1 : 0),
+        is_daemon_(watched.source->is_daemon()),
+        skips_(!on_screen_ && !is_daemon_ ? 1 : 0),
         watcher_(std::move(watched.source), watched.interval) {
     enter();
   }
@@ -132,8 +135,10 @@ class Repeating {
     shown_ = true;
     const FrameSize size = screen_->size();
     std::string head = title_ + ", every " + every_;
-    if (look_->picture) head += ", at " + clock_text(look_->picture->taken_unix_ns);
-    head += trouble.empty() ? "; q ends it" : "; the picture is old: " + harmless(trouble);
+    if (look_->picture) taken_unix_ns_ = look_->picture->taken_unix_ns;
+    if (trouble.empty()) head += ", at " + clock_text(taken_unix_ns_) + "; q ends it";
+    else if (is_daemon_) head += "\n" + old_picture_words(taken_unix_ns_, now_unix_ns());
+    else head += "; the picture is old: " + harmless(trouble);
     return screen_->show(cropped(head + "\n\n" + last_, size)) ? Result<void>{} : gone();
   }
 
@@ -142,13 +147,14 @@ class Repeating {
   const std::string title_, every_;
   const std::function<Result<std::string>(const Look&, const Voice&, bool)> draw_;
   const Voice voice_;
-  const bool on_screen_;
+  const bool on_screen_, is_daemon_;
   int skips_;
   const TerminalSignals signals_;  // before the watcher, whose thread must have them blocked
   Watcher watcher_;
   std::optional<Look> look_;
   bool shown_ = false;
   std::string last_, trouble_;
+  std::uint64_t taken_unix_ns_ = 0;  // of the last picture that there was
   std::optional<Screen> screen_;
   std::optional<Keyboard> keyboard_;  // given back before the screen
 };

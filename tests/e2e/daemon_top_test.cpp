@@ -44,7 +44,7 @@ TEST_F(DaemonTop, OneThatIsKilledIsSaidBesideTheOldPictureAndItsSuccessorIsShown
   terminal.type("$H top --ascii --interval 100ms; echo sta\"\"tus=$?\n");
   ASSERT_TRUE(terminal.await("0B/8.0G")) << terminal.seen();
   daemon.kill_and_wait();
-  ASSERT_TRUE(terminal.await("headgated does not answer")) << terminal.seen();
+  ASSERT_TRUE(terminal.await("s old; see: headgate doctor")) << "whole, in 80 columns: " << terminal.seen();
   ASSERT_TRUE(terminal.await("0B/8.0G")) << terminal.seen();
   daemon.start();
   ASSERT_EQ(daemon.cli().shell("$H share create bob --mem 4GiB").status, 0);
@@ -77,6 +77,23 @@ TEST_F(DaemonTop, EventsAreListedAndFollowedAlsoPastARestart) {
   terminal.type("\x03");
   terminal.type("echo en\"\"ded\n");
   EXPECT_TRUE(terminal.await("ended")) << terminal.seen();
+}
+
+// Who follows events takes silence for quiet.
+TEST_F(DaemonTop, EachSilenceOfTheDaemonIsSaidToWhoFollowsEventsOrWatchesStatus) {
+  Daemon daemon;
+  Terminal events(daemon.cli(), kSmall), status(daemon.cli(), kSmall);
+  events.type("$H events -f\n");
+  status.type("$H status --watch=100ms\n");
+  ASSERT_TRUE(events.await("SIMULATED")) << events.seen();
+  for (int silence = 0; silence < 2; ++silence) {
+    ASSERT_TRUE(status.await("q ends it")) << status.seen();
+    daemon.kill_and_wait();
+    ASSERT_TRUE(events.await("waiting for it, headgate doctor says more")) << events.seen();
+    ASSERT_TRUE(status.await("s old; see: headgate doctor")) << status.seen();
+    daemon.start();
+    ASSERT_TRUE(events.await("headgated answers again")) << events.seen();
+  }
 }
 
 }  // namespace

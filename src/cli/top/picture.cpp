@@ -236,7 +236,8 @@ std::vector<FrameLine> all_lines(const TopState& state, FrameSize size, FrameSty
     return lines;
   }
   lines.push_back(header_line(state, width, style));
-  if (!state.trouble.empty()) lines.push_back(FrameLine(width, style).add(" " + state.trouble, "31"));
+  if (!state.trouble.empty())
+    lines.push_back(FrameLine(width, style).add(cut(" " + harmless(state.trouble), width), "31"));
   if (state.mode == TopMode::help) {
     put(help_lines(state, width, style));
   } else {

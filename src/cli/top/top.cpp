@@ -14,6 +14,7 @@
 
 #include "cli/chosen_source.hpp"
 #include "cli/daemon.hpp"
+#include "cli/names.hpp"
 #include "cli/screen.hpp"
 #include "cli/top/picture.hpp"
 #include "cli/top/rows.hpp"
@@ -132,8 +133,8 @@ class Live {
       state_.trouble = silence_.empty() ? look->remark : silence_;
       state_ = observed(std::move(state_), std::move(*look->picture), std::move(look->events));
     } else {
-      state_.trouble =
-          (state_.daemon ? "headgated does not answer; the picture is old: " : "") + look->picture.error().message;
+      state_.trouble = state_.daemon && state_.now ? old_picture_words(state_.now->taken_unix_ns, now_unix_ns())
+                                                   : look->picture.error().message;
     }
   }
 
