@@ -64,6 +64,27 @@ TEST(Names, HowOldAPictureIsAndWhatHelpsFitsTheSmallestTerminal) {
   EXPECT_LE(old_picture_words(0, 86'399'000'000'000).size(), 79u);
 }
 
+TEST(Why, SaysThatAShareIsDrainedThatItIsBypassedAndThatFiguresAreOld) {
+  Picture seen = picture();
+  auto& share = seen.now.shares[0];
+  const auto text = [&] { return why_text(seen, {share}, {}); };
+  EXPECT_FALSE(text().contains("drained") || text().contains("bypassed") || text().contains("OLD")) << text();
+  share.state = "draining";
+  EXPECT_TRUE(
+      text().contains("  it is being drained: nobody enters and no memory is given\n"
+                      "    what helps: headgate share resume train\n"))
+      << text();
+  share.expired = true;
+  EXPECT_FALSE(text().contains("share resume")) << "its time is over, and that is said: " << text();
+  seen.now.processes[0].finding = "process 101 uses more than its ledger says";
+  EXPECT_TRUE(text().contains("  bypassed: process 101 uses more than its ledger says\n")) << text();
+  seen.now.node.nvml_released = true;
+  EXPECT_TRUE(text().contains("level hook, GPU FIGURES ARE OLD\n")) << text();
+  seen.now.node.simulated = true;
+  seen.now.node.level = "hook";
+  EXPECT_TRUE(why_text(seen, {}, {}).starts_with("level hook, SIMULATED, GPU FIGURES ARE OLD\n"));
+}
+
 TEST(Names, StatusSaysWhoWaitsForRoom) {
   Picture seen = picture();
   EXPECT_FALSE(status_text(seen, {}).contains("waiting for room"));

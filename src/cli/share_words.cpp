@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.hpp"
+#include "base/user_name.hpp"
 #include "cli/daemon.hpp"
 #include "cli/low_ceiling.hpp"
 #include "cli/names.hpp"
@@ -140,8 +141,8 @@ Result<std::string> quota_text(const http::Endpoint& daemon, const Invocation& i
   std::vector<std::vector<std::string>> rows = {
       {"WHO", "\tMEMORY", "\tCOMPUTE", "\tSHARES", "\tENDS AFTER", "\tWEIGHT", "CLASS"}};
   for (const Json& quota : json) {
-    const std::string who = quota.contains("user")    ? "user " + quota["user"].dump()
-                            : quota.contains("group") ? "group " + quota["group"].dump()
+    const std::string who = quota.contains("user")    ? "user " + user_name(quota["user"].get<std::uint32_t>())
+                            : quota.contains("group") ? "group " + group_name(quota["group"].get<std::uint32_t>())
                                                       : "everyone";
     const auto cell = [&](const char* key, auto&& text) {
       return "\t" + (quota.contains(key) && quota[key].is_number() ? text(quota[key]) : std::string("-"));

@@ -218,6 +218,16 @@ std::string frozen_text(const snapshot::Share& share, const snapshot::ShareDevic
          bytes_text(device.memory_frozen_bytes) + " on the host instead of this GPU: the next call brings it back\n";
 }
 
+// Programs of the share that the audit found to go around its limits.
+std::string found_text(const Picture& picture, const snapshot::Share& share) {
+  std::string text;
+  for (const auto& process : picture.now.processes) {
+    if (process.share == share.name && !process.finding.empty())
+      text += "  bypassed: " + harmless(process.finding) + "\n    what helps: to end it (headgate ps)\n";
+  }
+  return text;
+}
+
 // Whose cuInit waits for a scheduler's leave.
 std::vector<snapshot::Event> asking(const Picture& picture, const std::string& share) {
   std::map<std::uint32_t, const snapshot::Event*> last;
@@ -298,26 +308,34 @@ std::string denial_text(const Picture& picture, const std::string& share, const 
 
 std::string why_text(const Picture& picture, const std::vector<snapshot::Share>& shares, const Voice& voice) {
   std::string text;
+  const std::string stale = staleness(picture.now);
   for (const snapshot::Share& share : shares) {
     for (const snapshot::ShareDevice& device : share.devices) {
       const bool simulated = picture.now.node.simulated && gpu_of(picture, device.uuid) != nullptr;
       text += bold("share " + share.name + " on " + gpu_words(picture.now, device.uuid) + ", level " + share.level +
-                       (simulated ? ", SIMULATED" : ""),
+                       (simulated ? ", " + warning("SIMULATED", voice) : "") +
+                       (stale.empty() ? "" : ", " + warning(stale, voice)),
                    voice) +
               "\n";
       if (share.expired)
         text += "  its time is over: nobody enters, it is given no more memory, and it waits for " +
                 programs_text(share.processes) + " to end\n    what helps: headgate share extend " + share.name +
                 " 1h\n";
+      else if (share.state.ends_with("draining"))
+        text += "  it is being drained: nobody enters and no memory is given
+    what helps: headgate share resume " +
+                share.name + "
+";
       if (share.state.starts_with("paused"))
         text += "  it is paused: its launches wait\n    what helps: headgate share resume " + share.name + "\n";
-      text += frozen_text(share, device) + gone_gpu_text(picture, device) + xid_text(picture, device) +
-              refusal_text(picture, device) + waiting_allocation_text(picture, share, device.uuid) +
-              throttle_text(share, device) + mps_text(picture, device);
+      text += found_text(picture, share) + frozen_text(share, device) + gone_gpu_text(picture, device) +
+              xid_text(picture, device) + refusal_text(picture, device) +
+              waiting_allocation_text(picture, share, device.uuid) + throttle_text(share, device) +
+              mps_text(picture, device);
     }
     text += asking_text(picture, share.name) + denial_text(picture, share.name, voice);
   }
-  return text.empty() ? "there are no shares\n" : text;
+  return text.empty() ? stamp(picture.now, voice) + "there are no shares\n" : text;
 }
 
 std::string why_json(const Picture& picture, const std::vector<snapshot::Share>& shares) {
