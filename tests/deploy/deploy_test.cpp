@@ -227,6 +227,39 @@ TEST_F(Promtool, UnderstandsEachQueryOfTheBoard) {
   EXPECT_NE(said.text.find(std::to_string(queries.size()) + " rules found"), std::string::npos) << said.text;
 }
 
+// What the board asks of a counter whose series begins with the first of what it counts: an error that rate() and increase()
+// do not see is a green light that is false.
+TEST_F(Promtool, TheBoardSeesTheFirstOfEachKind) {
+  struct Asked {
+    std::string title, series, labels;
+  };
+  const Asked all[] = {{"GPU errors, 24 h", R"(headgate_gpu_xid_events_total{instance="n",uuid="G",xid="79"})", "{}"},
+                       {"Allocations refused",
+                        R"(headgate_share_allocation_denied_total{instance="n",share="s",uuid="G",reason="limit"})",
+                        R"({instance="n",share="s",uuid="G",reason="limit"})"},
+                       {"Events", R"(headgate_daemon_events_total{instance="n",kind="audit.outside"})",
+                        R"({instance="n",kind="audit.outside"})"}};
+  Json tests = Json::array();
+  for (const auto& asked : all) {
+    std::string query;
+    each_panel(board(), [&](const Json& panel) {
+      if (panel.at("title") == asked.title) query = panel.at("targets").at(0).at("expr").get<std::string>();
+    });
+    ASSERT_NE(query, "") << asked.title;
+    query = std::regex_replace(query, std::regex(R"(\$__rate_interval)"), "4m");
+    query = std::regex_replace(query, std::regex(R"(\$[a-z]+)"), ".*");
+    tests.push_back(
+        {{"interval", "1m"},
+         {"input_series", {{{"series", asked.series}, {"values", "_x9 1x10"}}}},
+         {"promql_expr_test",
+          {{{"expr", query}, {"eval_time", "11m"}, {"exp_samples", {{{"labels", asked.labels}, {"value", 1}}}}}}}});
+  }
+  const Folder folder;
+  std::ofstream(folder / "first.yml") << Json{{"tests", tests}};
+  const Said said = run(PROMTOOL " test rules " + folder / "first.yml");
+  EXPECT_EQ(said.status, 0) << said.text;
+}
+
 class Unit : public testing::Test {
  protected:
   void SetUp() override {
