@@ -157,9 +157,16 @@ Result<std::unique_ptr<SnapshotSource>> local_source(const std::optional<std::st
   const std::string base = TRY(runtime_dir());
   const Source source = TRY(source_for(simulate, usual_profile));
   std::optional<Source> instead;
-  std::error_code ignored;
-  if (const auto usual = sim_directory(""); !simulate && usual && fs::exists(*usual + "/node", ignored)) {
-    if (auto simulated = source_for("", usual_profile)) instead = std::move(*simulated);
+  if (!simulate) {
+    std::vector<std::string> uuids;
+    for (const auto& ledger : read_own_ledgers(base).list) {
+      for (const auto& device : ledger.share.devices) uuids.push_back(device.uuid);
+    }
+    instead = simulated_source_with(uuids);
+    std::error_code ignored;
+    if (const auto usual = sim_directory(""); !instead && usual && fs::exists(*usual + "/node", ignored)) {
+      if (auto simulated = source_for("", usual_profile)) instead = std::move(*simulated);
+    }
   }
   // Here, because looks are taken on another thread, and an environment is nobody's to change under others.
   const std::string& directory = instead ? instead->simulated_directory : source.simulated_directory;

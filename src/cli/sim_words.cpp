@@ -1,7 +1,6 @@
 #include "cli/sim_words.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/units.hpp"
@@ -15,21 +14,9 @@ namespace headgate::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-namespace fs = std::filesystem;
 
 // Pure ASCII: names of processes and directories are other people's.
 std::string dumped(const Json& json) { return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n"; }
-
-std::vector<std::string> existing_nodes() {
-  std::vector<std::string> all;
-  const auto base = runtime_dir();
-  std::error_code error;
-  for (fs::directory_iterator at(base ? *base + "/sim" : "", error), end; !error && at != end; at.increment(error)) {
-    if (fs::exists(at->path() / "node", error)) all.push_back(at->path().string());
-  }
-  std::ranges::sort(all);
-  return all;
-}
 
 Result<std::string> directory_of(const Invocation& invocation, const config::Config& config) {
   return simulated_node(invocation.simulate.value_or(""), config["sim.profile"].value);
@@ -60,7 +47,7 @@ Json json_of(const sim::ProcessTruth& process) {
 }  // namespace
 
 Result<std::string> sim_list(const Invocation& invocation) {
-  const auto nodes = existing_nodes();
+  const auto nodes = simulated_nodes();
   if (invocation.voice.format == Format::json) {
     Json json = {
         {"schema", "headgate.sim_list/v1"}, {"simulated", true}, {"profiles", Json::array()}, {"nodes", nodes}};

@@ -2,13 +2,19 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "cli/paths.hpp"
 #include "config/profile_toml.hpp"
 #include "sim/node.hpp"
 #include "sim/profile.hpp"
+#include "sim/truth.hpp"
 
 namespace headgate::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 Result<sim::Profile> profile_named(const std::string& name) {
   if (const sim::Profile* found = sim::find_profile(name)) return *found;
@@ -70,6 +76,32 @@ Result<void> let_all_use(const std::string& simulated_directory) {
   const std::string above = simulated_directory.substr(0, simulated_directory.rfind('/'));
   if (::chmod(above.c_str(), 0711) != 0) return fail_errno("cannot let others pass through " + above, errno);
   return sim::open_to_all(simulated_directory);
+}
+
+std::vector<std::string> simulated_nodes() {
+  std::vector<std::string> all;
+  const auto base = runtime_dir();
+  std::error_code error;
+  for (fs::directory_iterator at(base ? *base + "/sim" : "", error), end; !error && at != end; at.increment(error)) {
+    if (fs::exists(at->path() / "node", error)) all.push_back(at->path().string());
+  }
+  std::ranges::sort(all);
+  return all;
+}
+
+std::optional<Source> simulated_source_with(const std::vector<std::string>& uuids) {
+  const auto has_one_of_them = [&uuids](const std::string& directory) {
+    const auto truth = sim::read_truth(directory);
+    return truth && std::ranges::any_of(truth->devices, [&uuids](const auto& device) {
+             return std::ranges::find(uuids, device.uuid) != uuids.end();
+           });
+  };
+  const auto nodes =
+      uuids.empty() || !environment("HEADGATE_SIM_DIR").empty() ? std::vector<std::string>{} : simulated_nodes();
+  const auto theirs = std::ranges::find_if(nodes, has_one_of_them);
+  if (theirs == nodes.end()) return std::nullopt;
+  auto source = simulated_source(*theirs);
+  return source ? std::optional(std::move(*source)) : std::nullopt;
 }
 
 Result<Gpus> gpus_to_view(const std::optional<std::string>& simulate, const std::string& usual_profile) {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "cli/devices.hpp"
@@ -24,6 +25,13 @@ namespace headgate::cli {
 
 // Of root's daemon for everybody: lets every user of the machine use that simulated node (sim/node.hpp), unless HEADGATE_SIM_DIR named it.
 [[nodiscard]] Result<void> let_all_use(const std::string& simulated_directory);
+
+// Directories of the nodes in this runtime directory.
+[[nodiscard]] std::vector<std::string> simulated_nodes();
+
+// Of these nodes the one that has one of these GPUs, unless HEADGATE_SIM_DIR names another. For shares that a daemon left
+// behind, of which nobody else says that they are simulated.
+[[nodiscard]] std::optional<Source> simulated_source_with(const std::vector<std::string>& uuids);
 
 // As above, and asks it; without --sim, where no driver answers, the default simulated node if one exists.
 [[nodiscard]] Result<Gpus> gpus_to_view(const std::optional<std::string>& simulate, const std::string& usual_profile);

@@ -41,6 +41,17 @@ TEST(Kept, AGpusPolicyOutlivesTheDaemonAndGoesBackToTheConfigurationsWhenToldTo)
   EXPECT_NE(wrong.err.find("fair, priority, off, or default"), std::string::npos) << wrong.err;
 }
 
+// Its shares are all that is left, and no page says of which kind their GPU was.
+TEST(Kept, ViewsAfterTheDeathOfASimulatedNodesDaemonSayThatItIsSimulated) {
+  const Cli cli;
+  const Said said =
+      cli.shell(HEADGATE_DAEMON
+                " --sim=tiny --state $D/state 2> $D/err & until $H share create a --mem 1GiB > $D/out 2>&1; "
+                "do kill -0 $! || exit 9; sleep 0.05; done; kill -9 $!; wait $!; "
+                "for view in status ps 'why a' 'top --once'; do $H $view 2> $D/err | grep -c SIMULATED; done");
+  EXPECT_EQ(said.out, "1\n1\n1\n1\n") << said.err;
+}
+
 // Copied to where nothing says that it is the simulator's, so that it passes for the driver's.
 constexpr const char* kLikeARealNode =
     "mkdir $D/driver; cp $SIM/libnvidia-ml.so.1 $D/driver/; export HEADGATE_SIM_DIR=$($H sim path --sim); "
