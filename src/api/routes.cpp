@@ -1,5 +1,6 @@
 #include "api/routes.hpp"
 
+#include "api/query.hpp"
 #include "guest/grant/environment.hpp"
 
 namespace headgate::api {
@@ -163,9 +164,9 @@ std::vector<Route> shares() {
        .parameters = {share_name(),
                       {"stay", Place::query,
                        "over the control socket: nobody removes the share for as long as the caller's process lives",
-                       "1"}},
+                       kAcceptedFlag}},
        .replies = {one("Entry")},
-       .errors = {404, 500}},
+       .errors = {400, 404, 500}},
   };
 }
 
@@ -190,7 +191,7 @@ std::vector<Route> processes_and_events() {
                       {"since_unix_ns", Place::query, "only those that happened then or later", {}, true},
                       {"share", Place::query, "only those that concern this share", "a share's name"},
                       {"kind", Place::query, "only kinds that begin so", "memory, share.created, audit"},
-                      {"follow", Place::query, "go on as a stream", "1"},
+                      {"follow", Place::query, "go on as a stream", kAcceptedFlag},
                       {"Last-Event-ID",
                        Place::header,
                        "with follow=1, in place of after: the id of the last event that was had, as an EventSource "
@@ -234,7 +235,7 @@ std::vector<Route> quotas() {
        .parameters = {{"user", Place::query, "of this user", "a name of the machine, or a uid"},
                       {"group", Place::query, "of this group", "a name of the machine, or a gid"},
                       {"everyone", Place::query, "the one that bounds each user but root, where his own says nothing",
-                       "1"}},
+                       kAcceptedFlag}},
        .replies = {one("Nothing")},
        .errors = {400, 403, 404}},
   };

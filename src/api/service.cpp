@@ -15,6 +15,7 @@
 #include "api/metrics.hpp"
 #include "api/openapi.hpp"
 #include "api/order_json.hpp"
+#include "api/query.hpp"
 #include "api/readiness.hpp"
 #include "api/routes.hpp"
 #include "api/visible.hpp"
@@ -289,16 +290,18 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   }
 
   Response enter_share(const Request& request, const node::Caller& caller) {
-    const auto* stay = request.query_value("stay");
-    const auto entry = node.entry(*request.parameter("name"), caller, stay != nullptr && *stay != "0");
+    const auto stay = flag_in(request, "stay");
+    if (!stay) return error_response(stay.error());
+    const auto entry = node.entry(*request.parameter("name"), caller, *stay);
     return entry ? json(to_json(*entry)) : error_response(entry.error());
   }
 
   void list_events(const Request& request, const http::Reply& reply) {
     const auto caller = caller_of(request, *access.now());
     if (!caller) return reply(error_response(caller.error()));
-    if (const auto* wish = request.query_value("follow"); wish != nullptr && *wish != "0")
-      return reply(follow(request, *caller));
+    const auto goes_on = flag_in(request, "follow");
+    if (!goes_on) return reply(error_response(goes_on.error()));
+    if (*goes_on) return reply(follow(request, *caller));
     answer_events(request, *caller, events, history, reply);
   }
 
@@ -330,8 +333,9 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   }
 
   Response remove_quota(const Request& request, const node::Caller& caller) {
-    const auto named = quota_named(request.query_value("user"), request.query_value("group"),
-                                   request.query_value("everyone") != nullptr);
+    const auto everyone = flag_in(request, "everyone");
+    if (!everyone) return error_response(everyone.error());
+    const auto named = quota_named(request.query_value("user"), request.query_value("group"), *everyone);
     if (!named) return error_response(named.error());
     if (auto done = node.remove_quota(named->subject, named->id, caller); !done) return error_response(done.error());
     return json("{}");

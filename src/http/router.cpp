@@ -38,12 +38,16 @@ std::optional<Fields> match(const std::vector<std::string>& pattern, const std::
 std::optional<Response> strange_query(const Router::Route& route, const Request& request) {
   if (!route.query) return std::nullopt;
   for (const Field& field : request.query) {
-    if (std::ranges::find(*route.query, field.name) != route.query->end()) continue;
-    std::string known;
-    for (const auto& name : *route.query) known += (known.empty() ? "" : ", ") + name;
-    return error_response(400, "usage",
-                          "'" + field.name.substr(0, 80) + "' is nothing that " + request.path + " may be asked with",
-                          known.empty() ? "it takes no parameters" : "accepted: " + known);
+    const std::string name = "'" + field.name.substr(0, 80) + "' ";
+    if (std::ranges::find(*route.query, field.name) == route.query->end()) {
+      std::string known;
+      for (const auto& one : *route.query) known += (known.empty() ? "" : ", ") + one;
+      return error_response(400, "usage", name + "is nothing that " + request.path + " may be asked with",
+                            known.empty() ? "it takes no parameters" : "accepted: " + known);
+    }
+    // One reader would take the first, another the last.
+    if (std::ranges::count(request.query, field.name, &Field::name) > 1)
+      return error_response(400, "usage", name + "stands twice in the query", "say each but once");
   }
   return std::nullopt;
 }

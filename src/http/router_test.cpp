@@ -67,6 +67,9 @@ TEST_F(RouterTest, refuses_a_query_that_a_route_does_not_know_and_lets_others_be
   EXPECT_EQ(refused.status, 400);
   EXPECT_NE(refused.body.find("'atfer' is nothing that"), std::string::npos) << refused.body;
   EXPECT_NE(refused.body.find("accepted: after, wait"), std::string::npos) << refused.body;
+  const auto twice = ask("GET", "/v1/shares/a?wait=1s&after=2&wait=2s");
+  EXPECT_EQ(twice.status, 400);
+  EXPECT_NE(twice.body.find("'wait' stands twice"), std::string::npos) << twice.body;
   EXPECT_EQ(ask("DELETE", "/v1/shares/a?atfer=2").body, "rm a");
 }
 

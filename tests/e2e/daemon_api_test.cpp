@@ -117,6 +117,12 @@ TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
   expect("changeQuota", "PATCH", "/v1/quotas", 200, R"({"user":"root","mem":"none","class":"latency"})");
   expect("changeQuota", "PATCH", "/v1/quotas", 400, R"({"user":"root"})");
   expect("listQuotas", "GET", "/v1/quotas", 200);
+  expect("setQuota", "PUT", "/v1/quotas", 200, R"({"everyone":true,"shares":4})");
+  expect("removeQuota", "DELETE", "/v1/quotas?everyone=0", 400);
+  expect("removeQuota", "DELETE", "/v1/quotas?everyone=no", 400);
+  expect("removeQuota", "DELETE", "/v1/quotas?everyone=1", 200);
+  expect("listEvents", "GET", "/v1/events?follow=no", 400);
+  expect("enterShare", "GET", "/v1/shares/alice/entry?stay=no", 400);
   expect("removeQuota", "DELETE", "/v1/quotas?user=root", 200);
   expect("removeQuota", "DELETE", "/v1/quotas?user=root", 404);
   expect("removeQuota", "DELETE", "/v1/quotas", 400);
