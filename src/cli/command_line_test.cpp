@@ -31,6 +31,21 @@ TEST(CommandLine, WhatAShareHasForItsLifeReachesTheDaemonWhichSaysSoAndIsOffered
   }
 }
 
+TEST(CommandLine, WhatAFlagGaveAShareTheSameFlagTakesBack) {
+  for (const auto& [option, key] :
+       {std::pair<std::string, const char*>{"--everyone", "everyone"}, {"--over-sell", "over_sell"}}) {
+    const auto said = [&, option = option, key = key](const std::string& value) {
+      return words({"share", "set", "a", (option + value).c_str()})->order.at(key);
+    };
+    for (const char* yes : {"", "=yes", "=true"}) EXPECT_EQ(said(yes), "true");
+    for (const char* no : {"=no", "=false"}) EXPECT_EQ(said(no), "false");
+    const auto unclear = words({"share", "set", "a", (option + "=maybe").c_str()});
+    ASSERT_FALSE(unclear);
+    EXPECT_NE(unclear.error().message.find("'maybe' is neither yes nor no"), std::string::npos)
+        << unclear.error().message;
+  }
+}
+
 TEST(CommandLine, AWordHasTheFormsThatMakeSenseOfItAndNamesThemWhereAnotherIsAsked) {
   for (const char* word : {"status", "ps", "free", "events"}) {
     for (const auto& [name, form] : {std::pair{"table", Format::table},

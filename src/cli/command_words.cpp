@@ -115,8 +115,14 @@ CLI::Option* order_option(CLI::App& app, Raw& raw, const char* option, const cha
       ->type_name(type);
 }
 
+// --option, or --option=no, which says the opposite: a share has it until somebody takes it back.
 void order_flag(CLI::App& app, Raw& raw, const char* option, const char* key, const char* summary) {
-  app.add_flag_callback(option, [&raw, key] { raw.out.order[key] = "true"; }, summary);
+  app.add_flag(option)->description(summary)->check([&raw, key](const std::string& said) -> std::string {
+    if (said != "true" && said != "yes" && said != "false" && said != "no")
+      return "'" + harmless(said) + "' is neither yes nor no";
+    raw.out.order[key] = said == "true" || said == "yes" ? "true" : "false";
+    return {};
+  });
 }
 
 void describe_order(CLI::App& app, Raw& raw) {
@@ -136,8 +142,8 @@ void describe_order(CLI::App& app, Raw& raw) {
   order_option(app, raw, "--idle-notice", "idle_notice", "TIME", "an event when it used no GPU for so long: 2h, none");
   order_option(app, raw, "--user", "users", "USERS", "who else may enter: names or numbers, with commas; none");
   order_option(app, raw, "--group", "groups", "GROUPS", "whose members may enter; none");
-  order_flag(app, raw, "--everyone", "everyone", "whoever reaches its directory may enter (containers)");
-  order_flag(app, raw, "--over-sell", "over_sell", "may be sold beyond the card; promised nothing");
+  order_flag(app, raw, "--everyone", "everyone", "whoever reaches its directory may enter (containers); =no");
+  order_flag(app, raw, "--over-sell", "over_sell", "may be sold beyond the card; promised nothing; =no");
 }
 
 CLI::App* share_inner(CLI::App& share, Raw& raw, const char* name, const char* summary) {

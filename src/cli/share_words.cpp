@@ -30,11 +30,11 @@ std::vector<std::string> parts_of(const std::string& text) {
   return parts;
 }
 
-// The options as the API's body: flags are true, lists are lists, all else is text that the daemon reads.
+// The options as the API's body: flags are true or false, lists are lists, all else is text that the daemon reads.
 std::string body_of(const Invocation& invocation) {
   Json body = Json::object();
   for (const auto& [key, value] : invocation.order) {
-    if (key == "over_sell" || key == "everyone") body[key] = true;
+    if (key == "over_sell" || key == "everyone") body[key] = value == "true";
     else if (key == "users" || key == "groups") body[key] = parts_of(value);
     else body[key] = value;
   }

@@ -48,5 +48,23 @@ TEST(Sold, WhatAShareHoldsPastItsLoweredLimitIsNotSoldAgain) {
   EXPECT_TRUE(eventually([&] { return cli.shell("$H share create b --mem 100GiB").status == 0; }));
 }
 
+TEST(Sold, WhatEveryoneMayEnterOrWasSoldTwiceIsTakenBackByTheCommandToo) {
+  const Daemon daemon;
+  const Cli& cli = daemon.cli();
+  ASSERT_EQ(cli.shell("$H share create a --mem 1GiB --everyone --over-sell").status, 0);
+  ASSERT_TRUE(daemon.share("a").everyone && daemon.share("a").over_sell);
+  ASSERT_EQ(cli.shell("$H share set a --mem 2GiB --everyone=no").status, 0);
+  EXPECT_FALSE(daemon.share("a").everyone);
+  EXPECT_TRUE(daemon.share("a").over_sell) << "what is not named stays";
+  ASSERT_EQ(cli.shell("$H share set a --over-sell=no").status, 0);
+  EXPECT_FALSE(daemon.share("a").over_sell);
+  ASSERT_EQ(cli.shell("$H share set a --everyone").status, 0);
+  EXPECT_TRUE(daemon.share("a").everyone);
+  const Said unclear = cli.shell("$H share set a --everyone=none");
+  EXPECT_EQ(unclear.status, 2);
+  EXPECT_NE(unclear.err.find("--everyone"), std::string::npos) << unclear.err;
+  EXPECT_TRUE(daemon.share("a").everyone);
+}
+
 }  // namespace
 }  // namespace headgate::e2e

@@ -471,6 +471,9 @@ TEST(Daemon, EveryonesQuotaDoesNotBindRoot) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H quota set --everyone --shares 0").status, 0);
   EXPECT_EQ(daemon.cli().shell("$H share create a --mem 1GiB").status, 0);
+  EXPECT_EQ(daemon.cli().shell("$H quota rm --everyone=no").status, 2) << "whose quota is not said";
+  EXPECT_NE(daemon.cli().shell("$H quota ls").out.find("everyone"), std::string::npos);
+  EXPECT_EQ(daemon.cli().shell("$H quota rm --everyone").status, 0);
 }
 
 TEST(Daemon, MistakesInTheConfigurationStopTheStartAndLeaveARunningDaemonAlone) {
