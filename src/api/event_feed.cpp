@@ -75,8 +75,13 @@ std::vector<snapshot::Event> EventFeed::some() {
 void EventFeed::ask_former() {
   former_->asked = true;
   const auto all = [](const snapshot::Event&) { return true; };  // so that what is lacking among them is noticed
+  // The stream's end is the feed's, and the end of what it asks.
+  const std::weak_ptr<Former> asked = former_;
   store_->read({.after = former_->after, .since_unix_ns = query_.since_unix_ns}, kPage, all,
-               [former = former_, wake = wake_](Result<std::vector<snapshot::Event>> found) {
+               {.uid = caller_.uid, .waits = [asked] { return !asked.expired(); }},
+               [asked, wake = wake_](Result<std::vector<snapshot::Event>> found) {
+                 const auto former = asked.lock();
+                 if (former == nullptr) return;
                  {
                    const std::scoped_lock lock(former->mutex);
                    former->page = std::move(found).value_or(std::vector<snapshot::Event>{});

@@ -82,6 +82,7 @@ void answer_events(const Request& request, const node::Caller& caller, const obs
   }
   store->read(
       *query, kMostEvents, [caller](const snapshot::Event& event) { return may_see(event, caller); },
+      {.uid = caller.uid, .waits = [reply] { return reply.waits(); }},
       [query = *query, caller, &log, reply](Result<Events> found) {
         if (!found) return reply(http::error_response(found.error()));
         add_newer(log, query, caller, *found);

@@ -74,9 +74,11 @@ void EventStream::attach(std::function<void()> wake) {
 
 void EventStream::close() {
   std::function<void()> callback;
+  std::function<std::vector<Event>()> source;  // ends after the lock, and with it what it waits for
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(closed_, true)) return;
+    source = std::exchange(source_, nullptr);
     wake_ = nullptr;
     callback = std::exchange(closed_callback_, nullptr);
   }

@@ -53,6 +53,21 @@ class ServerAbuseTest : public testing::Test {
   TestServer server_;
 };
 
+TEST(ServerLater, who_is_to_answer_can_see_that_nobody_waits_any_more) {
+  std::promise<Reply> asked;
+  TestServer server([&](Loop&) {
+    Router router;
+    router.add_later("GET", "/later", [&](const Request&, Reply reply) { asked.set_value(std::move(reply)); });
+    return router;
+  });
+  RawClient client(server.unix_endpoint());
+  ASSERT_TRUE(client.send("GET /later HTTP/1.1\r\nHost: h\r\n\r\n"));
+  const Reply reply = asked.get_future().get();
+  EXPECT_TRUE(reply.waits());
+  client.close();
+  EXPECT_TRUE(eventually([&] { return !reply.waits(); }));
+}
+
 // Each request may take the loop a while: a verb waits for the store's disk. All TCP clients are one user, and those of the socket another.
 TEST_F(ServerAbuseTest, many_requests_of_one_user_keep_anothers_waiting_for_one_of_them) {
   std::promise<void> held, all_sent;

@@ -1,6 +1,7 @@
 #include "tenancy/event_store.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "tenancy/sqlite.hpp"
@@ -15,6 +16,7 @@ constexpr std::int64_t kEventApplicationId = 0x4847'6576;
 constexpr std::int64_t kEventSchemaVersion = 1;
 constexpr std::size_t kNewest = 4096;  // of the former daemons' that a new one's log begins with
 constexpr std::size_t kMostAtOnce = 1024;
+constexpr std::size_t kMostUnanswered = 256;  // of a user, before it is asked whether he still waits
 constexpr std::chrono::seconds kRetry(1);
 constexpr std::chrono::minutes kAgeEvery(10);
 
@@ -157,10 +159,14 @@ void EventStore::add(const snapshot::Event& event) {
 }
 
 void EventStore::read(EventQuery query, std::size_t most, std::function<bool(const snapshot::Event&)> wanted,
-                      Answer answer) {
+                      Asker asker, Answer answer) {
   const std::scoped_lock lock(mutex_);
   if (stopping_) return;
-  questions_.push_back({std::move(query), most, std::move(wanted), std::move(answer)});
+  const std::size_t own =
+      questions_.add(asker.uid, {std::move(query), most, std::move(wanted), std::move(asker.waits), std::move(answer)});
+  // Somebody may ask and go without end, faster than is looked.
+  if (own >= kMostUnanswered && std::has_single_bit(own))
+    questions_.drop(asker.uid, [](const Question& question) { return !question.waits(); });
   wake_.notify_all();
 }
 
@@ -182,11 +188,9 @@ void EventStore::work() {
       if (failing_ && stopping_) return;
     } else if (stopping_) {
       return;
-    } else if (!questions_.empty()) {
-      const Question question = std::move(questions_.front());
-      questions_.pop_front();
+    } else if (const auto question = questions_.next()) {
       lock.unlock();
-      question.answer(rows_of(question));
+      if (question->waits()) question->answer(rows_of(*question));
       lock.lock();
     } else if (failing_) {
       wake_.wait_for(lock, kRetry);
@@ -299,7 +303,7 @@ Result<std::vector<snapshot::Event>> EventStore::rows_of(const Question& questio
   row.bind(static_cast<std::int64_t>(std::min(query.since_unix_ns, kMost)));
   if (!query.share.empty()) row.bind(query.share);
   std::vector<snapshot::Event> found;
-  while (found.size() < question.most && TRY(row.step())) {
+  while (found.size() < question.most && question.waits() && TRY(row.step())) {
     snapshot::Event event = event_of(row);
     if (query.matches(event) && question.wanted(event)) found.push_back(std::move(event));
   }

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/by_turns.hpp"
 #include "base/result.hpp"
 #include "snapshot/snapshot.hpp"
 
@@ -82,7 +83,13 @@ class EventStore {
   // Calls `answer` on the store's thread with those that match and that `wanted` takes, oldest first, at most `most`; all that was added
   // before is among them, but for what could not be written. Not called where the store ends first. Any thread.
   using Answer = std::function<void(Result<std::vector<snapshot::Event>>)>;
-  void read(EventQuery query, std::size_t most, std::function<bool(const snapshot::Event&)> wanted, Answer answer);
+  // Whoever asks. Users have their answers in turn, however much one of them asks; nobody looks for what nobody waits for any more.
+  struct Asker {
+    std::uint32_t uid = 0;
+    std::function<bool()> waits;  // any thread
+  };
+  void read(EventQuery query, std::size_t most, std::function<bool(const snapshot::Event&)> wanted, Asker asker,
+            Answer answer);
 
   // Called on the store's thread when writing begins to fail (why; it is tried again each second), and when it works again (none, and
   // how many events were lost meanwhile). It may call add().
@@ -94,6 +101,7 @@ class EventStore {
     EventQuery query;
     std::size_t most;
     std::function<bool(const snapshot::Event&)> wanted;
+    std::function<bool()> waits;
     Answer answer;
   };
 
@@ -122,7 +130,7 @@ class EventStore {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<snapshot::Event> waiting_;
-  std::deque<Question> questions_;
+  ByTurns<Question> questions_;
   Trouble trouble_;
   bool failing_ = false, stopping_ = false;
   std::uint64_t lost_ = 0;

@@ -56,7 +56,7 @@ class EventStoreTest : public ::testing::Test {
   static Events all_of(EventStore& store, const EventQuery& query = {}, std::size_t most = 1'000'000) {
     std::promise<Result<Events>> answer;
     store.read(
-        query, most, [](const auto&) { return true; },
+        query, most, [](const auto&) { return true; }, {.uid = 0, .waits = [] { return true; }},
         [&](Result<Events> found) { answer.set_value(std::move(found)); });
     auto found = answer.get_future().get();
     EXPECT_TRUE(found) << found.error().message;
@@ -146,6 +146,28 @@ TEST_F(EventStoreTest, ChoosesByTimeShareKindAndNumberPageByPage) {
 }
 
 // What a full disk is to SQLite: a write that stops short. RLIMIT_FSIZE counts for this process alone.
+// A look may read the whole file, and asking costs nothing.
+TEST_F(EventStoreTest, WhoAsksAndGoesWithoutEndKeepsNobodyWaitingAndIsForgotten) {
+  const auto store = open();
+  std::promise<void> looking, go_on;
+  const auto asked = [&](std::uint32_t uid, bool waits, const EventStore::Answer& answer) {
+    store->read({}, 1, [](const auto&) { return true; }, {.uid = uid, .waits = [waits] { return waits; }}, answer);
+  };
+  asked(0, true, [&](const auto&) { looking.set_value(), go_on.get_future().wait(); });
+  looking.get_future().wait();
+  const auto held = std::make_shared<int>();
+  std::string order;  // the store's thread's
+  for (int i = 0; i < 5000; ++i) asked(7, false, [&, held](const auto&) { order += "gone "; });
+  EXPECT_LE(held.use_count(), 257);
+  for (const char* const word : {"7a ", "7b "}) asked(7, true, [&, word](const auto&) { order += word; });
+  std::promise<void> last;
+  asked(8, true, [&](const auto&) { order += "8 "; });
+  asked(7, true, [&](const auto&) { last.set_value(); });
+  go_on.set_value();
+  last.get_future().wait();
+  EXPECT_EQ(order, "8 7a 7b ");
+}
+
 class FullDisk {
  public:
   FullDisk() {
