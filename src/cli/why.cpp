@@ -322,10 +322,8 @@ std::string why_text(const Picture& picture, const std::vector<snapshot::Share>&
                 programs_text(share.processes) + " to end\n    what helps: headgate share extend " + share.name +
                 " 1h\n";
       else if (share.state.ends_with("draining"))
-        text += "  it is being drained: nobody enters and no memory is given
-    what helps: headgate share resume " +
-                share.name + "
-";
+        text += "  it is being drained: nobody enters and no memory is given\n    what helps: headgate share resume " +
+                share.name + "\n";
       if (share.state.starts_with("paused"))
         text += "  it is paused: its launches wait\n    what helps: headgate share resume " + share.name + "\n";
       text += found_text(picture, share) + frozen_text(share, device) + gone_gpu_text(picture, device) +
