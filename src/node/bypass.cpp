@@ -44,12 +44,22 @@ struct Effort {
   }
 };
 
+// Nothing but a regular file is opened: what a process has mapped may have been replaced by a name for any device, and opening one
+// can be an act (a watchdog's starts it).
+UniqueFd open_regular(const std::string& path) {
+  const UniqueFd named(::open(path.c_str(), O_PATH | O_CLOEXEC));
+  struct stat facts{};
+  if (!named || ::fstat(named.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) return {};
+  const std::string itself = "/proc/self/fd/" + std::to_string(named.get());
+  return UniqueFd(::open(itself.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+}
+
 // Of a file that somebody else chose: whatever is broken in it makes it no ELF file, and no more than this is read of it.
 class ElfFile {
  public:
-  explicit ElfFile(const std::string& path) : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  explicit ElfFile(const std::string& path) : file_(open_regular(path)) {
     struct stat facts{};
-    if (!file_ || ::fstat(file_.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) return;
+    if (!file_ || ::fstat(file_.get(), &facts) != 0) return;
     identity_ = {facts.st_dev, facts.st_ino};
     Elf64_Ehdr head{};
     if (!read(0, head) || !std::equal(ELFMAG, ELFMAG + SELFMAG, head.e_ident) || head.e_ident[EI_CLASS] != ELFCLASS64 ||

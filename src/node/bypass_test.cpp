@@ -2,6 +2,8 @@
 
 #include <elf.h>
 #include <gtest/gtest.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -10,6 +12,8 @@
 #include <filesystem>
 #include <fstream>
 #include <vector>
+
+#include "base/unique_fd.hpp"
 
 namespace headgate::node {
 namespace {
@@ -54,6 +58,20 @@ TEST_F(Bypass, NamespacesOfItsOwnAreNamed) {
   fs::remove(proc_ + "/7/ns/user");
   fs::remove(proc_ + "/7/ns/pid");
   EXPECT_EQ(how_it_goes_around(7, proc_), "it has a mount namespace of its own");
+}
+
+// What it has mapped is a name by the time that it is looked at, and behind it may be what acts when it is opened.
+TEST_F(Bypass, NothingButARegularFileIsOpened) {
+  program("/bin/sh");
+  const std::string pipe = proc_ + "/it (deleted)", link = proc_ + "/link";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  fs::create_symlink(pipe, link);
+  const UniqueFd opened(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  ASSERT_GE(::inotify_add_watch(opened.get(), pipe.c_str(), IN_OPEN), 0);
+  maps("1000-2000 r-xp 0 08:01 4  " + pipe + "\n1000-2000 r-xp 0 08:01 4  " + link + "\n");
+  EXPECT_EQ(how_it_goes_around(7, proc_), "the limiter is not loaded");
+  char event[256];
+  EXPECT_EQ(::read(opened.get(), event, sizeof event), -1) << "it was opened";
 }
 
 TEST_F(Bypass, BrokenAndStrangeFilesSayNothing) {
