@@ -9,9 +9,12 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <span>
+#include <sstream>
 #include <string_view>
 #include <vector>
 
+#include "guest/ledger/slot.hpp"
 #include "identity/peer.hpp"
 #include "identity/process.hpp"
 
@@ -55,9 +58,36 @@ bool is_session(std::string_view path) {
   return path.starts_with("session-") && path.ends_with(".scope");
 }
 
-bool is_its_own(const Freezer& freezer, const Roots& roots) {
+// Whether somebody is in it who is not his: of another user, and not in his container. Cron and a login without a session of its own
+// leave the programs of all users in the cgroup of the service that started them.
+bool holds_others(const identity::Process& his, const Freezer& freezer, const Roots& roots) {
+  static const std::uint32_t own_namespace = ledger::own_identity().pidns_inode;
+  const bool contained = his.pidns_inode != 0 && his.pidns_inode != own_namespace;
+  const auto is_other = [&](std::uint32_t pid) {
+    const auto process = identity::read_process(roots.proc, pid);
+    if (!process) return process.error().code == ErrorCode::denied;  // else it has ended
+    return process->uid != his.uid && !(contained && process->pidns_inode == his.pidns_inode);
+  };
+  const auto some_other = [&](const fs::path& folder) {
+    const std::string file = folder / "cgroup.procs";
+    const auto list = identity::read_file(file);
+    if (!list) return ::access(file.c_str(), F_OK) == 0;
+    std::istringstream pids(*list);
+    for (std::uint32_t pid = 0; pids >> pid;)
+      if (is_other(pid)) return true;
+    return false;
+  };
+  if (some_other(freezer.folder)) return true;
+  std::error_code failed;
+  for (fs::recursive_directory_iterator entry(freezer.folder, failed), end; !failed && entry != end;
+       entry.increment(failed))
+    if (entry->is_directory(failed) && some_other(entry->path())) return true;
+  return false;
+}
+
+bool is_its_own(const identity::Process& his, const Freezer& freezer, const Roots& roots) {
   return freezer.path != "/" && !is_session(freezer.path) && !is_inside(1, freezer, roots) &&
-         !is_inside(static_cast<std::uint32_t>(::getpid()), freezer, roots);
+         !is_inside(static_cast<std::uint32_t>(::getpid()), freezer, roots) && !holds_others(his, freezer, roots);
 }
 
 Result<void> write(const std::string& path, const std::string& text) {
@@ -92,19 +122,20 @@ Result<Freezer> set_apart(std::uint32_t pid, int pidfd, const Freezer& shared) {
 }
 
 Result<std::string> freeze(std::uint32_t pid, int pidfd, const Roots& roots) {
-  const auto freezers = freezers_of(TRY(identity::read_cgroups(roots.proc, pid)), roots);
+  auto freezers = freezers_of(TRY(identity::read_cgroups(roots.proc, pid)), roots);
+  const identity::Process his = TRY(identity::read_process(roots.proc, pid));
   // Only now is it known that these are the cgroups of the process that the pidfd means.
   if (identity::has_ended(pidfd)) return std::unexpected(ended(pid));
   const auto halt = [](const Freezer& freezer) { return write(freezer.folder + "/" + freezer.file, freezer.word); };
   Error refusal{ErrorCode::unsupported, "process " + std::to_string(pid) + " is in no cgroup that can be frozen", {}};
-  for (const Freezer& freezer : freezers) {
-    if (!is_its_own(freezer, roots)) continue;
+  const auto shared =
+      std::ranges::stable_partition(freezers, [&](const Freezer& freezer) { return is_its_own(his, freezer, roots); });
+  for (const Freezer& freezer : std::span(freezers.begin(), shared.begin())) {
     const auto done = halt(freezer);
     if (done) return "was frozen with its cgroup " + freezer.path;
     refusal = done.error();
   }
-  for (const Freezer& freezer : freezers) {
-    if (is_its_own(freezer, roots)) continue;
+  for (const Freezer& freezer : shared) {
     const auto own = set_apart(pid, pidfd, freezer);
     const auto done = own ? halt(*own) : std::unexpected(own.error());
     if (done) return "was frozen alone, in the cgroup " + own->path;

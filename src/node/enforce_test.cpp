@@ -32,6 +32,15 @@ class FakeNode {
     fs::create_directories(directory_ + "/proc/" + pid);
     std::ofstream(directory_ + "/proc/" + pid + "/cgroup") << cgroups;
   }
+  void write(const std::string& file, const std::string& text) const {
+    fs::create_directories(fs::path(directory_ + file).parent_path());
+    std::ofstream(directory_ + file) << text;
+  }
+  // One of another user than the test's.
+  void put_stranger(const std::string& pid) const {
+    write("/proc/" + pid + "/status", "Pid:\t" + pid + "\nUid:\t77\t77\t77\t77\n");
+    write("/proc/" + pid + "/task/" + pid + "/stat", pid + " (x) S 1 1 1 0 -1 0 1 0 0 0 0 0 0 0 20 0 1 0 4711 0\n");
+  }
   void make(const std::string& cgroup) const { fs::create_directories(directory_ + "/cgroup" + cgroup); }
   // One of the process's true files.
   void link(const std::string& pid, const std::string& file) const {
@@ -162,6 +171,24 @@ TEST(Enforce, WhoSharesHisCgroupIsSetApartAndFrozenAlone) {
     EXPECT_EQ(node.content("/unified" + cgroup + "/cgroup.freeze"), "");
   }
   EXPECT_FALSE(node.has("/unified/user.slice/session-3.scope/headgate-frozen-5")) << "of somebody who has ended";
+}
+
+TEST(Enforce, WhoSitsInAServicesCgroupAmongOtherUsersIsFrozenAlone) {
+  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProc;
+  for (const std::string where : {"", "/job"}) {
+    const FakeNode node;
+    const Sleeper sleeper(node), own(node);
+    const std::string cron = "/system.slice/cron.service";
+    node.put(sleeper.name(), "0::" + cron + "\n");
+    node.write("/cgroup" + cron + "/cgroup.procs", sleeper.name() + "\n" + own.name() + "\n");
+    EXPECT_EQ(enforce(AuditPolicy::freeze, sleeper.judged(), node.roots()), "was frozen with its cgroup " + cron);
+    node.write("/cgroup" + cron + "/cgroup.freeze", "0");
+    node.put_stranger("4000001");
+    node.write("/cgroup" + cron + where + "/cgroup.procs", sleeper.name() + "\n4000001\n");
+    EXPECT_EQ(enforce(AuditPolicy::freeze, sleeper.judged(), node.roots()),
+              "was frozen alone, in the cgroup " + cron + "/headgate-frozen-" + sleeper.name());
+    EXPECT_EQ(node.content(cron + "/cgroup.freeze"), "0");
+  }
 }
 
 TEST(Enforce, WithoutVersionTwoHeIsSetApartByTheFreezerOfVersionOne) {
