@@ -23,7 +23,9 @@ using node::kMostId;
 std::string shown(const Json& value) {
   const bool deep =
       value.is_structured() && std::ranges::any_of(value, [](const Json& v) { return v.is_structured(); });
-  return deep ? std::string("a nested ") + value.type_name() : tenancy::harmless(value.dump());
+  // What came in an address need not be UTF-8, as what came in a body is.
+  return deep ? std::string("a nested ") + value.type_name()
+              : tenancy::harmless(value.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 std::unexpected<Error> unfit(const std::string& key, const Json& value, const std::string& accepted) {

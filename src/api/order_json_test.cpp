@@ -133,6 +133,8 @@ TEST(OrderJson, WhoseQuotaGoesIsNamedOnceOrNotAtAll) {
   EXPECT_EQ(quota_named(nullptr, nullptr, false).error().message, "whose quota is not said");
   EXPECT_EQ(quota_named(&root, nullptr, true).error().message, "whose quota is not said");
   EXPECT_EQ(quota_named(&nobody, nullptr, false).error().message, "user = \"no-such-user\" is not understood");
+  const std::string no_text = "\xff";
+  EXPECT_EQ(quota_named(&no_text, nullptr, false).error().hint, "accepted: a name of this machine, or a number");
 }
 
 }  // namespace

@@ -171,6 +171,8 @@ void walk(const toml::table& table, const std::string& prefix, const std::string
   }
 }
 
+constexpr std::size_t kMostBytesOfText = 1 << 20;
+
 void read_file(const std::string& path, Reading& reading) {
   // A directory reads as an empty file, and a pipe as nothing for ever.
   std::error_code unknown;
@@ -181,12 +183,19 @@ void read_file(const std::string& path, Reading& reading) {
     return;
   }
   std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (!in || !(text << in.rdbuf() || in.peek() == std::ifstream::traits_type::eof())) {
+  std::string text(kMostBytesOfText + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad() || (in.fail() && !in.eof())) {
     reading.errors.push_back({ErrorCode::denied, "cannot read " + path, "the file must be readable for you"});
     return;
   }
-  read_text(text.view(), path, reading);
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (text.size() > kMostBytesOfText) {
+    reading.errors.push_back({ErrorCode::usage, path + " is longer than 1 MiB, so it is no configuration of headgate",
+                              "the path of a TOML file"});
+    return;
+  }
+  read_text(text, path, reading);
 }
 
 }  // namespace

@@ -75,6 +75,9 @@ TEST(Config, WhatOnlyTheDaemonReadsIsLookedAtToo) {
     EXPECT_TRUE(reading.errors[0].hint.starts_with("accepted: ")) << reading.errors[0].hint;
   }
   EXPECT_EQ(read("/", true).errors.at(0).message, "/ is no file");
+  // Whatever its length, no more than that is kept in memory.
+  EXPECT_EQ(read("/dev/zero", true).errors.at(0).message,
+            "/dev/zero is longer than 1 MiB, so it is no configuration of headgate");
 }
 
 TEST(Config, AnUnknownKeySaysWhatMayHaveBeenMeant) {

@@ -248,6 +248,10 @@ TEST(DaemonNight, AConfigurationThatIsADirectoryOrWhoseStartWouldFailIsRefused) 
                                "$D/c.toml"),
                      words));
   }
+  EXPECT_TRUE(says(cli.shell("mkfifo $D/pipe; echo \"node.token_file = '$D/pipe'\" > $D/c.toml; "
+                             "timeout 20 ${H}d --check --config $D/c.toml"),
+                   "holds no token"))
+      << "nobody waits for a pipe";
   EXPECT_EQ(
       cli.shell("printf '[node]\\nlisten = \"[::1]:0\"\\n' > $D/c.toml; $H config check --config $D/c.toml").status, 0);
 }

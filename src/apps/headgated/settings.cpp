@@ -1,12 +1,15 @@
 #include "apps/headgated/settings.hpp"
 
+#include <fcntl.h>
 #include <grp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fstream>
+#include <algorithm>
+#include <array>
 #include <sstream>
 
+#include "base/unique_fd.hpp"
 #include "base/units.hpp"
 #include "base/whole_number.hpp"
 #include "guest/grant/size.hpp"
@@ -39,13 +42,18 @@ bool for_all(const config::Config& config) { return config["node.callers"].value
 Result<std::optional<std::string>> token(const config::Config& config) {
   const config::Setting& file = config["node.token_file"];
   if (file.value.empty()) return std::nullopt;
+  // Of a pipe nothing may come for ever, and of some devices all of memory.
+  const UniqueFd opened(::open(file.value.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat facts{};
-  std::ifstream in(file.value);
-  std::string text;
-  if (!in || !std::getline(in, text) || text.size() < 16)
+  std::array<char, 4096> bytes;
+  const bool regular = opened && ::fstat(opened.get(), &facts) == 0 && S_ISREG(facts.st_mode);
+  const ssize_t length = regular ? ::read(opened.get(), bytes.data(), bytes.size()) : -1;
+  std::string text(bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(0, length)));
+  text.resize(std::min(text.find('\n'), text.size()));
+  if (text.size() < 16 || text.size() == bytes.size())
     return fail(ErrorCode::usage, file.origin + ": node.token_file = '" + file.value + "' holds no token",
-                "a readable file whose first line is at least 16 characters: openssl rand -hex 32");
-  if (::stat(file.value.c_str(), &facts) == 0 && (facts.st_mode & 077) != 0)
+                "a readable file, no pipe, whose first line is 16 to 4095 characters: openssl rand -hex 32");
+  if ((facts.st_mode & 077) != 0)
     return fail(ErrorCode::denied, file.value + " can be read by others", "chmod 600 " + file.value);
   return text;
 }
