@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
@@ -114,9 +115,13 @@ asio::awaitable<void> Door::accept_all(std::shared_ptr<Door> door) {
     co_await door->listener_.async_wait(Descriptor::wait_read, into(error));
     if (door->closed_) co_return;
     if (error) throw boost::system::system_error(error);
-    // A turn's worth, so that a flood at this door does not keep the loop from everything else.
+    // One a turn of the loop: floods at all doors of somebody's together keep nobody at another for long.
     int failed = 0;
-    for (int turn = 0; turn < 16 && failed == 0; ++turn) failed = door->accept_one();
+    while (failed == 0) {
+      failed = door->accept_one();
+      co_await asio::post(door->common_->executor, asio::use_awaitable);
+      if (door->closed_) co_return;
+    }
     // Out of descriptors or memory: the socket stays readable, so it is looked at again later, not at once.
     if (failed != 0 && failed != EAGAIN && failed != ECONNABORTED && failed != EINTR) {
       pause.expires_after(std::chrono::milliseconds(10));

@@ -309,6 +309,22 @@ TEST_F(Doors, AThousandSilentConnectionsKeepNobodyOutForLongerThanAConversation)
   EXPECT_LT(descriptors(), 200);
 }
 
+// Somebody may have many shares, and flood all their doors: what is heard at each before anybody else's adds up.
+TEST_F(Doors, WhoKnocksElsewhereIsHeardBeforeACrowdAtOneDoorIs) {
+  ASSERT_TRUE(shares_->create(share_of("t", ::geteuid(), 8 * kGiB)));
+  ASSERT_TRUE(doors_->open_all());
+  std::vector<UniqueFd> crowd;
+  for (int i = 0; i < 100; ++i) crowd.push_back(connect_to(directory()));
+  const UniqueFd one = connect_to(shares_->directory("t"));
+  ASSERT_TRUE(say(one.get(), hello()));
+  EXPECT_EQ(answer(one.get()).head.verb, ledger::Verb::welcome);
+  const auto refused = std::ranges::count_if(crowd, [](const UniqueFd& socket) {
+    pollfd fd{socket.get(), POLLIN, 0};
+    return ::poll(&fd, 1, 0) > 0;
+  });
+  EXPECT_LT(static_cast<std::size_t>(refused) + doors_->connections(), 16u);
+}
+
 TEST_F(Doors, WhoTakesTheDoorbellHearsTenantsAndATenantThatMutesItMutesItsOwn) {
   const UniqueFd socket = connect_to(directory());
   ASSERT_TRUE(say(socket.get(), hello()));
