@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/saturated.hpp"
 #include "base/units.hpp"
 #include "observe/words.hpp"
 
@@ -76,7 +77,7 @@ std::set<std::uint32_t> Audit::suspects() const {
 void Audit::look_at(const snapshot::Snapshot& picture, const snapshot::Process& process,
                     const snapshot::ProcessDevice& device, std::vector<Suspicion>& found) {
   const std::string where = gpu_words(picture, device.uuid), whose = who(process) + " of share " + process.share;
-  if (device.driver_bytes && *device.driver_bytes > device.ledger_bytes + rules_.memory_slack_bytes) {
+  if (device.driver_bytes && less(*device.driver_bytes, device.ledger_bytes) > rules_.memory_slack_bytes) {
     suspect(picture, process, FindingKind::memory, device.uuid,
             whose + " holds " + bytes_text(*device.driver_bytes) + where + " by the driver, " +
                 bytes_text(device.ledger_bytes) + " by its ledger: it goes around the limiter",

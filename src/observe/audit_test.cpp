@@ -45,6 +45,13 @@ TEST(Audit, AProcessOutsideEveryShareIsNamedOnceWithinThreeLooks) {
   EXPECT_EQ(event_kind(found[0].kind), "audit.outside");
 }
 
+// The figure of a seat is its tenants' to write.
+TEST(Audit, ALedgerThatSaysAsMuchAsANumberHoldsIsNotTakenForOneThatSaysLittle) {
+  auto s = picture(700, 0, "alice");
+  s.processes[0].devices[0].ledger_bytes = ~0ull;
+  EXPECT_EQ(told(s), std::pair(0, 0));
+}
+
 TEST(Audit, WhatWasSeenOfAProcessIsNothingAgainstTheNextOneOfItsNumber) {
   Audit audit;
   const auto findings_at = [&](std::uint64_t second, std::uint32_t start_time) {

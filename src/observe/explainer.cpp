@@ -1,6 +1,7 @@
 #include "observe/explainer.hpp"
 
 #include <algorithm>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -43,8 +44,11 @@ void Explainer::see_to_a_thread() {
     ++work_->given_up;
   }
   if (work_->working || work_->given_up >= kMostGivenUp) return;
-  work_->working = true;
-  std::thread(run, work_, ++work_->thread).detach();
+  try {
+    std::thread(run, work_, ++work_->thread).detach();
+    work_->working = true;
+  } catch (const std::system_error&) {  // no thread more, for now: the next who asks tries again
+  }
 }
 
 // It may have ended meanwhile, and another have its number.

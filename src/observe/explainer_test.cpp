@@ -1,6 +1,7 @@
 #include "observe/explainer.hpp"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <chrono>
@@ -75,6 +76,19 @@ TEST(Explainer, ANumberThatIsUsedAgainIsAskedAnew) {
   EXPECT_EQ(explainer.of(7), "1");
   explainer.keep_only({});
   EXPECT_TRUE(eventually([&] { return explainer.of(7) == "2"; }));
+}
+
+// As where a unit has as many tasks as it may.
+TEST(Explainer, WhereNoThreadCanBeHadTheAuditGoesOnAndTheAnswerComesLater) {
+  pthread_attr_t usual, too_large;
+  ASSERT_EQ(::pthread_getattr_default_np(&usual), 0);
+  ASSERT_EQ(::pthread_getattr_default_np(&too_large), 0);
+  ASSERT_EQ(::pthread_attr_setstacksize(&too_large, std::size_t{1} << 47), 0);  // more than a process can address
+  Explainer explainer([](std::uint32_t pid) { return "it is " + std::to_string(pid); });
+  ASSERT_EQ(::pthread_setattr_default_np(&too_large), 0);
+  EXPECT_NO_THROW(EXPECT_FALSE(explainer.of(7)));
+  ASSERT_EQ(::pthread_setattr_default_np(&usual), 0);
+  EXPECT_TRUE(eventually([&] { return explainer.of(7) == "it is 7"; }));
 }
 
 TEST(Explainer, WhereNothingExplainsTheAnswerIsEmptyAtOnce) {
