@@ -29,8 +29,8 @@ std::string name_of(const tenancy::TenantProcess& tenant) {
 
 }  // namespace
 
-std::function<void()> Scheduler::admit(const tenancy::Share& share, const tenancy::TenantProcess& tenant,
-                                       std::function<void(Result<void>)> decide) {
+tenancy::TenantDoors::TakeBack Scheduler::admit(const tenancy::Share& share, const tenancy::TenantProcess& tenant,
+                                                std::function<void(Result<void>)> decide) {
   const auto tell = [this, name = share.name, owner = share.owner_uid, pid = tenant.process.pid](
                         const char* kind, const char* severity, std::string text) {
     events_.add({.kind = kind,
@@ -48,6 +48,7 @@ std::function<void()> Scheduler::admit(const tenancy::Share& share, const tenanc
                         {"uid", tenant.uid},
                         {"where", node::where_text(tenant.where)},
                         {"devices", devices_of(share)}};
+  const auto taken_back = std::make_shared<std::string>();  // why
   const auto asked = channel::ask(
       channel_,
       {.client = kClient,
@@ -55,7 +56,11 @@ std::function<void()> Scheduler::admit(const tenancy::Share& share, const tenanc
        .payload = text_of(payload),
        .time_to_live = patience_,
        .lane = "uid " + std::to_string(tenant.uid)},
-      [tell, who, where, decide](const Decision& decision) {
+      [tell, who, where, decide, taken_back](const Decision& decision) {
+        // Nobody said no, and nobody waits for a word.
+        if (!taken_back->empty())
+          return tell("admit.withdrawn", "info",
+                      "the question about " + who + where + " was taken back: " + *taken_back);
         const std::string said = tenancy::harmless(decision.reason);
         switch (decision.verdict) {
           case Decision::Verdict::allow:
@@ -80,7 +85,10 @@ std::function<void()> Scheduler::admit(const tenancy::Share& share, const tenanc
   tell("admit.asked", heard ? "info" : "warn",
        who + " wants" + where + "; the scheduler is asked" +
            (heard ? "" : ", but none is connected: refused in " + std::to_string(patience_.count() / 1000) + " s"));
-  return [this, id = *asked] { channel_.cancel(id); };
+  return [this, id = *asked, taken_back](const std::string& why) {
+    *taken_back = why;
+    channel_.cancel(id);
+  };
 }
 
 void Scheduler::tell_of_want(const node::Shortage& shortage, const tenancy::Share& share,

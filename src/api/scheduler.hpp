@@ -13,6 +13,7 @@
 #include "tenancy/crowd.hpp"
 #include "tenancy/processes.hpp"
 #include "tenancy/shares.hpp"
+#include "tenancy/tenant_doors.hpp"
 
 namespace headgate::api {
 
@@ -32,10 +33,10 @@ class Scheduler {
   }
 
   // Whether `tenant` may enter. `decide` is called once: nothing; denied with the scheduler's words or why there were none; at once
-  // no_capacity, where too many questions are open. What comes back takes the question back. Events: admit.asked, admit.allowed,
-  // admit.denied.
-  std::function<void()> admit(const tenancy::Share& share, const tenancy::TenantProcess& tenant,
-                              std::function<void(Result<void>)> decide);
+  // no_capacity, where too many questions are open. What comes back takes the question back, and nobody is told the answer then. Events:
+  // admit.asked, admit.allowed, admit.denied, admit.withdrawn.
+  tenancy::TenantDoors::TakeBack admit(const tenancy::Share& share, const tenancy::TenantProcess& tenant,
+                                       std::function<void(Result<void>)> decide);
 
   // `denied` is called where the scheduler says no; a yes, and no answer, change nothing. One question a share at a time.
   void tell_of_want(const node::Shortage& shortage, const tenancy::Share& share, std::chrono::milliseconds waits,

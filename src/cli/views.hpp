@@ -27,8 +27,8 @@ struct Denial {
   const char* words;
 };
 inline constexpr Denial kDenials[] = {{"admit.denied", "processes"}, {"memory.denied", "allocations that waited"}};
-// By the first a process began to wait for its leave; by the second, or a denial, it no longer does.
-inline constexpr const char* kAdmissionKinds[] = {"admit.asked", "admit.allowed"};
+// By the first a process began to wait for its leave; by the others, or a denial, it no longer does.
+inline constexpr const char* kAdmissionKinds[] = {"admit.asked", "admit.allowed", "admit.withdrawn"};
 inline constexpr const char* kWaitingAllocation = "memory.waiting";  // told of each ten seconds while one waits
 inline constexpr std::uint64_t kRecentNs = 86'400'000'000'000;       // clock_text() tells no day
 

@@ -169,6 +169,7 @@ void Node::expire(const std::string& name, tenancy::LiveShare& live) {
   if (live.pages == nullptr || live.time_over) return;
   const bool drained = ledger::is_draining(live.pages->policy());
   tenancy::Shares::set_time_over(live, true);
+  if (changed_) changed_(name);
   if (drained) return;  // nothing that its owner has not said already
   const std::uint32_t inside = ledger::live_slots(live.pages->usage());
   tell("share.expired", "warn", name, live.share.owner_uid,

@@ -180,6 +180,7 @@ Result<void> Node::set(const std::string& name, const ShareOrder& order, const C
        user_name(caller.uid) + " changed the share " + name + ": " +
            (changes.empty() ? "nothing that it did not have; it has " + in_words(wanted) : changes));
   if (!tenancy::has_ended(wanted, now)) tenancy::Shares::set_time_over(*live, false);
+  if (changed_) changed_(name);
   serve_queue();
   return {};
 }
@@ -271,9 +272,11 @@ void Node::forget(const std::string& name) {
   if (gone_) gone_(name);
 }
 
-void Node::watch_shares(std::function<void(const std::string&)> made, std::function<void(const std::string&)> gone) {
+void Node::watch_shares(std::function<void(const std::string&)> made, std::function<void(const std::string&)> gone,
+                        std::function<void(const std::string&)> changed) {
   made_ = std::move(made);
   gone_ = std::move(gone);
+  changed_ = std::move(changed);
 }
 
 Result<void> Node::pause(const std::string& name, const Caller& caller) {
@@ -296,6 +299,7 @@ Result<void> Node::resume(const std::string& name, const Caller& caller) {
 Result<void> Node::drain(const std::string& name, const Caller& caller) {
   TRY(changeable(name, caller));
   if (auto done = shares_.drain(name); !done) return done;
+  if (changed_) changed_(name);
   tell("share.draining", "info", name, caller.uid, "the share " + name + " takes no more processes nor memory");
   return {};
 }

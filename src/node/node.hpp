@@ -103,9 +103,11 @@ class Node {
   void set_usual_policy(schedule::Policy policy);
 
   [[nodiscard]] tenancy::Shares& shares() { return shares_; }
-  // Told of shares that come and go by a verb or their time; and who knows the processes in them. Both may stay unset.
+  // Told of shares that come, go, and have another door by a verb or their time; and who knows the processes in them. All may stay
+  // unset.
   void watch_shares(std::function<void(const std::string& name)> made,
-                    std::function<void(const std::string& name)> gone);
+                    std::function<void(const std::string& name)> gone,
+                    std::function<void(const std::string& name)> changed);
   void allow_shares_per_user(std::size_t most) { options_.shares_per_user = most; }
   void ask_for_processes(const tenancy::Processes* tenants) { tenants_ = tenants; }
   // Who decides on the GPUs; outlives this.
@@ -169,7 +171,7 @@ class Node {
   tenancy::Shares shares_;
   NodeOptions options_;
   observe::EventLog* events_;
-  std::function<void(const std::string&)> made_, gone_;
+  std::function<void(const std::string&)> made_, gone_, changed_;
   const tenancy::Processes* tenants_ = nullptr;
   Arbitration* arbitration_ = nullptr;
   schedule::Policy usual_policy_ = schedule::Policy::fair;

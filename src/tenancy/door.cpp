@@ -60,6 +60,20 @@ struct Door::Newcomer {
   Counted registering;
 };
 
+struct Door::Asking {
+  Asking(const asio::any_io_executor& executor, const identity::Peer& who) : timer(executor), peer(who) {}
+
+  asio::steady_timer timer;
+  const identity::Peer& peer;
+  std::optional<Result<void>> decision;
+  std::string moot;  // why no answer is wanted any more
+
+  void wake(std::string why) {
+    moot = std::move(why);
+    timer.cancel();
+  }
+};
+
 Door::Door(std::shared_ptr<DoorCommon> common, std::string share, UniqueFd bell)
     : common_(std::move(common)),
       share_(std::move(share)),
@@ -288,24 +302,16 @@ std::optional<TenantProcess> Door::to_ask_about(const identity::Peer& peer) cons
 
 asio::awaitable<Result<void>> Door::answer_for(std::shared_ptr<Newcomer> newcomer, TenantProcess tenant) {
   Door& door = *newcomer->door;
-  struct Waiting {
-    explicit Waiting(const asio::any_io_executor& executor) : timer(executor) {}
-    asio::steady_timer timer;
-    std::optional<Result<void>> decision;
-    bool gone = false;
-  };
   constexpr std::chrono::milliseconds kForTheAnswersWay{1000};
   const auto patience = door.common_->bounds.answer;
   const LiveShare* live = door.common_->shares.find(door.share_);
   if (!door.common_->events.ask || live == nullptr)
     co_return fail(ErrorCode::denied, "the share asks first who may enter, and nobody is there to be asked");
-  const auto waiting = std::make_shared<Waiting>(door.common_->executor);
+  const auto waiting = std::make_shared<Asking>(door.common_->executor, newcomer->peer);
   waiting->timer.expires_after(patience + kForTheAnswersWay);
   // A limiter has nothing more to say: what can be read is the end of its process, or no message of ours.
-  watch(newcomer, [waiting] {
-    waiting->gone = true;
-    waiting->timer.cancel();
-  });
+  constexpr const char* kGone = "the process went away";
+  watch(newcomer, [waiting] { waiting->wake(kGone); });
   const auto take_back = door.common_->events.ask(live->share, tenant, [waiting](Result<void> decision) {
     waiting->decision = std::move(decision);
     waiting->timer.cancel();
@@ -315,11 +321,25 @@ asio::awaitable<Result<void>> Door::answer_for(std::shared_ptr<Newcomer> newcome
   say(newcomer->socket.native_handle(),
       ledger::Hold{ledger::head_of<ledger::Hold>(ledger::Verb::hold),
                    static_cast<std::uint32_t>((patience + 2 * kForTheAnswersWay).count()), 0});
+  door.asking_.insert(waiting);
   error_code ignored;
   co_await waiting->timer.async_wait(into(ignored));
+  door.asking_.erase(waiting);
   if (waiting->decision) co_return std::move(*waiting->decision);
-  if (take_back) take_back();
-  co_return fail(ErrorCode::denied, waiting->gone ? "the process went away" : "nobody answered in time");
+  const bool in_time = !waiting->moot.empty();
+  const std::string why = in_time ? waiting->moot : "nobody answered in time";
+  if (take_back) take_back(why);
+  if (in_time && why != kGone) co_return Result<void>();
+  co_return fail(ErrorCode::denied, why);
+}
+
+void Door::reconsider() {
+  for (const auto& one : asking_) {
+    auto shut = shut_to(one->peer);
+    if (!shut) shut = shut_to_newcomers();
+    if (shut) one->wake(shut->why);
+    else if (common_->shares.find(share_)->share.admit == Admit::now) one->wake("the share asks no more, and it is in");
+  }
 }
 
 void Door::watch(const std::weak_ptr<Newcomer>& whom, std::function<void()> gone) {

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,8 @@ namespace headgate::tenancy {
 
 struct DoorEvents {
   using Decide = std::function<void(Result<void>)>;
-  using Ask = std::function<std::function<void()>(const Share&, const TenantProcess&, Decide)>;
+  using TakeBack = std::function<void(const std::string& why)>;
+  using Ask = std::function<TakeBack(const Share&, const TenantProcess&, Decide)>;
   // A peer that said what the kernel denies, or a slot that is not its own: who, and what was wrong.
   std::function<void(const std::string& share, const identity::Peer&, const std::string& what)> lied;
   // The arbiter's: our end of the share's doorbell, each time that a door is opened. A message on it means that some process
@@ -81,11 +83,14 @@ class Door : public std::enable_shared_from_this<Door> {
   // Somebody who comes now is heard.
   [[nodiscard]] bool open() const { return !closed_ && inode_ != 0 && socket_inode() == inode_; }
   void close();
+  // TenantDoors::reconsider().
+  void reconsider();
   // TenantDoors::new_bell().
   [[nodiscard]] Result<UniqueFd> new_bell(std::chrono::steady_clock::time_point now);
 
  private:
   struct Newcomer;  // who has connected
+  struct Asking;    // who waits for the answer to a question about him
   struct Shut {     // why somebody may not come in
     ledger::Refusal code;
     std::string why;
@@ -102,6 +107,7 @@ class Door : public std::enable_shared_from_this<Door> {
   // `limit`: of a conversation, which this is no more.
   static boost::asio::awaitable<bool> may_stay(std::shared_ptr<Newcomer> newcomer, ledger::Claimed claimed,
                                                boost::asio::steady_timer& limit);
+  // Nothing too where the share asks no more, or its door is shut by now: the caller looks.
   static boost::asio::awaitable<Result<void>> answer_for(std::shared_ptr<Newcomer> newcomer, TenantProcess tenant);
   // Calls `gone` when there is something to read, or nobody any more.
   static void watch(const std::weak_ptr<Newcomer>& whom, std::function<void()> gone);
@@ -131,6 +137,7 @@ class Door : public std::enable_shared_from_this<Door> {
   std::chrono::steady_clock::time_point belled_at_;  // anew; at first at no time
   const ino_t inode_;
   const std::uint64_t generation_;  // of the share that it leads into
+  std::set<std::shared_ptr<Asking>> asking_;
   bool closed_ = false;
 };
 

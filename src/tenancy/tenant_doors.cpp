@@ -71,6 +71,11 @@ Result<void> TenantDoors::open_all() {
   return first;
 }
 
+void TenantDoors::reconsider(const std::string& share) {
+  const auto found = doors_.find(share);
+  if (found != doors_.end()) found->second->reconsider();
+}
+
 void TenantDoors::close(const std::string& share) {
   const auto found = doors_.find(share);
   if (found == doors_.end()) return;

@@ -26,6 +26,7 @@ class TenantDoors {
  public:
   using Bounds = DoorBounds;
   using Events = DoorEvents;
+  using TakeBack = DoorEvents::TakeBack;
 
   TenantDoors(boost::asio::any_io_executor executor, Shares& shares, Processes& processes, std::string proc,
               Bounds bounds, Events events);
@@ -36,6 +37,9 @@ class TenantDoors {
   // All that are shut(); the first error, after the others were opened all the same.
   [[nodiscard]] Result<void> open_all();
   void close(const std::string& share);
+  // The share is another than it was: who waits there for leave is let in where nobody is asked any more, and sent away where the
+  // door is shut to him, without the answer.
+  void reconsider(const std::string& share);
   // Our end of a new doorbell for a share whose bell somebody shut down; who registers from now on gets the other one. Empty: it got
   // one less than Door::kBellsApart ago, or has no door. Errors: of the system.
   [[nodiscard]] Result<UniqueFd> new_bell(const std::string& share, std::chrono::steady_clock::time_point now);

@@ -92,6 +92,44 @@ TEST_F(Doors, AQuestionWhoseProcessWentAwayIsTakenBackAndOneWithoutAnAnswerIsANo
   EXPECT_TRUE(until([&] { return doors_->connections() == 0; }));
 }
 
+TEST_F(Doors, WhoWaitsForLeaveIsLetInOnceNobodyIsAskedAndSentAwayOnceTheDoorIsShut) {
+  Share asks = shares_->find("s")->share;
+  asks.admit = Admit::ask;
+  Share asks_no_more = asks;
+  asks_no_more.admit = Admit::now;
+  struct Case {
+    std::function<void()> change;
+    bool seated;
+    std::string why;
+  };
+  const std::vector<Case> cases = {
+      {[&] { ASSERT_TRUE(shares_->set(asks_no_more)); }, true, "the share asks no more, and it is in"},
+      {[&] { ASSERT_TRUE(shares_->drain("s")); }, false, std::string(ledger::kDrainingWords)}};
+  for (const Case& one : cases) {
+    ASSERT_TRUE(shares_->set(asks));
+    const UniqueFd socket = connect_to(directory());
+    ASSERT_TRUE(say(socket.get(), hello()));
+    ASSERT_EQ(answer(socket.get()).head.verb, ledger::Verb::welcome);
+    const ledger::SlotRef slot = ledger::seat(usage(), ledger::own_identity());
+    ASSERT_TRUE(say(socket.get(), ledger::Claimed{ledger::head_of<ledger::Claimed>(ledger::Verb::claimed), slot.slot,
+                                                  slot.generation}));
+    ASSERT_EQ(answer(socket.get()).head.verb, ledger::Verb::hold);
+    taken_back_ = 0;
+    doors_->reconsider("s");
+    context_.restart();
+    context_.poll();
+    EXPECT_EQ(taken_back_, 0) << "a share that still asks has it wait";
+    one.change();
+    doors_->reconsider("s");
+    const Heard last = answer(socket.get());
+    EXPECT_EQ(last.head.verb, one.seated ? ledger::Verb::seated : ledger::Verb::refuse) << last.text;
+    EXPECT_EQ(last.text, one.seated ? "" : one.why);
+    EXPECT_EQ(taken_back_, 1);
+    EXPECT_EQ(taken_back_for_, one.why);
+    ledger::release(usage(), slot);
+  }
+}
+
 TEST_F(Doors, ARestartedDaemonBindsTheSocketAnewAndAdoptsWhoIsThere) {
   const Tenant first = start_tenant([] { return true; });
   ASSERT_TRUE(told(first));

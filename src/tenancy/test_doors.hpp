@@ -116,7 +116,10 @@ class Doors : public ::testing::Test {
                              asked_.push_back(tenant);
                              if (decide_at_once_) decide(*decide_at_once_);
                              decide_ = std::move(decide);
-                             return [this] { ++taken_back_; };
+                             return [this](const std::string& why) {
+                               ++taken_back_;
+                               taken_back_for_ = why;
+                             };
                            },
                        .handed = [this](const auto&) { return handed_ ? handed_() : std::vector<int>(); },
                        .trouble = [this](const std::string& what) { troubles_.push_back(what); }});
@@ -214,6 +217,7 @@ class Doors : public ::testing::Test {
   DoorEvents::Decide decide_;
   std::optional<Result<void>> decide_at_once_;
   int taken_back_ = 0;
+  std::string taken_back_for_;
 };
 
 }  // namespace headgate::tenancy

@@ -202,6 +202,27 @@ TEST(DaemonScheduler, AQuestionEndsWithItsProcessAndADaemonThatDiesLetsNobodyIn)
   EXPECT_NE(said.err.find("which only headgated does"), std::string::npos) << said.err;
 }
 
+TEST(DaemonScheduler, WhoWaitsForLeaveHasItOnceTheShareAsksNoMoreAndIsSentAwayOnceItIsDrained) {
+  Tiny node;
+  node.share("asks --mem 512MiB --admit ask");
+  const auto waits = [&] {
+    return node.daemon->cli().shell("$H why asks").out.find("waits for leave") != std::string::npos;
+  };
+  Tenant first(*node.daemon, "asks");
+  ASSERT_TRUE(eventually(waits));
+  ASSERT_EQ(node.daemon->cli().shell("$H share set asks --admit now").status, 0);
+  EXPECT_EQ(first.ready(), "ready: 0");
+  EXPECT_NE(event(*node.daemon, "admit.withdrawn", "asks").find("the share asks no more"), std::string::npos);
+  ASSERT_EQ(node.daemon->cli().shell("$H share set asks --admit ask").status, 0);
+  Tenant second(*node.daemon, "asks");
+  ASSERT_TRUE(eventually(waits));
+  ASSERT_EQ(node.daemon->cli().shell("$H share drain asks").status, 0);
+  EXPECT_EQ(second.ready(), "ready: 800");
+  EXPECT_NE(second.ends().find("the share is being drained"), std::string::npos);
+  EXPECT_FALSE(waits());
+  EXPECT_EQ(event(*node.daemon, "admit.denied", "asks"), "") << "nobody said no";
+}
+
 // As a limiter of somebody's own making would: this process may open the share's files.
 TEST(DaemonScheduler, WhoTakesASeatWithoutAskingIsNamed) {
   Tiny node("[node]\nadmit_timeout = \"1s\"\n");

@@ -306,7 +306,8 @@ class Daemon {
           doors_->close(name);
           processes_->forget(name);
           pressure_.forget(name);
-        });
+        },
+        [this](const std::string& name) { doors_->reconsider(name); });
   }
 
   // At the start, and those that could not be opened then, or that somebody removed, or that shut by themselves: each second.
