@@ -19,6 +19,7 @@
 #include "api/readiness.hpp"
 #include "api/routes.hpp"
 #include "api/visible.hpp"
+#include "base/now.hpp"
 #include "guest/grant/text.hpp"
 #include "snapshot/json.hpp"
 
@@ -29,12 +30,6 @@ using http::error_response;
 using http::Request;
 using http::Response;
 using snapshot::Snapshot;
-
-std::uint64_t steady_ns() {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-          .count());
-}
 
 Response json(std::string body, int status = 200) {
   Response response;
@@ -143,9 +138,9 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   }
 
   Response metrics_of(const Snapshot& picture) const {
-    const std::uint64_t began_ns = steady_ns();
+    const std::uint64_t began_ns = steady_now_ns();
     Response response = page_of(metrics_page(picture, daemon_figures(node, observer, tally)));
-    tally.scraped(static_cast<double>(steady_ns() - began_ns) / 1e9);
+    tally.scraped(static_cast<double>(steady_now_ns() - began_ns) / 1e9);
     return response;
   }
 
@@ -174,7 +169,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     const auto policy = policy_of(request.body);
     if (!policy) return error_response(policy.error());
     if (auto done = node.set_gpu_policy(uuid, *policy, caller); !done) return error_response(done.error());
-    changed_ns = steady_ns();
+    changed_ns = steady_now_ns();
     snapshot::Snapshot picture;
     picture.gpus = observer.latest()->gpus;
     node.finish(picture);
@@ -195,7 +190,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
       return error_response(
           {ErrorCode::unreachable, "a call into the driver hangs, so it cannot be let go of",
            "nothing but the daemon's end lets go of it: kill -9 it; tenants run on under their limits"});
-    changed_ns = steady_ns();  // pictures of before do not say so
+    changed_ns = steady_now_ns();  // pictures of before do not say so
     events.add({.kind = "gpu.released",
                 .severity = "warn",
                 .uid = caller.uid,
@@ -269,7 +264,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
 
   Response remove_share(const Request& request, const node::Caller& caller) {
     if (auto done = node.remove(*request.parameter("name"), caller); !done) return error_response(done.error());
-    changed_ns = steady_ns();
+    changed_ns = steady_now_ns();
     return json("{}");
   }
 
@@ -343,7 +338,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
 
   Response ready() {
     const observe::Picture latest = observer.latest();
-    const std::uint64_t now_ns = steady_ns(), answered_ns = std::min(observer.driver_answered_ns(), now_ns);
+    const std::uint64_t now_ns = steady_now_ns(), answered_ns = std::min(observer.driver_answered_ns(), now_ns);
     Health health{.driver_silence = std::chrono::nanoseconds(now_ns - answered_ns),
                   .driver_answered = !latest->node.nvml_released,
                   .gpus = latest->gpus.size(),
@@ -368,7 +363,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     // Whoever starts and ends programs without end makes no more pictures than this.
     constexpr std::uint64_t kBetweenEndsNs = 20'000'000;
     const observe::Picture latest = observer.latest();
-    const std::uint64_t age_ns = steady_ns() - latest->taken_ns;
+    const std::uint64_t age_ns = steady_now_ns() - latest->taken_ns;
     if (age_ns > kOldNs || latest->taken_ns <= changed_ns.load()) return observer.look();
     if (latest->taken_ns > ended_ns.load()) return latest;
     if (age_ns < kBetweenEndsNs) std::this_thread::sleep_for(std::chrono::nanoseconds(kBetweenEndsNs - age_ns));
@@ -388,12 +383,10 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
 
   // After a verb: the share as the ledgers show it now, without waiting for the driver.
   Response share_now(const std::string& name, const node::Caller& caller, int status) {
-    changed_ns = steady_ns();
+    changed_ns = steady_now_ns();
     observe::JoinInput input;
     node.hand_ledgers(input);
-    input.taken_unix_ns = static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-            .count());
+    input.taken_unix_ns = unix_now_ns();
     input.driver.gpus = observer.latest()->gpus;
     snapshot::Snapshot picture = observe::join(input, nullptr);
     node.finish(picture);
@@ -471,7 +464,7 @@ Service::~Service() { close(); }
 
 void Service::watch_doors(std::function<std::vector<std::string>()> shut) { impl_->shut_doors = std::move(shut); }
 
-void Service::process_ended() { impl_->ended_ns = steady_ns(); }
+void Service::process_ended() { impl_->ended_ns = steady_now_ns(); }
 
 void Service::close() {
   for (const auto& follower : impl_->followers) follower.stream->finish();

@@ -11,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "base/now.hpp"
 #include "base/whole_number.hpp"
 #include "cli/demo_node.hpp"
 #include "cli/demo_picture.hpp"
@@ -43,12 +44,6 @@ struct Player {
   std::optional<load::Child> child{};
   std::optional<LoadReport> report{};
 };
-
-std::uint64_t unix_ns() {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-          .count());
-}
 
 class Demo {
  public:
@@ -128,7 +123,7 @@ class Demo {
     for (Player& player : players_) {
       if (!player.progress.started && state_.elapsed_s >= player.tenant.starts_at_s) {
         player.progress.started = true;
-        player.started_unix_ns = unix_ns();
+        player.started_unix_ns = unix_now_ns();
         player.child.emplace(TRY(node_.start_tenant(player.tenant)));
         tell(player.tenant.name + " starts: " + player.tenant.does);
       }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/now.hpp"
 #include "base/units.hpp"
 #include "cli/cells.hpp"
 #include "cli/chosen_source.hpp"
@@ -37,7 +38,7 @@ bool is_asked_for(const snapshot::Event& event, const Invocation& invocation) {
 
 // What was asked of the past.
 Events chosen_of(Events all, const Invocation& invocation) {
-  const std::uint64_t now = now_unix_ns();
+  const std::uint64_t now = unix_now_ns();
   std::erase_if(all, [&](const auto& event) { return !is_asked_for(event, invocation); });
   if (invocation.since_ns)
     std::erase_if(all, [&](const auto& event) { return event.unix_ns + *invocation.since_ns < now; });
@@ -48,7 +49,7 @@ Events chosen_of(Events all, const Invocation& invocation) {
 // What was asked for by time, share or kind: a daemon knows more of it than of all together.
 Result<Events> past_of(SnapshotSource& source, const Invocation& invocation) {
   EventChoice choice{.since_unix_ns = 0, .share = invocation.share, .kind = invocation.kind};
-  if (const std::uint64_t now = now_unix_ns(); invocation.since_ns && *invocation.since_ns < now)
+  if (const std::uint64_t now = unix_now_ns(); invocation.since_ns && *invocation.since_ns < now)
     choice.since_unix_ns = now - *invocation.since_ns;
   return choice.chooses() ? source.events_that(choice) : Events{};
 }
@@ -107,7 +108,7 @@ class Teller {
       case Format::jsonl: return jsonl(records_of("headgate.event/v1", Events{event}), origin_);
       case Format::csv: return csv(records_of("", Events{event}), origin_, false);
       case Format::wide: return wide_line(event, voice_);
-      default: return event_line(event, now_unix_ns(), voice_);
+      default: return event_line(event, unix_now_ns(), voice_);
     }
   }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/now.hpp"
 #include "base/units.hpp"
 #include "base/user_name.hpp"
 #include "guest/grant/text.hpp"
@@ -142,8 +143,7 @@ Result<tenancy::Share> Node::asked_for(const ShareOrder& order, const Caller& ca
 }
 
 Result<void> Node::make(tenancy::Share share) {
-  share.created_at_s =
-      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  share.created_at_s = unix_now_s();
   const std::string name = share.name, words = in_words(share);
   const std::uint32_t owner = share.owner_uid;
   if (auto made = shares_.create(std::move(share)); !made) return made;
@@ -168,7 +168,7 @@ Result<void> Node::set(const std::string& name, const ShareOrder& order, const C
   const tenancy::Share wanted = TRY(share_of(order, &live->share, gpus, system_directory()));
   if (auto may = may_over_sell(&live->share, wanted, caller); !may) return may;
   if (auto may = may_have_rank(&live->share, wanted, caller); !may) return may;
-  const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  const std::int64_t now = unix_now_s();
   if (order.ttl && tenancy::has_ended(wanted, now))
     return fail(ErrorCode::usage,
                 "a time to live of " + *order.ttl + " is over already: it counts from when the share was made, " +

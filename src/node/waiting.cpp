@@ -1,6 +1,5 @@
 // Requests for shares that wait for room: the node's side of its queue.
-#include <chrono>
-
+#include "base/now.hpp"
 #include "base/units.hpp"
 #include "base/user_name.hpp"
 #include "node/node.hpp"
@@ -8,10 +7,7 @@
 namespace headgate::node {
 namespace {
 
-std::int64_t steady_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
+std::int64_t steady_ns() { return static_cast<std::int64_t>(steady_now_ns()); }
 
 }  // namespace
 

@@ -1,9 +1,10 @@
 #include "observe/event_log.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 #include <utility>
+
+#include "base/now.hpp"
 
 namespace headgate::observe {
 namespace {
@@ -19,8 +20,7 @@ void make_harmless(std::string& text) {
 
 bool EventLog::may_add(const std::string& share, std::uint64_t& left_out) {
   if (share.empty()) return true;
-  const std::int64_t now_ns =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  const auto now_ns = static_cast<std::int64_t>(steady_now_ns());
   // Of shares that have not been heard of for long nothing need be known.
   if (budgets_.size() > capacity_)
     std::erase_if(budgets_, [&](const auto& entry) { return now_ns - entry.second.at_ns > 60'000'000'000; });
@@ -97,11 +97,7 @@ std::uint64_t EventLog::numbers_between(std::uint64_t after, std::uint64_t befor
 
 void EventLog::add(snapshot::Event event) {
   for (std::string* text : {&event.kind, &event.share, &event.uuid, &event.text}) make_harmless(*text);
-  if (event.unix_ns == 0) {
-    event.unix_ns = static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-            .count());
-  }
+  if (event.unix_ns == 0) event.unix_ns = unix_now_ns();
   std::optional<snapshot::Event> note;
   std::vector<std::function<void(const snapshot::Event&)>> listeners;
   {

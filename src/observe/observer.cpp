@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "base/now.hpp"
 #include "base/units.hpp"
 
 namespace headgate::observe {
@@ -14,17 +15,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
-using std::chrono::system_clock;
 
 // Where the driver does not answer, whoever wants a picture is shown the last one.
 constexpr milliseconds kLookPatience{1000};
 constexpr std::uint64_t kOldNs = 3'000'000'000;  // what is shown because nothing newer comes says so from here on
-
-template <typename Clock>
-std::uint64_t now_ns() {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count());
-}
 
 // Processor time of the calling thread.
 nanoseconds thread_time() {
@@ -78,7 +72,7 @@ Picture Observer::look() {
   const std::unique_lock lock(looking_, kLookPatience);
   if (lock) return look_locked();
   Picture last = latest();
-  if (now_ns<steady_clock>() - last->taken_ns < kOldNs) return last;
+  if (steady_now_ns() - last->taken_ns < kOldNs) return last;
   auto old = std::make_shared<snapshot::Snapshot>(*last);
   old->node.nvml_released = true;
   return old;
@@ -195,9 +189,9 @@ Picture Observer::look_locked() {
       traffic_.fill(driver->gpus);
       sm_activity_.measure(*nvml_, driver->gpus, steady_clock::now());
       last_driver_ = std::move(*driver);
-      driver_answered_ns_ = now_ns<steady_clock>();
+      driver_answered_ns_ = steady_now_ns();
       answers = true;
-      samples_since_us_ = now_ns<system_clock>() / 1000;
+      samples_since_us_ = unix_now_ns() / 1000;
       take_xids();
       ended = take_ended();
     } else {
@@ -207,8 +201,8 @@ Picture Observer::look_locked() {
   if (!answers) last_driver_.processes.clear();
   input.driver = last_driver_;
   input.node.nvml_released = !answers;
-  input.taken_ns = now_ns<steady_clock>();
-  input.taken_unix_ns = now_ns<system_clock>();
+  input.taken_ns = steady_now_ns();
+  input.taken_unix_ns = unix_now_ns();
   if (sources_.add_ledgers) sources_.add_ledgers(input);
   const Picture before = latest();
   auto picture = std::make_shared<snapshot::Snapshot>(join(input, before.get()));

@@ -22,6 +22,7 @@
 #include "apps/headgated/places.hpp"
 #include "apps/headgated/reload.hpp"
 #include "apps/headgated/settings.hpp"
+#include "base/now.hpp"
 #include "base/service_notify.hpp"
 #include "base/unique_fd.hpp"
 #include "base/units.hpp"
@@ -108,13 +109,11 @@ class Daemon {
     const auto age = node::parse_duration("events.keep", config_["events.keep"].value);
     if (!age)
       return fail(ErrorCode::usage, config_["events.keep"].origin + ": " + age.error().message, age.error().hint);
-    const auto now = std::chrono::system_clock::now();
     const tenancy::EventBounds bounds{config_.number("events.rows"), *age};
     if (auto opened = tenancy::EventStore::open(places_.events_file, bounds, std::chrono::system_clock::now)) {
       history_ = std::move(*opened);
     } else {
-      events_.restore(
-          {}, {}, static_cast<std::uint64_t>(std::chrono::duration_cast<milliseconds>(now.time_since_epoch()).count()));
+      events_.restore({}, {}, unix_now_ns() / 1'000'000);
       tell_unsaved(opened.error());
       return {};
     }
@@ -194,9 +193,7 @@ class Daemon {
     sources.node.pid_space = observe::own_pid_space();
     sources.node.simulated = simulated_;
     sources.node.reserve_bytes = node_->shares().node().reserve.driver_bytes;
-    sources.node.started_unix_ns = static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-            .count());
+    sources.node.started_unix_ns = unix_now_ns();
     // The node belongs to the loop's thread; the observer asks it there.
     sources.before_reading = [this] { on_loop([&] { node_->before_reading(); }); };
     sources.after_reading = [this](const observe::DriverMemory& memory) {
@@ -449,8 +446,6 @@ class Daemon {
   }
 
   void tick() {
-    const auto now_s =
-        std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
     open_shut_doors();
     processes_->adopt();
     arbitration_->prod();
@@ -458,7 +453,7 @@ class Daemon {
     for (const auto& [name, live] : node_->shares().list()) relieve(name);
     tell_unasked();
     mend_bells();
-    node_->keep_time(*observer_->latest(), now_s);
+    node_->keep_time(*observer_->latest(), unix_now_s());
     tally_.connected(server_->connections());
     tell_service_manager(ServiceState::alive);  // each second, from the loop that must not stand still
     tick_->start(std::chrono::seconds(1), [this] { tick(); });

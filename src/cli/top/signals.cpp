@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <ctime>
 #include <fstream>
 #include <iterator>
 
+#include "base/now.hpp"
 #include "base/unique_fd.hpp"
 #include "base/whole_number.hpp"
 
@@ -40,8 +40,7 @@ bool had_its_number(std::uint32_t pid, std::uint64_t seen_unix_ns) {
   timespec boot{};
   ::clock_gettime(CLOCK_BOOTTIME, &boot);
   const auto since_boot = static_cast<std::uint64_t>(boot.tv_sec * 1'000'000'000 + boot.tv_nsec);
-  const auto now =
-      static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count());
+  const std::uint64_t now = unix_now_ns();
   if (now < seen_unix_ns) return false;  // the clock was set back: how long ago that was, nobody knows
   const std::uint64_t age = now - seen_unix_ns;
   return began && *began <= since_boot - std::min(since_boot, age);
