@@ -27,6 +27,11 @@ std::string bytes_text(std::uint64_t bytes) {
   return number + " " + kUnits[power];
 }
 
+std::string with_likely_unit(const std::string& number) {
+  if (number.size() > 7) return number + "B";
+  return (number.size() <= 3 ? number + "GiB or " : "") + number + "MiB";
+}
+
 std::string exact_bytes_text(std::uint64_t bytes) {
   if (bytes < 1024 || (bytes < kGiB && bytes % kMiB == 0) || bytes % kGiB == 0) return bytes_text(bytes);
   if (bytes % kMiB == 0) return std::to_string(bytes / kMiB) + " MiB";

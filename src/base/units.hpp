@@ -14,6 +14,8 @@ inline constexpr std::uint64_t kMiB = 1ull << 20, kGiB = 1ull << 30;
 [[nodiscard]] std::string percent_text(std::uint64_t ppm);
 // As bytes_text, and exact: "2.0 GiB", "2049 MiB", "2.0 GiB (2147483649 bytes)".
 [[nodiscard]] std::string exact_bytes_text(std::uint64_t bytes);
+// What a size without a unit may mean, by its length: "8GiB or 8MiB", "8000MiB", "8589934592B".
+[[nodiscard]] std::string with_likely_unit(const std::string& number);
 // "24.9 %" of millionths: a rate that was measured, cut to one decimal.
 [[nodiscard]] std::string rate_text(std::uint32_t ppm);
 // "1.2 s", "350 ms", "3 min 20 s", "2 h 5 min".

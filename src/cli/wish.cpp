@@ -129,9 +129,7 @@ Result<grant::Memory> memory_option(const std::string& option, const std::string
   const auto memory = grant::parse_memory(text);
   if (memory) return memory.value;
   const std::string hint =
-      memory.fault == grant::Fault::bare_number
-          ? "did you mean " + (text.size() <= 3 ? harmless(text) + "GiB or " : "") + harmless(text) + "MiB? "
-          : "";
+      memory.fault == grant::Fault::bare_number ? "did you mean " + with_likely_unit(harmless(text)) + "? " : "";
   return fail(ErrorCode::usage, quoted(option, text) + " " + std::string(grant::in_words(memory.fault)),
               hint + accepted(grant::accepted_memory(grant::Dialect::headgate)));
 }

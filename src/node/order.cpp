@@ -35,9 +35,7 @@ Result<std::uint64_t> memory_on(const std::string& key, const std::string& text,
   const auto memory = grant::parse_memory(text);
   if (!memory) {
     const std::string hint =
-        memory.fault == grant::Fault::bare_number
-            ? "did you mean " + (text.size() <= 3 ? harmless(text) + "GiB or " : "") + harmless(text) + "MiB? "
-            : "";
+        memory.fault == grant::Fault::bare_number ? "did you mean " + with_likely_unit(harmless(text)) + "? " : "";
     return fail(ErrorCode::usage, key + " '" + harmless(text) + "' " + std::string(grant::in_words(memory.fault)),
                 hint + "accepted: " + std::string(grant::accepted_memory(grant::Dialect::headgate)));
   }
@@ -197,7 +195,11 @@ Result<std::uint32_t> parse_compute_of(const std::string& key, const std::string
                   "write a percentage of the GPU, or its TFLOPS under [cards] in the configuration");
     }
     const double ppm = std::floor(*wanted / *card * 1e6);
-    if (ppm > ledger::kWholeGpu || ppm < 1) {
+    if (ppm < 1)
+      return unfit(key, text, "is less than a millionth of GPU " + std::to_string(gpu.index),
+                   "more, up to " + std::to_string(static_cast<int>(*card)) + "TFLOPS (" + gpu.model +
+                       ", FP16); or 0.0001% of it at least");
+    if (ppm > ledger::kWholeGpu) {
       return fail(ErrorCode::usage, key + " '" + harmless(text) + "' does not fit GPU " + std::to_string(gpu.index),
                   "accepted: up to " + std::to_string(static_cast<int>(*card)) + "TFLOPS (" + gpu.model + ", FP16)");
     }

@@ -170,6 +170,10 @@ TEST(Order, TflopsAreAPartOfTheCardsOwn) {
     ASSERT_FALSE(made(o)) << bad;
     EXPECT_TRUE(made(o).error().message.ends_with("is no amount of compute")) << made(o).error().message;
   }
+  o.compute = "0.0001TFLOPS";
+  ASSERT_FALSE(made(o));
+  EXPECT_EQ(made(o).error().message, "compute '0.0001TFLOPS' is less than a millionth of GPU 0");
+  EXPECT_TRUE(made(o).error().hint.starts_with("accepted: more, up to 989TFLOPS")) << made(o).error().hint;
 }
 
 TEST(Order, EachMistakeSaysWhatIsAccepted) {
@@ -180,6 +184,8 @@ TEST(Order, EachMistakeSaysWhatIsAccepted) {
       {&ShareOrder::name, "../x", "'../x' cannot name a share", "accepted: "},
       {&ShareOrder::gpu, "7", "gpu '7' ", "GPUs here: 0 (GPU-aaaa), 1 (GPU-bbbb)"},
       {&ShareOrder::mem, "8", "mem '8' ", "did you mean 8GiB or 8MiB? accepted: "},
+      {&ShareOrder::mem, "8000", "mem '8000' ", "did you mean 8000MiB? accepted: "},
+      {&ShareOrder::mem, "8589934592", "mem '8589934592' ", "did you mean 8589934592B? accepted: "},
       {&ShareOrder::compute, "0%", "compute '0%' is zero", "TFLOPS"},
       {&ShareOrder::compute, "40TFLOPS", "compute '40TFLOPS': what a NVIDIA Something computes is not in the table",
        "percentage"},
