@@ -116,7 +116,10 @@ std::optional<Result<int>> join(const http::Endpoint& daemon, const snapshot::Sn
   if (asks_for_limits(invocation.run))
     if (auto same = agrees(invocation.run, config, *share, picture); !same) return std::unexpected(same.error());
   const auto entry = entry_into(daemon, name);
-  return entry ? run_inside(*entry, invocation, config, program) : std::unexpected(entry.error());
+  if (entry) return run_inside(*entry, invocation, config, program);
+  // The daemon knew it, and it went with its last program meanwhile.
+  if (entry.error().code == ErrorCode::not_found && share->created_unix_ns != 0) return std::nullopt;
+  return std::unexpected(entry.error());
 }
 
 }  // namespace

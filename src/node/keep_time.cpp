@@ -117,13 +117,10 @@ void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) 
 // have no process in the share for as long as it likes.
 bool Node::is_empty_for_good(const tenancy::LiveShare& live, const snapshot::Share& seen, std::int64_t now_unix_s) {
   constexpr std::int64_t kTimeToEnter_s = 60;
-  if (!live.share.until_empty) return false;
-  if (seen.processes > 0) {
-    entered_.insert(seen.name);
-    return false;
-  }
-  return (entered_.contains(seen.name) || now_unix_s - live.share.created_at_s > kTimeToEnter_s) &&
-         shares_.staying(seen.name) == 0;
+  if (!live.share.until_empty || seen.processes > 0) return false;
+  // The page knows of those too who came and went between two looks, or under another daemon.
+  const bool had_some = live.pages != nullptr && live.pages->usage().slots_seen.load(std::memory_order_relaxed) > 0;
+  return (had_some || now_unix_s - live.share.created_at_s > kTimeToEnter_s) && shares_.staying(seen.name) == 0;
 }
 
 namespace {
@@ -174,8 +171,9 @@ void Node::expire(const std::string& name, tenancy::LiveShare& live) {
   const std::uint32_t inside = ledger::live_slots(live.pages->usage());
   tell("share.expired", "warn", name, live.share.owner_uid,
        "the time of the share " + name + " of " + user_name(live.share.owner_uid) +
-           " is over: nobody enters it any more, it is given no more memory, and it ends with the last of its " +
-           std::to_string(inside) + (inside == 1 ? " program" : " programs"));
+           " is over: nobody enters it any more, it is given no more memory, and it ends with " +
+           (inside == 0 ? std::string("the headgate run that is in it")
+                        : "the last of its " + std::to_string(inside) + (inside == 1 ? " program" : " programs")));
 }
 
 }  // namespace headgate::node

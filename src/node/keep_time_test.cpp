@@ -139,6 +139,26 @@ TEST_F(KeepTime, AShareThatItsOwnerDrainedDrainsAfterItsEndIsPutOffToo) {
   EXPECT_EQ(command(), ledger::Command::run);
 }
 
+TEST_F(KeepTime, ARunsShareGoesOnceTheLastWhoWasInItHasLeftThoughNobodySawHimThere) {
+  create({.until_empty = true});
+  const std::int64_t made = made_at();
+  EXPECT_EQ(told("share.ended", made + 1), 0u) << "its program may still come";
+  sit();
+  rise();
+  start();
+  EXPECT_EQ(told("share.ended", made + 2), 1u);
+  EXPECT_EQ(node_->shares().find("s"), nullptr);
+}
+
+TEST_F(KeepTime, WhoseTimeIsOverWhileARunWaitsInItIsSaidToEndWithThat) {
+  create({.ttl = "1h"});
+  ASSERT_TRUE(node_->shares().stay("s", static_cast<std::uint32_t>(::getpid())));
+  EXPECT_EQ(told("share.expired", made_at() + 3600), 1u);
+  const auto all = events_->after(0);
+  const auto event = std::ranges::find(all, "share.expired", &snapshot::Event::kind);
+  EXPECT_NE(event->text.find("it ends with the headgate run that is in it"), std::string::npos) << event->text;
+}
+
 TEST_F(KeepTime, APausedShareStaysPausedWhenItsTimeIsOver) {
   create({.ttl = "1h"});
   sit();

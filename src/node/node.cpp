@@ -189,7 +189,7 @@ Result<void> Node::remove(const std::string& name, const Caller& caller) {
   const std::uint32_t owner_uid = TRY(changeable(name, caller))->share.owner_uid;
   if (auto done = remove_pages(name, caller.pid); !done) return done;
   forget(name);
-  tell("share.removed", "info", name, caller.uid, "the share " + name + " was removed", owner_uid);
+  tell("share.removed", "info", name, caller.uid, user_name(caller.uid) + " removed the share " + name, owner_uid);
   serve_queue();
   return {};
 }
@@ -215,8 +215,8 @@ Result<void> Node::set_gpu_policy(const std::string& uuid, const std::string& po
                 .severity = "info",
                 .uuid = *found,
                 .uid = caller.uid,
-                .text = "GPU " + found->substr(0, 12) + " is now given by the policy " + policy_word(*wanted) +
-                        (as_usual ? ", which is the configuration's" : "")});
+                .text = user_name(caller.uid) + " has GPU " + found->substr(0, 12) + " given by the policy " +
+                        policy_word(*wanted) + (as_usual ? ", which is the configuration's" : "")});
   return {};
 }
 
@@ -264,7 +264,6 @@ void Node::forget(const std::string& name) {
   told_idle_.erase(name);
   told_frozen_.erase(name);
   told_waiting_.erase(name);
-  entered_.erase(name);
   refusals_.erase(name);
   given_up_.erase(name);
   checks_.erase(name);
@@ -282,7 +281,7 @@ void Node::watch_shares(std::function<void(const std::string&)> made, std::funct
 Result<void> Node::pause(const std::string& name, const Caller& caller) {
   TRY(changeable(name, caller));
   if (auto done = shares_.pause(name); !done) return done;
-  tell("share.paused", "info", name, caller.uid, "the share " + name + " was paused");
+  tell("share.paused", "info", name, caller.uid, user_name(caller.uid) + " paused the share " + name);
   return {};
 }
 
@@ -292,7 +291,7 @@ Result<void> Node::resume(const std::string& name, const Caller& caller) {
     return fail(ErrorCode::usage, "the time of the share '" + name + "' is over",
                 "put its end off: headgate share extend " + name + " 1h");
   if (auto done = shares_.resume(name); !done) return done;
-  tell("share.resumed", "info", name, caller.uid, "the share " + name + " goes on");
+  tell("share.resumed", "info", name, caller.uid, user_name(caller.uid) + " resumed the share " + name);
   return {};
 }
 
@@ -300,14 +299,16 @@ Result<void> Node::drain(const std::string& name, const Caller& caller) {
   TRY(changeable(name, caller));
   if (auto done = shares_.drain(name); !done) return done;
   if (changed_) changed_(name);
-  tell("share.draining", "info", name, caller.uid, "the share " + name + " takes no more processes nor memory");
+  tell("share.draining", "info", name, caller.uid,
+       user_name(caller.uid) + " drained the share " + name + ": it takes no more processes nor memory");
   return {};
 }
 
 Result<void> Node::reclaim(const std::string& name, const Caller& caller) {
   TRY(changeable(name, caller));
   if (auto done = shares_.reclaim(name); !done) return done;
-  tell("share.reclaimed", "info", name, caller.uid, "the programs of " + name + " were asked for what they do not use");
+  tell("share.reclaimed", "info", name, caller.uid,
+       user_name(caller.uid) + " had the programs of " + name + " asked for what they do not use");
   return {};
 }
 

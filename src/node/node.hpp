@@ -183,7 +183,6 @@ class Node {
   Queue queue_;
   std::set<std::string> told_idle_, told_waiting_;
   std::map<std::string, std::uint64_t> told_frozen_;  // with how often they had come back by then
-  std::set<std::string> entered_;                     // shares until they are empty that have had a process
   std::map<std::string, std::uint64_t> refusals_;     // by share: how many were told
   std::map<std::string, std::uint64_t> given_up_;     // by share: bytes of the dead, told
 };

@@ -49,6 +49,21 @@ TEST_F(NodeTest, WhoHasAsManySharesAsAUserMayIsToldHowMany) {
       << refusal("b", user);
 }
 
+// Whose programs stand still wants to know who did that: he, or somebody who runs the node.
+TEST_F(NodeTest, EachVerbIsToldWithWhoSaidIt) {
+  const Caller owner{.uid = 4'000'001}, root{.uid = 0, .administrator = true};
+  ASSERT_EQ(refusal("k", owner), "made");
+  ASSERT_TRUE(node_->pause("k", root) && node_->resume("k", owner) && node_->drain("k", root) &&
+              node_->reclaim("k", root) && node_->remove("k", root));
+  std::vector<std::string> texts;
+  for (const auto& event : events_.after(0))
+    if (event.kind != "share.created") texts.push_back(event.text);
+  EXPECT_EQ(texts, (std::vector<std::string>{"root paused the share k", "4000001 resumed the share k",
+                                             "root drained the share k: it takes no more processes nor memory",
+                                             "root had the programs of k asked for what they do not use",
+                                             "root removed the share k"}));
+}
+
 TEST_F(NodeTest, AChangeIsToldWithWhoMadeItAndWithWhatWasBefore) {
   const Caller user{.uid = 4'000'000'001};
   ASSERT_EQ(refusal("a", user), "made");
