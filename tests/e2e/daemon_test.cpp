@@ -478,10 +478,13 @@ TEST(Daemon, EveryonesQuotaDoesNotBindRoot) {
 
 TEST(Daemon, MistakesInTheConfigurationStopTheStartAndLeaveARunningDaemonAlone) {
   Daemon daemon;
-  const Said bad = daemon.cli().shell("printf '[node]\\nreserve = \"much\"\\n' > $D/c.toml; " +
-                                      std::string(HEADGATE_DAEMON) + " --sim --config $D/c.toml");
+  const Said bad =
+      daemon.cli().shell("printf '[node]\\nreserve = \"much\"\\n[audit]\\npolicy = \"warm\"\\n' > $D/c.toml; " +
+                         std::string(HEADGATE_DAEMON) + " --sim --config $D/c.toml");
   EXPECT_EQ(bad.status, 2);
-  EXPECT_NE(bad.err.find("c.toml:2: node.reserve = 'much'"), std::string::npos) << bad.err;
+  for (const char* mistake : {"c.toml:2: node.reserve = 'much' is not understood\n  accepted: a size",
+                              "c.toml:4: audit.policy = 'warm' is not understood\n  accepted: warn, freeze or kill\n"})
+    EXPECT_NE(bad.err.find(mistake), std::string::npos) << bad.err;
   daemon.signal(SIGHUP);
   EXPECT_EQ(daemon.ask("GET", "/healthz").status, 200);
 }

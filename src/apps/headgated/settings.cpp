@@ -22,7 +22,11 @@ Result<config::Config> read_configuration(const Options& options) {
   const config::Reading reading = config::read(file, !options.config_path.empty());
   if (reading.errors.empty()) return reading.config;
   Error first = reading.errors.front();
-  for (std::size_t i = 1; i < reading.errors.size(); ++i) first.message += "\nheadgated: " + reading.errors[i].message;
+  for (std::size_t i = 1; i < reading.errors.size(); ++i) {
+    // What is accepted stands below each mistake, and that of the last is what stays the hint.
+    first.message += (first.hint.empty() ? "" : "\n  " + first.hint) + "\nheadgated: " + reading.errors[i].message;
+    first.hint = reading.errors[i].hint;
+  }
   return std::unexpected(first);
 }
 
