@@ -186,6 +186,25 @@ TEST(Board, NoPanelLiesOnAnotherOrBesideThePage) {
   }
 }
 
+TEST(Package, PurgeTakesAwayWhatTheUnitMadeTheDaemonWrite) {
+  const std::string unit = text_of(DEPLOY_DIR "/systemd/headgated.service"),
+                    purge = text_of(DEPLOY_DIR "/debian/postrm");
+  for (const auto& [directive, above] :
+       {std::pair{"StateDirectory", "/var/lib/"}, std::pair{"LogsDirectory", "/var/log/"}}) {
+    const auto names = all_of(unit, std::string(directive) + R"(=(\S+))");
+    ASSERT_EQ(names.size(), 1u) << directive;
+    EXPECT_NE(purge.find(above + names[0]), std::string::npos) << directive;
+  }
+}
+
+TEST(Manual, OfTheDaemonHasEachOfItsOptions) {
+  std::string page = text_of(DOCS_DIR "/headgated.8");
+  std::erase(page, '\\');  // "\-\-sim" is --sim
+  const auto options = all_of(text_of(DOCS_DIR "/../src/apps/headgated/options.cpp"), R"((--[a-z]+))");
+  EXPECT_GE(options.size(), 8u);
+  for (const auto& option : options) EXPECT_NE(page.find(option), std::string::npos) << option;
+}
+
 // Prometheus's own judge of pages and rules, which dev/real-parts unpacks.
 class Promtool : public testing::Test {
  protected:
