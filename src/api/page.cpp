@@ -8,27 +8,12 @@
 #include <set>
 #include <string_view>
 
+#include "base/utf8.hpp"
+
 namespace headgate::api {
 namespace {
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
-
-// How many bytes a well-formed character takes at the beginning of `text`; 0: none stands there (RFC 3629, section 4:
-// no overlong forms, no surrogates, nothing past U+10FFFF).
-std::size_t character_at(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-  const auto follows = [&](std::size_t i, unsigned least = 0x80, unsigned most = 0xbf) {
-    return byte(i) >= least && byte(i) <= most;
-  };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xc2 && first <= 0xdf) return follows(1) ? 2 : 0;
-  if (first >= 0xe0 && first <= 0xef)
-    return follows(1, first == 0xe0 ? 0xa0 : 0x80, first == 0xed ? 0x9f : 0xbf) && follows(2) ? 3 : 0;
-  if (first >= 0xf0 && first <= 0xf4)
-    return follows(1, first == 0xf0 ? 0x90 : 0x80, first == 0xf4 ? 0x8f : 0xbf) && follows(2) && follows(3) ? 4 : 0;
-  return 0;
-}
 
 prometheus::MetricFamily translated(const Family& family) {
   prometheus::MetricFamily out;
@@ -97,7 +82,7 @@ std::vector<Family> without_histograms(const std::vector<Family>& families) {
 std::string harmless_label(std::string_view text, std::size_t most_bytes) {
   std::string out;
   while (!text.empty()) {
-    const std::size_t size = character_at(text);
+    const std::size_t size = utf8_character(text);
     const bool control = size == 1 && (static_cast<unsigned char>(text[0]) < 0x20 || text[0] == 0x7f);
     const std::string_view next = size == 0 ? kReplacement : control ? "?" : text.substr(0, size);
     if (out.size() + next.size() > most_bytes) break;

@@ -1,10 +1,11 @@
 #include "cli/output.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+
+#include "base/utf8.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -17,21 +18,12 @@ std::size_t width(std::string_view text) {
 // The bytes of the character at the front, 0 where it must not reach a terminal: control characters (those of Latin 1
 // and the ones that turn the direction of writing included) and what is no UTF-8.
 std::size_t printable_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const unsigned first = byte(0);
-  if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
-  const std::size_t length = first >= 0xf0 && first < 0xf5   ? 4
-                             : first >= 0xe0 && first < 0xf0 ? 3
-                             : first >= 0xc2 && first < 0xe0 ? 2
-                                                             : 0;
-  if (length == 0) return 0;
-  std::uint32_t point = first & (0xffu >> (length + 1));
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-    point = point << 6 | (byte(i) & 0x3f);
-  }
-  constexpr std::array<std::uint32_t, 5> kSmallest = {0, 0, 0x80, 0x800, 0x10000};
-  if (point < kSmallest[length] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000) || point < 0xa0) return 0;
+  const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const std::size_t length = text.empty() ? 0 : utf8_character(text);
+  if (length < 2) return length == 1 && byte(0) >= 0x20 && byte(0) != 0x7f ? 1 : 0;
+  std::uint32_t point = byte(0) & (0xffu >> (length + 1));
+  for (std::size_t i = 1; i < length; ++i) point = point << 6 | (byte(i) & 0x3f);
+  if (point < 0xa0) return 0;
   const bool turns = (point >= 0x200b && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) ||
                      (point >= 0x2060 && point <= 0x206f) || point == 0xfeff;
   return turns ? 0 : length;

@@ -203,6 +203,14 @@ TEST(Processes, FilesThatLackSomethingAreAnErrorThatNamesIt) {
   ASSERT_TRUE(good);
   EXPECT_EQ(*good, (Process{.pid = 7, .namespace_pid = 3, .start_time = 12345, .uid = 2, .command = "a) b"}));
   EXPECT_EQ(parse_process("Pid:\t7\nUid:\t1\t2\n", stat)->namespace_pid, 7u);
+  const auto named = [&status](const std::string& name) {
+    return parse_process(status, "7 (" + name + ") S 1 1 1 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 12345 0\n")->command;
+  };
+  EXPECT_EQ(named("\xe8\xaa\x9e \xd1\x80"), "\xe8\xaa\x9e \xd1\x80") << "letters, though their bytes alone would steer";
+  EXPECT_EQ(named("a\xc2\x9b\x9b\x1b"
+                  "b"),
+            "a???b");
+  EXPECT_EQ(named("12345678901234\xd1\x80"), "12345678901234?") << "cut as the kernel does";
   EXPECT_EQ(parse_process(status, "7 x S").error().message, "the process's /proc files have no name in stat");
   EXPECT_EQ(parse_process(status, "7 (x) S 1").error().message, "the process's /proc files have no start time in stat");
   EXPECT_EQ(parse_process("Uid:\t1\t2\n", stat).error().message, "the process's /proc files have no Pid in status");

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "base/unique_fd.hpp"
+#include "base/utf8.hpp"
 #include "base/whole_number.hpp"
 #include "guest/ledger/clock.hpp"
 
@@ -49,11 +50,16 @@ std::unexpected<Error> lacks(std::string_view what) {
   return fail(ErrorCode::failed, "the process's /proc files have no " + std::string(what));
 }
 
+// Whole characters: the kernel cuts a name after 15 bytes, wherever that is. Those that steer a terminal are not among them.
 std::string shown(std::string_view text) {
-  std::string out(text.substr(0, 15));
-  for (char& c : out) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || (byte >= 0x7f && byte < 0xa0)) c = '?';
+  text = text.substr(0, 15);
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t size = utf8_character(text);
+    const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+    const bool control = size == 1 ? byte(0) < 0x20 || byte(0) == 0x7f : size == 2 && byte(0) == 0xc2 && byte(1) < 0xa0;
+    out += size == 0 || control ? "?" : text.substr(0, size);
+    text.remove_prefix(size == 0 ? 1 : size);
   }
   return out;
 }
