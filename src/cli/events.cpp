@@ -75,6 +75,21 @@ std::string wide_line(const snapshot::Event& event, const Voice& voice) {
          fitted(event.uuid.empty() ? "-" : harmless(event.uuid), 12) + "  " + text + "\n";
 }
 
+// A word that was misspelt finds nothing either, and must not pass for a quiet night.
+std::string none_text(const Invocation& invocation, const Events& known) {
+  std::string text = "no events";
+  if (!invocation.share.empty()) text += " of a share '" + harmless(invocation.share) + "'";
+  if (!invocation.kind.empty()) text += " of kind '" + harmless(invocation.kind) + "'";
+  if (invocation.share.empty() && invocation.kind.empty()) return text + "\n";
+  std::vector<std::string> there;
+  for (const auto& event : known) {
+    const std::string& word = invocation.kind.empty() ? event.share : event.kind;
+    if (!word.empty() && std::ranges::find(there, word) == there.end()) there.push_back(word);
+  }
+  std::ranges::sort(there);
+  return text + (there.empty() ? "" : "; lately there were: " + harmless(joined(there, ", "))) + "\n";
+}
+
 // Prints as they come what was asked for; false when nobody reads any more.
 class Teller {
  public:
@@ -170,7 +185,8 @@ Result<int> show(const Invocation& invocation, const config::Config& config) {
   teller.passed_over(recent);
   teller.passed_over(past);
   if (!teller.tell(wanted)) return 1;
-  if (!invocation.follow) return wanted.empty() && is_table(voice.format) && !print("no events\n") ? 1 : 0;
+  if (!invocation.follow)
+    return wanted.empty() && is_table(voice.format) && !print(none_text(invocation, recent)) ? 1 : 0;
   if (chosen.daemon) follow_daemon(*chosen.daemon, *chosen.source, teller, voice);
   else if (auto followed = follow_local(*chosen.source, teller, invocation.interval_ms); !followed)
     return std::unexpected(followed.error());

@@ -58,6 +58,10 @@ TEST_F(DaemonTop, EventsAreListedAndFollowedAlsoPastARestart) {
   const Cli& cli = daemon.cli();
   ASSERT_EQ(cli.shell("$H share create alice --mem 8GiB").status, 0);
   EXPECT_NE(cli.shell("$H events --since 1h").out.find("alice"), std::string::npos);
+  EXPECT_EQ(cli.shell("$H events --kind share.craeted").out,
+            "level hook, SIMULATED\nno events of kind 'share.craeted'; lately there were: share.created\n");
+  EXPECT_EQ(cli.shell("$H events --share alcie").out,
+            "level hook, SIMULATED\nno events of a share 'alcie'; lately there were: alice\n");
   const auto json = nlohmann::json::parse(cli.shell("$H events --json").out);
   EXPECT_EQ(json.at("schema"), "headgate.events/v1");
   EXPECT_EQ(json.at("simulated"), true);
