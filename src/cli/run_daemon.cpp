@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
@@ -9,6 +10,7 @@
 #include "cli/daemon.hpp"
 #include "cli/devices.hpp"
 #include "cli/entry.hpp"
+#include "cli/granted.hpp"
 #include "cli/join.hpp"
 #include "cli/launch.hpp"
 #include "cli/line.hpp"
@@ -35,16 +37,38 @@ Result<Entry> entry_into(const http::Endpoint& daemon, const std::string& share)
                json.value("simulated_dir", ""), json.value("thread_percentage", 100u)};
 }
 
-Result<int> run_inside(const Entry& entry, const Invocation& invocation, const config::Config& config,
-                       const Program& program) {
-  if (invocation.voice.talk)
-    say("share " + entry.share + " of headgated" + (entry.simulated_directory.empty() ? "" : ", SIMULATED"));
+Result<snapshot::Snapshot> picture_for_run(const http::Endpoint& daemon) {
+  return snapshot::from_json<snapshot::Snapshot>(TRY(ask(daemon, "GET", "/v1/snapshot")));
+}
+
+// The share as it was found, for remarks alone: a run does not fail for want of one.
+std::optional<snapshot::Share> announced(const http::Endpoint& daemon, const std::string& name) {
+  const auto picture = picture_for_run(daemon);
+  if (!picture) return std::nullopt;
+  const auto share = std::ranges::find(picture->shares, name, &snapshot::Share::name);
+  if (share == picture->shares.end()) return std::nullopt;
+  say(granted_words(*picture, *share));
+  return *share;
+}
+
+void remark_on_refusals(const http::Endpoint& daemon, const snapshot::Share& before) {
+  const auto reply = ask(daemon, "GET", "/v1/shares/" + http::escape(before.name));
+  const auto after = reply ? snapshot::from_json<snapshot::Share>(*reply) : std::unexpected(reply.error());
+  if (!after) return;
+  if (const std::string refused = refused_words(before, *after); !refused.empty()) say(refused);
+}
+
+Result<int> run_inside(const http::Endpoint& daemon, const Entry& entry, const Invocation& invocation,
+                       const config::Config& config, const Program& program) {
+  const auto before = invocation.voice.talk ? announced(daemon, entry.share) : std::nullopt;
   std::vector<std::string> environment = TRY(child_environment(entry, config));
   // By the socket in there, not by the files: those are the daemon's, who may be another user.
   environment.push_back("HEADGATE_SHARE_DIR=" + entry.base + "/shares/" + entry.share);
   // So that the audit's policy can halt it alone.
   const OwnCgroup cgroup;
-  return run_and_wait({program.path, invocation.run.command, std::move(environment), cgroup.door()});
+  auto status = run_and_wait({program.path, invocation.run.command, std::move(environment), cgroup.door()});
+  if (before) remark_on_refusals(daemon, *before);
+  return status;
 }
 
 // What options, environment and configuration say, as the daemon takes it. One set of values for all GPUs of the share.
@@ -103,10 +127,6 @@ bool asks_for_limits(const RunOptions& run) {
          run.priority_class || run.ttl;
 }
 
-Result<snapshot::Snapshot> picture_for_run(const http::Endpoint& daemon) {
-  return snapshot::from_json<snapshot::Snapshot>(TRY(ask(daemon, "GET", "/v1/snapshot")));
-}
-
 // In the share of that name; nothing where there is none.
 std::optional<Result<int>> join(const http::Endpoint& daemon, const snapshot::Snapshot& picture,
                                 const std::string& name, const Invocation& invocation, const config::Config& config,
@@ -116,7 +136,7 @@ std::optional<Result<int>> join(const http::Endpoint& daemon, const snapshot::Sn
   if (asks_for_limits(invocation.run))
     if (auto same = agrees(invocation.run, config, *share, picture); !same) return std::unexpected(same.error());
   const auto entry = entry_into(daemon, name);
-  if (entry) return run_inside(*entry, invocation, config, program);
+  if (entry) return run_inside(daemon, *entry, invocation, config, program);
   // The daemon knew it, and it went with its last program meanwhile.
   if (entry.error().code == ErrorCode::not_found && share->created_unix_ns != 0) return std::nullopt;
   return std::unexpected(entry.error());
@@ -133,7 +153,7 @@ Result<int> run_in_share(const Invocation& invocation, const config::Config& con
   }
   const auto awaited = TRY(await_daemon());
   const http::Endpoint daemon = awaited ? *awaited : TRY(need_daemon());
-  return run_inside(TRY(entry_into(daemon, *run.share)), invocation, config, program);
+  return run_inside(daemon, TRY(entry_into(daemon, *run.share)), invocation, config, program);
 }
 
 Result<int> run_by_daemon(const http::Endpoint& daemon, const Invocation& invocation, const config::Config& config,
@@ -155,7 +175,7 @@ Result<int> run_by_daemon(const http::Endpoint& daemon, const Invocation& invoca
   if (!made) return std::unexpected(made.error());
   if (const auto share = snapshot::from_json<snapshot::Share>(*made)) remark_on_low_ceiling(*share, invocation.voice);
   const auto entry = entry_into(daemon, name);
-  auto status = entry ? run_inside(*entry, invocation, config, program) : std::unexpected(entry.error());
+  auto status = entry ? run_inside(daemon, *entry, invocation, config, program) : std::unexpected(entry.error());
   // Where programs are left in it (daemons of the command), it goes with the last of them.
   (void)ask(daemon, "DELETE", "/v1/shares/" + http::escape(name));
   return status;

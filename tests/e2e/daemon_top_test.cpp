@@ -83,6 +83,15 @@ TEST_F(DaemonTop, EventsAreListedAndFollowedAlsoPastARestart) {
   EXPECT_TRUE(terminal.await("ended")) << terminal.seen();
 }
 
+TEST_F(DaemonTop, ARunOnATerminalSaysWhatItWasGrantedAndThatItWasRefused) {
+  Daemon daemon;
+  Terminal terminal(daemon.cli(), {24, 200, 0, 0});
+  terminal.type("$H run --mem 2GiB --name t -- " HEADGATE_LOAD " --no-launches --attempt=4GiB --duration=1ms\n");
+  ASSERT_TRUE(terminal.await("share t on GPU 0 (H200): 2.0 GiB, no compute limit, level hook, SIMULATED"))
+      << terminal.seen();
+  EXPECT_TRUE(terminal.await("share t was refused memory once meanwhile: headgate why t")) << terminal.seen();
+}
+
 // Who follows events takes silence for quiet.
 TEST_F(DaemonTop, EachSilenceOfTheDaemonIsSaidToWhoFollowsEventsOrWatchesStatus) {
   Daemon daemon;
