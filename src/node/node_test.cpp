@@ -56,7 +56,7 @@ TEST_F(NodeTest, EachVerbIsToldWithWhoSaidIt) {
   ASSERT_TRUE(node_->pause("k", root) && node_->resume("k", owner) && node_->drain("k", root) &&
               node_->reclaim("k", root) && node_->remove("k", root));
   std::vector<std::string> texts;
-  for (const auto& event : events_.after(0))
+  for (const auto& event : events_->after(0))
     if (event.kind != "share.created") texts.push_back(event.text);
   EXPECT_EQ(texts, (std::vector<std::string>{"root paused the share k", "4000001 resumed the share k",
                                              "root drained the share k: it takes no more processes nor memory",

@@ -2,8 +2,7 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <iterator>
+#include <set>
 
 namespace headgate::tenancy {
 
@@ -14,9 +13,9 @@ Result<void> PageUsers::none(const std::string& share, const std::string& place,
   std::size_t bytes = kBytesOfACall;
   for (bool fresh = false;;) {
     for (; next_ < processes_.size(); ++next_, search_.reset()) {
-      const identity::Process& process = processes_[next_];
-      if (process.pid == static_cast<std::uint32_t>(::getpid())) continue;
-      if (!search_) search_.emplace(proc, process.pid, inode, place + "/usage");
+      const std::uint32_t pid = processes_[next_].first;
+      if (pid == static_cast<std::uint32_t>(::getpid())) continue;
+      if (!search_) search_.emplace(proc, pid, inode, place + "/usage");
       const Answer answer = search_->look(bytes);
       if (answer == Answer::not_yet) {
         return fail(ErrorCode::failed,
@@ -25,29 +24,27 @@ Result<void> PageUsers::none(const std::string& share, const std::string& place,
                     "ask again: it goes on from there");
       }
       if (answer != Answer::yes) continue;
-      auto used = fail(ErrorCode::conflict,
-                       "the share '" + share + "' is in use by process " + std::to_string(process.pid) + " (" +
-                           process.command + ")",
-                       "end it first: the share's page is damaged, so its other processes are not known");
-      *this = {};
-      return used;
+      // It is looked at first, and all of /proc not again, when somebody asks once more.
+      search_.reset();
+      const auto process = identity::read_process(proc, pid);
+      return fail(ErrorCode::conflict,
+                  "the share '" + share + "' is in use by process " + std::to_string(pid) + " (" +
+                      (process ? process->command : "") + ")",
+                  "end it first: the share's page is damaged, so its other processes are not known");
     }
     // Those that came while earlier calls looked are looked at too.
     if (fresh) return {};
     fresh = true;
-    identity::ProcessList list = identity::list_processes(proc);
+    const identity::ProcessList list = identity::list_processes(proc);
     if (!list.complete || list.all.empty()) {
       *this = {};
       return fail(ErrorCode::failed,
                   "the page of the share '" + share + "' is damaged, and /proc does not show who uses it",
                   "end its programs, remove " + place + ", start headgated anew, and remove the share then");
     }
-    std::erase_if(list.all, [&](const identity::Process& now) {
-      return std::ranges::any_of(processes_, [&](const identity::Process& seen) {
-        return seen.pid == now.pid && seen.start_time == now.start_time;
-      });
-    });
-    std::ranges::move(list.all, std::back_inserter(processes_));
+    const std::set seen(processes_.begin(), processes_.end());
+    for (const identity::Process& now : list.all)
+      if (const std::pair which(now.pid, now.start_time); !seen.contains(which)) processes_.push_back(which);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
@@ -22,7 +23,7 @@ class PageUsers {
                                   const std::string& proc);
 
  private:
-  std::vector<identity::Process> processes_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> processes_;  // pid and start time; anybody may make many
   std::size_t next_ = 0;
   std::optional<identity::MapsSearch> search_;  // of the next
 };

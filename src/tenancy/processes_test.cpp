@@ -125,11 +125,11 @@ TEST_F(Claims, AProgramThatLeftItsSlotBehindIsForgivenOnceAndALiarIsNamed) {
 }
 
 TEST_F(Claims, PagesFullOfNamesThatNobodyKnowsKeepNoLoopWaiting) {
-  ASSERT_TRUE(shares_->create(share_of("t", ::geteuid(), 8 * kGiB)));
   const ledger::Identity self = ledger::own_identity();
   const auto nobody = [&](std::uint32_t slot) {
     return ledger::Identity{0x7fff'0000 + slot, self.pidns_inode, 0};  // past any pid_max
   };
+  process_with(1, false);  // so that the test's /proc is one
   for (std::uint32_t slot = 0; slot < ledger::kMaxSlots; ++slot) write_slot(slot, nobody(slot));
   std::size_t asked = Processes::kMostAsked - 10;
   processes_->give_back_dead("s", share(), asked);
@@ -164,6 +164,20 @@ TEST_F(Claims, WhoUsesADamagedPageIsLookedForAPartAtACall) {
   }
   EXPECT_EQ(calls, 5) << said;
   EXPECT_EQ(shares_->find("s"), nullptr);
+}
+
+TEST_F(Claims, WhoUsesADamagedPageIsNotLookedForAnewWhileHeIsThere) {
+  for (int n = 0; n < 5; ++n) process_with((1u << 20) / kLine.size(), false);
+  const ledger::Identity user = process_with(0, true);
+  share().damage = "scribbled";
+  const std::string named = "in use by process " + std::to_string(user.pid) + " (tenant)";
+  const auto says = [&] { return shares_->remove("s").error().message; };
+  for (int calls = 0; calls < 10 && !says().contains(named);) ++calls;
+  for (int again = 0; again < 3; ++again) EXPECT_TRUE(says().contains(named));
+  std::filesystem::remove(proc_ + "/" + std::to_string(user.pid) + "/maps");  // it has ended
+  int calls = 1;
+  while (!shares_->remove("s") && calls < 100) ++calls;
+  EXPECT_LT(calls, 10);
 }
 
 TEST_F(Claims, WhoUsesADamagedPageIsNamedAlsoIfItCameWhileItWasLookedFor) {
