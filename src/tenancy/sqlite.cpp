@@ -59,6 +59,15 @@ Result<void> Database::run(const char* sql) {
   return {};
 }
 
+Result<void> Database::in_its_place() {
+  int moved = 0;
+  if (::sqlite3_file_control(handle_, "main", SQLITE_FCNTL_HAS_MOVED, &moved) != SQLITE_OK || moved == 0) return {};
+  return fail(
+      ErrorCode::denied, "the database " + path_ + " was removed, or has another file in its place",
+      "nothing was changed; put it back where it was, or start headgated anew: what is made until then would be "
+      "lost with the next start");
+}
+
 Result<Statement> Statement::prepare(Database& database, const char* sql) {
   sqlite3_stmt* handle = nullptr;
   if (::sqlite3_prepare_v2(database.handle(), sql, -1, &handle, nullptr) != SQLITE_OK)

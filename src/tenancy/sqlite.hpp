@@ -33,6 +33,9 @@ class Database {
 
   [[nodiscard]] Result<void> run(const char* sql);
   [[nodiscard]] Error error() const;  // of the last call; busy, where another program holds the file
+  // SQLite goes on writing to a file that was taken away, or has another in its place, and nobody finds it at the next start.
+  // Errors: denied.
+  [[nodiscard]] Result<void> in_its_place();
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] sqlite3* handle() { return handle_; }
 

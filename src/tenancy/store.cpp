@@ -209,7 +209,7 @@ Result<Store> Store::open(const std::string& path) {
 Result<void> Store::check() {
   const std::string& path = database_->path();
   constexpr const char* kHint = "the daemon must be able to write this file and its directory (--state)";
-  // SQLite goes on writing to a file that was taken away, and nobody would find it at the next start.
+  if (auto there = database_->in_its_place(); !there) return there;
   if (::access(path.c_str(), R_OK | W_OK) != 0) return fail_errno("the database " + path, errno, kHint);
   struct statvfs room{};
   constexpr std::uint64_t kLeastRoom = 1 << 20;
@@ -248,6 +248,7 @@ Result<std::vector<Share>> Store::shares() {
 }
 
 Result<void> Store::put(const Share& share) {
+  if (auto there = database_->in_its_place(); !there) return there;
   Transaction transaction = TRY(Transaction::begin(*database_));
   const ledger::Command command = TRY(command_of(share.name));
   Statement gone = TRY(Statement::prepare(*database_, "DELETE FROM shares WHERE name = ?"));
@@ -354,6 +355,7 @@ Result<std::vector<Quota>> Store::quotas() {
 }
 
 Result<void> Store::put(const Quota& quota) {
+  if (auto there = database_->in_its_place(); !there) return there;
   Transaction transaction = TRY(Transaction::begin(*database_));
   Statement insert = TRY(Statement::prepare(*database_, "INSERT OR REPLACE INTO quotas VALUES(?, ?, ?, ?, ?, ?)"));
   insert.bind(static_cast<std::int64_t>(quota.subject)).bind(std::int64_t{quota.id});

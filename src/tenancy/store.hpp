@@ -2,7 +2,8 @@
 //
 // A change is all there or not at all, and on the disk when the call returns (write-ahead log, synchronous). A file that is
 // corrupt, of a newer headgate or somebody else's is refused, never repaired or overwritten. One thread at a time: the daemon's
-// loop, which waits no longer than 25 ms for another program that writes to the file. Errors: busy, when that time is over.
+// loop, which waits no longer than 25 ms for another program that writes to the file. Errors: busy, when that time is over; of
+// shares and quotas denied, where the file was taken away since.
 #pragma once
 
 #include <map>

@@ -296,5 +296,22 @@ TEST_F(StoreTest, AStoreThatCouldNotKeepWhatIsMadeNowSaysSoAndWhy) {
   EXPECT_TRUE(gone.error().message.starts_with("the database " + path_)) << gone.error().message;
 }
 
+TEST_F(StoreTest, WhatWouldBeLostWithTheNextStartIsNotTaken) {
+  Store store = open();
+  ASSERT_TRUE(store.put(full_share()));
+  Quota quota;
+  quota.shares = 3;
+  const auto lost = [&](const Result<void>& put) {
+    return !put && put.error().code == ErrorCode::denied && put.error().message.starts_with("the database " + path_);
+  };
+  fs::rename(path_, path_ + ".away");
+  EXPECT_TRUE(lost(store.put(full_share())) && lost(store.put(quota))) << "the file is gone";
+  fs::copy(path_ + ".away", path_);
+  EXPECT_TRUE(lost(store.put(full_share())) && lost(store.put(quota)) && lost(store.check())) << "it is another one";
+  fs::remove(path_);
+  fs::rename(path_ + ".away", path_);
+  EXPECT_TRUE(store.put(full_share()) && store.put(quota) && store.check());
+}
+
 }  // namespace
 }  // namespace headgate::tenancy
