@@ -222,7 +222,7 @@ awaitable<Response> Connection::respond(Request request) {
   if (handler != nullptr)
     work = [handler, request = std::move(request), reply = Reply(slot)] { reply(answer_of(*handler, request)); };
   else work = [later, request = std::move(request), reply = Reply(slot)] { begin_answer(*later, request, reply); };
-  if (handler != nullptr && route->runs == Runs::on_pool) state_->run_on_pool(std::move(work));
+  if (handler != nullptr && route->runs == Runs::on_pool) state_->run_on_pool(peer_.uid, std::move(work));
   else run_in_turn(state_, peer_.uid, std::move(work));
   co_return co_await wait_for(std::move(slot), handler == nullptr);
 }

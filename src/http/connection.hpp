@@ -20,7 +20,7 @@ class Connection;
 struct ServerState {
   Router router;
   ServerLimits limits;
-  std::function<void(std::function<void()>)> run_on_pool;
+  std::function<void(uid_t, std::function<void()>)> run_on_pool;  // users in turn
   std::function<void(std::function<void()>)> post;
   ByTurns<std::function<void()>> waiting;  // for the loop
   bool turn_posted = false;

@@ -8,7 +8,9 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <mutex>
 
+#include "base/by_turns.hpp"
 #include "base/foreign_socket.hpp"
 #include "http/connection.hpp"
 #include "http/listen.hpp"
@@ -93,7 +95,13 @@ struct Server::Impl {
       : loop(on), state(std::make_shared<ServerState>()), pool(limits.pool_threads) {
     state->router = std::move(router);
     state->limits = limits;
-    state->run_on_pool = [this](std::function<void()> work) { boost::asio::post(pool, std::move(work)); };
+    state->run_on_pool = [this](uid_t uid, std::function<void()> work) {
+      {
+        const std::lock_guard lock(pool_mutex);
+        for_pool.add(uid, std::move(work));
+      }
+      boost::asio::post(pool, [this] { run_next(); });
+    };
     state->post = [&on](std::function<void()> work) { boost::asio::post(context_of(on), std::move(work)); };
   }
 
@@ -113,10 +121,21 @@ struct Server::Impl {
     return {};
   }
 
+  void run_next() {
+    std::optional<std::function<void()>> work;
+    {
+      const std::lock_guard lock(pool_mutex);
+      work = for_pool.next();
+    }
+    if (work) (*work)();
+  }
+
   Loop& loop;
   std::shared_ptr<ServerState> state;
   std::vector<std::shared_ptr<Acceptor>> acceptors;  // shared with the coroutine that accepts
   std::vector<Bound> files;
+  std::mutex pool_mutex;
+  ByTurns<std::function<void()>> for_pool;
   boost::asio::thread_pool pool;
 };
 

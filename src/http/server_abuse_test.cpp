@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 #include <future>
+#include <mutex>
 
 #include "base/test_foreign_socket.hpp"
 #include "http/test_server.hpp"
@@ -68,23 +69,39 @@ TEST(ServerLater, who_is_to_answer_can_see_that_nobody_waits_any_more) {
   EXPECT_TRUE(eventually([&] { return !reply.waits(); }));
 }
 
-// Each request may take the loop a while: a verb waits for the store's disk. All TCP clients are one user, and those of the socket another.
-TEST_F(ServerAbuseTest, many_requests_of_one_user_keep_anothers_waiting_for_one_of_them) {
+// Each request may take a while: a verb waits for the store's disk, a picture for the driver. All TCP clients are one user, and those
+// of the socket another.
+class ServerTurns : public testing::TestWithParam<Runs> {};
+
+TEST_P(ServerTurns, many_requests_of_one_user_keep_anothers_waiting_for_one_of_them) {
   std::promise<void> held, all_sent;
+  const auto go_on = all_sent.get_future().share();
+  std::mutex mutex;
   std::vector<std::string> order;
-  TestServer server([&](Loop&) {
-    Router router;
-    router.add("GET", "/hold", [&](const Request&) {
-      held.set_value();
-      all_sent.get_future().wait();
-      return Response{};
-    });
-    router.add("GET", "/{who}", [&](const Request& request) {
-      order.push_back(*request.parameter("who"));
-      return Response{};
-    });
-    return router;
-  });
+  ServerLimits one_thread;
+  one_thread.pool_threads = 1;
+  TestServer server(
+      [&](Loop&) {
+        Router router;
+        router.add(
+            "GET", "/hold",
+            [&](const Request&) {
+              held.set_value();
+              go_on.wait();
+              return Response{};
+            },
+            GetParam());
+        router.add(
+            "GET", "/{who}",
+            [&](const Request& request) {
+              const std::lock_guard lock(mutex);
+              order.push_back(*request.parameter("who"));
+              return Response{};
+            },
+            GetParam());
+        return router;
+      },
+      one_thread);
   RawClient holder(server.unix_endpoint()), other(server.tcp_endpoint());
   std::deque<RawClient> clients;
   for (int i = 0; i < 40; ++i) clients.emplace_back(server.unix_endpoint());
@@ -93,12 +110,17 @@ TEST_F(ServerAbuseTest, many_requests_of_one_user_keep_anothers_waiting_for_one_
   held.get_future().wait();
   for (auto& client : clients) ASSERT_TRUE(client.send("GET /many HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"));
   ASSERT_TRUE(other.send("GET /other HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"));
+  // The loop takes them up, a few turns of it each, and they wait for the pool.
+  for (int turn = 0; turn < 100 && GetParam() == Runs::on_pool; ++turn) server.thread().on_loop([] { return 0; });
   all_sent.set_value();
   EXPECT_TRUE(other.read().starts_with("HTTP/1.1 200 "));
   for (auto& client : clients) EXPECT_TRUE(client.read().starts_with("HTTP/1.1 200 "));
   ASSERT_EQ(order.size(), 41u);
   EXPECT_LT(std::ranges::find(order, "other") - order.begin(), 20) << "its turn came behind the others";
 }
+
+INSTANTIATE_TEST_SUITE_P(Both, ServerTurns, testing::Values(Runs::on_loop, Runs::on_pool),
+                         [](const auto& each) { return each.param == Runs::on_loop ? "loop" : "pool"; });
 
 class ServerBytesTest : public ServerAbuseTest {
  protected:
