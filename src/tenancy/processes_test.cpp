@@ -20,6 +20,7 @@ namespace {
 class Claims : public ::testing::Test {
  protected:
   void SetUp() override {
+    std::filesystem::create_directories(proc_);
     Adoption adoption;
     auto store = Store::open(scratch_.path() + "/state.db");
     ASSERT_TRUE(store);
