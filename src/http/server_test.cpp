@@ -209,19 +209,23 @@ TEST(Server, answers_503_where_a_handler_is_too_late) {
   server.thread().on_loop([&] { kept.reset(); });
 }
 
-TEST(Server, streams_events_and_heartbeats_to_the_end) {
-  const auto stream = std::make_shared<EventStream>();
-  std::atomic<bool> closed = false;
-  stream->on_close([&] { closed = true; });
+Router with_events(const std::shared_ptr<EventStream>& stream) {
   Router router;
-  router.add("GET", "/events", [&](const Request&) {
+  router.add("GET", "/events", [stream](const Request&) {
     Response response;
     response.stream = stream;
     return response;
   });
+  return router;
+}
+
+TEST(Server, streams_events_and_heartbeats_to_the_end) {
+  const auto stream = std::make_shared<EventStream>();
+  std::atomic<bool> closed = false;
+  stream->on_close([&] { closed = true; });
   ServerLimits limits;
   limits.heartbeat = 20ms;
-  TestServer server(std::move(router), limits);
+  TestServer server(with_events(stream), limits);
   RawClient client(server.unix_endpoint());
   client.send("GET /events HTTP/1.1\r\n\r\n");
   const std::string beats =
@@ -249,13 +253,7 @@ TEST(Server, asks_a_source_only_for_what_its_client_has_taken) {
     if (more.exchange(false)) return {{"b", "2", ""}};
     return {};
   });
-  Router router;
-  router.add("GET", "/events", [&](const Request&) {
-    Response response;
-    response.stream = stream;
-    return response;
-  });
-  TestServer server(std::move(router));
+  TestServer server(with_events(stream));
   RawClient client(server.unix_endpoint());
   client.send("GET /events HTTP/1.1\r\n\r\n");
   EXPECT_TRUE(eventually([&] { return asked > 1; }));
@@ -273,15 +271,9 @@ TEST(Server, asks_a_source_only_for_what_its_client_has_taken) {
 
 TEST(Server, tells_a_stream_that_its_client_left) {
   const auto stream = std::make_shared<EventStream>();
-  Router router;
-  router.add("GET", "/events", [&](const Request&) {
-    Response response;
-    response.stream = stream;
-    return response;
-  });
   ServerLimits limits;
   limits.heartbeat = 60s;
-  TestServer server(std::move(router), limits);
+  TestServer server(with_events(stream), limits);
   RawClient client(server.unix_endpoint());
   client.send("GET /events HTTP/1.1\r\n\r\n");
   client.read([](const std::string& all) { return all.contains("\r\n\r\n"); });

@@ -29,15 +29,24 @@ TEST(Ledgers, WhoAdmitsAndHowLongMemoryIsWaitedForIsToldInTheWordsThatSetIt) {
   }
 }
 
-TEST(Ledgers, ThePeakIsOfWhatIsCalledUsedAndNeverLess) {
-  const auto policy = std::make_unique<ledger::PolicyPage>();
-  const auto usage = std::make_unique<ledger::UsagePage>();
-  policy->device_count = 1;
-  usage->header = {ledger::kUsageMagic, ledger::kVersion, sizeof(ledger::UsagePage)};
-  usage->slot_count = ledger::kMaxSlots;
-  usage->device_count = 1;
+// The pages of a share with one GPU, in which this process sits.
+struct Seated {
+  std::unique_ptr<ledger::PolicyPage> policy = std::make_unique<ledger::PolicyPage>();
+  std::unique_ptr<ledger::UsagePage> usage = std::make_unique<ledger::UsagePage>();
   ledger::SlotRef slot;
-  ASSERT_EQ(ledger::claim(*usage, ledger::own_identity(), "program", slot), ledger::ClaimResult::claimed);
+
+  Seated() {
+    policy->device_count = 1;
+    usage->header = {ledger::kUsageMagic, ledger::kVersion, sizeof(ledger::UsagePage)};
+    usage->slot_count = ledger::kMaxSlots;
+    usage->device_count = 1;
+    EXPECT_EQ(ledger::claim(*usage, ledger::own_identity(), "program", slot), ledger::ClaimResult::claimed);
+  }
+};
+
+TEST(Ledgers, ThePeakIsOfWhatIsCalledUsedAndNeverLess) {
+  const Seated share;
+  const auto& [policy, usage, slot] = share;
   ASSERT_TRUE(ledger::charge(*usage, 0, slot, 1000));
   usage->slots[slot.slot].devices[0].residual_bytes = 500;
   const auto device = [&] { return read_ledger(*policy, *usage).share.devices.at(0); };
@@ -50,14 +59,8 @@ TEST(Ledgers, ThePeakIsOfWhatIsCalledUsedAndNeverLess) {
 }
 
 TEST(Ledgers, ALaunchThatWaitsForSecondsIsSeenWhileItWaitsAndALieAboutItIsNot) {
-  const auto policy = std::make_unique<ledger::PolicyPage>();
-  const auto usage = std::make_unique<ledger::UsagePage>();
-  policy->device_count = 1;
-  usage->header = {ledger::kUsageMagic, ledger::kVersion, sizeof(ledger::UsagePage)};
-  usage->slot_count = ledger::kMaxSlots;
-  usage->device_count = 1;
-  ledger::SlotRef slot;
-  ASSERT_EQ(ledger::claim(*usage, ledger::own_identity(), "program", slot), ledger::ClaimResult::claimed);
+  const Seated share;
+  const auto& [policy, usage, slot] = share;
   auto& since = usage->slots[slot.slot].devices[0].long_wait_since_ns;
   const auto waiting_ns = [&] { return read_ledger(*policy, *usage).share.devices.at(0).waiting_ns; };
   EXPECT_EQ(waiting_ns(), 0u);

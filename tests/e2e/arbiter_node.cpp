@@ -16,28 +16,10 @@
 
 #include "guest/ledger/registration.hpp"
 #include "node/arbitration.hpp"
+#include "tenancy/tenant_messages.hpp"
 
 namespace headgate::e2e {
 namespace {
-
-template <typename Message>
-void say(int socket, const Message& message, std::span<const int> descriptors = {}) {
-  iovec part{const_cast<Message*>(&message), sizeof message};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * ledger::kWelcomeDescriptors)> control{};
-  msghdr header{};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  if (!descriptors.empty()) {
-    header.msg_control = control.data();
-    header.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
-    cmsghdr* rights = CMSG_FIRSTHDR(&header);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(descriptors.size_bytes());
-    std::memcpy(CMSG_DATA(rights), descriptors.data(), descriptors.size_bytes());
-  }
-  (void)!::sendmsg(socket, &header, MSG_NOSIGNAL);
-}
 
 // What the daemon's tenant doors do (tenancy/tenant_doors.hpp), for tenants that do not lie.
 void keep_door(const std::string& directory, const std::string& share, std::uint64_t generation, int bell) {
@@ -58,10 +40,10 @@ void keep_door(const std::string& directory, const std::string& share, std::uint
     ledger::Welcome welcome{ledger::head_of<ledger::Welcome>(ledger::Verb::welcome), {}, generation};
     std::memcpy(welcome.share, share.data(), share.size());
     const std::array<int, 3> descriptors = {policy.get(), usage.get(), bell};
-    say(peer.get(), welcome, descriptors);
+    tenancy::say(peer.get(), welcome, descriptors);
     ledger::Claimed claimed{};
     if (::recv(peer.get(), static_cast<void*>(&claimed), sizeof claimed, 0) == sizeof claimed)
-      say(peer.get(), ledger::Seated{ledger::head_of<ledger::Seated>(ledger::Verb::seated)});
+      tenancy::say(peer.get(), ledger::Seated{ledger::head_of<ledger::Seated>(ledger::Verb::seated)});
   }
 }
 
