@@ -97,23 +97,23 @@ Result<void> Shares::adopt(Share share, Adoption& adoption) {
   };
   const auto grant = to_grant(live.share);
   if (!grant) return broken(grant.error());
+  const auto removal = store_.removal_begun(name);
+  if (!removal) return broken(removal.error());
   ledger::SharePages pages;
   const TruncationScope survives;
   cut_usage_file(directory(name));
   ledger::PageFault fault = ledger::open_share(node_.runtime_dir.c_str(), name.c_str(), ledger::Access::owner, pages);
   const bool anew = missing(fault);
-  const auto removal = store_.removal_begun(name);
-  if (!removal) return broken(removal.error());
   if (*removal && anew) {
     shares_.erase(name);
     return store_.remove_share(name);
   }
-  if (*removal)
-    if (auto noted = store_.note_removal(name, false); !noted) return broken(noted.error());
   if (anew) fault = ledger::create_share(node_.runtime_dir.c_str(), *grant, ledger::Access::owner, pages);
   if (fault) return broken(page_error(fault, node_.runtime_dir, name));
   auto held = hold(pages, name);
   if (!held) return broken(held.error());
+  if (*removal)
+    if (auto noted = store_.note_removal(name, false); !noted) return broken(noted.error());
   if (!covers((*held)->policy(), *grant)) {
     return broken({ErrorCode::failed,
                    "the share '" + name + "' is stored with other GPUs than its pages in " + directory(name) + " have",

@@ -20,6 +20,7 @@
 #include "guest/ledger/account.hpp"
 #include "guest/ledger/slot.hpp"
 #include "tenancy/read_only.hpp"
+#include "tenancy/sqlite.hpp"
 #include "tenancy/test_shares.hpp"
 
 namespace headgate::tenancy {
@@ -356,6 +357,20 @@ TEST_F(SharesTest, PagesOfAnotherVersionAreRefusedByNameStayInTheBooksAndStopNoO
   EXPECT_NE(adoption.refused[0].second.message, adoption.refused[1].second.message);
   EXPECT_FALSE(shares.pause("new"));
   EXPECT_FALSE(shares.create(share_of("more", 1, 30 * kGiB)));
+}
+
+TEST_F(SharesTest, AShareOfWhichTheStoreCannotSayWhetherItWasBeingRemovedHasNoPagesMappedHere) {
+  ASSERT_EQ(words(start().create(share_of("train", 1, kGiB))), "done");
+  {
+    auto database = Database::open(state_);
+    ASSERT_TRUE(database);
+    ASSERT_TRUE(database->run("DROP TABLE share_removals; CREATE TABLE share_removals(somebodys INTEGER)"));
+  }
+  Adoption adoption;
+  const Shares shares = start(adoption);
+  ASSERT_EQ(adoption.refused.size(), 1u);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) EXPECT_FALSE(line.ends_with(file("train", "usage"))) << line;
 }
 
 TEST_F(SharesTest, APageThatATenantMadeLongerIsCutAndAdoptedAndNotFilledFurtherWhereItIsRefused) {
