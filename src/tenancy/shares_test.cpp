@@ -185,7 +185,7 @@ TEST_F(SharesTest, AShareInUseIsNotTakenAwayAndAnEmptyOneGoesWhole) {
   enter("s", tenant);
   EXPECT_EQ(words(shares.remove("s")), "the share 's' is in use by 1 process");
   tenant.leave();
-  std::ofstream(file("s", "tenant.sock"));  // as the daemon's socket lies there
+  const std::ofstream socket(file("s", "tenant.sock"));  // as the daemon's lies there
   ASSERT_EQ(words(shares.remove("s")), "done");
   EXPECT_FALSE(fs::exists(base_ + "/shares/s"));
   EXPECT_EQ(words(shares.remove("s")), "there is no share 's'");
