@@ -46,23 +46,21 @@ struct Seated {
 
 TEST(Ledgers, ThePeakIsOfWhatIsCalledUsedAndNeverLess) {
   const Seated share;
-  const auto& [policy, usage, slot] = share;
-  ASSERT_TRUE(ledger::charge(*usage, 0, slot, 1000));
-  usage->slots[slot.slot].devices[0].residual_bytes = 500;
-  const auto device = [&] { return read_ledger(*policy, *usage).share.devices.at(0); };
+  ASSERT_TRUE(ledger::charge(*share.usage, 0, share.slot, 1000));
+  share.usage->slots[share.slot.slot].devices[0].residual_bytes = 500;
+  const auto device = [&] { return read_ledger(*share.policy, *share.usage).share.devices.at(0); };
   EXPECT_EQ(device().memory_used_bytes, 1500u);
   EXPECT_EQ(device().memory_peak_bytes, 1500u);
-  ledger::note_in_use(*usage, 0, 500);
-  ledger::release(*usage, slot);
+  ledger::note_in_use(*share.usage, 0, 500);
+  ledger::release(*share.usage, share.slot);
   EXPECT_EQ(device().memory_used_bytes, 0u);
   EXPECT_EQ(device().memory_peak_bytes, 1500u);
 }
 
 TEST(Ledgers, ALaunchThatWaitsForSecondsIsSeenWhileItWaitsAndALieAboutItIsNot) {
   const Seated share;
-  const auto& [policy, usage, slot] = share;
-  auto& since = usage->slots[slot.slot].devices[0].long_wait_since_ns;
-  const auto waiting_ns = [&] { return read_ledger(*policy, *usage).share.devices.at(0).waiting_ns; };
+  auto& since = share.usage->slots[share.slot.slot].devices[0].long_wait_since_ns;
+  const auto waiting_ns = [&] { return read_ledger(*share.policy, *share.usage).share.devices.at(0).waiting_ns; };
   EXPECT_EQ(waiting_ns(), 0u);
   since = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1) - 7'000'000'000;
   EXPECT_GE(waiting_ns(), 7'000'000'000u);
