@@ -45,6 +45,7 @@ std::string number_text(const std::optional<T>& value, const char* unit) {
 
 std::string state_text(const snapshot::Snapshot& now, const snapshot::Share& share,
                        const snapshot::ShareDevice& device) {
+  if (share.state == "broken") return "broken: " + share.problem;
   return share.expired ? "expired, waits for " + programs_text(share.processes)
                        : state_words(state_on(now, share, device), share.idle_ns);
 }

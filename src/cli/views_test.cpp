@@ -286,6 +286,13 @@ TEST(Views, AnEmptyShareIsRoomUnlessItWasCreatedToStay) {
   EXPECT_EQ(rooms(now, {}).front().shares, 1u);
 }
 
+TEST(Views, AShareThatCannotBeUsedAnyMoreSaysWhyWhereItsStateStands) {
+  Picture now = picture();
+  now.now.shares[0].state = "broken";
+  now.now.shares[0].problem = "its pages were removed";
+  EXPECT_NE(shares_text(now.now.shares, now.now, {}).find("broken: its pages were removed\n"), std::string::npos);
+}
+
 TEST(Views, WhyTakesAProcessesNumberForItsShareAndSaysThatOneOutsideIsNotHeld) {
   const Picture now = picture();
   EXPECT_EQ(process_numbered(now.now, "101")->share, "train");

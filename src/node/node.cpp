@@ -318,7 +318,7 @@ Result<Entry> Node::entry(const std::string& name, const Caller& caller, bool st
     return caller.administrator || tenancy::may_enter(share, {.uid = caller.uid, .groups = caller.gids}).has_value();
   };
   if (live == nullptr || !member(live->share)) TRY(changeable(name, caller));
-  if (live->broken) return std::unexpected(*live->broken);
+  if (auto trouble = shares_.trouble_of(*live)) return std::unexpected(std::move(*trouble));
   if (stay && caller.pid != 0)
     if (auto stays = shares_.stay(name, caller.pid); !stays) return std::unexpected(stays.error());
   Entry entry{.runtime_dir = options_.runtime_dir,

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "node/test_node.hpp"
 
 namespace headgate::node {
@@ -75,6 +77,25 @@ TEST_F(NodeTest, AChangeIsToldWithWhoMadeItAndWithWhatWasBefore) {
   EXPECT_EQ(
       events_->after(0).back().text,
       "4000000001 changed the share a: nothing that it did not have; it has 1.0 GiB, at most 100 % on GPU-00000000");
+}
+
+TEST_F(NodeTest, AShareWhosePagesWereRemovedByHandIsShownBrokenWithWhatHelpsAndEnteredByNobody) {
+  const Caller user{.uid = 1000};
+  ASSERT_EQ(refusal("a", user), "made");
+  const auto shown = [this] {
+    snapshot::Snapshot picture;
+    picture.shares.emplace_back().name = "a";
+    picture.shares.back().state = "empty";
+    node_->finish(picture);
+    return picture.shares.at(0);
+  };
+  EXPECT_EQ(shown().state, "empty");
+  ASSERT_TRUE(node_->entry("a", user, false));
+  std::filesystem::remove_all(options_.runtime_dir + "/shares/a");
+  EXPECT_EQ(shown().state, "broken");
+  EXPECT_NE(shown().problem.find("were removed"), std::string::npos) << shown().problem;
+  EXPECT_NE(shown().problem.find("headgate share rm a"), std::string::npos) << shown().problem;
+  EXPECT_FALSE(node_->entry("a", user, false));
 }
 
 }  // namespace

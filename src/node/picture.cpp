@@ -9,6 +9,11 @@
 #include "node/processes.hpp"
 
 namespace headgate::node {
+namespace {
+
+std::string in_a_line(const Error& error) { return error.message + (error.hint.empty() ? "" : "; " + error.hint); }
+
+}  // namespace
 
 // Tenants write the usage page, and can write what they like there. Theirs alone is the account that it spoils; it is not asked
 // any more, and the share has a name for it, with those who can have done it.
@@ -161,6 +166,10 @@ void Node::finish(snapshot::Snapshot& picture) {
     if (const auto end = tenancy::ends_at_s(kept))
       share.ttl_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(0, *end - now_s)) * 1'000'000'000;
     share.expired = tenancy::has_ended(kept, now_s);
+    if (const auto trouble = shares_.trouble_of(found->second)) {
+      share.state = "broken";
+      share.problem = in_a_line(*trouble);
+    }
   }
   // A share whose pages cannot be used is shown all the same.
   for (const auto& [name, live] : shares_.list()) {
@@ -174,7 +183,7 @@ void Node::finish(snapshot::Snapshot& picture) {
     broken.state = "broken";
     broken.level = "observe";
     broken.created = !live.share.until_empty;
-    broken.problem = live.broken ? live.broken->message : "its pages cannot be used";
+    broken.problem = live.broken ? in_a_line(*live.broken) : "its pages cannot be used";
     picture.shares.push_back(std::move(broken));
   }
   std::ranges::sort(picture.shares, {}, &snapshot::Share::name);

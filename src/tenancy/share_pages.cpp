@@ -30,6 +30,15 @@ std::uint64_t Pages::cut_growth() {
   return ::ftruncate(usage_.get(), sizeof(ledger::UsagePage)) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
 }
 
+bool Pages::in_place(const std::string& directory) const {
+  const auto same = [&](int held, const char* name) {
+    struct stat ours{}, named{};
+    return ::fstat(held, &ours) == 0 && ::lstat((directory + name).c_str(), &named) == 0 &&
+           ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
+  };
+  return same(policy_.get(), "/policy") && same(usage_.get(), "/usage");
+}
+
 std::uint64_t cut_usage_file(const std::string& directory) {
   const UniqueFd policy(::open((directory + "/policy").c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   const UniqueFd usage(::open((directory + "/usage").c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));

@@ -31,6 +31,8 @@ class Pages {
   // Cuts the usage file back where a tenant has made it longer, which fills the file system that all shares have in common.
   // How long it was; 0 where nothing was to be done.
   std::uint64_t cut_growth();
+  // False where the files were taken away under us: who asks for them by name finds none, or others.
+  [[nodiscard]] bool in_place(const std::string& directory) const;
   // False where there were too many guards: a tenant that shortens the file would end us.
   [[nodiscard]] bool guarded() const { return static_cast<bool>(guard_); }
   // A tenant has shortened the file: what we read since then is zeroes.

@@ -267,7 +267,7 @@ Result<LiveShare*> Shares::usable(const std::string& name) {
   LiveShare* live = find(name);
   if (live == nullptr)
     return fail(ErrorCode::not_found, "there is no share '" + harmless(name) + "'", "'headgate share ls' lists them");
-  if (live->broken) return std::unexpected(*live->broken);
+  if (auto trouble = trouble_of(*live)) return std::unexpected(std::move(*trouble));
   if (live->pages->spoiled()) {
     return fail(
         ErrorCode::failed,
@@ -402,6 +402,16 @@ Result<void> Shares::discard(const std::string& name) {
   shares_.erase(name);
   if (error) return fail_errno("removing " + place, error.value());
   return {};
+}
+
+std::optional<Error> Shares::trouble_of(const LiveShare& live) const {
+  const std::string& name = live.share.name;
+  if (live.broken || live.pages == nullptr || live.pages->in_place(directory(name))) return live.broken;
+  return Error{
+      ErrorCode::failed,
+      "the share '" + name + "': its pages in " + directory(name) +
+          " were removed, or have others in their place, so no program can enter it",
+      "end its programs, which go on with the old pages; then headgate share rm " + name + ", and make it anew"};
 }
 
 LiveShare* Shares::find(const std::string& name) {

@@ -94,6 +94,8 @@ class Shares {
   // (failed): the next goes on where it stopped.
   [[nodiscard]] Result<void> remove(const std::string& name, std::uint32_t by = 0);
 
+  // Why nobody can enter or change it, where that is so: its pages cannot be used, or were removed by hand.
+  [[nodiscard]] std::optional<Error> trouble_of(const LiveShare& live) const;
   // Null where there is none. Pointers last until the share is removed.
   [[nodiscard]] LiveShare* find(const std::string& name);
   // By name.

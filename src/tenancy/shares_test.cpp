@@ -448,6 +448,27 @@ TEST_F(SharesTest, ATenantThatShortensItsPageSpoilsItsShareAndNotTheDaemon) {
   EXPECT_EQ(words(shares.pause("t")), "done");
 }
 
+TEST_F(SharesTest, WhatIsSaidOfAShareWhosePagesWereRemovedByHandIsRefusedUntilItIsMadeAnew) {
+  Shares shares = start();
+  ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
+  fs::remove_all(shares.directory("s"));
+  const auto refused = shares.set(share_of("s", 1, 4 * kGiB));
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find(shares.directory("s") + " were removed"), std::string::npos)
+      << refused.error().message;
+  EXPECT_NE(refused.error().hint.find("headgate share rm s"), std::string::npos) << refused.error().hint;
+  EXPECT_FALSE(shares.pause("s"));
+  // Others' pages under its name are not what its programs have.
+  const auto other = to_grant(share_of("s", 1, 2 * kGiB)).value();
+  ledger::SharePages pages;
+  ASSERT_FALSE(ledger::create_share(base_.c_str(), other, ledger::Access::owner, pages));
+  ledger::close_pages(pages);
+  EXPECT_TRUE(shares.trouble_of(*shares.find("s")));
+  EXPECT_EQ(words(shares.remove("s")), "done");
+  EXPECT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
+  EXPECT_EQ(words(shares.set(share_of("s", 1, 4 * kGiB))), "done");
+}
+
 TEST_F(SharesTest, AShareWithADamagedPageIsTakenAwayOnceNobodyHasItMapped) {
   if (!fs::exists("/proc/self/maps")) GTEST_SKIP() << "skipped: only /proc tells who has a file mapped";
   for (const bool restarted : {false, true}) {
