@@ -278,9 +278,12 @@ void Node::watch_shares(std::function<void(const std::string&)> made, std::funct
   changed_ = std::move(changed);
 }
 
+// What was so already is no news, by any of the three verbs.
 Result<void> Node::pause(const std::string& name, const Caller& caller) {
-  TRY(changeable(name, caller));
+  const tenancy::LiveShare* const live = TRY(changeable(name, caller));
+  const ledger::Command before = live->said;
   if (auto done = shares_.pause(name); !done) return done;
+  if (live->said == before) return {};
   tell("share.paused", "info", name, caller.uid, user_name(caller.uid) + " paused the share " + name);
   return {};
 }
@@ -290,14 +293,18 @@ Result<void> Node::resume(const std::string& name, const Caller& caller) {
   if (live->time_over && !live->paused())
     return fail(ErrorCode::usage, "the time of the share '" + name + "' is over",
                 "put its end off: headgate share extend " + name + " 1h");
+  const ledger::Command before = live->said;
   if (auto done = shares_.resume(name); !done) return done;
+  if (live->said == before) return {};
   tell("share.resumed", "info", name, caller.uid, user_name(caller.uid) + " resumed the share " + name);
   return {};
 }
 
 Result<void> Node::drain(const std::string& name, const Caller& caller) {
-  TRY(changeable(name, caller));
+  const tenancy::LiveShare* const live = TRY(changeable(name, caller));
+  const ledger::Command before = live->said;
   if (auto done = shares_.drain(name); !done) return done;
+  if (live->said == before) return {};
   if (changed_) changed_(name);
   tell("share.draining", "info", name, caller.uid,
        user_name(caller.uid) + " drained the share " + name + ": it takes no more processes nor memory");

@@ -66,6 +66,18 @@ TEST_F(NodeTest, EachVerbIsToldWithWhoSaidIt) {
                                              "root removed the share k"}));
 }
 
+TEST_F(NodeTest, AVerbThatChangesNothingIsNotToldASecondTime) {
+  const Caller root{.uid = 0, .administrator = true};
+  ASSERT_EQ(refusal("k", root), "made");
+  ASSERT_TRUE(node_->resume("k", root) && node_->pause("k", root) && node_->pause("k", root) &&
+              node_->drain("k", root) && node_->drain("k", root) && node_->pause("k", root) &&
+              node_->resume("k", root) && node_->resume("k", root) && node_->pause("k", root));
+  std::vector<std::string> kinds;
+  for (const auto& event : events_->after(0)) kinds.push_back(event.kind);
+  EXPECT_EQ(kinds, (std::vector<std::string>{"share.created", "share.paused", "share.draining", "share.resumed",
+                                             "share.paused"}));
+}
+
 TEST_F(NodeTest, AChangeIsToldWithWhoMadeItAndWithWhatWasBefore) {
   const Caller user{.uid = 4'000'000'001};
   ASSERT_EQ(refusal("a", user), "made");
