@@ -6,6 +6,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "base/duration.hpp"
 #include "base/units.hpp"
 #include "cli/daemon.hpp"
 #include "cli/devices.hpp"
@@ -110,15 +111,10 @@ Result<std::string> order_for(const Invocation& invocation, const config::Config
 // A run waits without end, or for the time that was said.
 Result<std::optional<Clock::time_point>> end_of_waiting(const std::string& text) {
   if (text.empty()) return std::nullopt;
-  constexpr std::pair<char, int> kUnits[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86'400}};
-  for (const auto& [unit, seconds] : kUnits) {
-    if (!text.ends_with(unit)) continue;
-    std::size_t used = 0;
-    const std::string number = text.substr(0, text.size() - 1);
-    if (number.empty() || number.find_first_not_of("0123456789") != std::string::npos || number.size() > 6) break;
-    return Clock::now() + std::chrono::seconds(std::stol(number, &used) * seconds);
-  }
-  return fail(ErrorCode::usage, "--wait '" + harmless(text) + "' is no length of time", "accepted: 30s, 5m, 2h, 7d");
+  const auto time = read_duration(text);
+  if (time) return Clock::now() + *time;
+  return fail(ErrorCode::usage, "--wait '" + harmless(text) + "' " + std::string(time.error().why),
+              "accepted: 1s to 36500d, such as 30s, 5m, 2h or 7d; --wait alone: until there is room");
 }
 
 // What a share that exists has already, and does not take from whoever joins it.
@@ -158,19 +154,25 @@ Result<int> run_in_share(const Invocation& invocation, const config::Config& con
 
 Result<int> run_by_daemon(const http::Endpoint& daemon, const Invocation& invocation, const config::Config& config,
                           const Program& program) {
-  auto picture = TRY(picture_for_run(daemon));
-  const std::string wanted = invocation.run.name.value_or(environment("HEADGATE_SHARE"));
-  if (const auto joined = join(daemon, picture, wanted, invocation, config, program)) return *joined;
+  const RunOptions& run = invocation.run;
+  std::optional<Clock::time_point> until;
+  if (run.wait) until = TRY(end_of_waiting(*run.wait));
+  const std::string wanted = run.name.value_or(environment("HEADGATE_SHARE"));
   const std::string name = wanted.empty() ? random_name() : wanted;
-  const Gpus gpus{picture.gpus, picture.node.driver_version, picture.node.simulated};
-  const std::string body = TRY(order_for(invocation, config, gpus, name));
-  const auto made = invocation.run.wait
-                        ? share_by_line(daemon, name, body, TRY(end_of_waiting(*invocation.run.wait)), invocation.voice)
-                        : ask(daemon, "POST", "/v1/shares", body);
-  if (!made && made.error().code == ErrorCode::conflict) {
-    // Another run under the name was first.
-    picture = TRY(picture_for_run(daemon));
-    if (const auto joined = join(daemon, picture, wanted, invocation, config, program)) return *joined;
+  Result<std::string> made;
+  // A conflict: another run under the name was first, or this one itself, to whom a daemon that ended meanwhile could not say so. What
+  // was first may have ended before it is joined: then it is this run's turn to make it.
+  constexpr int kTries = 3;
+  for (int tries = 0; tries < kTries; ++tries) {
+    const auto picture = TRY(picture_for_run(daemon));
+    // Nobody's share has a random name but of whom made it.
+    if (!wanted.empty() || tries > 0)
+      if (const auto joined = join(daemon, picture, name, invocation, config, program)) return *joined;
+    const Gpus gpus{picture.gpus, picture.node.driver_version, picture.node.simulated};
+    const std::string body = TRY(order_for(invocation, config, gpus, name));
+    made =
+        run.wait ? share_by_line(daemon, name, body, until, invocation.voice) : ask(daemon, "POST", "/v1/shares", body);
+    if (made || made.error().code != ErrorCode::conflict) break;
   }
   if (!made) return std::unexpected(made.error());
   if (const auto share = snapshot::from_json<snapshot::Share>(*made)) remark_on_low_ceiling(*share, invocation.voice);

@@ -1,6 +1,7 @@
 #include "node/queue.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "base/units.hpp"
 
@@ -29,8 +30,10 @@ Result<std::uint64_t> Queue::enter(tenancy::Share share, std::int64_t now_ns, Ev
                     std::to_string(kMostOfAUser) + ", may",
                 "try again when some of them have ended");
   }
-  if (std::ranges::any_of(line_, [&](const Waiter& w) { return w.share.name == share.name; }))
-    return fail(ErrorCode::conflict, "a request for a share '" + share.name + "' waits already", "choose another name");
+  if (std::ranges::any_of(
+          line_, [&](const Waiter& w) { return w.share.name == share.name && w.share.owner_uid != share.owner_uid; }))
+    return fail(ErrorCode::conflict, "another user's request for a share '" + share.name + "' waits already",
+                "choose another name");
   Waiter waiter{.share = std::move(share)};
   waiter.ticket = ++last_ticket_;
   waiter.since_ns = now_ns;
@@ -45,7 +48,16 @@ bool Queue::leave(std::uint64_t ticket) {
 
 void Queue::serve(Books books, const Make& make) {
   std::vector<const Waiter*> before;
+  std::set<std::string> made_now;
   for (auto at = line_.begin(); at != line_.end();) {
+    if (made_now.contains(at->share.name)) {
+      if (at->events.settled)
+        at->events.settled(fail(ErrorCode::conflict,
+                                "an earlier request for the share '" + at->share.name + "' has made it",
+                                "run --name joins it with the same values; 'headgate share set' changes it"));
+      at = line_.erase(at);
+      continue;
+    }
     const auto blocked = std::ranges::find_if(before, [&](const Waiter* earlier) {
       return tenancy::overtakes(at->share, earlier->share, books.cards, books.reserve, books.sold);
     });
@@ -58,7 +70,10 @@ void Queue::serve(Books books, const Make& make) {
       // Another program holds the store's file at this moment: nobody loses his place by that, and the others would wait as long.
       if (!made && may_pass(made.error().code)) return;
       if (made || made.error().code != ErrorCode::no_capacity) {
-        if (made) tenancy::sell(at->share, books.cards, books.reserve, books.sold);
+        if (made) {
+          tenancy::sell(at->share, books.cards, books.reserve, books.sold);
+          made_now.insert(at->share.name);
+        }
         if (at->events.settled) at->events.settled(made);
         at = line_.erase(at);
         continue;

@@ -114,6 +114,28 @@ TEST(Queue, NobodyLosesHisPlaceBecauseTheStoreIsAnothersAtThatMoment) {
   EXPECT_EQ(node.serve(), (Heard{"first in", "second in"}));
 }
 
+TEST(Queue, WhoWaitsForAShareThatHisEarlierRequestMadeIsToldAtOnceAndTakesNoRoomOfHisOwn) {
+  Node node;
+  node.sold = {share_of("a", 1, 70 * kGiB)};
+  node.wait(share_of("job", 7, 60 * kGiB));
+  node.wait(share_of("job", 7, 60 * kGiB));
+  node.wait(share_of("other", 8, 11 * kGiB));
+  EXPECT_EQ(node.serve(), (Heard{"job 1", "job 2", "other 3"}));
+  node.end("a");
+  EXPECT_EQ(node.serve(), (Heard{"job in", "job out: an earlier request for the share 'job' has made it", "other in"}));
+}
+
+TEST(Queue, WhoWaitsForAShareThatHisEarlierRequestGaveUpHasHisOwnPlace) {
+  Node node;
+  node.sold = {share_of("a", 1, 70 * kGiB)};
+  const auto first = node.wait(share_of("job", 7, 60 * kGiB));
+  node.wait(share_of("job", 7, 60 * kGiB));
+  EXPECT_EQ(node.serve(), (Heard{"job 1", "job 2"}));
+  EXPECT_TRUE(node.queue.leave(first));
+  node.end("a");
+  EXPECT_EQ(node.serve(), Heard{"job in"});
+}
+
 TEST(Queue, OneUserDoesNotFillIt) {
   Node node;
   node.sold = {share_of("a", 1, 79 * kGiB)};

@@ -100,6 +100,45 @@ TEST_F(Queue, WhoGoesAwayOrWhoseTimeIsOverLeavesTheLineAndWhatCanNeverFitNeverEn
   EXPECT_EQ(made(), "full w2");
 }
 
+TEST_F(Queue, TwoWhoWaitUnderOneNameAreInOneShareWhenThereIsRoom) {
+  ASSERT_EQ(cli().shell("$H share create full --mem 130GiB").status, 0);
+  const auto first = waiter("w1", "100GiB");
+  ASSERT_TRUE(stands("w1")) << first->errors_so_far();
+  const auto second = waiter("w1", "100GiB");
+  ASSERT_TRUE(stands("w1 w1")) << second->errors_so_far();
+  const auto other = waiter("w1", "90GiB");
+  ASSERT_TRUE(stands("w1 w1 w1")) << other->errors_so_far();
+  ASSERT_EQ(cli().shell("$H share rm full").status, 0);
+  EXPECT_EQ(other->wait(), 2);
+  const std::string differs = other->errors();
+  EXPECT_NE(differs.find("has its limits already: --mem"), std::string::npos) << differs;
+  for (const auto& run : {first.get(), second.get()})
+    ASSERT_TRUE(eventually([&] { return run->errors_so_far().contains("share w1 on"); })) << run->errors_so_far();
+  done("w1");
+  EXPECT_EQ(first->wait(), 0) << first->errors();
+  EXPECT_EQ(second->wait(), 0) << second->errors();
+  EXPECT_EQ(made(), "full w1");
+}
+
+// Whoever made it: a daemon that ended before it could say so, for one.
+TEST_F(Queue, ARunWithoutANameGoesOnInTheShareThatIsThereUnderItsName) {
+  ASSERT_EQ(cli().shell("$H share create full --mem 130GiB").status, 0);
+  Program run({HEADGATE_COMMAND, "run", "--wait", "--mem", "100GiB", "--", "true"},
+              {{"HEADGATE_RUNTIME_DIR", cli().runtime()}});
+  ASSERT_TRUE(eventually([&] { return line().starts_with("run-"); }));
+  const std::string name = line();
+  ASSERT_EQ(cli().shell("$H share create " + name + " --mem 100GiB --over-sell").status, 0);
+  ASSERT_EQ(cli().shell("$H share rm full").status, 0);
+  EXPECT_EQ(run.wait(), 0) << run.errors();
+}
+
+TEST_F(Queue, ATimeToWaitThatIsNoneIsRefusedBeforeAnybodyStandsInLine) {
+  const Said none = cli().shell("$H run --wait=0s --mem 1GiB -- true");
+  EXPECT_EQ(none.status, 2);
+  EXPECT_NE(none.err.find("--wait '0s' is zero"), std::string::npos) << none.err;
+  EXPECT_NE(none.err.find("accepted: 1s to 36500d"), std::string::npos) << none.err;
+}
+
 TEST_F(Queue, WhoWaitsWaitsOverARestartOfTheDaemon) {
   ASSERT_EQ(cli().shell("$H share create full --mem 130GiB").status, 0);
   const auto waiting = waiter("w1", "100GiB", "--wait=5m");
