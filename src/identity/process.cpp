@@ -1,13 +1,12 @@
 #include "identity/process.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <memory>
+#include <limits>
 
 #include "base/unique_fd.hpp"
 #include "base/utf8.hpp"
@@ -130,17 +129,28 @@ Result<std::vector<CgroupLine>> read_cgroups(const std::string& proc, std::uint3
 }
 
 ProcessList list_processes(const std::string& proc) {
-  ProcessList list;
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(proc.c_str()), &::closedir);
-  if (folder == nullptr) return {{}, false};
-  while (const dirent* entry = ::readdir(folder.get())) {
+  Listing listing(proc);
+  while (!listing.read(std::numeric_limits<std::size_t>::max())) {
+  }
+  return listing.take();
+}
+
+Listing::Listing(const std::string& proc) : proc_(proc), folder_(::opendir(proc.c_str()), &::closedir) {
+  list_.complete = folder_ != nullptr;
+}
+
+bool Listing::read(std::size_t most) {
+  while (most > 0) {
+    const dirent* const entry = folder_ == nullptr ? nullptr : ::readdir(folder_.get());
+    if (entry == nullptr) return true;
     const auto pid = whole_number<std::uint32_t>(entry->d_name);
     if (!pid) continue;
-    auto process = read_process(proc, *pid);
-    if (process) list.all.push_back(std::move(*process));
-    else if (process.error().code == ErrorCode::denied) list.complete = false;  // else it is gone
+    --most;
+    auto process = read_process(proc_, *pid);
+    if (process) list_.all.push_back(std::move(*process));
+    else if (process.error().code == ErrorCode::denied) list_.complete = false;  // else it is gone
   }
-  return list;
+  return false;
 }
 
 Search find_process(const ProcessList& list, std::uint32_t pidns_inode, std::uint32_t namespace_pid,

@@ -1,10 +1,15 @@
 // A process as /proc tells it. `proc` is where /proc lies ("/proc" on a host): tests and containers have others.
 #pragma once
 
+#include <dirent.h>
+
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
@@ -38,6 +43,21 @@ struct ProcessList {
   bool complete = true;  // false: /proc hides some of them, so who is not in it need not be dead
 };
 [[nodiscard]] ProcessList list_processes(const std::string& proc);
+
+// The same, a part at a time: a process takes some 20 us to read, and a node may have thousands. Who was there at the start and has
+// not ended since is in it; of those that came meanwhile some are. Holds a descriptor.
+class Listing {
+ public:
+  explicit Listing(const std::string& proc);
+  // Reads on, `most` processes at most; false where more are left. Not to be asked again after true.
+  [[nodiscard]] bool read(std::size_t most);
+  [[nodiscard]] ProcessList take() { return std::move(list_); }
+
+ private:
+  std::string proc_;
+  std::unique_ptr<DIR, int (*)(DIR*)> folder_;
+  ProcessList list_;
+};
 
 // The process that a ledger slot names, by its pid in its own namespace and its start time.
 struct Search {

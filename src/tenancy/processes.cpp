@@ -203,23 +203,49 @@ std::uint32_t Processes::look_into(const std::string& share, LiveShare& live, co
   return given_back;
 }
 
-std::uint32_t Processes::adopt() {
+std::map<std::string, Processes::Claims> Processes::all_claims() {
   std::map<std::string, Claims> all;
   for (auto& [name, live] : shares_.list()) {
     if (live.pages == nullptr || live.distrusted()) continue;
     if (Claims claims = claims_of(name, live.pages->usage()); !claims.empty()) all.emplace(name, std::move(claims));
     else if (const auto found = doubts_.find(name); found != doubts_.end()) found->second.search.reset();
   }
-  if (all.empty()) return 0;
-  // After all the slots were seen: a process that claims later is not looked for in a list that is too old for it.
-  const identity::ProcessList list = identity::list_processes(proc_);
+  return all;
+}
+
+void Processes::read_on(const std::map<std::string, Claims>& claims, std::size_t processes) {
+  if (!reading_) {
+    reading_.emplace(Reading{{}, identity::Listing(proc_)});
+    for (const auto& [share, of_share] : claims) {
+      for (const auto& [name, slots] : of_share) reading_->names[share].insert(name);
+    }
+  }
+  if (!reading_->listing.read(processes)) return;
+  read_ = {std::move(reading_->names), reading_->listing.take()};
+  reading_.reset();
+}
+
+std::uint32_t Processes::adopt(std::size_t processes) {
+  std::map<std::string, Claims> all = all_claims();
+  if (all.empty()) {
+    reading_.reset();
+    read_ = {};
+    return 0;
+  }
+  read_on(all, processes);
+  for (auto& [share, claims] : all) {
+    const auto& names = read_.names[share];
+    std::erase_if(claims, [&](const auto& claim) { return !names.contains(claim.first); });
+  }
+  std::erase_if(all, [](const auto& entry) { return entry.second.empty(); });
   std::uint32_t given_back = 0;
   std::size_t bytes = kMapsBytes;
   auto at = all.upper_bound(last_looked_into_);
   for (std::size_t n = all.size(); n > 0 && bytes > 0; --n, ++at) {
     if (at == all.end()) at = all.begin();
     LiveShare* live = shares_.find(at->first);
-    if (live != nullptr && live->pages != nullptr) given_back += look_into(at->first, *live, at->second, list, bytes);
+    if (live != nullptr && live->pages != nullptr)
+      given_back += look_into(at->first, *live, at->second, read_.list, bytes);
     if (bytes == 0) last_looked_into_ = at->first;
   }
   return given_back;

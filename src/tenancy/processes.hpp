@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "guest/ledger/slot.hpp"
 #include "identity/maps.hpp"
 #include "identity/peer.hpp"
+#include "identity/process.hpp"
 #include "tenancy/shares.hpp"
 
 namespace headgate::tenancy {
@@ -56,10 +58,12 @@ class Processes {
   [[nodiscard]] bool seat(const std::string& share, std::uint32_t pid, ledger::SlotRef slot);
 
   // Looks for the processes of all slots that are not known yet; gives back the slots of those that are certainly dead, or do
-  // not have the page mapped. Answers how many slots were given back. Reads all of /proc where there is anything to look for;
-  // of the processes' maps no more than kMapsBytes, the rest at the next calls. A share whose slots are claimed in false names
-  // again and again is accused (LiveShare::accusation).
-  std::uint32_t adopt();
+  // not have the page mapped. Answers how many slots were given back. Where there is anything to look for, it reads `processes` of
+  // /proc, and of their maps no more than kMapsBytes, the rest at the next calls: a claim that says nothing true can stand for ever,
+  // and the loop must not read all of a large node for it each second. A share whose slots are claimed in false names again and
+  // again is accused (LiveShare::accusation).
+  std::uint32_t adopt(std::size_t processes = kProcessesOfACall);
+  static constexpr std::size_t kProcessesOfACall = 512;  // some 11 ms
   // Of a call, and of one share in it. A program with CUDA in it has some 150 KiB.
   static constexpr std::size_t kMapsBytes = 2u << 20, kMapsBytesOfAShare = 1u << 20;
   static constexpr std::size_t kNamesOfAShare = 64;  // in a call
@@ -86,6 +90,16 @@ class Processes {
   };
   // Slots of a share that nobody known sits in, by whose name is on them. One process, one slot: more are a lie.
   using Claims = std::map<ledger::Identity, std::vector<ledger::SlotRef>, ByName>;
+  using Names = std::map<std::string, std::set<ledger::Identity, ByName>>;  // by share
+  // A list answers for the names that were claimed before it was begun: who claims later need not be in it.
+  struct Reading {
+    Names names;
+    identity::Listing listing;
+  };
+  struct Read {
+    Names names;
+    identity::ProcessList list;
+  };
   // What a share's claims are worth.
   struct Doubts {
     ledger::Identity last{};                     // name that was looked at; while there is a search, the one that is
@@ -99,6 +113,8 @@ class Processes {
   void ended(const Key& key, std::uint64_t serial);
   bool known(const std::string& share, const ledger::Identity& seat) const;
   Claims claims_of(const std::string& share, const ledger::UsagePage& usage) const;
+  std::map<std::string, Claims> all_claims();
+  void read_on(const std::map<std::string, Claims>& claims, std::size_t processes);
   std::uint32_t look_into(const std::string& share, LiveShare& live, const Claims& claims,
                           const identity::ProcessList& list, std::size_t& bytes);
   void adopt_process(const std::string& share, const identity::Process& process, const ledger::Identity& seat,
@@ -110,6 +126,8 @@ class Processes {
   Events events_;
   ledger::Remains remains_;
   std::map<Key, std::unique_ptr<Entry>> entries_;
+  std::optional<Reading> reading_;        // while there is a claim
+  Read read_;                             // the last that came to its end, until the next does
   std::map<std::string, Doubts> doubts_;  // by share
   std::string last_looked_into_;          // share at which the bytes of a call were used up
   std::uint64_t last_serial_ = 0;

@@ -59,6 +59,10 @@ class Claims : public ::testing::Test {
     if (has_page) maps << "7f00-7f01 rw-s 00000000 00:00 " << page().usage_inode() << " /anywhere/usage\n";
     return {static_cast<std::uint32_t>(pid), static_cast<std::uint32_t>(ns.st_ino), 4711};
   }
+  // They are gone by the time that they are looked at.
+  void many_others(std::size_t count) {
+    for (std::size_t n = 0; n < count; ++n) std::ofstream(proc_ + "/" + std::to_string(0x7f00'0000 + n));
+  }
   // As a tenant can write it, whatever ledger::claim() would do.
   void write_slot(std::uint32_t slot, const ledger::Identity& name) {
     ledger::Slot& written = page().usage().slots[slot];
@@ -137,6 +141,31 @@ TEST_F(Claims, PagesFullOfNamesThatNobodyKnowsKeepNoLoopWaiting) {
   EXPECT_EQ(ledger::live_slots(page().usage()), ledger::kMaxSlots - 10);
   EXPECT_EQ(asked, Processes::kMostAsked);
   EXPECT_EQ(processes_->adopt(), Processes::kNamesOfAShare) << "who is not asked about there is looked into here";
+}
+
+TEST_F(Claims, ANameThatNobodyHasKeepsTheLoopWaitingForAPartOfALargeNodeOnly) {
+  many_others(Processes::kProcessesOfACall);
+  const ledger::Identity child = process_with(1, true);
+  write_slot(0, child);
+  write_slot(1, {child.pid, child.pidns_inode + 1, child.start_time});
+  EXPECT_EQ(processes_->adopt(), 0u);
+  EXPECT_EQ(processes_->count_in("s"), 0u);
+  EXPECT_EQ(processes_->adopt(), 1u);
+  EXPECT_EQ(processes_->count_in("s"), 1u);
+}
+
+TEST_F(Claims, WhoClaimsWhenAPartOfALargeNodeHasBeenReadIsNotTakenForDead) {
+  many_others(9);
+  const ledger::Identity child = process_with(1, true);
+  write_slot(0, {child.pid, child.pidns_inode + 1, child.start_time});
+  EXPECT_EQ(processes_->adopt(4), 0u);
+  write_slot(1, {child.pid, child.pidns_inode + 2, child.start_time});
+  EXPECT_EQ(processes_->adopt(4), 0u);
+  EXPECT_EQ(processes_->adopt(4), 1u);
+  EXPECT_EQ(ledger::live_slots(page().usage()), 1u);
+  EXPECT_EQ(processes_->adopt(4), 0u);
+  EXPECT_EQ(processes_->adopt(4), 0u);
+  EXPECT_EQ(processes_->adopt(4), 1u) << "by a list that was begun after it had claimed";
 }
 
 TEST_F(Claims, WhoIsKnownIsSeenGoneByItsPidfdBeforeTheLoopTells) {

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdio>
 #include <future>
+#include <limits>
 #include <memory>
 
 #include "api/scheduler.hpp"
@@ -294,7 +295,8 @@ class Daemon {
             .handed = [this](const std::string& share) { return node_->handed(share); },
             .trouble = [](const std::string& what) { say(what); }});
     open_shut_doors();
-    processes_->adopt();
+    // All of them, while nobody waits yet: who sat here before the daemon came is known from its first second.
+    processes_->adopt(std::numeric_limits<std::size_t>::max());
     node_->watch_shares(
         [this](const std::string& name) {
           if (auto opened = doors_->open(name); !opened) say(opened.error().message);
