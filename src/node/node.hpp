@@ -109,7 +109,7 @@ class Node {
                     std::function<void(const std::string& name)> gone,
                     std::function<void(const std::string& name)> changed);
   void allow_shares_per_user(std::size_t most) { options_.shares_per_user = most; }
-  void ask_for_processes(const tenancy::Processes* tenants) { tenants_ = tenants; }
+  void ask_for_processes(tenancy::Processes* tenants) { tenants_ = tenants; }
   // Who decides on the GPUs; outlives this.
   void arbitrate_by(Arbitration* arbitration) { arbitration_ = arbitration; }
   // The share is at its door: the arbiter hears its bell from now on.
@@ -172,7 +172,7 @@ class Node {
   NodeOptions options_;
   observe::EventLog* events_;
   std::function<void(const std::string&)> made_, gone_, changed_;
-  const tenancy::Processes* tenants_ = nullptr;
+  tenancy::Processes* tenants_ = nullptr;
   Arbitration* arbitration_ = nullptr;
   schedule::Policy usual_policy_ = schedule::Policy::fair;
   Remains remains_;

@@ -156,6 +156,22 @@ void Processes::adopt_process(const std::string& share, const identity::Process&
   (void)enter(std::move(tenant), std::move(*pidfd));  // who is not watched yet has its claim, and is looked at again
 }
 
+// A killed program leaves its slot behind, once: the dead claim nothing.
+void Processes::count_nobody(const std::string& share, LiveShare& live, const ledger::Identity& name,
+                             std::size_t slots) {
+  if (slots == 0) return;
+  Nobodys& nobodys = doubts_[share].nobodys;
+  nobodys.slots += slots;
+  if (nobodys.slots > kNobodysOfAMinute)
+    live.accusation =
+        "has had more than " + std::to_string(kNobodysOfAMinute) + " slots in a minute in names of no process";
+  // Where an identity is not whole, several processes may have the same one after another.
+  if (name.pidns_inode == 0 || name.start_time == 0) return;
+  if (++nobodys.times[name] >= kTimesFalse)
+    live.accusation =
+        "has slots, again and again, in the name of process " + std::to_string(name.pid) + ", which there is not";
+}
+
 // Whoever writes in the page can name any process of the node there: only one that has the page mapped is taken for its
 // holder, or a liar could have others watched, shown and ended in its stead.
 std::uint32_t Processes::look_into(const std::string& share, LiveShare& live, const Claims& claims,
@@ -180,7 +196,10 @@ std::uint32_t Processes::look_into(const std::string& share, LiveShare& live, co
     const auto search = identity::find_process(list, name.pidns_inode, name.pid, name.start_time);
     if (search.found == nullptr) {
       doubts.search.reset();
-      if (search.certain) given_back += give_back_all(pages.usage(), slots, remains_);
+      if (!search.certain) continue;
+      const std::uint32_t of_nobody = give_back_all(pages.usage(), slots, remains_);
+      given_back += of_nobody;
+      count_nobody(share, live, name, of_nobody);
       continue;
     }
     if (!doubts.search || doubts.search->pid() != search.found->pid)
@@ -226,6 +245,8 @@ void Processes::read_on(const std::map<std::string, Claims>& claims, std::size_t
 }
 
 std::uint32_t Processes::adopt(std::size_t processes) {
+  if (++looks_ % kLooksOfAMinute == 0)
+    for (auto& [share, doubts] : doubts_) doubts.nobodys = {};
   std::map<std::string, Claims> all = all_claims();
   if (all.empty()) {
     reading_.reset();
@@ -251,15 +272,14 @@ std::uint32_t Processes::adopt(std::size_t processes) {
   return given_back;
 }
 
-void Processes::give_back_dead(const std::string& share, LiveShare& live, std::size_t& asked) const {
+void Processes::give_back_dead(const std::string& share, LiveShare& live, std::size_t& asked) {
   static const std::uint32_t own_namespace = ledger::own_identity().pidns_inode;
   ledger::UsagePage& usage = live.pages->usage();
   ledger::give_up_teardowns(usage, ledger::host_ns());
   std::map<ledger::Identity, int, ByName> pidfds;
   for (auto at = entries_.lower_bound({share, 0}); at != entries_.end() && at->first.first == share; ++at)
     pidfds[at->second->tenant.seat] = at->second->pidfd.native_handle();
-  const auto is_dead = [&](const ledger::Identity& seat) {
-    if (const auto known = pidfds.find(seat); known != pidfds.end()) return identity::has_ended(known->second);
+  const auto is_nobody = [&](const ledger::Identity& seat) {
     if (asked == kMostAsked) return false;
     ++asked;
     return !ledger::is_alive(seat, own_namespace);
@@ -267,8 +287,15 @@ void Processes::give_back_dead(const std::string& share, LiveShare& live, std::s
   const std::uint32_t end = std::min(usage.slots_seen.load(std::memory_order_acquire), ledger::kMaxSlots);
   for (std::uint32_t slot = 0; slot < end; ++slot) {
     const ledger::SlotView view = ledger::view(usage, slot);
-    if (is_taken(view) && is_dead(view.identity)) ledger::mark_dead(usage, {slot, view.generation});
-    else if (view.kind != ledger::SlotKind::dead) continue;
+    if (is_taken(view)) {
+      const auto known = pidfds.find(view.identity);
+      const bool dead = known != pidfds.end() ? identity::has_ended(known->second) : is_nobody(view.identity);
+      if (!dead) continue;
+      const bool marked = ledger::mark_dead(usage, {slot, view.generation});
+      if (marked && known == pidfds.end()) count_nobody(share, live, view.identity, 1);
+    } else if (view.kind != ledger::SlotKind::dead) {
+      continue;
+    }
     ledger::reap(usage, slot, remains_);
   }
 }

@@ -61,7 +61,7 @@ class Processes {
   // not have the page mapped. Answers how many slots were given back. Where there is anything to look for, it reads `processes` of
   // /proc, and of their maps no more than kMapsBytes, the rest at the next calls: a claim that says nothing true can stand for ever,
   // and the loop must not read all of a large node for it each second. A share whose slots are claimed in false names again and
-  // again is accused (LiveShare::accusation).
+  // again, in another process's or in nobody's, is accused (LiveShare::accusation). Called once a second.
   std::uint32_t adopt(std::size_t processes = kProcessesOfACall);
   static constexpr std::size_t kProcessesOfACall = 512;  // some 11 ms
   // Of a call, and of one share in it. A program with CUDA in it has some 150 KiB.
@@ -70,8 +70,13 @@ class Processes {
 
   // Gives back the slots of those that have ended by now, also of those whose end the loop has not told yet. Of slots that are not
   // known yet kMostAsked are asked about, counted in `asked`: adopt() comes to the others.
-  void give_back_dead(const std::string& share, LiveShare& live, std::size_t& asked) const;
+  void give_back_dead(const std::string& share, LiveShare& live, std::size_t& asked);
   static constexpr std::size_t kMostAsked = 256;
+
+  // Slots of a share that may be found in a minute in the name of no process. Who came by the socket is known, and his are not
+  // counted; programs that join by the files do not start so fast, and leave a slot behind only where they are killed.
+  static constexpr std::size_t kNobodysOfAMinute = 4096;
+  static constexpr std::uint64_t kLooksOfAMinute = 60;  // calls of adopt()
 
   // Forgets a share's processes: it has been removed.
   void forget(const std::string& share);
@@ -100,12 +105,18 @@ class Processes {
     Names names;
     identity::ProcessList list;
   };
+  // Claims in the name of no process, in this minute.
+  struct Nobodys {
+    std::size_t slots = 0;
+    std::map<ledger::Identity, std::uint32_t, ByName> times;
+  };
   // What a share's claims are worth.
   struct Doubts {
     ledger::Identity last{};                     // name that was looked at; while there is a search, the one that is
     std::optional<identity::MapsSearch> search;  // one at a time, so that a share holds one descriptor
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> found_false;  // times, by pid and start time
     std::size_t false_claims = 0;
+    Nobodys nobodys;
   };
   using Key = std::pair<std::string, std::uint32_t>;  // share, host pid
 
@@ -117,6 +128,7 @@ class Processes {
   void read_on(const std::map<std::string, Claims>& claims, std::size_t processes);
   std::uint32_t look_into(const std::string& share, LiveShare& live, const Claims& claims,
                           const identity::ProcessList& list, std::size_t& bytes);
+  void count_nobody(const std::string& share, LiveShare& live, const ledger::Identity& name, std::size_t slots);
   void adopt_process(const std::string& share, const identity::Process& process, const ledger::Identity& seat,
                      ledger::SlotRef slot);
 
@@ -130,7 +142,7 @@ class Processes {
   Read read_;                             // the last that came to its end, until the next does
   std::map<std::string, Doubts> doubts_;  // by share
   std::string last_looked_into_;          // share at which the bytes of a call were used up
-  std::uint64_t last_serial_ = 0;
+  std::uint64_t last_serial_ = 0, looks_ = 0;
 };
 
 }  // namespace headgate::tenancy

@@ -143,6 +143,50 @@ TEST_F(Claims, PagesFullOfNamesThatNobodyKnowsKeepNoLoopWaiting) {
   EXPECT_EQ(processes_->adopt(), Processes::kNamesOfAShare) << "who is not asked about there is looked into here";
 }
 
+TEST_F(Claims, AKilledProgramsSlotIsGivenBackAndWhoClaimsInItsNameAgainAndAgainIsNamed) {
+  const ledger::Identity child = process_with(1, false);
+  const ledger::Identity nobody{child.pid, child.pidns_inode + 1, child.start_time};
+  for (std::size_t minute = 0; minute < 3; ++minute) {
+    for (std::size_t look = 0; look < Processes::kLooksOfAMinute; ++look) {
+      if (look < 2) write_slot(7, nobody);
+      processes_->adopt();
+    }
+    ASSERT_EQ(share().accusation, "") << "twice in a minute";
+  }
+  for (int times = 0; times < 3; ++times) write_slot(7, nobody), processes_->adopt();
+  EXPECT_EQ(share().accusation, "has slots, again and again, in the name of process " + std::to_string(nobody.pid) +
+                                    ", which there is not");
+}
+
+TEST_F(Claims, WhoClaimsAgainAndAgainInADeadProcessesNameIsNamedAlsoIfAPictureSeesItFirst) {
+  const ledger::Identity nobody{0x7fff'0000, ledger::own_identity().pidns_inode, 4711};  // past any pid_max
+  for (int times = 1; times <= 3; ++times) {
+    EXPECT_EQ(share().accusation, "") << times;
+    write_slot(7, nobody);
+    std::size_t asked = 0;
+    processes_->give_back_dead("s", share(), asked);
+    EXPECT_EQ(ledger::live_slots(page().usage()), 0u);
+  }
+  EXPECT_NE(share().accusation, "");
+}
+
+TEST_F(Claims, WhoClaimsInAnotherNameOfNobodyEachTimeIsNamedOnceNoProgramsCouldHaveComeAndGoneSoFast) {
+  process_with(1, false);  // so that the test's /proc is one
+  const ledger::Identity self = ledger::own_identity();
+  std::uint32_t pid = 0x7000'0000;
+  const auto claim_and_look = [&] {
+    write_slot(7, {++pid, self.pidns_inode, 4711});
+    std::size_t asked = 0;
+    processes_->give_back_dead("s", share(), asked);
+  };
+  for (std::size_t n = 0; n < Processes::kNobodysOfAMinute; ++n) claim_and_look();
+  for (std::size_t look = 0; look < Processes::kLooksOfAMinute; ++look) processes_->adopt();
+  for (std::size_t n = 0; n < Processes::kNobodysOfAMinute; ++n) claim_and_look();
+  EXPECT_EQ(share().accusation, "");
+  claim_and_look();
+  EXPECT_EQ(share().accusation, "has had more than 4096 slots in a minute in names of no process");
+}
+
 TEST_F(Claims, ANameThatNobodyHasKeepsTheLoopWaitingForAPartOfALargeNodeOnly) {
   many_others(Processes::kProcessesOfACall);
   const ledger::Identity child = process_with(1, true);
