@@ -253,19 +253,19 @@ void Channel::Impl::set_timer() {
   });
 }
 
+// Of who may not speak for a client nothing more is looked at.
 std::optional<Response> Channel::Impl::deny(const Request& request, const std::string& client) const {
   if (stopped) return http::error_response(Error{ErrorCode::unreachable, "the channel is closed", "try again later"});
   if (auto allowed = options.authorise(request, client); !allowed) return http::error_response(allowed.error());
+  if (request.parameter("client") != nullptr && !is_name(client, options.limits.name_bytes))
+    return http::error_response(400, "usage", "'" + client + "' is no name of a client",
+                                "accepted: letters, digits, '.', '_', ':' and '-'");
   return std::nullopt;
 }
 
 void Channel::Impl::pull(const Request& request, const http::Reply& reply) {
   const std::string client = *request.parameter("client");
   if (auto denied = deny(request, client)) return reply(std::move(*denied));
-  if (!is_name(client, options.limits.name_bytes)) {
-    return reply(http::error_response(400, "usage", "'" + client + "' is no name of a client",
-                                      "accepted: letters, digits, '.', '_', ':' and '-'"));
-  }
   if (wants_events(request)) {
     reply(open_stream(client));
   } else {

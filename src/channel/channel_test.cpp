@@ -114,7 +114,11 @@ TEST_F(ChannelTest, each_wrong_word_of_an_agent_has_its_answer) {
   EXPECT_TRUE(post(path + "/result?attempt=2", "1").starts_with("409 "));
   EXPECT_TRUE(get("/v1/channel/sched/tasks?wait=x")
                   .starts_with("400 {\"code\":\"usage\",\"message\":\"'x' is no time to wait\""));
-  EXPECT_TRUE(get("/v1/channel/a%2Fb/tasks").starts_with("400 "));
+  for (const std::string name : {"a%2Fb", "a%20b", "a%0Ab"})
+    for (const char* what : {"", "/tasks"})
+      EXPECT_TRUE(get("/v1/channel/" + name + what).starts_with("400 ")) << name << what;
+  EXPECT_TRUE(post("/v1/channel/a%20b/tasks/1/ack?attempt=1", "").starts_with("400 "));
+  EXPECT_TRUE(post("/v1/channel/a%20b/tasks/1/result?attempt=1", "1").starts_with("400 "));
   on_loop([&] { EXPECT_TRUE(channel_->cancel(id)); });
   EXPECT_EQ(wait_for(id).state, State::cancelled);
   EXPECT_TRUE(post(path + "/result?attempt=1", "1").starts_with("410 {\"code\":\"settled\""));
