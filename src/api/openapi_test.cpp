@@ -27,13 +27,17 @@ snapshot::Snapshot picture() {
   s.gpus[0].busy_ratio = 0.5;
   s.gpus[0].mig_instances.resize(1);
   s.gpus[0].nvlink_errors = 1;
+  s.node.level = "hook";
   s.shares.resize(1);
+  s.shares[0].state = "ok";
+  s.shares[0].level = "hook";
   s.shares[0].devices.resize(2);
   s.shares[0].devices[0].last_refusal.emplace();
   s.shares[0].devices[0].held_ratio = 1;
   s.shares[0].devices[0].launch_delays.resize(1);
   s.shares[0].devices[0].hook_errors.resize(1);
   s.processes.resize(1);
+  s.processes[0].level = "observe";
   s.processes[0].devices.resize(1);
   return s;
 }
@@ -87,7 +91,9 @@ TEST(OpenApi, WhatThePicturesWriterWritesFitsWhatTheDocumentPromises) {
   EXPECT_EQ(objection(document(), "listShares", 200, snapshot::to_json(s.shares)), "");
   EXPECT_EQ(objection(document(), "createShare", 201, snapshot::to_json(s.shares[0])), "");
   EXPECT_EQ(objection(document(), "listProcesses", 200, snapshot::to_json(s.processes)), "");
-  EXPECT_EQ(objection(document(), "listEvents", 200, snapshot::to_json(std::vector<snapshot::Event>(1))), "");
+  std::vector<snapshot::Event> events(1);
+  events[0].severity = "info";
+  EXPECT_EQ(objection(document(), "listEvents", 200, snapshot::to_json(events)), "");
   tenancy::Quota of_a_user, of_all;
   of_a_user.memory_bytes = 1;
   of_all.subject = tenancy::Quota::Subject::every_user;
@@ -119,6 +125,22 @@ TEST(OpenApi, AReplyThatBreaksThePromiseIsNamedByItsPlace) {
   EXPECT_EQ(objection(document(), "getGpu", 200, "{"), "the body is no JSON: {");
   EXPECT_NE(objection(document(), "getGpu", 404, R"({"message":"no"})"), "");
   EXPECT_NE(objection(document(), "getGpu", 200, "x", "text/plain"), "");
+}
+
+TEST(OpenApi, WordsOfWhichThereAreAFewAreNamed) {
+  auto s = picture();
+  s.shares[0].state = "paused and draining";
+  s.shares[0].level = "hook+container";
+  EXPECT_EQ(objection(document(), "createShare", 201, snapshot::to_json(s.shares[0])), "");
+  s.shares[0].state = "asleep";
+  EXPECT_TRUE(
+      objection(document(), "createShare", 201, snapshot::to_json(s.shares[0])).starts_with("body.state: is none of"));
+  std::vector<snapshot::Event> events(1);
+  events[0].severity = "fatal";
+  EXPECT_TRUE(
+      objection(document(), "listEvents", 200, snapshot::to_json(events)).starts_with("body[0].severity: is none of"));
+  s.node.level = "wall";
+  EXPECT_TRUE(objection(document(), "getNode", 200, snapshot::to_json(s.node)).starts_with("body.level: is none of"));
 }
 
 // A value that the document allows for a field.

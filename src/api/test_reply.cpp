@@ -26,6 +26,10 @@ class Checker {
     if (keyword == "description") return "";
     if (keyword == "$ref") return check(target(rule.get<std::string>()), value, at);
     if (keyword == "type") return is_one_of(rule, value) ? "" : at + ": is no " + rule.dump() + ": " + value.dump();
+    if (keyword == "enum") {
+      return std::ranges::find(rule, value) != rule.end() ? ""
+                                                          : at + ": is none of " + rule.dump() + ": " + value.dump();
+    }
     if (keyword == "minimum") {
       return !value.is_number() || value >= rule ? "" : at + ": is less than " + rule.dump();
     }

@@ -125,12 +125,23 @@ Json schema_of() {
   }
 }
 
+// Fields that say one of a few words, in whichever struct they stand; null for any other.
+Json words_of(std::string_view field) {
+  if (field == "state")
+    return {"ok",     "throttled", "takes turns",         "full",    "idle",  "frozen",
+            "paused", "draining",  "paused and draining", "freeing", "empty", "broken"};
+  if (field == "level") return {"observe", "hook", "hook+container", "mps", "mig", "unknown"};
+  if (field == "severity") return {"info", "warn", "error"};
+  return nullptr;
+}
+
 template <typename T>
 void add_schema(Json& all) {
   Json properties = Json::object(), required = Json::array();
   T empty;
   each_field(empty, [&](const char* name, auto& field) {
     properties[name] = schema_of<std::remove_reference_t<decltype(field)>>();
+    if (Json words = words_of(name); !words.is_null()) properties[name]["enum"] = std::move(words);
     required.push_back(name);
   });
   all[name_of<T>()] = {
