@@ -33,6 +33,12 @@ std::unexpected<Error> unfit(const std::string& key, const Json& value, const st
               "accepted: " + accepted);
 }
 
+std::string accepted_in(const std::string& key) {
+  const auto& all = fields(BodyKind::share_request);
+  const auto field = std::ranges::find(all, key, &BodyField::name);
+  return field == all.end() ? "" : std::string(field->accepted);
+}
+
 // A number that fits its field: cut to 32 bits, it would be another user's, or another bound.
 Result<std::uint32_t> number_of(const std::string& key, const Json& value, std::uint32_t most) {
   if (value.is_number_unsigned() && value.get<std::uint64_t>() <= most) return value.get<std::uint32_t>();
@@ -91,7 +97,7 @@ Result<bool> take(const std::string& key, const Json& value, node::ShareOrder& o
     // A weight may be written as the number that it is.
     if (value.is_number_unsigned() && key == "weight") order.*field = value.dump();
     else if (value.is_string()) order.*field = value.get<std::string>();
-    else return unfit(key, value, key == "weight" ? "1 to 1000, as a number or a text" : "a text");
+    else return unfit(key, value, key == "weight" ? "1 to 1000, as a number or a text" : "a text: " + accepted_in(key));
     return true;
   }
   if (key == "over_sell" || key == "everyone" || key == "until_empty") {

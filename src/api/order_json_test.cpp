@@ -41,6 +41,12 @@ TEST(OrderJson, AMisspeltLimitIsAnErrorAndNotNoLimit) {
   }
 }
 
+TEST(OrderJson, ANumberWhereATextBelongsIsToldHowItWouldBeWritten) {
+  EXPECT_NE(order_of(R"({"mem":8})").error().hint.find("GiB"), std::string::npos);
+  EXPECT_EQ(order_of(R"({"ttl":3600})").error().hint, "accepted: a text: 30s, 5m, 2h, 7d or none");
+  EXPECT_NE(quota_change_of(R"({"user":"root","mem":8})").error().hint.find("24GiB"), std::string::npos);
+}
+
 TEST(OrderJson, AMillionBracketsDoNotExhaustTheDaemonsStack) {
   const std::string deep = std::string(500'000, '[') + std::string(500'000, ']');
   for (const char* key : {"mem", "over_sell", "users"}) {
