@@ -61,7 +61,7 @@ std::vector<Route> node_and_gpus() {
        .summary = "Let go of the driver's library for a while, so that a GPU can be reset or the driver replaced",
        .parameters = {{"uuid", Place::path, "any of them: NVML is let go of as a whole", "a GPU's UUID, or all"}},
        .replies = {one("Released")},
-       .errors = {403, 404, 503}},
+       .errors = {400, 403, 404, 503}},
   };
 }
 
@@ -123,7 +123,7 @@ std::vector<Route> shares() {
        .summary = "Remove a share in which no process runs",
        .parameters = {share_name()},
        .replies = {one("Nothing")},
-       .errors = {403, 404, 409}},
+       .errors = {400, 403, 404, 409}},
       {.operation = Operation::pause_share,
        .id = "pauseShare",
        .method = "POST",
@@ -264,7 +264,7 @@ std::vector<Route> task_channel() {
        .summary = "One client's tasks, and how many agents listen for it",
        .parameters = {client_name()},
        .replies = {one("ChannelClient")},
-       .errors = {403}},
+       .errors = {400, 403}},
       {.operation = Operation::pull_tasks,
        .id = "pullTasks",
        .method = "GET",

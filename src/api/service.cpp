@@ -473,6 +473,20 @@ void Service::close() {
   for (const auto& [ticket, waiter] : std::exchange(impl_->waiters, {})) waiter->stream->finish();
 }
 
+namespace {
+
+// Who says more than a verb hears would take it for done.
+http::Handler without_body(http::Handler handler) {
+  return [handler = std::move(handler)](const Request& request) -> Response {
+    if (request.body.empty()) return handler(request);
+    return error_response({ErrorCode::usage,
+                           "this request takes no body, and has '" + tenancy::harmless(request.body) + "'",
+                           "leave it out; GET /v1/openapi.json says what takes one"});
+  };
+}
+
+}  // namespace
+
 http::Router Service::routes(channel::Channel& channel) {
   http::Router router;
   channel.add_routes(router);
@@ -485,6 +499,7 @@ http::Router Service::routes(channel::Channel& channel) {
       continue;
     }
     auto [handler, runs] = impl_->handler_of(route.operation);
+    if (route.method != "GET" && route.body == BodyKind::none) handler = without_body(std::move(handler));
     router.add(route.method, route.path, std::move(handler), runs);
   }
   for (const Route& route : api::routes()) {

@@ -88,6 +88,7 @@ TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
   expect("createShare", "POST", "/v1/shares", 400, R"({"name":"bob","memory":"1GiB"})");
   expect("changeShare", "PATCH", "/v1/shares/alice", 200, R"({"mem":"9GiB"})");
   expect("changeShare", "PATCH", "/v1/shares/nobody", 404, R"({"mem":"9GiB"})");
+  expect("pauseShare", "POST", "/v1/shares/alice/pause", 400, R"({"for":"5m"})");
   expect("pauseShare", "POST", "/v1/shares/alice/pause", 200);
   expect("drainShare", "POST", "/v1/shares/alice/drain", 200);
   expect("reclaimShare", "POST", "/v1/shares/alice/reclaim", 200);
