@@ -361,6 +361,17 @@ Result<void> Shares::remove(const std::string& name, std::uint32_t by) {
                 "end them first: kill" + whose);
   }
   if (live->distrusted()) return discard(name);
+  const auto seats = [&] { return live->pages ? ledger::live_slots(live->pages->usage()) : 0; };
+  const auto in_use = [&] {
+    const std::uint32_t inside = seats();
+    return fail(ErrorCode::conflict,
+                "the share '" + name + "' is in use" +
+                    (inside == 0 ? ": memory of ended processes is still held"
+                                 : " by " + std::to_string(inside) + (inside == 1 ? " process" : " processes")),
+                "end them first; 'headgate ps' lists them");
+  };
+  // What its programs have mapped is no more what has its name, and is theirs to hold still.
+  if (seats() > 0 && trouble_of(*live)) return in_use();
   // Killed between the pages and the row, the next start would make new pages, with accounts that begin at 0.
   if (auto noted = store_.note_removal(name, true); !noted) return noted;
   bool removed = false;
@@ -370,12 +381,7 @@ Result<void> Shares::remove(const std::string& name, std::uint32_t by) {
     if (auto noted = store_.note_removal(name, false); !noted) return noted;
     if (is_strange(fault)) return discard(name);
     if (fault) return std::unexpected(page_error(fault, node_.runtime_dir, name));
-    const std::uint32_t inside = live->pages ? ledger::live_slots(live->pages->usage()) : 0;
-    return fail(ErrorCode::conflict,
-                "the share '" + name + "' is in use" +
-                    (inside == 0 ? ": memory of ended processes is still held"
-                                 : " by " + std::to_string(inside) + (inside == 1 ? " process" : " processes")),
-                "end them first; 'headgate ps' lists them");
+    return in_use();
   }
   if (auto gone = store_.remove_share(name); !gone) {
     live->pages.reset();
