@@ -159,6 +159,29 @@ TEST_F(KeepTime, WhoseTimeIsOverWhileARunWaitsInItIsSaidToEndWithThat) {
   EXPECT_NE(event->text.find("it ends with the headgate run that is in it"), std::string::npos) << event->text;
 }
 
+TEST_F(KeepTime, ARunOfWhomAShareLetsInHoldsItWhileItDoesAndItsOwnersUntilItEnds) {
+  create({});
+  tenancy::Share& share = node_->shares().find("s")->share;
+  share.users = {4711};
+  const auto enter = [&](Caller caller) {
+    caller.pid = static_cast<std::uint32_t>(::getppid());
+    return node_->entry("s", caller, true).has_value();
+  };
+  ASSERT_TRUE(enter({.uid = 4711}));
+  const auto refused = node_->remove("s", caller_);
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(refused.error().hint.contains("once it lets them in no more")) << refused.error().hint;
+  share.users.clear();
+  ASSERT_TRUE(enter(caller_));
+  const auto held = node_->remove("s", caller_);
+  ASSERT_FALSE(held);
+  EXPECT_EQ(held.error().hint, "end them first: kill " + std::to_string(::getppid()));
+  share.users = {4711};
+  ASSERT_TRUE(enter({.uid = 4711}));
+  share.users.clear();
+  EXPECT_TRUE(node_->remove("s", caller_));
+}
+
 TEST_F(KeepTime, APausedShareStaysPausedWhenItsTimeIsOver) {
   create({.ttl = "1h"});
   sit();

@@ -326,8 +326,11 @@ Result<Entry> Node::entry(const std::string& name, const Caller& caller, bool st
   };
   if (live == nullptr || !member(live->share)) TRY(changeable(name, caller));
   if (auto trouble = shares_.trouble_of(*live)) return std::unexpected(std::move(*trouble));
-  if (stay && caller.pid != 0)
-    if (auto stays = shares_.stay(name, caller.pid); !stays) return std::unexpected(stays.error());
+  if (stay && caller.pid != 0) {
+    std::optional<tenancy::Guest> guest;
+    if (!caller.owns(live->share.owner_uid)) guest = {caller.uid, caller.gids};
+    if (auto stays = shares_.stay(name, caller.pid, std::move(guest)); !stays) return std::unexpected(stays.error());
+  }
   Entry entry{.runtime_dir = options_.runtime_dir,
               .share = name,
               .directory = shares_.directory(name),

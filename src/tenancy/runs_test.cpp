@@ -28,5 +28,24 @@ TEST(Runs, OneIsAliveUntilItEndsAndItsNumberGivenAnewIsSomebodyElse) {
   EXPECT_FALSE(is_alive(run, "/nowhere"));
 }
 
+TEST(Runs, WhomAShareLetsInCannotTakeThePlacesOfItsOwnerNorOneAllThoseOfTheOthers) {
+  std::vector<tenancy::Run> runs;
+  const auto add = [&](std::size_t count, const std::optional<Guest>& guest) {
+    for (std::size_t n = 0; n < count; ++n) {
+      const auto room = room_for_run(runs, "s", guest);
+      if (!room) return room.error().message;
+      runs.push_back({static_cast<std::uint32_t>(runs.size() + 1), 0, guest});
+    }
+    return std::string("room");
+  };
+  EXPECT_EQ(add(kMostRunsOfAGuest, Guest{1}), "room");
+  EXPECT_EQ(add(1, Guest{1}), "in the share 's' wait 64 headgate runs of uid 1");
+  for (std::uint32_t uid = 2; uid <= kMostGuestRuns / kMostRunsOfAGuest; ++uid)
+    EXPECT_EQ(add(kMostRunsOfAGuest, Guest{uid}), "room") << uid;
+  EXPECT_EQ(add(1, Guest{1000}), "in the share 's' wait 512 headgate runs of users whom it lets in");
+  EXPECT_EQ(add(kMostRuns - kMostGuestRuns, {}), "room");
+  EXPECT_EQ(add(1, {}), "in the share 's' wait 1024 headgate runs");
+}
+
 }  // namespace
 }  // namespace headgate::tenancy

@@ -12,6 +12,7 @@
 #include "base/saturated.hpp"
 #include "base/units.hpp"
 #include "guest/ledger/slot.hpp"
+#include "tenancy/access.hpp"
 #include "tenancy/read_only.hpp"
 
 namespace headgate::tenancy {
@@ -329,36 +330,50 @@ Result<void> Shares::reclaim(const std::string& name) {
   return {};
 }
 
-Result<void> Shares::stay(const std::string& name, std::uint32_t pid) {
+namespace {
+
+bool counts(const Share& share, const Run& run) {
+  return !run.guest || may_enter(share, {.uid = run.guest->uid, .groups = run.guest->gids});
+}
+
+}  // namespace
+
+Result<void> Shares::stay(const std::string& name, std::uint32_t pid, std::optional<Guest> guest) {
   LiveShare& live = *TRY(usable(name));
-  const Run run = run_of(pid, node_.proc);
+  Run run = run_of(pid, node_.proc);
+  run.guest = std::move(guest);
   std::erase_if(live.runs, [&](const Run& known) { return known.pid == pid || !is_alive(known, node_.proc); });
-  if (live.runs.size() >= kMostRuns)
-    return fail(ErrorCode::no_capacity,
-                "in the share '" + name + "' wait " + std::to_string(kMostRuns) + " headgate runs",
-                "one run may start many programs; or make another share");
-  live.runs.push_back(run);
+  if (auto room = room_for_run(live.runs, name, run.guest); !room) return room;
+  live.runs.push_back(std::move(run));
   return live.share.until_empty ? store_.put_runs(name, live.runs) : Result<void>();
+}
+
+std::vector<Run> Shares::holding(LiveShare& live, std::uint32_t but) const {
+  std::erase_if(live.runs, [&](const Run& run) { return !is_alive(run, node_.proc); });
+  std::vector<Run> runs = live.runs;
+  std::erase_if(runs, [&](const Run& run) { return run.pid == but || !counts(live.share, run); });
+  return runs;
 }
 
 std::size_t Shares::staying(const std::string& name, std::uint32_t but) {
   LiveShare* const live = find(name);
-  if (live == nullptr) return 0;
-  std::erase_if(live->runs, [&](const Run& run) { return !is_alive(run, node_.proc); });
-  return static_cast<std::size_t>(std::ranges::count_if(live->runs, [&](const Run& run) { return run.pid != but; }));
+  return live == nullptr ? 0 : holding(*live, but).size();
 }
 
 Result<void> Shares::remove(const std::string& name, std::uint32_t by) {
   LiveShare* live = find(name);
   if (live == nullptr)
     return fail(ErrorCode::not_found, "there is no share '" + harmless(name) + "'", "'headgate share ls' lists them");
-  if (const std::size_t runs = staying(name, by); runs > 0) {
+  if (const std::vector<Run> runs = holding(*live, by); !runs.empty()) {
     std::string whose;
-    for (const Run& run : live->runs) whose += run.pid == by ? "" : " " + std::to_string(run.pid);
-    return fail(ErrorCode::conflict,
-                "the share '" + name + "' is in use by " + std::to_string(runs) + " headgate run" +
-                    (runs == 1 ? "" : "s") + ", whose programs may come back to it",
-                "end them first: kill" + whose);
+    for (const Run& run : runs) whose += " " + std::to_string(run.pid);
+    const bool of_guests = std::ranges::any_of(runs, [](const Run& run) { return run.guest.has_value(); });
+    return fail(
+        ErrorCode::conflict,
+        "the share '" + name + "' is in use by " + std::to_string(runs.size()) + " headgate run" +
+            (runs.size() == 1 ? "" : "s") + ", whose programs may come back to it",
+        "end them first: kill" + whose +
+            (of_guests ? "; those of users whom the share lets in do not count once it lets them in no more" : ""));
   }
   if (live->distrusted()) return discard(name);
   const auto seats = [&] { return live->pages ? ledger::live_slots(live->pages->usage()) : 0; };

@@ -85,9 +85,9 @@ class Shares {
   // Its processes give back what their pools hold unused, once.
   [[nodiscard]] Result<void> reclaim(const std::string& name);
   // A command of that number stays in the share until it ends: nobody removes it meanwhile, though no process may sit in it. Kept over
-  // restarts of the daemon where the share goes with its last process. Errors: not_found; of the store.
-  [[nodiscard]] Result<void> stay(const std::string& name, std::uint32_t pid);
-  // How many of them live, `but` for one.
+  // restarts of the daemon where the share goes with its last process. `guest`: whose it is. Errors: not_found; no_capacity; of the store.
+  [[nodiscard]] Result<void> stay(const std::string& name, std::uint32_t pid, std::optional<Guest> guest = {});
+  // How many of them live, `but` for one. A guest's count while the share lets him in: its owner, who cannot end them, strikes him.
   [[nodiscard]] std::size_t staying(const std::string& name, std::uint32_t but = 0);
   // `by`: the process that asks, 0: none of those that stay. Errors: not_found; conflict while processes sit in it, or somebody stays. Of a share whose pages are damaged that is asked of
   // /proc: the pages would say whatever their tenants like. Some of it at a call, which may then answer that it is not done
@@ -131,6 +131,7 @@ class Shares {
   Result<void> adopt(Share share, Adoption& adoption);
   void note_unmanaged(Adoption& adoption) const;
   Result<LiveShare*> usable(const std::string& name);
+  std::vector<Run> holding(LiveShare& live, std::uint32_t but) const;
   Result<void> command(const std::string& name, ledger::Command command);
   Result<void> discard(const std::string& name);
   Result<void> admit_beside_others(const Share& share) const;
