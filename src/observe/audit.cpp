@@ -151,7 +151,9 @@ std::vector<Finding> Audit::look(snapshot::Snapshot& picture, const std::map<std
     }
     const bool by_looks = known.looks >= rules_.looks && picture.taken_ns - *known.since_ns >= rules_.least_ns;
     if (!ripe.value_or(by_looks)) continue;
-    if (known.reason && !known.reason->empty()) finding.text += "; " + *known.reason;
+    const bool waits = rules_.explain && !known.reason;
+    const std::string reason = waits ? "how it goes around has not been looked into yet" : known.reason.value_or("");
+    if (!reason.empty()) finding.text += "; " + reason;
     for (auto& process : picture.processes) {
       if (process.pid == finding.pid) process.finding = finding.text;
     }

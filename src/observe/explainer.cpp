@@ -1,5 +1,7 @@
 #include "observe/explainer.hpp"
 
+#include <time.h>
+
 #include <algorithm>
 #include <system_error>
 #include <thread>
@@ -7,9 +9,21 @@
 
 namespace headgate::observe {
 
-Explainer::Explainer(std::function<std::string(std::uint32_t pid)> explain, std::chrono::milliseconds patience)
+namespace {
+
+std::chrono::nanoseconds used_by_this_thread() {
+  timespec used{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+}
+
+}  // namespace
+
+Explainer::Explainer(std::function<std::string(std::uint32_t pid)> explain, std::chrono::milliseconds patience,
+                     Spending spending)
     : patience_(patience), work_(std::make_shared<Work>()) {
   work_->explain = std::move(explain);
+  work_->spending = spending;
 }
 
 Explainer::~Explainer() {
@@ -57,6 +71,16 @@ void Explainer::Work::answer(const Doing& what, std::string text) {
     found->second.answer = std::move(text);
 }
 
+void Explainer::Work::spend(std::chrono::nanoseconds used) {
+  const std::chrono::duration<double, std::nano> saved_up_in = used / spending.of_a_core;
+  paid_at = std::max(paid_at, Clock::now()) + std::chrono::duration_cast<Clock::duration>(saved_up_in);
+}
+
+Explainer::Clock::time_point Explainer::Work::may_go_on() const {
+  const std::chrono::duration<double, std::nano> ahead = spending.ahead / spending.of_a_core;
+  return paid_at - std::chrono::duration_cast<Clock::duration>(ahead);
+}
+
 void Explainer::run(const std::shared_ptr<Work>& work, std::uint64_t thread) {
   std::unique_lock lock(work->mutex);
   while (!work->stopping) {
@@ -67,11 +91,18 @@ void Explainer::run(const std::shared_ptr<Work>& work, std::uint64_t thread) {
       work->wake.wait(lock);
       continue;
     }
+    if (const auto rested = work->may_go_on(); rested > Clock::now()) {
+      work->wake.wait_until(lock, rested);
+      continue;
+    }
     const Doing doing{next->first, next->second.turn, Clock::now()};
     work->doing = doing;
     lock.unlock();
+    const auto before = used_by_this_thread();
     std::string answer = work->explain(doing.pid);
+    const auto used = used_by_this_thread() - before;
     lock.lock();
+    work->spend(used);
     if (!work->doing || work->doing->turn != doing.turn || work->thread != thread) {
       --work->given_up;
       return;

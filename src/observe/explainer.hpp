@@ -21,10 +21,17 @@ class Explainer {
   static constexpr std::chrono::milliseconds kPatience{5'000};
   static constexpr std::size_t kMostGivenUp = 4;
 
+  // Of processor time, for all processes together, or who starts new ones without end keeps a core busy with what is said of them.
+  struct Spending {
+    double of_a_core;
+    std::chrono::nanoseconds ahead;  // may be spent at once, and is saved up again
+  };
+  static constexpr Spending kSpending{0.02, std::chrono::seconds(4)};
+
   // `explain`: what is to be said of a process; empty: nothing. Called on the thread, one process at a time; lives on in threads that
   // are given up.
   explicit Explainer(std::function<std::string(std::uint32_t pid)> explain,
-                     std::chrono::milliseconds patience = kPatience);
+                     std::chrono::milliseconds patience = kPatience, Spending spending = kSpending);
   // Waits for the thread no longer than it has time left.
   ~Explainer();
   Explainer(const Explainer&) = delete;
@@ -48,6 +55,7 @@ class Explainer {
   // Shared with the threads: one that is given up outlives us.
   struct Work {
     std::function<std::string(std::uint32_t)> explain;
+    Spending spending;
     std::mutex mutex;
     std::condition_variable wake, ended;
     std::map<std::uint32_t, Asked> asked;  // by pid
@@ -57,7 +65,10 @@ class Explainer {
     std::optional<Doing> doing;
     std::size_t given_up = 0;  // and not back yet
     bool stopping = false;
+    Clock::time_point paid_at{};  // when what was spent will have been saved up again
 
+    void spend(std::chrono::nanoseconds used);
+    [[nodiscard]] Clock::time_point may_go_on() const;
     void answer(const Doing& what, std::string text);
   };
   static void run(const std::shared_ptr<Work>& work, std::uint64_t thread);

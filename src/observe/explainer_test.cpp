@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <time.h>
 
 #include <atomic>
 #include <chrono>
@@ -66,6 +67,43 @@ TEST(Explainer, OneThatNeverAnswersKeepsNobodyElseFromAnAnswerAndNotTheEnd) {
     EXPECT_TRUE(eventually([&] { return *begun == before + 1; }));
   }
   kept.set_value();
+}
+
+void work_for(std::chrono::nanoseconds much) {
+  const auto used = [] {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  };
+  for (const auto until = used() + much; used() < until;) {
+  }
+}
+
+TEST(Explainer, WhoGoesAroundInEverNewProcessesKeepsNoCoreBusyWithWhatIsSaidOfThem) {
+  using namespace std::chrono_literals;
+  std::promise<void> gate;
+  auto open = gate.get_future().share();
+  std::atomic<int> begun = 0;
+  {
+    Explainer explainer(
+        [&](std::uint32_t) {
+          ++begun;
+          open.wait();
+          work_for(2ms);
+          return "known";
+        },
+        Explainer::kPatience, {1e-6, 3ms});
+    for (const std::uint32_t pid : {1, 2, 3}) EXPECT_FALSE(explainer.of(pid));
+    gate.set_value();
+    EXPECT_TRUE(eventually([&] { return explainer.of(2).has_value(); }));
+  }
+  EXPECT_EQ(begun, 2) << "what may be spent at once is spent";
+}
+
+TEST(Explainer, WhatWasSpentIsSavedUpAgainAndTheNextIsExplained) {
+  using namespace std::chrono_literals;
+  Explainer explainer([](std::uint32_t) { return work_for(2ms), "known"; }, Explainer::kPatience, {0.5, 0ms});
+  EXPECT_TRUE(eventually([&] { return explainer.of(1) && explainer.of(2) && explainer.of(3); }));
 }
 
 TEST(Explainer, ANumberThatIsUsedAgainIsAskedAnew) {
