@@ -84,6 +84,13 @@ std::string state_on(const snapshot::Snapshot& picture, const snapshot::Share& s
   return device.waits_for == "turn" ? "takes turns" : device.waits_for == "ceiling" ? "throttled" : "ok";
 }
 
+std::vector<std::string> halt_words(const snapshot::Process& process) {
+  if (!process.halt) return {};
+  return {"frozen by the audit (audit.policy = freeze) with its cgroup " + process.halt->cgroup +
+              ": it stands still and keeps its memory",
+          "to let it go on, as root: " + process.halt->thaw};
+}
+
 std::string class_words(const snapshot::ShareDevice& device) {
   std::string words = device.priority_class;
   if (device.weight != 0) words += (words.empty() ? "weight " : ", weight ") + std::to_string(device.weight);

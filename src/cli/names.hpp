@@ -38,6 +38,11 @@ namespace headgate::cli {
 // audit has found one of its programs, as headgate_share_enforcement has it.
 [[nodiscard]] std::string state_on(const snapshot::Snapshot& picture, const snapshot::Share& share,
                                    const snapshot::ShareDevice& device);
+// Of a process that the audit has halted; in full, and where that is too wide.
+inline constexpr const char* kHaltedState = "frozen by the audit";
+inline constexpr const char* kHaltedShortState = "frozen by audit";
+// What the audit did and how to undo it, for whoever may: two sentences; empty where it has not halted the process.
+[[nodiscard]] std::vector<std::string> halt_words(const snapshot::Process& process);
 [[nodiscard]] std::string joined(const std::vector<std::string>& words, const std::string& between);
 // "normal, weight 100"; "-" where nobody keeps either.
 [[nodiscard]] std::string class_words(const snapshot::ShareDevice& device);

@@ -76,14 +76,16 @@ std::string ps_text(const Picture& picture, const Voice& voice) {
               {share.name, gpu_cell(picture.now, device.uuid), "", "", "",
                "\t" + bytes_text(on(process, device.uuid).ledger_bytes),
                "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"), share.level,
-               process.finding.empty() ? state_words(share.state, share.idle_ns) : "bypassed"},
+               process.halt              ? kHaltedState
+               : process.finding.empty() ? state_words(share.state, share.idle_ns)
+                                         : "bypassed"},
               device.uuid, or_dash(share.owner));
         }
       },
       [&](const snapshot::Gpu& gpu, const snapshot::Process& process) {
         add(process,
             {"-", std::to_string(gpu.index), "", "", "", "\t" + bytes_or_dash(on(process, gpu.uuid).driver_bytes),
-             "\t-", "observe", "no share"},
+             "\t-", "observe", process.halt ? kHaltedState : "no share"},
             gpu.uuid, "-");
       });
   // Rows say the level of each.
@@ -102,13 +104,15 @@ std::string ps_json(const Picture& picture) {
                {"level", picture.now.node.level},
                {"processes", Json::array()}};
   const auto add = [&](const snapshot::Process& process, const Json& share, const std::string& level, Json devices) {
-    json["processes"].push_back({{"share", share},
-                                 {"pid", shown_pid(process)},
-                                 {"user", or_null(process.user)},
-                                 {"command", or_null(process.command)},
-                                 {"where", or_null(process.where)},
-                                 {"level", level},
-                                 {"devices", std::move(devices)}});
+    json["processes"].push_back(
+        {{"share", share},
+         {"pid", shown_pid(process)},
+         {"user", or_null(process.user)},
+         {"command", or_null(process.command)},
+         {"where", or_null(process.where)},
+         {"level", level},
+         {"halt", process.halt ? Json{{"cgroup", process.halt->cgroup}, {"thaw", process.halt->thaw}} : Json()},
+         {"devices", std::move(devices)}});
   };
   each_process(
       picture.now,

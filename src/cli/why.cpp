@@ -218,12 +218,21 @@ std::string frozen_text(const snapshot::Share& share, const snapshot::ShareDevic
          bytes_text(device.memory_frozen_bytes) + " on the host instead of this GPU: the next call brings it back\n";
 }
 
+// Of one that the audit has halted: that it has, and how that is ended.
+std::string halt_text(const snapshot::Process& process) {
+  std::string text;
+  for (const auto& sentence : halt_words(process)) text += (text.empty() ? "" : "    ") + harmless(sentence) + "\n";
+  return text;
+}
+
 // Programs of the share that the audit found to go around its limits.
 std::string found_text(const Picture& picture, const snapshot::Share& share) {
   std::string text;
   for (const auto& process : picture.now.processes) {
-    if (process.share == share.name && !process.finding.empty())
+    if (process.share != share.name) continue;
+    if (!process.finding.empty())
       text += "  bypassed: " + harmless(process.finding) + "\n    what helps: to end it (headgate ps)\n";
+    if (process.halt) text += "  process " + std::to_string(shown_pid(process)) + " is " + halt_text(process);
   }
   return text;
 }
@@ -425,7 +434,8 @@ std::string why_not_held(const Picture& picture, const snapshot::Process& proces
                               ", in no share, level observe" + (picture.now.node.simulated ? ", SIMULATED" : ""),
                           voice) +
                      "\n  nothing limits it, so headgate refused it nothing and let it wait for nothing\n" +
-                     (process.finding.empty() ? "" : "  " + harmless(process.finding) + "\n");
+                     (process.finding.empty() ? "" : "  " + harmless(process.finding) + "\n") +
+                     (process.halt ? "  " + halt_text(process) : "");
   for (const auto& device : process.devices) {
     text += "  " + gpu_words(picture.now, device.uuid) +
             (device.driver_bytes ? ": holds " + bytes_text(*device.driver_bytes) : ": in use") + "\n";

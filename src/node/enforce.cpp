@@ -105,6 +105,10 @@ void remove_left(const std::string& folder) {
     if (entry->path().filename().string().starts_with(kApart)) ::rmdir(entry->path().c_str());
 }
 
+Frozen as_frozen(const Freezer& freezer) {
+  return {freezer.path, freezer.folder + "/" + freezer.file, freezer.controllers.empty() ? "0" : "THAWED"};
+}
+
 // Of a process that shares its cgroup with others: one below it, for this process alone, which is moved there.
 Result<Freezer> set_apart(std::uint32_t pid, int pidfd, const Freezer& shared) {
   remove_left(shared.folder);
@@ -121,7 +125,7 @@ Result<Freezer> set_apart(std::uint32_t pid, int pidfd, const Freezer& shared) {
   return std::unexpected(moved ? ended(pid) : moved.error());
 }
 
-Result<std::string> freeze(std::uint32_t pid, int pidfd, const Roots& roots) {
+Result<Deed> freeze(std::uint32_t pid, int pidfd, const Roots& roots) {
   auto freezers = freezers_of(TRY(identity::read_cgroups(roots.proc, pid)), roots);
   const identity::Process his = TRY(identity::read_process(roots.proc, pid));
   // Only now is it known that these are the cgroups of the process that the pidfd means.
@@ -132,22 +136,22 @@ Result<std::string> freeze(std::uint32_t pid, int pidfd, const Roots& roots) {
       std::ranges::stable_partition(freezers, [&](const Freezer& freezer) { return is_its_own(his, freezer, roots); });
   for (const Freezer& freezer : std::span(freezers.begin(), shared.begin())) {
     const auto done = halt(freezer);
-    if (done) return "was frozen with its cgroup " + freezer.path;
+    if (done) return Deed{"was frozen with its cgroup " + freezer.path, as_frozen(freezer)};
     refusal = done.error();
   }
   for (const Freezer& freezer : shared) {
     const auto own = set_apart(pid, pidfd, freezer);
     const auto done = own ? halt(*own) : std::unexpected(own.error());
-    if (done) return "was frozen alone, in the cgroup " + own->path;
+    if (done) return Deed{"was frozen alone, in the cgroup " + own->path, as_frozen(*own)};
     refusal = done.error();
   }
   return std::unexpected(refusal);
 }
 
-Result<std::string> kill(std::uint32_t pid, int pidfd) {
+Result<Deed> kill(std::uint32_t pid, int pidfd) {
   if (::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0) != 0)
     return fail_errno("cannot end process " + std::to_string(pid), errno);
-  return std::string("was ended");
+  return Deed{"was ended", {}};
 }
 
 }  // namespace
@@ -159,11 +163,11 @@ Result<AuditPolicy> parse_audit_policy(std::string_view text) {
   return fail(ErrorCode::usage, "'" + std::string(text) + "' is no audit policy", "accepted: warn, freeze, kill");
 }
 
-Result<std::string> enforce(AuditPolicy policy, const Judged& judged, const Roots& roots) {
+Result<Deed> enforce(AuditPolicy policy, const Judged& judged, const Roots& roots) {
   const std::string who = "process " + std::to_string(judged.pid);
   if (judged.pid <= 1 || judged.pid == static_cast<std::uint32_t>(::getpid()))
     return fail(ErrorCode::denied, who + " is never acted on");
-  if (policy == AuditPolicy::warn) return std::string("was named");
+  if (policy == AuditPolicy::warn) return Deed{"was named", {}};
   if (judged.start_time == 0)
     return fail(ErrorCode::failed,
                 who + " is left alone: /proc does not say when it began, so it may be another by now",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,10 +26,20 @@ struct Judged {
   std::uint32_t pid = 0, start_time = 0;  // as of identity::Process
 };
 
-// Carries `policy` out against one process and answers what was done, in words ("was frozen with its cgroup /x"). Nothing is done
+// A cgroup that was frozen, as its file and the word that lets it go on.
+struct Frozen {
+  std::string cgroup, file, thaw;
+};
+
+struct Deed {
+  std::string text;              // in words: "was frozen with its cgroup /x"
+  std::optional<Frozen> frozen;  // where that was done
+};
+
+// Carries `policy` out against one process and answers what was done. Nothing is done
 // to a process of another start time than that which was judged, nor where that is not known. Kill goes through its pidfd. Freeze goes through its cgroup (version 2, or version 1's freezer) where that
 // is its own: neither the root nor a login session nor one that we, or init, sit in. Who shares one is moved into a new one below it, and frozen
 // alone; what he has counted stays where it was. Errors: denied, failed, unsupported; he runs on then.
-[[nodiscard]] Result<std::string> enforce(AuditPolicy policy, const Judged& judged, const Roots& roots = {});
+[[nodiscard]] Result<Deed> enforce(AuditPolicy policy, const Judged& judged, const Roots& roots = {});
 
 }  // namespace headgate::node

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "identity/process.hpp"
+#include "node/halts.hpp"
 
 namespace headgate::node {
 namespace {
@@ -86,6 +87,12 @@ class Sleeper {
   pid_t pid_;
 };
 
+// What was done, in words.
+std::string deed(AuditPolicy policy, const Judged& judged, const Roots& roots) {
+  const auto done = enforce(policy, judged, roots);
+  return done ? done->text : "not done: " + done.error().message;
+}
+
 // The start time is what tells that a number was given anew.
 constexpr const char* kNoProc = "only /proc tells which process a pid is";
 
@@ -107,7 +114,7 @@ TEST(Enforce, OnlyTheProcessThatWasJudgedIsKilled) {
   if (!done) ::kill(child, SIGTERM);
   int status = 0;
   ::waitpid(child, &status, 0);
-  EXPECT_EQ(done, "was ended");
+  EXPECT_EQ(done.value_or(Deed{}).text, "was ended");
   EXPECT_EQ(WTERMSIG(status), SIGKILL);
   EXPECT_FALSE(enforce(AuditPolicy::kill, {pid, start_time}));
 }
@@ -122,7 +129,7 @@ TEST(Enforce, AContainerIsFrozenByItsOwnCgroup) {
   other.start_time += 100;
   EXPECT_FALSE(enforce(AuditPolicy::freeze, other, node.roots()));
   EXPECT_EQ(node.content("/docker/abc/cgroup.freeze"), "") << "another has its number";
-  EXPECT_EQ(enforce(AuditPolicy::freeze, sleeper.judged(), node.roots()), "was frozen with its cgroup /docker/abc");
+  EXPECT_EQ(deed(AuditPolicy::freeze, sleeper.judged(), node.roots()), "was frozen with its cgroup /docker/abc");
   EXPECT_EQ(node.content("/docker/abc/cgroup.freeze"), "1");
 }
 
@@ -138,7 +145,7 @@ TEST(Enforce, OnAHybridHostTheHierarchyIsUsedInWhichTheCgroupIsItsOwn) {
   EXPECT_EQ(node.content("/unified/cgroup.freeze"), "");
   node.put(second.name(), "5:freezer:/\n0::/user.slice/headgate-run-5\n");
   node.make("/unified/user.slice/headgate-run-5");
-  EXPECT_EQ(enforce(AuditPolicy::freeze, second.judged(), node.roots()),
+  EXPECT_EQ(deed(AuditPolicy::freeze, second.judged(), node.roots()),
             "was frozen with its cgroup /user.slice/headgate-run-5");
   EXPECT_EQ(node.content("/unified/user.slice/headgate-run-5/cgroup.freeze"), "1");
 }
@@ -164,8 +171,7 @@ TEST(Enforce, WhoSharesHisCgroupIsSetApartAndFrozenAlone) {
     const std::string folder = (cgroup == "/" ? "" : cgroup) + "/headgate-frozen-" + sleeper.name();
     node.put(sleeper.name(), "5:freezer:/\n0::" + cgroup + "\n");
     node.make("/unified" + cgroup);
-    EXPECT_EQ(enforce(AuditPolicy::freeze, sleeper.judged(), node.roots()),
-              "was frozen alone, in the cgroup " + folder);
+    EXPECT_EQ(deed(AuditPolicy::freeze, sleeper.judged(), node.roots()), "was frozen alone, in the cgroup " + folder);
     EXPECT_EQ(node.content("/unified" + folder + "/cgroup.procs"), sleeper.name());
     EXPECT_EQ(node.content("/unified" + folder + "/cgroup.freeze"), "1");
     EXPECT_EQ(node.content("/unified" + cgroup + "/cgroup.freeze"), "");
@@ -181,11 +187,11 @@ TEST(Enforce, WhoSitsInAServicesCgroupAmongOtherUsersIsFrozenAlone) {
     const std::string cron = "/system.slice/cron.service";
     node.put(sleeper.name(), "0::" + cron + "\n");
     node.write("/cgroup" + cron + "/cgroup.procs", sleeper.name() + "\n" + own.name() + "\n");
-    EXPECT_EQ(enforce(AuditPolicy::freeze, sleeper.judged(), node.roots()), "was frozen with its cgroup " + cron);
+    EXPECT_EQ(deed(AuditPolicy::freeze, sleeper.judged(), node.roots()), "was frozen with its cgroup " + cron);
     node.write("/cgroup" + cron + "/cgroup.freeze", "0");
     node.put_stranger("4000001");
     node.write("/cgroup" + cron + where + "/cgroup.procs", sleeper.name() + "\n4000001\n");
-    EXPECT_EQ(enforce(AuditPolicy::freeze, sleeper.judged(), node.roots()),
+    EXPECT_EQ(deed(AuditPolicy::freeze, sleeper.judged(), node.roots()),
               "was frozen alone, in the cgroup " + cron + "/headgate-frozen-" + sleeper.name());
     EXPECT_EQ(node.content(cron + "/cgroup.freeze"), "0");
   }
@@ -212,6 +218,58 @@ TEST(Enforce, WhereNobodyCanBeSetApartNobodyIsFrozen) {
   }
   EXPECT_FALSE(node.has("/unified"));
   EXPECT_FALSE(enforce(AuditPolicy::freeze, {.pid = 78, .start_time = 5}, node.roots()));  // no such process
+}
+
+// Lost without it: nobody can tell from a table who stands still, nor how to end that.
+TEST(Halts, WhoWasFrozenIsShownSoUntilItIsLetGoOnOrMovedAway) {
+  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProc;
+  for (const bool moved : {false, true}) {
+    const FakeNode node;
+    const Sleeper sleeper(node);
+    node.put(sleeper.name(), "0::/docker/abc\n");
+    node.make("/docker/abc");
+    const auto done = enforce(AuditPolicy::freeze, sleeper.judged(), node.roots());
+    ASSERT_TRUE(done && done->frozen);
+    Halts halts(node.roots());
+    halts.add(sleeper.judged(), *done->frozen);
+    const auto shown = [&](std::uint32_t pid) {
+      snapshot::Snapshot picture;
+      picture.processes.resize(1);
+      picture.processes[0].pid = pid;
+      halts.write_into(picture);
+      return picture.processes[0].halt;
+    };
+    const std::uint32_t pid = sleeper.judged().pid;
+    EXPECT_FALSE(shown(pid + 1));
+    EXPECT_EQ(shown(pid),
+              (snapshot::Halt{"/docker/abc", "echo 0 > " + node.roots().cgroup + "/docker/abc/cgroup.freeze"}));
+    if (moved) node.put(sleeper.name(), "0::/other\n");
+    else node.write("/cgroup/docker/abc/cgroup.freeze", "0");
+    EXPECT_FALSE(shown(pid));
+  }
+}
+
+TEST(Halts, OfAnotherProcessWithItsNumberNothingIsSaid) {
+  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProc;
+  const FakeNode node;
+  const Sleeper sleeper(node);
+  node.put(sleeper.name(), "5:freezer:/docker/abc\n");
+  node.make("/freezer/docker/abc");
+  const auto done = enforce(AuditPolicy::freeze, sleeper.judged(), node.roots());
+  ASSERT_TRUE(done && done->frozen);
+  EXPECT_EQ(done->frozen->thaw, "THAWED");
+  Judged former = sleeper.judged();
+  former.start_time -= 1;
+  Halts halts(node.roots());
+  snapshot::Snapshot picture;
+  picture.processes.resize(1);
+  picture.processes[0].pid = former.pid;
+  halts.add(former, *done->frozen);
+  halts.write_into(picture);
+  EXPECT_FALSE(picture.processes[0].halt);
+  halts.add(sleeper.judged(), *done->frozen);
+  halts.write_into(picture);
+  EXPECT_TRUE(picture.processes[0].halt);
 }
 
 TEST(Enforce, WeAndInitAreNeverActedOn) {

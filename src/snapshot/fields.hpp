@@ -200,6 +200,12 @@ void each_field(ProcessDevice& d, Visit&& visit) {
 }
 
 template <typename Visit>
+void each_field(Halt& h, Visit&& visit) {
+  visit("cgroup", h.cgroup);
+  visit("thaw", h.thaw);
+}
+
+template <typename Visit>
 void each_field(Process& p, Visit&& visit) {
   visit("pid", p.pid);
   visit("pid_in_share", p.pid_in_share);
@@ -211,6 +217,7 @@ void each_field(Process& p, Visit&& visit) {
   visit("level", p.level);
   visit("claimed", p.claimed);
   visit("finding", p.finding);
+  visit("halt", p.halt);
   visit("devices", p.devices);
 }
 

@@ -95,6 +95,7 @@ constexpr const char* name_of() {
   else if constexpr (std::same_as<T, ShareDevice>) return "ShareDevice";
   else if constexpr (std::same_as<T, Share>) return "Share";
   else if constexpr (std::same_as<T, ProcessDevice>) return "ProcessDevice";
+  else if constexpr (std::same_as<T, Halt>) return "Halt";
   else if constexpr (std::same_as<T, Process>) return "Process";
   else if constexpr (std::same_as<T, Event>) return "Event";
   else if constexpr (std::same_as<T, Waiting>) return "Waiting";
@@ -176,6 +177,7 @@ std::string schemas() {
   add_schema<ShareDevice>(all);
   add_schema<Share>(all);
   add_schema<ProcessDevice>(all);
+  add_schema<Halt>(all);
   add_schema<Process>(all);
   add_schema<Event>(all);
   add_schema<Waiting>(all);

@@ -43,6 +43,7 @@ Snapshot full() {
   process.pid = 4711;
   process.command = "a \"b\"\n\x01 \xff";
   process.devices = {{"GPU-1", std::nullopt, 5, 0.5}};
+  process.halt = Halt{"/docker/abc", "echo 0 > /sys/fs/cgroup/docker/abc/cgroup.freeze"};
   s.processes = {process};
   return s;
 }
@@ -92,7 +93,8 @@ TEST(SnapshotJson, WhatDoesNotFitIsNamedByItsPath) {
 
 TEST(SnapshotJson, EveryStructHasItsSchema) {
   const std::string all = schemas();
-  for (const char* name : {"Node", "Gpu", "MigInstance", "Share", "ShareDevice", "Process", "Event", "Snapshot"})
+  for (const char* name :
+       {"Node", "Gpu", "MigInstance", "Share", "ShareDevice", "Process", "Halt", "Event", "Snapshot"})
     EXPECT_TRUE(all.contains("\"" + std::string(name) + "\":{\"type\":\"object\"")) << name;
 }
 

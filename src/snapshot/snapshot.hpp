@@ -181,6 +181,13 @@ struct ProcessDevice {
   friend bool operator==(const ProcessDevice&, const ProcessDevice&) = default;
 };
 
+// A process that the audit has halted (audit.policy = "freeze") and nobody has let go on since.
+struct Halt {
+  std::string cgroup;  // that was frozen: whoever else is in it stands still too
+  std::string thaw;    // the command by which root ends it
+  friend bool operator==(const Halt&, const Halt&) = default;
+};
+
 struct Process {
   std::uint32_t pid = 0;                      // the host's
   std::optional<std::uint32_t> pid_in_share;  // in its own pid namespace, where that is another
@@ -191,7 +198,8 @@ struct Process {
   std::string level;
   bool claimed =
       false;  // that this process is in the share, nobody says yet but the share's own page, which its tenants write
-  std::string finding;  // what the audit holds against it; empty: nothing
+  std::string finding;       // what the audit holds against it; empty: nothing
+  std::optional<Halt> halt;  // empty: the audit has not halted it, or it goes on
   std::vector<ProcessDevice> devices;
 
   friend bool operator==(const Process&, const Process&) = default;

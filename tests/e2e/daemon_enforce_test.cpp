@@ -178,9 +178,15 @@ TEST(DaemonEnforce, UnderThePolicyFreezeWhoIsInNoShareStandsStillUntilTheOperato
   ASSERT_TRUE(event);
   EXPECT_NE(event->at("text").get<std::string>().find("was frozen with its cgroup /headgate-test-"), std::string::npos);
   EXPECT_TRUE(cgroup.state() == "FROZEN" || cgroup.state() == "FREEZING" || cgroup.state() == "1") << cgroup.state();
+  const auto shown_frozen = [&] {
+    const Said said = daemon.cli().shell("$H ps");
+    return said.out.contains("frozen by the audit");
+  };
+  EXPECT_TRUE(eventually(shown_frozen)) << daemon.cli().shell("$H ps").out;
   cgroup.thaw();
   rogue.say("alloc 1048576");
   EXPECT_EQ(rogue.line(), "0");
+  EXPECT_TRUE(eventually([&] { return !shown_frozen(); })) << daemon.cli().shell("$H ps").out;
 }
 
 // In the cgroup of whoever started him, which many others are in.

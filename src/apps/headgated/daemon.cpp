@@ -40,6 +40,7 @@
 #include "node/bypass.hpp"
 #include "node/enforce.hpp"
 #include "node/halted.hpp"
+#include "node/halts.hpp"
 #include "node/node.hpp"
 #include "node/order.hpp"
 #include "node/pressure.hpp"
@@ -203,6 +204,7 @@ class Daemon {
     sources.add_ledgers = [this](observe::JoinInput& input) { on_loop([&] { node_->hand_ledgers(input); }); };
     sources.finish = [this](snapshot::Snapshot& picture) {
       on_loop([&] { node_->finish(picture); });
+      halts_.write_into(picture);
       tally_.look(picture);
     };
     observe::AuditRules rules;
@@ -334,8 +336,10 @@ class Daemon {
   void act(node::AuditPolicy policy, const observe::Finding& found) {
     if (policy == node::AuditPolicy::warn) return;
     const bool spared = !found.proven;
-    events_.add(enforcement_event(
-        found, node::enforce(spared ? node::AuditPolicy::warn : policy, {found.pid, found.start_time})));
+    const node::Judged judged{found.pid, found.start_time};
+    const auto done = node::enforce(spared ? node::AuditPolicy::warn : policy, judged);
+    if (done && done->frozen) halts_.add(judged, *done->frozen);
+    events_.add(enforcement_event(found, done));
   }
 
   // Runs `work` on the loop's thread and waits for it.
@@ -468,6 +472,7 @@ class Daemon {
   const std::thread::id main_thread_ = std::this_thread::get_id();
   bool simulated_ = false;
   std::atomic<bool> ending_ = false;
+  node::Halts halts_;  // of whoever looks, as act() and ObserverSources::finish are
   std::atomic<node::AuditPolicy> audit_policy_ = node::AuditPolicy::warn;
   observe::EventLog events_;
   std::unique_ptr<tenancy::EventStore> history_;  // nullptr: in memory only

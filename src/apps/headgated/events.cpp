@@ -71,7 +71,7 @@ snapshot::Event shortage_event(const node::Shortage& shortage, const tenancy::Sh
                   (asked.empty() ? "" : "; idle shares are asked to trim their pools: " + asked)};
 }
 
-snapshot::Event enforcement_event(const observe::Finding& found, const Result<std::string>& done) {
+snapshot::Event enforcement_event(const observe::Finding& found, const Result<node::Deed>& done) {
   return {.kind = !found.proven ? "audit.spared"
                   : done        ? "audit.acted"
                                 : "audit.failed",
@@ -81,7 +81,7 @@ snapshot::Event enforcement_event(const observe::Finding& found, const Result<st
           .pid = found.pid,
           .uid = found.uid,
           .owner_uid = found.owner_uid,
-          .text = (done ? "process " + std::to_string(found.pid) + " " + *done : done.error().message) +
+          .text = (done ? "process " + std::to_string(found.pid) + " " + done->text : done.error().message) +
                   (found.proven ? ""
                                 : ", and no more: the ledger of " + found.share +
                                       " has not been seen to agree with the driver yet")};

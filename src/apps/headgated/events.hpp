@@ -7,6 +7,7 @@
 
 #include "base/result.hpp"
 #include "identity/peer.hpp"
+#include "node/enforce.hpp"
 #include "node/pressure.hpp"
 #include "observe/audit.hpp"
 #include "snapshot/snapshot.hpp"
@@ -26,6 +27,6 @@ using OwnerUid = std::optional<std::uint32_t>;  // of the share; empty where it 
 [[nodiscard]] snapshot::Event unasked_event(const tenancy::TenantProcess& tenant, OwnerUid owner);
 [[nodiscard]] snapshot::Event shortage_event(const node::Shortage& shortage, const tenancy::Share& share);
 // `done`: by node::enforce(), which only warned where nothing is proven.
-[[nodiscard]] snapshot::Event enforcement_event(const observe::Finding& found, const Result<std::string>& done);
+[[nodiscard]] snapshot::Event enforcement_event(const observe::Finding& found, const Result<node::Deed>& done);
 
 }  // namespace headgate::daemon

@@ -109,6 +109,7 @@ void draw_processes(Page& page, const TopState& state, const snapshot::Share& sh
               fitted(process.command, 16) + "  " + fitted_right(short_bytes_text(bytes), 8) + "  " +
               fitted_right(ratio_text(busy), 4) + "  " + (process.where.empty() ? "-" : process.where));
     if (!process.finding.empty()) page.text(9, process.finding, "31");
+    for (const auto& sentence : halt_words(process)) page.text(9, sentence, "33");
   }
 }
 
@@ -123,6 +124,7 @@ void draw_outsider(Page& page, const TopState& state, const snapshot::Process& p
               ratio_text(device.busy_ratio));
   page.text(2, process.finding.empty() ? "the audit holds nothing against it" : process.finding,
             process.finding.empty() ? "" : "31");
+  for (const auto& sentence : halt_words(process)) page.text(2, sentence, "33");
   page.text(2, "to hold it: end it (k), and start it with headgate run --share NAME -- COMMAND");
 }
 

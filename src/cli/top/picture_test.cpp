@@ -72,6 +72,18 @@ TEST_F(TopPicture, EachFrameIsTheOneThatWasLookedAt) {
   state.mode = TopMode::help;
   expect_frame("80x24-help.txt", render(state, {80, 24}, kAscii));
   expect_frame("80x24-first.txt", render(TopState{}, {80, 24}, kAscii));
+  TopState frozen = test_state();
+  frozen.tree = true;
+  frozen.mode = TopMode::details;
+  frozen.now->processes[1].halt = frozen.now->processes[3].halt =
+      snapshot::Halt{"/headgate-frozen-50977", "echo 0 > /sys/fs/cgroup/headgate-frozen-50977/cgroup.freeze"};
+  frozen.view = TopView::process;
+  frozen.selected = "process//50977/50977/ffmpeg";
+  expect_frame("80x24-details-of-frozen.txt", render(frozen, {80, 24}, kPlain));
+  frozen.mode = TopMode::table;
+  expect_frame("80x24-frozen-by-process.txt", render(frozen, {80, 24}, kAscii));
+  frozen.view = TopView::share;
+  expect_frame("80x24-frozen-tree.txt", render(frozen, {80, 24}, kAscii));
 }
 
 TEST_F(TopPicture, NoLineIsWiderThanTheTerminalAndNoFrameHigherAtAnySizeInAnyView) {

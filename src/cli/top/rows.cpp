@@ -70,7 +70,10 @@ TopRow process_row(const Snapshot& picture, const snapshot::Process& process) {
   row.owner = process.user;
   row.where = process.where;
   row.level = process.level;
-  row.state = process.share.empty() ? "no share" : process.finding.empty() ? "" : "bypassed";
+  row.state = process.halt              ? kHaltedShortState
+              : process.share.empty()   ? "no share"
+              : process.finding.empty() ? ""
+                                        : "bypassed";
   for (const auto& device : process.devices) {
     row.gpu += (row.gpu.empty() ? "" : ",") + gpu_index(picture, device.uuid);
     row.used_bytes += device.driver_bytes.value_or(device.ledger_bytes);

@@ -112,7 +112,8 @@ void draw_bar(FrameLine& line, double full, std::initializer_list<double> marks,
 std::string state_look(const TopRow& row) {
   const std::string& state = row.state;
   if (state == "throttled" || state == "draining" || state.starts_with("paused")) return "33";
-  if (state == "full" || state == "refused" || state == "broken" || state == "no share" || state == "bypassed")
+  if (state == "full" || state == "refused" || state == "broken" || state == "no share" || state == "bypassed" ||
+      state == kHaltedShortState)
     return "31";
   if (state == "idle" || state == "empty" || state == "freeing" || state == "frozen") return "90";
   return state == "ok" || state == "takes turns" ? "32" : "";
@@ -129,8 +130,8 @@ const std::vector<double>& history_of(const TopState& state, const TopRow& row) 
   return found == state.held.end() || row.pid != 0 ? kNone : found->second;
 }
 
-std::string text_of(const TopRow& row, What what) {
-  switch (what) {
+std::string text_of(const TopRow& row, const Column& column) {
+  switch (column.what) {
     case What::owner: return row.owner.empty() ? "-" : row.owner;
     case What::gpu: return row.gpu.empty() ? "-" : row.gpu;
     case What::pid: return std::to_string(row.pid);
@@ -146,7 +147,10 @@ std::string text_of(const TopRow& row, What what) {
     case What::processes: return std::to_string(row.processes);
     case What::where: return row.where.empty() ? "-" : row.where;
     case What::level: return row.level.empty() ? "-" : row.level;
-    case What::state: return state_words(row.state, row.idle_ns);
+    case What::state:
+      // In the tree there is room for no more.
+      if (row.state == kHaltedShortState && column.width < row.state.size()) return "audit froze";
+      return state_words(row.state, row.idle_ns);
     case What::memory_bar:
     case What::compute_bar:
     case What::history: break;
@@ -168,7 +172,7 @@ void draw_cell(FrameLine& line, const TopState& state, const TopRow& row, const 
       break;
     case What::history: line.add(sparkline(history_of(state, row), column.width, style), look); break;
     default: {
-      const std::string text = text_of(row, column.what);
+      const std::string text = text_of(row, column);
       std::string how = column.what == What::state ? state_look(row) : "";
       if (column.what == What::refusals && row.refusals > 0) how = "31";
       line.add(column.right ? fitted_right(text, column.width) : fitted(text, column.width), how);
