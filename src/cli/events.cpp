@@ -133,7 +133,7 @@ class Teller {
   std::uint64_t last_unix_ns_ = 0, last_sequence_ = 0;
 };
 
-// Until nobody reads any more. A daemon that goes away is waited for.
+// Until nobody reads any more. A daemon that goes away is waited for, which is said: silence would pass for quiet.
 void follow_daemon(const http::Endpoint& daemon, SnapshotSource& source, Teller& teller, const Voice& voice) {
   std::uint64_t after = teller.last_sequence();
   bool alive = true, heard = true;
@@ -144,13 +144,13 @@ void follow_daemon(const http::Endpoint& daemon, SnapshotSource& source, Teller&
       return heard;
     });
     if (!heard) return;
-    if (std::exchange(alive, false) && voice.talk)
+    if (std::exchange(alive, false) && !voice.quiet)
       say((ended ? "headgated has ended" : "headgated does not answer: " + ended.error().message) +
           "; waiting for it, headgate doctor says more");
     std::this_thread::sleep_for(std::chrono::seconds(1));
     // What came meanwhile; a daemon with another state directory counts its events anew.
     if (const auto all = source.events_after(0)) {
-      if (!std::exchange(alive, true) && voice.talk) say("headgated answers again");
+      if (!std::exchange(alive, true) && !voice.quiet) say("headgated answers again");
       for (const auto& event : *all) {
         if (heard && teller.is_news(event)) heard = teller.tell(event);
       }

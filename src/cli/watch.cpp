@@ -8,6 +8,7 @@
 #include <csignal>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "base/units.hpp"
 #include "cli/names.hpp"
@@ -125,7 +126,8 @@ class Repeating {
       trouble_ = text.error().message;
       return {};
     }
-    trouble_.clear();
+    if (!std::exchange(trouble_, {}).empty() && !voice_.quiet)
+      say(is_daemon_ ? "headgated answers again" : "the node can be looked at again");
     const bool apart = shown_ && voice.format != Format::jsonl && voice.format != Format::csv;
     shown_ = true;
     return print((apart ? "\n" : "") + *text) ? Result<void>{} : gone();

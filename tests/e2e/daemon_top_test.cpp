@@ -109,5 +109,32 @@ TEST_F(DaemonTop, EachSilenceOfTheDaemonIsSaidToWhoFollowsEventsOrWatchesStatus)
   }
 }
 
+// A script that reads the figures finds in its log when there were none.
+TEST_F(DaemonTop, EachSilenceAndReturnIsSaidInAPipeToo) {
+  Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 8GiB").status, 0);
+  const std::map<std::string, std::string> environment = {{"HEADGATE_SOCKET", daemon.socket()}};
+  Program events({HEADGATE_COMMAND, "events", "-f"}, environment);
+  Program status({HEADGATE_COMMAND, "status", "--watch=100ms"}, environment);
+  ASSERT_NE(events.line(), "");
+  ASSERT_NE(status.line(), "");
+  std::string of_events, of_status;
+  const auto both_say = [&](const char* one, const char* other) {
+    of_events.clear();
+    of_status.clear();
+    return eventually([&] {
+      of_events += events.errors_so_far();
+      of_status += status.errors_so_far();
+      return of_events.contains(one) && of_status.contains(other);
+    });
+  };
+  for (int silence = 0; silence < 2; ++silence) {
+    daemon.kill_and_wait();
+    ASSERT_TRUE(both_say("waiting for it, headgate doctor says more", "headgate: ")) << of_events << "|" << of_status;
+    daemon.start();
+    ASSERT_TRUE(both_say("headgated answers again", "headgated answers again")) << of_events << "|" << of_status;
+  }
+}
+
 }  // namespace
 }  // namespace headgate::e2e
