@@ -2,6 +2,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/saturated.hpp"
 #include "base/units.hpp"
 #include "cli/names.hpp"
 #include "cli/views.hpp"
@@ -32,18 +33,20 @@ std::string ceiling_text(const snapshot::ShareDevice& device) {
   return device.compute_burst_ratio ? ceiling + " (burst " + percent_of(*device.compute_burst_ratio) + ")" : ceiling;
 }
 
+// Within 80 columns, and what changes from look to look first: a terminal cuts what stands at the end.
 std::string gpu_line(const snapshot::Gpu& gpu, const Voice& voice) {
   std::string line = "GPU " + std::to_string(gpu.index) + "  " + short_model(gpu.model) + "  " +
-                     bytes_text(gpu.memory_used_bytes) + " of " + bytes_text(gpu.memory_total_bytes) + " used  sold " +
-                     bytes_text(gpu.memory_sold_bytes);
-  // Only a daemon sells: without one nobody keeps the rest.
-  if (gpu.memory_unsold_bytes) line += ", " + bytes_text(*gpu.memory_unsold_bytes) + " to sell";
+                     of_text(gpu.memory_used_bytes, gpu.memory_total_bytes);
   if (gpu.busy_ratio) line += "  busy " + std::to_string(std::lround(*gpu.busy_ratio * 100)) + " %";
   if (gpu.temperature_celsius) line += "  " + std::to_string(*gpu.temperature_celsius) + " C";
   if (gpu.power_mw) {
     line += "  " + std::to_string(*gpu.power_mw / 1000) +
-            (gpu.power_limit_mw ? " of " + std::to_string(*gpu.power_limit_mw / 1000) : "") + " W";
+            (gpu.power_limit_mw ? "/" + std::to_string(*gpu.power_limit_mw / 1000) : "") + " W";
   }
+  // Only a daemon sells: without one nobody keeps the rest.
+  line += "  sold " + (gpu.memory_unsold_bytes
+                           ? of_text(gpu.memory_sold_bytes, saturated(gpu.memory_sold_bytes, *gpu.memory_unsold_bytes))
+                           : bytes_text(gpu.memory_sold_bytes));
   if (voice.format == Format::wide) line += "  " + gpu.uuid + "  " + gpu.pci_bus_id;
   return bold(line, voice) + "\n";
 }

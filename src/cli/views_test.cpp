@@ -74,7 +74,7 @@ Picture picture() {
 TEST(Views, StatusShowsLimitsUseLevelAndThatItIsSimulated) {
   EXPECT_EQ(status_text(picture(), {}),
             "driver 570.124.06, 1 GPU, level hook, no daemon, SIMULATED\n"
-            "GPU 0  H200  36.0 GiB of 141.0 GiB used  sold 36.0 GiB  busy 75 %\n"
+            "GPU 0  H200  36.0/141.0 GiB  busy 75 %  sold 36.0 GiB\n"
             "  train  uid 0  35.0/36.0 GiB  GPU 24.9 % of 25 %  waited 73.1 %  1 proc  throttled\n");
 }
 
@@ -82,15 +82,17 @@ TEST(Views, StatusSaysWhatMayStillBeSoldTheWattsOfTheCapAndWhoIsOutside) {
   Picture now = picture();
   now.daemon = true;
   now.now.node.unattended_processes = 2;
-  now.now.gpus[0].memory_unsold_bytes = 104 * kGi;
+  now.now.gpus[0].memory_used_bytes = now.now.gpus[0].memory_sold_bytes = 100 * kGi;
+  now.now.gpus[0].memory_unsold_bytes = 40 * kGi;
+  now.now.gpus[0].busy_ratio = 1;
+  now.now.gpus[0].temperature_celsius = 71;
   now.now.gpus[0].power_mw = 487'000;
   now.now.gpus[0].power_limit_mw = 700'000;
   const std::string text = status_text(now, {});
   EXPECT_TRUE(
       text.starts_with("driver 570.124.06, 1 GPU, level hook, headgated, 2 outside every share, SIMULATED\n"
-                       "GPU 0  H200  36.0 GiB of 141.0 GiB used  sold 36.0 GiB, 104.0 GiB to sell  busy 75 %  "
-                       "487 of 700 W\n"))
-      << text;
+                       "GPU 0  H200  100.0/141.0 GiB  busy 100 %  71 C  487/700 W  sold 100.0/140.0 GiB\n"))
+      << "a line of 80 columns: " << text;
 }
 
 TEST(Views, AnIdleShareSaysForHowLong) {
@@ -188,7 +190,7 @@ TEST(Views, WideTablesAddWhatAnOperatorAsksFor) {
   const Voice wide{.format = Format::wide};
   EXPECT_EQ(status_text(now, wide),
             "driver 570.124.06, 1 GPU, level hook, no daemon, SIMULATED\n"
-            "GPU 0  H200  36.0 GiB of 141.0 GiB used  sold 36.0 GiB  busy 75 %  GPU-9c2f0000-1111  00000000:1B:00.0\n"
+            "GPU 0  H200  36.0/141.0 GiB  busy 75 %  sold 36.0 GiB  GPU-9c2f0000-1111  00000000:1B:00.0\n"
             "  train  alice  35.0/36.0 GiB  GPU 24.9 % of 25 %  waited 73.1 %  1 proc  throttled  promised 20 %  "
             "normal, weight 100  at most 36.0 GiB  pids 101\n");
   EXPECT_EQ(ps_text(now, wide),
