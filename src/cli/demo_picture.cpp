@@ -68,7 +68,7 @@ std::string render_demo(const DemoState& state, FrameSize size, FrameStyle style
   put(story_lines(state, width, style));
   blank();
   const unsigned events = room > blanks ? std::min(room - blanks, 12u) : 0;
-  if (events > 0) put(event_lines(state.node, width, events, style));
+  if (events > 0) put(event_lines(state.node, width, events, events, style));
   while (lines.size() + 1 < size.rows) lines.emplace_back(width, style);
   lines.erase(lines.begin() + std::min<std::ptrdiff_t>(std::ssize(lines), static_cast<std::ptrdiff_t>(size.rows) - 1),
               lines.end());

@@ -14,7 +14,8 @@ namespace headgate::cli {
 // The node in one line: its name, SIMULATED, the level, what is sold, who needs a look, the clock.
 [[nodiscard]] FrameLine header_line(const TopState& state, unsigned width, FrameStyle style);
 // The newest events, oldest first; the same again and again from one share is one line with a count.
-[[nodiscard]] std::vector<FrameLine> event_lines(const TopState& state, unsigned width, unsigned most,
+// The last `most` events, a line each; where `rows` has more lines than that, the newest have as many as they need.
+[[nodiscard]] std::vector<FrameLine> event_lines(const TopState& state, unsigned width, unsigned most, unsigned rows,
                                                  FrameStyle style);
 // Two lines for each GPU, one where `most` allows no more, and how many are left out where not even that.
 [[nodiscard]] std::vector<FrameLine> gpu_lines(const TopState& state, unsigned width, unsigned most, FrameStyle style);

@@ -104,35 +104,52 @@ FrameLine header_line(const TopState& state, unsigned width, FrameStyle style) {
 
 namespace {
 
+struct Told {
+  const snapshot::Event* event;
+  unsigned times;
+};
+
+// The newest, with those of one kind that a share had one after the other as one.
+std::vector<Told> told_of(const std::vector<snapshot::Event>& events, unsigned most) {
+  std::vector<Told> told;
+  for (const auto& event : events) {
+    const bool again = !told.empty() && told.back().event->kind == event.kind &&
+                       told.back().event->share == event.share && !event.share.empty();
+    if (again) told.back() = {&event, told.back().times + 1};
+    else told.push_back({&event, 1});
+  }
+  if (told.size() > most) told.erase(told.begin(), told.end() - most);
+  return told;
+}
+
 const char* severity_look(const snapshot::Event& event) {
   return event.severity == "error" ? "31" : event.severity == "warn" ? "33" : "";
 }
 
 }  // namespace
 
-std::vector<FrameLine> event_lines(const TopState& state, unsigned width, unsigned most, FrameStyle style) {
-  struct Told {
-    const snapshot::Event* event;
-    unsigned times;
-  };
-  std::vector<Told> told;
-  for (const auto& event : state.events) {
-    const bool again = !told.empty() && told.back().event->kind == event.kind &&
-                       told.back().event->share == event.share && !event.share.empty();
-    if (again) told.back() = {&event, told.back().times + 1};
-    else told.push_back({&event, 1});
-  }
+std::vector<FrameLine> event_lines(const TopState& state, unsigned width, unsigned most, unsigned rows,
+                                   FrameStyle style) {
+  const auto told = told_of(state.events, most);
+  if (told.empty()) return {FrameLine(width, style).add(" no events yet")};
+  unsigned free = rows - std::min(rows, static_cast<unsigned>(told.size()));
   std::vector<FrameLine> lines;
-  for (std::size_t i = told.size() - std::min<std::size_t>(told.size(), most); i < told.size(); ++i) {
-    const auto& [event, times] = told[i];
-    FrameLine line(width, style);
+  for (auto one = told.rbegin(); one != told.rend(); ++one) {
+    const auto& [event, times] = *one;
+    const std::string clock = " " + clock_text(event->unix_ns) + "  ", text = harmless(event->text);
     const std::string alike = times > 1 ? "  (" + std::to_string(times) + " alike)" : "";
-    line.add(" " + clock_text(event->unix_ns) + "  ");
-    const unsigned room = line.left() > cells(alike) ? line.left() - cells(alike) : 0;
-    line.add(cut(harmless(event->text), room), severity_look(*event)).add(alike);
-    lines.push_back(std::move(line));
+    const unsigned room = width > cells(clock) ? width - cells(clock) : 0;
+    auto parts = wrapped(text + alike, std::max(room, 1u));
+    if (parts.size() - 1 > free || cells(text) + cells(alike) <= room)
+      parts = {cut(text, room > cells(alike) ? room - cells(alike) : 0) + alike};
+    free -= static_cast<unsigned>(parts.size() - 1);
+    std::vector<FrameLine> of_event;
+    for (const auto& part : parts)
+      of_event.push_back(FrameLine(width, style)
+                             .add(of_event.empty() ? clock : std::string(cells(clock), ' '))
+                             .add(part, severity_look(*event)));
+    lines.insert(lines.begin(), of_event.begin(), of_event.end());
   }
-  if (lines.empty()) lines.push_back(FrameLine(width, style).add(" no events yet"));
   return lines;
 }
 
@@ -246,7 +263,10 @@ std::vector<FrameLine> all_lines(const TopState& state, FrameSize size, FrameSty
     if (budget.airy) blank();
     put(state.mode == TopMode::details ? details_lines(state, width, budget.table, style)
                                        : table_lines(state, width, budget.table, style));
-    const auto events = budget.events == 0 ? std::vector<FrameLine>() : event_lines(state, width, budget.events, style);
+    const auto taken = static_cast<unsigned>(lines.size()) + (budget.airy ? 2 : 1);
+    const unsigned rows = size.rows - std::min(size.rows, taken);
+    const auto events =
+        budget.events == 0 ? std::vector<FrameLine>() : event_lines(state, width, budget.events, rows, style);
     while (lines.size() + events.size() + 1 < size.rows) blank();
     put(events);
   }
