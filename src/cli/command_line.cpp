@@ -193,6 +193,10 @@ Result<Invocation> parse(int argc, const char* const* argv) {
             ? kUsualWatchMs
             : TRY(milliseconds_of("--watch", *raw.watch, 3'600'000, "accepted: 10ms to 60m, such as 500ms, 2s or 5m"));
   }
+  if (constexpr std::string_view kViews[] = {"share", "gpu", "user", "process"};
+      std::ranges::find(kViews, raw.out.by) == std::end(kViews))
+    return fail(ErrorCode::usage, "--by '" + harmless(raw.out.by) + "' is not understood",
+                "accepted: share, gpu, user or process");
   if (!raw.since.empty()) raw.out.since_ns = TRY(since_option(raw.since));
   raw.out.libraries = raw.symbols;
   if (name == "run") {

@@ -68,6 +68,15 @@ TEST(CommandLine, AWordHasTheFormsThatMakeSenseOfItAndNamesThemWhereAnotherIsAsk
   EXPECT_EQ(words({"-o", "xml"}).error().hint, "accepted: table, wide, json, jsonl or csv");
 }
 
+TEST(CommandLine, TopTakesAViewAndNamesThoseThereAreForAnother) {
+  EXPECT_EQ(words({"top", "--by", "gpu"})->by, "gpu");
+  EXPECT_EQ(words({"top", "--by", "nothing"}).error(),
+            (Error{ErrorCode::usage, "--by 'nothing' is not understood", "accepted: share, gpu, user or process"}));
+  const auto tcsh = words({"completion", "tcsh"});
+  ASSERT_TRUE(tcsh) << "the script says which shells there are: " << tcsh.error().message;
+  EXPECT_EQ(completion_script(tcsh->shell, word_tree()).error().hint, "accepted: bash, zsh or fish");
+}
+
 TEST(CommandLine, WatchTakesATimeOrTheUsualOne) {
   EXPECT_FALSE(words({"status"})->watch_ms);
   EXPECT_EQ(words({"--watch"})->watch_ms, 2000u);
@@ -109,7 +118,6 @@ TEST(CommandLine, WhatIsNotUnderstoodIsNamed) {
       {{"stauts"}, "stauts"},
       {{"status", "--jsno"}, "--jsno"},
       {{"run", "--mme", "8G", "--", "x"}, "--mme"},
-      {{"completion", "tcsh"}, "tcsh"},
       {{"-o", "xml"}, "xml"},
       {{"status", "--interval", "5"}, "5"},
       {{"sim"}, "sim"},

@@ -92,9 +92,7 @@ void describe_live_views(CLI::App& app, Raw& raw) {
   say_where(*top, raw);
   top->add_flag("-1,--once", raw.out.once, "one table, for scripts and screen readers");
   top->add_flag("--readonly", raw.out.readonly, "no key changes anything");
-  top->add_option("--by", raw.out.by, "rows by share, gpu, user or process")
-      ->check(CLI::IsMember({"share", "gpu", "user", "process"}))
-      ->type_name("WHAT");
+  top->add_option("--by", raw.out.by, "rows by share, gpu, user or process")->type_name("WHAT");
   CLI::App* events = word(app, raw, "events", "what happened on the node, in plain words");
   say_where(*events, raw);
   events->add_flag("-f,--follow", raw.out.follow, "and what happens next, until it is ended");
@@ -267,10 +265,7 @@ void describe_plumbing(CLI::App& app, Raw& raw) {
   word(*config, raw, "show", "every key with its value")
       ->add_flag("--origin", raw.out.origin, "where each value comes from");
   CLI::App* completion = word(app, raw, "completion", "prints a completion script for a shell");
-  completion->add_option("shell", raw.out.shell, "bash, zsh or fish")
-      ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}))
-      ->type_name("SHELL");
+  completion->add_option("shell", raw.out.shell, "bash, zsh or fish")->required()->type_name("SHELL");
   CLI::App* dashboards = app.add_subcommand("dashboards", "the Grafana board and the Prometheus rules")->group(kWords);
   dashboards->require_subcommand(1);
   CLI::App* exported = word(*dashboards, raw, "export", "writes them into a directory");
