@@ -157,19 +157,21 @@ void examine_share(const http::Endpoint& daemon, const snapshot::Snapshot& now, 
 }
 
 void examine_processes(const snapshot::Snapshot& now, Findings& out) {
+  std::uint32_t named = 0;
   for (const auto& process : now.processes) {
-    if (!process.finding.empty())
-      out.push_back({Health::warn, process.finding,
-                     process.share.empty() ? "start it with: headgate run --share NAME -- COMMAND"
-                                           : "see 'headgate events', and audit.policy in the configuration"});
+    if (process.finding.empty()) continue;
+    if (process.share.empty()) ++named;
+    out.push_back({Health::warn, process.finding,
+                   process.share.empty() ? "start it with: headgate run --share NAME -- COMMAND"
+                                         : "see 'headgate events', and audit.policy in the configuration"});
   }
-  if (now.node.unattended_processes > 0) {
-    const std::string count = std::to_string(now.node.unattended_processes);
-    out.push_back({Health::warn,
-                   count + (now.node.unattended_processes == 1 ? " process uses" : " processes use") +
-                       " a GPU outside every share: no limit holds there",
-                   "'headgate ps' names them"});
-  }
+  if (now.node.unattended_processes <= named) return;
+  const std::uint32_t others = now.node.unattended_processes - named;
+  out.push_back({Health::warn,
+                 std::to_string(others) + (named > 0 ? " more" : "") +
+                     (others == 1 ? " process uses" : " processes use") +
+                     " a GPU outside every share: no limit holds there",
+                 "'headgate ps' names them"});
 }
 
 }  // namespace

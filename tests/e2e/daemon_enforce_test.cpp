@@ -183,6 +183,9 @@ TEST(DaemonEnforce, UnderThePolicyFreezeWhoIsInNoShareStandsStillUntilTheOperato
     return said.out.contains("frozen by the audit");
   };
   EXPECT_TRUE(eventually(shown_frozen)) << daemon.cli().shell("$H ps").out;
+  // Named, it is not counted once more.
+  const std::string doctor = daemon.cli().shell("$H doctor").out;
+  EXPECT_TRUE(doctor.contains("is in no share") && !doctor.contains("outside every share")) << doctor;
   cgroup.thaw();
   rogue.say("alloc 1048576");
   EXPECT_EQ(rogue.line(), "0");
