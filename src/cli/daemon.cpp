@@ -2,11 +2,13 @@
 
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <thread>
 
 #include "base/unique_fd.hpp"
+#include "base/user_name.hpp"
 #include "cli/output.hpp"
 #include "cli/paths.hpp"
 #include "http/client.hpp"
@@ -25,11 +27,26 @@ Result<void> answers(const http::Endpoint& endpoint) {
 // Where there is one, going on without it would be going past it.
 std::unexpected<Error> not_allowed(const std::string& socket) {
   return fail(ErrorCode::denied, "you may not open headgated's control socket " + harmless(socket),
-              "as an administrator: usermod -aG GROUP USER, with the group of its directory, and a new login; or "
-              "node.callers = \"all\" in its configuration, which lets everybody see and use his own shares");
+              "as an administrator: " + how_to_join(group_of_socket(socket)) +
+                  ", and a new login; or "
+                  "node.callers = \"all\" in its configuration, which lets everybody see and use his own shares");
 }
 
 }  // namespace
+
+std::optional<std::uint32_t> group_of_socket(const std::string& socket) {
+  struct stat facts{};
+  for (std::string path = socket; path.size() > 1; path.resize(path.rfind('/'))) {
+    if (::stat(path.c_str(), &facts) == 0) return facts.st_gid;
+    if (errno != EACCES || !path.contains('/')) break;
+  }
+  return std::nullopt;
+}
+
+std::string how_to_join(std::optional<std::uint32_t> group) {
+  return group.value_or(0) == 0 ? "name a group for its administrators, not root's: node.group in its configuration"
+                                : "usermod -aG " + group_name(*group) + " " + user_name(::geteuid());
+}
 
 Result<std::optional<http::Endpoint>> find_daemon() {
   if (const std::string given = environment("HEADGATE_SOCKET"); !given.empty()) {

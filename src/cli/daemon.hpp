@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,11 @@ namespace headgate::cli {
 // A control socket that lies where one is looked for, whether somebody listens or not.
 [[nodiscard]] std::optional<std::string> socket_left_behind();
 
+// The group that may pass to the socket: its own, or, of one that lies in a directory that is shut, the directory's. Empty where
+// that cannot be told.
+[[nodiscard]] std::optional<std::uint32_t> group_of_socket(const std::string& socket);
+// What an administrator does so that this user may pass. root's group is more than a daemon: nobody is put into that.
+[[nodiscard]] std::string how_to_join(std::optional<std::uint32_t> group);
 // What to say of such a socket where nobody answers: that its daemon has ended, or that it does not answer.
 [[nodiscard]] Error silence_at(const std::string& socket);
 // 0, or the errno for which nobody can be reached at the socket. A daemon that is stopped is reached, for the kernel answers.

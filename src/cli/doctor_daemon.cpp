@@ -1,5 +1,4 @@
 // What `headgate doctor` asks of the node's daemon.
-#include <grp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,11 +25,6 @@ namespace {
 
 using Findings = std::vector<Finding>;
 
-std::string group_name(gid_t gid) {
-  const group* entry = ::getgrgid(gid);
-  return entry != nullptr ? entry->gr_name : std::to_string(gid);
-}
-
 bool is_member(gid_t gid) {
   if (::getegid() == gid) return true;
   std::vector<gid_t> all(static_cast<std::size_t>(std::max(::getgroups(0, nullptr), 0)));
@@ -39,23 +33,14 @@ bool is_member(gid_t gid) {
   return std::ranges::find(all, gid) != all.end();
 }
 
-// root's group is more than this daemon.
-std::string how_to_join(gid_t gid) {
-  return gid == 0 ? "name a group for its administrators, not root's: node.group in its configuration"
-                  : "usermod -aG " + group_name(gid) + " " + user_name(::geteuid());
-}
-
 // Nobody answers: is there a socket all the same?
 void examine_silence(Findings& out) {
   const std::size_t before = out.size();
   for (const std::string& path : daemon_sockets()) {
     const int error = try_to_connect(path);
-    struct stat facts{};
     if (error == EACCES) {
-      const bool seen = ::stat(path.c_str(), &facts) == 0;
       out.push_back({Health::warn, "headgated's socket " + path + " is there, and you may not open it",
-                     seen ? "as an administrator: " + how_to_join(facts.st_gid) + ", then log in again"
-                          : "ask an administrator for the group of its directory"});
+                     "as an administrator: " + how_to_join(group_of_socket(path)) + ", then log in again"});
     } else if (error == ECONNREFUSED) {
       out.push_back({Health::fail, "headgated's socket " + path + " is there, and nobody listens: the daemon has ended",
                      "systemctl status headgated says why; running programs stay under their limits"});

@@ -325,6 +325,14 @@ TEST(DaemonNight, NobodyIsAdvisedToJoinRootsGroupAndNoUsersIsNoUser) {
       as_nobody("doctor"));
   EXPECT_EQ((said.out + said.err).find("usermod"), std::string::npos) << said.out << said.err;
   EXPECT_NE((said.out + said.err).find("node.group"), std::string::npos) << said.out << said.err;
+  EXPECT_TRUE(said.out.contains("/run belongs to root")) << said.out;
+  EXPECT_FALSE(said.out.contains("remove it")) << "he cannot, and root's daemon lives there: " << said.out;
+  // Of a directory that is shut to him, the group is named that may pass.
+  for (const char* word : {"doctor", "share ls"}) {
+    const Said shut = daemon.cli().shell("chown 0:1 $D/run/control; chmod 750 $D/run/control; " + as_nobody(word));
+    EXPECT_TRUE((shut.out + shut.err).contains("as an administrator: usermod -aG daemon nobody"))
+        << shut.out << shut.err;
+  }
 }
 
 }  // namespace
