@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.hpp"
+#include "base/user_name.hpp"
 #include "cli/daemon.hpp"
 #include "cli/launch.hpp"
 #include "cli/own_ledgers.hpp"
@@ -123,8 +124,11 @@ void examine_runtime_dir(const std::optional<snapshot::Snapshot>& told, Findings
                           "set HEADGATE_RUNTIME_DIR or XDG_RUNTIME_DIR to a directory that you may write"});
   }
   if (facts.st_uid != ::geteuid())
-    return out.push_back({Health::fail, *base + " belongs to uid " + std::to_string(facts.st_uid),
-                          "remove it, or set HEADGATE_RUNTIME_DIR"});
+    // Another's may hold a daemon's shares: only its owner, or root, can know that nobody needs it.
+    return out.push_back({Health::fail, *base + " belongs to " + user_name(facts.st_uid),
+                          ::geteuid() == 0 ? "where " + user_name(facts.st_uid) +
+                                                 " needs it no more, remove it; or set HEADGATE_RUNTIME_DIR to another"
+                                           : "set HEADGATE_RUNTIME_DIR to a directory of your own, or unset it"});
   // One that does not answer may keep all that is here.
   const bool silent = !told && socket_left_behind();
   // A daemon lets others pass through to the sockets in it (0755), and root's is there again at its next start.
