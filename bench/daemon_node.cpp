@@ -84,12 +84,16 @@ Result<load::Child> DaemonNode::run_unlimited(std::vector<std::string> line) con
 
 Result<sim::Truth> DaemonNode::truth() const { return sim::read_truth(simulated_node()); }
 
-Result<double> DaemonNode::metric(const std::string& sample) const {
+Result<std::vector<double>> DaemonNode::metrics(const std::vector<std::string>& samples) const {
   const http::Endpoint place{.path = runtime_of(setting_, case_) + "/control/headgate.sock"};
   const auto page = TRY(http::exchange(place, {.target = "/metrics"}, milliseconds(5000)));
-  const auto at = page.body.find("\n" + sample + " ");
-  if (at == std::string::npos) return fail(ErrorCode::failed, "headgated's /metrics has no " + sample);
-  return std::strtod(page.body.c_str() + at + sample.size() + 2, nullptr);
+  std::vector<double> values;
+  for (const std::string& sample : samples) {
+    const auto at = page.body.find("\n" + sample + " ");
+    if (at == std::string::npos) return fail(ErrorCode::failed, "headgated's /metrics has no " + sample);
+    values.push_back(std::strtod(page.body.c_str() + at + sample.size() + 2, nullptr));
+  }
+  return values;
 }
 
 double DaemonNode::cpu_seconds(std::string_view thread) const {

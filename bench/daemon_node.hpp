@@ -27,8 +27,9 @@ class DaemonNode {
   [[nodiscard]] Result<load::Child> run_unlimited(std::vector<std::string> line) const;
 
   [[nodiscard]] Result<sim::Truth> truth() const;
-  // Of the daemon's /metrics, the sample whose line begins so, labels included. Errors: the daemon does not answer, or has none.
-  [[nodiscard]] Result<double> metric(const std::string& sample) const;
+  // Of one page of the daemon's /metrics, the samples whose lines begin so, labels included, in that order. Errors: the daemon does
+  // not answer, or has one of them not.
+  [[nodiscard]] Result<std::vector<double>> metrics(const std::vector<std::string>& samples) const;
   // Processor time since its start of all of its threads, or of those of that name. 0 where /proc does not say.
   [[nodiscard]] double cpu_seconds(std::string_view thread = {}) const;
   [[nodiscard]] std::uint64_t resident_bytes() const;

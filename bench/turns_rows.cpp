@@ -327,8 +327,9 @@ class TurnsBench {
       std::string name;
       double within = 0, all = 0;
       Result<load::Done> read(DaemonNode& from) {
-        within = TRY(from.metric(name + "_bucket{le=\"5e-05\"}")) - within;
-        all = TRY(from.metric(name + "_count")) - all;
+        const auto now = TRY(from.metrics({name + "_bucket{le=\"5e-05\"}", name + "_count"}));
+        within = now[0] - within;
+        all = now[1] - all;
         return load::Done{};
       }
       double percent() const { return 100 * within / std::max(1.0, all); }
