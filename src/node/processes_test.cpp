@@ -21,26 +21,30 @@ observe::LedgerPicture ledger_of(const std::string& share, std::vector<ledger::I
   return made;
 }
 
+struct Tenants {
+  tenancy::Scratch scratch;
+  tenancy::Adoption adoption;
+  tenancy::Shares shares = tenancy::Shares::open({scratch.path() + "/run", {{tenancy::kGpu0, 80 * tenancy::kGiB}}, {}},
+                                                 tenancy::Store::open(scratch.path() + "/state.db").value(), adoption)
+                               .value();
+  boost::asio::io_context context;
+  tenancy::Processes tenants{context.get_executor(), shares, "/proc", {}};
+};
+
 // A tenant writes its share's page. By a number in it nobody else's process may be shown there, watched or ended.
 TEST(Processes, ANumberThatOnlyAPageTellsIsShownAsClaimedAndAnotherSharesProcessNotAtAll) {
-  const tenancy::Scratch scratch;
-  tenancy::Adoption adoption;
-  auto shares = tenancy::Shares::open({scratch.path() + "/run", {{tenancy::kGpu0, 80 * tenancy::kGiB}}, {}},
-                                      tenancy::Store::open(scratch.path() + "/state.db").value(), adoption);
-  ASSERT_TRUE(shares);
-  boost::asio::io_context context;
-  tenancy::Processes tenants(context.get_executor(), *shares, "/proc", {});
+  Tenants node;
   const ledger::Identity self = ledger::own_identity();
   const ledger::Identity parent{static_cast<std::uint32_t>(::getppid()), self.pidns_inode, 0};
   tenancy::TenantProcess tenant;
   tenant.share = "honest";
   tenant.process.pid = self.pid;
   tenant.seat = self;
-  EXPECT_TRUE(tenants.enter(tenant, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)))));
+  EXPECT_TRUE(node.tenants.enter(tenant, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)))));
 
   observe::JoinInput input;
   input.ledgers = {ledger_of("honest", {self}), ledger_of("liar", {self, parent})};
-  add_processes(input, &tenants, "/proc");
+  add_processes(input, &node.tenants, "/proc");
   EXPECT_EQ(input.host_pids, (std::vector<std::vector<std::uint32_t>>{{self.pid}, {0, parent.pid}}));
   EXPECT_EQ(input.claimed, std::set<std::uint32_t>{parent.pid});
   for (const auto& process : observe::join(input, nullptr).processes) {
@@ -57,14 +61,8 @@ TEST(Processes, ANumberThatOnlyAPageTellsIsShownAsClaimedAndAnotherSharesProcess
 
 // Each costs the daemon's loop some files of /proc, at each picture that anybody asks for.
 TEST(Processes, OfNamesThatOnlyPagesTellSomeAreAskedForAndTheDriversAll) {
-  const tenancy::Scratch scratch;
-  tenancy::Adoption adoption;
-  auto shares = tenancy::Shares::open({scratch.path() + "/run", {{tenancy::kGpu0, 80 * tenancy::kGiB}}, {}},
-                                      tenancy::Store::open(scratch.path() + "/state.db").value(), adoption);
-  ASSERT_TRUE(shares);
-  boost::asio::io_context context;
-  const tenancy::Processes tenants(context.get_executor(), *shares, "/proc", {});
-  const std::string proc = scratch.path() + "/proc";
+  Tenants node;
+  const std::string proc = node.scratch.path() + "/proc";
   const auto live = [&](std::uint32_t pid) {
     const std::string number = std::to_string(pid), folder = proc + "/" + number;
     std::filesystem::create_directories(folder + "/task/" + number);
@@ -81,7 +79,7 @@ TEST(Processes, OfNamesThatOnlyPagesTellSomeAreAskedForAndTheDriversAll) {
     input.ledgers.push_back(ledger_of("liar" + std::to_string(share), std::move(seats)));
   }
   input.driver.processes.push_back({.uuid = tenancy::kGpu0, .pid = pid - 1, .bytes = {}, .busy_ratio = {}});
-  add_processes(input, &tenants, proc);
+  add_processes(input, &node.tenants, proc);
   EXPECT_EQ(input.facts.size(), kMostClaimsAsked + 1);
   EXPECT_TRUE(input.facts.contains(pid - 1)) << "who uses a GPU is always known";
   EXPECT_TRUE(input.facts.contains(1000 + kMostClaimsAskedOfAShare - 1));
