@@ -388,7 +388,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     node.hand_ledgers(input);
     input.taken_unix_ns = unix_now_ns();
     input.driver.gpus = observer.latest()->gpus;
-    snapshot::Snapshot picture = observe::join(input, nullptr);
+    snapshot::Snapshot picture = observe::join(input, {});
     node.finish(picture);
     Response response = one_share(name, caller, picture);
     if (response.status == 200) response.status = status;

@@ -23,7 +23,7 @@ Event refusal(const Snapshot& picture, const snapshot::Share& share, const snaps
   const auto& last = *device.last_refusal;
   std::string text = share.name + " asked for " + bytes_text(last.asked_bytes) + " on " +
                      gpu_words(picture, device.uuid) + ", refused: " + bytes_text(last.used_bytes);
-  text += device.memory_limit_bytes ? " of " + bytes_text(*device.memory_limit_bytes) + " in use" : " in use";
+  text += last.limit_bytes ? " of " + bytes_text(*last.limit_bytes) + " in use" : " in use";
   if (last.reason == "device_full") text += ", and the card was full";
   if (last.reason == "policy") text += ", and the share was being drained";
   if (times > 1) text += " (" + std::to_string(times) + " times)";

@@ -21,6 +21,7 @@
 #include "observe/gpus.hpp"
 #include "observe/join.hpp"
 #include "observe/pid_space.hpp"
+#include "observe/recent.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -89,16 +90,17 @@ class LocalSource final : public SnapshotSource {
     add_facts(input);
     input.taken_ns = now_ns(CLOCK_MONOTONIC);
     input.taken_unix_ns = now_ns(CLOCK_REALTIME);
-    auto picture = observe::join(input, before_ ? &*before_ : nullptr);
+    auto picture = observe::join(input, recent_);
     picture.shares.insert(picture.shares.end(), std::move_iterator(broken.begin()), std::move_iterator(broken.end()));
     std::ranges::sort(picture.shares, {}, &snapshot::Share::name);
-    const auto fresh = before_ ? changes(*before_, picture, last_sequence_) : remembered(picture);
+    const snapshot::Snapshot* before = recent_.last();
+    const auto fresh = before != nullptr ? changes(*before, picture, last_sequence_) : remembered(picture);
     for (const auto& event : fresh) {
       last_sequence_ = event.sequence;
       events_.push_back(event);
     }
     if (events_.size() > kMostEvents) events_.erase(events_.begin(), events_.end() - kMostEvents);
-    before_ = picture;
+    recent_.add(std::make_shared<snapshot::Snapshot>(picture));
     return picture;
   }
 
@@ -117,9 +119,8 @@ class LocalSource final : public SnapshotSource {
     if (!nvml_) open_driver();
     if (!nvml_) return;
     input.node.simulated = simulated_;
-    // Utilisation of processes since the picture before: what NVML has kept of earlier times is no news.
-    const std::uint64_t since_us = before_ ? before_->taken_unix_ns / 1000 : 0;
-    if (auto driver = observe::read_driver(*nvml_, since_us)) {
+    const snapshot::Snapshot* since = recent_.second_ago(now_ns(CLOCK_MONOTONIC));
+    if (auto driver = observe::read_driver(*nvml_, since == nullptr ? 0 : since->taken_unix_ns / 1000)) {
       input.driver = std::move(*driver);
     } else {
       remark_ = driver.error().message;
@@ -145,7 +146,7 @@ class LocalSource final : public SnapshotSource {
   std::optional<nvml::Library> nvml_;
   bool simulated_ = false;
   std::string remark_;
-  std::optional<snapshot::Snapshot> before_;
+  observe::RecentPictures recent_;
   std::vector<snapshot::Event> events_;
   std::uint64_t last_sequence_ = 0;
 };

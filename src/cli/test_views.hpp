@@ -29,7 +29,11 @@ inline Picture a_refused_share() {
   device.memory_used_bytes = 35 * kGi;
   device.memory_peak_bytes = 36 * kGi;
   device.refusals = 3;
-  device.last_refusal = {.asked_bytes = 2 * kGi, .used_bytes = 35 * kGi, .unix_ns = 50'531'000'000'000, .pid = 101};
+  device.last_refusal = {.asked_bytes = 2 * kGi,
+                         .used_bytes = 35 * kGi,
+                         .unix_ns = 50'531'000'000'000,
+                         .limit_bytes = 36 * kGi,
+                         .pid = 101};
   device.held_ns = 2'500'000'000;
   device.throttled_ns = 7'000'000'000;
   device.throttled_launches = 40;

@@ -48,6 +48,14 @@ std::string full_card_text(const Picture& picture, const std::string& uuid) {
   return text + "    what helps: " + helps + "fewer shares on it\n";
 }
 
+// Where it was another limit that refused; empty where it is the one of now.
+std::string changed_limit_text(const snapshot::ShareDevice& device) {
+  if (device.memory_limit_bytes == device.last_refusal->limit_bytes) return {};
+  return device.memory_limit_bytes
+             ? "    since then the limit was changed to " + exact_bytes_text(*device.memory_limit_bytes)
+             : "    since then the limit was taken away";
+}
+
 std::string refusal_text(const Picture& picture, const snapshot::ShareDevice& device) {
   if (!device.last_refusal)
     return "  memory: nothing was refused; " + bytes_text(device.memory_used_bytes) + " in use" +
@@ -57,7 +65,7 @@ std::string refusal_text(const Picture& picture, const snapshot::ShareDevice& de
            "\n    at most " + bytes_text(device.memory_peak_bytes) + " were in use at one time" +
            (device.memory_limit_bytes ? ", limit " + bytes_text(*device.memory_limit_bytes) : ", no limit") + "\n";
   const snapshot::Refusal& last = *device.last_refusal;
-  const std::uint64_t limit = device.memory_limit_bytes.value_or(0);
+  const std::uint64_t limit = last.limit_bytes.value_or(0);
   std::string text = "  memory: refused " + times(device.refusals) + ", last at " + clock_text(last.unix_ns) +
                      ": process " + std::to_string(last.pid) + " asked for " + exact_bytes_text(last.asked_bytes) +
                      "\n";
@@ -67,23 +75,28 @@ std::string refusal_text(const Picture& picture, const snapshot::ShareDevice& de
   if (last.reason == "policy") return text + "    reason: the share was being drained; its limits were not the cause\n";
   if (last.reason == "device_full") {
     text += "    reason: the driver had no memory left, though the share had: " + bytes_text(last.used_bytes) +
-            (device.memory_limit_bytes ? " of " + bytes_text(limit) : "") + " in use\n";
+            (last.limit_bytes ? " of " + bytes_text(limit) : "") + " in use\n";
     return text + full_card_text(picture, device.uuid);
   }
-  const std::uint64_t room = limit > last.used_bytes ? limit - last.used_bytes : 0;
+  const std::uint64_t room = less(limit, last.used_bytes);
+  const std::string changed = changed_limit_text(device);
   if (room >= last.asked_bytes) {
     // The allocations alone left room: what was missing is measured, not allocated.
     text += "    reason: the share's limit of " + bytes_text(limit) + "; " + bytes_text(last.used_bytes) +
             " were allocated,\n    and contexts and code of its processes held more than " +
-            bytes_text(room - last.asked_bytes) +
-            "\n    what helps: a smaller batch, fewer processes, or a larger share\n";
+            bytes_text(room - last.asked_bytes) + "\n" + changed + (changed.empty() ? "" : "\n") +
+            "    what helps: a smaller batch, fewer processes, or a larger share\n";
     return text;
   }
   text += "    reason: the share's limit of " + bytes_text(limit) + ": " + bytes_text(last.used_bytes) + " in use, " +
           bytes_text(room) + " left\n";
   if (const snapshot::Gpu* gpu = gpu_of(picture, device.uuid))
     text += "    not caused by neighbours: the card has " + bytes_text(gpu->memory_free_bytes) + " free now\n";
-  const std::uint64_t needed = last.used_bytes + last.asked_bytes;
+  const std::uint64_t needed = saturated(last.used_bytes, last.asked_bytes);
+  if (!changed.empty()) {
+    if (device.memory_limit_bytes.value_or(~0ull) >= needed) return text + changed + ": that would be enough\n";
+    text += changed + "\n";
+  }
   text += "    what helps: a smaller batch, or a share of at least " + exact_bytes_text(needed) + "\n";
   return text;
 }
@@ -358,12 +371,16 @@ std::string why_json(const Picture& picture, const std::vector<snapshot::Share>&
       d["allocation_refusals"] = device.refusals;
       d["allocation_refusals_device_full"] = device.refusals_device_full;
       d["allocation_refusals_policy"] = device.refusals_policy;
-      d["last_refusal"] = !device.last_refusal ? Json()
-                                               : Json{{"reason", device.last_refusal->reason},
-                                                      {"asked_bytes", device.last_refusal->asked_bytes},
-                                                      {"used_bytes", device.last_refusal->used_bytes},
-                                                      {"pid", device.last_refusal->pid},
-                                                      {"realtime_ns", device.last_refusal->unix_ns}};
+      d["last_refusal"] =
+          !device.last_refusal
+              ? Json()
+              : Json{{"reason", device.last_refusal->reason},
+                     {"asked_bytes", device.last_refusal->asked_bytes},
+                     {"used_bytes", device.last_refusal->used_bytes},
+                     {"limit_bytes",
+                      device.last_refusal->limit_bytes ? Json(*device.last_refusal->limit_bytes) : Json()},
+                     {"pid", device.last_refusal->pid},
+                     {"realtime_ns", device.last_refusal->unix_ns}};
       d["compute_ceiling_ratio"] = device.compute_ceiling_ratio;
       d["compute_burst_ratio"] = device.compute_burst_ratio ? Json(*device.compute_burst_ratio) : Json();
       d["metered"] = device.metered;

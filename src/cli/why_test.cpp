@@ -35,6 +35,31 @@ TEST(Why, ExplainsARefusalAndTheWaitsInWordsAndNumbers) {
             "    2 of them went on after 20 ms all the same: earlier work was unfinished\n");
 }
 
+TEST(Why, ExplainsARefusalByTheLimitOfThenAndSaysThatItWasChanged) {
+  Picture seen = a_refused_share();
+  auto& device = seen.now.shares[0].devices[0];
+  const auto said = [&](std::optional<std::uint64_t> limit_now) {
+    device.memory_limit_bytes = limit_now;
+    const std::string text = why_text(seen, seen.now.shares, {});
+    const auto from = text.find("    reason: "), to = text.find("  compute: ");
+    return from < to && to != std::string::npos ? text.substr(from, to - from) : text;
+  };
+  const std::string then =
+      "    reason: the share's limit of 36.0 GiB: 35.0 GiB in use, 1.0 GiB left\n"
+      "    not caused by neighbours: the card has 104.0 GiB free now\n";
+  EXPECT_EQ(said(37ull << 30), then + "    since then the limit was changed to 37.0 GiB: that would be enough\n");
+  EXPECT_EQ(said({}), then + "    since then the limit was taken away: that would be enough\n");
+  EXPECT_EQ(said(30ull << 30), then +
+                                   "    since then the limit was changed to 30.0 GiB\n"
+                                   "    what helps: a smaller batch, or a share of at least 37.0 GiB\n");
+  device.last_refusal->used_bytes = 33ull << 30;
+  EXPECT_EQ(said(40ull << 30),
+            "    reason: the share's limit of 36.0 GiB; 33.0 GiB were allocated,\n"
+            "    and contexts and code of its processes held more than 1.0 GiB\n"
+            "    since then the limit was changed to 40.0 GiB\n"
+            "    what helps: a smaller batch, fewer processes, or a larger share\n");
+}
+
 TEST(Why, SaysHowLong99Of100LaunchesWaited) {
   Picture seen = a_refused_share();
   auto& device = seen.now.shares[0].devices[0];

@@ -21,9 +21,9 @@ void Node::tell_refusals(const std::string& name, const tenancy::LiveShare& live
   const std::uint64_t times = refusals - std::exchange(told, refusals);
   const auto with = std::ranges::find_if(seen.devices, [](const auto& d) { return d.last_refusal.has_value(); });
   const std::string asked = with == seen.devices.end() ? "memory" : bytes_text(with->last_refusal->asked_bytes);
-  const std::string limit = with == seen.devices.end() || !with->memory_limit_bytes
+  const std::string limit = with == seen.devices.end() || !with->last_refusal->limit_bytes
                                 ? ""
-                                : ", limit " + bytes_text(*with->memory_limit_bytes) + ", " +
+                                : ", limit " + bytes_text(*with->last_refusal->limit_bytes) + ", " +
                                       bytes_text(with->last_refusal->used_bytes) + " in use";
   const std::string reason = with == seen.devices.end() ? "limit" : with->last_refusal->reason;
   const char* why = reason == "device_full" ? ": the card was full" : reason == "policy" ? ": it is drained" : "";

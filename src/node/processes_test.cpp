@@ -47,7 +47,7 @@ TEST(Processes, ANumberThatOnlyAPageTellsIsShownAsClaimedAndAnotherSharesProcess
   add_processes(input, &node.tenants, "/proc");
   EXPECT_EQ(input.host_pids, (std::vector<std::vector<std::uint32_t>>{{self.pid}, {0, parent.pid}}));
   EXPECT_EQ(input.claimed, std::set<std::uint32_t>{parent.pid});
-  for (const auto& process : observe::join(input, nullptr).processes) {
+  for (const auto& process : observe::join(input, {}).processes) {
     if (process.pid == 0) continue;
     EXPECT_EQ(process.share, process.pid == self.pid ? "honest" : "liar");
     EXPECT_EQ(process.claimed, process.pid == parent.pid);

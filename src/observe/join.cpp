@@ -13,12 +13,6 @@ namespace {
 
 using snapshot::Snapshot;
 
-const snapshot::Share* share_in(const Snapshot* picture, const std::string& name) {
-  if (picture == nullptr) return nullptr;
-  const auto found = std::ranges::find(picture->shares, name, &snapshot::Share::name);
-  return found == picture->shares.end() ? nullptr : &*found;
-}
-
 // Of kernels and of copies, and time for which launches waited: who is kept from working is not idle.
 std::uint64_t work_of(const snapshot::Share& share) {
   std::uint64_t work_ns = 0;
@@ -26,7 +20,7 @@ std::uint64_t work_of(const snapshot::Share& share) {
   return work_ns;
 }
 
-// What a share did since the picture before, by its ledger and the driver; the driver alone where the ledger measures nothing.
+// What a share did in the last second, by its ledger and the driver; the driver alone where the ledger measures nothing.
 enum class Activity { worked, rested, unknown };
 
 // What the driver knows of processes' work on the GPUs.
@@ -57,7 +51,7 @@ class DriverActivity {
   std::set<std::string> at_work_, tells_;  // shares; GPUs
 };
 
-// What the time that was waited since the picture before was waited for, mostly; empty where none was. A full queue of one's own
+// What the time that was waited was waited for, mostly; empty where none was. A full queue of one's own
 // says little where somebody else, or a limit, is why it is full.
 std::string main_cause(const snapshot::ShareDevice& now, const snapshot::ShareDevice& then) {
   const std::uint64_t work_ns = less(now.waited_work_ns, then.waited_work_ns);
@@ -112,18 +106,19 @@ std::string state_of(const snapshot::Share& share, const LedgerPicture& ledger, 
   return activity == Activity::rested ? "idle" : "ok";
 }
 
-snapshot::Share joined_share(const LedgerPicture& ledger, const Snapshot* before, const JoinInput& input,
+snapshot::Share joined_share(const LedgerPicture& ledger, const RecentPictures& before, const JoinInput& input,
                              const DriverActivity& driver) {
   snapshot::Share share = ledger.share;
   Activity activity = Activity::unknown;
-  const snapshot::Share* earlier = share_in(before, share.name);
-  if (earlier != nullptr) {
-    const std::uint64_t elapsed_ns = less(input.taken_ns, before->taken_ns);
-    add_rates(share, *earlier, elapsed_ns);
+  if (const auto since = before.second_ago(share.name, input.taken_ns); since.share != nullptr) {
+    add_rates(share, *since.share, since.elapsed_ns);
     const bool wants = ledger.waits_for_memory && share.processes > 0;
-    activity = wants || work_of(share) != work_of(*earlier) ? Activity::worked : driver.of(share);
-    share.idle_ns = activity == Activity::worked ? 0 : earlier->idle_ns;
-    if (activity == Activity::rested) share.idle_ns += elapsed_ns;
+    activity = wants || work_of(share) != work_of(*since.share) ? Activity::worked : driver.of(share);
+    const snapshot::Share* last = share_in(*before.last(), share.name);
+    const std::uint64_t idle_ns = last == nullptr ? 0 : last->idle_ns;
+    share.idle_ns = activity == Activity::worked ? 0 : idle_ns;
+    if (activity == Activity::rested)
+      share.idle_ns = idle_ns == 0 ? since.elapsed_ns : idle_ns + less(input.taken_ns, before.last()->taken_ns);
   }
   share.state = state_of(share, ledger, activity);
   return share;
@@ -258,7 +253,7 @@ std::string weakest(const std::vector<snapshot::Share>& shares) {
 
 }  // namespace
 
-Snapshot join(const JoinInput& input, const Snapshot* before) {
+Snapshot join(const JoinInput& input, const RecentPictures& before) {
   Snapshot picture;
   picture.taken_ns = input.taken_ns;
   picture.taken_unix_ns = input.taken_unix_ns;

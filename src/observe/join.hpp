@@ -10,6 +10,7 @@
 
 #include "observe/gpus.hpp"
 #include "observe/ledgers.hpp"
+#include "observe/recent.hpp"
 #include "snapshot/snapshot.hpp"
 
 namespace headgate::observe {
@@ -34,8 +35,8 @@ struct JoinInput {
   std::uint64_t taken_unix_ns = 0, taken_ns = 0;
 };
 
-// Rates and idle times come from `before` (of the same daemon; null for the first picture).
+// Rates, idle times and what a share waits for are told since pictures of before, of the same daemon.
 // Shares + reserved + unattributed + free = NVML's total on every GPU, within what moved between two readings.
-[[nodiscard]] snapshot::Snapshot join(const JoinInput& input, const snapshot::Snapshot* before);
+[[nodiscard]] snapshot::Snapshot join(const JoinInput& input, const RecentPictures& before);
 
 }  // namespace headgate::observe

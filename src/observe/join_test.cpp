@@ -38,8 +38,14 @@ JoinInput input() {
   return in;
 }
 
+RecentPictures after(const snapshot::Snapshot& before) {
+  RecentPictures recent;
+  recent.add(std::make_shared<snapshot::Snapshot>(before));
+  return recent;
+}
+
 TEST(Join, EveryByteOfTheCardIsSomebodys) {
-  const auto picture = join(input(), nullptr);
+  const auto picture = join(input(), {});
   const auto& gpu = picture.gpus.at(0);
   EXPECT_EQ(gpu.memory_sold_bytes, 50 * kGiB);
   EXPECT_EQ(gpu.memory_shares_bytes, 30 * kGiB);
@@ -55,15 +61,15 @@ TEST(Join, WhatAPageSaysWithoutMeasureMakesNoMoreOfACardThanItHas) {
     in.ledgers.push_back(in.ledgers[0]);
     in.ledgers[1].share.name = "liar";
     in.ledgers[1].share.devices[0].memory_used_bytes = said;
-    EXPECT_EQ(join(in, nullptr).gpus.at(0).memory_shares_bytes, 100 * kGiB);
+    EXPECT_EQ(join(in, {}).gpus.at(0).memory_shares_bytes, 100 * kGiB);
     // Once it is named it hides nothing of what others use.
     in.ledgers[1].share.problem = "damaged";
-    EXPECT_EQ(join(in, nullptr).gpus.at(0).memory_unattributed_bytes, 10 * kGiB);
+    EXPECT_EQ(join(in, {}).gpus.at(0).memory_unattributed_bytes, 10 * kGiB);
   }
 }
 
 TEST(Join, AProcessInAContainerIsOneRowUnderItsPidOnTheHost) {
-  const auto picture = join(input(), nullptr);
+  const auto picture = join(input(), {});
   ASSERT_EQ(picture.processes.size(), 2u);
   const auto& tenant = picture.processes[0];
   EXPECT_EQ(tenant.pid, 10u);
@@ -81,29 +87,70 @@ TEST(Join, AProcessInAContainerIsOneRowUnderItsPidOnTheHost) {
 }
 
 TEST(Join, RatesAndIdleTimeComeFromThePictureBefore) {
-  const auto first = join(input(), nullptr);
+  const auto first = join(input(), {});
   EXPECT_FALSE(first.shares[0].devices[0].held_ratio);
   auto later = input();
   later.taken_ns += 2 * kSecond;
   later.ledgers[0].share.devices[0].held_ns += kSecond / 2;
-  const auto second = join(later, &first);
+  const auto second = join(later, after(first));
   EXPECT_DOUBLE_EQ(*second.shares[0].devices[0].held_ratio, 0.25);
   EXPECT_EQ(second.shares[0].idle_ns, 0u);
   EXPECT_EQ(second.shares[0].state, "ok");
   later.taken_ns += 3 * kSecond;
-  const auto third = join(later, &second);
+  const auto third = join(later, after(second));
   EXPECT_EQ(third.shares[0].idle_ns, 3 * kSecond);
   EXPECT_EQ(third.shares[0].state, "idle");
+}
+
+// Commands may have a picture made each tenth of a second, and after the end of a process sooner.
+TEST(Join, RatesAreOfASecondHoweverOftenSomebodyLooks) {
+  auto in = input();
+  RecentPictures recent;
+  auto& device = in.ledgers[0].share.devices[0];
+  std::uint64_t at_ms = 0;
+  const auto look = [&](std::uint64_t ms) {
+    // Half of the time, in kernels of 50 ms that are booked as they end.
+    for (; ms > 0; --ms) {
+      if (++at_ms % 100 == 0) device.held_ns += kSecond / 20, device.throttled_ns += kSecond / 20;
+    }
+    in.taken_ns = 5 * kSecond + at_ms * 1'000'000;
+    recent.add(std::make_shared<snapshot::Snapshot>(join(in, recent)));
+    return recent.last()->shares.at(0);
+  };
+  look(0), look(1000);
+  for (const std::uint64_t ms : {20, 20, 100, 7, 20, 100, 20, 300, 100, 20, 20, 20, 100, 1000, 20, 100}) {
+    const auto share = look(ms);
+    EXPECT_NEAR(share.devices[0].held_ratio.value(), 0.5, 0.08) << at_ms;
+    EXPECT_EQ(share.state, "ok") << at_ms;
+    EXPECT_EQ(share.idle_ns, 0u) << at_ms;
+  }
+}
+
+TEST(Join, WhoRestsIsIdleSinceItsWorkEndedHoweverOftenSomebodyLooks) {
+  auto in = input();
+  RecentPictures recent;
+  const auto look = [&](std::uint64_t ms) {
+    in.taken_ns += ms * 1'000'000;
+    recent.add(std::make_shared<snapshot::Snapshot>(join(in, recent)));
+    return recent.last()->shares.at(0);
+  };
+  look(0);
+  in.ledgers[0].share.devices[0].held_ns += kSecond / 2;
+  EXPECT_EQ(look(1000).state, "ok");
+  for (int i = 0; i < 9; ++i) EXPECT_EQ(look(100).state, i < 5 ? "ok" : "idle") << i;
+  EXPECT_NEAR(static_cast<double>(recent.last()->shares[0].idle_ns), 0.9e9, 1e8);
+  EXPECT_NEAR(static_cast<double>(look(500).idle_ns), 1.4e9, 1e8);
+  EXPECT_EQ(recent.last()->shares[0].devices[0].held_ratio, 0);
 }
 
 // Policy off and no ceiling: its account stays at what it was, whatever it does.
 TEST(Join, AShareThatNobodyMeasuresHasNoTimeAndIsIdleByTheDriversWordAlone) {
   auto in = input();
   in.ledgers[0].share.devices[0].metered = false;
-  auto before = join(in, nullptr);
+  auto before = join(in, {});
   const auto next = [&] {
     in.taken_ns += kSecond;
-    before = join(in, &before);
+    before = join(in, after(before));
     return before.shares.at(0);
   };
   in.driver.processes[0].at_work = true;
@@ -127,57 +174,57 @@ TEST(Join, AShareThatNobodyMeasuresHasNoTimeAndIsIdleByTheDriversWordAlone) {
 
 TEST(Join, WorkThatNoLimiterMeasuresIsWorkWhereTheDriverSeesIt) {
   auto in = input();
-  const auto first = join(in, nullptr);
+  const auto first = join(in, {});
   in.taken_ns += kSecond;
   in.driver.processes[0].at_work = true;
-  EXPECT_EQ(join(in, &first).shares[0].state, "ok") << "video";
-  EXPECT_EQ(join(in, &first).shares[0].idle_ns, 0u);
+  EXPECT_EQ(join(in, after(first)).shares[0].state, "ok") << "video";
+  EXPECT_EQ(join(in, after(first)).shares[0].idle_ns, 0u);
   in.driver.processes[0].at_work = false;
   in.ledgers[0].share.devices[0].copy_ns += kSecond / 2;
-  EXPECT_EQ(join(in, &first).shares[0].idle_ns, 0u) << "copies";
+  EXPECT_EQ(join(in, after(first)).shares[0].idle_ns, 0u) << "copies";
 }
 
 TEST(Join, AStateIsTheWorstThingToSay) {
   JoinInput in = input();
-  const auto state = [&](const snapshot::Snapshot* before = nullptr) { return join(in, before).shares.at(0).state; };
-  EXPECT_EQ(state(), "ok");
-  const auto before = join(in, nullptr);
+  EXPECT_EQ(join(in, {}).shares.at(0).state, "ok");
+  const RecentPictures before = after(join(in, {}));
+  const auto state = [&] { return join(in, before).shares.at(0).state; };
   in.taken_ns += kSecond;
   in.ledgers[0].share.devices[0].throttled_ns += kSecond / 10;
   auto& device = in.ledgers[0].share.devices[0];
   device.held_ns += kSecond / 2;
   device.waited_work_ns = kSecond / 10;
-  EXPECT_EQ(state(&before), "ok") << "behind its own work a share waits for nobody";
+  EXPECT_EQ(state(), "ok") << "behind its own work a share waits for nobody";
   device.waited_turn_ns = kSecond / 5;
-  EXPECT_EQ(state(&before), "takes turns");
-  EXPECT_EQ(join(in, &before).shares.at(0).devices.at(0).waits_for, "turn");
+  EXPECT_EQ(state(), "takes turns");
+  EXPECT_EQ(join(in, before).shares.at(0).devices.at(0).waits_for, "turn");
   device.compute_ceiling_ratio = 0.5;
   device.waited_ceiling_ns = kSecond;
-  EXPECT_EQ(state(&before), "throttled");
+  EXPECT_EQ(state(), "throttled");
   in.ledgers[0].share.devices[0].memory_used_bytes = 50 * kGiB;
-  EXPECT_EQ(state(&before), "full");
+  EXPECT_EQ(state(), "full");
   in.ledgers[0].share.state = "paused";
-  EXPECT_EQ(state(&before), "paused");
+  EXPECT_EQ(state(), "paused");
   in.ledgers[0].share.state.clear();
   in.ledgers[0].seats.clear();
   in.ledgers[0].share.processes = 0;
   in.ledgers[0].attended = true;
-  EXPECT_EQ(state(&before), "freeing") << "the dead have memory yet";
+  EXPECT_EQ(state(), "freeing") << "the dead have memory yet";
   in.ledgers[0].share.devices[0].memory_used_bytes = 0;
-  EXPECT_EQ(state(&before), "idle");
+  EXPECT_EQ(state(), "idle");
   in.ledgers[0].attended = false;
-  EXPECT_EQ(state(&before), "empty");
+  EXPECT_EQ(state(), "empty");
 }
 
 // A starved or a paused program does no work, and would do it gladly.
 TEST(Join, AShareWhoseLaunchesWaitIsNotIdleAndNoProcessWaitsLongerThanTimeGoes) {
   auto in = input();
-  auto before = join(in, nullptr);
+  auto before = join(in, {});
   const auto next = [&](std::uint64_t waited_ns) {
     in.taken_ns += kSecond;
     in.ledgers[0].share.devices[0].throttled_ns += waited_ns;
     in.ledgers[0].share.devices[0].waited_turn_ns += waited_ns;
-    before = join(in, &before);
+    before = join(in, after(before));
     return before.shares.at(0);
   };
   EXPECT_EQ(next(0).state, "idle");
@@ -193,28 +240,28 @@ TEST(Join, AShareWhoseLaunchesWaitIsNotIdleAndNoProcessWaitsLongerThanTimeGoes) 
 
 TEST(Join, AShareWithAnAllocationThatWaitsIsFullAndNotIdle) {
   auto in = input();
-  const auto before = join(in, nullptr);
+  const auto before = join(in, {});
   in.taken_ns += kSecond;
-  EXPECT_EQ(join(in, &before).shares[0].state, "idle");
+  EXPECT_EQ(join(in, after(before)).shares[0].state, "idle");
   in.ledgers[0].waits_for_memory = true;
-  EXPECT_EQ(join(in, &before).shares[0].state, "full");
-  EXPECT_EQ(join(in, &before).shares[0].idle_ns, 0u);
+  EXPECT_EQ(join(in, after(before)).shares[0].state, "full");
+  EXPECT_EQ(join(in, after(before)).shares[0].idle_ns, 0u);
   in.ledgers[0].share.processes = 0;
-  EXPECT_EQ(join(in, &before).shares[0].state, "freeing") << "who waited is gone";
+  EXPECT_EQ(join(in, after(before)).shares[0].state, "freeing") << "who waited is gone";
 }
 
 TEST(Join, AShareMadeAnewUnderTheSameNameHasNoNegativeRate) {
-  const auto first = join(input(), nullptr);
+  const auto first = join(input(), {});
   auto later = input();
   later.taken_ns += kSecond;
   later.ledgers[0].share.devices[0].held_ns = 5;
-  EXPECT_FALSE(join(later, &first).shares[0].devices[0].held_ratio);
+  EXPECT_FALSE(join(later, after(first)).shares[0].devices[0].held_ratio);
 }
 
 TEST(Join, AProcessWhosePidOnTheHostIsNotKnownIsShownAllTheSame) {
   auto in = input();
   in.host_pids = {{0}};
-  const auto picture = join(in, nullptr);
+  const auto picture = join(in, {});
   ASSERT_EQ(picture.processes.size(), 3u);
   EXPECT_EQ(picture.processes[0].pid, 0u);
   EXPECT_EQ(picture.processes[0].pid_in_share, 1u);

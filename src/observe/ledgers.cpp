@@ -61,8 +61,12 @@ snapshot::ShareDevice read_device(const ledger::PolicyPage& policy, const ledger
     device.last_refusal = {.asked_bytes = memory.last_refusal_bytes.load(kRelaxed),
                            .used_bytes = memory.last_refusal_used.load(kRelaxed),
                            .unix_ns = memory.last_refusal_ns.load(kRelaxed),
+                           .limit_bytes = device.memory_limit_bytes,
                            .pid = memory.last_refusal_pid.load(kRelaxed),
                            .reason = reason_word(memory.last_denial.load(kRelaxed))};
+    if (const auto limit = memory.last_refusal_limit.load(kRelaxed); limit == ledger::kNoMemoryLimit)
+      device.last_refusal->limit_bytes.reset();
+    else if (limit != 0) device.last_refusal->limit_bytes = limit;
   }
   device.held_ns = compute.held_ns.load(kRelaxed);
   device.estimated_ns = compute.estimated_ns.load(kRelaxed);

@@ -81,7 +81,7 @@ TEST(Ledgers, ALaunchThatDidNotWaitIsAmongTheShortestWaitsAndEachRefusalHasItsRe
   usage->compute[0].meter_failures[1] = 2;
   for (const auto by :
        {ledger::Denial::limit, ledger::Denial::policy, ledger::Denial::device_full, ledger::Denial::device_full})
-    ledger::note_refusal(*usage, 0, {}, 5, 1, by);
+    ledger::note_refusal(*usage, 0, {}, {.asked_bytes = 5, .used_bytes = 1, .limit_bytes = 4, .by = by});
   const auto read = [&] { return read_ledger(*policy, *usage).share.devices.at(0); };
   EXPECT_EQ(read().launch_delays.size(), ledger::kDelayBounds + 1);
   EXPECT_EQ(read().launch_delays.front(), (snapshot::LaunchDelay{10'000, 1003}));
@@ -91,6 +91,10 @@ TEST(Ledgers, ALaunchThatDidNotWaitIsAmongTheShortestWaitsAndEachRefusalHasItsRe
   EXPECT_EQ(read().refusals_device_full, 2u);
   EXPECT_EQ(read().refusals_policy, 1u);
   EXPECT_EQ(read().last_refusal->reason, "device_full");
+  policy->devices[0].memory_limit_bytes = 9;
+  EXPECT_EQ(read().last_refusal->limit_bytes, 4u) << "what it was then";
+  ledger::note_refusal(*usage, 0, {}, {.asked_bytes = 5, .used_bytes = 1});
+  EXPECT_EQ(read().last_refusal->limit_bytes, std::nullopt);
   // What its processes may write there instead.
   usage->memory[0].last_denial = static_cast<ledger::Denial>(77);
   usage->memory[0].refusals = ~0ull;

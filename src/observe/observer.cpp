@@ -183,7 +183,8 @@ Picture Observer::look_locked() {
   std::vector<nvml::Ended> ended;
   if (open_driver()) {
     if (sources_.before_reading) sources_.before_reading();
-    if (auto driver = read_driver(*nvml_, samples_since_us_)) {
+    const snapshot::Snapshot* since = recent_.second_ago(steady_now_ns());
+    if (auto driver = read_driver(*nvml_, since == nullptr ? 0 : since->taken_unix_ns / 1000)) {
       if (sources_.after_reading) sources_.after_reading(*driver);
       traffic_.measure(*nvml_, driver->gpus, steady_clock::now());
       traffic_.fill(driver->gpus);
@@ -191,7 +192,6 @@ Picture Observer::look_locked() {
       last_driver_ = std::move(*driver);
       driver_answered_ns_ = steady_now_ns();
       answers = true;
-      samples_since_us_ = unix_now_ns() / 1000;
       take_xids();
       ended = take_ended();
     } else {
@@ -204,15 +204,14 @@ Picture Observer::look_locked() {
   input.taken_ns = steady_now_ns();
   input.taken_unix_ns = unix_now_ns();
   if (sources_.add_ledgers) sources_.add_ledgers(input);
-  const Picture before = latest();
-  auto picture = std::make_shared<snapshot::Snapshot>(join(input, before.get()));
+  auto picture = std::make_shared<snapshot::Snapshot>(join(input, recent_));
   if (sources_.finish) sources_.finish(*picture);
   {
     const std::scoped_lock lock(state_);
     if (exempt_wanted_) audit_.set_exempt(std::move(*exempt_wanted_));
     exempt_wanted_.reset();
   }
-  tell_ended(ended, before.get());
+  tell_ended(ended, recent_.last());
   for (const Finding& finding : audit_.look(*picture, input.facts, compute_books(input))) {
     events_.add({.kind = finding.told_before ? kExplainedEvent : event_kind(finding.kind),
                  .severity = "warn",
@@ -225,6 +224,7 @@ Picture Observer::look_locked() {
     if (sources_.act && !finding.told_before) sources_.act(finding);
   }
   explainer_.keep_only(audit_.suspects());
+  recent_.add(picture);
   const std::scoped_lock lock(state_);
   latest_ = std::move(picture);
   return latest_;

@@ -20,12 +20,11 @@
 #include "observe/explainer.hpp"
 #include "observe/join.hpp"
 #include "observe/pcie_traffic.hpp"
+#include "observe/recent.hpp"
 #include "observe/sm_activity.hpp"
 #include "snapshot/snapshot.hpp"
 
 namespace headgate::observe {
-
-using Picture = std::shared_ptr<const snapshot::Snapshot>;
 
 // In which a process was that has ended.
 struct FormerShare {
@@ -129,7 +128,7 @@ class Observer {
   std::map<std::string, std::vector<snapshot::XidCount>> xids_;  // by GPU, since the start
   DriverPicture last_driver_;
   std::chrono::steady_clock::time_point released_until_{};
-  std::uint64_t samples_since_us_ = 0;
+  RecentPictures recent_;
 
   std::atomic<std::uint64_t> driver_answered_ns_ = 0;
   mutable std::mutex state_;  // guards latest_ and the wishes

@@ -98,6 +98,7 @@ template <typename Visit>
 void each_field(Refusal& r, Visit&& visit) {
   visit("asked_bytes", r.asked_bytes);
   visit("used_bytes", r.used_bytes);
+  visit("limit_bytes", r.limit_bytes);
   visit("unix_ns", r.unix_ns);
   visit("pid", r.pid);
   visit("reason", r.reason);

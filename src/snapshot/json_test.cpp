@@ -35,7 +35,7 @@ Snapshot full() {
   share.on_oom = "wait=30s";
   share.devices.resize(2);
   share.devices[0].memory_limit_bytes = 8ull << 30;
-  share.devices[0].last_refusal = Refusal{1, 2, 3, 4, "policy"};
+  share.devices[0].last_refusal = Refusal{1, 2, 3, 4, 5, "policy"};
   share.devices[0].launch_delays = {{10'000, 7}, {std::nullopt, 1}};
   share.devices[0].hook_errors = {{"cuEventRecord", 1}};
   s.shares = {share};

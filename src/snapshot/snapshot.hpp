@@ -88,6 +88,7 @@ struct Gpu {
 
 struct Refusal {
   std::uint64_t asked_bytes = 0, used_bytes = 0, unix_ns = 0;
+  std::optional<std::uint64_t> limit_bytes;  // the share's then; empty: it had none
   std::uint32_t pid = 0;
   std::string reason = "limit";  // or device_full: the driver had none left; policy: the share was being drained
   friend bool operator==(const Refusal&, const Refusal&) = default;
@@ -132,7 +133,7 @@ struct ShareDevice {
   std::uint64_t waiting_ns = 0;  // how long a launch that still waits has waited, where that is seconds; 0: none has
   // throttled_ns, by what was waited for: resume, the share's turn, its ceiling, its own work sent before.
   std::uint64_t waited_pause_ns = 0, waited_turn_ns = 0, waited_ceiling_ns = 0, waited_work_ns = 0;
-  std::optional<double> held_ratio, throttled_ratio;  // since the picture before; throttled: of each process 1 at most
+  std::optional<double> held_ratio, throttled_ratio;  // of the last second or so; throttled: of each process 1 at most
   // Of the GPU's SMs, what its processes may have together as clients of an MPS server, by their thread percentages. Empty: none is
   // there, or one that may have all.
   std::optional<double> sm_ratio;

@@ -31,7 +31,7 @@ Had together(const Cli& cli, const std::string& first, const std::string& second
       ") setpriv --reuid $1 --regid $1 --clear-groups $D/files/headgate-load "
       "--kernels=5ms --duration=4s --no-idle-list; }; "
       "as 3001 first > $D/first & a=$!; as 3002 second > $D/second & b=$!; wait $a $b; $H share ls >&2; "
-      "ls $D/run/gpus 2> /dev/null; kill $daemon; cat $D/first $D/second");
+      "ls $D/run/gpus 2> /dev/null; kill $daemon; wait $daemon; cat $D/first $D/second");
   Had had;
   double* const part[] = {&had.first, &had.second};
   std::size_t at = 0;

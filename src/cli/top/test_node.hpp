@@ -102,7 +102,11 @@ inline snapshot::Snapshot test_picture() {
   refused.throttled_launches = 40;
   refused.last_throttle_unix_ns = kTestTime;
   refused.refusals = 3;
-  refused.last_refusal = {.asked_bytes = 2 * kTestGiB, .used_bytes = 15 * kTestGiB, .unix_ns = kTestTime, .pid = 48121};
+  refused.last_refusal = {.asked_bytes = 2 * kTestGiB,
+                          .used_bytes = 15 * kTestGiB,
+                          .unix_ns = kTestTime,
+                          .limit_bytes = 16 * kTestGiB,
+                          .pid = 48121};
   picture.processes = {
       test_process(50120, "notebook", "bob", "jupyter", 8), test_process(48121, "train", "alice", "python", 15),
       test_process(31007, "vllm-small", "svc", "vllm", 7), test_process(50977, "", "carol", "ffmpeg", 2)};

@@ -48,7 +48,7 @@ TopState first_state(const Invocation& invocation, const Chosen& chosen) {
 Result<std::string> once(const Invocation& invocation, Chosen chosen) {
   TopState state = first_state(invocation, chosen);
   auto picture = TRY(chosen.source->look());
-  // Rates are since the look before; a daemon has looked before us.
+  // Rates are since a look before; a daemon has looked before us.
   if (!state.daemon) {
     std::this_thread::sleep_for(milliseconds(100));
     picture = TRY(chosen.source->look());

@@ -162,23 +162,23 @@ std::uint64_t orphaned_bytes(const UsagePage& page, std::uint32_t device) {
   return sum;
 }
 
-void note_refusal(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t asked_bytes,
-                  std::uint64_t used_bytes, Denial by) {
+void note_refusal(UsagePage& page, std::uint32_t device, SlotRef slot, const Refused& what) {
   if (device >= kMaxAccounts) return;
   MemoryAccount& account = page.memory[device];
   const std::uint32_t pid =
       slot.slot < kMaxSlots ? unpack_life(page.slots[slot.slot].life.load(std::memory_order_acquire)).pid : 0;
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
-  account.last_refusal_bytes.store(asked_bytes, std::memory_order_relaxed);
-  account.last_refusal_used.store(used_bytes, std::memory_order_relaxed);
+  account.last_refusal_bytes.store(what.asked_bytes, std::memory_order_relaxed);
+  account.last_refusal_used.store(what.used_bytes, std::memory_order_relaxed);
+  account.last_refusal_limit.store(what.limit_bytes, std::memory_order_relaxed);
   account.last_refusal_pid.store(pid, std::memory_order_relaxed);
   account.last_refusal_ns.store(static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + now.tv_nsec,
                                 std::memory_order_relaxed);
-  account.last_denial.store(by, std::memory_order_relaxed);
-  auto& count = by == Denial::limit         ? account.refusals
-                : by == Denial::device_full ? account.refusals_device_full
-                                            : account.refusals_policy;
+  account.last_denial.store(what.by, std::memory_order_relaxed);
+  auto& count = what.by == Denial::limit         ? account.refusals
+                : what.by == Denial::device_full ? account.refusals_device_full
+                                                 : account.refusals_policy;
   count.fetch_add(1, std::memory_order_release);
 }
 

@@ -52,9 +52,12 @@ std::uint64_t peak_bytes(const UsagePage& page, std::uint32_t device);
 // The same with contexts and code, as they were when it was noted.
 std::uint64_t peak_in_use_bytes(const UsagePage& page, std::uint32_t device);
 
-// Books a refusal for `headgate why`: when, who, what was asked, what was in use, by whose word.
-void note_refusal(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t asked_bytes,
-                  std::uint64_t used_bytes, Denial by = Denial::limit);
+// What `headgate why` tells of a refusal, besides when it was and whom it met.
+struct Refused {
+  std::uint64_t asked_bytes = 0, used_bytes = 0, limit_bytes = kNoMemoryLimit;  // as they were then
+  Denial by = Denial::limit;
+};
+void note_refusal(UsagePage& page, std::uint32_t device, SlotRef slot, const Refused& what);
 
 // What one slot holds by its own books (0 for a free slot).
 std::uint64_t held_bytes(const UsagePage& page, std::uint32_t device, std::uint32_t slot);

@@ -109,11 +109,12 @@ TEST(Account, WhatExistsAlreadyIsChargedOverTheLimitAndThenAllIsRefused) {
 TEST(Account, ARefusalIsOnRecordForTheOneWhoAsksWhy) {
   const SharedPage page = make_shared_page();
   const SlotRef me = seat(*page, made_up(4711));
-  note_refusal(*page, 0, me, 3 * kGiB, kGiB);
+  note_refusal(*page, 0, me, {.asked_bytes = 3 * kGiB, .used_bytes = kGiB, .limit_bytes = 2 * kGiB});
   const MemoryAccount& account = page->memory[0];
   EXPECT_EQ(account.refusals, 1u);
   EXPECT_EQ(account.last_refusal_bytes, 3 * kGiB);
   EXPECT_EQ(account.last_refusal_used, kGiB);
+  EXPECT_EQ(account.last_refusal_limit, 2 * kGiB);
   EXPECT_EQ(account.last_refusal_pid, 4711u);
   EXPECT_NE(account.last_refusal_ns, 0u);
 }

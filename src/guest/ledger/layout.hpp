@@ -132,9 +132,10 @@ struct alignas(64) MemoryAccount {
   std::atomic<std::uint32_t> last_refusal_pid;
   std::atomic<Denial> last_denial;  // by whose word that was
   std::atomic<std::uint64_t> refusals_device_full, refusals_policy;
-  std::atomic<std::int64_t> wanted_ns;           // host time of the last of what follows; 0: there was none
-  std::atomic<std::uint64_t> peak_in_use_bytes;  // as peak_bytes, with contexts and code
-  std::uint8_t reserved[12];
+  std::atomic<std::int64_t> wanted_ns;            // host time of the last of what follows; 0: there was none
+  std::atomic<std::uint64_t> peak_in_use_bytes;   // as peak_bytes, with contexts and code
+  std::atomic<std::uint64_t> last_refusal_limit;  // the limit then; kNoMemoryLimit: none; 0: not told
+  std::uint8_t reserved[4];
   // What an allocation lacks that waits, or was just refused by the driver (oom_wait.hpp); hints, never taken for true.
   std::atomic<std::uint32_t> wants;  // moves with each such request, and each second while it waits
   std::atomic<std::uint32_t> wanted_pid;

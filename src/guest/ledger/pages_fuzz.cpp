@@ -163,7 +163,7 @@ void operate(Pages& pages, Input& in, SlotRef (&seats)[4]) {
       break;
     }
     case 13: close_if_empty(usage); break;
-    case 14: note_refusal(usage, device, seat, in.take<std::uint64_t>(), 1); break;
+    case 14: note_refusal(usage, device, seat, {.asked_bytes = in.take<std::uint64_t>()}); break;
     default: patch(pages, in); break;
   }
 }

@@ -145,16 +145,17 @@ void book_refusal(const Place& place, std::uint64_t bytes) {
   ledger::UsagePage& usage = *session.usage;
   const std::uint64_t granted = session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
   const std::uint64_t used = plus(ledger::used_bytes(usage, device), share_residual(device, coarse_now_ns()));
-  ledger::note_refusal(usage, device, own_slot(), bytes, used,
-                       being_drained() ? ledger::Denial::policy : ledger::Denial::limit);
+  const ledger::Denial by = being_drained() ? ledger::Denial::policy : ledger::Denial::limit;
+  ledger::note_refusal(usage, device, own_slot(), {bytes, used, granted, by});
   say_refused(device, bytes, used, granted);
 }
 
 void book_driver_refusal(const Place& place, std::uint64_t bytes) {
   if (place.standing != Standing::held || !seated()) return;
   const std::uint32_t device = place.device_index;
+  const std::uint64_t granted = session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
   const std::uint64_t used = plus(ledger::used_bytes(*session.usage, device), share_residual(device, coarse_now_ns()));
-  ledger::note_refusal(*session.usage, device, own_slot(), bytes, used, ledger::Denial::device_full);
+  ledger::note_refusal(*session.usage, device, own_slot(), {bytes, used, granted, ledger::Denial::device_full});
 }
 
 Verdict try_reserve_at(const Place& place, std::uint64_t bytes, Transit& transit) {

@@ -1,0 +1,46 @@
+#include "observe/recent.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/saturated.hpp"
+
+namespace headgate::observe {
+namespace {
+
+constexpr std::uint64_t kSecondNs = 1'000'000'000, kApartNs = 100'000'000;
+
+}  // namespace
+
+void RecentPictures::add(Picture picture) {
+  last_ = std::move(picture);
+  if (!kept_.empty() && less(last_->taken_ns, kept_.back()->taken_ns) < kApartNs) return;
+  kept_.push_back(last_);
+  while (kept_.size() > 1 && less(last_->taken_ns, kept_[1]->taken_ns) >= kSecondNs) kept_.pop_front();
+}
+
+const snapshot::Snapshot* RecentPictures::second_ago(std::uint64_t now_ns) const {
+  const auto off_ns = [now_ns](const Picture& picture) {
+    const std::uint64_t age_ns = less(now_ns, picture->taken_ns);
+    return age_ns > kSecondNs ? age_ns - kSecondNs : kSecondNs - age_ns;
+  };
+  return kept_.empty() ? nullptr : std::ranges::min_element(kept_, {}, off_ns)->get();
+}
+
+RecentPictures::Since RecentPictures::second_ago(const std::string& share, std::uint64_t now_ns) const {
+  const snapshot::Snapshot* since = second_ago(now_ns);
+  // Those before it are farther from a second than it, and a share that they show and it does not was made anew.
+  for (const Picture& picture : kept_) {
+    if (picture->taken_ns < since->taken_ns) continue;
+    if (const snapshot::Share* found = share_in(*picture, share))
+      return {.share = found, .elapsed_ns = less(now_ns, picture->taken_ns)};
+  }
+  return {};
+}
+
+const snapshot::Share* share_in(const snapshot::Snapshot& picture, const std::string& name) {
+  const auto found = std::ranges::lower_bound(picture.shares, name, {}, &snapshot::Share::name);
+  return found == picture.shares.end() || found->name != name ? nullptr : &*found;
+}
+
+}  // namespace headgate::observe

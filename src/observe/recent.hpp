@@ -1,0 +1,40 @@
+// The pictures of the last second: what is told per second is told since one of them, however often somebody looks.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "snapshot/snapshot.hpp"
+
+namespace headgate::observe {
+
+using Picture = std::shared_ptr<const snapshot::Snapshot>;
+
+// Not thread-safe.
+class RecentPictures {
+ public:
+  // `picture` is newer than all before it.
+  void add(Picture picture);
+
+  [[nodiscard]] const snapshot::Snapshot* last() const { return last_.get(); }
+  // That from which a picture of `now_ns` (its taken_ns) tells rates: that nearest to a second ago. Null where there is none.
+  [[nodiscard]] const snapshot::Snapshot* second_ago(std::uint64_t now_ns) const;
+
+  struct Since {
+    const snapshot::Share* share = nullptr;  // null: the share was in none
+    std::uint64_t elapsed_ns = 0;
+  };
+  // The same, or the first after it that shows the share.
+  [[nodiscard]] Since second_ago(const std::string& share, std::uint64_t now_ns) const;
+
+ private:
+  Picture last_;
+  std::deque<Picture> kept_;  // oldest first, apart from each other by a tenth of a second or more
+};
+
+// The share of that name, of a picture whose shares are sorted by it; null where it has none.
+[[nodiscard]] const snapshot::Share* share_in(const snapshot::Snapshot& picture, const std::string& name);
+
+}  // namespace headgate::observe

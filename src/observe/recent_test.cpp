@@ -1,0 +1,68 @@
+#include "observe/recent.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace headgate::observe {
+namespace {
+
+constexpr std::uint64_t kMs = 1'000'000;
+
+Picture picture_of(std::uint64_t taken_ms, const std::vector<std::string>& shares = {"alice"}) {
+  auto picture = std::make_shared<snapshot::Snapshot>();
+  picture->taken_ns = taken_ms * kMs;
+  for (const auto& name : shares) picture->shares.emplace_back().name = name;
+  return picture;
+}
+
+TEST(RecentPictures, OfNoneThereIsNone) {
+  const RecentPictures recent;
+  EXPECT_EQ(recent.last(), nullptr);
+  EXPECT_EQ(recent.second_ago(kMs), nullptr);
+  EXPECT_EQ(recent.second_ago("alice", kMs).share, nullptr);
+}
+
+TEST(RecentPictures, ThatNearestToASecondAgo) {
+  RecentPictures recent;
+  recent.add(picture_of(1000));
+  EXPECT_EQ(recent.second_ago(1001 * kMs)->taken_ns, 1000 * kMs);
+  for (std::uint64_t ms = 1020; ms <= 5000; ms += 20) {
+    recent.add(picture_of(ms));
+    const std::uint64_t now_ns = (ms + 20) * kMs, elapsed_ns = now_ns - recent.second_ago(now_ns)->taken_ns;
+    EXPECT_LE(elapsed_ns, 1050 * kMs) << ms;
+    EXPECT_GE(elapsed_ns, std::min<std::uint64_t>(now_ns - 1000 * kMs, 950 * kMs)) << ms;
+    EXPECT_EQ(recent.second_ago("alice", now_ns).elapsed_ns, elapsed_ns) << ms;
+    EXPECT_EQ(recent.last()->taken_ns, ms * kMs);
+  }
+}
+
+TEST(RecentPictures, OneLookASecondAndOthersBetween) {
+  RecentPictures recent;
+  for (const std::uint64_t ms : {1000, 2000, 3000}) recent.add(picture_of(ms));
+  EXPECT_EQ(recent.second_ago(3400 * kMs)->taken_ns, 2000 * kMs);
+  recent.add(picture_of(3400));
+  EXPECT_EQ(recent.second_ago(3790 * kMs)->taken_ns, 3000 * kMs);
+  recent.add(picture_of(3790));
+  EXPECT_EQ(recent.second_ago(4010 * kMs)->taken_ns, 3000 * kMs);
+}
+
+TEST(RecentPictures, WhoLooksOnceAMinuteIsToldOfThatMinute) {
+  RecentPictures recent;
+  for (const std::uint64_t ms : {0, 60'000, 120'000}) recent.add(picture_of(ms));
+  EXPECT_EQ(recent.second_ago(180'000 * kMs)->taken_ns, 120'000 * kMs);
+}
+
+TEST(RecentPictures, ANewShareIsCountedFromTheFirstThatShowsIt) {
+  RecentPictures recent;
+  recent.add(picture_of(0, {"alice"}));
+  for (const std::uint64_t ms : {1000, 1100, 1200}) recent.add(picture_of(ms, {"alice", "bob"}));
+  EXPECT_EQ(recent.second_ago("bob", 1300 * kMs).elapsed_ns, 300 * kMs);
+  EXPECT_EQ(recent.second_ago("alice", 1300 * kMs).elapsed_ns, 1300 * kMs);
+  EXPECT_EQ(recent.second_ago("bob", 2100 * kMs).elapsed_ns, 1000 * kMs);
+  EXPECT_EQ(recent.second_ago("carol", 2000 * kMs).share, nullptr);
+}
+
+}  // namespace
+}  // namespace headgate::observe
