@@ -230,6 +230,27 @@ TEST(Arbiter, a_latency_share_is_never_shut_and_the_others_send_little_while_it_
   gpus.decide(2 * kMs + kProtectedNs + 1);
   EXPECT_EQ(gpus.gate(slow), Gate::open);
 }
+// Its own first kernel would be a second one that the latency share has to wait for.
+TEST(Arbiter, a_successor_waits_for_its_predecessor_s_last_kernel_where_a_latency_share_works_and_looks_for_its_end) {
+  Gpus gpus;
+  const ShareId fast = gpus.add({Terms{.priority_class = Class::latency}}), a = gpus.add({Terms{}}),
+                b = gpus.add({Terms{}});
+  gpus.run(a, 100 * kMs);
+  gpus.decide(kMs);
+  gpus.want(b);
+  gpus.run(fast, 200 * kUs);
+  gpus.decide(2 * kMs);
+  const std::int64_t at_ns = 3 * kMs + kLongestLeaseNs;
+  const Decision decision = gpus.decide(at_ns);
+  EXPECT_EQ(gpus.gate(a), Gate::queued);
+  EXPECT_EQ(gpus.gate(b), Gate::queued);
+  EXPECT_EQ(decision.wake_at_ns, at_ns + kLookNs);
+  // A kernel that does not end for longer than a turn is waited for no more.
+  gpus.arbiter.change_share(b, std::vector{Terms{.weight = 1'000}});
+  bool let_in = false;
+  for (int i = 1; i < 50 && !let_in; ++i, let_in = gpus.gate(b) == Gate::portion) gpus.decide(at_ns + i * kMs);
+  EXPECT_TRUE(let_in);
+}
 TEST(Arbiter, a_share_on_two_gpus_has_both_or_none) {
   Gpus gpus(2);
   const ShareId wide = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}), narrow = gpus.add({Terms{.gpu = 1}});
@@ -293,6 +314,17 @@ TEST(Arbiter, idle_time_is_charged_to_who_kept_others_out) {
   const std::int64_t before_ns = gpus.arbiter.virtual_time_ns(holder);
   gpus.arbiter.settle(*turn, kMs);
   EXPECT_EQ(gpus.arbiter.virtual_time_ns(holder) - before_ns, kMs / 100);
+}
+TEST(Arbiter, of_a_turn_of_long_ago_nobody_is_asked_who_had_the_gpu) {
+  Gpus gpus;
+  const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
+  gpus.want(a);
+  gpus.want(b);
+  gpus.decide(kMs);
+  gpus.arbiter.remove_share(gpus.gate(a) == Gate::open ? b : a);
+  gpus.uses.clear();
+  gpus.decide(2 * kMs);
+  EXPECT_FALSE(gpus.arbiter.next_turn(2 * kMs + kKnownNs));
 }
 TEST(Arbiter, lies_break_nothing_and_move_nobody_else_s_account) {
   Gpus gpus;
@@ -374,7 +406,7 @@ TEST(Arbiter, nobody_can_report_more_time_than_has_passed_and_wear_the_weights_o
   std::int64_t at_ns = kMs;
   for (int i = 0; i < 20'000; ++i, at_ns += 100 * kUs) {
     gpus.want(liar);
-    gpus.uses[{liar, 0}].held_ns += 100'000 * kMs;
+    gpus.uses[{liar, 0}].held_ns = i % 2 == 0 ? std::numeric_limits<std::int64_t>::max() : 0;
     gpus.decide(at_ns);
   }
   gpus.arbiter.remove_share(liar);
@@ -382,6 +414,17 @@ TEST(Arbiter, nobody_can_report_more_time_than_has_passed_and_wear_the_weights_o
   auto worked = play(gpus, {{light, {0}}, {heavy, {0}}}, at_ns, 10'000);
   EXPECT_NEAR(worked[light], 1'000, 100);
   EXPECT_NEAR(worked[heavy], 9'000, 300);
+}
+TEST(Arbiter, who_was_quiet_for_an_hour_can_still_report_no_more_late_than_anybody) {
+  Gpus gpus;
+  const ShareId share = gpus.add({Terms{}});
+  gpus.run(share, kMs);
+  gpus.decide(kMs);
+  constexpr std::int64_t kHourNs = 3'600'000 * kMs;
+  gpus.decide(kHourNs);
+  gpus.uses[{share, 0}].held_ns = kHourNs;
+  gpus.decide(kHourNs + kMs);
+  EXPECT_EQ(gpus.arbiter.virtual_time_ns(share), (kMostLateNs + kMs) / 100);
 }
 TEST(Arbiter, a_share_of_weight_1_that_works_for_years_is_charged_and_so_are_the_others) {
   Gpus gpus;
@@ -438,6 +481,87 @@ TEST(Arbiter, who_worked_unseen_behind_an_open_gate_is_not_behind_one_who_comes_
   auto worked = play(gpus, {{busy, {0}}, {other, {0}}}, at_ns, 1'000);
   EXPECT_GE(worked[busy], 400);
   EXPECT_GE(worked[other], 400);
+}
+TEST(Arbiter, who_had_the_gpu_when_decisions_stopped_is_not_taken_to_have_held_it_meanwhile) {
+  Gpus gpus;
+  const ShareId holder = gpus.add({Terms{}}), other = gpus.add({Terms{}});
+  std::int64_t at_ns = kMs;
+  gpus.run(holder, kMs);
+  gpus.decide(at_ns);
+  gpus.want(other);
+  gpus.decide(at_ns += kMs);
+  const ShareId open = gpus.gate(holder) == Gate::open ? holder : other, shut = open == holder ? other : holder;
+  gpus.run(open, kMs);
+  gpus.rest(shut);
+  gpus.decide(at_ns += 8'000 * kMs);
+  auto worked = play(gpus, {{holder, {0}}, {other, {0}}}, at_ns, 1'000);
+  EXPECT_NEAR(worked[holder], 500, 50);
+  EXPECT_NEAR(worked[other], 500, 50);
+}
+TEST(Arbiter, pauses_save_nothing_up) {
+  Gpus gpus;
+  const ShareId sparse = gpus.add({Terms{}}), full = gpus.add({Terms{}});
+  std::int64_t at_ns = 20 * kMs;
+  for (int i = 0; i < 5'000; ++i, at_ns += kMs) {
+    Use& use = gpus.uses[{sparse, 0}];
+    use.kernel_ns = 50 * kUs;
+    use.dry_ns = at_ns / 5 * 4;
+    use.dry_spells = static_cast<std::uint64_t>(at_ns / (250 * kUs));
+    use.held_ns += 200 * kUs;
+    gpus.run(sparse, 50 * kUs);
+    gpus.uses[{full, 0}].held_ns += 800 * kUs;
+    gpus.run(full, kMs);
+    gpus.decide(at_ns);
+    while (const auto turn = gpus.arbiter.next_turn(at_ns)) gpus.arbiter.settle(*turn, 0);
+  }
+  auto worked = play(gpus, {{sparse, {0}}, {full, {0}}}, at_ns, 400);
+  EXPECT_NEAR(worked[sparse], 200, 50);
+  EXPECT_NEAR(worked[full], 200, 50);
+}
+TEST(Arbiter, who_reports_little_at_a_time_is_charged_all_of_it) {
+  Gpus gpus;
+  const ShareId share = gpus.add({Terms{.weight = 1'000}});
+  for (std::int64_t at_ns = kMs; at_ns <= 1'000 * kMs; at_ns += kMs) {
+    gpus.uses[{share, 0}].held_ns += 900;
+    gpus.decide(at_ns);
+  }
+  EXPECT_EQ(gpus.arbiter.virtual_time_ns(share), 900);
+}
+TEST(Arbiter, in_a_crowd_turns_are_so_short_that_everybody_has_one_within_a_window) {
+  Gpus gpus;
+  constexpr int kShares = 64;
+  for (int i = 0; i < kShares; ++i) gpus.want(gpus.add({Terms{}}));
+  gpus.decide(kMs);
+  for (ShareId share = 0; share < kShares; ++share)
+    if (gpus.gate(share) == Gate::open) gpus.run(share, 100 * kMs);
+  EXPECT_LE(gpus.decide(kMs + 50 * kUs).wake_at_ns, kMs + kWindowNs / kShares);
+}
+TEST(Arbiter, what_a_removed_share_weighed_is_its_gang_s_no_longer) {
+  Gpus gpus;
+  const ShareId stays = gpus.add({Terms{}}, "gang"), goes = gpus.add({Terms{.weight = 900}}, "gang"),
+                alone = gpus.add({Terms{}});
+  gpus.arbiter.remove_share(goes);
+  std::int64_t at_ns = kMs;
+  auto worked = play(gpus, {{stays, {0}}, {alone, {0}}}, at_ns, 1'000);
+  EXPECT_NEAR(worked[stays], 500, 50);
+  EXPECT_NEAR(worked[alone], 500, 50);
+}
+TEST(Arbiter, a_changed_weight_is_instead_of_the_one_before) {
+  Gpus gpus;
+  const ShareId changed = gpus.add({Terms{.weight = 900}}), other = gpus.add({Terms{}});
+  gpus.arbiter.change_share(changed, std::vector{Terms{}});
+  std::int64_t at_ns = kMs;
+  auto worked = play(gpus, {{changed, {0}}, {other, {0}}}, at_ns, 1'000);
+  EXPECT_NEAR(worked[changed], 500, 50);
+  EXPECT_NEAR(worked[other], 500, 50);
+}
+TEST(Arbiter, what_was_held_under_an_earlier_arbiter_is_not_charged_again) {
+  Gpus gpus;
+  const ShareId share = gpus.add({Terms{}});
+  const Use before{.held_ns = 5'000 * kMs};
+  gpus.arbiter.adopt(share, 0, before, Gate::open);
+  gpus.arbiter.observe(share, 0, before, kMs);
+  EXPECT_EQ(gpus.arbiter.virtual_time_ns(share), 0);
 }
 
 }  // namespace
