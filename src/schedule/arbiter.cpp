@@ -83,7 +83,6 @@ void Arbiter::remove_share(ShareId id) {
   if (!gang->members.empty()) return;
   for (Gpu& gpu : gpus_)
     if (gpu.holder == gang) gpu.holder = nullptr;
-  std::erase(order_, gang);
   std::erase_if(gangs_, [gang](const auto& each) { return each.get() == gang; });
 }
 
