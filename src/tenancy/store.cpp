@@ -162,6 +162,12 @@ std::int64_t stored(std::uint64_t number) {
   return static_cast<std::int64_t>(std::min<std::uint64_t>(number, ~0ull >> 1));
 }
 
+// A statement that changes something. What is written to a file that is not in its place any more is lost with the next start.
+Result<Statement> change(Database& database, const char* sql) {
+  if (auto there = database.in_its_place(); !there) return std::unexpected(there.error());
+  return Statement::prepare(database, sql);
+}
+
 Result<void> put_members(Database& database, const Share& share, MemberKind kind,
                          const std::vector<std::uint32_t>& ids) {
   Statement member = TRY(Statement::prepare(database, "INSERT OR IGNORE INTO share_members VALUES(?, ?, ?)"));
@@ -248,10 +254,9 @@ Result<std::vector<Share>> Store::shares() {
 }
 
 Result<void> Store::put(const Share& share) {
-  if (auto there = database_->in_its_place(); !there) return there;
   Transaction transaction = TRY(Transaction::begin(*database_));
   const ledger::Command command = TRY(command_of(share.name));
-  Statement gone = TRY(Statement::prepare(*database_, "DELETE FROM shares WHERE name = ?"));
+  Statement gone = TRY(change(*database_, "DELETE FROM shares WHERE name = ?"));
   if (auto done = gone.bind(share.name).run(); !done) return done;
   Statement insert =
       TRY(Statement::prepare(*database_, "INSERT INTO shares VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
@@ -274,7 +279,7 @@ Result<void> Store::put(const Share& share) {
 
 Result<void> Store::remove_share(const std::string& name) {
   if (auto forgotten = put_runs(name, {}); !forgotten) return forgotten;
-  Statement gone = TRY(Statement::prepare(*database_, "DELETE FROM shares WHERE name = ?"));
+  Statement gone = TRY(change(*database_, "DELETE FROM shares WHERE name = ?"));
   return gone.bind(name).run();
 }
 
@@ -283,7 +288,7 @@ Result<void> Store::remove_share(const std::string& name) {
 Result<void> Store::put_command(const std::string& share, ledger::Command command) {
   const bool both = command == ledger::Command::pause_and_drain;
   const auto noted = [&](const char* sql) -> Result<void> {
-    Statement statement = TRY(Statement::prepare(*database_, sql));
+    Statement statement = TRY(change(*database_, sql));
     return statement.bind(share).run();
   };
   if (command == ledger::Command::run) {
@@ -294,7 +299,7 @@ Result<void> Store::put_command(const std::string& share, ledger::Command comman
           noted(both ? "INSERT OR REPLACE INTO share_pauses VALUES(?)" : "DELETE FROM share_pauses WHERE share = ?");
       !done)
     return done;
-  Statement insert = TRY(Statement::prepare(*database_, "INSERT OR REPLACE INTO share_commands VALUES(?, ?)"));
+  Statement insert = TRY(change(*database_, "INSERT OR REPLACE INTO share_commands VALUES(?, ?)"));
   return insert.bind(share).bind(static_cast<std::int64_t>(both ? ledger::Command::drain : command)).run();
 }
 
@@ -319,7 +324,7 @@ Result<std::map<std::string, std::vector<Run>>> Store::runs() {
 
 Result<void> Store::put_runs(const std::string& share, const std::vector<Run>& runs) {
   Transaction transaction = TRY(Transaction::begin(*database_));
-  Statement gone = TRY(Statement::prepare(*database_, "DELETE FROM share_runs WHERE share = ?"));
+  Statement gone = TRY(change(*database_, "DELETE FROM share_runs WHERE share = ?"));
   if (auto done = gone.bind(share).run(); !done) return done;
   for (const Run& run : runs) {
     Statement insert = TRY(Statement::prepare(*database_, "INSERT INTO share_runs VALUES(?, ?, ?)"));
@@ -355,9 +360,8 @@ Result<std::vector<Quota>> Store::quotas() {
 }
 
 Result<void> Store::put(const Quota& quota) {
-  if (auto there = database_->in_its_place(); !there) return there;
   Transaction transaction = TRY(Transaction::begin(*database_));
-  Statement insert = TRY(Statement::prepare(*database_, "INSERT OR REPLACE INTO quotas VALUES(?, ?, ?, ?, ?, ?)"));
+  Statement insert = TRY(change(*database_, "INSERT OR REPLACE INTO quotas VALUES(?, ?, ?, ?, ?, ?)"));
   insert.bind(static_cast<std::int64_t>(quota.subject)).bind(std::int64_t{quota.id});
   insert.bind(quota.memory_bytes ? std::optional(stored(*quota.memory_bytes)) : std::nullopt);
   insert.bind(quota.compute_ppm ? std::optional(stored(*quota.compute_ppm)) : std::nullopt);
@@ -375,13 +379,13 @@ Result<void> Store::put(const Quota& quota) {
 }
 
 Result<void> Store::remove_quota(Quota::Subject subject, std::uint32_t id) {
-  Statement gone = TRY(Statement::prepare(*database_, "DELETE FROM quotas WHERE subject = ? AND id = ?"));
+  Statement gone = TRY(change(*database_, "DELETE FROM quotas WHERE subject = ? AND id = ?"));
   return gone.bind(static_cast<std::int64_t>(subject)).bind(std::int64_t{id}).run();
 }
 
 Result<void> Store::note_removal(const std::string& name, bool begun) {
-  Statement note = TRY(Statement::prepare(*database_, begun ? "INSERT OR REPLACE INTO share_removals VALUES(?)"
-                                                            : "DELETE FROM share_removals WHERE share = ?"));
+  Statement note = TRY(change(*database_, begun ? "INSERT OR REPLACE INTO share_removals VALUES(?)"
+                                                : "DELETE FROM share_removals WHERE share = ?"));
   return note.bind(name).run();
 }
 
@@ -399,12 +403,12 @@ Result<std::map<std::string, std::string>> Store::gpu_policies() {
 }
 
 Result<void> Store::put_gpu_policy(const std::string& uuid, const std::string& policy) {
-  Statement insert = TRY(Statement::prepare(*database_, "INSERT OR REPLACE INTO gpu_policies VALUES(?, ?)"));
+  Statement insert = TRY(change(*database_, "INSERT OR REPLACE INTO gpu_policies VALUES(?, ?)"));
   return insert.bind(uuid).bind(policy).run();
 }
 
 Result<void> Store::remove_gpu_policy(const std::string& uuid) {
-  Statement gone = TRY(Statement::prepare(*database_, "DELETE FROM gpu_policies WHERE uuid = ?"));
+  Statement gone = TRY(change(*database_, "DELETE FROM gpu_policies WHERE uuid = ?"));
   return gone.bind(uuid).run();
 }
 

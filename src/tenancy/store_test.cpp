@@ -10,6 +10,7 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
+#include <functional>
 
 #include "guest/ledger/registration.hpp"
 #include "tenancy/test_shares.hpp"
@@ -301,16 +302,36 @@ TEST_F(StoreTest, WhatWouldBeLostWithTheNextStartIsNotTaken) {
   ASSERT_TRUE(store.put(full_share()));
   Quota quota;
   quota.shares = 3;
-  const auto lost = [&](const Result<void>& put) {
-    return !put && put.error().code == ErrorCode::denied && put.error().message.starts_with("the database " + path_);
+  ASSERT_TRUE(store.put(quota));
+  const std::string name = full_share().name;
+  const std::vector<std::pair<const char*, std::function<Result<void>()>>> changes = {
+      {"a share", [&] { return store.put(full_share()); }},
+      {"a quota", [&] { return store.put(quota); }},
+      {"a drain", [&] { return store.put_command(name, ledger::Command::drain); }},
+      {"no drain", [&] { return store.put_command(name, ledger::Command::run); }},
+      {"runs", [&] { return store.put_runs(name, {}); }},
+      {"a removal", [&] { return store.note_removal(name, true); }},
+      {"a policy", [&] { return store.put_gpu_policy(kGpu0, "off"); }},
+      {"no policy", [&] { return store.remove_gpu_policy(kGpu0); }},
+      {"the end of a quota", [&] { return store.remove_quota(quota.subject, quota.id); }},
+      {"the end of a share", [&] { return store.remove_share(name); }}};
+  const auto expect_loss = [&](const char* where) {
+    for (const auto& [what, change] : changes) {
+      const auto done = change();
+      ASSERT_FALSE(done) << what << ", " << where;
+      EXPECT_EQ(done.error().code, ErrorCode::denied) << what;
+      EXPECT_TRUE(done.error().message.starts_with("the database " + path_)) << done.error().message;
+    }
   };
   fs::rename(path_, path_ + ".away");
-  EXPECT_TRUE(lost(store.put(full_share())) && lost(store.put(quota))) << "the file is gone";
+  expect_loss("the file is gone");
   fs::copy(path_ + ".away", path_);
-  EXPECT_TRUE(lost(store.put(full_share())) && lost(store.put(quota)) && lost(store.check())) << "it is another one";
+  expect_loss("it is another one");
+  EXPECT_FALSE(store.check());
   fs::remove(path_);
   fs::rename(path_ + ".away", path_);
-  EXPECT_TRUE(store.put(full_share()) && store.put(quota) && store.check());
+  EXPECT_TRUE(store.check());
+  for (const auto& [what, change] : changes) EXPECT_TRUE(change()) << what;
 }
 
 }  // namespace
