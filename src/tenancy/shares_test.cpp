@@ -21,7 +21,7 @@
 #include "guest/ledger/slot.hpp"
 #include "tenancy/read_only.hpp"
 #include "tenancy/sqlite.hpp"
-#include "tenancy/test_shares.hpp"
+#include "tenancy/test_live_shares.hpp"
 
 namespace headgate::tenancy {
 namespace {
@@ -35,42 +35,6 @@ bool may_mount() {
   }
   return false;
 }
-
-class SharesTest : public ::testing::Test {
- protected:
-  Shares start(Adoption& adoption) {
-    auto store = Store::open(state_);
-    if (!store) ADD_FAILURE() << store.error().message;
-    auto shares =
-        Shares::open({base_, {{kGpu0, 80 * kGiB}, {kGpu1, 80 * kGiB}}, {}}, std::move(store).value(), adoption);
-    if (!shares) ADD_FAILURE() << shares.error().message;
-    return std::move(shares).value();
-  }
-  Shares start() {
-    Adoption adoption;
-    return start(adoption);
-  }
-  static std::string words(const Result<void>& result) { return result ? "done" : result.error().message; }
-  std::string file(const char* share, const char* which) { return base_ + "/shares/" + share + "/" + which; }
-
-  // What a limiter does that finds the share by name; it must be the pages' owner.
-  struct Tenant {
-    ledger::SharePages pages;
-    ledger::SlotRef slot;
-    ~Tenant() { leave(); }
-    void leave() {
-      if (pages.usage != nullptr) ledger::release(*pages.usage, slot);
-      ledger::close_pages(pages);
-    }
-  };
-  void enter(const char* name, Tenant& tenant) {
-    const auto fault = ledger::enter_share(base_.c_str(), name, nullptr, tenant.pages, tenant.slot);
-    ASSERT_FALSE(fault) << page_error(fault, base_, name).message;
-  }
-
-  Scratch scratch_;
-  std::string base_ = scratch_.path() + "/run", state_ = scratch_.path() + "/state.db";
-};
 
 TEST_F(SharesTest, ACreatedShareHasItsPagesItsRowAndADirectoryThatOthersCanPassThroughOnly) {
   Shares shares = start();
@@ -162,7 +126,27 @@ TEST_F(SharesTest, ARefusedChangeChangesNothing) {
             "the GPUs of the share 's' cannot be changed while it exists");
   EXPECT_EQ(words(shares.set(share_of("s", 2, kGiB))), "the owner of the share 's' cannot be changed while it exists");
   EXPECT_EQ(words(shares.set(share_of("t", 1, kGiB))), "there is no share 't'");
+  Share other = share_of("s", 1, kGiB);
+  other.fail_policy = ledger::FailPolicy::closed;
+  EXPECT_EQ(words(shares.set(other)), "the fail policy of the share 's' cannot be changed while it exists");
+  other = share_of("s", 1, kGiB);
+  other.gang = "g";
+  EXPECT_EQ(words(shares.set(other)), "the gang of the share 's' cannot be changed while it exists");
   EXPECT_EQ(shares.find("s")->pages->policy().devices[0].memory_limit_bytes, 8 * kGiB);
+}
+
+TEST_F(SharesTest, WhatCannotBeStoredIsTakenBackFromThePagesToo) {
+  Shares shares = start();
+  ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
+  Database other = *Database::open(state_);
+  {
+    const auto held = Transaction::begin(other);
+    ASSERT_TRUE(held);
+    EXPECT_EQ(shares.set(share_of("s", 1, 4 * kGiB)).error().code, ErrorCode::busy);
+    EXPECT_EQ(shares.pause("s").error().code, ErrorCode::busy);
+  }
+  EXPECT_EQ(shares.find("s")->pages->policy().devices[0].memory_limit_bytes, 8 * kGiB);
+  EXPECT_FALSE(shares.find("s")->paused());
 }
 
 TEST_F(SharesTest, AChangeThatOneOfItsGpusCannotTakeChangesNoneOfThem) {
@@ -322,10 +306,34 @@ TEST_F(SharesTest, WhatAnOwnerSaysOfAShareWhoseTimeIsOverCountsWhenItsEndIsPutOf
   EXPECT_EQ(command(), ledger::Command::run);
 }
 
-TEST_F(SharesTest, AfterARebootSharesAreMadeAnewFromTheStore) {
+TEST_F(SharesTest, ANewDaemonOpensNoShareWhoseTimeWasOverBeforeItHasLookedAtTheClock) {
   {
-    ASSERT_EQ(words(start().create(share_of("s", 1, 8 * kGiB))), "done");
+    Shares shares = start();
+    ASSERT_EQ(words(shares.create(share_of("s", 1, kGiB))), "done");
+    Shares::set_time_over(*shares.find("s"), true);
   }
+  Shares shares = start();
+  EXPECT_TRUE(ledger::is_draining(shares.find("s")->pages->policy()));
+  Shares::set_time_over(*shares.find("s"), false);
+  EXPECT_FALSE(ledger::is_draining(shares.find("s")->pages->policy()));
+}
+
+TEST_F(SharesTest, PagesOfOtherGpusThanTheRowNamesAreNoShares) {
+  ASSERT_EQ(words(start().create(share_of("s", 1, kGiB))), "done");
+  ASSERT_TRUE(Store::open(state_)->put(share_of("s", 1, kGiB, 0, kGpu1)));
+  Adoption adoption;
+  Shares shares = start(adoption);
+  ASSERT_EQ(adoption.refused.size(), 1u);
+  EXPECT_TRUE(adoption.refused[0].second.message.starts_with("the share 's' is stored with other GPUs than its pages"))
+      << adoption.refused[0].second.message;
+  EXPECT_EQ(shares.find("s")->pages, nullptr);
+}
+
+TEST_F(SharesTest, AfterARebootSharesAreMadeAnewFromTheStore) {
+  Share share = share_of("s", 1, 8 * kGiB);
+  share.oom_wait = std::chrono::seconds(7);
+  share.freeze_after = std::chrono::minutes(10);
+  ASSERT_EQ(words(start().create(share)), "done");
   fs::remove_all(base_);
   Adoption adoption;
   Shares shares = start(adoption);
@@ -333,6 +341,8 @@ TEST_F(SharesTest, AfterARebootSharesAreMadeAnewFromTheStore) {
   Tenant tenant;
   enter("s", tenant);
   EXPECT_EQ(tenant.pages.policy->devices[0].memory_limit_bytes, 8 * kGiB);
+  EXPECT_EQ(tenant.pages.policy->oom_wait_ms, 7'000u);
+  EXPECT_EQ(tenant.pages.policy->freeze_after_s, 600u);
 }
 
 TEST_F(SharesTest, PagesOfAnotherVersionAreRefusedByNameStayInTheBooksAndStopNoOtherShare) {
@@ -467,46 +477,6 @@ TEST_F(SharesTest, WhatIsSaidOfAShareWhosePagesWereRemovedByHandIsRefusedUntilIt
   EXPECT_EQ(words(shares.remove("s")), "done");
   EXPECT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
   EXPECT_EQ(words(shares.set(share_of("s", 1, 4 * kGiB))), "done");
-}
-
-TEST_F(SharesTest, AShareWithADamagedPageIsTakenAwayOnceNobodyHasItMapped) {
-  if (!fs::exists("/proc/self/maps")) GTEST_SKIP() << "skipped: only /proc tells who has a file mapped";
-  for (const bool restarted : {false, true}) {
-    std::optional<Shares> shares(start());
-    ASSERT_EQ(words(shares->create(share_of("s", 1, 8 * kGiB))), "done");
-    const std::string usage = shares->directory("s") + "/usage";
-    int told[2];
-    ASSERT_EQ(::pipe(told), 0);
-    const pid_t tenant = ::fork();
-    if (tenant == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      const int fd = ::open(usage.c_str(), O_RDWR);
-      auto* const page = static_cast<ledger::UsagePage*>(
-          ::mmap(nullptr, sizeof(ledger::UsagePage), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
-      page->header.magic = 0;
-      (void)!::write(told[1], "x", 1);
-      for (;;) ::pause();
-    }
-    char byte = 0;
-    ASSERT_EQ(::read(told[0], &byte, 1), 1);
-    ::close(told[0]), ::close(told[1]);
-    if (restarted) {
-      shares.reset();
-      shares.emplace(start());
-      EXPECT_TRUE(shares->find("s")->broken);
-    } else {
-      shares->find("s")->damage = "scribbled";
-    }
-    const auto refused = shares->remove("s");
-    ASSERT_FALSE(refused);
-    EXPECT_NE(refused.error().message.find("in use by process " + std::to_string(tenant)), std::string::npos)
-        << refused.error().message;
-    ::kill(tenant, SIGKILL);
-    ::waitpid(tenant, nullptr, 0);
-    EXPECT_EQ(words(shares->remove("s")), "done");
-    EXPECT_FALSE(std::filesystem::exists(shares->directory("s")));
-    EXPECT_EQ(shares->find("s"), nullptr);
-  }
 }
 
 TEST_F(SharesTest, AllSharesThatANodeMayHaveHaveRoomForBothTheirGuards) {

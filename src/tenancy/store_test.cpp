@@ -148,9 +148,11 @@ TEST_F(StoreTest, AShareIsReplacedWholeAndRemovedWhole) {
   Share less = share_of("research", 1000, kGiB);
   ASSERT_TRUE(store.put(less));
   EXPECT_EQ(store.shares().value(), std::vector{less});
+  ASSERT_TRUE(store.put_runs("research", {{4711, 1, {}}}));
   ASSERT_TRUE(store.remove_share("research"));
   ASSERT_TRUE(store.remove_share("research"));
   EXPECT_TRUE(store.shares().value().empty());
+  EXPECT_TRUE(store.runs().value().empty()) << "or they would wait in the next share of that name";
 }
 
 TEST_F(StoreTest, ADiskThatFillsUpKeepsTheOldShareAndAddsNoHalfOne) {
