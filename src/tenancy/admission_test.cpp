@@ -48,6 +48,13 @@ TEST_F(Admission, AShareWithoutALimitIsSoldTheWholeCardAndNobodyElseFits) {
   EXPECT_NE(refusal(share_of("b", 1, 1)).find("nothing fits"), std::string::npos);
 }
 
+TEST_F(Admission, OfACardThatTheReserveFillsAShareWithoutALimitHasNothing) {
+  cards[0].memory_total_bytes = reserve.driver_bytes + reserve.context_room_bytes;
+  EXPECT_NE(refusal(share_of("all", 1, std::nullopt)).find("nothing fits"), std::string::npos);
+  cards[0].memory_total_bytes += 1;
+  EXPECT_EQ(refusal(share_of("all", 1, std::nullopt)), "admitted");
+}
+
 TEST_F(Admission, GuaranteesNeverPassTheWholeGpu) {
   shares = {share_of("a", 1, kGiB, 700'000)};
   EXPECT_EQ(refusal(share_of("b", 1, kGiB, 300'000)), "admitted");
@@ -208,9 +215,10 @@ TEST_F(Admission, AQuotaBoundsTheWeightAndTheClassOfEachShareButOfThoseThatHadMo
       refusal(quick),
       "the share 'b' asks for the class latency, and the quota of the user 4000001 allows normal at most | ask for "
       "that: --class normal, or an administrator for a larger quota");
-  shares = {share};
-  share.devices[0].memory_limit_bytes = 2 * kGiB;
+  shares = {share, quick};
+  share.devices[0].memory_limit_bytes = quick.devices[0].memory_limit_bytes = 2 * kGiB;
   EXPECT_EQ(refusal(share), "admitted") << "as it was before the quota";
+  EXPECT_EQ(refusal(quick), "admitted") << "as it was before the quota";
   share.devices[0].weight = 202;
   EXPECT_NE(refusal(share).find("weight of 202"), std::string::npos) << refusal(share);
 }
@@ -219,6 +227,7 @@ TEST_F(Admission, WhoHasMoreThanALaterQuotaMayChangeHisShareAndTakeNoMore) {
   Quota quota;
   quota.id = 1000;
   quota.memory_bytes = kGiB;
+  quota.compute_ppm = 500'000;
   quota.shares = 1;
   quota.ttl = std::chrono::hours(1);
   quotas = {quota};
@@ -230,6 +239,12 @@ TEST_F(Admission, WhoHasMoreThanALaterQuotaMayChangeHisShareAndTakeNoMore) {
   EXPECT_EQ(refusal(share), "admitted") << "less, if not yet little enough";
   share.devices[0].memory_limit_bytes = 5 * kGiB;
   EXPECT_NE(refusal(share).find("over its quota of GPU memory"), std::string::npos) << refusal(share);
+  share = shares[0];
+  share.devices[0].ceiling_ppm = 900'000;
+  EXPECT_EQ(refusal(share), "admitted") << "less, if not yet little enough";
+  shares[0] = share;
+  share.devices[0].ceiling_ppm = 900'001;
+  EXPECT_NE(refusal(share).find("over its quota of compute"), std::string::npos) << refusal(share);
   share = shares[0];
   share.ttl = std::chrono::hours(2);
   EXPECT_NE(refusal(share).find("is to last 2 h 0 min"), std::string::npos) << refusal(share);

@@ -30,6 +30,20 @@ TEST(Quota, WhatAUsersOwnDoesNotNameEveryonesBounds) {
   EXPECT_EQ(of_empty[0].memory_bytes, 4 * kGiB);
 }
 
+TEST(Quota, EachBoundThatAUsersOwnDoesNotNameIsEveryones) {
+  Quota all = everyone();
+  all.compute_ppm = 500'000;
+  all.ttl = std::chrono::hours(8);
+  all.weight = 200;
+  all.highest_class = Class::normal;
+  Quota own;
+  own.id = 1000;
+  const auto held = holding(share_of("a", 1000, kGiB), std::vector{own, all});
+  all.subject = Quota::Subject::user;
+  all.id = 1000;
+  EXPECT_EQ(held, std::vector{all});
+}
+
 TEST(Quota, EveryonesDoesNotHoldForRootAndRootsOwnDoes) {
   EXPECT_TRUE(holding(share_of("a", 0, kGiB), std::vector{everyone()}).empty());
   Quota own;
