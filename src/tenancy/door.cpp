@@ -362,7 +362,7 @@ bool Door::greet(Newcomer& newcomer, const ledger::Hello& hello) {
   const int socket = newcomer.socket.native_handle();
   const identity::Peer& peer = newcomer.peer;
   using ledger::Refusal;
-  if (hello.head.version != ledger::kRegistrationVersion || hello.page_version != ledger::kVersion) {
+  if (hello.page_version != ledger::kVersion) {
     refuse(socket, Refusal::version,
            "headgated speaks registration " + std::to_string(ledger::kRegistrationVersion) + " with pages " +
                std::to_string(ledger::kVersion) + ", this limiter registration " + std::to_string(hello.head.version) +
@@ -419,8 +419,7 @@ bool Door::greet(Newcomer& newcomer, const ledger::Hello& hello) {
 }
 
 void Door::seat(Newcomer& newcomer, const ledger::Claimed& claimed) {
-  if (claimed.head.version == ledger::kRegistrationVersion &&
-      common_->processes.seat(share_, newcomer.peer.process.pid, {claimed.slot, claimed.slot_generation})) {
+  if (common_->processes.seat(share_, newcomer.peer.process.pid, {claimed.slot, claimed.slot_generation})) {
     say(newcomer.socket.native_handle(), ledger::Seated{ledger::head_of<ledger::Seated>(ledger::Verb::seated)});
     return;
   }
