@@ -170,6 +170,26 @@ TEST_F(Claims, WhoClaimsAgainAndAgainInADeadProcessesNameIsNamedAlsoIfAPictureSe
   EXPECT_NE(share().accusation, "");
 }
 
+// Where nothing is mounted on /proc, one after another may come with the same number.
+TEST_F(Claims, WhoCannotSayAllOfItsNameIsNotTakenForTheOneBeforeIt) {
+  const ledger::Identity nobody{0x7fff'0000, ledger::own_identity().pidns_inode, 0};  // past any pid_max
+  for (int times = 1; times <= 10; ++times) {
+    write_slot(7, nobody);
+    std::size_t asked = 0;
+    processes_->give_back_dead("s", share(), asked);
+    EXPECT_EQ(ledger::live_slots(page().usage()), 0u);
+  }
+  EXPECT_EQ(share().accusation, "");
+}
+
+TEST_F(Claims, WhoMayBeInANamespaceThatNobodyMayLookIntoIsNotTakenForDead) {
+  const ledger::Identity child = process_with(1, true);
+  std::filesystem::remove_all(proc_ + "/" + std::to_string(child.pid) + "/ns");
+  write_slot(0, child);
+  EXPECT_EQ(processes_->adopt(), 0u);
+  EXPECT_EQ(ledger::live_slots(page().usage()), 1u);
+}
+
 TEST_F(Claims, WhoClaimsInAnotherNameOfNobodyEachTimeIsNamedOnceNoProgramsCouldHaveComeAndGoneSoFast) {
   process_with(1, false);  // so that the test's /proc is one
   const ledger::Identity self = ledger::own_identity();

@@ -1,5 +1,6 @@
 // How many may be at a door, and whom they keep out.
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 
 #include "base/test_foreign_socket.hpp"
 #include "tenancy/test_doors.hpp"
@@ -103,6 +104,23 @@ TEST_F(CrowdedDoors, NobodyIsAskedAboutAProcessThatHasNoSlot) {
   EXPECT_EQ(answer(socket.get()).text, "slot 3 is not yours");
   EXPECT_TRUE(asked_.empty());
   EXPECT_EQ(lies_.size(), 1u);
+}
+
+TEST_F(CrowdedDoors, AShareTakesNoMoreProcessesThanItHasSlotsAndThoseThatItHasStay) {
+  const auto self = static_cast<std::uint32_t>(::getpid());
+  const auto enter = [&](std::uint32_t pid) {
+    TenantProcess tenant;
+    tenant.share = "s";
+    tenant.process.pid = pid;
+    UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+    ASSERT_TRUE(processes_->enter(std::move(tenant), std::move(pidfd)));
+  };
+  for (std::uint32_t n = 1; n <= ledger::kMaxSlots; ++n) enter(self + n);
+  const UniqueFd socket = connect_to(directory());
+  ASSERT_TRUE(say(socket.get(), hello()));
+  const Heard heard = answer(socket.get());
+  EXPECT_EQ(heard.text, "the share has 256 processes, and no room for more");
+  EXPECT_EQ(heard.code, ledger::Refusal::busy);
 }
 
 TEST_F(CrowdedDoors, WhoWaitsIsBoundedForAUser) {

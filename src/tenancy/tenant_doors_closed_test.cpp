@@ -67,6 +67,18 @@ TEST_F(ClosedDoors, AConnectionGreetedBeforeAShareWasMadeAnewSitsNotInTheNewOne)
   expect_refusal(socket.get(), "the share 'd' has been removed");
 }
 
+// Before the daemon has next looked at the clock, and closed the share's pages to newcomers.
+TEST_F(ClosedDoors, WhoComesWhenTheTimeOfAShareIsOverIsLetInNoMore) {
+  create(true);
+  Share& share = shares_->find("d")->share;
+  share.created_at_s = 1;
+  share.ttl = 1s;
+  const UniqueFd socket = at_the_door();
+  ASSERT_TRUE(say(socket.get(), hello()));
+  expect_refusal(socket.get(), "the time of the share 'd' is over");
+  EXPECT_EQ(processes_->count_in("d"), 0u);
+}
+
 TEST_F(ClosedDoors, WhoMayNotEnterAnyMoreWhenItSpeaksIsLetInNoMore) {
   create(true);
   const UniqueFd socket = at_the_door();

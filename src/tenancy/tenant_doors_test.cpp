@@ -26,6 +26,16 @@ TEST_F(Doors, AKilledProcessGivesItsMemoryBackAtOnceAndItsConnectionSaysNothingA
   EXPECT_EQ(ledger::live_slots(usage()), 0u);
 }
 
+TEST_F(Doors, WhatAnEndedProcessHadIsGivenBackAndNothingOfTheOthers) {
+  const Tenant ends = start_tenant([] { return true; }), stays = start_tenant([] { return true; });
+  ASSERT_TRUE(told(ends) && told(stays));
+  end(ends);
+  ASSERT_TRUE(until([&] { return !left_.empty(); }));
+  EXPECT_EQ(ledger::used_bytes(usage(), 0), kGiB);
+  EXPECT_EQ(ledger::live_slots(usage()), 1u);
+  end(stays);
+}
+
 TEST_F(Doors, AShareWhoseBellWasShutDownGetsAnotherButNotOneAfterAnother) {
   const auto now = std::chrono::steady_clock::now();
   const auto bell_of_a_newcomer = [&] {
@@ -272,6 +282,12 @@ TEST_F(Doors, WhoCallsItselfSomebodyElseOrClaimsAnothersSlotIsNamed) {
   EXPECT_EQ(answer(socket.get()).head.verb, ledger::Verb::refuse);
   ASSERT_EQ(lies_.size(), 1u);
   EXPECT_EQ(lies_[0], "called itself pid 1");
+  const UniqueFd elsewhere = connect_to(directory());
+  other = hello();
+  other.pidns_inode += 1;
+  ASSERT_TRUE(say(elsewhere.get(), other));
+  EXPECT_EQ(answer(elsewhere.get()).head.verb, ledger::Verb::refuse) << "it is in no other namespace than it is in";
+  EXPECT_EQ(lies_.size(), 2u);
   const Tenant tenant = start_tenant([] { return true; });
   ASSERT_TRUE(told(tenant));
   const UniqueFd thief = connect_to(directory());
@@ -282,7 +298,7 @@ TEST_F(Doors, WhoCallsItselfSomebodyElseOrClaimsAnothersSlotIsNamed) {
   ASSERT_TRUE(say(thief.get(), ledger::Claimed{ledger::head_of<ledger::Claimed>(ledger::Verb::claimed), theirs.slot,
                                                theirs.generation}));
   EXPECT_EQ(answer(thief.get()).text, "slot " + std::to_string(theirs.slot) + " is not yours");
-  EXPECT_EQ(lies_.size(), 2u);
+  EXPECT_EQ(lies_.size(), 3u);
   EXPECT_EQ(ledger::used_bytes(usage(), 0), kGiB);
   end(tenant);
 }
