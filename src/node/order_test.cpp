@@ -212,6 +212,14 @@ TEST(Order, EachMistakeSaysWhatIsAccepted) {
   ShareOrder o;
   o.users = {{"nobody-here"}};
   EXPECT_EQ(made(o).error().message, "users 'nobody-here' is not known here");
+  o.users = {{"4294967294"}};
+  EXPECT_TRUE(made(o));
+  o.users = {{"4294967295"}};
+  EXPECT_EQ(made(o).error().message, "users '4294967295' is not known here") << "that is nobody's number";
+  o.users = std::vector<std::string>(256, "1");
+  EXPECT_TRUE(made(o));
+  o.users->emplace_back("1");
+  EXPECT_EQ(made(o).error().message, "users '257 names' are too many");
   o = {};
   o.compute = "50%";
   o.burst = "30%";

@@ -68,6 +68,9 @@ TEST_F(QuotasTest, AUserTakesNotTheClassThatNobodyKeepsWaitingByHimself) {
   EXPECT_EQ(changed(user_),
             "class 'latency' is more than a user may take for himself: nobody keeps such a share waiting");
   EXPECT_EQ(changed(root_), "set");
+  order_.mem = "2GiB";
+  EXPECT_EQ(changed(user_), "set") << "what an administrator gave stays";
+  EXPECT_EQ(device().priority_class, tenancy::Class::latency);
 }
 
 TEST_F(QuotasTest, AQuotaThatSaysSoAllowsMore) {

@@ -1,0 +1,193 @@
+// Who may do what with whose share, and what only an administrator may.
+#include <gtest/gtest.h>
+
+#include <sys/socket.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "guest/ledger/slot.hpp"
+#include "node/test_node.hpp"
+
+namespace headgate::node {
+namespace {
+
+class Rights : public TestNode {
+ protected:
+  Rights() {
+    options_.shares_per_user = 1;
+    start();
+  }
+  Result<void> create(const std::string& name, const Caller& caller, const std::string& mem = "1GiB") {
+    ShareOrder order;
+    order.name = name;
+    order.mem = mem;
+    return node_->create(order, caller, gpus_);
+  }
+  Result<std::uint64_t> wait(const std::string& name, const Caller& caller, const std::string& mem) {
+    ShareOrder order;
+    order.name = name;
+    order.mem = mem;
+    return node_->wait_for_room(order, caller, gpus_, {});
+  }
+  Result<void> set(const std::string& name, const Caller& caller, const ShareOrder& order) {
+    return node_->set(name, order, caller, gpus_);
+  }
+  tenancy::Share& share(const std::string& name) { return node_->shares().find(name)->share; }
+  static std::string words(const Result<void>& result) { return result ? "done" : result.error().message; }
+
+  const Caller root_{.uid = 0, .administrator = true}, owner_{.uid = 4'000'001}, member_{.uid = 4'000'002},
+      stranger_{.uid = 4'000'003}, nobody_{};
+};
+
+TEST_F(Rights, AShareIsChangedByItsOwnerAndAdministratorsOnly) {
+  const std::vector<std::pair<std::string, std::function<Result<void>(const Caller&)>>> verbs = {
+      {"set", [&](const Caller& caller) { return set("k", caller, {.mem = "2GiB"}); }},
+      {"pause", [&](const Caller& caller) { return node_->pause("k", caller); }},
+      {"resume", [&](const Caller& caller) { return node_->resume("k", caller); }},
+      {"drain", [&](const Caller& caller) { return node_->drain("k", caller); }},
+      {"reclaim", [&](const Caller& caller) { return node_->reclaim("k", caller); }},
+      {"remove", [&](const Caller& caller) { return node_->remove("k", caller); }}};
+  for (const Caller* const may : {&owner_, &root_}) {
+    ASSERT_TRUE(create("k", owner_));
+    share("k").users = {member_.uid};
+    for (const auto& [verb, run] : verbs) {
+      EXPECT_TRUE(words(run(member_)).ends_with("you may use it, and not change it")) << verb << words(run(member_));
+      for (const Caller* const other : {&stranger_, &nobody_})
+        EXPECT_EQ(words(run(*other)), "there is no share 'k' of yours") << verb;
+      EXPECT_EQ(words(run(*may)), "done") << verb;
+    }
+  }
+}
+
+TEST_F(Rights, WhoIsNotKnownIsNobodyWhomAShareCouldNameAndMakesNone) {
+  EXPECT_FALSE(nobody_.sees(1, std::vector{nobody_.uid}, {}));
+  EXPECT_FALSE(nobody_.owns(nobody_.uid));
+  EXPECT_EQ(words(create("k", nobody_)), "who is not known makes no share");
+}
+
+TEST_F(Rights, AShareIsEnteredByWhomItLetsIn) {
+  ASSERT_TRUE(create("k", owner_));
+  share("k").users = {member_.uid};
+  for (const Caller* const may : {&owner_, &root_, &member_}) EXPECT_TRUE(node_->entry("k", *may, false)) << may->uid;
+  for (const Caller* const other : {&stranger_, &nobody_}) {
+    const auto entry = node_->entry("k", *other, false);
+    ASSERT_FALSE(entry);
+    EXPECT_EQ(entry.error().message, "there is no share 'k' of yours");
+  }
+}
+
+TEST_F(Rights, WhatIsSoldTwiceIsAnAdministratorsToSayAndItsLimitsToChange) {
+  ShareOrder order;
+  order.name = "k";
+  order.mem = "1GiB";
+  order.over_sell = true;
+  const std::string denied =
+      "only an administrator sells what is sold already (over_sell), or changes such a share's limits";
+  EXPECT_EQ(words(node_->create(order, owner_, gpus_)), denied);
+  ASSERT_TRUE(create("k", owner_));
+  EXPECT_EQ(words(set("k", owner_, {.over_sell = true})), denied);
+  ASSERT_EQ(words(set("k", root_, {.over_sell = true})), "done");
+  EXPECT_EQ(words(set("k", owner_, {.idle_notice = "5m"})), "done") << "what is no limit is his still";
+  EXPECT_EQ(words(set("k", owner_, {.mem = "2GiB"})), denied);
+  EXPECT_EQ(words(set("k", owner_, {.over_sell = false})), "done");
+}
+
+TEST_F(Rights, AGpusPolicyAndQuotasAreAnAdministratorsToSay) {
+  Arbitration arbitration({tenancy::kGpu0}, {});
+  node_->arbitrate_by(&arbitration);
+  tenancy::QuotaChange quota;
+  quota.id = owner_.uid;
+  quota.shares = 5;
+  EXPECT_EQ(words(node_->set_gpu_policy(tenancy::kGpu0, "off", owner_)), "only an administrator sets a GPU's policy");
+  EXPECT_EQ(arbitration.policy(0), schedule::Policy::fair);
+  EXPECT_FALSE(node_->set_quota(quota, Node::Naming::some, owner_));
+  ASSERT_TRUE(node_->set_quota(quota, Node::Naming::some, root_));
+  EXPECT_EQ(words(node_->remove_quota(quota.subject, quota.id, owner_)), "only an administrator removes quotas");
+  EXPECT_EQ(words(node_->set_gpu_policy(tenancy::kGpu0, "off", root_)), "done");
+  EXPECT_EQ(arbitration.policy(0), schedule::Policy::off);
+  EXPECT_EQ(words(node_->remove_quota(quota.subject, quota.id, root_)), "done");
+}
+
+// A gid is no uid: the user of that number has nothing to do with it.
+TEST_F(Rights, WhatIsSaidOfAGroupsQuotaIsForAdministrators) {
+  tenancy::QuotaChange quota;
+  quota.subject = tenancy::Quota::Subject::group;
+  quota.id = owner_.uid;
+  quota.shares = 5;
+  ASSERT_TRUE(node_->set_quota(quota, Node::Naming::some, root_));
+  EXPECT_EQ(events_->after(0).back().owner_uid, 0u);
+  quota.subject = tenancy::Quota::Subject::user;
+  ASSERT_TRUE(node_->set_quota(quota, Node::Naming::some, root_));
+  EXPECT_EQ(events_->after(0).back().owner_uid, owner_.uid);
+}
+
+TEST_F(Rights, WhoWaitsForAShareHasNoneBesideItPastHisNumber) {
+  ASSERT_TRUE(create("sold", root_, "70GiB"));
+  ASSERT_TRUE(wait("waits", owner_, "60GiB"));
+  EXPECT_TRUE(words(create("k", owner_)).starts_with("you have 1 share or request for one"))
+      << words(create("k", owner_));
+  EXPECT_FALSE(wait("k", owner_, "60GiB"));
+}
+
+TEST_F(Rights, NobodyTakesTheRoomThatSomebodyBeforeHimWaitsFor) {
+  ASSERT_TRUE(create("sold", root_, "70GiB"));
+  ASSERT_TRUE(wait("waits", owner_, "60GiB"));
+  const auto refused = create("k", stranger_, "5GiB");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::no_capacity);
+  EXPECT_EQ(refused.error().message,
+            "1 wait for room, and the share 'k' would take what one that came before waits for");
+  EXPECT_EQ(words(create("k", root_, "5GiB")), "done") << "who runs the node knows what he does";
+}
+
+// Whoever tied himself to another's gang would have his turns, and hold up his.
+TEST_F(Rights, SharesOfTwoOwnersAreInNoGangTogether) {
+  Arbitration arbitration({tenancy::kGpu0}, {});
+  ASSERT_TRUE(arbitration.start());
+  node_->arbitrate_by(&arbitration);
+  std::map<std::string, UniqueFd> bells;
+  for (const auto& [name, owner] : {std::pair("a", owner_), std::pair("b", stranger_)}) {
+    ASSERT_TRUE(node_->create({.name = name, .mem = "1GiB", .gang = "g"}, owner, gpus_));
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    bells[name] = UniqueFd(ends[1]);
+    ledger::SlotRef slot;
+    ASSERT_EQ(ledger::claim_for_self(node_->shares().find(name)->pages->usage(), slot), ledger::ClaimResult::claimed);
+    ASSERT_TRUE(node_->arbitrate(name, UniqueFd(ends[0])));
+  }
+  const auto gate = [&](const char* name) {
+    return node_->shares().find(name)->pages->policy().devices[0].gate.load();
+  };
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  bool apart = false;
+  while (!apart && std::chrono::steady_clock::now() < deadline) {
+    for (auto& [name, bell] : bells) {
+      ledger::SlotDevice& work = node_->shares().find(name)->pages->usage().slots[0].devices[0];
+      work.waiting = 1, work.pulse.fetch_add(1);
+      (void)::send(bell.get(), "t", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+    std::this_thread::yield();
+    apart = (gate("a") == ledger::Gate::open) != (gate("b") == ledger::Gate::open) &&
+            (gate("a") == ledger::Gate::queued) != (gate("b") == ledger::Gate::queued);
+  }
+  EXPECT_TRUE(apart);
+  arbitration.stop();
+}
+
+TEST_F(Rights, ATimeToLiveThatIsOverAlreadyIsNotTaken) {
+  ASSERT_TRUE(create("k", owner_));
+  share("k").created_at_s -= 7200;
+  const std::string refusal = words(set("k", owner_, {.ttl = "1h"}));
+  EXPECT_TRUE(refusal.starts_with("a time to live of 1h is over already")) << refusal;
+  EXPECT_FALSE(share("k").ttl);
+  EXPECT_EQ(words(set("k", owner_, {.ttl = "3h"})), "done");
+}
+
+}  // namespace
+}  // namespace headgate::node
