@@ -115,9 +115,32 @@ TEST_F(KeepTime, AnEndThatIsPutOffOpensTheShareAgain) {
   const std::int64_t end = made_at() + 3600;
   EXPECT_EQ(told("share.expired", end), 1u);
   ASSERT_TRUE(node_->set("s", {.ttl = "2h"}, caller_, gpus_));
+  EXPECT_EQ(command(), ledger::Command::run) << "at once";
   EXPECT_EQ(told("share.expired", end + 1), 1u);
   EXPECT_EQ(command(), ledger::Command::run);
   EXPECT_EQ(told("share.expired", end + 3600), 2u) << "and it is over again";
+  rise();
+}
+
+TEST_F(KeepTime, AnEndThatTheClockHasGoneBackBeforeIsNone) {
+  create({.ttl = "1h"});
+  sit();
+  const std::int64_t end = made_at() + 3600;
+  EXPECT_EQ(told("share.expired", end), 1u);
+  start();
+  EXPECT_EQ(command(), ledger::Command::drain);
+  told("share.expired", end - 1);
+  EXPECT_EQ(command(), ledger::Command::run);
+  rise();
+}
+
+TEST_F(KeepTime, TheDoorHearsOnceThatTheTimeIsOver) {
+  create({.ttl = "1h"});
+  sit();
+  int heard = 0;
+  node_->watch_shares({}, {}, [&](const std::string&) { ++heard; });
+  for (std::int64_t look = 0; look < 3; ++look) told("share.expired", made_at() + 3600 + look);
+  EXPECT_EQ(heard, 1);
   rise();
 }
 

@@ -78,6 +78,17 @@ TEST(Queue, WhoTakesNothingOfWhatAnEarlierOneWaitsForGoesOn) {
   EXPECT_EQ(node.queue.overtaken_by(share_of("x", 1, kGiB), node.books()), nullptr);
 }
 
+TEST(Queue, WhoWasGivenRoomAMomentAgoHasItWhenTheNextIsLookedAt) {
+  Node node;
+  node.sold = {share_of("a", 1, 70 * kGiB)};
+  node.wait(share_of("first", 1, 30 * kGiB));
+  node.wait(share_of("large", 2, 60 * kGiB));
+  node.wait(share_of("small", 3, 15 * kGiB));
+  EXPECT_EQ(node.serve(), (Heard{"first 1", "large 2", "small 3"}));
+  node.end("a");
+  EXPECT_EQ(node.serve(), (Heard{"first in", "large 1", "small 2"})) << "or the large one would wait for two";
+}
+
 TEST(Queue, WhoLeavesLeavesHisPlaceToTheNext) {
   Node node;
   node.sold = {share_of("a", 1, 70 * kGiB)};
@@ -134,6 +145,13 @@ TEST(Queue, WhoWaitsForAShareThatHisEarlierRequestGaveUpHasHisOwnPlace) {
   EXPECT_TRUE(node.queue.leave(first));
   node.end("a");
   EXPECT_EQ(node.serve(), Heard{"job in"});
+}
+
+TEST(Queue, ItHoldsSoManyWhoeverTheyAre) {
+  Node node;
+  node.sold = {share_of("a", 1, 79 * kGiB)};
+  for (std::uint32_t i = 0; i < Queue::kMost; ++i) node.wait(share_of("w" + std::to_string(i), 7 + i, 50 * kGiB));
+  EXPECT_EQ(node.queue.enter(share_of("more", 6, kGiB), 0, {}).error().code, ErrorCode::no_capacity);
 }
 
 TEST(Queue, OneUserDoesNotFillIt) {
