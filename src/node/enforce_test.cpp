@@ -108,7 +108,9 @@ TEST(Enforce, OnlyTheProcessThatWasJudgedIsKilled) {
   EXPECT_EQ(enforce(AuditPolicy::kill, {pid, start_time + 100}).error().message,
             "process " + std::to_string(pid) + " has ended")
       << "another has its number";
-  EXPECT_FALSE(enforce(AuditPolicy::kill, {pid, 0})) << "nobody knows which";
+  EXPECT_EQ(enforce(AuditPolicy::kill, {pid, 0}).error().message,
+            "process " + std::to_string(pid) +
+                " is left alone: /proc does not say when it began, so it may be another by now");
   EXPECT_EQ(::waitpid(child, nullptr, WNOHANG), 0) << "it lives";
   const auto done = enforce(AuditPolicy::kill, {pid, start_time});
   if (!done) ::kill(child, SIGTERM);
@@ -166,7 +168,7 @@ TEST(Enforce, WhoSharesHisCgroupIsSetApartAndFrozenAlone) {
   if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProc;
   const FakeNode node;
   node.make("/unified/user.slice/session-3.scope/headgate-frozen-5");
-  for (const std::string cgroup : {"/", "/system.slice", "/user.slice/session-3.scope"}) {
+  for (const std::string cgroup : {"/", "/system.slice", "/init.scope", "/user.slice/session-3.scope"}) {
     const Sleeper sleeper(node);
     const std::string folder = (cgroup == "/" ? "" : cgroup) + "/headgate-frozen-" + sleeper.name();
     node.put(sleeper.name(), "5:freezer:/\n0::" + cgroup + "\n");
@@ -217,6 +219,10 @@ TEST(Enforce, WhereNobodyCanBeSetApartNobodyIsFrozen) {
     EXPECT_FALSE(enforce(AuditPolicy::freeze, sleeper.judged(), node.roots())) << cgroups;
   }
   EXPECT_FALSE(node.has("/unified"));
+  node.make("/../other");
+  node.put(sleeper.name(), "0::/../other\n");
+  EXPECT_FALSE(enforce(AuditPolicy::freeze, sleeper.judged(), node.roots()));
+  EXPECT_FALSE(node.has("/../other/headgate-frozen-" + sleeper.name())) << "it lies in no cgroup of ours";
   EXPECT_FALSE(enforce(AuditPolicy::freeze, {.pid = 78, .start_time = 5}, node.roots()));  // no such process
 }
 
@@ -274,9 +280,8 @@ TEST(Halts, OfAnotherProcessWithItsNumberNothingIsSaid) {
 
 TEST(Enforce, WeAndInitAreNeverActedOn) {
   for (const auto policy : {AuditPolicy::freeze, AuditPolicy::kill}) {
-    EXPECT_FALSE(enforce(policy, {0, 5}));
-    EXPECT_FALSE(enforce(policy, {1, 5}));
-    EXPECT_FALSE(enforce(policy, {static_cast<std::uint32_t>(::getpid()), 5}));
+    for (const std::uint32_t pid : {0u, 1u, static_cast<std::uint32_t>(::getpid())})
+      EXPECT_EQ(deed(policy, {pid, 5}, {}), "not done: process " + std::to_string(pid) + " is never acted on");
   }
 }
 
