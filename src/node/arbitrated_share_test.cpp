@@ -15,11 +15,13 @@
 namespace headgate::node {
 namespace {
 
+constexpr const char* kGpu = "GPU-00000000-0000-0000-0000-000000000001";
+
 void make_share(const std::string& base) {
   ledger::ShareGrant grant{};
   std::strcpy(grant.name, "s");
   grant.device_count = 1;
-  std::strcpy(grant.devices[0].uuid, "GPU-00000000-0000-0000-0000-000000000001");
+  std::strcpy(grant.devices[0].uuid, kGpu);
   ledger::SharePages pages;
   ASSERT_FALSE(ledger::create_share(base.c_str(), grant, ledger::Access::owner, pages));
   ledger::close_pages(pages);
@@ -57,6 +59,22 @@ TEST(ArbitratedShare, APageWhoseLengthChangesWhileItIsOpenedDoesNotEndTheDaemon)
   struct sigaction now{};
   ASSERT_EQ(::sigaction(SIGBUS, nullptr, &now), 0);
   EXPECT_NE(now.sa_handler, SIG_DFL);
+}
+
+// It would give its turns away for what no ceiling keeps it from.
+TEST(ArbitratedShare, OnlyAShareWithACeilingIsSaidToStandAtIt) {
+  const tenancy::Scratch scratch;
+  const std::string& base = scratch.path();
+  make_share(base);
+  ledger::SharePages pages;
+  ASSERT_FALSE(ledger::open_share(base.c_str(), "s", ledger::Access::owner, pages));
+  auto share = ArbitratedShare::open(base, "s", {kGpu}, {});
+  ASSERT_TRUE(share);
+  pages.usage->compute[0].paid_until_ns = 3'000'000;
+  EXPECT_EQ(share->use_of(0, 1'000'000).ceiling_ns, 0);
+  pages.writable_policy->devices[0].compute_ceiling_ppm = ledger::kWholeGpu / 2;
+  EXPECT_EQ(share->use_of(0, 1'000'000).ceiling_ns, 2'000'000);
+  ledger::close_pages(pages);
 }
 
 }  // namespace

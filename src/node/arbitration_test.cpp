@@ -118,10 +118,12 @@ TEST_F(Arbitrated, RingsThatMeanSomethingElseAreHandedOn) {
   EXPECT_TRUE(soon([&] { return memory_ == 1 && readings_ == 1; }));
 }
 
-// Under MPS kernels of several shares run at once, and nothing is decided.
+// Under MPS and MIG kernels of several shares run at once, and nothing is decided.
 TEST_F(Arbitrated, AShareWithoutTurnsIsHeardWhenItWaitsForMemory) {
   const Tenant& a = tenant("a", 100, ledger::Level::mps);
+  tenant("mig", 100, ledger::Level::mig);
   EXPECT_TRUE(arbitration_->board_descriptors("a").empty());
+  EXPECT_TRUE(arbitration_->board_descriptors("mig").empty());
   const ledger::Ring what = ledger::Ring::memory;
   ASSERT_EQ(::send(a.bell.get(), &what, sizeof what, MSG_DONTWAIT | MSG_NOSIGNAL), 1);
   EXPECT_TRUE(soon([&] { return memory_ == 1; }));
@@ -218,6 +220,18 @@ TEST_F(Arbitrated, ANewOneGoesOnWithTheVirtualTimesThatItFinds) {
     b.want();
     return b.gate() == Gate::open && a.gate() != Gate::open;
   }));
+}
+
+TEST_F(Arbitrated, WhatAShareHeldBeforeItCameIsNotChargedToIt) {
+  Tenant& a = tenant("a");
+  const auto virtual_ns = [&] { return a.pages.policy->devices[0].virtual_time_ns.load(); };
+  arbitration_.reset();
+  a.pages.usage->compute[0].held_ns = 5'000'000'000;
+  start();
+  a.pages.usage->compute[0].held_ns = 5'100'000'000;
+  a.ring();
+  ASSERT_TRUE(soon([&] { return virtual_ns() != 0; }));
+  EXPECT_EQ(virtual_ns(), 1'000'000);
 }
 
 // Processor time of all threads but the one that asks.
