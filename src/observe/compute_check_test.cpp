@@ -28,6 +28,9 @@ TEST(ComputeCheck, WhoseAccountSaysNothingWhileTheDriverSaysBusyIsNamedInThreeSe
   node.pass(kSecond, 0.9, 900 * kMs);
   EXPECT_FALSE(node.check.of(1, kGpu));
   EXPECT_TRUE(node.check.is_proven("alice"));
+  node.picture.shares.clear();
+  node.pass(kSecond, 0.0, 0);
+  EXPECT_FALSE(node.check.is_proven("alice")) << "the next of its name has shown nothing yet";
 }
 
 TEST(ComputeCheck, AnAccountThatGoesBackIsNoProgress) {
@@ -47,6 +50,7 @@ TEST(ComputeCheck, ADriverThatCallsPausesBusyAccusesNobody) {
       node.pass(kSecond, 1.0, held);
       ASSERT_FALSE(node.check.of(1, kGpu)) << held;
     }
+    EXPECT_FALSE(node.check.is_proven("alice")) << held;
   }
 }
 
@@ -81,6 +85,7 @@ TEST(ComputeCheck, WhoHardlyUsesTheGpuIsNotLookedAt) {
   Node node;
   for (int i = 0; i < 10; ++i) node.pass(kSecond, 0.19, 0);
   EXPECT_FALSE(node.check.of(1, kGpu));
+  EXPECT_FALSE(node.check.is_proven("alice")) << "nor taken for one whose account tells";
 }
 
 // One process is honest for the whole share, and another takes its GPU time past the limiter.

@@ -87,6 +87,23 @@ TEST_F(PageCheckTest, AnAccountThatDisagreesForLongerThanAnyStepIsNamed) {
   EXPECT_EQ(look(), "");
 }
 
+// An honest operation may be under way at any look, and be seen at several that follow each other fast.
+TEST_F(PageCheckTest, AnAccountThatDisagreesNowAndThenOrForAMomentIsNotNamed) {
+  const auto look_after = [&](std::int64_t ns) { return check_.look(*policy_, *usage_, 80 * kGiB, now_ns_ += ns); };
+  const auto disagree = [&](bool does) { usage_->memory[0].word.used_bytes = does ? 5 : kGiB; };
+  disagree(true);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(look_after(kSecond / 100), "") << i;
+  disagree(false);
+  EXPECT_EQ(look_after(kSecond), "");
+  disagree(true);
+  EXPECT_EQ(look_after(60 * kSecond), "");
+  EXPECT_EQ(look_after(60 * kSecond), "");
+  disagree(false);
+  EXPECT_EQ(look_after(60 * kSecond), "");
+  disagree(true);
+  EXPECT_EQ(look_after(60 * kSecond), "");
+}
+
 TEST_F(PageCheckTest, ContextsAndCodeOfAllProcessesTogetherAreNoMoreThanACardHas) {
   for (std::uint32_t pid = 11; pid < 13; ++pid) {
     ledger::SlotRef slot;
