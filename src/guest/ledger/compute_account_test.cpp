@@ -6,7 +6,10 @@
 #include <limits>
 #include <memory>
 #include <random>
+#include <utility>
 #include <vector>
+
+#include "guest/ledger/gate.hpp"
 
 namespace headgate::ledger {
 namespace {
@@ -104,6 +107,40 @@ TEST(Gate, a_word_that_somebody_scribbled_shuts_or_opens_it_and_overflows_nothin
     charge_debt(account, kNow, 10'000'000'000, 1, kCatchUp);
     EXPECT_GT(account.paid_until_ns, kMost / 8) << word;
   }
+}
+
+TEST(Gate, a_price_that_somebody_scribbled_moves_no_debt_and_is_nobodys) {
+  constexpr std::int64_t kNow = 10'000'000'000, kOwed = 1'000'000'000;
+  for (const std::uint64_t price : {std::uint64_t{kWholeGpu} + 1, ~std::uint64_t{0}}) {
+    ComputeAccount account{};
+    account.priced_ppm = price;
+    EXPECT_EQ(rate_in_force(account, 500'000), 500'000u);
+    account.paid_until_ns = kNow + kOwed;
+    EXPECT_EQ(rate_now(account, 500'000, 0, kNow), 500'000u);
+    EXPECT_EQ(account.paid_until_ns, kNow + kOwed);
+  }
+  // And a debt that none is stays for whoever looks for damage.
+  ComputeAccount account{};
+  account.priced_ppm = 500'000;
+  account.paid_until_ns = kNow + (1ll << 51);
+  (void)rate_now(account, 250'000, 0, kNow);
+  EXPECT_EQ(account.paid_until_ns, kNow + (1ll << 51));
+}
+
+TEST(Gate, each_word_of_the_arbiters_is_seen_as_a_new_one_and_lets_something_pass_where_it_lets_in) {
+  auto policy = std::make_unique<PolicyPage>();
+  const DevicePolicy& device = policy->devices[0];
+  std::uint32_t epoch = device.gate_epoch;
+  const auto seen_anew = [&] { return std::exchange(epoch, device.gate_epoch.load()) != device.gate_epoch; };
+  write_gate(*policy, 0, Gate::portion, 0);
+  EXPECT_TRUE(seen_anew());
+  EXPECT_EQ(device.gate, Gate::portion);
+  EXPECT_EQ(device.portion_us, 1u);
+  write_gate(*policy, 0, Gate::portion, std::numeric_limits<std::int64_t>::max());
+  EXPECT_TRUE(seen_anew());
+  EXPECT_EQ(device.portion_us, 100'000'000u);
+  set_arbitrated(*policy, 0, true);
+  EXPECT_TRUE(seen_anew());
 }
 
 }  // namespace

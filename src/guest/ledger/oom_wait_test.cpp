@@ -43,6 +43,17 @@ TEST(OomWait, MemoryGivenBackByAnotherThreadWakesTheWaiterAtOnce) {
   EXPECT_EQ(used_bytes(*page, 0), 100u);
 }
 
+TEST(OomWait, WhoeverGivesBackTellsWhoWaits) {
+  const SharedPage page = make_shared_page();
+  const SlotRef slot = seat(*page, own_identity());
+  ASSERT_TRUE(reserve(*page, 0, slot, 100, 100).ok);
+  for (const auto& less : {give_back, unreserve}) {
+    const std::uint32_t seen = expect_release(*page);
+    EXPECT_EQ(less(*page, 0, slot, 40), 40u);
+    EXPECT_NE(page->releases, seen);
+  }
+}
+
 TEST(OomWait, NoReleaseBetweenTheLookAndTheSleepIsMissed) {
   const SharedPage page = make_shared_page();
   const std::uint32_t seen = expect_release(*page);
