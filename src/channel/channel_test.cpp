@@ -178,6 +178,27 @@ TEST_F(ChannelTest, tasks_of_a_stream_that_broke_are_given_to_the_next_at_once) 
   EXPECT_EQ(parse_cancelled((*cancelled)->data), id);
 }
 
+TEST_F(ChannelTest, what_an_agent_works_on_stays_its_own_when_its_stream_breaks) {
+  start({.limits = {.lease = 1h}});
+  const TaskId id = submit("1");
+  const std::string path = "/v1/channel/sched/tasks/" + std::to_string(id);
+  http::RawClient stream(server_->unix_endpoint());
+  stream.send("GET /v1/channel/sched/tasks HTTP/1.1\r\nAccept: text/event-stream\r\n\r\n");
+  stream.read([](const std::string& all) { return all.contains("\"attempt\":1"); });
+  ASSERT_TRUE(post(path + "/ack?attempt=1").starts_with("200 "));
+  stream.close();
+  ASSERT_TRUE(eventually([&] { return listeners() == 0; }));
+  EXPECT_EQ(get("/v1/channel/sched/tasks"), "200 {\"tasks\":[]}\n");
+  EXPECT_EQ(post(path + "/result?attempt=1", "1"), "200 {\"state\":\"done\"}\n");
+}
+
+TEST_F(ChannelTest, a_stream_that_lost_a_task_has_room_for_it_again) {
+  start({.limits = {.attempts = 2, .lease = 20ms}, .window = 1});
+  auto source = http::EventSource::open(server_->unix_endpoint(), {.target = "/v1/channel/sched/tasks"}, 20s);
+  ASSERT_TRUE(source) << source.error().message;
+  EXPECT_EQ(wait_for(submit("1")).state, State::abandoned) << "after the second attempt";
+}
+
 TEST_F(ChannelTest, a_stream_holds_no_more_than_its_window_and_gets_more_as_it_answers) {
   start({.window = 2});
   std::vector<TaskId> ids;
