@@ -47,6 +47,17 @@ TEST(Visible, WhoWasLetInSeesTheShare) {
   EXPECT_TRUE(visible(all, caller(~0u)).shares.empty());
 }
 
+TEST(Visible, WhoWaitsForRoomIsHisOwnAffair) {
+  auto all = picture();
+  all.waiting.resize(2);
+  all.waiting[0].owner_uid = 1001;
+  all.waiting[1].owner_uid = 1002;
+  const auto seen = visible(all, caller(1001)).waiting;
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].owner_uid, 1001u);
+  EXPECT_TRUE(visible(all, caller(~0u)).waiting.empty());
+}
+
 TEST(Visible, AnAdministratorSeesEverything) { EXPECT_EQ(visible(picture(), caller(0, true)), picture()); }
 
 TEST(Visible, EventsOfOthersAreNotHandedOut) {

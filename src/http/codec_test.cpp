@@ -69,6 +69,18 @@ TEST(RequestParser, takes_the_host_of_a_whole_address_and_not_the_one_of_the_hea
   }
 }
 
+TEST(RequestParser, holds_to_the_limits_that_it_was_given) {
+  const auto status = [](const std::string& text) {
+    RequestParser parser({.head_bytes = 100, .body_bytes = 10});
+    const auto fed = parser.feed(text);
+    return fed ? 200 : fed.error().status;
+  };
+  EXPECT_EQ(status("GET / HTTP/1.1\r\nA: " + std::string(60, 'h') + "\r\n\r\n"), 200);
+  EXPECT_EQ(status("GET / HTTP/1.1\r\nA: " + std::string(100, 'h') + "\r\n\r\n"), 431);
+  EXPECT_EQ(status("POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\n0123456789"), 200);
+  EXPECT_EQ(status("POST / HTTP/1.1\r\nContent-Length: 11\r\n\r\n"), 413);
+}
+
 struct Bad {
   std::string text;
   int status;
