@@ -144,6 +144,42 @@ TEST(DaemonAbuse, OnlyAdministratorsSellWhatIsSoldAlready) {
   EXPECT_EQ(asked("PATCH", "/v1/shares/sold", R"({"ttl":"8h"})"), 20);
 }
 
+TEST(DaemonAbuse, WhatIsAnothersStandsInNoReplyToAUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
+  const Daemon daemon;
+  ASSERT_EQ(::chmod(daemon.cli().directory().c_str(), 0711), 0);
+  for (const std::string& path : {daemon.cli().runtime(), daemon.cli().runtime() + "/control"})
+    ASSERT_EQ(::chmod(path.c_str(), 0755), 0);
+  ASSERT_EQ(::chmod(daemon.socket().c_str(), 0666), 0);
+  ASSERT_EQ(daemon.ask("POST", "/v1/shares", R"({"name":"secret","mem":"1GiB"})").status, 201);
+  for (const char* whose : {R"("user":4711)", R"("group":4711)", R"("user":12345)"})
+    ASSERT_EQ(daemon.ask("PATCH", "/v1/quotas", std::string("{") + whose + R"(,"shares":5})").status, 200) << whose;
+  const std::string gpu = daemon.picture().gpus.at(0).uuid;
+  const auto body_of = [&](const std::string& target) {
+    const auto reply = http::exchange({.path = daemon.socket()}, {.target = target}, milliseconds(20'000));
+    return reply && reply->status == 200 ? reply->body : "";
+  };
+  const std::vector<std::string> views = {"/v1/snapshot", "/v1/shares",      "/v1/processes", "/v1/events",
+                                          "/metrics",     "/metrics/influx", "/metrics/json", "/v1/queue"};
+  for (const std::string& view : views) {
+    const bool shown = body_of(view).contains("secret");
+    EXPECT_EQ(shown, view != "/v1/processes" && view != "/v1/queue") << view << ", to root";
+    EXPECT_EQ(as_user(12'345, 12'345, [&] { return body_of(view).empty() ? 2 : body_of(view).contains("secret"); }), 0)
+        << view;
+  }
+  const auto asked = [&](const char* method, const std::string& target) {
+    return as_user(12'345, 12'345, [&] { return status_of(daemon.socket(), method, target); });
+  };
+  EXPECT_EQ(asked("GET", "/v1/shares/secret"), 44);
+  EXPECT_EQ(asked("POST", "/v1/gpus/" + gpu + "/release"), 43);
+  EXPECT_EQ(as_user(12'345, 12'345,
+                    [&] {
+                      const std::string quotas = body_of("/v1/quotas");
+                      return quotas.contains("4711") ? 2 : quotas.contains("12345") ? 0 : 3;
+                    }),
+            0);
+}
+
 TEST(DaemonAbuse, NobodyGivesHimselfMoreOfTheTurnsThanOthersHave) {
   if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   const Daemon daemon;
