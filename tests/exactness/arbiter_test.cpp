@@ -155,6 +155,18 @@ TEST(Alone, a_lone_active_share_loses_nothing_and_costs_nothing) {
     EXPECT_LE(node.decisions, 5u);
   }
 }
+// It is its own pauses that keep it below: the ceiling, and whoever could come, cost it nothing.
+TEST(Alone, a_lone_active_share_below_its_ceiling_does_as_much_as_without_one) {
+  NodeShare held = sparse();
+  held.ceiling_ppm = 500'000;
+  Node unlimited({.shares = {sparse()}, .policy = schedule::Policy::off}), node({.shares = {held, away()}});
+  unlimited.run(10 * kSecond);
+  node.run(10 * kSecond);
+  print("20 % alone, unlimited", unlimited, 1, 10 * kSecond);
+  print("20 % alone, ceiling 50 %", node, 2, 10 * kSecond);
+  EXPECT_GE(node.held_percent(0), 0.99 * unlimited.held_percent(0));
+  EXPECT_LE(node.decisions, 10u);
+}
 TEST(Ceiling, a_share_below_its_fair_part_gets_its_ceiling_and_the_rest_goes_to_the_other) {
   NodeShare held = full(constant(200 * kUs));
   held.ceiling_ppm = 250'000;
@@ -254,6 +266,31 @@ TEST(Gangs, shares_tied_by_a_name_have_their_turn_together) {
   print("tied shares on two GPUs, another on one", node, 3, 4 * kSecond);
   EXPECT_NEAR(node.held_percent(0, 0), 50, 2);
   EXPECT_NEAR(node.held_percent(2, 0), 50, 2);
+}
+// One rank in each of two shares, as two containers of a job have it: each spins for a kernel behind the other share's gate.
+TEST(Gangs, ranks_in_shares_that_are_tied_never_hang_and_waste_little) {
+  const auto ranks = [](const std::string& name, std::int64_t work_ns) {
+    NodeShare left = gang(name, work_ns), right = left;
+    left.gpus.pop_back();
+    right.gpus.erase(right.gpus.begin());
+    return std::vector{left, right};
+  };
+  for (const auto& [work_ns, least] : {std::pair{200 * kUs, 0.95}, std::pair{10 * kMs, 0.95}}) {
+    for (const std::uint64_t seed : {1u, 2u, 3u}) {
+      std::vector<NodeShare> shares = ranks("a", work_ns);
+      Node alone({.shares = shares, .gpus = 2, .seed = seed});
+      alone.run(4 * kSecond);
+      for (NodeShare& each : ranks("b", work_ns)) shares.push_back(std::move(each));
+      Node node({.shares = shares, .gpus = 2, .seed = seed});
+      node.run(4 * kSecond);
+      const auto useful = [](const Node& of, std::size_t first) { return of.kernels(first) + of.kernels(first + 1); };
+      const auto all = static_cast<double>(useful(node, 0) + useful(node, 2));
+      std::printf("two gangs of tied shares: useful kernels %lu + %lu, alone %lu\n", useful(node, 0), useful(node, 2),
+                  useful(alone, 0));
+      EXPECT_GE(all, least * static_cast<double>(useful(alone, 0))) << work_ns << " " << seed;
+      EXPECT_NEAR(static_cast<double>(useful(node, 0)) / all, 0.5, 0.02) << work_ns << " " << seed;
+    }
+  }
 }
 TEST(Gangs, a_wide_gang_is_not_starved_by_narrow_shares) {
   NodeShare right = full(constant(200 * kUs));

@@ -1,5 +1,6 @@
 #include "exactness/node_model.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
@@ -353,11 +354,17 @@ void Node::launch(Tenant& tenant, Entry&, bool alone) {
   }
 }
 
-// Two ranks: an even step computes and says that it is done, an odd one spins for the peer's.
+// Two ranks: an even step computes and says that it is done, an odd one spins for the peer's, which is in the same share or in
+// one that is tied to it.
 void Node::spin_for(Tenant& tenant, sim::Command& command) {
   const Entry& entry = entries_[tenant.entry];
+  const std::string& gang = setup_.shares[entry.share].gang;
+  const std::uint64_t meeting =
+      gang.empty() ? entry.share
+                   : static_cast<std::uint64_t>(std::ranges::find(setup_.shares, gang, &NodeShare::gang) -
+                                                setup_.shares.begin());
   const auto key = [&](std::uint32_t rank, std::uint64_t step) {
-    return (std::uint64_t{entry.share} << 32 | rank << 16) + step / 2 % kFlags;
+    return (meeting << 32 | rank << 16) + step / 2 % kFlags;
   };
   const std::uint64_t step = tenant.steps++;
   if (step % 2 == 0) {
