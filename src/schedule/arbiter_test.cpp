@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <vector>
 
 namespace headgate::schedule {
 namespace {
@@ -101,6 +102,26 @@ TEST(Arbiter, a_lease_ends_by_time_and_the_next_does_not_wait_for_a_drain) {
   gpus.decide(kMs + kLongestLeaseNs + 1);
   EXPECT_EQ(gpus.gate(second), Gate::open);
   EXPECT_EQ(gpus.gate(first), Gate::queued);
+}
+// 64 turns of 2.5 ms would be 160 ms.
+TEST(Arbiter, where_many_want_a_gpu_turns_are_shorter_so_that_all_have_one_in_a_window) {
+  Gpus gpus;
+  std::vector<ShareId> waiting;
+  for (int i = 0; i < 64; ++i) waiting.push_back(gpus.add({Terms{}}));
+  for (const ShareId each : waiting) gpus.uses[{each, 0}].kernel_ns = 200 * kUs;
+  std::int64_t now_ns = kMs, since_ns = kMs;
+  while (!waiting.empty() && now_ns < 1'000 * kMs) {
+    for (auto& [where, use] : gpus.uses) {
+      if (gpus.gate(where.first) == Gate::open) use.held_ns += now_ns - since_ns;
+      use.wanting = true;
+    }
+    since_ns = now_ns;
+    const Decision decision = gpus.decide(now_ns);
+    std::erase_if(waiting, [&](ShareId each) { return gpus.gate(each) == Gate::open; });
+    now_ns = decision.wake_at_ns;
+  }
+  EXPECT_TRUE(waiting.empty());
+  EXPECT_LE(since_ns, kMs + kWindowNs);
 }
 TEST(Arbiter, a_holder_without_work_gives_way_before_its_lease_ends) {
   Gpus gpus;
@@ -266,6 +287,31 @@ TEST(Arbiter, a_share_on_two_gpus_has_both_or_none) {
     gpus.decide(at * kMs);
     EXPECT_EQ(gpus.gate(wide, 0) == Gate::open, gpus.gate(wide, 1) == Gate::open) << at;
   }
+}
+// Not lent, the GPU would stand still for the rest of the narrow share's turn on the other; lent for a whole turn, the gang would wait
+// for that one next, and so on.
+TEST(Arbiter, while_a_wide_gang_waits_for_its_last_gpu_the_free_ones_are_lent_until_then) {
+  Gpus gpus(2);
+  const ShareId wide = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}});
+  const ShareId left = gpus.add({Terms{.gpu = 0}}), right = gpus.add({Terms{.gpu = 1}});
+  const auto begin = [&](ShareId share, std::uint32_t gpu) {
+    gpus.run(share, 100 * kMs, gpu);
+    gpus.uses[{share, gpu}].kernel_ns = 2 * kMs;
+  };
+  begin(right, 1);
+  gpus.decide(kMs);
+  begin(wide, 0);
+  begin(wide, 1);
+  gpus.decide(2 * kMs);
+  const std::int64_t ends_ns = 2 * kMs + kLongestLeaseNs;
+  ASSERT_EQ(gpus.gate(right, 1), Gate::open);
+  begin(left, 0);
+  gpus.decide(ends_ns - 2 * kMs);
+  EXPECT_EQ(gpus.gate(left, 0), Gate::open);
+  EXPECT_NE(gpus.gate(wide, 0), Gate::open);
+  gpus.decide(ends_ns + 1);
+  EXPECT_EQ(gpus.gate(wide, 0), Gate::open);
+  EXPECT_EQ(gpus.gate(wide, 1), Gate::open);
 }
 TEST(Arbiter, work_that_waits_for_a_launch_at_another_gate_gets_that_launch) {
   Gpus gpus(2);

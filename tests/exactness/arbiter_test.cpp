@@ -130,7 +130,7 @@ TEST(Jain, eight_equal_shares_are_equal_within_any_second) {
     }
   }
 }
-TEST(Jain, sixty_four_shares_have_had_their_turn_within_a_window) {
+TEST(Jain, sixty_four_shares_are_equal_over_some_seconds) {
   std::vector<NodeShare> shares(64, full(constant(200 * kUs)));
   // 64 that begin in the same millisecond are sliced by the GPU for longer than the meter can tell slices apart.
   for (std::size_t i = 0; i < shares.size(); ++i) shares[i].load.from_ns = static_cast<std::int64_t>(i) * 10 * kMs;
