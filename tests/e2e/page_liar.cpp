@@ -16,8 +16,10 @@
 #include <random>
 #include <vector>
 
+#include "base/now.hpp"
 #include "base/unique_fd.hpp"
 #include "guest/ledger/account.hpp"
+#include "guest/ledger/gpu_page.hpp"
 #include "guest/ledger/pages.hpp"
 #include "guest/ledger/registration.hpp"
 #include "guest/ledger/slot.hpp"
@@ -52,6 +54,7 @@ ledger::Hello hello() {
 struct Inside {
   UniqueFd usage_fd, bell;
   ledger::SharePages pages;
+  ledger::GpuPage* marks = nullptr;  // of the share's first GPU
   ledger::SlotRef slot;
 };
 
@@ -77,6 +80,12 @@ bool enter(const std::string& directory, Inside& in) {
   in.usage_fd = UniqueFd(fds[1]);
   in.bell = UniqueFd(fds[2]);
   if (ledger::map_pages(fds[0], fds[1], in.pages)) return false;
+  // Behind the node page comes what the share marks.
+  void* const marks = rights->cmsg_len < CMSG_LEN(5 * sizeof(int))
+                          ? MAP_FAILED
+                          : ::mmap(nullptr, sizeof(ledger::GpuPage), PROT_READ | PROT_WRITE, MAP_SHARED, fds[4], 0);
+  if (marks == MAP_FAILED) return false;
+  in.marks = static_cast<ledger::GpuPage*>(marks);
   if (ledger::claim_for_self(*in.pages.usage, in.slot) != ledger::ClaimResult::claimed) return false;
   (void)ledger::reserve(*in.pages.usage, 0, in.slot, 100 << 20, 1ull << 40);
   const ledger::Claimed claimed{ledger::head_of<ledger::Claimed>(ledger::Verb::claimed), in.slot.slot,
@@ -112,6 +121,8 @@ std::uint64_t any_value(Random& random) {
 }
 
 [[noreturn]] void scribble(Inside& in, Random& random) {
+  auto* const marked = reinterpret_cast<volatile std::uint64_t*>(in.marks);
+  constexpr std::size_t kMarks = sizeof(ledger::GpuPage) / 8, kSeats = offsetof(ledger::GpuPage, marks) / 8;
   auto* const words = reinterpret_cast<volatile std::uint64_t*>(in.pages.usage);
   constexpr std::size_t kAll = sizeof(ledger::UsagePage) / 8, kAccounts = offsetof(ledger::UsagePage, compute) / 8,
                         kSlots = offsetof(ledger::UsagePage, slots) / 8, kSlot = sizeof(ledger::Slot) / 8;
@@ -122,6 +133,10 @@ std::uint64_t any_value(Random& random) {
                              : random() % 2 == 0 ? kSlots + random() % (4 * kSlot)
                                                  : random() % kAll;
       words[at] = any_value(random);
+      marked[random() % (random() % 2 == 0 ? kSeats : kMarks)] = any_value(random);
+      // The daemon brings what was marked of late.
+      in.marks->seen_ns = in.marks->seats[random() % ledger::kMaxSeats].seen_ns =
+          static_cast<std::int64_t>(steady_now_ns());
       // Slots in the names of processes that there are, this one's own among them.
       if (random() % 64 == 0) {
         auto& slot = in.pages.usage->slots[random() % ledger::kMaxSlots];

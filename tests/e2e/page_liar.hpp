@@ -9,8 +9,8 @@
 namespace headgate::e2e {
 
 enum class Lie {
-  none,      // enters, reserves 100 MiB, and stays
-  words,     // random and edge values into every word of the usage page, its own slot's most often
+  none,  // enters, reserves 100 MiB, and stays
+  words,  // random and edge values into every word of the usage page, its own slot's most often, and of its page of marks
   length,    // the page's file made shorter and longer, over and over
   bell,      // shuts its share's doorbell down
   quiet,     // takes what it has reserved out of the account
