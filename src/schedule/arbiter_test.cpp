@@ -167,6 +167,29 @@ TEST(Arbiter, a_time_in_which_nobody_decided_is_charged_to_nobody) {
   EXPECT_NEAR(static_cast<double>(had[light]), 100e6, 10e6);
   EXPECT_NEAR(static_cast<double>(had[heavy]), 900e6, 10e6);
 }
+// The turn in which it happened is not taken to have been used either: the clock would go on by all of it, and whoever comes next
+// would stand so far behind the holder.
+TEST(Arbiter, who_comes_after_a_time_in_which_nobody_decided_does_not_wait_for_as_long) {
+  Gpus gpus;
+  const ShareId holder = gpus.add({Terms{}}), other = gpus.add({Terms{}});
+  gpus.run(holder, kMs);
+  gpus.want(other);
+  gpus.decide(kMs);
+  if (gpus.gate(other) == Gate::open) gpus.decide(kMs + kShortestLeaseNs);
+  ASSERT_EQ(gpus.gate(holder), Gate::open);
+  ASSERT_EQ(gpus.gate(other), Gate::queued);
+  gpus.rest(other);
+  gpus.decide(6'000 * kMs);
+  gpus.want(other);
+  std::int64_t now_ns = 6'001 * kMs;
+  for (; gpus.gate(other) != Gate::open && now_ns < 6'500 * kMs; now_ns += kMs) {
+    gpus.uses[{holder, 0}].held_ns += kMs;
+    gpus.run(holder, kMs);
+    while (const auto turn = gpus.arbiter.next_turn(now_ns)) gpus.arbiter.settle(*turn, 0);
+    gpus.decide(now_ns);
+  }
+  EXPECT_LE(now_ns, 6'020 * kMs);
+}
 
 TEST(Arbiter, the_successor_may_send_one_kernel_before_the_lease_ends) {
   Gpus gpus;
@@ -455,6 +478,7 @@ TEST(Arbiter, nobody_can_report_more_time_than_has_passed_and_wear_the_weights_o
     gpus.uses[{liar, 0}].held_ns = i % 2 == 0 ? std::numeric_limits<std::int64_t>::max() : 0;
     gpus.decide(at_ns);
   }
+  EXPECT_LE(gpus.arbiter.virtual_time_ns(liar), at_ns + kMostLateNs);
   gpus.arbiter.remove_share(liar);
   gpus.uses.erase({liar, 0});
   auto worked = play(gpus, {{light, {0}}, {heavy, {0}}}, at_ns, 10'000);
