@@ -27,6 +27,50 @@ class DriverGpus : public ::testing::Test {
   Script& script_;
 };
 
+TEST_F(DriverGpus, EachFigureOfTheBoardIsToldUnderItsOwnName) {
+  script_.board = ScriptedBoard{.busy = 87,
+                                .memory_busy = 31,
+                                .celsius = 64,
+                                .milliwatts = 412'500,
+                                .limit_milliwatts = 700'000,
+                                .clocks_mhz = {1'111, 1'755, 2'619, 1'333},
+                                .millijoules = 123'456'789,
+                                .slowed_by = 0,
+                                .pcie_generation = 5,
+                                .pcie_width = 16,
+                                .compute_mode = 3,
+                                .ecc = true};
+  const auto gpu = read();
+  EXPECT_EQ(gpu.busy_ratio, 0.87);
+  EXPECT_EQ(gpu.memory_busy_ratio, 0.31);
+  EXPECT_EQ(gpu.temperature_celsius, 64u);
+  EXPECT_EQ(gpu.power_mw, 412'500u);
+  EXPECT_EQ(gpu.power_limit_mw, 700'000u);
+  EXPECT_EQ(gpu.sm_clock_mhz, 1'755u);
+  EXPECT_EQ(gpu.memory_clock_mhz, 2'619u);
+  EXPECT_EQ(gpu.energy_mj, 123'456'789u);
+  EXPECT_TRUE(gpu.throttle_reasons.empty());
+  EXPECT_EQ(gpu.pcie_generation, 5u);
+  EXPECT_EQ(gpu.pcie_width, 16u);
+  EXPECT_EQ(gpu.compute_mode, "exclusive process");
+  EXPECT_EQ(gpu.ecc, true) << "what is in force, not what will be after a reset";
+  script_.board->compute_mode = 2;
+  EXPECT_EQ(read().compute_mode, "prohibited");
+}
+
+// nvml.h: nvmlClocksThrottleReason*. 0x1 (idle), 0x2 (application clocks) and 0x100 (display clocks) are somebody's wish.
+TEST_F(DriverGpus, WhatSlowsTheCardIsToldByEachReasonOfTheDrivers) {
+  const std::pair<unsigned long long, const char*> kReasons[] = {{0x4, "power cap"},         {0x8, "hardware slowdown"},
+                                                                 {0x10, "sync boost"},       {0x20, "software thermal"},
+                                                                 {0x40, "hardware thermal"}, {0x80, "power brake"}};
+  for (const auto& [bit, words] : kReasons) {
+    script_.board = ScriptedBoard{.slowed_by = bit | 0x103};
+    EXPECT_EQ(read().throttle_reasons, std::vector<std::string>{words}) << bit;
+  }
+  script_.board->slowed_by = 0x44;
+  EXPECT_EQ(read().throttle_reasons, (std::vector<std::string>{"power cap", "hardware thermal"}));
+}
+
 TEST_F(DriverGpus, MemoryErrorsAreToldByKindAndBySpan) {
   script_.ecc_errors = {{{11, 12}, {21, 22}}};
   const auto gpu = read();
@@ -106,6 +150,12 @@ TEST_F(DriverGpus, VideoEnginesWhichNobodyGatesAreSeenAtWork) {
 
 TEST_F(DriverGpus, WhatTheCardDoesNotHaveIsNotToldAsZero) {
   const auto gpu = read();
+  EXPECT_EQ(gpu.busy_ratio, std::nullopt);
+  EXPECT_EQ(gpu.temperature_celsius, std::nullopt);
+  EXPECT_EQ(gpu.power_mw, std::nullopt);
+  EXPECT_EQ(gpu.sm_clock_mhz, std::nullopt);
+  EXPECT_EQ(gpu.energy_mj, std::nullopt);
+  EXPECT_EQ(gpu.pcie_generation, std::nullopt);
   EXPECT_EQ(gpu.ecc_corrected_errors, std::nullopt);
   EXPECT_EQ(gpu.ecc_lifetime_uncorrected_errors, std::nullopt);
   EXPECT_EQ(gpu.pcie_replays, std::nullopt);

@@ -44,6 +44,13 @@ nvmlReturn_t give_text(const std::string& from, char* text, unsigned length) {
   return std::strncpy(text, from.c_str(), length), NVML_SUCCESS;
 }
 
+// A figure of the board, where there is one.
+template <typename T>
+nvmlReturn_t give(T observe::ScriptedBoard::* figure, T* out) {
+  if (!script.board) return NVML_ERROR_NOT_SUPPORTED;
+  return *out = (*script.board).*figure, NVML_SUCCESS;
+}
+
 template <typename T>
 const T& nth(const std::vector<T>& rows, std::size_t asked) {
   return rows[std::min(asked, rows.size() - 1)];
@@ -118,6 +125,45 @@ SCRIPTED nvmlReturn_t nvmlDeviceGetAccountingStats(nvmlDevice_t, unsigned pid, v
   stats.time_ms = 300;
   stats.running = found->running ? 1 : 0;
   std::memcpy(out, &stats, sizeof stats);
+  return NVML_SUCCESS;
+}
+SCRIPTED nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t, nvmlUtilization_t* rates) {
+  if (!script.board) return NVML_ERROR_NOT_SUPPORTED;
+  return *rates = {script.board->busy, script.board->memory_busy}, NVML_SUCCESS;
+}
+SCRIPTED nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t, nvmlTemperatureSensors_t sensor, unsigned* celsius) {
+  return sensor == NVML_TEMPERATURE_GPU ? give(&observe::ScriptedBoard::celsius, celsius) : NVML_ERROR_NOT_SUPPORTED;
+}
+SCRIPTED nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t, unsigned* milliwatts) {
+  return give(&observe::ScriptedBoard::milliwatts, milliwatts);
+}
+SCRIPTED nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t, unsigned* milliwatts) {
+  return give(&observe::ScriptedBoard::limit_milliwatts, milliwatts);
+}
+SCRIPTED nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t, nvmlClockType_t type, unsigned* mhz) {
+  if (!script.board) return NVML_ERROR_NOT_SUPPORTED;
+  return *mhz = script.board->clocks_mhz[type], NVML_SUCCESS;
+}
+SCRIPTED nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t, unsigned long long* millijoules) {
+  return give(&observe::ScriptedBoard::millijoules, millijoules);
+}
+SCRIPTED nvmlReturn_t nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t, unsigned long long* bits) {
+  return give(&observe::ScriptedBoard::slowed_by, bits);
+}
+SCRIPTED nvmlReturn_t nvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t, unsigned* generation) {
+  return give(&observe::ScriptedBoard::pcie_generation, generation);
+}
+SCRIPTED nvmlReturn_t nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t, unsigned* lanes) {
+  return give(&observe::ScriptedBoard::pcie_width, lanes);
+}
+SCRIPTED nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t, nvmlComputeMode_t* mode) {
+  if (!script.board) return NVML_ERROR_NOT_SUPPORTED;
+  return *mode = static_cast<nvmlComputeMode_t>(script.board->compute_mode), NVML_SUCCESS;
+}
+SCRIPTED nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t, nvmlEnableState_t* now, nvmlEnableState_t* after_reset) {
+  if (!script.board) return NVML_ERROR_NOT_SUPPORTED;
+  *now = script.board->ecc ? NVML_FEATURE_ENABLED : NVML_FEATURE_DISABLED;
+  *after_reset = script.board->ecc ? NVML_FEATURE_DISABLED : NVML_FEATURE_ENABLED;
   return NVML_SUCCESS;
 }
 SCRIPTED nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t, unsigned type, unsigned counter,

@@ -22,6 +22,14 @@ struct ScriptedLink {
   bool active;
   std::array<unsigned long long, 4> errors;  // by kind; of the fifth the driver says nothing
 };
+struct ScriptedBoard {
+  unsigned busy, memory_busy;  // percent
+  unsigned celsius, milliwatts, limit_milliwatts;
+  std::array<unsigned, 4> clocks_mhz;  // by nvmlClockType_t: graphics, SM, memory, video
+  unsigned long long millijoules, slowed_by;
+  unsigned pcie_generation, pcie_width, compute_mode;
+  bool ecc;
+};
 struct Script {
   bool answers = true;  // false: the driver has gone; it counts no GPUs and says why
   unsigned gpus = 1;
@@ -30,6 +38,7 @@ struct Script {
   std::vector<std::uint64_t> used_bytes{0};
   bool accounting = false;
   std::vector<ScriptedEnd> accounted;
+  std::optional<ScriptedBoard> board;
   std::optional<std::array<std::array<unsigned long long, 2>, 2>> ecc_errors;  // [uncorrected][in its life]
   std::vector<ScriptedLink> nvlinks;
   std::optional<std::array<unsigned long long, 2>> nvlink_kib;  // sent, received, over all links
