@@ -153,7 +153,17 @@ void add_schema(Json& all) {
 
 template <typename T>
 std::string to_json(const T& value) {
-  return write(value).dump(-1, ' ', true, Json::error_handler_t::replace);
+  if constexpr (IsVector<T>::value) {
+    // One at a time: the tree of thousands of events takes many times their text, and the daemon would keep that much.
+    std::string all = "[";
+    for (const auto& each : value) {
+      if (all.size() > 1) all += ',';
+      all += to_json(each);
+    }
+    return all + ']';
+  } else {
+    return write(value).dump(-1, ' ', true, Json::error_handler_t::replace);
+  }
 }
 
 template <typename T>

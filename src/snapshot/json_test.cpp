@@ -56,6 +56,14 @@ TEST(SnapshotJson, APictureSurvivesTheWayThroughText) {
   EXPECT_EQ(*after, before);
 }
 
+TEST(SnapshotJson, AListIsOneTextHoweverManyThereAre) {
+  EXPECT_EQ(to_json(std::vector<Event>{}), "[]");
+  const std::vector<Event> events = {{.sequence = 1, .text = "a"}, {.sequence = 2, .text = "b\n"}, {.sequence = 3}};
+  EXPECT_EQ(from_json<std::vector<Event>>(to_json(events)), events);
+  const std::vector<Event> one = {events[0]};
+  EXPECT_EQ(to_json(one), "[" + to_json(events[0]) + "]");
+}
+
 TEST(SnapshotJson, BytesThatAreNoTextDoNotBreakTheReply) {
   const auto after = from_json<Snapshot>(to_json(full()));
   ASSERT_TRUE(after) << after.error().message;

@@ -89,5 +89,30 @@ TEST(DaemonEvents, AFileThatCannotBeUsedIsSaidAndTheNodeIsGovernedAllTheSame) {
   EXPECT_TRUE(told.contains("events.unsaved") && told.contains("share.set")) << told;
 }
 
+// Whoever looks at what happened makes nobody's daemon larger than it may be: 32 MiB.
+TEST(DaemonEvents, AskingForThousandsOfThemLeavesTheDaemonAsSmallAsItWas) {
+  const Daemon daemon;
+  for (int i = 0; i < 1'000; ++i) {
+    ASSERT_EQ(daemon.ask("POST", "/v1/shares", R"({"name":"s)" + std::to_string(i % 50) + R"(","mem":"1GiB"})").status,
+              201);
+    ASSERT_EQ(daemon.ask("DELETE", "/v1/shares/s" + std::to_string(i % 50)).status, 200);
+  }
+  const auto resident_kib = [&] {
+    std::ifstream status("/proc/" + std::to_string(daemon.pid()) + "/status");
+    std::uint64_t kib = 0;
+    for (std::string word; kib == 0 && status >> word;)
+      if (word == "VmRSS:") status >> kib;
+    return kib;
+  };
+  EXPECT_EQ(ask_for(daemon, "share=s1&kind=share.removed").size(), 20u);
+  const std::uint64_t before = resident_kib();
+  if (before == 0) GTEST_SKIP() << "there is no /proc here";
+  for (int i = 0; i < 4; ++i) EXPECT_GE(ask_for(daemon, "").size(), 2'000u);
+  EXPECT_GE(ask_for(daemon, "since_unix_ns=1").size(), 2'000u);
+  std::printf("%lu KiB before, %lu after\n", before, resident_kib());
+  EXPECT_LE(resident_kib(), before + 3 * 1024);
+  EXPECT_LE(resident_kib(), 32 * 1024);
+}
+
 }  // namespace
 }  // namespace headgate::e2e
