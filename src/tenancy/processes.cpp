@@ -15,9 +15,14 @@ bool same(const ledger::Identity& a, const ledger::Identity& b) {
   return a.pid == b.pid && a.pidns_inode == b.pidns_inode && a.start_time == b.start_time;
 }
 
+// The rest of a page was never touched, and is not to become the daemon's memory by being looked at.
+std::uint32_t slots_of(const ledger::UsagePage& usage) {
+  return std::min(usage.slots_seen.load(std::memory_order_acquire), ledger::kMaxSlots);
+}
+
 // By who sits there, not by what was said on the socket: a process may die between its claim and its word about it.
 void give_back(ledger::UsagePage& usage, const ledger::Identity& seat, ledger::Remains remains) {
-  for (std::uint32_t slot = 0; slot < ledger::kMaxSlots; ++slot) {
+  for (std::uint32_t slot = 0, end = slots_of(usage); slot < end; ++slot) {
     const ledger::SlotView view = ledger::view(usage, slot);
     if (is_taken(view) && same(view.identity, seat) && ledger::mark_dead(usage, {slot, view.generation}))
       ledger::reap(usage, slot, remains);
@@ -139,7 +144,7 @@ bool Processes::ByName::operator()(const ledger::Identity& a, const ledger::Iden
 
 Processes::Claims Processes::claims_of(const std::string& share, const ledger::UsagePage& usage) const {
   Claims claims;
-  for (std::uint32_t slot = 0; slot < ledger::kMaxSlots; ++slot) {
+  for (std::uint32_t slot = 0, end = slots_of(usage); slot < end; ++slot) {
     const ledger::SlotView view = ledger::view(usage, slot);
     if (is_taken(view) && !known(share, view.identity)) claims[view.identity].push_back({slot, view.generation});
   }
@@ -284,7 +289,7 @@ void Processes::give_back_dead(const std::string& share, LiveShare& live, std::s
     ++asked;
     return !ledger::is_alive(seat, own_namespace);
   };
-  const std::uint32_t end = std::min(usage.slots_seen.load(std::memory_order_acquire), ledger::kMaxSlots);
+  const std::uint32_t end = slots_of(usage);
   for (std::uint32_t slot = 0; slot < end; ++slot) {
     const ledger::SlotView view = ledger::view(usage, slot);
     if (is_taken(view)) {

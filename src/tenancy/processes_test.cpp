@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
+#include <chrono>
 #include <csignal>
 #include <fstream>
 #include <optional>
+#include <sstream>
 
 #include "tenancy/test_shares.hpp"
 
@@ -285,6 +287,33 @@ TEST_F(Claims, WhoUsesADamagedPageIsNamedAlsoIfItCameWhileItWasLookedFor) {
     if (removed.error().message.find("in use by process " + std::to_string(late.pid)) != std::string::npos) return;
   }
   FAIL() << "never named";
+}
+
+// Of the mapping that begins at `at`.
+std::size_t resident_kib(const void* at) {
+  std::ostringstream begin;
+  begin << std::hex << reinterpret_cast<std::uintptr_t>(at) << '-';
+  std::ifstream maps("/proc/self/smaps");
+  bool found = false;
+  for (std::string line; std::getline(maps, line);) {
+    found = found || line.starts_with(begin.str());
+    if (found && line.starts_with("Rss:")) return std::stoul(line.substr(4));
+  }
+  return 0;
+}
+
+// A page is 1 MiB, and a node may have many shares that few processes use.
+TEST_F(Claims, WhatNobodyHasUsedOfAPageIsNotMadeTheDaemonsMemoryByLookingAtIt) {
+  write_slot(0, process_with(1, true));
+  page().usage().slots_seen = 1;
+  ASSERT_EQ(looks_until_somebody_is_in(), 1u);
+  ::kill(children_.back(), SIGKILL);
+  while (processes_->count_in("s") != 0 && context_.run_one_for(std::chrono::seconds(20)) != 0) {
+  }
+  processes_->adopt();
+  EXPECT_EQ(ledger::live_slots(page().usage()), 0u);
+  EXPECT_GT(resident_kib(&page().usage()), 0u);
+  EXPECT_LT(resident_kib(&page().usage()), sizeof(ledger::UsagePage) / 1024 / 4);
 }
 
 }  // namespace
