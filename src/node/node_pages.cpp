@@ -1,14 +1,10 @@
 #include "node/node_pages.hpp"
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <climits>
 
 #include "guest/ledger/node_page.hpp"
+#include "guest/ledger/wake.hpp"
 #include "node/handed_memory.hpp"
 
 namespace headgate::node {
@@ -98,7 +94,7 @@ void NodePages::tell(const observe::DriverMemory& memory, const tenancy::Shares&
       page->unattributed_bytes[i].store(memory.unattributed_on(devices[i].uuid).value_or(ledger::kNotTold),
                                         std::memory_order_relaxed);
     page->done.store(page->begun.load());
-    ::syscall(SYS_futex, &page->done, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+    ledger::wake(page->done);
   }
 }
 

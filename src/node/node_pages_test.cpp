@@ -5,10 +5,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <boost/asio/io_context.hpp>
 #include <cerrno>
 
 #include "base/unique_fd.hpp"
 #include "guest/ledger/node_page.hpp"
+#include "guest/ledger/test_crowd.hpp"
+#include "guest/ledger/wake.hpp"
+#include "tenancy/test_shares.hpp"
 
 namespace headgate::node {
 namespace {
@@ -40,6 +44,23 @@ TEST(NodePages, WhoHasThePageCanNeitherWriteToItNorShortenIt) {
   EXPECT_EQ(page.begun.load(), 1u);
   EXPECT_EQ(page.done.load(), 0u);
   ::munmap(read, kBytes);
+}
+
+TEST(NodePages, AShareWhoseThreadsAllWaitForAReadingKeepsTheLoopFromNobody) {
+  const tenancy::Scratch scratch;
+  tenancy::Adoption adoption;
+  tenancy::Shares shares = tenancy::Shares::open({scratch.path() + "/run", {{tenancy::kGpu0, 80 * tenancy::kGiB}}, {}},
+                                                 tenancy::Store::open(scratch.path() + "/state.db").value(), adoption)
+                               .value();
+  ASSERT_TRUE(shares.create(tenancy::share_of("alice", 1000, 8 * tenancy::kGiB)));
+  boost::asio::io_context context;
+  const tenancy::Processes tenants(context.get_executor(), shares, "/proc", {});
+  NodePages pages;
+  void* const read = ::mmap(nullptr, sizeof(ledger::NodePage), PROT_READ, MAP_SHARED, pages.descriptor("alice"), 0);
+  ASSERT_NE(read, MAP_FAILED);
+  const auto& page = *static_cast<const ledger::NodePage*>(read);
+  EXPECT_EQ(ledger::still_waiting(ledger::kMostWoken + 36, page.done, [&] { pages.tell({}, shares, tenants); }), 36);
+  ::munmap(read, sizeof(ledger::NodePage));
 }
 
 }  // namespace

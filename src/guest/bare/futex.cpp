@@ -19,12 +19,6 @@ constexpr long kFutexWaitv = 449;
 constexpr std::uint32_t kWord32 = 2;
 constexpr std::int64_t kShortRestNs = 250'000'000;
 
-void wake(const std::atomic<std::uint32_t>* word, int most) {
-  const int saved = errno;
-  ::syscall(SYS_futex, word, FUTEX_WAKE, most, nullptr, nullptr, 0);
-  errno = saved;
-}
-
 }  // namespace
 
 void futex_wait_either(const std::atomic<std::uint32_t>* first, std::uint32_t a,
@@ -54,7 +48,12 @@ void futex_wait(const std::atomic<std::uint32_t>* word, std::uint32_t expected, 
   errno = saved;
 }
 
-void futex_wake_all(const std::atomic<std::uint32_t>* word) { wake(word, INT_MAX); }
-void futex_wake_one(const std::atomic<std::uint32_t>* word) { wake(word, 1); }
+void futex_wake(const std::atomic<std::uint32_t>* word, std::uint32_t most) {
+  const int saved = errno;
+  ::syscall(SYS_futex, word, FUTEX_WAKE, most, nullptr, nullptr, 0);
+  errno = saved;
+}
+void futex_wake_all(const std::atomic<std::uint32_t>* word) { futex_wake(word, INT_MAX); }
+void futex_wake_one(const std::atomic<std::uint32_t>* word) { futex_wake(word, 1); }
 
 }  // namespace headgate::bare

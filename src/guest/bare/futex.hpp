@@ -15,8 +15,9 @@ void futex_wait(const std::atomic<std::uint32_t>* word, std::uint32_t expected, 
 void futex_wait_either(const std::atomic<std::uint32_t>* first, std::uint32_t a,
                        const std::atomic<std::uint32_t>* second, std::uint32_t b, std::int64_t timeout_ns);
 
-// Wakes everybody who waits on word, or one of them. Restores errno.
+// Wakes everybody who waits on word, at most so many of them, or one. Restores errno.
 void futex_wake_all(const std::atomic<std::uint32_t>* word);
+void futex_wake(const std::atomic<std::uint32_t>* word, std::uint32_t most);
 void futex_wake_one(const std::atomic<std::uint32_t>* word);
 
 }  // namespace headgate::bare

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "guest/bare/futex.hpp"
+#include "guest/ledger/wake.hpp"
 
 namespace headgate::ledger {
 namespace {
@@ -195,7 +195,7 @@ PageFault set_limits(PolicyPage& policy, std::uint32_t device, const DeviceGrant
   // Last: who sees the new epoch sees the new values.
   to.gate_epoch.fetch_add(1, std::memory_order_release);
   // Who waits at the gate waits by the old values.
-  bare::futex_wake_all(&to.gate_epoch);
+  wake(to.gate_epoch);
   return {};
 }
 
@@ -204,7 +204,7 @@ namespace {
 // Last: who sees the new epoch sees the new words.
 void announce(PolicyPage& policy) {
   policy.command_epoch.fetch_add(1, std::memory_order_release);
-  bare::futex_wake_all(&policy.command_epoch);
+  wake(policy.command_epoch, kOneOfEach);
 }
 
 // Launches look again too, those that wait at a gate at once.
@@ -212,7 +212,7 @@ void open_looks(PolicyPage& policy) {
   announce(policy);
   for (std::uint32_t i = 0; i < std::min(policy.device_count, kMaxDevices); ++i) {
     policy.devices[i].gate_epoch.fetch_add(1, std::memory_order_release);
-    bare::futex_wake_all(&policy.devices[i].gate_epoch);
+    wake(policy.devices[i].gate_epoch);
   }
 }
 

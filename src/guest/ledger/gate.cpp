@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "guest/bare/futex.hpp"
 #include "guest/ledger/slot.hpp"
+#include "guest/ledger/wake.hpp"
 
 namespace headgate::ledger {
 
@@ -15,9 +15,7 @@ void write_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_
   to.gate_epoch.fetch_add(1, std::memory_order_release);
 }
 
-void wake_at_gate(PolicyPage& policy, std::uint32_t device) {
-  bare::futex_wake_all(&policy.devices[device].gate_epoch);
-}
+void wake_at_gate(PolicyPage& policy, std::uint32_t device) { wake(policy.devices[device].gate_epoch); }
 
 void set_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_t portion_ns) {
   write_gate(policy, device, gate, portion_ns);

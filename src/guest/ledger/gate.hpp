@@ -23,7 +23,8 @@ inline constexpr std::int64_t kNoPulseNs = 50'000'000;
 
 // Owner only. Who sees the new epoch sees the new gate. `portion_ns`: 1.., where the gate is `portion`.
 void write_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_t portion_ns = 0);
-// Owner only: a system call, and as long as it takes to wake a processor that sleeps.
+// Owner only: a system call, and as long as it takes to wake a processor that sleeps. Of many, kMostWoken: the others look by
+// themselves (kTurnLookNs).
 void wake_at_gate(PolicyPage& policy, std::uint32_t device);
 // Whether who waits there has something to do; at the others they wait on.
 constexpr bool lets_in(Gate gate) { return gate != Gate::shut && gate != Gate::queued; }

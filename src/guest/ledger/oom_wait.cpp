@@ -5,6 +5,7 @@
 #include "guest/bare/clock.hpp"
 #include "guest/bare/futex.hpp"
 #include "guest/ledger/slot.hpp"
+#include "guest/ledger/wake.hpp"
 #include "guest/ledger/words.hpp"
 
 namespace headgate::ledger {
@@ -21,7 +22,7 @@ void tell_released(UsagePage& page) {
   if ((seen & 1) == 0) [[likely]]
     return;
   // Who loses this race was told by the winner, or by a newer waiter that has looked since.
-  if (page.releases.compare_exchange_strong(seen, seen + 1)) bare::futex_wake_all(&page.releases);
+  if (page.releases.compare_exchange_strong(seen, seen + 1)) wake(page.releases);
 }
 
 void note_want(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes, bool of_card) {
