@@ -118,6 +118,7 @@ void Arbiter::observe(ShareId id, std::uint32_t gpu, const Use& reported, std::i
 
 Decision Arbiter::decide(std::int64_t now_ns) {
   if (was_away(now_ns)) forget_open_turns();
+  pay_for_told_looks(now_ns);
   refresh(now_ns);
   order();
   end_leases(now_ns);
@@ -417,12 +418,25 @@ bool Arbiter::keeps_out(const Gang& gang) const {
   });
 }
 
-std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) const {
+void Arbiter::pay_for_told_looks(std::int64_t now_ns) {
+  for (Gpu& gpu : gpus_) {
+    if (now_ns >= gpu.told_look_ns) gpu.told_paid_ns = std::max(gpu.told_paid_ns, now_ns - kToldCreditNs) + kToldLookNs;
+    gpu.told_look_ns = kNever;
+  }
+}
+
+std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
   std::int64_t at_ns = kNever;
   const auto by = [&](std::int64_t when_ns) { at_ns = std::min(at_ns, std::max(when_ns, now_ns + kLeastWakeNs)); };
+  const auto by_its_word = [&](std::uint32_t gpu, std::int64_t when_ns) {
+    const std::int64_t paid_ns = std::max(when_ns, gpus_[gpu].told_paid_ns);
+    gpus_[gpu].told_look_ns = std::min(gpus_[gpu].told_look_ns, paid_ns);
+    by(paid_ns);
+  };
   for (const Share& share : shares_)
     for (const Place& place : share.places)
-      if (place.use.wanting && place.throttled() && place.gate != Gate::open) by(now_ns + place.use.ceiling_ns);
+      if (place.use.wanting && place.throttled() && place.gate != Gate::open)
+        by_its_word(place.terms.gpu, now_ns + place.use.ceiling_ns);
   for (const Gang* const gang : order_) {
     if (!contended(*gang)) continue;
     if (gang->holds != 0 && !keeps_out(*gang)) {
@@ -448,7 +462,8 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) const {
           if (place.engaged(now_ns))
             idle_ns = std::max(idle_ns,
                                std::max(place.active_ns, now_ns) + place.use.in_flight_ns + place.patience_ns(now_ns));
-      if (idle_ns > now_ns && !(steady && idle_ns + kIdleLookNs > ends_ns)) by(idle_ns);
+      if (idle_ns > now_ns && !(steady && idle_ns + kIdleLookNs > ends_ns))
+        by_its_word(static_cast<std::uint32_t>(std::countr_zero(gang->holds)), idle_ns);
     } else if (gang->stakes.size() > 1) {
       by(now_ns + 2 * kOverdueNs);
     }

@@ -45,6 +45,9 @@ inline constexpr std::int64_t kTogetherNs = 50'000'000;       // GPUs that a gan
 inline constexpr std::int64_t kIdleLookNs =
     2'000'000;                                   // so much of a lease is not worth a look whether a steady holder works
 inline constexpr std::int64_t kLookNs = 50'000;  // for the end of a kernel that somebody waits for
+// What a share says of itself is over at a time may be put off at that time, again and again. A GPU's shares are looked at for what
+// they say once in such a time, and as often at once as they were not in the credit.
+inline constexpr std::int64_t kToldLookNs = 250'000, kToldCreditNs = 10'000'000;
 inline constexpr std::int64_t kDrainNs = 2'000'000;  // for a gang's ranks to come level when its turn ends
 inline constexpr std::int64_t kOverdueNs = 150'000;  // a limiter's settler may be so late to see that work has ended
 inline constexpr std::int64_t kMostPatienceNs = 20'000'000;  // with work beside another's turn, besides
@@ -92,9 +95,11 @@ class Arbiter {
     std::uint32_t wanted_by = 0;  // gangs
     std::int64_t least_ns = 0;    // its clock: virtual time of whoever is furthest behind; never goes back
     std::int64_t protected_until_ns = 0;
-    std::uint32_t kept_out = 0;  // places that want it and find their gate shut
-    std::int64_t gap_ns = 0;     // the holder's pauses
-    std::uint32_t fillers = 0;   // shares whose kernels fit into them
+    std::int64_t told_look_ns = kNever;  // when to look for what its shares say
+    std::int64_t told_paid_ns = 0;       // until when such looks are paid for
+    std::uint32_t kept_out = 0;          // places that want it and find their gate shut
+    std::int64_t gap_ns = 0;             // the holder's pauses
+    std::uint32_t fillers = 0;           // shares whose kernels fit into them
   };
 
   struct Standing {
@@ -122,7 +127,8 @@ class Arbiter {
   std::int64_t lease_ns(const Gang& gang) const;
   std::int64_t protected_look_ns(const Gpu& gpu, std::int64_t now_ns) const;
   bool keeps_out(const Gang& gang) const;
-  std::int64_t wake_at_ns(std::int64_t now_ns) const;
+  void pay_for_told_looks(std::int64_t now_ns);
+  std::int64_t wake_at_ns(std::int64_t now_ns);
   Place* place_of(ShareId share, std::uint32_t gpu);
 
   // gate_choice.cpp
