@@ -98,7 +98,10 @@ void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) 
   std::vector<std::string> over;
   for (auto& [name, live] : shares_.list()) {
     const auto at = std::ranges::find(latest.shares, name, &snapshot::Share::name);
-    const snapshot::Share* const seen = at == latest.shares.end() ? nullptr : &*at;
+    // The picture may be older than the share, and show a former one of that name.
+    const bool former =
+        at != latest.shares.end() && live.pages != nullptr && at->generation != live.pages->policy().generation;
+    const snapshot::Share* const seen = at == latest.shares.end() || former ? nullptr : &*at;
     const bool ended = tenancy::has_ended(live.share, now_unix_s);
     if (!ended) tenancy::Shares::set_time_over(live, false);
     if ((seen != nullptr && is_empty_for_good(live, *seen, now_unix_s)) || ended) over.push_back(name);

@@ -23,10 +23,21 @@ class KeepTime : public TestNode {
   [[nodiscard]] ledger::Command command() {
     return node_->shares().find("s")->pages->policy().command.load(std::memory_order_relaxed);
   }
+  // As a picture shows it, that is made now.
+  [[nodiscard]] snapshot::Share shown() {
+    snapshot::Share share;
+    share.name = "s";
+    share.generation = generation();
+    return share;
+  }
+  [[nodiscard]] std::uint64_t generation() {
+    const auto* const live = node_->shares().find("s");
+    return live == nullptr || live->pages == nullptr ? 0 : live->pages->policy().generation;
+  }
   // A picture in which the share has used no GPU for so long; what of that kind was said so far.
   std::size_t told(const std::string& kind, std::int64_t now_s, std::uint64_t idle_s = 0) {
     snapshot::Snapshot picture;
-    picture.shares.emplace_back().name = "s";
+    picture.shares.push_back(shown());
     picture.shares.back().idle_ns = idle_s * 1'000'000'000;
     node_->keep_time(picture, now_s);
     const auto all = events_->after(0);
@@ -50,7 +61,7 @@ TEST_F(KeepTime, WhatIsGivenUpWhileTheDriverIsReleasedIsNoAlarm) {
   const auto told_when = [&](bool released) {
     snapshot::Snapshot picture;
     picture.node.nvml_released = released;
-    picture.shares.emplace_back().name = "s";
+    picture.shares.push_back(shown());
     node_->keep_time(picture, made_at());
     const auto all = events_->after(0);
     return std::ranges::count(all, "memory.given_up", &snapshot::Event::kind);
@@ -60,6 +71,25 @@ TEST_F(KeepTime, WhatIsGivenUpWhileTheDriverIsReleasedIsNoAlarm) {
   EXPECT_EQ(told_when(false), 0) << "nor afterwards";
   given_up = 2000;
   EXPECT_EQ(told_when(false), 1);
+}
+
+// The last picture is up to a second old.
+TEST_F(KeepTime, NothingIsToldOfAShareThatAFormerOneOfItsNameDid) {
+  create({.idle_notice = "5m"});
+  snapshot::Snapshot picture;
+  picture.shares.push_back(shown());
+  picture.shares[0].idle_ns = 3'600'000'000'000;
+  picture.shares[0].devices.emplace_back().refusals = 7;
+  ASSERT_TRUE(node_->remove("s", caller_));
+  create({.idle_notice = "5m"});
+  node_->keep_time(picture, made_at());
+  EXPECT_EQ(told("share.idle", made_at(), 1), 0u);
+  picture.shares[0].generation = generation();
+  picture.shares[0].devices[0].refusals = 0;
+  node_->keep_time(picture, made_at());
+  picture.shares[0].devices[0].refusals = 1;
+  node_->keep_time(picture, made_at());
+  EXPECT_EQ(told("memory.refused", made_at()), 1u);
 }
 
 TEST_F(KeepTime, ThatAShareIsIdleIsToldOnceEachTimeItHasBeenAndByEachDaemon) {

@@ -70,7 +70,7 @@ void add_rates(snapshot::Share& share, const snapshot::Share& before, std::uint6
   for (std::size_t i = 0; i < share.devices.size() && i < before.devices.size(); ++i) {
     auto& now = share.devices[i];
     const auto& then = before.devices[i];
-    // Figures that went back belong to a share that was made anew under the same name.
+    // Figures go back where time was another share's after all, and where a tenant writes what it likes.
     if (now.uuid != then.uuid || now.held_ns < then.held_ns || now.throttled_ns < then.throttled_ns) continue;
     if (now.metered && then.metered)
       now.held_ratio = static_cast<double>(now.held_ns - then.held_ns) / static_cast<double>(elapsed_ns);
@@ -110,11 +110,11 @@ snapshot::Share joined_share(const LedgerPicture& ledger, const RecentPictures& 
                              const DriverActivity& driver) {
   snapshot::Share share = ledger.share;
   Activity activity = Activity::unknown;
-  if (const auto since = before.second_ago(share.name, input.taken_ns); since.share != nullptr) {
+  if (const auto since = before.second_ago(share, input.taken_ns); since.share != nullptr) {
     add_rates(share, *since.share, since.elapsed_ns);
     const bool wants = ledger.waits_for_memory && share.processes > 0;
     activity = wants || work_of(share) != work_of(*since.share) ? Activity::worked : driver.of(share);
-    const snapshot::Share* last = share_in(*before.last(), share.name);
+    const snapshot::Share* last = same_share_in(*before.last(), share);
     const std::uint64_t idle_ns = last == nullptr ? 0 : last->idle_ns;
     share.idle_ns = activity == Activity::worked ? 0 : idle_ns;
     if (activity == Activity::rested)

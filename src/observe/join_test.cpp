@@ -250,12 +250,25 @@ TEST(Join, AShareWithAnAllocationThatWaitsIsFullAndNotIdle) {
   EXPECT_EQ(join(in, after(before)).shares[0].state, "freeing") << "who waited is gone";
 }
 
-TEST(Join, AShareMadeAnewUnderTheSameNameHasNoNegativeRate) {
+TEST(Join, FiguresThatWentBackMakeNoNegativeRate) {
   const auto first = join(input(), {});
   auto later = input();
   later.taken_ns += kSecond;
   later.ledgers[0].share.devices[0].held_ns = 5;
   EXPECT_FALSE(join(later, after(first)).shares[0].devices[0].held_ratio);
+}
+
+TEST(Join, AShareMadeAnewUnderTheSameNameHasNeitherTheRatesNorTheIdleTimeOfTheFormerOne) {
+  auto idle = join(input(), {});
+  idle.shares[0].idle_ns = 3600 * kSecond;
+  auto later = input();
+  later.taken_ns += kSecond;
+  later.driver.processes.clear();
+  EXPECT_EQ(join(later, after(idle)).shares[0].idle_ns, 3601 * kSecond) << "the same one";
+  later.ledgers[0].share.generation = 9;
+  EXPECT_EQ(join(later, after(idle)).shares[0].idle_ns, 0u);
+  later.ledgers[0].share.devices[0].held_ns += kSecond;
+  EXPECT_FALSE(join(later, after(idle)).shares[0].devices[0].held_ratio);
 }
 
 TEST(Join, AProcessWhosePidOnTheHostIsNotKnownIsShownAllTheSame) {

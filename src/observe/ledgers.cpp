@@ -148,6 +148,7 @@ LedgerPicture read_ledger(const ledger::PolicyPage& policy, const ledger::UsageP
   LedgerPicture picture;
   snapshot::Share& share = picture.share;
   share.name = text_of(policy.share, sizeof policy.share);
+  share.generation = policy.generation;
   share.owner_uid = policy.owner_uid;
   share.level = level_word(policy.level);
   share.fail_policy = policy.fail_policy == ledger::FailPolicy::closed ? "closed" : "open";

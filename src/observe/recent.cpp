@@ -27,20 +27,21 @@ const snapshot::Snapshot* RecentPictures::second_ago(std::uint64_t now_ns) const
   return kept_.empty() ? nullptr : std::ranges::min_element(kept_, {}, off_ns)->get();
 }
 
-RecentPictures::Since RecentPictures::second_ago(const std::string& share, std::uint64_t now_ns) const {
+RecentPictures::Since RecentPictures::second_ago(const snapshot::Share& share, std::uint64_t now_ns) const {
   const snapshot::Snapshot* since = second_ago(now_ns);
-  // Those before it are farther from a second than it, and a share that they show and it does not was made anew.
+  // Those before it are farther from a second than it.
   for (const Picture& picture : kept_) {
     if (picture->taken_ns < since->taken_ns) continue;
-    if (const snapshot::Share* found = share_in(*picture, share))
+    if (const snapshot::Share* found = same_share_in(*picture, share))
       return {.share = found, .elapsed_ns = less(now_ns, picture->taken_ns)};
   }
   return {};
 }
 
-const snapshot::Share* share_in(const snapshot::Snapshot& picture, const std::string& name) {
-  const auto found = std::ranges::lower_bound(picture.shares, name, {}, &snapshot::Share::name);
-  return found == picture.shares.end() || found->name != name ? nullptr : &*found;
+const snapshot::Share* same_share_in(const snapshot::Snapshot& picture, const snapshot::Share& share) {
+  const auto found = std::ranges::lower_bound(picture.shares, share.name, {}, &snapshot::Share::name);
+  return found == picture.shares.end() || found->name != share.name || found->generation != share.generation ? nullptr
+                                                                                                             : &*found;
 }
 
 }  // namespace headgate::observe

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <string>
 
 #include "snapshot/snapshot.hpp"
 
@@ -27,14 +26,14 @@ class RecentPictures {
     std::uint64_t elapsed_ns = 0;
   };
   // The same, or the first after it that shows the share.
-  [[nodiscard]] Since second_ago(const std::string& share, std::uint64_t now_ns) const;
+  [[nodiscard]] Since second_ago(const snapshot::Share& share, std::uint64_t now_ns) const;
 
  private:
   Picture last_;
   std::deque<Picture> kept_;  // oldest first, apart from each other by a tenth of a second or more
 };
 
-// The share of that name, of a picture whose shares are sorted by it; null where it has none.
-[[nodiscard]] const snapshot::Share* share_in(const snapshot::Snapshot& picture, const std::string& name);
+// The share as another picture shows it, whose shares are sorted by name; null where it shows none, or a former one of that name.
+[[nodiscard]] const snapshot::Share* same_share_in(const snapshot::Snapshot& picture, const snapshot::Share& share);
 
 }  // namespace headgate::observe

@@ -10,10 +10,17 @@ namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
 
+snapshot::Share named(const std::string& name, std::uint64_t generation = 0) {
+  snapshot::Share share;
+  share.name = name;
+  share.generation = generation;
+  return share;
+}
+
 Picture picture_of(std::uint64_t taken_ms, const std::vector<std::string>& shares = {"alice"}) {
   auto picture = std::make_shared<snapshot::Snapshot>();
   picture->taken_ns = taken_ms * kMs;
-  for (const auto& name : shares) picture->shares.emplace_back().name = name;
+  for (const auto& name : shares) picture->shares.push_back(named(name));
   return picture;
 }
 
@@ -21,7 +28,7 @@ TEST(RecentPictures, OfNoneThereIsNone) {
   const RecentPictures recent;
   EXPECT_EQ(recent.last(), nullptr);
   EXPECT_EQ(recent.second_ago(kMs), nullptr);
-  EXPECT_EQ(recent.second_ago("alice", kMs).share, nullptr);
+  EXPECT_EQ(recent.second_ago(named("alice"), kMs).share, nullptr);
 }
 
 TEST(RecentPictures, ThatNearestToASecondAgo) {
@@ -33,7 +40,7 @@ TEST(RecentPictures, ThatNearestToASecondAgo) {
     const std::uint64_t now_ns = (ms + 20) * kMs, elapsed_ns = now_ns - recent.second_ago(now_ns)->taken_ns;
     EXPECT_LE(elapsed_ns, 1050 * kMs) << ms;
     EXPECT_GE(elapsed_ns, std::min<std::uint64_t>(now_ns - 1000 * kMs, 950 * kMs)) << ms;
-    EXPECT_EQ(recent.second_ago("alice", now_ns).elapsed_ns, elapsed_ns) << ms;
+    EXPECT_EQ(recent.second_ago(named("alice"), now_ns).elapsed_ns, elapsed_ns) << ms;
     EXPECT_EQ(recent.last()->taken_ns, ms * kMs);
   }
 }
@@ -58,10 +65,11 @@ TEST(RecentPictures, ANewShareIsCountedFromTheFirstThatShowsIt) {
   RecentPictures recent;
   recent.add(picture_of(0, {"alice"}));
   for (const std::uint64_t ms : {1000, 1100, 1200}) recent.add(picture_of(ms, {"alice", "bob"}));
-  EXPECT_EQ(recent.second_ago("bob", 1300 * kMs).elapsed_ns, 300 * kMs);
-  EXPECT_EQ(recent.second_ago("alice", 1300 * kMs).elapsed_ns, 1300 * kMs);
-  EXPECT_EQ(recent.second_ago("bob", 2100 * kMs).elapsed_ns, 1000 * kMs);
-  EXPECT_EQ(recent.second_ago("carol", 2000 * kMs).share, nullptr);
+  EXPECT_EQ(recent.second_ago(named("bob"), 1300 * kMs).elapsed_ns, 300 * kMs);
+  EXPECT_EQ(recent.second_ago(named("alice"), 1300 * kMs).elapsed_ns, 1300 * kMs);
+  EXPECT_EQ(recent.second_ago(named("bob"), 2100 * kMs).elapsed_ns, 1000 * kMs);
+  EXPECT_EQ(recent.second_ago(named("carol"), 2000 * kMs).share, nullptr);
+  EXPECT_EQ(recent.second_ago(named("bob", 7), 2100 * kMs).share, nullptr) << "another of that name";
 }
 
 }  // namespace

@@ -144,6 +144,7 @@ struct ShareDevice {
 
 struct Share {
   std::string name;
+  std::uint64_t generation = 0;  // of its pages: one that was made anew under the same name has another. Not told
   std::uint32_t owner_uid = 0;
   std::string owner;        // user name, or the uid where it has none
   std::string state;        // ok, throttled, takes turns, full, idle, frozen, paused, draining, freeing, empty, broken
