@@ -72,8 +72,9 @@ void add_rates(snapshot::Share& share, const snapshot::Share& before, std::uint6
     const auto& then = before.devices[i];
     // Figures go back where time was another share's after all, and where a tenant writes what it likes.
     if (now.uuid != then.uuid || now.held_ns < then.held_ns || now.throttled_ns < then.throttled_ns) continue;
+    // A long kernel is charged when it ends, and a tenant may write anything: nobody holds more than all of a GPU.
     if (now.metered && then.metered)
-      now.held_ratio = static_cast<double>(now.held_ns - then.held_ns) / static_cast<double>(elapsed_ns);
+      now.held_ratio = std::min(static_cast<double>(now.held_ns - then.held_ns) / static_cast<double>(elapsed_ns), 1.0);
     // Several threads of a process may wait at once, and one that was stopped tells of its wait when it goes on.
     now.throttled_ratio =
         std::min(static_cast<double>(now.throttled_ns - then.throttled_ns) / static_cast<double>(elapsed_ns),

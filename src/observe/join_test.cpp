@@ -250,6 +250,14 @@ TEST(Join, AShareWithAnAllocationThatWaitsIsFullAndNotIdle) {
   EXPECT_EQ(join(in, after(before)).shares[0].state, "freeing") << "who waited is gone";
 }
 
+TEST(Join, WhatAPageSaysWithoutMeasureHoldsNoMoreThanTheWholeGpu) {
+  const auto first = join(input(), {});
+  auto later = input();
+  later.taken_ns += kSecond;
+  later.ledgers[0].share.devices[0].held_ns += 1'000 * kSecond;
+  EXPECT_EQ(join(later, after(first)).shares[0].devices[0].held_ratio, 1.0);
+}
+
 TEST(Join, FiguresThatWentBackMakeNoNegativeRate) {
   const auto first = join(input(), {});
   auto later = input();
