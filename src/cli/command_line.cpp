@@ -148,6 +148,42 @@ std::unexpected<Error> unknown_word(const CLI::App& app) {
               words.empty() ? see : meant(text, words) + accepted_words(*at));
 }
 
+std::string written_as(const CLI::Option& option) {
+  return option.check_name("--sim-profile") ? "--sim" : option.get_name();
+}
+
+// Its line of the help.
+std::string line_of(const CLI::Option& option) {
+  if (option.check_name("--sim-profile")) return "--sim=PROFILE: " + option.get_description();
+  const std::string type = option.get_type_name();
+  return option.get_name() + (type.empty() ? "" : " " + type) + ": " + option.get_description();
+}
+
+// A script's variable that is not set leaves "" behind. Taken as if nothing had been said it would mean all shares, any
+// GPU, no image's root: it is refused wherever it stands. Where a value may be left away, "" is how CLI11 tells of that.
+Result<void> refuse_empty(const CLI::App& app, const std::string& word) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_items_expected_min() == 0 || std::ranges::find(option->results(), "") == option->results().end())
+      continue;
+    return fail(ErrorCode::usage, (word.empty() ? "" : word + ": ") + written_as(*option) + " '' is empty",
+                line_of(*option));
+  }
+  return {};
+}
+
+// An option that stands last, or before "=" and nothing: CLI11 counts what is missing and leaves out a hidden option's name.
+std::unexpected<Error> unreadable(const CLI::App& app, const std::string& word, const CLI::ParseError& error) {
+  const std::string what = error.what(), before = word.empty() ? "" : word + ": ";
+  const std::string see = "see 'headgate " + (word.empty() ? "" : word + " ") + "--help'";
+  if (!what.ends_with(" missing")) return fail(ErrorCode::usage, before + what, see);
+  const std::string option = what.starts_with(":") ? "--sim-profile" : what.substr(0, what.find(':'));
+  for (const CLI::Option* one : app.get_options()) {
+    if (one->check_name(option))
+      return fail(ErrorCode::usage, before + written_as(*one) + " has no value", line_of(*one));
+  }
+  return fail(ErrorCode::usage, before + what, see);
+}
+
 }  // namespace
 
 Result<Invocation> parse(int argc, const char* const* argv) {
@@ -176,10 +212,15 @@ Result<Invocation> parse(int argc, const char* const* argv) {
       if (!left.empty() && !left.front().starts_with("-")) return unknown_word(*app);
       return fail(ErrorCode::usage, name + " needs a word", accepted_words(*at));
     }
-    return fail(ErrorCode::usage, (name.empty() ? "" : name + ": ") + error.what(),
-                "see 'headgate " + (name.empty() ? "" : name + " ") + "--help'");
+    // "-x" where a share's name is missing too: what was written goes before what was not.
+    if (const auto left = app->remaining(true); !left.empty() && left.front().starts_with("-"))
+      return unknown_word(*app);
+    return unreadable(*at, name, error);
   }
   const CLI::App* at = chosen(*app, name);
+  for (const CLI::App* each : {static_cast<const CLI::App*>(app.get()), at}) {
+    if (auto said = refuse_empty(*each, name); !said) return std::unexpected(said.error());
+  }
   if (raw.out.word.empty()) raw.out.word = name.empty() ? "status" : name;
   raw.out.voice = voice_of(raw);
   raw.out.voice.format = raw.json ? Format::json : TRY(form_of(raw.out.word, raw.output));

@@ -151,6 +151,52 @@ TEST(CommandLine, AWordThatThereIsNotIsNamedAndTheOneThatIsNear) {
   EXPECT_TRUE(error({std::string(100'000, 'x').c_str()}).hint.starts_with("accepted: "));
 }
 
+TEST(CommandLine, AVariableThatIsNotSetIsAnErrorAndNotAllSharesAnyGpuOrNoImage) {
+  const auto error = [](const std::vector<const char*>& given) {
+    const auto parsed = words(given);
+    return parsed ? Error{ErrorCode::failed, "taken as if nothing had been said", ""} : parsed.error();
+  };
+  const struct {
+    std::vector<const char*> argv;
+    const char* message;
+    const char* hint;
+  } table[] = {
+      {{"why", ""},
+       "why: SHARE|PID '' is empty",
+       "SHARE|PID: a share's name or a process's number; all shares without one"},
+      {{"share", "show", ""}, "share show: NAME '' is empty", "NAME: the share's name"},
+      {{"run", "--gpu", "", "--", "x"},
+       "run: --gpu '' is empty",
+       "--gpu GPUS: which GPUs: 0, 0,2-3, GPU-9c2f, 0000:1b:00.0, all, auto"},
+      {{"run", "--mem=", "--", "x"}, "run: --mem has no value", "--mem SIZE: memory limit on each GPU: 8GiB, 8GB, 50%"},
+      {{"run", "--sim=", "--", "x"}, "run: --sim has no value", "--sim=PROFILE: h200, l40s-x2, tiny or a .toml file"},
+      {{"free", "--fit", ""},
+       "free: --fit '' is empty",
+       "--fit SIZE,PART: memory and compute that must fit: 10GiB,30%"},
+      {{"limiter", "install", "--root", "", "/opt/headgate"},
+       "limiter install: --root '' is empty",
+       "--root ROOT: an image's root: DIR lies in it, and its /etc/ld.so.preload is changed"},
+      {{"--config", ""},
+       "--config '' is empty",
+       "--config FILE: configuration file instead of /etc/headgate/config.toml"},
+      {{"share", "create", "a", "--gang", ""},
+       "share create: --gang '' is empty",
+       "--gang NAME: has its turns together with your other shares of that gang"},
+  };
+  for (const auto& row : table)
+    EXPECT_EQ(error(row.argv), (Error{ErrorCode::usage, row.message, row.hint})) << error(row.argv).message;
+  EXPECT_EQ(words({"run", "--", "x", ""})->run.command, (std::vector<std::string>{"x", ""})) << "the program's own";
+  EXPECT_TRUE(words({"status", "--watch"})) << "it may be left away";
+}
+
+TEST(CommandLine, WhatWasWrittenIsNamedBeforeWhatWasNot) {
+  EXPECT_EQ(words({"share", "create", "-x", "--mem", "1GiB"}).error().message, "share create has no option '-x'");
+  EXPECT_EQ(words({"share", "create", "--mem", "1GiB"}).error().message, "share create: NAME is required");
+  const auto help = words({"share", "create", "--help"});
+  EXPECT_NE(help->help->find("Usage: headgate share create [OPTIONS] NAME\n"), std::string::npos) << *help->help;
+  EXPECT_NE(help->help->find("\n  NAME REQUIRED "), std::string::npos) << *help->help;
+}
+
 TEST(CommandLine, TheLiveViewsLookOnceASecondUnlessTold) {
   EXPECT_EQ(words({"top"})->interval_ms, 1000u);
   EXPECT_EQ(words({"status"})->interval_ms, 100u);
@@ -180,6 +226,9 @@ TEST(CommandLine, HelpIsAnAnswerNotAnError) {
   ASSERT_TRUE(help);
   ASSERT_TRUE(help->help);
   EXPECT_NE(help->help->find("--mem"), std::string::npos);
+  const auto demo = words({"demo", "--help"});
+  for (const char* own : {"--seconds=N", "12 to 120", "--once"})
+    EXPECT_NE(demo->help->find(own), std::string::npos) << own;
 }
 
 TEST(CommandLine, EachBadLimitHasItsExactSentence) {

@@ -39,8 +39,11 @@ void say_whether_again(CLI::App& app, Raw& raw) {
 void say_where(CLI::App& app, Raw& raw) {
   // The profile is only taken as --sim=PROFILE (see split_profiles): a word after --sim belongs to the command line.
   app.add_flag("--sim", raw.simulated, "a simulated GPU; --sim=PROFILE: h200, l40s-x2, tiny or a .toml file");
-  app.add_option("--sim-profile", raw.profile)->group("");
+  app.add_option("--sim-profile", raw.profile, "h200, l40s-x2, tiny or a .toml file")->group("");
 }
+
+// A word that stands by itself: what it is called says what it is, so no type stands beside that.
+CLI::Option* operand(CLI::Option* option) { return option->type_name(""); }
 
 CLI::App* word(CLI::App& parent, Raw& raw, const std::string& name, const std::string& summary) {
   CLI::App* app = parent.add_subcommand(name, summary)->group(kWords);
@@ -146,7 +149,7 @@ void describe_order(CLI::App& app, Raw& raw) {
 
 CLI::App* share_inner(CLI::App& share, Raw& raw, const char* name, const char* summary) {
   CLI::App* inner = word(share, raw, name, summary);
-  inner->add_option("share", raw.out.share, "the share's name")->required()->type_name("NAME");
+  operand(inner->add_option("NAME", raw.out.share, "the share's name"))->required();
   return inner;
 }
 
@@ -165,11 +168,10 @@ void describe_daemon_words(CLI::App& app, Raw& raw) {
   for (const auto& [option, key] : {std::pair{"-i,--gpu", "gpu"}, {"--gang", "gang"}, {"--fail-policy", "fail_policy"}})
     order_option(*change, raw, option, key, "", "")->group("");
   CLI::App* extend = share_inner(*share, raw, "extend", "puts off the end of a share that has one");
-  extend
-      ->add_option_function<std::string>(
-          "time", [&raw](const std::string& value) { raw.out.order["time"] = value; }, "what comes to it: 30m, 8h, 2d")
-      ->required()
-      ->type_name("TIME");
+  operand(
+      extend->add_option_function<std::string>(
+          "TIME", [&raw](const std::string& value) { raw.out.order["time"] = value; }, "what comes to it: 30m, 8h, 2d"))
+      ->required();
   share_inner(*share, raw, "show", "one share");
   say_whether_again(*word(*share, raw, "ls", "the shares that you may see"), raw);
   share_inner(*share, raw, "rm", "removes a share that is empty");
@@ -201,13 +203,11 @@ void describe_daemon_words(CLI::App& app, Raw& raw) {
   say_where(*list, raw);
   say_whether_again(*list, raw);
   CLI::App* policy = word(*gpu, raw, "policy", "who has a GPU when several shares want it (administrators)");
-  policy->add_option("gpu", raw.out.share, "its number, or the beginning of its UUID")->required()->type_name("GPU");
-  policy
-      ->add_option_function<std::string>(
-          "policy", [&raw](const std::string& value) { raw.out.order["policy"] = value; },
-          "fair, priority, off, or default: as the configuration says")
-      ->required()
-      ->type_name("POLICY");
+  operand(policy->add_option("GPU", raw.out.share, "its number, or the beginning of its UUID"))->required();
+  operand(policy->add_option_function<std::string>(
+              "POLICY", [&raw](const std::string& value) { raw.out.order["policy"] = value; },
+              "fair, priority, off, or default: as the configuration says"))
+      ->required();
   word(*gpu, raw, "release", "headgated closes the driver for a minute, so that a GPU can be reset");
   word(app, raw, "metrics", "headgated's figures, as Prometheus reads them");
   CLI::App* api = app.add_subcommand("api", "headgated's HTTP interface")->group(kWords);
@@ -232,8 +232,7 @@ void describe_views(CLI::App& app, Raw& raw) {
   free->add_option("--fit", raw.out.fit, "memory and compute that must fit: 10GiB,30%")->type_name("SIZE,PART");
   CLI::App* why = word(app, raw, "why", "explains a share's or a process's last refusals and waits");
   say_where(*why, raw);
-  why->add_option("share", raw.out.share, "a share's name or a process's number; all shares without one")
-      ->type_name("SHARE|PID");
+  operand(why->add_option("SHARE|PID", raw.out.share, "a share's name or a process's number; all shares without one"));
   CLI::App* doctor = word(app, raw, "doctor", "checks what headgate needs, and says how to repair it");
   say_where(*doctor, raw);
   doctor->add_option("--symbols", raw.symbols, "compares a driver library's functions with the table headgate knows")
@@ -254,22 +253,21 @@ void describe_plumbing(CLI::App& app, Raw& raw) {
   }
   CLI::App* fault = word(*sim, raw, "fault", "makes the node's driver and NVML fail, wait or lose a GPU");
   say_where(*fault, raw);
-  fault
-      ->add_option("rules", raw.out.rules,
-                   "cuMemAlloc_v2:fail=2:after=3,nvml*:delay_us=100,device0:lost ...; 'clear' ends all faults")
-      ->required()
-      ->type_name("RULES");
+  operand(
+      fault->add_option("RULES", raw.out.rules,
+                        "cuMemAlloc_v2:fail=2:after=3,nvml*:delay_us=100,device0:lost ...; 'clear' ends all faults"))
+      ->required();
   CLI::App* config = app.add_subcommand("config", "the configuration")->group(kWords);
   config->require_subcommand(1);
   word(*config, raw, "check", "reads the configuration and names what is wrong in it");
   word(*config, raw, "show", "every key with its value")
       ->add_flag("--origin", raw.out.origin, "where each value comes from");
   CLI::App* completion = word(app, raw, "completion", "prints a completion script for a shell");
-  completion->add_option("shell", raw.out.shell, "bash, zsh or fish")->required()->type_name("SHELL");
+  operand(completion->add_option("SHELL", raw.out.shell, "bash, zsh or fish"))->required();
   CLI::App* dashboards = app.add_subcommand("dashboards", "the Grafana board and the Prometheus rules")->group(kWords);
   dashboards->require_subcommand(1);
   CLI::App* exported = word(*dashboards, raw, "export", "writes them into a directory");
-  exported->add_option("directory", raw.out.file, "made where it is not there")->required()->type_name("DIR");
+  operand(exported->add_option("DIR", raw.out.file, "made where it is not there"))->required();
   exported->add_flag("--force", raw.out.force, "replaces what is there under their names");
   CLI::App* limiter = app.add_subcommand("limiter", "the limiter in containers and images")->group(kWords);
   limiter->require_subcommand(1);
@@ -278,9 +276,8 @@ void describe_plumbing(CLI::App& app, Raw& raw) {
            {"remove", "takes both away again"}}) {
     CLI::App* inner = word(*limiter, raw, name, summary);
     LimiterPlace& place = raw.out.limiter;
-    inner->add_option("directory", place.directory, "where its libraries lie; made where it is not there")
-        ->required()
-        ->type_name("DIR");
+    operand(inner->add_option("DIR", place.directory, "where its libraries lie; made where it is not there"))
+        ->required();
     if (std::string_view(name) == "install")
       inner->add_option("--at", place.at, "where containers see DIR (at the same path)")->type_name("PATH");
     inner->add_option("--root", place.root, "an image's root: DIR lies in it, and its /etc/ld.so.preload is changed")
@@ -289,15 +286,19 @@ void describe_plumbing(CLI::App& app, Raw& raw) {
   }
   CLI::App* bundle = word(app, raw, "support-bundle", "one archive for whoever helps from afar, without names");
   say_where(*bundle, raw);
-  bundle->add_option("file", raw.out.file, "headgate-support-DATE-TIME.tar.gz without one; never replaced")
-      ->type_name("FILE");
+  operand(bundle->add_option("FILE", raw.out.file, "headgate-support-DATE-TIME.tar.gz without one; never replaced"));
   bundle->add_flag("--no-redact", raw.out.no_redact, "keeps names of users, hosts, commands, containers and paths");
   word(app, raw, "version", "headgate's version");
 }
 
 // Their own words are read by them.
 void describe_proofs(CLI::App& app, Raw& raw) {
-  word(app, raw, "demo", "headgated and six tenants on a simulated GPU, live, in about 17 s")->allow_extras();
+  CLI::App* demo = word(app, raw, "demo", "headgated and six tenants on a simulated GPU, live, in about 17 s");
+  demo->allow_extras();
+  demo->footer(
+      "Its own:\n"
+      "  --seconds=N                 how long it lasts: 12 to 120 (17)\n"
+      "  --once                      tells line by line, and ends with one picture");
   CLI::App* bench = word(app, raw, "bench", "proves the limits on your own card in about 20 s");
   say_where(*bench, raw);
   bench->allow_extras();
