@@ -222,6 +222,10 @@ Result<tenancy::Share> share_of(const ShareOrder& order, const tenancy::Share* b
       return fail(ErrorCode::unreachable, "the NVIDIA driver knows no GPU here",
                   "headgated --sim uses a simulated one");
     for (const snapshot::Gpu* gpu : TRY(chosen(order.gpu.value_or("auto"), gpus))) {
+      // One that is lost is counted still, and nobody can say which it is.
+      if (gpu->uuid.empty())
+        return fail(ErrorCode::unreachable, "GPU " + std::to_string(gpu->index) + " " + gpu->model,
+                    "name another one (gpu); what became of it: nvidia-smi and dmesg");
       tenancy::DeviceShare device;
       device.uuid = gpu->uuid;
       share.devices.push_back(device);
@@ -237,7 +241,8 @@ Result<tenancy::Share> share_of(const ShareOrder& order, const tenancy::Share* b
   for (tenancy::DeviceShare& device : share.devices) {
     const auto gpu = std::ranges::find(gpus, device.uuid, &snapshot::Gpu::uuid);
     if (gpu == gpus.end())
-      return fail(ErrorCode::unreachable, device.uuid + " is not a GPU of this node", "see headgate status");
+      return fail(ErrorCode::unreachable, device.uuid + " is not a GPU of this node, or does not answer",
+                  "see headgate status");
     if (auto taken = take_device_values(order, *gpu, device); !taken) return std::unexpected(taken.error());
   }
   if (auto taken = take_share_values(order, directory, share); !taken) return std::unexpected(taken.error());

@@ -41,6 +41,19 @@ TEST(Order, NothingSaidIsTheGpuWithTheMostToSellAndNoLimit) {
   EXPECT_EQ(share->devices[0].guarantee_ppm, 0u);
 }
 
+TEST(Order, AGpuThatDoesNotAnswerIsNamedByItsNumberWhereAShareIsWantedOnIt) {
+  auto gpus = two_gpus();
+  gpus[1] = {};
+  gpus[1].index = 1;
+  gpus[1].model = "does not answer: GPU is lost";
+  ShareOrder o;
+  o.name = "alice";
+  o.gpu = "1";
+  EXPECT_EQ(share_of(o, nullptr, gpus, kDirectory).error(),
+            (Error{ErrorCode::unreachable, "GPU 1 does not answer: GPU is lost",
+                   "name another one (gpu); what became of it: nvidia-smi and dmesg"}));
+}
+
 TEST(Order, ComputeIsPromisedAndTheCeilingUnlessBurstRaisesIt) {
   ShareOrder o;
   o.gpu = "0,1";

@@ -192,6 +192,7 @@ Picture Observer::look_locked() {
       last_driver_ = std::move(*driver);
       driver_answered_ns_ = steady_now_ns();
       answers = true;
+      for (auto& event : lost_.look(last_driver_.gpus)) events_.add(std::move(event));
       take_xids();
       ended = take_ended();
     } else {

@@ -19,6 +19,7 @@
 #include "observe/event_log.hpp"
 #include "observe/explainer.hpp"
 #include "observe/join.hpp"
+#include "observe/lost_gpus.hpp"
 #include "observe/pcie_traffic.hpp"
 #include "observe/recent.hpp"
 #include "observe/sm_activity.hpp"
@@ -127,6 +128,7 @@ class Observer {
   SmActivity sm_activity_;
   std::map<std::string, std::vector<snapshot::XidCount>> xids_;  // by GPU, since the start
   DriverPicture last_driver_;
+  LostGpus lost_;
   std::chrono::steady_clock::time_point released_until_{};
   RecentPictures recent_;
 

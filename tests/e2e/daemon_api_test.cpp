@@ -326,8 +326,10 @@ TEST(DaemonApi, ReadinessFailsForEachThingThatTheDaemonCannotDoAndComesBack) {
   ASSERT_EQ(daemon.cli().shell(node + "device0:lost").status, 0);
   EXPECT_TRUE(eventually([&] { return daemon.ask("GET", "/readyz").status == 503; }));
   expect_unready("none of the driver's GPUs answers (1)");
+  EXPECT_TRUE(daemon.ask("GET", "/v1/events").body.contains("\"gpu.lost\"")) << "nobody who reads events would know";
   ASSERT_EQ(daemon.cli().shell(node + "clear").status, 0);
   EXPECT_TRUE(eventually([&] { return daemon.ask("GET", "/readyz").status == 200; }));
+  EXPECT_TRUE(eventually([&] { return daemon.ask("GET", "/v1/events").body.contains("\"gpu.found\""); }));
 
   fs::path database;
   for (const auto& entry : fs::recursive_directory_iterator(daemon.cli().directory()))
