@@ -20,6 +20,7 @@
 #include "cli/source.hpp"
 #include "cli/tenants.hpp"
 #include "guest/grant/environment.hpp"
+#include "guest/ledger/registration.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -47,6 +48,12 @@ void examine_driver(const Result<Gpus>& gpus, Findings& out) {
                  "driver " + gpus->driver_version + (gpus->simulated ? " (SIMULATED)" : "") + ", NVML answers, " +
                      std::to_string(gpus->list.size()) + (gpus->list.size() == 1 ? " GPU" : " GPUs"),
                  gpus->list.empty() ? "check the card and nvidia-smi" : ""});
+  for (const snapshot::Gpu& gpu : gpus->list) {
+    if (gpu.uuid.empty())
+      out.push_back({Health::fail, "GPU " + std::to_string(gpu.index) + " " + gpu.model,
+                     "nvidia-smi and dmesg say what became of it, mostly a reset or a reboot helps; let go of the "
+                     "driver first: headgate gpu release"});
+  }
   if (!gpus->simulated && ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) == nullptr) {
     out.push_back({Health::fail, "NVML is there, but libcuda.so.1 does not load",
                    "install the driver's CUDA library (Debian: libcuda1)"});
@@ -147,7 +154,9 @@ void examine_runtime_dir(const std::optional<snapshot::Snapshot>& told, Findings
   }
   for (const auto& ledger : ledgers.list) {
     const snapshot::Share& share = ledger.share;
-    if (!ledger.attended && !silent && !is_daemons(share.name, told))
+    // One that a daemon made is in its store, and comes back from there: not to be forgotten by removing its pages.
+    const bool kept = exists((*base + "/shares/" + share.name + "/" + ledger::kTenantSocket).c_str());
+    if (!ledger.attended && !silent && !kept && !is_daemons(share.name, told))
       out.push_back({Health::ok, "the share " + share.name + " is empty; its limits hold again with its next program",
                      "rm -r " + *base + "/shares/" + share.name + "   (only to forget its limits and history)"});
   }

@@ -123,7 +123,8 @@ void examine_share(const http::Endpoint& daemon, const snapshot::Snapshot& now, 
     out.push_back({Health::fail,
                    "share " + share.name + " is for " + device.uuid +
                        ", which is not a GPU of this node, or does not answer: its programs find no GPU",
-                   "headgate share rm " + share.name + ", and make it again on one of those in 'headgate status'"});
+                   "see nvidia-smi; where the card does not come back: headgate share rm " + share.name +
+                       ", and make it again on one of those in 'headgate status'"});
   }
   if (!share.problem.empty()) {
     out.push_back({Health::fail, "share " + share.name + " is broken: " + share.problem,

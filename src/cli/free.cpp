@@ -25,7 +25,7 @@ Json room_json(const Room& room) {
 bool fits(const Room& room, const Fit& fit) {
   const std::uint64_t memory =
       fit.memory_ppm != 0 ? grant::Memory{.ppm = fit.memory_ppm}.on(room.memory_total_bytes) : fit.memory_bytes;
-  return memory <= std::min(room.memory_free_bytes, room.memory_unsold_bytes) &&
+  return !room.uuid.empty() && memory <= std::min(room.memory_free_bytes, room.memory_unsold_bytes) &&
          fit.compute_ppm <= room.compute_unsold_ppm;
 }
 
@@ -83,6 +83,11 @@ std::string free_text(const Picture& picture, const std::vector<Room>& all, cons
   if (wide)
     for (const char* heading : {"\tTOTAL", "\tRESERVED", "PCI", "UUID"}) rows[0].emplace_back(heading);
   for (const Room& room : all) {
+    if (room.uuid.empty()) {  // it does not answer: zeros, and all of its time, would look like figures
+      rows.push_back({std::to_string(room.index), room.model, "\t-", "\t-", "\t-", "\t-"});
+      if (fit) rows.back().emplace_back("no");
+      continue;
+    }
     rows.push_back({std::to_string(room.index), short_model(room.model), "\t" + bytes_text(room.memory_free_bytes),
                     "\t" + bytes_text(room.memory_unsold_bytes), "\t" + percent_text(room.compute_unsold_ppm),
                     "\t" + std::to_string(room.shares)});

@@ -35,6 +35,8 @@ std::string ceiling_text(const snapshot::ShareDevice& device) {
 
 // Within 80 columns, and what changes from look to look first: a terminal cuts what stands at the end.
 std::string gpu_line(const snapshot::Gpu& gpu, const Voice& voice) {
+  // Nothing else is known of one that does not answer: zeros would look like figures.
+  if (gpu.uuid.empty()) return bold("GPU " + std::to_string(gpu.index) + "  " + gpu.model, voice) + "\n";
   std::string line = "GPU " + std::to_string(gpu.index) + "  " + short_model(gpu.model) + "  " +
                      of_text(gpu.memory_used_bytes, gpu.memory_total_bytes);
   if (gpu.busy_ratio) line += "  busy " + std::to_string(std::lround(*gpu.busy_ratio * 100)) + " %";
@@ -106,9 +108,10 @@ std::string elsewhere(const Picture& picture, const Voice& voice) {
     }
   }
   std::string text;
-  for (const auto& uuid : uuids)
-    text +=
-        bold(uuid + "  not a GPU of this node (simulated ones: --sim)", voice) + "\n" + shares_on(picture, uuid, voice);
+  const std::string why = picture.now.node.simulated
+                              ? "  not a GPU of this node, or it does not answer"
+                              : "  not a GPU of this node, or it does not answer (simulated ones: --sim)";
+  for (const auto& uuid : uuids) text += bold(uuid + why, voice) + "\n" + shares_on(picture, uuid, voice);
   return text;
 }
 
@@ -167,6 +170,7 @@ std::string status_text(const Picture& picture, const Voice& voice) {
     text += gpu_line(gpu, voice);
     const std::string shares = shares_on(picture, gpu.uuid, voice);
     const bool others = !others_words(picture.now).empty();
+    if (shares.empty() && gpu.uuid.empty()) continue;  // whose it was nobody can say: they follow below
     text += !shares.empty() ? shares : others ? "  no shares of yours\n" : "  no shares\n";
   }
   return text + elsewhere(picture, voice) + waiting_text(picture.now, voice);

@@ -207,6 +207,28 @@ TEST(Views, FreeCountsWhatIsPromisedAndWhatIsReallyFree) {
   EXPECT_FALSE(rooms(a_refused_share(), Fit{.memory_ppm = 750'000}).front().fits);
 }
 
+TEST(Views, ACardThatDoesNotAnswerHasNoFiguresForThereAreNone) {
+  Picture now = a_refused_share();
+  now.daemon = true;
+  now.now.gpus[0] = {};
+  now.now.gpus[0].model = "does not answer: GPU is lost";
+  EXPECT_TRUE(
+      status_text(now, {}).starts_with("driver 570.124.06, 1 GPU, level hook, headgated, SIMULATED\n"
+                                       "GPU 0  does not answer: GPU is lost\n"
+                                       "GPU-9c2f0000-1111  not a GPU of this node, or it does not answer\n"
+                                       "  train  uid 0  35.0/36.0 GiB"))
+      << status_text(now, {});
+  const Fit nothing{.memory_bytes = 0, .memory_ppm = 0, .compute_ppm = 0};
+  const auto all = rooms(now, nothing);
+  EXPECT_FALSE(all.front().fits);
+  EXPECT_EQ(free_text(now, all, nothing, {}),
+            "level hook, SIMULATED\n"
+            "GPU  MODEL                         FREE NOW  NOT PROMISED  TIME NOT PROMISED  SHARES  FITS\n"
+            "0    does not answer: GPU is lost         -             -                  -       -  no\n");
+  const std::string why = why_text(now, now.now.shares, {});
+  EXPECT_TRUE(why.starts_with("share train on GPU-9c2f0000, level hook, SIMULATED\n")) << why;
+}
+
 TEST(Views, FreeShowsWhatTheDaemonWouldStillSell) {
   Picture now = a_refused_share();
   now.now.gpus[0].memory_unsold_bytes = 90 * kGi;

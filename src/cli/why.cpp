@@ -333,7 +333,8 @@ std::string why_text(const Picture& picture, const std::vector<snapshot::Share>&
   const std::string stale = staleness(picture.now);
   for (const snapshot::Share& share : shares) {
     for (const snapshot::ShareDevice& device : share.devices) {
-      const bool simulated = picture.now.node.simulated && gpu_of(picture, device.uuid) != nullptr;
+      // Without the daemon a simulated node's pages may lie beside a real card's.
+      const bool simulated = picture.now.node.simulated && (picture.daemon || gpu_of(picture, device.uuid) != nullptr);
       text += bold("share " + share.name + " on " + gpu_words(picture.now, device.uuid) + ", level " + share.level +
                        (simulated ? ", " + warning("SIMULATED", voice) : "") +
                        (stale.empty() ? "" : ", " + warning(stale, voice)),

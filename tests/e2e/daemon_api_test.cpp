@@ -327,6 +327,8 @@ TEST(DaemonApi, ReadinessFailsForEachThingThatTheDaemonCannotDoAndComesBack) {
   EXPECT_TRUE(eventually([&] { return daemon.ask("GET", "/readyz").status == 503; }));
   expect_unready("none of the driver's GPUs answers (1)");
   EXPECT_TRUE(daemon.ask("GET", "/v1/events").body.contains("\"gpu.lost\"")) << "nobody who reads events would know";
+  const Said doctor = daemon.cli().shell("$H doctor");
+  EXPECT_NE(doctor.out.find("fail  GPU 0 does not answer: "), std::string::npos) << doctor.out << doctor.err;
   ASSERT_EQ(daemon.cli().shell(node + "clear").status, 0);
   EXPECT_TRUE(eventually([&] { return daemon.ask("GET", "/readyz").status == 200; }));
   EXPECT_TRUE(eventually([&] { return daemon.ask("GET", "/v1/events").body.contains("\"gpu.found\""); }));
@@ -337,6 +339,15 @@ TEST(DaemonApi, ReadinessFailsForEachThingThatTheDaemonCannotDoAndComesBack) {
   ASSERT_FALSE(database.empty());
   fs::remove(database);
   expect_unready("the database " + database.string());
+}
+
+TEST(DaemonApi, DoctorHasNobodyRemoveThePagesOfAShareThatAStoppedDaemonKeeps) {
+  Daemon daemon;
+  ASSERT_EQ(daemon.cli().shell("$H share create kept --mem 1GiB").status, 0);
+  ASSERT_EQ(daemon.stop(), 0);
+  const Said said = daemon.cli().shell("$H doctor");
+  EXPECT_NE(said.out.find("shares lie in "), std::string::npos) << said.out << said.err;
+  EXPECT_EQ(said.out.find("rm -r"), std::string::npos) << said.out;
 }
 
 }  // namespace
