@@ -71,7 +71,7 @@ void draw_device(Page& page, const TopState& state, const snapshot::Share& share
                  unsigned width, FrameStyle style) {
   const std::string key = history_key(share.name, device.uuid);
   const unsigned graph = std::min<unsigned>(width - 12, kTopHistory);
-  page.line(" " + gpu_words(*state.now, device.uuid) + "  " + time_words(device), "1");
+  page.text(1, gpu_words(*state.now, device.uuid) + "  " + time_words(device), "1");
   page.text(2, memory_words(device));
   page.line("  time    ").add(sparkline(values_of(state.held, key), graph, style), "36");
   page.line("  memory  ").add(sparkline(values_of(state.memory, key), graph, style), "35");
@@ -132,6 +132,7 @@ void draw_outsider(Page& page, const TopState& state, const snapshot::Process& p
 void draw_gpu(Page& page, const TopState& state, const snapshot::Gpu& gpu) {
   page.line(" GPU " + std::to_string(gpu.index) + " " + short_model(gpu.model), "1;7")
       .add("  " + gpu.uuid + "  " + gpu.pci_bus_id);
+  if (gpu.uuid.empty()) return;  // it does not answer: zeros would look like figures
   page.text(2, "memory  " + bytes_text(gpu.memory_total_bytes) + ": shares use " + bytes_text(gpu.memory_shares_bytes) +
                    ", others " + bytes_text(gpu.memory_unattributed_bytes) + ", the driver " +
                    bytes_text(gpu.memory_reserved_bytes) + ", free " + bytes_text(gpu.memory_free_bytes));
@@ -175,10 +176,13 @@ std::vector<FrameLine> details_lines(const TopState& state, unsigned width, unsi
     else page.line(" details are of shares, processes and GPUs: t shows a user's shares (Enter goes back)");
     return page.take(most);
   }
-  page.line(" " + share->name, "1;7")
-      .add("  owner " + share->owner + "  " + share->state + "  level " + share->level + "  fails " +
-           share->fail_policy + (share->idle_ns > 0 ? "  idle " + duration_text(share->idle_ns) : "") +
-           (share->ttl_ns ? "  ends in " + duration_text(*share->ttl_ns) : ""));
+  const std::string words = "owner " + share->owner + "  " + share->state + "  level " + share->level + "  fails " +
+                            share->fail_policy + (share->idle_ns > 0 ? "  idle " + duration_text(share->idle_ns) : "") +
+                            (share->ttl_ns ? "  ends in " + duration_text(*share->ttl_ns) : "");
+  FrameLine& named = page.line(" " + share->name, "1;7");
+  // Behind a long name the level would be cut away.
+  if (named.left() >= cells(words) + 2) named.add("  " + words);
+  else page.text(2, words);
   if (!share->problem.empty()) page.line(" " + share->problem, "31");
   for (const auto& device : share->devices) draw_device(page, state, *share, device, width, style);
   draw_processes(page, state, *share);

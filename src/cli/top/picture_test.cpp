@@ -272,6 +272,19 @@ TEST_F(TopPicture, NoSentenceOfTheDetailsIsCut) {
   told("and is in no share: no limit holds it; the limiter is not loaded ");
 }
 
+TEST_F(TopPicture, ALongNameTakesNothingOfTheLevelAndOfHowAShareFails) {
+  TopState state = test_state();
+  state.mode = TopMode::details;
+  auto& share = *std::ranges::find(state.now->shares, "train", &snapshot::Share::name);
+  share.name = std::string(63, 'n');
+  state.selected = history_key(share.name, test_gpu(0).uuid);
+  for (const unsigned width : {60u, 80u, 120u}) {
+    const std::string text = render(state, {width, 24}, kAscii);
+    EXPECT_NE(text.find("  level hook  fails open"), std::string::npos) << text;
+    EXPECT_NE(text.find(" in all"), std::string::npos) << text;
+  }
+}
+
 // An operator who reads 0 % looks elsewhere.
 TEST_F(TopPicture, TimeThatProgramsInNoShareHaveIsPartOfTheGpusTime) {
   TopState state = test_state();
