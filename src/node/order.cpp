@@ -68,6 +68,13 @@ Result<std::vector<const snapshot::Gpu*>> chosen(const std::string& selector, co
   return found;
 }
 
+// What a field takes beside "none", for who wrote something else.
+template <typename Value>
+Result<Value> or_none(Result<Value> parsed) {
+  if (!parsed && parsed.error().code == ErrorCode::usage) parsed.error().hint += ", or none";
+  return parsed;
+}
+
 // The ceiling of a share whose burst says nothing.
 std::uint32_t ceiling_of(std::uint32_t guarantee_ppm) { return guarantee_ppm > 0 ? guarantee_ppm : ledger::kWholeGpu; }
 
@@ -75,10 +82,11 @@ std::uint32_t ceiling_of(std::uint32_t guarantee_ppm) { return guarantee_ppm > 0
 Result<void> take_compute(const ShareOrder& order, const snapshot::Gpu& gpu, tenancy::DeviceShare& device) {
   const bool had_burst = device.ceiling_ppm != ceiling_of(device.guarantee_ppm);
   if (order.compute)
-    device.guarantee_ppm = *order.compute == "none" ? 0 : TRY(parse_compute_of("compute", *order.compute, gpu));
+    device.guarantee_ppm =
+        *order.compute == "none" ? 0 : TRY(or_none(parse_compute_of("compute", *order.compute, gpu)));
   if (order.burst)
-    device.ceiling_ppm =
-        *order.burst == "none" ? ceiling_of(device.guarantee_ppm) : TRY(parse_compute_of("burst", *order.burst, gpu));
+    device.ceiling_ppm = *order.burst == "none" ? ceiling_of(device.guarantee_ppm)
+                                                : TRY(or_none(parse_compute_of("burst", *order.burst, gpu)));
   else if (!had_burst) device.ceiling_ppm = ceiling_of(device.guarantee_ppm);
   if (device.ceiling_ppm >= device.guarantee_ppm) return {};
   if (order.burst)
@@ -93,9 +101,9 @@ Result<void> take_compute(const ShareOrder& order, const snapshot::Gpu& gpu, ten
 // Values of one GPU of the share.
 Result<void> take_device_values(const ShareOrder& order, const snapshot::Gpu& gpu, tenancy::DeviceShare& device) {
   if (order.mem && *order.mem == "none") device.memory_limit_bytes.reset();
-  else if (order.mem) device.memory_limit_bytes = TRY(memory_on("mem", *order.mem, gpu));
+  else if (order.mem) device.memory_limit_bytes = TRY(or_none(memory_on("mem", *order.mem, gpu)));
   if (order.host_mem && *order.host_mem == "none") device.host_limit_bytes = 0;
-  else if (order.host_mem) device.host_limit_bytes = TRY(memory_on("host_mem", *order.host_mem, gpu));
+  else if (order.host_mem) device.host_limit_bytes = TRY(or_none(memory_on("host_mem", *order.host_mem, gpu)));
   if (auto taken = take_compute(order, gpu, device); !taken) return taken;
   if (order.weight) {
     const auto weight = whole_number<std::uint32_t>(*order.weight);
@@ -112,7 +120,7 @@ Result<void> take_device_values(const ShareOrder& order, const snapshot::Gpu& gp
 
 Result<std::optional<std::chrono::seconds>> time_or_none(const std::string& key, const std::string& text) {
   if (text == "none") return std::nullopt;
-  return TRY(parse_duration(key, text));
+  return TRY(or_none(parse_duration(key, text)));
 }
 
 constexpr std::size_t kMostNames = 256;
