@@ -67,6 +67,12 @@ Result<Shown> ps_view(Picture picture, const Invocation& invocation, const Voice
     for (const std::size_t index : chosen) uuids.push_back(picture.now.gpus[index].uuid);
   }
   picture.now = narrowed(std::move(picture.now), invocation.user, uuids);
+  // A name that is spelled wrongly has none either: that nobody is in a share would be untrue.
+  if (is_table(voice.format) && picture.now.processes.empty() && !(invocation.user + invocation.gpu).empty())
+    return Shown{.text = stamp(picture.now, voice) + "no process" +
+                         (invocation.user.empty() ? "" : " of the user " + harmless(invocation.user)) +
+                         " is in a share or on a GPU" +
+                         (invocation.gpu.empty() ? "" : " of --gpu " + harmless(invocation.gpu)) + "\n"};
   if (is_table(voice.format)) return Shown{.text = ps_text(picture, voice)};
   if (voice.format == Format::json) return Shown{.text = ps_json(picture)};
   return Shown{.text = lines(records_of("headgate.process/v1", picture.now.processes), picture, voice, heading)};

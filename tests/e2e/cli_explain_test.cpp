@@ -67,8 +67,10 @@ TEST(CliExplain, StatusAndPsMeasureRatesOverTheIntervalThatWasAsked) {
   const Cli cli;
   const Said said = cli.shell(kBusy +
                               "$H status --sim --interval 500ms --json > $D/status; $H ps --sim --interval 300ms "
-                              "--json > $D/ps; $H ps --sim > $D/table; cat $D/table" +
+                              "--json > $D/ps; $H ps --sim > $D/table; cat $D/table; $H ps --sim --user nobody-here" +
                               kEnd);
+  EXPECT_NE(said.out.find("\nno process of the user nobody-here is in a share or on a GPU\n"), std::string::npos)
+      << "that nobody is in a share would be untrue: " << said.out;
   const json status = json::parse(cli.shell("cat $D/status").out).at("shares").at(0);
   const json& device = status.at("devices").at(0);
   ASSERT_TRUE(device.at("held_ratio").is_number()) << status;
