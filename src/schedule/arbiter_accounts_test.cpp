@@ -1,0 +1,239 @@
+// What is charged to whom, and what nobody can make of it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <vector>
+
+#include "schedule/test_gpus.hpp"
+
+namespace headgate::schedule {
+namespace {
+
+TEST(ArbiterAccounts, idle_time_is_charged_to_who_kept_others_out) {
+  Gpus gpus;
+  const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
+  gpus.want(a);
+  gpus.want(b);
+  gpus.decide(kMs);
+  const ShareId holder = gpus.gate(a) == Gate::open ? a : b;
+  gpus.run(holder, kMs);
+  gpus.want(holder == a ? b : a);
+  gpus.decide(kMs + kLongestLeaseNs + 1);
+  EXPECT_FALSE(gpus.arbiter.next_turn(kMs + kLongestLeaseNs + 1));
+  const auto turn = gpus.arbiter.next_turn(kMs + kLongestLeaseNs + 1 + kTurnSettlesNs);
+  ASSERT_TRUE(turn);
+  EXPECT_EQ(turn->share, holder);
+  const std::int64_t before_ns = gpus.arbiter.virtual_time_ns(holder);
+  gpus.arbiter.settle(*turn, kMs);
+  EXPECT_EQ(gpus.arbiter.virtual_time_ns(holder) - before_ns, kMs / 100);
+}
+TEST(ArbiterAccounts, of_a_turn_of_long_ago_nobody_is_asked_who_had_the_gpu) {
+  Gpus gpus;
+  const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
+  gpus.want(a);
+  gpus.want(b);
+  gpus.decide(kMs);
+  gpus.arbiter.remove_share(gpus.gate(a) == Gate::open ? b : a);
+  gpus.uses.clear();
+  gpus.decide(2 * kMs);
+  EXPECT_FALSE(gpus.arbiter.next_turn(2 * kMs + kKnownNs));
+}
+TEST(ArbiterAccounts, lies_break_nothing_and_move_nobody_else_s_account) {
+  Gpus gpus;
+  const ShareId liar = gpus.add({Terms{.weight = 1}}), honest = gpus.add({Terms{}});
+  constexpr std::int64_t kLies[] = {std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min(),
+                                    0, -1};
+  std::int64_t at_ns = kMs;
+  std::int64_t honest_open = 0;
+  for (int i = 0; i < 4'000; ++i) {
+    const std::int64_t lie = kLies[i % 4], other = kLies[i / 4 % 4], third = kLies[i / 16 % 4];
+    gpus.uses[{liar, 0}] = {.held_ns = lie,
+                            .in_flight_ns = other,
+                            .kernel_ns = third,
+                            .dry_ns = other,
+                            .dry_spells = static_cast<std::uint64_t>(lie),
+                            .requests = static_cast<std::uint64_t>(i),
+                            .ceiling_ns = i % 7 == 0 ? third : 0,
+                            .wanting = i % 3 == 0};
+    if (gpus.gate(honest) == Gate::open) gpus.run(honest, kMs);
+    else gpus.want(honest);
+    const Decision decision = gpus.decide(at_ns);
+    EXPECT_GT(decision.wake_at_ns, at_ns);
+    while (const auto turn = gpus.arbiter.next_turn(at_ns)) gpus.arbiter.settle(*turn, lie);
+    honest_open += gpus.gate(honest) == Gate::open;
+    at_ns += kMs;
+  }
+  EXPECT_GE(honest_open, 1'000);  // of 4,000: a liar takes time, never all of it
+  EXPECT_LE(gpus.arbiter.virtual_time_ns(honest), 4'000 * kMs / 100);
+}
+TEST(ArbiterAccounts, a_restarted_one_goes_on_from_the_virtual_times_it_finds) {
+  Gpus gpus;
+  const ShareId ahead = gpus.arbiter.add_share({.gpus = {Terms{}}, .virtual_time_ns = 900 * kMs});
+  const ShareId behind = gpus.arbiter.add_share({.gpus = {Terms{}}, .virtual_time_ns = 100 * kMs});
+  gpus.want(ahead);
+  gpus.want(behind);
+  gpus.decide(kMs);
+  EXPECT_EQ(gpus.gate(behind), Gate::open);
+}
+
+TEST(ArbiterAccounts, nobody_can_report_more_time_than_has_passed_and_wear_the_weights_out) {
+  Gpus gpus;
+  const ShareId liar = gpus.add({Terms{.weight = 1}}), light = gpus.add({Terms{.weight = 1}}),
+                heavy = gpus.add({Terms{.weight = 9}});
+  std::int64_t at_ns = kMs;
+  for (int i = 0; i < 20'000; ++i, at_ns += 100 * kUs) {
+    gpus.want(liar);
+    gpus.uses[{liar, 0}].held_ns = i % 2 == 0 ? std::numeric_limits<std::int64_t>::max() : 0;
+    gpus.decide(at_ns);
+  }
+  EXPECT_LE(gpus.arbiter.virtual_time_ns(liar), at_ns + kMostLateNs);
+  gpus.arbiter.remove_share(liar);
+  gpus.uses.erase({liar, 0});
+  auto worked = play(gpus, {{light, {0}}, {heavy, {0}}}, at_ns, 10'000);
+  EXPECT_NEAR(worked[light], 1'000, 100);
+  EXPECT_NEAR(worked[heavy], 9'000, 300);
+}
+TEST(ArbiterAccounts, who_was_quiet_for_an_hour_can_still_report_no_more_late_than_anybody) {
+  Gpus gpus;
+  const ShareId share = gpus.add({Terms{}});
+  gpus.run(share, kMs);
+  gpus.decide(kMs);
+  constexpr std::int64_t kHourNs = 3'600'000 * kMs;
+  gpus.decide(kHourNs);
+  gpus.uses[{share, 0}].held_ns = kHourNs;
+  gpus.decide(kHourNs + kMs);
+  EXPECT_EQ(gpus.arbiter.virtual_time_ns(share), (kMostLateNs + kMs) / 100);
+}
+TEST(ArbiterAccounts, a_share_of_weight_1_that_works_for_years_is_charged_and_so_are_the_others) {
+  Gpus gpus;
+  const ShareId old = gpus.add({Terms{.weight = 1}}), heavy = gpus.add({Terms{.weight = 9}});
+  std::int64_t at_ns = kMs;
+  constexpr std::int64_t kMonthNs = 30ll * 86'400 * 1'000 * kMs;
+  for (int month = 0; month < 120; ++month, at_ns += kMonthNs) {
+    gpus.run(old, kMs);
+    gpus.uses[{old, 0}].held_ns += kMonthNs;
+    gpus.decide(at_ns);
+  }
+  auto worked = play(gpus, {{old, {0}}, {heavy, {0}}}, at_ns, 10'000);
+  EXPECT_NEAR(worked[old], 1'000, 150);
+  EXPECT_NEAR(worked[heavy], 9'000, 300);
+}
+TEST(ArbiterAccounts, a_share_on_two_gpus_is_not_behind_on_one_because_the_other_was_used_for_longer) {
+  Gpus gpus(2);
+  const ShareId x = gpus.add({Terms{}}), y = gpus.add({Terms{.gpu = 1}}), both = gpus.add({Terms{}, Terms{.gpu = 1}});
+  std::int64_t at_ns = kMs;
+  play(gpus, {{y, {1}}}, at_ns, 60'000);
+  auto worked = play(gpus, {{x, {0}}, {y, {1}}, {both, {0, 1}}}, at_ns, 4'000);
+  EXPECT_GE(worked[both], 1'000) << "x " << worked[x] << ", y " << worked[y];
+  EXPECT_GE(worked[x], 1'000);
+  EXPECT_GE(worked[y], 1'000);
+}
+TEST(ArbiterAccounts, a_share_that_comes_to_a_second_gpu_is_not_behind_there) {
+  Gpus gpus(2);
+  const ShareId x = gpus.add({Terms{}}), y = gpus.add({Terms{.gpu = 1}}), both = gpus.add({Terms{}, Terms{.gpu = 1}});
+  std::int64_t at_ns = kMs;
+  play(gpus, {{y, {1}}, {both, {1}}}, at_ns, 60'000);
+  auto worked = play(gpus, {{x, {0}}, {y, {1}}, {both, {0, 1}}}, at_ns, 4'000);
+  EXPECT_GE(worked[both], 1'000) << "x " << worked[x] << ", y " << worked[y];
+  EXPECT_GE(worked[x], 1'000);
+  EXPECT_GE(worked[y], 1'000);
+}
+TEST(ArbiterAccounts, who_slept_while_the_daemon_restarted_has_no_credit_for_it) {
+  Gpus gpus;
+  const ShareId slept = gpus.arbiter.add_share({.gpus = {Terms{}}, .virtual_time_ns = 10 * kMs});
+  const ShareId worked = gpus.arbiter.add_share({.gpus = {Terms{}}, .virtual_time_ns = 6'000 * kMs});
+  std::int64_t at_ns = kMs;
+  play(gpus, {{slept, {0}}}, at_ns, 50);
+  auto had = play(gpus, {{slept, {0}}, {worked, {0}}}, at_ns, 1'000);
+  EXPECT_GE(had[worked], 400);
+}
+TEST(ArbiterAccounts, who_worked_unseen_behind_an_open_gate_is_not_behind_one_who_comes_with_it) {
+  Gpus gpus;
+  const ShareId busy = gpus.add({Terms{}}), other = gpus.add({Terms{}});
+  std::int64_t at_ns = kMs;
+  play(gpus, {{busy, {0}}}, at_ns, 10);
+  gpus.rest(busy);
+  gpus.decide(at_ns += 5 * kMs);
+  gpus.uses[{busy, 0}].held_ns += 100'000 * kMs;
+  at_ns += 100'000 * kMs;
+  auto worked = play(gpus, {{busy, {0}}, {other, {0}}}, at_ns, 1'000);
+  EXPECT_GE(worked[busy], 400);
+  EXPECT_GE(worked[other], 400);
+}
+TEST(ArbiterAccounts, who_had_the_gpu_when_decisions_stopped_is_not_taken_to_have_held_it_meanwhile) {
+  Gpus gpus;
+  const ShareId holder = gpus.add({Terms{}}), other = gpus.add({Terms{}});
+  std::int64_t at_ns = kMs;
+  gpus.run(holder, kMs);
+  gpus.decide(at_ns);
+  gpus.want(other);
+  gpus.decide(at_ns += kMs);
+  const ShareId open = gpus.gate(holder) == Gate::open ? holder : other, shut = open == holder ? other : holder;
+  gpus.run(open, kMs);
+  gpus.rest(shut);
+  gpus.decide(at_ns += 8'000 * kMs);
+  auto worked = play(gpus, {{holder, {0}}, {other, {0}}}, at_ns, 1'000);
+  EXPECT_NEAR(worked[holder], 500, 50);
+  EXPECT_NEAR(worked[other], 500, 50);
+}
+TEST(ArbiterAccounts, pauses_save_nothing_up) {
+  Gpus gpus;
+  const ShareId sparse = gpus.add({Terms{}}), full = gpus.add({Terms{}});
+  std::int64_t at_ns = 20 * kMs;
+  for (int i = 0; i < 5'000; ++i, at_ns += kMs) {
+    Use& use = gpus.uses[{sparse, 0}];
+    use.kernel_ns = 50 * kUs;
+    use.dry_ns = at_ns / 5 * 4;
+    use.dry_spells = static_cast<std::uint64_t>(at_ns / (250 * kUs));
+    use.held_ns += 200 * kUs;
+    gpus.run(sparse, 50 * kUs);
+    gpus.uses[{full, 0}].held_ns += 800 * kUs;
+    gpus.run(full, kMs);
+    gpus.decide(at_ns);
+    while (const auto turn = gpus.arbiter.next_turn(at_ns)) gpus.arbiter.settle(*turn, 0);
+  }
+  auto worked = play(gpus, {{sparse, {0}}, {full, {0}}}, at_ns, 400);
+  EXPECT_NEAR(worked[sparse], 200, 50);
+  EXPECT_NEAR(worked[full], 200, 50);
+}
+TEST(ArbiterAccounts, who_reports_little_at_a_time_is_charged_all_of_it) {
+  Gpus gpus;
+  const ShareId share = gpus.add({Terms{.weight = 1'000}});
+  for (std::int64_t at_ns = kMs; at_ns <= 1'000 * kMs; at_ns += kMs) {
+    gpus.uses[{share, 0}].held_ns += 900;
+    gpus.decide(at_ns);
+  }
+  EXPECT_EQ(gpus.arbiter.virtual_time_ns(share), 900);
+}
+TEST(ArbiterAccounts, what_a_removed_share_weighed_is_its_gang_s_no_longer) {
+  Gpus gpus;
+  const ShareId stays = gpus.add({Terms{}}, "gang"), goes = gpus.add({Terms{.weight = 900}}, "gang"),
+                alone = gpus.add({Terms{}});
+  gpus.arbiter.remove_share(goes);
+  std::int64_t at_ns = kMs;
+  auto worked = play(gpus, {{stays, {0}}, {alone, {0}}}, at_ns, 1'000);
+  EXPECT_NEAR(worked[stays], 500, 50);
+  EXPECT_NEAR(worked[alone], 500, 50);
+}
+TEST(ArbiterAccounts, a_changed_weight_is_instead_of_the_one_before) {
+  Gpus gpus;
+  const ShareId changed = gpus.add({Terms{.weight = 900}}), other = gpus.add({Terms{}});
+  gpus.arbiter.change_share(changed, std::vector{Terms{}});
+  std::int64_t at_ns = kMs;
+  auto worked = play(gpus, {{changed, {0}}, {other, {0}}}, at_ns, 1'000);
+  EXPECT_NEAR(worked[changed], 500, 50);
+  EXPECT_NEAR(worked[other], 500, 50);
+}
+TEST(ArbiterAccounts, what_was_held_under_an_earlier_arbiter_is_not_charged_again) {
+  Gpus gpus;
+  const ShareId share = gpus.add({Terms{}});
+  const Use before{.held_ns = 5'000 * kMs};
+  gpus.arbiter.adopt(share, 0, before, Gate::open);
+  gpus.arbiter.observe(share, 0, before, kMs);
+  EXPECT_EQ(gpus.arbiter.virtual_time_ns(share), 0);
+}
+
+}  // namespace
+}  // namespace headgate::schedule
