@@ -167,13 +167,16 @@ TEST(ComputeCheck, TheBooksAreOfTheSeatOnTheHost) {
     ledger.seats[0].work = {{.metered = true, .working = true, .launches = 3}};
   }
   input.ledgers[1].share.problem = "is written where nothing belongs";
-  input.host_pids = {{41}, {42}};
+  // Left behind, and taken anew.
+  input.ledgers[0].seats.resize(2);
+  input.ledgers[0].seats[1].work = {{.metered = true, .working = false, .launches = 4}};
+  input.host_pids = {{41, 41}, {42}};
   const ComputeBooks books = compute_books(input);
   ASSERT_EQ(books.size(), 1u) << "a damaged page is no witness";
   const ComputeWords& words = books.at({41, kGpu});
   EXPECT_TRUE(words.metered && words.working);
   EXPECT_EQ(words.held_ns, 9u);
-  EXPECT_EQ(words.launches, 3u);
+  EXPECT_EQ(words.launches, 7u) << "in any of its seats";
 }
 
 }  // namespace

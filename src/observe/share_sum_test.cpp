@@ -37,6 +37,7 @@ TEST(ShareSum, ShortKernelsOfManyProcessesWithPausesAccuseNobody) {
       node.pass(kSecond, 0.17, held, 100);
       ASSERT_FALSE(node.check.of(1, kGpu)) << held;
     }
+    EXPECT_FALSE(node.check.is_proven("alice")) << "it has told of less than half";
   }
 }
 
