@@ -239,6 +239,13 @@ TEST(DaemonAbuse, OneUserHasSoManyConnectionsStreamsAndSharesAndIsToldWhatToDo) 
   EXPECT_EQ(daemon.ask("GET", "/healthz").status, 200);
   EXPECT_EQ(daemon.ask("POST", "/v1/shares", R"({"name":"d","mem":"1GiB"})").status, 201)
       << "an administrator is not counted";
+  std::ofstream(files.directory() + "/bounds.toml") << "[node]\nshares_per_user = 3\n";
+  daemon.signal(SIGHUP);
+  EXPECT_TRUE(eventually([&] {
+    return as_user(12'345, 12'345, [&] {
+             return status_of(daemon.socket(), "POST", "/v1/shares", R"({"name":"c","mem":"1GiB"})");
+           }) == 21;
+  })) << "from the reload on he may have one more";
 }
 
 TEST(DaemonAbuse, AThousandConnectionsThatFollowEventsAndNeverReadAreBoundedAndLetGo) {

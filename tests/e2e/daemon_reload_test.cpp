@@ -188,9 +188,41 @@ TEST_F(DaemonReloadToken, AMistakeKeepsEveryOldValue) {
   write("token", kNew);
   write("c.toml", with_token("[metrics]\nfile = \"here\"\n"));
   stays();
+  write("c.toml", with_token("group = \"no-such-group-here\"\n"));  // which only a start takes
+  stays();
   write("c.toml", with_token());
   ASSERT_EQ(reload(daemon).at("kind"), "config.read");
   EXPECT_EQ(status(endpoint, kNew), 200);
+}
+
+// The address is a start's to change, and so the daemon is reached there still.
+TEST_F(DaemonReloadToken, ATokenIsNotTakenAwayFromADaemonThatIsReachedFromOutside) {
+  write("token", kOld);
+  write("c.toml", with_token("listen = \"0.0.0.0:0\"\n"));
+  const Daemon daemon(words());
+  write("c.toml", "");
+  const Json said = reload(daemon);
+  ASSERT_FALSE(said.is_null());
+  EXPECT_EQ(said.at("kind"), "config.refused");
+  EXPECT_TRUE(said.at("text").get<std::string>().contains("can be reached from outside, and there is no token"))
+      << said.at("text");
+}
+
+TEST_F(DaemonReload, PoliciesAndBoundsAreOthersFromTheReloadOn) {
+  write("c.toml", "");
+  const Daemon daemon(words());
+  const auto policy = [&] { return Json::parse(daemon.ask("GET", "/v1/gpus").body).at(0).at("policy"); };
+  EXPECT_EQ(policy(), "fair");
+  const http::Endpoint socket{.path = daemon.socket()};
+  const auto follow = [&] {
+    return http::EventSource::open(socket, {.target = "/v1/events?follow=1"}, std::chrono::milliseconds(20'000));
+  };
+  const auto first = follow(), second = follow();
+  EXPECT_TRUE(first && second);
+  write("c.toml", "[arbiter]\npolicy = \"off\"\n[node]\nstreams_per_user = 2\n");
+  ASSERT_FALSE(reload(daemon).is_null());
+  EXPECT_TRUE(eventually([&] { return policy() == "off"; }));
+  EXPECT_FALSE(follow()) << "who has two has as many as he may";
 }
 
 TEST_F(DaemonReload, KeysThatWaitForARestartAreNamedForAsLongAsTheyWait) {
