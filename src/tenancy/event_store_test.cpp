@@ -235,6 +235,10 @@ TEST_F(EventStoreTest, AFileThatIsNotOursIsLeftAsItIs) {
   ::sqlite3_exec(handle, "CREATE TABLE a(b)", nullptr, nullptr, nullptr);
   ::sqlite3_close(handle);
   EXPECT_TRUE(refusal().contains("another program's")) << refusal();
+  ASSERT_EQ(::sqlite3_open(path_.c_str(), &handle), SQLITE_OK);
+  ::sqlite3_exec(handle, "PRAGMA user_version = 1", nullptr, nullptr, nullptr);
+  ::sqlite3_close(handle);
+  EXPECT_TRUE(refusal().contains("another program's")) << "its versions are numbered too: " << refusal();
 }
 
 }  // namespace

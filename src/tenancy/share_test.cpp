@@ -56,12 +56,22 @@ TEST(Shares, ValuesThatPagesCannotHoldAreRefusedByNameBeforeAnythingIsMade) {
   EXPECT_EQ(words([](Share& s) { s.devices.resize(17, s.devices[0]); }), "the share 's' names 17 GPUs");
 }
 
+// What others were sold they are promised, whatever is sold a second time.
+TEST(Shares, NothingIsPromisedToWhoWasSoldWhatOthersHave) {
+  Share share = share_of("s", 1, 1, 300'000);
+  EXPECT_EQ(to_grant(share)->devices[0].compute_guarantee_ppm, 300'000u);
+  share.over_sell = true;
+  EXPECT_EQ(to_grant(share)->devices[0].compute_guarantee_ppm, 0u);
+}
+
 TEST(Shares, ATimeToLiveBeyondTheEndOfTimeIsForEver) {
   Share share = share_of("s", 1, 1);
   EXPECT_FALSE(ends_at_s(share));
   share.created_at_s = 100;
   share.ttl = std::chrono::seconds(20);
   EXPECT_EQ(ends_at_s(share), 120);
+  EXPECT_FALSE(has_ended(share, 119));
+  EXPECT_TRUE(has_ended(share, 120));
   share.ttl = std::chrono::seconds::max();
   EXPECT_EQ(ends_at_s(share), std::numeric_limits<std::int64_t>::max());
 }

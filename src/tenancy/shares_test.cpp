@@ -118,6 +118,15 @@ TEST_F(SharesTest, WhatProgramsHoldPastALoweredLimitIsSoldToNobodyElseUntilTheyL
   EXPECT_EQ(words(shares.create(share_of("b", 2, 40 * kGiB))), "done");
 }
 
+TEST_F(SharesTest, ContextsAndCodeOfTheLivingAreHeldToo) {
+  Shares shares = start();
+  ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
+  Tenant tenant;
+  enter("s", tenant);
+  tenant.pages.usage->slots[tenant.slot.slot].devices[0].residual_bytes = 3 * kGiB;
+  EXPECT_EQ(held_on(*shares.find("s")->pages, kGpu0), 3 * kGiB);
+}
+
 TEST_F(SharesTest, ARefusedChangeChangesNothing) {
   Shares shares = start();
   ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
