@@ -86,6 +86,20 @@ TEST(GpuBoard, AContextThatLeavesGivesItsPlaceToTheNext) {
   EXPECT_EQ(all.places_of(12), 0u);
 }
 
+TEST(GpuBoard, NothingOfWhoeverHadThePlaceBeforeIsTakenForTheNextOnesWork) {
+  Boards all;
+  Share one{.generation = 11}, other{.generation = 12};
+  const std::int64_t then = kNow - kBoardReachNs - 10 * kMs;  // longer ago than is brought
+  one.work(*all.page, 1, then - 2 * kMs, then);
+  all.board.bring(*one.page, 11, then);
+  EXPECT_NE(all.page->marks[0].working.word((then - kMs) / ledger::kCoverageWordNs), 0u);
+  all.board.forget(11);
+  other.work(*all.page, 1, kNow - kMs, kNow);
+  all.board.bring(*other.page, 12, kNow);
+  EXPECT_EQ(all.page->seats[0].share.load(), 12u);
+  EXPECT_EQ(all.page->marks[0].working.word((then - kMs) / ledger::kCoverageWordNs), 0u);
+}
+
 TEST(GpuBoard, AShareWithManyContextsLeavesRoomForTheOthers) {
   Boards all;
   Share flood{.generation = 11};

@@ -143,6 +143,11 @@ TEST_F(Rights, NobodyTakesTheRoomThatSomebodyBeforeHimWaitsFor) {
   EXPECT_EQ(refused.error().code, ErrorCode::no_capacity);
   EXPECT_EQ(refused.error().message,
             "1 wait for room, and the share 'k' would take what one that came before waits for");
+  ShareOrder run;
+  run.name = "run";
+  run.mem = "5GiB";
+  run.until_empty = true;
+  EXPECT_FALSE(node_->create(run, root_, gpus_)) << "a run of root's is one like all others";
   EXPECT_EQ(words(create("k", root_, "5GiB")), "done") << "who runs the node knows what he does";
 }
 
