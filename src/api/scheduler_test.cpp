@@ -117,5 +117,29 @@ TEST_F(SchedulerTest, AsManyMayBeAskedAboutAsMayWaitAtTheDoorsAndEachShareMayLac
   EXPECT_EQ(decided_.at(9999).error().code, ErrorCode::no_capacity) << "which is no denial";
 }
 
+TEST_F(SchedulerTest, AShareThatLacksMemoryIsOneQuestionAtATimeAndAnotherAfterTheAnswer) {
+  open({});
+  for (int look = 0; look < 3; ++look) want_memory("t");
+  const auto first = next();
+  ASSERT_EQ(first["kind"], "memory");
+  EXPECT_TRUE(next().is_null()) << "one share, one question";
+  answer(first, R"({"allow":true})");
+  EXPECT_EQ(memory_denied_, 0);
+  want_memory("t");
+  const auto second = next();
+  ASSERT_EQ(second["kind"], "memory");
+  answer(second, R"({"allow":false})");
+  EXPECT_EQ(memory_denied_, 1);
+}
+
+TEST_F(SchedulerTest, WhomTheSchedulerRefusesIsDeniedWithItsWords) {
+  open({});
+  ask(kOne, 7);
+  answer(next(), R"({"allow":false,"reason":"full until noon"})");
+  ASSERT_TRUE(decided_.contains(7));
+  EXPECT_EQ(decided_.at(7).error().code, ErrorCode::denied);
+  EXPECT_EQ(decided_.at(7).error().message, "the scheduler said no: full until noon");
+}
+
 }  // namespace
 }  // namespace headgate::api
