@@ -112,6 +112,11 @@ std::uint64_t ArbitratedShare::held_in(std::uint32_t gpu, std::int64_t word) con
   return pages_.usage().compute[device_of_[gpu]].coverage.word(word);
 }
 
+bool ArbitratedShare::bears_out(std::uint32_t gpu, std::int64_t alone_ns, std::int64_t now_ns) {
+  const auto held_ns = static_cast<std::int64_t>(pages_.usage().compute[device_of_[gpu]].held_ns.load(kRelaxed));
+  return beliefs_[gpu].holds(alone_ns, held_ns, now_ns);
+}
+
 bool ArbitratedShare::was_arbitrated(std::uint32_t gpu) const { return policy_of(gpu).arbitrated.load(kRelaxed) != 0; }
 schedule::Gate ArbitratedShare::gate(std::uint32_t gpu) const {
   return static_cast<schedule::Gate>(policy_of(gpu).gate.load(kRelaxed));

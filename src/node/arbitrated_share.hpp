@@ -10,6 +10,7 @@
 #include "base/result.hpp"
 #include "guest/ledger/gate.hpp"
 #include "guest/ledger/pages.hpp"
+#include "node/belief.hpp"
 #include "node/gpu_boards.hpp"
 #include "schedule/arbiter.hpp"
 #include "tenancy/truncation.hpp"
@@ -31,6 +32,8 @@ class ArbitratedShare {
   [[nodiscard]] schedule::Use use_of(std::uint32_t gpu, std::int64_t now_ns);
   // Of the 48 microseconds that begin at `word` * 48 us: those in which it held the GPU, as bits.
   [[nodiscard]] std::uint64_t held_in(std::uint32_t gpu, std::int64_t word) const;
+  // Belief::holds(), by what its account of that GPU says now.
+  [[nodiscard]] bool bears_out(std::uint32_t gpu, std::int64_t alone_ns, std::int64_t now_ns);
 
   // The pages on which its limiters mark their work: made by make_marks(), which says whether there are some.
   bool make_marks();
@@ -92,6 +95,7 @@ class ArbitratedShare {
       device_of_;              // of the node's GPU in the pages; kMaxDevices: not in the share
   std::vector<Pulse> pulses_;  // by device, then slot
   ShareMarks marks_;
+  std::array<Belief, schedule::kMostGpus> beliefs_;
 };
 
 }  // namespace headgate::node

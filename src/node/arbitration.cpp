@@ -372,7 +372,7 @@ std::int64_t Arbitration::look(std::int64_t now_ns) {
     else next_ns = std::min(next_ns, member.muted_until_ns);
     if (member.muted_until_ns == 0 && !member.deaf) listen(member, true);
   }
-  while (const auto turn = arbiter_.next_turn(now_ns)) arbiter_.settle(*turn, idle_ns(*turn));
+  while (const auto turn = arbiter_.next_turn(now_ns)) arbiter_.settle(*turn, idle_ns(*turn, now_ns));
   const schedule::Decision decision = arbiter_.decide(now_ns);
   for (const schedule::Change& change : decision.changes) {
     Member* const member = by_id_[change.share];
@@ -431,27 +431,44 @@ void Arbitration::tell_boards(std::int64_t now_ns) {
 
 static_assert(decltype(ledger::ComputeAccount::coverage)::kSpanNs > schedule::kKnownNs);
 
-// Time of the turn in which no share held the GPU.
-std::int64_t Arbitration::idle_ns(const schedule::Turn& turn) {
-  std::int64_t idle_ns = 0;
-  // Of 64 shares mostly two.
-  at_turn_.clear();
-  for (const auto& [name, member] : members_)
-    if ((!member.asleep || member.active_ns >= turn.from_ns) && member.share.has(turn.gpu))
-      at_turn_.push_back(&member.share);
+namespace {
+
+// Each word of the coverage that the turn touches, with the bits that lie in it.
+template <typename Look>
+void each_word(const schedule::Turn& turn, Look look) {
   for (std::int64_t word = turn.from_ns / ledger::kCoverageWordNs; word * ledger::kCoverageWordNs < turn.to_ns;
        ++word) {
-    std::uint64_t held = 0;
-    for (const ArbitratedShare* const share : at_turn_) held |= share->held_in(turn.gpu, word);
     const std::int64_t from = std::max<std::int64_t>(
         0, (turn.from_ns - word * ledger::kCoverageWordNs + ledger::kCoverageNs - 1) / ledger::kCoverageNs);
     const std::int64_t to =
         std::min(ledger::kCoverageBits,
                  (turn.to_ns - word * ledger::kCoverageWordNs + ledger::kCoverageNs - 1) / ledger::kCoverageNs);
-    if (to <= from) continue;
-    const std::uint64_t within = ((1ull << to) - 1) & ~((1ull << from) - 1);
-    if (const std::uint64_t unheld = ~held & within) idle_ns += std::popcount(unheld) * ledger::kCoverageNs;
+    if (to > from) look(word, ((1ull << to) - 1) & ~((1ull << from) - 1));
   }
+}
+
+}  // namespace
+
+// Time of the turn in which no share held the GPU.
+std::int64_t Arbitration::idle_ns(const schedule::Turn& turn, std::int64_t now_ns) {
+  // Of 64 shares mostly two.
+  at_turn_.clear();
+  for (auto& [name, member] : members_)
+    if ((!member.asleep || member.active_ns >= turn.from_ns) && member.share.has(turn.gpu))
+      at_turn_.push_back({.share = &member.share});
+  std::int64_t idle_ns = 0;
+  each_word(turn, [&](std::int64_t word, std::uint64_t within) {
+    std::uint64_t once = 0, twice = 0;
+    for (AtTurn& at : at_turn_) {
+      at.held = at.share->held_in(turn.gpu, word) & within;
+      twice |= once & at.held;
+      once |= at.held;
+    }
+    for (AtTurn& at : at_turn_) at.alone_ns += std::popcount(at.held & ~twice) * ledger::kCoverageNs;
+    idle_ns += std::popcount(~once & within) * ledger::kCoverageNs;
+  });
+  for (const AtTurn& at : at_turn_)
+    if (!at.share->bears_out(turn.gpu, at.alone_ns, now_ns)) idle_ns += at.alone_ns;
   return idle_ns;
 }
 

@@ -108,7 +108,7 @@ class Arbitration {
   void listen(const Member& member, bool on);
   std::int64_t look(std::int64_t now_ns);
   void look_at(Member& member, std::int64_t now_ns);
-  std::int64_t idle_ns(const schedule::Turn& turn);
+  std::int64_t idle_ns(const schedule::Turn& turn, std::int64_t now_ns);
   void wake_let_in(std::int64_t now_ns);
   void tell_boards(std::int64_t now_ns);
   void apply_policy(std::uint32_t gpu);
@@ -129,7 +129,13 @@ class Arbitration {
   std::map<std::string, Member> members_;
   std::vector<Member*> by_id_;
   std::vector<std::pair<ArbitratedShare*, std::uint32_t>> let_in_;  // by the last look, on which GPU
-  std::vector<const ArbitratedShare*> at_turn_;                     // of idle_ns() alone: kept for its room
+  // Of idle_ns() alone: kept for its room.
+  struct AtTurn {
+    ArbitratedShare* share;
+    std::uint64_t held = 0;  // in one word
+    std::int64_t alone_ns = 0;
+  };
+  std::vector<AtTurn> at_turn_;
   GpuBoards boards_;
   BoardTimes board_times_;
   Figures figures_;

@@ -157,6 +157,33 @@ TEST_F(Arbitrated, TwoThatWantTheGpuHaveItInTurnsAndTheHeartbeatMovesMeanwhile) 
   EXPECT_GT(a.beats(), beats);
 }
 
+// Its marks alone say that it uses its turns: for as long as they are believed, nobody else comes to any.
+TEST_F(Arbitrated, WhoMarksAllTimeAsHeldAndIsChargedNoneKeepsNobodyOut) {
+  const Tenant &honest = tenant("a"), &liar = tenant("b");
+  auto& lies = liar.pages.usage->compute[0].coverage;
+  auto& account = honest.pages.usage->compute[0];
+  std::int64_t had_ns = 0, all_ns = 0, seen_ns = now_ns();
+  const auto has_half = [&] {
+    lies.mark(seen_ns, now_ns() + 5'000'000);
+    liar.work(5'000'000);
+    liar.word().waiting.store(1);
+    const std::int64_t at_ns = now_ns();
+    const bool open = honest.gate() == Gate::open;
+    if (open) {
+      account.held_ns.fetch_add(static_cast<std::uint64_t>(account.coverage.mark(seen_ns, at_ns)));
+      honest.work(5'000'000);
+    } else {
+      honest.rest();
+      honest.want();
+    }
+    had_ns += open ? at_ns - seen_ns : 0;
+    all_ns += at_ns - seen_ns;
+    seen_ns = at_ns;
+    return all_ns > 1'000'000'000 && 4 * had_ns > all_ns;
+  };
+  EXPECT_TRUE(soon(has_half)) << 100 * had_ns / all_ns << " %";
+}
+
 TEST_F(Arbitrated, AStoppedProcessIsNotWaitedFor) {
   const Tenant &a = tenant("a"), &b = tenant("b");
   a.want();
