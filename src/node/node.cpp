@@ -262,6 +262,7 @@ std::vector<int> Node::handed(const std::string& share) {
 void Node::forget(const std::string& name) {
   if (arbitration_ != nullptr) arbitration_->remove(name);
   told_idle_.erase(name);
+  told_broken_.erase(name);
   told_frozen_.erase(name);
   told_waiting_.erase(name);
   refusals_.erase(name);

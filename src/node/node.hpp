@@ -181,7 +181,7 @@ class Node {
   std::unique_ptr<NodePages> node_pages_ = std::make_unique<NodePages>();
   std::string last_sought_;  // damaged share past its end whose users were looked for
   Queue queue_;
-  std::set<std::string> told_idle_, told_waiting_;
+  std::set<std::string> told_idle_, told_waiting_, told_broken_;
   std::map<std::string, std::uint64_t> told_frozen_;  // with how often they had come back by then
   std::map<std::string, std::uint64_t> refusals_;     // by share: how many were told
   std::map<std::string, std::uint64_t> given_up_;     // by share: bytes of the dead, told

@@ -110,5 +110,25 @@ TEST_F(NodeTest, AShareWhosePagesWereRemovedByHandIsShownBrokenWithWhatHelpsAndE
   EXPECT_FALSE(node_->entry("a", user, false));
 }
 
+TEST_F(NodeTest, WhoReadsEventsLearnsOnceThatAShareLostItsPagesAndThatItHasThemAgain) {
+  ASSERT_EQ(refusal("a", {.uid = 1000}), "made");
+  const auto kinds = [this] {
+    snapshot::Snapshot picture;
+    picture.shares.emplace_back().name = "a";
+    node_->finish(picture);
+    std::vector<std::string> all;
+    for (const auto& event : events_->after(0)) all.push_back(event.kind);
+    return all;
+  };
+  EXPECT_EQ(kinds(), (std::vector<std::string>{"share.created"}));
+  const std::string pages = options_.runtime_dir + "/shares/a", aside = scratch_.path() + "/aside";
+  std::filesystem::rename(pages, aside);
+  EXPECT_EQ(kinds(), (std::vector<std::string>{"share.created", "share.broken"}));
+  EXPECT_NE(events_->after(0).back().text.find("headgate share rm a"), std::string::npos);
+  EXPECT_EQ(kinds().size(), 2u) << "told with each picture";
+  std::filesystem::rename(aside, pages);
+  EXPECT_EQ(kinds(), (std::vector<std::string>{"share.created", "share.broken", "share.adopted"}));
+}
+
 }  // namespace
 }  // namespace headgate::node

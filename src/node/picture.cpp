@@ -169,6 +169,9 @@ void Node::finish(snapshot::Snapshot& picture) {
     if (const auto trouble = shares_.trouble_of(found->second)) {
       share.state = "broken";
       share.problem = in_a_line(*trouble);
+      if (told_broken_.insert(share.name).second) tell("share.broken", "error", share.name, 0, share.problem);
+    } else if (told_broken_.erase(share.name) > 0) {
+      tell("share.adopted", "info", share.name, 0, "the share " + share.name + " has its pages again and goes on");
     }
   }
   // A share whose pages cannot be used is shown all the same.

@@ -314,7 +314,7 @@ class Daemon {
   // At the start, and those that could not be opened then, or that somebody removed, or that shut by themselves: each second.
   void open_shut_doors() {
     const auto opened = doors_->open_all();
-    const std::string trouble = opened ? "" : opened.error().message;
+    const std::string trouble = opened ? "" : "programs cannot enter a share: " + opened.error().message;
     if (std::exchange(door_trouble_, trouble) != trouble && !trouble.empty()) say(trouble);
   }
 
