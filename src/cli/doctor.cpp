@@ -200,7 +200,8 @@ Examination examine(const Invocation& invocation, const config::Config& config) 
   const auto told = invocation.simulate ? std::nullopt : examine_daemon(out);
   const auto gpus = told ? Gpus{told->gpus, told->node.driver_version, told->node.simulated}
                          : gpus_to_view(invocation.simulate, config["sim.profile"].value);
-  examine_driver(gpus, out);
+  // The last picture that it gave is no answer: what the daemon says of it stands above.
+  if (!told || !told->node.nvml_released) examine_driver(gpus, out);
   examine_glibc(out);
   examine_limiter(out);
   if (gpus && !gpus->list.empty()) examine_limit(gpus->simulated, out);

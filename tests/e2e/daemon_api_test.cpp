@@ -341,9 +341,12 @@ TEST(DaemonApi, ReadinessFailsForEachThingThatTheDaemonCannotDoAndComesBack) {
   expect_unready("the database " + database.string());
 }
 
-TEST(DaemonApi, DoctorHasNobodyRemoveThePagesOfAShareThatAStoppedDaemonKeeps) {
+TEST(DaemonApi, DoctorSaysNothingOfAnOldPictureAndHasNobodyRemoveThePagesOfAShareThatAStoppedDaemonKeeps) {
   Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create kept --mem 1GiB").status, 0);
+  const Said released = daemon.cli().shell("$H gpu release && $H doctor");
+  EXPECT_NE(released.out.find("headgated does not see the driver"), std::string::npos) << released.out << released.err;
+  EXPECT_EQ(released.out.find("NVML answers"), std::string::npos) << released.out;
   ASSERT_EQ(daemon.stop(), 0);
   const Said said = daemon.cli().shell("$H doctor");
   EXPECT_NE(said.out.find("shares lie in "), std::string::npos) << said.out << said.err;
