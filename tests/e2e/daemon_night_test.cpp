@@ -219,9 +219,12 @@ TEST(DaemonNight, AConfigurationThatIsADirectoryOrWhoseStartWouldFailIsRefused) 
   // What depends on the machine: only the daemon itself can say, without starting.
   EXPECT_TRUE(
       says(cli.shell("${H}d --check --sim --config /dev/null"), "headgated would start with this configuration"));
+  (void)cli.shell("mkdir $D/spoiled; touch $D/file; head -c 4096 /dev/zero | tr '\\0' x > $D/spoiled/headgate.db");
   // What stands before a start is looked at, and nothing of it is left behind.
   for (const auto& [options, words] : {std::pair{"--sim --socket $D/no/s", "there is no directory"},
                                        {"--sim --state /proc/1/nope", "and /proc/1/nope is needed"},
+                                       {"--sim --socket $D/file", "exists and is no socket"},
+                                       {"--sim --state $D/spoiled", "headgate.db: file is not a database"},
                                        {"--sim=$D/no.toml", "no.toml"}}) {
     const Said said = cli.shell("${H}d --check --config /dev/null " + std::string(options));
     EXPECT_NE(said.status, 0) << options;

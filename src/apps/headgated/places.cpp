@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <string_view>
 
 #include "cli/paths.hpp"
 
@@ -117,6 +119,21 @@ Result<void> can_be_used(const std::string& path) {
   return {};
 }
 
+// What lies where the daemon's files would: a start refuses another kind, and says as much of it as this does.
+Result<void> is_ours(const Places& places) {
+  struct stat facts{};
+  if (::lstat(places.socket.c_str(), &facts) == 0 && !S_ISSOCK(facts.st_mode))
+    return fail(ErrorCode::usage, places.socket + " exists and is no socket", "name another path, or remove that file");
+  // Opened for writing it would be made, or brought up to date: the head of the file tells enough.
+  constexpr std::string_view kHead = "SQLite format 3";
+  std::ifstream file(places.state_file, std::ios::binary);
+  std::string head(kHead.size(), '\0');
+  if (file.read(head.data(), static_cast<std::streamsize>(head.size())) && head != kHead)
+    return fail(ErrorCode::failed, "the database " + places.state_file + ": file is not a database",
+                "move the file away to start with no shares stored, or put a backup in its place");
+  return {};
+}
+
 }  // namespace
 
 Result<void> check_places(const std::string& socket, const std::string& state) {
@@ -125,7 +142,7 @@ Result<void> check_places(const std::string& socket, const std::string& state) {
     if (path.empty()) continue;  // of a socket in the working directory
     if (auto usable = can_be_used(path); !usable) return usable;
   }
-  return {};
+  return is_ours(places);
 }
 
 Result<Places> find_places(const std::string& socket, const std::string& state, const Callers& callers) {
