@@ -247,6 +247,41 @@ TEST_F(Arbitrated, ANewOneGoesOnWithTheVirtualTimesThatItFinds) {
     b.want();
     return b.gate() == Gate::open && a.gate() != Gate::open;
   }));
+  EXPECT_LT(a.pages.policy->devices[0].virtual_time_ns.load(), 8'000'000) << "what it held before is charged twice";
+}
+
+// How exactly is virtual time's to show (tests/exactness); that it is so with the pages' own marks, here.
+TEST_F(Arbitrated, ATurnInWhichNobodyHadTheGpuIsChargedToWhoKeptTheOtherOut) {
+  const Tenant &a = tenant("a"), &b = tenant("b");
+  EXPECT_TRUE(soon([&] {
+    a.work(3'600'000'000'000);
+    a.ring();
+    b.want();
+    return a.pages.policy->devices[0].virtual_time_ns.load() > 100'000;
+  }));
+  EXPECT_EQ(a.pages.usage->compute[0].held_ns.load(), 0u);
+}
+
+TEST_F(Arbitrated, AShareThatWaitsForItsOwnCeilingKeepsNobodyOut) {
+  const Tenant &a = tenant("a"), &b = tenant("b");
+  ledger::DeviceGrant limited = ledger::grant_of(*a.pages.policy).devices[0];
+  limited.compute_ceiling_ppm = 250'000;
+  ASSERT_FALSE(ledger::set_limits(*a.pages.writable_policy, 0, limited));
+  a.pages.usage->compute[0].paid_until_ns = now_ns() + 3'600'000'000'000;
+  const auto both_go_on = [&] {
+    a.want();
+    b.work(3'600'000'000'000);
+    b.ring();
+  };
+  ASSERT_TRUE(soon([&] {
+    both_go_on();
+    return b.gate() == Gate::open;
+  }));
+  for (int look = 0; look < 100; ++look) {
+    both_go_on();
+    std::this_thread::sleep_for(1ms);
+    ASSERT_TRUE(b.gate() != Gate::queued && b.gate() != Gate::shut) << look;
+  }
 }
 
 TEST_F(Arbitrated, WhatAShareHeldBeforeItCameIsNotChargedToIt) {
