@@ -10,6 +10,8 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr std::int64_t kOverdueNs = 1'000;  // reported of work that should have ended
+// A process that comes to a share which has the GPU is seen so late; at any other gate it rings.
+constexpr std::int64_t kListedNs = 10'000'000;
 
 static_assert(static_cast<int>(schedule::Gate::open) == static_cast<int>(ledger::Gate::open) &&
               static_cast<int>(schedule::Gate::shut) == static_cast<int>(ledger::Gate::shut) &&
@@ -37,6 +39,7 @@ ArbitratedShare::ArbitratedShare(ledger::SharePages pages, std::string name, con
       guard_(pages.usage, sizeof(ledger::UsagePage)),
       bell_(std::move(bell)),
       pulses_(std::size_t{pages.policy->device_count} * ledger::kMaxSlots) {
+  seats_.reserve(ledger::kMaxSlots);
   device_of_.fill(ledger::kMaxDevices);
   // Under MPS or MIG kernels of several shares run at once: who has the GPU is nothing to decide.
   if (pages.policy->level == ledger::Level::mps || pages.policy->level == ledger::Level::mig) return;
@@ -83,6 +86,16 @@ bool ArbitratedShare::alive(std::uint32_t device, std::uint32_t slot, std::uint3
   return now_ns - last.seen_ns < ledger::kNoPulseNs;
 }
 
+// A tenant can say that all its slots were used, each of which costs a cache line or two, and a user can have many shares.
+void ArbitratedShare::list_seats(std::int64_t now_ns) {
+  const ledger::UsagePage& usage = pages_.usage();
+  seats_.clear();
+  const std::uint32_t slots = std::min(usage.slots_seen.load(std::memory_order_acquire), ledger::kMaxSlots);
+  for (std::uint32_t slot = 0; slot < slots; ++slot)
+    if (ledger::view(usage, slot).kind == ledger::SlotKind::live) seats_.push_back(slot);
+  listed_ns_ = now_ns;
+}
+
 schedule::Use ArbitratedShare::use_of(std::uint32_t gpu, std::int64_t now_ns) {
   const std::uint32_t device = device_of_[gpu];
   const ledger::UsagePage& usage = pages_.usage();
@@ -95,8 +108,8 @@ schedule::Use ArbitratedShare::use_of(std::uint32_t gpu, std::int64_t now_ns) {
   use.requests = account.requests.load(kRelaxed);
   if (policy_of(gpu).compute_ceiling_ppm.load(kRelaxed) < ledger::kWholeGpu)
     use.ceiling_ns = std::max<std::int64_t>(0, ledger::paid_until_ns(account) - now_ns);
-  const std::uint32_t slots = std::min(usage.slots_seen.load(std::memory_order_acquire), ledger::kMaxSlots);
-  for (std::uint32_t slot = 0; slot < slots; ++slot) {
+  if (now_ns - listed_ns_ >= kListedNs) list_seats(now_ns);
+  for (const std::uint32_t slot : seats_) {
     const ledger::WorkReport report = ledger::work_of(usage, device, slot);
     if ((!report.waiting && report.work_until_ns == 0) || !alive(device, slot, report.pulse, now_ns)) continue;
     use.wanting |= report.waiting;

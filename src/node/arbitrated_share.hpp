@@ -29,7 +29,10 @@ class ArbitratedShare {
   // Whether they are still these; asked at each look, and so without a vector of its own.
   [[nodiscard]] bool has_terms(const std::vector<schedule::Terms>& terms) const;
   // What its limiters report of a GPU. Whatever is written there moves this share's own account only.
+  // Processes that have come in the last 10 ms may be missing, if not for look_anew().
   [[nodiscard]] schedule::Use use_of(std::uint32_t gpu, std::int64_t now_ns);
+  // Its doorbell was rung: that may be a process which has come only now.
+  void look_anew() { listed_ns_ = kNever; }
   // Of the 48 microseconds that begin at `word` * 48 us: those in which it held the GPU, as bits.
   [[nodiscard]] std::uint64_t held_in(std::uint32_t gpu, std::int64_t word) const;
   // Belief::holds(), by what its account of that GPU says now.
@@ -85,6 +88,7 @@ class ArbitratedShare {
   [[nodiscard]] ledger::DevicePolicy& policy_of(std::uint32_t gpu) const {
     return pages_.policy().devices[device_of_[gpu]];
   }
+  void list_seats(std::int64_t now_ns);
   bool alive(std::uint32_t device, std::uint32_t slot, std::uint32_t pulse, std::int64_t now_ns);
 
   std::string name_;
@@ -94,6 +98,9 @@ class ArbitratedShare {
   std::array<std::uint32_t, schedule::kMostGpus>
       device_of_;              // of the node's GPU in the pages; kMaxDevices: not in the share
   std::vector<Pulse> pulses_;  // by device, then slot
+  static constexpr std::int64_t kNever = -1'000'000'000'000;
+  std::int64_t listed_ns_ = kNever;   // when seats_ was made
+  std::vector<std::uint32_t> seats_;  // slots of processes that were there then
   ShareMarks marks_;
   std::array<Belief, schedule::kMostGpus> beliefs_;
 };

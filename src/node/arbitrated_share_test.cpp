@@ -77,5 +77,34 @@ TEST(ArbitratedShare, OnlyAShareWithACeilingIsSaidToStandAtIt) {
   ledger::close_pages(pages);
 }
 
+// Slots that a tenant only says were used are not gone through at each look.
+TEST(ArbitratedShare, AProcessThatComesIsSeenAtItsRingOrShortlyAfter) {
+  const tenancy::Scratch scratch;
+  make_share(scratch.path());
+  auto share = ArbitratedShare::open(scratch.path(), "s", {"GPU-00000000-0000-0000-0000-000000000001"}, {});
+  ASSERT_TRUE(share);
+  ledger::SharePages pages;
+  ASSERT_FALSE(ledger::open_share(scratch.path().c_str(), "s", ledger::Access::owner, pages));
+  constexpr std::int64_t kMs = 1'000'000, kNow = 1'000 * kMs;
+  const auto comes = [&] {
+    ledger::SlotRef seat;
+    EXPECT_EQ(ledger::claim_for_self(*pages.usage, seat), ledger::ClaimResult::claimed);
+    pages.usage->slots[seat.slot].devices[0].waiting = 1;
+    return seat;
+  };
+  EXPECT_FALSE(share->use_of(0, kNow).wanting);
+  const ledger::SlotRef first = comes();
+  EXPECT_FALSE(share->use_of(0, kNow + 9 * kMs).wanting);
+  EXPECT_TRUE(share->use_of(0, kNow + 10 * kMs).wanting);
+  ledger::release(*pages.usage, first);
+  EXPECT_FALSE(share->use_of(0, kNow + 11 * kMs).wanting) << "who has gone is not waited for";
+  EXPECT_FALSE(share->use_of(0, kNow + 20 * kMs).wanting);
+  comes();
+  EXPECT_FALSE(share->use_of(0, kNow + 21 * kMs).wanting);
+  share->look_anew();
+  EXPECT_TRUE(share->use_of(0, kNow + 21 * kMs).wanting);
+  ledger::close_pages(pages);
+}
+
 }  // namespace
 }  // namespace headgate::node

@@ -333,6 +333,7 @@ void Arbitration::look_at(Member& member, std::int64_t now_ns) {
     member.terms = member.share.terms();
     arbiter_.change_share(member.id, member.terms);
   }
+  if (member.rang) member.share.look_anew();
   member.waits = false;
   bool works = member.rang, told = true, behind_its_gate = false;
   std::uint64_t held_ns = 0;  // a tenant may have written anything
