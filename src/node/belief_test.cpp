@@ -5,25 +5,25 @@
 namespace headgate::node {
 namespace {
 
-constexpr std::int64_t kMs = 1'000'000;
+constexpr std::int64_t kMilli = 1'000'000;
 
 // Turns of 5 ms, each of which the share marks as its own while its account grows by `grows(turn)`: how many of so many are believed.
 template <typename Grows>
 int believed(int turns, Grows grows) {
   Belief belief;
   int count = 0;
-  std::int64_t held_ns = 77'000 * kMs;
+  std::int64_t held_ns = 77'000 * kMilli;
   for (int turn = 0; turn < turns; ++turn) {
     held_ns += grows(turn);
-    count += belief.holds(5 * kMs, held_ns, (1'000 + 10 * turn) * kMs) ? 1 : 0;
+    count += belief.holds(5 * kMilli, held_ns, (1'000 + 10 * turn) * kMilli) ? 1 : 0;
   }
   return count;
 }
 
 TEST(Belief, AShareWhoseAccountGrowsAsItMarksIsBelievedForEver) {
-  EXPECT_EQ(believed(2'000, [](int) { return 5 * kMs; }), 2'000);
-  EXPECT_EQ(believed(2'000, [](int) { return 2 * kMs; }), 2'000) << "the rest came back to it";
-  EXPECT_EQ(believed(2'000, [](int turn) { return turn % 4 == 3 ? 20 * kMs : 0; }), 2'000) << "charged late";
+  EXPECT_EQ(believed(2'000, [](int) { return 5 * kMilli; }), 2'000);
+  EXPECT_EQ(believed(2'000, [](int) { return 2 * kMilli; }), 2'000) << "the rest came back to it";
+  EXPECT_EQ(believed(2'000, [](int turn) { return turn % 4 == 3 ? 20 * kMilli : 0; }), 2'000) << "charged late";
 }
 
 TEST(Belief, WhoMarksEveryMicrosecondAndIsChargedNoneIsBelievedForATenthOfASecond) {
@@ -31,7 +31,7 @@ TEST(Belief, WhoMarksEveryMicrosecondAndIsChargedNoneIsBelievedForATenthOfASecon
 }
 
 TEST(Belief, AnAccountThatJumpsThereAndBackBearsNothingOut) {
-  EXPECT_LE(believed(2'000, [](int turn) { return (turn % 2 == 0 ? 1 : -1) * 5'000 * kMs; }), 40);
+  EXPECT_LE(believed(2'000, [](int turn) { return (turn % 2 == 0 ? 1 : -1) * 5'000 * kMilli; }), 40);
   EXPECT_LE(believed(2'000, [](int turn) { return (turn % 2 == 0 ? 1 : -1) * (INT64_MAX / 2); }), 40);
 }
 
