@@ -206,20 +206,28 @@ std::vector<FrameLine> help_lines(const TopState& state, unsigned width, FrameSt
       {"? h F1; q F10", "this page; end"},
   }};
   page.line(" KEYS", "1");
-  for (const auto& [keys, does] : kKeys) page.line("  " + fitted(keys, 26)).add(does);
+  const auto key = [&](const char* keys, const char* does) {
+    const std::string left = "  " + fitted(keys, 26);
+    std::string before = left;
+    for (const auto& part : wrapped(does, width - cells(left))) {
+      page.line(before + part);
+      before = std::string(cells(left), ' ');
+    }
+  };
+  for (const auto& [keys, does] : kKeys) key(keys, does);
   if (!state.readonly) {
-    page.line("  " + fitted("e", 26)).add("new limits for the share (needs the daemon)");
-    page.line("  " + fitted("k F9", 26)).add("a signal for what is tagged, or for this row");
+    key("e", "new limits for the share (needs the daemon)");
+    key("k F9", "a signal for what is tagged, or for this row");
   }
   page.line(" THE BARS", "1");
-  page.line(style.ascii || !style.colour ? "  memory: the shares, ? of no share, : reserved, . free"
-                                         : "  memory: the shares, then what is of no share, reserved, free");
-  page.line("  time: held by each share, then by no share; | ends what is guaranteed");
+  page.text(2, style.ascii || !style.colour ? "memory: the shares, ? of no share, : reserved, . free"
+                                            : "memory: the shares, then what is of no share, reserved, free");
+  page.text(2, "time: held by each share, then by no share; | ends what is guaranteed");
   page.line(" THE COLUMNS", "1");
-  page.line("  OF guaranteed or at most   WAITS of the time, for the GPU   REF refusals");
-  page.line("  throttled: it is at its limit   takes turns: others want the GPU as well");
-  page.line("  level hook: a library in the program; one that wants to escape can");
-  return page.take(30);
+  page.text(2, "OF guaranteed or at most   WAITS of the time, for the GPU   REF refusals");
+  page.text(2, "throttled: it is at its limit   takes turns: others want the GPU as well");
+  page.text(2, "level hook: a library in the program; one that wants to escape can");
+  return page.take(60);
 }
 
 }  // namespace headgate::cli

@@ -256,7 +256,14 @@ std::vector<FrameLine> all_lines(const TopState& state, FrameSize size, FrameSty
   if (!state.trouble.empty())
     lines.push_back(FrameLine(width, style).add(cut(" " + harmless(state.trouble), width), "31"));
   if (state.mode == TopMode::help) {
-    put(help_lines(state, width, style));
+    auto page = help_lines(state, width, style);
+    const std::size_t room = size.rows - std::min<std::size_t>(size.rows, lines.size() + 1);
+    if (page.size() > room) {
+      page.front().add("   arrows show the rest", "90");
+      const auto above = std::min(static_cast<std::size_t>(state.help_from), page.size() - room);
+      page.erase(page.begin(), page.begin() + static_cast<std::ptrdiff_t>(above));
+    }
+    put(std::move(page));
   } else {
     const Budget budget = budget_of(state, size.rows);
     if (budget.gpus > 0) put(gpu_lines(state, width, budget.gpus, style));

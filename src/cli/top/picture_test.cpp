@@ -285,6 +285,22 @@ TEST_F(TopPicture, ALongNameTakesNothingOfTheLevelAndOfHowAShareFails) {
   }
 }
 
+TEST_F(TopPicture, TheWholePageOfKeysIsReadInTheSmallestTerminalToo) {
+  TopState state = apply(test_state(), {KeyKind::text, "?"});
+  const std::string first = render(state, kSmallestTop, kAscii);
+  EXPECT_NE(first.find("arrows show the rest"), std::string::npos) << first;
+  std::string all = first;
+  for (int i = 0; i < 40; ++i) {
+    state = apply(std::move(state), {KeyKind::down, ""});
+    all += "\n" + render(state, kSmallestTop, kAscii);
+  }
+  for (const char* words : {" process in\n                            full; back\n", " shows all\n", "this page; end\n",
+                            "REF refusals\n", " can\n"})
+    EXPECT_NE(all.find(words), std::string::npos) << words << "\n" << first;
+  EXPECT_EQ(render(apply(std::move(state), {KeyKind::home, ""}), kSmallestTop, kAscii), first);
+  EXPECT_EQ(render(apply(test_state(), {KeyKind::text, "?"}), {80, 24}, kAscii).find("arrows show"), std::string::npos);
+}
+
 // An operator who reads 0 % looks elsewhere.
 TEST_F(TopPicture, TimeThatProgramsInNoShareHaveIsPartOfTheGpusTime) {
   TopState state = test_state();

@@ -188,7 +188,10 @@ void letter(TopState& state, char which) {
   switch (which) {
     case 'q': state.quit = true; break;
     case '?':
-    case 'h': state.mode = state.mode == TopMode::help ? TopMode::table : TopMode::help; break;
+    case 'h':
+      state.mode = state.mode == TopMode::help ? TopMode::table : TopMode::help;
+      state.help_from = 0;
+      break;
     case '/':
       state.mode = TopMode::filter;
       state.typed = state.filter;
@@ -247,12 +250,34 @@ TopState observed(TopState state, snapshot::Snapshot picture, std::vector<snapsh
   return state;
 }
 
+namespace {
+
+// In a small terminal the page of keys is longer than the screen.
+bool turn_help(TopState& state, KeyKind key) {
+  constexpr int kLongestHelp = 50;
+  int by = 0;
+  switch (key) {
+    case KeyKind::up: by = -1; break;
+    case KeyKind::down: by = 1; break;
+    case KeyKind::page_up: by = -5; break;
+    case KeyKind::page_down: by = 5; break;
+    case KeyKind::home: by = -kLongestHelp; break;
+    case KeyKind::end: by = kLongestHelp; break;
+    default: return false;
+  }
+  state.help_from = std::clamp(state.help_from + by, 0, kLongestHelp);
+  return true;
+}
+
+}  // namespace
+
 TopState apply(TopState state, const Key& key) {
   state.said.clear();
   if (state.mode == TopMode::filter || state.mode == TopMode::limits || state.mode == TopMode::signal) {
     type(state, key);
     return state;
   }
+  if (state.mode == TopMode::help && turn_help(state, key.kind)) return state;
   switch (key.kind) {
     case KeyKind::text:
       if (key.text.size() == 1) letter(state, key.text[0]);

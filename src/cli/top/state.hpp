@@ -62,6 +62,7 @@ struct TopState {
   bool reverse = false, tree = false, paused = false, readonly = false;
   std::string selected;  // key of a row; the first where it names none
   std::string filter, user;
+  int help_from = 0;  // lines of the page of keys above those that are shown; where it fits, all are
   std::map<std::uint32_t, std::uint64_t> tagged;  // host pids, each with the time of the picture
   bool lost_tags = false;                         // processes that were tagged have ended
   std::string typed;                              // in modes filter, limits and signal
