@@ -152,8 +152,8 @@ std::string written_as(const CLI::Option& option) {
   return option.check_name("--sim-profile") ? "--sim" : option.get_name();
 }
 
-// Its line of the help.
-std::string line_of(const CLI::Option& option) {
+// As its line of the help has it.
+std::string help_line_of(const CLI::Option& option) {
   if (option.check_name("--sim-profile")) return "--sim=PROFILE: " + option.get_description();
   const std::string type = option.get_type_name();
   return option.get_name() + (type.empty() ? "" : " " + type) + ": " + option.get_description();
@@ -166,7 +166,7 @@ Result<void> refuse_empty(const CLI::App& app, const std::string& word) {
     if (option->get_items_expected_min() == 0 || std::ranges::find(option->results(), "") == option->results().end())
       continue;
     return fail(ErrorCode::usage, (word.empty() ? "" : word + ": ") + written_as(*option) + " '' is empty",
-                line_of(*option));
+                help_line_of(*option));
   }
   return {};
 }
@@ -179,7 +179,7 @@ std::unexpected<Error> unreadable(const CLI::App& app, const std::string& word, 
   const std::string option = what.starts_with(":") ? "--sim-profile" : what.substr(0, what.find(':'));
   for (const CLI::Option* one : app.get_options()) {
     if (one->check_name(option))
-      return fail(ErrorCode::usage, before + written_as(*one) + " has no value", line_of(*one));
+      return fail(ErrorCode::usage, before + written_as(*one) + " has no value", help_line_of(*one));
   }
   return fail(ErrorCode::usage, before + what, see);
 }
