@@ -86,9 +86,10 @@ void keep_accepting(std::shared_ptr<ServerState> state, std::shared_ptr<Acceptor
 
 struct Server::Impl {
   struct Bound {
-    std::string path;
+    UnixListener listener;
     dev_t device;
     ino_t inode;
+    std::shared_ptr<Acceptor> acceptor;
   };
 
   Impl(Loop& on, Router router, ServerLimits limits)
@@ -151,8 +152,28 @@ Result<void> Server::listen(const UnixListener& listener) {
   auto fd = TRY(listen_unix(listener));
   struct stat status{};
   if (::stat(listener.path.c_str(), &status) != 0) return fail_errno(listener.path, errno);
-  impl_->files.push_back({listener.path, status.st_dev, status.st_ino});
-  return impl_->start(std::move(fd));
+  if (auto started = impl_->start(std::move(fd)); !started) return started;
+  impl_->files.push_back({listener, status.st_dev, status.st_ino, impl_->acceptors.back()});
+  return {};
+}
+
+Result<std::size_t> Server::listen_anew() {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < impl_->files.size();) {
+    const Impl::Bound bound = impl_->files[i];
+    struct stat status{};
+    if (::lstat(bound.listener.path.c_str(), &status) == 0 || errno != ENOENT) {
+      ++i;
+      continue;
+    }
+    if (auto again = listen(bound.listener); !again) return std::unexpected(again.error());
+    ++count;
+    boost::system::error_code ignored;
+    if (bound.acceptor->is_open()) let_go(UniqueFd(bound.acceptor->release(ignored)));
+    std::erase(impl_->acceptors, bound.acceptor);
+    impl_->files.erase(impl_->files.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  return count;
 }
 
 Result<std::uint16_t> Server::listen(const std::string& address, std::uint16_t port) {
@@ -175,8 +196,8 @@ void Server::stop() {
   // A successor may already listen under the same name.
   for (const auto& file : impl_->files) {
     struct stat status{};
-    if (::lstat(file.path.c_str(), &status) != 0) continue;
-    if (status.st_dev == file.device && status.st_ino == file.inode) ::unlink(file.path.c_str());
+    if (::lstat(file.listener.path.c_str(), &status) != 0) continue;
+    if (status.st_dev == file.device && status.st_ino == file.inode) ::unlink(file.listener.path.c_str());
   }
   impl_->files.clear();
   for (Connection* connection : impl_->state->all) connection->close();

@@ -49,6 +49,8 @@ class Server {
   ~Server();  // stop(), and waits for handlers on the pool
 
   Result<void> listen(const UnixListener& listener);
+  // Binds our Unix sockets again whose file somebody has removed, so that they are found. Returns how many were.
+  Result<std::size_t> listen_anew();
   // A numeric address; port 0 picks one. Returns the port.
   Result<std::uint16_t> listen(const std::string& address, std::uint16_t port);
   // Closes listeners and connections, removes our socket file. Streams see on_close.

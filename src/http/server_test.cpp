@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
 #include <fstream>
 
 #include "http/test_server.hpp"
@@ -309,6 +310,27 @@ TEST(Server, sets_mode_and_group_replaces_a_dead_socket_and_respects_a_live_one)
   EXPECT_EQ(tcp.error().message, "'localhost' is no address to listen on");
   server.thread().on_loop([&] { server.server().stop(); });
   EXPECT_NE(::stat(path.c_str(), &status), 0) << "the socket file stayed behind";
+}
+
+TEST(Server, listens_anew_where_its_socket_was_removed_and_takes_nobody_else_s_place) {
+  TestServer server(echo());
+  const std::string path = server.unix_endpoint().path;
+  const auto listen_anew = [&] { return server.thread().on_loop([&] { return server.server().listen_anew(); }); };
+  EXPECT_EQ(listen_anew().value_or(9), 0u);
+  const auto answers = [&] { return exchange(server.unix_endpoint(), {.target = "/echo/x"}, 20s).has_value(); };
+  ::unlink(path.c_str());
+  EXPECT_FALSE(answers());
+  EXPECT_EQ(listen_anew().value_or(9), 1u);
+  EXPECT_EQ(listen_anew().value_or(9), 0u);
+  EXPECT_TRUE(answers());
+  ::unlink(path.c_str());
+  std::ofstream(path) << "precious";
+  EXPECT_EQ(listen_anew().value_or(9), 0u);
+  ::unlink(path.c_str());
+  std::filesystem::remove_all(server.folder());
+  EXPECT_FALSE(listen_anew());
+  std::filesystem::create_directory(server.folder());
+  EXPECT_EQ(listen_anew().value_or(9), 1u) << "tried again until it can";
 }
 
 TEST(Server, removes_no_socket_of_its_successor) {

@@ -190,6 +190,13 @@ TEST(DaemonNight, ASecondDaemonInTheSamePlaceDoesNotStartAndTheFirstGoesOn) {
   EXPECT_EQ(daemon.ask("GET", "/readyz").status, 200);
 }
 
+TEST(DaemonNight, ADaemonWhoseSocketWasRemovedIsFoundAgain) {
+  const Daemon daemon;
+  ASSERT_TRUE(std::filesystem::remove(daemon.socket()));
+  EXPECT_TRUE(eventually([&] { return std::filesystem::exists(daemon.socket()); }));
+  EXPECT_EQ(daemon.ask("GET", "/readyz").status, 200);
+}
+
 TEST(DaemonNight, SharesWhoseDatabaseIsGoneAreToldOf) {
   Daemon daemon;
   const Cli& cli = daemon.cli();

@@ -318,6 +318,15 @@ class Daemon {
     if (std::exchange(door_trouble_, trouble) != trouble && !trouble.empty()) say(trouble);
   }
 
+  // Where somebody has removed the control socket (a cleaner of old files, a hand that slipped), nobody would find the daemon.
+  void keep_control_socket() {
+    const auto bound = server_->listen_anew();
+    if (bound && *bound > 0) say("its socket was removed: listens anew at " + places_.socket);
+    const std::string trouble =
+        bound ? "" : "its socket was removed, and nobody can reach it: " + bound.error().message;
+    if (std::exchange(socket_trouble_, trouble) != trouble && !trouble.empty()) say(trouble);
+  }
+
   void tell_end(const tenancy::TenantProcess& tenant) {
     node_->look_for_refusals(tenant.share);
     observer_->look_soon();  // what it had, and whoever else has ended
@@ -453,6 +462,7 @@ class Daemon {
 
   void tick() {
     open_shut_doors();
+    keep_control_socket();
     processes_->adopt();
     arbitration_->prod();
     // Where the bell did not ring: a tenant that has closed it, or has another version of it.
@@ -485,7 +495,7 @@ class Daemon {
   std::optional<tenancy::Processes> processes_;
   std::optional<tenancy::TenantDoors> doors_;
   tenancy::DoorBounds doors_bounds_;
-  std::string door_trouble_;  // told last
+  std::string door_trouble_, socket_trouble_;  // told last
   std::optional<observe::Observer> observer_;
   std::chrono::seconds patience_{30};  // for a scheduler's answer
   std::optional<channel::Channel> channel_;
