@@ -42,7 +42,8 @@ ShareId Arbiter::add_share(const ShareTerms& terms) {
   Gang& gang = **found;
   gang.members.push_back(id);
   // Who slept while an earlier arbiter counted has no more credit than with that one.
-  for (const Terms& each : terms.gpus) gpus_[each.gpu].least_ns = std::max(gpus_[each.gpu].least_ns, gang.virtual_ns);
+  for (const Terms& each : terms.gpus)
+    for (std::int64_t& least_ns : gpus_[each.gpu].least_ns) least_ns = std::max(least_ns, gang.virtual_ns);
   Share& share = shares_[id];
   share.gang = &gang;
   for (const Terms& each : terms.gpus) {
@@ -109,7 +110,8 @@ void Arbiter::observe(ShareId id, std::uint32_t gpu, const Use& reported, std::i
     place->expected_ns = anew ? use.in_flight_ns : std::max(place->expected_ns, use.in_flight_ns);
   if (!was_overdue) place->overdue_since_ns = now_ns;
   stake.held_ns = std::clamp(stake.held_ns + held_ns, -kMostHeldNs, kMostHeldNs);
-  gang.charge(stake, held_ns);
+  // What it has by the latency class is no debt once its class is another.
+  if (place->terms.priority_class != Class::latency) gang.charge(stake, held_ns);
   if (requested || use.wanting || use.in_flight_ns > 0) place->active_ns = now_ns;
   place->learn_gap(now_ns);
   if (use.ceiling_ns > 0) place->paused_ns = place->throttled_ns = now_ns;
@@ -144,21 +146,21 @@ void Arbiter::refresh(std::int64_t now_ns) {
     const bool rested = gang.wanted == 0;
     gang.wanted_before = gang.wanted;
     gang.slept = rested;
-    std::uint32_t engaged = 0, recent = 0;
+    std::uint32_t engaged = 0, recent = 0, rank = 0;
     gang.has_gaps = false;
-    gang.rank = 0;
     for (const ShareId id : gang.members)
       for (const Place& place : shares_[id].places) {
         const std::uint32_t gpu = place.terms.gpu;
         if (gpus_[gpu].policy == Policy::off) continue;
         if (gpus_[gpu].policy == Policy::priority)
-          gang.rank = std::max(gang.rank, static_cast<std::uint32_t>(place.terms.priority_class));
+          rank = std::max(rank, static_cast<std::uint32_t>(place.terms.priority_class));
         if (!place.engaged(now_ns)) continue;
         engaged |= bit(gpu);
         gang.slept &= now_ns - gang.stake(gpu)->engaged_ns > kSleepNs;
         gang.stake(gpu)->engaged_ns = now_ns;
         gang.has_gaps |= place.gap_ns > 0;
       }
+    if (rank != gang.rank) change_rank(gang, rank);
     for (Stake& stake : gang.stakes) {
       const std::int64_t earned_ns = passed_ns * stake.guarantee_ppm / 1'000'000;
       stake.budget_ns = std::min(stake.budget_ns + earned_ns, kWindowNs * stake.guarantee_ppm / 1'000'000);
@@ -177,6 +179,21 @@ void Arbiter::refresh(std::int64_t now_ns) {
   for (const auto& gang : gangs_)
     if (gang->wakes || (gang->wanted != 0 && gang->has_gaps))
       catch_up(*gang, gang->slept ? kWakeCreditNs : kGapCreditNs);
+  keep_promises(now_ns);
+}
+
+std::int64_t Arbiter::furthest_clock_ns(const Gang& gang) const {
+  std::int64_t most_ns = std::numeric_limits<std::int64_t>::min();
+  for (const Stake& stake : gang.stakes) most_ns = std::max(most_ns, gpus_[stake.gpu].least_ns[gang.rank]);
+  return most_ns;
+}
+
+// Classes do not wait for each other, so each has its own clock: a lower one that gets nothing would hold a common one back, and
+// whoever comes to the higher class would stand behind those that have worked there. Its standing among the others goes with it.
+void Arbiter::change_rank(Gang& gang, std::uint32_t rank) {
+  const std::int64_t ahead_ns = gang.virtual_ns - furthest_clock_ns(gang);
+  gang.rank = std::min(rank, kRanks - 1);
+  gang.virtual_ns = std::clamp(furthest_clock_ns(gang) + ahead_ns, -kMostHeldNs, kMostHeldNs);
 }
 
 // GPUs that gangs at work hold together with this one, itself included: they have one clock.
@@ -195,12 +212,13 @@ std::uint32_t Arbiter::linked_to(std::uint32_t gpu) const {
 void Arbiter::level_clocks(const Gang& gang) {
   std::int64_t most_ns = std::numeric_limits<std::int64_t>::min();
   for (const Stake& stake : gang.stakes)
-    if ((gang.wanted & bit(stake.gpu)) != 0) most_ns = std::max(most_ns, gpus_[stake.gpu].least_ns);
+    if ((gang.wanted & bit(stake.gpu)) != 0) most_ns = std::max(most_ns, clock_ns(gang, stake.gpu));
   for (const Stake& stake : gang.stakes) {
-    const std::int64_t behind_ns = most_ns - gpus_[stake.gpu].least_ns;
+    const std::int64_t behind_ns = most_ns - clock_ns(gang, stake.gpu);
     if ((gang.wanted & bit(stake.gpu)) == 0 || behind_ns <= gang.price_ns(stake, kUnlevelNs)) continue;
     const std::uint32_t linked = linked_to(stake.gpu);
     for (const auto& other : gangs_) {
+      if (other->rank != gang.rank) continue;
       std::uint32_t concerns = other->wanted_before;
       // Who sleeps is put forward where all that it may wake on is.
       if (concerns == 0 && other.get() != &gang)
@@ -209,7 +227,7 @@ void Arbiter::level_clocks(const Gang& gang) {
         other->virtual_ns = std::min(other->virtual_ns + behind_ns, kMostHeldNs);
     }
     for (std::uint32_t g = 0; g < gpu_count_; ++g)
-      if ((linked & bit(g)) != 0) gpus_[g].least_ns = std::min(gpus_[g].least_ns + behind_ns, kMostHeldNs);
+      if ((linked & bit(g)) != 0) clock_ns(gang, g) = std::min(clock_ns(gang, g) + behind_ns, kMostHeldNs);
   }
 }
 
@@ -218,7 +236,7 @@ void Arbiter::catch_up(Gang& gang, std::int64_t credit_ns) {
   std::int64_t least_ns = std::numeric_limits<std::int64_t>::min();
   for (const Stake& stake : gang.stakes) {
     if ((gang.wanted & bit(stake.gpu)) == 0) continue;
-    least_ns = std::max(least_ns, gpus_[stake.gpu].least_ns - gang.price_ns(stake, credit_ns));
+    least_ns = std::max(least_ns, clock_ns(gang, stake.gpu) - gang.price_ns(stake, credit_ns));
   }
   gang.virtual_ns = std::max(gang.virtual_ns, least_ns);
 }
@@ -226,31 +244,57 @@ void Arbiter::catch_up(Gang& gang, std::int64_t credit_ns) {
 // Until a turn is settled it is taken to have been used to the full. Then each GPU's clock goes on to where the gang stands that is
 // furthest behind there.
 void Arbiter::assume(std::int64_t now_ns) {
-  std::array<std::int64_t, kMostGpus> least, waking;
-  least.fill(kNever);
-  waking.fill(-kNever);
+  struct Behind {
+    std::int64_t least_ns = kNever, waking_ns = -kNever;
+  };
+  std::array<std::array<Behind, kRanks>, kMostGpus> behind{};
   for (const auto& each : gangs_) {
     Gang& gang = *each;
     gang.assumed_ns = 0;
-    gang.guaranteed = false;
     if (gang.wanted == 0) continue;
-    for (const Stake& stake : gang.stakes) {
-      const std::int64_t assumed_ns = stake.assumed_ns(now_ns);
-      gang.assumed_ns += gang.price_ns(stake, assumed_ns);
-      gang.guaranteed |= stake.guarantee_ppm > 0 && stake.budget_ns > assumed_ns;
-    }
+    for (const Stake& stake : gang.stakes) gang.assumed_ns += gang.price_ns(stake, stake.assumed_ns(now_ns));
     for (const Stake& stake : gang.stakes) {
       if ((gang.wanted & bit(stake.gpu)) == 0) continue;
+      Behind& here = behind[stake.gpu][gang.rank];
       const std::int64_t stands_ns = gang.virtual_ns + gang.assumed_ns;
-      if (gang.wakes) waking[stake.gpu] = std::max(waking[stake.gpu], stands_ns);
+      if (gang.wakes) here.waking_ns = std::max(here.waking_ns, stands_ns);
       // Who has gaps is behind for want of work, and is no measure of what the others had.
-      else if (!gang.has_gaps) least[stake.gpu] = std::min(least[stake.gpu], stands_ns);
+      else if (!gang.has_gaps) here.least_ns = std::min(here.least_ns, stands_ns);
     }
   }
   // Where all are seen to begin at once, nobody has looked for long, and any of them may have worked on behind an open gate:
   // they begin level.
   for (std::uint32_t g = 0; g < gpu_count_; ++g)
-    gpus_[g].least_ns = std::max(gpus_[g].least_ns, least[g] != kNever ? least[g] : waking[g]);
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      const auto& [least_ns, waking_ns] = behind[g][rank];
+      std::int64_t& clock_ns = gpus_[g].least_ns[rank];
+      clock_ns = std::max(clock_ns, least_ns != kNever ? least_ns : waking_ns);
+    }
+}
+
+// A promise is for now. What its share had while nobody else wanted the GPU, or by its weight, or before it was promised anything,
+// is not taken off: as long as it is not ahead of the others it has had no more than its part. And what it had because of the
+// promise is no debt when that is taken back.
+void Arbiter::keep_promises(std::int64_t now_ns) {
+  for (const auto& each : gangs_) {
+    Gang& gang = *each;
+    gang.guaranteed = false;
+    if (gang.wanted == 0) continue;
+    std::int64_t most_ns = std::numeric_limits<std::int64_t>::min();
+    bool promised = false;
+    for (Stake& stake : gang.stakes) {
+      if ((gang.wanted & bit(stake.gpu)) == 0) continue;
+      const std::int64_t clock_ns = this->clock_ns(gang, stake.gpu), divisor = gang.divisor(stake);
+      const std::int64_t ahead_ns =
+          std::clamp<std::int64_t>(gang.virtual_ns + gang.assumed_ns - clock_ns, 0, kMostHeldNs / divisor) * divisor;
+      stake.budget_ns = std::max(stake.budget_ns, -ahead_ns);
+      promised |= stake.guarantee_ppm > 0;
+      gang.guaranteed |= stake.guarantee_ppm > 0 && stake.budget_ns > stake.assumed_ns(now_ns);
+      most_ns =
+          std::max(most_ns, clock_ns + gang.price_ns(stake, kWindowNs - std::min<std::int64_t>(0, stake.budget_ns)));
+    }
+    if (promised) gang.virtual_ns = std::min(gang.virtual_ns, most_ns);
+  }
 }
 
 void Arbiter::order() {

@@ -93,7 +93,8 @@ class Arbiter {
     Policy policy = Policy::fair;
     Gang* holder = nullptr;
     std::uint32_t wanted_by = 0;  // gangs
-    std::int64_t least_ns = 0;    // its clock: virtual time of whoever is furthest behind; never goes back
+    // Its clocks, one for each class that counts: virtual time of whoever of that class is furthest behind; none goes back.
+    std::array<std::int64_t, kRanks> least_ns{};
     std::int64_t protected_until_ns = 0;
     std::int64_t told_look_ns = kNever;  // when to look for what its shares say
     std::int64_t told_paid_ns = 0;       // until when such looks are paid for
@@ -110,11 +111,15 @@ class Arbiter {
   bool was_away(std::int64_t now_ns) const { return due_ns_ != kNever && now_ns - due_ns_ > kKnownNs; }
   void forget_open_turns();
   void refresh(std::int64_t now_ns);
+  std::int64_t& clock_ns(const Gang& gang, std::uint32_t gpu) { return gpus_[gpu].least_ns[gang.rank]; }
+  std::int64_t furthest_clock_ns(const Gang& gang) const;
+  void change_rank(Gang& gang, std::uint32_t rank);
   void level_clocks(const Gang& gang);
   std::uint32_t linked_to(std::uint32_t gpu) const;
   void catch_up(Gang& gang, std::int64_t credit_ns);
   void end_leases(std::int64_t now_ns);
   void assume(std::int64_t now_ns);
+  void keep_promises(std::int64_t now_ns);
   void order();
   const Gang* successor(const Gang& holder) const;
   bool drains(Gang& gang, std::int64_t now_ns);

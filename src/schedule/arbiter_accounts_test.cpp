@@ -235,5 +235,113 @@ TEST(ArbiterAccounts, what_was_held_under_an_earlier_arbiter_is_not_charged_agai
   EXPECT_EQ(gpus.arbiter.virtual_time_ns(share), 0);
 }
 
+// What it had while nobody wanted the GPU, or by its weight, was nobody else's: it had been kept from its promise for as long as it
+// had had more, hours after a night alone.
+TEST(ArbiterAccounts, who_had_more_than_was_promised_while_nobody_wanted_it_has_its_promise_at_once) {
+  Gpus gpus;
+  const ShareId promised = gpus.add({Terms{.weight = 10, .guarantee_ppm = 400'000}}),
+                other = gpus.add({Terms{.weight = 90}});
+  std::int64_t at_ns = kMs;
+  play(gpus, {{promised, {0}}}, at_ns, 60'000);
+  auto worked = play(gpus, {{promised, {0}}, {other, {0}}}, at_ns, 2'000);
+  EXPECT_NEAR(worked[promised], 800, 50);
+}
+TEST(ArbiterAccounts, who_had_more_than_was_promised_by_its_weight_has_its_promise_when_that_gives_less) {
+  Gpus gpus;
+  const ShareId promised = gpus.add({Terms{.guarantee_ppm = 400'000}}), second = gpus.add({Terms{}}),
+                third = gpus.add({Terms{.weight = 300}});
+  std::int64_t at_ns = kMs;
+  play(gpus, {{promised, {0}}, {second, {0}}}, at_ns, 60'000);
+  auto worked = play(gpus, {{promised, {0}}, {second, {0}}, {third, {0}}}, at_ns, 2'000);
+  EXPECT_NEAR(worked[promised], 800, 50);
+}
+TEST(ArbiterAccounts, what_is_promised_to_a_share_that_runs_is_had_from_then_on) {
+  Gpus gpus;
+  const ShareId share = gpus.add({Terms{.weight = 10}}), other = gpus.add({Terms{.weight = 90}});
+  std::int64_t at_ns = kMs;
+  play(gpus, {{share, {0}}, {other, {0}}}, at_ns, 60'000);
+  gpus.arbiter.change_share(share, std::vector{Terms{.weight = 10, .guarantee_ppm = 400'000}});
+  auto worked = play(gpus, {{share, {0}}, {other, {0}}}, at_ns, 2'000);
+  EXPECT_NEAR(worked[share], 800, 50);
+}
+// Kernels of 100 ms: what it takes at once, it waits for.
+TEST(ArbiterAccounts, who_has_more_than_was_promised_by_a_long_kernel_waits_for_its_next) {
+  Gpus gpus;
+  const ShareId promised = gpus.add({Terms{.weight = 10, .guarantee_ppm = 200'000}}),
+                other = gpus.add({Terms{.weight = 90}});
+  std::int64_t at_ns = kMs;
+  int worked = 0, left = 0;
+  for (int i = 0; i < 20'000; ++i, at_ns += kMs) {
+    if (left == 0 && gpus.gate(promised) == Gate::open) left = 100;
+    if (left > 0) --left, ++worked, gpus.run(promised, kMs), gpus.uses[{promised, 0}].held_ns += kMs;
+    else gpus.rest(promised), gpus.want(promised);
+    if (left == 0) gpus.run(other, kMs), gpus.uses[{other, 0}].held_ns += kMs;
+    else gpus.rest(other), gpus.want(other);
+    gpus.decide(at_ns);
+    while (const auto turn = gpus.arbiter.next_turn(at_ns)) gpus.arbiter.settle(*turn, 0);
+  }
+  EXPECT_NEAR(worked, 4'000, 300);
+}
+TEST(ArbiterAccounts, what_a_share_had_because_it_was_promised_is_no_debt_once_nothing_is) {
+  Gpus gpus;
+  const ShareId share = gpus.add({Terms{.guarantee_ppm = 800'000}}), other = gpus.add({Terms{}});
+  std::int64_t at_ns = kMs;
+  play(gpus, {{share, {0}}, {other, {0}}}, at_ns, 60'000);
+  gpus.arbiter.change_share(share, std::vector{Terms{}});
+  auto worked = play(gpus, {{share, {0}}, {other, {0}}}, at_ns, 2'000);
+  EXPECT_NEAR(worked[share], 1'000, 150);
+}
+TEST(ArbiterAccounts, who_comes_to_a_class_below_which_another_waits_does_not_have_all_that_the_class_had_before) {
+  Gpus gpus;
+  gpus.arbiter.set_policy(0, Policy::priority);
+  const ShareId low = gpus.add({Terms{.priority_class = Class::best_effort}}), high = gpus.add({Terms{}}),
+                late = gpus.add({Terms{}});
+  std::int64_t at_ns = kMs;
+  auto before = play(gpus, {{low, {0}}, {high, {0}}}, at_ns, 60'000);
+  EXPECT_LE(before[low], 100);
+  auto worked = play(gpus, {{low, {0}}, {high, {0}}, {late, {0}}}, at_ns, 2'000);
+  EXPECT_NEAR(worked[high], 1'000, 50);
+  EXPECT_NEAR(worked[late], 1'000, 50);
+}
+TEST(ArbiterAccounts, within_a_lower_class_weights_hold_for_what_the_higher_leaves) {
+  Gpus gpus;
+  gpus.arbiter.set_policy(0, Policy::priority);
+  const ShareId light = gpus.add({Terms{.weight = 10, .priority_class = Class::best_effort}}),
+                heavy = gpus.add({Terms{.weight = 90, .priority_class = Class::best_effort}}),
+                high = gpus.add({Terms{}});
+  std::int64_t at_ns = kMs;
+  std::map<ShareId, int> worked;
+  for (int round = 0; round < 200; ++round) {
+    for (const ShareId each : {light, heavy}) gpus.rest(each), gpus.want(each);
+    play(gpus, {{high, {0}}, {light, {0}}, {heavy, {0}}}, at_ns, 30);
+    gpus.rest(high);
+    for (const auto& [share, steps] : play(gpus, {{light, {0}}, {heavy, {0}}}, at_ns, 20)) worked[share] += steps;
+  }
+  EXPECT_NEAR(worked[light], 0.1 * (worked[light] + worked[heavy]), 0.05 * (worked[light] + worked[heavy]));
+}
+TEST(ArbiterAccounts, classes_begin_level_under_a_policy_to_which_they_are_nothing) {
+  Gpus gpus;
+  gpus.arbiter.set_policy(0, Policy::priority);
+  const ShareId low = gpus.add({Terms{.priority_class = Class::best_effort}}), high = gpus.add({Terms{}});
+  std::int64_t at_ns = kMs;
+  play(gpus, {{low, {0}}, {high, {0}}}, at_ns, 60'000);
+  gpus.arbiter.set_policy(0, Policy::fair);
+  auto worked = play(gpus, {{low, {0}}, {high, {0}}}, at_ns, 2'000);
+  EXPECT_NEAR(worked[low], 1'000, 50);
+}
+TEST(ArbiterAccounts, what_a_share_had_by_the_latency_class_is_no_debt_in_another) {
+  Gpus gpus;
+  const ShareId fast = gpus.add({Terms{.priority_class = Class::latency}}), other = gpus.add({Terms{}});
+  std::int64_t at_ns = kMs;
+  for (int i = 0; i < 60'000; ++i, at_ns += kMs) {
+    gpus.run(fast, kMs), gpus.uses[{fast, 0}].held_ns += 900 * kUs;
+    gpus.run(other, kMs), gpus.uses[{other, 0}].held_ns += 100 * kUs;
+    gpus.decide(at_ns);
+  }
+  gpus.arbiter.change_share(fast, std::vector{Terms{}});
+  auto worked = play(gpus, {{fast, {0}}, {other, {0}}}, at_ns, 2'000);
+  EXPECT_NEAR(worked[fast], 1'000, 50);
+}
+
 }  // namespace
 }  // namespace headgate::schedule

@@ -23,6 +23,7 @@ inline constexpr std::int64_t kMostHeldNs = 1ll << 60;   // in all: 36 years
 inline constexpr std::int64_t kOverdueReportNs = 1'000;  // what is reported of work whose estimate is used up
 inline constexpr std::int64_t kGapWindowNs = 10'000'000;
 inline constexpr std::int64_t kSteadyNs = 100'000'000;
+inline constexpr std::uint32_t kRanks = 3;  // classes
 
 // What a liar reports, brought to where no sum of it overflows.
 Use sane(const Use& use);
@@ -79,7 +80,7 @@ struct Stake {
   std::int64_t weight = 0;         // of its shares together
   std::int64_t guarantee_ppm = 0;  // of its shares together
   std::int64_t held_ns = 0;        // by its shares so far
-  std::int64_t budget_ns = 0;      // what is left of the guarantee; negative: it had more
+  std::int64_t budget_ns = 0;  // what is left of the guarantee; negative: it had more, and more than its weight's part
   std::array<Turn, kTurns> turns{};
   std::uint32_t first = 0, last = 0;  // turns[first % kTurns] is the oldest
   Turn open;                          // share == kNoShare: none

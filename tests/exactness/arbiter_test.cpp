@@ -202,6 +202,30 @@ TEST(Guarantee, what_is_guaranteed_is_had_before_anybody_s_weight_counts) {
   EXPECT_GE(node.held_percent(0), 39.5);
   EXPECT_GT(node.held_percent(2), node.held_percent(1));
 }
+// What it had while nobody else wanted the GPU is not taken off: it was a tenth, for as long as it had had more.
+TEST(Guarantee, who_had_the_gpu_alone_has_what_is_promised_as_soon_as_others_come) {
+  NodeShare sure = full(constant(200 * kUs), 10), other = full(constant(200 * kUs), 90);
+  sure.gpus[0].guarantee_ppm = 400'000;
+  other.load.from_ns = 5 * kSecond;
+  Node node({.shares = {sure, other}});
+  node.run(5 * kSecond);
+  node.mark();
+  node.run(6 * kSecond);
+  print("guarantee 40 %, alone before, weights 10:90", node, 2, kSecond);
+  EXPECT_NEAR(node.held_percent(0), 40, 1);
+}
+TEST(Priority, who_comes_to_a_class_has_its_part_and_not_what_the_class_had_before) {
+  NodeShare low = full(constant(200 * kUs)), late = full(constant(200 * kUs));
+  low.gpus[0].priority_class = Class::best_effort;
+  late.load.from_ns = 5 * kSecond;
+  Node node({.shares = {low, full(constant(200 * kUs)), late}, .policy = schedule::Policy::priority});
+  node.run(5 * kSecond);
+  node.mark();
+  node.run(6 * kSecond);
+  print("two of a class, one of a lower that waits", node, 3, kSecond);
+  EXPECT_NEAR(node.held_percent(1), 50, 2);
+  EXPECT_NEAR(node.held_percent(2), 50, 2);
+}
 TEST(Priority, a_higher_class_goes_first_and_the_lower_has_what_it_leaves) {
   NodeShare first = {.gpus = {Terms{}}, .load = {.mix = constant(200 * kUs), .batch = 25, .gap_ns = 5 * kMs}};
   NodeShare rest = full(constant(200 * kUs));
