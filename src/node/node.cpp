@@ -207,8 +207,10 @@ Result<void> Node::set_gpu_policy(const std::string& uuid, const std::string& po
   const auto& gpus = arbitration_->gpus();
   const auto found = std::ranges::find_if(gpus, [&](const auto& gpu) { return grant::same_ignoring_case(gpu, uuid); });
   if (found == gpus.end())
-    return fail(ErrorCode::not_found, "there is no GPU " + tenancy::harmless(uuid),
-                "GET /v1/gpus (headgate status) lists them");
+    return fail(
+        ErrorCode::not_found,
+        "there is no GPU " + tenancy::harmless(uuid) + ", or it did not answer when headgated started",
+        "GET /v1/gpus (headgate status) lists them; one that is there is taken up when headgated is started anew");
   if (auto kept = shares_.set_gpu_policy(*found, as_usual ? "" : policy); !kept) return kept;
   arbitration_->set_policy(static_cast<std::uint32_t>(found - gpus.begin()), *wanted);
   events_->add({.kind = "gpu.policy",

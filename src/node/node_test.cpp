@@ -51,6 +51,29 @@ TEST_F(NodeTest, WhoHasAsManySharesAsAUserMayIsToldHowMany) {
       << refusal("b", user);
 }
 
+// It answers since, and is in pictures: whoever leaves the choice to us would be given it, and refused.
+TEST_F(NodeTest, AGpuThatDidNotAnswerAtTheStartIsNotSoldAndNotChosen) {
+  const Caller root{.uid = 0, .administrator = true};
+  ASSERT_EQ(refusal("k", root), "made");
+  snapshot::Snapshot picture;
+  picture.gpus = gpus_;
+  picture.gpus.push_back(gpus_[0]);
+  picture.gpus[1].index = 1;
+  picture.gpus[1].uuid = tenancy::kGpu1;
+  node_->finish(picture);
+  EXPECT_EQ(picture.gpus[1].memory_unsold_bytes, 0u);
+  EXPECT_EQ(picture.gpus[1].compute_unsold_ratio, 0.0);
+  gpus_ = picture.gpus;
+  EXPECT_EQ(refusal("auto", root), "made");
+  ShareOrder order;
+  order.name = "there";
+  order.gpu = "1";
+  const auto made = node_->create(order, root, gpus_);
+  ASSERT_FALSE(made);
+  EXPECT_NE(made.error().message.find("or did not answer when headgated started"), std::string::npos)
+      << made.error().message;
+}
+
 // Whose programs stand still wants to know who did that: he, or somebody who runs the node.
 TEST_F(NodeTest, EachVerbIsToldWithWhoSaidIt) {
   const Caller owner{.uid = 4'000'001}, root{.uid = 0, .administrator = true};

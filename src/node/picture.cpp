@@ -137,7 +137,10 @@ void Node::finish(snapshot::Snapshot& picture) {
   const std::int64_t now_s = static_cast<std::int64_t>(picture.taken_unix_ns / 1'000'000'000);
   for (auto& gpu : picture.gpus) {
     const tenancy::Card card{.uuid = gpu.uuid, .memory_total_bytes = gpu.memory_total_bytes};
-    const tenancy::Room room = shares_.room_on(card);
+    // One that did not answer at the start is not sold.
+    const auto& cards = shares_.node().cards;
+    const bool for_sale = std::ranges::find(cards, gpu.uuid, &tenancy::Card::uuid) != cards.end();
+    const tenancy::Room room = for_sale ? shares_.room_on(card) : tenancy::Room{};
     gpu.memory_unsold_bytes = room.memory_bytes;
     gpu.compute_unsold_ratio = room.guarantee_ppm / 1e6;
     // Its ledgers do not tell what a share of class latency is sold.

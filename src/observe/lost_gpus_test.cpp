@@ -40,6 +40,11 @@ TEST(LostGpus, OneThatWasGoneBeforeTheDaemonCameIsTold) {
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].uuid, "");
   EXPECT_TRUE(told[0].text.starts_with("GPU 0 does not answer: ")) << told[0].text;
+  const auto came = lost.look({gpu(0, "GPU-a", "NVIDIA H200")});
+  ASSERT_EQ(came.size(), 1u);
+  EXPECT_EQ(came[0].severity, "warn") << "somebody has to start the daemon";
+  EXPECT_TRUE(came[0].text.starts_with("GPU 0 (GPU-a) answers, as it did not when headgated started: it is not sold"))
+      << came[0].text;
 }
 
 }  // namespace

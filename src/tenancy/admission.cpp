@@ -227,10 +227,11 @@ Result<void> admit(const Share& wanted, const Books& books) {
   for (const DeviceShare& device : wanted.devices) {
     const auto card = std::ranges::find(books.cards, device.uuid, &Card::uuid);
     if (card == books.cards.end()) {
-      return fail(
-          ErrorCode::unreachable,
-          "the share '" + wanted.name + "' asks for " + harmless(device.uuid) + ", which is not a GPU of this node",
-          "'headgate doctor' lists the GPUs");
+      return fail(ErrorCode::unreachable,
+                  "the share '" + wanted.name + "' asks for " + harmless(device.uuid) +
+                      ", which is not a GPU of this node, or did not answer when headgated started",
+                  "'headgate gpu ls' lists the GPUs; one that is there is taken up when headgated is started anew "
+                  "(systemctl restart headgated), and programs go on meanwhile");
     }
     if (auto good = fits(wanted, device, *card, books); !good) return good;
   }
