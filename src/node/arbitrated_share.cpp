@@ -112,6 +112,7 @@ schedule::Use ArbitratedShare::use_of(std::uint32_t gpu, std::int64_t now_ns) {
   for (const std::uint32_t slot : seats_) {
     const ledger::WorkReport report = ledger::work_of(usage, device, slot);
     if ((!report.waiting && report.work_until_ns == 0) || !alive(device, slot, report.pulse, now_ns)) continue;
+    ++use.processes;
     use.wanting |= report.waiting;
     if (report.work_until_ns != 0) {
       const std::int64_t until_ns = ledger::sane_paid_ns(report.work_until_ns);

@@ -96,6 +96,7 @@ TEST(ArbitratedShare, AProcessThatComesIsSeenAtItsRingOrShortlyAfter) {
   const ledger::SlotRef first = comes();
   EXPECT_FALSE(share->use_of(0, kNow + 9 * kMs).wanting);
   EXPECT_TRUE(share->use_of(0, kNow + 10 * kMs).wanting);
+  EXPECT_EQ(share->use_of(0, kNow + 10 * kMs).processes, 1u) << "each has a portion of its own";
   ledger::release(*pages.usage, first);
   EXPECT_FALSE(share->use_of(0, kNow + 11 * kMs).wanting) << "who has gone is not waited for";
   EXPECT_FALSE(share->use_of(0, kNow + 20 * kMs).wanting);

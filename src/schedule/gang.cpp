@@ -14,6 +14,7 @@ Use sane(const Use& use) {
   for (std::int64_t* total : {&made.held_ns, &made.dry_ns}) *total = std::clamp(*total, -kFarNs, kFarNs);
   for (std::int64_t* now : {&made.in_flight_ns, &made.kernel_ns, &made.ceiling_ns})
     *now = std::clamp<std::int64_t>(*now, 0, kMostReportedNs);
+  made.processes = std::clamp(made.processes, 1u, kMostProcesses);
   return made;
 }
 

@@ -24,6 +24,7 @@ inline constexpr std::int64_t kOverdueReportNs = 1'000;  // what is reported of 
 inline constexpr std::int64_t kGapWindowNs = 10'000'000;
 inline constexpr std::int64_t kSteadyNs = 100'000'000;
 inline constexpr std::uint32_t kRanks = 3;  // classes
+inline constexpr std::uint32_t kMostProcesses = 1'024;
 
 // What a liar reports, brought to where no sum of it overflows.
 Use sane(const Use& use);

@@ -90,7 +90,7 @@ bool Arbiter::fits_gap(const Place& place, const Gpu& gpu) {
 
 std::int64_t Arbiter::filler_portion_ns(const Place& place, const Gpu& gpu) {
   if (gpu.gap_ns == 0 || gpu.fillers == 0 || !fits_gap(place, gpu)) return 0;
-  return std::max(place.use.kernel_ns, kGapsInAPortion * gpu.gap_ns / gpu.fillers);
+  return std::max(place.use.kernel_ns, kGapsInAPortion * gpu.gap_ns / gpu.fillers / place.use.processes);
 }
 
 // Shortly before a turn ends, whoever comes next may send one kernel, so that its wake-up costs no GPU time.

@@ -44,6 +44,7 @@ struct Use {
   std::uint64_t requests = 0;    // launches asked for so far: only that it moves counts
   std::int64_t ceiling_ns = 0;   // until its own ceiling lets it on; 0: now
   bool wanting = false;          // a launch waits at the gate
+  std::uint32_t processes = 0;   // that work or wait: a portion passes in each of them; 0: not counted
 };
 
 enum class Gate : std::uint32_t {

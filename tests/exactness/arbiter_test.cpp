@@ -99,6 +99,18 @@ TEST(Together, a_sparse_share_is_not_robbed_by_kernels_longer_than_its_pauses) {
     EXPECT_GE(node.held_percent(1), 48) << us;
   }
 }
+// Each process has its own portion: together they had four, and left the sparse share 2.5 %.
+TEST(Together, a_sparse_share_is_not_robbed_by_how_many_processes_the_other_has) {
+  for (const std::int64_t us : {20, 50}) {
+    NodeShare many = full(constant(us * kUs));
+    many.processes = 4;
+    Node node({.shares = {sparse(), many}});
+    node.run(5 * kSecond);
+    print(("20 % beside 4 processes, us " + std::to_string(us)).c_str(), node, 2, 5 * kSecond);
+    EXPECT_GE(node.held_percent(0), 8) << us;
+    EXPECT_GE(node.used_percent(), 98) << us;
+  }
+}
 TEST(Together, two_launch_bound_shares_use_what_they_could_without_an_arbiter) {
   double used[2] = {};
   for (const auto policy : {schedule::Policy::off, schedule::Policy::fair}) {

@@ -397,6 +397,7 @@ schedule::Use Node::use_of(const Entry& entry) const {
     const Tenant& tenant = *tenants_[index];
     if (tenant.pace.busy_streams.load() > 0)
       use.in_flight_ns = std::max({use.in_flight_ns, std::int64_t{1'000}, tenant.pace.busy_until_ns.load() - clock_ns});
+    use.processes += tenant.wanting || tenant.pace.busy_streams.load() > 0;
     use.wanting |= tenant.wanting;
     if (tenant.ceiling != kNoCeiling)
       use.ceiling_ns = std::max<std::int64_t>(0, ledger::paid_until_ns(*entry.account) - clock_ns);
