@@ -211,6 +211,11 @@ Result<void> Node::set_gpu_policy(const std::string& uuid, const std::string& po
         ErrorCode::not_found,
         "there is no GPU " + tenancy::harmless(uuid) + ", or it did not answer when headgated started",
         "GET /v1/gpus (headgate status) lists them; one that is there is taken up when headgated is started anew");
+  if (found - gpus.begin() >= schedule::kMostGpus)
+    return fail(ErrorCode::unsupported,
+                "headgated gives turns on " + std::to_string(schedule::kMostGpus) + " GPUs at most, and " +
+                    tenancy::harmless(uuid) + " is one more: its policy is off",
+                "a ceiling (--compute) holds there as well");
   if (auto kept = shares_.set_gpu_policy(*found, as_usual ? "" : policy); !kept) return kept;
   arbitration_->set_policy(static_cast<std::uint32_t>(found - gpus.begin()), *wanted);
   events_->add({.kind = "gpu.policy",

@@ -74,6 +74,21 @@ TEST_F(NodeTest, AGpuThatDidNotAnswerAtTheStartIsNotSoldAndNotChosen) {
       << made.error().message;
 }
 
+// It would be told that the policy is in force, and be shown that it is off.
+TEST_F(NodeTest, OnMoreGpusThanHaveTurnsNoPolicyIsSet) {
+  std::vector<std::string> uuids;
+  for (std::uint32_t i = 0; i <= schedule::kMostGpus; ++i) uuids.push_back("GPU-" + std::to_string(i));
+  Arbitration arbitration(uuids);
+  node_->arbitrate_by(&arbitration);
+  const Caller root{.uid = 0, .administrator = true};
+  EXPECT_TRUE(node_->set_gpu_policy("GPU-15", "priority", root));
+  const auto refused = node_->set_gpu_policy("GPU-16", "priority", root);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message,
+            "headgated gives turns on 16 GPUs at most, and GPU-16 is one more: its policy is off");
+  EXPECT_FALSE(node_->shares().gpu_policies().contains("GPU-16"));
+}
+
 // Whose programs stand still wants to know who did that: he, or somebody who runs the node.
 TEST_F(NodeTest, EachVerbIsToldWithWhoSaidIt) {
   const Caller owner{.uid = 4'000'001}, root{.uid = 0, .administrator = true};
