@@ -55,6 +55,5 @@ class FileJournal final : public Journal {
 
 // For tests: kill -9 of the calling process at its n-th store into the journal (0: never). HEADGATE_SIM_KILL_STEP sets it.
 void kill_at_step(std::uint64_t n);
-[[nodiscard]] std::uint64_t journal_steps();
 
 }  // namespace headgate::sim

@@ -25,7 +25,6 @@ void kill_at_step(std::uint64_t n) {
   kill_step.store(n, std::memory_order_relaxed);
   steps.store(0, std::memory_order_relaxed);
 }
-std::uint64_t journal_steps() { return steps.load(std::memory_order_relaxed); }
 
 // A killed process's stores are all there up to the kill: only the compiler's order matters, hence release stores and the
 // signal fence. Saved bytes come first and the entry after them, so that undo walks from the newest back.

@@ -4,8 +4,9 @@ namespace headgate::load {
 
 namespace {
 
+// Entry "headgate_busy(.param .f64 microseconds)": one thread reads %globaltimer until so much time has passed. On the
+// simulator the pragma names the same parameter; it stands in the entry, and ptxas ignores the unknown word with a warning.
 // sm_52 and ISA 7.0: any driver of the last years compiles it for its card (checked with ptxas of CUDA 13.0 for sm_75..sm_100).
-// The pragma stands in the entry; ptxas ignores the unknown word with a warning.
 constexpr char kPtx[] = R"(.version 7.0
 .target sm_52
 .address_size 64
@@ -30,8 +31,6 @@ again:
 )";
 
 }  // namespace
-
-const char* kernels_ptx() { return kPtx; }
 
 Result<BusyKernel> load_busy_kernel(const Driver& driver) {
   BusyKernel kernel;

@@ -8,10 +8,6 @@
 
 namespace headgate::load {
 
-// Entry "headgate_busy(.param .f64 microseconds)": one thread reads %globaltimer until so much time has passed. On the
-// simulator the pragma names the same parameter. NUL-terminated, as cuModuleLoadData wants it.
-[[nodiscard]] const char* kernels_ptx();
-
 // One loaded kernel. Handles belong to the context that was current.
 struct BusyKernel {
   CUmodule module = nullptr;

@@ -42,7 +42,6 @@ const Governed* find(std::span<const Governed> list, std::string_view name) {
 }  // namespace
 
 std::span<const Governed> governed_cuda() { return kCuda; }
-std::span<const Governed> governed_nvml() { return kNvml; }
 
 const Governed* find_governed(std::string_view name) {
   if (name.starts_with("cu")) return find(kCuda, name);

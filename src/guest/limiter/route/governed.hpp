@@ -16,7 +16,6 @@ struct Governed {
 
 // Sorted by name.
 std::span<const Governed> governed_cuda();
-std::span<const Governed> governed_nvml();
 
 // nullptr for a name that is not ours.
 const Governed* find_governed(std::string_view name);

@@ -415,11 +415,6 @@ Place current_place() {
   }
 }
 
-std::uint32_t current_device_index() {
-  const Place place = current_place();
-  return place.standing == Standing::held ? place.device_index : kNoDevice;
-}
-
 std::uint32_t nvml_device_index(abi::nvmlDevice_t device) {
   if (session.membership.load(std::memory_order_acquire) != Membership::member) return kNoDevice;
   char uuid[ledger::kUuidBytes];

@@ -41,9 +41,6 @@ extern Session session;
 // clean. Returns what cuInit must answer: CUDA_SUCCESS, or CUDA_ERROR_NOT_PERMITTED when refused.
 abi::CUresult open_session();
 
-// The page index of the calling thread's current context's device, or kNoDevice.
-std::uint32_t current_device_index();
-
 // One line on stderr at level error, warn, info or debug if HEADGATE_LOG allows; never allocates. printf-like subset:
 // %s %u %d %lu %lx.
 enum class LogLevel : std::uint32_t { off, error, warn, info, debug };
