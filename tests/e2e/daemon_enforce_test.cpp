@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "daemon_program.hpp"
 #include "sim/truth.hpp"
@@ -255,6 +256,33 @@ TEST(DaemonTurns, AShareThatNobodyMeasuresIsNotCalledIdleWhileItWorks) {
   EXPECT_FALSE(daemon.share("alice").devices.at(0).held_ratio);
   EXPECT_FALSE(daemon.ask("GET", "/metrics").body.contains("headgate_share_gpu_seconds_total{"));
   EXPECT_FALSE(daemon.ask("GET", "/v1/events").body.contains("has used no GPU"));
+}
+
+// Nobody has turns, so no launch waits at a gate and rings; and as two others work there the board is told on and on.
+TEST(DaemonTurns, AShareWhoseDoorIsOpenedAnewMarksItsWorkWhereItIsLookedAt) {
+  const Daemon daemon;
+  ASSERT_EQ(daemon.cli()
+                .shell("$H gpu policy 0 off && for s in alice bob carl; do $H share create $s --mem 4GiB --compute 30% "
+                       "|| exit 1; done")
+                .status,
+            0);
+  const std::vector<std::string> load = {HEADGATE_LOAD, "--duration=60s", "--kernels=1ms", "--no-idle-list"};
+  const Program alice(load, tenant_of(daemon, "alice")), bob(load, tenant_of(daemon, "bob")),
+      carl(load, tenant_of(daemon, "carl"));
+  // What it had before stays mapped.
+  const auto pages = [&] {
+    std::set<std::string> inodes;
+    std::ifstream maps("/proc/" + std::to_string(alice.pid()) + "/maps");
+    for (std::string range, mode, offset, device, inode, name; maps >> range >> mode >> offset >> device >> inode;) {
+      std::getline(maps, name);
+      if (name.contains("memfd:headgate-marks")) inodes.insert(inode);
+    }
+    return inodes.size();
+  };
+  const auto at_work = [&](const char* share) { return daemon.share(share).devices.at(0).held_ns > 100'000'000; };
+  ASSERT_TRUE(eventually([&] { return pages() == 1 && at_work("alice") && at_work("bob") && at_work("carl"); }));
+  ASSERT_EQ(daemon.cli().shell("rm $HEADGATE_RUNTIME_DIR/shares/alice/tenant.sock").status, 0);
+  EXPECT_TRUE(eventually([&] { return pages() == 2; }));
 }
 
 // Both want all of it.

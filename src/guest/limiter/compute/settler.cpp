@@ -68,14 +68,14 @@ ledger::Seat seat_on(std::uint32_t device) {
   return {.page = page, .board = nullptr, .owner = owner, .share = share};
 }
 
-// A board that nobody writes any more is a daemon's that has ended, or of a GPU on which nobody else is.
+// Whoever has hung up looks at nothing that is marked on the pages that came with the bell: a daemon that has ended, or one that
+// has opened the share's door anew, and goes on telling the same board.
 void ask_after_board(const ContextMeter& context) {
-  constexpr std::int64_t kStaleNs = 1'000'000'000;
+  constexpr std::int64_t kAskEachNs = 1'000'000'000;
   static std::atomic<std::int64_t> asked_ns{0};
   if (context.seat.board == nullptr) return;
   const std::int64_t now_ns = bare::host_ns();
-  if (now_ns - context.seat.board->told_ns.load(std::memory_order_relaxed) < kStaleNs) return;
-  if (now_ns - asked_ns.load(std::memory_order_relaxed) < kStaleNs) return;
+  if (now_ns - asked_ns.load(std::memory_order_relaxed) < kAskEachNs) return;
   asked_ns.store(now_ns, std::memory_order_relaxed);
   if (daemon_hung_up()) renew_doorbell();
 }
