@@ -1,7 +1,6 @@
 #include "cli/output.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -13,20 +12,6 @@ namespace {
 std::size_t width(std::string_view text) {
   return static_cast<std::size_t>(
       std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
-// The bytes of the character at the front, 0 where it must not reach a terminal: control characters (those of Latin 1
-// and the ones that turn the direction of writing included) and what is no UTF-8.
-std::size_t printable_length(std::string_view text) {
-  const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const std::size_t length = text.empty() ? 0 : utf8_character(text);
-  if (length < 2) return length == 1 && byte(0) >= 0x20 && byte(0) != 0x7f ? 1 : 0;
-  std::uint32_t point = byte(0) & (0xffu >> (length + 1));
-  for (std::size_t i = 1; i < length; ++i) point = point << 6 | (byte(i) & 0x3f);
-  if (point < 0xa0) return 0;
-  const bool turns = (point >= 0x200b && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) ||
-                     (point >= 0x2060 && point <= 0x206f) || point == 0xfeff;
-  return turns ? 0 : length;
 }
 
 std::string for_table(std::string_view cell, const Voice& voice) {
@@ -115,15 +100,6 @@ std::string warning(std::string_view text, const Voice& voice) {
   return voice.colour ? "\x1b[33m" + std::string(text) + "\x1b[0m" : std::string(text);
 }
 
-std::string harmless(std::string_view text) {
-  std::string clean;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = printable_length(text.substr(at));
-    if (length == 0) clean += '?';
-    else clean += text.substr(at, length);
-    at += std::max<std::size_t>(length, 1);
-  }
-  return clean;
-}
+std::string harmless(std::string_view text) { return printable(text); }
 
 }  // namespace headgate::cli

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <limits>
@@ -49,20 +50,6 @@ std::unexpected<Error> lacks(std::string_view what) {
   return fail(ErrorCode::failed, "the process's /proc files have no " + std::string(what));
 }
 
-// Whole characters: the kernel cuts a name after 15 bytes, wherever that is. Those that steer a terminal are not among them.
-std::string shown(std::string_view text) {
-  text = text.substr(0, 15);
-  std::string out;
-  while (!text.empty()) {
-    const std::size_t size = utf8_character(text);
-    const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-    const bool control = size == 1 ? byte(0) < 0x20 || byte(0) == 0x7f : size == 2 && byte(0) == 0xc2 && byte(1) < 0xa0;
-    out += size == 0 || control ? "?" : text.substr(0, size);
-    text.remove_prefix(size == 0 ? 1 : size);
-  }
-  return out;
-}
-
 std::uint32_t namespace_inode(const std::string& path) {
   struct stat status{};
   return ::stat(path.c_str(), &status) == 0 ? static_cast<std::uint32_t>(status.st_ino) : 0;
@@ -95,7 +82,9 @@ Result<Process> parse_process(std::string_view status, std::string_view stat) {
   const auto start = whole_number<std::uint64_t>(word_at(stat.substr(close + 1), 19));
   if (!start) return lacks("start time in stat");
   process.start_time = static_cast<std::uint32_t>(*start);
-  process.command = shown(stat.substr(open + 1, close - open - 1));
+  // The kernel cuts a name after so many bytes, wherever that is.
+  constexpr std::size_t kMostOfAName = 15;
+  process.command = printable(stat.substr(open + 1, std::min(close - open - 1, kMostOfAName)));
   const auto pid = whole_number<std::uint32_t>(line_of(status, "Pid").value_or(""));
   if (!pid || *pid == 0) return lacks("Pid in status");
   process.pid = *pid;

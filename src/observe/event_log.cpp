@@ -5,18 +5,9 @@
 #include <utility>
 
 #include "base/now.hpp"
+#include "base/utf8.hpp"
 
 namespace headgate::observe {
-namespace {
-
-void make_harmless(std::string& text) {
-  for (char& c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) c = '?';
-  }
-}
-
-}  // namespace
 
 bool EventLog::may_add(const std::string& share, std::uint64_t& left_out) {
   if (share.empty()) return true;
@@ -96,7 +87,7 @@ std::uint64_t EventLog::numbers_between(std::uint64_t after, std::uint64_t befor
 }
 
 void EventLog::add(snapshot::Event event) {
-  for (std::string* text : {&event.kind, &event.share, &event.uuid, &event.text}) make_harmless(*text);
+  for (std::string* text : {&event.kind, &event.share, &event.uuid, &event.text}) *text = printable(*text);
   if (event.unix_ns == 0) event.unix_ns = unix_now_ns();
   std::optional<snapshot::Event> note;
   std::vector<std::function<void(const snapshot::Event&)>> listeners;

@@ -43,7 +43,7 @@ class EventLog {
   // No event with a greater number than this has been given up.
   [[nodiscard]] std::uint64_t given_up() const;
 
-  // Gives `event` its number and, where unix_ns is 0, the time. Control characters in its texts become '?': names come
+  // Gives `event` its number and, where unix_ns is 0, the time. Its texts are made printable() (base/utf8.hpp): names come
   // from other people's programs. Then calls whoever listens, on the caller's thread.
   void add(snapshot::Event event);
   // Those after `sequence` (0: all that are kept), at most `most`, oldest first. Numbers between them that are lacking are of

@@ -23,9 +23,9 @@ TEST(EventLog, AReaderFollowsByNumberAndMissesNothingThatIsKept) {
 
 TEST(EventLog, NamesCannotSteerAReadersTerminal) {
   EventLog log;
-  log.add({.kind = "k", .severity = "info", .share = "a\x1b[2J", .text = "x\ny"});
+  log.add({.kind = "k", .severity = "info", .share = "a\x1b[2J", .text = "x\ny\xc2\x9bz"});
   EXPECT_EQ(log.after(0)[0].share, "a?[2J");
-  EXPECT_EQ(log.after(0)[0].text, "x?y");
+  EXPECT_EQ(log.after(0)[0].text, "x?y?z");
 }
 
 snapshot::Event of(const std::string& share, const std::string& kind = "k") {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/utf8.hpp"
 #include "guest/grant/environment.hpp"
 
 namespace headgate::tenancy {
@@ -23,13 +24,7 @@ std::string_view class_word(Class priority_class) {
 }
 
 std::string harmless(std::string_view text, std::size_t shown) {
-  std::string out;
-  for (const char c : text.substr(0, shown)) {
-    const auto byte = static_cast<unsigned char>(c);
-    // 0x80..0x9f are control characters in some terminals, and parts of letters in UTF-8: names need neither.
-    out += byte < 0x20 || (byte >= 0x7f && byte < 0xa0) ? '?' : c;
-  }
-  return text.size() > shown ? out + "..." : out;
+  return printable(text, shown) + (text.size() > shown ? "..." : "");
 }
 
 Result<void> check_name(std::string_view name) {

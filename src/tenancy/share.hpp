@@ -77,7 +77,7 @@ struct Share {
 // A fault of the pages as an error; `base` is the runtime directory.
 [[nodiscard]] Error page_error(const ledger::PageFault& fault, const std::string& base, const std::string& name);
 
-// Text from outside, on its way into a message: at most so many bytes, without control characters.
+// Text from outside, on its way into a message: printable() of it, at most so many bytes, and a sign that there was more.
 [[nodiscard]] std::string harmless(std::string_view text, std::size_t shown = 80);
 
 }  // namespace headgate::tenancy

@@ -24,6 +24,8 @@ TEST(ShareNames, OnlyWhatIsADirectoryAWordAndADeviceNameAtOnceIsAccepted) {
               {"a\nb", "'a?b'"},
               {std::string("a\0b", 3), "'a?b'"},
               {"\xc3\xa9", "'\xc3\xa9'"},
+              {"\xd0\x90nna", "'\xd0\x90nna'"},
+              {"\xc2\x9b.", "'?.'"},
               {"a\"}", "'a\"}'"}};
   for (const auto& bad : kBad) {
     const auto named = check_name(bad.name);
