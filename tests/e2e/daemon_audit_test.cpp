@@ -9,6 +9,7 @@
 #include <iterator>
 #include <optional>
 
+#include "base/now.hpp"
 #include "daemon_program.hpp"
 #include "snapshot/json.hpp"
 
@@ -198,7 +199,9 @@ TEST_F(DaemonAudit, WhoEndedBeforeAnybodyLookedIsNamedByTheDriversAccounting) {
   const Said switched = daemon_.cli().shell(on);
   if (switched.status == 4) GTEST_SKIP() << "switching accounting on takes root";
   ASSERT_EQ(switched.status, 0) << switched.out << switched.err;
-  rest_ms(1500);  // a picture with accounting on, which finds nobody
+  const std::uint64_t on_ns = steady_now_ns();
+  // A picture with accounting on, which finds nobody.
+  ASSERT_TRUE(eventually([&] { return daemon_.picture().taken_ns > on_ns; }));
   auto environment = tenant();
   pid_t honest = 0, stranger = 0;
   {

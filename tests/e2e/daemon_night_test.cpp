@@ -98,9 +98,11 @@ TEST(DaemonNight, WhatAShortRunWasRefusedIsToldAfterItsShareHasGone) {
 // A job that prepares its data, or works on the host between two programs that use the GPU.
 TEST(DaemonNight, TheShareOfARunStaysWhileTheRunDoesThoughNoProcessIsInIt) {
   Daemon daemon;
-  const std::string load = HEADGATE_LOAD " --no-launches --no-idle-list --mem=10MiB";
+  const std::string load = HEADGATE_LOAD " --no-launches --no-idle-list --mem=10MiB",
+                    go = daemon.cli().directory() + "/go";
   Program job({HEADGATE_COMMAND, "run", "--name", "job", "--mem", "1GiB", "--", "sh", "-c",
-               load + " --duration=1s && sleep 6 && exec " + load + " --duration=1ms --attempt=2GiB"},
+               load + " --duration=1s && until test -e " + go + "; do sleep 0.05; done && exec " + load +
+                   " --duration=1ms --attempt=2GiB"},
               {{"HEADGATE_RUNTIME_DIR", daemon.cli().runtime()}, {"HEADGATE_LOG", "warn"}});
   ASSERT_TRUE(eventually([&] { return daemon.share("job").processes == 1; }));
   ASSERT_TRUE(eventually([&] { return daemon.share("job").processes == 0; }));
@@ -112,6 +114,7 @@ TEST(DaemonNight, TheShareOfARunStaysWhileTheRunDoesThoughNoProcessIsInIt) {
   daemon.start();
   rest_ms(1500);
   EXPECT_EQ(daemon.share("job").name, "job");
+  std::ofstream(go) << "on";
   job.wait();
   EXPECT_TRUE(says(daemon.cli().shell("$H events --kind memory.refused --share job"), "asked 2.0 GiB, limit 1.0 GiB"));
   EXPECT_TRUE(eventually([&] { return daemon.share("job").name.empty(); }));
