@@ -325,9 +325,8 @@ TEST(Daemon, ARefusalOfMemoryAndAProgramOutsideEveryShareBecomeEvents) {
       "--no-idle-list");
   EXPECT_TRUE(eventually([&] { return daemon.ask("GET", "/v1/events").body.contains("memory.refused"); }));
   // On the same node, with no limiter.
-  (void)daemon.cli().shell(
-      "HEADGATE_SIM_DIR=$D/node LD_LIBRARY_PATH=$SIM ${SIM%/sim}/headgate-load --mem=256MiB --duration=8s > $D/rogue "
-      "2>&1 &");
+  const Program rogue({HEADGATE_LOAD, "--mem=256MiB", "--duration=60s", "--no-idle-list"},
+                      {{"HEADGATE_SIM_DIR", daemon.cli().directory() + "/node"}, {"LD_LIBRARY_PATH", SIMULATOR_DIR}});
   EXPECT_TRUE(eventually([&] { return daemon.ask("GET", "/v1/events").body.contains("audit.outside"); }))
       << daemon.ask("GET", "/v1/processes").body;
   EXPECT_EQ(daemon.picture().node.unattended_processes, 1u);
