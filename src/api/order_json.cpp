@@ -48,7 +48,42 @@ Result<std::uint32_t> number_of(const std::string& key, const Json& value, std::
   return unfit(key, value, "a whole number of 0 to " + std::to_string(most));
 }
 
+// Three times what a share with all its users and groups is said with. An object finds a key by going through those before it, so that
+// a body full of them would keep the daemon's loop, and all who come to it, for half a minute.
+constexpr std::size_t kMostParts = 2048;
+
+// Counts keys, values and ends of lists, and ends the reading where there are more.
+class PartCounter {
+ public:
+  [[nodiscard]] bool too_many() const { return parts_ > kMostParts; }
+
+  bool null() { return one(); }
+  bool boolean(bool) { return one(); }
+  bool number_integer(Json::number_integer_t) { return one(); }
+  bool number_unsigned(Json::number_unsigned_t) { return one(); }
+  bool number_float(Json::number_float_t, const std::string&) { return one(); }
+  bool string(std::string&) { return one(); }
+  bool binary(Json::binary_t&) { return one(); }
+  bool start_object(std::size_t) { return one(); }
+  bool key(std::string&) { return one(); }
+  bool end_object() { return one(); }
+  bool start_array(std::size_t) { return one(); }
+  bool end_array() { return one(); }
+  // What is no JSON, who reads it after this says.
+  static bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) { return false; }
+
+ private:
+  bool one() { return ++parts_ <= kMostParts; }
+
+  std::size_t parts_ = 0;
+};
+
 Result<Json> object_of(const std::string& body) {
+  PartCounter counter;
+  static_cast<void>(Json::sax_parse(body, &counter));
+  if (counter.too_many())
+    return fail(ErrorCode::usage, "the body has more than " + std::to_string(kMostParts) + " keys and values",
+                "a share has at most 256 users and 256 groups by name; a group has as many members as it likes");
   // Of a key that stands twice a reader would keep the last, another the first: neither is what was meant.
   std::set<std::string> seen;
   std::optional<std::string> twice;
