@@ -23,6 +23,12 @@ Json devices_of(const tenancy::Share& share) {
   return all;
 }
 
+// As much as goes to the process with the refusal's own words (ledger::Refuse).
+std::string words_of(const Decision& decision) {
+  constexpr std::size_t kMostOfAReason = 160;
+  return tenancy::harmless(decision.reason, kMostOfAReason);
+}
+
 std::string name_of(const tenancy::TenantProcess& tenant) {
   return "process " + std::to_string(tenant.process.pid) + " (" + tenancy::harmless(tenant.process.command) + ")";
 }
@@ -61,7 +67,7 @@ tenancy::TenantDoors::TakeBack Scheduler::admit(const tenancy::Share& share, con
         if (!taken_back->empty())
           return tell("admit.withdrawn", "info",
                       "the question about " + who + where + " was taken back: " + *taken_back);
-        const std::string said = tenancy::harmless(decision.reason);
+        const std::string said = words_of(decision);
         switch (decision.verdict) {
           case Decision::Verdict::allow:
             tell("admit.allowed", "info", who + " was let" + where + (said.empty() ? "" : ": " + said));
@@ -112,8 +118,7 @@ void Scheduler::tell_of_want(const node::Shortage& shortage, const tenancy::Shar
                      .severity = "warn",
                      .share = share,
                      .owner_uid = owner,
-                     .text = "allocations of " + share +
-                             " that wait for memory were denied: " + tenancy::harmless(decision.reason)});
+                     .text = "allocations of " + share + " that wait for memory were denied: " + words_of(decision)});
         denied();
       });
   if (!asked) open_wants_.erase(shortage.share);

@@ -141,5 +141,22 @@ TEST_F(SchedulerTest, WhomTheSchedulerRefusesIsDeniedWithItsWords) {
   EXPECT_EQ(decided_.at(7).error().message, "the scheduler said no: full until noon");
 }
 
+// Cut to bytes they were rubble, and what to do stood behind the cut.
+TEST_F(SchedulerTest, AReasonInAnyScriptArrivesWholeAndCannotDriveATerminal) {
+  open({});
+  const std::string long_one(157, 'x'), japanese = "\\u6e80\\u54e1\\u3067\\u3059 \\u2013 Gr\\u00f6\\u00dfe";
+  const std::pair<std::string, std::string> cases[] = {{japanese, "満員です – Größe"},
+                                                       {long_one + "call", long_one + "cal..."},
+                                                       {long_one + "\\u6e80\\u54e1", long_one + "満..."},
+                                                       {"a\\u001b[2J\\u009b2J\\u202eb", "a?[2J?2J?b"}};
+  std::uint32_t pid = 10;
+  for (const auto& [reason, heard] : cases) {
+    ask(kOne, ++pid);
+    answer(next(), R"({"allow":false,"reason":")" + reason + "\"}");
+    ASSERT_TRUE(decided_.contains(pid));
+    EXPECT_EQ(decided_.at(pid).error().message, "the scheduler said no: " + heard);
+  }
+}
+
 }  // namespace
 }  // namespace headgate::api
