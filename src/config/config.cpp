@@ -3,6 +3,7 @@
 #include "base/duration.hpp"
 #include "base/near_word.hpp"
 #include "base/whole_number.hpp"
+#include "config/listen_address.hpp"
 #include "config/toml.hpp"
 
 #include <algorithm>
@@ -36,12 +37,6 @@ bool is_wait(std::string_view value) {
          number * unit <= 3600;
 }
 
-// Whether an address and a port stand there; who may be reached by it, the daemon asks.
-bool is_address(std::string_view value) {
-  const auto colon = value.rfind(':');
-  return colon != std::string_view::npos && colon > 0 && whole_number<std::uint16_t>(value.substr(colon + 1));
-}
-
 // Why a value cannot stand for a key; empty where it can.
 std::string_view objection(const Key& known, std::string_view value) {
   const std::string_view key = known.name;
@@ -70,7 +65,7 @@ std::string_view objection(const Key& known, std::string_view value) {
     const auto time = read_duration(value);
     return time ? "" : time.error().why;
   }
-  if (key == "node.listen") return is_address(value) ? "" : "is no address";
+  if (key == "node.listen") return is_listen_address(value) ? "" : "is no address";
   if (key == "metrics.file" || key == "metrics.job_directory")
     return value.starts_with('/') ? "" : "is a relative path";
   if (key == "audit.policy") return is_one_of(value, {"warn", "freeze", "kill"}) ? "" : "is not understood";
@@ -198,6 +193,12 @@ void read_file(const std::string& path, Reading& reading) {
   read_text(text, path, reading);
 }
 
+// What nobody could look at is not taken for what is not there: there may be limits in it.
+Error out_of_sight(const std::string& path, const std::error_code& why) {
+  return {ErrorCode::denied, "cannot look at " + path + ": " + why.message(),
+          "the file, and conf.d beside it, must be readable for you"};
+}
+
 }  // namespace
 
 const std::vector<Key>& keys() {
@@ -294,14 +295,17 @@ Reading read(const std::string& file, bool must_exist) {
   Reading reading = defaults();
   std::error_code error;
   if (fs::exists(file, error)) read_file(file, reading);
+  else if (error) reading.errors.push_back(out_of_sight(file, error));
   else if (must_exist)
     reading.errors.push_back(
         {ErrorCode::usage, "there is no configuration file " + file, "write the path of a TOML file"});
+  const std::string folder = (fs::path(file).parent_path() / "conf.d").string();
   std::vector<std::string> drop_ins;
-  for (fs::directory_iterator at_entry(fs::path(file).parent_path() / "conf.d", error), end; !error && at_entry != end;
-       at_entry.increment(error)) {
+  error.clear();
+  for (fs::directory_iterator at_entry(folder, error), end; !error && at_entry != end; at_entry.increment(error)) {
     if (at_entry->path().extension() == ".toml") drop_ins.push_back(at_entry->path().string());
   }
+  if (error && error != std::errc::no_such_file_or_directory) reading.errors.push_back(out_of_sight(folder, error));
   std::ranges::sort(drop_ins);
   for (const auto& path : drop_ins) read_file(path, reading);
   return reading;

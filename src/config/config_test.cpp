@@ -68,7 +68,8 @@ TEST(Config, WhatOnlyTheDaemonReadsIsLookedAtToo) {
   for (const char* bad : {"events.rows = 999", "events.rows = 1000001", "events.keep = 'forever'", "events.keep = '0d'",
                           "events.keep = '36501d'", "metrics.interval = '0s'", "metrics.interval = 's'",
                           "metrics.file = 'var/x'", "metrics.job_directory = 'x'", "node.listen = '127.0.0.1:999999'",
-                          "node.listen = 'localhost'", "node.listen = ':80'"}) {
+                          "node.listen = 'localhost'", "node.listen = ':80'", "node.listen = 'localhost:80'",
+                          "node.listen = '127.evil.example:80'", "node.listen = '127.0.0.1.5:80'"}) {
     const Reading reading = of(bad);
     ASSERT_EQ(reading.errors.size(), 1u) << bad;
     EXPECT_TRUE(reading.errors[0].message.starts_with("config.toml:1: ")) << reading.errors[0].message;
@@ -114,6 +115,30 @@ TEST(Config, DropInsOverrideTheFileInTheOrderOfTheirNames) {
   EXPECT_EQ(reading.config["defaults.mem"], (Setting{"defaults.mem", "3G", directory + "/conf.d/20-b.toml:1"}));
   EXPECT_EQ(reading.config["defaults.log"].value, "warn");
   EXPECT_EQ(read(directory + "/missing.toml", true).errors.size(), 1u);
+  fs::remove_all(directory);
+}
+
+// For root, whom no rights keep out, by links that lead to themselves; to others a directory that is not theirs looks the same.
+TEST(Config, WhatCannotBeLookedAtIsAMistakeAndNotTakenForNothing) {
+  namespace fs = std::filesystem;
+  std::string directory = (fs::temp_directory_path() / "headgate-config-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(directory.data()), nullptr);
+  const std::string file = directory + "/config.toml", folder = directory + "/conf.d";
+  EXPECT_TRUE(read(file, false).errors.empty()) << "none is needed";
+  fs::create_symlink("conf.d", folder);
+  ASSERT_EQ(read(file, false).errors.size(), 1u);
+  EXPECT_TRUE(read(file, false).errors[0].message.starts_with("cannot look at " + folder + ": "));
+  fs::remove(folder);
+  std::ofstream(folder) << "defaults.mem='1G'";
+  EXPECT_EQ(read(file, false).errors.size(), 1u) << "conf.d is a directory";
+  fs::remove(folder);
+  fs::create_symlink("config.toml", file);
+  for (const bool must_exist : {false, true}) {
+    const Reading reading = read(file, must_exist);
+    ASSERT_EQ(reading.errors.size(), 1u);
+    EXPECT_TRUE(reading.errors[0].message.starts_with("cannot look at " + file + ": ")) << reading.errors[0].message;
+    EXPECT_EQ(reading.errors[0].code, ErrorCode::denied);
+  }
   fs::remove_all(directory);
 }
 

@@ -12,6 +12,7 @@
 #include "base/unique_fd.hpp"
 #include "base/units.hpp"
 #include "base/whole_number.hpp"
+#include "config/listen_address.hpp"
 #include "guest/grant/size.hpp"
 #include "observe/audit.hpp"
 
@@ -64,19 +65,14 @@ Result<std::optional<std::string>> token(const config::Config& config) {
 
 // "127.0.0.1:9471", "[::1]:9471".
 Result<Address> address_of(const std::string& said, const std::string& text, bool has_token) {
+  if (!config::is_listen_address(text))
+    return fail(ErrorCode::usage, said + " '" + text + "' is no address", "accepted: 127.0.0.1:9471, [::1]:9471");
   const std::size_t colon = text.rfind(':');
   Address address;
-  if (colon != std::string::npos) {
-    const auto port = whole_number<std::uint16_t>(std::string_view(text).substr(colon + 1));
-    if (port && colon > 0) {
-      address.host = text.substr(0, colon);
-      if (address.host.starts_with('[') && address.host.ends_with(']'))
-        address.host = address.host.substr(1, address.host.size() - 2);
-      address.port = *port;
-    }
-  }
-  if (address.host.empty())
-    return fail(ErrorCode::usage, said + " '" + text + "' is no address", "accepted: 127.0.0.1:9471, [::1]:9471");
+  address.host = text.substr(0, colon);
+  if (address.host.starts_with('[') && address.host.ends_with(']'))
+    address.host = address.host.substr(1, address.host.size() - 2);
+  address.port = *whole_number<std::uint16_t>(std::string_view(text).substr(colon + 1));
   if (auto may = config::may_listen(said, text, has_token); !may) return std::unexpected(may.error());
   return address;
 }
