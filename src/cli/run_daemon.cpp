@@ -96,7 +96,8 @@ Result<std::string> order_for(const Invocation& invocation, const config::Config
   Json body = {{"name", name}, {"gpu", uuids}, {"until_empty", true}};
   if (first.memory_limit_bytes != ledger::kNoMemoryLimit) body["mem"] = std::to_string(first.memory_limit_bytes) + "B";
   if (first.host_limit_bytes != 0) body["host_mem"] = std::to_string(first.host_limit_bytes) + "B";
-  if (first.compute_ceiling_ppm != ledger::kWholeGpu)
+  // All of the GPU, where that is said, is asked for as any part of it is: promised, or refused.
+  if (first.compute_ceiling_ppm != ledger::kWholeGpu || run.compute)
     body["compute"] = std::to_string(first.compute_ceiling_ppm / 10'000) + "." +
                       std::to_string(first.compute_ceiling_ppm % 10'000 + 10'000).substr(1) + "%";
   if (run.burst) body["burst"] = *run.burst;

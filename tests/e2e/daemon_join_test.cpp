@@ -39,6 +39,24 @@ TEST(Join, ARunUnderTheNameOfARunningShareJoinsItWithTheSameValuesAndIsToldWhich
   }
 }
 
+// 99 % was sold and 100 % was not: a run was given nothing of what it had asked for, and the second of the same words turned away.
+TEST(Join, ARunThatAsksForAWholeGpuIsPromisedItOrRefusedAndOfTheSameWordsJoined) {
+  const Daemon daemon;
+  const Cli& cli = daemon.cli();
+  ASSERT_EQ(cli.shell("$H share create half --mem 1GiB --compute 50% --burst 100%").status, 0);
+  EXPECT_EQ(cli.shell("$H run --mem 1GiB -- true").status, 0) << "who says nothing asks for nothing";
+  const Said refused = cli.shell("$H run --mem 1GiB --compute 100% -- true");
+  EXPECT_EQ(refused.status, 4) << refused.err;
+  EXPECT_NE(refused.err.find("asks for a guarantee of 100 %"), std::string::npos) << refused.err;
+  ASSERT_EQ(cli.shell("$H share rm half").status, 0);
+  const Said both = cli.shell(
+      "$H run --name k --mem 1GiB --compute 100% -- sh -c '$H share create more --mem 1GiB --compute 1% 2>&1; "
+      "env -u HEADGATE_SHARE -u LD_PRELOAD $H run --name k --mem 1GiB --compute 100% -- echo joined'");
+  EXPECT_EQ(both.status, 0) << both.err;
+  EXPECT_NE(both.out.find("100 % are promised to 1 share"), std::string::npos) << both.out;
+  EXPECT_NE(both.out.find("joined\n"), std::string::npos) << both.out << both.err;
+}
+
 TEST(Join, ARunWaitsForADaemonThatStartsAnewAndSaysSoWhereItGoesOnWithoutOne) {
   Daemon daemon;
   const Cli& cli = daemon.cli();
