@@ -26,7 +26,10 @@ std::vector<Error> reasons(const Health& health) {
                    "see nvidia-smi and dmesg: mostly a reset or a reboot"});
   }
   if (!health.shut.empty()) {
-    all.push_back({ErrorCode::failed, "programs cannot enter " + some_of(health.shut) + ": the socket is gone",
+    const std::size_t count = health.shut.size();
+    const std::string which =
+        health.tells_names ? some_of(health.shut) : std::to_string(count) + (count == 1 ? " share" : " shares");
+    all.push_back({ErrorCode::failed, "programs cannot enter " + which + ": the socket is gone",
                    "it is tried again each second, and headgated's log says what keeps it (running programs go on)"});
   }
   if (health.store) all.push_back(*health.store);

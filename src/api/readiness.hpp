@@ -20,6 +20,7 @@ struct Health {
   bool driver_answered = true;                  // at the last picture
   std::size_t gpus = 0, silent_gpus = 0;        // that the driver counts; of them, those that do not answer
   std::vector<std::string> shut;                // shares that nobody can enter, their socket being gone
+  bool tells_names = true;                      // of these; else their number: whose they are is not everybody's affair
   std::optional<Error> store;                   // why nothing could be written there
   std::optional<Error> room;                    // why no share more could have its pages
   std::chrono::nanoseconds arbiter_silence{0};  // for how long the arbiter has not looked though it was asked to

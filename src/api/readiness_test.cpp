@@ -42,6 +42,10 @@ TEST(Readiness, SharesThatNobodyCanEnterAreNamedAFewOfThem) {
   Health health = well();
   health.shut = {"a", "b", "c", "d", "e", "f", "g"};
   EXPECT_EQ(reason(health), "programs cannot enter a, b, c, d, e and 2 more: the socket is gone");
+  health.tells_names = false;
+  EXPECT_EQ(reason(health), "programs cannot enter 7 shares: the socket is gone");
+  health.shut = {"a"};
+  EXPECT_EQ(reason(health), "programs cannot enter 1 share: the socket is gone");
 }
 
 TEST(Readiness, ARuntimeDirectoryWithoutRoomIsNamed) {

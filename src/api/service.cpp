@@ -130,7 +130,8 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
       case Operation::acknowledge_task:
       case Operation::settle_task: break;  // the channel's
       case Operation::health: return {[](const Request&) { return json("{\"status\":\"ok\"}"); }};
-      case Operation::readiness: return {[self = shared_from_this()](const Request&) { return self->ready(); }};
+      case Operation::readiness:
+        return {[self = shared_from_this()](const Request& request) { return self->ready(request); }};
       case Operation::document:
         return {[text = openapi(observer.latest()->node.version)](const Request&) { return json(text); }};
     }
@@ -336,7 +337,9 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     return json("{}");
   }
 
-  Response ready() {
+  // Probes show no token, and are told all the same.
+  Response ready(const Request& request) {
+    const auto caller = caller_of(request, *access.now());
     const observe::Picture latest = observer.latest();
     const std::uint64_t now_ns = steady_now_ns(), answered_ns = std::min(observer.driver_answered_ns(), now_ns);
     Health health{.driver_silence = std::chrono::nanoseconds(now_ns - answered_ns),
@@ -345,6 +348,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
                   .silent_gpus = static_cast<std::size_t>(
                       std::ranges::count_if(latest->gpus, [](const auto& gpu) { return gpu.uuid.empty(); })),
                   .shut = shut_doors ? shut_doors() : std::vector<std::string>(),
+                  .tells_names = caller && caller->administrator,
                   .store = {},
                   .room = {},
                   .arbiter_silence = std::chrono::nanoseconds(node.arbiter_silence_ns())};

@@ -167,6 +167,20 @@ TEST(DaemonAbuse, WhatIsAnothersStandsInNoReplyToAUser) {
     EXPECT_EQ(as_user(12'345, 12'345, [&] { return body_of(view).empty() ? 2 : body_of(view).contains("secret"); }), 0)
         << view;
   }
+  // Nor in what keeps its door from being opened again each second.
+  const std::string door = daemon.cli().runtime() + "/shares/secret/tenant.sock";
+  ASSERT_TRUE(eventually([&] {
+    ::unlink(door.c_str());
+    return ::mkdir(door.c_str(), 0700) == 0;
+  }));
+  const auto unready = [&] {
+    const auto reply = http::exchange({.path = daemon.socket()}, {.target = "/readyz"}, milliseconds(20'000));
+    if (!reply || reply->status != 503) return 3;
+    return reply->body.contains("secret") ? 2 : reply->body.contains("cannot enter 1 share") ? 0 : 1;
+  };
+  EXPECT_EQ(unready(), 2) << "to root";
+  EXPECT_EQ(as_user(12'345, 12'345, unready), 0);
+  ASSERT_EQ(::rmdir(door.c_str()), 0);
   const auto asked = [&](const char* method, const std::string& target) {
     return as_user(12'345, 12'345, [&] { return status_of(daemon.socket(), method, target); });
   };
