@@ -277,13 +277,16 @@ std::string asking_text(const Picture& picture, const std::string& share) {
 }
 
 // An allocation that waits is told of anew after ten seconds, for as long as it waits (node/pressure.hpp): the first and the last of
-// those that follow each other so, where the last is not older.
+// those that follow each other so, where the last is not older. Of its end nothing is told but a refusal; that nobody waits any more
+// the share's state says.
 std::pair<const snapshot::Event*, const snapshot::Event*> waiting_allocation(const Picture& picture,
                                                                              const snapshot::Share& share,
                                                                              const std::string& uuid) {
   constexpr std::uint64_t kToldWithinNs = 13'000'000'000;
   std::pair<const snapshot::Event*, const snapshot::Event*> told{};
+  if (share.state != "full" && !share.state.starts_with("paused")) return told;
   for (const auto& event : picture.events) {
+    if (event.share == share.name && event.kind == "memory.refused") told = {};
     if (event.share != share.name || event.uuid != uuid || event.kind != kWaitingAllocation) continue;
     if (told.second == nullptr || event.unix_ns > told.second->unix_ns + kToldWithinNs) told.first = &event;
     told.second = &event;

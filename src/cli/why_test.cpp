@@ -273,10 +273,19 @@ TEST(Why, TellsOfAnAllocationThatWaitsAndOfNoneThatDidLongAgo) {
                            .uuid = seen.now.gpus[0].uuid,
                            .text = "train waits for 2.0 GiB"});
   seen.now.taken_unix_ns = 224 * kSecond;
+  seen.now.shares[0].state = "full";
   const auto text = [&] { return why_text(seen, seen.now.shares, {}); };
   EXPECT_TRUE(
       text().contains("    an allocation has been waiting for 24.0 s, told last 4.0 s ago: train waits for 2.0 GiB\n"))
       << text();
+  seen.now.shares[0].state = "ok";
+  EXPECT_FALSE(text().contains("an allocation has been waiting")) << "it has what it waited for" << text();
+  seen.now.shares[0].state = "full";
+  seen.events.insert(
+      seen.events.end() - 1,
+      {.sequence = 215, .unix_ns = 215 * kSecond, .kind = "memory.refused", .severity = "warn", .share = "train"});
+  EXPECT_TRUE(text().contains("has been waiting for 4.0 s, told last 4.0 s ago"))
+      << "another than the refused one" << text();
   seen.now.taken_unix_ns = 240 * kSecond;
   EXPECT_EQ(text().find("an allocation has been waiting"), std::string::npos) << text();
 }
