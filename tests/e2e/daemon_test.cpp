@@ -127,6 +127,7 @@ TEST(Daemon, ASocketInADirectoryThatThereIsNotIsSaidBesideTheCommandThatMakesIt)
   EXPECT_NE(said.status, 0);
   EXPECT_NE(said.err.find("/none/x.sock: there is no directory "), std::string::npos) << said.err;
   EXPECT_NE(said.err.find("mkdir -p -m 0750 "), std::string::npos) << said.err;
+  EXPECT_TRUE(cli.shell("${H}d --socket").err.starts_with("headgated: --socket needs a value\n"));
 }
 
 TEST(Daemon, AProgramEntersItsShareAndAChangeOfLimitsReachesItWhileItRuns) {

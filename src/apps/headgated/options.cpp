@@ -54,8 +54,7 @@ Result<Options> parse(int argc, char** argv) {
       case 'h': options.help = true; break;
       case 'v': options.version = true; break;
       case ':':
-        return fail(ErrorCode::usage, std::string("headgated: ") + argv[at] + " needs a value",
-                    std::string("accepted: ") + kAccepted);
+        return fail(ErrorCode::usage, std::string(argv[at]) + " needs a value", std::string("accepted: ") + kAccepted);
       default:
         return fail(ErrorCode::usage, std::string("headgated has no option '") + argv[at] + "'",
                     std::string("accepted: ") + kAccepted);
