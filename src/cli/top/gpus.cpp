@@ -118,14 +118,6 @@ std::string heat_text(const snapshot::Gpu& gpu) {
 // What stands between the names and the figures.
 constexpr unsigned kLabel = 14, kFigures = 28, kFiguresWide = 44;
 
-// What shares held and others had; the driver's figure where no share is measured.
-std::string busy_text(const snapshot::Snapshot& picture, const snapshot::Gpu& gpu, const std::vector<OnGpu>& shares) {
-  if (std::ranges::none_of(shares, [](const OnGpu& on) { return on.device->held_ratio.has_value(); }))
-    return ratio_text(gpu.busy_ratio);
-  const double held = held_on(shares);
-  return ratio_text(held + outside_ratio(picture, gpu, held));
-}
-
 void add_throttle(FrameLine& line, const snapshot::Gpu& gpu) {
   if (gpu.mps_clients > 0) line.add(" MPS", "33");
   if (!gpu.throttle_reasons.empty()) line.add(" " + cut(joined(gpu.throttle_reasons, ", "), line.left() - 1), "33");
@@ -146,7 +138,7 @@ std::vector<FrameLine> two_lines(const TopState& state, const snapshot::Gpu& gpu
     memory.add("  of no share " + short_bytes_text(gpu.memory_unattributed_bytes), "33");
   time.add("   time").pad_to(kLabel);
   draw_time(time, *state.now, gpu, shares, bar, style);
-  time.add(" " + fitted_right(busy_text(*state.now, gpu, shares), 4) + " " + heat_text(gpu));
+  time.add(" " + fitted_right(ratio_text(time_ratio(*state.now, gpu)), 4) + " " + heat_text(gpu));
   if (figures == kFiguresWide && gpu.sm_clock_mhz) time.add(" " + std::to_string(*gpu.sm_clock_mhz) + "MHz");
   add_throttle(time, gpu);
   return {memory, time};
@@ -159,7 +151,7 @@ FrameLine one_line(const TopState& state, const snapshot::Gpu& gpu, unsigned wid
   line.add(" " + cut(std::to_string(gpu.index) + " " + short_model(gpu.model), kLabel - 4), "1").pad_to(kLabel - 2);
   draw_memory(line, gpu, shares, width - kLabel + 2 - figures, style);
   line.add(" " + fitted_right(used_of_text(gpu.memory_used_bytes, gpu.memory_total_bytes), 11) + " " +
-           fitted_right(busy_text(*state.now, gpu, shares), 4) + " " + heat_text(gpu));
+           fitted_right(ratio_text(time_ratio(*state.now, gpu)), 4) + " " + heat_text(gpu));
   add_throttle(line, gpu);
   return line;
 }

@@ -19,6 +19,8 @@ namespace headgate::cli {
                                                  FrameStyle style);
 // Two lines for each GPU, one where `most` allows no more, and how many are left out where not even that.
 [[nodiscard]] std::vector<FrameLine> gpu_lines(const TopState& state, unsigned width, unsigned most, FrameStyle style);
+// What the first column has: "SHARE".
+[[nodiscard]] const char* view_heading(TopView view);
 // A heading and rows around the selected one.
 [[nodiscard]] std::vector<FrameLine> table_lines(const TopState& state, unsigned width, unsigned most,
                                                  FrameStyle style);

@@ -179,7 +179,6 @@ FrameLine keys_line(const TopState& state, unsigned width, FrameStyle style) {
     prompt("signal for " + whom + " (TERM): ", "KILL STOP CONT ...  Enter, Esc");
     return line;
   }
-  if (!state.said.empty()) return line.add(" " + state.said, "33");
   std::vector<std::pair<std::string, std::string>> keys = {
       {"?", "help"},   {"q", "quit"}, {"/", "filter"}, {"s", "by"},   {"Enter", "details"},
       {"< >", "sort"}, {"u", "user"}, {"t", "tree"},   {"z", "hold"}, {"+ -", "interval"}};
@@ -192,6 +191,17 @@ FrameLine keys_line(const TopState& state, unsigned width, FrameStyle style) {
     line.add(" ").add(key, "1").add(" " + does, "90").add(" ");
   }
   return line;
+}
+
+// The keys; or the answer to the last one, as long as it is: a refusal is of use with its figures and its hint only.
+std::vector<FrameLine> foot_lines(const TopState& state, FrameSize size, FrameStyle style) {
+  const bool asks = state.mode == TopMode::filter || state.mode == TopMode::limits || state.mode == TopMode::signal;
+  if (asks || state.said.empty()) return {keys_line(state, size.columns, style)};
+  std::vector<FrameLine> lines;
+  for (const auto& line : wrapped(harmless(state.said), std::max(size.columns, 2u) - 1))
+    lines.push_back(FrameLine(size.columns, style).add(" " + line, "33"));
+  lines.resize(std::min<std::size_t>(lines.size(), std::max(size.rows / 3, 1u)), FrameLine(size.columns, style));
+  return lines;
 }
 
 // The sentence for a terminal too small for more, cut into its lines.
@@ -278,8 +288,9 @@ std::vector<FrameLine> all_lines(const TopState& state, FrameSize size, FrameSty
     put(events);
   }
   while (lines.size() + 1 < size.rows) blank();
-  lines.resize(std::min<std::size_t>(lines.size(), size.rows - 1), FrameLine(width, style));
-  lines.push_back(keys_line(state, width, style));
+  auto foot = foot_lines(state, size, style);
+  lines.resize(std::min<std::size_t>(lines.size(), size.rows - foot.size()), FrameLine(width, style));
+  put(std::move(foot));
   return lines;
 }
 
@@ -315,9 +326,8 @@ std::string top_text(const TopState& state, const Voice& voice) {
   if (gpus.size() > 1) text += table(gpus, voice);
   const auto rows = rows_of(state);
   if (rows.empty()) return text + "no shares\n";
-  std::vector<std::vector<std::string>> shown = {{state.view == TopView::process ? "COMMAND" : "SHARE", "OWNER", "GPU",
-                                                  "\tMEMORY", "\tTIME", "\tOF", "\tWAITS", "\tREFUSED", "\tIDLE",
-                                                  "LEVEL", "STATE"}};
+  std::vector<std::vector<std::string>> shown = {{view_heading(state.view), "OWNER", "GPU", "\tMEMORY", "\tTIME",
+                                                  "\tOF", "\tWAITS", "\tREFUSED", "\tIDLE", "LEVEL", "STATE"}};
   for (const TopRow& row : rows)
     shown.push_back(
         {row.pid != 0 ? row.name + " " + std::to_string(row.pid) : row.name, row.owner.empty() ? "-" : row.owner,

@@ -343,6 +343,65 @@ vllm-small  svc    0      7.0/8.0G   31%   30%     0%        0      -  hook   ok
 )");
 }
 
+TEST_F(TopPicture, OnceSaysInItsHeadingWhatTheRowsAre) {
+  for (const auto& [view, heading] : {std::pair{TopView::gpu, "\nGPU         OWNER"},
+                                      {TopView::user, "\nUSER   OWNER"},
+                                      {TopView::process, "\nCOMMAND"}}) {
+    TopState state = test_state();
+    state.view = view;
+    const std::string text = top_text(state, {});
+    EXPECT_NE(text.find(heading), std::string::npos) << text;
+    EXPECT_EQ(text.find("\nSHARE"), std::string::npos) << text;
+  }
+}
+
+// "GPU 10" between "GPU 1" and "GPU 2" sends somebody to the wrong card.
+TEST_F(TopPicture, GpusStandInTheOrderOfTheirNumbersWhateverIsSortedBy) {
+  TopState state = test_state();
+  for (std::uint32_t i = 2; i < 16; ++i) state.now->gpus.push_back(test_gpu(i));
+  state.view = TopView::gpu;
+  for (const auto sort : {TopSort::name, TopSort::gpu}) {
+    state.sort = sort;
+    const auto rows = rows_of(state);
+    ASSERT_EQ(rows.size(), 16u);
+    for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i].gpu, std::to_string(i));
+  }
+  state = test_state();
+  for (const char* name : {"job-10", "job-9", "job-010b", "job"})
+    state.now->shares.push_back(test_share(name, "dora", 1, 0, 0, 1, 0));
+  std::string order;
+  for (const auto& row : rows_of(state))
+    if (row.name.starts_with("job")) order += row.name + " ";
+  EXPECT_EQ(order, "job job-9 job-10 job-010b ");
+}
+
+// One frame said "93%" in the bar and "-" in the table of a GPU whose shares nobody measures.
+TEST_F(TopPicture, TheTimeOfAGpuIsOneFigureInItsBarAndInItsRow) {
+  TopState state = test_state();
+  for (auto& share : state.now->shares)
+    for (auto& device : share.devices) device.held_ratio.reset();
+  state.view = TopView::gpu;
+  EXPECT_EQ(rows_of(state).front().held_ratio, state.now->gpus[0].busy_ratio);
+  const std::string text = render(state, {80, 24}, kAscii);
+  EXPECT_NE(text.find(" 93% 71C"), std::string::npos) << text;
+  EXPECT_NE(text.find("32.0/141.0G #.....  93%"), std::string::npos) << text;
+}
+
+TEST_F(TopPicture, WhyLimitsWereRefusedIsReadToItsEnd) {
+  TopState state = test_state();
+  state.said =
+      "the share 'train' asks for 1.0 TiB of GPU-4132ffc0-0d3f-45ec-acf9-d883d1120184, which has 141.0 GiB; no share "
+      "can have more than its card; host memory past it is a limit of its own";
+  for (const FrameSize size : {FrameSize{80, 24}, FrameSize{60, 12}}) {
+    const auto lines = lines_of(render(state, size, kAscii));
+    ASSERT_EQ(lines.size(), size.rows);
+    std::string text;
+    for (const auto& line : lines) text += line;
+    EXPECT_TRUE(text.ends_with(state.said)) << text;
+    EXPECT_NE(text.find(">notebook"), std::string::npos) << "the table is there beside it: " << text;
+  }
+}
+
 TEST_F(TopPicture, OnceAsJsonHoldsTheWholePictureAndSaysSimulated) {
   const auto json = nlohmann::json::parse(top_json(test_state()));
   EXPECT_EQ(json.at("schema"), "headgate.top/v1");

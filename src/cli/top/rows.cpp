@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <compare>
+#include <string_view>
 
 #include "cli/names.hpp"
 
@@ -19,6 +20,25 @@ std::string lower(std::string text) {
 std::string gpu_index(const Snapshot& picture, const std::string& uuid) {
   const auto found = std::ranges::find(picture.gpus, uuid, &snapshot::Gpu::uuid);
   return found == picture.gpus.end() ? "?" : std::to_string(found->index);
+}
+
+// As people count: "GPU 2" before "GPU 10".
+std::weak_ordering counted(std::string_view a, std::string_view b) {
+  const auto digits = [](std::string_view text) { return std::min(text.find_first_not_of("0123456789"), text.size()); };
+  while (!a.empty() && !b.empty()) {
+    std::size_t in_a = digits(a), in_b = digits(b);
+    if (in_a > 0 && in_b > 0) {
+      for (; in_a > 1 && a.front() == '0'; --in_a) a.remove_prefix(1);
+      for (; in_b > 1 && b.front() == '0'; --in_b) b.remove_prefix(1);
+      if (in_a != in_b) return in_a <=> in_b;  // without zeros in front the longer one is larger
+    } else {
+      in_a = in_b = 1;
+    }
+    if (const auto order = a.substr(0, in_a) <=> b.substr(0, in_b); order != 0) return order;
+    a.remove_prefix(in_a);
+    b.remove_prefix(in_b);
+  }
+  return a.size() <=> b.size();
 }
 
 void add(std::optional<double>& sum, const std::optional<double>& value) {
@@ -108,12 +128,11 @@ TopRow gpu_row(const Snapshot& picture, const snapshot::Gpu& gpu) {
   for (const auto& share : picture.shares) {
     for (const auto& device : share.devices) {
       if (device.uuid != gpu.uuid) continue;
-      add(row.held_ratio, device.held_ratio);
       add(row.waited_ratio, device.throttled_ratio);
       row.refusals += device.refusals;
     }
   }
-  if (const double more = outside_ratio(picture, gpu, row.held_ratio.value_or(0)); more > 0) add(row.held_ratio, more);
+  row.held_ratio = time_ratio(picture, gpu);
   row.processes = static_cast<std::uint32_t>(
       std::ranges::count_if(picture.processes, [&gpu](const auto& process) { return is_on(process, gpu); }));
   return row;
@@ -156,9 +175,9 @@ TopRow user_row(const Snapshot& picture, const std::string& user) {
 // -1, 0, 1 as the column has it; numbers first come large, since that is what one looks for.
 std::partial_ordering by(TopSort sort, const TopRow& a, const TopRow& b) {
   switch (sort) {
-    case TopSort::name: return a.name <=> b.name;
+    case TopSort::name: return counted(a.name, b.name);
     case TopSort::owner: return a.owner <=> b.owner;
-    case TopSort::gpu: return a.gpu <=> b.gpu;
+    case TopSort::gpu: return counted(a.gpu, b.gpu);
     case TopSort::memory: return b.used_bytes <=> a.used_bytes;
     case TopSort::compute: return b.held_ratio.value_or(-1) <=> a.held_ratio.value_or(-1);
     case TopSort::waited: return b.waited_ratio.value_or(-1) <=> a.waited_ratio.value_or(-1);
@@ -237,6 +256,16 @@ double outside_ratio(const Snapshot& picture, const snapshot::Gpu& gpu, double h
   }
   if (untold) sum = std::max(sum, gpu.busy_ratio.value_or(0) - held);
   return std::clamp(sum, 0.0, std::max(0.0, 1 - held));
+}
+
+std::optional<double> time_ratio(const Snapshot& picture, const snapshot::Gpu& gpu) {
+  std::optional<double> held;
+  for (const auto& share : picture.shares) {
+    for (const auto& device : share.devices) {
+      if (device.uuid == gpu.uuid) add(held, device.held_ratio);
+    }
+  }
+  return held ? *held + outside_ratio(picture, gpu, *held) : gpu.busy_ratio;
 }
 
 std::string history_key(const std::string& share, const std::string& uuid) { return share + "/" + uuid; }

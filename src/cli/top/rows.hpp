@@ -31,6 +31,9 @@ struct TopRow {
 // does not, what else it saw the GPU work.
 [[nodiscard]] double outside_ratio(const snapshot::Snapshot& picture, const snapshot::Gpu& gpu, double held);
 
+// Part of a GPU's time that is used: what shares held and others had; the driver's figure where no share is measured.
+[[nodiscard]] std::optional<double> time_ratio(const snapshot::Snapshot& picture, const snapshot::Gpu& gpu);
+
 [[nodiscard]] std::string view_word(TopView view);  // "share"
 [[nodiscard]] std::string sort_word(TopSort sort);
 

@@ -187,8 +187,7 @@ FrameLine heading(const TopState& state, const std::vector<Column>& columns, uns
     line.add(right ? fitted_right(text, cells) : fitted(text, cells), sorted ? "1;4" : "1");
   };
   line.add(" ");
-  const char* names[] = {"SHARE", "GPU", "USER", "COMMAND"};
-  head(names[static_cast<int>(state.view)], name_width(columns, width), false, state.sort == TopSort::name);
+  head(view_heading(state.view), name_width(columns, width), false, state.sort == TopSort::name);
   for (const Column& column : columns) {
     line.add(" ");
     head(column.heading, column.width, column.right, *column.heading != '\0' && column.sort == state.sort);
@@ -214,6 +213,16 @@ FrameLine row_line(const TopState& state, const TopRow& row, bool selected, cons
 }
 
 }  // namespace
+
+const char* view_heading(TopView view) {
+  switch (view) {
+    case TopView::share: return "SHARE";
+    case TopView::gpu: return "GPU";
+    case TopView::user: return "USER";
+    case TopView::process: return "COMMAND";
+  }
+  return "SHARE";
+}
 
 std::vector<FrameLine> table_lines(const TopState& state, unsigned width, unsigned most, FrameStyle style) {
   const auto columns = columns_of(state.view, width);
