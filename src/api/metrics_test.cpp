@@ -379,6 +379,12 @@ TEST(Metrics, ThePageOfTheDocumentationIsTheCodes) {
   static const std::regex first_cell(R"(\| `(headgate_[a-z_]+)` \| (counter|gauge|histogram) )");
   for (std::sregex_iterator at(docs.begin(), docs.end(), first_cell), end; at != end; ++at)
     EXPECT_TRUE(known.contains((*at)[1])) << "docs/metrics.md tells of " << (*at)[1] << ", which no page holds";
+  const std::string dcgm = dcgm_page(lab());
+  static const std::regex type_line(R"(# TYPE DCGM_FI_DEV(_[A-Z_]+) )");
+  std::size_t of_dcgm = 0;
+  for (std::sregex_iterator at(dcgm.begin(), dcgm.end(), type_line), end; at != end; ++at, ++of_dcgm)
+    EXPECT_NE(docs.find(std::string((*at)[1]) + "`"), std::string::npos) << "docs/metrics.md lacks " << (*at)[1];
+  EXPECT_GE(of_dcgm, 6u);
 }
 
 }  // namespace
