@@ -20,7 +20,6 @@
 #include "cli/source.hpp"
 #include "cli/tenants.hpp"
 #include "guest/grant/environment.hpp"
-#include "guest/ledger/registration.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -154,9 +153,8 @@ void examine_runtime_dir(const std::optional<snapshot::Snapshot>& told, Findings
   }
   for (const auto& ledger : ledgers.list) {
     const snapshot::Share& share = ledger.share;
-    // One that a daemon made is in its store, and comes back from there: not to be forgotten by removing its pages.
-    const bool kept = exists((*base + "/shares/" + share.name + "/" + ledger::kTenantSocket).c_str());
-    if (!ledger.attended && !silent && !kept && !is_daemons(share.name, told))
+    // One that a daemon made is in its store: not to be forgotten by removing its pages.
+    if (!ledger.attended && !silent && !share.created && !is_daemons(share.name, told))
       out.push_back({Health::ok, "the share " + share.name + " is empty; its limits hold again with its next program",
                      "rm -r " + *base + "/shares/" + share.name + "   (only to forget its limits and history)"});
   }

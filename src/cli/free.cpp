@@ -51,8 +51,8 @@ std::vector<Room> rooms(const Picture& picture, const std::optional<Fit>& fit) {
               .memory_free_bytes = gpu.memory_free_bytes};
     std::uint64_t sold = gpu.memory_reserved_bytes, ppm = 0;
     for (const snapshot::Share& share : picture.now.shares) {
-      // Without the daemon nobody is sold a share that nobody uses: its limits return with its next process. The daemon's are, those of
-      // runs among them, and it alone knows when they were made.
+      // A share that no daemon made is sold to nobody while nobody uses it: its limits return with its next process. The daemon's are,
+      // those of runs among them; while it is there it says when they were made.
       if (share.state == "empty" && !share.created && share.created_unix_ns == 0) continue;
       for (const snapshot::ShareDevice& device : share.devices) {
         if (device.uuid != gpu.uuid) continue;
@@ -60,7 +60,9 @@ std::vector<Room> rooms(const Picture& picture, const std::optional<Fit>& fit) {
         room.unlimited_shares += !device.memory_limit_bytes;
         const std::uint64_t limit = device.memory_limit_bytes.value_or(device.memory_used_bytes);
         sold = limit > ~0ull - sold ? ~0ull : sold + limit;
-        ppm += ppm_of(device.compute_ceiling_ratio);
+        // What a daemon has sold is promised, also while it is not there; else a share is counted with all that it may take.
+        const bool promised = share.created && device.priority_class != "latency";
+        ppm += ppm_of(promised ? device.compute_guarantee_ratio : device.compute_ceiling_ratio);
       }
     }
     // The daemon says what it would still sell; without it, what stands in no share's limits.

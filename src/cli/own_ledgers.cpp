@@ -6,6 +6,7 @@
 
 #include "base/user_name.hpp"
 #include "cli/output.hpp"
+#include "guest/ledger/registration.hpp"
 #include "guest/ledger/slot.hpp"
 
 namespace headgate::cli {
@@ -75,6 +76,9 @@ OwnLedgers read_own_ledgers(const std::string& base) {
     ledger::reap_dead(*pages.shared.usage, ledger::Remains::draining);
     auto& ledger = ledgers.list.emplace_back(observe::read_ledger(*pages.shared.policy, *pages.shared.usage));
     ledger.share.name = name;
+    // A daemon made it, and it comes back from that daemon's store: it stays when its last process ends.
+    std::error_code ignored;
+    ledger.share.created = fs::exists(at->path() / ledger::kTenantSocket, ignored);
     ledger.share.owner = user_name(ledger.share.owner_uid);
     for (auto& device : ledger.share.devices) device.uuid = harmless(device.uuid);
   }

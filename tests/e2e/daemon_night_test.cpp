@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "daemon_program.hpp"
@@ -198,6 +199,26 @@ TEST(DaemonNight, ADaemonWhoseSocketWasRemovedIsFoundAgain) {
   ASSERT_TRUE(std::filesystem::remove(daemon.socket()));
   EXPECT_TRUE(eventually([&] { return std::filesystem::exists(daemon.socket()); }));
   EXPECT_EQ(daemon.ask("GET", "/readyz").status, 200);
+}
+
+// The same minute's `headgate status` says what is sold.
+TEST(DaemonNight, WhatADaemonHasSoldIsNotToldAsFreeWhileItIsGone) {
+  Daemon daemon;
+  const Cli& cli = daemon.cli();
+  ASSERT_EQ(cli.shell("$H share create promised --mem 64GiB --compute 40% --burst 90%").status, 0);
+  const auto room = [&cli] {
+    const Said said = cli.shell("HEADGATE_SOCKET= HEADGATE_SIM_DIR=$D/node $H free --json");
+    return said.status == 0 ? nlohmann::json::parse(said.out).at("gpus").at(0) : nlohmann::json{{"error", said.err}};
+  };
+  daemon.kill_and_wait();
+  auto left = room();
+  EXPECT_EQ(left.value("shares", 0), 1) << left;
+  EXPECT_LT(left.value("memory_unsold_bytes", ~0ull), 80ull << 30) << left;
+  EXPECT_EQ(left.value("compute_unsold_ratio", 1.0), 0.6) << left;
+  daemon.start();
+  EXPECT_EQ(daemon.stop(), 0);
+  left = room();
+  EXPECT_EQ(left.value("shares", 0), 1) << "nor after an end in good order: " << left;
 }
 
 TEST(DaemonNight, SharesWhoseDatabaseIsGoneAreToldOf) {
