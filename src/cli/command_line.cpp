@@ -223,7 +223,7 @@ Result<Invocation> parse(int argc, const char* const* argv) {
   }
   if (raw.out.word.empty()) raw.out.word = name.empty() ? "status" : name;
   raw.out.voice = voice_of(raw);
-  raw.out.voice.format = raw.json ? Format::json : TRY(form_of(raw.out.word, raw.output));
+  raw.out.voice.format = TRY(form_of(raw.out.word, raw.json ? "json" : raw.output));
   if (raw.simulated) raw.out.simulate = raw.profile;
   const bool live = name == "top" || name == "events";
   raw.out.interval_ms = TRY(milliseconds_of("--interval", live ? raw.live_interval : raw.interval, 60'000,

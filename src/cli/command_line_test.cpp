@@ -65,6 +65,12 @@ TEST(CommandLine, AWordHasTheFormsThatMakeSenseOfItAndNamesThemWhereAnotherIsAsk
   EXPECT_EQ(words({"quota", "ls", "-o", "wide"}).error(),
             (Error{ErrorCode::usage, "--output 'wide' is no form that 'quota ls' has",
                    "accepted: table, json, jsonl or csv"}));
+  EXPECT_EQ(words({"metrics", "-o", "jsonl"})->voice.format, Format::jsonl);
+  for (const char* json : {"--json", "--output=json"}) {
+    EXPECT_EQ(words({"metrics", json}).error(),
+              (Error{ErrorCode::usage, "--output 'json' is no form that 'metrics' has", "accepted: table or jsonl"}));
+    EXPECT_EQ(words({"completion", "bash", json}).error().hint, "accepted: table");
+  }
   EXPECT_EQ(words({"-o", "xml"}).error().hint, "accepted: table, wide, json, jsonl or csv");
 }
 

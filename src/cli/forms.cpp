@@ -12,6 +12,9 @@ std::vector<Format> forms_of_word(const std::string& word) {
   for (const std::string_view list : {"status", "ps", "free", "events", "share ls", "share show", "gpu ls"}) {
     if (word == list) return {Format::table, Format::wide, Format::json, Format::jsonl, Format::csv};
   }
+  // A page of Prometheus's, a shell's script: in no JSON, and whoever asks for some is not given something else.
+  if (word == "metrics") return {Format::table, Format::jsonl};
+  if (word == "completion") return {Format::table};
   if (word == "quota ls") return {Format::table, Format::json, Format::jsonl, Format::csv};
   return {Format::table, Format::json};
 }

@@ -241,6 +241,8 @@ Result<std::string> share_word(const Invocation& invocation) {
     TRY(ask(daemon, "DELETE", "/v1/quotas" + query));
     return std::string(invocation.voice.format == Format::json ? "{}\n" : "");
   }
+  if (word == "metrics" && invocation.voice.format == Format::jsonl)
+    return TRY(ask(daemon, "GET", "/metrics/json")) + "\n";
   if (word == "metrics") return TRY(ask(daemon, "GET", "/metrics")) + "\n";
   if (word == "api schema") return TRY(ask(daemon, "GET", "/v1/openapi.json")) + "\n";
   if (word == "gpu release") {
