@@ -1,5 +1,7 @@
 #include "api/readiness.hpp"
 
+#include "observe/driver_silence.hpp"
+
 namespace headgate::api {
 namespace {
 
@@ -16,7 +18,7 @@ std::string some_of(const std::vector<std::string>& names) {
 
 std::vector<Error> reasons(const Health& health) {
   std::vector<Error> all;
-  if (health.driver_silence > kDriverSilence) {
+  if (health.driver_silence > observe::kDriverSilence) {
     all.push_back({ErrorCode::unreachable, "the driver has not answered for " + seconds_text(health.driver_silence),
                    "see nvidia-smi and dmesg; after 'headgate gpu release' it is taken again within a minute"});
   } else if (health.driver_answered && health.gpus == 0) {

@@ -11,8 +11,6 @@
 
 namespace headgate::api {
 
-// Longer silence is no slow answer any more.
-inline constexpr std::chrono::seconds kDriverSilence{10};
 inline constexpr std::chrono::seconds kArbiterSilence{5};
 
 struct Health {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/now.hpp"
+#include "base/saturated.hpp"
 #include "base/units.hpp"
 
 namespace headgate::observe {
@@ -88,13 +89,17 @@ bool Observer::release_driver(std::chrono::seconds time) {
   const std::unique_lock lock(looking_, kLookPatience);
   if (!lock) return false;
   close_driver();
-  released_until_ = steady_clock::now() + time;
+  released_until_ns_ = steady_now_ns() + static_cast<std::uint64_t>(nanoseconds(time).count());
   return true;
+}
+
+nanoseconds Observer::driver_silence() const {
+  return nanoseconds(less(steady_now_ns(), std::max(driver_answered_ns_.load(), released_until_ns_.load())));
 }
 
 bool Observer::open_driver() {
   if (nvml_) return true;
-  if (steady_clock::now() < released_until_) return false;
+  if (steady_now_ns() < released_until_ns_) return false;
   auto opened = nvml::Library::open(sources_.nvml_library);
   if (!opened) return false;
   nvml_.emplace(std::move(*opened));

@@ -92,6 +92,8 @@ class Observer {
   [[nodiscard]] Picture latest() const;  // never null after start()
   // When the driver last answered, CLOCK_MONOTONIC: what pictures say of GPUs is of then. 0: it never has.
   [[nodiscard]] std::uint64_t driver_answered_ns() const { return driver_answered_ns_; }
+  // For how long the driver has not answered; the time for which it was let go of does not count. DriverSilence tells of it.
+  [[nodiscard]] std::chrono::nanoseconds driver_silence() const;
   // Makes a picture now and returns it.
   Picture look();
   // Has the memory of the GPUs read as soon as may be, on the observer's thread, and after_reading() told. However many ask, and
@@ -129,11 +131,10 @@ class Observer {
   std::map<std::string, std::vector<snapshot::XidCount>> xids_;  // by GPU, since the start
   DriverPicture last_driver_;
   LostGpus lost_;
-  std::chrono::steady_clock::time_point released_until_{};
   RecentPictures recent_;
 
-  std::atomic<std::uint64_t> driver_answered_ns_ = 0;
-  mutable std::mutex state_;  // guards latest_ and the wishes
+  std::atomic<std::uint64_t> driver_answered_ns_ = 0, released_until_ns_ = 0;  // CLOCK_MONOTONIC
+  mutable std::mutex state_;                                                   // guards latest_ and the wishes
   std::condition_variable wake_;
   Picture latest_;
   std::optional<std::vector<std::string>> exempt_wanted_;

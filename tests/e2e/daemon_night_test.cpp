@@ -26,6 +26,8 @@ TEST(DaemonNight, WhereTheDriverHangsTheLastPictureIsShownAndWhatWasDoneIsSaid) 
     EXPECT_EQ(said.status, 0) << words << ": " << said.err;
   }
   EXPECT_EQ(daemon.ask("GET", "/metrics").status, 200);
+  EXPECT_TRUE(eventually([&] { return says(cli.shell("$H events --kind gpu"), "the driver has not answered for 1"); }))
+      << "nobody who reads events or the log the next morning would know";
   EXPECT_TRUE(eventually([&] { return says(cli.shell("$H status"), "GPU FIGURES ARE OLD"); }));
   EXPECT_TRUE(says(cli.shell("$H top --once"), "GPU FIGURES ARE OLD"));
   const Said released = cli.shell("timeout 8 $H gpu release");

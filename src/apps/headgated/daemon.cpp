@@ -46,6 +46,7 @@
 #include "node/pressure.hpp"
 #include "node/processes.hpp"
 #include "node/unasked.hpp"
+#include "observe/driver_silence.hpp"
 #include "observe/observer.hpp"
 #include "observe/pid_space.hpp"
 #include "tenancy/event_store.hpp"
@@ -263,6 +264,13 @@ class Daemon {
     }
   }
 
+  void tell_of_driver() {
+    auto event = driver_silence_.look(observer_->driver_silence());
+    if (!event) return;
+    say(event->text);
+    events_.add(std::move(*event));
+  }
+
   void tell_unasked() {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
     for (const auto& tenant : unasked_.look(node_->shares(), *processes_, now, patience_ + std::chrono::seconds(3)))
@@ -468,6 +476,7 @@ class Daemon {
     // Where the bell did not ring: a tenant that has closed it, or has another version of it.
     for (const auto& [name, live] : node_->shares().list()) relieve(name);
     tell_unasked();
+    tell_of_driver();
     mend_bells();
     node_->keep_time(*observer_->latest(), unix_now_s());
     tally_.connected(server_->connections());
@@ -502,6 +511,7 @@ class Daemon {
   std::optional<api::Scheduler> scheduler_;
   node::Pressure pressure_;
   node::Unasked unasked_;
+  observe::DriverSilence driver_silence_;
   std::optional<MetricsFile> metrics_file_;
   std::optional<JobWriter> job_writer_;
   std::optional<api::Service> service_;
