@@ -148,6 +148,10 @@ Result<int> run_in_share(const Invocation& invocation, const config::Config& con
                 "run --share takes no limits of its own: the share '" + harmless(*run.share) + "' has them",
                 "change them: headgate share set " + harmless(*run.share) + " --mem 12GiB");
   }
+  if (run.wait)
+    return fail(ErrorCode::usage,
+                "run --share has nothing to wait for: the share '" + harmless(*run.share) + "' has its room already",
+                "leave --wait out; it is for a run with a share of its own (--name, --mem)");
   const auto awaited = TRY(await_daemon());
   const http::Endpoint daemon = awaited ? *awaited : TRY(need_daemon());
   return run_inside(daemon, TRY(entry_into(daemon, *run.share)), invocation, config, program);

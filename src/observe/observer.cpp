@@ -51,16 +51,24 @@ Result<void> Observer::start() {
     if (auto driver = read_driver(*nvml_, 0); !driver) return std::unexpected(driver.error());
     look_locked();
   }
-  thread_ = std::thread([this] { loop(); });
+  thread_ = std::thread([this] {
+    loop();
+    const std::scoped_lock lock(state_);
+    ended_ = true;
+    wake_.notify_all();
+  });
   return {};
 }
 
-void Observer::stop() {
-  {
-    const std::scoped_lock lock(state_);
-    stopping_ = true;
-  }
+bool Observer::stops_within(std::chrono::seconds patience) {
+  std::unique_lock lock(state_);
+  stopping_ = true;
   wake_.notify_all();
+  return !thread_.joinable() || wake_.wait_for(lock, patience, [this] { return ended_; });
+}
+
+void Observer::stop() {
+  stops_within({});
   if (thread_.joinable()) thread_.join();
 }
 

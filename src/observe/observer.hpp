@@ -88,6 +88,9 @@ class Observer {
   // Reads once and starts the thread. Errors: unreachable, where no driver answers.
   Result<void> start();
   void stop();
+  // The same without its thread's end, where a call into the driver keeps that for longer: false. Only the end of the process ends it
+  // then.
+  bool stops_within(std::chrono::seconds patience);
 
   [[nodiscard]] Picture latest() const;  // never null after start()
   // When the driver last answered, CLOCK_MONOTONIC: what pictures say of GPUs is of then. 0: it never has.
@@ -138,7 +141,7 @@ class Observer {
   std::condition_variable wake_;
   Picture latest_;
   std::optional<std::vector<std::string>> exempt_wanted_;
-  bool stopping_ = false, memory_wanted_ = false, look_wanted_ = false;
+  bool stopping_ = false, ended_ = false, memory_wanted_ = false, look_wanted_ = false;
   std::thread thread_;
 };
 

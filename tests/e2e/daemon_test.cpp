@@ -196,6 +196,9 @@ TEST(Daemon, ARunThatDoesNotFitIsRefusedOrWaitsForRoom) {
   ASSERT_EQ(daemon.cli().shell("$H share create big --mem 100GiB").status, 0);
   EXPECT_EQ(daemon.cli().shell("$H run --mem 60GiB -- true").status, 4);
   EXPECT_EQ(daemon.cli().shell("$H run --mem 60GiB --wait=1s -- true").status, 4);
+  const Said there = daemon.cli().shell("$H run --share big --wait -- true");
+  EXPECT_EQ(there.status, 2) << there.err;
+  EXPECT_NE(there.err.find("the share 'big' has its room already"), std::string::npos) << there.err;
   const Said said = daemon.cli().shell("(sleep 1; $H share rm big) & $H run --mem 60GiB --wait -- true");
   EXPECT_EQ(said.status, 0) << said.err;
 }

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <future>
 #include <limits>
 #include <memory>
@@ -57,6 +58,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// At the end, for a call into the driver to return: less than the unit's TimeoutStopSec.
+constexpr std::chrono::seconds kDriverPatience{5};
+
 void say(const std::string& text) { std::fprintf(stderr, "headgated: %s\n", text.c_str()); }
 
 // A descriptor for each connection, share's door and tenant: what shells leave to programs (1,024) is soon used up.
@@ -97,6 +101,11 @@ class Daemon {
     tell_service_manager(ServiceState::stopping);
     ending_ = true;
     if (arbitration_) arbitration_->stop();
+    if (observer_ && !observer_->stops_within(kDriverPatience)) {
+      // All that the next daemon needs is on disk and in the pages, as after a kill -9.
+      say("a call into the driver hangs: ended without its answer");
+      std::_Exit(0);
+    }
     if (observer_) observer_->stop();
     if (service_) service_->close();
     scheduler_.reset();

@@ -18,7 +18,7 @@ const char* usage_text() {
          "  --sim[=PROFILE]     a simulated node instead of the machine's GPUs (h200, l40s-x2, tiny, FILE.toml)\n"
          "  --config FILE       instead of /etc/headgate/config.toml\n"
          "  --socket PATH       the control socket, instead of control/headgate.sock in the runtime directory\n"
-         "  --state DIR         what must survive a reboot, instead of /var/lib/headgate\n"
+         "  --state DIR         what must survive a reboot; root's: /var/lib/headgate (man headgated)\n"
          "  --listen ADDR:PORT  HTTP over TCP too; off unless asked for. Elsewhere than on a loopback address only\n"
          "                      with a token file (node.token_file)\n"
          "  --check             says whether it would start here with this configuration, and ends\n"
