@@ -23,14 +23,15 @@ namespace headgate::node {
 namespace {
 
 // A tenant can ring as often as it likes, so each share pays for being heard out of its own time: what it has not used of the last
-// 10 ms, or it is not listened to for a while. 2,000 rings a second, each heard alone, take half of it; a flood is heard once in 1 ms,
-// and rings that come one by one 4,000 times a second, at some 10 us each.
-constexpr std::int64_t kHearNs = 250'000, kRingNs = 12'000, kCreditNs = 10'000'000, kLeastPauseNs = 1'000'000;
+// 10 ms, or it is not listened to for a while. 2,000 rings a second, each heard alone, take three fifths of it; a flood is heard once in
+// 1 ms, and rings that come one by one 3,300 times a second, at some 10 us each.
+constexpr std::int64_t kHearNs = 250'000, kRingNs = 48'000, kCreditNs = 10'000'000, kLeastPauseNs = 1'000'000;
 // What no limiter sends: more than a byte.
 constexpr std::int64_t kStrangeNs = 1'000'000;
 // What is handed on costs other threads something, too.
 constexpr std::int64_t kHandedOnNs = 750'000;
-constexpr std::size_t kMostHeardAtOnce = 64;
+// Each takes two system calls (receive_bytes()); what is left in its socket is heard the next time.
+constexpr std::size_t kMostHeardAtOnce = 16;
 // A share whose gate would have its next launch ring is not looked at each time once it has done nothing for so long: longer
 // than any turn, and than it takes until what was held in one is known. What else may change in its pages is seen at the roll call.
 constexpr std::int64_t kAsleepNs = 200'000'000;

@@ -317,7 +317,7 @@ TEST_F(Arbitrated, AShareThatRingsWithoutEndCostsLittleAndTheOthersAreHeardAllTh
     const auto after = arbitration_->figures();
     // One look at what is heard, and one at the time when it is listened to again; the roll call, and what was saved up.
     EXPECT_LE(after.decisions.count - before.decisions.count, static_cast<std::uint64_t>(took / 1ms) * 2 + 150) << what;
-    EXPECT_LE(after.rings - before.rings, static_cast<std::uint64_t>(took / 1ms + 50) * 64) << what;
+    EXPECT_LE(after.rings - before.rings, static_cast<std::uint64_t>(took / 1ms + 50) * 16) << what;
     EXPECT_GT(after.rings, before.rings) << what;
   }
   b.work(3'600'000'000'000);
