@@ -39,7 +39,6 @@ Fields share_fields() {
       {"admit", text, "who decides on a process that wants in",
        "now, or ask: an outside scheduler, over /v1/channel/scheduler"},
       {"on_oom", text, "what becomes of an allocation for which there is no room", "fail, wait or wait=30s (up to 1h)"},
-      {"fail_policy", text, "what happens to launches that cannot be measured", "open or closed"},
       {"over_sell", flag, "whether it may be sold what is sold already", "true or false"},
       {"everyone", flag, "whether anybody may enter it", "true or false"},
       {"until_empty", flag, "whether it ends with its last process", "true or false"},
@@ -53,6 +52,7 @@ Fields share_request() {
       {"name", text, "what it is called", grant::accepted(grant::Syntax::share_name), true},
       {"gpu", text, "which GPUs it covers; auto where nothing is said", grant::accepted_selectors()},
       {"gang", text, "shares of one owner and gang have their turns together", "a name, or none"},
+      {"fail_policy", text, "what happens to launches that cannot be measured", "open or closed"},
   };
   std::ranges::copy(share_fields(), std::back_inserter(all));
   return all;
@@ -83,7 +83,8 @@ Fields quota() {
 
 std::string_view schema_name(BodyKind kind) {
   switch (kind) {
-    case BodyKind::none: break;
+    case BodyKind::none:
+    case BodyKind::anything: break;
     case BodyKind::share_request: return "ShareRequest";
     case BodyKind::share_change: return "ShareChange";
     case BodyKind::quota: return "QuotaRequest";
@@ -96,7 +97,8 @@ const std::vector<BodyField>& fields(BodyKind kind) {
   static const Fields nothing, of_request = share_request(), of_change = share_fields(), of_quota = quota(),
                                of_gpu = gpu_change();
   switch (kind) {
-    case BodyKind::none: break;
+    case BodyKind::none:
+    case BodyKind::anything: break;
     case BodyKind::share_request: return of_request;
     case BodyKind::share_change: return of_change;
     case BodyKind::quota: return of_quota;

@@ -8,7 +8,7 @@
 
 namespace headgate::api {
 
-enum class BodyKind { none, share_request, share_change, quota, gpu_change };
+enum class BodyKind { none, anything, share_request, share_change, quota, gpu_change };
 
 enum class FieldType { text, flag, texts, text_or_whole };
 
@@ -20,7 +20,7 @@ struct BodyField {
   bool required = false;
 };
 
-// The name of the kind's schema in the document: "ShareRequest"; empty for none.
+// The name of the kind's schema in the document: "ShareRequest"; empty where it has none.
 [[nodiscard]] std::string_view schema_name(BodyKind kind);
 [[nodiscard]] const std::vector<BodyField>& fields(BodyKind kind);
 // "name, gpu, mem, ..."

@@ -26,6 +26,7 @@ MetricRow of_gpu(std::string_view name, Kind kind, std::string_view help, std::f
 MetricRow sold_of_gpu(std::string_view name, std::string_view help, std::function<Value(const Gpu&)> value) {
   return {{name, kGauge, "uuid", help}, [value](const MetricInput& in, Samples& out) {
             for (const Gpu& gpu : in.picture.gpus) {
+              if (gpu.uuid.empty()) continue;
               if (const Value found = value(gpu)) out.push_back({{{"uuid", uuid_of(gpu)}}, *found});
             }
           }};

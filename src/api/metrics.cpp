@@ -62,8 +62,9 @@ std::vector<MetricRow> daemon_rows() {
            out.push_back({{{"kind", kind}}, static_cast<double>(count)});
        }},
       {{"headgate_daemon_recoveries_total", kCounter, "kind",
-        "Shares that the daemon found when it started: adopted as they were, restored from its store, or broken and "
-        "left so."},
+        "Shares that the daemon found, at its start or when their pages went or came back: adopted as they were, "
+        "restored "
+        "from its store, or broken and left so."},
        [](const MetricInput& in, Samples& out) {
          for (const char* kind : {"adopted", "restored", "broken"}) {
            const auto found = in.own.sums.events.find(std::string("share.") + kind);

@@ -37,7 +37,7 @@ Gpu l40s() {
   gpu.busy_ratio = 0.93;
   gpu.memory_busy_ratio = 0.41;
   gpu.encoder_busy_ratio = 0.25;
-  gpu.decoder_busy_ratio = 0;
+  gpu.decoder_busy_ratio = 0.12;
   gpu.sm_active_ratio = 0.62;
   gpu.power_mw = 298125;
   gpu.power_limit_mw = 300000;
@@ -56,12 +56,14 @@ Gpu l40s() {
   gpu.pcie_replays = 7;
   gpu.pcie_rx_bytes_per_second = 1'048'576;
   gpu.pcie_tx_bytes_per_second = 2'097'152;
-  gpu.nvlinks_active = 0;
+  gpu.nvlinks_active = 18;
   gpu.nvlink_errors = 2;
   gpu.nvlink_rx_bytes = 3'072;
   gpu.nvlink_tx_bytes = 1'024;
   gpu.ecc = true;
   gpu.mig = false;
+  gpu.mps_clients = 3;
+  gpu.waiting = 4;
   return gpu;
 }
 
@@ -88,6 +90,7 @@ ShareDevice half_a_gpu() {
   device.waited_ceiling_ns = 70'000'000'000;
   device.waited_turn_ns = 5'000'000'000;
   device.waited_work_ns = 2'000'000'000;
+  device.waited_pause_ns = 500'000'000;
   device.passed_in_debt = 5;
   device.launch_delays = {{10'000, 10'000'000}, {500'000, 96}, {20'000'000, 3'990}, {std::nullopt, 10}};
   device.hook_errors = {{"cuEventRecord", 2}};
@@ -128,6 +131,11 @@ Snapshot lab() {
   bob.devices.resize(1);
   bob.devices[0].uuid = "GPU-9c2f";
   bob.devices[0].priority_class = "best-effort";
+  bob.devices[0].memory_frozen_bytes = 1073741824;
+  bob.devices[0].host_used_bytes = 2097152;
+  bob.frozen_processes = 2;
+  bob.freezes = 9;
+  bob.thaws = 7;
   Share carol;
   carol.name = "carol";
   carol.owner = "1003";
@@ -154,7 +162,7 @@ DaemonFigures own() {
   figures.sums.share_energy = {{{"alice.train", "GPU-9c2f", "exclusive"}, 1250.5},
                                {{"alice.train", "GPU-9c2f", "model"}, 99},
                                {{"gone", "GPU-9c2f", "model"}, 1}};
-  figures.sums.events = {{"memory.refused", 3}, {"share.adopted", 2}};
+  figures.sums.events = {{"memory.refused", 3}, {"share.adopted", 2}, {"share.restored", 4}, {"share.broken", 1}};
   figures.cpu_seconds = 1.75;
   figures.resident_bytes = 20971520;
   figures.open_files = 31;
@@ -195,7 +203,7 @@ TEST(Metrics, BoardsForNvidiasExporterFindItsNamesUnitsAndLabels) {
   EXPECT_EQ(sample(page, "DCGM_FI_DEV_FB_USED" + labels), "16384");
   EXPECT_EQ(sample(page, "DCGM_FI_DEV_GPU_UTIL" + labels), "93");
   EXPECT_EQ(sample(page, "DCGM_FI_DEV_ENC_UTIL" + labels), "25");
-  EXPECT_EQ(sample(page, "DCGM_FI_DEV_DEC_UTIL" + labels), "0");
+  EXPECT_EQ(sample(page, "DCGM_FI_DEV_DEC_UTIL" + labels), "12");
   EXPECT_EQ(sample(page, "DCGM_FI_DEV_POWER_USAGE" + labels), "298.125");
   EXPECT_EQ(sample(page, "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" + labels), "123456789");
   EXPECT_EQ(sample(page, "DCGM_FI_DEV_GPU_TEMP" + labels), "71");
@@ -346,6 +354,8 @@ TEST(Metrics, AShareIsJoinedWithItsPodContainerOrJobOnlyWhereAllOfItIsThere) {
   };
   EXPECT_EQ(labels_at("pod ml/train-0"), R"(where="pod ml/train-0",namespace="ml",pod="train-0")");
   EXPECT_EQ(labels_at("pod 9c2f-uid"), R"(where="pod 9c2f-uid",pod="9c2f-uid")");
+  EXPECT_EQ(labels_at("pod 9c2f-uid, crio"), R"(where="pod 9c2f-uid, crio",pod="9c2f-uid")");
+  EXPECT_EQ(labels_at("pod 9c2f-uid, crio 4f2a"), R"(where="pod 9c2f-uid, crio 4f2a",pod="9c2f-uid",container="4f2a")");
   EXPECT_EQ(labels_at("docker 4f2a"), R"(where="docker 4f2a",container="4f2a")");
   EXPECT_EQ(labels_at("slurm 1234.0"), R"(where="slurm 1234.0",slurm_job="1234")");
   EXPECT_EQ(labels_at("unit x.service"), R"(where="unit x.service")");

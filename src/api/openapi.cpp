@@ -20,7 +20,7 @@ Json parameter_of(const Parameter& parameter) {
                {"in", parameter.in == Place::path    ? "path"
                       : parameter.in == Place::query ? "query"
                                                      : "header"},
-               {"required", parameter.in == Place::path},
+               {"required", parameter.required || parameter.in == Place::path},
                {"description", words_of(parameter.meaning, parameter.accepted)}};
   json["schema"] = parameter.number ? Json{{"type", "integer"}, {"minimum", 0}} : Json{{"type", "string"}};
   return json;
@@ -66,7 +66,9 @@ Json responses_of(const Route& route) {
 Json operation_of(const Route& route) {
   Json json = {{"operationId", route.id}, {"summary", route.summary}};
   for (const Parameter& parameter : route.parameters) json["parameters"].push_back(parameter_of(parameter));
-  if (route.body != BodyKind::none) {
+  if (route.body == BodyKind::anything) {
+    json["requestBody"] = {{"required", false}, {"content", {{"application/json", {{"schema", Json::object()}}}}}};
+  } else if (route.body != BodyKind::none) {
     bool required = false;
     for (const BodyField& field : fields(route.body)) required |= field.required;
     json["requestBody"] = {{"required", required},
@@ -160,7 +162,7 @@ Json schemas() {
   Json all = Json::parse(snapshot::schemas());
   add_small_schemas(all);
   for (const Route& route : routes()) {
-    if (route.body != BodyKind::none) all[schema_name(route.body)] = body_schema(route.body);
+    if (!schema_name(route.body).empty()) all[schema_name(route.body)] = body_schema(route.body);
   }
   return all;
 }

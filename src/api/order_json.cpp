@@ -192,7 +192,9 @@ Result<std::uint32_t> id_named(const std::string& key, const std::string& text) 
   std::uint32_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const bool is_number = error == std::errc() && end == text.data() + text.size();
-  const auto id = is_number ? number : key == "user" ? directory.user(text) : directory.group(text);
+  const std::optional<std::uint32_t> id = is_number       ? std::optional(number)
+                                          : key == "user" ? TRY(directory.user(text))
+                                                          : TRY(directory.group(text));
   if (error == std::errc::result_out_of_range || (is_number && number > kMostId))
     return fail(ErrorCode::usage, key + " = '" + tenancy::harmless(text) + "' is out of range",
                 "accepted: a name of this machine, or a whole number of 0 to " + std::to_string(kMostId));

@@ -246,7 +246,7 @@ Parameter client_name() {
           "letters, digits, '.', '_', ':' and '-'"};
 }
 Parameter task_id() { return {"id", Place::path, "the task's id", {}, true}; }
-Parameter attempt() { return {"attempt", Place::query, "the attempt that came with the task", {}, true}; }
+Parameter attempt() { return {"attempt", Place::query, "the attempt that came with the task", {}, true, true}; }
 
 std::vector<Route> task_channel() {
   return {
@@ -291,6 +291,7 @@ std::vector<Route> task_channel() {
                       task_id(),
                       attempt(),
                       {"ok", Place::query, "whether it was done; with false the body is any text", "true, false"}},
+       .body = BodyKind::anything,
        .replies = {one("ChannelSettled")},
        .errors = {400, 403, 404, 409, 410}},
   };

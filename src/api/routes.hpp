@@ -56,7 +56,8 @@ struct Parameter {
   Place in = Place::query;
   std::string_view meaning;
   std::string_view accepted = {};
-  bool number = false;  // a whole number from 0; otherwise a text
+  bool number = false;    // a whole number from 0; otherwise a text
+  bool required = false;  // in a query; those in a path always are
 };
 
 inline constexpr std::string_view kMetricsType = "text/plain; version=0.0.4; charset=utf-8";  // of Prometheus's format

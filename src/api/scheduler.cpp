@@ -99,7 +99,7 @@ tenancy::TenantDoors::TakeBack Scheduler::admit(const tenancy::Share& share, con
 
 void Scheduler::tell_of_want(const node::Shortage& shortage, const tenancy::Share& share,
                              std::chrono::milliseconds waits, std::function<void()> denied) {
-  if (!open_wants_.insert(shortage.share).second) return;
+  if (open_wants_.contains(shortage.share)) return;
   const Json payload = {{"share", shortage.share},
                         {"uuid", shortage.uuid},
                         {"pid", shortage.pid},
@@ -108,10 +108,13 @@ void Scheduler::tell_of_want(const node::Shortage& shortage, const tenancy::Shar
                         {"of_card", shortage.of_card},
                         {"waits_ms", waits.count()},
                         {"asked_to_trim", shortage.asked}};
+  const auto moot = std::make_shared<bool>(false);
   const auto asked = channel::ask(
       channel_,
       {.client = kClient, .kind = "memory", .payload = text_of(payload), .time_to_live = waits, .lane = "memory"},
-      [this, share = shortage.share, owner = share.owner_uid, denied = std::move(denied)](const Decision& decision) {
+      [this, moot, share = shortage.share, owner = share.owner_uid,
+       denied = std::move(denied)](const Decision& decision) {
+        if (*moot) return;
         open_wants_.erase(share);
         if (decision.verdict != Decision::Verdict::deny) return;
         events_.add({.kind = "memory.denied",
@@ -121,7 +124,14 @@ void Scheduler::tell_of_want(const node::Shortage& shortage, const tenancy::Shar
                      .text = "allocations of " + share + " that wait for memory were denied: " + words_of(decision)});
         denied();
       });
-  if (!asked) open_wants_.erase(shortage.share);
+  if (asked) open_wants_[shortage.share] = {*asked, moot};
+}
+
+void Scheduler::forget(const std::string& share) {
+  const auto want = open_wants_.extract(share);
+  if (!want) return;
+  *want.mapped().moot = true;
+  channel_.cancel(want.mapped().question);
 }
 
 }  // namespace headgate::api

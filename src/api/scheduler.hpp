@@ -4,7 +4,8 @@
 
 #include <chrono>
 #include <functional>
-#include <set>
+#include <map>
+#include <memory>
 #include <string>
 
 #include "channel/ask.hpp"
@@ -42,11 +43,18 @@ class Scheduler {
   void tell_of_want(const node::Shortage& shortage, const tenancy::Share& share, std::chrono::milliseconds waits,
                     std::function<void()> denied);
 
+  // The share has been removed: what was asked for it is no question of the next one of its name.
+  void forget(const std::string& share);
+
  private:
   channel::Channel& channel_;
   observe::EventLog& events_;
   const std::chrono::milliseconds patience_;
-  std::set<std::string> open_wants_;  // shares
+  struct Want {
+    channel::TaskId question = 0;
+    std::shared_ptr<bool> moot;  // no answer is wanted any more
+  };
+  std::map<std::string, Want> open_wants_;  // by share
 };
 
 }  // namespace headgate::api

@@ -67,10 +67,10 @@ class SchedulerTest : public ::testing::Test {
     const auto all = nlohmann::json::parse(call("GET", {}, {}, "").body, nullptr, false);
     return all.is_object() && !all["tasks"].empty() ? all["tasks"][0] : nlohmann::json();
   }
-  void answer(const nlohmann::json& task, const std::string& words) {
+  void answer(const nlohmann::json& task, const std::string& words, int status = 200) {
     const auto taken = call("POST", {std::to_string(task["id"].get<std::uint64_t>()), "result"},
                             {{"attempt", std::to_string(task["attempt"].get<int>())}}, words);
-    EXPECT_EQ(taken.status, 200) << taken.body;
+    EXPECT_EQ(taken.status, status) << taken.body;
   }
 
   http::Loop loop_;
@@ -128,6 +128,23 @@ TEST_F(SchedulerTest, AShareThatLacksMemoryIsOneQuestionAtATimeAndAnotherAfterTh
   want_memory("t");
   const auto second = next();
   ASSERT_EQ(second["kind"], "memory");
+  answer(second, R"({"allow":false})");
+  EXPECT_EQ(memory_denied_, 1);
+}
+
+TEST_F(SchedulerTest, WhatWasAskedForARemovedShareIsNoQuestionOfTheNextOneOfItsName) {
+  open({});
+  want_memory("t");
+  const auto first = next();
+  ASSERT_EQ(first["kind"], "memory");
+  scheduler_->forget("t");
+  want_memory("t");
+  const auto second = next();
+  ASSERT_EQ(second["kind"], "memory") << "the next one's lack is told";
+  answer(first, R"({"allow":false})", 410);
+  EXPECT_EQ(memory_denied_, 0);
+  want_memory("t");
+  EXPECT_TRUE(next().is_null()) << "nor does the end of the first end the second's question";
   answer(second, R"({"allow":false})");
   EXPECT_EQ(memory_denied_, 1);
 }

@@ -51,8 +51,14 @@ Labels place_of(const Share& share, const Snapshot& picture) {
   labels[0].second = *where;
   const auto blank = where->find(' ');
   if (blank == std::string::npos) return labels;
-  const std::string kind = where->substr(0, blank), name = where->substr(blank + 1);
+  const std::string kind = where->substr(0, blank);
+  std::string name = where->substr(blank + 1);
   if (kind == "pod") {
+    // "pod UID, ENGINE CONTAINER", as far as they are known.
+    if (const auto comma = name.find(", "); comma != std::string::npos) {
+      if (const auto id = name.find(' ', comma + 2); id != std::string::npos) labels[3].second = name.substr(id + 1);
+      name.resize(comma);
+    }
     const auto slash = name.find('/');
     if (slash != std::string::npos) labels[1].second = name.substr(0, slash);
     labels[2].second = slash == std::string::npos ? name : name.substr(slash + 1);

@@ -24,6 +24,13 @@ snapshot::Snapshot visible(const snapshot::Snapshot& picture, const node::Caller
   std::erase_if(seen.processes, [&](const auto& process) {
     return process.share.empty() ? process.uid != caller.uid : !shares.contains(process.share);
   });
+  // Of a process that only a page names, which its tenants write: what /proc may hide from this caller.
+  for (auto& process : seen.processes) {
+    if (!process.claimed || process.uid == caller.uid) continue;
+    process.uid = 0;
+    process.user = process.command = process.where = "";
+    for (auto& device : process.devices) device.driver_bytes.reset(), device.busy_ratio.reset(), device.mps = false;
+  }
   std::erase_if(seen.waiting, [&](const auto& waiting) { return !caller.owns(waiting.owner_uid); });
   return seen;
 }
@@ -31,8 +38,8 @@ snapshot::Snapshot visible(const snapshot::Snapshot& picture, const node::Caller
 bool may_see(const snapshot::Event& event, const node::Caller& caller) {
   if (caller.administrator) return true;
   if (!event.share.empty()) return (event.owner_uid && caller.owns(*event.owner_uid)) || event.uid == caller.uid;
-  if (event.owner_uid) return caller.owns(*event.owner_uid);  // of the node, for who runs it
-  return event.pid == 0;  // an audit's finding names a process, and whose it was is not known any more
+  if (event.owner_uid) return caller.owns(*event.owner_uid);             // of the node, for who runs it
+  return event.pid == 0 || (caller.known() && event.uid == caller.uid);  // an audit's finding names a process
 }
 
 std::vector<snapshot::Event> visible(std::vector<snapshot::Event> events, const node::Caller& caller) {

@@ -35,6 +35,27 @@ TEST(Visible, OthersAreOnlyInTheTotals) {
   EXPECT_TRUE(visible(picture(), caller(~0u)).shares.empty());
 }
 
+// A tenant writes any number into his share's page, and /proc may be closed to him.
+TEST(Visible, OfAProcessThatOnlyAPageNamesNothingIsToldThatIsNotTheCallersOwn) {
+  auto all = picture();
+  auto& process = all.processes[0];
+  process.claimed = true;
+  process.pid = 77;
+  process.uid = 1002;
+  process.user = process.command = process.where = "x";
+  process.devices = {{.uuid = "GPU-a", .driver_bytes = 1, .ledger_bytes = 2, .busy_ratio = 0.5, .mps = true}};
+  const auto seen = visible(all, caller(1001)).processes.at(0);
+  EXPECT_EQ(seen.pid, 77u);
+  EXPECT_EQ(seen.user + seen.command + seen.where, "");
+  EXPECT_EQ(seen.uid, 0u);
+  const std::vector<snapshot::ProcessDevice> left = {
+      {.uuid = "GPU-a", .driver_bytes = {}, .ledger_bytes = 2, .busy_ratio = {}, .mps = false}};
+  EXPECT_EQ(seen.devices, left);
+  all.processes[0].uid = 1001;
+  EXPECT_EQ(visible(all, caller(1001)).processes.at(0).command, "x");
+  EXPECT_EQ(visible(all, caller(0, true)), all);
+}
+
 TEST(Visible, WhoWasLetInSeesTheShare) {
   auto all = picture();
   all.shares[0].uids = {1003};
@@ -72,6 +93,10 @@ TEST(Visible, EventsOfOthersAreNotHandedOut) {
   ASSERT_EQ(seen.size(), 2u);
   EXPECT_EQ(seen[0].share, "alice-train");
   EXPECT_EQ(visible(events, caller(0, true)).size(), 4u);
+  events[2].uid = 1001;
+  EXPECT_EQ(visible(events, caller(1001)).size(), 3u) << "his own program";
+  events[2].uid = 1002;
+  EXPECT_EQ(visible(events, caller(~0u)).size(), 1u);
   // A share that is gone: who made the event still sees it.
   events[1].share = "gone";
   events[1].uid = 1001;

@@ -1,6 +1,8 @@
 // The time as a figure, of the two clocks that pictures, events and shares have theirs of.
 #pragma once
 
+#include <time.h>
+
 #include <chrono>
 #include <cstdint>
 
@@ -17,6 +19,17 @@ namespace headgate {
   return static_cast<std::uint64_t>(
       std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count());
 }
-[[nodiscard]] inline std::int64_t unix_now_s() { return static_cast<std::int64_t>(unix_now_ns() / 1'000'000'000); }
+
+// Seconds since 1970 by which leases end: as people's clock had them when this process began, and gone on since by the clock that nobody
+// sets, sleep included. A step of the former (NTP's at a boot, a mistake and its correction) ends nobody's lease.
+[[nodiscard]] inline std::int64_t lease_now_s() {
+  const auto since_boot_s = [] {
+    timespec now{};
+    ::clock_gettime(CLOCK_BOOTTIME, &now);
+    return std::int64_t{now.tv_sec};
+  };
+  static const std::int64_t boot_s = static_cast<std::int64_t>(unix_now_ns() / 1'000'000'000) - since_boot_s();
+  return boot_s + since_boot_s();
+}
 
 }  // namespace headgate

@@ -11,29 +11,40 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/ask_directory.hpp"
+
 namespace headgate {
 
 namespace {
 
-// A picture of the node names the same ones each second, and a directory service may take its time for each.
+// A picture of the node names the same ones each second, and a directory service may take its time for each: a name that is not there
+// soon is a number until it is.
 class Remembered {
  public:
   std::string name(std::uint32_t id, std::string (*find)(std::uint32_t)) {
-    const auto now = std::chrono::steady_clock::now();
     {
       const std::scoped_lock lock(mutex_);
-      const auto known = names_.find(id);
-      if (known != names_.end() && known->second.until > now) return known->second.name;
+      if (names_.size() >= kMost && !names_.contains(id)) names_.clear();
+      const auto now = std::chrono::steady_clock::now();
+      Entry& known = names_.try_emplace(id, Entry{std::to_string(id), now}).first->second;
+      if (known.until > now) return known.name;
+      known.until = now + kAgain;
     }
-    std::string name = find(id);
+    const auto found = [this, id, find] {
+      std::string name = find(id);
+      const std::scoped_lock lock(mutex_);
+      names_[id] = {std::move(name), std::chrono::steady_clock::now() + kFor};
+    };
+    (void)ask_directory(found, kPatience);
     const std::scoped_lock lock(mutex_);
-    if (names_.size() >= kMost) names_.clear();
-    names_[id] = {name, now + kFor};
-    return name;
+    const auto known = names_.find(id);
+    return known == names_.end() ? std::to_string(id) : known->second.name;
   }
 
  private:
   static constexpr std::chrono::seconds kFor{60};
+  static constexpr std::chrono::seconds kAgain{5};  // where no answer came
+  static constexpr std::chrono::milliseconds kPatience{20};
   static constexpr std::size_t kMost = 16'384;
   struct Entry {
     std::string name;

@@ -278,8 +278,7 @@ void describe_plumbing(CLI::App& app, Raw& raw) {
     LimiterPlace& place = raw.out.limiter;
     operand(inner->add_option("DIR", place.directory, "where its libraries lie; made where it is not there"))
         ->required();
-    if (std::string_view(name) == "install")
-      inner->add_option("--at", place.at, "where containers see DIR (at the same path)")->type_name("PATH");
+    inner->add_option("--at", place.at, "where containers see DIR (at the same path)")->type_name("PATH");
     inner->add_option("--root", place.root, "an image's root: DIR lies in it, and its /etc/ld.so.preload is changed")
         ->type_name("ROOT");
     inner->add_flag("--whole-host", place.whole_host, "with --root /: every program of this machine");

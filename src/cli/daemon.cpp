@@ -24,8 +24,26 @@ Result<void> answers(const http::Endpoint& endpoint) {
   return {};
 }
 
+// Of the socket, or of the nearest directory above it that can be looked at.
+std::optional<struct stat> nearest_facts(const std::string& socket) {
+  struct stat facts{};
+  for (std::string path = socket; path.size() > 1; path.resize(path.rfind('/'))) {
+    if (::stat(path.c_str(), &facts) == 0) return facts;
+    if (errno != EACCES || !path.contains('/')) break;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint32_t> owner_of_socket(const std::string& socket) {
+  const auto facts = nearest_facts(socket);
+  return facts ? std::optional<std::uint32_t>(facts->st_uid) : std::nullopt;
+}
+
 // Where there is one, going on without it would be going past it.
 std::unexpected<Error> not_allowed(const std::string& socket) {
+  if (const auto owner = owner_of_socket(socket).value_or(0); owner != 0 && owner != ::geteuid())
+    return fail(ErrorCode::denied, "headgated at " + harmless(socket) + " serves " + user_name(owner) + " alone",
+                "start one of your own: headgated (with a simulated GPU: headgated --sim)");
   return fail(ErrorCode::denied, "you may not open headgated's control socket " + harmless(socket),
               "as an administrator: " + how_to_join(group_of_socket(socket)) +
                   ", and a new login; or "
@@ -35,12 +53,8 @@ std::unexpected<Error> not_allowed(const std::string& socket) {
 }  // namespace
 
 std::optional<std::uint32_t> group_of_socket(const std::string& socket) {
-  struct stat facts{};
-  for (std::string path = socket; path.size() > 1; path.resize(path.rfind('/'))) {
-    if (::stat(path.c_str(), &facts) == 0) return facts.st_gid;
-    if (errno != EACCES || !path.contains('/')) break;
-  }
-  return std::nullopt;
+  const auto facts = nearest_facts(socket);
+  return facts ? std::optional<std::uint32_t>(facts->st_gid) : std::nullopt;
 }
 
 std::string how_to_join(std::optional<std::uint32_t> group) {

@@ -119,7 +119,7 @@ class Teller {
  private:
   std::string line_of(const snapshot::Event& event) const {
     switch (voice_.format) {
-      case Format::json: return snapshot::to_json(event) + "\n";
+      case Format::json:
       case Format::jsonl: return jsonl(records_of("headgate.event/v1", Events{event}), origin_);
       case Format::csv: return csv(records_of("", Events{event}), origin_, false);
       case Format::wide: return wide_line(event, voice_);

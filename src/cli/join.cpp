@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "base/units.hpp"
 #include "cli/devices.hpp"
 #include "cli/output.hpp"
+#include "cli/paths.hpp"
 #include "cli/top/top.hpp"
 #include "cli/wish.hpp"
 
@@ -15,6 +17,20 @@ namespace headgate::cli {
 namespace {
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
+
+// As options say it: the ceiling of a run is what it is promised, and its burst what it is held to.
+ledger::ShareGrant grant_of(const snapshot::ShareDevice& has) {
+  const auto ppm = [](double ratio) { return static_cast<std::uint32_t>(std::lround(ratio * 1e6)); };
+  ledger::ShareGrant grant;
+  grant.device_count = 1;
+  ledger::DeviceGrant& device = grant.devices[0];
+  std::strncpy(device.uuid, has.uuid.c_str(), sizeof device.uuid - 1);
+  device.memory_limit_bytes = has.memory_limit_bytes.value_or(ledger::kNoMemoryLimit);
+  device.host_limit_bytes = has.host_limit_bytes;
+  device.compute_ceiling_ppm = ppm(has.compute_guarantee_ratio);
+  device.compute_burst_ppm = ppm(has.compute_ceiling_ratio);
+  return grant;
+}
 
 class Comparison {
  public:
@@ -34,50 +50,55 @@ class Comparison {
   }
 
   Result<void> gpus(const Gpus& gpus) const {
+    const std::string wanted = run_.gpu.value_or(environment("HEADGATE_GPU"));
     // Whichever there is is as good as another.
-    if (!run_.gpu || *run_.gpu == "auto") return {};
+    if (wanted.empty() || wanted == "auto") return {};
     std::vector<std::string> asked, has;
-    for (const std::size_t index : TRY(choose_gpus("--gpu", *run_.gpu, gpus))) asked.push_back(gpus.list[index].uuid);
+    for (const std::size_t index : TRY(choose_gpus("--gpu", wanted, gpus))) asked.push_back(gpus.list[index].uuid);
     std::string words;
     for (const auto& device : share_.devices) {
       has.push_back(device.uuid);
       words += (words.empty() ? "" : ",") + device.uuid;
     }
-    return same(std::ranges::is_permutation(asked, has), "--gpu", words, *run_.gpu);
+    return same(std::ranges::is_permutation(asked, has), "--gpu", words, wanted);
   }
 
-  Result<void> device(const ledger::DeviceGrant& wanted, const snapshot::ShareDevice& has) const {
-    const std::uint64_t limit = has.memory_limit_bytes.value_or(ledger::kNoMemoryLimit);
-    const auto ppm = [](double ratio) { return static_cast<std::uint32_t>(std::lround(ratio * 1e6)); };
-    if (run_.memory)
-      if (auto good = same(wanted.memory_limit_bytes == limit, "--mem",
-                           has.memory_limit_bytes ? exact_bytes_text(limit) : "none", *run_.memory);
-          !good)
-        return good;
-    if (run_.host_memory)
-      if (auto good = same(wanted.host_limit_bytes == has.host_limit_bytes, "--host-mem",
-                           exact_bytes_text(has.host_limit_bytes), *run_.host_memory);
-          !good)
-        return good;
-    const std::uint32_t promised = ppm(has.compute_guarantee_ratio), ceiling = ppm(has.compute_ceiling_ratio);
-    if (run_.compute)
-      if (auto good = same(wanted.compute_ceiling_ppm == promised, "--compute",
-                           promised == 0 ? "none" : percent_text(promised), *run_.compute);
-          !good)
-        return good;
-    if (run_.burst)
-      if (auto good = same(TRY(compute_option("--burst", *run_.burst)) == ceiling, "--burst", percent_text(ceiling),
-                           *run_.burst);
-          !good)
-        return good;
+  // `wanted`: with `has` where options and environment say nothing.
+  Result<void> device(const ledger::DeviceGrant& wanted, const ledger::DeviceGrant& has,
+                      const snapshot::ShareDevice& shown) const {
+    const auto said = [](const std::optional<std::string>& option, const std::string& by_environment) {
+      return option ? *option : by_environment + " (by the environment)";
+    };
+    const auto limit = [](std::uint64_t bytes) {
+      return bytes == ledger::kNoMemoryLimit ? "none" : exact_bytes_text(bytes);
+    };
+    const auto part = [](std::uint32_t ppm) { return ppm == 0 ? "none" : percent_text(ppm); };
+    if (auto good = same(wanted.memory_limit_bytes == has.memory_limit_bytes, "--mem", limit(has.memory_limit_bytes),
+                         said(run_.memory, limit(wanted.memory_limit_bytes)));
+        !good)
+      return good;
+    if (auto good =
+            same(wanted.host_limit_bytes == has.host_limit_bytes, "--host-mem", exact_bytes_text(has.host_limit_bytes),
+                 said(run_.host_memory, exact_bytes_text(wanted.host_limit_bytes)));
+        !good)
+      return good;
+    if (auto good = same(wanted.compute_ceiling_ppm == has.compute_ceiling_ppm, "--compute",
+                         part(has.compute_ceiling_ppm), said(run_.compute, part(wanted.compute_ceiling_ppm)));
+        !good)
+      return good;
+    const std::uint32_t burst_ppm = run_.burst ? TRY(compute_option("--burst", *run_.burst)) : wanted.compute_burst_ppm;
+    if (auto good = same(burst_ppm == has.compute_burst_ppm, "--burst", percent_text(has.compute_burst_ppm),
+                         said(run_.burst, percent_text(burst_ppm)));
+        !good)
+      return good;
     if (run_.weight)
-      if (auto good =
-              same(*run_.weight == std::to_string(has.weight), "--weight", std::to_string(has.weight), *run_.weight);
+      if (auto good = same(*run_.weight == std::to_string(shown.weight), "--weight", std::to_string(shown.weight),
+                           *run_.weight);
           !good)
         return good;
-    return run_.priority_class
-               ? same(*run_.priority_class == has.priority_class, "--class", has.priority_class, *run_.priority_class)
-               : Result<void>();
+    return run_.priority_class ? same(*run_.priority_class == shown.priority_class, "--class", shown.priority_class,
+                                      *run_.priority_class)
+                               : Result<void>();
   }
 
   Result<void> times(std::uint64_t taken_unix_ns) const {
@@ -117,12 +138,13 @@ Result<void> agrees(const RunOptions& run, const config::Config& config, const s
   Wish wish = TRY(read_wish(run, config));
   // A burst is compared by itself: the ceiling that it is to be above may be left out.
   wish.burst_ppm.reset();
-  for (const auto& has : share.devices) {
-    const auto found = std::ranges::find(gpus.list, has.uuid, &snapshot::Gpu::uuid);
+  for (const auto& shown : share.devices) {
+    const auto found = std::ranges::find(gpus.list, shown.uuid, &snapshot::Gpu::uuid);
     if (found == gpus.list.end()) continue;
     const auto index = static_cast<std::size_t>(found - gpus.list.begin());
-    const ledger::ShareGrant wanted = TRY(make_grant(wish, gpus, {index}, ::environ, std::nullopt));
-    if (auto good = comparison.device(wanted.devices[0], has); !good) return good;
+    const ledger::ShareGrant has = grant_of(shown);
+    const ledger::ShareGrant wanted = TRY(make_grant(wish, gpus, {index}, ::environ, has));
+    if (auto good = comparison.device(wanted.devices[0], has.devices[0], shown); !good) return good;
   }
   return comparison.times(picture.taken_unix_ns);
 }

@@ -8,7 +8,7 @@
 
 namespace headgate::cli {
 
-// What the run leaves out is as the share has it. `picture`: whence the share is. Errors: usage, for the first value that differs,
+// What the run's options and its environment leave out is as the share has it. `picture`: whence the share is. Errors: usage, for the first value that differs,
 // with what it is and what was asked, and for values that cannot be read.
 [[nodiscard]] Result<void> agrees(const RunOptions& run, const config::Config& config, const snapshot::Share& share,
                                   const snapshot::Snapshot& picture);

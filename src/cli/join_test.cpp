@@ -1,6 +1,7 @@
 #include "cli/join.hpp"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 namespace headgate::cli {
@@ -33,6 +34,33 @@ TEST(Join, WhoMayNotChangeTheShareIsToldToChooseAnotherName) {
   const auto [self, others] = hint(4'000'000'002);
   EXPECT_EQ(others, "use the same values, leave them out to join it, or choose another --name");
   EXPECT_EQ(hint(self).second, others + "; headgate share set k changes them");
+}
+
+// Without the daemon they hold; nobody is to have another share than the one that he asked for.
+TEST(Join, WhatTheEnvironmentSaysIsComparedToo) {
+  snapshot::Snapshot picture;
+  picture.gpus.emplace_back().uuid = "GPU-9c2f0000-1111";
+  picture.gpus[0].memory_total_bytes = 80ull << 30;
+  snapshot::Share share;
+  share.name = "k";
+  share.devices.emplace_back().uuid = picture.gpus[0].uuid;
+  share.devices[0].memory_limit_bytes = 48ull << 30;
+  share.devices[0].compute_guarantee_ratio = 0.5;
+  share.devices[0].compute_ceiling_ratio = 0.8;
+  const auto said = [&](const char* name, const char* value) -> std::string {
+    ::setenv(name, value, 1);
+    const auto good = agrees({}, {}, share, picture);
+    ::unsetenv(name);
+    return good ? "joins" : good.error().message.substr(good.error().message.find("already"));
+  };
+  EXPECT_TRUE(agrees({}, {}, share, picture));
+  EXPECT_EQ(said("HEADGATE_MEM", "48GiB"), "joins");
+  EXPECT_EQ(said("HEADGATE_MEM", "8GiB"), "already: --mem 48.0 GiB, asked was --mem 8.0 GiB (by the environment)");
+  EXPECT_EQ(said("HEADGATE_COMPUTE", "50%"), "joins");
+  EXPECT_EQ(said("HEADGATE_COMPUTE", "30%"), "already: --compute 50 %, asked was --compute 30 % (by the environment)");
+  EXPECT_EQ(said("HEADGATE_BURST", "80%"), "joins");
+  EXPECT_EQ(said("HEADGATE_BURST", "90%"), "already: --burst 80 %, asked was --burst 90 % (by the environment)");
+  EXPECT_EQ(said("HEADGATE_GPU", "auto"), "joins");
 }
 
 }  // namespace

@@ -267,7 +267,8 @@ Result<void> check(const Invocation& invocation) {
 
 int give_up(const Error& error, const Voice& voice) {
   complain(error, voice);
-  return error.code == ErrorCode::failed ? 125 : exit_status(error.code);
+  const int status = exit_status(error.code);
+  return status == 1 ? 125 : status;  // 1 is the program's own
 }
 
 }  // namespace

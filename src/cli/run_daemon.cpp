@@ -72,6 +72,11 @@ Result<int> run_inside(const http::Endpoint& daemon, const Entry& entry, const I
   return status;
 }
 
+// "12.5000%": to the millionth.
+std::string ppm_text(std::uint32_t ppm) {
+  return std::to_string(ppm / 10'000) + "." + std::to_string(ppm % 10'000 + 10'000).substr(1) + "%";
+}
+
 // What options, environment and configuration say, as the daemon takes it. One set of values for all GPUs of the share.
 Result<std::string> order_for(const Invocation& invocation, const config::Config& config, const Gpus& gpus,
                               const std::string& name) {
@@ -88,7 +93,8 @@ Result<std::string> order_for(const Invocation& invocation, const config::Config
     const ledger::DeviceGrant& device = grant.devices[i];
     uuids += (uuids.empty() ? "" : ",") + std::string(device.uuid);
     if (device.memory_limit_bytes != first.memory_limit_bytes || device.host_limit_bytes != first.host_limit_bytes ||
-        device.compute_ceiling_ppm != first.compute_ceiling_ppm) {
+        device.compute_ceiling_ppm != first.compute_ceiling_ppm ||
+        device.compute_burst_ppm != first.compute_burst_ppm) {
       return fail(ErrorCode::unsupported, "headgated's shares have the same limits on each of their GPUs",
                   "make one share for each GPU, or write limits without an index");
     }
@@ -98,9 +104,9 @@ Result<std::string> order_for(const Invocation& invocation, const config::Config
   if (first.host_limit_bytes != 0) body["host_mem"] = std::to_string(first.host_limit_bytes) + "B";
   // All of the GPU, where that is said, is asked for as any part of it is: promised, or refused.
   if (first.compute_ceiling_ppm != ledger::kWholeGpu || run.compute)
-    body["compute"] = std::to_string(first.compute_ceiling_ppm / 10'000) + "." +
-                      std::to_string(first.compute_ceiling_ppm % 10'000 + 10'000).substr(1) + "%";
+    body["compute"] = ppm_text(first.compute_ceiling_ppm);
   if (run.burst) body["burst"] = *run.burst;
+  else if (first.compute_burst_ppm != 0) body["burst"] = ppm_text(first.compute_burst_ppm);
   if (run.weight) body["weight"] = *run.weight;
   if (run.on_oom) body["on_oom"] = *run.on_oom;
   if (run.priority_class) body["class"] = *run.priority_class;
@@ -130,8 +136,7 @@ std::optional<Result<int>> join(const http::Endpoint& daemon, const snapshot::Sn
                                 const Program& program) {
   const auto share = std::ranges::find(picture.shares, name, &snapshot::Share::name);
   if (share == picture.shares.end()) return std::nullopt;
-  if (asks_for_limits(invocation.run))
-    if (auto same = agrees(invocation.run, config, *share, picture); !same) return std::unexpected(same.error());
+  if (auto same = agrees(invocation.run, config, *share, picture); !same) return std::unexpected(same.error());
   const auto entry = entry_into(daemon, name);
   if (entry) return run_inside(daemon, *entry, invocation, config, program);
   // The daemon knew it, and it went with its last program meanwhile.

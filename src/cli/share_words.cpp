@@ -55,6 +55,11 @@ std::string simulated_text(const snapshot::Snapshot& picture, const Voice& voice
 }
 
 // The share that a verb left, as one row.
+// Of a word that has nothing to show but that it was done.
+std::string done(const Invocation& invocation, const char* schema, const std::string& text) {
+  return invocation.voice.format == Format::json ? Json{{"schema", schema}}.dump() + "\n" : text;
+}
+
 Result<std::string> shown(const Invocation& invocation, const http::Endpoint& daemon, const std::string& reply) {
   const auto picture = TRY(picture_of(daemon));
   if (invocation.voice.format == Format::json) return enclosed("headgate.share/v1", "share", reply, picture);
@@ -199,7 +204,7 @@ Result<std::string> share_word(const Invocation& invocation) {
   if (word == "share extend") return extended(invocation, daemon, share);
   if (word == "share rm") {
     TRY(ask(daemon, "DELETE", share));
-    return std::string(invocation.voice.format == Format::json ? "{}\n" : "");
+    return done(invocation, "headgate.share_rm/v1", "");
   }
   if (word == "share pause" || word == "share resume" || word == "share drain" || word == "share reclaim")
     return shown(invocation, daemon, TRY(ask(daemon, "POST", share + "/" + word.substr(word.find(' ') + 1))));
@@ -239,7 +244,7 @@ Result<std::string> share_word(const Invocation& invocation) {
     for (const auto& [key, value] : invocation.order)
       query += (query.empty() ? "?" : "&") + key + "=" + http::escape(value);
     TRY(ask(daemon, "DELETE", "/v1/quotas" + query));
-    return std::string(invocation.voice.format == Format::json ? "{}\n" : "");
+    return done(invocation, "headgate.quota_rm/v1", "");
   }
   if (word == "metrics" && invocation.voice.format == Format::jsonl)
     return TRY(ask(daemon, "GET", "/metrics/json")) + "\n";
@@ -247,9 +252,8 @@ Result<std::string> share_word(const Invocation& invocation) {
   if (word == "api schema") return TRY(ask(daemon, "GET", "/v1/openapi.json")) + "\n";
   if (word == "gpu release") {
     TRY(ask(daemon, "POST", "/v1/gpus/all/release"));
-    return std::string(invocation.voice.format == Format::json
-                           ? "{}\n"
-                           : "headgated has closed the driver for 60 s: GPUs can be reset, drivers unloaded\n");
+    return done(invocation, "headgate.gpu_release/v1",
+                "headgated has closed the driver for 60 s: GPUs can be reset, drivers unloaded\n");
   }
   return fail(ErrorCode::usage, "unknown word '" + word + "'", "see 'headgate --help'");
 }

@@ -83,7 +83,6 @@ Result<std::string> sim_truth(const Invocation& invocation, const config::Config
                   {"memory_total_bytes", device.memory_bytes},
                   {"memory_used_bytes", device.used_bytes},
                   {"busy_ns", device.busy_ns},
-                  {"lost", device.lost},
                   {"processes", Json::array()}};
       for (const auto& process : device.processes) one["processes"].push_back(json_of(process));
       json["gpus"].push_back(one);
@@ -104,8 +103,7 @@ Result<std::string> sim_truth(const Invocation& invocation, const config::Config
   std::string text = "SIMULATED node " + harmless(directory) + ", profile " + harmless(truth.profile) + "\n";
   for (const auto& device : truth.devices) {
     text += bold("GPU " + std::to_string(device.index) + "  " + device.model + "  " + bytes_text(device.used_bytes) +
-                     " of " + bytes_text(device.memory_bytes) + "  busy for " + duration_text(device.busy_ns) +
-                     (device.lost ? "  LOST" : ""),
+                     " of " + bytes_text(device.memory_bytes) + "  busy for " + duration_text(device.busy_ns),
                  invocation.voice) +
             "\n";
     std::vector<std::vector<std::string>> rows = {

@@ -73,8 +73,14 @@ Result<void> check_source(const std::optional<std::string>& simulate, const std:
 Result<void> let_all_use(const std::string& simulated_directory) {
   // One that was named keeps what whoever made it gave it.
   if (simulated_directory == environment("HEADGATE_SIM_DIR")) return {};
-  const std::string above = simulated_directory.substr(0, simulated_directory.rfind('/'));
-  if (::chmod(above.c_str(), 0711) != 0) return fail_errno("cannot let others pass through " + above, errno);
+  // RUNTIME/sim/NAME: through both above it, which were made for us alone.
+  std::string above = simulated_directory;
+  for (int up = 0; up < 2; ++up) {
+    above.resize(above.rfind('/'));
+    struct stat facts{};
+    if (::stat(above.c_str(), &facts) != 0 || ::chmod(above.c_str(), (facts.st_mode & 07777) | 0011) != 0)
+      return fail_errno("cannot let others pass through " + above, errno);
+  }
   return sim::open_to_all(simulated_directory);
 }
 

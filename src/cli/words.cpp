@@ -66,7 +66,7 @@ int doctor(const Invocation& invocation, const config::Config& config) {
 
 int config_check(const Invocation& invocation, const config::Reading& reading) {
   for (const Error& error : reading.errors) complain(error, invocation.voice);
-  if (!reading.errors.empty()) return exit_status(ErrorCode::usage);
+  if (!reading.errors.empty()) return exit_status(reading.errors.front().code);
   // Where the command line names another place the daemon listens there; a configuration has to hold by itself.
   const config::Setting& listen = reading.config["node.listen"];
   const bool has_token = !reading.config["node.token_file"].value.empty();

@@ -65,7 +65,7 @@ std::string_view objection(const Key& known, std::string_view value) {
     const auto time = read_duration(value);
     return time ? "" : time.error().why;
   }
-  if (key == "node.listen") return is_listen_address(value) ? "" : "is no address";
+  if (key == "node.listen") return parse_listen_address(value) ? "" : "is no address";
   if (key == "metrics.file" || key == "metrics.job_directory")
     return value.starts_with('/') ? "" : "is a relative path";
   if (key == "audit.policy") return is_one_of(value, {"warn", "freeze", "kill"}) ? "" : "is not understood";

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,13 +12,22 @@
 
 namespace headgate::config {
 
-[[nodiscard]] inline bool is_listen_address(std::string_view text) {
+struct ListenAddress {
+  std::string host;  // without brackets
+  std::uint16_t port = 0;
+};
+
+[[nodiscard]] inline std::optional<ListenAddress> parse_listen_address(std::string_view text) {
   const auto colon = text.rfind(':');
-  if (colon == std::string_view::npos || !whole_number<std::uint16_t>(text.substr(colon + 1))) return false;
+  if (colon == std::string_view::npos) return std::nullopt;
+  const auto port = whole_number<std::uint16_t>(text.substr(colon + 1));
   std::string host(text.substr(0, colon));
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   in6_addr address{};  // room for either kind
-  return ::inet_pton(AF_INET, host.c_str(), &address) == 1 || ::inet_pton(AF_INET6, host.c_str(), &address) == 1;
+  const bool numeric =
+      ::inet_pton(AF_INET, host.c_str(), &address) == 1 || ::inet_pton(AF_INET6, host.c_str(), &address) == 1;
+  if (!port || !numeric) return std::nullopt;
+  return ListenAddress{std::move(host), *port};
 }
 
 }  // namespace headgate::config

@@ -91,6 +91,10 @@ Result<Process> parse_process(std::string_view status, std::string_view stat) {
   const auto uid = whole_number<std::uint32_t>(word_at(line_of(status, "Uid").value_or(""), 1));
   if (!uid) return lacks("Uid in status");
   process.uid = *uid;
+  const std::string_view state = line_of(status, "State").value_or("");
+  // A first thread that has ended is one too, while others go on.
+  const auto threads = whole_number<std::uint32_t>(line_of(status, "Threads").value_or("")).value_or(0);
+  process.ended = (state.starts_with('Z') || state.starts_with('X')) && threads <= 1;
   process.parent = whole_number<std::uint32_t>(line_of(status, "PPid").value_or("")).value_or(0);
   process.namespace_pid = *pid;
   // Missing in kernels without pid namespaces.

@@ -23,6 +23,7 @@ struct Process {
   std::uint32_t pidns_inode = 0;    // of its pid namespace; 0 where we may not ask
   std::uint32_t start_time = 0;     // as the ledger's slots have it: ledger::host_start_time(); 0: not known
   std::uint32_t uid = 0;            // effective
+  bool ended = false;               // there is nothing left of it but its number, which its parent has not taken back
   std::string command{};            // at most 15 bytes, control characters replaced
   std::uint32_t parent =
       0;  // who waits for its end, as the reader of /proc sees it; 0: not known, or outside what it sees

@@ -6,14 +6,21 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include "base/result.hpp"
 
 namespace headgate::node {
 
-// Uid of a user, gid of a group, by name; empty where there is none. For tests; the node asks the system.
+// For tests; the node asks the system. Errors: busy, where no answer came in time.
 struct Directory {
-  std::optional<std::uint32_t> (*user)(const std::string& name);
-  std::optional<std::uint32_t> (*group)(const std::string& name);
+  // Uid of a user, gid of a group, by name; empty where there is none.
+  std::function<Result<std::optional<std::uint32_t>>(const std::string& name)> user, group;
+  // All groups of a user, sorted; none of somebody whom it does not know.
+  std::function<Result<std::vector<std::uint32_t>>(std::uint32_t uid)> groups_of;
 };
+// All that is asked of one together is waited for no longer than a second: whoever asks keeps the loop waiting, and with it each program
+// that knocks at a share.
 [[nodiscard]] Directory system_directory();
 
 // A group's entry holds the names of all its members: some are megabytes long. No entry is given more room than this.

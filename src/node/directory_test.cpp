@@ -3,15 +3,20 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <future>
+#include <memory>
+
+#include "base/ask_directory.hpp"
 
 namespace headgate::node {
 namespace {
 
 TEST(Directory, ANameThatGoesOnBehindANulIsNobodys) {
-  EXPECT_EQ(system_directory().user("root"), 0u);
-  EXPECT_FALSE(system_directory().user(std::string("root\0x", 6)));
-  EXPECT_FALSE(system_directory().group(std::string("root\0", 5)));
+  EXPECT_EQ(*system_directory().user("root"), 0u);
+  EXPECT_EQ(*system_directory().user(std::string("root\0x", 6)), std::nullopt);
+  EXPECT_EQ(*system_directory().group(std::string("root\0", 5)), std::nullopt);
 }
 
 TEST(Directory, AGroupOfThousandsOfMembersIsKnownToo) {
@@ -46,9 +51,28 @@ TEST(Directory, AnInterruptedReadIsMadeAgainAndAFailureIsNot) {
 }
 
 TEST(Directory, TheSystemsOwnNamesAreKnown) {
-  EXPECT_EQ(system_directory().user("root"), 0u);
-  EXPECT_EQ(system_directory().group("root"), 0u);
-  EXPECT_FALSE(system_directory().group("no-such-group"));
+  EXPECT_EQ(*system_directory().user("root"), 0u);
+  EXPECT_EQ(*system_directory().group("root"), 0u);
+  EXPECT_EQ(*system_directory().group("no-such-group"), std::nullopt);
+  const auto of_root = *system_directory().groups_of(0);
+  ASSERT_FALSE(of_root.empty());
+  EXPECT_EQ(of_root.front(), 0u);
+  EXPECT_EQ(*system_directory().groups_of(4'000'001), std::vector<std::uint32_t>());
+}
+
+// The loop waits for it.
+TEST(Directory, OneThatDoesNotAnswerIsWaitedForOnceForAllThatIsAskedTogether) {
+  const auto end = std::make_shared<std::promise<void>>();
+  (void)ask_directory([until = end->get_future().share()] { until.wait(); }, std::chrono::milliseconds(1));
+  const Directory directory = system_directory();
+  const auto begin = std::chrono::steady_clock::now();
+  for (int n = 0; n < 50; ++n) {
+    const auto answer = directory.user("root");
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(answer.error().code, ErrorCode::busy);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  end->set_value();
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/saturated.hpp"
 #include "base/units.hpp"
 #include "base/user_name.hpp"
 #include "guest/ledger/slot.hpp"
@@ -13,23 +12,29 @@ namespace headgate::node {
 
 // What was refused since it was last told. `seen` may be older than that.
 void Node::tell_refusals(const std::string& name, const tenancy::LiveShare& live, const snapshot::Share& seen) {
-  std::uint64_t refusals = 0;
-  for (const auto& device : seen.devices) refusals = saturated(refusals, device.refusals);
-  // What a share that was adopted had refused before is not news.
-  auto& told = refusals_.try_emplace(name, refusals).first->second;
-  if (refusals <= told) return;
-  const std::uint64_t times = refusals - std::exchange(told, refusals);
-  const auto with = std::ranges::find_if(seen.devices, [](const auto& d) { return d.last_refusal.has_value(); });
-  const std::string asked = with == seen.devices.end() ? "memory" : bytes_text(with->last_refusal->asked_bytes);
-  const std::string limit = with == seen.devices.end() || !with->last_refusal->limit_bytes
-                                ? ""
-                                : ", limit " + bytes_text(*with->last_refusal->limit_bytes) + ", " +
-                                      bytes_text(with->last_refusal->used_bytes) + " in use";
-  const std::string reason = with == seen.devices.end() ? "limit" : with->last_refusal->reason;
-  const char* why = reason == "device_full" ? ": the card was full" : reason == "policy" ? ": it is drained" : "";
-  tell("memory.refused", "warn", name, live.share.owner_uid,
-       name + " asked " + asked + limit + ": refused" + why +
-           (times > 1 ? ", " + std::to_string(times) + " times" : ""));
+  const auto [at, adopted] = refusals_.try_emplace(name);
+  for (const auto& device : seen.devices) {
+    // What a share that was adopted had refused before is not news.
+    auto& told = at->second.try_emplace(device.uuid, adopted ? device.refusals : 0).first->second;
+    if (device.refusals <= told) continue;
+    const std::uint64_t times = device.refusals - std::exchange(told, device.refusals);
+    const auto& last = device.last_refusal;
+    const std::string asked = last ? bytes_text(last->asked_bytes) : "memory";
+    const std::string where = seen.devices.size() > 1 ? " on " + device.uuid.substr(0, 12) : "";
+    const std::string limit = last && last->limit_bytes ? ", limit " + bytes_text(*last->limit_bytes) + ", " +
+                                                              bytes_text(last->used_bytes) + " in use"
+                                                        : "";
+    const std::string reason = last ? last->reason : "limit";
+    const char* why = reason == "device_full" ? ": the card was full" : reason == "policy" ? ": it is drained" : "";
+    events_->add({.kind = "memory.refused",
+                  .severity = "warn",
+                  .share = name,
+                  .uuid = device.uuid,
+                  .uid = live.share.owner_uid,
+                  .owner_uid = live.share.owner_uid,
+                  .text = name + " asked " + asked + where + limit + ": refused" + why +
+                          (times > 1 ? ", " + std::to_string(times) + " times" : "")});
+  }
 }
 
 // What the dead had is the share's no longer, and nobody has seen it freed: the card may have less than was sold of it.

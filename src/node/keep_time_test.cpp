@@ -92,6 +92,28 @@ TEST_F(KeepTime, NothingIsToldOfAShareThatAFormerOneOfItsNameDid) {
   EXPECT_EQ(told("memory.refused", made_at()), 1u);
 }
 
+TEST_F(KeepTime, WhatWasRefusedOnEachGpuIsToldOfThatGpu) {
+  create({});
+  snapshot::Snapshot picture;
+  picture.shares.push_back(shown());
+  auto& devices = picture.shares[0].devices;
+  devices.resize(2);
+  devices[0].uuid = "GPU-0000";
+  devices[1].uuid = "GPU-1111";
+  devices[0].refusals = 1;
+  devices[0].last_refusal = snapshot::Refusal{.asked_bytes = 1ull << 30, .reason = "limit"};
+  node_->keep_time(picture, made_at());
+  devices[1].refusals = 2;
+  devices[1].last_refusal = snapshot::Refusal{.asked_bytes = 5ull << 30, .reason = "device_full"};
+  node_->keep_time(picture, made_at());
+  std::vector<std::string> told;
+  for (const auto& event : events_->after(0))
+    if (event.kind == "memory.refused") told.push_back(event.uuid + ": " + event.text);
+  EXPECT_EQ(told,
+            (std::vector<std::string>{"GPU-0000: s asked 1.0 GiB on GPU-0000: refused",
+                                      "GPU-1111: s asked 5.0 GiB on GPU-1111: refused: the card was full, 2 times"}));
+}
+
 TEST_F(KeepTime, ThatAShareIsIdleIsToldOnceEachTimeItHasBeenAndByEachDaemon) {
   create({.idle_notice = "5m"});
   const std::int64_t now = made_at();

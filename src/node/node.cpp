@@ -129,26 +129,49 @@ Result<void> may_over_sell(const tenancy::Share* before, const tenancy::Share& w
 
 }  // namespace
 
+namespace {
+
+// A process can give up groups (in a user namespace, by newgrp), and with them their quotas: those that the system's directory has
+// count as well. Where it does not answer, a quota that may hold is no reason to let somebody past it.
+Result<std::vector<std::uint32_t>> all_groups_of(const Caller& caller, const Directory& directory,
+                                                 std::span<const tenancy::Quota> quotas) {
+  std::vector<std::uint32_t> all = caller.gids;
+  if (caller.known()) {
+    auto more = directory.groups_of(caller.uid);
+    const bool matters =
+        std::ranges::find(quotas, tenancy::Quota::Subject::group, &tenancy::Quota::subject) != quotas.end();
+    if (!more && matters) return std::unexpected(std::move(more.error()));
+    if (more) all.insert(all.end(), more->begin(), more->end());
+  }
+  std::ranges::sort(all);
+  all.erase(std::ranges::unique(all).begin(), all.end());
+  return all;
+}
+
+}  // namespace
+
 Result<tenancy::Share> Node::asked_for(const ShareOrder& order, const Caller& caller,
                                        const std::vector<snapshot::Gpu>& gpus) const {
-  tenancy::Share share = TRY(share_of(order, nullptr, gpus, system_directory()));
+  // Before anything is looked up for somebody who may not have it.
+  if (auto free = has_room_for_one_more(caller); !free) return std::unexpected(free.error());
+  const Directory directory = system_directory();
+  tenancy::Share share = TRY(share_of(order, nullptr, gpus, directory));
   share.owner_uid = caller.uid;
   if (auto may = may_over_sell(nullptr, share, caller); !may) return std::unexpected(may.error());
-  if (auto free = has_room_for_one_more(caller); !free) return std::unexpected(free.error());
-  share.owner_gids = caller.gids;
-  std::ranges::sort(share.owner_gids);
+  share.owner_gids = TRY(all_groups_of(caller, directory, shares_.quotas()));
   fit_to_quotas(order, share);
   if (auto may = may_have_rank(nullptr, share, caller); !may) return std::unexpected(may.error());
   return share;
 }
 
 Result<void> Node::make(tenancy::Share share) {
-  share.created_at_s = unix_now_s();
+  share.created_at_s = lease_now_s();
   const std::string name = share.name, words = in_words(share);
   const std::uint32_t owner = share.owner_uid;
   if (auto made = shares_.create(std::move(share)); !made) return made;
   if (made_) made_(name);
-  refusals_[name] = given_up_[name] = 0;
+  refusals_[name] = {};
+  given_up_[name] = 0;
   tell("share.created", "info", name, owner, "the share " + name + " was created: " + words);
   return {};
 }
@@ -168,7 +191,7 @@ Result<void> Node::set(const std::string& name, const ShareOrder& order, const C
   const tenancy::Share wanted = TRY(share_of(order, &live->share, gpus, system_directory()));
   if (auto may = may_over_sell(&live->share, wanted, caller); !may) return may;
   if (auto may = may_have_rank(&live->share, wanted, caller); !may) return may;
-  const std::int64_t now = unix_now_s();
+  const std::int64_t now = lease_now_s();
   if (order.ttl && tenancy::has_ended(wanted, now))
     return fail(ErrorCode::usage,
                 "a time to live of " + *order.ttl + " is over already: it counts from when the share was made, " +
@@ -330,7 +353,8 @@ Result<void> Node::reclaim(const std::string& name, const Caller& caller) {
 Result<Entry> Node::entry(const std::string& name, const Caller& caller, bool stay) {
   tenancy::LiveShare* const live = shares_.find(name);
   const auto member = [&](const tenancy::Share& share) {
-    return caller.administrator || tenancy::may_enter(share, {.uid = caller.uid, .groups = caller.gids}).has_value();
+    return caller.administrator ||
+           (caller.known() && tenancy::may_enter(share, {.uid = caller.uid, .groups = caller.gids}).has_value());
   };
   if (live == nullptr || !member(live->share)) TRY(changeable(name, caller));
   if (auto trouble = shares_.trouble_of(*live)) return std::unexpected(std::move(*trouble));

@@ -135,6 +135,7 @@ class Node {
   Result<tenancy::LiveShare*> changeable(const std::string& name, const Caller& caller);
   void follow_mps(snapshot::Snapshot& picture);
   void check_page(const std::string& name, tenancy::LiveShare& live, std::uint64_t now_ns);
+  [[nodiscard]] std::uint64_t largest_card_of(const tenancy::Share& share) const;
   // `asked`: see Processes::give_back_dead().
   void give_back_dead(const std::string& name, tenancy::LiveShare& live, std::size_t& asked) const;
   bool has_pages_only(const std::string& name, const Caller& caller) const;
@@ -178,13 +179,15 @@ class Node {
   Remains remains_;
   Corunning corunning_;
   std::map<std::string, observe::PageCheck> checks_;  // by share
+  std::map<std::string, std::uint64_t> card_bytes_;   // by UUID, of each GPU that has answered once
   std::unique_ptr<NodePages> node_pages_ = std::make_unique<NodePages>();
   std::string last_sought_;  // damaged share past its end whose users were looked for
   Queue queue_;
   std::set<std::string> told_idle_, told_waiting_, told_broken_;
   std::map<std::string, std::uint64_t> told_frozen_;  // with how often they had come back by then
-  std::map<std::string, std::uint64_t> refusals_;     // by share: how many were told
-  std::map<std::string, std::uint64_t> given_up_;     // by share: bytes of the dead, told
+  // By share and GPU: how many were told.
+  std::map<std::string, std::map<std::string, std::uint64_t>> refusals_;
+  std::map<std::string, std::uint64_t> given_up_;  // by share: bytes of the dead, told
 };
 
 }  // namespace headgate::node

@@ -126,7 +126,7 @@ Result<std::optional<std::chrono::seconds>> time_or_none(const std::string& key,
 constexpr std::size_t kMostNames = 256;
 
 Result<std::vector<std::uint32_t>> ids(const std::string& key, const std::vector<std::string>& names,
-                                       std::optional<std::uint32_t> (*find)(const std::string&)) {
+                                       const auto& find) {
   std::vector<std::uint32_t> all;
   if (names == std::vector<std::string>{"none"}) return all;
   // Each is looked up again for each picture of the node.
@@ -134,8 +134,8 @@ Result<std::vector<std::uint32_t>> ids(const std::string& key, const std::vector
     return unfit(key, std::to_string(names.size()) + " names", "are too many",
                  "at most " + std::to_string(kMostNames) + " names; a group has as many members as it likes");
   for (const std::string& name : names) {
-    const auto number = whole_number<std::uint32_t>(name);
-    const auto id = number ? number : find(name);
+    std::optional<std::uint32_t> id = whole_number<std::uint32_t>(name);
+    if (!id) id = TRY(find(name));
     if (!id || *id > kMostId)
       return unfit(key, name, "is not known here",
                    "a name of this machine, a number of 0 to " + std::to_string(kMostId) + ", or none alone");

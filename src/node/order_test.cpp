@@ -21,8 +21,12 @@ std::vector<snapshot::Gpu> two_gpus() {
 }
 
 const Directory kDirectory = {
-    .user = [](const std::string& name) { return name == "bob" ? std::optional<std::uint32_t>(1002) : std::nullopt; },
-    .group = [](const std::string&) { return std::optional<std::uint32_t>(); }};
+    .user = [](const std::string& name) -> Result<std::optional<std::uint32_t>> {
+      if (name == "slow") return fail(ErrorCode::busy, "does not answer");
+      return name == "bob" ? std::optional<std::uint32_t>(1002) : std::nullopt;
+    },
+    .group = [](const std::string&) -> Result<std::optional<std::uint32_t>> { return std::nullopt; },
+    .groups_of = {}};
 
 Result<tenancy::Share> made(ShareOrder order, const tenancy::Share* before = nullptr) {
   if (before == nullptr && !order.name) order.name = "alice";
@@ -39,6 +43,14 @@ TEST(Order, NothingSaidIsTheGpuWithTheMostToSellAndNoLimit) {
   EXPECT_FALSE(share->devices[0].memory_limit_bytes);
   EXPECT_EQ(share->devices[0].ceiling_ppm, ledger::kWholeGpu);
   EXPECT_EQ(share->devices[0].guarantee_ppm, 0u);
+}
+
+TEST(Order, WhatCannotBeLookedUpInTimeIsNoNameThatIsNotKnown) {
+  ShareOrder o = order();
+  o.users = {{"bob", "slow"}};
+  EXPECT_EQ(made(o).error().code, ErrorCode::busy);
+  o.users = {{"bob", "1003"}};
+  EXPECT_EQ(made(o)->users, (std::vector<std::uint32_t>{1002, 1003}));
 }
 
 TEST(Order, AGpuThatDoesNotAnswerIsNamedByItsNumberWhereAShareIsWantedOnIt) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/now.hpp"
 #include "base/units.hpp"
 #include "base/user_name.hpp"
 #include "guest/ledger/slot.hpp"
@@ -15,15 +16,25 @@ std::string in_a_line(const Error& error) { return error.message + (error.hint.e
 
 }  // namespace
 
+// 0 where one of them has not answered yet: what it holds there is no lie then.
+std::uint64_t Node::largest_card_of(const tenancy::Share& share) const {
+  std::uint64_t largest = 0;
+  for (const auto& device : share.devices) {
+    const auto card = card_bytes_.find(device.uuid);
+    if (card == card_bytes_.end()) return 0;
+    largest = std::max(largest, card->second);
+  }
+  return largest;
+}
+
 // Tenants write the usage page, and can write what they like there. Theirs alone is the account that it spoils; it is not asked
 // any more, and the share has a name for it, with those who can have done it.
 void Node::check_page(const std::string& name, tenancy::LiveShare& live, std::uint64_t now_ns) {
   tenancy::Pages& pages = *live.pages;
   const std::uint64_t grown = pages.cut_growth();
   if (!live.damage.empty()) return;
-  std::uint64_t card = 0;
-  for (const auto& gpu : options_.gpus) card = std::max(card, gpu.memory_total_bytes);
-  std::string what = checks_[name].look(pages.policy(), pages.usage(), card, static_cast<std::int64_t>(now_ns));
+  std::string what =
+      checks_[name].look(pages.policy(), pages.usage(), largest_card_of(live.share), static_cast<std::int64_t>(now_ns));
   if (what.empty()) what = live.accusation;
   if (grown > 0) what = "had grown to " + bytes_text(grown) + ", and was cut";
   if (pages.spoiled()) what = "was cut short";
@@ -69,6 +80,7 @@ void Node::before_reading() {
 }
 
 void Node::after_reading(const observe::DriverMemory& memory) {
+  for (const auto& [uuid, card] : memory.cards) card_bytes_[uuid] = card.total_bytes;
   remains_.settle(shares_, memory);
   if (tenants_ != nullptr) node_pages_->tell(memory, shares_, *tenants_);
 }
@@ -134,7 +146,7 @@ void Node::follow_mps(snapshot::Snapshot& picture) {
 
 void Node::finish(snapshot::Snapshot& picture) {
   follow_mps(picture);
-  const std::int64_t now_s = static_cast<std::int64_t>(picture.taken_unix_ns / 1'000'000'000);
+  const std::int64_t now_s = lease_now_s();
   for (auto& gpu : picture.gpus) {
     const tenancy::Card card{.uuid = gpu.uuid, .memory_total_bytes = gpu.memory_total_bytes};
     // One that did not answer at the start is not sold.

@@ -3,6 +3,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -82,6 +83,21 @@ TEST_F(Rights, AShareIsEnteredByWhomItLetsIn) {
   }
 }
 
+// No group is not group 0, and a share for everyone is none for nobody knows whom.
+TEST_F(Rights, WhoIsInNoneOfItsGroupsDoesNotEnterNorHoldAShare) {
+  ASSERT_TRUE(create("k", owner_));
+  share("k").groups = {0};
+  const Caller member{.uid = 4'000'004, .gids = {0}}, other{.uid = 4'000'005, .gids = {4'000'005}, .pid = 1};
+  EXPECT_TRUE(node_->entry("k", member, false));
+  const auto entry = node_->entry("k", other, true);
+  ASSERT_FALSE(entry);
+  EXPECT_EQ(entry.error().message, "there is no share 'k' of yours");
+  EXPECT_EQ(node_->shares().staying("k"), 0u);
+  share("k").everyone = true;
+  EXPECT_TRUE(node_->entry("k", other, false));
+  EXPECT_FALSE(node_->entry("k", nobody_, false));
+}
+
 TEST_F(Rights, WhatIsSoldTwiceIsAnAdministratorsToSayAndItsLimitsToChange) {
   ShareOrder order;
   order.name = "k";
@@ -125,6 +141,13 @@ TEST_F(Rights, WhatIsSaidOfAGroupsQuotaIsForAdministrators) {
   quota.subject = tenancy::Quota::Subject::user;
   ASSERT_TRUE(node_->set_quota(quota, Node::Naming::some, root_));
   EXPECT_EQ(events_->after(0).back().owner_uid, owner_.uid);
+}
+
+TEST_F(Rights, WhoHasGivenUpAGroupIsCountedInItAllTheSame) {
+  ASSERT_TRUE(create("k", {.uid = 0, .gids = {4'000'009}}));
+  const auto& counted = share("k").owner_gids;
+  EXPECT_EQ(std::ranges::count(counted, 0u), 1) << "a group of root's that the directory has";
+  EXPECT_EQ(std::ranges::count(counted, 4'000'009u), 1) << "one that the process has besides";
 }
 
 TEST_F(Rights, WhoWaitsForAShareHasNoneBesideItPastHisNumber) {

@@ -45,7 +45,8 @@ Result<std::uint64_t> Node::wait_for_room(const ShareOrder& order, const Caller&
   const std::vector<tenancy::Share> rows = shares_.rows();
   tenancy::Share needs_no_room = share;
   needs_no_room.over_sell = true;
-  if (auto good = tenancy::admit(needs_no_room, {node.cards, rows, shares_.quotas(), node.reserve}); !good)
+  const std::vector<tenancy::Excess> past = shares_.past_limits();
+  if (auto good = tenancy::admit(needs_no_room, {node.cards, rows, shares_.quotas(), node.reserve, past}); !good)
     return std::unexpected(good.error());
   const std::uint64_t ticket = TRY(queue_.enter(std::move(share), steady_ns(), std::move(events)));
   serve_queue();

@@ -157,9 +157,13 @@ std::vector<Finding> Audit::look(snapshot::Snapshot& picture, const std::map<std
     for (auto& process : picture.processes) {
       if (process.pid == finding.pid) process.finding = finding.text;
     }
-    finding.told_before = known.told;
-    if (!known.told || explained) fresh.push_back(finding);
+    using News = Finding::News;
+    const auto tell = [&](News news) { finding.news = news, fresh.push_back(finding); };
+    if (!known.told) tell(News::found);
+    else if (explained) tell(News::explained);
+    if (known.told && finding.proven && !known.proven) tell(News::proven);
     known.told = true;
+    known.proven |= finding.proven;
   }
   return fresh;
 }

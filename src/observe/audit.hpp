@@ -44,14 +44,16 @@ struct AuditRules {
 enum class FindingKind { outside, memory, compute };
 
 struct Finding {
+  // explained: it was told before, and now it is known how the process goes around. proven: it was told and spared, and now `proven`.
+  enum class News { found, explained, proven };
   FindingKind kind = FindingKind::outside;
   std::uint32_t pid = 0, uid = 0;
   std::uint32_t start_time = 0;            // of the process that was judged (ProcessFacts)
   std::string share;                       // empty: none
   std::optional<std::uint32_t> owner_uid;  // the share's
   std::string uuid;
-  std::string text;          // one sentence, with the figures
-  bool told_before = false;  // and now it is known how it goes around
+  std::string text;  // one sentence, with the figures
+  News news = News::found;
   // The share's ledger was once seen to agree with the driver in what it is now accused of; always of who is in no share. Without
   // that it may be the ledger that cannot know, and nothing should be done but telling.
   bool proven = true;
@@ -87,6 +89,7 @@ class Audit {
     std::optional<std::uint64_t> since_ns;
     std::optional<std::string> reason;
     bool told = false, seen = false;
+    bool proven = false;  // when it was told, or since
   };
   using Key = std::pair<std::uint32_t, FindingKind>;
   struct Suspicion {

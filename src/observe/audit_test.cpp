@@ -188,7 +188,7 @@ TEST(Audit, AProcessThatCannotBeExplainedYetIsToldOfAllTheSameAndExplainedLater)
   EXPECT_TRUE(look().empty());
   const auto told = look();
   ASSERT_EQ(told.size(), 1u);
-  EXPECT_FALSE(told[0].told_before);
+  EXPECT_EQ(told[0].news, Finding::News::found);
   EXPECT_TRUE(told[0].text.ends_with("no limit holds it; how it goes around has not been looked into yet"))
       << told[0].text;
   EXPECT_TRUE(look().empty());
@@ -196,7 +196,7 @@ TEST(Audit, AProcessThatCannotBeExplainedYetIsToldOfAllTheSameAndExplainedLater)
   answer = "it is linked by itself";
   const auto explained = look();
   ASSERT_EQ(explained.size(), 1u);
-  EXPECT_TRUE(explained[0].told_before);
+  EXPECT_EQ(explained[0].news, Finding::News::explained);
   EXPECT_TRUE(explained[0].text.ends_with("no limit holds it; it is linked by itself")) << explained[0].text;
   EXPECT_TRUE(look().empty());
 }
@@ -309,6 +309,30 @@ TEST(Audit, ALedgerIsProvenOnceItHasAgreedWithTheDriver) {
   std::vector<Finding> outside;
   (void)told(picture(700, 0, ""), &outside);
   EXPECT_TRUE(outside.at(0).proven);
+}
+
+// The liar came first, and was spared; an honest program of his share proves its ledger.
+TEST(Audit, WhoWasSparedIsToldOnceMoreWhenHisSharesLedgerIsProven) {
+  Audit audit;
+  std::vector<Finding> found;
+  for (std::uint64_t i = 1; i <= 9; ++i) {
+    auto s = picture(2000, 500, "alice");
+    s.shares.resize(1);
+    s.shares[0].name = "alice";
+    s.taken_ns = i * kSecond;
+    if (i >= 5) {
+      s.processes.push_back(s.processes[0]);
+      s.processes[1].pid = 42;
+      s.processes[1].devices[0].ledger_bytes = 2000 * kMiB;
+    }
+    for (auto& finding : audit.look(s, {})) found.push_back(finding);
+  }
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].news, Finding::News::found);
+  EXPECT_FALSE(found[0].proven);
+  EXPECT_EQ(found[1].news, Finding::News::proven);
+  EXPECT_EQ(found[1].pid, 41u);
+  EXPECT_TRUE(found[1].proven);
 }
 
 // Whatever time lies between: one of them may have been between two steps of an honest program.

@@ -9,13 +9,22 @@
 
 namespace headgate::observe {
 
-bool EventLog::may_add(const std::string& share, std::uint64_t& left_out) {
-  if (share.empty()) return true;
+namespace {
+
+bool is_accusation(const std::string& kind) { return kind.starts_with("audit.") || kind == "share.damaged"; }
+
+}  // namespace
+
+bool EventLog::may_add(const snapshot::Event& event, std::uint64_t& left_out) {
+  if (event.share.empty()) return true;
   const auto now_ns = static_cast<std::int64_t>(steady_now_ns());
   // Of shares that have not been heard of for long nothing need be known.
   if (budgets_.size() > capacity_)
     std::erase_if(budgets_, [&](const auto& entry) { return now_ns - entry.second.at_ns > 60'000'000'000; });
-  Budget& budget = budgets_.try_emplace(share, Budget{.left = kBurst, .at_ns = now_ns, .left_out = 0}).first->second;
+  Budget& budget =
+      budgets_
+          .try_emplace({event.share, is_accusation(event.kind)}, Budget{.left = kBurst, .at_ns = now_ns, .left_out = 0})
+          .first->second;
   budget.left = std::min(kBurst, budget.left + static_cast<double>(now_ns - budget.at_ns) * kPerSecond / 1e9);
   budget.at_ns = now_ns;
   if (budget.left < 1) {
@@ -95,7 +104,7 @@ void EventLog::add(snapshot::Event event) {
     const std::scoped_lock lock(mutex_);
     listeners = listeners_;
     std::uint64_t left_out = 0;
-    if (!may_add(event.share, left_out)) return;
+    if (!may_add(event, left_out)) return;
     if (left_out > 0) {
       note = snapshot::Event{.unix_ns = event.unix_ns,
                              .kind = "events.left_out",

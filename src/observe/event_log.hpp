@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "snapshot/snapshot.hpp"
@@ -20,7 +21,8 @@ class EventLog {
   static constexpr std::size_t kCapacity = 4096;
 
   // Of one share so many at once, and then so many a second: its tenants can make some happen as fast as they like. What is left
-  // out is counted, and told with the next that is kept (events.left_out).
+  // out is counted, and told with the next that is kept (events.left_out). What a share is accused of has a budget of its own, which
+  // none of its tenants' noise uses up.
   static constexpr double kBurst = 512, kPerSecond = 32;
   // One share has at most this part of the log, and gives up its own oldest for more. When there is no room, the oldest of all goes,
   // so that names of long ago hold nothing; but the node's own events (of no share: XIDs, policies, the audit of strangers) always
@@ -64,7 +66,7 @@ class EventLog {
   using Kept = std::map<std::uint64_t, snapshot::Event>;  // by sequence
 
   // All under the lock.
-  bool may_add(const std::string& share, std::uint64_t& left_out);
+  bool may_add(const snapshot::Event& event, std::uint64_t& left_out);
   void number(snapshot::Event& event) { event.sequence = ++last_; }
   void keep(const snapshot::Event& event);
   void give_up_oldest_of(const std::string& share);
@@ -73,7 +75,7 @@ class EventLog {
   mutable std::mutex mutex_;
   Kept of_node_, of_shares_;
   std::map<std::string, std::deque<std::uint64_t>> by_share_;  // the sequences in of_shares_
-  std::map<std::string, Budget> budgets_;
+  std::map<std::pair<std::string, bool>, Budget> budgets_;     // by share, of accusations and of the rest
   std::uint64_t last_ = 0, began_after_ = 0, given_up_ = 0;
   std::vector<Gap> gaps_;
   std::vector<std::function<void(const snapshot::Event&)>> listeners_;

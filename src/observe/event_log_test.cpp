@@ -67,6 +67,15 @@ TEST(EventLog, WhatWasLeftOutIsTold) {
   EXPECT_EQ(later[1].kind, "process.left");
 }
 
+TEST(EventLog, WhatAShareIsAccusedOfIsNotLostInTheNoiseThatItMakes) {
+  EventLog log;
+  for (int n = 0; n < 2'000; ++n) log.add(of("loud", "tenant.lied"));
+  log.add(of("loud", "audit.memory"));
+  EXPECT_EQ(of_kind(log, "audit.memory").size(), 1u);
+  log.add(of("loud", "share.damaged"));
+  EXPECT_EQ(of_kind(log, "share.damaged").size(), 1u);
+}
+
 // Names of long ago once kept the last events of each for ever, and the living ones had one or two each.
 TEST(EventLog, AfterThousandsOfFormerNamesTheLivingAndTheNodeAreStillHeard) {
   EventLog log;

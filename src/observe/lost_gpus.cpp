@@ -1,31 +1,58 @@
 #include "observe/lost_gpus.hpp"
 
+#include <utility>
+
 namespace headgate::observe {
 namespace {
 
 constexpr const char* kTakenUpAtAStart =
-    "it is not sold, and nobody has turns there, until headgated is started anew; programs that run go on meanwhile";
+    ": it is not sold, and nobody has turns there, until headgated is started anew; programs that run go on meanwhile";
+constexpr const char* kGone = "is counted by the driver no more";
+
+snapshot::Event event_of(const char* kind, const char* severity, std::uint32_t index, const std::string& uuid,
+                         const std::string& what) {
+  snapshot::Event event;
+  event.kind = kind;
+  event.severity = severity;
+  event.uuid = uuid;
+  event.text = "GPU " + std::to_string(index) + (uuid.empty() ? "" : " (" + uuid + ")") + " " + what;
+  return event;
+}
+
+snapshot::Event lost(std::uint32_t index, const std::string& uuid, const std::string& how) {
+  return event_of("gpu.lost", "error", index, uuid, how + ": programs on it fail, and shares find no GPU there");
+}
 
 }  // namespace
 
 std::vector<snapshot::Event> LostGpus::look(const std::vector<snapshot::Gpu>& gpus) {
   std::vector<snapshot::Event> events;
+  std::set<std::string> answering;
+  std::map<std::uint32_t, std::string> silent;  // and what the driver says of them
   for (const snapshot::Gpu& gpu : gpus) {
-    Known& known = known_[gpu.index];
-    const bool lost = gpu.uuid.empty(), first = known.uuid.empty();
-    if (!lost) known.uuid = gpu.uuid;
-    if (lost == known.lost) continue;
-    known.lost = lost;
-    const std::string name = "GPU " + std::to_string(gpu.index) + (known.uuid.empty() ? "" : " (" + known.uuid + ")");
-    snapshot::Event event;
-    event.kind = lost ? "gpu.lost" : "gpu.found";
-    event.severity = lost ? "error" : first ? "warn" : "info";
-    event.uuid = known.uuid;
-    if (lost) event.text = name + " " + gpu.model + ": programs on it fail, and shares find no GPU there";
-    else if (first) event.text = name + " answers, as it did not when headgated started: " + kTakenUpAtAStart;
-    else event.text = name + " answers again";
-    events.push_back(event);
+    if (gpu.uuid.empty()) silent.emplace(gpu.index, gpu.model);
+    else answering.insert(gpu.uuid);
   }
+  for (auto& [uuid, known] : known_) {
+    if (answering.contains(uuid)) continue;
+    const auto said = silent.extract(known.index);
+    if (!std::exchange(known.lost, true)) events.push_back(lost(known.index, uuid, said ? said.mapped() : kGone));
+  }
+  for (const auto& [index, says] : silent)
+    if (nameless_.insert(index).second) events.push_back(lost(index, "", says));
+  for (const snapshot::Gpu& gpu : gpus) {
+    if (gpu.uuid.empty()) continue;
+    const bool was_silent = nameless_.erase(gpu.index) > 0;
+    const auto [at, fresh] = known_.try_emplace(gpu.uuid);
+    at->second.index = gpu.index;
+    const auto found = [&](const char* severity, const std::string& what) {
+      events.push_back(event_of("gpu.found", severity, gpu.index, gpu.uuid, what));
+    };
+    if (std::exchange(at->second.lost, false)) found("info", "answers again");
+    else if (was_silent) found("warn", std::string("answers, as it did not when headgated started") + kTakenUpAtAStart);
+    else if (fresh && looked_) found("warn", std::string("is new since headgated started") + kTakenUpAtAStart);
+  }
+  looked_ = true;
   return events;
 }
 

@@ -34,6 +34,30 @@ TEST(LostGpus, WhoIsWokenReadsWhenACardWentAndWhenItCameBackEachOnce) {
   EXPECT_EQ(back[0].text, "GPU 1 (GPU-b) answers again");
 }
 
+// The driver numbers the others anew.
+TEST(LostGpus, OneThatTheDriverCountsNoMoreIsTold) {
+  LostGpus lost;
+  EXPECT_TRUE(lost.look({gpu(0, "GPU-a", "NVIDIA H200"), gpu(1, "GPU-b", "NVIDIA H200")}).empty());
+  const auto went = lost.look({gpu(0, "GPU-b", "NVIDIA H200")});
+  ASSERT_EQ(went.size(), 1u);
+  EXPECT_EQ(went[0].kind, "gpu.lost");
+  EXPECT_EQ(went[0].text,
+            "GPU 0 (GPU-a) is counted by the driver no more: programs on it fail, and shares find no GPU there");
+  EXPECT_TRUE(lost.look({gpu(0, "GPU-b", "NVIDIA H200")}).empty());
+  const auto back = lost.look({gpu(0, "GPU-a", "NVIDIA H200"), gpu(1, "GPU-b", "NVIDIA H200")});
+  ASSERT_EQ(back.size(), 1u);
+  EXPECT_EQ(back[0].text, "GPU 0 (GPU-a) answers again");
+}
+
+TEST(LostGpus, OneThatCameAfterTheDaemonIsTold) {
+  LostGpus lost;
+  EXPECT_TRUE(lost.look({gpu(0, "GPU-a", "NVIDIA H200")}).empty());
+  const auto came = lost.look({gpu(0, "GPU-a", "NVIDIA H200"), gpu(1, "GPU-b", "NVIDIA H200")});
+  ASSERT_EQ(came.size(), 1u);
+  EXPECT_EQ(came[0].severity, "warn");
+  EXPECT_TRUE(came[0].text.starts_with("GPU 1 (GPU-b) is new since headgated started: it is not sold"));
+}
+
 TEST(LostGpus, OneThatWasGoneBeforeTheDaemonCameIsTold) {
   LostGpus lost;
   const auto told = lost.look({gpu(0, "", kGone)});

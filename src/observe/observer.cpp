@@ -28,6 +28,15 @@ nanoseconds thread_time() {
   return std::chrono::seconds(used.tv_sec) + nanoseconds(used.tv_nsec);
 }
 
+// As if the driver told nothing of any process: 0 would be a figure, and be believed.
+void forget_processes(DriverMemory& memory) {
+  memory.processes.clear();
+  for (auto& [uuid, card] : memory.cards) {
+    card.lists_processes = false;
+    card.unattributed_bytes.reset();
+  }
+}
+
 }  // namespace
 
 Observer::Observer(ObserverSources sources, AuditRules rules, EventLog& events)
@@ -61,10 +70,16 @@ Result<void> Observer::start() {
 }
 
 bool Observer::stops_within(std::chrono::seconds patience) {
-  std::unique_lock lock(state_);
-  stopping_ = true;
-  wake_.notify_all();
-  return !thread_.joinable() || wake_.wait_for(lock, patience, [this] { return ended_; });
+  const auto until = steady_clock::now() + patience;
+  {
+    std::unique_lock lock(state_);
+    stopping_ = true;
+    wake_.notify_all();
+    if (thread_.joinable() && !wake_.wait_until(lock, until, [this] { return ended_; })) return false;
+  }
+  // Somebody else's look may be the one that the driver does not answer.
+  const auto left = std::chrono::ceil<milliseconds>(until - steady_clock::now());
+  return std::unique_lock(looking_, std::max(left, milliseconds(0))).owns_lock();
 }
 
 void Observer::stop() {
@@ -198,6 +213,7 @@ Picture Observer::look_locked() {
     if (sources_.before_reading) sources_.before_reading();
     const snapshot::Snapshot* since = recent_.second_ago(steady_now_ns());
     if (auto driver = read_driver(*nvml_, since == nullptr ? 0 : since->taken_unix_ns / 1000)) {
+      if (sources_.foreign_pids) forget_processes(*driver);
       if (sources_.after_reading) sources_.after_reading(*driver);
       traffic_.measure(*nvml_, driver->gpus, steady_clock::now());
       traffic_.fill(driver->gpus);
@@ -205,9 +221,12 @@ Picture Observer::look_locked() {
       last_driver_ = std::move(*driver);
       driver_answered_ns_ = steady_now_ns();
       answers = true;
-      for (auto& event : lost_.look(last_driver_.gpus)) events_.add(std::move(event));
+      const auto lost_and_found = lost_.look(last_driver_.gpus);
+      for (const auto& event : lost_and_found) events_.add(event);
       take_xids();
-      ended = take_ended();
+      // Who did not answer when the watch began was not taken into it.
+      if (std::ranges::count(lost_and_found, "gpu.found", &snapshot::Event::kind) > 0) xid_watch_.emplace(*nvml_);
+      if (!sources_.foreign_pids) ended = take_ended();
     } else {
       close_driver();  // the driver went away under us: opened anew at the next look
     }
@@ -227,15 +246,17 @@ Picture Observer::look_locked() {
   }
   tell_ended(ended, recent_.last());
   for (const Finding& finding : audit_.look(*picture, input.facts, compute_books(input))) {
-    events_.add({.kind = finding.told_before ? kExplainedEvent : event_kind(finding.kind),
-                 .severity = "warn",
-                 .share = finding.share,
-                 .uuid = finding.uuid,
-                 .pid = finding.pid,
-                 .uid = finding.uid,
-                 .owner_uid = finding.owner_uid,
-                 .text = finding.text});
-    if (sources_.act && !finding.told_before) sources_.act(finding);
+    using News = Finding::News;
+    if (finding.news != News::proven)
+      events_.add({.kind = finding.news == News::explained ? kExplainedEvent : event_kind(finding.kind),
+                   .severity = "warn",
+                   .share = finding.share,
+                   .uuid = finding.uuid,
+                   .pid = finding.pid,
+                   .uid = finding.uid,
+                   .owner_uid = finding.owner_uid,
+                   .text = finding.text});
+    if (sources_.act && finding.news != News::explained) sources_.act(finding);
   }
   explainer_.keep_only(audit_.suspects());
   recent_.add(picture);
@@ -264,7 +285,10 @@ void Observer::read_memory_now() {
   const std::scoped_lock lock(looking_);
   if (!open_driver()) return;
   if (sources_.before_reading) sources_.before_reading();
-  if (const auto memory = read_memory(*nvml_); memory && sources_.after_reading) sources_.after_reading(*memory);
+  auto memory = read_memory(*nvml_);
+  if (!memory || !sources_.after_reading) return;
+  if (sources_.foreign_pids) forget_processes(*memory);
+  sources_.after_reading(*memory);
 }
 
 void Observer::loop() {

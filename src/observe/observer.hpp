@@ -36,6 +36,8 @@ struct FormerShare {
 struct ObserverSources {
   std::string nvml_library;
   snapshot::Node node;  // name, version, reserve
+  // The driver's numbers of processes are another pid namespace's: here they are nobody's, or somebody's who has nothing to do with it.
+  bool foreign_pids = false;
   // Around each reading of the driver, on whichever thread looks.
   std::function<void()> before_reading;
   std::function<void(const DriverMemory&)> after_reading;
@@ -44,7 +46,7 @@ struct ObserverSources {
   // What else a picture should carry (ttl, owners' names); called on the observer's thread.
   std::function<void(snapshot::Snapshot& picture)> finish;
   std::function<FormerShare(std::uint32_t pid)> share_of_ended;
-  std::function<void(const Finding&)> act;  // on what the audit has newly found
+  std::function<void(const Finding&)> act;  // on what the audit has newly found, and once more when that is proven
   // How a process goes around its limits. On a thread of its own: the process can make it take long.
   std::function<std::string(std::uint32_t pid)> explain;
 };

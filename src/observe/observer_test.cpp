@@ -3,15 +3,24 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <optional>
+#include <thread>
+
 #include "observe/scripted_nvml.hpp"
 
 namespace headgate::observe {
 namespace {
 
-// What readiness and the age of figures rest on: a picture that is made anew is no word of the driver.
-TEST(Observer, APictureWithoutTheDriverSaysSinceWhenAndNamesNobodyOnIt) {
+Script& fresh_script() {
   auto& script = *reinterpret_cast<Script* (*)()>(::dlsym(::dlopen(SCRIPTED_NVML, RTLD_NOW), "scripted_nvml"))();
   script = {};
+  return script;
+}
+
+// What readiness and the age of figures rest on: a picture that is made anew is no word of the driver.
+TEST(Observer, APictureWithoutTheDriverSaysSinceWhenAndNamesNobodyOnIt) {
+  auto& script = fresh_script();
   script.compute = {{{.pid = 41, .bytes = 1 << 20}}};
   EventLog events;
   ObserverSources sources;
@@ -36,6 +45,50 @@ TEST(Observer, APictureWithoutTheDriverSaysSinceWhenAndNamesNobodyOnIt) {
   const Picture back = observer.look();
   EXPECT_FALSE(back->node.nvml_released);
   EXPECT_GT(observer.driver_answered_ns(), still_gone->taken_ns);
+}
+
+// Somebody's shell may have such a number here.
+TEST(Observer, NumbersOfAnotherPidNamespaceAreNobodysAndNoFigureIsMadeOfThem) {
+  auto& script = fresh_script();
+  script.compute = {{{.pid = 1, .bytes = 1 << 20}}};
+  EventLog events;
+  std::optional<DriverMemory> told;
+  ObserverSources sources;
+  sources.nvml_library = SCRIPTED_NVML;
+  sources.foreign_pids = true;
+  sources.after_reading = [&](const DriverMemory& memory) { told = memory; };
+  Observer observer(std::move(sources), {}, events);
+  ASSERT_TRUE(observer.start());
+  for (int look = 0; look < 5; ++look) EXPECT_TRUE(observer.look()->processes.empty());
+  observer.stop();
+  EXPECT_TRUE(events.after(0).empty());
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->bytes_of("GPU-a", 1), std::nullopt);
+  EXPECT_EQ(told->bytes_of("GPU-a", 2), std::nullopt) << "0 would be what its context takes";
+  EXPECT_EQ(told->unattributed_on("GPU-a"), std::nullopt);
+}
+
+std::atomic<bool> hangs{false}, asked{false};
+
+TEST(Observer, ItDoesNotStopWhileSomebodyElsesLookIsInADriverThatDoesNotAnswer) {
+  auto& script = fresh_script();
+  EventLog events;
+  ObserverSources sources;
+  sources.nvml_library = SCRIPTED_NVML;
+  Observer observer(std::move(sources), {}, events);
+  ASSERT_TRUE(observer.start());
+  ASSERT_TRUE(observer.stops_within(std::chrono::seconds(60)));
+  hangs = true;
+  script.when_counted = [] {
+    asked = true;
+    while (hangs) std::this_thread::yield();
+  };
+  std::thread other([&] { (void)observer.look(); });
+  while (!asked) std::this_thread::yield();
+  EXPECT_FALSE(observer.stops_within(std::chrono::seconds(0)));
+  hangs = false;
+  other.join();
+  EXPECT_TRUE(observer.stops_within(std::chrono::seconds(60)));
 }
 
 }  // namespace

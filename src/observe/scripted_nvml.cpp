@@ -64,6 +64,7 @@ SCRIPTED observe::Script* scripted_nvml() { return &script; }
 SCRIPTED nvmlReturn_t nvmlInit_v2() { return NVML_SUCCESS; }
 SCRIPTED nvmlReturn_t nvmlShutdown() { return NVML_SUCCESS; }
 SCRIPTED nvmlReturn_t nvmlDeviceGetCount_v2(unsigned* count) {
+  if (script.when_counted != nullptr) script.when_counted();
   return *count = script.gpus, script.answers ? NVML_SUCCESS : NVML_ERROR_GPU_IS_LOST;
 }
 SCRIPTED nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t* device) {

@@ -31,7 +31,8 @@ struct ScriptedBoard {
   bool ecc;
 };
 struct Script {
-  bool answers = true;  // false: the driver has gone; it counts no GPUs and says why
+  bool answers = true;               // false: the driver has gone; it counts no GPUs and says why
+  void (*when_counted)() = nullptr;  // called whenever somebody asks how many GPUs there are
   unsigned gpus = 1;
   std::vector<std::vector<ScriptedRow>> compute{{}};
   std::vector<ScriptedRow> mps;

@@ -107,7 +107,6 @@ class Engine {
   [[nodiscard]] std::uint64_t capacity_bytes() const;  // of one device: memory minus reserved
   [[nodiscard]] std::uint64_t free_bytes(std::uint32_t device) const;
 
-  void set_lost(std::uint32_t device, bool lost);
   // checkpoint.cpp. False, and nothing changed, where the process shares memory with others; where the devices lack room.
   [[nodiscard]] bool checkpoint_process(std::uint32_t process);
   [[nodiscard]] bool restore_process(std::uint32_t process);

@@ -230,7 +230,6 @@ bool Node::wait_completed(std::uint32_t stream, std::uint64_t number, std::uint6
       Locked locked(*this);
       locked.advance();
       if (locked->completed(stream) >= number) return true;
-      if (state_->devices[state_->contexts[state_->streams[stream].context].device].lost) return false;
       word = file_->word.load(std::memory_order_acquire);
       until = locked->earliest_finish_ns(stream, number);
       if (until == kNever || until <= locked->now_ns()) {

@@ -61,7 +61,6 @@ DeviceTruth read_device(const State& state, std::uint32_t d) {
   truth.memory_bytes = profile.memory_bytes;
   truth.reserved_bytes = profile.reserved_bytes;
   truth.used_bytes = state.devices[d].bytes;
-  truth.lost = state.devices[d].lost != 0;
   truth.busy_ns = state.devices[d].busy_ns;
   truth.history = copy_history(state.device_history[d], 0, state.now_ns);
   for (std::uint32_t a = 0; a < kMostAccounts; ++a) {

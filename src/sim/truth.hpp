@@ -52,7 +52,6 @@ struct DeviceTruth {
   std::string model, uuid;
   std::uint32_t sm_count = 0;
   std::uint64_t memory_bytes = 0, reserved_bytes = 0, used_bytes = 0;  // used: allocations and contexts
-  bool lost = false;
   std::uint64_t busy_ns = 0;
   HeldHistory history;
   std::vector<ProcessTruth> processes;  // by birth; the dead stay until reset

@@ -13,7 +13,7 @@ namespace headgate::tenancy {
 
 // By the kernel's word, as in identity::Peer.
 struct Visitor {
-  std::uint32_t uid = 0, gid = 0;
+  std::uint32_t uid = ~0u, gid = ~0u;  // ~0u: nobody, and no group
   std::span<const std::uint32_t> groups{};
   std::optional<std::uint32_t> user_namespace_owner{};
 };

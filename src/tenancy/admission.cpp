@@ -14,6 +14,13 @@ const DeviceShare* device_on(const Share& share, std::string_view uuid) {
   return found == share.devices.end() ? nullptr : &*found;
 }
 
+std::uint64_t excess_of(const Books& books, std::string_view share, std::string_view uuid) {
+  std::uint64_t bytes = 0;
+  for (const Excess& excess : books.past_limits)
+    if (excess.share == share && excess.uuid == uuid) bytes = saturated(bytes, excess.bytes);
+  return bytes;
+}
+
 // All that one share could have of an empty card.
 std::uint64_t sellable(const Card& card, const Reserve& reserve) {
   return less(card.memory_total_bytes, saturated(reserve.driver_bytes, reserve.context_room_bytes));
@@ -102,6 +109,11 @@ struct Taken {
       compute_ppm += device.ceiling_ppm;
     }
   }
+  // What programs of a lowered share hold still: of the wanted one itself its limits count alone, as they were and as they will be.
+  void count_held(const Share& share, const Books& books) {
+    for (const DeviceShare& device : share.devices)
+      memory_bytes = saturated(memory_bytes, excess_of(books, share.name, device.uuid));
+  }
 };
 
 std::string subject_text(const Quota& quota, const Share& share) {
@@ -131,7 +143,7 @@ Result<void> keeps(const Quota& quota, const Share& wanted, const Books& books) 
     const bool same = quota.subject == Quota::Subject::group
                           ? std::ranges::find(share.owner_gids, quota.id) != share.owner_gids.end()
                           : share.owner_uid == wanted.owner_uid;
-    if (same) before.count(share, books);
+    if (same) before.count(share, books), before.count_held(share, books);
   }
   if (quota.shares && former == nullptr && before.shares + 1 > *quota.shares) {
     return std::unexpected(over(quota, wanted, "shares", std::to_string(*quota.shares), std::to_string(before.shares),
@@ -195,9 +207,7 @@ Sold sold_on(const Card& card, const Books& books, std::string_view without) {
     const DeviceShare* device = share.name == without || share.over_sell ? nullptr : device_on(share, card.uuid);
     if (device == nullptr) continue;
     sold.memory_bytes = saturated(sold.memory_bytes, asked_of(*device, card, books.reserve));
-    for (const Excess& excess : books.past_limits)
-      if (excess.share == share.name && excess.uuid == card.uuid)
-        sold.memory_bytes = saturated(sold.memory_bytes, excess.bytes);
+    sold.memory_bytes = saturated(sold.memory_bytes, excess_of(books, share.name, card.uuid));
     sold.guarantee_ppm += promised_of(*device);
     ++sold.shares;
   }

@@ -13,7 +13,7 @@ namespace {
 
 class Admission : public ::testing::Test {
  protected:
-  Books books() { return {cards, shares, quotas, reserve}; }
+  Books books() { return {cards, shares, quotas, reserve, past_limits}; }
   std::string refusal(const Share& share) {
     const auto admitted = admit(share, books());
     return admitted ? "admitted" : admitted.error().message + " | " + admitted.error().hint;
@@ -23,6 +23,7 @@ class Admission : public ::testing::Test {
   std::vector<Share> shares;
   std::vector<Quota> quotas;
   Reserve reserve;
+  std::vector<Excess> past_limits;
 };
 
 TEST_F(Admission, TheLastByteThatFitsIsSoldAndOneMoreIsNot) {
@@ -164,6 +165,12 @@ TEST_F(Admission, AQuotaBoundsAllSharesOfAUserTogetherAndNobodyElses) {
   Share sly = share_of("b", 1000, 6 * kGiB);
   sly.over_sell = true;
   EXPECT_EQ(admit(sly, books()).error().code, ErrorCode::denied);
+  // Lowered, with programs in it that hold on to what they have.
+  shares[0] = share_of("a", 1000, kGiB);
+  past_limits = {{"a", kGpu0, 14 * kGiB}, {"x", kGpu0, 20 * kGiB}};
+  EXPECT_EQ(refusal(share_of("b", 1000, 5 * kGiB, 0, kGpu1)), "admitted");
+  EXPECT_TRUE(refusal(share_of("b", 1000, 6 * kGiB, 0, kGpu1)).contains("of which 15.0 GiB are taken"));
+  EXPECT_EQ(refusal(share_of("a", 1000, 20 * kGiB)), "admitted") << "what he holds counts as his limit again";
 }
 
 TEST_F(Admission, QuotasOfComputeOfSharesAndOfTimeNameWhatIsLeft) {

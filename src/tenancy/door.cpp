@@ -207,7 +207,7 @@ std::optional<Door::Shut> Door::shut_to(const identity::Peer& peer) const {
 // Of a share that shut_to() has just seen. Who has his seat keeps it.
 std::optional<Door::Shut> Door::shut_to_newcomers() const {
   const LiveShare* live = common_->shares.find(share_);
-  if (has_ended(live->share, unix_now_s()))
+  if (has_ended(live->share, lease_now_s()))
     return Shut{ledger::Refusal::share_ending,
                 "the time of the share '" + share_ + "' is over; its owner may put its end off: headgate share extend"};
   if (ledger::is_draining(live->pages->policy()))

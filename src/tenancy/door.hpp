@@ -35,7 +35,7 @@ struct DoorEvents {
   std::function<void(const std::string& share, const identity::Peer&, const std::string& what)> lied;
   // The arbiter's: our end of the share's doorbell, each time that a door is opened. A message on it means that some process
   // of the share wants to be looked at. Whoever takes the descriptor hears it, and bounds how often. May be empty.
-  std::function<void(const std::string& share, UniqueFd bell)> bell;
+  std::function<bool(const std::string& share, UniqueFd bell)> bell;
   // Asked of each process that has taken its slot in a share with Admit::ask, before it is told that it may stay. `decide` is
   // called once, at once or later: nothing, or why it must go; no_capacity: for now, it may come again. What comes back is called
   // where nobody wants the answer any more. Not set: nobody may enter such a share.

@@ -18,6 +18,8 @@ Run run_of(std::uint32_t pid, const std::string& proc) {
 bool is_alive(const Run& run, const std::string& proc) {
   if (::kill(static_cast<pid_t>(run.pid), 0) != 0 && errno == ESRCH) return false;
   const auto now = identity::read_process(proc, run.pid);
+  // One that has ended and that nobody waits for holds nothing any more.
+  if (now && now->ended) return false;
   return !now || run.start_time == 0 || now->start_time == 0 || ledger::same_start(now->start_time, run.start_time);
 }
 

@@ -23,6 +23,11 @@ TEST(Runs, OneIsAliveUntilItEndsAndItsNumberGivenAnewIsSomebodyElse) {
     EXPECT_FALSE(is_alive({run.pid, run.start_time - 10}, "/proc"));
   }
   ::kill(child, SIGKILL);
+  siginfo_t ended{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
+  if (run.start_time != 0) {
+    EXPECT_FALSE(is_alive(run, "/proc")) << "a parent that never waits would hold its share for ever";
+  }
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
   EXPECT_FALSE(is_alive(run, "/proc"));
   EXPECT_FALSE(is_alive(run, "/nowhere"));

@@ -39,8 +39,9 @@ struct DeviceShare {
 struct Share {
   std::string name;
   std::uint32_t owner_uid = 0;
-  std::vector<std::uint32_t> owner_gids;  // of the owner when the share was made, sorted: group quotas count by them
-  std::vector<DeviceShare> devices;       // 1..16, no GPU twice
+  // Of the owner's process when the share was made, and those that the system's directory gave him; sorted. Group quotas count by them.
+  std::vector<std::uint32_t> owner_gids;
+  std::vector<DeviceShare> devices;  // 1..16, no GPU twice
   ledger::FailPolicy fail_policy = ledger::FailPolicy::open;
   // Not counted against the card, and promised nothing: it may be refused memory that its limit would allow.
   bool over_sell = false;

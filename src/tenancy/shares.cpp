@@ -20,6 +20,8 @@ namespace {
 
 // Others may pass through to a share's socket, and not look around: names of shares are their owners' affair.
 constexpr mode_t kPassage = 0711;
+// What a directory is called while it is removed; no share has such a name.
+constexpr const char* kAside = ".removed-";
 
 Result<void> open_passage(const std::string& path) {
   if (::chmod(path.c_str(), kPassage) != 0) return fail_errno(path, errno);
@@ -83,7 +85,7 @@ Result<Shares> Shares::open(Node node, Store store, Adoption& adoption) {
     if (auto good = shares.adopt(std::move(share), adoption); !good) adoption.refused.emplace_back(name, good.error());
     if (LiveShare* const live = shares.find(name)) live->runs = std::move(runs[name]);
   }
-  shares.note_unmanaged(adoption);
+  shares.look_at_the_rest(adoption);
   return shares;
 }
 
@@ -155,11 +157,13 @@ Result<void> Shares::check_room() const {
                   node_.runtime_dir);
 }
 
-void Shares::note_unmanaged(Adoption& adoption) const {
+void Shares::look_at_the_rest(Adoption& adoption) const {
   std::error_code error;
   for (std::filesystem::directory_iterator at(node_.runtime_dir + "/shares", error), end; !error && at != end;
        at.increment(error)) {
     const std::string name = at->path().filename().string();
+    std::error_code ignored;
+    if (name.starts_with(kAside)) std::filesystem::remove_all(at->path(), ignored);
     if (!name.starts_with('.') && !shares_.contains(name)) adoption.unmanaged.push_back(name);
   }
   std::ranges::sort(adoption.unmanaged);
@@ -175,11 +179,13 @@ std::vector<Share> Shares::rows() const {
 std::vector<Excess> Shares::past_limits() const {
   std::vector<Excess> all;
   for (const auto& [name, live] : shares_) {
-    if (live.sold_before.empty() || live.pages == nullptr || live.distrusted()) continue;
+    if (live.sold_before.empty() || live.pages == nullptr) continue;
     for (const DeviceShare& device : live.share.devices) {
       const auto before = live.sold_before.find(device.uuid);
       if (before == live.sold_before.end() || !device.memory_limit_bytes) continue;
-      const std::uint64_t held = std::min(held_on(*live.pages, device.uuid), before->second);
+      // What a damaged page says is nothing to go by: then all that was sold may be held.
+      const std::uint64_t held =
+          live.distrusted() ? before->second : std::min(held_on(*live.pages, device.uuid), before->second);
       if (held > *device.memory_limit_bytes) all.push_back({name, device.uuid, held - *device.memory_limit_bytes});
     }
   }
@@ -375,7 +381,7 @@ Result<void> Shares::remove(const std::string& name, std::uint32_t by) {
         "end them first: kill" + whose +
             (of_guests ? "; those of users whom the share lets in do not count once it lets them in no more" : ""));
   }
-  if (live->distrusted()) return discard(name);
+  if (live->distrusted()) return discard(*live, name);
   const auto seats = [&] { return live->pages ? ledger::live_slots(live->pages->usage()) : 0; };
   const auto in_use = [&] {
     const std::uint32_t inside = seats();
@@ -394,15 +400,20 @@ Result<void> Shares::remove(const std::string& name, std::uint32_t by) {
   const ledger::PageFault fault = ledger::remove_if_empty(node_.runtime_dir.c_str(), name.c_str(), removed);
   if (fault ? !missing(fault) : !removed) {
     if (auto noted = store_.note_removal(name, false); !noted) return noted;
-    if (is_strange(fault)) return discard(name);
+    if (is_strange(fault)) return discard(*live, name);
     if (fault) return std::unexpected(page_error(fault, node_.runtime_dir, name));
     return in_use();
   }
+  return forget_row(*live, name);
+}
+
+// Of a share whose pages are gone, which was noted before they went.
+Result<void> Shares::forget_row(LiveShare& live, const std::string& name) {
   if (auto gone = store_.remove_share(name); !gone) {
-    live->pages.reset();
+    live.pages.reset();
     Error why = gone.error();
     why.hint = "its pages are gone already: ask again, or the next start of headgated removes what is left of it";
-    live->broken = why;
+    live.broken = why;
     return std::unexpected(std::move(why));
   }
   shares_.erase(name);
@@ -410,19 +421,21 @@ Result<void> Shares::remove(const std::string& name, std::uint32_t by) {
 }
 
 // Who still has the page mapped is left with a page that is no share's any more.
-Result<void> Shares::discard(const std::string& name) {
+Result<void> Shares::discard(LiveShare& live, const std::string& name) {
   const std::string place = directory(name);
   struct stat usage{};
   if (::stat((place + "/usage").c_str(), &usage) == 0) {
     if (auto unused = page_users_[name].none(name, place, usage.st_ino, node_.proc); !unused) return unused;
   }
   page_users_.erase(name);
-  if (auto gone = store_.remove_share(name); !gone) return gone;
+  if (auto noted = store_.note_removal(name, true); !noted) return noted;
+  // Under another name first: a kill in the midst of it leaves no half share.
+  const std::string aside = node_.runtime_dir + "/shares/" + kAside + name;
   std::error_code error;
-  std::filesystem::remove_all(place, error);
-  shares_.erase(name);
-  if (error) return fail_errno("removing " + place, error.value());
-  return {};
+  std::filesystem::remove_all(aside, error);
+  if (::rename(place.c_str(), aside.c_str()) != 0 && errno != ENOENT) return fail_errno("removing " + place, errno);
+  std::filesystem::remove_all(aside, error);
+  return forget_row(live, name);
 }
 
 std::optional<Error> Shares::trouble_of(const LiveShare& live) const {

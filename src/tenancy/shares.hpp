@@ -129,11 +129,12 @@ class Shares {
   Shares(Node node, Store store) : node_(std::move(node)), store_(std::move(store)) {}
 
   Result<void> adopt(Share share, Adoption& adoption);
-  void note_unmanaged(Adoption& adoption) const;
+  void look_at_the_rest(Adoption& adoption) const;
   Result<LiveShare*> usable(const std::string& name);
   std::vector<Run> holding(LiveShare& live, std::uint32_t but) const;
   Result<void> command(const std::string& name, ledger::Command command);
-  Result<void> discard(const std::string& name);
+  Result<void> discard(LiveShare& live, const std::string& name);
+  Result<void> forget_row(LiveShare& live, const std::string& name);
   Result<void> admit_beside_others(const Share& share) const;
   void note_held(LiveShare& live) const;
   void note_lowered(LiveShare& live, const Share& wanted) const;

@@ -110,6 +110,11 @@ TEST_F(SharesTest, WhatProgramsHoldPastALoweredLimitIsSoldToNobodyElseUntilTheyL
     ASSERT_TRUE(ledger::charge(usage, 0, tenant.slot, 30 * kGiB));
     EXPECT_EQ(shares.sold_on(card).memory_bytes, 60 * kGiB);
     ledger::give_back(usage, 0, tenant.slot, 30 * kGiB);
+    // Nor one that says nothing any more.
+    shares.find("a")->damage = "scribbled";
+    EXPECT_EQ(shares.sold_on(card).memory_bytes, 60 * kGiB);
+    shares.find("a")->damage.clear();
+    EXPECT_EQ(shares.sold_on(card).memory_bytes, 50 * kGiB);
   }
   Shares shares = start();
   EXPECT_NE(words(shares.create(share_of("b", 2, 40 * kGiB))), "done") << "after a restart";

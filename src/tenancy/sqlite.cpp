@@ -17,7 +17,7 @@ Error sqlite_error(const std::string& path, int code, const char* words) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return {ErrorCode::failed, message,
-              "shares on the node go on; move the file away to start with none stored, or put a backup in its place"};
+              "it is left as it is; move it away to begin with an empty one, or put a backup in its place"};
     case SQLITE_FULL: return {ErrorCode::no_capacity, message, "nothing was changed; make room on its file system"};
     case SQLITE_READONLY:
     case SQLITE_PERM:

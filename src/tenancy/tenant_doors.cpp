@@ -59,14 +59,23 @@ Result<void> TenantDoors::open(const std::string& share) {
   auto door = std::make_shared<Door>(common_, share, std::move(bell.theirs));
   if (auto started = door->start(std::move(listener)); !started) return started;
   doors_[share] = std::move(door);
-  if (common_->events.bell) common_->events.bell(share, std::move(bell.ours));
+  hand_over(share, std::move(bell.ours));
   return {};
+}
+
+void TenantDoors::hand_over(const std::string& share, UniqueFd bell) {
+  if (!common_->events.bell || common_->events.bell(share, std::move(bell))) unheard_.erase(share);
+  else unheard_.insert(share);
 }
 
 Result<void> TenantDoors::open_all() {
   Result<void> first;
   for (const std::string& name : shut()) {
     if (auto opened = open(name); !opened && first) first = std::move(opened);
+  }
+  for (const std::string& name : std::set(unheard_)) {
+    auto bell = new_bell(name, std::chrono::steady_clock::now());
+    if (bell && *bell) hand_over(name, std::move(*bell));
   }
   return first;
 }
@@ -81,6 +90,7 @@ void TenantDoors::close(const std::string& share) {
   if (found == doors_.end()) return;
   found->second->close();
   doors_.erase(found);
+  unheard_.erase(share);
 }
 
 Result<UniqueFd> TenantDoors::new_bell(const std::string& share, std::chrono::steady_clock::time_point now) {

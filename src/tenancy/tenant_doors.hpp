@@ -10,6 +10,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,7 @@ class TenantDoors {
 
   // Binds the share's socket, over one that a former daemon left. Errors: of the file system; not_found.
   [[nodiscard]] Result<void> open(const std::string& share);
-  // All that are shut(); the first error, after the others were opened all the same.
+  // All that are shut(); the first error, after the others were opened all the same. Whose bell could not be listened to gets another.
   [[nodiscard]] Result<void> open_all();
   void close(const std::string& share);
   // The share is another than it was: who waits there for leave is let in where nobody is asked any more, and sent away where the
@@ -53,8 +54,11 @@ class TenantDoors {
   [[nodiscard]] std::size_t waiting() const;
 
  private:
+  void hand_over(const std::string& share, UniqueFd bell);
+
   std::shared_ptr<DoorCommon> common_;
   std::map<std::string, std::shared_ptr<Door>> doors_;
+  std::set<std::string> unheard_;  // nobody listens to their bells
 };
 
 }  // namespace headgate::tenancy

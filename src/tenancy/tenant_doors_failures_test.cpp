@@ -153,6 +153,27 @@ TEST_F(FailingDoors, ADoorThatCouldNotBeOpenedIsNamedAndOpensWhenItCan) {
   expect_all_is_well();
 }
 
+// A share that the arbiter did not take in would have the GPU beside everybody's turns.
+TEST_F(FailingDoors, ABellThatCouldNotBeListenedToIsFollowedByAnother) {
+  deaf_ = true;
+  ASSERT_TRUE(doors_->open("s"));
+  EXPECT_TRUE(doors_->shut().empty());
+  deaf_ = false;
+  bell_.reset();
+  ASSERT_TRUE(doors_->open_all());
+  ASSERT_TRUE(bell_);
+  const UniqueFd socket = connect_to(directory());
+  ASSERT_TRUE(say(socket.get(), hello()));
+  const Heard welcome = answer(socket.get());
+  ASSERT_EQ(welcome.head.verb, ledger::Verb::welcome);
+  EXPECT_EQ(::send(welcome.descriptors[2].get(), "r", 1, MSG_NOSIGNAL), 1);
+  char ring = 0;
+  EXPECT_EQ(::recv(bell_.get(), &ring, 1, 0), 1) << "whoever registers rings the bell before it";
+  bell_.reset();
+  ASSERT_TRUE(doors_->open_all());
+  EXPECT_FALSE(bell_) << "a bell that is heard is left alone";
+}
+
 TEST_F(FailingDoors, ADoorThatIsOpenStaysAsItIsWhenThoseThatAreShutAreOpened) {
   const UniqueFd socket = at_the_door();
   ASSERT_TRUE(doors_->open_all());

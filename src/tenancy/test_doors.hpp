@@ -110,7 +110,11 @@ class Doors : public ::testing::Test {
     doors_.emplace(context_.get_executor(), *shares_, *processes_, "/proc", bounds,
                    TenantDoors::Events{
                        .lied = [this](const auto&, const auto&, const std::string& what) { lies_.push_back(what); },
-                       .bell = [this](const auto&, UniqueFd bell) { bell_ = std::move(bell); },
+                       .bell =
+                           [this](const auto&, UniqueFd bell) {
+                             bell_ = std::move(bell);
+                             return !deaf_;
+                           },
                        .ask =
                            [this](const Share&, const TenantProcess& tenant, DoorEvents::Decide decide) {
                              asked_.push_back(tenant);
@@ -213,6 +217,7 @@ class Doors : public ::testing::Test {
   std::vector<std::string> lies_, troubles_;
   std::function<std::vector<int>()> handed_;
   UniqueFd bell_;
+  bool deaf_ = false;  // whoever gets bells cannot listen to them
   std::vector<TenantProcess> asked_;
   DoorEvents::Decide decide_;
   std::optional<Result<void>> decide_at_once_;

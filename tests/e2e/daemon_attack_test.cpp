@@ -12,6 +12,7 @@
 
 #include "daemon_program.hpp"
 #include "page_liar.hpp"
+#include "sim/truth.hpp"
 
 namespace headgate::e2e {
 namespace {
@@ -60,6 +61,10 @@ class DaemonAttack : public ::testing::Test {
   std::uint64_t honest_bytes() const {
     const auto share = daemon_.share("honest");
     return share.devices.empty() ? 0 : share.devices[0].memory_used_bytes;
+  }
+  std::uint64_t gpu_busy_ns() const {
+    const auto truth = sim::read_truth(daemon_.cli().directory() + "/node");
+    return truth ? truth->devices.at(0).busy_ns : 0;
   }
   void expect_that_the_honest_share_is_as_it_was() const {
     const auto share = daemon_.share("honest");
@@ -127,11 +132,19 @@ TEST_F(DaemonAttack, ATenantThatScribblesInItsPageIsNamedAndNobodyElseFeelsIt) {
   EXPECT_NE(problem.find("process " + std::to_string(liar_)), std::string::npos) << problem;
   const Said why = daemon_.cli().shell("$H why liar");
   EXPECT_NE((why.out + why.err).find("the usage page of the share liar"), std::string::npos) << why.out << why.err;
+  const auto counted = Clock::now();
+  const std::uint64_t busy_ns = gpu_busy_ns();
   for (const auto end = begun + seconds(12); Clock::now() < end;) {
     expect_that_every_view_works();
     expect_that_the_honest_share_is_as_it_was();
     rest_ms(200);
   }
+  // Nobody else computes: its 40 % are neither taken from it nor left without a bound.
+  const double had = static_cast<double>(gpu_busy_ns() - busy_ns) /
+                     std::chrono::duration<double, std::nano>(Clock::now() - counted).count();
+  std::printf("the honest share had %.1f %% of the GPU\n", had * 100);
+  EXPECT_GT(had, 0.2);
+  EXPECT_LT(had, 0.43);
   EXPECT_EQ(events_of("share.damaged", "liar"), 1u) << "told more than once";
   EXPECT_EQ(events_of("share.damaged", "honest"), 0u);
   // A newcomer gets into the other share while all this goes on, and its memory is its own.

@@ -129,6 +129,29 @@ TEST(DaemonEnforce, UnderThePolicyKillWhoIsInNoShareIsEndedAndMembersGoOn) {
   EXPECT_EQ(member.line(), "0");
 }
 
+// Its ledger agreed with the driver before: it is the process that lies, not the ledger that cannot know.
+TEST(DaemonEnforce, UnderThePolicyKillAMemberThatTakesMemoryPastItsProvenLedgerIsEndedAndTheOthersGoOn) {
+  const Directory directory;
+  const Daemon daemon(audit_policy(directory, "kill"));
+  ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 4GiB").status, 0);
+  Program member({BYPASS_PROGRAM, "libcuda.so.1"}, tenant_of(daemon, "alice"));
+  ASSERT_EQ(member.line(), "ready 0") << member.errors();
+  auto environment = tenant_of(daemon, "alice");
+  environment["BYPASS_FIRST"] = "libcuda.so.1";
+  Program rogue({BYPASS_PROGRAM, own_driver(daemon)}, environment);
+  ASSERT_EQ(rogue.line(), "ready 0") << rogue.errors();
+  ASSERT_TRUE(eventually([&] { return daemon.share("alice").devices.at(0).memory_residual_bytes > 0; }));
+  rest_ms(500);
+  rogue.say("alloc 536870912");
+  ASSERT_EQ(rogue.line(), "0");
+  const auto event = event_of(daemon, "audit.acted", rogue.pid());
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->at("share"), "alice");
+  EXPECT_EQ(rogue.wait(), 128 + SIGKILL);
+  member.say("alloc 1048576");
+  EXPECT_EQ(member.line(), "0");
+}
+
 // A cgroup of a test's own, in the hierarchy that freezes: version 1's freezer where there is one. Gone with everybody in it.
 class OwnCgroup {
  public:

@@ -37,6 +37,26 @@ TEST(Join, ARunUnderTheNameOfARunningShareJoinsItWithTheSameValuesAndIsToldWhich
     EXPECT_NE(said.err.find(differs), std::string::npos) << said.err;
     EXPECT_NE(said.err.find("headgate share set k changes them"), std::string::npos) << said.err;
   }
+  for (const auto& [said_there, differs] :
+       {std::pair{"HEADGATE_MEM=3GiB", "--mem 2.0 GiB, asked was --mem 3.0 GiB (by the environment)"},
+        {"CUDA_MEM_LIMIT=3g", "--mem 2.0 GiB, asked was --mem 3.0 GiB (by the environment)"},
+        {"HEADGATE_BURST=90%", "--burst 80 %, asked was --burst 90 % (by the environment)"}}) {
+    const Said said = cli.shell(std::string(said_there) + " $H run --name k -- echo joined");
+    EXPECT_EQ(said.status, 2) << said_there;
+    EXPECT_NE(said.err.find(differs), std::string::npos) << said.err;
+  }
+  EXPECT_EQ(cli.shell("HEADGATE_MEM=2GiB HEADGATE_BURST=80% $H run --name k -- echo joined").out, "joined\n");
+}
+
+TEST(Join, WhatTheEnvironmentSaysIsWhatAShareOfTheDaemonsGets) {
+  const Daemon daemon;
+  const Said said = daemon.cli().shell(
+      "HEADGATE_MEM=2GiB HEADGATE_COMPUTE=50% HEADGATE_BURST=80% $H run --name k -- "
+      "sh -c '$H share show k --json'");
+  EXPECT_EQ(said.status, 0) << said.err;
+  EXPECT_TRUE(said.out.contains("\"compute_guarantee_ratio\": 0.5")) << said.out;
+  EXPECT_TRUE(said.out.contains("\"compute_ceiling_ratio\": 0.8")) << said.out;
+  EXPECT_TRUE(said.out.contains("\"memory_limit_bytes\": 2147483648")) << said.out;
 }
 
 // 99 % was sold and 100 % was not: a run was given nothing of what it had asked for, and the second of the same words turned away.

@@ -206,6 +206,12 @@ TEST(DaemonNight, ADaemonWhoseSocketWasRemovedIsFoundAgain) {
   ASSERT_TRUE(std::filesystem::remove(daemon.socket()));
   EXPECT_TRUE(eventually([&] { return std::filesystem::exists(daemon.socket()); }));
   EXPECT_EQ(daemon.ask("GET", "/readyz").status, 200);
+  const auto directory = std::filesystem::path(daemon.socket()).parent_path();
+  const auto mode = std::filesystem::status(directory).permissions();
+  ASSERT_EQ(std::filesystem::remove_all(directory), 2u);
+  EXPECT_TRUE(eventually([&] { return std::filesystem::exists(daemon.socket()); }));
+  EXPECT_EQ(daemon.ask("GET", "/readyz").status, 200);
+  EXPECT_EQ(std::filesystem::status(directory).permissions(), mode);
 }
 
 // The same minute's `headgate status` says what is sold.

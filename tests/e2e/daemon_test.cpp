@@ -373,6 +373,19 @@ TEST(Daemon, AnErrorOfTheGpuIsAnEventAndCounted) {
   EXPECT_EQ(gpu.xids[0].count, 1u);
 }
 
+TEST(Daemon, AnErrorOfAGpuThatDidNotAnswerAtTheStartIsAnEventToo) {
+  Daemon daemon;
+  const std::string fault = "HEADGATE_SIM_DIR=$D/node $H sim fault --sim ";
+  ASSERT_EQ(daemon.cli().shell(fault + "device0:lost").status, 0);
+  ASSERT_EQ(daemon.stop(), 0);
+  daemon.start();
+  ASSERT_TRUE(eventually([&] { return daemon.ask("GET", "/v1/events").body.contains("\"gpu.lost\""); }));
+  ASSERT_EQ(daemon.cli().shell(fault + "clear").status, 0);
+  ASSERT_TRUE(eventually([&] { return daemon.ask("GET", "/v1/events").body.contains("\"gpu.found\""); }));
+  ASSERT_EQ(daemon.cli().shell(fault + "device0:xid=79").status, 0);
+  EXPECT_TRUE(eventually([&] { return daemon.ask("GET", "/v1/events").body.contains("\"gpu.xid\""); }));
+}
+
 TEST(Daemon, ShareTimesOutAndIsGone) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create brief --mem 1GiB --ttl 1s").status, 0);

@@ -12,7 +12,8 @@
 
 namespace headgate::daemon {
 
-Result<std::optional<Address>> tcp_address(const config::Config& config, const Options& options, bool has_token) {
+Result<std::optional<config::ListenAddress>> tcp_address(const config::Config& config, const Options& options,
+                                                         bool has_token) {
   if (!options.listen.empty()) return TRY(address_of("--listen", options.listen, has_token));
   const config::Setting& listen = config["node.listen"];
   if (listen.value.empty()) return std::nullopt;
@@ -40,10 +41,9 @@ Result<void> check(const Options& options) {
   if (auto there = cli::check_source(options.simulate, config["sim.profile"].value); !there) return there;
   if (options.simulate) return {};
   const auto driver = TRY(nvml::Library::open(library_of(config)));
-  // Where no card answers, a start waits for one.
-  const auto picture = observe::read_driver(driver, 0);
-  if (!picture) return {};
-  for (const auto& card : unsellable(config, picture->gpus)) std::fprintf(stderr, "headgated: %s\n", card.text.c_str());
+  if (auto seen = can_see_programs(config, driver.path()); !seen) return seen;
+  const auto picture = TRY(observe::read_driver(driver, 0));
+  for (const auto& card : unsellable(config, picture.gpus)) std::fprintf(stderr, "headgated: %s\n", card.text.c_str());
   return {};
 }
 

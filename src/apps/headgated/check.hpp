@@ -11,8 +11,8 @@
 namespace headgate::daemon {
 
 // Where to listen over TCP, by command line or configuration; none: nowhere. Errors: as of address_of().
-[[nodiscard]] Result<std::optional<Address>> tcp_address(const config::Config& config, const Options& options,
-                                                         bool has_token);
+[[nodiscard]] Result<std::optional<config::ListenAddress>> tcp_address(const config::Config& config,
+                                                                       const Options& options, bool has_token);
 
 // Whether this machine has what the configuration names.
 [[nodiscard]] Result<void> is_sound(const config::Config& config, const Options& options);

@@ -122,7 +122,9 @@ class Daemon {
     if (!age)
       return fail(ErrorCode::usage, config_["events.keep"].origin + ": " + age.error().message, age.error().hint);
     const tenancy::EventBounds bounds{config_.number("events.rows"), *age};
-    if (auto opened = tenancy::EventStore::open(places_.events_file, bounds, std::chrono::system_clock::now)) {
+    // A step of people's clock makes no event old.
+    const auto now = [] { return std::chrono::system_clock::time_point(std::chrono::seconds(lease_now_s())); };
+    if (auto opened = tenancy::EventStore::open(places_.events_file, bounds, now)) {
       history_ = std::move(*opened);
     } else {
       events_.restore({}, {}, unix_now_ns() / 1'000'000);
@@ -153,14 +155,9 @@ class Daemon {
 
   Result<void> open_node(const cli::Source& source) {
     const auto driver = TRY(nvml::Library::open(source.library));
-    simulated_ = !source.simulated_directory.empty() || driver.path().ends_with("/sim/libnvidia-ml.so.1");
-    if (!simulated_ && config_["node.pid_namespace"].value == "host" && !identity::in_host_pid_namespace("/proc")) {
-      return fail(
-          ErrorCode::unsupported,
-          "headgated runs in a container's pid namespace, and could neither name nor hold the programs outside it",
-          "run it on the host, or its container with --pid=host; where the GPU is this container's alone: "
-          "node.pid_namespace = \"own\" in the configuration");
-    }
+    simulated_ = !source.simulated_directory.empty() || is_simulator(driver.path());
+    if (!simulated_)
+      if (auto seen = can_see_programs(config_, driver.path()); !seen) return seen;
     const auto picture = TRY(observe::read_driver(driver, 0));
     node::NodeOptions node;
     node.runtime_dir = places_.runtime_dir;
@@ -204,6 +201,7 @@ class Daemon {
     sources.node.version = version_text();
     sources.node.pid_space = observe::own_pid_space();
     sources.node.simulated = simulated_;
+    sources.foreign_pids = !simulated_ && !identity::in_host_pid_namespace("/proc");
     sources.node.reserve_bytes = node_->shares().node().reserve.driver_bytes;
     sources.node.started_unix_ns = unix_now_ns();
     // The node belongs to the loop's thread; the observer asks it there.
@@ -307,7 +305,9 @@ class Daemon {
                            const std::string& what) { events_.add(lie_event(share, peer, what, owner_of(share))); },
             .bell =
                 [this](const std::string& share, UniqueFd bell) {
-                  if (auto added = node_->arbitrate(share, std::move(bell)); !added) say(added.error().message);
+                  const auto added = node_->arbitrate(share, std::move(bell));
+                  if (!added) say(added.error().message + "; tried again");
+                  return added.has_value();
                 },
             .ask = [this](const auto& share, const auto& tenant,
                           auto decide) { return scheduler_->admit(share, tenant, std::move(decide)); },
@@ -324,6 +324,7 @@ class Daemon {
           doors_->close(name);
           processes_->forget(name);
           pressure_.forget(name);
+          if (scheduler_) scheduler_->forget(name);
         },
         [this](const std::string& name) { doors_->reconsider(name); });
   }
@@ -337,7 +338,8 @@ class Daemon {
 
   // Where somebody has removed the control socket (a cleaner of old files, a hand that slipped), nobody would find the daemon.
   void keep_control_socket() {
-    const auto bound = server_->listen_anew();
+    const auto kept = keep_control_directory(places_, {.group = group_, .all = for_all(config_)});
+    const auto bound = kept ? server_->listen_anew() : std::unexpected(kept.error());
     if (bound && *bound > 0) say("its socket was removed: listens anew at " + places_.socket);
     const std::string trouble =
         bound ? "" : "its socket was removed, and nobody can reach it: " + bound.error().message;
@@ -487,7 +489,7 @@ class Daemon {
     tell_unasked();
     tell_of_driver();
     mend_bells();
-    node_->keep_time(*observer_->latest(), unix_now_s());
+    node_->keep_time(*observer_->latest(), lease_now_s());
     tally_.connected(server_->connections());
     tell_service_manager(ServiceState::alive);  // each second, from the loop that must not stand still
     tick_->start(std::chrono::seconds(1), [this] { tick(); });

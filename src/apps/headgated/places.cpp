@@ -83,6 +83,8 @@ Result<void> make_control_directory(const std::string& path, const Callers& call
   return {};
 }
 
+std::string control_directory(const std::string& runtime_dir) { return runtime_dir + "/control"; }
+
 // Where they lie, before anything is made.
 Result<Places> plan(const std::string& socket, const std::string& state) {
   Places places;
@@ -90,7 +92,7 @@ Result<Places> plan(const std::string& socket, const std::string& state) {
   if (!places.runtime_dir.starts_with('/'))
     return fail(ErrorCode::usage, "the runtime directory '" + places.runtime_dir + "' is no absolute path",
                 "set HEADGATE_RUNTIME_DIR to one that begins with /");
-  places.socket = socket.empty() ? places.runtime_dir + "/control/headgate.sock" : socket;
+  places.socket = socket.empty() ? control_directory(places.runtime_dir) + "/headgate.sock" : socket;
   // A path of the operator's own choice is his to prepare: who may reach it is decided by directories that he knows.
   if (const fs::path parent = fs::path(socket).parent_path(); !socket.empty() && !parent.empty()) {
     std::error_code ignored;
@@ -149,12 +151,19 @@ Result<Places> find_places(const std::string& socket, const std::string& state, 
   Places places = TRY(plan(socket, state));
   if (auto made = make_runtime_directory(places.runtime_dir); !made) return std::unexpected(made.error());
   if (socket.empty()) {
-    if (auto made = make_control_directory(places.runtime_dir + "/control", callers); !made)
+    if (auto made = make_control_directory(control_directory(places.runtime_dir), callers); !made)
       return std::unexpected(made.error());
   }
   if (auto made = make_state_directory(directory_of(places.state_file), !state.empty()); !made)
     return std::unexpected(made.error());
   return places;
+}
+
+Result<void> keep_control_directory(const Places& places, const Callers& callers) {
+  const std::string ours = control_directory(places.runtime_dir);
+  struct stat facts{};
+  if (directory_of(places.socket) != ours || ::lstat(ours.c_str(), &facts) == 0 || errno != ENOENT) return {};
+  return make_control_directory(ours, callers);
 }
 
 namespace {

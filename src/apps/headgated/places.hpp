@@ -41,4 +41,7 @@ struct Callers {
 [[nodiscard]] Result<Places> find_places(const std::string& socket, const std::string& state,
                                          const Callers& callers = {});
 
+// Makes the control directory anew where somebody has removed it. Nothing where the socket is at a place of the operator's choice.
+[[nodiscard]] Result<void> keep_control_directory(const Places& places, const Callers& callers);
+
 }  // namespace headgate::daemon

@@ -11,9 +11,8 @@
 
 #include "base/unique_fd.hpp"
 #include "base/units.hpp"
-#include "base/whole_number.hpp"
-#include "config/listen_address.hpp"
 #include "guest/grant/size.hpp"
+#include "identity/peer.hpp"
 #include "observe/audit.hpp"
 
 namespace headgate::daemon {
@@ -64,17 +63,23 @@ Result<std::optional<std::string>> token(const config::Config& config) {
 }
 
 // "127.0.0.1:9471", "[::1]:9471".
-Result<Address> address_of(const std::string& said, const std::string& text, bool has_token) {
-  if (!config::is_listen_address(text))
+Result<config::ListenAddress> address_of(const std::string& said, const std::string& text, bool has_token) {
+  const auto address = config::parse_listen_address(text);
+  if (!address)
     return fail(ErrorCode::usage, said + " '" + text + "' is no address", "accepted: 127.0.0.1:9471, [::1]:9471");
-  const std::size_t colon = text.rfind(':');
-  Address address;
-  address.host = text.substr(0, colon);
-  if (address.host.starts_with('[') && address.host.ends_with(']'))
-    address.host = address.host.substr(1, address.host.size() - 2);
-  address.port = *whole_number<std::uint16_t>(std::string_view(text).substr(colon + 1));
   if (auto may = config::may_listen(said, text, has_token); !may) return std::unexpected(may.error());
-  return address;
+  return *address;
+}
+
+bool is_simulator(const std::string& library) { return library.ends_with("/sim/libnvidia-ml.so.1"); }
+
+Result<void> can_see_programs(const config::Config& config, const std::string& library) {
+  const bool asked = config["node.pid_namespace"].value == "host";
+  if (!asked || is_simulator(library) || identity::in_host_pid_namespace("/proc")) return {};
+  return fail(ErrorCode::unsupported,
+              "headgated runs in a container's pid namespace, and could neither name nor hold the programs outside it",
+              "run it on the host, or its container with --pid=host; where the GPU is this container's alone: "
+              "node.pid_namespace = \"own\" in the configuration");
 }
 
 tenancy::Reserve reserve_of(const config::Config& config) {
@@ -88,6 +93,7 @@ std::vector<Unsellable> unsellable(const config::Config& config, const std::vect
   const tenancy::Reserve reserve = reserve_of(config);
   std::vector<Unsellable> all;
   for (const auto& gpu : gpus) {
+    if (gpu.uuid.empty()) continue;  // it does not answer, which is told of by itself
     const tenancy::Card card{.uuid = gpu.uuid, .memory_total_bytes = gpu.memory_total_bytes};
     if (tenancy::room_on(card, {.cards = {}, .shares = {}, .quotas = {}, .reserve = reserve}).memory_bytes > 0)
       continue;

@@ -11,6 +11,7 @@
 #include "apps/headgated/options.hpp"
 #include "base/result.hpp"
 #include "config/config.hpp"
+#include "config/listen_address.hpp"
 #include "snapshot/snapshot.hpp"
 #include "tenancy/admission.hpp"
 
@@ -28,13 +29,15 @@ Result<std::optional<gid_t>> control_group(const config::Config& config);
 // What clients over TCP have to show; none where no file is named. A file that others can read is refused.
 Result<std::optional<std::string>> token(const config::Config& config);
 
-struct Address {
-  std::string host;
-  std::uint16_t port = 0;
-};
 // "127.0.0.1:9471", "[::1]:9471". Beyond loopback only with a token.
 // `said`: by whom, for errors: "--listen", "/etc/headgate/config.toml:3: node.listen =".
-Result<Address> address_of(const std::string& said, const std::string& text, bool has_token);
+Result<config::ListenAddress> address_of(const std::string& said, const std::string& text, bool has_token);
+
+// Whether the driver's library is the simulator's.
+[[nodiscard]] bool is_simulator(const std::string& library);
+// Whether the numbers by which that library names programs are known here: in a container's pid namespace they are not. Errors:
+// unsupported.
+[[nodiscard]] Result<void> can_see_programs(const config::Config& config, const std::string& library);
 
 // What is never sold of each GPU.
 [[nodiscard]] tenancy::Reserve reserve_of(const config::Config& config);

@@ -375,6 +375,32 @@ TEST_F(TopPicture, GpusStandInTheOrderOfTheirNumbersWhateverIsSortedBy) {
   EXPECT_EQ(order, "job job-9 job-10 job-010b ");
 }
 
+TEST_F(TopPicture, EachColumnSortsByWhatStandsInIt) {
+  TopState state = test_state();
+  const auto order = [&state] {
+    std::string names;
+    for (const auto& row : rows_of(state))
+      if (!row.share.empty()) names += row.name.substr(0, 1);
+    return names;
+  };
+  // notebook, train, vllm-small; of who is equal it does not matter who comes first.
+  for (const auto& [sort, wanted] : {std::pair{TopSort::name, "ntv"},
+                                     {TopSort::owner, "tnv"},
+                                     {TopSort::memory, "tnv"},
+                                     {TopSort::compute, "tvn"},
+                                     {TopSort::waited, "t"},
+                                     {TopSort::refusals, "t"},
+                                     {TopSort::idle, "n"},
+                                     {TopSort::state, "nvt"}}) {
+    state.sort = sort;
+    state.reverse = false;
+    EXPECT_TRUE(order().starts_with(wanted)) << sort_word(sort) << ": " << order();
+    state.reverse = true;
+    EXPECT_TRUE(order().ends_with(std::string(std::string_view(wanted).rbegin(), std::string_view(wanted).rend())))
+        << sort_word(sort) << ", reversed: " << order();
+  }
+}
+
 // One frame said "93%" in the bar and "-" in the table of a GPU whose shares nobody measures.
 TEST_F(TopPicture, TheTimeOfAGpuIsOneFigureInItsBarAndInItsRow) {
   TopState state = test_state();

@@ -48,12 +48,16 @@ void Watcher::set_interval(std::chrono::milliseconds interval) {
 Look Watcher::look() {
   Look look{.picture = source_->look(), .events = {}, .remark = source_->remark()};
   if (!look.picture) return look;
-  // Another daemon counts its events anew.
-  if (look.picture->node.started_unix_ns != daemon_started_) last_sequence_ = 0;
-  daemon_started_ = look.picture->node.started_unix_ns;
-  if (auto events = source_->events_after(last_sequence_)) {
+  // A daemon that was started anew tells of its former's events too, and goes on with their numbers, or begins anew where it lost them.
+  const bool anew =
+      std::exchange(daemon_started_, look.picture->node.started_unix_ns) != look.picture->node.started_unix_ns;
+  if (auto events = source_->events_after(anew ? 0 : last_event_.sequence)) {
     look.events = std::move(*events);
-    if (!look.events.empty()) last_sequence_ = look.events.back().sequence;
+    if (anew)
+      std::erase_if(look.events, [this](const snapshot::Event& event) {
+        return event.sequence <= last_event_.sequence && event.unix_ns <= last_event_.unix_ns;
+      });
+    if (!look.events.empty()) last_event_ = look.events.back();
   } else {
     look.remark = events.error().message;
   }

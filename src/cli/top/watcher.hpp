@@ -41,7 +41,7 @@ class Watcher {
   void hand_over(Look look);
 
   const std::unique_ptr<SnapshotSource> source_;  // of the thread alone
-  std::uint64_t last_sequence_ = 0;               // likewise, and the next
+  snapshot::Event last_event_;                    // likewise, and the next
   std::uint64_t daemon_started_ = 0;
   UniqueFd news_;
 

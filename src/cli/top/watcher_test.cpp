@@ -18,6 +18,7 @@ struct Script {
   std::atomic<std::uint64_t> started = 1;
   std::atomic<std::uint64_t> last_asked_after = 0;
   std::atomic<int> most_looks = 1'000'000;  // what comes after them waits
+  std::atomic<bool> dates = false;          // each event is of a later time than the one before
 };
 
 class ScriptedSource final : public SnapshotSource {
@@ -35,11 +36,13 @@ class ScriptedSource final : public SnapshotSource {
   }
   Result<std::vector<snapshot::Event>> events_after(std::uint64_t sequence) override {
     script_.last_asked_after = sequence;
-    return std::vector<snapshot::Event>{{.sequence = sequence + 1, .unix_ns = 0, .kind = "x", .severity = "info"}};
+    if (script_.dates) ++now_;
+    return std::vector<snapshot::Event>{{.sequence = sequence + 1, .unix_ns = now_, .kind = "x", .severity = "info"}};
   }
 
  private:
   Script& script_;
+  std::uint64_t now_ = 0;
 };
 
 std::optional<Look> next(Watcher& watcher) {
@@ -91,8 +94,9 @@ TEST(Watcher, AFailedLookIsHandedOverAndTheNextIsTried) {
   ASSERT_TRUE(look);
 }
 
-TEST(Watcher, EventsOfADaemonThatWasStartedAnewAreAskedForFromTheFirst) {
+TEST(Watcher, EventsOfADaemonThatCountsThemAnewAreAskedForFromTheFirst) {
   Script script;
+  script.dates = true;
   Watcher watcher(std::make_unique<ScriptedSource>(script), milliseconds(10));
   while (script.last_asked_after < 3) ASSERT_TRUE(next(watcher));
   script.started = 2;
@@ -102,6 +106,19 @@ TEST(Watcher, EventsOfADaemonThatWasStartedAnewAreAskedForFromTheFirst) {
   ASSERT_TRUE(look);
   // Events of looks that were not taken may stand before it.
   EXPECT_TRUE(std::ranges::any_of(look->events, [](const auto& event) { return event.sequence == 1; }));
+}
+
+TEST(Watcher, WhatADaemonThatWasStartedAnewRemembersOfItsFormerIsNotToldTwice) {
+  Script script;
+  Watcher watcher(std::make_unique<ScriptedSource>(script), milliseconds(10));
+  std::uint64_t last = 0;
+  for (int after = 0; after < 3;) {
+    const auto look = next(watcher);
+    ASSERT_TRUE(look && look->picture);
+    for (const auto& event : look->events) EXPECT_EQ(event.sequence, ++last);
+    if (last >= 3) script.started = 2;
+    after += look->picture->node.started_unix_ns == 2 ? 1 : 0;
+  }
 }
 
 TEST(Watcher, AShorterIntervalCountsAtOnce) {

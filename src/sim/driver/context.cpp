@@ -127,8 +127,7 @@ void end_context(Context* context) {
 
 CUresult health(const Context* context) {
   const State& state = library().state();
-  if (device_lost(context->node_device) || state.devices[context->node_device].lost != 0)
-    return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  if (device_lost(context->node_device)) return CUDA_ERROR_DEVICE_UNAVAILABLE;
   auto& error = const_cast<std::uint32_t&>(state.contexts[context->index].error);
   return static_cast<CUresult>(std::atomic_ref(error).load(std::memory_order_relaxed));
 }

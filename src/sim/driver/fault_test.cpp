@@ -164,7 +164,7 @@ TEST_F(KernelFaults, what_was_queued_behind_the_fault_never_happens) {
               CUfunction bad = nullptr;
               OK(p.cu.cuModuleLoadData(&module, faulty_ptx("launch_failed").c_str()));
               OK(p.cu.cuModuleGetFunction(&bad, module, "bad"));
-              unsigned us = 2000;
+              unsigned us = 200'000;  // all below is queued before it ends, on a busy machine too
               void* parameters[] = {&us};
               static std::atomic<int> called{0}, told{0};
               CUstream stream = p.stream();

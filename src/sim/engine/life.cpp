@@ -270,12 +270,4 @@ bool Engine::host_reached(std::uint32_t s, std::uint64_t number) const {
   return stream.phase == Phase::host && stream.head + 1 == number;
 }
 
-void Engine::set_lost(std::uint32_t device, bool lost) {
-  account_until(device, state_->now_ns);
-  if (lost && state_->devices[device].active != kNone) give_slice(device, kNone);
-  change(state_->devices[device]).lost = lost;
-  ++change(state_->changes);
-  commit();
-}
-
 }  // namespace headgate::sim

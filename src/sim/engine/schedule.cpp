@@ -118,7 +118,6 @@ std::uint32_t Engine::next_runnable(std::uint32_t device, std::uint32_t not_this
 // Renewal of a lone context's slice is by whole slices, so that it does not matter when anybody looked.
 void Engine::choose_context(std::uint32_t device) {
   const Device& d = state_->devices[device];
-  if (d.lost) return;
   const std::uint64_t now_ns = state_->now_ns;
   if (any_runnable_on(device)) {
     if (now_ns < d.slice_end_ns) return;

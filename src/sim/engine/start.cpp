@@ -253,7 +253,7 @@ bool Engine::start_kernel(std::uint32_t c) {
 
 bool Engine::start_ready(std::uint32_t device) {
   const Device& d = state_->devices[device];
-  if (d.active == kNone || d.lost) return false;
+  if (d.active == kNone) return false;
   bool any = false;
   each_on(device, [&](std::uint32_t c) { any |= start_instants(c); });
   while (start_oldest(device)) any = true;

@@ -141,7 +141,6 @@ struct Device {
   std::uint64_t slice_end_ns;
   std::uint64_t turn;
   std::uint32_t copying[kCopyEngines];  // stream, or kNone
-  std::uint32_t lost;                   // a fault: everything answers DEVICE_UNAVAILABLE
   std::uint64_t busy_ns;                // any kernel running
   std::uint64_t bytes;                  // taken by all processes, contexts included
   std::uint64_t xid_count;              // XIDs since the node was made; the last ones by number below

@@ -86,7 +86,7 @@ abi::nvmlReturn_t on_device_or_slice(const char* function, abi::nvmlDevice_t han
     if (const auto found = slice_of(node.profile(), handle)) index = found->index, slice = found->slice;
     else if (!index_of(node.profile(), handle, index)) return abi::NVML_ERROR_INVALID_ARGUMENT;
     const DeviceView view(node, index);
-    if (device_lost(index) || view.device().lost != 0) return abi::NVML_ERROR_GPU_IS_LOST;
+    if (device_lost(index)) return abi::NVML_ERROR_GPU_IS_LOST;
     return static_cast<abi::nvmlReturn_t>(body(view, slice));
   });
 }

@@ -1,0 +1,55 @@
+#include "base/ask_directory.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <thread>
+
+namespace headgate {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// One question that is answered when the test says so.
+struct Stuck {
+  std::shared_ptr<std::promise<void>> end = std::make_shared<std::promise<void>>();
+  void ask() {
+    EXPECT_FALSE(ask_directory([until = end->get_future().share()] { until.wait(); }, milliseconds(1)));
+  }
+};
+
+TEST(AskDirectory, AnAnswerIsThereWhenItIsWaitedFor) {
+  int answer = 0;
+  ASSERT_TRUE(ask_directory([&answer] { answer = 42; }, seconds(60)));
+  EXPECT_EQ(answer, 42);
+}
+
+TEST(AskDirectory, WhoeverComesWhileItDoesNotAnswerDoesNotWaitAndIsAnsweredLater) {
+  Stuck stuck;
+  stuck.ask();
+  std::this_thread::sleep_for(milliseconds(50));
+  const auto answered = std::make_shared<std::promise<void>>();
+  const auto begin = std::chrono::steady_clock::now();
+  for (int n = 0; n < 200; ++n) EXPECT_FALSE(ask_directory([] {}, milliseconds(50)));
+  EXPECT_FALSE(ask_directory([answered] { answered->set_value(); }, milliseconds(50)));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(5)) << "each waited as if it were the first";
+  stuck.end->set_value();
+  EXPECT_EQ(answered->get_future().wait_for(seconds(60)), std::future_status::ready);
+}
+
+TEST(AskDirectory, OfThoseThatCannotBeAnsweredAThousandAreKept) {
+  Stuck stuck;
+  stuck.ask();
+  const auto count = std::make_shared<std::atomic<int>>(0);
+  for (int n = 0; n < 2'000; ++n) EXPECT_FALSE(ask_directory([count] { ++*count; }, milliseconds(0)));
+  stuck.end->set_value();
+  while (!ask_directory([] {}, seconds(60))) std::this_thread::yield();
+  EXPECT_LE(count->load(), 1'000);
+  EXPECT_GE(count->load(), 990);
+}
+
+}  // namespace
+}  // namespace headgate
