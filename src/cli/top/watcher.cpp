@@ -30,9 +30,10 @@ Watcher::~Watcher() {
 }
 
 std::optional<Look> Watcher::take() {
-  const std::scoped_lock lock(mutex_);
+  // Before the look is taken: one that comes between is told of again.
   std::uint64_t count = 0;
   (void)!::read(news_.get(), &count, sizeof count);
+  const std::scoped_lock lock(mutex_);
   return std::exchange(newest_, std::nullopt);
 }
 
