@@ -47,8 +47,9 @@ class ScriptedSource final : public SnapshotSource {
 
 std::optional<Look> next(Watcher& watcher) {
   pollfd on{watcher.fd(), POLLIN, 0};
-  if (::poll(&on, 1, 60'000) <= 0) return std::nullopt;
-  return watcher.take();
+  while (::poll(&on, 1, 60'000) > 0)
+    if (auto look = watcher.take()) return look;
+  return std::nullopt;
 }
 
 TEST(Watcher, LooksAtOnceAndAgainSoForTheRates) {
