@@ -1,11 +1,14 @@
 #include "base/ask_directory.hpp"
 
 #include <gtest/gtest.h>
+#include <pwd.h>
 
 #include <atomic>
 #include <future>
 #include <memory>
 #include <thread>
+
+#include "base/user_name.hpp"
 
 namespace headgate {
 namespace {
@@ -49,6 +52,21 @@ TEST(AskDirectory, OfThoseThatCannotBeAnsweredAThousandAreKept) {
   while (!ask_directory([] {}, seconds(60))) std::this_thread::yield();
   EXPECT_LE(count->load(), 1'000);
   EXPECT_GE(count->load(), 990);
+}
+
+// A picture of a node has hundreds of names in it, and the loop makes one each second.
+TEST(UserName, IsItsNumberUntilTheDirectoryHasAnswered) {
+  constexpr std::uint32_t kSomebody = 1;
+  Stuck stuck;
+  stuck.ask();
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(user_name(kSomebody), "1");
+  for (std::uint32_t uid = 4'000'000; uid < 4'000'300; ++uid) EXPECT_EQ(user_name(uid), std::to_string(uid));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(5)) << "each was waited for";
+  stuck.end->set_value();
+  while (!ask_directory([] {}, seconds(60))) std::this_thread::yield();
+  const passwd* const entry = ::getpwuid(kSomebody);
+  EXPECT_EQ(user_name(kSomebody), entry == nullptr ? "1" : entry->pw_name);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <grp.h>
 #include <pwd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -22,35 +23,43 @@ namespace {
 class Remembered {
  public:
   std::string name(std::uint32_t id, std::string (*find)(std::uint32_t)) {
+    const auto begun = Clock::now();
+    Clock::duration patience{};
     {
       const std::scoped_lock lock(mutex_);
       if (names_.size() >= kMost && !names_.contains(id)) names_.clear();
-      const auto now = std::chrono::steady_clock::now();
-      Entry& known = names_.try_emplace(id, Entry{std::to_string(id), now}).first->second;
-      if (known.until > now) return known.name;
-      known.until = now + kAgain;
+      Entry& known = names_.try_emplace(id, Entry{std::to_string(id), begun}).first->second;
+      if (known.until > begun) return known.name;
+      known.until = begun + kAgain;
+      if (begun - renewed_ >= kAgain) renewed_ = begun, waited_ = {};
+      patience = std::max(kPatience - waited_, Clock::duration::zero());
     }
     const auto found = [this, id, find] {
       std::string name = find(id);
       const std::scoped_lock lock(mutex_);
-      names_[id] = {std::move(name), std::chrono::steady_clock::now() + kFor};
+      names_[id] = {std::move(name), Clock::now() + kFor};
     };
-    (void)ask_directory(found, kPatience);
+    (void)ask_directory(found, std::chrono::ceil<std::chrono::milliseconds>(patience));
     const std::scoped_lock lock(mutex_);
+    waited_ += Clock::now() - begun;
     const auto known = names_.find(id);
     return known == names_.end() ? std::to_string(id) : known->second.name;
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds kFor{60};
   static constexpr std::chrono::seconds kAgain{5};  // where no answer came
-  static constexpr std::chrono::milliseconds kPatience{20};
+  // All names together are waited for so long, and as long again kAgain later.
+  static constexpr Clock::duration kPatience = std::chrono::milliseconds(200);
   static constexpr std::size_t kMost = 16'384;
   struct Entry {
     std::string name;
-    std::chrono::steady_clock::time_point until;
+    Clock::time_point until;
   };
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards all below
+  Clock::time_point renewed_{};
+  Clock::duration waited_{};  // since then
   std::unordered_map<std::uint32_t, Entry> names_;
 };
 
