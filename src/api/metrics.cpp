@@ -63,8 +63,7 @@ std::vector<MetricRow> daemon_rows() {
        }},
       {{"headgate_daemon_recoveries_total", kCounter, "kind",
         "Shares that the daemon found, at its start or when their pages went or came back: adopted as they were, "
-        "restored "
-        "from its store, or broken and left so."},
+        "restored from its store, or broken and left so."},
        [](const MetricInput& in, Samples& out) {
          for (const char* kind : {"adopted", "restored", "broken"}) {
            const auto found = in.own.sums.events.find(std::string("share.") + kind);

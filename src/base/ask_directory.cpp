@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -25,12 +24,10 @@ class Clerk {
     std::unique_lock lock(mutex_);
     if (questions_.size() >= kMost) return false;
     const std::uint64_t ticket = ++asked_;
-    const bool idle = answered_ + 1 == ticket;
+    if (answered_ + 1 == ticket) began_ = Clock::now();  // it is the only one
     questions_.push_back(std::move(question));
-    if (idle) began_ = Clock::now();
     wake_.notify_one();
-    const auto until = (idle ? Clock::now() : began_) + patience;
-    return answer_.wait_until(lock, until, [&] { return answered_ >= ticket; });
+    return answer_.wait_until(lock, began_ + patience, [&] { return answered_ >= ticket; });
   }
 
   void start() {
@@ -54,7 +51,6 @@ class Clerk {
       question();
       lock.lock();
       ++answered_;
-      began_ = Clock::now();
       answer_.notify_all();
     }
   }

@@ -127,10 +127,6 @@ Result<void> may_over_sell(const tenancy::Share* before, const tenancy::Share& w
               "root, or the group of the control socket; or a share that fits: headgate free");
 }
 
-}  // namespace
-
-namespace {
-
 // A process can give up groups (in a user namespace, by newgrp), and with them their quotas: those that the system's directory has
 // count as well. Where it does not answer, a quota that may hold is no reason to let somebody past it.
 Result<std::vector<std::uint32_t>> all_groups_of(const Caller& caller, const Directory& directory,
