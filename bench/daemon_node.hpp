@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/load/child.hpp"
+#include "load/child.hpp"
 #include "setting.hpp"
 #include "sim/truth.hpp"
 

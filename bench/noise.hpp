@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "cli/load/histogram.hpp"
+#include "load/histogram.hpp"
 
 namespace headgate::bench {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "cli/load/child.hpp"
-#include "cli/load/done.hpp"
+#include "load/child.hpp"
+#include "load/done.hpp"
 
 namespace headgate::bench {
 

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <optional>
 
-#include "cli/load/asking.hpp"
 #include "guest/ledger/pages.hpp"
+#include "load/asking.hpp"
 #include "sim/truth.hpp"
 #include "split.hpp"
 
@@ -24,7 +24,7 @@ constexpr std::size_t kTenth = 10;
 struct Case {
   std::string name;
   unsigned percent;
-  std::vector<std::string> load_words;
+  std::vector<std::string> load_arguments;
   bool launch_bound = false;  // judged within 2 points, no RMS goal
 };
 
@@ -168,7 +168,7 @@ class ShareBench {
     // A little more than whole seconds: the first and the last bucket are cut.
     const unsigned duration_ms = (setting_.quick ? 4000 : 8000) + 40;
     std::vector<std::string> argv{setting_.load_program, "--duration=" + std::to_string(duration_ms) + "ms"};
-    argv.insert(argv.end(), each.load_words.begin(), each.load_words.end());
+    argv.insert(argv.end(), each.load_arguments.begin(), each.load_arguments.end());
     const auto spec = child_of(setting_, candidate, setting_.simulator_dir, name,
                                {.percent = each.percent, .bytes = 64ull << 30}, argv);
     const auto end = TRY(load::run_child(spec, milliseconds(180'000)));

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/result.hpp"
-#include "cli/load/child.hpp"
+#include "load/child.hpp"
 
 namespace headgate::bench {
 

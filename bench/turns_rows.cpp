@@ -7,9 +7,9 @@
 #include <set>
 #include <thread>
 
-#include "cli/load/asking.hpp"
 #include "daemon_node.hpp"
 #include "gangs_row.hpp"
+#include "load/asking.hpp"
 #include "split.hpp"
 
 namespace headgate::bench {

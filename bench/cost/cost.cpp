@@ -23,10 +23,10 @@
 #include <thread>
 #include <vector>
 
-#include "cli/load/driver.hpp"
-#include "cli/load/histogram.hpp"
-#include "cli/load/kernels.hpp"
 #include "cost/markers.hpp"
+#include "load/driver.hpp"
+#include "load/histogram.hpp"
+#include "load/kernels.hpp"
 
 namespace headgate::bench {
 namespace {

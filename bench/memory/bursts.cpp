@@ -15,16 +15,16 @@
 #include <string>
 #include <vector>
 
-#include "cli/load/driver.hpp"
+#include "load/driver.hpp"
 
 namespace headgate::bench {
 namespace {
 
 using namespace load;
 
-constexpr int kMostBursts = 4096;
+constexpr int kMaxBursts = 4096;
 constexpr int kStepsOfABurst = 40;
-constexpr std::size_t kMostHeld = 6;
+constexpr std::size_t kMaxHeld = 6;
 
 struct Shared {
   std::atomic<int> ready{0};
@@ -32,7 +32,7 @@ struct Shared {
   std::atomic<unsigned> odd_answers{0};
   struct {
     std::int64_t began_ns, ended_ns;
-  } bursts[kMostBursts] = {};
+  } bursts[kMaxBursts] = {};
 };
 
 std::int64_t now_ns() {
@@ -66,7 +66,7 @@ class Holder {
   unsigned burst() {
     odd_ = 0;
     for (int i = 0; i < kStepsOfABurst; ++i) {
-      if (held_.size() >= kMostHeld || (random_() % 3 == 0 && !held_.empty())) drop(random_() % held_.size());
+      if (held_.size() >= kMaxHeld || (random_() % 3 == 0 && !held_.empty())) drop(random_() % held_.size());
       else take();
     }
     note(driver_.cuStreamSynchronize(stream_));
@@ -128,7 +128,7 @@ class Holder {
 }  // namespace
 
 Result<Done> run_bursts(int processes, int bursts, int period_ms) {
-  if (processes < 1 || processes > 64 || bursts < 1 || bursts > kMostBursts || period_ms < 1)
+  if (processes < 1 || processes > 64 || bursts < 1 || bursts > kMaxBursts || period_ms < 1)
     return fail(ErrorCode::usage, "bursts PROCESSES BURSTS PERIOD_MS: 1 to 64, 1 to 4096, 1 or more");
   void* at = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) return fail_errno("mmap", errno);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "cli/load/done.hpp"
+#include "load/done.hpp"
 
 namespace headgate::bench {
 

@@ -1,5 +1,5 @@
 // One memory limit and many who want it, through the driver and whatever is preloaded; and kills of the ledger itself.
-// One line of JSON on stdout. What is done is in guest/ledger/crowd.hpp and kill_storm.hpp, as the tests do it.
+// One line of JSON on stdout. What is done is in tests/support (contention, kill_storm), as the tests do it.
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -15,11 +15,11 @@
 #include <thread>
 #include <vector>
 
-#include "cli/load/driver.hpp"
-#include "guest/ledger/crowd.hpp"
-#include "guest/ledger/kill_storm.hpp"
 #include "guest/ledger/test_page.hpp"
+#include "load/driver.hpp"
 #include "memory/bursts.hpp"
+#include "support/contention.hpp"
+#include "support/kill_storm.hpp"
 
 namespace headgate::bench {
 namespace {
@@ -46,7 +46,7 @@ Result<Ready> start() {
   return ready;
 }
 
-// A thread's allocations as crowd.hpp asks for them: the latest is given back first.
+// A thread's allocations as contention.hpp asks for them: the latest is given back first.
 class Allocations {
  public:
   explicit Allocations(const Ready& ready) : ready_(ready) { note(ready.driver.cuCtxSetCurrent(ready.context)); }
@@ -76,7 +76,7 @@ class Allocations {
 };
 
 struct Shared {
-  ledger::Crowd crowd;
+  ledger::Contention contention;
   std::atomic<std::uint32_t> ready;   // threads that may begin
   std::atomic<std::uint32_t> filled;  // threads that found not a byte more
   std::atomic<std::uint64_t> rest;    // what these hold then, together
@@ -102,7 +102,7 @@ pid_t fork_child() {
       Allocations mine(*ready);
       shared.ready.fetch_add(1);
       while (shared.ready.load() < everyone) ::sched_yield();
-      ledger::join_crowd(mine, shared.crowd, process * 100 + static_cast<std::uint64_t>(i), rounds, limit);
+      ledger::join_contention(mine, shared.contention, process * 100 + static_cast<std::uint64_t>(i), rounds, limit);
       // In the end all fill the limit at once; nobody gives back before nobody finds a byte more.
       shared.rest.fetch_add(ledger::take_the_rest(mine));
       shared.filled.fetch_add(1);
@@ -126,7 +126,7 @@ Result<Done> await(const std::vector<pid_t>& children) {
 
 Result<Done> run_crowd(int processes, int threads, int rounds, std::uint64_t limit) {
   const auto shared = ledger::make_shared_over_fork<Shared>();
-  const ledger::Crowd& crowd = shared->crowd;
+  const ledger::Contention& crowd = shared->contention;
   const auto everyone = static_cast<std::uint32_t>(processes * threads);
   const int each = rounds / (processes * threads) + 1;
   const auto before = std::chrono::steady_clock::now();

@@ -50,7 +50,7 @@ channel::Authorise administrators(const CurrentAccess& access) {
     if (caller->administrator) return {};
     return fail(ErrorCode::denied,
                 client.empty() ? "you may not see the task channel"
-                               : "you may not speak for client '" + tenancy::harmless(client) + "'",
+                               : "you may not speak for client '" + tenancy::escape_untrusted(client) + "'",
                 "root, the daemon's own user, its control group, or over TCP its token");
   };
 }

@@ -39,8 +39,12 @@ Fields share_fields() {
       {"admit", text, "who decides on a process that wants in",
        "now, or ask: an outside scheduler, over /v1/channel/scheduler"},
       {"on_oom", text, "what becomes of an allocation for which there is no room", "fail, wait or wait=30s (up to 1h)"},
-      {"over_sell", flag, "whether it may be sold what is sold already", "true or false"},
+      {"overcommit", flag, "whether it may be committed what is committed already", "true or false"},
       {"everyone", flag, "whether anybody may enter it", "true or false"},
+      {"void_promises", flag,
+       "whether it may be of class best-effort with a promise on a GPU whose policy is priority; else that is refused "
+       "(409) with the promises that would be void",
+       "true or false"},
       {"until_empty", flag, "whether it ends with its last process", "true or false"},
       {"users", texts, "who may enter it besides its owner", kNamesOrNone},
       {"groups", texts, "whose members may enter it", kNamesOrNone},
@@ -60,7 +64,10 @@ Fields share_request() {
 
 Fields gpu_change() {
   return {{"policy", text, "who has it when several shares want it",
-           "fair, priority, off, or default: as the configuration says", true}};
+           "fair, priority, off, or default: as the configuration says", true},
+          {"void_promises", flag,
+           "whether promises on it may be void from then on; else that is refused (409) with these promises",
+           "true or false"}};
 }
 
 Fields quota() {
@@ -87,6 +94,7 @@ std::string_view schema_name(BodyKind kind) {
     case BodyKind::anything: break;
     case BodyKind::share_request: return "ShareRequest";
     case BodyKind::share_change: return "ShareChange";
+    case BodyKind::share_changes: return "ShareChanges";
     case BodyKind::quota: return "QuotaRequest";
     case BodyKind::gpu_change: return "GpuChange";
   }
@@ -100,7 +108,8 @@ const std::vector<BodyField>& fields(BodyKind kind) {
     case BodyKind::none:
     case BodyKind::anything: break;
     case BodyKind::share_request: return of_request;
-    case BodyKind::share_change: return of_change;
+    case BodyKind::share_change:
+    case BodyKind::share_changes: return of_change;
     case BodyKind::quota: return of_quota;
     case BodyKind::gpu_change: return of_gpu;
   }

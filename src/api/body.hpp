@@ -1,5 +1,5 @@
 // What a request's body may say: objects whose fields follow the command's options ("mem": "8GiB" is --mem 8GiB). The
-// lists from which the OpenAPI document and the readers' hints are made (the readers: order_json.hpp).
+// lists from which the OpenAPI document and the readers' hints are made (the readers: share_request_json.hpp).
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace headgate::api {
 
-enum class BodyKind { none, anything, share_request, share_change, quota, gpu_change };
+// share_changes: an object with a share_change for each share that is named, under its name.
+enum class BodyKind { none, anything, share_request, share_change, share_changes, quota, gpu_change };
 
 enum class FieldType { text, flag, texts, text_or_whole };
 

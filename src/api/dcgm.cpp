@@ -42,12 +42,12 @@ constexpr Field kFields[] = {
 
 }  // namespace
 
-std::string dcgm_page(const snapshot::Snapshot& picture) {
+std::string dcgm_page(const snapshot::Snapshot& snapshot) {
   std::vector<Family> families;
   for (const Field& field : kFields) {
     Family& family = families.emplace_back(Family{field.name, field.help, field.kind, {}});
-    for (const Gpu& gpu : picture.gpus) {
-      if (picture.node.nvml_released || gpu.memory_total_bytes == 0) continue;
+    for (const Gpu& gpu : snapshot.gpus) {
+      if (snapshot.node.nvml_released || gpu.memory_total_bytes == 0) continue;
       const std::string index = std::to_string(gpu.index);
       if (const auto value = field.value(gpu))
         family.samples.push_back({{{"gpu", index},
@@ -55,7 +55,7 @@ std::string dcgm_page(const snapshot::Snapshot& picture) {
                                    {"pci_bus_id", gpu.pci_bus_id},
                                    {"device", "nvidia" + index},
                                    {"modelName", gpu.model},
-                                   {"hostname", picture.node.name}},
+                                   {"hostname", snapshot.node.name}},
                                   *value});
     }
   }

@@ -18,7 +18,7 @@ using Events = std::vector<snapshot::Event>;
 Result<std::uint64_t> number_of(const char* name, const std::string* text) {
   if (text == nullptr) return 0;
   if (const auto value = whole_number(*text)) return *value;
-  return fail(ErrorCode::usage, std::string(name) + "='" + tenancy::harmless(*text) + "' is no number",
+  return fail(ErrorCode::usage, std::string(name) + "='" + tenancy::escape_untrusted(*text) + "' is no number",
               "accepted: a whole number from 0");
 }
 
@@ -45,7 +45,7 @@ Response page_of(const Events& events) {
 void add_newer(const observe::EventLog& log, EventQuery query, const node::Caller& caller, Events& events) {
   if (!events.empty()) query.after = events.back().sequence;
   for (auto& event : log.after(query.after)) {
-    if (events.size() >= kMostEvents) return;
+    if (events.size() >= kMaxEvents) return;
     if (query.matches(event) && may_see(event, caller)) events.push_back(std::move(event));
   }
 }
@@ -81,7 +81,7 @@ void answer_events(const Request& request, const node::Caller& caller, const obs
     return reply(page_of(events));
   }
   store->read(
-      *query, kMostEvents, [caller](const snapshot::Event& event) { return may_see(event, caller); },
+      *query, kMaxEvents, [caller](const snapshot::Event& event) { return may_see(event, caller); },
       {.uid = caller.uid, .waits = [reply] { return reply.waits(); }},
       [query = *query, caller, &log, reply](Result<Events> found) {
         if (!found) return reply(http::error_response(found.error()));

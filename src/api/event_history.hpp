@@ -20,7 +20,7 @@ struct Following {
 [[nodiscard]] Result<Following> following_of(const http::Request& request);
 
 // A page, oldest first; who wants more asks again with after= the last of it.
-inline constexpr std::size_t kMostEvents = 4096;
+inline constexpr std::size_t kMaxEvents = 4096;
 
 // `store`: nullptr where events are kept in memory only. Replies now or from the store's thread; 400 for a number that is none. The log
 // must outlive the store.

@@ -93,11 +93,11 @@ TEST_F(EventHistory, WhatTheMemoryHasGivenUpIsReadFromTheStorePageByPage) {
   for (int i = 0; i < 6000; ++i) run.add(std::to_string(i));
   EXPECT_EQ(run.get({}, root()).second.front().text, std::to_string(6000 - 4096)) << "the newest in memory";
   const auto [status, first] = run.get({{"since_unix_ns", "1"}}, root());
-  ASSERT_EQ(first.size(), kMostEvents);
+  ASSERT_EQ(first.size(), kMaxEvents);
   EXPECT_EQ(first.front().text, "0");
   const auto second =
       run.get({{"since_unix_ns", "1"}, {"after", std::to_string(first.back().sequence)}}, root()).second;
-  ASSERT_EQ(second.size(), 6000 - kMostEvents);
+  ASSERT_EQ(second.size(), 6000 - kMaxEvents);
   EXPECT_EQ(second.back().text, "5999");
   EXPECT_EQ(run.get({{"after", std::to_string(first.front().sequence)}}, root()).second.front().text, "1");
 }

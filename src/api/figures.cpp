@@ -14,32 +14,32 @@
 
 namespace headgate::api {
 
-void Tally::look(const snapshot::Snapshot& picture) {
+void Tally::look(const snapshot::Snapshot& snapshot) {
   const std::scoped_lock lock(mutex_);
-  const std::uint64_t before = std::exchange(looked_ns_, picture.taken_ns);
-  account(picture);
-  if (before == 0 || picture.taken_ns <= before || picture.node.nvml_released) return;
-  const double seconds = std::min(static_cast<double>(picture.taken_ns - before) / 1e9, kLongestGap);
-  for (const auto& gpu : picture.gpus) {
+  const std::uint64_t before = std::exchange(looked_ns_, snapshot.taken_ns);
+  account(snapshot);
+  if (before == 0 || snapshot.taken_ns <= before || snapshot.node.nvml_released) return;
+  const double seconds = std::min(static_cast<double>(snapshot.taken_ns - before) / 1e9, kLongestGap);
+  for (const auto& gpu : snapshot.gpus) {
     for (const auto& reason : gpu.throttle_reasons) sums_.throttled_seconds[{gpu.uuid, reason}] += seconds;
   }
 }
 
-// The first picture, and counters that went back, account for nothing: the next picture counts from there.
-void Tally::account(const snapshot::Snapshot& picture) {
-  const double seconds = (static_cast<double>(picture.taken_ns) - static_cast<double>(accounted_ns_)) / 1e9;
-  if (accounted_ns_ != 0 && seconds < kLeastAccounted) return;
-  accounted_ns_ = picture.taken_ns;
+// The first snapshot, and counters that went back, account for nothing: the next snapshot counts from there.
+void Tally::account(const snapshot::Snapshot& snapshot) {
+  const double seconds = (static_cast<double>(snapshot.taken_ns) - static_cast<double>(accounted_ns_)) / 1e9;
+  if (accounted_ns_ != 0 && seconds < kMinAccounted) return;
+  accounted_ns_ = snapshot.taken_ns;
   std::map<std::string, std::uint64_t> energy_mj;
-  if (!picture.node.nvml_released) {
-    for (const auto& gpu : picture.gpus)
+  if (!snapshot.node.nvml_released) {
+    for (const auto& gpu : snapshot.gpus)
       if (gpu.energy_mj) energy_mj[gpu.uuid] = *gpu.energy_mj;
   }
   std::map<std::pair<std::string, std::string>, std::uint64_t> held_ns;
   std::map<std::string, double> held_s;  // by GPU, all shares together
   std::map<std::string, int> workers;
   std::map<std::pair<std::string, std::string>, double> mine_s;
-  for (const auto& share : picture.shares) {
+  for (const auto& share : snapshot.shares) {
     for (const auto& device : share.devices) {
       const std::pair key(share.name, device.uuid);
       held_ns[key] = device.held_ns;
@@ -51,7 +51,7 @@ void Tally::account(const snapshot::Snapshot& picture) {
       ++workers[device.uuid];
     }
   }
-  for (const auto& process : picture.processes) {
+  for (const auto& process : snapshot.processes) {
     if (!process.share.empty()) continue;
     for (const auto& device : process.devices) workers[device.uuid] += device.busy_ratio == 0.0 ? 0 : 1;
   }

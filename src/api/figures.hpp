@@ -1,4 +1,4 @@
-// What the daemon tells of itself, and what only grows from picture to picture.
+// What the daemon tells of itself, and what only grows from snapshot to snapshot.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ class Observer;
 
 namespace headgate::api {
 
-// Sums over the life of the daemon, and what else the page shows of it. Thread-safe: pictures come from the observer, events
-// from anybody.
+// Sums over the life of the daemon, and what else the page shows of it. Thread-safe: snapshots come from the observer,
+// events from anybody.
 class Tally {
  public:
   struct Sums {
@@ -35,25 +35,25 @@ class Tally {
     std::optional<double> scrape_seconds;  // what the page before this one took
   };
 
-  // A reason that a picture shows counts for the time since the picture before, at most `kLongestGap`: NVML says what is
-  // so now, not for how long it was.
+  // A reason that a snapshot shows counts for the time since the snapshot before, at most `kLongestGap`: NVML says what
+  // is so now, not for how long it was.
   static constexpr double kLongestGap = 5;  // seconds
-  // A GPU's energy since the picture before is a share's by the part of that time in which it held the GPU; where shares together
-  // held it for longer than that (they ran at once), by its part of their sum. Looks closer to each other are one: the driver
-  // moves its energy counter some ten times a second.
-  static constexpr double kLeastAccounted = 0.5;  // seconds
-  void look(const snapshot::Snapshot& picture);
+  // A GPU's energy since the snapshot before is a share's by the part of that time in which it held the GPU; where
+  // shares together held it for longer than that (they ran at once), by its part of their sum. Looks closer to each
+  // other are one: the driver moves its energy counter some ten times a second.
+  static constexpr double kMinAccounted = 0.5;  // seconds
+  void look(const snapshot::Snapshot& snapshot);
   void note(const snapshot::Event& event);
   void connected(std::uint64_t clients);
   void scraped(double seconds);
   [[nodiscard]] Sums sums() const;
 
  private:
-  void account(const snapshot::Snapshot& picture);
+  void account(const snapshot::Snapshot& snapshot);
 
   mutable std::mutex mutex_;
   Sums sums_;
-  std::map<std::string, std::uint64_t> energy_mj_;                        // by GPU, at the picture before
+  std::map<std::string, std::uint64_t> energy_mj_;                        // by GPU, at the snapshot before
   std::map<std::pair<std::string, std::string>, std::uint64_t> held_ns_;  // by share and GPU, then
   std::uint64_t looked_ns_ = 0, accounted_ns_ = 0;                        // CLOCK_MONOTONIC; 0: never
 };

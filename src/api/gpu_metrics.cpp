@@ -15,8 +15,8 @@ std::string uuid_of(const Gpu& gpu) { return gpu.uuid.empty() ? "index-" + std::
 // What the driver says now: nothing is known while its library is released, nor of a GPU that does not answer.
 MetricRow of_gpu(std::string_view name, Kind kind, std::string_view help, std::function<Value(const Gpu&)> value) {
   return {{name, kind, "uuid", help}, [value](const MetricInput& in, Samples& out) {
-            for (const Gpu& gpu : in.picture.gpus) {
-              if (in.picture.node.nvml_released || gpu.memory_total_bytes == 0) continue;
+            for (const Gpu& gpu : in.snapshot.gpus) {
+              if (in.snapshot.node.nvml_released || gpu.memory_total_bytes == 0) continue;
               if (const Value found = value(gpu)) out.push_back({{{"uuid", uuid_of(gpu)}}, *found});
             }
           }};
@@ -25,7 +25,7 @@ MetricRow of_gpu(std::string_view name, Kind kind, std::string_view help, std::f
 // What the ledgers say of a GPU's shares.
 MetricRow sold_of_gpu(std::string_view name, std::string_view help, std::function<Value(const Gpu&)> value) {
   return {{name, kGauge, "uuid", help}, [value](const MetricInput& in, Samples& out) {
-            for (const Gpu& gpu : in.picture.gpus) {
+            for (const Gpu& gpu : in.snapshot.gpus) {
               if (gpu.uuid.empty()) continue;
               if (const Value found = value(gpu)) out.push_back({{{"uuid", uuid_of(gpu)}}, *found});
             }
@@ -39,19 +39,19 @@ std::string as_word(std::string text) {
 }
 
 void collect_gpu_info(const MetricInput& in, Samples& out) {
-  for (const Gpu& gpu : in.picture.gpus)
+  for (const Gpu& gpu : in.snapshot.gpus)
     out.push_back({{{"uuid", uuid_of(gpu)},
                     {"gpu", std::to_string(gpu.index)},
                     {"pci_bus_id", gpu.pci_bus_id},
                     {"model", gpu.model},
-                    {"driver", in.picture.node.driver_version},
-                    {"simulated", yes_no(in.picture.node.simulated)}},
+                    {"driver", in.snapshot.node.driver_version},
+                    {"simulated", yes_no(in.snapshot.node.simulated)}},
                    1});
 }
 
 void collect_clocks(const MetricInput& in, Samples& out) {
-  for (const Gpu& gpu : in.picture.gpus) {
-    if (in.picture.node.nvml_released) return;
+  for (const Gpu& gpu : in.snapshot.gpus) {
+    if (in.snapshot.node.nvml_released) return;
     if (const Value sm = number(gpu.sm_clock_mhz, kMega))
       out.push_back({{{"uuid", uuid_of(gpu)}, {"domain", "sm"}}, *sm});
     if (const Value memory = number(gpu.memory_clock_mhz, kMega))
@@ -60,8 +60,8 @@ void collect_clocks(const MetricInput& in, Samples& out) {
 }
 
 void of_slices(const MetricInput& in, Samples& out, Value (*value)(const MigInstance&), bool named = false) {
-  if (in.picture.node.nvml_released) return;
-  for (const Gpu& gpu : in.picture.gpus) {
+  if (in.snapshot.node.nvml_released) return;
+  for (const Gpu& gpu : in.snapshot.gpus) {
     for (const MigInstance& slice : gpu.mig_instances) {
       const Value found = value(slice);
       if (!found) continue;
@@ -130,7 +130,7 @@ std::vector<MetricRow> gpu_rows() {
              [](const Gpu& g) { return number(g.temperature_celsius); }),
       {{"headgate_gpu_clock_hertz", kGauge, "uuid, domain", "Clock rate; domain is sm or memory."}, collect_clocks},
       {{"headgate_gpu_throttled_seconds_total", kCounter, "uuid, reason",
-        "Time during which the driver held clocks down, by reason; sampled once a picture."},
+        "Time during which the driver held clocks down, by reason; sampled once a snapshot."},
        [](const MetricInput& in, Samples& out) {
          for (const auto& [key, seconds] : in.own.sums.throttled_seconds)
            out.push_back({{{"uuid", key.first}, {"reason", as_word(key.second)}}, seconds});
@@ -138,7 +138,7 @@ std::vector<MetricRow> gpu_rows() {
       {{"headgate_gpu_xid_events_total", kCounter, "uuid, xid",
         "Errors that the driver reported since the daemon started."},
        [](const MetricInput& in, Samples& out) {
-         for (const Gpu& gpu : in.picture.gpus) {
+         for (const Gpu& gpu : in.snapshot.gpus) {
            for (const auto& [xid, count] : gpu.xids)
              out.push_back({{{"uuid", uuid_of(gpu)}, {"xid", std::to_string(xid)}}, static_cast<double>(count)});
          }

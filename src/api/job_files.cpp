@@ -41,12 +41,12 @@ Result<void> replace(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-JobsOfGpus jobs_of(const snapshot::Snapshot& picture) {
+JobsOfGpus jobs_of(const snapshot::Snapshot& snapshot) {
   JobsOfGpus jobs;
-  for (const auto& gpu : picture.gpus) {
+  for (const auto& gpu : snapshot.gpus) {
     if (gpu.uuid.empty()) continue;
     auto& here = jobs[gpu.index];
-    for (const auto& process : picture.processes) {
+    for (const auto& process : snapshot.processes) {
       std::string job = job_of(process.where);
       if (!job.empty() &&
           std::ranges::find(process.devices, gpu.uuid, &snapshot::ProcessDevice::uuid) != process.devices.end())

@@ -13,8 +13,8 @@ namespace headgate::api {
 
 using JobsOfGpus = std::map<std::uint32_t, std::set<std::string>>;  // ids, by index
 
-// Of each GPU that answers, the jobs of the processes that the picture shows on it, in a share or in none. Pure.
-[[nodiscard]] JobsOfGpus jobs_of(const snapshot::Snapshot& picture);
+// Of each GPU that answers, the jobs of the processes that the snapshot shows on it, in a share or in none. Pure.
+[[nodiscard]] JobsOfGpus jobs_of(const snapshot::Snapshot& snapshot);
 
 class JobFiles {
  public:

@@ -12,7 +12,7 @@
 namespace headgate::api {
 
 struct MetricInput {
-  const snapshot::Snapshot& picture;
+  const snapshot::Snapshot& snapshot;
   const DaemonFigures& own;
 };
 using Samples = std::vector<Sample>;

@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "api/metric_rows.hpp"
-#include "base/saturated.hpp"
+#include "base/saturating_math.hpp"
 
 namespace headgate::api {
 namespace {
@@ -27,11 +27,11 @@ MetricRow times(std::string_view name, std::string_view help, std::optional<Dura
 std::vector<MetricRow> node_rows() {
   return {
       {{"headgate_build_info", kGauge, "version", "Always 1; what runs here."},
-       [](const MetricInput& in, Samples& out) { out.push_back({{{"version", in.picture.node.version}}, 1}); }},
+       [](const MetricInput& in, Samples& out) { out.push_back({{{"version", in.snapshot.node.version}}, 1}); }},
       {{"headgate_node_info", kGauge, "node, driver, level, simulated",
         "Always 1; level is the weakest by which a share of the node is held."},
        [](const MetricInput& in, Samples& out) {
-         const auto& node = in.picture.node;
+         const auto& node = in.snapshot.node;
          out.push_back({{{"node", node.name},
                          {"driver", node.driver_version},
                          {"level", node.level},
@@ -39,16 +39,16 @@ std::vector<MetricRow> node_rows() {
                         1});
        }},
       single("headgate_node_shares", kGauge, "Shares on the node.",
-             [](const MetricInput& in) { return number(in.picture.node.shares); }),
+             [](const MetricInput& in) { return number(in.snapshot.node.shares); }),
       single("headgate_node_unattended_processes", kGauge,
              "Processes that use a GPU outside every share, but for the exempt.",
-             [](const MetricInput& in) { return number(in.picture.node.unattended_processes); }),
+             [](const MetricInput& in) { return number(in.snapshot.node.unattended_processes); }),
       single("headgate_node_reserve_bytes", kGauge, "Memory of each GPU that is never sold.",
-             [](const MetricInput& in) { return number(in.picture.node.reserve_bytes); }),
+             [](const MetricInput& in) { return number(in.snapshot.node.reserve_bytes); }),
       single("headgate_node_driver_released", kGauge,
              "1 while the driver's library is closed, on request or because it does not answer: figures of GPUs are "
              "missing meanwhile.",
-             [](const MetricInput& in) { return number(in.picture.node.nvml_released ? 1 : 0); }),
+             [](const MetricInput& in) { return number(in.snapshot.node.nvml_released ? 1 : 0); }),
   };
 }
 
@@ -73,11 +73,13 @@ std::vector<MetricRow> daemon_rows() {
        }},
       single("headgate_daemon_sample_age_seconds", kGauge,
              "Time since the driver last answered; what this page says of GPUs is of then.",
-             [](const MetricInput& in) { return number(less(in.own.now_ns, in.own.driver_answered_ns), kNano); }),
+             [](const MetricInput& in) {
+               return number(saturating_sub(in.own.now_ns, in.own.driver_answered_ns), kNano);
+             }),
       single("headgate_daemon_scrape_duration_seconds", kGauge, "What the page before this one took to make.",
              [](const MetricInput& in) { return number(in.own.sums.scrape_seconds); }),
       single("headgate_daemon_start_time_seconds", kGauge, "When the daemon started, since the epoch.",
-             [](const MetricInput& in) { return number(in.picture.node.started_unix_ns, kNano); }),
+             [](const MetricInput& in) { return number(in.snapshot.node.started_unix_ns, kNano); }),
       single("headgate_daemon_cpu_seconds_total", kCounter, "Processor time that the daemon has used.",
              [](const MetricInput& in) { return number(in.own.cpu_seconds); }),
       single("headgate_daemon_resident_memory_bytes", kGauge, "The daemon's resident memory.",
@@ -114,15 +116,17 @@ std::vector<Metric> metrics() {
   return all;
 }
 
-std::vector<Family> families_of(const Snapshot& picture, const DaemonFigures& own) {
+std::vector<Family> families_of(const Snapshot& snapshot, const DaemonFigures& own) {
   std::vector<Family> families;
   for (const auto& [metric, collect] : rows()) {
     families.push_back({std::string(metric.name), std::string(metric.help), metric.kind, {}});
-    collect({picture, own}, families.back().samples);
+    collect({snapshot, own}, families.back().samples);
   }
   return families;
 }
 
-std::string metrics_page(const Snapshot& picture, const DaemonFigures& own) { return page(families_of(picture, own)); }
+std::string metrics_page(const Snapshot& snapshot, const DaemonFigures& own) {
+  return page(families_of(snapshot, own));
+}
 
 }  // namespace headgate::api

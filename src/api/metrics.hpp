@@ -1,4 +1,5 @@
-// A picture of the node as figures for Prometheus. Pure. What each means: docs/metrics.md, which a test holds to this code.
+// A snapshot of the node as figures for Prometheus. Pure. What each means: docs/metrics.md, which a test holds to this
+// code.
 #pragma once
 
 #include <string>
@@ -21,14 +22,14 @@ struct Metric {
 // All that the page may hold, in its order.
 [[nodiscard]] std::vector<Metric> metrics();
 
-// The figures of a picture, in that order, for the page or for lines (lines.hpp).
-[[nodiscard]] std::vector<Family> families_of(const snapshot::Snapshot& picture, const DaemonFigures& own);
+// The figures of a snapshot, in that order, for the page or for lines (lines.hpp).
+[[nodiscard]] std::vector<Family> families_of(const snapshot::Snapshot& snapshot, const DaemonFigures& own);
 
 // The page of /metrics. A figure that is not known is not there: never a zero in its place.
-[[nodiscard]] std::string metrics_page(const snapshot::Snapshot& picture, const DaemonFigures& own);
+[[nodiscard]] std::string metrics_page(const snapshot::Snapshot& snapshot, const DaemonFigures& own);
 
 // The fields that boards made for NVIDIA's exporter (DCGM) ask for, under its names, units and labels: one series a GPU.
 // For hosts on which that exporter does not run.
-[[nodiscard]] std::string dcgm_page(const snapshot::Snapshot& picture);
+[[nodiscard]] std::string dcgm_page(const snapshot::Snapshot& snapshot);
 
 }  // namespace headgate::api

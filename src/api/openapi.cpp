@@ -71,6 +71,7 @@ Json operation_of(const Route& route) {
   } else if (route.body != BodyKind::none) {
     bool required = false;
     for (const BodyField& field : fields(route.body)) required |= field.required;
+    required |= route.body == BodyKind::share_changes;
     json["requestBody"] = {{"required", required},
                            {"content", {{"application/json", {{"schema", reference(schema_name(route.body))}}}}}};
   }
@@ -89,6 +90,11 @@ Json type_schema(FieldType type) {
 }
 
 Json body_schema(BodyKind kind) {
+  if (kind == BodyKind::share_changes)
+    return {{"type", "object"},
+            {"description", "what is to change of each share, under its name"},
+            {"minProperties", 1},
+            {"additionalProperties", reference(schema_name(BodyKind::share_change))}};
   Json properties = Json::object(), required = Json::array();
   for (const BodyField& field : fields(kind)) {
     Json& property = properties[field.name] = type_schema(field.type);
@@ -116,7 +122,8 @@ Json object_schema(const std::vector<Property>& properties) {
   return schema;
 }
 
-// What is no struct of a picture: the error (base/result.hpp) as http/ writes it, and the small replies of the service.
+// What is no struct of a snapshot: the error (base/result.hpp) as http/ writes it, and the small replies of the
+// service.
 void add_small_schemas(Json& all) {
   const Json text = {{"type", "string"}}, whole = {{"type", "integer"}, {"minimum", 0}};
   const Json maybe_whole = {{"type", {"integer", "null"}}, {"minimum", 0}};

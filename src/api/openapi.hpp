@@ -1,4 +1,4 @@
-// The OpenAPI 3.1 document of what headgated answers, made from the table of routes and the structs of a picture.
+// The OpenAPI 3.1 document of what headgated answers, made from the table of routes and the structs of a snapshot.
 #pragma once
 
 #include <string>

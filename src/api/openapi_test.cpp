@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "api/order_json.hpp"
+#include "api/share_request_json.hpp"
 #include "api/test_reply.hpp"
 #include "http/message.hpp"
 #include "snapshot/json.hpp"
@@ -20,7 +20,7 @@ const std::string& document() {
   return text;
 }
 
-snapshot::Snapshot picture() {
+snapshot::Snapshot snapshot() {
   snapshot::Snapshot s;
   s.gpus.resize(2);
   s.gpus[0].xids = {{79, 1}};
@@ -83,7 +83,7 @@ TEST(OpenApi, EveryReferenceLeadsToASchema) {
 }
 
 TEST(OpenApi, WhatThePicturesWriterWritesFitsWhatTheDocumentPromises) {
-  const auto s = picture();
+  const auto s = snapshot();
   EXPECT_EQ(objection(document(), "getSnapshot", 200, snapshot::to_json(s)), "");
   EXPECT_EQ(objection(document(), "getNode", 200, snapshot::to_json(s.node)), "");
   EXPECT_EQ(objection(document(), "listGpus", 200, snapshot::to_json(s.gpus)), "");
@@ -110,7 +110,7 @@ TEST(OpenApi, WhatThePicturesWriterWritesFitsWhatTheDocumentPromises) {
 }
 
 TEST(OpenApi, AReplyThatBreaksThePromiseIsNamedByItsPlace) {
-  auto gpu = Json::parse(snapshot::to_json(picture().gpus[0]));
+  auto gpu = Json::parse(snapshot::to_json(snapshot().gpus[0]));
   const auto wrong = [&](auto&& change) {
     auto changed = gpu;
     change(changed);
@@ -128,7 +128,7 @@ TEST(OpenApi, AReplyThatBreaksThePromiseIsNamedByItsPlace) {
 }
 
 TEST(OpenApi, WordsOfWhichThereAreAFewAreNamed) {
-  auto s = picture();
+  auto s = snapshot();
   s.shares[0].state = "paused and draining";
   s.shares[0].level = "hook+container";
   EXPECT_EQ(objection(document(), "createShare", 201, snapshot::to_json(s.shares[0])), "");
@@ -181,7 +181,7 @@ TEST(OpenApi, EachFieldOfABodyThatTheDocumentNamesIsRead) {
 TEST(OpenApi, WhatTheDocumentDoesNotAllowInABodyIsNotRead) {
   for (const std::string body :
        {R"({"name":"a","memory":"8GiB"})", R"({"name":7})", "[]", R"({"name":"a","users":"bob"})",
-        R"({"name":"a","over_sell":"yes"})", R"({"name":"a","weight":-1})"}) {
+        R"({"name":"a","overcommit":"yes"})", R"({"name":"a","weight":-1})"}) {
     EXPECT_NE(request_objection(document(), "createShare", body), "") << body;
     EXPECT_FALSE(order_of(body)) << body;
   }

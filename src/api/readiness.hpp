@@ -15,7 +15,7 @@ inline constexpr std::chrono::seconds kArbiterSilence{5};
 
 struct Health {
   std::chrono::nanoseconds driver_silence{0};   // since it last answered
-  bool driver_answered = true;                  // at the last picture
+  bool driver_answered = true;                  // at the last snapshot
   std::size_t gpus = 0, silent_gpus = 0;        // that the driver counts; of them, those that do not answer
   std::vector<std::string> shut;                // shares that nobody can enter, their socket being gone
   bool tells_names = true;                      // of these; else their number: whose they are is not everybody's affair

@@ -19,6 +19,7 @@ enum class Operation {
   release_driver,
   list_shares,
   create_share,
+  change_shares,
   list_waiting,
   wait_for_room,
   get_share,

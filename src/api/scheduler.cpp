@@ -25,18 +25,20 @@ Json devices_of(const tenancy::Share& share) {
 
 // As much as goes to the process with the refusal's own words (ledger::Refuse).
 std::string words_of(const Decision& decision) {
-  constexpr std::size_t kMostOfAReason = 160;
-  return tenancy::harmless(decision.reason, kMostOfAReason);
+  constexpr std::size_t kMaxOfAReason = 160;
+  return tenancy::escape_untrusted(decision.reason, kMaxOfAReason);
 }
 
 std::string name_of(const tenancy::TenantProcess& tenant) {
-  return "process " + std::to_string(tenant.process.pid) + " (" + tenancy::harmless(tenant.process.command) + ")";
+  return "process " + std::to_string(tenant.process.pid) + " (" + tenancy::escape_untrusted(tenant.process.command) +
+         ")";
 }
 
 }  // namespace
 
-tenancy::TenantDoors::TakeBack Scheduler::admit(const tenancy::Share& share, const tenancy::TenantProcess& tenant,
-                                                std::function<void(Result<void>)> decide) {
+tenancy::RegistrationServer::TakeBack Scheduler::admit(const tenancy::Share& share,
+                                                       const tenancy::TenantProcess& tenant,
+                                                       std::function<void(Result<void>)> decide) {
   const auto tell = [this, name = share.name, owner = share.owner_uid, pid = tenant.process.pid](
                         const char* kind, const char* severity, std::string text) {
     events_.add({.kind = kind,
@@ -97,7 +99,7 @@ tenancy::TenantDoors::TakeBack Scheduler::admit(const tenancy::Share& share, con
   };
 }
 
-void Scheduler::tell_of_want(const node::Shortage& shortage, const tenancy::Share& share,
+void Scheduler::tell_of_want(const node::MemoryShortage& shortage, const tenancy::Share& share,
                              std::chrono::milliseconds waits, std::function<void()> denied) {
   if (open_wants_.contains(shortage.share)) return;
   const Json payload = {{"share", shortage.share},

@@ -9,12 +9,12 @@
 #include <string>
 
 #include "channel/ask.hpp"
-#include "node/pressure.hpp"
+#include "node/memory_pressure.hpp"
 #include "observe/event_log.hpp"
-#include "tenancy/crowd.hpp"
+#include "tenancy/connection_limits.hpp"
 #include "tenancy/processes.hpp"
+#include "tenancy/registration_server.hpp"
 #include "tenancy/shares.hpp"
-#include "tenancy/tenant_doors.hpp"
 
 namespace headgate::api {
 
@@ -29,18 +29,18 @@ class Scheduler {
 
   // Of its channel. Each process that may wait at the doors can be asked about, and each share that may lack memory told of: no
   // user's questions keep another's from being asked. Some KiB each.
-  [[nodiscard]] static channel::TaskLimits limits(const tenancy::DoorBounds& doors) {
-    return {.open_per_client = doors.waiting + tenancy::kMostShares};
+  [[nodiscard]] static channel::TaskLimits limits(const tenancy::ConnectionBounds& doors) {
+    return {.open_per_client = doors.waiting + tenancy::kMaxShares};
   }
 
   // Whether `tenant` may enter. `decide` is called once: nothing; denied with the scheduler's words or why there were none; at once
   // no_capacity, where too many questions are open. What comes back takes the question back, and nobody is told the answer then. Events:
   // admit.asked, admit.allowed, admit.denied, admit.withdrawn.
-  tenancy::TenantDoors::TakeBack admit(const tenancy::Share& share, const tenancy::TenantProcess& tenant,
-                                       std::function<void(Result<void>)> decide);
+  tenancy::RegistrationServer::TakeBack admit(const tenancy::Share& share, const tenancy::TenantProcess& tenant,
+                                              std::function<void(Result<void>)> decide);
 
   // `denied` is called where the scheduler says no; a yes, and no answer, change nothing. One question a share at a time.
-  void tell_of_want(const node::Shortage& shortage, const tenancy::Share& share, std::chrono::milliseconds waits,
+  void tell_of_want(const node::MemoryShortage& shortage, const tenancy::Share& share, std::chrono::milliseconds waits,
                     std::function<void()> denied);
 
   // The share has been removed: what was asked for it is no question of the next one of its name.

@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 // A channel with a scheduler's questions, and an agent that polls it. All on this thread.
 class SchedulerTest : public ::testing::Test {
  protected:
-  void open(const tenancy::DoorBounds& doors) {
+  void open(const tenancy::ConnectionBounds& doors) {
     channel_.emplace(loop_,
                      channel::ChannelOptions{.limits = Scheduler::limits(doors),
                                              .authorise = [](const auto&, const auto&) { return Result<void>(); }});
@@ -85,7 +85,7 @@ class SchedulerTest : public ::testing::Test {
 constexpr std::uint32_t kMany = 1000, kOne = 1001;
 
 TEST_F(SchedulerTest, OneUsersProcessesThatWaitKeepNobodyElsesFromBeingAskedAbout) {
-  const tenancy::DoorBounds doors;
+  const tenancy::ConnectionBounds doors;
   open(doors);
   const auto most = static_cast<std::uint32_t>(doors.waiting_of_a_user);
   for (std::uint32_t pid = 1; pid <= most; ++pid) ask(kMany, pid);
@@ -106,11 +106,11 @@ TEST_F(SchedulerTest, OneUsersProcessesThatWaitKeepNobodyElsesFromBeingAskedAbou
 }
 
 TEST_F(SchedulerTest, AsManyMayBeAskedAboutAsMayWaitAtTheDoorsAndEachShareMayLackMemory) {
-  tenancy::DoorBounds doors;
+  tenancy::ConnectionBounds doors;
   doors.waiting = 300;
   open(doors);
   for (std::uint32_t pid = 1; pid <= doors.waiting; ++pid) ask(pid, pid);
-  for (std::size_t n = 0; n < tenancy::kMostShares; ++n) want_memory("t" + std::to_string(n));
+  for (std::size_t n = 0; n < tenancy::kMaxShares; ++n) want_memory("t" + std::to_string(n));
   EXPECT_TRUE(decided_.empty());
   ask(kOne, 9999);
   ASSERT_TRUE(decided_.contains(9999)) << "more than can be, and they are not kept waiting";

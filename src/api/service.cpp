@@ -14,10 +14,10 @@
 #include "api/lines.hpp"
 #include "api/metrics.hpp"
 #include "api/openapi.hpp"
-#include "api/order_json.hpp"
 #include "api/query.hpp"
 #include "api/readiness.hpp"
 #include "api/routes.hpp"
+#include "api/share_request_json.hpp"
 #include "api/visible.hpp"
 #include "base/now.hpp"
 #include "guest/grant/text.hpp"
@@ -79,7 +79,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
             runs};
   }
 
-  // What the caller may see of a fresh picture, as `show` shows it.
+  // What the caller may see of a fresh snapshot, as `show` shows it.
   Served see(Response (*show)(const Impl&, const Snapshot&)) {
     return {[self = shared_from_this(), show](const Request& request) -> Response {
               const auto caller = caller_of(request, *self->access.now());
@@ -113,6 +113,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
       case Operation::release_driver: return known(&Impl::release_driver, Runs::on_pool);
       case Operation::create_share: return known(&Impl::create_share);
       case Operation::change_share: return known(&Impl::change_share);
+      case Operation::change_shares: return known(&Impl::change_shares);
       case Operation::remove_share: return known(&Impl::remove_share);
       case Operation::pause_share: return known(&Impl::pause_share);
       case Operation::resume_share: return known(&Impl::resume_share);
@@ -138,18 +139,18 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     return {};
   }
 
-  Response metrics_of(const Snapshot& picture) const {
+  Response metrics_of(const Snapshot& snapshot) const {
     const std::uint64_t began_ns = steady_now_ns();
-    Response response = page_of(metrics_page(picture, daemon_figures(node, observer, tally)));
+    Response response = page_of(metrics_page(snapshot, daemon_figures(node, observer, tally)));
     tally.scraped(static_cast<double>(steady_now_ns() - began_ns) / 1e9);
     return response;
   }
 
-  Response lines_of(const Snapshot& picture, LineForm form) const {
+  Response lines_of(const Snapshot& snapshot, LineForm form) const {
     Response response;
     response.content_type = form == LineForm::influx ? "text/plain; charset=utf-8" : "application/x-ndjson";
-    response.body = metric_lines(families_of(picture, daemon_figures(node, observer, tally)), picture.node.name,
-                                 picture.taken_unix_ns, form);
+    response.body = metric_lines(families_of(snapshot, daemon_figures(node, observer, tally)), snapshot.node.name,
+                                 snapshot.taken_unix_ns, form);
     return response;
   }
 
@@ -157,7 +158,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     for (const auto& gpu : gpus) {
       if (grant::same_ignoring_case(gpu.uuid, uuid)) return json(snapshot::to_json(gpu));
     }
-    return error_response({ErrorCode::not_found, "there is no GPU " + tenancy::harmless(uuid),
+    return error_response({ErrorCode::not_found, "there is no GPU " + tenancy::escape_untrusted(uuid),
                            "GET /v1/gpus (headgate status) lists them"});
   }
 
@@ -167,14 +168,15 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
 
   Response change_gpu(const Request& request, const node::Caller& caller) {
     const std::string uuid = *request.parameter("uuid");
-    const auto policy = policy_of(request.body);
-    if (!policy) return error_response(policy.error());
-    if (auto done = node.set_gpu_policy(uuid, *policy, caller); !done) return error_response(done.error());
+    const auto change = policy_of(request.body);
+    if (!change) return error_response(change.error());
+    if (auto done = node.set_gpu_policy(uuid, change->policy, change->void_promises, caller); !done)
+      return error_response(done.error());
     changed_ns = steady_now_ns();
-    snapshot::Snapshot picture;
-    picture.gpus = observer.latest()->gpus;
-    node.finish(picture);
-    return gpu_in(picture.gpus, uuid);
+    snapshot::Snapshot snapshot;
+    snapshot.gpus = observer.latest()->gpus;
+    node.finish(snapshot);
+    return gpu_in(snapshot.gpus, uuid);
   }
 
   Response get_share(const Request& request, const node::Caller& caller) {
@@ -191,7 +193,8 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
       return error_response(
           {ErrorCode::unreachable, "a call into the driver hangs, so it cannot be let go of",
            "nothing but the daemon's end lets go of it: kill -9 it; tenants run on under their limits"});
-    changed_ns = steady_now_ns();  // pictures of before do not say so
+    if (released) released(uuid);
+    changed_ns = steady_now_ns();  // snapshots of before do not say so
     events.add({.kind = "gpu.released",
                 .severity = "warn",
                 .uid = caller.uid,
@@ -244,8 +247,9 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     };
     if (most) {
       place->time.start(*most, [end, leave, text = *request.query_value("wait")] {
-        end("queue.refused", error_response({ErrorCode::no_capacity, "there was no room in " + tenancy::harmless(text),
-                                             "wait for longer, or ask for less: headgate free"}));
+        end("queue.refused",
+            error_response({ErrorCode::no_capacity, "there was no room in " + tenancy::escape_untrusted(text),
+                            "wait for longer, or ask for less: headgate free"}));
         leave();
       });
     }
@@ -261,6 +265,17 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     if (!order) return error_response(order.error());
     return change(request, caller,
                   [&](const std::string& name) { return node.set(name, *order, caller, observer.latest()->gpus); });
+  }
+
+  Response change_shares(const Request& request, const node::Caller& caller) {
+    const auto orders = orders_of(request.body);
+    if (!orders) return error_response(orders.error());
+    if (auto done = node.set(*orders, caller, observer.latest()->gpus); !done) return error_response(done.error());
+    Snapshot snapshot = ledgers_now();
+    std::erase_if(snapshot.shares, [&](const snapshot::Share& share) {
+      return std::ranges::find(*orders, share.name, &node::Node::NamedOrder::first) == orders->end();
+    });
+    return json(snapshot::to_json(visible(snapshot, caller).shares));
   }
 
   Response remove_share(const Request& request, const node::Caller& caller) {
@@ -340,7 +355,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   // Probes show no token, and are told all the same.
   Response ready(const Request& request) {
     const auto caller = caller_of(request, *access.now());
-    const observe::Picture latest = observer.latest();
+    const observe::NodeSnapshot latest = observer.latest();
     const std::uint64_t now_ns = steady_now_ns(), answered_ns = std::min(observer.driver_answered_ns(), now_ns);
     Health health{.driver_silence = std::chrono::nanoseconds(now_ns - answered_ns),
                   .driver_answered = !latest->node.nvml_released,
@@ -360,49 +375,53 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     return error_response(outcome.error());
   }
 
-  // The latest picture, made anew where it is older than a tenth of a second, than the last change or than the end of a process,
-  // which is what people ask about. Blocks: for the pool.
-  observe::Picture fresh() {
+  // The latest snapshot, made anew where it is older than a tenth of a second, than the last change or than the end of
+  // a process, which is what people ask about. Blocks: for the pool.
+  observe::NodeSnapshot fresh() {
     constexpr std::uint64_t kOldNs = 100'000'000;
-    // Whoever starts and ends programs without end makes no more pictures than this.
+    // Whoever starts and ends programs without end makes no more snapshots than this.
     constexpr std::uint64_t kBetweenEndsNs = 20'000'000;
-    const observe::Picture latest = observer.latest();
+    const observe::NodeSnapshot latest = observer.latest();
     const std::uint64_t age_ns = steady_now_ns() - latest->taken_ns;
     if (age_ns > kOldNs || latest->taken_ns <= changed_ns.load()) return observer.look();
     if (latest->taken_ns > ended_ns.load()) return latest;
     if (age_ns < kBetweenEndsNs) std::this_thread::sleep_for(std::chrono::nanoseconds(kBetweenEndsNs - age_ns));
     // Others who waited with us may have looked meanwhile.
-    const observe::Picture now = observer.latest();
+    const observe::NodeSnapshot now = observer.latest();
     return now->taken_ns > ended_ns.load() ? now : observer.look();
   }
 
-  Response one_share(const std::string& name, const node::Caller& caller, const snapshot::Snapshot& picture) {
-    for (const auto& share : picture.shares) {
+  Response one_share(const std::string& name, const node::Caller& caller, const snapshot::Snapshot& snapshot) {
+    for (const auto& share : snapshot.shares) {
       if (share.name == name && caller.sees(share.owner_uid, share.uids, share.gids))
         return json(snapshot::to_json(share));
     }
-    return error_response({ErrorCode::not_found, "there is no share '" + tenancy::harmless(name) + "' of yours",
+    return error_response({ErrorCode::not_found, "there is no share '" + tenancy::escape_untrusted(name) + "' of yours",
                            "GET /v1/shares (headgate share ls) lists them"});
   }
 
-  // After a verb: the share as the ledgers show it now, without waiting for the driver.
-  Response share_now(const std::string& name, const node::Caller& caller, int status) {
+  // After an operation: the shares as the ledgers show them now, without waiting for the driver.
+  Snapshot ledgers_now() {
     changed_ns = steady_now_ns();
     observe::JoinInput input;
     node.hand_ledgers(input);
     input.taken_unix_ns = unix_now_ns();
     input.driver.gpus = observer.latest()->gpus;
-    snapshot::Snapshot picture = observe::join(input, {});
-    node.finish(picture);
-    Response response = one_share(name, caller, picture);
+    snapshot::Snapshot snapshot = observe::join(input, {});
+    node.finish(snapshot);
+    return snapshot;
+  }
+
+  Response share_now(const std::string& name, const node::Caller& caller, int status) {
+    Response response = one_share(name, caller, ledgers_now());
     if (response.status == 200) response.status = status;
     return response;
   }
 
-  template <typename Verb>
-  Response change(const Request& request, const node::Caller& caller, Verb verb) {
+  template <typename Operation>
+  Response change(const Request& request, const node::Caller& caller, Operation operation) {
     const std::string name = *request.parameter("name");
-    if (auto done = verb(name); !done) return error_response(done.error());
+    if (auto done = operation(name); !done) return error_response(done.error());
     return share_now(name, caller, 200);
   }
 
@@ -441,11 +460,12 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   Tally& tally;
   const CurrentAccess& access;
   std::function<std::vector<std::string>()> shut_doors;
+  std::function<void(const std::string&)> released;
   std::list<Follower> followers;
   std::map<std::uint64_t, std::shared_ptr<Waiter>> waiters;  // by the node's tickets
   bool closed = false;
   std::atomic<bool> waking = false;           // posted to the loop already
-  std::atomic<std::uint64_t> changed_ns = 0;  // when a verb last did something
+  std::atomic<std::uint64_t> changed_ns = 0;  // when an operation last did something
   std::atomic<std::uint64_t> ended_ns = 0;    // when a process of a share last ended
 };
 
@@ -466,6 +486,7 @@ Service::Service(http::Loop& loop, node::Node& node, observe::Observer& observer
 
 Service::~Service() { close(); }
 
+void Service::watch_release(std::function<void(const std::string&)> released) { impl_->released = std::move(released); }
 void Service::watch_doors(std::function<std::vector<std::string>()> shut) { impl_->shut_doors = std::move(shut); }
 
 void Service::process_ended() { impl_->ended_ns = steady_now_ns(); }
@@ -479,12 +500,12 @@ void Service::close() {
 
 namespace {
 
-// Who says more than a verb hears would take it for done.
+// Who says more than an operation hears would take it for done.
 http::Handler without_body(http::Handler handler) {
   return [handler = std::move(handler)](const Request& request) -> Response {
     if (request.body.empty()) return handler(request);
     return error_response({ErrorCode::usage,
-                           "this request takes no body, and has '" + tenancy::harmless(request.body) + "'",
+                           "this request takes no body, and has '" + tenancy::escape_untrusted(request.body) + "'",
                            "leave it out; GET /v1/openapi.json says what takes one"});
   };
 }

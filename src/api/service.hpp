@@ -1,4 +1,4 @@
-// The daemon's HTTP face: routes that look at the latest picture and call the node's verbs.
+// The daemon's HTTP face: routes that look at the latest snapshot and call the node's operations.
 #pragma once
 
 #include <functional>
@@ -30,7 +30,10 @@ class Service {
   [[nodiscard]] http::Router routes(channel::Channel& channel);
   // How readiness is told of shares that nobody can enter.
   void watch_doors(std::function<std::vector<std::string>()> shut);
-  // A process of a share has ended: pictures of before are shown to nobody who asks from now on.
+  // Called, on a thread of the pool, when the driver is let go of for a minute, so that this GPU ("all": any) can be reset: others that
+  // have it open let go of it too.
+  void watch_release(std::function<void(const std::string& uuid)> released);
+  // A process of a share has ended: snapshots of before are shown to nobody who asks from now on.
   void process_ended();
   // Ends all streams, so that the server can stop.
   void close();

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "api/metric_rows.hpp"
-#include "base/saturated.hpp"
+#include "base/saturating_math.hpp"
 
 namespace headgate::api {
 namespace {
@@ -16,7 +16,7 @@ using snapshot::Snapshot;
 MetricRow of_device(std::string_view name, Kind kind, std::string_view help,
                     std::function<Value(const ShareDevice&)> value) {
   return {{name, kind, "share, uuid", help}, [value](const MetricInput& in, Samples& out) {
-            for (const Share& share : in.picture.shares) {
+            for (const Share& share : in.snapshot.shares) {
               for (const ShareDevice& device : share.devices) {
                 if (const Value found = value(device))
                   out.push_back({{{"share", share.name}, {"uuid", device.uuid}}, *found});
@@ -26,20 +26,20 @@ MetricRow of_device(std::string_view name, Kind kind, std::string_view help,
 }
 
 MetricRow of_share(std::string_view name, std::string_view help,
-                   std::function<Value(const Share&, const Snapshot& picture)> value) {
+                   std::function<Value(const Share&, const Snapshot& snapshot)> value) {
   return {{name, kGauge, "share", help}, [value](const MetricInput& in, Samples& out) {
-            for (const Share& share : in.picture.shares) {
-              if (const Value found = value(share, in.picture)) out.push_back({{{"share", share.name}}, *found});
+            for (const Share& share : in.snapshot.shares) {
+              if (const Value found = value(share, in.snapshot)) out.push_back({{{"share", share.name}}, *found});
             }
           }};
 }
 
 // Where a share's processes run, if all are at one place: the words of Process::where, parted for joins with the metrics
 // of Kubernetes, engines and Slurm.
-Labels place_of(const Share& share, const Snapshot& picture) {
+Labels place_of(const Share& share, const Snapshot& snapshot) {
   Labels labels = {{"where", ""}, {"namespace", ""}, {"pod", ""}, {"container", ""}, {"slurm_job", ""}};
   const std::string* where = nullptr;
-  for (const auto& process : picture.processes) {
+  for (const auto& process : snapshot.processes) {
     if (process.share != share.name || process.where.empty()) continue;
     if (where != nullptr && *where != process.where) {
       labels[0].second = "several";
@@ -71,43 +71,44 @@ Labels place_of(const Share& share, const Snapshot& picture) {
 }
 
 // One of: whether its processes are held to its limits, as far as anybody can see.
-std::string_view enforcement_of(const Share& share, const Snapshot& picture) {
+std::string_view enforcement_of(const Share& share, const Snapshot& snapshot) {
   if (share.state == "broken") return "broken";
-  if (std::ranges::any_of(picture.processes,
+  if (std::ranges::any_of(snapshot.processes,
                           [&](const auto& p) { return p.share == share.name && !p.finding.empty(); }))
     return "bypassed";
   return share.level == "observe" ? "observed" : "enforced";
 }
 
 void collect_enforcement(const MetricInput& in, Samples& out) {
-  for (const Share& share : in.picture.shares) {
-    const std::string_view now = enforcement_of(share, in.picture);
+  for (const Share& share : in.snapshot.shares) {
+    const std::string_view now = enforcement_of(share, in.snapshot);
     for (const std::string_view state : {"enforced", "observed", "bypassed", "broken"})
       out.push_back({{{"share", share.name}, {"state", std::string(state)}}, state == now ? 1.0 : 0.0});
   }
 }
 
 void collect_share_info(const MetricInput& in, Samples& out) {
-  for (const Share& share : in.picture.shares) {
+  for (const Share& share : in.snapshot.shares) {
     for (const ShareDevice& device : share.devices) {
       Labels labels = {{"share", share.name},
                        {"uuid", device.uuid},
                        {"user", share.owner},
                        {"level", share.level},
                        {"class", device.priority_class}};
-      std::ranges::copy(place_of(share, in.picture), std::back_inserter(labels));
+      std::ranges::copy(place_of(share, in.snapshot), std::back_inserter(labels));
       out.push_back({std::move(labels), 1});
     }
   }
 }
 
 void collect_share_memory(const MetricInput& in, Samples& out) {
-  for (const Share& share : in.picture.shares) {
+  for (const Share& share : in.snapshot.shares) {
     for (const ShareDevice& d : share.devices) {
       const auto add = [&](const char* kind, std::uint64_t bytes) {
         out.push_back({{{"share", share.name}, {"uuid", d.uuid}, {"kind", kind}}, static_cast<double>(bytes)});
       };
-      add("allocated", less(less(d.memory_used_bytes, d.memory_residual_bytes), d.memory_draining_bytes));
+      add("allocated",
+          saturating_sub(saturating_sub(d.memory_used_bytes, d.memory_residual_bytes), d.memory_draining_bytes));
       add("residual", d.memory_residual_bytes);
       add("draining", d.memory_draining_bytes);
     }
@@ -115,12 +116,12 @@ void collect_share_memory(const MetricInput& in, Samples& out) {
 }
 
 void collect_denied(const MetricInput& in, Samples& out) {
-  for (const Share& share : in.picture.shares) {
+  for (const Share& share : in.snapshot.shares) {
     for (const ShareDevice& d : share.devices) {
       const auto add = [&](const char* reason, std::uint64_t count) {
         out.push_back({{{"share", share.name}, {"uuid", d.uuid}, {"reason", reason}}, static_cast<double>(count)});
       };
-      add("limit", less(less(d.refusals, d.refusals_device_full), d.refusals_policy));
+      add("limit", saturating_sub(saturating_sub(d.refusals, d.refusals_device_full), d.refusals_policy));
       add("device_full", d.refusals_device_full);
       add("policy", d.refusals_policy);
     }
@@ -129,14 +130,14 @@ void collect_denied(const MetricInput& in, Samples& out) {
 
 // Counts of a page that tenants can write: their sums do not begin anew at nothing, so that no bucket is less than the one before.
 void collect_launch_delays(const MetricInput& in, Samples& out) {
-  for (const Share& share : in.picture.shares) {
+  for (const Share& share : in.snapshot.shares) {
     for (const ShareDevice& d : share.devices) {
       if (d.launch_delays.empty()) continue;
       Sample& sample =
           out.emplace_back(Sample{{{"share", share.name}, {"uuid", d.uuid}}, *number(d.throttled_ns, kNano)});
       std::uint64_t count = 0;
       for (const auto& [up_to_ns, launches] : d.launch_delays) {
-        count = saturated(count, launches);
+        count = saturating_add(count, launches);
         // Divided, which rounds once: 1e-05, not 1.0000000000000001e-05.
         const double up_to = up_to_ns ? static_cast<double>(*up_to_ns) / 1e9 : std::numeric_limits<double>::infinity();
         sample.buckets.push_back({up_to, count});
@@ -192,6 +193,15 @@ std::vector<MetricRow> share_compute_rows() {
       of_device("headgate_share_gpu_seconds_estimated_total", kCounter,
                 "The part of the GPU time held that was estimated, not measured; not there as the time held.",
                 [](const ShareDevice& d) { return d.metered ? number(d.estimated_ns, kNano) : std::nullopt; }),
+      of_device("headgate_share_short_seconds_total", kCounter,
+                "GPU time that the promise owed the share while it wanted the GPU, and that it did not have.",
+                [](const ShareDevice& d) { return d.short_ratio ? number(d.short_ns, kNano) : std::nullopt; }),
+      of_device("headgate_share_short_ratio", kGauge,
+                "The same over the last 10 s, as part of the GPU; 0 where the promise was kept.",
+                [](const ShareDevice& d) { return number(d.short_ratio); }),
+      of_device("headgate_share_wanted_ratio", kGauge,
+                "Part of the last 10 s in which it had work for the GPU or waited for it.",
+                [](const ShareDevice& d) { return number(d.wanted_ratio); }),
       of_device("headgate_share_throttled_seconds_total", kCounter,
                 "Time that launching threads waited at the gate, summed over threads; of those that still wait too.",
                 [](const ShareDevice& d) { return number(d.throttled_ns, kNano); }),
@@ -202,7 +212,7 @@ std::vector<MetricRow> share_compute_rows() {
         "sent "
         "before), pause."},
        [](const MetricInput& in, Samples& out) {
-         for (const Share& share : in.picture.shares) {
+         for (const Share& share : in.snapshot.shares) {
            for (const ShareDevice& device : share.devices) {
              const std::pair<const char*, std::uint64_t> causes[] = {{"ceiling", device.waited_ceiling_ns},
                                                                      {"turn", device.waited_turn_ns},
@@ -227,14 +237,14 @@ std::vector<MetricRow> share_compute_rows() {
        [](const MetricInput& in, Samples& out) {
          for (const auto& [key, joules] : in.own.sums.share_energy) {
            const auto& [share, uuid, method] = key;
-           if (std::ranges::find(in.picture.shares, share, &Share::name) != in.picture.shares.end())
+           if (std::ranges::find(in.snapshot.shares, share, &Share::name) != in.snapshot.shares.end())
              out.push_back({{{"share", share}, {"uuid", uuid}, {"method", method}}, joules});
          }
        }},
       {{"headgate_share_hook_errors_total", kCounter, "share, uuid, api",
-        "Contexts whose GPU time is no longer measured, by the driver's call that failed."},
+        "Contexts whose GPU time could not be measured for 100 ms, by the driver's call that failed."},
        [](const MetricInput& in, Samples& out) {
-         for (const Share& share : in.picture.shares) {
+         for (const Share& share : in.snapshot.shares) {
            for (const ShareDevice& d : share.devices) {
              for (const auto& [api, count] : d.hook_errors)
                out.push_back({{{"share", share.name}, {"uuid", d.uuid}, {"api", api}}, static_cast<double>(count)});
@@ -252,19 +262,19 @@ std::vector<MetricRow> share_state_rows() {
                [](const Share& s, const Snapshot&) { return number(s.frozen_processes); }),
       {{"headgate_share_freezes_total", kCounter, "share", "How often memory of its idle processes went to the host."},
        [](const MetricInput& in, Samples& out) {
-         for (const Share& s : in.picture.shares)
+         for (const Share& s : in.snapshot.shares)
            if (s.state != "broken") out.push_back({{{"share", s.name}}, static_cast<double>(s.freezes)});
        }},
       {{"headgate_share_thaws_total", kCounter, "share", "How often it came back, by a call of theirs."},
        [](const MetricInput& in, Samples& out) {
-         for (const Share& s : in.picture.shares)
+         for (const Share& s : in.snapshot.shares)
            if (s.state != "broken") out.push_back({{{"share", s.name}}, static_cast<double>(s.thaws)});
        }},
       of_share("headgate_share_last_activity_timestamp_seconds",
                "When it last used a GPU, or waited for one, as far as this daemon has seen.",
-               [](const Share& s, const Snapshot& picture) -> Value {
+               [](const Share& s, const Snapshot& snapshot) -> Value {
                  if (s.state == "broken") return std::nullopt;
-                 return number(less(picture.taken_unix_ns, s.idle_ns), kNano);
+                 return number(saturating_sub(snapshot.taken_unix_ns, s.idle_ns), kNano);
                }),
       of_share("headgate_share_ttl_seconds", "Time until it ends by itself; not there where it does not.",
                [](const Share& s, const Snapshot&) { return number(s.ttl_ns, kNano); }),

@@ -65,6 +65,14 @@ class Checker {
       }
       return "";
     }
+    if (keyword == "additionalProperties" && rule.is_object() && !schema.contains("properties")) {
+      for (const auto& [name, part] : value.items()) {
+        std::string wrong = check(rule, part, at + "." + name);
+        if (!wrong.empty()) return wrong;
+      }
+      return "";
+    }
+    if (keyword == "minProperties") return value.size() >= rule.get<std::size_t>() ? "" : at + ": has too few keys";
     return at + ": the checker does not know the keyword " + keyword;
   }
 

@@ -6,9 +6,9 @@
 namespace headgate::api {
 namespace {
 
-std::set<std::string> seen_shares(const snapshot::Snapshot& picture, const node::Caller& caller) {
+std::set<std::string> seen_shares(const snapshot::Snapshot& snapshot, const node::Caller& caller) {
   std::set<std::string> seen;
-  for (const auto& share : picture.shares) {
+  for (const auto& share : snapshot.shares) {
     if (caller.sees(share.owner_uid, share.uids, share.gids)) seen.insert(share.name);
   }
   return seen;
@@ -16,10 +16,10 @@ std::set<std::string> seen_shares(const snapshot::Snapshot& picture, const node:
 
 }  // namespace
 
-snapshot::Snapshot visible(const snapshot::Snapshot& picture, const node::Caller& caller) {
-  if (caller.administrator) return picture;
-  snapshot::Snapshot seen = picture;
-  const auto shares = seen_shares(picture, caller);
+snapshot::Snapshot visible(const snapshot::Snapshot& snapshot, const node::Caller& caller) {
+  if (caller.administrator) return snapshot;
+  snapshot::Snapshot seen = snapshot;
+  const auto shares = seen_shares(snapshot, caller);
   std::erase_if(seen.shares, [&](const auto& share) { return !shares.contains(share.name); });
   std::erase_if(seen.processes, [&](const auto& process) {
     return process.share.empty() ? process.uid != caller.uid : !shares.contains(process.share);

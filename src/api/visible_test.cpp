@@ -5,7 +5,7 @@
 namespace headgate::api {
 namespace {
 
-snapshot::Snapshot picture() {
+snapshot::Snapshot snapshot() {
   snapshot::Snapshot s;
   s.gpus.resize(1);
   s.gpus[0].memory_sold_bytes = 99;
@@ -26,18 +26,18 @@ node::Caller caller(std::uint32_t uid, bool administrator = false) {
 }
 
 TEST(Visible, OthersAreOnlyInTheTotals) {
-  const auto seen = visible(picture(), caller(1001));
+  const auto seen = visible(snapshot(), caller(1001));
   ASSERT_EQ(seen.shares.size(), 1u);
   EXPECT_EQ(seen.shares[0].name, "alice-train");
   EXPECT_EQ(seen.processes.size(), 1u);
   EXPECT_EQ(seen.gpus[0].memory_sold_bytes, 99u);
-  EXPECT_EQ(visible(picture(), caller(1002)).processes.size(), 2u);  // his own outside a share too
-  EXPECT_TRUE(visible(picture(), caller(~0u)).shares.empty());
+  EXPECT_EQ(visible(snapshot(), caller(1002)).processes.size(), 2u);  // his own outside a share too
+  EXPECT_TRUE(visible(snapshot(), caller(~0u)).shares.empty());
 }
 
 // A tenant writes any number into his share's page, and /proc may be closed to him.
 TEST(Visible, OfAProcessThatOnlyAPageNamesNothingIsToldThatIsNotTheCallersOwn) {
-  auto all = picture();
+  auto all = snapshot();
   auto& process = all.processes[0];
   process.claimed = true;
   process.pid = 77;
@@ -57,7 +57,7 @@ TEST(Visible, OfAProcessThatOnlyAPageNamesNothingIsToldThatIsNotTheCallersOwn) {
 }
 
 TEST(Visible, WhoWasLetInSeesTheShare) {
-  auto all = picture();
+  auto all = snapshot();
   all.shares[0].uids = {1003};
   all.shares[1].gids = {500};
   EXPECT_EQ(visible(all, caller(1003)).shares.size(), 1u);
@@ -69,7 +69,7 @@ TEST(Visible, WhoWasLetInSeesTheShare) {
 }
 
 TEST(Visible, WhoWaitsForRoomIsHisOwnAffair) {
-  auto all = picture();
+  auto all = snapshot();
   all.waiting.resize(2);
   all.waiting[0].owner_uid = 1001;
   all.waiting[1].owner_uid = 1002;
@@ -79,7 +79,7 @@ TEST(Visible, WhoWaitsForRoomIsHisOwnAffair) {
   EXPECT_TRUE(visible(all, caller(~0u)).waiting.empty());
 }
 
-TEST(Visible, AnAdministratorSeesEverything) { EXPECT_EQ(visible(picture(), caller(0, true)), picture()); }
+TEST(Visible, AnAdministratorSeesEverything) { EXPECT_EQ(visible(snapshot(), caller(0, true)), snapshot()); }
 
 TEST(Visible, EventsOfOthersAreNotHandedOut) {
   std::vector<snapshot::Event> events(4);

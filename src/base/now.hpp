@@ -1,4 +1,4 @@
-// The time as a figure, of the two clocks that pictures, events and shares have theirs of.
+// The time as a figure, of the two clocks that snapshots, events and shares have theirs of.
 #pragma once
 
 #include <time.h>

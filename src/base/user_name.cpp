@@ -12,14 +12,14 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/ask_directory.hpp"
+#include "base/nss_lookup.hpp"
 
 namespace headgate {
 
 namespace {
 
-// A picture of the node names the same ones each second, and a directory service may take its time for each: a name that is not there
-// soon is a number until it is.
+// A snapshot of the node names the same ones each second, and a directory service may take its time for each: a name
+// that is not there soon is a number until it is.
 class Remembered {
  public:
   std::string name(std::uint32_t id, std::string (*find)(std::uint32_t)) {
@@ -39,7 +39,7 @@ class Remembered {
       const std::scoped_lock lock(mutex_);
       names_[id] = {std::move(name), Clock::now() + kFor};
     };
-    (void)ask_directory(found, std::chrono::ceil<std::chrono::milliseconds>(patience));
+    (void)nss_lookup(found, std::chrono::ceil<std::chrono::milliseconds>(patience));
     const std::scoped_lock lock(mutex_);
     waited_ += Clock::now() - begun;
     const auto known = names_.find(id);

@@ -38,6 +38,7 @@ struct Agent::Impl {
   http::OutgoingRequest request(std::string method, std::string target, std::string body = {}) const;
   void connect();
   void disconnected();
+  void keep_all();
   void set_connected(bool now);
   void arrived(const http::Event& event);
   void withdraw(TaskId id);
@@ -88,6 +89,7 @@ void Agent::Impl::connect() {
                            {.opened =
                                 [this] {
                                   backoff.succeeded();
+                                  keep_all();
                                   set_connected(true);
                                 },
                             .event = [this](const http::Event& event) { arrived(event); },
@@ -98,6 +100,13 @@ void Agent::Impl::disconnected() {
   stream.reset();
   reconnect.start(backoff.next(), [this] { connect(); });
   set_connected(false);
+}
+
+// With a stream the server cuts the leases of what it carried, so acknowledge again all that is in hand.
+void Agent::Impl::keep_all() {
+  for (auto& [id, job] : jobs) {
+    if (job.handed_over && !job.result) acknowledge(id);
+  }
 }
 
 void Agent::Impl::set_connected(bool now) {

@@ -40,11 +40,21 @@ class Life {
     options.authorise = [](const auto&, const auto&) { return Result<void>(); };
     thread_.on_loop([&] {
       channel_.emplace(thread_.loop(), std::move(options));
-      http::Router router;
-      channel_->add_routes(router);
-      server_.emplace(thread_.loop(), std::move(router));
-      const auto listening = server_->listen(http::UnixListener{.path = path});
-      EXPECT_TRUE(listening) << listening.error().message;
+      serve(path);
+    });
+  }
+  // Ends all connections; the channel and its tasks stay.
+  void cut(const std::string& path) {
+    thread_.on_loop([&] {
+      server_.reset();
+      serve(path);
+    });
+  }
+  // When the lease of a first attempt ends; zero where the task is in another attempt or state.
+  Time lease_ends(TaskId id) {
+    return thread_.on_loop([&] {
+      const Task* task = channel_->find(id);
+      return task->state == State::working && task->attempt == 1 ? task->lease_ends : Time::zero();
     });
   }
   ~Life() {
@@ -71,6 +81,13 @@ class Life {
   }
 
  private:
+  void serve(const std::string& path) {
+    http::Router router;
+    channel_->add_routes(router);
+    server_.emplace(thread_.loop(), std::move(router));
+    const auto listening = server_->listen(http::UnixListener{.path = path});
+    EXPECT_TRUE(listening) << listening.error().message;
+  }
   std::mutex mutex_;
   std::vector<std::string> results_;
   std::optional<Channel> channel_;
@@ -146,6 +163,21 @@ TEST(Agent, keeps_the_lease_of_a_task_that_takes_its_time) {
   EXPECT_TRUE(eventually([&] { return !life.results().empty(); }));
   EXPECT_EQ(life.results(), std::vector<std::string>{"done \"late\""});
   EXPECT_EQ(echo.tasks, 1) << "the task was given out again under its holder";
+}
+
+TEST(Agent, keeps_a_task_over_a_stream_that_broke) {
+  const Folder folder;
+  Life life(folder.path + "/s", {.limits = {.reconnect = 20s}});
+  Echo echo(options_for(folder.path + "/s"));
+  echo.hold = true;
+  const TaskId id = life.submit("1");
+  ASSERT_TRUE(eventually([&] { return echo.tasks == 1; }));
+  const Time before = life.lease_ends(id);
+  life.cut(folder.path + "/s");
+  EXPECT_TRUE(eventually([&] { return life.lease_ends(id) > before; })) << "not acknowledged again";
+  echo.answer(id, "1");
+  EXPECT_TRUE(eventually([&] { return !life.results().empty(); }));
+  EXPECT_EQ(life.results(), std::vector<std::string>{"done 1"});
 }
 
 TEST(Agent, is_told_what_nobody_wants_any_more) {

@@ -287,7 +287,7 @@ Response Channel::Impl::open_stream(const std::string& client) {
   return response;
 }
 
-// What the stream had given out and nobody acknowledged has perhaps not arrived: others need not wait for its lease to end.
+// What the stream had given out may not have arrived, or its agent may be dead: others need not wait for the leases to end.
 void Channel::Impl::stream_closed(const std::string& client, const http::EventStream* events) {
   const auto found = waiting.find(client);
   if (found == waiting.end()) return;
@@ -297,8 +297,7 @@ void Channel::Impl::stream_closed(const std::string& client, const http::EventSt
   const auto held = std::move(stream->held);
   streams.erase(stream);
   for (const auto& [id, attempt] : held) {
-    const Task* task = tasks.find(id);
-    if (task != nullptr && task->state == State::leased) (void)tasks.release(client, id, attempt, now());
+    (void)tasks.disconnect(client, id, attempt, now());  // refused where the attempt is over already
   }
   follow_up();
 }

@@ -178,8 +178,8 @@ TEST_F(ChannelTest, tasks_of_a_stream_that_broke_are_given_to_the_next_at_once) 
   EXPECT_EQ(parse_cancelled((*cancelled)->data), id);
 }
 
-TEST_F(ChannelTest, what_an_agent_works_on_stays_its_own_when_its_stream_breaks) {
-  start({.limits = {.lease = 1h}});
+TEST_F(ChannelTest, what_an_agent_works_on_stays_its_own_for_a_while_when_its_stream_breaks) {
+  start({.limits = {.lease = 1h, .reconnect = 1h}});
   const TaskId id = submit("1");
   const std::string path = "/v1/channel/sched/tasks/" + std::to_string(id);
   http::RawClient stream(server_->unix_endpoint());
@@ -190,6 +190,18 @@ TEST_F(ChannelTest, what_an_agent_works_on_stays_its_own_when_its_stream_breaks)
   ASSERT_TRUE(eventually([&] { return listeners() == 0; }));
   EXPECT_EQ(get("/v1/channel/sched/tasks"), "200 {\"tasks\":[]}\n");
   EXPECT_EQ(post(path + "/result?attempt=1", "1"), "200 {\"state\":\"done\"}\n");
+}
+
+TEST_F(ChannelTest, what_a_dead_agent_acknowledged_goes_to_the_next_soon_after_its_stream_breaks) {
+  start({.limits = {.lease = 1h, .work = 1h, .reconnect = 20ms}});
+  const TaskId id = submit("1", 10h);
+  const std::string path = "/v1/channel/sched/tasks/" + std::to_string(id);
+  http::RawClient stream(server_->unix_endpoint());
+  stream.send("GET /v1/channel/sched/tasks HTTP/1.1\r\nAccept: text/event-stream\r\n\r\n");
+  stream.read([](const std::string& all) { return all.contains("\"attempt\":1"); });
+  ASSERT_TRUE(post(path + "/ack?attempt=1").starts_with("200 "));
+  stream.close();
+  EXPECT_TRUE(get("/v1/channel/sched/tasks?wait=20s").contains("\"attempt\":2"));
 }
 
 TEST_F(ChannelTest, a_stream_that_lost_a_task_has_room_for_it_again) {

@@ -10,6 +10,8 @@ bool is_name(std::string_view text, std::size_t most) {
   });
 }
 
+Time longest_lease(Time left) { return std::max(left / 3, std::min<Time>(std::chrono::seconds(1), left / 2)); }
+
 std::string_view word(State state) {
   switch (state) {
     case State::queued: return "queued";
@@ -117,6 +119,19 @@ std::expected<void, Refusal> Tasks::release(const std::string& client, TaskId id
   return {};
 }
 
+std::expected<void, Refusal> Tasks::disconnect(const std::string& client, TaskId id, unsigned attempt, Time now) {
+  advance(now);
+  const auto found = held(client, id, attempt);
+  if (!found) return std::unexpected(found.error());
+  Task& task = **found;
+  if (task.state == State::leased) {
+    lose_lease(task, now);
+  } else {
+    hold(task, State::working, std::min(limits_.reconnect, task.lease_ends - now), now);
+  }
+  return {};
+}
+
 bool Tasks::cancel(TaskId id, Time now) {
   advance(now);
   const auto found = tasks_.find(id);
@@ -196,7 +211,9 @@ void Tasks::set_deadline(const Task& task, Time at) {
 
 void Tasks::hold(Task& task, State state, Time duration, Time now) {
   task.state = state;
-  task.lease_ends = std::min(now + duration, task.expires);
+  const Time left = task.expires - now;
+  // The last attempt may have all that is left: no other agent can have the task after it.
+  task.lease_ends = now + std::min(duration, task.attempt < limits_.attempts ? longest_lease(left) : left);
   set_deadline(task, task.lease_ends);
 }
 

@@ -41,10 +41,11 @@ struct TaskLimits {
   std::size_t payload_bytes = 64 << 10;  // and of a result
   std::size_t name_bytes = 128;
   unsigned attempts = 3;
-  Time lease = std::chrono::seconds(10);    // to acknowledge
-  Time work = std::chrono::seconds(60);     // from each acknowledgement to the next, or to the result
-  Time longest = std::chrono::hours(24);    // time to live
-  Time remember = std::chrono::minutes(5);  // settled tasks, so that a late answer is told why it is late
+  Time lease = std::chrono::seconds(10);     // to acknowledge
+  Time work = std::chrono::seconds(60);      // from each acknowledgement to the next, or to the result
+  Time reconnect = std::chrono::seconds(2);  // to acknowledge again after the stream that carried the task has ended
+  Time longest = std::chrono::hours(24);     // time to live
+  Time remember = std::chrono::minutes(5);   // settled tasks, so that a late answer is told why it is late
 };
 
 struct Submission {
@@ -79,6 +80,10 @@ enum class Refusal {
   settled,  // the task is settled otherwise
 };
 
+// Returns the most that one lease may take of the time that a task has left: a third, so that the agent after one that
+// died has time to decide. In the last seconds a third is too short to answer in, so there it is 1 s, or half of the rest.
+[[nodiscard]] Time longest_lease(Time left);
+
 class Tasks {
  public:
   explicit Tasks(TaskLimits limits = {}, TaskId last_id = 0) : limits_(limits), last_id_(last_id) {}
@@ -87,8 +92,8 @@ class Tasks {
   [[nodiscard]] Result<TaskId> submit(const Submission& submission, Time now);
   // The oldest task that waits for the client in the lane whose turn it is, now leased.
   [[nodiscard]] std::optional<Task> lease(const std::string& client, Time now);
-  // "I have it and work on it": each call grants `work` from now. Returns what was granted: `work`, or less where the task
-  // expires before.
+  // "I have it and work on it": each call grants `work` from now, or less near the task's end (see longest_lease).
+  // Returns what was granted.
   [[nodiscard]] std::expected<Time, Refusal> acknowledge(const std::string& client, TaskId id, unsigned attempt,
                                                          Time now);
   // The answer. The same attempt may say the same twice (its first word's echo was lost); another answer than the
@@ -97,6 +102,9 @@ class Tasks {
                                                     std::string result, Time now);
   // The lease is given back before its end.
   std::expected<void, Refusal> release(const std::string& client, TaskId id, unsigned attempt, Time now);
+  // The stream that carried this attempt has ended. A task that was not acknowledged goes to the next agent now. One that
+  // was stays with its agent for `reconnect` at most, in which an agent that is alive acknowledges again.
+  std::expected<void, Refusal> disconnect(const std::string& client, TaskId id, unsigned attempt, Time now);
   bool cancel(TaskId id, Time now);  // false: there is no such open task
 
   // What time does: leases run out, tasks expire. All functions above do it first.

@@ -19,6 +19,7 @@ constexpr TaskLimits kLimits{.clients = 8,
                              .attempts = 2,
                              .lease = 5ns,
                              .work = 9ns,
+                             .reconnect = 2ns,
                              .remember = 1h};
 
 struct Model {
@@ -27,6 +28,11 @@ struct Model {
   std::map<std::string, std::string> last_lane;  // by client
   Time now{};
 
+  // A third of what is left, or half of it where that is at most a second, as all times here are; the last attempt has all.
+  Time lease_end(const Task& task, Time asked) const {
+    const Time left = task.expires - now;
+    return now + std::min(asked, task.attempt == kLimits.attempts ? left : left / 2);
+  }
   static bool is_held(const Task& task) { return task.state == State::leased || task.state == State::working; }
   Task* find(TaskId id) { return id >= 1 && id <= tasks.size() ? &tasks[id - 1] : nullptr; }
   void end(Task& task, State state) {
@@ -79,7 +85,7 @@ struct Step {
 };
 
 rc::Gen<Step> a_step() {
-  return rc::gen::construct<Step>(rc::gen::inRange(0, 8), rc::gen::inRange(0, 2), rc::gen::inRange<TaskId>(1, 10),
+  return rc::gen::construct<Step>(rc::gen::inRange(0, 9), rc::gen::inRange(0, 2), rc::gen::inRange<TaskId>(1, 10),
                                   rc::gen::inRange(1U, 3U), rc::gen::inRange(0, 12));
 }
 
@@ -115,7 +121,7 @@ void take(const Step& step, Tasks& tasks, Model& model, Time now) {
       model.last_lane[client] = oldest->lane;
       oldest->state = State::leased;
       ++oldest->attempt;
-      oldest->lease_ends = std::min(now + kLimits.lease, oldest->expires);
+      oldest->lease_ends = model.lease_end(*oldest, kLimits.lease);
       break;
     }
     case 4: {
@@ -123,7 +129,7 @@ void take(const Step& step, Tasks& tasks, Model& model, Time now) {
       RC_ASSERT(tasks.acknowledge(client, step.id, step.attempt, now).has_value() == (task != nullptr));
       if (task == nullptr) break;
       task->state = State::working;
-      task->lease_ends = std::min(now + kLimits.work, task->expires);
+      task->lease_ends = model.lease_end(*task, kLimits.work);
       break;
     }
     case 5: {
@@ -139,6 +145,17 @@ void take(const Step& step, Tasks& tasks, Model& model, Time now) {
       Task* task = model.held(client, step.id, step.attempt);
       RC_ASSERT(tasks.release(client, step.id, step.attempt, now).has_value() == (task != nullptr));
       if (task != nullptr) model.back(*task);
+      break;
+    }
+    case 7: {
+      Task* task = model.held(client, step.id, step.attempt);
+      RC_ASSERT(tasks.disconnect(client, step.id, step.attempt, now).has_value() == (task != nullptr));
+      if (task == nullptr) break;
+      if (task->state == State::leased) {
+        model.back(*task);
+      } else {
+        task->lease_ends = model.lease_end(*task, std::min(kLimits.reconnect, task->lease_ends - now));
+      }
       break;
     }
     default: {

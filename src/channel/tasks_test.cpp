@@ -19,7 +19,7 @@ TEST(Tasks, go_out_oldest_first_and_come_back_with_an_answer) {
   EXPECT_EQ(tasks.lease("sched", 1s)->id, first);
   EXPECT_EQ(tasks.lease("sched", 1s)->id, second);
   EXPECT_FALSE(tasks.lease("sched", 1s)) << "one task was given to two holders";
-  EXPECT_EQ(tasks.acknowledge("sched", first, 1, 2s), Time(60s));
+  EXPECT_EQ(tasks.acknowledge("sched", first, 1, 2s), Time(98s) / 3);
   EXPECT_TRUE(tasks.settle("sched", first, 1, true, "{\"allow\":true}", 3s));
   EXPECT_TRUE(tasks.settle("sched", second, 1, false, "no idea", 3s));
   const auto settled = tasks.take_settled();
@@ -57,10 +57,10 @@ TEST(Tasks, of_a_holder_that_died_go_to_the_next_and_not_for_ever) {
   ASSERT_TRUE(tasks.lease("sched", 0s));
   EXPECT_FALSE(tasks.lease("sched", 10s - 1ns));
   EXPECT_EQ(tasks.lease("sched", 10s)->attempt, 2U) << "an unacknowledged task was lost";
-  EXPECT_TRUE(tasks.acknowledge("sched", id, 2, 12s));
-  EXPECT_FALSE(tasks.lease("sched", 72s - 1ns));
-  EXPECT_EQ(tasks.lease("sched", 72s)->attempt, 3U) << "an acknowledged task was lost";
-  tasks.advance(82s);
+  EXPECT_TRUE(tasks.acknowledge("sched", id, 2, 13s));
+  EXPECT_FALSE(tasks.lease("sched", 42s - 1ns));
+  EXPECT_EQ(tasks.lease("sched", 42s)->attempt, 3U) << "an acknowledged task was lost";
+  tasks.advance(52s);
   EXPECT_EQ(tasks.find(id)->state, State::abandoned);
   EXPECT_EQ(tasks.take_settled().size(), 1U);
 }
@@ -89,16 +89,60 @@ TEST(Tasks, expire_whoever_holds_them_and_can_be_cancelled) {
   const TaskId waiting = *tasks.submit(job("a", 5s), 0s);
   const TaskId held = *tasks.submit(job("b", 5s), 0s);
   const TaskId cancelled = *tasks.submit(job("c", 5s), 0s);
-  EXPECT_EQ(tasks.lease("b", 0s)->lease_ends, Time(5s)) << "a lease beyond the task's end";
-  EXPECT_EQ(tasks.acknowledge("b", held, 1, 1s), Time(4s));
+  EXPECT_EQ(tasks.lease("b", 0s)->lease_ends, Time(5s) / 3) << "a lease that leaves the next agent no time";
+  EXPECT_EQ(tasks.acknowledge("b", held, 1, 1s), Time(4s) / 3);
+  EXPECT_EQ(tasks.lease("b", 4s)->lease_ends, Time(4500ms)) << "half of what is left in the last seconds";
+  EXPECT_EQ(tasks.lease("b", 4500ms)->lease_ends, Time(5s)) << "the last attempt has all";
   ASSERT_TRUE(tasks.lease("c", 0s + 1s));
   EXPECT_TRUE(tasks.cancel(cancelled, 1s));
   EXPECT_FALSE(tasks.cancel(cancelled, 1s));
   EXPECT_EQ(tasks.settle("c", cancelled, 1, true, "", 1s).error(), Refusal::settled);
   EXPECT_EQ(tasks.next_deadline(), Time(5s));
-  EXPECT_EQ(tasks.settle("b", held, 1, true, "", 5s).error(), Refusal::settled);
+  EXPECT_EQ(tasks.settle("b", held, 3, true, "", 5s).error(), Refusal::settled);
   EXPECT_EQ(tasks.find(waiting)->state, State::expired);
   EXPECT_EQ(tasks.find(held)->state, State::expired);
+}
+
+// An admission: 30 s for a decision, and an agent that acknowledges and dies.
+TEST(Tasks, leave_time_for_the_agent_after_one_that_acknowledged_and_died) {
+  Tasks tasks;
+  const TaskId id = *tasks.submit(job("sched", 30s), 0s);
+  ASSERT_TRUE(tasks.lease("sched", 0s));
+  EXPECT_EQ(tasks.acknowledge("sched", id, 1, 0s), Time(10s));
+  EXPECT_EQ(tasks.lease("sched", 10s)->attempt, 2U);
+  EXPECT_TRUE(tasks.settle("sched", id, 2, true, "{\"allow\":true}", 11s));
+}
+
+TEST(Tasks, stay_with_an_agent_that_acknowledges_again_to_the_last_second) {
+  Tasks tasks;
+  const TaskId id = *tasks.submit(job("sched", 30s), 0s);
+  ASSERT_TRUE(tasks.lease("sched", 0s));
+  Time now{};
+  for (int acknowledged = 0; now < 29s; ++acknowledged) {
+    const auto granted = tasks.acknowledge("sched", id, 1, now);
+    ASSERT_TRUE(granted) << "at " << now.count();
+    EXPECT_LE(*granted, std::max((30s - now) / 3, Time(1s)));
+    EXPECT_LT(acknowledged, 30) << "agents are made to acknowledge without end";
+    now += *granted / 2;
+  }
+  EXPECT_TRUE(tasks.settle("sched", id, 1, true, "1", now));
+}
+
+TEST(Tasks, of_a_stream_that_ended_go_to_the_next_unless_they_are_acknowledged_again) {
+  Tasks tasks;
+  const TaskId unseen = *tasks.submit(job(), 0s);
+  const TaskId left = *tasks.submit(job(), 0s);
+  const TaskId kept = *tasks.submit(job(), 0s);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(tasks.lease("sched", 0s));
+  for (const TaskId id : {left, kept}) ASSERT_TRUE(tasks.acknowledge("sched", id, 1, 0s));
+  for (const TaskId id : {unseen, left, kept}) EXPECT_TRUE(tasks.disconnect("sched", id, 1, 1s));
+  EXPECT_EQ(tasks.lease("sched", 1s)->id, unseen);
+  EXPECT_TRUE(tasks.acknowledge("sched", kept, 1, 2s)) << "its agent is back";
+  EXPECT_FALSE(tasks.lease("sched", 3s - 1ns));
+  EXPECT_EQ(tasks.lease("sched", 3s)->id, left);
+  EXPECT_FALSE(tasks.lease("sched", 3s));
+  EXPECT_TRUE(tasks.settle("sched", kept, 1, true, "1", 20s));
+  EXPECT_EQ(tasks.disconnect("sched", left, 1, 20s).error(), Refusal::stale);
 }
 
 TEST(Tasks, given_back_wait_for_the_next_at_once) {

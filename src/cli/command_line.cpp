@@ -1,5 +1,5 @@
 #include "cli/command_line.hpp"
-#include "base/near_word.hpp"
+#include "base/did_you_mean.hpp"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -9,15 +9,15 @@
 #include <cstdlib>
 #include <map>
 
-#include "cli/command_words.hpp"
-#include "cli/forms.hpp"
+#include "cli/command_grammar.hpp"
+#include "cli/term/output_format.hpp"
 #include "cli/top/top.hpp"
 #include "guest/grant/text.hpp"
 
 namespace headgate::cli {
 namespace {
 
-constexpr std::uint64_t kUsualWatchMs = 2000;
+constexpr std::uint64_t kDefaultWatchMs = 2000;
 
 // argv up to the first "--", and what stands behind it. "--sim=tiny" becomes "--sim --sim-profile=tiny".
 struct Split {
@@ -112,14 +112,14 @@ std::vector<std::string> words_of(const CLI::App& app) {
   return all;
 }
 
-std::string accepted_words(const CLI::App& app) {
+std::string format_accepted(const CLI::App& app) {
   std::string all;
   for (const std::string& word : words_of(app)) all += (all.empty() ? "accepted: " : ", ") + word;
   return all;
 }
 
 std::string meant(const std::string& typed, const std::vector<std::string>& words) {
-  const std::string near = near_word(typed, words);
+  const std::string near = did_you_mean(typed, words);
   return near.empty() ? "" : "did you mean " + near + "? ";
 }
 
@@ -145,7 +145,7 @@ std::unexpected<Error> unknown_word(const CLI::App& app) {
   }
   const auto words = words_of(*at);
   return fail(ErrorCode::usage, owner + (words.empty() ? " takes no word '" : " has no word '") + text + "'",
-              words.empty() ? see : meant(text, words) + accepted_words(*at));
+              words.empty() ? see : meant(text, words) + format_accepted(*at));
 }
 
 std::string written_as(const CLI::Option& option) {
@@ -188,14 +188,14 @@ std::unexpected<Error> unreadable(const CLI::App& app, const std::string& word, 
 
 Result<Invocation> parse(int argc, const char* const* argv) {
   Raw raw;
-  const auto app = describe_words(raw);
+  const auto app = describe_commands(raw);
   const Split written = split(argc, argv);
   std::vector<std::string> words(written.ours.rbegin(), written.ours.rend());  // CLI11 takes them from the back
   std::string name;
   try {
     app->parse(words);
   } catch (const CLI::CallForHelp&) {
-    raw.out.word = "help";
+    raw.out.command = "help";
     std::string help = app->help();
     chosen(*app, name);
     const std::string usage = "Usage: headgate run [OPTIONS]";
@@ -210,7 +210,7 @@ Result<Invocation> parse(int argc, const char* const* argv) {
         name == "dashboards" || name == "limiter") {
       const auto left = app->remaining(true);
       if (!left.empty() && !left.front().starts_with("-")) return unknown_word(*app);
-      return fail(ErrorCode::usage, name + " needs a word", accepted_words(*at));
+      return fail(ErrorCode::usage, name + " needs a word", format_accepted(*at));
     }
     // "-x" where a share's name is missing too: what was written goes before what was not.
     if (const auto left = app->remaining(true); !left.empty() && left.front().starts_with("-"))
@@ -221,9 +221,9 @@ Result<Invocation> parse(int argc, const char* const* argv) {
   for (const CLI::App* each : {static_cast<const CLI::App*>(app.get()), at}) {
     if (auto said = refuse_empty(*each, name); !said) return std::unexpected(said.error());
   }
-  if (raw.out.word.empty()) raw.out.word = name.empty() ? "status" : name;
+  if (raw.out.command.empty()) raw.out.command = name.empty() ? "status" : name;
   raw.out.voice = voice_of(raw);
-  raw.out.voice.format = TRY(form_of(raw.out.word, raw.json ? "json" : raw.output));
+  raw.out.voice.format = TRY(form_of(raw.out.command, raw.json ? "json" : raw.output));
   if (raw.simulated) raw.out.simulate = raw.profile;
   const bool live = name == "top" || name == "events";
   raw.out.interval_ms = TRY(milliseconds_of("--interval", live ? raw.live_interval : raw.interval, 60'000,
@@ -231,7 +231,7 @@ Result<Invocation> parse(int argc, const char* const* argv) {
   if (raw.watch) {
     raw.out.watch_ms =
         raw.watch->empty()
-            ? kUsualWatchMs
+            ? kDefaultWatchMs
             : TRY(milliseconds_of("--watch", *raw.watch, 3'600'000, "accepted: 10ms to 60m, such as 500ms, 2s or 5m"));
   }
   if (constexpr std::string_view kViews[] = {"share", "gpu", "user", "process"};
@@ -240,6 +240,10 @@ Result<Invocation> parse(int argc, const char* const* argv) {
                 "accepted: share, gpu, user or process");
   if (!raw.since.empty()) raw.out.since_ns = TRY(since_option(raw.since));
   raw.out.libraries = raw.symbols;
+  for (const Raw::Renamed& each : raw.renamed)
+    if (each.option->count() > 0)
+      raw.out.warnings.push_back(std::string(each.before) + " is now called " + each.now +
+                                 "; the next release does not know the old name");
   if (name == "run") {
     if (auto taken = take_command(*at, written, raw.out); !taken) return std::unexpected(taken.error());
   }
@@ -247,13 +251,17 @@ Result<Invocation> parse(int argc, const char* const* argv) {
     return fail(ErrorCode::usage, "'--' and a command stand only behind 'run'",
                 "such as: headgate run --mem 8GiB -- python train.py");
   if (name == "demo" || name == "bench") raw.out.rest = at->remaining();
+  // As they were written: "--sim=tiny" is its program's to read.
+  if (name == "zeusd")
+    raw.out.rest.assign(std::find(argv + 1, argv + argc, std::string_view("zeusd")) + 1, argv + argc);
   return raw.out;
 }
 
 namespace {
 
-WordTree tree_of(const CLI::App& app) {
-  WordTree tree{.name = app.get_name(), .summary = app.get_description(), .options = {}, .valued = {}, .words = {}};
+CommandTree tree_of(const CLI::App& app) {
+  CommandTree tree{
+      .name = app.get_name(), .summary = app.get_description(), .options = {}, .valued = {}, .commands = {}};
   const auto collect = [&tree](const CLI::App& from) {
     for (const CLI::Option* option : from.get_options()) {
       if (option->get_group().empty()) continue;
@@ -267,7 +275,7 @@ WordTree tree_of(const CLI::App& app) {
   collect(app);
   for (const CLI::App* inner : app.get_subcommands([](const CLI::App*) { return true; })) {
     if (inner->get_name().empty()) collect(*inner);  // an option group
-    else tree.words.push_back(tree_of(*inner));
+    else tree.commands.push_back(tree_of(*inner));
   }
   std::ranges::sort(tree.options);
   tree.options.erase(std::ranges::unique(tree.options).begin(), tree.options.end());
@@ -276,9 +284,9 @@ WordTree tree_of(const CLI::App& app) {
 
 }  // namespace
 
-WordTree word_tree() {
+CommandTree command_tree() {
   Raw raw;
-  const auto app = describe_words(raw);
+  const auto app = describe_commands(raw);
   return tree_of(*app);
 }
 

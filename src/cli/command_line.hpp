@@ -1,4 +1,4 @@
-// The grammar of the command: argv in, one Invocation out. Only this and command_words.cpp know CLI11.
+// The grammar of the command: argv in, one Invocation out. Only this and command_grammar.cpp know CLI11.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "cli/limiter_files.hpp"
-#include "cli/output.hpp"
+#include "cli/support/limiter_files.hpp"
+#include "cli/term/output.hpp"
 
 namespace headgate::cli {
 
@@ -18,20 +18,22 @@ struct RunOptions {
   std::optional<std::string> share;                                           // of headgated: enter it as it is
   // Need the daemon; wait: for how long, "" without end.
   std::optional<std::string> weight, wait, on_oom, priority_class, ttl;
-  bool allow_unheld = false;
+  bool allow_unenforced = false;
   std::vector<std::string> command;
 };
 
-// What was asked, for whichever word; fields of other words keep their defaults.
+// What was asked, for whichever command; fields of other commands keep their defaults.
 struct Invocation {
-  std::string word;  // "status", "run", "sim truth", ...
+  std::string command;  // "status", "run", "sim truth", ...
   Voice voice;
+  std::vector<std::string> warnings;    // to be told on stderr: options written under a former name
   std::optional<std::string> help;      // print this on stdout and stop
   std::optional<std::string> simulate;  // --sim[=PROFILE]; "" without a profile
   std::string config_path;              // --config; "" for the usual place
   std::string share;                    // why, share ...
   std::map<std::string, std::string>
       order;                              // share create, share set, quota set, quota rm: options under the API's names
+  std::vector<std::string> parts;         // share rebalance: NAME=PART, as written
   std::string fit;                        // free
   std::string shell;                      // completion
   std::string file;                       // support-bundle, dashboards export: where to; "" for the usual place
@@ -46,6 +48,7 @@ struct Invocation {
   bool once = false, readonly = false;    // top
   std::string by = "share";               // top: share, gpu, user, process
   bool follow = false;                    // events
+  bool yes = false;                       // share create, share set, share rebalance, gpu policy: without asking
   std::string user, gpu;                  // ps: of whom, on which; "" for all
   std::string kind;                       // events: what its kind begins with; share says whose
   std::optional<std::uint64_t> since_ns;  // events
@@ -55,13 +58,13 @@ struct Invocation {
 // Errors: usage, with what was written and what is accepted.
 [[nodiscard]] Result<Invocation> parse(int argc, const char* const* argv);
 
-// One node of the tree of words, for completions and the manual's check.
-struct WordTree {
+// One node of the tree of commands, for completions and the manual's check.
+struct CommandTree {
   std::string name, summary;
   std::vector<std::string> options;  // "--mem", "-o", ...
   std::vector<std::string> valued;   // those of the options that take a value
-  std::vector<WordTree> words;
+  std::vector<CommandTree> commands;
 };
-[[nodiscard]] WordTree word_tree();
+[[nodiscard]] CommandTree command_tree();
 
 }  // namespace headgate::cli

@@ -4,9 +4,9 @@
 
 #include <fstream>
 
-#include "cli/completion.hpp"
+#include "cli/run/run_request.hpp"
+#include "cli/support/completion.hpp"
 #include "cli/top/top.hpp"
-#include "cli/wish.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -17,7 +17,7 @@ Result<Invocation> words(std::vector<const char*> argv) {
 }
 
 TEST(CommandLine, BareMeansStatus) {
-  EXPECT_EQ(words({})->word, "status");
+  EXPECT_EQ(words({})->command, "status");
   EXPECT_EQ(words({"--json"})->voice.format, Format::json);
   EXPECT_EQ(words({"-o", "json", "--sim"})->simulate, "");
 }
@@ -31,9 +31,20 @@ TEST(CommandLine, WhatAShareHasForItsLifeReachesTheDaemonWhichSaysSoAndIsOffered
   }
 }
 
+TEST(CommandLine, RebalanceTakesAPartForEachShare) {
+  const auto parsed = words({"share", "rebalance", "a=80%", "b=20%", "--yes"});
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(parsed->command, "share rebalance");
+  EXPECT_EQ(parsed->parts, (std::vector<std::string>{"a=80%", "b=20%"}));
+  EXPECT_TRUE(parsed->yes);
+  EXPECT_FALSE(words({"share", "rebalance"}));
+  EXPECT_FALSE(words({"gpu", "policy", "0", "off"})->yes);
+  EXPECT_TRUE(words({"gpu", "policy", "0", "off", "-y"})->yes);
+}
+
 TEST(CommandLine, WhatAFlagGaveAShareTheSameFlagTakesBack) {
   for (const auto& [option, key] :
-       {std::pair<std::string, const char*>{"--everyone", "everyone"}, {"--over-sell", "over_sell"}}) {
+       {std::pair<std::string, const char*>{"--everyone", "everyone"}, {"--overcommit", "overcommit"}}) {
     const auto said = [&, option = option, key = key](const std::string& value) {
       return words({"share", "set", "a", (option + value).c_str()})->order.at(key);
     };
@@ -43,6 +54,25 @@ TEST(CommandLine, WhatAFlagGaveAShareTheSameFlagTakesBack) {
     ASSERT_FALSE(unclear);
     EXPECT_NE(unclear.error().message.find("'maybe' is neither yes nor no"), std::string::npos)
         << unclear.error().message;
+  }
+}
+
+TEST(CommandLine, FormerNamesAreUnderstoodAndTold) {
+  const auto share = words({"share", "create", "a", "--over-sell=yes"});
+  ASSERT_TRUE(share) << share.error().message;
+  EXPECT_EQ(share->order.at("overcommit"), "true");
+  EXPECT_EQ(share->warnings, std::vector<std::string>{"--over-sell is now called --overcommit; the next release does "
+                                                      "not know the old name"});
+  const auto run = words({"run", "--allow-unheld", "--", "true"});
+  ASSERT_TRUE(run) << run.error().message;
+  EXPECT_TRUE(run->run.allow_unenforced);
+  ASSERT_EQ(run->warnings.size(), 1u);
+  EXPECT_TRUE(run->warnings[0].starts_with("--allow-unheld is now called --allow-unenforced"));
+  EXPECT_TRUE(words({"run", "--allow-unenforced", "--", "true"})->warnings.empty());
+  for (const auto& help :
+       {words({"run", "--help"})->help.value(), words({"share", "create", "--help"})->help.value()}) {
+    EXPECT_EQ(help.find("--over-sell"), std::string::npos);
+    EXPECT_EQ(help.find("--allow-unheld"), std::string::npos);
   }
 }
 
@@ -80,13 +110,13 @@ TEST(CommandLine, TopTakesAViewAndNamesThoseThereAreForAnother) {
             (Error{ErrorCode::usage, "--by 'nothing' is not understood", "accepted: share, gpu, user or process"}));
   const auto tcsh = words({"completion", "tcsh"});
   ASSERT_TRUE(tcsh) << "the script says which shells there are: " << tcsh.error().message;
-  EXPECT_EQ(completion_script(tcsh->shell, word_tree()).error().hint, "accepted: bash, zsh or fish");
+  EXPECT_EQ(completion_script(tcsh->shell, command_tree()).error().hint, "accepted: bash, zsh or fish");
 }
 
 TEST(CommandLine, WatchTakesATimeOrTheUsualOne) {
   EXPECT_FALSE(words({"status"})->watch_ms);
   EXPECT_EQ(words({"--watch"})->watch_ms, 2000u);
-  EXPECT_EQ(words({"--watch", "ps"})->word, "ps") << "no word is taken for a time";
+  EXPECT_EQ(words({"--watch", "ps"})->command, "ps") << "no word is taken for a time";
   EXPECT_EQ(words({"ps", "--watch=500ms", "--sim"})->watch_ms, 500u);
   EXPECT_EQ(words({"share", "ls", "--watch", "5m"})->watch_ms, 300'000u);
   EXPECT_EQ(words({"free", "--watch=1"}).error(), (Error{ErrorCode::usage, "--watch '1' is not understood",
@@ -97,7 +127,7 @@ TEST(CommandLine, WatchTakesATimeOrTheUsualOne) {
 TEST(CommandLine, RunLeavesTheProgramsOwnOptionsAlone) {
   const auto run = words({"run", "--mem", "8GiB", "--compute=25%", "--sim", "--", "python", "--mem", "1", "--", "-x"});
   ASSERT_TRUE(run);
-  EXPECT_EQ(run->word, "run");
+  EXPECT_EQ(run->command, "run");
   EXPECT_EQ(run->run.memory, "8GiB");
   EXPECT_EQ(run->run.compute, "25%");
   EXPECT_EQ(run->simulate, "");
@@ -268,7 +298,7 @@ TEST(CommandLine, EachBadLimitHasItsExactSentence) {
             "did you mean 50%? accepted: 50%, 0.5 or 500m: more than 0, at most one GPU");
 }
 
-Gpus one_card() {
+install::Gpus one_card() {
   snapshot::Gpu gpu;
   gpu.uuid = "GPU-9c2f0000-1111";
   gpu.model = "NVIDIA H200";
@@ -276,87 +306,89 @@ Gpus one_card() {
   return {{gpu}, "570", true};
 }
 
-TEST(Wish, ComputeInTflopsIsAPartOfTheCardThatItIsFor) {
+TEST(RunRequest, ComputeInTflopsIsAPartOfTheCardThatItIsFor) {
   const char* const none[] = {nullptr};
   RunOptions run;
   run.compute = "98.9TFLOPS";
   config::Config config = config::defaults().config;
-  EXPECT_EQ(make_grant(*read_wish(run, config), one_card(), {0}, none, std::nullopt)->devices[0].compute_ceiling_ppm,
-            100'000u);
+  EXPECT_EQ(
+      make_grant(*read_run_request(run, config), one_card(), {0}, none, std::nullopt)->devices[0].compute_ceiling_ppm,
+      100'000u);
   config.settings.push_back({.key = "cards.H200", .value = "197.8", .origin = "config.toml:2"});
-  EXPECT_EQ(make_grant(*read_wish(run, config), one_card(), {0}, none, std::nullopt)->devices[0].compute_ceiling_ppm,
-            500'000u);
+  EXPECT_EQ(
+      make_grant(*read_run_request(run, config), one_card(), {0}, none, std::nullopt)->devices[0].compute_ceiling_ppm,
+      500'000u);
   run.compute = "2PFLOPS";
-  const auto more = make_grant(*read_wish(run, config), one_card(), {0}, none, std::nullopt);
+  const auto more = make_grant(*read_run_request(run, config), one_card(), {0}, none, std::nullopt);
   ASSERT_FALSE(more);
   EXPECT_EQ(more.error().hint, "accepted: up to 197TFLOPS (H200, FP16)");
   run.compute = "40xFLOPS";
-  EXPECT_FALSE(read_wish(run, config));
-  Gpus other = one_card();
+  EXPECT_FALSE(read_run_request(run, config));
+  install::Gpus other = one_card();
   other.list[0].model = "NVIDIA Unheard Of";
   run.compute = "40TFLOPS";
-  EXPECT_FALSE(make_grant(*read_wish(run, config), other, {0}, none, std::nullopt));
+  EXPECT_FALSE(make_grant(*read_run_request(run, config), other, {0}, none, std::nullopt));
 }
 
-TEST(Wish, MoreMemoryThanTheCardIsRefusedNamingBoth) {
-  Wish wish;
-  wish.memory = grant::Memory{.bytes = 200ull << 30};
-  wish.memory_text = "--mem 200GiB";
+TEST(RunRequest, MoreMemoryThanTheCardIsRefusedNamingBoth) {
+  RunRequest request;
+  request.memory = grant::Memory{.bytes = 200ull << 30};
+  request.memory_text = "--mem 200GiB";
   const char* const none[] = {nullptr};
-  const auto grant = make_grant(wish, one_card(), {0}, none, std::nullopt);
+  const auto grant = make_grant(request, one_card(), {0}, none, std::nullopt);
   ASSERT_FALSE(grant);
   EXPECT_EQ(grant.error(), (Error{ErrorCode::no_capacity, "--mem 200GiB is more than GPU 0 (H200) has: 141.0 GiB",
                                   "ask for at most 141.0 GiB, or choose another GPU with --gpu"}));
 }
 
-TEST(Wish, AnOptionWinsOverTheEnvironmentAndThatOverTheConfiguration) {
+TEST(RunRequest, AnOptionWinsOverTheEnvironmentAndThatOverTheConfiguration) {
   const char* const environment[] = {"CUDA_MEM_LIMIT_0=1g", "CUDA_CORE_LIMIT=30", nullptr};
-  Wish wish;
-  wish.memory = grant::Memory{.bytes = 5};
-  wish.compute_ppm = 7;
-  auto grant = make_grant(wish, one_card(), {0}, environment, std::nullopt);
+  RunRequest request;
+  request.memory = grant::Memory{.bytes = 5};
+  request.compute_ppm = 7;
+  auto grant = make_grant(request, one_card(), {0}, environment, std::nullopt);
   EXPECT_EQ(grant->devices[0].memory_limit_bytes, 5u);
   EXPECT_EQ(grant->devices[0].compute_ceiling_ppm, 7u);
-  wish.memory_is_default = wish.compute_is_default = true;
-  grant = make_grant(wish, one_card(), {0}, environment, std::nullopt);
+  request.memory_is_default = request.compute_is_default = true;
+  grant = make_grant(request, one_card(), {0}, environment, std::nullopt);
   EXPECT_EQ(grant->devices[0].memory_limit_bytes, 1ull << 30);
   EXPECT_EQ(grant->devices[0].compute_ceiling_ppm, 300'000u);
 }
 
-TEST(Wish, ABurstComesFromTheOptionThenTheEnvironmentThenTheShareWithTheSameCeiling) {
+TEST(RunRequest, ABurstComesFromTheOptionThenTheEnvironmentThenTheShareWithTheSameCeiling) {
   const char* const said[] = {"CUDA_CORE_LIMIT=30", "CUDA_CORE_SOFT_LIMIT=80", nullptr};
   const char* const none[] = {nullptr};
-  Wish wish;
-  auto grant = make_grant(wish, one_card(), {0}, said, std::nullopt);
+  RunRequest request;
+  auto grant = make_grant(request, one_card(), {0}, said, std::nullopt);
   EXPECT_EQ(grant->devices[0].compute_burst_ppm, 800'000u);
-  EXPECT_EQ(make_grant(wish, one_card(), {0}, none, *grant)->devices[0].compute_burst_ppm, 800'000u);
-  wish.compute_ppm = 500'000;
-  EXPECT_EQ(make_grant(wish, one_card(), {0}, none, *grant)->devices[0].compute_burst_ppm, 0u);
+  EXPECT_EQ(make_grant(request, one_card(), {0}, none, *grant)->devices[0].compute_burst_ppm, 800'000u);
+  request.compute_ppm = 500'000;
+  EXPECT_EQ(make_grant(request, one_card(), {0}, none, *grant)->devices[0].compute_burst_ppm, 0u);
   const auto run = words({"run", "--compute", "50%", "--burst=90%", "--", "python"});
   ASSERT_TRUE(run);
   EXPECT_EQ(run->run.burst, "90%");
-  wish.burst_ppm = 900'000;
-  EXPECT_EQ(make_grant(wish, one_card(), {0}, said, std::nullopt)->devices[0].compute_burst_ppm, 900'000u);
-  wish.compute_ppm = 900'000;
-  EXPECT_FALSE(make_grant(wish, one_card(), {0}, none, std::nullopt));
+  request.burst_ppm = 900'000;
+  EXPECT_EQ(make_grant(request, one_card(), {0}, said, std::nullopt)->devices[0].compute_burst_ppm, 900'000u);
+  request.compute_ppm = 900'000;
+  EXPECT_FALSE(make_grant(request, one_card(), {0}, none, std::nullopt));
 }
 
-TEST(Wish, HostMemoryComesFromTheOptionThenTheEnvironmentThenTheShareAndElseIsNone) {
+TEST(RunRequest, HostMemoryComesFromTheOptionThenTheEnvironmentThenTheShareAndElseIsNone) {
   const char* const said[] = {"HEADGATE_HOST_MEM=2GiB", nullptr};
   const char* const none[] = {nullptr};
-  Wish wish;
-  EXPECT_EQ(make_grant(wish, one_card(), {0}, none, std::nullopt)->devices[0].host_limit_bytes, 0u);
-  auto grant = make_grant(wish, one_card(), {0}, said, std::nullopt);
+  RunRequest request;
+  EXPECT_EQ(make_grant(request, one_card(), {0}, none, std::nullopt)->devices[0].host_limit_bytes, 0u);
+  auto grant = make_grant(request, one_card(), {0}, said, std::nullopt);
   EXPECT_EQ(grant->devices[0].host_limit_bytes, 2ull << 30);
-  EXPECT_EQ(make_grant(wish, one_card(), {0}, none, *grant)->devices[0].host_limit_bytes, 2ull << 30);
+  EXPECT_EQ(make_grant(request, one_card(), {0}, none, *grant)->devices[0].host_limit_bytes, 2ull << 30);
   const auto run = words({"run", "--mem", "8GiB", "--host-mem=1GiB", "--", "python"});
   ASSERT_TRUE(run);
   EXPECT_EQ(run->run.host_memory, "1GiB");
-  wish.host_memory = grant::Memory{.bytes = 1ull << 30};
-  EXPECT_EQ(make_grant(wish, one_card(), {0}, said, std::nullopt)->devices[0].host_limit_bytes, 1ull << 30);
+  request.host_memory = grant::Memory{.bytes = 1ull << 30};
+  EXPECT_EQ(make_grant(request, one_card(), {0}, said, std::nullopt)->devices[0].host_limit_bytes, 1ull << 30);
 }
 
-TEST(Wish, AnUnreadableEnvironmentIsAnErrorNotNoLimit) {
+TEST(RunRequest, AnUnreadableEnvironmentIsAnErrorNotNoLimit) {
   const char* const environment[] = {"CUDA_MEM_LIMIT=0", nullptr};
   const auto grant = make_grant({}, one_card(), {0}, environment, std::nullopt);
   ASSERT_FALSE(grant);
@@ -365,7 +397,7 @@ TEST(Wish, AnUnreadableEnvironmentIsAnErrorNotNoLimit) {
             "(binary), such as 3g, 1.5G or 1000m");
 }
 
-TEST(Wish, AnUnknownGpuIsNamedWithThoseThatAreThere) {
+TEST(RunRequest, AnUnknownGpuIsNamedWithThoseThatAreThere) {
   const auto chosen = choose_gpus("--gpu", "0,3", one_card());
   ASSERT_FALSE(chosen);
   EXPECT_EQ(chosen.error().code, ErrorCode::usage);
@@ -374,9 +406,9 @@ TEST(Wish, AnUnknownGpuIsNamedWithThoseThatAreThere) {
   EXPECT_EQ(choose_gpus("--gpu", "MIG-1", one_card()).error().code, ErrorCode::unsupported);
 }
 
-void collect(const WordTree& tree, std::vector<std::string>& all) {
+void collect(const CommandTree& tree, std::vector<std::string>& all) {
   all.insert(all.end(), tree.options.begin(), tree.options.end());
-  for (const auto& word : tree.words) {
+  for (const auto& word : tree.commands) {
     all.push_back(word.name);
     collect(word, all);
   }
@@ -388,21 +420,21 @@ TEST(Manual, NamesEveryWordAndEveryOption) {
   ASSERT_FALSE(page.empty());
   std::erase(page, '\\');  // "\-\-mem" is --mem
   std::vector<std::string> all;
-  collect(word_tree(), all);
+  collect(command_tree(), all);
   EXPECT_GT(all.size(), 40u);
   for (const auto& text : all) EXPECT_NE(page.find(text), std::string::npos) << text;
 }
 
 TEST(Completion, KnowsEveryWordInEveryShell) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
-    const auto script = completion_script(shell, word_tree());
+    const auto script = completion_script(shell, command_tree());
     ASSERT_TRUE(script);
     for (const char* word : {"run", "status", "ps", "free", "why", "doctor", "sim", "truth", "config", "completion",
                              "version", "demo", "bench", "top", "events"}) {
       EXPECT_NE(script->find(word), std::string::npos) << shell << " " << word;
     }
   }
-  EXPECT_FALSE(completion_script("tcsh", word_tree()));
+  EXPECT_FALSE(completion_script("tcsh", command_tree()));
 }
 
 }  // namespace

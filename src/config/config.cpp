@@ -1,9 +1,10 @@
 #include "config/config.hpp"
 
+#include "base/did_you_mean.hpp"
 #include "base/duration.hpp"
-#include "base/near_word.hpp"
 #include "base/whole_number.hpp"
 #include "config/listen_address.hpp"
+#include "config/power_grants_toml.hpp"
 #include "config/toml.hpp"
 
 #include <algorithm>
@@ -11,7 +12,6 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <sstream>
 
 #include "guest/grant/size.hpp"
 #include "guest/grant/text.hpp"
@@ -37,6 +37,19 @@ bool is_wait(std::string_view value) {
          number * unit <= 3600;
 }
 
+bool is_listen_address(std::string_view value) { return parse_listen_address(value).has_value(); }
+bool is_api_group(std::string_view value) { return is_one_of(value, {"gpu-control", "gpu-read", "cpu-read"}); }
+
+// Of a list with commas, which has at least one entry.
+bool each(std::string_view list, bool (*holds)(std::string_view)) {
+  for (;;) {
+    const auto comma = list.find(',');
+    if (!holds(list.substr(0, comma))) return false;
+    if (comma == std::string_view::npos) return true;
+    list.remove_prefix(comma + 1);
+  }
+}
+
 // Why a value cannot stand for a key; empty where it can.
 std::string_view objection(const Key& known, std::string_view value) {
   const std::string_view key = known.name;
@@ -46,18 +59,18 @@ std::string_view objection(const Key& known, std::string_view value) {
   }
   if (key == "defaults.mem") {
     const auto memory = grant::parse_memory(value);
-    return memory ? "" : grant::in_words(memory.fault);
+    return memory ? "" : grant::describe(memory.fault);
   }
   if (key == "defaults.compute") {
     const auto compute = grant::parse_compute(value);
-    return compute ? "" : grant::in_words(compute.fault);
+    return compute ? "" : grant::describe(compute.fault);
   }
   if (key == "defaults.fail_policy") return is_one_of(value, {"open", "closed"}) ? "" : "is not understood";
   if (key == "defaults.log")
     return is_one_of(value, {"off", "error", "warn", "info", "debug"}) ? "" : "is not understood";
   if (key == "node.reserve") {
     const auto memory = grant::parse_memory(value);
-    return !memory ? grant::in_words(memory.fault) : memory.value.bytes == 0 ? "is no size in bytes" : "";
+    return !memory ? grant::describe(memory.fault) : memory.value.bytes == 0 ? "is no size in bytes" : "";
   }
   if (key == "arbiter.policy") return is_one_of(value, {"fair", "priority", "off"}) ? "" : "is not understood";
   if (key == "node.admit_timeout") return is_wait(value) ? "" : "is not understood";
@@ -75,18 +88,17 @@ std::string_view objection(const Key& known, std::string_view value) {
   if (key == "sim.profile")
     return sim::find_profile(value) != nullptr || value.contains('/') || value.ends_with(".toml") ? ""
                                                                                                   : "names no profile";
+  if (key == "zeusd.socket" || key == "zeusd.signing_key" || key == "zeusd.command_overrides")
+    return value.starts_with('/') ? "" : "is a relative path";
+  if (key == "power.drift") return is_one_of(value, {"report", "reapply"}) ? "" : "is not understood";
+  if (key == "zeusd.listen") return each(value, is_listen_address) ? "" : "has an entry that is no address";
+  if (key == "zeusd.enable") return each(value, is_api_group) ? "" : "has an entry that is no API group";
   if (key == "metrics.format") return is_one_of(value, {"influx", "json"}) ? "" : "is not understood";
   return value.empty() ? "is empty" : "";
 }
 
 std::string at(const std::string& name, const toml::source_region& source) {
   return name + ":" + std::to_string(source.begin.line);
-}
-
-std::string as_text(const toml::node& node) {
-  std::ostringstream out;
-  node.visit([&out](const auto& value) { out << value; });
-  return std::move(out).str();
 }
 
 constexpr std::string_view kCards = "cards.";
@@ -96,7 +108,7 @@ void take_card(const std::string& key, const toml::node& node, const std::string
   const std::optional<double> tflops = node.is_number() ? node.value<double>() : std::nullopt;
   if (!tflops || !(*tflops > 0 && *tflops <= 1e6) || key.size() == kCards.size()) {
     reading.errors.push_back({ErrorCode::usage,
-                              at(name, node.source()) + ": " + key + " = " + as_text(node) + " is no card's TFLOPS",
+                              at(name, node.source()) + ": " + key + " = " + node_text(node) + " is no card's TFLOPS",
                               "accepted: a part of the card's name and its dense FP16 TFLOPS, more than 0 and at most "
                               "1000000: \"RTX PRO 6000\" = 503.8"});
     return;
@@ -105,7 +117,7 @@ void take_card(const std::string& key, const toml::node& node, const std::string
   auto written = std::ranges::find(settings, key, &Setting::key);
   if (written == settings.end())
     written = settings.insert(settings.end(), Setting{.key = key, .value = {}, .origin = {}});
-  written->value = as_text(node);
+  written->value = node_text(node);
   written->origin = at(name, node.source());
 }
 
@@ -121,9 +133,9 @@ std::string hint_for_unknown(const std::string& key) {
     if (std::ranges::find(tables, of) == tables.end()) tables.push_back(of);
     if (of == table) here.push_back(parts.back());
   }
-  std::string meant = near_word(key, whole);
+  std::string meant = did_you_mean(key, whole);
   if (meant.empty()) {
-    const std::string part = near_word(last_part(key), parts);
+    const std::string part = did_you_mean(last_part(key), parts);
     const auto found = std::ranges::find(parts, part);
     if (found != parts.end()) meant = whole[static_cast<std::size_t>(found - parts.begin())];
   }
@@ -135,7 +147,37 @@ std::string hint_for_unknown(const std::string& key) {
                        : "keys of [" + table + "]: " + list);
 }
 
+// An array of texts without commas, joined by commas; empty where it is none.
+std::optional<std::string> list_text(const toml::node& node) {
+  const toml::array* array = node.as_array();
+  if (array == nullptr || array->empty()) return std::nullopt;
+  std::string all;
+  for (const toml::node& one : *array) {
+    const auto* text = one.as_string();
+    if (text == nullptr || text->get().empty() || text->get().contains(',')) return std::nullopt;
+    all += (all.empty() ? "" : ",") + text->get();
+  }
+  return all;
+}
+
+void refuse(const Key& known, std::string_view problem, const toml::node& node, const std::string& name,
+            Reading& reading) {
+  reading.errors.push_back(
+      {ErrorCode::usage,
+       at(name, node.source()) + ": " + std::string(known.name) + " = " + node_text(node) + " " + std::string(problem),
+       "accepted: " + std::string(known.accepted)});
+}
+
+void store(const Key& known, std::string value, const toml::node& node, const std::string& name, Reading& reading) {
+  if (const std::string_view problem = objection(known, value); !problem.empty())
+    return refuse(known, problem, node, name, reading);
+  Setting& setting = reading.config.settings[static_cast<std::size_t>(&known - keys().data())];
+  setting.value = std::move(value);
+  setting.origin = at(name, node.source());
+}
+
 void take(const std::string& key, const toml::node& node, const std::string& name, Reading& reading) {
+  if (key == "power.grant") return read_power_grants(node, name, reading.config.power_grants, reading.errors);
   if (key.starts_with(kCards)) return take_card(key, node, name, reading);
   const auto known = std::ranges::find(keys(), key, &Key::name);
   if (known == keys().end()) {
@@ -143,19 +185,15 @@ void take(const std::string& key, const toml::node& node, const std::string& nam
         {ErrorCode::usage, at(name, node.source()) + ": unknown key '" + key + "'", hint_for_unknown(key)});
     return;
   }
+  std::optional<std::string> listed = known->list ? list_text(node) : std::nullopt;
+  if (listed) return store(*known, std::move(*listed), node, name, reading);
   const auto* text = node.as_string();
   const bool bare = known->most != 0 && node.is_integer();
-  const std::string value = text != nullptr ? text->get() : bare ? as_text(node) : "";
-  const std::string_view problem = text == nullptr && !bare ? "is not a text in quotes" : objection(*known, value);
-  if (!problem.empty()) {
-    reading.errors.push_back({ErrorCode::usage,
-                              at(name, node.source()) + ": " + key + " = " + as_text(node) + " " + std::string(problem),
-                              "accepted: " + std::string(known->accepted)});
-    return;
-  }
-  Setting& setting = reading.config.settings[static_cast<std::size_t>(known - keys().begin())];
-  setting.value = value;
-  setting.origin = at(name, node.source());
+  const std::string value = text != nullptr ? text->get() : bare ? node_text(node) : "";
+  if (text == nullptr && !bare)
+    return refuse(*known, known->list ? "is no list of texts in quotes" : "is not a text in quotes", node, name,
+                  reading);
+  store(*known, value, node, name, reading);
 }
 
 void walk(const toml::table& table, const std::string& prefix, const std::string& name, Reading& reading) {
@@ -166,7 +204,7 @@ void walk(const toml::table& table, const std::string& prefix, const std::string
   }
 }
 
-constexpr std::size_t kMostBytesOfText = 1 << 20;
+constexpr std::size_t kMaxBytesOfText = 1 << 20;
 
 void read_file(const std::string& path, Reading& reading) {
   // A directory reads as an empty file, and a pipe as nothing for ever.
@@ -178,14 +216,14 @@ void read_file(const std::string& path, Reading& reading) {
     return;
   }
   std::ifstream in(path, std::ios::binary);
-  std::string text(kMostBytesOfText + 1, '\0');
+  std::string text(kMaxBytesOfText + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (in.bad() || (in.fail() && !in.eof())) {
     reading.errors.push_back({ErrorCode::denied, "cannot read " + path, "the file must be readable for you"});
     return;
   }
   text.resize(static_cast<std::size_t>(in.gcount()));
-  if (text.size() > kMostBytesOfText) {
+  if (text.size() > kMaxBytesOfText) {
     reading.errors.push_back({ErrorCode::usage, path + " is longer than 1 MiB, so it is no configuration of headgate",
                               "the path of a TOML file"});
     return;
@@ -242,6 +280,17 @@ const std::vector<Key>& keys() {
       {"metrics.interval", "10s", "a whole number and s, m, h or d: 10s, 1m", "how often"},
       {"metrics.job_directory", "", "a path that begins with /",
        "where a file a GPU names the Slurm jobs that use it, for NVIDIA's exporter"},
+      {"zeusd.socket", "", "a path that begins with /", "where headgated serves the API of zeusd: power and clocks"},
+      {"zeusd.listen", "", "a list of ADDR:PORT such as [\"127.0.0.1:4938\"]",
+       "the same over TCP; elsewhere than on loopback only with a signing key", 0, 1, true},
+      {"zeusd.signing_key", "", "a path that begins with /",
+       "whose bytes sign the tokens that the API asks for (headgate zeusd token issue)"},
+      {"zeusd.enable", "gpu-control,gpu-read,cpu-read", "a list of gpu-control, gpu-read, cpu-read",
+       "the groups of that API that answer", 0, 1, true},
+      {"zeusd.command_overrides", "", "a path that begins with /",
+       "a TOML file of commands that set power and clocks instead of the driver"},
+      {"power.drift", "report", "report or reapply",
+       "what is done with a lease's setting that a GPU has no longer: told, or made again too"},
       {"sim.profile", "h200", "h200, l40s-x2, tiny, or the path of a profile", "the simulated node that --sim makes"},
   };
   return table;
@@ -262,8 +311,8 @@ const Setting& Config::operator[](std::string_view key) const {
 
 std::uint32_t Config::number(std::string_view key) const { return whole((*this)[key].value); }
 
-Cards Config::cards() const {
-  Cards cards;
+GpuThroughput Config::cards() const {
+  GpuThroughput cards;
   for (const Setting& setting : settings) {
     if (setting.key.starts_with(kCards))
       cards.emplace_back(setting.key.substr(kCards.size()), std::strtod(setting.value.c_str(), nullptr));

@@ -7,8 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "base/cards.hpp"
+#include "base/gpu_throughput.hpp"
 #include "base/result.hpp"
+#include "config/power_grants.hpp"
 
 namespace headgate::config {
 
@@ -23,13 +24,14 @@ struct Setting {
 struct Config {
   std::vector<Setting> settings;   // all keys, in the order of the table; then each "cards.MODEL" that was written
   std::vector<std::string> files;  // that were read
+  std::vector<PowerGrant> power_grants;  // of all files; a drop-in adds to those before it
 
   // The value of a key of the table; empty where none is set.
   [[nodiscard]] const Setting& operator[](std::string_view key) const;
   // Of a key whose values are whole numbers (its `most` is not 0).
   [[nodiscard]] std::uint32_t number(std::string_view key) const;
   // Of [cards]: what cards compute, by a part of their names.
-  [[nodiscard]] Cards cards() const;
+  [[nodiscard]] GpuThroughput cards() const;
 };
 
 struct Key {
@@ -38,6 +40,7 @@ struct Key {
   std::string_view accepted;
   std::string_view meaning;
   std::uint32_t most = 0, least = 1;  // most not 0: values are whole numbers of these, in quotes or without
+  bool list = false;                  // an array of texts is taken too, and is one text with commas then
 };
 [[nodiscard]] const std::vector<Key>& keys();
 
@@ -46,7 +49,7 @@ struct Reading {
   std::vector<Error> errors;  // "file:line: key = value ...", with what is accepted
 };
 
-inline constexpr const char* kUsualFile = "/etc/headgate/config.toml";
+inline constexpr const char* kDefaultFile = "/etc/headgate/config.toml";
 
 // `file` and, beside it, conf.d/*.toml. A missing file is an empty one, unless `must_exist`.
 [[nodiscard]] Reading read(const std::string& file, bool must_exist);

@@ -146,7 +146,7 @@ TEST(Config, AnOperatorsOwnCardsAreReadAndBadOnesNamed) {
   Reading reading = defaults();
   read_text("[cards]\n\"RTX PRO 6000\" = 503.8\n\"L40S\" = 181\n", "a.toml", reading);
   EXPECT_TRUE(reading.errors.empty());
-  EXPECT_EQ(reading.config.cards(), (Cards{{"L40S", 181}, {"RTX PRO 6000", 503.8}}));
+  EXPECT_EQ(reading.config.cards(), (GpuThroughput{{"L40S", 181}, {"RTX PRO 6000", 503.8}}));
   EXPECT_EQ(reading.config["cards.L40S"].origin, "a.toml:3");
   for (const char* bad : {"0", "-1", "\"40\"", "nan", "inf", "1e9", "[1]"}) {
     Reading one = defaults();

@@ -24,7 +24,7 @@ using sim::Profile;
 
 constexpr std::uint64_t kMiB = 1ULL << 20;
 constexpr std::uint64_t kGiB = 1ULL << 30;
-constexpr std::size_t kMostBytesOfText = 1 << 20;
+constexpr std::size_t kMaxBytesOfText = 1 << 20;
 
 template <typename... Parts>
 std::string words(const Parts&... parts) {
@@ -109,7 +109,7 @@ constexpr Text kTexts[] = {
 };
 
 constexpr Whole kWholes[] = {
-    WHOLE("count", 1, sim::kMostDevices, count, 1),
+    WHOLE("count", 1, sim::kMaxDevices, count, 1),
     WHOLE("node_seed", 0, std::numeric_limits<std::int64_t>::max(), node_seed, 1),
     WHOLE("cuda_version", 11000, 19990, cuda_version, 1),
     WHOLE("pci_device_id", 1, 0xffffffff, pci_device_id, 1),
@@ -140,6 +140,7 @@ constexpr Whole kWholes[] = {
     WHOLE("slabs", 0, 1, slab_bytes, 2 * kMiB),
     WHOLE("launch_queue_depth", 1, 1024, launch_queue_depth, 1),
     WHOLE("mps", 0, 1, mps, 1),
+    WHOLE("open_setters", 0, 1, open_setters, 1),
     WHOLE("dependent_overlap_ns", 0, 1'000'000, dependent_overlap_ns, 1),
 };
 
@@ -161,6 +162,7 @@ constexpr Decimal kDecimals[] = {
     DECIMAL("power_default_w", 0.001, 100000, power_default_mw, 1000),
     DECIMAL("power_max_w", 0.001, 100000, power_max_mw, 1000),
     DECIMAL("slice_us", 10, 1'000'000, slice_ns, 1000),
+    DECIMAL("switch_us", 0, 1'000'000, switch_ns, 1000),
     DECIMAL("block_us", 0.1, 1'000'000, block_ns, 1000),
     DECIMAL("watchdog_ms", 0, 600'000, watchdog_ns, 1e6),
     DECIMAL("teardown_ms", 0, 60'000, teardown_ns, 1e6),
@@ -380,9 +382,9 @@ std::span<const ProfileKey> profile_keys() {
 
 Result<Profile> parse_profile(std::string_view text, std::string_view file) {
   const Place place{file};
-  if (text.size() > kMostBytesOfText)
+  if (text.size() > kMaxBytesOfText)
     return fail(ErrorCode::usage, words(file, ": ", text.size(), " bytes are no profile"),
-                words("at most ", kMostBytesOfText, " bytes"));
+                words("at most ", kMaxBytesOfText, " bytes"));
   TRY(check_ascii(text, file));
   const toml::parse_result parsed = toml::parse(text, file);
   if (!parsed)
@@ -406,7 +408,7 @@ Result<Profile> load_profile(const std::string& name_or_path) {
   }
   std::ifstream in(name_or_path, std::ios::binary);
   if (!in) return fail_errno(words("cannot read the profile ", name_or_path), errno);
-  std::string text(kMostBytesOfText + 1, '\0');
+  std::string text(kMaxBytesOfText + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (in.bad()) return fail(ErrorCode::failed, words("cannot read the profile ", name_or_path));
   text.resize(static_cast<std::size_t>(in.gcount()));

@@ -10,7 +10,7 @@
 namespace {
 
 bool cut_fits(const headgate::sim::Profile& profile) {
-  if (profile.mig_count > headgate::sim::kMostMigSlices) return false;
+  if (profile.mig_count > headgate::sim::kMaxMigSlices) return false;
   std::uint64_t bytes = 0, slices = 0;
   for (std::uint32_t i = 0; i < profile.mig_count; ++i) {
     if (profile.mig[i].compute == 0) return false;
@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   const bool sound =
-      profile->count >= 1 && profile->count <= headgate::sim::kMostDevices && profile->sm_count >= 1 &&
+      profile->count >= 1 && profile->count <= headgate::sim::kMaxDevices && profile->sm_count >= 1 &&
       profile->reserved_bytes + profile->context_bytes <= profile->memory_bytes &&
       profile->reserved_bytes < profile->memory_bytes && profile->power_idle_mw <= profile->power_default_mw &&
       profile->slice_ns > 0 && profile->event_step_ns > 0 && profile->host_copy_bytes_per_s > 0 &&

@@ -5,7 +5,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 
-#include "base/foreign_socket.hpp"
+#include "base/untrusted_socket.hpp"
 #include "http/event_text.hpp"
 #include "http/host_name.hpp"
 
@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr std::size_t kPiece = 64 << 10;
-constexpr std::size_t kMostLinger = 2 << 20;  // bytes of an unwanted request that we read away before we close
+constexpr std::size_t kMaxLinger = 2 << 20;  // bytes of an unwanted request that we read away before we close
 
 Response answer_of(const Handler& handler, const Request& request) {
   try {
@@ -81,7 +81,7 @@ void run_in_turn(const std::shared_ptr<ServerState>& state, uid_t uid, std::func
 
 void hang_up(Connection::Socket& socket) {
   boost::system::error_code ignored;
-  if (socket.is_open()) let_go(UniqueFd(socket.release(ignored)));
+  if (socket.is_open()) close_deferred(UniqueFd(socket.release(ignored)));
 }
 
 Connection::Connection(std::shared_ptr<ServerState> state, Socket socket, Peer peer, bool refused)
@@ -320,7 +320,7 @@ awaitable<void> Connection::linger() {
   boost::system::error_code ignored;
   socket_.shutdown(Socket::shutdown_send, ignored);
   allow(std::chrono::seconds(1));
-  for (std::size_t read = 0; read < kMostLinger;) {
+  for (std::size_t read = 0; read < kMaxLinger;) {
     const ssize_t bytes = take();
     if (bytes == 0) break;
     read += static_cast<std::size_t>(std::max<ssize_t>(0, bytes));

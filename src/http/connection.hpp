@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "base/by_turns.hpp"
+#include "base/round_robin_queue.hpp"
 #include "http/io.hpp"
 #include "http/server.hpp"
 
@@ -22,7 +22,7 @@ struct ServerState {
   ServerLimits limits;
   std::function<void(uid_t, std::function<void()>)> run_on_pool;  // users in turn
   std::function<void(std::function<void()>)> post;
-  ByTurns<std::function<void()>> waiting;  // for the loop
+  RoundRobinQueue<std::function<void()>> waiting;  // for the loop
   bool turn_posted = false;
   std::set<Connection*> all;
   std::map<uid_t, std::size_t> per_uid;

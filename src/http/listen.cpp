@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/foreign_socket.hpp"
+#include "base/untrusted_socket.hpp"
 
 namespace headgate::http {
 namespace {

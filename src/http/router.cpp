@@ -64,6 +64,11 @@ Router& Router::add_later(std::string_view method, std::string_view pattern, Lat
   return *this;
 }
 
+Router& Router::otherwise(Handler handler) {
+  otherwise_ = std::move(handler);
+  return *this;
+}
+
 void Router::accept_only(std::string_view method, std::string_view pattern, std::vector<std::string> query) {
   const auto segments = split(pattern);
   for (Route& route : routes_) {
@@ -86,6 +91,7 @@ std::variant<const Router::Route*, Response> Router::find(Request& request) cons
     }
     if (std::ranges::find(allowed, route.method) == allowed.end()) allowed.push_back(route.method);
   }
+  if (otherwise_) return otherwise_(request);
   if (allowed.empty()) {
     return error_response(404, "not_found", "there is nothing at " + request.path, "see /v1/openapi.json");
   }

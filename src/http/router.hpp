@@ -38,11 +38,15 @@ class Router {
   // Of a route that was added: a name in the query that is none of these is refused, not passed over.
   void accept_only(std::string_view method, std::string_view pattern, std::vector<std::string> query);
 
+  // Answers what no route matches, instead of 404 and 405; on the loop's thread.
+  Router& otherwise(Handler handler);
+
   // The route, with request.parameters filled; or the answer: 404, 405 with Allow, or 400 for its query. HEAD finds the GET route.
   [[nodiscard]] std::variant<const Route*, Response> find(Request& request) const;
 
  private:
   std::vector<Route> routes_;
+  Handler otherwise_;
 };
 
 }  // namespace headgate::http

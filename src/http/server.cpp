@@ -10,8 +10,8 @@
 #include <boost/asio/thread_pool.hpp>
 #include <mutex>
 
-#include "base/by_turns.hpp"
-#include "base/foreign_socket.hpp"
+#include "base/round_robin_queue.hpp"
+#include "base/untrusted_socket.hpp"
 #include "http/connection.hpp"
 #include "http/listen.hpp"
 
@@ -22,7 +22,7 @@ using Acceptor = boost::asio::basic_socket_acceptor<Protocol>;
 
 namespace {
 
-constexpr std::size_t kMostLingering = 256;
+constexpr std::size_t kMaxLingering = 256;
 
 // However many users join in taking all places: who looks after the server, root and its own user, gets in.
 constexpr std::size_t kKeptForOurs = 16;
@@ -61,7 +61,7 @@ boost::asio::awaitable<void> accept_all(std::shared_ptr<ServerState> state, std:
     }
     Peer peer = peer_of(socket.native_handle());
     const bool refused = !takes_one_more(*state, peer.uid);
-    if (refused && state->lingering >= kMostLingering) {
+    if (refused && state->lingering >= kMaxLingering) {
       ++state->refused;
       hang_up(socket);
       continue;
@@ -136,7 +136,7 @@ struct Server::Impl {
   std::vector<std::shared_ptr<Acceptor>> acceptors;  // shared with the coroutine that accepts
   std::vector<Bound> files;
   std::mutex pool_mutex;
-  ByTurns<std::function<void()>> for_pool;
+  RoundRobinQueue<std::function<void()>> for_pool;
   boost::asio::thread_pool pool;
 };
 
@@ -169,7 +169,7 @@ Result<std::size_t> Server::listen_anew() {
     if (auto again = listen(bound.listener); !again) return std::unexpected(again.error());
     ++count;
     boost::system::error_code ignored;
-    if (bound.acceptor->is_open()) let_go(UniqueFd(bound.acceptor->release(ignored)));
+    if (bound.acceptor->is_open()) close_deferred(UniqueFd(bound.acceptor->release(ignored)));
     std::erase(impl_->acceptors, bound.acceptor);
     impl_->files.erase(impl_->files.begin() + static_cast<std::ptrdiff_t>(i));
   }
@@ -190,7 +190,8 @@ Result<std::uint16_t> Server::listen(const std::string& address, std::uint16_t p
 void Server::stop() {
   for (const auto& acceptor : impl_->acceptors) {
     boost::system::error_code ignored;
-    if (acceptor->is_open()) let_go(UniqueFd(acceptor->release(ignored)));  // some may not have been accepted yet
+    if (acceptor->is_open())
+      close_deferred(UniqueFd(acceptor->release(ignored)));  // some may not have been accepted yet
   }
   impl_->acceptors.clear();
   // A successor may already listen under the same name.

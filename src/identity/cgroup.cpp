@@ -11,7 +11,7 @@
 namespace headgate::identity {
 namespace {
 
-constexpr std::size_t kMostLines = 64;  // a kernel has some fourteen controllers
+constexpr std::size_t kMaxLines = 64;  // a kernel has some fourteen controllers
 
 bool is_hex(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
@@ -263,8 +263,8 @@ std::string_view word(Kind kind) {
 Result<std::vector<CgroupLine>> parse_cgroup(std::string_view text) {
   std::vector<CgroupLine> lines;
   for (std::size_t index = 1; !text.empty(); ++index) {
-    if (index > kMostLines)
-      return std::unexpected(bad_line(index, "is one too many: a kernel has at most " + std::to_string(kMostLines)));
+    if (index > kMaxLines)
+      return std::unexpected(bad_line(index, "is one too many: a kernel has at most " + std::to_string(kMaxLines)));
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));

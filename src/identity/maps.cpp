@@ -56,7 +56,7 @@ MapsSearch::Answer MapsSearch::look(std::size_t& bytes) {
     read_ += static_cast<std::size_t>(length);
     bytes -= static_cast<std::size_t>(length);
     if (found_in({chunk.data(), static_cast<std::size_t>(length)})) return Answer::yes;
-    if (read_ > kMostBytes) return Answer::hidden;
+    if (read_ > kMaxBytes) return Answer::hidden;
   }
   return Answer::not_yet;
 }

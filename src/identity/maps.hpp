@@ -22,7 +22,7 @@ class MapsSearch {
     not_yet,  // the bytes are used up: ask again
   };
   // More is read of nobody, who could make mappings faster than they are read.
-  static constexpr std::size_t kMostBytes = 64u << 20;
+  static constexpr std::size_t kMaxBytes = 64u << 20;
 
   // `proc`: see process.hpp. `inode` 0: not known.
   MapsSearch(const std::string& proc, std::uint32_t pid, std::uint64_t inode, std::string path);

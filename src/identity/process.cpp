@@ -83,8 +83,8 @@ Result<Process> parse_process(std::string_view status, std::string_view stat) {
   if (!start) return lacks("start time in stat");
   process.start_time = static_cast<std::uint32_t>(*start);
   // The kernel cuts a name after so many bytes, wherever that is.
-  constexpr std::size_t kMostOfAName = 15;
-  process.command = printable(stat.substr(open + 1, std::min(close - open - 1, kMostOfAName)));
+  constexpr std::size_t kMaxOfAName = 15;
+  process.command = printable(stat.substr(open + 1, std::min(close - open - 1, kMaxOfAName)));
   const auto pid = whole_number<std::uint32_t>(line_of(status, "Pid").value_or(""));
   if (!pid || *pid == 0) return lacks("Pid in status");
   process.pid = *pid;

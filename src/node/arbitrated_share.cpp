@@ -15,8 +15,8 @@ constexpr std::int64_t kListedNs = 10'000'000;
 
 static_assert(static_cast<int>(schedule::Gate::open) == static_cast<int>(ledger::Gate::open) &&
               static_cast<int>(schedule::Gate::shut) == static_cast<int>(ledger::Gate::shut) &&
-              static_cast<int>(schedule::Gate::portion) == static_cast<int>(ledger::Gate::portion) &&
-              static_cast<int>(schedule::Gate::tell) == static_cast<int>(ledger::Gate::tell) &&
+              static_cast<int>(schedule::Gate::batch) == static_cast<int>(ledger::Gate::batch) &&
+              static_cast<int>(schedule::Gate::open_notify) == static_cast<int>(ledger::Gate::open_notify) &&
               static_cast<int>(schedule::Gate::queued) == static_cast<int>(ledger::Gate::queued));
 
 }  // namespace
@@ -24,7 +24,7 @@ static_assert(static_cast<int>(schedule::Gate::open) == static_cast<int>(ledger:
 Result<ArbitratedShare> ArbitratedShare::open(const std::string& runtime_dir, const std::string& name,
                                               const std::vector<std::string>& gpus, UniqueFd bell) {
   ledger::SharePages pages;
-  const tenancy::TruncationScope survives;  // what is looked at before the guard stands
+  const tenancy::SigbusScope survives;  // what is looked at before the guard stands
   if (const auto bad = ledger::open_share(runtime_dir.c_str(), name.c_str(), ledger::Access::owner, pages))
     return std::unexpected(tenancy::page_error(bad, runtime_dir, name));
   ArbitratedShare share(pages, name, gpus, std::move(bell));
@@ -43,7 +43,7 @@ ArbitratedShare::ArbitratedShare(ledger::SharePages pages, std::string name, con
   device_of_.fill(ledger::kMaxDevices);
   // Under MPS or MIG kernels of several shares run at once: who has the GPU is nothing to decide.
   if (pages.policy->level == ledger::Level::mps || pages.policy->level == ledger::Level::mig) return;
-  for (std::size_t g = 0; g < gpus.size() && g < schedule::kMostGpus; ++g)
+  for (std::size_t g = 0; g < gpus.size() && g < schedule::kMaxGpus; ++g)
     device_of_[g] = ledger::find_device(*pages.policy, gpus[g].c_str());
 }
 
@@ -53,8 +53,8 @@ bool ArbitratedShare::make_marks() {
 }
 
 std::vector<std::uint32_t> ArbitratedShare::gpus() const {
-  std::vector<std::uint32_t> of_device(pages_.policy().device_count, schedule::kMostGpus);
-  for (std::uint32_t g = 0; g < schedule::kMostGpus; ++g)
+  std::vector<std::uint32_t> of_device(pages_.policy().device_count, schedule::kMaxGpus);
+  for (std::uint32_t g = 0; g < schedule::kMaxGpus; ++g)
     if (has(g)) of_device[device_of_[g]] = g;
   return of_device;
 }
@@ -69,7 +69,7 @@ schedule::Terms ArbitratedShare::terms_of(std::uint32_t gpu) const {
 
 std::vector<schedule::Terms> ArbitratedShare::terms() const {
   std::vector<schedule::Terms> all;
-  for (std::uint32_t g = 0; g < schedule::kMostGpus; ++g)
+  for (std::uint32_t g = 0; g < schedule::kMaxGpus; ++g)
     if (has(g)) all.push_back(terms_of(g));
   return all;
 }
@@ -106,8 +106,13 @@ schedule::Use ArbitratedShare::use_of(std::uint32_t gpu, std::int64_t now_ns) {
   use.dry_ns = account.dry_ns.load(kRelaxed);
   use.dry_spells = account.dry_spells.load(kRelaxed);
   use.requests = account.requests.load(kRelaxed);
-  if (policy_of(gpu).compute_ceiling_ppm.load(kRelaxed) < ledger::kWholeGpu)
-    use.ceiling_ns = std::max<std::int64_t>(0, ledger::paid_until_ns(account) - now_ns);
+  if (const std::uint32_t ceiling_ppm = policy_of(gpu).compute_ceiling_ppm.load(kRelaxed);
+      ceiling_ppm < ledger::kWholeGpu) {
+    const std::int64_t left_ns = ledger::paid_until_ns(account) - now_ns;
+    use.ceiling_ns = std::max<std::int64_t>(0, left_ns);
+    use.credit_ns = std::max<std::int64_t>(0, -left_ns);
+    use.ceiling_ppm = ceiling_ppm;
+  }
   if (now_ns - listed_ns_ >= kListedNs) list_seats(now_ns);
   for (const std::uint32_t slot : seats_) {
     const ledger::WorkReport report = ledger::work_of(usage, device, slot);
@@ -117,6 +122,8 @@ schedule::Use ArbitratedShare::use_of(std::uint32_t gpu, std::int64_t now_ns) {
     if (report.work_until_ns != 0) {
       const std::int64_t until_ns = ledger::sane_paid_ns(report.work_until_ns);
       use.in_flight_ns = std::max({use.in_flight_ns, kOverdueNs, until_ns - now_ns});
+      if (report.oldest_ns != 0)
+        use.oldest_age_ns = std::max(use.oldest_age_ns, now_ns - ledger::sane_paid_ns(report.oldest_ns));
     }
   }
   return use;
@@ -126,32 +133,31 @@ std::uint64_t ArbitratedShare::held_in(std::uint32_t gpu, std::int64_t word) con
   return pages_.usage().compute[device_of_[gpu]].coverage.word(word);
 }
 
-bool ArbitratedShare::bears_out(std::uint32_t gpu, std::int64_t alone_ns, std::int64_t now_ns) {
+bool ArbitratedShare::is_supported_by_account(std::uint32_t gpu, std::int64_t alone_ns, std::int64_t now_ns) {
   const auto held_ns = static_cast<std::int64_t>(pages_.usage().compute[device_of_[gpu]].held_ns.load(kRelaxed));
-  return beliefs_[gpu].holds(alone_ns, held_ns, now_ns);
+  return report_checks_[gpu].holds(alone_ns, held_ns, now_ns);
 }
 
 bool ArbitratedShare::was_arbitrated(std::uint32_t gpu) const { return policy_of(gpu).arbitrated.load(kRelaxed) != 0; }
 schedule::Gate ArbitratedShare::gate(std::uint32_t gpu) const {
   return static_cast<schedule::Gate>(policy_of(gpu).gate.load(kRelaxed));
 }
-std::int64_t ArbitratedShare::virtual_time_ns() const {
-  return pages_.policy().devices[0].virtual_time_ns.load(kRelaxed);
+std::int64_t ArbitratedShare::virtual_time_ns(std::uint32_t gpu) const {
+  return policy_of(gpu).virtual_time_ns.load(kRelaxed);
 }
 
-void ArbitratedShare::write_gate(std::uint32_t gpu, schedule::Gate gate, std::int64_t portion_ns) {
-  ledger::write_gate(pages_.policy(), device_of_[gpu], static_cast<ledger::Gate>(gate), portion_ns);
+void ArbitratedShare::write_gate(std::uint32_t gpu, schedule::Gate gate, std::int64_t batch_ns) {
+  ledger::write_gate(pages_.policy(), device_of_[gpu], static_cast<ledger::Gate>(gate), batch_ns);
 }
 void ArbitratedShare::wake_at_gate(std::uint32_t gpu) { ledger::wake_at_gate(pages_.policy(), device_of_[gpu]); }
-void ArbitratedShare::set_gate(std::uint32_t gpu, schedule::Gate gate, std::int64_t portion_ns) {
-  ledger::set_gate(pages_.policy(), device_of_[gpu], static_cast<ledger::Gate>(gate), portion_ns);
+void ArbitratedShare::set_gate(std::uint32_t gpu, schedule::Gate gate, std::int64_t batch_ns) {
+  ledger::set_gate(pages_.policy(), device_of_[gpu], static_cast<ledger::Gate>(gate), batch_ns);
 }
 void ArbitratedShare::set_arbitrated(std::uint32_t gpu, bool arbitrated) {
   ledger::set_arbitrated(pages_.policy(), device_of_[gpu], arbitrated);
 }
-void ArbitratedShare::keep_virtual_time(std::int64_t ns) {
-  auto& word = pages_.policy().devices[0].virtual_time_ns;
-  if (word.load(kRelaxed) != ns) word.store(ns, kRelaxed);
+void ArbitratedShare::keep_virtual_time(std::uint32_t gpu, std::int64_t ns) {
+  policy_of(gpu).virtual_time_ns.store(ns, kRelaxed);
 }
 void ArbitratedShare::beat() { pages_.policy().heartbeat.fetch_add(1, kRelaxed); }
 

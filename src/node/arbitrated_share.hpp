@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "base/foreign_socket.hpp"
 #include "base/result.hpp"
+#include "base/untrusted_socket.hpp"
 #include "guest/ledger/gate.hpp"
 #include "guest/ledger/pages.hpp"
-#include "node/belief.hpp"
 #include "node/gpu_boards.hpp"
+#include "node/report_check.hpp"
 #include "schedule/arbiter.hpp"
-#include "tenancy/truncation.hpp"
+#include "tenancy/sigbus_guard.hpp"
 
 namespace headgate::node {
 
@@ -35,32 +35,32 @@ class ArbitratedShare {
   void look_anew() { listed_ns_ = kNever; }
   // Of the 48 microseconds that begin at `word` * 48 us: those in which it held the GPU, as bits.
   [[nodiscard]] std::uint64_t held_in(std::uint32_t gpu, std::int64_t word) const;
-  // Belief::holds(), by what its account of that GPU says now.
-  [[nodiscard]] bool bears_out(std::uint32_t gpu, std::int64_t alone_ns, std::int64_t now_ns);
+  // ReportCheck::holds(), by what its account of that GPU says now.
+  [[nodiscard]] bool is_supported_by_account(std::uint32_t gpu, std::int64_t alone_ns, std::int64_t now_ns);
 
   // The pages on which its limiters mark their work: made by make_marks(), which says whether there are some.
   bool make_marks();
   [[nodiscard]] const ShareMarks& marks() const { return marks_; }
   [[nodiscard]] const ledger::GpuPage& marks_on(std::uint32_t gpu) const { return marks_.of(device_of_[gpu]); }
-  // Of the share's devices, in its own order, which GPU of the node each is; kMostGpus: none that is arbitrated.
+  // Of the share's devices, in its own order, which GPU of the node each is; kMaxGpus: none that is arbitrated.
   [[nodiscard]] std::vector<std::uint32_t> gpus() const;
   [[nodiscard]] std::uint64_t generation() const { return pages_.policy().generation; }
 
   // Whether somebody decided of its gates before us; then gate() and virtual_time_ns() are the last word on them.
   [[nodiscard]] bool was_arbitrated(std::uint32_t gpu) const;
   [[nodiscard]] schedule::Gate gate(std::uint32_t gpu) const;
-  [[nodiscard]] std::int64_t virtual_time_ns() const;
+  [[nodiscard]] std::int64_t virtual_time_ns(std::uint32_t gpu) const;
 
   // As in guest/ledger/gate.hpp.
-  void write_gate(std::uint32_t gpu, schedule::Gate gate, std::int64_t portion_ns);
+  void write_gate(std::uint32_t gpu, schedule::Gate gate, std::int64_t batch_ns);
   void wake_at_gate(std::uint32_t gpu);
-  void set_gate(std::uint32_t gpu, schedule::Gate gate, std::int64_t portion_ns);
+  void set_gate(std::uint32_t gpu, schedule::Gate gate, std::int64_t batch_ns);
   void set_arbitrated(std::uint32_t gpu, bool arbitrated);
-  void keep_virtual_time(std::int64_t ns);
+  void keep_virtual_time(std::uint32_t gpu, std::int64_t ns);
   void beat();
 
   [[nodiscard]] int bell() const { return bell_.get(); }
-  void set_bell(UniqueFd bell) { bell_ = ForeignSocket(std::move(bell)); }
+  void set_bell(UniqueFd bell) { bell_ = UntrustedSocket(std::move(bell)); }
   [[nodiscard]] bool has(std::uint32_t gpu) const { return device_of_[gpu] != ledger::kMaxDevices; }
   [[nodiscard]] const std::string& name() const { return name_; }
 
@@ -93,16 +93,16 @@ class ArbitratedShare {
 
   std::string name_;
   Pages pages_;
-  tenancy::TruncationGuard guard_;
-  ForeignSocket bell_;
-  std::array<std::uint32_t, schedule::kMostGpus>
+  tenancy::SigbusGuard guard_;
+  UntrustedSocket bell_;
+  std::array<std::uint32_t, schedule::kMaxGpus>
       device_of_;              // of the node's GPU in the pages; kMaxDevices: not in the share
   std::vector<Pulse> pulses_;  // by device, then slot
   static constexpr std::int64_t kNever = -1'000'000'000'000;
   std::int64_t listed_ns_ = kNever;   // when seats_ was made
   std::vector<std::uint32_t> seats_;  // slots of processes that were there then
   ShareMarks marks_;
-  std::array<Belief, schedule::kMostGpus> beliefs_;
+  std::array<ReportCheck, schedule::kMaxGpus> report_checks_;
 };
 
 }  // namespace headgate::node

@@ -31,8 +31,8 @@ TEST(ArbitratedShare, APageThatCannotBeGuardedIsAnErrorAndNotTheEndOfTheDaemon) 
   const tenancy::Scratch scratch;
   const std::string& base = scratch.path();
   make_share(base);
-  std::vector<tenancy::TruncationGuard> guards(tenancy::TruncationGuard::kMaxGuards);
-  for (auto& guard : guards) guard = tenancy::TruncationGuard(nullptr, 1);
+  std::vector<tenancy::SigbusGuard> guards(tenancy::SigbusGuard::kMaxGuards);
+  for (auto& guard : guards) guard = tenancy::SigbusGuard(nullptr, 1);
   const auto refused = ArbitratedShare::open(base, "s", {}, {});
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("a tenant that shortens its page would end the daemon"), std::string::npos)

@@ -13,7 +13,7 @@
 #include <bit>
 #include <cerrno>
 
-#include "base/foreign_socket.hpp"
+#include "base/untrusted_socket.hpp"
 #include "guest/ledger/clock.hpp"
 #include "guest/ledger/gate.hpp"
 #include "guest/ledger/registration.hpp"
@@ -25,21 +25,21 @@ namespace {
 // A tenant can ring as often as it likes, so each share pays for being heard out of its own time: what it has not used of the last
 // 10 ms, or it is not listened to for a while. 2,000 rings a second, each heard alone, take three fifths of it; a flood is heard once in
 // 1 ms, and rings that come one by one 3,300 times a second, at some 10 us each.
-constexpr std::int64_t kHearNs = 250'000, kRingNs = 48'000, kCreditNs = 10'000'000, kLeastPauseNs = 1'000'000;
+constexpr std::int64_t kHearNs = 250'000, kRingNs = 48'000, kCreditNs = 10'000'000, kMinPauseNs = 1'000'000;
 // What no limiter sends: more than a byte.
 constexpr std::int64_t kStrangeNs = 1'000'000;
 // What is handed on costs other threads something, too.
 constexpr std::int64_t kHandedOnNs = 750'000;
 // Each takes two system calls (receive_bytes()); what is left in its socket is heard the next time.
-constexpr std::size_t kMostHeardAtOnce = 16;
+constexpr std::size_t kMaxHeardAtOnce = 16;
 // A share whose gate would have its next launch ring is not looked at each time once it has done nothing for so long: longer
 // than any turn, and than it takes until what was held in one is known. What else may change in its pages is seen at the roll call.
 constexpr std::int64_t kAsleepNs = 200'000'000;
-constexpr std::int64_t kRollCallNs = 100'000'000;
+constexpr std::int64_t kFullScanNs = 100'000'000;
 // A share's contexts are given a place on a board one in such a time, and as many as there are where none was for long: a program
 // with 64 contexts has them at once, and one that invents new ones costs a thousandth of a core.
 constexpr std::int64_t kSeatedNs = 10'000'000;
-// A daemon at work prods each second (prod()), also where one share is alone: longer, and it was stopped.
+// A daemon at work prods each second (wake()), also where one share is alone: longer, and it was stopped.
 constexpr std::int64_t kProddedNs = 3'000'000'000;
 constexpr int kPriority = -10;  // nice(2); of a thread that works for a hundredth of a core
 
@@ -61,7 +61,7 @@ Result<schedule::Policy> parse_policy(const std::string& text) {
   using enum schedule::Policy;
   for (const schedule::Policy each : {fair, priority, off})
     if (text == policy_word(each)) return each;
-  return fail(ErrorCode::usage, "policy '" + tenancy::harmless(text) + "' is not understood",
+  return fail(ErrorCode::usage, "policy '" + tenancy::escape_untrusted(text) + "' is not understood",
               "accepted: fair, priority, off");
 }
 
@@ -74,7 +74,7 @@ void Arbitration::Times::add(std::int64_t ns) {
 Arbitration::Arbitration(std::vector<std::string> gpus, Asked asked)
     : gpus_(std::move(gpus)),
       asked_(std::move(asked)),
-      arbiter_(static_cast<std::uint32_t>(std::min<std::size_t>(gpus_.size(), schedule::kMostGpus))),
+      arbiter_(static_cast<std::uint32_t>(std::min<std::size_t>(gpus_.size(), schedule::kMaxGpus))),
       boards_(gpus_) {}
 
 Arbitration::~Arbitration() { stop(); }
@@ -93,7 +93,7 @@ Result<void> Arbitration::start() {
 void Arbitration::stop() {
   if (!thread_.joinable()) return;
   ending_ = true;
-  wake();
+  wake_thread();
   thread_.join();
   const std::scoped_lock lock(members_lock_);
   for (auto& [name, member] : members_)
@@ -117,20 +117,24 @@ Result<void> Arbitration::add(const std::string& runtime_dir, const std::string&
     return fail_errno("listening to the doorbell of share '" + name + "'", error);
   }
   if (!member.terms.empty()) enter(member, gang);
-  wake();
+  wake_thread();
   return {};
 }
 
 // Under the lock.
 void Arbitration::enter(Member& member, const std::string& gang) {
+  std::vector<std::int64_t> virtual_times_ns;
+  for (const schedule::Terms& each : member.terms) virtual_times_ns.push_back(member.share.virtual_time_ns(each.gpu));
+  member.virtual_times_ns = virtual_times_ns;
   const schedule::ShareId id =
-      arbiter_.add_share({.gpus = member.terms, .gang = gang, .virtual_time_ns = member.share.virtual_time_ns()});
+      arbiter_.add_share({.gpus = member.terms, .gang = gang, .virtual_times_ns = std::move(virtual_times_ns)});
   member.id = id;
   if (by_id_.size() <= id) by_id_.resize(id + 1);
   by_id_[id] = &member;
   for (const schedule::Terms& each : member.terms) {
     const bool decided = in_force(each.gpu) != schedule::Policy::off;
-    if (decided && !member.share.was_arbitrated(each.gpu)) member.share.set_gate(each.gpu, schedule::Gate::tell, 0);
+    if (decided && !member.share.was_arbitrated(each.gpu))
+      member.share.set_gate(each.gpu, schedule::Gate::open_notify, 0);
     // What was held before is in the virtual time already, or nobody counted it.
     arbiter_.adopt(id, each.gpu, member.share.use_of(each.gpu, now()), member.share.gate(each.gpu));
     member.share.set_arbitrated(each.gpu, decided);
@@ -150,18 +154,18 @@ void Arbitration::remove(const std::string& name) {
     by_id_[found->second.id] = nullptr;
   }
   members_.erase(found);
-  wake();
+  wake_thread();
 }
 
-std::vector<std::string> Arbitration::deaf() const {
+std::vector<std::string> Arbitration::doorbell_closed() const {
   const std::scoped_lock lock(members_lock_);
   std::vector<std::string> names;
   for (const auto& [name, member] : members_)
-    if (member.deaf) names.push_back(name);
+    if (member.doorbell_closed) names.push_back(name);
   return names;
 }
 
-Result<void> Arbitration::hear_by(const std::string& name, UniqueFd bell) {
+Result<void> Arbitration::listen_by(const std::string& name, UniqueFd bell) {
   const std::scoped_lock lock(members_lock_);
   const auto found = members_.find(name);
   if (found == members_.end()) return {};
@@ -169,9 +173,9 @@ Result<void> Arbitration::hear_by(const std::string& name, UniqueFd bell) {
   epoll_event event{.events = EPOLLIN, .data = {.ptr = &member}};
   if (::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, bell.get(), &event) != 0)
     return fail_errno("listening to the doorbell of share '" + name + "'", errno);
-  if (!member.deaf) ::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, member.share.bell(), nullptr);
+  if (!member.doorbell_closed) ::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, member.share.bell(), nullptr);
   member.share.set_bell(std::move(bell));
-  member.deaf = false;
+  member.doorbell_closed = false;
   return {};
 }
 
@@ -179,10 +183,10 @@ std::vector<int> Arbitration::board_descriptors(const std::string& name) {
   const std::scoped_lock lock(members_lock_);
   const auto found = members_.find(name);
   if (found == members_.end() || found->second.id == schedule::kNoShare || !found->second.share.make_marks()) return {};
-  wake();
+  wake_thread();
   std::vector<int> all{found->second.share.marks().descriptor()};
   for (const std::uint32_t gpu : found->second.share.gpus()) {
-    const int board = gpu < schedule::kMostGpus ? boards_.descriptor(gpu) : -1;
+    const int board = gpu < schedule::kMaxGpus ? boards_.descriptor(gpu) : -1;
     if (board < 0) break;
     all.push_back(board);
   }
@@ -190,16 +194,16 @@ std::vector<int> Arbitration::board_descriptors(const std::string& name) {
 }
 
 void Arbitration::set_policy(std::uint32_t gpu, schedule::Policy policy) {
-  if (gpu >= schedule::kMostGpus) return;
+  if (gpu >= schedule::kMaxGpus) return;
   const std::scoped_lock lock(members_lock_);
   policies_[gpu] = policy;
   apply_policy(gpu);
 }
 
-void Arbitration::set_corunning(std::uint32_t gpu, bool corunning) {
-  if (gpu >= schedule::kMostGpus) return;
+void Arbitration::set_mps_active(std::uint32_t gpu, bool mps_active) {
+  if (gpu >= schedule::kMaxGpus) return;
   const std::scoped_lock lock(members_lock_);
-  corunning_[gpu] = corunning;
+  mps_active_[gpu] = mps_active;
   apply_policy(gpu);
 }
 
@@ -212,17 +216,24 @@ void Arbitration::apply_policy(std::uint32_t gpu) {
       member.share.set_arbitrated(gpu, policy != schedule::Policy::off);
       member.asleep = false;
     }
-  wake();
+  wake_thread();
 }
 
 schedule::Policy Arbitration::policy(std::uint32_t gpu) const {
   const std::scoped_lock lock(members_lock_);
-  return gpu < schedule::kMostGpus ? policies_[gpu] : schedule::Policy::off;
+  return gpu < schedule::kMaxGpus ? policies_[gpu] : schedule::Policy::off;
 }
 
 schedule::Policy Arbitration::policy_in_force(std::uint32_t gpu) const {
   const std::scoped_lock lock(members_lock_);
-  return gpu < schedule::kMostGpus ? in_force(gpu) : schedule::Policy::off;
+  return gpu < schedule::kMaxGpus ? in_force(gpu) : schedule::Policy::off;
+}
+
+std::int64_t Arbitration::wanted_ns(const std::string& share, std::uint32_t gpu) const {
+  const std::scoped_lock lock(members_lock_);
+  const auto found = members_.find(share);
+  const bool decided = found != members_.end() && found->second.id != schedule::kNoShare;
+  return decided ? arbiter_.wanted_ns(found->second.id, gpu) : 0;
 }
 
 Arbitration::Figures Arbitration::figures() const {
@@ -230,20 +241,20 @@ Arbitration::Figures Arbitration::figures() const {
   return figures_;
 }
 
-void Arbitration::wake() {
+void Arbitration::wake_thread() {
   const std::uint64_t one = 1;
   if (wake_) (void)!::write(wake_.get(), &one, sizeof one);
 }
 
-void Arbitration::prod() {
+void Arbitration::wake() {
   std::int64_t none = 0;
-  prodded_ns_.compare_exchange_strong(none, now());
-  wake();
+  wake_asked_ns_.compare_exchange_strong(none, now());
+  wake_thread();
 }
 
 std::int64_t Arbitration::silence_ns() const {
-  const std::int64_t prodded_ns = prodded_ns_;
-  return prodded_ns == 0 ? 0 : std::max<std::int64_t>(0, now() - prodded_ns);
+  const std::int64_t wake_asked_ns = wake_asked_ns_;
+  return wake_asked_ns == 0 ? 0 : std::max<std::int64_t>(0, now() - wake_asked_ns);
 }
 
 // Until something is heard, or it is time to look.
@@ -266,7 +277,7 @@ void Arbitration::run() {
   // Whom it lets go would run in its place before it has told the others. Where that is not allowed, it is so.
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kPriority);
   while (!ending_) {
-    const bool heard = hear();
+    const bool heard = on_doorbell();
     if (ending_) break;
     const std::scoped_lock lock(members_lock_);
     const std::int64_t start_ns = now();
@@ -275,7 +286,7 @@ void Arbitration::run() {
       continue;
     }
     next_look_ns_ = look(start_ns);
-    prodded_ns_ = 0;
+    wake_asked_ns_ = 0;
     const std::int64_t decided_ns = now();
     figures_.decisions.add(decided_ns - start_ns);
     wake_let_in(decided_ns);
@@ -284,7 +295,7 @@ void Arbitration::run() {
 }
 
 // Waits for whatever comes first; false: for no more than the time. What was heard of is taken under the lock: a share may go meanwhile.
-bool Arbitration::hear() {
+bool Arbitration::on_doorbell() {
   std::array<epoll_event, 64> events;
   const int count = sleep(events);
   if (count == 0) return false;
@@ -292,14 +303,14 @@ bool Arbitration::hear() {
   const std::int64_t now_ns = now();
   for (auto& [name, member] : members_)
     for (int i = 0; i < count; ++i)
-      if (events[static_cast<std::size_t>(i)].data.ptr == &member) hear(member, now_ns);
+      if (events[static_cast<std::size_t>(i)].data.ptr == &member) on_doorbell(member, now_ns);
   return true;
 }
 
-void Arbitration::hear(Member& member, std::int64_t now_ns) {
+void Arbitration::on_doorbell(Member& member, std::int64_t now_ns) {
   bool shut = false, memory = false, reading = false;
   std::int64_t cost_ns = kHearNs;
-  for (std::size_t i = 0; i < kMostHeardAtOnce && !shut; ++i) {
+  for (std::size_t i = 0; i < kMaxHeardAtOnce && !shut; ++i) {
     char said = 0;
     const ssize_t length = receive_bytes(member.share.bell(), &said, 1, MSG_TRUNC);
     if (length < 0 && (errno == EAGAIN || errno == EINTR)) break;
@@ -313,20 +324,20 @@ void Arbitration::hear(Member& member, std::int64_t now_ns) {
   if (memory && asked_) asked_(member.share.name(), ledger::Ring::memory);
   if (reading && asked_) asked_(member.share.name(), ledger::Ring::reading);
   if (shut) {
-    member.deaf = true;
+    member.doorbell_closed = true;
     return listen(member, false);
   }
   if (memory || reading) cost_ns += kHandedOnNs;
   member.paid_ns = std::max(member.paid_ns, now_ns - kCreditNs) + cost_ns;
   if (member.paid_ns <= now_ns) return;
   ++figures_.unheard_rings;
-  member.muted_until_ns = std::max(member.paid_ns, now_ns + kLeastPauseNs);
+  member.muted_until_ns = std::max(member.paid_ns, now_ns + kMinPauseNs);
   listen(member, false);
 }
 
 void Arbitration::listen(const Member& member, bool on) {
   epoll_event event{.events = on ? EPOLLIN : 0u, .data = {.ptr = const_cast<Member*>(&member)}};
-  ::epoll_ctl(poll_.get(), member.deaf ? EPOLL_CTL_DEL : EPOLL_CTL_MOD, member.share.bell(), &event);
+  ::epoll_ctl(poll_.get(), member.doorbell_closed ? EPOLL_CTL_DEL : EPOLL_CTL_MOD, member.share.bell(), &event);
 }
 
 void Arbitration::look_at(Member& member, std::int64_t now_ns) {
@@ -345,7 +356,7 @@ void Arbitration::look_at(Member& member, std::int64_t now_ns) {
     works |= use.wanting || use.in_flight_ns > 0;
     held_ns += static_cast<std::uint64_t>(use.held_ns);
     const schedule::Gate gate = member.share.gate(each.gpu);
-    told &= gate == schedule::Gate::tell || gate == schedule::Gate::shut;
+    told &= gate == schedule::Gate::open_notify || gate == schedule::Gate::shut;
     behind_its_gate |= use.in_flight_ns > 0 && (gate == schedule::Gate::shut || gate == schedule::Gate::queued);
   }
   if (works || held_ns != member.held_ns) member.active_ns = now_ns;
@@ -361,35 +372,37 @@ std::int64_t Arbitration::look(std::int64_t now_ns) {
   std::int64_t next_ns = schedule::kNever;
   if (looked_ns_ != 0 && now_ns - looked_ns_ > kProddedNs) arbiter_.note_absence();
   looked_ns_ = now_ns;
-  const bool roll_call = now_ns - roll_call_ns_ >= kRollCallNs;
-  if (roll_call) roll_call_ns_ = now_ns;
+  const bool full_scan = now_ns - full_scan_ns_ >= kFullScanNs;
+  if (full_scan) full_scan_ns_ = now_ns;
   for (auto& [name, member] : members_) {
-    if (member.asleep && !member.rang && !member.deaf && !roll_call) continue;
+    if (member.asleep && !member.rang && !member.doorbell_closed && !full_scan) continue;
     look_at(member, now_ns);
-    if (member.waits || member.deaf) next_ns = std::min(next_ns, now_ns + ledger::kTurnLookNs);
+    if (member.waits || member.doorbell_closed) next_ns = std::min(next_ns, now_ns + ledger::kTurnLookNs);
   }
   for (auto& [name, member] : members_) {
     if (member.muted_until_ns == 0) continue;
-    if (member.deaf || now_ns >= member.muted_until_ns) member.muted_until_ns = 0;
+    if (member.doorbell_closed || now_ns >= member.muted_until_ns) member.muted_until_ns = 0;
     else next_ns = std::min(next_ns, member.muted_until_ns);
-    if (member.muted_until_ns == 0 && !member.deaf) listen(member, true);
+    if (member.muted_until_ns == 0 && !member.doorbell_closed) listen(member, true);
   }
   while (const auto turn = arbiter_.next_turn(now_ns)) arbiter_.settle(*turn, idle_ns(*turn, now_ns));
   const schedule::Decision decision = arbiter_.decide(now_ns);
   for (const schedule::Change& change : decision.changes) {
     Member* const member = by_id_[change.share];
     if (member == nullptr) continue;
-    member->share.write_gate(change.gpu, change.gate, change.portion_ns);
+    member->share.write_gate(change.gpu, change.gate, change.batch_ns);
     if (ledger::lets_in(static_cast<ledger::Gate>(change.gate))) let_in_.emplace_back(&member->share, change.gpu);
     member->asleep = false;
   }
   figures_.gate_writes += decision.changes.size();
   for (auto& [name, member] : members_) {
-    if (member.id == schedule::kNoShare || (member.asleep && !roll_call)) continue;
-    const std::int64_t virtual_ns = arbiter_.virtual_time_ns(member.id);
-    if (virtual_ns == member.virtual_ns) continue;
-    member.virtual_ns = virtual_ns;
-    member.share.keep_virtual_time(virtual_ns);
+    if (member.id == schedule::kNoShare || (member.asleep && !full_scan)) continue;
+    for (std::size_t i = 0; i < member.terms.size(); ++i) {
+      const std::uint32_t gpu = member.terms[i].gpu;
+      const std::int64_t virtual_ns = arbiter_.virtual_time_ns(member.id, gpu);
+      if (std::exchange(member.virtual_times_ns[i], virtual_ns) != virtual_ns)
+        member.share.keep_virtual_time(gpu, virtual_ns);
+    }
   }
   return std::min(next_ns, decision.wake_at_ns);
 }
@@ -405,7 +418,7 @@ void Arbitration::wake_let_in(std::int64_t now_ns) {
 // Brings what was marked since the last time to the boards, where it was long enough ago.
 void Arbitration::tell_boards(std::int64_t now_ns) {
   if (!board_times_.begin(now_ns)) return;
-  std::array<std::uint32_t, schedule::kMostGpus> there{}, at_work{};
+  std::array<std::uint32_t, schedule::kMaxGpus> there{}, at_work{};
   for (auto& [name, member] : members_) {
     if (!member.share.marks() || (member.asleep && !member.on_board)) continue;
     bool on_board = false;
@@ -425,7 +438,7 @@ void Arbitration::tell_boards(std::int64_t now_ns) {
     }
     member.on_board = on_board;
   }
-  for (std::uint32_t g = 0; g < gpus_.size() && g < schedule::kMostGpus; ++g) {
+  for (std::uint32_t g = 0; g < gpus_.size() && g < schedule::kMaxGpus; ++g) {
     if (GpuBoard* const board = boards_.of(g)) board->told(now_ns);
     board_times_.saw(there[g], at_work[g], in_force(g) == schedule::Policy::off);
   }
@@ -470,7 +483,7 @@ std::int64_t Arbitration::idle_ns(const schedule::Turn& turn, std::int64_t now_n
     idle_ns += std::popcount(~once & within) * ledger::kCoverageNs;
   });
   for (const AtTurn& at : at_turn_)
-    if (!at.share->bears_out(turn.gpu, at.alone_ns, now_ns)) idle_ns += at.alone_ns;
+    if (!at.share->is_supported_by_account(turn.gpu, at.alone_ns, now_ns)) idle_ns += at.alone_ns;
   return idle_ns;
 }
 

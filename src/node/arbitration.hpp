@@ -47,9 +47,9 @@ class Arbitration {
     std::uint64_t unheard_rings = 0;  // shares' bells that were let be for a while because they rang too often
   };
 
-  // `gpus`: UUIDs of the node's GPUs. At most schedule::kMostGpus of them are arbitrated; the gates of further ones stand open.
-  // `asked` is called on the arbiter's thread, at most 1,000 times a second for each of a share's wishes, where a ring says something
-  // else than that a launch waits; it must neither wait nor call back. May be empty.
+  // `gpus`: UUIDs of the node's GPUs. At most schedule::kMaxGpus of them are arbitrated; the gates of further ones
+  // stand open. `asked` is called on the arbiter's thread, at most 1,000 times a second for each of a share's wishes,
+  // where a ring says something else than that a launch waits; it must neither wait nor call back. May be empty.
   using Asked = std::function<void(const std::string& share, ledger::Ring what)>;
   explicit Arbitration(std::vector<std::string> gpus, Asked asked = {});
   ~Arbitration();
@@ -67,21 +67,24 @@ class Arbitration {
   void remove(const std::string& share);
   // Shares that ring in vain: a tenant shut down the bell that all of them hold, or sent what nobody takes. And for one of them our
   // end of another bell. Errors: of the system.
-  [[nodiscard]] std::vector<std::string> deaf() const;
-  [[nodiscard]] Result<void> hear_by(const std::string& share, UniqueFd bell);
+  [[nodiscard]] std::vector<std::string> doorbell_closed() const;
+  [[nodiscard]] Result<void> listen_by(const std::string& share, UniqueFd bell);
   // What a limiter of the share is handed of the boards, as guest/ledger/registration.hpp orders it: the share's pages to mark,
   // then the boards of its devices, as far as there are any. The descriptors live as long as the share is here.
   [[nodiscard]] std::vector<int> board_descriptors(const std::string& share);
   // Of the GPU with that number in the constructor's list.
   void set_policy(std::uint32_t gpu, schedule::Policy policy);
   [[nodiscard]] schedule::Policy policy(std::uint32_t gpu) const;  // off where the GPU is not arbitrated
-  // For as long as kernels of several shares run at once there (corunning.hpp), the policy in force is off; policy() stays.
-  void set_corunning(std::uint32_t gpu, bool corunning);
+  // For as long as kernels of several shares run at once there (mps_activity.hpp), the policy in force is off; policy()
+  // stays.
+  void set_mps_active(std::uint32_t gpu, bool mps_active);
   [[nodiscard]] schedule::Policy policy_in_force(std::uint32_t gpu) const;
   [[nodiscard]] const std::vector<std::string>& gpus() const { return gpus_; }
+  // For how long in all the share has wanted the GPU since it was added here, in ns (Arbiter::wanted_ns). 0 for an unknown share or GPU.
+  [[nodiscard]] std::int64_t wanted_ns(const std::string& share, std::uint32_t gpu) const;
   [[nodiscard]] Figures figures() const;
   // Has the thread look once more, and for how long such a request has gone without a look; 0: none has. Neither waits.
-  void prod();
+  void wake();
   [[nodiscard]] std::int64_t silence_ns() const;
 
  private:
@@ -92,19 +95,19 @@ class Arbitration {
     std::int64_t paid_ns = 0;         // until when what was heard of it is paid for
     std::int64_t muted_until_ns = 0;  // its bell is not listened to; 0: it is
     bool rang = false;
-    bool deaf = false;  // its bell is listened to no more
+    bool doorbell_closed = false;  // its bell is listened to no more
     bool asleep = false, waits = false;
-    std::int64_t active_ns = 0;   // when it last was seen at work
-    std::uint64_t held_ns = 0;    // GPU time held until then
-    std::int64_t virtual_ns = 0;  // as it was kept last
-    bool on_board = false;        // of some GPU
-    std::int64_t seated_ns = 0;   // until when the places that its contexts were given on boards are paid for
+    std::int64_t active_ns = 0;                    // when it last was seen at work
+    std::uint64_t held_ns = 0;                     // GPU time held until then
+    std::vector<std::int64_t> virtual_times_ns{};  // of `terms`, as they were kept last
+    bool on_board = false;                         // of some GPU
+    std::int64_t seated_ns = 0;  // until when the places that its contexts were given on boards are paid for
   };
 
   void enter(Member& member, const std::string& gang);
   void run();
-  bool hear();
-  void hear(Member& member, std::int64_t now_ns);
+  bool on_doorbell();
+  void on_doorbell(Member& member, std::int64_t now_ns);
   void listen(const Member& member, bool on);
   std::int64_t look(std::int64_t now_ns);
   void look_at(Member& member, std::int64_t now_ns);
@@ -113,19 +116,19 @@ class Arbitration {
   void tell_boards(std::int64_t now_ns);
   void apply_policy(std::uint32_t gpu);
   [[nodiscard]] schedule::Policy in_force(std::uint32_t gpu) const {
-    return corunning_[gpu] ? schedule::Policy::off : policies_[gpu];
+    return mps_active_[gpu] ? schedule::Policy::off : policies_[gpu];
   }
-  void wake();
+  void wake_thread();
   int sleep(std::span<epoll_event> events) const;
 
   const std::vector<std::string> gpus_;
   const Asked asked_;
   UniqueFd poll_, wake_;
-  std::int64_t next_look_ns_ = 0, roll_call_ns_ = 0, looked_ns_ = 0;
+  std::int64_t next_look_ns_ = 0, full_scan_ns_ = 0, looked_ns_ = 0;
   mutable std::mutex members_lock_;  // guards all below it but what is atomic
   schedule::Arbiter arbiter_;
-  std::array<schedule::Policy, schedule::kMostGpus> policies_{};
-  std::array<bool, schedule::kMostGpus> corunning_{};
+  std::array<schedule::Policy, schedule::kMaxGpus> policies_{};
+  std::array<bool, schedule::kMaxGpus> mps_active_{};
   std::map<std::string, Member> members_;
   std::vector<Member*> by_id_;
   std::vector<std::pair<ArbitratedShare*, std::uint32_t>> let_in_;  // by the last look, on which GPU
@@ -140,7 +143,7 @@ class Arbitration {
   BoardTimes board_times_;
   Figures figures_;
   std::atomic<bool> ending_{false};
-  std::atomic<std::int64_t> prodded_ns_{0};  // the oldest request that is not followed by a look; 0: none
+  std::atomic<std::int64_t> wake_asked_ns_{0};  // the oldest request that is not followed by a look; 0: none
   std::thread thread_;
 };
 

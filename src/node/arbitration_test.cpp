@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/test_foreign_socket.hpp"
+#include "base/test_untrusted_socket.hpp"
 #include "guest/ledger/slot.hpp"
 
 namespace headgate::node {
@@ -132,7 +132,7 @@ TEST_F(Arbitrated, AShareWithoutTurnsIsHeardWhenItWaitsForMemory) {
 
 TEST_F(Arbitrated, ALoneShareRingsOnceAndHasItsGateOpenWithoutAnotherLook) {
   const Tenant& a = tenant("a");
-  EXPECT_EQ(a.gate(), Gate::tell);
+  EXPECT_EQ(a.gate(), Gate::open_notify);
   EXPECT_EQ(a.pages.policy->devices[0].arbitrated.load(), 1u);
   a.work(1'000'000);
   a.ring();
@@ -350,18 +350,18 @@ TEST_F(Arbitrated, AShareThatShutsItsBellDownHasTurnsAllTheSame) {
 TEST_F(Arbitrated, AShareWhoseBellWasShutDownIsNamedAndHeardByAnother) {
   Tenant& a = tenant("a");
   tenant("b");
-  EXPECT_TRUE(arbitration_->deaf().empty());
+  EXPECT_TRUE(arbitration_->doorbell_closed().empty());
   ::shutdown(a.bell.get(), SHUT_RDWR);
-  ASSERT_TRUE(soon([&] { return arbitration_->deaf() == std::vector<std::string>{"a"}; }));
+  ASSERT_TRUE(soon([&] { return arbitration_->doorbell_closed() == std::vector<std::string>{"a"}; }));
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
   a.bell = UniqueFd(ends[1]);
-  ASSERT_TRUE(arbitration_->hear_by("a", UniqueFd(ends[0])));
-  EXPECT_TRUE(arbitration_->deaf().empty());
+  ASSERT_TRUE(arbitration_->listen_by("a", UniqueFd(ends[0])));
+  EXPECT_TRUE(arbitration_->doorbell_closed().empty());
   const auto before = arbitration_->figures().rings;
   a.ring();
   EXPECT_TRUE(soon([&] { return arbitration_->figures().rings == before + 1; }));
-  ASSERT_TRUE(arbitration_->hear_by("of no share", UniqueFd()));
+  ASSERT_TRUE(arbitration_->listen_by("of no share", UniqueFd()));
 }
 
 // Heard, and unheard in a bell that goes. Where the rule is broken, nobody has a turn for an hour.
@@ -433,7 +433,7 @@ TEST_F(Arbitrated, WhoWorksBehindAShutGateHearsTheHeartbeatWithoutRinging) {
   const std::uint64_t beats = deserter.beats();
   EXPECT_TRUE(soon([&] {
     deserter.work(10'000'000);
-    arbitration_->prod();
+    arbitration_->wake();
     return deserter.beats() > beats;
   }));
 }
@@ -466,13 +466,13 @@ TEST_F(Arbitrated, ItsThreadIsNotPutAsideForWhomItWakesWhereThatIsAllowed) {
 TEST_F(Arbitrated, ItLooksWhenItIsProddedAndWhereItDoesNotItsSilenceIsKnown) {
   EXPECT_EQ(arbitration_->silence_ns(), 0);
   const std::uint64_t before = arbitration_->figures().decisions.count;
-  arbitration_->prod();
+  arbitration_->wake();
   EXPECT_TRUE(
       soon([&] { return arbitration_->figures().decisions.count > before && arbitration_->silence_ns() == 0; }));
   arbitration_->stop();
-  arbitration_->prod();
+  arbitration_->wake();
   EXPECT_TRUE(soon([&] { return arbitration_->silence_ns() > 10'000'000; }));
-  arbitration_->prod();
+  arbitration_->wake();
   EXPECT_GT(arbitration_->silence_ns(), 10'000'000) << "asking again is no answer";
 }
 

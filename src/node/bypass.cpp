@@ -66,8 +66,8 @@ class ElfFile {
         head.e_phentsize != sizeof(Elf64_Phdr))
       return;
     head_ = head;
-    constexpr std::uint16_t kMostSegments = 64;
-    for (std::uint16_t i = 0; i < std::min(head.e_phnum, kMostSegments); ++i) {
+    constexpr std::uint16_t kMaxSegments = 64;
+    for (std::uint16_t i = 0; i < std::min(head.e_phnum, kMaxSegments); ++i) {
       Elf64_Phdr segment{};
       if (!read(head.e_phoff + i * sizeof segment, segment)) break;
       segments_.push_back(segment);
@@ -85,8 +85,8 @@ class ElfFile {
 
   // Whether its table of dynamic symbols, found by its sections, has that function of its own. Not, where `effort` is spent.
   [[nodiscard]] bool exports(const std::string& function, Effort& effort) const {
-    constexpr std::uint16_t kMostSections = 128;
-    for (std::uint16_t i = 0; i < std::min(head_.e_shnum, kMostSections); ++i) {
+    constexpr std::uint16_t kMaxSections = 128;
+    for (std::uint16_t i = 0; i < std::min(head_.e_shnum, kMaxSections); ++i) {
       Elf64_Shdr symbols{}, names{};
       if (head_.e_shentsize != sizeof symbols || !read(head_.e_shoff + i * sizeof symbols, symbols)) return false;
       if (symbols.sh_type != SHT_DYNSYM || !read(head_.e_shoff + symbols.sh_link * sizeof names, names)) continue;
@@ -102,9 +102,9 @@ class ElfFile {
   }
   bool has_symbol(const Elf64_Shdr& symbols, const Elf64_Shdr& names, const std::string& function,
                   Effort& effort) const {
-    constexpr std::uint64_t kMostSymbols = 65'536, kMostNames = 8u << 20;
-    const std::uint64_t count = std::min(symbols.sh_size / sizeof(Elf64_Sym), kMostSymbols);
-    const std::uint64_t length = std::min(names.sh_size, kMostNames);
+    constexpr std::uint64_t kMaxSymbols = 65'536, kMaxNames = 8u << 20;
+    const std::uint64_t count = std::min(symbols.sh_size / sizeof(Elf64_Sym), kMaxSymbols);
+    const std::uint64_t length = std::min(names.sh_size, kMaxNames);
     if (!effort.take(count * sizeof(Elf64_Sym) + length, count)) return false;
     std::vector<Elf64_Sym> table(count);
     std::string text(length, '\0');
@@ -132,9 +132,9 @@ class ElfFile {
 std::set<std::string> mapped_programs(const std::string& folder, Effort& effort) {
   std::set<std::string> paths;
   std::ifstream maps(folder + "/maps");
-  constexpr std::size_t kMostFiles = 1024;
+  constexpr std::size_t kMaxFiles = 1024;
   for (std::string line; std::getline(maps, line) && effort.take(line.size(), 0);) {
-    if (paths.size() == kMostFiles) {
+    if (paths.size() == kMaxFiles) {
       effort.spent = true;
       break;
     }
@@ -200,7 +200,7 @@ std::string how_it_goes_around(std::uint32_t pid, const std::string& proc) {
     if (name.starts_with("libcuda.so") || name.starts_with("libheadgate") || !effort.take(0, 0)) continue;
     const ElfFile file(folder + "/root" + path);
     if (!seen.insert(file.identity()).second || !file.exports("cuMemAlloc_v2", effort)) continue;
-    facts.push_back("it has a copy of the driver's library: " + tenancy::harmless(path, 200));
+    facts.push_back("it has a copy of the driver's library: " + tenancy::escape_untrusted(path, 200));
   }
   if (effort.spent) facts.emplace_back("it has mapped more than is looked through");
   if (const auto namespaces = own_namespaces(folder, proc); !namespaces.empty())

@@ -1,4 +1,4 @@
-// Who asks for a verb, and what of others' shares he may see and change.
+// Who asks for an operation, and what of others' shares he may see and change.
 #pragma once
 
 #include <cstdint>

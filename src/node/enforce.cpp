@@ -125,7 +125,7 @@ Result<Freezer> set_apart(std::uint32_t pid, int pidfd, const Freezer& shared) {
   return std::unexpected(moved ? ended(pid) : moved.error());
 }
 
-Result<Deed> freeze(std::uint32_t pid, int pidfd, const Roots& roots) {
+Result<EnforcementResult> freeze(std::uint32_t pid, int pidfd, const Roots& roots) {
   auto freezers = freezers_of(TRY(identity::read_cgroups(roots.proc, pid)), roots);
   const identity::Process his = TRY(identity::read_process(roots.proc, pid));
   // Only now is it known that these are the cgroups of the process that the pidfd means.
@@ -136,22 +136,22 @@ Result<Deed> freeze(std::uint32_t pid, int pidfd, const Roots& roots) {
       std::ranges::stable_partition(freezers, [&](const Freezer& freezer) { return is_its_own(his, freezer, roots); });
   for (const Freezer& freezer : std::span(freezers.begin(), shared.begin())) {
     const auto done = halt(freezer);
-    if (done) return Deed{"was frozen with its cgroup " + freezer.path, as_frozen(freezer)};
+    if (done) return EnforcementResult{"was frozen with its cgroup " + freezer.path, as_frozen(freezer)};
     refusal = done.error();
   }
   for (const Freezer& freezer : shared) {
     const auto own = set_apart(pid, pidfd, freezer);
     const auto done = own ? halt(*own) : std::unexpected(own.error());
-    if (done) return Deed{"was frozen alone, in the cgroup " + own->path, as_frozen(*own)};
+    if (done) return EnforcementResult{"was frozen alone, in the cgroup " + own->path, as_frozen(*own)};
     refusal = done.error();
   }
   return std::unexpected(refusal);
 }
 
-Result<Deed> kill(std::uint32_t pid, int pidfd) {
+Result<EnforcementResult> kill(std::uint32_t pid, int pidfd) {
   if (::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0) != 0)
     return fail_errno("cannot end process " + std::to_string(pid), errno);
-  return Deed{"was ended", {}};
+  return EnforcementResult{"was ended", {}};
 }
 
 }  // namespace
@@ -163,17 +163,18 @@ Result<AuditPolicy> parse_audit_policy(std::string_view text) {
   return fail(ErrorCode::usage, "'" + std::string(text) + "' is no audit policy", "accepted: warn, freeze, kill");
 }
 
-Result<Deed> enforce(AuditPolicy policy, const Judged& judged, const Roots& roots) {
-  const std::string who = "process " + std::to_string(judged.pid);
-  if (judged.pid <= 1 || judged.pid == static_cast<std::uint32_t>(::getpid()))
+Result<EnforcementResult> enforce(AuditPolicy policy, const ProcessRef& process_ref, const Roots& roots) {
+  const std::string who = "process " + std::to_string(process_ref.pid);
+  if (process_ref.pid <= 1 || process_ref.pid == static_cast<std::uint32_t>(::getpid()))
     return fail(ErrorCode::denied, who + " is never acted on");
-  if (policy == AuditPolicy::warn) return Deed{"was named", {}};
-  if (judged.start_time == 0)
+  if (policy == AuditPolicy::warn) return EnforcementResult{"was named", {}};
+  if (process_ref.start_time == 0)
     return fail(ErrorCode::failed,
                 who + " is left alone: /proc does not say when it began, so it may be another by now",
                 "headgated needs a /proc that shows all processes");
-  const auto pidfd = TRY(identity::pidfd_of({.pid = judged.pid, .start_time = judged.start_time}, roots.proc));
-  return policy == AuditPolicy::kill ? kill(judged.pid, pidfd.get()) : freeze(judged.pid, pidfd.get(), roots);
+  const auto pidfd =
+      TRY(identity::pidfd_of({.pid = process_ref.pid, .start_time = process_ref.start_time}, roots.proc));
+  return policy == AuditPolicy::kill ? kill(process_ref.pid, pidfd.get()) : freeze(process_ref.pid, pidfd.get(), roots);
 }
 
 }  // namespace headgate::node

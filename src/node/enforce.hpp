@@ -22,7 +22,7 @@ struct Roots {
 };
 
 // A process as the audit judged it: its number may be another's by the time somebody acts.
-struct Judged {
+struct ProcessRef {
   std::uint32_t pid = 0, start_time = 0;  // as of identity::Process
 };
 
@@ -31,7 +31,7 @@ struct Frozen {
   std::string cgroup, file, thaw;
 };
 
-struct Deed {
+struct EnforcementResult {
   std::string text;              // in words: "was frozen with its cgroup /x"
   std::optional<Frozen> frozen;  // where that was done
 };
@@ -40,6 +40,7 @@ struct Deed {
 // to a process of another start time than that which was judged, nor where that is not known. Kill goes through its pidfd. Freeze goes through its cgroup (version 2, or version 1's freezer) where that
 // is its own: neither the root nor a login session nor one that we, or init, sit in. Who shares one is moved into a new one below it, and frozen
 // alone; what he has counted stays where it was. Errors: denied, failed, unsupported; he runs on then.
-[[nodiscard]] Result<Deed> enforce(AuditPolicy policy, const Judged& judged, const Roots& roots = {});
+[[nodiscard]] Result<EnforcementResult> enforce(AuditPolicy policy, const ProcessRef& process_ref,
+                                                const Roots& roots = {});
 
 }  // namespace headgate::node

@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "identity/process.hpp"
-#include "node/halts.hpp"
+#include "node/frozen_processes.hpp"
 
 namespace headgate::node {
 namespace {
@@ -78,7 +78,7 @@ class Sleeper {
   Sleeper(const Sleeper&) = delete;
   Sleeper& operator=(const Sleeper&) = delete;
   [[nodiscard]] std::string name() const { return std::to_string(pid_); }
-  [[nodiscard]] Judged judged() const {
+  [[nodiscard]] ProcessRef judged() const {
     const auto pid = static_cast<std::uint32_t>(pid_);
     return {pid, identity::read_process("/proc", pid).value_or(identity::Process{}).start_time};
   }
@@ -88,8 +88,8 @@ class Sleeper {
 };
 
 // What was done, in words.
-std::string deed(AuditPolicy policy, const Judged& judged, const Roots& roots) {
-  const auto done = enforce(policy, judged, roots);
+std::string deed(AuditPolicy policy, const ProcessRef& process_ref, const Roots& roots) {
+  const auto done = enforce(policy, process_ref, roots);
   return done ? done->text : "not done: " + done.error().message;
 }
 
@@ -116,7 +116,7 @@ TEST(Enforce, OnlyTheProcessThatWasJudgedIsKilled) {
   if (!done) ::kill(child, SIGTERM);
   int status = 0;
   ::waitpid(child, &status, 0);
-  EXPECT_EQ(done.value_or(Deed{}).text, "was ended");
+  EXPECT_EQ(done.value_or(EnforcementResult{}).text, "was ended");
   EXPECT_EQ(WTERMSIG(status), SIGKILL);
   EXPECT_FALSE(enforce(AuditPolicy::kill, {pid, start_time}));
 }
@@ -127,7 +127,7 @@ TEST(Enforce, AContainerIsFrozenByItsOwnCgroup) {
   const Sleeper sleeper(node);
   node.put(sleeper.name(), "0::/docker/abc\n");
   node.make("/docker/abc");
-  Judged other = sleeper.judged();
+  ProcessRef other = sleeper.judged();
   other.start_time += 100;
   EXPECT_FALSE(enforce(AuditPolicy::freeze, other, node.roots()));
   EXPECT_EQ(node.content("/docker/abc/cgroup.freeze"), "") << "another has its number";
@@ -227,7 +227,7 @@ TEST(Enforce, WhereNobodyCanBeSetApartNobodyIsFrozen) {
 }
 
 // Lost without it: nobody can tell from a table who stands still, nor how to end that.
-TEST(Halts, WhoWasFrozenIsShownSoUntilItIsLetGoOnOrMovedAway) {
+TEST(FrozenProcesses, WhoWasFrozenIsShownSoUntilItIsLetGoOnOrMovedAway) {
   if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProc;
   for (const bool moved : {false, true}) {
     const FakeNode node;
@@ -236,14 +236,14 @@ TEST(Halts, WhoWasFrozenIsShownSoUntilItIsLetGoOnOrMovedAway) {
     node.make("/docker/abc");
     const auto done = enforce(AuditPolicy::freeze, sleeper.judged(), node.roots());
     ASSERT_TRUE(done && done->frozen);
-    Halts halts(node.roots());
-    halts.add(sleeper.judged(), *done->frozen);
+    FrozenProcesses frozen(node.roots());
+    frozen.add(sleeper.judged(), *done->frozen);
     const auto shown = [&](std::uint32_t pid) {
-      snapshot::Snapshot picture;
-      picture.processes.resize(1);
-      picture.processes[0].pid = pid;
-      halts.write_into(picture);
-      return picture.processes[0].halt;
+      snapshot::Snapshot snapshot;
+      snapshot.processes.resize(1);
+      snapshot.processes[0].pid = pid;
+      frozen.write_into(snapshot);
+      return snapshot.processes[0].halt;
     };
     const std::uint32_t pid = sleeper.judged().pid;
     EXPECT_FALSE(shown(pid + 1));
@@ -255,7 +255,7 @@ TEST(Halts, WhoWasFrozenIsShownSoUntilItIsLetGoOnOrMovedAway) {
   }
 }
 
-TEST(Halts, OfAnotherProcessWithItsNumberNothingIsSaid) {
+TEST(FrozenProcesses, OfAnotherProcessWithItsNumberNothingIsSaid) {
   if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProc;
   const FakeNode node;
   const Sleeper sleeper(node);
@@ -264,18 +264,18 @@ TEST(Halts, OfAnotherProcessWithItsNumberNothingIsSaid) {
   const auto done = enforce(AuditPolicy::freeze, sleeper.judged(), node.roots());
   ASSERT_TRUE(done && done->frozen);
   EXPECT_EQ(done->frozen->thaw, "THAWED");
-  Judged former = sleeper.judged();
+  ProcessRef former = sleeper.judged();
   former.start_time -= 1;
-  Halts halts(node.roots());
-  snapshot::Snapshot picture;
-  picture.processes.resize(1);
-  picture.processes[0].pid = former.pid;
-  halts.add(former, *done->frozen);
-  halts.write_into(picture);
-  EXPECT_FALSE(picture.processes[0].halt);
-  halts.add(sleeper.judged(), *done->frozen);
-  halts.write_into(picture);
-  EXPECT_TRUE(picture.processes[0].halt);
+  FrozenProcesses frozen(node.roots());
+  snapshot::Snapshot snapshot;
+  snapshot.processes.resize(1);
+  snapshot.processes[0].pid = former.pid;
+  frozen.add(former, *done->frozen);
+  frozen.write_into(snapshot);
+  EXPECT_FALSE(snapshot.processes[0].halt);
+  frozen.add(sleeper.judged(), *done->frozen);
+  frozen.write_into(snapshot);
+  EXPECT_TRUE(snapshot.processes[0].halt);
 }
 
 TEST(Enforce, WeAndInitAreNeverActedOn) {

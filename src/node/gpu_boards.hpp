@@ -8,7 +8,7 @@
 
 #include "guest/ledger/layout.hpp"
 #include "node/gpu_board.hpp"
-#include "node/handed_memory.hpp"
+#include "node/sealed_memory.hpp"
 
 namespace headgate::node {
 
@@ -22,7 +22,7 @@ class ShareMarks {
   [[nodiscard]] int descriptor() const { return memory_.descriptor(); }  // to write; -1: none
 
  private:
-  HandedMemory memory_;
+  SealedMemory memory_;
 };
 
 // Not thread-safe.
@@ -35,7 +35,7 @@ class GpuBoards {
 
  private:
   struct Board {
-    HandedMemory memory;
+    SealedMemory memory;
     std::unique_ptr<GpuBoard> board;
   };
   std::vector<Board> boards_;

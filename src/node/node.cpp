@@ -9,13 +9,15 @@
 #include "base/user_name.hpp"
 #include "guest/grant/text.hpp"
 #include "node/share_text.hpp"
+#include "node/unattended.hpp"
+#include "node/void_promises.hpp"
 #include "tenancy/access.hpp"
 
 namespace headgate::node {
 namespace {
 
 // Beside the policies' own words: back to what the configuration says.
-constexpr std::string_view kUsualPolicy = "default";
+constexpr std::string_view kDefaultPolicy = "default";
 
 }  // namespace
 
@@ -86,7 +88,7 @@ Result<tenancy::LiveShare*> Node::changeable(const std::string& name, const Call
     for (const auto& [other, live] : shares_.list()) {
       if (caller.owns(live.share.owner_uid)) known += (known.empty() ? "" : ", ") + other;
     }
-    return fail(ErrorCode::not_found, "there is no share '" + tenancy::harmless(name) + "' of yours",
+    return fail(ErrorCode::not_found, "there is no share '" + tenancy::escape_untrusted(name) + "' of yours",
                 known.empty() ? "make one: headgate share create NAME" : "there are: " + known);
   }
   return found;
@@ -97,7 +99,7 @@ Result<void> Node::has_room_for_one_more(const Caller& caller) const {
     return fail(ErrorCode::denied, "who is not known makes no share",
                 "ask over the control socket, or show the token of the daemon's token file");
   const auto& list = shares_.list();
-  if (list.size() >= tenancy::kMostShares)
+  if (list.size() >= tenancy::kMaxShares)
     return fail(ErrorCode::no_capacity, "this node has " + std::to_string(list.size()) + " shares, and takes no more",
                 "remove one");
   const tenancy::Share of_caller{.name = {}, .owner_uid = caller.uid, .owner_gids = {}, .devices = {}};
@@ -123,13 +125,13 @@ Result<void> may_over_sell(const tenancy::Share* before, const tenancy::Share& w
   const bool as_before = before != nullptr && before->over_sell && before->devices == wanted.devices;
   if (!wanted.over_sell || caller.administrator || as_before) return {};
   return fail(ErrorCode::denied,
-              "only an administrator sells what is sold already (over_sell), or changes such a share's limits",
+              "only an administrator sells what is sold already (overcommit), or changes such a share's limits",
               "root, or the group of the control socket; or a share that fits: headgate free");
 }
 
 // A process can give up groups (in a user namespace, by newgrp), and with them their quotas: those that the system's directory has
 // count as well. Where it does not answer, a quota that may hold is no reason to let somebody past it.
-Result<std::vector<std::uint32_t>> all_groups_of(const Caller& caller, const Directory& directory,
+Result<std::vector<std::uint32_t>> all_groups_of(const Caller& caller, const UserDirectory& directory,
                                                  std::span<const tenancy::Quota> quotas) {
   std::vector<std::uint32_t> all = caller.gids;
   if (caller.known()) {
@@ -146,11 +148,11 @@ Result<std::vector<std::uint32_t>> all_groups_of(const Caller& caller, const Dir
 
 }  // namespace
 
-Result<tenancy::Share> Node::asked_for(const ShareOrder& order, const Caller& caller,
+Result<tenancy::Share> Node::asked_for(const ShareRequest& order, const Caller& caller,
                                        const std::vector<snapshot::Gpu>& gpus) const {
   // Before anything is looked up for somebody who may not have it.
   if (auto free = has_room_for_one_more(caller); !free) return std::unexpected(free.error());
-  const Directory directory = system_directory();
+  const UserDirectory directory = system_directory();
   tenancy::Share share = TRY(share_of(order, nullptr, gpus, directory));
   share.owner_uid = caller.uid;
   if (auto may = may_over_sell(nullptr, share, caller); !may) return std::unexpected(may.error());
@@ -160,64 +162,109 @@ Result<tenancy::Share> Node::asked_for(const ShareOrder& order, const Caller& ca
   return share;
 }
 
+Result<void> Node::keeps_its_promise(const ShareRequest& order, const tenancy::Share* before,
+                                     const tenancy::Share& wanted) const {
+  // The share of a run goes with its program, and `headgate run` does not ask.
+  if (arbitration_ == nullptr || wanted.until_empty) return {};
+  const auto policy = [this](const std::string& uuid) {
+    const auto gpu = std::ranges::find(arbitration_->gpus(), uuid);
+    return gpu == arbitration_->gpus().end()
+               ? schedule::Policy::off
+               : arbitration_->policy(static_cast<std::uint32_t>(gpu - arbitration_->gpus().begin()));
+  };
+  return need_consent("share '" + wanted.name +
+                          "': of class best-effort, on a GPU whose policy is priority, it has no more "
+                          "than shares of higher classes leave",
+                      voided_by_class(before, wanted, policy), order.void_promises);
+}
+
 Result<void> Node::make(tenancy::Share share) {
   share.created_at_s = lease_now_s();
-  const std::string name = share.name, words = in_words(share);
+  const std::string name = share.name, words = describe(share);
   const std::uint32_t owner = share.owner_uid;
   if (auto made = shares_.create(std::move(share)); !made) return made;
   if (made_) made_(name);
   refusals_[name] = {};
   given_up_[name] = 0;
+  divide_unattended(name);
   tell("share.created", "info", name, owner, "the share " + name + " was created: " + words);
   return {};
 }
 
-Result<void> Node::create(const ShareOrder& order, const Caller& caller, const std::vector<snapshot::Gpu>& gpus) {
+Result<void> Node::create(const ShareRequest& order, const Caller& caller, const std::vector<snapshot::Gpu>& gpus) {
   tenancy::Share share = TRY(asked_for(order, caller, gpus));
   if (auto taken = name_is_free(share.name, caller); !taken) return taken;
   if (auto good = goes_first(share, caller); !good) return good;
+  if (auto kept = keeps_its_promise(order, nullptr, share); !kept) return kept;
   return make(std::move(share));
 }
 
-Result<void> Node::set(const std::string& name, const ShareOrder& order, const Caller& caller,
-                       const std::vector<snapshot::Gpu>& gpus) {
-  tenancy::LiveShare* const live = TRY(changeable(name, caller));
+Result<tenancy::Share> Node::wanted_by(const std::string& name, const ShareRequest& order, const Caller& caller,
+                                       const std::vector<snapshot::Gpu>& gpus) {
+  const tenancy::LiveShare* const live = TRY(changeable(name, caller));
   if (order.name && *order.name != name)
     return fail(ErrorCode::unsupported, "a share keeps its name", "create another one");
-  const tenancy::Share wanted = TRY(share_of(order, &live->share, gpus, system_directory()));
-  if (auto may = may_over_sell(&live->share, wanted, caller); !may) return may;
-  if (auto may = may_have_rank(&live->share, wanted, caller); !may) return may;
+  tenancy::Share wanted = TRY(share_of(order, &live->share, gpus, system_directory()));
+  if (auto may = may_over_sell(&live->share, wanted, caller); !may) return std::unexpected(may.error());
+  if (auto may = may_have_rank(&live->share, wanted, caller); !may) return std::unexpected(may.error());
+  if (auto kept = keeps_its_promise(order, &live->share, wanted); !kept) return std::unexpected(kept.error());
   const std::int64_t now = lease_now_s();
   if (order.ttl && tenancy::has_ended(wanted, now))
     return fail(ErrorCode::usage,
                 "a time to live of " + *order.ttl + " is over already: it counts from when the share was made, " +
                     duration_text(static_cast<std::uint64_t>(now - live->share.created_at_s) * 1'000'000'000) + " ago",
                 "a longer one; or headgate share drain " + name + ", which lets nobody in from now on");
-  const std::string changes = changes_in_words(live->share, wanted);
-  if (auto done = shares_.set(wanted); !done) return done;
-  tell("share.set", "info", name, caller.uid,
-       user_name(caller.uid) + " changed the share " + name + ": " +
-           (changes.empty() ? "nothing that it did not have; it has " + in_words(wanted) : changes));
-  if (!tenancy::has_ended(wanted, now)) tenancy::Shares::set_time_over(*live, false);
-  if (changed_) changed_(name);
+  return wanted;
+}
+
+Result<void> Node::set(const std::string& name, const ShareRequest& order, const Caller& caller,
+                       const std::vector<snapshot::Gpu>& gpus) {
+  return set({{name, order}}, caller, gpus);
+}
+
+Result<void> Node::set(const std::vector<NamedOrder>& orders, const Caller& caller,
+                       const std::vector<snapshot::Gpu>& gpus) {
+  std::vector<tenancy::Share> all;
+  std::vector<std::string> changes;
+  for (const auto& [name, order] : orders) {
+    if (std::ranges::find(all, name, &tenancy::Share::name) != all.end())
+      return fail(ErrorCode::usage, "the share '" + name + "' is named twice", "name each share once");
+    all.push_back(TRY(wanted_by(name, order, caller, gpus)));
+    changes.push_back(describe_changes(shares_.find(name)->share, all.back()));
+  }
+  if (auto done = shares_.set(all); !done) return done;
+  const std::int64_t now = lease_now_s();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const tenancy::Share& wanted = all[i];
+    tell("share.set", "info", wanted.name, caller.uid,
+         user_name(caller.uid) + " changed the share " + wanted.name + ": " +
+             (changes[i].empty() ? "nothing that it did not have; it has " + describe(wanted) : changes[i]));
+    if (!tenancy::has_ended(wanted, now)) tenancy::Shares::set_time_over(*shares_.find(wanted.name), false);
+    divide_unattended(wanted.name);
+    if (changed_) changed_(wanted.name);
+  }
   serve_queue();
   return {};
 }
 
 Result<void> Node::remove(const std::string& name, const Caller& caller) {
-  const std::uint32_t owner_uid = TRY(changeable(name, caller))->share.owner_uid;
+  const tenancy::LiveShare* const live = TRY(changeable(name, caller));
+  const std::uint32_t owner_uid = live->share.owner_uid;
+  const std::vector<tenancy::DeviceShare> devices = live->share.devices;
   if (auto done = remove_pages(name, caller.pid); !done) return done;
   forget(name);
+  divide_unattended(devices);
   tell("share.removed", "info", name, caller.uid, user_name(caller.uid) + " removed the share " + name, owner_uid);
   serve_queue();
   return {};
 }
 
-Result<void> Node::set_gpu_policy(const std::string& uuid, const std::string& policy, const Caller& caller) {
+Result<void> Node::set_gpu_policy(const std::string& uuid, const std::string& policy, bool void_promises,
+                                  const Caller& caller) {
   if (!caller.administrator)
     return fail(ErrorCode::denied, "only an administrator sets a GPU's policy",
                 "root, or the group of the control socket");
-  const bool as_usual = policy == kUsualPolicy;
+  const bool as_usual = policy == kDefaultPolicy;
   auto wanted = as_usual ? Result<schedule::Policy>(usual_policy_) : parse_policy(policy);
   if (!wanted) {
     wanted.error().hint += ", or default: as the configuration says";
@@ -228,15 +275,18 @@ Result<void> Node::set_gpu_policy(const std::string& uuid, const std::string& po
   if (found == gpus.end())
     return fail(
         ErrorCode::not_found,
-        "there is no GPU " + tenancy::harmless(uuid) + ", or it did not answer when headgated started",
+        "there is no GPU " + tenancy::escape_untrusted(uuid) + ", or it did not answer when headgated started",
         "GET /v1/gpus (headgate status) lists them; one that is there is taken up when headgated is started anew");
-  if (found - gpus.begin() >= schedule::kMostGpus)
+  if (found - gpus.begin() >= schedule::kMaxGpus)
     return fail(ErrorCode::unsupported,
-                "headgated gives turns on " + std::to_string(schedule::kMostGpus) + " GPUs at most, and " +
-                    tenancy::harmless(uuid) + " is one more: its policy is off",
+                "headgated gives turns on " + std::to_string(schedule::kMaxGpus) + " GPUs at most, and " +
+                    tenancy::escape_untrusted(uuid) + " is one more: its policy is off",
                 "a ceiling (--compute) holds there as well");
+  const auto number = static_cast<std::uint32_t>(found - gpus.begin());
+  const auto promises = voided_by_policy(shares_.rows(), *found, arbitration_->policy(number), *wanted);
+  if (auto agreed = need_consent("the policy " + policy_word(*wanted), promises, void_promises); !agreed) return agreed;
   if (auto kept = shares_.set_gpu_policy(*found, as_usual ? "" : policy); !kept) return kept;
-  arbitration_->set_policy(static_cast<std::uint32_t>(found - gpus.begin()), *wanted);
+  arbitration_->set_policy(number, *wanted);
   events_->add({.kind = "gpu.policy",
                 .severity = "info",
                 .uuid = *found,
@@ -269,7 +319,7 @@ Result<void> Node::arbitrate(const std::string& share, UniqueFd bell) {
 Result<void> Node::hear_anew(const std::string& share, UniqueFd bell) {
   const tenancy::LiveShare* const live = shares_.find(share);
   if (arbitration_ == nullptr || live == nullptr) return {};
-  if (auto heard = arbitration_->hear_by(share, std::move(bell)); !heard) return heard;
+  if (auto heard = arbitration_->listen_by(share, std::move(bell)); !heard) return heard;
   tell("share.deaf", "warn", share, live->share.owner_uid,
        "a process of " + share +
            " shut down the doorbell of its share, or sent descriptors by it, which no limiter does: "
@@ -283,6 +333,22 @@ std::vector<int> Node::handed(const std::string& share) {
   std::vector<int> all{node_page};
   if (arbitration_ != nullptr) std::ranges::copy(arbitration_->board_descriptors(share), std::back_inserter(all));
   return all;
+}
+
+void Node::divide_unattended(const std::vector<tenancy::DeviceShare>& devices) {
+  for (const auto& device : devices)
+    write_unattended(shares_, device.uuid,
+                     [this](const std::string& share) { return tenants_ != nullptr && tenants_->count_in(share) > 0; });
+}
+
+void Node::divide_unattended(const std::string& name) {
+  if (const tenancy::LiveShare* const live = shares_.find(name)) divide_unattended(live->share.devices);
+}
+
+void Node::divide_unattended() {
+  std::vector<tenancy::DeviceShare> all;
+  for (const auto& card : shares_.node().cards) all.push_back({.uuid = card.uuid, .memory_limit_bytes = {}});
+  divide_unattended(all);
 }
 
 void Node::forget(const std::string& name) {
@@ -305,12 +371,13 @@ void Node::watch_shares(std::function<void(const std::string&)> made, std::funct
   changed_ = std::move(changed);
 }
 
-// What was so already is no news, by any of the three verbs.
+// What was so already is no news, by any of the three operations.
 Result<void> Node::pause(const std::string& name, const Caller& caller) {
   const tenancy::LiveShare* const live = TRY(changeable(name, caller));
   const ledger::Command before = live->said;
   if (auto done = shares_.pause(name); !done) return done;
   if (live->said == before) return {};
+  divide_unattended(name);
   tell("share.paused", "info", name, caller.uid, user_name(caller.uid) + " paused the share " + name);
   return {};
 }
@@ -323,6 +390,7 @@ Result<void> Node::resume(const std::string& name, const Caller& caller) {
   const ledger::Command before = live->said;
   if (auto done = shares_.resume(name); !done) return done;
   if (live->said == before) return {};
+  divide_unattended(name);
   tell("share.resumed", "info", name, caller.uid, user_name(caller.uid) + " resumed the share " + name);
   return {};
 }
@@ -355,9 +423,10 @@ Result<Entry> Node::entry(const std::string& name, const Caller& caller, bool st
   if (live == nullptr || !member(live->share)) TRY(changeable(name, caller));
   if (auto trouble = shares_.trouble_of(*live)) return std::unexpected(std::move(*trouble));
   if (stay && caller.pid != 0) {
-    std::optional<tenancy::Guest> guest;
-    if (!caller.owns(live->share.owner_uid)) guest = {caller.uid, caller.gids};
-    if (auto stays = shares_.stay(name, caller.pid, std::move(guest)); !stays) return std::unexpected(stays.error());
+    std::optional<tenancy::InvitedUser> invited;
+    if (!caller.owns(live->share.owner_uid)) invited = {caller.uid, caller.gids};
+    if (auto stays = shares_.attach_run(name, caller.pid, std::move(invited)); !stays)
+      return std::unexpected(stays.error());
   }
   Entry entry{.runtime_dir = options_.runtime_dir,
               .share = name,

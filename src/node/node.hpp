@@ -1,5 +1,6 @@
-// The verbs of a node: what the API, and through it the command, may ask headgated to do. Each checks who asks, does it, and
-// writes an event. For the daemon's loop only; what the observer's thread needs is handed over with hand_ledgers().
+// The operations of a node: what the API, and through it the command, may ask headgated to do. Each checks who asks,
+// does it, and writes an event. For the daemon's loop only; what the observer's thread needs is handed over with
+// hand_ledgers().
 #pragma once
 
 #include <cstdint>
@@ -11,18 +12,19 @@
 #include <string>
 #include <vector>
 
-#include "base/cards.hpp"
+#include "base/gpu_throughput.hpp"
 #include "base/result.hpp"
 #include "node/arbitration.hpp"
 #include "node/caller.hpp"
-#include "node/corunning.hpp"
+#include "node/dead_process_memory.hpp"
+#include "node/mps_activity.hpp"
 #include "node/node_pages.hpp"
-#include "node/order.hpp"
 #include "node/queue.hpp"
-#include "node/remains.hpp"
+#include "node/share_request.hpp"
 #include "observe/event_log.hpp"
 #include "observe/join.hpp"
 #include "observe/page_check.hpp"
+#include "observe/promises.hpp"
 #include "snapshot/snapshot.hpp"
 #include "tenancy/processes.hpp"
 #include "tenancy/shares.hpp"
@@ -35,7 +37,7 @@ struct NodeOptions {
   std::string simulated_dir;  // of the simulated node; empty on a real one
   tenancy::Reserve reserve;
   std::vector<snapshot::Gpu> gpus;   // as the driver told at the start
-  Cards cards;                       // the operator's own, for shares in TFLOPS
+  GpuThroughput cards;               // the operator's own, for shares in TFLOPS
   std::size_t shares_per_user = 64;  // of a user who is no administrator and for whom no quota counts shares
 };
 
@@ -53,14 +55,19 @@ class Node {
   // Adopts the shares that are there. Errors: of the store or the runtime directory.
   [[nodiscard]] static Result<Node> open(NodeOptions options, observe::EventLog& events);
 
-  // `gpus`: of the latest picture, for "auto" and percentages. Errors: of share_of and admission; denied.
-  [[nodiscard]] Result<void> create(const ShareOrder& order, const Caller& caller,
+  // `gpus`: of the latest snapshot, for "auto" and percentages. Errors: of share_of and admission; denied.
+  [[nodiscard]] Result<void> create(const ShareRequest& order, const Caller& caller,
                                     const std::vector<snapshot::Gpu>& gpus);
-  [[nodiscard]] Result<void> set(const std::string& name, const ShareOrder& order, const Caller& caller,
+  [[nodiscard]] Result<void> set(const std::string& name, const ShareRequest& order, const Caller& caller,
+                                 const std::vector<snapshot::Gpu>& gpus);
+  // As set() for several shares in one step: room is looked for as all of them will be, and after an error none has changed.
+  // Errors: besides those of set(), usage for a share that is named twice.
+  using NamedOrder = std::pair<std::string, ShareRequest>;
+  [[nodiscard]] Result<void> set(const std::vector<NamedOrder>& orders, const Caller& caller,
                                  const std::vector<snapshot::Gpu>& gpus);
   // As create(), as soon as there is room, behind those who came before (queue.hpp); what of it is told at once, is told before
   // this returns. Errors: of create(), but for room; no_capacity, where it can never fit, or too many wait.
-  [[nodiscard]] Result<std::uint64_t> wait_for_room(const ShareOrder& order, const Caller& caller,
+  [[nodiscard]] Result<std::uint64_t> wait_for_room(const ShareRequest& order, const Caller& caller,
                                                     const std::vector<snapshot::Gpu>& gpus, Queue::Events events);
   // By wait_for_room()'s ticket. Who does not wait any more has left.
   void leave_queue(std::uint64_t ticket);
@@ -70,7 +77,8 @@ class Node {
   [[nodiscard]] Result<void> drain(const std::string& name, const Caller& caller);
   [[nodiscard]] Result<void> reclaim(const std::string& name, const Caller& caller);
 
-  // `stay`: Shares::stay() of the caller, where it is known. Errors: not_found, where the caller may not enter it or it is not there; failed, where its pages are broken.
+  // `stay`: Shares::attach_run() of the caller, where it is known. Errors: not_found, where the caller may not enter it
+  // or it is not there; failed, where its pages are broken.
   [[nodiscard]] Result<Entry> entry(const std::string& name, const Caller& caller, bool stay);
 
   [[nodiscard]] const std::vector<tenancy::Quota>& quotas() const { return shares_.quotas(); }
@@ -90,21 +98,23 @@ class Node {
 
   // What the ledgers say now, those of runs without the daemon too; reaps the dead first.
   void hand_ledgers(observe::JoinInput& input);
-  // What only the node knows of a picture's shares: leases, owners' names, what is broken; and of its GPUs: policies, which are off
-  // from here on where the picture has clients of an MPS server.
-  void finish(snapshot::Snapshot& picture);
+  // What only the node knows of a snapshot's shares: leases, owners' names, what is broken; and of its GPUs: policies,
+  // which are off from here on where the snapshot has clients of an MPS server.
+  void finish(snapshot::Snapshot& snapshot);
   // Once a second or so: ends what is over, and says of shares that they are idle.
   void keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s);
 
   // Who has the GPU when several shares want it: fair, priority, off, and it is kept; default: what the configuration says, again.
-  // Errors: denied; usage; not_found; of the store.
-  [[nodiscard]] Result<void> set_gpu_policy(const std::string& uuid, const std::string& policy, const Caller& caller);
+  // `void_promises`: also where promises on it are not kept any more (void_promises.hpp). Errors: denied; usage; not_found; of the
+  // store; conflict, with those promises.
+  [[nodiscard]] Result<void> set_gpu_policy(const std::string& uuid, const std::string& policy, bool void_promises,
+                                            const Caller& caller);
   // What the configuration says, for all GPUs of which nobody has said anything else.
   void set_usual_policy(schedule::Policy policy);
 
   [[nodiscard]] tenancy::Shares& shares() { return shares_; }
-  // Told of shares that come, go, and have another door by a verb or their time; and who knows the processes in them. All may stay
-  // unset.
+  // Told of shares that come, go, and have another door by an operation or their time; and who knows the processes in
+  // them. All may stay unset.
   void watch_shares(std::function<void(const std::string& name)> made,
                     std::function<void(const std::string& name)> gone,
                     std::function<void(const std::string& name)> changed);
@@ -120,6 +130,11 @@ class Node {
   [[nodiscard]] std::int64_t arbiter_silence_ns() const {
     return arbitration_ == nullptr ? 0 : arbitration_->silence_ns();
   }
+  // Writes what the shares on this share's GPUs may take while no daemon runs: its first process has come, or its last
+  // one has gone.
+  void divide_unattended(const std::string& name);
+  // The same of all GPUs.
+  void divide_unattended();
   // Tells of what the share was refused since it was last told, as keep_time() does in its time: a program of it has ended, and
   // whoever started it may ask why.
   void look_for_refusals(const std::string& name);
@@ -133,7 +148,8 @@ class Node {
       : shares_(std::move(shares)), options_(std::move(options)), events_(&events) {}
 
   Result<tenancy::LiveShare*> changeable(const std::string& name, const Caller& caller);
-  void follow_mps(snapshot::Snapshot& picture);
+  void follow_mps(snapshot::Snapshot& snapshot);
+  void follow_promises(snapshot::Snapshot& snapshot);
   void check_page(const std::string& name, tenancy::LiveShare& live, std::uint64_t now_ns);
   [[nodiscard]] std::uint64_t largest_card_of(const tenancy::Share& share) const;
   // `asked`: see Processes::give_back_dead().
@@ -142,23 +158,29 @@ class Node {
   Result<void> name_is_free(const std::string& name, const Caller& caller);
   Result<void> has_room_for_one_more(const Caller& caller) const;
   // The share of an order, if the caller may have one such at all; room is not looked for.
-  Result<tenancy::Share> asked_for(const ShareOrder& order, const Caller& caller,
+  Result<tenancy::Share> asked_for(const ShareRequest& order, const Caller& caller,
                                    const std::vector<snapshot::Gpu>& gpus) const;
   // A new share has no more of what its order does not name than quotas allow.
-  void fit_to_quotas(const ShareOrder& order, tenancy::Share& share) const;
+  void fit_to_quotas(const ShareRequest& order, tenancy::Share& share) const;
   // Weight and class, for who is no administrator, where no quota speaks of them; `before`: null of a new share.
   Result<void> may_have_rank(const tenancy::Share* before, const tenancy::Share& wanted, const Caller& caller) const;
   Result<void> make(tenancy::Share share);
+  Result<tenancy::Share> wanted_by(const std::string& name, const ShareRequest& order, const Caller& caller,
+                                   const std::vector<snapshot::Gpu>& gpus);
+  // Of class best-effort under the policy priority. Errors: conflict.
+  [[nodiscard]] Result<void> keeps_its_promise(const ShareRequest& order, const tenancy::Share* before,
+                                               const tenancy::Share& wanted) const;
   Result<void> goes_first(const tenancy::Share& share, const Caller& caller) const;
   Queue::Books books() const;
   void serve_queue();
-  void show_queue(snapshot::Snapshot& picture) const;
+  void show_queue(snapshot::Snapshot& snapshot) const;
   void expire(const std::string& name, tenancy::LiveShare& live);
   [[nodiscard]] bool is_empty_for_good(const tenancy::LiveShare& live, const snapshot::Share& seen,
                                        std::int64_t now_unix_s);
   void end_those(const std::vector<std::string>& over, std::int64_t now_unix_s);
   [[nodiscard]] std::string next_costly(const std::vector<std::string>& over);
   void forget(const std::string& name);
+  void divide_unattended(const std::vector<tenancy::DeviceShare>& devices);
   void tell_refusals(const std::string& name, const tenancy::LiveShare& live, const snapshot::Share& seen);
   void tell_waiting(const tenancy::LiveShare& live, const snapshot::Share& seen);
   void tell_frozen(const tenancy::LiveShare& live, const snapshot::Share& seen);
@@ -176,8 +198,9 @@ class Node {
   tenancy::Processes* tenants_ = nullptr;
   Arbitration* arbitration_ = nullptr;
   schedule::Policy usual_policy_ = schedule::Policy::fair;
-  Remains remains_;
-  Corunning corunning_;
+  DeadProcessMemory dead_process_memory_;
+  MpsActivity mps_activity_;
+  observe::Promises promises_;
   std::map<std::string, observe::PageCheck> checks_;  // by share
   std::map<std::string, std::uint64_t> card_bytes_;   // by UUID, of each GPU that has answered once
   std::unique_ptr<NodePages> node_pages_ = std::make_unique<NodePages>();

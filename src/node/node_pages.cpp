@@ -5,12 +5,12 @@
 
 #include "guest/ledger/node_page.hpp"
 #include "guest/ledger/wake.hpp"
-#include "node/handed_memory.hpp"
+#include "node/sealed_memory.hpp"
 
 namespace headgate::node {
 
 struct NodePages::Page {
-  HandedMemory memory{"headgate-node-page", sizeof(ledger::NodePage), HandedMemory::Theirs::to_read};
+  SealedMemory memory{"headgate-node-page", sizeof(ledger::NodePage), SealedMemory::Theirs::to_read};
   ledger::NodePage* at = memory.as<ledger::NodePage>();
 
   Page() {

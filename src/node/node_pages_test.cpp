@@ -59,7 +59,7 @@ TEST(NodePages, AShareWhoseThreadsAllWaitForAReadingKeepsTheLoopFromNobody) {
   void* const read = ::mmap(nullptr, sizeof(ledger::NodePage), PROT_READ, MAP_SHARED, pages.descriptor("alice"), 0);
   ASSERT_NE(read, MAP_FAILED);
   const auto& page = *static_cast<const ledger::NodePage*>(read);
-  EXPECT_EQ(ledger::still_waiting(ledger::kMostWoken + 36, page.done, [&] { pages.tell({}, shares, tenants); }), 36);
+  EXPECT_EQ(ledger::still_waiting(ledger::kMaxWoken + 36, page.done, [&] { pages.tell({}, shares, tenants); }), 36);
   ::munmap(read, sizeof(ledger::NodePage));
 }
 

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #include "node/test_node.hpp"
 
@@ -15,8 +17,15 @@ class NodeTest : public TestNode {
     options_.shares_per_user = 1;
     start();
   }
+  static ShareRequest promised_order(const std::string& name, const std::string& compute) {
+    ShareRequest order;
+    order.name = name;
+    order.mem = "1GiB";
+    order.compute = compute;
+    return order;
+  }
   std::string refusal(const std::string& name, const Caller& caller) {
-    ShareOrder order;
+    ShareRequest order;
     order.name = name;
     order.mem = "1GiB";
     const auto made = node_->create(order, caller, gpus_);
@@ -36,7 +45,7 @@ TEST_F(NodeTest, OnlyWhoMayChangeTheShareThatHasTheNameIsToldToChangeIt) {
 TEST_F(NodeTest, ANameThatIsTakenIsAConflictForWhoWaitsForRoomToo) {
   const Caller root{.uid = 0, .administrator = true};
   ASSERT_EQ(refusal("k", root), "made");
-  ShareOrder order;
+  ShareRequest order;
   order.name = "k";
   order.mem = "1GiB";
   EXPECT_EQ(node_->create(order, root, gpus_).error().code, ErrorCode::conflict);
@@ -51,21 +60,34 @@ TEST_F(NodeTest, WhoHasAsManySharesAsAUserMayIsToldHowMany) {
       << refusal("b", user);
 }
 
-// It answers since, and is in pictures: whoever leaves the choice to us would be given it, and refused.
+TEST_F(NodeTest, CountsAsSoldOnlyWhatItHasSold) {
+  ASSERT_EQ(refusal("a", {.uid = 1000}), "made");
+  snapshot::Snapshot snapshot;
+  snapshot.gpus = gpus_;
+  snapshot.shares.resize(2);
+  snapshot.shares[0].name = "a";
+  snapshot.shares[1].name = "left-by-a-run";
+  snapshot.gpus[0].memory_sold_bytes = 41ull << 30;  // by all pages
+  node_->finish(snapshot);
+  EXPECT_EQ(snapshot.gpus[0].memory_sold_bytes, 1ull << 30);
+  EXPECT_LE(snapshot.gpus[0].memory_sold_bytes + *snapshot.gpus[0].memory_unsold_bytes, gpus_[0].memory_total_bytes);
+}
+
+// It answers since, and is in snapshots: whoever leaves the choice to us would be given it, and refused.
 TEST_F(NodeTest, AGpuThatDidNotAnswerAtTheStartIsNotSoldAndNotChosen) {
   const Caller root{.uid = 0, .administrator = true};
   ASSERT_EQ(refusal("k", root), "made");
-  snapshot::Snapshot picture;
-  picture.gpus = gpus_;
-  picture.gpus.push_back(gpus_[0]);
-  picture.gpus[1].index = 1;
-  picture.gpus[1].uuid = tenancy::kGpu1;
-  node_->finish(picture);
-  EXPECT_EQ(picture.gpus[1].memory_unsold_bytes, 0u);
-  EXPECT_EQ(picture.gpus[1].compute_unsold_ratio, 0.0);
-  gpus_ = picture.gpus;
+  snapshot::Snapshot snapshot;
+  snapshot.gpus = gpus_;
+  snapshot.gpus.push_back(gpus_[0]);
+  snapshot.gpus[1].index = 1;
+  snapshot.gpus[1].uuid = tenancy::kGpu1;
+  node_->finish(snapshot);
+  EXPECT_EQ(snapshot.gpus[1].memory_unsold_bytes, 0u);
+  EXPECT_EQ(snapshot.gpus[1].compute_unsold_ratio, 0.0);
+  gpus_ = snapshot.gpus;
   EXPECT_EQ(refusal("auto", root), "made");
-  ShareOrder order;
+  ShareRequest order;
   order.name = "there";
   order.gpu = "1";
   const auto made = node_->create(order, root, gpus_);
@@ -77,16 +99,88 @@ TEST_F(NodeTest, AGpuThatDidNotAnswerAtTheStartIsNotSoldAndNotChosen) {
 // It would be told that the policy is in force, and be shown that it is off.
 TEST_F(NodeTest, OnMoreGpusThanHaveTurnsNoPolicyIsSet) {
   std::vector<std::string> uuids;
-  for (std::uint32_t i = 0; i <= schedule::kMostGpus; ++i) uuids.push_back("GPU-" + std::to_string(i));
+  for (std::uint32_t i = 0; i <= schedule::kMaxGpus; ++i) uuids.push_back("GPU-" + std::to_string(i));
   Arbitration arbitration(uuids);
   node_->arbitrate_by(&arbitration);
   const Caller root{.uid = 0, .administrator = true};
-  EXPECT_TRUE(node_->set_gpu_policy("GPU-15", "priority", root));
-  const auto refused = node_->set_gpu_policy("GPU-16", "priority", root);
+  EXPECT_TRUE(node_->set_gpu_policy("GPU-15", "priority", false, root));
+  const auto refused = node_->set_gpu_policy("GPU-16", "priority", false, root);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message,
             "headgated gives turns on 16 GPUs at most, and GPU-16 is one more: its policy is off");
   EXPECT_FALSE(node_->shares().gpu_policies().contains("GPU-16"));
+}
+
+// Snapshots of a second of virtual time each. Without turns, what the account gave back to neighbours was wanted.
+TEST_F(NodeTest, TellsWhatBecameOfAPromiseInEachSnapshot) {
+  Arbitration arbitration({tenancy::kGpu0});
+  node_->arbitrate_by(&arbitration);
+  const Caller owner{.uid = 4'000'001}, root{.uid = 0, .administrator = true};
+  ASSERT_EQ(refusal("k", owner), "made");
+  ASSERT_TRUE(node_->set_gpu_policy(tenancy::kGpu0, "off", false, root));
+  snapshot::ShareDevice device;
+  device.uuid = tenancy::kGpu0;
+  device.compute_guarantee_ratio = 0.5;
+  snapshot::Share share;
+  share.name = "k";
+  share.devices = {device};
+  snapshot::Snapshot snapshot;
+  for (std::uint64_t second = 1; second <= 12; ++second) {
+    snapshot = {};
+    snapshot.taken_ns = second * 1'000'000'000;
+    snapshot.gpus = gpus_;
+    share.devices[0].held_ns += 300'000'000;
+    share.devices[0].neighbours_ns += 700'000'000;
+    snapshot.shares = {share};
+    node_->finish(snapshot);
+  }
+  EXPECT_NEAR(snapshot.shares.at(0).devices.at(0).had_ratio.value_or(0), 0.3, 1e-6);
+  EXPECT_NEAR(snapshot.shares.at(0).devices.at(0).short_ratio.value_or(0), 0.2, 1e-6);
+  std::vector<snapshot::Event> told;
+  std::ranges::copy_if(events_->after(0), std::back_inserter(told),
+                       [](const auto& event) { return event.kind == "share.short"; });
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].owner_uid, owner.uid);
+  EXPECT_TRUE(told[0].text.starts_with("k is promised 50 % and had 30 % on GPU 0")) << told[0].text;
+  // After an operation, without the driver.
+  snapshot.taken_ns = 0;
+  snapshot.shares = {share};
+  node_->finish(snapshot);
+  EXPECT_NEAR(snapshot.shares.at(0).devices.at(0).had_ratio.value_or(0), 0.3, 1e-6);
+}
+
+TEST_F(NodeTest, AskBeforeAPolicyMakesPromisesVoid) {
+  Arbitration arbitration({tenancy::kGpu0});
+  node_->arbitrate_by(&arbitration);
+  const Caller root{.uid = 0, .administrator = true};
+  ASSERT_TRUE(node_->create(promised_order("a", "50%"), root, gpus_));
+  ASSERT_EQ(refusal("b", root), "made");
+  const auto refused = node_->set_gpu_policy(tenancy::kGpu0, "off", false, root);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::conflict);
+  EXPECT_NE(refused.error().message.find("a (50 % of GPU-00000000)"), std::string::npos) << refused.error().message;
+  EXPECT_EQ(arbitration.policy(0), schedule::Policy::fair);
+  EXPECT_TRUE(node_->shares().gpu_policies().empty());
+  EXPECT_TRUE(node_->set_gpu_policy(tenancy::kGpu0, "off", true, root));
+  EXPECT_EQ(arbitration.policy(0), schedule::Policy::off);
+}
+
+TEST_F(NodeTest, ChangesSeveralSharesOrNone) {
+  const Caller root{.uid = 0, .administrator = true}, user{.uid = 1000};
+  for (const auto& [name, compute] : {std::pair{"a", "20%"}, {"b", "80%"}}) {
+    ASSERT_TRUE(node_->create(promised_order(name, compute), root, gpus_));
+  }
+  ShareRequest most, least;
+  most.compute = "80%";
+  least.compute = "20%";
+  const auto promised = [&](const char* name) { return node_->shares().find(name)->share.devices[0].guarantee_ppm; };
+  EXPECT_FALSE(node_->set({{"a", most}, {"b", least}}, user, gpus_)) << "not his";
+  EXPECT_EQ(node_->set({{"a", most}, {"a", least}}, root, gpus_).error().message, "the share 'a' is named twice");
+  EXPECT_EQ(promised("a"), 200'000u);
+  EXPECT_TRUE(node_->set({{"a", most}, {"b", least}}, root, gpus_));
+  EXPECT_EQ(promised("a"), 800'000u);
+  EXPECT_EQ(promised("b"), 200'000u);
+  EXPECT_EQ(std::ranges::count(events_->after(0), "share.set", &snapshot::Event::kind), 2);
 }
 
 // Whose programs stand still wants to know who did that: he, or somebody who runs the node.
@@ -119,7 +213,7 @@ TEST_F(NodeTest, AVerbThatChangesNothingIsNotToldASecondTime) {
 TEST_F(NodeTest, AChangeIsToldWithWhoMadeItAndWithWhatWasBefore) {
   const Caller user{.uid = 4'000'000'001};
   ASSERT_EQ(refusal("a", user), "made");
-  ShareOrder order;
+  ShareRequest order;
   order.weight = "50";
   ASSERT_TRUE(node_->set("a", order, user, gpus_));
   EXPECT_EQ(events_->after(0).back().text, "4000000001 changed the share a: weight 100 -> 50");
@@ -133,11 +227,11 @@ TEST_F(NodeTest, AShareWhosePagesWereRemovedByHandIsShownBrokenWithWhatHelpsAndE
   const Caller user{.uid = 1000};
   ASSERT_EQ(refusal("a", user), "made");
   const auto shown = [this] {
-    snapshot::Snapshot picture;
-    picture.shares.emplace_back().name = "a";
-    picture.shares.back().state = "empty";
-    node_->finish(picture);
-    return picture.shares.at(0);
+    snapshot::Snapshot snapshot;
+    snapshot.shares.emplace_back().name = "a";
+    snapshot.shares.back().state = "empty";
+    node_->finish(snapshot);
+    return snapshot.shares.at(0);
   };
   EXPECT_EQ(shown().state, "empty");
   ASSERT_TRUE(node_->entry("a", user, false));
@@ -151,9 +245,9 @@ TEST_F(NodeTest, AShareWhosePagesWereRemovedByHandIsShownBrokenWithWhatHelpsAndE
 TEST_F(NodeTest, WhoReadsEventsLearnsOnceThatAShareLostItsPagesAndThatItHasThemAgain) {
   ASSERT_EQ(refusal("a", {.uid = 1000}), "made");
   const auto kinds = [this] {
-    snapshot::Snapshot picture;
-    picture.shares.emplace_back().name = "a";
-    node_->finish(picture);
+    snapshot::Snapshot snapshot;
+    snapshot.shares.emplace_back().name = "a";
+    node_->finish(snapshot);
     std::vector<std::string> all;
     for (const auto& event : events_->after(0)) all.push_back(event.kind);
     return all;
@@ -163,7 +257,7 @@ TEST_F(NodeTest, WhoReadsEventsLearnsOnceThatAShareLostItsPagesAndThatItHasThemA
   std::filesystem::rename(pages, aside);
   EXPECT_EQ(kinds(), (std::vector<std::string>{"share.created", "share.broken"}));
   EXPECT_NE(events_->after(0).back().text.find("headgate share rm a"), std::string::npos);
-  EXPECT_EQ(kinds().size(), 2u) << "told with each picture";
+  EXPECT_EQ(kinds().size(), 2u) << "told with each snapshot";
   std::filesystem::rename(aside, pages);
   EXPECT_EQ(kinds(), (std::vector<std::string>{"share.created", "share.broken", "share.adopted"}));
 }

@@ -16,7 +16,7 @@ using SeatKey = std::tuple<std::string, std::uint32_t, std::uint32_t>;  // share
 
 SeatKey key_of(const std::string& share, const ledger::Identity& seat) { return {share, seat.pid, seat.pidns_inode}; }
 
-// Found once in a picture, however many seats and GPUs ask.
+// Found once in a snapshot, however many seats and GPUs ask.
 class Found {
  public:
   explicit Found(const std::string& proc) : proc_(proc) {}
@@ -102,7 +102,7 @@ void add_processes(observe::JoinInput& input, const tenancy::Processes* tenants,
         found.by_pid(pid);
       } else if (pids.back() != 0) {
         input.claimed.insert(pid);
-        if (asked < kMostClaimsAsked && asked_here < kMostClaimsAskedOfAShare) ++asked, ++asked_here, found.by_pid(pid);
+        if (asked < kMaxClaimsAsked && asked_here < kMaxClaimsAskedOfAShare) ++asked, ++asked_here, found.by_pid(pid);
       }
     }
   }

@@ -14,8 +14,8 @@
 namespace headgate::node {
 namespace {
 
-observe::LedgerPicture ledger_of(const std::string& share, std::vector<ledger::Identity> seats) {
-  observe::LedgerPicture made;
+observe::LedgerSnapshot ledger_of(const std::string& share, std::vector<ledger::Identity> seats) {
+  observe::LedgerSnapshot made;
   made.share.name = share;
   for (const auto& seat : seats) made.seats.push_back({.identity = seat, .command = "says so", .bytes = {}});
   return made;
@@ -59,7 +59,7 @@ TEST(Processes, ANumberThatOnlyAPageTellsIsShownAsClaimedAndAnotherSharesProcess
   EXPECT_TRUE(alone.claimed.empty()) << "without a daemon a share's pages are its user's own";
 }
 
-// Each costs the daemon's loop some files of /proc, at each picture that anybody asks for.
+// Each costs the daemon's loop some files of /proc, at each snapshot that anybody asks for.
 TEST(Processes, OfNamesThatOnlyPagesTellSomeAreAskedForAndTheDriversAll) {
   Tenants node;
   const std::string proc = node.scratch.path() + "/proc";
@@ -75,15 +75,15 @@ TEST(Processes, OfNamesThatOnlyPagesTellSomeAreAskedForAndTheDriversAll) {
   std::uint32_t pid = 1000;
   for (std::size_t share = 0; share < 6; ++share) {
     std::vector<ledger::Identity> seats;
-    while (seats.size() < kMostClaimsAskedOfAShare + 5) seats.push_back(live(pid++));
+    while (seats.size() < kMaxClaimsAskedOfAShare + 5) seats.push_back(live(pid++));
     input.ledgers.push_back(ledger_of("liar" + std::to_string(share), std::move(seats)));
   }
   input.driver.processes.push_back({.uuid = tenancy::kGpu0, .pid = pid - 1, .bytes = {}, .busy_ratio = {}});
   add_processes(input, &node.tenants, proc);
-  EXPECT_EQ(input.facts.size(), kMostClaimsAsked + 1);
+  EXPECT_EQ(input.facts.size(), kMaxClaimsAsked + 1);
   EXPECT_TRUE(input.facts.contains(pid - 1)) << "who uses a GPU is always known";
-  EXPECT_TRUE(input.facts.contains(1000 + kMostClaimsAskedOfAShare - 1));
-  EXPECT_FALSE(input.facts.contains(1000 + kMostClaimsAskedOfAShare));
+  EXPECT_TRUE(input.facts.contains(1000 + kMaxClaimsAskedOfAShare - 1));
+  EXPECT_FALSE(input.facts.contains(1000 + kMaxClaimsAskedOfAShare));
   EXPECT_EQ(input.claimed.size(), pid - 1000);
 }
 

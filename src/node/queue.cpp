@@ -7,9 +7,9 @@
 
 namespace headgate::node {
 
-std::string in_words(std::span<const tenancy::Lack> lacks) {
+std::string describe(std::span<const tenancy::Shortfall> shortfalls) {
   std::string text;
-  for (const tenancy::Lack& lack : lacks) {
+  for (const tenancy::Shortfall& lack : shortfalls) {
     text += (text.empty() ? "" : "; ") + lack.uuid.substr(0, 12) + " lacks ";
     if (lack.memory_bytes > 0) text += bytes_text(lack.memory_bytes);
     if (lack.memory_bytes > 0 && lack.guarantee_ppm > 0) text += " and ";
@@ -23,11 +23,11 @@ std::string in_words(std::span<const tenancy::Lack> lacks) {
 Result<std::uint64_t> Queue::enter(tenancy::Share share, std::int64_t now_ns, Events events) {
   const auto of_user =
       std::ranges::count_if(line_, [&](const Waiter& w) { return w.share.owner_uid == share.owner_uid; });
-  if (line_.size() >= kMost || static_cast<std::size_t>(of_user) >= kMostOfAUser) {
+  if (line_.size() >= kMost || static_cast<std::size_t>(of_user) >= kMaxOfAUser) {
     return fail(ErrorCode::no_capacity,
                 std::to_string(line_.size()) + " requests wait for room here, " + std::to_string(of_user) +
                     " of them yours: no more than " + std::to_string(kMost) + ", and of a user " +
-                    std::to_string(kMostOfAUser) + ", may",
+                    std::to_string(kMaxOfAUser) + ", may",
                 "try again when some of them have ended");
   }
   if (std::ranges::any_of(
@@ -61,7 +61,7 @@ void Queue::serve(Books books, const Make& make) {
     const auto blocked = std::ranges::find_if(before, [&](const Waiter* earlier) {
       return tenancy::overtakes(at->share, earlier->share, books.cards, books.reserve, books.sold);
     });
-    std::string reason = in_words(tenancy::lacks(at->share, books.cards, books.reserve, books.sold));
+    std::string reason = describe(tenancy::shortfall(at->share, books.cards, books.reserve, books.sold));
     if (blocked != before.end()) {
       // Its name is its owner's affair.
       reason = "behind number " + std::to_string(blocked - before.begin() + 1) + (reason.empty() ? "" : "; ") + reason;

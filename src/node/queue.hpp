@@ -14,14 +14,14 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "tenancy/lack.hpp"
+#include "tenancy/shortfall.hpp"
 
 namespace headgate::node {
 
 class Queue {
  public:
   // Each holds a connection: of these, others have need too.
-  static constexpr std::size_t kMost = 256, kMostOfAUser = 64;
+  static constexpr std::size_t kMost = 256, kMaxOfAUser = 64;
 
   struct Events {
     // Where it stands now, from 1, and what it waits for, as half a sentence; each time that one of them is another.
@@ -64,6 +64,6 @@ class Queue {
 };
 
 // "GPU-9c2f... lacks 8.0 GiB and 20 % of its time"
-[[nodiscard]] std::string in_words(std::span<const tenancy::Lack> lacks);
+[[nodiscard]] std::string describe(std::span<const tenancy::Shortfall> shortfalls);
 
 }  // namespace headgate::node

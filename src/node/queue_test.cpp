@@ -157,7 +157,7 @@ TEST(Queue, ItHoldsSoManyWhoeverTheyAre) {
 TEST(Queue, OneUserDoesNotFillIt) {
   Node node;
   node.sold = {share_of("a", 1, 79 * kGiB)};
-  for (std::size_t i = 0; i < Queue::kMostOfAUser; ++i) node.wait(share_of("w" + std::to_string(i), 7, 50 * kGiB));
+  for (std::size_t i = 0; i < Queue::kMaxOfAUser; ++i) node.wait(share_of("w" + std::to_string(i), 7, 50 * kGiB));
   const auto more = node.queue.enter(share_of("more", 7, kGiB), 0, {});
   ASSERT_FALSE(more);
   EXPECT_EQ(more.error().code, ErrorCode::no_capacity);

@@ -50,7 +50,7 @@ std::string more_needs(const tenancy::Share& share, const std::string& option) {
 
 }  // namespace
 
-void Node::fit_to_quotas(const ShareOrder& order, tenancy::Share& share) const {
+void Node::fit_to_quotas(const ShareRequest& order, tenancy::Share& share) const {
   const auto quotas = tenancy::holding(share, shares_.quotas());
   const auto weight = least(std::span(quotas), &tenancy::Quota::weight);
   const auto highest = least(std::span(quotas), &tenancy::Quota::highest_class);
@@ -70,12 +70,13 @@ Result<void> Node::may_have_rank(const tenancy::Share* before, const tenancy::Sh
     const tenancy::DeviceShare& device = wanted.devices[i];
     // What an administrator gave stays.
     const tenancy::DeviceShare had = before == nullptr ? tenancy::DeviceShare{} : before->devices[i];
-    if (!weight_said && device.weight > std::max(had.weight, tenancy::kUsualWeight)) {
+    if (!weight_said && device.weight > std::max(had.weight, tenancy::kDefaultWeight)) {
       const std::string asked = std::to_string(device.weight);
-      return fail(ErrorCode::denied, "weight '" + asked + "' is more than a user may take for himself",
-                  "accepted: 1 to " + std::to_string(tenancy::kUsualWeight) + more_needs(wanted, "--weight " + asked));
+      return fail(
+          ErrorCode::denied, "weight '" + asked + "' is more than a user may take for himself",
+          "accepted: 1 to " + std::to_string(tenancy::kDefaultWeight) + more_needs(wanted, "--weight " + asked));
     }
-    if (!class_said && device.priority_class > std::max(had.priority_class, tenancy::kUsualClass)) {
+    if (!class_said && device.priority_class > std::max(had.priority_class, tenancy::kDefaultClass)) {
       const std::string asked(tenancy::class_word(device.priority_class));
       return fail(ErrorCode::denied,
                   "class '" + asked + "' is more than a user may take for himself: nobody keeps such a share waiting",
@@ -96,7 +97,7 @@ Result<tenancy::Quota> Node::set_quota(const tenancy::QuotaChange& change, Namin
     return fail(ErrorCode::usage, of + " would bound nothing",
                 "headgate quota rm " + option_of(change.subject, change.id) + " takes it away");
   if (auto done = shares_.set_quota(after); !done) return std::unexpected(done.error());
-  const std::string changes = changes_in_words(before, after);
+  const std::string changes = describe_changes(before, after);
   tell("quota.set", "info", "", caller.uid,
        user_name(caller.uid) + " set " + of + ": " + (changes.empty() ? "nothing that it did not say" : changes),
        shown_to(change.subject, change.id));
@@ -109,7 +110,7 @@ Result<void> Node::remove_quota(Subject subject, std::uint32_t id, const Caller&
   const tenancy::Quota* const found = find_quota(shares_.quotas(), subject, id);
   if (found == nullptr)
     return fail(ErrorCode::not_found, "there is no such quota", "see GET /v1/quotas (headgate quota ls)");
-  const std::string changes = changes_in_words(*found, {});
+  const std::string changes = describe_changes(*found, {});
   if (auto done = shares_.remove_quota(subject, id); !done) return done;
   tell("quota.removed", "info", "", caller.uid,
        user_name(caller.uid) + " removed the quota of " + whose(subject, id) + ": " + changes, shown_to(subject, id));

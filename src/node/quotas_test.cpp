@@ -17,7 +17,7 @@ class QuotasTest : public TestNode {
     return made ? "made" : made.error().message + " | " + made.error().hint;
   }
   std::string changed(const Caller& caller) {
-    ShareOrder change = order_;
+    ShareRequest change = order_;
     change.name.reset();
     const auto set = node_->set("a", change, caller, gpus_);
     return set ? "set" : set.error().message;
@@ -34,7 +34,7 @@ class QuotasTest : public TestNode {
 
   static constexpr std::uint32_t kUser = 4'000'000'001;
   Caller user_, root_;
-  ShareOrder order_;
+  ShareRequest order_;
 };
 
 TEST_F(QuotasTest, AUserTakesNoMoreThanTheUsualWeightByHimself) {

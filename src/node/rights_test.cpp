@@ -25,18 +25,18 @@ class Rights : public TestNode {
     start();
   }
   Result<void> create(const std::string& name, const Caller& caller, const std::string& mem = "1GiB") {
-    ShareOrder order;
+    ShareRequest order;
     order.name = name;
     order.mem = mem;
     return node_->create(order, caller, gpus_);
   }
   Result<std::uint64_t> wait(const std::string& name, const Caller& caller, const std::string& mem) {
-    ShareOrder order;
+    ShareRequest order;
     order.name = name;
     order.mem = mem;
     return node_->wait_for_room(order, caller, gpus_, {});
   }
-  Result<void> set(const std::string& name, const Caller& caller, const ShareOrder& order) {
+  Result<void> set(const std::string& name, const Caller& caller, const ShareRequest& order) {
     return node_->set(name, order, caller, gpus_);
   }
   tenancy::Share& share(const std::string& name) { return node_->shares().find(name)->share; }
@@ -47,7 +47,7 @@ class Rights : public TestNode {
 };
 
 TEST_F(Rights, AShareIsChangedByItsOwnerAndAdministratorsOnly) {
-  const std::vector<std::pair<std::string, std::function<Result<void>(const Caller&)>>> verbs = {
+  const std::vector<std::pair<std::string, std::function<Result<void>(const Caller&)>>> operations = {
       {"set", [&](const Caller& caller) { return set("k", caller, {.mem = "2GiB"}); }},
       {"pause", [&](const Caller& caller) { return node_->pause("k", caller); }},
       {"resume", [&](const Caller& caller) { return node_->resume("k", caller); }},
@@ -57,11 +57,12 @@ TEST_F(Rights, AShareIsChangedByItsOwnerAndAdministratorsOnly) {
   for (const Caller* const may : {&owner_, &root_}) {
     ASSERT_TRUE(create("k", owner_));
     share("k").users = {member_.uid};
-    for (const auto& [verb, run] : verbs) {
-      EXPECT_TRUE(words(run(member_)).ends_with("you may use it, and not change it")) << verb << words(run(member_));
+    for (const auto& [operation, run] : operations) {
+      EXPECT_TRUE(words(run(member_)).ends_with("you may use it, and not change it"))
+          << operation << words(run(member_));
       for (const Caller* const other : {&stranger_, &nobody_})
-        EXPECT_EQ(words(run(*other)), "there is no share 'k' of yours") << verb;
-      EXPECT_EQ(words(run(*may)), "done") << verb;
+        EXPECT_EQ(words(run(*other)), "there is no share 'k' of yours") << operation;
+      EXPECT_EQ(words(run(*may)), "done") << operation;
     }
   }
 }
@@ -99,12 +100,12 @@ TEST_F(Rights, WhoIsInNoneOfItsGroupsDoesNotEnterNorHoldAShare) {
 }
 
 TEST_F(Rights, WhatIsSoldTwiceIsAnAdministratorsToSayAndItsLimitsToChange) {
-  ShareOrder order;
+  ShareRequest order;
   order.name = "k";
   order.mem = "1GiB";
   order.over_sell = true;
   const std::string denied =
-      "only an administrator sells what is sold already (over_sell), or changes such a share's limits";
+      "only an administrator sells what is sold already (overcommit), or changes such a share's limits";
   EXPECT_EQ(words(node_->create(order, owner_, gpus_)), denied);
   ASSERT_TRUE(create("k", owner_));
   EXPECT_EQ(words(set("k", owner_, {.over_sell = true})), denied);
@@ -120,12 +121,13 @@ TEST_F(Rights, AGpusPolicyAndQuotasAreAnAdministratorsToSay) {
   tenancy::QuotaChange quota;
   quota.id = owner_.uid;
   quota.shares = 5;
-  EXPECT_EQ(words(node_->set_gpu_policy(tenancy::kGpu0, "off", owner_)), "only an administrator sets a GPU's policy");
+  EXPECT_EQ(words(node_->set_gpu_policy(tenancy::kGpu0, "off", false, owner_)),
+            "only an administrator sets a GPU's policy");
   EXPECT_EQ(arbitration.policy(0), schedule::Policy::fair);
   EXPECT_FALSE(node_->set_quota(quota, Node::Naming::some, owner_));
   ASSERT_TRUE(node_->set_quota(quota, Node::Naming::some, root_));
   EXPECT_EQ(words(node_->remove_quota(quota.subject, quota.id, owner_)), "only an administrator removes quotas");
-  EXPECT_EQ(words(node_->set_gpu_policy(tenancy::kGpu0, "off", root_)), "done");
+  EXPECT_EQ(words(node_->set_gpu_policy(tenancy::kGpu0, "off", false, root_)), "done");
   EXPECT_EQ(arbitration.policy(0), schedule::Policy::off);
   EXPECT_EQ(words(node_->remove_quota(quota.subject, quota.id, root_)), "done");
 }
@@ -166,7 +168,7 @@ TEST_F(Rights, NobodyTakesTheRoomThatSomebodyBeforeHimWaitsFor) {
   EXPECT_EQ(refused.error().code, ErrorCode::no_capacity);
   EXPECT_EQ(refused.error().message,
             "1 wait for room, and the share 'k' would take what one that came before waits for");
-  ShareOrder run;
+  ShareRequest run;
   run.name = "run";
   run.mem = "5GiB";
   run.until_empty = true;

@@ -85,7 +85,7 @@ std::string all_device_changes(const tenancy::Share& before, const tenancy::Shar
 
 }  // namespace
 
-std::string in_words(const tenancy::Share& share) {
+std::string describe(const tenancy::Share& share) {
   std::string text;
   for (const auto& device : share.devices) {
     const std::string promised = share.over_sell            ? "over-sold, "
@@ -98,7 +98,7 @@ std::string in_words(const tenancy::Share& share) {
   return text;
 }
 
-std::string changes_in_words(const tenancy::Share& before, const tenancy::Share& after) {
+std::string describe_changes(const tenancy::Share& before, const tenancy::Share& after) {
   Changes changes;
   changes.add("admit", before.admit == tenancy::Admit::ask ? "ask" : "now",
               after.admit == tenancy::Admit::ask ? "ask" : "now");
@@ -115,7 +115,7 @@ std::string changes_in_words(const tenancy::Share& before, const tenancy::Share&
   return of_devices + (of_devices.empty() || changes.text().empty() ? "" : ", ") + changes.text();
 }
 
-std::string changes_in_words(const tenancy::Quota& before, const tenancy::Quota& after) {
+std::string describe_changes(const tenancy::Quota& before, const tenancy::Quota& after) {
   const auto number = [](const auto& value) { return value ? std::to_string(*value) : "none"; };
   const auto memory = [](const tenancy::Quota& quota) {
     return quota.memory_bytes ? exact_bytes_text(*quota.memory_bytes) : "none";

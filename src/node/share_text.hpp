@@ -9,10 +9,10 @@
 namespace headgate::node {
 
 // "8.0 GiB, 50 % promised, at most 80 % on GPU-9c2f..."; of an over-sold share, which is promised nothing, "over-sold" in its place.
-[[nodiscard]] std::string in_words(const tenancy::Share& share);
+[[nodiscard]] std::string describe(const tenancy::Share& share);
 
 // What a change has changed, by the names of the options that say it: "weight 100 -> 200, ttl none -> 8h". Empty: nothing.
-[[nodiscard]] std::string changes_in_words(const tenancy::Share& before, const tenancy::Share& after);
-[[nodiscard]] std::string changes_in_words(const tenancy::Quota& before, const tenancy::Quota& after);
+[[nodiscard]] std::string describe_changes(const tenancy::Share& before, const tenancy::Share& after);
+[[nodiscard]] std::string describe_changes(const tenancy::Quota& before, const tenancy::Quota& after);
 
 }  // namespace headgate::node

@@ -10,14 +10,14 @@ namespace {
 TEST(ShareText, WhatIsSoldBeyondTheCardIsNotSaidToBePromised) {
   tenancy::Share share = tenancy::share_of("eve", 1000, 8 * tenancy::kGiB, 600'000);
   share.devices[0].ceiling_ppm = 800'000;
-  EXPECT_EQ(in_words(share), "8.0 GiB, 60 % promised, at most 80 % on GPU-00000000");
+  EXPECT_EQ(describe(share), "8.0 GiB, 60 % promised, at most 80 % on GPU-00000000");
   share.over_sell = true;
-  EXPECT_EQ(in_words(share), "8.0 GiB, over-sold, at most 80 % on GPU-00000000");
+  EXPECT_EQ(describe(share), "8.0 GiB, over-sold, at most 80 % on GPU-00000000");
 }
 
 TEST(ShareText, EachChangeIsNamedWithWhatWasAndWhatIs) {
   const tenancy::Share before = tenancy::share_of("a", 1000, 8 * tenancy::kGiB, 500'000);
-  EXPECT_EQ(changes_in_words(before, before), "");
+  EXPECT_EQ(describe_changes(before, before), "");
   const struct {
     void (*change)(tenancy::Share& share);
     const char* text;
@@ -43,7 +43,7 @@ TEST(ShareText, EachChangeIsNamedWithWhatWasAndWhatIs) {
   for (const auto& [change, text] : cases) {
     tenancy::Share after = before;
     change(after);
-    EXPECT_EQ(changes_in_words(before, after), text);
+    EXPECT_EQ(describe_changes(before, after), text);
   }
 }
 
@@ -53,9 +53,9 @@ TEST(ShareText, OneChangeOfAllItsGpusIsSaidOnceAndOneOfASingleGpuWithItsName) {
   before.devices[1].uuid = tenancy::kGpu1;
   tenancy::Share after = before;
   for (auto& device : after.devices) device.weight = 200;
-  EXPECT_EQ(changes_in_words(before, after), "weight 100 -> 200");
+  EXPECT_EQ(describe_changes(before, after), "weight 100 -> 200");
   after.devices[0].weight = 100;
-  EXPECT_EQ(changes_in_words(before, after), "weight 100 -> 200 on GPU-11111111");
+  EXPECT_EQ(describe_changes(before, after), "weight 100 -> 200 on GPU-11111111");
 }
 
 }  // namespace

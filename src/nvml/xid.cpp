@@ -15,7 +15,7 @@ struct EventData {
 };
 static_assert(sizeof(EventData) == 32);
 
-constexpr std::size_t kMostAtOnce = 256;  // a card that storms does not hold its reader
+constexpr std::size_t kMaxAtOnce = 256;  // a card that storms does not hold its reader
 
 }  // namespace
 
@@ -44,7 +44,7 @@ XidWatch::~XidWatch() {
 std::vector<Xid> XidWatch::take() {
   std::vector<Xid> found;
   EventData event{};
-  while (set_ != nullptr && found.size() < kMostAtOnce &&
+  while (set_ != nullptr && found.size() < kMaxAtOnce &&
          library_->nvmlEventSetWait_v2(set_, &event, 0) == abi::NVML_SUCCESS) {
     if (event.type != kXidEvent) continue;
     const auto device = uuids_.find(event.device);

@@ -21,7 +21,6 @@ namespace headgate::observe {
 struct AuditRules {
   // What a context, lazily loaded code and slabs may add before the ledger's residual has seen it.
   std::uint64_t memory_slack_bytes = 64ull << 20;
-  double compute_slack_ratio = 0.15;  // NVML's utilisation is rounded, and counts the time in which any kernel ran
   // A mismatch that is gone at the next look was a reading between two steps: it takes this many looks to be one.
   std::uint32_t looks = 3;
   std::uint64_t least_ns = 1'500'000'000;  // from the first of them to the last: somebody may look more often
@@ -45,7 +44,7 @@ enum class FindingKind { outside, memory, compute };
 
 struct Finding {
   // explained: it was told before, and now it is known how the process goes around. proven: it was told and spared, and now `proven`.
-  enum class News { found, explained, proven };
+  enum class Update { found, explained, proven };
   FindingKind kind = FindingKind::outside;
   std::uint32_t pid = 0, uid = 0;
   std::uint32_t start_time = 0;            // of the process that was judged (ProcessFacts)
@@ -53,14 +52,17 @@ struct Finding {
   std::optional<std::uint32_t> owner_uid;  // the share's
   std::string uuid;
   std::string text;  // one sentence, with the figures
-  News news = News::found;
+  Update update = Update::found;
   // The share's ledger was once seen to agree with the driver in what it is now accused of; always of who is in no share. Without
-  // that it may be the ledger that cannot know, and nothing should be done but telling.
+  // that it may be the ledger that cannot know, and nothing should be done but telling. Nor where anything else could
+  // explain the difference (explanation.hpp) in any of the steps.
   bool proven = true;
+  // Why nothing should be done, half a sentence; empty where it is proven.
+  std::string doubt = {};
 };
 
-// Whose the share of that name is; none where it is in no such picture.
-[[nodiscard]] std::optional<std::uint32_t> owner_of(const snapshot::Snapshot& picture, const std::string& share);
+// Whose the share of that name is; none where it is in no such snapshot.
+[[nodiscard]] std::optional<std::uint32_t> owner_of(const snapshot::Snapshot& snapshot, const std::string& share);
 
 // "audit.outside", "audit.memory", "audit.compute": of the event that tells of it.
 [[nodiscard]] std::string event_kind(FindingKind kind);
@@ -71,15 +73,15 @@ class Audit {
  public:
   explicit Audit(AuditRules rules = {}) : rules_(std::move(rules)), compute_(rules_.compute), sum_(rules_.compute) {}
 
-  // Looks at one more picture, writes each process's `finding` and the number of the unattended into it, and returns what is new
-  // since the last. `facts`, `books`: as the picture was made of.
-  std::vector<Finding> look(snapshot::Snapshot& picture, const std::map<std::uint32_t, ProcessFacts>& facts,
+  // Looks at one more snapshot, writes each process's `finding` and the number of the unattended into it, and returns
+  // what is new since the last. `facts`, `books`: as the snapshot was made of.
+  std::vector<Finding> look(snapshot::Snapshot& snapshot, const std::map<std::uint32_t, ProcessFacts>& facts,
                             const ComputeBooks& books = {});
   // From the next look on.
   void set_exempt(std::vector<std::string> programs) { rules_.exempt = std::move(programs); }
-  // Whether a process of that picture was exempt.
+  // Whether a process of that snapshot was exempt.
   [[nodiscard]] bool exempts(std::uint32_t pid) const { return exempt_.contains(pid); }
-  // Of the last picture, told or not yet.
+  // Of the last snapshot, told or not yet.
   [[nodiscard]] std::set<std::uint32_t> suspects() const;
 
  private:
@@ -98,10 +100,11 @@ class Audit {
   };
 
   [[nodiscard]] bool is_exempt(const ProcessFacts& facts) const;
-  void look_at(const snapshot::Snapshot& picture, const snapshot::Process& process,
+  void look_at(const snapshot::Snapshot& snapshot, const snapshot::Process& process,
                const snapshot::ProcessDevice& device, std::vector<Suspicion>& found);
-  void suspect(const snapshot::Snapshot& picture, const snapshot::Process& process, FindingKind kind,
-               const std::string& uuid, std::string text, std::vector<Suspicion>& found, std::optional<bool> ripe = {});
+  void suspect(const snapshot::Snapshot& snapshot, const snapshot::Process& process, FindingKind kind,
+               const std::string& uuid, std::string text, std::vector<Suspicion>& found, std::optional<bool> ripe = {},
+               bool certain = true);
   [[nodiscard]] bool is_proven(FindingKind kind, const std::string& share) const;
 
   AuditRules rules_;

@@ -28,7 +28,7 @@ TEST(ComputeCheck, WhoseAccountSaysNothingWhileTheDriverSaysBusyIsNamedInThreeSe
   node.pass(kSecond, 0.9, 900 * kMs);
   EXPECT_FALSE(node.check.of(1, kGpu));
   EXPECT_TRUE(node.check.is_proven("alice"));
-  node.picture.shares.clear();
+  node.snapshot.shares.clear();
   node.pass(kSecond, 0.0, 0);
   EXPECT_FALSE(node.check.is_proven("alice")) << "the next of its name has shown nothing yet";
 }
@@ -142,18 +142,127 @@ TEST(ComputeCheck, AStoppedProcessIsNotAccusedAndStoppingClearsNobody) {
 
 TEST(ComputeCheck, WhereTheDriverTellsOfNoProcessTheOnlyShareOnTheGpuIsHeldToTheGpusOwnFigure) {
   Node node;
-  node.picture.gpus[0].busy_ratio = 0.7;
+  node.snapshot.gpus[0].busy_ratio = 0.7;
   for (int i = 0; i < 3; ++i) node.pass(kSecond, {}, 0);
   EXPECT_TRUE(node.named());
   for (const std::string other : {"bob", ""}) {
     Node two;
-    two.picture.gpus[0].busy_ratio = 0.7;
-    snapshot::Process second = two.picture.processes[0];
+    two.snapshot.gpus[0].busy_ratio = 0.7;
+    snapshot::Process second = two.snapshot.processes[0];
     second.pid = 42, second.share = other;
-    two.picture.processes.push_back(second);
+    two.snapshot.processes.push_back(second);
     for (int i = 0; i < 10; ++i) two.pass(kSecond, {}, 0);
     EXPECT_FALSE(two.check.of(1, kGpu)) << "it may have been " << other;
   }
+}
+
+// Graphs whose launches block in a full queue, each charged 200 us and 20 ms long.
+TEST(ComputeCheck, LaunchesThatBlockBehindWorkInFlightAccuseNobodyAndAreNeverCertain) {
+  Node node;
+  const auto pass = [&] {
+    node.words().share_launches += 40;
+    node.pass(kSecond, 0.8, 40 * 200'000, 40);
+  };
+  node.words().working = true;
+  node.pass(kSecond, 0.8, 800 * kMs, 40);  // its account told before
+  ASSERT_TRUE(node.check.is_proven("alice"));
+  for (int i = 0; i < 28; ++i) {
+    pass();
+    ASSERT_FALSE(node.check.of(1, kGpu)) << i;
+  }
+  for (int i = 0; i < 10; ++i) pass();
+  ASSERT_TRUE(node.named()) << "told of in the end";
+  EXPECT_FALSE(node.check.of(1, kGpu)->certain);
+  EXPECT_EQ(
+      node.check.of(1, kGpu)->text,
+      "keeps 80 % on GPU 0 busy by the driver, the whole share 1 % by its ledger; unexplained: work in flight is not "
+      "charged for so long");
+}
+
+// The same work, while another process of the share writes the account to 0.
+TEST(ComputeCheck, AnAccountThatStandsStillWhileLaunchesEndIsCertain) {
+  Node node;
+  node.words().working = true;
+  node.pass(kSecond, 0.9, 900 * kMs, 900);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(node.named()) << i;
+    node.words().share_launches += 900;
+    node.pass(kSecond, 0.9, kMs, 900);
+  }
+  ASSERT_TRUE(node.named());
+  EXPECT_TRUE(node.check.of(1, kGpu)->certain);
+}
+
+// A driver that counts a time slice for each process that waited for one.
+TEST(ComputeCheck, SlicesThatTheDriverCountsForManyAccuseNobody) {
+  Node node;
+  for (std::uint32_t i = 0; i < 39; ++i) {
+    snapshot::Process other = node.snapshot.processes[0];
+    other.pid = 100 + i, other.share = "other";
+    other.devices[0].busy_ratio = 1.0;
+    node.snapshot.processes.push_back(other);
+  }
+  for (int i = 0; i < 10; ++i) {
+    node.books[{1, kGpu}].held_ns += kSecond / 40;
+    node.books[{1, kGpu}].launches += 10;
+    for (auto& process : node.snapshot.processes) process.devices[0].busy_ratio = 1.0;
+    node.look(kSecond);
+    ASSERT_FALSE(node.check.of(1, kGpu)) << i;
+  }
+  for (int i = 0; i < 3; ++i) {
+    node.books[{1, kGpu}].launches += 10;
+    node.look(kSecond);
+  }
+  EXPECT_TRUE(node.named()) << "an account that stands still is no slice";
+}
+
+TEST(ComputeCheck, UnderMpsTheDriversFigureMayBeAnothersWork) {
+  Node node;
+  node.snapshot.gpus[0].mps_clients = 2;
+  node.snapshot.processes.push_back(node.snapshot.processes[0]);
+  node.snapshot.processes[1].pid = 2, node.snapshot.processes[1].share = "other";
+  for (auto& process : node.snapshot.processes) process.devices[0].mps = true, process.devices[0].busy_ratio = 0.5;
+  for (int i = 0; i < 10; ++i) {
+    node.words().held_ns += 20 * kMs;  // 2 % of the time, and nothing launched by this process
+    node.look(kSecond);
+    ASSERT_FALSE(node.check.of(1, kGpu)) << i;
+  }
+  for (int i = 0; i < 3; ++i) {
+    node.words().launches += 10;
+    node.look(kSecond);
+  }
+  EXPECT_TRUE(node.named()) << "but its share's account stands still";
+}
+
+TEST(ComputeCheck, WhatPassedWhileTheDaemonWasStalledAccusesNobodyAndClearsNobody) {
+  Node node;
+  for (int i = 0; i < 10; ++i) {
+    node.pass(20 * kSecond, 1.0, 500 * kMs);
+    ASSERT_FALSE(node.check.of(1, kGpu)) << i;
+  }
+  node.pass(kSecond, 1.0, 0);
+  node.pass(kSecond, 1.0, 0);
+  node.pass(20 * kSecond, 1.0, 0);
+  EXPECT_FALSE(node.named());
+  node.pass(kSecond, 1.0, 0);
+  EXPECT_TRUE(node.named());
+}
+
+TEST(ComputeCheck, ALimiterWhoseThreadStandsStillIsNotAccused) {
+  Node node;
+  node.words().pulse = 7;
+  for (int i = 0; i < 28; ++i) {
+    node.pass(kSecond, 1.0, 0);  // launches go on
+    ASSERT_FALSE(node.named()) << i;
+  }
+  for (int i = 0; i < 5; ++i) node.pass(kSecond, 1.0, 0);
+  ASSERT_TRUE(node.named());
+  EXPECT_FALSE(node.check.of(1, kGpu)->certain);
+  for (int i = 0; i < 3; ++i) {
+    *node.words().pulse += 1;
+    node.pass(kSecond, 1.0, 0);
+  }
+  EXPECT_TRUE(node.check.of(1, kGpu)->certain);
 }
 
 TEST(ComputeCheck, TheBooksAreOfTheSeatOnTheHost) {
@@ -164,12 +273,12 @@ TEST(ComputeCheck, TheBooksAreOfTheSeatOnTheHost) {
     ledger.share.devices[0].uuid = kGpu;
     ledger.share.devices[0].held_ns = 9;
     ledger.seats.resize(1);
-    ledger.seats[0].work = {{.metered = true, .working = true, .launches = 3}};
+    ledger.seats[0].work = {{.metered = true, .working = true, .launches = 3, .pulse = 5}};
   }
   input.ledgers[1].share.problem = "is written where nothing belongs";
   // Left behind, and taken anew.
   input.ledgers[0].seats.resize(2);
-  input.ledgers[0].seats[1].work = {{.metered = true, .working = false, .launches = 4}};
+  input.ledgers[0].seats[1].work = {{.metered = true, .working = false, .launches = 4, .pulse = 6}};
   input.host_pids = {{41, 41}, {42}};
   const ComputeBooks books = compute_books(input);
   ASSERT_EQ(books.size(), 1u) << "a damaged page is no witness";
@@ -177,6 +286,8 @@ TEST(ComputeCheck, TheBooksAreOfTheSeatOnTheHost) {
   EXPECT_TRUE(words.metered && words.working);
   EXPECT_EQ(words.held_ns, 9u);
   EXPECT_EQ(words.launches, 7u) << "in any of its seats";
+  EXPECT_EQ(words.share_launches, 7u);
+  EXPECT_EQ(words.pulse, 11u);
 }
 
 }  // namespace

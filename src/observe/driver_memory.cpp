@@ -8,13 +8,15 @@
 #include <fstream>
 #include <iterator>
 
+#include "nvml/cuda_total.hpp"
+
 namespace headgate::observe {
 namespace {
 
 using namespace abi;
 using nvml::ok;
 
-CardMemory read_card(const nvml::Library& nvml, nvmlDevice_t device) {
+CardMemory read_card(const nvml::Library& nvml, nvmlDevice_t device, const std::string& uuid) {
   nvmlMemory_v2_t v2{};
   v2.version = static_cast<unsigned>(sizeof v2) | 2u << 24;
   if (nvml->nvmlDeviceGetMemoryInfo_v2 != nullptr && ok(nvml->nvmlDeviceGetMemoryInfo_v2(device, &v2))) {
@@ -25,7 +27,13 @@ CardMemory read_card(const nvml::Library& nvml, nvmlDevice_t device) {
             .unattributed_bytes = {}};
   }
   nvmlMemory_t v1{};
-  if (!ok(nvml->nvmlDeviceGetMemoryInfo(device, &v1))) return {};
+  if (const nvmlReturn_t result = nvml->nvmlDeviceGetMemoryInfo(device, &v1); !ok(result)) {
+    CardMemory card;
+    if (result == NVML_ERROR_NOT_SUPPORTED) card.total_bytes = nvml::cuda_total_bytes(uuid, nvml.path()).value_or(0);
+    card.free_bytes = card.total_bytes;
+    card.only_total = true;
+    return card;
+  }
   return {.total_bytes = v1.total,
           .used_bytes = v1.used,
           .free_bytes = v1.free,
@@ -126,14 +134,20 @@ void read_memory(const nvml::Library& nvml, nvmlDevice_t device, const std::stri
   // Twice: a list before and after the card's figure bounds it, but for what went and came back between; that is not likely to
   // happen again, and the larger bound counts.
   for (int i = 0; i < 2; ++i) {
-    card = read_card(nvml, device);
+    card = read_card(nvml, device, uuid);
     listed = read_lists(nvml, device, uuid, lists[i + 1]) && listed;
     const auto held = least_held(lists[i], lists[i + 1]);
     if (!held || !most) most.reset();
     else most = std::max(*most, card.used_bytes - std::min(card.used_bytes, *held));
   }
   card.lists_processes = listed;
-  if (listed) card.unattributed_bytes = most;
+  if (card.only_total) {
+    for (const DriverProcess& process : lists[2]) card.used_bytes += process.bytes.value_or(0);
+    card.used_bytes = std::min(card.used_bytes, card.total_bytes);
+    card.free_bytes = card.total_bytes - card.used_bytes;
+  } else if (listed) {
+    card.unattributed_bytes = most;
+  }
   if (card.total_bytes != 0) out.cards[uuid] = card;
   out.processes.insert(out.processes.end(), std::make_move_iterator(lists[2].begin()),
                        std::make_move_iterator(lists[2].end()));

@@ -57,7 +57,7 @@ void Explainer::see_to_a_thread() {
     work_->working = false;
     ++work_->given_up;
   }
-  if (work_->working || work_->given_up >= kMostGivenUp) return;
+  if (work_->working || work_->given_up >= kMaxGivenUp) return;
   try {
     std::thread(run, work_, ++work_->thread).detach();
     work_->working = true;

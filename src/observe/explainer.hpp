@@ -1,5 +1,6 @@
 // Asks what explains a finding on a thread of its own: the answer reads files of the process that is examined, which can make that
-// take long, or, in a file system of its own making, never end; no picture may wait for it, nor other findings for ever. Thread-safe.
+// take long, or, in a file system of its own making, never end; no snapshot may wait for it, nor other findings for
+// ever. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -19,7 +20,7 @@ class Explainer {
  public:
   // A thread that takes longer is given up, and another goes on; but while so many of them have not come back, none does.
   static constexpr std::chrono::milliseconds kPatience{5'000};
-  static constexpr std::size_t kMostGivenUp = 4;
+  static constexpr std::size_t kMaxGivenUp = 4;
 
   // Of processor time, for all processes together, or who starts new ones without end keeps a core busy with what is said of them.
   struct Spending {

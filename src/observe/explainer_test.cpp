@@ -50,12 +50,12 @@ TEST(Explainer, OneThatNeverAnswersKeepsNobodyElseFromAnAnswerAndNotTheEnd) {
     const std::string given_up = "its files take longer to read than anybody waits";
     EXPECT_TRUE(eventually([&] { return explainer.of(1) == given_up; }));
     EXPECT_TRUE(eventually([&] { return explainer.of(100) == "it is 100"; }));
-    for (std::uint32_t pid = 2; pid <= Explainer::kMostGivenUp; ++pid)
+    for (std::uint32_t pid = 2; pid <= Explainer::kMaxGivenUp; ++pid)
       EXPECT_TRUE(eventually([&] { return explainer.of(pid) == given_up; }));
     EXPECT_FALSE(explainer.of(101)) << "no thread is left to be kept";
     never.set_value();
     EXPECT_TRUE(eventually([&] { return explainer.of(101) == "it is 101"; })) << "they are back";
-    EXPECT_EQ(begun->load(), Explainer::kMostGivenUp + 2);
+    EXPECT_EQ(begun->load(), Explainer::kMaxGivenUp + 2);
   }
   std::promise<void> kept;
   auto shut = kept.get_future().share();

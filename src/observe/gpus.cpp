@@ -85,9 +85,9 @@ void read_links(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& g
   gpu.pcie_generation = figure(nvml->nvmlDeviceGetCurrPcieLinkGeneration, device);
   gpu.pcie_width = figure(nvml->nvmlDeviceGetCurrPcieLinkWidth, device);
   gpu.pcie_replays = figure(nvml->nvmlDeviceGetPcieReplayCounter, device);
-  constexpr unsigned kMostLinks = 18;     // NVML_NVLINK_MAX_LINKS
+  constexpr unsigned kMaxLinks = 18;      // NVML_NVLINK_MAX_LINKS
   constexpr unsigned kKindsOfErrors = 5;  // nvmlNvLinkErrorCounter_t: replay, recovery, CRC of flits and of data, ECC
-  for (unsigned link = 0; link < kMostLinks && nvml->nvmlDeviceGetNvLinkState != nullptr; ++link) {
+  for (unsigned link = 0; link < kMaxLinks && nvml->nvmlDeviceGetNvLinkState != nullptr; ++link) {
     nvmlEnableState_t active{};
     if (!ok(nvml->nvmlDeviceGetNvLinkState(device, link, &active))) break;
     gpu.nvlinks_active = gpu.nvlinks_active.value_or(0) + (active == NVML_FEATURE_ENABLED ? 1 : 0);
@@ -182,9 +182,9 @@ void read_utilization(const nvml::Library& nvml, nvmlDevice_t device, const std:
 
 }  // namespace
 
-Result<DriverPicture> read_driver(const nvml::Library& nvml, std::uint64_t samples_since_us) {
-  DriverPicture picture;
-  picture.driver_version = nvml.driver_version();
+Result<DriverSnapshot> read_driver(const nvml::Library& nvml, std::uint64_t samples_since_us) {
+  DriverSnapshot snapshot;
+  snapshot.driver_version = nvml.driver_version();
   unsigned count = 0;
   if (const auto result = nvml->nvmlDeviceGetCount_v2(&count); !ok(result))
     return fail(ErrorCode::unreachable, "the NVIDIA driver does not count its GPUs: " + nvml::words(result));
@@ -194,7 +194,7 @@ Result<DriverPicture> read_driver(const nvml::Library& nvml, std::uint64_t sampl
     nvmlDevice_t device = nullptr;
     if (const auto result = nvml->nvmlDeviceGetHandleByIndex_v2(index, &device); !ok(result)) {
       gpu.model = "does not answer: " + nvml::words(result);
-      picture.gpus.push_back(gpu);
+      snapshot.gpus.push_back(gpu);
       continue;
     }
     gpu.uuid = text_of(nvml->nvmlDeviceGetUUID, device);
@@ -202,8 +202,8 @@ Result<DriverPicture> read_driver(const nvml::Library& nvml, std::uint64_t sampl
     nvmlPciInfo_t pci{};
     if (nvml->nvmlDeviceGetPciInfo_v3 != nullptr && ok(nvml->nvmlDeviceGetPciInfo_v3(device, &pci)))
       gpu.pci_bus_id = pci.busId;
-    read_memory(nvml, device, gpu.uuid, picture);
-    if (const auto card = picture.cards.find(gpu.uuid); card != picture.cards.end()) {
+    read_memory(nvml, device, gpu.uuid, snapshot);
+    if (const auto card = snapshot.cards.find(gpu.uuid); card != snapshot.cards.end()) {
       gpu.memory_total_bytes = card->second.total_bytes;
       gpu.memory_used_bytes = card->second.used_bytes;
       gpu.memory_free_bytes = card->second.free_bytes;
@@ -214,10 +214,10 @@ Result<DriverPicture> read_driver(const nvml::Library& nvml, std::uint64_t sampl
     read_links(nvml, device, gpu);
     read_link_data(nvml, device, gpu);
     read_modes(nvml, device, gpu);
-    read_utilization(nvml, device, gpu.uuid, samples_since_us, picture.processes);
-    picture.gpus.push_back(std::move(gpu));
+    read_utilization(nvml, device, gpu.uuid, samples_since_us, snapshot.processes);
+    snapshot.gpus.push_back(std::move(gpu));
   }
-  return picture;
+  return snapshot;
 }
 
 }  // namespace headgate::observe

@@ -12,13 +12,13 @@
 
 namespace headgate::observe {
 
-struct DriverPicture : DriverMemory {
+struct DriverSnapshot : DriverMemory {
   std::string driver_version;
   std::vector<snapshot::Gpu> gpus;  // by index; what only ledgers know is left empty
 };
 
 // Utilisation of processes is asked for samples later than this (microseconds since the epoch); 0: all that NVML keeps.
 // Errors: unreachable (the driver does not count its GPUs). A GPU that does not answer (lost) is shown with what is known.
-[[nodiscard]] Result<DriverPicture> read_driver(const nvml::Library& nvml, std::uint64_t samples_since_us);
+[[nodiscard]] Result<DriverSnapshot> read_driver(const nvml::Library& nvml, std::uint64_t samples_since_us);
 
 }  // namespace headgate::observe

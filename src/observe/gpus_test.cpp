@@ -136,10 +136,10 @@ TEST_F(DriverGpus, HoweverManySamplesThereAreWhoIsAtWorkIsSeen) {
   script_.compute = {{{.pid = 41, .bytes = 1 << 20}}};
   for (unsigned i = 0; i < 1000; ++i) script_.utilization.push_back({100 + i, 1});
   script_.utilization.push_back({41, 80});
-  const auto picture = read_driver(library_, 0).value();
-  ASSERT_EQ(picture.processes.size(), 1u);
-  EXPECT_TRUE(picture.processes[0].at_work);
-  EXPECT_EQ(picture.processes[0].busy_ratio, 0.8);
+  const auto snapshot = read_driver(library_, 0).value();
+  ASSERT_EQ(snapshot.processes.size(), 1u);
+  EXPECT_TRUE(snapshot.processes[0].at_work);
+  EXPECT_EQ(snapshot.processes[0].busy_ratio, 0.8);
 }
 
 TEST_F(DriverGpus, VideoEnginesWhichNobodyGatesAreSeenAtWork) {

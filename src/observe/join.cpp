@@ -6,7 +6,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "base/saturated.hpp"
+#include "base/saturating_math.hpp"
 
 namespace headgate::observe {
 namespace {
@@ -54,11 +54,11 @@ class DriverActivity {
 // What the time that was waited was waited for, mostly; empty where none was. A full queue of one's own
 // says little where somebody else, or a limit, is why it is full.
 std::string main_cause(const snapshot::ShareDevice& now, const snapshot::ShareDevice& then) {
-  const std::uint64_t work_ns = less(now.waited_work_ns, then.waited_work_ns);
+  const std::uint64_t work_ns = saturating_sub(now.waited_work_ns, then.waited_work_ns);
   const std::pair<const char*, std::uint64_t> causes[] = {
-      {"ceiling", less(now.waited_ceiling_ns, then.waited_ceiling_ns)},
-      {"turn", less(now.waited_turn_ns, then.waited_turn_ns)},
-      {"pause", less(now.waited_pause_ns, then.waited_pause_ns)},
+      {"ceiling", saturating_sub(now.waited_ceiling_ns, then.waited_ceiling_ns)},
+      {"turn", saturating_sub(now.waited_turn_ns, then.waited_turn_ns)},
+      {"pause", saturating_sub(now.waited_pause_ns, then.waited_pause_ns)},
   };
   const auto& [word, waited_ns] = *std::ranges::max_element(causes, {}, [](const auto& cause) { return cause.second; });
   if (waited_ns == 0 || waited_ns < work_ns / 10) return work_ns == 0 ? "" : "work";
@@ -83,7 +83,7 @@ void add_rates(snapshot::Share& share, const snapshot::Share& before, std::uint6
   }
 }
 
-std::string state_of(const snapshot::Share& share, const LedgerPicture& ledger, Activity activity) {
+std::string state_of(const snapshot::Share& share, const LedgerSnapshot& ledger, Activity activity) {
   if (!share.state.empty()) return share.state;  // paused, draining
   const auto any = [&](auto&& test) { return std::ranges::any_of(share.devices, test); };
   if (share.processes == 0) {
@@ -107,7 +107,7 @@ std::string state_of(const snapshot::Share& share, const LedgerPicture& ledger, 
   return activity == Activity::rested ? "idle" : "ok";
 }
 
-snapshot::Share joined_share(const LedgerPicture& ledger, const RecentPictures& before, const JoinInput& input,
+snapshot::Share joined_share(const LedgerSnapshot& ledger, const RecentSnapshots& before, const JoinInput& input,
                              const DriverActivity& driver) {
   snapshot::Share share = ledger.share;
   Activity activity = Activity::unknown;
@@ -119,7 +119,8 @@ snapshot::Share joined_share(const LedgerPicture& ledger, const RecentPictures& 
     const std::uint64_t idle_ns = last == nullptr ? 0 : last->idle_ns;
     share.idle_ns = activity == Activity::worked ? 0 : idle_ns;
     if (activity == Activity::rested)
-      share.idle_ns = idle_ns == 0 ? since.elapsed_ns : idle_ns + less(input.taken_ns, before.last()->taken_ns);
+      share.idle_ns =
+          idle_ns == 0 ? since.elapsed_ns : idle_ns + saturating_sub(input.taken_ns, before.last()->taken_ns);
   }
   share.state = state_of(share, ledger, activity);
   return share;
@@ -152,7 +153,7 @@ std::vector<snapshot::Process> joined_processes(const JoinInput& input) {
   std::map<std::uint32_t, snapshot::Process> rows;
   std::vector<snapshot::Process> unknown;  // seats whose pid on the host nobody knows
   for (std::size_t l = 0; l < input.ledgers.size(); ++l) {
-    const LedgerPicture& ledger = input.ledgers[l];
+    const LedgerSnapshot& ledger = input.ledgers[l];
     for (std::size_t s = 0; s < ledger.seats.size(); ++s) {
       const Seat& seat = ledger.seats[s];
       const std::uint32_t pid = l < input.host_pids.size() && s < input.host_pids[l].size() ? input.host_pids[l][s] : 0;
@@ -166,7 +167,7 @@ std::vector<snapshot::Process> joined_processes(const JoinInput& input) {
         // A seat covers all GPUs of its share; what it does not use is no row.
         if (seat.bytes[d] == 0) continue;
         std::uint64_t& bytes = device_of(row, ledger.share.devices[d].uuid).ledger_bytes;
-        bytes = saturated(bytes, seat.bytes[d]);
+        bytes = saturating_add(bytes, seat.bytes[d]);
       }
     }
   }
@@ -193,13 +194,14 @@ void fill_gpu(snapshot::Gpu& gpu, const std::vector<snapshot::Share>& shares) {
       const std::uint64_t used = share.problem.empty() ? device.memory_used_bytes : 0;
       if (device.memory_limit_bytes) gpu.memory_sold_bytes += *device.memory_limit_bytes;
       else ++gpu.unlimited_shares;
-      gpu.memory_shares_bytes = saturated(gpu.memory_shares_bytes, less(used, device.memory_frozen_bytes));
+      gpu.memory_shares_bytes =
+          saturating_add(gpu.memory_shares_bytes, saturating_sub(used, device.memory_frozen_bytes));
       gpu.compute_sold_ratio += device.compute_guarantee_ratio;
     }
   }
   // No card has more in use than it has, whatever a page says before it is found to be damaged.
   if (gpu.memory_total_bytes != 0) gpu.memory_shares_bytes = std::min(gpu.memory_shares_bytes, gpu.memory_total_bytes);
-  gpu.memory_unattributed_bytes = less(gpu.memory_used_bytes, gpu.memory_shares_bytes);
+  gpu.memory_unattributed_bytes = saturating_sub(gpu.memory_used_bytes, gpu.memory_shares_bytes);
 }
 
 // The part of a GPU that a share's clients of an MPS server have together, and who is held by that: where the thread percentage
@@ -207,7 +209,7 @@ void fill_gpu(snapshot::Gpu& gpu, const std::vector<snapshot::Share>& shares) {
 void hold_by_mps(const JoinInput& input, std::vector<snapshot::Share>& shares,
                  std::vector<snapshot::Process>& processes) {
   for (std::size_t l = 0; l < input.ledgers.size(); ++l) {
-    const LedgerPicture& ledger = input.ledgers[l];
+    const LedgerSnapshot& ledger = input.ledgers[l];
     const auto share = std::ranges::find(shares, ledger.share.name, &snapshot::Share::name);
     std::uint32_t held = 0;
     for (std::size_t d = 0; share != shares.end() && d < share->devices.size(); ++d) {
@@ -254,28 +256,28 @@ std::string weakest(const std::vector<snapshot::Share>& shares) {
 
 }  // namespace
 
-Snapshot join(const JoinInput& input, const RecentPictures& before) {
-  Snapshot picture;
-  picture.taken_ns = input.taken_ns;
-  picture.taken_unix_ns = input.taken_unix_ns;
-  picture.node = input.node;
-  picture.node.driver_version = input.driver.driver_version;
-  picture.processes = joined_processes(input);
-  const DriverActivity driver(input, picture.processes);
-  for (const LedgerPicture& ledger : input.ledgers)
-    picture.shares.push_back(joined_share(ledger, before, input, driver));
-  std::ranges::sort(picture.shares, {}, &snapshot::Share::name);
-  hold_by_mps(input, picture.shares, picture.processes);
-  picture.gpus = input.driver.gpus;
-  for (auto& gpu : picture.gpus) fill_gpu(gpu, picture.shares), count_mps_clients(gpu, picture.processes);
-  snapshot::Node& node = picture.node;
-  node.gpus = static_cast<std::uint32_t>(picture.gpus.size());
-  node.shares = static_cast<std::uint32_t>(picture.shares.size());
-  node.processes = static_cast<std::uint32_t>(picture.processes.size());
+Snapshot join(const JoinInput& input, const RecentSnapshots& before) {
+  Snapshot snapshot;
+  snapshot.taken_ns = input.taken_ns;
+  snapshot.taken_unix_ns = input.taken_unix_ns;
+  snapshot.node = input.node;
+  snapshot.node.driver_version = input.driver.driver_version;
+  snapshot.processes = joined_processes(input);
+  const DriverActivity driver(input, snapshot.processes);
+  for (const LedgerSnapshot& ledger : input.ledgers)
+    snapshot.shares.push_back(joined_share(ledger, before, input, driver));
+  std::ranges::sort(snapshot.shares, {}, &snapshot::Share::name);
+  hold_by_mps(input, snapshot.shares, snapshot.processes);
+  snapshot.gpus = input.driver.gpus;
+  for (auto& gpu : snapshot.gpus) fill_gpu(gpu, snapshot.shares), count_mps_clients(gpu, snapshot.processes);
+  snapshot::Node& node = snapshot.node;
+  node.gpus = static_cast<std::uint32_t>(snapshot.gpus.size());
+  node.shares = static_cast<std::uint32_t>(snapshot.shares.size());
+  node.processes = static_cast<std::uint32_t>(snapshot.processes.size());
   node.unattended_processes = static_cast<std::uint32_t>(
-      std::ranges::count_if(picture.processes, [](const auto& p) { return p.share.empty(); }));
-  node.level = weakest(picture.shares);
-  return picture;
+      std::ranges::count_if(snapshot.processes, [](const auto& p) { return p.share.empty(); }));
+  node.level = weakest(snapshot.shares);
+  return snapshot;
 }
 
 }  // namespace headgate::observe

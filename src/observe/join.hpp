@@ -1,4 +1,4 @@
-// The driver's picture and the ledgers' joined into one snapshot. Pure: everything that was looked up is handed in.
+// The driver's snapshot and the ledgers' joined into one snapshot. Pure: everything that was looked up is handed in.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +27,16 @@ struct ProcessFacts {
 
 struct JoinInput {
   snapshot::Node node;  // name, version, times; the counts are filled here
-  DriverPicture driver;
-  std::vector<LedgerPicture> ledgers;
+  DriverSnapshot driver;
+  std::vector<LedgerSnapshot> ledgers;
   std::vector<std::vector<std::uint32_t>> host_pids;  // by ledger and seat: the seat's pid on the host, 0 where unknown
   std::set<std::uint32_t> claimed;                    // of these pids: not more than the seat's word
   std::map<std::uint32_t, ProcessFacts> facts;        // by host pid
   std::uint64_t taken_unix_ns = 0, taken_ns = 0;
 };
 
-// Rates, idle times and what a share waits for are told since pictures of before, of the same daemon.
+// Rates, idle times and what a share waits for are told since snapshots of before, of the same daemon.
 // Shares + reserved + unattributed + free = NVML's total on every GPU, within what moved between two readings.
-[[nodiscard]] snapshot::Snapshot join(const JoinInput& input, const RecentPictures& before);
+[[nodiscard]] snapshot::Snapshot join(const JoinInput& input, const RecentSnapshots& before);
 
 }  // namespace headgate::observe

@@ -19,7 +19,7 @@ JoinInput input() {
   in.driver.gpus = {gpu};
   in.driver.processes = {{.uuid = "GPU-a", .pid = 10, .bytes = 30 * kGiB, .busy_ratio = 0.5},
                          {.uuid = "GPU-a", .pid = 99, .bytes = 8 * kGiB, .busy_ratio = {}}};
-  LedgerPicture ledger;
+  LedgerSnapshot ledger;
   ledger.share.name = "alice";
   ledger.share.level = "hook";
   ledger.share.devices.resize(1);
@@ -38,15 +38,15 @@ JoinInput input() {
   return in;
 }
 
-RecentPictures after(const snapshot::Snapshot& before) {
-  RecentPictures recent;
+RecentSnapshots after(const snapshot::Snapshot& before) {
+  RecentSnapshots recent;
   recent.add(std::make_shared<snapshot::Snapshot>(before));
   return recent;
 }
 
 TEST(Join, EveryByteOfTheCardIsSomebodys) {
-  const auto picture = join(input(), {});
-  const auto& gpu = picture.gpus.at(0);
+  const auto snapshot = join(input(), {});
+  const auto& gpu = snapshot.gpus.at(0);
   EXPECT_EQ(gpu.memory_sold_bytes, 50 * kGiB);
   EXPECT_EQ(gpu.memory_shares_bytes, 30 * kGiB);
   EXPECT_EQ(gpu.memory_unattributed_bytes, 10 * kGiB);
@@ -69,9 +69,9 @@ TEST(Join, WhatAPageSaysWithoutMeasureMakesNoMoreOfACardThanItHas) {
 }
 
 TEST(Join, AProcessInAContainerIsOneRowUnderItsPidOnTheHost) {
-  const auto picture = join(input(), {});
-  ASSERT_EQ(picture.processes.size(), 2u);
-  const auto& tenant = picture.processes[0];
+  const auto snapshot = join(input(), {});
+  ASSERT_EQ(snapshot.processes.size(), 2u);
+  const auto& tenant = snapshot.processes[0];
   EXPECT_EQ(tenant.pid, 10u);
   EXPECT_EQ(tenant.pid_in_share, 1u);
   EXPECT_EQ(tenant.share, "alice");
@@ -79,11 +79,11 @@ TEST(Join, AProcessInAContainerIsOneRowUnderItsPidOnTheHost) {
   ASSERT_EQ(tenant.devices.size(), 1u);
   EXPECT_EQ(tenant.devices[0].driver_bytes, 30 * kGiB);
   EXPECT_EQ(tenant.devices[0].ledger_bytes, 30 * kGiB);
-  const auto& outsider = picture.processes[1];
+  const auto& outsider = snapshot.processes[1];
   EXPECT_EQ(outsider.share, "");
   EXPECT_EQ(outsider.level, "observe");
   EXPECT_EQ(outsider.user, "carol");
-  EXPECT_EQ(picture.node.unattended_processes, 1u);
+  EXPECT_EQ(snapshot.node.unattended_processes, 1u);
 }
 
 TEST(Join, RatesAndIdleTimeComeFromThePictureBefore) {
@@ -102,10 +102,10 @@ TEST(Join, RatesAndIdleTimeComeFromThePictureBefore) {
   EXPECT_EQ(third.shares[0].state, "idle");
 }
 
-// Commands may have a picture made each tenth of a second, and after the end of a process sooner.
+// Commands may have a snapshot made each tenth of a second, and after the end of a process sooner.
 TEST(Join, RatesAreOfASecondHoweverOftenSomebodyLooks) {
   auto in = input();
-  RecentPictures recent;
+  RecentSnapshots recent;
   auto& device = in.ledgers[0].share.devices[0];
   std::uint64_t at_ms = 0;
   const auto look = [&](std::uint64_t ms) {
@@ -128,7 +128,7 @@ TEST(Join, RatesAreOfASecondHoweverOftenSomebodyLooks) {
 
 TEST(Join, WhoRestsIsIdleSinceItsWorkEndedHoweverOftenSomebodyLooks) {
   auto in = input();
-  RecentPictures recent;
+  RecentSnapshots recent;
   const auto look = [&](std::uint64_t ms) {
     in.taken_ns += ms * 1'000'000;
     recent.add(std::make_shared<snapshot::Snapshot>(join(in, recent)));
@@ -187,7 +187,7 @@ TEST(Join, WorkThatNoLimiterMeasuresIsWorkWhereTheDriverSeesIt) {
 TEST(Join, AStateIsTheWorstThingToSay) {
   JoinInput in = input();
   EXPECT_EQ(join(in, {}).shares.at(0).state, "ok");
-  const RecentPictures before = after(join(in, {}));
+  const RecentSnapshots before = after(join(in, {}));
   const auto state = [&] { return join(in, before).shares.at(0).state; };
   in.taken_ns += kSecond;
   in.ledgers[0].share.devices[0].throttled_ns += kSecond / 10;
@@ -282,10 +282,10 @@ TEST(Join, AShareMadeAnewUnderTheSameNameHasNeitherTheRatesNorTheIdleTimeOfTheFo
 TEST(Join, AProcessWhosePidOnTheHostIsNotKnownIsShownAllTheSame) {
   auto in = input();
   in.host_pids = {{0}};
-  const auto picture = join(in, {});
-  ASSERT_EQ(picture.processes.size(), 3u);
-  EXPECT_EQ(picture.processes[0].pid, 0u);
-  EXPECT_EQ(picture.processes[0].pid_in_share, 1u);
+  const auto snapshot = join(in, {});
+  ASSERT_EQ(snapshot.processes.size(), 3u);
+  EXPECT_EQ(snapshot.processes[0].pid, 0u);
+  EXPECT_EQ(snapshot.processes[0].pid_in_share, 1u);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/saturated.hpp"
+#include "base/saturating_math.hpp"
 #include "guest/ledger/account.hpp"
 #include "guest/ledger/clock.hpp"
 #include "guest/ledger/draining.hpp"
@@ -28,7 +28,7 @@ std::vector<snapshot::LaunchDelay> delays_of(const ledger::LaunchDelays& delays)
   for (std::uint32_t i = 0; i <= ledger::kDelayBounds; ++i) {
     snapshot::LaunchDelay& one = all.emplace_back();
     if (i < ledger::kDelayBounds) one.up_to_ns = static_cast<std::uint64_t>(ledger::kDelayBoundsNs[i]);
-    one.launches = saturated(delays.waited[i].load(kRelaxed), i == 0 ? delays.prompt.load(kRelaxed) : 0);
+    one.launches = saturating_add(delays.waited[i].load(kRelaxed), i == 0 ? delays.prompt.load(kRelaxed) : 0);
   }
   return all;
 }
@@ -51,12 +51,12 @@ snapshot::ShareDevice read_device(const ledger::PolicyPage& policy, const ledger
   device.priority_class = class_word(rule.priority_class.load(kRelaxed));
   // Contexts of processes whose end nobody has settled yet; those of the living are added seat by seat.
   device.memory_residual_bytes = ledger::torn_on(usage, index).residual;
-  device.memory_used_bytes = saturated(ledger::used_bytes(usage, index), device.memory_residual_bytes);
+  device.memory_used_bytes = saturating_add(ledger::used_bytes(usage, index), device.memory_residual_bytes);
   device.memory_draining_bytes = ledger::draining_bytes(usage, index);
   device.refusals_device_full = memory.refusals_device_full.load(kRelaxed);
   device.refusals_policy = memory.refusals_policy.load(kRelaxed);
-  device.refusals =
-      saturated(memory.refusals.load(kRelaxed), saturated(device.refusals_device_full, device.refusals_policy));
+  device.refusals = saturating_add(memory.refusals.load(kRelaxed),
+                                   saturating_add(device.refusals_device_full, device.refusals_policy));
   if (device.refusals > 0) {
     device.last_refusal = {.asked_bytes = memory.last_refusal_bytes.load(kRelaxed),
                            .used_bytes = memory.last_refusal_used.load(kRelaxed),
@@ -115,7 +115,8 @@ SeatWork work_of(const ledger::PolicyPage& policy, const ledger::SlotDevice& own
   const bool held_back = policy.devices[device].compute_ceiling_ppm.load(kRelaxed) < ledger::kWholeGpu;
   return {.metered = policy.level != ledger::Level::observe && (arbitrated || held_back),
           .working = !arbitrated || own.work_until_ns.load(kRelaxed) != 0,
-          .launches = own.launches.load(kRelaxed)};
+          .launches = own.launches.load(kRelaxed),
+          .pulse = arbitrated ? std::optional(own.pulse.load(kRelaxed)) : std::nullopt};
 }
 
 std::string on_oom_word(std::uint32_t wait_ms) {
@@ -144,9 +145,9 @@ std::string class_word(std::uint32_t priority_class) {
   return priority_class == 0 ? "best-effort" : priority_class == 2 ? "latency" : "normal";
 }
 
-LedgerPicture read_ledger(const ledger::PolicyPage& policy, const ledger::UsagePage& usage) {
-  LedgerPicture picture;
-  snapshot::Share& share = picture.share;
+LedgerSnapshot read_ledger(const ledger::PolicyPage& policy, const ledger::UsagePage& usage) {
+  LedgerSnapshot snapshot;
+  snapshot::Share& share = snapshot.share;
   share.name = text_of(policy.share, sizeof policy.share);
   share.generation = policy.generation;
   share.owner_uid = policy.owner_uid;
@@ -159,7 +160,7 @@ LedgerPicture read_ledger(const ledger::PolicyPage& policy, const ledger::UsageP
   for (std::uint32_t i = 0; i < count; ++i) {
     share.devices.push_back(read_device(policy, usage, i));
     share.devices.back().metered = metered;
-    picture.waits_for_memory |=
+    snapshot.waits_for_memory |=
         policy.oom_wait_ms.load(kRelaxed) != 0 && ledger::wanted_lately(usage, i, ledger::host_ns());
   }
   switch (policy.command.load(kRelaxed)) {
@@ -172,7 +173,7 @@ LedgerPicture read_ledger(const ledger::PolicyPage& policy, const ledger::UsageP
   for (std::uint32_t slot = 0; slot < seen; ++slot) {
     const auto seat = ledger::view(usage, slot);
     if (seat.kind != ledger::SlotKind::live) continue;
-    picture.attended = true;
+    snapshot.attended = true;
     if (std::string_view(seat.command) == kWaiterName) continue;
     const bool frozen = usage.slots[slot].frozen_since_ns.load(kRelaxed) != 0;
     share.frozen_processes += frozen ? 1 : 0;
@@ -180,26 +181,26 @@ LedgerPicture read_ledger(const ledger::PolicyPage& policy, const ledger::UsageP
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto& own = usage.slots[slot].devices[i];
       const std::uint64_t residual = own.residual_bytes.load(kRelaxed);
-      taken.bytes.push_back(saturated(ledger::held_bytes(usage, i, slot), residual));
+      taken.bytes.push_back(saturating_add(ledger::held_bytes(usage, i, slot), residual));
       taken.work.push_back(work_of(policy, own, i));
       taken.sm_percent.push_back(std::min(own.sm_percent.load(kRelaxed), 100u));
       snapshot::ShareDevice& device = share.devices[i];
-      device.memory_residual_bytes = saturated(device.memory_residual_bytes, residual);
-      device.memory_used_bytes = saturated(device.memory_used_bytes, residual);
-      if (frozen) device.memory_frozen_bytes = saturated(device.memory_frozen_bytes, taken.bytes.back());
+      device.memory_residual_bytes = saturating_add(device.memory_residual_bytes, residual);
+      device.memory_used_bytes = saturating_add(device.memory_used_bytes, residual);
+      if (frozen) device.memory_frozen_bytes = saturating_add(device.memory_frozen_bytes, taken.bytes.back());
       device.launches += own.launches.load(kRelaxed);
       device.waiting_ns = std::max(device.waiting_ns, waiting_ns(own));
     }
-    picture.seats.push_back(std::move(taken));
+    snapshot.seats.push_back(std::move(taken));
   }
   // Contexts come and go between two notes of the limiters: it never was less than it is.
   for (std::uint32_t i = 0; i < count; ++i)
     share.devices[i].memory_peak_bytes = std::max(
         {ledger::peak_in_use_bytes(usage, i), ledger::peak_bytes(usage, i), share.devices[i].memory_used_bytes});
-  share.processes = static_cast<std::uint32_t>(picture.seats.size());
+  share.processes = static_cast<std::uint32_t>(snapshot.seats.size());
   share.freezes = usage.freezes.load(kRelaxed);
   share.thaws = usage.thaws.load(kRelaxed);
-  return picture;
+  return snapshot;
 }
 
 }  // namespace headgate::observe

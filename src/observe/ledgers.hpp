@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,8 @@ struct SeatWork {
   bool metered = false;        // it measures there: the share has a ceiling, or its GPU an arbiter
   bool working = false;        // it has work in flight; also where nobody asks it to say so
   std::uint64_t launches = 0;  // that were metered
+  // Moves while the limiter has work in flight or launches that wait; none without an arbiter, which asks for it.
+  std::optional<std::uint32_t> pulse = {};
 };
 
 // A process's seat in a share, by its own words and the ledger's.
@@ -27,8 +30,8 @@ struct Seat {
   std::vector<std::uint32_t> sm_percent = {};  // likewise: SlotDevice::sm_percent, 0..100
 };
 
-struct LedgerPicture {
-  snapshot::Share share;  // without ttl, owner's name and what only a comparison of two pictures shows
+struct LedgerSnapshot {
+  snapshot::Share share;  // without ttl, owner's name and what only a comparison of two snapshots shows
   std::vector<Seat> seats;
   bool attended = false;          // a `headgate run` waits in it, if nobody else sits there
   bool waits_for_memory = false;  // an allocation, by its limiter's word
@@ -42,6 +45,6 @@ inline constexpr const char* kWaiterName = "headgate run";
 
 // Reads once, without waiting. The pages passed check_pages() when they were mapped; whatever has been written there since
 // gives wrong figures of this share at worst.
-[[nodiscard]] LedgerPicture read_ledger(const ledger::PolicyPage& policy, const ledger::UsagePage& usage);
+[[nodiscard]] LedgerSnapshot read_ledger(const ledger::PolicyPage& policy, const ledger::UsagePage& usage);
 
 }  // namespace headgate::observe

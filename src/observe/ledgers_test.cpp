@@ -113,9 +113,9 @@ TEST(Ledgers, SumsOfWhatTenantsWriteDoNotBeginAnewAtNothing) {
     ASSERT_EQ(ledger::claim(*usage, {pid, 7, pid}, "tenant", slot), ledger::ClaimResult::claimed);
     usage->slots[slot.slot].devices[0].residual_bytes = ~0ull - 5;
   }
-  const LedgerPicture picture = read_ledger(*policy, *usage);
-  EXPECT_EQ(picture.share.devices.at(0).memory_residual_bytes, ~0ull);
-  EXPECT_EQ(picture.share.devices.at(0).memory_used_bytes, ~0ull);
+  const LedgerSnapshot snapshot = read_ledger(*policy, *usage);
+  EXPECT_EQ(snapshot.share.devices.at(0).memory_residual_bytes, ~0ull);
+  EXPECT_EQ(snapshot.share.devices.at(0).memory_used_bytes, ~0ull);
 }
 
 TEST(Ledgers, AShareIsMeasuredWhereItHasACeilingOrTurnsOrIsFrozenWhenIdle) {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/now.hpp"
-#include "base/saturated.hpp"
+#include "base/saturating_math.hpp"
 #include "base/units.hpp"
 
 namespace headgate::observe {
@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
-// Where the driver does not answer, whoever wants a picture is shown the last one.
+// Where the driver does not answer, whoever wants a snapshot is shown the last one.
 constexpr milliseconds kLookPatience{1000};
 constexpr std::uint64_t kOldNs = 3'000'000'000;  // what is shown because nothing newer comes says so from here on
 
@@ -87,15 +87,15 @@ void Observer::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-Picture Observer::latest() const {
+NodeSnapshot Observer::latest() const {
   const std::scoped_lock lock(state_);
   return latest_;
 }
 
-Picture Observer::look() {
+NodeSnapshot Observer::look() {
   const std::unique_lock lock(looking_, kLookPatience);
   if (lock) return look_locked();
-  Picture last = latest();
+  NodeSnapshot last = latest();
   if (steady_now_ns() - last->taken_ns < kOldNs) return last;
   auto old = std::make_shared<snapshot::Snapshot>(*last);
   old->node.nvml_released = true;
@@ -117,7 +117,7 @@ bool Observer::release_driver(std::chrono::seconds time) {
 }
 
 nanoseconds Observer::driver_silence() const {
-  return nanoseconds(less(steady_now_ns(), std::max(driver_answered_ns_.load(), released_until_ns_.load())));
+  return nanoseconds(saturating_sub(steady_now_ns(), std::max(driver_answered_ns_.load(), released_until_ns_.load())));
 }
 
 bool Observer::open_driver() {
@@ -204,7 +204,7 @@ void Observer::tell_ended(const std::vector<nvml::Ended>& ended, const snapshot:
   }
 }
 
-Picture Observer::look_locked() {
+NodeSnapshot Observer::look_locked() {
   JoinInput input;
   input.node = sources_.node;
   bool answers = false;
@@ -237,18 +237,19 @@ Picture Observer::look_locked() {
   input.taken_ns = steady_now_ns();
   input.taken_unix_ns = unix_now_ns();
   if (sources_.add_ledgers) sources_.add_ledgers(input);
-  auto picture = std::make_shared<snapshot::Snapshot>(join(input, recent_));
-  if (sources_.finish) sources_.finish(*picture);
+  auto snapshot = std::make_shared<snapshot::Snapshot>(join(input, recent_));
+  if (sources_.finish) sources_.finish(*snapshot);
   {
     const std::scoped_lock lock(state_);
     if (exempt_wanted_) audit_.set_exempt(std::move(*exempt_wanted_));
     exempt_wanted_.reset();
   }
   tell_ended(ended, recent_.last());
-  for (const Finding& finding : audit_.look(*picture, input.facts, compute_books(input))) {
-    using News = Finding::News;
-    if (finding.news != News::proven)
-      events_.add({.kind = finding.news == News::explained ? kExplainedEvent : event_kind(finding.kind),
+  for (const auto& event : unmeasured_.look(snapshot->shares)) events_.add(event);
+  for (const Finding& finding : audit_.look(*snapshot, input.facts, compute_books(input))) {
+    using Update = Finding::Update;
+    if (finding.update != Update::proven)
+      events_.add({.kind = finding.update == Update::explained ? kExplainedEvent : event_kind(finding.kind),
                    .severity = "warn",
                    .share = finding.share,
                    .uuid = finding.uuid,
@@ -256,12 +257,12 @@ Picture Observer::look_locked() {
                    .uid = finding.uid,
                    .owner_uid = finding.owner_uid,
                    .text = finding.text});
-    if (sources_.act && finding.news != News::explained) sources_.act(finding);
+    if (sources_.act && finding.update != Update::explained) sources_.act(finding);
   }
   explainer_.keep_only(audit_.suspects());
-  recent_.add(picture);
+  recent_.add(snapshot);
   const std::scoped_lock lock(state_);
-  latest_ = std::move(picture);
+  latest_ = std::move(snapshot);
   return latest_;
 }
 
@@ -314,8 +315,8 @@ void Observer::loop() {
       const auto before = thread_time();
       read_memory_now();
       // A driver whose answers cost much is asked less often; limiters give up waiting after kNodePatienceNs.
-      constexpr nanoseconds kLeastRest = milliseconds(2), kMostRest = milliseconds(100);
-      rested = steady_clock::now() + std::clamp(19 * (thread_time() - before), kLeastRest, kMostRest);
+      constexpr nanoseconds kMinRest = milliseconds(2), kMaxRest = milliseconds(100);
+      rested = steady_clock::now() + std::clamp(19 * (thread_time() - before), kMinRest, kMaxRest);
     } else {
       continue;
     }

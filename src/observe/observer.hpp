@@ -1,4 +1,4 @@
-// The node's one reader of the driver: a thread that makes a picture every so often and hands it to whoever asks.
+// The node's one reader of the driver: a thread that makes a snapshot every so often and hands it to whoever asks.
 #pragma once
 
 #include <atomic>
@@ -23,6 +23,7 @@
 #include "observe/pcie_traffic.hpp"
 #include "observe/recent.hpp"
 #include "observe/sm_activity.hpp"
+#include "observe/unmeasured.hpp"
 #include "snapshot/snapshot.hpp"
 
 namespace headgate::observe {
@@ -43,8 +44,8 @@ struct ObserverSources {
   std::function<void(const DriverMemory&)> after_reading;
   // Fills ledgers, host_pids and facts; called on the observer's thread, after the driver was read into `input`.
   std::function<void(JoinInput& input)> add_ledgers;
-  // What else a picture should carry (ttl, owners' names); called on the observer's thread.
-  std::function<void(snapshot::Snapshot& picture)> finish;
+  // What else a snapshot should carry (ttl, owners' names); called on the observer's thread.
+  std::function<void(snapshot::Snapshot& snapshot)> finish;
   std::function<FormerShare(std::uint32_t pid)> share_of_ended;
   std::function<void(const Finding&)> act;  // on what the audit has newly found, and once more when that is proven
   // How a process goes around its limits. On a thread of its own: the process can make it take long.
@@ -94,28 +95,28 @@ class Observer {
   // then.
   bool stops_within(std::chrono::seconds patience);
 
-  [[nodiscard]] Picture latest() const;  // never null after start()
-  // When the driver last answered, CLOCK_MONOTONIC: what pictures say of GPUs is of then. 0: it never has.
+  [[nodiscard]] NodeSnapshot latest() const;  // never null after start()
+  // When the driver last answered, CLOCK_MONOTONIC: what snapshots say of GPUs is of then. 0: it never has.
   [[nodiscard]] std::uint64_t driver_answered_ns() const { return driver_answered_ns_; }
   // For how long the driver has not answered; the time for which it was let go of does not count. DriverSilence tells of it.
   [[nodiscard]] std::chrono::nanoseconds driver_silence() const;
-  // Makes a picture now and returns it.
-  Picture look();
+  // Makes a snapshot now and returns it.
+  NodeSnapshot look();
   // Has the memory of the GPUs read as soon as may be, on the observer's thread, and after_reading() told. However many ask, and
   // however often: readings take at most a twentieth of a core.
   void read_memory_soon();
-  // Has a picture made as soon as may be, at most ten a second: somebody has ended.
+  // Has a snapshot made as soon as may be, at most ten a second: somebody has ended.
   void look_soon();
-  // AuditRules::exempt, from the next picture on. Waits for none.
+  // AuditRules::exempt, from the next snapshot on. Waits for none.
   void set_exempt(std::vector<std::string> programs);
-  // Closes NVML, so that a GPU can be reset or its driver unloaded, for at most `time`; pictures keep what was known.
+  // Closes NVML, so that a GPU can be reset or its driver unloaded, for at most `time`; snapshots keep what was known.
   // False: a call into it hangs.
   [[nodiscard]] bool release_driver(std::chrono::seconds time);
 
  private:
   void loop();
   void read_memory_now();
-  Picture look_locked();
+  NodeSnapshot look_locked();
   bool open_driver();
   void close_driver();
   void take_xids();
@@ -134,14 +135,15 @@ class Observer {
   PcieTraffic traffic_;
   SmActivity sm_activity_;
   std::map<std::string, std::vector<snapshot::XidCount>> xids_;  // by GPU, since the start
-  DriverPicture last_driver_;
+  DriverSnapshot last_driver_;
   LostGpus lost_;
-  RecentPictures recent_;
+  Unmeasured unmeasured_;
+  RecentSnapshots recent_;
 
   std::atomic<std::uint64_t> driver_answered_ns_ = 0, released_until_ns_ = 0;  // CLOCK_MONOTONIC
   mutable std::mutex state_;                                                   // guards latest_ and the wishes
   std::condition_variable wake_;
-  Picture latest_;
+  NodeSnapshot latest_;
   std::optional<std::vector<std::string>> exempt_wanted_;
   bool stopping_ = false, ended_ = false, memory_wanted_ = false, look_wanted_ = false;
   std::thread thread_;

@@ -18,7 +18,7 @@ Script& fresh_script() {
   return script;
 }
 
-// What readiness and the age of figures rest on: a picture that is made anew is no word of the driver.
+// What readiness and the age of figures rest on: a snapshot that is made anew is no word of the driver.
 TEST(Observer, APictureWithoutTheDriverSaysSinceWhenAndNamesNobodyOnIt) {
   auto& script = fresh_script();
   script.compute = {{{.pid = 41, .bytes = 1 << 20}}};
@@ -27,22 +27,22 @@ TEST(Observer, APictureWithoutTheDriverSaysSinceWhenAndNamesNobodyOnIt) {
   sources.nvml_library = SCRIPTED_NVML;
   Observer observer(std::move(sources), {}, events);
   ASSERT_TRUE(observer.start());
-  const Picture with = observer.look();
+  const NodeSnapshot with = observer.look();
   EXPECT_FALSE(with->node.nvml_released);
   EXPECT_EQ(with->processes.size(), 1u);
   EXPECT_LE(observer.driver_answered_ns(), with->taken_ns);
   script.answers = false;
   const std::uint64_t last_ns = observer.driver_answered_ns();
-  const Picture gone = observer.look(), still_gone = observer.look();
+  const NodeSnapshot gone = observer.look(), still_gone = observer.look();
   EXPECT_EQ(observer.driver_answered_ns(), last_ns);
-  for (const Picture& picture : {gone, still_gone}) {
-    EXPECT_TRUE(picture->node.nvml_released);
-    EXPECT_LT(last_ns, picture->taken_ns) << "the picture is new, the driver's word is not";
-    EXPECT_TRUE(picture->processes.empty()) << "who has ended meanwhile, nobody knows";
-    EXPECT_EQ(picture->gpus.size(), 1u) << "what is known stays";
+  for (const NodeSnapshot& snapshot : {gone, still_gone}) {
+    EXPECT_TRUE(snapshot->node.nvml_released);
+    EXPECT_LT(last_ns, snapshot->taken_ns) << "the snapshot is new, the driver's word is not";
+    EXPECT_TRUE(snapshot->processes.empty()) << "who has ended meanwhile, nobody knows";
+    EXPECT_EQ(snapshot->gpus.size(), 1u) << "what is known stays";
   }
   script.answers = true;
-  const Picture back = observer.look();
+  const NodeSnapshot back = observer.look();
   EXPECT_FALSE(back->node.nvml_released);
   EXPECT_GT(observer.driver_answered_ns(), still_gone->taken_ns);
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/saturated.hpp"
+#include "base/saturating_math.hpp"
 #include "guest/ledger/account.hpp"
 #include "guest/ledger/balance.hpp"
 
@@ -64,7 +64,7 @@ std::string of_residuals(const ledger::UsagePage& usage, std::uint32_t slots, st
              " bytes of contexts and code on a GPU of " + to_string(card_bytes);
     // A slot that is free keeps what its last process had.
     const std::uint64_t kind = usage.slots[slot].life.load(std::memory_order_relaxed) & 0xf;
-    if (kind == static_cast<std::uint64_t>(ledger::SlotKind::live)) sum = saturated(sum, residual);
+    if (kind == static_cast<std::uint64_t>(ledger::SlotKind::live)) sum = saturating_add(sum, residual);
   }
   // Twice, for processes that have gone and whose slots have not yet.
   if (sum / 2 > card_bytes)

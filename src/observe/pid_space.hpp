@@ -5,8 +5,8 @@
 
 namespace headgate::observe {
 
-// Ours, in one word: the boot's id and the namespace's inode. Two pictures with the same mean the same process by a number. Empty
-// where /proc does not tell.
+// Ours, in one word: the boot's id and the namespace's inode. Two snapshots with the same mean the same process by a
+// number. Empty where /proc does not tell.
 [[nodiscard]] std::string own_pid_space();
 
 // Whether it is the machine's own, in which drivers number processes.

@@ -1,4 +1,4 @@
-// The pictures of the last second: what is told per second is told since one of them, however often somebody looks.
+// The snapshots of the last second: what is told per second is told since one of them, however often somebody looks.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,17 @@
 
 namespace headgate::observe {
 
-using Picture = std::shared_ptr<const snapshot::Snapshot>;
+using NodeSnapshot = std::shared_ptr<const snapshot::Snapshot>;
 
 // Not thread-safe.
-class RecentPictures {
+class RecentSnapshots {
  public:
-  // `picture` is newer than all before it.
-  void add(Picture picture);
+  // `snapshot` is newer than all before it.
+  void add(NodeSnapshot snapshot);
 
   [[nodiscard]] const snapshot::Snapshot* last() const { return last_.get(); }
-  // That from which a picture of `now_ns` (its taken_ns) tells rates: that nearest to a second ago. Null where there is none.
+  // That from which a snapshot of `now_ns` (its taken_ns) tells rates: that nearest to a second ago. Null where there
+  // is none.
   [[nodiscard]] const snapshot::Snapshot* second_ago(std::uint64_t now_ns) const;
 
   struct Since {
@@ -29,11 +30,12 @@ class RecentPictures {
   [[nodiscard]] Since second_ago(const snapshot::Share& share, std::uint64_t now_ns) const;
 
  private:
-  Picture last_;
-  std::deque<Picture> kept_;  // oldest first, apart from each other by a tenth of a second or more
+  NodeSnapshot last_;
+  std::deque<NodeSnapshot> kept_;  // oldest first, apart from each other by a tenth of a second or more
 };
 
-// The share as another picture shows it, whose shares are sorted by name; null where it shows none, or a former one of that name.
-[[nodiscard]] const snapshot::Share* same_share_in(const snapshot::Snapshot& picture, const snapshot::Share& share);
+// The share as another snapshot shows it, whose shares are sorted by name; null where it shows none, or a former one of
+// that name.
+[[nodiscard]] const snapshot::Share* same_share_in(const snapshot::Snapshot& snapshot, const snapshot::Share& share);
 
 }  // namespace headgate::observe

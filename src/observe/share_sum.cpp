@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
-#include "base/saturated.hpp"
-#include "observe/words.hpp"
+#include "base/saturating_math.hpp"
+#include "observe/audit_text.hpp"
 
 namespace headgate::observe {
 
-void ShareSum::look(const snapshot::Snapshot& picture, const ComputeBooks& books) {
-  const std::uint64_t now_ns = picture.taken_ns;
+void ShareSum::look(const snapshot::Snapshot& snapshot, const ComputeBooks& books) {
+  const std::uint64_t now_ns = snapshot.taken_ns;
   for (auto& [key, track] : tracks_) track.seen = track.told = false;
-  for (const snapshot::Process& process : picture.processes) {
+  for (const snapshot::Process& process : snapshot.processes) {
     for (const snapshot::ProcessDevice& device : process.devices) {
       const auto known = books.find({process.pid, device.uuid});
       if (process.pid == 0 || process.share.empty() || known == books.end()) continue;
@@ -22,19 +22,24 @@ void ShareSum::look(const snapshot::Snapshot& picture, const ComputeBooks& books
   for (auto& [key, track] : tracks_) {
     const bool blind = track.unmetered_ns != 0 && now_ns - track.unmetered_ns < rules_.grace_ns;
     if (track.from_ns == 0 || now_ns <= track.looked_ns || blind) {
-      track.steps = 0;
+      track.steps = track.certain_steps = 0;
       track.members.clear();
       begin_step(track, now_ns);
       continue;
     }
+    track.counted_times = std::max(track.counted_times, counted_times(snapshot, key.second));
     if (track.told) track.told_ns += static_cast<double>(now_ns - track.looked_ns);
+    const bool stalled = now_ns - track.looked_ns > rules_.stall_ns;
     track.looked_ns = now_ns;
-    if (now_ns - track.from_ns >= rules_.step_ns) end_step(track, key.first, gpu_words(picture, key.second), now_ns);
+    if (stalled) begin_step(track, now_ns);
+    else if (now_ns - track.from_ns >= rules_.step_ns)
+      end_step(track, key.first, format_gpu(snapshot, key.second), now_ns);
     if (track.steps == 0) continue;
-    for (const auto& [pid, text] : track.named) verdicts_[{pid, key.second}] = {text, track.steps >= rules_.steps};
+    for (const auto& [pid, text] : track.named)
+      verdicts_[{pid, key.second}] = {text, track.steps >= rules_.steps, track.certain_steps >= rules_.steps};
   }
   std::erase_if(proven_, [&](const std::string& share) {
-    return std::ranges::find(picture.shares, share, &snapshot::Share::name) == picture.shares.end();
+    return std::ranges::find(snapshot.shares, share, &snapshot::Share::name) == snapshot.shares.end();
   });
 }
 
@@ -54,6 +59,7 @@ void ShareSum::add(Track& track, const snapshot::Process& process, const snapsho
   member.looked_ns = now_ns;
   if (!device.busy_ratio) return;
   track.told = true;
+  if (*device.busy_ratio > rules_.rounded_ratio) track.in_flight &= words.working;
   const bool believed = in_call && now_ns - member.in_call_since_ns < rules_.long_call_ns;
   if (!believed && now_ns > track.looked_ns)
     member.busy_ns += *device.busy_ratio * static_cast<double>(now_ns - track.looked_ns);
@@ -63,6 +69,8 @@ void ShareSum::begin_step(Track& track, std::uint64_t now_ns) const {
   track.from = track.now;
   track.from_ns = track.looked_ns = now_ns;
   track.told_ns = 0;
+  track.counted_times = 1;
+  track.in_flight = true;
   std::erase_if(track.members, [&](const auto& entry) { return entry.second.looked_ns != now_ns; });
   for (auto& [pid, member] : track.members) member.busy_ns = 0, member.launches_then = member.launches;
 }
@@ -79,14 +87,25 @@ double ShareSum::busy_ratio(const Track& track) const {
 
 void ShareSum::end_step(Track& track, const std::string& share, const std::string& where, std::uint64_t now_ns) {
   const double elapsed_ns = static_cast<double>(now_ns - track.from_ns);
-  const double held = static_cast<double>(less(track.now.held_ns, track.from.held_ns)) / elapsed_ns;
-  const double accounted = held + static_cast<double>(less(track.now.copy_ns, track.from.copy_ns)) / elapsed_ns;
+  const double held = static_cast<double>(saturating_sub(track.now.held_ns, track.from.held_ns)) / elapsed_ns;
+  const double accounted =
+      held + static_cast<double>(saturating_sub(track.now.copy_ns, track.from.copy_ns)) / elapsed_ns;
+  const StepWork step{.in_flight = track.in_flight,
+                      .launched = true,  // a member that has not is believed alone
+                      .held_ns = saturating_sub(track.now.held_ns, track.from.held_ns),
+                      .launches = saturating_sub(track.now.share_launches, track.from.share_launches)};
+  const bool explained = may_be_in_flight(step);
+  const double own_busy = busy_ratio(track) / track.counted_times;
+  const bool differs = accounted < own_busy * rules_.least_accounted_ratio;
+  track.explained_ns = explained && differs ? track.explained_ns + (now_ns - track.from_ns) : 0;
+  const bool believed = explained && track.explained_ns < rules_.long_call_ns;
   const auto silent = [&] {
     const double busy = busy_ratio(track);
-    return busy >= rules_.least_busy_ratio && accounted < busy * rules_.least_accounted_ratio;
+    return busy >= rules_.least_busy_ratio && !believed &&
+           accounted < busy / track.counted_times * rules_.least_accounted_ratio;
   };
   if (!silent()) {
-    track.steps = 0;
+    track.steps = track.certain_steps = 0;
     const double busy = busy_ratio(track);
     if (busy >= rules_.least_busy_ratio && held >= busy / 2) proven_.insert(share);
   } else {
@@ -94,6 +113,7 @@ void ShareSum::end_step(Track& track, const std::string& share, const std::strin
     std::erase_if(track.members, [&](const auto& entry) { return rules_.halted && rules_.halted(entry.first); });
     if (silent()) {
       ++track.steps;
+      track.certain_steps = explained ? 0 : track.certain_steps + 1;
       track.named.clear();
       const auto part = [&](const Member& member) { return busy_ratio(track, member) > 0; };
       const auto mute = [&](const Member& member) { return member.launches == member.launches_then; };
@@ -102,9 +122,9 @@ void ShareSum::end_step(Track& track, const std::string& share, const std::strin
       const auto count = std::ranges::count_if(track.members, [&](const auto& entry) { return part(entry.second); });
       for (const auto& [pid, member] : track.members) {
         if (!part(member) || (some_mute && !mute(member))) continue;
-        track.named[pid] = "keeps " + percent_words(member.busy_ns / track.told_ns) + where + " busy by the driver, " +
+        track.named[pid] = "keeps " + format_percent(member.busy_ns / track.told_ns) + where + " busy by the driver, " +
                            std::to_string(count) + " processes of its share together " +
-                           percent_words(busy_ratio(track)) + ", the whole share " + percent_words(held) +
+                           format_percent(busy_ratio(track)) + ", the whole share " + format_percent(held) +
                            " by its ledger";
       }
     }

@@ -21,8 +21,8 @@ class ShareSum {
  public:
   explicit ShareSum(ComputeRules rules = {}) : rules_(std::move(rules)) {}
 
-  void look(const snapshot::Snapshot& picture, const ComputeBooks& books);
-  // Of the last picture: of the processes that have launched nothing meanwhile, else of all that are part of the sum.
+  void look(const snapshot::Snapshot& snapshot, const ComputeBooks& books);
+  // Of the last snapshot: of the processes that have launched nothing meanwhile, else of all that are part of the sum.
   [[nodiscard]] std::optional<ComputeCheck::Verdict> of(std::uint32_t pid, const std::string& uuid) const;
   // As ComputeCheck::is_proven().
   [[nodiscard]] bool is_proven(const std::string& share) const { return proven_.contains(share); }
@@ -37,11 +37,14 @@ class ShareSum {
   struct Track {
     ComputeWords now, from;  // the share's account: at the last look, and when the step began
     std::uint64_t from_ns = 0, looked_ns = 0, unmetered_ns = 0;
-    double told_ns = 0;  // for how long the driver told of any of them
+    double told_ns = 0;              // for how long the driver told of any of them
+    double counted_times = 1;        // at most, in this step
+    bool in_flight = true;           // of each that the driver calls busy, at all looks of this step
+    std::uint64_t explained_ns = 0;  // as ComputeCheck's
     std::map<std::uint32_t, Member> members;
-    std::uint32_t steps = 0;
+    std::uint32_t steps = 0, certain_steps = 0;
     std::map<std::uint32_t, std::string> named;  // in the last step, with what is said of each
-    bool seen = false, told = false;             // in this picture; by the driver, of any of them
+    bool seen = false, told = false;             // in this snapshot; by the driver, of any of them
   };
 
   void add(Track& track, const snapshot::Process& process, const snapshot::ProcessDevice& device,

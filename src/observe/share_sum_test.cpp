@@ -95,6 +95,34 @@ TEST(ShareSum, WhoLaunchesByHisLedgerIsNotNamedBesideThoseWhoDoNot) {
   EXPECT_TRUE(node.named(2));
 }
 
+TEST(ShareSum, LaunchesThatBlockBehindWorkInFlightAccuseNobodyAndAreNeverCertain) {
+  Node node(6);
+  for (std::uint32_t pid = 1; pid <= 6; ++pid) node.words(pid).working = true;
+  node.pass(kSecond, 0.17, kSecond, 10);
+  const auto pass = [&] {
+    for (std::uint32_t pid = 1; pid <= 6; ++pid) node.words(pid).share_launches += 60;
+    node.pass(kSecond, 0.17, 60 * 200'000, 10);
+  };
+  for (int i = 0; i < 28; ++i) {
+    pass();
+    ASSERT_FALSE(node.check.of(1, kGpu)) << i;
+  }
+  for (int i = 0; i < 10; ++i) pass();
+  ASSERT_TRUE(node.named(1));
+  EXPECT_FALSE(node.check.of(1, kGpu)->certain);
+}
+
+TEST(ShareSum, AnAccountThatStandsStillIsCertainAndAStalledDaemonSawNothing) {
+  Node node(6);
+  for (int i = 0; i < 10; ++i) {
+    node.pass(20 * kSecond, 0.17, 500 * kMs, 10);
+    ASSERT_FALSE(node.check.of(1, kGpu)) << i;
+  }
+  for (int i = 0; i < 3; ++i) node.pass(kSecond, 0.17, 0, 10);
+  ASSERT_TRUE(node.named(1));
+  EXPECT_TRUE(node.check.of(1, kGpu)->certain);
+}
+
 // The driver tells of what has ended for a second more, of each of those who take turns.
 TEST(ShareSum, TurnsThatTheDriverTellsOfASecondLateAccuseNobody) {
   for (const std::uint64_t period : {kSecond / 10, kSecond}) {
@@ -103,7 +131,7 @@ TEST(ShareSum, TurnsThatTheDriverTellsOfASecondLateAccuseNobody) {
     for (std::uint64_t at = 0; at < 60 * kSecond; at += period) {
       const auto turn = static_cast<std::uint32_t>(at / (2 * kSecond) % 12);  // half of the time nobody's
       std::uint64_t held = 0;
-      for (auto& process : node.picture.processes) {
+      for (auto& process : node.snapshot.processes) {
         const bool works = process.pid == turn + 1;
         if (works) held = period / 5, worked[process.pid] = at + period;
         const bool told = worked[process.pid] != 0 && at + period <= worked[process.pid] + kSecond;

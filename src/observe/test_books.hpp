@@ -17,35 +17,35 @@ inline constexpr const char* kGpu = "GPU-a";
 template <typename Check>
 struct TestBooks {
   Check check;
-  snapshot::Snapshot picture;
+  snapshot::Snapshot snapshot;
   ComputeBooks books;
   const std::uint64_t usual_launches;
 
   TestBooks(std::uint32_t processes, std::uint64_t launches, ComputeRules rules)
       : check(std::move(rules)), usual_launches(launches) {
-    picture.gpus.resize(1);
-    picture.gpus[0].uuid = kGpu;
-    picture.shares.resize(1);
-    picture.shares[0].name = "alice";
+    snapshot.gpus.resize(1);
+    snapshot.gpus[0].uuid = kGpu;
+    snapshot.shares.resize(1);
+    snapshot.shares[0].name = "alice";
     for (std::uint32_t pid = 1; pid <= processes; ++pid) {
       snapshot::Process process;
       process.pid = pid;
       process.share = "alice";
       process.devices = {{.uuid = kGpu, .driver_bytes = 1, .ledger_bytes = 1, .busy_ratio = {}}};
-      picture.processes.push_back(process);
+      snapshot.processes.push_back(process);
       words(pid) = {.metered = true, .held_ns = 5 * kSecond, .copy_ns = 0, .launches = 7, .working = false};
     }
     pass(kSecond, 0.0, 0);
   }
   ComputeWords& words(std::uint32_t pid = 1) { return books[{pid, kGpu}]; }
   void look(std::uint64_t time_ns) {
-    picture.taken_ns += time_ns;
-    check.look(picture, books);
+    snapshot.taken_ns += time_ns;
+    check.look(snapshot, books);
   }
   // The driver says `busy` of each, the share's account has `held_ns` more, and each of them so many launches.
   void pass(std::uint64_t time_ns, std::optional<double> busy, std::uint64_t held_ns,
             std::optional<std::uint64_t> launches = {}) {
-    for (auto& process : picture.processes) {
+    for (auto& process : snapshot.processes) {
       process.devices[0].busy_ratio = busy;
       words(process.pid).held_ns += held_ns;
       words(process.pid).launches += launches.value_or(usual_launches);

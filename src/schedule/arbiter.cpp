@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <tuple>
+#include <utility>
 
 namespace headgate::schedule {
 namespace {
@@ -11,7 +12,7 @@ constexpr std::uint32_t bit(std::uint32_t gpu) { return 1u << gpu; }
 
 // Adds the terms of a share to (or, with -1, takes them from) its gang's stakes.
 void add_terms(Gang& gang, const Terms& terms, std::int64_t sign) {
-  Stake* stake = gang.stake(terms.gpu);
+  GangOnGpu* stake = gang.stake(terms.gpu);
   if (stake == nullptr) {
     stake = &gang.stakes.emplace_back();
     stake->gpu = terms.gpu;
@@ -22,7 +23,7 @@ void add_terms(Gang& gang, const Terms& terms, std::int64_t sign) {
 
 }  // namespace
 
-Arbiter::Arbiter(std::uint32_t gpus) : gpu_count_(std::min(gpus, kMostGpus)) {}
+Arbiter::Arbiter(std::uint32_t gpus) : gpu_count_(std::min(gpus, kMaxGpus)) {}
 Arbiter::~Arbiter() = default;
 
 void Arbiter::set_policy(std::uint32_t gpu, Policy policy) { gpus_[gpu].policy = policy; }
@@ -37,29 +38,31 @@ ShareId Arbiter::add_share(const ShareTerms& terms) {
     gangs_.push_back(std::make_unique<Gang>());
     found = gangs_.end() - 1;
     (*found)->name = terms.gang;
-    (*found)->virtual_ns = std::clamp(terms.virtual_time_ns, -kMostHeldNs, kMostHeldNs);
   }
   Gang& gang = **found;
   gang.members.push_back(id);
-  // Who slept while an earlier arbiter counted has no more credit than with that one.
-  for (const Terms& each : terms.gpus)
-    for (std::int64_t& least_ns : gpus_[each.gpu].least_ns) least_ns = std::max(least_ns, gang.virtual_ns);
   Share& share = shares_[id];
   share.gang = &gang;
-  for (const Terms& each : terms.gpus) {
-    Place& place = share.places.emplace_back();
-    place.terms = each;
+  for (std::size_t i = 0; i < terms.gpus.size(); ++i) {
+    const Terms& each = terms.gpus[i];
+    const bool first = gang.stake(each.gpu) == nullptr;
+    share.places.emplace_back().terms = each;
     add_terms(gang, each, 1);
+    GangOnGpu& stake = *gang.stake(each.gpu);
+    if (first && i < terms.virtual_times_ns.size())
+      stake.virtual_ns = std::clamp(terms.virtual_times_ns[i], -kMaxHeldNs, kMaxHeldNs);
+    // Who slept while an earlier arbiter counted has no more credit than with that one.
+    for (std::int64_t& least_ns : gpus_[each.gpu].least_ns) least_ns = std::max(least_ns, stake.virtual_ns);
   }
   std::size_t places = 0;
   for (const Share& each : shares_) places += each.places.size();
-  order_.reserve(gangs_.size());
+  order_.reserve(places);
   changes_.reserve(places);
   return id;
 }
 
 void Arbiter::adopt(ShareId id, std::uint32_t gpu, const Use& use, Gate gate) {
-  Place* place = place_of(id, gpu);
+  ShareOnGpu* place = share_on(id, gpu);
   if (place == nullptr) return;
   place->use = sane(use);
   place->gate = gate;
@@ -67,7 +70,7 @@ void Arbiter::adopt(ShareId id, std::uint32_t gpu, const Use& use, Gate gate) {
 
 void Arbiter::change_share(ShareId id, std::span<const Terms> terms) {
   for (const Terms& each : terms) {
-    Place* place = place_of(id, each.gpu);
+    ShareOnGpu* place = share_on(id, each.gpu);
     if (place == nullptr) continue;
     add_terms(*shares_[id].gang, place->terms, -1);
     place->terms = each;
@@ -78,7 +81,7 @@ void Arbiter::change_share(ShareId id, std::span<const Terms> terms) {
 void Arbiter::remove_share(ShareId id) {
   Share& share = shares_[id];
   Gang* const gang = share.gang;
-  for (const Place& place : share.places) add_terms(*gang, place.terms, -1);
+  for (const ShareOnGpu& place : share.places) add_terms(*gang, place.terms, -1);
   share = {};
   std::erase(gang->members, id);
   if (!gang->members.empty()) return;
@@ -87,17 +90,17 @@ void Arbiter::remove_share(ShareId id) {
   std::erase_if(gangs_, [gang](const auto& each) { return each.get() == gang; });
 }
 
-Place* Arbiter::place_of(ShareId id, std::uint32_t gpu) {
-  for (Place& place : shares_[id].places)
+ShareOnGpu* Arbiter::share_on(ShareId id, std::uint32_t gpu) {
+  for (ShareOnGpu& place : shares_[id].places)
     if (place.terms.gpu == gpu) return &place;
   return nullptr;
 }
 
 void Arbiter::observe(ShareId id, std::uint32_t gpu, const Use& reported, std::int64_t now_ns) {
-  Place* place = place_of(id, gpu);
+  ShareOnGpu* place = share_on(id, gpu);
   if (place == nullptr) return;
   Gang& gang = *shares_[id].gang;
-  Stake& stake = *gang.stake(gpu);
+  GangOnGpu& stake = *gang.stake(gpu);
   const Use use = sane(reported);
   // Time that turns out to have been another's comes back.
   const std::int64_t reported_ns = was_away(now_ns) ? 0 : use.held_ns - place->use.held_ns;
@@ -109,12 +112,14 @@ void Arbiter::observe(ShareId id, std::uint32_t gpu, const Use& reported, std::i
   if (use.in_flight_ns > 0 && !place->overdue())
     place->expected_ns = anew ? use.in_flight_ns : std::max(place->expected_ns, use.in_flight_ns);
   if (!was_overdue) place->overdue_since_ns = now_ns;
-  stake.held_ns = std::clamp(stake.held_ns + held_ns, -kMostHeldNs, kMostHeldNs);
+  stake.held_ns = std::clamp(stake.held_ns + held_ns, -kMaxHeldNs, kMaxHeldNs);
   // What it has by the latency class is no debt once its class is another.
-  if (place->terms.priority_class != Class::latency) gang.charge(stake, held_ns);
+  if (place->terms.priority_class != Class::latency)
+    stake.charge(held_ns, held_ns < 0 ? stake.was_reserved() : stake.reserved, is_sought(stake));
   if (requested || use.wanting || use.in_flight_ns > 0) place->active_ns = now_ns;
   place->learn_gap(now_ns);
-  if (use.ceiling_ns > 0) place->paused_ns = place->throttled_ns = now_ns;
+  place->look_at_ceiling();
+  if (use.ceiling_ns > 0 || place->rests) place->paused_ns = place->throttled_ns = now_ns;
   if (requested && place->terms.priority_class == Class::latency) gpus_[gpu].protected_until_ns = now_ns + kProtectedNs;
 }
 
@@ -122,7 +127,7 @@ Decision Arbiter::decide(std::int64_t now_ns) {
   if (was_away(now_ns)) forget_open_turns();
   pay_for_told_looks(now_ns);
   refresh(now_ns);
-  order();
+  order(now_ns);
   end_leases(now_ns);
   grant(now_ns);
   changes_.clear();
@@ -134,134 +139,112 @@ Decision Arbiter::decide(std::int64_t now_ns) {
 
 void Arbiter::forget_open_turns() {
   for (const auto& gang : gangs_)
-    for (Stake& stake : gang->stakes) stake.open.share = kNoShare;
+    for (GangOnGpu& stake : gang->stakes) stake.open.share = kNoShare;
 }
 
 void Arbiter::refresh(std::int64_t now_ns) {
   const std::int64_t passed_ns = std::clamp<std::int64_t>(now_ns - refreshed_ns_, 0, kWindowNs);
   refreshed_ns_ = now_ns;
-  for (Gpu& gpu : gpus_) gpu.wanted_by = 0;
+  for (const auto& gang : gangs_)
+    for (GangOnGpu& stake : gang->stakes) stake.earn(passed_ns, is_sought(stake));
+  for (Gpu& gpu : gpus_) gpu.wanted_by = gpu.sought_by = 0;
   for (const auto& each : gangs_) {
-    Gang& gang = *each;
-    const bool rested = gang.wanted == 0;
-    gang.wanted_before = gang.wanted;
-    gang.slept = rested;
-    std::uint32_t engaged = 0, recent = 0, rank = 0;
-    gang.has_gaps = false;
-    for (const ShareId id : gang.members)
-      for (const Place& place : shares_[id].places) {
-        const std::uint32_t gpu = place.terms.gpu;
-        if (gpus_[gpu].policy == Policy::off) continue;
-        if (gpus_[gpu].policy == Policy::priority)
-          rank = std::max(rank, static_cast<std::uint32_t>(place.terms.priority_class));
-        if (!place.engaged(now_ns)) continue;
-        engaged |= bit(gpu);
-        gang.slept &= now_ns - gang.stake(gpu)->engaged_ns > kSleepNs;
-        gang.stake(gpu)->engaged_ns = now_ns;
-        gang.has_gaps |= place.gap_ns > 0;
-      }
-    if (rank != gang.rank) change_rank(gang, rank);
-    for (Stake& stake : gang.stakes) {
-      const std::int64_t earned_ns = passed_ns * stake.guarantee_ppm / 1'000'000;
-      stake.budget_ns = std::min(stake.budget_ns + earned_ns, kWindowNs * stake.guarantee_ppm / 1'000'000);
-      if (now_ns - stake.engaged_ns < kTogetherNs && gpus_[stake.gpu].policy != Policy::off) recent |= bit(stake.gpu);
+    look_for_wants(*each, now_ns, passed_ns);
+    for (GangOnGpu& stake : each->stakes) {
+      gpus_[stake.gpu].wanted_by += stake.wants;
+      gpus_[stake.gpu].sought_by += stake.seeks();
+      stake.assume(now_ns);
     }
-    gang.wanted = engaged == 0 ? 0 : recent;
-    for (Stake& stake : gang.stakes) gpus_[stake.gpu].wanted_by += (gang.wanted >> stake.gpu) & 1;
-    gang.wakes = gang.wanted != 0 && rested;
-    if (gang.wakes)
-      for (const ShareId id : gang.members)
-        for (Place& place : shares_[id].places) place.paused_ns = now_ns;
   }
-  assume(now_ns);
+  go_on();
   for (const auto& gang : gangs_)
-    if (std::popcount(gang->wanted) > 1 && (gang->wanted & ~gang->wanted_before) != 0) level_clocks(*gang);
-  for (const auto& gang : gangs_)
-    if (gang->wakes || (gang->wanted != 0 && gang->has_gaps))
-      catch_up(*gang, gang->slept ? kWakeCreditNs : kGapCreditNs);
-  keep_promises(now_ns);
+    for (GangOnGpu& stake : gang->stakes)
+      if (stake.wakes || (stake.wants && stake.has_gaps))
+        catch_up(*gang, stake, stake.rested ? kRestCreditNs : stake.slept ? kWakeCreditNs : kGapCreditNs);
 }
 
-std::int64_t Arbiter::furthest_clock_ns(const Gang& gang) const {
-  std::int64_t most_ns = std::numeric_limits<std::int64_t>::min();
-  for (const Stake& stake : gang.stakes) most_ns = std::max(most_ns, gpus_[stake.gpu].least_ns[gang.rank]);
-  return most_ns;
+void Arbiter::look_for_wants(Gang& gang, std::int64_t now_ns, std::int64_t passed_ns) {
+  std::uint32_t rank = 0, engaged = 0;
+  for (GangOnGpu& stake : gang.stakes) {
+    stake.wanted_before = std::exchange(stake.wants, false);
+    stake.slept = now_ns - stake.engaged_ns > kSleepNs;
+    stake.rested = std::exchange(stake.held_back, false);
+    stake.has_gaps = false;
+  }
+  for (const ShareId id : gang.members)
+    for (ShareOnGpu& place : shares_[id].places) {
+      const std::uint32_t gpu = place.terms.gpu;
+      if (gpus_[gpu].policy == Policy::off) continue;
+      if (gpus_[gpu].policy == Policy::priority)
+        rank = std::max(rank, static_cast<std::uint32_t>(place.terms.priority_class));
+      GangOnGpu& stake = *gang.stake(gpu);
+      const bool engages = place.engaged(now_ns);
+      const bool held_back = place.throttled() || (place.rests && (place.use.wanting || place.use.in_flight_ns > 0));
+      stake.held_back |= held_back;
+      if (engages || held_back) place.wanted_ns += passed_ns;
+      if (!engages) continue;
+      engaged |= bit(gpu);
+      stake.engaged_ns = now_ns;
+      stake.has_gaps |= place.gap_ns > 0;
+    }
+  if (rank != gang.rank) change_rank(gang, rank);
+  for (GangOnGpu& stake : gang.stakes) {
+    // Ranks that are held together want all GPUs that they used lately, but for one on which their ceiling keeps them.
+    const bool with_others = engaged != 0 && gang.is_together(now_ns) && now_ns - stake.engaged_ns < kTogetherNs &&
+                             !stake.held_back && gpus_[stake.gpu].policy != Policy::off;
+    stake.wants = (engaged & bit(stake.gpu)) != 0 || with_others;
+    stake.wakes = stake.wants && !stake.wanted_before;
+    if (!stake.wakes) continue;
+    for (const ShareId id : gang.members)
+      for (ShareOnGpu& place : shares_[id].places)
+        if (place.terms.gpu == stake.gpu) place.paused_ns = now_ns;
+  }
+}
+
+// What it has in flight at the end of a turn has gone on for longer than its kernels, its turns and others' slices explain, on its GPUs
+// taken together: ranks that wait for each other spin.
+bool Arbiter::seems_to_wait(const Gang& gang) const {
+  std::int64_t ages_ns = 0, kernel_ns = 0;
+  int busy = 0;
+  for (const ShareId id : gang.members)
+    for (const ShareOnGpu& place : shares_[id].places) {
+      if (place.use.in_flight_ns == 0 && !place.use.wanting) continue;
+      ++busy;
+      ages_ns += place.use.oldest_age_ns;
+      kernel_ns = std::max(kernel_ns, place.use.kernel_ns);
+    }
+  return busy > 1 && ages_ns >= kRankWaitsNs + 4 * kernel_ns;
 }
 
 // Classes do not wait for each other, so each has its own clock: a lower one that gets nothing would hold a common one back, and
 // whoever comes to the higher class would stand behind those that have worked there. Its standing among the others goes with it.
 void Arbiter::change_rank(Gang& gang, std::uint32_t rank) {
-  const std::int64_t ahead_ns = gang.virtual_ns - furthest_clock_ns(gang);
-  gang.rank = std::min(rank, kRanks - 1);
-  gang.virtual_ns = std::clamp(furthest_clock_ns(gang) + ahead_ns, -kMostHeldNs, kMostHeldNs);
-}
-
-// GPUs that gangs at work hold together with this one, itself included: they have one clock.
-std::uint32_t Arbiter::linked_to(std::uint32_t gpu) const {
-  std::uint32_t linked = bit(gpu), before = 0;
-  while (linked != before) {
-    before = linked;
-    for (const auto& gang : gangs_)
-      if ((gang->wanted_before & linked) != 0) linked |= gang->wanted_before;
-  }
-  return linked;
-}
-
-// Each GPU's clock goes on as it is used. A gang that begins to work on several would stand behind everybody on those whose clock
-// is slow, for as long as they differ, and not be let to the others meanwhile: the slow ones are put forward, with whoever works there.
-void Arbiter::level_clocks(const Gang& gang) {
-  std::int64_t most_ns = std::numeric_limits<std::int64_t>::min();
-  for (const Stake& stake : gang.stakes)
-    if ((gang.wanted & bit(stake.gpu)) != 0) most_ns = std::max(most_ns, clock_ns(gang, stake.gpu));
-  for (const Stake& stake : gang.stakes) {
-    const std::int64_t behind_ns = most_ns - clock_ns(gang, stake.gpu);
-    if ((gang.wanted & bit(stake.gpu)) == 0 || behind_ns <= gang.price_ns(stake, kUnlevelNs)) continue;
-    const std::uint32_t linked = linked_to(stake.gpu);
-    for (const auto& other : gangs_) {
-      if (other->rank != gang.rank) continue;
-      std::uint32_t concerns = other->wanted_before;
-      // Who sleeps is put forward where all that it may wake on is.
-      if (concerns == 0 && other.get() != &gang)
-        for (const Stake& each : other->stakes) concerns |= bit(each.gpu);
-      if (concerns != 0 && (concerns & ~linked) == 0)
-        other->virtual_ns = std::min(other->virtual_ns + behind_ns, kMostHeldNs);
-    }
-    for (std::uint32_t g = 0; g < gpu_count_; ++g)
-      if ((linked & bit(g)) != 0) clock_ns(gang, g) = std::min(clock_ns(gang, g) + behind_ns, kMostHeldNs);
+  const std::uint32_t before = std::exchange(gang.rank, std::min(rank, kRanks - 1));
+  for (GangOnGpu& stake : gang.stakes) {
+    const std::int64_t ahead_ns = stake.virtual_ns - gpus_[stake.gpu].least_ns[before];
+    stake.virtual_ns = std::clamp(clock_ns(gang, stake.gpu) + ahead_ns, -kMaxHeldNs, kMaxHeldNs);
   }
 }
 
 // Who did not want the GPU has not saved anything up.
-void Arbiter::catch_up(Gang& gang, std::int64_t credit_ns) {
-  std::int64_t least_ns = std::numeric_limits<std::int64_t>::min();
-  for (const Stake& stake : gang.stakes) {
-    if ((gang.wanted & bit(stake.gpu)) == 0) continue;
-    least_ns = std::max(least_ns, clock_ns(gang, stake.gpu) - gang.price_ns(stake, credit_ns));
-  }
-  gang.virtual_ns = std::max(gang.virtual_ns, least_ns);
+void Arbiter::catch_up(Gang& gang, GangOnGpu& stake, std::int64_t credit_ns) {
+  stake.virtual_ns = std::max(stake.virtual_ns, clock_ns(gang, stake.gpu) - stake.price_ns(credit_ns));
 }
 
-// Until a turn is settled it is taken to have been used to the full. Then each GPU's clock goes on to where the gang stands that is
-// furthest behind there.
-void Arbiter::assume(std::int64_t now_ns) {
+// Each GPU's clock goes on to where the gang stands that is furthest behind there.
+void Arbiter::go_on() {
   struct Behind {
     std::int64_t least_ns = kNever, waking_ns = -kNever;
   };
-  std::array<std::array<Behind, kRanks>, kMostGpus> behind{};
-  for (const auto& each : gangs_) {
-    Gang& gang = *each;
-    gang.assumed_ns = 0;
-    if (gang.wanted == 0) continue;
-    for (const Stake& stake : gang.stakes) gang.assumed_ns += gang.price_ns(stake, stake.assumed_ns(now_ns));
-    for (const Stake& stake : gang.stakes) {
-      if ((gang.wanted & bit(stake.gpu)) == 0) continue;
-      Behind& here = behind[stake.gpu][gang.rank];
-      const std::int64_t stands_ns = gang.virtual_ns + gang.assumed_ns;
-      if (gang.wakes) here.waking_ns = std::max(here.waking_ns, stands_ns);
+  std::array<std::array<Behind, kRanks>, kMaxGpus> behind{};
+  for (const auto& gang : gangs_)
+    for (const GangOnGpu& stake : gang->stakes) {
+      if (!stake.wants) continue;
+      Behind& here = behind[stake.gpu][gang->rank];
+      if (stake.wakes) here.waking_ns = std::max(here.waking_ns, stake.stands_ns());
       // Who has gaps is behind for want of work, and is no measure of what the others had.
-      else if (!gang.has_gaps) here.least_ns = std::min(here.least_ns, stands_ns);
+      else if (!stake.has_gaps) here.least_ns = std::min(here.least_ns, stake.stands_ns());
     }
-  }
   // Where all are seen to begin at once, nobody has looked for long, and any of them may have worked on behind an open gate:
   // they begin level.
   for (std::uint32_t g = 0; g < gpu_count_; ++g)
@@ -272,98 +255,160 @@ void Arbiter::assume(std::int64_t now_ns) {
     }
 }
 
-// A promise is for now. What its share had while nobody else wanted the GPU, or by its weight, or before it was promised anything,
-// is not taken off: as long as it is not ahead of the others it has had no more than its part. And what it had because of the
-// promise is no debt when that is taken back.
-void Arbiter::keep_promises(std::int64_t now_ns) {
-  for (const auto& each : gangs_) {
-    Gang& gang = *each;
-    gang.guaranteed = false;
-    if (gang.wanted == 0) continue;
-    std::int64_t most_ns = std::numeric_limits<std::int64_t>::min();
-    bool promised = false;
-    for (Stake& stake : gang.stakes) {
-      if ((gang.wanted & bit(stake.gpu)) == 0) continue;
-      const std::int64_t clock_ns = this->clock_ns(gang, stake.gpu), divisor = gang.divisor(stake);
-      const std::int64_t ahead_ns =
-          std::clamp<std::int64_t>(gang.virtual_ns + gang.assumed_ns - clock_ns, 0, kMostHeldNs / divisor) * divisor;
-      stake.budget_ns = std::max(stake.budget_ns, -ahead_ns);
-      promised |= stake.guarantee_ppm > 0;
-      gang.guaranteed |= stake.guarantee_ppm > 0 && stake.budget_ns > stake.assumed_ns(now_ns);
-      most_ns =
-          std::max(most_ns, clock_ns + gang.price_ns(stake, kWindowNs - std::min<std::int64_t>(0, stake.budget_ns)));
-    }
-    if (promised) gang.virtual_ns = std::min(gang.virtual_ns, most_ns);
+// Of several GPUs the one counts on which it is furthest from its turn, of those that another gang wants.
+Arbiter::Unit Arbiter::unit_of(Gang& gang, std::uint32_t gpus) const {
+  Unit unit{.gang = &gang, .gpus = gpus, .promised = true, .tag_ns = -kNever};
+  std::int64_t owed_ns = -kNever;
+  for (const GangOnGpu& stake : gang.stakes) {
+    if ((gpus & bit(stake.gpu)) == 0 || (gpus != bit(stake.gpu) && !is_contended(stake))) continue;
+    unit.promised &= stake.is_promised();
+    if (stake.guarantee_ppm > 0) owed_ns = std::max(owed_ns, -stake.due_ns() / stake.guarantee_ppm);
+    unit.tag_ns = std::max(unit.tag_ns, stake.stands_ns() - clock_ns(gang, stake.gpu));
   }
+  if (unit.promised) unit.tag_ns = owed_ns;
+  return unit;
 }
 
-void Arbiter::order() {
+void Arbiter::order(std::int64_t now_ns) {
   order_.clear();
-  for (const auto& gang : gangs_)
-    if (gang->wanted != 0) order_.push_back(gang.get());
-  const auto key = [](const Gang* gang) {
-    return std::tuple(-static_cast<int>(gang->rank), !gang->guaranteed, gang->virtual_ns + gang->assumed_ns,
-                      gang->members[0]);
+  for (const auto& gang : gangs_) {
+    const std::uint32_t wanted = gang->wanted();
+    if (wanted == 0) continue;
+    if (gang->is_together(now_ns)) {
+      order_.push_back(unit_of(*gang, wanted));
+      continue;
+    }
+    for (const GangOnGpu& stake : gang->stakes)
+      if (stake.wants) order_.push_back(unit_of(*gang, bit(stake.gpu)));
+  }
+  const auto key = [](const Unit& unit) {
+    return std::tuple(-static_cast<int>(unit.gang->rank), !unit.promised, unit.tag_ns, unit.gang->members[0]);
   };
   std::ranges::sort(order_, std::less<>{}, key);
 }
 
-// Whether somebody else has a use for a GPU that it works on or holds.
-bool Arbiter::contended(const Gang& gang) const {
-  for (const Stake& stake : gang.stakes)
-    if (((gang.wanted | gang.holds) & bit(stake.gpu)) != 0 &&
-        gpus_[stake.gpu].wanted_by > ((gang.wanted >> stake.gpu) & 1))
-      return true;
-  return false;
+// Whether another gang wants one of these GPUs.
+bool Arbiter::contended(const Gang& gang, std::uint32_t gpus) const {
+  return std::ranges::any_of(
+      gang.stakes, [&](const GangOnGpu& stake) { return (gpus & bit(stake.gpu)) != 0 && is_contended(stake); });
 }
 
-// A lease ends by time or for want of work, and only where somebody else has a use for it; and when the gang has come to
-// work on a GPU that it does not hold, so that all of them open together.
-void Arbiter::end_leases(std::int64_t now_ns) {
+std::int64_t Arbiter::lease_end_ns(const Unit& unit) {
+  std::int64_t end_ns = kNever;
+  for (const GangOnGpu& stake : unit.gang->stakes)
+    if ((unit.gpus & bit(stake.gpu)) != 0) end_ns = std::min(end_ns, stake.lease_end_ns);
+  return end_ns;
+}
+
+// What is held together, each once. `use` may neither take nor give any.
+template <typename Use>
+void Arbiter::each_held(std::int64_t now_ns, Use use) {
   for (const auto& gang : gangs_) {
     if (gang->holds == 0) continue;
-    bool over = now_ns >= gang->lease_end_ns || gang->wanted == 0;
-    // A higher class does not wait for a lease to end.
-    for (const Gang* const other : order_) over |= other->rank > gang->rank && (other->wanted & gang->holds) != 0;
-    over = over && contended(*gang) && successor(*gang) != gang.get();
-    if (over && drains(*gang, now_ns)) continue;
-    if (over || (gang->wanted & ~gang->holds) != 0) gang->lease_end_ns = now_ns;
+    if (gang->is_together(now_ns)) {
+      use(Unit{.gang = gang.get(), .gpus = gang->holds});
+      continue;
+    }
+    for (const GangOnGpu& stake : gang->stakes)
+      if ((gang->holds & bit(stake.gpu)) != 0) use(Unit{.gang = gang.get(), .gpus = bit(stake.gpu)});
   }
 }
 
-const Gang* Arbiter::successor(const Gang& holder) const {
-  for (const Gang* const gang : order_)
-    if ((gang->wanted & holder.holds) != 0) return gang;
-  return nullptr;
+// A lease ends by time or for want of work, and only if another gang wants the GPU; and when ranks that wait for each other
+// have come to work on a GPU that they do not hold, so that all of them open together.
+void Arbiter::end_leases(std::int64_t now_ns) {
+  each_held(now_ns, [&](const Unit& held) {
+    Gang& gang = *held.gang;
+    const std::uint32_t wanted = gang.wanted();
+    // While all others rest at their ceilings no lease ends.
+    for (GangOnGpu& stake : gang.stakes)
+      if ((held.gpus & bit(stake.gpu)) != 0 && !is_contended(stake) && is_sought(stake)) stake.choose_payment(now_ns);
+    bool over = now_ns >= lease_end_ns(held) || (wanted & held.gpus) == 0;
+    // A higher class does not wait for a lease to end.
+    for (const Unit& other : order_) over |= other.gang->rank > gang.rank && (other.gpus & held.gpus) != 0;
+    const bool draining = gang.stakes.size() == 1 && gang.drain_end_ns != 0;
+    const Unit* const next = over && contended(gang, held.gpus) ? successor(held.gpus) : nullptr;
+    if (draining && (!contended(gang, held.gpus) || (next != nullptr && next->gang == &gang))) gang.drain_end_ns = 0;
+    if (next != nullptr && next->gang == &gang && next->gpus == held.gpus) {
+      // It is its own successor: a new turn, which may be paid in the other way.
+      if (now_ns >= lease_end_ns(held)) begin_lease(held, now_ns);
+      return;
+    }
+    if (next != nullptr && next->gang != &gang && drains(held, *next, now_ns)) return;
+    if (next != nullptr && gang.stakes.size() > 1 && !gang.is_together(now_ns))
+      gang.see_turn_end(seems_to_wait(gang), now_ns);
+    const bool wider = gang.is_together(now_ns) && (wanted & ~gang.holds) != 0;
+    if (next == nullptr && !wider) return;
+    for (GangOnGpu& stake : gang.stakes)
+      if ((held.gpus & bit(stake.gpu)) != 0) stake.lease_end_ns = now_ns;
+  });
+}
+
+const Arbiter::Unit* Arbiter::successor(std::uint32_t gpus) const {
+  const auto found = std::ranges::find_if(order_, [gpus](const Unit& unit) { return (unit.gpus & gpus) != 0; });
+  return found == order_.end() ? nullptr : &*found;
 }
 
 // What a gang has sent to one GPU waits for what it has yet to send to another, and would go on spinning beside the next
 // gang's work. So its turn ends in good order, for a short time: who is ahead stops, who is behind comes up to it.
-bool Arbiter::drains(Gang& gang, std::int64_t now_ns) {
-  if (std::popcount(gang.holds) < 2) return false;
+bool Arbiter::drains(const Unit& held, const Unit& next, std::int64_t now_ns) {
+  Gang& gang = *held.gang;
+  if (gang.stakes.size() < 2) return ends_with_its_kernels(held, next, now_ns);
+  if (std::popcount(held.gpus) < 2) return false;
   bool in_flight = false;
   for (const ShareId id : gang.members)
-    for (const Place& place : shares_[id].places) in_flight |= place.use.in_flight_ns > 0;
+    for (const ShareOnGpu& place : shares_[id].places) in_flight |= place.use.in_flight_ns > 0;
   if (gang.drain_end_ns == 0) gang.drain_end_ns = now_ns + kDrainNs;
   if (!in_flight || now_ns >= gang.drain_end_ns) return false;
-  gang.lease_end_ns = now_ns + kLookNs;
+  for (GangOnGpu& stake : gang.stakes) stake.lease_end_ns = now_ns + kLookNs;
   return true;
 }
 
-std::int64_t Arbiter::lease_ns(const Gang& gang) const {
+// The gate is shut, and the GPU stays with the share that has kernels there. What it reports is believed once: no longer than that
+// from the first look on. If they take longer than the successor would wait, the GPU's slices are the better bound.
+bool Arbiter::ends_with_its_kernels(const Unit& held, const Unit& next, std::int64_t now_ns) {
+  Gang& gang = *held.gang;
+  GangOnGpu& stake = gang.stakes[0];
+  std::int64_t left_ns = 0;
+  for (const ShareId id : gang.members)
+    for (const ShareOnGpu& place : shares_[id].places) {
+      left_ns = std::max(left_ns, place.use.in_flight_ns);
+      // A launch that long was shared by slices at its beginning, and stays so.
+      if (place.use.kernel_ns > kTailNs) return false;
+    }
+  const bool waits = next.gang->rank <= gang.rank && is_always_busy(*next.gang, stake.gpu, now_ns);
+  const std::int64_t patience_ns = waits ? kTailNs : 0;
+  if (gang.drain_end_ns == 0) gang.drain_end_ns = now_ns + std::min(left_ns, patience_ns) + kTailLeadNs;
+  if (left_ns <= kTailLeadNs || left_ns > patience_ns || now_ns >= gang.drain_end_ns) return false;
+  stake.lease_end_ns = now_ns + std::min(left_ns - kTailLeadNs, kDrainLookNs);
+  return true;
+}
+
+bool Arbiter::is_always_busy(const Gang& gang, std::uint32_t gpu, std::int64_t now_ns) const {
+  for (const ShareId id : gang.members)
+    for (const ShareOnGpu& place : shares_[id].places)
+      if (place.terms.gpu == gpu && !place.always_busy(now_ns)) return false;
+  return true;
+}
+
+std::int64_t Arbiter::lease_ns(const Unit& unit) const {
   std::int64_t kernel_ns = 0;
   std::uint32_t crowd = 1;
-  for (const ShareId id : gang.members)
-    for (const Place& place : shares_[id].places)
-      if ((gang.wanted >> place.terms.gpu & 1) != 0) kernel_ns = std::max(kernel_ns, place.use.kernel_ns);
-  for (const Stake& stake : gang.stakes) crowd = std::max(crowd, gpus_[stake.gpu].wanted_by);
-  if (std::popcount(gang.wanted) > 1) return std::clamp(15 * kernel_ns, kGangLeaseNs, kLongestGangLeaseNs);
+  for (const ShareId id : unit.gang->members)
+    for (const ShareOnGpu& place : shares_[id].places)
+      if ((unit.gpus & bit(place.terms.gpu)) != 0) kernel_ns = std::max(kernel_ns, place.use.kernel_ns);
+  for (const GangOnGpu& stake : unit.gang->stakes)
+    if ((unit.gpus & bit(stake.gpu)) != 0) crowd = std::max(crowd, gpus_[stake.gpu].wanted_by);
+  if (std::popcount(unit.gpus) > 1) return std::clamp(15 * kernel_ns, kGangLeaseNs, kLongestGangLeaseNs);
   const std::int64_t usual_ns = std::clamp(4 * kernel_ns, kShortestLeaseNs, kLongestLeaseNs);
   return std::min(usual_ns, std::max(kernel_ns, kWindowNs / crowd));
 }
 
-bool Arbiter::stays(const Gang& gang, std::int64_t now_ns) const {
-  return gang.holds != 0 && (gang.wanted & ~gang.holds) == 0 && (gang.lease_end_ns > now_ns || !contended(gang));
+bool Arbiter::stays(const Unit& unit, std::int64_t now_ns) const {
+  const Gang& gang = *unit.gang;
+  const std::uint32_t wider = gang.is_together(now_ns) ? gang.wanted() & ~gang.holds : 0;
+  return (gang.holds & unit.gpus) == unit.gpus && wider == 0 &&
+         (lease_end_ns(unit) > now_ns || !contended(gang, unit.gpus));
 }
 
 // In order: whoever can have all its GPUs gets them. One that has to wait for some of them has the others next; until
@@ -371,65 +416,77 @@ bool Arbiter::stays(const Gang& gang, std::int64_t now_ns) const {
 void Arbiter::grant(std::int64_t now_ns) {
   std::uint32_t taken = 0, lent = 0;
   std::int64_t lent_until_ns = kNever;
-  for (const auto& gang : gangs_) {
-    if (stays(*gang, now_ns)) taken |= gang->holds;
-  }
-  for (Gang* const gang : order_) {
-    if (stays(*gang, now_ns)) continue;
-    if ((gang->wanted & taken) != 0) {
-      for (const auto& other : gangs_)
-        if ((other->holds & gang->wanted & taken) != 0) lent_until_ns = std::min(lent_until_ns, other->lease_end_ns);
-      lent |= gang->wanted & ~taken;
+  each_held(now_ns, [&](const Unit& held) {
+    if (stays(held, now_ns)) taken |= held.gpus;
+  });
+  for (const Unit& unit : order_) {
+    if ((unit.gang->holds & unit.gpus) == unit.gpus && stays(unit, now_ns)) continue;
+    if ((unit.gpus & taken) != 0) {
+      each_held(now_ns, [&](const Unit& other) {
+        if ((other.gpus & unit.gpus & taken) != 0) lent_until_ns = std::min(lent_until_ns, lease_end_ns(other));
+      });
+      lent |= unit.gpus & ~taken;
       continue;
     }
-    hold(*gang, now_ns);
-    if ((gang->wanted & lent) != 0)
-      gang->lease_end_ns = std::clamp(lent_until_ns, now_ns + kOverlapNs, gang->lease_end_ns);
-    taken |= gang->wanted;
+    hold(unit, now_ns);
+    if ((unit.gpus & lent) != 0)
+      for (GangOnGpu& stake : unit.gang->stakes)
+        if ((unit.gpus & bit(stake.gpu)) != 0)
+          stake.lease_end_ns = std::clamp(lent_until_ns, now_ns + kOverlapNs, stake.lease_end_ns);
+    taken |= unit.gpus;
   }
 }
 
-void Arbiter::hold(Gang& gang, std::int64_t now_ns) {
+void Arbiter::hold(const Unit& unit, std::int64_t now_ns) {
   for (const auto& other : gangs_) {
-    if (other.get() == &gang || (other->holds & gang.wanted) == 0) continue;
-    release(*other);
+    if (other.get() == unit.gang || (other->holds & unit.gpus) == 0) continue;
+    // All of them at once: ranks that wait for each other only spin with half of their GPUs.
+    release(*other, other->is_together(now_ns) ? other->holds : unit.gpus);
   }
-  release(gang);
-  gang.holds = gang.wanted;
-  gang.lease_end_ns = now_ns + lease_ns(gang);
-  for (const Stake& stake : gang.stakes)
-    if ((gang.holds & bit(stake.gpu)) != 0) gpus_[stake.gpu].holder = &gang;
+  release(*unit.gang, unit.gang->is_together(now_ns) ? unit.gang->holds : unit.gpus);
+  unit.gang->holds |= unit.gpus;
+  begin_lease(unit, now_ns);
+  for (const GangOnGpu& stake : unit.gang->stakes)
+    if ((unit.gpus & bit(stake.gpu)) != 0) gpus_[stake.gpu].holder = unit.gang;
 }
 
-// All of them at once: a gang with half of its GPUs only spins.
-void Arbiter::release(Gang& gang) {
-  gang.holds = 0;
+void Arbiter::begin_lease(const Unit& unit, std::int64_t now_ns) {
+  const std::int64_t length_ns = lease_ns(unit);
+  for (GangOnGpu& stake : unit.gang->stakes) {
+    if ((unit.gpus & bit(stake.gpu)) == 0) continue;
+    stake.choose_payment(now_ns);
+    stake.lease_end_ns = now_ns + length_ns;
+  }
+}
+
+void Arbiter::release(Gang& gang, std::uint32_t gpus) {
+  gang.holds &= ~gpus;
   gang.drain_end_ns = 0;
   for (Gpu& gpu : gpus_)
-    if (gpu.holder == &gang) gpu.holder = nullptr;
+    if (gpu.holder == &gang && (gpus & bit(static_cast<std::uint32_t>(&gpu - gpus_.data()))) != 0) gpu.holder = nullptr;
 }
 
 // After the gates are known: a turn is a stretch in which somebody who wanted the GPU found his gate shut.
 void Arbiter::record_turns(std::int64_t now_ns) {
   for (const auto& gang : gangs_)
-    for (Stake& stake : gang->stakes) {
+    for (GangOnGpu& stake : gang->stakes) {
       const Gpu& gpu = gpus_[stake.gpu];
       const bool keeps_out = gpu.holder == gang.get() && gpu.kept_out > 0;
       // Settled before the time of its marks is forgotten.
       const bool old = stake.open.share != kNoShare && now_ns - stake.open.from_ns > kLongestLeaseNs;
-      if (!keeps_out || old) gang->end_turn(stake, now_ns);
+      if (!keeps_out || old) stake.end_turn(now_ns);
       if (keeps_out && stake.open.share == kNoShare)
-        stake.open = {gang->members[0], stake.gpu, now_ns, 0, stake.held_ns};
+        stake.open = {gang->members[0], stake.gpu, now_ns, 0, stake.held_ns, stake.reserved};
     }
 }
 
 std::optional<Turn> Arbiter::next_turn(std::int64_t now_ns) {
   for (const auto& gang : gangs_)
-    for (Stake& stake : gang->stakes) {
-      while (stake.first != stake.last && now_ns - stake.turns[stake.first % Stake::kTurns].from_ns > kKnownNs)
+    for (GangOnGpu& stake : gang->stakes) {
+      while (stake.first != stake.last && now_ns - stake.turns[stake.first % GangOnGpu::kTurns].from_ns > kKnownNs)
         ++stake.first;
       if (stake.first == stake.last) continue;
-      const Turn& oldest = stake.turns[stake.first % Stake::kTurns];
+      const Turn& oldest = stake.turns[stake.first % GangOnGpu::kTurns];
       if (oldest.to_ns + kTurnSettlesNs > now_ns) continue;
       ++stake.first;
       return oldest;
@@ -439,27 +496,37 @@ std::optional<Turn> Arbiter::next_turn(std::int64_t now_ns) {
 
 void Arbiter::settle(const Turn& turn, std::int64_t idle_ns) {
   Gang* const gang = turn.share < shares_.size() ? shares_[turn.share].gang : nullptr;
-  Stake* const stake = gang == nullptr ? nullptr : gang->stake(turn.gpu);
-  if (stake != nullptr) gang->charge(*stake, std::clamp<std::int64_t>(idle_ns, 0, turn.to_ns - turn.from_ns));
+  GangOnGpu* const stake = gang == nullptr ? nullptr : gang->stake(turn.gpu);
+  if (stake != nullptr)
+    stake->charge(std::clamp<std::int64_t>(idle_ns, 0, turn.to_ns - turn.from_ns), turn.reserved, true);
 }
 
-std::int64_t Arbiter::virtual_time_ns(ShareId share) const { return shares_[share].gang->virtual_ns; }
+std::int64_t Arbiter::virtual_time_ns(ShareId share, std::uint32_t gpu) const {
+  const GangOnGpu* const stake = shares_[share].gang->stake(gpu);
+  return stake == nullptr ? 0 : stake->virtual_ns;
+}
+
+std::int64_t Arbiter::wanted_ns(ShareId share, std::uint32_t gpu) const {
+  for (const ShareOnGpu& place : shares_[share].places)
+    if (place.terms.gpu == gpu) return place.wanted_ns;
+  return 0;
+}
 
 // The holder waits for the last kernel of whoever was before it.
 std::int64_t Arbiter::protected_look_ns(const Gpu& gpu, std::int64_t now_ns) const {
   if (gpu.holder != nullptr)
     for (const ShareId id : gpu.holder->members)
-      for (const Place& place : shares_[id].places)
+      for (const ShareOnGpu& place : shares_[id].places)
         if (&gpus_[place.terms.gpu] == &gpu && is_closed(place.gate) && place.engaged(now_ns)) return now_ns + kLookNs;
   return gpu.protected_until_ns;
 }
 
-// Whether anybody who wants a GPU that it holds finds his gate shut. Where all the others' kernels fit into its pauses, the end of
-// its lease is soon enough to see that it has stopped.
-bool Arbiter::keeps_out(const Gang& gang) const {
-  return std::ranges::any_of(gang.stakes, [&](const Stake& stake) {
-    return (gang.holds & bit(stake.gpu)) != 0 && gpus_[stake.gpu].kept_out > 0;
-  });
+// Whether a share that wants one of these GPUs finds its gate shut. Where all the others' kernels fit into the holder's pauses, the
+// end of its lease is soon enough to see that it has stopped.
+bool Arbiter::keeps_out(std::uint32_t gpus) const {
+  for (std::uint32_t g = 0; g < gpu_count_; ++g)
+    if ((gpus & bit(g)) != 0 && gpus_[g].kept_out > 0) return true;
+  return false;
 }
 
 void Arbiter::pay_for_told_looks(std::int64_t now_ns) {
@@ -471,48 +538,57 @@ void Arbiter::pay_for_told_looks(std::int64_t now_ns) {
 
 std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
   std::int64_t at_ns = kNever;
-  const auto by = [&](std::int64_t when_ns) { at_ns = std::min(at_ns, std::max(when_ns, now_ns + kLeastWakeNs)); };
+  const auto by = [&](std::int64_t when_ns) { at_ns = std::min(at_ns, std::max(when_ns, now_ns + kMinWakeNs)); };
   const auto by_its_word = [&](std::uint32_t gpu, std::int64_t when_ns) {
     const std::int64_t paid_ns = std::max(when_ns, gpus_[gpu].told_paid_ns);
     gpus_[gpu].told_look_ns = std::min(gpus_[gpu].told_look_ns, paid_ns);
     by(paid_ns);
   };
   for (const Share& share : shares_)
-    for (const Place& place : share.places)
-      if (place.use.wanting && place.throttled() && place.gate != Gate::open)
-        by_its_word(place.terms.gpu, now_ns + place.use.ceiling_ns);
-  for (const Gang* const gang : order_) {
-    if (!contended(*gang)) continue;
-    if (gang->holds != 0 && !keeps_out(*gang)) {
-      by(gang->lease_end_ns);
-    } else if (gang->holds != 0) {
+    for (const ShareOnGpu& place : share.places)
+      if (place.use.wanting && (place.throttled() || place.rests) && place.gate != Gate::open)
+        by_its_word(place.terms.gpu,
+                    now_ns + std::min(kRestLookNs,
+                                      place.use.ceiling_ns + (place.use.credit_ns == kNoCeiling
+                                                                  ? 0
+                                                                  : place.worth_a_turn_ns() - place.use.credit_ns)));
+  // Also of one that wants no more, and so is not in the order.
+  for (const auto& gang : gangs_)
+    if (gang->drain_end_ns != 0)
+      for (const GangOnGpu& stake : gang->stakes)
+        if ((gang->holds & bit(stake.gpu)) != 0) by(stake.lease_end_ns);
+  for (const Unit& unit : order_) {
+    const Gang& gang = *unit.gang;
+    if (!contended(gang, unit.gpus)) continue;
+    const bool holds = (gang.holds & unit.gpus) != 0;
+    const std::int64_t lease_end_ns = this->lease_end_ns(unit);
+    if (holds && !keeps_out(unit.gpus)) {
+      by(lease_end_ns);
+    } else if (holds) {
       // Who always has work ready leaves enough of it in flight to hide the hand-over, unless its kernels are short; and the end of
       // a lease is soon enough to see that it has none any more. Each look costs a wake-up.
       bool steady = true;
-      std::int64_t kernel_ns = kNever;
-      for (const ShareId id : gang->members)
-        for (const Place& place : shares_[id].places) {
-          if (!place.engaged(now_ns)) continue;
+      std::int64_t kernel_ns = kNever, idle_ns = 0;
+      for (const ShareId id : gang.members)
+        for (const ShareOnGpu& place : shares_[id].places) {
+          if ((unit.gpus & bit(place.terms.gpu)) == 0 || !place.engaged(now_ns)) continue;
           steady &= place.steady(now_ns);
           kernel_ns = std::min(kernel_ns, place.use.kernel_ns);
+          // When it could be known that it has no work.
+          idle_ns =
+              std::max(idle_ns, std::max(place.active_ns, now_ns) + place.use.in_flight_ns + place.patience_ns(now_ns));
         }
-      const std::int64_t early_ns = gang->lease_end_ns - (steady && kernel_ns >= kOverlapNs ? 0 : kOverlapNs);
-      const std::int64_t ends_ns = early_ns > now_ns ? early_ns : gang->lease_end_ns;
+      const std::int64_t early_ns = lease_end_ns - (steady && kernel_ns >= kOverlapNs ? 0 : kOverlapNs);
+      const std::int64_t ends_ns = early_ns > now_ns ? early_ns : lease_end_ns;
       by(ends_ns);
-      // When it could be known that it has no work.
-      std::int64_t idle_ns = 0;
-      for (const ShareId id : gang->members)
-        for (const Place& place : shares_[id].places)
-          if (place.engaged(now_ns))
-            idle_ns = std::max(idle_ns,
-                               std::max(place.active_ns, now_ns) + place.use.in_flight_ns + place.patience_ns(now_ns));
       if (idle_ns > now_ns && !(steady && idle_ns + kIdleLookNs > ends_ns))
-        by_its_word(static_cast<std::uint32_t>(std::countr_zero(gang->holds)), idle_ns);
-    } else if (gang->stakes.size() > 1) {
+        by_its_word(static_cast<std::uint32_t>(std::countr_zero(unit.gpus)), idle_ns);
+    } else if (gang.stakes.size() > 1) {
       by(now_ns + 2 * kOverdueNs);
     }
-    for (const Stake& stake : gang->stakes) {
-      if (stake.first != stake.last) by(stake.turns[stake.first % Stake::kTurns].to_ns + 4 * kTurnSettlesNs);
+    for (const GangOnGpu& stake : gang.stakes) {
+      if ((unit.gpus & bit(stake.gpu)) == 0) continue;
+      if (stake.first != stake.last) by(stake.turns[stake.first % GangOnGpu::kTurns].to_ns + 4 * kTurnSettlesNs);
       if (gpus_[stake.gpu].protected_until_ns > now_ns) by(protected_look_ns(gpus_[stake.gpu], now_ns));
     }
   }

@@ -24,7 +24,7 @@ inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 inline constexpr std::int64_t kShortestLeaseNs = 2'500'000, kLongestLeaseNs = 5'000'000;
 inline constexpr std::int64_t kGangLeaseNs = 50'000'000;  // on several GPUs: fifteen kernels, at least this
 inline constexpr std::int64_t kLongestGangLeaseNs = 150'000'000;
-inline constexpr std::int64_t kLeastWakeNs = 20'000;  // no timer is better than that
+inline constexpr std::int64_t kMinWakeNs = 20'000;  // no timer is better than that
 // A portion that fills one pause leaves the GPU idle while the filler learns that it has ended; much more than two, and the
 // holder waits for whole time slices of the GPU's.
 inline constexpr std::int64_t kGapsInAPortion = 2;
@@ -34,23 +34,33 @@ inline constexpr std::int64_t kOverlapNs = 100'000;         // the successor's f
 inline constexpr std::int64_t kSleepNs = 10'000'000;        // longer without work is sleep
 inline constexpr std::int64_t kWakeCreditNs = 5'000'000;    // what a share that wakes up is ahead of the others at most
 inline constexpr std::int64_t kGapCreditNs = 20'000'000;    // and one that has gaps
-inline constexpr std::int64_t kUnlevelNs = 100'000'000;     // of GPU time; clocks that differ by less are level
+inline constexpr std::int64_t kRestCreditNs = 100'000'000;  // and one that rested at its ceiling, which bounds it
+// How old what ranks have in flight is at the end of a turn, added up, where they wait for each other; and four kernels more.
+inline constexpr std::int64_t kRankWaitsNs = 4'000'000;
+inline constexpr std::int64_t kUnseenRankNs = 2'000'000;    // where ranks were not seen to wait for each other
 inline constexpr std::int64_t kTurnSettlesNs = 10'000'000;  // by then it is known who had the GPU in a turn
 // How far back it can be known who had the GPU. Who looks later than that after it was time has not minded the gates: what
 // happened meanwhile was nobody's turn, and is charged to nobody.
 inline constexpr std::int64_t kKnownNs = 80'000'000;
-inline constexpr std::int64_t kProtectedNs = 100'000'000;     // after a launch of the latency class
-inline constexpr std::int64_t kProtectedPortionNs = 200'000;  // what others may have in flight then, or one kernel
-inline constexpr std::int64_t kTogetherNs = 50'000'000;       // GPUs that a gang used within this are opened together
+inline constexpr std::int64_t kProtectedNs = 100'000'000;   // after a launch of the latency class
+inline constexpr std::int64_t kProtectedBatchNs = 200'000;  // what others may have in flight then, or one kernel
+inline constexpr std::int64_t kTogetherNs = 50'000'000;     // GPUs that a gang used within this are opened together
 inline constexpr std::int64_t kIdleLookNs =
-    2'000'000;                                   // so much of a lease is not worth a look whether a steady holder works
+    2'000'000;  // so much of a lease is not worth a look whether a steady holder works
+// A ceiling may open earlier than was said: time that was another share's comes back.
+inline constexpr std::int64_t kRestLookNs = 5'000'000;
 inline constexpr std::int64_t kLookNs = 50'000;  // for the end of a kernel that somebody waits for
 // What a share says of itself is over at a time may be put off at that time, again and again. A GPU's shares are looked at for what
 // they say once in such a time, and as often at once as they were not in the credit.
 inline constexpr std::int64_t kToldLookNs = 250'000, kToldCreditNs = 10'000'000;
-inline constexpr std::int64_t kDrainNs = 2'000'000;  // for a gang's ranks to come level when its turn ends
-inline constexpr std::int64_t kOverdueNs = 150'000;  // a limiter's settler may be so late to see that work has ended
-inline constexpr std::int64_t kMostPatienceNs = 20'000'000;  // with work beside another's turn, besides
+// A turn ends when its last kernels have: beside another context's work they would cost two switches of the GPU's more. A share
+// that waits anyway waits so long for them, any other one no longer than for one of the GPU's own slices.
+inline constexpr std::int64_t kTailNs = 50'000'000;
+inline constexpr std::int64_t kTailLeadNs = 250'000;   // the successor's wake-up fits into what is left then
+inline constexpr std::int64_t kDrainLookNs = 500'000;  // the last kernel may end earlier than it was estimated to
+inline constexpr std::int64_t kDrainNs = 2'000'000;    // for a gang's ranks to come level when its turn ends
+inline constexpr std::int64_t kOverdueNs = 150'000;    // a limiter's settler may be so late to see that work has ended
+inline constexpr std::int64_t kMaxPatienceNs = 20'000'000;  // with work beside another's turn, besides
 
 struct Decision {
   std::span<const Change> changes;  // valid until the next call
@@ -85,14 +95,21 @@ class Arbiter {
   std::optional<Turn> next_turn(std::int64_t now_ns);
   void settle(const Turn& turn, std::int64_t idle_ns);
 
-  // To be kept where a new arbiter finds it, so that it starts fair: what the share's gang has been charged, by weight.
-  std::int64_t virtual_time_ns(ShareId share) const;
+  // To be kept where a new arbiter finds it, so that it starts fair: what the share's gang has been charged on that GPU by weight.
+  // 0 for a GPU that it does not have.
+  std::int64_t virtual_time_ns(ShareId share, std::uint32_t gpu) const;
+
+  // For how long in all the share has wanted that GPU, in ns since add_share: it had work there or a launch waited, its own
+  // ceiling's waits included. What it was owed of its promise in a stretch is guarantee_ppm of how far this moved.
+  // 0 for a GPU that it does not have. Never goes back.
+  std::int64_t wanted_ns(ShareId share, std::uint32_t gpu) const;
 
  private:
   struct Gpu {
     Policy policy = Policy::fair;
     Gang* holder = nullptr;
     std::uint32_t wanted_by = 0;  // gangs
+    std::uint32_t sought_by = 0;  // gangs that want it or would, but for their own ceiling
     // Its clocks, one for each class that counts: virtual time of whoever of that class is furthest behind; none goes back.
     std::array<std::int64_t, kRanks> least_ns{};
     std::int64_t protected_until_ns = 0;
@@ -103,59 +120,77 @@ class Arbiter {
     std::uint32_t fillers = 0;           // shares whose kernels fit into them
   };
 
-  struct Standing {
+  // GPUs of a gang that are given and taken in one decision: one, or all that ranks which wait for each other work on.
+  struct Unit {
+    Gang* gang = nullptr;
+    std::uint32_t gpus = 0;  // as bits
+    // The order: first units that are owed of their promise, by how long ago that fell due; then least virtual time.
+    bool promised = false;
+    std::int64_t tag_ns = 0;
+    friend bool operator==(const Unit&, const Unit&) = default;
+  };
+
+  struct GateDecision {
     Gate gate;
-    std::int64_t portion_ns;
+    std::int64_t batch_ns;
   };
 
   bool was_away(std::int64_t now_ns) const { return due_ns_ != kNever && now_ns - due_ns_ > kKnownNs; }
   void forget_open_turns();
   void refresh(std::int64_t now_ns);
+  void look_for_wants(Gang& gang, std::int64_t now_ns, std::int64_t passed_ns);
   std::int64_t& clock_ns(const Gang& gang, std::uint32_t gpu) { return gpus_[gpu].least_ns[gang.rank]; }
-  std::int64_t furthest_clock_ns(const Gang& gang) const;
+  std::int64_t clock_ns(const Gang& gang, std::uint32_t gpu) const { return gpus_[gpu].least_ns[gang.rank]; }
   void change_rank(Gang& gang, std::uint32_t rank);
-  void level_clocks(const Gang& gang);
-  std::uint32_t linked_to(std::uint32_t gpu) const;
-  void catch_up(Gang& gang, std::int64_t credit_ns);
+  void catch_up(Gang& gang, GangOnGpu& stake, std::int64_t credit_ns);
+  void go_on();
+  void order(std::int64_t now_ns);
+  Unit unit_of(Gang& gang, std::uint32_t gpus) const;
+  template <typename Use>
+  void each_held(std::int64_t now_ns, Use use);
   void end_leases(std::int64_t now_ns);
-  void assume(std::int64_t now_ns);
-  void keep_promises(std::int64_t now_ns);
-  void order();
-  const Gang* successor(const Gang& holder) const;
-  bool drains(Gang& gang, std::int64_t now_ns);
+  const Unit* successor(std::uint32_t gpus) const;
+  bool drains(const Unit& held, const Unit& next, std::int64_t now_ns);
+  bool ends_with_its_kernels(const Unit& held, const Unit& next, std::int64_t now_ns);
+  bool is_always_busy(const Gang& gang, std::uint32_t gpu, std::int64_t now_ns) const;
   void grant(std::int64_t now_ns);
-  bool stays(const Gang& gang, std::int64_t now_ns) const;
-  void hold(Gang& gang, std::int64_t now_ns);
-  void release(Gang& gang);
+  bool stays(const Unit& unit, std::int64_t now_ns) const;
+  void hold(const Unit& unit, std::int64_t now_ns);
+  void begin_lease(const Unit& unit, std::int64_t now_ns);
+  void release(Gang& gang, std::uint32_t gpus);
   void record_turns(std::int64_t now_ns);
-  bool contended(const Gang& gang) const;
-  std::int64_t lease_ns(const Gang& gang) const;
+  bool contended(const Gang& gang, std::uint32_t gpus) const;
+  bool is_contended(const GangOnGpu& stake) const { return gpus_[stake.gpu].wanted_by > (stake.wants ? 1u : 0u); }
+  bool is_sought(const GangOnGpu& stake) const { return gpus_[stake.gpu].sought_by > (stake.seeks() ? 1u : 0u); }
+  std::int64_t lease_ns(const Unit& unit) const;
+  static std::int64_t lease_end_ns(const Unit& unit);
   std::int64_t protected_look_ns(const Gpu& gpu, std::int64_t now_ns) const;
-  bool keeps_out(const Gang& gang) const;
+  bool keeps_out(std::uint32_t gpus) const;
   void pay_for_told_looks(std::int64_t now_ns);
   std::int64_t wake_at_ns(std::int64_t now_ns);
-  Place* place_of(ShareId share, std::uint32_t gpu);
+  ShareOnGpu* share_on(ShareId share, std::uint32_t gpu);
+  bool seems_to_wait(const Gang& gang) const;
 
   // gate_choice.cpp
   void set_gates(std::int64_t now_ns);
   void share_gaps(std::int64_t now_ns);
-  Standing standing_of(const Share& share, const Place& place, std::int64_t now_ns) const;
+  GateDecision standing_of(const Share& share, const ShareOnGpu& place, std::int64_t now_ns) const;
   static bool is_closed(Gate gate) { return gate == Gate::shut || gate == Gate::queued; }
-  static Standing closed(const Place& place, std::int64_t now_ns);
+  static GateDecision closed(const ShareOnGpu& place, std::int64_t now_ns);
   bool tail_of_others(const Share& mine, std::uint32_t gpu, std::int64_t now_ns) const;
-  static bool fits_gap(const Place& place, const Gpu& gpu);
-  static std::int64_t filler_portion_ns(const Place& place, const Gpu& gpu);
-  bool is_next(const Gang& gang, const Gpu& gpu, std::int64_t now_ns) const;
+  static bool fits_gap(const ShareOnGpu& place, const Gpu& gpu);
+  static std::int64_t filler_portion_ns(const ShareOnGpu& place, const Gpu& gpu);
+  bool is_next(const Gang& gang, std::uint32_t gpu, std::int64_t now_ns) const;
   std::int64_t ahead_ns(const Gang& gang) const;
-  bool is_awaited(const Gang& gang, const Place& mine, std::int64_t now_ns) const;
+  bool is_awaited(const Gang& gang, const ShareOnGpu& mine, std::int64_t now_ns) const;
 
   std::uint32_t gpu_count_;
-  std::array<Gpu, kMostGpus> gpus_{};
+  std::array<Gpu, kMaxGpus> gpus_{};
   std::int64_t refreshed_ns_ = 0;
   std::int64_t due_ns_ = kNever;              // when it asked to be woken last
   std::vector<Share> shares_;                 // by id; a free one has no places
   std::vector<std::unique_ptr<Gang>> gangs_;  // shares and GPUs point at them
-  std::vector<Gang*> order_;
+  std::vector<Unit> order_;
   std::vector<Change> changes_;
 };
 

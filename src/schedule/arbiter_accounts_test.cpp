@@ -25,9 +25,9 @@ TEST(ArbiterAccounts, idle_time_is_charged_to_who_kept_others_out) {
   const auto turn = gpus.arbiter.next_turn(kMs + kLongestLeaseNs + 1 + kTurnSettlesNs);
   ASSERT_TRUE(turn);
   EXPECT_EQ(turn->share, holder);
-  const std::int64_t before_ns = gpus.arbiter.virtual_time_ns(holder);
+  const std::int64_t before_ns = gpus.arbiter.virtual_time_ns(holder, 0);
   gpus.arbiter.settle(*turn, kMs);
-  EXPECT_EQ(gpus.arbiter.virtual_time_ns(holder) - before_ns, kMs / 100);
+  EXPECT_EQ(gpus.arbiter.virtual_time_ns(holder, 0) - before_ns, kMs / 100);
 }
 TEST(ArbiterAccounts, of_a_turn_of_long_ago_nobody_is_asked_who_had_the_gpu) {
   Gpus gpus;
@@ -66,12 +66,12 @@ TEST(ArbiterAccounts, lies_break_nothing_and_move_nobody_else_s_account) {
     at_ns += kMs;
   }
   EXPECT_GE(honest_open, 1'000);  // of 4,000: a liar takes time, never all of it
-  EXPECT_LE(gpus.arbiter.virtual_time_ns(honest), 4'000 * kMs / 100);
+  EXPECT_LE(gpus.arbiter.virtual_time_ns(honest, 0), 4'000 * kMs / 100);
 }
 TEST(ArbiterAccounts, a_restarted_one_goes_on_from_the_virtual_times_it_finds) {
   Gpus gpus;
-  const ShareId ahead = gpus.arbiter.add_share({.gpus = {Terms{}}, .virtual_time_ns = 900 * kMs});
-  const ShareId behind = gpus.arbiter.add_share({.gpus = {Terms{}}, .virtual_time_ns = 100 * kMs});
+  const ShareId ahead = gpus.arbiter.add_share({.gpus = {Terms{}}, .virtual_times_ns = {900 * kMs}});
+  const ShareId behind = gpus.arbiter.add_share({.gpus = {Terms{}}, .virtual_times_ns = {100 * kMs}});
   gpus.want(ahead);
   gpus.want(behind);
   gpus.decide(kMs);
@@ -88,7 +88,7 @@ TEST(ArbiterAccounts, nobody_can_report_more_time_than_has_passed_and_wear_the_w
     gpus.uses[{liar, 0}].held_ns = i % 2 == 0 ? std::numeric_limits<std::int64_t>::max() : 0;
     gpus.decide(at_ns);
   }
-  EXPECT_LE(gpus.arbiter.virtual_time_ns(liar), at_ns + kMostLateNs);
+  EXPECT_LE(gpus.arbiter.virtual_time_ns(liar, 0), at_ns + kMaxLateNs);
   gpus.arbiter.remove_share(liar);
   gpus.uses.erase({liar, 0});
   auto worked = play(gpus, {{light, {0}}, {heavy, {0}}}, at_ns, 10'000);
@@ -104,7 +104,7 @@ TEST(ArbiterAccounts, who_was_quiet_for_an_hour_can_still_report_no_more_late_th
   gpus.decide(kHourNs);
   gpus.uses[{share, 0}].held_ns = kHourNs;
   gpus.decide(kHourNs + kMs);
-  EXPECT_EQ(gpus.arbiter.virtual_time_ns(share), (kMostLateNs + kMs) / 100);
+  EXPECT_EQ(gpus.arbiter.virtual_time_ns(share, 0), (kMaxLateNs + kMs) / 100);
 }
 TEST(ArbiterAccounts, a_share_of_weight_1_that_works_for_years_is_charged_and_so_are_the_others) {
   Gpus gpus;
@@ -142,8 +142,8 @@ TEST(ArbiterAccounts, a_share_that_comes_to_a_second_gpu_is_not_behind_there) {
 }
 TEST(ArbiterAccounts, who_slept_while_the_daemon_restarted_has_no_credit_for_it) {
   Gpus gpus;
-  const ShareId slept = gpus.arbiter.add_share({.gpus = {Terms{}}, .virtual_time_ns = 10 * kMs});
-  const ShareId worked = gpus.arbiter.add_share({.gpus = {Terms{}}, .virtual_time_ns = 6'000 * kMs});
+  const ShareId slept = gpus.arbiter.add_share({.gpus = {Terms{}}, .virtual_times_ns = {10 * kMs}});
+  const ShareId worked = gpus.arbiter.add_share({.gpus = {Terms{}}, .virtual_times_ns = {6'000 * kMs}});
   std::int64_t at_ns = kMs;
   play(gpus, {{slept, {0}}}, at_ns, 50);
   auto had = play(gpus, {{slept, {0}}, {worked, {0}}}, at_ns, 1'000);
@@ -205,7 +205,7 @@ TEST(ArbiterAccounts, who_reports_little_at_a_time_is_charged_all_of_it) {
     gpus.uses[{share, 0}].held_ns += 900;
     gpus.decide(at_ns);
   }
-  EXPECT_EQ(gpus.arbiter.virtual_time_ns(share), 900);
+  EXPECT_EQ(gpus.arbiter.virtual_time_ns(share, 0), 900);
 }
 TEST(ArbiterAccounts, what_a_removed_share_weighed_is_its_gang_s_no_longer) {
   Gpus gpus;
@@ -232,7 +232,7 @@ TEST(ArbiterAccounts, what_was_held_under_an_earlier_arbiter_is_not_charged_agai
   const Use before{.held_ns = 5'000 * kMs};
   gpus.arbiter.adopt(share, 0, before, Gate::open);
   gpus.arbiter.observe(share, 0, before, kMs);
-  EXPECT_EQ(gpus.arbiter.virtual_time_ns(share), 0);
+  EXPECT_EQ(gpus.arbiter.virtual_time_ns(share, 0), 0);
 }
 
 // What it had while nobody wanted the GPU, or by its weight, was nobody else's: it had been kept from its promise for as long as it
@@ -244,7 +244,7 @@ TEST(ArbiterAccounts, who_had_more_than_was_promised_while_nobody_wanted_it_has_
   std::int64_t at_ns = kMs;
   play(gpus, {{promised, {0}}}, at_ns, 60'000);
   auto worked = play(gpus, {{promised, {0}}, {other, {0}}}, at_ns, 2'000);
-  EXPECT_NEAR(worked[promised], 800, 50);
+  EXPECT_NEAR(worked[promised], 920, 50);  // and a tenth of what the promise leaves
 }
 TEST(ArbiterAccounts, who_had_more_than_was_promised_by_its_weight_has_its_promise_when_that_gives_less) {
   Gpus gpus;
@@ -253,7 +253,7 @@ TEST(ArbiterAccounts, who_had_more_than_was_promised_by_its_weight_has_its_promi
   std::int64_t at_ns = kMs;
   play(gpus, {{promised, {0}}, {second, {0}}}, at_ns, 60'000);
   auto worked = play(gpus, {{promised, {0}}, {second, {0}}, {third, {0}}}, at_ns, 2'000);
-  EXPECT_NEAR(worked[promised], 800, 50);
+  EXPECT_NEAR(worked[promised], 1'040, 50);  // and a fifth of what the promise leaves
 }
 TEST(ArbiterAccounts, what_is_promised_to_a_share_that_runs_is_had_from_then_on) {
   Gpus gpus;
@@ -262,7 +262,7 @@ TEST(ArbiterAccounts, what_is_promised_to_a_share_that_runs_is_had_from_then_on)
   play(gpus, {{share, {0}}, {other, {0}}}, at_ns, 60'000);
   gpus.arbiter.change_share(share, std::vector{Terms{.weight = 10, .guarantee_ppm = 400'000}});
   auto worked = play(gpus, {{share, {0}}, {other, {0}}}, at_ns, 2'000);
-  EXPECT_NEAR(worked[share], 800, 50);
+  EXPECT_NEAR(worked[share], 920, 50);
 }
 // Kernels of 100 ms: what it takes at once, it waits for.
 TEST(ArbiterAccounts, who_has_more_than_was_promised_by_a_long_kernel_waits_for_its_next) {
@@ -280,7 +280,7 @@ TEST(ArbiterAccounts, who_has_more_than_was_promised_by_a_long_kernel_waits_for_
     gpus.decide(at_ns);
     while (const auto turn = gpus.arbiter.next_turn(at_ns)) gpus.arbiter.settle(*turn, 0);
   }
-  EXPECT_NEAR(worked, 4'000, 300);
+  EXPECT_NEAR(worked, 5'600, 400);  // a fifth, and a tenth of the rest
 }
 TEST(ArbiterAccounts, what_a_share_had_because_it_was_promised_is_no_debt_once_nothing_is) {
   Gpus gpus;
@@ -341,6 +341,42 @@ TEST(ArbiterAccounts, what_a_share_had_by_the_latency_class_is_no_debt_in_anothe
   gpus.arbiter.change_share(fast, std::vector{Terms{}});
   auto worked = play(gpus, {{fast, {0}}, {other, {0}}}, at_ns, 2'000);
   EXPECT_NEAR(worked[fast], 1'000, 50);
+}
+
+// Its ceiling keeps the share from the GPU for the next 50 ms.
+void throttle(Gpus& gpus, ShareId share) {
+  gpus.want(share);
+  gpus.uses[{share, 0}].ceiling_ns = 50 * kMs;
+  gpus.uses[{share, 0}].credit_ns = 0;
+}
+TEST(ArbiterAccounts, PromisesAreEarnedAndPaidBesideAShareAtItsCeiling) {
+  Gpus gpus;
+  const ShareId promised = gpus.add({Terms{.guarantee_ppm = 500'000}}), resting = gpus.add({Terms{}});
+  std::int64_t at_ns = kMs;
+  for (int i = 0; i < 200; ++i, at_ns += kMs) {
+    throttle(gpus, resting);
+    gpus.run(promised, kMs);
+    gpus.uses[{promised, 0}].held_ns += kMs;
+    gpus.decide(at_ns);
+  }
+  // The other half of 200 ms, at weight 100.
+  EXPECT_NEAR(static_cast<double>(gpus.arbiter.virtual_time_ns(promised, 0)), kMs, kMs / 20);
+}
+TEST(ArbiterAccounts, AShareAtItsCeilingKeepsItsPlaceByWeight) {
+  Gpus gpus;
+  const ShareId working = gpus.add({Terms{}}), resting = gpus.add({Terms{}});
+  std::int64_t at_ns = kMs;
+  play(gpus, {{working, {0}}, {resting, {0}}}, at_ns, 20);
+  for (int i = 0; i < 50; ++i, at_ns += kMs) {
+    throttle(gpus, resting);
+    gpus.run(working, kMs);
+    gpus.uses[{working, 0}].held_ns += kMs;
+    gpus.decide(at_ns);
+  }
+  gpus.uses[{resting, 0}].ceiling_ns = 0;
+  gpus.uses[{resting, 0}].credit_ns = kNoCeiling;
+  auto worked = play(gpus, {{working, {0}}, {resting, {0}}}, at_ns, 50);
+  EXPECT_GE(worked[resting], 40);
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ TEST(Arbiter, who_puts_off_its_end_again_and_again_does_not_keep_the_arbiter_bus
     // It holds the GPU, or waits for its ceiling to end.
     Use& said = gpus.uses[{liar, 0}];
     said.in_flight_ns = 2 * kUs;
-    said.ceiling_ns = looks % 100 < 50 ? 50 * kUs : kLeastLingerNs + kUs;
+    said.ceiling_ns = looks % 100 < 50 ? 50 * kUs : kMinLingerNs + kUs;
     ++said.requests;
     while (const auto turn = gpus.arbiter.next_turn(now_ns)) gpus.arbiter.settle(*turn, 0);
     now_ns = gpus.decide(now_ns).wake_at_ns;
@@ -126,7 +126,8 @@ TEST(Arbiter, a_time_in_which_nobody_decided_is_charged_to_nobody) {
     std::map<ShareId, std::int64_t> had;
     for (std::int64_t at_ns = from_ns; at_ns < to_ns;) {
       for (const ShareId share : {light, heavy})
-        gpus.gate(share) == Gate::open ? gpus.run(share, kMs) : gpus.want(share);
+        if (gpus.gate(share) == Gate::open) gpus.run(share, kTailLeadNs);
+        else gpus.rest(share), gpus.want(share);
       while (const auto turn = gpus.arbiter.next_turn(at_ns)) {
         EXPECT_LE(turn->to_ns - turn->from_ns, 3 * kLongestLeaseNs);
         gpus.arbiter.settle(*turn, 0);
@@ -140,15 +141,16 @@ TEST(Arbiter, a_time_in_which_nobody_decided_is_charged_to_nobody) {
     return had;
   };
   contend(kMs, 500 * kMs);
-  const std::int64_t light_ns = gpus.arbiter.virtual_time_ns(light), heavy_ns = gpus.arbiter.virtual_time_ns(heavy);
+  const std::int64_t light_ns = gpus.arbiter.virtual_time_ns(light, 0),
+                     heavy_ns = gpus.arbiter.virtual_time_ns(heavy, 0);
   // Meanwhile they went on under their guarantees, side by side.
   for (const ShareId share : {light, heavy}) gpus.uses[{share, 0}].held_ns += 4'000 * kMs;
   gpus.decide(8'500 * kMs);
-  EXPECT_NEAR(static_cast<double>(gpus.arbiter.virtual_time_ns(light) - light_ns), 0, 1e6);
-  EXPECT_NEAR(static_cast<double>(gpus.arbiter.virtual_time_ns(heavy) - heavy_ns), 0, 1e6);
+  EXPECT_NEAR(static_cast<double>(gpus.arbiter.virtual_time_ns(light, 0) - light_ns), 0, 1e6);
+  EXPECT_NEAR(static_cast<double>(gpus.arbiter.virtual_time_ns(heavy, 0) - heavy_ns), 0, 1e6);
   auto had = contend(8'500 * kMs, 9'500 * kMs);
-  EXPECT_NEAR(static_cast<double>(had[light]), 100e6, 10e6);
-  EXPECT_NEAR(static_cast<double>(had[heavy]), 900e6, 10e6);
+  EXPECT_NEAR(static_cast<double>(had[light]), 80e6, 10e6);
+  EXPECT_NEAR(static_cast<double>(had[heavy]), 920e6, 10e6);
 }
 // The turn in which it happened is not taken to have been used either: the clock would go on by all of it, and whoever comes next
 // would stand so far behind the holder.
@@ -187,8 +189,81 @@ TEST(Arbiter, the_successor_may_send_one_kernel_before_the_lease_ends) {
   EXPECT_EQ(decision.wake_at_ns, kMs + kShortestLeaseNs - kOverlapNs);
   gpus.uses[{first, 0}].held_ns = kMs;
   decision = gpus.decide(decision.wake_at_ns);
-  EXPECT_EQ(gpus.gate(second), Gate::portion);
+  EXPECT_EQ(gpus.gate(second), Gate::batch);
   EXPECT_EQ(gpus.gate(first), Gate::open);
+}
+// Two shares that have been busy for 200 ms, and the end of a turn.
+struct EndOfTurn {
+  EndOfTurn() : a(gpus.add({Terms{}})), b(gpus.add({Terms{}})) {
+    do play(gpus, {{a, {0}}, {b, {0}}}, at_ns, 1);
+    while (at_ns < 200 * kMs || gpus.gate(a) != Gate::open);
+  }
+  // Half a millisecond at a time until the turn of `a` is over and its gate shut; it has so much in flight all the time.
+  void keep_in_flight(std::int64_t in_flight_ns) {
+    for (int i = 0; i < 100 && gpus.gate(a) == Gate::open; ++i) {
+      gpus.run(a, in_flight_ns), gpus.uses[{a, 0}].held_ns += kMs / 2;
+      gpus.want(b);
+      gpus.decide(at_ns += kMs / 2);
+    }
+    gpus.want(a);
+  }
+
+  Gpus gpus;
+  ShareId a, b;
+  std::int64_t at_ns = kMs;
+};
+TEST(Arbiter, a_turn_ends_when_its_last_kernels_have) {
+  EndOfTurn end;
+  end.keep_in_flight(2 * kMs);
+  EXPECT_EQ(end.gpus.gate(end.a), Gate::queued);
+  EXPECT_EQ(end.gpus.gate(end.b), Gate::queued);
+  end.gpus.uses[{end.a, 0}].in_flight_ns = kMs;
+  const Decision decision = end.gpus.decide(end.at_ns + kMs);
+  EXPECT_EQ(end.gpus.gate(end.b), Gate::queued);
+  EXPECT_LE(decision.wake_at_ns, end.at_ns + kMs + kDrainLookNs);
+  end.gpus.uses[{end.a, 0}].in_flight_ns = kTailLeadNs;
+  end.gpus.decide(end.at_ns + 2 * kMs - kTailLeadNs);
+  EXPECT_EQ(end.gpus.gate(end.b), Gate::open);
+  EXPECT_EQ(end.gpus.gate(end.a), Gate::queued);
+}
+TEST(Arbiter, a_turn_that_waits_for_its_kernels_goes_on_once_no_other_process_wants_the_gpu) {
+  EndOfTurn end;
+  end.keep_in_flight(2 * kMs);
+  ASSERT_EQ(end.gpus.gate(end.a), Gate::queued);
+  end.gpus.uses[{end.b, 0}] = {};
+  end.gpus.decide(end.at_ns + 500 * kUs);
+  end.gpus.decide(end.at_ns + 3 * kMs);
+  EXPECT_TRUE(end.gpus.gate(end.a) == Gate::open || end.gpus.gate(end.a) == Gate::open_notify);
+}
+TEST(Arbiter, who_reports_work_without_end_is_waited_for_once_and_pays_for_it) {
+  EndOfTurn end;
+  end.keep_in_flight(3 * kMs);
+  ASSERT_EQ(end.gpus.gate(end.b), Gate::queued);
+  const std::int64_t before_ns = end.gpus.arbiter.virtual_time_ns(end.a, 0);
+  std::int64_t waited_ns = 0;
+  for (; end.gpus.gate(end.b) != Gate::open && waited_ns < 100 * kMs; waited_ns += 100 * kUs)
+    end.gpus.decide(end.at_ns + waited_ns);
+  EXPECT_LE(waited_ns, 3 * kMs + kTailLeadNs + kDrainLookNs);
+  // No process worked meanwhile, and it is its turn's time.
+  for (std::int64_t at_ns = end.at_ns; at_ns < end.at_ns + 60 * kMs; at_ns += kMs)
+    while (const auto turn = end.gpus.arbiter.next_turn(at_ns))
+      end.gpus.arbiter.settle(*turn, turn->share == end.a ? 3 * kMs : 0);
+  EXPECT_GE(end.gpus.arbiter.virtual_time_ns(end.a, 0) - before_ns, 2 * kMs / 100) << "at its weight";
+}
+TEST(Arbiter, a_turn_does_not_wait_for_kernels_that_its_successor_would_wait_too_long_for) {
+  EndOfTurn end;
+  end.gpus.uses[{end.a, 0}].kernel_ns = kTailNs + kMs;
+  end.keep_in_flight(10 * kMs);
+  EXPECT_EQ(end.gpus.gate(end.b), Gate::open);
+}
+TEST(Arbiter, a_share_with_pauses_does_not_wait_for_another_s_last_kernels) {
+  EndOfTurn end;
+  for (int i = 0; i < 20; ++i) {  // it sleeps
+    end.gpus.rest(end.b), end.gpus.run(end.a, 2 * kMs);
+    end.gpus.decide(end.at_ns += kMs);
+  }
+  end.keep_in_flight(2 * kMs);
+  EXPECT_EQ(end.gpus.gate(end.b), Gate::open);
 }
 TEST(Arbiter, where_all_fit_into_the_holder_s_pauses_nobody_looks_before_its_lease_ends) {
   Gpus gpus;
@@ -208,7 +283,7 @@ TEST(Arbiter, where_all_fit_into_the_holder_s_pauses_nobody_looks_before_its_lea
   }
   const ShareId first = gpus.gate(a) == Gate::open ? a : b, second = first == a ? b : a;
   EXPECT_EQ(gpus.gate(first), Gate::open);
-  EXPECT_EQ(gpus.gate(second), Gate::portion);
+  EXPECT_EQ(gpus.gate(second), Gate::batch);
   std::int64_t looks = 0;
   for (const std::int64_t end_ns = now_ns + 50 * kMs; now_ns < end_ns; ++looks) {
     for (const ShareId share : {a, b}) sparse(share, now_ns);
@@ -251,8 +326,8 @@ TEST(Arbiter, a_latency_share_is_never_shut_and_the_others_send_little_while_it_
   EXPECT_EQ(gpus.gate(slow), Gate::open);
   gpus.run(fast, 200 * kUs);
   gpus.decide(2 * kMs);
-  EXPECT_EQ(gpus.gate(fast), Gate::tell);
-  EXPECT_EQ(gpus.gate(slow), Gate::portion);
+  EXPECT_EQ(gpus.gate(fast), Gate::open_notify);
+  EXPECT_EQ(gpus.gate(slow), Gate::batch);
   gpus.rest(fast);
   gpus.decide(2 * kMs + kProtectedNs + 1);
   EXPECT_EQ(gpus.gate(slow), Gate::open);
@@ -275,12 +350,12 @@ TEST(Arbiter, a_successor_waits_for_its_predecessor_s_last_kernel_where_a_latenc
   // A kernel that does not end for longer than a turn is waited for no more.
   gpus.arbiter.change_share(b, std::vector{Terms{.weight = 1'000}});
   bool let_in = false;
-  for (int i = 1; i < 50 && !let_in; ++i, let_in = gpus.gate(b) == Gate::portion) gpus.decide(at_ns + i * kMs);
+  for (int i = 1; i < 50 && !let_in; ++i, let_in = gpus.gate(b) == Gate::batch) gpus.decide(at_ns + i * kMs);
   EXPECT_TRUE(let_in);
 }
-TEST(Arbiter, a_share_on_two_gpus_has_both_or_none) {
+TEST(Arbiter, a_gang_on_two_gpus_has_both_or_none) {
   Gpus gpus(2);
-  const ShareId wide = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}), narrow = gpus.add({Terms{.gpu = 1}});
+  const ShareId wide = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}, "gang"), narrow = gpus.add({Terms{.gpu = 1}});
   gpus.run(narrow, kMs, 1);
   gpus.decide(kMs);
   for (std::int64_t at = 2; at < 200; ++at) {
@@ -294,11 +369,34 @@ TEST(Arbiter, a_share_on_two_gpus_has_both_or_none) {
     EXPECT_EQ(gpus.gate(wide, 0) == Gate::open, gpus.gate(wide, 1) == Gate::open) << at;
   }
 }
+// Its programs may have nothing in common: what it has on one GPU is no reason to keep it from another, or others from that.
+TEST(Arbiter, a_share_on_two_gpus_has_each_for_itself) {
+  Gpus gpus(2);
+  const ShareId wide = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}), narrow = gpus.add({Terms{.gpu = 1}});
+  int held[2] = {}, narrow_held = 0;
+  for (std::int64_t at = 1; at < 1'000; ++at) {
+    for (const std::uint32_t gpu : {0u, 1u}) {
+      const bool has = gpus.gate(wide, gpu) == Gate::open || gpus.gate(wide, gpu) == Gate::open_notify;
+      held[gpu] += has;
+      if (has) gpus.run(wide, kTailLeadNs, gpu), gpus.uses[{wide, gpu}].held_ns += kMs;
+      else gpus.rest(wide, gpu), gpus.want(wide, gpu);
+    }
+    const bool has = gpus.gate(narrow, 1) == Gate::open;
+    narrow_held += has;
+    if (has) gpus.run(narrow, kTailLeadNs, 1), gpus.uses[{narrow, 1}].held_ns += kMs;
+    else gpus.rest(narrow, 1), gpus.want(narrow, 1);
+    gpus.decide(at * kMs);
+    while (const auto turn = gpus.arbiter.next_turn(at * kMs)) gpus.arbiter.settle(*turn, 0);
+  }
+  EXPECT_GE(held[0], 990);
+  EXPECT_NEAR(held[1], 500, 25);
+  EXPECT_NEAR(narrow_held, 500, 25);
+}
 // Not lent, the GPU would stand still for the rest of the narrow share's turn on the other; lent for a whole turn, the gang would wait
 // for that one next, and so on.
 TEST(Arbiter, while_a_wide_gang_waits_for_its_last_gpu_the_free_ones_are_lent_until_then) {
   Gpus gpus(2);
-  const ShareId wide = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}});
+  const ShareId wide = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}, "gang");
   const ShareId left = gpus.add({Terms{.gpu = 0}}), right = gpus.add({Terms{.gpu = 1}});
   const auto begin = [&](ShareId share, std::uint32_t gpu) {
     gpus.run(share, 100 * kMs, gpu);
@@ -321,7 +419,8 @@ TEST(Arbiter, while_a_wide_gang_waits_for_its_last_gpu_the_free_ones_are_lent_un
 }
 TEST(Arbiter, work_that_waits_for_a_launch_at_another_gate_gets_that_launch) {
   Gpus gpus(2);
-  const ShareId a = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}), b = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}});
+  const ShareId a = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}, "a"),
+                b = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}, "b");
   gpus.want(a, 0);
   gpus.want(a, 1);
   gpus.decide(kMs);
@@ -334,8 +433,8 @@ TEST(Arbiter, work_that_waits_for_a_launch_at_another_gate_gets_that_launch) {
   gpus.rest(a, 1);
   gpus.want(a, 1);
   std::int64_t at_ns = 60 * kMs;
-  for (int look = 0; look < 10 && gpus.gate(a, 1) != Gate::portion; ++look) gpus.decide(at_ns += 100 * kUs);
-  EXPECT_EQ(gpus.gate(a, 1), Gate::portion);
+  for (int look = 0; look < 10 && gpus.gate(a, 1) != Gate::batch; ++look) gpus.decide(at_ns += 100 * kUs);
+  EXPECT_EQ(gpus.gate(a, 1), Gate::batch);
   EXPECT_NE(gpus.gate(a, 0), Gate::open);
 }
 TEST(Arbiter, a_share_at_its_own_ceiling_does_not_keep_the_gpu) {

@@ -5,44 +5,46 @@
 namespace headgate::schedule {
 namespace {
 
-constexpr std::int64_t kFarNs = kMostHeldNs;
+constexpr std::int64_t kFarNs = kMaxHeldNs;
 
 }  // namespace
 
 Use sane(const Use& use) {
   Use made = use;
   for (std::int64_t* total : {&made.held_ns, &made.dry_ns}) *total = std::clamp(*total, -kFarNs, kFarNs);
-  for (std::int64_t* now : {&made.in_flight_ns, &made.kernel_ns, &made.ceiling_ns})
-    *now = std::clamp<std::int64_t>(*now, 0, kMostReportedNs);
-  made.processes = std::clamp(made.processes, 1u, kMostProcesses);
+  for (std::int64_t* now : {&made.in_flight_ns, &made.oldest_age_ns, &made.kernel_ns, &made.ceiling_ns})
+    *now = std::clamp<std::int64_t>(*now, 0, kMaxReportedNs);
+  made.credit_ns = std::clamp<std::int64_t>(made.credit_ns, 0, kNoCeiling);
+  made.ceiling_ppm = std::clamp(made.ceiling_ppm, 1u, 1'000'000u);
+  made.processes = std::clamp(made.processes, 1u, kMaxProcesses);
   return made;
 }
 
-std::int64_t Place::credible_ns(std::int64_t held_ns, std::int64_t now_ns) {
+std::int64_t ShareOnGpu::credible_ns(std::int64_t held_ns, std::int64_t now_ns) {
   const std::int64_t passed_ns = observed_ns == 0 ? 0 : std::clamp<std::int64_t>(now_ns - observed_ns, 0, kFarNs);
   const std::int64_t most_ns = passed_ns + late_ns;
   const std::int64_t credible = std::clamp(held_ns, -charged_ns, most_ns);
-  late_ns = std::min(kMostLateNs, most_ns - credible);
-  charged_ns = std::min(kMostLateNs, charged_ns + credible);
+  late_ns = std::min(kMaxLateNs, most_ns - credible);
+  charged_ns = std::min(kMaxLateNs, charged_ns + credible);
   observed_ns = now_ns;
   return credible;
 }
 
-std::int64_t Place::linger_ns() const { return std::clamp(2 * gap_ns, kLeastLingerNs, kMostLingerNs); }
+std::int64_t ShareOnGpu::linger_ns() const { return std::clamp(2 * gap_ns, kMinLingerNs, kMaxLingerNs); }
 
-std::int64_t Place::patience_ns(std::int64_t now_ns) const {
+std::int64_t ShareOnGpu::patience_ns(std::int64_t now_ns) const {
   if (use.ceiling_ns > 0) return 0;
-  if (now_ns - throttled_ns < kSteadyNs) return kLeastLingerNs;
-  return gap_ns > 0 ? linger_ns() : kMostLingerNs;
+  if (now_ns - throttled_ns < kSteadyNs) return kMinLingerNs;
+  return gap_ns > 0 ? linger_ns() : kMaxLingerNs;
 }
 
-bool Place::engaged(std::int64_t now_ns) const {
+bool ShareOnGpu::engaged(std::int64_t now_ns) const {
   if (terms.priority_class == Class::latency) return false;
-  if (throttled()) return false;
+  if (throttled() || rests) return false;
   return use.wanting || use.in_flight_ns > 0 || now_ns - active_ns < linger_ns();
 }
 
-void Place::learn_gap(std::int64_t now_ns) {
+void ShareOnGpu::learn_gap(std::int64_t now_ns) {
   const std::int64_t window_ns = now_ns - gap_since_ns;
   if (window_ns < kGapWindowNs) return;
   const std::int64_t dry_ns = std::clamp<std::int64_t>(use.dry_ns - gap_dry_ns, 0, window_ns);
@@ -51,13 +53,13 @@ void Place::learn_gap(std::int64_t now_ns) {
   if (quiet || spells <= 0 || dry_ns * 50 < window_ns) gap_ns = 0;
   else gap_ns = dry_ns / spells;
   if (quiet || gap_ns > 0) paused_ns = now_ns;
-  if (gap_ns > kMostLingerNs / 2) gap_ns = 0;
+  if (gap_ns > kMaxLingerNs / 2) gap_ns = 0;
   gap_since_ns = now_ns;
   gap_dry_ns = use.dry_ns;
   gap_spells = use.dry_spells;
 }
 
-std::int64_t Stake::assumed_ns(std::int64_t now_ns) const {
+void GangOnGpu::assume(std::int64_t now_ns) {
   std::int64_t turns_ns = 0, held_at_start_ns = held_ns;
   if (open.share != kNoShare) {
     turns_ns += now_ns - open.from_ns;
@@ -65,34 +67,63 @@ std::int64_t Stake::assumed_ns(std::int64_t now_ns) const {
   }
   for (std::uint32_t i = first; i != last; ++i) turns_ns += turns[i % kTurns].to_ns - turns[i % kTurns].from_ns;
   if (first != last) held_at_start_ns = turns[first % kTurns].held_at_start_ns;
-  return std::max<std::int64_t>(0, turns_ns - (held_ns - held_at_start_ns));
+  assumed_ns = std::max<std::int64_t>(0, turns_ns - (held_ns - held_at_start_ns));
 }
 
-Stake* Gang::stake(std::uint32_t gpu) {
-  for (Stake& each : stakes)
+void GangOnGpu::charge(std::int64_t gpu_ns, bool by_promise, bool contended) {
+  if (by_promise && contended) {
+    budget_ns = std::clamp(budget_ns - gpu_ns, -kFarNs, kFarNs);
+    return;
+  }
+  const std::int64_t divisor = std::max<std::int64_t>(1, weight), all_ns = gpu_ns + rest_ns;
+  rest_ns = all_ns % divisor;
+  virtual_ns = std::clamp(virtual_ns + all_ns / divisor, -kFarNs, kFarNs);
+}
+
+void GangOnGpu::earn(std::int64_t passed_ns, bool contended) {
+  constexpr std::int64_t kWhole = 1'000'000;
+  const bool counts = contended && (wants || held_back);
+  const std::int64_t most_ns = counts ? kBudgetWindowNs * guarantee_ppm / kWhole : std::min(budget_ns, kIdleBudgetNs);
+  const std::int64_t earned_ns = passed_ns * guarantee_ppm / kWhole;
+  if (counts || budget_ns < 0) budget_ns = std::min(budget_ns + earned_ns, std::max<std::int64_t>(0, most_ns));
+  else budget_ns = most_ns;
+}
+
+void GangOnGpu::end_turn(std::int64_t now_ns) {
+  if (open.share == kNoShare) return;
+  open.to_ns = now_ns;
+  if (last - first == kTurns) ++first;
+  turns[last++ % kTurns] = open;
+  open.share = kNoShare;
+}
+
+void GangOnGpu::pay_by(bool promise, std::int64_t now_ns) {
+  assume(now_ns);
+  charge(assumed_ns, reserved, true);
+  charge(-assumed_ns, promise, true);
+  end_turn(now_ns);
+  reserved = promise;
+}
+
+GangOnGpu* Gang::stake(std::uint32_t gpu) {
+  for (GangOnGpu& each : stakes)
     if (each.gpu == gpu) return &each;
   return nullptr;
 }
 
-std::int64_t Gang::divisor(const Stake& stake) const {
-  return std::max<std::int64_t>(1, stake.weight * std::max(1, std::popcount(wanted | holds)));
+std::uint32_t Gang::wanted() const {
+  std::uint32_t bits = 0;
+  for (const GangOnGpu& each : stakes) bits |= each.wants ? 1u << each.gpu : 0;
+  return bits;
 }
 
-std::int64_t Gang::price_ns(const Stake& stake, std::int64_t gpu_ns) const { return gpu_ns / divisor(stake); }
-
-void Gang::charge(Stake& stake, std::int64_t gpu_ns) {
-  const std::int64_t all_ns = gpu_ns + rest_ns;
-  rest_ns = all_ns % divisor(stake);
-  virtual_ns = std::clamp(virtual_ns + all_ns / divisor(stake), -kFarNs, kFarNs);
-  stake.budget_ns = std::clamp(stake.budget_ns - gpu_ns, -kFarNs, kFarNs);
-}
-
-void Gang::end_turn(Stake& stake, std::int64_t now_ns) {
-  if (stake.open.share == kNoShare) return;
-  stake.open.to_ns = now_ns;
-  if (stake.last - stake.first == Stake::kTurns) ++stake.first;
-  stake.turns[stake.last++ % Stake::kTurns] = stake.open;
-  stake.open.share = kNoShare;
+void Gang::see_turn_end(bool seems_to_wait, std::int64_t now_ns) {
+  waits_seen = std::max(0, waits_seen + (seems_to_wait ? 1 : -1));
+  if (waits_seen < kWaitsOfRanks) return;
+  waits_seen = 0;
+  const bool again = now_ns - together_until_ns < kTogetherForNs;
+  together_for_ns = again ? std::min(2 * together_for_ns, kLongestTogetherNs) : kTogetherForNs;
+  together_until_ns = now_ns + together_for_ns;
 }
 
 }  // namespace headgate::schedule

@@ -40,7 +40,7 @@ struct Gpus {
   }
   Gate gate(ShareId share, std::uint32_t gpu = 0) const {
     const auto found = gates.find({share, gpu});
-    return found == gates.end() ? Gate::tell : found->second;
+    return found == gates.end() ? Gate::open_notify : found->second;
   }
 
   Arbiter arbiter;
@@ -48,6 +48,7 @@ struct Gpus {
   std::map<std::pair<ShareId, std::uint32_t>, Gate> gates;
 };
 
+// What is in flight at the end of a step ends soon, so no turn waits for it.
 // Steps of 1 ms in which everybody on `places` works where its gate stands open, and waits elsewhere. A share of two GPUs works on
 // both or on none. Returns how many steps each share worked.
 inline std::map<ShareId, int> play(Gpus& gpus,
@@ -57,11 +58,11 @@ inline std::map<ShareId, int> play(Gpus& gpus,
   for (int i = 0; i < steps; ++i, at_ns += kMs) {
     for (const auto& [share, places] : shares) {
       const bool open = std::ranges::all_of(places, [&, id = share](std::uint32_t gpu) {
-        return gpus.gate(id, gpu) == Gate::open || gpus.gate(id, gpu) == Gate::tell;
+        return gpus.gate(id, gpu) == Gate::open || gpus.gate(id, gpu) == Gate::open_notify;
       });
       worked[share] += open;
       for (const std::uint32_t gpu : places) {
-        if (open) gpus.run(share, kMs, gpu), gpus.uses[{share, gpu}].held_ns += kMs;
+        if (open) gpus.run(share, kTailLeadNs, gpu), gpus.uses[{share, gpu}].held_ns += kMs;
         else gpus.rest(share, gpu), gpus.want(share, gpu);
       }
     }

@@ -143,6 +143,7 @@ class Engine {
   bool finish_copies(std::uint32_t device);
   void choose_context(std::uint32_t device);
   void give_slice(std::uint32_t device, std::uint32_t context);
+  void begin_slice(std::uint32_t device, std::uint32_t context);
   void shift_kernels(std::uint32_t device, std::uint64_t by_ns);
   // Has the device: whose slice it is, and with a client of the MPS server all its other clients.
   [[nodiscard]] bool has_device(std::uint32_t context) const;
@@ -198,7 +199,7 @@ class Engine {
 
 // Owner's side: no engine needed, one caller per stream at a time.
 //
-// Launches that a stream's queue holds: the profile's launch_queue_depth, at most kMostQueued.
+// Launches that a stream's queue holds: the profile's launch_queue_depth, at most kMaxQueued.
 [[nodiscard]] std::uint32_t queue_depth(const Profile& profile);
 // Appends; returns the command's number in the stream, from 1, or 0 when the queue holds queue_depth, or the ring no more. What
 // joins the next that does not takes no place in the queue.

@@ -6,8 +6,8 @@
 #include "base/whole_number.hpp"
 #include "guest/abi/names.hpp"
 #include "sim/kernel_faults.hpp"
+#include "sim/message.hpp"
 #include "sim/profile.hpp"
-#include "sim/words.hpp"
 
 namespace headgate::sim {
 namespace {
@@ -15,10 +15,10 @@ namespace {
 constexpr std::string_view kGrammar =
     "FUNCTION:ACTION[:ACTION]... or deviceN:lost or deviceN:xid=CODE, separated by commas; actions fail=CODE, "
     "sticky=CODE, delay_us=N, slow_us=N, "
-    "after=N, count=N";
+    "after=N, count=N, device=N";
 
 std::unexpected<Error> refuse(std::string_view rule, std::string reason) {
-  return fail(ErrorCode::usage, words("fault rule '", rule.substr(0, 120), "': ", reason), std::string(kGrammar));
+  return fail(ErrorCode::usage, message("fault rule '", rule.substr(0, 120), "': ", reason), std::string(kGrammar));
 }
 
 std::string_view cut(std::string_view& rest, char at) {
@@ -55,6 +55,8 @@ constexpr Action kActions[] = {
     {"slow_us", 0, 10'000, [](FaultRule& rule, std::uint64_t value) { rule.slow_us = value; }},
     {"after", 0, UINT64_MAX, [](FaultRule& rule, std::uint64_t value) { rule.after = value; }},
     {"count", 1, UINT64_MAX, [](FaultRule& rule, std::uint64_t value) { rule.count = value; }},
+    {"device", 0, kMaxDevices - 1,
+     [](FaultRule& rule, std::uint64_t value) { rule.device = static_cast<std::uint32_t>(value); }},
 };
 
 constexpr std::uint32_t kDoesSomething = 0b1111, kAnswers = 0b11;  // of the table above, from its beginning
@@ -63,14 +65,14 @@ Result<bool> apply_action(std::string_view text, std::string_view whole_rule, Fa
   std::string_view value = text;
   const std::string_view key = cut(value, '=');
   const auto* action = std::ranges::find(kActions, key, &Action::key);
-  if (action == std::end(kActions)) return refuse(whole_rule, words("'", text, "' is no action"));
+  if (action == std::end(kActions)) return refuse(whole_rule, message("'", text, "' is no action"));
   const auto bit = 1U << (action - kActions);
-  if ((seen & bit) != 0) return refuse(whole_rule, words(key, " stands twice"));
+  if ((seen & bit) != 0) return refuse(whole_rule, message(key, " stands twice"));
   seen |= bit;
   const auto number = whole(value, action->least, action->most);
   if (!number)
     return refuse(whole_rule,
-                  words(key, " is '", value, "', not a whole number from ", action->least, " to ", action->most));
+                  message(key, " is '", value, "', not a whole number from ", action->least, " to ", action->most));
   action->set(rule, *number);
   return true;
 }
@@ -79,16 +81,16 @@ Result<bool> parse_rule(std::string_view text, FaultRules& into) {
   std::string_view rest = text;
   std::string_view target = cut(rest, ':');
   if (target.starts_with("device")) {
-    const auto index = whole(target.substr(6), 0, kMostDevices - 1);
-    if (!index) return refuse(text, words("'", target, "' is not device0 to device", kMostDevices - 1));
+    const auto index = whole(target.substr(6), 0, kMaxDevices - 1);
+    if (!index) return refuse(text, message("'", target, "' is not device0 to device", kMaxDevices - 1));
     if (rest.starts_with("xid=")) {
       const auto code = whole(rest.substr(4), 1, 999);
-      if (!code) return refuse(text, words("xid is '", rest.substr(4), "', not a whole number from 1 to 999"));
+      if (!code) return refuse(text, message("xid is '", rest.substr(4), "', not a whole number from 1 to 999"));
       into.xids[*index] = static_cast<std::uint32_t>(*code);
       return true;
     }
     if (rest != "lost")
-      return refuse(text, words("'", rest, "' is nothing that can befall a device; lost and xid=CODE are"));
+      return refuse(text, message("'", rest, "' is nothing that can befall a device; lost and xid=CODE are"));
     into.lost_devices |= 1U << *index;
     return true;
   }
@@ -98,14 +100,16 @@ Result<bool> parse_rule(std::string_view text, FaultRules& into) {
   rule.function = target;
   if (target.empty() && !rule.prefix) return refuse(text, "no function is named");
   if (!known(target, rule.prefix))
-    return refuse(text, words("neither the driver nor NVML has '", target, rule.prefix ? "*'" : "'"));
+    return refuse(text, message("neither the driver nor NVML has '", target, rule.prefix ? "*'" : "'"));
   std::uint32_t seen = 0;
   while (!rest.empty()) TRY(apply_action(cut(rest, ':'), text, rule, seen));
   if ((seen & kDoesSomething) == 0)
     return refuse(text, "it does nothing: fail, sticky, delay_us or slow_us is missing");
   if ((seen & kAnswers) == kAnswers) return refuse(text, "fail and sticky both say what to answer");
+  if (rule.device != kAnyDevice && !target.starts_with("nvmlDevice"))
+    return refuse(text, "device= is for the functions of NVML that are called for one GPU: nvmlDevice...");
   if (rule.sticky && kernel_fault(rule.fail_code) == nullptr)
-    return refuse(text, words("sticky is ", rule.fail_code, ": no kernel ends its context with that"));
+    return refuse(text, message("sticky is ", rule.fail_code, ": no kernel ends its context with that"));
   into.rules.push_back(std::move(rule));
   return true;
 }

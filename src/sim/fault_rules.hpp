@@ -9,6 +9,7 @@
 //          | slow_us=N      spend so much CPU time before the work, as a slow driver does (0..10000)
 //          | after=N        leave the first N calls of this process alone
 //          | count=N        act on N calls of this process, then no more
+//          | device=N       of an NVML function that is called for one GPU: only where that is GPU N
 //
 // An XID (1..999) is an event of NVML, told once for each writing of the rules to whoever was registered for it by then.
 #pragma once
@@ -24,6 +25,8 @@
 
 namespace headgate::sim {
 
+inline constexpr std::uint32_t kAnyDevice = ~std::uint32_t{0};
+
 struct FaultRule {
   std::string function;  // without the star
   bool prefix = false;   // FUNCTION ended in a star
@@ -33,6 +36,7 @@ struct FaultRule {
   std::uint64_t slow_us = 0;
   std::uint64_t after = 0;
   std::uint64_t count = UINT64_MAX;
+  std::uint32_t device = kAnyDevice;  // of NVML's functions: calls for this GPU alone
 
   [[nodiscard]] bool matches(std::string_view called) const {
     return prefix ? called.starts_with(function) : called == function;
@@ -42,8 +46,8 @@ struct FaultRule {
 
 struct FaultRules {
   std::vector<FaultRule> rules;
-  std::uint32_t lost_devices = 0;                  // bit i: device i is lost
-  std::array<std::uint32_t, kMostDevices> xids{};  // 0: none
+  std::uint32_t lost_devices = 0;                 // bit i: device i is lost
+  std::array<std::uint32_t, kMaxDevices> xids{};  // 0: none
 
   [[nodiscard]] bool empty() const { return rules.empty() && lost_devices == 0 && xids == decltype(xids){}; }
   friend bool operator==(const FaultRules&, const FaultRules&) = default;

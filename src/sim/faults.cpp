@@ -16,8 +16,8 @@
 
 #include "base/unique_fd.hpp"
 #include "sim/fault_rules.hpp"
+#include "sim/message.hpp"
 #include "sim/out_of_the_way.hpp"
-#include "sim/words.hpp"
 
 namespace headgate::sim {
 namespace {
@@ -128,14 +128,14 @@ constinit std::atomic<const std::atomic<std::uint32_t>*> page_epoch{&no_page};
 constinit std::atomic<std::uint32_t> quiet_epoch{0};
 constinit thread_local bool ends_context = false;
 
-std::uint32_t act(const char* function) {
+std::uint32_t act(const char* function, std::uint32_t device) {
   const Armed* armed = rules_in_force();
   if (armed == nullptr) return 0;
   std::uint32_t answer = 0;
   ends_context = false;
   for (std::size_t i = 0; i < armed->rules.rules.size(); ++i) {
     const FaultRule& rule = armed->rules.rules[i];
-    if (!rule.matches(function)) continue;
+    if (rule.device != device || !rule.matches(function)) continue;
     const std::uint64_t earlier = armed->met[i].fetch_add(1, std::memory_order_relaxed);
     if (earlier < rule.after || earlier - rule.after >= rule.count) continue;
     if (i + 1 < kCounted) count_hit(i);
@@ -160,13 +160,13 @@ bool lost(std::uint32_t device) {
 InjectedXid injected_xid(std::uint32_t device) {
   const Armed* armed = rules_in_force();
   const std::uint32_t epoch = current_epoch.load(std::memory_order_acquire);
-  return {epoch, armed != nullptr && device < kMostDevices ? armed->rules.xids[device] : 0};
+  return {epoch, armed != nullptr && device < kMaxDevices ? armed->rules.xids[device] : 0};
 }
 
 Result<bool> open_faults(const std::string& node_directory) {
   const char* text = std::getenv(kFaultVariable);
   auto rules = parse_faults(text == nullptr ? "" : text);
-  if (!rules) return fail(rules.error().code, words(kFaultVariable, ": ", rules.error().message), rules.error().hint);
+  if (!rules) return fail(rules.error().code, message(kFaultVariable, ": ", rules.error().message), rules.error().hint);
   const std::lock_guard lock(reading);
   from_environment = std::move(*rules);
   // A mapping stays for the life of the process: a call in another thread may be looking at it.
@@ -203,8 +203,8 @@ Result<bool> write_faults(const std::string& node_directory, std::string_view ru
   const OwnPage page(map_page(node_directory));
   if (page == nullptr) return fail_errno("cannot map " + path, errno);
   if (rules.size() > page->text.size())
-    return fail(ErrorCode::usage, words("the fault rules are ", rules.size(), " bytes long"),
-                words("at most ", page->text.size()));
+    return fail(ErrorCode::usage, message("the fault rules are ", rules.size(), " bytes long"),
+                message("at most ", page->text.size()));
   const std::uint32_t before = page->epoch.load(std::memory_order_relaxed) & ~1U;
   page->epoch.store(before + 1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);

@@ -22,7 +22,8 @@ extern std::atomic<const std::atomic<std::uint32_t>*>
     page_epoch;  // never null; counts rewrites of the page, odd while one is under way
 extern std::atomic<std::uint32_t>
     quiet_epoch;  // the epoch at which there was nothing to do; kArmed while there are rules
-std::uint32_t act(const char* function);
+// `device`: of a call for one GPU, where only the rules for that GPU count; else none of those does.
+std::uint32_t act(const char* function, std::uint32_t device = ~std::uint32_t{0});
 // Of the calling thread's last act(): the rule that answered said `sticky`.
 extern thread_local bool ends_context;
 bool lost(std::uint32_t device);
@@ -38,6 +39,13 @@ inline std::uint32_t fault(const char* function) {
   if (faults_detail::quiet()) [[likely]]
     return 0;
   return faults_detail::act(function);
+}
+
+// The same for the rules that name a device, in functions that are called for one.
+inline std::uint32_t fault_on(const char* function, std::uint32_t device) {
+  if (faults_detail::quiet()) [[likely]]
+    return 0;
+  return faults_detail::act(function, device);
 }
 
 // Whether a rule says that device `index` (the node's numbering) is lost.

@@ -34,6 +34,16 @@ class Faults : public testing::Test {
   std::string directory_;
 };
 
+TEST(FaultRules, ARuleMayNameTheGpuOfACallOfNvml) {
+  const auto rules = parse_faults("nvmlDeviceSet*:fail=999:device=1,nvmlDeviceGetPowerUsage:delay_us=5");
+  ASSERT_TRUE(rules) << rules.error().message;
+  EXPECT_EQ(rules->rules.at(0).device, 1u);
+  EXPECT_EQ(rules->rules.at(1).device, kAnyDevice);
+  for (const char* text : {"cuMemAlloc_v2:fail=2:device=1", "nvmlInit_v2:fail=999:device=0",
+                           "nvmlDeviceSet*:fail=1:device=16", "nvmlDeviceSet*:device=1", "*:fail=2:device=0"})
+    EXPECT_FALSE(parse_faults(text)) << text;
+}
+
 TEST(FaultRules, AnXidOfADeviceIsHeldApartFromWhatFails) {
   const auto rules = parse_faults("device1:xid=79,device0:lost");
   ASSERT_TRUE(rules);

@@ -48,9 +48,9 @@ std::uint32_t mig_sms(const Profile& profile, MigSlice slice) {
   return std::max(profile.sm_count * slice.compute / kMigMemorySlices / 2 * 2, 1U);
 }
 
-// Beyond the GPUs' own: their identities are drawn by index, which ends at kMostDevices.
+// Beyond the GPUs' own: their identities are drawn by index, which ends at kMaxDevices.
 std::array<char, 41> mig_uuid_text(const Profile& profile, std::uint32_t gpu, std::uint32_t slice) {
-  auto text = uuid_text(profile, kMostDevices + gpu * kMostMigSlices + slice);
+  auto text = uuid_text(profile, kMaxDevices + gpu * kMaxMigSlices + slice);
   std::ranges::copy(std::string_view("MIG"), text.begin());
   return text;
 }

@@ -16,10 +16,10 @@
 #include <cstring>
 
 #include "guest/bare/clock.hpp"
+#include "sim/message.hpp"
 #include "sim/node_file.hpp"
 #include "sim/out_of_the_way.hpp"
 #include "sim/process_identity.hpp"
-#include "sim/words.hpp"
 
 namespace headgate::sim {
 namespace {
@@ -62,7 +62,7 @@ int Node::let_stopped_owner_finish() const {
     return known.used && known.pid == process && known.pid_namespace == own_pid_namespace();
   };
   // A number of another namespace would be somebody else here.
-  const bool known = process != 0 && std::any_of(state_->processes, state_->processes + kMostProcesses, is_client);
+  const bool known = process != 0 && std::any_of(state_->processes, state_->processes + kMaxProcesses, is_client);
   return known && ::kill(process, SIGCONT) == 0 ? process : 0;
 }
 
@@ -137,7 +137,7 @@ bool Node::gone(std::uint32_t p) const {
       process.pid == ::getpid() && process.image == own_image() && process.pid_namespace == own_pid_namespace();
   if (p == process_ || ours) return false;
   UniqueFd fd =
-      out_of_the_way(UniqueFd(::open(words(directory_, "/clients/", p).c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC)));
+      out_of_the_way(UniqueFd(::open(message(directory_, "/clients/", p).c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC)));
   if (!fd) return errno == ENOENT;
   struct flock probe{};
   probe.l_type = F_WRLCK;
@@ -147,7 +147,7 @@ bool Node::gone(std::uint32_t p) const {
 }
 
 void Node::reap_locked(Engine& engine) {
-  for (std::uint32_t p = 0; p < kMostProcesses; ++p) {
+  for (std::uint32_t p = 0; p < kMaxProcesses; ++p) {
     if (state_->processes[p].used && gone(p)) engine.close_process(p);
   }
   for (std::uint32_t m = 0; m < state_->shared_limit; ++m) {
@@ -172,13 +172,13 @@ Result<std::uint32_t> Node::attach(std::uint32_t mps_percent) {
     p = locked->open_process(identity.view());
   }
   if (p == kNone)
-    return fail(ErrorCode::no_capacity, words("the simulated node holds ", kMostProcesses, " processes already"));
-  const std::string path = words(directory_, "/clients/", p);
+    return fail(ErrorCode::no_capacity, message("the simulated node holds ", kMaxProcesses, " processes already"));
+  const std::string path = message(directory_, "/clients/", p);
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
   if (!fd) {
     ::unlink(path.c_str());  // another user's, of a process that is gone: the place was free
     fd = UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    give_to_all_of(words(directory_, "/clients"), fd);
+    give_to_all_of(message(directory_, "/clients"), fd);
   }
   fd = out_of_the_way(std::move(fd));
   struct flock claim{};
@@ -188,7 +188,7 @@ Result<std::uint32_t> Node::attach(std::uint32_t mps_percent) {
   if (!fd || ::fcntl(fd.get(), F_SETLK, &claim) != 0) {
     const int error = errno;
     locked->close_process(p);
-    return fail_errno(words("cannot lock ", path), error, "the node's directory must be writable");
+    return fail_errno(message("cannot lock ", path), error, "the node's directory must be writable");
   }
   client_fd_ = std::move(fd);
   process_ = p;

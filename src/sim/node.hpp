@@ -51,7 +51,7 @@ class Node {
   [[nodiscard]] State& state() { return *state_; }
   [[nodiscard]] const std::string& directory() const { return directory_; }
 
-  // Registers the calling process. no_capacity when the node holds kMostProcesses.
+  // Registers the calling process. no_capacity when the node holds kMaxProcesses.
   // `mps_percent`: ProcessIdentity's.
   [[nodiscard]] Result<std::uint32_t> attach(std::uint32_t mps_percent = 0);
   void detach();

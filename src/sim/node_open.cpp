@@ -9,10 +9,10 @@
 #include <cstring>
 #include <filesystem>
 
+#include "sim/message.hpp"
 #include "sim/node.hpp"
 #include "sim/node_file.hpp"
 #include "sim/out_of_the_way.hpp"
-#include "sim/words.hpp"
 
 namespace headgate::sim {
 namespace {
@@ -22,20 +22,20 @@ const char kHint[] = "name a directory you may write to in HEADGATE_SIM_DIR";
 
 Result<UniqueFd> open_directory(const std::string& directory, bool create) {
   if (create && ::mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST) {
-    return fail_errno(words("cannot make the simulated node ", directory), errno, kHint);
+    return fail_errno(message("cannot make the simulated node ", directory), errno, kHint);
   }
   UniqueFd fd = out_of_the_way(UniqueFd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
-  if (!fd && errno == ENOENT) return fail(ErrorCode::unreachable, words("no simulated node at ", directory), kHint);
-  if (!fd) return fail_errno(words("cannot open the simulated node ", directory), errno, kHint);
+  if (!fd && errno == ENOENT) return fail(ErrorCode::unreachable, message("no simulated node at ", directory), kHint);
+  if (!fd) return fail_errno(message("cannot open the simulated node ", directory), errno, kHint);
   while (::flock(fd.get(), LOCK_EX) != 0) {
-    if (errno != EINTR) return fail_errno(words("cannot lock the simulated node ", directory), errno, kHint);
+    if (errno != EINTR) return fail_errno(message("cannot lock the simulated node ", directory), errno, kHint);
   }
   return fd;
 }
 
 Result<NodeFile*> map_file(int fd, const std::string& path) {
   void* memory = ::mmap(nullptr, sizeof(NodeFile), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (memory == MAP_FAILED) return fail_errno(words("cannot map ", path), errno);
+  if (memory == MAP_FAILED) return fail_errno(message("cannot map ", path), errno);
   return static_cast<NodeFile*>(memory);
 }
 
@@ -92,18 +92,18 @@ Result<void> write_node(const std::string& directory, int directory_fd, const Pr
   const std::string fresh = directory + "/node.new";
   UniqueFd fd =
       out_of_the_way(UniqueFd(::openat(directory_fd, "node.new", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)));
-  if (!fd) return fail_errno(words("cannot write ", fresh), errno, kHint);
-  if (::ftruncate(fd.get(), sizeof(NodeFile)) != 0) return fail_errno(words("cannot size ", fresh), errno, kHint);
+  if (!fd) return fail_errno(message("cannot write ", fresh), errno, kHint);
+  if (::ftruncate(fd.get(), sizeof(NodeFile)) != 0) return fail_errno(message("cannot size ", fresh), errno, kHint);
   const std::uint64_t base = offsetof(NodeFile, state);
   int error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(base + offsetof(State, device_history)));
-  const std::uint32_t devices = std::min(profile.count, kMostDevices);
+  const std::uint32_t devices = std::min(profile.count, kMaxDevices);
   if (error == 0) {
     error = ::posix_fallocate(fd.get(), static_cast<off_t>(base + offsetof(State, device_history)),
                               static_cast<off_t>(devices * sizeof(History)));
   }
   if (error != 0) {
     ::unlinkat(directory_fd, "node.new", 0);
-    return fail_errno(words("no room for the simulated node in ", directory), error, "it takes 6 MiB to begin with");
+    return fail_errno(message("no room for the simulated node in ", directory), error, "it takes 6 MiB to begin with");
   }
   NodeFile* file = TRY(map_file(fd.get(), fresh));
   file->magic = kNodeMagic;
@@ -114,14 +114,14 @@ Result<void> write_node(const std::string& directory, int directory_fd, const Pr
   ::munmap(file, sizeof(NodeFile));
   if (!made) return made;
   if (::mkdirat(directory_fd, "clients", 0777) != 0 && errno != EEXIST) {
-    return fail_errno(words("cannot make ", directory, "/clients"), errno, kHint);
+    return fail_errno(message("cannot make ", directory, "/clients"), errno, kHint);
   }
   give_to_all_of(directory + "/clients", fd);
   std::error_code ignored;  // what an earlier node left: nobody holds it
   for (const auto& left : std::filesystem::directory_iterator(directory + "/memory", ignored))
     std::filesystem::remove_all(left.path(), ignored);
   if (::renameat(directory_fd, "node.new", directory_fd, "node") != 0) {
-    return fail_errno(words("cannot put ", directory, "/node in place"), errno, kHint);
+    return fail_errno(message("cannot put ", directory, "/node in place"), errno, kHint);
   }
   return {};
 }
@@ -131,27 +131,27 @@ Result<NodeFile*> map_existing(const std::string& directory, int directory_fd, U
   const std::string path = directory + "/node";
   UniqueFd fd = out_of_the_way(UniqueFd(::openat(directory_fd, "node", O_RDWR | O_CLOEXEC)));
   if (!fd && errno == ENOENT) return nullptr;
-  if (!fd) return fail_errno(words("cannot open ", path), errno, kHint);
+  if (!fd) return fail_errno(message("cannot open ", path), errno, kHint);
   struct stat status{};
-  if (::fstat(fd.get(), &status) != 0) return fail_errno(words("cannot look at ", path), errno);
+  if (::fstat(fd.get(), &status) != 0) return fail_errno(message("cannot look at ", path), errno);
   std::uint64_t head[3] = {};
   if (::pread(fd.get(), head, sizeof head, 0) != static_cast<ssize_t>(sizeof head) || head[0] != kNodeMagic) {
-    return fail(ErrorCode::failed, words(path, " is not a simulated node"),
-                words(kRemoveIt, ", or choose another directory"));
+    return fail(ErrorCode::failed, message(path, " is not a simulated node"),
+                message(kRemoveIt, ", or choose another directory"));
   }
   std::uint32_t version = 0;
   std::memcpy(&version, &head[1], sizeof version);
   if (version != kNodeVersion || head[2] != sizeof(NodeFile) ||
       static_cast<std::uint64_t>(status.st_size) != sizeof(NodeFile)) {
     return fail(ErrorCode::failed,
-                words(path, " is of layout ", version, " with ", status.st_size, " bytes; this headgate knows layout ",
-                      kNodeVersion, " with ", sizeof(NodeFile), " bytes"),
+                message(path, " is of layout ", version, " with ", status.st_size,
+                        " bytes; this headgate knows layout ", kNodeVersion, " with ", sizeof(NodeFile), " bytes"),
                 "use the headgate that made it, or choose another directory");
   }
   NodeFile* file = TRY(map_file(fd.get(), path));
   if (is_damaged(*file)) {
     ::munmap(file, sizeof(NodeFile));
-    return fail(ErrorCode::failed, words(path, " is damaged: something else has written into it"), kRemoveIt);
+    return fail(ErrorCode::failed, message(path, " is damaged: something else has written into it"), kRemoveIt);
   }
   if (file->state.now_ns > clock_ns() + 1'000'000'000) {
     ::munmap(file, sizeof(NodeFile));
@@ -168,7 +168,7 @@ Result<const Profile*> default_profile() {
   if (!profile) {
     std::string known;
     for (const Profile& p : built_in_profiles()) known += (known.empty() ? "" : ", ") + std::string(p.name);
-    return fail(ErrorCode::usage, words("HEADGATE_SIM_PROFILE=", name, " names no profile"), "accepted: " + known);
+    return fail(ErrorCode::usage, message("HEADGATE_SIM_PROFILE=", name, " names no profile"), "accepted: " + known);
   }
   return profile;
 }
@@ -188,7 +188,7 @@ void give_to_all_of(const std::string& directory, const UniqueFd& file) {
 Result<void> open_to_all(const std::string& directory) {
   const UniqueFd directory_fd = TRY(open_directory(directory, false));
   const auto fail_at = [&](const char* name) {
-    return fail_errno(words("cannot open ", directory, name, " to all users"), errno, kHint);
+    return fail_errno(message("cannot open ", directory, name, " to all users"), errno, kHint);
   };
   if (::fchmod(directory_fd.get(), 0755) != 0) return fail_at("");
   for (const char* name : {"clients", "memory"}) {
@@ -218,10 +218,10 @@ Result<std::unique_ptr<Node>> Node::open(const std::string& directory, const Pro
   UniqueFd fd;
   NodeFile* file = TRY(map_existing(directory, directory_fd.get(), &fd));
   if (!file) {
-    if (!create) return fail(ErrorCode::unreachable, words("no simulated node at ", directory), kHint);
+    if (!create) return fail(ErrorCode::unreachable, message("no simulated node at ", directory), kHint);
     if (auto made = write_node(directory, directory_fd.get(), *create); !made) return std::unexpected(made.error());
     file = TRY(map_existing(directory, directory_fd.get(), &fd));
-    if (!file) return fail(ErrorCode::failed, words("the simulated node ", directory, " vanished"));
+    if (!file) return fail(ErrorCode::failed, message("the simulated node ", directory, " vanished"));
   }
   std::unique_ptr<Node> node(new Node);
   node->directory_ = directory;
@@ -250,7 +250,8 @@ Result<void> create_node(const std::string& directory, const Profile& profile) {
   Profile asked = profile;
   if (asked.node_seed == 0) asked.node_seed = there.node_seed;
   if (there == asked) return {};
-  return fail(ErrorCode::failed, words(directory, " is already a node of profile ", there.name, ", not ", profile.name),
+  return fail(ErrorCode::failed,
+              message(directory, " is already a node of profile ", there.name, ", not ", profile.name),
               "choose another directory, or empty this one");
 }
 
@@ -262,7 +263,7 @@ Result<void> recreate_node(const std::string& directory, const Profile& profile)
       for (const Process& process : (*node)->state().processes) {
         if (process.used) {
           return fail(ErrorCode::no_capacity,
-                      words("process ", process.pid, " (", process.comm, ") uses the node ", directory),
+                      message("process ", process.pid, " (", process.comm, ") uses the node ", directory),
                       "end it first");
         }
       }

@@ -7,10 +7,10 @@
 #include <unistd.h>
 #include <cerrno>
 
+#include "sim/message.hpp"
 #include "sim/node.hpp"
 #include "sim/node_file.hpp"
 #include "sim/out_of_the_way.hpp"
-#include "sim/words.hpp"
 
 namespace headgate::sim {
 namespace {
@@ -25,7 +25,7 @@ bool locked(int fd, int how) {
 }  // namespace
 
 std::string Node::shared_path(std::uint32_t shared) const {
-  return words(directory_, "/memory/", shared, "-", state_->shared[shared].generation);
+  return message(directory_, "/memory/", shared, "-", state_->shared[shared].generation);
 }
 
 UniqueFd Node::create_shared(Engine& engine, std::uint32_t account, std::uint64_t bytes, std::uint64_t file_bytes,
@@ -33,10 +33,10 @@ UniqueFd Node::create_shared(Engine& engine, std::uint32_t account, std::uint64_
   const std::uint32_t place = engine.share(account, bytes);
   if (place == kNone) return UniqueFd();
   const std::string path = shared_path(place);
-  ::mkdir(words(directory_, "/memory").c_str(), 0777);
+  ::mkdir(message(directory_, "/memory").c_str(), 0777);
   ::unlink(path.c_str());  // of a node that was here before
   UniqueFd fd = out_of_the_way(UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666)));
-  give_to_all_of(words(directory_, "/memory"), fd);
+  give_to_all_of(message(directory_, "/memory"), fd);
   struct stat status{};
   if (!fd || !locked(fd.get(), LOCK_SH) || ::ftruncate(fd.get(), static_cast<off_t>(file_bytes)) != 0 ||
       ::fstat(fd.get(), &status) != 0) {
@@ -59,7 +59,8 @@ UniqueFd Node::open_shared(std::uint32_t shared) {
 std::uint32_t Node::shared_of(int descriptor) const {
   struct stat status{}, directory{};
   if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) return kNone;
-  if (::stat(words(directory_, "/memory").c_str(), &directory) != 0 || directory.st_dev != status.st_dev) return kNone;
+  if (::stat(message(directory_, "/memory").c_str(), &directory) != 0 || directory.st_dev != status.st_dev)
+    return kNone;
   for (std::uint32_t m = 0; m < state_->shared_limit; ++m) {
     if (state_->shared[m].used && state_->shared[m].inode == status.st_ino) return m;
   }

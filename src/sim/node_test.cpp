@@ -12,9 +12,9 @@
 #include <fstream>
 #include <map>
 
+#include "sim/message.hpp"
 #include "sim/node_file.hpp"
 #include "sim/truth.hpp"
-#include "sim/words.hpp"
 
 namespace headgate::sim {
 namespace {
@@ -38,7 +38,7 @@ std::string unsound(const State& state) {
     if (account.used == 1) bytes[account.device] += account.bytes + account.context_bytes;
     if (account.used == 2 && account.bytes + account.context_bytes != 0) return "the dead hold bytes";
   }
-  for (std::uint32_t c = 0; c < kMostContexts; ++c) {
+  for (std::uint32_t c = 0; c < kMaxContexts; ++c) {
     const Context& context = state.contexts[c];
     if (!context.used) continue;
     if (c >= state.context_limit) return "a context lies beyond the limit";
@@ -57,20 +57,22 @@ std::string unsound(const State& state) {
     }
     if (streams != context.stream_count || resident != context.resident || sms != context.sms_used ||
         spinning != context.spinning) {
-      return words("context ", c, " counts wrong");
+      return message("context ", c, " counts wrong");
     }
   }
   for (std::uint32_t d = 0; d < state.device_count; ++d) {
     const Device& device = state.devices[d];
     if (device.bytes != bytes[d])
-      return words("device ", d, " holds ", device.bytes, " bytes, its processes ", bytes[d]);
+      return message("device ", d, " holds ", device.bytes, " bytes, its processes ", bytes[d]);
     if (device.contexts != contexts_of_device[d]) return "a device counts contexts wrong";
     if (device.active != kNone && !state.contexts[device.active].used) return "a dead context has the device";
+    if (device.switching_to != kNone && !state.contexts[device.switching_to].used)
+      return "a dead context is switched to";
     for (const std::uint32_t s : device.copying) {
       if (s != kNone && state.streams[s].phase != Phase::copy) return "an engine copies for nobody";
     }
   }
-  for (std::uint32_t a = 0; a < kMostAccounts; ++a) {
+  for (std::uint32_t a = 0; a < kMaxAccounts; ++a) {
     if (state.accounts[a].used == 1 && state.accounts[a].contexts != contexts_of_account[a])
       return "an account counts contexts wrong";
   }
@@ -262,7 +264,7 @@ TEST_F(NodeDirectory, what_is_no_node_or_another_version_is_refused_by_name) {
   file.close();
   opened = Node::open(directory_);
   ASSERT_FALSE(opened);
-  EXPECT_NE(opened.error().message.find(words("layout ", newer)), std::string::npos) << opened.error().message;
+  EXPECT_NE(opened.error().message.find(message("layout ", newer)), std::string::npos) << opened.error().message;
 }
 
 TEST_F(NodeDirectory, a_node_keeps_its_profile_and_another_is_refused) {

@@ -11,8 +11,8 @@
 
 namespace headgate::sim {
 
-inline constexpr std::uint32_t kMostDevices = 16;
-inline constexpr std::uint32_t kMostMigSlices = 7;  // of one GPU, as nvmlDeviceGetMaxMigDeviceCount says
+inline constexpr std::uint32_t kMaxDevices = 16;
+inline constexpr std::uint32_t kMaxMigSlices = 7;  // of one GPU, as nvmlDeviceGetMaxMigDeviceCount says
 
 // One MIG slice of a GPU: so many of its 7 compute slices and of its 8 memory slices.
 struct MigSlice {
@@ -27,7 +27,7 @@ struct Profile {
   char driver_version[32];  // "535.261.03"
   char vbios_version[32];
   std::int32_t cuda_version;    // 1000 * major + 10 * minor
-  std::uint32_t count;          // GPUs, 1..kMostDevices
+  std::uint32_t count;          // GPUs, 1..kMaxDevices
   std::uint64_t node_seed;      // UUIDs and serial numbers derive from it and the name; 0: each new node draws its own
   std::uint32_t pci_device_id;  // device << 16 | vendor, as NVML shows it
   std::uint32_t pci_subsystem_id;
@@ -69,6 +69,7 @@ struct Profile {
 
   // Time
   std::uint64_t slice_ns;                 // of one context, while several have work
+  std::uint64_t switch_ns;                // in which nothing runs, from one context to another; 0: it takes no time
   std::uint64_t block_ns;                 // one wave of blocks of a kernel that says nothing about its time
   std::uint64_t watchdog_ns;              // a kernel that runs longer is ended, as on a board with a display; 0: never
   std::uint64_t teardown_ns;              // from a process's death until its memory is free
@@ -85,9 +86,10 @@ struct Profile {
 
   // MIG: how NVML shows every GPU of the node to be cut. Programs run on the whole GPU all the same.
   std::uint32_t mig_count;  // 0: MIG is off
-  MigSlice mig[kMostMigSlices];
+  MigSlice mig[kMaxMigSlices];
 
-  std::uint32_t mps;  // 1: an MPS server runs on the node; who names a pipe directory is its client
+  std::uint32_t open_setters;  // 1: NVML's setters are for all users, not for root alone
+  std::uint32_t mps;           // 1: an MPS server runs on the node; who names a pipe directory is its client
 
   friend bool operator==(const Profile&, const Profile&) = default;
 };

@@ -5,9 +5,9 @@
 #include <charconv>
 #include <utility>
 
+#include "sim/message.hpp"
 #include "sim/ptx_lexer.hpp"
 #include "sim/ptx_pragma.hpp"
-#include "sim/words.hpp"
 
 namespace headgate::sim::ptx {
 namespace {
@@ -82,11 +82,11 @@ class Parser {
   }
   [[nodiscard]] std::unexpected<Error> expected(std::string_view what) const {
     if (token_.kind == TokenKind::end)
-      return fail_at(token_.line, words("expected ", what, ", found the end of the text"));
-    return fail_at(token_.line, words("expected ", what, ", found '", token_.text.substr(0, 60), "'"));
+      return fail_at(token_.line, message("expected ", what, ", found the end of the text"));
+    return fail_at(token_.line, message("expected ", what, ", found '", token_.text.substr(0, 60), "'"));
   }
   Result<bool> expect(std::string_view mark) {
-    if (!token_.is(mark)) return expected(words("'", mark, "'"));
+    if (!token_.is(mark)) return expected(message("'", mark, "'"));
     return advance();
   }
   Result<std::string> word(std::string_view what) {
@@ -105,7 +105,7 @@ class Parser {
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
     if (error != std::errc{} || end != digits.data() + digits.size() || value > most) {
       return fail_at(token_.line,
-                     words(what, " is '", token_.text.substr(0, 60), "', not a whole number from 0 to ", most));
+                     message(what, " is '", token_.text.substr(0, 60), "', not a whole number from 0 to ", most));
     }
     TRY(advance());
     return value;
@@ -136,7 +136,7 @@ class Parser {
     TRY(advance());
     module_.address_bits = static_cast<unsigned>(TRY(number("the address size", 64)));
     if (module_.address_bits != 64)
-      return fail_at(token_.line, words(".address_size ", module_.address_bits, " is not served, 64 is"));
+      return fail_at(token_.line, message(".address_size ", module_.address_bits, " is not served, 64 is"));
     return true;
   }
 
@@ -183,7 +183,8 @@ class Parser {
     }
     TRY(body(made));
     TRY(understand(made, inherited, line));
-    if (module_.find_entry(made.name) != nullptr) return fail_at(line, words("entry ", made.name, " is defined twice"));
+    if (module_.find_entry(made.name) != nullptr)
+      return fail_at(line, message("entry ", made.name, " is defined twice"));
     module_.entries.push_back(std::move(made));
     return true;
   }
@@ -216,7 +217,7 @@ class Parser {
       if (!token_.is(",")) break;
       if (i + 1 < read.size()) TRY(advance());
     }
-    if (!fits_block(read)) return fail_at(token_.line, words(name, " has a dimension of 0"));
+    if (!fits_block(read)) return fail_at(token_.line, message(name, " has a dimension of 0"));
     out = read;
     return true;
   }
@@ -230,8 +231,9 @@ class Parser {
       const Variable variable = TRY(declaration(true));
       const std::uint64_t align = variable.alignment;
       const std::uint64_t offset = (made.parameter_bytes + align - 1) / align * align;
-      if (variable.unsized || offset + variable.bytes > kMostParameterBytes) {
-        return fail_at(line, words("the parameters of ", made.name, " take more than ", kMostParameterBytes, " bytes"));
+      if (variable.unsized || offset + variable.bytes > kMaxParameterBytes) {
+        return fail_at(line,
+                       message("the parameters of ", made.name, " take more than ", kMaxParameterBytes, " bytes"));
       }
       made.parameters.push_back({variable.name, variable.scalar, static_cast<std::uint32_t>(offset),
                                  static_cast<std::uint32_t>(variable.bytes), variable.alignment});
@@ -252,7 +254,7 @@ class Parser {
         // After .ptr it speaks of what is pointed at, not of the parameter.
         const auto wanted = static_cast<std::uint32_t>(TRY(number(".align", 1U << 20)));
         if (!std::has_single_bit(wanted))
-          return fail_at(token_.line, words(".align ", wanted, " is not a power of two"));
+          return fail_at(token_.line, message(".align ", wanted, " is not a power of two"));
         if (!(parameter && type != nullptr)) alignment = wanted;
         continue;
       }
@@ -283,7 +285,7 @@ class Parser {
       } else {
         const std::uint64_t count = TRY(number("an array size", kLargestVariable));
         if (count != 0 && made.bytes > kLargestVariable / count) {
-          return fail_at(token_.line, words(made.name, " is larger than 2^48 bytes"));
+          return fail_at(token_.line, message(made.name, " is larger than 2^48 bytes"));
         }
         made.bytes *= count;
       }
@@ -333,7 +335,7 @@ class Parser {
     if (token_.kind == TokenKind::mark && token_.is("[")) TRY(skip_brackets());  // .const[2], PTX before 2.2
     Variable variable = TRY(declaration(false));
     for (;;) {
-      if (variable.unsized && !external) return fail_at(token_.line, words(variable.name, " has no size"));
+      if (variable.unsized && !external) return fail_at(token_.line, message(variable.name, " has no size"));
       module_.globals.push_back({variable.name, variable.bytes, variable.alignment, constant, external});
       if (!token_.is(",")) break;
       TRY(advance());
@@ -348,7 +350,7 @@ class Parser {
     std::uint64_t depth = 0, shared = 0, local = 0;
     bool statement = true;
     do {
-      if (token_.kind == TokenKind::end) return fail_at(opened, words("the body of ", made.name, " is never closed"));
+      if (token_.kind == TokenKind::end) return fail_at(opened, message("the body of ", made.name, " is never closed"));
       if (statement && token_.is(".pragma")) {
         TRY(pragmas(made.pragmas));
         continue;
@@ -363,7 +365,7 @@ class Parser {
       TRY(advance());
     } while (depth > 0);
     if (std::max(shared, local) > UINT32_MAX)
-      return fail_at(opened, words(made.name, " wants more shared or local memory than there is"));
+      return fail_at(opened, message(made.name, " wants more shared or local memory than there is"));
     made.shared_bytes = static_cast<std::uint32_t>(shared);
     made.local_bytes = static_cast<std::uint32_t>(local);
     return true;
@@ -490,7 +492,7 @@ Result<Module> parse_image(const void* image) {
   if (kind == ImageKind::ptx) return parse(static_cast<const char*>(image));
   const ErrorCode code =
       kind == ImageKind::empty || kind == ImageKind::unknown ? ErrorCode::usage : ErrorCode::unsupported;
-  return fail(code, words("the module image is ", words_for(kind)),
+  return fail(code, message("the module image is ", words_for(kind)),
               "the simulated GPU loads PTX text: compile with nvcc -ptx, or -gencode arch=compute_90,code=compute_90");
 }
 

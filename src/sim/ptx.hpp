@@ -110,6 +110,6 @@ struct Module {
                                                              std::span<const std::byte> parameters);
 
 inline constexpr std::uint64_t kLongestKernelNs = 3'600'000'000'000;  // an hour
-inline constexpr std::uint32_t kMostParameterBytes = 32764;           // PTX ISA: kernel parameters since 8.1
+inline constexpr std::uint32_t kMaxParameterBytes = 32764;            // PTX ISA: kernel parameters since 8.1
 
 }  // namespace headgate::sim::ptx

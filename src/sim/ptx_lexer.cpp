@@ -1,5 +1,5 @@
 #include "sim/ptx_lexer.hpp"
-#include "sim/words.hpp"
+#include "sim/message.hpp"
 
 namespace headgate::sim::ptx {
 namespace {
@@ -17,7 +17,7 @@ std::size_t run_of(std::string_view text, std::size_t from, bool (*belongs)(char
 }  // namespace
 
 std::unexpected<Error> fail_at(unsigned line, std::string reason) {
-  return fail(ErrorCode::usage, words("line ", line, ": ", reason), "PTX text as nvcc -ptx writes it");
+  return fail(ErrorCode::usage, message("line ", line, ": ", reason), "PTX text as nvcc -ptx writes it");
 }
 
 Token Lexer::take(TokenKind kind, std::size_t length) {
@@ -66,8 +66,8 @@ Result<Token> Lexer::next() {
     return take(TokenKind::directive, 1 + run_of(text_, at_ + 1, word_part));
   }
   if (c > ' ' && c < 0x7f) return take(TokenKind::mark, 1);
-  return fail_at(line_, words("byte 0x", std::hex, static_cast<unsigned>(static_cast<unsigned char>(c)),
-                              " does not belong in PTX"));
+  return fail_at(line_, message("byte 0x", std::hex, static_cast<unsigned>(static_cast<unsigned char>(c)),
+                                " does not belong in PTX"));
 }
 
 }  // namespace headgate::sim::ptx

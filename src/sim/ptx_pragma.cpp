@@ -5,8 +5,8 @@
 
 #include "base/whole_number.hpp"
 #include "sim/kernel_faults.hpp"
+#include "sim/message.hpp"
 #include "sim/ptx_lexer.hpp"
-#include "sim/words.hpp"
 
 namespace headgate::sim::ptx {
 namespace {
@@ -19,7 +19,7 @@ constexpr std::string_view kAccepted =
 
 std::unexpected<Error> refuse(unsigned line, const Entry& entry, std::string_view pragma, std::string_view reason) {
   return fail_at(line,
-                 words("entry ", entry.name, ": pragma \"", pragma.substr(0, 80), "\": ", reason, "; ", kAccepted));
+                 message("entry ", entry.name, ": pragma \"", pragma.substr(0, 80), "\": ", reason, "; ", kAccepted));
 }
 
 // Microseconds with at most three decimals, as ns.
@@ -47,9 +47,9 @@ struct Target {
 Target parameter_of(std::string_view value, const Entry& entry, bool address) {
   if (!value.starts_with("param")) return {{}, "it names no parameter"};
   const auto index = whole_number(value.substr(5));
-  if (!index) return {{}, words("'", value, "' is not paramK")};
+  if (!index) return {{}, message("'", value, "' is not paramK")};
   if (*index >= entry.parameters.size())
-    return {{}, words("the entry has ", entry.parameters.size(), " parameters, counted from 0")};
+    return {{}, message("the entry has ", entry.parameters.size(), " parameters, counted from 0")};
   const Parameter& parameter = entry.parameters[*index];
   if (parameter.scalar == Scalar::opaque || parameter.size_bytes < 4)
     return {{}, "that parameter is not a number of 4 or 8 bytes"};

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <string>
 
+#include "sim/message.hpp"
 #include "sim/ptx.hpp"
-#include "sim/words.hpp"
 
 namespace headgate::sim::ptx {
 namespace {
@@ -31,8 +31,8 @@ RC_GTEST_PROP(PtxProperty, EveryParameterLiesWhereCPutsIt, ()) {
     const bool array = counts[i] > 0;
     const std::uint32_t size = shape.bytes * (array ? counts[i] : 1);
     offset = (offset + shape.bytes - 1) / shape.bytes * shape.bytes;
-    text += words(i == 0 ? "" : ", ", ".param ", shape.type, " p", i, array ? words("[", counts[i], "]") : "");
-    expected.push_back({.name = words("p", i),
+    text += message(i == 0 ? "" : ", ", ".param ", shape.type, " p", i, array ? message("[", counts[i], "]") : "");
+    expected.push_back({.name = message("p", i),
                         .scalar = Scalar::opaque,
                         .offset_bytes = offset,
                         .size_bytes = size,
@@ -53,8 +53,8 @@ RC_GTEST_PROP(PtxProperty, EveryParameterLiesWhereCPutsIt, ()) {
 RC_GTEST_PROP(PtxProperty, MicrosecondsAreKeptToTheNanosecond, ()) {
   const auto ns = *rc::gen::inRange<std::uint64_t>(0, kLongestKernelNs + 1);
   std::string decimals = std::to_string(1000 + ns % 1000).substr(1);
-  const auto module = parse(words(".version 8.0\n.target sm_90\n.entry k() { .pragma \"headgate.sim.us ", ns / 1000,
-                                  ".", decimals, "\"; ret; }"));
+  const auto module = parse(message(".version 8.0\n.target sm_90\n.entry k() { .pragma \"headgate.sim.us ", ns / 1000,
+                                    ".", decimals, "\"; ret; }"));
   RC_ASSERT(module.has_value());
   RC_ASSERT(duration_ns(module->entries[0], {}) == ns);
 }

@@ -63,7 +63,7 @@ DeviceTruth read_device(const State& state, std::uint32_t d) {
   truth.used_bytes = state.devices[d].bytes;
   truth.busy_ns = state.devices[d].busy_ns;
   truth.history = copy_history(state.device_history[d], 0, state.now_ns);
-  for (std::uint32_t a = 0; a < kMostAccounts; ++a) {
+  for (std::uint32_t a = 0; a < kMaxAccounts; ++a) {
     if (state.accounts[a].used && state.accounts[a].device == d) truth.processes.push_back(read_account(state, a));
   }
   std::ranges::stable_sort(truth.processes, {}, &ProcessTruth::birth_ns);
@@ -73,8 +73,8 @@ DeviceTruth read_device(const State& state, std::uint32_t d) {
 std::vector<SettingTruth> read_settings(const State& state) {
   std::vector<SettingTruth> settings;
   const std::uint64_t count = state.nvml_setting_count;
-  for (std::uint64_t i = count > kMostNvmlSettings ? count - kMostNvmlSettings : 0; i < count; ++i) {
-    const NvmlSetting& one = state.nvml_settings[i % kMostNvmlSettings];
+  for (std::uint64_t i = count > kMaxNvmlSettings ? count - kMaxNvmlSettings : 0; i < count; ++i) {
+    const NvmlSetting& one = state.nvml_settings[i % kMaxNvmlSettings];
     settings.push_back(
         {one.at_ns, one.pid, one.uid, one.device, one.function, one.value, one.second_value, one.answer});
   }

@@ -1,4 +1,4 @@
-// The fields of each struct of a picture, named once: writer, reader and schema follow from these lists.
+// The fields of each struct of a snapshot, named once: writer, reader and schema follow from these lists.
 #pragma once
 
 #include "snapshot/snapshot.hpp"
@@ -155,6 +155,11 @@ void each_field(ShareDevice& d, Visit&& visit) {
   visit("waited_work_ns", d.waited_work_ns);
   visit("held_ratio", d.held_ratio);
   visit("throttled_ratio", d.throttled_ratio);
+  visit("had_ratio", d.had_ratio);
+  visit("wanted_ratio", d.wanted_ratio);
+  visit("short_ratio", d.short_ratio);
+  visit("short_ns", d.short_ns);
+  visit("short_cause", d.short_cause);
   visit("sm_ratio", d.sm_ratio);
   visit("waits_for", d.waits_for);
 }

@@ -1,4 +1,4 @@
-// A picture as JSON text and back, and the JSON Schema of it. Optionals that are empty are written as null.
+// A snapshot as JSON text and back, and the JSON Schema of it. Optionals that are empty are written as null.
 // Reading is strict about types and lenient about keys: an unknown one is passed over, a missing one keeps its default,
 // so that a command talks to a daemon of another version.
 #pragma once

@@ -1,4 +1,4 @@
-// One picture of the node: plain values, made by one writer and read by many (API, metrics, views, audit, arbiter).
+// One snapshot of the node: plain values, made by one writer and read by many (API, metrics, views, audit, arbiter).
 // Units are in the names; a ratio is 0..1, of one GPU; times are nanoseconds, `_unix_ns` of CLOCK_REALTIME. An optional is
 // empty where the driver does not tell.
 #pragma once
@@ -73,7 +73,7 @@ struct Gpu {
   std::optional<std::uint64_t> nvlink_rx_bytes, nvlink_tx_bytes;
   std::optional<bool> mig, ecc;
   std::vector<MigInstance> mig_instances;
-  std::optional<double> half_precision_tflops;  // dense FP16, by data sheet or configuration (base/cards.hpp)
+  std::optional<double> half_precision_tflops;  // dense FP16, by data sheet or configuration (base/gpu_throughput.hpp)
   std::string compute_mode;                     // default, exclusive process, prohibited; empty: not told
   std::string policy;                           // of the arbiter: fair, priority, off
   // Who says so: the configuration, or a command (`headgate gpu policy`), which outlives the daemon; empty without one.
@@ -134,6 +134,12 @@ struct ShareDevice {
   // throttled_ns, by what was waited for: resume, the share's turn, its ceiling, its own work sent before.
   std::uint64_t waited_pause_ns = 0, waited_turn_ns = 0, waited_ceiling_ns = 0, waited_work_ns = 0;
   std::optional<double> held_ratio, throttled_ratio;  // of the last second or so; throttled: of each process 1 at most
+  // What became of its promise (compute_guarantee_ratio) over the last 10 s, of the GPU: had is GPU time held, wanted the part of
+  // the time in which it had work or waited, short what the promise times wanted is above had. Empty without a daemon, in the first
+  // second, and where its work is not measured.
+  std::optional<double> had_ratio, wanted_ratio, short_ratio;
+  std::uint64_t short_ns = 0;  // of GPU time, since this daemon has seen it: the sum of what was short
+  std::string short_cause;     // why, in plain words; empty where no more than 2 points are short
   // Of the GPU's SMs, what its processes may have together as clients of an MPS server, by their thread percentages. Empty: none is
   // there, or one that may have all.
   std::optional<double> sm_ratio;

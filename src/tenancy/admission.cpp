@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/saturated.hpp"
+#include "base/saturating_math.hpp"
 #include "base/units.hpp"
 #include "base/user_name.hpp"
 
@@ -17,18 +17,18 @@ const DeviceShare* device_on(const Share& share, std::string_view uuid) {
 std::uint64_t excess_of(const Books& books, std::string_view share, std::string_view uuid) {
   std::uint64_t bytes = 0;
   for (const Excess& excess : books.past_limits)
-    if (excess.share == share && excess.uuid == uuid) bytes = saturated(bytes, excess.bytes);
+    if (excess.share == share && excess.uuid == uuid) bytes = saturating_add(bytes, excess.bytes);
   return bytes;
 }
 
 // All that one share could have of an empty card.
 std::uint64_t sellable(const Card& card, const Reserve& reserve) {
-  return less(card.memory_total_bytes, saturated(reserve.driver_bytes, reserve.context_room_bytes));
+  return saturating_sub(card.memory_total_bytes, saturating_add(reserve.driver_bytes, reserve.context_room_bytes));
 }
 
 Room room_beside(const Sold& sold, const Card& card, const Reserve& reserve) {
-  return {less(card.memory_total_bytes, kept_beside(sold, reserve)),
-          static_cast<std::uint32_t>(less(ledger::kWholeGpu, sold.guarantee_ppm))};
+  return {saturating_sub(card.memory_total_bytes, kept_beside(sold, reserve)),
+          static_cast<std::uint32_t>(saturating_sub(ledger::kWholeGpu, sold.guarantee_ppm))};
 }
 
 std::string count_text(std::uint64_t count) { return std::to_string(count) + (count == 1 ? " share" : " shares"); }
@@ -39,7 +39,7 @@ std::string sums(const Sold& sold, const Card& card, const Reserve& reserve) {
          " are kept for the driver and " + bytes_text(reserve.context_room_bytes) + " for each share's contexts";
 }
 
-constexpr const char* kOverSell = "an administrator sells it beyond the card: headgate share create NAME --over-sell";
+constexpr const char* kOverSell = "an administrator sells it beyond the card: headgate share create NAME --overcommit";
 
 // In the unit of the card's own size, and so that what is written can be asked for.
 std::string fitting_text(std::uint64_t bytes) {
@@ -105,14 +105,14 @@ struct Taken {
     for (const DeviceShare& device : share.devices) {
       const auto card = std::ranges::find(books.cards, device.uuid, &Card::uuid);
       const std::uint64_t whole = card == books.cards.end() ? 0 : card->memory_total_bytes;
-      memory_bytes = saturated(memory_bytes, device.memory_limit_bytes.value_or(whole));
+      memory_bytes = saturating_add(memory_bytes, device.memory_limit_bytes.value_or(whole));
       compute_ppm += device.ceiling_ppm;
     }
   }
   // What programs of a lowered share hold still: of the wanted one itself its limits count alone, as they were and as they will be.
   void count_held(const Share& share, const Books& books) {
     for (const DeviceShare& device : share.devices)
-      memory_bytes = saturated(memory_bytes, excess_of(books, share.name, device.uuid));
+      memory_bytes = saturating_add(memory_bytes, excess_of(books, share.name, device.uuid));
   }
 };
 
@@ -147,19 +147,19 @@ Result<void> keeps(const Quota& quota, const Share& wanted, const Books& books) 
   }
   if (quota.shares && former == nullptr && before.shares + 1 > *quota.shares) {
     return std::unexpected(over(quota, wanted, "shares", std::to_string(*quota.shares), std::to_string(before.shares),
-                                std::to_string(less(*quota.shares, before.shares)) + " more"));
+                                std::to_string(saturating_sub(*quota.shares, before.shares)) + " more"));
   }
   if (quota.memory_bytes && own.memory_bytes > had.memory_bytes &&
-      saturated(before.memory_bytes, own.memory_bytes) > *quota.memory_bytes) {
+      saturating_add(before.memory_bytes, own.memory_bytes) > *quota.memory_bytes) {
     return std::unexpected(over(quota, wanted, "GPU memory", exact_bytes_text(*quota.memory_bytes),
                                 exact_bytes_text(before.memory_bytes),
-                                exact_bytes_text(less(*quota.memory_bytes, before.memory_bytes))));
+                                exact_bytes_text(saturating_sub(*quota.memory_bytes, before.memory_bytes))));
   }
   if (quota.compute_ppm && own.compute_ppm > had.compute_ppm &&
-      saturated(before.compute_ppm, own.compute_ppm) > *quota.compute_ppm) {
+      saturating_add(before.compute_ppm, own.compute_ppm) > *quota.compute_ppm) {
     return std::unexpected(over(quota, wanted, "compute (ceilings, one GPU being 100 %)",
                                 percent_text(*quota.compute_ppm), percent_text(before.compute_ppm),
-                                percent_text(less(*quota.compute_ppm, before.compute_ppm))));
+                                percent_text(saturating_sub(*quota.compute_ppm, before.compute_ppm))));
   }
   const bool as_before = former != nullptr && former->ttl == wanted.ttl;
   if (quota.ttl && !as_before && (!wanted.ttl || *wanted.ttl > *quota.ttl)) {
@@ -206,8 +206,8 @@ Sold sold_on(const Card& card, const Books& books, std::string_view without) {
   for (const Share& share : books.shares) {
     const DeviceShare* device = share.name == without || share.over_sell ? nullptr : device_on(share, card.uuid);
     if (device == nullptr) continue;
-    sold.memory_bytes = saturated(sold.memory_bytes, asked_of(*device, card, books.reserve));
-    sold.memory_bytes = saturated(sold.memory_bytes, excess_of(books, share.name, card.uuid));
+    sold.memory_bytes = saturating_add(sold.memory_bytes, asked_of(*device, card, books.reserve));
+    sold.memory_bytes = saturating_add(sold.memory_bytes, excess_of(books, share.name, card.uuid));
     sold.guarantee_ppm += promised_of(*device);
     ++sold.shares;
   }
@@ -225,7 +225,7 @@ std::uint32_t promised_of(const DeviceShare& device) {
 std::uint64_t kept_beside(const Sold& sold, const Reserve& reserve) {
   std::uint64_t rooms = 0;
   if (__builtin_mul_overflow(sold.shares + 1, reserve.context_room_bytes, &rooms)) rooms = ~0ull;
-  return saturated(saturated(reserve.driver_bytes, rooms), sold.memory_bytes);
+  return saturating_add(saturating_add(reserve.driver_bytes, rooms), sold.memory_bytes);
 }
 
 Room room_on(const Card& card, const Books& books, std::string_view without) {
@@ -238,7 +238,7 @@ Result<void> admit(const Share& wanted, const Books& books) {
     const auto card = std::ranges::find(books.cards, device.uuid, &Card::uuid);
     if (card == books.cards.end()) {
       return fail(ErrorCode::unreachable,
-                  "the share '" + wanted.name + "' asks for " + harmless(device.uuid) +
+                  "the share '" + wanted.name + "' asks for " + escape_untrusted(device.uuid) +
                       ", which is not a GPU of this node, or did not answer when headgated started",
                   "'headgate gpu ls' lists the GPUs; one that is there is taken up when headgated is started anew "
                   "(systemctl restart headgated), and programs go on meanwhile");

@@ -36,7 +36,7 @@ TEST_F(Admission, TheLastByteThatFitsIsSoldAndOneMoreIsNot) {
       "the share 'b' asks for 49.3 GiB (52881784833 bytes) of " + kGpu0 +
           ": the card has 80.0 GiB, 30.0 GiB of it sold to 1 share; 512 MiB are kept for the driver and 128 MiB for "
           "each share's contexts | the largest that fits is 49.2 GiB (50432 MiB); or an administrator sells it "
-          "beyond the card: headgate share create NAME --over-sell");
+          "beyond the card: headgate share create NAME --overcommit");
   EXPECT_EQ(admit(share_of("b", 1, left + 1), books()).error().code, ErrorCode::no_capacity);
   EXPECT_EQ(refusal(share_of("b", 1, 60 * kGiB, 0, kGpu1)), "admitted");  // the other card is empty
 }
@@ -62,7 +62,7 @@ TEST_F(Admission, GuaranteesNeverPassTheWholeGpu) {
   EXPECT_EQ(refusal(share_of("b", 1, kGiB, 300'001)),
             "the share 'b' asks for a guarantee of 30.0001 % of " + kGpu0 +
                 ": 70 % are promised to 1 share | the largest that fits is 30 %; or an administrator sells it "
-                "beyond the card: headgate share create NAME --over-sell");
+                "beyond the card: headgate share create NAME --overcommit");
 }
 
 TEST_F(Admission, AShareThatNobodyKeepsWaitingIsSoldItsCeilingSoThatItBreaksNoPromise) {
@@ -74,7 +74,7 @@ TEST_F(Admission, AShareThatNobodyKeepsWaitingIsSoldItsCeilingSoThatItBreaksNoPr
             "the share 'fast' asks for 100 % of " + kGpu0 +
                 ", its ceiling, which a share of class latency is sold because nobody keeps it waiting: 70 % are "
                 "promised to 1 share | the largest ceiling that fits is 30 %: --compute and --burst lower it; or take "
-                "another class; or an administrator sells it beyond the card: headgate share create NAME --over-sell");
+                "another class; or an administrator sells it beyond the card: headgate share create NAME --overcommit");
   Share beyond = fast;
   beyond.over_sell = true;
   EXPECT_EQ(refusal(beyond), "admitted");

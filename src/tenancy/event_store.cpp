@@ -15,8 +15,8 @@ using Time = std::chrono::system_clock::time_point;
 constexpr std::int64_t kEventApplicationId = 0x4847'6576;
 constexpr std::int64_t kEventSchemaVersion = 1;
 constexpr std::size_t kNewest = 4096;  // of the former daemons' that a new one's log begins with
-constexpr std::size_t kMostAtOnce = 1024;
-constexpr std::size_t kMostUnanswered = 256;  // of a user, before it is asked whether he still waits
+constexpr std::size_t kMaxAtOnce = 1024;
+constexpr std::size_t kMaxUnanswered = 256;  // of a user, before it is asked whether he still waits
 constexpr std::chrono::seconds kRetry(1);
 constexpr std::chrono::minutes kAgeEvery(10);
 
@@ -151,7 +151,7 @@ void EventStore::add(const snapshot::Event& event) {
   const std::scoped_lock lock(mutex_);
   if (stopping_) return;
   waiting_.push_back(event);
-  if (waiting_.size() > kMostWaiting) {
+  if (waiting_.size() > kMaxWaiting) {
     waiting_.pop_front();
     ++lost_;
   }
@@ -165,7 +165,7 @@ void EventStore::read(EventQuery query, std::size_t most, std::function<bool(con
   const std::size_t own =
       questions_.add(asker.uid, {std::move(query), most, std::move(wanted), std::move(asker.waits), std::move(answer)});
   // Somebody may ask and go without end, faster than is looked.
-  if (own >= kMostUnanswered && std::has_single_bit(own))
+  if (own >= kMaxUnanswered && std::has_single_bit(own))
     questions_.drop(asker.uid, [](const Question& question) { return !question.waits(); });
   wake_.notify_all();
 }
@@ -177,7 +177,7 @@ void EventStore::work() {
     const bool may_write = !failing_ || std::chrono::steady_clock::now() >= retry_at || stopping_;
     if (!waiting_.empty() && may_write) {
       std::deque<snapshot::Event> batch;
-      for (std::size_t i = 0; i < kMostAtOnce && !waiting_.empty(); ++i) {
+      for (std::size_t i = 0; i < kMaxAtOnce && !waiting_.empty(); ++i) {
         batch.push_back(std::move(waiting_.front()));
         waiting_.pop_front();
       }
@@ -220,7 +220,7 @@ void EventStore::put_back(std::deque<snapshot::Event> batch, const Error& error)
   {
     const std::scoped_lock lock(mutex_);
     waiting_.insert(waiting_.begin(), std::make_move_iterator(batch.begin()), std::make_move_iterator(batch.end()));
-    for (; waiting_.size() > kMostWaiting; ++lost_) waiting_.pop_front();
+    for (; waiting_.size() > kMaxWaiting; ++lost_) waiting_.pop_front();
     if (!std::exchange(failing_, true)) tell = trouble_;
   }
   if (tell) tell(error, 0);

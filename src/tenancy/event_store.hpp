@@ -18,8 +18,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/by_turns.hpp"
 #include "base/result.hpp"
+#include "base/round_robin_queue.hpp"
 #include "snapshot/snapshot.hpp"
 
 namespace headgate::tenancy {
@@ -54,7 +54,7 @@ class EventStore {
   // most half (as observe::EventLog).
   static constexpr std::size_t kPart = 8;
   // So many wait for a disk that takes none; then the oldest of them are lost, and counted.
-  static constexpr std::size_t kMostWaiting = 8192;
+  static constexpr std::size_t kMaxWaiting = 8192;
 
   // What was there when it was opened.
   struct Former {
@@ -130,7 +130,7 @@ class EventStore {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<snapshot::Event> waiting_;
-  ByTurns<Question> questions_;
+  RoundRobinQueue<Question> questions_;
   Trouble trouble_;
   bool failing_ = false, stopping_ = false;
   std::uint64_t lost_ = 0;

@@ -208,9 +208,9 @@ TEST_F(EventStoreTest, AFullDiskIsSaidOnceNobodyWaitsForItAndWhatCameMeanwhileIs
   for (int i = 0; i < 10'000; ++i) store->add(event(++number));
   EXPECT_TRUE(all_of(*store).empty()) << "reading goes on";
   full.reset();
-  EXPECT_EQ(well.get_future().get(), 10'010 - EventStore::kMostWaiting);
+  EXPECT_EQ(well.get_future().get(), 10'010 - EventStore::kMaxWaiting);
   const auto all = all_of(*store);
-  EXPECT_EQ(all.size(), EventStore::kMostWaiting);
+  EXPECT_EQ(all.size(), EventStore::kMaxWaiting);
   EXPECT_EQ(all.back().sequence, number);
   EXPECT_EQ(said, 2);
 }

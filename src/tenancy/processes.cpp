@@ -31,7 +31,7 @@ void give_back(ledger::UsagePage& usage, const ledger::Identity& seat, ledger::R
 
 // How often a process may be named that does not have the page mapped, and how often any may be.
 constexpr std::uint32_t kTimesFalse = 3;
-constexpr std::size_t kMostFalseClaims = 2 * ledger::kMaxSlots;
+constexpr std::size_t kMaxFalseClaims = 2 * ledger::kMaxSlots;
 
 std::uint32_t give_back_all(ledger::UsagePage& usage, const std::vector<ledger::SlotRef>& slots,
                             ledger::Remains remains) {
@@ -218,7 +218,7 @@ std::uint32_t Processes::look_into(const std::string& share, LiveShare& live, co
     // A program that called exec() has left its slot behind, once.
     doubts.false_claims += slots.size();
     const auto times = ++doubts.found_false[{search.found->pid, search.found->start_time}];
-    if (times < kTimesFalse && doubts.false_claims <= kMostFalseClaims) continue;
+    if (times < kTimesFalse && doubts.false_claims <= kMaxFalseClaims) continue;
     live.accusation = "has slots, again and again, in the name of process " + std::to_string(search.found->pid) + " (" +
                       search.found->command + "), which does not have it mapped";
     break;
@@ -285,7 +285,7 @@ void Processes::give_back_dead(const std::string& share, LiveShare& live, std::s
   for (auto at = entries_.lower_bound({share, 0}); at != entries_.end() && at->first.first == share; ++at)
     pidfds[at->second->tenant.seat] = at->second->pidfd.native_handle();
   const auto is_nobody = [&](const ledger::Identity& seat) {
-    if (asked == kMostAsked) return false;
+    if (asked == kMaxAsked) return false;
     ++asked;
     return !ledger::is_alive(seat, own_namespace);
   };

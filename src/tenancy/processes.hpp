@@ -69,9 +69,9 @@ class Processes {
   static constexpr std::size_t kNamesOfAShare = 64;  // in a call
 
   // Gives back the slots of those that have ended by now, also of those whose end the loop has not told yet. Of slots that are not
-  // known yet kMostAsked are asked about, counted in `asked`: adopt() comes to the others.
+  // known yet kMaxAsked are asked about, counted in `asked`: adopt() comes to the others.
   void give_back_dead(const std::string& share, LiveShare& live, std::size_t& asked);
-  static constexpr std::size_t kMostAsked = 256;
+  static constexpr std::size_t kMaxAsked = 256;
 
   // Slots of a share that may be found in a minute in the name of no process. Who came by the socket is known, and his are not
   // counted; programs that join by the files do not start so fast, and leave a slot behind only where they are killed.

@@ -138,10 +138,10 @@ TEST_F(Claims, PagesFullOfNamesThatNobodyKnowsKeepNoLoopWaiting) {
   };
   process_with(1, false);  // so that the test's /proc is one
   for (std::uint32_t slot = 0; slot < ledger::kMaxSlots; ++slot) write_slot(slot, nobody(slot));
-  std::size_t asked = Processes::kMostAsked - 10;
+  std::size_t asked = Processes::kMaxAsked - 10;
   processes_->give_back_dead("s", share(), asked);
   EXPECT_EQ(ledger::live_slots(page().usage()), ledger::kMaxSlots - 10);
-  EXPECT_EQ(asked, Processes::kMostAsked);
+  EXPECT_EQ(asked, Processes::kMaxAsked);
   EXPECT_EQ(processes_->adopt(), Processes::kNamesOfAShare) << "who is not asked about there is looked into here";
 }
 
@@ -237,7 +237,7 @@ TEST_F(Claims, WhoClaimsWhenAPartOfALargeNodeHasBeenReadIsNotTakenForDead) {
 TEST_F(Claims, WhoIsKnownIsSeenGoneByItsPidfdBeforeTheLoopTells) {
   write_slot(0, process_with(1, true));
   ASSERT_EQ(looks_until_somebody_is_in(), 1u);
-  std::size_t asked = Processes::kMostAsked;
+  std::size_t asked = Processes::kMaxAsked;
   processes_->give_back_dead("s", share(), asked);
   EXPECT_EQ(ledger::live_slots(page().usage()), 1u);
   ::kill(children_.back(), SIGKILL);

@@ -23,7 +23,7 @@ struct Quota {
   std::optional<std::uint64_t> compute_ppm;   // ceilings over all GPUs: 2'000'000 is two whole GPUs
   std::optional<std::uint32_t> shares;        // how many
   std::optional<std::chrono::seconds> ttl;    // each share must end by itself, at most so late
-  // Of each share, on each GPU. Where no quota says them, who is no administrator has kUsualWeight and kUsualClass.
+  // Of each share, on each GPU. Where no quota says them, who is no administrator has kDefaultWeight and kDefaultClass.
   std::optional<std::uint32_t> weight;  // 1..1000
   std::optional<Class> highest_class;
 
@@ -31,8 +31,8 @@ struct Quota {
 };
 
 // What a user may ask for where no quota says more: a share has its part beside the others', and waits for its turn.
-inline constexpr std::uint32_t kUsualWeight = 100;
-inline constexpr Class kUsualClass = Class::normal;
+inline constexpr std::uint32_t kDefaultWeight = 100;
+inline constexpr Class kDefaultClass = Class::normal;
 
 [[nodiscard]] bool bounds_nothing(const Quota& quota);
 

@@ -23,13 +23,13 @@ std::string_view class_word(Class priority_class) {
   return priority_class == Class::best_effort ? "best-effort" : priority_class == Class::latency ? "latency" : "normal";
 }
 
-std::string harmless(std::string_view text, std::size_t shown) {
+std::string escape_untrusted(std::string_view text, std::size_t shown) {
   return printable(text, shown) + (text.size() > shown ? "..." : "");
 }
 
 Result<void> check_name(std::string_view name) {
   if (grant::is_share_name(name)) return {};
-  return fail(ErrorCode::usage, "'" + harmless(name) + "' cannot name a share",
+  return fail(ErrorCode::usage, "'" + escape_untrusted(name) + "' cannot name a share",
               "accepted: " + std::string(grant::accepted(grant::Syntax::share_name)));
 }
 
@@ -48,7 +48,8 @@ Result<ledger::ShareGrant> to_grant(const Share& share) {
     const DeviceShare& from = share.devices[i];
     ledger::DeviceGrant& to = grant.devices[i];
     if (!copy_text(from.uuid, to.uuid)) {
-      return fail(ErrorCode::usage, "'" + harmless(from.uuid) + "' is no GPU's UUID", "accepted: such as GPU-9c2f...");
+      return fail(ErrorCode::usage, "'" + escape_untrusted(from.uuid) + "' is no GPU's UUID",
+                  "accepted: such as GPU-9c2f...");
     }
     to.memory_limit_bytes = from.memory_limit_bytes.value_or(ledger::kNoMemoryLimit);
     to.host_limit_bytes = from.host_limit_bytes;
@@ -78,7 +79,7 @@ bool has_ended(const Share& share, std::int64_t now_unix_s) {
 Error page_error(const ledger::PageFault& fault, const std::string& base, const std::string& name) {
   std::array<char, 512> text{};
   ledger::explain(fault, text.data(), text.size(), base.empty() ? nullptr : base.c_str());
-  Error error{ErrorCode::failed, "the share '" + harmless(name) + "': " + text.data(), {}};
+  Error error{ErrorCode::failed, "the share '" + escape_untrusted(name) + "': " + text.data(), {}};
   switch (fault.error) {
     using enum ledger::PageError;
     case bad_name:

@@ -22,7 +22,7 @@ enum class Class : std::uint32_t { best_effort = 0, normal = 1, latency = 2 };
 // Who says yes to a process that wants in: nobody has to, or an outside scheduler is asked first.
 enum class Admit : std::uint32_t { now = 0, ask = 1 };
 
-inline constexpr std::uint32_t kMostWeight = 1000;
+inline constexpr std::uint32_t kMaxWeight = 1000;
 
 struct DeviceShare {
   std::string uuid;
@@ -30,7 +30,7 @@ struct DeviceShare {
   std::uint64_t host_limit_bytes = 0;               // host memory past that limit; 0: the limit is hard
   std::uint32_t ceiling_ppm = ledger::kWholeGpu;    // 1..kWholeGpu
   std::uint32_t guarantee_ppm = 0;                  // 0..ceiling
-  std::uint32_t weight = 100;                       // 1..kMostWeight
+  std::uint32_t weight = 100;                       // 1..kMaxWeight
   Class priority_class = Class::normal;
 
   friend bool operator==(const DeviceShare&, const DeviceShare&) = default;
@@ -79,6 +79,6 @@ struct Share {
 [[nodiscard]] Error page_error(const ledger::PageFault& fault, const std::string& base, const std::string& name);
 
 // Text from outside, on its way into a message: printable() of it, at most so many bytes, and a sign that there was more.
-[[nodiscard]] std::string harmless(std::string_view text, std::size_t shown = 80);
+[[nodiscard]] std::string escape_untrusted(std::string_view text, std::size_t shown = 80);
 
 }  // namespace headgate::tenancy

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/saturated.hpp"
+#include "base/saturating_math.hpp"
 #include "guest/ledger/draining.hpp"
 #include "guest/ledger/oom_wait.hpp"
 #include "guest/ledger/slot.hpp"
@@ -56,7 +56,7 @@ Error unguarded(const std::string& share) {
   return {ErrorCode::no_capacity,
           "the share '" + share +
               "' is not used: a tenant that shortens its page would end the daemon, which can guard " +
-              std::to_string(TruncationGuard::kMaxGuards) + " pages at once, and does",
+              std::to_string(SigbusGuard::kMaxGuards) + " pages at once, and does",
           "remove shares that nobody needs"};
 }
 
@@ -92,11 +92,11 @@ std::uint64_t held_on(const Pages& pages, const std::string& uuid) {
   const std::uint32_t at = ledger::find_device(pages.policy(), uuid.c_str());
   if (at == ledger::kMaxDevices) return 0;
   const ledger::UsagePage& usage = pages.usage();
-  std::uint64_t bytes = saturated(ledger::used_bytes(usage, at), ledger::torn_on(usage, at).residual);
+  std::uint64_t bytes = saturating_add(ledger::used_bytes(usage, at), ledger::torn_on(usage, at).residual);
   const std::uint32_t seen = std::min(usage.slots_seen.load(std::memory_order_acquire), ledger::kMaxSlots);
   for (std::uint32_t slot = 0; slot < seen; ++slot)
     if (ledger::view(usage, slot).kind == ledger::SlotKind::live)
-      bytes = saturated(bytes, usage.slots[slot].devices[at].residual_bytes.load(std::memory_order_relaxed));
+      bytes = saturating_add(bytes, usage.slots[slot].devices[at].residual_bytes.load(std::memory_order_relaxed));
   return bytes;
 }
 

@@ -8,7 +8,7 @@
 #include "base/unique_fd.hpp"
 #include "guest/ledger/pages.hpp"
 #include "tenancy/share.hpp"
-#include "tenancy/truncation.hpp"
+#include "tenancy/sigbus_guard.hpp"
 
 namespace headgate::tenancy {
 
@@ -36,13 +36,13 @@ class Pages {
   // False where there were too many guards: a tenant that shortens the file would end us.
   [[nodiscard]] bool guarded() const { return static_cast<bool>(guard_); }
   // A tenant has shortened the file: what we read since then is zeroes.
-  [[nodiscard]] bool spoiled() const { return guard_.spoiled(); }
+  [[nodiscard]] bool truncated() const { return guard_.truncated(); }
 
  private:
   ledger::SharePages pages_;
   UniqueFd policy_, usage_;
   std::uint64_t usage_inode_ = 0;
-  TruncationGuard guard_;
+  SigbusGuard guard_;
 };
 
 // Cuts the usage file in a share's directory back where a tenant has made it longer than it should be, by its descriptor: for shares

@@ -9,11 +9,11 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "base/saturated.hpp"
+#include "base/saturating_math.hpp"
 #include "base/units.hpp"
 #include "guest/ledger/slot.hpp"
 #include "tenancy/access.hpp"
-#include "tenancy/read_only.hpp"
+#include "tenancy/open_read_only_mount.hpp"
 
 namespace headgate::tenancy {
 namespace {
@@ -52,13 +52,13 @@ bool missing(const ledger::PageFault& fault) {
 
 bool LiveShare::paused() const { return pages != nullptr && ledger::is_paused(pages->policy()); }
 
-bool LiveShare::distrusted() const { return !damage.empty() || (pages != nullptr && pages->spoiled()); }
+bool LiveShare::distrusted() const { return !damage.empty() || (pages != nullptr && pages->truncated()); }
 
 Result<std::unique_ptr<Pages>> Shares::hold(ledger::SharePages pages, const std::string& name) const {
   const std::string place = directory(name);
   UniqueFd usage(::open((place + "/usage").c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
   const int error = errno;
-  auto held = std::make_unique<Pages>(pages, open_read_only(place, "policy"), std::move(usage));
+  auto held = std::make_unique<Pages>(pages, open_read_only_mount(place, "policy"), std::move(usage));
   if (!held->guarded()) return std::unexpected(unguarded(name));
   if (held->usage_fd() < 0) return fail_errno(place + "/usage", error);
   if (held->policy_fd() < 0) return fail_errno(place + "/policy", errno);
@@ -68,7 +68,8 @@ Result<std::unique_ptr<Pages>> Shares::hold(ledger::SharePages pages, const std:
 
 Result<Shares> Shares::open(Node node, Store store, Adoption& adoption) {
   if (!node.runtime_dir.starts_with('/')) {
-    return fail(ErrorCode::usage, "the runtime directory '" + harmless(node.runtime_dir) + "' is not an absolute path");
+    return fail(ErrorCode::usage,
+                "the runtime directory '" + escape_untrusted(node.runtime_dir) + "' is not an absolute path");
   }
   // 0755: whoever is to reach a tenant socket passes through here.
   if (::mkdir(node.runtime_dir.c_str(), 0755) != 0 && errno != EEXIST)
@@ -103,7 +104,7 @@ Result<void> Shares::adopt(Share share, Adoption& adoption) {
   const auto removal = store_.removal_begun(name);
   if (!removal) return broken(removal.error());
   ledger::SharePages pages;
-  const TruncationScope survives;
+  const SigbusScope survives;
   cut_usage_file(directory(name));
   ledger::PageFault fault = ledger::open_share(node_.runtime_dir.c_str(), name.c_str(), ledger::Access::owner, pages);
   const bool anew = missing(fault);
@@ -176,18 +177,30 @@ std::vector<Share> Shares::rows() const {
   return all;
 }
 
+namespace {
+
+// What the programs of a live share hold past the limits of `share`, of what was sold to it before.
+std::vector<Excess> past_limits_of(const Share& share, const LiveShare& live,
+                                   const std::map<std::string, std::uint64_t>& sold_before) {
+  std::vector<Excess> all;
+  if (live.pages == nullptr) return all;
+  for (const DeviceShare& device : share.devices) {
+    const auto before = sold_before.find(device.uuid);
+    if (before == sold_before.end() || !device.memory_limit_bytes) continue;
+    // What a damaged page says is nothing to go by: then all that was sold may be held.
+    const std::uint64_t held =
+        live.distrusted() ? before->second : std::min(held_on(*live.pages, device.uuid), before->second);
+    if (held > *device.memory_limit_bytes) all.push_back({share.name, device.uuid, held - *device.memory_limit_bytes});
+  }
+  return all;
+}
+
+}  // namespace
+
 std::vector<Excess> Shares::past_limits() const {
   std::vector<Excess> all;
   for (const auto& [name, live] : shares_) {
-    if (live.sold_before.empty() || live.pages == nullptr) continue;
-    for (const DeviceShare& device : live.share.devices) {
-      const auto before = live.sold_before.find(device.uuid);
-      if (before == live.sold_before.end() || !device.memory_limit_bytes) continue;
-      // What a damaged page says is nothing to go by: then all that was sold may be held.
-      const std::uint64_t held =
-          live.distrusted() ? before->second : std::min(held_on(*live.pages, device.uuid), before->second);
-      if (held > *device.memory_limit_bytes) all.push_back({name, device.uuid, held - *device.memory_limit_bytes});
-    }
+    for (Excess& excess : past_limits_of(live.share, live, live.sold_before)) all.push_back(std::move(excess));
   }
   return all;
 }
@@ -199,7 +212,7 @@ void Shares::note_held(LiveShare& live) const {
     const auto card = std::ranges::find(node_.cards, device.uuid, &Card::uuid);
     if (card == node_.cards.end()) continue;
     const std::uint64_t held = std::min(held_on(*live.pages, device.uuid), card->memory_total_bytes);
-    if (held > saturated(asked_of(device, *card, node_.reserve), node_.reserve.context_room_bytes))
+    if (held > saturating_add(asked_of(device, *card, node_.reserve), node_.reserve.context_room_bytes))
       live.sold_before[device.uuid] = held;
   }
 }
@@ -250,7 +263,7 @@ Result<void> Shares::create(Share share) {
     return std::unexpected(std::move(error));
   };
   ledger::SharePages pages;
-  const TruncationScope survives;
+  const SigbusScope survives;
   if (const auto bad = ledger::create_share(node_.runtime_dir.c_str(), grant, ledger::Access::owner, pages))
     return undo(page_error(bad, node_.runtime_dir, share.name));
   auto held = hold(pages, share.name);
@@ -273,9 +286,10 @@ Result<void> Shares::create(Share share) {
 Result<LiveShare*> Shares::usable(const std::string& name) {
   LiveShare* live = find(name);
   if (live == nullptr)
-    return fail(ErrorCode::not_found, "there is no share '" + harmless(name) + "'", "'headgate share ls' lists them");
+    return fail(ErrorCode::not_found, "there is no share '" + escape_untrusted(name) + "'",
+                "'headgate share ls' lists them");
   if (auto trouble = trouble_of(*live)) return std::unexpected(std::move(*trouble));
-  if (live->pages->spoiled()) {
+  if (live->pages->truncated()) {
     return fail(
         ErrorCode::failed,
         "the share '" + name + "': one of its processes has shortened the usage page, so nothing in it can be trusted",
@@ -284,30 +298,80 @@ Result<LiveShare*> Shares::usable(const std::string& name) {
   return live;
 }
 
-Result<void> Shares::set(Share share) {
-  LiveShare& live = *TRY(usable(share.name));
-  const ledger::ShareGrant grant = TRY(to_grant(share));
+Result<void> Shares::may_become(const LiveShare& live, const Share& wanted) const {
   const auto stays = [&](const char* what) {
     return fail(ErrorCode::usage,
-                "the " + std::string(what) + " of the share '" + share.name + "' cannot be changed while it exists",
+                "the " + std::string(what) + " of the share '" + wanted.name + "' cannot be changed while it exists",
                 "create another share");
   };
-  if (!same_devices(share, live.share)) return stays("GPUs");
-  if (share.owner_uid != live.share.owner_uid) return stays("owner");
-  if (share.fail_policy != live.share.fail_policy) return stays("fail policy");
-  if (share.gang != live.share.gang) return stays("gang");
-  if (auto admitted = admit_beside_others(share); !admitted) return admitted;
-  const ledger::ShareGrant before = TRY(to_grant(live.share));
+  if (!same_devices(wanted, live.share)) return stays("GPUs");
+  if (wanted.owner_uid != live.share.owner_uid) return stays("owner");
+  if (wanted.fail_policy != live.share.fail_policy) return stays("fail policy");
+  if (wanted.gang != live.share.gang) return stays("gang");
+  return {};
+}
+
+// Each of them beside all others, those that change with it as they will be.
+Result<void> Shares::admit_together(std::span<const Share> wanted) const {
+  std::vector<Share> all = rows();
+  std::vector<Excess> past = past_limits();
+  for (const Share& share : wanted) {
+    const LiveShare& live = shares_.at(share.name);
+    LiveShare lowered;
+    lowered.share = live.share;
+    lowered.sold_before = live.sold_before;
+    note_lowered(lowered, share);
+    std::erase_if(past, [&](const Excess& excess) { return excess.share == share.name; });
+    for (const Excess& excess : past_limits_of(share, live, lowered.sold_before)) past.push_back(excess);
+  }
+  for (const Share& share : wanted) {
+    std::vector<Share> others = all;
+    for (Share& other : others) {
+      const auto changed = std::ranges::find(wanted, other.name, &Share::name);
+      if (changed != wanted.end() && other.name != share.name) other = *changed;
+    }
+    if (auto admitted = admit(share, {node_.cards, others, quotas_, node_.reserve, past}); !admitted) return admitted;
+  }
+  return {};
+}
+
+// After an error all pages are as they were.
+Result<void> Shares::apply_or_undo(std::span<const ledger::ShareGrant> grants, std::span<LiveShare* const> lives) {
+  for (std::size_t i = 0; i < lives.size(); ++i) {
+    auto applied = apply_limits(grants[i], *lives[i]->pages, node_.runtime_dir);
+    if (applied) continue;
+    for (std::size_t j = 0; j < i; ++j) {
+      if (const auto before = to_grant(lives[j]->share))
+        (void)apply_limits(*before, *lives[j]->pages, node_.runtime_dir);
+    }
+    return applied;
+  }
+  return {};
+}
+
+Result<void> Shares::set(std::span<const Share> wanted) {
+  std::vector<LiveShare*> lives;
+  std::vector<ledger::ShareGrant> grants, before;
+  for (const Share& share : wanted) {
+    lives.push_back(TRY(usable(share.name)));
+    grants.push_back(TRY(to_grant(share)));
+    before.push_back(TRY(to_grant(lives.back()->share)));
+    if (auto may = may_become(*lives.back(), share); !may) return may;
+  }
+  if (auto admitted = admit_together(wanted); !admitted) return admitted;
   // The pages first: a disk may take longer than a running process is to wait for its new limit.
-  if (auto applied = apply_limits(grant, *live.pages, node_.runtime_dir); !applied) return applied;
-  if (auto stored = store_.put(share); !stored) {
-    (void)apply_limits(before, *live.pages, node_.runtime_dir);
+  if (auto applied = apply_or_undo(grants, lives); !applied) return applied;
+  if (auto stored = store_.put(wanted); !stored) {
+    (void)apply_or_undo(before, lives);
     return stored;
   }
-  apply_waiting(share, *live.pages);
-  apply_freeze(share, *live.pages);
-  note_lowered(live, share);
-  live.share = std::move(share);
+  for (std::size_t i = 0; i < lives.size(); ++i) {
+    LiveShare& live = *lives[i];
+    apply_waiting(wanted[i], *live.pages);
+    apply_freeze(wanted[i], *live.pages);
+    note_lowered(live, wanted[i]);
+    live.share = wanted[i];
+  }
   return {};
 }
 
@@ -339,17 +403,17 @@ Result<void> Shares::reclaim(const std::string& name) {
 namespace {
 
 bool counts(const Share& share, const Run& run) {
-  return !run.guest || may_enter(share, {.uid = run.guest->uid, .groups = run.guest->gids});
+  return !run.invited || may_enter(share, {.uid = run.invited->uid, .groups = run.invited->gids});
 }
 
 }  // namespace
 
-Result<void> Shares::stay(const std::string& name, std::uint32_t pid, std::optional<Guest> guest) {
+Result<void> Shares::attach_run(const std::string& name, std::uint32_t pid, std::optional<InvitedUser> invited) {
   LiveShare& live = *TRY(usable(name));
   Run run = run_of(pid, node_.proc);
-  run.guest = std::move(guest);
+  run.invited = std::move(invited);
   std::erase_if(live.runs, [&](const Run& known) { return known.pid == pid || !is_alive(known, node_.proc); });
-  if (auto room = room_for_run(live.runs, name, run.guest); !room) return room;
+  if (auto room = room_for_run(live.runs, name, run.invited); !room) return room;
   live.runs.push_back(std::move(run));
   return live.share.until_empty ? store_.put_runs(name, live.runs) : Result<void>();
 }
@@ -369,11 +433,12 @@ std::size_t Shares::staying(const std::string& name, std::uint32_t but) {
 Result<void> Shares::remove(const std::string& name, std::uint32_t by) {
   LiveShare* live = find(name);
   if (live == nullptr)
-    return fail(ErrorCode::not_found, "there is no share '" + harmless(name) + "'", "'headgate share ls' lists them");
+    return fail(ErrorCode::not_found, "there is no share '" + escape_untrusted(name) + "'",
+                "'headgate share ls' lists them");
   if (const std::vector<Run> runs = holding(*live, by); !runs.empty()) {
     std::string whose;
     for (const Run& run : runs) whose += " " + std::to_string(run.pid);
-    const bool of_guests = std::ranges::any_of(runs, [](const Run& run) { return run.guest.has_value(); });
+    const bool of_guests = std::ranges::any_of(runs, [](const Run& run) { return run.invited.has_value(); });
     return fail(
         ErrorCode::conflict,
         "the share '" + name + "' is in use by " + std::to_string(runs.size()) + " headgate run" +
@@ -396,7 +461,7 @@ Result<void> Shares::remove(const std::string& name, std::uint32_t by) {
   // Killed between the pages and the row, the next start would make new pages, with accounts that begin at 0.
   if (auto noted = store_.note_removal(name, true); !noted) return noted;
   bool removed = false;
-  const TruncationScope survives;
+  const SigbusScope survives;
   const ledger::PageFault fault = ledger::remove_if_empty(node_.runtime_dir.c_str(), name.c_str(), removed);
   if (fault ? !missing(fault) : !removed) {
     if (auto noted = store_.note_removal(name, false); !noted) return noted;

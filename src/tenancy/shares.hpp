@@ -14,7 +14,7 @@
 #include "base/result.hpp"
 #include "guest/ledger/pages.hpp"
 #include "tenancy/admission.hpp"
-#include "tenancy/page_users.hpp"
+#include "tenancy/mapping_scan.hpp"
 #include "tenancy/share.hpp"
 #include "tenancy/share_pages.hpp"
 #include "tenancy/store.hpp"
@@ -22,8 +22,8 @@
 namespace headgate::tenancy {
 
 // Of a node. Each has the usage page mapped twice under guard.
-inline constexpr std::size_t kMostShares = 4096;
-static_assert(TruncationGuard::kMaxGuards > 2 * kMostShares);
+inline constexpr std::size_t kMaxShares = 4096;
+static_assert(SigbusGuard::kMaxGuards > 2 * kMaxShares);
 
 // What the page of a share says: what its owner said, and that it drains once its time is over. A pause stays one: whoever wants
 // the programs to stand still has them set going by no clock.
@@ -75,7 +75,10 @@ class Shares {
   [[nodiscard]] Result<void> create(Share share);
   // New limits, quota-relevant values and members for the share of that name; its GPUs, owner and fail policy stay.
   // Effective for running processes when the call returns. After an error everything is as before.
-  [[nodiscard]] Result<void> set(Share share);
+  [[nodiscard]] Result<void> set(const Share& share) { return set(std::span(&share, 1)); }
+  // As above for several shares at once, each of another name. Room is looked for once all of them are as they will be, so that
+  // two can swap what they were promised. Stored in one transaction.
+  [[nodiscard]] Result<void> set(std::span<const Share> wanted);
   [[nodiscard]] Result<void> pause(const std::string& name);
   [[nodiscard]] Result<void> resume(const std::string& name);
   // No process enters and no memory is given until resume(); work goes on. Like a pause it outlives a reboot.
@@ -86,7 +89,8 @@ class Shares {
   [[nodiscard]] Result<void> reclaim(const std::string& name);
   // A command of that number stays in the share until it ends: nobody removes it meanwhile, though no process may sit in it. Kept over
   // restarts of the daemon where the share goes with its last process. `guest`: whose it is. Errors: not_found; no_capacity; of the store.
-  [[nodiscard]] Result<void> stay(const std::string& name, std::uint32_t pid, std::optional<Guest> guest = {});
+  [[nodiscard]] Result<void> attach_run(const std::string& name, std::uint32_t pid,
+                                        std::optional<InvitedUser> invited = {});
   // How many of them live, `but` for one. A guest's count while the share lets him in: its owner, who cannot end them, strikes him.
   [[nodiscard]] std::size_t staying(const std::string& name, std::uint32_t but = 0);
   // `by`: the process that asks, 0: none of those that stay. Errors: not_found; conflict while processes sit in it, or somebody stays. Of a share whose pages are damaged that is asked of
@@ -138,6 +142,9 @@ class Shares {
   Result<void> admit_beside_others(const Share& share) const;
   void note_held(LiveShare& live) const;
   void note_lowered(LiveShare& live, const Share& wanted) const;
+  Result<void> may_become(const LiveShare& live, const Share& wanted) const;
+  Result<void> admit_together(std::span<const Share> wanted) const;
+  Result<void> apply_or_undo(std::span<const ledger::ShareGrant> grants, std::span<LiveShare* const> lives);
   Result<std::unique_ptr<Pages>> hold(ledger::SharePages pages, const std::string& name) const;
 
   Node node_;
@@ -145,7 +152,7 @@ class Shares {
   std::map<std::string, LiveShare> shares_;
   std::vector<Quota> quotas_;
   std::map<std::string, std::string> gpu_policies_;  // by UUID
-  std::map<std::string, PageUsers> page_users_;      // looked for, by share
+  std::map<std::string, MappingScan> page_users_;    // looked for, by share
 };
 
 }  // namespace headgate::tenancy

@@ -39,7 +39,7 @@ TEST_F(SharesRemovalTest, AShareInWhichARunWaitsIsTakenAwayByThatRunAlone) {
   Shares shares = start();
   ASSERT_EQ(words(shares.create(share_of("s", 1, kGiB))), "done");
   const auto run = static_cast<std::uint32_t>(::getpid());
-  ASSERT_EQ(words(shares.stay("s", run, {})), "done");
+  ASSERT_EQ(words(shares.attach_run("s", run, {})), "done");
   EXPECT_EQ(words(shares.remove("s", run + 1)),
             "the share 's' is in use by 1 headgate run, whose programs may come back to it");
   EXPECT_EQ(words(shares.remove("s", run)), "done");

@@ -218,8 +218,8 @@ Result<void> Store::check() {
   if (auto there = database_->in_its_place(); !there) return there;
   if (::access(path.c_str(), R_OK | W_OK) != 0) return fail_errno("the database " + path, errno, kHint);
   struct statvfs room{};
-  constexpr std::uint64_t kLeastRoom = 1 << 20;
-  if (::statvfs(path.c_str(), &room) == 0 && std::uint64_t{room.f_bavail} * room.f_frsize < kLeastRoom)
+  constexpr std::uint64_t kMinRoom = 1 << 20;
+  if (::statvfs(path.c_str(), &room) == 0 && std::uint64_t{room.f_bavail} * room.f_frsize < kMinRoom)
     return fail(ErrorCode::no_capacity, "the database " + path + ": its disk is full", "make room on its file system");
   database_->wait_at_most(0);
   const auto transaction = Transaction::begin(*database_);
@@ -253,8 +253,16 @@ Result<std::vector<Share>> Store::shares() {
   return all;
 }
 
-Result<void> Store::put(const Share& share) {
+Result<void> Store::put(std::span<const Share> shares) {
   Transaction transaction = TRY(Transaction::begin(*database_));
+  for (const Share& share : shares) {
+    if (auto done = put_rows(share); !done) return done;
+  }
+  return transaction.commit();
+}
+
+// Within a transaction.
+Result<void> Store::put_rows(const Share& share) {
   const ledger::Command command = TRY(command_of(share.name));
   Statement gone = TRY(change(*database_, "DELETE FROM shares WHERE name = ?"));
   if (auto done = gone.bind(share.name).run(); !done) return done;
@@ -273,8 +281,7 @@ Result<void> Store::put(const Share& share) {
   if (auto done = put_command(share.name, command); !done) return done;
   if (auto done = put_members(*database_, share, kOwnerGid, share.owner_gids); !done) return done;
   if (auto done = put_members(*database_, share, kUser, share.users); !done) return done;
-  if (auto done = put_members(*database_, share, kGroup, share.groups); !done) return done;
-  return transaction.commit();
+  return put_members(*database_, share, kGroup, share.groups);
 }
 
 Result<void> Store::remove_share(const std::string& name) {

@@ -8,12 +8,13 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
 #include "tenancy/admission.hpp"
-#include "tenancy/runs.hpp"
+#include "tenancy/run_clients.hpp"
 #include "tenancy/share.hpp"
 
 namespace headgate::tenancy {
@@ -38,7 +39,9 @@ class Store {
   [[nodiscard]] Result<void> check();
 
   // Adds the share, or replaces the one of its name.
-  [[nodiscard]] Result<void> put(const Share& share);
+  [[nodiscard]] Result<void> put(const Share& share) { return put(std::span(&share, 1)); }
+  // As above for several shares, in one transaction.
+  [[nodiscard]] Result<void> put(std::span<const Share> shares);
   // Nothing to remove is no error.
   [[nodiscard]] Result<void> remove_share(const std::string& name);
   // Notes that the share's pages are about to be removed, or are not after all: who is killed before remove_share leaves word of
@@ -66,6 +69,7 @@ class Store {
 
  private:
   explicit Store(std::unique_ptr<Database> database);
+  Result<void> put_rows(const Share& share);
 
   std::unique_ptr<Database> database_;
 };

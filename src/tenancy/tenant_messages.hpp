@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-#include "base/foreign_socket.hpp"
+#include "base/untrusted_socket.hpp"
 #include "guest/ledger/registration.hpp"
 
 namespace headgate::tenancy {
@@ -19,7 +19,7 @@ namespace headgate::tenancy {
 template <typename Message>
 bool say(int socket, const Message& message, std::span<const int> descriptors = {}) {
   iovec part{const_cast<Message*>(&message), sizeof message};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * ledger::kMostWelcomeDescriptors)> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * ledger::kMaxWelcomeDescriptors)> control{};
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;

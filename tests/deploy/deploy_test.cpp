@@ -200,7 +200,7 @@ TEST(Package, PurgeTakesAwayWhatTheUnitMadeTheDaemonWrite) {
 TEST(Manual, OfTheDaemonHasEachOfItsOptions) {
   std::string page = text_of(DOCS_DIR "/headgated.8");
   std::erase(page, '\\');  // "\-\-sim" is --sim
-  const auto options = all_of(text_of(DOCS_DIR "/../src/apps/headgated/options.cpp"), R"((--[a-z]+))");
+  const auto options = all_of(text_of(DOCS_DIR "/../src/daemon/options.cpp"), R"((--[a-z]+))");
   EXPECT_GE(options.size(), 8u);
   for (const auto& option : options) EXPECT_NE(page.find(option), std::string::npos) << option;
 }

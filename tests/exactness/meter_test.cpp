@@ -19,7 +19,8 @@ struct OneLinePort {
   std::uintptr_t made = 0;
   std::map<abi::CUevent, std::int64_t> fired_ns;  // of those that are alive
   std::map<abi::CUstream, std::int64_t> busy_until_ns;
-  int failures = 0;
+  int failures = 0, records = 0, to_fail = 0;
+  abi::CUresult ended = abi::CUDA_SUCCESS;  // not: what a query answers
 
   void run(abi::CUstream stream, std::int64_t length_ns) {
     std::int64_t& until = busy_until_ns[stream];
@@ -34,11 +35,14 @@ struct OneLinePort {
   void destroy(abi::CUevent event) { EXPECT_EQ(fired_ns.erase(event), 1U) << "destroyed twice"; }
   abi::CUresult record(abi::CUevent event, abi::CUstream stream) {
     EXPECT_TRUE(fired_ns.contains(event)) << "recorded after its end";
+    if (to_fail > 0) return --to_fail, abi::CUDA_ERROR_OUT_OF_MEMORY;
+    ++records;
     fired_ns[event] = std::max(busy_until_ns[stream], clock_ns);
     return abi::CUDA_SUCCESS;
   }
   abi::CUresult query(abi::CUevent event) {
     EXPECT_TRUE(fired_ns.contains(event)) << "asked after its end";
+    if (ended != abi::CUDA_SUCCESS) return ended;
     return fired_ns[event] <= clock_ns ? abi::CUDA_SUCCESS : abi::CUDA_ERROR_NOT_READY;
   }
   abi::CUresult elapsed(float* ms, abi::CUevent start, abi::CUevent end) {
@@ -116,7 +120,7 @@ class MeterOfManyStreams : public MeterAlone {
 TEST_F(MeterOfManyStreams, EventsThatFindThePoolFullGoBackToTheDriver) {
   for (int round = 0; round < static_cast<int>(StreamMeter::kClosed); ++round)
     for (StreamMeter& stream : streams) {
-      port.clock_ns += 50 * kUs;
+      port.clock_ns += 1 * kUs;
       launch(stream, 20 * kUs, true);
     }
   ASSERT_GT(port.fired_ns.size(), ContextMeter::kPool);
@@ -170,6 +174,95 @@ TEST_F(MeterAlone, ABracketThatFindsNoRoomEndsWhereItWasClosed) {
   settle();
   EXPECT_NEAR(static_cast<double>(held()), (StreamMeter::kClosed + 2) * 20'000.0, 20'000);
   expect_nothing_left();
+}
+
+// The program may fill the queue behind such work, and only then come to what ends it.
+TEST_F(MeterAlone, AStreamThatIsStuckGetsFewRecords) {
+  StreamMeter& stream = streams[0];
+  launch(stream, 60'000 * kMs, true);
+  const int before = port.records;
+  for (int i = 0; i < 500; ++i) {
+    port.clock_ns += kPatienceNs;
+    launch(stream, 20 * kUs);
+    meter.close(stream);  // at the gate, or the program's own record
+  }
+  EXPECT_LE(port.records - before, static_cast<int>(2 * kMaxBehindStuck));
+  settle(100'000 * kMs);
+  EXPECT_EQ(launches.load(), 501U);
+  expect_nothing_left();
+}
+
+// 20 ms each for a command of known length, and as long again as the work has gone on for one that may be of any.
+TEST(Pacer, LetsMeasuredCommandsPassBehindWorkOfUnknownLength) {
+  for (const bool measured : {true, false}) {
+    const auto account = std::make_unique<ledger::ComputeAccount>();
+    Pace pace;
+    std::int64_t now_ns = 5'000 * kMs;
+    const std::int64_t begun_ns = now_ns;
+    pace.oldest_ns = begun_ns;
+    pace.busy_until_ns = now_ns + 100'000 * kMs;
+    for (int i = 0; i < 50; ++i) {
+      const std::int64_t asked_ns = now_ns;
+      while (true) {
+        const Admission one = admit(*account, pace, 500'000, now_ns, asked_ns, 100 * kUs, false, -begun_ns, measured);
+        if (one.wait_ns == 0) break;
+        now_ns += one.wait_ns;
+      }
+    }
+    if (measured) EXPECT_LE(now_ns - begun_ns, 50 * (kPatienceNs + kMs));
+    else EXPECT_GT(now_ns - begun_ns, 20'000 * kMs);
+  }
+}
+
+// The program has recorded an event, and its next record says how long the launches between the two took.
+TEST_F(MeterAlone, WhatIsTimedPassesAsDebtAndNoMore) {
+  StreamMeter& stream = streams[0];
+  const std::int64_t owed_until_ns = port.clock_ns + 500 * kMs;
+  const auto passes = [&] { return meter.pass(stream, kKernel, 2 * kMs, false, false, port.clock_ns) == 0; };
+  account->paid_until_ns = owed_until_ns;
+  EXPECT_FALSE(passes());
+  stream.section_ns = 5 * kMs;
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(passes()) << i;
+  EXPECT_FALSE(passes());
+  EXPECT_GE(account->paid_until_ns.load(), owed_until_ns + 6 * kMs);
+}
+
+TEST_F(MeterAlone, ACallThatFailsOnceIsMadeAgain) {
+  port.to_fail = 1;
+  launch(streams[0], 20 * kUs, true);
+  settle();
+  EXPECT_FALSE(context->failed.load());
+  EXPECT_EQ(held(), 20 * kUs);
+  EXPECT_EQ(estimated(), 0);
+  expect_nothing_left();
+}
+
+TEST_F(MeterAlone, AContextThatFailedIsMeasuredAgain) {
+  launch(streams[0], 20 * kUs);
+  port.to_fail = 2;
+  meter.close(streams[0]);
+  EXPECT_TRUE(context->failed.load());
+  EXPECT_EQ(meter.settle(streams, port.clock_ns), kNothingOpen);
+  port.clock_ns = context->retry_ns.load();
+  meter.abandon(streams[0], port.clock_ns);
+  meter.resume(*context);
+  EXPECT_EQ(estimated(), 20 * kUs);
+  EXPECT_GT(context->failing_ns.load(), 0) << "nothing has been measured yet";
+  launch(streams[0], 20 * kUs, true);
+  settle();
+  EXPECT_EQ(context->failing_ns.load(), 0);
+  EXPECT_EQ(held() - estimated(), 20 * kUs);
+  expect_nothing_left();
+}
+
+// cuda.h: such an error ends the context.
+TEST_F(MeterAlone, AContextThatTheDriverGaveUpIsNotTriedAgain) {
+  launch(streams[0], 20 * kUs, true);
+  port.ended = static_cast<abi::CUresult>(719);
+  settle();
+  EXPECT_TRUE(context->failed.load());
+  EXPECT_EQ(context->retry_ns.load(), kNeverMetered);
+  EXPECT_EQ(port.failures, 1);
 }
 
 TEST_F(MeterAlone, ABracketThatWentOnOverAWaitIsChargedItsKernelsAndNotTheWait) {

@@ -4,8 +4,10 @@
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 
-#include "guest/limiter/compute/lateness.hpp"
+#include "guest/ledger/gate.hpp"
+#include "guest/limiter/compute/timer_lateness.hpp"
 
 namespace headgate::limiter::model {
 namespace {
@@ -28,6 +30,8 @@ std::uint32_t number(Handle h) {
 sim::Profile profile_of(const NodeSetup& setup) {
   sim::Profile profile = *sim::find_profile("h200");
   profile.count = setup.gpus;
+  if (setup.slice_ns != 0) profile.slice_ns = setup.slice_ns;
+  if (setup.switch_ns != 0) profile.switch_ns = setup.switch_ns;
   return profile;
 }
 
@@ -38,7 +42,7 @@ struct Node::Tenant {
   Estimates estimates;
   Pace pace;
   ContextMeter context;
-  std::vector<StreamMeter> streams{1};
+  std::vector<StreamMeter> streams;
   std::unique_ptr<Meter<ModelPort>> meter;
   const Load* load = nullptr;
   std::size_t entry = 0;
@@ -54,10 +58,20 @@ struct Node::Tenant {
   bool sleeps = false;  // for what is ahead to end: woken when nothing is
   std::uint64_t steps = 0, launched = 0;
   std::int64_t portion_left_ns = 0;
-  std::int64_t wake_up_late_ns = kUsualLatenessNs;
+  std::int64_t wake_up_late_ns = kDefaultLatenessNs;
   std::vector<std::int64_t> latencies;
-  StreamMeter& stream() { return streams[0]; }
-  std::uint32_t engine_stream() { return number(streams[0].handle); }
+  bool dead = false;
+  // Of the launch whose call goes on: kernels that its stream's queue had no room for yet.
+  int nodes_left = 0;
+  bool alone = false;
+  // Where the last launches went, oldest first: the stream and the number of their last command.
+  std::deque<std::pair<std::uint32_t, std::uint64_t>> sent;
+  std::size_t next_stream = 0;
+  StreamMeter& stream() { return streams[next_stream]; }
+  std::uint32_t engine_stream() { return number(stream().handle); }
+  void close_all() {
+    for (StreamMeter& each : streams) meter->close(each);
+  }
 };
 
 Node::Node(const NodeSetup& setup) : Hardware(profile_of(setup)), setup_(setup), random_(setup.seed) {
@@ -78,13 +92,16 @@ Node::Node(const NodeSetup& setup) : Hardware(profile_of(setup)), setup_(setup),
 Node::~Node() = default;
 
 void Node::start_arbiter() {
-  virtual_times_.resize(setup_.shares.size());
   arbiter_ = std::make_unique<schedule::Arbiter>(setup_.gpus);
   for (std::uint32_t g = 0; g < setup_.gpus; ++g) arbiter_->set_policy(g, setup_.policy);
   for (std::uint32_t s = 0; s < setup_.shares.size(); ++s) {
     const NodeShare& share = setup_.shares[s];
+    std::vector<std::int64_t> virtual_times_ns;
+    for (const schedule::Terms& terms : share.gpus)
+      for (const Entry& entry : entries_)
+        if (entry.share == s && entry.gpu == terms.gpu) virtual_times_ns.push_back(entry.virtual_ns);
     const schedule::ShareId id =
-        arbiter_->add_share({.gpus = share.gpus, .gang = share.gang, .virtual_time_ns = virtual_times_[s]});
+        arbiter_->add_share({.gpus = share.gpus, .gang = share.gang, .virtual_times_ns = std::move(virtual_times_ns)});
     for (Entry& entry : entries_) {
       if (entry.share != s) continue;
       entry.id = id;
@@ -103,6 +120,57 @@ void Node::set_policy(schedule::Policy policy) {
   setup_.policy = policy;
   for (std::uint32_t g = 0; g < setup_.gpus; ++g) arbiter_->set_policy(g, policy);
   ring();
+}
+
+void Node::change(std::size_t share, const std::vector<schedule::Terms>& terms, std::uint32_t ceiling_ppm) {
+  setup_.shares[share].gpus = terms;
+  for (Entry& entry : entries_) {
+    if (entry.share != share) continue;
+    arbiter_->change_share(entry.id, terms);
+    for (const std::size_t index : entry.tenants) {
+      tenants_[index]->ceiling = ceiling_ppm == ledger::kWholeGpu ? kNoCeiling : ceiling_ppm;
+      if (!tenants_[index]->dead) come_back(index, clock_ns + late());
+    }
+  }
+  ring();
+}
+
+void Node::pause(std::size_t share, bool paused) {
+  for (Entry& entry : entries_) {
+    if (entry.share != share) continue;
+    entry.paused = paused;
+    if (!paused) wake_parked(entry);
+  }
+}
+
+std::uint32_t Node::kill(std::size_t share) {
+  for (Entry& entry : entries_) {
+    if (entry.share != share) continue;
+    for (const std::size_t index : entry.tenants) {
+      Tenant& tenant = *tenants_[index];
+      if (tenant.dead) continue;
+      tenant.dead = true;
+      engine.advance(static_cast<std::uint64_t>(clock_ns));
+      engine.close_process(tenant.port.process);
+      ring();
+      return entry.gpu;
+    }
+  }
+  return setup_.gpus;
+}
+
+void Node::wake_parked(Entry& entry) {
+  for (const std::size_t index : entry.tenants) {
+    if (!tenants_[index]->parked) continue;
+    tenants_[index]->parked = false;
+    come_back(index, clock_ns + late());
+  }
+}
+
+std::int64_t Node::account_ns(std::size_t share, std::uint32_t gpu) const {
+  for (const Entry& entry : entries_)
+    if (entry.share == share && entry.gpu == gpu) return static_cast<std::int64_t>(entry.account->held_ns.load());
+  return 0;
 }
 
 // A thread's last word on when it goes on is the one that holds.
@@ -132,11 +200,13 @@ void Node::add_tenant(std::size_t e) {
   tenant.context.arbitrated = setup_.policy != schedule::Policy::off;
   tenant.context.seat = {
       .page = entry.marks.get(), .board = boards_[entry.gpu].page.get(), .owner = index + 1, .share = entry.share + 1u};
-  StreamMeter& stream = tenant.stream();
-  stream.handle = handle<abi::CUstream>(engine.create_stream(tenant.port.context, sim::StreamKind::non_blocking));
-  stream.context = &tenant.context;
-  stream.quantum_ns = kQuantumNs;
-  stream.used.store(true);
+  tenant.streams = std::vector<StreamMeter>(static_cast<std::size_t>(share.load.streams));
+  for (StreamMeter& stream : tenant.streams) {
+    stream.handle = handle<abi::CUstream>(engine.create_stream(tenant.port.context, sim::StreamKind::non_blocking));
+    stream.context = &tenant.context;
+    stream.quantum_ns = kQuantumNs;
+    stream.used.store(true);
+  }
   tenant.batch_due_ns =
       kStartNs + share.load.from_ns + entry.gpu * share.load.lag_ns + static_cast<std::int64_t>(random_() % 100'000);
   come_back(index, tenant.batch_due_ns);
@@ -167,6 +237,7 @@ void Node::wake_settler(std::size_t index) {
 
 void Node::settler(std::size_t index) {
   Tenant& tenant = *tenants_[index];
+  if (tenant.dead) return;
   tenant.port.settling = true;
   const std::int64_t next = tenant.meter->settle(tenant.streams, clock_ns);
   tenant.port.settling = false;
@@ -183,17 +254,12 @@ bool Node::next_kernel(Tenant& tenant, std::size_t index) {
   const Load& load = *tenant.load;
   if (clock_ns >= kStartNs + load.until_ns) return false;
   if (tenant.waits_for_end) {
-    engine.advance(static_cast<std::uint64_t>(step_ns));
-    const std::uint32_t s = tenant.engine_stream();
-    const std::uint64_t last = sim::pushed(*state, s);
-    if (engine.completed(s) != last) {
-      const std::uint64_t at = engine.earliest_finish_ns(s, last);
-      const std::int64_t again = at == sim::kNever ? step_ns + kRewatchNs : static_cast<std::int64_t>(at);
-      come_back(index, std::max(again, step_ns + 1'000) + (again > step_ns + kRewatchNs ? late() : 0));
-      return false;
-    }
+    if (!wait_for_end(tenant, index, 0)) return false;
     tenant.waits_for_end = false;
-    tenant.latencies.push_back(static_cast<std::int64_t>(state->streams[s].free_ns) - tenant.batch_due_ns);
+    std::uint64_t last_ns = 0;
+    for (const StreamMeter& each : tenant.streams)
+      last_ns = std::max(last_ns, state->streams[number(each.handle)].free_ns);
+    tenant.latencies.push_back(static_cast<std::int64_t>(last_ns) - tenant.batch_due_ns);
     tenant.batch_due_ns =
         load.every_ns != 0 ? std::max(tenant.batch_due_ns + load.every_ns, clock_ns) : clock_ns + load.gap_ns;
     if (tenant.batch_due_ns > clock_ns) {
@@ -201,6 +267,7 @@ bool Node::next_kernel(Tenant& tenant, std::size_t index) {
       return false;
     }
   }
+  if (load.depth != 0 && !wait_for_end(tenant, index, static_cast<std::uint64_t>(load.depth - 1))) return false;
   if (load.collective && tenant.steps % 2 == 1) tenant.kernel = {77, 10'000};
   else tenant.kernel = load.mix(random_);
   tenant.has_kernel = true;
@@ -208,27 +275,51 @@ bool Node::next_kernel(Tenant& tenant, std::size_t index) {
   return true;
 }
 
+// True once no more than `behind` of its launches are unfinished; else the thread comes back by itself.
+bool Node::wait_for_end(Tenant& tenant, std::size_t index, std::uint64_t behind) {
+  if (tenant.sent.size() <= behind) return true;
+  engine.advance(static_cast<std::uint64_t>(step_ns));
+  while (tenant.sent.size() > behind && engine.completed(tenant.sent.front().first) >= tenant.sent.front().second)
+    tenant.sent.pop_front();
+  if (tenant.sent.size() <= behind) return true;
+  tenant.close_all();  // as cuStreamSynchronize does
+  wake_settler(index);
+  const auto& [s, last] = tenant.sent[tenant.sent.size() - 1 - behind];
+  const std::uint64_t at = engine.earliest_finish_ns(s, last);
+  const std::int64_t again = at == sim::kNever ? step_ns + kRewatchNs : static_cast<std::int64_t>(at);
+  come_back(index, std::max(again, step_ns + 1'000) + (again > step_ns + kRewatchNs ? late() : 0));
+  return false;
+}
+
 // Nothing of it is in flight. The settler may not have looked yet, so a thread that waits for that asks by itself.
 bool Node::dry(Tenant& tenant) {
   if (tenant.pace.busy_streams.load() == 0) return true;
   const StreamMeter& stream = tenant.stream();
-  if (stream.open.load() || stream.head.load() == stream.tail.load()) return false;
+  if (tenant.pace.busy_streams.load() > 1 || stream.open.load() || stream.head.load() == stream.tail.load())
+    return false;
   return tenant.port.query(stream.closed[(stream.tail.load() - 1) % StreamMeter::kClosed].end) == abi::CUDA_SUCCESS;
 }
 
 // What launch_hooks.cpp and gates do round Meter::pass.
 bool Node::passes_gate(Tenant& tenant, Entry& entry, std::size_t index, std::int64_t est_ns) {
+  if (entry.paused) {
+    tenant.close_all();
+    wake_settler(index);
+    tenant.wanting = false;
+    tenant.parked = true;
+    return false;
+  }
   switch (entry.gate) {
     case schedule::Gate::open: break;
-    case schedule::Gate::tell:
+    case schedule::Gate::open_notify:
       if (!entry.told) ring();
       entry.told = true;
       break;
-    case schedule::Gate::portion:
+    case schedule::Gate::batch:
       if (dry(tenant)) {
-        tenant.portion_left_ns = entry.portion_ns;
+        tenant.portion_left_ns = entry.batch_ns;
       } else if (tenant.portion_left_ns < est_ns) {
-        tenant.meter->close(tenant.stream());
+        tenant.close_all();
         wake_settler(index);
         tenant.wanting = true;
         const std::int64_t ahead = tenant.pace.busy_until_ns.load() - clock_ns;
@@ -243,10 +334,10 @@ bool Node::passes_gate(Tenant& tenant, Entry& entry, std::size_t index, std::int
       break;
     case schedule::Gate::shut:
     case schedule::Gate::queued:
-      tenant.meter->close(tenant.stream());
+      tenant.close_all();
       wake_settler(index);
       if (entry.gate == schedule::Gate::shut && !tenant.wanting) ring();
-      tenant.pace.turn_awaited_ns.store(clock_ns);
+      tenant.pace.set_turn_awaited(clock_ns);
       tenant.wanting = tenant.parked = tenant.was_shut = true;
       return false;
   }
@@ -256,7 +347,9 @@ bool Node::passes_gate(Tenant& tenant, Entry& entry, std::size_t index, std::int
 void Node::client(std::size_t index) {
   Tenant& tenant = *tenants_[index];
   Entry& entry = entries_[tenant.entry];
+  if (tenant.dead) return;
   tenant.sleeps = false;
+  if (tenant.nodes_left != 0) return push_rest(tenant, index);
   if (!tenant.has_kernel) {
     if (!next_kernel(tenant, index)) return;
     // As the limiter sees it: nothing of the process was in flight, since when the last of it had ended.
@@ -282,18 +375,47 @@ void Node::client(std::size_t index) {
   std::int64_t wait = 0;
   const std::vector<RankPlace> others = other_ranks(entry);
   if (!others.empty()) wait = rank_gate_ns(tenant, entry, others, est);
-  if (wait != 0) tenant.meter->close(tenant.stream());
+  if (wait != 0) tenant.close_all();
   else wait = tenant.meter->pass(tenant.stream(), tenant.kernel.function, est, alone, false, tenant.asked_ns);
   if (wait != 0) {
     wait = look_at_ranks_ns(others, wait, clock_ns);
+    tenant.close_all();
     wake_settler(index);
     tenant.sleeps = true;
     return come_back(index, clock_ns + wait + late());
   }
   launch(tenant, entry, alone);
+  push_rest(tenant, index);
+}
+
+// What is left of a launch; its call ends with the last of it.
+void Node::push_rest(Tenant& tenant, std::size_t index) {
+  const std::uint32_t s = tenant.engine_stream();
+  while (tenant.nodes_left != 0) {
+    if (sim::pushed(*state, s) - engine.completed(s) >= 1'000) {
+      engine.advance(static_cast<std::uint64_t>(step_ns));
+      if (sim::pushed(*state, s) - engine.completed(s) >= 1'000) return come_back(index, clock_ns + 50'000);
+    }
+    sim::Command command;
+    command.submit_ns = command.order = static_cast<std::uint64_t>(clock_ns);
+    command.amount = static_cast<std::uint64_t>(tenant.kernel.duration_ns);
+    command.sms = 132;
+    if (tenant.load->collective) spin_for(tenant, command);
+    if (sim::push(*state, s, command) == 0) std::abort();
+    --tenant.nodes_left;
+  }
+  tenant.meter->launched(tenant.stream(), tenant.alone);
+  tenant.stream().lock.unlock();
+  ++counts.launches;
+  ++tenant.launched;
+  if (tenant.load->depth != 0 || tenant.load->batch != 0) tenant.sent.emplace_back(s, sim::pushed(*state, s));
+  if (tenant.load->batch != 0 && ++tenant.in_batch == tenant.load->batch) {
+    tenant.in_batch = 0;
+    tenant.waits_for_end = true;
+  }
   wake_settler(index);
-  if (!tenant.waits_for_end) return come_back(index, clock_ns);
-  tenant.meter->close(tenant.stream());  // as cuStreamSynchronize does
+  if (tenant.waits_for_end) tenant.close_all();  // as cuStreamSynchronize does
+  tenant.next_stream = (tenant.next_stream + 1) % tenant.streams.size();
   come_back(index, clock_ns);
 }
 
@@ -317,7 +439,6 @@ std::vector<RankPlace> Node::other_ranks(const Entry& mine) const {
     for (const std::size_t index : entry.tenants) {
       const Pace& pace = tenants_[index]->pace;
       if (pace.busy_streams.load() == 0) continue;
-      place.busy = true;
       const std::int64_t due = std::max<std::int64_t>(1, pace.busy_until_ns.load());
       if (place.due_ns == 0 || due < place.due_ns) place.due_ns = due;
     }
@@ -330,7 +451,7 @@ std::int64_t Node::rank_gate_ns(Tenant& tenant, Entry& entry, std::span<const Ra
   std::int64_t& until_ns = ranks_until_ns_[entry.share];
   const std::int64_t wait = wait_for_ranks_ns(others, clock_ns < until_ns, tenant.asked_ns, clock_ns);
   const bool shut = wait != 0 || ledger::paid_until_ns(*entry.account) > clock_ns;
-  if (!shut || !a_rank_spins(tenant.pace, others, clock_ns)) return wait;
+  if (!shut || !a_rank_spins(tenant.pace, others, clock_ns < until_ns, clock_ns)) return wait;
   until_ns = clock_ns + kRanksForNs;
   charge_ahead(*entry.account, tenant.pace, est_ns, ledger::rate_in_force(*entry.account, tenant.ceiling), clock_ns);
   return 0;
@@ -339,19 +460,9 @@ std::int64_t Node::rank_gate_ns(Tenant& tenant, Entry& entry, std::span<const Ra
 void Node::launch(Tenant& tenant, Entry&, bool alone) {
   tenant.wanting = tenant.has_kernel = false;
   clock_ns += kLaunchCostNs;
-  sim::Command command;
-  command.submit_ns = command.order = static_cast<std::uint64_t>(clock_ns);
-  command.amount = static_cast<std::uint64_t>(tenant.kernel.duration_ns);
-  command.sms = 132;
-  if (tenant.load->collective) spin_for(tenant, command);
-  if (sim::push(*state, tenant.engine_stream(), command) == 0) std::abort();
-  tenant.meter->launched(tenant.stream(), alone);
-  ++counts.launches;
-  ++tenant.launched;
-  if (tenant.load->batch != 0 && ++tenant.in_batch == tenant.load->batch) {
-    tenant.in_batch = 0;
-    tenant.waits_for_end = true;
-  }
+  tenant.nodes_left = tenant.load->nodes;
+  tenant.alone = alone;
+  (void)tenant.stream().lock.try_lock();  // as launch_hooks.cpp holds it through the call
 }
 
 // Two ranks: an even step computes and says that it is done, an odd one spins for the peer's, which is in the same share or in
@@ -387,20 +498,29 @@ void Node::ring() {
 schedule::Use Node::use_of(const Entry& entry) const {
   schedule::Use use{.held_ns = static_cast<std::int64_t>(entry.account->held_ns.load()),
                     .in_flight_ns = 0,
+                    .oldest_age_ns = 0,
                     .kernel_ns = entry.kernel_ns,
                     .dry_ns = entry.dry_ns,
                     .dry_spells = entry.dry_spells,
                     .requests = entry.requests,
                     .ceiling_ns = 0,
+                    .credit_ns = schedule::kNoCeiling,
+                    .ceiling_ppm = ledger::kWholeGpu,
                     .wanting = false};
   for (const std::size_t index : entry.tenants) {
     const Tenant& tenant = *tenants_[index];
+    if (tenant.dead) continue;
     if (tenant.pace.busy_streams.load() > 0)
       use.in_flight_ns = std::max({use.in_flight_ns, std::int64_t{1'000}, tenant.pace.busy_until_ns.load() - clock_ns});
+    if (const std::int64_t oldest_ns = tenant.pace.oldest_ns.load(); oldest_ns != 0)
+      use.oldest_age_ns = std::max(use.oldest_age_ns, clock_ns - oldest_ns);
     use.processes += tenant.wanting || tenant.pace.busy_streams.load() > 0;
     use.wanting |= tenant.wanting;
-    if (tenant.ceiling != kNoCeiling)
-      use.ceiling_ns = std::max<std::int64_t>(0, ledger::paid_until_ns(*entry.account) - clock_ns);
+    if (tenant.ceiling == kNoCeiling) continue;
+    const std::int64_t left_ns = ledger::paid_until_ns(*entry.account) - clock_ns;
+    use.ceiling_ns = std::max<std::int64_t>(0, left_ns);
+    use.credit_ns = std::max<std::int64_t>(0, -left_ns);
+    use.ceiling_ppm = tenant.ceiling;
   }
   return use;
 }
@@ -459,23 +579,22 @@ void Node::arbitrate() {
     arbiter_->settle(*due, idle);
   }
   const schedule::Decision decision = arbiter_->decide(clock_ns);
-  for (const Entry& entry : entries_) virtual_times_[entry.share] = arbiter_->virtual_time_ns(entry.id);
+  for (Entry& entry : entries_) entry.virtual_ns = arbiter_->virtual_time_ns(entry.id, entry.gpu);
   clock_ns += kDecisionCostNs;
   for (const schedule::Change& change : decision.changes) {
     ++gate_writes;
     for (Entry& entry : entries_) {
       if (entry.id != change.share || entry.gpu != change.gpu) continue;
       entry.gate = change.gate;
-      entry.portion_ns = change.portion_ns;
+      entry.batch_ns = change.batch_ns;
       if (entry.gate == schedule::Gate::shut || entry.gate == schedule::Gate::queued) continue;
-      for (const std::size_t index : entry.tenants) {
-        if (!tenants_[index]->parked) continue;
-        tenants_[index]->parked = false;
-        come_back(index, clock_ns + late());
-      }
+      wake_parked(entry);
     }
   }
   decision_due_ns_ = decision.wake_at_ns;
+  // As Arbitration does while a launch waits.
+  if (std::ranges::any_of(tenants_, [](const auto& tenant) { return tenant->wanting; }))
+    decision_due_ns_ = std::min(decision_due_ns_, clock_ns + ledger::kTurnLookNs);
   tell_boards();
   sleep_until(std::min(decision_due_ns_, board_times_.due_ns()));
 }

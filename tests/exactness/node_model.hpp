@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "exactness/model.hpp"
-#include "guest/limiter/compute/rank_rules.hpp"
+#include "guest/limiter/compute/multi_gpu_rules.hpp"
 #include "node/gpu_board.hpp"
 #include "schedule/arbiter.hpp"
 
@@ -30,6 +30,9 @@ struct Load {
   bool collective = false;
   std::int64_t lag_ns = 0;  // how much later than on the GPU before the share begins
   bool copies = false;      // of 32 MiB to the device instead of kernels: they pass no gate
+  int streams = 1;          // of each process, used in turn
+  int depth = 0;            // launches of a process that are not finished, at most; 0: any number
+  int nodes = 1;  // kernels of one launch: more is a graph, whose call blocks while its stream's queue is full
 };
 
 struct NodeShare {
@@ -46,6 +49,7 @@ struct NodeSetup {
   schedule::Policy policy = schedule::Policy::fair;
   std::span<const std::int64_t> lateness = recorded_lateness();
   std::uint64_t seed = 1;
+  std::uint64_t slice_ns = 0, switch_ns = 0;  // of the GPU, as in sim::Profile; 0: as the profile has it
 };
 
 class Node : public Hardware {
@@ -66,6 +70,17 @@ class Node : public Hardware {
   // The arbiter's process dies, and a new one finds gates and virtual times as they are in the pages.
   void restart_arbiter();
   void set_policy(schedule::Policy policy);
+  // Live changes of a share: its terms on all its GPUs and its ceiling; pause and resume; kill -9 of its first living process, on whose GPU is
+  // answered: that many GPUs where none is left.
+  void change(std::size_t share, const std::vector<schedule::Terms>& terms, std::uint32_t ceiling_ppm);
+  void pause(std::size_t share, bool paused);
+  std::uint32_t kill(std::size_t share);
+
+  // What the share's account on the GPU says that it has held since the start, and what is true; ns.
+  std::int64_t account_ns(std::size_t share, std::uint32_t gpu) const;
+  std::int64_t held_ns(std::size_t share, std::uint32_t gpu) const {
+    return static_cast<std::int64_t>(truth_ns(share, gpu));
+  }
 
   std::uint64_t decisions = 0, gate_writes = 0;
 
@@ -77,8 +92,10 @@ class Node : public Hardware {
     schedule::ShareId id = schedule::kNoShare;
     std::unique_ptr<ledger::ComputeAccount> account;
     std::unique_ptr<ledger::GpuPage> marks = std::make_unique<ledger::GpuPage>();
-    schedule::Gate gate = schedule::Gate::tell;
-    std::int64_t portion_ns = 0;
+    schedule::Gate gate = schedule::Gate::open_notify;
+    std::int64_t batch_ns = 0;
+    bool paused = false;
+    std::int64_t virtual_ns = 0;  // as the policy page has it
     // What the share's limiters write down for the arbiter.
     bool told = false;
     std::int64_t dry_ns = 0, kernel_ns = 0;
@@ -100,6 +117,9 @@ class Node : public Hardware {
   void client(std::size_t index);
   bool next_kernel(Tenant& tenant, std::size_t index);
   static bool dry(Tenant& tenant);
+  bool wait_for_end(Tenant& tenant, std::size_t index, std::uint64_t behind);
+  void push_rest(Tenant& tenant, std::size_t index);
+  void wake_parked(Entry& entry);
   bool passes_gate(Tenant& tenant, Entry& entry, std::size_t index, std::int64_t est_ns);
   std::vector<RankPlace> other_ranks(const Entry& mine) const;
   std::int64_t rank_gate_ns(Tenant& tenant, Entry& entry, std::span<const RankPlace> others, std::int64_t est_ns);
@@ -116,7 +136,6 @@ class Node : public Hardware {
 
   std::unique_ptr<schedule::Arbiter> arbiter_;
   std::map<std::uint32_t, std::int64_t> ranks_until_ns_;  // by share
-  std::vector<std::int64_t> virtual_times_;               // of the shares, as the policy pages have them
   NodeSetup setup_;
   std::mt19937_64 random_;
   // As headgated tells them: each share marks on pages of its own.

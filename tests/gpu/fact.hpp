@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/result.hpp"
-#include "cli/load/driver.hpp"
-#include "cli/load/kernels.hpp"
+#include "load/driver.hpp"
+#include "load/kernels.hpp"
 
 namespace headgate::gpu_facts {
 
@@ -37,6 +37,8 @@ using Measure = Result<Json> (*)(const Card& card);
     const Card& card);  // does a record between two such kernels end their overlap
 [[nodiscard]] Result<Json> query_beside_capture(
     const Card& card);  // relaxed and default queries beside a global capture
+// capture.cpp
+[[nodiscard]] Result<Json> calls_beside_capture(const Card& card);  // which calls break a capture, by thread and mode
 // memory.cpp
 [[nodiscard]] Result<Json> slab_size(const Card& card);
 [[nodiscard]] Result<Json> pool_growth(const Card& card);

@@ -32,6 +32,7 @@ constexpr Fact kFacts[] = {
     {"pool_growth", pool_growth},
     {"symbol_aliases", symbol_aliases},
     {"query_beside_capture", query_beside_capture},  // last: a driver may keep an invalidated capture's error
+    {"calls_beside_capture", calls_beside_capture},
 };
 
 struct ForkingFact {

@@ -2,12 +2,15 @@
 #include <string_view>
 
 #include "cli/command_line.hpp"
-#include "cli/words.hpp"
+#include "cli/commands.hpp"
+#include "demo/bench.hpp"
+#include "demo/demo.hpp"
+#include "demo/self_test.hpp"
 
 namespace {
 
 // Words that could not be read may still say how to complain about them.
-headgate::cli::Voice voice_of_words(int argc, char** argv) {
+headgate::cli::Voice voice_of_arguments(int argc, char** argv) {
   headgate::cli::Voice voice;
   for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
     const std::string_view word = argv[i], before = argv[i - 1];
@@ -25,8 +28,8 @@ int main(int argc, char** argv) {
   using namespace headgate;
   const auto invocation = cli::parse(argc, argv);
   if (!invocation) {
-    cli::complain(invocation.error(), voice_of_words(argc, argv));
+    cli::complain(invocation.error(), voice_of_arguments(argc, argv));
     return exit_status(invocation.error().code);
   }
-  return cli::perform(*invocation);
+  return cli::perform(*invocation, {.demo = demo::demo, .bench = demo::bench, .self_test = demo::self_test});
 }

@@ -2,12 +2,14 @@
 // daemon.cpp's.
 
 #include <cstdio>
+#include <string_view>
 
-#include "apps/headgated/check.hpp"
-#include "apps/headgated/daemon.hpp"
-#include "apps/headgated/options.hpp"
 #include "base/standard_streams.hpp"
 #include "base/version.hpp"
+#include "daemon/check.hpp"
+#include "daemon/daemon.hpp"
+#include "daemon/options.hpp"
+#include "daemon/zeusd_program.hpp"
 
 namespace {
 
@@ -22,6 +24,8 @@ int complain(const headgate::Error& error) {
 int main(int argc, char** argv) {
   using namespace headgate;
   fill_standard_streams();
+  // `headgate zeusd` runs us so: its program is here, where the server is.
+  if (argc > 1 && std::string_view(argv[1]) == "zeusd") return daemon::zeusd_main(argc - 2, argv + 2);
   const auto options = daemon::parse(argc, argv);
   if (!options) return complain(options.error());
   if (options->help) return std::fputs(daemon::usage_text(), stdout), 0;

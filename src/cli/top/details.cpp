@@ -3,9 +3,9 @@
 #include <array>
 
 #include "base/units.hpp"
-#include "cli/cells.hpp"
-#include "cli/names.hpp"
+#include "cli/term/text_width.hpp"
 #include "cli/top/parts.hpp"
+#include "cli/view/names.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -36,7 +36,7 @@ class Page {
   std::vector<FrameLine> lines_;
 };
 
-std::string time_words(const snapshot::ShareDevice& device) {
+std::string format_time(const snapshot::ShareDevice& device) {
   std::string text = "time " + ratio_text(device.held_ratio) + " of " +
                      allowance_text(device.compute_guarantee_ratio, device.compute_ceiling_ratio);
   if (device.weight > 0) text += ", weight " + std::to_string(device.weight);
@@ -44,7 +44,7 @@ std::string time_words(const snapshot::ShareDevice& device) {
   return text + (device.metered ? ", held " + duration_text(device.held_ns) + " in all" : ", not measured");
 }
 
-std::string memory_words(const snapshot::ShareDevice& device) {
+std::string format_memory(const snapshot::ShareDevice& device) {
   std::string text = "memory " + bytes_text(device.memory_used_bytes) + " of " +
                      (device.memory_limit_bytes ? bytes_text(*device.memory_limit_bytes) : "no limit") + ", peak " +
                      bytes_text(device.memory_peak_bytes) + ", contexts and code " +
@@ -55,7 +55,7 @@ std::string memory_words(const snapshot::ShareDevice& device) {
   return text;
 }
 
-std::string waits_for_words(const snapshot::ShareDevice& device) {
+std::string format_waits_for(const snapshot::ShareDevice& device) {
   if (device.waits_for == "turn") return ", mostly for its turn";
   if (device.waits_for == "ceiling") return ", mostly for its limit";
   if (device.waits_for == "work") return ", mostly for its own earlier work";
@@ -71,8 +71,8 @@ void draw_device(Page& page, const TopState& state, const snapshot::Share& share
                  unsigned width, FrameStyle style) {
   const std::string key = history_key(share.name, device.uuid);
   const unsigned graph = std::min<unsigned>(width - 12, kTopHistory);
-  page.text(1, gpu_words(*state.now, device.uuid) + "  " + time_words(device), "1");
-  page.text(2, memory_words(device));
+  page.text(1, format_gpu(*state.now, device.uuid) + "  " + format_time(device), "1");
+  page.text(2, format_memory(device));
   page.line("  time    ").add(sparkline(values_of(state.held, key), graph, style), "36");
   page.line("  memory  ").add(sparkline(values_of(state.memory, key), graph, style), "35");
   if (device.last_refusal) {
@@ -84,10 +84,10 @@ void draw_device(Page& page, const TopState& state, const snapshot::Share& share
               "31");
   }
   if (device.throttled_launches == 0 && device.throttled_ns > 0)
-    page.text(2, "waits   " + ratio_text(device.throttled_ratio) + " now" + waits_for_words(device) +
+    page.text(2, "waits   " + ratio_text(device.throttled_ratio) + " now" + format_waits_for(device) +
                      "; launches wait, for " + duration_text(device.throttled_ns) + " in all so far");
   if (device.throttled_launches > 0) {
-    page.text(2, "waits   " + ratio_text(device.throttled_ratio) + " now" + waits_for_words(device) + "; " +
+    page.text(2, "waits   " + ratio_text(device.throttled_ratio) + " now" + format_waits_for(device) + "; " +
                      std::to_string(device.throttled_launches) + " launches waited " +
                      duration_text(device.throttled_ns) + " in all, the last at " +
                      clock_text(device.last_throttle_unix_ns));
@@ -109,7 +109,7 @@ void draw_processes(Page& page, const TopState& state, const snapshot::Share& sh
               fitted(process.command, 16) + "  " + fitted_right(short_bytes_text(bytes), 8) + "  " +
               fitted_right(ratio_text(busy), 4) + "  " + (process.where.empty() ? "-" : process.where));
     if (!process.finding.empty()) page.text(9, process.finding, "31");
-    for (const auto& sentence : halt_words(process)) page.text(9, sentence, "33");
+    for (const auto& sentence : format_halt(process)) page.text(9, sentence, "33");
   }
 }
 
@@ -119,12 +119,12 @@ void draw_outsider(Page& page, const TopState& state, const snapshot::Process& p
       .add("  user " + (process.user.empty() ? "-" : process.user) + "  in no share  level " + process.level + "  " +
            (process.where.empty() ? "-" : process.where));
   for (const auto& device : process.devices)
-    page.line("  " + gpu_words(*state.now, device.uuid) + "  " +
+    page.line("  " + format_gpu(*state.now, device.uuid) + "  " +
               (device.driver_bytes ? bytes_text(*device.driver_bytes) : "memory not told") + ", busy " +
               ratio_text(device.busy_ratio));
   page.text(2, process.finding.empty() ? "the audit holds nothing against it" : process.finding,
             process.finding.empty() ? "" : "31");
-  for (const auto& sentence : halt_words(process)) page.text(2, sentence, "33");
+  for (const auto& sentence : format_halt(process)) page.text(2, sentence, "33");
   page.text(2, "to hold it: end it (k), and start it with headgate run --share NAME -- COMMAND");
 }
 

@@ -3,10 +3,10 @@
 #include <cmath>
 
 #include "base/units.hpp"
-#include "cli/cells.hpp"
-#include "cli/names.hpp"
+#include "cli/term/text_width.hpp"
 #include "cli/top/parts.hpp"
 #include "cli/top/rows.hpp"
+#include "cli/view/names.hpp"
 
 namespace headgate::cli {
 namespace {

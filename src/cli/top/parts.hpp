@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/frame.hpp"
+#include "cli/term/frame.hpp"
 #include "cli/top/rows.hpp"
 #include "cli/top/state.hpp"
 

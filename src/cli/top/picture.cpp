@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/saturated.hpp"
+#include "base/saturating_math.hpp"
 #include "base/units.hpp"
-#include "cli/cells.hpp"
-#include "cli/names.hpp"
+#include "cli/term/text_width.hpp"
 #include "cli/top/parts.hpp"
+#include "cli/view/names.hpp"
 #include "snapshot/json.hpp"
 
 namespace headgate::cli {
@@ -22,7 +22,7 @@ struct Word {
   int rank;
 };
 
-std::string level_words(const TopState& state) {
+std::string format_level(const TopState& state) {
   const std::string& level = state.now->node.level;
   return "level " + (level.empty() ? "hook" : level);
 }
@@ -55,7 +55,7 @@ std::string alarms_of(const Snapshot& picture) {
   };
   std::uint64_t refusals = 0;
   for (const auto& share : picture.shares) {
-    for (const auto& device : share.devices) refusals = saturated(refusals, device.refusals);
+    for (const auto& device : share.devices) refusals = saturating_add(refusals, device.refusals);
   }
   if (refusals > 0) words.push_back(std::to_string(refusals) + " refused");
   count([](const auto& s) { return s.state == "broken"; }, "broken");
@@ -81,7 +81,7 @@ FrameLine header_line(const TopState& state, unsigned width, FrameStyle style) {
   word(cut(picture.node.name.empty() ? "this node" : picture.node.name, 24), "1", 0);
   word(picture.node.simulated ? "SIMULATED" : "", "30;43", 0);
   word(staleness(picture), "30;43", 0);
-  word(level_words(state), picture.node.level == "observe" ? "33" : "", 0);
+  word(format_level(state), picture.node.level == "observe" ? "33" : "", 0);
   word(state.daemon ? "" : "no daemon", "33", 2);
   word(picture.node.driver_version.empty() ? "" : "driver " + picture.node.driver_version, "", 6);
   word(sold_of(picture), "", 4);
@@ -207,7 +207,7 @@ std::vector<FrameLine> foot_lines(const TopState& state, FrameSize size, FrameSt
 // The sentence for a terminal too small for more, cut into its lines.
 std::vector<FrameLine> too_small(const TopState& state, FrameSize size, FrameStyle style) {
   const bool simulated = state.now && state.now->node.simulated;
-  const std::string text = std::string(simulated ? "SIMULATED " : "") + (state.now ? level_words(state) + ". " : "") +
+  const std::string text = std::string(simulated ? "SIMULATED " : "") + (state.now ? format_level(state) + ". " : "") +
                            "headgate top needs " + std::to_string(kSmallestTop.columns) + " columns and " +
                            std::to_string(kSmallestTop.rows) + " rows; this terminal has " +
                            std::to_string(size.columns) + " and " + std::to_string(size.rows) + ". q quits.";
@@ -228,7 +228,7 @@ struct Budget {
 };
 
 Budget budget_of(const TopState& state, unsigned rows) {
-  constexpr unsigned kHeader = 1, kKeys = 1, kLeastTable = 4;
+  constexpr unsigned kHeader = 1, kKeys = 1, kMinTable = 4;
   Budget budget{.gpus = 0,
                 .table = 0,
                 .events = rows >= 40   ? 6u
@@ -240,7 +240,7 @@ Budget budget_of(const TopState& state, unsigned rows) {
   if (state.preset == TopPreset::gpus) budget.events = std::max(budget.events, rows / 3);
   const unsigned around = kHeader + kKeys + budget.events + (budget.airy ? 2 : 0) + (state.trouble.empty() ? 0 : 1);
   const auto gpus = static_cast<unsigned>(std::min<std::size_t>(state.now->gpus.size(), 1000));
-  const unsigned room = rows > around + kLeastTable ? rows - around - kLeastTable : 1;
+  const unsigned room = rows > around + kMinTable ? rows - around - kMinTable : 1;
   // Half of what is left for the GPUs at most, so that the table stays the larger part; a little more where that shows all.
   const unsigned half = gpus <= room * 2 / 3 ? std::max(gpus, room / 2) : room / 2;
   const unsigned part = state.preset == TopPreset::gpus ? room : std::min(room, std::max(2u, half));
@@ -309,7 +309,7 @@ std::string render(const TopState& state, FrameSize size, FrameStyle style) {
 std::string top_text(const TopState& state, const Voice& voice) {
   const Snapshot& picture = *state.now;
   const std::uint32_t outside = picture.node.unattended_processes;
-  std::string text = "node " + harmless(picture.node.name) + ", " + level_words(state) + ", " +
+  std::string text = "node " + harmless(picture.node.name) + ", " + format_level(state) + ", " +
                      (state.daemon ? "daemon" : "no daemon") +
                      (outside > 0 ? ", " + std::to_string(outside) + " outside every share" : "") +
                      caveats(picture, voice) + "\n";

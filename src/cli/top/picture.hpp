@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "cli/frame.hpp"
-#include "cli/output.hpp"
+#include "cli/term/frame.hpp"
+#include "cli/term/output.hpp"
 #include "cli/top/state.hpp"
 
 namespace headgate::cli {

@@ -5,9 +5,11 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <sstream>
+#include <vector>
 
-#include "cli/cells.hpp"
+#include "cli/term/text_width.hpp"
 #include "cli/top/parts.hpp"
 #include "cli/top/rows.hpp"
 #include "cli/top/test_frames.hpp"
@@ -87,13 +89,19 @@ TEST_F(TopPicture, EachFrameIsTheOneThatWasLookedAt) {
 }
 
 TEST_F(TopPicture, NoLineIsWiderThanTheTerminalAndNoFrameHigherAtAnySizeInAnyView) {
+  // Both sides of each width at which the layout changes; every width takes half a minute.
+  std::vector<unsigned> widths = {1, 2, 20, kSmallestTop.columns - 1, kSmallestTop.columns, 80, 109, 110, 200};
+  if (std::getenv("HEADGATE_TEST_LONG") != nullptr) {
+    widths.resize(200);
+    std::iota(widths.begin(), widths.end(), 1);
+  }
   for (const auto mode :
        {TopMode::table, TopMode::details, TopMode::help, TopMode::filter, TopMode::limits, TopMode::signal}) {
     for (const auto preset : {TopPreset::all, TopPreset::table, TopPreset::gpus})
       for (const auto view : {TopView::share, TopView::gpu, TopView::user, TopView::process}) {
         if (preset != TopPreset::all && view != TopView::share) continue;
-        for (unsigned columns = 1; columns <= 200; columns += mode == TopMode::table ? 5 : 23) {
-          for (const unsigned rows : {1u, 2u, 5u, 12u, 13u, 20u, 24u, 33u, 60u}) {
+        for (const unsigned columns : widths) {
+          for (const unsigned rows : {1u, 2u, kSmallestTop.rows - 1, kSmallestTop.rows, 20u, 22u, 30u, 40u, 60u}) {
             TopState state = test_state();
             state.mode = mode;
             state.view = view;

@@ -5,7 +5,7 @@
 #include <compare>
 #include <string_view>
 
-#include "cli/names.hpp"
+#include "cli/view/names.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -113,7 +113,7 @@ TopRow gpu_row(const Snapshot& picture, const snapshot::Gpu& gpu) {
   TopRow row;
   row.key = "gpu/" + gpu.uuid;
   row.uuid = gpu.uuid;
-  row.name = gpu_words(picture, gpu.uuid) + " " + short_model(gpu.model);
+  row.name = format_gpu(picture, gpu.uuid) + " " + short_model(gpu.model);
   row.gpu = std::to_string(gpu.index);
   row.limit_bytes = gpu.memory_total_bytes;
   row.used_bytes = gpu.memory_used_bytes;

@@ -2,10 +2,10 @@
 #include <cmath>
 
 #include "base/units.hpp"
-#include "cli/cells.hpp"
-#include "cli/names.hpp"
-#include "cli/output.hpp"
+#include "cli/term/output.hpp"
+#include "cli/term/text_width.hpp"
 #include "cli/top/parts.hpp"
+#include "cli/view/names.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -150,7 +150,7 @@ std::string text_of(const TopRow& row, const Column& column) {
     case What::state:
       // In the tree there is room for no more.
       if (row.state == kHaltedShortState && column.width < row.state.size()) return "audit froze";
-      return state_words(row.state, row.idle_ns);
+      return format_state(row.state, row.idle_ns);
     case What::memory_bar:
     case What::compute_bar:
     case What::history: break;

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/frame.hpp"
+#include "cli/term/frame.hpp"
 
 namespace headgate::cli {
 

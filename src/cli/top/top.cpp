@@ -12,14 +12,14 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "cli/chosen_source.hpp"
-#include "cli/daemon.hpp"
-#include "cli/names.hpp"
-#include "cli/screen.hpp"
+#include "cli/share/daemon.hpp"
+#include "cli/term/screen.hpp"
 #include "cli/top/picture.hpp"
 #include "cli/top/rows.hpp"
 #include "cli/top/signals.hpp"
 #include "cli/top/watcher.hpp"
+#include "cli/view/chosen_source.hpp"
+#include "cli/view/names.hpp"
 #include "http/codec.hpp"
 #include "observe/pid_space.hpp"
 
@@ -129,12 +129,12 @@ class Live {
   void take_look() {
     auto look = watcher_.take();
     if (!look) return;
-    if (look->picture) {
+    if (look->snapshot) {
       state_.trouble = silence_.empty() ? look->remark : silence_;
-      state_ = observed(std::move(state_), std::move(*look->picture), std::move(look->events));
+      state_ = observed(std::move(state_), std::move(*look->snapshot), std::move(look->events));
     } else {
-      state_.trouble = state_.daemon && state_.now ? old_picture_words(state_.now->taken_unix_ns, now_unix_ns())
-                                                   : look->picture.error().message;
+      state_.trouble = state_.daemon && state_.now ? format_old_snapshot(state_.now->taken_unix_ns, now_unix_ns())
+                                                   : look->snapshot.error().message;
     }
   }
 

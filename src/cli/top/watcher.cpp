@@ -47,11 +47,11 @@ void Watcher::set_interval(std::chrono::milliseconds interval) {
 }
 
 Look Watcher::look() {
-  Look look{.picture = source_->look(), .events = {}, .remark = source_->remark()};
-  if (!look.picture) return look;
+  Look look{.snapshot = source_->look(), .events = {}, .remark = source_->remark()};
+  if (!look.snapshot) return look;
   // A daemon that was started anew tells of its former's events too, and goes on with their numbers, or begins anew where it lost them.
   const bool anew =
-      std::exchange(daemon_started_, look.picture->node.started_unix_ns) != look.picture->node.started_unix_ns;
+      std::exchange(daemon_started_, look.snapshot->node.started_unix_ns) != look.snapshot->node.started_unix_ns;
   if (auto events = source_->events_after(anew ? 0 : last_event_.sequence)) {
     look.events = std::move(*events);
     if (anew)

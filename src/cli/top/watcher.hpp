@@ -11,14 +11,14 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
-#include "cli/snapshot_source.hpp"
+#include "cli/view/snapshot_source.hpp"
 
 namespace headgate::cli {
 
 struct Look {
-  Result<snapshot::Snapshot> picture;
+  Result<snapshot::Snapshot> snapshot;
   std::vector<snapshot::Event> events;  // since the look before
-  std::string remark;                   // what the picture lacks
+  std::string remark;                   // what the snapshot lacks
 };
 
 // Thread-safe. The second look follows the first at once, for there are no rates before it.

@@ -29,10 +29,10 @@ class ScriptedSource final : public SnapshotSource {
     ++script_.looks;
     while (script_.looks > script_.most_looks) std::this_thread::yield();
     if (script_.fails) return fail(ErrorCode::unreachable, "nobody answers");
-    snapshot::Snapshot picture;
-    picture.node.started_unix_ns = script_.started;
-    picture.taken_ns = static_cast<std::uint64_t>(script_.looks);
-    return picture;
+    snapshot::Snapshot snapshot;
+    snapshot.node.started_unix_ns = script_.started;
+    snapshot.taken_ns = static_cast<std::uint64_t>(script_.looks);
+    return snapshot;
   }
   Result<std::vector<snapshot::Event>> events_after(std::uint64_t sequence) override {
     script_.last_asked_after = sequence;
@@ -66,7 +66,7 @@ TEST(Watcher, TheFirstLookIsHandedOverBeforeTheSecond) {
   const auto first = next(watcher);
   script.most_looks = 1'000'000;
   ASSERT_TRUE(first) << "the second was waited for";
-  EXPECT_EQ(first->picture->taken_ns, 1u);
+  EXPECT_EQ(first->snapshot->taken_ns, 1u);
 }
 
 TEST(Watcher, NoEventIsLostBetweenTwoLooksThatNobodyTook) {
@@ -88,10 +88,10 @@ TEST(Watcher, AFailedLookIsHandedOverAndTheNextIsTried) {
   Watcher watcher(std::make_unique<ScriptedSource>(script), milliseconds(10));
   auto look = next(watcher);
   ASSERT_TRUE(look);
-  EXPECT_EQ(look->picture.error().message, "nobody answers");
+  EXPECT_EQ(look->snapshot.error().message, "nobody answers");
   script.fails = false;
   do look = next(watcher);
-  while (look && !look->picture);
+  while (look && !look->snapshot);
   ASSERT_TRUE(look);
 }
 
@@ -103,7 +103,7 @@ TEST(Watcher, EventsOfADaemonThatCountsThemAnewAreAskedForFromTheFirst) {
   script.started = 2;
   std::optional<Look> look;
   do look = next(watcher);
-  while (look && look->picture && look->picture->node.started_unix_ns == 1);
+  while (look && look->snapshot && look->snapshot->node.started_unix_ns == 1);
   ASSERT_TRUE(look);
   // Events of looks that were not taken may stand before it.
   EXPECT_TRUE(std::ranges::any_of(look->events, [](const auto& event) { return event.sequence == 1; }));
@@ -115,10 +115,10 @@ TEST(Watcher, WhatADaemonThatWasStartedAnewRemembersOfItsFormerIsNotToldTwice) {
   std::uint64_t last = 0;
   for (int after = 0; after < 3;) {
     const auto look = next(watcher);
-    ASSERT_TRUE(look && look->picture);
+    ASSERT_TRUE(look && look->snapshot);
     for (const auto& event : look->events) EXPECT_EQ(event.sequence, ++last);
     if (last >= 3) script.started = 2;
-    after += look->picture->node.started_unix_ns == 2 ? 1 : 0;
+    after += look->snapshot->node.started_unix_ns == 2 ? 1 : 0;
   }
 }
 

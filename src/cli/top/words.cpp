@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/units.hpp"
-#include "cli/cells.hpp"
+#include "cli/term/text_width.hpp"
 #include "cli/top/parts.hpp"
 
 namespace headgate::cli {

@@ -12,7 +12,7 @@ namespace headgate::bare {
 namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
-constexpr std::int64_t kMostSeconds = INT64_MAX / kSecond / 2;
+constexpr std::int64_t kMaxSeconds = INT64_MAX / kSecond / 2;
 constexpr std::int64_t kTickNs = 10'000'000;  // USER_HZ is 100 on every architecture that has a driver
 constexpr std::int64_t kNotLearnt = INT64_MIN;
 constexpr std::int64_t kUnknown = INT64_MAX;
@@ -55,7 +55,7 @@ bool read_offset(std::string_view seconds, std::string_view nanoseconds, std::in
   const bool before = !seconds.empty() && seconds.front() == '-';
   if (before) seconds.remove_prefix(1);
   std::int64_t s = 0, ns = 0;
-  if (!read_number(seconds, kMostSeconds, s) || !read_number(nanoseconds, kSecond - 1, ns)) return false;
+  if (!read_number(seconds, kMaxSeconds, s) || !read_number(nanoseconds, kSecond - 1, ns)) return false;
   out = (before ? -s : s) * kSecond + ns;
   return true;
 }

@@ -391,7 +391,7 @@ std::size_t describe(const Refusal& refusal, std::span<char> out) {
   append(out, length, "='");
   append(out, length, first(refusal.value, kShown));
   append(out, length, refusal.value.size() > kShown ? "...' " : "' ");
-  append(out, length, in_words(refusal.fault));
+  append(out, length, describe(refusal.fault));
   append(out, length, "; accepted: ");
   append(out, length, refusal.accepted);
   if (refusal.card_bytes != 0) {

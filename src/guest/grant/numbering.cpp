@@ -8,7 +8,7 @@
 namespace headgate::grant {
 namespace {
 
-constexpr std::uint64_t kMostDevices = 1024;
+constexpr std::uint64_t kMaxOrdinal = 1024;
 
 std::string_view part(std::string_view list, std::uint64_t index) {
   for (; index > 0 && !list.empty(); --index) list = from(list, position(list, ',') + 1);
@@ -35,6 +35,14 @@ std::string_view spelled(std::string_view token, std::string_view gpus) {
   return found.empty() ? token : found;
 }
 
+// Whether a UUID of the list begins with the token, in any case. "GPU-" alone names none.
+bool begins_one(std::string_view token, std::string_view gpus) {
+  if (token.size() <= 4) return false;
+  for (std::string_view rest = gpus; !rest.empty(); rest = from(rest, position(rest, ',') + 1))
+    if (starts_ignoring_case(trimmed(first(rest, position(rest, ','))), token)) return true;
+  return false;
+}
+
 }  // namespace
 
 bool number_by_share(std::string_view visible, std::string_view gpus, std::span<char> buffer) {
@@ -44,7 +52,7 @@ bool number_by_share(std::string_view visible, std::string_view gpus, std::span<
   bare::Text text(buffer);
   for (std::string_view rest = visible; !rest.empty(); rest = from(rest, position(rest, ',') + 1)) {
     std::uint64_t number = 0;
-    if (!whole_number(trimmed(first(rest, position(rest, ','))), kMostDevices, number)) break;
+    if (!whole_number(trimmed(first(rest, position(rest, ','))), kMaxOrdinal, number)) break;
     const std::string_view gpu = part(gpus, number);
     if (gpu.empty()) break;
     if (text.size() != 0) text.add(',');
@@ -65,6 +73,23 @@ bool spell_as_share(std::string_view visible, std::string_view gpus, std::span<c
     text.add(name);
     if (written.size() < rest.size()) text.add(',');
   }
+  return changed && !text.full();
+}
+
+bool cut_to_share(std::string_view visible, std::string_view gpus, std::span<char> buffer) {
+  bare::Text text(buffer);
+  bool changed = false;
+  for (std::string_view rest = visible; !rest.empty(); rest = from(rest, position(rest, ',') + 1)) {
+    const std::string_view token = trimmed(first(rest, position(rest, ',')));
+    std::uint64_t number = 0;
+    std::string_view name = token;
+    if (whole_number(token, kMaxOrdinal, number)) name = part(gpus, number);
+    else if (!starts_ignoring_case(token, "MIG-") && !begins_one(token, gpus)) name = {};
+    changed |= name != token;
+    if (name.empty()) break;
+    text.add(text.size() == 0 ? "" : ",").add(name);
+  }
+  if (text.size() == 0) text.add("-1");
   return changed && !text.full();
 }
 

@@ -16,4 +16,9 @@ namespace headgate::grant {
 // driver takes these for the same is not documented. All other words stay as they are. False: nothing has to change.
 [[nodiscard]] bool spell_as_share(std::string_view visible, std::string_view gpus, std::span<char> buffer);
 
+// The same where `visible` names anything that is not of the share: the list ends there, as it does where the driver
+// does not know a name; "-1" where nothing is left. Of a MIG instance nothing here tells whose it is: it stays.
+// False: nothing has to change.
+[[nodiscard]] bool cut_to_share(std::string_view visible, std::string_view gpus, std::span<char> buffer);
+
 }  // namespace headgate::grant

@@ -49,5 +49,29 @@ TEST(Spelling, WhatNeedsNoChangeOrHasNoOneMeaningStays) {
   EXPECT_EQ(spelled("GPU-AB34,GPU-CD56", 12), "stays") << "a list that does not fit is not cut";
 }
 
+std::string cut(std::string_view visible, std::size_t room = 64) {
+  std::string buffer(room, 'x');
+  return cut_to_share(visible, "GPU-ab12,GPU-cd56", buffer) ? buffer.c_str() : "stays";
+}
+
+TEST(Cutting, AGpuThatIsNotTheSharesHidesItselfAndWhatFollows) {
+  EXPECT_EQ(cut("GPU-9999"), "-1");
+  EXPECT_EQ(cut("GPU-ab12,GPU-9999,GPU-cd56"), "GPU-ab12");
+  EXPECT_EQ(cut("GPU-9999,GPU-ab12"), "-1");
+  for (const char* none : {"all", "GPU-", "GPU", "none", "-1", "GPU-ab12x"}) EXPECT_EQ(cut(none), "-1") << none;
+}
+
+TEST(Cutting, TheSharesOwnStay) {
+  for (const char* own : {"GPU-ab12", "GPU-cd56,GPU-ab12", "GPU-ab", "gpu-AB12", "MIG-1", "GPU-ab12,MIG-1"})
+    EXPECT_EQ(cut(own), "stays") << own;
+}
+
+TEST(Cutting, ANumberBesideAUuidIsTheSharesToo) {
+  EXPECT_EQ(cut("1,GPU-ab12"), "GPU-cd56,GPU-ab12");
+  EXPECT_EQ(cut("GPU-ab12,7,GPU-cd56"), "GPU-ab12");
+}
+
+TEST(Cutting, AListThatDoesNotFitIsNotCut) { EXPECT_EQ(cut("1,GPU-ab12", 10), "stays"); }
+
 }  // namespace
 }  // namespace headgate::grant

@@ -144,7 +144,7 @@ std::string_view accepted_selectors() {
          "all, or auto (most free memory)";
 }
 
-std::string_view in_words(SelectFault fault) {
+std::string_view describe(SelectFault fault) {
   switch (fault) {
     case SelectFault::none: return "is accepted";
     case SelectFault::empty: return "is empty";

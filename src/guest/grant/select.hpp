@@ -41,6 +41,6 @@ struct Selection {
 [[nodiscard]] Selection select(std::string_view text, std::span<const Candidate> gpus);
 
 [[nodiscard]] std::string_view accepted_selectors();
-[[nodiscard]] std::string_view in_words(SelectFault fault);
+[[nodiscard]] std::string_view describe(SelectFault fault);
 
 }  // namespace headgate::grant

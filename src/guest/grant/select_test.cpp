@@ -16,7 +16,7 @@ const Candidate kNode[] = {
 
 std::vector<int> picked(std::string_view text) {
   const Selection selection = select(text, kNode);
-  EXPECT_TRUE(selection) << text << ": " << in_words(selection.fault);
+  EXPECT_TRUE(selection) << text << ": " << describe(selection.fault);
   return {selection.index, selection.index + selection.count};
 }
 

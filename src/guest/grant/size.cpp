@@ -161,7 +161,7 @@ std::string_view accepted_compute(Dialect dialect) {
   return "a percentage from 1 to 100, such as 50";
 }
 
-std::string_view in_words(Fault fault) {
+std::string_view describe(Fault fault) {
   switch (fault) {
     case Fault::none: return "is accepted";
     case Fault::empty: return "is empty";

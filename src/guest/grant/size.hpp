@@ -60,6 +60,6 @@ struct Memory {
 [[nodiscard]] std::string_view accepted_compute(Dialect dialect);
 
 // "is empty", "is zero", ... to follow a variable or option and its value in a sentence.
-[[nodiscard]] std::string_view in_words(Fault fault);
+[[nodiscard]] std::string_view describe(Fault fault);
 
 }  // namespace headgate::grant

@@ -16,9 +16,9 @@
 #include <cstddef>
 
 #include "guest/ledger/oom_wait.hpp"
+#include "guest/ledger/packing.hpp"
 #include "guest/ledger/process_lock.hpp"
 #include "guest/ledger/slot.hpp"
-#include "guest/ledger/words.hpp"
 
 namespace headgate::ledger {
 namespace {

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "guest/ledger/crowd.hpp"
 #include "guest/ledger/test_page.hpp"
+#include "support/contention.hpp"
 
 namespace headgate::ledger {
 namespace {
@@ -269,7 +269,7 @@ TEST(Account, OfTwoRacersForTheLastGigabyteExactlyOneWinsEachRound) {
   EXPECT_EQ(used_bytes(*page, 0), 0u);
 }
 
-// A seat as crowd.hpp asks it.
+// A seat as contention.hpp asks it.
 struct Seat {
   UsagePage& page;
   SlotRef me;
@@ -308,7 +308,7 @@ TEST(Account, OfTwoProcessesRacingForTheLastGigabyteExactlyOneWinsEachRound) {
 
 TEST(Account, SixteenProcessesOfEightThreadsAMillionRoundsAndNotOneByteOver) {
   const SharedPage page = make_shared_page();
-  const auto crowd = make_shared_over_fork<Crowd>();
+  const auto crowd = make_shared_over_fork<Contention>();
   constexpr int kProcesses = 16;
   constexpr int kThreads = 8;
   constexpr int kRounds = 1'000'000 / (kProcesses * kThreads) + 1;
@@ -320,7 +320,7 @@ TEST(Account, SixteenProcessesOfEightThreadsAMillionRoundsAndNotOneByteOver) {
       const Seat mine{*page, seat(*page, made_up(static_cast<std::uint32_t>(100 + p))), kLimit};
       std::vector<std::thread> threads;
       for (int t = 0; t < kThreads; ++t)
-        threads.emplace_back([&, t] { join_crowd(mine, *crowd, p * 100 + t, kRounds, kLimit); });
+        threads.emplace_back([&, t] { join_contention(mine, *crowd, p * 100 + t, kRounds, kLimit); });
       for (auto& thread : threads) thread.join();
       ::_exit(held_bytes(*page, 0, mine.me.slot) == 0 ? 0 : 1);
     }

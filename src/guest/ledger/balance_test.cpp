@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
+#include "guest/ledger/packing.hpp"
 #include "guest/ledger/slot.hpp"
 #include "guest/ledger/test_page.hpp"
-#include "guest/ledger/words.hpp"
 
 namespace headgate::ledger {
 namespace {

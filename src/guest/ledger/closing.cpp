@@ -3,8 +3,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "guest/ledger/packing.hpp"
 #include "guest/ledger/slot.hpp"
-#include "guest/ledger/words.hpp"
 
 namespace headgate::ledger {
 namespace {

@@ -21,7 +21,7 @@ std::int64_t base(std::int64_t word, std::int64_t now_ns, std::int64_t catch_up_
 }
 
 // More is no debt but a scribble; it would overflow.
-constexpr std::int64_t kMostOwedNs = 1ll << 50;
+constexpr std::int64_t kMaxOwedNs = 1ll << 50;
 
 void reprice(ComputeAccount& account, std::uint32_t ppm, std::int64_t now_ns) {
   std::uint64_t before = account.priced_ppm.load(std::memory_order_relaxed);
@@ -31,7 +31,7 @@ void reprice(ComputeAccount& account, std::uint32_t ppm, std::int64_t now_ns) {
   std::int64_t paid = account.paid_until_ns.load(std::memory_order_relaxed), next = 0;
   do {
     const std::int64_t owed_ns = sane_paid_ns(paid) - now_ns;
-    if (owed_ns <= 0 || owed_ns > kMostOwedNs) return;
+    if (owed_ns <= 0 || owed_ns > kMaxOwedNs) return;
     const auto gpu_ns =
         static_cast<std::int64_t>(static_cast<double>(owed_ns) * static_cast<double>(before) / kWholeGpu);
     next = now_ns + price_ns(gpu_ns, ppm);

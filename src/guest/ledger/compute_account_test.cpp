@@ -132,13 +132,13 @@ TEST(Gate, each_word_of_the_arbiters_is_seen_as_a_new_one_and_lets_something_pas
   const DevicePolicy& device = policy->devices[0];
   std::uint32_t epoch = device.gate_epoch;
   const auto seen_anew = [&] { return std::exchange(epoch, device.gate_epoch.load()) != device.gate_epoch; };
-  write_gate(*policy, 0, Gate::portion, 0);
+  write_gate(*policy, 0, Gate::batch, 0);
   EXPECT_TRUE(seen_anew());
-  EXPECT_EQ(device.gate, Gate::portion);
-  EXPECT_EQ(device.portion_us, 1u);
-  write_gate(*policy, 0, Gate::portion, std::numeric_limits<std::int64_t>::max());
+  EXPECT_EQ(device.gate, Gate::batch);
+  EXPECT_EQ(device.batch_us, 1u);
+  write_gate(*policy, 0, Gate::batch, std::numeric_limits<std::int64_t>::max());
   EXPECT_TRUE(seen_anew());
-  EXPECT_EQ(device.portion_us, 100'000'000u);
+  EXPECT_EQ(device.batch_us, 100'000'000u);
   set_arbitrated(*policy, 0, true);
   EXPECT_TRUE(seen_anew());
 }

@@ -64,7 +64,7 @@ class Coverage {
   }
 
  private:
-  static constexpr std::int16_t kMostTurnsAhead = 16;  // no settlement is so late
+  static constexpr std::int16_t kMaxTurnsAhead = 16;  // no settlement is so late
 
   static std::uint16_t turn(std::int64_t word) { return static_cast<std::uint16_t>(word / kWords); }
 
@@ -83,7 +83,7 @@ class Coverage {
       const auto seen_turn = static_cast<std::uint16_t>(seen >> kCoverageBits);
       const auto ahead = static_cast<std::int16_t>(static_cast<std::uint16_t>(seen_turn - turn(number)));
       // The ring has gone on: nobody can tell any more. Further ahead than that is a word left over from long ago.
-      if (ahead > 0 && ahead <= kMostTurnsAhead) return ones(bits);
+      if (ahead > 0 && ahead <= kMaxTurnsAhead) return ones(bits);
       const std::uint64_t old_bits = ahead == 0 ? seen & kCoverageMask : 0;
       const std::uint64_t wanted = static_cast<std::uint64_t>(turn(number)) << kCoverageBits | old_bits | bits;
       if (wanted == seen) return 0;

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "guest/ledger/draining.hpp"
-#include "guest/ledger/kill_storm.hpp"
 #include "guest/ledger/test_page.hpp"
+#include "support/kill_storm.hpp"
 
 namespace headgate::ledger {
 namespace {
@@ -67,8 +67,8 @@ class Crash : public ::testing::Test {
                           bool orphans = false) {
     std::map<std::string, int> histogram;
     // Each against another moment of the sibling, which may be always the first to do what some steps do.
-    constexpr int kRepeats = 10, kMostRepeats = 100;
-    for (int repeat = 0; repeat < kRepeats || (histogram.size() < least_steps && repeat < kMostRepeats); ++repeat) {
+    constexpr int kRepeats = 10, kMaxRepeats = 100;
+    for (int repeat = 0; repeat < kRepeats || (histogram.size() < least_steps && repeat < kMaxRepeats); ++repeat) {
       for (long fatal = 0;; ++fatal) {
         shared->stop = 0;
         shared->working = 0;

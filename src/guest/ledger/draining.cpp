@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "guest/ledger/packing.hpp"
 #include "guest/ledger/process_lock.hpp"
 #include "guest/ledger/slot.hpp"
-#include "guest/ledger/words.hpp"
 
 namespace headgate::ledger {
 namespace {

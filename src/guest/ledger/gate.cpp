@@ -7,18 +7,18 @@
 
 namespace headgate::ledger {
 
-void write_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_t portion_ns) {
+void write_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_t batch_ns) {
   DevicePolicy& to = policy.devices[device];
-  const std::int64_t portion_us = std::clamp<std::int64_t>(portion_ns / 1'000, 1, 100'000'000);
-  to.portion_us.store(static_cast<std::uint32_t>(portion_us), std::memory_order_relaxed);
+  const std::int64_t batch_us = std::clamp<std::int64_t>(batch_ns / 1'000, 1, 100'000'000);
+  to.batch_us.store(static_cast<std::uint32_t>(batch_us), std::memory_order_relaxed);
   to.gate.store(gate, std::memory_order_relaxed);
   to.gate_epoch.fetch_add(1, std::memory_order_release);
 }
 
 void wake_at_gate(PolicyPage& policy, std::uint32_t device) { wake(policy.devices[device].gate_epoch); }
 
-void set_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_t portion_ns) {
-  write_gate(policy, device, gate, portion_ns);
+void set_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_t batch_ns) {
+  write_gate(policy, device, gate, batch_ns);
   if (lets_in(gate)) wake_at_gate(policy, device);
 }
 
@@ -33,7 +33,7 @@ WorkReport work_of(const UsagePage& page, std::uint32_t device, std::uint32_t sl
   if (slot >= kMaxSlots || view(page, slot).kind != SlotKind::live) return {};
   const SlotDevice& books = page.slots[slot].devices[device];
   return {books.work_until_ns.load(std::memory_order_relaxed), books.waiting.load(std::memory_order_relaxed) != 0,
-          books.pulse.load(std::memory_order_relaxed)};
+          books.pulse.load(std::memory_order_relaxed), books.oldest_ns.load(std::memory_order_relaxed)};
 }
 
 }  // namespace headgate::ledger

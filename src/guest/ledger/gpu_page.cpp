@@ -13,7 +13,9 @@ namespace headgate::ledger {
 namespace {
 
 constexpr std::int64_t kSliceUs = kGpuSliceNs / kCoverageNs;
-constexpr std::int64_t kSwitchUs = 5;      // a pause that is too short to change contexts in
+constexpr std::int64_t kSwitchUs = 5;  // a pause that is too short to change contexts in
+constexpr std::int64_t kMarginUs =
+    40;  // as exact are the times of two contexts, each by its own map of the GPU's clock
 constexpr std::int64_t kReachWords = 512;  // half a ring: nothing that is replayed is being overwritten
 
 // Where a replay stands, in one word, so that of several processes one goes on.
@@ -37,11 +39,54 @@ static_assert(kMaxSeats < 128 && kSliceUs < 2048);
 using Seats = std::uint64_t;
 constexpr Seats only(std::uint32_t seat) { return 1ull << seat; }
 std::uint32_t first_of(Seats seats) { return static_cast<std::uint32_t>(__builtin_ctzll(seats)); }
-// The next one after `seat`, in a circle; there must be one.
-std::uint32_t next_of(Seats seats, std::uint32_t seat) {
-  const Seats later = seat >= kMaxSeats - 1 ? 0 : seats & ~0ull << (seat + 1);  // a seat of kMaxSeats: none before
-  return first_of(later != 0 ? later : seats);
-}
+
+// The driver's run list, as far as it shows: slices go round in a circle, and a context that comes to have work is next.
+class Circle {
+ public:
+  explicit Circle(SliceOrder& order) : order_(order) {
+    if (order_.count > kMaxSeats) order_.count = 0;
+    for (std::uint32_t i = 0; i < order_.count; ++i) there_ |= only(order_.seats[i] % kMaxSeats);
+  }
+  // A context without work is in no circle; one that has come to have some stands first.
+  void keep(Seats working) {
+    if (there_ == working) return;
+    std::uint32_t kept = 0;
+    for (std::uint32_t i = 0; i < order_.count; ++i)
+      if ((working & only(order_.seats[i])) != 0) order_.seats[kept++] = order_.seats[i];
+    order_.count = kept;
+    for (Seats come = working & ~there_; come != 0; come &= come - 1) {
+      for (std::uint32_t i = order_.count++; i > 0; --i) order_.seats[i] = order_.seats[i - 1];
+      order_.seats[0] = static_cast<std::uint8_t>(first_of(come));
+    }
+    there_ = working;
+  }
+  // It has the GPU: all others have theirs before it has it again.
+  void has(std::uint32_t seat) {
+    for (std::uint32_t i = 0; i + 1 < order_.count; ++i)
+      if (order_.seats[i] == seat) {
+        order_.seats[i] = order_.seats[i + 1];
+        order_.seats[i + 1] = static_cast<std::uint8_t>(seat);
+      }
+  }
+  // It did not have it after all: it is next.
+  void had_not(std::uint32_t seat) {
+    for (std::uint32_t i = order_.count; i-- > 1;)
+      if (order_.seats[i] == seat) {
+        order_.seats[i] = order_.seats[i - 1];
+        order_.seats[i - 1] = static_cast<std::uint8_t>(seat);
+      }
+  }
+  // There must be one.
+  std::uint32_t next_of(Seats waiting) const {
+    for (std::uint32_t i = 0; i < order_.count; ++i)
+      if ((waiting & only(order_.seats[i])) != 0) return order_.seats[i];
+    return first_of(waiting);
+  }
+
+ private:
+  SliceOrder& order_;
+  Seats there_ = 0;
+};
 
 // Who may have had the GPU lately, and what they marked in the word that is replayed.
 struct Table {
@@ -76,22 +121,39 @@ struct Table {
     return moment;
   }
 
-  // Whose turn it is when the holder's is over at microsecond `us` of `word`: whoever shows first that it has the GPU; where
-  // nobody does within a slice, the next in a circle.
-  std::uint32_t next_holder(Seats waiting, std::uint32_t holder, std::int64_t word, std::int64_t us) const {
-    if ((waiting & (waiting - 1)) == 0) return first_of(waiting);
-    for (const std::int64_t last = word + kSliceUs / kCoverageBits; word <= last; ++word, us = 0) {
-      std::uint32_t first = kMaxSeats;
-      int first_at = kCoverageBits;
-      for (Seats left = waiting; left != 0; left &= left - 1) {
-        const std::uint64_t fired = page.marks[first_of(left)].events.word(word) >> us << us;
-        if (fired == 0 || __builtin_ctzll(fired) >= first_at) continue;
-        first = first_of(left);
-        first_at = __builtin_ctzll(fired);
+  bool works_at(std::uint32_t seat, std::int64_t at_us) const {
+    return (page.marks[seat].working.word(at_us / kCoverageBits) >> at_us % kCoverageBits & 1) != 0;
+  }
+
+  struct Sign {
+    std::uint32_t seat = kMaxSeats;  // none
+    std::int64_t at_us = 0;
+  };
+  // The first event of one of `seats` in [from_us, to_us).
+  Sign first_event(Seats seats, std::int64_t from_us, std::int64_t to_us) const {
+    for (std::int64_t at_us = from_us; at_us < to_us; at_us = (at_us / kCoverageBits + 1) * kCoverageBits) {
+      const std::int64_t word = at_us / kCoverageBits, skipped = at_us % kCoverageBits;
+      Sign sign{.at_us = to_us};
+      for (Seats left = seats; left != 0; left &= left - 1) {
+        const std::uint64_t fired = page.marks[first_of(left)].events.word(word) >> skipped << skipped;
+        if (fired != 0 && word * kCoverageBits + __builtin_ctzll(fired) < sign.at_us)
+          sign = {first_of(left), word * kCoverageBits + __builtin_ctzll(fired)};
       }
-      if (first != kMaxSeats) return first;
+      if (sign.seat != kMaxSeats) return sign;
     }
-    return next_of(waiting, holder);
+    return {};
+  }
+
+  // Whose turn it is when the holder's is over: the next in the circle, unless another shows within less than a slice that it has the
+  // GPU, while that next one would still be in the middle of its own.
+  std::uint32_t next_holder(Seats waiting, const Circle& circle, std::int64_t now_us) const {
+    const std::uint32_t next = circle.next_of(waiting);
+    if ((waiting & (waiting - 1)) == 0) return next;
+    const Sign sign = first_event(waiting, now_us, now_us + kSliceUs - kMarginUs);
+    if (sign.seat == kMaxSeats || sign.seat == next) return next;
+    for (std::int64_t us = now_us; us <= sign.at_us + kMarginUs; us += kMarginUs / 2)
+      if (!works_at(next, us)) return next;  // it was done by then
+    return sign.seat;
   }
 };
 
@@ -101,20 +163,26 @@ struct Paused {
   std::int64_t used_us = 0, at_us = 0;
 };
 
-void give_gpu(Slices& slices, std::uint32_t seat) {
+void give_gpu(Slices& slices, Circle& circle, std::uint32_t seat) {
   slices.holder = seat;
   slices.used_us = 0;
+  circle.has(seat);
 }
 
 // Returns how long others than `ours` had the GPU in that word while ours had work, in us.
-std::int64_t replay_word(Slices& slices, Paused& paused, Table& table) {
+std::int64_t replay_word(Slices& slices, Paused& paused, Table& table, Circle& circle) {
   const std::int64_t word_us = slices.next_word * kCoverageBits;
   table.read(slices.next_word);
   std::int64_t theirs = 0;
   for (std::int64_t us = 0; us < kCoverageBits;) {
     const auto [working, eventful, length] = table.at(us);
-    if (eventful != 0 && slices.holder != first_of(eventful)) {
-      give_gpu(slices, first_of(eventful));
+    circle.keep(working | eventful);
+    // The last event of work that was over when the GPU went to another may seem to have come after that.
+    const bool late = eventful != 0 && slices.holder < kMaxSeats && slices.used_us < kMarginUs &&
+                      (working & only(slices.holder)) != 0 && !table.works_at(first_of(eventful), word_us + us + 1);
+    if (eventful != 0 && slices.holder != first_of(eventful) && !late) {
+      if (slices.holder < kMaxSeats && slices.used_us < kMarginUs) circle.had_not(slices.holder);
+      give_gpu(slices, circle, first_of(eventful));
       if (const std::int64_t pause_us = word_us + us - paused.at_us;
           slices.holder == paused.seat && pause_us <= kSwitchUs && pause_us < kSliceUs - paused.used_us)
         slices.used_us = paused.used_us + pause_us;
@@ -128,7 +196,7 @@ std::int64_t replay_word(Slices& slices, Paused& paused, Table& table) {
       const Seats holder = slices.holder < kMaxSeats ? only(slices.holder) : 0;
       if (holder == 0 || slices.used_us == kSliceUs) {
         const Seats others = working & ~holder;
-        give_gpu(slices, table.next_holder(others != 0 ? others : working, slices.holder, slices.next_word, us));
+        give_gpu(slices, circle, table.next_holder(others != 0 ? others : working, circle, word_us + us));
       }
       const std::int64_t step = std::min(end - us, kSliceUs - slices.used_us);
       if ((working & table.ours) != 0 && (table.ours & only(slices.holder)) == 0) theirs += step;
@@ -270,13 +338,16 @@ bool others_at_work(const Seat& seat, std::int64_t now_ns) {
   return false;
 }
 
-std::int64_t neighbours_ns(const Seat& seat, ComputeAccount& account, std::int64_t now_ns) {
+std::int64_t neighbours_ns(Seat& seat, ComputeAccount& account, std::int64_t now_ns, bool at_once) {
   const GpuPage& board = seat.board != nullptr ? *seat.board : *seat.page;
   if (seat.board != nullptr) now_ns = std::min(now_ns, board.told_ns.load(std::memory_order_acquire));
   const std::int64_t end_word = (now_ns - kReplayLagNs) / kCoverageWordNs;
   std::uint64_t packed = account.slices.load(std::memory_order_relaxed);
   Slices slices = Slices::unpack(packed);
-  if (slices.next_word >= end_word && slices.next_word < end_word + kReachWords) return 0;
+  const std::int64_t behind = end_word - slices.next_word;
+  if (behind <= 0 && behind > -kReachWords) return 0;
+  const bool mine = packed == seat.left;
+  if (!mine && !at_once && behind > 0 && behind < kTakeOverNs / kCoverageWordNs) return 0;
   Table table{.page = board};
   for (std::uint32_t i = 0; i < seats_of(board); ++i) {
     const GpuSeat& place = board.seats[i];
@@ -285,14 +356,22 @@ std::int64_t neighbours_ns(const Seat& seat, ComputeAccount& account, std::int64
     if (place.share.load(std::memory_order_relaxed) == seat.share) table.ours |= only(i);
   }
   if (table.present == table.ours) return 0;
-  // After a time alone, or asleep, it begins anew.
-  if (end_word - slices.next_word > kReachWords || slices.next_word > end_word)
-    slices = {.next_word = end_word - kReachWords};
   Paused paused;
+  Circle circle(seat.order);
+  // After a time alone, or asleep, it begins anew.
+  if (behind > kReachWords || behind <= 0) {
+    slices = {.next_word = end_word - kReachWords};
+  } else if (!mine) {
+    // What another process knew of the order shows in the time before.
+    Slices before{.next_word = end_word - kReachWords};
+    while (before.next_word < slices.next_word) replay_word(before, paused, table, circle);
+    slices = before;
+  }
   std::int64_t theirs = 0;
-  while (slices.next_word < end_word) theirs += replay_word(slices, paused, table);
+  while (slices.next_word < end_word) theirs += replay_word(slices, paused, table, circle);
+  seat.left = slices.pack();
   // Another process of the share was quicker: what it found, it gives back.
-  if (!account.slices.compare_exchange_strong(packed, slices.pack(), std::memory_order_relaxed)) return 0;
+  if (!account.slices.compare_exchange_strong(packed, seat.left, std::memory_order_relaxed)) return 0;
   return theirs * kCoverageNs;
 }
 

@@ -25,9 +25,10 @@ namespace headgate::ledger {
 inline constexpr std::uint64_t kGpuMagic = 0x4847'2067'7075'2020;  // "HG gpu  "
 inline constexpr std::uint32_t kGpuPageVersion = 3;  // of its own: one page serves shares of several versions
 inline constexpr std::uint32_t kMaxSeats = 64;
-inline constexpr std::int64_t kGpuSliceNs = 2'000'000;        // the driver's default time slice
-inline constexpr std::int64_t kReplayLagNs = 8'000'000;       // by then nearly every mark is there
-inline constexpr std::int64_t kBoardLateNs = 7'000'000;       // mostly; what a daemon tells is 10 ms old at most
+inline constexpr std::int64_t kGpuSliceNs = 2'000'000;   // the driver's default time slice
+inline constexpr std::int64_t kReplayLagNs = 8'000'000;  // by then nearly every mark is there
+inline constexpr std::int64_t kBoardLateNs = 7'000'000;  // mostly; what a daemon tells is 10 ms old at most
+inline constexpr std::int64_t kTakeOverNs = 6'000'000;
 inline constexpr std::int64_t kSeatIdleNs = 1'000'000'000;    // a seat without marks for so long is nobody's neighbour
 inline constexpr std::int64_t kSeatStaleNs = 10'000'000'000;  // and after this it may be taken by another
 
@@ -63,6 +64,12 @@ void name_gpu_page(GpuPage& page, const char* uuid);
 // wrong_magic, pages_newer, pages_older or wrong_name where it is no page of that GPU that can be used.
 PageFault check_gpu_page(const GpuPage& page, const char* uuid);
 
+// In what order the contexts of a GPU have its slices, as far as a replay has seen: a circle. Who comes to have work goes next.
+struct SliceOrder {
+  std::uint8_t seats[kMaxSeats];
+  std::uint32_t count = 0;
+};
+
 // One context's place. Not thread-safe: of one settler at a time.
 struct Seat {
   GpuPage* page = nullptr;         // where it marks
@@ -70,6 +77,9 @@ struct Seat {
   std::uint64_t owner = 0;         // random, not 0
   std::uint64_t share = 0;
   std::uint32_t index = 0;  // where it sits if that seat says so; kMaxSeats: none was free
+  // As this context's last replay left things; another process of the share may have gone on since.
+  SliceOrder order{};
+  std::uint64_t left = 0;
 };
 
 // A stretch of host time in which a context had work for the GPU, and the events that fired round it.
@@ -99,7 +109,9 @@ inline std::int64_t replay_lag_ns(const Seat& seat) {
 }
 
 // How much of what the share was charged for and nobody has looked at yet other shares had: ns, at least 0. It reaches to
-// kReplayLagNs ago, or where a daemon tells the marks to that long before its board's told_ns. Any process of the share may ask; each microsecond is answered to one of them.
-std::int64_t neighbours_ns(const Seat& seat, ComputeAccount& account, std::int64_t now_ns);
+// kReplayLagNs ago, or where a daemon tells the marks to that long before its board's told_ns. Any process of the share may ask; each
+// microsecond is answered to one of them. Who goes on knows in what order slices are given; so another goes on in its place only where
+// it has not for kTakeOverNs, or with `at_once`.
+std::int64_t neighbours_ns(Seat& seat, ComputeAccount& account, std::int64_t now_ns, bool at_once = false);
 
 }  // namespace headgate::ledger

@@ -18,7 +18,7 @@
 
 namespace headgate::ledger {
 
-inline constexpr std::uint32_t kVersion = 6;
+inline constexpr std::uint32_t kVersion = 7;
 inline constexpr std::uint64_t kPolicyMagic = 0x4847'706f'6c69'6379;  // "HGpolicy"
 inline constexpr std::uint64_t kUsageMagic = 0x4847'2075'7361'6765;   // "HG usage"
 inline constexpr std::uint32_t kMaxDevices = 16;
@@ -31,6 +31,8 @@ inline constexpr std::uint32_t kUuidBytes = 48;  // "GPU-xxxxxxxx-..." with its 
 inline constexpr std::uint64_t kNoMemoryLimit = ~0ull;
 inline constexpr std::uint32_t kWholeGpu =
     1'000'000;  // parts per million of a GPU's time; a ceiling of this is no limit
+
+inline constexpr std::int64_t kUnattendedCycleNs = 100'000'000;
 
 struct PageHeader {
   std::uint64_t magic;
@@ -56,9 +58,9 @@ constexpr bool says(Command all, Command one) { return (all | one) == all; }
 
 // How launches of the share find its gate on a GPU; the arbiter's word (gate.hpp). open: they pass. shut: they wait, and ring.
 // queued: they wait, and need not ring: the arbiter knows that the share wants the GPU, and looks again by itself.
-// portion: with nothing of the share in flight, launches worth portion_us may pass, or one if it is longer; then they wait until
-// all of that has ended. tell: they pass, and ring.
-enum class Gate : std::uint32_t { open = 0, shut = 1, portion = 2, tell = 3, queued = 4 };
+// portion: with nothing of the share in flight, launches worth batch_us may pass, or one if it is longer; then they
+// wait until all of that has ended. tell: they pass, and ring.
+enum class Gate : std::uint32_t { open = 0, shut = 1, batch = 2, open_notify = 3, queued = 4 };
 
 // What a launch waits for at the gate. pause: its share is paused. turn: other shares have the GPU. ceiling: the share has used
 // its part of the GPU's time. work: what its process has sent before is not done.
@@ -76,13 +78,20 @@ struct alignas(64) DevicePolicy {
   std::atomic<Gate> gate;
   std::atomic<std::uint32_t> gate_epoch;  // a futex: moves with gate, ceiling and command; the launch path's only look
   std::atomic<std::int64_t> virtual_time_ns;
-  std::atomic<std::uint32_t> portion_us;        // where the gate passes a portion
+  std::atomic<std::uint32_t> batch_us;          // where the gate passes a portion
   std::atomic<std::uint32_t> arbitrated;        // 0: nobody decides who has this GPU, and the gate stands open
   std::atomic<std::uint64_t> host_limit_bytes;  // host memory past memory_limit_bytes; 0: none, the limit is hard
   // What stands in for the ceiling while no other share has work on the GPU (rate_now() in compute_account.hpp); 0: nothing
   // does, else above compute_ceiling_ppm..kWholeGpu.
   std::atomic<std::uint32_t> compute_burst_ppm;
-  std::uint8_t reserved[12];
+  // What the share may take of the GPU's time while no daemon runs. The daemon writes it, at each change of the GPU's
+  // shares and of which of them have processes. 1..kWholeGpu; 0: not said, so the guarantee holds, or the ceiling
+  // without one.
+  std::atomic<std::uint32_t> compute_unattended_ppm;
+  // Where in each cycle of kUnattendedCycleNs, of the host's clock, the stretch for that part begins. Written like it:
+  // before kWholeGpu; kWholeGpu: the share is alone there and needs none.
+  std::atomic<std::uint32_t> compute_unattended_from_ppm;
+  std::uint8_t reserved[4];
 };
 static_assert(sizeof(DevicePolicy) == 128);
 
@@ -169,13 +178,22 @@ struct alignas(64) ComputeAccount {
   std::atomic<std::int64_t> kernel_ns;    // how long its commands are; 0: not known
   std::atomic<std::int64_t> dry_ns;       // between the end of all that a process had sent and its next request
   std::atomic<std::uint64_t> dry_spells;  // how many such stretches
-  Coverage<2048> coverage;                // which microseconds of the recent past are already charged
-  Coverage<2048> copies;                  // and which are in copy_ns
+  // Where several processes of the share send commands of 200 us and more: host time at which all that they have sent should be done
+  // if the GPU were theirs, by the estimates; which of them sent last; until when they count as several.
+  std::atomic<std::int64_t> sent_until_ns;
+  std::atomic<std::uint64_t> sender;
+  std::atomic<std::int64_t> several_until_ns;
+  // What a context of this GPU and driver takes, as the share's first one was measured; 0: none was. Any process may
+  // write it.
+  std::atomic<std::uint64_t> context_bytes;
+  std::uint64_t unused[4];
+  Coverage<2048> coverage;  // which microseconds of the recent past are already charged
+  Coverage<2048> copies;    // and which are in copy_ns
   LaunchDelays delays;
   alignas(64) std::atomic<std::uint64_t> meter_failures[kMeterCallCount];  // contexts, by the call in kMeterCalls
   alignas(64) std::atomic<std::uint64_t> waited_ns[kWaitReasons];          // throttled_ns, by what was waited for
 };
-static_assert(sizeof(ComputeAccount) == 128 + 2 * 2048 * 8 + 128 + 64 + 64);
+static_assert(sizeof(ComputeAccount) == 192 + 2 * 2048 * 8 + 128 + 64 + 64);
 
 // free -> claiming -> live -> dead -> free; or dead -> orphan -> free where memory outlives its process: what it had exported, or
 // all of it until the driver has taken it down.
@@ -202,7 +220,10 @@ struct alignas(64) SlotDevice {
   // Of the device's SMs, what CUDA_MPS_ACTIVE_THREAD_PERCENTAGE leaves the process if it is a client of an MPS server; 0: nothing
   // is known to keep it from having all.
   std::atomic<std::uint32_t> sm_percent;
-  std::uint8_t reserved[20];
+  std::uint8_t reserved[4];
+  // The arbiter is told when the oldest of what is in flight was sent, host time; 0: none is. What goes on for long may wait for another GPU.
+  std::atomic<std::int64_t> oldest_ns;
+  std::uint8_t reserved_more[8];
 };
 
 // `life` and `who` change together, by one 16-byte compare-and-swap, when a slot is claimed: a process killed at its

@@ -12,7 +12,7 @@
 namespace headgate::ledger {
 namespace {
 
-constexpr std::uint64_t kMostAtOnce = ~0ull >> 1;  // operations move signed 64-bit counts: nobody holds more
+constexpr std::uint64_t kMaxAtOnce = ~0ull >> 1;  // operations move signed 64-bit counts: nobody holds more
 
 constexpr std::uint32_t kDevices = 2;
 constexpr std::uint32_t kProcesses = 5;
@@ -94,7 +94,7 @@ void take_step(const Step& step, UsagePage& page, Model& model, std::array<SlotR
       break;
     }
     case 1: {
-      const std::uint64_t limit = std::min(step.limit, kMostAtOnce);
+      const std::uint64_t limit = std::min(step.limit, kMaxAtOnce);
       const bool fits = used <= limit && step.bytes <= limit - used;
       const Reservation got = reserve(page, step.device, seat, step.bytes, step.limit);
       RC_ASSERT(got.ok == (live && fits));
@@ -103,7 +103,7 @@ void take_step(const Step& step, UsagePage& page, Model& model, std::array<SlotR
       break;
     }
     case 2: {
-      const std::uint64_t less = live ? std::min({step.bytes, held, kMostAtOnce}) : 0;
+      const std::uint64_t less = live ? std::min({step.bytes, held, kMaxAtOnce}) : 0;
       RC_ASSERT(give_back(page, step.device, seat, step.bytes) == less);
       held -= less;
       exported = std::min(exported, held);
@@ -111,7 +111,7 @@ void take_step(const Step& step, UsagePage& page, Model& model, std::array<SlotR
     }
     case 3: {
       const std::uint64_t bytes = step.bytes % 2000;
-      const bool fits = bytes <= kMostAtOnce - used;
+      const bool fits = bytes <= kMaxAtOnce - used;
       RC_ASSERT(charge(page, step.device, seat, bytes) == (live && fits));
       if (live && fits) held += bytes;
       break;

@@ -4,9 +4,9 @@
 
 #include "guest/bare/clock.hpp"
 #include "guest/bare/futex.hpp"
+#include "guest/ledger/packing.hpp"
 #include "guest/ledger/slot.hpp"
 #include "guest/ledger/wake.hpp"
-#include "guest/ledger/words.hpp"
 
 namespace headgate::ledger {
 

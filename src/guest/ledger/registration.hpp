@@ -30,7 +30,7 @@ inline constexpr std::uint32_t kRegistrationVersion = 1;
 // reason to run unheld, and one that is stopped keeps nobody for ever. Then it does without.
 inline constexpr std::int64_t kRegistrationNs = 200'000'000, kAnswerNs = 2'000'000'000;
 // The least and the most; a limiter that knows of fewer than it is sent leaves the rest to the kernel, which closes them.
-inline constexpr std::uint32_t kWelcomeDescriptors = 3, kMostWelcomeDescriptors = 5 + kMaxDevices;
+inline constexpr std::uint32_t kWelcomeDescriptors = 3, kMaxWelcomeDescriptors = 5 + kMaxDevices;
 
 // What is said on the doorbell, one a message: a launch waits for its share's turn, memory is lacking, or a new reading of the
 // driver is wanted (node_page.hpp).

@@ -6,8 +6,8 @@
 
 #include "guest/bare/clock.hpp"
 #include "guest/ledger/closing.hpp"
+#include "guest/ledger/packing.hpp"
 #include "guest/ledger/process_lock.hpp"
-#include "guest/ledger/words.hpp"
 
 namespace headgate::ledger {
 namespace {
@@ -151,7 +151,7 @@ bool reap_account(UsagePage& page, std::uint32_t account, std::uint32_t index, s
 
 bool take_off(UsagePage& page, std::uint32_t device, Operation operation, std::uint64_t bytes) {
   MemoryAccount& account = page.memory[device];
-  for (int tries = 0; tries < kMostTries; ++tries) {
+  for (int tries = 0; tries < kMaxTries; ++tries) {
     const std::uint64_t last = load_half(account.word.operation);
     const std::uint64_t used = load_half(account.word.used_bytes);
     if (applied(page, device, operation.slot, operation.sequence)) return true;

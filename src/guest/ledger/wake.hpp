@@ -10,11 +10,11 @@
 namespace headgate::ledger {
 
 // Of a word that limiters look at by themselves soon, woken or not: the others come a little later.
-inline constexpr std::uint32_t kMostWoken = 64;
+inline constexpr std::uint32_t kMaxWoken = 64;
 // Of one that a single thread of each process waits on, for as long as it takes.
 inline constexpr std::uint32_t kOneOfEach = kMaxSlots;
 
 // Those who have waited longest first. Restores errno.
-void wake(const std::atomic<std::uint32_t>& word, std::uint32_t most = kMostWoken);
+void wake(const std::atomic<std::uint32_t>& word, std::uint32_t most = kMaxWoken);
 
 }  // namespace headgate::ledger

@@ -18,7 +18,7 @@ class Waking : public testing::Test {
   Waking() : policy_(std::make_unique<PolicyPage>()), usage_(make_shared_page()) { policy_->device_count = 1; }
   std::unique_ptr<PolicyPage> policy_;
   const SharedPage usage_;
-  static constexpr int kCrowd = kMostWoken + 36;
+  static constexpr int kCrowd = kMaxWoken + 36;
 };
 
 TEST_F(Waking, AShareWithThreadsBeyondNumberAtItsGateDoesNotKeepTheArbiterFromTheOthers) {

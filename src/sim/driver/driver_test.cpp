@@ -63,7 +63,7 @@ TEST_F(Driver, a_wait_for_the_gpu_costs_no_cpu_time) {
               ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
               const double used_ms = static_cast<double>(after.tv_sec - before.tv_sec) * 1e3 +
                                      static_cast<double>(after.tv_nsec - before.tv_nsec) / 1e6;
-              must(used_ms < 40, words("400 ms of GPU time took ", used_ms, " ms of CPU"));
+              must(used_ms < 40, message("400 ms of GPU time took ", used_ms, " ms of CPU"));
             }),
             0);
   EXPECT_EQ(truth().processes.at(0).held_ns, 400'000'000u);
@@ -225,7 +225,7 @@ TEST_F(Driver, events_time_the_gpu_and_belong_to_their_context) {
         must(p.cu.cuEventElapsedTime(&ms, start, untimed) == CUDA_ERROR_INVALID_HANDLE, "an untimed event has no time");
         OK(p.cu.cuEventSynchronize(end));
         OK(p.cu.cuEventElapsedTime(&ms, start, end));
-        must(ms > 9.999f && ms < 10.001f, words("10 ms took ", ms));
+        must(ms > 9.999f && ms < 10.001f, message("10 ms took ", ms));
         CUcontext second = nullptr;
         CUstream foreign = nullptr;
         OK(p.cu.cuCtxCreate_v2(&second, 0, 0));
@@ -353,7 +353,7 @@ TEST_F(Driver, proc_addresses_follow_the_version_and_the_default_stream) {
               CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
               const auto is = [&](const char* name, int version, cuuint64_t flags, auto* expected) {
                 OK(cu.cuGetProcAddress_v2(name, &found, version, flags, &status));
-                must(found == reinterpret_cast<void*>(expected), words(name, " at ", version));
+                must(found == reinterpret_cast<void*>(expected), message(name, " at ", version));
                 must(status == CU_GET_PROC_ADDRESS_SUCCESS, name);
               };
               constexpr auto kPerThread = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
@@ -416,7 +416,7 @@ TEST_F(Driver, a_batch_of_operations_on_words_does_them_in_order_or_says_why_not
               OK(p.cu.cuStreamSynchronize(waiter));
               cuuint64_t read[2] = {};
               OK(p.cu.cuMemcpyDtoH_v2(read, words_at, sizeof read));
-              must(read[0] == 7 && read[1] == 1ULL << 40, words("memory holds ", read[0], " and ", read[1]));
+              must(read[0] == 7 && read[1] == 1ULL << 40, message("memory holds ", read[0], " and ", read[1]));
               OK(p.cu.cuStreamBatchMemOp(writer, 0, nullptr, 0));
               must(batch(writer, {{2, words_at, 9, 0, {}}, {9, words_at, 0, 0, {}}}) == CUDA_ERROR_INVALID_VALUE, "9");
               must(batch(writer, {{3, 0, 0, 0, {}}}) == CUDA_ERROR_NOT_SUPPORTED, "flush");
@@ -450,7 +450,7 @@ TEST_F(Driver, streams_wait_for_words_that_other_streams_write) {
               OK(p.cu.cuStreamSynchronize(waiter));
               cuuint64_t read[2] = {};
               OK(p.cu.cuMemcpyDtoH_v2(read, words_at, sizeof read));
-              must(read[0] == 3 && read[1] == kWide, words("memory holds ", read[0], " and ", read[1]));
+              must(read[0] == 3 && read[1] == kWide, message("memory holds ", read[0], " and ", read[1]));
               // The upper half alone, written by another name, is seen by a wait on the whole; and a copy is seen too.
               OK(p.cu.cuStreamWaitValue64(waiter, words_at + 8, 0x700000000, 1));
               OK(p.cu.cuStreamWriteValue64(writer, words_at + 8, 0, 0));
@@ -546,7 +546,7 @@ TEST_F(Driver, CUDA_VISIBLE_DEVICES_chooses_by_number_and_uuid) {
       OK(result);
       OK(cu.cuDeviceGetCount(&count));
       OK(cu.cuDeviceGetUuid_v2(&uuid, 0));
-      must(count == expected, words(value, " shows ", count));
+      must(count == expected, message(value, " shows ", count));
       must(std::memcmp(uuid.bytes, uuid_bytes(two, first).data(), 16) == 0, "another device comes first");
     });
   };

@@ -8,15 +8,15 @@ namespace headgate::sim {
 namespace {
 
 std::string faulty_ptx(std::string_view fault) {
-  return words(R"(.version 8.0
+  return message(R"(.version 8.0
 .target sm_90
 .address_size 64
 .visible .entry bad(.param .u32 bad_0) { .pragma "headgate.sim.us param0"; .pragma "headgate.sim.fault )",
-               fault, "\"; ret; }\n");
+                 fault, "\"; ret; }\n");
 }
 
 void is(CUresult result, CUresult wanted, const std::string& what) {
-  must(result == wanted, words(what, " answered ", static_cast<unsigned>(result)));
+  must(result == wanted, message(what, " answered ", static_cast<unsigned>(result)));
 }
 
 // Ends the current context of the program; the answer of the first synchronise.
@@ -175,7 +175,7 @@ TEST_F(KernelFaults, what_was_queued_behind_the_fault_never_happens) {
                   stream, [](CUstream, CUresult status, void*) { told = static_cast<int>(status); }, nullptr, 0));
               is(p.cu.cuStreamSynchronize(stream), CUDA_ERROR_LAUNCH_FAILED, "cuStreamSynchronize");
               must(called == 0, "a host function is not called after an error");
-              must(told == CUDA_ERROR_LAUNCH_FAILED, words("a callback is told: ", told.load()));
+              must(told == CUDA_ERROR_LAUNCH_FAILED, message("a callback is told: ", told.load()));
               must(*reinterpret_cast<unsigned*>(memory) == 1, "the fill has not happened");
             }),
             0);

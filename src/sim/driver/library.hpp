@@ -42,7 +42,7 @@ struct Context {
   std::uint64_t order = 0;  // under lock
   Stream* legacy = nullptr;
   std::vector<Stream*> streams;  // under lock; the legacy one included
-  std::uint64_t limits[8] = {};  // by CUlimit: kUsualLimits at first
+  std::uint64_t limits[8] = {};  // by CUlimit: kDefaultLimits at first
   std::uint64_t local_bytes =
       0;  // per thread, that its local memory has room for; under its growth's lock, as the next two
   std::uint64_t grown_bytes = 0;  // taken beyond the profile's context_bytes: for local memory, heap, printf
@@ -51,7 +51,7 @@ struct Context {
 };
 
 // cuda.h: CU_LIMIT_STACK_SIZE, PRINTF_FIFO_SIZE and MALLOC_HEAP_SIZE, in bytes; what a new context has is in its context_bytes.
-inline constexpr std::uint64_t kUsualLimits[8] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0, 0};
+inline constexpr std::uint64_t kDefaultLimits[8] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0, 0};
 
 struct Stream {
   std::atomic<std::uint32_t> word{0};

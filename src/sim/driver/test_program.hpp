@@ -19,9 +19,9 @@
 #include <thread>
 
 #include "guest/abi/cuda.hpp"
+#include "sim/message.hpp"
 #include "sim/node.hpp"
 #include "sim/truth.hpp"
-#include "sim/words.hpp"
 
 namespace headgate::sim {
 
@@ -53,7 +53,7 @@ inline void must(bool condition, const std::string& what) {
   if (!condition) throw std::runtime_error(what);
 }
 inline void ok(CUresult result, const char* what) {
-  must(result == CUDA_SUCCESS, words(what, " answered ", static_cast<unsigned>(result)));
+  must(result == CUDA_SUCCESS, message(what, " answered ", static_cast<unsigned>(result)));
 }
 #define OK(call) ok(call, #call)
 

@@ -74,6 +74,7 @@ std::uint64_t Engine::next_change_of(std::uint32_t device) const {
       if (head && head->ready_ns > state_->now_ns) next = std::min(next, head->ready_ns);
     }
   }
+  if (d.switching_to != kNone) next = std::min(next, std::max(d.switch_end_ns, state_->now_ns + 1));
   if (d.active != kNone && d.contexts > 1 && d.slice_end_ns > state_->now_ns && d.slice_end_ns < next &&
       next_runnable(device, d.active) != kNone) {
     next = d.slice_end_ns;

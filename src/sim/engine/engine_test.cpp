@@ -123,6 +123,27 @@ TEST(Engine, two_busy_processes_get_half_each_and_events_include_the_neighbours_
   EXPECT_NEAR(static_cast<double>(a), 50e6, 2e6);
 }
 
+TEST(Engine, a_switch_between_contexts_takes_its_time_from_both_and_none_from_one_alone) {
+  Profile profile = *find_profile("h200");
+  profile.switch_ns = 100 * kUs;
+  World world(profile);
+  std::uint32_t contexts[2], streams[2];
+  for (int i = 0; i < 2; ++i) {
+    contexts[i] = world.context(i + 1);
+    streams[i] = world.engine.create_stream(contexts[i], StreamKind::blocking);
+    for (int k = 0; k < 1000; ++k) ASSERT_NE(world.launch(streams[i], 100 * kUs, kStart), 0u);
+  }
+  // Slices of 2 ms and switches of 0.1 ms: 20 of each in 42 ms, less the switch that comes after the last.
+  world.engine.advance(kStart + submit_of(world) + 42 * kMs - 100 * kUs);
+  EXPECT_EQ(world.account_of(contexts[0]).held_ns, 20 * kMs);
+  EXPECT_EQ(world.account_of(contexts[1]).held_ns, 20 * kMs);
+  world.engine.destroy_context(contexts[1]);
+  const auto before = world.account_of(contexts[0]).held_ns;
+  world.engine.advance(kStart + submit_of(world) + 60 * kMs);
+  EXPECT_EQ(world.account_of(contexts[0]).held_ns - before, 18 * kMs)
+      << "it has the device alone, and it was not the last";
+}
+
 TEST(Engine, a_context_that_runs_dry_gives_the_device_away_at_once) {
   World world;
   const auto busy = world.context(1), thin = world.context(2);
@@ -263,7 +284,7 @@ TEST(Engine, a_queue_holds_what_its_profile_says_and_never_more_than_1024) {
     const auto stream = world.engine.create_stream(world.context(1), StreamKind::blocking);
     std::uint32_t taken = 0;
     while (world.launch(stream, kUs, kStart) != 0) ++taken;
-    EXPECT_EQ(taken, std::min(asked, kMostQueued));
+    EXPECT_EQ(taken, std::min(asked, kMaxQueued));
   }
 }
 
@@ -305,11 +326,11 @@ TEST(Engine, a_queue_holds_1024_commands_and_then_refuses) {
   World world;
   const auto context = world.context(1);
   const auto stream = world.engine.create_stream(context, StreamKind::blocking);
-  for (std::uint32_t i = 0; i < kMostQueued; ++i) ASSERT_EQ(world.launch(stream, kUs, kStart), i + 1);
+  for (std::uint32_t i = 0; i < kMaxQueued; ++i) ASSERT_EQ(world.launch(stream, kUs, kStart), i + 1);
   EXPECT_EQ(world.launch(stream, kUs, kStart), 0u);
   EXPECT_EQ(room_after(*world.state, stream), 1u);
   world.engine.advance(kStart + submit_of(world) + kUs);
-  EXPECT_EQ(world.launch(stream, kUs, kStart), kMostQueued + 1u);
+  EXPECT_EQ(world.launch(stream, kUs, kStart), kMaxQueued + 1u);
 }
 
 TEST(Engine, what_one_launch_sends_together_takes_one_place_in_the_queue_until_the_ring_is_full) {

@@ -7,7 +7,7 @@
 namespace headgate::sim {
 
 std::uint32_t Engine::open_process(const ProcessIdentity& identity) {
-  for (std::uint32_t p = 0; p < kMostProcesses; ++p) {
+  for (std::uint32_t p = 0; p < kMaxProcesses; ++p) {
     if (state_->processes[p].used) continue;
     Process& process = change(state_->processes[p]);
     const std::uint32_t generation = process.generation + 1;
@@ -38,14 +38,14 @@ void Engine::close_process(std::uint32_t p) {
     if (e % 1024 == 0) commit();  // half a funeral is sound: the process stays until its last line below
   }
   commit();
-  for (std::uint32_t f = 0; f < kMostFlags; ++f) {
+  for (std::uint32_t f = 0; f < kMaxFlags; ++f) {
     if (state_->flags[f].used && state_->flags[f].process == p) change(state_->flags[f]) = {};
   }
   for (std::uint32_t m = 0; m < state_->shared_limit; ++m) {
     const SharedMemory& shared = state_->shared[m];
     if (shared.used && shared.account != kNone && state_->accounts[shared.account].process == p) disown_shared(m);
   }
-  for (std::uint32_t a = 0; a < kMostAccounts; ++a) {
+  for (std::uint32_t a = 0; a < kMaxAccounts; ++a) {
     if (state_->accounts[a].used == 1 && state_->accounts[a].process == p) bury_account(a);
   }
   change(state_->processes[p]).used = 0;
@@ -72,7 +72,7 @@ void Engine::bury_account(std::uint32_t a) {
 // The process's own; else a place never used; else that of the longest dead.
 std::uint32_t Engine::next_account_slot(std::uint32_t p, std::uint32_t device) const {
   std::uint32_t place = kNone;
-  for (std::uint32_t a = 0; a < kMostAccounts; ++a) {
+  for (std::uint32_t a = 0; a < kMaxAccounts; ++a) {
     const Account& account = state_->accounts[a];
     if (account.used == 1 && account.process == p && account.device == device) return a;
     if (account.used == 1 || account.teardown_bytes != 0) continue;
@@ -111,8 +111,8 @@ std::uint32_t Engine::create_context(std::uint32_t p, std::uint32_t device) {
   const std::uint32_t a = account(p, device);
   if (a == kNone) return kNone;
   std::uint32_t c = 0;
-  while (c < kMostContexts && state_->contexts[c].used) ++c;
-  if (c == kMostContexts) return kNone;
+  while (c < kMaxContexts && state_->contexts[c].used) ++c;
+  if (c == kMaxContexts) return kNone;
   account_until(device, state_->now_ns);
   Context& context = change(state_->contexts[c]);
   context = {};
@@ -146,6 +146,8 @@ void Engine::destroy_context(std::uint32_t c) {
     });
     change(device).active = other;
   }
+  if (device.switching_to == c) change(device).switching_to = kNone;
+  if (device.loaded == c) change(device).loaded = kNone;
   --change(device).contexts;
   const Account& account = state_->accounts[context.account];
   --change(account).contexts;
@@ -155,8 +157,8 @@ void Engine::destroy_context(std::uint32_t c) {
 
 std::uint32_t Engine::next_stream_slot() const {
   std::uint32_t s = 0;
-  while (s < kMostStreams && state_->streams[s].kind != StreamKind::unused) ++s;
-  return s < kMostStreams ? s : kNone;
+  while (s < kMaxStreams && state_->streams[s].kind != StreamKind::unused) ++s;
+  return s < kMaxStreams ? s : kNone;
 }
 
 std::uint32_t Engine::create_stream(std::uint32_t c, StreamKind kind, Partition partition) {
@@ -205,11 +207,11 @@ void Engine::free_stream(std::uint32_t s) {
 }
 
 std::uint32_t Engine::create_event(std::uint32_t p, std::uint32_t device) {
-  for (std::uint32_t tried = 0; tried < kMostEvents; ++tried) {
-    const std::uint32_t e = (state_->hint_event + tried) % kMostEvents;
+  for (std::uint32_t tried = 0; tried < kMaxEvents; ++tried) {
+    const std::uint32_t e = (state_->hint_event + tried) % kMaxEvents;
     const EventCell& cell = state_->events[e];
     if (cell.used) continue;
-    change(state_->hint_event) = (e + 1) % kMostEvents;
+    change(state_->hint_event) = (e + 1) % kMaxEvents;
     if (e >= state_->event_limit) change(state_->event_limit) = e + 1;
     // Nobody holds a free cell: its owner's words need no journal.
     EventCell& fresh = const_cast<EventCell&>(cell);
@@ -246,8 +248,8 @@ void Engine::free_event(std::uint32_t e) {
 std::uint32_t Engine::flag(std::uint32_t p, std::uint64_t key) {
   const auto start = static_cast<std::uint32_t>((key * 0x9e3779b97f4a7c15ull + p) >> 40);
   std::uint32_t place = kNone;
-  for (std::uint32_t tried = 0; tried < kMostFlags; ++tried) {
-    const std::uint32_t f = (start + tried) % kMostFlags;
+  for (std::uint32_t tried = 0; tried < kMaxFlags; ++tried) {
+    const std::uint32_t f = (start + tried) % kMaxFlags;
     const Flag& flag = state_->flags[f];
     if (flag.used && flag.process == p && flag.key == key) return f;
     if (!flag.used && place == kNone) place = f;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "sim/engine.hpp"
+#include "sim/engine/clocks.hpp"
 
 namespace headgate::sim {
 
@@ -63,7 +64,7 @@ void Engine::release_context_bytes(std::uint32_t a, std::uint64_t bytes) {
 }
 
 void Engine::reset_accounts() {
-  for (std::uint32_t a = 0; a < kMostAccounts; ++a) {
+  for (std::uint32_t a = 0; a < kMaxAccounts; ++a) {
     if (!state_->accounts[a].used) continue;
     Account& account = change(state_->accounts[a]);
     if (account.used == 2 && account.teardown_bytes == 0) account.used = 0;
@@ -73,6 +74,11 @@ void Engine::reset_accounts() {
     commit();
   }
   for (std::uint32_t d = 0; d < state_->device_count; ++d) {
+    // The driver's energy counter goes on.
+    NvmlDevice& set = state_->nvml[d];
+    const std::uint32_t limit_mw = set.power_limit_mw != 0 ? set.power_limit_mw : state_->profile.power_default_mw;
+    settle_energy(state_->profile, set, limit_mw, state_->devices[d].busy_ns, state_->now_ns);
+    set.energy_busy_ns = 0;
     change(state_->devices[d]).busy_ns = 0;
     state_->nvml[d].ecc_off_now = state_->nvml[d].ecc_off;
     zero_history(state_->device_history[d]);

@@ -20,10 +20,10 @@ StatePointer make_state(const Profile& profile, std::uint64_t now_ns) {
 void initialise(State& state, const Profile& profile, std::uint64_t now_ns) {
   state.now_ns = now_ns;
   state.profile = profile;
-  state.device_count = std::min(profile.count, kMostDevices);
+  state.device_count = std::min(profile.count, kMaxDevices);
   for (Device& device : state.devices) {
     device.accounted_ns = now_ns;
-    device.active = kNone;
+    device.active = device.loaded = device.switching_to = kNone;
     std::ranges::fill(device.copying, kNone);
   }
 }
@@ -33,7 +33,7 @@ std::uint64_t pushed(const State& state, std::uint32_t stream) {
 }
 
 std::uint32_t queue_depth(const Profile& profile) {
-  return profile.launch_queue_depth == 0 ? kMostQueued : std::min(profile.launch_queue_depth, kMostQueued);
+  return profile.launch_queue_depth == 0 ? kMaxQueued : std::min(profile.launch_queue_depth, kMaxQueued);
 }
 
 namespace {

@@ -8,12 +8,13 @@ namespace {
 constexpr int kDeepest = 4;  // streams that wait for events of streams that wait ...
 // Waits that one prediction looks behind: a graph's branches wait for each other hundreds of times. One that is left out
 // makes the answer too early, never too late.
-constexpr int kMostWaits = 64;
+constexpr int kMaxWaits = 64;
 }  // namespace
 
 // The active context keeps the device until its slice ends, or until it has nothing more to run.
 std::uint64_t Engine::earliest_turn_ns(std::uint32_t c) const {
   const Device& d = state_->devices[state_->contexts[c].device];
+  if (d.switching_to != kNone) return std::max(state_->now_ns, d.switch_end_ns);
   if (d.active == kNone || has_device(c)) return state_->now_ns;
   std::uint64_t dry_ns = state_->now_ns;
   each_on(state_->contexts[c].device, [&](std::uint32_t on) { dry_ns = std::max(dry_ns, dry_of(on, d.slice_end_ns)); });
@@ -89,7 +90,7 @@ std::uint64_t Engine::earliest(std::uint32_t s, std::uint64_t number, int depth,
 }
 
 std::uint64_t Engine::earliest_finish_ns(std::uint32_t stream, std::uint64_t number) const {
-  int waits = kMostWaits;
+  int waits = kMaxWaits;
   return earliest(stream, number, 0, &waits);
 }
 

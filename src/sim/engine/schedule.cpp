@@ -119,6 +119,10 @@ std::uint32_t Engine::next_runnable(std::uint32_t device, std::uint32_t not_this
 void Engine::choose_context(std::uint32_t device) {
   const Device& d = state_->devices[device];
   const std::uint64_t now_ns = state_->now_ns;
+  if (d.switching_to != kNone) {
+    if (now_ns >= d.switch_end_ns) begin_slice(device, d.switching_to);
+    return;
+  }
   if (any_runnable_on(device)) {
     if (now_ns < d.slice_end_ns) return;
     const std::uint32_t other = now_ns == d.slice_end_ns && d.contexts > 1 ? next_runnable(device, d.active) : kNone;
@@ -135,8 +139,20 @@ void Engine::give_slice(std::uint32_t device, std::uint32_t to) {
   Device& d = change(state_->devices[device]);
   const std::uint64_t now_ns = state_->now_ns;
   shift_kernels(device, 0 - now_ns);
-  d.active = to;
+  d.active = kNone;
   if (to == kNone) return;
+  const auto mps = [&](std::uint32_t c) { return state_->contexts[c].mps_sms != 0; };
+  const bool other = d.loaded != kNone && d.loaded != to && !(mps(d.loaded) && mps(to));
+  if (!other || state_->profile.switch_ns == 0) return begin_slice(device, to);
+  d.switching_to = to;
+  d.switch_end_ns = now_ns + state_->profile.switch_ns;
+}
+
+void Engine::begin_slice(std::uint32_t device, std::uint32_t to) {
+  Device& d = change(state_->devices[device]);
+  const std::uint64_t now_ns = state_->now_ns;
+  d.switching_to = kNone;
+  d.active = d.loaded = to;
   d.slice_end_ns = now_ns + std::max<std::uint64_t>(state_->profile.slice_ns, 1);
   ++d.turn;
   each_on(device, [&](std::uint32_t c) { change(state_->contexts[c]).last_active = d.turn; });

@@ -7,8 +7,8 @@ namespace headgate::sim {
 
 std::uint32_t Engine::share(std::uint32_t account, std::uint64_t bytes) {
   std::uint32_t place = 0;
-  while (place < kMostShared && state_->shared[place].used) ++place;
-  if (place == kMostShared) return kNone;
+  while (place < kMaxShared && state_->shared[place].used) ++place;
+  if (place == kMaxShared) return kNone;
   SharedMemory& shared = change(state_->shared[place]);
   shared = {.used = 1,
             .generation = shared.generation + 1,

@@ -7,7 +7,7 @@
 namespace headgate::sim {
 namespace {
 
-constexpr std::uint32_t kMostResident = 128;  // kernels that run at once on one device
+constexpr std::uint32_t kMaxResident = 128;  // kernels that run at once on one device
 
 std::uint32_t engine_of(CommandKind kind) {
   return kind == CommandKind::copy_to_device ? 0 : kind == CommandKind::copy_to_host ? 1 : 2;
@@ -176,7 +176,7 @@ bool Engine::fits(std::uint32_t s, const Command& command, std::uint32_t* sms) c
   const Partition mine = state_->partitions[s];
   const std::uint32_t free = free_sms(s);
   *sms = std::clamp(command.sms, 1u, mine.id != 0 ? std::min(mine.sms, sms_of(context)) : sms_of(context));
-  if (context.resident >= kMostResident || free == 0) return false;
+  if (context.resident >= kMaxResident || free == 0) return false;
   // Whoever sets the flag must be able to run beside those that wait for it, if only in more waves.
   if (*sms > free && context.spinning == context.resident) *sms = free;
   return *sms <= free;
@@ -265,7 +265,7 @@ bool Engine::start_ready(std::uint32_t device) {
 bool Engine::start_oldest(std::uint32_t device) {
   if (state_->contexts[state_->devices[device].active].mps_sms == 0)
     return start_kernel(state_->devices[device].active);
-  for (std::bitset<kMostContexts> refused;;) {
+  for (std::bitset<kMaxContexts> refused;;) {
     std::uint32_t oldest = kNone;
     std::uint64_t ready_ns = kNever;
     each_on(device, [&](std::uint32_t c) {

@@ -17,15 +17,15 @@ namespace headgate::sim {
 inline constexpr std::uint32_t kNone = ~0u;
 inline constexpr std::uint64_t kNever = ~0ull;
 
-inline constexpr std::uint32_t kMostProcesses = 256;
-inline constexpr std::uint32_t kMostAccounts =
+inline constexpr std::uint32_t kMaxProcesses = 256;
+inline constexpr std::uint32_t kMaxAccounts =
     640;  // per (process, device); the dead stay listed until theirs are needed
-inline constexpr std::uint32_t kMostContexts = 512;
-inline constexpr std::uint32_t kMostStreams = 2048;
-inline constexpr std::uint32_t kMostEvents = 32768;
-inline constexpr std::uint32_t kMostFlags = 1024;
-inline constexpr std::uint32_t kMostShared = 4096;
-inline constexpr std::uint32_t kMostQueued = 1024;    // launches to one stream; then one blocks, as a driver's does
+inline constexpr std::uint32_t kMaxContexts = 512;
+inline constexpr std::uint32_t kMaxStreams = 2048;
+inline constexpr std::uint32_t kMaxEvents = 32768;
+inline constexpr std::uint32_t kMaxFlags = 1024;
+inline constexpr std::uint32_t kMaxShared = 4096;
+inline constexpr std::uint32_t kMaxQueued = 1024;     // launches to one stream; then one blocks, as a driver's does
 inline constexpr std::uint32_t kRingCommands = 4096;  // of one stream: a graph's launch is many
 inline constexpr std::uint32_t kHistoryBuckets = 6144;
 inline constexpr std::uint64_t kBucketNs = 10'000'000;
@@ -139,6 +139,9 @@ struct Device {
   std::uint32_t active;        // context whose slice it is, or kNone
   std::uint32_t contexts;      // alive on this device
   std::uint64_t slice_end_ns;
+  std::uint32_t loaded;         // context that had the device last, or kNone; with MPS any of the clients
+  std::uint32_t switching_to;   // the device's next context while `active` is kNone, or kNone
+  std::uint64_t switch_end_ns;  // of that switch
   std::uint64_t turn;
   std::uint32_t copying[kCopyEngines];  // stream, or kNone
   std::uint64_t busy_ns;                // any kernel running
@@ -235,12 +238,14 @@ struct NvmlDevice {
   std::uint32_t persistence_off, compute_mode, accounting_on;
   std::uint32_t ecc_off, ecc_off_now;  // as set; as it is since the last reset of the node
   std::uint64_t accounting_since_ns;
+  // Energy drawn under former power limits, and the node's and the GPU's busy time when the present one came into force.
+  std::uint64_t energy_mj, energy_now_ns, energy_busy_ns;
   // By no setter: what copies between devices brought over its NVLinks. The driver adds at the end of each; on no account either.
   std::atomic<std::uint64_t> nvlink_sent_bytes, nvlink_received_bytes;
 };
 
 // One call of a setter, refused ones too. The ring's count is raised after the entry is whole.
-inline constexpr std::uint32_t kMostNvmlSettings = 256;
+inline constexpr std::uint32_t kMaxNvmlSettings = 256;
 struct NvmlSetting {
   std::uint64_t at_ns;
   std::int32_t pid;
@@ -276,26 +281,26 @@ struct State {
   std::uint64_t tearing_down;                // accounts with teardown_bytes
   std::uint64_t changes;  // grows when something that waiters cannot predict happened: a flag, a host function, a death
   Profile profile;
-  Device devices[kMostDevices];
-  Process processes[kMostProcesses];
-  Account accounts[kMostAccounts];
-  Context contexts[kMostContexts];
-  StreamLink links[kMostStreams];
-  Partition partitions[kMostStreams];
-  Ready ready[kMostStreams];
-  Flag flags[kMostFlags];
-  SharedMemory shared[kMostShared];
+  Device devices[kMaxDevices];
+  Process processes[kMaxProcesses];
+  Account accounts[kMaxAccounts];
+  Context contexts[kMaxContexts];
+  StreamLink links[kMaxStreams];
+  Partition partitions[kMaxStreams];
+  Ready ready[kMaxStreams];
+  Flag flags[kMaxFlags];
+  SharedMemory shared[kMaxShared];
   std::uint32_t shared_limit;  // no used place at or above
   std::uint32_t shared_spare;
-  Stream streams[kMostStreams];
-  Counters counters[kMostAccounts];
-  EventCell events[kMostEvents];
-  History device_history[kMostDevices];
-  History history[kMostAccounts];
-  Ring rings[kMostStreams];
-  NvmlDevice nvml[kMostDevices];
+  Stream streams[kMaxStreams];
+  Counters counters[kMaxAccounts];
+  EventCell events[kMaxEvents];
+  History device_history[kMaxDevices];
+  History history[kMaxAccounts];
+  Ring rings[kMaxStreams];
+  NvmlDevice nvml[kMaxDevices];
   std::uint64_t nvml_setting_count;
-  NvmlSetting nvml_settings[kMostNvmlSettings];
+  NvmlSetting nvml_settings[kMaxNvmlSettings];
 };
 
 }  // namespace headgate::sim

@@ -46,7 +46,7 @@ extern "C" {
 
 nvmlReturn_t nvmlDeviceGetAccountingBufferSize(nvmlDevice_t device, unsigned* bufferSize) {
   return nvml::value_of("nvmlDeviceGetAccountingBufferSize", device, bufferSize,
-                        [](const DeviceView&) { return sim::kMostAccounts; });
+                        [](const DeviceView&) { return sim::kMaxAccounts; });
 }
 
 nvmlReturn_t nvmlDeviceGetAccountingPids(nvmlDevice_t device, unsigned* count, unsigned* pids) {

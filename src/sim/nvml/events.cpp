@@ -15,7 +15,7 @@ struct headgate::abi::nvmlEventSet_st {
     std::uint32_t seen = 0;   // the faults' epoch up to which this device's events have been told
     std::uint64_t count = 0;  // and how many of the node's
   };
-  std::array<Watch, headgate::sim::kMostDevices> watches{};
+  std::array<Watch, headgate::sim::kMaxDevices> watches{};
 };
 
 namespace headgate::sim::nvml {

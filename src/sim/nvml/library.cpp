@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::uint64_t kSecondNs = 1'000'000'000;
 
-char handles[kMostDevices];
-char slice_handles[kMostDevices * kMostMigSlices];
+char handles[kMaxDevices];
+char slice_handles[kMaxDevices * kMaxMigSlices];
 
 // One line on stderr, once: NVML's own status says too little to act on.
 void say_once(const Error& error) {
@@ -61,6 +61,11 @@ Library& library() {
 
 abi::nvmlDevice_t handle_of(std::uint32_t index) { return reinterpret_cast<abi::nvmlDevice_t>(&handles[index]); }
 
+std::optional<std::uint32_t> device_of(abi::nvmlDevice_t handle) {
+  const auto offset = reinterpret_cast<std::uintptr_t>(handle) - reinterpret_cast<std::uintptr_t>(&handles[0]);
+  return offset < kMaxDevices ? std::optional(static_cast<std::uint32_t>(offset)) : std::nullopt;
+}
+
 bool index_of(const Profile& profile, abi::nvmlDevice_t handle, std::uint32_t& index) {
   const auto offset = reinterpret_cast<std::uintptr_t>(handle) - reinterpret_cast<std::uintptr_t>(&handles[0]);
   index = static_cast<std::uint32_t>(offset);
@@ -68,13 +73,13 @@ bool index_of(const Profile& profile, abi::nvmlDevice_t handle, std::uint32_t& i
 }
 
 abi::nvmlDevice_t handle_of(SliceOfDevice slice) {
-  return reinterpret_cast<abi::nvmlDevice_t>(&slice_handles[slice.index * kMostMigSlices + slice.slice]);
+  return reinterpret_cast<abi::nvmlDevice_t>(&slice_handles[slice.index * kMaxMigSlices + slice.slice]);
 }
 
 std::optional<SliceOfDevice> slice_of(const Profile& profile, abi::nvmlDevice_t handle) {
   const auto offset = reinterpret_cast<std::uintptr_t>(handle) - reinterpret_cast<std::uintptr_t>(&slice_handles[0]);
-  const SliceOfDevice found{static_cast<std::uint32_t>(offset / kMostMigSlices),
-                            static_cast<std::uint32_t>(offset % kMostMigSlices)};
+  const SliceOfDevice found{static_cast<std::uint32_t>(offset / kMaxMigSlices),
+                            static_cast<std::uint32_t>(offset % kMaxMigSlices)};
   if (offset >= sizeof slice_handles || found.index >= profile.count || found.slice >= profile.mig_count)
     return std::nullopt;
   return found;

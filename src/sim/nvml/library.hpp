@@ -33,6 +33,8 @@ struct Library {
 [[nodiscard]] Library& library();
 
 [[nodiscard]] abi::nvmlDevice_t handle_of(std::uint32_t index);
+// Of a handle that some node could have given; whether this one has the device is not said.
+[[nodiscard]] std::optional<std::uint32_t> device_of(abi::nvmlDevice_t handle);
 // Whether it is a handle of a device that this node has; then `index` is set.
 [[nodiscard]] bool index_of(const Profile& profile, abi::nvmlDevice_t handle, std::uint32_t& index);
 
@@ -80,6 +82,9 @@ abi::nvmlReturn_t answer(const char* function, Body&& body) {
 // unknown handle INVALID_ARGUMENT.
 template <typename Body>
 abi::nvmlReturn_t on_device_or_slice(const char* function, abi::nvmlDevice_t handle, Body&& body) {
+  // Without the library's mutex: a rule that delays one GPU's calls must not delay another's.
+  if (const auto device = device_of(handle))
+    if (const std::uint32_t code = fault_on(function, *device)) return static_cast<abi::nvmlReturn_t>(code);
   return answer(function, [&](Node& node) {
     std::uint32_t index = 0;
     std::optional<std::uint32_t> slice;
@@ -119,7 +124,7 @@ abi::nvmlReturn_t value_of(const char* function, abi::nvmlDevice_t handle, Value
 // Whole percent of node time [from_ns, to_ns) that `history` was held, by buckets.
 [[nodiscard]] unsigned held_percent(const History& history, std::uint64_t from_ns, std::uint64_t to_ns);
 [[nodiscard]] bool is_hopper_or_newer(const Profile& profile);
-inline constexpr unsigned kMostNvlinks = 18;  // NVML_NVLINK_MAX_LINKS
+inline constexpr unsigned kMaxNvlinks = 18;  // NVML_NVLINK_MAX_LINKS
 // How many the card has; 0: none.
 [[nodiscard]] unsigned nvlinks(const Profile& profile);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "sim/engine/clocks.hpp"
 #include "sim/nvml/library.hpp"
 #include "sim/nvml/processes.hpp"
 #include "sim/nvml/wide.hpp"
@@ -31,6 +32,7 @@ unsigned clock_mhz(const DeviceView& view, abi::nvmlClockType_t type) {
   const bool memory = type == abi::NVML_CLOCK_MEM, busy = view.busy_percent() > 0;
   const unsigned idle = memory ? profile.memory_clock_idle_mhz : profile.sm_clock_idle_mhz;
   const unsigned top = memory ? profile.memory_clock_max_mhz : profile.sm_clock_max_mhz;
+  if (busy && !memory) return busy_sm_clock_mhz(profile, set);
   const unsigned application = memory ? set.application_memory_mhz : set.application_sm_mhz;
   const unsigned least = memory ? set.memory_min_mhz : set.sm_min_mhz;
   const unsigned most = memory ? set.memory_max_mhz : set.sm_max_mhz;
@@ -40,10 +42,7 @@ unsigned clock_mhz(const DeviceView& view, abi::nvmlClockType_t type) {
 
 // Since the machine's start: the node counts its time from there.
 unsigned long long energy_mj(const DeviceView& view) {
-  const Profile& profile = view.profile();
-  const std::uint64_t busy_us = view.device().busy_ns / 1000, up_us = view.state().now_ns / 1000;
-  return up_us / 1000 * profile.power_idle_mw / 1000 +
-         busy_us / 1000 * (profile.power_default_mw - profile.power_idle_mw) / 1000;
+  return drawn_mj(view.profile(), view.settings(), view.power_limit_mw(), view.device().busy_ns, view.state().now_ns);
 }
 
 std::uint64_t realtime_us() {
@@ -58,7 +57,7 @@ std::vector<abi::nvmlProcessUtilizationSample_t> samples_since(const DeviceView&
       last_seen_us >= now_us ? 0 : std::min<std::uint64_t>(now_us - last_seen_us, 1'000'000) * 1000;
   const std::uint64_t from_ns = now_ns > ago_ns ? now_ns - ago_ns : 0;
   std::vector<abi::nvmlProcessUtilizationSample_t> samples;
-  for (std::uint32_t i = 0; i < kMostAccounts; ++i) {
+  for (std::uint32_t i = 0; i < kMaxAccounts; ++i) {
     const Account& account = view.state().accounts[i];
     if (account.used != 1 || account.device != view.index()) continue;
     const unsigned busy = view.busy_percent(view.state().history[i], from_ns);

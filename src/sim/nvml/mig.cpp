@@ -47,7 +47,7 @@ nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned* currentMode, un
 
 nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned* count) {
   return nvml::value_of("nvmlDeviceGetMaxMigDeviceCount", device, count,
-                        [](const DeviceView& view) { return sim::has_mig(view.profile()) ? sim::kMostMigSlices : 0U; });
+                        [](const DeviceView& view) { return sim::has_mig(view.profile()) ? sim::kMaxMigSlices : 0U; });
 }
 
 nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned* isMigDevice) {
@@ -62,7 +62,7 @@ nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned* isMigDev
 nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned index, nvmlDevice_t* migDevice) {
   return nvml::on_device("nvmlDeviceGetMigDeviceHandleByIndex", device, [&](const DeviceView& view) {
     if (!sim::has_mig(view.profile())) return NVML_ERROR_NOT_SUPPORTED;
-    if (migDevice == nullptr || index >= sim::kMostMigSlices) return NVML_ERROR_INVALID_ARGUMENT;
+    if (migDevice == nullptr || index >= sim::kMaxMigSlices) return NVML_ERROR_INVALID_ARGUMENT;
     if (index >= view.profile().mig_count) return NVML_ERROR_NOT_FOUND;
     *migDevice = nvml::handle_of(nvml::SliceOfDevice{view.index(), index});
     return NVML_SUCCESS;

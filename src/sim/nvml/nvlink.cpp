@@ -17,7 +17,7 @@ namespace {
 template <typename Body>
 abi::nvmlReturn_t on_link(const char* function, abi::nvmlDevice_t device, unsigned link, bool known, Body&& body) {
   return on_device(function, device, [&](const DeviceView& view) {
-    if (!known || link >= kMostNvlinks) return abi::NVML_ERROR_INVALID_ARGUMENT;
+    if (!known || link >= kMaxNvlinks) return abi::NVML_ERROR_INVALID_ARGUMENT;
     if (link >= nvlinks(view.profile())) return abi::NVML_ERROR_NOT_SUPPORTED;
     body();
     return abi::NVML_SUCCESS;

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "sim/engine/clocks.hpp"
 #include "sim/nvml/library.hpp"
 #include "sim/nvml/wide.hpp"
 
@@ -16,7 +17,7 @@ using abi::nvmlReturn_t;
 void record(const DeviceView& view, const char* function, std::uint64_t value, std::uint64_t second,
             nvmlReturn_t answer) {
   State& state = view.mutable_state();
-  NvmlSetting& entry = state.nvml_settings[state.nvml_setting_count % kMostNvmlSettings];
+  NvmlSetting& entry = state.nvml_settings[state.nvml_setting_count % kMaxNvmlSettings];
   entry = {.at_ns = state.now_ns,
            .pid = static_cast<std::int32_t>(::getpid()),
            .uid = ::geteuid(),
@@ -29,12 +30,13 @@ void record(const DeviceView& view, const char* function, std::uint64_t value, s
   ++state.nvml_setting_count;
 }
 
-// `apply` gets the device's settings and answers; only root may call it.
+// `apply` gets the device's settings and answers; only root may call it, unless the profile opens setters to all.
 template <typename Apply>
 nvmlReturn_t set(const char* function, nvmlDevice_t device, std::uint64_t value, std::uint64_t second, Apply&& apply) {
   return on_device(function, device, [&](const DeviceView& view) {
+    const bool allowed = ::geteuid() == 0 || view.profile().open_setters != 0;
     const nvmlReturn_t done =
-        ::geteuid() != 0 ? abi::NVML_ERROR_NO_PERMISSION : static_cast<nvmlReturn_t>(apply(view, view.settings()));
+        !allowed ? abi::NVML_ERROR_NO_PERMISSION : static_cast<nvmlReturn_t>(apply(view, view.settings()));
     record(view, function, value, second, done);
     return done;
   });
@@ -75,6 +77,7 @@ nvmlReturn_t set_power(const char* function, nvmlDevice_t device, unsigned limit
   return set(function, device, limit_mw, 0, [&](const DeviceView& view, NvmlDevice& on) {
     if (limit_mw < view.profile().power_min_mw || limit_mw > view.profile().power_max_mw)
       return abi::NVML_ERROR_INVALID_ARGUMENT;
+    settle_energy(view.profile(), on, view.power_limit_mw(), view.device().busy_ns, view.state().now_ns);
     on.power_limit_mw = limit_mw;
     return abi::NVML_SUCCESS;
   });

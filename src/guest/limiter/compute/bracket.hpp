@@ -9,7 +9,7 @@
 #include "guest/ledger/gpu_page.hpp"
 #include "guest/limiter/compute/clock_map.hpp"
 #include "guest/limiter/compute/pacer.hpp"
-#include "guest/limiter/compute/short_lock.hpp"
+#include "guest/limiter/stream/short_lock.hpp"
 
 namespace headgate::limiter {
 
@@ -23,10 +23,12 @@ struct Bracket {
   std::int64_t expected_ns = 0;  // what its launches were estimated at
   std::int64_t fresh_ns = 0;     // what it has covered while it still ran
   std::int64_t covered_until_ns = 0;
-  bool ended = false;     // its end event is recorded; with no room for it at the settler's it waits here
-  bool ordered = false;   // and what ended it may have left the stream idle
-  bool overran = false;   // it went on after that: it holds idle time
-  bool doubtful = false;  // its one function's estimate said where in a long call it began
+  bool kept = false;         // it should have ended, and went on: the stream's queue may have no room for a record
+  bool ordered = false;      // and what should have ended it may have left the stream idle
+  bool overran = false;      // it went on after that: it holds idle time
+  bool unknown = false;      // it counts in the pace's `unknown`
+  bool shares_room = false;  // it counts in the share's sent_until_ns
+  bool doubtful = false;     // its one function's estimate said where in a long call it began
   std::uint32_t launches = 0;
   std::uint32_t waited = 0;  // of these, at the gate
   std::uint32_t function_count = 0;
@@ -34,10 +36,27 @@ struct Bracket {
   std::array<std::int64_t, kFunctions> estimates_ns{};  // as they were
 };
 
+inline constexpr std::int64_t kUnmeteredNs = 100'000'000;  // a context that fails for less is nobody's affair
+inline constexpr std::int64_t kFirstRetryNs = 1'000'000, kLastRetryNs = 20'000'000;
+inline constexpr std::int64_t kNeverMetered = INT64_MAX;
+
+// cuda.h: an illegal address, a launch that took too long, an assertion, and hardware's faults up to "launch failed".
+// The driver answers every later call in the context with the same.
+constexpr bool gives_up_context(abi::CUresult result) {
+  const auto code = static_cast<unsigned>(result);
+  return code == 700 || code == 702 || code == 710 || (code >= 714 && code <= 719);
+}
+
 struct ContextMeter {
-  abi::CUcontext handle = nullptr;  // null: free
-  std::uint32_t device = 0;         // index into the pages
-  std::atomic<bool> failed{false};  // an internal call failed: not metered any more
+  abi::CUcontext handle = nullptr;          // null: free
+  std::uint32_t device = 0;                 // index into the pages
+  std::atomic<bool> failed{false};          // an internal call failed twice: nothing is measured until retry_ns
+  std::atomic<std::int64_t> retry_ns{0};    // host time; kNeverMetered: the driver has given the context up
+  std::atomic<std::int64_t> failing_ns{0};  // since when nothing could be measured, host time; 0: it can be
+  std::atomic<std::int64_t> rest_ns{0};     // between the last failure and the next try
+  std::atomic<bool> failure_told{false};    // kUnmeteredNs have passed since, and the share's owner has been told
+  std::atomic<abi::CUresult> failure{abi::CUDA_SUCCESS};
+  std::atomic<const char*> failed_call{nullptr};
   ledger::ComputeAccount* account = nullptr;
   Pace* pace = nullptr;
   std::atomic<std::uint64_t>* launches = nullptr;  // the process's slot; null: nobody counts
@@ -49,8 +68,9 @@ struct ContextMeter {
   std::uint32_t seat_epoch = 0;      // of the pages among which it was sought; 0: it was not
   std::int64_t marked_until_ns = 0;  // 0: all of it has been looked at
   std::int64_t looked_back_ns = 0, looked_around_ns = 0;
-  bool arbitrated = false;      // the GPU is its share's by turns
-  std::uint32_t stretched = 0;  // brackets in a row that took longer than their kernels should
+  bool arbitrated = false;              // the GPU is its share's by turns
+  std::uint32_t stretched = 0;          // brackets in a row that took longer than their kernels should
+  std::int64_t least_stretched_ns = 0;  // the shortest of them
   // Of the last settled brackets: all of it, and what nobody had been charged for.
   std::int64_t lengths_ns = 0, new_ns = 0;
   static constexpr std::uint32_t kPool = 512;
@@ -61,16 +81,27 @@ struct ContextMeter {
 
 inline constexpr unsigned long long kGoneStream = ~0ull;  // the id of one that was destroyed, while its brackets settle
 
+// A driver's queue holds about a thousand commands of a stream, and a command for a full one blocks its caller. A
+// program may fill it behind work that waits for that program, so our records must leave the room to it: so many
+// brackets at most are unsettled on a stream, and so many where the oldest has been unfinished for a launch's
+// patience, or something of unknown length is in flight, which a program can fill the queue behind within a millisecond.
+// Then the open one goes on.
+inline constexpr std::uint32_t kMaxBrackets = 32;
+inline constexpr std::uint32_t kMaxBehindStuck = 8;
+
 struct alignas(64) StreamMeter {
-  static constexpr std::uint32_t kClosed = 64;  // unsettled brackets; with all in use the open one goes on
+  static constexpr std::uint32_t kClosed = kMaxBrackets;  // unsettled brackets
   // The launch path's own line.
   std::atomic<std::int64_t> spent_ns{0};   // by the launches of the open bracket, at their estimates
   std::atomic<std::uint32_t> launches{0};  // of the open bracket
   std::atomic<std::uint64_t> function{0};  // of the last launch
   std::atomic<bool> open{false};
   std::atomic<bool> used{false};
-  std::atomic<std::int32_t> unsettled{0};  // brackets, the open one included
-  // The settler's: when its oldest unfinished bracket should be done, or the last one was.
+  std::atomic<abi::CUevent> open_start{nullptr};  // of the bracket that was opened last
+  std::atomic<std::int32_t> unsettled{0};         // brackets, the open one included
+  std::atomic<std::uint32_t> timed_copies{0};     // under way
+  // The settler's: when its oldest unfinished bracket should be done, or the last one was. Negative: unknown for that bracket, which
+  // was opened then.
   std::atomic<std::int64_t> due_ns{0};
   // Under `lock`.
   alignas(64) ShortLock lock;
@@ -81,15 +112,22 @@ struct alignas(64) StreamMeter {
   Bracket bracket;
   std::int64_t quantum_ns = 0;
   std::int64_t last_open_ns = 0;
-  std::uint32_t thin_brackets = 0;  // in a row; now and then one launch is measured alone
+  std::uint64_t finished_launches = 0;   // of all brackets that have ended
+  std::uint64_t launches_at_record = 0;  // when the program recorded an event here last
+  std::int64_t section_ns = 0;           // what may pass as debt before the program's next record (timed_section.hpp)
+  std::uint32_t thin_brackets = 0;       // in a row; now and then one launch is measured alone
   std::array<Bracket, kClosed> closed{};
   std::atomic<std::uint32_t> head{0}, tail{0};
   // The settler's.
   std::int64_t last_end_ns = 0;  // GPU time of the last settled end
   std::int64_t next_look_ns = 0;
   std::int64_t looks = 0;
+  std::int64_t turn_ns = 0;  // when the turn began in which it was looked at last
   std::uint32_t seen_launches = 0;
   std::int64_t seen_ns = 0;
+  // What a bracket has covered before it was closed, and which: that of this start event. Null: none.
+  abi::CUevent covered_open = nullptr;
+  std::int64_t open_seen_ns = 0, open_covered_until_ns = 0, open_fresh_ns = 0;
 };
 
 }  // namespace headgate::limiter

@@ -60,7 +60,7 @@ class ClockMap {
   static constexpr std::uint32_t kPoints = 32, kYoung = 8;
   static constexpr std::int64_t kFarNs =
       kWindowNs / 10'000;  // 100 parts in a million of drift, no crystal is further off
-  static constexpr double kMostDrift = 1e-4;
+  static constexpr double kMaxDrift = 1e-4;
   static constexpr std::int64_t kSubmitNs =
       1'500;  // the lower bounds lie so much too low, about: no event fires at once
   static constexpr std::int64_t kSureNs = 500, kNearNs = 3'000;
@@ -90,7 +90,7 @@ class ClockMap {
     std::int64_t gap() const { return kept == kKept ? (best[0].ns - best[2].ns) / 2 : kWindowNs; }
   };
   static std::int64_t spread(std::int64_t gpu_ns) {
-    return static_cast<std::int64_t>(kMostDrift * static_cast<double>(gpu_ns));
+    return static_cast<std::int64_t>(kMaxDrift * static_cast<double>(gpu_ns));
   }
 
   // Without a line yet: the lower bound, as for the line, unless the upper ones say more.
@@ -143,7 +143,7 @@ class ClockMap {
     double sum = 0;
     for (std::uint32_t i = 0; i < points_; ++i) sum += static_cast<double>(known_[i].gpu_ns - known_[0].gpu_ns);
     middle.gpu_ns += static_cast<std::int64_t>(sum / points_);
-    double low = -kMostDrift, high = kMostDrift;  // the height is convex in the drift
+    double low = -kMaxDrift, high = kMaxDrift;  // the height is convex in the drift
     for (int step = 0; step < 40; ++step) {
       const double third = (high - low) / 3;
       if (height(low + third, middle) <= height(high - third, middle)) high -= third;

@@ -13,13 +13,9 @@ void compute_know_context(abi::CUcontext context, std::uint32_t device);
 // Before cuCtxDestroy / cuDevicePrimaryCtxReset / Release is forwarded: the context's brackets and events are dropped.
 void compute_forget_context(abi::CUcontext context);
 
-// Whether any stream of the process is being captured.
-bool compute_captures();
-
-// Nothing that was metered is known to be unfinished.
-bool compute_idle();
-
-// In a forked child: no threads, no brackets, no credit.
-void compute_reset_after_fork();
+// In a forked child, in this order, with what they call apart reset between them: nothing is metered; no threads, no
+// brackets, no credit.
+void meter_stops_after_fork();
+void meter_reset_after_fork();
 
 }  // namespace headgate::limiter

@@ -1,19 +1,22 @@
 #include "guest/limiter/compute/copies.hpp"
 
-#include "guest/limiter/compute/captures.hpp"
-#include "guest/limiter/compute/process.hpp"
+#include "guest/limiter/compute/stream_table.hpp"
+#include "guest/limiter/stream/captures.hpp"
 
 namespace headgate::limiter {
 namespace {
 
 struct Copy {
-  ContextMeter* context = nullptr;              // null: the place is free
+  ContextMeter* context = nullptr;  // null: the place is free
+  StreamMeter* stream = nullptr;
   abi::CUevent start = nullptr, end = nullptr;  // no end: it was over at ended_ns
   std::int64_t sent_ns = 0, ended_ns = 0, next_look_ns = 0, rest_ns = 0;
 };
 
 // More copies under way at once than places: the rest is not measured.
 constexpr std::size_t kPlaces = 256;
+// Nor are more of one stream: two records each, in a queue that the program may fill (bracket.hpp).
+constexpr std::uint32_t kMaxOfStream = 48;
 constexpr std::int64_t kFirstRestNs = 20'000, kLongestRestNs = 1'000'000;
 
 struct Copies {
@@ -31,6 +34,7 @@ bool put(const Copy& copy) {
   if (free != nullptr) {
     *free = copy;
     copies.under_way.fetch_add(1);
+    copy.stream->timed_copies.fetch_add(1);
   }
   copies.lock.unlock();
   return free != nullptr;
@@ -54,10 +58,11 @@ bool record(StreamMeter& stream, abi::CUstream handle, abi::CUevent event) {
 
 CopyBracket::CopyBracket(abi::CUstream stream, bool waits) : handle_(stream), waits_(waits) {
   if (metered.unsettled.load(std::memory_order_relaxed)) return;
-  if (metered.captures.load(std::memory_order_relaxed) != 0 && capturing(stream)) return;
+  if (open_captures.load(std::memory_order_relaxed) != 0 && capturing(stream)) return;
   if (copies.under_way.load(std::memory_order_relaxed) == kPlaces) return;
   StreamMeter* const meant = find_stream(stream);
   if (meant == nullptr || meant->context->failed.load()) return;
+  if (meant->timed_copies.load(std::memory_order_relaxed) >= kMaxOfStream) return;
   ContextMeter& context = *meant->context;
   const CurrentContext as(metered.contexts_seen.load(std::memory_order_relaxed) == 1 ? nullptr : context.handle);
   if (meter.take_event(context, start_) && (waits || meter.take_event(context, end_)) &&
@@ -75,7 +80,7 @@ CopyBracket::~CopyBracket() {
   const CurrentContext as(metered.contexts_seen.load(std::memory_order_relaxed) == 1 ? nullptr : context.handle);
   const std::int64_t now_ns = port.now_ns();
   const bool sent = (waits_ || record(*stream_, handle_, end_)) &&
-                    put({&context, start_, end_, sent_ns_, now_ns, now_ns + kFirstRestNs, kFirstRestNs});
+                    put({&context, stream_, start_, end_, sent_ns_, now_ns, now_ns + kFirstRestNs, kFirstRestNs});
   if (sent) wake_settler();
   else give_back(context, start_, end_);
 }
@@ -108,6 +113,7 @@ std::int64_t settle_copies(std::int64_t now_ns) {
     place = {};
     copies.lock.unlock();
     copies.under_way.fetch_sub(1);
+    copy.stream->timed_copies.fetch_sub(1);
   }
   return next;
 }
@@ -117,6 +123,7 @@ void forget_copies(const ContextMeter& context) {
   for (Copy& place : copies.places) {
     if (place.context != &context) continue;
     give_back(*place.context, place.start, place.end);
+    place.stream->timed_copies.fetch_sub(1);
     place = {};
     copies.under_way.fetch_sub(1);
   }

@@ -37,6 +37,11 @@ class Estimates {
     return entry.key.load(std::memory_order_relaxed) != key || entry.seen.load(std::memory_order_relaxed) < kYoung;
   }
 
+  // Its measurements do.
+  bool differs(std::uint64_t key) const {
+    const Entry& entry = entries_[slot_of(key)];
+    return 2 * entry.spread_ns.load(std::memory_order_relaxed) > entry.mean_ns.load(std::memory_order_relaxed);
+  }
   // Whether single launches of it differ so much that its mean says little about the next.
   bool uneven(std::uint64_t key) const { return young(key) || differs(key); }
 
@@ -66,6 +71,12 @@ class Estimates {
     const std::int64_t now = shorter ? std::max<std::int64_t>(1, call_ns) : std::min(call_ns, usual + usual / 16 + 1);
     entry.call_ns.store(now, std::memory_order_relaxed);
     return now;
+  }
+
+  // 0 where that is not known.
+  std::int64_t call_ns(std::uint64_t key) const {
+    const Entry& entry = entries_[slot_of(key)];
+    return entry.key.load(std::memory_order_relaxed) == key ? entry.call_ns.load(std::memory_order_relaxed) : 0;
   }
 
   // Its last launch on an idle stream may have begun at any moment of a call that took so long; 0: that is no question.
@@ -132,10 +143,6 @@ class Estimates {
     std::atomic<std::int64_t> proven_ns;  // mean length of launches behind others; 0: none yet
     std::atomic<std::int64_t> proof_asked_ns;
   };
-  bool differs(std::uint64_t key) const {
-    const Entry& entry = entries_[slot_of(key)];
-    return 2 * entry.spread_ns.load(std::memory_order_relaxed) > entry.mean_ns.load(std::memory_order_relaxed);
-  }
   void set(std::uint64_t key, std::int64_t mean_ns) {
     Entry& entry = entries_[slot_of(key)];
     if (entry.key.load(std::memory_order_relaxed) != key) {  // another's doubts are not its own

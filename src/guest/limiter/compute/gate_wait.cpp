@@ -75,7 +75,7 @@ void GateWait::goes_on(WaitReason reason) {
   std::int64_t untold_ns = 0;
   for (const std::int64_t waited_ns : waited_ns_) untold_ns += waited_ns;
   if (untold_ns >= kTellEachNs) tell_account();
-  if (reason == WaitReason::turn) context_.pace->turn_awaited_ns.store(now_ns, memory_order_relaxed);
+  if (reason == WaitReason::turn) context_.pace->set_turn_awaited(now_ns);
   const std::int64_t waited_ns = now_ns - asked_ns_;
   if (waited_ns < ledger::kLongWaitNs) return;
   // First the line: once the wait is noted, somebody may change what it waits for.

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "guest/limiter/compute/process.hpp"
+#include "guest/limiter/compute/stream_table.hpp"
 
 namespace headgate::limiter {
 

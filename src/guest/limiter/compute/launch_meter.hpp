@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "guest/limiter/compute/bracket.hpp"
 #include "guest/limiter/compute/estimates.hpp"
@@ -27,7 +28,7 @@ namespace headgate::limiter {
 
 inline constexpr std::int64_t kAloneNs = 200'000;  // commands this long get a bracket each
 inline constexpr std::int64_t kQuantumNs = 1'000'000;
-inline constexpr std::int64_t kMostQuantumNs = 10'000'000;
+inline constexpr std::int64_t kMaxQuantumNs = 10'000'000;
 inline constexpr std::int64_t kUnevenWaitNs = 300'000;  // between two tries of a launch whose length nobody can tell
 inline constexpr std::uint32_t kNearlyAllPpm = 900'000;
 inline constexpr std::int64_t kLongestProofNs = 5'000'000;
@@ -46,18 +47,20 @@ class LaunchMeter {
     stream.launches.store(0, std::memory_order_relaxed);
     stream.function.store(0, std::memory_order_relaxed);
     stream.spent_ns.store(0, std::memory_order_relaxed);
-    if (!take_event(context, bracket.start) || !take_event(context, bracket.end)) return;
+    if (!take_event(context, bracket.start) || !take_event(context, bracket.end)) return drop_events(bracket);
     const std::int64_t before_ns = port_.now_ns();
-    if (!good(context, port_.record(bracket.start, stream.handle), "cuEventRecord")) return;
+    const auto record = [&] { return port_.record(bracket.start, stream.handle); };
+    if (!good(context, twice(record), "cuEventRecord")) return drop_events(bracket);
     bracket.opened_ns = port_.now_ns();
     // Two records a bracket: where they take more than 2 % of the thread's time, brackets get longer.
     const std::int64_t cost_ns = 2 * (bracket.opened_ns - before_ns);
     if (stream.last_open_ns != 0 && cost_ns * 50 > bracket.opened_ns - stream.last_open_ns)
-      stream.quantum_ns = std::min(stream.quantum_ns * 2, kMostQuantumNs);
+      stream.quantum_ns = std::min(stream.quantum_ns * 2, kMaxQuantumNs);
     stream.last_open_ns = bracket.opened_ns;
     context.pace->open.fetch_add(1, std::memory_order_relaxed);
     if (stream.unsettled.fetch_add(1, std::memory_order_relaxed) == 0)
       context.pace->busy_streams.fetch_add(1, std::memory_order_relaxed);
+    stream.open_start.store(bracket.start, std::memory_order_relaxed);
     stream.open.store(true, std::memory_order_release);
     if (context.pace->oldest_ns.load(std::memory_order_relaxed) == 0)
       context.pace->oldest_ns.store(bracket.opened_ns, std::memory_order_relaxed);
@@ -66,7 +69,8 @@ class LaunchMeter {
   // After a wait between the count of a bracket's first launch and the launch itself: the bracket begins now.
   void begin_again(StreamMeter& stream) {
     if (!stream.open.load() || stream.launches.load() != 1) return;
-    if (!good(*stream.context, port_.record(stream.bracket.start, stream.handle), "cuEventRecord")) return;
+    const auto record = [&] { return port_.record(stream.bracket.start, stream.handle); };
+    if (!good(*stream.context, twice(record), "cuEventRecord")) return;
     stream.bracket.opened_ns = stream.last_open_ns = port_.now_ns();
   }
 
@@ -75,9 +79,9 @@ class LaunchMeter {
     stream.spent_ns.store(stream.spent_ns.load(std::memory_order_relaxed) + est_ns, std::memory_order_relaxed);
     stream.launches.store(stream.launches.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     Bracket& bracket = stream.bracket;
-    if (bracket.ended) {
+    if (bracket.kept) {
       bracket.overran |= bracket.ordered;
-      bracket.ended = bracket.ordered = false;
+      bracket.kept = bracket.ordered = false;
     }
     if (stream.function.load(std::memory_order_relaxed) == function) return;
     stream.function.store(function, std::memory_order_relaxed);
@@ -103,20 +107,44 @@ class LaunchMeter {
   std::int64_t pass(StreamMeter& stream, std::uint64_t function, std::int64_t est_ns, bool alone, bool chained,
                     std::int64_t asked_ns) {
     ContextMeter& context = *stream.context;
-    if (alone || full(stream, chained) || stream.bracket.ended) close(stream, false);
+    if (alone || full(stream, chained) || stream.bracket.kept) close(stream, false);
     // What is nearly the whole GPU's cannot run far ahead, and rests whenever too little was sent: a launch of unknown length
     // counts as a short one then.
     const std::int64_t now_ns = port_.now_ns();
     const std::uint32_t rate_ppm =
         ledger::rate_now(*context.account, port_.ceiling_ppm(context), port_.burst_ppm(context), now_ns);
-    if (alone && rate_ppm >= kNearlyAllPpm && estimates_.uneven(function)) est_ns = std::min(est_ns, kUnknownCommandNs);
+    // But in turns with others it counts as long as it was, once measured.
+    const std::int64_t known_ns = alone ? estimates_.known_ns(function) : 0;
+    const auto measured = [&] { return context.arbitrated && known_ns != 0 && !estimates_.differs(function); };
+    const bool counts_short =
+        alone && rate_ppm >= kNearlyAllPpm && est_ns > kUnknownCommandNs && estimates_.uneven(function) && !measured();
+    if (counts_short) est_ns = kUnknownCommandNs;
     // Of what must be measured launch by launch no more is sent than there is room to measure.
     const bool crowded = alone && stream.open.load(std::memory_order_relaxed);
-    if (crowded || !take_credit(*context.pace, est_ns)) {
-      Admission admission = admit(*context.account, *context.pace, rate_ppm, port_.now_ns(), asked_ns, est_ns, crowded,
-                                  stream.due_ns.load(std::memory_order_relaxed));
+    const bool bounded =
+        alone && !crowded && context.arbitrated && several_send(*context.account, context.seat.owner, now_ns);
+    const std::int64_t share_wait_ns =
+        bounded ? wait_for_share_ns(*context.account, context.pace->busy_streams.load(std::memory_order_relaxed) == 0,
+                                    now_ns, est_ns)
+                : 0;
+    // What was never measured may be of any length: of such no more is sent than is needed to measure it.
+    const bool unknown = alone && known_ns == 0;
+    const bool unmeasured = unknown && context.pace->unknown.load(std::memory_order_relaxed) >= kMaxUnknown;
+    // The same holds for work that counts as shorter than it may be: its launches would pass as fast as time does.
+    const bool unsettled = counts_short && context.arbitrated &&
+                           context.pace->unsettled_ns.load(std::memory_order_relaxed) > kMaxUnsettledNs;
+    const bool no_room = crowded || unmeasured || unsettled || share_wait_ns != 0;
+    if (no_room || !take_credit(*context.pace, est_ns)) {
+      Admission admission = admit(*context.account, *context.pace, rate_ppm, port_.now_ns(), asked_ns, est_ns, no_room,
+                                  stream.due_ns.load(std::memory_order_relaxed), !unknown);
+      if (admission.wait_ns != 0 && share_wait_ns != 0) admission.wait_ns = std::min(admission.wait_ns, share_wait_ns);
+      if (admission.wait_ns != 0 && stream.section_ns > 0) {
+        stream.section_ns -= est_ns;
+        admission = prove(context, est_ns, rate_ppm);
+      }
       if (admission.wait_ns != 0 && !crowded && proves(stream, function)) admission = prove(context, est_ns, rate_ppm);
       if (admission.wait_ns != 0) {
+        if (bounded && share_wait_ns == 0) give_share_room(*context.account, est_ns);
         close(stream);
         // What was charged for such a kernel may come back at any moment: its settlement wakes nobody.
         if (context.pace->busy_streams.load(std::memory_order_relaxed) == 0 || !estimates_.uneven(function))
@@ -127,6 +155,13 @@ class LaunchMeter {
       context.pace->credit_ns.fetch_add(admission.credit_ns - est_ns, std::memory_order_relaxed);
     }
     if (!stream.open.load()) open(stream);
+    if (!stream.open.load()) {
+      count_unmeasured(context, est_ns);
+      return 0;
+    }
+    stream.bracket.shares_room |= bounded && share_wait_ns == 0;
+    if (unknown && !std::exchange(stream.bracket.unknown, true))
+      context.pace->unknown.fetch_add(1, std::memory_order_relaxed);
     count(stream, function, est_ns);
     return 0;
   }
@@ -157,28 +192,30 @@ class LaunchMeter {
     return expected_ns(stream) >= (chained ? 4 : 1) * stream.quantum_ns;
   }
 
-  // Records the end event and hands the bracket to the settler; what it did not use is given back.
+  // Whether the open bracket may end: another that follows it records two events more.
+  bool has_room(const StreamMeter& stream) const {
+    const std::uint32_t head = stream.head.load(std::memory_order_acquire);
+    const std::uint32_t closed = stream.tail.load(std::memory_order_relaxed) - head;
+    if (closed < kMaxBehindStuck) return true;
+    const std::int64_t oldest_ns = stream.closed[head % StreamMeter::kClosed].opened_ns;
+    return closed < StreamMeter::kClosed && port_.now_ns() - oldest_ns < kPatienceNs &&
+           stream.context->pace->unknown.load(std::memory_order_relaxed) == 0;
+  }
+
+  // Records the end event and hands the bracket to the settler; what it did not use is given back. Where the stream's
+  // queue may have no room for it, the bracket goes on, and the settler ends it by an estimate if no later call can.
   void close(StreamMeter& stream, bool orders = true) {
     if (!stream.open.load(std::memory_order_relaxed) || stream.id == kGoneStream) return;
     ContextMeter& context = *stream.context;
     Bracket& bracket = stream.bracket;
-    if (!bracket.ended) {
-      if (!good(context, port_.record(bracket.end, stream.handle), "cuEventRecord")) return;
-      bracket.closed_ns = port_.now_ns();
-      if (bracket.first_ns == 0) bracket.first_ns = bracket.closed_ns;
-      bracket.ended = true;
-    }
     bracket.ordered |= orders;
+    bracket.kept = !has_room(stream);
+    if (bracket.kept) return;
+    const auto record = [&] { return port_.record(bracket.end, stream.handle); };
+    if (!good(context, twice(record), "cuEventRecord")) return;
+    bracket.closed_ns = port_.now_ns();
+    if (bracket.first_ns == 0) bracket.first_ns = bracket.closed_ns;
     hand_over(stream);
-  }
-  bool hand_over(StreamMeter& stream) {
-    const std::uint32_t tail = stream.tail.load(std::memory_order_relaxed);
-    if (tail - stream.head.load(std::memory_order_acquire) == StreamMeter::kClosed) return false;
-    finish(stream);
-    stream.closed[tail % StreamMeter::kClosed] = stream.bracket;
-    stream.open.store(false, std::memory_order_relaxed);
-    stream.tail.store(tail + 1, std::memory_order_release);
-    return true;
   }
 
   // From the context's pool; null and false: the driver made none.
@@ -187,26 +224,73 @@ class LaunchMeter {
       if (context.pooled != 0) event = context.pool[--context.pooled];
       context.pool_lock.unlock();
     }
-    return event != nullptr || good(context, port_.create(&event), "cuEventCreate");
+    return event != nullptr || good(context, twice([&] { return port_.create(&event); }), "cuEventCreate");
   }
 
  protected:
+  void hand_over(StreamMeter& stream) {
+    const std::uint32_t tail = stream.tail.load(std::memory_order_relaxed);
+    finish(stream);
+    stream.closed[tail % StreamMeter::kClosed] = stream.bracket;
+    stream.open.store(false, std::memory_order_relaxed);
+    stream.tail.store(tail + 1, std::memory_order_release);
+  }
+
   // What the account is charged at.
   std::uint32_t rate_ppm(const ContextMeter& context) {
     return ledger::rate_in_force(*context.account, port_.ceiling_ppm(context));
   }
 
-  // An internal call must succeed; else the gate is open for this context from now on.
+  // An internal call that fails may have failed for an instant: it is made once more at once.
+  template <typename Call>
+  static abi::CUresult twice(const Call& call) {
+    const abi::CUresult result = call();
+    const bool final = result == abi::CUDA_SUCCESS || result == abi::CUDA_ERROR_NOT_READY || gives_up_context(result);
+    return final ? result : call();
+  }
+
+  // Else nothing of the context is measured until its next try (resume()).
   bool good(ContextMeter& context, abi::CUresult result, const char* call) {
     if (result == abi::CUDA_SUCCESS) return true;
-    if (!context.failed.exchange(true)) port_.failed(context, result, call);
+    const std::int64_t now_ns = port_.now_ns();
+    std::int64_t none = 0;
+    context.failing_ns.compare_exchange_strong(none, now_ns);
+    const std::int64_t rest_ns = std::clamp(2 * context.rest_ns.load(), kFirstRetryNs, kLastRetryNs);
+    context.rest_ns.store(rest_ns);
+    context.retry_ns.store(gives_up_context(result) ? kNeverMetered : now_ns + rest_ns);
+    context.failure.store(result);
+    context.failed_call.store(call);
+    if (!context.failed.exchange(true) && gives_up_context(result)) port_.failed(context, result, call);
     return false;
+  }
+  // A bracket of the context was measured.
+  static void measures_again(ContextMeter& context) {
+    if (context.failing_ns.load(std::memory_order_relaxed) == 0) return;
+    context.failing_ns.store(0);
+    context.rest_ns.store(0);
+    context.failure_told.store(false);
+  }
+
+  // A launch that no bracket holds, because the context has just failed.
+  static void count_unmeasured(ContextMeter& context, std::int64_t est_ns) {
+    context.account->held_ns.fetch_add(static_cast<std::uint64_t>(est_ns), std::memory_order_relaxed);
+    context.account->estimated_ns.fetch_add(static_cast<std::uint64_t>(est_ns), std::memory_order_relaxed);
+    if (context.launches != nullptr) context.launches->fetch_add(1, std::memory_order_relaxed);
+    context.account->delays.prompt.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  // Of a bracket that was not opened.
+  void drop_events(Bracket& bracket) {
+    if (bracket.start != nullptr) port_.destroy(bracket.start);
+    if (bracket.end != nullptr) port_.destroy(bracket.end);
+    bracket.start = bracket.end = nullptr;
   }
 
   // The bracket is over; with the last one of the process, what was charged and not used goes back.
   void finish(StreamMeter& stream) {
     Bracket& bracket = stream.bracket;
     bracket.launches = stream.launches.load(std::memory_order_relaxed);
+    stream.finished_launches += bracket.launches;
     bracket.charged_ns = bracket.expected_ns = stream.spent_ns.load(std::memory_order_relaxed);
     ContextMeter& context = *stream.context;
     context.pace->unsettled_ns.fetch_add(bracket.expected_ns, std::memory_order_relaxed);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include "guest/limiter/compute/launch_meter.hpp"
 
@@ -13,6 +14,7 @@ namespace headgate::limiter {
 
 inline constexpr std::int64_t kNothingOpen = std::numeric_limits<std::int64_t>::max();
 inline constexpr std::int64_t kLookNs = 50'000;
+inline constexpr std::int64_t kRunningNs = 2'000'000;  // a long command is charged so often while it runs
 inline constexpr std::int64_t kIdleNs = 200'000;
 inline constexpr std::int64_t kUnaskedNs = 5'000'000;  // as long must a stream be quiet of which nobody can be asked
 inline constexpr std::int64_t kLookBackNs = 2'000'000;
@@ -27,7 +29,9 @@ inline constexpr std::int64_t kStoppedNs = 5'000'000;     // nor does anybody la
 inline constexpr std::int64_t kThinTailNs = 20'000;
 inline constexpr std::int64_t kAnchorNs = 4'000'000'000;
 inline constexpr std::int64_t kRecentBrackets = 16;
-inline constexpr std::uint32_t kStretchedInARow = 4;  // and it is the kernel that has become longer
+inline constexpr std::int64_t kHandOverNs = 2'000'000;  // after a turn's begin others' work may still run
+inline constexpr std::int64_t kLongNs = 8'000'000;      // hardly a turn has room for such a kernel
+inline constexpr std::uint32_t kStretchedInARow = 4;    // and it is the kernel that has become longer
 inline constexpr std::int64_t kReleasedNs =
     3'000'000;  // after a launch passed as debt: what ends then had waited for it
 
@@ -46,6 +50,22 @@ class Meter : public LaunchMeter<Port> {
     }
     end_unmeasured(stream, from_ns, until_ns);
     stream.used.store(false, std::memory_order_release);
+  }
+  // After a failure of the context: what was sent is settled by the estimates, and the stream can be launched to again.
+  // Under the settler's lock and the stream's.
+  void abandon(StreamMeter& stream, std::int64_t until_ns) {
+    forget(stream, until_ns);
+    stream.last_end_ns = stream.looks = stream.seen_ns = 0;
+    stream.covered_open = nullptr;
+    stream.used.store(true, std::memory_order_release);
+  }
+  // When no stream of the context has anything left: its times begin again.
+  void resume(ContextMeter& context) {
+    if (context.anchor != nullptr) give_event(context, context.anchor);
+    context.anchor = nullptr;
+    context.gpu_base_ns = 0;
+    context.clock = {};
+    context.failed.store(false);
   }
   // At the process's end: what is over is measured, the rest settled as above.
   void settle_last(StreamMeter& stream, std::int64_t now_ns) {
@@ -78,7 +98,10 @@ class Meter : public LaunchMeter<Port> {
     for (const Oldest& oldest : oldest_) {
       if (oldest.pace == nullptr) continue;
       oldest.pace->oldest_ns.store(oldest.ns == kNothingOpen ? 0 : oldest.ns, std::memory_order_relaxed);
-      if (oldest.ns == kNothingOpen) lower(oldest.pace->busy_until_ns, now_ns);
+      // However long others had the GPU meanwhile, no more is ahead than what is not settled.
+      if (oldest.pace->open.load(std::memory_order_relaxed) == 0)
+        lower(oldest.pace->busy_until_ns,
+              now_ns + std::max<std::int64_t>(0, oldest.pace->unsettled_ns.load(std::memory_order_relaxed)));
     }
     return next;
   }
@@ -90,17 +113,23 @@ class Meter : public LaunchMeter<Port> {
       Bracket& bracket = stream.closed[head % StreamMeter::kClosed];
       if (stream.looks == 0) {
         stream.looks = 1;
-        const std::int64_t expected_ns = uneven(bracket) ? 0 : bracket.expected_ns;
+        take_over(stream, bracket);
+        const std::int64_t expected_ns = uneven(bracket) ? 0 : std::min(bracket.expected_ns, kRunningNs + kLookNs);
         stream.next_look_ns = std::max(bracket.opened_ns + expected_ns, bracket.closed_ns) + 10'000;
       }
+      // Work that waited for the share's turn may end soon now, however seldom it was looked at meanwhile.
+      const std::int64_t turn_ns = stream.context->pace->turn_began_ns.load(std::memory_order_relaxed);
+      if (std::exchange(stream.turn_ns, turn_ns) != turn_ns && bracket.expected_ns > kInFlightNs / 2) {
+        stream.looks = 1;
+        stream.next_look_ns = std::min(stream.next_look_ns, now_ns);
+      }
       if (now_ns < stream.next_look_ns) return stream.next_look_ns;
-      const abi::CUresult answer = port_.query(bracket.end);
+      const abi::CUresult answer = twice([&] { return port_.query(bracket.end); });
       if (answer == abi::CUDA_ERROR_NOT_READY) {
         charge_running(stream, bracket, now_ns);
-        // A stuck kernel is not asked after 20,000 times a second.
-        const std::int64_t pace = stream.looks < 40 ? kLookNs : stream.looks < 200 ? 5 * kLookNs : 20 * kLookNs;
-        ++stream.looks;
-        return stream.next_look_ns = now_ns + pace;
+        if (!uneven(bracket) && stream.context->arbitrated)
+          expect_rest(*stream.context->pace, bracket.opened_ns, bracket.expected_ns, now_ns);
+        return stream.next_look_ns = now_ns + pace_ns(stream, bracket, now_ns);
       }
       if (!good(*stream.context, answer, "cuEventQuery")) return kNothingOpen;
       if (!settle_bracket(stream, bracket, port_.now_ns())) return kNothingOpen;
@@ -122,7 +151,8 @@ class Meter : public LaunchMeter<Port> {
     if (!gpu_ns(context, start, from)) return;
     const std::int64_t from_ns = context.clock.host_ns(from);
     if (end != nullptr) {
-      if (!good(context, port_.elapsed(&length_ms, start, end), "cuEventElapsedTime")) return;
+      const auto measure = [&] { return port_.elapsed(&length_ms, start, end); };
+      if (!good(context, twice(measure), "cuEventElapsedTime")) return;
       ended_ns = from_ns + static_cast<std::int64_t>(static_cast<double>(length_ms) * 1e6 + 0.5);
     }
     const std::int64_t fresh_ns = context.account->copies.mark(from_ns, ended_ns);
@@ -138,8 +168,9 @@ class Meter : public LaunchMeter<Port> {
   }
 
  private:
-  using LaunchMeter<Port>::estimates_, LaunchMeter<Port>::finish, LaunchMeter<Port>::good, LaunchMeter<Port>::hand_over,
-      LaunchMeter<Port>::port_, LaunchMeter<Port>::rate_ppm;
+  using LaunchMeter<Port>::estimates_, LaunchMeter<Port>::finish, LaunchMeter<Port>::good,
+      LaunchMeter<Port>::measures_again, LaunchMeter<Port>::port_, LaunchMeter<Port>::rate_ppm,
+      LaunchMeter<Port>::twice;
 
   struct Oldest {
     Pace* pace = nullptr;
@@ -171,9 +202,19 @@ class Meter : public LaunchMeter<Port> {
       const std::int64_t length_ns = bracket.function_count == 1
                                          ? estimates_.known_ns(bracket.functions[0]) * bracket.launches
                                          : bracket.expected_ns;
-      due_ns = std::max(bracket.opened_ns, due_ns) + length_ns;
+      due_ns = length_ns == 0 ? -bracket.opened_ns : std::max(bracket.opened_ns, due_ns) + length_ns;
     }
     stream.due_ns.store(due_ns, std::memory_order_relaxed);
+  }
+
+  // When to look again at what still runs: until its end is near, as often as it is charged; after that soon, but a stuck kernel is
+  // not asked after 20,000 times a second.
+  std::int64_t pace_ns(StreamMeter& stream, const Bracket& bracket, std::int64_t now_ns) const {
+    const std::int64_t due_ns = bracket.opened_ns + bracket.expected_ns;
+    const bool is_long = bracket.expected_ns >= kRunningNs && !uneven(bracket);
+    if (is_long && due_ns - now_ns > kLookNs) return std::min(due_ns - now_ns, kRunningNs);
+    const std::int64_t looks = stream.looks++;
+    return looks < 40 ? kLookNs : looks < 200 ? 5 * kLookNs : 20 * kLookNs;
   }
 
   bool uneven(const Bracket& bracket) const {
@@ -197,7 +238,8 @@ class Meter : public LaunchMeter<Port> {
       return true;
     }
     float ms = 0;
-    if (!good(context, port_.elapsed(&ms, context.anchor, event), "cuEventElapsedTime")) return false;
+    const auto measure = [&] { return port_.elapsed(&ms, context.anchor, event); };
+    if (!good(context, twice(measure), "cuEventElapsedTime")) return false;
     ns = context.gpu_base_ns + static_cast<std::int64_t>(static_cast<double>(ms) * 1e6 + 0.5);
     return true;
   }
@@ -207,7 +249,9 @@ class Meter : public LaunchMeter<Port> {
     std::int64_t start = 0;
     float length_ms = 0;
     if (!gpu_ns(context, bracket.start, start)) return false;
-    if (!good(context, port_.elapsed(&length_ms, bracket.start, bracket.end), "cuEventElapsedTime")) return false;
+    const auto measure = [&] { return port_.elapsed(&length_ms, bracket.start, bracket.end); };
+    if (!good(context, twice(measure), "cuEventElapsedTime")) return false;
+    measures_again(context);
     std::int64_t length = static_cast<std::int64_t>(static_cast<double>(length_ms) * 1e6 + 0.5);
     const std::int64_t end = start + length;
     if (bracket.start != context.anchor) context.clock.observe(start, bracket.opened_ns);
@@ -219,7 +263,9 @@ class Meter : public LaunchMeter<Port> {
     // than that and its kernel may have been there already.
     const std::int64_t waited = context.clock.host_ns(start) - bracket.opened_ns;
     const std::int64_t gap = bracket.first_ns - bracket.opened_ns;
-    const std::int64_t left = idle && waited < kPromptNs ? gap : gap - waited;
+    const std::int64_t left = was_sent_before(bracket, start_event_ns) ? 0
+                              : idle && waited < kPromptNs             ? gap
+                                                                       : gap - waited;
     // When in a long call the GPU was told, nobody can tell. What several streams did at once is no measure of one.
     const bool sole = single && context.pace->busy_streams.load(std::memory_order_relaxed) <= 1;
     const std::int64_t call_ns = sole ? estimates_.learn_call(bracket.functions[0], gap) : 0;
@@ -233,7 +279,8 @@ class Meter : public LaunchMeter<Port> {
       late = std::min(left, length - proven_ns * bracket.launches);
     } else if (idle) {
       // A thread that lost its processor in between did so before it sent the kernel, or after.
-      assumed = gap > kLostProcessorNs && late > length - bracket.expected_ns;
+      // One that took less than expected with all of that time took no longer.
+      assumed = gap > kLostProcessorNs && late > length - bracket.expected_ns && length >= bracket.expected_ns;
       if (assumed && doubtful) estimates_.suppose(bracket.functions[0], (length - late / 2) / bracket.launches);
       if (assumed) late = length - bracket.expected_ns;
     } else if (single && !doubtful) {
@@ -245,11 +292,14 @@ class Meter : public LaunchMeter<Port> {
     stream.last_end_ns = end;
     const std::int64_t host_end = context.clock.host_ns(end);
     ended(*context.pace, host_end);
-    const std::int64_t launching = bracket.closed_ns - bracket.opened_ns;
+    const std::int64_t launching = launching_ns(bracket, start_event_ns);
     const bool tail_waited = host_end - bracket.closed_ns < kThinTailNs;
     // Or stood still, whatever the GPU was kept busy with at the end.
-    const bool slow_host = 2 * launching > length && (stood_still(bracket) || (bracket.launches > 1 && tail_waited));
+    const bool still = stood_still(bracket, start_event_ns);
+    const bool slow_host = 2 * launching > length && (still || (bracket.launches > 1 && tail_waited));
     const bool thin = assumed || bracket.overran || slow_host;
+    // Should its next call take as long, such is the call: it blocks while the GPU works.
+    if (still && slow_host && single) estimates_.suppose(bracket.functions[0], length - launching);
     settle_span(stream, bracket, context.clock.host_ns(start), length, start_event_ns, thin);
     take_anchor(context, bracket);
     return true;
@@ -272,12 +322,13 @@ class Meter : public LaunchMeter<Port> {
     fresh += bracket.fresh_ns;
     ledger::correct(*context.account, fresh - bracket.charged_ns, rate_ppm(context));
     give_room(*context.pace, bracket.expected_ns - fresh);
+    if (bracket.shares_room) give_share_room(*context.account, bracket.expected_ns - fresh);
     settled_one(stream, bracket);
     // How long a kernel waited for another says nothing about the next time.
     const bool released = length >= kPatienceNs && from + length - context.pace->last_debt_ns.load() < kReleasedNs;
     if (thin || released) return;
-    const std::int64_t part = fair_part(context, length, fresh);
-    if (stretched(context, bracket, part)) return;
+    std::int64_t part = fair_part(context, length, fresh);
+    if (stretched(context, bracket, part, start_event_ns)) return;
     // Each kernel was as wrong as their sum, against the estimates of that time: corrections that overlap do not add up.
     for (std::uint32_t i = 0; i < bracket.function_count; ++i) {
       const double ratio =
@@ -289,12 +340,24 @@ class Meter : public LaunchMeter<Port> {
     }
   }
 
-  // Another share had the GPU in between, as happens at both ends of a turn. Without turns all brackets are so.
-  bool stretched(ContextMeter& context, const Bracket& bracket, std::int64_t part_ns) {
-    const bool longer =
-        context.arbitrated && part_ns > bracket.expected_ns + bracket.expected_ns / 4 && !uneven(bracket);
-    context.stretched = longer ? context.stretched + 1 : 0;
-    return longer && context.stretched < kStretchedInARow;
+  // Returns whether the bracket says nothing about its kernel: another share had the GPU in between, as happens at both ends of a
+  // turn. Of several such in a row the last returns false, with the shortest in part_ns.
+  bool stretched(ContextMeter& context, const Bracket& bracket, std::int64_t& part_ns, std::int64_t start_event_ns) {
+    const std::int64_t began_ns = context.pace->turn_began_ns.load(std::memory_order_relaxed);
+    const bool within_turn = context.pace->turn_awaited_ns() <= began_ns && start_event_ns - began_ns > kHandOverNs;
+    const bool sure = within_turn || bracket.expected_ns > kLongNs;
+    const std::int64_t most_ns = bracket.expected_ns + (sure ? bracket.expected_ns / 4 : 0);
+    const bool longer = context.arbitrated && part_ns > most_ns && !uneven(bracket);
+    if (!longer) {
+      context.stretched = 0;
+      return false;
+    }
+    context.least_stretched_ns = context.stretched == 0 ? part_ns : std::min(context.least_stretched_ns, part_ns);
+    if (++context.stretched < kStretchedInARow) return true;
+    if (sure) return false;
+    part_ns = context.least_stretched_ns;
+    context.stretched = 0;
+    return false;
   }
 
   // Whoever settles first pays for a stretch that several held: the estimate is a fair part of it, as much as of the last
@@ -335,18 +398,37 @@ class Meter : public LaunchMeter<Port> {
     const std::int64_t last_ns = context.marked_until_ns + ledger::replay_lag_ns(context.seat) + kQuantumNs;
     if (now_ns < last_ns && now_ns - context.looked_back_ns < kLookBackNs) return last_ns;
     context.looked_back_ns = now_ns;
-    if (now_ns >= last_ns) context.marked_until_ns = 0;
-    const std::int64_t theirs_ns = ledger::neighbours_ns(context.seat, *context.account, now_ns);
+    const bool last = now_ns >= last_ns;
+    if (last) context.marked_until_ns = 0;
+    const std::int64_t theirs_ns = ledger::neighbours_ns(context.seat, *context.account, now_ns, last);
+    // It was late by their slices, as it is by their turns.
+    if (theirs_ns > 0) context.pace->set_turn_awaited(now_ns);
     context.account->held_ns.fetch_sub(static_cast<std::uint64_t>(theirs_ns), std::memory_order_relaxed);
     context.account->neighbours_ns.fetch_add(static_cast<std::uint64_t>(theirs_ns), std::memory_order_relaxed);
     ledger::correct(*context.account, -theirs_ns, rate_ppm(context));
     return now_ns < last_ns ? last_ns : kNothingOpen;
   }
 
-  // The process was stopped between its first launch and its last: nobody knows when the GPU was idle.
-  static bool stood_still(const Bracket& bracket) {
-    const std::int64_t launching = bracket.closed_ns - bracket.opened_ns;
-    return launching > kStoppedNs && launching > 4 * bracket.expected_ns;
+  // For how long launches went on after the GPU had come to this bracket. A call that blocks in a full queue does so while the GPU
+  // works on what was sent before.
+  static std::int64_t launching_ns(const Bracket& bracket, std::int64_t start_event_ns) {
+    return std::max<std::int64_t>(0, bracket.closed_ns - std::max(bracket.opened_ns, start_event_ns));
+  }
+
+  // The start event had waited for other work while a call that usually blocks was under way: the first of what the call sends
+  // was there when the GPU came to it, long before the call returned. Or what may be wrong by that is next to nothing.
+  bool was_sent_before(const Bracket& bracket, std::int64_t start_event_ns) const {
+    if (start_event_ns - bracket.opened_ns < kPromptNs || bracket.function_count != 1) return false;
+    return bracket.first_ns - start_event_ns < bracket.expected_ns / kDoubtParts ||
+           estimates_.call_ns(bracket.functions[0]) > kStoppedNs;
+  }
+
+  // The process was stopped between its first launch and its last: it is unknown when the GPU was idle. A single
+  // call that usually takes so long blocks.
+  bool stood_still(const Bracket& bracket, std::int64_t start_event_ns) const {
+    const std::int64_t launching = launching_ns(bracket, start_event_ns);
+    const std::int64_t call_ns = bracket.launches == 1 ? estimates_.call_ns(bracket.functions[0]) : 0;
+    return launching > kStoppedNs && launching > 4 * bracket.expected_ns && launching > 2 * call_ns;
   }
 
   // The settler alone writes it, but for a stream that is just destroyed: a lost update costs the arbiter a short pause.
@@ -355,6 +437,7 @@ class Meter : public LaunchMeter<Port> {
   }
 
   static void settled_one(StreamMeter& stream, const Bracket& bracket) {
+    if (bracket.unknown) stream.context->pace->unknown.fetch_sub(1, std::memory_order_relaxed);
     stream.context->pace->unsettled_ns.fetch_sub(bracket.expected_ns, std::memory_order_relaxed);
     if (stream.unsettled.fetch_sub(1, std::memory_order_relaxed) == 1)
       stream.context->pace->busy_streams.fetch_sub(1, std::memory_order_relaxed);
@@ -387,13 +470,15 @@ class Meter : public LaunchMeter<Port> {
   // A command that outruns its estimate is charged while it runs.
   void charge_running(StreamMeter& stream, Bracket& bracket, std::int64_t now_ns) {
     ContextMeter& context = *stream.context;
-    if (bracket.overran || stood_still(bracket)) return;
+    if (bracket.overran) return;
     const std::int64_t settled_to = now_ns - kLookNs;
-    // Where the estimate says little, what runs on must not look like time in which the next may start.
-    const std::int64_t step_ns = uneven(bracket) ? 2 * kLookNs : kQuantumNs;
-    if (settled_to < bracket.opened_ns + bracket.expected_ns + step_ns) return;
-    if (settled_to < bracket.covered_until_ns + step_ns) return;
-    const abi::CUresult started = port_.query(bracket.start);
+    // What is known to be long is charged from its start, before replays of other shares look for its marks. Where the
+    // estimate says little, what runs on must not look like time in which the next may start.
+    const bool is_long = bracket.expected_ns >= kRunningNs;
+    const std::int64_t step_ns = uneven(bracket) ? 2 * kLookNs : is_long ? kRunningNs : kQuantumNs;
+    const std::int64_t due_ns = bracket.opened_ns + (is_long ? 0 : bracket.expected_ns);
+    if (settled_to < std::max(due_ns, bracket.covered_until_ns) + step_ns) return;
+    const abi::CUresult started = twice([&] { return port_.query(bracket.start); });
     if (started == abi::CUDA_ERROR_NOT_READY) return;
     if (!good(context, started, "cuEventQuery")) return;
     // The context's first bracket may be its longest.
@@ -403,14 +488,53 @@ class Meter : public LaunchMeter<Port> {
     }
     std::int64_t start = 0;
     if (!gpu_ns(context, bracket.start, start)) return;
-    const std::int64_t from = std::max(context.clock.host_ns(start), bracket.first_ns);
-    const std::int64_t fresh = hold(context, {std::max(from, bracket.covered_until_ns), settled_to});
+    const std::int64_t start_event_ns = context.clock.host_ns(start);
+    if (stood_still(bracket, start_event_ns)) return;
+    const std::int64_t from =
+        was_sent_before(bracket, start_event_ns) ? start_event_ns : std::max(start_event_ns, bracket.first_ns);
+    const std::int64_t fresh = hold(context, {std::max(from, bracket.covered_until_ns), settled_to,
+                                              bracket.covered_until_ns == 0 ? start_event_ns : 0});
     bracket.covered_until_ns = settled_to;
     bracket.fresh_ns += fresh;
     book(context, fresh, false);
     const std::int64_t extra = std::max<std::int64_t>(0, bracket.fresh_ns - bracket.charged_ns);
     ledger::correct(*context.account, extra, rate_ppm(context));
     bracket.charged_ns += extra;
+  }
+
+  // A launch whose call blocks while the GPU already works on it is charged meanwhile, as above. That it does is what its calls usually
+  // are; else its thread may have lost its processor before anything was sent. Returns when to look again.
+  std::int64_t charge_call(StreamMeter& stream, std::int64_t now_ns) {
+    ContextMeter& context = *stream.context;
+    const abi::CUevent start_event = stream.open_start.load(std::memory_order_relaxed);
+    if (stream.covered_open != start_event) {
+      stream.covered_open = start_event;
+      stream.open_seen_ns = now_ns;
+      stream.open_covered_until_ns = stream.open_fresh_ns = 0;
+    }
+    const std::int64_t usual_ns = estimates_.call_ns(stream.function.load(std::memory_order_relaxed));
+    if (usual_ns < kStoppedNs || now_ns - stream.open_seen_ns > 4 * usual_ns || context.anchor == nullptr)
+      return now_ns + kIdleNs;
+    std::int64_t start = 0;
+    if (port_.query(start_event) != abi::CUDA_SUCCESS || !gpu_ns(context, start_event, start))
+      return now_ns + kRunningNs;
+    const std::int64_t start_event_ns = context.clock.host_ns(start), to_ns = now_ns - kLookNs;
+    const bool first = stream.open_covered_until_ns == 0;
+    const std::int64_t from_ns = first ? start_event_ns : stream.open_covered_until_ns;
+    if (to_ns > from_ns) {
+      const std::int64_t fresh_ns = hold(context, {from_ns, to_ns, first ? start_event_ns : 0});
+      stream.open_covered_until_ns = to_ns;
+      stream.open_fresh_ns += fresh_ns;
+      book(context, fresh_ns, false);
+    }
+    return now_ns + kRunningNs;
+  }
+  // The bracket was closed: it takes over what was charged for its call. Its event may soon be that of another bracket.
+  static void take_over(StreamMeter& stream, Bracket& bracket) {
+    if (stream.covered_open == nullptr || stream.covered_open != bracket.start) return;
+    bracket.covered_until_ns = stream.open_covered_until_ns;
+    bracket.fresh_ns = stream.open_fresh_ns;
+    stream.covered_open = nullptr;
   }
 
   // What the GPU is not asked about is settled by the estimates: from when its launches were sent, or what came before it
@@ -440,11 +564,6 @@ class Meter : public LaunchMeter<Port> {
   // A bracket that nobody closes: the host's look at an idle stream ends it, as an estimate.
   std::int64_t look_at_open(StreamMeter& stream, std::int64_t now_ns) {
     if (!stream.open.load(std::memory_order_acquire)) return kNothingOpen;
-    if (stream.bracket.ended && stream.lock.try_lock()) {
-      if (stream.open.load() && stream.bracket.ended) hand_over(stream);
-      stream.lock.unlock();
-      return now_ns + kLookNs;
-    }
     const std::uint32_t launches = stream.launches.load(std::memory_order_relaxed);
     if (launches != stream.seen_launches || stream.seen_ns == 0) {
       stream.seen_launches = launches;
@@ -455,12 +574,14 @@ class Meter : public LaunchMeter<Port> {
     const bool unasked = stream.handle == abi::stream_per_thread() || stream.id == kGoneStream;
     const std::int64_t quiet_ns = unasked ? kUnaskedNs + stream.spent_ns.load(std::memory_order_relaxed) : kIdleNs;
     if (now_ns - stream.seen_ns < quiet_ns) return stream.seen_ns + quiet_ns;
-    if (!stream.lock.try_lock()) return now_ns + kIdleNs;
+    if (!stream.lock.try_lock()) return charge_call(stream, now_ns);
     const abi::CUresult answer = !stream.open.load() ? abi::CUDA_ERROR_NOT_READY
                                  : unasked           ? abi::CUDA_SUCCESS
-                                                     : port_.idle(stream.handle, *stream.context);
+                                           : twice([&] { return port_.idle(stream.handle, *stream.context); });
     if (answer == abi::CUDA_SUCCESS) {
-      end_unmeasured(stream, 0, now_ns);
+      // What the bracket before it held is not paid for twice, nor is it this one's.
+      const std::int64_t from_ns = stream.last_end_ns == 0 ? 0 : stream.context->clock.host_ns(stream.last_end_ns);
+      end_unmeasured(stream, from_ns, now_ns);
     } else if (answer != abi::CUDA_ERROR_NOT_READY) {
       good(*stream.context, answer, "cuStreamQuery");
     }

@@ -13,7 +13,7 @@ namespace headgate::limiter {
 inline constexpr std::int64_t kInFlightNs = 1'000'000;  // 1 % of the 100 ms window
 inline constexpr std::int64_t kLeadNs = 300'000;        // sent ahead so that a late wake-up does not idle the GPU
 inline constexpr std::int64_t kBatchNs = 300'000;  // a waiter sleeps so much longer, to pass several launches at once
-inline constexpr std::int64_t kLeastBatchNs = 200'000;  // and again where others have left less of that
+inline constexpr std::int64_t kMinBatchNs = 200'000;  // and again where others have left less of that
 inline constexpr std::int64_t kCatchUpNs =
     12'000'000;  // lateness that is made up for; see docs/decisions/catch-up-window.md
 // Who waits for others' turns is late by theirs. What is made up for then is as long as everybody has had a turn in
@@ -22,26 +22,36 @@ inline constexpr std::int64_t kCatchUpInTurnsNs = 100'000'000;
 inline constexpr std::int64_t kPatienceNs = 20'000'000;  // the longest wait behind unfinished work
 // The longest that a launch waits behind work on its own stream, beside that: four times its own length, within these. With less, as
 // many pass as end, and what was sent before the length was known stays ahead for good.
-inline constexpr std::int64_t kLeastBehindNs = 1'000'000'000, kMostBehindNs = 8'000'000'000;
-inline constexpr std::int64_t kSeenLateNs = 4'000'000;  // running work is marked as held no later than this
+inline constexpr std::int64_t kMinBehindNs = 1'000'000'000, kMaxBehindNs = 8'000'000'000;
+inline constexpr std::int64_t kSeenLateNs = 4'000'000;            // running work is marked as held no later than this
+inline constexpr std::int32_t kMaxUnknown = 4;                    // launches of unknown length in flight at once
+inline constexpr std::int64_t kMaxUnsettledNs = 3 * kInFlightNs;  // of what counts shorter than it may be
 inline constexpr std::int64_t kLongestSleepNs = 10'000'000;
 
-// One process's work on one device, by the estimates.
+// One process's work on one device, by the estimates. All members begin as zero: with one that does not, all that
+// the meter has, 6 MB, would lie in the library's file (contract_check allows 128 KiB).
 struct Pace {
   std::atomic<std::int64_t> busy_until_ns{0};  // when what was sent should be done
-  std::atomic<std::int64_t> credit_ns{0};      // charged and not yet used by a launch: one pocket for all threads
+  std::atomic<std::int64_t> credit_ns{0};      // charged and not yet used by a launch: one sum for all threads
   std::atomic<std::int32_t> open{0};           // brackets
   std::atomic<std::int32_t> busy_streams{0};   // with a bracket that is not settled
   std::atomic<std::int64_t> oldest_ns{0};      // when the oldest unfinished bracket was opened; 0: none is
   std::atomic<std::int64_t> last_debt_ns{0};   // when the last launch passed as debt
   std::atomic<std::int64_t> unsettled_ns{0};   // what closed brackets that are not settled were estimated at
   std::atomic<std::int64_t> ended_ns{0};       // when the last settled work had ended
-  std::atomic<std::int64_t> turn_awaited_ns{-kCatchUpInTurnsNs};  // when a launch last waited for the share's turn
+  std::atomic<std::int32_t> unknown{0};        // launches in flight of functions that were never measured
+  std::atomic<std::int64_t> lag_until_ns{0};   // until when kCatchUpInTurnsNs may be caught up: turn_awaited_ns()
+  std::atomic<std::int64_t> turn_began_ns{0};  // when a launch last passed a turn's gate that was shut
+
+  // When a launch last waited for the share's turn; -kCatchUpInTurnsNs: none has.
+  std::int64_t turn_awaited_ns() const { return lag_until_ns.load(std::memory_order_relaxed) - kCatchUpInTurnsNs; }
+  void set_turn_awaited(std::int64_t now_ns) {
+    lag_until_ns.store(now_ns + kCatchUpInTurnsNs, std::memory_order_relaxed);
+  }
 };
 
 inline std::int64_t catch_up_ns(const Pace& pace, std::uint32_t ceiling_ppm, std::int64_t now_ns) {
-  const bool in_turns = ceiling_ppm < ledger::kWholeGpu &&
-                        now_ns - pace.turn_awaited_ns.load(std::memory_order_relaxed) < kCatchUpInTurnsNs;
+  const bool in_turns = ceiling_ppm < ledger::kWholeGpu && now_ns - pace.turn_awaited_ns() < kCatchUpInTurnsNs;
   return in_turns ? kCatchUpInTurnsNs : kCatchUpNs;
 }
 
@@ -76,8 +86,51 @@ inline std::int64_t take_room(Pace& pace, std::int64_t now_ns, std::int64_t est_
 // estimates say. But behind a command that takes all the room, one too many ahead costs nobody anything (it is this share's turn), and
 // one too few idles the GPU.
 inline void count_after_shut_gate(Pace& pace, std::int64_t now_ns, std::int64_t est_ns) {
+  pace.set_turn_awaited(now_ns);
+  pace.turn_began_ns.store(now_ns, std::memory_order_relaxed);
   if (est_ns > kInFlightNs) return;
   pace.busy_until_ns.store(now_ns + std::max<std::int64_t>(0, pace.unsettled_ns.load(std::memory_order_relaxed)));
+}
+
+// The oldest command, sent at sent_ns, still runs although the share has waited for its turn since: all that was sent behind it is
+// ahead yet. While others have the GPU no estimate is used up.
+inline void expect_rest(Pace& pace, std::int64_t sent_ns, std::int64_t expected_ns, std::int64_t now_ns) {
+  if (pace.turn_awaited_ns() < sent_ns) return;
+  const std::int64_t least = now_ns + pace.unsettled_ns.load(std::memory_order_relaxed) - expected_ns;
+  std::int64_t seen = pace.busy_until_ns.load(std::memory_order_relaxed);
+  while (seen < least && !pace.busy_until_ns.compare_exchange_weak(seen, least, std::memory_order_relaxed)) {
+  }
+}
+
+// What all processes of a share have in flight is bounded as what one has: at the end of a turn each would leave as much. Of commands
+// that are measured one by one; of shorter ones a process takes its part in advance, and sends it later.
+inline constexpr std::int64_t kSeveralForNs = 100'000'000;
+
+// Whether another process of the share has sent such a command lately. sender: of this one, not 0.
+inline bool several_send(ledger::ComputeAccount& account, std::uint64_t sender, std::int64_t now_ns) {
+  if (account.sender.load(std::memory_order_relaxed) != sender) {
+    if (account.sender.exchange(sender, std::memory_order_relaxed) != 0)
+      account.several_until_ns.store(now_ns + kSeveralForNs, std::memory_order_relaxed);
+  }
+  const std::int64_t until_ns = account.several_until_ns.load(std::memory_order_relaxed);
+  return now_ns < until_ns && until_ns <= now_ns + kSeveralForNs;  // any process of the share can write it
+}
+
+// Takes room for a command; else returns how long to wait before asking again. A process that has nothing in flight goes before one
+// that has.
+inline std::int64_t wait_for_share_ns(ledger::ComputeAccount& account, bool idle, std::int64_t now_ns,
+                                      std::int64_t est_ns) {
+  const std::int64_t lead = std::max(lead_ns(est_ns), kInFlightNs / 2) + (idle ? kInFlightNs : 0);
+  std::int64_t sent = account.sent_until_ns.load(std::memory_order_relaxed);
+  while (true) {
+    const std::int64_t ahead_ns = std::max<std::int64_t>(0, ledger::sane_paid_ns(sent) - now_ns);
+    if (ahead_ns > lead) return std::clamp<std::int64_t>(ahead_ns - lead, 20'000, 700'000);
+    if (account.sent_until_ns.compare_exchange_weak(sent, now_ns + ahead_ns + est_ns, std::memory_order_relaxed))
+      return 0;
+  }
+}
+inline void give_share_room(ledger::ComputeAccount& account, std::int64_t unused_ns) {
+  account.sent_until_ns.fetch_sub(unused_ns, std::memory_order_relaxed);
 }
 
 inline void give_room(Pace& pace, std::int64_t unused_ns) {
@@ -85,12 +138,12 @@ inline void give_room(Pace& pace, std::int64_t unused_ns) {
 }
 
 inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_t ceiling_ppm, std::int64_t now_ns,
-                       std::int64_t asked_ns, std::int64_t est_ns, bool crowded = false,
-                       std::int64_t stream_due_ns = 0) {
+                       std::int64_t asked_ns, std::int64_t est_ns, bool crowded = false, std::int64_t stream_due_ns = 0,
+                       bool measured = false) {
   const std::int64_t lag = now_ns - ledger::paid_until_ns(account), late_ns = catch_up_ns(pace, ceiling_ppm, now_ns);
   Admission admission;
   // Processes that take turns with a launch or two each would meter as many brackets and lose a little at each handover.
-  const bool crumbs = lag < kLeastBatchNs && now_ns != asked_ns && now_ns - asked_ns < kPatienceNs / 2;
+  const bool crumbs = lag < kMinBatchNs && now_ns != asked_ns && now_ns - asked_ns < kPatienceNs / 2;
   if (lag >= 0 && crumbs) {
     admission.wait_ns = kBatchNs - lag;
   } else if (lag >= 0) {
@@ -114,8 +167,15 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
   std::int64_t last = pace.last_debt_ns.load(std::memory_order_relaxed);
   // Work on a launch's own stream cannot wait for it: known to be long, it is given its time. But its thread may be the one
   // that everything waits for.
-  const std::int64_t most_ns = std::clamp(4 * std::min(est_ns, kMostBehindNs), kLeastBehindNs, kMostBehindNs);
-  const std::int64_t begun_ns = std::clamp(stream_due_ns, asked_ns, asked_ns + most_ns);
+  const std::int64_t most_ns = std::clamp(4 * std::min(est_ns, kMaxBehindNs), kMinBehindNs, kMaxBehindNs);
+  // Work of unknown length is expected to go on for as long as it has. But it may wait for the program, which queues a
+  // thousand commands behind it before it comes to that: commands of a measured length add no more than a quarter of
+  // the time to the debt.
+  const std::int64_t least_ns = std::max<std::int64_t>(0, 4 * std::min(est_ns, kMaxBehindNs) - kPatienceNs);
+  const std::int64_t most_unknown_ns = measured ? std::min(least_ns, most_ns) : most_ns;
+  const std::int64_t begun_ns = stream_due_ns < 0
+                                    ? asked_ns + std::clamp<std::int64_t>(asked_ns + stream_due_ns, 0, most_unknown_ns)
+                                    : std::clamp(stream_due_ns, asked_ns, asked_ns + most_ns);
   // Work that has run through all that time while the gate was shut, in whatever process, may wait for this launch.
   const bool stuck =
       now_ns - begun_ns >= kPatienceNs &&

@@ -11,11 +11,12 @@
 #include "guest/bare/futex.hpp"
 #include "guest/ledger/directory.hpp"
 #include "guest/limiter/compute/copies.hpp"
-#include "guest/limiter/compute/process.hpp"
+#include "guest/limiter/compute/stream_table.hpp"
 #include "guest/limiter/compute/turns.hpp"
 #include "guest/limiter/session/gpu_pages.hpp"
 #include "guest/limiter/session/registration.hpp"
 #include "guest/limiter/session/thread_percentage.hpp"
+#include "guest/limiter/stream/captures.hpp"
 
 extern "C" int __cxa_atexit(void (*function)(void*), void* argument, void* dso_handle);
 extern "C" void* __dso_handle;
@@ -43,7 +44,7 @@ abi::CUresult DriverPort::elapsed(float* ms, abi::CUevent start, abi::CUevent en
 
 // In RELAXED mode a query of a stream that does not capture breaks no capture; while one is under way we ask nothing.
 abi::CUresult DriverPort::idle(abi::CUstream stream, ContextMeter&) {
-  if (metered.captures.load() != 0 || driver.cuStreamQuery == nullptr) return abi::CUDA_ERROR_NOT_READY;
+  if (open_captures.load() != 0 || driver.cuStreamQuery == nullptr) return abi::CUDA_ERROR_NOT_READY;
   return driver.cuStreamQuery(stream);
 }
 
@@ -101,24 +102,13 @@ void DriverPort::enter(ContextMeter& context) {
   entered_epoch = epoch;
 }
 
-namespace {
-
-// cuda.h: an illegal address, a launch that took too long, an assertion, and hardware's faults up to "launch failed". The driver
-// answers every later call in the context with the same.
-bool gives_up_context(abi::CUresult result) {
-  const auto code = static_cast<unsigned>(result);
-  return code == 700 || code == 702 || code == 710 || (code >= 714 && code <= 719);
-}
-
-}  // namespace
-
 void DriverPort::failed(ContextMeter& context, abi::CUresult result, const char* call) {
   for (std::uint32_t i = 0; i < ledger::kMeterCallCount; ++i) {
     if (std::strcmp(ledger::kMeterCalls[i], call) == 0)
       context.account->meter_failures[i].fetch_add(1, std::memory_order_relaxed);
   }
   log_line(LogLevel::error,
-           "%s answered %u: GPU time of this context is no longer measured (device %u of the share); its launches %s",
+           "%s answered %u: GPU time of this context cannot be measured (device %u of the share); its launches %s",
            call, static_cast<unsigned>(result), context.device,
            gives_up_context(result) ? "fail: a kernel's fault has ended the context" : unmeasured_fate());
 }
@@ -156,7 +146,7 @@ void tell_lanes() {
       continue;
     const bool open = stream.open.load(std::memory_order_relaxed);
     tell_lane(stream, !open);
-    if (!open) empty_pocket(*stream.context);
+    if (!open) return_prepaid(*stream.context);
     stream.lock.unlock();
   }
 }
@@ -172,7 +162,7 @@ void settle_for_good() {
     stream.lock.unlock();
   }
   for (ContextMeter& context : metered.contexts)
-    if (context.handle != nullptr) empty_pocket(context);
+    if (context.handle != nullptr) return_prepaid(context);
 }
 
 void* settle_all(void*) {
@@ -190,6 +180,7 @@ void* settle_all(void*) {
       tell_lanes();
       next = meter.settle({metered.streams.data(), metered.stream_limit.load()}, port.now_ns());
       next = std::min(next, settle_copies(port.now_ns()));
+      next = std::min(next, resume_failed(port.now_ns()));
     }
     metered.settler_lock.unlock();
     report_work();

@@ -4,9 +4,10 @@
 
 #include "guest/bare/futex.hpp"
 #include "guest/ledger/gate.hpp"
-#include "guest/limiter/compute/captures.hpp"
-#include "guest/limiter/compute/lateness.hpp"
+#include "guest/limiter/compute/timer_lateness.hpp"
+#include "guest/limiter/compute/unattended.hpp"
 #include "guest/limiter/session/registration.hpp"
+#include "guest/limiter/stream/captures.hpp"
 
 namespace headgate::limiter {
 namespace {
@@ -15,10 +16,12 @@ using std::memory_order_relaxed;
 
 // Priced so, the account of a share without a ceiling is never what a launch waits for.
 constexpr std::uint32_t kNoCeiling = 4 * ledger::kWholeGpu;
-constexpr std::int64_t kLeastLookNs = 5'000, kMostLookNs = 500'000;  // for the end of a portion
+constexpr std::int64_t kMinLookNs = 5'000, kMaxLookNs = 500'000;  // for the end of a portion
 constexpr std::int64_t kShortWaitNs = 1'000'000;
+// How often the settler looks whether the daemon still runs.
+constexpr std::int64_t kDaemonLookNs = 250'000'000;
 // Of two looks further apart the thread slept through most of it, or was stopped.
-constexpr std::int64_t kMostBetweenLooksNs = ledger::kTurnLookNs + 5'000'000;
+constexpr std::int64_t kMaxBetweenLooksNs = ledger::kTurnLookNs + 5'000'000;
 
 struct DeviceTurns {
   std::atomic<std::int64_t> portion_left_ns{0};
@@ -28,9 +31,14 @@ struct DeviceTurns {
   std::atomic<std::uint64_t> deserted_at{0};  // the heartbeat that stood still, plus 1
   std::atomic<std::uint32_t> room{0};         // futex: moves when nothing is in flight any more
   std::atomic<std::uint32_t> room_waiters{0};
+  // While no daemon runs: the cycle that is on, what the share had held at its beginning, and whether it had used less
+  // than half of its part in the one before.
+  std::atomic<std::int64_t> cycle{0};
+  std::atomic<std::uint64_t> held_then_ns{0};
+  std::atomic<bool> sparse{true};
 };
 constinit std::array<DeviceTurns, ledger::kMaxDevices> turns{};
-constinit std::atomic<std::int64_t> wake_up_late_ns{kUsualLatenessNs};
+constinit std::atomic<std::int64_t> wake_up_late_ns{kDefaultLatenessNs};
 
 const ledger::DevicePolicy& policy_of(std::uint32_t device) { return session.policy->devices[device]; }
 ledger::SlotDevice& slot_of(std::uint32_t device) { return session.usage->slots[session.slot].devices[device]; }
@@ -38,6 +46,71 @@ ledger::SlotDevice& slot_of(std::uint32_t device) { return session.usage->slots[
 bool left_alone(std::uint32_t device) {
   const std::uint64_t at = turns[device].deserted_at.load(memory_order_relaxed);
   return at != 0 && at == session.policy->heartbeat.load(memory_order_relaxed) + 1;
+}
+
+// What the daemon left to the share, or what pages say that an older daemon wrote.
+std::uint32_t unattended_ppm(std::uint32_t device) {
+  const ledger::DevicePolicy& policy = policy_of(device);
+  const std::uint32_t said_ppm = policy.compute_unattended_ppm.load(memory_order_relaxed);
+  if (said_ppm != 0 && said_ppm <= ledger::kWholeGpu) return said_ppm;
+  const std::uint32_t guarantee_ppm = policy.compute_guarantee_ppm.load(memory_order_relaxed);
+  return guarantee_ppm != 0 ? guarantee_ppm : policy.compute_ceiling_ppm.load(memory_order_relaxed);
+}
+
+void leave_alone(std::uint32_t device, std::uint64_t beat, const char* why) {
+  turns[device].deserted_at.store(beat + 1, memory_order_relaxed);
+  const std::uint32_t ppm = std::min(unattended_ppm(device), ledger::kWholeGpu);
+  log_line(LogLevel::warn,
+           "headgated %s: GPU %u of the share is used within %u.%u %% of its time until it decides again", why, device,
+           ppm / 10'000, ppm / 1'000 % 10);
+}
+
+// Whether the share uses less than half of its part. It then needs no stretch: it would wait most of a cycle
+// for each launch, and what it takes from others is little.
+bool is_sparse(std::uint32_t device, std::uint32_t part_ppm, std::int64_t now_ns) {
+  DeviceTurns& mine = turns[device];
+  const std::int64_t cycle = now_ns / ledger::kUnattendedCycleNs,
+                     half_ns = ledger::kUnattendedCycleNs * part_ppm / ledger::kWholeGpu / 2;
+  const std::uint64_t held_ns = session.usage->compute[device].held_ns.load(memory_order_relaxed);
+  const auto used_ns = [&] {
+    return static_cast<std::int64_t>(held_ns - mine.held_then_ns.load(memory_order_relaxed));
+  };
+  if (const std::int64_t last = mine.cycle.exchange(cycle, memory_order_relaxed); last != cycle) {
+    mine.sparse.store(last != cycle - 1 || used_ns() < half_ns, memory_order_relaxed);
+    mine.held_then_ns.store(held_ns, memory_order_relaxed);
+  }
+  return mine.sparse.load(memory_order_relaxed) && used_ns() < half_ns;
+}
+
+std::int64_t unattended_wait_ns(std::uint32_t device, std::int64_t busy_until_ns) {
+  const ledger::DevicePolicy& policy = policy_of(device);
+  const std::uint32_t part_ppm = policy.compute_unattended_ppm.load(memory_order_relaxed);
+  if (part_ppm == 0) return 0;  // an older daemon's page
+  const std::int64_t now_ns = port.now_ns();
+  const std::int64_t wait_ns = stretch_wait_ns(now_ns, busy_until_ns - now_ns,
+                                               policy.compute_unattended_from_ppm.load(memory_order_relaxed), part_ppm);
+  return wait_ns == 0 || is_sparse(device, part_ppm, now_ns) ? 0 : std::min(wait_ns, ledger::kTurnLookNs);
+}
+
+// A process whose gate stands open never waits, so no waiter would notice that the daemon has ended. For the settler.
+void look_for_daemon() {
+  static std::int64_t looked_ns = 0;
+  static bool gone = false;
+  bool decided = false;
+  for (std::uint32_t d = 0; d < metered.device_count; ++d) decided |= arbitrated(d);
+  const std::int64_t now_ns = port.now_ns();
+  if (!decided || now_ns - looked_ns < kDaemonLookNs) return;
+  looked_ns = now_ns;
+  // Before we ask: a daemon that starts meanwhile moves it.
+  const std::uint64_t beat = session.policy->heartbeat.load(memory_order_relaxed);
+  const bool was_gone = gone;
+  gone = daemon_is_gone();
+  for (std::uint32_t d = 0; d < metered.device_count; ++d) {
+    if (gone && arbitrated(d) && turns[d].deserted_at.load(memory_order_relaxed) != beat + 1)
+      leave_alone(d, beat, "has ended");
+    // The heartbeat may not have moved: the daemon had only opened its socket again.
+    if (was_gone && !gone) turns[d].deserted_at.store(0, memory_order_relaxed);
+  }
 }
 
 // The first launch at a gate, and one each 10 ms after it: the ring may have been lost with the daemon that it was for.
@@ -56,7 +129,7 @@ void tell(std::uint32_t device, std::uint32_t epoch) {
 bool dry(const StreamMeter& stream) {
   const std::int32_t busy = stream.context->pace->busy_streams.load(memory_order_relaxed);
   if (busy == 0) return true;
-  if (busy > 1 || stream.open.load(memory_order_relaxed) || metered.captures.load() != 0) return false;
+  if (busy > 1 || stream.open.load(memory_order_relaxed) || open_captures.load() != 0) return false;
   const std::uint32_t tail = stream.tail.load(memory_order_relaxed);
   if (stream.head.load(std::memory_order_acquire) == tail) return false;
   const RelaxedQuestions relaxed;
@@ -67,15 +140,16 @@ bool dry(const StreamMeter& stream) {
 
 std::uint32_t ceiling_in_turns(std::uint32_t device, std::uint32_t ceiling_ppm) {
   if (!arbitrated(device)) return ceiling_ppm;
-  const std::uint32_t guarantee_ppm = policy_of(device).compute_guarantee_ppm.load(memory_order_relaxed);
-  if (guarantee_ppm != 0 && guarantee_ppm < ceiling_ppm && left_alone(device)) return guarantee_ppm;
+  if (left_alone(device)) [[unlikely]]
+    ceiling_ppm = std::min(ceiling_ppm, unattended_ppm(device));
   return ceiling_ppm == ledger::kWholeGpu ? kNoCeiling : ceiling_ppm;
 }
 
 bool turn_is_open(std::uint32_t device) {
   if (!arbitrated(device)) return true;
+  if (left_alone(device)) return false;
   const ledger::Gate gate = policy_of(device).gate.load(memory_order_relaxed);
-  return gate == ledger::Gate::open || gate == ledger::Gate::tell;
+  return gate == ledger::Gate::open || gate == ledger::Gate::open_notify;
 }
 
 void note_request(const StreamMeter& stream, std::int64_t known_ns) {
@@ -102,12 +176,14 @@ void report_work(std::uint32_t device) {
     bare::futex_wake_all(&turns[device].room);
   }
   if (!busy && slot.work_until_ns.load(memory_order_relaxed) == 0) return;
+  slot.oldest_ns.store(busy ? pace.oldest_ns.load(memory_order_relaxed) : 0, memory_order_relaxed);
   slot.work_until_ns.store(until_ns, memory_order_relaxed);
   slot.pulse.fetch_add(1, memory_order_relaxed);
 }
 
 void report_work() {
   if (!metered.active.load(std::memory_order_acquire)) return;
+  look_for_daemon();
   if (doorbell_is_dead()) renew_doorbell();
   for (std::uint32_t d = 0; d < metered.device_count; ++d)
     if (reports_work(d)) report_work(d);
@@ -132,15 +208,11 @@ bool TurnWait::deserted() {
   if (left_alone(device_)) return tell(device_, epoch_), true;
   const std::uint64_t beat = session.policy->heartbeat.load(memory_order_relaxed);
   if (beat != beat_ || looked_ns_ == 0) without_beat_ns_ = 0;
-  else without_beat_ns_ += std::min(now_ns - looked_ns_, kMostBetweenLooksNs);
+  else without_beat_ns_ += std::min(now_ns - looked_ns_, kMaxBetweenLooksNs);
   beat_ = beat;
   looked_ns_ = now_ns;
   if (without_beat_ns_ < ledger::kDesertedNs) return false;
-  turns[device_].deserted_at.store(beat + 1, memory_order_relaxed);
-  log_line(LogLevel::warn,
-           "headgated decides no more who has the GPU (device %u of the share): launches go on under %s", device_,
-           policy_of(device_).compute_guarantee_ppm.load(memory_order_relaxed) != 0 ? "the share's guarantee"
-                                                                                    : "the share's ceiling");
+  leave_alone(device_, beat, "does not answer");
   return true;
 }
 
@@ -156,21 +228,25 @@ std::int64_t TurnWait::wait_ns(StreamMeter& stream, std::int64_t est_ns) {
   const ledger::Gate gate = arbitrated(device_) ? policy.gate.load(memory_order_relaxed) : ledger::Gate::open;
   queued_ = gate == ledger::Gate::queued;
   shut_ = queued_ || gate == ledger::Gate::shut;
-  if (gate == ledger::Gate::tell) tell(device_, epoch_);
+  if (gate == ledger::Gate::open_notify) tell(device_, epoch_);
   if (shut_) {
     mine.was_shut.store(true, memory_order_relaxed);
     if (!deserted()) return begin(), ledger::kTurnLookNs;
   }
-  if (gate == ledger::Gate::portion) {
+  if (arbitrated(device_) && left_alone(device_)) [[unlikely]] {
+    const std::int64_t wait_ns =
+        unattended_wait_ns(device_, stream.context->pace->busy_until_ns.load(memory_order_relaxed));
+    if (wait_ns != 0) return begin(), wait_ns;
+  }
+  if (gate == ledger::Gate::batch) {
     if (dry(stream)) {
       stream.context->pace->busy_until_ns.store(port.now_ns());
-      mine.portion_left_ns.store(std::int64_t{policy.portion_us.load(memory_order_relaxed)} * 1'000);
+      mine.portion_left_ns.store(std::int64_t{policy.batch_us.load(memory_order_relaxed)} * 1'000);
     } else if (mine.portion_left_ns.load(memory_order_relaxed) < est_ns && !deserted()) {
       begin();
       meter.close(stream);  // what its bracket has taken and not used is not ahead of us
       const std::int64_t ahead_ns = stream.context->pace->busy_until_ns.load(memory_order_relaxed) - port.now_ns();
-      return std::clamp(ahead_ns - head_start_ns(wake_up_late_ns.load(memory_order_relaxed)), kLeastLookNs,
-                        kMostLookNs);
+      return std::clamp(ahead_ns - head_start_ns(wake_up_late_ns.load(memory_order_relaxed)), kMinLookNs, kMaxLookNs);
     }
     mine.portion_left_ns.fetch_sub(est_ns, memory_order_relaxed);
     taken_ns_ = est_ns;

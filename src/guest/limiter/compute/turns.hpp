@@ -3,24 +3,25 @@
 
 #include <cstdint>
 
-#include "guest/limiter/compute/process.hpp"
+#include "guest/limiter/compute/stream_table.hpp"
 
 namespace headgate::limiter {
 
 inline bool arbitrated(std::uint32_t device) {
   return session.policy->devices[device].arbitrated.load(std::memory_order_relaxed) != 0;
 }
-// The ceiling by which launches are priced: none of its own lets an account of turns never shut the gate; without a beat of the
-// daemon the guarantee stands in for it.
+// The ceiling by which launches are priced. If the share has none, its account of turns never shuts the gate. While no
+// daemon runs, what it left to the share (DevicePolicy::compute_unattended_ppm) stands in for the ceiling.
 std::uint32_t ceiling_in_turns(std::uint32_t device, std::uint32_t ceiling_ppm);
 // Whether launches may pass without a look for as long as the gate's epoch stays.
 bool turn_is_open(std::uint32_t device);
 
 // A launch on this stream is asked for: what the arbiter learns of the work's pauses. known_ns: how long such a one is; 0: unknown.
 void note_request(const StreamMeter& stream, std::int64_t known_ns);
-// The arbiter asks what is in flight, and so do the ranks of a share on several GPUs (ranks.hpp).
+// The arbiter asks what is in flight, and so do the ranks of a share on several GPUs (multi_gpu_gate.hpp).
 inline bool reports_work(std::uint32_t device) { return arbitrated(device) || metered.device_count > 1; }
-// What is in flight, for them; wakes who waits for room where nothing is any more. For the settler, all devices.
+// What is in flight, for them; wakes the launches that wait for room once nothing is. For the settler, all devices; it
+// also looks for the daemon's end, four times a second.
 void report_work();
 void report_work(std::uint32_t device);
 

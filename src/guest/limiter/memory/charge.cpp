@@ -11,19 +11,20 @@
 #include "guest/limiter/memory/freeze.hpp"
 #include "guest/limiter/memory/graph_memory.hpp"
 #include "guest/limiter/memory/host_memory.hpp"
-#include "guest/limiter/memory/keeper.hpp"
 #include "guest/limiter/memory/mapped.hpp"
 #include "guest/limiter/memory/memory.hpp"
+#include "guest/limiter/memory/memory_thread.hpp"
 #include "guest/limiter/memory/pool.hpp"
 #include "guest/limiter/memory/residual.hpp"
+#include "guest/limiter/memory/untold.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/current.hpp"
 #include "guest/limiter/session/green_contexts.hpp"
 
 namespace headgate::limiter {
 
-constinit Holdings pointers;
-constinit Holdings arrays;
+constinit AllocationTable pointers;
+constinit AllocationTable arrays;
 
 namespace {
 
@@ -129,7 +130,7 @@ std::uint64_t reservable_limit(std::uint32_t device) {
 
 Verdict reserve_at(const Place& place, std::uint64_t bytes, OomWait& wait, Fallback fallback) {
   for (;;) {
-    const Verdict verdict = try_reserve_at(place, bytes, wait.transit);
+    const Verdict verdict = try_reserve_at(place, bytes, wait.in_flight);
     if (verdict == Verdict::reserved) pools_may_shrink();
     if (verdict != Verdict::refused || place.standing != Standing::held) return verdict;
     if (fallback == Fallback::host && !being_drained() && reserve_on_host(place.device_index, bytes))
@@ -158,7 +159,7 @@ void book_driver_refusal(const Place& place, std::uint64_t bytes) {
   ledger::note_refusal(*session.usage, device, own_slot(), {bytes, used, granted, ledger::Denial::device_full});
 }
 
-Verdict try_reserve_at(const Place& place, std::uint64_t bytes, Transit& transit) {
+Verdict try_reserve_at(const Place& place, std::uint64_t bytes, InFlightBytes& in_flight) {
   if (place.standing == Standing::free) return Verdict::forward;
   if (place.standing == Standing::unknown) {
     const bool closed = session.policy->fail_policy == ledger::FailPolicy::closed;
@@ -192,9 +193,9 @@ Verdict try_reserve_at(const Place& place, std::uint64_t bytes, Transit& transit
     residual = share_residual_now(device);
   }
   if (!room) return Verdict::refused;
-  transit.begin(device);
+  in_flight.begin(device);
   if (ledger::reserve(usage, device, own_slot(), bytes, less(granted, residual)).ok) return Verdict::reserved;
-  transit.end();
+  in_flight.end();
   return Verdict::refused;
 }
 
@@ -226,13 +227,13 @@ void context_gone(std::uint64_t context) {
   for (std::uint32_t device = 0; device < session.held.device_count; ++device) settle_pools(device);
 }
 
-void freed(std::uint64_t key, const Holding& holding) {
+void freed(std::uint64_t key, const Allocation& holding) {
   let_go({holding.bytes, holding.device_index, take_ipc_export(key)});
 }
 
 void freed_unknown(std::uint64_t key) { let_go(mapped_unmapped(key)); }
 
-void keep(Holdings& holdings, std::uint64_t key, const Holding& holding) {
+void keep(AllocationTable& holdings, std::uint64_t key, const Allocation& holding) {
   holdings.put(key, holding);
   note_peaks(holding.device_index);
   residual_moved(holding.device_index);
@@ -254,17 +255,10 @@ bool grow_reservation(std::uint32_t device, std::uint64_t bytes) {
   return bytes == 0 || ledger::reserve(*session.usage, device, own_slot(), bytes, reservable_limit(device)).ok;
 }
 
-void memory_reset_after_fork() {
+void allocations_reset_after_fork() {
   pointers.forget_after_fork();
   arrays.forget_after_fork();
-  mapped_reset_after_fork();
-  pools_reset_after_fork();
-  graph_memory_reset_after_fork();
-  draining_reset_after_fork();
-  keeper_reset_after_fork();
-  presence_reset_after_fork();
-  residual_reset_after_fork();
-  transit_reset_after_fork();
+  untold.forget_after_fork();
 }
 
 }  // namespace headgate::limiter

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "guest/limiter/memory/holdings.hpp"
+#include "guest/limiter/memory/allocation_table.hpp"
 #include "guest/limiter/memory/oom_wait.hpp"
 #include "guest/limiter/memory/refusal.hpp"
 #include "guest/limiter/session/membership.hpp"
@@ -25,7 +25,7 @@ Verdict reserve_at(const Place& place, std::uint64_t bytes, OomWait& wait, Fallb
 
 // The same without the record, for a caller that may yet avert the refusal; and the record, on a device of the share. `transit`
 // has begun if it is reserved.
-Verdict try_reserve_at(const Place& place, std::uint64_t bytes, Transit& transit);
+Verdict try_reserve_at(const Place& place, std::uint64_t bytes, InFlightBytes& in_flight);
 void book_refusal(const Place& place, std::uint64_t bytes);
 // The record of what the driver had no memory for, though the share had room.
 void book_driver_refusal(const Place& place, std::uint64_t bytes);
@@ -48,14 +48,14 @@ inline bool try_again(abi::CUresult result, const Place& place, std::uint64_t by
 
 // `account`: the page index of a device, or ledger::host_account() of it; also a Holding's device_index.
 // After the driver's success: the bytes stay reserved, and are found again by `key`.
-void keep(Holdings& holdings, std::uint64_t key, const Holding& holding);
+void keep(AllocationTable& holdings, std::uint64_t key, const Allocation& holding);
 
 // Of what the driver has taken back; and of what it never gave.
 void hand_back(std::uint32_t account, std::uint64_t bytes);
 void hand_back_unused(std::uint32_t account, std::uint64_t bytes);
 
 // After the driver freed what the books knew, and what `pointers` and `arrays` did not know: mapped external memory.
-void freed(std::uint64_t key, const Holding& holding);
+void freed(std::uint64_t key, const Allocation& holding);
 void freed_unknown(std::uint64_t key);
 
 // Adds to a reservation after the driver has shown the true size; false: it does not fit any more.
@@ -65,8 +65,9 @@ bool grow_reservation(std::uint32_t device_index, std::uint64_t bytes);
 std::uint64_t reservable_limit(std::uint32_t device_index);
 
 // Device memory by pointer, and arrays by handle.
-extern Holdings pointers;
-extern Holdings arrays;
+extern AllocationTable pointers;
+extern AllocationTable arrays;
+void allocations_reset_after_fork();
 
 // Who takes an allocation of the calling thread along: its current context. 0 where there is none.
 std::uint64_t owner_here();
@@ -77,7 +78,8 @@ void context_gone(std::uint64_t context);
 
 // allocate(): the driver call. key(): of what it made, valid after success. of_context: it dies with the context.
 template <typename Allocate, typename Key>
-abi::CUresult charged(std::uint64_t bytes, Holdings& holdings, Allocate allocate, Key key, bool of_context = true) {
+abi::CUresult charged(std::uint64_t bytes, AllocationTable& holdings, Allocate allocate, Key key,
+                      bool of_context = true) {
   Place place;
   OomWait wait;
   for (;;) {
@@ -93,16 +95,16 @@ abi::CUresult charged(std::uint64_t bytes, Holdings& holdings, Allocate allocate
 
 // The entry leaves the books before the driver frees: another thread may be given the same address at once.
 template <typename Free>
-abi::CUresult released(Holdings& holdings, std::uint64_t key, Free free) {
-  Holding holding;
+abi::CUresult released(AllocationTable& holdings, std::uint64_t key, Free free) {
+  Allocation holding;
   if (!seated()) return free();
   if (!holdings.take(key, holding)) {
-    const Transit transit(kAnyDevice);
+    const InFlightBytes in_flight(kAnyDevice);
     const abi::CUresult result = free();
     if (result == abi::CUDA_SUCCESS) freed_unknown(key);
     return result;
   }
-  const Transit transit(holding.device_index);
+  const InFlightBytes in_flight(holding.device_index);
   const abi::CUresult result = free();
   if (result == abi::CUDA_SUCCESS) freed(key, holding);
   else holdings.put(key, holding);

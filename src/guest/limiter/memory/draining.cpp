@@ -16,7 +16,7 @@
 
 namespace headgate::limiter {
 
-constinit Holdings ipc_exports;
+constinit AllocationTable ipc_exports;
 
 namespace {
 
@@ -39,13 +39,16 @@ struct Listed {
 
 bool list_processes(abi::nvmlDevice_t device, ProcessList& list, Listed& out) {
   out = {};
-  unsigned count = kMostListed;
+  unsigned count = kMaxListed;
   abi::nvmlReturn_t result;
   if (nvml.nvmlDeviceGetComputeRunningProcesses_v3 != nullptr)
-    result = forward(nvml.nvmlDeviceGetComputeRunningProcesses_v3, device, &count, list);
-  else result = forward(nvml.nvmlDeviceGetComputeRunningProcesses_v2, device, &count, list);
+    result = asking_nvml(
+        [&] { return forward(nvml.nvmlDeviceGetComputeRunningProcesses_v3, device, &(count = kMaxListed), list); });
+  else
+    result = asking_nvml(
+        [&] { return forward(nvml.nvmlDeviceGetComputeRunningProcesses_v2, device, &(count = kMaxListed), list); });
   if (result != abi::NVML_SUCCESS) return false;
-  for (unsigned i = 0; i < count && i < kMostListed; ++i) {
+  for (unsigned i = 0; i < count && i < kMaxListed; ++i) {
     if (list[i].usedGpuMemory == ~0ull) return false;
     if (has_left_an_orphan(list[i].pid)) continue;
     out.bytes += list[i].usedGpuMemory;
@@ -75,8 +78,10 @@ std::uint64_t most_unattributed(std::uint32_t device_index, bool& blind) {
   blind = true;
   if (!nvml_ready()) return ~0ull;
   abi::nvmlDevice_t device = nullptr;
-  if (forward(nvml.nvmlDeviceGetHandleByUUID, session.held.devices[device_index].uuid, &device) != abi::NVML_SUCCESS)
-    return ~0ull;
+  const auto find = [&] {
+    return forward(nvml.nvmlDeviceGetHandleByUUID, session.held.devices[device_index].uuid, &device);
+  };
+  if (asking_nvml(find) != abi::NVML_SUCCESS) return ~0ull;
   const bare::Scratch<ProcessList> list;
   if (!list) return ~0ull;
   const std::uint64_t held_before = held_by_the_living(device_index);
@@ -139,6 +144,43 @@ std::uint32_t reap_the_dead() {
   return reaped;
 }
 
+namespace {
+
+std::atomic<std::int64_t> ticked_at, looked_at;
+std::atomic<std::int64_t> settled_tick[ledger::kMaxDevices];
+
+// By a call for each process, of those whose numbers mean something here.
+bool one_is_gone() {
+  const std::uint32_t here = own_namespace();
+  const std::uint32_t seen = session.usage->slots_seen.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < seen && i < ledger::kMaxSlots; ++i) {
+    const ledger::Slot& slot = session.usage->slots[i];
+    const std::uint64_t life = slot.life.load(std::memory_order_acquire);
+    if (static_cast<ledger::SlotKind>(life & 0xf) != ledger::SlotKind::live) continue;
+    if (slot.who.load(std::memory_order_relaxed) >> 32 != here) continue;
+    if (::kill(static_cast<pid_t>(life >> 32), 0) != 0 && errno == ESRCH) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void look_for_the_dead() {
+  const std::int64_t now = coarse_now_ns();
+  if (ticked_at.exchange(now, std::memory_order_relaxed) == now) return;
+  const int saved = errno;
+  if (now - looked_at.load(std::memory_order_relaxed) >= kDeadEachNs || one_is_gone()) {
+    looked_at.store(now, std::memory_order_relaxed);
+    reap_the_dead();
+  }
+  errno = saved;
+}
+
+void settle_draining_in_time(std::uint32_t device) {
+  const std::int64_t now = coarse_now_ns();
+  if (settled_tick[device].exchange(now, std::memory_order_relaxed) != now) settle_draining(device);
+}
+
 void note_exported(std::uint32_t device, std::uint64_t bytes) {
   ledger::add_exported(*session.usage, device, own_slot(), bytes);
 }
@@ -159,7 +201,7 @@ void let_go(const Released& object) {
   settle_draining(object.device_index);
 }
 
-void put_ipc_export(std::uint64_t address, const Holding& holding) {
+void put_ipc_export(std::uint64_t address, const Allocation& holding) {
   any_ipc_exports.store(true, std::memory_order_relaxed);
   ipc_exports.put(address, holding);
 }
@@ -167,7 +209,7 @@ void put_ipc_export(std::uint64_t address, const Holding& holding) {
 bool take_ipc_export(std::uint64_t address) {
   if (!any_ipc_exports.load(std::memory_order_relaxed)) [[likely]]
     return false;
-  Holding holding;
+  Allocation holding;
   return ipc_exports.take(address, holding);
 }
 

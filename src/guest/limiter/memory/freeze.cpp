@@ -7,12 +7,13 @@
 
 #include "guest/bare/clock.hpp"
 #include "guest/bare/futex.hpp"
-#include "guest/limiter/compute/compute.hpp"
-#include "guest/limiter/memory/cold.hpp"
+#include "guest/limiter/memory/reclaim_hint.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/route/driver.hpp"
 #include "guest/limiter/route/presence.hpp"
 #include "guest/limiter/session/membership.hpp"
+#include "guest/limiter/stream/captures.hpp"
+#include "guest/limiter/stream/unfinished.hpp"
 
 namespace headgate::limiter {
 
@@ -75,7 +76,7 @@ void go_away() {
   tell_page(bare::host_ns());
   log_line(LogLevel::info, "idle: its memory was moved to the host");
   move_on(kAway);
-  advise_cold([] { return presence.load(std::memory_order_relaxed) == kAway; });
+  hint_reclaim([] { return presence.load(std::memory_order_relaxed) == kAway; });
 }
 
 void restore() {
@@ -124,7 +125,7 @@ std::int64_t tend_presence(std::int64_t now_ns) {
     unwilling = false;
     presence.compare_exchange_strong(now, kQuiet);
   } else if (now == kQuiet && !unwilling && ++quiet_looks >= kLooks) {
-    if (compute_idle() && !compute_captures()) go_away();
+    if (!is_work_unfinished() && !any_capture()) go_away();
     else quiet_looks = 0;
   }
   return now_ns + std::int64_t{after_s} * 1'000'000'000 / kLooks;

@@ -5,9 +5,10 @@
 #include <cerrno>
 #include <span>
 
-#include "guest/limiter/memory/holdings.hpp"
+#include "guest/limiter/memory/allocation_table.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/session.hpp"
+#include "guest/limiter/stream/captures.hpp"
 
 namespace headgate::limiter {
 
@@ -17,13 +18,13 @@ namespace {
 
 // By executable graph and ordinal: their bytes, as `owner` (which must be even) twice their number, as `device_index` whether
 // launches free by themselves.
-constinit Holdings all_needs;
+constinit AllocationTable all_needs;
 
 std::uint64_t key(abi::CUgraphExec exec, std::uint32_t ordinal) {
-  return reinterpret_cast<std::uintptr_t>(exec) * kMostOrdinals + ordinal;
+  return reinterpret_cast<std::uintptr_t>(exec) * kMaxOrdinals + ordinal;
 }
 
-std::uint32_t ordinals() { return session.device_count < kMostOrdinals ? session.device_count : kMostOrdinals; }
+std::uint32_t ordinals() { return session.device_count < kMaxOrdinals ? session.device_count : kMaxOrdinals; }
 
 void add_needs(abi::CUgraph graph, GraphNeeds& needs, int depth);
 
@@ -77,7 +78,7 @@ GraphNeeds needs_of(abi::CUgraph graph) {
 GraphNeeds needs_of(abi::CUgraphExec exec) {
   GraphNeeds needs;
   for (std::uint32_t ordinal = 0; ordinal < ordinals(); ++ordinal) {
-    Holding found;
+    Allocation found;
     if (!all_needs.look(key(exec, ordinal), found)) continue;
     needs.bytes[ordinal] = found.bytes;
     needs.count[ordinal] = found.owner / 2;
@@ -98,7 +99,7 @@ void note_needs(abi::CUgraphExec exec, const GraphNeeds& needs) {
 GraphNeeds take_needs(abi::CUgraphExec exec) {
   if (!graphs_allocate()) return {};
   const GraphNeeds needs = needs_of(exec);
-  Holding gone;
+  Allocation gone;
   for (std::uint32_t ordinal = 0; ordinal < ordinals(); ++ordinal) all_needs.take(key(exec, ordinal), gone);
   return needs;
 }
@@ -124,7 +125,7 @@ bool GraphRequest::expect() {
 
 // Not while anything is captured: whether an upload may be made then is not known.
 bool GraphRequest::enough_unused(const Place& place, std::uint64_t bytes) {
-  if (place.standing != Standing::held || exec_ == nullptr || compute_captures()) return false;
+  if (place.standing != Standing::held || exec_ == nullptr || any_capture()) return false;
   if (!graph_pool_has(place, bytes, needs_.frees_itself)) return false;
   try_graph_growth(place);
   const abi::CUresult uploaded = forward(driver.cuGraphUpload, exec_, stream_);

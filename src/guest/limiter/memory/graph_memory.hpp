@@ -10,7 +10,7 @@
 #include <atomic>
 
 #include "guest/limiter/memory/pool.hpp"
-#include "guest/limiter/memory/streams.hpp"
+#include "guest/limiter/stream/streams.hpp"
 
 namespace headgate::limiter {
 
@@ -24,9 +24,9 @@ inline abi::CUresult graph_allocated(abi::CUresult result) {
 }
 
 // What the allocation nodes of a graph ask for, by CUDA ordinal.
-inline constexpr std::uint32_t kMostOrdinals = 64;
+inline constexpr std::uint32_t kMaxOrdinals = 64;
 struct GraphNeeds {
-  std::uint64_t bytes[kMostOrdinals] = {}, count[kMostOrdinals] = {};
+  std::uint64_t bytes[kMaxOrdinals] = {}, count[kMaxOrdinals] = {};
   bool frees_itself = false;  // CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH
 };
 // Of a graph, child graphs included; of an executable graph, as noted when it was made.
@@ -49,7 +49,7 @@ class GraphRequest {
   const GraphNeeds& needs_;
   abi::CUgraphExec exec_;
   abi::CUstream stream_;
-  std::uint64_t most_[kMostOrdinals] = {};
+  std::uint64_t most_[kMaxOrdinals] = {};
 };
 
 // `call` launches `exec` into that stream, or uploads it.

@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "guest/ledger/account.hpp"
-#include "guest/limiter/memory/patience.hpp"
+#include "guest/limiter/memory/backoff_lock.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/session/membership.hpp"
 
@@ -29,14 +29,14 @@ std::uint32_t object_count;
 std::uint32_t first_free;  // index + 1
 std::atomic<std::uint32_t> locked;
 
-constinit Holdings objects_by_handle;   // bytes: the object's index
-constinit Holdings objects_by_address;  // the same
-constinit Holdings sizes_by_address;    // bytes: of the mapping
+constinit AllocationTable objects_by_handle;   // bytes: the object's index
+constinit AllocationTable objects_by_address;  // the same
+constinit AllocationTable sizes_by_address;    // bytes: of the mapping
 
 class Guard {
  public:
   Guard() {
-    for (Patience patience; locked.exchange(1, std::memory_order_acquire) != 0;) patience.wait();
+    for (Backoff backoff; locked.exchange(1, std::memory_order_acquire) != 0;) backoff.wait();
   }
   ~Guard() { locked.store(0, std::memory_order_release); }
   Guard(const Guard&) = delete;
@@ -72,7 +72,7 @@ Released let_go_if_unused(std::uint32_t index) {
 
 }  // namespace
 
-void mapped_created(std::uint64_t handle, Holding holding) {
+void mapped_created(std::uint64_t handle, Allocation holding) {
   note_peaks(holding.device_index);
   const Guard guard;
   if (!have_room()) return;
@@ -83,7 +83,7 @@ void mapped_created(std::uint64_t handle, Holding holding) {
 
 void mapped_retained(std::uint64_t handle, std::uint64_t address) {
   const Guard guard;
-  Holding found;
+  Allocation found;
   if (!objects_by_address.look(address, found) && !objects_by_handle.look(handle, found)) return;
   ++objects[found.bytes].references;
   objects_by_handle.put(handle, found);
@@ -92,7 +92,7 @@ void mapped_retained(std::uint64_t handle, std::uint64_t address) {
 void mapped_at(std::uint64_t address, std::uint64_t size, std::uint64_t handle) {
   const Guard guard;
   sizes_by_address.put(address, {size, 0});
-  Holding found;
+  Allocation found;
   if (!objects_by_handle.look(handle, found)) return;
   ++objects[found.bytes].mappings;
   objects_by_address.put(address, found);
@@ -100,7 +100,7 @@ void mapped_at(std::uint64_t address, std::uint64_t size, std::uint64_t handle) 
 
 bool mapped_export(std::uint64_t handle, Released& object) {
   const Guard guard;
-  Holding found;
+  Allocation found;
   if (!objects_by_handle.look(handle, found) || objects[found.bytes].exported) return false;
   Object& known = objects[found.bytes];
   known.exported = true;
@@ -110,13 +110,13 @@ bool mapped_export(std::uint64_t handle, Released& object) {
 
 void mapped_not_exported(std::uint64_t handle) {
   const Guard guard;
-  Holding found;
+  Allocation found;
   if (objects_by_handle.look(handle, found)) objects[found.bytes].exported = false;
 }
 
 HandleRelease::HandleRelease(std::uint64_t handle) : handle_(handle), object_(0) {
   const Guard guard;
-  Holding found;
+  Allocation found;
   if (!objects_by_handle.look(handle, found)) return;
   object_ = static_cast<std::uint32_t>(found.bytes);
   known_ = true;
@@ -138,7 +138,7 @@ Released HandleRelease::settle(bool succeeded) {
 
 Released mapped_unmapped(std::uint64_t address) {
   const Guard guard;
-  Holding found, size;
+  Allocation found, size;
   sizes_by_address.take(address, size);
   if (!objects_by_address.take(address, found)) return {};
   const auto index = static_cast<std::uint32_t>(found.bytes);
@@ -147,7 +147,7 @@ Released mapped_unmapped(std::uint64_t address) {
 }
 
 std::uint64_t mapped_size(std::uint64_t address) {
-  Holding size;
+  Allocation size;
   return sizes_by_address.look(address, size) ? size.bytes : 0;
 }
 

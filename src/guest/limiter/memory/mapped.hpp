@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "guest/limiter/memory/holdings.hpp"
+#include "guest/limiter/memory/allocation_table.hpp"
 
 namespace headgate::limiter {
 
@@ -16,7 +16,7 @@ struct Released {
 };
 
 // One physical object with one handle reference, charged already.
-void mapped_created(std::uint64_t handle, Holding holding);
+void mapped_created(std::uint64_t handle, Allocation holding);
 
 // One more reference to the object that `address` is mapped to (or that the handle names); nothing where it is unknown.
 void mapped_retained(std::uint64_t handle, std::uint64_t address);

@@ -80,7 +80,7 @@ HEADGATE_HOOK CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUm
 
 HEADGATE_HOOK CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   if (!seated()) return forward(driver.cuMemRelease, handle);
-  const Transit transit(kAnyDevice);
+  const InFlightBytes in_flight(kAnyDevice);
   HandleRelease release(handle);
   const CUresult result = forward(driver.cuMemRelease, handle);
   let_go(release.settle(result == CUDA_SUCCESS));
@@ -91,7 +91,7 @@ HEADGATE_HOOK CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
 // has returned.
 // One call may unmap several neighbouring mappings.
 HEADGATE_HOOK CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
-  const Transit transit(kAnyDevice);
+  const InFlightBytes in_flight(kAnyDevice);
   const CUresult result = forward(driver.cuMemUnmap, ptr, size);
   if (result != CUDA_SUCCESS || !seated()) return result;
   for (CUdeviceptr at = ptr; at - ptr < size;) {

@@ -3,9 +3,6 @@
 
 namespace headgate::limiter {
 
-// In a forked child: nothing that the parent allocated is ours.
-void memory_reset_after_fork();
-
 // After a call that lets the host see how far streams have come: memory that was freed in stream order may be free now.
 void memory_observed();
 // After one that waited for streams: pools may have released some, too. synchronised: one at which they do (cuda.h,

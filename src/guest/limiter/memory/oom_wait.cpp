@@ -80,7 +80,7 @@ void OomWait::tell(const Place& place, std::uint64_t bytes, Lack lack, std::int6
 }
 
 bool OomWait::again(const Place& place, std::uint64_t bytes, Lack lack) {
-  transit.end();
+  in_flight.end();
   if (place.standing != Standing::held || !seated()) return false;
   const int saved = errno;
   bool more = begun_ || begin(place, bytes, lack);

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "guest/limiter/memory/transit.hpp"
+#include "guest/limiter/memory/in_flight_bytes.hpp"
 #include "guest/limiter/session/membership.hpp"
 
 namespace headgate::limiter {
@@ -23,7 +23,7 @@ enum class Lack : std::uint32_t {
 class OomWait {
  public:
   // Of what was reserved for the request; nothing is in transit while it waits.
-  Transit transit;
+  InFlightBytes in_flight;
 
   // True: something may have changed, try again. False: it is time to refuse; errno is restored.
   bool again(const Place& place, std::uint64_t bytes, Lack lack);

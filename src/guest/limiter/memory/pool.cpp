@@ -3,11 +3,11 @@
 #include <cerrno>
 
 #include "guest/ledger/account.hpp"
-#include "guest/limiter/compute/compute.hpp"
 #include "guest/limiter/memory/memory.hpp"
-#include "guest/limiter/memory/pool_books.hpp"
+#include "guest/limiter/memory/pool_accounting.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/route/forward.hpp"
+#include "guest/limiter/stream/captures.hpp"
 
 namespace headgate::limiter {
 
@@ -21,7 +21,7 @@ std::atomic<bool> freed_since_read;
 std::atomic<bool> room_may_come;
 std::atomic<std::int64_t> tried_at;
 
-bool any_pool() { return books_used.load(std::memory_order_acquire) != 0; }
+bool any_pool() { return accounts_used.load(std::memory_order_acquire) != 0; }
 
 void set(std::atomic<bool>& flag) {
   if (!flag.load(std::memory_order_relaxed)) flag.store(true, std::memory_order_relaxed);
@@ -34,49 +34,49 @@ bool fits_now(std::uint32_t device, std::uint64_t bytes) {
 
 template <typename Act>
 void each_pool(std::uint32_t device, Act act) {
-  const std::uint32_t end = books_used.load(std::memory_order_acquire);
+  const std::uint32_t end = accounts_used.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < end; ++i) {
-    PoolBooks& pool = all_books[i];
+    PoolAccounting& pool = all_accounts[i];
     const PoolKind kind = pool.kind.load(std::memory_order_acquire);
     if (pool.device_index == device && (kind == PoolKind::pool || kind == PoolKind::graph)) act(pool, kind);
   }
 }
 
-// A ghost's memory goes with its last allocation.
-void lay_to_rest(PoolBooks& ghost) {
+// A destroyed pool's memory goes with its last allocation.
+void release_destroyed_pool(PoolAccounting& destroyed) {
   const PoolGuard table(pool_table_locked);
-  if (ghost.kind.load(std::memory_order_relaxed) != PoolKind::ghost) return;
+  if (destroyed.kind.load(std::memory_order_relaxed) != PoolKind::destroyed) return;
   {
-    const PoolGuard guard(ghost.locked);
-    ghost.reserved = 0;
-    level_books(ghost);
+    const PoolGuard guard(destroyed.locked);
+    destroyed.reserved = 0;
+    level_accounting(destroyed);
   }
-  if (ghost.tracked) tracked_pools.fetch_sub(1);
-  ghost.handle.store(0, std::memory_order_relaxed);
-  ghost.kind.store(PoolKind::none, std::memory_order_release);
+  if (destroyed.tracked) tracked_pools.fetch_sub(1);
+  destroyed.handle.store(0, std::memory_order_relaxed);
+  destroyed.kind.store(PoolKind::none, std::memory_order_release);
 }
 
-void lay_empty_ghosts_to_rest() {
-  const std::uint32_t end = books_used.load(std::memory_order_acquire);
+void release_empty_destroyed_pools() {
+  const std::uint32_t end = accounts_used.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < end; ++i) {
-    PoolKind ghost = PoolKind::ghost;
-    PoolBooks& pool = all_books[i];
-    if (pool.kind.load(std::memory_order_acquire) != ghost || pool.outstanding.load() != 0) continue;
-    lay_to_rest(pool);
+    PoolKind destroyed = PoolKind::destroyed;
+    PoolAccounting& pool = all_accounts[i];
+    if (pool.kind.load(std::memory_order_acquire) != destroyed || pool.outstanding.load() != 0) continue;
+    release_destroyed_pool(pool);
   }
 }
 
-Remembered& remembered_at(PoolBooks& pool, std::uint64_t address) {
+Remembered& remembered_at(PoolAccounting& pool, std::uint64_t address) {
   return pool.remembered[(address * 0x9e37'79b9'7f4a'7c15ull) >> 58];
 }
 static_assert(kRemembered == 1 << (64 - 58));
 
-void begin_trial(PoolBooks& pool) {
+void begin_trial(PoolAccounting& pool) {
   const PoolGuard guard(pool.locked);
   ++pool.trials;
 }
 
-void end_trials(PoolBooks& pool, std::uint32_t trials) {
+void end_trials(PoolAccounting& pool, std::uint32_t trials) {
   if (trials == 0) return;
   const PoolGuard guard(pool.locked);
   pool.trials -= trials;
@@ -84,9 +84,9 @@ void end_trials(PoolBooks& pool, std::uint32_t trials) {
 
 }  // namespace
 
-PoolBooks* current_pool_books(const Place& place) {
+PoolAccounting* current_pool_accounting(const Place& place) {
   if (place.standing != Standing::held) return nullptr;
-  PoolBooks* known = current_books[place.device_index].load(std::memory_order_acquire);
+  PoolAccounting* known = current_accounts[place.device_index].load(std::memory_order_acquire);
   if (known != nullptr) [[likely]]
     return known;
   abi::CUmemoryPool handle = nullptr;
@@ -94,17 +94,17 @@ PoolBooks* current_pool_books(const Place& place) {
   const bool told = forward(driver.cuDeviceGetMemPool, &handle, place.device) == abi::CUDA_SUCCESS && handle != nullptr;
   errno = saved;
   if (!told) return nullptr;
-  PoolBooks* books = new_books(PoolKind::pool, handle, place, false);
-  if (books != nullptr && books->kind.load() == PoolKind::foreign) return nullptr;
-  current_books[place.device_index].store(books, std::memory_order_release);
-  return books;
+  PoolAccounting* accounting = new_accounting(PoolKind::pool, handle, place, false);
+  if (accounting != nullptr && accounting->kind.load() == PoolKind::foreign) return nullptr;
+  current_accounts[place.device_index].store(accounting, std::memory_order_release);
+  return accounting;
 }
 
-PoolBooks* named_pool_books(abi::CUmemoryPool pool, Place& place) {
+PoolAccounting* named_pool_accounting(abi::CUmemoryPool pool, Place& place) {
   if (pool == nullptr) return nullptr;
-  if (PoolBooks* books = find_books(pool); books != nullptr) {
-    place = {Standing::held, books->device_index, books->device};
-    return books->kind.load() == PoolKind::pool ? books : nullptr;
+  if (PoolAccounting* accounting = find_accounting(pool); accounting != nullptr) {
+    place = {Standing::held, accounting->device_index, accounting->device};
+    return accounting->kind.load() == PoolKind::pool ? accounting : nullptr;
   }
   // A device's default pool has a handle that nobody was seen to make.
   for (std::uint32_t device = 0; device < session.device_count; ++device) {
@@ -112,17 +112,17 @@ PoolBooks* named_pool_books(abi::CUmemoryPool pool, Place& place) {
     const auto ordinal = static_cast<abi::CUdevice>(device);
     if (forward(driver.cuDeviceGetDefaultMemPool, &usual, ordinal) != abi::CUDA_SUCCESS || usual != pool) continue;
     place = place_of(ordinal);
-    if (place.standing == Standing::held) return new_books(PoolKind::pool, pool, place, false);
+    if (place.standing == Standing::held) return new_accounting(PoolKind::pool, pool, place, false);
   }
   return nullptr;
 }
 
 bool is_foreign_pool(abi::CUmemoryPool pool) {
-  const PoolBooks* books = find_books(pool);
-  return books != nullptr && books->kind.load() == PoolKind::foreign;
+  const PoolAccounting* accounting = find_accounting(pool);
+  return accounting != nullptr && accounting->kind.load() == PoolKind::foreign;
 }
 
-PoolRequest::PoolRequest(PoolBooks& pool, const Place& place, std::uint64_t bytes)
+PoolRequest::PoolRequest(PoolAccounting& pool, const Place& place, std::uint64_t bytes)
     : pool_(pool), place_(place), bytes_(bytes), most_(bytes), epoch_(release_epoch.load(std::memory_order_acquire)) {
   const std::uint64_t granule = pool.granule.load(std::memory_order_relaxed);
   if (__builtin_add_overflow(bytes, granule - 1, &most_)) most_ = ~0ull;
@@ -132,7 +132,7 @@ PoolRequest::PoolRequest(PoolBooks& pool, const Place& place, std::uint64_t byte
 Verdict PoolRequest::expect(OomWait& wait) {
   const std::uint64_t most = most_;
   for (;;) {
-    const Verdict verdict = try_expect(wait.transit);
+    const Verdict verdict = try_expect(wait.in_flight);
     if (verdict != Verdict::refused) return verdict;
     if (!wait.again(place_, bytes_, Lack::share)) break;
     most_ = most;
@@ -141,8 +141,8 @@ Verdict PoolRequest::expect(OomWait& wait) {
   return Verdict::refused;
 }
 
-Verdict PoolRequest::try_expect(Transit& transit) {
-  const Verdict verdict = try_reserve_at(place_, most_, transit);
+Verdict PoolRequest::try_expect(InFlightBytes& in_flight) {
+  const Verdict verdict = try_reserve_at(place_, most_, in_flight);
   if (verdict == Verdict::reserved) {
     const PoolGuard guard(pool_.locked);
     pool_.under_way += most_;
@@ -174,7 +174,7 @@ bool PoolRequest::nothing_grew(std::uint64_t address) {
       epoch_ != release_epoch.load(std::memory_order_acquire) || coarse_now_ns() - pool_.read_at >= kTrusted)
     return false;
   pool_.under_way -= most_;
-  level_books(pool_);
+  level_accounting(pool_);
   return true;
 }
 
@@ -185,15 +185,15 @@ abi::CUresult PoolRequest::settle(abi::CUresult result, const abi::CUdeviceptr* 
   if (!made) {
     // A driver that fails may have released what it has before.
     release_epoch.fetch_add(1, std::memory_order_relaxed);
-    settle_books(pool_, most_, true, trials);
+    settle_accounting(pool_, most_, true, trials);
   } else if (!nothing_grew(*address)) {
-    kept = settle_books(pool_, most_, false) == 0;
+    kept = settle_accounting(pool_, most_, false) == 0;
     if (!kept) {
       ++trials;
       // Nobody has used it, so it need not wait for its stream (cuda.h, cuMemFree: no synchronisation for pool memory).
       forward(driver.cuMemFree_v2, *address);
       trim_pool(pool_, PoolKind::pool);
-      settle_books(pool_, 0, true, trials);
+      settle_accounting(pool_, 0, true, trials);
       book_refusal(place_, bytes_);
       result = abi::CUDA_ERROR_OUT_OF_MEMORY;
     } else {
@@ -202,48 +202,49 @@ abi::CUresult PoolRequest::settle(abi::CUresult result, const abi::CUdeviceptr* 
     }
   }
   end_trials(pool_, trials);
-  if (made && !kept) settle_books(pool_, 0, true);  // what the driver did not take back is charged, whoever grew it
+  if (made && !kept)
+    settle_accounting(pool_, 0, true);  // what the driver did not take back is charged, whoever grew it
   if (kept && pool_.tracked) {
-    pool_pointers.put(*address, {static_cast<std::uint64_t>(&pool_ - all_books), place_.device_index, 0});
+    pool_pointers.put(*address, {static_cast<std::uint64_t>(&pool_ - all_accounts), place_.device_index, 0});
     pool_.outstanding.fetch_add(1);
   }
   return result;
 }
 
-void pool_made(abi::CUmemoryPool pool, const Place& place) { new_books(PoolKind::pool, pool, place, true); }
+void pool_made(abi::CUmemoryPool pool, const Place& place) { new_accounting(PoolKind::pool, pool, place, true); }
 
-void foreign_pool_made(abi::CUmemoryPool pool) { new_books(PoolKind::foreign, pool, {}, false); }
+void foreign_pool_made(abi::CUmemoryPool pool) { new_accounting(PoolKind::foreign, pool, {}, false); }
 
 void current_pools_changed() {
-  for (auto& books : current_books) books.store(nullptr, std::memory_order_release);
+  for (auto& accounting : current_accounts) accounting.store(nullptr, std::memory_order_release);
 }
 
 // Frees that have not completed keep memory beyond the handle's life, and nothing tells how much: what a trim leaves is
 // charged on.
 abi::CUresult pool_destroyed(abi::CUmemoryPool pool) {
-  PoolBooks* books = seated() && pool != nullptr ? find_books(pool) : nullptr;
-  if (books == nullptr) return forward(driver.cuMemPoolDestroy, pool);
-  const PoolKind kind = books->kind.load();
+  PoolAccounting* accounting = seated() && pool != nullptr ? find_accounting(pool) : nullptr;
+  if (accounting == nullptr) return forward(driver.cuMemPoolDestroy, pool);
+  const PoolKind kind = accounting->kind.load();
   // A device's default pool cannot be destroyed; trimming it for nothing would cost it what it keeps.
-  if (kind == PoolKind::pool && books->tracked) {
-    trim_pool(*books, kind);
-    settle_books(*books, 0, true);
+  if (kind == PoolKind::pool && accounting->tracked) {
+    trim_pool(*accounting, kind);
+    settle_accounting(*accounting, 0, true);
   }
   // From here on nobody finds it: the handle may come to name another pool before the call has returned.
-  if (kind == PoolKind::foreign || books->tracked) {
-    books->handle.store(0, std::memory_order_relaxed);
-    books->kind.store(PoolKind::ghost, std::memory_order_release);
+  if (kind == PoolKind::foreign || accounting->tracked) {
+    accounting->handle.store(0, std::memory_order_relaxed);
+    accounting->kind.store(PoolKind::destroyed, std::memory_order_release);
   }
   current_pools_changed();
   const abi::CUresult result = forward(driver.cuMemPoolDestroy, pool);
   current_pools_changed();
   if (result != abi::CUDA_SUCCESS) {
-    books->handle.store(reinterpret_cast<std::uintptr_t>(pool), std::memory_order_relaxed);
-    books->kind.store(kind, std::memory_order_release);
+    accounting->handle.store(reinterpret_cast<std::uintptr_t>(pool), std::memory_order_relaxed);
+    accounting->kind.store(kind, std::memory_order_release);
     return result;
   }
-  if (kind == PoolKind::foreign) books->kind.store(PoolKind::none, std::memory_order_release);
-  else if (books->outstanding.load() == 0 && books->reserved == 0) lay_to_rest(*books);
+  if (kind == PoolKind::foreign) accounting->kind.store(PoolKind::none, std::memory_order_release);
+  else if (accounting->outstanding.load() == 0 && accounting->reserved == 0) release_destroyed_pool(*accounting);
   else set(freed_since_read);
   return result;
 }
@@ -261,16 +262,16 @@ abi::CUresult PoolFree::settle(abi::CUresult result, bool at_once) {
   set(freed_since_read);
   set(room_may_come);
   if (!known_) return result;
-  PoolBooks& pool = all_books[noted_.bytes % kMaxPools];
+  PoolAccounting& pool = all_accounts[noted_.bytes % kMaxPools];
   const bool last = pool.outstanding.fetch_sub(1) == 1;
-  if (last && at_once && pool.kind.load() == PoolKind::ghost) lay_to_rest(pool);
+  if (last && at_once && pool.kind.load() == PoolKind::destroyed) release_destroyed_pool(pool);
   return result;
 }
 
 void pool_trimmed(abi::CUmemoryPool pool) {
   release_epoch.fetch_add(1, std::memory_order_relaxed);
-  PoolBooks* books = pool == nullptr ? nullptr : find_books(pool);
-  if (books != nullptr && books->kind.load() == PoolKind::pool) settle_books(*books, 0, true);
+  PoolAccounting* accounting = pool == nullptr ? nullptr : find_accounting(pool);
+  if (accounting != nullptr && accounting->kind.load() == PoolKind::pool) settle_accounting(*accounting, 0, true);
 }
 
 void pools_may_shrink() {
@@ -290,13 +291,13 @@ void memory_synchronised() {
   if (!any_pool()) return;
   memory_waited();
   if (!freed_since_read.load(std::memory_order_relaxed) || !freed_since_read.exchange(false)) return;
-  lay_empty_ghosts_to_rest();
+  release_empty_destroyed_pools();
   for (std::uint32_t device = 0; device < session.held.device_count; ++device) settle_pools(device);
 }
 
 bool pools_under_way(std::uint32_t device) {
   bool any = false;
-  each_pool(device, [&any](PoolBooks& pool, PoolKind) {
+  each_pool(device, [&any](PoolAccounting& pool, PoolKind) {
     const PoolGuard guard(pool.locked);
     any = any || pool.under_way != 0 || pool.trials != 0;
   });
@@ -304,10 +305,10 @@ bool pools_under_way(std::uint32_t device) {
 }
 
 bool destroyed_pools_charged(std::uint32_t device) {
-  const std::uint32_t end = books_used.load(std::memory_order_acquire);
+  const std::uint32_t end = accounts_used.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < end; ++i) {
-    PoolBooks& pool = all_books[i];
-    if (pool.device_index != device || pool.kind.load(std::memory_order_acquire) != PoolKind::ghost) continue;
+    PoolAccounting& pool = all_accounts[i];
+    if (pool.device_index != device || pool.kind.load(std::memory_order_acquire) != PoolKind::destroyed) continue;
     const PoolGuard guard(pool.locked);
     if (pool.charged != 0) return true;
   }
@@ -316,7 +317,7 @@ bool destroyed_pools_charged(std::uint32_t device) {
 
 void settle_pools(std::uint32_t device) {
   if (!any_pool()) return;
-  each_pool(device, [](PoolBooks& pool, PoolKind) { settle_books(pool, 0, true); });
+  each_pool(device, [](PoolAccounting& pool, PoolKind) { settle_accounting(pool, 0, true); });
 }
 
 bool pools_make_room(const Place& place, std::uint64_t bytes) {
@@ -327,28 +328,28 @@ bool pools_make_room(const Place& place, std::uint64_t bytes) {
   tried_at.store(now, std::memory_order_relaxed);
   settle_pools(place.device_index);
   // While a stream is captured, only calls that cannot invalidate the capture.
-  if (fits_now(place.device_index, bytes) || compute_captures()) return true;
+  if (fits_now(place.device_index, bytes) || any_capture()) return true;
   trim_pools(place.device_index);
   return true;
 }
 
 void trim_pools(std::uint32_t device) {
   if (!any_pool()) return;
-  each_pool(device, [](PoolBooks& pool, PoolKind kind) {
+  each_pool(device, [](PoolAccounting& pool, PoolKind kind) {
     trim_pool(pool, kind);
-    settle_books(pool, 0, true);
+    settle_accounting(pool, 0, true);
   });
 }
 
 namespace {
 
-PoolBooks* graph_pool_books(const Place& place) {
+PoolAccounting* graph_pool_books(const Place& place) {
   if (place.standing != Standing::held) return nullptr;
-  PoolBooks* books = graph_books[place.device_index].load(std::memory_order_acquire);
-  if (books != nullptr) return books;
-  books = new_books(PoolKind::graph, nullptr, place, false);
-  graph_books[place.device_index].store(books, std::memory_order_release);
-  return books;
+  PoolAccounting* accounting = graph_accounts[place.device_index].load(std::memory_order_acquire);
+  if (accounting != nullptr) return accounting;
+  accounting = new_accounting(PoolKind::graph, nullptr, place, false);
+  graph_accounts[place.device_index].store(accounting, std::memory_order_release);
+  return accounting;
 }
 
 }  // namespace
@@ -356,7 +357,7 @@ PoolBooks* graph_pool_books(const Place& place) {
 // Each allocation may need a growth of its own. But the rest of a growth serves those that come after it, so that of two
 // neighbouring growths one is used by more than half: all are less than twice the bytes, and one granule.
 std::uint64_t most_graph_growth(const Place& place, std::uint64_t bytes, std::uint64_t count) {
-  const PoolBooks* pool = graph_pool_books(place);
+  const PoolAccounting* pool = graph_pool_books(place);
   if (pool == nullptr || bytes == 0) return bytes;
   const std::uint64_t granule = pool->granule.load(std::memory_order_relaxed);
   std::uint64_t each = 0, packed = 0;
@@ -367,10 +368,10 @@ std::uint64_t most_graph_growth(const Place& place, std::uint64_t bytes, std::ui
 }
 
 Verdict expect_graph_growth(const Place& place, std::uint64_t most) {
-  PoolBooks* pool = graph_pool_books(place);
+  PoolAccounting* pool = graph_pool_books(place);
   if (most == 0 || place.standing == Standing::free) return Verdict::forward;
-  Transit transit;  // until it is counted as under way
-  const Verdict verdict = try_reserve_at(place, most, transit);
+  InFlightBytes in_flight;  // until it is counted as under way
+  const Verdict verdict = try_reserve_at(place, most, in_flight);
   if (verdict != Verdict::reserved) return verdict;
   pools_may_shrink();
   if (pool == nullptr) {
@@ -384,7 +385,7 @@ Verdict expect_graph_growth(const Place& place, std::uint64_t most) {
 }
 
 void settle_graph_pool(const Place& place, std::uint64_t most) {
-  if (PoolBooks* pool = graph_pool_books(place); pool != nullptr) settle_books(*pool, most, true);
+  if (PoolAccounting* pool = graph_pool_books(place); pool != nullptr) settle_accounting(*pool, most, true);
 }
 
 bool graph_pool_has(const Place& place, std::uint64_t bytes, bool used_too) {
@@ -397,21 +398,21 @@ bool graph_pool_has(const Place& place, std::uint64_t bytes, bool used_too) {
 }
 
 void try_graph_growth(const Place& place) {
-  if (PoolBooks* pool = graph_pool_books(place); pool != nullptr) begin_trial(*pool);
+  if (PoolAccounting* pool = graph_pool_books(place); pool != nullptr) begin_trial(*pool);
 }
 
 bool keep_graph_growth(const Place& place) {
-  PoolBooks* pool = graph_pool_books(place);
+  PoolAccounting* pool = graph_pool_books(place);
   if (pool == nullptr) return false;
-  const bool kept = settle_books(*pool, 0, false) == 0;
+  const bool kept = settle_accounting(*pool, 0, false) == 0;
   const std::uint32_t trials = kept ? 1 : 2;
   if (!kept) {
     trim_pool(*pool, PoolKind::graph);
     // Before the trials' end: who has read the sum before the trim would charge what is gone.
-    settle_books(*pool, 0, true, trials);
+    settle_accounting(*pool, 0, true, trials);
   }
   end_trials(*pool, trials);
-  if (!kept) settle_books(*pool, 0, true);
+  if (!kept) settle_accounting(*pool, 0, true);
   return kept;
 }
 

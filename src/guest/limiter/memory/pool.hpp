@@ -13,20 +13,21 @@
 namespace headgate::limiter {
 
 struct
-    PoolBooks;  // of one pool; valid for ever, though it may come to stand for another pool once its own is destroyed
+    // Of one pool; valid for ever, though it may come to stand for another pool once its own is destroyed
+    PoolAccounting;
 
 // The pool that allocations in streams of that GPU come from. Null: none of ours to charge.
-PoolBooks* current_pool_books(const Place& place);
+PoolAccounting* current_pool_accounting(const Place& place);
 // By handle, with the place that it is on; null for a pool that was made behind our back, is an import, or not on a GPU of
 // the share.
-PoolBooks* named_pool_books(abi::CUmemoryPool pool, Place& place);
+PoolAccounting* named_pool_accounting(abi::CUmemoryPool pool, Place& place);
 // Whether the handle is known to hold nothing of ours: an import, host memory.
 bool is_foreign_pool(abi::CUmemoryPool pool);
 
 // A request for `bytes` from a pool, around the driver's call.
 class PoolRequest {
  public:
-  PoolRequest(PoolBooks& pool, const Place& place, std::uint64_t bytes);
+  PoolRequest(PoolAccounting& pool, const Place& place, std::uint64_t bytes);
   // refused: CUDA_ERROR_OUT_OF_MEMORY without a call.
   Verdict expect(OomWait& wait);
   // After the call: its result, or OUT_OF_MEMORY where the pool grew by what the share does not have; then the allocation
@@ -34,10 +35,10 @@ class PoolRequest {
   abi::CUresult settle(abi::CUresult result, const abi::CUdeviceptr* address);
 
  private:
-  Verdict try_expect(Transit& transit);
+  Verdict try_expect(InFlightBytes& in_flight);
   bool nothing_grew(std::uint64_t address);
 
-  PoolBooks& pool_;
+  PoolAccounting& pool_;
   Place place_;
   std::uint64_t bytes_, most_, epoch_;
 };
@@ -58,7 +59,7 @@ class PoolFree {
 
  private:
   std::uint64_t address_;
-  Holding noted_;
+  Allocation noted_;
   bool known_ = false;
 };
 

@@ -3,9 +3,9 @@
 #include "guest/limiter/memory/graph_memory.hpp"
 #include "guest/limiter/memory/memory.hpp"
 #include "guest/limiter/memory/pool.hpp"
-#include "guest/limiter/memory/streams.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/current.hpp"
+#include "guest/limiter/stream/streams.hpp"
 
 using namespace headgate::abi;
 using namespace headgate::limiter;
@@ -48,7 +48,7 @@ Place place_of_stream(CUstream stream) {
 }
 
 template <typename Allocate>
-CUresult pooled(PoolBooks& pool, const Place& place, CUdeviceptr* dptr, std::size_t bytes, CUstream stream,
+CUresult pooled(PoolAccounting& pool, const Place& place, CUdeviceptr* dptr, std::size_t bytes, CUstream stream,
                 Allocate allocate) {
   OomWait wait;
   for (;;) {
@@ -86,7 +86,7 @@ CUresult from_current(CUdeviceptr* dptr, std::size_t bytes, CUstream stream, All
   if (is_captured(stream)) return graph_allocated(allocate());
   const Place place = place_of_stream(stream);
   if (place.standing == Standing::free) return allocate();
-  PoolBooks* pool = current_pool_books(place);
+  PoolAccounting* pool = current_pool_accounting(place);
   if (pool == nullptr) return charged_by_request(place, dptr, bytes, allocate);
   return pooled(*pool, place, dptr, bytes, stream, allocate);
 }
@@ -97,7 +97,7 @@ CUresult from_named(CUdeviceptr* dptr, std::size_t bytes, CUmemoryPool handle, C
   if (is_captured(stream)) return graph_allocated(allocate());
   if (!seated() && current_place().standing == Standing::free) return allocate();
   Place place;
-  if (PoolBooks* pool = named_pool_books(handle, place); pool != nullptr) {
+  if (PoolAccounting* pool = named_pool_accounting(handle, place); pool != nullptr) {
     return pooled(*pool, place, dptr, bytes, stream, allocate);
   }
   // Not on a GPU of the share, or not a pool at all: the driver answers.

@@ -10,9 +10,9 @@
 #include "guest/ledger/draining.hpp"
 #include "guest/ledger/slot.hpp"
 #include "guest/limiter/memory/draining.hpp"
-#include "guest/limiter/memory/keeper.hpp"
+#include "guest/limiter/memory/in_flight_bytes.hpp"
+#include "guest/limiter/memory/memory_thread.hpp"
 #include "guest/limiter/memory/pool.hpp"
-#include "guest/limiter/memory/transit.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/route/presence.hpp"
 #include "guest/limiter/session/membership.hpp"
@@ -23,12 +23,12 @@ namespace {
 
 constexpr std::int64_t kFresh = 50'000'000;
 constexpr std::int64_t kLookEvery = 10'000'000;
-constexpr unsigned kMaxListed = kMostListed;
 using Entries = ProcessList;
 
-enum class NvmlState : std::uint32_t { untried, ready, failed };
+constexpr std::int64_t kNvmlRetryEvery = 1'000'000'000;
 
-std::atomic<NvmlState> nvml_state{NvmlState::untried};
+std::atomic<bool> nvml_is_ready{false};
+std::atomic<std::int64_t> nvml_retry_at{0};  // what failed once may be there later
 std::atomic<std::uint64_t> summed[ledger::kMaxDevices];
 std::atomic<std::int64_t> summed_at[ledger::kMaxDevices];
 std::atomic<std::uint32_t> summed_residuals[ledger::kMaxDevices];  // UsagePage::residuals then
@@ -40,57 +40,90 @@ std::atomic<std::int64_t> measured_at[ledger::kMaxDevices];
 std::atomic<std::int64_t> refreshed_at[ledger::kMaxDevices];    // whoever asked for it
 std::atomic<std::uint64_t> seen_sequence[ledger::kMaxDevices];  // of our books, at the last look
 std::atomic<std::int64_t> still_since[ledger::kMaxDevices];     // and when it was first seen
+std::atomic<std::uint64_t> least[ledger::kMaxDevices];          // what calls were told that they take is in it
 
 }  // namespace
 
 bool nvml_ready() {
-  const NvmlState state = nvml_state.load(std::memory_order_acquire);
-  if (state != NvmlState::untried) return state == NvmlState::ready;
+  if (nvml_is_ready.load(std::memory_order_acquire)) return true;
+  const std::int64_t now = coarse_now_ns();
+  if (now < nvml_retry_at.load(std::memory_order_relaxed)) return false;
   const bool ready = load_nvml() && forward(nvml.nvmlInit_v2) == abi::NVML_SUCCESS;
-  nvml_state.store(ready ? NvmlState::ready : NvmlState::failed, std::memory_order_release);
+  if (ready) nvml_is_ready.store(true, std::memory_order_release);
+  else nvml_retry_at.store(now + kNvmlRetryEvery, std::memory_order_relaxed);
   return ready;
+}
+
+void nvml_was_ended() {
+  if (forward(nvml.nvmlInit_v2) != abi::NVML_SUCCESS) nvml_is_ready.store(false, std::memory_order_release);
 }
 
 namespace {
 
-// Both lists name a process that computes and draws; its figure is the same in both, so the larger one counts.
+// What the driver says of this process: so much, nothing just now, or nothing ever (it has no such figure).
+enum class Answer { known, unknown, never };
+struct Figure {
+  Answer answer = Answer::unknown;
+  std::uint64_t bytes = 0;
+};
+
+Answer answer_of(abi::nvmlReturn_t result) {
+  switch (result) {
+    case abi::NVML_SUCCESS: return Answer::known;
+    case abi::NVML_ERROR_NOT_SUPPORTED:
+    case abi::NVML_ERROR_FUNCTION_NOT_FOUND: return Answer::never;
+    default: return Answer::unknown;
+  }
+}
+
 template <typename List>
-std::uint64_t listed_bytes(List* const& list, abi::nvmlDevice_t device, unsigned pid, Entries& entries) {
+Figure listed_bytes(List* const& list, abi::nvmlDevice_t device, unsigned pid, Entries& entries) {
   unsigned count = kMaxListed;
-  if (forward(list, device, &count, entries) != abi::NVML_SUCCESS) return 0;
-  for (unsigned i = 0; i < count && i < kMaxListed; ++i) {
-    if (entries[i].pid == pid && entries[i].usedGpuMemory != ~0ull) return entries[i].usedGpuMemory;
+  Figure found{answer_of(asking_nvml([&] { return forward(list, device, &(count = kMaxListed), entries); }))};
+  for (unsigned i = 0; found.answer == Answer::known && i < count && i < kMaxListed; ++i) {
+    if (entries[i].pid != pid) continue;
+    if (entries[i].usedGpuMemory == ~0ull) return {Answer::never};
+    found.bytes = entries[i].usedGpuMemory;
+    break;
   }
-  return 0;
+  return found;
 }
 
-std::uint64_t nvml_bytes_of(const char* uuid, unsigned pid) {
+// Both lists name a process that computes and draws; its figure is the same in both, so the larger one counts. A
+// driver without graphics may lack their list.
+Figure larger(const Figure& compute, const Figure& graphics) {
+  if (compute.answer != Answer::known) return compute;
+  if (graphics.answer == Answer::unknown) return graphics;
+  return graphics.answer == Answer::known && graphics.bytes > compute.bytes ? graphics : compute;
+}
+
+Figure nvml_bytes_of(const char* uuid, unsigned pid) {
   abi::nvmlDevice_t device = nullptr;
-  if (forward(nvml.nvmlDeviceGetHandleByUUID, uuid, &device) != abi::NVML_SUCCESS) return 0;
+  const Answer found = answer_of(asking_nvml([&] { return forward(nvml.nvmlDeviceGetHandleByUUID, uuid, &device); }));
+  if (found != Answer::known) return {found};
   const bare::Scratch<Entries> scratch;
-  if (!scratch) return 0;
+  if (!scratch) return {};
   Entries& entries = *scratch;
-  std::uint64_t compute = 0, graphics = 0;
-  if (nvml.nvmlDeviceGetComputeRunningProcesses_v3 != nullptr) {
-    compute = listed_bytes(nvml.nvmlDeviceGetComputeRunningProcesses_v3, device, pid, entries);
-    graphics = listed_bytes(nvml.nvmlDeviceGetGraphicsRunningProcesses_v3, device, pid, entries);
-  } else {
-    compute = listed_bytes(nvml.nvmlDeviceGetComputeRunningProcesses_v2, device, pid, entries);
-    graphics = listed_bytes(nvml.nvmlDeviceGetGraphicsRunningProcesses_v2, device, pid, entries);
-  }
-  return compute > graphics ? compute : graphics;
+  if (nvml.nvmlDeviceGetComputeRunningProcesses_v3 != nullptr)
+    return larger(listed_bytes(nvml.nvmlDeviceGetComputeRunningProcesses_v3, device, pid, entries),
+                  listed_bytes(nvml.nvmlDeviceGetGraphicsRunningProcesses_v3, device, pid, entries));
+  return larger(listed_bytes(nvml.nvmlDeviceGetComputeRunningProcesses_v2, device, pid, entries),
+                listed_bytes(nvml.nvmlDeviceGetGraphicsRunningProcesses_v2, device, pid, entries));
 }
 
-// Of this process, at a moment between the call and its return: by the daemon where one answers, else by NVML. False: unknown.
-bool driver_bytes_now(std::uint32_t device_index, std::uint64_t& bytes) {
-  if (fresh_reading() && told_bytes(own_slot(), device_index, bytes)) {
+// Of this process, at a moment between the call and its return: by the daemon where one answers, else by NVML.
+Figure driver_bytes_now(std::uint32_t device_index) {
+  Figure now{Answer::known};
+  if (fresh_reading() && told_bytes(own_slot(), device_index, now.bytes)) {
     told.store(true, std::memory_order_relaxed);
-    return true;
+    return now;
   }
-  if (!nvml_ready()) return false;
-  bytes = nvml_bytes_of(session.held.devices[device_index].uuid, static_cast<unsigned>(::getpid()));
+  // Where there is no such library there will be none for this process.
+  if (!nvml_ready()) return {load_nvml() ? Answer::unknown : Answer::never};
+  now = nvml_bytes_of(session.held.devices[device_index].uuid, static_cast<unsigned>(::getpid()));
   // In a container the daemon knows what NVML does not show us: its last word stands.
-  return bytes != 0 || !told.load(std::memory_order_relaxed);
+  if (now.answer == Answer::known && now.bytes == 0 && told.load(std::memory_order_relaxed)) return {};
+  return now;
 }
 
 }  // namespace
@@ -128,7 +161,9 @@ std::uint64_t sequence_of(std::uint32_t device_index) {
 }
 
 // Whether ledger and driver hold the same: no request is between them. A launch of a graph that allocates may be for as long as it likes.
-bool nothing_between(std::uint32_t device_index) { return !in_transit(device_index) && !pools_under_way(device_index); }
+bool nothing_between(std::uint32_t device_index) {
+  return !is_in_flight(device_index) && !pools_under_way(device_index);
+}
 
 // A reading while things move is worth little: it may not lower anything.
 bool quiet_on(std::uint32_t device_index, std::uint64_t sequence) {
@@ -139,27 +174,33 @@ bool quiet_on(std::uint32_t device_index, std::uint64_t sequence) {
 
 bool nvml_lists_us() { return listed.load(std::memory_order_relaxed); }
 
-void refresh_residual(std::uint32_t device_index) {
+bool refresh_residual(std::uint32_t device_index) {
   const Measured whoever_asks(device_index);
-  if (!seated() || device_index >= ledger::kMaxDevices) return;
+  if (!seated() || device_index >= ledger::kMaxDevices) return true;
   // Frozen, it shows nothing that will not be back, and its pools are not worth bringing it back for.
-  if (!on_its_gpus()) return;
+  if (!on_its_gpus()) return true;
   settle_pools(device_index);  // what they have released without a word would hide as much of the residual
   const std::uint64_t sequence = sequence_of(device_index);
   const bool was_quiet = quiet_on(device_index, sequence);
-  ledger::SlotDevice& books = session.usage->slots[session.slot].devices[device_index];
-  std::uint64_t last = books.residual_bytes.load(std::memory_order_relaxed);
+  ledger::SlotDevice& accounting = session.usage->slots[session.slot].devices[device_index];
+  std::uint64_t last = accounting.residual_bytes.load(std::memory_order_relaxed);
   // Threads allocate and free meanwhile. The ledger holds what NVML shows if it is read on both sides of it: bytes are
   // reserved before the driver has them and given back after, so the larger reading never counts them as residual.
   const std::uint64_t before = ledger::held_bytes(*session.usage, device_index, session.slot);
-  std::uint64_t shown = 0;
-  if (!driver_bytes_now(device_index, shown)) return;
+  const Figure now = driver_bytes_now(device_index);
+  // What was measured last stands, until the next time that something moves or somebody asks.
+  if (now.answer != Answer::known) {
+    refreshed_at[device_index].store(coarse_now_ns(), std::memory_order_relaxed);
+    return now.answer == Answer::never;
+  }
+  const std::uint64_t shown = now.bytes;
   if (shown != 0) listed.store(true, std::memory_order_relaxed);
   const std::uint64_t after = ledger::held_bytes(*session.usage, device_index, session.slot);
   const std::uint64_t most = before > after ? before : after;
   const std::uint64_t draining = own_draining(device_index);
   const std::uint64_t held = most > draining ? most - draining : 0;
-  const std::uint64_t residual = shown > held ? shown - held : 0;
+  const std::uint64_t residual =
+      std::max(shown > held ? shown - held : 0, least[device_index].load(std::memory_order_relaxed));
   // What is reserved and not yet the driver's, or gone from there and not given back, hides as much residual: others would be
   // given that room. Who was between the two before the reading was seen there, or has moved the sequence since.
   if (was_quiet) settle_pools(device_index);
@@ -168,14 +209,15 @@ void refresh_residual(std::uint32_t device_index) {
   bool stored = false;
   if (residual < last) {
     if (quiet && on_its_gpus() && !destroyed_pools_charged(device_index))
-      stored = books.residual_bytes.compare_exchange_strong(last, residual);
+      stored = accounting.residual_bytes.compare_exchange_strong(last, residual);
   } else {
-    while (residual > last && !stored) stored = books.residual_bytes.compare_exchange_weak(last, residual);
+    while (residual > last && !stored) stored = accounting.residual_bytes.compare_exchange_weak(last, residual);
   }
   if (stored) session.usage->residuals.fetch_add(1, std::memory_order_release);
   if (!quiet) residual_moved(device_index);
   ledger::note_in_use(*session.usage, device_index, share_residual_now(device_index));
   refreshed_at[device_index].store(coarse_now_ns(), std::memory_order_relaxed);
+  return true;
 }
 
 void refresh_residual_if_old(std::uint32_t device_index) {
@@ -213,7 +255,7 @@ void residual_is_due(std::uint32_t device_index) {
 void residual_moved(std::uint32_t device_index) {
   if (device_index >= ledger::kMaxDevices) return;  // host memory has none
   if (moved[device_index].load(std::memory_order_relaxed) || moved[device_index].exchange(true)) return;
-  wake_keeper();
+  wake_memory_thread();
 }
 
 std::int64_t measure_moved(std::int64_t now_ns) {
@@ -255,6 +297,37 @@ std::uint64_t share_residual(std::uint32_t device_index, std::int64_t now_ns) {
   return share_residual_now(device_index);
 }
 
+void residual_rises(std::uint32_t device_index, std::uint64_t bytes) {
+  if (bytes == 0 || device_index >= ledger::kMaxDevices) return;
+  auto& residual = session.usage->slots[session.slot].devices[device_index].residual_bytes;
+  least[device_index].fetch_add(bytes);
+  residual.fetch_add(bytes);
+  session.usage->residuals.fetch_add(1, std::memory_order_release);
+  residual_moved(device_index);
+}
+
+void residual_rose(std::uint32_t device_index, std::uint64_t bytes) {
+  if (device_index < ledger::kMaxDevices) least[device_index].fetch_add(bytes);
+}
+
+namespace {
+
+void lower(std::atomic<std::uint64_t>& value, std::uint64_t bytes) {
+  std::uint64_t seen = value.load(std::memory_order_relaxed);
+  while (!value.compare_exchange_weak(seen, seen > bytes ? seen - bytes : 0)) {
+  }
+}
+
+}  // namespace
+
+void residual_falls(std::uint32_t device_index, std::uint64_t bytes) {
+  if (bytes == 0 || !seated() || device_index >= ledger::kMaxDevices) return;
+  lower(least[device_index], bytes);
+  lower(session.usage->slots[session.slot].devices[device_index].residual_bytes, bytes);
+  session.usage->residuals.fetch_add(1, std::memory_order_release);
+  residual_moved(device_index);
+}
+
 void note_peaks(std::uint32_t device_index) {
   ledger::note_peak(*session.usage, device_index);
   if (device_index < ledger::kMaxDevices)
@@ -266,13 +339,15 @@ std::uint64_t own_residual(std::uint32_t device_index) {
 }
 
 void residual_reset_after_fork() {
-  nvml_state.store(NvmlState::untried, std::memory_order_relaxed);
+  nvml_is_ready.store(false, std::memory_order_relaxed);
+  nvml_retry_at.store(0, std::memory_order_relaxed);
   listed.store(false, std::memory_order_relaxed);
   told.store(false, std::memory_order_relaxed);
   for (auto& when : summed_at) when.store(-kFresh, std::memory_order_relaxed);
   for (auto& when : refreshed_at) when.store(-kFresh, std::memory_order_relaxed);
   for (auto& device : due) device.store(false, std::memory_order_relaxed);
   for (auto& device : moved) device.store(false, std::memory_order_relaxed);
+  for (auto& bytes : least) bytes.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace headgate::limiter

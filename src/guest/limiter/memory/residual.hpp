@@ -11,19 +11,30 @@
 namespace headgate::limiter {
 
 // NVML's list of processes on a device: 24 KiB, more than the whole stack that some threads have.
-inline constexpr unsigned kMostListed = 1024;
-using ProcessList = abi::nvmlProcessInfo_v2_t[kMostListed];
+inline constexpr unsigned kMaxListed = 1024;
+using ProcessList = abi::nvmlProcessInfo_v2_t[kMaxListed];
 
-// Whether NVML answers, by a reference of our own, kept: the program may shut its own down while we still look.
+// Whether NVML answers, by a reference of our own, kept: the program may shut its own down while we still look. Tried
+// again each second.
 bool nvml_ready();
+// The program has shut down NVML more often than it initialised it, ours with it: takes a reference again.
+void nvml_was_ended();
+// Calls ask(), and once more after nvml_was_ended().
+template <typename Ask>
+abi::nvmlReturn_t asking_nvml(const Ask& ask) {
+  const abi::nvmlReturn_t result = ask();
+  if (result != abi::NVML_ERROR_UNINITIALIZED) return result;
+  nvml_was_ended();
+  return ask();
+}
 
 // Whether the driver's figure for this process is known. Without a daemon not in a container whose process numbers are not the
 // host's.
 bool nvml_lists_us();
 
 // Measures this process's residual on a device of the pages and stores it in our slot. Waits for the daemon or calls NVML: for
-// rare calls only.
-void refresh_residual(std::uint32_t device_index);
+// rare calls only. False: the driver does not say just now, and what was measured last stands.
+bool refresh_residual(std::uint32_t device_index);
 
 // The same where the last time is 50 ms ago, or a context has come since: for a program that asks again and again.
 void refresh_residual_if_old(std::uint32_t device_index);
@@ -56,6 +67,14 @@ std::uint64_t share_residual_now(std::uint32_t device_index);
 
 // The driver gave what was reserved: what is in use now, with and without contexts and code, may be the most that ever was.
 void note_peaks(std::uint32_t device_index);
+
+// The process's residual rises by what a call was told that it takes; it may take that later (a stack at the next
+// launch), so a measurement does not lower it below. It falls by what a call gave back, until the next measurement
+// corrects it.
+void residual_rises(std::uint32_t device_index, std::uint64_t bytes);
+void residual_falls(std::uint32_t device_index, std::uint64_t bytes);
+// As residual_rises(), of what a measurement has found already.
+void residual_rose(std::uint32_t device_index, std::uint64_t bytes);
 
 // This process's own part, as last measured.
 std::uint64_t own_residual(std::uint32_t device_index);

@@ -21,7 +21,7 @@ std::uint64_t key_of(CUexternalMemory memory) { return reinterpret_cast<std::uin
 HEADGATE_HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dptr) {
   const auto ask = [=] { return forward(driver.cuIpcGetMemHandle, pHandle, dptr); };
   if (!seated()) return ask();
-  Holding holding, known;
+  Allocation holding, known;
   CUdeviceptr base = dptr;
   if (!pointers.look(base, holding)) {
     std::size_t bytes = 0;
@@ -77,7 +77,7 @@ HEADGATE_HOOK CUresult cuExternalMemoryGetMappedMipmappedArray(
 // Buffers that are mapped keep the memory until they are freed.
 HEADGATE_HOOK CUresult cuDestroyExternalMemory(CUexternalMemory extMem) {
   if (!seated()) return forward(driver.cuDestroyExternalMemory, extMem);
-  const Transit transit(kAnyDevice);
+  const InFlightBytes in_flight(kAnyDevice);
   HandleRelease release(key_of(extMem));
   const CUresult result = forward(driver.cuDestroyExternalMemory, extMem);
   let_go(release.settle(result == CUDA_SUCCESS));

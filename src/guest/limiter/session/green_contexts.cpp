@@ -10,19 +10,19 @@ namespace headgate::limiter {
 namespace {
 
 // Written by the calls that make and end green contexts; cuda.h leaves it to the program that one is not ended while it is used.
-constexpr unsigned kMostGreen = 256;
+constexpr unsigned kMaxGreen = 256;
 struct Green {
   std::atomic<CUcontext> handle{nullptr};
   std::atomic<CUcontext> primary{nullptr};
 };
-constinit Green known[kMostGreen];
+constinit Green known[kMaxGreen];
 constinit std::atomic<unsigned> seen{0};  // no entry at or above
 
 }  // namespace
 
 void know_green(CUcontext handle, CUcontext primary) {
   if (primary == nullptr || root_of(handle) != handle) return;
-  for (unsigned i = 0; i < kMostGreen; ++i) {
+  for (unsigned i = 0; i < kMaxGreen; ++i) {
     CUcontext none = nullptr;
     if (!known[i].handle.compare_exchange_strong(none, handle)) continue;
     known[i].primary.store(primary, std::memory_order_release);
@@ -34,7 +34,7 @@ void know_green(CUcontext handle, CUcontext primary) {
   static std::atomic<bool> said;
   if (!said.exchange(true))
     log_line(LogLevel::error, "more than %u green contexts: memory allocated in the others stays charged until the end",
-             kMostGreen);
+             kMaxGreen);
 }
 
 CUcontext root_of(CUcontext context) {

@@ -34,6 +34,10 @@ Place place_of(abi::CUdevice device);
 // After nvmlInit succeeded: joins the share for the views, without a slot. NVML_ERROR_NO_PERMISSION when refused.
 abi::nvmlReturn_t open_session_for_views();
 
+// Whether NVML is to show the share. A forked child joins for its views here, because its parent has initialised NVML
+// for both.
+bool sees_share();
+
 // Before the driver's cuInit: joins the share whose directory the environment names, or which is mounted, as for the views; which
 // GPUs it has decides what the driver is to show. Does nothing for any other share.
 void open_session_by_directory();
@@ -42,6 +46,9 @@ void open_session_by_directory();
 std::uint32_t nvml_device_index(abi::nvmlDevice_t device);
 
 ledger::SlotRef own_slot();
+
+// The inode of this process's pid namespace: numbers of processes in the pages mean something here where it is theirs.
+std::uint32_t own_namespace();
 
 // CLOCK_MONOTONIC, some milliseconds coarse; a few nanoseconds, no system call.
 std::int64_t coarse_now_ns();

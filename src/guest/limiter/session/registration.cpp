@@ -36,6 +36,7 @@ struct Bell {
   std::atomic<int> fd{-1};
   std::atomic<std::uint64_t> device{0}, inode{0};
   std::atomic<bool> dead{false};
+  std::atomic<bool> no_listener{false};  // at the last request for another
   std::atomic<std::int64_t> renewed_ns{0}, answered_ns{0}, pause_ns{kFirstRenewalPauseNs};
 };
 Bell bell;
@@ -109,6 +110,8 @@ class Conversation {
     if (!asks) tell_seat(slot);  // else a scheduler would be asked about it once more
     return !same_daemon_;
   }
+  // Whether no daemon accepted the connection: one that accepts and does not answer is there.
+  [[nodiscard]] bool no_listener() const { return no_listener_; }
 
  private:
   Registered hold_once(const char* directory, bool with_slot, ledger::SharePages& pages, ledger::SlotRef& slot) {
@@ -181,8 +184,9 @@ class Conversation {
     bare::Text(parent).add(
         std::string_view(directory, static_cast<std::size_t>(name_in(directory).data() - directory)));
     if (::access(parent, F_OK) == 0) return gone(directory);
-    return errno == ENOENT ? unreachable("has no runtime directory here")
-                           : cannot("look at the runtime directory", errno);
+    if (errno != ENOENT) return cannot("look at the runtime directory", errno);
+    no_listener_ = true;
+    return unreachable("has no runtime directory here");
   }
 
   // There is a daemon, which may be busy. Once: it is not waited for anew at each attempt.
@@ -226,7 +230,10 @@ class Conversation {
       const bool passing = full || errno == ECONNREFUSED || errno == ENOENT || errno == EINTR;
       if (!passing) return cannot("connect to headgated", errno);
       if (ledger::is_removed(folder.get())) return gone(directory);
-      if (!insist_ || now_ns() > (full ? deadline_ns_ : give_up_ns)) return unreachable("does not accept connections");
+      if (!insist_ || now_ns() > (full ? deadline_ns_ : give_up_ns)) {
+        no_listener_ = !full;
+        return unreachable("does not accept connections");
+      }
       const timespec pause{0, 5'000'000};
       ::nanosleep(&pause, nullptr);
     }
@@ -282,7 +289,7 @@ class Conversation {
 
   ssize_t receive(char* bytes, std::size_t size) {
     iovec part{bytes, size};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * ledger::kMostWelcomeDescriptors)];
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * ledger::kMaxWelcomeDescriptors)];
     msghdr header{};
     header.msg_iov = &part;
     header.msg_iovlen = 1;
@@ -297,7 +304,7 @@ class Conversation {
       for (std::size_t i = 0; i < count; ++i) {
         int fd;
         memcpy(&fd, CMSG_DATA(part_of) + i * sizeof fd, sizeof fd);
-        if (received_ < ledger::kMostWelcomeDescriptors) descriptors_[received_++].reset(fd);
+        if (received_ < ledger::kMaxWelcomeDescriptors) descriptors_[received_++].reset(fd);
         else ::close(fd);
       }
     }
@@ -305,7 +312,7 @@ class Conversation {
   }
 
   Registered map(const ledger::Welcome& welcome, ledger::SharePages& pages) {
-    if (received_ < ledger::kWelcomeDescriptors || (truncated_ && received_ < ledger::kMostWelcomeDescriptors))
+    if (received_ < ledger::kWelcomeDescriptors || (truncated_ && received_ < ledger::kMaxWelcomeDescriptors))
       return cannot("take the descriptors that headgated hands out", EMFILE);
     if (const ledger::PageFault bad = ledger::map_pages(descriptors_[0].get(), descriptors_[1].get(), pages)) {
       ledger::explain(bad, why_.data(), why_.size());
@@ -347,10 +354,10 @@ class Conversation {
   std::span<char> why_;
   const std::int64_t patience_ns_, answer_ns_;
   std::int64_t deadline_ns_;
-  bool listened_ = false, same_daemon_ = false;
+  bool listened_ = false, same_daemon_ = false, no_listener_ = false;
   bool insist_;  // tries again where nobody accepts connections yet, or too many register
   Descriptor socket_;
-  Descriptor descriptors_[ledger::kMostWelcomeDescriptors];
+  Descriptor descriptors_[ledger::kMaxWelcomeDescriptors];
   std::uint32_t received_ = 0;
   bool held_ = false, busy_ = false;
   bool truncated_ = false;  // the last message had descriptors for which there was no room
@@ -407,13 +414,25 @@ void renew_doorbell() {
   if (home[0] == '\0' || now - last_ns < pause_ns || !bell.renewed_ns.compare_exchange_strong(last_ns, now)) return;
   const int saved = errno;
   char why[512];
-  const bool soon =
-      Conversation(why, kRenewNs, kRenewNs, false).take_bell(home, {session.slot, session.slot_generation});
+  Conversation asked(why, kRenewNs, kRenewNs, false);
+  const bool soon = asked.take_bell(home, {session.slot, session.slot_generation});
+  bell.no_listener.store(asked.no_listener());
   // Where nobody listens asking costs next to nothing. And with a new daemon come the boards on which the share's processes are told
   // apart from others': whoever had them later than his share's others would have its time taken for somebody else's.
   bell.pause_ns.store(soon ? kFirstRenewalPauseNs
                            : next_renewal_pause_ns(pause_ns, now - bell.answered_ns.exchange(now)));
   errno = saved;
+}
+
+bool daemon_is_gone() {
+  if (home[0] == '\0') return false;
+  const int fd = bell.fd.load(std::memory_order_acquire);
+  const int saved = errno;
+  const bool good = !bell.dead.load(std::memory_order_relaxed) && still_ours(fd) && !daemon_hung_up();
+  errno = saved;
+  if (good) return false;
+  renew_doorbell();
+  return bell.no_listener.load(std::memory_order_relaxed);
 }
 
 }  // namespace headgate::limiter

@@ -31,6 +31,12 @@ bool daemon_hung_up();
 // often where the same daemon refuses, or hands out what is shut down again (renewal_pause.hpp), and each time for 20 ms at most; thread-safe.
 void renew_doorbell();
 
+// Whether the daemon has ended and no other listens: our bell hung up or was never there, and the share's socket
+// accepts no connection. A daemon that is stopped or busy is there. Asks for another bell where ours is no good, at the
+// pace of renew_doorbell(); answers by the last such request until the next. False where the share's directory is not
+// known. Three system calls, and what renew_doorbell() takes; of one thread at a time.
+bool daemon_is_gone();
+
 // Asks the daemon for a new reading of the driver (guest/ledger/node_page.hpp). False: nobody hears it. As ring_doorbell().
 bool ask_for_reading();
 

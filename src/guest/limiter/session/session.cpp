@@ -12,16 +12,15 @@
 #include "guest/bare/text.hpp"
 #include "guest/grant/text.hpp"
 #include "guest/ledger/pages.hpp"
-#include "guest/limiter/compute/compute.hpp"
-#include "guest/limiter/memory/memory.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/current.hpp"
 #include "guest/limiter/session/devices.hpp"
+#include "guest/limiter/session/environment_grant.hpp"
+#include "guest/limiter/session/fork.hpp"
 #include "guest/limiter/session/membership.hpp"
 #include "guest/limiter/session/node_page.hpp"
 #include "guest/limiter/session/registration.hpp"
 #include "guest/limiter/session/shown_gpus.hpp"
-#include "guest/limiter/session/wish.hpp"
 
 // glibc's pthread_atfork() is a small static function round this one; we link no static part of libc.
 extern "C" int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* dso_handle);
@@ -38,31 +37,11 @@ constexpr abi::CUresult kRefused = abi::CUDA_ERROR_NOT_PERMITTED;
 std::atomic<bool> has_slot{false};
 std::atomic<std::uint32_t> opening{0};  // 1 while a thread opens the session; the others wait for it
 std::atomic<bool> fork_watched{false};
+std::atomic<bool> parent_had_views{false};  // a forked child goes on with the NVML that its parent initialised
 __thread bool opening_here __attribute__((tls_model("initial-exec")));
 
-// In a forked child: the parent's slot, pages and threads are not ours. Only stores; the child may be the copy of a
-// thread that held anything.
-void start_clean_in_child() {
-  has_slot.store(false, std::memory_order_relaxed);
-  opening.store(0, std::memory_order_relaxed);
-  opening_here = false;
-  session.membership.store(Membership::unopened, std::memory_order_relaxed);
-  session.slot = ledger::kNoSlot;
-  session.slot_generation = 0;
-  session.device_count = 0;
-  for (std::uint32_t& index : session.device_index) index = kNoDevice;
-  session.policy = nullptr;
-  session.usage = nullptr;
-  bare::forget_clock_after_fork();
-  contexts_changed();
-  node_page_reset_after_fork();
-  ledger::reset_locks_after_fork();
-  memory_reset_after_fork();
-  compute_reset_after_fork();
-}
-
 void watch_forks() {
-  if (!fork_watched.exchange(true)) __register_atfork(nullptr, nullptr, &start_clean_in_child, __dso_handle);
+  if (!fork_watched.exchange(true)) __register_atfork(nullptr, nullptr, &reset_after_fork, __dso_handle);
 }
 
 // One opener at a time, and none inside another: the driver's own calls may come back through our hooks.
@@ -111,7 +90,8 @@ void choose_shown(bool by_directory) {
     if (index != kNoDevice && std::find(session.shown, end, index) == end)
       session.shown[session.shown_count++] = static_cast<std::uint8_t>(index);
   }
-  if (session.shown_count != 0 || !by_directory) return;
+  // A list that names none of the share's GPUs is not `headgate run`'s.
+  if (session.shown_count != 0 || (!by_directory && listed == nullptr)) return;
   for (std::uint32_t i = 0; i < session.held.device_count; ++i) session.shown[i] = static_cast<std::uint8_t>(i);
   session.shown_count = session.held.device_count;
 }
@@ -255,12 +235,12 @@ Files enter_by_files(const char* directory, bool with_slot, ledger::SharePages& 
 // Makes or joins the share that the environment asks for; with_slot: and takes a seat in it.
 Membership join(const SeenDevices& devices, bool with_slot) {
   Wanted wanted;
-  read_wish(devices, wanted);
-  if (wanted.wish == Wish::nothing) {
+  read_environment_grant(devices, wanted);
+  if (wanted.kind == EnvironmentGrant::nothing) {
     session.membership.store(Membership::none, std::memory_order_release);
     return Membership::none;
   }
-  if (wanted.wish == Wish::unreadable) return refuse(wanted.message);
+  if (wanted.kind == EnvironmentGrant::unreadable) return refuse(wanted.message);
   if (wanted.directory[0] != '\0') return join_at(wanted, with_slot);
   char* const base = session.base;
   if (!ledger::runtime_directory(variable("HEADGATE_RUNTIME_DIR"), variable("XDG_RUNTIME_DIR"), base,
@@ -270,7 +250,7 @@ Membership join(const SeenDevices& devices, bool with_slot) {
   ledger::SharePages pages;
   ledger::SlotRef slot;
   ledger::PageFault fault;
-  const ledger::ShareGrant* grant = wanted.wish == Wish::values ? &wanted.grant : nullptr;
+  const ledger::ShareGrant* grant = wanted.kind == EnvironmentGrant::values ? &wanted.grant : nullptr;
   const char* name = wanted.grant.name;
   if (with_slot) fault = ledger::enter_share(base, name, grant, pages, slot);
   else if (grant != nullptr) fault = ledger::create_or_join_share(base, *grant, ledger::Access::tenant, pages);
@@ -298,8 +278,8 @@ void map_ordinals(const SeenDevices& devices) {
 // A driver that works but does not tell its GPUs apart: nobody who wants to be held may run there unheld.
 [[gnu::noinline]] abi::CUresult without_names(abi::CUresult error) {
   Wanted wanted;
-  read_wish({}, wanted);
-  if (wanted.wish == Wish::nothing) {
+  read_environment_grant({}, wanted);
+  if (wanted.kind == EnvironmentGrant::nothing) {
     session.membership.store(Membership::none, std::memory_order_release);
     return abi::CUDA_SUCCESS;
   }
@@ -331,6 +311,20 @@ abi::CUresult open_with_slot() {
 }
 
 }  // namespace
+
+void session_reset_after_fork() {
+  has_slot.store(false, std::memory_order_relaxed);
+  opening.store(0, std::memory_order_relaxed);
+  opening_here = false;
+  const Membership was = session.membership.exchange(Membership::unopened, std::memory_order_relaxed);
+  if (was == Membership::member) parent_had_views.store(true, std::memory_order_relaxed);
+  session.slot = ledger::kNoSlot;
+  session.slot_generation = 0;
+  session.device_count = 0;
+  for (std::uint32_t& index : session.device_index) index = kNoDevice;
+  session.policy = nullptr;
+  session.usage = nullptr;
+}
 
 bool seated() { return has_slot.load(std::memory_order_acquire); }
 
@@ -372,13 +366,27 @@ void open_session_by_directory() {
   {
     const Opening one_at_a_time;
     Wanted wanted;
-    read_wish({}, wanted);
-    const bool readable = wanted.wish == Wish::join || wanted.wish == Wish::values;
+    read_environment_grant({}, wanted);
+    const bool readable = wanted.kind == EnvironmentGrant::join || wanted.kind == EnvironmentGrant::values;
     if (session.membership.load(std::memory_order_acquire) == Membership::unopened && readable &&
         wanted.directory[0] != '\0')
       join_at(wanted, false);
   }
   errno = saved;
+}
+
+// A process cannot change its own pid namespace, and a child in another one starts with a copy of this word: forked
+// children are told apart by their pid namespace only after exec, which begins anew.
+std::uint32_t own_namespace() {
+  static std::atomic<std::uint64_t> known{0};
+  std::uint64_t value = known.load(std::memory_order_relaxed);
+  if (value == 0) {
+    const int saved = errno;
+    value = (1ull << 32) | ledger::own_identity().pidns_inode;
+    errno = saved;
+    known.store(value, std::memory_order_relaxed);
+  }
+  return static_cast<std::uint32_t>(value);
 }
 
 Place place_of(abi::CUdevice device) {
@@ -415,8 +423,17 @@ Place current_place() {
   }
 }
 
+bool sees_share() {
+  Membership membership = session.membership.load(std::memory_order_acquire);
+  if (membership == Membership::unopened && parent_had_views.load(std::memory_order_relaxed)) {
+    open_session_for_views();
+    membership = session.membership.load(std::memory_order_acquire);
+  }
+  return membership == Membership::member;
+}
+
 std::uint32_t nvml_device_index(abi::nvmlDevice_t device) {
-  if (session.membership.load(std::memory_order_acquire) != Membership::member) return kNoDevice;
+  if (!sees_share()) return kNoDevice;
   char uuid[ledger::kUuidBytes];
   if (forward(nvml.nvmlDeviceGetUUID, device, uuid, static_cast<unsigned>(sizeof uuid)) != abi::NVML_SUCCESS) {
     return kNoDevice;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "guest/limiter/route/forward.hpp"
+#include "guest/limiter/session/membership.hpp"
 #include "guest/limiter/session/session.hpp"
 
 namespace headgate::limiter {
@@ -50,7 +51,7 @@ void learn() {
 }  // namespace
 
 std::uint32_t shown_gpus() {
-  if (session.membership.load(std::memory_order_acquire) != Membership::member || session.shown_count == 0) return 0;
+  if (!sees_share() || session.shown_count == 0) return 0;
   if (!numbers.complete.load(std::memory_order_acquire)) learn();
   return numbers.count.load(std::memory_order_relaxed);
 }

@@ -3,9 +3,9 @@
 #include <atomic>
 
 #include "guest/limiter/route/driver.hpp"
+#include "guest/limiter/session/environment_grant.hpp"
 #include "guest/limiter/session/membership.hpp"
 #include "guest/limiter/session/node_page.hpp"
-#include "guest/limiter/session/wish.hpp"
 
 namespace headgate::limiter {
 namespace {

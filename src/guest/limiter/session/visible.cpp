@@ -8,8 +8,8 @@
 
 #include "guest/bare/text.hpp"
 #include "guest/grant/numbering.hpp"
+#include "guest/limiter/session/environment_grant.hpp"
 #include "guest/limiter/session/membership.hpp"
-#include "guest/limiter/session/wish.hpp"
 
 namespace headgate::limiter {
 namespace {
@@ -21,6 +21,18 @@ bool list_shown(std::span<char> out) {
   for (std::uint32_t i = 0; i < session.shown_count; ++i)
     text.add(i == 0 ? "" : ",").add(session.held.devices[session.shown[i]].uuid);
   return text.size() != 0 && !text.full();
+}
+
+// Not inlined, one after the other: some threads have small stacks.
+[[gnu::noinline]] void limit_to_share(const char* visible, const char* gpus) {
+  char limited[1024];
+  if (grant::number_by_share(visible, gpus, limited) || grant::cut_to_share(visible, gpus, limited))
+    ::setenv("CUDA_VISIBLE_DEVICES", limited, 1);
+}
+[[gnu::noinline]] void spell(const char* gpus) {
+  char spelled[1024];
+  if (grant::spell_as_share(variable("CUDA_VISIBLE_DEVICES"), gpus, spelled))
+    ::setenv("CUDA_VISIBLE_DEVICES", spelled, 1);
 }
 
 }  // namespace
@@ -37,11 +49,8 @@ void number_visible_devices() {
   }
   const char* const visible = variable("CUDA_VISIBLE_DEVICES");
   const int saved = errno;
-  char numbered[1024];
   if (visible == nullptr) ::setenv("CUDA_VISIBLE_DEVICES", gpus, 1);
-  else if (strcmp(visible, gpus) != 0 &&
-           (grant::number_by_share(visible, gpus, numbered) || grant::spell_as_share(visible, gpus, numbered)))
-    ::setenv("CUDA_VISIBLE_DEVICES", numbered, 1);
+  else if (strcmp(visible, gpus) != 0) limit_to_share(visible, gpus), spell(gpus);
   errno = saved;
 }
 

@@ -13,13 +13,15 @@ namespace {
 
 unsigned in_32_bits(std::uint64_t bytes) { return bytes > ~0u ? ~0u : static_cast<unsigned>(bytes); }
 
-bool current_view(MemoryView& view) {
+// free, total: the card's, or null where the program asked for one of them only.
+bool current_view(MemoryView& view, const std::size_t* free, const std::size_t* total) {
   const Place place = current_place();
   if (place.standing != Standing::held) return false;
-  std::size_t free = 0, total = 0;
-  if (forward(driver.cuMemGetInfo_v2, &free, &total) != CUDA_SUCCESS) return false;
+  std::size_t card_free = 0, card_total = 0;
+  if (free != nullptr && total != nullptr) card_free = *free, card_total = *total;
+  else if (forward(driver.cuMemGetInfo_v2, &card_free, &card_total) != CUDA_SUCCESS) return false;
   const int saved = errno;
-  view = share_memory(place.device_index, total, free);
+  view = share_memory(place.device_index, card_total, card_free);
   errno = saved;
   return true;
 }
@@ -29,7 +31,7 @@ bool current_view(MemoryView& view) {
 HEADGATE_HOOK CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
   const CUresult result = forward(driver.cuMemGetInfo_v2, free, total);
   MemoryView view;
-  if (result != CUDA_SUCCESS || !current_view(view)) return result;
+  if (result != CUDA_SUCCESS || !current_view(view, free, total)) return result;
   if (free != nullptr) *free = view.free_bytes;
   if (total != nullptr) *total = view.total_bytes;
   return result;
@@ -38,7 +40,7 @@ HEADGATE_HOOK CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
 HEADGATE_HOOK CUresult cuMemGetInfo(unsigned* free, unsigned* total) {
   const CUresult result = forward(driver.cuMemGetInfo, free, total);
   MemoryView view;
-  if (result != CUDA_SUCCESS || !current_view(view)) return result;
+  if (result != CUDA_SUCCESS || !current_view(view, nullptr, nullptr)) return result;
   if (free != nullptr) *free = in_32_bits(view.free_bytes);
   if (total != nullptr) *total = in_32_bits(view.total_bytes);
   return result;

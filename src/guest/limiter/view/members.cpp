@@ -1,30 +1,9 @@
 #include "guest/limiter/view/members.hpp"
 
-#include <atomic>
-#include <cerrno>
-
 #include "guest/ledger/slot.hpp"
 #include "guest/limiter/session/membership.hpp"
 
 namespace headgate::limiter {
-namespace {
-
-// A process cannot change its own pid namespace, and a child in another one starts with a copy of this word: forked children are
-// told apart by their pid namespace only after exec, which begins anew.
-std::uint32_t own_namespace() {
-  static std::atomic<std::uint64_t> known{0};
-  std::uint64_t value = known.load(std::memory_order_relaxed);
-  if (value == 0) {
-    const int saved = errno;
-    value = (1ull << 32) | ledger::own_identity().pidns_inode;
-    errno = saved;
-    known.store(value, std::memory_order_relaxed);
-  }
-  return static_cast<std::uint32_t>(value);
-}
-
-}  // namespace
-
 bool in_share(unsigned pid) {
   for (std::uint32_t i = 0; i < ledger::kMaxSlots; ++i) {
     const ledger::SlotView slot = ledger::view(*session.usage, i);

@@ -35,15 +35,4 @@ TEST(MemoryView, NoLimitShowsTheCard) {
   EXPECT_EQ(view.free_bytes, 9 * kGiB);
 }
 
-TEST(EasedFree, AProgramThatAbortsWhenFreeMemoryJumpsUpSeesNoJump) {
-  EXPECT_EQ(eased_free(1 * kGiB, 3 * kGiB, 4 * kGiB, 0), 1 * kGiB);
-  EXPECT_LE(eased_free(1 * kGiB, 3 * kGiB, 4 * kGiB, 100'000'000), 1 * kGiB + kGiB / 8);
-}
-
-TEST(EasedFree, AFallIsShownAtOnce) { EXPECT_EQ(eased_free(3 * kGiB, 1 * kGiB, 4 * kGiB, 0), 1 * kGiB); }
-
-TEST(EasedFree, FreedMemoryIsAllVisibleInTheEnd) {
-  EXPECT_EQ(eased_free(0, 4 * kGiB, 4 * kGiB, 4'000'000'000), 4 * kGiB);
-}
-
 }  // namespace

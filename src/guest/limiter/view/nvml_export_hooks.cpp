@@ -13,11 +13,11 @@ using namespace headgate::limiter;
 
 namespace {
 
-constexpr std::size_t kMostSlots = 512;
+constexpr std::size_t kMaxTableSlots = 512;
 
 // Of the driver's table, slots and all. Racing threads store the same words.
 struct Copy {
-  const void* words[kMostSlots];  // the first is the size in bytes
+  const void* words[kMaxTableSlots];  // the first is the size in bytes
   NvmlExportedProcessList* lists[kNvmlExportedListCount];
   NvmlExportedSamples* samples;
   NvmlExportedHandleByIndex* handle_by_index;
@@ -74,7 +74,7 @@ bool is_replaced(std::size_t slot) {
 const void* filtered(const void* const* table) {
   std::size_t bytes = 0;
   std::memcpy(&bytes, table, sizeof bytes);
-  const std::size_t words = std::min(bytes / sizeof(void*), kMostSlots);
+  const std::size_t words = std::min(bytes / sizeof(void*), kMaxTableSlots);
   for (std::size_t i = 1; i < words; ++i) {
     if (!is_replaced(i)) put(copy.words[i], table[i]);
   }

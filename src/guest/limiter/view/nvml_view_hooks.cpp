@@ -8,6 +8,7 @@
 
 #include "guest/bare/scratch.hpp"
 #include "guest/ledger/slot.hpp"
+#include "guest/limiter/memory/draining.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/membership.hpp"
 #include "guest/limiter/session/shown_gpus.hpp"
@@ -50,6 +51,7 @@ nvmlReturn_t share_processes(List* const& list, nvmlDevice_t device, unsigned* c
   if (count == nullptr || nvml_device_index(device) == kNoDevice) return forward(list, device, count, entries);
   const bare::Scratch<Entry[kMaxListed]> scratch;
   if (!scratch) return NVML_ERROR_OPERATING_SYSTEM;
+  look_for_the_dead();
   Entry(&all)[kMaxListed] = *scratch;
   unsigned listed = kMaxListed;
   const nvmlReturn_t result = forward(list, device, &listed, all);

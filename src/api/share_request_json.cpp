@@ -1,0 +1,372 @@
+#include "api/share_request_json.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "api/body.hpp"
+#include "base/whole_number.hpp"
+#include "guest/grant/size.hpp"
+
+namespace headgate::api {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+using node::kMaxId;
+
+// A value on its way into a message. Lists in lists are not written out: the writer of JSON calls itself for each level,
+// and whoever sends a million brackets would have the stack.
+std::string shown(const Json& value) {
+  const bool deep =
+      value.is_structured() && std::ranges::any_of(value, [](const Json& v) { return v.is_structured(); });
+  // What came in an address need not be UTF-8, as what came in a body is.
+  return deep ? std::string("a nested ") + value.type_name()
+              : tenancy::escape_untrusted(value.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+std::unexpected<Error> unfit(const std::string& key, const Json& value, const std::string& accepted) {
+  return fail(ErrorCode::usage, tenancy::escape_untrusted(key) + " = " + shown(value) + " is not understood",
+              "accepted: " + accepted);
+}
+
+std::string accepted_in(const std::string& key) {
+  const auto& all = fields(BodyKind::share_request);
+  const auto field = std::ranges::find(all, key, &BodyField::name);
+  return field == all.end() ? "" : std::string(field->accepted);
+}
+
+// A number that fits its field: cut to 32 bits, it would be another user's, or another bound.
+Result<std::uint32_t> number_of(const std::string& key, const Json& value, std::uint32_t most) {
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() <= most) return value.get<std::uint32_t>();
+  if (value.is_number())
+    return fail(ErrorCode::usage, tenancy::escape_untrusted(key) + " = " + shown(value) + " is out of range",
+                "accepted: a whole number of 0 to " + std::to_string(most));
+  return unfit(key, value, "a whole number of 0 to " + std::to_string(most));
+}
+
+// Three times what a share with all its users and groups is said with. An object finds a key by going through those before it, so that
+// a body full of them would keep the daemon's loop, and all who come to it, for half a minute.
+constexpr std::size_t kMaxParts = 2048;
+
+// Counts keys, values and ends of lists, and ends the reading where there are more.
+class PartCounter {
+ public:
+  [[nodiscard]] bool too_many() const { return parts_ > kMaxParts; }
+
+  bool null() { return one(); }
+  bool boolean(bool) { return one(); }
+  bool number_integer(Json::number_integer_t) { return one(); }
+  bool number_unsigned(Json::number_unsigned_t) { return one(); }
+  bool number_float(Json::number_float_t, const std::string&) { return one(); }
+  bool string(std::string&) { return one(); }
+  bool binary(Json::binary_t&) { return one(); }
+  bool start_object(std::size_t) { return one(); }
+  bool key(std::string&) { return one(); }
+  bool end_object() { return one(); }
+  bool start_array(std::size_t) { return one(); }
+  bool end_array() { return one(); }
+  // What is no JSON, who reads it after this says.
+  static bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) { return false; }
+
+ private:
+  bool one() { return ++parts_ <= kMaxParts; }
+
+  std::size_t parts_ = 0;
+};
+
+Result<Json> object_of(const std::string& body) {
+  PartCounter counter;
+  static_cast<void>(Json::sax_parse(body, &counter));
+  if (counter.too_many())
+    return fail(ErrorCode::usage, "the body has more than " + std::to_string(kMaxParts) + " keys and values",
+                "a share has at most 256 users and 256 groups by name; a group has as many members as it likes");
+  // Of a key that stands twice a reader would keep the last, another the first: neither is what was meant.
+  std::set<std::string> seen;
+  std::optional<std::string> twice;
+  Json json = Json::parse(
+      body,
+      [&](int depth, Json::parse_event_t event, const Json& parsed) {
+        if (event == Json::parse_event_t::key && depth == 1 && !seen.insert(parsed.get<std::string>()).second)
+          twice = parsed.get<std::string>();
+        return true;
+      },
+      false);
+  if (twice)
+    return fail(ErrorCode::usage, "the key '" + tenancy::escape_untrusted(*twice) + "' stands twice",
+                "say each but once");
+  if (json.is_discarded() || !json.is_object())
+    return fail(ErrorCode::usage, "the body is no JSON object: " + tenancy::escape_untrusted(body),
+                "such as {\"name\": \"alice\", \"mem\": \"8GiB\", \"compute\": \"50%\"}");
+  return json;
+}
+
+struct TextKey {
+  const char* name;
+  std::optional<std::string> node::ShareRequest::* field;
+};
+constexpr TextKey kTexts[] = {
+    {"name", &node::ShareRequest::name},
+    {"gpu", &node::ShareRequest::gpu},
+    {"mem", &node::ShareRequest::mem},
+    {"host_mem", &node::ShareRequest::host_mem},
+    {"compute", &node::ShareRequest::compute},
+    {"burst", &node::ShareRequest::burst},
+    {"weight", &node::ShareRequest::weight},
+    {"class", &node::ShareRequest::priority_class},
+    {"ttl", &node::ShareRequest::ttl},
+    {"idle_notice", &node::ShareRequest::idle_notice},
+    {"freeze_after", &node::ShareRequest::freeze_after},
+    {"admit", &node::ShareRequest::admit},
+    {"fail_policy", &node::ShareRequest::fail_policy},
+    {"on_oom", &node::ShareRequest::on_oom},
+    {"gang", &node::ShareRequest::gang},
+};
+
+// False where the key is none of these.
+Result<bool> take(const std::string& key, const Json& value, node::ShareRequest& order) {
+  for (const auto& [name, field] : kTexts) {
+    if (key != name) continue;
+    // A weight may be written as the number that it is.
+    if (value.is_number_unsigned() && key == "weight") order.*field = value.dump();
+    else if (value.is_string()) order.*field = value.get<std::string>();
+    else return unfit(key, value, key == "weight" ? "1 to 1000, as a number or a text" : "a text: " + accepted_in(key));
+    return true;
+  }
+  if (key == "void_promises") {
+    if (!value.is_boolean()) return unfit(key, value, "true or false");
+    order.void_promises = value.get<bool>();
+    return true;
+  }
+  const bool overcommit = key == "overcommit" || key == "over_sell";  // the latter: its name of the last release
+  if (overcommit || key == "everyone" || key == "until_empty") {
+    if (!value.is_boolean()) return unfit(key, value, "true or false");
+    (overcommit ? order.over_sell : key == "everyone" ? order.everyone : order.until_empty) = value.get<bool>();
+    return true;
+  }
+  if (key == "users" || key == "groups") {
+    std::vector<std::string> names;
+    if (!value.is_array()) return unfit(key, value, "a list of texts");
+    for (const Json& one : value) {
+      if (!one.is_string()) return unfit(key, value, "a list of texts");
+      names.push_back(one.get<std::string>());
+    }
+    (key == "users" ? order.users : order.groups) = std::move(names);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+namespace {
+
+Result<node::ShareRequest> order_in(const Json& json) {
+  node::ShareRequest order;
+  for (const auto& [key, value] : json.items()) {
+    if (value.is_null()) continue;
+    if (!TRY(take(key, value, order)))
+      return fail(ErrorCode::usage, "unknown key '" + tenancy::escape_untrusted(key) + "'",
+                  "accepted: " + field_names(BodyKind::share_request));
+  }
+  return order;
+}
+
+}  // namespace
+
+Result<node::ShareRequest> order_of(const std::string& body) { return order_in(TRY(object_of(body))); }
+
+Result<std::vector<node::Node::NamedOrder>> orders_of(const std::string& body) {
+  std::vector<node::Node::NamedOrder> all;
+  const Json json = TRY(object_of(body));
+  for (const auto& [name, change] : json.items()) {
+    if (!change.is_object()) return unfit(name, change, "an object with what is to change of that share");
+    if (change.empty())
+      return fail(ErrorCode::usage,
+                  "nothing to change of the share '" + tenancy::escape_untrusted(name) + "' was named",
+                  "accepted: " + field_names(BodyKind::share_change));
+    all.emplace_back(name, TRY(order_in(change)));
+  }
+  if (all.empty())
+    return fail(ErrorCode::usage, "no share was named",
+                R"(such as {"alice": {"compute": "80%"}, "bob": {"compute": "20%"}})");
+  return all;
+}
+
+std::string place_json(std::size_t place, const std::string& reason) {
+  return Json{{"place", place}, {"reason", reason}}.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+Result<PolicyChange> policy_of(const std::string& body) {
+  const Json json = TRY(object_of(body));
+  PolicyChange change;
+  for (const auto& [key, value] : json.items()) {
+    if (key == "void_promises") {
+      if (!value.is_boolean()) return unfit(key, value, "true or false");
+      change.void_promises = value.get<bool>();
+      continue;
+    }
+    if (key != "policy")
+      return fail(ErrorCode::usage, "unknown key '" + tenancy::escape_untrusted(key) + "'",
+                  "accepted: " + field_names(BodyKind::gpu_change));
+    if (!value.is_string()) return unfit(key, value, "fair, priority, off or default");
+    change.policy = value.get<std::string>();
+  }
+  return change;
+}
+
+namespace {
+
+// Whose quota: a name of this machine, or a number, be it in text.
+Result<std::uint32_t> id_named(const std::string& key, const std::string& text) {
+  const node::UserDirectory directory = node::system_directory();
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  const std::optional<std::uint32_t> id = is_number       ? std::optional(number)
+                                          : key == "user" ? TRY(directory.user(text))
+                                                          : TRY(directory.group(text));
+  if (error == std::errc::result_out_of_range || (is_number && number > kMaxId))
+    return fail(ErrorCode::usage, key + " = '" + tenancy::escape_untrusted(text) + "' is out of range",
+                "accepted: a name of this machine, or a whole number of 0 to " + std::to_string(kMaxId));
+  if (!id) return unfit(key, text, "a name of this machine, or a number");
+  return *id;
+}
+
+}  // namespace
+
+namespace {
+
+template <typename T>
+using Said = tenancy::QuotaChange::Said<T>;
+
+// A whole number, be it in text, as the command sends it.
+Result<std::uint32_t> whole_of(const std::string& key, const Json& value, std::uint32_t least, std::uint32_t most) {
+  const auto number = value.is_string() ? whole_number<std::uint32_t>(value.get<std::string>())
+                                        : std::optional<std::uint32_t>(TRY(number_of(key, value, most)));
+  if (number && *number >= least && *number <= most) return *number;
+  return unfit(key, value, "a whole number of " + std::to_string(least) + " to " + std::to_string(most) + ", or none");
+}
+
+Result<std::uint64_t> memory_of(const Json& value, const std::string& text) {
+  const auto memory = grant::parse_memory(text);
+  if (!memory || memory.value.bytes == 0) return unfit("mem", value, "24GiB, 24Gi, 24G or 24GB, or none");
+  return memory.value.bytes;
+}
+
+// Over all GPUs, so more than one GPU's 100 % is possible: "250%".
+Result<std::uint64_t> compute_of(const Json& value, const std::string& text) {
+  const auto percent = text.ends_with('%')
+                           ? whole_number<std::uint32_t>(std::string_view(text).substr(0, text.size() - 1))
+                           : std::nullopt;
+  if (!percent || *percent == 0 || *percent > 1'000'000)
+    return unfit("compute", value, "a whole percentage of one GPU, 100% for each GPU: 50%, 200%; or none");
+  return std::uint64_t{*percent} * 10'000;
+}
+
+Result<tenancy::Class> class_of(const Json& value, const std::string& text) {
+  for (const auto one : {tenancy::Class::best_effort, tenancy::Class::normal, tenancy::Class::latency})
+    if (text == tenancy::class_word(one)) return one;
+  return unfit("class", value, "best-effort, normal, latency or none");
+}
+
+// False where the key is no limit.
+Result<bool> take_limit(const std::string& key, const Json& value, tenancy::QuotaChange& change) {
+  const std::string text = value.is_string() ? value.get<std::string>() : "";
+  const bool none = text == "none";
+  if (key == "mem") {
+    change.memory_bytes.emplace();
+    if (!none) change.memory_bytes = TRY(memory_of(value, text));
+  } else if (key == "compute") {
+    change.compute_ppm.emplace();
+    if (!none) change.compute_ppm = TRY(compute_of(value, text));
+  } else if (key == "shares") {
+    change.shares.emplace();
+    if (!none) change.shares = TRY(whole_of(key, value, 0, std::numeric_limits<std::uint32_t>::max()));
+  } else if (key == "ttl") {
+    if (!value.is_string()) return unfit(key, value, "a time as text: 30s, 5m, 2h, 7d; or none");
+    change.ttl.emplace();
+    if (!none) change.ttl = TRY(node::parse_duration("ttl", text));
+  } else if (key == "weight") {
+    change.weight.emplace();
+    if (!none) change.weight = TRY(whole_of(key, value, 1, tenancy::kMaxWeight));
+  } else if (key == "class") {
+    change.highest_class.emplace();
+    if (!none) change.highest_class = TRY(class_of(value, text));
+  } else {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<tenancy::QuotaChange> quota_change_of(const std::string& body) {
+  const Json json = TRY(object_of(body));
+  tenancy::QuotaChange change;
+  int named = 0;
+  for (const auto& [key, value] : json.items()) {
+    if (value.is_null()) continue;
+    if (key == "user" || key == "group") {
+      if (!value.is_number() && !value.is_string()) return unfit(key, value, "a name of this machine, or a number");
+      change.id = value.is_number() ? TRY(number_of(key, value, kMaxId)) : TRY(id_named(key, value.get<std::string>()));
+      change.subject = key == "user" ? tenancy::Quota::Subject::user : tenancy::Quota::Subject::group;
+      ++named;
+    } else if (key == "everyone") {
+      if (value != true) return unfit(key, value, "true, or leave it out");
+      change.subject = tenancy::Quota::Subject::every_user;
+      ++named;
+    } else if (!TRY(take_limit(key, value, change))) {
+      return fail(ErrorCode::usage, "unknown key '" + tenancy::escape_untrusted(key) + "'",
+                  "accepted: " + field_names(BodyKind::quota));
+    }
+  }
+  if (named == 0) return fail(ErrorCode::usage, "the quota says for nobody", "name a user, a group, or everyone");
+  if (named > 1)
+    return fail(ErrorCode::usage, "the quota is for more than one", "name a user, a group, or everyone: one of them");
+  if (tenancy::says_nothing(change))
+    return fail(ErrorCode::usage, "the quota names no limit",
+                "name mem, compute, shares, ttl, weight or class; none takes one back");
+  return change;
+}
+
+Result<tenancy::Quota> quota_named(const std::string* user, const std::string* group, bool everyone) {
+  if ((user != nullptr) + (group != nullptr) + everyone != 1)
+    return fail(ErrorCode::usage, "whose quota is not said", "name exactly one: a user, a group, or everyone");
+  tenancy::Quota quota;
+  if (everyone) {
+    quota.subject = tenancy::Quota::Subject::every_user;
+    return quota;
+  }
+  quota.id = TRY(id_named(user != nullptr ? "user" : "group", user != nullptr ? *user : *group));
+  quota.subject = user != nullptr ? tenancy::Quota::Subject::user : tenancy::Quota::Subject::group;
+  return quota;
+}
+
+std::string to_json(const tenancy::Quota& quota) {
+  Json json = Json::object();
+  switch (quota.subject) {
+    case tenancy::Quota::Subject::user: json["user"] = quota.id; break;
+    case tenancy::Quota::Subject::group: json["group"] = quota.id; break;
+    case tenancy::Quota::Subject::every_user: json["everyone"] = true; break;
+  }
+  json["memory_bytes"] = quota.memory_bytes ? Json(*quota.memory_bytes) : Json();
+  json["compute_ratio"] = quota.compute_ppm ? Json(static_cast<double>(*quota.compute_ppm) / 1e6) : Json();
+  json["shares"] = quota.shares ? Json(*quota.shares) : Json();
+  json["ttl_ns"] = quota.ttl ? Json(quota.ttl->count() * 1'000'000'000) : Json();
+  json["weight"] = quota.weight ? Json(*quota.weight) : Json();
+  json["class"] = quota.highest_class ? Json(tenancy::class_word(*quota.highest_class)) : Json();
+  return json.dump();
+}
+
+std::string to_json(const node::Entry& entry) {
+  return Json{
+      {"share", entry.share}, {"runtime_dir", entry.runtime_dir},     {"directory", entry.directory},
+      {"uuids", entry.uuids}, {"simulated_dir", entry.simulated_dir}, {"thread_percentage", entry.thread_percentage}}
+      .dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+}  // namespace headgate::api

@@ -1,0 +1,117 @@
+// For tests: the zeusd API over recording GPUs and a tree of powercap files, on a Unix socket and on TCP.
+#pragma once
+
+#include <stdlib.h>
+
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/zeusd.hpp"
+#include "http/test_server.hpp"
+#include "power/recording_manager.hpp"
+
+namespace headgate::api {
+
+// As zeusd's own tests have it: each package counts 10000 uJ, its memory 5000 uJ, until a test sets something else.
+class CpuFiles {
+ public:
+  explicit CpuFiles(std::uint32_t packages) {
+    std::string pattern = "/tmp/headgate-cpu-XXXXXX";
+    root_ = ::mkdtemp(pattern.data());
+    for (std::uint32_t number = 0; number < packages; ++number) {
+      const std::string zone = "intel-rapl:" + std::to_string(number);
+      make(zone, "package-" + std::to_string(number), 10'000);
+      make(zone + "/" + zone + ":0", "dram", 5'000);
+    }
+  }
+  ~CpuFiles() { std::filesystem::remove_all(root_); }
+  CpuFiles(const CpuFiles&) = delete;
+
+  [[nodiscard]] const std::string& root() const { return root_; }
+  void set(std::uint32_t package, std::uint64_t package_uj, std::uint64_t dram_uj) const {
+    const std::string zone = "intel-rapl:" + std::to_string(package);
+    write(zone + "/energy_uj", std::to_string(package_uj));
+    write(zone + "/" + zone + ":0/energy_uj", std::to_string(dram_uj));
+  }
+  void write(const std::string& path, const std::string& text) const {
+    std::ofstream(root_ + "/class/powercap/intel-rapl/" + path) << text << "\n";
+  }
+
+ private:
+  void make(const std::string& zone, const std::string& name, std::uint64_t energy_uj) const {
+    std::filesystem::create_directories(root_ + "/class/powercap/intel-rapl/" + zone);
+    write(zone + "/name", name);
+    write(zone + "/energy_uj", std::to_string(energy_uj));
+    write(zone + "/max_energy_range_uj", "262143328850");
+  }
+  std::string root_;
+};
+
+class ZeusdBench {
+ public:
+  explicit ZeusdBench(ZeusdOptions options = all_groups(), std::size_t depth = power::ControlQueues::kDepth)
+      : cpus(2), rapl(cpus.root()) {
+    for (std::uint32_t gpu = 0; gpu < 4; ++gpu) gpus.emplace_back(gpu);
+    queues.emplace(power::recording_managers(gpus), [](const power::Executed&) {}, depth);
+    server = std::make_unique<http::TestServer>([&](http::Loop& loop) {
+      Zeusd zeusd(loop, *queues, rapl, std::move(options));
+      return zeusd.routes();  // they keep what they need of it
+    });
+  }
+  ~ZeusdBench() {
+    for (power::Recording& gpu : gpus) gpu.open();
+  }
+
+  [[nodiscard]] static ZeusdOptions all_groups() {
+    ZeusdOptions options;
+    options.groups = {power::ApiGroup::gpu_control, power::ApiGroup::gpu_read, power::ApiGroup::cpu_read};
+    options.gpu_period = std::chrono::milliseconds(2);
+    options.cpu_period = std::chrono::milliseconds(5);
+    return options;
+  }
+
+  [[nodiscard]] http::IncomingResponse ask(const std::string& method, const std::string& target,
+                                           const http::Fields& headers = {}) const {
+    const auto endpoint = over_tcp ? server->tcp_endpoint() : server->unix_endpoint();
+    auto response =
+        http::exchange(endpoint, {.method = method, .target = target, .headers = headers}, std::chrono::seconds(20));
+    if (response) return std::move(*response);
+    return {.status = -1, .headers = {}, .body = response.error().message};
+  }
+  [[nodiscard]] http::IncomingResponse get(const std::string& target, const http::Fields& headers = {}) const {
+    return ask("GET", target, headers);
+  }
+  [[nodiscard]] http::IncomingResponse post(const std::string& target, const http::Fields& headers = {}) const {
+    return ask("POST", target, headers);
+  }
+  [[nodiscard]] static nlohmann::json json(const http::IncomingResponse& response) {
+    return nlohmann::json::parse(response.body, nullptr, false);
+  }
+  // The next events of a stream, as JSON.
+  [[nodiscard]] std::vector<nlohmann::json> events(const std::string& target, std::size_t count) const {
+    std::vector<nlohmann::json> all;
+    const auto endpoint = over_tcp ? server->tcp_endpoint() : server->unix_endpoint();
+    auto source = http::EventSource::open(endpoint, {.target = target}, std::chrono::seconds(20));
+    while (source && all.size() < count) {
+      const auto event = source->next(std::chrono::seconds(20));
+      if (!event || !*event) break;
+      all.push_back(nlohmann::json::parse((*event)->data, nullptr, false));
+    }
+    return all;
+  }
+
+  bool over_tcp = false;
+  std::deque<power::Recording> gpus;
+  CpuFiles cpus;
+  power::Rapl rapl;
+  std::optional<power::ControlQueues> queues;
+  std::unique_ptr<http::TestServer> server;  // the last: its routes use the others
+};
+
+}  // namespace headgate::api

@@ -1,0 +1,413 @@
+#include "api/zeusd.hpp"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "api/zeusd_query.hpp"
+#include "api/zeusd_reply.hpp"
+#include "base/now.hpp"
+#include "power/power_feed.hpp"
+
+namespace headgate::api {
+namespace {
+
+using http::Request;
+using http::Response;
+using power::ApiGroup;
+using power::Command;
+
+std::uint64_t unix_now_ms() { return unix_now_ns() / 1'000'000; }
+
+constexpr ZeusdParameter kGpuIds{"gpu_ids", ZeusdParameter::Kind::ids, true};
+constexpr ZeusdParameter kSomeGpuIds{"gpu_ids", ZeusdParameter::Kind::ids, false};
+constexpr ZeusdParameter kSomeCpuIds{"cpu_ids", ZeusdParameter::Kind::ids, false};
+constexpr ZeusdParameter kBlock{"block", ZeusdParameter::Kind::flag, true};
+
+std::vector<ZeusdParameter> parameters_of(power::Operation operation) {
+  switch (operation) {
+    case power::Operation::set_power_limit:
+      return {kGpuIds, {"power_limit_mw", ZeusdParameter::Kind::number, true}, kBlock};
+    case power::Operation::set_persistence_mode:
+      return {kGpuIds, {"enabled", ZeusdParameter::Kind::flag, true}, kBlock};
+    case power::Operation::set_gpu_locked_clocks:
+    case power::Operation::set_mem_locked_clocks:
+      return {kGpuIds,
+              {"min_clock_mhz", ZeusdParameter::Kind::number, true},
+              {"max_clock_mhz", ZeusdParameter::Kind::number, true},
+              kBlock};
+    default: break;
+  }
+  return power::is_write(operation) ? std::vector{kGpuIds, kBlock} : std::vector{kSomeGpuIds};
+}
+
+constexpr power::Operation kOperations[] = {
+    power::Operation::set_persistence_mode,        power::Operation::set_power_limit,
+    power::Operation::set_gpu_locked_clocks,       power::Operation::set_mem_locked_clocks,
+    power::Operation::reset_gpu_locked_clocks,     power::Operation::reset_mem_locked_clocks,
+    power::Operation::reset_locked_clocks,         power::Operation::get_power,
+    power::Operation::get_cumulative_energy,       power::Operation::get_power_limit,
+    power::Operation::get_power_limit_constraints, power::Operation::get_persistence_mode,
+};
+
+power::Caller caller_of(const ZeusdCaller& caller) {
+  power::Caller named{.text = describe(caller)};
+  if (caller.peer.is_unix) named.uid = caller.peer.uid;
+  return named;
+}
+
+constexpr std::string_view kBearer = "Bearer ";
+
+}  // namespace
+
+std::string describe(const ZeusdCaller& caller) {
+  if (caller.peer.is_unix) {
+    // Without the user's name: a directory service may take its time to tell it.
+    const std::string uid = "uid " + std::to_string(caller.peer.uid);
+    return caller.user ? uid + ", token of " + *caller.user : uid;
+  }
+  return caller.user ? "token of " + *caller.user : "a TCP client";
+}
+
+struct Zeusd::Impl : std::enable_shared_from_this<Impl> {
+  Impl(http::Loop& l, power::ControlQueues& q, power::Rapl& r, ZeusdOptions o)
+      : loop(l),
+        queues(q),
+        rapl(r),
+        options(std::move(o)),
+        gpu_feed(gpu_indices(), options.gpu_period, [this](std::uint32_t gpu) { return read_gpu(gpu); }),
+        cpu_feed(cpu_numbers(), options.cpu_period, [this](std::uint32_t cpu) { return read_cpu(cpu); }) {
+    facts.groups = options.groups;
+    facts.auth_required = options.key.has_value();
+    facts.version = options.version;
+    facts.cpus = rapl.packages();
+    for (std::uint32_t gpu = 0; gpu < queues.count(); ++gpu) facts.gpus.push_back(queues.gpu(gpu).identity());
+  }
+
+  std::vector<std::uint32_t> gpu_indices() const {
+    std::vector<std::uint32_t> all(queues.count());
+    for (std::uint32_t index = 0; index < all.size(); ++index) all[index] = index;
+    return all;
+  }
+  std::vector<std::uint32_t> cpu_numbers() const {
+    std::vector<std::uint32_t> all;
+    for (const auto& package : rapl.packages()) all.push_back(package.number);
+    return all;
+  }
+
+  // On the feeds' threads.
+  Result<power::PowerDraw> read_gpu(std::uint32_t gpu) {
+    return power::PowerDraw{.mw = TRY(queues.gpu(gpu).instant_power_mw()), .dram_mw = {}};
+  }
+  Result<power::PowerDraw> read_cpu(std::uint32_t cpu) {
+    const auto energy = TRY(rapl.energy(cpu));
+    const std::uint64_t now_ns = steady_now_ns();
+    const auto before = std::exchange(cpu_before[cpu], {now_ns, energy});
+    const std::chrono::nanoseconds elapsed(now_ns - before.at_ns);
+    // After a pause without followers the mean would be of the pause.
+    if (before.at_ns == 0 || elapsed > 4 * options.cpu_period)
+      return fail(ErrorCode::busy, "the first reading gives no power");
+    return power::mean_power(before.energy, energy, elapsed);
+  }
+
+  // Who calls, or the answer: the group may be off, the token missing, wrong or for another group.
+  Result<ZeusdCaller> admit(const Request& request, std::optional<ApiGroup> group, Response& refusal) const {
+    const auto refuse = [&refusal](Response response) {
+      refusal = std::move(response);
+      return fail(ErrorCode::denied, "");
+    };
+    if (group && std::ranges::find(options.groups, *group) == options.groups.end())
+      return refuse(zeusd_error(404, "API group " + std::string(name_of(*group)) + " is not enabled"));
+    ZeusdCaller caller{.peer = request.peer, .user = {}};
+    if (!options.key) return caller;
+    auto claims = claims_of(request, refusal);
+    if (!claims) return std::unexpected(claims.error());
+    if (group && !claims->allows(*group)) {
+      std::string held;
+      for (const ApiGroup scope : claims->scopes) held += (held.empty() ? "" : ", ") + std::string(name_of(scope));
+      return refuse(zeusd_error(
+          403, "user '" + claims->user + "' needs scope " + std::string(name_of(*group)) + " and has [" + held + "]"));
+    }
+    caller.user = std::move(claims->user);
+    return caller;
+  }
+
+  Result<power::TokenClaims> claims_of(const Request& request, Response& refusal) const {
+    const std::string* header = http::find(request.headers, "Authorization");
+    Error error{ErrorCode::denied, "missing token: this API needs the header Authorization: Bearer TOKEN", ""};
+    if (header != nullptr && header->starts_with(kBearer)) {
+      auto claims = power::verify_token(header->substr(kBearer.size()), *options.key,
+                                        static_cast<std::int64_t>(unix_now_ns() / 1'000'000'000));
+      if (claims) return claims;
+      error = claims.error();
+    }
+    refusal = zeusd_unauthorised(error.message);
+    return std::unexpected(error);
+  }
+
+  void command(power::Operation operation, const Request& request, const http::Reply& reply) {
+    const std::uint64_t arrived_ns = steady_now_ns();
+    const bool writes = power::is_write(operation);
+    Response refusal;
+    const auto caller = admit(request, writes ? ApiGroup::gpu_control : ApiGroup::gpu_read, refusal);
+    if (!caller) return reply(std::move(refusal));
+    const auto parameters = parameters_of(operation);
+    const auto query = parse_zeusd_query(request.query, parameters);
+    if (!query) return reply(zeusd_error(query.error()));
+    const Command wanted{.operation = operation,
+                         .enabled = query->flag("enabled"),
+                         .power_limit_mw = query->number("power_limit_mw"),
+                         .clocks = {query->number("min_clock_mhz"), query->number("max_clock_mhz")}};
+    auto gpus = query->list("gpu_ids").value_or(gpu_indices());
+    for (const std::uint32_t gpu : gpus) {
+      if (gpu < queues.count()) continue;
+      const std::string index = std::to_string(gpu);
+      return reply(
+          zeusd_error(400, writes ? "GPU index " + index + " does not exist." : "GPU " + index + " not found"));
+    }
+    if (writes && options.may_write) {
+      if (auto allowed = options.may_write(*caller, gpus, wanted); !allowed) return reply(zeusd_error(allowed.error()));
+    }
+    power::ControlQueues::Request submitted{
+        .gpus = gpus, .command = wanted, .caller = caller_of(*caller), .arrived_ns = arrived_ns, .answer = {}};
+    if (writes && !query->flag("block")) {
+      const auto queued = queues.submit(std::move(submitted));
+      return reply(queued ? zeusd_answer(operation, {}, 0) : zeusd_error(queued.error()));
+    }
+    power::Answers known = coarse_readings(*caller, wanted, submitted.gpus);
+    if (submitted.gpus.empty()) return reply(zeusd_answer(operation, known, unix_now_ms()));
+    submitted.answer = [weak = weak_from_this(), reply, known, operation](power::Answers answers) {
+      if (const auto self = weak.lock()) self->remember(operation, answers);
+      answers.insert(known.begin(), known.end());
+      reply(zeusd_answer(operation, answers, unix_now_ms()));
+    };
+    await(std::move(submitted), reply);
+  }
+
+  // For who does not get every reading: those of the last 100 ms, and their GPUs are taken out of `gpus`.
+  power::Answers coarse_readings(const ZeusdCaller& caller, const Command& wanted, std::vector<std::uint32_t>& gpus) {
+    power::Answers known;
+    const bool tells_of_neighbours =
+        wanted.operation == power::Operation::get_power || wanted.operation == power::Operation::get_cumulative_energy;
+    if (!tells_of_neighbours || !options.reads_live) return known;
+    const std::uint64_t now_ns = steady_now_ns();
+    const std::lock_guard lock(recent_mutex);
+    std::erase_if(gpus, [&](std::uint32_t gpu) {
+      if (options.reads_live(caller, gpu)) return false;
+      const auto found = recent.find({wanted.operation, gpu});
+      constexpr std::uint64_t kGapNs = std::chrono::nanoseconds(kCoarseGap).count();
+      if (found == recent.end() || now_ns - found->second.at_ns >= kGapNs) return false;
+      known.emplace(gpu, found->second.reading);
+      return true;
+    });
+    return known;
+  }
+
+  // Any thread.
+  void remember(power::Operation operation, const power::Answers& answers) {
+    if (!options.reads_live) return;
+    const std::lock_guard lock(recent_mutex);
+    for (const auto& [gpu, answer] : answers)
+      if (answer) recent[{operation, gpu}] = {steady_now_ns(), *answer};
+  }
+
+  void await(power::ControlQueues::Request request, const http::Reply& reply) {
+    const std::uint64_t ticket = ++last_ticket;
+    request.answer = [weak = weak_from_this(), ticket, answer = std::move(request.answer)](power::Answers answers) {
+      answer(std::move(answers));
+      const auto held = weak.lock();
+      if (!held) return;
+      held->loop.post([weak, ticket] {
+        if (const auto self = weak.lock()) self->deadlines.erase(ticket);
+      });
+    };
+    const auto number = queues.submit(std::move(request));
+    if (!number) return reply(zeusd_error(number.error()));
+    deadlines.try_emplace(ticket, loop).first->second.start(options.patience, [this, request_number = *number] {
+      queues.withdraw(request_number, std::to_string(options.patience.count()) + " ms");
+    });
+  }
+
+  Response follow(power::PowerFeed& feed, const std::vector<std::uint32_t>& devices, bool live,
+                  std::string (*text)(const power::PowerSample&)) {
+    auto stream = std::make_shared<http::EventStream>();
+    const std::uint64_t id =
+        feed.subscribe(devices, live ? std::chrono::nanoseconds(0) : std::chrono::nanoseconds(kCoarseGap),
+                       [weak = std::weak_ptr(stream)] {
+                         if (const auto open = weak.lock()) open->wake();
+                       });
+    stream->feed_from([&feed, id, text] {
+      std::vector<http::Event> events;
+      for (const power::PowerSample& sample : feed.take(id)) events.push_back({"", text(sample), ""});
+      return events;
+    });
+    stream->on_close([self = shared_from_this(), &feed, id] { feed.unsubscribe(id); });
+    Response response;
+    response.stream = std::move(stream);
+    return response;
+  }
+
+  Response stream_gpus(const Request& request) {
+    Response refusal;
+    const auto caller = admit(request, ApiGroup::gpu_read, refusal);
+    if (!caller) return refusal;
+    const auto query = parse_zeusd_query(request.query, std::span(&kSomeGpuIds, 1));
+    if (!query) return zeusd_error(query.error());
+    const auto gpus = query->list("gpu_ids").value_or(gpu_indices());
+    for (const std::uint32_t gpu : gpus)
+      if (gpu >= queues.count()) return zeusd_error(400, "GPU " + std::to_string(gpu) + " not found");
+    const bool live = !options.reads_live ||
+                      std::ranges::all_of(gpus, [&](std::uint32_t gpu) { return options.reads_live(*caller, gpu); });
+    return follow(gpu_feed, gpus, live, zeusd_gpu_event);
+  }
+
+  bool reads_cpus_live(const ZeusdCaller& caller) const {
+    return !options.reads_live || options.reads_live(caller, std::nullopt);
+  }
+
+  Response stream_cpus(const Request& request) {
+    Response refusal;
+    const auto caller = admit(request, ApiGroup::cpu_read, refusal);
+    if (!caller) return refusal;
+    const auto query = parse_zeusd_query(request.query, std::span(&kSomeCpuIds, 1));
+    if (!query) return zeusd_error(query.error());
+    const auto cpus = query->list("cpu_ids").value_or(cpu_numbers());
+    if (auto missing = unknown_cpu(cpus)) return std::move(*missing);
+    return follow(cpu_feed, cpus, reads_cpus_live(*caller), zeusd_cpu_event);
+  }
+
+  std::optional<Response> unknown_cpu(const std::vector<std::uint32_t>& cpus) const {
+    const auto known = cpu_numbers();
+    for (const std::uint32_t cpu : cpus)
+      if (std::ranges::find(known, cpu) == known.end())
+        return zeusd_error(400, "CPU " + std::to_string(cpu) + " not found");
+    return std::nullopt;
+  }
+
+  Response cpu_energy(const Request& request) {
+    Response refusal;
+    const auto caller = admit(request, ApiGroup::cpu_read, refusal);
+    if (!caller) return refusal;
+    const ZeusdParameter parameters[] = {
+        kSomeCpuIds, {"cpu", ZeusdParameter::Kind::flag, true}, {"dram", ZeusdParameter::Kind::flag, true}};
+    const auto query = parse_zeusd_query(request.query, parameters);
+    if (!query) return zeusd_error(query.error());
+    const auto cpus = query->list("cpu_ids").value_or(cpu_numbers());
+    if (auto missing = unknown_cpu(cpus)) return std::move(*missing);
+    const auto readings = read_cpus(cpus, reads_cpus_live(*caller));
+    if (!readings) return zeusd_error(readings.error());
+    return zeusd_cpu_energy(*readings, query->flag("cpu"), query->flag("dram"));
+  }
+
+  // `live`: else what was read within the last 100 ms.
+  Result<std::vector<CpuReading>> read_cpus(const std::vector<std::uint32_t>& cpus, bool live) {
+    std::vector<CpuReading> readings;
+    for (const std::uint32_t cpu : cpus) {
+      CpuAt& last = cpu_last[cpu];
+      const std::uint64_t now_ns = steady_now_ns();
+      constexpr std::uint64_t kGapNs = std::chrono::nanoseconds(kCoarseGap).count();
+      if (live || last.at_ns == 0 || now_ns - last.at_ns >= kGapNs) last = {now_ns, TRY(rapl.energy(cpu))};
+      readings.push_back({cpu, last.energy});
+    }
+    return readings;
+  }
+
+  // One sampling window, and the mean over the time that it really took.
+  void cpu_power(const Request& request, const http::Reply& reply) {
+    Response refusal;
+    const auto caller = admit(request, ApiGroup::cpu_read, refusal);
+    if (!caller) return reply(std::move(refusal));
+    const auto query = parse_zeusd_query(request.query, std::span(&kSomeCpuIds, 1));
+    if (!query) return reply(zeusd_error(query.error()));
+    const auto cpus = query->list("cpu_ids").value_or(cpu_numbers());
+    if (auto missing = unknown_cpu(cpus)) return reply(std::move(*missing));
+    const auto window = reads_cpus_live(*caller) ? options.cpu_period
+                                                 : std::max<std::chrono::nanoseconds>(options.cpu_period, kCoarseGap);
+    auto before = read_cpus(cpus, true);
+    if (!before) return reply(zeusd_error(before.error()));
+    const std::uint64_t ticket = ++last_ticket;
+    const auto finish = [this, ticket, reply, cpus, began_ns = steady_now_ns(), first = std::move(*before)] {
+      const auto after = read_cpus(cpus, true);
+      const std::chrono::nanoseconds elapsed(steady_now_ns() - began_ns);
+      std::vector<power::PowerSample> samples;
+      for (std::size_t i = 0; after && i < first.size(); ++i)
+        samples.push_back({.unix_ms = 0,
+                           .device = first[i].cpu,
+                           .draw = power::mean_power(first[i].energy, (*after)[i].energy, elapsed)});
+      reply(after ? zeusd_cpu_power(samples, unix_now_ms()) : zeusd_error(after.error()));
+      loop.post([weak = weak_from_this(), ticket] {
+        if (const auto self = weak.lock()) self->deadlines.erase(ticket);
+      });
+    };
+    deadlines.try_emplace(ticket, loop).first->second.start(window, finish);
+  }
+
+  Response whoami(const Request& request) const {
+    if (!options.key) return zeusd_error(404, "authentication is off");
+    Response refusal;
+    const auto claims = claims_of(request, refusal);
+    return claims ? zeusd_identity(*claims) : refusal;
+  }
+
+  Response nothing_here(const Request& request) const {
+    Response refusal;
+    if (options.key && !claims_of(request, refusal)) return refusal;
+    Response response;
+    response.status = 404;
+    response.content_type = "text/plain; charset=utf-8";
+    return response;
+  }
+
+  struct CpuAt {
+    std::uint64_t at_ns = 0;
+    power::CpuEnergy energy{};
+  };
+  struct ReadingAt {
+    std::uint64_t at_ns = 0;
+    power::Reading reading{};
+  };
+
+  http::Loop& loop;
+  power::ControlQueues& queues;
+  power::Rapl& rapl;
+  const ZeusdOptions options;
+  ZeusdFacts facts;
+  std::map<std::uint64_t, http::Timer> deadlines;  // of requests that wait
+  std::uint64_t last_ticket = 0;
+  std::mutex recent_mutex;
+  std::map<std::pair<power::Operation, std::uint32_t>, ReadingAt> recent;
+  std::map<std::uint32_t, CpuAt> cpu_last;    // the loop's
+  std::map<std::uint32_t, CpuAt> cpu_before;  // the CPU feed's
+  power::PowerFeed gpu_feed, cpu_feed;        // the last: their threads use the others
+};
+
+Zeusd::Zeusd(http::Loop& loop, power::ControlQueues& queues, power::Rapl& rapl, ZeusdOptions options)
+    : impl_(std::make_shared<Impl>(loop, queues, rapl, std::move(options))) {}
+
+Zeusd::~Zeusd() = default;
+
+std::size_t Zeusd::followers() const { return impl_->gpu_feed.subscribers() + impl_->cpu_feed.subscribers(); }
+
+http::Router Zeusd::routes() {
+  http::Router router;
+  const auto self = impl_;
+  for (const power::Operation operation : kOperations) {
+    router.add_later(power::is_write(operation) ? "POST" : "GET", "/gpu/" + std::string(name_of(operation)),
+                     [self, operation](const Request& request, const http::Reply& reply) {
+                       self->command(operation, request, reply);
+                     });
+  }
+  router.add("GET", "/gpu/stream_power", [self](const Request& request) { return self->stream_gpus(request); });
+  router.add("GET", "/cpu/stream_power", [self](const Request& request) { return self->stream_cpus(request); });
+  router.add("GET", "/cpu/get_cumulative_energy", [self](const Request& request) { return self->cpu_energy(request); });
+  router.add_later("GET", "/cpu/get_power",
+                   [self](const Request& request, const http::Reply& reply) { self->cpu_power(request, reply); });
+  router.add("GET", "/discover", [self](const Request&) { return zeusd_discovery(self->facts); });
+  router.add("GET", "/time", [](const Request&) { return zeusd_time(unix_now_ms()); });
+  router.add("GET", "/auth/whoami", [self](const Request& request) { return self->whoami(request); });
+  router.otherwise([self](const Request& request) { return self->nothing_here(request); });
+  return router;
+}
+
+}  // namespace headgate::api

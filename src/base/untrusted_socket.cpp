@@ -1,0 +1,108 @@
+#include "base/untrusted_socket.hpp"
+
+#include <sched.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <latch>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace headgate {
+namespace {
+
+constexpr int kPassRights = 83;  // SO_PASSRIGHTS of asm-generic/socket.h (Linux 6.16)
+
+int option(int socket, int name, int otherwise) {
+  int value = 0;
+  socklen_t bytes = sizeof value;
+  return ::getsockopt(socket, SOL_SOCKET, name, &value, &bytes) == 0 ? value : otherwise;
+}
+
+bool may_hold_descriptors(int socket) {
+  return option(socket, SO_DOMAIN, AF_UNSPEC) == AF_UNIX && option(socket, kPassRights, 1) != 0;
+}
+
+// The last to close them is a thread with a table of its own that ends: no socket lingers for it (PF_EXITING in inet_release(),
+// net/ipv4/af_inet.c), and nobody waits for it, not even who joins it (it is told of before the table goes). Where such a table is denied,
+// the calling thread may be kept.
+void close_by_a_thread_that_ends(std::vector<UniqueFd> sockets) {
+  std::latch copied(1), closed(1);
+  try {
+    std::thread last([&] {
+      ::unshare(CLONE_FILES);
+      copied.count_down();
+      closed.wait();
+    });
+    copied.wait();
+    sockets.clear();
+    closed.count_down();
+    last.join();
+  } catch (const std::system_error&) {  // no thread more
+    sockets.clear();
+  }
+}
+
+class Leaving {
+ public:
+  void add(UniqueFd socket) {
+    const std::scoped_lock lock(mutex_);
+    try {
+      waiting_.push_back(std::move(socket));
+      if (at_work_) return;
+      std::thread([this] { work(); }).detach();
+      at_work_ = true;
+    } catch (const std::exception&) {  // no thread more, or no memory: it is closed here, whoever has to wait for that
+      waiting_.clear();
+    }
+  }
+
+ private:
+  void work() {
+    std::unique_lock lock(mutex_);
+    while (!waiting_.empty()) {
+      std::vector<UniqueFd> some = std::exchange(waiting_, {});
+      lock.unlock();
+      close_by_a_thread_that_ends(std::move(some));
+      lock.lock();
+    }
+    at_work_ = false;
+  }
+
+  std::mutex mutex_;
+  std::vector<UniqueFd> waiting_;
+  bool at_work_ = false;
+};
+
+}  // namespace
+
+void refuse_descriptors(int socket) {
+  const int no = 0, yes = 1;
+  ::setsockopt(socket, SOL_SOCKET, kPassRights, &no, sizeof no);
+  ::setsockopt(socket, SOL_SOCKET, SO_OOBINLINE, &yes, sizeof yes);
+}
+
+ssize_t receive_bytes(int socket, void* to, std::size_t bytes, int flags) {
+  iovec part{to, bytes};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  // Without room for them, descriptors show as MSG_CTRUNC; the message, which has them still, is not the last to hold them.
+  const ssize_t seen = ::recvmsg(socket, &header, flags | MSG_PEEK | MSG_DONTWAIT);
+  if (seen < 0) return seen;
+  if ((header.msg_flags & MSG_CTRUNC) != 0) return errno = EPERM, -1;
+  // What was seen and no more: descriptors may have come behind it.
+  return ::recv(socket, to, std::min(bytes, static_cast<std::size_t>(seen)), flags | MSG_DONTWAIT);
+}
+
+void close_deferred(UniqueFd socket) {
+  if (!socket || !may_hold_descriptors(socket.get())) return;
+  // Never destroyed: its thread may outlive main().
+  static Leaving& leaving = *new Leaving;
+  leaving.add(std::move(socket));
+}
+
+}  // namespace headgate

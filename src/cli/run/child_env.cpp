@@ -1,0 +1,104 @@
+#include "cli/run/child_env.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "guest/grant/environment.hpp"
+#include "guest/grant/text.hpp"
+#include "install/paths.hpp"
+
+namespace headgate::cli {
+namespace {
+
+// Names that carry limits or choices of GPUs: the share's pages say these now, and a second voice would be refused.
+bool is_replaced(std::string_view name) {
+  using grant::Meaning;
+  for (const std::string_view plain :
+       {"LD_PRELOAD", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "HEADGATE_SIM_DIR",
+        "HEADGATE_RUNTIME_DIR", "HEADGATE_SHARE_DIR", "HEADGATE_VISIBLE_GPUS"}) {
+    if (name == plain) return true;
+  }
+  for (const auto& row : grant::variables()) {
+    switch (row.meaning) {
+      case Meaning::memory:
+      case Meaning::host_memory:
+      case Meaning::ceiling:
+      case Meaning::soft:
+      case Meaning::gpu:
+      case Meaning::share:
+      case Meaning::fail_policy:
+      case Meaning::uuid_list:
+      case Meaning::uuid_at:
+      case Meaning::oversubscribe:
+      case Meaning::opt_out:
+      case Meaning::compute_policy: break;
+      default: continue;
+    }
+    if (name == row.name) return true;
+    std::uint64_t index = 0;
+    if (row.indexed && name.size() > row.name.size() + 1 && name.starts_with(row.name) &&
+        name[row.name.size()] == '_' && grant::whole_number(name.substr(row.name.size() + 1), 1u << 30, index)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+constexpr std::string_view kThreadPercentage = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
+
+// Whether the driver will look for an MPS server: in the directory that is named, else in its own, where there is a control daemon.
+bool will_be_mps_client() {
+  return !install::environment("CUDA_MPS_PIPE_DIRECTORY").empty() || ::access("/tmp/nvidia-mps/control", F_OK) == 0;
+}
+
+// A percentage that the environment has already is kept where it is the smaller one.
+unsigned thread_percentage(unsigned of_share) {
+  std::uint64_t own = 0;
+  const bool known =
+      grant::whole_number(install::environment(std::string(kThreadPercentage).c_str()), 100, own) && own > 0;
+  return known ? std::min(of_share, static_cast<unsigned>(own)) : of_share;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> child_environment(const Entry& entry, const config::Config& config) {
+  std::vector<std::string> all;
+  const bool by_percentage = entry.thread_percentage < 100 && will_be_mps_client();
+  for (char** variable = ::environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const std::string_view name = text.substr(0, text.find('='));
+    if (!is_replaced(name) && !(by_percentage && name == kThreadPercentage)) all.emplace_back(text);
+  }
+  const std::string library = TRY(install::limiter_library());
+  if (library.find_first_of(" :") != std::string::npos) {
+    return fail(ErrorCode::failed,
+                "the limiter lies at '" + library + "': the loader takes no path with a space or a colon",
+                "install headgate elsewhere");
+  }
+  const std::string preload = install::environment("LD_PRELOAD");
+  all.push_back("LD_PRELOAD=" + (preload.empty() ? "" : preload + ":") + library);
+  std::string uuids;
+  for (const std::string& uuid : entry.uuids) uuids += (uuids.empty() ? "" : ",") + uuid;
+  all.push_back("CUDA_VISIBLE_DEVICES=" + uuids);
+  all.push_back("HEADGATE_VISIBLE_GPUS=" + uuids);
+  all.push_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
+  all.push_back("HEADGATE_SHARE=" + entry.share);
+  all.push_back("HEADGATE_RUNTIME_DIR=" + entry.base);
+  if (by_percentage)
+    all.push_back(std::string(kThreadPercentage) + "=" + std::to_string(thread_percentage(entry.thread_percentage)));
+  std::string library_path = install::environment("LD_LIBRARY_PATH");
+  if (!entry.simulated_directory.empty()) {
+    all.push_back("HEADGATE_SIM_DIR=" + entry.simulated_directory);
+    library_path = TRY(install::simulator_libraries()) + (library_path.empty() ? "" : ":" + library_path);
+  } else if (const std::string given = install::environment("HEADGATE_SIM_DIR"); !given.empty()) {
+    all.push_back("HEADGATE_SIM_DIR=" + given);
+  }
+  if (!library_path.empty()) all.push_back("LD_LIBRARY_PATH=" + library_path);
+  const auto& log = config["defaults.log"];
+  if (log.origin != "default" && install::environment("HEADGATE_LOG").empty())
+    all.push_back("HEADGATE_LOG=" + log.value);
+  return all;
+}
+
+}  // namespace headgate::cli

@@ -1,0 +1,16 @@
+// What `headgate run` says of a share of headgated's: what its program may use, and afterwards what it was refused. Pure.
+#pragma once
+
+#include <string>
+
+#include "snapshot/snapshot.hpp"
+
+namespace headgate::cli {
+
+// "share train on GPU 0 (H200): 8.0 GiB, 50 % promised, at most 80 %, level hook, SIMULATED".
+[[nodiscard]] std::string format_granted(const snapshot::Snapshot& snapshot, const snapshot::Share& share);
+
+// "share train was refused memory 3 times meanwhile: headgate why train"; empty where it was not.
+[[nodiscard]] std::string format_refused(const snapshot::Share& before, const snapshot::Share& after);
+
+}  // namespace headgate::cli

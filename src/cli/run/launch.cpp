@@ -1,0 +1,146 @@
+#include "cli/run/launch.hpp"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "base/unique_fd.hpp"
+#include "cli/run/elf.hpp"
+#include "cli/term/output.hpp"
+
+namespace headgate::cli {
+namespace {
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  for (const auto& text : texts) all.push_back(const_cast<char*>(text.c_str()));
+  all.push_back(nullptr);
+  return all;
+}
+
+// All signals but those that report our own faults and those that cannot be blocked.
+sigset_t governed_signals() {
+  sigset_t set;
+  sigfillset(&set);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) sigdelset(&set, fault);
+  return set;
+}
+
+// Only async-signal-safe calls: between fork and exec.
+[[noreturn]] void become(const char* path, char* const* arguments, char* const* environment, const sigset_t& mask,
+                         bool binary, int report, int cgroup_door) {
+  if (cgroup_door >= 0) [[maybe_unused]]
+    const auto entered = ::write(cgroup_door, "0", 1);
+  ::sigprocmask(SIG_SETMASK, &mask, nullptr);
+  ::execve(path, arguments, environment);
+  if (errno == ENOEXEC && !binary) {
+    // A script without "#!": what execvp would do.
+    std::size_t count = 0;
+    while (arguments[count] != nullptr) ++count;
+    if (count < 1000) {
+      char* shell_arguments[1003] = {const_cast<char*>("sh"), const_cast<char*>(path)};
+      for (std::size_t i = 1; i <= count; ++i) shell_arguments[i + 1] = arguments[i];
+      ::execve("/bin/sh", shell_arguments, environment);
+    }
+  }
+  const int error = errno;
+  [[maybe_unused]] const auto written = ::write(report, &error, sizeof error);
+  ::_exit(127);
+}
+
+// Programs of another machine or broken ones are not handed to a shell.
+bool is_binary(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string bytes(4, '\0');
+  return fd && ::read(fd.get(), bytes.data(), bytes.size()) == 4 && is_elf(bytes);
+}
+
+bool has_terminal() {
+  const UniqueFd terminal(::open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  return static_cast<bool>(terminal);
+}
+
+class Child {
+ public:
+  explicit Child(pid_t pid) : pid_(pid) {}
+
+  // Until it ends: its wait status.
+  int accompany(const sigset_t& signals) {
+    for (;;) {
+      if (look()) return status_;
+      siginfo_t info{};
+      const int number = ::sigwaitinfo(&signals, &info);
+      if (number == SIGCHLD || number < 0) continue;
+      pass_on(number, info);
+    }
+  }
+
+ private:
+  // True when it has ended. Stops and continuations are followed on the way.
+  bool look() {
+    for (;;) {
+      const pid_t got = ::waitpid(pid_, &status_, WNOHANG | WUNTRACED | WCONTINUED);
+      if (got != pid_) return got < 0 && errno != EINTR;
+      if (WIFEXITED(status_) || WIFSIGNALED(status_)) return true;
+      if (WIFSTOPPED(status_) && has_terminal()) {
+        ::kill(::getpid(), SIGSTOP);
+        ::kill(pid_, SIGCONT);  // we run again, so it shall
+      }
+    }
+  }
+
+  void pass_on(int number, const siginfo_t& info) const {
+    // What the kernel sends to a terminal's process group has reached the child already.
+    if (info.si_code > 0 && number != SIGCONT) return;
+    ::kill(pid_, number);
+  }
+
+  pid_t pid_;
+  int status_ = 0;
+};
+
+int exec_status(const std::string& path, int error) {
+  say("cannot run '" + path + "': " + std::strerror(error));
+  return error == ENOENT ? 127 : 126;
+}
+
+}  // namespace
+
+Result<int> run_and_wait(const Launch& launch) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return fail_errno("cannot make a pipe", errno);
+  UniqueFd reading(ends[0]), writing(ends[1]);
+  const auto arguments = pointers(launch.arguments);
+  const auto environment = pointers(launch.environment);
+  const bool binary = is_binary(launch.path);
+  ::signal(SIGCHLD, SIG_DFL);  // ignored by whoever started us, it would take the child's status
+  const sigset_t signals = governed_signals();
+  sigset_t before;
+  ::sigprocmask(SIG_BLOCK, &signals, &before);
+  const pid_t pid = ::fork();
+  if (pid < 0) {
+    const int error = errno;
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    return fail_errno("cannot start a process", error);
+  }
+  if (pid == 0) {
+    become(launch.path.c_str(), arguments.data(), environment.data(), before, binary, writing.get(),
+           launch.cgroup_door);
+  }
+  writing.reset();
+  int error = 0;
+  ssize_t got = 0;
+  do got = ::read(reading.get(), &error, sizeof error);
+  while (got < 0 && errno == EINTR);
+  const int status = Child(pid).accompany(signals);
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  if (got == sizeof error) return exec_status(launch.path, error);
+  if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+}  // namespace headgate::cli

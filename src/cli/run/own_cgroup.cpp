@@ -1,0 +1,75 @@
+#include "cli/run/own_cgroup.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+
+#include "base/whole_number.hpp"
+
+namespace headgate::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "headgate-run-";
+
+bool has_line(const std::string& path, const std::string& wanted) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);)
+    if (line == wanted) return true;
+  return false;
+}
+
+// The directory of the cgroup that we are in; empty where there is none.
+std::string present_cgroup(const std::string& proc, const std::string& mounts) {
+  std::error_code failed;
+  const bool hybrid = fs::exists(mounts + "/unified/cgroup.procs", failed);
+  std::ifstream file(proc + "/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("0::/")) continue;
+    const std::string path = mounts + (hybrid ? "/unified" : "") + line.substr(3);
+    // What is mounted here may be another namespace's view, in which that path is somebody else's: below a foreign cgroup the
+    // program would leave the limits that it is started under.
+    return has_line(path + "/cgroup.procs", std::to_string(::getpid())) ? path : std::string();
+  }
+  return {};
+}
+
+// What runs that were killed have left. A cgroup that somebody is in cannot be removed.
+void remove_left(const std::string& parent) {
+  std::error_code failed;
+  for (fs::directory_iterator entry(parent, failed), end; !failed && entry != end; entry.increment(failed)) {
+    const std::string name = entry->path().filename();
+    if (!name.starts_with(kPrefix)) continue;
+    const pid_t pid = whole_number<pid_t>(std::string_view(name).substr(kPrefix.size())).value_or(0);
+    if (pid <= 0) continue;
+    if (::kill(pid, 0) != 0 && errno == ESRCH) ::rmdir(entry->path().c_str());
+  }
+}
+
+}  // namespace
+
+OwnCgroup::OwnCgroup(const std::string& proc, const std::string& mounts) {
+  const std::string parent = present_cgroup(proc, mounts);
+  if (parent.empty()) return;
+  remove_left(parent);
+  path_ = parent + (parent.ends_with('/') ? "" : "/") + std::string(kPrefix) + std::to_string(::getpid());
+  if (::mkdir(path_.c_str(), 0755) != 0 && errno != EEXIST) {
+    path_.clear();
+    return;
+  }
+  door_ = UniqueFd(::open((path_ + "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC));
+}
+
+OwnCgroup::~OwnCgroup() {
+  door_.reset();
+  if (!path_.empty()) ::rmdir(path_.c_str());
+}
+
+}  // namespace headgate::cli

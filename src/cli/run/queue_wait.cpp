@@ -1,0 +1,92 @@
+#include "cli/run/queue_wait.hpp"
+
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cli/share/daemon.hpp"
+#include "http/client.hpp"
+
+namespace headgate::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+constexpr milliseconds kAnswer(2000), kSilence(10'000);  // the daemon's heartbeat is a second
+
+// The end of one wait: the share, or the daemon's no; nothing where the daemon went away.
+using End = std::optional<Result<std::string>>;
+
+class Line {
+ public:
+  Line(const http::Endpoint& daemon, const std::string& body, const Voice& voice)
+      : daemon_(daemon), body_(body), voice_(voice) {}
+
+  // `left`: null: for ever.
+  Result<End> stand(std::optional<std::chrono::seconds> left) {
+    http::OutgoingRequest request{.method = "POST", .target = "/v1/queue", .body = body_};
+    if (left) request.target += "?wait=" + std::to_string(left->count()) + "s";
+    auto stream = TRY(http::EventSource::open(daemon_, request, kAnswer));
+    for (;;) {
+      const auto told = stream.next(kSilence);
+      if (!told || !*told) return std::nullopt;
+      const http::Event& event = **told;
+      if (event.name == "queue.made") return Result<std::string>(event.data);
+      if (event.name == "queue.refused") return Result<std::string>(std::unexpected(http::error_of(0, event.data)));
+      if (event.name == "queue.waiting") tell(event.data);
+    }
+  }
+
+ private:
+  void tell(const std::string& data) {
+    const auto json = nlohmann::json::parse(data, nullptr, false);
+    if (!json.is_object() || !voice_.talk) return;
+    const auto place = json.value("place", 0u);
+    if (place == told_) return;
+    told_ = place;
+    say("waiting for room, number " + std::to_string(place) + " in line: " + harmless(json.value("reason", "")));
+  }
+
+  const http::Endpoint& daemon_;
+  const std::string& body_;
+  const Voice& voice_;
+  unsigned told_ = 0;
+};
+
+std::unexpected<Error> too_late() {
+  return fail(ErrorCode::no_capacity, "the time to wait is over, and headgated has not come back",
+              "is it running? headgate doctor");
+}
+
+}  // namespace
+
+Result<std::string> share_by_line(const http::Endpoint& daemon, const std::string& name, const std::string& body,
+                                  std::optional<Clock::time_point> until, const Voice& voice) {
+  Line line(daemon, body, voice);
+  for (bool away = false;;) {
+    if (away) {
+      // What it had made when it went away is there, or is not.
+      const auto made = ask(daemon, "GET", "/v1/shares/" + http::escape(name), "", kAnswer);
+      if (made) return *made;
+      if (may_pass(made.error().code)) {
+        if (until && Clock::now() >= *until) return too_late();
+        std::this_thread::sleep_for(milliseconds(250));
+        continue;
+      }
+    }
+    std::optional<std::chrono::seconds> left;
+    if (until) {
+      left = std::chrono::ceil<std::chrono::seconds>(*until - Clock::now());
+      if (left->count() < 1) {
+        if (away) return too_late();
+        left = std::chrono::seconds(1);
+      }
+    }
+    const auto end = line.stand(left);
+    if (!end && !(away && may_pass(end.error().code))) return std::unexpected(end.error());
+    if (end && *end) return std::move(**end);
+    if (!away && voice.talk) say("headgated went away: waiting for it, then for room again");
+    away = true;
+  }
+}
+
+}  // namespace headgate::cli

@@ -1,0 +1,196 @@
+#include "cli/run/run_daemon.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "base/duration.hpp"
+#include "base/units.hpp"
+#include "cli/run/child_env.hpp"
+#include "cli/run/grant_summary.hpp"
+#include "cli/run/join_check.hpp"
+#include "cli/run/launch.hpp"
+#include "cli/run/low_ceiling.hpp"
+#include "cli/run/own_cgroup.hpp"
+#include "cli/run/queue_wait.hpp"
+#include "cli/run/run_request.hpp"
+#include "cli/share/daemon.hpp"
+#include "http/codec.hpp"
+#include "install/devices.hpp"
+#include "install/paths.hpp"
+#include "snapshot/json.hpp"
+
+namespace headgate::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+Result<Entry> entry_into(const http::Endpoint& daemon, const std::string& share) {
+  const std::string reply = TRY(ask(daemon, "GET", "/v1/shares/" + http::escape(share) + "/entry?stay=1"));
+  const Json json = Json::parse(reply, nullptr, false);
+  if (json.is_discarded() || !json.is_object())
+    return fail(ErrorCode::failed, "headgated's answer cannot be read",
+                "are the command and the daemon of one version?");
+  return Entry{json.value("runtime_dir", ""), json.value("share", ""), json.value("uuids", std::vector<std::string>{}),
+               json.value("simulated_dir", ""), json.value("thread_percentage", 100u)};
+}
+
+Result<snapshot::Snapshot> snapshot_for_run(const http::Endpoint& daemon) {
+  return snapshot::from_json<snapshot::Snapshot>(TRY(ask(daemon, "GET", "/v1/snapshot")));
+}
+
+// The share as it was found, for remarks alone: a run does not fail for want of one.
+std::optional<snapshot::Share> announced(const http::Endpoint& daemon, const std::string& name) {
+  const auto snapshot = snapshot_for_run(daemon);
+  if (!snapshot) return std::nullopt;
+  const auto share = std::ranges::find(snapshot->shares, name, &snapshot::Share::name);
+  if (share == snapshot->shares.end()) return std::nullopt;
+  say(format_granted(*snapshot, *share));
+  return *share;
+}
+
+void remark_on_refusals(const http::Endpoint& daemon, const snapshot::Share& before) {
+  const auto reply = ask(daemon, "GET", "/v1/shares/" + http::escape(before.name));
+  const auto after = reply ? snapshot::from_json<snapshot::Share>(*reply) : std::unexpected(reply.error());
+  if (!after) return;
+  if (const std::string refused = format_refused(before, *after); !refused.empty()) say(refused);
+}
+
+Result<int> run_inside(const http::Endpoint& daemon, const Entry& entry, const Invocation& invocation,
+                       const config::Config& config, const Program& program) {
+  const auto before = invocation.voice.talk ? announced(daemon, entry.share) : std::nullopt;
+  std::vector<std::string> environment = TRY(child_environment(entry, config));
+  // By the socket in there, not by the files: those are the daemon's, who may be another user.
+  environment.push_back("HEADGATE_SHARE_DIR=" + entry.base + "/shares/" + entry.share);
+  // So that the audit's policy can halt it alone.
+  const OwnCgroup cgroup;
+  auto status = run_and_wait({program.path, invocation.run.command, std::move(environment), cgroup.door()});
+  if (before) remark_on_refusals(daemon, *before);
+  return status;
+}
+
+// "12.5000%": to the millionth.
+std::string ppm_text(std::uint32_t ppm) {
+  return std::to_string(ppm / 10'000) + "." + std::to_string(ppm % 10'000 + 10'000).substr(1) + "%";
+}
+
+// What options, environment and configuration say, as the daemon takes it. One set of values for all GPUs of the share.
+Result<std::string> order_for(const Invocation& invocation, const config::Config& config, const install::Gpus& gpus,
+                              const std::string& name) {
+  const RunOptions& run = invocation.run;
+  const RunRequest request = TRY(read_run_request(run, config));
+  std::string selector = request.gpu.value_or(install::environment("HEADGATE_GPU"));
+  if (selector.empty()) selector = install::environment("CUDA_VISIBLE_DEVICES");
+  if (selector.empty()) selector = "auto";
+  const auto chosen = TRY(choose_gpus("--gpu", selector, gpus));
+  const ledger::ShareGrant grant = TRY(make_grant(request, gpus, chosen, ::environ, std::nullopt));
+  const ledger::DeviceGrant& first = grant.devices[0];
+  std::string uuids;
+  for (std::uint32_t i = 0; i < grant.device_count; ++i) {
+    const ledger::DeviceGrant& device = grant.devices[i];
+    uuids += (uuids.empty() ? "" : ",") + std::string(device.uuid);
+    if (device.memory_limit_bytes != first.memory_limit_bytes || device.host_limit_bytes != first.host_limit_bytes ||
+        device.compute_ceiling_ppm != first.compute_ceiling_ppm ||
+        device.compute_burst_ppm != first.compute_burst_ppm) {
+      return fail(ErrorCode::unsupported, "headgated's shares have the same limits on each of their GPUs",
+                  "make one share for each GPU, or write limits without an index");
+    }
+  }
+  Json body = {{"name", name}, {"gpu", uuids}, {"until_empty", true}};
+  if (first.memory_limit_bytes != ledger::kNoMemoryLimit) body["mem"] = std::to_string(first.memory_limit_bytes) + "B";
+  if (first.host_limit_bytes != 0) body["host_mem"] = std::to_string(first.host_limit_bytes) + "B";
+  // All of the GPU, where that is said, is asked for as any part of it is: promised, or refused.
+  if (first.compute_ceiling_ppm != ledger::kWholeGpu || run.compute)
+    body["compute"] = ppm_text(first.compute_ceiling_ppm);
+  if (run.burst) body["burst"] = *run.burst;
+  else if (first.compute_burst_ppm != 0) body["burst"] = ppm_text(first.compute_burst_ppm);
+  if (run.weight) body["weight"] = *run.weight;
+  if (run.on_oom) body["on_oom"] = *run.on_oom;
+  if (run.priority_class) body["class"] = *run.priority_class;
+  if (run.ttl) body["ttl"] = *run.ttl;
+  if (grant.fail_policy == ledger::FailPolicy::closed) body["fail_policy"] = "closed";
+  return body.dump();
+}
+
+// A run waits without end, or for the time that was said.
+Result<std::optional<Clock::time_point>> end_of_waiting(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  const auto time = read_duration(text);
+  if (time) return Clock::now() + *time;
+  return fail(ErrorCode::usage, "--wait '" + harmless(text) + "' " + std::string(time.error().why),
+              "accepted: 1s to 36500d, such as 30s, 5m, 2h or 7d; --wait alone: until there is room");
+}
+
+// What a share that exists has already, and does not take from whoever joins it.
+bool asks_for_limits(const RunOptions& run) {
+  return run.gpu || run.memory || run.host_memory || run.compute || run.burst || run.weight || run.on_oom ||
+         run.priority_class || run.ttl;
+}
+
+// In the share of that name; nothing where there is none.
+std::optional<Result<int>> join(const http::Endpoint& daemon, const snapshot::Snapshot& snapshot,
+                                const std::string& name, const Invocation& invocation, const config::Config& config,
+                                const Program& program) {
+  const auto share = std::ranges::find(snapshot.shares, name, &snapshot::Share::name);
+  if (share == snapshot.shares.end()) return std::nullopt;
+  if (auto same = agrees(invocation.run, config, *share, snapshot); !same) return std::unexpected(same.error());
+  const auto entry = entry_into(daemon, name);
+  if (entry) return run_inside(daemon, *entry, invocation, config, program);
+  // The daemon knew it, and it went with its last program meanwhile.
+  if (entry.error().code == ErrorCode::not_found && share->created_unix_ns != 0) return std::nullopt;
+  return std::unexpected(entry.error());
+}
+
+}  // namespace
+
+Result<int> run_in_share(const Invocation& invocation, const config::Config& config, const Program& program) {
+  const RunOptions& run = invocation.run;
+  if (asks_for_limits(run) || run.name) {
+    return fail(ErrorCode::usage,
+                "run --share takes no limits of its own: the share '" + harmless(*run.share) + "' has them",
+                "change them: headgate share set " + harmless(*run.share) + " --mem 12GiB");
+  }
+  if (run.wait)
+    return fail(ErrorCode::usage,
+                "run --share has nothing to wait for: the share '" + harmless(*run.share) + "' has its room already",
+                "leave --wait out; it is for a run with a share of its own (--name, --mem)");
+  const auto awaited = TRY(await_daemon());
+  const http::Endpoint daemon = awaited ? *awaited : TRY(need_daemon());
+  return run_inside(daemon, TRY(entry_into(daemon, *run.share)), invocation, config, program);
+}
+
+Result<int> run_by_daemon(const http::Endpoint& daemon, const Invocation& invocation, const config::Config& config,
+                          const Program& program) {
+  const RunOptions& run = invocation.run;
+  std::optional<Clock::time_point> until;
+  if (run.wait) until = TRY(end_of_waiting(*run.wait));
+  const std::string wanted = run.name.value_or(install::environment("HEADGATE_SHARE"));
+  const std::string name = wanted.empty() ? random_name() : wanted;
+  Result<std::string> made;
+  // A conflict: another run under the name was first, or this one itself, to whom a daemon that ended meanwhile could not say so. What
+  // was first may have ended before it is joined: then it is this run's turn to make it.
+  constexpr int kTries = 3;
+  for (int tries = 0; tries < kTries; ++tries) {
+    const auto snapshot = TRY(snapshot_for_run(daemon));
+    // Nobody's share has a random name but of whom made it.
+    if (!wanted.empty() || tries > 0)
+      if (const auto joined = join(daemon, snapshot, name, invocation, config, program)) return *joined;
+    const install::Gpus gpus{snapshot.gpus, snapshot.node.driver_version, snapshot.node.simulated};
+    const std::string body = TRY(order_for(invocation, config, gpus, name));
+    made =
+        run.wait ? share_by_line(daemon, name, body, until, invocation.voice) : ask(daemon, "POST", "/v1/shares", body);
+    if (made || made.error().code != ErrorCode::conflict) break;
+  }
+  if (!made) return std::unexpected(made.error());
+  if (const auto share = snapshot::from_json<snapshot::Share>(*made)) remark_on_low_ceiling(*share, invocation.voice);
+  const auto entry = entry_into(daemon, name);
+  auto status = entry ? run_inside(daemon, *entry, invocation, config, program) : std::unexpected(entry.error());
+  // Where programs are left in it (daemons of the command), it goes with the last of them.
+  (void)ask(daemon, "DELETE", "/v1/shares/" + http::escape(name));
+  return status;
+}
+
+}  // namespace headgate::cli

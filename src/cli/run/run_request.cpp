@@ -1,0 +1,224 @@
+#include "cli/run/run_request.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <random>
+
+#include "base/gpu_throughput.hpp"
+#include "base/units.hpp"
+#include "cli/term/output.hpp"
+#include "cli/view/names.hpp"
+#include "guest/grant/select.hpp"
+
+namespace headgate::cli {
+namespace {
+
+std::string quoted(const std::string& option, const std::string& text) { return option + " '" + harmless(text) + "'"; }
+
+// NAME='VALUE'
+std::string quoted_entry(const std::string& entry) {
+  const std::size_t equals = entry.find('=');
+  return entry.substr(0, equals) + "='" + harmless(entry.substr(equals + 1)) + "'";
+}
+
+std::string accepted(std::string_view forms) { return "accepted: " + std::string(forms); }
+
+std::vector<grant::Candidate> candidates(const install::Gpus& gpus) {
+  std::vector<grant::Candidate> all;
+  for (const snapshot::Gpu& gpu : gpus.list) all.push_back({gpu.uuid, gpu.pci_bus_id, gpu.memory_free_bytes});
+  return all;
+}
+
+// The environment's own grants, by index into gpus.list (of which a process sees at most kMaxDevices).
+Result<grant::Grant> environment_grant(const char* const* environment, const install::Gpus& gpus) {
+  std::vector<std::string_view> uuids;
+  for (const snapshot::Gpu& gpu : gpus.list) uuids.push_back(gpu.uuid);
+  const grant::Reading reading = grant::read_environment(environment, uuids);
+  if (!reading.refusal) return reading.grant;
+  std::array<char, 512> line{};
+  grant::describe(reading.refusal, line);
+  return fail(ErrorCode::usage, std::string("the environment variable ") + line.data(), "correct it, or unset it");
+}
+
+const ledger::DeviceGrant* device_of(const std::optional<ledger::ShareGrant>& held, const std::string& uuid) {
+  if (!held) return nullptr;
+  for (std::uint32_t i = 0; i < held->device_count; ++i) {
+    if (uuid == held->devices[i].uuid) return &held->devices[i];
+  }
+  return nullptr;
+}
+
+// The first that was said: option, environment, the existing share, configuration.
+Result<std::uint64_t> memory_for(const RunRequest& request, const grant::DeviceGrant& env,
+                                 const ledger::DeviceGrant* held, const snapshot::Gpu& gpu) {
+  std::optional<grant::Memory> memory;
+  std::string said_by = request.memory_text;
+  if (request.memory && !request.memory_is_default) memory = request.memory;
+  else if (env.memory.said())
+    memory = env.memory, said_by = "the environment variable " + quoted_entry(env.memory_entry);
+  else if (held != nullptr) return held->memory_limit_bytes;
+  else if (request.memory) memory = request.memory;
+  if (!memory) return ledger::kNoMemoryLimit;
+  const std::uint64_t bytes = memory->on(gpu.memory_total_bytes);
+  if (bytes > gpu.memory_total_bytes) {
+    return fail(ErrorCode::no_capacity,
+                said_by + " is more than GPU " + std::to_string(gpu.index) + " (" + short_model(gpu.model) +
+                    ") has: " + bytes_text(gpu.memory_total_bytes),
+                "ask for at most " + bytes_text(gpu.memory_total_bytes) + ", or choose another GPU with --gpu");
+  }
+  if (bytes == 0)
+    return fail(ErrorCode::usage, said_by + " is less than one byte of GPU " + std::to_string(gpu.index),
+                accepted(grant::accepted_memory(grant::Dialect::headgate)));
+  return bytes;
+}
+
+std::uint64_t host_memory_for(const RunRequest& request, const grant::DeviceGrant& env, const ledger::DeviceGrant* held,
+                              const snapshot::Gpu& gpu) {
+  if (request.host_memory) return request.host_memory->on(gpu.memory_total_bytes);
+  if (env.host_memory.said()) return env.host_memory.on(gpu.memory_total_bytes);
+  return held != nullptr ? held->host_limit_bytes : 0;
+}
+
+// "40TFLOPS" of that card.
+Result<std::uint32_t> part_of_card(const std::string& option, double tflops, const snapshot::Gpu& gpu,
+                                   const GpuThroughput& own) {
+  const std::string asked = option + " " + std::to_string(tflops) + " TFLOPS";
+  const auto card = fp16_tflops(gpu.model, own);
+  if (!card) {
+    return fail(ErrorCode::unsupported, asked + ": what a " + harmless(gpu.model) + " computes is not in the table",
+                "write a percentage of the GPU, or its TFLOPS under [cards] in the configuration");
+  }
+  const double ppm = tflops / *card * 1e6;
+  if (ppm >= ledger::kWholeGpu + 1.0 || ppm < 1) {
+    return fail(
+        ErrorCode::usage, asked + " does not fit GPU " + std::to_string(gpu.index),
+        accepted("up to " + std::to_string(static_cast<int>(*card)) + "TFLOPS (" + short_model(gpu.model) + ", FP16)"));
+  }
+  return static_cast<std::uint32_t>(ppm);
+}
+
+Result<std::uint32_t> ceiling_for(const RunRequest& request, const grant::DeviceGrant& env,
+                                  const ledger::DeviceGrant* held, const snapshot::Gpu& gpu) {
+  if (request.compute_tflops && !request.compute_is_default)
+    return part_of_card("--compute", *request.compute_tflops, gpu, request.cards);
+  if (request.compute_ppm && !request.compute_is_default) return *request.compute_ppm;
+  if (env.ceiling_ppm != 0) return env.ceiling_ppm;
+  if (held != nullptr) return held->compute_ceiling_ppm;
+  if (request.compute_tflops) return part_of_card("defaults.compute", *request.compute_tflops, gpu, request.cards);
+  return request.compute_ppm.value_or(ledger::kWholeGpu);
+}
+
+// A burst goes with the ceiling that it was said for: a ceiling of one's own has none of a share's before.
+Result<std::uint32_t> burst_for(const RunRequest& request, const grant::DeviceGrant& env,
+                                const ledger::DeviceGrant* held, std::uint32_t ceiling_ppm) {
+  if (request.burst_ppm) {
+    if (*request.burst_ppm > ceiling_ppm) return *request.burst_ppm;
+    return fail(ErrorCode::usage,
+                "--burst " + percent_text(*request.burst_ppm) + " is not above the share's limit of " +
+                    percent_text(ceiling_ppm),
+                "a burst is what the share may use while no other works: ask for more than --compute, or leave it out");
+  }
+  if (env.soft_ppm > ceiling_ppm) return env.soft_ppm;
+  return held != nullptr && held->compute_ceiling_ppm == ceiling_ppm ? held->compute_burst_ppm : 0;
+}
+
+}  // namespace
+
+Result<grant::Memory> memory_option(const std::string& option, const std::string& text) {
+  const auto memory = grant::parse_memory(text);
+  if (memory) return memory.value;
+  const std::string hint =
+      memory.fault == grant::Fault::bare_number ? "did you mean " + with_likely_unit(harmless(text)) + "? " : "";
+  return fail(ErrorCode::usage, quoted(option, text) + " " + std::string(grant::describe(memory.fault)),
+              hint + accepted(grant::accepted_memory(grant::Dialect::headgate)));
+}
+
+Result<std::uint32_t> compute_option(const std::string& option, const std::string& text) {
+  const auto compute = grant::parse_compute(text);
+  if (compute) return compute.value;
+  const std::string hint = compute.fault == grant::Fault::bare_number ? "did you mean " + harmless(text) + "%? " : "";
+  return fail(ErrorCode::usage, quoted(option, text) + " " + std::string(grant::describe(compute.fault)),
+              hint + accepted(grant::accepted_compute(grant::Dialect::headgate)));
+}
+
+Result<RunRequest> read_run_request(const RunOptions& run, const config::Config& config) {
+  RunRequest request;
+  request.gpu = run.gpu;
+  request.name = run.name;
+  const auto& default_memory = config["defaults.mem"];
+  const auto& default_compute = config["defaults.compute"];
+  if (run.memory)
+    request.memory = TRY(memory_option("--mem", *run.memory)), request.memory_text = "--mem " + harmless(*run.memory);
+  else if (!default_memory.value.empty()) {
+    request.memory = TRY(memory_option("defaults.mem", default_memory.value));
+    request.memory_text = "defaults.mem = " + default_memory.value + " (" + default_memory.origin + ")";
+    request.memory_is_default = true;
+  }
+  if (run.host_memory) request.host_memory = TRY(memory_option("--host-mem", *run.host_memory));
+  request.cards = config.cards();
+  if (run.compute && is_tflops(*run.compute)) {
+    request.compute_tflops = parse_tflops(*run.compute);
+    if (!request.compute_tflops)
+      return fail(ErrorCode::usage, quoted("--compute", *run.compute) + " is no amount of compute",
+                  accepted("40TFLOPS, 900GFLOPS, 1.2PFLOPS, 50%, 0.5 or 500m"));
+  } else if (run.compute) request.compute_ppm = TRY(compute_option("--compute", *run.compute));
+  else if (!default_compute.value.empty())
+    request.compute_ppm = TRY(compute_option("defaults.compute", default_compute.value)),
+    request.compute_is_default = true;
+  if (run.burst) request.burst_ppm = TRY(compute_option("--burst", *run.burst));
+  if (run.name && !grant::is_share_name(*run.name)) {
+    return fail(ErrorCode::usage, quoted("--name", *run.name) + " cannot name a share",
+                accepted(grant::accepted(grant::Syntax::share_name)));
+  }
+  request.fail_closed = config["defaults.fail_policy"].value == "closed";
+  return request;
+}
+
+Result<std::vector<std::size_t>> choose_gpus(const std::string& option, const std::string& selector,
+                                             const install::Gpus& gpus) {
+  const grant::Selection selection = grant::select(selector, candidates(gpus));
+  if (selection) return std::vector<std::size_t>(selection.index, selection.index + selection.count);
+  std::string message = quoted(option, selector);
+  const std::string token(selection.token);
+  message += token.empty() || token == selector ? " " : ": '" + harmless(token) + "' ";
+  message += grant::describe(selection.fault);
+  std::string known;
+  for (const snapshot::Gpu& gpu : gpus.list)
+    known += (known.empty() ? "" : ", ") + std::to_string(gpu.index) + " (" + gpu.uuid.substr(0, 12) + ")";
+  return fail(selection.fault == grant::SelectFault::mig ? ErrorCode::unsupported : ErrorCode::usage, message,
+              accepted(grant::accepted_selectors()) + "; GPUs here: " + (known.empty() ? "none" : known));
+}
+
+Result<ledger::ShareGrant> make_grant(const RunRequest& request, const install::Gpus& gpus,
+                                      const std::vector<std::size_t>& chosen, const char* const* environment,
+                                      const std::optional<ledger::ShareGrant>& held) {
+  const grant::Grant env = TRY(environment_grant(environment, gpus));
+  ledger::ShareGrant grant;
+  grant.level = ledger::Level::hook;
+  grant.fail_policy = request.fail_closed || env.fail_closed ? ledger::FailPolicy::closed : ledger::FailPolicy::open;
+  if (held) grant.fail_policy = held->fail_policy;
+  for (const std::size_t index : chosen) {
+    const snapshot::Gpu& gpu = gpus.list[index];
+    const grant::DeviceGrant nothing;
+    const grant::DeviceGrant& said = index < grant::kMaxDevices ? env.devices[index] : nothing;
+    const ledger::DeviceGrant* before = device_of(held, gpu.uuid);
+    ledger::DeviceGrant& device = grant.devices[grant.device_count++];
+    std::strncpy(device.uuid, gpu.uuid.c_str(), sizeof device.uuid - 1);
+    device.memory_limit_bytes = TRY(memory_for(request, said, before, gpu));
+    device.host_limit_bytes = host_memory_for(request, said, before, gpu);
+    device.compute_ceiling_ppm = TRY(ceiling_for(request, said, before, gpu));
+    device.compute_burst_ppm = TRY(burst_for(request, said, before, device.compute_ceiling_ppm));
+  }
+  return grant;
+}
+
+std::string random_name() {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::random_device random;
+  std::string name = "run-";
+  for (int i = 0; i < 8; ++i) name += kDigits[random() % 16];
+  return name;
+}
+
+}  // namespace headgate::cli

@@ -1,0 +1,214 @@
+#include "cli/support/doctor.hpp"
+
+#include <dlfcn.h>
+#include <gnu/libc-version.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/units.hpp"
+#include "base/user_name.hpp"
+#include "cli/run/launch.hpp"
+#include "cli/run/program.hpp"
+#include "cli/share/daemon.hpp"
+#include "cli/view/own_ledgers.hpp"
+#include "guest/grant/environment.hpp"
+#include "install/paths.hpp"
+#include "install/source.hpp"
+
+namespace headgate::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Findings = std::vector<Finding>;
+
+std::string health_word(Health health) {
+  return health == Health::ok ? "ok" : health == Health::warn ? "warn" : "fail";
+}
+
+Finding failed(const Error& error) { return {Health::fail, error.message, error.hint}; }
+
+bool exists(const char* path) {
+  struct stat facts{};
+  return ::stat(path, &facts) == 0;
+}
+
+void examine_driver(const Result<install::Gpus>& gpus, Findings& out) {
+  if (!gpus) {
+    out.push_back({Health::warn, gpus.error().message, gpus.error().hint});
+    return;
+  }
+  out.push_back({gpus->list.empty() ? Health::warn : Health::ok,
+                 "driver " + gpus->driver_version + (gpus->simulated ? " (SIMULATED)" : "") + ", NVML answers, " +
+                     std::to_string(gpus->list.size()) + (gpus->list.size() == 1 ? " GPU" : " GPUs"),
+                 gpus->list.empty() ? "check the card and nvidia-smi" : ""});
+  for (const snapshot::Gpu& gpu : gpus->list) {
+    if (gpu.uuid.empty())
+      out.push_back({Health::fail, "GPU " + std::to_string(gpu.index) + " " + gpu.model,
+                     "nvidia-smi and dmesg say what became of it, mostly a reset or a reboot helps; let go of the "
+                     "driver first: headgate gpu release"});
+  }
+  if (!gpus->simulated && ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) == nullptr) {
+    out.push_back({Health::fail, "NVML is there, but libcuda.so.1 does not load",
+                   "install the driver's CUDA library (Debian: libcuda1)"});
+  }
+}
+
+void examine_glibc(Findings& out) {
+  const std::string version = ::gnu_get_libc_version();
+  out.push_back({Health::ok, "glibc " + version + "; programs that are held need 2.17 or later", ""});
+}
+
+// Loads the limiter into a program that does nothing, as every program under `run` gets it.
+void examine_limiter(Findings& out) {
+  const auto library = install::limiter_library();
+  if (!library) return out.push_back(failed(library.error()));
+  const auto program = find_program("true");
+  if (!program || program->unheld)
+    return out.push_back({Health::warn, "no dynamically linked 'true' to try the limiter with", ""});
+  const auto status = run_and_wait({program->path, {"true"}, {"LD_PRELOAD=" + *library, "LD_BIND_NOW=1"}});
+  if (!status || *status != 0) {
+    return out.push_back({Health::fail,
+                          "a program with the limiter preloaded does not start" +
+                              (status ? " (exit " + std::to_string(*status) + ")" : ": " + status.error().message),
+                          "run LD_PRELOAD=" + *library + " true, and see what the loader says"});
+  }
+  out.push_back({Health::ok, "the limiter loads into programs: " + *library, ""});
+}
+
+// Kept or told of by the daemon: not ours to remove.
+bool is_daemons(const std::string& name, const std::optional<snapshot::Snapshot>& told) {
+  return told && std::ranges::any_of(told->shares, [&](const snapshot::Share& share) {
+           return share.name == name && (share.created || !share.problem.empty());
+         });
+}
+
+// Made by the first who needs it; here it is only looked at.
+void examine_runtime_dir(const std::optional<snapshot::Snapshot>& told, Findings& out) {
+  const auto base = install::runtime_dir();
+  if (!base) return out.push_back(failed(base.error()));
+  struct stat facts{};
+  if (::stat(base->c_str(), &facts) != 0) {
+    std::string above = *base;
+    while (!above.empty() && !exists(above.c_str())) above.resize(above.rfind('/'));
+    if (::access(above.empty() ? "/" : above.c_str(), W_OK | X_OK) == 0)
+      return out.push_back({Health::ok, "shares will lie in " + *base + ", which the first run makes", ""});
+    return out.push_back({Health::fail, *base + " is not there and cannot be made: " + std::strerror(errno),
+                          "set HEADGATE_RUNTIME_DIR or XDG_RUNTIME_DIR to a directory that you may write"});
+  }
+  if (facts.st_uid != ::geteuid())
+    // Another's may hold a daemon's shares: only its owner, or root, can know that nobody needs it.
+    return out.push_back({Health::fail, *base + " belongs to " + user_name(facts.st_uid),
+                          ::geteuid() == 0 ? "where " + user_name(facts.st_uid) +
+                                                 " needs it no more, remove it; or set HEADGATE_RUNTIME_DIR to another"
+                                           : "set HEADGATE_RUNTIME_DIR to a directory of your own, or unset it"});
+  // One that does not answer may keep all that is here.
+  const bool silent = !told && socket_left_behind();
+  // A daemon lets others pass through to the sockets in it (0755), and root's is there again at its next start.
+  if ((facts.st_mode & (told || silent || ::geteuid() == 0 ? 0022 : 0066)) != 0)
+    return out.push_back({Health::fail, *base + " is open to others", "chmod 700 " + *base});
+  if (::access(base->c_str(), W_OK) != 0)
+    return out.push_back(
+        {Health::fail, *base + " cannot be written", "set HEADGATE_RUNTIME_DIR to a directory that you may write"});
+  const OwnLedgers ledgers = read_own_ledgers(*base);
+  out.push_back({Health::ok, "shares lie in " + *base + " (" + std::to_string(ledgers.list.size()) + ")", ""});
+  for (const auto& share : ledgers.broken) {
+    if (is_daemons(share.name, told)) continue;
+    out.push_back({Health::fail, share.problem,
+                   silent ? "start headgated, which may keep it: headgate share show " + share.name
+                          : "where it is nobody's any more: rm -r " + *base + "/shares/" + share.name});
+  }
+  for (const auto& ledger : ledgers.list) {
+    const snapshot::Share& share = ledger.share;
+    // One that a daemon made is in its store: not to be forgotten by removing its pages.
+    if (!ledger.attended && !silent && !share.created && !is_daemons(share.name, told))
+      out.push_back({Health::ok, "the share " + share.name + " is empty; its limits hold again with its next program",
+                     "rm -r " + *base + "/shares/" + share.name + "   (only to forget its limits and history)"});
+  }
+}
+
+void examine_machine(Findings& out) {
+  if (!exists("/proc/self/stat"))
+    out.push_back(
+        {Health::warn, "/proc is not mounted: a process is known by its number only", "mount -t proc proc /proc"});
+  if (!exists("/dev/tty") && !exists("/dev/null"))
+    out.push_back({Health::warn, "/dev is empty", "mount -t devtmpfs dev /dev"});
+  if (exists("/etc/ld.so.preload"))
+    out.push_back({Health::warn, "/etc/ld.so.preload exists: libraries are loaded into every program",
+                   "look whether another limiter is named in it"});
+  if (!install::simulator_libraries())
+    out.push_back({Health::warn, "the simulator is not installed: --sim does not work",
+                   "install headgate whole (cmake --install)"});
+}
+
+// What a level does not promise.
+std::string format_level(const std::string& level) {
+  if (level == "hook") return "a program that avoids its loader (static, setuid, own system calls) is not held";
+  if (level == "observe") return "some share is only watched; nothing holds its programs";
+  return "the weakest that holds for any share here";
+}
+
+void examine_environment(Findings& out) {
+  const auto reading = grant::read_environment(::environ, {});
+  if (!reading.refusal) return;
+  char line[512];
+  grant::describe(reading.refusal, line);
+  out.push_back({Health::fail, std::string("environment: ") + line,
+                 "correct it, or unset it: programs under the limiter are refused the GPU"});
+}
+
+}  // namespace
+
+Examination examine(const Invocation& invocation, const config::Config& config, const SelfTest& self_test) {
+  Examination all{.findings = {}, .daemon = false, .simulated = false, .level = "hook"};
+  Findings& out = all.findings;
+  const auto told = invocation.simulate ? std::nullopt : examine_daemon(out);
+  const auto gpus = told ? install::Gpus{told->gpus, told->node.driver_version, told->node.simulated}
+                         : install::gpus_to_view(invocation.simulate, config["sim.profile"].value);
+  // The last snapshot that it gave is no answer: what the daemon says of it stands above.
+  if (!told || !told->node.nvml_released) examine_driver(gpus, out);
+  examine_glibc(out);
+  examine_limiter(out);
+  if (gpus && !gpus->list.empty()) out.push_back(self_test(gpus->simulated));
+  examine_runtime_dir(told, out);
+  examine_machine(out);
+  examine_environment(out);
+  if (told) {
+    all.daemon = true;
+    all.level = told->node.level;
+  }
+  all.simulated = gpus && gpus->simulated;
+  out.push_back({Health::ok, "level " + all.level + ": " + format_level(all.level), ""});
+  return all;
+}
+
+std::string findings_text(const std::vector<Finding>& findings, const Voice& voice) {
+  std::string text;
+  for (const Finding& finding : findings) {
+    std::string word = health_word(finding.health);
+    word.resize(6, ' ');
+    text += (finding.health == Health::ok ? word : warning(word, voice)) + harmless(finding.what) + "\n";
+    if (!finding.repair.empty())
+      text += "      " + std::string(finding.health == Health::ok ? "to change it: " : "repair: ") +
+              harmless(finding.repair) + "\n";
+  }
+  return text;
+}
+
+std::string findings_json(const Examination& examination) {
+  Json json = {{"schema", "headgate.doctor/v1"},
+               {"simulated", examination.simulated},
+               {"level", examination.level},
+               {"daemon", examination.daemon},
+               {"findings", Json::array()}};
+  for (const Finding& finding : examination.findings)
+    json["findings"].push_back(
+        {{"health", health_word(finding.health)}, {"what", finding.what}, {"repair", finding.repair}});
+  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace headgate::cli

@@ -1,0 +1,211 @@
+// What `headgate doctor` asks of the node's daemon.
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "base/unique_fd.hpp"
+#include "base/user_name.hpp"
+#include "base/version.hpp"
+#include "cli/share/daemon.hpp"
+#include "cli/support/doctor.hpp"
+#include "cli/support/proc_view.hpp"
+#include "cli/view/names.hpp"
+#include "cli/view/snapshot_source.hpp"
+#include "guest/ledger/registration.hpp"
+#include "http/codec.hpp"
+
+namespace headgate::cli {
+namespace {
+
+using Findings = std::vector<Finding>;
+
+bool is_member(gid_t gid) {
+  if (::getegid() == gid) return true;
+  std::vector<gid_t> all(static_cast<std::size_t>(std::max(::getgroups(0, nullptr), 0)));
+  const int count = ::getgroups(static_cast<int>(all.size()), all.data());
+  all.resize(static_cast<std::size_t>(std::max(count, 0)));
+  return std::ranges::find(all, gid) != all.end();
+}
+
+// Nobody answers: is there a socket all the same?
+void examine_silence(Findings& out) {
+  const std::size_t before = out.size();
+  for (const std::string& path : daemon_sockets()) {
+    const int error = try_to_connect(path);
+    if (error == EACCES) {
+      out.push_back({Health::warn, "headgated's socket " + path + " is there, and you may not open it",
+                     "as an administrator: " + how_to_join(group_of_socket(path)) + ", then log in again"});
+    } else if (error == ECONNREFUSED) {
+      out.push_back({Health::fail, "headgated's socket " + path + " is there, and nobody listens: the daemon has ended",
+                     "systemctl status headgated says why; running programs stay under their limits"});
+    } else if (error == 0) {
+      out.push_back({Health::fail, silence_at(path).message, silence_at(path).hint});
+    }
+  }
+  if (out.size() == before) {
+    out.push_back({Health::ok,
+                   "no headgated runs here: shares are this user's own, and several on one card approximate",
+                   "systemctl start headgated, or as yourself: headgated"});
+  }
+}
+
+void examine_socket(const http::Endpoint& daemon, Findings& out) {
+  struct stat facts{};
+  if (daemon.path.empty() || ::stat(daemon.path.c_str(), &facts) != 0) return;
+  const std::string digits = "01234567";
+  std::string mode = "0";
+  for (const int shift : {6, 3, 0}) mode += digits[(facts.st_mode >> shift) & 7];
+  const std::string group = group_name(facts.st_gid);
+  const bool administers = ::geteuid() == 0 || ::geteuid() == facts.st_uid || is_member(facts.st_gid);
+  out.push_back({Health::ok,
+                 "its socket has mode " + mode + ", owner " + user_name(facts.st_uid) + ", group " + group + "; you " +
+                     (administers ? "administer it" : "see and change your own shares only"),
+                 administers ? "" : how_to_join(facts.st_gid)});
+}
+
+void examine_readiness(const http::Endpoint& daemon, Findings& out) {
+  const auto ready = ask(daemon, "GET", "/readyz");
+  if (!ready) out.push_back({Health::fail, "headgated is not ready: " + ready.error().message, ready.error().hint});
+}
+
+// By the credentials of the socket; 0 where it cannot be told.
+pid_t daemon_pid(const http::Endpoint& daemon) {
+  const auto address = http::address_of(daemon);
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (daemon.path.empty() || !address ||
+      ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address->storage), address->size) != 0 ||
+      ::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+    return 0;
+  return peer.pid;
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The audit tells users, programs and containers out of /proc: of whom it sees nothing there it has a number.
+void examine_view(const http::Endpoint& daemon, Findings& out) {
+  const std::string own = "/proc/" + std::to_string(daemon_pid(daemon));
+  const std::string mounts = text_of(own + "/mountinfo");
+  const auto hiding = proc_hiding(mounts.empty() ? text_of("/proc/self/mountinfo") : mounts);
+  if (!hiding) return;
+  const std::string status = text_of(own + "/status");
+  if (sees_through(*hiding, status)) {
+    out.push_back({Health::ok, "/proc is mounted with " + hiding->option + ", and headgated sees everybody there", ""});
+  } else if (status.empty()) {
+    out.push_back(
+        {Health::warn,
+         "/proc is mounted with " + hiding->option + ": whether headgated sees everybody there cannot be told",
+         "ask again as root"});
+  } else {
+    out.push_back({Health::warn,
+                   "/proc is mounted with " + hiding->option +
+                       ", and headgated sees only its own user's processes: the audit "
+                       "names others by number, and exempts none of them",
+                   "leave it CAP_SYS_PTRACE (its unit does), or mount /proc with gid= of a group that it is in"});
+  }
+}
+
+// Programs come in by a socket of the share; without it they are refused the GPU, or run unheld by its fail policy.
+void examine_share(const http::Endpoint& daemon, const snapshot::Snapshot& now, const snapshot::Share& share,
+                   Findings& out) {
+  for (const auto& device : share.devices) {
+    if (is_gpu_of(now, device.uuid)) continue;
+    out.push_back({Health::fail,
+                   "share " + share.name + " is for " + device.uuid +
+                       ", which is not a GPU of this node, or does not answer: its programs find no GPU",
+                   "see nvidia-smi; where the card does not come back: headgate share rm " + share.name +
+                       ", and make it again on one of those in 'headgate status'"});
+  }
+  if (!share.problem.empty()) {
+    out.push_back({Health::fail, "share " + share.name + " is broken: " + share.problem,
+                   "when its programs have ended: headgate share rm " + share.name + ", and make it again"});
+    return;
+  }
+  const auto entry = ask(daemon, "GET", "/v1/shares/" + http::escape(share.name) + "/entry");
+  if (!entry) return;  // of a run without the daemon, or not ours to enter
+  const auto json = nlohmann::json::parse(*entry, nullptr, false);
+  if (!json.is_object()) return;
+  const std::string socket = json.value("directory", "") + "/" + ledger::kTenantSocket;
+  struct stat facts{};
+  if (::stat(socket.c_str(), &facts) == 0 && S_ISSOCK(facts.st_mode)) return;
+  out.push_back({Health::fail, "programs cannot enter the share " + share.name + ": there is no socket " + socket,
+                 "it is tried again each second, and headgated's log says what keeps it (running programs go on)"});
+}
+
+void examine_processes(const snapshot::Snapshot& now, Findings& out) {
+  std::uint32_t named = 0;
+  for (const auto& process : now.processes) {
+    if (process.finding.empty()) continue;
+    if (process.share.empty()) ++named;
+    out.push_back({Health::warn, process.finding,
+                   process.share.empty() ? "start it with: headgate run --share NAME -- COMMAND"
+                                         : "see 'headgate events', and audit.policy in the configuration"});
+  }
+  if (now.node.unattended_processes <= named) return;
+  const std::uint32_t others = now.node.unattended_processes - named;
+  out.push_back({Health::warn,
+                 std::to_string(others) + (named > 0 ? " more" : "") +
+                     (others == 1 ? " process uses" : " processes use") +
+                     " a GPU outside every share: no limit holds there",
+                 "'headgate ps' names them"});
+}
+
+}  // namespace
+
+std::optional<snapshot::Snapshot> examine_daemon(std::vector<Finding>& out) {
+  const auto found = find_daemon();
+  if (!found && found.error().code == ErrorCode::denied) {
+    examine_silence(out);
+    return std::nullopt;
+  }
+  if (!found) {
+    out.push_back({Health::fail, found.error().message, found.error().hint});
+    return std::nullopt;
+  }
+  if (!*found) {
+    examine_silence(out);
+    return std::nullopt;
+  }
+  const http::Endpoint& daemon = **found;
+  const auto now = daemon_source(daemon)->look();
+  if (!now) {
+    out.push_back({Health::fail, "headgated at " + daemon.text() + ": " + now.error().message, now.error().hint});
+    return std::nullopt;
+  }
+  const auto count = [](std::uint32_t n, const std::string& what) {
+    return std::to_string(n) + " " + what + (n == 1 ? "" : what.ends_with("s") ? "es" : "s");
+  };
+  out.push_back({Health::ok,
+                 "headgated " + now->node.version + " answers at " + daemon.text() +
+                     (now->node.simulated ? " (SIMULATED)" : "") + ": " + count(now->node.shares, "share") + ", " +
+                     count(now->node.processes, "process"),
+                 ""});
+  if (now->node.version != version_text()) {
+    out.push_back({Health::warn, "the command is " + version_text() + ", the daemon " + now->node.version,
+                   "systemctl restart headgated (running programs go on)"});
+  }
+  examine_socket(daemon, out);
+  examine_readiness(daemon, out);
+  examine_view(daemon, out);
+  if (now->node.nvml_released) {
+    out.push_back(
+        {Health::warn,
+         "headgated does not see the driver ('headgate gpu release', or it does not answer): figures of GPUs are old",
+         "it takes the driver again by itself, after a release within a minute; else see nvidia-smi"});
+  }
+  for (const auto& share : now->shares) examine_share(daemon, *now, share, out);
+  examine_processes(*now, out);
+  return *now;
+}
+
+}  // namespace headgate::cli

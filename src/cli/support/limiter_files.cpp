@@ -1,0 +1,260 @@
+#include "cli/support/limiter_files.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/unique_fd.hpp"
+#include "cli/support/preload_list.hpp"
+#include "cli/support/replace_file.hpp"
+#include "install/paths.hpp"
+
+namespace headgate::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kList[] = "ld.so.preload";
+constexpr std::size_t kLongestList = 64 * 1024;
+#if defined(__aarch64__)
+constexpr char kLoader[] = "lib/ld-linux-aarch64.so.1";
+#else
+constexpr char kLoader[] = "lib64/ld-linux-x86-64.so.2";
+#endif
+
+struct Directory {
+  UniqueFd fd;  // none: it is not there, and was not to be made
+  std::string shown;
+};
+
+// Where the libraries and the list lie, and by which path programs name the libraries.
+struct Opened {
+  Directory libraries, list;
+  std::string seen;
+};
+
+// `path` below `base`, step by step. Made directories are everybody's to enter, as the programs of a container run as anybody.
+Result<UniqueFd> walk(UniqueFd base, const std::string& path, const std::string& shown, bool make, bool links) {
+  for (const fs::path& step : fs::path(path).relative_path()) {
+    if (step.empty() || step == ".") continue;
+    const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (links ? 0 : O_NOFOLLOW);
+    const bool made = make && ::mkdirat(base.get(), step.c_str(), 0755) == 0;
+    UniqueFd next(::openat(base.get(), step.c_str(), flags));
+    if (!next && errno == ENOENT && !make) return UniqueFd{};
+    if (!next && errno == ENOTDIR && !links)
+      return fail(ErrorCode::usage,
+                  "'" + harmless(step.string()) + "' of '" + harmless(shown) + "' is no directory, or a symbolic link",
+                  "links are not followed inside a root: name the directory itself");
+    if (!next) return fail_errno("cannot open the directory '" + harmless(shown) + "'", errno);
+    if (made && ::fchmod(next.get(), 0755) != 0)
+      return fail_errno("cannot change the directory '" + harmless(shown) + "'", errno);
+    base = std::move(next);
+  }
+  return base;
+}
+
+Result<UniqueFd> open_root(const std::string& path) {
+  UniqueFd root(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!root) return fail_errno("cannot open the root '" + harmless(path) + "'", errno, "name a directory");
+  return root;
+}
+
+bool same_file(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
+
+Result<UniqueFd> open_image(const LimiterPlace& place, bool make) {
+  UniqueFd root = TRY(open_root(place.root));
+  struct stat own{}, other{};
+  ::stat("/", &own), ::fstat(root.get(), &other);
+  if (same_file(own, other) && !place.whole_host)
+    return fail(ErrorCode::usage, "'" + harmless(place.root) + "' is the root of this machine",
+                "every program of it would load the limiter, also at boot; --whole-host says that this is meant");
+  struct stat loader{};
+  if (make && ::fstatat(root.get(), kLoader, &loader, AT_SYMLINK_NOFOLLOW) != 0)
+    return fail(
+        ErrorCode::unsupported, "'" + harmless(place.root) + "' has no /" + kLoader,
+        "only glibc's loader reads /etc/ld.so.preload: programs of musl (Alpine) or of another machine would not "
+        "be held");
+  return root;
+}
+
+Result<void> check(const LimiterPlace& place) {
+  if (place.root.empty()) {
+    if (!place.whole_host) return {};
+    return fail(ErrorCode::usage, "--whole-host without --root", "it goes with --root /");
+  }
+  if (!place.at.empty())
+    return fail(ErrorCode::usage, "--at with --root", "in a root, DIR is what its programs see already");
+  const fs::path path(place.directory);
+  if (!path.is_absolute() || path.lexically_normal() != path)
+    return fail(ErrorCode::usage, "'" + harmless(place.directory) + "' is no plain absolute path",
+                "with --root, DIR is a path inside it, such as /usr/lib/headgate");
+  return {};
+}
+
+Result<Opened> open_place(const LimiterPlace& place, bool make) {
+  if (auto ok = check(place); !ok) return std::unexpected(ok.error());
+  Opened out;
+  if (place.root.empty()) {
+    std::error_code error;
+    out.libraries.shown = fs::absolute(place.directory, error).lexically_normal().string();
+    if (error) return fail_errno("cannot find '" + harmless(place.directory) + "'", error.value());
+    if (out.libraries.shown.size() > 1 && out.libraries.shown.ends_with('/')) out.libraries.shown.pop_back();
+    out.seen = place.at.empty() ? out.libraries.shown : place.at;
+    out.list.shown = out.libraries.shown;
+  } else {
+    const fs::path root(place.root);
+    out.seen = place.directory;
+    out.libraries.shown = (root / fs::path(place.directory).relative_path()).string();
+    out.list.shown = (root / "etc").string();
+  }
+  if (!can_be_preloaded(out.seen))
+    return fail(ErrorCode::usage, "'" + harmless(out.seen) + "' cannot stand in " + kList,
+                "it takes absolute paths without blanks, ':', '#' and '$'");
+  if (place.root.empty()) {
+    UniqueFd root = TRY(open_root("/"));
+    out.libraries.fd = TRY(walk(std::move(root), out.libraries.shown, out.libraries.shown, make, true));
+    out.list.fd = UniqueFd(::fcntl(out.libraries.fd.get(), F_DUPFD_CLOEXEC, 0));
+    return out;
+  }
+  // The list's directory before anything is made: a root without one is none.
+  UniqueFd image = TRY(open_image(place, make));
+  UniqueFd again(::fcntl(image.get(), F_DUPFD_CLOEXEC, 0));
+  out.list.fd = TRY(walk(std::move(image), "etc", out.list.shown, make, false));
+  out.libraries.fd = TRY(walk(std::move(again), place.directory, out.libraries.shown, make, false));
+  return out;
+}
+
+std::string path_in(const Directory& directory, std::string_view file) {
+  return (fs::path(directory.shown) / file).string();
+}
+
+// "" where there is none.
+Result<std::string> read_list(const Directory& directory) {
+  const std::string shown = path_in(directory, kList);
+  const UniqueFd file(::openat(directory.fd.get(), kList, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!file && errno == ENOENT) return std::string{};
+  struct stat facts{};
+  if (!file && errno != ELOOP) return fail_errno("cannot read '" + harmless(shown) + "'", errno);
+  if (!file || ::fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode))
+    return fail(ErrorCode::failed, "'" + harmless(shown) + "' is no plain file", "move it away");
+  std::string text(kLongestList + 1, '\0');
+  std::size_t size = 0;
+  for (ssize_t got = 0; size < text.size(); size += static_cast<std::size_t>(got)) {
+    got = ::read(file.get(), text.data() + size, text.size() - size);
+    if (got < 0) return fail_errno("cannot read '" + harmless(shown) + "'", errno);
+    if (got == 0) break;
+  }
+  if (size > kLongestList)
+    return fail(ErrorCode::failed, "'" + harmless(shown) + "' has more than 64 KiB", "it is no list of libraries");
+  text.resize(size);
+  return text;
+}
+
+Result<std::string> read_library(const std::string& path) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat facts{};
+  if (!file || ::fstat(file.get(), &facts) != 0) return fail_errno("cannot read '" + harmless(path) + "'", errno);
+  std::string bytes(static_cast<std::size_t>(facts.st_size), '\0');
+  for (std::size_t size = 0; size < bytes.size();) {
+    const ssize_t got = ::read(file.get(), bytes.data() + size, bytes.size() - size);
+    if (got <= 0) return fail_errno("cannot read '" + harmless(path) + "'", got < 0 ? errno : EIO);
+    size += static_cast<std::size_t>(got);
+  }
+  return bytes;
+}
+
+// Whether the file of that name in the directory is `path` itself.
+bool is_itself(const Directory& directory, std::string_view name, const std::string& path) {
+  struct stat here{}, there{};
+  return ::fstatat(directory.fd.get(), std::string(name).c_str(), &here, 0) == 0 && ::stat(path.c_str(), &there) == 0 &&
+         same_file(here, there);
+}
+
+// Of this command's installation, in the order in which they are put.
+Result<std::vector<std::pair<std::string, std::string>>> own_libraries() {
+  return std::vector<std::pair<std::string, std::string>>{{std::string(kPathFile), TRY(install::path_library())},
+                                                          {std::string(kLimiterFile), TRY(install::limiter_library())}};
+}
+
+Result<void> take_away(const Directory& directory, const std::string& name, LimiterFiles& out) {
+  const std::string shown = path_in(directory, name);
+  if (::unlinkat(directory.fd.get(), name.c_str(), 0) == 0) out.files.push_back(shown);
+  else if (errno != ENOENT) return fail_errno("cannot remove '" + harmless(shown) + "'", errno);
+  return {};
+}
+
+Result<void> name_nobody(const Directory& directory, LimiterFiles& out) {
+  const std::string before = TRY(read_list(directory)), after = without_ours(before);
+  if (after == before) return {};
+  if (after.find_first_not_of(" \t\n") == std::string::npos) return take_away(directory, kList, out);
+  out.files.push_back(path_in(directory, kList));
+  return replace_file(directory.fd.get(), kList, after, 0644, out.files.back());
+}
+
+}  // namespace
+
+Result<LimiterFiles> install_limiter(const LimiterPlace& place) {
+  const auto libraries = TRY(own_libraries());
+  const Opened opened = TRY(open_place(place, true));
+  const std::string list = TRY(read_list(opened.list));
+  LimiterFiles out;
+  for (const auto& [name, path] : libraries) {
+    if (is_itself(opened.libraries, name, path)) continue;
+    const std::string shown = path_in(opened.libraries, name), bytes = TRY(read_library(path));
+    if (auto done = replace_file(opened.libraries.fd.get(), name, bytes, 0644, shown); !done)
+      return std::unexpected(done.error());
+    out.files.push_back(shown);
+  }
+  const std::string limiter = (fs::path(opened.seen) / kLimiterFile).string(), shown = path_in(opened.list, kList);
+  if (auto done = replace_file(opened.list.fd.get(), kList, with_limiter(list, limiter), 0644, shown); !done)
+    return std::unexpected(done.error());
+  out.files.push_back(shown);
+  if (place.root.empty())
+    out.mounts = {opened.libraries.shown + ":" + opened.seen + ":ro", shown + ":/etc/" + kList + ":ro"};
+  return out;
+}
+
+Result<LimiterFiles> remove_limiter(const LimiterPlace& place) {
+  const auto libraries = TRY(own_libraries());
+  const Opened opened = TRY(open_place(place, false));
+  LimiterFiles out;
+  if (opened.list.fd) {
+    if (auto done = name_nobody(opened.list, out); !done) return std::unexpected(done.error());
+  }
+  if (!opened.libraries.fd) return out;
+  for (const auto& [name, path] : libraries) {
+    if (is_itself(opened.libraries, name, path)) continue;
+    if (auto done = take_away(opened.libraries, name, out); !done) return std::unexpected(done.error());
+  }
+  ::rmdir(opened.libraries.shown.c_str());  // not where others have files in it
+  return out;
+}
+
+int limiter_command(const std::string& word, const LimiterPlace& place, const Voice& voice) {
+  const bool installs = word == "limiter install";
+  const auto done = installs ? install_limiter(place) : remove_limiter(place);
+  if (!done) {
+    complain(done.error(), voice);
+    return exit_status(done.error().code);
+  }
+  std::string text;
+  if (voice.format == Format::json) {
+    const nlohmann::ordered_json json = {
+        {"schema", "headgate.limiter_files/v1"}, {"files", done->files}, {"mounts", done->mounts}};
+    text = json.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
+  } else {
+    for (const std::string& path : done->files) text += harmless(path) + "\n";
+    if (installs) {
+      text += "\nEvery program of a container is in the share NAME with (docker, podman):\n ";
+      for (const std::string& mount : done->mounts) text += " -v " + harmless(mount);
+      text += " -v /run/headgate/shares/NAME:/run/headgate/share:ro\n";
+    }
+  }
+  return print(text) ? 0 : exit_status(ErrorCode::failed);
+}
+
+}  // namespace headgate::cli

@@ -1,0 +1,197 @@
+#include "cli/support/support_bundle.hpp"
+
+#include <array>
+#include <ctime>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+
+#include "base/version.hpp"
+#include "cli/share/daemon.hpp"
+#include "cli/support/doctor.hpp"
+#include "cli/support/machine_facts.hpp"
+#include "cli/term/screen.hpp"
+#include "cli/view/chosen_source.hpp"
+#include "snapshot/json.hpp"
+
+namespace headgate::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kFolder = "headgate-support";
+
+std::string text_of(const Json& json) { return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n"; }
+
+// What is gathered, with what the redactor must know of it.
+struct Gathered {
+  Bundle bundle;
+  snapshot::Snapshot snapshot;
+  std::vector<snapshot::Event> events;
+
+  void add(std::string name, std::string content, std::string about) {
+    bundle.files.push_back({std::move(name), std::move(content)});
+    bundle.about.push_back(std::move(about));
+  }
+  // `why`: where there is nothing.
+  void add_or_lack(const std::string& name, std::string content, const std::string& about, const std::string& why) {
+    if (content.empty()) bundle.lacks.push_back(about + ": " + why);
+    else add(name, std::move(content), about);
+  }
+};
+
+std::string config_json(const config::Reading& reading) {
+  Json json = {{"schema", "headgate.config/v1"},
+               {"files", reading.config.files},
+               {"settings", Json::array()},
+               {"errors", Json::array()}};
+  for (const auto& setting : reading.config.settings)
+    json["settings"].push_back({{"key", setting.key}, {"value", setting.value}, {"origin", setting.origin}});
+  for (const Error& error : reading.errors)
+    json["errors"].push_back({{"message", error.message}, {"hint", error.hint}});
+  return text_of(json);
+}
+
+void add_snapshot(const Invocation& invocation, const config::Config& config, Gathered& out) {
+  constexpr const char* kSnapshot = "node, GPUs, shares and processes";
+  const auto chosen = choose_source(invocation, config);
+  const auto snapshot = chosen ? chosen->source->look() : Result<snapshot::Snapshot>(std::unexpected(chosen.error()));
+  if (!snapshot) return out.bundle.lacks.push_back(std::string(kSnapshot) + ": " + snapshot.error().message);
+  out.snapshot = *snapshot;
+  out.add("snapshot.json", snapshot::to_json(*snapshot),
+          std::string(kSnapshot) + (snapshot->node.simulated ? " (SIMULATED)" : ""));
+  if (const std::string remark = chosen->source->remark(); !remark.empty())
+    out.bundle.lacks.push_back("GPUs: " + remark);
+  if (const auto events = chosen->source->events_after(0)) {
+    out.events = *events;
+    out.add("events.json", snapshot::to_json(*events), "events, " + std::to_string(events->size()));
+  } else {
+    out.bundle.lacks.push_back("events: " + events.error().message);
+  }
+  if (!chosen->daemon) {
+    out.bundle.lacks.push_back(
+        "metrics, limits of the daemon: " +
+        (chosen->silence ? chosen->silence->message : "headgated was not asked or does not run here"));
+    return;
+  }
+  const auto metrics = ask(*chosen->daemon, "GET", "/metrics");
+  out.add_or_lack("metrics.prom", metrics ? *metrics + "\n" : "", "metrics", metrics ? "" : metrics.error().message);
+  out.add_or_lack("limits.txt", daemon_limits(*chosen->daemon), "limits of the daemon's process",
+                  "they cannot be read over a socket of TCP or without /proc");
+}
+
+Gathered gather(const Invocation& invocation, const config::Reading& reading, const SelfTest& self_test) {
+  Gathered out;
+  out.add("config.json", config_json(reading), "configuration, each value with where it comes from");
+  add_snapshot(invocation, reading.config, out);
+  out.add("doctor.json", findings_json(examine(invocation, reading.config, self_test)), "doctor's report");
+  out.add("version.json",
+          text_of({{"schema", "headgate.version/v1"},
+                   {"version", version_text()},
+                   {"daemon_version", out.snapshot.node.version},
+                   {"driver_version", out.snapshot.node.driver_version}}),
+          "versions");
+  out.add("system.txt", system_facts(), "kernel, distribution, CPUs, memory");
+  out.add_or_lack("driver.txt", driver_facts(), "driver's module and device nodes", "no NVIDIA driver is loaded");
+  out.add_or_lack("unit.txt", unit_facts(), "limits and state of the unit headgated.service",
+                  "systemd does not run here, or does not know it");
+  return out;
+}
+
+// The token that opens the API, wherever it might stand.
+void hide_token(const config::Config& config, Redactor& redactor) {
+  std::ifstream in(config["node.token_file"].value);
+  std::string token;
+  while (in >> token) redactor.hide_secret(token);
+}
+
+// The other names of this host, by which the API may be asked.
+void hide_other_names(const config::Config& config, Redactor& redactor) {
+  std::istringstream names(config["node.names"].value);
+  for (std::string name; std::getline(names, name, ',');) {
+    const std::size_t begin = name.find_first_not_of(' '), dot = name.find('.');
+    if (begin == std::string::npos) continue;
+    redactor.hide("host", name.substr(begin, name.find_last_not_of(' ') + 1 - begin));
+    if (dot != std::string::npos) redactor.hide("host", name.substr(begin, dot - begin));
+  }
+}
+
+std::string usual_name() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  std::array<char, 64> text{};
+  ::gmtime_r(&now, &parts);
+  return {text.data(), std::strftime(text.data(), text.size(), "headgate-support-%Y%m%d-%H%M%S.tar.gz", &parts)};
+}
+
+std::string manifest(const Bundle& bundle, bool redacted) {
+  Json json = {{"schema", "headgate.support_bundle/v1"},
+               {"version", version_text()},
+               {"redacted", redacted},
+               {"files", Json::array()},
+               {"lacks", bundle.lacks}};
+  for (std::size_t i = 0; i < bundle.files.size(); ++i)
+    json["files"].push_back({{"name", bundle.files[i].name}, {"about", bundle.about[i]}});
+  return text_of(json);
+}
+
+void tell(const Bundle& bundle, bool redacted) {
+  for (std::size_t i = 0; i < bundle.files.size(); ++i) {
+    std::string name = bundle.files[i].name;
+    name.resize(std::max<std::size_t>(name.size(), 14), ' ');
+    say(name + bundle.about[i]);
+  }
+  for (const std::string& lack : bundle.lacks) say("lacking       " + lack);
+  say(redacted ? "names of users, hosts, commands, places and private paths are replaced; share names, uids and pids "
+                 "are not: read it "
+                 "before you send it"
+               : "nothing but secrets is replaced: names of users, hosts and programs are in it");
+}
+
+}  // namespace
+
+void redact(Bundle& bundle, Redactor& redactor) {
+  for (const ArchiveFile& file : bundle.files)
+    if (file.name.ends_with(".json")) redactor.learn(file.content);
+  for (ArchiveFile& file : bundle.files) {
+    if (file.name.ends_with(".json")) file.content = redactor.json(file.content);
+    else if (file.name.ends_with(".prom")) file.content = redactor.metrics(file.content);
+    else file.content = redactor.text(file.content);
+  }
+  for (std::string& lack : bundle.lacks) lack = redactor.text(lack);
+}
+
+int support_bundle(const Invocation& invocation, const config::Reading& reading, const SelfTest& self_test) {
+  const Voice& voice = invocation.voice;
+  const std::string path = invocation.file.empty() ? usual_name() : invocation.file;
+  if (auto may = may_write_archive(path); !may) {
+    complain(may.error(), voice);
+    return exit_status(may.error().code);
+  }
+  Gathered gathered = gather(invocation, reading, self_test);
+  Bundle& bundle = gathered.bundle;
+  Redactor redactor(!invocation.no_redact);
+  hide_token(reading.config, redactor);
+  hide_other_names(reading.config, redactor);
+  for (const auto& name : host_names(gathered.snapshot)) redactor.hide("host", name);
+  for (const auto& name : user_names(gathered.snapshot, gathered.events)) redactor.hide("user", name);
+  redact(bundle, redactor);
+  const std::string told = manifest(bundle, !invocation.no_redact);
+  std::vector<ArchiveFile> files = bundle.files;
+  files.insert(files.begin(), {"MANIFEST.json", told});
+  {
+    const Interruptions held;  // what lies beside it while it is packed goes before we do
+    if (auto written = write_archive(path, kFolder, files); !written) {
+      complain(written.error(), voice);
+      return exit_status(written.error().code);
+    }
+  }
+  if (!voice.quiet) tell(bundle, !invocation.no_redact);
+  if (voice.format != Format::json) return print(harmless(path) + "\n") ? 0 : 1;
+  Json json = Json::parse(told);
+  json["file"] = path;
+  return print(text_of(json)) ? 0 : 1;
+}
+
+}  // namespace headgate::cli

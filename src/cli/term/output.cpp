@@ -1,0 +1,105 @@
+#include "cli/term/output.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/utf8.hpp"
+
+namespace headgate::cli {
+namespace {
+
+std::size_t width(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+std::string for_table(std::string_view cell, const Voice& voice) {
+  std::string text = harmless(cell);
+  if (voice.ascii) std::ranges::replace_if(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
+  return text;
+}
+
+// The first column, of names, gives way where the terminal is narrow.
+void narrow(std::vector<std::size_t>& widths, const Voice& voice) {
+  if (voice.columns == 0 || widths.empty()) return;
+  std::size_t all = 2 * (widths.size() - 1);
+  for (const std::size_t one : widths) all += one;
+  constexpr std::size_t kLeast = 12;
+  if (all > voice.columns && widths[0] > kLeast)
+    widths[0] = std::max(kLeast, widths[0] - std::min(widths[0], all - voice.columns));
+}
+
+std::string cut_to(const std::string& text, std::size_t columns) {
+  if (width(text) <= columns) return text;
+  std::size_t end = 0;
+  for (std::size_t seen = 0; end < text.size(); ++end) {
+    if ((static_cast<unsigned char>(text[end]) & 0xC0) != 0x80 && ++seen > columns - 3) break;
+  }
+  return text.substr(0, end) + "...";
+}
+
+void write_line(const std::string& line) {
+  // One write, so that lines of several processes do not mix. Nothing can be done where stderr is gone.
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+}  // namespace
+
+void say(std::string_view text) { write_line("headgate: " + harmless(text) + "\n"); }
+
+void complain(const Error& error, const Voice& voice) {
+  if (is_json(voice.format)) {
+    const nlohmann::ordered_json object = {
+        {"schema", "headgate.error/v1"},
+        {"error", {{"code", error_word(error.code)}, {"message", error.message}, {"hint", error.hint}}}};
+    const std::string text = object.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
+    std::fwrite(text.data(), 1, text.size(), stderr);
+    return;
+  }
+  write_line("headgate: " + harmless(error.message) + "\n" +
+             (error.hint.empty() ? "" : "          " + harmless(error.hint) + "\n"));
+}
+
+bool print(std::string_view text) {
+  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+}
+
+std::string table(const std::vector<std::vector<std::string>>& rows, const Voice& voice) {
+  std::vector<std::size_t> widths;
+  const auto shown = [&voice](const std::string& cell) {
+    return for_table(cell.starts_with('\t') ? std::string_view(cell).substr(1) : std::string_view(cell), voice);
+  };
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(shown(row[i])));
+  }
+  narrow(widths, voice);
+  std::string text;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    std::string line;
+    for (std::size_t i = 0; i < rows[r].size(); ++i) {
+      const std::string cell = i == 0 ? cut_to(shown(rows[r][i]), widths[0]) : shown(rows[r][i]);
+      const std::string padding(widths[i] - width(cell), ' ');
+      if (i > 0) line += "  ";
+      if (rows[r][i].starts_with('\t')) line += padding;
+      line += cell;
+      if (!rows[r][i].starts_with('\t')) line += padding;
+    }
+    while (line.ends_with(' ')) line.pop_back();
+    text += (r == 0 ? bold(line, voice) : line) + "\n";
+  }
+  return text;
+}
+
+std::string bold(std::string_view text, const Voice& voice) {
+  return voice.colour ? "\x1b[1m" + std::string(text) + "\x1b[0m" : std::string(text);
+}
+
+std::string warning(std::string_view text, const Voice& voice) {
+  return voice.colour ? "\x1b[33m" + std::string(text) + "\x1b[0m" : std::string(text);
+}
+
+std::string harmless(std::string_view text) { return printable(text); }
+
+}  // namespace headgate::cli

@@ -1,0 +1,38 @@
+#include "cli/term/output_format.hpp"
+
+#include <algorithm>
+
+namespace headgate::cli {
+namespace {
+
+// In the order of Format.
+const std::vector<std::string> kNames = {"table", "wide", "json", "jsonl", "csv"};
+
+std::vector<Format> forms_of_word(const std::string& word) {
+  for (const std::string_view list : {"status", "ps", "free", "events", "share ls", "share show", "gpu ls"}) {
+    if (word == list) return {Format::table, Format::wide, Format::json, Format::jsonl, Format::csv};
+  }
+  // A page of Prometheus's, a shell's script: in no JSON, and whoever asks for some is not given something else.
+  if (word == "metrics") return {Format::table, Format::jsonl};
+  if (word == "completion") return {Format::table};
+  if (word == "quota ls") return {Format::table, Format::json, Format::jsonl, Format::csv};
+  return {Format::table, Format::json};
+}
+
+}  // namespace
+
+const std::vector<std::string>& form_names() { return kNames; }
+
+Result<Format> form_of(const std::string& word, const std::string& name) {
+  const auto forms = forms_of_word(word);
+  std::string accepted;
+  for (const Format form : forms) {
+    const std::string& known = kNames[static_cast<std::size_t>(form)];
+    if (known == name) return form;
+    accepted += (accepted.empty() ? "" : form == forms.back() ? " or " : ", ") + known;
+  }
+  return fail(ErrorCode::usage, "--output '" + harmless(name) + "' is no form that '" + word + "' has",
+              "accepted: " + accepted);
+}
+
+}  // namespace headgate::cli

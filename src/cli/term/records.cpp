@@ -1,0 +1,111 @@
+#include "cli/term/records.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "cli/term/output.hpp"
+
+namespace headgate::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kSpread = "devices";
+
+struct RecordColumn {
+  std::string name;
+  Json::json_pointer at;
+  bool spread = false;  // of an element of the list that is spread over lines
+};
+
+bool is_spread(const std::string& key, const Json& value) { return key == kSpread && value.is_array(); }
+
+void add_columns(const Json& pattern, const std::string& prefix, const Json::json_pointer& at, bool spread,
+                 std::vector<RecordColumn>& out) {
+  for (const auto& [key, value] : pattern.items()) {
+    if (is_spread(key, value)) continue;
+    if (value.is_object()) add_columns(value, prefix + key + ".", at / key, spread, out);
+    else out.push_back({prefix + key, at / key, spread});
+  }
+}
+
+std::vector<RecordColumn> columns_of(const Json& pattern) {
+  std::vector<RecordColumn> all;
+  add_columns(pattern, "", Json::json_pointer(), false, all);
+  const auto list = pattern.find(kSpread);
+  if (list != pattern.end() && !list->empty()) add_columns(list->front(), "", Json::json_pointer(), true, all);
+  return all;
+}
+
+std::string text_of(const Json& value) { return value.dump(-1, ' ', true, Json::error_handler_t::replace); }
+
+std::string cell_of(const Json& object, const Json::json_pointer& at) {
+  if (!object.contains(at)) return "";
+  const Json& value = object[at];
+  if (value.is_null() || (value.is_array() && value.empty())) return "";
+  if (value.is_string()) return csv_cell(value.get<std::string>());
+  return value.is_array() ? csv_cell(text_of(value)) : text_of(value);
+}
+
+std::string line_of(const std::vector<RecordColumn>& columns, const Json& object, const Json& element) {
+  std::string line;
+  for (const RecordColumn& column : columns) line += "," + cell_of(column.spread ? element : object, column.at);
+  return line + "\n";
+}
+
+}  // namespace
+
+std::string csv_cell(std::string_view text) {
+  std::string clean = harmless(text);
+  if (!clean.empty() && std::string_view("=+-@").contains(clean.front())) clean.insert(0, 1, '\'');
+  if (clean.find_first_of(",\"\r\n") == std::string::npos) return clean;
+  for (std::size_t at = 0; (at = clean.find('"', at)) != std::string::npos; at += 2) clean.insert(at, 1, '"');
+  return "\"" + clean + "\"";
+}
+
+std::string jsonl(const Records& records, const Origin& origin) {
+  std::string text;
+  for (const std::string& object : records.objects) {
+    Json line = {{"schema", records.schema}};
+    if (origin.taken_unix_ns) line["taken_unix_ns"] = *origin.taken_unix_ns;
+    line["node"] = origin.node;
+    line["simulated"] = origin.simulated;
+    line.update(Json::parse(object, nullptr, false));
+    text += text_of(line) + "\n";
+  }
+  return text;
+}
+
+std::string csv(const Records& records, const Origin& origin, bool heading) {
+  const auto columns = columns_of(Json::parse(records.pattern, nullptr, false));
+  std::string text, front;
+  if (heading) {
+    text = origin.taken_unix_ns ? "taken_unix_ns,node,simulated" : "node,simulated";
+    for (const RecordColumn& column : columns) text += "," + column.name;
+    text += "\n";
+  }
+  if (origin.taken_unix_ns) front = std::to_string(*origin.taken_unix_ns) + ",";
+  front += csv_cell(origin.node) + (origin.simulated ? ",true" : ",false");
+  for (const std::string& one : records.objects) {
+    const Json object = Json::parse(one, nullptr, false);
+    const auto list = object.find(kSpread);
+    if (list == object.end() || list->empty()) text += front + line_of(columns, object, Json());
+    else
+      for (const Json& element : *list) text += front + line_of(columns, object, element);
+  }
+  return text;
+}
+
+std::string enclosed(std::string_view schema, std::string_view key, const std::string& text,
+                     const snapshot::Snapshot& snapshot) {
+  const Json json = {{"schema", schema},
+                     {"simulated", snapshot.node.simulated},
+                     {"level", snapshot.node.level},
+                     {key, Json::parse(text, nullptr, false)}};
+  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+Origin origin_of(const snapshot::Snapshot& snapshot) {
+  return {snapshot.node.name, snapshot.node.simulated, snapshot.taken_unix_ns};
+}
+
+}  // namespace headgate::cli

@@ -1,0 +1,99 @@
+#include "cli/term/text_width.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+namespace headgate::cli {
+namespace {
+
+struct Range {
+  char32_t first, last;
+};
+
+// Blocks rather than single characters: a reserved one inside is taken for what its neighbours are.
+constexpr std::array<Range, 9> kNarrowest = {{{0x300, 0x36f},
+                                              {0x483, 0x489},
+                                              {0x591, 0x5bd},
+                                              {0x610, 0x61a},
+                                              {0x64b, 0x65f},
+                                              {0x1ab0, 0x1aff},
+                                              {0x1dc0, 0x1dff},
+                                              {0x20d0, 0x20ff},
+                                              {0xfe00, 0xfe0f}}};
+constexpr std::array<Range, 13> kWide = {{{0x1100, 0x115f},
+                                          {0x231a, 0x231b},
+                                          {0x23e9, 0x23ec},
+                                          {0x2614, 0x2615},
+                                          {0x26a1, 0x26a1},
+                                          {0x2e80, 0x303e},
+                                          {0x3041, 0xa4cf},
+                                          {0xac00, 0xd7a3},
+                                          {0xf900, 0xfaff},
+                                          {0xfe30, 0xfe6f},
+                                          {0xff00, 0xff60},
+                                          {0x1f300, 0x1faff},
+                                          {0x20000, 0x3fffd}}};
+
+bool among(char32_t point, const auto& ranges) {
+  return std::ranges::any_of(ranges, [point](Range r) { return point >= r.first && point <= r.last; });
+}
+
+}  // namespace
+
+Glyph first_glyph(std::string_view text) {
+  if (text.empty()) return {};
+  const auto first = static_cast<unsigned char>(text[0]);
+  const std::size_t length = first < 0xc2 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 1;
+  if (length == 1 || length > text.size()) return {1, 1};
+  char32_t point = first & (0xffu >> (length + 1));
+  for (std::size_t i = 1; i < length; ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if ((byte & 0xc0) != 0x80) return {1, 1};
+    point = point << 6 | (byte & 0x3f);
+  }
+  return {length, among(point, kNarrowest) ? 0u : among(point, kWide) ? 2u : 1u};
+}
+
+unsigned cells(std::string_view text) {
+  unsigned taken = 0;
+  while (!text.empty()) {
+    const Glyph glyph = first_glyph(text);
+    taken += glyph.cells;
+    text.remove_prefix(glyph.bytes);
+  }
+  return taken;
+}
+
+std::string cut(std::string_view text, unsigned width) {
+  if (cells(text) <= width) return std::string(text);
+  if (width == 0) return {};
+  std::size_t end = 0;
+  for (unsigned taken = 0; end < text.size();) {
+    const Glyph glyph = first_glyph(text.substr(end));
+    if (taken + glyph.cells > width - 1) break;
+    taken += glyph.cells;
+    end += glyph.bytes;
+  }
+  return std::string(text.substr(0, end)) + "~";
+}
+
+std::string cut_inside(std::string_view text, unsigned width) {
+  if (cells(text) <= width || width < 3) return cut(text, width);
+  const unsigned after = (width - 1) / 3;
+  std::string_view end = text;
+  while (cells(end) > after) end.remove_prefix(first_glyph(end).bytes);
+  return cut(text, width - cells(end)) + std::string(end);
+}
+
+std::string fitted(std::string_view text, unsigned width) {
+  const std::string shown = cut(text, width);
+  return shown + std::string(width - cells(shown), ' ');
+}
+
+std::string fitted_right(std::string_view text, unsigned width) {
+  const std::string shown = cut(text, width);
+  return std::string(width - cells(shown), ' ') + shown;
+}
+
+}  // namespace headgate::cli

@@ -1,0 +1,83 @@
+// Snapshots and events of the node's daemon, over its control socket.
+#include <cctype>
+
+#include "cli/share/daemon.hpp"
+#include "cli/view/snapshot_source.hpp"
+#include "http/client.hpp"
+#include "snapshot/json.hpp"
+
+namespace headgate::cli {
+
+namespace {
+
+constexpr std::chrono::milliseconds kPatience(2000);
+constexpr std::chrono::milliseconds kReading(10'000);  // from a disk
+constexpr std::size_t kPage = 4096;                    // of the daemon's answers
+
+class DaemonSource final : public SnapshotSource {
+ public:
+  explicit DaemonSource(http::Endpoint daemon) : daemon_(std::move(daemon)) {}
+
+  [[nodiscard]] bool is_daemon() const override { return true; }
+
+  Result<snapshot::Snapshot> look() override {
+    const std::string body = TRY(ask(daemon_, "GET", "/v1/snapshot", "", kPatience));
+    return snapshot::from_json<snapshot::Snapshot>(body);
+  }
+
+  Result<std::vector<snapshot::Event>> events_after(std::uint64_t sequence) override {
+    const std::string body = TRY(ask(daemon_, "GET", "/v1/events?after=" + std::to_string(sequence), "", kPatience));
+    return snapshot::from_json<std::vector<snapshot::Event>>(body);
+  }
+
+  // Page by page, as the daemon gives them.
+  Result<std::vector<snapshot::Event>> events_that(const EventChoice& choice) override {
+    std::string target = "/v1/events?since_unix_ns=" + std::to_string(choice.since_unix_ns);
+    if (!choice.share.empty()) target += "&share=" + in_query(choice.share);
+    if (!choice.kind.empty()) target += "&kind=" + in_query(choice.kind);
+    std::vector<snapshot::Event> all;
+    for (std::size_t before = 0;; before = all.size()) {
+      const std::string after = all.empty() ? "" : "&after=" + std::to_string(all.back().sequence);
+      const std::string body = TRY(ask(daemon_, "GET", target + after, "", kReading));
+      for (auto& event : TRY(snapshot::from_json<std::vector<snapshot::Event>>(body))) {
+        if (choice.fits(event)) all.push_back(std::move(event));
+      }
+      if (all.size() - before < kPage) return all;
+    }
+  }
+
+ private:
+  static std::string in_query(const std::string& text) {
+    static constexpr char kDigits[] = "0123456789ABCDEF";
+    std::string out;
+    for (const char c : text) {
+      const auto byte = static_cast<unsigned char>(c);
+      if (std::isalnum(byte) != 0 || c == '.' || c == '-' || c == '_') out += c;
+      else out += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+    return out;
+  }
+
+  const http::Endpoint daemon_;
+};
+
+}  // namespace
+
+std::unique_ptr<SnapshotSource> daemon_source(const http::Endpoint& daemon) {
+  return std::make_unique<DaemonSource>(daemon);
+}
+
+Result<void> follow_events(const http::Endpoint& daemon, std::uint64_t sequence,
+                           const std::function<bool(const snapshot::Event&)>& each) {
+  // The daemon's heartbeat is a second; one that is silent for ten of them is gone.
+  constexpr auto kSilence = std::chrono::seconds(10);
+  auto source = TRY(
+      http::EventSource::open(daemon, {.target = "/v1/events?follow=1&after=" + std::to_string(sequence)}, kPatience));
+  for (;;) {
+    const auto told = TRY(source.next(kSilence));
+    if (!told) return {};
+    if (!each(TRY(snapshot::from_json<snapshot::Event>(told->data)))) return {};
+  }
+}
+
+}  // namespace headgate::cli

@@ -1,0 +1,235 @@
+// `headgate events`: what happened on the node, and with -f what happens next.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <ctime>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/now.hpp"
+#include "base/units.hpp"
+#include "cli/term/records.hpp"
+#include "cli/term/text_width.hpp"
+#include "cli/top/top.hpp"
+#include "cli/view/chosen_source.hpp"
+#include "cli/view/names.hpp"
+#include "snapshot/json.hpp"
+
+namespace headgate::cli {
+namespace {
+
+using Events = std::vector<snapshot::Event>;
+
+constexpr std::size_t kTail = 10;  // with -f alone, as tail shows
+
+std::string day_of(std::uint64_t unix_ns) {
+  const auto seconds = static_cast<std::time_t>(unix_ns / 1'000'000'000);
+  std::tm parts{};
+  std::array<char, 16> text{};
+  if (::localtime_r(&seconds, &parts) == nullptr) return "";
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d", &parts)};
+}
+
+bool is_asked_for(const snapshot::Event& event, const Invocation& invocation) {
+  return (invocation.share.empty() || event.share == invocation.share) && event.kind.starts_with(invocation.kind);
+}
+
+// What was asked of the past.
+Events chosen_of(Events all, const Invocation& invocation) {
+  const std::uint64_t now = unix_now_ns();
+  std::erase_if(all, [&](const auto& event) { return !is_asked_for(event, invocation); });
+  if (invocation.since_ns)
+    std::erase_if(all, [&](const auto& event) { return event.unix_ns + *invocation.since_ns < now; });
+  else if (invocation.follow && all.size() > kTail) all.erase(all.begin(), all.end() - kTail);
+  return all;
+}
+
+// What was asked for by time, share or kind: a daemon knows more of it than of all together.
+Result<Events> past_of(SnapshotSource& source, const Invocation& invocation) {
+  EventChoice choice{.since_unix_ns = 0, .share = invocation.share, .kind = invocation.kind};
+  if (const std::uint64_t now = unix_now_ns(); invocation.since_ns && *invocation.since_ns < now)
+    choice.since_unix_ns = now - *invocation.since_ns;
+  return choice.chooses() ? source.events_that(choice) : Events{};
+}
+
+std::string json_of(const Events& events, const snapshot::Node& node) {
+  nlohmann::ordered_json json = {{"schema", "headgate.events/v1"},
+                                 {"simulated", node.simulated},
+                                 {"level", node.level},
+                                 {"events", nlohmann::ordered_json::parse(snapshot::to_json(events))}};
+  return json.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+// With the day, whose it is and of which kind, in columns that do not depend on what comes later.
+std::string wide_line(const snapshot::Event& event, const Voice& voice) {
+  std::string text = harmless(event.text), share = event.share.empty() ? "-" : harmless(event.share);
+  for (std::string* one : {&text, &share}) {
+    if (voice.ascii) std::ranges::replace_if(*one, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
+  }
+  const std::string severity = fitted(harmless(event.severity), 5);
+  return day_of(event.unix_ns) + " " + clock_text(event.unix_ns) + "  " +
+         (event.severity == "info" ? severity : warning(severity, voice)) + "  " + fitted(harmless(event.kind), 17) +
+         "  " + fitted(share, 16) + "  " + fitted_right(event.pid == 0 ? "-" : std::to_string(event.pid), 7) + "  " +
+         fitted(event.uuid.empty() ? "-" : harmless(event.uuid), 12) + "  " + text + "\n";
+}
+
+// A word that was misspelt finds nothing either, and must not pass for a quiet night.
+std::string none_text(const Invocation& invocation, const Events& known) {
+  std::string text = "no events";
+  if (!invocation.share.empty()) text += " of a share '" + harmless(invocation.share) + "'";
+  if (!invocation.kind.empty()) text += " of kind '" + harmless(invocation.kind) + "'";
+  if (invocation.share.empty() && invocation.kind.empty()) return text + "\n";
+  std::vector<std::string> there;
+  for (const auto& event : known) {
+    const std::string& word = invocation.kind.empty() ? event.share : event.kind;
+    if (!word.empty() && std::ranges::find(there, word) == there.end()) there.push_back(word);
+  }
+  std::ranges::sort(there);
+  return text + (there.empty() ? "" : "; lately there were: " + harmless(joined(there, ", "))) + "\n";
+}
+
+// Prints as they come what was asked for; false when nobody reads any more.
+class Teller {
+ public:
+  Teller(const Invocation& invocation, const snapshot::Node& node)
+      : asked_(invocation), voice_(invocation.voice), origin_{node.name, node.simulated, std::nullopt} {}
+
+  // What stands above the first event.
+  bool begin(const snapshot::Snapshot& snapshot) {
+    if (is_table(voice_.format)) return print(stamp(snapshot, voice_));
+    return voice_.format != Format::csv || print(csv(records_of("", Events{}), origin_, true));
+  }
+  bool tell(const snapshot::Event& event) {
+    last_unix_ns_ = std::max(last_unix_ns_, event.unix_ns);
+    last_sequence_ = event.sequence;
+    return !is_asked_for(event, asked_) || print(line_of(event));
+  }
+  bool tell(const Events& events) {
+    return std::ranges::all_of(events, [this](const auto& event) { return tell(event); });
+  }
+  [[nodiscard]] std::uint64_t last_sequence() const { return last_sequence_; }
+  void passed_over(const Events& events) {
+    if (!events.empty()) last_sequence_ = std::max(last_sequence_, events.back().sequence);
+  }
+  // Of a daemon that counts anew.
+  [[nodiscard]] bool is_news(const snapshot::Event& event) const { return event.unix_ns > last_unix_ns_; }
+
+ private:
+  std::string line_of(const snapshot::Event& event) const {
+    switch (voice_.format) {
+      case Format::json:
+      case Format::jsonl: return jsonl(records_of("headgate.event/v1", Events{event}), origin_);
+      case Format::csv: return csv(records_of("", Events{event}), origin_, false);
+      case Format::wide: return wide_line(event, voice_);
+      default: return event_line(event, unix_now_ns(), voice_);
+    }
+  }
+
+  const Invocation& asked_;
+  const Voice& voice_;
+  const Origin origin_;
+  std::uint64_t last_unix_ns_ = 0, last_sequence_ = 0;
+};
+
+// Until nobody reads any more. A daemon that goes away is waited for, which is said: silence would pass for quiet.
+void follow_daemon(const http::Endpoint& daemon, SnapshotSource& source, Teller& teller, const Voice& voice) {
+  std::uint64_t after = teller.last_sequence();
+  bool alive = true, heard = true;
+  while (heard) {
+    const auto ended = follow_events(daemon, after, [&](const snapshot::Event& event) {
+      alive = true;
+      heard = teller.tell(event);
+      return heard;
+    });
+    if (!heard) return;
+    if (std::exchange(alive, false) && !voice.quiet)
+      say((ended ? "headgated has ended" : "headgated does not answer: " + ended.error().message) +
+          "; waiting for it, headgate doctor says more");
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    // What came meanwhile; a daemon with another state directory counts its events anew.
+    if (const auto all = source.events_after(0)) {
+      if (!std::exchange(alive, true) && !voice.quiet) say("headgated answers again");
+      for (const auto& event : *all) {
+        if (heard && teller.is_news(event)) heard = teller.tell(event);
+      }
+      after = all->empty() ? 0 : all->back().sequence;
+    }
+  }
+}
+
+// Until nobody reads any more.
+Result<void> follow_local(SnapshotSource& source, Teller& teller, std::uint64_t interval_ms) {
+  for (;;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(interval_ms));
+    TRY(source.look());
+    if (!teller.tell(TRY(source.events_after(teller.last_sequence())))) return {};
+  }
+}
+
+Result<int> show(const Invocation& invocation, const config::Config& config) {
+  const Voice& voice = invocation.voice;
+  Chosen chosen = TRY(choose_source(invocation, config));
+  if (chosen.silence) return std::unexpected(*chosen.silence);  // what happened, it alone knows
+  const auto snapshot = TRY(chosen.source->look());
+  const Events past = TRY(past_of(*chosen.source, invocation));
+  const Events recent = TRY(chosen.source->events_after(0));  // afterwards, so that nothing falls between the two
+  Events all = past;
+  std::ranges::copy_if(recent, std::back_inserter(all),
+                       [&](const auto& event) { return past.empty() || event.sequence > past.back().sequence; });
+  const Events wanted = chosen_of(all, invocation);
+  if (voice.format == Format::json && !invocation.follow) return print(json_of(wanted, snapshot.node)) ? 0 : 1;
+  Teller teller(invocation, snapshot.node);
+  if (!teller.begin(snapshot)) return 1;
+  teller.passed_over(recent);
+  teller.passed_over(past);
+  if (!teller.tell(wanted)) return 1;
+  if (!invocation.follow)
+    return wanted.empty() && is_table(voice.format) && !print(none_text(invocation, recent)) ? 1 : 0;
+  if (chosen.daemon) follow_daemon(*chosen.daemon, *chosen.source, teller, voice);
+  else if (auto followed = follow_local(*chosen.source, teller, invocation.interval_ms); !followed)
+    return std::unexpected(followed.error());
+  return 0;
+}
+
+}  // namespace
+
+std::uint64_t now_unix_ns() {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count());
+}
+
+Result<std::uint64_t> since_option(const std::string& text) { return time_option("--since", text); }
+
+Result<std::uint64_t> time_option(const std::string& option, const std::string& text) {
+  std::uint64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [unit, error] = std::from_chars(text.data(), end, number);
+  const std::string_view word(unit, static_cast<std::size_t>(end - unit));
+  const std::uint64_t scale = word == "s" ? 1 : word == "m" ? 60 : word == "h" ? 3600 : word == "d" ? 86'400 : 0;
+  constexpr std::uint64_t kLongest = 366ull * 86'400;
+  if (error != std::errc{} || scale == 0 || number == 0 || number > kLongest / scale)
+    return fail(ErrorCode::usage, option + " '" + text + "' is not understood",
+                "accepted: 30s, 5m, 1h or 2d, up to a year");
+  return number * scale * 1'000'000'000;
+}
+
+std::string event_line(const snapshot::Event& event, std::uint64_t now_unix_ns, const Voice& voice) {
+  const std::string day = day_of(event.unix_ns);
+  const std::string when = (day == day_of(now_unix_ns) ? "" : day + " ") + clock_text(event.unix_ns);
+  const std::string severity = fitted(harmless(event.severity), 5);
+  std::string text = harmless(event.text);
+  if (voice.ascii) std::ranges::replace_if(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
+  return when + "  " + (event.severity == "info" ? severity : warning(severity, voice)) + "  " + text + "\n";
+}
+
+int events(const Invocation& invocation, const config::Config& config) {
+  const auto shown = show(invocation, config);
+  if (shown) return *shown;
+  complain(shown.error(), invocation.voice);
+  return exit_status(shown.error().code);
+}
+
+}  // namespace headgate::cli

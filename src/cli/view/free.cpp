@@ -1,0 +1,141 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/saturating_math.hpp"
+#include "base/units.hpp"
+#include "cli/run/run_request.hpp"
+#include "cli/view/names.hpp"
+#include "cli/view/views.hpp"
+
+namespace headgate::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json room_json(const Room& room) {
+  return {{"uuid", room.uuid},
+          {"index", room.index},
+          {"memory_total_bytes", room.memory_total_bytes},
+          {"memory_free_bytes", room.memory_free_bytes},
+          {"memory_unsold_bytes", room.memory_unsold_bytes},
+          {"compute_unsold_ratio", room.compute_unsold_ppm / 1e6},
+          {"shares", room.shares}};
+}
+
+bool fits(const Room& room, const Fit& fit) {
+  const std::uint64_t memory =
+      fit.memory_ppm != 0 ? grant::Memory{.ppm = fit.memory_ppm}.on(room.memory_total_bytes) : fit.memory_bytes;
+  return !room.uuid.empty() && memory <= std::min(room.memory_free_bytes, room.memory_unsold_bytes) &&
+         fit.compute_ppm <= room.compute_unsold_ppm;
+}
+
+}  // namespace
+
+Result<Fit> parse_fit(const std::string& text) {
+  Fit fit;
+  const std::size_t comma = text.find(',');
+  const auto memory = TRY(memory_option("--fit", text.substr(0, comma)));
+  fit.memory_bytes = memory.bytes;
+  fit.memory_ppm = memory.ppm;
+  if (comma != std::string::npos) fit.compute_ppm = TRY(compute_option("--fit", text.substr(comma + 1)));
+  return fit;
+}
+
+std::vector<Room> rooms(const NodeSnapshot& snapshot, const std::optional<Fit>& fit) {
+  std::vector<Room> all;
+  for (const snapshot::Gpu& gpu : snapshot.now.gpus) {
+    Room room{.index = gpu.index,
+              .uuid = gpu.uuid,
+              .model = gpu.model,
+              .memory_total_bytes = gpu.memory_total_bytes,
+              .memory_free_bytes = gpu.memory_free_bytes};
+    std::uint64_t sold = gpu.memory_reserved_bytes, ppm = 0;
+    for (const snapshot::Share& share : snapshot.now.shares) {
+      // A share that no daemon made is sold to nobody while nobody uses it: its limits return with its next process. The daemon's are,
+      // those of runs among them; while it is there it says when they were made.
+      if (share.state == "empty" && !share.created && share.created_unix_ns == 0) continue;
+      for (const snapshot::ShareDevice& device : share.devices) {
+        if (device.uuid != gpu.uuid) continue;
+        ++room.shares;
+        room.unlimited_shares += !device.memory_limit_bytes;
+        const std::uint64_t limit = device.memory_limit_bytes.value_or(device.memory_used_bytes);
+        sold = limit > ~0ull - sold ? ~0ull : sold + limit;
+        // What a daemon has sold is promised, also while it is not there; else a share is counted with all that it may take.
+        const bool promised = share.created && device.priority_class != "latency";
+        ppm += ppm_of(promised ? device.compute_guarantee_ratio : device.compute_ceiling_ratio);
+      }
+    }
+    // The daemon says what it would still sell; without it, what stands in no share's limits.
+    room.memory_unsold_bytes = gpu.memory_unsold_bytes.value_or(saturating_sub(gpu.memory_total_bytes, sold));
+    room.compute_unsold_ppm = gpu.compute_unsold_ratio ? ppm_of(*gpu.compute_unsold_ratio)
+                                                       : static_cast<std::uint32_t>(saturating_sub(1'000'000, ppm));
+    room.fits = fit && fits(room, *fit);
+    all.push_back(room);
+  }
+  return all;
+}
+
+std::string free_text(const NodeSnapshot& snapshot, const std::vector<Room>& all, const std::optional<Fit>& fit,
+                      const Voice& voice) {
+  if (!snapshot.no_gpus.empty()) return snapshot.no_gpus + "\n";
+  std::vector<std::vector<std::string>> rows = {
+      {"GPU", "MODEL", "\tFREE NOW", "\tNOT PROMISED", "\tTIME NOT PROMISED", "\tSHARES"}};
+  const bool wide = voice.format == Format::wide;
+  if (fit) rows[0].emplace_back("FITS");
+  if (wide)
+    for (const char* heading : {"\tTOTAL", "\tRESERVED", "PCI", "UUID"}) rows[0].emplace_back(heading);
+  for (const Room& room : all) {
+    if (room.uuid.empty()) {  // it does not answer: zeros, and all of its time, would look like figures
+      rows.push_back({std::to_string(room.index), room.model, "\t-", "\t-", "\t-", "\t-"});
+      if (fit) rows.back().emplace_back("no");
+      continue;
+    }
+    rows.push_back({std::to_string(room.index), short_model(room.model), "\t" + bytes_text(room.memory_free_bytes),
+                    "\t" + bytes_text(room.memory_unsold_bytes), "\t" + percent_text(room.compute_unsold_ppm),
+                    "\t" + std::to_string(room.shares)});
+    if (fit) rows.back().emplace_back(room.fits ? "yes" : "no");
+    if (!wide) continue;
+    const auto gpu = std::ranges::find(snapshot.now.gpus, room.uuid, &snapshot::Gpu::uuid);
+    rows.back().push_back("\t" + bytes_text(room.memory_total_bytes));
+    rows.back().push_back("\t" + (gpu == snapshot.now.gpus.end() ? "-" : bytes_text(gpu->memory_reserved_bytes)));
+    rows.back().push_back(gpu == snapshot.now.gpus.end() ? "-" : gpu->pci_bus_id);
+    rows.back().push_back(room.uuid);
+  }
+  std::string text = stamp(snapshot.now, voice) + table(rows, voice);
+  for (const Room& room : all) {
+    if (room.unlimited_shares > 0) {
+      text += "GPU " + std::to_string(room.index) + ": " + std::to_string(room.unlimited_shares) +
+              (room.unlimited_shares == 1 ? " share has" : " shares have") +
+              " no memory limit; counted is what is used now\n";
+    }
+  }
+  return text;
+}
+
+std::string free_json(const NodeSnapshot& snapshot, const std::vector<Room>& all, const std::optional<Fit>& fit) {
+  Json json = {{"schema", "headgate.free/v1"},
+               {"simulated", snapshot.now.node.simulated},
+               {"level", snapshot.now.node.level},
+               {"gpus", Json::array()}};
+  if (fit) json["fits"] = Json::array();
+  for (const Room& room : all) {
+    const Json one = room_json(room);
+    json["gpus"].push_back(one);
+    if (fit && room.fits) json["fits"].push_back(one);
+  }
+  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+Records free_records(const std::vector<Room>& all, const std::optional<Fit>& fit) {
+  // Whether it fits is asked by --fit; the column is there always, for a reader that counts them.
+  const auto with_fits = [&](const Room& room) {
+    Json json = room_json(room);
+    json["fits"] = fit ? Json(room.fits) : Json();
+    return json.dump(-1, ' ', true, Json::error_handler_t::replace);
+  };
+  Records records{.schema = "headgate.room/v1", .pattern = with_fits({}), .objects = {}};
+  for (const Room& room : all) records.objects.push_back(with_fits(room));
+  return records;
+}
+
+}  // namespace headgate::cli

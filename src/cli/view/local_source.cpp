@@ -1,0 +1,178 @@
+// Snapshots without a daemon: this machine's driver, or a simulated node's, and the shares of this user.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "base/user_name.hpp"
+#include "cli/view/changes.hpp"
+#include "cli/view/own_ledgers.hpp"
+#include "cli/view/snapshot_source.hpp"
+#include "guest/ledger/slot.hpp"
+#include "install/paths.hpp"
+#include "install/source.hpp"
+#include "nvml/library.hpp"
+#include "observe/gpus.hpp"
+#include "observe/join.hpp"
+#include "observe/pid_space.hpp"
+#include "observe/recent.hpp"
+
+namespace headgate::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::uint64_t now_ns(clockid_t clock) {
+  timespec now{};
+  ::clock_gettime(clock, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+// Of a process that we can see; nothing where it is gone or /proc is missing.
+std::optional<observe::ProcessFacts> facts_of(std::uint32_t pid) {
+  const std::string directory = "/proc/" + std::to_string(pid);
+  struct stat owner{};
+  if (::stat(directory.c_str(), &owner) != 0) return std::nullopt;
+  observe::ProcessFacts facts{
+      .uid = owner.st_uid, .user = user_name(owner.st_uid), .command = {}, .where = {}, .program = {}};
+  std::ifstream in(directory + "/comm");
+  std::getline(in, facts.command);
+  return facts;
+}
+
+// Gives back the shares that cannot be read.
+std::vector<snapshot::Share> add_ledgers(const std::string& base, observe::JoinInput& input) {
+  const std::uint32_t own_pidns = ledger::own_identity().pidns_inode;
+  OwnLedgers own = read_own_ledgers(base);
+  input.ledgers = std::move(own.list);
+  for (const auto& ledger : input.ledgers) {
+    auto& host_pids = input.host_pids.emplace_back();
+    for (const auto& seat : ledger.seats) {
+      const bool ours = seat.identity.pidns_inode == 0 || seat.identity.pidns_inode == own_pidns;
+      host_pids.push_back(ours ? seat.identity.pid : 0);
+    }
+  }
+  return std::move(own.broken);
+}
+
+void add_facts(observe::JoinInput& input) {
+  const auto add = [&input](std::uint32_t pid) {
+    if (pid == 0 || input.facts.contains(pid)) return;
+    if (auto facts = facts_of(pid)) input.facts.emplace(pid, std::move(*facts));
+  };
+  for (const auto& pids : input.host_pids) {
+    for (const std::uint32_t pid : pids) add(pid);
+  }
+  for (const auto& process : input.driver.processes) add(process.pid);
+}
+
+class LocalSource final : public SnapshotSource {
+ public:
+  LocalSource(std::string base, install::Source source, std::optional<install::Source> instead)
+      : base_(std::move(base)), source_(std::move(source)), instead_(std::move(instead)) {}
+
+  [[nodiscard]] bool is_daemon() const override { return false; }
+  [[nodiscard]] std::string remark() const override { return remark_; }
+
+  Result<snapshot::Snapshot> look() override {
+    observe::JoinInput input;
+    std::array<char, 256> host{};
+    if (::gethostname(host.data(), host.size() - 1) == 0) input.node.name = host.data();
+    input.node.pid_space = observe::own_pid_space();
+    read_gpus_into(input);
+    auto broken = add_ledgers(base_, input);
+    add_facts(input);
+    input.taken_ns = now_ns(CLOCK_MONOTONIC);
+    input.taken_unix_ns = now_ns(CLOCK_REALTIME);
+    auto snapshot = observe::join(input, recent_);
+    snapshot.shares.insert(snapshot.shares.end(), std::move_iterator(broken.begin()), std::move_iterator(broken.end()));
+    std::ranges::sort(snapshot.shares, {}, &snapshot::Share::name);
+    const snapshot::Snapshot* before = recent_.last();
+    const auto fresh = before != nullptr ? changes(*before, snapshot, last_sequence_) : remembered(snapshot);
+    for (const auto& event : fresh) {
+      last_sequence_ = event.sequence;
+      events_.push_back(event);
+    }
+    if (events_.size() > kMaxEvents) events_.erase(events_.begin(), events_.end() - kMaxEvents);
+    recent_.add(std::make_shared<snapshot::Snapshot>(snapshot));
+    return snapshot;
+  }
+
+  Result<std::vector<snapshot::Event>> events_after(std::uint64_t sequence) override {
+    std::vector<snapshot::Event> later;
+    for (const auto& event : events_) {
+      if (event.sequence > sequence) later.push_back(event);
+    }
+    return later;
+  }
+
+ private:
+  static constexpr std::ptrdiff_t kMaxEvents = 500;
+
+  void read_gpus_into(observe::JoinInput& input) {
+    if (!nvml_) open_driver();
+    if (!nvml_) return;
+    input.node.simulated = simulated_;
+    const snapshot::Snapshot* since = recent_.second_ago(now_ns(CLOCK_MONOTONIC));
+    if (auto driver = observe::read_driver(*nvml_, since == nullptr ? 0 : since->taken_unix_ns / 1000)) {
+      input.driver = std::move(*driver);
+    } else {
+      remark_ = driver.error().message;
+      nvml_.reset();  // the driver went away under us: opened anew at the next look
+    }
+  }
+
+  void open_driver() {
+    remark_.clear();
+    auto opened = nvml::Library::open(source_.library);
+    if (!opened && instead_) opened = nvml::Library::open(instead_->library);
+    if (!opened) {
+      remark_ = opened.error().message;
+      return;
+    }
+    simulated_ = opened->path().ends_with("/sim/libnvidia-ml.so.1");
+    nvml_.emplace(std::move(*opened));
+  }
+
+  const std::string base_;
+  const install::Source source_;
+  const std::optional<install::Source> instead_;
+  std::optional<nvml::Library> nvml_;
+  bool simulated_ = false;
+  std::string remark_;
+  observe::RecentSnapshots recent_;
+  std::vector<snapshot::Event> events_;
+  std::uint64_t last_sequence_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<SnapshotSource>> local_source(const std::optional<std::string>& simulate,
+                                                     const std::string& usual_profile) {
+  const std::string base = TRY(install::runtime_dir());
+  const install::Source source = TRY(install::source_for(simulate, usual_profile));
+  std::optional<install::Source> instead;
+  if (!simulate) {
+    std::vector<std::string> uuids;
+    for (const auto& ledger : read_own_ledgers(base).list) {
+      for (const auto& device : ledger.share.devices) uuids.push_back(device.uuid);
+    }
+    instead = install::simulated_source_with(uuids);
+    std::error_code ignored;
+    if (const auto usual = install::sim_directory(""); !instead && usual && fs::exists(*usual + "/node", ignored)) {
+      if (auto simulated = install::source_for("", usual_profile)) instead = std::move(*simulated);
+    }
+  }
+  // Here, because looks are taken on another thread, and an environment is nobody's to change under others.
+  const std::string& directory = instead ? instead->simulated_directory : source.simulated_directory;
+  if (!directory.empty()) ::setenv("HEADGATE_SIM_DIR", directory.c_str(), 1);
+  return std::make_unique<LocalSource>(base, source, instead);
+}
+
+}  // namespace headgate::cli

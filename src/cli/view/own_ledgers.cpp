@@ -1,0 +1,91 @@
+#include "cli/view/own_ledgers.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "base/user_name.hpp"
+#include "cli/term/output.hpp"
+#include "guest/ledger/registration.hpp"
+#include "guest/ledger/slot.hpp"
+
+namespace headgate::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Pages {
+ public:
+  Pages() = default;
+  Pages(const Pages&) = delete;
+  ~Pages() { ledger::close_pages(shared); }
+  ledger::SharePages shared;
+};
+
+snapshot::Share broken_share(const std::string& name, const Error& error) {
+  snapshot::Share share;
+  share.name = harmless(name);
+  share.state = "broken";
+  share.level = "observe";
+  share.problem = error.message + (error.hint.empty() ? "" : "; " + error.hint);
+  return share;
+}
+
+}  // namespace
+
+Error share_error(const ledger::PageFault& fault, const std::string& base, const std::string& name) {
+  using enum ledger::PageError;
+  std::array<char, 512> text{};
+  ledger::explain(fault, text.data(), text.size(), base.c_str());
+  auto code = ErrorCode::failed;
+  switch (fault.error) {
+    case no_permission:
+    case foreign_owner:
+    case open_permissions:
+    case symbolic_link: code = ErrorCode::denied; break;
+    case no_space:
+    case slots_full: code = ErrorCode::no_capacity; break;
+    case different_values:
+    case bad_name:
+    case bad_memory_limit:
+    case bad_ceiling: code = ErrorCode::usage; break;
+    case pages_newer:
+    case pages_older: code = ErrorCode::unsupported; break;
+    default: break;
+  }
+  // Whoever could not even make the share has no directory to look at.
+  const std::string directory = base + "/shares/" + name;
+  std::error_code ignored;
+  return {code, "the share '" + harmless(name) + "': " + text.data(),
+          fs::exists(directory, ignored) ? "it lies in " + directory : ""};
+}
+
+OwnLedgers read_own_ledgers(const std::string& base) {
+  OwnLedgers ledgers;
+  std::error_code error;
+  for (fs::directory_iterator at(base + "/shares", error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.starts_with(".")) continue;  // one being filled or removed
+    Pages pages;
+    if (const auto fault = ledger::open_share(base.c_str(), name.c_str(), ledger::Access::owner, pages.shared)) {
+      // A share that was removed while we looked is none.
+      if (fault.error != ledger::PageError::not_found)
+        ledgers.broken.push_back(broken_share(name, share_error(fault, base, name)));
+      continue;
+    }
+    ledger::reap_dead(*pages.shared.usage, ledger::Remains::draining);
+    auto& ledger = ledgers.list.emplace_back(observe::read_ledger(*pages.shared.policy, *pages.shared.usage));
+    ledger.share.name = name;
+    // A daemon made it, and it comes back from that daemon's store: it stays when its last process ends.
+    std::error_code ignored;
+    ledger.share.created = fs::exists(at->path() / ledger::kTenantSocket, ignored);
+    ledger.share.owner = user_name(ledger.share.owner_uid);
+    for (auto& device : ledger.share.devices) device.uuid = harmless(device.uuid);
+  }
+  const auto name_of = [](const observe::LedgerSnapshot& ledger) -> const std::string& { return ledger.share.name; };
+  std::ranges::sort(ledgers.list, {}, name_of);
+  std::ranges::sort(ledgers.broken, {}, &snapshot::Share::name);
+  return ledgers;
+}
+
+}  // namespace headgate::cli

@@ -1,0 +1,152 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/units.hpp"
+#include "cli/view/names.hpp"
+#include "cli/view/views.hpp"
+
+namespace headgate::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+snapshot::ProcessDevice on(const snapshot::Process& process, const std::string& uuid) {
+  const auto found = std::ranges::find(process.devices, uuid, &snapshot::ProcessDevice::uuid);
+  return found == process.devices.end() ? snapshot::ProcessDevice{} : *found;
+}
+
+std::string bytes_or_dash(std::optional<std::uint64_t> bytes) { return bytes ? bytes_text(*bytes) : "-"; }
+
+Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+// Calls inside(share, process) for every process of every share, outside(gpu, process) for those that use a GPU outside
+// them all.
+template <typename Inside, typename Outside>
+void each_process(const snapshot::Snapshot& now, Inside&& inside, Outside&& outside) {
+  for (const auto& share : now.shares) {
+    for (const auto& process : now.processes) {
+      if (process.share == share.name) inside(share, process);
+    }
+  }
+  for (const auto& gpu : now.gpus) {
+    for (const auto& process : now.processes) {
+      if (!process.share.empty()) continue;
+      if (std::ranges::find(process.devices, gpu.uuid, &snapshot::ProcessDevice::uuid) != process.devices.end())
+        outside(gpu, process);
+    }
+  }
+}
+
+}  // namespace
+
+std::string ps_text(const NodeSnapshot& snapshot, const Voice& voice) {
+  const bool wide = voice.format == Format::wide;
+  const bool where =
+      wide || std::ranges::any_of(snapshot.now.processes, [](const auto& p) { return !p.where.empty(); });
+  std::vector<std::vector<std::string>> rows = {
+      {"SHARE", "GPU", "\tPID", "USER", "COMMAND", "\tMEM", "\tSHARE'S TIME", "LEVEL", "STATE"}};
+  const auto add = [&](const snapshot::Process& process, std::vector<std::string> row, const std::string& uuid,
+                       const std::string& owner) {
+    row[2] = "\t" + std::to_string(shown_pid(process));
+    row[3] = or_dash(process.user);
+    row[4] = or_dash(process.command);
+    if (where) row.push_back(or_dash(process.where));
+    if (wide) {
+      const snapshot::ProcessDevice device = on(process, uuid);
+      row.push_back("\t" + std::to_string(process.uid));
+      row.push_back("\t" + (process.pid_in_share ? std::to_string(*process.pid_in_share) : "-"));
+      row.push_back("\t" + bytes_or_dash(device.driver_bytes));
+      row.push_back("\t" + (device.busy_ratio ? rate_text(ppm_of(*device.busy_ratio)) : "-"));
+      row.push_back(owner);
+      row.push_back(uuid);
+      row.push_back(or_dash(process.finding));
+    }
+    rows.push_back(std::move(row));
+  };
+  if (where) rows[0].emplace_back("WHERE");
+  if (wide) {
+    for (const char* heading : {"\tUID", "\tPID IN SHARE", "\tDRIVER'S MEM", "\tBUSY", "OWNER", "UUID", "FINDING"})
+      rows[0].emplace_back(heading);
+  }
+  each_process(
+      snapshot.now,
+      [&](const snapshot::Share& share, const snapshot::Process& process) {
+        for (const auto& device : share.devices) {
+          add(process,
+              {share.name, gpu_cell(snapshot.now, device.uuid), "", "", "",
+               "\t" + bytes_text(on(process, device.uuid).ledger_bytes),
+               "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"), share.level,
+               process.halt              ? kHaltedState
+               : process.finding.empty() ? format_state(share.state, share.idle_ns)
+                                         : "bypassed"},
+              device.uuid, or_dash(share.owner));
+        }
+      },
+      [&](const snapshot::Gpu& gpu, const snapshot::Process& process) {
+        add(process,
+            {"-", std::to_string(gpu.index), "", "", "", "\t" + bytes_or_dash(on(process, gpu.uuid).driver_bytes),
+             "\t-", "observe", process.halt ? kHaltedState : "no share"},
+            gpu.uuid, "-");
+      });
+  // Rows say the level of each.
+  const std::string others = format_others(snapshot.now);
+  const std::string none =
+      others.empty() ? "no process is in a share\n" : "no process of yours is in a share; not shown: " + others + "\n";
+  if (rows.size() == 1 && !snapshot.now.node.level.empty()) return stamp(snapshot.now, voice) + none;
+  std::string text = rows.size() == 1 ? none : table(rows, voice);
+  if (const auto words = caveats(snapshot.now, voice); !words.empty()) text = words.substr(2) + "\n" + text;
+  return text;
+}
+
+std::string ps_json(const NodeSnapshot& snapshot) {
+  Json json = {{"schema", "headgate.ps/v1"},
+               {"simulated", snapshot.now.node.simulated},
+               {"level", snapshot.now.node.level},
+               {"processes", Json::array()}};
+  const auto add = [&](const snapshot::Process& process, const Json& share, const std::string& level, Json devices) {
+    json["processes"].push_back(
+        {{"share", share},
+         {"pid", shown_pid(process)},
+         {"user", or_null(process.user)},
+         {"command", or_null(process.command)},
+         {"where", or_null(process.where)},
+         {"level", level},
+         {"halt", process.halt ? Json{{"cgroup", process.halt->cgroup}, {"thaw", process.halt->thaw}} : Json()},
+         {"devices", std::move(devices)}});
+  };
+  each_process(
+      snapshot.now,
+      [&](const snapshot::Share& share, const snapshot::Process& process) {
+        Json devices = Json::array();
+        for (const auto& device : share.devices) {
+          devices.push_back({{"uuid", device.uuid},
+                             {"memory_used_bytes", on(process, device.uuid).ledger_bytes},
+                             {"share_held_ratio", device.held_ratio ? Json(*device.held_ratio) : Json()}});
+        }
+        add(process, share.name, share.level, std::move(devices));
+      },
+      [&](const snapshot::Gpu& gpu, const snapshot::Process& process) {
+        const auto bytes = on(process, gpu.uuid).driver_bytes;
+        add(process, nullptr, "observe",
+            Json::array({Json{{"uuid", gpu.uuid}, {"memory_used_bytes", bytes ? Json(*bytes) : Json()}}}));
+      });
+  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+snapshot::Snapshot narrowed(snapshot::Snapshot now, const std::string& user, const std::vector<std::string>& uuids) {
+  const auto is_other = [&](const std::string& uuid) {
+    return !uuids.empty() && std::ranges::find(uuids, uuid) == uuids.end();
+  };
+  std::erase_if(now.processes, [&](snapshot::Process& process) {
+    const bool used = !process.devices.empty();
+    std::erase_if(process.devices, [&](const auto& device) { return is_other(device.uuid); });
+    return (used && process.devices.empty()) ||
+           (!user.empty() && process.user != user && std::to_string(process.uid) != user);
+  });
+  for (auto& share : now.shares)
+    std::erase_if(share.devices, [&](const auto& device) { return is_other(device.uuid); });
+  std::erase_if(now.gpus, [&](const auto& gpu) { return is_other(gpu.uuid); });
+  return now;
+}
+
+}  // namespace headgate::cli

@@ -1,0 +1,31 @@
+#include <gtest/gtest.h>
+
+#include "cli/top/test_node.hpp"
+#include "cli/view/names.hpp"
+#include "cli/view/views.hpp"
+
+namespace headgate::cli {
+namespace {
+
+// Lost without it: that a program stands still because of headgate, and how to let it go on.
+TEST(Ps, WhoWasFrozenByTheAuditIsShownSoWithHowToLetItGoOn) {
+  NodeSnapshot now;
+  now.now = test_picture();
+  auto& inside = now.now.processes[1];
+  auto& outside = now.now.processes[3];
+  inside.halt = outside.halt = snapshot::Halt{"/x", "echo 0 > /sys/fs/cgroup/x/cgroup.freeze"};
+  const std::string table = ps_text(now, {});
+  EXPECT_TRUE(table.contains("52.0 %  hook     frozen by the audit  host\n")) << table;
+  EXPECT_TRUE(table.contains("observe  frozen by the audit  host\n")) << table;
+  EXPECT_TRUE(ps_json(now).contains("echo 0 > /sys/fs/cgroup/x/cgroup.freeze"));
+  const std::string words =
+      "frozen by the audit (audit.policy = freeze) with its cgroup /x: it stands still and keeps its memory\n"
+      "    to let it go on, as root: echo 0 > /sys/fs/cgroup/x/cgroup.freeze\n";
+  const std::string why = why_not_held(now, outside, {});
+  EXPECT_TRUE(why.contains("  " + words)) << why;
+  const std::string why_share = why_text(now, now.now.shares, {});
+  EXPECT_TRUE(why_share.contains("  process 48121 is " + words)) << why_share;
+}
+
+}  // namespace
+}  // namespace headgate::cli

@@ -1,0 +1,206 @@
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/saturating_math.hpp"
+#include "base/units.hpp"
+#include "cli/view/names.hpp"
+#include "cli/view/views.hpp"
+
+namespace headgate::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// "15.1/16.0 GiB" where the units are one, "512 MiB/16.0 GiB" where not.
+std::string of_text(std::uint64_t used_bytes, std::uint64_t limit_bytes) {
+  std::string used = bytes_text(used_bytes);
+  const std::string limit = bytes_text(limit_bytes);
+  if (used.substr(used.rfind(' ')) == limit.substr(limit.rfind(' '))) used.resize(used.rfind(' '));
+  return used + "/" + limit;
+}
+
+std::string memory_cell(const snapshot::ShareDevice& device) {
+  if (!device.memory_limit_bytes) return bytes_text(device.memory_used_bytes) + ", no limit";
+  const std::string on_gpu = of_text(device.memory_used_bytes, *device.memory_limit_bytes);
+  return device.host_limit_bytes == 0 ? on_gpu
+                                      : on_gpu + ", host " + of_text(device.host_used_bytes, device.host_limit_bytes);
+}
+
+std::string ceiling_text(const snapshot::ShareDevice& device) {
+  if (device.compute_ceiling_ratio >= 1) return "no limit";
+  const std::string ceiling = percent_of(device.compute_ceiling_ratio);
+  return device.compute_burst_ratio ? ceiling + " (burst " + percent_of(*device.compute_burst_ratio) + ")" : ceiling;
+}
+
+// Within 80 columns, and what changes from look to look first: a terminal cuts what stands at the end.
+std::string gpu_line(const snapshot::Gpu& gpu, const Voice& voice) {
+  // Nothing else is known of one that does not answer: zeros would look like figures.
+  if (gpu.uuid.empty()) return bold("GPU " + std::to_string(gpu.index) + "  " + gpu.model, voice) + "\n";
+  std::string line = "GPU " + std::to_string(gpu.index) + "  " + short_model(gpu.model) + "  " +
+                     of_text(gpu.memory_used_bytes, gpu.memory_total_bytes);
+  if (gpu.busy_ratio) line += "  busy " + std::to_string(std::lround(*gpu.busy_ratio * 100)) + " %";
+  if (gpu.temperature_celsius) line += "  " + std::to_string(*gpu.temperature_celsius) + " C";
+  if (gpu.power_mw) {
+    line += "  " + std::to_string(*gpu.power_mw / 1000) +
+            (gpu.power_limit_mw ? "/" + std::to_string(*gpu.power_limit_mw / 1000) : "") + " W";
+  }
+  // Only a daemon sells: without one nobody keeps the rest.
+  line +=
+      "  sold " + (gpu.memory_unsold_bytes
+                       ? of_text(gpu.memory_sold_bytes, saturating_add(gpu.memory_sold_bytes, *gpu.memory_unsold_bytes))
+                       : bytes_text(gpu.memory_sold_bytes));
+  if (voice.format == Format::wide) line += "  " + gpu.uuid + "  " + gpu.pci_bus_id;
+  return bold(line, voice) + "\n";
+}
+
+std::vector<std::string> share_row(const snapshot::Share& share, const snapshot::ShareDevice& device,
+                                   const snapshot::Snapshot& now, bool wide) {
+  std::vector<std::string> row = {
+      "  " + share.name,
+      share.owner.empty() ? "uid " + std::to_string(share.owner_uid) : share.owner,
+      "\t" + memory_cell(device),
+      "\tGPU " + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-") + " of " + ceiling_text(device),
+      "\twaited " + (device.throttled_ratio ? rate_text(ppm_of(*device.throttled_ratio)) : "-"),
+      "\t" + std::to_string(share.processes) + (share.processes == 1 ? " proc" : " procs"),
+      format_state(state_on(now, share, device), share.idle_ns) +
+          (share.level == "hook" ? "" : ", level " + share.level)};
+  // Last, where a narrow terminal may cut it, but for the wide form.
+  const bool promised = device.compute_guarantee_ratio > 0 && !share.over_sell && device.had_ratio;
+  if (wide || promised) row.push_back(format_promise(share, device));
+  if (!wide) return row;
+  row.push_back(format_class(device));
+  row.push_back("at most " + bytes_text(device.memory_peak_bytes));
+  row.push_back("pids " + format_pids(now, share.name));
+  return row;
+}
+
+std::string shares_on(const NodeSnapshot& snapshot, const std::string& uuid, const Voice& voice) {
+  std::vector<std::vector<std::string>> rows;
+  for (const snapshot::Share& share : snapshot.now.shares) {
+    for (const snapshot::ShareDevice& device : share.devices) {
+      if (device.uuid == uuid) rows.push_back(share_row(share, device, snapshot.now, voice.format == Format::wide));
+    }
+  }
+  Voice plain = voice;
+  plain.colour = false;
+  return table(rows, plain);
+}
+
+std::string heading(const NodeSnapshot& snapshot, const Voice& voice) {
+  if (!snapshot.no_gpus.empty()) return snapshot.no_gpus + "\n";
+  const snapshot::Node& node = snapshot.now.node;
+  const std::size_t gpus = snapshot.now.gpus.size();
+  std::string line = "driver " + node.driver_version + ", " + std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs") +
+                     ", level " + node.level + (snapshot.daemon ? ", headgated" : ", no daemon");
+  if (const std::string others = format_others(snapshot.now); !others.empty()) line += ", " + others;
+  if (node.unattended_processes > 0)
+    line += ", " + warning(std::to_string(node.unattended_processes) + " outside every share", voice);
+  return line + caveats(snapshot.now, voice) + "\n";
+}
+
+// Shares on GPUs that this node does not have (made on a simulated node, or on cards that are gone).
+std::string elsewhere(const NodeSnapshot& snapshot, const Voice& voice) {
+  std::vector<std::string> uuids;
+  for (const snapshot::Share& share : snapshot.now.shares) {
+    for (const snapshot::ShareDevice& device : share.devices) {
+      const bool here =
+          std::ranges::find(snapshot.now.gpus, device.uuid, &snapshot::Gpu::uuid) != snapshot.now.gpus.end();
+      if (!here && std::ranges::find(uuids, device.uuid) == uuids.end()) uuids.push_back(device.uuid);
+    }
+  }
+  std::string text;
+  const std::string why = snapshot.now.node.simulated
+                              ? "  not a GPU of this node, or it does not answer"
+                              : "  not a GPU of this node, or it does not answer (simulated ones: --sim)";
+  for (const auto& uuid : uuids) text += bold(uuid + why, voice) + "\n" + shares_on(snapshot, uuid, voice);
+  return text;
+}
+
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+Json gpu_json(const snapshot::Gpu& gpu) {
+  Json json = {{"index", gpu.index},
+               {"uuid", gpu.uuid},
+               {"model", gpu.model},
+               {"pci_bus_id", gpu.pci_bus_id},
+               {"memory_total_bytes", gpu.memory_total_bytes},
+               {"memory_used_bytes", gpu.memory_used_bytes},
+               {"memory_free_bytes", gpu.memory_free_bytes},
+               {"memory_reserved_bytes", gpu.memory_reserved_bytes}};
+  if (gpu.busy_ratio) json["busy_ratio"] = *gpu.busy_ratio;
+  if (gpu.temperature_celsius) json["temperature_celsius"] = *gpu.temperature_celsius;
+  if (gpu.power_mw) json["power_mw"] = *gpu.power_mw;
+  if (gpu.power_limit_mw) json["power_limit_mw"] = *gpu.power_limit_mw;
+  return json;
+}
+
+Json device_json(const snapshot::ShareDevice& device) {
+  return {{"uuid", device.uuid},
+          {"memory_limit_bytes", or_null(device.memory_limit_bytes)},
+          {"host_limit_bytes", device.host_limit_bytes},
+          {"host_used_bytes", device.host_used_bytes},
+          {"memory_used_bytes", device.memory_used_bytes},
+          {"memory_residual_bytes", device.memory_residual_bytes},
+          {"memory_peak_bytes", device.memory_peak_bytes},
+          {"memory_orphaned_bytes", device.memory_draining_bytes},
+          {"allocation_refusals", device.refusals},
+          {"compute_ceiling_ratio", device.compute_ceiling_ratio},
+          {"compute_burst_ratio", or_null(device.compute_burst_ratio)},
+          {"metered", device.metered},
+          {"held_ns", device.held_ns},
+          {"estimated_ns", device.estimated_ns},
+          {"neighbours_ns", device.neighbours_ns},
+          {"copy_ns", device.copy_ns},
+          {"throttled_ns", device.throttled_ns},
+          {"waited_ceiling_ns", device.waited_ceiling_ns},
+          {"waited_turn_ns", device.waited_turn_ns},
+          {"waited_work_ns", device.waited_work_ns},
+          {"waited_pause_ns", device.waited_pause_ns},
+          {"held_ratio", or_null(device.held_ratio)},
+          {"throttled_ratio", or_null(device.throttled_ratio)},
+          {"compute_guarantee_ratio", device.compute_guarantee_ratio},
+          {"had_ratio", or_null(device.had_ratio)},
+          {"wanted_ratio", or_null(device.wanted_ratio)},
+          {"short_ratio", or_null(device.short_ratio)},
+          {"short_cause", device.short_cause}};
+}
+
+}  // namespace
+
+std::string status_text(const NodeSnapshot& snapshot, const Voice& voice) {
+  std::string text = heading(snapshot, voice);
+  for (const snapshot::Gpu& gpu : snapshot.now.gpus) {
+    text += gpu_line(gpu, voice);
+    const std::string shares = shares_on(snapshot, gpu.uuid, voice);
+    const bool others = !format_others(snapshot.now).empty();
+    if (shares.empty() && gpu.uuid.empty()) continue;  // whose it was nobody can say: they follow below
+    text += !shares.empty() ? shares : others ? "  no shares of yours\n" : "  no shares\n";
+  }
+  return text + elsewhere(snapshot, voice) + waiting_text(snapshot.now, voice);
+}
+
+std::string status_json(const NodeSnapshot& snapshot) {
+  const snapshot::Node& node = snapshot.now.node;
+  Json json = {{"schema", "headgate.status/v1"},
+               {"simulated", node.simulated},
+               {"level", node.level},
+               {"daemon", snapshot.daemon}};
+  json["driver_version"] = snapshot.no_gpus.empty() ? Json(node.driver_version) : Json();
+  json["gpus"] = Json::array();
+  for (const snapshot::Gpu& gpu : snapshot.now.gpus) json["gpus"].push_back(gpu_json(gpu));
+  json["shares"] = Json::array();
+  for (const snapshot::Share& share : snapshot.now.shares) {
+    Json one = {{"name", share.name},           {"level", share.level},         {"state", share.state},
+                {"owner_uid", share.owner_uid}, {"processes", share.processes}, {"devices", Json::array()}};
+    if (!share.problem.empty()) one["problem"] = share.problem;
+    for (const snapshot::ShareDevice& device : share.devices) one["devices"].push_back(device_json(device));
+    json["shares"].push_back(one);
+  }
+  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace headgate::cli

@@ -1,0 +1,483 @@
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/saturating_math.hpp"
+#include "base/units.hpp"
+#include "cli/run/low_ceiling.hpp"
+#include "cli/top/top.hpp"
+#include "cli/view/names.hpp"
+#include "cli/view/views.hpp"
+#include "snapshot/json.hpp"
+
+namespace headgate::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const snapshot::Gpu* gpu_of(const NodeSnapshot& snapshot, const std::string& uuid) {
+  const auto found = std::ranges::find(snapshot.now.gpus, uuid, &snapshot::Gpu::uuid);
+  return found == snapshot.now.gpus.end() ? nullptr : &*found;
+}
+
+std::string times(std::uint64_t count) { return count == 1 ? "once" : std::to_string(count) + " times"; }
+
+// Who has of the card what is missing: programs outside shares, and shares whose limit was lowered beneath what they hold.
+std::string full_card_text(const NodeSnapshot& snapshot, const std::string& uuid) {
+  const snapshot::Gpu* const gpu = gpu_of(snapshot, uuid);
+  const bool outside = gpu == nullptr || gpu->memory_unattributed_bytes > 0;
+  std::string text, helps;
+  if (gpu != nullptr)
+    text = "    of the card " + bytes_text(gpu->memory_free_bytes) + " are free now, and " +
+           bytes_text(gpu->memory_unattributed_bytes) + " are used outside shares\n";
+  if (outside) helps = "to end what uses the card outside its share (headgate ps), or ";
+  for (const snapshot::Share& share : snapshot.now.shares) {
+    for (const snapshot::ShareDevice& device : share.devices) {
+      if (device.uuid != uuid || !device.memory_limit_bytes || device.memory_used_bytes <= *device.memory_limit_bytes)
+        continue;
+      text += "    the share " + share.name + " holds " + bytes_text(device.memory_used_bytes) +
+              ", and its limit is now " + bytes_text(*device.memory_limit_bytes) + "\n";
+      helps += "to end programs of " + share.name + " (headgate ps), or ";
+    }
+  }
+  return text + "    what helps: " + helps + "fewer shares on it\n";
+}
+
+// Where it was another limit that refused; empty where it is the one of now.
+std::string changed_limit_text(const snapshot::ShareDevice& device) {
+  if (device.memory_limit_bytes == device.last_refusal->limit_bytes) return {};
+  return device.memory_limit_bytes
+             ? "    since then the limit was changed to " + exact_bytes_text(*device.memory_limit_bytes)
+             : "    since then the limit was taken away";
+}
+
+std::string refusal_text(const NodeSnapshot& snapshot, const snapshot::ShareDevice& device) {
+  if (!device.last_refusal)
+    return "  memory: nothing was refused; " + bytes_text(device.memory_used_bytes) + " in use" +
+           (device.memory_residual_bytes > 0
+                ? ", " + bytes_text(device.memory_residual_bytes) + " of it contexts and code"
+                : "") +
+           "\n    at most " + bytes_text(device.memory_peak_bytes) + " were in use at one time" +
+           (device.memory_limit_bytes ? ", limit " + bytes_text(*device.memory_limit_bytes) : ", no limit") + "\n";
+  const snapshot::Refusal& last = *device.last_refusal;
+  const std::uint64_t limit = last.limit_bytes.value_or(0);
+  std::string text = "  memory: refused " + times(device.refusals) + ", last at " + clock_text(last.unix_ns) +
+                     ": process " + std::to_string(last.pid) + " asked for " + exact_bytes_text(last.asked_bytes) +
+                     "\n";
+  if (device.refusals_device_full + device.refusals_policy > 0 && device.refusals > 1)
+    text += "    of these " + std::to_string(device.refusals_device_full) + " by the driver, " +
+            std::to_string(device.refusals_policy) + " while the share was being drained\n";
+  if (last.reason == "policy") return text + "    reason: the share was being drained; its limits were not the cause\n";
+  if (last.reason == "device_full") {
+    text += "    reason: the driver had no memory left, though the share had: " + bytes_text(last.used_bytes) +
+            (last.limit_bytes ? " of " + bytes_text(limit) : "") + " in use\n";
+    return text + full_card_text(snapshot, device.uuid);
+  }
+  const std::uint64_t room = saturating_sub(limit, last.used_bytes);
+  const std::string changed = changed_limit_text(device);
+  if (room >= last.asked_bytes) {
+    // The allocations alone left room: what was missing is measured, not allocated.
+    text += "    reason: the share's limit of " + bytes_text(limit) + "; " + bytes_text(last.used_bytes) +
+            " were allocated,\n    and contexts and code of its processes held more than " +
+            bytes_text(room - last.asked_bytes) + "\n" + changed + (changed.empty() ? "" : "\n") +
+            "    what helps: a smaller batch, fewer processes, or a larger share\n";
+    return text;
+  }
+  text += "    reason: the share's limit of " + bytes_text(limit) + ": " + bytes_text(last.used_bytes) + " in use, " +
+          bytes_text(room) + " left\n";
+  if (const snapshot::Gpu* gpu = gpu_of(snapshot, device.uuid))
+    text += "    not caused by neighbours: the card has " + bytes_text(gpu->memory_free_bytes) + " free now\n";
+  const std::uint64_t needed = saturating_add(last.used_bytes, last.asked_bytes);
+  if (!changed.empty()) {
+    if (device.memory_limit_bytes.value_or(~0ull) >= needed) return text + changed + ": that would be enough\n";
+    text += changed + "\n";
+  }
+  text += "    what helps: a smaller batch, or a share of at least " + exact_bytes_text(needed) + "\n";
+  return text;
+}
+
+// A launch that waits at this moment, and has for seconds.
+std::string waiting_text(const snapshot::Share& share, const snapshot::ShareDevice& device) {
+  if (device.waiting_ns == 0) return {};
+  std::string text = "    a launch has been waiting for " + duration_text(device.waiting_ns);
+  if (share.state.starts_with("paused")) return text + ": the share is paused\n";
+  if (device.compute_ceiling_ratio > kLowCeiling) return text + "\n";
+  return text + ": under " + percent_of(device.compute_ceiling_ratio) +
+         " the pause after a kernel is long\n    what helps: a higher compute limit, or shorter kernels\n";
+}
+
+// Of all launches that were metered, those that did not wait among them.
+std::string delay_text(const snapshot::ShareDevice& device) {
+  std::uint64_t all = 0;
+  for (const auto& delay : device.launch_delays) all = saturating_add(all, delay.launches);
+  if (all == 0) return {};
+  std::uint64_t within = 0, longest_ns = 0;
+  for (const auto& delay : device.launch_delays) {
+    within = saturating_add(within, delay.launches);
+    // 99 of 100, without a product that does not fit.
+    if (all - within > all / 100) {
+      longest_ns = delay.up_to_ns.value_or(longest_ns);
+      continue;
+    }
+    return delay.up_to_ns ? "    99 % of all " + std::to_string(all) + " launches passed within " +
+                                duration_text(*delay.up_to_ns) + "\n"
+                          : "    more than 1 % of all " + std::to_string(all) + " launches waited longer than " +
+                                duration_text(longest_ns) + "\n";
+  }
+  return {};
+}
+
+// "its 40 %, or 90 % while no other share had work on the GPU".
+std::string format_ceiling(const snapshot::ShareDevice& device) {
+  return "its " + percent_of(device.compute_ceiling_ratio) +
+         (device.compute_burst_ratio
+              ? ", or " + percent_of(*device.compute_burst_ratio) + " while no other share had work on the GPU"
+              : "; not caused by neighbours");
+}
+
+// What was waited for, the longest first. What is less than a hundredth of all is not worth a line.
+std::string reasons_text(const snapshot::ShareDevice& device) {
+  // All of a GPU is no limit: who has used that waits for his own work.
+  const std::uint64_t at_limit_ns = device.compute_ceiling_ratio >= 1 ? 0 : device.waited_ceiling_ns;
+  std::vector<std::pair<std::uint64_t, std::string>> reasons = {
+      {at_limit_ns, "the share had used " + format_ceiling(device)},
+      {device.waited_turn_ns, "other shares had the GPU, and the share waited for its turn"},
+      {saturating_add(device.waited_work_ns, device.waited_ceiling_ns - at_limit_ns),
+       "the GPU was not done with what the same process had sent before"},
+      {device.waited_pause_ns, "the share was paused"},
+  };
+  std::uint64_t all = 0;
+  for (const auto& reason : reasons) all = saturating_add(all, reason.first);
+  std::erase_if(reasons, [all](const auto& reason) { return reason.first <= all / 100; });
+  std::ranges::stable_sort(reasons, std::greater{}, [](const auto& reason) { return reason.first; });
+  std::string text;
+  for (const auto& [waited_ns, words] : reasons)
+    text += "    reason" + (reasons.size() > 1 ? ", for " + duration_text(waited_ns) : "") + ": " + words + "\n";
+  return text;
+}
+
+// Whether the promise was kept in the last 10 s, and if not, why.
+std::string promise_text(const snapshot::Share& share, const snapshot::ShareDevice& device) {
+  if (device.compute_guarantee_ratio == 0 || share.over_sell || !device.had_ratio) return {};
+  return "  in the last 10 s: " + format_promise(share, device) + "\n" +
+         (device.short_cause.empty() ? "" : "    reason: " + harmless(device.short_cause) + "\n");
+}
+
+std::string throttle_text(const snapshot::Share& share, const snapshot::ShareDevice& device) {
+  const std::string waiting = waiting_text(share, device);
+  std::string text =
+      "  compute: " +
+      (device.compute_ceiling_ratio >= 1 ? "no limit" : "limit " + percent_of(device.compute_ceiling_ratio)) +
+      (device.metered ? "; the GPU was held for " + duration_text(device.held_ns) : "; its GPU time is not measured");
+  if (device.estimated_ns > 0) text += " (" + duration_text(device.estimated_ns) + " of it estimated)";
+  if (device.throttled_launches == 0) {
+    // What has not passed yet is no launch that has waited, and has waited all the same.
+    if (device.throttled_ns > 0)
+      return text + "\n    launches wait, for " + duration_text(device.throttled_ns) + " in all so far\n" +
+             reasons_text(device) + waiting;
+    return text + (waiting.empty() && !share.state.starts_with("paused") ? "; no launch had to wait\n" : "\n") +
+           waiting;
+  }
+  text += "\n    " + std::to_string(device.throttled_launches) +
+          (device.throttled_launches == 1 ? " launch" : " launches") + " waited " + duration_text(device.throttled_ns) +
+          " in all, the last at " + clock_text(device.last_throttle_unix_ns) + "\n" + delay_text(device) +
+          reasons_text(device);
+  if (device.passed_in_debt > 0) {
+    text += "    " + std::to_string(device.passed_in_debt) +
+            " of them went on after 20 ms all the same: earlier work was unfinished\n";
+  }
+  return text + waiting;
+}
+
+// Where kernels of several shares run at once nobody has turns, and time held is not time alone.
+std::string mps_text(const NodeSnapshot& snapshot, const snapshot::ShareDevice& device) {
+  const snapshot::Gpu* const gpu = gpu_of(snapshot, device.uuid);
+  if (gpu == nullptr || gpu->mps_clients == 0) return {};
+  return "  MPS: " + std::to_string(gpu->mps_clients) +
+         (gpu->mps_clients == 1 ? " program of a share is a client" : " programs of shares are clients") +
+         " of an MPS server on this GPU: kernels of\n    several shares run at once, and its policy is " +
+         gpu->policy_in_force + " for as long" +
+         (gpu->policy == gpu->policy_in_force ? "\n" : " (else " + gpu->policy + ")\n") +
+         (device.sm_ratio && device.compute_ceiling_ratio < 1
+              ? "    the share's programs have " + percent_of(*device.sm_ratio) +
+                    " of its SMs together by their thread percentages,\n    and what the compute limit leaves beside "
+                    "that of the time\n"
+              : "");
+}
+
+// Of the last day, oldest first.
+std::vector<snapshot::Event> denials_of(const NodeSnapshot& snapshot, const std::string& share, std::string_view kind) {
+  std::vector<snapshot::Event> recent;
+  std::ranges::copy_if(snapshot.events, std::back_inserter(recent), [&](const snapshot::Event& event) {
+    return event.share == share && event.kind == kind && event.unix_ns + kRecentNs >= snapshot.now.taken_unix_ns;
+  });
+  return recent;
+}
+
+// A fault of the card, or of a kernel on it: programs that were there then may get errors from every call since.
+std::string xid_text(const NodeSnapshot& snapshot, const snapshot::ShareDevice& device) {
+  const snapshot::Gpu* const gpu = gpu_of(snapshot, device.uuid);
+  if (gpu == nullptr || gpu->xids.empty()) return {};
+  std::string faults;
+  for (const auto& xid : gpu->xids)
+    faults += (faults.empty() ? "" : ", ") + std::to_string(xid.xid) + " (" + times(xid.count) + ")";
+  return "  faults: the GPU has reported XID " + faults +
+         " since headgated started: a program that a fault hit gets errors until it\n    starts anew\n"
+         "    when: headgate events --kind gpu.xid\n";
+}
+
+std::string frozen_text(const snapshot::Share& share, const snapshot::ShareDevice& device) {
+  if (share.frozen_processes == 0) return {};
+  return "  " + std::to_string(share.frozen_processes) + " of its " + programs_text(share.processes) +
+         (share.frozen_processes == 1 ? " is" : " are") + " frozen (idle), with " +
+         bytes_text(device.memory_frozen_bytes) + " on the host instead of this GPU: the next call brings it back\n";
+}
+
+// Of one that the audit has halted: that it has, and how that is ended.
+std::string halt_text(const snapshot::Process& process) {
+  std::string text;
+  for (const auto& sentence : format_halt(process)) text += (text.empty() ? "" : "    ") + harmless(sentence) + "\n";
+  return text;
+}
+
+// Programs of the share that the audit found to go around its limits.
+std::string found_text(const NodeSnapshot& snapshot, const snapshot::Share& share) {
+  std::string text;
+  for (const auto& process : snapshot.now.processes) {
+    if (process.share != share.name) continue;
+    if (!process.finding.empty())
+      text += "  bypassed: " + harmless(process.finding) + "\n    what helps: to end it (headgate ps)\n";
+    if (process.halt) text += "  process " + std::to_string(shown_pid(process)) + " is " + halt_text(process);
+  }
+  return text;
+}
+
+// Whose cuInit waits for a scheduler's leave.
+std::vector<snapshot::Event> asking(const NodeSnapshot& snapshot, const std::string& share) {
+  std::map<std::uint32_t, const snapshot::Event*> last;
+  for (const auto& event : snapshot.events) {
+    if (event.share != share || !event.kind.starts_with("admit.")) continue;
+    const snapshot::Event*& of_process = last[event.pid];
+    if (of_process == nullptr || of_process->sequence < event.sequence) of_process = &event;
+  }
+  std::vector<snapshot::Event> waiting;
+  for (const auto& of_process : last) {
+    const snapshot::Event& event = *of_process.second;
+    const auto lives = [&](const snapshot::Process& process) {
+      return process.pid == event.pid && process.share == share;
+    };
+    if (event.kind == kAdmissionKinds[0] && std::ranges::any_of(snapshot.now.processes, lives))
+      waiting.push_back(event);
+  }
+  return waiting;
+}
+
+std::string asking_text(const NodeSnapshot& snapshot, const std::string& share) {
+  std::string text;
+  for (const auto& event : asking(snapshot, share))
+    text += "  waits for leave since " + clock_text(event.unix_ns) + ": " + harmless(event.text) + "\n";
+  return text;
+}
+
+// An allocation that waits is told of anew after ten seconds, for as long as it waits (node/memory_pressure.hpp): the
+// first and the last of those that follow each other so, where the last is not older. Of its end nothing is told but a
+// refusal; that nobody waits any more the share's state says.
+std::pair<const snapshot::Event*, const snapshot::Event*> waiting_allocation(const NodeSnapshot& snapshot,
+                                                                             const snapshot::Share& share,
+                                                                             const std::string& uuid) {
+  constexpr std::uint64_t kToldWithinNs = 13'000'000'000;
+  std::pair<const snapshot::Event*, const snapshot::Event*> told{};
+  if (share.state != "full" && !share.state.starts_with("paused")) return told;
+  for (const auto& event : snapshot.events) {
+    if (event.share == share.name && event.kind == "memory.refused") told = {};
+    if (event.share != share.name || event.uuid != uuid || event.kind != kWaitingAllocation) continue;
+    if (told.second == nullptr || event.unix_ns > told.second->unix_ns + kToldWithinNs) told.first = &event;
+    told.second = &event;
+  }
+  const bool old = told.second != nullptr && told.second->unix_ns + kToldWithinNs < snapshot.now.taken_unix_ns;
+  return old || share.processes == 0 ? std::pair<const snapshot::Event*, const snapshot::Event*>{} : told;
+}
+
+std::string waiting_allocation_text(const NodeSnapshot& snapshot, const snapshot::Share& share,
+                                    const std::string& uuid) {
+  const auto [first, last] = waiting_allocation(snapshot, share, uuid);
+  if (first == nullptr) return {};
+  const auto ago = [&](const snapshot::Event& event) {
+    return duration_text(snapshot.now.taken_unix_ns - std::min(event.unix_ns, snapshot.now.taken_unix_ns));
+  };
+  return "    an allocation has been waiting for " + ago(*first) + ", told last " + ago(*last) +
+         " ago: " + harmless(last->text) + "\n";
+}
+
+// Cards are taken out and put in: the share's pages still name the one that it was made for.
+std::string gone_gpu_text(const NodeSnapshot& snapshot, const snapshot::ShareDevice& device) {
+  return is_gpu_of(snapshot.now, device.uuid)
+             ? ""
+             : "  " + device.uuid +
+                   " is not a GPU of this node, or does not answer: programs of the share find no GPU\n    what helps: "
+                   "the card back in its place, or to remove the share and make it anew on one of those in 'headgate "
+                   "status'\n";
+}
+
+std::string denial_text(const NodeSnapshot& snapshot, const std::string& share, const Voice& voice) {
+  std::string text;
+  for (const auto& [kind, words] : kDenials) {
+    const auto recent = denials_of(snapshot, share, kind);
+    if (recent.empty()) continue;
+    std::string last = harmless(recent.back().text);
+    if (voice.ascii) std::ranges::replace_if(last, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
+    text += std::string("  ") + words + ": denied " + times(recent.size()) + " in the last day, last at " +
+            clock_text(recent.back().unix_ns) + "\n    reason: " + last + "\n";
+    if (recent.size() > 1) text += "    all of them: headgate events --share " + share + " --kind " + kind + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string why_text(const NodeSnapshot& snapshot, const std::vector<snapshot::Share>& shares, const Voice& voice) {
+  std::string text;
+  const std::string stale = staleness(snapshot.now);
+  for (const snapshot::Share& share : shares) {
+    for (const snapshot::ShareDevice& device : share.devices) {
+      // Without the daemon a simulated node's pages may lie beside a real card's.
+      const bool simulated =
+          snapshot.now.node.simulated && (snapshot.daemon || gpu_of(snapshot, device.uuid) != nullptr);
+      text += bold("share " + share.name + " on " + format_gpu(snapshot.now, device.uuid) + ", level " + share.level +
+                       (simulated ? ", " + warning("SIMULATED", voice) : "") +
+                       (stale.empty() ? "" : ", " + warning(stale, voice)),
+                   voice) +
+              "\n";
+      if (share.expired)
+        text += "  its time is over: nobody enters, it is given no more memory, and it waits for " +
+                programs_text(share.processes) + " to end\n    what helps: headgate share extend " + share.name +
+                " 1h\n";
+      else if (share.state.ends_with("draining"))
+        text += "  it is being drained: nobody enters and no memory is given\n    what helps: headgate share resume " +
+                share.name + "\n";
+      if (share.state.starts_with("paused"))
+        text += "  it is paused: its launches wait\n    what helps: headgate share resume " + share.name + "\n";
+      text += found_text(snapshot, share) + frozen_text(share, device) + gone_gpu_text(snapshot, device) +
+              xid_text(snapshot, device) + refusal_text(snapshot, device) +
+              waiting_allocation_text(snapshot, share, device.uuid) + throttle_text(share, device) +
+              promise_text(share, device) + mps_text(snapshot, device);
+    }
+    text += asking_text(snapshot, share.name) + denial_text(snapshot, share.name, voice);
+  }
+  return text.empty() ? stamp(snapshot.now, voice) + "there are no shares\n" : text;
+}
+
+std::string why_json(const NodeSnapshot& snapshot, const std::vector<snapshot::Share>& shares) {
+  Json json = {{"schema", "headgate.why/v1"},
+               {"simulated", snapshot.now.node.simulated},
+               {"level", snapshot.now.node.level},
+               {"shares", Json::array()}};
+  for (const snapshot::Share& share : shares) {
+    Json one = {{"name", share.name}, {"level", share.level}, {"devices", Json::array()}};
+    for (const snapshot::ShareDevice& device : share.devices) {
+      Json d = {{"uuid", device.uuid}};
+      d["memory_limit_bytes"] = device.memory_limit_bytes ? Json(*device.memory_limit_bytes) : Json();
+      d["allocation_refusals"] = device.refusals;
+      d["allocation_refusals_device_full"] = device.refusals_device_full;
+      d["allocation_refusals_policy"] = device.refusals_policy;
+      d["last_refusal"] =
+          !device.last_refusal
+              ? Json()
+              : Json{{"reason", device.last_refusal->reason},
+                     {"asked_bytes", device.last_refusal->asked_bytes},
+                     {"used_bytes", device.last_refusal->used_bytes},
+                     {"limit_bytes",
+                      device.last_refusal->limit_bytes ? Json(*device.last_refusal->limit_bytes) : Json()},
+                     {"pid", device.last_refusal->pid},
+                     {"realtime_ns", device.last_refusal->unix_ns}};
+      d["compute_ceiling_ratio"] = device.compute_ceiling_ratio;
+      d["compute_burst_ratio"] = device.compute_burst_ratio ? Json(*device.compute_burst_ratio) : Json();
+      d["compute_guarantee_ratio"] = device.compute_guarantee_ratio;
+      const auto or_null = [](const std::optional<double>& ratio) { return ratio ? Json(*ratio) : Json(); };
+      d["had_ratio"] = or_null(device.had_ratio);
+      d["wanted_ratio"] = or_null(device.wanted_ratio);
+      d["short_ratio"] = or_null(device.short_ratio);
+      d["short_cause"] = device.short_cause;
+      d["metered"] = device.metered;
+      d["held_ns"] = device.held_ns;
+      d["estimated_ns"] = device.estimated_ns;
+      d["throttled_ns"] = device.throttled_ns;
+      d["waited_ceiling_ns"] = device.waited_ceiling_ns;
+      d["waited_turn_ns"] = device.waited_turn_ns;
+      d["waited_work_ns"] = device.waited_work_ns;
+      d["waited_pause_ns"] = device.waited_pause_ns;
+      d["throttled_launches"] = device.throttled_launches;
+      d["passed_in_debt"] = device.passed_in_debt;
+      d["launch_delays"] = Json::array();
+      for (const auto& [up_to_ns, launches] : device.launch_delays)
+        d["launch_delays"].push_back({{"up_to_ns", up_to_ns ? Json(*up_to_ns) : Json()}, {"launches", launches}});
+      d["waiting_ns"] = device.waiting_ns;
+      d["last_throttle_realtime_ns"] = device.throttled_launches == 0 ? Json() : Json(device.last_throttle_unix_ns);
+      one["devices"].push_back(d);
+    }
+    one["asking"] = Json::array();
+    for (const auto& event : asking(snapshot, share.name))
+      one["asking"].push_back({{"realtime_ns", event.unix_ns}, {"pid", event.pid}, {"text", event.text}});
+    one["denials"] = Json::array();
+    for (const Denial& denial : kDenials) {
+      for (const auto& event : denials_of(snapshot, share.name, denial.kind))
+        one["denials"].push_back(
+            {{"kind", event.kind}, {"realtime_ns", event.unix_ns}, {"pid", event.pid}, {"text", event.text}});
+    }
+    json["shares"].push_back(one);
+  }
+  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+const snapshot::Process* process_numbered(const snapshot::Snapshot& now, const std::string& word) {
+  if (std::ranges::find(now.shares, word, &snapshot::Share::name) != now.shares.end()) return nullptr;
+  const auto found = std::ranges::find_if(
+      now.processes, [&](const auto& process) { return std::to_string(shown_pid(process)) == word; });
+  return found == now.processes.end() ? nullptr : &*found;
+}
+
+std::string why_gone(const NodeSnapshot& snapshot, const std::string& share, const std::vector<snapshot::Event>& events,
+                     const Voice& voice) {
+  if (voice.format == Format::json) {
+    const Json json = {{"schema", "headgate.why/v1"},
+                       {"simulated", snapshot.now.node.simulated},
+                       {"shares", Json::array()},
+                       {"gone", {{"name", share}, {"events", Json::parse(snapshot::to_json(events))}}}};
+    return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+  }
+  std::string text = bold("share " + harmless(share) + " is there no more" +
+                              (snapshot.now.node.simulated ? ", SIMULATED" : "") + "; what was told of it:",
+                          voice) +
+                     "\n";
+  for (const auto& event : events) text += "  " + event_line(event, snapshot.now.taken_unix_ns, voice);
+  return text;
+}
+
+std::string why_not_held(const NodeSnapshot& snapshot, const snapshot::Process& process, const Voice& voice) {
+  if (voice.format == Format::json) {
+    const Json json = {{"schema", "headgate.why/v1"},
+                       {"simulated", snapshot.now.node.simulated},
+                       {"shares", Json::array()},
+                       {"process", {{"pid", process.pid}, {"level", "observe"}, {"finding", process.finding}}}};
+    return json.dump(2) + "\n";
+  }
+  std::string text = bold("process " + std::to_string(process.pid) +
+                              (process.command.empty() ? "" : " (" + harmless(process.command) + ")") +
+                              ", in no share, level observe" + (snapshot.now.node.simulated ? ", SIMULATED" : ""),
+                          voice) +
+                     "\n  nothing limits it, so headgate refused it nothing and let it wait for nothing\n" +
+                     (process.finding.empty() ? "" : "  " + harmless(process.finding) + "\n") +
+                     (process.halt ? "  " + halt_text(process) : "");
+  for (const auto& device : process.devices) {
+    text += "  " + format_gpu(snapshot.now, device.uuid) +
+            (device.driver_bytes ? ": holds " + bytes_text(*device.driver_bytes) : ": in use") + "\n";
+  }
+  return text + "  to hold it: end it, and start it with headgate run --mem 8GiB --compute 50% -- COMMAND\n";
+}
+
+}  // namespace headgate::cli

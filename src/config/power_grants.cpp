@@ -1,0 +1,89 @@
+#include "config/power_grants_toml.hpp"
+
+#include <cmath>
+
+namespace headgate::config {
+namespace {
+
+constexpr const char* kAccepted =
+    "accepted in [[power.grant]]: users, groups = [names]; gpus = [indices or UUIDs]; watts, mhz, memory_mhz = [least, "
+    "most]; persistence = true";
+
+struct GrantReader {
+  const std::string& file;
+  std::vector<Error>& errors;
+
+  std::string at(const toml::node& node) const { return file + ":" + std::to_string(node.source().begin.line); }
+
+  void refuse(const std::string& key, const toml::node& node, const std::string& why) const {
+    errors.push_back(
+        {ErrorCode::usage, at(node) + ": power.grant." + key + " = " + node_text(node) + " " + why, kAccepted});
+  }
+
+  // Texts and whole numbers, as text.
+  void take_names(const std::string& key, const toml::node& node, std::vector<std::string>& names) const {
+    const toml::array* array = node.as_array();
+    if (array == nullptr || array->empty()) return refuse(key, node, "is no list");
+    for (const toml::node& one : *array) {
+      const auto* text = one.as_string();
+      const bool number = one.is_integer() && one.value_or<std::int64_t>(-1) >= 0;
+      if (text != nullptr ? text->get().empty() : !number) return refuse(key, node, "has an entry that is no name");
+      names.push_back(text != nullptr ? text->get() : node_text(one));
+    }
+  }
+
+  // Two numbers, the first not above the second; each times `factor` is stored.
+  void take_range(const std::string& key, const toml::node& node, double factor, std::optional<Range>& range) const {
+    const toml::array* array = node.as_array();
+    if (array == nullptr || array->size() != 2) return refuse(key, node, "is no pair of numbers");
+    double bounds[2];
+    for (std::size_t i = 0; i < 2; ++i) {
+      const toml::node& one = (*array)[i];
+      const double value = one.is_number() ? one.value_or(-1.0) * factor : -1;
+      if (!(value >= 0 && value <= 4e9)) return refuse(key, node, "has an entry that is no number");
+      bounds[i] = std::round(value);
+    }
+    if (bounds[0] > bounds[1]) return refuse(key, node, "has a minimum above its maximum");
+    range = Range{static_cast<std::uint32_t>(bounds[0]), static_cast<std::uint32_t>(bounds[1])};
+  }
+
+  void take(const std::string& key, const toml::node& node, PowerGrant& grant) const {
+    if (key == "users") return take_names(key, node, grant.users);
+    if (key == "groups") return take_names(key, node, grant.groups);
+    if (key == "gpus") return take_names(key, node, grant.gpus);
+    if (key == "watts") return take_range(key, node, 1000, grant.milliwatts);
+    if (key == "mhz") return take_range(key, node, 1, grant.mhz);
+    if (key == "memory_mhz") return take_range(key, node, 1, grant.memory_mhz);
+    if (key != "persistence") return refuse(key, node, "is not known");
+    if (!node.is_boolean()) return refuse(key, node, "is neither true nor false");
+    grant.persistence = node.value_or(false);
+  }
+};
+
+}  // namespace
+
+void read_power_grants(const toml::node& node, const std::string& file, std::vector<PowerGrant>& grants,
+                       std::vector<Error>& errors) {
+  const GrantReader reader{file, errors};
+  const toml::array* array = node.as_array();
+  if (array == nullptr) return reader.refuse("", node, "is no array of tables: write [[power.grant]]");
+  for (const toml::node& entry : *array) {
+    const toml::table* table = entry.as_table();
+    if (table == nullptr) return reader.refuse("", entry, "is no table: write [[power.grant]]");
+    PowerGrant grant;
+    grant.origin = reader.at(entry);
+    const std::size_t before = errors.size();
+    for (const auto& [key, value] : *table) reader.take(std::string(key.str()), value, grant);
+    if (errors.size() > before) continue;
+    if (grant.users.empty() && grant.groups.empty()) {
+      errors.push_back(
+          {ErrorCode::usage, grant.origin + ": this power.grant names neither users nor groups", kAccepted});
+    } else if (!grant.milliwatts && !grant.mhz && !grant.memory_mhz && !grant.persistence) {
+      errors.push_back({ErrorCode::usage, grant.origin + ": this power.grant grants nothing", kAccepted});
+    } else {
+      grants.push_back(std::move(grant));
+    }
+  }
+}
+
+}  // namespace headgate::config

@@ -1,0 +1,51 @@
+#include "daemon/check.hpp"
+
+#include <cstdio>
+
+#include "daemon/job_writer.hpp"
+#include "daemon/metrics_file.hpp"
+#include "daemon/places.hpp"
+#include "daemon/zeusd_listener.hpp"
+#include "install/devices.hpp"
+#include "install/source.hpp"
+#include "nvml/library.hpp"
+#include "observe/gpus.hpp"
+
+namespace headgate::daemon {
+
+Result<std::optional<config::ListenAddress>> tcp_address(const config::Config& config, const Options& options,
+                                                         bool has_token) {
+  if (!options.listen.empty()) return TRY(address_of("--listen", options.listen, has_token));
+  const config::Setting& listen = config["node.listen"];
+  if (listen.value.empty()) return std::nullopt;
+  return TRY(address_of(listen.origin + ": node.listen =", listen.value, has_token));
+}
+
+Result<void> is_sound(const config::Config& config, const Options& options) {
+  const auto secret = TRY(token(config));
+  TRY(tcp_address(config, options, secret.has_value()));
+  TRY(MetricsFile::wish_of(config));
+  TRY(JobWriter::directory_of(config));
+  TRY(control_group(config));
+  return ZeusdListener::check(config);
+}
+
+std::string library_of(const config::Config& config) {
+  const std::string& named = config["node.nvml"].value;
+  return named.empty() ? install::Source{}.library : named;
+}
+
+Result<void> check(const Options& options) {
+  const config::Config config = TRY(read_configuration(options));
+  if (auto sound = is_sound(config, options); !sound) return sound;
+  if (auto usable = check_places(options.socket, options.state); !usable) return usable;
+  if (auto there = install::check_source(options.simulate, config["sim.profile"].value); !there) return there;
+  if (options.simulate) return {};
+  const auto driver = TRY(nvml::Library::open(library_of(config)));
+  if (auto seen = can_see_programs(config, driver.path()); !seen) return seen;
+  const auto snapshot = TRY(observe::read_driver(driver, 0));
+  for (const auto& card : unsellable(config, snapshot.gpus)) std::fprintf(stderr, "headgated: %s\n", card.text.c_str());
+  return {};
+}
+
+}  // namespace headgate::daemon

@@ -1,0 +1,589 @@
+#include "daemon/daemon.hpp"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <future>
+#include <limits>
+#include <memory>
+
+#include "api/scheduler.hpp"
+#include "api/service.hpp"
+#include "base/now.hpp"
+#include "base/service_notify.hpp"
+#include "base/unique_fd.hpp"
+#include "base/units.hpp"
+#include "base/version.hpp"
+#include "config/config.hpp"
+#include "daemon/check.hpp"
+#include "daemon/events.hpp"
+#include "daemon/former_shares.hpp"
+#include "daemon/job_writer.hpp"
+#include "daemon/metrics_file.hpp"
+#include "daemon/places.hpp"
+#include "daemon/reload.hpp"
+#include "daemon/settings.hpp"
+#include "daemon/zeusd_listener.hpp"
+#include "guest/grant/size.hpp"
+#include "guest/ledger/oom_wait.hpp"
+#include "http/io.hpp"
+#include "http/loop.hpp"
+#include "http/server.hpp"
+#include "identity/peer.hpp"
+#include "install/source.hpp"
+#include "node/arbitration.hpp"
+#include "node/bypass.hpp"
+#include "node/enforce.hpp"
+#include "node/frozen_processes.hpp"
+#include "node/is_frozen.hpp"
+#include "node/memory_pressure.hpp"
+#include "node/node.hpp"
+#include "node/processes.hpp"
+#include "node/share_request.hpp"
+#include "node/unadmitted.hpp"
+#include "observe/driver_silence.hpp"
+#include "observe/observer.hpp"
+#include "observe/pid_space.hpp"
+#include "tenancy/event_store.hpp"
+#include "tenancy/registration_server.hpp"
+
+namespace headgate::daemon {
+namespace {
+
+using std::chrono::milliseconds;
+
+// At the end, for a call into the driver to return: less than the unit's TimeoutStopSec.
+constexpr std::chrono::seconds kDriverPatience{5};
+constexpr std::chrono::seconds kReleased{60};  // of the driver, as the observer lets go of it
+
+void say(const std::string& text) { std::fprintf(stderr, "headgated: %s\n", text.c_str()); }
+
+// A descriptor for each connection, share's door and tenant: what shells leave to programs (1,024) is soon used up.
+void take_all_descriptors() {
+  rlimit descriptors{};
+  if (::getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return;
+  descriptors.rlim_cur = std::min<rlim_t>(descriptors.rlim_max, 65'536);
+  ::setrlimit(RLIMIT_NOFILE, &descriptors);
+}
+
+// What must hold while the daemon runs; members in the order in which they start, ended in the reverse.
+class Daemon {
+ public:
+  Daemon(config::Config config, Options options, Places places, std::optional<gid_t> group)
+      : config_(std::move(config)), options_(std::move(options)), places_(std::move(places)), group_(group) {}
+
+  // A start that failed: nobody may wait for a loop that never turned.
+  ~Daemon() { ending_ = true; }
+
+  Result<void> start(const install::Source& source) {
+    if (auto remembered = open_history(); !remembered) return remembered;
+    if (auto opened = open_node(source); !opened) return opened;
+    if (auto observing = start_observer(source); !observing) return observing;
+    if (auto open = open_channel(); !open) return open;
+    open_doors();
+    if (auto serving = start_service(source); !serving) return serving;
+    if (auto wish = TRY(MetricsFile::wish_of(config_)))
+      metrics_file_.emplace(*wish, *node_, *observer_, events_, tally_);
+    if (auto place = TRY(JobWriter::directory_of(config_))) job_writer_.emplace(*place, *observer_);
+    watch_signals();
+    tick_.emplace(loop_);
+    tick();
+    return {};
+  }
+
+  void run() {
+    loop_.run();
+    tell_service_manager(ServiceState::stopping);
+    ending_ = true;
+    if (arbitration_) arbitration_->stop();
+    if (observer_ && !observer_->stops_within(kDriverPatience)) {
+      // All that the next daemon needs is on disk and in the pages, as after a kill -9.
+      say("a call into the driver hangs: ended without its answer");
+      std::_Exit(0);
+    }
+    if (observer_) observer_->stop();
+    if (zeusd_ && !zeusd_->stops_within(kDriverPatience)) {
+      say("a GPU's setting hangs in the driver: ended without its answer");
+      std::_Exit(0);
+    }
+    if (service_) service_->close();
+    scheduler_.reset();
+    channel_.reset();
+    if (server_) server_->stop();
+    job_writer_.reset();
+    metrics_file_.reset();  // writes what there still is to tell; a file system that hangs keeps only the end waiting
+  }
+
+ private:
+  // Without what happened before, or a place to keep what happens, a node is governed all the same, and it says so.
+  Result<void> open_history() {
+    const auto age = node::parse_duration("events.keep", config_["events.keep"].value);
+    if (!age)
+      return fail(ErrorCode::usage, config_["events.keep"].origin + ": " + age.error().message, age.error().hint);
+    const tenancy::EventBounds bounds{config_.number("events.rows"), *age};
+    // A step of people's clock makes no event old.
+    const auto now = [] { return std::chrono::system_clock::time_point(std::chrono::seconds(lease_now_s())); };
+    if (auto opened = tenancy::EventStore::open(places_.events_file, bounds, now)) {
+      history_ = std::move(*opened);
+    } else {
+      events_.restore({}, {}, unix_now_ns() / 1'000'000);
+      tell_unsaved(opened.error());
+      return {};
+    }
+    auto former = history_->take_former();
+    std::vector<observe::EventLog::Gap> gaps;
+    for (const auto& gap : former.gaps) gaps.push_back({gap.after, gap.until});
+    events_.restore(std::move(former.events), std::move(gaps), former.last);
+    history_->tell_trouble([this](const std::optional<Error>& error, std::uint64_t lost) {
+      if (error) return tell_unsaved(*error);
+      events_.add({.kind = "events.saved",
+                   .severity = "info",
+                   .text = "events are written again; " + std::to_string(lost) + " of those before are lost"});
+    });
+    events_.listen([this](const snapshot::Event& event) { history_->add(event); });
+    return {};
+  }
+
+  // Any thread.
+  void tell_unsaved(const Error& error) {
+    say("events are kept in memory only: " + error.message + " (" + error.hint + ")");
+    events_.add({.kind = "events.unsaved",
+                 .severity = "error",
+                 .text = "events cannot be written, and are kept in memory only: the daemon's log says why"});
+  }
+
+  Result<void> open_node(const install::Source& source) {
+    const auto driver = TRY(nvml::Library::open(source.library));
+    simulated_ = !source.simulated_directory.empty() || is_simulator(driver.path());
+    if (!simulated_)
+      if (auto seen = can_see_programs(config_, driver.path()); !seen) return seen;
+    const auto snapshot = TRY(observe::read_driver(driver, 0));
+    node::NodeOptions node;
+    node.runtime_dir = places_.runtime_dir;
+    node.state_file = places_.state_file;
+    node.gpus = snapshot.gpus;
+    node.simulated_dir = source.simulated_directory;
+    node.cards = config_.cards();
+    node.shares_per_user = config_.number("node.shares_per_user");
+    node.reserve = reserve_of(config_);
+    node_.emplace(TRY(node::Node::open(std::move(node), events_)));
+    for (const auto& [uuid, text] : unsellable(config_, snapshot.gpus)) {
+      say(text);
+      events_.add({.kind = "node.reserve", .severity = "warn", .uuid = uuid, .text = text});
+    }
+    return start_arbiter(snapshot.gpus);
+  }
+
+  Result<void> start_arbiter(const std::vector<snapshot::Gpu>& gpus) {
+    std::vector<std::string> uuids;
+    for (const auto& gpu : gpus) uuids.push_back(gpu.uuid);
+    arbitration_.emplace(std::move(uuids), [this](const std::string& share, ledger::Ring what) {
+      loop_.post([this, share, what] {
+        if (what == ledger::Ring::memory) trim_idle_pools(share);
+        else observer_->read_memory_soon();
+      });
+    });
+    node_->arbitrate_by(&*arbitration_);
+    set_policies();
+    return arbitration_->start();
+  }
+
+  void set_policies() {
+    if (const auto policy = node::parse_policy(config_["arbiter.policy"].value)) node_->set_usual_policy(*policy);
+  }
+
+  Result<void> start_observer(const install::Source& source) {
+    observe::ObserverSources sources;
+    sources.nvml_library = source.library;
+    std::array<char, 256> host{};
+    sources.node.name = ::gethostname(host.data(), host.size() - 1) == 0 ? host.data() : "";
+    sources.node.version = version_text();
+    sources.node.pid_space = observe::own_pid_space();
+    sources.node.simulated = simulated_;
+    sources.foreign_pids = !simulated_ && !identity::in_host_pid_namespace("/proc");
+    sources.node.reserve_bytes = node_->shares().node().reserve.driver_bytes;
+    sources.node.started_unix_ns = unix_now_ns();
+    // The node belongs to the loop's thread; the observer asks it there.
+    sources.before_reading = [this] { on_loop([&] { node_->before_reading(); }); };
+    sources.after_reading = [this](const observe::DriverMemory& memory) {
+      on_loop([&] { node_->after_reading(memory); });
+    };
+    sources.add_ledgers = [this](observe::JoinInput& input) { on_loop([&] { node_->hand_ledgers(input); }); };
+    sources.finish = [this](snapshot::Snapshot& snapshot) {
+      on_loop([&] { node_->finish(snapshot); });
+      frozen_processes_.write_into(snapshot);
+      tally_.look(snapshot);
+    };
+    observe::AuditRules rules;
+    rules.exempt = exempt_programs(config_);
+    rules.compute.halted = [](std::uint32_t pid) { return node::is_frozen(pid); };
+    sources.explain = [](std::uint32_t pid) { return node::how_it_goes_around(pid, "/proc"); };
+    sources.share_of_ended = [this](std::uint32_t pid) {
+      observe::FormerShare share;
+      on_loop([&] { share = former_.of(pid); });
+      return share;
+    };
+    audit_policy_ = TRY(node::parse_audit_policy(config_["audit.policy"].value));
+    sources.act = [this](const auto& found) { act(audit_policy_, found); };
+    observer_.emplace(std::move(sources), std::move(rules), events_);
+    return observer_->start();
+  }
+
+  Result<void> open_channel() {
+    api::Access access{.daemon_uid = ::geteuid(),
+                       .admin_gid = {},
+                       .token = TRY(token(config_)),
+                       .streams_per_user = config_.number("node.streams_per_user")};
+    if (group_) access.admin_gid = *group_;
+    access_.set(std::move(access));
+    patience_ = TRY(node::parse_duration("node.admit_timeout", config_["node.admit_timeout"].value));
+    doors_bounds_.answer = patience_;
+    channel_.emplace(loop_, channel::ChannelOptions{.limits = api::Scheduler::limits(doors_bounds_),
+                                                    .authorise = api::administrators(access_)});
+    scheduler_.emplace(*channel_, events_, patience_);
+    return {};
+  }
+
+  // What allocations of the share lack: idle shares are asked to trim their pools, the scheduler is told.
+  void trim_idle_pools(const std::string& name) {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    for (const node::MemoryShortage& shortage :
+         memory_pressure_.look(node_->shares(), name, *observer_->latest(), now)) {
+      const tenancy::LiveShare* live = node_->shares().find(name);
+      if (live == nullptr) return;
+      if (shortage.news) events_.add(shortage_event(shortage, live->share));
+      if (!live->share.oom_wait) continue;
+      scheduler_->tell_of_want(shortage, live->share, *live->share.oom_wait, [this, name] {
+        tenancy::LiveShare* still = node_->shares().find(name);
+        if (still != nullptr && still->pages != nullptr)
+          ledger::deny_waiters(still->pages->policy(), still->pages->usage());
+      });
+    }
+  }
+
+  // One process of a share can shut down the bell that all of them hold.
+  void mend_bells() {
+    for (const std::string& name : arbitration_->doorbell_closed()) {
+      auto bell = doors_->new_bell(name, std::chrono::steady_clock::now());
+      if (bell && !*bell) continue;
+      const auto heard = bell ? node_->hear_anew(name, std::move(*bell)) : std::unexpected(bell.error());
+      if (!heard) say(heard.error().message);
+    }
+  }
+
+  void tell_of_driver() {
+    auto event = driver_silence_.look(observer_->driver_silence());
+    if (!event) return;
+    say(event->text);
+    events_.add(std::move(*event));
+  }
+
+  void tell_unasked() {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    for (const auto& tenant : unadmitted_.look(node_->shares(), *processes_, now, patience_ + std::chrono::seconds(3)))
+      events_.add(unasked_event(tenant, owner_of(tenant.share)));
+  }
+
+  // The sockets by which limiters come in, and the pidfds by which their deaths are noticed.
+  void open_doors() {
+    const auto executor = http::context_of(loop_).get_executor();
+    auto& shares = node_->shares();
+    processes_.emplace(executor, shares, "/proc",
+                       tenancy::Processes::Events{.joined =
+                                                      [this](const auto& tenant) {
+                                                        former_.remember(tenant.process.pid,
+                                                                         {tenant.share, owner_of(tenant.share)});
+                                                        if (processes_->count_in(tenant.share) == 1)
+                                                          node_->divide_unattended(tenant.share);
+                                                        events_.add(joined_event(tenant, owner_of(tenant.share)));
+                                                      },
+                                                  .left = [this](const auto& tenant) { tell_end(tenant); }},
+                       ledger::Remains::draining);
+    node_->ask_for_processes(&*processes_);
+    doors_.emplace(
+        executor, shares, *processes_, "/proc", doors_bounds_,
+        tenancy::RegistrationServer::Events{
+            .lied = [this](const std::string& share, const identity::Peer& peer,
+                           const std::string& what) { events_.add(lie_event(share, peer, what, owner_of(share))); },
+            .bell =
+                [this](const std::string& share, UniqueFd bell) {
+                  const auto added = node_->arbitrate(share, std::move(bell));
+                  if (!added) say(added.error().message + "; tried again");
+                  return added.has_value();
+                },
+            .ask = [this](const auto& share, const auto& tenant,
+                          auto decide) { return scheduler_->admit(share, tenant, std::move(decide)); },
+            .handed = [this](const std::string& share) { return node_->handed(share); },
+            .trouble = [](const std::string& what) { say(what); }});
+    open_shut_doors();
+    // All of them, while nobody waits yet: who sat here before the daemon came is known from its first second.
+    processes_->adopt(std::numeric_limits<std::size_t>::max());
+    node_->watch_shares(
+        [this](const std::string& name) {
+          if (auto opened = doors_->open(name); !opened) say(opened.error().message);
+        },
+        [this](const std::string& name) {
+          doors_->close(name);
+          processes_->forget(name);
+          memory_pressure_.forget(name);
+          if (scheduler_) scheduler_->forget(name);
+        },
+        [this](const std::string& name) { doors_->reconsider(name); });
+  }
+
+  // At the start, and those that could not be opened then, or that somebody removed, or that shut by themselves: each second.
+  void open_shut_doors() {
+    const auto opened = doors_->open_all();
+    const std::string trouble = opened ? "" : "programs cannot enter a share: " + opened.error().message;
+    if (std::exchange(door_trouble_, trouble) != trouble && !trouble.empty()) say(trouble);
+  }
+
+  // Where somebody has removed the control socket (a cleaner of old files, a hand that slipped), nobody would find the daemon.
+  void keep_control_socket() {
+    const auto kept = keep_control_directory(places_, {.group = group_, .all = for_all(config_)});
+    const auto bound = kept ? server_->listen_anew() : std::unexpected(kept.error());
+    if (bound && *bound > 0) say("its socket was removed: listens anew at " + places_.socket);
+    const std::string trouble =
+        bound ? "" : "its socket was removed, and nobody can reach it: " + bound.error().message;
+    if (std::exchange(socket_trouble_, trouble) != trouble && !trouble.empty()) say(trouble);
+  }
+
+  void tell_end(const tenancy::TenantProcess& tenant) {
+    if (processes_->count_in(tenant.share) == 0) node_->divide_unattended(tenant.share);
+    node_->look_for_refusals(tenant.share);
+    observer_->look_soon();  // what it had, and whoever else has ended
+    if (service_) service_->process_ended();
+    // Who leaves a share because it was removed leaves one that is found no more.
+    const auto former = former_.of(tenant.process.pid);
+    events_.add(left_event(tenant, former.name == tenant.share ? former.owner_uid : owner_of(tenant.share)));
+  }
+
+  std::optional<std::uint32_t> owner_of(const std::string& share) {
+    const tenancy::LiveShare* const live = node_->shares().find(share);
+    return live == nullptr ? std::nullopt : std::optional(live->share.owner_uid);
+  }
+
+  // On the observer's thread.
+  void act(node::AuditPolicy policy, const observe::Finding& found) {
+    if (policy == node::AuditPolicy::warn) return;
+    const bool spared = !found.proven;
+    const node::ProcessRef process_ref{found.pid, found.start_time};
+    const auto done = node::enforce(spared ? node::AuditPolicy::warn : policy, process_ref);
+    if (done && done->frozen) frozen_processes_.add(process_ref, *done->frozen);
+    events_.add(enforcement_event(found, done));
+  }
+
+  // Runs `work` on the loop's thread and waits for it.
+  void on_loop(const std::function<void()>& work) {
+    if (std::this_thread::get_id() == main_thread_) return work();
+    const auto done = std::make_shared<std::promise<void>>();
+    const auto given_up = std::make_shared<std::mutex>();
+    const auto wanted = std::make_shared<bool>(true);
+    auto finished = done->get_future();
+    loop_.post([&work, done, given_up, wanted] {
+      const std::scoped_lock lock(*given_up);
+      if (*wanted) work();
+      done->set_value();
+    });
+    while (finished.wait_for(milliseconds(50)) != std::future_status::ready) {
+      if (!ending_) continue;
+      const std::scoped_lock lock(*given_up);
+      *wanted = false;
+      return;
+    }
+  }
+
+  Result<void> start_service(const install::Source& source) {
+    const auto address = TRY(tcp_address(config_, options_, access_.now()->token.has_value()));
+    service_.emplace(loop_, *node_, *observer_, events_, history_.get(), tally_, access_);
+    service_->watch_doors([this] { return doors_->shut(); });
+    http::ServerLimits limits;
+    limits.connections = config_.number("node.connections");
+    limits.connections_per_uid = config_.number("node.connections_per_user");
+    limits.names = list_of(config_["node.names"].value);
+    if (auto started = start_zeusd(source); !started) return started;
+    http::Router router = service_->routes(*channel_);
+    if (zeusd_) zeusd_->add_lease_routes(router);
+    server_.emplace(loop_, std::move(router), std::move(limits));
+    server_->tell_trouble([](const std::string& what) { say(what); });
+    if (auto bound = server_->listen(http::UnixListener{
+            .path = places_.socket, .mode = mode_t{for_all(config_) ? 0666u : 0660u}, .group = group_});
+        !bound)
+      return bound;
+    std::string where = places_.socket;
+    if (address) {
+      const std::uint16_t port = TRY(server_->listen(address->host, address->port));
+      where += ", http://" + (address->host.contains(':') ? "[" + address->host + "]" : address->host) + ":" +
+               std::to_string(port);
+    }
+    const auto snapshot = observer_->latest();
+    const std::size_t shares = node_->shares().list().size();
+    const std::string ready = std::to_string(snapshot->gpus.size()) + (snapshot->gpus.size() == 1 ? " GPU" : " GPUs") +
+                              (simulated_ ? " (SIMULATED)" : "") + ", " + std::to_string(shares) +
+                              (shares == 1 ? " share" : " shares") + "; answers at " + where;
+    say(ready);
+    tell_service_manager(ServiceState::ready, ready);
+    return {};
+  }
+
+  Result<void> start_zeusd(const install::Source& source) {
+    if (!ZeusdListener::is_wanted(config_, options_)) return {};
+    zeusd_ = TRY(
+        ZeusdListener::start(loop_, config_, options_, source.library, places_.leases_file, *node_, access_, events_));
+    service_->watch_release([this](const std::string& uuid) { zeusd_->release_driver(uuid, kReleased); });
+    say("the API of zeusd answers at " + zeusd_->where());
+    return {};
+  }
+
+  void watch_signals() {
+    sigset_t set;
+    ::sigemptyset(&set);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&set, signal);
+    signals_ = UniqueFd(::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
+    signal_watch_.emplace(loop_, signals_.get(), [this] {
+      signalfd_siginfo info{};
+      while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo == SIGHUP) reload();
+        else loop_.stop();
+      }
+    });
+  }
+
+  void reload() {
+    tell_service_manager(ServiceState::reloading);
+    const auto taken = take_configuration();
+    std::string outcome = taken ? describe(*taken) : "the old configuration stays: " + taken.error().message;
+    say(outcome + (taken || taken.error().hint.empty() ? "" : " (" + taken.error().hint + ")"));
+    // What stands in the node's files is for those who administer it.
+    if (!taken) {
+      std::string mistake = taken.error().message;
+      std::ranges::replace(mistake, '\n', ' ');
+      events_.add({.kind = "config.refused",
+                   .severity = "error",
+                   .owner_uid = ::geteuid(),
+                   .text = "the configuration has a mistake, so the old one stays: " + mistake});
+    } else events_.add({.kind = "config.read", .severity = taken->waiting.empty() ? "info" : "warn", .text = outcome});
+    tell_service_manager(ServiceState::ready, outcome);
+  }
+
+  // All of it, or nothing.
+  Result<Changes> take_configuration() {
+    const config::Config fresh = TRY(read_configuration(options_));
+    api::Access access = *access_.now();
+    const auto former_token = std::exchange(access.token, TRY(token(fresh)));
+    const bool other_token = access.token != former_token;
+    access.streams_per_user = fresh.number("node.streams_per_user");
+    // A mistake in what only a start reads is one now, not then.
+    if (auto sound = is_sound(fresh, options_); !sound) return std::unexpected(sound.error());
+    // Where it listens now, which may be another place than at the next start.
+    TRY(tcp_address(config_, options_, access.token.has_value()));
+    const auto policy = TRY(node::parse_audit_policy(fresh["audit.policy"].value));
+
+    Changes changed = changes(config_, fresh, options_);
+    // The same file may hold another one.
+    if (other_token && std::ranges::find(changed.applied, "node.token_file") == changed.applied.end())
+      changed.applied.emplace_back("node.token_file");
+    const std::string former = config_["arbiter.policy"].value;
+    config_ = applied_to(std::move(config_), fresh, changed);
+    if (config_["arbiter.policy"].value != former) set_policies();
+    audit_policy_ = policy;
+    observer_->set_exempt(exempt_programs(config_));
+    if (zeusd_)
+      if (auto allowed = zeusd_->allow(config_); !allowed) say(allowed.error().message);
+    node_->allow_shares_per_user(config_.number("node.shares_per_user"));
+    access_.set(std::move(access));
+    if (other_token) server_->hang_up_tcp();
+    return changed;
+  }
+
+  void tick() {
+    open_shut_doors();
+    keep_control_socket();
+    processes_->adopt();
+    arbitration_->wake();
+    // Where the bell did not ring: a tenant that has closed it, or has another version of it.
+    for (const auto& [name, live] : node_->shares().list()) trim_idle_pools(name);
+    tell_unasked();
+    tell_of_driver();
+    mend_bells();
+    node_->keep_time(*observer_->latest(), lease_now_s());
+    tally_.connected(server_->connections());
+    if (zeusd_) zeusd_->tick();
+    tell_service_manager(ServiceState::alive);  // each second, from the loop that must not stand still
+    tick_->start(std::chrono::seconds(1), [this] { tick(); });
+  }
+
+  config::Config config_;
+  const Options options_;
+  const Places places_;
+  const std::optional<gid_t> group_;  // of the control socket
+  const std::thread::id main_thread_ = std::this_thread::get_id();
+  bool simulated_ = false;
+  std::atomic<bool> ending_ = false;
+  node::FrozenProcesses frozen_processes_;  // of whoever looks, as act() and ObserverSources::finish are
+  std::atomic<node::AuditPolicy> audit_policy_ = node::AuditPolicy::warn;
+  observe::EventLog events_;
+  std::unique_ptr<tenancy::EventStore> history_;  // nullptr: in memory only
+  api::CurrentAccess access_;
+  api::Tally tally_;
+  FormerShares former_;
+  http::Loop loop_;
+  std::optional<node::Arbitration> arbitration_;
+  std::optional<node::Node> node_;
+  std::optional<tenancy::Processes> processes_;
+  std::optional<tenancy::RegistrationServer> doors_;
+  tenancy::ConnectionBounds doors_bounds_;
+  std::string door_trouble_, socket_trouble_;  // told last
+  std::optional<observe::Observer> observer_;
+  std::chrono::seconds patience_{30};  // for a scheduler's answer
+  std::optional<channel::Channel> channel_;
+  std::optional<api::Scheduler> scheduler_;
+  node::MemoryPressure memory_pressure_;
+  node::Unadmitted unadmitted_;
+  observe::DriverSilence driver_silence_;
+  std::optional<MetricsFile> metrics_file_;
+  std::optional<JobWriter> job_writer_;
+  std::optional<api::Service> service_;
+  std::optional<http::Server> server_;
+  std::unique_ptr<ZeusdListener> zeusd_;  // nullptr: not asked for
+  UniqueFd signals_;
+  std::optional<http::Watch> signal_watch_;
+  std::optional<http::Timer> tick_;
+};
+
+}  // namespace
+
+Result<void> run(const Options& options) {
+  // Every thread inherits this: signals come to the loop only.
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGPIPE}) ::sigaddset(&set, signal);
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  take_all_descriptors();
+  say("version " + version_text());
+  const config::Config config = TRY(read_configuration(options));
+  if (auto sound = is_sound(config, options); !sound) return sound;
+  const auto group = TRY(control_group(config));
+  const Places places = TRY(find_places(options.socket, options.state, {.group = group, .all = for_all(config)}));
+  const PlacesHeld held = TRY(hold(places));
+  install::Source source = TRY(install::source_for(options.simulate, config["sim.profile"].value));
+  if (!options.simulate) source.library = library_of(config);
+  // Whoever can write a simulated node can harm who has it mapped: root's is everybody's only where everybody may ask the daemon.
+  if (!source.simulated_directory.empty() && ::geteuid() == 0 && for_all(config)) {
+    if (auto opened = install::let_all_use(source.simulated_directory); !opened) return opened;
+  }
+  if (!source.simulated_directory.empty()) ::setenv("HEADGATE_SIM_DIR", source.simulated_directory.c_str(), 1);
+  Daemon daemon(config, options, places, group);
+  if (auto started = daemon.start(source); !started) return started;
+  daemon.run();
+  return {};
+}
+
+}  // namespace headgate::daemon

@@ -1,0 +1,26 @@
+// The words of headgated's command line.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
+
+namespace headgate::daemon {
+
+struct Options {
+  std::optional<std::string> simulate;  // --sim[=PROFILE]; "" without a profile
+  std::string config_path;              // "" for the usual place
+  std::string socket;                   // "" for RUNTIME/control/headgate.sock
+  std::string state;                    // directory; "" for the usual place
+  std::string listen;                   // ADDR:PORT; "" as the configuration says
+  std::string zeusd_socket;             // of the API of zeusd; "" as the configuration says
+  bool check = false;                   // the configuration, and nothing else
+  bool help = false, version = false;
+};
+
+// Errors: usage, with what was written and what is accepted.
+[[nodiscard]] Result<Options> parse(int argc, char** argv);
+[[nodiscard]] const char* usage_text();
+
+}  // namespace headgate::daemon

@@ -1,0 +1,121 @@
+#include "daemon/settings.hpp"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+#include "base/unique_fd.hpp"
+#include "base/units.hpp"
+#include "guest/grant/size.hpp"
+#include "identity/peer.hpp"
+#include "observe/audit.hpp"
+
+namespace headgate::daemon {
+
+Result<config::Config> read_configuration(const Options& options) {
+  const std::string file = options.config_path.empty() ? config::kDefaultFile : options.config_path;
+  const config::Reading reading = config::read(file, !options.config_path.empty());
+  if (reading.errors.empty()) return reading.config;
+  Error first = reading.errors.front();
+  for (std::size_t i = 1; i < reading.errors.size(); ++i) {
+    // What is accepted stands below each mistake, and that of the last is what stays the hint.
+    first.message += (first.hint.empty() ? "" : "\n  " + first.hint) + "\nheadgated: " + reading.errors[i].message;
+    first.hint = reading.errors[i].hint;
+  }
+  return std::unexpected(first);
+}
+
+Result<std::optional<gid_t>> control_group(const config::Config& config) {
+  const std::string& name = config["node.group"].value;
+  // Without rights over groups the socket stays our own.
+  if (name.empty() || ::geteuid() != 0) return std::nullopt;
+  if (const ::group* entry = ::getgrnam(name.c_str())) return entry->gr_gid;
+  if (config["node.group"].origin == "default") return std::nullopt;
+  return fail(ErrorCode::usage,
+              config["node.group"].origin + ": node.group = '" + name + "' is no group of this machine",
+              "make it: groupadd --system " + name);
+}
+
+bool for_all(const config::Config& config) { return config["node.callers"].value == "all"; }
+
+Result<std::optional<std::string>> token(const config::Config& config) {
+  const config::Setting& file = config["node.token_file"];
+  if (file.value.empty()) return std::nullopt;
+  // Of a pipe nothing may come for ever, and of some devices all of memory.
+  const UniqueFd opened(::open(file.value.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat facts{};
+  std::array<char, 4096> bytes;
+  const bool regular = opened && ::fstat(opened.get(), &facts) == 0 && S_ISREG(facts.st_mode);
+  const ssize_t length = regular ? ::read(opened.get(), bytes.data(), bytes.size()) : -1;
+  std::string text(bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(0, length)));
+  text.resize(std::min(text.find('\n'), text.size()));
+  if (text.size() < 16 || text.size() == bytes.size())
+    return fail(ErrorCode::usage, file.origin + ": node.token_file = '" + file.value + "' holds no token",
+                "a readable file, no pipe, whose first line is 16 to 4095 characters: openssl rand -hex 32");
+  if ((facts.st_mode & 077) != 0)
+    return fail(ErrorCode::denied, file.value + " can be read by others", "chmod 600 " + file.value);
+  return text;
+}
+
+// "127.0.0.1:9471", "[::1]:9471".
+Result<config::ListenAddress> address_of(const std::string& said, const std::string& text, bool has_token) {
+  const auto address = config::parse_listen_address(text);
+  if (!address)
+    return fail(ErrorCode::usage, said + " '" + text + "' is no address", "accepted: 127.0.0.1:9471, [::1]:9471");
+  if (auto may = config::may_listen(said, text, has_token); !may) return std::unexpected(may.error());
+  return *address;
+}
+
+bool is_simulator(const std::string& library) { return library.ends_with("/sim/libnvidia-ml.so.1"); }
+
+Result<void> can_see_programs(const config::Config& config, const std::string& library) {
+  const bool asked = config["node.pid_namespace"].value == "host";
+  if (!asked || is_simulator(library) || identity::in_host_pid_namespace("/proc")) return {};
+  return fail(ErrorCode::unsupported,
+              "headgated runs in a container's pid namespace, and could neither name nor hold the programs outside it",
+              "run it on the host, or its container with --pid=host; where the GPU is this container's alone: "
+              "node.pid_namespace = \"own\" in the configuration");
+}
+
+tenancy::Reserve reserve_of(const config::Config& config) {
+  tenancy::Reserve reserve;
+  if (const auto& said = config["node.reserve"]; !said.value.empty())
+    reserve.driver_bytes = grant::parse_memory(said.value).value.bytes;
+  return reserve;
+}
+
+std::vector<Unsellable> unsellable(const config::Config& config, const std::vector<snapshot::Gpu>& gpus) {
+  const tenancy::Reserve reserve = reserve_of(config);
+  std::vector<Unsellable> all;
+  for (const auto& gpu : gpus) {
+    if (gpu.uuid.empty()) continue;  // it does not answer, which is told of by itself
+    const tenancy::Card card{.uuid = gpu.uuid, .memory_total_bytes = gpu.memory_total_bytes};
+    if (tenancy::room_on(card, {.cards = {}, .shares = {}, .quotas = {}, .reserve = reserve}).memory_bytes > 0)
+      continue;
+    const auto& said = config["node.reserve"];
+    all.push_back({gpu.uuid, "no memory of GPU " + gpu.uuid.substr(0, 12) + " can be sold: it has " +
+                                 bytes_text(gpu.memory_total_bytes) + ", and node.reserve = '" + said.value + "' (" +
+                                 said.origin + ") keeps as much or more; give a smaller one, such as 512MiB"});
+  }
+  return all;
+}
+
+std::vector<std::string> list_of(const std::string& with_commas) {
+  std::vector<std::string> list;
+  std::istringstream text(with_commas);
+  for (std::string name; std::getline(text, name, ',');) list.push_back(name);
+  return list;
+}
+
+std::vector<std::string> exempt_programs(const config::Config& config) {
+  std::vector<std::string> programs = observe::AuditRules{}.exempt;
+  for (auto& name : list_of(config["audit.exempt"].value)) programs.push_back(std::move(name));
+  return programs;
+}
+
+}  // namespace headgate::daemon

@@ -1,0 +1,18 @@
+// `headgate zeusd serve` and `token issue`: zeusd's program, without the rest of the daemon.
+#pragma once
+
+#include "base/result.hpp"
+#include "daemon/zeusd_options.hpp"
+
+namespace headgate::daemon {
+
+// Until SIGTERM, SIGINT or SIGQUIT. Errors: of the start; each names what is wrong and what is accepted.
+[[nodiscard]] Result<void> serve_zeusd(const ZeusdServeOptions& options);
+
+// The token, for stdout. Errors: of the key file and the options.
+[[nodiscard]] Result<std::string> issue_zeusd_token(const ZeusdTokenOptions& options);
+
+// What `headgate zeusd` does with these words; its exit status.
+[[nodiscard]] int zeusd_main(int argc, char** argv);
+
+}  // namespace headgate::daemon

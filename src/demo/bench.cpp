@@ -1,0 +1,230 @@
+#include "demo/bench.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
+
+#include "base/units.hpp"
+#include "cli/term/screen.hpp"
+#include "demo/tenants.hpp"
+#include "load/child.hpp"
+
+namespace headgate::demo {
+
+using namespace cli;  // its terminal, its views, its client of the daemon
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::uint64_t kMemoryLimitBytes = 2ull << 30;
+constexpr double kAllowedSimulated = 1.0;  // points
+// Completed work is a coarser witness than truth: the unlimited run that it is compared with has gaps between kernels too.
+constexpr double kAllowedByWork = 2.0;
+
+struct Line {
+  std::string what, asked, got, witness;
+  bool kept = false;
+  double asked_value = 0, got_value = 0;
+};
+
+class Bench {
+ public:
+  Bench(PrivateNode node, std::optional<std::string> simulate, const Voice& voice)
+      : node_(std::move(node)), simulate_(std::move(simulate)), voice_(voice) {}
+
+  Result<std::vector<Line>> measure() {
+    std::vector<Line> lines = TRY(memory());
+    double unlimited = 0;
+    if (!simulate_) {
+      unlimited = TRY(work_rate("calibrates: 200 us kernels without a limit", "100%", 2500));
+    }
+    for (const unsigned percent : {25u, 50u, 75u}) {
+      lines.push_back(TRY(compute(percent, unlimited)));
+    }
+    return lines;
+  }
+
+  [[nodiscard]] const std::string& device() const { return device_; }
+
+ private:
+  Result<LoadReport> run(const std::string& step, TenantSpec spec) {
+    if (voice_.talk && !voice_.quiet) {
+      say(step);
+    }
+    spec.run_arguments.push_back("--gpu=0");
+    spec.load_arguments.push_back("--no-idle-list");
+    load::Child child = TRY(start_tenant(node_, spec, simulate_));
+    const auto deadline = std::chrono::steady_clock::now() + milliseconds(60'000);
+    // In short waits, so that Ctrl-C is seen.
+    while (child.running() && std::chrono::steady_clock::now() < deadline && Interruptions::seen() == 0) {
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+    if (Interruptions::seen() != 0) {
+      child.end(milliseconds(2000));
+      return fail(ErrorCode::failed, "interrupted");
+    }
+    if (child.running()) {
+      return fail(ErrorCode::failed, "'" + step + "' did not end within a minute", "is the GPU busy with other work?");
+    }
+    const load::ChildEnd& end = child.so_far();
+    if (end.status != 0) {
+      // The tenant's own words carry the cause (no driver, no permission); they say whose they are.
+      return fail(end.status == 3 ? ErrorCode::unreachable : ErrorCode::failed,
+                  "'" + step + "' ended with status " + std::to_string(end.status) + ": " +
+                      end.err.substr(0, end.err.find_last_not_of('\n') + 1));
+    }
+    LoadReport report = TRY(read_load_report(end.out));
+    device_ = report.device;
+    return report;
+  }
+
+  Result<std::vector<Line>> memory() {
+    const TenantSpec spec{
+        .share = "bench-memory",
+        .run_arguments = {"--mem=" + std::to_string(kMemoryLimitBytes >> 30) + "GiB"},
+        .load_arguments = {"--mem=512MiB", "--attempt=3GiB", "--edge", "--no-launches", "--duration=100ms"}};
+    const LoadReport report = TRY(run("memory: a limit, a refusal, the last byte", spec));
+    std::vector<Line> lines;
+    lines.push_back({.what = "the program sees its share as the card",
+                     .asked = bytes_text(kMemoryLimitBytes),
+                     .got = bytes_text(report.seen_total_bytes),
+                     .witness = "cuMemGetInfo",
+                     .kept = report.seen_total_bytes == kMemoryLimitBytes,
+                     .asked_value = static_cast<double>(kMemoryLimitBytes),
+                     .got_value = static_cast<double>(report.seen_total_bytes)});
+    lines.push_back({.what = "3.0 GiB at once, over the limit",
+                     .asked = "refused",
+                     .got = report.attempt_given_bytes == 0 ? "refused" : "given",
+                     .witness = "cuMemAlloc",
+                     .kept = report.attempt_given_bytes == 0,
+                     .asked_value = 0,
+                     .got_value = static_cast<double>(report.attempt_given_bytes)});
+    lines.push_back({.what = "one byte more than is free",
+                     .asked = "refused",
+                     .got = report.edge_over_refused ? "refused" : "given",
+                     .witness = "cuMemAlloc",
+                     .kept = report.edge_over_refused,
+                     .asked_value = 0,
+                     .got_value = report.edge_over_refused ? 0.0 : 1.0});
+    lines.push_back({.what = "all that is free, " + bytes_text(report.edge_free_bytes),
+                     .asked = "given",
+                     .got = report.edge_all_given ? "given" : "refused",
+                     .witness = "cuMemAlloc",
+                     .kept = report.edge_all_given,
+                     .asked_value = 1,
+                     .got_value = report.edge_all_given ? 1.0 : 0.0});
+    return lines;
+  }
+
+  TenantSpec kernels(const std::string& percent, unsigned milliseconds_long) const {
+    return {.share = "bench-compute-" + percent.substr(0, percent.size() - 1),
+            .run_arguments = {"--compute=" + percent},
+            .load_arguments = {"--kernels=200us", "--duration=" + std::to_string(milliseconds_long) + "ms"}};
+  }
+
+  // Kernels a second, up to the last one's end: what was only queued is not counted as done too early.
+  Result<double> work_rate(const std::string& step, const std::string& percent, unsigned milliseconds_long) {
+    const LoadReport report = TRY(run(step, kernels(percent, milliseconds_long)));
+    return static_cast<double>(report.launches) / (static_cast<double>(report.drained_ns - report.started_ns) * 1e-9);
+  }
+
+  Result<Line> compute(unsigned percent, double unlimited_rate) {
+    const std::string word = std::to_string(percent) + "%";
+    const std::string step = "compute: 200 us kernels at " + std::to_string(percent) + " %";
+    double got = 0;
+    if (simulate_) {
+      const LoadReport report = TRY(run(step, kernels(word, 4500)));
+      got = TRY(held_percent(report));
+    } else {
+      got = 100 * TRY(work_rate(step, word, 4500)) / unlimited_rate;
+    }
+    char text[32];
+    std::snprintf(text, sizeof text, "%.2f %%", got);
+    const double allowed = simulate_ ? kAllowedSimulated : kAllowedByWork;
+    return Line{.what = "GPU time of 200 us kernels",
+                .asked = std::to_string(percent) + ".00 %",
+                .got = text,
+                .witness = simulate_ ? "the simulator's truth" : "completed work",
+                .kept = std::abs(got - percent) <= allowed,
+                .asked_value = percent / 100.0,
+                .got_value = got / 100};
+  }
+
+  // Nobody else is on this node: what the device held, this share held.
+  Result<double> held_percent(const LoadReport& report) {
+    const sim::Truth truth = TRY(sim::read_truth(node_.node()));
+    constexpr auto kBucket = static_cast<std::int64_t>(sim::kTruthBucketNs);
+    const auto first = static_cast<std::uint64_t>((report.started_ns + kBucket - 1) / kBucket);
+    const auto end = static_cast<std::uint64_t>(report.ended_ns / kBucket);
+    return 100.0 * static_cast<double>(truth.devices.at(0).history.between(first, end)) /
+           static_cast<double>((end - first) * sim::kTruthBucketNs);
+  }
+
+  PrivateNode node_;
+  std::optional<std::string> simulate_;
+  const Voice& voice_;
+  std::string device_;
+};
+
+std::string report_text(const std::vector<Line>& lines, const std::string& device, bool simulated, const Voice& voice) {
+  std::string text = (simulated ? "SIMULATED " : "") + harmless(device) + "\n";
+  std::vector<std::vector<std::string>> rows{{"LIMIT", "ASKED", "GOT", "WITNESS", ""}};
+  for (const Line& line : lines) {
+    rows.push_back({line.what, line.asked, line.got, line.witness, line.kept ? "kept" : warning("NOT KEPT", voice)});
+  }
+  text += table(rows, voice);
+  if (!simulated) {
+    text +=
+        "Compute is judged by completed work: kernels done under the limit over kernels done without one, within 2 "
+        "points.\n"
+        "Other programs on this GPU change that figure.\n";
+  }
+  return text;
+}
+
+std::string report_json(const std::vector<Line>& lines, const std::string& device, bool simulated, bool kept) {
+  nlohmann::ordered_json json{
+      {"schema", "headgate.bench/v1"}, {"simulated", simulated}, {"device", device}, {"kept", kept}};
+  for (const Line& line : lines) {
+    json["checks"].push_back({{"what", line.what},
+                              {"asked", line.asked_value},
+                              {"got", line.got_value},
+                              {"witness", line.witness},
+                              {"kept", line.kept}});
+  }
+  return json.dump() + "\n";
+}
+
+}  // namespace
+
+int bench(const Voice& voice, const std::optional<std::string>& simulate, std::span<const std::string> words) {
+  const Interruptions interruptions;
+  const auto run = [&]() -> Result<int> {
+    if (!words.empty()) {
+      return fail(ErrorCode::usage, "headgate bench does not know '" + words[0] + "'",
+                  "it accepts --sim[=PROFILE] and the output options");
+    }
+    Bench measured(TRY(PrivateNode::make()), simulate, voice);
+    const std::vector<Line> lines = TRY(measured.measure());
+    const bool kept = std::ranges::all_of(lines, &Line::kept);
+    print(voice.format == Format::json ? report_json(lines, measured.device(), simulate.has_value(), kept)
+                                       : report_text(lines, measured.device(), simulate.has_value(), voice));
+    return kept ? 0 : 1;
+  };
+  const auto status = run();
+  if (!status) {
+    if (Interruptions::seen() != 0) {
+      return 130;
+    }
+    complain(status.error(), voice);
+    return exit_status(status.error().code);
+  }
+  return *status;
+}
+
+}  // namespace headgate::demo

@@ -1,0 +1,127 @@
+// How the ledger's words are packed and stored. For the ledger's own sources only.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "guest/ledger/layout.hpp"
+#include "guest/ledger/step.hpp"
+
+#if defined(__SANITIZE_THREAD__)
+extern "C" void __tsan_acquire(void* address);
+extern "C" void __tsan_release(void* address);
+#endif
+
+namespace headgate::ledger {
+
+// One slot's operation, as an account word names it.
+struct Operation {
+  std::uint32_t slot;
+  std::uint64_t sequence;
+};
+inline constexpr std::uint64_t kSequenceMask = (1ull << kSequenceBits) - 1;
+
+inline std::uint64_t pack(Operation operation) {
+  return std::uint64_t{operation.slot} << kSequenceBits | (operation.sequence & kSequenceMask);
+}
+inline Operation unpack_operation(std::uint64_t word) {
+  return {static_cast<std::uint32_t>(word >> kSequenceBits), word & kSequenceMask};
+}
+
+inline constexpr std::uint32_t kGenerationMask = (1u << 28) - 1;
+
+struct Life {
+  SlotKind kind;
+  std::uint32_t generation;
+  std::uint32_t pid;
+};
+inline std::uint64_t pack(Life life) {
+  return std::uint64_t{life.pid} << 32 | std::uint64_t{life.generation & kGenerationMask} << 4 |
+         static_cast<std::uint32_t>(life.kind);
+}
+// A kind that we never write is taken for dead: reaping makes a scribbled slot usable again.
+inline Life unpack_life(std::uint64_t word) {
+  const auto kind = static_cast<SlotKind>(word & 0xf);
+  return {kind > SlotKind::orphan ? SlotKind::dead : kind, static_cast<std::uint32_t>(word >> 4) & kGenerationMask,
+          static_cast<std::uint32_t>(word >> 32)};
+}
+
+// Every store into a shared page goes through one of these: release order, so that what a kill leaves behind is always
+// a prefix of the program, and a step before it.
+template <typename T>
+void put(std::atomic<T>& word, T value, const char* name) {
+  step(name);
+  word.store(value, std::memory_order_release);
+}
+template <typename T>
+bool swap(std::atomic<T>& word, T expected, T desired, const char* name) {
+  step(name);
+  return word.compare_exchange_strong(expected, desired, std::memory_order_seq_cst);
+}
+// A swap that fails was another's that did not: far more failures in a row than a share has processes are somebody who stores
+// there to hold others up, and his own share's account is all that he loses when they give up.
+inline constexpr int kMaxTries = 1 << 12;
+
+template <typename T>
+void raise(std::atomic<T>& word, T value, const char* name) {
+  T now = word.load(std::memory_order_acquire);
+  for (int tries = 0; now < value && tries < kMaxTries; ++tries) {
+    step(name);
+    if (word.compare_exchange_weak(now, value, std::memory_order_acq_rel, std::memory_order_acquire)) return;
+  }
+}
+
+// The 16-byte compare-and-swap; inlined (-mcx16), never through libatomic. `word` is 16-byte aligned.
+inline bool swap16(void* word, std::uint64_t expected_low, std::uint64_t expected_high, std::uint64_t low,
+                   std::uint64_t high, const char* name) {
+  step(name);
+#if defined(__SANITIZE_THREAD__) && defined(__x86_64__)
+  // ThreadSanitizer stands in for this builtin with a lock of its own process, which orders nothing between processes:
+  // the instruction itself, and what the builtin would have told the sanitizer.
+  __tsan_release(word);
+  bool done;
+  asm volatile("lock cmpxchg16b %1"
+               : "=@ccz"(done), "+m"(*static_cast<unsigned __int128*>(word)), "+a"(expected_low), "+d"(expected_high)
+               : "b"(low), "c"(high)
+               : "memory");
+  __tsan_acquire(word);
+  return done;
+#else
+  using Wide = unsigned __int128;
+  return __sync_bool_compare_and_swap(static_cast<Wide*>(word), Wide{expected_high} << 64 | expected_low,
+                                      Wide{high} << 64 | low);
+#endif
+}
+
+// An account word is never read as one: its halves are, and the swap above fails if they were not of one moment.
+inline std::uint64_t load_half(const std::uint64_t& half) { return __atomic_load_n(&half, __ATOMIC_ACQUIRE); }
+
+// Names the operation that `operation` was as done, before it is overwritten.
+inline void help(UsagePage& page, std::uint32_t device, Operation operation) {
+  if (operation.slot >= kMaxSlots) return;
+  raise(page.slots[operation.slot].devices[device].done, operation.sequence, "help: done");
+}
+
+// Whether `slot`'s operation `sequence` was applied to the account. The account word is read before `done`: whoever
+// replaces the word has raised `done` first.
+inline bool applied(const UsagePage& page, std::uint32_t device, std::uint32_t slot, std::uint64_t sequence) {
+  const Operation last = unpack_operation(load_half(page.memory[device].word.operation));
+  if (last.slot == slot && last.sequence >= sequence) return true;
+  return page.slots[slot].devices[device].done.load(std::memory_order_acquire) >= sequence;
+}
+
+// All accounts of the page: of each device its own and the host's.
+template <typename Act>
+void each_account(const UsagePage& page, Act act) {
+  const std::uint32_t devices = page.device_count < kMaxDevices ? page.device_count : kMaxDevices;
+  for (std::uint32_t device = 0; device < devices; ++device) {
+    act(device);
+    act(host_account(device));
+  }
+}
+
+// Takes `bytes` off the account as operation `operation`, unless that was done already (slot.cpp). False, and nothing is taken,
+// after kMaxTries.
+bool take_off(UsagePage& page, std::uint32_t device, Operation operation, std::uint64_t bytes);
+
+}  // namespace headgate::ledger

@@ -1,0 +1,348 @@
+// Every way to put work on the GPU passes the gate here.
+#include <algorithm>
+
+#include "guest/limiter/compute/gate_wait.hpp"
+#include "guest/limiter/compute/multi_gpu_gate.hpp"
+#include "guest/limiter/compute/stream_table.hpp"
+#include "guest/limiter/compute/turns.hpp"
+#include "guest/limiter/memory/graph_memory.hpp"
+#include "guest/limiter/memory/refusal.hpp"
+#include "guest/limiter/route/forward.hpp"
+#include "guest/limiter/stream/captures.hpp"
+
+using namespace headgate::abi;
+using namespace headgate::limiter;
+namespace ledger = headgate::ledger;
+
+namespace {
+
+constexpr std::int64_t kUnboundQuantumNs = 4'000'000;
+
+struct Launch {
+  std::uint64_t function;  // what the estimate is kept by: a kernel or a graph
+  CUstream stream;
+  bool chained = false;  // carries the programmatic-dependent-launch attribute
+};
+
+std::uint64_t key(const void* function) { return reinterpret_cast<std::uintptr_t>(function); }
+
+CUstream per_thread(CUstream stream) { return stream == nullptr ? stream_per_thread() : stream; }
+
+// How long a launch of a paused share still waits. What passes is what work from before the pause may be waiting for: were
+// later work enough, kernels longer than a turn would never stop.
+std::int64_t pause_wait_ns(const ContextMeter& context, std::int64_t asked_ns, std::int64_t est_ns) {
+  const std::int64_t paused_ns = metered.paused_ns.load(std::memory_order_relaxed);
+  if (paused_ns == 0) return 0;
+  Pace& pace = *context.pace;
+  const std::int64_t oldest_ns = pace.oldest_ns.load(std::memory_order_relaxed);
+  if (oldest_ns == 0 || oldest_ns >= paused_ns) return kLongestSleepNs;
+  std::int64_t last_ns = pace.last_debt_ns.load(std::memory_order_relaxed);
+  const std::int64_t since_ns = std::max({oldest_ns, asked_ns, last_ns}), now_ns = port.now_ns();
+  const std::int64_t left_ns = since_ns + kPatienceNs - now_ns;
+  if (left_ns > 0) return std::min(left_ns, kLongestSleepNs);
+  if (!pace.last_debt_ns.compare_exchange_strong(last_ns, now_ns, std::memory_order_relaxed)) return kLongestSleepNs;
+  pass_in_debt(context, est_ns);
+  return 0;
+}
+
+enum class Passed { metered, unmetered, captured, look_again };
+
+// Holds the stream's lock on return: the launch is paid for, a bracket is open. look_again: the stream's place is another's
+// since it was looked up. `epoch`: when the stream was looked up. `told_until_ns`: GateWait's.
+Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns, bool alone, std::uint32_t epoch,
+                 std::int64_t asked_ns, std::int64_t& told_until_ns) {
+  ContextMeter& context = *stream.context;
+  // An event belongs to the context that is current when it is made.
+  const CurrentContext as(metered.contexts_seen.load(std::memory_order_relaxed) == 1 ? nullptr : context.handle);
+  TurnWait turn(context.device);
+  GateWait waiting(context, asked_ns, told_until_ns);
+  bool gathered = false;
+  while (true) {
+    stream.lock.lock();
+    tell_lane(stream, true);
+    if (metered.epoch.load(std::memory_order_acquire) != epoch) return Passed::look_again;
+    if (!stream.used.load() || context.failed.load()) return Passed::unmetered;
+    // Since it was asked for; a begin takes the stream's lock.
+    if (capturing(launch.stream)) return Passed::captured;
+    const bool was_full = meter.full(stream, launch.chained);
+    turn.look();
+    // A paused share wants no turn, and what passes all the same waits for none.
+    const bool paused = metered.paused_ns.load(std::memory_order_relaxed) != 0;
+    if (paused) turn.leave();
+    const std::int64_t turn_ns = paused ? 0 : turn.wait_ns(stream, est_ns);
+    std::int64_t wait_ns = paused ? pause_wait_ns(context, asked_ns, est_ns) : turn_ns;
+    // With turns of an arbiter's, its gates do this for all shares.
+    const bool ranks = on_several_gpus() && turn_ns == 0 && !paused;
+    if (ranks && wait_ns == 0) {
+      wait_ns = ranks_wait_ns(stream, asked_ns);
+      const bool shut = wait_ns != 0 || ledger::paid_until_ns(*context.account) > port.now_ns();
+      if (shut && rank_spins_for(stream)) {
+        pass_for_rank(context, est_ns);
+        wait_ns = 0;
+      }
+    }
+    if (wait_ns != 0) meter.close(stream);
+    else wait_ns = meter.pass(stream, launch.function, est_ns, alone, launch.chained, asked_ns);
+    if (ranks) wait_ns = ranks_look_ns(stream, wait_ns);
+    if (wait_ns == 0) {
+      if (waiting.begun()) ++stream.bracket.waited;
+      // Where nobody waits, longer brackets cost nobody anything and ask the driver less.
+      if (was_full && !waiting.begun() && stream.quantum_ns < kUnboundQuantumNs) stream.quantum_ns *= 2;
+      break;
+    }
+    turn.give_back();
+    if (stream.quantum_ns > kQuantumNs) stream.quantum_ns /= 2;
+    stream.lock.unlock();
+    close_others(stream);
+    wake_settler();
+    // What other threads had for themselves may be enough.
+    if (!gathered && context.pace->credit_ns.load(std::memory_order_relaxed) >= est_ns) {
+      gathered = true;
+      continue;
+    }
+    waiting.goes_on(paused                                                    ? WaitReason::pause
+                    : turn_ns != 0                                            ? WaitReason::turn
+                    : ledger::paid_until_ns(*context.account) > port.now_ns() ? WaitReason::ceiling
+                                                                              : WaitReason::work);
+    if (turn_ns != 0) turn.wait(wait_ns);
+    else turn.wait_for_room(wait_ns);
+    if (!concerned()) {
+      stream.lock.lock();
+      break;
+    }
+  }
+  waiting.passes();
+  return Passed::metered;
+}
+
+// As above, of a stream that is looked up here, in the end with its lock held; null: the launch concerns no meter, and
+// `captured` says whether it is a capture's.
+StreamMeter* find_and_pass(const Launch& launch, std::int64_t est_ns, bool alone, bool* captured) {
+  const std::int64_t asked_ns = port.now_ns();
+  std::int64_t told_until_ns = asked_ns;
+  while (true) {
+    const std::uint32_t epoch = metered.epoch.load(std::memory_order_acquire);
+    StreamMeter* stream = find_stream(launch.stream);
+    if (stream == nullptr || !can_measure(*stream->context)) return nullptr;
+    flush_fast_path(*stream);
+    const Passed passed = pass_gate(*stream, launch, est_ns, alone, epoch, asked_ns, told_until_ns);
+    ContextMeter& context = *stream->context;
+    // A failure of less than kUnmeteredNs: the launch is charged what it should take, and goes.
+    if (passed == Passed::metered && (!context.failed.load() || !context.failure_told.load())) return stream;
+    stream->lock.unlock();
+    *captured = passed == Passed::captured;
+    if (passed == Passed::metered) return nullptr;
+    if (passed == Passed::unmetered && context.failed.load()) continue;
+    if (passed != Passed::look_again) return nullptr;
+  }
+}
+
+// A launch that cannot be measured: as the share's fail policy says. An error that the driver has itself goes before ours.
+template <typename Call>
+CUresult unmeasured(CUstream stream, const Call& call) {
+  if (session.policy->fail_policy != ledger::FailPolicy::closed || capturing(stream)) return call();
+  const RelaxedQuestions relaxed;
+  const CUresult own = driver.cuStreamQuery != nullptr ? driver.cuStreamQuery(stream) : CUDA_SUCCESS;
+  return own == CUDA_SUCCESS || own == CUDA_ERROR_NOT_READY ? CUDA_ERROR_NOT_PERMITTED : own;
+}
+
+template <typename Call>
+[[gnu::noinline]] CUresult slow(const Launch& launch, const Call& call) {
+  arrive();
+  const std::uint32_t epoch = metered.lane_epoch.load();
+  if (capturing(launch.stream)) return call();
+  // The settler's birth shows only when it is first needed: before anything is sent that nobody could measure.
+  if (metered.settler.load(std::memory_order_acquire) == 0) start_settler();
+  StreamMeter* stream = metered.unsettled.load() ? nullptr : find_stream(launch.stream);
+  if (stream == nullptr || !can_measure(*stream->context)) return unmeasured(launch.stream, call);
+  if (metered.legacy_open_elsewhere(*stream)) close_legacy();
+  const std::int64_t known_ns = metered.estimates.known_ns(launch.function);
+  const std::int64_t est_ns = metered.estimates.guess_ns(launch.function);
+  note_request(*stream, known_ns);
+  const bool alone = !launch.chained && (known_ns == 0 || est_ns >= kAloneNs);
+  bool captured = false;
+  stream = find_and_pass(launch, est_ns, alone, &captured);
+  if (stream == nullptr) return captured ? call() : unmeasured(launch.stream, call);
+  if (stream->legacy && metered.legacy_open.exchange(1) == 0) move_lane_epoch();
+  const CUresult result = call();
+  meter.launched(*stream, alone);
+  if (!alone && open_captures.load() == 0 && metered.paused_ns.load() == 0)
+    give_lane(*stream, launch.stream, launch.function, epoch);
+  if (!stream->open.load(std::memory_order_relaxed)) return_prepaid(*stream->context);
+  if (reports_work(stream->context->device)) report_work(stream->context->device);
+  stream->lock.unlock();
+  wake_settler();
+  return result;
+}
+
+// One kernel on several GPUs: its streams pass their gates one after the other and are held until all of it has started, in
+// the order of the table, so that two such launches never wait for each other.
+template <typename Call>
+[[gnu::noinline]] CUresult together(const CUDA_LAUNCH_PARAMS* list, unsigned count, const Call& call) {
+  struct Part {
+    StreamMeter* stream;
+    Launch launch;
+  };
+  arrive();
+  if (metered.settler.load(std::memory_order_acquire) == 0) start_settler();
+  Part parts[ledger::kMaxDevices];
+  unsigned metered_parts = 0;
+  for (unsigned i = 0; i < count; ++i) {
+    if (capturing(list[i].hStream)) continue;
+    StreamMeter* stream = metered.unsettled.load() ? nullptr : find_stream(list[i].hStream);
+    if (stream == nullptr || !can_measure(*stream->context)) {
+      const CUresult answer = unmeasured(list[i].hStream, [] { return CUDA_SUCCESS; });
+      if (answer != CUDA_SUCCESS) return answer;
+      continue;
+    }
+    note_request(*stream, metered.estimates.known_ns(key(list[i].function)));
+    parts[metered_parts++] = {stream, {key(list[i].function), list[i].hStream}};
+  }
+  std::sort(parts, parts + metered_parts, [](const Part& a, const Part& b) { return a.stream < b.stream; });
+  // Twice on one stream is the driver's to refuse.
+  const auto same = [](const Part& a, const Part& b) { return a.stream == b.stream; };
+  metered_parts = static_cast<unsigned>(std::unique(parts, parts + metered_parts, same) - parts);
+  bool captured = false;
+  for (Part& part : std::span(parts).first(metered_parts))
+    part.stream = find_and_pass(part.launch, metered.estimates.guess_ns(part.launch.function), true, &captured);
+  for (const Part& part : std::span(parts).first(metered_parts))
+    if (part.stream != nullptr) meter.begin_again(*part.stream);
+  const CUresult result = call();
+  for (const Part& part : std::span(parts).first(metered_parts)) {
+    if (part.stream == nullptr) continue;
+    meter.launched(*part.stream, true);
+    if (!part.stream->open.load(std::memory_order_relaxed)) return_prepaid(*part.stream->context);
+    if (reports_work(part.stream->context->device)) report_work(part.stream->context->device);
+    part.stream->lock.unlock();
+  }
+  wake_settler();
+  return result;
+}
+
+// With everything by value: nothing of the way below may need its arguments in memory.
+template <typename Function, typename... Arguments>
+[[gnu::noinline, gnu::cold]] CUresult gated(Function* const& real, Launch launch, Arguments... arguments) {
+  const auto call = [&] { return noted(forward(real, arguments...)); };
+  return concerned() ? slow(launch, call) : call();
+}
+
+// No lock, system call, clock, query, allocation or atomic read-modify-write while the lane has credit. A hook then ends in a
+// jump with its own parameters, which the compiler leaves where the program put them.
+template <typename Function>
+[[gnu::always_inline]] inline bool passes(Function* const& real, CUstream stream, std::uint64_t function) {
+  return __atomic_load_n(&real, __ATOMIC_ACQUIRE) != nullptr && present() &&
+         (lane_passes(stream, function) || unconcerned());
+}
+
+bool carries_pdl(const CUlaunchConfig* config) {
+  if (config == nullptr || config->attrs == nullptr) return false;
+  for (unsigned i = 0; i < config->numAttrs; ++i)
+    if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION &&
+        config->attrs[i].value.programmaticStreamSerializationAllowed != 0)
+      return true;
+  return false;
+}
+
+}  // namespace
+
+HEADGATE_HOOK CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                                      unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra) {
+  if (passes(driver.cuLaunchKernel, stream, key(f))) [[likely]]
+    return driver.cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra);
+  return gated(driver.cuLaunchKernel, Launch{key(f), stream}, f, gx, gy, gz, bx, by, bz, shared, stream, parameters,
+               extra);
+}
+
+HEADGATE_HOOK CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                           unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                                           void** parameters, void** extra) {
+  if (passes(driver.cuLaunchKernel_ptsz, per_thread(stream), key(f))) [[likely]]
+    return driver.cuLaunchKernel_ptsz(f, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra);
+  return gated(driver.cuLaunchKernel_ptsz, Launch{key(f), per_thread(stream)}, f, gx, gy, gz, bx, by, bz, shared,
+               stream, parameters, extra);
+}
+
+HEADGATE_HOOK CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** parameters, void** extra) {
+  if (passes(driver.cuLaunchKernelEx, config != nullptr ? config->hStream : nullptr, key(f))) [[likely]]
+    return driver.cuLaunchKernelEx(config, f, parameters, extra);
+  return gated(driver.cuLaunchKernelEx,
+               Launch{key(f), config != nullptr ? config->hStream : nullptr, carries_pdl(config)}, config, f,
+               parameters, extra);
+}
+
+HEADGATE_HOOK CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void** parameters,
+                                             void** extra) {
+  if (passes(driver.cuLaunchKernelEx_ptsz, per_thread(config != nullptr ? config->hStream : nullptr), key(f)))
+      [[likely]]
+    return driver.cuLaunchKernelEx_ptsz(config, f, parameters, extra);
+  return gated(driver.cuLaunchKernelEx_ptsz,
+               Launch{key(f), per_thread(config != nullptr ? config->hStream : nullptr), carries_pdl(config)}, config,
+               f, parameters, extra);
+}
+
+HEADGATE_HOOK CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                                 unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                                                 void** parameters) {
+  if (passes(driver.cuLaunchCooperativeKernel, stream, key(f))) [[likely]]
+    return driver.cuLaunchCooperativeKernel(f, gx, gy, gz, bx, by, bz, shared, stream, parameters);
+  return gated(driver.cuLaunchCooperativeKernel, Launch{key(f), stream}, f, gx, gy, gz, bx, by, bz, shared, stream,
+               parameters);
+}
+
+HEADGATE_HOOK CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                                      unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                                                      void** parameters) {
+  if (passes(driver.cuLaunchCooperativeKernel_ptsz, per_thread(stream), key(f))) [[likely]]
+    return driver.cuLaunchCooperativeKernel_ptsz(f, gx, gy, gz, bx, by, bz, shared, stream, parameters);
+  return gated(driver.cuLaunchCooperativeKernel_ptsz, Launch{key(f), per_thread(stream)}, f, gx, gy, gz, bx, by, bz,
+               shared, stream, parameters);
+}
+
+namespace {
+
+using GraphLaunch = CUresult(CUgraphExec, CUstream);
+
+// `given` stands for `stream` in this form of the call. A graph that may allocate is charged for it behind the gate.
+[[gnu::noinline]] CUresult graph_gated(GraphLaunch* const& real, CUgraphExec graph, CUstream given, CUstream stream) {
+  if (!graphs_allocate()) return gated(real, Launch{key(graph), stream}, graph, given);
+  const auto call = [&] { return with_graph_memory(graph, stream, [&] { return forward(real, graph, given); }); };
+  return concerned() ? slow({key(graph), stream}, call) : call();
+}
+
+}  // namespace
+
+HEADGATE_HOOK CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
+  if (!graphs_allocate() && passes(driver.cuGraphLaunch, stream, key(graph))) [[likely]]
+    return driver.cuGraphLaunch(graph, stream);
+  return graph_gated(driver.cuGraphLaunch, graph, stream, stream);
+}
+
+HEADGATE_HOOK CUresult cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream) {
+  if (!graphs_allocate() && passes(driver.cuGraphLaunch_ptsz, per_thread(stream), key(graph))) [[likely]]
+    return driver.cuGraphLaunch_ptsz(graph, stream);
+  return graph_gated(driver.cuGraphLaunch_ptsz, graph, stream, per_thread(stream));
+}
+
+HEADGATE_HOOK CUresult cuLaunch(CUfunction f) {
+  if (passes(driver.cuLaunch, nullptr, key(f))) [[likely]]
+    return driver.cuLaunch(f);
+  return gated(driver.cuLaunch, Launch{key(f), nullptr}, f);
+}
+
+HEADGATE_HOOK CUresult cuLaunchGrid(CUfunction f, int width, int height) {
+  if (passes(driver.cuLaunchGrid, nullptr, key(f))) [[likely]]
+    return driver.cuLaunchGrid(f, width, height);
+  return gated(driver.cuLaunchGrid, Launch{key(f), nullptr}, f, width, height);
+}
+
+HEADGATE_HOOK CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream stream) {
+  if (passes(driver.cuLaunchGridAsync, stream, key(f))) [[likely]]
+    return driver.cuLaunchGridAsync(f, width, height, stream);
+  return gated(driver.cuLaunchGridAsync, Launch{key(f), stream}, f, width, height, stream);
+}
+
+HEADGATE_HOOK CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* list, unsigned count, unsigned flags) {
+  const auto call = [&] { return forward(driver.cuLaunchCooperativeKernelMultiDevice, list, count, flags); };
+  if (list == nullptr || count > ledger::kMaxDevices || !concerned()) return call();
+  return together(list, count, call);
+}

@@ -1,0 +1,275 @@
+// Where a membership begins: cuInit and nvmlInit; and where contexts come and go.
+#include <cerrno>
+
+#include "guest/limiter/compute/compute.hpp"
+#include "guest/limiter/memory/charge.hpp"
+#include "guest/limiter/memory/residual.hpp"
+#include "guest/limiter/memory/untold.hpp"
+#include "guest/limiter/route/forward.hpp"
+#include "guest/limiter/session/current.hpp"
+#include "guest/limiter/session/green_contexts.hpp"
+#include "guest/limiter/session/membership.hpp"
+#include "guest/limiter/session/thread_percentage.hpp"
+#include "guest/limiter/session/visible.hpp"
+
+using namespace headgate::abi;
+using namespace headgate::limiter;
+namespace ledger = headgate::ledger;
+
+namespace {
+
+constexpr std::uint32_t kOutsideEvent = ledger::kMaxDevices;  // of may_say(), as where memory is refused
+
+// More than the largest GPU's context takes.
+constexpr std::uint64_t kLargestContext = 2ull << 30;
+
+// A context exists now on this device: the meter can start, and the context's own memory is to be measured.
+CUresult after_creation(CUresult result, const CUcontext* context, CUdevice device) {
+  current_changed();
+  if (result != CUDA_SUCCESS) return result;
+  const Place place = place_of(device);
+  if (place.standing != Standing::held) return result;
+  const int saved = errno;
+  tell_thread_percentage(device, place.device_index);
+  residual_is_due(place.device_index);
+  compute_know_context(context != nullptr ? *context : nullptr, place.device_index);
+  errno = saved;
+  return result;
+}
+
+// A GPU that the driver has and the share has not. cuda.h: CUDA_ERROR_INVALID_DEVICE is the answer for one that is
+// not there.
+bool is_hidden_gpu(CUdevice device) {
+  if (device < 0 || static_cast<std::uint32_t>(device) >= session.device_count) return false;
+  if (may_say(kOutsideEvent + static_cast<std::uint32_t>(device) % ledger::kMaxDevices))
+    log_line(LogLevel::error, "GPU %d is not in this process's share: no context is made there", device);
+  return true;
+}
+
+// Makes a context of a device of the share; nowhere else is one made. `made` is where the call leaves it, and undo()
+// takes it back. What one takes is known from the first that a process of the share has made there.
+template <typename Create, typename Undo>
+CUresult creating(CUdevice device, bool exists, CUcontext* made, Create create, Undo undo) {
+  const Place place = place_of(device);
+  if (place.standing == Standing::outside) {
+    if (session.membership.load() == Membership::refused) return CUDA_ERROR_NOT_PERMITTED;
+    if (is_hidden_gpu(device)) return CUDA_ERROR_INVALID_DEVICE;
+  }
+  if (exists || !is_limited(place)) return after_creation(create(), made, device);
+  std::atomic<std::uint64_t>& known = session.usage->compute[place.device_index].context_bytes;
+  const std::uint64_t bytes = known.load(std::memory_order_relaxed);
+  if (bytes != 0) return after_creation(taking(place, bytes, create, [] {}, [] { return kUntold; }), made, device);
+  // Asking NVML for the first time takes milliseconds. A process that is alone where there is room for any context is
+  // spared them: its context is measured before its next request, this one included.
+  if (ledger::live_slots(*session.usage) == 1 && has_room(place, kLargestContext))
+    return after_creation(create(), made, device);
+  const std::uint64_t before = own_residual(place.device_index);
+  const CUresult result = taking(place, kUntold, create, undo, [] { return kUntold; });
+  const std::uint64_t now = own_residual(place.device_index);
+  if (result == CUDA_SUCCESS && now > before) known.store(now - before, std::memory_order_relaxed);
+  return after_creation(result, made, device);
+}
+
+std::uint64_t owner(CUcontext context) { return reinterpret_cast<std::uintptr_t>(context); }
+
+// The context's own memory goes with it; what else was in it shows at the next measurement.
+void context_is_gone(CUcontext context, std::uint32_t device_index) {
+  context_gone(owner(context));
+  untold_gone(owner(context));
+  if (device_index == kNoDevice) return;
+  residual_falls(device_index, session.usage->compute[device_index].context_bytes.load(std::memory_order_relaxed));
+}
+
+// The memory of what is current to whom is void before and after.
+template <typename Destroy>
+CUresult going(Destroy destroy) {
+  contexts_changed();
+  const CUresult result = destroy();
+  contexts_changed();
+  return result;
+}
+
+// Makes the context current while it asks.
+bool device_of(CUcontext handle, CUdevice& device) {
+  if (forward(driver.cuCtxPushCurrent_v2, handle) != CUDA_SUCCESS) return false;
+  const bool told = forward(driver.cuCtxGetDevice, &device) == CUDA_SUCCESS;
+  CUcontext popped = nullptr;
+  forward(driver.cuCtxPopCurrent_v2, &popped);
+  return told;
+}
+
+std::uint32_t index_of(CUcontext context) {
+  CUdevice device = 0;
+  if (!device_of(context, device)) return kNoDevice;
+  const Place place = place_of(device);
+  return place.standing == Standing::held ? place.device_index : kNoDevice;
+}
+
+// Null means the current context to none of the calls below, so nothing of ours goes with it.
+template <typename Destroy>
+CUresult destroyed(CUcontext context, Destroy destroy) {
+  if (!seated() || context == nullptr) return going(destroy);
+  // The meter's events die with their context, so it lets go of them first.
+  compute_forget_context(context);
+  context_may_go(owner(context));
+  untold_may_go(owner(context));
+  const std::uint32_t device_index = index_of(context);
+  const InFlightBytes in_flight(kAnyDevice);
+  const CUresult result = going(destroy);
+  if (result == CUDA_SUCCESS) context_is_gone(context, device_index);
+  return result;
+}
+
+bool primary_is_active(CUdevice device) {
+  unsigned flags = 0;
+  int active = 0;
+  return forward(driver.cuDevicePrimaryCtxGetState, device, &flags, &active) == CUDA_SUCCESS && active != 0;
+}
+
+void release_primary(CUdevice device) {
+  if (forward(driver.cuDevicePrimaryCtxRelease_v2, device) == CUDA_ERROR_NOT_FOUND)
+    forward(driver.cuDevicePrimaryCtxRelease, device);
+}
+
+// The primary context where there is one; its handle shows only by retaining it.
+CUcontext primary_of(CUdevice device) {
+  if (!primary_is_active(device)) return nullptr;
+  CUcontext context = nullptr;
+  if (forward(driver.cuDevicePrimaryCtxRetain, &context, device) != CUDA_SUCCESS) return nullptr;
+  release_primary(device);
+  return context;
+}
+
+// A reset destroys it, a release only if it was the last; which it was shows afterwards.
+template <typename Destroy>
+CUresult primary_destroyed(CUdevice device, bool surely, Destroy destroy) {
+  const CUcontext context = seated() ? primary_of(device) : nullptr;
+  if (context == nullptr) return going(destroy);
+  if (surely) forget_green_of(context, compute_forget_context);
+  compute_forget_context(context);
+  context_may_go(owner(context));
+  untold_may_go(owner(context));
+  const InFlightBytes in_flight(kAnyDevice);
+  const CUresult result = going(destroy);
+  const Place place = place_of(device);
+  if (result == CUDA_SUCCESS && (surely || !primary_is_active(device)))
+    context_is_gone(context, place.standing == Standing::held ? place.device_index : kNoDevice);
+  return result;
+}
+
+}  // namespace
+
+HEADGATE_HOOK CUresult cuCtxFromGreenCtx(CUcontext* pContext, CUgreenCtx hCtx) {
+  const CUresult result = forward(driver.cuCtxFromGreenCtx, pContext, hCtx);
+  CUdevice device = 0;
+  if (result == CUDA_SUCCESS && seated() && root_of(*pContext) == *pContext && device_of(*pContext, device))
+    know_green(*pContext, primary_of(device));
+  return result;
+}
+
+// Its streams' brackets and events go with it, and the primary context where it was the last to use that.
+HEADGATE_HOOK CUresult cuGreenCtxDestroy(CUgreenCtx hCtx) {
+  const auto destroy = [=] { return forward(driver.cuGreenCtxDestroy, hCtx); };
+  CUcontext handle = nullptr;
+  CUdevice device = 0;
+  if (!seated() || hCtx == nullptr || forward(driver.cuCtxFromGreenCtx, &handle, hCtx) != CUDA_SUCCESS ||
+      !device_of(handle, device))
+    return going(destroy);
+  compute_forget_context(handle);
+  forget_green(handle);
+  return primary_destroyed(device, false, destroy);
+}
+
+HEADGATE_HOOK CUresult cuInit(unsigned Flags) {
+  number_visible_devices();
+  note_thread_percentage();
+  const CUresult result = forward(driver.cuInit, Flags);
+  return result == CUDA_SUCCESS ? open_session() : result;
+}
+
+namespace {
+
+void destroy_new(CUcontext context) { forward(driver.cuCtxDestroy_v2, context); }
+
+}  // namespace
+
+HEADGATE_HOOK CUresult cuCtxCreate(CUcontext* pctx, unsigned flags, CUdevice dev) {
+  const auto create = [=] { return forward(driver.cuCtxCreate, pctx, flags, dev); };
+  return creating(dev, false, pctx, create, [=] { destroy_new(*pctx); });
+}
+
+HEADGATE_HOOK CUresult cuCtxCreate_v2(CUcontext* pctx, unsigned flags, CUdevice dev) {
+  const auto create = [=] { return forward(driver.cuCtxCreate_v2, pctx, flags, dev); };
+  return creating(dev, false, pctx, create, [=] { destroy_new(*pctx); });
+}
+
+HEADGATE_HOOK CUresult cuCtxCreate_v3(CUcontext* pctx, CUexecAffinityParam* paramsArray, int numParams, unsigned flags,
+                                      CUdevice dev) {
+  const auto create = [=] { return forward(driver.cuCtxCreate_v3, pctx, paramsArray, numParams, flags, dev); };
+  return creating(dev, false, pctx, create, [=] { destroy_new(*pctx); });
+}
+
+HEADGATE_HOOK CUresult cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* ctxCreateParams, unsigned flags,
+                                      CUdevice dev) {
+  const auto create = [=] { return forward(driver.cuCtxCreate_v4, pctx, ctxCreateParams, flags, dev); };
+  return creating(dev, false, pctx, create, [=] { destroy_new(*pctx); });
+}
+
+HEADGATE_HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
+  const auto create = [=] { return forward(driver.cuDevicePrimaryCtxRetain, pctx, dev); };
+  return creating(dev, primary_is_active(dev), pctx, create, [=] { release_primary(dev); });
+}
+
+// It brings the primary context to life where nothing has yet.
+HEADGATE_HOOK CUresult cuGreenCtxCreate(CUgreenCtx* phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned flags) {
+  const auto create = [=] { return forward(driver.cuGreenCtxCreate, phCtx, desc, dev, flags); };
+  return creating(dev, primary_is_active(dev), nullptr, create, [=] { forward(driver.cuGreenCtxDestroy, *phCtx); });
+}
+
+HEADGATE_HOOK CUresult cuCtxDestroy(CUcontext ctx) {
+  return destroyed(ctx, [=] { return forward(driver.cuCtxDestroy, ctx); });
+}
+
+HEADGATE_HOOK CUresult cuCtxDestroy_v2(CUcontext ctx) {
+  return destroyed(ctx, [=] { return forward(driver.cuCtxDestroy_v2, ctx); });
+}
+
+// Whether this was the last user does not show, so the books keep what it held: too much rather than too little.
+HEADGATE_HOOK CUresult cuCtxDetach(CUcontext ctx) {
+  if (seated()) compute_forget_context(ctx);
+  return going([=] { return forward(driver.cuCtxDetach, ctx); });
+}
+
+HEADGATE_HOOK CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
+  return primary_destroyed(dev, false, [=] { return forward(driver.cuDevicePrimaryCtxRelease, dev); });
+}
+
+HEADGATE_HOOK CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
+  return primary_destroyed(dev, false, [=] { return forward(driver.cuDevicePrimaryCtxRelease_v2, dev); });
+}
+
+HEADGATE_HOOK CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
+  return primary_destroyed(dev, true, [=] { return forward(driver.cuDevicePrimaryCtxReset, dev); });
+}
+
+HEADGATE_HOOK CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) {
+  return primary_destroyed(dev, true, [=] { return forward(driver.cuDevicePrimaryCtxReset_v2, dev); });
+}
+
+namespace {
+
+// nvmlInit counts its callers, so an init that we refuse is taken back.
+nvmlReturn_t after_nvml_init(nvmlReturn_t result) {
+  if (result != NVML_SUCCESS) return result;
+  const nvmlReturn_t answer = open_session_for_views();
+  if (answer != NVML_SUCCESS) forward(nvml.nvmlShutdown);
+  return answer;
+}
+
+}  // namespace
+
+HEADGATE_HOOK nvmlReturn_t nvmlInit() { return after_nvml_init(forward(nvml.nvmlInit)); }
+HEADGATE_HOOK nvmlReturn_t nvmlInit_v2() { return after_nvml_init(forward(nvml.nvmlInit_v2)); }
+HEADGATE_HOOK nvmlReturn_t nvmlInitWithFlags(unsigned flags) {
+  return after_nvml_init(forward(nvml.nvmlInitWithFlags, flags));
+}

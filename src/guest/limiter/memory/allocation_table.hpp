@@ -1,0 +1,67 @@
+// What this process holds, by key (a device pointer, an array): so that a free gives back what its allocation took.
+//
+// Private to the process. Shards of open addressing over mapped memory: nothing is allocated from the host program, and
+// an allocation or a free takes one short lock that it rarely shares. Lookups by unknown keys are ordinary: memory that
+// came by a road we do not see is freed like any other.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace headgate::limiter {
+
+struct Allocation {
+  std::uint64_t bytes = 0;         // below 2^56
+  std::uint32_t device_index = 0;  // below 256
+  std::uint64_t owner = 0;         // whoever takes it along when he goes (a context); even; 0: nobody
+};
+
+class AllocationTable {
+ public:
+  constexpr AllocationTable() = default;
+
+  // False where no memory could be mapped for the table; the caller then keeps the bytes charged.
+  bool put(std::uint64_t key, Allocation holding);
+
+  // Takes the entry out. False for an unknown key.
+  bool take(std::uint64_t key, Allocation& holding);
+
+  // Sees without taking.
+  bool look(std::uint64_t key, Allocation& holding);
+
+  // An owner goes: mark_owned() before the driver call, sweep_marked() after its success. What is put between the two,
+  // even under the same owner and key, is another's and stays. The bytes taken out are added to `bytes` by device index.
+  void mark_owned(std::uint64_t owner);
+  void sweep_marked(std::uint64_t owner, std::span<std::uint64_t> bytes);
+
+  // Forgets all without unmapping; for a forked child, where any lock may have been held by a thread that is gone.
+  void forget_after_fork();
+
+ private:
+  struct Entry {
+    std::uint64_t key_plus_one;  // 0: free
+    std::uint64_t packed;        // device index in the high 8 bits
+    std::uint64_t owner;         // bit 0: marked
+  };
+  struct alignas(64) Shard {
+    std::atomic<std::uint32_t> locked{0};
+    Entry* entries = nullptr;
+    std::size_t capacity = 0;  // a power of two, or 0
+    std::size_t count = 0;
+  };
+  static constexpr std::size_t kShards = 16;
+
+  class Guard;
+
+  static std::uint64_t mixed(std::uint64_t key);
+  static bool grow(Shard& shard);
+  static Entry* find(Shard& shard, std::uint64_t key, std::uint64_t hash);
+  static void insert(Shard& shard, Entry entry, std::uint64_t hash);
+  static void remove(Shard& shard, Entry* entry);
+
+  Shard shards_[kShards]{};
+};
+
+}  // namespace headgate::limiter

@@ -1,0 +1,47 @@
+#include "guest/limiter/memory/reclaim_hint.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using headgate::limiter::ReclaimRanges;
+using Ranges = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+
+// As proc(5) has it; of Linux 6.18.
+constexpr std::string_view kMaps =
+    "55d0c8a00000-55d0c8a02000 r--p 00000000 fe:00 262154                     /usr/bin/python3\n"
+    "55d0c8c05000-55d0c8c06000 rw-p 00205000 fe:00 262154                     /usr/bin/python3\n"
+    "55d0ca000000-55d0ca200000 rw-p 00000000 00:00 0                          [heap]\n"
+    "7f1200000000-7f1240000000 rw-p 00000000 00:00 0 \n"
+    "7f1240000000-7f1240021000 rw-s 00000000 00:05 1                          /dev/zero (deleted)\n"
+    "7f1250000000-7f1250021000 ---p 00000000 00:00 0 \n"
+    "7f1260000000-7f1260400000 rw-s 00000000 00:06 371                        /dev/nvidiactl\n"
+    "7f1270000000-7f1270400000 rwxp 00000000 00:00 0                          [anon:driver rw-p]\n"
+    "7ffd10000000-7ffd10021000 rw-p 00000000 00:00 0                          [stack]\n"
+    "7ffd10100000-7ffd10102000 r-xp 00000000 00:00 0                          [vdso]\n"
+    "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]\n";
+
+Ranges read(std::size_t piece) {
+  ReclaimRanges ranges;
+  ReclaimRanges::Range range;
+  Ranges found;
+  for (std::size_t at = 0; at < kMaps.size(); at += piece) {
+    std::string_view text = kMaps.substr(at, piece);
+    while (ranges.next(text, range)) found.emplace_back(range.from, range.to);
+  }
+  return found;
+}
+
+TEST(Cold, IsWhatIsTheProgramsOwnAndNoFilesWhereverAReadWasCut) {
+  const Ranges expected = {{0x55d0ca000000, 0x55d0ca200000},
+                           {0x7f1200000000, 0x7f1240000000},
+                           {0x7f1270000000, 0x7f1270400000},
+                           {0x7ffd10000000, 0x7ffd10021000}};
+  for (std::size_t piece = 1; piece <= kMaps.size(); ++piece) EXPECT_EQ(read(piece), expected) << piece;
+}
+
+}  // namespace

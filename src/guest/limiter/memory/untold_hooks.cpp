@@ -1,0 +1,158 @@
+// Modules and the limits of a context: their memory is the share's before the call returns.
+#include <algorithm>
+
+#include "guest/limiter/memory/ptx_statics.hpp"
+#include "guest/limiter/memory/residual.hpp"
+#include "guest/limiter/memory/untold.hpp"
+#include "guest/limiter/route/forward.hpp"
+
+using namespace headgate::abi;
+using namespace headgate::limiter;
+
+namespace {
+
+// A card gives out granules of 2 MiB; what another process takes at the same time only costs a measurement.
+constexpr std::size_t kMinGrowth = 1 << 20;
+
+std::uint64_t key_of(CUmodule module) { return reinterpret_cast<std::uintptr_t>(module); }
+
+template <typename Load>
+CUresult loading(const CUmodule* module, std::uint64_t told_bytes, Load load) {
+  const Place place = current_place();
+  if (!is_limited(place)) return load();
+  const std::size_t before = free_on_card();
+  const auto grew = [=]() -> std::uint64_t {
+    const std::size_t now = free_on_card();
+    if (now == SIZE_MAX || before == SIZE_MAX) return kUntold;
+    return now < before && before - now >= kMinGrowth ? before - now : 0;
+  };
+  const auto unload = [=] { forward(driver.cuModuleUnload, *module); };
+  std::uint64_t took = 0;
+  const CUresult result = taking(place, told_bytes >= kMinGrowth ? told_bytes : kUntold, load, unload, grew, &took);
+  if (result == CUDA_SUCCESS && took != 0) untold.put(key_of(*module), {took, place.device_index, owner_here()});
+  return result;
+}
+
+// What grows and never shrinks while its context lives, or by the same call only.
+enum class Part : std::uint64_t { stack = 1, printf = 2, heap = 3 };
+
+// Adds `more` bytes to what a part of the current context takes.
+void add(Part part, const Place& place, std::uint64_t more) {
+  const std::uint64_t context = owner_here();
+  Allocation known{0, place.device_index, context};
+  untold.take(context + static_cast<std::uint64_t>(part), known);
+  known.bytes += more;
+  untold.put(context + static_cast<std::uint64_t>(part), known);
+}
+std::uint64_t taken_by(Part part) {
+  Allocation known;
+  untold.look(owner_here() + static_cast<std::uint64_t>(part), known);
+  return known.bytes;
+}
+
+// Of a function that is about to be used: CUfunction_attribute's CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES.
+constexpr auto kLocalBytes = static_cast<CUfunction_attribute>(3);
+
+// cuda.h names no figure; every known driver gives a context's threads 1 KiB of stack at first.
+constexpr std::uint64_t kDefaultStack = 1024;
+
+// The stack's limit is of every thread that the card can hold at once.
+std::uint64_t threads_of(CUdevice device) {
+  int processors = 0, threads = 0;
+  const bool told = forward(driver.cuDeviceGetAttribute, &processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+                            device) == CUDA_SUCCESS &&
+                    forward(driver.cuDeviceGetAttribute, &threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
+                            device) == CUDA_SUCCESS;
+  return told && processors > 0 && threads > 0
+             ? static_cast<std::uint64_t>(processors) * static_cast<std::uint64_t>(threads)
+             : 0;
+}
+
+std::uint64_t beyond(std::uint64_t value, std::uint64_t before, std::uint64_t each) {
+  std::uint64_t bytes = 0;
+  if (value <= before || each == 0) return 0;
+  return __builtin_mul_overflow(value - before, each, &bytes) ? ~0ull - 1 : bytes;
+}
+
+}  // namespace
+
+HEADGATE_HOOK CUresult cuModuleLoad(CUmodule* module, const char* fname) {
+  return loading(module, 0, [=] { return forward(driver.cuModuleLoad, module, fname); });
+}
+
+HEADGATE_HOOK CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  return loading(module, static_bytes(image), [=] { return forward(driver.cuModuleLoadData, module, image); });
+}
+
+HEADGATE_HOOK CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned numOptions,
+                                          CUjit_option* options, void** optionValues) {
+  return loading(module, static_bytes(image),
+                 [=] { return forward(driver.cuModuleLoadDataEx, module, image, numOptions, options, optionValues); });
+}
+
+HEADGATE_HOOK CUresult cuModuleLoadFatBinary(CUmodule* module, const void* fatCubin) {
+  return loading(module, 0, [=] { return forward(driver.cuModuleLoadFatBinary, module, fatCubin); });
+}
+
+// Local memory grows at the launch of the first kernel that needs more than the stack's limit. A launch asks nothing, so a
+// kernel for which there is no room is refused here.
+HEADGATE_HOOK CUresult cuModuleGetFunction(CUfunction* hfunc, CUmodule hmod, const char* name) {
+  const CUresult result = noted(forward(driver.cuModuleGetFunction, hfunc, hmod, name));
+  if (result != CUDA_SUCCESS) return result;
+  const Place place = current_place();
+  int local = 0;
+  if (!is_limited(place) || forward(driver.cuFuncGetAttribute, &local, kLocalBytes, *hfunc) != CUDA_SUCCESS ||
+      local <= 0)
+    return result;
+  const std::uint64_t threads = threads_of(place.device);
+  const std::uint64_t bytes = beyond(static_cast<std::uint64_t>(local), kDefaultStack, threads);
+  const std::uint64_t more = beyond(bytes, taken_by(Part::stack), 1);
+  if (more == 0) return result;
+  if (!has_room(place, more)) {
+    book_refusal(place, more);
+    *hfunc = nullptr;
+    return refusal();
+  }
+  add(Part::stack, place, more);
+  residual_rises(place.device_index, more);
+  return result;
+}
+
+HEADGATE_HOOK CUresult cuModuleUnload(CUmodule hmod) {
+  Allocation module;
+  const bool known = seated() && untold.take(key_of(hmod), module);
+  const CUresult result = noted(forward(driver.cuModuleUnload, hmod));
+  if (!known) return result;
+  if (result == CUDA_SUCCESS) residual_falls(module.device_index, module.bytes);
+  else untold.put(key_of(hmod), module);
+  return result;
+}
+
+HEADGATE_HOOK CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) {
+  const auto set = [=] { return forward(driver.cuCtxSetLimit, limit, value); };
+  const Place place = current_place();
+  const bool sized =
+      limit == CU_LIMIT_STACK_SIZE || limit == CU_LIMIT_PRINTF_FIFO_SIZE || limit == CU_LIMIT_MALLOC_HEAP_SIZE;
+  std::size_t before = 0;
+  if (!sized || !is_limited(place) || forward(driver.cuCtxGetLimit, &before, limit) != CUDA_SUCCESS) {
+    const CUresult result = set();
+    if (result == CUDA_SUCCESS && place.standing == Standing::held && seated()) residual_is_due(place.device_index);
+    return result;
+  }
+  const bool stack = limit == CU_LIMIT_STACK_SIZE;
+  const Part part = stack ? Part::stack : limit == CU_LIMIT_PRINTF_FIFO_SIZE ? Part::printf : Part::heap;
+  const std::uint64_t each = stack ? threads_of(place.device) : 1;
+  // Local memory never shrinks, and may be larger than the limit by now.
+  const std::uint64_t more =
+      stack ? beyond(beyond(value, kDefaultStack, each), taken_by(part), 1) : beyond(value, before, 1);
+  const std::uint64_t less = stack ? 0 : std::min(beyond(before, value, 1), taken_by(part));
+  const CUresult result = taking(place, more, set, [] {}, [] { return kUntold; });
+  if (result != CUDA_SUCCESS) return result;
+  if (more != 0) add(part, place, more);
+  if (less != 0) {
+    add(part, place, 0 - less);
+    residual_falls(place.device_index, less);
+  }
+  residual_is_due(place.device_index);
+  return result;
+}

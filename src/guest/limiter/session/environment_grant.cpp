@@ -1,0 +1,135 @@
+#include "guest/limiter/session/environment_grant.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "guest/bare/text.hpp"
+#include "guest/grant/select.hpp"
+#include "guest/limiter/session/log_level.hpp"
+
+namespace headgate::limiter {
+namespace {
+
+constexpr char kDefaultShare[] = "default";
+
+// Where whoever makes a container mounts the directory of its share: who runs inside is in that share, whatever he puts into
+// his environment, or takes out of it.
+constexpr char kMountedShare[] = "/run/headgate/share";
+
+bool is_mounted() {
+  const int saved = errno;
+  bool there = ::access("/run/headgate/share/tenant.sock", F_OK) == 0;
+  // A share that was removed stays mounted, as a directory with nothing in it and without a name: who runs there was in it.
+  struct stat status{};
+  if (!there) there = ::syscall(SYS_newfstatat, AT_FDCWD, kMountedShare, &status, 0) == 0 && status.st_nlink == 0;
+  errno = saved;
+  return there;
+}
+
+void copy_name(std::string_view from, char (&to)[ledger::kNameBytes]) {
+  bare::Text text(to);
+  text.add(from);
+}
+
+// Which of the visible devices the share covers: HEADGATE_GPU's, else all; none where they are not known yet. False with out.message set.
+bool choose(std::string_view selector, const SeenDevices& devices, grant::Selection& chosen, Wanted& out) {
+  if (selector.empty() || devices.count == 0) {
+    chosen.count = devices.count;
+    for (std::uint32_t i = 0; i < devices.count; ++i) chosen.index[i] = static_cast<std::uint8_t>(i);
+    return true;
+  }
+  grant::Candidate candidates[ledger::kMaxDevices];
+  for (std::uint32_t i = 0; i < devices.count; ++i) {
+    candidates[i].uuid = devices.list[i].uuid;
+    candidates[i].free_bytes = devices.list[i].total_bytes;
+  }
+  chosen = grant::select(selector, {candidates, devices.count});
+  if (chosen) return true;
+  bare::Text(out.message)
+      .add("HEADGATE_GPU='")
+      .add(selector)
+      .add("': '")
+      .add(chosen.token)
+      .add("' ")
+      .add(grant::describe(chosen.fault))
+      .add("; accepted: ")
+      .add(grant::accepted_selectors());
+  return false;
+}
+
+bool says_values(const grant::Grant& grant, const grant::Selection& chosen) {
+  if (!grant.gpu.empty()) return true;
+  for (std::uint32_t i = 0; i < chosen.count; ++i) {
+    const grant::DeviceGrant& device = grant.devices[chosen.index[i]];
+    if (device.memory.said() || device.host_memory.said() || device.ceiling_ppm != 0) return true;
+  }
+  return false;
+}
+
+void fill_device(const grant::DeviceGrant& wanted, bool compute_off, const SeenDevice& seen, ledger::DeviceGrant& out) {
+  memcpy(out.uuid, seen.uuid, sizeof out.uuid);
+  if (wanted.memory.said()) out.memory_limit_bytes = wanted.memory.on(seen.total_bytes);
+  if (wanted.host_memory.said()) out.host_limit_bytes = wanted.host_memory.on(seen.total_bytes);
+  if (wanted.ceiling_ppm != 0 && !compute_off) out.compute_ceiling_ppm = wanted.ceiling_ppm;
+  if (wanted.soft_ppm > out.compute_ceiling_ppm) out.compute_burst_ppm = wanted.soft_ppm;
+}
+
+}  // namespace
+
+const char* variable(const char* name) { return ::getauxval(AT_SECURE) != 0 ? nullptr : ::getenv(name); }
+
+void read_environment_grant(const SeenDevices& devices, Wanted& out) {
+  out.kind = EnvironmentGrant::nothing;
+  // Of a program with raised privileges nobody's words count but those of whoever mounted a share: who may do so is root already.
+  const bool secure = ::getauxval(AT_SECURE) != 0;
+  const bool mounted = is_mounted();
+  if ((secure || environ == nullptr) && !mounted) return;
+  char* nothing[] = {nullptr};
+  std::string_view uuids[ledger::kMaxDevices];
+  for (std::uint32_t i = 0; i < devices.count; ++i) uuids[i] = devices.list[i].uuid;
+  const grant::Reading reading =
+      grant::read_environment(secure || environ == nullptr ? nothing : environ, {uuids, devices.count});
+  const grant::Grant& grant = reading.grant;
+  // Also of a refusal that was read before it.
+  if (const char* const file = variable("HEADGATE_LOG_FILE"); file != nullptr && *file == '/' && strlen(file) <= 255)
+    set_log_file(file);
+  if (reading.refusal) {
+    out.kind = EnvironmentGrant::unreadable;
+    grant::describe(reading.refusal, out.message);
+    return;
+  }
+  if (grant.log_said) set_log_level(static_cast<LogLevel>(grant.log));
+  const std::string_view directory = mounted ? std::string_view(kMountedShare) : grant.share_dir;
+  // A share of the daemon's is its owner's to leave, not its tenant's.
+  if (directory.empty() && (!grant.asks || grant.opted_out)) return;
+  grant::Selection chosen;
+  out.kind = EnvironmentGrant::unreadable;
+  if (!choose(grant.gpu, devices, chosen, out)) return;
+  copy_name(grant.share.empty() ? std::string_view(kDefaultShare) : grant.share, out.grant.name);
+  out.share_named = !grant.share.empty();
+  bare::Text(out.directory).add(directory);
+  out.grant.device_count = chosen.count;
+  out.grant.level = ledger::Level::hook;
+  out.grant.fail_policy = grant.fail_closed ? ledger::FailPolicy::closed : ledger::FailPolicy::open;
+  for (std::uint32_t i = 0; i < chosen.count; ++i) {
+    const grant::DeviceGrant& wanted = grant.devices[chosen.index[i]];
+    SeenDevice seen = devices.list[chosen.index[i]];
+    if (wanted.memory.ppm != 0 || wanted.host_memory.ppm != 0 || wanted.memory.bytes > seen.total_bytes) {
+      if (const std::uint64_t whole = nvml_total_bytes(seen.uuid); whole != 0) seen.total_bytes = whole;
+    }
+    if (const grant::Refusal refusal = grant::check_memory(wanted, seen.total_bytes)) {
+      grant::describe(refusal, out.message);
+      return;
+    }
+    fill_device(wanted, grant.compute_off, seen, out.grant.devices[i]);
+  }
+  out.kind = says_values(grant, chosen) ? EnvironmentGrant::values : EnvironmentGrant::join;
+}
+
+}  // namespace headgate::limiter

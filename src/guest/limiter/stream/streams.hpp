@@ -1,0 +1,26 @@
+// Questions about a stream.
+#pragma once
+
+#include <cstdint>
+
+#include "guest/limiter/route/forward.hpp"
+#include "guest/limiter/stream/captures.hpp"
+
+namespace headgate::limiter {
+
+// What such a stream is sent becomes a graph's, and takes nothing now.
+inline bool is_captured(abi::CUstream stream) {
+  if (!any_capture() || driver.cuStreamIsCapturing == nullptr) return false;
+  abi::CUstreamCaptureStatus status = abi::CU_STREAM_CAPTURE_STATUS_NONE;
+  return driver.cuStreamIsCapturing(stream, &status) == abi::CUDA_SUCCESS &&
+         status != abi::CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+// If not, the driver answers with its own error. Asks for the priority because cuStreamGetFlags would break a capture.
+inline bool is_stream(abi::CUstream stream) {
+  int priority = 0;
+  return reinterpret_cast<std::uintptr_t>(stream) <= 2 ||
+         forward(driver.cuStreamGetPriority, stream, &priority) == abi::CUDA_SUCCESS;
+}
+
+}  // namespace headgate::limiter

@@ -1,0 +1,121 @@
+#include "install/source.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "config/profile_toml.hpp"
+#include "install/paths.hpp"
+#include "sim/node.hpp"
+#include "sim/profile.hpp"
+#include "sim/truth.hpp"
+
+namespace headgate::install {
+namespace {
+
+namespace fs = std::filesystem;
+
+Result<sim::Profile> profile_named(const std::string& name) {
+  if (const sim::Profile* found = sim::find_profile(name)) return *found;
+  if (name.contains('/') || name.ends_with(".toml")) return config::load_profile(name);
+  return fail(ErrorCode::usage, "--sim=" + name + " names no profile",
+              "accepted: " + accepted_profiles() + ", or the path of a .toml file");
+}
+
+bool has_node(const std::string& directory) {
+  struct stat facts{};
+  return ::stat((directory + "/node").c_str(), &facts) == 0;
+}
+
+Result<Source> simulated_source(const std::string& directory) {
+  return Source{TRY(simulator_libraries()) + "/libnvidia-ml.so.1", directory};
+}
+
+}  // namespace
+
+std::string accepted_profiles() {
+  std::string all;
+  for (const auto& profile : sim::built_in_profiles()) all += (all.empty() ? "" : ", ") + std::string(profile.name);
+  return all;
+}
+
+Result<std::string> simulated_node(const std::string& profile, const std::string& usual_profile) {
+  const std::string directory = TRY(sim_directory(profile));
+  if (profile.empty() && has_node(directory)) {
+    // A node of another headgate version in our own default place is made anew; one that the user named is left alone.
+    const bool named = directory == environment("HEADGATE_SIM_DIR");
+    if (named || sim::Node::open_existing(directory)) return directory;
+  }
+  const sim::Profile wanted = TRY(profile_named(profile.empty() ? usual_profile : profile));
+  if (profile.empty() && has_node(directory)) {
+    if (auto made = sim::recreate_node(directory, wanted); !made) return std::unexpected(made.error());
+    return directory;
+  }
+  if (auto made = make_private_directory(directory); !made) return std::unexpected(made.error());
+  if (auto made = sim::create_node(directory, wanted); !made) return std::unexpected(made.error());
+  return directory;
+}
+
+Result<Source> source_for(const std::optional<std::string>& simulate, const std::string& usual_profile) {
+  if (!simulate) return Source{};
+  return simulated_source(TRY(simulated_node(*simulate, usual_profile)));
+}
+
+Result<void> check_source(const std::optional<std::string>& simulate, const std::string& usual_profile) {
+  if (!simulate) return {};
+  TRY(simulator_libraries());
+  if (simulate->empty() && has_node(TRY(sim_directory(*simulate)))) return {};
+  TRY(profile_named(simulate->empty() ? usual_profile : *simulate));
+  return {};
+}
+
+Result<void> let_all_use(const std::string& simulated_directory) {
+  // One that was named keeps what whoever made it gave it.
+  if (simulated_directory == environment("HEADGATE_SIM_DIR")) return {};
+  // RUNTIME/sim/NAME: through both above it, which were made for us alone.
+  std::string above = simulated_directory;
+  for (int up = 0; up < 2; ++up) {
+    above.resize(above.rfind('/'));
+    struct stat facts{};
+    if (::stat(above.c_str(), &facts) != 0 || ::chmod(above.c_str(), (facts.st_mode & 07777) | 0011) != 0)
+      return fail_errno("cannot let others pass through " + above, errno);
+  }
+  return sim::open_to_all(simulated_directory);
+}
+
+std::vector<std::string> simulated_nodes() {
+  std::vector<std::string> all;
+  const auto base = runtime_dir();
+  std::error_code error;
+  for (fs::directory_iterator at(base ? *base + "/sim" : "", error), end; !error && at != end; at.increment(error)) {
+    if (fs::exists(at->path() / "node", error)) all.push_back(at->path().string());
+  }
+  std::ranges::sort(all);
+  return all;
+}
+
+std::optional<Source> simulated_source_with(const std::vector<std::string>& uuids) {
+  const auto has_one_of_them = [&uuids](const std::string& directory) {
+    const auto truth = sim::read_truth(directory);
+    return truth && std::ranges::any_of(truth->devices, [&uuids](const auto& device) {
+             return std::ranges::find(uuids, device.uuid) != uuids.end();
+           });
+  };
+  const auto nodes =
+      uuids.empty() || !environment("HEADGATE_SIM_DIR").empty() ? std::vector<std::string>{} : simulated_nodes();
+  const auto theirs = std::ranges::find_if(nodes, has_one_of_them);
+  if (theirs == nodes.end()) return std::nullopt;
+  auto source = simulated_source(*theirs);
+  return source ? std::optional(std::move(*source)) : std::nullopt;
+}
+
+Result<Gpus> gpus_to_view(const std::optional<std::string>& simulate, const std::string& usual_profile) {
+  auto gpus = read_gpus(TRY(source_for(simulate, usual_profile)));
+  if (gpus || simulate) return gpus;
+  const auto directory = sim_directory("");
+  if (!directory || !has_node(*directory)) return gpus;
+  return read_gpus(TRY(simulated_source(*directory)));
+}
+
+}  // namespace headgate::install

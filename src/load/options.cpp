@@ -1,0 +1,162 @@
+#include "load/options.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/whole_number.hpp"
+#include "guest/grant/size.hpp"
+
+namespace headgate::load {
+
+namespace {
+
+constexpr std::string_view kUsage =
+    R"(headgate-load: gives a GPU work of a known length, and reports how its launches went (one JSON line on stdout).
+
+  --kernels=MIX      200us | lognormal:200us,1.0,seed=7 | list:20us,200us,1ms            (200us)
+  --processes=N --threads=N --streams=N    threads of each process, streams of each thread  (1)
+  --sync=STYLE       full (never wait) | each | batch:N | depth:N (N launches ahead)      (full)
+  --gap=TIME         the host sleeps so long after each launch or wait                    (none)
+  --duration=TIME    how long to launch                                                   (1s)
+  --launches=N       stop a thread after so many launches
+  --blocks=N         thread blocks of each kernel; its length does not depend on them    (1)
+  --work=N           each kernel does N rounds of work for each microsecond of its length, however long that takes
+  --graph=N          launch graphs of N kernels
+  --call=FUNCTION    plain | ex | cooperative | chain (each may overlap the kernel before it)  (plain)
+  --per-thread       by the functions of per-thread default streams, on those streams
+  --device=N         the driver's index                                                   (0)
+  --mem=SIZE         memory each process takes before the start and keeps
+  --attempt=SIZE     memory each process then asks for; a refusal is part of the report
+  --grow=SIZE        with --no-launches: after each --gap asks for SIZE more, until it is refused
+  --edge             asks for one byte more than is free, then for exactly what is free
+  --no-launches      only take memory and stay for the duration
+  --no-idle-list     leave the list of idle times out of the report
+)";
+
+Result<std::uint64_t> whole(std::string_view option, std::string_view text, std::uint64_t least, std::uint64_t most) {
+  const auto value = whole_number(text);
+  if (!value || *value < least || *value > most) {
+    return fail(ErrorCode::usage, std::string(option) + " '" + std::string(text) + "' is not accepted",
+                "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+  }
+  return *value;
+}
+
+Result<std::uint64_t> bytes(std::string_view option, std::string_view text) {
+  const auto parsed = grant::parse_memory(text);
+  if (!parsed || parsed.value.bytes == 0) {
+    return fail(ErrorCode::usage, std::string(option) + " '" + std::string(text) + "' is not accepted",
+                std::string(grant::accepted_memory(grant::Dialect::headgate)));
+  }
+  return parsed.value.bytes;
+}
+
+Result<void> set_sync(Options& options, std::string_view text) {
+  const auto colon = text.find(':');
+  const std::string_view style = text.substr(0, colon);
+  if (colon == std::string_view::npos && (style == "full" || style == "each")) {
+    options.sync = style == "full" ? SyncStyle::full : SyncStyle::each;
+    return {};
+  }
+  if (colon != std::string_view::npos && (style == "batch" || style == "depth")) {
+    options.sync = style == "batch" ? SyncStyle::batch : SyncStyle::depth;
+    options.sync_launches = static_cast<unsigned>(TRY(whole("--sync", text.substr(colon + 1), 1, 1024)));
+    return {};
+  }
+  return fail(ErrorCode::usage, "--sync '" + std::string(text) + "' is not accepted",
+              "full, each, batch:N or depth:N, N from 1 to 1024");
+}
+
+Result<void> set_option(Options& options, std::string_view name, std::string_view value) {
+  if (name == "--kernels") {
+    options.mix = TRY(parse_mix(value));
+  } else if (name == "--processes") {
+    options.processes = static_cast<unsigned>(TRY(whole(name, value, 1, 64)));
+  } else if (name == "--threads") {
+    options.threads = static_cast<unsigned>(TRY(whole(name, value, 1, 128)));
+  } else if (name == "--streams") {
+    options.streams = static_cast<unsigned>(TRY(whole(name, value, 1, 128)));
+  } else if (name == "--sync") {
+    return set_sync(options, value);
+  } else if (name == "--gap") {
+    options.gap_us = TRY(parse_time_us(value));
+  } else if (name == "--duration") {
+    options.duration_us = TRY(parse_time_us(value));
+  } else if (name == "--launches") {
+    options.most_launches = TRY(whole(name, value, 1, ~0ull));
+  } else if (name == "--blocks") {
+    options.blocks = static_cast<unsigned>(TRY(whole(name, value, 1, 65535)));
+  } else if (name == "--work") {
+    options.rounds_per_us = static_cast<double>(TRY(whole(name, value, 1, 100'000)));
+  } else if (name == "--graph") {
+    options.graph_kernels = static_cast<unsigned>(TRY(whole(name, value, 1, 4096)));
+  } else if (name == "--call") {
+    const auto* const found = std::ranges::find(kLaunchCalls, value);
+    if (found == std::end(kLaunchCalls)) {
+      return fail(ErrorCode::usage, "--call '" + std::string(value) + "' is not accepted",
+                  "plain, ex, cooperative or chain");
+    }
+    options.call = static_cast<LaunchCall>(found - std::begin(kLaunchCalls));
+  } else if (name == "--device") {
+    options.device = static_cast<int>(TRY(whole(name, value, 0, 255)));
+  } else if (name == "--mem") {
+    options.memory_bytes = TRY(bytes(name, value));
+  } else if (name == "--grow") {
+    options.grow_bytes = TRY(bytes(name, value));
+  } else if (name == "--attempt") {
+    options.attempt_bytes = TRY(bytes(name, value));
+  } else {
+    return fail(ErrorCode::usage, "there is no option '" + std::string(name) + "' with a value",
+                "see headgate-load --help");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view usage() { return kUsage; }
+
+Result<Options> parse_options(std::span<const std::string_view> words) {
+  Options options;
+  for (const std::string_view word : words) {
+    if (word == "--help" || word == "-h") {
+      options.help = true;
+      continue;
+    }
+    if (word == "--edge") {
+      options.edge = true;
+      continue;
+    }
+    if (word == "--no-launches") {
+      options.no_launches = true;
+      continue;
+    }
+    if (word == "--no-idle-list") {
+      options.quiet_idle = true;
+      continue;
+    }
+    if (word == "--per-thread") {
+      options.per_thread = true;
+      continue;
+    }
+    const auto equals = word.find('=');
+    if (!word.starts_with("--") || equals == std::string_view::npos) {
+      return fail(ErrorCode::usage, "'" + std::string(word) + "' is not an option with a value",
+                  "write --name=value; see headgate-load --help");
+    }
+    if (const auto set = set_option(options, word.substr(0, equals), word.substr(equals + 1)); !set) {
+      return std::unexpected(set.error());
+    }
+  }
+  if (options.grow_bytes > 0 && (!options.no_launches || options.gap_us <= 0)) {
+    return fail(ErrorCode::usage, "--grow needs a time between its steps, and no launches beside them",
+                "write --no-launches --gap=500ms --grow=1GiB");
+  }
+  if (options.per_thread && options.streams != 1) {
+    return fail(ErrorCode::usage, "--per-thread with --streams=" + std::to_string(options.streams) + " is not accepted",
+                "a thread has one default stream of its own; use more threads");
+  }
+  return options;
+}
+
+}  // namespace headgate::load

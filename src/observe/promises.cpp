@@ -1,0 +1,200 @@
+#include "observe/promises.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string_view>
+
+#include "base/units.hpp"
+#include "observe/audit_text.hpp"
+
+namespace headgate::observe {
+namespace {
+
+using snapshot::Share;
+using snapshot::ShareDevice;
+using snapshot::Snapshot;
+
+constexpr std::uint64_t kLongLaunchNs = 20'000'000;
+constexpr double kAtWork = 0.02, kBusy = 0.05;
+
+double promised_of(const Share& share, const ShareDevice& device) {
+  return share.over_sell ? 0 : device.compute_guarantee_ratio;
+}
+
+// What an account says is nothing to go by where the work is not measured or a tenant has written in its page.
+bool is_told(const Share& share, const ShareDevice& device) { return device.metered && share.problem.empty(); }
+
+int rank_of(std::string_view priority_class) {
+  return priority_class == "latency" ? 2 : priority_class == "best-effort" ? 0 : 1;
+}
+
+const snapshot::Gpu* gpu_of(const Snapshot& now, const std::string& uuid) {
+  const auto found = std::ranges::find(now.gpus, uuid, &snapshot::Gpu::uuid);
+  return found == now.gpus.end() ? nullptr : &*found;
+}
+
+// Of programs in no share, and of programs in shares that do not measure their work.
+bool is_used_outside(const Snapshot& now, const std::string& uuid) {
+  const auto unmetered = [&](const std::string& name) {
+    const auto share = std::ranges::find(now.shares, name, &Share::name);
+    if (share == now.shares.end()) return true;
+    const auto device = std::ranges::find(share->devices, uuid, &ShareDevice::uuid);
+    return device == share->devices.end() || !device->metered;
+  };
+  return std::ranges::any_of(now.processes, [&](const snapshot::Process& process) {
+    return std::ranges::any_of(process.devices, [&](const snapshot::ProcessDevice& device) {
+      return device.uuid == uuid && device.busy_ratio.value_or(0) > kBusy && unmetered(process.share);
+    });
+  });
+}
+
+std::string percent(double ratio) {
+  const auto tenths = std::lround(ratio * 1000);
+  return std::to_string(tenths / 10) + (tenths % 10 == 0 ? "" : "." + std::to_string(tenths % 10)) + " %";
+}
+
+}  // namespace
+
+namespace {
+
+// The shares beside the one that lacks something, as the windows know them. Names stay out: they are their owners' affair.
+struct Other {
+  const Share* share;
+  const ShareDevice* device;
+  PromiseWindow::Figures figures;
+};
+
+// The first that applies. A paused share would have nothing whatever else holds.
+std::string cause_of(const Snapshot& now, const Share& share, const ShareDevice& device,
+                     const PromiseWindow::Figures& figures, const std::vector<Other>& others) {
+  if (share.state.starts_with("paused")) return "the share is paused";
+  const snapshot::Gpu* const gpu = gpu_of(now, device.uuid);
+  const std::string policy = gpu == nullptr ? "" : gpu->policy_in_force;
+  if (policy == "off")
+    return "the GPU's policy is off" +
+           std::string(gpu->mps_clients > 0 ? " while programs are clients of an MPS server" : "") +
+           ": promises are not kept there";
+  const auto any = [&](auto&& test) { return std::ranges::any_of(others, test); };
+  if (policy == "priority" && any([&](const Other& other) {
+        return rank_of(other.device->priority_class) > rank_of(device.priority_class) &&
+               other.figures.had_ratio > kAtWork;
+      }))
+    return "the GPU's policy is priority, and a share of a higher class is at work";
+  if (gpu != nullptr && gpu->compute_sold_ratio > 1.0001)
+    return "more than 100 % of the GPU is promised: " + percent(gpu->compute_sold_ratio);
+  if (any([&](const Other& other) {
+        return other.device->priority_class == "latency" && other.figures.had_ratio >= figures.short_ratio;
+      }))
+    return "a share of class latency, which is never kept waiting, takes it";
+  if (is_used_outside(now, device.uuid)) return "work that no share measures keeps the GPU busy";
+  std::uint64_t longest_ns = 0;
+  for (const Other& other : others)
+    if (other.figures.had_ratio >= figures.short_ratio) longest_ns = std::max(longest_ns, other.figures.launch_ns);
+  if (longest_ns > kLongLaunchNs)
+    return "each launch of another share keeps the GPU for " + duration_text(longest_ns) +
+           ", and a kernel is not interrupted";
+  if (share.state == "full") return "an allocation of the share waits for memory, or its memory is full";
+  if (device.waits_for == "ceiling" && device.compute_ceiling_ratio < 1)
+    return "its launches wait for its own ceiling of " + percent(device.compute_ceiling_ratio);
+  if (figures.late) return "the daemon did not run for a while, and gave no turns";
+  return "unknown";
+}
+
+void write(ShareDevice& device, const PromiseWindow& window, const std::string& cause) {
+  const PromiseWindow::Figures figures = window.figures();
+  device.short_ns = window.short_ns();
+  if (figures.span_ns == 0) return;
+  device.had_ratio = figures.had_ratio;
+  device.wanted_ratio = figures.wanted_ratio;
+  device.short_ratio = figures.short_ratio;
+  device.short_cause = cause;
+}
+
+snapshot::Event event_of(const Snapshot& now, const Share& share, const ShareDevice& device,
+                         const PromiseWindow::Figures& figures, const std::string& cause) {
+  return {.kind = "share.short",
+          .severity = "warn",
+          .share = share.name,
+          .uuid = device.uuid,
+          .uid = share.owner_uid,
+          .owner_uid = share.owner_uid,
+          .text = share.name + " is promised " + percent(figures.promised_ratio) + " and had " +
+                  percent(figures.had_ratio) + format_gpu(now, device.uuid) + " in the last 10 s, wanting it " +
+                  percent(figures.wanted_ratio) + " of the time: " + cause};
+}
+
+}  // namespace
+
+void Promises::sample(Snapshot& now, const Wanted& wanted, std::map<Key, std::uint64_t>& passed) {
+  for (auto& [key, track] : tracks_) track.seen = false;
+  for (const Share& share : now.shares) {
+    for (const ShareDevice& device : share.devices) {
+      if (!is_told(share, device)) continue;
+      const Key key{share.name, device.uuid};
+      Track& track = tracks_[key];
+      if (track.generation != share.generation) track = Track();
+      track.generation = share.generation;
+      track.seen = true;
+      const snapshot::Gpu* const gpu = gpu_of(now, device.uuid);
+      const std::uint64_t passed_ns = track.window.add({.taken_ns = now.taken_ns,
+                                                        .held_ns = device.held_ns,
+                                                        .neighbours_ns = device.neighbours_ns,
+                                                        .wanted_ns = wanted(share.name, device.uuid),
+                                                        .launches = device.launches,
+                                                        .promised_ratio = promised_of(share, device),
+                                                        .turns = gpu == nullptr || gpu->policy_in_force != "off"});
+      if (passed_ns > 0) passed[key] = passed_ns;
+    }
+  }
+  std::erase_if(tracks_, [](const auto& entry) { return !entry.second.seen; });
+}
+
+std::vector<snapshot::Event> Promises::look(Snapshot& now, const Wanted& wanted) {
+  std::map<Key, std::uint64_t> passed;
+  sample(now, wanted, passed);
+  std::vector<snapshot::Event> events;
+  for (const Share& share : now.shares) {
+    for (const ShareDevice& device : share.devices) {
+      const Key key{share.name, device.uuid};
+      const auto step = passed.find(key);
+      if (step == passed.end()) continue;
+      Track& track = tracks_.at(key);
+      const PromiseWindow::Figures figures = track.window.figures();
+      if (figures.short_ratio <= kShortRatio) {
+        track.cause.clear();
+        track.kept_ns += step->second;
+        if (track.kept_ns >= PromiseWindow::kSpanNs) track.told = false;
+        continue;
+      }
+      track.kept_ns = 0;
+      std::vector<Other> others;
+      for (const Share& other : now.shares) {
+        for (const ShareDevice& on : other.devices) {
+          if (&other == &share || on.uuid != device.uuid) continue;
+          const auto known = tracks_.find({other.name, on.uuid});
+          if (known != tracks_.end()) others.push_back({&other, &on, known->second.window.figures()});
+        }
+      }
+      track.cause = cause_of(now, share, device, figures, others);
+      const double of_late = track.window.figures(PromiseWindow::kSpanNs / 2).short_ratio;
+      if (track.told || figures.span_ns < PromiseWindow::kSpanNs || of_late <= kShortRatio) continue;
+      track.told = true;
+      events.push_back(event_of(now, share, device, figures, track.cause));
+    }
+  }
+  fill(now);
+  return events;
+}
+
+void Promises::fill(Snapshot& now) const {
+  for (Share& share : now.shares) {
+    for (ShareDevice& device : share.devices) {
+      const auto known = tracks_.find({share.name, device.uuid});
+      if (known == tracks_.end() || known->second.generation != share.generation) continue;
+      write(device, known->second.window, known->second.cause);
+    }
+  }
+}
+
+}  // namespace headgate::observe

@@ -1,0 +1,50 @@
+// Whether shares had what they were promised of GPUs: fills the figures of each snapshot, and tells where a promise was not kept,
+// with the cause. Pure: snapshots and what the arbiter counted in, events out.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "observe/promise_window.hpp"
+#include "snapshot/snapshot.hpp"
+
+namespace headgate::observe {
+
+// More than this of the GPU, over a whole window, is a promise that was not kept.
+inline constexpr double kShortRatio = 0.02;
+
+// Not thread-safe.
+class Promises {
+ public:
+  // How long the share has wanted the GPU with that UUID, in ns, as the arbiter counts it.
+  using Wanted = std::function<std::int64_t(const std::string& share, const std::string& uuid)>;
+
+  // Fills had_ratio, wanted_ratio, short_ratio, short_ns and short_cause of all shares. `now` has over_sell of the shares, and
+  // policies in force. Returns an event share.short for each share and GPU that lacked more than kShortRatio of its promise over
+  // kSpanNs, and over the second half of them too: programs that start have less at first. The next one for them comes when the
+  // promise has been kept for kSpanNs since.
+  [[nodiscard]] std::vector<snapshot::Event> look(snapshot::Snapshot& now, const Wanted& wanted);
+  // Fills the same figures, of the last look.
+  void fill(snapshot::Snapshot& now) const;
+
+ private:
+  struct Track {
+    std::uint64_t generation = 0;  // of the share's pages
+    PromiseWindow window;
+    bool seen = false;
+    bool told = false;
+    std::uint64_t kept_ns = 0;  // for how long the promise has been kept since it was told that it was not
+    std::string cause;
+  };
+  using Key = std::pair<std::string, std::string>;  // share, UUID
+
+  void sample(snapshot::Snapshot& now, const Wanted& wanted, std::map<Key, std::uint64_t>& passed);
+
+  std::map<Key, Track> tracks_;
+};
+
+}  // namespace headgate::observe

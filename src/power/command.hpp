@@ -1,0 +1,63 @@
+// One command to one GPU: what to set, reset or read, and what became of it. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "power/gpu_manager.hpp"
+
+namespace headgate::power {
+
+enum class Operation {
+  set_persistence_mode,
+  set_power_limit,
+  set_gpu_locked_clocks,
+  set_mem_locked_clocks,
+  reset_gpu_locked_clocks,
+  reset_mem_locked_clocks,
+  reset_locked_clocks,
+  set_compute_mode,  // of leases; not on zeusd's wire
+  get_power,
+  get_cumulative_energy,
+  get_power_limit,
+  get_power_limit_constraints,
+  get_persistence_mode,
+  get_compute_mode,
+};
+
+// "set_power_limit": the name in zeusd's paths and in logs.
+[[nodiscard]] std::string_view name_of(Operation operation);
+[[nodiscard]] bool is_write(Operation operation);
+
+struct Command {
+  Operation operation = Operation::get_power;
+  bool enabled = false;              // set_persistence_mode
+  std::uint32_t power_limit_mw = 0;  // set_power_limit
+  ClockRange clocks{};               // set_gpu_locked_clocks, set_mem_locked_clocks
+  std::uint32_t mode = 0;            // set_compute_mode
+
+  friend bool operator==(const Command&, const Command&) = default;
+};
+
+// Whether `later` leaves nothing of what `earlier` set on the same GPU: both are writes, and every control of the earlier one is set
+// or reset by the later one.
+[[nodiscard]] bool supersedes(const Command& later, const Command& earlier);
+
+// "set_power_limit 200 W", "set_gpu_locked_clocks 210 to 1200 MHz", "get_power".
+[[nodiscard]] std::string describe(const Command& command);
+
+// What a read answers, in the units of its operation: mW, mJ, 0 or 1; of the constraints the least and the greatest limit in mW.
+struct Reading {
+  std::uint64_t value = 0, second = 0;
+  friend bool operator==(const Reading&, const Reading&) = default;
+};
+
+// Calls the manager. A write answers an empty Reading. Errors: the manager's.
+[[nodiscard]] Result<Reading> perform(const Command& command, GpuManager& gpu);
+
+// "200 W", "199.5 W", "0.001 W".
+[[nodiscard]] std::string watts_text(std::uint64_t milliwatts);
+
+}  // namespace headgate::power

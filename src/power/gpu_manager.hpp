@@ -1,0 +1,58 @@
+// What a GPU library must offer so that headgate can set power and clocks of one GPU. NVML is one implementation, the recording
+// manager of the tests another.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.hpp"
+
+namespace headgate::power {
+
+struct GpuIdentity {
+  std::string name;         // "NVIDIA H200"
+  std::string uuid;         // "GPU-..."
+  std::string pci_address;  // "0000:17:00.0"
+  bool has_energy_counter = false;
+};
+
+struct PowerRange {
+  std::uint32_t min_mw = 0, max_mw = 0;
+  friend bool operator==(const PowerRange&, const PowerRange&) = default;
+};
+
+struct ClockRange {
+  std::uint32_t min_mhz = 0, max_mhz = 0;
+  friend bool operator==(const ClockRange&, const ClockRange&) = default;
+};
+
+// One GPU. The setters are called by one thread at a time; getters by any, also during a setter. Errors of all: denied (no right to
+// set it), usage (the value is out of range), unsupported (this GPU has no such setting), unreachable (the GPU or its driver is
+// gone), failed.
+class GpuManager {
+ public:
+  virtual ~GpuManager() = default;
+
+  [[nodiscard]] virtual const GpuIdentity& identity() const = 0;
+
+  virtual Result<void> set_persistence_mode(bool enabled) = 0;
+  virtual Result<void> set_power_limit(std::uint32_t limit_mw) = 0;
+  virtual Result<void> set_gpu_locked_clocks(ClockRange clocks) = 0;
+  virtual Result<void> set_mem_locked_clocks(ClockRange clocks) = 0;
+  virtual Result<void> reset_gpu_locked_clocks() = 0;
+  virtual Result<void> reset_mem_locked_clocks() = 0;
+  // As NVML numbers them: 0 default, 2 prohibited, 3 exclusive process.
+  virtual Result<void> set_compute_mode(std::uint32_t mode) = 0;
+  // Resets both, the second also where the first fails. Errors: the first one.
+  virtual Result<void> reset_locked_clocks();
+
+  [[nodiscard]] virtual Result<std::uint32_t> instant_power_mw() = 0;
+  // Since the driver was loaded.
+  [[nodiscard]] virtual Result<std::uint64_t> total_energy_mj() = 0;
+  [[nodiscard]] virtual Result<std::uint32_t> power_limit_mw() = 0;
+  [[nodiscard]] virtual Result<PowerRange> power_limit_range() = 0;
+  [[nodiscard]] virtual Result<bool> persistence_mode() = 0;
+  [[nodiscard]] virtual Result<std::uint32_t> compute_mode() = 0;
+};
+
+}  // namespace headgate::power

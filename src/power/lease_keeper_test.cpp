@@ -1,0 +1,322 @@
+#include "power/lease_keeper.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <future>
+
+#include "power/lease_file.hpp"
+#include "power/recording_manager.hpp"
+
+namespace headgate::power {
+namespace {
+
+// A process that lives until the test ends it.
+class Holder {
+ public:
+  Holder() : pid_(::fork()) {
+    if (pid_ == 0)
+      for (;;) ::pause();
+  }
+  ~Holder() { end(); }
+  void end() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+  [[nodiscard]] std::uint32_t pid() const { return static_cast<std::uint32_t>(pid_); }
+
+ private:
+  pid_t pid_;
+};
+
+// Two recording GPUs, whose limits are 100 W at first, and a keeper that can be killed and started again.
+class Leases : public testing::Test {
+ protected:
+  Leases() {
+    std::string pattern = "/tmp/headgate-leases-XXXXXX";
+    folder_ = ::mkdtemp(pattern.data());
+    for (std::uint32_t gpu = 0; gpu < 2; ++gpu) gpus_.emplace_back(gpu);
+    queues_.emplace(recording_managers(gpus_), [](const Executed&) {});
+    start();
+  }
+  ~Leases() override {
+    keeper_.reset();
+    queues_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  void start() {
+    LeaseKeeper::Options options;
+    options.file = folder_ + "/leases.json";
+    options.now_s = [this] { return now_s_.load(); };
+    options.retry = options.check = std::chrono::milliseconds(5);
+    options.reapply = reapply_;
+    options.tell = [this](const LeaseNews& news) {
+      const std::lock_guard lock(mutex_);
+      news_.push_back(news.text);
+      changed_.notify_all();
+    };
+    keeper_.emplace(*queues_, std::move(options));
+    const auto started = keeper_->start();
+    ASSERT_TRUE(started) << started.error().message;
+  }
+  void kill_daemon() { keeper_.reset(); }
+
+  Result<Lease> create(std::uint32_t watts, std::uint32_t holder, std::uint32_t ttl_s = 0,
+                       std::vector<std::string> gpus = {"0"}) {
+    LeaseRequest request{.gpus = std::move(gpus), .wanted = {}, .holder_pid = holder, .ttl_s = ttl_s};
+    request.wanted.power_limit_mw = watts * 1000;
+    return create(std::move(request));
+  }
+  Result<Lease> create(LeaseRequest request) {
+    std::promise<Result<Lease>> promise;
+    keeper_->create(std::move(request), 1000, [&promise](Result<Lease> lease) { promise.set_value(std::move(lease)); });
+    return promise.get_future().get();
+  }
+  Result<void> end(const std::string& id) {
+    std::promise<Result<void>> promise;
+    keeper_->end(id, [&promise](Result<void> done) { promise.set_value(std::move(done)); });
+    return promise.get_future().get();
+  }
+  std::uint64_t limit(std::uint32_t gpu = 0) { return queues_->gpu(gpu).power_limit_mw().value_or(0); }
+  // Waits for news that contain the words.
+  bool heard(const std::string& words) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(20), [&] {
+      return std::ranges::any_of(news_, [&](const std::string& one) { return one.contains(words); });
+    });
+  }
+
+  bool reapply_ = false;
+  std::string folder_;
+  std::atomic<std::int64_t> now_s_ = 1'000'000;
+  std::deque<Recording> gpus_;
+  std::optional<ControlQueues> queues_;
+  std::optional<LeaseKeeper> keeper_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> news_;
+};
+
+TEST_F(Leases, TheValueIsPutBackWhenTheHolderDies) {
+  Holder holder;
+  const auto lease = create(200, holder.pid());
+  ASSERT_TRUE(lease) << lease.error().message;
+  EXPECT_EQ(limit(), 200'000u);
+  holder.end();
+  EXPECT_TRUE(heard("its holder has ended; its values are put back"));
+  EXPECT_EQ(limit(), 100'000u);
+  EXPECT_TRUE(keeper_->list().empty());
+  EXPECT_TRUE(load_leases(folder_ + "/leases.json")->empty());
+}
+
+TEST_F(Leases, ItEndsWithItsTimeOrWhenItIsGivenBack) {
+  const auto first = create(200, 0, 60);
+  ASSERT_TRUE(first) << first.error().message;
+  now_s_ += 59;
+  EXPECT_EQ(keeper_->prolong(first->id)->ends_at_s, now_s_ + 60);
+  EXPECT_TRUE(end(first->id));
+  EXPECT_EQ(limit(), 100'000u);
+  EXPECT_EQ(end(first->id).error().code, ErrorCode::not_found);
+  const auto second = create(200, 0, 60);
+  ASSERT_TRUE(second);
+  now_s_ += 60;
+  // Any work makes the keeper look at the time.
+  (void)end("nothing");
+  EXPECT_TRUE(heard("its time is over"));
+  EXPECT_EQ(limit(), 100'000u);
+}
+
+TEST_F(Leases, ASecondWriterIsRefusedWithTheHoldersName) {
+  Holder holder;
+  const auto first = create(200, holder.pid(), 0, {"0", "GPU-test-1"});
+  ASSERT_TRUE(first) << first.error().message;
+  const auto second = create(150, 0, 60, {"1"});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::conflict);
+  EXPECT_EQ(second.error().message, "the power limit is held by lease " + first->id + " of uid 1000 (process " +
+                                        std::to_string(holder.pid()) + ")");
+  const Command limit_of{.operation = Operation::set_power_limit};
+  EXPECT_EQ(keeper_->holder_of("GPU-test-1", limit_of)->id, first->id);
+  EXPECT_FALSE(keeper_->holder_of("GPU-test-1", {.operation = Operation::set_persistence_mode}));
+  LeaseRequest other{.gpus = {"1"}, .wanted = {}, .holder_pid = 0, .ttl_s = 60};
+  other.wanted.compute_mode = 3;
+  EXPECT_TRUE(create(other)) << "another control of the same GPU";
+}
+
+TEST_F(Leases, NothingIsWrittenWhereItCannotBeSaved) {
+  std::filesystem::create_directory(folder_ + "/leases.json.new");
+  const auto refused = create(200, 0, 60);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("leases.json.new"), std::string::npos) << refused.error().message;
+  EXPECT_TRUE(gpus_[0].written().empty());
+  EXPECT_TRUE(keeper_->list().empty());
+}
+
+TEST_F(Leases, AFailureHalfWayPutsEverythingBack) {
+  gpus_[1].fail_with(Operation::set_power_limit, {ErrorCode::denied, "permission denied", ""});
+  const auto refused = create(200, 0, 60, {"0", "1"});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::denied);
+  EXPECT_EQ(limit(0), 100'000u) << "it had been set to 200 W";
+  gpus_[1].heal();
+  EXPECT_TRUE(end("nothing") == std::unexpected(end("nothing").error()));
+  while (!keeper_->list().empty()) std::this_thread::yield();  // the other GPU's restore is tried again
+  EXPECT_EQ(limit(1), 100'000u);
+}
+
+TEST_F(Leases, ARestoreGoesOnAfterOneFailsAndIsTriedAgain) {
+  LeaseRequest request{.gpus = {"0"}, .wanted = {}, .holder_pid = 0, .ttl_s = 60};
+  request.wanted.power_limit_mw = 200'000;
+  request.wanted.gpu_clocks = ClockRange{210, 900};
+  request.wanted.persistence = false;
+  const auto lease = create(request);
+  ASSERT_TRUE(lease) << lease.error().message;
+  gpus_[0].fail_with(Operation::reset_gpu_locked_clocks, {ErrorCode::unreachable, "a GPU is lost", ""});
+  const auto ended = end(lease->id);
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(limit(), 100'000u) << "put back although the clocks were not";
+  EXPECT_TRUE(*queues_->gpu(0).persistence_mode());
+  EXPECT_EQ(load_leases(folder_ + "/leases.json")->at(0).ending, true);
+  gpus_[0].heal();
+  while (!load_leases(folder_ + "/leases.json")->empty()) std::this_thread::yield();
+  EXPECT_TRUE(keeper_->list().empty());
+}
+
+TEST_F(Leases, AKilledDaemonsLeaseIsAdoptedWhileItsHolderLives) {
+  Holder holder;
+  ASSERT_TRUE(create(200, holder.pid()));
+  kill_daemon();
+  EXPECT_EQ(limit(), 200'000u);
+  start();
+  EXPECT_TRUE(heard("adopted: its holder lives"));
+  EXPECT_EQ(limit(), 200'000u);
+  holder.end();
+  EXPECT_TRUE(heard("its holder has ended; its values are put back"));
+  EXPECT_EQ(limit(), 100'000u);
+}
+
+TEST_F(Leases, OfAHolderThatDiedMeanwhileTheValuesArePutBackAtTheStart) {
+  Holder holder;
+  ASSERT_TRUE(create(200, holder.pid()));
+  kill_daemon();
+  holder.end();
+  start();
+  EXPECT_TRUE(heard("its holder ended while no daemon ran; its values are put back"));
+  EXPECT_EQ(limit(), 100'000u);
+}
+
+TEST_F(Leases, AStopPutsBackAndTheNextStartMakesTheSettingsAgain) {
+  Holder holder;
+  ASSERT_TRUE(create(200, holder.pid()));
+  EXPECT_TRUE(keeper_->stop(std::chrono::seconds(20)));
+  EXPECT_EQ(limit(), 100'000u);
+  kill_daemon();
+  start();
+  EXPECT_TRUE(heard("adopted: its holder lives"));
+  EXPECT_EQ(limit(), 200'000u);
+}
+
+TEST_F(Leases, AtEachStepOfAKilledLeaseTheNextStartPutsRight) {
+  Holder holder;
+  holder.end();
+  // What the file holds after the save and before each of the writes that follow: the writes may have been done or not.
+  Lease lease{.id = "ab", .uuids = {"GPU-test-0", "GPU-test-1"}, .wanted = {}, .saved = {}};
+  lease.wanted.power_limit_mw = 200'000;
+  lease.saved["GPU-test-0"].power_limit_mw = lease.saved["GPU-test-1"].power_limit_mw = 100'000;
+  lease.holder_pid = 1;
+  lease.holder_start_time = 1;  // no process that is there
+  for (const std::uint32_t writes : {0u, 1u, 2u}) {
+    kill_daemon();
+    for (std::uint32_t gpu = 0; gpu < writes; ++gpu) ASSERT_TRUE(queues_->gpu(gpu).set_power_limit(200'000));
+    ASSERT_TRUE(save_leases(folder_ + "/leases.json", {lease}));
+    start();
+    while (!keeper_->list().empty()) std::this_thread::yield();
+    EXPECT_EQ(limit(0), 100'000u) << writes;
+    EXPECT_EQ(limit(1), 100'000u) << writes;
+  }
+}
+
+TEST_F(Leases, PersistenceIsGivenUpForAResetAndEverythingIsPutBackAfterwards) {
+  Holder holder;
+  ASSERT_TRUE(create(200, holder.pid(), 0, {"1"}));
+  LeaseRequest clocks{.gpus = {"0"}, .wanted = {}, .holder_pid = holder.pid(), .ttl_s = 0};
+  clocks.wanted.gpu_clocks = ClockRange{210, 900};
+  ASSERT_TRUE(create(clocks));
+  std::promise<Result<void>> promise;
+  keeper_->give_up_persistence("all", 60, [&promise](Result<void> done) { promise.set_value(std::move(done)); });
+  const auto given = promise.get_future().get();
+  ASSERT_TRUE(given) << given.error().message;
+  for (const std::uint32_t gpu : {0u, 1u}) EXPECT_FALSE(*queues_->gpu(gpu).persistence_mode());
+  // The reset: GPU 1 forgets its limit, and GPU 0 is not there for a while.
+  ASSERT_TRUE(queues_->gpu(1).set_power_limit(300'000));
+  gpus_[0].fail_with(Operation::set_persistence_mode, {ErrorCode::unreachable, "a GPU is lost", ""});
+  kill_daemon();
+  now_s_ += 60;
+  start();
+  EXPECT_TRUE(heard("a GPU is lost"));
+  EXPECT_EQ(limit(1), 200'000u) << "the lease on it holds";
+  EXPECT_TRUE(*queues_->gpu(1).persistence_mode());
+  gpus_[0].heal();
+  while (keeper_->list().size() > 2) std::this_thread::yield();
+  EXPECT_TRUE(*queues_->gpu(0).persistence_mode());
+  EXPECT_EQ(queues_->locked_clocks(0, Operation::set_gpu_locked_clocks), (ClockRange{210, 900}));
+  std::promise<Result<void>> unknown;
+  keeper_->give_up_persistence("GPU-none", 60, [&unknown](Result<void> done) { unknown.set_value(std::move(done)); });
+  EXPECT_EQ(unknown.get_future().get().error().code, ErrorCode::not_found);
+}
+
+TEST_F(Leases, ASecondWritersSettingIsReportedOnceWithItsCause) {
+  Holder holder;
+  ASSERT_TRUE(create(200, holder.pid()));
+  ASSERT_TRUE(queues_->gpu(0).set_power_limit(250'000));  // beside the daemon
+  EXPECT_TRUE(heard("no longer holds: GPU 0 has power limit 250 W, not 200 W (another program set it)"));
+  ASSERT_TRUE(queues_->gpu(0).set_power_limit(300'000));
+  gpus_[0].set_energy(1);
+  EXPECT_TRUE(heard("has power limit 300 W, not 200 W (the driver was reloaded, or the GPU reset)"));
+  EXPECT_EQ(limit(), 300'000u) << "it is only told";
+  holder.end();
+  EXPECT_TRUE(heard("its values are put back"));
+  EXPECT_EQ(limit(), 100'000u);
+}
+
+TEST_F(Leases, ASettingThatIsGoneIsMadeAgainWhereThatIsAskedFor) {
+  kill_daemon();
+  reapply_ = true;
+  start();
+  Holder holder;
+  ASSERT_TRUE(create(200, holder.pid()));
+  ASSERT_TRUE(queues_->gpu(0).set_power_limit(250'000));
+  EXPECT_TRUE(heard("made again"));
+  EXPECT_EQ(limit(), 200'000u);
+}
+
+TEST_F(Leases, ADamagedFileEndsTheStartAndIsLeftAlone) {
+  kill_daemon();
+  const std::string path = folder_ + "/leases.json";
+  ASSERT_TRUE(save_leases(path, {}));
+  std::filesystem::resize_file(path, 1);
+  LeaseKeeper keeper(*queues_, {.file = path, .now_s = [] { return std::int64_t{0}; }, .tell = {}});
+  EXPECT_FALSE(keeper.start());
+  EXPECT_EQ(std::filesystem::file_size(path), 1u);
+}
+
+TEST_F(Leases, AHolderThatIsNotThereIsRefused) {
+  Holder holder;
+  const std::uint32_t pid = holder.pid();
+  holder.end();
+  EXPECT_FALSE(create(200, pid));
+  EXPECT_FALSE(create(200, 0, 60, {"7"}));
+  EXPECT_TRUE(gpus_[0].written().empty());
+}
+
+}  // namespace
+}  // namespace headgate::power

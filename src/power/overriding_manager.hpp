@@ -1,0 +1,27 @@
+// A GPU manager that runs commands instead of some setters (zeusd's command overrides), and leaves all else to another manager.
+#pragma once
+
+#include <memory>
+
+#include "config/command_overrides.hpp"
+#include "power/command.hpp"
+#include "power/gpu_manager.hpp"
+
+namespace headgate::power {
+
+// Runs `words` without a shell, in a process group that is killed at the timeout, and reads what it prints. A process that the command
+// leaves behind does not keep it waiting. Errors: failed, with what it printed: it cannot be started, ends with another status than
+// 0, prints something that matches the pattern, or takes too long.
+[[nodiscard]] Result<void> run_command(const std::vector<std::string>& words,
+                                       const std::optional<std::string>& error_pattern,
+                                       std::chrono::milliseconds timeout);
+
+// The words with their placeholders filled in.
+[[nodiscard]] std::vector<std::string> filled(const std::vector<std::string>& words, std::uint32_t gpu,
+                                              const Command& command);
+
+// `gpu`: its index, for {gpu_id}.
+[[nodiscard]] std::unique_ptr<GpuManager> overriding_manager(std::unique_ptr<GpuManager> manager, std::uint32_t gpu,
+                                                             const config::CommandOverrides& overrides);
+
+}  // namespace headgate::power

@@ -1,0 +1,140 @@
+#include "power/rapl.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <condition_variable>
+#include <filesystem>
+
+#include "base/unique_fd.hpp"
+#include "base/whole_number.hpp"
+
+namespace headgate::power {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "intel-rapl:";
+// A package of 500 W with the usual range of 262 kJ wraps after 8 minutes.
+constexpr std::chrono::seconds kKeepAlive{30};
+
+Result<std::string> read_small(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) return fail_errno("reading " + path, errno);
+  std::array<char, 128> text{};
+  const ssize_t bytes = ::read(fd.get(), text.data(), text.size());
+  if (bytes < 0) return fail_errno("reading " + path, errno);
+  return std::string(text.data(), static_cast<std::size_t>(bytes));
+}
+
+std::string_view without_line_feed(std::string_view text) {
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  return text;
+}
+
+std::string name_of_zone(const std::string& folder) {
+  const auto text = read_small(folder + "/name");
+  return text ? std::string(without_line_feed(*text)) : "";
+}
+
+Result<std::uint64_t> read_counter(const std::string& path) {
+  auto number = parse_counter(TRY(read_small(path)));
+  if (!number) number.error().message = path + ": " + number.error().message;
+  return number;
+}
+
+std::vector<std::string> folders_in(const std::string& path, std::error_code& error) {
+  std::vector<std::string> names;
+  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error))
+    names.push_back(at->path().filename().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+}  // namespace
+
+Result<std::uint64_t> parse_counter(std::string_view text) {
+  const std::string_view digits = without_line_feed(text);
+  const auto number = whole_number<std::uint64_t>(digits);
+  if (!number)
+    return fail(ErrorCode::failed, "'" + std::string(digits.substr(0, 40)) + "' is not a whole number of 64 bits");
+  return *number;
+}
+
+std::optional<std::uint32_t> package_number(std::string_view folder) {
+  if (!folder.starts_with(kPrefix)) return std::nullopt;
+  return whole_number<std::uint32_t>(folder.substr(kPrefix.size()));
+}
+
+PowerDraw mean_power(const CpuEnergy& before, const CpuEnergy& after, std::chrono::nanoseconds elapsed) {
+  const auto ns = static_cast<double>(std::max<std::int64_t>(elapsed.count(), 1));
+  // uJ / ns = kW
+  const auto mw = [ns](std::uint64_t from, std::uint64_t to) {
+    return static_cast<std::uint64_t>(static_cast<double>(to > from ? to - from : 0) * 1e6 / ns);
+  };
+  PowerDraw draw{.mw = mw(before.package_uj, after.package_uj), .dram_mw = {}};
+  if (before.dram_uj && after.dram_uj) draw.dram_mw = mw(*before.dram_uj, *after.dram_uj);
+  return draw;
+}
+
+std::string Rapl::usual_root() {
+  std::error_code ignored;
+  return fs::is_directory("/zeus_sys/class/powercap/intel-rapl", ignored) ? "/zeus_sys" : "/sys";
+}
+
+Rapl::Rapl(std::string root) {
+  const std::string base = root + "/class/powercap/intel-rapl";
+  std::error_code error;
+  for (const std::string& name : folders_in(base, error)) {
+    const auto number = package_number(name);
+    const std::string folder = base + "/" + name;
+    if (!number || !name_of_zone(folder).starts_with("package-")) continue;
+    const auto range_of = [](const std::string& zone) {
+      return read_counter(zone + "/max_energy_range_uj").value_or(0);
+    };
+    Zones zones{.package = {folder, WrappingCounter(range_of(folder))}, .dram = {}};
+    std::error_code unreadable;  // a package without sub-zones is one all the same
+    for (const std::string& inner : folders_in(folder, unreadable)) {
+      const std::string zone = folder + "/" + inner;
+      if (inner.starts_with(name + ":") && name_of_zone(zone) == "dram")
+        zones.dram = Zone{zone, WrappingCounter(range_of(zone))};
+    }
+    packages_.push_back({*number, zones.dram.has_value()});
+    zones_.emplace(*number, std::move(zones));
+  }
+  std::ranges::sort(packages_, {}, &Package::number);
+  if (error) trouble_ = "no CPU energy: " + base + ": " + error.message();
+  if (!packages_.empty()) thread_ = std::jthread([this](const std::stop_token& stop) { keep_alive(stop); });
+}
+
+Rapl::~Rapl() = default;
+
+Result<std::uint64_t> Rapl::add_reading(Zone& zone) {
+  return zone.counter.add(TRY(read_counter(zone.folder + "/energy_uj")));
+}
+
+Result<CpuEnergy> Rapl::energy(std::uint32_t package) {
+  const std::lock_guard lock(mutex_);
+  const auto found = zones_.find(package);
+  if (found == zones_.end())
+    return fail(ErrorCode::not_found, "CPU " + std::to_string(package) + " not found", "GET /discover lists them");
+  CpuEnergy energy{.package_uj = TRY(add_reading(found->second.package)), .dram_uj = {}};
+  if (found->second.dram) {
+    if (auto dram = add_reading(*found->second.dram)) energy.dram_uj = *dram;
+  }
+  return energy;
+}
+
+void Rapl::keep_alive(const std::stop_token& stop) {
+  std::mutex waiting;
+  std::condition_variable_any wake;
+  std::unique_lock lock(waiting);
+  while (!wake.wait_for(lock, stop, kKeepAlive, [&stop] { return stop.stop_requested(); })) {
+    for (const Package& package : packages_) (void)energy(package.number);  // a failure is the caller's to see
+  }
+}
+
+}  // namespace headgate::power

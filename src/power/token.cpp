@@ -1,0 +1,196 @@
+#include "power/token.hpp"
+
+#include <fcntl.h>
+#include <jwt.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/unique_fd.hpp"
+#include "base/utf8.hpp"
+#include "base/whole_number.hpp"
+
+namespace headgate::power {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr ApiGroup kGroups[] = {ApiGroup::gpu_control, ApiGroup::gpu_read, ApiGroup::cpu_read};
+constexpr const char* kAcceptedGroups = "accepted: gpu-control, gpu-read, cpu-read";
+constexpr std::size_t kMaxKeyBytes = 64 << 10;
+constexpr std::size_t kMaxTokenBytes = 16 << 10;
+
+struct FreeToken {
+  void operator()(jwt_t* token) const { ::jwt_free(token); }
+};
+struct FreeText {
+  void operator()(char* text) const { std::free(text); }
+};
+using Token = std::unique_ptr<jwt_t, FreeToken>;
+using Text = std::unique_ptr<char, FreeText>;
+
+std::unexpected<Error> refuse(std::string why) {
+  return fail(ErrorCode::denied, "invalid token: " + std::move(why), "headgate zeusd token issue makes one");
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+// Seconds of one of the spellings that humantime takes; 0: no unit.
+std::int64_t seconds_of_unit(std::string_view unit) {
+  constexpr struct {
+    std::int64_t seconds;
+    std::string_view names;  // each between blanks
+  } kUnits[] = {{1, " s sec secs second seconds "}, {60, " m min mins minute minutes "},
+                {3600, " h hr hrs hour hours "},    {86'400, " d day days "},
+                {604'800, " w week weeks "},        {2'630'016, " M month months "},
+                {31'557'600, " y year years "}};
+  for (const auto& [seconds, names] : kUnits)
+    if (!unit.empty() && names.contains(" " + std::string(unit) + " ")) return seconds;
+  return 0;
+}
+
+}  // namespace
+
+std::string_view name_of(ApiGroup group) {
+  switch (group) {
+    case ApiGroup::gpu_control: return "gpu-control";
+    case ApiGroup::gpu_read: return "gpu-read";
+    case ApiGroup::cpu_read: return "cpu-read";
+  }
+  return "";
+}
+
+std::optional<ApiGroup> api_group_from(std::string_view name) {
+  const auto* const found = std::ranges::find(kGroups, name, [](ApiGroup group) { return name_of(group); });
+  return found == std::end(kGroups) ? std::nullopt : std::optional(*found);
+}
+
+Result<std::vector<ApiGroup>> api_groups_from(std::string_view list) {
+  std::vector<ApiGroup> groups;
+  while (!list.empty()) {
+    const auto comma = list.find(',');
+    const std::string_view name = trimmed(list.substr(0, comma));
+    const auto group = api_group_from(name);
+    if (!group) return fail(ErrorCode::usage, "'" + printable(name) + "' is no API group", kAcceptedGroups);
+    if (std::ranges::find(groups, *group) == groups.end()) groups.push_back(*group);
+    list = comma == std::string_view::npos ? std::string_view() : list.substr(comma + 1);
+  }
+  return groups;
+}
+
+bool TokenClaims::allows(ApiGroup group) const { return std::ranges::find(scopes, group) != scopes.end(); }
+
+Result<TokenClaims> claims_from(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return refuse("its claims are no JSON object");
+  TokenClaims claims;
+  const auto user = json.find("sub");
+  if (user == json.end() || !user->is_string()) return refuse("it needs the claim sub, a string");
+  claims.user = user->get<std::string>();
+  if (json.contains("aud")) return refuse("it is for another audience (claim aud)");
+  const auto scopes = json.find("scopes");
+  if (scopes == json.end() || !scopes->is_array()) return refuse("it needs the claim scopes, an array");
+  for (const Json& scope : *scopes) {
+    const auto group = scope.is_string() ? api_group_from(scope.get_ref<const std::string&>()) : std::nullopt;
+    if (!group)
+      return refuse("scope " + printable(scope.dump(-1, ' ', true, Json::error_handler_t::replace)) +
+                    " is no API group");
+    claims.scopes.push_back(*group);
+  }
+  if (const auto end = json.find("exp"); end != json.end()) {
+    const bool fits = end->is_number_integer() &&
+                      (!end->is_number_unsigned() || end->get<std::uint64_t>() <= std::uint64_t{INT64_MAX});
+    if (!fits) return refuse("its claim exp is no whole number");
+    claims.expires_s = end->get<std::int64_t>();
+  }
+  return claims;
+}
+
+Result<TokenClaims> verify_token(const std::string& token, std::string_view key, std::int64_t now_s) {
+  if (token.empty() || token.size() > kMaxTokenBytes || token.contains('\0')) return refuse("it is no JSON Web Token");
+  jwt_t* decoded = nullptr;
+  if (::jwt_decode(&decoded, token.c_str(), reinterpret_cast<const unsigned char*>(key.data()),
+                   static_cast<int>(key.size())) != 0)
+    return refuse("its signature or form is wrong");
+  const Token held(decoded);
+  // Another algorithm must not be the token's choice: with "none" there would be no signature at all.
+  if (::jwt_get_alg(held.get()) != JWT_ALG_HS256) return refuse("it is not signed with HS256");
+  const Text text(::jwt_get_grants_json(held.get(), nullptr));
+  if (!text) return refuse("it has no claims");
+  auto claims = TRY(claims_from(text.get()));
+  if (claims.expires_s && now_s - kTokenLeewayS > *claims.expires_s) return refuse("it has expired");
+  return claims;
+}
+
+Result<std::string> issue_token(const TokenClaims& claims, std::string_view key) {
+  if (key.empty()) return fail(ErrorCode::usage, "the signing key is empty", "a file with at least one byte");
+  if (claims.user.empty()) return fail(ErrorCode::usage, "the token's user is empty", "--user NAME");
+  jwt_t* made = nullptr;
+  if (::jwt_new(&made) != 0) return fail_errno("making a token", ENOMEM);
+  const Token token(made);
+  Json json = {{"sub", claims.user}, {"scopes", Json::array()}};
+  for (const ApiGroup scope : claims.scopes) json["scopes"].push_back(name_of(scope));
+  if (claims.expires_s) json["exp"] = *claims.expires_s;
+  const std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
+  if (::jwt_add_grants_json(token.get(), text.c_str()) != 0 ||
+      ::jwt_set_alg(token.get(), JWT_ALG_HS256, reinterpret_cast<const unsigned char*>(key.data()),
+                    static_cast<int>(key.size())) != 0)
+    return fail_errno("making a token", errno);
+  const Text encoded(::jwt_encode_str(token.get()));
+  if (!encoded) return fail_errno("signing a token", errno);
+  return std::string(encoded.get());
+}
+
+Result<std::string> read_signing_key(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) return fail_errno("reading the signing key " + path, errno, "a file that the daemon can read");
+  struct stat facts{};
+  if (::fstat(fd.get(), &facts) != 0) return fail_errno("looking at the signing key " + path, errno);
+  if (!S_ISREG(facts.st_mode)) return fail(ErrorCode::usage, "the signing key " + path + " is no file");
+  if ((facts.st_mode & 0007) != 0)
+    return fail(ErrorCode::denied, "the signing key " + path + " is open to all users", "chmod o-rwx " + path);
+  std::string key(kMaxKeyBytes + 1, '\0');
+  const ssize_t bytes = ::read(fd.get(), key.data(), key.size());
+  if (bytes < 0) return fail_errno("reading the signing key " + path, errno);
+  key.resize(static_cast<std::size_t>(bytes));
+  if (key.empty())
+    return fail(ErrorCode::usage, "the signing key " + path + " is empty", "make one: head -c 32 /dev/urandom > FILE");
+  if (key.size() > kMaxKeyBytes)
+    return fail(ErrorCode::usage, "the signing key " + path + " is longer than 64 KiB", "32 random bytes are enough");
+  return key;
+}
+
+Result<std::optional<std::int64_t>> token_end(std::string_view text, std::int64_t now_s) {
+  const auto refused = [&] {
+    return fail(ErrorCode::usage, "'" + printable(text) + "' is no time after which a token ends",
+                "accepted: never, 0, or spans such as 30d, 1h 30m");
+  };
+  if (text == "never" || text == "0") return std::optional<std::int64_t>{};
+  constexpr std::int64_t kMost = 100LL * 366 * 86'400;
+  std::int64_t total = 0;
+  std::string_view rest = trimmed(text);
+  if (rest.empty()) return refused();
+  while (!rest.empty()) {
+    const auto digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
+    const auto number = whole_number<std::int64_t>(rest.substr(0, digits));
+    rest.remove_prefix(digits);
+    const auto letters = std::min(rest.find_first_of("0123456789 \t"), rest.size());
+    const std::int64_t unit = seconds_of_unit(rest.substr(0, letters));
+    if (!number || unit == 0 || *number > (kMost - total) / unit) return refused();
+    total += *number * unit;
+    rest = trimmed(rest.substr(letters));
+  }
+  if (total == 0) return refused();
+  return std::optional(now_s + total);
+}
+
+}  // namespace headgate::power

@@ -1,0 +1,152 @@
+// The checkpoint calls: a process is held, its memory leaves the devices and returns, it goes on. Any process of the node may be named.
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "sim/driver/library.hpp"
+
+namespace headgate::sim::driver {
+namespace {
+
+constexpr std::atomic<std::uint32_t> kNotHeld{0};
+constexpr std::uint64_t kLookEveryNs = 1'000'000;
+
+// cuda.h: CUcheckpointLockArgs, and CUcheckpointRestoreArgs as far as the pairs go; what is reserved must be 0.
+struct LockArgs {
+  std::uint32_t timeout_ms, reserved0;
+  std::uint64_t reserved[7];
+};
+struct GpuPair {
+  CUuuid from, to;
+};
+struct RestoreArgs {
+  const GpuPair* pairs;
+  std::uint32_t count;
+};
+struct PlainArgs {
+  std::uint64_t reserved[8];
+};
+static_assert(sizeof(LockArgs) == 64 && sizeof(PlainArgs) == 64 && sizeof(GpuPair) == 32);
+
+bool blank(const void* arguments) {
+  const auto* plain = static_cast<const PlainArgs*>(arguments);
+  return plain == nullptr || std::ranges::all_of(plain->reserved, [](std::uint64_t word) { return word == 0; });
+}
+
+// By the pid that the node's processes of this pid namespace know; kNone where none of them has it.
+std::uint32_t process_of(const State& state, int pid) {
+  const Process& own = state.processes[library().node->process()];
+  for (std::uint32_t p = 0; p < kMaxProcesses; ++p) {
+    const Process& one = state.processes[p];
+    if (one.used && one.pid == pid && one.pid_namespace == own.pid_namespace) return p;
+  }
+  return kNone;
+}
+
+CheckpointState state_of(const Process& process) {
+  return static_cast<CheckpointState>(process.checkpoint.load(std::memory_order_acquire));
+}
+
+// `act` gets the engine and the process, which is in the state that the call needs.
+template <typename Act>
+CUresult in_state(int pid, CheckpointState needed, Act act) {
+  Node::Locked locked(*library().node);
+  locked.advance();
+  const std::uint32_t p = process_of(locked->state(), pid);
+  if (p == kNone) return CUDA_ERROR_INVALID_VALUE;
+  if (state_of(locked->state().processes[p]) != needed) return CUDA_ERROR_ILLEGAL_STATE;
+  return act(locked.engine(), p);
+}
+
+CUresult lock(int pid, const LockArgs* arguments) {
+  if (arguments != nullptr &&
+      (arguments->reserved0 != 0 || std::ranges::any_of(arguments->reserved, [](auto w) { return w != 0; })))
+    return CUDA_ERROR_INVALID_VALUE;
+  return in_state(pid, CheckpointState::running, [](Engine& engine, std::uint32_t p) {
+    engine.set_checkpoint(p, CheckpointState::locked);
+    return CUDA_SUCCESS;
+  });
+}
+
+// What was submitted before is done first.
+CUresult checkpoint(int pid, const void* arguments) {
+  if (!blank(arguments)) return CUDA_ERROR_INVALID_VALUE;
+  while (true) {
+    const CUresult done = in_state(pid, CheckpointState::locked, [](Engine& engine, std::uint32_t p) {
+      if (!engine.process_idle(p)) return CUDA_ERROR_NOT_READY;
+      return engine.checkpoint_process(p) ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+    });
+    if (done != CUDA_ERROR_NOT_READY) return done;
+    library().node->sleep_until(clock_ns() + kLookEveryNs);
+  }
+}
+
+CUresult restore(int pid, const RestoreArgs* arguments) {
+  for (std::uint32_t i = 0; arguments != nullptr && i < arguments->count; ++i) {
+    if (arguments->pairs == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const GpuPair& pair = arguments->pairs[i];
+    if (!std::ranges::equal(pair.from.bytes, pair.to.bytes)) return CUDA_ERROR_NOT_SUPPORTED;  // onto another GPU
+  }
+  return in_state(pid, CheckpointState::checkpointed, [](Engine& engine, std::uint32_t p) {
+    return engine.restore_process(p) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  });
+}
+
+CUresult unlock(int pid, const void* arguments) {
+  if (!blank(arguments)) return CUDA_ERROR_INVALID_VALUE;
+  return in_state(pid, CheckpointState::locked, [](Engine& engine, std::uint32_t p) {
+    engine.set_checkpoint(p, CheckpointState::running);
+    return CUDA_SUCCESS;
+  });
+}
+
+template <typename Value, typename Read>
+CUresult tell(int pid, Value* out, Read read) {
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  Node::Locked locked(*library().node);
+  const std::uint32_t p = process_of(locked->state(), pid);
+  if (p == kNone) return CUDA_ERROR_INVALID_VALUE;
+  *out = static_cast<Value>(read(locked->state().processes[p]));
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+std::atomic<const std::atomic<std::uint32_t>*> own_checkpoint{&kNotHeld};
+
+void wait_while_held(const char* name) {
+  if (std::string_view(name).starts_with("cuCheckpoint")) return;
+  const std::atomic<std::uint32_t>& word = *own_checkpoint.load();
+  while (word.load(std::memory_order_acquire) != 0 && life.load() == Life::ready)
+    library().node->sleep_until(clock_ns() + kLookEveryNs);
+}
+
+SIM_API CUresult cuCheckpointProcessGetState(int pid, CUprocessState* state) {
+  SIM_ENTER(cuCheckpointProcessGetState);
+  return tell(pid, state, state_of);
+}
+// No thread of its own restores a process here: the main thread is named.
+SIM_API CUresult cuCheckpointProcessGetRestoreThreadId(int pid, int* tid) {
+  SIM_ENTER(cuCheckpointProcessGetRestoreThreadId);
+  return tell(pid, tid, [](const Process& process) { return process.pid; });
+}
+SIM_API CUresult cuCheckpointProcessLock(int pid, CUcheckpointLockArgs* arguments) {
+  SIM_ENTER(cuCheckpointProcessLock);
+  return lock(pid, reinterpret_cast<const LockArgs*>(arguments));
+}
+SIM_API CUresult cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs* arguments) {
+  SIM_ENTER(cuCheckpointProcessCheckpoint);
+  return checkpoint(pid, arguments);
+}
+SIM_API CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs* arguments) {
+  SIM_ENTER(cuCheckpointProcessRestore);
+  return restore(pid, reinterpret_cast<const RestoreArgs*>(arguments));
+}
+SIM_API CUresult cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs* arguments) {
+  SIM_ENTER(cuCheckpointProcessUnlock);
+  return unlock(pid, arguments);
+}
+
+}  // namespace headgate::sim::driver

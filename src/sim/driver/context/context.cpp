@@ -1,0 +1,457 @@
+// Contexts: birth and death, the stack of each thread, primary contexts.
+#include <algorithm>
+
+#include "sim/driver/context/context_growth.hpp"
+#include "sim/driver/context/green_context.hpp"
+#include "sim/driver/graph/capture.hpp"
+#include "sim/driver/library.hpp"
+#include "sim/driver/memory/array.hpp"
+#include "sim/driver/memory/memory.hpp"
+#include "sim/driver/memory/peer.hpp"
+#include "sim/driver/module/module.hpp"
+#include "sim/driver/stream/payload.hpp"
+#include "sim/kernel_faults.hpp"
+
+namespace headgate::sim::driver {
+
+Pool<Context>& context_objects() {
+  static Pool<Context>& forever = *new Pool<Context>;
+  return forever;
+}
+
+namespace {
+
+thread_local std::vector<Context*> stack;
+
+// NVML's compute modes: 2 nobody, 3 one process at a time. cuda.h, CUDA_ERROR_DEVICE_UNAVAILABLE, names both.
+bool admitted(const State& state, std::uint32_t device, std::uint32_t process) {
+  const std::uint32_t mode = state.nvml[device].compute_mode;
+  if (mode != 3) return mode != 2;
+  return std::ranges::none_of(state.contexts, [&](const sim::Context& one) {
+    return one.used && one.device == device && one.process != process;
+  });
+}
+
+CUresult make_in_node(Context* context) {
+  Node& node = *library().node;
+  Node::Locked locked(node);
+  locked.advance();
+  if (!admitted(locked->state(), context->node_device, node.process())) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  const std::uint32_t a = locked->next_account_slot(node.process(), context->node_device);
+  const std::uint32_t s = locked->next_stream_slot();
+  if (a == kNone || s == kNone || !node.back_account(a) || !node.back_stream(s)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const std::uint32_t account = locked->account(node.process(), context->node_device);
+  const std::uint64_t bytes = library().profile().context_bytes;
+  if (account == kNone || !locked->reserve_context_bytes(account, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  context->index = locked->create_context(node.process(), context->node_device);
+  if (context->index == kNone) {
+    locked->release_context_bytes(account, bytes);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  context->account = account;
+  context->legacy->index = locked->legacy_stream(context->index);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult make_context(int device, unsigned flags, bool primary, Context** out) {
+  Library& lib = library();
+  if (device < 0 || static_cast<std::size_t>(device) >= lib.visible.size()) return CUDA_ERROR_INVALID_DEVICE;
+  if (device_lost(lib.visible[device])) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  SIM_TRY(lib.ended_by[static_cast<std::size_t>(device)]);
+  Context* context = context_objects().take();
+  Stream* legacy = stream_objects().take();
+  context->device = device;
+  context->node_device = lib.visible[device];
+  context->flags = flags;
+  context->primary = primary;
+  context->root = context;
+  context->green = nullptr;
+  context->id = lib.next_id.fetch_add(1);
+  context->order = 0;
+  begin_growth(context);
+  context->legacy = legacy;
+  CUresult made = make_in_node(context);
+  if (made != CUDA_SUCCESS) {
+    lib.node->reap();  // the dead may have held what is missing, or the device
+    made = make_in_node(context);
+  }
+  if (made != CUDA_SUCCESS) {
+    stream_objects().give(legacy);
+    context_objects().give(context);
+    return made;
+  }
+  legacy->context = context;
+  legacy->kind = StreamKind::legacy;
+  legacy->flags = 0;
+  legacy->priority = 0;
+  legacy->id = lib.next_id.fetch_add(1);
+  legacy->capturing.store(false, std::memory_order_relaxed);
+  context->streams = {legacy};
+  legacy->word.store(kStreamWord, std::memory_order_release);
+  context->word.store(kContextWord, std::memory_order_release);
+  lib.contexts.push_back(context);
+  *out = context;
+  return CUDA_SUCCESS;
+}
+
+// The caller holds contexts_lock.
+void end_context(Context* context) {
+  Library& lib = library();
+  forget_green(context);
+  forget_captures(context);
+  wait_context(context);
+  context->word.store(0, std::memory_order_release);
+  std::erase(lib.contexts, context);
+  forget_modules(context);
+  forget_graphs(context);
+  forget_events(context);
+  forget_arrays(context);
+  forget_textures(context);
+  free_memory_of(context);
+  forget_peers(context);
+  for (Stream* stream : context->streams) stream_objects().give(stream);
+  context->streams.clear();
+  const std::uint64_t grown_bytes = end_growth(context);
+  {
+    Node::Locked locked(*lib.node);
+    locked.advance();
+    const std::uint32_t error = locked->state().contexts[context->index].error;
+    if (ends_process(error)) lib.ended_by[static_cast<std::size_t>(context->device)] = static_cast<CUresult>(error);
+    locked->destroy_context(context->index);
+    locked->release_context_bytes(context->account, lib.profile().context_bytes + grown_bytes);
+  }
+  context_objects().give(context);
+}
+
+CUresult health(const Context* context) {
+  const State& state = library().state();
+  if (device_lost(context->node_device)) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  auto& error = const_cast<std::uint32_t&>(state.contexts[context->index].error);
+  return static_cast<CUresult>(std::atomic_ref(error).load(std::memory_order_relaxed));
+}
+
+void fail_context(Context* context, CUresult error) {
+  Node::Locked locked(*library().node);
+  locked.advance();
+  locked->fail_context(context->index, error);
+}
+
+CUresult act_on_fault(const char* name) {
+  const auto answer = static_cast<CUresult>(fault(name));
+  if (answer == CUDA_SUCCESS || !faults_detail::ends_context) return answer;
+  if (!stack.empty() && object<Context>(stack.back(), kContextWord)) fail_context(stack.back()->root, answer);
+  return answer;
+}
+
+CUresult context_of(CUcontext handle, Context** out) {
+  Context* context = object<Context>(handle, kContextWord);
+  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  SIM_TRY(health(context->root));
+  *out = context->root;
+  return CUDA_SUCCESS;
+}
+
+GreenContext* current_green() {
+  if (stack.empty() || !stack.back()) return nullptr;
+  return stack.back()->word.load(std::memory_order_acquire) == kContextWord ? stack.back()->green : nullptr;
+}
+
+CUresult current_context(Context** out) {
+  if (stack.empty() || !stack.back()) return CUDA_ERROR_INVALID_CONTEXT;
+  Context* context = stack.back();
+  if (context->word.load(std::memory_order_acquire) != kContextWord) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  SIM_TRY(health(context->root));
+  *out = context->root;
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+CUcontext handle(Context* context) { return reinterpret_cast<CUcontext>(context); }
+
+CUresult create(CUcontext* out, unsigned flags, CUdevice device) {
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard guard(library().contexts_lock);
+  Context* context = nullptr;
+  SIM_TRY(make_context(device, flags, false, &context));
+  stack.push_back(context);
+  *out = handle(context);
+  return CUDA_SUCCESS;
+}
+
+CUresult destroy(CUcontext ctx) {
+  const std::lock_guard guard(library().contexts_lock);
+  Context* context = object<Context>(ctx, kContextWord);
+  if (!context || context->primary || context->green) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!stack.empty() && stack.back() == context) stack.pop_back();
+  end_context(context);
+  return CUDA_SUCCESS;
+}
+
+CUresult push(CUcontext ctx) {
+  if (!ctx) return CUDA_ERROR_INVALID_CONTEXT;
+  Context* context = object<Context>(ctx, kContextWord);
+  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  stack.push_back(context);
+  return CUDA_SUCCESS;
+}
+
+CUresult pop(CUcontext* out) {
+  if (stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (out) *out = handle(stack.back());
+  stack.pop_back();
+  return CUDA_SUCCESS;
+}
+
+CUresult release(CUdevice device) {
+  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  const std::lock_guard guard(library().contexts_lock);
+  return release_primary(device);
+}
+
+CUresult reset(CUdevice device) {
+  Library& lib = library();
+  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  const std::lock_guard guard(lib.contexts_lock);
+  if (!lib.primary[device]) return CUDA_SUCCESS;
+  end_context(lib.primary[device]);
+  lib.primary[device] = nullptr;
+  lib.primary_uses[device] = 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult set_flags(CUdevice device, unsigned flags) {
+  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (flags > 0xff) return CUDA_ERROR_INVALID_VALUE;
+  library().primary_flags[device] = flags;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult retain_primary(int device, Context** out) {
+  Library& lib = library();
+  if (!lib.primary[device]) SIM_TRY(make_context(device, lib.primary_flags[device], true, &lib.primary[device]));
+  ++lib.primary_uses[device];
+  *out = lib.primary[device];
+  return CUDA_SUCCESS;
+}
+
+CUresult release_primary(int device) {
+  Library& lib = library();
+  if (!lib.primary[device] || lib.primary_uses[device] == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (--lib.primary_uses[device] > 0) return CUDA_SUCCESS;
+  end_context(lib.primary[device]);
+  lib.primary[device] = nullptr;
+  return CUDA_SUCCESS;
+}
+
+SIM_API CUresult cuCtxCreate(CUcontext* out, unsigned flags, CUdevice device) {
+  SIM_ENTER(cuCtxCreate);
+  return create(out, flags, device);
+}
+SIM_API CUresult cuCtxCreate_v2(CUcontext* out, unsigned flags, CUdevice device) {
+  SIM_ENTER(cuCtxCreate_v2);
+  return create(out, flags, device);
+}
+SIM_API CUresult cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam* affinity, int count, unsigned flags,
+                                CUdevice device) {
+  SIM_ENTER(cuCtxCreate_v3);
+  if (affinity || count) return CUDA_ERROR_NOT_SUPPORTED;
+  return create(out, flags, device);
+}
+SIM_API CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* parameters, unsigned flags, CUdevice device) {
+  SIM_ENTER(cuCtxCreate_v4);
+  if (parameters) return CUDA_ERROR_NOT_SUPPORTED;
+  return create(out, flags, device);
+}
+SIM_API CUresult cuCtxDestroy(CUcontext ctx) {
+  SIM_ENTER(cuCtxDestroy);
+  return destroy(ctx);
+}
+SIM_API CUresult cuCtxDestroy_v2(CUcontext ctx) {
+  SIM_ENTER(cuCtxDestroy_v2);
+  return destroy(ctx);
+}
+SIM_API CUresult cuCtxDetach(CUcontext ctx) {
+  SIM_ENTER(cuCtxDetach);
+  return destroy(ctx);
+}
+SIM_API CUresult cuCtxPushCurrent(CUcontext ctx) {
+  SIM_ENTER(cuCtxPushCurrent);
+  return push(ctx);
+}
+SIM_API CUresult cuCtxPushCurrent_v2(CUcontext ctx) {
+  SIM_ENTER(cuCtxPushCurrent_v2);
+  return push(ctx);
+}
+SIM_API CUresult cuCtxPopCurrent(CUcontext* out) {
+  SIM_ENTER(cuCtxPopCurrent);
+  return pop(out);
+}
+SIM_API CUresult cuCtxPopCurrent_v2(CUcontext* out) {
+  SIM_ENTER(cuCtxPopCurrent_v2);
+  return pop(out);
+}
+SIM_API CUresult cuCtxSetCurrent(CUcontext ctx) {
+  SIM_ENTER(cuCtxSetCurrent);
+  if (!ctx) {
+    if (!stack.empty()) stack.pop_back();
+    return CUDA_SUCCESS;
+  }
+  Context* context = object<Context>(ctx, kContextWord);
+  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (stack.empty()) stack.push_back(context);
+  else stack.back() = context;
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuCtxGetCurrent(CUcontext* out) {
+  SIM_ENTER(cuCtxGetCurrent);
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  *out = stack.empty() ? nullptr : handle(stack.back());
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuCtxGetDevice(CUdevice* device) {
+  SIM_ENTER(cuCtxGetDevice);
+  if (!device) return CUDA_ERROR_INVALID_VALUE;
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  *device = context->device;
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext ctx) {
+  SIM_ENTER(cuCtxGetDevice_v2);
+  if (!device) return CUDA_ERROR_INVALID_VALUE;
+  Context* context = nullptr;
+  SIM_TRY(ctx ? context_of(ctx, &context) : current_context(&context));
+  *device = context->device;
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuCtxGetFlags(unsigned* flags) {
+  SIM_ENTER(cuCtxGetFlags);
+  if (!flags) return CUDA_ERROR_INVALID_VALUE;
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  *flags = context->flags;
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuCtxGetId(CUcontext ctx, unsigned long long* id) {
+  SIM_ENTER(cuCtxGetId);
+  if (!id) return CUDA_ERROR_INVALID_VALUE;
+  Context* context = nullptr;
+  SIM_TRY(ctx ? context_of(ctx, &context) : current_context(&context));
+  *id = context->id;
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned* version) {
+  SIM_ENTER(cuCtxGetApiVersion);
+  if (!version) return CUDA_ERROR_INVALID_VALUE;
+  Context* context = nullptr;
+  SIM_TRY(ctx ? context_of(ctx, &context) : current_context(&context));
+  *version = 3020;
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuCtxGetLimit(std::size_t* value, CUlimit limit) {
+  SIM_ENTER(cuCtxGetLimit);
+  if (!value) return CUDA_ERROR_INVALID_VALUE;
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  if (limit >= 8) return CUDA_ERROR_UNSUPPORTED_LIMIT;
+  *value = context->limits[limit];
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) {
+  SIM_ENTER(cuCtxSetLimit);
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  if (limit >= 8) return CUDA_ERROR_UNSUPPORTED_LIMIT;
+  return set_limit(context, limit, value);
+}
+SIM_API CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  SIM_ENTER(cuCtxGetStreamPriorityRange);
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  if (least) *least = 0;
+  if (greatest) *greatest = -5;
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuCtxGetCacheConfig(CUfunc_cache* config) {
+  SIM_ENTER(cuCtxGetCacheConfig);
+  if (!config) return CUDA_ERROR_INVALID_VALUE;
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  *config = static_cast<CUfunc_cache>(context->cache_config);
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
+  SIM_ENTER(cuCtxSetCacheConfig);
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  context->cache_config = static_cast<int>(config);
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuCtxSynchronize() {
+  SIM_ENTER(cuCtxSynchronize);
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  count(counters(context).synchronisations);
+  SIM_TRY(context_allowed(context));
+  return wait_context(context);
+}
+SIM_API CUresult cuCtxSynchronize_v2(CUcontext ctx) {
+  SIM_ENTER(cuCtxSynchronize_v2);
+  Context* context = nullptr;
+  SIM_TRY(ctx ? context_of(ctx, &context) : current_context(&context));
+  count(counters(context).synchronisations);
+  SIM_TRY(context_allowed(context));
+  return wait_context(context);
+}
+
+SIM_API CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
+  SIM_ENTER(cuDevicePrimaryCtxRetain);
+  Library& lib = library();
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  const std::lock_guard guard(lib.contexts_lock);
+  Context* primary = nullptr;
+  SIM_TRY(retain_primary(device, &primary));
+  *out = handle(primary);
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
+  SIM_ENTER(cuDevicePrimaryCtxRelease);
+  return release(device);
+}
+SIM_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+  SIM_ENTER(cuDevicePrimaryCtxRelease_v2);
+  return release(device);
+}
+SIM_API CUresult cuDevicePrimaryCtxReset(CUdevice device) {
+  SIM_ENTER(cuDevicePrimaryCtxReset);
+  return reset(device);
+}
+SIM_API CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
+  SIM_ENTER(cuDevicePrimaryCtxReset_v2);
+  return reset(device);
+}
+SIM_API CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags) {
+  SIM_ENTER(cuDevicePrimaryCtxSetFlags);
+  return set_flags(device, flags);
+}
+SIM_API CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
+  SIM_ENTER(cuDevicePrimaryCtxSetFlags_v2);
+  return set_flags(device, flags);
+}
+SIM_API CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
+  SIM_ENTER(cuDevicePrimaryCtxGetState);
+  if (!flags || !active) return CUDA_ERROR_INVALID_VALUE;
+  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  const std::lock_guard guard(library().contexts_lock);
+  *flags = library().primary_flags[device];
+  *active = library().primary[device] != nullptr;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace headgate::sim::driver

@@ -1,0 +1,90 @@
+#include "sim/driver/context/context_events.hpp"
+
+#include "sim/driver/graph/capture.hpp"
+#include "sim/driver/stream/payload.hpp"
+
+namespace headgate::sim::driver {
+namespace {
+
+std::vector<Stream*> streams_of(Context* context, const GreenContext* green) {
+  const std::lock_guard guard(context->lock);
+  std::vector<Stream*> all = context->streams;
+  std::erase_if(all, [green](const Stream* stream) { return green != nullptr && stream->green != green; });
+  return all;
+}
+
+CUresult wait(Stream* stream, std::uint32_t event) {
+  Command command = event_wait(library().state(), event, 0);
+  std::uint64_t number = 0;
+  return command.amount == 0 ? CUDA_SUCCESS : submit(stream, command, &number);
+}
+
+CUresult record(Stream* stream, std::uint32_t event) {
+  const std::lock_guard guard(stream->context->lock);
+  Command command = event_record(library().state(), event, stream->index, 0);
+  std::uint64_t number = 0;
+  return submit_locked(stream, command, &number);
+}
+
+// The collecting stream comes behind `from`, by way of an event that goes when it has happened.
+CUresult follow(Stream* collector, Stream* from) {
+  Node& node = *library().node;
+  std::uint32_t event = kNone;
+  {
+    Node::Locked locked(node);
+    event = locked->create_event(node.process(), from->context->node_device);
+  }
+  if (event == kNone) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult done = record(from, event);
+  if (done == CUDA_SUCCESS) done = wait(collector, event);
+  // An event that is gone counts as having happened, so it may go only when it has: its cell knows.
+  Node::Locked locked(node);
+  locked->destroy_event(event);
+  return done;
+}
+
+CUresult allowed(Context* context, CUevent handle, Event** event) {
+  SIM_TRY(event_of(handle, event));
+  return context_allowed(context);
+}
+
+}  // namespace
+
+CUresult record_context(Context* context, const GreenContext* green, CUevent handle) {
+  Event* event = nullptr;
+  SIM_TRY(allowed(context, handle, &event));
+  if (event->context != context || event->imported) return CUDA_ERROR_INVALID_HANDLE;
+  Stream* collector = nullptr;
+  SIM_TRY(make_stream(context, StreamKind::non_blocking, CU_STREAM_NON_BLOCKING, 0, &collector, nullptr));
+  CUresult done = CUDA_SUCCESS;
+  for (Stream* stream : streams_of(context, green)) {
+    if (done == CUDA_SUCCESS && stream != collector && !stream_idle(stream)) done = follow(collector, stream);
+  }
+  event->captured_in.store(0, std::memory_order_release);
+  if (done == CUDA_SUCCESS) done = record(collector, event->index);
+  const CUresult ended = end_stream(collector);
+  return done == CUDA_SUCCESS ? ended : done;
+}
+
+CUresult context_waits(Context* context, const GreenContext* green, CUevent handle) {
+  Event* event = nullptr;
+  SIM_TRY(allowed(context, handle, &event));
+  if (event->captured_in.load(std::memory_order_acquire) != 0) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  for (Stream* stream : streams_of(context, green)) SIM_TRY(wait(stream, event->index));
+  return CUDA_SUCCESS;
+}
+
+SIM_API CUresult cuCtxRecordEvent(CUcontext handle, CUevent event) {
+  SIM_ENTER(cuCtxRecordEvent);
+  Context* context = nullptr;
+  SIM_TRY(handle ? context_of(handle, &context) : current_context(&context));
+  return record_context(context, handle ? object<Context>(handle, kContextWord)->green : current_green(), event);
+}
+SIM_API CUresult cuCtxWaitEvent(CUcontext handle, CUevent event) {
+  SIM_ENTER(cuCtxWaitEvent);
+  Context* context = nullptr;
+  SIM_TRY(handle ? context_of(handle, &context) : current_context(&context));
+  return context_waits(context, handle ? object<Context>(handle, kContextWord)->green : current_green(), event);
+}
+
+}  // namespace headgate::sim::driver

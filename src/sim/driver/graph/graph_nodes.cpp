@@ -1,0 +1,212 @@
+// Nodes of each kind: adding them, and their parameters, asked for and set.
+#include <cstring>
+
+#include "sim/driver/graph/graph_add.hpp"
+#include "sim/driver/graph/graph_conditional.hpp"
+#include "sim/driver/graph/graph_memory.hpp"
+namespace headgate::sim::driver {
+
+namespace {
+
+template <typename Make>
+CUresult set(CUgraphNode handle, NodeType type, const Make& make) {
+  GraphNode* node = nullptr;
+  SIM_TRY(node_of_type(handle, type, &node));
+  Work work;
+  SIM_TRY(make(&work));
+  if (auto* kernel = std::get_if<KernelWork>(&work)) kernel->attributes = std::get<KernelWork>(node->work).attributes;
+  node->work = std::move(work);
+  return CUDA_SUCCESS;
+}
+
+void tell_kernel(const KernelWork& work, KernelNodeParamsV1* out) {
+  out->func = work.function;
+  std::memcpy(out->grid, work.shape.grid, sizeof out->grid);
+  std::memcpy(out->block, work.shape.block, sizeof out->block);
+  out->shared = work.shape.shared;
+  out->parameters = work.parameters.empty() ? nullptr : const_cast<void**>(work.parameters.data());
+  out->extra = nullptr;
+}
+
+CUresult get_kernel(CUgraphNode handle, KernelNodeParamsV1* out, KernelNodeParams* second) {
+  GraphNode* node = nullptr;
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  SIM_TRY(node_of_type(handle, NodeType::kernel, &node));
+  tell_kernel(std::get<KernelWork>(node->work), out);
+  if (second != nullptr) {
+    second->kern = nullptr;
+    second->context = reinterpret_cast<CUcontext>(context_of(node->work));
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult attribute(CUgraphNode handle, unsigned id, void* value, bool write) {
+  GraphNode* node = nullptr;
+  if (!value || id == 0 || id > 16) return CUDA_ERROR_INVALID_VALUE;
+  SIM_TRY(node_of_type(handle, NodeType::kernel, &node));
+  auto& attributes = std::get<KernelWork>(node->work).attributes;
+  if (write) {
+    std::memcpy(attributes[id].data(), value, sizeof(Attribute));
+    return CUDA_SUCCESS;
+  }
+  const auto found = attributes.find(id);
+  if (found == attributes.end()) std::memset(value, 0, sizeof(Attribute));
+  else std::memcpy(value, found->second.data(), sizeof(Attribute));
+  return CUDA_SUCCESS;
+}
+
+CUevent event_handle(const Work& work) { return reinterpret_cast<CUevent>(std::get<EventWork>(work).event); }
+
+CUresult add_any(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, const EdgeData* data, std::size_t count,
+                 AnyNodeParams* params) {
+  if (!params || params->reserved2 != 0) return CUDA_ERROR_INVALID_VALUE;
+  SIM_TRY(
+      add_to_graph(out, graph, behind, data, count, params->type, [&](Work* work) { return any_work(*params, work); }));
+  GraphNode* node = nullptr;
+  SIM_TRY(node_of(*out, &node));
+  // The caller is told the graph, or the address, that the node owns.
+  if (const auto* child = std::get_if<ChildWork>(&node->work))
+    params->child.graph = reinterpret_cast<CUgraph>(child->graph);
+  if (const auto* chooses = std::get_if<ConditionalWork>(&node->work))
+    params->conditional.bodies = chooses->conditional->told.data();
+  if (const auto* made = std::get_if<AllocateWork>(&node->work)) params->allocate.address = made->memory->told.address;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+#define SIM_ADD(name, given, type, made)                                                                         \
+  SIM_API CUresult name(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, std::size_t count, given) {  \
+    SIM_ENTER(name);                                                                                             \
+    return add_to_graph(out, graph, behind, nullptr, count, type, [&](Work* work) -> CUresult { return made; }); \
+  }
+#define SIM_GIVEN(call) !given ? CUDA_ERROR_INVALID_VALUE : call
+
+SIM_ADD(cuGraphAddKernelNode, const KernelNodeParamsV1* given, NodeType::kernel,
+        SIM_GIVEN(kernel_work(*given, nullptr, nullptr, work)))
+SIM_ADD(cuGraphAddKernelNode_v2, const KernelNodeParams* given, NodeType::kernel,
+        SIM_GIVEN(kernel_work(*given, given->kern, given->context, work)))
+SIM_ADD(cuGraphAddHostNode, const HostNodeParams* given, NodeType::host, SIM_GIVEN(host_work(*given, work)))
+SIM_ADD(cuGraphAddChildGraphNode, CUgraph child, NodeType::child, child_work(child, false, work))
+SIM_ADD(cuGraphAddEventRecordNode, CUevent event, NodeType::record_event, event_work(event, work))
+SIM_ADD(cuGraphAddEventWaitNode, CUevent event, NodeType::wait_event, event_work(event, work))
+
+SIM_API CUresult cuGraphAddMemcpyNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, std::size_t count,
+                                      const CopyParams* given, CUcontext context) {
+  SIM_ENTER(cuGraphAddMemcpyNode);
+  return add_to_graph(out, graph, behind, nullptr, count, NodeType::copy,
+                      [&](Work* work) { return SIM_GIVEN(copy_work(*given, context, work)); });
+}
+SIM_API CUresult cuGraphAddMemsetNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, std::size_t count,
+                                      const FillNodeParams* given, CUcontext context) {
+  SIM_ENTER(cuGraphAddMemsetNode);
+  return add_to_graph(out, graph, behind, nullptr, count, NodeType::fill,
+                      [&](Work* work) { return SIM_GIVEN(fill_work(*given, context, work)); });
+}
+SIM_API CUresult cuGraphAddEmptyNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, std::size_t count) {
+  SIM_ENTER(cuGraphAddEmptyNode);
+  return add_to_graph(out, graph, behind, nullptr, count, NodeType::empty, [](Work*) { return CUDA_SUCCESS; });
+}
+SIM_API CUresult cuGraphAddNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, std::size_t count,
+                                AnyNodeParams* params) {
+  SIM_ENTER(cuGraphAddNode);
+  return add_any(out, graph, behind, nullptr, count, params);
+}
+SIM_API CUresult cuGraphAddNode_v2(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, const EdgeData* data,
+                                   std::size_t count, AnyNodeParams* params) {
+  SIM_ENTER(cuGraphAddNode_v2);
+  return add_any(out, graph, behind, data, count, params);
+}
+SIM_API CUresult cuGraphNodeSetParams(CUgraphNode handle, AnyNodeParams* params) {
+  SIM_ENTER(cuGraphNodeSetParams);
+  GraphNode* node = nullptr;
+  if (!params) return CUDA_ERROR_INVALID_VALUE;
+  SIM_TRY(node_of(handle, &node));
+  if (params->type == NodeType::child || params->type == NodeType::allocate || params->type == NodeType::free ||
+      params->type == NodeType::conditional)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  return set(handle, params->type, [&](Work* work) { return any_work(*params, work); });
+}
+
+SIM_API CUresult cuGraphKernelNodeGetParams(CUgraphNode node, KernelNodeParamsV1* out) {
+  SIM_ENTER(cuGraphKernelNodeGetParams);
+  return get_kernel(node, out, nullptr);
+}
+SIM_API CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, KernelNodeParams* out) {
+  SIM_ENTER(cuGraphKernelNodeGetParams_v2);
+  return get_kernel(node, out, out);
+}
+SIM_API CUresult cuGraphKernelNodeSetParams(CUgraphNode node, const KernelNodeParamsV1* given) {
+  SIM_ENTER(cuGraphKernelNodeSetParams);
+  return set(node, NodeType::kernel,
+             [&](Work* work) { return SIM_GIVEN(kernel_work(*given, nullptr, nullptr, work)); });
+}
+SIM_API CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode node, const KernelNodeParams* given) {
+  SIM_ENTER(cuGraphKernelNodeSetParams_v2);
+  return set(node, NodeType::kernel,
+             [&](Work* work) { return SIM_GIVEN(kernel_work(*given, given->kern, given->context, work)); });
+}
+SIM_API CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, unsigned id, void* value) {
+  SIM_ENTER(cuGraphKernelNodeGetAttribute);
+  return attribute(node, id, value, false);
+}
+SIM_API CUresult cuGraphKernelNodeSetAttribute(CUgraphNode node, unsigned id, const void* value) {
+  SIM_ENTER(cuGraphKernelNodeSetAttribute);
+  return attribute(node, id, const_cast<void*>(value), true);
+}
+SIM_API CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode to, CUgraphNode from) {
+  SIM_ENTER(cuGraphKernelNodeCopyAttributes);
+  GraphNode *target = nullptr, *source = nullptr;
+  SIM_TRY(node_of_type(to, NodeType::kernel, &target));
+  SIM_TRY(node_of_type(from, NodeType::kernel, &source));
+  std::get<KernelWork>(target->work).attributes = std::get<KernelWork>(source->work).attributes;
+  return CUDA_SUCCESS;
+}
+
+SIM_API CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CopyParams* out) {
+  SIM_ENTER(cuGraphMemcpyNodeGetParams);
+  return ask_node(node, NodeType::copy, out, [](const Work& work) { return std::get<CopyWork>(work).copy; });
+}
+SIM_API CUresult cuGraphMemcpyNodeSetParams(CUgraphNode node, const CopyParams* given) {
+  SIM_ENTER(cuGraphMemcpyNodeSetParams);
+  return set(node, NodeType::copy, [&](Work* work) { return SIM_GIVEN(copy_work(*given, nullptr, work)); });
+}
+SIM_API CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, FillNodeParams* out) {
+  SIM_ENTER(cuGraphMemsetNodeGetParams);
+  return ask_node(node, NodeType::fill, out, [](const Work& work) { return std::get<FillWork>(work).fill; });
+}
+SIM_API CUresult cuGraphMemsetNodeSetParams(CUgraphNode node, const FillNodeParams* given) {
+  SIM_ENTER(cuGraphMemsetNodeSetParams);
+  return set(node, NodeType::fill, [&](Work* work) { return SIM_GIVEN(fill_work(*given, nullptr, work)); });
+}
+SIM_API CUresult cuGraphHostNodeGetParams(CUgraphNode node, HostNodeParams* out) {
+  SIM_ENTER(cuGraphHostNodeGetParams);
+  return ask_node(node, NodeType::host, out, [](const Work& work) { return std::get<HostNodeParams>(work); });
+}
+SIM_API CUresult cuGraphHostNodeSetParams(CUgraphNode node, const HostNodeParams* given) {
+  SIM_ENTER(cuGraphHostNodeSetParams);
+  return set(node, NodeType::host, [&](Work* work) { return SIM_GIVEN(host_work(*given, work)); });
+}
+SIM_API CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph* out) {
+  SIM_ENTER(cuGraphChildGraphNodeGetGraph);
+  return ask_node(node, NodeType::child, out,
+                  [](const Work& work) { return reinterpret_cast<CUgraph>(std::get<ChildWork>(work).graph); });
+}
+SIM_API CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode node, CUevent* out) {
+  SIM_ENTER(cuGraphEventRecordNodeGetEvent);
+  return ask_node(node, NodeType::record_event, out, event_handle);
+}
+SIM_API CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode node, CUevent event) {
+  SIM_ENTER(cuGraphEventRecordNodeSetEvent);
+  return set(node, NodeType::record_event, [&](Work* work) { return event_work(event, work); });
+}
+SIM_API CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode node, CUevent* out) {
+  SIM_ENTER(cuGraphEventWaitNodeGetEvent);
+  return ask_node(node, NodeType::wait_event, out, event_handle);
+}
+SIM_API CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode node, CUevent event) {
+  SIM_ENTER(cuGraphEventWaitNodeSetEvent);
+  return set(node, NodeType::wait_event, [&](Work* work) { return event_work(event, work); });
+}
+
+}  // namespace headgate::sim::driver

@@ -1,0 +1,317 @@
+// cuArrayCreate and kin, cuMipmappedArrayCreate and kin.
+#include "sim/driver/memory/array.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "sim/driver/memory/memory.hpp"
+
+namespace headgate::sim::driver {
+namespace {
+
+// cuda.h: CUDA_ARRAY3D_*.
+constexpr unsigned kLayered = 0x01, kCubemap = 0x04, kSparse = 0x40, kDeferred = 0x80, kKnownFlags = 0x1ff;
+constexpr std::size_t kTileBytes = 64 << 10;  // what memory for a deferred array comes in
+
+struct Mipmap {
+  std::atomic<std::uint32_t> word{0};
+  Context* context = nullptr;
+  std::uint64_t base = 0;
+  std::vector<Array*> levels;
+};
+
+struct Arrays {
+  std::mutex lock;
+  std::vector<Array*> alive;
+  std::vector<Mipmap*> mipmaps;
+};
+Arrays& arrays() {
+  static Arrays& forever = *new Arrays;
+  return forever;
+}
+Pool<Array>& array_objects() {
+  static Pool<Array>& forever = *new Pool<Array>;
+  return forever;
+}
+Pool<Mipmap>& mipmap_objects() {
+  static Pool<Mipmap>& forever = *new Pool<Mipmap>;
+  return forever;
+}
+
+// Of one channel (CUarray_format); 0 for the packed, planar and compressed formats, which are not modelled.
+std::size_t channel_bytes(unsigned format) {
+  switch (format) {
+    case 0x01:
+    case 0x08: return 1;
+    case 0x02:
+    case 0x09:
+    case 0x10: return 2;
+    case 0x03:
+    case 0x0a:
+    case 0x20: return 4;
+    default: return 0;
+  }
+}
+bool is_format(unsigned format) { return channel_bytes(format) != 0 || (format >= 0x91 && format <= 0xcb); }
+
+CUresult check_extents(const ArrayShape& s) {
+  const bool layered = (s.flags & kLayered) != 0, cube = (s.flags & kCubemap) != 0;
+  if (s.width == 0 || (s.flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (s.channels != 1 && s.channels != 2 && s.channels != 4) return CUDA_ERROR_INVALID_VALUE;
+  if (layered && s.depth == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!layered && s.height == 0 && s.depth != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (cube && (s.width != s.height || s.depth % 6 != 0 || s.depth == 0 || (!layered && s.depth != 6)))
+    return CUDA_ERROR_INVALID_VALUE;
+  const bool solid = s.depth != 0 && !layered && !cube;
+  const std::size_t widest = solid     ? 16384
+                             : layered ? 32768
+                                       : 131072,
+                    highest = solid     ? 16384
+                              : layered ? 32768
+                                        : 65536;
+  const std::size_t deepest = layered ? 2048 : 16384;
+  return s.width > widest || s.height > highest || s.depth > deepest ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+CUresult check_shape(const ArrayShape& shape, std::size_t* texel_bytes) {
+  if (!is_format(shape.format)) return CUDA_ERROR_INVALID_VALUE;
+  SIM_TRY(check_extents(shape));
+  *texel_bytes = channel_bytes(shape.format) * shape.channels;
+  return *texel_bytes == 0 ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+}
+
+std::uint64_t bytes_of(const Array& array) { return array.row_bytes() * array.rows() * array.slices(); }
+bool has_memory(const ArrayShape& shape) { return (shape.flags & (kSparse | kDeferred)) == 0; }
+
+Array* make_array(Context* context, const ArrayShape& shape, std::size_t texel_bytes) {
+  Array* array = array_objects().take();
+  array->context = context;
+  array->shape = shape;
+  array->texel_bytes = texel_bytes;
+  array->base = 0;
+  array->of_mipmap = false;
+  return array;
+}
+
+CUresult create(CUarray* out, const ArrayShape& shape) {
+  std::size_t texel_bytes = 0;
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  SIM_TRY(check_shape(shape, &texel_bytes));
+  Array* array = make_array(context, shape, texel_bytes);
+  if (has_memory(shape)) {
+    const CUresult made = allocate_device(context, bytes_of(*array), false, true, &array->base);
+    if (made != CUDA_SUCCESS) return array_objects().give(array), made;
+  }
+  array->word.store(kArrayWord, std::memory_order_release);
+  const std::lock_guard guard(arrays().lock);
+  arrays().alive.push_back(array);
+  *out = reinterpret_cast<CUarray>(array);
+  return CUDA_SUCCESS;
+}
+
+// Takes it off the list: of two threads that destroy one array, the second finds none.
+CUresult destroy(CUarray handle) {
+  Array* array = nullptr;
+  SIM_TRY(array_of(handle, &array));
+  {
+    const std::lock_guard guard(arrays().lock);
+    if (array->of_mipmap || std::erase(arrays().alive, array) == 0) return CUDA_ERROR_INVALID_HANDLE;
+    array->word.store(0, std::memory_order_release);
+  }
+  if (array->base != 0) free_global(array->base);
+  array_objects().give(array);
+  return CUDA_SUCCESS;
+}
+
+std::size_t halved(std::size_t extent) { return std::max<std::size_t>(extent / 2, extent != 0); }
+
+ArrayShape next_level(ArrayShape shape) {
+  shape.width = halved(shape.width);
+  shape.height = halved(shape.height);
+  if ((shape.flags & (kLayered | kCubemap)) == 0) shape.depth = halved(shape.depth);
+  return shape;
+}
+
+// Clamped as the driver does.
+unsigned level_count(const ArrayShape& shape, unsigned asked) {
+  std::size_t most = std::max(shape.width, shape.height);
+  if ((shape.flags & (kLayered | kCubemap)) == 0) most = std::max(most, shape.depth);
+  return std::clamp(asked, 1u, static_cast<unsigned>(std::bit_width(most)));
+}
+
+void end_mipmap(Mipmap* mipmap) {
+  for (Array* level : mipmap->levels) array_objects().give(level);
+  mipmap->levels.clear();
+  mipmap_objects().give(mipmap);
+}
+
+CUresult create_mipmap(CUmipmappedArray* out, ArrayShape shape, unsigned asked) {
+  std::size_t texel_bytes = 0;
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  SIM_TRY(check_shape(shape, &texel_bytes));
+  Mipmap* mipmap = mipmap_objects().take();
+  mipmap->context = context;
+  mipmap->base = 0;
+  std::uint64_t bytes = 0;
+  const bool backed = has_memory(shape);
+  for (unsigned i = level_count(shape, asked); i > 0; --i, shape = next_level(shape)) {
+    Array* level = make_array(context, shape, texel_bytes);
+    level->of_mipmap = true;
+    level->base = bytes;
+    bytes += bytes_of(*level);
+    mipmap->levels.push_back(level);
+  }
+  if (backed) {
+    const CUresult made = allocate_device(context, bytes, false, true, &mipmap->base);
+    if (made != CUDA_SUCCESS) return end_mipmap(mipmap), made;
+  }
+  for (Array* level : mipmap->levels) {
+    level->base = backed ? level->base + mipmap->base : 0;
+    level->word.store(kArrayWord, std::memory_order_release);
+  }
+  mipmap->word.store(kMipmapWord, std::memory_order_release);
+  const std::lock_guard guard(arrays().lock);
+  arrays().mipmaps.push_back(mipmap);
+  *out = reinterpret_cast<CUmipmappedArray>(mipmap);
+  return CUDA_SUCCESS;
+}
+
+CUresult mipmap_of(CUmipmappedArray handle, Mipmap** out) {
+  *out = object<Mipmap>(handle, kMipmapWord);
+  return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult destroy_mipmap(CUmipmappedArray handle) {
+  Mipmap* mipmap = nullptr;
+  SIM_TRY(mipmap_of(handle, &mipmap));
+  {
+    const std::lock_guard guard(arrays().lock);
+    if (std::erase(arrays().mipmaps, mipmap) == 0) return CUDA_ERROR_INVALID_HANDLE;
+    mipmap->word.store(0, std::memory_order_release);
+  }
+  if (mipmap->base != 0) free_global(mipmap->base);
+  end_mipmap(mipmap);
+  return CUDA_SUCCESS;
+}
+
+// The plain descriptor is the head of the other, but for depth.
+struct FlatShape {
+  std::size_t width, height;
+  unsigned format, channels;
+};
+
+template <typename T>
+T read(const void* descriptor) {
+  T shape;
+  std::memcpy(&shape, descriptor, sizeof shape);
+  return shape;
+}
+
+struct Requirements {  // cuda.h: CUDA_ARRAY_MEMORY_REQUIREMENTS
+  std::size_t size, alignment;
+  unsigned reserved[4];
+};
+
+// Only arrays whose memory is mapped later have requirements [cuda.h].
+CUresult requirements(void* out, const ArrayShape& shape, std::uint64_t bytes, CUdevice device) {
+  if (!out || (shape.flags & kDeferred) == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (device < 0 || static_cast<std::size_t>(device) >= library().visible.size()) return CUDA_ERROR_INVALID_DEVICE;
+  const Requirements found{(bytes + kTileBytes - 1) / kTileBytes * kTileBytes, kTileBytes, {}};
+  std::memcpy(out, &found, sizeof found);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult array_of(CUarray handle, Array** out) {
+  *out = object<Array>(handle, kArrayWord);
+  return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+bool is_mipmap(CUmipmappedArray handle) { return object<Mipmap>(handle, kMipmapWord) != nullptr; }
+
+void forget_arrays(const Context* context) {
+  Arrays& all = arrays();
+  const std::lock_guard guard(all.lock);
+  std::erase_if(all.alive, [&](Array* array) {
+    if (array->context != context) return false;
+    array_objects().give(array);
+    return true;
+  });
+  std::erase_if(all.mipmaps, [&](Mipmap* mipmap) {
+    if (mipmap->context != context) return false;
+    end_mipmap(mipmap);
+    return true;
+  });
+}
+
+SIM_API CUresult cuArrayCreate_v2(CUarray* out, const CUDA_ARRAY_DESCRIPTOR* descriptor) {
+  SIM_ENTER(cuArrayCreate_v2);
+  if (!out || !descriptor) return CUDA_ERROR_INVALID_VALUE;
+  const auto flat = read<FlatShape>(descriptor);
+  return create(out, {flat.width, flat.height, 0, flat.format, flat.channels, 0});
+}
+SIM_API CUresult cuArray3DCreate_v2(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* descriptor) {
+  SIM_ENTER(cuArray3DCreate_v2);
+  if (!out || !descriptor) return CUDA_ERROR_INVALID_VALUE;
+  return create(out, read<ArrayShape>(descriptor));
+}
+SIM_API CUresult cuArrayDestroy(CUarray array) {
+  SIM_ENTER(cuArrayDestroy);
+  return destroy(array);
+}
+SIM_API CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR* out, CUarray handle) {
+  SIM_ENTER(cuArrayGetDescriptor_v2);
+  Array* array = nullptr;
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  SIM_TRY(array_of(handle, &array));
+  const FlatShape flat{array->shape.width, array->shape.height, array->shape.format, array->shape.channels};
+  std::memcpy(static_cast<void*>(out), &flat, sizeof flat);
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR* out, CUarray handle) {
+  SIM_ENTER(cuArray3DGetDescriptor_v2);
+  Array* array = nullptr;
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  SIM_TRY(array_of(handle, &array));
+  std::memcpy(static_cast<void*>(out), &array->shape, sizeof array->shape);
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuArrayGetMemoryRequirements(void* out, CUarray handle, CUdevice device) {
+  SIM_ENTER(cuArrayGetMemoryRequirements);
+  Array* array = nullptr;
+  SIM_TRY(array_of(handle, &array));
+  return requirements(out, array->shape, bytes_of(*array), device);
+}
+SIM_API CUresult cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRIPTOR* descriptor,
+                                        unsigned levels) {
+  SIM_ENTER(cuMipmappedArrayCreate);
+  if (!out || !descriptor) return CUDA_ERROR_INVALID_VALUE;
+  return create_mipmap(out, read<ArrayShape>(descriptor), levels);
+}
+SIM_API CUresult cuMipmappedArrayGetLevel(CUarray* out, CUmipmappedArray handle, unsigned level) {
+  SIM_ENTER(cuMipmappedArrayGetLevel);
+  Mipmap* mipmap = nullptr;
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  SIM_TRY(mipmap_of(handle, &mipmap));
+  if (level >= mipmap->levels.size()) return CUDA_ERROR_INVALID_VALUE;
+  *out = reinterpret_cast<CUarray>(mipmap->levels[level]);
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuMipmappedArrayGetMemoryRequirements(void* out, CUmipmappedArray handle, CUdevice device) {
+  SIM_ENTER(cuMipmappedArrayGetMemoryRequirements);
+  Mipmap* mipmap = nullptr;
+  SIM_TRY(mipmap_of(handle, &mipmap));
+  std::uint64_t bytes = 0;
+  for (const Array* level : mipmap->levels) bytes += bytes_of(*level);
+  return requirements(out, mipmap->levels.front()->shape, bytes, device);
+}
+SIM_API CUresult cuMipmappedArrayDestroy(CUmipmappedArray mipmap) {
+  SIM_ENTER(cuMipmappedArrayDestroy);
+  return destroy_mipmap(mipmap);
+}
+
+}  // namespace headgate::sim::driver

@@ -1,0 +1,56 @@
+// What an array's texels lie in: tiles of sparse ones, planes of formats that have several.
+#include <bit>
+
+#include "sim/driver/memory/array.hpp"
+
+namespace headgate::sim::driver {
+namespace {
+
+constexpr unsigned kSparseFlag = 0x40;  // cuda.h: CUDA_ARRAY3D_SPARSE
+
+struct SparseProperties {  // cuda.h: CUDA_ARRAY_SPARSE_PROPERTIES
+  std::uint32_t width, height, depth, tail_level;
+  std::uint64_t tail_bytes;
+  std::uint32_t flags, reserved[4];
+};
+
+// Tiles of 64 KiB, as the standard block shapes of sparse images have them: 256 x 256 texels of one byte, then halved in height and
+// width in turn; 64 x 32 x 32 where there is depth, halved in width, depth and height in turn.
+SparseProperties tiles(const Array& array) {
+  const auto halvings = static_cast<unsigned>(std::bit_width(array.texel_bytes) - 1);
+  SparseProperties found{};
+  if (array.shape.depth == 0) {
+    found.width = 256u >> (halvings / 2);
+    found.height = 256u >> ((halvings + 1) / 2);
+    found.depth = 1;
+  } else {
+    found.width = 64u >> ((halvings + 2) / 3);
+    found.height = 32u >> (halvings / 3);
+    found.depth = 32u >> ((halvings + 1) / 3);
+  }
+  return found;
+}
+
+CUresult sparse(SparseProperties* out, CUarray handle) {
+  Array* array = nullptr;
+  SIM_TRY(array_of(handle, &array));
+  if (!out || (array->shape.flags & kSparseFlag) == 0) return CUDA_ERROR_INVALID_VALUE;
+  *out = tiles(*array);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+SIM_API CUresult cuArrayGetSparseProperties(SparseProperties* out, CUarray array) {
+  SIM_ENTER(cuArrayGetSparseProperties);
+  return sparse(out, array);
+}
+// No format that has planes can be made here.
+SIM_API CUresult cuArrayGetPlane(CUarray*, CUarray handle, unsigned) {
+  SIM_ENTER(cuArrayGetPlane);
+  Array* array = nullptr;
+  SIM_TRY(array_of(handle, &array));
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+}  // namespace headgate::sim::driver

@@ -1,0 +1,228 @@
+// The copy functions of the driver, each as a box between two ends.
+#include "sim/driver/memory/copy.hpp"
+
+#include <cstring>
+
+#include "sim/driver/memory/array.hpp"
+
+namespace headgate::sim::driver {
+namespace {
+
+CUresult copy_line(const CopyEnd& to, const CopyEnd& from, std::size_t bytes, CUstream stream, CopyMode mode) {
+  return copy_box({from, to, bytes, 1, 1}, stream, mode);
+}
+
+// The calls that name an array by offset know one dimension [cuda.h].
+CUresult copy_row(const CopyEnd& to, const CopyEnd& from, std::size_t bytes, CUstream stream, CopyMode mode) {
+  for (const CopyEnd* end : {&to, &from}) {
+    if (end->type != kArrayMemory) continue;
+    Array* array = nullptr;
+    SIM_TRY(array_of(end->array, &array));
+    if (array->rows() != 1 || array->slices() != 1) return CUDA_ERROR_INVALID_VALUE;
+  }
+  return copy_line(to, from, bytes, stream, mode);
+}
+
+CUresult known_context(void* handle) {
+  Context* context = nullptr;
+  return context_of(static_cast<CUcontext>(handle), &context);
+}
+
+CUresult copy_peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, std::size_t bytes,
+                   CUstream stream, CopyMode mode) {
+  SIM_TRY(known_context(to_context));
+  SIM_TRY(known_context(from_context));
+  return copy_line(device_end(to), device_end(from), bytes, stream, mode);
+}
+
+// One half of cuda.h's CUDA_MEMCPY2D_v2.
+struct FlatEnd {
+  std::size_t x, y;
+  unsigned type;
+  const void* host;
+  CUdeviceptr device;
+  CUarray array;
+  std::size_t pitch;
+};
+struct Copy2D {
+  FlatEnd from, to;
+  std::size_t width, height;
+};
+static_assert(sizeof(Copy2D) == 128);
+
+CopyEnd deepened(const FlatEnd& flat) {
+  return {.x = flat.x,
+          .y = flat.y,
+          .type = flat.type,
+          .host = flat.host,
+          .device = flat.device,
+          .array = flat.array,
+          .pitch = flat.pitch};
+}
+
+CUresult copy_2d(const CUDA_MEMCPY2D* opaque, CUstream stream, CopyMode mode) {
+  if (!opaque) return CUDA_ERROR_INVALID_VALUE;
+  Copy2D flat;
+  std::memcpy(&flat, opaque, sizeof flat);
+  return copy_box({deepened(flat.from), deepened(flat.to), flat.width, flat.height, 1}, stream, mode);
+}
+
+CUresult copy_3d(const CUDA_MEMCPY3D* opaque, CUstream stream, CopyMode mode) {
+  if (!opaque) return CUDA_ERROR_INVALID_VALUE;
+  Copy3D what;
+  std::memcpy(static_cast<void*>(&what), opaque, sizeof what);
+  if (what.from.extra || what.to.extra) return CUDA_ERROR_INVALID_VALUE;
+  return copy_box(what, stream, mode);
+}
+
+CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER* opaque, CUstream stream, CopyMode mode) {
+  if (!opaque) return CUDA_ERROR_INVALID_VALUE;
+  Copy3D what;
+  std::memcpy(static_cast<void*>(&what), opaque, sizeof what);
+  if (what.from.type != kArrayMemory) SIM_TRY(known_context(what.from.extra));
+  if (what.to.type != kArrayMemory) SIM_TRY(known_context(what.to.extra));
+  return copy_box(what, stream, mode);
+}
+
+// The head of cuda.h's CUmemcpyAttributes: in which order the source may be read (1 as the stream, 2 during the call, 3 any).
+struct Attributes {
+  unsigned source_order;
+  CUmemLocation from, to;
+  unsigned flags;
+};
+
+bool describes_all(const Attributes* attributes, const std::size_t* first, std::size_t attribute_count,
+                   std::size_t count_in) {
+  if (!attributes || !first || attribute_count == 0 || attribute_count > count_in || first[0] != 0) return false;
+  for (std::size_t i = 0; i < attribute_count; ++i) {
+    if (attributes[i].source_order == 0 || attributes[i].source_order > 3) return false;
+    if (first[i] >= count_in || (i > 0 && first[i] <= first[i - 1])) return false;
+  }
+  return true;
+}
+
+CUresult copy_batch(const CUdeviceptr* to, const CUdeviceptr* from, const std::size_t* sizes, std::size_t count_in,
+                    const CUmemcpyAttributes* attributes, const std::size_t* first, std::size_t attribute_count,
+                    std::size_t* failed, CUstream stream, CopyMode mode) {
+  if (failed) *failed = ~std::size_t{0};  // of the call itself
+  if (!to || !from || !sizes || count_in == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!describes_all(reinterpret_cast<const Attributes*>(attributes), first, attribute_count, count_in))
+    return CUDA_ERROR_INVALID_VALUE;
+  const auto value = reinterpret_cast<std::uintptr_t>(stream);
+  if (value == 1 || (value == 0 && mode == CopyMode::async)) return CUDA_ERROR_INVALID_VALUE;  // the legacy stream
+  for (std::size_t i = 0; i < count_in; ++i) {
+    if (failed) *failed = i;
+    SIM_TRY(copy_line(device_end(to[i], kUnifiedMemory), device_end(from[i], kUnifiedMemory), sizes[i], stream, mode));
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+// The four forms of a copy: plain, per-thread default stream, and both asynchronous.
+#define SIM_COPY(plain, plain_ptds, later, later_ptsz, parameters, async_parameters, expression) \
+  SIM_API CUresult plain parameters {                                                            \
+    SIM_ENTER(plain);                                                                            \
+    [[maybe_unused]] CUstream stream = nullptr;                                                  \
+    constexpr CopyMode mode = CopyMode::wait;                                                    \
+    return expression;                                                                           \
+  }                                                                                              \
+  SIM_API CUresult plain_ptds parameters {                                                       \
+    SIM_ENTER(plain_ptds);                                                                       \
+    [[maybe_unused]] CUstream stream = nullptr;                                                  \
+    constexpr CopyMode mode = CopyMode::wait_per_thread;                                         \
+    return expression;                                                                           \
+  }                                                                                              \
+  SIM_API CUresult later async_parameters {                                                      \
+    SIM_ENTER(later);                                                                            \
+    constexpr CopyMode mode = CopyMode::async;                                                   \
+    return expression;                                                                           \
+  }                                                                                              \
+  SIM_API CUresult later_ptsz async_parameters {                                                 \
+    SIM_ENTER(later_ptsz);                                                                       \
+    constexpr CopyMode mode = CopyMode::async_per_thread;                                        \
+    return expression;                                                                           \
+  }
+
+SIM_COPY(cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds, cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz,
+         (CUdeviceptr to, const void* from, std::size_t bytes),
+         (CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream),
+         copy_line(device_end(to), host_end(from), bytes, stream, mode))
+SIM_COPY(cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds, cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz,
+         (void* to, CUdeviceptr from, std::size_t bytes),
+         (void* to, CUdeviceptr from, std::size_t bytes, CUstream stream),
+         copy_line(host_end(to), device_end(from), bytes, stream, mode))
+SIM_COPY(cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds, cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz,
+         (CUdeviceptr to, CUdeviceptr from, std::size_t bytes),
+         (CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream),
+         copy_line(device_end(to), device_end(from), bytes, stream, mode))
+SIM_COPY(cuMemcpy, cuMemcpy_ptds, cuMemcpyAsync, cuMemcpyAsync_ptsz,
+         (CUdeviceptr to, CUdeviceptr from, std::size_t bytes),
+         (CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream),
+         copy_line(device_end(to, kUnifiedMemory), device_end(from, kUnifiedMemory), bytes, stream, mode))
+SIM_COPY(cuMemcpyPeer, cuMemcpyPeer_ptds, cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz,
+         (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, std::size_t bytes),
+         (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, std::size_t bytes,
+          CUstream stream),
+         copy_peer(to, to_context, from, from_context, bytes, stream, mode))
+SIM_COPY(cuMemcpyHtoA_v2, cuMemcpyHtoA_v2_ptds, cuMemcpyHtoAAsync_v2, cuMemcpyHtoAAsync_v2_ptsz,
+         (CUarray to, std::size_t offset, const void* from, std::size_t bytes),
+         (CUarray to, std::size_t offset, const void* from, std::size_t bytes, CUstream stream),
+         copy_row(array_end(to, offset), host_end(from), bytes, stream, mode))
+SIM_COPY(cuMemcpyAtoH_v2, cuMemcpyAtoH_v2_ptds, cuMemcpyAtoHAsync_v2, cuMemcpyAtoHAsync_v2_ptsz,
+         (void* to, CUarray from, std::size_t offset, std::size_t bytes),
+         (void* to, CUarray from, std::size_t offset, std::size_t bytes, CUstream stream),
+         copy_row(host_end(to), array_end(from, offset), bytes, stream, mode))
+SIM_COPY(cuMemcpy2D_v2, cuMemcpy2D_v2_ptds, cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz, (const CUDA_MEMCPY2D* what),
+         (const CUDA_MEMCPY2D* what, CUstream stream), copy_2d(what, stream, mode))
+SIM_COPY(cuMemcpy3D_v2, cuMemcpy3D_v2_ptds, cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz, (const CUDA_MEMCPY3D* what),
+         (const CUDA_MEMCPY3D* what, CUstream stream), copy_3d(what, stream, mode))
+SIM_COPY(cuMemcpy3DPeer, cuMemcpy3DPeer_ptds, cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz,
+         (const CUDA_MEMCPY3D_PEER* what), (const CUDA_MEMCPY3D_PEER* what, CUstream stream),
+         copy_3d_peer(what, stream, mode))
+
+// Those that only wait.
+#define SIM_WAITING_COPY(plain, plain_ptds, parameters, expression) \
+  SIM_API CUresult plain parameters {                               \
+    SIM_ENTER(plain);                                               \
+    constexpr CopyMode mode = CopyMode::wait;                       \
+    return expression;                                              \
+  }                                                                 \
+  SIM_API CUresult plain_ptds parameters {                          \
+    SIM_ENTER(plain_ptds);                                          \
+    constexpr CopyMode mode = CopyMode::wait_per_thread;            \
+    return expression;                                              \
+  }
+SIM_WAITING_COPY(cuMemcpyDtoA_v2, cuMemcpyDtoA_v2_ptds,
+                 (CUarray to, std::size_t offset, CUdeviceptr from, std::size_t bytes),
+                 copy_row(array_end(to, offset), device_end(from), bytes, nullptr, mode))
+SIM_WAITING_COPY(cuMemcpyAtoD_v2, cuMemcpyAtoD_v2_ptds,
+                 (CUdeviceptr to, CUarray from, std::size_t offset, std::size_t bytes),
+                 copy_row(device_end(to), array_end(from, offset), bytes, nullptr, mode))
+SIM_WAITING_COPY(cuMemcpyAtoA_v2, cuMemcpyAtoA_v2_ptds,
+                 (CUarray to, std::size_t to_offset, CUarray from, std::size_t from_offset, std::size_t bytes),
+                 copy_row(array_end(to, to_offset), array_end(from, from_offset), bytes, nullptr, mode))
+SIM_WAITING_COPY(cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds, (const CUDA_MEMCPY2D* what),
+                 copy_2d(what, nullptr, mode))
+
+// The first form says which of the copies failed.
+#define SIM_COPY_BATCH(name, mode)                                                                          \
+  SIM_API CUresult name(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes, std::size_t count_in,       \
+                        CUmemcpyAttributes* attributes, std::size_t* first, std::size_t attribute_count,    \
+                        std::size_t* failed, CUstream stream) {                                             \
+    SIM_ENTER(name);                                                                                        \
+    return copy_batch(to, from, sizes, count_in, attributes, first, attribute_count, failed, stream, mode); \
+  }
+#define SIM_COPY_BATCH_V2(name, mode)                                                                        \
+  SIM_API CUresult name(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes, std::size_t count_in,        \
+                        CUmemcpyAttributes* attributes, std::size_t* first, std::size_t attribute_count,     \
+                        CUstream stream) {                                                                   \
+    SIM_ENTER(name);                                                                                         \
+    return copy_batch(to, from, sizes, count_in, attributes, first, attribute_count, nullptr, stream, mode); \
+  }
+SIM_COPY_BATCH(cuMemcpyBatchAsync, CopyMode::async)
+SIM_COPY_BATCH(cuMemcpyBatchAsync_ptsz, CopyMode::async_per_thread)
+SIM_COPY_BATCH_V2(cuMemcpyBatchAsync_v2, CopyMode::async)
+SIM_COPY_BATCH_V2(cuMemcpyBatchAsync_v2_ptsz, CopyMode::async_per_thread)
+
+}  // namespace headgate::sim::driver

@@ -1,0 +1,111 @@
+// External memory: descriptors that cuMemExportToShareableHandle of the same node made, taken in as somebody else's.
+#include <sys/mman.h>
+#include <unistd.h>
+#include <cstring>
+
+#include "sim/driver/memory/mappings.hpp"
+
+namespace headgate::sim::driver {
+namespace {
+
+constexpr unsigned kOpaqueFd = 1;
+constexpr std::uint32_t kExternalWord = 0x6865786d;
+
+// cuda.h: the heads of CUDA_EXTERNAL_MEMORY_HANDLE_DESC and CUDA_EXTERNAL_MEMORY_BUFFER_DESC.
+struct HandleDescriptor {
+  unsigned type;
+  union {
+    int fd;
+    void* win32[2];
+  } handle;
+  unsigned long long bytes;
+  unsigned flags;
+};
+struct BufferDescriptor {
+  unsigned long long offset, bytes;
+  unsigned flags;
+};
+
+struct External {
+  std::atomic<std::uint32_t> word{0};
+  std::uint64_t handle = 0, bytes = 0;
+};
+Pool<External>& externals() {
+  static Pool<External>& forever = *new Pool<External>;
+  return forever;
+}
+
+}  // namespace
+
+// Success takes the descriptor over, as a driver does.
+SIM_API CUresult cuImportExternalMemory(CUexternalMemory* out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC* opaque) {
+  SIM_ENTER(cuImportExternalMemory);
+  if (!out || !opaque) return CUDA_ERROR_INVALID_VALUE;
+  HandleDescriptor asked;
+  std::memcpy(&asked, opaque, sizeof asked);
+  if (asked.type != kOpaqueFd)
+    return asked.type >= 1 && asked.type <= 9 ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+  if (asked.bytes == 0 || asked.flags > 1) return CUDA_ERROR_INVALID_VALUE;
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  const std::lock_guard guard(physical_lock());
+  const std::uint32_t shared = library().node->shared_of(asked.handle.fd);
+  if (shared == kNone || asked.bytes > library().state().shared[shared].bytes) return CUDA_ERROR_INVALID_VALUE;
+  std::uint64_t handle = 0;
+  SIM_TRY(import_physical(shared, &handle));
+  ::close(asked.handle.fd);
+  External* external = externals().take();
+  external->handle = handle;
+  external->bytes = asked.bytes;
+  external->word.store(kExternalWord, std::memory_order_release);
+  *out = reinterpret_cast<CUexternalMemory>(external);
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr* out, CUexternalMemory memory,
+                                                 const CUDA_EXTERNAL_MEMORY_BUFFER_DESC* opaque) {
+  SIM_ENTER(cuExternalMemoryGetMappedBuffer);
+  if (!out || !opaque) return CUDA_ERROR_INVALID_VALUE;
+  const External* external = object<External>(memory, kExternalWord);
+  if (!external) return CUDA_ERROR_INVALID_HANDLE;
+  BufferDescriptor asked;
+  std::memcpy(&asked, opaque, sizeof asked);
+  if (asked.bytes == 0 || asked.flags != 0 || asked.offset > external->bytes ||
+      asked.bytes > external->bytes - asked.offset) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  const std::uint64_t into = asked.offset % kPage;
+  const std::uint64_t bytes = (into + asked.bytes + kPage - 1) / kPage * kPage;
+  const std::lock_guard guard(physical_lock());
+  Physical* physical = find_physical(external->handle);
+  const std::uint64_t base = mirror(*physical, asked.offset - into, bytes, 0);
+  if (base == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  ++physical->mappings;
+  const std::uint64_t all = ~0ull;
+  put_mapping({.base = base,
+               .bytes = bytes,
+               .handle = external->handle,
+               .kind = MappingKind::external,
+               .context = context,
+               .offset = into,
+               .from = asked.offset - into,
+               .readers = all,
+               .writers = all});
+  *out = base + into;
+  return CUDA_SUCCESS;
+}
+// Buffers that are mapped still keep the memory.
+SIM_API CUresult cuDestroyExternalMemory(CUexternalMemory memory) {
+  SIM_ENTER(cuDestroyExternalMemory);
+  External* external = object<External>(memory, kExternalWord);
+  if (!external) return CUDA_ERROR_INVALID_HANDLE;
+  const std::lock_guard guard(physical_lock());
+  const std::uint64_t handle = external->handle;
+  externals().give(external);
+  --find_physical(handle)->references;
+  drop_if_unused(handle);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace headgate::sim::driver

@@ -1,0 +1,52 @@
+// Peer access between devices: who may reach whose memory. Copies between devices work with and without it.
+#include <algorithm>
+
+#include "sim/driver/memory/peer.hpp"
+
+namespace headgate::sim::driver {
+namespace {
+
+struct Peers {
+  std::mutex lock;
+  std::vector<std::pair<const Context*, const Context*>> enabled;  // from, to
+};
+Peers& peers() {
+  static Peers& forever = *new Peers;
+  return forever;
+}
+
+CUresult both(CUcontext handle, Context** from, Context** to) {
+  SIM_TRY(current_context(from));
+  SIM_TRY(context_of(handle, to));
+  return *from == *to ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+}
+
+}  // namespace
+
+void forget_peers(const Context* context) {
+  const std::lock_guard guard(peers().lock);
+  std::erase_if(peers().enabled, [&](const auto& pair) { return pair.first == context || pair.second == context; });
+}
+
+SIM_API CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
+  SIM_ENTER(cuCtxEnablePeerAccess);
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  Context *from = nullptr, *to = nullptr;
+  SIM_TRY(both(peer, &from, &to));
+  if (from->device == to->device) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+  const std::lock_guard guard(peers().lock);
+  const std::pair<const Context*, const Context*> pair{from, to};
+  if (std::ranges::count(peers().enabled, pair) != 0) return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+  peers().enabled.push_back(pair);
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuCtxDisablePeerAccess(CUcontext peer) {
+  SIM_ENTER(cuCtxDisablePeerAccess);
+  Context *from = nullptr, *to = nullptr;
+  SIM_TRY(both(peer, &from, &to));
+  const std::lock_guard guard(peers().lock);
+  const std::pair<const Context*, const Context*> pair{from, to};
+  return std::erase(peers().enabled, pair) == 0 ? CUDA_ERROR_PEER_ACCESS_NOT_ENABLED : CUDA_SUCCESS;
+}
+
+}  // namespace headgate::sim::driver

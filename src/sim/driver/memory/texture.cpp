@@ -1,0 +1,180 @@
+// Texture and surface objects: descriptions of arrays and linear memory. Kernels here read nothing through them.
+#include <cstring>
+#include <map>
+
+#include "sim/driver/memory/array.hpp"
+#include "sim/driver/memory/memory.hpp"
+
+namespace headgate::sim::driver {
+namespace {
+
+// cuda.h: CUDA_RESOURCE_DESC, CUDA_TEXTURE_DESC, CUDA_RESOURCE_VIEW_DESC.
+struct ResourceDesc {
+  std::uint32_t type, padding;
+  union {
+    CUarray array;
+    CUmipmappedArray mipmap;
+    struct {
+      CUdeviceptr address;
+      std::uint32_t format, channels;
+      std::size_t bytes;
+    } linear;
+    struct {
+      CUdeviceptr address;
+      std::uint32_t format, channels;
+      std::size_t width, height, pitch;
+    } flat;
+    std::uint32_t reserved[32];
+  };
+  std::uint32_t flags, spare;
+};
+static_assert(sizeof(ResourceDesc) == 144);
+struct TextureDesc {
+  std::uint32_t address_modes[3], filter, flags, anisotropy, mipmap_filter;
+  float numbers[7];
+  std::uint32_t reserved[12];
+};
+static_assert(sizeof(TextureDesc) == 104);
+struct ViewDesc {
+  std::uint32_t format;
+  std::size_t extents[3];
+  std::uint32_t levels_and_layers[4], reserved[16];
+};
+static_assert(sizeof(ViewDesc) == 112);
+
+enum : std::uint32_t { kArray = 0, kMipmap = 1, kLinear = 2, kFlat = 3 };  // CUresourcetype
+constexpr std::uint64_t kTextureAlignment = 512, kPitchAlignment = 32;     // as the device attributes say
+constexpr unsigned kSurfaceLoadStore = 0x02;                               // CUDA_ARRAY3D_SURFACE_LDST
+
+struct Object {
+  ResourceDesc resource;
+  TextureDesc texture;
+  ViewDesc view;
+  bool has_view, is_surface;
+  std::uint64_t context_id;
+};
+
+struct Objects {
+  std::mutex lock;
+  std::map<std::uint64_t, Object> alive;  // by what the program holds
+};
+Objects& objects() {
+  static auto& forever = *new Objects;
+  return forever;
+}
+
+bool is_memory(CUdeviceptr address, std::uint64_t bytes, std::uint64_t alignment) {
+  return address % alignment == 0 && bytes != 0 && is_device_address(address, bytes);
+}
+
+CUresult check(const ResourceDesc& resource) {
+  Array* array = nullptr;
+  if (resource.flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  switch (resource.type) {
+    case kArray: return array_of(resource.array, &array) == CUDA_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    case kMipmap: return is_mipmap(resource.mipmap) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    case kLinear:
+      return is_memory(resource.linear.address, resource.linear.bytes, kTextureAlignment) ? CUDA_SUCCESS
+                                                                                          : CUDA_ERROR_INVALID_VALUE;
+    case kFlat: {
+      const auto& flat = resource.flat;
+      std::size_t bytes = 0;
+      if (flat.pitch % kPitchAlignment != 0 || __builtin_mul_overflow(flat.pitch, flat.height, &bytes))
+        return CUDA_ERROR_INVALID_VALUE;
+      return is_memory(flat.address, bytes, kTextureAlignment) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    }
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+CUresult keep(std::uint64_t* out, Object object) {
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  SIM_TRY(check(object.resource));
+  object.context_id = context->id;
+  const std::lock_guard guard(objects().lock);
+  const std::uint64_t name = library().next_id.fetch_add(1);
+  objects().alive.emplace(name, object);
+  *out = name;
+  return CUDA_SUCCESS;
+}
+
+CUresult create_texture(std::uint64_t* out, const ResourceDesc* resource, const TextureDesc* texture,
+                        const ViewDesc* view) {
+  if (!out || !resource || !texture) return CUDA_ERROR_INVALID_VALUE;
+  if (view && resource->type != kArray && resource->type != kMipmap) return CUDA_ERROR_INVALID_VALUE;
+  return keep(out, {*resource, *texture, view ? *view : ViewDesc{}, view != nullptr, false, 0});
+}
+
+CUresult create_surface(std::uint64_t* out, const ResourceDesc* resource) {
+  if (!out || !resource || resource->type != kArray) return CUDA_ERROR_INVALID_VALUE;
+  Array* array = nullptr;
+  if (array_of(resource->array, &array) != CUDA_SUCCESS || (array->shape.flags & kSurfaceLoadStore) == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  return keep(out, {*resource, {}, {}, false, true, 0});
+}
+
+CUresult destroy(std::uint64_t name, bool surface) {
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  const std::lock_guard guard(objects().lock);
+  const auto found = objects().alive.find(name);
+  if (found == objects().alive.end() || found->second.is_surface != surface) return CUDA_ERROR_INVALID_VALUE;
+  objects().alive.erase(found);
+  return CUDA_SUCCESS;
+}
+
+// `part` of an object, copied out.
+template <typename Part>
+CUresult tell(std::uint64_t name, bool surface, Part* out, Part Object::* part, bool needs_view = false) {
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard guard(objects().lock);
+  const auto found = objects().alive.find(name);
+  if (found == objects().alive.end() || found->second.is_surface != surface) return CUDA_ERROR_INVALID_VALUE;
+  if (needs_view && !found->second.has_view) return CUDA_ERROR_INVALID_VALUE;
+  *out = found->second.*part;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+void forget_textures(const Context* context) {
+  const std::lock_guard guard(objects().lock);
+  std::erase_if(objects().alive, [context](const auto& one) { return one.second.context_id == context->id; });
+}
+
+SIM_API CUresult cuTexObjectCreate(std::uint64_t* out, const ResourceDesc* resource, const TextureDesc* texture,
+                                   const ViewDesc* view) {
+  SIM_ENTER(cuTexObjectCreate);
+  return create_texture(out, resource, texture, view);
+}
+SIM_API CUresult cuTexObjectDestroy(std::uint64_t object) {
+  SIM_ENTER(cuTexObjectDestroy);
+  return destroy(object, false);
+}
+SIM_API CUresult cuTexObjectGetResourceDesc(ResourceDesc* out, std::uint64_t object) {
+  SIM_ENTER(cuTexObjectGetResourceDesc);
+  return tell(object, false, out, &Object::resource);
+}
+SIM_API CUresult cuTexObjectGetTextureDesc(TextureDesc* out, std::uint64_t object) {
+  SIM_ENTER(cuTexObjectGetTextureDesc);
+  return tell(object, false, out, &Object::texture);
+}
+SIM_API CUresult cuTexObjectGetResourceViewDesc(ViewDesc* out, std::uint64_t object) {
+  SIM_ENTER(cuTexObjectGetResourceViewDesc);
+  return tell(object, false, out, &Object::view, true);
+}
+SIM_API CUresult cuSurfObjectCreate(std::uint64_t* out, const ResourceDesc* resource) {
+  SIM_ENTER(cuSurfObjectCreate);
+  return create_surface(out, resource);
+}
+SIM_API CUresult cuSurfObjectDestroy(std::uint64_t object) {
+  SIM_ENTER(cuSurfObjectDestroy);
+  return destroy(object, true);
+}
+SIM_API CUresult cuSurfObjectGetResourceDesc(ResourceDesc* out, std::uint64_t object) {
+  SIM_ENTER(cuSurfObjectGetResourceDesc);
+  return tell(object, true, out, &Object::resource);
+}
+
+}  // namespace headgate::sim::driver

@@ -1,0 +1,247 @@
+// Events.
+#include "sim/driver/library.hpp"
+
+#include <algorithm>
+
+#include "sim/driver/graph/capture.hpp"
+#include "sim/driver/memory/pool.hpp"
+#include "sim/driver/stream/payload.hpp"
+
+namespace headgate::sim::driver {
+
+Pool<Event>& event_objects() {
+  static Pool<Event>& forever = *new Pool<Event>;
+  return forever;
+}
+
+CUresult event_of(CUevent handle, Event** out) {
+  Event* event = object<Event>(handle, kEventWord);
+  if (!event) return CUDA_ERROR_INVALID_HANDLE;
+  SIM_TRY(health(event->context));
+  *out = event;
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+struct AliveEvents {
+  std::mutex lock;
+  std::vector<Event*> events;  // swap-erased: each knows no place, so a destroy looks for it from the end
+};
+AliveEvents& alive_events() {
+  static AliveEvents& forever = *new AliveEvents;
+  return forever;
+}
+
+// Its process destroyed it, or died.
+bool stale(const Event* event) {
+  return event->imported && library().state().events[event->index].generation != event->generation;
+}
+
+void destroy_in_node(Event* event) {
+  if (event->imported) return;
+  Node::Locked locked(*library().node);
+  locked.advance();
+  locked->destroy_event(event->index);
+}
+
+}  // namespace
+
+void forget_events(Context* context) {
+  const std::lock_guard guard(alive_events().lock);
+  std::erase_if(alive_events().events, [context](Event* event) {
+    if (event->context != context) return false;
+    destroy_in_node(event);
+    event_objects().give(event);
+    return true;
+  });
+}
+
+CUevent list_event(Context* context, std::uint32_t index, unsigned flags, bool imported) {
+  Event* event = event_objects().take();
+  event->index = index;
+  event->generation = library().state().events[index].generation;
+  event->context = context;
+  event->flags = flags;
+  event->imported = imported;
+  event->captured_in.store(0, std::memory_order_relaxed);
+  {
+    const std::lock_guard guard(alive_events().lock);
+    alive_events().events.push_back(event);
+  }
+  event->word.store(kEventWord, std::memory_order_release);
+  return reinterpret_cast<CUevent>(event);
+}
+
+namespace {
+
+CUresult destroy(CUevent handle) {
+  Event* event = nullptr;
+  SIM_TRY(event_of(handle, &event));
+  {
+    const std::lock_guard guard(alive_events().lock);
+    auto& events = alive_events().events;
+    const auto found = std::find(events.rbegin(), events.rend(), event);
+    if (found == events.rend()) return CUDA_ERROR_INVALID_HANDLE;
+    *found = events.back();
+    events.pop_back();
+  }
+  destroy_in_node(event);
+  event_objects().give(event);
+  return CUDA_SUCCESS;
+}
+
+CUresult record(CUevent handle, CUstream stream_handle, bool per_thread, bool external = false) {
+  Event* event = nullptr;
+  Stream* stream = nullptr;
+  SIM_TRY(event_of(handle, &event));
+  SIM_TRY(stream_of(stream_handle, per_thread, &stream));
+  if (event->context != stream->context || stale(event)) return CUDA_ERROR_INVALID_HANDLE;
+  if (is_capturing(stream)) return capture_record(stream, event, external);
+  SIM_TRY(legacy_allowed(stream));
+  event->captured_in.store(0, std::memory_order_release);
+  count(counters(stream->context).records);
+  // Another process that sees the event must see what was copied before it: a host function waits for the copies.
+  if ((event->flags & CU_EVENT_INTERPROCESS) && payloads_pending())
+    SIM_TRY(submit_host_function(stream, [](CUresult) {}));
+  const std::lock_guard guard(stream->context->lock);
+  Command command = event_record(library().state(), event->index, stream->index, 0);
+  std::uint64_t number = 0;
+  return submit_locked(stream, command, &number);
+}
+
+CUresult wait(CUstream stream_handle, CUevent handle, unsigned flags, bool per_thread) {
+  if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
+  Event* event = nullptr;
+  Stream* stream = nullptr;
+  SIM_TRY(event_of(handle, &event));
+  SIM_TRY(stream_of(stream_handle, per_thread, &stream));
+  if (stale(event)) return CUDA_SUCCESS;
+  bool captured = false;
+  const CUresult answer = capture_wait(stream, event, flags == 1, &captured);
+  if (captured) return answer;
+  SIM_TRY(legacy_allowed(stream));
+  Command command = event_wait(library().state(), event->index, 0);
+  if (command.amount == 0) return CUDA_SUCCESS;  // never recorded
+  std::uint64_t number = 0;
+  return submit(stream, command, &number);
+}
+
+// Complete as of the engine's present; if not, as of now.
+EventReading read_now(const Event* event) {
+  if (stale(event)) return {.recorded = true, .complete = true};
+  EventReading reading = read_event(library().state(), event->index);
+  if (reading.complete) return reading;
+  look_at_host_words();
+  library().node->advance();
+  return read_event(library().state(), event->index);
+}
+
+CUresult elapsed(float* milliseconds, CUevent start, CUevent end) {
+  if (!milliseconds) return CUDA_ERROR_INVALID_VALUE;
+  Event *from = nullptr, *to = nullptr;
+  SIM_TRY(event_of(start, &from));
+  SIM_TRY(event_of(end, &to));
+  if (from->context != to->context || ((from->flags | to->flags) & CU_EVENT_DISABLE_TIMING))
+    return CUDA_ERROR_INVALID_HANDLE;
+  count(counters(from->context).elapsed_times);
+  if (from->captured_in.load() != 0 || to->captured_in.load() != 0) return CUDA_ERROR_CAPTURED_EVENT;
+  const EventReading a = read_now(from), b = read_now(to);
+  if (!a.recorded || !b.recorded) return CUDA_ERROR_INVALID_HANDLE;
+  if (!a.complete || !b.complete) return CUDA_ERROR_NOT_READY;
+  *milliseconds = static_cast<float>(static_cast<double>(static_cast<std::int64_t>(b.gpu_ns - a.gpu_ns)) * 1e-6);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+SIM_API CUresult cuEventCreate(CUevent* out, unsigned flags) {
+  SIM_ENTER(cuEventCreate);
+  if (!out || flags > 7 || ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING)))
+    return CUDA_ERROR_INVALID_VALUE;
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  std::uint32_t index;
+  {
+    Node::Locked locked(*library().node);
+    index = locked->create_event(library().node->process(), context->node_device);
+  }
+  if (index == kNone) return CUDA_ERROR_OUT_OF_MEMORY;
+  *out = list_event(context, index, flags, false);
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuEventDestroy(CUevent event) {
+  SIM_ENTER(cuEventDestroy);
+  return destroy(event);
+}
+SIM_API CUresult cuEventDestroy_v2(CUevent event) {
+  SIM_ENTER(cuEventDestroy_v2);
+  return destroy(event);
+}
+SIM_API CUresult cuEventRecord(CUevent event, CUstream stream) {
+  SIM_ENTER(cuEventRecord);
+  return record(event, stream, false);
+}
+SIM_API CUresult cuEventRecord_ptsz(CUevent event, CUstream stream) {
+  SIM_ENTER(cuEventRecord_ptsz);
+  return record(event, stream, true);
+}
+SIM_API CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
+  SIM_ENTER(cuEventRecordWithFlags);
+  if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
+  return record(event, stream, false, flags == 1);
+}
+SIM_API CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned flags) {
+  SIM_ENTER(cuEventRecordWithFlags_ptsz);
+  if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
+  return record(event, stream, true, flags == 1);
+}
+SIM_API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
+  SIM_ENTER(cuStreamWaitEvent);
+  return wait(stream, event, flags, false);
+}
+SIM_API CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned flags) {
+  SIM_ENTER(cuStreamWaitEvent_ptsz);
+  return wait(stream, event, flags, true);
+}
+SIM_API CUresult cuEventQuery(CUevent handle) {
+  SIM_ENTER(cuEventQuery);
+  Event* event = nullptr;
+  SIM_TRY(event_of(handle, &event));
+  count(counters(event->context).event_queries);
+  if (event->captured_in.load(std::memory_order_acquire) != 0) return CUDA_ERROR_CAPTURED_EVENT;
+  const bool complete = read_now(event).complete;
+  SIM_TRY(health(event->context));
+  if (!complete) return CUDA_ERROR_NOT_READY;
+  run_due_payloads();
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuEventSynchronize(CUevent handle) {
+  SIM_ENTER(cuEventSynchronize);
+  Event* event = nullptr;
+  SIM_TRY(event_of(handle, &event));
+  count(counters(event->context).synchronisations);
+  if (event->captured_in.load(std::memory_order_acquire) != 0) return CUDA_ERROR_CAPTURED_EVENT;
+  const EventCell& cell = library().state().events[event->index];
+  while (!read_now(event).complete) {
+    const std::uint32_t stream = cell.producer.load(std::memory_order_relaxed);
+    const std::uint64_t number = cell.producer_number.load(std::memory_order_relaxed);
+    library().node->wait_completed(stream, number, memory_flags_in_use() ? 1'000'000 : 25'000'000);
+    SIM_TRY(health(event->context));
+    run_due_payloads();
+  }
+  SIM_TRY(health(event->context));
+  run_due_payloads();
+  pools_synchronised();
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
+  SIM_ENTER(cuEventElapsedTime);
+  return elapsed(milliseconds, start, end);
+}
+SIM_API CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start, CUevent end) {
+  SIM_ENTER(cuEventElapsedTime_v2);
+  return elapsed(milliseconds, start, end);
+}
+
+}  // namespace headgate::sim::driver

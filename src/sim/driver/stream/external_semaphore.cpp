@@ -1,0 +1,136 @@
+// External semaphores: any file that two sides hold a descriptor of names one, as a word of the node that streams set and wait for.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstddef>
+
+#include "sim/driver/graph/capture.hpp"
+
+namespace headgate::sim::driver {
+namespace {
+
+constexpr std::uint32_t kSemaphoreWord = 0x6873656d;
+constexpr unsigned kOpaqueFd = 1, kTimelineFd = 9, kLastType = 10;  // cuda.h: CUexternalSemaphoreHandleType
+constexpr unsigned kKnownFlags = 3;                                 // of a signal and of a wait: they concern NvSci
+
+// cuda.h: CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC; the parameters of a signal and of a wait, which begin alike.
+struct HandleDesc {
+  std::uint32_t type, padding;
+  union {
+    int fd;
+    void* win32[2];
+  } handle;
+  std::uint32_t flags, reserved[16];
+};
+static_assert(sizeof(HandleDesc) == 96);
+struct Parameters {
+  std::uint64_t value;
+  std::uint32_t other[16];
+  std::uint32_t flags, reserved[17];
+};
+static_assert(sizeof(Parameters) == 144 && offsetof(Parameters, flags) == 72);
+
+struct Semaphore {
+  std::atomic<std::uint32_t> word{0};
+  std::uint32_t flag = kNone;  // of the node
+  bool timeline = false;       // else a wait takes what a signal gave
+};
+Pool<Semaphore>& semaphores() {
+  static auto& forever = *new Pool<Semaphore>;
+  return forever;
+}
+
+// Beside the keys of flags by number (below 2^32) and of shared memory (bit 63).
+std::uint64_t key_of(const struct stat& file) {
+  std::uint64_t mixed = (file.st_ino ^ (std::uint64_t{file.st_dev} << 32)) * 0x9e3779b97f4a7c15ull;
+  mixed ^= mixed >> 29;
+  return (mixed & ~(3ull << 62)) | 1ull << 62;
+}
+
+CUresult import(CUexternalSemaphore* out, const HandleDesc* asked) {
+  if (!out || !asked || asked->flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (asked->type != kOpaqueFd && asked->type != kTimelineFd)
+    return asked->type >= 1 && asked->type <= kLastType ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  struct stat file{};
+  if (::fstat(asked->handle.fd, &file) != 0) return CUDA_ERROR_INVALID_VALUE;
+  std::uint32_t flag = kNone;
+  {
+    Node::Locked locked(*library().node);
+    flag = locked->flag(kNone, key_of(file));
+  }
+  if (flag == kNone) return CUDA_ERROR_OUT_OF_MEMORY;
+  ::close(asked->handle.fd);  // the driver's from now on, which needs it no longer
+  Semaphore* semaphore = semaphores().take();
+  semaphore->flag = flag;
+  semaphore->timeline = asked->type == kTimelineFd;
+  semaphore->word.store(kSemaphoreWord, std::memory_order_release);
+  *out = reinterpret_cast<CUexternalSemaphore>(semaphore);
+  return CUDA_SUCCESS;
+}
+
+CUresult send(Stream* stream, CommandKind kind, std::uint32_t flag, std::uint64_t value) {
+  Command command;
+  command.kind = kind;
+  command.amount = value;
+  command.detail = kFlagWide | kFlagAtLeast;
+  (kind == CommandKind::set_flag ? command.set_flag : command.wait_flag) = flag;
+  std::uint64_t number = 0;
+  return submit(stream, command, &number);
+}
+
+CUresult signal(Stream* stream, const Semaphore& semaphore, std::uint64_t value) {
+  return send(stream, CommandKind::set_flag, semaphore.flag, semaphore.timeline ? value : 1);
+}
+
+CUresult wait(Stream* stream, const Semaphore& semaphore, std::uint64_t value) {
+  SIM_TRY(send(stream, CommandKind::wait_flag, semaphore.flag, semaphore.timeline ? value : 1));
+  return semaphore.timeline ? CUDA_SUCCESS : send(stream, CommandKind::set_flag, semaphore.flag, 0);
+}
+
+// All are looked at before the first is sent.
+CUresult each(const CUexternalSemaphore* list, const Parameters* parameters, unsigned count, CUstream handle,
+              bool per_thread, CUresult (*act)(Stream*, const Semaphore&, std::uint64_t)) {
+  if (count != 0 && (!list || !parameters)) return CUDA_ERROR_INVALID_VALUE;
+  Stream* stream = nullptr;
+  SIM_TRY(stream_of(handle, per_thread, &stream));
+  for (unsigned i = 0; i < count; ++i) {
+    if (!object<Semaphore>(list[i], kSemaphoreWord)) return CUDA_ERROR_INVALID_HANDLE;
+    if ((parameters[i].flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  }
+  for (unsigned i = 0; i < count; ++i)
+    SIM_TRY(act(stream, *object<Semaphore>(list[i], kSemaphoreWord), parameters[i].value));
+  return CUDA_SUCCESS;
+}
+
+template <typename Driver>
+const Parameters* own(const Driver* parameters) {
+  return reinterpret_cast<const Parameters*>(parameters);
+}
+
+}  // namespace
+
+SIM_API CUresult cuImportExternalSemaphore(CUexternalSemaphore* out, const HandleDesc* asked) {
+  SIM_ENTER(cuImportExternalSemaphore);
+  return import(out, asked);
+}
+SIM_API CUresult cuDestroyExternalSemaphore(CUexternalSemaphore handle) {
+  SIM_ENTER(cuDestroyExternalSemaphore);
+  auto* semaphore = object<Semaphore>(handle, kSemaphoreWord);
+  if (!semaphore) return CUDA_ERROR_INVALID_HANDLE;
+  semaphores().give(semaphore);
+  return CUDA_SUCCESS;
+}
+
+#define SIM_SEMAPHORES(name, type, act, per_thread)                                                                 \
+  SIM_API CUresult name(const CUexternalSemaphore* list, const type* parameters, unsigned count, CUstream stream) { \
+    SIM_ENTER(name);                                                                                                \
+    return each(list, own(parameters), count, stream, per_thread, act);                                             \
+  }
+SIM_SEMAPHORES(cuSignalExternalSemaphoresAsync, CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS, signal, false)
+SIM_SEMAPHORES(cuSignalExternalSemaphoresAsync_ptsz, CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS, signal, true)
+SIM_SEMAPHORES(cuWaitExternalSemaphoresAsync, CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, wait, false)
+SIM_SEMAPHORES(cuWaitExternalSemaphoresAsync_ptsz, CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, wait, true)
+
+}  // namespace headgate::sim::driver

@@ -1,0 +1,390 @@
+// Streams: handles, the way into their queues, waiting for them.
+#include "sim/driver/library.hpp"
+
+#include <sched.h>
+#include <algorithm>
+
+#include "sim/driver/context/green_context.hpp"
+#include "sim/driver/graph/capture.hpp"
+#include "sim/driver/memory/managed.hpp"
+#include "sim/driver/memory/pool.hpp"
+#include "sim/driver/stream/payload.hpp"
+#include "sim/engine/clocks.hpp"
+
+namespace headgate::sim::driver {
+
+Pool<Stream>& stream_objects() {
+  static Pool<Stream>& forever = *new Pool<Stream>;
+  return forever;
+}
+
+namespace {
+
+// Each thread's own default streams, by context id.
+struct PerThread {
+  std::uint64_t context_id;
+  Stream* stream;
+};
+thread_local std::vector<PerThread> per_thread_streams;
+
+CUresult per_thread_stream(Context* context, Stream** out) {
+  for (const PerThread& known : per_thread_streams) {
+    if (known.context_id == context->id) {
+      *out = known.stream;
+      return CUDA_SUCCESS;
+    }
+  }
+  SIM_TRY(make_stream(context, StreamKind::blocking, 0, 0, out));
+  per_thread_streams.push_back({context->id, *out});
+  return CUDA_SUCCESS;
+}
+
+// A launch into a full queue sleeps, holding the context's lock; by batches, so that 50 launches a ms are not 50 wake-ups.
+CUresult wait_for_room(Stream* stream) {
+  constexpr std::uint64_t kBatch = 64, kLongestNs = 1'000'000;
+  const std::uint64_t tail = pushed_to(stream);
+  const std::uint64_t one = room_after(library().state(), stream->index);
+  while (true) {
+    if (library().node->wait_completed(stream->index, one, 25'000'000)) break;
+    SIM_TRY(health(stream->context));
+    look_at_host_words();
+    run_due_payloads();
+  }
+  library().node->wait_completed(stream->index, std::min(one + kBatch - 1, tail), kLongestNs);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+std::uint64_t pushed_to(const Stream* stream) { return sim::pushed(library().state(), stream->index); }
+
+namespace {
+
+Partition partition_of(const GreenContext* green) {
+  if (green == nullptr) return {};
+  return {static_cast<std::uint32_t>(green->id), green->set.count};
+}
+
+}  // namespace
+
+CUresult make_stream(Context* context, StreamKind kind, unsigned flags, int priority, Stream** out,
+                     GreenContext* green) {
+  Library& lib = library();
+  Stream* stream = stream_objects().take();
+  {
+    Node::Locked locked(*lib.node);
+    locked.advance();
+    const std::uint32_t slot = locked->next_stream_slot();
+    stream->index = slot == kNone || !lib.node->back_stream(slot)
+                        ? kNone
+                        : locked->create_stream(context->index, kind, partition_of(green));
+  }
+  if (stream->index == kNone) {
+    stream_objects().give(stream);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  stream->context = context;
+  stream->kind = kind;
+  stream->flags = flags;
+  stream->priority = std::clamp(priority, -5, 0);
+  stream->id = lib.next_id.fetch_add(1);
+  stream->green = green;
+  stream->green_id = green == nullptr ? 0 : green->id;
+  stream->capturing.store(false, std::memory_order_relaxed);
+  stream->word.store(kStreamWord, std::memory_order_release);
+  const std::lock_guard guard(context->lock);
+  context->streams.push_back(stream);
+  *out = stream;
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+// Of a green context that has been destroyed.
+bool orphaned(const Stream* stream) {
+  return stream->green != nullptr &&
+         (stream->green->word.load(std::memory_order_acquire) != kGreenWord || stream->green->id != stream->green_id);
+}
+
+}  // namespace
+
+CUresult stream_of(CUstream handle, bool per_thread, Stream** out) {
+  const auto value = reinterpret_cast<std::uintptr_t>(handle);
+  if (value > 2) {
+    Stream* stream = object<Stream>(handle, kStreamWord);
+    if (!stream || stream->context->word.load(std::memory_order_relaxed) != kContextWord)
+      return CUDA_ERROR_INVALID_HANDLE;
+    SIM_TRY(health(stream->context));
+    if (orphaned(stream)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    *out = stream;
+    return CUDA_SUCCESS;
+  }
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  if (GreenContext* green = current_green(); green != nullptr) {
+    if (value == 2 || (value == 0 && per_thread)) return CUDA_ERROR_INVALID_HANDLE;
+    *out = green->stream;
+    return CUDA_SUCCESS;
+  }
+  if (value == 2 || (value == 0 && per_thread)) return per_thread_stream(context, out);
+  *out = context->legacy;
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+// A driver's launch, record or copy takes processor time: as much as the profile says, if it says any.
+void spend_host_time(std::uint64_t span_ns) {
+  const std::uint64_t until = clock_ns() + span_ns;
+  while (clock_ns() < until) {
+  }
+}
+
+}  // namespace
+
+CUresult submit_locked(Stream* stream, Command& command, std::uint64_t* number) {
+  // What can be captured was, before it came here.
+  if (is_capturing(stream)) return break_capture(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  SIM_TRY(legacy_allowed(stream));
+  if (const std::uint64_t cost_ns = library().profile().host_launch_ns; cost_ns != 0) spend_host_time(cost_ns);
+  return enqueue_locked(stream, command, number);
+}
+
+CUresult enqueue_locked(Stream* stream, Command& command, std::uint64_t* number, bool joins) {
+  State& state = library().state();
+  if (command.kind == CommandKind::kernel) touch_all_managed(stream->context);
+  // The clock of the launch counts to the kernel's end. A graph's command is launched again: it keeps its own time.
+  const std::uint64_t at_top_clock = command.amount;
+  if (command.kind == CommandKind::kernel)
+    command.amount = clocked_ns(state.profile, state.nvml[stream->context->node_device], command.amount);
+  command.order = ++stream->context->order;
+  if (command.submit_ns == 0) command.submit_ns = clock_ns();
+  while ((*number = sim::push(state, stream->index, command, joins)) == 0) {
+    SIM_TRY(wait_for_room(stream));
+    command.submit_ns = clock_ns();
+  }
+  command.amount = at_top_clock;
+  library().node->pushed();
+  return CUDA_SUCCESS;
+}
+
+CUresult submit(Stream* stream, Command& command, std::uint64_t* number) {
+  const std::lock_guard guard(stream->context->lock);
+  return submit_locked(stream, command, number);
+}
+
+CUresult wait_for(Stream* stream, std::uint64_t number) {
+  Node& node = *library().node;
+  look_at_host_words();
+  // Words in memory that kernels spin for change when we move data: then look often.
+  while (!node.wait_completed(stream->index, number, memory_flags_in_use() ? 1'000'000 : 25'000'000)) {
+    SIM_TRY(health(stream->context));
+    look_at_host_words();
+    run_due_payloads();
+  }
+  run_due_payloads();
+  return health(stream->context);
+}
+
+namespace {
+
+struct Target {
+  Stream* stream;
+  std::uint64_t number;
+};
+
+std::vector<Target> targets(Context* context, bool (*chosen)(const Stream*)) {
+  std::vector<Target> found;
+  const std::lock_guard guard(context->lock);
+  for (Stream* stream : context->streams) {
+    if (chosen(stream)) found.push_back({stream, pushed_to(stream)});
+  }
+  return found;
+}
+
+bool of_legacy(const Stream* stream) { return stream->kind != StreamKind::non_blocking; }
+bool any(const Stream*) { return true; }
+
+CUresult wait_targets(const std::vector<Target>& all) {
+  for (const Target& target : all) SIM_TRY(wait_for(target.stream, target.number));
+  pools_synchronised();
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult wait_stream(Stream* stream) {
+  if (stream->kind == StreamKind::legacy) return wait_targets(targets(stream->context, of_legacy));
+  return wait_targets({{stream, pushed_to(stream)}});
+}
+
+CUresult wait_context(Context* context) { return wait_targets(targets(context, any)); }
+
+bool stream_idle(Stream* stream) {
+  look_at_host_words();
+  library().node->advance();
+  const State& state = library().state();
+  const auto idle = [&state](const Stream* one) {
+    return std::atomic_ref(const_cast<std::uint64_t&>(state.streams[one->index].head))
+               .load(std::memory_order_acquire) >= pushed_to(one);
+  };
+  if (stream->kind != StreamKind::legacy) return idle(stream);
+  const std::lock_guard guard(stream->context->lock);
+  return std::ranges::all_of(stream->context->streams, [&](const Stream* one) { return !of_legacy(one) || idle(one); });
+}
+
+namespace {
+
+CUresult create(CUstream* out, unsigned flags, int priority) {
+  if (!out || flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
+  Context* context = nullptr;
+  SIM_TRY(current_context(&context));
+  Stream* stream = nullptr;
+  const StreamKind kind = flags == CU_STREAM_NON_BLOCKING ? StreamKind::non_blocking : StreamKind::blocking;
+  SIM_TRY(make_stream(context, kind, flags, priority, &stream, current_green()));
+  *out = reinterpret_cast<CUstream>(stream);
+  return CUDA_SUCCESS;
+}
+
+CUresult destroy(CUstream handle) {
+  Stream* stream = object<Stream>(handle, kStreamWord);
+  if (!stream || stream->context->word.load(std::memory_order_relaxed) != kContextWord)
+    return CUDA_ERROR_INVALID_HANDLE;
+  SIM_TRY(health(stream->context));
+  if (orphaned(stream)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  return end_stream(stream);
+}
+
+}  // namespace
+
+CUresult end_stream(Stream* stream) {
+  forget_capture(stream);
+  if (payloads_pending()) SIM_TRY(wait_for(stream, pushed_to(stream)));
+  {
+    const std::lock_guard guard(stream->context->lock);
+    std::erase(stream->context->streams, stream);
+    stream->word.store(0, std::memory_order_release);
+  }
+  {
+    Node::Locked locked(*library().node);
+    locked.advance();
+    locked->destroy_stream(stream->index);
+  }
+  stream_objects().give(stream);
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+CUresult query(CUstream handle, bool per_thread) {
+  Stream* stream = nullptr;
+  SIM_TRY(stream_of(handle, per_thread, &stream));
+  count(counters(stream->context).stream_queries);
+  if (is_capturing(stream)) return break_capture(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  SIM_TRY(legacy_allowed(stream));
+  const bool idle = stream_idle(stream);
+  SIM_TRY(health(stream->context));
+  if (!idle) return CUDA_ERROR_NOT_READY;
+  run_due_payloads();
+  return CUDA_SUCCESS;
+}
+
+CUresult synchronize(CUstream handle, bool per_thread) {
+  Stream* stream = nullptr;
+  SIM_TRY(stream_of(handle, per_thread, &stream));
+  count(counters(stream->context).synchronisations);
+  if (is_capturing(stream)) return break_capture(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  SIM_TRY(legacy_allowed(stream));
+  return wait_stream(stream);
+}
+
+template <typename T, typename Read>
+CUresult tell(CUstream handle, bool per_thread, T* out, Read read) {
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  Stream* stream = nullptr;
+  SIM_TRY(stream_of(handle, per_thread, &stream));
+  *out = read(stream);
+  return CUDA_SUCCESS;
+}
+
+// As the H200's driver 580 has it (headgate-gpu-facts, calls_beside_capture): in every mode the question breaks the capture.
+template <typename T, typename Read>
+CUresult tell_uncaptured(CUstream handle, bool per_thread, T* out, Read read) {
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  Stream* stream = nullptr;
+  SIM_TRY(stream_of(handle, per_thread, &stream));
+  if (is_capturing(stream)) return break_capture(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  *out = read(stream);
+  return CUDA_SUCCESS;
+}
+
+CUcontext context_handle(Stream* stream) {
+  return reinterpret_cast<CUcontext>(stream->green ? stream->green->view : stream->context);
+}
+
+CUresult get_context_v2(CUstream handle, bool per_thread, CUcontext* out, CUgreenCtx* green) {
+  if (!out || !green) return CUDA_ERROR_INVALID_VALUE;
+  Stream* stream = nullptr;
+  SIM_TRY(stream_of(handle, per_thread, &stream));
+  *out = reinterpret_cast<CUcontext>(stream->context);
+  *green = reinterpret_cast<CUgreenCtx>(stream->green);
+  return CUDA_SUCCESS;
+}
+
+// Managed memory is reachable from everywhere here: attaching it changes nothing.
+CUresult attach(CUstream handle, bool per_thread) {
+  Stream* stream = nullptr;
+  return stream_of(handle, per_thread, &stream);
+}
+
+}  // namespace
+
+SIM_API CUresult cuStreamCreate(CUstream* out, unsigned flags) {
+  SIM_ENTER(cuStreamCreate);
+  return create(out, flags, 0);
+}
+SIM_API CUresult cuStreamCreateWithPriority(CUstream* out, unsigned flags, int priority) {
+  SIM_ENTER(cuStreamCreateWithPriority);
+  return create(out, flags, priority);
+}
+SIM_API CUresult cuStreamDestroy_v2(CUstream stream) {
+  SIM_ENTER(cuStreamDestroy_v2);
+  return destroy(stream);
+}
+// One entry with two names: who tells functions apart by their address alone has to be seen to fail.
+SIM_API CUresult cuStreamDestroy(CUstream stream) __attribute__((alias("cuStreamDestroy_v2")));
+
+// One function in its two default-stream forms.
+#define SIM_BOTH(name, parameters, call, call_ptsz) \
+  SIM_API CUresult name parameters {                \
+    SIM_ENTER(name);                                \
+    return call;                                    \
+  }                                                 \
+  SIM_API CUresult name##_ptsz parameters {         \
+    SIM_ENTER(name##_ptsz);                         \
+    return call_ptsz;                               \
+  }
+
+SIM_BOTH(cuStreamQuery, (CUstream stream), query(stream, false), query(stream, true))
+SIM_BOTH(cuStreamSynchronize, (CUstream stream), synchronize(stream, false), synchronize(stream, true))
+SIM_BOTH(cuStreamGetFlags, (CUstream stream, unsigned* flags),
+         tell_uncaptured(stream, false, flags, [](Stream* s) { return s->flags; }),
+         tell_uncaptured(stream, true, flags, [](Stream* s) { return s->flags; }))
+SIM_BOTH(cuStreamGetPriority, (CUstream stream, int* priority),
+         tell(stream, false, priority, [](Stream* s) { return s->priority; }),
+         tell(stream, true, priority, [](Stream* s) { return s->priority; }))
+SIM_BOTH(cuStreamGetId, (CUstream stream, unsigned long long* id),
+         tell_uncaptured(stream, false, id, [](Stream* s) { return s->id; }),
+         tell_uncaptured(stream, true, id, [](Stream* s) { return s->id; }))
+SIM_BOTH(cuStreamGetDevice, (CUstream stream, CUdevice* device),
+         tell(stream, false, device, [](Stream* s) { return s->context->device; }),
+         tell(stream, true, device, [](Stream* s) { return s->context->device; }))
+SIM_BOTH(cuStreamGetCtx, (CUstream stream, CUcontext* context), tell(stream, false, context, context_handle),
+         tell(stream, true, context, context_handle))
+SIM_BOTH(cuStreamGetCtx_v2, (CUstream stream, CUcontext* context, CUgreenCtx* green),
+         get_context_v2(stream, false, context, green), get_context_v2(stream, true, context, green))
+
+SIM_BOTH(cuStreamAttachMemAsync, (CUstream stream, CUdeviceptr, std::size_t, unsigned), attach(stream, false),
+         attach(stream, true))
+
+}  // namespace headgate::sim::driver

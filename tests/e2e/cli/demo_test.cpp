@@ -1,0 +1,135 @@
+// headgate demo as a whole: what it shows, what it promises, and that nothing of it is left.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "load/child.hpp"
+
+namespace headgate::e2e {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::seconds;
+
+bool within(seconds patience, const std::function<bool()>& met) {
+  for (const auto deadline = Clock::now() + patience; Clock::now() < deadline;) {
+    if (met()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return met();
+}
+
+// With a directory for temporary files of its own, in which nothing else is.
+class Play : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = (std::filesystem::temp_directory_path() / "headgate-demo-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(directory_.data()), nullptr);
+  }
+  void TearDown() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(directory_, ignored);
+  }
+
+  [[nodiscard]] load::Child start(const std::vector<std::string>& words) const {
+    load::ChildSpec spec;
+    spec.argv = {HEADGATE_COMMAND, "demo"};
+    spec.argv.insert(spec.argv.end(), words.begin(), words.end());
+    spec.environment = {{"TMPDIR", directory_}};
+    spec.without = {"HEADGATE_*"};
+    auto child = load::Child::start(spec);
+    EXPECT_TRUE(child) << child.error().message;
+    return std::move(*child);
+  }
+  [[nodiscard]] bool anything_left() const { return !std::filesystem::is_empty(directory_); }
+  // The daemon's control socket, which it makes when it is ready; none where it has not.
+  [[nodiscard]] std::string socket() const {
+    for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
+      const auto path = entry.path() / "run/control/headgate.sock";
+      if (std::filesystem::exists(path)) return path.string();
+    }
+    return "";
+  }
+  // Whether a daemon or tenant of the play still runs: each has its directory in its environment or its words.
+  [[nodiscard]] bool anybody_left() const {
+    return std::system(("grep -qslF " + directory_ + " /proc/[0-9]*/environ").c_str()) == 0;
+  }
+
+  std::string directory_;
+};
+
+// On a machine too busy to ask for the GPU's time the trainer gets less than its half, and is told so: all else holds anywhere.
+TEST_F(Play, ShowsSixTenantsAndWhatIsDoneAboutEach) {
+  load::Child demo = start({"--seconds=14"});
+  const load::ChildEnd end = demo.wait(Clock::now() + seconds(90));
+  EXPECT_TRUE(end.status == 0 || end.status == 1) << end.status << end.out << end.err;
+  for (const char* told : {"SIMULATED", "trainer", "server", "notebook", "leaker", "over-asker", "bypasser",
+                           "WHAT HEADGATE DOES", "refused", "no limit holds it", "PROMISED"})
+    EXPECT_NE(end.out.find(told), std::string::npos) << told << "\n" << end.out;
+  EXPECT_EQ(end.out.find('\x1b'), std::string::npos) << "colours in a pipe";
+  EXPECT_FALSE(anything_left());
+}
+
+TEST_F(Play, InJsonEachPromiseHasItsFigures) {
+  load::Child demo = start({"--seconds=12", "--json"});
+  const load::ChildEnd end = demo.wait(Clock::now() + seconds(90));
+  const auto json = nlohmann::json::parse(end.out, nullptr, false);
+  ASSERT_FALSE(json.is_discarded()) << end.out << end.err;
+  EXPECT_EQ(json["schema"], "headgate.demo/v2");
+  EXPECT_EQ(json["simulated"], true);
+  EXPECT_EQ(json["kept"], end.status == 0);
+  ASSERT_EQ(json["tenants"].size(), 6u);
+  for (const auto& tenant : json["tenants"]) {
+    EXPECT_LE(tenant["memory_peak_bytes"], tenant["memory_limit_bytes"]) << tenant;
+    if (tenant["tenant"] == "trainer") {
+      EXPECT_LE(tenant["held_ratio"].get<double>(), 0.51) << tenant;
+    } else {
+      EXPECT_EQ(tenant["kept"], true) << tenant;
+    }
+  }
+}
+
+TEST_F(Play, EndedByASignalItLeavesNoFileAndNoProcess) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    load::Child demo = start({});
+    ASSERT_TRUE(within(seconds(60), [&] { return !socket().empty(); })) << demo.so_far().err;
+    ::kill(demo.pid(), signal);
+    const load::ChildEnd end = demo.wait(Clock::now() + seconds(30));
+    EXPECT_EQ(end.status, 128 + signal) << end.err;
+    EXPECT_FALSE(end.timed_out);
+    EXPECT_FALSE(anything_left());
+    EXPECT_FALSE(anybody_left());
+  }
+}
+
+TEST_F(Play, KilledItTakesItsDaemonAndItsTenantsWithIt) {
+  if (::access("/proc/self/environ", R_OK) != 0) GTEST_SKIP() << "skipped without /proc/self";
+  load::Child demo = start({});
+  ASSERT_TRUE(within(seconds(60), [&] { return !socket().empty(); })) << demo.so_far().err;
+  EXPECT_TRUE(anybody_left());
+  ::kill(demo.pid(), SIGKILL);
+  EXPECT_TRUE(within(seconds(30), [&] { return !anybody_left(); }));
+}
+
+TEST_F(Play, WordsThatItDoesNotKnowAreNamed) {
+  for (const char* word : {"--seconds=3", "--seconds=x", "--twice", "loud"}) {
+    load::Child demo = start({word});
+    const load::ChildEnd end = demo.wait(Clock::now() + seconds(30));
+    EXPECT_EQ(end.status, 2);
+    EXPECT_NE(end.err.find(word), std::string::npos) << end.err;
+    EXPECT_NE(end.err.find("--seconds=N"), std::string::npos) << end.err;
+  }
+  EXPECT_FALSE(anything_left());
+}
+
+}  // namespace
+}  // namespace headgate::e2e

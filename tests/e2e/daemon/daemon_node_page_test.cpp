@@ -1,0 +1,162 @@
+// Limiters under a daemon ask no NVML: what the driver says of them stands in their share's node page.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "daemon_program.hpp"
+#include "sim/truth.hpp"
+
+namespace headgate::e2e {
+namespace {
+
+constexpr std::uint64_t kMiB = 1ull << 20;
+
+class NodePage : public ::testing::Test {
+ protected:
+  NodePage() { EXPECT_EQ(daemon_.cli().shell("$H share create alice --mem 4GiB").status, 0); }
+
+  [[nodiscard]] std::map<std::string, std::string> tenant() const {
+    return {{"HEADGATE_SHARE_DIR", daemon_.cli().runtime() + "/shares/alice"},
+            {"HEADGATE_RUNTIME_DIR", daemon_.cli().runtime()},
+            {"HEADGATE_SIM_DIR", node()},
+            {"LD_LIBRARY_PATH", SIMULATOR_DIR},
+            {"LD_PRELOAD", HEADGATE_LIMITER}};
+  }
+  [[nodiscard]] std::string node() const { return daemon_.cli().directory() + "/node"; }
+
+  static std::string does(Program& program, const std::string& line) {
+    program.say(line);
+    return program.line();
+  }
+  static std::string alloc(Program& program, std::uint64_t bytes) {
+    return does(program, "alloc " + std::to_string(bytes));
+  }
+
+  // Whether NVML is in the process at all: who has not loaded it has made no call of it.
+  static bool has_nvml(pid_t pid) {
+    std::ifstream maps("/proc/" + std::to_string(pid) + "/maps");
+    bool any = false;
+    for (std::string line; std::getline(maps, line); any = true) {
+      if (line.contains("libnvidia-ml")) return true;
+    }
+    EXPECT_TRUE(any) << "no maps of " << pid;
+    return false;
+  }
+
+  [[nodiscard]] sim::ProcessTruth truth(pid_t pid) const {
+    const auto read = sim::read_truth(node());
+    if (read) {
+      for (const auto& process : read->devices.at(0).processes) {
+        if (process.pid == pid) return process;
+      }
+    }
+    ADD_FAILURE() << "no truth of " << pid;
+    return {};
+  }
+
+  Daemon daemon_;
+};
+
+TEST_F(NodePage, AWholeLifeUnderADaemonCallsNoNvmlAndItsBooksAreExact) {
+  Program program({BYPASS_PROGRAM, "libcuda.so.1"}, tenant());
+  ASSERT_EQ(program.line(), "ready 0") << program.errors();
+  ASSERT_EQ(alloc(program, 100 * kMiB), "0");
+  const auto first = truth(program.pid());
+  ASSERT_GT(first.context_bytes, 0u);
+  // What the context took was measured before the first allocation: nothing more fits than is left.
+  const std::uint64_t left = 4096 * kMiB - 100 * kMiB - first.context_bytes;
+  EXPECT_EQ(alloc(program, left + 2 * kMiB), "2");
+  EXPECT_EQ(alloc(program, left), "0");
+  for (int i = 0; i < 50; ++i) EXPECT_TRUE(does(program, "info").starts_with("0 of ")) << i;
+  EXPECT_EQ(alloc(program, kMiB), "2");
+  const auto now = truth(program.pid());
+  // The daemon's picture may be a tenth of a second old.
+  EXPECT_TRUE(eventually([&] {
+    return daemon_.share("alice").devices.at(0).memory_used_bytes == now.bytes + now.slack_bytes + now.context_bytes;
+  }));
+  const auto device = daemon_.share("alice").devices.at(0);
+  EXPECT_EQ(device.memory_residual_bytes, now.context_bytes + now.slack_bytes);
+  EXPECT_EQ(device.memory_used_bytes, now.bytes + now.slack_bytes + now.context_bytes);
+  EXPECT_FALSE(has_nvml(program.pid()));
+  program.close_stdin();
+  EXPECT_EQ(program.wait(), 0);
+}
+
+TEST_F(NodePage, InAPidNamespaceOfItsOwnAContextIsChargedToo) {
+  if (daemon_.cli().shell("unshare --user --map-root-user --pid --fork true").status != 0)
+    GTEST_SKIP() << "this machine makes no namespaces";
+  Program program({"/usr/bin/env", "unshare", "--user", "--map-root-user", "--pid", "--kill-child", "--fork",
+                   BYPASS_PROGRAM, "libcuda.so.1"},
+                  tenant());
+  ASSERT_EQ(program.line(), "ready 0") << program.errors();
+  ASSERT_EQ(alloc(program, 100 * kMiB), "0");
+  const auto read = sim::read_truth(node());
+  ASSERT_TRUE(read);
+  ASSERT_EQ(read->devices.at(0).processes.size(), 1u);
+  const std::uint64_t context = read->devices[0].processes[0].context_bytes;
+  EXPECT_TRUE(eventually([&] { return daemon_.share("alice").devices.at(0).memory_residual_bytes == context; }));
+}
+
+TEST_F(NodePage, WhatDiedOfTheShareIsRoomForTheNextAtOnce) {
+  {
+    Program former({BYPASS_PROGRAM, "libcuda.so.1"}, tenant());
+    ASSERT_EQ(former.line(), "ready 0") << former.errors();
+    ASSERT_EQ(alloc(former, 3000 * kMiB), "0");
+    former.kill_now();
+    former.wait();
+  }
+  Program next({BYPASS_PROGRAM, "libcuda.so.1"}, tenant());
+  ASSERT_EQ(next.line(), "ready 0") << next.errors();
+  EXPECT_EQ(alloc(next, 3000 * kMiB), "0");
+  EXPECT_FALSE(has_nvml(next.pid()));
+}
+
+TEST_F(NodePage, WithoutTheDaemonItsTenantsAskNvmlThemselves) {
+  Program program({BYPASS_PROGRAM, "libcuda.so.1"}, tenant());
+  ASSERT_EQ(program.line(), "ready 0") << program.errors();
+  ASSERT_EQ(alloc(program, 100 * kMiB), "0");
+  EXPECT_FALSE(has_nvml(program.pid()));
+  daemon_.kill_and_wait();
+  rest_ms(60);  // a reading serves for 50 ms
+  const std::uint64_t left = 4096 * kMiB - 100 * kMiB - truth(program.pid()).context_bytes;
+  EXPECT_TRUE(does(program, "info").starts_with(std::to_string(left) + " of ")) << left;
+  EXPECT_TRUE(has_nvml(program.pid()));
+}
+
+// As the driver's unloading and a GPU's reset want it: nobody has a file of the driver's open.
+TEST_F(NodePage, AReleasedDriverHasNoFileOpenInTheDaemonUntilItIsTakenUpAgain) {
+  const auto open_files = [&] {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(daemon_.pid()) + "/fd")) {
+      std::error_code gone;
+      if (std::filesystem::read_symlink(entry, gone).string().starts_with(node() + "/")) ++count;
+    }
+    return count;
+  };
+  EXPECT_GT(open_files(), 0);
+  ASSERT_EQ(daemon_.cli().shell("$H gpu release").status, 0);
+  EXPECT_EQ(open_files(), 0);
+  EXPECT_TRUE(eventually([&] { return daemon_.snapshot().node.nvml_released; }));
+  rest_ms(2500);  // pictures are made meanwhile, of what was known
+  EXPECT_EQ(open_files(), 0);
+}
+
+TEST_F(NodePage, ADaemonThatStandsStillIsWaitedForOnceAndNotAgain) {
+  Program program({BYPASS_PROGRAM, "libcuda.so.1"}, tenant());
+  ASSERT_EQ(program.line(), "ready 0") << program.errors();
+  ASSERT_EQ(alloc(program, 100 * kMiB), "0");
+  daemon_.signal(SIGSTOP);
+  const auto began = std::chrono::steady_clock::now();
+  for (int i = 0; i < 40; ++i) {
+    EXPECT_TRUE(does(program, "info").contains(" of ")) << i;
+    rest_ms(30);  // a reading serves for 50 ms
+  }
+  // 20 waits of 500 ms would be ten seconds.
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
+  EXPECT_TRUE(has_nvml(program.pid()));
+  daemon_.signal(SIGCONT);
+}
+
+}  // namespace
+}  // namespace headgate::e2e

@@ -1,0 +1,247 @@
+// Memory that contexts take without an allocation call counts against the share.
+#include <chrono>
+
+#include "limiter_pool.hpp"
+#include "sim/faults.hpp"
+
+using namespace headgate;
+using namespace headgate::e2e;
+
+namespace {
+
+constexpr std::uint64_t kDeep = 3072ull * 20 * 2048;  // beyond the usual stack, for every thread of the "tiny" card
+
+std::uint64_t residual(const Owner& owner) {
+  std::uint64_t sum = 0;
+  for (const ledger::Slot& slot : owner.pages.usage->slots) sum += slot.devices[0].residual_bytes.load();
+  return sum;
+}
+
+TEST(Residual, LocalMemoryThatALaunchTookIsTheSharesWithinATenthOfASecond) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("576MiB"));
+  EXPECT_EQ(tenant.does("info"), "0");
+  EXPECT_EQ(tenant.does("deep"), "0");
+  EXPECT_EQ(tenant.does("linear:1"), "0");  // something moved: measured soon
+  const Owner owner(runtime);
+  EXPECT_TRUE(comes_true([&] { return residual(owner) == kContext + kDeep; }));
+  EXPECT_EQ(truth(runtime).processes.at(0).context_bytes, residual(owner));
+  EXPECT_EQ(owner.used(), really_held(runtime));
+  EXPECT_EQ(tenant.does(bytes("linear", 400 * kMiB)), "2");
+  EXPECT_EQ(tenant.does(bytes("linear", 390 * kMiB)), "0");
+}
+
+TEST(Residual, AHeapThatALimitMadeIsTheSharesBeforeTheNextAllocation) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("576MiB"));
+  EXPECT_EQ(tenant.does("info"), "0");
+  EXPECT_EQ(tenant.does(bytes("heap", 208 * kMiB)), "0");
+  EXPECT_EQ(tenant.does(bytes("linear", 313 * kMiB)), "2");
+  EXPECT_EQ(tenant.does(bytes("linear", 311 * kMiB)), "0");
+  const Owner owner(runtime);
+  EXPECT_EQ(residual(owner), kContext + 200 * kMiB);
+}
+
+// As on a card of that size: nothing of it is on the card afterwards, and what fits can be had at once.
+class Untold : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Calls, Untold,
+                         testing::Values(bytes("module", 400 * kMiB), bytes("heap", 400 * kMiB), "stack:10240",
+                                         bytes("printf", 400 * kMiB), "deep"));
+
+TEST_P(Untold, IsRefusedPastTheLimitAndLeavesNothing) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("164MiB"));
+  EXPECT_EQ(tenant.does(GetParam()), "2");
+  EXPECT_EQ(truth(runtime).processes.at(0).context_bytes + really_held(runtime), kContext);
+  EXPECT_EQ(tenant.does(bytes("linear", 99 * kMiB)), "0");
+  EXPECT_EQ(tenant.does(bytes("linear", 2 * kMiB)), "2");
+}
+
+TEST_P(Untold, IsTakenWhereItFits) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("1GiB"));
+  EXPECT_EQ(tenant.does(GetParam()), "0");
+  const std::uint64_t taken = truth(runtime).used_bytes - kContext;
+  EXPECT_GE(taken, 100 * kMiB);
+  EXPECT_EQ(tenant.does(bytes("linear", 1024 * kMiB - kContext - taken + kMiB)), "2");
+}
+
+TEST(Untold, AModuleThatGoesLeavesItsRoom) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("164MiB"));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(tenant.does(bytes("module", 90 * kMiB)), "0");
+    EXPECT_EQ(tenant.does("unload"), "0");
+  }
+}
+
+TEST(Contexts, AreMadeWhileTheShareHasRoomForThem) {
+  const Runtime runtime;
+  Led first(runtime, on_tiny("200MiB")), second(runtime, on_tiny("200MiB"));
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(first.does("context"), "0");
+    EXPECT_EQ(second.does("context"), "2");
+    EXPECT_EQ(truth(runtime).used_bytes, 3 * kContext);
+    EXPECT_EQ(first.does("-context"), "0");
+  }
+  auto third = runtime.start(on_tiny("200MiB"), {"-"});
+  EXPECT_EQ(third.next_line(), "ready: 0");
+  auto fourth = runtime.start(on_tiny("200MiB"), {"-"});
+  EXPECT_NE(fourth.next_line(), "ready: 0");
+  EXPECT_EQ(truth(runtime).used_bytes, 3 * kContext);
+  third.finish();
+  fourth.finish();
+}
+
+TEST(FreeMemory, IsAtOnceWhatItIs) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("1GiB"));
+  const std::string before = tenant.does("left");
+  for (const std::string at : {"0", "1", "2"}) {
+    EXPECT_EQ(tenant.does(bytes("linear", 700 * kMiB)), "0");
+    EXPECT_NE(tenant.does("left"), before);
+    EXPECT_EQ(tenant.does("now:" + at), "0");
+    EXPECT_EQ(tenant.does("left"), before);
+  }
+}
+
+// Silence is not the answer 0: what contexts took stays counted, and is right again when NVML answers again.
+class SilentNvml : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Policies, SilentNvml, testing::Values("open", "closed"));
+
+TEST_P(SilentNvml, LeavesTheLastFigureInForce) {
+  const Runtime runtime;
+  Tenant tenant = on_tiny("1GiB");
+  tenant.environment["HEADGATE_FAIL_POLICY"] = GetParam();
+  Led led(runtime, tenant);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(led.does("context"), "0");
+  const Owner owner(runtime);
+  EXPECT_TRUE(comes_true([&] { return residual(owner) == 4 * kContext; }));
+  for (const char* rules :
+       {"nvmlDevice*:fail=999", "nvmlDeviceGetComputeRunningProcesses_v3:fail=15", "nvml*:fail=1"}) {
+    SCOPED_TRACE(rules);
+    ASSERT_TRUE(sim::write_faults(runtime.path() + "/run-node", rules));
+    EXPECT_EQ(led.does("heap:9437184"), "0");  // something moves
+    EXPECT_EQ(led.does("heap:8388608"), "0");
+    led.does("left");
+    EXPECT_EQ(led.does(bytes("linear", 1024 * kMiB - 4 * kContext + kMiB)), "2");
+    EXPECT_EQ(residual(owner), 4 * kContext);
+  }
+  ASSERT_TRUE(sim::write_faults(runtime.path() + "/run-node", ""));
+  EXPECT_EQ(led.does("-context"), "0");
+  EXPECT_TRUE(comes_true([&] { return led.does("left") == "0 " + std::to_string(1024 * kMiB - 3 * kContext); }));
+}
+
+// A program that ends NVML once too often ends it for us too.
+TEST(Nvml, ThatTheProgramEndsIsNotEndedForTheLimiter) {
+  const Runtime runtime;
+  Led led(runtime, on_tiny("1GiB"));
+  EXPECT_EQ(led.does("linear:1048576"), "0");
+  for (int i = 0; i < 5; ++i) led.does("end-nvml");
+  EXPECT_EQ(led.does("context"), "0");
+  const Owner owner(runtime);
+  EXPECT_TRUE(comes_true([&] { return led.does("left"), residual(owner) == 2 * kContext; }));
+  EXPECT_EQ(led.does("deep"), "0");
+  EXPECT_TRUE(comes_true([&] { return led.does("left"), residual(owner) == 2 * kContext + kDeep; }));
+}
+
+// However many processes are in the share, a look asks the driver what the program asked, and NVML once in a while.
+TEST(FreeMemory, IsNoQuestionToNvmlEachTime) {
+  const Runtime runtime;
+  Tenant counted = on_tiny("1GiB");
+  counted.environment["HEADGATE_SIM_FAULT"] = "nvml*:delay_us=0";
+  Led tenant(runtime, counted), other(runtime, on_tiny("1GiB"));
+  tenant.does("look:1");
+  const auto asked = [&] { return sim::fault_hits(runtime.path() + "/run-node")->at(0); };
+  const std::uint64_t before = asked();
+  EXPECT_EQ(tenant.does("look:2000"), "0");
+  EXPECT_LT(asked() - before, 2000U);
+}
+
+TEST(ProcessList, NamesNoProcessThatHasEnded) {
+  const Runtime runtime;
+  Led stays(runtime, on_tiny("1GiB")), ends(runtime, on_tiny("1GiB"));
+  EXPECT_EQ(ends.does("linear:1048576"), "0");
+  EXPECT_TRUE(comes_true([&] { return stays.does("listed") == "0 2"; }));
+  ends.running.kill_and_wait();
+  EXPECT_TRUE(comes_true([&] { return stays.does("listed") == "0 1"; }));
+}
+
+TEST(ForkedChild, SeesByNvmlWhatItsParentSees) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("1GiB"));
+  EXPECT_EQ(tenant.does("nvml-in-child"), "0 1073741824");
+}
+
+// What is reserved and not yet the driver's would hide as much of the context, and others would be given that room.
+TEST(Residual, IsNotTakenForLessWhileARequestIsOnItsWayToTheDriver) {
+  const Runtime runtime;
+  Tenant slow_driver = on_tiny("576MiB");
+  slow_driver.environment["HEADGATE_SIM_FAULT"] = "cuMemAlloc_v2:delay_us=1000000:after=1";
+  Led slow(runtime, slow_driver), other(runtime, on_tiny("576MiB"));
+  for (Led* each : {&slow, &other}) {
+    EXPECT_EQ(each->does("info"), "0");
+    EXPECT_EQ(each->does("linear:1048576"), "0");
+  }
+  const Owner owner(runtime);
+  EXPECT_TRUE(comes_true([&] { return residual(owner) == 2 * kContext; }));
+  const std::string request = bytes("linear", 300 * kMiB);
+  slow.running.say(request + "\n");
+  EXPECT_TRUE(comes_true([&] { return owner.used() == 302 * kMiB; }));
+  std::uint64_t least = ~0ull;
+  for (const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(600);
+       std::chrono::steady_clock::now() < until; std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+    least = std::min(least, residual(owner));
+  EXPECT_EQ(least, 2 * kContext);
+  EXPECT_EQ(other.does(bytes("linear", 147 * kMiB)), "2");
+  EXPECT_EQ(other.does(bytes("linear", 146 * kMiB)), "0");
+  EXPECT_EQ(slow.running.next_line(), request + ": 0");
+  EXPECT_EXACT(runtime, owner, 448 * kMiB);
+  EXPECT_EQ(truth(runtime).used_bytes, 576 * kMiB);
+}
+
+// Nothing tells what a destroyed pool still has: while it is charged, a reading may be of less.
+TEST(Residual, IsNotTakenForLessForAPoolThatIsGoneAndStillCharged) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("576MiB"));
+  EXPECT_EQ(tenant.does("pool"), "0");
+  EXPECT_EQ(tenant.does(bytes("from", 2 * kGranule)), "0");
+  EXPECT_EQ(tenant.does("destroy"), "0");
+  EXPECT_EQ(tenant.does("free:0"), "0");
+  EXPECT_TRUE(comes_true([&] { return really_held(runtime) == 0; }));
+  const Owner owner(runtime);
+  EXPECT_EQ(owner.used(), 2 * kGranule) << "until a wait has been seen";
+  const std::string node = runtime.path() + "/run-node";
+  ASSERT_TRUE(sim::write_faults(node, "nvmlDeviceGetComputeRunningProcesses_v3:delay_us=0"));  // counted, and no more
+  // Asked until then: a reading that was made shortly before serves the first question.
+  EXPECT_TRUE(comes_true([&] { return tenant.does("info") == "0" && sim::fault_hits(node).value().at(0) > 0; }));
+  EXPECT_EQ(owner.used(), 2 * kGranule) << "and the pool still charged";
+  EXPECT_EQ(residual(owner), kContext);
+  EXPECT_EQ(tenant.does("sync"), "0");
+  EXPECT_EQ(owner.used(), 0u);
+  EXPECT_EQ(tenant.does(bytes("linear", 513 * kMiB)), "2");
+  EXPECT_EQ(tenant.does(bytes("linear", 512 * kMiB)), "0");
+}
+
+// The context has left the card and will be back. Who only looks neither changes that nor fetches it.
+class FrozenResidual : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Memory, FrozenResidual, testing::Values("linear:1048576", "alloc:1048576"));
+
+TEST_P(FrozenResidual, StaysChargedThoughTheProgramLooks) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("576MiB"));
+  EXPECT_EQ(tenant.does(GetParam()), "0");
+  const Owner owner(runtime);
+  EXPECT_TRUE(comes_true([&] { return residual(owner) == kContext; }));
+  ledger::set_freeze_after(*owner.pages.writable_policy, 1);
+  EXPECT_EQ(tenant.does("linear:1048576"), "0");  // something moved: measured soon
+  EXPECT_TRUE(comes_true([&] { return truth(runtime).used_bytes == 0; }));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(tenant.does("nvml"), "0");
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));  // a reading serves for 50
+  }
+  EXPECT_EQ(truth(runtime).used_bytes, 0u);
+  EXPECT_EQ(residual(owner), kContext);
+}
+
+}  // namespace
