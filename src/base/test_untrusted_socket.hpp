@@ -12,8 +12,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <future>
 #include <string>
 #include <thread>
 #include <utility>
@@ -45,6 +47,8 @@ class LingeringConnection {
     EXPECT_EQ(::setsockopt(ours_.get(), SOL_SOCKET, SO_LINGER, &an_hour, sizeof an_hour), 0);
   }
   ~LingeringConnection() {
+    theirs_.reset();  // resets the connection, and a close that lingers returns
+    if (closer_.joinable()) closer_.join();
     const linger none{0, 0};
     if (ours_) ::setsockopt(ours_.get(), SOL_SOCKET, SO_LINGER, &none, sizeof none);
   }
@@ -65,12 +69,21 @@ class LingeringConnection {
     const int fd = ours_.get();
     std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
     if (::sendmsg(socket, &header, flags | MSG_NOSIGNAL) < 0) return false;
-    ours_.reset();  // it lies in the message: this is not the last
+    // It lies in the message, so that ours is not the last reference, unless the receiver was quick and has dropped it. Then
+    // this close lingers, and must not hold the test up.
+    std::promise<void> closed;
+    const auto soon = closed.get_future();
+    closer_ = std::thread([ours = std::move(ours_), closed = std::move(closed)]() mutable {
+      ours.reset();
+      closed.set_value();
+    });
+    soon.wait_for(std::chrono::milliseconds(500));
     return true;
   }
 
  private:
   UniqueFd ours_, theirs_;
+  std::thread closer_;
 };
 
 // Whether SO_PASSRIGHTS is there: then whoever connects to us cannot send any.

@@ -6,6 +6,7 @@
 #include <deque>
 #include <future>
 #include <mutex>
+#include <optional>
 
 #include "base/test_untrusted_socket.hpp"
 #include "http/test_server.hpp"
@@ -63,7 +64,9 @@ TEST(ServerLater, who_is_to_answer_can_see_that_nobody_waits_any_more) {
   });
   RawClient client(server.unix_endpoint());
   ASSERT_TRUE(client.send("GET /later HTTP/1.1\r\nHost: h\r\n\r\n"));
-  const Reply reply = asked.get_future().get();
+  auto handed = asked.get_future();
+  ASSERT_EQ(handed.wait_for(20s), std::future_status::ready);
+  const Reply reply = handed.get();
   EXPECT_TRUE(reply.waits());
   client.close();
   EXPECT_TRUE(eventually([&] { return !reply.waits(); }));
@@ -74,11 +77,12 @@ TEST(ServerLater, who_is_to_answer_can_see_that_nobody_waits_any_more) {
 class ServerTurns : public testing::TestWithParam<Runs> {};
 
 TEST_P(ServerTurns, many_requests_of_one_user_keep_anothers_waiting_for_one_of_them) {
-  std::promise<void> held, all_sent;
-  const auto go_on = all_sent.get_future().share();
+  std::promise<void> held;
   std::mutex mutex;
   std::vector<std::string> order;
-  ServerLimits one_thread;
+  std::optional<std::promise<void>> all_sent(std::in_place);
+  const auto go_on = all_sent->get_future().share();
+  ServerLimits one_thread = patient();
   one_thread.pool_threads = 1;
   TestServer server(
       [&](Loop&) {
@@ -102,17 +106,22 @@ TEST_P(ServerTurns, many_requests_of_one_user_keep_anothers_waiting_for_one_of_t
         return router;
       },
       one_thread);
+  // Where this test ends early, the server's end must not wait for the handler.
+  struct Release {
+    std::optional<std::promise<void>>& all_sent;
+    ~Release() { all_sent.reset(); }
+  } release{all_sent};
   RawClient holder(server.unix_endpoint()), other(server.tcp_endpoint());
   std::deque<RawClient> clients;
   for (int i = 0; i < 40; ++i) clients.emplace_back(server.unix_endpoint());
   ASSERT_TRUE(eventually([&] { return server.connections() == 42; }));
   holder.send("GET /hold HTTP/1.1\r\nHost: h\r\n\r\n");
-  held.get_future().wait();
+  ASSERT_EQ(held.get_future().wait_for(20s), std::future_status::ready);
   for (auto& client : clients) ASSERT_TRUE(client.send("GET /many HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"));
   ASSERT_TRUE(other.send("GET /other HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"));
   // The loop takes them up, a few turns of it each, and they wait for the pool.
   for (int turn = 0; turn < 100 && GetParam() == Runs::on_pool; ++turn) server.thread().on_loop([] { return 0; });
-  all_sent.set_value();
+  all_sent->set_value();
   EXPECT_TRUE(other.read().starts_with("HTTP/1.1 200 "));
   for (auto& client : clients) EXPECT_TRUE(client.read().starts_with("HTTP/1.1 200 "));
   ASSERT_EQ(order.size(), 41u);
@@ -260,7 +269,7 @@ TEST(ServerDescriptors, on_a_kernel_that_does_not_refuse_them_neither) {
 TEST(ServerBounds, one_user_cannot_take_what_others_need) {
   Router router;
   router.add("GET", "/ok", [](const Request&) { return Response{}; });
-  ServerLimits limits;
+  ServerLimits limits = patient();
   limits.connections_per_uid = 3;
   TestServer server(std::move(router), limits);
   std::deque<RawClient> mine;
@@ -284,7 +293,7 @@ TEST(ServerBounds, one_user_cannot_take_what_others_need) {
 TEST(ServerBounds, all_others_together_cannot_shut_out_who_looks_after_the_server) {
   Router router;
   router.add("GET", "/ok", [](const Request&) { return Response{}; });
-  ServerLimits limits;
+  ServerLimits limits = patient();
   limits.connections = 3;
   TestServer server(std::move(router), limits);
   std::deque<RawClient> others;

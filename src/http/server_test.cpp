@@ -171,7 +171,7 @@ TEST(Server, lets_a_handler_answer_later_and_tells_it_when_the_client_left) {
     kept = reply;
     asked = true;
   });
-  ServerLimits limits;
+  ServerLimits limits = patient();
   limits.head = 1s;  // a wait for the handler is no slowness of the client
   TestServer server(std::move(router), limits);
   {
@@ -201,7 +201,7 @@ TEST(Server, answers_503_where_a_handler_is_too_late) {
   std::optional<Reply> kept;
   Router router;
   router.add_later("GET", "/wait", [&](const Request&, const Reply& reply) { kept = reply; });
-  ServerLimits limits;
+  ServerLimits limits = patient();
   limits.answer = 50ms;
   TestServer server(std::move(router), limits);
   const auto response = exchange(server.unix_endpoint(), {.target = "/wait"}, 20s);
@@ -224,7 +224,7 @@ TEST(Server, streams_events_and_heartbeats_to_the_end) {
   const auto stream = std::make_shared<EventStream>();
   std::atomic<bool> closed = false;
   stream->on_close([&] { closed = true; });
-  ServerLimits limits;
+  ServerLimits limits = patient();
   limits.heartbeat = 20ms;
   TestServer server(with_events(stream), limits);
   RawClient client(server.unix_endpoint());
@@ -272,7 +272,7 @@ TEST(Server, asks_a_source_only_for_what_its_client_has_taken) {
 
 TEST(Server, tells_a_stream_that_its_client_left) {
   const auto stream = std::make_shared<EventStream>();
-  ServerLimits limits;
+  ServerLimits limits = patient();
   limits.heartbeat = 60s;
   TestServer server(with_events(stream), limits);
   RawClient client(server.unix_endpoint());

@@ -19,6 +19,12 @@ bool eventually(const std::function<bool()>& holds) {
   return true;
 }
 
+ServerLimits patient() {
+  ServerLimits limits;
+  limits.head = limits.body = limits.idle = limits.write = 60s;
+  return limits;
+}
+
 TestServer::TestServer(Router router, ServerLimits limits)
     : TestServer(std::function<Router(Loop&)>([&](Loop&) { return std::move(router); }), limits) {}
 
@@ -72,7 +78,8 @@ void RawClient::half_close() { ::shutdown(fd_.get(), SHUT_WR); }
 std::string RawClient::read(const std::function<bool(const std::string&)>& enough) {
   std::string all;
   char room[4096];
-  while (!enough(all)) {
+  const auto end = std::chrono::steady_clock::now() + 120s;
+  while (!enough(all) && std::chrono::steady_clock::now() < end) {
     pollfd watched{.fd = fd_.get(), .events = POLLIN, .revents = 0};
     if (::poll(&watched, 1, 20'000) <= 0) break;
     const auto got = ::recv(fd_.get(), room, sizeof room, 0);

@@ -18,6 +18,9 @@ using namespace std::chrono_literals;
 // Looks until `holds`, 20 s at most.
 [[nodiscard]] bool eventually(const std::function<bool()>& holds);
 
+// The server's limits with a minute for each part of an exchange: a machine that stalls for seconds cuts no client off.
+[[nodiscard]] ServerLimits patient();
+
 class LoopThread {
  public:
   LoopThread() : thread_([this] { loop_.run(); }) {}
@@ -43,9 +46,9 @@ class LoopThread {
 
 class TestServer {
  public:
-  explicit TestServer(Router router, ServerLimits limits = {});
+  explicit TestServer(Router router, ServerLimits limits = patient());
   // `make` runs on the loop's thread.
-  explicit TestServer(const std::function<Router(Loop&)>& make, ServerLimits limits = {});
+  explicit TestServer(const std::function<Router(Loop&)>& make, ServerLimits limits = patient());
   ~TestServer();
 
   [[nodiscard]] const std::string& folder() const { return folder_; }
@@ -70,7 +73,8 @@ class RawClient {
   bool send(std::string_view text);  // false: the server hung up, or takes no more within 20 s
   void half_close();
   void close() { fd_.reset(); }
-  // What comes until the server hangs up, or `enough` of it is here; 20 s at most.
+  // What comes until the server hangs up, or `enough` of it is here. Ends after 20 s of silence, and after two minutes
+  // in all, which a stream with heartbeats would never reach by its silence.
   std::string read(const std::function<bool(const std::string&)>& enough = [](const std::string&) { return false; });
   [[nodiscard]] bool hung_up() const { return hung_up_; }  // seen by read()
   [[nodiscard]] int fd() const { return fd_.get(); }
