@@ -23,7 +23,7 @@ MetricRow of_gpu(std::string_view name, Kind kind, std::string_view help, std::f
 }
 
 // What the ledgers say of a GPU's shares.
-MetricRow sold_of_gpu(std::string_view name, std::string_view help, std::function<Value(const Gpu&)> value) {
+MetricRow of_gpu_shares(std::string_view name, std::string_view help, std::function<Value(const Gpu&)> value) {
   return {{name, kGauge, "uuid", help}, [value](const MetricInput& in, Samples& out) {
             for (const Gpu& gpu : in.snapshot.gpus) {
               if (gpu.uuid.empty()) continue;
@@ -89,18 +89,24 @@ std::vector<MetricRow> gpu_rows() {
              [](const Gpu& g) { return number(g.memory_reserved_bytes); }),
       of_gpu("headgate_gpu_memory_unattributed_bytes", kGauge, "Memory in use that no share's ledger knows of.",
              [](const Gpu& g) { return number(g.memory_unattributed_bytes); }),
-      sold_of_gpu("headgate_gpu_memory_sold_bytes", "Memory limits of the shares on it, together.",
-                  [](const Gpu& g) { return number(g.memory_sold_bytes); }),
-      sold_of_gpu("headgate_gpu_memory_shares_bytes", "Memory in use by shares, by their ledgers.",
-                  [](const Gpu& g) { return number(g.memory_shares_bytes); }),
-      sold_of_gpu("headgate_gpu_unlimited_shares", "Shares on it without a memory limit.",
-                  [](const Gpu& g) { return number(g.unlimited_shares); }),
-      sold_of_gpu("headgate_gpu_waiting_requests", "Requests for shares that wait for room on it.",
-                  [](const Gpu& g) { return number(g.waiting); }),
-      sold_of_gpu(
-          "headgate_gpu_compute_sold_ratio",
+      of_gpu_shares("headgate_gpu_memory_committed_bytes", "Memory limits of the shares on it, together.",
+                    [](const Gpu& g) { return number(g.memory_committed_bytes); }),
+      of_gpu_shares("headgate_gpu_memory_sold_bytes",
+                    "The former name of headgate_gpu_memory_committed_bytes; the next release drops it.",
+                    [](const Gpu& g) { return number(g.memory_committed_bytes); }),
+      of_gpu_shares("headgate_gpu_memory_shares_bytes", "Memory in use by shares, by their ledgers.",
+                    [](const Gpu& g) { return number(g.memory_shares_bytes); }),
+      of_gpu_shares("headgate_gpu_unlimited_shares", "Shares on it without a memory limit.",
+                    [](const Gpu& g) { return number(g.unlimited_shares); }),
+      of_gpu_shares("headgate_gpu_waiting_requests", "Requests for shares that wait for room on it.",
+                    [](const Gpu& g) { return number(g.waiting); }),
+      of_gpu_shares(
+          "headgate_gpu_compute_committed_ratio",
           "Guarantees of the shares on it, and ceilings of those of class latency, together; 1 is the whole GPU.",
-          [](const Gpu& g) { return number(g.compute_sold_ratio); }),
+          [](const Gpu& g) { return number(g.compute_committed_ratio); }),
+      of_gpu_shares("headgate_gpu_compute_sold_ratio",
+                    "The former name of headgate_gpu_compute_committed_ratio; the next release drops it.",
+                    [](const Gpu& g) { return number(g.compute_committed_ratio); }),
       of_gpu("headgate_gpu_busy_ratio", kGauge,
              "Part of the last second or so in which some kernel ran (NVML's utilization).",
              [](const Gpu& g) { return number(g.busy_ratio); }),

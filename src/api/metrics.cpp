@@ -43,7 +43,7 @@ std::vector<MetricRow> node_rows() {
       single("headgate_node_unattended_processes", kGauge,
              "Processes that use a GPU outside every share, but for the exempt.",
              [](const MetricInput& in) { return number(in.snapshot.node.unattended_processes); }),
-      single("headgate_node_reserve_bytes", kGauge, "Memory of each GPU that is never sold.",
+      single("headgate_node_reserve_bytes", kGauge, "Memory of each GPU that is never committed.",
              [](const MetricInput& in) { return number(in.snapshot.node.reserve_bytes); }),
       single("headgate_node_driver_released", kGauge,
              "1 while the driver's library is closed, on request or because it does not answer: figures of GPUs are "

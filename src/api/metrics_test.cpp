@@ -30,10 +30,10 @@ Gpu l40s() {
   gpu.memory_free_bytes = 30601641984;
   gpu.memory_reserved_bytes = 524288000;
   gpu.memory_unattributed_bytes = 2147483648;
-  gpu.memory_sold_bytes = 25769803776;
+  gpu.memory_committed_bytes = 25769803776;
   gpu.memory_shares_bytes = 15032385536;
   gpu.unlimited_shares = 1;
-  gpu.compute_sold_ratio = 0.8;
+  gpu.compute_committed_ratio = 0.8;
   gpu.busy_ratio = 0.93;
   gpu.memory_busy_ratio = 0.41;
   gpu.encoder_busy_ratio = 0.25;
@@ -283,7 +283,7 @@ TEST(Metrics, WhileTheDriverIsReleasedOldFiguresOfGpusAreNotShownAsNew) {
   EXPECT_EQ(sample(page, "headgate_node_driver_released"), "1");
   for (const char* name : {"gpu_memory_used_bytes", "gpu_power_watts", "gpu_clock_hertz", "gpu_temperature_celsius"})
     EXPECT_EQ(page.find(std::string("headgate_") + name), std::string::npos) << name;
-  EXPECT_EQ(sample(page, R"(headgate_gpu_memory_sold_bytes{uuid="GPU-9c2f"})"), "25769803776");
+  EXPECT_EQ(sample(page, R"(headgate_gpu_memory_committed_bytes{uuid="GPU-9c2f"})"), "25769803776");
 }
 
 TEST(Metrics, LaunchDelaysAreCumulativeWhateverAPageSays) {

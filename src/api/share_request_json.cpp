@@ -144,7 +144,7 @@ Result<bool> take(const std::string& key, const Json& value, node::ShareRequest&
   const bool overcommit = key == "overcommit" || key == "over_sell";  // the latter: its name of the last release
   if (overcommit || key == "everyone" || key == "until_empty") {
     if (!value.is_boolean()) return unfit(key, value, "true or false");
-    (overcommit ? order.over_sell : key == "everyone" ? order.everyone : order.until_empty) = value.get<bool>();
+    (overcommit ? order.overcommit : key == "everyone" ? order.everyone : order.until_empty) = value.get<bool>();
     return true;
   }
   if (key == "users" || key == "groups") {

@@ -17,7 +17,7 @@ TEST(OrderJson, EveryKeyOfAShareIsTaken) {
   EXPECT_EQ(order->mem, "8GiB");
   EXPECT_EQ(order->weight, "200");
   EXPECT_EQ(order->priority_class, "latency");
-  EXPECT_EQ(order->over_sell, true);
+  EXPECT_EQ(order->overcommit, true);
   EXPECT_EQ(order_of(R"({"over_sell":true})"), order_of(R"({"overcommit":true})")) << "its former name";
   EXPECT_EQ(order->users, (std::vector<std::string>{"bob", "7"}));
   EXPECT_EQ(order_of(R"({"mem":null})"), node::ShareRequest{});

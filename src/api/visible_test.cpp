@@ -8,7 +8,7 @@ namespace {
 snapshot::Snapshot snapshot() {
   snapshot::Snapshot s;
   s.gpus.resize(1);
-  s.gpus[0].memory_sold_bytes = 99;
+  s.gpus[0].memory_committed_bytes = 99;
   s.shares.resize(2);
   s.shares[0].name = "alice-train";
   s.shares[0].owner_uid = 1001;
@@ -30,7 +30,7 @@ TEST(Visible, OthersAreOnlyInTheTotals) {
   ASSERT_EQ(seen.shares.size(), 1u);
   EXPECT_EQ(seen.shares[0].name, "alice-train");
   EXPECT_EQ(seen.processes.size(), 1u);
-  EXPECT_EQ(seen.gpus[0].memory_sold_bytes, 99u);
+  EXPECT_EQ(seen.gpus[0].memory_committed_bytes, 99u);
   EXPECT_EQ(visible(snapshot(), caller(1002)).processes.size(), 2u);  // his own outside a share too
   EXPECT_TRUE(visible(snapshot(), caller(~0u)).shares.empty());
 }

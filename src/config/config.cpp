@@ -253,7 +253,7 @@ const std::vector<Key>& keys() {
        "beside the driver's own servers, Xorg and DCGM"},
       {"node.nvml", "", "the path of a libnvidia-ml.so.1",
        "the driver's NVML where the loader does not find it (/run/nvidia/driver/...)"},
-      {"node.reserve", "512MiB", "a size such as 512MiB", "memory of each GPU that headgated never sells"},
+      {"node.reserve", "512MiB", "a size such as 512MiB", "memory of each GPU that headgated never commits to shares"},
       {"node.admit_timeout", "30s", "1s to 1h: 30s, 5m",
        "how long a process waits for the scheduler's leave in a share with --admit=ask; then it is refused"},
       {"node.group", "headgate", "a group of this machine", "whose members administer headgated"},

@@ -223,7 +223,7 @@ class Daemon {
     };
     observe::AuditRules rules;
     rules.exempt = exempt_programs(config_);
-    rules.compute.halted = [](std::uint32_t pid) { return node::is_frozen(pid); };
+    rules.compute.frozen = [](std::uint32_t pid) { return node::is_frozen(pid); };
     sources.explain = [](std::uint32_t pid) { return node::how_it_goes_around(pid, "/proc"); };
     sources.share_of_ended = [this](std::uint32_t pid) {
       observe::FormerShare share;

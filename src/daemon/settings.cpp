@@ -98,7 +98,7 @@ std::vector<Unsellable> unsellable(const config::Config& config, const std::vect
     if (tenancy::room_on(card, {.cards = {}, .shares = {}, .quotas = {}, .reserve = reserve}).memory_bytes > 0)
       continue;
     const auto& said = config["node.reserve"];
-    all.push_back({gpu.uuid, "no memory of GPU " + gpu.uuid.substr(0, 12) + " can be sold: it has " +
+    all.push_back({gpu.uuid, "no memory of GPU " + gpu.uuid.substr(0, 12) + " can be committed: it has " +
                                  bytes_text(gpu.memory_total_bytes) + ", and node.reserve = '" + said.value + "' (" +
                                  said.origin + ") keeps as much or more; give a smaller one, such as 512MiB"});
   }

@@ -39,13 +39,13 @@ Result<config::ListenAddress> address_of(const std::string& said, const std::str
 // unsupported.
 [[nodiscard]] Result<void> can_see_programs(const config::Config& config, const std::string& library);
 
-// What is never sold of each GPU.
+// What is never committed of each GPU.
 [[nodiscard]] tenancy::Reserve reserve_of(const config::Config& config);
 
 struct Unsellable {
   std::string uuid, text;
 };
-// The GPUs of which that leaves nothing to sell, and what to do about each.
+// The GPUs of which that leaves nothing to commit, and what to do about each.
 [[nodiscard]] std::vector<Unsellable> unsellable(const config::Config& config, const std::vector<snapshot::Gpu>& gpus);
 
 std::vector<std::string> list_of(const std::string& with_commas);

@@ -57,16 +57,16 @@ TEST(DemoCast, FitsOneGpuAndPromisesNoMoreThanAllOfIt) {
   for (const double total_s : {double{kShortestDemoS}, double{kDefaultDemoS}, double{kLongestDemoS}}) {
     const auto cast = demo_cast(total_s);
     ASSERT_EQ(cast.size(), 6u);
-    std::uint64_t sold = 0;
+    std::uint64_t committed = 0;
     unsigned promised = 0;
     for (const DemoTenant& tenant : cast) {
-      sold += tenant.limit_bytes;
+      committed += tenant.limit_bytes;
       promised += tenant.compute_percent;
       EXPECT_LE(cells(tenant.does), 31u) << tenant.name;
       // The audit takes three looks of a second, the idle notice three seconds of its own.
       EXPECT_GE(total_s - kDemoTailS - tenant.starts_at_s, 5) << tenant.name;
     }
-    EXPECT_LE(sold, 136 * kGiB);
+    EXPECT_LE(committed, 136 * kGiB);
     EXPECT_LE(promised, 100u);
   }
 }

@@ -15,7 +15,7 @@ Queue::Books Node::books() const {
   const std::vector<tenancy::Share> rows = shares_.rows();
   const std::vector<tenancy::Excess> past = shares_.past_limits();
   const auto& node = shares_.node();
-  return {node.cards, node.reserve, tenancy::sold_of({node.cards, rows, shares_.quotas(), node.reserve, past})};
+  return {node.cards, node.reserve, tenancy::committed_of({node.cards, rows, shares_.quotas(), node.reserve, past})};
 }
 
 Result<void> Node::goes_first(const tenancy::Share& share, const Caller& caller) const {
@@ -44,7 +44,7 @@ Result<std::uint64_t> Node::wait_for_room(const ShareRequest& order, const Calle
   // Quotas as things are, without a look at room: who is over his own does not wait for others.
   const std::vector<tenancy::Share> rows = shares_.rows();
   tenancy::Share needs_no_room = share;
-  needs_no_room.over_sell = true;
+  needs_no_room.overcommit = true;
   const std::vector<tenancy::Excess> past = shares_.past_limits();
   if (auto good = tenancy::admit(needs_no_room, {node.cards, rows, shares_.quotas(), node.reserve, past}); !good)
     return std::unexpected(good.error());

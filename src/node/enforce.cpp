@@ -130,18 +130,18 @@ Result<EnforcementResult> freeze(std::uint32_t pid, int pidfd, const Roots& root
   const identity::Process his = TRY(identity::read_process(roots.proc, pid));
   // Only now is it known that these are the cgroups of the process that the pidfd means.
   if (identity::has_ended(pidfd)) return std::unexpected(ended(pid));
-  const auto halt = [](const Freezer& freezer) { return write(freezer.folder + "/" + freezer.file, freezer.word); };
+  const auto freeze = [](const Freezer& freezer) { return write(freezer.folder + "/" + freezer.file, freezer.word); };
   Error refusal{ErrorCode::unsupported, "process " + std::to_string(pid) + " is in no cgroup that can be frozen", {}};
   const auto shared =
       std::ranges::stable_partition(freezers, [&](const Freezer& freezer) { return is_its_own(his, freezer, roots); });
   for (const Freezer& freezer : std::span(freezers.begin(), shared.begin())) {
-    const auto done = halt(freezer);
+    const auto done = freeze(freezer);
     if (done) return EnforcementResult{"was frozen with its cgroup " + freezer.path, as_frozen(freezer)};
     refusal = done.error();
   }
   for (const Freezer& freezer : shared) {
     const auto own = set_apart(pid, pidfd, freezer);
-    const auto done = own ? halt(*own) : std::unexpected(own.error());
+    const auto done = own ? freeze(*own) : std::unexpected(own.error());
     if (done) return EnforcementResult{"was frozen alone, in the cgroup " + own->path, as_frozen(*own)};
     refusal = done.error();
   }

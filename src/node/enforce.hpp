@@ -1,4 +1,4 @@
-// What is done with a process that the audit has named: by the operator's choice, nothing, a halt, or the end.
+// What is done with a process that the audit has named: by the operator's choice, nothing, a freeze, or the end.
 #pragma once
 
 #include <cstdint>

@@ -243,12 +243,12 @@ TEST(FrozenProcesses, WhoWasFrozenIsShownSoUntilItIsLetGoOnOrMovedAway) {
       snapshot.processes.resize(1);
       snapshot.processes[0].pid = pid;
       frozen.write_into(snapshot);
-      return snapshot.processes[0].halt;
+      return snapshot.processes[0].freeze;
     };
     const std::uint32_t pid = sleeper.judged().pid;
     EXPECT_FALSE(shown(pid + 1));
     EXPECT_EQ(shown(pid),
-              (snapshot::Halt{"/docker/abc", "echo 0 > " + node.roots().cgroup + "/docker/abc/cgroup.freeze"}));
+              (snapshot::Freeze{"/docker/abc", "echo 0 > " + node.roots().cgroup + "/docker/abc/cgroup.freeze"}));
     if (moved) node.put(sleeper.name(), "0::/other\n");
     else node.write("/cgroup/docker/abc/cgroup.freeze", "0");
     EXPECT_FALSE(shown(pid));
@@ -272,10 +272,10 @@ TEST(FrozenProcesses, OfAnotherProcessWithItsNumberNothingIsSaid) {
   snapshot.processes[0].pid = former.pid;
   frozen.add(former, *done->frozen);
   frozen.write_into(snapshot);
-  EXPECT_FALSE(snapshot.processes[0].halt);
+  EXPECT_FALSE(snapshot.processes[0].freeze);
   frozen.add(sleeper.judged(), *done->frozen);
   frozen.write_into(snapshot);
-  EXPECT_TRUE(snapshot.processes[0].halt);
+  EXPECT_TRUE(snapshot.processes[0].freeze);
 }
 
 TEST(Enforce, WeAndInitAreNeverActedOn) {

@@ -1,4 +1,4 @@
-// Whom the audit has halted and nobody has let go on since: what a snapshot says of such a process.
+// Whom the audit has frozen and nobody has let go on since: what a snapshot says of such a process.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class FrozenProcesses {
   explicit FrozenProcesses(Roots roots = {}) : roots_(std::move(roots)) {}
 
   void add(const ProcessRef& process_ref, Frozen frozen);
-  // Writes `halt` of each that still stands still. Who has ended, left its cgroup, or was let go on is forgotten: nobody tells us.
+  // Writes `freeze` of each that still stands still. Who has ended, left its cgroup, or was let go on is forgotten: nobody tells us.
   void write_into(snapshot::Snapshot& snapshot);
 
  private:
@@ -24,10 +24,10 @@ class FrozenProcesses {
     std::uint32_t start_time = 0;
     Frozen frozen;
   };
-  [[nodiscard]] bool still_stands(std::uint32_t pid, const FrozenProcess& halted) const;
+  [[nodiscard]] bool still_stands(std::uint32_t pid, const FrozenProcess& entry) const;
 
   Roots roots_;
-  std::map<std::uint32_t, FrozenProcess> halted_;  // by pid
+  std::map<std::uint32_t, FrozenProcess> frozen_;  // by pid
 };
 
 }  // namespace headgate::node

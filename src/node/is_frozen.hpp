@@ -1,4 +1,4 @@
-// Whether a process stands still because somebody halted it, so that it can account for nothing that it has in flight.
+// Whether a process is frozen (SIGSTOP or a frozen cgroup), so that it can account for nothing that it has in flight.
 #pragma once
 
 #include <cstdint>

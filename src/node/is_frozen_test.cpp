@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 class FrozenProcess : public ::testing::Test {
  protected:
-  FrozenProcess() : root_(::testing::TempDir() + "headgate-halted-" + std::to_string(::getpid())) {
+  FrozenProcess() : root_(::testing::TempDir() + "headgate-frozen-" + std::to_string(::getpid())) {
     roots_ = {.proc = root_ + "/proc", .cgroup = root_ + "/cgroup"};
   }
   ~FrozenProcess() override { fs::remove_all(root_); }

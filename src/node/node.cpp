@@ -39,7 +39,7 @@ Result<Node> Node::open(NodeOptions options, observe::EventLog& events) {
         "share.unmanaged", "warn", name, 0,
         "the share " + name + " has pages in " + node.options_.runtime_dir +
             " and is not in the database: of `headgate run` without headgated, or the database was lost. It counts "
-            "for nothing that is sold. To make it again, end its programs and remove " +
+            "as not committed. To make it again, end its programs and remove " +
             node.options_.runtime_dir + "/shares/" + name);
   for (const auto& [name, error] : adoption.refused)
     node.tell("share.broken", "error", name, 0, error.message + (error.hint.empty() ? "" : " (" + error.hint + ")"));
@@ -120,12 +120,12 @@ Result<void> Node::has_room_for_one_more(const Caller& caller) const {
 
 namespace {
 
-// What is over-sold takes room on the card from what was sold: its owner may change all but how much that is.
-Result<void> may_over_sell(const tenancy::Share* before, const tenancy::Share& wanted, const Caller& caller) {
-  const bool as_before = before != nullptr && before->over_sell && before->devices == wanted.devices;
-  if (!wanted.over_sell || caller.administrator || as_before) return {};
+// What is overcommitted takes room on the card from what was committed: its owner may change all but how much that is.
+Result<void> may_overcommit(const tenancy::Share* before, const tenancy::Share& wanted, const Caller& caller) {
+  const bool as_before = before != nullptr && before->overcommit && before->devices == wanted.devices;
+  if (!wanted.overcommit || caller.administrator || as_before) return {};
   return fail(ErrorCode::denied,
-              "only an administrator sells what is sold already (overcommit), or changes such a share's limits",
+              "only an administrator may overcommit a card, or change an overcommitted share's limits",
               "root, or the group of the control socket; or a share that fits: headgate free");
 }
 
@@ -155,7 +155,7 @@ Result<tenancy::Share> Node::asked_for(const ShareRequest& order, const Caller& 
   const UserDirectory directory = system_directory();
   tenancy::Share share = TRY(share_of(order, nullptr, gpus, directory));
   share.owner_uid = caller.uid;
-  if (auto may = may_over_sell(nullptr, share, caller); !may) return std::unexpected(may.error());
+  if (auto may = may_overcommit(nullptr, share, caller); !may) return std::unexpected(may.error());
   share.owner_gids = TRY(all_groups_of(caller, directory, shares_.quotas()));
   fit_to_quotas(order, share);
   if (auto may = may_have_rank(nullptr, share, caller); !may) return std::unexpected(may.error());
@@ -205,7 +205,7 @@ Result<tenancy::Share> Node::wanted_by(const std::string& name, const ShareReque
   if (order.name && *order.name != name)
     return fail(ErrorCode::unsupported, "a share keeps its name", "create another one");
   tenancy::Share wanted = TRY(share_of(order, &live->share, gpus, system_directory()));
-  if (auto may = may_over_sell(&live->share, wanted, caller); !may) return std::unexpected(may.error());
+  if (auto may = may_overcommit(&live->share, wanted, caller); !may) return std::unexpected(may.error());
   if (auto may = may_have_rank(&live->share, wanted, caller); !may) return std::unexpected(may.error());
   if (auto kept = keeps_its_promise(order, &live->share, wanted); !kept) return std::unexpected(kept.error());
   const std::int64_t now = lease_now_s();

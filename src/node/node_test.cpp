@@ -67,10 +67,11 @@ TEST_F(NodeTest, CountsAsSoldOnlyWhatItHasSold) {
   snapshot.shares.resize(2);
   snapshot.shares[0].name = "a";
   snapshot.shares[1].name = "left-by-a-run";
-  snapshot.gpus[0].memory_sold_bytes = 41ull << 30;  // by all pages
+  snapshot.gpus[0].memory_committed_bytes = 41ull << 30;  // by all pages
   node_->finish(snapshot);
-  EXPECT_EQ(snapshot.gpus[0].memory_sold_bytes, 1ull << 30);
-  EXPECT_LE(snapshot.gpus[0].memory_sold_bytes + *snapshot.gpus[0].memory_unsold_bytes, gpus_[0].memory_total_bytes);
+  EXPECT_EQ(snapshot.gpus[0].memory_committed_bytes, 1ull << 30);
+  EXPECT_LE(snapshot.gpus[0].memory_committed_bytes + *snapshot.gpus[0].memory_uncommitted_bytes,
+            gpus_[0].memory_total_bytes);
 }
 
 // It answers since, and is in snapshots: whoever leaves the choice to us would be given it, and refused.
@@ -83,8 +84,8 @@ TEST_F(NodeTest, AGpuThatDidNotAnswerAtTheStartIsNotSoldAndNotChosen) {
   snapshot.gpus[1].index = 1;
   snapshot.gpus[1].uuid = tenancy::kGpu1;
   node_->finish(snapshot);
-  EXPECT_EQ(snapshot.gpus[1].memory_unsold_bytes, 0u);
-  EXPECT_EQ(snapshot.gpus[1].compute_unsold_ratio, 0.0);
+  EXPECT_EQ(snapshot.gpus[1].memory_uncommitted_bytes, 0u);
+  EXPECT_EQ(snapshot.gpus[1].compute_uncommitted_ratio, 0.0);
   gpus_ = snapshot.gpus;
   EXPECT_EQ(refusal("auto", root), "made");
   ShareRequest order;

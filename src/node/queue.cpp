@@ -59,9 +59,9 @@ void Queue::serve(Books books, const Make& make) {
       continue;
     }
     const auto blocked = std::ranges::find_if(before, [&](const Waiter* earlier) {
-      return tenancy::overtakes(at->share, earlier->share, books.cards, books.reserve, books.sold);
+      return tenancy::overtakes(at->share, earlier->share, books.cards, books.reserve, books.committed);
     });
-    std::string reason = describe(tenancy::shortfall(at->share, books.cards, books.reserve, books.sold));
+    std::string reason = describe(tenancy::shortfall(at->share, books.cards, books.reserve, books.committed));
     if (blocked != before.end()) {
       // Its name is its owner's affair.
       reason = "behind number " + std::to_string(blocked - before.begin() + 1) + (reason.empty() ? "" : "; ") + reason;
@@ -71,7 +71,7 @@ void Queue::serve(Books books, const Make& make) {
       if (!made && may_pass(made.error().code)) return;
       if (made || made.error().code != ErrorCode::no_capacity) {
         if (made) {
-          tenancy::sell(at->share, books.cards, books.reserve, books.sold);
+          tenancy::commit(at->share, books.cards, books.reserve, books.committed);
           made_now.insert(at->share.name);
         }
         if (at->events.settled) at->events.settled(made);
@@ -92,7 +92,7 @@ void Queue::serve(Books books, const Make& make) {
 
 const Queue::Waiter* Queue::overtaken_by(const tenancy::Share& share, const Books& books) const {
   for (const Waiter& waiter : line_)
-    if (tenancy::overtakes(share, waiter.share, books.cards, books.reserve, books.sold)) return &waiter;
+    if (tenancy::overtakes(share, waiter.share, books.cards, books.reserve, books.committed)) return &waiter;
   return nullptr;
 }
 

@@ -40,7 +40,7 @@ class Queue {
   struct Books {
     std::span<const tenancy::Card> cards;
     tenancy::Reserve reserve;
-    std::vector<tenancy::Sold> sold;  // of each card
+    std::vector<tenancy::Committed> committed;  // of each card
   };
   // Makes the share. no_capacity: it waits on; any other error: it need not.
   using Make = std::function<Result<void>(const tenancy::Share&)>;

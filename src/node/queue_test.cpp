@@ -13,14 +13,14 @@ using tenancy::kGpu1;
 using tenancy::Share;
 using tenancy::share_of;
 
-// A node of two cards, what is sold on it, and what the waiting hear.
+// A node of two cards, what is committed on it, and what the waiting hear.
 struct Node {
   std::vector<tenancy::Card> cards = {{kGpu0, 80 * kGiB}, {kGpu1, 80 * kGiB}};
-  std::vector<Share> sold;
+  std::vector<Share> committed;
   Queue queue;
   std::vector<std::string> heard;
 
-  [[nodiscard]] Queue::Books books() const { return {cards, {}, tenancy::sold_of({cards, sold, {}, {}})}; }
+  [[nodiscard]] Queue::Books books() const { return {cards, {}, tenancy::committed_of({cards, committed, {}, {}})}; }
   std::uint64_t wait(const Share& share) {
     const auto ticket = queue.enter(
         share, 0,
@@ -37,21 +37,21 @@ struct Node {
   std::vector<std::string> serve() {
     heard.clear();
     queue.serve(books(), [this](const Share& share) -> Result<void> {
-      if (auto good = tenancy::admit(share, {cards, sold, {}, {}}); !good) return good;
-      sold.push_back(share);
+      if (auto good = tenancy::admit(share, {cards, committed, {}, {}}); !good) return good;
+      committed.push_back(share);
       return {};
     });
     return heard;
   }
   void end(const std::string& name) {
-    std::erase_if(sold, [&](const Share& share) { return share.name == name; });
+    std::erase_if(committed, [&](const Share& share) { return share.name == name; });
   }
 };
 using Heard = std::vector<std::string>;
 
 TEST(Queue, WhoCameFirstIsFirstAndASmallRequestDoesNotStarveALargeOne) {
   Node node;
-  node.sold = {share_of("a", 1, 40 * kGiB), share_of("b", 1, 30 * kGiB)};
+  node.committed = {share_of("a", 1, 40 * kGiB), share_of("b", 1, 30 * kGiB)};
   node.wait(share_of("large", 1, 60 * kGiB));
   node.wait(share_of("small", 2, 2 * kGiB));
   node.wait(share_of("next", 3, 2 * kGiB));
@@ -67,7 +67,7 @@ TEST(Queue, WhoCameFirstIsFirstAndASmallRequestDoesNotStarveALargeOne) {
 
 TEST(Queue, WhoTakesNothingOfWhatAnEarlierOneWaitsForGoesOn) {
   Node node;
-  node.sold = {share_of("a", 1, 10 * kGiB, 900'000)};
+  node.committed = {share_of("a", 1, 10 * kGiB, 900'000)};
   node.wait(share_of("time", 1, kGiB, 500'000));
   node.wait(share_of("elsewhere", 1, kGiB, 500'000, kGpu1));
   node.wait(share_of("memory", 1, kGiB));
@@ -80,7 +80,7 @@ TEST(Queue, WhoTakesNothingOfWhatAnEarlierOneWaitsForGoesOn) {
 
 TEST(Queue, WhoWasGivenRoomAMomentAgoHasItWhenTheNextIsLookedAt) {
   Node node;
-  node.sold = {share_of("a", 1, 70 * kGiB)};
+  node.committed = {share_of("a", 1, 70 * kGiB)};
   node.wait(share_of("first", 1, 30 * kGiB));
   node.wait(share_of("large", 2, 60 * kGiB));
   node.wait(share_of("small", 3, 15 * kGiB));
@@ -91,7 +91,7 @@ TEST(Queue, WhoWasGivenRoomAMomentAgoHasItWhenTheNextIsLookedAt) {
 
 TEST(Queue, WhoLeavesLeavesHisPlaceToTheNext) {
   Node node;
-  node.sold = {share_of("a", 1, 70 * kGiB)};
+  node.committed = {share_of("a", 1, 70 * kGiB)};
   const auto first = node.wait(share_of("first", 1, 60 * kGiB));
   node.wait(share_of("second", 1, 5 * kGiB));
   EXPECT_EQ(node.serve(), (Heard{"first 1", "second 2"}));
@@ -127,7 +127,7 @@ TEST(Queue, NobodyLosesHisPlaceBecauseTheStoreIsAnothersAtThatMoment) {
 
 TEST(Queue, WhoWaitsForAShareThatHisEarlierRequestMadeIsToldAtOnceAndTakesNoRoomOfHisOwn) {
   Node node;
-  node.sold = {share_of("a", 1, 70 * kGiB)};
+  node.committed = {share_of("a", 1, 70 * kGiB)};
   node.wait(share_of("job", 7, 60 * kGiB));
   node.wait(share_of("job", 7, 60 * kGiB));
   node.wait(share_of("other", 8, 11 * kGiB));
@@ -138,7 +138,7 @@ TEST(Queue, WhoWaitsForAShareThatHisEarlierRequestMadeIsToldAtOnceAndTakesNoRoom
 
 TEST(Queue, WhoWaitsForAShareThatHisEarlierRequestGaveUpHasHisOwnPlace) {
   Node node;
-  node.sold = {share_of("a", 1, 70 * kGiB)};
+  node.committed = {share_of("a", 1, 70 * kGiB)};
   const auto first = node.wait(share_of("job", 7, 60 * kGiB));
   node.wait(share_of("job", 7, 60 * kGiB));
   EXPECT_EQ(node.serve(), (Heard{"job 1", "job 2"}));
@@ -149,14 +149,14 @@ TEST(Queue, WhoWaitsForAShareThatHisEarlierRequestGaveUpHasHisOwnPlace) {
 
 TEST(Queue, ItHoldsSoManyWhoeverTheyAre) {
   Node node;
-  node.sold = {share_of("a", 1, 79 * kGiB)};
+  node.committed = {share_of("a", 1, 79 * kGiB)};
   for (std::uint32_t i = 0; i < Queue::kMost; ++i) node.wait(share_of("w" + std::to_string(i), 7 + i, 50 * kGiB));
   EXPECT_EQ(node.queue.enter(share_of("more", 6, kGiB), 0, {}).error().code, ErrorCode::no_capacity);
 }
 
 TEST(Queue, OneUserDoesNotFillIt) {
   Node node;
-  node.sold = {share_of("a", 1, 79 * kGiB)};
+  node.committed = {share_of("a", 1, 79 * kGiB)};
   for (std::size_t i = 0; i < Queue::kMaxOfAUser; ++i) node.wait(share_of("w" + std::to_string(i), 7, 50 * kGiB));
   const auto more = node.queue.enter(share_of("more", 7, kGiB), 0, {});
   ASSERT_FALSE(more);

@@ -103,16 +103,15 @@ TEST_F(Rights, WhatIsSoldTwiceIsAnAdministratorsToSayAndItsLimitsToChange) {
   ShareRequest order;
   order.name = "k";
   order.mem = "1GiB";
-  order.over_sell = true;
-  const std::string denied =
-      "only an administrator sells what is sold already (overcommit), or changes such a share's limits";
+  order.overcommit = true;
+  const std::string denied = "only an administrator may overcommit a card, or change an overcommitted share's limits";
   EXPECT_EQ(words(node_->create(order, owner_, gpus_)), denied);
   ASSERT_TRUE(create("k", owner_));
-  EXPECT_EQ(words(set("k", owner_, {.over_sell = true})), denied);
-  ASSERT_EQ(words(set("k", root_, {.over_sell = true})), "done");
+  EXPECT_EQ(words(set("k", owner_, {.overcommit = true})), denied);
+  ASSERT_EQ(words(set("k", root_, {.overcommit = true})), "done");
   EXPECT_EQ(words(set("k", owner_, {.idle_notice = "5m"})), "done") << "what is no limit is his still";
   EXPECT_EQ(words(set("k", owner_, {.mem = "2GiB"})), denied);
-  EXPECT_EQ(words(set("k", owner_, {.over_sell = false})), "done");
+  EXPECT_EQ(words(set("k", owner_, {.overcommit = false})), "done");
 }
 
 TEST_F(Rights, AGpusPolicyAndQuotasAreAnAdministratorsToSay) {
@@ -153,7 +152,7 @@ TEST_F(Rights, WhoHasGivenUpAGroupIsCountedInItAllTheSame) {
 }
 
 TEST_F(Rights, WhoWaitsForAShareHasNoneBesideItPastHisNumber) {
-  ASSERT_TRUE(create("sold", root_, "70GiB"));
+  ASSERT_TRUE(create("committed", root_, "70GiB"));
   ASSERT_TRUE(wait("waits", owner_, "60GiB"));
   EXPECT_TRUE(words(create("k", owner_)).starts_with("you have 1 share or request for one"))
       << words(create("k", owner_));
@@ -161,7 +160,7 @@ TEST_F(Rights, WhoWaitsForAShareHasNoneBesideItPastHisNumber) {
 }
 
 TEST_F(Rights, NobodyTakesTheRoomThatSomebodyBeforeHimWaitsFor) {
-  ASSERT_TRUE(create("sold", root_, "70GiB"));
+  ASSERT_TRUE(create("committed", root_, "70GiB"));
   ASSERT_TRUE(wait("waits", owner_, "60GiB"));
   const auto refused = create("k", stranger_, "5GiB");
   ASSERT_FALSE(refused);

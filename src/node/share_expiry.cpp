@@ -37,7 +37,7 @@ void Node::tell_refusals(const std::string& name, const tenancy::LiveShare& live
   }
 }
 
-// What the dead had is the share's no longer, and nobody has seen it freed: the card may have less than was sold of it.
+// What the dead had is the share's no longer, and nobody has seen it freed: the card may have less than was committed of it.
 void Node::tell_given_up(const std::string& name, const tenancy::LiveShare& live, bool driver_seen) {
   if (live.pages == nullptr || live.distrusted()) return;
   const std::uint64_t bytes = live.pages->usage().teardowns_given_up.load(std::memory_order_relaxed);

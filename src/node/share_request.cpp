@@ -51,10 +51,10 @@ Result<std::uint64_t> memory_on(const std::string& key, const std::string& text,
 Result<std::vector<const snapshot::Gpu*>> chosen(const std::string& selector, const std::vector<snapshot::Gpu>& gpus) {
   std::vector<grant::Candidate> candidates;
   for (const auto& gpu : gpus) {
-    // "auto" is the card with the most to sell; what runs on it already counts as well.
-    const std::uint64_t unsold = gpu.memory_unsold_bytes.value_or(
-        gpu.memory_total_bytes - std::min(gpu.memory_total_bytes, gpu.memory_sold_bytes));
-    candidates.push_back({gpu.uuid, gpu.pci_bus_id, std::min(unsold, gpu.memory_free_bytes)});
+    // "auto" is the card with the most uncommitted memory; what runs on it already counts as well.
+    const std::uint64_t uncommitted = gpu.memory_uncommitted_bytes.value_or(
+        gpu.memory_total_bytes - std::min(gpu.memory_total_bytes, gpu.memory_committed_bytes));
+    candidates.push_back({gpu.uuid, gpu.pci_bus_id, std::min(uncommitted, gpu.memory_free_bytes)});
   }
   const grant::Selection selection = grant::select(selector, candidates);
   if (!selection) {
@@ -179,7 +179,7 @@ Result<void> take_share_values(const ShareRequest& order, const UserDirectory& d
         TRY(one_of<ledger::FailPolicy>("fail_policy", *order.fail_policy,
                                        {{"open", ledger::FailPolicy::open}, {"closed", ledger::FailPolicy::closed}}));
   }
-  if (order.over_sell) share.over_sell = *order.over_sell;
+  if (order.overcommit) share.overcommit = *order.overcommit;
   if (order.everyone) share.everyone = *order.everyone;
   if (order.until_empty) share.until_empty = *order.until_empty;
   if (order.users) share.users = TRY(ids("users", *order.users, directory.user));

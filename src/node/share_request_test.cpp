@@ -16,7 +16,7 @@ std::vector<snapshot::Gpu> two_gpus() {
     gpus[i].memory_total_bytes = 80 * kGiB;
     gpus[i].memory_free_bytes = 79 * kGiB;
   }
-  gpus[0].memory_sold_bytes = 40 * kGiB;
+  gpus[0].memory_committed_bytes = 40 * kGiB;
   return gpus;
 }
 

@@ -88,7 +88,7 @@ std::string all_device_changes(const tenancy::Share& before, const tenancy::Shar
 std::string describe(const tenancy::Share& share) {
   std::string text;
   for (const auto& device : share.devices) {
-    const std::string promised = share.over_sell            ? "over-sold, "
+    const std::string promised = share.overcommit           ? "overcommitted, "
                                  : device.guarantee_ppm > 0 ? percent_text(device.guarantee_ppm) + " promised, "
                                                             : "";
     text += (text.empty() ? "" : "; ") +
@@ -109,7 +109,7 @@ std::string describe_changes(const tenancy::Share& before, const tenancy::Share&
   changes.add("user", names_text(before.users, user_name), names_text(after.users, user_name));
   changes.add("group", names_text(before.groups, group_name), names_text(after.groups, group_name));
   changes.add_flag("everyone", before.everyone, after.everyone);
-  changes.add_flag("over-sell", before.over_sell, after.over_sell);
+  changes.add_flag("overcommit", before.overcommit, after.overcommit);
   changes.add_flag("until-empty", before.until_empty, after.until_empty);
   const std::string of_devices = all_device_changes(before, after);
   return of_devices + (of_devices.empty() || changes.text().empty() ? "" : ", ") + changes.text();

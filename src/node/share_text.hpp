@@ -8,7 +8,7 @@
 
 namespace headgate::node {
 
-// "8.0 GiB, 50 % promised, at most 80 % on GPU-9c2f..."; of an over-sold share, which is promised nothing, "over-sold" in its place.
+// "8.0 GiB, 50 % promised, at most 80 % on GPU-9c2f..."; of an overcommitted share, which is promised nothing, "overcommitted" in its place.
 [[nodiscard]] std::string describe(const tenancy::Share& share);
 
 // What a change has changed, by the names of the options that say it: "weight 100 -> 200, ttl none -> 8h". Empty: nothing.

@@ -11,8 +11,8 @@ TEST(ShareText, WhatIsSoldBeyondTheCardIsNotSaidToBePromised) {
   tenancy::Share share = tenancy::share_of("eve", 1000, 8 * tenancy::kGiB, 600'000);
   share.devices[0].ceiling_ppm = 800'000;
   EXPECT_EQ(describe(share), "8.0 GiB, 60 % promised, at most 80 % on GPU-00000000");
-  share.over_sell = true;
-  EXPECT_EQ(describe(share), "8.0 GiB, over-sold, at most 80 % on GPU-00000000");
+  share.overcommit = true;
+  EXPECT_EQ(describe(share), "8.0 GiB, overcommitted, at most 80 % on GPU-00000000");
 }
 
 TEST(ShareText, EachChangeIsNamedWithWhatWasAndWhatIs) {
@@ -36,7 +36,7 @@ TEST(ShareText, EachChangeIsNamedWithWhatWasAndWhatIs) {
       {[](auto& s) { s.users = {4'000'000'001, 4'000'000'002}; }, "user none -> 4000000001 and 4000000002"},
       {[](auto& s) { s.groups = {4'000'000'001}; }, "group none -> 4000000001"},
       {[](auto& s) { s.everyone = true; }, "everyone no -> yes"},
-      {[](auto& s) { s.over_sell = true; }, "over-sell no -> yes"},
+      {[](auto& s) { s.overcommit = true; }, "overcommit no -> yes"},
       {[](auto& s) { s.until_empty = true; }, "until-empty no -> yes"},
       {[](auto& s) { s.devices[0].weight = 7, s.ttl = std::chrono::hours(1); }, "weight 100 -> 7, ttl none -> 1h"},
   };

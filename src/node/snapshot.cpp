@@ -162,19 +162,19 @@ void Node::finish(snapshot::Snapshot& snapshot) {
   const std::int64_t now_s = lease_now_s();
   for (auto& gpu : snapshot.gpus) {
     const tenancy::Card card{.uuid = gpu.uuid, .memory_total_bytes = gpu.memory_total_bytes};
-    // One that did not answer at the start is not sold.
+    // One that did not answer at the start is not committed.
     const auto& cards = shares_.node().cards;
     const bool for_sale = std::ranges::find(cards, gpu.uuid, &tenancy::Card::uuid) != cards.end();
     const tenancy::Room room = for_sale ? shares_.room_on(card) : tenancy::Room{};
-    gpu.memory_unsold_bytes = room.memory_bytes;
-    // Shares that programs without the daemon have left behind were sold by nobody, and count for nothing that is sold.
-    gpu.memory_sold_bytes = 0;
+    gpu.memory_uncommitted_bytes = room.memory_bytes;
+    // Shares that programs without the daemon have left behind are not the daemon's, and are not counted as committed.
+    gpu.memory_committed_bytes = 0;
     for (const auto& [name, managed] : shares_.list())
       for (const tenancy::DeviceShare& device : managed.share.devices)
-        if (device.uuid == gpu.uuid) gpu.memory_sold_bytes += device.memory_limit_bytes.value_or(0);
-    gpu.compute_unsold_ratio = room.guarantee_ppm / 1e6;
-    // Its ledgers do not tell what a share of class latency is sold.
-    gpu.compute_sold_ratio = static_cast<double>(shares_.sold_on(card).guarantee_ppm) / 1e6;
+        if (device.uuid == gpu.uuid) gpu.memory_committed_bytes += device.memory_limit_bytes.value_or(0);
+    gpu.compute_uncommitted_ratio = room.guarantee_ppm / 1e6;
+    // Its ledgers do not tell what a share of class latency has committed.
+    gpu.compute_committed_ratio = static_cast<double>(shares_.committed_on(card).guarantee_ppm) / 1e6;
     gpu.half_precision_tflops = fp16_tflops(gpu.model, options_.cards);
   }
   for (auto& share : snapshot.shares) {
@@ -190,7 +190,7 @@ void Node::finish(snapshot::Snapshot& snapshot) {
     if (kept.freeze_after)
       share.freeze_after_ns = static_cast<std::uint64_t>(kept.freeze_after->count()) * 1'000'000'000;
     if (kept.idle_notice) share.idle_notice_ns = static_cast<std::uint64_t>(kept.idle_notice->count()) * 1'000'000'000;
-    share.over_sell = kept.over_sell;
+    share.overcommit = kept.overcommit;
     share.everyone = kept.everyone;
     share.uids = kept.users;
     share.gids = kept.groups;

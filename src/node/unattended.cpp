@@ -16,7 +16,7 @@ void write_unattended(tenancy::Shares& shares, const std::string& uuid, const Ha
   for (auto& [name, live] : shares.list()) {
     const auto device = std::ranges::find(live.share.devices, uuid, &tenancy::DeviceShare::uuid);
     if (device == live.share.devices.end()) continue;
-    claims.push_back({.promise_ppm = live.share.over_sell ? 0 : tenancy::promised_of(*device),
+    claims.push_back({.promise_ppm = live.share.overcommit ? 0 : tenancy::promised_of(*device),
                       .ceiling_ppm = device->ceiling_ppm,
                       .weight = device->weight,
                       .has_processes = !live.paused() && has_processes(name)});

@@ -84,7 +84,7 @@ TEST_F(UnattendedPages, PromiseALatencyShareItsCeilingAndAnOverSoldOneNothing) {
   create(std::move(latency));
   create(share_of("half", 1, kGiB, 500'000));
   tenancy::Share beyond = share_of("beyond", 1, kGiB, 800'000);
-  beyond.over_sell = true;
+  beyond.overcommit = true;
   create(std::move(beyond));
   busy_ = {"beyond"};
   write();

@@ -20,7 +20,7 @@ const tenancy::DeviceShare* device_on(const tenancy::Share& share, const std::st
 }
 
 bool is_promised(const tenancy::Share& share, const tenancy::DeviceShare& device) {
-  return !share.over_sell && device.guarantee_ppm > 0;
+  return !share.overcommit && device.guarantee_ppm > 0;
 }
 
 }  // namespace

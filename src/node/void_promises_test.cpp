@@ -27,7 +27,7 @@ TEST(VoidPromises, OffVoidsAllOnTheGpuAndPriorityThoseOfBestEffort) {
   EXPECT_EQ(voided_by_policy(shares, kGpu0, Policy::priority, Policy::off), std::vector{a}) << "b's is void already";
   EXPECT_TRUE(voided_by_policy(shares, kGpu0, Policy::off, Policy::fair).empty());
   EXPECT_TRUE(voided_by_policy(shares, kGpu1, Policy::fair, Policy::off).empty()) << "it is alone there";
-  shares[0].over_sell = true;
+  shares[0].overcommit = true;
   EXPECT_EQ(voided_by_policy(shares, kGpu0, Policy::fair, Policy::off), std::vector{b}) << "it was promised nothing";
 }
 

@@ -137,7 +137,7 @@ void ComputeCheck::end_step(Track& track, const snapshot::Process& process, cons
   if (busy < rules_.least_busy_ratio || !suspect) {
     track.steps = track.certain_steps = 0;
     if (busy >= rules_.least_busy_ratio && held >= busy / 2) proven_.insert(process.share);
-  } else if (!rules_.halted || !rules_.halted(process.pid)) {
+  } else if (!rules_.frozen || !rules_.frozen(process.pid)) {
     ++track.steps;
     track.certain_steps = explained ? 0 : track.certain_steps + 1;
     track.text = "keeps " + format_percent(busy) + where + " busy by the driver, " +

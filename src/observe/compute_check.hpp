@@ -43,7 +43,7 @@ struct ComputeRules {
   // Looks further apart are of a daemon that was stalled: the driver's figure is of the last second of that time alone.
   std::uint64_t stall_ns = 2'500'000'000;
   // Whether the process cannot account for what it has in flight: it is stopped, or frozen. Asked of suspects. May be empty.
-  std::function<bool(std::uint32_t pid)> halted;
+  std::function<bool(std::uint32_t pid)> frozen;
 };
 
 // What the ledger says of one process's work on one GPU.

@@ -128,14 +128,14 @@ TEST(ComputeCheck, WhoIsNotMeteredCannotTell) {
 }
 
 TEST(ComputeCheck, AStoppedProcessIsNotAccusedAndStoppingClearsNobody) {
-  bool halted = false;
-  Node node({.halted = [&](std::uint32_t pid) { return pid == 1 && halted; }});
+  bool frozen = false;
+  Node node({.frozen = [&](std::uint32_t pid) { return pid == 1 && frozen; }});
   node.pass(kSecond, 1.0, 0);
   node.pass(kSecond, 1.0, 0);
-  halted = true;
+  frozen = true;
   for (int i = 0; i < 10; ++i) node.pass(kSecond, 1.0, 0, 0);
   EXPECT_FALSE(node.named());
-  halted = false;
+  frozen = false;
   node.pass(kSecond, 1.0, 0);
   EXPECT_TRUE(node.named());
 }

@@ -192,11 +192,11 @@ void fill_gpu(snapshot::Gpu& gpu, const std::vector<snapshot::Share>& shares) {
       if (device.uuid != gpu.uuid) continue;
       // What a damaged page says must not hide what others use.
       const std::uint64_t used = share.problem.empty() ? device.memory_used_bytes : 0;
-      if (device.memory_limit_bytes) gpu.memory_sold_bytes += *device.memory_limit_bytes;
+      if (device.memory_limit_bytes) gpu.memory_committed_bytes += *device.memory_limit_bytes;
       else ++gpu.unlimited_shares;
       gpu.memory_shares_bytes =
           saturating_add(gpu.memory_shares_bytes, saturating_sub(used, device.memory_frozen_bytes));
-      gpu.compute_sold_ratio += device.compute_guarantee_ratio;
+      gpu.compute_committed_ratio += device.compute_guarantee_ratio;
     }
   }
   // No card has more in use than it has, whatever a page says before it is found to be damaged.

@@ -47,12 +47,12 @@ RecentSnapshots after(const snapshot::Snapshot& before) {
 TEST(Join, EveryByteOfTheCardIsSomebodys) {
   const auto snapshot = join(input(), {});
   const auto& gpu = snapshot.gpus.at(0);
-  EXPECT_EQ(gpu.memory_sold_bytes, 50 * kGiB);
+  EXPECT_EQ(gpu.memory_committed_bytes, 50 * kGiB);
   EXPECT_EQ(gpu.memory_shares_bytes, 30 * kGiB);
   EXPECT_EQ(gpu.memory_unattributed_bytes, 10 * kGiB);
   EXPECT_EQ(gpu.memory_shares_bytes + gpu.memory_reserved_bytes + gpu.memory_unattributed_bytes + gpu.memory_free_bytes,
             gpu.memory_total_bytes);
-  EXPECT_DOUBLE_EQ(gpu.compute_sold_ratio, 0.25);
+  EXPECT_DOUBLE_EQ(gpu.compute_committed_ratio, 0.25);
 }
 
 TEST(Join, WhatAPageSaysWithoutMeasureMakesNoMoreOfACardThanItHas) {

@@ -6,7 +6,8 @@ namespace headgate::observe {
 namespace {
 
 constexpr const char* kTakenUpAtAStart =
-    ": it is not sold, and nobody has turns there, until headgated is started anew; programs that run go on meanwhile";
+    ": it is not committed, and nobody has turns there, until headgated is started anew; programs that run go on "
+    "meanwhile";
 constexpr const char* kGone = "is counted by the driver no more";
 
 snapshot::Event event_of(const char* kind, const char* severity, std::uint32_t index, const std::string& uuid,

@@ -55,7 +55,7 @@ TEST(LostGpus, OneThatCameAfterTheDaemonIsTold) {
   const auto came = lost.look({gpu(0, "GPU-a", "NVIDIA H200"), gpu(1, "GPU-b", "NVIDIA H200")});
   ASSERT_EQ(came.size(), 1u);
   EXPECT_EQ(came[0].severity, "warn");
-  EXPECT_TRUE(came[0].text.starts_with("GPU 1 (GPU-b) is new since headgated started: it is not sold"));
+  EXPECT_TRUE(came[0].text.starts_with("GPU 1 (GPU-b) is new since headgated started: it is not committed"));
 }
 
 TEST(LostGpus, OneThatWasGoneBeforeTheDaemonCameIsTold) {
@@ -67,7 +67,8 @@ TEST(LostGpus, OneThatWasGoneBeforeTheDaemonCameIsTold) {
   const auto came = lost.look({gpu(0, "GPU-a", "NVIDIA H200")});
   ASSERT_EQ(came.size(), 1u);
   EXPECT_EQ(came[0].severity, "warn") << "somebody has to start the daemon";
-  EXPECT_TRUE(came[0].text.starts_with("GPU 0 (GPU-a) answers, as it did not when headgated started: it is not sold"))
+  EXPECT_TRUE(
+      came[0].text.starts_with("GPU 0 (GPU-a) answers, as it did not when headgated started: it is not committed"))
       << came[0].text;
 }
 

@@ -19,7 +19,7 @@ constexpr std::uint64_t kLongLaunchNs = 20'000'000;
 constexpr double kAtWork = 0.02, kBusy = 0.05;
 
 double promised_of(const Share& share, const ShareDevice& device) {
-  return share.over_sell ? 0 : device.compute_guarantee_ratio;
+  return share.overcommit ? 0 : device.compute_guarantee_ratio;
 }
 
 // What an account says is nothing to go by where the work is not measured or a tenant has written in its page.
@@ -81,8 +81,8 @@ std::string cause_of(const Snapshot& now, const Share& share, const ShareDevice&
                other.figures.had_ratio > kAtWork;
       }))
     return "the GPU's policy is priority, and a share of a higher class is at work";
-  if (gpu != nullptr && gpu->compute_sold_ratio > 1.0001)
-    return "more than 100 % of the GPU is promised: " + percent(gpu->compute_sold_ratio);
+  if (gpu != nullptr && gpu->compute_committed_ratio > 1.0001)
+    return "more than 100 % of the GPU is promised: " + percent(gpu->compute_committed_ratio);
   if (any([&](const Other& other) {
         return other.device->priority_class == "latency" && other.figures.had_ratio >= figures.short_ratio;
       }))

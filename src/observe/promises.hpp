@@ -23,7 +23,7 @@ class Promises {
   // How long the share has wanted the GPU with that UUID, in ns, as the arbiter counts it.
   using Wanted = std::function<std::int64_t(const std::string& share, const std::string& uuid)>;
 
-  // Fills had_ratio, wanted_ratio, short_ratio, short_ns and short_cause of all shares. `now` has over_sell of the shares, and
+  // Fills had_ratio, wanted_ratio, short_ratio, short_ns and short_cause of all shares. `now` has overcommit of the shares, and
   // policies in force. Returns an event share.short for each share and GPU that lacked more than kShortRatio of its promise over
   // kSpanNs, and over the second half of them too: programs that start have less at first. The next one for them comes when the
   // promise has been kept for kSpanNs since.

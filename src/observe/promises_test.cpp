@@ -15,7 +15,7 @@ class PromisesTest : public ::testing::Test {
     snapshot::Gpu gpu;
     gpu.uuid = kGpu;
     gpu.policy = gpu.policy_in_force = "fair";
-    gpu.compute_sold_ratio = 0.5;
+    gpu.compute_committed_ratio = 0.5;
     now_.gpus = {gpu};
     now_.taken_ns = 50 * kSecond;
     add("paid", 0.5);
@@ -107,7 +107,7 @@ TEST_F(PromisesTest, TellNothingOfAShortageThatIsOver) {
 }
 
 TEST_F(PromisesTest, OweNothingToAShareThatIsOverSold) {
-  share(0).over_sell = true;
+  share(0).overcommit = true;
   EXPECT_EQ(seconds(30, 0.1, 0.89), "");
   EXPECT_EQ(device(0).short_ratio, 0.0);
 }
@@ -167,7 +167,7 @@ TEST_F(PromisesTest, NameNoHigherClassThatIsIdle) {
 }
 
 TEST_F(PromisesTest, NameThatMoreThanTheGpuIsPromised) {
-  now_.gpus[0].compute_sold_ratio = 1.3;
+  now_.gpus[0].compute_committed_ratio = 1.3;
   EXPECT_EQ(cause(), "more than 100 % of the GPU is promised: 130 %");
 }
 

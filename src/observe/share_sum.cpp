@@ -110,7 +110,7 @@ void ShareSum::end_step(Track& track, const std::string& share, const std::strin
     if (busy >= rules_.least_busy_ratio && held >= busy / 2) proven_.insert(share);
   } else {
     // Who is stopped can account for nothing: the others are accused for what is theirs, and nobody is cleared.
-    std::erase_if(track.members, [&](const auto& entry) { return rules_.halted && rules_.halted(entry.first); });
+    std::erase_if(track.members, [&](const auto& entry) { return rules_.frozen && rules_.frozen(entry.first); });
     if (silent()) {
       ++track.steps;
       track.certain_steps = explained ? 0 : track.certain_steps + 1;

@@ -80,7 +80,7 @@ TEST(ShareSum, WhoIsNotMeteredOrIsStoppedCannotTell) {
   }
   for (int i = 0; i < 5; ++i) node.pass(kSecond, 0.17, 0);
   EXPECT_TRUE(node.named(1));
-  Node stopped(6, {.halted = [](std::uint32_t) { return true; }});
+  Node stopped(6, {.frozen = [](std::uint32_t) { return true; }});
   for (int i = 0; i < 10; ++i) stopped.pass(kSecond, 0.17, 0);
   EXPECT_FALSE(stopped.check.of(1, kGpu));
 }

@@ -49,13 +49,13 @@ void each_field(Gpu& g, Visit&& visit) {
   visit("memory_used_bytes", g.memory_used_bytes);
   visit("memory_free_bytes", g.memory_free_bytes);
   visit("memory_reserved_bytes", g.memory_reserved_bytes);
-  visit("memory_sold_bytes", g.memory_sold_bytes);
+  visit("memory_committed_bytes", g.memory_committed_bytes);
   visit("memory_shares_bytes", g.memory_shares_bytes);
   visit("memory_unattributed_bytes", g.memory_unattributed_bytes);
   visit("unlimited_shares", g.unlimited_shares);
-  visit("compute_sold_ratio", g.compute_sold_ratio);
-  visit("memory_unsold_bytes", g.memory_unsold_bytes);
-  visit("compute_unsold_ratio", g.compute_unsold_ratio);
+  visit("compute_committed_ratio", g.compute_committed_ratio);
+  visit("memory_uncommitted_bytes", g.memory_uncommitted_bytes);
+  visit("compute_uncommitted_ratio", g.compute_uncommitted_ratio);
   visit("busy_ratio", g.busy_ratio);
   visit("memory_busy_ratio", g.memory_busy_ratio);
   visit("encoder_busy_ratio", g.encoder_busy_ratio);
@@ -183,7 +183,7 @@ void each_field(Share& s, Visit&& visit) {
   visit("expired", s.expired);
   visit("freeze_after_ns", s.freeze_after_ns);
   visit("idle_notice_ns", s.idle_notice_ns);
-  visit("over_sell", s.over_sell);
+  visit("overcommit", s.overcommit);
   visit("everyone", s.everyone);
   visit("users", s.users);
   visit("groups", s.groups);
@@ -206,7 +206,7 @@ void each_field(ProcessDevice& d, Visit&& visit) {
 }
 
 template <typename Visit>
-void each_field(Halt& h, Visit&& visit) {
+void each_field(Freeze& h, Visit&& visit) {
   visit("cgroup", h.cgroup);
   visit("thaw", h.thaw);
 }
@@ -223,7 +223,7 @@ void each_field(Process& p, Visit&& visit) {
   visit("level", p.level);
   visit("claimed", p.claimed);
   visit("finding", p.finding);
-  visit("halt", p.halt);
+  visit("freeze", p.freeze);
   visit("devices", p.devices);
 }
 

@@ -21,6 +21,17 @@ struct IsVector : std::false_type {};
 template <typename T>
 struct IsVector<std::vector<T>> : std::true_type {};
 
+// Fields that were renamed: written under both names, and read by either, for one release. Empty for all others.
+constexpr std::string_view former_name(std::string_view name) {
+  if (name == "memory_committed_bytes") return "memory_sold_bytes";
+  if (name == "memory_uncommitted_bytes") return "memory_unsold_bytes";
+  if (name == "compute_committed_ratio") return "compute_sold_ratio";
+  if (name == "compute_uncommitted_ratio") return "compute_unsold_ratio";
+  if (name == "overcommit") return "over_sell";
+  if (name == "freeze") return "halt";
+  return {};
+}
+
 template <typename T>
 Json write(const T& value) {
   if constexpr (IsOptional<T>::value) {
@@ -33,7 +44,10 @@ Json write(const T& value) {
     return value;
   } else {
     Json object = Json::object();
-    each_field(const_cast<T&>(value), [&object](const char* name, const auto& field) { object[name] = write(field); });
+    each_field(const_cast<T&>(value), [&object](const char* name, const auto& field) {
+      object[name] = write(field);
+      if (const auto former = former_name(name); !former.empty()) object[std::string(former)] = object[name];
+    });
     return object;
   }
 }
@@ -75,7 +89,8 @@ std::optional<Error> read(const Json& json, const std::string& path, T& out) {
     std::optional<Error> first;
     each_field(out, [&](const char* name, auto& field) {
       if (first) return;
-      const auto found = json.find(name);
+      auto found = json.find(name);
+      if (const auto former = former_name(name); found == json.end() && !former.empty()) found = json.find(former);
       if (found != json.end()) first = read(*found, path.empty() ? name : path + "." + name, field);
     });
     return first;
@@ -95,7 +110,7 @@ constexpr const char* name_of() {
   else if constexpr (std::same_as<T, ShareDevice>) return "ShareDevice";
   else if constexpr (std::same_as<T, Share>) return "Share";
   else if constexpr (std::same_as<T, ProcessDevice>) return "ProcessDevice";
-  else if constexpr (std::same_as<T, Halt>) return "Halt";
+  else if constexpr (std::same_as<T, Freeze>) return "Freeze";
   else if constexpr (std::same_as<T, Process>) return "Process";
   else if constexpr (std::same_as<T, Event>) return "Event";
   else if constexpr (std::same_as<T, Waiting>) return "Waiting";
@@ -144,6 +159,10 @@ void add_schema(Json& all) {
     properties[name] = schema_of<std::remove_reference_t<decltype(field)>>();
     if (Json words = words_of(name); !words.is_null()) properties[name]["enum"] = std::move(words);
     required.push_back(name);
+    if (const auto former = former_name(name); !former.empty()) {
+      properties[std::string(former)] = properties[name];
+      properties[std::string(former)]["deprecated"] = true;
+    }
   });
   all[name_of<T>()] = {
       {"type", "object"}, {"properties", properties}, {"required", required}, {"additionalProperties", false}};
@@ -187,7 +206,7 @@ std::string schemas() {
   add_schema<ShareDevice>(all);
   add_schema<Share>(all);
   add_schema<ProcessDevice>(all);
-  add_schema<Halt>(all);
+  add_schema<Freeze>(all);
   add_schema<Process>(all);
   add_schema<Event>(all);
   add_schema<Waiting>(all);

@@ -43,7 +43,7 @@ Snapshot full() {
   process.pid = 4711;
   process.command = "a \"b\"\n\x01 \xff";
   process.devices = {{"GPU-1", std::nullopt, 5, 0.5}};
-  process.halt = Halt{"/docker/abc", "echo 0 > /sys/fs/cgroup/docker/abc/cgroup.freeze"};
+  process.freeze = Freeze{"/docker/abc", "echo 0 > /sys/fs/cgroup/docker/abc/cgroup.freeze"};
   s.processes = {process};
   return s;
 }
@@ -54,6 +54,22 @@ TEST(SnapshotJson, APictureSurvivesTheWayThroughText) {
   const auto after = from_json<Snapshot>(to_json(before));
   ASSERT_TRUE(after) << after.error().message;
   EXPECT_EQ(*after, before);
+}
+
+// A reader that knows the former names, and a daemon that writes them, are served for one release.
+TEST(SnapshotJson, FormerNamesOfFields) {
+  Snapshot now = full();
+  now.gpus[0].memory_committed_bytes = 7;
+  now.shares[0].overcommit = true;
+  const std::string text = to_json(now);
+  EXPECT_NE(text.find(R"("memory_committed_bytes":7,"memory_sold_bytes":7)"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"("overcommit":true,"over_sell":true)"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"("halt":{"cgroup":"/docker/abc")"), std::string::npos) << text;
+  const auto former = from_json<Gpu>(R"({"memory_sold_bytes":5,"compute_unsold_ratio":0.5})");
+  ASSERT_TRUE(former) << former.error().message;
+  EXPECT_EQ(former->memory_committed_bytes, 5u);
+  EXPECT_EQ(former->compute_uncommitted_ratio, 0.5);
+  EXPECT_EQ(from_json<Gpu>(R"({"memory_sold_bytes":5,"memory_committed_bytes":6})")->memory_committed_bytes, 6u);
 }
 
 TEST(SnapshotJson, AListIsOneTextHoweverManyThereAre) {
@@ -102,7 +118,7 @@ TEST(SnapshotJson, WhatDoesNotFitIsNamedByItsPath) {
 TEST(SnapshotJson, EveryStructHasItsSchema) {
   const std::string all = schemas();
   for (const char* name :
-       {"Node", "Gpu", "MigInstance", "Share", "ShareDevice", "Process", "Halt", "Event", "Snapshot"})
+       {"Node", "Gpu", "MigInstance", "Share", "ShareDevice", "Process", "Freeze", "Event", "Snapshot"})
     EXPECT_TRUE(all.contains("\"" + std::string(name) + "\":{\"type\":\"object\"")) << name;
 }
 

@@ -19,7 +19,7 @@ struct Node {
   std::uint32_t gpus = 0, shares = 0, processes = 0;
   std::uint32_t unattended_processes = 0;  // that use a GPU outside every share
   std::uint64_t started_unix_ns = 0;
-  std::uint64_t reserve_bytes = 0;  // of each GPU, never sold
+  std::uint64_t reserve_bytes = 0;  // of each GPU, never committed
   std::string pid_space;       // pids here and there mean the same processes where this is the same; empty: unknown
   bool nvml_released = false;  // `headgate gpu release`, or no answer: what NVML says is not known
 
@@ -46,14 +46,14 @@ struct Gpu {
   std::uint32_t index = 0;  // PCI order, as nvidia-smi counts
   std::string model, pci_bus_id;
   std::uint64_t memory_total_bytes = 0, memory_used_bytes = 0, memory_free_bytes = 0, memory_reserved_bytes = 0;
-  std::uint64_t memory_sold_bytes = 0;          // limits of the shares on it, together
+  std::uint64_t memory_committed_bytes = 0;     // limits of the shares on it, together
   std::uint64_t memory_shares_bytes = 0;        // used by shares, by their ledgers; what drains is in it
   std::uint64_t memory_unattributed_bytes = 0;  // used, but by no share
   std::uint32_t unlimited_shares = 0;           // with no memory limit: nothing of the card is certainly free then
-  double compute_sold_ratio = 0;                // guarantees, and ceilings of class latency, together
+  double compute_committed_ratio = 0;           // guarantees, and ceilings of class latency, together
   // The largest share that headgated would still make here; empty without it.
-  std::optional<std::uint64_t> memory_unsold_bytes;
-  std::optional<double> compute_unsold_ratio;
+  std::optional<std::uint64_t> memory_uncommitted_bytes;
+  std::optional<double> compute_uncommitted_ratio;
   std::optional<double> busy_ratio, memory_busy_ratio;           // NVML's sense: some kernel ran
   std::optional<double> encoder_busy_ratio, decoder_busy_ratio;  // the video engines, which nobody gates
   std::optional<double> sm_active_ratio;  // of all its SMs' time; empty without a daemon, which alone measures it
@@ -167,7 +167,7 @@ struct Share {
   bool expired = false;                          // its time is over: nobody enters, and it goes with its last program
   std::optional<std::uint64_t> freeze_after_ns;  // so long without a call, a process moves its memory to the host
   std::optional<std::uint64_t> idle_notice_ns;   // an event tells when it used no GPU for so long
-  bool over_sell = false;                        // sold beyond the card: promised nothing
+  bool overcommit = false;                       // overcommitted: promised nothing
   bool everyone = false;                         // whoever reaches its directory may enter
   std::vector<std::string> users, groups;        // who else may enter, by name, or by number where there is none
   std::vector<std::uint32_t> uids, gids;         // the same by number
@@ -189,11 +189,11 @@ struct ProcessDevice {
   friend bool operator==(const ProcessDevice&, const ProcessDevice&) = default;
 };
 
-// A process that the audit has halted (audit.policy = "freeze") and nobody has let go on since.
-struct Halt {
+// A process that the audit has frozen (audit.policy = "freeze") and nobody has let go on since.
+struct Freeze {
   std::string cgroup;  // that was frozen: whoever else is in it stands still too
   std::string thaw;    // the command by which root ends it
-  friend bool operator==(const Halt&, const Halt&) = default;
+  friend bool operator==(const Freeze&, const Freeze&) = default;
 };
 
 struct Process {
@@ -206,8 +206,8 @@ struct Process {
   std::string level;
   bool claimed =
       false;  // that this process is in the share, nobody says yet but the share's own page, which its tenants write
-  std::string finding;       // what the audit holds against it; empty: nothing
-  std::optional<Halt> halt;  // empty: the audit has not halted it, or it goes on
+  std::string finding;           // what the audit holds against it; empty: nothing
+  std::optional<Freeze> freeze;  // empty: the audit has not frozen it, or it goes on
   std::vector<ProcessDevice> devices;
 
   friend bool operator==(const Process&, const Process&) = default;

@@ -22,24 +22,24 @@ std::uint64_t excess_of(const Books& books, std::string_view share, std::string_
 }
 
 // All that one share could have of an empty card.
-std::uint64_t sellable(const Card& card, const Reserve& reserve) {
+std::uint64_t committable(const Card& card, const Reserve& reserve) {
   return saturating_sub(card.memory_total_bytes, saturating_add(reserve.driver_bytes, reserve.context_room_bytes));
 }
 
-Room room_beside(const Sold& sold, const Card& card, const Reserve& reserve) {
-  return {saturating_sub(card.memory_total_bytes, kept_beside(sold, reserve)),
-          static_cast<std::uint32_t>(saturating_sub(ledger::kWholeGpu, sold.guarantee_ppm))};
+Room room_beside(const Committed& committed, const Card& card, const Reserve& reserve) {
+  return {saturating_sub(card.memory_total_bytes, kept_beside(committed, reserve)),
+          static_cast<std::uint32_t>(saturating_sub(ledger::kWholeGpu, committed.guarantee_ppm))};
 }
 
 std::string count_text(std::uint64_t count) { return std::to_string(count) + (count == 1 ? " share" : " shares"); }
 
-std::string sums(const Sold& sold, const Card& card, const Reserve& reserve) {
-  return "the card has " + bytes_text(card.memory_total_bytes) + ", " + bytes_text(sold.memory_bytes) +
-         " of it sold to " + count_text(sold.shares) + "; " + bytes_text(reserve.driver_bytes) +
+std::string sums(const Committed& committed, const Card& card, const Reserve& reserve) {
+  return "the card has " + bytes_text(card.memory_total_bytes) + ", " + bytes_text(committed.memory_bytes) +
+         " of it committed to " + count_text(committed.shares) + "; " + bytes_text(reserve.driver_bytes) +
          " are kept for the driver and " + bytes_text(reserve.context_room_bytes) + " for each share's contexts";
 }
 
-constexpr const char* kOverSell = "an administrator sells it beyond the card: headgate share create NAME --overcommit";
+constexpr const char* kOvercommit = "an administrator may overcommit the card: headgate share create NAME --overcommit";
 
 // In the unit of the card's own size, and so that what is written can be asked for.
 std::string fitting_text(std::uint64_t bytes) {
@@ -51,22 +51,23 @@ std::string fitting_text(std::uint64_t bytes) {
          (bytes % (1u << 20) == 0 ? exact : std::to_string(bytes) + " bytes") + ")";
 }
 
-Result<void> too_little_time(const Share& wanted, const DeviceShare& device, const Card& card, const Sold& sold,
-                             const Room& room) {
+Result<void> too_little_time(const Share& wanted, const DeviceShare& device, const Card& card,
+                             const Committed& committed, const Room& room) {
   const std::string part = percent_text(promised_of(device));
-  const std::string promised = ": " + percent_text(sold.guarantee_ppm) + " are promised to " + count_text(sold.shares);
+  const std::string promised =
+      ": " + percent_text(committed.guarantee_ppm) + " are promised to " + count_text(committed.shares);
   if (device.priority_class == Class::latency) {
-    return fail(ErrorCode::no_capacity,
-                "the share '" + wanted.name + "' asks for " + part + " of " + card.uuid +
-                    ", its ceiling, which a share of class latency is sold because nobody keeps it waiting" + promised,
-                room.guarantee_ppm == 0
-                    ? "take another class; or " + std::string(kOverSell)
-                    : "the largest ceiling that fits is " + percent_text(room.guarantee_ppm) +
-                          ": --compute and --burst lower it; or take another class; or " + kOverSell);
+    return fail(
+        ErrorCode::no_capacity,
+        "the share '" + wanted.name + "' asks for " + part + " of " + card.uuid +
+            ", its ceiling, which counts as promised because a share of class latency is never kept waiting" + promised,
+        room.guarantee_ppm == 0 ? "take another class; or " + std::string(kOvercommit)
+                                : "the largest ceiling that fits is " + percent_text(room.guarantee_ppm) +
+                                      ": --compute and --burst lower it; or take another class; or " + kOvercommit);
   }
   return fail(ErrorCode::no_capacity,
               "the share '" + wanted.name + "' asks for a guarantee of " + part + " of " + card.uuid + promised,
-              "the largest that fits is " + percent_text(room.guarantee_ppm) + "; or " + kOverSell);
+              "the largest that fits is " + percent_text(room.guarantee_ppm) + "; or " + kOvercommit);
 }
 
 Result<void> fits(const Share& wanted, const DeviceShare& device, const Card& card, const Books& books) {
@@ -78,21 +79,22 @@ Result<void> fits(const Share& wanted, const DeviceShare& device, const Card& ca
     return fail(ErrorCode::no_capacity, asks + ", which has " + bytes_text(card.memory_total_bytes),
                 "no share can have more than its card; host memory past it is a limit of its own");
   }
-  if (wanted.over_sell) return {};
-  const Sold sold = sold_on(card, books, wanted.name);
-  const Room room = room_beside(sold, card, books.reserve);
+  if (wanted.overcommit) return {};
+  const Committed committed = committed_on(card, books, wanted.name);
+  const Room room = room_beside(committed, card, books.reserve);
   const auto former = std::ranges::find(books.shares, wanted.name, &Share::name);
   const DeviceShare* const had =
-      former == books.shares.end() || former->over_sell ? nullptr : device_on(*former, card.uuid);
+      former == books.shares.end() || former->overcommit ? nullptr : device_on(*former, card.uuid);
   const bool more_memory = had == nullptr || asked > asked_of(*had, card, books.reserve);
   const bool more_time = had == nullptr || promised_of(device) > promised_of(*had);
   if ((more_memory && asked > room.memory_bytes) || (asked == 0 && !device.memory_limit_bytes)) {
-    return fail(ErrorCode::no_capacity, asks + ": " + sums(sold, card, books.reserve),
+    return fail(ErrorCode::no_capacity, asks + ": " + sums(committed, card, books.reserve),
                 room.memory_bytes == 0
-                    ? "nothing fits; remove or lower a share, or " + std::string(kOverSell)
-                    : "the largest that fits is " + fitting_text(room.memory_bytes) + "; or " + kOverSell);
+                    ? "nothing fits; remove or lower a share, or " + std::string(kOvercommit)
+                    : "the largest that fits is " + fitting_text(room.memory_bytes) + "; or " + kOvercommit);
   }
-  if (more_time && promised_of(device) > room.guarantee_ppm) return too_little_time(wanted, device, card, sold, room);
+  if (more_time && promised_of(device) > room.guarantee_ppm)
+    return too_little_time(wanted, device, card, committed, room);
   return {};
 }
 
@@ -201,35 +203,35 @@ Result<void> keeps_rank(const Quota& quota, const Share& wanted, const Share* fo
 
 }  // namespace
 
-Sold sold_on(const Card& card, const Books& books, std::string_view without) {
-  Sold sold;
+Committed committed_on(const Card& card, const Books& books, std::string_view without) {
+  Committed committed;
   for (const Share& share : books.shares) {
-    const DeviceShare* device = share.name == without || share.over_sell ? nullptr : device_on(share, card.uuid);
+    const DeviceShare* device = share.name == without || share.overcommit ? nullptr : device_on(share, card.uuid);
     if (device == nullptr) continue;
-    sold.memory_bytes = saturating_add(sold.memory_bytes, asked_of(*device, card, books.reserve));
-    sold.memory_bytes = saturating_add(sold.memory_bytes, excess_of(books, share.name, card.uuid));
-    sold.guarantee_ppm += promised_of(*device);
-    ++sold.shares;
+    committed.memory_bytes = saturating_add(committed.memory_bytes, asked_of(*device, card, books.reserve));
+    committed.memory_bytes = saturating_add(committed.memory_bytes, excess_of(books, share.name, card.uuid));
+    committed.guarantee_ppm += promised_of(*device);
+    ++committed.shares;
   }
-  return sold;
+  return committed;
 }
 
 std::uint64_t asked_of(const DeviceShare& device, const Card& card, const Reserve& reserve) {
-  return device.memory_limit_bytes.value_or(sellable(card, reserve));
+  return device.memory_limit_bytes.value_or(committable(card, reserve));
 }
 
 std::uint32_t promised_of(const DeviceShare& device) {
   return device.priority_class == Class::latency ? device.ceiling_ppm : device.guarantee_ppm;
 }
 
-std::uint64_t kept_beside(const Sold& sold, const Reserve& reserve) {
+std::uint64_t kept_beside(const Committed& committed, const Reserve& reserve) {
   std::uint64_t rooms = 0;
-  if (__builtin_mul_overflow(sold.shares + 1, reserve.context_room_bytes, &rooms)) rooms = ~0ull;
-  return saturating_add(saturating_add(reserve.driver_bytes, rooms), sold.memory_bytes);
+  if (__builtin_mul_overflow(committed.shares + 1, reserve.context_room_bytes, &rooms)) rooms = ~0ull;
+  return saturating_add(saturating_add(reserve.driver_bytes, rooms), committed.memory_bytes);
 }
 
 Room room_on(const Card& card, const Books& books, std::string_view without) {
-  return room_beside(sold_on(card, books, without), card, books.reserve);
+  return room_beside(committed_on(card, books, without), card, books.reserve);
 }
 
 Result<void> admit(const Share& wanted, const Books& books) {

@@ -34,9 +34,10 @@ TEST_F(Admission, TheLastByteThatFitsIsSoldAndOneMoreIsNot) {
   EXPECT_EQ(
       refusal(share_of("b", 1, left + 1)),
       "the share 'b' asks for 49.3 GiB (52881784833 bytes) of " + kGpu0 +
-          ": the card has 80.0 GiB, 30.0 GiB of it sold to 1 share; 512 MiB are kept for the driver and 128 MiB for "
-          "each share's contexts | the largest that fits is 49.2 GiB (50432 MiB); or an administrator sells it "
-          "beyond the card: headgate share create NAME --overcommit");
+          ": the card has 80.0 GiB, 30.0 GiB of it committed to 1 share; 512 MiB are kept for the driver and 128 MiB "
+          "for "
+          "each share's contexts | the largest that fits is 49.2 GiB (50432 MiB); or an administrator may overcommit "
+          "the card: headgate share create NAME --overcommit");
   EXPECT_EQ(admit(share_of("b", 1, left + 1), books()).error().code, ErrorCode::no_capacity);
   EXPECT_EQ(refusal(share_of("b", 1, 60 * kGiB, 0, kGpu1)), "admitted");  // the other card is empty
 }
@@ -61,8 +62,8 @@ TEST_F(Admission, GuaranteesNeverPassTheWholeGpu) {
   EXPECT_EQ(refusal(share_of("b", 1, kGiB, 300'000)), "admitted");
   EXPECT_EQ(refusal(share_of("b", 1, kGiB, 300'001)),
             "the share 'b' asks for a guarantee of 30.0001 % of " + kGpu0 +
-                ": 70 % are promised to 1 share | the largest that fits is 30 %; or an administrator sells it "
-                "beyond the card: headgate share create NAME --overcommit");
+                ": 70 % are promised to 1 share | the largest that fits is 30 %; or an administrator may overcommit "
+                "the card: headgate share create NAME --overcommit");
 }
 
 TEST_F(Admission, AShareThatNobodyKeepsWaitingIsSoldItsCeilingSoThatItBreaksNoPromise) {
@@ -70,13 +71,14 @@ TEST_F(Admission, AShareThatNobodyKeepsWaitingIsSoldItsCeilingSoThatItBreaksNoPr
   Share fast = share_of("fast", 2, kGiB, 10'000);
   EXPECT_EQ(refusal(fast), "admitted");
   fast.devices[0].priority_class = Class::latency;
-  EXPECT_EQ(refusal(fast),
-            "the share 'fast' asks for 100 % of " + kGpu0 +
-                ", its ceiling, which a share of class latency is sold because nobody keeps it waiting: 70 % are "
-                "promised to 1 share | the largest ceiling that fits is 30 %: --compute and --burst lower it; or take "
-                "another class; or an administrator sells it beyond the card: headgate share create NAME --overcommit");
+  EXPECT_EQ(
+      refusal(fast),
+      "the share 'fast' asks for 100 % of " + kGpu0 +
+          ", its ceiling, which counts as promised because a share of class latency is never kept waiting: 70 % are "
+          "promised to 1 share | the largest ceiling that fits is 30 %: --compute and --burst lower it; or take "
+          "another class; or an administrator may overcommit the card: headgate share create NAME --overcommit");
   Share beyond = fast;
-  beyond.over_sell = true;
+  beyond.overcommit = true;
   EXPECT_EQ(refusal(beyond), "admitted");
   fast.devices[0].ceiling_ppm = 300'000;
   EXPECT_EQ(refusal(fast), "admitted");
@@ -101,14 +103,14 @@ TEST_F(Admission, WhoHasMoreThanIsSoldTodayMayChangeHisShareAndTakeNoMore) {
   EXPECT_NE(refusal(fast), "admitted");
   shares[1].devices[0].priority_class = Class::normal;
   fast.devices[0].memory_limit_bytes = 2 * kGiB;
-  EXPECT_NE(refusal(fast), "admitted") << "of the class it is sold more";
+  EXPECT_NE(refusal(fast), "admitted") << "of the class more is committed";
 }
 
 TEST_F(Admission, AnOverSoldShareTakesNothingFromTheOthersAndIsNoLargerThanItsCard) {
   shares = {share_of("a", 1, 79 * kGiB, 1'000'000)};
   Share more = share_of("b", 1, 80 * kGiB, 1'000'000);
   EXPECT_NE(refusal(more), "admitted");
-  more.over_sell = true;
+  more.overcommit = true;
   EXPECT_EQ(refusal(more), "admitted");
   more.devices[0].memory_limit_bytes = 80 * kGiB + 1;
   EXPECT_EQ(admit(more, books()).error().code, ErrorCode::no_capacity);
@@ -134,18 +136,18 @@ TEST_F(Admission, WhateverIsAskedNoMoreIsEverSoldThanTheCardLessTheReserve) {
     for (int i = 0; i < 30; ++i) {
       Share wanted = share_of("s" + std::to_string(random() % 20), 1, 1 + random() % (40 * kGiB),
                               static_cast<std::uint32_t>(random() % 500'000));
-      wanted.over_sell = random() % 8 == 0;
+      wanted.overcommit = random() % 8 == 0;
       if (!admit(wanted, books())) continue;
       std::erase_if(shares, [&](const Share& share) { return share.name == wanted.name; });
       shares.push_back(wanted);
     }
-    std::uint64_t sold = reserve.driver_bytes, guaranteed = 0;
+    std::uint64_t committed = reserve.driver_bytes, guaranteed = 0;
     for (const Share& share : shares) {
-      if (share.over_sell) continue;
-      sold += *share.devices[0].memory_limit_bytes + reserve.context_room_bytes;
+      if (share.overcommit) continue;
+      committed += *share.devices[0].memory_limit_bytes + reserve.context_room_bytes;
       guaranteed += share.devices[0].guarantee_ppm;
     }
-    ASSERT_LE(sold, cards[0].memory_total_bytes);
+    ASSERT_LE(committed, cards[0].memory_total_bytes);
     ASSERT_LE(guaranteed, 1'000'000u);
   }
 }
@@ -163,7 +165,7 @@ TEST_F(Admission, AQuotaBoundsAllSharesOfAUserTogetherAndNobodyElses) {
                 "most 5.0 GiB can be had; remove or lower a share, or ask an administrator for a larger quota");
   EXPECT_EQ(refusal(share_of("b", 1001, 6 * kGiB)), "admitted");
   Share sly = share_of("b", 1000, 6 * kGiB);
-  sly.over_sell = true;
+  sly.overcommit = true;
   EXPECT_EQ(admit(sly, books()).error().code, ErrorCode::denied);
   // Lowered, with programs in it that hold on to what they have.
   shares[0] = share_of("a", 1000, kGiB);

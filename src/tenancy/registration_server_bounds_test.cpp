@@ -18,12 +18,12 @@ class CrowdedDoors : public Doors {
   UniqueFd welcomed() {
     UniqueFd socket = connect_to(directory());
     EXPECT_TRUE(say(socket.get(), hello()));
-    EXPECT_EQ(answer(socket.get()).head.verb, ledger::Verb::welcome);
+    EXPECT_EQ(answer(socket.get()).head.type, ledger::MessageType::welcome);
     return socket;
   }
   static void claim(int socket, ledger::SlotRef slot) {
-    ASSERT_TRUE(say(
-        socket, ledger::Claimed{ledger::head_of<ledger::Claimed>(ledger::Verb::claimed), slot.slot, slot.generation}));
+    ASSERT_TRUE(say(socket, ledger::Claimed{ledger::head_of<ledger::Claimed>(ledger::MessageType::claimed), slot.slot,
+                                            slot.generation}));
   }
 };
 
@@ -41,7 +41,7 @@ TEST_F(CrowdedDoors, OneUsersIdleConnectionsKeepNobodyElseOut) {
     std::vector<UniqueFd> idle;
     for (int n = 0; n < 4; ++n) idle.push_back(connect_to(directory()));
     EXPECT_EQ(answer(idle[2].get()).text, "too many processes of uid 0 are registering at once: try again");
-    EXPECT_EQ(answer(idle[3].get()).head.verb, ledger::Verb::refuse);
+    EXPECT_EQ(answer(idle[3].get()).head.type, ledger::MessageType::refuse);
     const Tenant other = start_tenant([] { return ::setgid(65534) == 0 && ::setuid(65534) == 0; });
     EXPECT_TRUE(told(other)) << "exit status " << end(other);
     end(other);
@@ -58,7 +58,7 @@ TEST_F(CrowdedDoors, WhoWaitsForAnAnswerTakesNoRoomFromWhoRegistersAndWaitsOnce)
   const UniqueFd first = welcomed();
   const ledger::SlotRef slot = ledger::seat(usage(), ledger::own_identity());
   claim(first.get(), slot);
-  ASSERT_EQ(answer(first.get()).head.verb, ledger::Verb::hold);
+  ASSERT_EQ(answer(first.get()).head.type, ledger::MessageType::hold);
   EXPECT_EQ(doors_->connections(), 0u);
   EXPECT_EQ(doors_->waiting(), 1u);
   const UniqueFd second = welcomed();
@@ -67,7 +67,7 @@ TEST_F(CrowdedDoors, WhoWaitsForAnAnswerTakesNoRoomFromWhoRegistersAndWaitsOnce)
             "process " + std::to_string(::getpid()) + " waits for an answer already: try again");
   ASSERT_EQ(asked_.size(), 1u);
   std::exchange(decide_, nullptr)({});
-  EXPECT_EQ(answer(first.get()).head.verb, ledger::Verb::seated);
+  EXPECT_EQ(answer(first.get()).head.type, ledger::MessageType::seated);
   EXPECT_TRUE(until([&] { return doors_->connections() == 0; }));
   EXPECT_EQ(doors_->waiting(), 0u);
 }
@@ -93,7 +93,7 @@ TEST_F(CrowdedDoors, WhoSendsDescriptorsHoldsNobodyUp) {
   open_doors({});
   const UniqueFd socket = connect_to(directory());
   ASSERT_TRUE(say(socket.get(), hello()));
-  EXPECT_EQ(answer(socket.get()).head.verb, ledger::Verb::welcome);
+  EXPECT_EQ(answer(socket.get()).head.type, ledger::MessageType::welcome);
   if (!there) GTEST_SKIP() << "skipped: no system call may be filtered here";
 }
 
@@ -151,7 +151,7 @@ TEST_F(CrowdedDoors, WhoCannotBeAskedAboutNowIsToldToTryAgainWithoutBeingHeld) {
   const UniqueFd socket = welcomed();
   claim(socket.get(), ledger::seat(usage(), ledger::own_identity()));
   const Heard heard = answer(socket.get());
-  EXPECT_EQ(heard.head.verb, ledger::Verb::refuse);
+  EXPECT_EQ(heard.head.type, ledger::MessageType::refuse);
   EXPECT_EQ(heard.code, ledger::Refusal::busy);
   EXPECT_EQ(heard.text, "too many questions are open: try again");
   EXPECT_EQ(doors_->waiting(), 0u);

@@ -34,13 +34,13 @@ class ClosedDoors : public Doors {
   }
   ledger::SlotRef claim(int socket) {
     const ledger::SlotRef slot = ledger::seat(shares_->find("d")->pages->usage(), ledger::own_identity());
-    EXPECT_TRUE(say(
-        socket, ledger::Claimed{ledger::head_of<ledger::Claimed>(ledger::Verb::claimed), slot.slot, slot.generation}));
+    EXPECT_TRUE(say(socket, ledger::Claimed{ledger::head_of<ledger::Claimed>(ledger::MessageType::claimed), slot.slot,
+                                            slot.generation}));
     return slot;
   }
   void expect_refusal(int socket, const std::string& why) {
     const Heard heard = answer(socket);
-    EXPECT_EQ(heard.head.verb, ledger::Verb::refuse);
+    EXPECT_EQ(heard.head.type, ledger::MessageType::refuse);
     EXPECT_NE(heard.text.find(why), std::string::npos) << heard.text;
     EXPECT_FALSE(heard.descriptors[0]);
   }
@@ -60,7 +60,7 @@ TEST_F(ClosedDoors, AConnectionGreetedBeforeAShareWasMadeAnewSitsNotInTheNewOne)
   create(true);
   const UniqueFd socket = at_the_door();
   ASSERT_TRUE(say(socket.get(), hello()));
-  ASSERT_EQ(answer(socket.get()).head.verb, ledger::Verb::welcome);
+  ASSERT_EQ(answer(socket.get()).head.type, ledger::MessageType::welcome);
   remove();
   create(true);
   claim(socket.get());
@@ -92,9 +92,9 @@ TEST_F(ClosedDoors, WhoMayNotEnterAnyMoreWhenTheAnswerComesGetsNoSeat) {
   create(true, Admit::ask);
   const UniqueFd socket = at_the_door();
   ASSERT_TRUE(say(socket.get(), hello()));
-  ASSERT_EQ(answer(socket.get()).head.verb, ledger::Verb::welcome);
+  ASSERT_EQ(answer(socket.get()).head.type, ledger::MessageType::welcome);
   claim(socket.get());
-  ASSERT_EQ(answer(socket.get()).head.verb, ledger::Verb::hold);
+  ASSERT_EQ(answer(socket.get()).head.type, ledger::MessageType::hold);
   ASSERT_TRUE(until([&] { return decide_ != nullptr; }));
   let_us_in_no_more();
   std::exchange(decide_, nullptr)({});
@@ -105,9 +105,9 @@ TEST_F(ClosedDoors, AnAnswerThatComesAfterTheShareWasRemovedSeatsNobodyInItsSucc
   create(true, Admit::ask);
   const UniqueFd socket = at_the_door();
   ASSERT_TRUE(say(socket.get(), hello()));
-  ASSERT_EQ(answer(socket.get()).head.verb, ledger::Verb::welcome);
+  ASSERT_EQ(answer(socket.get()).head.type, ledger::MessageType::welcome);
   const ledger::SlotRef slot = claim(socket.get());
-  ASSERT_EQ(answer(socket.get()).head.verb, ledger::Verb::hold);
+  ASSERT_EQ(answer(socket.get()).head.type, ledger::MessageType::hold);
   ASSERT_TRUE(until([&] { return decide_ != nullptr; }));
   ledger::release(shares_->find("d")->pages->usage(), slot);
   remove();

@@ -77,7 +77,7 @@ class FailingDoors : public Doors {
     EXPECT_TRUE(doors_->shut().empty());
     const UniqueFd socket = connect_to(directory());
     ASSERT_TRUE(say(socket.get(), hello()));
-    EXPECT_EQ(answer(socket.get()).head.verb, ledger::Verb::welcome);
+    EXPECT_EQ(answer(socket.get()).head.type, ledger::MessageType::welcome);
   }
 };
 
@@ -165,7 +165,7 @@ TEST_F(FailingDoors, ABellThatCouldNotBeListenedToIsFollowedByAnother) {
   const UniqueFd socket = connect_to(directory());
   ASSERT_TRUE(say(socket.get(), hello()));
   const Heard welcome = answer(socket.get());
-  ASSERT_EQ(welcome.head.verb, ledger::Verb::welcome);
+  ASSERT_EQ(welcome.head.type, ledger::MessageType::welcome);
   EXPECT_EQ(::send(welcome.descriptors[2].get(), "r", 1, MSG_NOSIGNAL), 1);
   char ring = 0;
   EXPECT_EQ(::recv(bell_.get(), &ring, 1, 0), 1) << "whoever registers rings the bell before it";
@@ -178,7 +178,7 @@ TEST_F(FailingDoors, ADoorThatIsOpenStaysAsItIsWhenThoseThatAreShutAreOpened) {
   const UniqueFd socket = at_the_door();
   ASSERT_TRUE(doors_->open_all());
   ASSERT_TRUE(say(socket.get(), hello()));
-  EXPECT_EQ(answer(socket.get()).head.verb, ledger::Verb::welcome);
+  EXPECT_EQ(answer(socket.get()).head.type, ledger::MessageType::welcome);
 }
 
 }  // namespace

@@ -63,16 +63,16 @@ TEST_F(Doors, InAShareThatAsksFirstAProcessHasItsSeatOnlyAfterTheAnswer) {
     const UniqueFd socket = connect_to(directory());
     ASSERT_TRUE(say(socket.get(), hello()));
     const Heard welcome = answer(socket.get());
-    ASSERT_EQ(welcome.head.verb, ledger::Verb::welcome);
+    ASSERT_EQ(welcome.head.type, ledger::MessageType::welcome);
     const ledger::SlotRef slot = ledger::seat(usage(), ledger::own_identity());
-    ASSERT_TRUE(say(socket.get(), ledger::Claimed{ledger::head_of<ledger::Claimed>(ledger::Verb::claimed), slot.slot,
-                                                  slot.generation}));
-    EXPECT_EQ(answer(socket.get()).head.verb, ledger::Verb::hold);
+    ASSERT_TRUE(say(socket.get(), ledger::Claimed{ledger::head_of<ledger::Claimed>(ledger::MessageType::claimed),
+                                                  slot.slot, slot.generation}));
+    EXPECT_EQ(answer(socket.get()).head.type, ledger::MessageType::hold);
     ASSERT_TRUE(until([&] { return decide_ != nullptr; }));
     EXPECT_EQ(asked_.back().process.pid, static_cast<std::uint32_t>(::getpid()));
     std::exchange(decide_, nullptr)(allow ? Result<void>() : fail(ErrorCode::denied, "full until noon"));
     const Heard last = answer(socket.get());
-    EXPECT_EQ(last.head.verb, allow ? ledger::Verb::seated : ledger::Verb::refuse);
+    EXPECT_EQ(last.head.type, allow ? ledger::MessageType::seated : ledger::MessageType::refuse);
     EXPECT_EQ(last.text, allow ? "" : "full until noon");
     ledger::release(usage(), slot);
   }
@@ -87,11 +87,11 @@ TEST_F(Doors, AQuestionWhoseProcessWentAwayIsTakenBackAndOneWithoutAnAnswerIsANo
   for (const bool stays : {false, true}) {
     UniqueFd socket = connect_to(directory());
     ASSERT_TRUE(say(socket.get(), hello()));
-    ASSERT_EQ(answer(socket.get()).head.verb, ledger::Verb::welcome);
+    ASSERT_EQ(answer(socket.get()).head.type, ledger::MessageType::welcome);
     const ledger::SlotRef slot = ledger::seat(usage(), ledger::own_identity());
-    ASSERT_TRUE(say(socket.get(), ledger::Claimed{ledger::head_of<ledger::Claimed>(ledger::Verb::claimed), slot.slot,
-                                                  slot.generation}));
-    EXPECT_EQ(answer(socket.get()).head.verb, ledger::Verb::hold);
+    ASSERT_TRUE(say(socket.get(), ledger::Claimed{ledger::head_of<ledger::Claimed>(ledger::MessageType::claimed),
+                                                  slot.slot, slot.generation}));
+    EXPECT_EQ(answer(socket.get()).head.type, ledger::MessageType::hold);
     if (!stays) socket.reset();
     EXPECT_TRUE(until([&] { return taken_back_ == (stays ? 2 : 1); }));
     if (stays) {
@@ -119,11 +119,11 @@ TEST_F(Doors, WhoWaitsForLeaveIsLetInOnceNobodyIsAskedAndSentAwayOnceTheDoorIsSh
     ASSERT_TRUE(shares_->set(asks));
     const UniqueFd socket = connect_to(directory());
     ASSERT_TRUE(say(socket.get(), hello()));
-    ASSERT_EQ(answer(socket.get()).head.verb, ledger::Verb::welcome);
+    ASSERT_EQ(answer(socket.get()).head.type, ledger::MessageType::welcome);
     const ledger::SlotRef slot = ledger::seat(usage(), ledger::own_identity());
-    ASSERT_TRUE(say(socket.get(), ledger::Claimed{ledger::head_of<ledger::Claimed>(ledger::Verb::claimed), slot.slot,
-                                                  slot.generation}));
-    ASSERT_EQ(answer(socket.get()).head.verb, ledger::Verb::hold);
+    ASSERT_TRUE(say(socket.get(), ledger::Claimed{ledger::head_of<ledger::Claimed>(ledger::MessageType::claimed),
+                                                  slot.slot, slot.generation}));
+    ASSERT_EQ(answer(socket.get()).head.type, ledger::MessageType::hold);
     taken_back_ = 0;
     doors_->reconsider("s");
     context_.restart();
@@ -132,7 +132,7 @@ TEST_F(Doors, WhoWaitsForLeaveIsLetInOnceNobodyIsAskedAndSentAwayOnceTheDoorIsSh
     one.change();
     doors_->reconsider("s");
     const Heard last = answer(socket.get());
-    EXPECT_EQ(last.head.verb, one.seated ? ledger::Verb::seated : ledger::Verb::refuse) << last.text;
+    EXPECT_EQ(last.head.type, one.seated ? ledger::MessageType::seated : ledger::MessageType::refuse) << last.text;
     EXPECT_EQ(last.text, one.seated ? "" : one.why);
     EXPECT_EQ(taken_back_, 1);
     EXPECT_EQ(taken_back_for_, one.why);
@@ -165,7 +165,7 @@ TEST_F(Doors, WhoComesForAnotherBellKeepsTheSeatThatItStillHas) {
   const auto greet = [&] {
     const UniqueFd socket = connect_to(directory());
     EXPECT_TRUE(say(socket.get(), hello()));
-    EXPECT_EQ(answer(socket.get()).head.verb, ledger::Verb::welcome);
+    EXPECT_EQ(answer(socket.get()).head.type, ledger::MessageType::welcome);
     TenantProcess found;
     processes_->each([&](const TenantProcess& process) { found = process; });
     return found;
@@ -268,7 +268,7 @@ TEST_F(Doors, EveryVersionThatIsNotOursIsToldWhichIs) {
     (of_pages ? other.page_version : other.head.version) += 1;
     ASSERT_TRUE(say(socket.get(), other));
     const Heard heard = answer(socket.get());
-    EXPECT_EQ(heard.head.verb, ledger::Verb::refuse);
+    EXPECT_EQ(heard.head.type, ledger::MessageType::refuse);
     EXPECT_NE(heard.text.find("headgated speaks registration 1 with pages"), std::string::npos) << heard.text;
   }
   EXPECT_TRUE(lies_.empty());
@@ -279,24 +279,25 @@ TEST_F(Doors, WhoCallsItselfSomebodyElseOrClaimsAnothersSlotIsNamed) {
   ledger::Hello other = hello();
   other.pid = 1;
   ASSERT_TRUE(say(socket.get(), other));
-  EXPECT_EQ(answer(socket.get()).head.verb, ledger::Verb::refuse);
+  EXPECT_EQ(answer(socket.get()).head.type, ledger::MessageType::refuse);
   ASSERT_EQ(lies_.size(), 1u);
   EXPECT_EQ(lies_[0], "called itself pid 1");
   const UniqueFd elsewhere = connect_to(directory());
   other = hello();
   other.pidns_inode += 1;
   ASSERT_TRUE(say(elsewhere.get(), other));
-  EXPECT_EQ(answer(elsewhere.get()).head.verb, ledger::Verb::refuse) << "it is in no other namespace than it is in";
+  EXPECT_EQ(answer(elsewhere.get()).head.type, ledger::MessageType::refuse)
+      << "it is in no other namespace than it is in";
   EXPECT_EQ(lies_.size(), 2u);
   const Tenant tenant = start_tenant([] { return true; });
   ASSERT_TRUE(told(tenant));
   const UniqueFd thief = connect_to(directory());
   ASSERT_TRUE(say(thief.get(), hello()));
-  ASSERT_EQ(answer(thief.get()).head.verb, ledger::Verb::welcome);
+  ASSERT_EQ(answer(thief.get()).head.type, ledger::MessageType::welcome);
   const ledger::SlotRef theirs = *joined_.at(0).slot.or_else(
       [&] { return std::optional(ledger::SlotRef{0, ledger::view(usage(), 0).generation}); });
-  ASSERT_TRUE(say(thief.get(), ledger::Claimed{ledger::head_of<ledger::Claimed>(ledger::Verb::claimed), theirs.slot,
-                                               theirs.generation}));
+  ASSERT_TRUE(say(thief.get(), ledger::Claimed{ledger::head_of<ledger::Claimed>(ledger::MessageType::claimed),
+                                               theirs.slot, theirs.generation}));
   EXPECT_EQ(answer(thief.get()).text, "slot " + std::to_string(theirs.slot) + " is not yours");
   EXPECT_EQ(lies_.size(), 3u);
   EXPECT_EQ(ledger::used_bytes(usage(), 0), kGiB);
@@ -322,7 +323,7 @@ TEST_F(Doors, ATenantThatFuzzesEveryMessageChangesNothingForTheOthers) {
     }
     (void)::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (round % 4 == 0) {
-      ledger::Claimed claimed{ledger::head_of<ledger::Claimed>(ledger::Verb::claimed),
+      ledger::Claimed claimed{ledger::head_of<ledger::Claimed>(ledger::MessageType::claimed),
                               static_cast<std::uint32_t>(random()), static_cast<std::uint32_t>(random())};
       (void)::send(socket.get(), &claimed, sizeof claimed - random() % 2, MSG_NOSIGNAL | MSG_DONTWAIT);
     }
@@ -371,7 +372,7 @@ TEST_F(Doors, WhoKnocksElsewhereIsHeardBeforeACrowdAtOneDoorIs) {
   for (int i = 0; i < 100; ++i) crowd.push_back(connect_to(directory()));
   const UniqueFd one = connect_to(shares_->directory("t"));
   ASSERT_TRUE(say(one.get(), hello()));
-  EXPECT_EQ(answer(one.get()).head.verb, ledger::Verb::welcome);
+  EXPECT_EQ(answer(one.get()).head.type, ledger::MessageType::welcome);
   const auto refused = std::ranges::count_if(crowd, [](const UniqueFd& socket) {
     pollfd fd{socket.get(), POLLIN, 0};
     return ::poll(&fd, 1, 0) > 0;
@@ -383,7 +384,7 @@ TEST_F(Doors, WhoTakesTheDoorbellHearsTenantsAndATenantThatMutesItMutesItsOwn) {
   const UniqueFd socket = connect_to(directory());
   ASSERT_TRUE(say(socket.get(), hello()));
   const Heard welcome = answer(socket.get());
-  ASSERT_EQ(welcome.head.verb, ledger::Verb::welcome);
+  ASSERT_EQ(welcome.head.type, ledger::MessageType::welcome);
   const int bell = welcome.descriptors[2].get();
   // The tenant's flags are its own: blocking now, and who hears it does not wait all the same.
   ::fcntl(bell, F_SETFL, ::fcntl(bell, F_GETFL) & ~O_NONBLOCK);

@@ -54,8 +54,8 @@ Result<ledger::ShareGrant> to_grant(const Share& share) {
     to.memory_limit_bytes = from.memory_limit_bytes.value_or(ledger::kNoMemoryLimit);
     to.host_limit_bytes = from.host_limit_bytes;
     to.compute_ceiling_ppm = from.ceiling_ppm;
-    // Nothing is promised to who was sold what others have.
-    to.compute_guarantee_ppm = share.over_sell ? 0 : from.guarantee_ppm;
+    // An overcommitted share is promised nothing.
+    to.compute_guarantee_ppm = share.overcommit ? 0 : from.guarantee_ppm;
     to.weight = from.weight;
     to.priority_class = static_cast<std::uint32_t>(from.priority_class);
   }

@@ -44,7 +44,7 @@ struct Share {
   std::vector<DeviceShare> devices;  // 1..16, no GPU twice
   ledger::FailPolicy fail_policy = ledger::FailPolicy::open;
   // Not counted against the card, and promised nothing: it may be refused memory that its limit would allow.
-  bool over_sell = false;
+  bool overcommit = false;
   bool until_empty = false;                 // it goes when its last process has: of a run, not of `share create`
   std::optional<std::chrono::seconds> ttl;  // from created_at_s; null: for ever
   std::optional<std::chrono::seconds> idle_notice;  // null: nobody is told that it is idle

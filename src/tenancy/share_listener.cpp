@@ -222,9 +222,9 @@ asio::awaitable<void> ShareListener::converse(std::shared_ptr<PendingPeer> pendi
   limit.async_wait([pending](const error_code& error) {
     if (!error) hang_up(pending->socket);
   });
-  const auto hello = co_await next<ledger::Hello>(pending, ledger::Verb::hello);
+  const auto hello = co_await next<ledger::Hello>(pending, ledger::MessageType::hello);
   if (!hello || !door.greet(*pending, *hello)) co_return;
-  const auto claimed = co_await next<ledger::Claimed>(pending, ledger::Verb::claimed);
+  const auto claimed = co_await next<ledger::Claimed>(pending, ledger::MessageType::claimed);
   if (!claimed) co_return;
   const bool stays = co_await may_stay(pending, *claimed, limit);
   if (stays) door.seat(*pending, *claimed);
@@ -237,7 +237,8 @@ asio::awaitable<bool> ShareListener::waits_to_be_heard(std::shared_ptr<PendingPe
 }
 
 template <typename Message>
-asio::awaitable<std::optional<Message>> ShareListener::next(std::shared_ptr<PendingPeer> pending, ledger::Verb verb) {
+asio::awaitable<std::optional<Message>> ShareListener::next(std::shared_ptr<PendingPeer> pending,
+                                                            ledger::MessageType type) {
   ShareListener& door = *pending->door;
   for (;;) {
     const bool says_something = co_await waits_to_be_heard(pending);
@@ -248,7 +249,7 @@ asio::awaitable<std::optional<Message>> ShareListener::next(std::shared_ptr<Pend
       break;
     }
     Message message;
-    const Heard heard = hear(fd, verb, message);
+    const Heard heard = hear(fd, type, message);
     if (heard == Heard::message) co_return message;
     if (heard == Heard::strange) door.lied(pending->peer, "sent what is no message of ours");
     if (heard != Heard::nothing_yet) break;
@@ -321,7 +322,7 @@ asio::awaitable<Result<void>> ShareListener::answer_for(std::shared_ptr<PendingP
   if (waiting->decision) co_return std::move(*waiting->decision);
   // Not before: a limiter takes one Hold, and could not try again after it.
   say(pending->socket.native_handle(),
-      ledger::Hold{ledger::head_of<ledger::Hold>(ledger::Verb::hold),
+      ledger::Hold{ledger::head_of<ledger::Hold>(ledger::MessageType::hold),
                    static_cast<std::uint32_t>((patience + 2 * kForTheAnswersWay).count()), 0});
   door.asking_.insert(waiting);
   error_code ignored;
@@ -409,7 +410,7 @@ bool ShareListener::greet(PendingPeer& pending, const ledger::Hello& hello) {
     refuse(socket, Refusal::busy, entered.error().message);
     return false;
   }
-  ledger::Welcome welcome{ledger::head_of<ledger::Welcome>(ledger::Verb::welcome), {}, live->generation};
+  ledger::Welcome welcome{ledger::head_of<ledger::Welcome>(ledger::MessageType::welcome), {}, live->generation};
   std::memcpy(welcome.share, share_.data(), std::min(share_.size(), sizeof welcome.share - 1));
   std::vector<int> descriptors = {live->pages->policy_fd(), live->pages->usage_fd(), bell_of_tenants_.get()};
   if (common_->events.handed) std::ranges::copy(common_->events.handed(share_), std::back_inserter(descriptors));
@@ -421,7 +422,7 @@ bool ShareListener::greet(PendingPeer& pending, const ledger::Hello& hello) {
 
 void ShareListener::seat(PendingPeer& pending, const ledger::Claimed& claimed) {
   if (common_->processes.seat(share_, pending.peer.process.pid, {claimed.slot, claimed.slot_generation})) {
-    say(pending.socket.native_handle(), ledger::Seated{ledger::head_of<ledger::Seated>(ledger::Verb::seated)});
+    say(pending.socket.native_handle(), ledger::Seated{ledger::head_of<ledger::Seated>(ledger::MessageType::seated)});
     return;
   }
   refuse_seat(pending, claimed.slot);

@@ -100,9 +100,10 @@ class ShareListener : public std::enable_shared_from_this<ShareListener> {
   static boost::asio::awaitable<void> accept_all(std::shared_ptr<ShareListener> door);
   static boost::asio::awaitable<void> converse(std::shared_ptr<PendingPeer> pending);
   static boost::asio::awaitable<bool> waits_to_be_heard(std::shared_ptr<PendingPeer> pending);
-  // The next message of that verb, of who may come in still; none: the conversation is over.
+  // The next message of that type, of who may come in still; none: the conversation is over.
   template <typename Message>
-  static boost::asio::awaitable<std::optional<Message>> next(std::shared_ptr<PendingPeer> pending, ledger::Verb verb);
+  static boost::asio::awaitable<std::optional<Message>> next(std::shared_ptr<PendingPeer> pending,
+                                                             ledger::MessageType type);
   // Whether the process may stay in the slot that it took, by whom the share's owner wants asked. Who may not has been told.
   // `limit`: of a conversation, which this is no more.
   static boost::asio::awaitable<bool> may_stay(std::shared_ptr<PendingPeer> pending, ledger::Claimed claimed,

@@ -58,11 +58,11 @@ TEST(Shares, ValuesThatPagesCannotHoldAreRefusedByNameBeforeAnythingIsMade) {
   EXPECT_EQ(words([](Share& s) { s.devices.resize(17, s.devices[0]); }), "the share 's' names 17 GPUs");
 }
 
-// What others were sold they are promised, whatever is sold a second time.
+// Overcommitting a card takes nothing from what other shares were promised.
 TEST(Shares, NothingIsPromisedToWhoWasSoldWhatOthersHave) {
   Share share = share_of("s", 1, 1, 300'000);
   EXPECT_EQ(to_grant(share)->devices[0].compute_guarantee_ppm, 300'000u);
-  share.over_sell = true;
+  share.overcommit = true;
   EXPECT_EQ(to_grant(share)->devices[0].compute_guarantee_ppm, 0u);
 }
 

@@ -90,7 +90,7 @@ Result<Shares> Shares::open(Node node, Store store, Adoption& adoption) {
   return shares;
 }
 
-// A share that cannot be used stays in the books: its processes may still hold what was sold to them.
+// A share that cannot be used stays in the books: its processes may still hold what was committed to them.
 Result<void> Shares::adopt(Share share, Adoption& adoption) {
   const std::string name = share.name;
   LiveShare& live = shares_[name];
@@ -179,15 +179,15 @@ std::vector<Share> Shares::rows() const {
 
 namespace {
 
-// What the programs of a live share hold past the limits of `share`, of what was sold to it before.
+// What the programs of a live share hold past the limits of `share`, of what was committed to it before.
 std::vector<Excess> past_limits_of(const Share& share, const LiveShare& live,
-                                   const std::map<std::string, std::uint64_t>& sold_before) {
+                                   const std::map<std::string, std::uint64_t>& committed_before) {
   std::vector<Excess> all;
   if (live.pages == nullptr) return all;
   for (const DeviceShare& device : share.devices) {
-    const auto before = sold_before.find(device.uuid);
-    if (before == sold_before.end() || !device.memory_limit_bytes) continue;
-    // What a damaged page says is nothing to go by: then all that was sold may be held.
+    const auto before = committed_before.find(device.uuid);
+    if (before == committed_before.end() || !device.memory_limit_bytes) continue;
+    // What a damaged page says is nothing to go by: then all that was committed may be held.
     const std::uint64_t held =
         live.distrusted() ? before->second : std::min(held_on(*live.pages, device.uuid), before->second);
     if (held > *device.memory_limit_bytes) all.push_back({share.name, device.uuid, held - *device.memory_limit_bytes});
@@ -200,12 +200,12 @@ std::vector<Excess> past_limits_of(const Share& share, const LiveShare& live,
 std::vector<Excess> Shares::past_limits() const {
   std::vector<Excess> all;
   for (const auto& [name, live] : shares_) {
-    for (Excess& excess : past_limits_of(live.share, live, live.sold_before)) all.push_back(std::move(excess));
+    for (Excess& excess : past_limits_of(live.share, live, live.committed_before)) all.push_back(std::move(excess));
   }
   return all;
 }
 
-// Of a former daemon's share nobody knows any more what it was sold before: what its programs hold is in use. What they hold within
+// Of a former daemon's share nobody knows any more what it was committed before: what its programs hold is in use. What they hold within
 // the room for contexts is kept beside each share as it is.
 void Shares::note_held(LiveShare& live) const {
   for (const DeviceShare& device : live.share.devices) {
@@ -213,7 +213,7 @@ void Shares::note_held(LiveShare& live) const {
     if (card == node_.cards.end()) continue;
     const std::uint64_t held = std::min(held_on(*live.pages, device.uuid), card->memory_total_bytes);
     if (held > saturating_add(asked_of(device, *card, node_.reserve), node_.reserve.context_room_bytes))
-      live.sold_before[device.uuid] = held;
+      live.committed_before[device.uuid] = held;
   }
 }
 
@@ -222,10 +222,10 @@ void Shares::note_lowered(LiveShare& live, const Share& wanted) const {
     const auto former = std::ranges::find(live.share.devices, device.uuid, &DeviceShare::uuid);
     const auto card = std::ranges::find(node_.cards, device.uuid, &Card::uuid);
     if (former == live.share.devices.end() || card == node_.cards.end()) continue;
-    const std::uint64_t sold = asked_of(*former, *card, node_.reserve);
-    if (asked_of(device, *card, node_.reserve) >= sold) continue;
-    std::uint64_t& before = live.sold_before[device.uuid];
-    before = std::max(before, sold);
+    const std::uint64_t committed = asked_of(*former, *card, node_.reserve);
+    if (asked_of(device, *card, node_.reserve) >= committed) continue;
+    std::uint64_t& before = live.committed_before[device.uuid];
+    before = std::max(before, committed);
   }
 }
 
@@ -241,10 +241,10 @@ Room Shares::room_on(const Card& card) const {
   return tenancy::room_on(card, {node_.cards, all, quotas_, node_.reserve, past});
 }
 
-Sold Shares::sold_on(const Card& card) const {
+Committed Shares::committed_on(const Card& card) const {
   const std::vector<Share> all = rows();
   const std::vector<Excess> past = past_limits();
-  return tenancy::sold_on(card, {node_.cards, all, quotas_, node_.reserve, past});
+  return tenancy::committed_on(card, {node_.cards, all, quotas_, node_.reserve, past});
 }
 
 Result<void> Shares::create(Share share) {
@@ -319,10 +319,10 @@ Result<void> Shares::admit_together(std::span<const Share> wanted) const {
     const LiveShare& live = shares_.at(share.name);
     LiveShare lowered;
     lowered.share = live.share;
-    lowered.sold_before = live.sold_before;
+    lowered.committed_before = live.committed_before;
     note_lowered(lowered, share);
     std::erase_if(past, [&](const Excess& excess) { return excess.share == share.name; });
-    for (const Excess& excess : past_limits_of(share, live, lowered.sold_before)) past.push_back(excess);
+    for (const Excess& excess : past_limits_of(share, live, lowered.committed_before)) past.push_back(excess);
   }
   for (const Share& share : wanted) {
     std::vector<Share> others = all;

@@ -40,9 +40,9 @@ struct LiveShare {
   bool time_over = false;                       // as Shares::set_time_over() was told last
   std::string damage;     // what was found in the usage page that no limiter writes there; empty: nothing
   std::vector<Run> runs;  // commands that wait in it, perhaps ended since
-  // By UUID, where its limit was lowered: the most that it was sold before. A tenant writes what it likes into its account, and is
+  // By UUID, where its limit was lowered: the most that it was committed before. A tenant writes what it likes into its account, and is
   // never believed to hold more than that.
-  std::map<std::string, std::uint64_t> sold_before;
+  std::map<std::string, std::uint64_t> committed_before;
   std::string accusation;  // the same, found by who looks after its processes, for who tells of damage; half a sentence
 
   // Its account says nothing any more: a tenant has written there, or shortened the page.
@@ -120,7 +120,7 @@ class Shares {
   [[nodiscard]] Result<void> set_gpu_policy(const std::string& uuid, const std::string& policy);
 
   [[nodiscard]] Room room_on(const Card& card) const;
-  [[nodiscard]] Sold sold_on(const Card& card) const;
+  [[nodiscard]] Committed committed_on(const Card& card) const;
   // As their owners asked for them, in a copy that the caller keeps for as long as it has books over it.
   [[nodiscard]] std::vector<Share> rows() const;
   // Of all of them, for the same books.

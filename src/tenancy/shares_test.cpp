@@ -106,17 +106,17 @@ TEST_F(SharesTest, WhatProgramsHoldPastALoweredLimitIsSoldToNobodyElseUntilTheyL
     ASSERT_TRUE(ledger::reserve(usage, 0, tenant.slot, 50 * kGiB, 60 * kGiB).ok);
     ASSERT_EQ(words(shares.set(share_of("a", 1, kGiB))), "done");
     const Card card{kGpu0, 80 * kGiB};
-    EXPECT_EQ(shares.sold_on(card).memory_bytes, 50 * kGiB);
+    EXPECT_EQ(shares.committed_on(card).memory_bytes, 50 * kGiB);
     EXPECT_NE(words(shares.create(share_of("b", 2, 40 * kGiB))), "done");
-    // A page that says more than was ever sold is not believed.
+    // A page that says more than was ever committed is not believed.
     ASSERT_TRUE(ledger::charge(usage, 0, tenant.slot, 30 * kGiB));
-    EXPECT_EQ(shares.sold_on(card).memory_bytes, 60 * kGiB);
+    EXPECT_EQ(shares.committed_on(card).memory_bytes, 60 * kGiB);
     ledger::give_back(usage, 0, tenant.slot, 30 * kGiB);
     // Nor one that says nothing any more.
     shares.find("a")->damage = "scribbled";
-    EXPECT_EQ(shares.sold_on(card).memory_bytes, 60 * kGiB);
+    EXPECT_EQ(shares.committed_on(card).memory_bytes, 60 * kGiB);
     shares.find("a")->damage.clear();
-    EXPECT_EQ(shares.sold_on(card).memory_bytes, 50 * kGiB);
+    EXPECT_EQ(shares.committed_on(card).memory_bytes, 50 * kGiB);
   }
   Shares shares = start();
   EXPECT_NE(words(shares.create(share_of("b", 2, 40 * kGiB))), "done") << "after a restart";
@@ -209,7 +209,7 @@ TEST_F(SharesTest, AKilledDaemonsSharesAreAdoptedWithTheirProcessesAndTheirPause
   ASSERT_EQ(words(shares.resume("s")), "done");
   EXPECT_EQ(tenant.pages.policy->command.load(), ledger::Command::run);
   EXPECT_EQ(words(shares.create(share_of("t", 1, 75 * kGiB))), words(shares.create(share_of("t", 1, 75 * kGiB))));
-  EXPECT_EQ(shares.find("t"), nullptr);  // what was sold before is still sold
+  EXPECT_EQ(shares.find("t"), nullptr);  // what was committed before is still committed
 }
 
 // With new pages it would be there again, and with accounts that have forgotten everything.

@@ -11,18 +11,18 @@ std::uint64_t past(std::uint64_t what, std::uint64_t limit) { return what - std:
 
 }  // namespace
 
-std::vector<Sold> sold_of(const Books& books) {
-  std::vector<Sold> all;
-  for (const Card& card : books.cards) all.push_back(sold_on(card, books));
+std::vector<Committed> committed_of(const Books& books) {
+  std::vector<Committed> all;
+  for (const Card& card : books.cards) all.push_back(committed_on(card, books));
   return all;
 }
 
-void sell(const Share& share, std::span<const Card> cards, const Reserve& reserve, std::span<Sold> sold) {
-  if (share.over_sell) return;
+void commit(const Share& share, std::span<const Card> cards, const Reserve& reserve, std::span<Committed> committed) {
+  if (share.overcommit) return;
   for (const DeviceShare& device : share.devices) {
     const auto card = std::ranges::find(cards, device.uuid, &Card::uuid);
     if (card == cards.end()) continue;
-    Sold& there = sold[static_cast<std::size_t>(card - cards.begin())];
+    Committed& there = committed[static_cast<std::size_t>(card - cards.begin())];
     there.memory_bytes = saturating_add(there.memory_bytes, asked_of(device, *card, reserve));
     there.guarantee_ppm += promised_of(device);
     ++there.shares;
@@ -30,13 +30,13 @@ void sell(const Share& share, std::span<const Card> cards, const Reserve& reserv
 }
 
 std::vector<Shortfall> shortfall(const Share& wanted, std::span<const Card> cards, const Reserve& reserve,
-                                 std::span<const Sold> sold) {
+                                 std::span<const Committed> committed) {
   std::vector<Shortfall> all;
-  if (wanted.over_sell) return all;
+  if (wanted.overcommit) return all;
   for (const DeviceShare& device : wanted.devices) {
     const auto card = std::ranges::find(cards, device.uuid, &Card::uuid);
     if (card == cards.end()) continue;
-    const Sold& there = sold[static_cast<std::size_t>(card - cards.begin())];
+    const Committed& there = committed[static_cast<std::size_t>(card - cards.begin())];
     const std::uint64_t needed = saturating_add(kept_beside(there, reserve), asked_of(device, *card, reserve));
     const Shortfall lack{device.uuid, past(needed, card->memory_total_bytes),
                          past(there.guarantee_ppm + promised_of(device), ledger::kWholeGpu)};
@@ -46,10 +46,10 @@ std::vector<Shortfall> shortfall(const Share& wanted, std::span<const Card> card
 }
 
 bool overtakes(const Share& later, const Share& earlier, std::span<const Card> cards, const Reserve& reserve,
-               std::span<const Sold> sold) {
-  std::vector<Sold> with(sold.begin(), sold.end());
-  sell(later, cards, reserve, with);
-  const auto before = shortfall(earlier, cards, reserve, sold);
+               std::span<const Committed> committed) {
+  std::vector<Committed> with(committed.begin(), committed.end());
+  commit(later, cards, reserve, with);
+  const auto before = shortfall(earlier, cards, reserve, committed);
   return std::ranges::any_of(shortfall(earlier, cards, reserve, with), [&](const Shortfall& lack) {
     const auto had = std::ranges::find(before, lack.uuid, &Shortfall::uuid);
     return had == before.end() || lack.memory_bytes > had->memory_bytes || lack.guarantee_ppm > had->guarantee_ppm;

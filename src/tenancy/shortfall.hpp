@@ -12,9 +12,9 @@
 namespace headgate::tenancy {
 
 // Of each of books.cards, in their order.
-[[nodiscard]] std::vector<Sold> sold_of(const Books& books);
-// Adds what the share would be sold, had it been let in. An over-sold share is sold nothing.
-void sell(const Share& share, std::span<const Card> cards, const Reserve& reserve, std::span<Sold> sold);
+[[nodiscard]] std::vector<Committed> committed_of(const Books& books);
+// Adds what the share would have committed, had it been let in. An overcommitted share gets nothing committed.
+void commit(const Share& share, std::span<const Card> cards, const Reserve& reserve, std::span<Committed> committed);
 
 struct Shortfall {
   std::string uuid;
@@ -25,10 +25,10 @@ struct Shortfall {
 };
 // On those of its GPUs on which there is not enough; empty where admit() would find room.
 [[nodiscard]] std::vector<Shortfall> shortfall(const Share& wanted, std::span<const Card> cards, const Reserve& reserve,
-                                               std::span<const Sold> sold);
+                                               std::span<const Committed> committed);
 
 // Whether `earlier` would lack more than it does if `later` were let in now.
 [[nodiscard]] bool overtakes(const Share& later, const Share& earlier, std::span<const Card> cards,
-                             const Reserve& reserve, std::span<const Sold> sold);
+                             const Reserve& reserve, std::span<const Committed> committed);
 
 }  // namespace headgate::tenancy

@@ -10,7 +10,9 @@ namespace {
 const std::vector<Card> kCards = {{kGpu0, 80 * kGiB}, {kGpu1, 80 * kGiB}};
 const Reserve kReserve;
 
-std::vector<Sold> sold(const std::vector<Share>& shares) { return sold_of({kCards, shares, {}, kReserve}); }
+std::vector<Committed> committed(const std::vector<Share>& shares) {
+  return committed_of({kCards, shares, {}, kReserve});
+}
 
 TEST(Shortfall, AShareLacksWhatAdmissionWouldMissAndNothingWhereItFits) {
   const std::vector<Share> there = {share_of("a", 1, 60 * kGiB, 700'000)};
@@ -18,31 +20,31 @@ TEST(Shortfall, AShareLacksWhatAdmissionWouldMissAndNothingWhereItFits) {
   for (const std::uint64_t less : {0ull, 1ull}) {
     const Share fits = share_of("b", 1, room.memory_bytes - less, room.guarantee_ppm);
     EXPECT_TRUE(admit(fits, {kCards, there, {}, kReserve}));
-    EXPECT_TRUE(shortfall(fits, kCards, kReserve, sold(there)).empty());
+    EXPECT_TRUE(shortfall(fits, kCards, kReserve, committed(there)).empty());
   }
   const Share large = share_of("b", 1, room.memory_bytes + 5, room.guarantee_ppm + 7);
   EXPECT_FALSE(admit(large, {kCards, there, {}, kReserve}));
-  EXPECT_EQ(shortfall(large, kCards, kReserve, sold(there)), (std::vector<Shortfall>{{kGpu0, 5, 7}}));
+  EXPECT_EQ(shortfall(large, kCards, kReserve, committed(there)), (std::vector<Shortfall>{{kGpu0, 5, 7}}));
   Share promised_nothing = large;
-  promised_nothing.over_sell = true;
-  EXPECT_TRUE(shortfall(promised_nothing, kCards, kReserve, sold(there)).empty());
+  promised_nothing.overcommit = true;
+  EXPECT_TRUE(shortfall(promised_nothing, kCards, kReserve, committed(there)).empty());
   Share fast = share_of("fast", 1, kGiB, 10'000);
   fast.devices[0].priority_class = Class::latency;
-  EXPECT_EQ(shortfall(fast, kCards, kReserve, sold(there)), (std::vector<Shortfall>{{kGpu0, 0, 700'000}}));
-  EXPECT_EQ(shortfall(share_of("b", 1, std::nullopt), kCards, kReserve, sold({})), std::vector<Shortfall>{});
+  EXPECT_EQ(shortfall(fast, kCards, kReserve, committed(there)), (std::vector<Shortfall>{{kGpu0, 0, 700'000}}));
+  EXPECT_EQ(shortfall(share_of("b", 1, std::nullopt), kCards, kReserve, committed({})), std::vector<Shortfall>{});
 }
 
 TEST(Shortfall, WhoIsSoldIsWhatTheBooksSayOfHim) {
   std::vector<Share> both = {share_of("a", 1, 8 * kGiB, 100'000), share_of("b", 1, std::nullopt, 0, kGpu1)};
   both[0].devices[0].priority_class = Class::latency;
-  std::vector<Sold> now = sold({});
-  for (const Share& share : both) sell(share, kCards, kReserve, now);
-  EXPECT_EQ(now, sold(both));
+  std::vector<Committed> now = committed({});
+  for (const Share& share : both) commit(share, kCards, kReserve, now);
+  EXPECT_EQ(now, committed(both));
 }
 
 TEST(Shortfall, OnlyWhoTakesOfWhatAnEarlierOneWaitsForOvertakesIt) {
   const std::vector<Share> there = {share_of("a", 1, 60 * kGiB, 700'000)};
-  const auto now = sold(there);
+  const auto now = committed(there);
   const auto overtaken = [&](const Share& later, const Share& earlier) {
     return overtakes(later, earlier, kCards, kReserve, now);
   };

@@ -238,7 +238,7 @@ Result<std::vector<Share>> Store::shares() {
     share.name = row.text(0);
     share.owner_uid = TRY(narrow<std::uint32_t>(row.number(1), *database_, "an owner"));
     share.fail_policy = static_cast<ledger::FailPolicy>(row.number(2));
-    share.over_sell = row.number(3) != 0;
+    share.overcommit = row.number(3) != 0;
     share.ttl = seconds(row.maybe(4));
     share.idle_notice = seconds(row.maybe(5));
     share.admit = static_cast<Admit>(row.number(6));
@@ -269,7 +269,7 @@ Result<void> Store::put_rows(const Share& share) {
   Statement insert =
       TRY(Statement::prepare(*database_, "INSERT INTO shares VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
   insert.bind(share.name).bind(std::int64_t{share.owner_uid}).bind(static_cast<std::int64_t>(share.fail_policy));
-  insert.bind(std::int64_t{share.over_sell}).bind(stored(share.ttl)).bind(stored(share.idle_notice));
+  insert.bind(std::int64_t{share.overcommit}).bind(stored(share.ttl)).bind(stored(share.idle_notice));
   insert.bind(static_cast<std::int64_t>(share.admit)).bind(share.created_at_s).bind(std::int64_t{share.everyone});
   insert.bind(std::int64_t{share.until_empty}).bind(stored(share.freeze_after)).bind(share.gang);
   if (auto done = insert.run(); !done) return done;

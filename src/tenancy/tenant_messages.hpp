@@ -36,16 +36,16 @@ bool say(int socket, const Message& message, std::span<const int> descriptors = 
 }
 
 inline void refuse(int socket, ledger::Refusal code, const std::string& why) {
-  ledger::Refuse message{ledger::head_of<ledger::Refuse>(ledger::Verb::refuse), code, {}};
+  ledger::Refuse message{ledger::head_of<ledger::Refuse>(ledger::MessageType::refuse), code, {}};
   std::memcpy(message.text, why.data(), std::min(why.size(), sizeof message.text - 1));
   say(socket, message);
 }
 
 enum class Heard { message, nothing_yet, ended, strange };
 
-// One whole message of that verb, without descriptors.
+// One whole message of that type, without descriptors.
 template <typename Message>
-Heard hear(int socket, ledger::Verb verb, Message& out) {
+Heard hear(int socket, ledger::MessageType type, Message& out) {
   std::array<char, sizeof(ledger::Refuse)> bytes;
   const ssize_t length = receive_bytes(socket, bytes.data(), bytes.size(), MSG_TRUNC);
   if (length < 0 && errno == EPERM) return Heard::strange;
@@ -59,7 +59,7 @@ Heard hear(int socket, ledger::Verb verb, Message& out) {
   const bool other_version = head.magic == ledger::kRegistrationMagic && head.version != ledger::kRegistrationVersion;
   std::memset(static_cast<void*>(&out), 0, sizeof out);
   if (other_version) return out.head = head, Heard::message;
-  if (length != static_cast<ssize_t>(sizeof out) || head.magic != ledger::kRegistrationMagic || head.verb != verb ||
+  if (length != static_cast<ssize_t>(sizeof out) || head.magic != ledger::kRegistrationMagic || head.type != type ||
       head.bytes != sizeof out)
     return Heard::strange;
   std::memcpy(static_cast<void*>(&out), bytes.data(), sizeof out);

@@ -83,7 +83,7 @@ bool say(int socket, const Message& message) {
 
 inline ledger::Hello hello() {
   const ledger::Identity self = ledger::own_identity();
-  return {ledger::head_of<ledger::Hello>(ledger::Verb::hello), self.pid, self.pidns_inode, self.start_time,
+  return {ledger::head_of<ledger::Hello>(ledger::MessageType::hello), self.pid, self.pidns_inode, self.start_time,
           ledger::kVersion};
 }
 
@@ -177,16 +177,16 @@ class Doors : public ::testing::Test {
     if (!socket) return 10;
     (void)say(socket.get(), hello());  // who may not enter is told so before we speak
     const Heard welcome = hear(socket.get());
-    if (welcome.head.verb != ledger::Verb::welcome) return 11;
+    if (welcome.head.type != ledger::MessageType::welcome) return 11;
     ledger::SharePages pages;
     if (ledger::map_pages(welcome.descriptors[0].get(), welcome.descriptors[1].get(), pages)) return 12;
     ledger::SlotRef slot;
     if (ledger::claim_for_self(*pages.usage, slot) != ledger::ClaimResult::claimed) return 13;
     if (!ledger::reserve(*pages.usage, 0, slot, kGiB, 8 * kGiB).ok) return 14;
-    if (!say(socket.get(),
-             ledger::Claimed{ledger::head_of<ledger::Claimed>(ledger::Verb::claimed), slot.slot, slot.generation}))
+    if (!say(socket.get(), ledger::Claimed{ledger::head_of<ledger::Claimed>(ledger::MessageType::claimed), slot.slot,
+                                           slot.generation}))
       return 15;
-    if (hear(socket.get()).head.verb != ledger::Verb::seated) return 16;
+    if (hear(socket.get()).head.type != ledger::MessageType::seated) return 16;
     if (::write(out, "s", 1) != 1) return 17;
     for (;;) ::pause();
   }

@@ -47,7 +47,7 @@ UniqueFd connected(const std::string& directory) {
 
 ledger::Hello hello() {
   const ledger::Identity self = ledger::own_identity();
-  return {ledger::head_of<ledger::Hello>(ledger::Verb::hello), self.pid, self.pidns_inode, self.start_time,
+  return {ledger::head_of<ledger::Hello>(ledger::MessageType::hello), self.pid, self.pidns_inode, self.start_time,
           ledger::kVersion};
 }
 
@@ -88,7 +88,7 @@ bool enter(const std::string& directory, Inside& in) {
   in.marks = static_cast<ledger::GpuPage*>(marks);
   if (ledger::claim_for_self(*in.pages.usage, in.slot) != ledger::ClaimResult::claimed) return false;
   (void)ledger::reserve(*in.pages.usage, 0, in.slot, 100 << 20, 1ull << 40);
-  const ledger::Claimed claimed{ledger::head_of<ledger::Claimed>(ledger::Verb::claimed), in.slot.slot,
+  const ledger::Claimed claimed{ledger::head_of<ledger::Claimed>(ledger::MessageType::claimed), in.slot.slot,
                                 in.slot.generation};
   if (::send(socket.get(), &claimed, sizeof claimed, MSG_NOSIGNAL) != sizeof claimed) return false;
   ledger::Seated seated{};
@@ -237,7 +237,7 @@ std::string any_message(Random& random) {
       break;
     }
     default: {
-      const ledger::Claimed claimed{ledger::head_of<ledger::Claimed>(ledger::Verb::claimed),
+      const ledger::Claimed claimed{ledger::head_of<ledger::Claimed>(ledger::MessageType::claimed),
                                     static_cast<std::uint32_t>(any_value(random)),
                                     static_cast<std::uint32_t>(any_value(random))};
       bytes.assign(reinterpret_cast<const char*>(&claimed), sizeof claimed);

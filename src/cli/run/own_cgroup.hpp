@@ -1,4 +1,4 @@
-// A cgroup of its own for a program that a run starts: it can then be halted without whoever else is where it was started.
+// A cgroup of its own for a program that a run starts: it can then be frozen without whoever else is where it was started.
 #pragma once
 
 #include <string>

@@ -256,7 +256,7 @@ Result<int> start_where(const Invocation& invocation, const config::Config& conf
   if (auto ok = refuse_what_needs_the_daemon(invocation.run); !ok) return std::unexpected(ok.error());
   if (const auto silent = socket_left_behind(); silent && !invocation.simulate)
     say("headgated does not answer at " + harmless(*silent) +
-        ": the share is without it, and counts for nothing that is sold");
+        ": the share is without it, and is not counted as committed");
   return start(invocation, config, program);
 }
 

@@ -65,7 +65,7 @@ Result<int> run_inside(const http::Endpoint& daemon, const Entry& entry, const I
   std::vector<std::string> environment = TRY(child_environment(entry, config));
   // By the socket in there, not by the files: those are the daemon's, who may be another user.
   environment.push_back("HEADGATE_SHARE_DIR=" + entry.base + "/shares/" + entry.share);
-  // So that the audit's policy can halt it alone.
+  // So that the audit's policy can freeze it alone.
   const OwnCgroup cgroup;
   auto status = run_and_wait({program.path, invocation.run.command, std::move(environment), cgroup.door()});
   if (before) remark_on_refusals(daemon, *before);

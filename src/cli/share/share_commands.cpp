@@ -190,7 +190,7 @@ std::string settings_text(const snapshot::Share& share, const Voice& voice) {
                           : share.ttl_ns  ? "in " + duration_text(*share.ttl_ns)
                           : share.created ? "when it is removed"
                                           : "with its last program"});
-  rows.push_back({"over-sell", share.over_sell ? "yes: promised nothing" : "no"});
+  rows.push_back({"overcommit", share.overcommit ? "yes: promised nothing" : "no"});
   if (!share.gang.empty()) rows.push_back({"gang", share.gang});
   Voice plain = voice;
   plain.colour = false;

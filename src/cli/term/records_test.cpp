@@ -131,11 +131,11 @@ RC_GTEST_PROP(JsonLines, EachIsOneObjectWhateverANameHolds, (const std::string& 
 
 TEST(FreeRecords, SayWhetherItFitsWhereThatWasAsked) {
   std::vector<Room> rooms(1);
-  rooms[0].memory_unsold_bytes = 5;
+  rooms[0].memory_uncommitted_bytes = 5;
   rooms[0].fits = true;
   auto rows = read_csv(csv(free_records(rooms, Fit{.memory_bytes = 5}), kOrigin, true));
   EXPECT_EQ(cell(rows, 1, "fits"), "true");
-  EXPECT_EQ(cell(rows, 1, "memory_unsold_bytes"), "5");
+  EXPECT_EQ(cell(rows, 1, "memory_uncommitted_bytes"), "5");
   rows = read_csv(csv(free_records(rooms, std::nullopt), kOrigin, true));
   EXPECT_EQ(cell(rows, 1, "fits"), "");
 }

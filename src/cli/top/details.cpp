@@ -109,7 +109,7 @@ void draw_processes(Page& page, const TopState& state, const snapshot::Share& sh
               fitted(process.command, 16) + "  " + fitted_right(short_bytes_text(bytes), 8) + "  " +
               fitted_right(ratio_text(busy), 4) + "  " + (process.where.empty() ? "-" : process.where));
     if (!process.finding.empty()) page.text(9, process.finding, "31");
-    for (const auto& sentence : format_halt(process)) page.text(9, sentence, "33");
+    for (const auto& sentence : format_freeze(process)) page.text(9, sentence, "33");
   }
 }
 
@@ -124,7 +124,7 @@ void draw_outsider(Page& page, const TopState& state, const snapshot::Process& p
               ratio_text(device.busy_ratio));
   page.text(2, process.finding.empty() ? "the audit holds nothing against it" : process.finding,
             process.finding.empty() ? "" : "31");
-  for (const auto& sentence : format_halt(process)) page.text(2, sentence, "33");
+  for (const auto& sentence : format_freeze(process)) page.text(2, sentence, "33");
   page.text(2, "to hold it: end it (k), and start it with headgate run --share NAME -- COMMAND");
 }
 
@@ -138,8 +138,9 @@ void draw_gpu(Page& page, const TopState& state, const snapshot::Gpu& gpu) {
                    bytes_text(gpu.memory_reserved_bytes) + ", free " + bytes_text(gpu.memory_free_bytes));
   page.text(
       2,
-      "sold    " + bytes_text(gpu.memory_sold_bytes) + " and " + ratio_text(gpu.compute_sold_ratio) + " of its time" +
-          (gpu.memory_unsold_bytes ? "; at most " + bytes_text(*gpu.memory_unsold_bytes) + " more" : "") +
+      "commit  " + bytes_text(gpu.memory_committed_bytes) + " and " + ratio_text(gpu.compute_committed_ratio) +
+          " of its time" +
+          (gpu.memory_uncommitted_bytes ? "; at most " + bytes_text(*gpu.memory_uncommitted_bytes) + " more" : "") +
           (gpu.unlimited_shares > 0 ? "; shares without a memory limit: " + std::to_string(gpu.unlimited_shares) : ""));
   page.text(2, "time    busy " + ratio_text(gpu.busy_ratio) + ", SMs active " + ratio_text(gpu.sm_active_ratio) +
                    (gpu.policy_in_force.empty() ? "" : ", policy " + gpu.policy_in_force));

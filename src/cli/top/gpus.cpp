@@ -132,7 +132,7 @@ std::vector<FrameLine> two_lines(const TopState& state, const snapshot::Gpu& gpu
   draw_memory(memory, gpu, shares, bar, style);
   memory.add(" " + used_of_text(gpu.memory_used_bytes, gpu.memory_total_bytes));
   if (gpu.unlimited_shares > 0) memory.add(" no limit: " + std::to_string(gpu.unlimited_shares), "33");
-  else memory.add(" sold " + ratio_text(ratio(gpu.memory_sold_bytes, gpu.memory_total_bytes)));
+  else memory.add(" commit " + ratio_text(ratio(gpu.memory_committed_bytes, gpu.memory_total_bytes)));
   if (figures == kFiguresWide) memory.add("  free " + short_bytes_text(gpu.memory_free_bytes));
   if (gpu.memory_unattributed_bytes > 64ull << 20 && memory.left() > 20)
     memory.add("  of no share " + short_bytes_text(gpu.memory_unattributed_bytes), "33");

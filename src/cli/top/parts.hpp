@@ -11,7 +11,7 @@
 
 namespace headgate::cli {
 
-// The node in one line: its name, SIMULATED, the level, what is sold, who needs a look, the clock.
+// The node in one line: its name, SIMULATED, the level, what is committed, who needs a look, the clock.
 [[nodiscard]] FrameLine header_line(const TopState& state, unsigned width, FrameStyle style);
 // The newest events, oldest first; the same again and again from one share is one line with a count.
 // The last `most` events, a line each; where `rows` has more lines than that, the newest have as many as they need.

@@ -37,13 +37,13 @@ std::string power_of(const Snapshot& picture) {
   return std::to_string(now / 1000) + (limit == 0 ? " W" : "/" + std::to_string(limit / 1000) + " W");
 }
 
-std::string sold_of(const Snapshot& picture) {
-  std::uint64_t sold = 0, total = 0;
+std::string committed_of(const Snapshot& picture) {
+  std::uint64_t committed = 0, total = 0;
   for (const auto& gpu : picture.gpus) {
-    sold += gpu.memory_sold_bytes;
+    committed += gpu.memory_committed_bytes;
     total += gpu.memory_total_bytes;
   }
-  return total == 0 ? "" : "sold " + ratio_text(static_cast<double>(sold) / static_cast<double>(total));
+  return total == 0 ? "" : "commit " + ratio_text(static_cast<double>(committed) / static_cast<double>(total));
 }
 
 // "3 refused, 2 idle, 1 outside, 1 in line": what somebody should look at; refusals as in the table.
@@ -84,7 +84,7 @@ FrameLine header_line(const TopState& state, unsigned width, FrameStyle style) {
   word(format_level(state), picture.node.level == "observe" ? "33" : "", 0);
   word(state.daemon ? "" : "no daemon", "33", 2);
   word(picture.node.driver_version.empty() ? "" : "driver " + picture.node.driver_version, "", 6);
-  word(sold_of(picture), "", 4);
+  word(committed_of(picture), "", 4);
   word(power_of(picture), "", 5);
   word(alarms_of(picture), "33", 3);
   const std::string clock =
@@ -315,11 +315,11 @@ std::string top_text(const TopState& state, const Voice& voice) {
                      caveats(picture, voice) + "\n";
   if (!state.trouble.empty()) text += harmless(state.trouble) + "\n";
   std::vector<std::vector<std::string>> gpus = {
-      {"GPU", "MODEL", "\tMEMORY", "\tSOLD", "\tBUSY", "\tTEMPERATURE", "\tPOWER", "SLOWED BY"}};
+      {"GPU", "MODEL", "\tMEMORY", "\tCOMMITTED", "\tBUSY", "\tTEMPERATURE", "\tPOWER", "SLOWED BY"}};
   for (const auto& gpu : picture.gpus)
     gpus.push_back({std::to_string(gpu.index), short_model(gpu.model) + (gpu.mps_clients > 0 ? ", MPS" : ""),
                     "\t" + used_of_text(gpu.memory_used_bytes, gpu.memory_total_bytes),
-                    "\t" + short_bytes_text(gpu.memory_sold_bytes), "\t" + ratio_text(gpu.busy_ratio),
+                    "\t" + short_bytes_text(gpu.memory_committed_bytes), "\t" + ratio_text(gpu.busy_ratio),
                     "\t" + (gpu.temperature_celsius ? std::to_string(*gpu.temperature_celsius) + " C" : "-"),
                     "\t" + (gpu.power_mw ? power_text(gpu) : "-"),
                     gpu.throttle_reasons.empty() ? "-" : joined(gpu.throttle_reasons, ", ")});

@@ -77,8 +77,8 @@ TEST_F(TopPicture, EachFrameIsTheOneThatWasLookedAt) {
   TopState frozen = test_state();
   frozen.tree = true;
   frozen.mode = TopMode::details;
-  frozen.now->processes[1].halt = frozen.now->processes[3].halt =
-      snapshot::Halt{"/headgate-frozen-50977", "echo 0 > /sys/fs/cgroup/headgate-frozen-50977/cgroup.freeze"};
+  frozen.now->processes[1].freeze = frozen.now->processes[3].freeze =
+      snapshot::Freeze{"/headgate-frozen-50977", "echo 0 > /sys/fs/cgroup/headgate-frozen-50977/cgroup.freeze"};
   frozen.view = TopView::process;
   frozen.selected = "process//50977/50977/ffmpeg";
   expect_frame("80x24-details-of-frozen.txt", render(frozen, {80, 24}, kPlain));
@@ -341,9 +341,9 @@ TEST_F(TopPicture, AFailedLookIsSaidBesideTheOldPicture) {
 
 TEST_F(TopPicture, OnceIsATableWithAWordForEachFigure) {
   EXPECT_EQ(top_text(test_state(), {}), R"(node lab-3, level hook, daemon, 1 outside every share, SIMULATED
-GPU  MODEL       MEMORY   SOLD  BUSY  TEMPERATURE     POWER  SLOWED BY
-0    H200   32.0/141.0G  40.0G   93%         71 C  698/700W  power cap
-1    H200     0B/141.0G     0B    0%         34 C   76/700W  -
+GPU  MODEL       MEMORY  COMMITTED  BUSY  TEMPERATURE     POWER  SLOWED BY
+0    H200   32.0/141.0G      40.0G   93%         71 C  698/700W  power cap
+1    H200     0B/141.0G         0B    0%         34 C   76/700W  -
 SHARE       OWNER  GPU      MEMORY  TIME    OF  WAITS  REFUSED   IDLE  LEVEL  STATE
 notebook    bob    0     8.0/16.0G    0%   50%     0%        0  3h12m  hook   idle
 train       alice  0    15.0/16.0G   52%  50%+     4%        3      -  hook   throttled

@@ -90,7 +90,7 @@ TopRow process_row(const Snapshot& picture, const snapshot::Process& process) {
   row.owner = process.user;
   row.where = process.where;
   row.level = process.level;
-  row.state = process.halt              ? kHaltedShortState
+  row.state = process.freeze            ? kFrozenShortState
               : process.share.empty()   ? "no share"
               : process.finding.empty() ? ""
                                         : "bypassed";
@@ -117,7 +117,7 @@ TopRow gpu_row(const Snapshot& picture, const snapshot::Gpu& gpu) {
   row.gpu = std::to_string(gpu.index);
   row.limit_bytes = gpu.memory_total_bytes;
   row.used_bytes = gpu.memory_used_bytes;
-  row.guarantee_ratio = gpu.compute_sold_ratio;
+  row.guarantee_ratio = gpu.compute_committed_ratio;
   // What the audit holds against somebody; what it exempts is no alarm.
   const auto outside = std::ranges::count_if(picture.processes, [&gpu](const auto& process) {
     return process.share.empty() && !process.finding.empty() && is_on(process, gpu);

@@ -113,7 +113,7 @@ std::string state_look(const TopRow& row) {
   const std::string& state = row.state;
   if (state == "throttled" || state == "draining" || state.starts_with("paused")) return "33";
   if (state == "full" || state == "refused" || state == "broken" || state == "no share" || state == "bypassed" ||
-      state == kHaltedShortState)
+      state == kFrozenShortState)
     return "31";
   if (state == "idle" || state == "empty" || state == "freeing" || state == "frozen") return "90";
   return state == "ok" || state == "takes turns" ? "32" : "";
@@ -149,7 +149,7 @@ std::string text_of(const TopRow& row, const Column& column) {
     case What::level: return row.level.empty() ? "-" : row.level;
     case What::state:
       // In the tree there is room for no more.
-      if (row.state == kHaltedShortState && column.width < row.state.size()) return "audit froze";
+      if (row.state == kFrozenShortState && column.width < row.state.size()) return "audit froze";
       return format_state(row.state, row.idle_ns);
     case What::memory_bar:
     case What::compute_bar:

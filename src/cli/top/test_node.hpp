@@ -19,10 +19,10 @@ inline snapshot::Gpu test_gpu(std::uint32_t index) {
   gpu.memory_used_bytes = 32 * kTestGiB;
   gpu.memory_free_bytes = 107 * kTestGiB;
   gpu.memory_reserved_bytes = 2 * kTestGiB;
-  gpu.memory_sold_bytes = 40 * kTestGiB;
+  gpu.memory_committed_bytes = 40 * kTestGiB;
   gpu.memory_shares_bytes = 30 * kTestGiB;
   gpu.memory_unattributed_bytes = 2 * kTestGiB;
-  gpu.compute_sold_ratio = 0.8;
+  gpu.compute_committed_ratio = 0.8;
   gpu.busy_ratio = 0.93;
   gpu.temperature_celsius = 71;
   gpu.power_mw = 698'000;
@@ -83,9 +83,10 @@ inline snapshot::Snapshot test_picture() {
   picture.node.unattended_processes = 1;
   picture.gpus = {test_gpu(0), test_gpu(1)};
   auto& spare = picture.gpus[1];
-  spare.memory_used_bytes = spare.memory_sold_bytes = spare.memory_shares_bytes = spare.memory_unattributed_bytes = 0;
+  spare.memory_used_bytes = spare.memory_committed_bytes = spare.memory_shares_bytes = spare.memory_unattributed_bytes =
+      0;
   spare.memory_free_bytes = 139 * kTestGiB;
-  spare.compute_sold_ratio = 0;
+  spare.compute_committed_ratio = 0;
   spare.busy_ratio = 0;
   spare.temperature_celsius = 34;
   spare.power_mw = 76'000;

@@ -17,16 +17,18 @@ Json room_json(const Room& room) {
           {"index", room.index},
           {"memory_total_bytes", room.memory_total_bytes},
           {"memory_free_bytes", room.memory_free_bytes},
-          {"memory_unsold_bytes", room.memory_unsold_bytes},
-          {"compute_unsold_ratio", room.compute_unsold_ppm / 1e6},
+          {"memory_uncommitted_bytes", room.memory_uncommitted_bytes},
+          {"compute_uncommitted_ratio", room.compute_uncommitted_ppm / 1e6},
+          {"memory_unsold_bytes", room.memory_uncommitted_bytes},  // former names, for one release
+          {"compute_unsold_ratio", room.compute_uncommitted_ppm / 1e6},
           {"shares", room.shares}};
 }
 
 bool fits(const Room& room, const Fit& fit) {
   const std::uint64_t memory =
       fit.memory_ppm != 0 ? grant::Memory{.ppm = fit.memory_ppm}.on(room.memory_total_bytes) : fit.memory_bytes;
-  return !room.uuid.empty() && memory <= std::min(room.memory_free_bytes, room.memory_unsold_bytes) &&
-         fit.compute_ppm <= room.compute_unsold_ppm;
+  return !room.uuid.empty() && memory <= std::min(room.memory_free_bytes, room.memory_uncommitted_bytes) &&
+         fit.compute_ppm <= room.compute_uncommitted_ppm;
 }
 
 }  // namespace
@@ -49,9 +51,9 @@ std::vector<Room> rooms(const NodeSnapshot& snapshot, const std::optional<Fit>& 
               .model = gpu.model,
               .memory_total_bytes = gpu.memory_total_bytes,
               .memory_free_bytes = gpu.memory_free_bytes};
-    std::uint64_t sold = gpu.memory_reserved_bytes, ppm = 0;
+    std::uint64_t committed = gpu.memory_reserved_bytes, ppm = 0;
     for (const snapshot::Share& share : snapshot.now.shares) {
-      // A share that no daemon made is sold to nobody while nobody uses it: its limits return with its next process. The daemon's are,
+      // A share that no daemon made is not committed while it is unused: its limits return with its next process. The daemon's are,
       // those of runs among them; while it is there it says when they were made.
       if (share.state == "empty" && !share.created && share.created_unix_ns == 0) continue;
       for (const snapshot::ShareDevice& device : share.devices) {
@@ -59,16 +61,18 @@ std::vector<Room> rooms(const NodeSnapshot& snapshot, const std::optional<Fit>& 
         ++room.shares;
         room.unlimited_shares += !device.memory_limit_bytes;
         const std::uint64_t limit = device.memory_limit_bytes.value_or(device.memory_used_bytes);
-        sold = limit > ~0ull - sold ? ~0ull : sold + limit;
-        // What a daemon has sold is promised, also while it is not there; else a share is counted with all that it may take.
+        committed = limit > ~0ull - committed ? ~0ull : committed + limit;
+        // What a daemon has committed is promised, also while it is not there; else a share is counted with all that it may take.
         const bool promised = share.created && device.priority_class != "latency";
         ppm += ppm_of(promised ? device.compute_guarantee_ratio : device.compute_ceiling_ratio);
       }
     }
-    // The daemon says what it would still sell; without it, what stands in no share's limits.
-    room.memory_unsold_bytes = gpu.memory_unsold_bytes.value_or(saturating_sub(gpu.memory_total_bytes, sold));
-    room.compute_unsold_ppm = gpu.compute_unsold_ratio ? ppm_of(*gpu.compute_unsold_ratio)
-                                                       : static_cast<std::uint32_t>(saturating_sub(1'000'000, ppm));
+    // The daemon says what is uncommitted; without it, what stands in no share's limits.
+    room.memory_uncommitted_bytes =
+        gpu.memory_uncommitted_bytes.value_or(saturating_sub(gpu.memory_total_bytes, committed));
+    room.compute_uncommitted_ppm = gpu.compute_uncommitted_ratio
+                                       ? ppm_of(*gpu.compute_uncommitted_ratio)
+                                       : static_cast<std::uint32_t>(saturating_sub(1'000'000, ppm));
     room.fits = fit && fits(room, *fit);
     all.push_back(room);
   }
@@ -91,7 +95,7 @@ std::string free_text(const NodeSnapshot& snapshot, const std::vector<Room>& all
       continue;
     }
     rows.push_back({std::to_string(room.index), short_model(room.model), "\t" + bytes_text(room.memory_free_bytes),
-                    "\t" + bytes_text(room.memory_unsold_bytes), "\t" + percent_text(room.compute_unsold_ppm),
+                    "\t" + bytes_text(room.memory_uncommitted_bytes), "\t" + percent_text(room.compute_uncommitted_ppm),
                     "\t" + std::to_string(room.shares)});
     if (fit) rows.back().emplace_back(room.fits ? "yes" : "no");
     if (!wide) continue;

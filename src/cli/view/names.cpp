@@ -87,11 +87,11 @@ std::string state_on(const snapshot::Snapshot& snapshot, const snapshot::Share& 
   return device.waits_for == "turn" ? "takes turns" : device.waits_for == "ceiling" ? "throttled" : "ok";
 }
 
-std::vector<std::string> format_halt(const snapshot::Process& process) {
-  if (!process.halt) return {};
-  return {"frozen by the audit (audit.policy = freeze) with its cgroup " + process.halt->cgroup +
+std::vector<std::string> format_freeze(const snapshot::Process& process) {
+  if (!process.freeze) return {};
+  return {"frozen by the audit (audit.policy = freeze) with its cgroup " + process.freeze->cgroup +
               ": it stands still and keeps its memory",
-          "to let it go on, as root: " + process.halt->thaw};
+          "to let it go on, as root: " + process.freeze->thaw};
 }
 
 std::string format_class(const snapshot::ShareDevice& device) {
@@ -101,7 +101,7 @@ std::string format_class(const snapshot::ShareDevice& device) {
 }
 
 std::string format_promise(const snapshot::Share& share, const snapshot::ShareDevice& device) {
-  if (device.compute_guarantee_ratio == 0 || share.over_sell) return "promised nothing";
+  if (device.compute_guarantee_ratio == 0 || share.overcommit) return "promised nothing";
   std::string text = "promised " + percent_of(device.compute_guarantee_ratio);
   if (!device.had_ratio || !device.wanted_ratio) return text;
   text += ", had " + rate_text(ppm_of(*device.had_ratio)) + ", wanted " + rate_text(ppm_of(*device.wanted_ratio));

@@ -40,11 +40,11 @@ namespace headgate::cli {
 // audit has found one of its programs, as headgate_share_enforcement has it.
 [[nodiscard]] std::string state_on(const snapshot::Snapshot& snapshot, const snapshot::Share& share,
                                    const snapshot::ShareDevice& device);
-// Of a process that the audit has halted; in full, and where that is too wide.
-inline constexpr const char* kHaltedState = "frozen by the audit";
-inline constexpr const char* kHaltedShortState = "frozen by audit";
-// What the audit did and how to undo it, for whoever may: two sentences; empty where it has not halted the process.
-[[nodiscard]] std::vector<std::string> format_halt(const snapshot::Process& process);
+// Of a process that the audit has frozen; in full, and where that is too wide.
+inline constexpr const char* kFrozenState = "frozen by the audit";
+inline constexpr const char* kFrozenShortState = "frozen by audit";
+// What the audit did and how to undo it, for whoever may: two sentences; empty where it has not frozen the process.
+[[nodiscard]] std::vector<std::string> format_freeze(const snapshot::Process& process);
 // "-" in place of an empty text.
 [[nodiscard]] std::string or_dash(const std::string& text);
 [[nodiscard]] std::string joined(const std::vector<std::string>& words, const std::string& between);

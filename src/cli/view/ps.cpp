@@ -76,7 +76,7 @@ std::string ps_text(const NodeSnapshot& snapshot, const Voice& voice) {
               {share.name, gpu_cell(snapshot.now, device.uuid), "", "", "",
                "\t" + bytes_text(on(process, device.uuid).ledger_bytes),
                "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"), share.level,
-               process.halt              ? kHaltedState
+               process.freeze            ? kFrozenState
                : process.finding.empty() ? format_state(share.state, share.idle_ns)
                                          : "bypassed"},
               device.uuid, or_dash(share.owner));
@@ -85,7 +85,7 @@ std::string ps_text(const NodeSnapshot& snapshot, const Voice& voice) {
       [&](const snapshot::Gpu& gpu, const snapshot::Process& process) {
         add(process,
             {"-", std::to_string(gpu.index), "", "", "", "\t" + bytes_or_dash(on(process, gpu.uuid).driver_bytes),
-             "\t-", "observe", process.halt ? kHaltedState : "no share"},
+             "\t-", "observe", process.freeze ? kFrozenState : "no share"},
             gpu.uuid, "-");
       });
   // Rows say the level of each.
@@ -104,15 +104,17 @@ std::string ps_json(const NodeSnapshot& snapshot) {
                {"level", snapshot.now.node.level},
                {"processes", Json::array()}};
   const auto add = [&](const snapshot::Process& process, const Json& share, const std::string& level, Json devices) {
-    json["processes"].push_back(
-        {{"share", share},
-         {"pid", shown_pid(process)},
-         {"user", or_null(process.user)},
-         {"command", or_null(process.command)},
-         {"where", or_null(process.where)},
-         {"level", level},
-         {"halt", process.halt ? Json{{"cgroup", process.halt->cgroup}, {"thaw", process.halt->thaw}} : Json()},
-         {"devices", std::move(devices)}});
+    const Json freeze =
+        process.freeze ? Json{{"cgroup", process.freeze->cgroup}, {"thaw", process.freeze->thaw}} : Json();
+    json["processes"].push_back({{"share", share},
+                                 {"pid", shown_pid(process)},
+                                 {"user", or_null(process.user)},
+                                 {"command", or_null(process.command)},
+                                 {"where", or_null(process.where)},
+                                 {"level", level},
+                                 {"freeze", freeze},
+                                 {"halt", freeze},  // its former name, for one release
+                                 {"devices", std::move(devices)}});
   };
   each_process(
       snapshot.now,

@@ -13,7 +13,7 @@ TEST(Ps, WhoWasFrozenByTheAuditIsShownSoWithHowToLetItGoOn) {
   now.now = test_picture();
   auto& inside = now.now.processes[1];
   auto& outside = now.now.processes[3];
-  inside.halt = outside.halt = snapshot::Halt{"/x", "echo 0 > /sys/fs/cgroup/x/cgroup.freeze"};
+  inside.freeze = outside.freeze = snapshot::Freeze{"/x", "echo 0 > /sys/fs/cgroup/x/cgroup.freeze"};
   const std::string table = ps_text(now, {});
   EXPECT_TRUE(table.contains("52.0 %  hook     frozen by the audit  host\n")) << table;
   EXPECT_TRUE(table.contains("observe  frozen by the audit  host\n")) << table;

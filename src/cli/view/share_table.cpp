@@ -12,8 +12,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string compute_text(const snapshot::ShareDevice& device, bool over_sold) {
-  if (over_sold) return "over-sold, at most " + percent_of(device.compute_ceiling_ratio);
+std::string compute_text(const snapshot::ShareDevice& device, bool overcommitted) {
+  if (overcommitted) return "overcommitted, at most " + percent_of(device.compute_ceiling_ratio);
   if (device.compute_guarantee_ratio == 0)
     return device.compute_ceiling_ratio >= 1 ? "no limit" : "at most " + percent_of(device.compute_ceiling_ratio);
   const std::string promised = percent_of(device.compute_guarantee_ratio);
@@ -85,7 +85,7 @@ std::string shares_text(const std::vector<snapshot::Share>& shares, const snapsh
           {share.name, share.owner, "-", "-", "-", "-", "-", share.level, share.state + ": " + share.problem});
     for (const auto& device : share.devices) {
       rows.push_back({share.name, share.owner, gpu_cell(now, device.uuid), "\t" + memory_text(device),
-                      compute_text(device, share.over_sell),
+                      compute_text(device, share.overcommit),
                       "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"),
                       "\t" + std::to_string(share.processes), share.level, state_text(now, share, device)});
       if (wide) add_wide(rows.back(), share, device, now);
@@ -145,7 +145,7 @@ std::string gpus_text(const NodeSnapshot& snapshot, const Voice& voice) {
   }
   const std::string others = format_others(snapshot.now);
   return stamp(snapshot.now, voice) + table(rows, voice) +
-         (others.empty() ? "" : "not counted: " + others + ", whose memory is in use and sold all the same\n");
+         (others.empty() ? "" : "not counted: " + others + ", whose memory is in use and committed all the same\n");
 }
 
 std::string gpus_json(const NodeSnapshot& snapshot) {

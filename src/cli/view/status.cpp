@@ -45,11 +45,11 @@ std::string gpu_line(const snapshot::Gpu& gpu, const Voice& voice) {
     line += "  " + std::to_string(*gpu.power_mw / 1000) +
             (gpu.power_limit_mw ? "/" + std::to_string(*gpu.power_limit_mw / 1000) : "") + " W";
   }
-  // Only a daemon sells: without one nobody keeps the rest.
-  line +=
-      "  sold " + (gpu.memory_unsold_bytes
-                       ? of_text(gpu.memory_sold_bytes, saturating_add(gpu.memory_sold_bytes, *gpu.memory_unsold_bytes))
-                       : bytes_text(gpu.memory_sold_bytes));
+  // Only a daemon commits memory: without one nobody keeps the rest.
+  line += "  commit " + (gpu.memory_uncommitted_bytes
+                             ? of_text(gpu.memory_committed_bytes,
+                                       saturating_add(gpu.memory_committed_bytes, *gpu.memory_uncommitted_bytes))
+                             : bytes_text(gpu.memory_committed_bytes));
   if (voice.format == Format::wide) line += "  " + gpu.uuid + "  " + gpu.pci_bus_id;
   return bold(line, voice) + "\n";
 }
@@ -66,7 +66,7 @@ std::vector<std::string> share_row(const snapshot::Share& share, const snapshot:
       format_state(state_on(now, share, device), share.idle_ns) +
           (share.level == "hook" ? "" : ", level " + share.level)};
   // Last, where a narrow terminal may cut it, but for the wide form.
-  const bool promised = device.compute_guarantee_ratio > 0 && !share.over_sell && device.had_ratio;
+  const bool promised = device.compute_guarantee_ratio > 0 && !share.overcommit && device.had_ratio;
   if (wide || promised) row.push_back(format_promise(share, device));
   if (!wide) return row;
   row.push_back(format_class(device));

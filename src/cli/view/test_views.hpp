@@ -20,7 +20,7 @@ inline NodeSnapshot a_refused_share() {
   gpu.memory_free_bytes = 104 * kGi;
   gpu.memory_reserved_bytes = 1 * kGi;
   gpu.busy_ratio = 0.75;
-  gpu.memory_sold_bytes = 36 * kGi;
+  gpu.memory_committed_bytes = 36 * kGi;
 
   snapshot::ShareDevice device;
   device.uuid = gpu.uuid;

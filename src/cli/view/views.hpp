@@ -41,12 +41,12 @@ inline constexpr std::uint64_t kRecentNs = 86'400'000'000'000;       // clock_te
 [[nodiscard]] snapshot::Snapshot narrowed(snapshot::Snapshot now, const std::string& user,
                                           const std::vector<std::string>& uuids);
 
-// What is left on one GPU. "Unsold": not promised to any share, where every share has a limit.
+// What is left on one GPU. "Uncommitted": not promised to any share, where every share has a limit.
 struct Room {
   std::uint32_t index = 0;
   std::string uuid, model;
-  std::uint64_t memory_total_bytes = 0, memory_free_bytes = 0, memory_unsold_bytes = 0;
-  std::uint32_t compute_unsold_ppm = 0;
+  std::uint64_t memory_total_bytes = 0, memory_free_bytes = 0, memory_uncommitted_bytes = 0;
+  std::uint32_t compute_uncommitted_ppm = 0;
   std::uint32_t shares = 0, unlimited_shares = 0;  // with no memory limit
   bool fits = false;
 };

@@ -14,7 +14,7 @@ namespace {
 TEST(Views, StatusShowsLimitsUseLevelAndThatItIsSimulated) {
   EXPECT_EQ(status_text(a_refused_share(), {}),
             "driver 570.124.06, 1 GPU, level hook, no daemon, SIMULATED\n"
-            "GPU 0  H200  36.0/141.0 GiB  busy 75 %  sold 36.0 GiB\n"
+            "GPU 0  H200  36.0/141.0 GiB  busy 75 %  commit 36.0 GiB\n"
             "  train  uid 0  35.0/36.0 GiB  GPU 24.9 % of 25 %  waited 73.1 %  1 proc  throttled\n");
 }
 
@@ -22,8 +22,8 @@ TEST(Views, StatusSaysWhatMayStillBeSoldTheWattsOfTheCapAndWhoIsOutside) {
   NodeSnapshot now = a_refused_share();
   now.daemon = true;
   now.now.node.unattended_processes = 2;
-  now.now.gpus[0].memory_used_bytes = now.now.gpus[0].memory_sold_bytes = 100 * kGi;
-  now.now.gpus[0].memory_unsold_bytes = 40 * kGi;
+  now.now.gpus[0].memory_used_bytes = now.now.gpus[0].memory_committed_bytes = 100 * kGi;
+  now.now.gpus[0].memory_uncommitted_bytes = 40 * kGi;
   now.now.gpus[0].busy_ratio = 1;
   now.now.gpus[0].temperature_celsius = 71;
   now.now.gpus[0].power_mw = 487'000;
@@ -31,7 +31,7 @@ TEST(Views, StatusSaysWhatMayStillBeSoldTheWattsOfTheCapAndWhoIsOutside) {
   const std::string text = status_text(now, {});
   EXPECT_TRUE(
       text.starts_with("driver 570.124.06, 1 GPU, level hook, headgated, 2 outside every share, SIMULATED\n"
-                       "GPU 0  H200  100.0/141.0 GiB  busy 100 %  71 C  487/700 W  sold 100.0/140.0 GiB\n"))
+                       "GPU 0  H200  100.0/141.0 GiB  busy 100 %  71 C  487/700 W  commit 100.0/140.0 GiB\n"))
       << "a line of 80 columns: " << text;
 }
 
@@ -51,7 +51,7 @@ TEST(Views, StatusSaysWhatBecameOfAPromise) {
   const auto json = nlohmann::json::parse(status_json(now));
   EXPECT_EQ(json["shares"][0]["devices"][0]["had_ratio"], 0.1);
   EXPECT_EQ(json["shares"][0]["devices"][0]["wanted_ratio"], 0.8);
-  now.now.shares[0].over_sell = true;
+  now.now.shares[0].overcommit = true;
   EXPECT_EQ(status_text(now, {}).find("promised"), std::string::npos);
 }
 
@@ -101,9 +101,9 @@ TEST(Views, AShareWhoseTimeIsOverSaysWhomItWaitsForAndWhatHelps) {
 
 TEST(Views, AnOverSoldShareSaysSoInPlaceOfAPromise) {
   NodeSnapshot now = a_refused_share();
-  now.now.shares[0].over_sell = true;
+  now.now.shares[0].overcommit = true;
   const std::string text = shares_text(now.now.shares, now.now, {});
-  EXPECT_NE(text.find("  over-sold, at most 25 %  "), std::string::npos) << text;
+  EXPECT_NE(text.find("  overcommitted, at most 25 %  "), std::string::npos) << text;
   EXPECT_EQ(text.find("20 %,"), std::string::npos) << text;
 }
 
@@ -150,7 +150,7 @@ TEST(Views, WideTablesAddWhatAnOperatorAsksFor) {
   const Voice wide{.format = Format::wide};
   EXPECT_EQ(status_text(now, wide),
             "driver 570.124.06, 1 GPU, level hook, no daemon, SIMULATED\n"
-            "GPU 0  H200  36.0/141.0 GiB  busy 75 %  sold 36.0 GiB  GPU-9c2f0000-1111  00000000:1B:00.0\n"
+            "GPU 0  H200  36.0/141.0 GiB  busy 75 %  commit 36.0 GiB  GPU-9c2f0000-1111  00000000:1B:00.0\n"
             "  train  alice  35.0/36.0 GiB  GPU 24.9 % of 25 %  waited 73.1 %  1 proc  throttled  promised 20 %  "
             "normal, weight 100  at most 36.0 GiB  pids 101\n");
   EXPECT_EQ(ps_text(now, wide),
@@ -251,8 +251,8 @@ TEST(Views, ACardThatDoesNotAnswerHasNoFiguresForThereAreNone) {
 
 TEST(Views, FreeShowsWhatTheDaemonWouldStillSell) {
   NodeSnapshot now = a_refused_share();
-  now.now.gpus[0].memory_unsold_bytes = 90 * kGi;
-  now.now.gpus[0].compute_unsold_ratio = 0.5;
+  now.now.gpus[0].memory_uncommitted_bytes = 90 * kGi;
+  now.now.gpus[0].compute_uncommitted_ratio = 0.5;
   EXPECT_TRUE(rooms(now, Fit{.memory_bytes = 90 * kGi, .compute_ppm = 500'000}).front().fits);
   EXPECT_FALSE(rooms(now, Fit{.memory_bytes = 91 * kGi}).front().fits);
   EXPECT_FALSE(rooms(now, Fit{.compute_ppm = 510'000}).front().fits);
@@ -264,7 +264,7 @@ TEST(Views, AnEmptyShareIsRoomUnlessItWasCreatedToStay) {
   EXPECT_EQ(rooms(now, {}).front().shares, 0u);
   now.now.shares[0].created = true;
   EXPECT_EQ(rooms(now, {}).front().shares, 1u);
-  // Of a run under the daemon, which counts it as sold.
+  // Of a run under the daemon, which counts it as committed.
   now.now.shares[0].created = false;
   now.now.shares[0].created_unix_ns = 1;
   EXPECT_EQ(rooms(now, {}).front().shares, 1u);

@@ -163,7 +163,7 @@ std::string reasons_text(const snapshot::ShareDevice& device) {
 
 // Whether the promise was kept in the last 10 s, and if not, why.
 std::string promise_text(const snapshot::Share& share, const snapshot::ShareDevice& device) {
-  if (device.compute_guarantee_ratio == 0 || share.over_sell || !device.had_ratio) return {};
+  if (device.compute_guarantee_ratio == 0 || share.overcommit || !device.had_ratio) return {};
   return "  in the last 10 s: " + format_promise(share, device) + "\n" +
          (device.short_cause.empty() ? "" : "    reason: " + harmless(device.short_cause) + "\n");
 }
@@ -238,10 +238,10 @@ std::string frozen_text(const snapshot::Share& share, const snapshot::ShareDevic
          bytes_text(device.memory_frozen_bytes) + " on the host instead of this GPU: the next call brings it back\n";
 }
 
-// Of one that the audit has halted: that it has, and how that is ended.
-std::string halt_text(const snapshot::Process& process) {
+// Of one that the audit has frozen: that it has, and how that is ended.
+std::string freeze_text(const snapshot::Process& process) {
   std::string text;
-  for (const auto& sentence : format_halt(process)) text += (text.empty() ? "" : "    ") + harmless(sentence) + "\n";
+  for (const auto& sentence : format_freeze(process)) text += (text.empty() ? "" : "    ") + harmless(sentence) + "\n";
   return text;
 }
 
@@ -252,7 +252,7 @@ std::string found_text(const NodeSnapshot& snapshot, const snapshot::Share& shar
     if (process.share != share.name) continue;
     if (!process.finding.empty())
       text += "  bypassed: " + harmless(process.finding) + "\n    what helps: to end it (headgate ps)\n";
-    if (process.halt) text += "  process " + std::to_string(shown_pid(process)) + " is " + halt_text(process);
+    if (process.freeze) text += "  process " + std::to_string(shown_pid(process)) + " is " + freeze_text(process);
   }
   return text;
 }
@@ -472,7 +472,7 @@ std::string why_not_held(const NodeSnapshot& snapshot, const snapshot::Process& 
                           voice) +
                      "\n  nothing limits it, so headgate refused it nothing and let it wait for nothing\n" +
                      (process.finding.empty() ? "" : "  " + harmless(process.finding) + "\n") +
-                     (process.halt ? "  " + halt_text(process) : "");
+                     (process.freeze ? "  " + freeze_text(process) : "");
   for (const auto& device : process.devices) {
     text += "  " + format_gpu(snapshot.now, device.uuid) +
             (device.driver_bytes ? ": holds " + bytes_text(*device.driver_bytes) : ": in use") + "\n";

@@ -36,11 +36,11 @@ inline constexpr std::uint32_t kWelcomeDescriptors = 3, kMaxWelcomeDescriptors =
 // driver is wanted (node_page.hpp).
 enum class Ring : char { turn = 't', memory = 'm', reading = 'r' };
 
-enum class Verb : std::uint32_t { hello = 1, welcome = 2, refuse = 3, claimed = 4, seated = 5, hold = 6 };
+enum class MessageType : std::uint32_t { hello = 1, welcome = 2, refuse = 3, claimed = 4, seated = 5, hold = 6 };
 
 struct MessageHead {
   std::uint32_t magic, version;
-  Verb verb;
+  MessageType type;
   std::uint32_t bytes;  // of the whole message
 };
 
@@ -94,8 +94,8 @@ static_assert(sizeof(MessageHead) == 16 && sizeof(Hello) == 32 && sizeof(Welcome
 static_assert(offsetof(Welcome, generation) == 80);
 
 template <typename Message>
-constexpr MessageHead head_of(Verb verb) {
-  return {kRegistrationMagic, kRegistrationVersion, verb, static_cast<std::uint32_t>(sizeof(Message))};
+constexpr MessageHead head_of(MessageType type) {
+  return {kRegistrationMagic, kRegistrationVersion, type, static_cast<std::uint32_t>(sizeof(Message))};
 }
 
 }  // namespace headgate::ledger

@@ -338,7 +338,8 @@ TEST_F(NvmlWide, AnH200HasItsLinksUpAndWithoutErrors) {
   EXPECT_EQ(NVML(nvmlDeviceGetNvLinkState)(device, 18, &active), NVML_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(NVML(nvmlDeviceGetNvLinkState)(device, 0, nullptr), NVML_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(NVML(nvmlDeviceGetNvLinkErrorCounter)(device, 0, 5, &errors), NVML_ERROR_INVALID_ARGUMENT);
-  nvmlFieldValue_t data[4] = {{.fieldId = 138}, {.fieldId = 139}, {.fieldId = 138}, {.fieldId = 139}};
+  nvmlFieldValue_t data[4]{};
+  for (const unsigned i : {0, 1, 2, 3}) data[i].fieldId = 138 + i % 2;
   data[0].scopeId = ~0U, data[1].scopeId = 17, data[2].scopeId = 18;
   ASSERT_EQ(NVML(nvmlDeviceGetFieldValues)(device, 4, data), NVML_SUCCESS);
   for (const int i : {0, 1, 3}) {

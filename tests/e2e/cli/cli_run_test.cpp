@@ -123,7 +123,7 @@ TEST(CliRun, ASecondShareOnTheCardIsToldThatComputeIsApproximate) {
   EXPECT_EQ(said.err,
             "headgate: share b on GPU 0 (H200): 1.0 GiB, 50 %, level hook, SIMULATED; compute is approximate: 1 other "
             "share on the card and no daemon\n");
-  EXPECT_NE(said.out.find("\"compute_unsold_ratio\": 0.75"), std::string::npos) << said.out;
+  EXPECT_NE(said.out.find("\"compute_uncommitted_ratio\": 0.75"), std::string::npos) << said.out;
   EXPECT_TRUE(said.out.ends_with("\n4\n")) << said.out;
 }
 

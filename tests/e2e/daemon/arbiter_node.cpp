@@ -37,13 +37,13 @@ void keep_door(const std::string& directory, const std::string& share, std::uint
     const UniqueFd peer(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     ledger::Hello hello{};
     if (!peer || ::recv(peer.get(), static_cast<void*>(&hello), sizeof hello, 0) != sizeof hello) continue;
-    ledger::Welcome welcome{ledger::head_of<ledger::Welcome>(ledger::Verb::welcome), {}, generation};
+    ledger::Welcome welcome{ledger::head_of<ledger::Welcome>(ledger::MessageType::welcome), {}, generation};
     std::memcpy(welcome.share, share.data(), share.size());
     const std::array<int, 3> descriptors = {policy.get(), usage.get(), bell};
     tenancy::say(peer.get(), welcome, descriptors);
     ledger::Claimed claimed{};
     if (::recv(peer.get(), static_cast<void*>(&claimed), sizeof claimed, 0) == sizeof claimed)
-      tenancy::say(peer.get(), ledger::Seated{ledger::head_of<ledger::Seated>(ledger::Verb::seated)});
+      tenancy::say(peer.get(), ledger::Seated{ledger::head_of<ledger::Seated>(ledger::MessageType::seated)});
   }
 }
 

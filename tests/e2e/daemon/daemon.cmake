@@ -39,7 +39,7 @@ if(TARGET daemon_e2e_test)
   endforeach()
 endif()
 # What the daemon keeps over its own end, what it does at the end of a share's time, who waits for room, and whose clock is another.
-headgate_test(daemon_shares_test SRC ${CMAKE_CURRENT_LIST_DIR}/daemon_gone_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_kept_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_unheld_test.cpp ${CMAKE_CURRENT_LIST_DIR}/../sim/sim_users_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_users_test.cpp ${CMAKE_CURRENT_LIST_DIR}/time_namespaces_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_live_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_queue_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_sold_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_join_test.cpp ${PROJECT_SOURCE_DIR}/src/api/test_reply.cpp
+headgate_test(daemon_shares_test SRC ${CMAKE_CURRENT_LIST_DIR}/daemon_gone_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_kept_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_unheld_test.cpp ${CMAKE_CURRENT_LIST_DIR}/../sim/sim_users_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_users_test.cpp ${CMAKE_CURRENT_LIST_DIR}/time_namespaces_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_live_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_queue_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_committed_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_join_test.cpp ${PROJECT_SOURCE_DIR}/src/api/test_reply.cpp
   DEPS test_support http ledger snapshot sim LIBS nlohmann_json::nlohmann_json TIMEOUT 300 NEEDS /proc/self)
 if(TARGET daemon_shares_test)
   target_compile_definitions(daemon_shares_test PRIVATE HEADGATE_COMMAND="$<TARGET_FILE:headgate>" HEADGATE_DAEMON="$<TARGET_FILE:headgated>"

@@ -135,13 +135,13 @@ TEST(DaemonAbuse, OnlyAdministratorsSellWhatIsSoldAlready) {
   const auto asked = [&](const char* method, const std::string& target, const std::string& body) {
     return as_user(12'345, 12'345, [&] { return status_of(daemon.socket(), method, target, body); });
   };
-  EXPECT_EQ(asked("POST", "/v1/shares", R"({"name":"sold","mem":"1GiB"})"), 21);
+  EXPECT_EQ(asked("POST", "/v1/shares", R"({"name":"committed","mem":"1GiB"})"), 21);
   EXPECT_EQ(asked("POST", "/v1/shares", R"({"name":"more","mem":"1GiB","overcommit":true})"), 43);
-  EXPECT_EQ(asked("PATCH", "/v1/shares/sold", R"({"overcommit":true})"), 43);
-  EXPECT_EQ(asked("PATCH", "/v1/shares/sold", R"({"mem":"2GiB"})"), 20);
-  EXPECT_EQ(daemon.ask("PATCH", "/v1/shares/sold", R"({"overcommit":true,"mem":"3GiB"})").status, 200);
-  EXPECT_EQ(asked("PATCH", "/v1/shares/sold", R"({"mem":"100GiB"})"), 43);
-  EXPECT_EQ(asked("PATCH", "/v1/shares/sold", R"({"ttl":"8h"})"), 20);
+  EXPECT_EQ(asked("PATCH", "/v1/shares/committed", R"({"overcommit":true})"), 43);
+  EXPECT_EQ(asked("PATCH", "/v1/shares/committed", R"({"mem":"2GiB"})"), 20);
+  EXPECT_EQ(daemon.ask("PATCH", "/v1/shares/committed", R"({"overcommit":true,"mem":"3GiB"})").status, 200);
+  EXPECT_EQ(asked("PATCH", "/v1/shares/committed", R"({"mem":"100GiB"})"), 43);
+  EXPECT_EQ(asked("PATCH", "/v1/shares/committed", R"({"ttl":"8h"})"), 20);
 }
 
 TEST(DaemonAbuse, WhatIsAnothersStandsInNoReplyToAUser) {

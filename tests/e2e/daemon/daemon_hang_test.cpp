@@ -214,7 +214,7 @@ TEST(DaemonNight, ADaemonWhoseSocketWasRemovedIsFoundAgain) {
   EXPECT_EQ(std::filesystem::status(directory).permissions(), mode);
 }
 
-// The same minute's `headgate status` says what is sold.
+// The same minute's `headgate status` says what is committed.
 TEST(DaemonNight, WhatADaemonHasSoldIsNotToldAsFreeWhileItIsGone) {
   Daemon daemon;
   const Cli& cli = daemon.cli();
@@ -226,8 +226,8 @@ TEST(DaemonNight, WhatADaemonHasSoldIsNotToldAsFreeWhileItIsGone) {
   daemon.kill_and_wait();
   auto left = room();
   EXPECT_EQ(left.value("shares", 0), 1) << left;
-  EXPECT_LT(left.value("memory_unsold_bytes", ~0ull), 80ull << 30) << left;
-  EXPECT_EQ(left.value("compute_unsold_ratio", 1.0), 0.6) << left;
+  EXPECT_LT(left.value("memory_uncommitted_bytes", ~0ull), 80ull << 30) << left;
+  EXPECT_EQ(left.value("compute_uncommitted_ratio", 1.0), 0.6) << left;
   daemon.start();
   EXPECT_EQ(daemon.stop(), 0);
   left = room();

@@ -59,7 +59,7 @@ TEST(Join, WhatTheEnvironmentSaysIsWhatAShareOfTheDaemonsGets) {
   EXPECT_TRUE(said.out.contains("\"memory_limit_bytes\": 2147483648")) << said.out;
 }
 
-// 99 % was sold and 100 % was not: a run was given nothing of what it had asked for, and the second of the same words turned away.
+// 99 % was committed and 100 % was not: a run was given nothing of what it had asked for, and the second of the same words turned away.
 TEST(Join, ARunThatAsksForAWholeGpuIsPromisedItOrRefusedAndOfTheSameWordsJoined) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
@@ -101,8 +101,7 @@ TEST(Join, ARunWaitsForADaemonThatStartsAnewAndSaysSoWhereItGoesOnWithoutOne) {
   daemon.kill_and_wait();
   Program alone = run({});
   EXPECT_EQ(alone.wait(), 0) << alone.errors();
-  EXPECT_TRUE(alone.errors().contains("the share is without it, and counts for nothing that is sold"))
-      << alone.errors();
+  EXPECT_TRUE(alone.errors().contains("the share is without it, and is not counted as committed")) << alone.errors();
   Program in_line = run({"--wait"});
   EXPECT_EQ(in_line.wait(), 6) << in_line.errors();
 }

@@ -68,7 +68,7 @@ TEST(Daemon, ShareShowTellsAllThatAShareWasGiven) {
   for (const char* line :
        {"\nweight 300\n", "\nclass latency\n", "\nmay enter its owner; users 4000000001; groups root\n",
         "\nadmit now\n", "\non-oom wait=5m\n", "\nfail-policy closed\n", "\nfreeze-after 10 min 0 s\n",
-        "\nidle-notice 2 h 0 min\n", "\nends in ", "\nover-sell no\n"})
+        "\nidle-notice 2 h 0 min\n", "\nends in ", "\novercommit no\n"})
     EXPECT_NE(said.out.find(line), std::string::npos) << line << said.out << said.err;
   const auto share = daemon.share("full");
   EXPECT_EQ(share.idle_notice_ns, 7'200'000'000'000u);
@@ -177,7 +177,7 @@ TEST(Daemon, TheUsualViewsShowWhatTheDaemonSees) {
   EXPECT_NE(daemon.cli().shell("$H ps").out.find("headgate-load"), std::string::npos);
   EXPECT_NE(daemon.cli().shell("$H why alice").out.find("share alice on GPU 0, level hook, SIMULATED"),
             std::string::npos);
-  EXPECT_NE(daemon.cli().shell("$H free --json").out.find("\"memory_unsold_bytes\""), std::string::npos);
+  EXPECT_NE(daemon.cli().shell("$H free --json").out.find("\"memory_uncommitted_bytes\""), std::string::npos);
 }
 
 TEST(Daemon, ARunGetsAShareOfItsOwnThatGoesWithIt) {
@@ -563,8 +563,8 @@ TEST(Daemon, FreeAndTheSaleAgreeOnWhatStillFits) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create a --mem 10GiB --compute 40%").status, 0);
   const auto room = nlohmann::json::parse(daemon.cli().shell("$H free --json").out).at("gpus").at(0);
-  const std::uint64_t left = room.at("memory_unsold_bytes").get<std::uint64_t>();
-  EXPECT_DOUBLE_EQ(room.at("compute_unsold_ratio").get<double>(), 0.6);
+  const std::uint64_t left = room.at("memory_uncommitted_bytes").get<std::uint64_t>();
+  EXPECT_DOUBLE_EQ(room.at("compute_uncommitted_ratio").get<double>(), 0.6);
   EXPECT_EQ(daemon.cli().shell("$H free --fit 1GiB,60%").status, 0);
   EXPECT_EQ(daemon.cli().shell("$H free --fit 1GiB,61%").status, 4);
   EXPECT_EQ(daemon.cli().shell("$H share create b --compute 61% --mem 1GiB").status, 4);

@@ -384,7 +384,8 @@ TEST_F(Registration, ADaemonThatIsBusyForAMomentIsWaitedFor) {
     // The time for which nobody would be waited for, and as much again.
     std::this_thread::sleep_for(std::chrono::nanoseconds(2 * ledger::kRegistrationNs));
     fs::rename(real, path);
-    const ledger::Refuse no{ledger::head_of<ledger::Refuse>(ledger::Verb::refuse), ledger::Refusal::busy, "try again"};
+    const ledger::Refuse no{ledger::head_of<ledger::Refuse>(ledger::MessageType::refuse), ledger::Refusal::busy,
+                            "try again"};
     (void)::send(socket, &no, sizeof no, MSG_NOSIGNAL);
     ::close(socket);
   });
@@ -411,7 +412,8 @@ TEST_F(Registration, AProcessThatFindsTooManyAtTheDoorTriesAgainAndGetsIn) {
       if (socket < 0) return;
       // Before it is heard that there was no room: the next one comes to the daemon.
       if (turned_away == 1) fs::rename(real, path);
-      ledger::Refuse no{ledger::head_of<ledger::Refuse>(ledger::Verb::refuse), ledger::Refusal::busy, "try again"};
+      ledger::Refuse no{ledger::head_of<ledger::Refuse>(ledger::MessageType::refuse), ledger::Refusal::busy,
+                        "try again"};
       (void)::send(socket, &no, sizeof no, MSG_NOSIGNAL);
       ::close(socket);
     }

@@ -120,10 +120,10 @@ class Conversation {
     bool lacked = false;
     const ledger::Identity self = ledger::own_identity(&lacked);
     if (lacked) return cannot("read /proc/self/stat", EMFILE);
-    const ledger::Hello hello{ledger::head_of<ledger::Hello>(ledger::Verb::hello), self.pid, self.pidns_inode,
+    const ledger::Hello hello{ledger::head_of<ledger::Hello>(ledger::MessageType::hello), self.pid, self.pidns_inode,
                               self.start_time, ledger::kVersion};
     ledger::Welcome welcome{};
-    outcome = ask(hello, ledger::Verb::welcome, welcome);
+    outcome = ask(hello, ledger::MessageType::welcome, welcome);
     if (outcome != Registered::seated) return outcome;
     outcome = map(welcome, pages);
     if (outcome != Registered::seated || !with_slot) return outcome;
@@ -239,9 +239,9 @@ class Conversation {
     }
   }
 
-  // Says one message and hears the answer, which is `verb` or a refusal; descriptors that come with it are kept.
+  // Says one message and hears the answer, which is of `type` or a refusal; descriptors that come with it are kept.
   template <typename Say, typename Hear>
-  Registered ask(const Say& say, ledger::Verb verb, Hear& heard) {
+  Registered ask(const Say& say, ledger::MessageType type, Hear& heard) {
     if (::send(socket_.get(), &say, sizeof say, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof say) && errno != EPIPE &&
         errno != ECONNRESET)
       return errno == EAGAIN || errno == EINTR ? unreachable("does not listen") : cannot("send to headgated", errno);
@@ -263,15 +263,15 @@ class Conversation {
       head = {};
       if (length >= static_cast<ssize_t>(sizeof head)) memcpy(&head, bytes, sizeof head);
       whole = head.magic == ledger::kRegistrationMagic && head.bytes == length;
-    } while (whole && head.verb == ledger::Verb::hold && length == sizeof(ledger::Hold) && hold_on(bytes));
-    if (whole && head.verb == ledger::Verb::refuse && length == sizeof(ledger::Refuse)) {
+    } while (whole && head.type == ledger::MessageType::hold && length == sizeof(ledger::Hold) && hold_on(bytes));
+    if (whole && head.type == ledger::MessageType::refuse && length == sizeof(ledger::Refuse)) {
       ledger::Refuse no;
       memcpy(static_cast<void*>(&no), bytes, sizeof no);
       no.text[sizeof no.text - 1] = '\0';
       busy_ = no.code == ledger::Refusal::busy;
       return refused(no.text);
     }
-    if (!whole || head.version != ledger::kRegistrationVersion || head.verb != verb || length != sizeof heard)
+    if (!whole || head.version != ledger::kRegistrationVersion || head.type != type || length != sizeof heard)
       return refused("headgated answered what is no message of ours");
     memcpy(static_cast<void*>(&heard), bytes, sizeof heard);
     return Registered::seated;
@@ -346,9 +346,10 @@ class Conversation {
   }
 
   Registered tell_seat(ledger::SlotRef slot) {
-    const ledger::Claimed claimed{ledger::head_of<ledger::Claimed>(ledger::Verb::claimed), slot.slot, slot.generation};
+    const ledger::Claimed claimed{ledger::head_of<ledger::Claimed>(ledger::MessageType::claimed), slot.slot,
+                                  slot.generation};
     ledger::Seated seated{};
-    return ask(claimed, ledger::Verb::seated, seated);
+    return ask(claimed, ledger::MessageType::seated, seated);
   }
 
   std::span<char> why_;

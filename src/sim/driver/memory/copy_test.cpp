@@ -195,7 +195,7 @@ std::array<unsigned long long, 2> link_kib(unsigned index) {
   const std::string path = HEADGATE_SIM_CUDA;
   void* const nvml = ::dlopen((path.substr(0, path.rfind('/')) + "/libnvidia-ml.so.1").c_str(), RTLD_NOW);
   must(nvml != nullptr, "no NVML");
-  struct Field {
+  struct FieldValue {
     unsigned id, scope;
     long long when, latency;
     unsigned type, result;

@@ -1,4 +1,4 @@
-// What the daemon sells of a GPU: never more than there is, and never what others were promised.
+// What the daemon commits of a GPU: never more than there is, and never what others were promised.
 #include "api/test_reply.hpp"
 #include "daemon_program.hpp"
 
@@ -12,7 +12,7 @@
 namespace headgate::e2e {
 namespace {
 
-TEST(Sold, TheClassThatNobodyKeepsWaitingIsSoldItsCeilingAndBreaksNoPromise) {
+TEST(Committed, TheClassThatNobodyKeepsWaitingIsSoldItsCeilingAndBreaksNoPromise) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
   ASSERT_EQ(cli.shell("$H share create fast --mem 1GiB --class latency").status, 0) << "nobody was promised anything";
@@ -24,18 +24,18 @@ TEST(Sold, TheClassThatNobodyKeepsWaitingIsSoldItsCeilingAndBreaksNoPromise) {
         "create third --mem 1GiB --class latency --compute 1% --burst 100%"}) {
     const Said said = cli.shell("$H share " + std::string(more));
     EXPECT_EQ(said.status, 4) << more;
-    EXPECT_NE(said.err.find("its ceiling, which a share of class latency is sold"), std::string::npos) << said.err;
+    EXPECT_NE(said.err.find("its ceiling, which counts as promised"), std::string::npos) << said.err;
     EXPECT_NE(said.err.find("--overcommit"), std::string::npos) << said.err;
   }
   const auto gpu = daemon.snapshot().gpus.at(0);
-  EXPECT_DOUBLE_EQ(gpu.compute_sold_ratio, 1);
-  EXPECT_DOUBLE_EQ(gpu.compute_unsold_ratio.value_or(-1), 0);
+  EXPECT_DOUBLE_EQ(gpu.compute_committed_ratio, 1);
+  EXPECT_DOUBLE_EQ(gpu.compute_uncommitted_ratio.value_or(-1), 0);
   ASSERT_EQ(cli.shell("$H quota set --user root --compute 110%").status, 0);
   EXPECT_EQ(cli.shell("$H share create third --mem 1GiB --class latency --burst 10% --overcommit").status, 5)
       << "a quota counts ceilings";
 }
 
-TEST(Sold, RebalanceSwapsPromisesInOneStepOrChangesNone) {
+TEST(Committed, RebalanceSwapsPromisesInOneStepOrChangesNone) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
   ASSERT_EQ(cli.shell("$H share create a --mem 1GiB --compute 20% --burst 100%").status, 0);
@@ -57,7 +57,7 @@ TEST(Sold, RebalanceSwapsPromisesInOneStepOrChangesNone) {
   EXPECT_EQ(api::objection(daemon.ask("GET", "/v1/openapi.json").body, "changeShares", 200, reply.body), "");
 }
 
-TEST(Sold, RefusesToVoidPromisesUntilThatIsAgreedTo) {
+TEST(Committed, RefusesToVoidPromisesUntilThatIsAgreedTo) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
   const auto policy = [&] { return daemon.snapshot().gpus.at(0).policy; };
@@ -88,7 +88,7 @@ TEST(Sold, RefusesToVoidPromisesUntilThatIsAgreedTo) {
   EXPECT_EQ(daemon.share("paid").devices.at(0).priority_class, "best-effort");
 }
 
-TEST(Sold, AsksOnATerminalWhetherPromisesMayBecomeVoid) {
+TEST(Committed, AsksOnATerminalWhetherPromisesMayBecomeVoid) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create a --mem 1GiB --compute 50% && $H share create b --mem 1GiB").status, 0);
   Terminal terminal(daemon.cli(), {.ws_row = 24, .ws_col = 200, .ws_xpixel = 0, .ws_ypixel = 0});
@@ -106,7 +106,7 @@ TEST(Sold, AsksOnATerminalWhetherPromisesMayBecomeVoid) {
 }
 
 // Under priority the share of the higher class, which always has work, leaves next to nothing.
-TEST(Sold, APromiseThatIsNotKeptIsAnEventWithItsCause) {
+TEST(Committed, APromiseThatIsNotKeptIsAnEventWithItsCause) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
   ASSERT_EQ(cli.shell("$H share create low --mem 4GiB --compute 50% --burst 100% --class best-effort").status, 0);
@@ -137,7 +137,7 @@ TEST(Sold, APromiseThatIsNotKeptIsAnEventWithItsCause) {
   high.wait();
 }
 
-TEST(Sold, WhatAShareHoldsPastItsLoweredLimitIsNotSoldAgain) {
+TEST(Committed, WhatAShareHoldsPastItsLoweredLimitIsNotSoldAgain) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
   ASSERT_EQ(cli.shell("$H share create a --mem 100GiB").status, 0);
@@ -153,16 +153,16 @@ TEST(Sold, WhatAShareHoldsPastItsLoweredLimitIsNotSoldAgain) {
   EXPECT_TRUE(eventually([&] { return cli.shell("$H share create b --mem 100GiB").status == 0; }));
 }
 
-TEST(Sold, WhatEveryoneMayEnterOrWasSoldTwiceIsTakenBackByTheCommandToo) {
+TEST(Committed, WhatEveryoneMayEnterOrWasSoldTwiceIsTakenBackByTheCommandToo) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
   ASSERT_EQ(cli.shell("$H share create a --mem 1GiB --everyone --overcommit").status, 0);
-  ASSERT_TRUE(daemon.share("a").everyone && daemon.share("a").over_sell);
+  ASSERT_TRUE(daemon.share("a").everyone && daemon.share("a").overcommit);
   ASSERT_EQ(cli.shell("$H share set a --mem 2GiB --everyone=no").status, 0);
   EXPECT_FALSE(daemon.share("a").everyone);
-  EXPECT_TRUE(daemon.share("a").over_sell) << "what is not named stays";
+  EXPECT_TRUE(daemon.share("a").overcommit) << "what is not named stays";
   ASSERT_EQ(cli.shell("$H share set a --overcommit=no").status, 0);
-  EXPECT_FALSE(daemon.share("a").over_sell);
+  EXPECT_FALSE(daemon.share("a").overcommit);
   ASSERT_EQ(cli.shell("$H share set a --everyone").status, 0);
   EXPECT_TRUE(daemon.share("a").everyone);
   const Said unclear = cli.shell("$H share set a --everyone=none");
