@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 #include "guest/ledger/check.hpp"
