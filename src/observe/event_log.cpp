@@ -6,63 +6,94 @@
 
 #include "base/now.hpp"
 #include "base/utf8.hpp"
+#include "snapshot/event_group.hpp"
 
 namespace headgate::observe {
 
-namespace {
+using snapshot::EventGroup;
+using snapshot::group_of;
 
-bool is_accusation(const std::string& kind) { return kind.starts_with("audit.") || kind == "share.damaged"; }
-
-}  // namespace
+// Whether the budget of a share, or of an owner (that of `shares` shares), has room for one more event, which it does not take yet.
+bool EventLog::has_budget(const std::string& whose, bool finding, double shares) {
+  const auto now_ns = static_cast<std::int64_t>(steady_now_ns());
+  const double burst = kBurst * shares;
+  Budget& budget =
+      budgets_.try_emplace({whose, finding}, Budget{.left = burst, .at_ns = now_ns, .left_out = 0}).first->second;
+  const double earned = static_cast<double>(now_ns - budget.at_ns) * kPerSecond * shares / 1e9;
+  budget.left = std::min(burst, budget.left + earned);
+  budget.at_ns = now_ns;
+  if (budget.left >= 1) return true;
+  ++budget.left_out;
+  return false;
+}
 
 bool EventLog::may_add(const snapshot::Event& event, std::uint64_t& left_out) {
   if (event.share.empty()) return true;
-  const auto now_ns = static_cast<std::int64_t>(steady_now_ns());
   // Of shares that have not been heard of for long nothing need be known.
-  if (budgets_.size() > capacity_)
+  if (budgets_.size() > std::max(capacity_, forget_budgets_at_)) {
+    const auto now_ns = static_cast<std::int64_t>(steady_now_ns());
     std::erase_if(budgets_, [&](const auto& entry) { return now_ns - entry.second.at_ns > 60'000'000'000; });
-  Budget& budget =
-      budgets_
-          .try_emplace({event.share, is_accusation(event.kind)}, Budget{.left = kBurst, .at_ns = now_ns, .left_out = 0})
-          .first->second;
-  budget.left = std::min(kBurst, budget.left + static_cast<double>(now_ns - budget.at_ns) * kPerSecond / 1e9);
-  budget.at_ns = now_ns;
-  if (budget.left < 1) {
-    ++budget.left_out;
-    return false;
+    forget_budgets_at_ = 2 * budgets_.size();
   }
-  budget.left -= 1;
-  left_out = std::exchange(budget.left_out, 0);
+  const bool finding = snapshot::is_finding(event.kind);
+  const std::string owner = group_of(event).owner + "'s shares";  // no share has a blank in its name
+  // The owner's first: what it may not say leaves no name behind.
+  const bool known = event.owner_uid.has_value();
+  if (known && !has_budget(owner, finding, kOwnerShares)) return false;
+  if (!has_budget(event.share, finding, 1)) return false;
+  for (const std::string& whose : {event.share, owner}) {
+    if (whose == owner && !known) continue;
+    Budget& budget = budgets_.at({whose, finding});
+    budget.left -= 1;
+    left_out += std::exchange(budget.left_out, 0);
+  }
   return true;
 }
 
-void EventLog::give_up_oldest_of(const std::string& share) {
-  const auto own = by_share_.find(share);
-  given_up_ = std::max(given_up_, own->second.front());
-  of_shares_.erase(own->second.front());
-  own->second.pop_front();
-  if (own->second.empty()) by_share_.erase(own);
+void EventLog::give_up(std::uint64_t sequence) {
+  const auto found = kept_.find(sequence);
+  const EventGroup group = group_of(found->second);
+  const auto take_from = [sequence](auto& lists, const auto& key) {
+    const auto list = lists.find(key);
+    if (list == lists.end()) return;
+    list->second.erase(sequence);
+    if (list->second.empty()) lists.erase(list);
+  };
+  take_from(groups_, group);
+  if (group.finding) --findings_;
+  else take_from(by_share_, found->second.share);
+  given_up_ = std::max(given_up_, sequence);
+  kept_.erase(found);
+}
+
+void EventLog::make_room() {
+  if (kept_.size() <= capacity_) return;
+  const std::size_t reserved = capacity_ / kPart;
+  const bool spare_findings = findings_ <= reserved;
+  const Sequences* most = nullptr;
+  for (const auto& [group, sequences] : groups_) {
+    const bool of_node = !group.finding && group.owner.empty();
+    if (of_node ? sequences.size() <= reserved : group.finding && spare_findings) continue;
+    // Of two that have as many, that with the older event: names of long ago hold nothing.
+    if (most == nullptr || sequences.size() > most->size() ||
+        (sequences.size() == most->size() && *sequences.begin() < *most->begin()))
+      most = &sequences;
+  }
+  give_up(most == nullptr ? kept_.begin()->first : *most->begin());
 }
 
 void EventLog::keep(const snapshot::Event& event) {
-  if (event.share.empty()) {
-    of_node_.emplace_hint(of_node_.end(), event.sequence, event);
-  } else {
-    of_shares_.emplace_hint(of_shares_.end(), event.sequence, event);
+  const EventGroup group = group_of(event);
+  kept_.emplace_hint(kept_.end(), event.sequence, event);
+  groups_[group].insert(event.sequence);
+  if (group.finding) {
+    ++findings_;
+  } else if (!event.share.empty()) {
     auto& own = by_share_[event.share];
-    own.push_back(event.sequence);
-    if (own.size() > std::max<std::size_t>(1, capacity_ / kPart)) give_up_oldest_of(event.share);
+    own.insert(event.sequence);
+    if (own.size() > std::max<std::size_t>(1, capacity_ / kPart)) give_up(*own.begin());
   }
-  if (of_node_.size() + of_shares_.size() <= capacity_) return;
-  const bool reserved = of_node_.size() <= capacity_ / kPart, too_many = of_node_.size() > capacity_ / 2;
-  const bool node_is_older =
-      of_shares_.empty() || (!of_node_.empty() && of_node_.begin()->first < of_shares_.begin()->first);
-  if (of_shares_.empty() || too_many || (node_is_older && !reserved)) {
-    given_up_ = std::max(given_up_, of_node_.begin()->first);
-    of_node_.erase(of_node_.begin());
-  } else {
-    give_up_oldest_of(std::string(of_shares_.begin()->second.share));
-  }
+  make_room();
 }
 
 void EventLog::restore(std::vector<snapshot::Event> former, std::vector<Gap> gaps, std::uint64_t last) {
@@ -132,13 +163,9 @@ void EventLog::listen(std::function<void(const snapshot::Event&)> listener) {
 
 std::vector<snapshot::Event> EventLog::after(std::uint64_t sequence, std::size_t most) const {
   const std::scoped_lock lock(mutex_);
-  auto node = of_node_.upper_bound(sequence), share = of_shares_.upper_bound(sequence);
   std::vector<snapshot::Event> events;
-  while (events.size() < most && (node != of_node_.end() || share != of_shares_.end())) {
-    const bool of_node = share == of_shares_.end() || (node != of_node_.end() && node->first < share->first);
-    events.push_back((of_node ? node : share)->second);
-    ++(of_node ? node : share);
-  }
+  for (auto next = kept_.upper_bound(sequence); next != kept_.end() && events.size() < most; ++next)
+    events.push_back(next->second);
   return events;
 }
 

@@ -4,14 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "snapshot/event_group.hpp"
 #include "snapshot/snapshot.hpp"
 
 namespace headgate::observe {
@@ -20,13 +21,13 @@ class EventLog {
  public:
   static constexpr std::size_t kCapacity = 4096;
 
-  // Of one share so many at once, and then so many a second: its tenants can make some happen as fast as they like. What is left
-  // out is counted, and told with the next that is kept (events.left_out). What a share is accused of has a budget of its own, which
-  // none of its tenants' noise uses up.
-  static constexpr double kBurst = 512, kPerSecond = 32;
-  // One share has at most this part of the log, and gives up its own oldest for more. When there is no room, the oldest of all goes,
-  // so that names of long ago hold nothing; but the node's own events (of no share: XIDs, policies, the audit of strangers) always
-  // have this part, and more than half only as long as nobody else wants it.
+  // Of one share so many at once, and then so many a second: its tenants can make some happen as fast as they like. One owner has
+  // kOwnerShares times that over all its shares, whatever they are called. What is left out is counted, and told with the next that
+  // is kept (events.left_out). What a share is accused of has a budget of its own, which none of its tenants' noise uses up.
+  static constexpr double kBurst = 512, kPerSecond = 32, kOwnerShares = 8;
+  // One share has at most this part of the log, and gives up its own oldest for more. Without room, the owner that has most gives up
+  // its oldest: new names of shares gain nothing. The node's own events (of no share: XIDs, policies) and the findings of the audit
+  // stand apart from an owner's others, and each of the two has this part of the log whatever owners do.
   static constexpr std::size_t kPart = 8;
 
   explicit EventLog(std::size_t capacity = kCapacity) : capacity_(capacity) {}
@@ -63,19 +64,23 @@ class EventLog {
     std::int64_t at_ns = 0;
     std::uint64_t left_out = 0;
   };
-  using Kept = std::map<std::uint64_t, snapshot::Event>;  // by sequence
-
+  using Sequences = std::set<std::uint64_t>;
   // All under the lock.
   bool may_add(const snapshot::Event& event, std::uint64_t& left_out);
   void number(snapshot::Event& event) { event.sequence = ++last_; }
   void keep(const snapshot::Event& event);
-  void give_up_oldest_of(const std::string& share);
+  void give_up(std::uint64_t sequence);
+  void make_room();
+  [[nodiscard]] bool has_budget(const std::string& whose, bool finding, double shares);
 
   const std::size_t capacity_;
   mutable std::mutex mutex_;
-  Kept of_node_, of_shares_;
-  std::map<std::string, std::deque<std::uint64_t>> by_share_;  // the sequences in of_shares_
-  std::map<std::pair<std::string, bool>, Budget> budgets_;     // by share, of accusations and of the rest
+  std::map<std::uint64_t, snapshot::Event> kept_;  // by sequence
+  std::map<std::string, Sequences> by_share_;      // no findings
+  std::map<snapshot::EventGroup, Sequences> groups_;
+  std::size_t findings_ = 0;                                // in groups_
+  std::map<std::pair<std::string, bool>, Budget> budgets_;  // by share or owner, of findings and of the rest
+  std::size_t forget_budgets_at_ = 0;
   std::uint64_t last_ = 0, began_after_ = 0, given_up_ = 0;
   std::vector<Gap> gaps_;
   std::vector<std::function<void(const snapshot::Event&)>> listeners_;

@@ -98,12 +98,45 @@ TEST(EventLog, TheNodesOwnEventsOutliveManySharesAndDoNotDriveThemOut) {
   for (int n = 0; n < 12; ++n) log.add(of("", "gpu.xid"));
   for (int n = 0; n < 1'000; ++n) log.add(of("s" + std::to_string(n), "share.created"));
   const auto kept = of_kind(log, "gpu.xid");
-  ASSERT_EQ(kept.size(), 10u);
+  ASSERT_EQ(kept.size(), 12u);
   EXPECT_EQ(kept.back().sequence, 12u);
   for (int n = 0; n < 1'000; ++n) log.add(of("", "gpu.xid"));
-  EXPECT_EQ(of_kind(log, "gpu.xid").size(), 40u);
+  EXPECT_EQ(of_kind(log, "gpu.xid").back().sequence, log.last_sequence());
   EXPECT_EQ(of_kind(log, "share.created").back().share, "s999");
   EXPECT_EQ(log.after(0).size(), 80u);
+}
+
+snapshot::Event of_owner(std::uint32_t uid, const std::string& share, const std::string& kind) {
+  return {.kind = kind, .severity = "info", .share = share, .owner_uid = uid, .text = "t"};
+}
+
+TEST(EventLog, AnOwnerOfEverNewNamesDrivesOutNoOtherOwnersHistory) {
+  EventLog log(800);
+  for (int n = 0; n < 60; ++n) log.add(of_owner(1001, "bobs", "process.joined"));
+  log.add(of_owner(1001, "bobs", "audit.memory"));
+  for (int n = 0; n < 20'000; ++n) log.add(of_owner(1000, "x" + std::to_string(n), "share.created"));
+  EXPECT_EQ(of_kind(log, "process.joined").size(), 60u);
+  EXPECT_EQ(of_kind(log, "audit.memory").size(), 1u);
+  EXPECT_EQ(log.after(0).size(), 800u);
+}
+
+TEST(EventLog, AnOwnersNoiseHidesNoFindingOfTheAudit) {
+  EventLog log(800);
+  for (int n = 0; n < 90; ++n) log.add(of_owner(1000, "a" + std::to_string(n), "audit.memory"));
+  for (int n = 0; n < 20'000; ++n) log.add(of_owner(1000, "x" + std::to_string(n), "share.created"));
+  EXPECT_EQ(of_kind(log, "audit.memory").size(), 90u);
+  // And its findings no other user's.
+  log.add(of_owner(1001, "bobs", "audit.compute"));
+  for (int n = 0; n < 20'000; ++n) log.add(of_owner(1000, "y" + std::to_string(n), "audit.memory"));
+  EXPECT_EQ(of_kind(log, "audit.compute").size(), 1u);
+}
+
+TEST(EventLog, AnOwnerHasOneRateHoweverManyNamesItUses) {
+  EventLog log(100'000);
+  for (int n = 0; n < 20'000; ++n) log.add(of_owner(1000, "x" + std::to_string(n), "share.created"));
+  EXPECT_LT(log.after(0, 100'000).size(), 19'000u);
+  log.add(of_owner(1001, "bobs", "share.created"));
+  EXPECT_EQ(log.after(0, 100'000).back().share, "bobs");
 }
 
 TEST(EventLog, ManyWritersLoseNoNumber) {

@@ -228,9 +228,18 @@ void EventStore::put_back(std::deque<snapshot::Event> batch, const Error& error)
 
 Result<void> EventStore::count_rows() {
   rows_.clear();
+  groups_.clear();
   row_count_ = 0;
-  Statement row = TRY(Statement::prepare(*database_, "SELECT share, count(*) FROM events GROUP BY share"));
-  while (TRY(row.step())) row_count_ += rows_[row.text(0)] = static_cast<std::size_t>(row.number(1));
+  const std::string sql = "SELECT share, " + std::string(snapshot::kFindingInSql) + ", " + snapshot::kOwnerInSql +
+                          ", count(*) FROM events GROUP BY 1, 2, 3";
+  Statement row = TRY(Statement::prepare(*database_, sql.c_str()));
+  while (TRY(row.step())) {
+    const bool finding = row.number(1) != 0;
+    const auto rows = static_cast<std::size_t>(row.number(3));
+    row_count_ += rows;
+    groups_[{finding, row.text(2)}] += rows;
+    if (!finding) rows_[row.text(0)] += rows;
+  }
   counted_ = true;
   return {};
 }
@@ -248,7 +257,9 @@ Result<void> EventStore::write_rows(const std::deque<snapshot::Event>& batch, Ti
     insert.bind(std::int64_t{event.pid}).bind(std::int64_t{event.uid});
     insert.bind(event.owner_uid ? std::optional(std::int64_t{*event.owner_uid}) : std::nullopt).bind(event.text);
     if (auto put = insert.run(); !put) return put;
-    ++rows_[event.share];
+    const auto group = snapshot::group_of(event);
+    ++groups_[group];
+    if (!group.finding) ++rows_[event.share];
     ++row_count_;
   }
   if (auto kept = keep_bounds(now); !kept) return kept;
@@ -260,29 +271,54 @@ Result<void> EventStore::keep_bounds(Time now) {
     if (auto aged = forget_old(now); !aged) return aged;
     if (auto counted = count_rows(); !counted) return counted;
   }
+  if (auto done = bound_shares(); !done) return done;
+  return row_count_ > bounds_.rows ? bound_owners() : Result<void>();
+}
+
+Result<void> EventStore::bound_shares() {
   const std::size_t part = std::max<std::size_t>(1, bounds_.rows / kPart);
-  Statement of_share = TRY(Statement::prepare(
-      *database_, "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE share = ? ORDER BY id LIMIT ?)"));
-  const auto give_up = [&](const std::string& share, std::size_t& rows, std::size_t most) -> Result<void> {
-    if (rows <= most) return {};
-    of_share.bind(share).bind(static_cast<std::int64_t>(rows - most));
-    row_count_ -= rows - most;
-    rows = most;
-    return of_share.run();
-  };
-  for (auto& [share, rows] : rows_) {
-    if (auto done = give_up(share, rows, share.empty() ? bounds_.rows / 2 : part); !done) return done;
+  const std::string sql = "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE share = ? AND NOT " +
+                          std::string(snapshot::kFindingInSql) + " ORDER BY id LIMIT ?)";
+  bool deleted = false;
+  for (const auto& [share, rows] : rows_) {
+    if (share.empty() || rows <= part) continue;
+    Statement of_share = TRY(Statement::prepare(*database_, sql.c_str()));
+    of_share.bind(share).bind(static_cast<std::int64_t>(rows - part));
+    if (auto done = of_share.run(); !done) return done;
+    deleted = true;
   }
-  if (row_count_ <= bounds_.rows) return {};
-  // Some more than must, so that the rows are not counted anew for each batch. The node's own stay while they have no more than their part.
-  const std::size_t excess = row_count_ - bounds_.rows + bounds_.rows / 100;
-  const bool spare_node = rows_[""] <= part + excess;
-  Statement oldest = TRY(Statement::prepare(
-      *database_, spare_node
-                      ? "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE share <> '' ORDER BY id LIMIT ?)"
-                      : "DELETE FROM events WHERE id IN (SELECT id FROM events ORDER BY id LIMIT ?)"));
-  oldest.bind(static_cast<std::int64_t>(excess));
-  if (auto done = oldest.run(); !done) return done;
+  return deleted ? count_rows() : Result<void>();
+}
+
+// Some more than must go, so that the rows are not counted again for each batch.
+Result<void> EventStore::bound_owners() {
+  const std::size_t part = std::max<std::size_t>(1, bounds_.rows / kPart);
+  const std::size_t most = bounds_.rows - bounds_.rows / 100;
+  const std::string sql = "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE " +
+                          std::string(snapshot::kFindingInSql) + " = ? AND " + snapshot::kOwnerInSql +
+                          " = ? ORDER BY id LIMIT ?)";
+  while (row_count_ > most) {
+    std::size_t findings = 0;
+    for (const auto& [group, rows] : groups_) findings += group.finding ? rows : 0;
+    std::map<snapshot::EventGroup, std::size_t>::value_type* largest = nullptr;
+    std::size_t second = 0;
+    for (auto& entry : groups_) {
+      const auto& [group, rows] = entry;
+      const bool of_node = !group.finding && group.owner.empty();
+      if (of_node ? rows <= part : group.finding && findings <= part) continue;
+      if (largest != nullptr && rows <= largest->second) second = std::max(second, rows);
+      else second = largest == nullptr ? 0 : largest->second, largest = &entry;
+    }
+    if (largest == nullptr || largest->second == 0) return {};
+    const std::size_t above = std::max<std::size_t>(largest->second - second, bounds_.rows / 100 + 1);
+    const std::size_t give = std::min({largest->second, row_count_ - most, above});
+    Statement of_group = TRY(Statement::prepare(*database_, sql.c_str()));
+    of_group.bind(std::int64_t{largest->first.finding}).bind(largest->first.owner);
+    of_group.bind(static_cast<std::int64_t>(give));
+    if (auto done = of_group.run(); !done) return done;
+    largest->second -= give;
+    row_count_ -= give;
+  }
   return count_rows();
 }
 

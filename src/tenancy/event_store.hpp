@@ -20,6 +20,7 @@
 
 #include "base/result.hpp"
 #include "base/round_robin_queue.hpp"
+#include "snapshot/event_group.hpp"
 #include "snapshot/snapshot.hpp"
 
 namespace headgate::tenancy {
@@ -50,8 +51,8 @@ struct EventGap {
 
 class EventStore {
  public:
-  // One share has at most this part of the rows, and gives up its own oldest for more; the node's own events always have it, and at
-  // most half (as observe::EventLog).
+  // As observe::EventLog: one share has at most this part of the rows, the findings of the audit apart. Without room, the owner
+  // that has most gives up its oldest, but the node's own events, and all findings, each have this part whatever owners do.
   static constexpr std::size_t kPart = 8;
   // So many wait for a disk that takes none; then the oldest of them are lost, and counted.
   static constexpr std::size_t kMaxWaiting = 8192;
@@ -114,6 +115,8 @@ class EventStore {
                                         std::chrono::system_clock::time_point now);
   [[nodiscard]] Result<void> count_rows();
   [[nodiscard]] Result<void> keep_bounds(std::chrono::system_clock::time_point now);
+  [[nodiscard]] Result<void> bound_shares();
+  [[nodiscard]] Result<void> bound_owners();
   [[nodiscard]] Result<void> forget_old(std::chrono::system_clock::time_point now);
   [[nodiscard]] Result<std::vector<snapshot::Event>> rows_of(const Question& question);
 
@@ -122,7 +125,8 @@ class EventStore {
   const Clock clock_;
   Former former_;
   // The store's thread only.
-  std::map<std::string, std::size_t> rows_;  // by share; the node's own under ""
+  std::map<std::string, std::size_t> rows_;  // by share, without findings
+  std::map<snapshot::EventGroup, std::size_t> groups_;
   std::size_t row_count_ = 0;
   bool counted_ = false;
   std::chrono::system_clock::time_point aged_at_;

@@ -50,7 +50,7 @@ class EventStoreTest : public ::testing::Test {
             .uuid = "GPU-1",
             .pid = 7,
             .uid = 8,
-            .owner_uid = 9,
+            .owner_uid = share.empty() ? std::nullopt : std::optional(share == "quiet" ? 10u : 9u),
             .text = "number " + std::to_string(number)};
   }
   static Events all_of(EventStore& store, const EventQuery& query = {}, std::size_t most = 1'000'000) {
@@ -110,6 +110,20 @@ TEST_F(EventStoreTest, AFloodOfOneSharePushesOutNobodyElse) {
   EXPECT_LE(all.size(), 800U);
   EXPECT_GT(all.size(), 700U);
   EXPECT_EQ(std::ranges::count(all, "", &snapshot::Event::share), 90);
+  EXPECT_EQ(std::ranges::count(all, "quiet", &snapshot::Event::share), 90) << "another owner's";
+}
+
+TEST_F(EventStoreTest, NoNoiseOfAnOwnerHidesWhatTheAuditFoundOfIt) {
+  const auto store = open({.rows = 800, .age = hours(1)});
+  std::uint64_t number = store->take_former().last;
+  for (int i = 0; i < 90; ++i) store->add(event(++number, "loud", "audit.memory"));
+  for (int i = 0; i < 3000; ++i) store->add(event(++number, "loud"));
+  for (int i = 0; i < 3000; ++i) store->add(event(++number, "loud" + std::to_string(i)));
+  EXPECT_EQ(all_of(*store, {.kind = "audit."}).size(), 90U);
+  store->add(event(++number, "quiet", "audit.memory"));
+  for (int i = 0; i < 3000; ++i) store->add(event(++number, "loud" + std::to_string(i), "audit.memory"));
+  EXPECT_EQ(all_of(*store, {.share = "quiet"}).size(), 1U);
+  EXPECT_LE(all_of(*store).size(), 800U);
 }
 
 TEST_F(EventStoreTest, WhatIsTooOldGoes) {
