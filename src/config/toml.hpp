@@ -1,9 +1,10 @@
-// toml++ as this room includes it: every .cpp that uses it includes this header, for its functions are inline and must be one.
+// toml++ as this room includes it: every .cpp that uses it includes this header, for its functions are inline and
+// must be one.
 //
-// toml++ (3.3 in Debian 12, 3.4 in Debian 13) asserts that a table header begins with a key before it looks whether it does:
-// "[ = 1" in a file would abort the program, or with NDEBUG be undefined. Without the assertion its own check answers with an
-// error. Its table of blanks takes letters such as U+FDF7 to places that it declares unreachable: there it answers "no blank"
-// instead of undefined behaviour.
+// toml++ (3.3 in Debian 12, 3.4 in Debian 13) asserts that a table header begins with a key before it looks whether
+// it does: "[ = 1" in a file would abort the program, or with NDEBUG be undefined. Without the assertion its own
+// check answers with an error. Its table of blanks takes letters such as U+FDF7 to places that it declares
+// unreachable: there it answers "no blank" instead of undefined behaviour.
 #pragma once
 
 #include <cstdint>

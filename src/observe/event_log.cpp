@@ -13,7 +13,8 @@ namespace headgate::observe {
 using snapshot::EventGroup;
 using snapshot::group_of;
 
-// Whether the budget of a share, or of an owner (that of `shares` shares), has room for one more event, which it does not take yet.
+// Whether the budget of a share, or of an owner (that of `shares` shares), has room for one more event, which it does
+// not take yet.
 bool EventLog::has_budget(const std::string& whose, bool finding, double shares) {
   const auto now_ns = static_cast<std::int64_t>(steady_now_ns());
   const double burst = kBurst * shares;

@@ -21,13 +21,15 @@ class EventLog {
  public:
   static constexpr std::size_t kCapacity = 4096;
 
-  // Of one share so many at once, and then so many a second: its tenants can make some happen as fast as they like. One owner has
-  // kOwnerShares times that over all its shares, whatever they are called. What is left out is counted, and told with the next that
-  // is kept (events.left_out). What a share is accused of has a budget of its own, which none of its tenants' noise uses up.
+  // Of one share so many at once, and then so many a second: its tenants can make some happen as fast as they like.
+  // One owner has kOwnerShares times that over all its shares, whatever they are called. What is left out is counted,
+  // and told with the next that is kept (events.left_out). What a share is accused of has a budget of its own, which
+  // none of its tenants' noise uses up.
   static constexpr double kBurst = 512, kPerSecond = 32, kOwnerShares = 8;
-  // One share has at most this part of the log, and gives up its own oldest for more. Without room, the owner that has most gives up
-  // its oldest: new names of shares gain nothing. The node's own events (of no share: XIDs, policies) and the findings of the audit
-  // stand apart from an owner's others, and each of the two has this part of the log whatever owners do.
+  // One share has at most this part of the log, and gives up its own oldest for more. Without room, the owner that
+  // has most gives up its oldest: new names of shares gain nothing. The node's own events (of no share: XIDs,
+  // policies) and the findings of the audit stand apart from an owner's others, and each of the two has this part of
+  // the log whatever owners do.
   static constexpr std::size_t kPart = 8;
 
   explicit EventLog(std::size_t capacity = kCapacity) : capacity_(capacity) {}

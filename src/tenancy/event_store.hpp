@@ -51,8 +51,9 @@ struct EventGap {
 
 class EventStore {
  public:
-  // As observe::EventLog: one share has at most this part of the rows, the findings of the audit apart. Without room, the owner
-  // that has most gives up its oldest, but the node's own events, and all findings, each have this part whatever owners do.
+  // As observe::EventLog: one share has at most this part of the rows, the findings of the audit apart. Without room,
+  // the owner that has most gives up its oldest, but the node's own events, and all findings, each have this part
+  // whatever owners do.
   static constexpr std::size_t kPart = 8;
   // So many wait for a disk that takes none; then the oldest of them are lost, and counted.
   static constexpr std::size_t kMaxWaiting = 8192;
