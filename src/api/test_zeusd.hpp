@@ -39,8 +39,10 @@ class CpuFiles {
     write(zone + "/energy_uj", std::to_string(package_uj));
     write(zone + "/" + zone + ":0/energy_uj", std::to_string(dram_uj));
   }
+  // At once, as the kernel does: no reader finds half of it.
   void write(const std::string& path, const std::string& text) const {
-    std::ofstream(root_ + "/class/powercap/intel-rapl/" + path) << text << "\n";
+    std::ofstream(root_ + "/next") << text << "\n";
+    std::filesystem::rename(root_ + "/next", root_ + "/class/powercap/intel-rapl/" + path);
   }
 
  private:
@@ -104,6 +106,20 @@ class ZeusdBench {
       all.push_back(nlohmann::json::parse((*event)->data, nullptr, false));
     }
     return all;
+  }
+
+  // The first event of a stream, as the bytes that zeusd sends: one chunk "data: JSON" and an empty line. Null: something else came.
+  [[nodiscard]] nlohmann::json first_event(const std::string& target) const {
+    http::RawClient client(over_tcp ? server->tcp_endpoint() : server->unix_endpoint());
+    client.send("GET " + target + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    const std::string got = client.read([](const std::string& text) { return text.contains("\n\n"); });
+    const std::size_t head = got.find("\r\n\r\n"), size = got.find("\r\n", head + 4), end = got.find("\n\n");
+    if (!got.starts_with("HTTP/1.1 200 ") || !got.contains("Content-Type: text/event-stream\r\n")) return nullptr;
+    constexpr std::string_view kData = "data: ";
+    if (size == std::string::npos || end == std::string::npos || got.compare(size + 2, kData.size(), kData) != 0)
+      return nullptr;
+    const std::size_t begin = size + 2 + kData.size();
+    return nlohmann::json::parse(got.substr(begin, end - begin), nullptr, false);
   }
 
   bool over_tcp = false;

@@ -81,10 +81,13 @@ struct Zeusd::Impl : std::enable_shared_from_this<Impl> {
     facts.groups = options.groups;
     facts.auth_required = options.key.has_value();
     facts.version = options.version;
-    facts.cpus = rapl.packages();
-    for (std::uint32_t gpu = 0; gpu < queues.count(); ++gpu) facts.gpus.push_back(queues.gpu(gpu).identity());
+    // What no enabled group reaches is not listed, as zeusd has it.
+    if (is_enabled(ApiGroup::cpu_read)) facts.cpus = rapl.packages();
+    if (is_enabled(ApiGroup::gpu_read) || is_enabled(ApiGroup::gpu_control))
+      for (std::uint32_t gpu = 0; gpu < queues.count(); ++gpu) facts.gpus.push_back(queues.gpu(gpu).identity());
   }
 
+  bool is_enabled(ApiGroup group) const { return std::ranges::find(options.groups, group) != options.groups.end(); }
   std::vector<std::uint32_t> gpu_indices() const {
     std::vector<std::uint32_t> all(queues.count());
     for (std::uint32_t index = 0; index < all.size(); ++index) all[index] = index;
@@ -117,7 +120,7 @@ struct Zeusd::Impl : std::enable_shared_from_this<Impl> {
       refusal = std::move(response);
       return fail(ErrorCode::denied, "");
     };
-    if (group && std::ranges::find(options.groups, *group) == options.groups.end())
+    if (group && !is_enabled(*group))
       return refuse(zeusd_error(404, "API group " + std::string(name_of(*group)) + " is not enabled"));
     ZeusdCaller caller{.peer = request.peer, .user = {}};
     if (!options.key) return caller;

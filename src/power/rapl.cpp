@@ -18,8 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "intel-rapl:";
-// A package of 500 W with the usual range of 262 kJ wraps after 8 minutes.
-constexpr std::chrono::seconds kKeepAlive{30};
 
 Result<std::string> read_small(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -85,7 +83,7 @@ std::string Rapl::usual_root() {
   return fs::is_directory("/zeus_sys/class/powercap/intel-rapl", ignored) ? "/zeus_sys" : "/sys";
 }
 
-Rapl::Rapl(std::string root) {
+Rapl::Rapl(std::string root, std::chrono::milliseconds keep_alive_gap) {
   const std::string base = root + "/class/powercap/intel-rapl";
   std::error_code error;
   for (const std::string& name : folders_in(base, error)) {
@@ -107,7 +105,8 @@ Rapl::Rapl(std::string root) {
   }
   std::ranges::sort(packages_, {}, &Package::number);
   if (error) trouble_ = "no CPU energy: " + base + ": " + error.message();
-  if (!packages_.empty()) thread_ = std::jthread([this](const std::stop_token& stop) { keep_alive(stop); });
+  if (!packages_.empty())
+    thread_ = std::jthread([this, keep_alive_gap](const std::stop_token& stop) { keep_alive(stop, keep_alive_gap); });
 }
 
 Rapl::~Rapl() = default;
@@ -128,11 +127,11 @@ Result<CpuEnergy> Rapl::energy(std::uint32_t package) {
   return energy;
 }
 
-void Rapl::keep_alive(const std::stop_token& stop) {
+void Rapl::keep_alive(const std::stop_token& stop, std::chrono::milliseconds gap) {
   std::mutex waiting;
   std::condition_variable_any wake;
   std::unique_lock lock(waiting);
-  while (!wake.wait_for(lock, stop, kKeepAlive, [&stop] { return stop.stop_requested(); })) {
+  while (!wake.wait_for(lock, stop, gap, [&stop] { return stop.stop_requested(); })) {
     for (const Package& package : packages_) (void)energy(package.number);  // a failure is the caller's to see
   }
 }

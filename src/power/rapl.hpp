@@ -38,8 +38,9 @@ class Rapl {
   [[nodiscard]] static std::string usual_root();
 
   // `root`: a sysfs with class/powercap/intel-rapl. Zones called psys, which count the packages once more, and zones of other names
-  // are left out. A machine without RAPL has no packages.
-  explicit Rapl(std::string root);
+  // are left out. A machine without RAPL has no packages. `keep_alive`: between two readings without a caller: a package of 500 W
+  // with the usual range of 262 kJ wraps after 8 minutes.
+  explicit Rapl(std::string root, std::chrono::milliseconds keep_alive = std::chrono::seconds(30));
   ~Rapl();
   Rapl(const Rapl&) = delete;
 
@@ -64,7 +65,7 @@ class Rapl {
     std::optional<Zone> dram;
   };
   Result<std::uint64_t> add_reading(Zone& zone);
-  void keep_alive(const std::stop_token& stop);
+  void keep_alive(const std::stop_token& stop, std::chrono::milliseconds gap);
 
   std::vector<Package> packages_;
   std::string trouble_;

@@ -1,7 +1,9 @@
 #include "power/rapl.hpp"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <stdlib.h>
+#include <sys/inotify.h>
 
 #include <filesystem>
 #include <fstream>
@@ -91,6 +93,18 @@ TEST(Rapl, EnergyGoesOnOverAWrap) {
   const auto after = rapl.energy(0);
   EXPECT_EQ(after->package_uj, 1020u);
   EXPECT_EQ(after->dram_uj, 960u);
+}
+
+// Two wraps between two readings would be taken for one.
+TEST(Rapl, AnIdleCounterIsReadNowAndThen) {
+  PowercapTree tree;
+  tree.zone("intel-rapl:0", "package-0", 10);
+  const Rapl rapl(tree.root(), std::chrono::milliseconds(1));
+  const int watch = ::inotify_init1(IN_CLOEXEC);
+  ASSERT_GE(::inotify_add_watch(watch, (tree.base() + "/intel-rapl:0/energy_uj").c_str(), IN_CLOSE_NOWRITE), 0);
+  pollfd wanted{.fd = watch, .events = POLLIN, .revents = 0};
+  EXPECT_EQ(::poll(&wanted, 1, 60'000), 1) << "it is read without a caller";
+  ::close(watch);
 }
 
 TEST(Rapl, AMachineWithoutItHasNoPackages) {
