@@ -1,0 +1,91 @@
+// A CDI document (Container Device Interface 0.3.0 to 1.1.0): devices by name, and what an engine edits in a container that is
+// given one. Plain values; empty text, an empty list and an empty optional are fields that the document does not have.
+// Source: the CDI specification, https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace headgate::oci {
+
+struct DeviceNode {
+  std::string path;       // in the container
+  std::string host_path;  // empty: the same as `path`
+  std::string type;       // b, c, u, p; empty: the engine looks at the host's node, as for major and minor
+  std::optional<std::int64_t> major, minor;
+  std::optional<std::uint32_t> file_mode;
+  std::string permissions;  // of the letters r, w, m; empty: rwm
+  std::optional<std::uint32_t> uid, gid;
+  friend bool operator==(const DeviceNode&, const DeviceNode&) = default;
+};
+
+struct Mount {
+  std::string host_path, container_path, type;
+  std::vector<std::string> options;
+  friend bool operator==(const Mount&, const Mount&) = default;
+};
+
+struct Hook {
+  std::string name;  // prestart, createRuntime, createContainer, startContainer, poststart, poststop
+  std::string path;
+  std::vector<std::string> args, env;
+  std::optional<std::int64_t> timeout_s;
+  friend bool operator==(const Hook&, const Hook&) = default;
+};
+
+struct NetDevice {
+  std::string host_interface, name;
+  friend bool operator==(const NetDevice&, const NetDevice&) = default;
+};
+
+struct IntelRdt {
+  std::string clos_id, l3_cache_schema, mem_bw_schema;
+  bool enable_cmt = false, enable_mbm = false;
+  std::vector<std::string> schemata;
+  bool enable_monitoring = false;
+  friend bool operator==(const IntelRdt&, const IntelRdt&) = default;
+};
+
+struct Edits {
+  std::vector<std::string> env;  // NAME=VALUE
+  std::vector<DeviceNode> device_nodes;
+  std::vector<NetDevice> net_devices;
+  std::vector<Hook> hooks;
+  std::vector<Mount> mounts;
+  std::optional<IntelRdt> intel_rdt;
+  std::vector<std::uint32_t> additional_gids;
+  friend bool operator==(const Edits&, const Edits&) = default;
+};
+
+using Annotations = std::map<std::string, std::string>;
+
+struct Device {
+  std::string name;
+  Annotations annotations;
+  Edits edits;
+  friend bool operator==(const Device&, const Device&) = default;
+};
+
+struct Document {
+  std::string version;  // "0.4.0"
+  std::string kind;     // VENDOR/CLASS
+  Annotations annotations;
+  std::vector<Device> devices;
+  Edits edits;  // once for each container that is given one of the devices
+  friend bool operator==(const Document&, const Document&) = default;
+};
+
+// The lowest version that has all the fields that the document has: an engine refuses one that it does not know, podman 4.3 all
+// from 0.6.0 on.
+[[nodiscard]] std::string minimum_version(const Document& document);
+// Where "0.5.0" stands among the versions, the oldest first; empty: it is none of them.
+[[nodiscard]] std::optional<std::size_t> version_place(std::string_view version);
+
+// As JSON, with a newline at the end. `version` is written as it stands.
+[[nodiscard]] std::string to_json(const Document& document);
+
+}  // namespace headgate::oci

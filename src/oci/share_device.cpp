@@ -1,0 +1,89 @@
+#include "oci/share_device.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace headgate::oci {
+namespace {
+
+constexpr std::string_view kFilePrefix = "headgate.io-share_", kFileEnd = ".json";
+
+// Loaders of Debian's kind look into the first without being told, those of Fedora's kind into the second.
+#if defined(__aarch64__)
+constexpr std::array<std::string_view, 2> kLibraryPlaces = {"/usr/lib/aarch64-linux-gnu", "/usr/lib64"};
+#else
+constexpr std::array<std::string_view, 2> kLibraryPlaces = {"/usr/lib/x86_64-linux-gnu", "/usr/lib64"};
+#endif
+
+// `noexec` too where nothing is to be executed: in a user namespace a mount keeps that flag of the host's, and a remount without
+// it is refused.
+Mount bind(std::string from, std::string_view to, std::vector<std::string> flags) {
+  std::vector<std::string> options = {"bind", "nosuid", "nodev"};
+  options.insert(options.end(), flags.begin(), flags.end());
+  return {
+      .host_path = std::move(from), .container_path = std::string(to), .type = "bind", .options = std::move(options)};
+}
+
+void append(Edits& to, const Edits& from) {
+  const auto add = [](auto& all, const auto& more) { all.insert(all.end(), more.begin(), more.end()); };
+  add(to.env, from.env);
+  add(to.device_nodes, from.device_nodes);
+  add(to.net_devices, from.net_devices);
+  add(to.hooks, from.hooks);
+  add(to.mounts, from.mounts);
+  if (from.intel_rdt) to.intel_rdt = from.intel_rdt;
+  add(to.additional_gids, from.additional_gids);
+}
+
+}  // namespace
+
+std::string share_device_name(std::string_view share) { return std::string(kShareKind) + "=" + std::string(share); }
+
+std::string share_file_name(std::string_view share) {
+  return std::string(kFilePrefix) + std::string(share) + std::string(kFileEnd);
+}
+
+std::optional<std::string> share_of_file_name(std::string_view file) {
+  if (!file.starts_with(kFilePrefix) || !file.ends_with(kFileEnd)) return std::nullopt;
+  if (file.size() <= kFilePrefix.size() + kFileEnd.size()) return std::nullopt;
+  return std::string(file.substr(kFilePrefix.size(), file.size() - kFilePrefix.size() - kFileEnd.size()));
+}
+
+std::string preload_list() { return std::string(kMountedLimiter) + "\n"; }
+
+Edits simulated_driver(const std::string& libraries, const std::string& node) {
+  Edits edits;
+  for (const std::string_view place : kLibraryPlaces) {
+    for (const char* file : {"/libcuda.so.1", "/libnvidia-ml.so.1"})
+      edits.mounts.push_back(bind(libraries + file, std::string(place) + file, {"ro"}));
+  }
+  edits.mounts.push_back(bind(node, kMountedSimulatedNode, {"noexec", "rw"}));
+  return edits;
+}
+
+Document share_document(const ShareDevice& device) {
+  Edits edits;
+  append(edits, device.driver);
+  // NVIDIA's runtime then adds no GPU, whatever the image asks for.
+  std::erase_if(edits.env, [](const std::string& each) { return each.starts_with("NVIDIA_VISIBLE_DEVICES="); });
+  edits.env.emplace_back("NVIDIA_VISIBLE_DEVICES=void");
+  edits.mounts.push_back(bind(device.directory, kMountedShare, {"noexec", "ro"}));
+  edits.mounts.push_back(bind(device.limiter, kMountedLimiter, {"ro"}));
+  edits.mounts.push_back(bind(device.preload_list, "/etc/ld.so.preload", {"noexec", "ro"}));
+  Document document{.version = {},
+                    .kind = std::string(kShareKind),
+                    .annotations = {},
+                    .devices = {{.name = device.share, .annotations = {}, .edits = std::move(edits)}},
+                    .edits = {}};
+  document.version = minimum_version(document);
+  return document;
+}
+
+std::string share_directory_of(const Document& document) {
+  if (document.kind != kShareKind || document.devices.size() != 1) return {};
+  const auto& mounts = document.devices.front().edits.mounts;
+  const auto found = std::ranges::find(mounts, kMountedShare, &Mount::container_path);
+  return found == mounts.end() ? std::string() : found->host_path;
+}
+
+}  // namespace headgate::oci

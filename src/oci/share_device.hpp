@@ -1,0 +1,47 @@
+// A share as a CDI device, headgate.io/share=NAME: what an engine does to a container so that all its programs are in the share.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "oci/cdi_document.hpp"
+
+namespace headgate::oci {
+
+inline constexpr std::string_view kShareKind = "headgate.io/share";
+
+// Where containers have things. The limiter and the simulator look there, whatever the environment says.
+inline constexpr std::string_view kMountedShare = "/run/headgate/share";
+inline constexpr std::string_view kMountedLimiter = "/run/headgate/libheadgate.so";
+inline constexpr std::string_view kMountedSimulatedNode = "/run/headgate/simulated-node";
+
+// Paths on the host.
+struct ShareDevice {
+  std::string share;         // its name, which is_device_name()
+  std::string directory;     // RUNTIME/shares/NAME
+  std::string limiter;       // libheadgate.so, on a file system whose files may be executed
+  std::string preload_list;  // a file with the text preload_list()
+  Edits driver;              // GPUs and the files of their driver
+};
+
+// "headgate.io/share=NAME": what `--device` takes.
+[[nodiscard]] std::string share_device_name(std::string_view share);
+// "headgate.io-share_NAME.json".
+[[nodiscard]] std::string share_file_name(std::string_view share);
+// The share whose file is called so; empty: no file of a share is.
+[[nodiscard]] std::optional<std::string> share_of_file_name(std::string_view file);
+
+// The text of the /etc/ld.so.preload of such a container.
+[[nodiscard]] std::string preload_list();
+
+// The driver of a simulated node: its libraries, where loaders look without being told, and the node's directory.
+[[nodiscard]] Edits simulated_driver(const std::string& libraries, const std::string& node);
+
+// At its lowest version.
+[[nodiscard]] Document share_document(const ShareDevice& device);
+
+// The directory on the host that a document's share device mounts at kMountedShare; empty: it is no document of a share.
+[[nodiscard]] std::string share_directory_of(const Document& document);
+
+}  // namespace headgate::oci

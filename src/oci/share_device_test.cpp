@@ -1,0 +1,112 @@
+#include "oci/share_device.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "oci/cdi_read.hpp"
+
+namespace headgate::oci {
+namespace {
+
+ShareDevice alice() {
+  return {.share = "alice",
+          .directory = "/run/headgate/shares/alice",
+          .limiter = "/usr/lib/headgate/libheadgate.so",
+          .preload_list = "/run/headgate/ld.so.preload",
+          .driver = {}};
+}
+
+const Mount* mount_at(const Document& document, std::string_view place) {
+  const auto& mounts = document.devices.at(0).edits.mounts;
+  const auto found = std::ranges::find(mounts, place, &Mount::container_path);
+  return found == mounts.end() ? nullptr : &*found;
+}
+
+bool has(const Mount& mount, const char* option) {
+  return std::ranges::find(mount.options, option) != mount.options.end();
+}
+
+TEST(ShareDevice, MountsTheShareTheLimiterAndTheLoadersList) {
+  const Document document = share_document(alice());
+  EXPECT_EQ(document.kind, "headgate.io/share");
+  ASSERT_EQ(document.devices.size(), 1u);
+  EXPECT_EQ(document.devices[0].name, "alice");
+  const Mount* const share = mount_at(document, "/run/headgate/share");
+  const Mount* const limiter = mount_at(document, "/run/headgate/libheadgate.so");
+  const Mount* const list = mount_at(document, "/etc/ld.so.preload");
+  ASSERT_TRUE(share && limiter && list);
+  EXPECT_EQ(share->host_path, "/run/headgate/shares/alice");
+  EXPECT_EQ(limiter->host_path, "/usr/lib/headgate/libheadgate.so");
+  EXPECT_EQ(list->host_path, "/run/headgate/ld.so.preload");
+  for (const Mount* each : {share, limiter, list}) {
+    EXPECT_TRUE(has(*each, "ro") && has(*each, "bind") && has(*each, "nosuid") && has(*each, "nodev"));
+    EXPECT_EQ(has(*each, "noexec"), each != limiter) << each->container_path;
+  }
+  EXPECT_EQ(preload_list(), limiter->container_path + "\n");
+}
+
+TEST(ShareDevice, LetsNvidiasRuntimeAddNothing) {
+  ShareDevice device = alice();
+  device.driver.env = {"NVIDIA_VISIBLE_DEVICES=all", "OTHER=1"};
+  EXPECT_EQ(share_document(device).devices[0].edits.env,
+            (std::vector<std::string>{"OTHER=1", "NVIDIA_VISIBLE_DEVICES=void"}));
+}
+
+TEST(ShareDevice, HasTheLowestVersionForItsName) {
+  ShareDevice device = alice();
+  EXPECT_EQ(share_document(device).version, "0.4.0");
+  device.share = "7b";
+  EXPECT_EQ(share_document(device).version, "0.5.0");
+}
+
+TEST(ShareDevice, IsADocumentThatTheReaderTakes) {
+  ShareDevice device = alice();
+  device.driver = simulated_driver("/usr/lib/headgate/sim", "/run/headgate/sim/default");
+  const Document document = share_document(device);
+  const auto read = read_json(to_json(document));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, document);
+  EXPECT_EQ(share_directory_of(*read), "/run/headgate/shares/alice");
+}
+
+TEST(SimulatedDriver, LiesWhereLoadersLookAndItsNodeMayBeWritten) {
+  const Edits edits = simulated_driver("/lib/sim", "/node");
+  ASSERT_EQ(edits.mounts.size(), 5u);
+  std::size_t libraries = 0;
+  for (const Mount& mount : edits.mounts) {
+    if (mount.host_path == "/node") {
+      EXPECT_EQ(mount.container_path, "/run/headgate/simulated-node");
+      EXPECT_TRUE(has(mount, "rw"));
+      continue;
+    }
+    EXPECT_EQ(mount.host_path.substr(mount.host_path.rfind('/')),
+              mount.container_path.substr(mount.container_path.rfind('/')));
+    EXPECT_TRUE(has(mount, "ro") && !has(mount, "noexec"));
+    ++libraries;
+  }
+  EXPECT_EQ(libraries, 4u);
+  EXPECT_TRUE(edits.device_nodes.empty());
+}
+
+TEST(ShareFiles, AreNamedAfterTheirShares) {
+  EXPECT_EQ(share_device_name("a"), "headgate.io/share=a");
+  EXPECT_EQ(share_file_name("a.b"), "headgate.io-share_a.b.json");
+  EXPECT_EQ(share_of_file_name("headgate.io-share_a.b.json"), "a.b");
+  for (const char* other : {"headgate.io-share_.json", "headgate.io-share_a.yaml", "nvidia.com-gpu.json", "a.json", ""})
+    EXPECT_FALSE(share_of_file_name(other)) << other;
+}
+
+TEST(ShareDirectory, IsEmptyForAnyOtherDocument) {
+  Document document = share_document(alice());
+  document.kind = "nvidia.com/gpu";
+  EXPECT_EQ(share_directory_of(document), "");
+  document = share_document(alice());
+  document.devices[0].edits.mounts.clear();
+  EXPECT_EQ(share_directory_of(document), "");
+  document.devices.clear();
+  EXPECT_EQ(share_directory_of(document), "");
+}
+
+}  // namespace
+}  // namespace headgate::oci
