@@ -52,14 +52,14 @@ Result<std::optional<std::string>> token(const config::Config& config) {
   std::array<char, 4096> bytes;
   const bool regular = opened && ::fstat(opened.get(), &facts) == 0 && S_ISREG(facts.st_mode);
   const ssize_t length = regular ? ::read(opened.get(), bytes.data(), bytes.size()) : -1;
-  std::string text(bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(0, length)));
-  text.resize(std::min(text.find('\n'), text.size()));
+  std::string_view text(bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(0, length)));
+  text = text.substr(0, text.find('\n'));
   if (text.size() < 16 || text.size() == bytes.size())
     return fail(ErrorCode::usage, file.origin + ": node.token_file = '" + file.value + "' holds no token",
                 "a readable file, no pipe, whose first line is 16 to 4095 characters: openssl rand -hex 32");
   if ((facts.st_mode & 077) != 0)
     return fail(ErrorCode::denied, file.value + " can be read by others", "chmod 600 " + file.value);
-  return text;
+  return std::string(text);
 }
 
 // "127.0.0.1:9471", "[::1]:9471".
