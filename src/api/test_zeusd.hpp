@@ -108,7 +108,8 @@ class ZeusdBench {
     return all;
   }
 
-  // The first event of a stream, as the bytes that zeusd sends: one chunk "data: JSON" and an empty line. Null: something else came.
+  // The first event of a stream, as the bytes that zeusd sends: one chunk "data: JSON" and an empty line. Null: other
+  // bytes came.
   [[nodiscard]] nlohmann::json first_event(const std::string& target) const {
     http::RawClient client(over_tcp ? server->tcp_endpoint() : server->unix_endpoint());
     client.send("GET " + target + " HTTP/1.1\r\nHost: localhost\r\n\r\n");

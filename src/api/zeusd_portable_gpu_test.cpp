@@ -67,8 +67,8 @@ void multiple(ZeusdBench& bench, const Setting& setting, std::optional<Operation
   for (std::size_t gpu = 0; gpu < 4; ++gpu) EXPECT_EQ(bench.gpus[gpu].written(), expected[gpu]) << "GPU " << gpu;
 }
 
-// Ten non-blocking sets at once, then a blocking one. zeusd does all eleven. We leave out those that a later one has replaced before they
-// began (docs/compat.md), so what must hold: each is accepted, and none is done after the last.
+// Ten non-blocking sets at once, then a blocking one. zeusd does all eleven. We leave out those that a later one has
+// replaced before they began (docs/compat.md), so what must hold: each is accepted, and none is done after the last.
 void bulk(ZeusdBench& bench, const Setting& setting) {
   std::vector<std::thread> clients;
   std::vector<int> statuses(10);

@@ -1,5 +1,5 @@
-// The facts of zeusd's own tests (ml-energy/zeus at 75a8b93, zeusd/tests), each under the name it has there, without "test_".
-// Those that reach into its process are not here: power_feed_test.cpp has the same of ours.
+// The facts of zeusd's own tests (ml-energy/zeus at 75a8b93, zeusd/tests), each under the name it has there, without
+// "test_". Those that reach into its process are not here: power_feed_test.cpp has the same of ours.
 #pragma once
 
 #include <functional>

@@ -37,9 +37,9 @@ class Rapl {
   // `/zeus_sys` where a container has the host's /sys mounted there, else `/sys`.
   [[nodiscard]] static std::string usual_root();
 
-  // `root`: a sysfs with class/powercap/intel-rapl. Zones called psys, which count the packages once more, and zones of other names
-  // are left out. A machine without RAPL has no packages. `keep_alive`: between two readings without a caller: a package of 500 W
-  // with the usual range of 262 kJ wraps after 8 minutes.
+  // `root`: a sysfs with class/powercap/intel-rapl. Zones called psys, which count the packages once more, and zones of
+  // other names are left out. A machine without RAPL has no packages. `keep_alive`: between two readings without a
+  // caller: a package of 500 W with the usual range of 262 kJ wraps after 8 minutes.
   explicit Rapl(std::string root, std::chrono::milliseconds keep_alive = std::chrono::seconds(30));
   ~Rapl();
   Rapl(const Rapl&) = delete;

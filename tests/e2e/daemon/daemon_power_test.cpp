@@ -4,66 +4,13 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "daemon_program.hpp"
-#include "http/client.hpp"
+#include "power_daemon.hpp"
 
 namespace headgate::e2e {
 namespace {
 
 using nlohmann::json;
-
-// Where users other than root can reach the socket.
-class PowerDaemon {
- public:
-  explicit PowerDaemon(const std::string& configuration = "")
-      : directory_("/tmp"), socket_(directory_.path() + "/z.sock"), daemon_(words(configuration)) {
-    std::filesystem::permissions(directory_.path(), std::filesystem::perms(0755));
-  }
-
-  struct Answer {
-    int status = -1;
-    std::string body;
-  };
-  // As root; `who`: by setpriv as another user.
-  [[nodiscard]] Answer post(const std::string& target, const std::string& who = "") const {
-    return curl("-X POST", target, who);
-  }
-  [[nodiscard]] Answer get(const std::string& target, const std::string& who = "") const {
-    return curl("", target, who);
-  }
-  [[nodiscard]] std::vector<std::string> events(const std::string& kind) const {
-    std::vector<std::string> texts;
-    std::istringstream lines(daemon_.cli().shell("$H events -o jsonl").out);
-    for (std::string line; std::getline(lines, line);) {
-      const json event = json::parse(line, nullptr, false);
-      if (event.is_object() && event.value("kind", "") == kind) texts.push_back(event.value("text", ""));
-    }
-    return texts;
-  }
-  [[nodiscard]] const Daemon& daemon() const { return daemon_; }
-  Daemon& daemon() { return daemon_; }
-  [[nodiscard]] const std::string& socket() const { return socket_; }
-
- private:
-  std::vector<std::string> words(const std::string& configuration) const {
-    std::ofstream(directory_.path() + "/config.toml") << configuration;
-    return {"--sim=l40s-x2", "--zeusd-socket", socket_, "--config", directory_.path() + "/config.toml"};
-  }
-  Answer curl(const std::string& method, const std::string& target, const std::string& who) const {
-    const std::string as = who.empty() ? "" : "setpriv --reuid " + who + " --regid " + who + " --clear-groups ";
-    const Said said = daemon_.cli().shell(as + "curl -s -m 20 -w '\\n%{http_code}' --unix-socket " + socket_ + " " +
-                                          method + " 'http://localhost" + target + "'");
-    const auto end = said.out.rfind('\n');
-    if (end == std::string::npos) return {-1, said.err};
-    return {std::atoi(said.out.c_str() + end + 1), said.out.substr(0, end)};
-  }
-
-  Directory directory_;
-  std::string socket_;
-  Daemon daemon_;
-};
 
 const std::string kSet200 = "/gpu/set_power_limit?gpu_ids=0&power_limit_mw=200000&block=true";
 
@@ -192,8 +139,12 @@ TEST(DaemonPower, ALimitWithoutPersistenceModeIsWarnedOf) {
   EXPECT_EQ(power.events("power.forgotten").size(), 1u);
 }
 
-// The lines of docs/operations.md that begin with curl, on a socket of the test's.
-std::vector<std::string> documented_lines() {
+// The lines of docs/operations.md that begin with curl, for the sockets and the holder of a test.
+std::vector<std::string> documented_lines(const PowerDaemon& power, pid_t holder) {
+  const std::pair<std::string, std::string> places[] = {
+      {"/run/zeusd/zeusd.sock", power.socket()},
+      {"/run/headgate/control/headgate.sock", power.daemon().socket()},
+      {"4711", std::to_string(holder)}};
   std::vector<std::string> lines;
   std::ifstream page(HEADGATE_OPERATIONS);
   for (std::string line, longer; std::getline(page, line);) {
@@ -201,43 +152,69 @@ std::vector<std::string> documented_lines() {
     longer += line;
     if (longer.ends_with('\\')) {
       longer.pop_back();
-    } else {
-      lines.push_back(std::exchange(longer, ""));
+      continue;
     }
+    for (const auto& [from, to] : places)
+      if (const auto at = longer.find(from); at != std::string::npos) longer.replace(at, from.size(), to);
+    lines.push_back(std::exchange(longer, ""));
   }
   return lines;
+}
+
+// What a line answers, and its status: "{...} 200". A stream goes on: its first event is enough.
+std::string answer_to(const PowerDaemon& power, const std::string& line) {
+  return power.daemon().cli().shell(line + " -s -w ' %{http_code}' | head -n 2 | tr -d '\\n'").out;
+}
+
+json answered(const std::string& answer, const std::string& status) {
+  EXPECT_TRUE(answer.ends_with(" " + status)) << answer;
+  return json::parse(answer.substr(0, answer.size() - std::min(answer.size(), status.size() + 1)), nullptr, false);
 }
 
 TEST(DaemonPower, TheDocumentedLinesAnswerAndAKilledHolderLeavesTheFormerLimit) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root: the simulated driver lets only root set GPUs";
   const PowerDaemon power;
   Program holder({"/bin/sleep", "600"}, {});
-  std::vector<std::string> answers;
-  for (std::string line : documented_lines()) {
-    for (const auto& [from, to] : {std::pair<std::string, std::string>{"/run/zeusd/zeusd.sock", power.socket()},
-                                   {"/run/headgate/control/headgate.sock", power.daemon().socket()},
-                                   {"4711", std::to_string(holder.pid())}})
-      if (const auto at = line.find(from); at != std::string::npos) line.replace(at, from.size(), to);
-    // A stream goes on: its first line is enough.
-    const Said said = power.daemon().cli().shell(line + " -s -w ' %{http_code}' | head -n 1");
-    answers.push_back(said.out.substr(0, said.out.find('\n')));
-    if (line.contains("set_power_limit")) {
-      EXPECT_EQ(power.post("/gpu/set_power_limit?gpu_ids=0&power_limit_mw=350000&block=true").status, 200);
-    }
+  const auto lines = documented_lines(power, holder.pid());
+  ASSERT_EQ(lines.size(), 5u);
+
+  json found = answered(answer_to(power, lines[0]), "200");
+  ASSERT_EQ(found["gpus"].size(), 2u) << found;
+  for (const int index : {0, 1}) {
+    const json& gpu = found["gpus"][static_cast<std::size_t>(index)];
+    EXPECT_EQ(gpu["id"], index);
+    EXPECT_EQ(gpu["name"], "NVIDIA L40S");
+    EXPECT_EQ(gpu["cumulative_energy_available"], true);
+    EXPECT_TRUE(gpu["uuid"].get<std::string>().starts_with("GPU-"));
+    EXPECT_EQ(gpu["pci_address"].get<std::string>().size(), std::string("0000:00:00.0").size());
   }
-  ASSERT_EQ(answers.size(), 5u);
-  EXPECT_TRUE(answers[0].starts_with(R"({"gpus":[{"id":0,"name":"NVIDIA L40S")") && answers[0].ends_with(" 200"));
-  EXPECT_EQ(answers[1], " 200");
-  EXPECT_EQ(answers[2], k350 + " 200");
-  EXPECT_TRUE(answers[3].starts_with("data: {\"timestamp_ms\":") &&
-              answers[3].ends_with(R"("gpu_id":0,"power_mw":34000})"))
-      << answers[3];
-  EXPECT_TRUE(answers[4].contains(R"("saved":{"GPU-)") && answers[4].contains(R"({"power_limit_mw":350000}})"))
-      << answers[4];
+  EXPECT_EQ(found["enabled_api_groups"], json::parse(R"(["gpu-control","gpu-read","cpu-read"])"));
+  EXPECT_EQ(found["auth_required"], false);
+
+  EXPECT_EQ(answer_to(power, lines[1]), " 200");
+  EXPECT_EQ(answer_to(power, lines[2]), k200 + " 200") << "what the line before has set";
+
+  const std::string event = answer_to(power, lines[3]);
+  ASSERT_TRUE(event.starts_with("data: ")) << event;
+  const json sample = json::parse(event.substr(6), nullptr, false);
+  EXPECT_EQ(sample.size(), 3u) << event;
+  EXPECT_EQ(sample["gpu_id"], 0);
+  EXPECT_EQ(sample["power_mw"], 34'000) << "an idle L40S of the simulator";
+  EXPECT_GT(sample["timestamp_ms"], 1'700'000'000'000);
+
+  // A setting by zeusd's wire stays. From here the limit is what the holder finds.
+  ASSERT_EQ(power.post("/gpu/set_power_limit?gpu_ids=0&power_limit_mw=350000&block=true").status, 200);
+  const json lease = answered(answer_to(power, lines[4]), "201");
+  const std::string uuid = found["gpus"][0]["uuid"];
+  EXPECT_EQ(lease["gpus"], json::array({uuid}));
+  EXPECT_EQ(lease["saved"], (json{{uuid, {{"power_limit_mw", 350'000}}}}));
+  EXPECT_EQ(lease["holder_pid"], holder.pid());
+  EXPECT_EQ(lease["ttl_s"], 0);
   EXPECT_EQ(limit_of_gpu_0(power), k200) << "the lease's";
   holder.kill_now();
   holder.wait();
   EXPECT_TRUE(eventually([&] { return limit_of_gpu_0(power) == k350; }));
+  EXPECT_EQ(power.daemon().ask("GET", "/v1/power/leases").body, "[]\n");
 }
 
 TEST(DaemonPower, AMistakeInTheConfigurationEndsTheStart) {

@@ -154,6 +154,62 @@ TEST(Zeusd, AStaleSocketIsReplacedAndAFileIsNot) {
   EXPECT_TRUE(std::filesystem::is_regular_file(file));
 }
 
+// What a server says when it is ready; empty where it never is.
+std::string ready_line(Program& server) {
+  std::string said;
+  EXPECT_TRUE(eventually([&] {
+    said += server.errors_so_far();
+    return said.contains("answers at ");
+  })) << said;
+  return said;
+}
+
+TEST(Zeusd, OverTcpItAnswersWhereItIsTold) {
+  const Cli cli;
+  Program server({HEADGATE_COMMAND, "zeusd", "serve", "--sim=l40s-x2", "--mode", "tcp", "--tcp-bind-address",
+                  "127.0.0.1:0", "--gpu-power-poll-hz", "50", "--cpu-power-poll-hz", "5", "--num-workers", "10"},
+                 {{"HEADGATE_RUNTIME_DIR", cli.runtime()}});
+  const std::string ready = ready_line(server), place = "http://127.0.0.1:";
+  EXPECT_TRUE(ready.contains("every client that reaches it can set the GPUs")) << "there is no key";
+  const auto at = ready.find(place);
+  ASSERT_NE(at, std::string::npos) << ready;
+  const std::string url = ready.substr(at, ready.find('\n', at) - at);
+  const Said found = cli.shell("curl -s " + url + "/discover");
+  EXPECT_EQ(json::parse(found.out, nullptr, false)["gpus"].size(), 2u) << found.out << found.err;
+  EXPECT_TRUE(cli.shell("$H zeusd serve --help").out.contains("--tcp-bind-address ADDR:PORT  127.0.0.1:4938"));
+}
+
+TEST(Zeusd, WithoutRootItStartsOnlyWithWhatNeedsNone) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
+  const Cli cli;
+  const std::string as =
+      "setpriv --reuid 4001 --regid 4001 --clear-groups " HEADGATE_DAEMON " zeusd serve --socket-path ";
+  for (const char* group : {"gpu-control", "cpu-read"}) {
+    const Said said = cli.shell(as + cli.directory() + "/s --enable " + group);
+    EXPECT_EQ(said.status, 5) << said.err;
+    EXPECT_TRUE(said.err.contains("API group " + std::string(group) + " needs root")) << said.err;
+  }
+}
+
+// `auto` on a machine without a driver starts all the same; `nvml` does not.
+TEST(Zeusd, WithoutGpusItStartsUnlessTheyWereAskedFor) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: gpu-control is on";
+  const Cli cli;
+  const std::string socket = cli.directory() + "/s";
+  const std::vector<std::string> words = {HEADGATE_DAEMON, "zeusd", "serve", "--socket-path", socket};
+  const std::map<std::string, std::string> nowhere = {{"LD_LIBRARY_PATH", "/nothing"}};
+  Program server(words, nowhere);
+  EXPECT_TRUE(ready_line(server).contains("0 GPUs; answers at " + socket));
+  const auto found = http::exchange({.path = socket}, {.target = "/discover"}, std::chrono::seconds(20));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(json::parse(found->body, nullptr, false)["gpus"].size(), 0u);
+  std::vector<std::string> asked = words;
+  asked.back() += "2";
+  asked.insert(asked.end(), {"--gpu-backend", "nvml"});
+  Program refused(asked, nowhere);
+  EXPECT_NE(refused.wait(), 0);
+}
+
 TEST(Zeusd, ABadOptionEndsItWithWhatIsAccepted) {
   const Cli cli;
   const std::pair<const char*, const char*> bad[] = {
