@@ -36,11 +36,15 @@ double cpu_of(const std::filesystem::path& stat) {
 
 }  // namespace
 
-Result<std::unique_ptr<DaemonNode>> DaemonNode::start(const Setting& setting, const std::string& profile) {
+Result<std::unique_ptr<DaemonNode>> DaemonNode::start(const Setting& setting, const std::string& profile,
+                                                      std::vector<std::string> words) {
   std::unique_ptr<DaemonNode> node(new DaemonNode(setting, TRY(make_case(setting)), profile));
-  const load::ChildSpec daemon = node->child({setting.daemon_program, "--sim=" + profile});
+  for (std::string& word : words)
+    if (const auto at = word.find("{runtime}"); at != std::string::npos) word.replace(at, 9, node->runtime());
+  words.insert(words.begin(), {setting.daemon_program, "--sim=" + profile});
+  const load::ChildSpec daemon = node->child(std::move(words));
   node->daemon_ = std::make_unique<load::Child>(TRY(load::Child::start(daemon)));
-  const http::Endpoint place{.path = runtime_of(setting, node->case_) + "/control/headgate.sock"};
+  const http::Endpoint place{.path = node->control_socket()};
   const auto deadline = steady_clock::now() + milliseconds(20'000);
   while (!http::exchange(place, {.target = "/readyz"}, milliseconds(1000))) {
     if (!node->daemon_->running() || steady_clock::now() > deadline)
@@ -54,6 +58,8 @@ DaemonNode::~DaemonNode() {
   if (daemon_) daemon_->end(milliseconds(10'000));
   remove_case(setting_, case_);
 }
+
+std::string DaemonNode::runtime() const { return runtime_of(setting_, case_); }
 
 std::string DaemonNode::simulated_node() const { return runtime_of(setting_, case_) + "/sim/" + profile_; }
 
@@ -85,7 +91,7 @@ Result<load::Child> DaemonNode::run_unlimited(std::vector<std::string> line) con
 Result<sim::Truth> DaemonNode::truth() const { return sim::read_truth(simulated_node()); }
 
 Result<std::vector<double>> DaemonNode::metrics(const std::vector<std::string>& samples) const {
-  const http::Endpoint place{.path = runtime_of(setting_, case_) + "/control/headgate.sock"};
+  const http::Endpoint place{.path = control_socket()};
   const auto page = TRY(http::exchange(place, {.target = "/metrics"}, milliseconds(5000)));
   std::vector<double> values;
   for (const std::string& sample : samples) {

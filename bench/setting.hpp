@@ -27,7 +27,7 @@ struct Candidate {
 [[nodiscard]] Result<Candidate> parse_candidate(const std::string& text);
 
 struct Setting {
-  std::string cost_program, load_program, memory_program, spin_program, daemon_program, command_program,
+  std::string cost_program, load_program, memory_program, power_program, spin_program, daemon_program, command_program,
       true_program = "/bin/true";
   std::string nop_driver_dir, simulator_dir;
   Candidate ours;

@@ -1,18 +1,18 @@
-// What the API of zeusd costs above the GPU library: its server in this process, over GPUs that answer at once, and clients on its
-// Unix socket. Prints figures and fails nothing. The first row is the same exchange of bytes without headgate, on this machine, now.
+// What the API of zeusd costs above the GPU library: its server in this process, over GPUs that answer at once, and clients
+// on its Unix socket. Prints its figures as JSON. The first is the same exchange of bytes without headgate.
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
-#include <cstdio>
-#include <cstring>
 #include <deque>
 #include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,11 +21,13 @@
 #include "base/unique_fd.hpp"
 #include "http/server.hpp"
 #include "power/recording_manager.hpp"
+#include "wire.hpp"
 
 namespace headgate::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using Json = nlohmann::ordered_json;
 constexpr int kCalls = 5'000, kFollowers = 100, kSilent = 100;
 constexpr std::chrono::seconds kStream{5};
 
@@ -33,45 +35,19 @@ double us_since(Clock::time_point then) {
   return std::chrono::duration<double, std::micro>(Clock::now() - then).count();
 }
 
-void print_times(const char* what, std::vector<double> us) {
+Json times_of(std::vector<double> us) {
+  if (us.empty()) return nullptr;
   std::ranges::sort(us);
   const auto at = [&us](double part) {
     return us[static_cast<std::size_t>(part * static_cast<double>(us.size() - 1))];
   };
-  std::printf("%-52s p50 %7.1f us   p99 %7.1f us   (%zu calls)\n", what, at(0.5), at(0.99), us.size());
+  return {{"p50_us", at(0.5)}, {"p99_us", at(0.99)}, {"calls", us.size()}};
 }
 
-UniqueFd connect_to(const std::string& path) {
-  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) fd.reset();
-  return fd;
-}
-
-// One exchange on a connection that is kept; the answers of these requests have no body.
-bool exchange_on(int fd, const std::string& request) {
-  char answer[1024];
-  if (::write(fd, request.data(), request.size()) != static_cast<ssize_t>(request.size())) return false;
-  std::size_t had = 0;
-  while (had < sizeof answer) {
-    const ssize_t bytes = ::read(fd, answer + had, sizeof answer - had);
-    if (bytes <= 0) return false;
-    had += static_cast<std::size_t>(bytes);
-    if (std::string_view(answer, had).contains("\r\n\r\n"))
-      return std::string_view(answer, had).starts_with("HTTP/1.1 200");
-  }
-  return false;
-}
-
-std::string post(const std::string& target) {
-  return "POST " + target + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
-}
-
-void floor_row(std::size_t request_bytes) {
+// The same bytes there and back between two threads.
+Json floor_of(std::size_t request_bytes) {
   int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return;
+  if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return nullptr;
   const UniqueFd near(ends[0]);
   UniqueFd far(ends[1]);
   std::thread echo([&far] {
@@ -89,7 +65,7 @@ void floor_row(std::size_t request_bytes) {
   }
   ::shutdown(near.get(), SHUT_RDWR);
   echo.join();
-  print_times("noise: the same bytes there and back, two threads", us);
+  return times_of(std::move(us));
 }
 
 // CPU seconds of a thread so far.
@@ -106,19 +82,19 @@ double process_cpu() {
   return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
 }
 
-long resident_kib() {
+long resident_bytes() {
   std::ifstream file("/proc/self/statm");
   long pages = 0, resident = 0;
   file >> pages >> resident;
-  return resident * ::sysconf(_SC_PAGESIZE) / 1024;
+  return resident * ::sysconf(_SC_PAGESIZE);
 }
 
-void stream_rows(const std::string& path, pthread_t loop, power::Recording& gpu) {
+Json stream_of(const std::string& path, pthread_t loop, power::Recording& gpu) {
   std::vector<UniqueFd> followers;
   for (int i = 0; i < kFollowers; ++i) {
     followers.push_back(connect_to(path));
-    const std::string request = "GET /gpu/stream_power?gpu_ids=0 HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    if (::write(followers.back().get(), request.data(), request.size()) < 0) return;
+    const std::string request = get("/gpu/stream_power?gpu_ids=0");
+    if (::write(followers.back().get(), request.data(), request.size()) < 0) return nullptr;
   }
   std::atomic<bool> over = false;
   std::atomic<std::uint64_t> bytes_read = 0;
@@ -143,8 +119,9 @@ void stream_rows(const std::string& path, pthread_t loop, power::Recording& gpu)
   const double loop_part = cpu_of(loop) - loop_before;
   over = true;
   reader.join();
-  std::printf("%-52s %.2f %% of a core (its loop %.2f %%), %.0f KiB/s read\n", "stream at 20 Hz to 100 clients",
-              served / seconds * 100, loop_part / seconds * 100, static_cast<double>(bytes_read) / 1024 / seconds);
+  return {{"core_percent", served / seconds * 100},
+          {"loop_percent", loop_part / seconds * 100},
+          {"read_bytes_per_s", static_cast<double>(bytes_read) / seconds}};
 }
 
 int run() {
@@ -167,7 +144,7 @@ int run() {
 
   const std::string blocking = post("/gpu/set_power_limit?gpu_ids=0&power_limit_mw=200000&block=true");
   const std::string at_once = post("/gpu/set_power_limit?gpu_ids=0&power_limit_mw=200000&block=false");
-  floor_row(blocking.size());
+  Json figures = {{"noise", floor_of(blocking.size())}};
   const UniqueFd client = connect_to(path);
   std::vector<double> us;
   for (int i = 0; i < kCalls; ++i) {
@@ -175,20 +152,19 @@ int run() {
     if (!exchange_on(client.get(), blocking)) break;
     us.push_back(us_since(began));
   }
-  print_times("blocking set, one GPU, kept connection", us);
+  figures["blocking"] = times_of(std::move(us));
   const auto began = Clock::now();
   int accepted = 0;
   while (accepted < kCalls && exchange_on(client.get(), at_once)) ++accepted;
-  std::printf("%-52s %.0f a second (%d)\n", "non-blocking sets accepted, one connection",
-              accepted / (us_since(began) / 1e6), accepted);
-  stream_rows(path, serving.native_handle(), gpus[0]);
+  figures["at_once"] = {{"per_s", accepted / (us_since(began) / 1e6)}, {"accepted", accepted}};
+  figures["stream"] = stream_of(path, serving.native_handle(), gpus[0]);
 
-  const long before_kib = resident_kib();
+  const long before_bytes = resident_bytes();
   gpus[0].shut();
   std::vector<UniqueFd> silent;
   for (int i = 0; i < kSilent; ++i) {
     silent.push_back(connect_to(path));
-    const std::string request = "GET /gpu/stream_power HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    const std::string request = get("/gpu/stream_power");
     if (::write(silent.back().get(), request.data(), request.size()) < 0) break;
   }
   int taken = 0;
@@ -196,14 +172,14 @@ int run() {
     gpus[0].set_power(static_cast<std::uint32_t>(100'000 + i));
     taken += exchange_on(client.get(), i % 2 == 0 ? at_once : post("/gpu/reset_locked_clocks?gpu_ids=0&block=false"));
   }
-  std::printf("%-52s %ld KiB (%d accepted)\n", "growth: 10,000 commands queued, 100 clients never read",
-              resident_kib() - before_kib, taken);
+  figures["queued"] = {{"growth_bytes", resident_bytes() - before_bytes}, {"accepted", taken}};
   gpus[0].open();
   silent.clear();
   loop.stop();
   serving.join();
   server.stop();
   ::rmdir(folder.c_str());
+  std::cout << figures.dump(2) << "\n";
   return 0;
 }
 
