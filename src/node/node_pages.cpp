@@ -43,6 +43,7 @@ void NodePages::begin() {
 
 void NodePages::tell(const observe::DriverMemory& memory, const tenancy::Shares& shares,
                      const tenancy::Processes& processes) {
+  contexts_.look(memory, shares, processes);
   const auto page_of = [&](const std::string& share) -> ledger::NodePage* {
     const auto found = pages_.find(share);
     return found == pages_.end() || found->second == nullptr ? nullptr : found->second->at;
@@ -90,9 +91,11 @@ void NodePages::tell(const observe::DriverMemory& memory, const tenancy::Shares&
     for (std::size_t i = 0; i < parts.size(); ++i)
       page->sm_percent[i].store(parts[i].known == parts[i].present ? std::min(parts[i].percent, 100u) : 0,
                                 std::memory_order_relaxed);
-    for (std::size_t i = 0; i < std::min<std::size_t>(devices.size(), ledger::kMaxDevices); ++i)
+    for (std::size_t i = 0; i < std::min<std::size_t>(devices.size(), ledger::kMaxDevices); ++i) {
       page->unattributed_bytes[i].store(memory.unattributed_on(devices[i].uuid).value_or(ledger::kNotTold),
                                         std::memory_order_relaxed);
+      page->context_bytes[i].store(contexts_.of(devices[i].uuid), std::memory_order_relaxed);
+    }
     page->done.store(page->begun.load());
     ledger::wake(page->done);
   }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "node/context_sizes.hpp"
 #include "observe/driver_memory.hpp"
 #include "tenancy/processes.hpp"
 #include "tenancy/shares.hpp"
@@ -28,9 +29,13 @@ class NodePages {
   void begin();
   void tell(const observe::DriverMemory& memory, const tenancy::Shares& shares, const tenancy::Processes& processes);
 
+  // What a context takes of that card, in bytes; 0: not known.
+  [[nodiscard]] std::uint64_t context_bytes(const std::string& uuid) const { return contexts_.of(uuid); }
+
  private:
   struct Page;
   std::map<std::string, std::unique_ptr<Page>> pages_;
+  ContextSizes contexts_;
 };
 
 }  // namespace headgate::node

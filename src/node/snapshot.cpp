@@ -182,6 +182,7 @@ void Node::finish(snapshot::Snapshot& snapshot) {
     const auto found = shares_.list().find(share.name);
     if (found == shares_.list().end()) continue;
     const tenancy::Share& kept = found->second.share;
+    for (auto& device : share.devices) device.context_bytes = node_pages_->context_bytes(device.uuid);
     share.created = !kept.until_empty;
     share.gang = kept.gang;
     share.owner_uid = kept.owner_uid;

@@ -58,7 +58,7 @@ void Audit::suspect(const snapshot::Snapshot& snapshot, const snapshot::Process&
         .text = std::move(text),
         .proven = agreed && certain,
         .doubt = !agreed    ? "the ledger of " + process.share + " has not been seen to agree with the driver yet"
-                 : !certain ? "work in flight may explain it"
+                 : !certain ? (kind == FindingKind::memory ? "its share is charged for it" : "work in flight may explain it")
                             : ""},
        ripe});
 }
@@ -87,6 +87,11 @@ void Audit::look_at(const snapshot::Snapshot& snapshot, const snapshot::Process&
             whose + " holds " + bytes_text(*device.driver_bytes) + where + " by the driver, " +
                 bytes_text(device.ledger_bytes) + " by its ledger: it goes around the limiter",
             found);
+  } else if (device.driver_bytes && device.unexplained_bytes > rules_.memory_slack_bytes) {
+    suspect(snapshot, process, FindingKind::memory, device.uuid,
+            whose + " holds " + bytes_text(device.unexplained_bytes) + where +
+                " that none of its calls explains: a second copy of the driver, graphics or video took it",
+            found, {}, false);
   } else if (device.driver_bytes && *device.driver_bytes > 0) {
     memory_proven_.insert(process.share);
   }

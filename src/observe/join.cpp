@@ -166,8 +166,10 @@ std::vector<snapshot::Process> joined_processes(const JoinInput& input) {
       for (std::size_t d = 0; d < ledger.share.devices.size(); ++d) {
         // A seat covers all GPUs of its share; what it does not use is no row.
         if (seat.bytes[d] == 0) continue;
-        std::uint64_t& bytes = device_of(row, ledger.share.devices[d].uuid).ledger_bytes;
-        bytes = saturating_add(bytes, seat.bytes[d]);
+        snapshot::ProcessDevice& device = device_of(row, ledger.share.devices[d].uuid);
+        device.ledger_bytes = saturating_add(device.ledger_bytes, seat.bytes[d]);
+        if (d < seat.unexplained.size())
+          device.unexplained_bytes = saturating_add(device.unexplained_bytes, seat.unexplained[d]);
       }
     }
   }

@@ -42,6 +42,7 @@ snapshot::ShareDevice read_device(const ledger::PolicyPage& policy, const ledger
   device.uuid = text_of(rule.uuid, sizeof rule.uuid);
   if (const auto limit = rule.memory_limit_bytes.load(kRelaxed); limit != ledger::kNoMemoryLimit)
     device.memory_limit_bytes = limit;
+  device.context_bytes = compute.context_bytes.load(kRelaxed);
   device.host_limit_bytes = rule.host_limit_bytes.load(kRelaxed);
   device.host_used_bytes = ledger::used_bytes(usage, ledger::host_account(index));
   device.compute_ceiling_ratio = ratio(rule.compute_ceiling_ppm.load(kRelaxed));
@@ -92,6 +93,11 @@ snapshot::ShareDevice read_device(const ledger::PolicyPage& policy, const ledger
 }
 
 // A launch that waits since before the machine was up, or since later than now, is a lie.
+std::uint64_t unexplained_of(const ledger::SlotDevice& own, std::uint64_t residual_bytes) {
+  const std::uint64_t explained = own.explained_bytes.load(kRelaxed);
+  return (explained & ledger::kExplained) == 0 ? 0 : saturating_sub(residual_bytes, explained & ~ledger::kExplained);
+}
+
 std::uint64_t waiting_ns(const ledger::SlotDevice& own) {
   const std::int64_t since_ns = own.long_wait_since_ns.load(kRelaxed);
   const std::int64_t now_ns = ledger::host_ns();
@@ -177,11 +183,12 @@ LedgerSnapshot read_ledger(const ledger::PolicyPage& policy, const ledger::Usage
     if (std::string_view(seat.command) == kWaiterName) continue;
     const bool frozen = usage.slots[slot].frozen_since_ns.load(kRelaxed) != 0;
     share.frozen_processes += frozen ? 1 : 0;
-    Seat taken{.identity = seat.identity, .command = seat.command, .bytes = {}, .work = {}, .sm_percent = {}};
+    Seat taken{.identity = seat.identity, .command = seat.command, .bytes = {}, .unexplained = {}, .work = {}, .sm_percent = {}};
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto& own = usage.slots[slot].devices[i];
       const std::uint64_t residual = own.residual_bytes.load(kRelaxed);
       taken.bytes.push_back(saturating_add(ledger::held_bytes(usage, i, slot), residual));
+      taken.unexplained.push_back(unexplained_of(own, residual));
       taken.work.push_back(work_of(policy, own, i));
       taken.sm_percent.push_back(std::min(own.sm_percent.load(kRelaxed), 100u));
       snapshot::ShareDevice& device = share.devices[i];

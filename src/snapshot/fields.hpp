@@ -125,6 +125,7 @@ void each_field(ShareDevice& d, Visit&& visit) {
   visit("memory_draining_bytes", d.memory_draining_bytes);
   visit("memory_peak_bytes", d.memory_peak_bytes);
   visit("memory_frozen_bytes", d.memory_frozen_bytes);
+  visit("context_bytes", d.context_bytes);
   visit("host_limit_bytes", d.host_limit_bytes);
   visit("host_used_bytes", d.host_used_bytes);
   visit("refusals", d.refusals);
@@ -203,6 +204,7 @@ void each_field(ProcessDevice& d, Visit&& visit) {
   visit("ledger_bytes", d.ledger_bytes);
   visit("busy_ratio", d.busy_ratio);
   visit("mps", d.mps);
+  visit("unexplained_bytes", d.unexplained_bytes);
 }
 
 template <typename Visit>

@@ -113,6 +113,7 @@ struct ShareDevice {
   std::optional<std::uint64_t> memory_limit_bytes;  // empty: none
   std::uint64_t memory_used_bytes = 0;              // residual in it
   std::uint64_t memory_residual_bytes = 0, memory_draining_bytes = 0, memory_peak_bytes = 0;
+  std::uint64_t context_bytes = 0;        // what a process's context takes there; 0: none was measured yet
   std::uint64_t memory_frozen_bytes = 0;  // of what is used: on the host until its process calls the driver again
   std::uint64_t host_limit_bytes = 0, host_used_bytes = 0;
   std::uint64_t refusals = 0;                                   // for all reasons
@@ -185,6 +186,7 @@ struct ProcessDevice {
   std::uint64_t ledger_bytes = 0;             // what its share's ledger says
   std::optional<double> busy_ratio;           // NVML's sense
   bool mps = false;                           // a client of an MPS server there
+  std::uint64_t unexplained_bytes = 0;        // of ledger_bytes: taken by no call that its limiter knows of
 
   friend bool operator==(const ProcessDevice&, const ProcessDevice&) = default;
 };

@@ -10,7 +10,9 @@
 #include <filesystem>
 
 #include "base/saturating_math.hpp"
+#include "base/unique_fd.hpp"
 #include "base/units.hpp"
+#include "guest/ledger/registration.hpp"
 #include "guest/ledger/slot.hpp"
 #include "tenancy/access.hpp"
 #include "tenancy/open_read_only_mount.hpp"
@@ -25,6 +27,20 @@ constexpr const char* kAside = ".removed-";
 
 Result<void> open_passage(const std::string& path) {
   if (::chmod(path.c_str(), kPassage) != 0) return fail_errno(path, errno);
+  return {};
+}
+
+// For programs that find no daemon: they may open no page, and what their environment says cannot weaken the share's word.
+Result<void> tell_fail_policy(const std::string& directory, ledger::FailPolicy policy) {
+  const std::string path = directory + "/" + ledger::kFailPolicyFile, aside = path + ".new";
+  const std::string_view word = policy == ledger::FailPolicy::closed ? "closed\n" : "open\n";
+  (void)::unlink(aside.c_str());
+  const UniqueFd file(::open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+  if (!file) return fail_errno(aside, errno);
+  if (::fchmod(file.get(), 0644) != 0 ||
+      ::write(file.get(), word.data(), word.size()) != static_cast<ssize_t>(word.size()) ||
+      ::rename(aside.c_str(), path.c_str()) != 0)
+    return fail_errno(path, errno);
   return {};
 }
 
@@ -127,6 +143,7 @@ Result<void> Shares::adopt(Share share, Adoption& adoption) {
   if (auto applied = apply_limits(*grant, **held, node_.runtime_dir); !applied) return broken(applied.error());
   apply_waiting(live.share, **held);
   apply_freeze(live.share, **held);
+  if (auto told = tell_fail_policy(directory(name), live.share.fail_policy); !told) return broken(told.error());
   const auto said = store_.command_of(name);
   if (!said) return broken(said.error());
   live.said = *said;
@@ -267,6 +284,8 @@ Result<void> Shares::create(Share share) {
   if (const auto bad = ledger::create_share(node_.runtime_dir.c_str(), grant, ledger::Access::owner, pages))
     return undo(page_error(bad, node_.runtime_dir, share.name));
   auto held = hold(pages, share.name);
+  if (auto told = tell_fail_policy(directory(share.name), share.fail_policy); held && !told)
+    held = std::unexpected(told.error());
   if (!held) {
     bool removed = false;
     (void)ledger::remove_if_empty(node_.runtime_dir.c_str(), share.name.c_str(), removed);

@@ -125,12 +125,28 @@ Result<std::string> extended(const Invocation& invocation, const http::Endpoint&
   return shown(invocation, daemon, TRY(ask(daemon, "PATCH", target, body.dump())));
 }
 
+// How many processes the smallest of its limits has room for, where the size of a context is known.
+std::string process_room_text(const snapshot::Share& share) {
+  const auto room_on = [](const snapshot::ShareDevice& device) { return *device.memory_limit_bytes / device.context_bytes; };
+  const snapshot::ShareDevice* tightest = nullptr;
+  for (const auto& device : share.devices) {
+    if (!device.memory_limit_bytes || device.context_bytes == 0) continue;
+    if (tightest == nullptr || room_on(device) < room_on(*tightest)) tightest = &device;
+  }
+  if (tightest == nullptr) return "";
+  const std::uint64_t room = room_on(*tightest);
+  return "its memory has room for " + (room == 0 ? "no process" : room == 1 ? "1 process" : std::to_string(room) + " processes") +
+         ": a CUDA context takes " + bytes_text(tightest->context_bytes) + "\n";
+}
+
 // As above, of limits that were just said.
 Result<std::string> changed(const Invocation& invocation, const http::Endpoint& daemon, const std::string& reply) {
   const bool said = invocation.order.contains("compute") || invocation.order.contains("burst");
   if (const auto share = snapshot::from_json<snapshot::Share>(reply); share && said)
     remark_on_low_ceiling(*share, invocation.voice);
-  return shown(invocation, daemon, reply);
+  const std::string row = TRY(shown(invocation, daemon, reply));
+  if (!is_table(invocation.voice.format)) return row;
+  return row + process_room_text(TRY(snapshot::from_json<snapshot::Share>(reply)));
 }
 
 // {"alice": {"compute": "80%"}, ...}. Errors: usage.

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 
 #include "guest/ledger/check.hpp"
 #include "guest/ledger/registration.hpp"
@@ -131,6 +132,17 @@ PageFault regular_file_size(int fd, const char* name, std::size_t& bytes) {
   return {};
 }
 
+bool says_closed(const char* path) {
+  const Descriptor directory(::open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_PATH));
+  const Descriptor file(
+      directory.valid() ? ::openat(directory.get(), kFailPolicyFile, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)
+                        : -1);
+  constexpr std::string_view kClosed = "closed";
+  char text[kClosed.size()];
+  return file.valid() && ::read(file.get(), text, sizeof text) == static_cast<ssize_t>(sizeof text) &&
+         std::string_view(text, sizeof text) == kClosed;
+}
+
 bool is_removed(int directory) {
   struct stat status{};
   return stat_fd(directory, status) && status.st_nlink == 0;
@@ -196,6 +208,7 @@ void remove_directory_tree(int shares, const char* name) {
     step("remove: usage");
     ::unlinkat(directory.get(), "usage", 0);
     ::unlinkat(directory.get(), kTenantSocket, 0);
+    ::unlinkat(directory.get(), kFailPolicyFile, 0);
   }
   step("remove: directory");
   ::unlinkat(shares, name, AT_REMOVEDIR);

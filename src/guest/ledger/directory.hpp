@@ -40,6 +40,9 @@ PageFault open_share_directory(int shares, const char* name, Descriptor& out);
 // The same by the directory's own path.
 PageFault open_share_directory_at(const char* path, Descriptor& out);
 
+// Whether the file kFailPolicyFile in the directory at that path says that the share's fail policy is closed.
+bool says_closed(const char* path);
+
 // Whether that open directory has been removed: by its path it is no more, though a mount may still lead to it.
 bool is_removed(int directory);
 

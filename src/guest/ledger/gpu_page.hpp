@@ -49,7 +49,11 @@ struct alignas(64) GpuPage {
   std::atomic<std::int64_t> seen_ns;  // host time of the last mark on any seat
   std::atomic<std::int64_t> told_ns;  // of a page that the daemon writes: all that was marked before then stands here
   std::atomic<std::uint32_t> seats_seen;  // seats from that number on were never taken
-  std::uint8_t reserved[44];
+  // What a context takes of this GPU under that driver (cuDriverGetVersion), as the node's last one was measured; 0: none was.
+  // Of a page without a daemon.
+  std::atomic<std::uint32_t> context_driver;
+  std::atomic<std::uint64_t> context_bytes;
+  std::uint8_t reserved[32];
   GpuSeat seats[kMaxSeats];
   GpuMarks marks[kMaxSeats];  // of the seat of that number
 };

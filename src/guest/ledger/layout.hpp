@@ -158,6 +158,8 @@ inline constexpr const char* kMeterCalls[] = {"cuEventCreate", "cuEventRecord", 
                                               "cuStreamQuery"};
 inline constexpr std::uint32_t kMeterCallCount = sizeof kMeterCalls / sizeof kMeterCalls[0];
 
+inline constexpr std::uint32_t kRoundingClasses = 16;
+
 // Compute use of the share on one device (see compute_account.hpp for its rules).
 struct alignas(64) ComputeAccount {
   std::atomic<std::int64_t> paid_until_ns;  // host time at which all work charged so far is paid for at the ceiling
@@ -183,10 +185,12 @@ struct alignas(64) ComputeAccount {
   std::atomic<std::int64_t> sent_until_ns;
   std::atomic<std::uint64_t> sender;
   std::atomic<std::int64_t> several_until_ns;
-  // What a context of this GPU and driver takes, as the share's first one was measured; 0: none was. Any process may
+  // What a context of this GPU and driver takes, as the share's last one was measured; 0: none was. Any process may
   // write it.
   std::atomic<std::uint64_t> context_bytes;
-  std::uint64_t unused[4];
+  // How the driver rounds requests of more than 2^(20+i) bytes, as guest/limiter/memory/rounding.cpp learns it. Likewise.
+  std::atomic<std::uint8_t> rounding[kRoundingClasses];
+  std::uint64_t unused[2];
   Coverage<2048> coverage;  // which microseconds of the recent past are already charged
   Coverage<2048> copies;    // and which are in copy_ns
   LaunchDelays delays;
@@ -198,6 +202,8 @@ static_assert(sizeof(ComputeAccount) == 192 + 2 * 2048 * 8 + 128 + 64 + 64);
 // free -> claiming -> live -> dead -> free; or dead -> orphan -> free where memory outlives its process: what it had exported, or
 // all of it until the driver has taken it down.
 enum class SlotKind : std::uint32_t { free = 0, claiming = 1, live = 2, dead = 3, orphan = 4 };
+
+inline constexpr std::uint64_t kExplained = 1ull << 63;
 
 // Per account, written by the slot's owner only (others raise `done`); see account.hpp. Two cache lines, so that helpers
 // do not slow the owner's own stores.
@@ -223,7 +229,8 @@ struct alignas(64) SlotDevice {
   std::uint8_t reserved[4];
   // The arbiter is told when the oldest of what is in flight was sent, host time; 0: none is. What goes on for long may wait for another GPU.
   std::atomic<std::int64_t> oldest_ns;
-  std::uint8_t reserved_more[8];
+  // Of residual_bytes, what contexts and calls explain, with kExplained set; 0: a limiter that does not say.
+  std::atomic<std::uint64_t> explained_bytes;
 };
 
 // `life` and `who` change together, by one 16-byte compare-and-swap, when a slot is claimed: a process killed at its

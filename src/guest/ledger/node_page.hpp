@@ -18,7 +18,7 @@
 namespace headgate::ledger {
 
 inline constexpr std::uint64_t kNodeMagic = 0x4847'206e'6f64'6520;  // "HG node "
-inline constexpr std::uint32_t kNodePageVersion = 2;
+inline constexpr std::uint32_t kNodePageVersion = 3;
 inline constexpr std::uint64_t kNotTold = ~0ull;
 // How long a limiter waits for one. After that it asks NVML, and goes on doing so until `done` moves.
 inline constexpr std::int64_t kNodePatienceNs = 500'000'000;
@@ -39,10 +39,12 @@ struct alignas(64) NodePage {
   // Of the GPU's SMs, what the share's processes there have together as such clients, by their SlotDevice::sm_percent; 0: one of
   // them may have all, or none is there. By device of the share.
   std::atomic<std::uint32_t> sm_percent[kMaxDevices];
+  // What a context takes of the card, by the driver's figures of all shares; 0: not known. By device of the share.
+  std::atomic<std::uint64_t> context_bytes[kMaxDevices];
   NodeSlot slots[kMaxSlots];
 };
 
 static_assert(offsetof(NodePage, unattributed_bytes) == 64 && sizeof(NodeSlot) == 144);
-static_assert(sizeof(NodePage) == 64 + 128 + 64 + kMaxSlots * sizeof(NodeSlot));
+static_assert(sizeof(NodePage) == 64 + 128 + 64 + 128 + kMaxSlots * sizeof(NodeSlot));
 
 }  // namespace headgate::ledger

@@ -23,6 +23,8 @@
 namespace headgate::ledger {
 
 inline constexpr const char* kTenantSocket = "tenant.sock";
+// Beside it, for whoever finds no daemon and may not open the pages: "open" or "closed", the share's fail policy. Mode 0644.
+inline constexpr const char* kFailPolicyFile = "fail-policy";
 inline constexpr std::uint32_t kRegistrationMagic = 0x4847'7267;  // "HGrg"
 // Both sides of another version refuse by name; the messages' heads and Refuse stay as they are in all versions.
 inline constexpr std::uint32_t kRegistrationVersion = 1;

@@ -33,6 +33,7 @@ void open_books(UsagePage& page, std::uint32_t device, std::uint32_t slot) {
   put(books.exported_bytes, std::uint64_t{0}, "claim: exported");
   put(books.draining_bytes, std::uint64_t{0}, "claim: draining");
   put(books.residual_bytes, std::uint64_t{0}, "claim: residual");
+  put(books.explained_bytes, std::uint64_t{0}, "claim: explained");
   put(books.launches, std::uint64_t{0}, "claim: launches");
   put(books.work_until_ns, std::int64_t{0}, "claim: work");
   put(books.waiting, std::uint32_t{0}, "claim: waiting");

@@ -1,5 +1,5 @@
 // A program that takes the driver from the library that it is told, and asks it for memory as it is told on standard input:
-// "alloc BYTES", "info", "compute" (kernels without a pause from then on), until that ends. With BYPASS_FIRST in its environment it makes a context through that library before.
+// "alloc BYTES", "front BYTES" (through BYPASS_FIRST), "info", "compute" (kernels without a pause from then on), until that ends. With BYPASS_FIRST in its environment it makes a context through that library before.
 // --accounting: switches the driver's accounting on (status 4: it may not), and ends. Built twice, the second time (STATIC) statically linked, the simulated driver within.
 #include <dlfcn.h>
 
@@ -99,7 +99,9 @@ CUresult compute(const Driver& driver) {
 int main(int count, char** words) {
 #ifndef STATIC
   if (count > 1 && std::strcmp(words[1], "--accounting") == 0) return switch_accounting_on();
-  if (const char* first = std::getenv("BYPASS_FIRST"); first != nullptr) ready(driver_at(first));
+  const char* const first = std::getenv("BYPASS_FIRST");
+  const Driver front = first != nullptr ? driver_at(first) : Driver{};
+  if (first != nullptr) ready(front);
 #endif
   const Driver driver = driver_at(count > 1 ? words[1] : "libcuda.so.1");
   std::printf("ready %u\n", static_cast<unsigned>(ready(driver)));
@@ -109,6 +111,11 @@ int main(int count, char** words) {
     if (std::strncmp(line, "alloc ", 6) == 0) {
       CUdeviceptr address = 0;
       std::printf("%u\n", static_cast<unsigned>(driver.allocate(&address, std::strtoull(line + 6, nullptr, 10))));
+#ifndef STATIC
+    } else if (std::strncmp(line, "front ", 6) == 0) {
+      CUdeviceptr address = 0;
+      std::printf("%u\n", static_cast<unsigned>(front.allocate(&address, std::strtoull(line + 6, nullptr, 10))));
+#endif
     } else if (std::strncmp(line, "compute", 7) == 0) {
       std::printf("%u\n", static_cast<unsigned>(compute(driver)));
     } else {

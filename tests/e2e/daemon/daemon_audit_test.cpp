@@ -139,6 +139,26 @@ TEST_F(DaemonAudit, AMemberThatTakesMemoryPastItsLedgerIsNamedWithItsShare) {
   expect_way(rogue.pid(), "it has a copy of the driver's library: " + copy);
 }
 
+// Its limiter measures it, so that the share is charged; a name it has all the same.
+TEST_F(DaemonAudit, MemoryThatNoCallExplainsIsNamedThoughItIsCharged) {
+  auto environment = tenant();
+  environment["BYPASS_FIRST"] = "libcuda.so.1";
+  Program rogue({BYPASS_PROGRAM, own_driver()}, environment);
+  ASSERT_EQ(rogue.line(), "ready 0") << rogue.errors();
+  rogue.say("front 1048576");
+  ASSERT_EQ(rogue.line(), "0");
+  rogue.say("alloc 536870912");
+  ASSERT_EQ(rogue.line(), "0");
+  rogue.say("front 1048576");
+  ASSERT_EQ(rogue.line(), "0");
+  ASSERT_TRUE(
+      eventually([&] { return daemon_.share("alice").devices.at(0).memory_residual_bytes >= 536870912; }));
+  const auto event = named(rogue.pid(), "audit.memory");
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->share, "alice");
+  EXPECT_TRUE(event->text.contains("none of its calls explains")) << event->text;
+}
+
 TEST_F(DaemonAudit, AProgramThatHidesInNamespacesOfItsOwnIsNamedByItsPidOnTheHost) {
   if (daemon_.cli().shell("unshare --user --map-root-user --mount --pid --fork true").status != 0)
     GTEST_SKIP() << "this machine makes no namespaces";

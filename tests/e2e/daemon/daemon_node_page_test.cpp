@@ -83,6 +83,26 @@ TEST_F(NodePage, AWholeLifeUnderADaemonCallsNoNvmlAndItsBooksAreExact) {
   EXPECT_EQ(program.wait(), 0);
 }
 
+TEST_F(NodePage, TellsEveryShareWhatAContextTakes) {
+  Program program({BYPASS_PROGRAM, "libcuda.so.1"}, tenant());
+  ASSERT_EQ(program.line(), "ready 0") << program.errors();
+  ASSERT_EQ(alloc(program, kMiB), "0");
+  const std::uint64_t context = truth(program.pid()).context_bytes;
+  EXPECT_TRUE(eventually([&] { return daemon_.share("alice").devices.at(0).context_bytes == context; }));
+  const auto room = [&](std::uint64_t bytes) {
+    static int made = 0;
+    return daemon_.cli().shell("$H share create more" + std::to_string(++made) + " --mem " + std::to_string(bytes) + "B");
+  };
+  EXPECT_TRUE(room(3 * context).out.contains("room for 3 processes: a CUDA context takes"));
+  EXPECT_TRUE(room(3 * context - 1).out.contains("room for 2 processes"));
+  EXPECT_TRUE(room(context - 1).out.contains("room for no process"));
+  // Refused without the driver's ever making it.
+  auto small = tenant();
+  small["HEADGATE_SHARE_DIR"] = daemon_.cli().runtime() + "/shares/more3";
+  Program refused({BYPASS_PROGRAM, "libcuda.so.1"}, small);
+  EXPECT_EQ(refused.line(), "ready 2") << refused.errors();
+}
+
 TEST_F(NodePage, InAPidNamespaceOfItsOwnAContextIsChargedToo) {
   if (daemon_.cli().shell("unshare --user --map-root-user --pid --fork true").status != 0)
     GTEST_SKIP() << "this machine makes no namespaces";

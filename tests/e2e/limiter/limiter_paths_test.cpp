@@ -133,6 +133,21 @@ TEST_F(Paths, ADeviceThatIsResetGivesEverythingBack) {
   EXPECT_EQ(true_bytes(), 0u);
 }
 
+// 2 MiB granules on the card: charged with each request, not when the residual is measured next.
+class Rounded : public Paths, public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Kinds, Rounded, testing::Values("alloc", "pitch", "array"));
+
+TEST_P(Rounded, ByTheDriverIsChargedWithTheRequest) {
+  make_node("tiny", 2 * kMiB);
+  const auto program = start("512MiB");
+  ask(*program, "look");
+  int taken = 0;
+  while (ask(*program, std::string("take ") + GetParam() + " 2200000").starts_with("0 ")) ++taken;
+  EXPECT_GE(taken, 110);
+  EXPECT_LE(truth().used_bytes, 512 * kMiB);
+  EXPECT_GT(truth().processes.at(0).slack_bytes, 100 * kMiB);
+}
+
 // What slabs, contexts and rounding take besides is the residual: with it the share's figure is the card's.
 TEST_F(Paths, AccountAndResidualAreWhatTheCardGave) {
   make_node("tiny", 2 * kMiB);

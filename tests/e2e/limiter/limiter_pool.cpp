@@ -11,7 +11,9 @@
 //   keeping:BYTES (does not free)  repeating:BYTES (frees at the next launch)  captured:BYTES  moved:BYTES (in a child)
 //   uploading:BYTES (instantiated with an upload)
 //   deep (a kernel with 120 MiB of local memory on the tiny card)  heap:BYTES (the heap's limit)
-//   stack:BYTES  printf:BYTES (the same)  module:BYTES (one with a static array of that size)  unload  context  -context
+//   stack:BYTES  printf:BYTES (the same)  module:BYTES (one with a static array of that size)  unload
+//   library:BYTES (the same, and the address of its array)  other-library:BYTES (loaded without a context, used in one)  -library
+//   context  -context
 //   left (cuMemGetInfo)  look:TIMES (the same)  end-nvml
 //   listed (NVML's processes)  nvml-in-child (its total after a fork)
 //   launch:N  upload:N  end:N  drop:N (frees what N keeps)  gtrim  greserved  gused  gstorm:ROUNDS
@@ -167,13 +169,24 @@ struct Tenant {
   }
 
   CUmodule statics = nullptr;
+  CUlibrary library = nullptr;
   CUcontext other = nullptr;
 
   // A module whose static array has so many bytes.
-  CUresult load_statics(std::uint64_t bytes) {
-    const std::string ptx = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .global .align 8 .b8 grid[" +
-                            std::to_string(bytes) + "];\n.visible .entry k() { ret; }\n";
-    return CALL(cuModuleLoadData)(&statics, ptx.c_str());
+  static std::string image_with(std::uint64_t bytes) {
+    return ".version 8.0\n.target sm_90\n.address_size 64\n.visible .global .align 8 .b8 grid[" +
+           std::to_string(bytes) + "];\n.visible .entry k() { ret; }\n";
+  }
+  CUresult load_statics(std::uint64_t bytes) { return CALL(cuModuleLoadData)(&statics, image_with(bytes).c_str()); }
+
+  CUresult load_library(std::uint64_t bytes, bool without_context) {
+    CUcontext context = nullptr;
+    CUdeviceptr grid = 0;
+    if (without_context) CALL(cuCtxPopCurrent_v2)(&context);
+    CUresult result = CALL(cuLibraryLoadData)(&library, image_with(bytes).c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+    if (without_context) CALL(cuCtxPushCurrent_v2)(context);
+    if (result == CUDA_SUCCESS) result = CALL(cuLibraryGetGlobal)(&grid, nullptr, library, "grid");
+    return result;
   }
 
   CUresult another_context() {
@@ -508,6 +521,8 @@ struct Tenant {
     if (verb == "stack") return CALL(cuCtxSetLimit)(static_cast<CUlimit>(0), number);
     if (verb == "printf") return CALL(cuCtxSetLimit)(static_cast<CUlimit>(1), number);
     if (verb == "module") return load_statics(number);
+    if (verb == "library" || verb == "other-library") return load_library(number, verb == "other-library");
+    if (verb == "-library") return CALL(cuLibraryUnload)(library);
     if (verb == "unload") return CALL(cuModuleUnload)(statics);
     if (verb == "context") return another_context();
     if (verb == "-context") return CALL(cuCtxDestroy_v2)(other);

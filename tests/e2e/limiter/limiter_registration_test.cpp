@@ -85,12 +85,14 @@ class Daemon {
     return true;
   }
 
-  void share(const char* name, std::uint64_t memory, bool everyone = false) {
+  void share(const char* name, std::uint64_t memory, bool everyone = false,
+             ledger::FailPolicy policy = ledger::FailPolicy::open) {
     on_loop([&] {
       tenancy::Share share;
       share.name = name;
       share.owner_uid = ::geteuid();
       share.everyone = everyone;
+      share.fail_policy = policy;
       share.devices.push_back({.uuid = kFirstGpu, .memory_limit_bytes = memory});
       EXPECT_TRUE(shares_->create(share));
       EXPECT_TRUE(doors_->open(name));
@@ -482,8 +484,10 @@ TEST_F(Registration, AnotherUidWithoutARightToAnyFileIsHeldAllTheSame) {
   const Outcome stranger = nobody.run(directory("closed"), "open", 65534);
   EXPECT_NE(stranger.out.find("ready: 800"), std::string::npos) << stranger.out << stranger.err;
   EXPECT_NE(stranger.err.find("uid 65534 may not use the share 'closed'"), std::string::npos) << stranger.err;
-  // Without a daemon there is nothing that could hold it: the fail policy decides.
+  // Without a daemon there is nothing that could hold it: the fail policy decides, the share's before the environment's.
+  headgated->share("strict", kMiB, true, ledger::FailPolicy::closed);
   headgated.reset();
+  EXPECT_NE(nobody.run(directory("strict"), "open", 65534).out.find("ready: 800"), std::string::npos);
   EXPECT_NE(nobody.run(directory("open"), "closed", 65534).out.find("ready: 800"), std::string::npos);
   const Outcome unheld = nobody.run(directory("open"), "open", 65534);
   EXPECT_NE(unheld.out.find("alloc 1000000: 0\nalloc 100000: 0\n"), std::string::npos) << unheld.out << unheld.err;

@@ -45,7 +45,8 @@ TEST(Residual, AHeapThatALimitMadeIsTheSharesBeforeTheNextAllocation) {
 // As on a card of that size: nothing of it is on the card afterwards, and what fits can be had at once.
 class Untold : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Calls, Untold,
-                         testing::Values(bytes("module", 400 * kMiB), bytes("heap", 400 * kMiB), "stack:10240",
+                         testing::Values(bytes("module", 400 * kMiB), bytes("library", 400 * kMiB),
+                                         bytes("other-library", 400 * kMiB), bytes("heap", 400 * kMiB), "stack:10240",
                                          bytes("printf", 400 * kMiB), "deep"));
 
 TEST_P(Untold, IsRefusedPastTheLimitAndLeavesNothing) {
@@ -72,6 +73,8 @@ TEST(Untold, AModuleThatGoesLeavesItsRoom) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(tenant.does(bytes("module", 90 * kMiB)), "0");
     EXPECT_EQ(tenant.does("unload"), "0");
+    EXPECT_EQ(tenant.does(bytes("library", 90 * kMiB)), "0");
+    EXPECT_EQ(tenant.does("-library"), "0");
   }
 }
 
@@ -91,6 +94,27 @@ TEST(Contexts, AreMadeWhileTheShareHasRoomForThem) {
   EXPECT_EQ(truth(runtime).used_bytes, 3 * kContext);
   third.finish();
   fourth.finish();
+}
+
+// What one takes is known of the card, not of the share: another share's first is refused without the driver.
+TEST(Contexts, AreReservedByTheSizeOfTheNodesFirst) {
+  const Runtime runtime;
+  {
+    Led first(runtime, on_tiny("1GiB"));
+    EXPECT_EQ(first.does("linear:1048576"), "0");  // measured before it
+  }
+  const std::string node = runtime.path() + "/run-node";
+  ASSERT_TRUE(sim::write_faults(node, "cuDevicePrimaryCtxRetain:delay_us=0"));  // counted
+  Tenant small = on_tiny("60MiB");
+  small.environment["HEADGATE_SHARE"] = "small";
+  auto refused = runtime.start(small, {"-"});
+  EXPECT_NE(refused.next_line(), "ready: 0");
+  EXPECT_EQ(sim::fault_hits(node)->at(0), 0u);
+  small.environment["HEADGATE_SHARE"] = "large";
+  small.environment["HEADGATE_MEM"] = "100MiB";
+  Led fits(runtime, small);
+  EXPECT_EQ(fits.does(bytes("linear", 37 * kMiB)), "2");
+  EXPECT_EQ(fits.does(bytes("linear", 36 * kMiB)), "0");
 }
 
 TEST(FreeMemory, IsAtOnceWhatItIs) {

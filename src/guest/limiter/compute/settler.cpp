@@ -56,16 +56,8 @@ ledger::Seat seat_on(std::uint32_t device) {
   // A tenant of the daemon may not write what all shares read, and has both from it.
   if (const GpuPages handed = gpu_pages_of(device); handed.own != nullptr)
     return {.page = handed.own, .board = handed.board, .owner = owner, .share = share};
-  if (session.base[0] == '\0') return {};
-  ledger::GpuPage*& page = metered.gpu_pages[device];
-  if (page == nullptr) {
-    if (const ledger::PageFault bad = ledger::open_gpu_page(session.base, session.held.devices[device].uuid, page)) {
-      char why[512];
-      ledger::explain(bad, why, sizeof why);
-      log_line(LogLevel::warn, "time slices of other shares on this GPU are charged to this one: %s", why);
-      return {};
-    }
-  }
+  ledger::GpuPage* const page = users_gpu_page(device);
+  if (page == nullptr) return {};
   return {.page = page, .board = nullptr, .owner = owner, .share = share};
 }
 

@@ -492,7 +492,6 @@ void meter_reset_after_fork() {
     stream.used.store(false);
   }
   for (ContextMeter& context : metered.contexts) context.handle = nullptr;
-  metered.gpu_pages = {};
   for (Pace& pace : metered.paces) {
     pace.busy_until_ns.store(0);
     pace.credit_ns.store(0);

@@ -78,7 +78,6 @@ struct ComputeState {
   std::array<std::atomic<std::uint32_t>, ledger::kMaxDevices> seen_gate_epoch{};
   Estimates estimates;
   std::array<Pace, ledger::kMaxDevices> paces;
-  std::array<ledger::GpuPage*, ledger::kMaxDevices> gpu_pages{};
   std::array<ContextMeter, kMaxContexts> contexts;
   std::array<StreamMeter, kMaxStreams> streams;
   std::array<Lane, kMaxStreams> lanes;  // of the stream with the same index

@@ -16,6 +16,7 @@
 #include "guest/limiter/memory/pool.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/session/current.hpp"
+#include "guest/limiter/session/gpu_pages.hpp"
 #include "guest/limiter/session/node_page.hpp"
 #include "guest/limiter/stream/captures.hpp"
 
@@ -30,6 +31,7 @@ constexpr Reset* kResets[] = {
     bare::forget_clock_after_fork,  // the child may be in another time namespace
     contexts_changed,
     node_page_reset_after_fork,
+    users_gpu_page_reset_after_fork,
     ledger::reset_locks_after_fork,
     allocations_reset_after_fork,
     mapped_reset_after_fork,

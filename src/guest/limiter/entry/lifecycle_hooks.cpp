@@ -3,6 +3,7 @@
 
 #include "guest/limiter/compute/compute.hpp"
 #include "guest/limiter/memory/charge.hpp"
+#include "guest/limiter/memory/context_size.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/memory/untold.hpp"
 #include "guest/limiter/route/forward.hpp"
@@ -19,9 +20,6 @@ namespace ledger = headgate::ledger;
 namespace {
 
 constexpr std::uint32_t kOutsideEvent = ledger::kMaxDevices;  // of may_say(), as where memory is refused
-
-// More than the largest GPU's context takes.
-constexpr std::uint64_t kLargestContext = 2ull << 30;
 
 // A context exists now on this device: the meter can start, and the context's own memory is to be measured.
 CUresult after_creation(CUresult result, const CUcontext* context, CUdevice device) {
@@ -47,7 +45,7 @@ bool is_hidden_gpu(CUdevice device) {
 }
 
 // Makes a context of a device of the share; nowhere else is one made. `made` is where the call leaves it, and undo()
-// takes it back. What one takes is known from the first that a process of the share has made there.
+// takes it back. What one takes is known from the node's first.
 template <typename Create, typename Undo>
 CUresult creating(CUdevice device, bool exists, CUcontext* made, Create create, Undo undo) {
   const Place place = place_of(device);
@@ -56,17 +54,20 @@ CUresult creating(CUdevice device, bool exists, CUcontext* made, Create create, 
     if (is_hidden_gpu(device)) return CUDA_ERROR_INVALID_DEVICE;
   }
   if (exists || !is_limited(place)) return after_creation(create(), made, device);
-  std::atomic<std::uint64_t>& known = session.usage->compute[place.device_index].context_bytes;
-  const std::uint64_t bytes = known.load(std::memory_order_relaxed);
-  if (bytes != 0) return after_creation(taking(place, bytes, create, [] {}, [] { return kUntold; }), made, device);
+  const std::uint32_t index = place.device_index;
+  const auto came = [&](CUresult result, std::uint64_t charged_bytes) {
+    if (result == CUDA_SUCCESS) context_came(index, charged_bytes);
+    return after_creation(result, made, device);
+  };
+  if (const std::uint64_t bytes = context_bytes(index); bytes != 0)
+    return came(taking(place, bytes, create, [] {}, [] { return kUntold; }), bytes);
   // Asking NVML for the first time takes milliseconds. A process that is alone where there is room for any context is
   // spared them: its context is measured before its next request, this one included.
-  if (ledger::live_slots(*session.usage) == 1 && has_room(place, kLargestContext))
-    return after_creation(create(), made, device);
-  const std::uint64_t before = own_residual(place.device_index);
+  if (ledger::live_slots(*session.usage) == 1 && has_room(place, kLargestContext)) return came(create(), 0);
+  const std::uint64_t before = own_residual(index);
   const CUresult result = taking(place, kUntold, create, undo, [] { return kUntold; });
-  const std::uint64_t now = own_residual(place.device_index);
-  if (result == CUDA_SUCCESS && now > before) known.store(now - before, std::memory_order_relaxed);
+  const std::uint64_t now = own_residual(index);
+  if (result == CUDA_SUCCESS && now > before) know_context_bytes(index, now - before);
   return after_creation(result, made, device);
 }
 
@@ -77,7 +78,7 @@ void context_is_gone(CUcontext context, std::uint32_t device_index) {
   context_gone(owner(context));
   untold_gone(owner(context));
   if (device_index == kNoDevice) return;
-  residual_falls(device_index, session.usage->compute[device_index].context_bytes.load(std::memory_order_relaxed));
+  residual_falls(device_index, context_bytes(device_index));
 }
 
 // The memory of what is current to whom is void before and after.

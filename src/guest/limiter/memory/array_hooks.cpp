@@ -15,10 +15,14 @@ const Shape& shape_of(const Descriptor* descriptor) {
   return *reinterpret_cast<const Shape*>(descriptor);
 }
 
+void destroy(CUarray array) { forward(driver.cuArrayDestroy, array); }
+void destroy(CUmipmappedArray array) { forward(driver.cuMipmappedArrayDestroy, array); }
+
 template <typename Handle, typename Allocate>
 CUresult charged_array(std::uint64_t bytes, Handle* handle, Allocate allocate) {
   if (handle == nullptr || bytes == 0) return allocate();
-  return charged(bytes, arrays, allocate, [=] { return key_of(*handle); });
+  return charged(
+      bytes, arrays, allocate, [=] { return key_of(*handle); }, [=] { destroy(*handle); });
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "guest/limiter/memory/allocation_table.hpp"
 #include "guest/limiter/memory/oom_wait.hpp"
 #include "guest/limiter/memory/refusal.hpp"
+#include "guest/limiter/memory/rounding.hpp"
 #include "guest/limiter/session/membership.hpp"
 
 namespace headgate::limiter {
@@ -29,12 +30,6 @@ Verdict try_reserve_at(const Place& place, std::uint64_t bytes, InFlightBytes& i
 void book_refusal(const Place& place, std::uint64_t bytes);
 // The record of what the driver had no memory for, though the share had room.
 void book_driver_refusal(const Place& place, std::uint64_t bytes);
-
-// Of the current context's device; `place` is filled.
-inline Verdict reserve_here(std::uint64_t bytes, Place& place, OomWait& wait, Fallback fallback = Fallback::none) {
-  place = current_place();
-  return place.standing == Standing::free ? Verdict::forward : reserve_at(place, bytes, wait, fallback);
-}
 
 // After the driver has failed a request for which the share had room: whether to reserve and ask it again. The last no is
 // recorded, unless `recorded` says that it is: the driver had said yes, and that was undone for the share's limit.
@@ -76,20 +71,37 @@ std::uint64_t owner_here();
 void context_may_go(std::uint64_t context);
 void context_gone(std::uint64_t context);
 
-// allocate(): the driver call. key(): of what it made, valid after success. of_context: it dies with the context.
-template <typename Allocate, typename Key>
-abi::CUresult charged(std::uint64_t bytes, AllocationTable& holdings, Allocate allocate, Key key,
-                      bool of_context = true) {
-  Place place;
+// The driver's call for a request for which `reserved` bytes are reserved. What it turns out to take more is reserved too, or
+// the call is undone; `reserved` is what is left to keep or to hand back.
+template <typename Allocate, typename Undo>
+abi::CUresult allocated(const Place& place, std::uint64_t bytes, std::uint64_t& reserved, Allocate allocate, Undo undo) {
+  const RoundingProbe probe(place.device_index, bytes);
+  const abi::CUresult result = noted(allocate());
+  if (result != abi::CUDA_SUCCESS) return result;
+  const std::uint64_t taken = probe.taken(bytes);
+  if (taken <= reserved) return result;
+  if (grow_reservation(place.device_index, taken - reserved)) {
+    reserved = taken;
+    return result;
+  }
+  undo();
+  return refusal();
+}
+
+// allocate(): the driver call. key(): of what it made, valid after success, which undo() frees. It dies with the context.
+template <typename Allocate, typename Key, typename Undo>
+abi::CUresult charged(std::uint64_t bytes, AllocationTable& holdings, Allocate allocate, Key key, Undo undo) {
   OomWait wait;
   for (;;) {
-    const Verdict verdict = reserve_here(bytes, place, wait);
+    const Place place = current_place();
+    std::uint64_t taken = with_rounding(place.device_index, bytes);
+    const Verdict verdict = place.standing == Standing::free ? Verdict::forward : reserve_at(place, taken, wait);
     if (verdict == Verdict::forward) return allocate();
     if (verdict == Verdict::refused) return refusal();
-    const abi::CUresult result = noted(allocate());
-    if (result == abi::CUDA_SUCCESS) keep(holdings, key(), {bytes, place.device_index, of_context ? owner_here() : 0});
-    else hand_back_unused(place.device_index, bytes);
-    if (!try_again(result, place, bytes, wait)) return result;
+    const abi::CUresult result = allocated(place, bytes, taken, allocate, undo);
+    if (result == abi::CUDA_SUCCESS) keep(holdings, key(), {taken, place.device_index, owner_here()});
+    else hand_back_unused(place.device_index, taken);
+    if (!try_again(result, place, taken, wait)) return result;
   }
 }
 

@@ -43,22 +43,26 @@ CUresult pitched_on_host(CUdeviceptr_v1*, unsigned*, std::uint64_t, std::uint64_
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-// What past the limit may lie in host memory.
+// What past the limit may lie in host memory. of_card: the call takes the card's memory, and not a page at a time.
 template <typename Allocate>
-CUresult charged_linear(std::uint64_t bytes, CUdeviceptr* pointer, Allocate allocate) {
-  Place place;
+CUresult charged_linear(std::uint64_t bytes, bool of_card, CUdeviceptr* pointer, Allocate allocate) {
   OomWait wait;
   for (;;) {
-    switch (reserve_here(bytes, place, wait, Fallback::host)) {
+    const Place place = current_place();
+    std::uint64_t taken = of_card ? with_rounding(place.device_index, bytes) : bytes;
+    const Verdict verdict =
+        place.standing == Standing::free ? Verdict::forward : reserve_at(place, taken, wait, Fallback::host);
+    switch (verdict) {
       case Verdict::forward: return allocate();
       case Verdict::refused: return refusal();
-      case Verdict::on_host: return allocate_on_host(pointer, bytes, place);
+      case Verdict::on_host: return allocate_on_host(pointer, taken, place);
       case Verdict::reserved: break;
     }
-    const CUresult result = noted(allocate());
-    if (result == CUDA_SUCCESS) keep(pointers, *pointer, {bytes, place.device_index, owner_here()});
-    else hand_back_unused(place.device_index, bytes);
-    if (!try_again(result, place, bytes, wait)) return result;
+    const auto undo = [=] { forward(driver.cuMemFree_v2, *pointer); };
+    const CUresult result = of_card ? allocated(place, bytes, taken, allocate, undo) : noted(allocate());
+    if (result == CUDA_SUCCESS) keep(pointers, *pointer, {taken, place.device_index, owner_here()});
+    else hand_back_unused(place.device_index, taken);
+    if (!try_again(result, place, taken, wait)) return result;
   }
 }
 
@@ -68,12 +72,14 @@ CUresult pitched(Pointer* pointer, Pitch* pitch, std::uint64_t width, std::uint6
                  Allocate allocate, CUresult (*undo)(Pointer)) {
   if (is_drivers_error(pointer, width) || pitch == nullptr || height == 0 || !is_element_size(element))
     return allocate();
-  const std::uint64_t bound = padded(width, height);
-  Place place;
+  const Place place = current_place();
+  const std::uint64_t bound = with_rounding(place.device_index, padded(width, height));
+  const RoundingProbe probe(place.device_index, padded(width, height));
   OomWait wait;
   CUresult result;
   do {
-    const Verdict verdict = reserve_here(bound, place, wait, fallback_of<Pointer>());
+    const Verdict verdict =
+        place.standing == Standing::free ? Verdict::forward : reserve_at(place, bound, wait, fallback_of<Pointer>());
     if (verdict == Verdict::forward) return allocate();
     if (verdict == Verdict::refused) return refusal();
     if (verdict == Verdict::on_host) return pitched_on_host(pointer, pitch, bound, height, place);
@@ -81,7 +87,7 @@ CUresult pitched(Pointer* pointer, Pitch* pitch, std::uint64_t width, std::uint6
     if (result != CUDA_SUCCESS) hand_back_unused(place.device_index, bound);
   } while (try_again(result, place, bound, wait));
   if (result != CUDA_SUCCESS) return result;
-  const std::uint64_t bytes = std::uint64_t{*pitch} * height;
+  const std::uint64_t bytes = probe.taken(std::uint64_t{*pitch} * height);
   if (bytes > bound && !grow_reservation(place.device_index, bytes - bound)) {
     undo(*pointer);
     hand_back_unused(place.device_index, bound);
@@ -97,19 +103,20 @@ CUresult pitched(Pointer* pointer, Pitch* pitch, std::uint64_t width, std::uint6
 HEADGATE_HOOK CUresult cuMemAlloc(CUdeviceptr_v1* dptr, unsigned bytesize) {
   const auto allocate = [=] { return forward(driver.cuMemAlloc, dptr, bytesize); };
   if (is_drivers_error(dptr, bytesize)) return allocate();
-  return charged(bytesize, pointers, allocate, [=] { return std::uint64_t{*dptr}; });
+  return charged(
+      bytesize, pointers, allocate, [=] { return std::uint64_t{*dptr}; }, [=] { forward(driver.cuMemFree, *dptr); });
 }
 
 HEADGATE_HOOK CUresult cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
   const auto allocate = [=] { return forward(driver.cuMemAlloc_v2, dptr, bytesize); };
   if (is_drivers_error(dptr, bytesize)) return allocate();
-  return charged_linear(bytesize, dptr, allocate);
+  return charged_linear(bytesize, true, dptr, allocate);
 }
 
 HEADGATE_HOOK CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned flags) {
   const auto allocate = [=] { return forward(driver.cuMemAllocManaged, dptr, bytesize, flags); };
   if (is_drivers_error(dptr, bytesize) || !is_attachment(flags)) return allocate();
-  return charged_linear(bytesize, dptr, allocate);
+  return charged_linear(bytesize, false, dptr, allocate);
 }
 
 HEADGATE_HOOK CUresult cuMemAllocPitch(CUdeviceptr_v1* dptr, unsigned* pPitch, unsigned WidthInBytes, unsigned Height,

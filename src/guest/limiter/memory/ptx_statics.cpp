@@ -63,11 +63,15 @@ bool follows(std::string_view word, const char* begin, const char* at) {
 
 }  // namespace
 
+// A cubin or fat binary begins with other bytes, and only PTX ends in a NUL.
+bool is_ptx(const void* image) {
+  const char first = *static_cast<const char*>(image);
+  return first == '.' || first == '/' || grant::is_blank(first);
+}
+
 std::uint64_t static_bytes(const void* image) {
-  if (image == nullptr) return 0;
+  if (image == nullptr || !is_ptx(image)) return 0;
   const auto* const text = static_cast<const char*>(image);
-  // A cubin or fat binary begins with other bytes, and only PTX ends in a NUL.
-  if (*text != '.' && *text != '/' && !grant::is_blank(*text)) return 0;
   constexpr std::string_view kGlobal = ".global";
   std::uint64_t sum = 0;
   for (const char* at = text; (at = std::strstr(at, kGlobal.data())) != nullptr;) {

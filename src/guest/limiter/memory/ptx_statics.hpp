@@ -9,5 +9,7 @@ namespace headgate::limiter {
 // whose size shows only after the load. ABI fact: PTX ISA, "Variables"; cuda.h: a PTX image ends in a NUL. A hostile text can
 // give a wrong figure: what the load really took is measured later.
 std::uint64_t static_bytes(const void* image);
+// Whether an image, not null, begins as PTX text does.
+bool is_ptx(const void* image);
 
 }  // namespace headgate::limiter

@@ -9,6 +9,7 @@
 #include "guest/bare/scratch.hpp"
 #include "guest/ledger/draining.hpp"
 #include "guest/ledger/slot.hpp"
+#include "guest/limiter/memory/context_size.hpp"
 #include "guest/limiter/memory/draining.hpp"
 #include "guest/limiter/memory/in_flight_bytes.hpp"
 #include "guest/limiter/memory/memory_thread.hpp"
@@ -41,6 +42,21 @@ std::atomic<std::int64_t> refreshed_at[ledger::kMaxDevices];    // whoever asked
 std::atomic<std::uint64_t> seen_sequence[ledger::kMaxDevices];  // of our books, at the last look
 std::atomic<std::int64_t> still_since[ledger::kMaxDevices];     // and when it was first seen
 std::atomic<std::uint64_t> least[ledger::kMaxDevices];          // what calls were told that they take is in it
+std::atomic<std::uint64_t> allowed[ledger::kMaxDevices];        // code that may come at a launch
+
+void tell_explained(std::uint32_t device) {
+  if (!seated()) return;
+  const std::uint64_t bytes =
+      least[device].load(std::memory_order_relaxed) + allowed[device].load(std::memory_order_relaxed);
+  session.usage->slots[session.slot].devices[device].explained_bytes.store(ledger::kExplained | bytes,
+                                                                           std::memory_order_relaxed);
+}
+
+void lower(std::atomic<std::uint64_t>& value, std::uint64_t bytes) {
+  std::uint64_t seen = value.load(std::memory_order_relaxed);
+  while (!value.compare_exchange_weak(seen, seen > bytes ? seen - bytes : 0)) {
+  }
+}
 
 }  // namespace
 
@@ -170,6 +186,14 @@ bool quiet_on(std::uint32_t device_index, std::uint64_t sequence) {
   return still(device_index, sequence) && nothing_between(device_index);
 }
 
+// A context that was charged as another was, or not yet, is charged as it is from here on.
+void learn(std::uint32_t device_index, std::uint64_t measured) {
+  const std::int64_t more = learn_context(device_index, measured, least[device_index].load(std::memory_order_relaxed));
+  if (more > 0) least[device_index].fetch_add(static_cast<std::uint64_t>(more));
+  else lower(least[device_index], static_cast<std::uint64_t>(-more));
+  if (more != 0) tell_explained(device_index);
+}
+
 }  // namespace
 
 bool nvml_lists_us() { return listed.load(std::memory_order_relaxed); }
@@ -199,8 +223,9 @@ bool refresh_residual(std::uint32_t device_index) {
   const std::uint64_t most = before > after ? before : after;
   const std::uint64_t draining = own_draining(device_index);
   const std::uint64_t held = most > draining ? most - draining : 0;
-  const std::uint64_t residual =
-      std::max(shown > held ? shown - held : 0, least[device_index].load(std::memory_order_relaxed));
+  const std::uint64_t measured = shown > held ? shown - held : 0;
+  if (nothing_between(device_index) && sequence_of(device_index) == sequence) learn(device_index, measured);
+  const std::uint64_t residual = std::max(measured, least[device_index].load(std::memory_order_relaxed));
   // What is reserved and not yet the driver's, or gone from there and not given back, hides as much residual: others would be
   // given that room. Who was between the two before the reading was seen there, or has moved the sequence since.
   if (was_quiet) settle_pools(device_index);
@@ -301,28 +326,28 @@ void residual_rises(std::uint32_t device_index, std::uint64_t bytes) {
   if (bytes == 0 || device_index >= ledger::kMaxDevices) return;
   auto& residual = session.usage->slots[session.slot].devices[device_index].residual_bytes;
   least[device_index].fetch_add(bytes);
+  tell_explained(device_index);
   residual.fetch_add(bytes);
   session.usage->residuals.fetch_add(1, std::memory_order_release);
   residual_moved(device_index);
 }
 
 void residual_rose(std::uint32_t device_index, std::uint64_t bytes) {
-  if (device_index < ledger::kMaxDevices) least[device_index].fetch_add(bytes);
+  if (device_index >= ledger::kMaxDevices) return;
+  least[device_index].fetch_add(bytes);
+  tell_explained(device_index);
 }
 
-namespace {
-
-void lower(std::atomic<std::uint64_t>& value, std::uint64_t bytes) {
-  std::uint64_t seen = value.load(std::memory_order_relaxed);
-  while (!value.compare_exchange_weak(seen, seen > bytes ? seen - bytes : 0)) {
-  }
+void code_may_come(std::uint32_t device_index, std::uint64_t bytes) {
+  if (device_index >= ledger::kMaxDevices) return;
+  allowed[device_index].fetch_add(bytes);
+  tell_explained(device_index);
 }
-
-}  // namespace
 
 void residual_falls(std::uint32_t device_index, std::uint64_t bytes) {
   if (bytes == 0 || !seated() || device_index >= ledger::kMaxDevices) return;
   lower(least[device_index], bytes);
+  tell_explained(device_index);
   lower(session.usage->slots[session.slot].devices[device_index].residual_bytes, bytes);
   session.usage->residuals.fetch_add(1, std::memory_order_release);
   residual_moved(device_index);
@@ -348,6 +373,8 @@ void residual_reset_after_fork() {
   for (auto& device : due) device.store(false, std::memory_order_relaxed);
   for (auto& device : moved) device.store(false, std::memory_order_relaxed);
   for (auto& bytes : least) bytes.store(0, std::memory_order_relaxed);
+  for (auto& bytes : allowed) bytes.store(0, std::memory_order_relaxed);
+  context_size_reset_after_fork();
 }
 
 }  // namespace headgate::limiter

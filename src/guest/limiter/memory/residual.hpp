@@ -75,6 +75,8 @@ void residual_rises(std::uint32_t device_index, std::uint64_t bytes);
 void residual_falls(std::uint32_t device_index, std::uint64_t bytes);
 // As residual_rises(), of what a measurement has found already.
 void residual_rose(std::uint32_t device_index, std::uint64_t bytes);
+// Code of so many bytes at most may be loaded at a launch, which is no memory that nothing explains.
+void code_may_come(std::uint32_t device_index, std::uint64_t bytes);
 
 // This process's own part, as last measured.
 std::uint64_t own_residual(std::uint32_t device_index);

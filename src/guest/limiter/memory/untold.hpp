@@ -46,6 +46,8 @@ class Growth {
 // What a context's call took, by its key, until the context goes or the call's counterpart gives it back.
 extern AllocationTable untold;
 
+void libraries_reset_after_fork();
+
 // Before and after the driver destroys a context: what calls took in it is not the process's any more.
 void untold_may_go(std::uint64_t context);
 void untold_gone(std::uint64_t context);

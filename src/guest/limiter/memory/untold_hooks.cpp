@@ -1,7 +1,7 @@
 // Modules and the limits of a context: their memory is the share's before the call returns.
 #include <algorithm>
 
-#include "guest/limiter/memory/ptx_statics.hpp"
+#include "guest/limiter/memory/image_growth.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/memory/untold.hpp"
 #include "guest/limiter/route/forward.hpp"
@@ -11,26 +11,21 @@ using namespace headgate::limiter;
 
 namespace {
 
-// A card gives out granules of 2 MiB; what another process takes at the same time only costs a measurement.
-constexpr std::size_t kMinGrowth = 1 << 20;
-
 std::uint64_t key_of(CUmodule module) { return reinterpret_cast<std::uintptr_t>(module); }
 
 template <typename Load>
-CUresult loading(const CUmodule* module, std::uint64_t told_bytes, Load load) {
-  const Place place = current_place();
-  if (!is_limited(place)) return load();
-  const std::size_t before = free_on_card();
-  const auto grew = [=]() -> std::uint64_t {
-    const std::size_t now = free_on_card();
-    if (now == SIZE_MAX || before == SIZE_MAX) return kUntold;
-    return now < before && before - now >= kMinGrowth ? before - now : 0;
-  };
-  const auto unload = [=] { forward(driver.cuModuleUnload, *module); };
+CUresult loading(const CUmodule* module, const ImageNeeds& needs, const Place& place, Load load) {
   std::uint64_t took = 0;
-  const CUresult result = taking(place, told_bytes >= kMinGrowth ? told_bytes : kUntold, load, unload, grew, &took);
+  const auto unload = [=] { forward(driver.cuModuleUnload, *module); };
+  const CUresult result = with_image(needs, place, load, unload, took);
   if (result == CUDA_SUCCESS && took != 0) untold.put(key_of(*module), {took, place.device_index, owner_here()});
   return result;
+}
+
+template <typename Load>
+CUresult loading_image(const CUmodule* module, const void* image, Load load) {
+  const Place place = current_place();
+  return is_limited(place) ? loading(module, needs_of_image(image, architecture_of(place.device)), place, load) : load();
 }
 
 // What grows and never shrinks while its context lives, or by the same call only.
@@ -49,9 +44,6 @@ std::uint64_t taken_by(Part part) {
   untold.look(owner_here() + static_cast<std::uint64_t>(part), known);
   return known.bytes;
 }
-
-// Of a function that is about to be used: CUfunction_attribute's CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES.
-constexpr auto kLocalBytes = static_cast<CUfunction_attribute>(3);
 
 // cuda.h names no figure; every known driver gives a context's threads 1 KiB of stack at first.
 constexpr std::uint64_t kDefaultStack = 1024;
@@ -76,22 +68,44 @@ std::uint64_t beyond(std::uint64_t value, std::uint64_t before, std::uint64_t ea
 
 }  // namespace
 
+namespace headgate::limiter {
+
+bool has_room_for_local(const Place& place, int bytes_a_thread) {
+  if (bytes_a_thread <= 0) return true;
+  const std::uint64_t bytes =
+      beyond(static_cast<std::uint64_t>(bytes_a_thread), kDefaultStack, threads_of(place.device));
+  const std::uint64_t more = beyond(bytes, taken_by(Part::stack), 1);
+  if (more == 0) return true;
+  if (!has_room(place, more)) {
+    book_refusal(place, more);
+    return false;
+  }
+  add(Part::stack, place, more);
+  residual_rises(place.device_index, more);
+  return true;
+}
+
+}  // namespace headgate::limiter
+
 HEADGATE_HOOK CUresult cuModuleLoad(CUmodule* module, const char* fname) {
-  return loading(module, 0, [=] { return forward(driver.cuModuleLoad, module, fname); });
+  const auto load = [=] { return forward(driver.cuModuleLoad, module, fname); };
+  const Place place = current_place();
+  return is_limited(place) ? loading(module, needs_of_file(fname, architecture_of(place.device)), place, load) : load();
 }
 
 HEADGATE_HOOK CUresult cuModuleLoadData(CUmodule* module, const void* image) {
-  return loading(module, static_bytes(image), [=] { return forward(driver.cuModuleLoadData, module, image); });
+  return loading_image(module, image, [=] { return forward(driver.cuModuleLoadData, module, image); });
 }
 
 HEADGATE_HOOK CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned numOptions,
                                           CUjit_option* options, void** optionValues) {
-  return loading(module, static_bytes(image),
-                 [=] { return forward(driver.cuModuleLoadDataEx, module, image, numOptions, options, optionValues); });
+  return loading_image(module, image, [=] {
+    return forward(driver.cuModuleLoadDataEx, module, image, numOptions, options, optionValues);
+  });
 }
 
 HEADGATE_HOOK CUresult cuModuleLoadFatBinary(CUmodule* module, const void* fatCubin) {
-  return loading(module, 0, [=] { return forward(driver.cuModuleLoadFatBinary, module, fatCubin); });
+  return loading_image(module, fatCubin, [=] { return forward(driver.cuModuleLoadFatBinary, module, fatCubin); });
 }
 
 // Local memory grows at the launch of the first kernel that needs more than the stack's limit. A launch asks nothing, so a
@@ -102,20 +116,10 @@ HEADGATE_HOOK CUresult cuModuleGetFunction(CUfunction* hfunc, CUmodule hmod, con
   const Place place = current_place();
   int local = 0;
   if (!is_limited(place) || forward(driver.cuFuncGetAttribute, &local, kLocalBytes, *hfunc) != CUDA_SUCCESS ||
-      local <= 0)
+      has_room_for_local(place, local))
     return result;
-  const std::uint64_t threads = threads_of(place.device);
-  const std::uint64_t bytes = beyond(static_cast<std::uint64_t>(local), kDefaultStack, threads);
-  const std::uint64_t more = beyond(bytes, taken_by(Part::stack), 1);
-  if (more == 0) return result;
-  if (!has_room(place, more)) {
-    book_refusal(place, more);
-    *hfunc = nullptr;
-    return refusal();
-  }
-  add(Part::stack, place, more);
-  residual_rises(place.device_index, more);
-  return result;
+  *hfunc = nullptr;
+  return refusal();
 }
 
 HEADGATE_HOOK CUresult cuModuleUnload(CUmodule hmod) {

@@ -24,7 +24,8 @@ constexpr char kMountedShare[] = "/run/headgate/share";
 
 bool is_mounted() {
   const int saved = errno;
-  bool there = ::access("/run/headgate/share/tenant.sock", F_OK) == 0;
+  bool there = ::access("/run/headgate/share/tenant.sock", F_OK) == 0 ||
+               ::access("/run/headgate/share/fail-policy", F_OK) == 0;
   // A share that was removed stays mounted, as a directory with nothing in it and without a name: who runs there was in it.
   struct stat status{};
   if (!there) there = ::syscall(SYS_newfstatat, AT_FDCWD, kMountedShare, &status, 0) == 0 && status.st_nlink == 0;

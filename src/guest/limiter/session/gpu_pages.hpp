@@ -21,6 +21,10 @@ struct GpuPages {
 bool take_gpu_pages(const ledger::PolicyPage& policy, int own, std::span<const ledger::Descriptor> boards);
 // Pages that were handed out before stay mapped. Thread-safe.
 GpuPages gpu_pages_of(std::uint32_t device);
+// The page that all shares of this user write where no daemon runs; opened at the first call. Null under a daemon, and where it
+// cannot be opened: why is said once. Thread-safe.
+ledger::GpuPage* users_gpu_page(std::uint32_t device);
+void users_gpu_page_reset_after_fork();
 // Moves when others were handed out; never 0. Thread-safe.
 std::uint32_t gpu_pages_epoch();
 

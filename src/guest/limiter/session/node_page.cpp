@@ -103,6 +103,12 @@ bool told_unattributed(std::uint32_t device_index, std::uint64_t& bytes) {
   return bytes != ledger::kNotTold;
 }
 
+std::uint64_t told_context_bytes(std::uint32_t device_index) {
+  const ledger::NodePage* told = page.load(std::memory_order_acquire);
+  if (told == nullptr || device_index >= ledger::kMaxDevices) return 0;
+  return told->context_bytes[device_index].load(std::memory_order_relaxed);
+}
+
 std::uint32_t told_sm_percent(ledger::SlotRef slot, std::uint32_t device_index) {
   const ledger::NodePage* told = page.load(std::memory_order_acquire);
   if (told == nullptr || slot.slot >= ledger::kMaxSlots || device_index >= ledger::kMaxDevices) return 0;

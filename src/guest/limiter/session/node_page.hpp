@@ -21,6 +21,9 @@ bool daemon_reads();
 bool told_bytes(ledger::SlotRef slot, std::uint32_t device_index, std::uint64_t& bytes);
 bool told_unattributed(std::uint32_t device_index, std::uint64_t& bytes);
 
+// What a context takes of the card, by the daemon; 0: it does not know, or there is none.
+std::uint64_t told_context_bytes(std::uint32_t device_index);
+
 // Of the GPU's SMs, what the share's processes have together as clients of an MPS server; 0: not known, or one of them, this one
 // for instance, may have all. One or two relaxed loads.
 std::uint32_t told_sm_percent(ledger::SlotRef slot, std::uint32_t device_index);

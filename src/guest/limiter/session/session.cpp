@@ -11,6 +11,7 @@
 #include "guest/bare/futex.hpp"
 #include "guest/bare/text.hpp"
 #include "guest/grant/text.hpp"
+#include "guest/ledger/directory.hpp"
 #include "guest/ledger/pages.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/current.hpp"
@@ -196,8 +197,9 @@ Files enter_by_files(const char* directory, bool with_slot, ledger::SharePages& 
   return Files::refused;
 }
 
-// A share of the daemon's. Where there is no runtime directory at all, or neither daemon nor page can be used, the fail policy that
-// the environment names decides; nothing that this process lacks itself, and no share that has ended, is either.
+// A share of the daemon's. Where there is no runtime directory at all, or neither daemon nor page can be used, the fail policy
+// decides: closed where the share says so in its directory, or the environment; nothing that this process lacks itself, and no share
+// that has ended, is either.
 [[gnu::noinline]] Membership join_at(Wanted& wanted, bool with_slot) {
   char why[512];
   ledger::SharePages pages;
@@ -214,7 +216,9 @@ Files enter_by_files(const char* directory, bool with_slot, ledger::SharePages& 
       log_line(LogLevel::warn, "%s: %s; trying the share's files", directory, why);
       const Files files = enter_by_files(directory, with_slot, pages, slot, why);
       if (files == Files::entered) break;
-      if (files == Files::refused || wanted.grant.fail_policy == ledger::FailPolicy::closed) return refuse_saying();
+      if (files == Files::refused || wanted.grant.fail_policy == ledger::FailPolicy::closed ||
+          ledger::says_closed(directory))
+        return refuse_saying();
       log_line(LogLevel::error, "NOT HELD: %s: no daemon, and %s; HEADGATE_FAIL_POLICY=closed would refuse to run",
                directory, why);
       session.membership.store(Membership::none, std::memory_order_release);

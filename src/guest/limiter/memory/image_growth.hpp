@@ -1,0 +1,46 @@
+// What the loading of modules and libraries takes is the share's before the call returns.
+#pragma once
+
+#include "guest/limiter/memory/image_needs.hpp"
+#include "guest/limiter/memory/residual.hpp"
+#include "guest/limiter/memory/untold.hpp"
+#include "guest/limiter/route/forward.hpp"
+
+namespace headgate::limiter {
+
+// A card gives out granules of 2 MiB; what another process takes at the same time only costs a measurement.
+inline constexpr std::size_t kMinGrowth = 1 << 20;
+
+// CUfunction_attribute's CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES.
+inline constexpr auto kLocalBytes = static_cast<abi::CUfunction_attribute>(3);
+
+// 90 for 9.0; 0 where the driver does not say.
+unsigned architecture_of(abi::CUdevice device);
+
+// Whether kernels' code comes at their first launch, and not with the load.
+bool loads_lazily();
+
+// Whether a kernel with so much local memory fits, for every thread that the card can hold. Taken if it does, else recorded as
+// a refusal.
+bool has_room_for_local(const Place& place, int bytes_a_thread);
+
+// load(): the driver's call, on a place that is limited; undo(): takes it back. `took`: what it has taken, where that shows.
+template <typename Load, typename Undo>
+abi::CUresult with_image(const ImageNeeds& needs, const Place& place, Load load, Undo undo, std::uint64_t& took) {
+  const auto came = [&](abi::CUresult result) {
+    if (result == abi::CUDA_SUCCESS) code_may_come(place.device_index, needs.code_bytes);
+    return result;
+  };
+  const bool is_large = needs.static_bytes >= kMinGrowth;
+  if (needs.told && is_large) return came(taking(place, needs.static_bytes, load, undo, [] { return kUntold; }, &took));
+  if (needs.told && loads_lazily()) return came(load());
+  const std::size_t before = free_on_card();
+  const auto grew = [=]() -> std::uint64_t {
+    const std::size_t now = free_on_card();
+    if (now == SIZE_MAX || before == SIZE_MAX) return kUntold;
+    return now < before && before - now >= kMinGrowth ? before - now : 0;
+  };
+  return came(taking(place, kUntold, load, undo, grew, &took));
+}
+
+}  // namespace headgate::limiter

@@ -1,0 +1,190 @@
+#include "guest/limiter/memory/image_needs.hpp"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+#include "guest/limiter/memory/ptx_statics.hpp"
+
+namespace headgate::limiter {
+namespace {
+
+constexpr std::uint32_t kWrapperMagic = 0x466243b1, kContainerMagic = 0xba55ed50;
+constexpr std::uint16_t kPtx = 1, kCubin = 2;
+constexpr std::uint16_t kMachine = 190;  // EM_CUDA
+// What no real image has more of; a loop over a damaged one ends.
+constexpr std::uint32_t kMaxEntries = 4096, kMaxContainers = 4096, kMaxSections = 1u << 20;
+// No file of kernels is larger; its size is not told.
+constexpr std::uint64_t kLargestFile = 2ull << 30;
+
+// A fat binary's entry; what follows in its header does not matter.
+struct Entry {
+  std::uint16_t kind, version;
+  std::uint32_t header_bytes;
+  std::uint64_t padded_bytes;
+  std::uint32_t packed_bytes, options;
+  std::uint16_t minor, major;
+  std::uint32_t architecture, name, name_bytes;
+  std::uint64_t flags, zero, full_bytes;
+};
+static_assert(sizeof(Entry) == 64);
+constexpr std::uint64_t kPacked = 0x2000 | 0x8000;  // LZ4, zstd
+
+// A wrapper of version 2 points at a list of containers that ends in null.
+struct Wrapper {
+  std::uint32_t magic, version;
+  std::uint64_t container, list;
+};
+struct Container {
+  std::uint32_t magic;
+  std::uint16_t version, header_bytes;
+  std::uint64_t bytes;
+};
+
+// False where not all of it is mapped. By the kernel: an image that lies about its size must not end the program.
+bool read_at(std::uint64_t address, void* out, std::size_t bytes) {
+  const iovec to{out, bytes}, from{reinterpret_cast<void*>(address), bytes};
+  const int saved = errno;
+  const ssize_t got = ::process_vm_readv(::getpid(), &to, 1, &from, 1, 0);
+  // A seccomp filter may forbid it; the driver reads the same bytes a moment later.
+  const bool forbidden = got < 0 && (errno == EPERM || errno == ENOSYS);
+  errno = saved;
+  if (forbidden) std::memcpy(out, reinterpret_cast<const void*>(address), bytes);
+  return forbidden || got == static_cast<ssize_t>(bytes);
+}
+
+template <typename T>
+bool read(std::uint64_t address, T& out) {
+  return read_at(address, &out, sizeof out);
+}
+
+std::uint64_t plus(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? ~0ull : sum;
+}
+
+// Of NOBITS only .nv.global is the module's; .nv.shared and .nv.local are a block's and a thread's.
+bool is_global(std::uint64_t names, const Elf64_Shdr& section) {
+  constexpr std::string_view kGlobal = ".nv.global";
+  char name[kGlobal.size()];
+  return read(names + section.sh_name, name) && std::string_view(name, sizeof name) == kGlobal;
+}
+
+ImageNeeds of_cubin(std::uint64_t image) {
+  Elf64_Ehdr head;
+  if (!read(image, head) || head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_machine != kMachine ||
+      head.e_shentsize != sizeof(Elf64_Shdr) || head.e_shnum == 0 || head.e_shnum > kMaxSections ||
+      head.e_shoff > kLargestFile)
+    return {};
+  const auto section_at = [&](unsigned index) { return image + head.e_shoff + index * sizeof(Elf64_Shdr); };
+  Elf64_Shdr strings;
+  if (head.e_shstrndx >= head.e_shnum || !read(section_at(head.e_shstrndx), strings)) return {};
+  ImageNeeds needs{.told = true};
+  constexpr unsigned kAtOnce = 32;
+  Elf64_Shdr sections[kAtOnce];
+  for (unsigned first = 0; first < head.e_shnum; first += kAtOnce) {
+    const unsigned count = head.e_shnum - first < kAtOnce ? head.e_shnum - first : kAtOnce;
+    if (!read_at(section_at(first), sections, count * sizeof *sections)) return {};
+    for (unsigned i = 0; i < count; ++i) {
+      const Elf64_Shdr& section = sections[i];
+      if ((section.sh_flags & SHF_ALLOC) == 0) continue;
+      if ((section.sh_flags & SHF_EXECINSTR) != 0) needs.code_bytes = plus(needs.code_bytes, section.sh_size);
+      else if (section.sh_type != SHT_NOBITS || is_global(image + strings.sh_offset, section))
+        needs.static_bytes = plus(needs.static_bytes, section.sh_size);
+    }
+  }
+  return needs;
+}
+
+// What comes of text is not larger than the text.
+ImageNeeds of_ptx(const char* text) {
+  return {.static_bytes = static_bytes(text), .code_bytes = std::strlen(text), .told = true};
+}
+
+// The one that the driver takes: a cubin of the GPU's major and no higher minor, else the newest PTX that is not newer.
+bool is_better(const Entry& entry, const Entry& chosen, unsigned architecture) {
+  const auto fits = [&](const Entry& each) {
+    return each.kind == kCubin ? each.architecture / 10 == architecture / 10 && each.architecture <= architecture
+                               : each.kind == kPtx && each.architecture <= architecture;
+  };
+  if (!fits(entry)) return false;
+  if (chosen.kind != entry.kind) return chosen.kind == 0 || entry.kind == kCubin;
+  return entry.architecture > chosen.architecture;
+}
+
+ImageNeeds of_container(std::uint64_t address, unsigned architecture) {
+  Container container;
+  if (!read(address, container) || container.magic != kContainerMagic) return {};
+  std::uint64_t at = address + container.header_bytes, payload = 0;
+  const std::uint64_t end = plus(at, container.bytes);
+  Entry chosen{};
+  for (std::uint32_t i = 0; i < kMaxEntries && at < end; ++i) {
+    Entry entry;
+    if (!read(at, entry) || entry.header_bytes < sizeof entry) return {};
+    if (is_better(entry, chosen, architecture)) chosen = entry, payload = at + entry.header_bytes;
+    at = plus(at, plus(entry.header_bytes, entry.padded_bytes));
+  }
+  if (chosen.kind == 0) return {};
+  if ((chosen.flags & kPacked) != 0) return {.code_bytes = chosen.full_bytes};
+  return chosen.kind == kCubin ? of_cubin(payload) : of_ptx(reinterpret_cast<const char*>(payload));
+}
+
+void add(ImageNeeds& sum, const ImageNeeds& more) {
+  sum.static_bytes = plus(sum.static_bytes, more.static_bytes);
+  sum.code_bytes = plus(sum.code_bytes, more.code_bytes);
+  sum.told = sum.told && more.told;
+}
+
+ImageNeeds of_wrapper(std::uint64_t address, unsigned architecture) {
+  Wrapper wrapper;
+  if (!read(address, wrapper)) return {};
+  std::uint64_t container = 0;
+  if (wrapper.version < 2 || wrapper.list == 0 || !read(wrapper.list, container) || container == 0)
+    return of_container(wrapper.container, architecture);
+  ImageNeeds needs{.told = true};
+  for (std::uint32_t i = 0; i < kMaxContainers && read(wrapper.list + i * sizeof container, container); ++i) {
+    if (container == 0) return needs;
+    add(needs, of_container(container, architecture));
+  }
+  return {};
+}
+
+}  // namespace
+
+ImageNeeds needs_of_image(const void* image, unsigned architecture) {
+  const auto address = reinterpret_cast<std::uintptr_t>(image);
+  std::uint32_t magic = 0;
+  if (image == nullptr || !read(address, magic)) return {};
+  if (magic == kWrapperMagic) return of_wrapper(address, architecture);
+  if (magic == kContainerMagic) return of_container(address, architecture);
+  if (std::memcmp(&magic, ELFMAG, SELFMAG) == 0) return of_cubin(address);
+  return is_ptx(image) ? of_ptx(static_cast<const char*>(image)) : ImageNeeds{};
+}
+
+ImageNeeds needs_of_file(const char* path, unsigned architecture) {
+  if (path == nullptr) return {};
+  const int saved = errno;
+  ImageNeeds needs;
+  if (const int fd = ::open(path, O_RDONLY | O_CLOEXEC); fd >= 0) {
+    const off_t size = ::lseek(fd, 0, SEEK_END);
+    if (size > 0 && static_cast<std::uint64_t>(size) < kLargestFile) {
+      const auto bytes = static_cast<std::size_t>(size) + 1;  // PTX ends in a NUL
+      void* const copy = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (copy != MAP_FAILED) {
+        if (::pread(fd, copy, bytes - 1, 0) == size) needs = needs_of_image(copy, architecture);
+        ::munmap(copy, bytes);
+      }
+    }
+    ::close(fd);
+  }
+  errno = saved;
+  return needs;
+}
+
+}  // namespace headgate::limiter
